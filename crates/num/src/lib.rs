@@ -1,0 +1,1 @@
+//! Scalar number formats of tensor accelerators, bit for bit.
