@@ -1,0 +1,136 @@
+//! Access patterns: the (size, stride) loops that a sequencer runs over one slice's memory.
+//!
+//! The same object describes fetch, commit and DMA on every chip of this family: a base and nested
+//! loops. Neighbouring loops `(n1:s1)(n2:s2)` are one loop `(n1*n2:s2)` iff `s1 = n2*s2` (vISA book).
+
+use std::fmt;
+
+use arrayvec::ArrayVec;
+
+use super::RadixMap;
+use super::map::{MAX_DIGITS, OFFSET};
+use super::refine::{Clash, Cuts, refine};
+use crate::problem::{Digit, Problem};
+use crate::syntax::ast::{Operand, Terms};
+
+/// One loop of a sequencer, in elements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AccessLoop {
+    /// Iterations.
+    pub size: u64,
+    /// Elements between iterations; 0 repeats.
+    pub stride: u64,
+}
+
+/// Loops from outermost to innermost.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AccessPattern {
+    /// The loops.
+    pub loops: ArrayVec<AccessLoop, MAX_DIGITS>,
+}
+
+impl AccessPattern {
+    /// The loops over `operand`'s part of a slice when the digits of `order`, outermost first, run.
+    ///
+    /// Digits of axes that the tensor lacks repeat (stride 0); digits that the shape spreads over slices take no part
+    /// in the address and are left out, as other slices serve them.
+    pub fn of_loops(
+        problem: &Problem,
+        operand: Operand,
+        map: &RadixMap,
+        order: &[Digit],
+    ) -> Result<AccessPattern, Clash> {
+        let mut pattern = AccessPattern::default();
+        for digit in order.iter().filter(|digit| digit.live > 1) {
+            let axis = digit.axis.and_then(|id| problem.tensor(operand).iter().position(|axis| *axis == id));
+            let Some(axis) = axis.and_then(|index| u8::try_from(index).ok()) else {
+                pattern.push(AccessLoop { size: digit.live, stride: 0 });
+                continue;
+            };
+            let pieces = pieces_of(axis, digit, map)?;
+            for (size, offset_stride) in pieces.iter().rev() {
+                if let Some(stride) = *offset_stride {
+                    pattern.push(AccessLoop { size: *size, stride });
+                }
+            }
+        }
+        Ok(pattern)
+    }
+
+    fn push(&mut self, access: AccessLoop) {
+        // Two shapes of MAX_TERMS terms refine to at most MAX_DIGITS pieces.
+        let _ = self.loops.try_push(access);
+    }
+
+    /// Neighbours joined where they can be; the result runs the same addresses in the same order.
+    #[must_use]
+    pub fn merged(&self) -> AccessPattern {
+        let mut merged = AccessPattern::default();
+        for inner in self.loops.iter().filter(|access| access.size > 1) {
+            match merged.loops.last_mut() {
+                Some(outer) if outer.stride == inner.size.saturating_mul(inner.stride) => {
+                    *outer = AccessLoop { size: outer.size.saturating_mul(inner.size), stride: inner.stride };
+                }
+                _ => merged.push(*inner),
+            }
+        }
+        merged
+    }
+
+    /// Times that an address is formed.
+    pub fn steps(&self) -> u64 {
+        self.loops.iter().fold(1, |steps, access| steps.saturating_mul(access.size))
+    }
+
+    /// Every offset in order; meant for small patterns and for tests.
+    pub fn offsets(&self) -> Vec<u64> {
+        let mut offsets = vec![0];
+        for access in &self.loops {
+            offsets = offsets
+                .iter()
+                .flat_map(|base| (0..access.size).map(move |step| base + step * access.stride))
+                .collect();
+        }
+        offsets
+    }
+}
+
+impl fmt::Display for AccessPattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.loops.is_empty() {
+            return f.write_str("(1:0)");
+        }
+        for access in &self.loops {
+            write!(f, "({}:{})", access.size, access.stride)?;
+        }
+        Ok(())
+    }
+}
+
+/// The pieces of one loop digit, innermost first: size, and stride in the slice's memory unless it is spread over slices.
+fn pieces_of(axis: u8, digit: &Digit, map: &RadixMap) -> Result<Terms<(u64, Option<u64>)>, Clash> {
+    let mut stored: ArrayVec<_, MAX_DIGITS> =
+        map.digits.iter().filter(|d| d.from_axis == axis).copied().collect();
+    stored.sort_unstable_by_key(|d| d.from_stride);
+    // The part of the axis below the digit is skipped, the part above never reached.
+    let below = Digit { axis: None, stride: 1, live: digit.stride, slots: digit.stride, ..*digit };
+    let cuts = Cuts {
+        digits: [below, *digit].iter().filter(|d| d.live > 1).map(|d| (d.stride, d.live)).collect(),
+        reaches_end: digit.stride.saturating_mul(digit.live) >= map.from[usize::from(axis)],
+    };
+    let stored_cuts = Cuts::whole(stored.iter().map(|d| (d.from_stride, d.size)));
+    let mut pieces = Terms::new();
+    for piece in refine(axis, &cuts, &stored_cuts)? {
+        if cuts.digits[piece.left].0 * piece.left_inner < digit.stride {
+            continue;
+        }
+        let at = &stored[piece.right];
+        let stride = (at.to_axis == OFFSET).then_some(at.to_stride * piece.right_inner);
+        pieces.try_push((piece.size, stride)).map_err(|_| Clash {
+            axis,
+            left: digit.live,
+            right: at.size,
+        })?;
+    }
+    Ok(pieces)
+}
