@@ -5,7 +5,8 @@
 //! - [`radix`]: whether the digits of each axis cover it exactly once;
 //! - [`algebra`]: a lowered shape as a mixed-radix map from coordinates to (slice, offset), with inverse,
 //!   composition, refinement, bridges and access patterns;
-//! - [`reuse`]: how often a fetched element is used.
+//! - [`reuse`]: how often a fetched element is used;
+//! - [`walk`]: the loops of a tactic, run literally.
 //!
 //! Nothing here knows a machine; legality on a chip is asked of its engine.
 //!
@@ -31,3 +32,4 @@ pub mod radix;
 pub mod reuse;
 pub mod sizes;
 pub mod syntax;
+pub mod walk;

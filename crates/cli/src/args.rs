@@ -1,0 +1,184 @@
+//! Arguments of every verb, with help that teaches.
+
+use clap::{Args, Parser, Subcommand};
+
+/// Tools for tensor accelerators whose memory is managed by software: low-level einsum, machine files,
+/// and (as they come) explorer, compiler and simulator.
+#[derive(Debug, Parser)]
+#[command(name = "tilewright", version, after_help = TOP_EXAMPLES)]
+pub(crate) struct Cli {
+    /// What to do; without it, a demonstration runs
+    #[command(subcommand)]
+    pub(crate) command: Option<Command>,
+}
+
+const TOP_EXAMPLES: &str = "\
+Examples:
+  tilewright                                  the demonstration: QK^T of the TCP paper's Fig. 10
+  tilewright machine show tcp                 a chip, its figures, and where each comes from
+  tilewright notation show 'ble' --dims b=4,l=4,e=64 --in0 'b^2[2] e^{E/2}[2] | b[2] l[4] e[E/2]'
+                                              which coordinates each slice holds
+
+Exit codes: 0 good, 1 the thing asked about failed, 2 usage or unreadable input, 3 a defect of tilewright.";
+
+/// The verbs.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Check, draw and convert low-level einsum: lowered shapes and tactics
+    #[command(subcommand)]
+    Notation(NotationCommand),
+    /// List, show and check machine files
+    #[command(subcommand)]
+    Machine(MachineCommand),
+}
+
+/// What can be done with notation.
+#[derive(Debug, Subcommand)]
+pub(crate) enum NotationCommand {
+    /// Say whether shapes and a tactic are legal on a chip, and if not why and what to write instead
+    #[command(after_help = CHECK_EXAMPLES)]
+    Check(NotationArgs),
+    /// Draw which coordinates each slice holds, and which loop of a tactic runs where
+    #[command(after_help = SHOW_EXAMPLES)]
+    Show(ShowArgs),
+    /// Say what must move to turn one lowered shape of a tensor into another
+    #[command(after_help = BRIDGE_EXAMPLES)]
+    Bridge(BridgeArgs),
+    /// Print in the canonical spelling, whatever mixture of ASCII, Unicode and TeX was written
+    Format(NotationArgs),
+}
+
+const CHECK_EXAMPLES: &str = "\
+Notation:
+  ble, ef -> blf             einsum; BLE_8 splits axis E over 8 PEs; `where K=V` joins two names of one index
+  e^{E/4}[4] | b[B] e[E/4]   lowered shape: digits of the slice number | digits of the offset in a slice
+  e^16[4]                    a digit of axis e: 4 values, each worth 16 positions; ^1 may be left out
+  f^1[24#32]                 24 values in 32 places, the rest padding;  _[4]  four copies
+  @trf, @trf/2, @vrf, @dm    before a shape: the memory that it lives in
+  parallel | loops           tactic; or parallel | time | lanes | packet with every role stated
+
+Examples:
+  tilewright notation check 'ble,ef->blf' --dims b=4,l=4,e=64,f=32,s=4 \\
+      --in0 'e^{E/s}[s] | b[B] l[L] e[E/s]' --in1 'e^{E/s}[s] | f[F] e[E/s]' \\
+      --out 'f^{F/s}[s] | b[B] l[L] f[F/s]' --tactic 'e^{E/s}[s] | b[B] l[L] f[F] e[E/s]'
+  tilewright notation check attention.tw --chip tcp --pes 1 --dtype int8";
+
+const SHOW_EXAMPLES: &str = "\
+Examples:
+  tilewright notation show 'ble' --dims b=4,l=4,e=64 --in0 'b^2[2] e^{E/2}[2] | b[2] l[4] e[E/2]'
+  tilewright notation show attention.tw -o attention.svg
+  tilewright notation show 'ble' --dims b=4,l=4,e=64 --in0 'e^16[4] | b[4] l[4] e[16]' --at b=1,l=2,e=33";
+
+const BRIDGE_EXAMPLES: &str = "\
+Example:
+  tilewright notation bridge 'le' --dims l=64,e=64 --from 'e^16[4] | l[64] e[16]' --to 'l^16[4] | l[16] e[64]'";
+
+/// An einsum with shapes and a tactic, from arguments or from a file.
+#[derive(Args, Debug)]
+pub(crate) struct NotationArgs {
+    /// An einsum such as 'ble,ef->blf', a lone tensor such as 'ble', or a file that holds everything (`-`: standard input)
+    #[arg(value_name = "EINSUM|FILE")]
+    pub(crate) einsum: String,
+    /// Sizes of axes and symbols: b=4,e=64; l=1..4096 for a size known only at run time
+    #[arg(long, value_name = "SIZES")]
+    pub(crate) dims: Option<String>,
+    /// Lowered shape of the first input
+    #[arg(long, value_name = "SHAPE")]
+    pub(crate) in0: Option<String>,
+    /// Lowered shape of the second input
+    #[arg(long, value_name = "SHAPE")]
+    pub(crate) in1: Option<String>,
+    /// Lowered shape of the output
+    #[arg(long, value_name = "SHAPE")]
+    pub(crate) out: Option<String>,
+    /// The tactic
+    #[arg(long, value_name = "TACTIC")]
+    pub(crate) tactic: Option<String>,
+    /// The operand that the register files hold: in0 or in1
+    #[arg(long, value_name = "OPERAND")]
+    pub(crate) stationary: Option<String>,
+    /// Element type of the inputs: int8, int4, bf16, f8e4m3, f8e5m2
+    #[arg(long, value_name = "TYPE")]
+    pub(crate) dtype: Option<String>,
+    #[command(flatten)]
+    pub(crate) target: TargetArgs,
+    /// Print data as JSON on standard output, and nothing else there
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// The machine that a program is judged on.
+#[derive(Args, Debug)]
+pub(crate) struct TargetArgs {
+    /// A machine by name, or a machine file
+    #[arg(long, value_name = "NAME|FILE", default_value = "tcp")]
+    pub(crate) chip: String,
+    /// PEs fused into one
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) pes: u64,
+    /// Change a figure of the machine: dm.capacity_bytes=1048576
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub(crate) set: Vec<String>,
+}
+
+/// What to draw and where to.
+#[derive(Args, Debug)]
+pub(crate) struct ShowArgs {
+    #[command(flatten)]
+    pub(crate) notation: NotationArgs,
+    /// Write the picture as SVG to this file
+    #[arg(short, long, value_name = "FILE.svg")]
+    pub(crate) output: Option<String>,
+    /// Say where this element lives: b=1,l=2,e=33
+    #[arg(long, value_name = "COORDINATES")]
+    pub(crate) at: Option<String>,
+}
+
+/// Two shapes of one tensor.
+#[derive(Args, Debug)]
+pub(crate) struct BridgeArgs {
+    /// The tensor, such as 'ble'
+    #[arg(value_name = "TENSOR")]
+    pub(crate) tensor: String,
+    /// Sizes of axes and symbols
+    #[arg(long, value_name = "SIZES")]
+    pub(crate) dims: Option<String>,
+    /// The shape that there is
+    #[arg(long, value_name = "SHAPE")]
+    pub(crate) from: String,
+    /// The shape that is wanted
+    #[arg(long, value_name = "SHAPE")]
+    pub(crate) to: String,
+    /// Print data as JSON on standard output, and nothing else there
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// What can be done with machines.
+#[derive(Debug, Subcommand)]
+pub(crate) enum MachineCommand {
+    /// List the machines that come with tilewright
+    List {
+        /// Print data as JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show a machine: derived figures beside published ones, then every figure with its source
+    Show {
+        /// A machine by name, or a machine file
+        #[arg(value_name = "NAME|FILE")]
+        chip: String,
+        /// Change a figure: dm.capacity_bytes=1048576
+        #[arg(long = "set", value_name = "KEY=VALUE")]
+        set: Vec<String>,
+        /// Print data as JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Check machine files: keys, units, ranges, sources
+    Check {
+        /// Machines by name, or machine files; all that come with tilewright if none is given
+        #[arg(value_name = "NAME|FILE")]
+        chips: Vec<String>,
+    },
+}

@@ -1,0 +1,34 @@
+//! What the command line asks of the machine it runs on; tests hand in one that lives in memory.
+
+use std::path::Path;
+
+/// Files, standard input and colour.
+pub trait Host {
+    /// Reads a file.
+    fn read(&self, path: &Path) -> std::io::Result<Vec<u8>>;
+    /// Writes a file.
+    fn write(&mut self, path: &Path, bytes: &[u8]) -> std::io::Result<()>;
+    /// Reads standard input up to a limit.
+    fn read_standard_input(&mut self, most_bytes: u64) -> std::io::Result<Vec<u8>>;
+    /// Whether messages may be coloured.
+    fn colour(&self) -> bool;
+}
+
+/// Longest text file that is read.
+const MAX_TEXT_BYTES: usize = 16 << 20;
+
+/// Reads a text file, or standard input for `-`; the error is a sentence.
+pub(crate) fn read_text(host: &mut dyn Host, path: &str) -> Result<String, String> {
+    let bytes = if path == "-" {
+        host.read_standard_input(MAX_TEXT_BYTES as u64 + 1)
+    } else {
+        host.read(Path::new(path))
+    };
+    let bytes = bytes.map_err(|error| format!("cannot read `{path}`: {error}"))?;
+    if bytes.len() > MAX_TEXT_BYTES {
+        return Err(format!("`{path}` has {} bytes; at most {MAX_TEXT_BYTES} are read", bytes.len()));
+    }
+    String::from_utf8(bytes).map_err(|error| {
+        format!("`{path}` is not UTF-8 text: byte {} is wrong", error.utf8_error().valid_up_to())
+    })
+}

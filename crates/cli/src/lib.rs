@@ -1,0 +1,45 @@
+//! The command line as a function: arguments and a host in, text and an exit code out.
+//!
+//! Being a function, it is what text goldens and the book's examples call. Exit codes: 0 good, 1 the thing asked about failed,
+//! 2 usage or unreadable input, 3 our own fault.
+
+mod args;
+mod chip;
+mod demo;
+mod host;
+mod machine;
+mod notation;
+mod outcome;
+
+use std::ffi::OsString;
+
+use clap::Parser as _;
+
+pub use host::Host;
+pub use outcome::{BAD_INPUT, FAILED, GOOD, OUR_FAULT, Outcome};
+
+use args::{Cli, Command};
+
+/// Runs one command line.
+pub fn run(arguments: impl IntoIterator<Item = OsString>, host: &mut dyn Host) -> Outcome {
+    let cli = match Cli::try_parse_from(arguments) {
+        Ok(cli) => cli,
+        Err(error) => return usage(&error, host.colour()),
+    };
+    match cli.command {
+        None => demo::run(host),
+        Some(Command::Notation(command)) => notation::run(command, host),
+        Some(Command::Machine(command)) => machine::run(command, host),
+    }
+}
+
+/// Help and version go to standard output and are good; everything else is wrong usage.
+fn usage(error: &clap::Error, colour: bool) -> Outcome {
+    let rendered = error.render();
+    let text = if colour { rendered.ansi().to_string() } else { rendered.to_string() };
+    if error.use_stderr() {
+        Outcome { code: BAD_INPUT, stderr: text, ..Outcome::default() }
+    } else {
+        Outcome { code: GOOD, stdout: text, ..Outcome::default() }
+    }
+}

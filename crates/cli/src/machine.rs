@@ -1,0 +1,91 @@
+//! `tilewright machine list|show|check`.
+
+use serde::Serialize;
+use tilewright_base::Sources;
+use tilewright_machine::{Loaded, builtin_names, json, show};
+use tilewright_report::columns::{Align, table};
+
+use crate::args::MachineCommand;
+use crate::chip::load_chip;
+use crate::host::Host;
+use crate::outcome::{GOOD, Outcome, rendered};
+
+pub(crate) fn run(command: MachineCommand, host: &mut dyn Host) -> Outcome {
+    match command {
+        MachineCommand::List { json } => list(json, host),
+        MachineCommand::Show { chip, set, json: as_json } => {
+            let mut sources = Sources::default();
+            match load_chip(&mut sources, &chip, &set, host) {
+                Err(outcome) => outcome,
+                Ok(loaded) => {
+                    let text = if as_json { to_json(&json(&loaded)) } else { show(&loaded) };
+                    Outcome { code: GOOD, stdout: text, stderr: rendered(&sources, &loaded.warnings, host.colour()) }
+                }
+            }
+        }
+        MachineCommand::Check { chips } => check(chips, host),
+    }
+}
+
+#[derive(Serialize)]
+struct Listed {
+    name: String,
+    architecture: &'static str,
+    description: String,
+}
+
+fn list(as_json: bool, host: &mut dyn Host) -> Outcome {
+    let mut machines = Vec::new();
+    for name in builtin_names() {
+        match load_chip(&mut Sources::default(), name, &[], host) {
+            Ok(loaded) => machines.push(Listed {
+                architecture: architecture(&loaded),
+                name: loaded.name,
+                description: loaded.description,
+            }),
+            Err(outcome) => return outcome,
+        }
+    }
+    if as_json {
+        return Outcome::good(to_json(&machines));
+    }
+    let rows: Vec<Vec<String>> = machines
+        .into_iter()
+        .map(|machine| vec![machine.name, machine.architecture.to_string(), machine.description])
+        .collect();
+    Outcome::good(table(&[Align::Left, Align::Left, Align::Left], &rows))
+}
+
+fn architecture(loaded: &Loaded) -> &'static str {
+    loaded.machine.architecture().name()
+}
+
+fn check(chips: Vec<String>, host: &mut dyn Host) -> Outcome {
+    let chips = if chips.is_empty() { builtin_names().into_iter().map(String::from).collect() } else { chips };
+    let mut whole = Outcome::default();
+    for chip in chips {
+        let mut sources = Sources::default();
+        match load_chip(&mut sources, &chip, &[], host) {
+            Ok(loaded) => {
+                let figures = loaded.key_values();
+                let assumed = loaded.assumptions().len();
+                whole.stdout.push_str(&format!(
+                    "{}: {} figures, each with a source; {assumed} are assumptions\n",
+                    loaded.name,
+                    figures.len()
+                ));
+                whole.stderr.push_str(&rendered(&sources, &loaded.warnings, host.colour()));
+            }
+            Err(outcome) => {
+                whole.code = whole.code.max(outcome.code);
+                whole.stderr.push_str(&outcome.stderr);
+            }
+        }
+    }
+    whole
+}
+
+/// Data as text; what we serialise are plain structs, which cannot fail.
+pub(crate) fn to_json(data: &impl Serialize) -> String {
+    serde_json::to_string_pretty(data).map_or_else(|error| format!("\"{error}\"\n"), |text| text + "\n")
+}

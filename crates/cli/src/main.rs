@@ -1,0 +1,45 @@
+//! The `tilewright` binary: hands arguments and the real file system to the library, prints what comes back.
+
+use std::io::{IsTerminal, Read, Write};
+use std::path::Path;
+use std::process::ExitCode;
+
+use tilewright_cli::{Host, Outcome, run};
+
+/// The machine that the binary runs on.
+struct RealHost;
+
+impl Host for RealHost {
+    #[expect(clippy::disallowed_methods, reason = "the command line is where files are read")]
+    fn read(&self, path: &Path) -> std::io::Result<Vec<u8>> {
+        std::fs::read(path)
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "the command line is where files are written")]
+    fn write(&mut self, path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+        std::fs::write(path, bytes)
+    }
+
+    fn read_standard_input(&mut self, most_bytes: u64) -> std::io::Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        std::io::stdin().take(most_bytes).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "NO_COLOR is a convention of terminals")]
+    fn colour(&self) -> bool {
+        std::io::stderr().is_terminal() && std::env::var("NO_COLOR").map_or(true, |value| value.is_empty())
+    }
+}
+
+fn main() -> ExitCode {
+    let outcome = std::panic::catch_unwind(|| run(std::env::args_os(), &mut RealHost)).unwrap_or_else(|_| Outcome {
+        code: tilewright_cli::OUR_FAULT,
+        stdout: String::new(),
+        stderr: "tilewright: this is a defect of tilewright, not of your input; please report the command\n".into(),
+    });
+    // A reader that has seen enough closes the pipe; that is not a failure.
+    let _ = std::io::stdout().lock().write_all(outcome.stdout.as_bytes());
+    let _ = std::io::stderr().lock().write_all(outcome.stderr.as_bytes());
+    ExitCode::from(outcome.code)
+}

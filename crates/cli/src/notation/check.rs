@@ -1,0 +1,205 @@
+//! `tilewright notation check`: the verdict in words or as JSON.
+
+use tilewright_machine::Loaded;
+use tilewright_notation::problem::{Digit, Problem};
+use tilewright_notation::radix::raised;
+use tilewright_notation::syntax::ast::{Operand, Program};
+use tilewright_report::columns::thousands;
+use tilewright_tcp::legality::Reduction;
+use tilewright_tcp::{Placed, Setup, Verdict};
+
+use super::gather::{self, Gathered};
+use super::json;
+use crate::args::NotationArgs;
+use crate::host::Host;
+use crate::outcome::{BAD_INPUT, FAILED, GOOD, Outcome, rendered};
+
+pub(super) fn run(args: &NotationArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> {
+    let mut gathered = gather::read(args, host)?;
+    let (loaded, tcp) = gather::target(&mut gathered.sources, &args.target, host)?;
+    let setup = gather::setup(&gathered, &tcp, args.target.pes)?;
+    let problem = resolve(&gathered, args.json, host)?;
+    let verdict = tilewright_tcp::check(&setup, &problem);
+    let code = if verdict.legal() { GOOD } else { FAILED };
+    if args.json {
+        let stdout = json::verdict(&gathered, &setup, &problem, &verdict, &loaded.name);
+        return Ok(Outcome { code, stdout, stderr: String::new() });
+    }
+    let stderr = rendered(&gathered.sources, &verdict.diagnostics, host.colour());
+    let stdout = if verdict.legal() {
+        summary(&gathered.program, &setup, &problem, &verdict, &loaded)
+    } else {
+        let errors = verdict.diagnostics.iter().filter(|d| d.severity == tilewright_base::Severity::Error).count();
+        format!("illegal on {}: {errors} {}\n", loaded.name, if errors == 1 { "reason" } else { "reasons" })
+    };
+    Ok(Outcome { code, stdout, stderr })
+}
+
+/// Numbers for names; complaints end the command.
+pub(super) fn resolve(gathered: &Gathered, as_json: bool, host: &dyn Host) -> Result<Problem, Outcome> {
+    Problem::new(&gathered.program).map_err(|complaints| {
+        // Names and sizes that do not resolve are unreadable; digits that do not fit are illegal.
+        let stdout = if as_json { json::refusal(&gathered.sources, &complaints) } else { String::new() };
+        Outcome { stdout, ..Outcome::refused(BAD_INPUT, &gathered.sources, &complaints, host.colour()) }
+    })
+}
+
+/// What is known about a legal program.
+pub(crate) fn summary(
+    program: &Program,
+    setup: &Setup<'_>,
+    problem: &Problem,
+    verdict: &Verdict,
+    loaded: &Loaded,
+) -> String {
+    let pes = if setup.fused_pes == 1 { "1 PE".to_string() } else { format!("{} fused PEs", setup.fused_pes) };
+    let mut lines = vec![format!(
+        "legal on {}, {pes} ({} slices), {}",
+        loaded.name,
+        setup.slices(),
+        setup.dtype.name()
+    )];
+    lines.push(format!("  {}   {}", program.einsum, sizes(problem)));
+    for operand in Operand::ALL {
+        if let (Some(shape), Some(use_)) = (program.shape(operand), footprint(verdict, operand)) {
+            lines.push(format!("  {:<7}{shape}", operand.name()));
+            lines.push(format!("         {use_}"));
+        }
+    }
+    if let Some(tactic) = &program.tactic {
+        lines.push(format!("  tactic {tactic}"));
+    }
+    if let Some(placed) = &verdict.placed {
+        lines.extend(placed_lines(program, setup, problem, placed, verdict));
+    }
+    if let Some(reduction) = &verdict.reduction {
+        lines.push(format!("    sums       {}", reduction_words(reduction)));
+    }
+    lines.extend(split_lines(problem));
+    lines.join("\n") + "\n"
+}
+
+fn sizes(problem: &Problem) -> String {
+    let one = |axis: &tilewright_notation::problem::Axis| {
+        let dynamic = if axis.dynamic { "<=" } else { "=" };
+        let split = if axis.pes > 1 { format!(" ({} of {})", axis.extent, axis.whole) } else { String::new() };
+        format!("{}{dynamic}{}{split}", axis.name, if axis.pes > 1 { axis.whole } else { axis.extent })
+    };
+    problem.axes.iter().map(one).collect::<Vec<_>>().join(" ")
+}
+
+fn footprint(verdict: &Verdict, operand: Operand) -> Option<String> {
+    let found = verdict.footprints.iter().find(|footprint| footprint.operand == operand)?;
+    let percent = found.bytes_per_slice.saturating_mul(100) / found.capacity_bytes.max(1);
+    Some(format!(
+        "{} {} x {} B of {} ({percent} % of {} B)",
+        found.slices,
+        if found.slices == 1 { "slice" } else { "slices" },
+        thousands(found.bytes_per_slice),
+        found.place.name(),
+        thousands(found.capacity_bytes)
+    ))
+}
+
+fn placed_lines(
+    program: &Program,
+    setup: &Setup<'_>,
+    problem: &Problem,
+    placed: &Placed,
+    verdict: &Verdict,
+) -> Vec<String> {
+    let digits = |digits: &[Digit]| terms(problem, digits);
+    let mut lines = vec![
+        format!("    slices     {}", digits(&placed.parallel)),
+        format!("    time       {}", digits(&placed.time)),
+        format!("    lanes      {}   {} of {}", digits(&placed.lanes), placed.lane_count(), setup.machine.ce.lanes),
+        format!(
+            "    packet     {}   {} of {} elements, tree depth {}, {} {} a lane",
+            digits(&placed.packet),
+            placed.packet_elements(),
+            setup.packet_elements(),
+            placed.tree_depth(),
+            placed.columns,
+            if placed.columns == 1 { "column" } else { "columns" },
+        ),
+        format!(
+            "    engine     {} cycles a slice at {:.1} % of its multipliers",
+            thousands(placed.engine_cycles()),
+            100.0 * placed.multiplier_use(setup)
+        ),
+    ];
+    if let Some(delivery) = verdict.delivery {
+        let words = match delivery.receivers {
+            1 => "each slice reads its own".to_string(),
+            n => format!("each packet to {n} slices, rings of {}", delivery.ring_slices),
+        };
+        let read = verdict.read_bytes.map_or(String::new(), |bytes| format!(", reads of {bytes} B"));
+        lines.push(format!("    {}        {words}{read}", problem.streamed().name()));
+    }
+    if let Some(reuse) = &verdict.reuse {
+        let symbolic: Vec<String> = reuse.factors().map(|digit| size_as_written(program, digit)).collect();
+        let product = if symbolic.is_empty() { "1".to_string() } else { symbolic.join(" x ") };
+        let count = reuse.count();
+        let equals = if product == count.to_string() { product } else { format!("{product} = {}", thousands(count)) };
+        lines.push(format!("    reuse      each fetched element of {} is used {equals} times", problem.streamed().name()));
+    }
+    for (operand, pattern) in &verdict.sequences {
+        lines.push(format!(
+            "    {:<10} {pattern}   {} of {} sequencer entries",
+            format!("{} loops", operand.name()),
+            pattern.loops.len(),
+            setup.machine.sequencer.entries
+        ));
+    }
+    lines
+}
+
+/// The size of a digit in the words of the tactic it came from.
+fn size_as_written(program: &Program, digit: &Digit) -> String {
+    let Some(tactic) = &program.tactic else { return digit.live.to_string() };
+    let lanes = tactic.roles.iter().flat_map(|(lanes, _)| lanes);
+    let mut terms = tactic.parallel.iter().chain(&tactic.slice).chain(lanes);
+    terms.find(|term| term.span == digit.span).map_or(digit.live.to_string(), |term| term.size.to_string())
+}
+
+/// Digits as canonical terms with their numbers.
+fn terms(problem: &Problem, digits: &[Digit]) -> String {
+    let term = |digit: &Digit| {
+        let name = digit.axis.map_or("_".to_string(), |axis| problem.axis(axis).name.to_string());
+        let size = match (digit.padded, digit.slots == digit.live) {
+            (_, false) => format!("{}#{}", digit.live, digit.slots),
+            (true, true) => format!("{}#", digit.live),
+            (false, true) => digit.live.to_string(),
+        };
+        format!("{name}^{}[{size}]", raised(digit.stride))
+    };
+    if digits.is_empty() { "-".to_string() } else { digits.iter().map(term).collect::<Vec<_>>().join(" ") }
+}
+
+fn reduction_words(reduction: &Reduction) -> String {
+    use tilewright_tcp::legality::Freed;
+    let who = if reduction.by_reducer { "the inter-slice reducer" } else { "DMA and the vector engine" };
+    let freed = match reduction.freed {
+        Some(Freed::Broadcast) => ", each of them keeps the result",
+        Some(Freed::Idle) => ", one of them keeps the result",
+        Some(Freed::Scatter) => ", each of them keeps a part of the result",
+        None => "",
+    };
+    format!("parts on {} slices, added by {who}{freed}", reduction.group_slices)
+}
+
+/// What a split over PEs entails.
+fn split_lines(problem: &Problem) -> Vec<String> {
+    let mut lines = Vec::new();
+    for (index, axis) in problem.axes.iter().enumerate().filter(|(_, axis)| axis.pes > 1) {
+        let id = tilewright_notation::problem::AxisId(u8::try_from(index).unwrap_or(u8::MAX));
+        if problem.contracted(id) {
+            let scattered = problem.axes.iter().any(|a| a.extent_in[Operand::Out as usize] != 0 && a.extent_in[Operand::Out as usize] < a.extent);
+            let how = if scattered { "reduce-scatter" } else { "all-reduce" };
+            lines.push(format!("    PEs        partial sums over `{}` on {} PE groups: {how} by DMA", axis.name, axis.pes));
+        } else {
+            lines.push(format!("    PEs        `{}` in {} parts, no exchange", axis.name, axis.pes));
+        }
+    }
+    lines
+}

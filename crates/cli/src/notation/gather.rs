@@ -1,0 +1,149 @@
+//! Arguments or a file to a program, and the target to a setup.
+
+use tilewright_base::{Diagnostic, Sources};
+use tilewright_machine::{Loaded, Tcp};
+use tilewright_notation::syntax::ast::{Operand, Program, SpanOf};
+use tilewright_notation::syntax::parser::{self, Parsed};
+use tilewright_num::Dtype;
+use tilewright_tcp::Setup;
+use tilewright_tcp::setup::SetupError;
+
+use crate::args::{NotationArgs, TargetArgs};
+use crate::chip::load_chip;
+use crate::host::{Host, read_text};
+use crate::outcome::{BAD_INPUT, Outcome};
+
+/// A program and the texts that it came from.
+pub(crate) struct Gathered {
+    pub(crate) sources: Sources,
+    pub(crate) program: Program,
+}
+
+/// Reads the einsum or file, then the options, which add to the file or replace what it says.
+pub(crate) fn read(args: &NotationArgs, host: &mut dyn Host) -> Result<Gathered, Outcome> {
+    let mut sources = Sources::default();
+    let mut complaints = Vec::new();
+    let mut program = if is_file(&args.einsum, host) {
+        let text = read_text(host, &args.einsum).map_err(|why| Outcome::usage(&why))?;
+        take(&mut sources, &args.einsum, &text, &mut complaints, parser::program).unwrap_or_default()
+    } else {
+        let einsum = take(&mut sources, "einsum", &args.einsum, &mut complaints, parser::einsum);
+        Program { einsum: einsum.unwrap_or_default(), ..Program::default() }
+    };
+    let option = |name: &str, text: &Option<String>| text.as_ref().map(|text| (name.to_string(), text.clone()));
+    if let Some((name, text)) = option("--dims", &args.dims) {
+        let dims = take(&mut sources, &name, &text, &mut complaints, parser::dims).unwrap_or_default();
+        program.dims.retain(|old| !dims.iter().any(|new| new.name.same_letters(&old.name)));
+        program.dims.extend(dims);
+    }
+    for (operand, text) in [(Operand::In0, &args.in0), (Operand::In1, &args.in1), (Operand::Out, &args.out)] {
+        let Some((name, text)) = option(&format!("--{}", operand.name()), text) else { continue };
+        let shape = take(&mut sources, &name, &text, &mut complaints, parser::lowered_shape);
+        match operand {
+            Operand::In0 => program.in0 = shape,
+            Operand::In1 => program.in1 = shape,
+            Operand::Out => program.out = shape,
+        }
+    }
+    if let Some((name, text)) = option("--tactic", &args.tactic) {
+        program.tactic = take(&mut sources, &name, &text, &mut complaints, parser::tactic);
+    }
+    if let Some(stationary) = &args.stationary {
+        program.stationary = Some((stationary_operand(stationary)?, SpanOf::default()));
+    }
+    if let Some(dtype) = &args.dtype {
+        let id = sources.add("--dtype", dtype.as_str());
+        program.dtype = Some((dtype.clone(), SpanOf(sources.span(id, 0..dtype.len()))));
+    }
+    if complaints.is_empty() {
+        Ok(Gathered { sources, program })
+    } else {
+        Err(Outcome::refused(BAD_INPUT, &sources, &complaints, host.colour()))
+    }
+}
+
+/// Anything that cannot be an einsum but could be a path is one; so is the name of a file that exists.
+fn is_file(text: &str, host: &dyn Host) -> bool {
+    let like_path = text == "-" || text.ends_with(".tw") || (text.contains('/') && !text.contains("->"));
+    like_path || (!text.contains("->") && text.contains('.') && host.read(std::path::Path::new(text)).is_ok())
+}
+
+fn take<T>(
+    sources: &mut Sources,
+    name: &str,
+    text: &str,
+    complaints: &mut Vec<Diagnostic>,
+    parse: impl Fn(&str, tilewright_base::SourceId) -> Parsed<T>,
+) -> Option<T> {
+    let id = sources.add(name, text);
+    match parse(text, id) {
+        Ok(tree) => Some(tree),
+        Err(complaint) => {
+            complaints.push(*complaint);
+            None
+        }
+    }
+}
+
+fn stationary_operand(text: &str) -> Result<Operand, Outcome> {
+    match text {
+        "in0" => Ok(Operand::In0),
+        "in1" => Ok(Operand::In1),
+        other => Err(Outcome::usage(&format!(
+            "--stationary {other} names no input\n  = allowed: in0, in1\n  = instead: --stationary in1"
+        ))),
+    }
+}
+
+/// The machine behind `--chip`, which must have slices.
+pub(crate) fn target(
+    sources: &mut Sources,
+    args: &TargetArgs,
+    host: &mut dyn Host,
+) -> Result<(Loaded, Tcp), Outcome> {
+    let loaded = load_chip(sources, &args.chip, &args.set, host)?;
+    match loaded.machine.tcp() {
+        Some(tcp) => {
+            let tcp = tcp.clone();
+            Ok((loaded, tcp))
+        }
+        None => Err(Outcome::usage(&format!(
+            "--chip {}: lowered shapes speak of slices, and this machine has none\n  \
+             = allowed: machines of architecture tcp\n  = instead: --chip tcp",
+            args.chip
+        ))),
+    }
+}
+
+/// The element type: as asked, as the file says, or int8.
+pub(crate) fn setup<'m>(gathered: &Gathered, tcp: &'m Tcp, pes: u64) -> Result<Setup<'m>, Outcome> {
+    let asked = gathered.program.dtype.as_ref().map_or("int8", |(name, _)| name.as_str());
+    let refused = |asked: &str| {
+        let allowed: Vec<&str> = Setup::CONTRACTED.iter().map(|dtype| dtype.name()).collect();
+        let complaint = format!("the contraction engine does not multiply `{asked}`");
+        let complaint = Diagnostic::error("tcp/dtype", complaint).allowed(allowed.join(", ")).instead("--dtype int8");
+        let complaint = match &gathered.program.dtype {
+            Some((_, span)) => complaint.at(span.0, ""),
+            None => complaint,
+        };
+        Outcome::refused(BAD_INPUT, &gathered.sources, &[complaint], false)
+    };
+    let dtype = dtype_of(asked).ok_or_else(|| refused(asked))?;
+    Setup::new(tcp, pes, dtype).map_err(|error| match error {
+        SetupError::Dtype(dtype) => refused(dtype.name()),
+        SetupError::FusedPes { asked, allowed } => {
+            let allowed: Vec<String> = allowed.iter().map(u64::to_string).collect();
+            let most = allowed.last().cloned().unwrap_or_default();
+            Outcome::usage(&format!(
+                "--pes {asked}: so many PEs cannot be fused into one\n  = allowed: {}\n  \
+                 = instead: --pes {most}, and a subscript such as E_2 to split an axis over groups of PEs",
+                allowed.join(", ")
+            ))
+        }
+    })
+}
+
+/// On this machine `f8e4m3` means the format without infinities.
+fn dtype_of(name: &str) -> Option<Dtype> {
+    tilewright_num::RuleSet::by_name("tcp").and_then(|rules| rules.dtype(name))
+}

@@ -1,0 +1,29 @@
+//! `tilewright notation check|show|bridge|format`.
+
+mod bridge;
+mod check;
+mod gather;
+mod json;
+mod show;
+
+use crate::args::NotationCommand;
+use crate::host::Host;
+use crate::outcome::Outcome;
+
+pub(crate) use check::summary;
+pub(crate) use show::pictures;
+
+pub(crate) fn run(command: NotationCommand, host: &mut dyn Host) -> Outcome {
+    let outcome = match command {
+        NotationCommand::Check(args) => check::run(&args, host),
+        NotationCommand::Show(args) => show::run(&args, host),
+        NotationCommand::Bridge(args) => bridge::run(&args, host),
+        NotationCommand::Format(args) => format(&args, host),
+    };
+    outcome.unwrap_or_else(|refusal| refusal)
+}
+
+fn format(args: &crate::args::NotationArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> {
+    let gathered = gather::read(args, host)?;
+    Ok(Outcome::good(gathered.program.to_string()))
+}

@@ -1,0 +1,151 @@
+//! The bank rule: DMA needs all banks of a slice at once and comes last, so no bank may be held for 64 accesses in a row.
+//!
+//! From the vISA book: a DMA request that waits longer than the network's time-out resets the cluster; the machine derives
+//! the 64 from its time-out (`starvation_accesses`). Computed exactly here: accesses are followed bank by bank through the
+//! loop nest, and loops fold by the period of their addresses, so that the cost does not depend on their sizes.
+
+use tilewright_machine::tcp::Tcp;
+use tilewright_notation::algebra::access::AccessLoop;
+
+/// The longest run of consecutive accesses that touch one bank, for loops in bytes, outermost first, and accesses of `width_bytes`.
+pub fn longest_hold(machine: &Tcp, loops_bytes: &[AccessLoop], width_bytes: u64) -> u64 {
+    let (banks, bank_bytes) = (machine.dm.banks, machine.dm.bank_access_bytes);
+    let sweep = banks * bank_bytes;
+    let accesses = loops_bytes.iter().fold(1_u64, |all, access| all.saturating_mul(access.size));
+    if accesses < machine.starvation_accesses() || sweeps_all_banks(loops_bytes, width_bytes, sweep) {
+        // A sweep passes each bank at most once, and meets the next sweep at most in one bank.
+        return accesses.min(2 * bank_bytes.div_ceil(width_bytes));
+    }
+    (0..banks).map(|bank| hold_of_bank(loops_bytes, width_bytes, bank, bank_bytes, sweep)).max().unwrap_or(0)
+}
+
+/// The innermost loop reads on without a gap past every bank.
+fn sweeps_all_banks(loops_bytes: &[AccessLoop], width_bytes: u64, sweep: u64) -> bool {
+    loops_bytes.last().is_some_and(|inner| inner.stride == width_bytes && inner.size * width_bytes >= sweep)
+}
+
+/// Summary of a sequence of accesses with respect to one bank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Held {
+    accesses: u64,
+    /// Held from the start.
+    prefix: u64,
+    /// Held until the end.
+    suffix: u64,
+    best: u64,
+}
+
+impl Held {
+    const NONE: Held = Held { accesses: 0, prefix: 0, suffix: 0, best: 0 };
+
+    fn one(touches: bool) -> Held {
+        let run = u64::from(touches);
+        Held { accesses: 1, prefix: run, suffix: run, best: run }
+    }
+
+    fn then(self, next: Held) -> Held {
+        let all = |held: Held| held.prefix == held.accesses;
+        Held {
+            accesses: self.accesses.saturating_add(next.accesses),
+            prefix: if all(self) { self.accesses.saturating_add(next.prefix) } else { self.prefix },
+            suffix: if all(next) { next.accesses.saturating_add(self.suffix) } else { next.suffix },
+            best: self.best.max(next.best).max(self.suffix.saturating_add(next.prefix)),
+        }
+    }
+
+    fn times(self, mut count: u64) -> Held {
+        let (mut result, mut power) = (Held::NONE, self);
+        while count > 0 {
+            if count & 1 == 1 {
+                result = result.then(power);
+            }
+            power = power.then(power);
+            count >>= 1;
+        }
+        result
+    }
+}
+
+fn hold_of_bank(loops_bytes: &[AccessLoop], width_bytes: u64, bank: u64, bank_bytes: u64, sweep: u64) -> u64 {
+    let size = usize::try_from(sweep).unwrap_or(0);
+    // held[phase]: the loops handled so far, started at an address equal to phase modulo one sweep.
+    let touches = |phase: u64| {
+        let first = phase / bank_bytes;
+        let last = (phase + width_bytes - 1) / bank_bytes;
+        (first..=last).any(|touched| touched % (sweep / bank_bytes) == bank)
+    };
+    let mut held: Vec<Held> = (0..sweep).map(|phase| Held::one(touches(phase))).collect();
+    for access in loops_bytes.iter().rev() {
+        let step = usize::try_from(access.stride % sweep).unwrap_or(0);
+        held = (0..size).map(|phase| repeat(&held, phase, step, access.size)).collect();
+    }
+    held.first().map_or(0, |held| held.best)
+}
+
+/// `count` runs of a body that starts `step` later each time, modulo the length of `held`.
+fn repeat(held: &[Held], phase: usize, step: usize, count: u64) -> Held {
+    let size = held.len();
+    let mut period = Held::NONE;
+    let mut length = 0_u64;
+    let mut at = phase;
+    loop {
+        period = period.then(held[at]);
+        length += 1;
+        at = (at + step) % size;
+        if at == phase || length == count {
+            break;
+        }
+    }
+    let mut result = period.times(count / length);
+    for _ in 0..count % length {
+        result = result.then(held[at]);
+        at = (at + step) % size;
+    }
+    result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Walks every access; the judge of the folded computation.
+    fn walk(loops: &[AccessLoop], width: u64, banks: u64, bank_bytes: u64) -> u64 {
+        let mut addresses = vec![0_u64];
+        for access in loops {
+            addresses =
+                addresses.iter().flat_map(|a| (0..access.size).map(move |i| a + i * access.stride)).collect();
+        }
+        (0..banks)
+            .map(|bank| {
+                let (mut run, mut best) = (0, 0);
+                for address in &addresses {
+                    let touched = (address / bank_bytes..=(address + width - 1) / bank_bytes)
+                        .any(|touched| touched % banks == bank);
+                    run = if touched { run + 1 } else { 0 };
+                    best = best.max(run);
+                }
+                best
+            })
+            .max()
+            .unwrap_or(0)
+    }
+
+    #[test]
+    fn folding_equals_walking() {
+        let sizes = [1, 2, 3, 5, 16, 40];
+        let strides = [0, 1, 8, 24, 32, 100, 128, 136, 384];
+        for (i, &outer) in strides.iter().enumerate() {
+            for (j, &inner) in strides.iter().enumerate() {
+                for width in [1, 8, 32] {
+                    let loops = [
+                        AccessLoop { size: sizes[i % sizes.len()], stride: outer },
+                        AccessLoop { size: 7, stride: 64 },
+                        AccessLoop { size: sizes[j % sizes.len()], stride: inner },
+                    ];
+                    let folded = (0..16).map(|bank| hold_of_bank(&loops, width, bank, 8, 128)).max();
+                    assert_eq!(folded, Some(walk(&loops, width, 16, 8)), "{loops:?} width {width}");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! Whether lowered shapes and a tactic can run on a machine: the paper's rules, one file each.
+//!
+//! | rule | file |
+//! |---|---|
+//! | digits form a mixed radix | `tilewright_notation::radix` |
+//! | slices | [`slices`] |
+//! | capacities of DM, TRF, VRF | [`capacity`] |
+//! | coverage, roles of digits, lanes, packet, accumulators | `tilewright_notation::radix`, [`roles`] |
+//! | operands where the tactic needs them | [`supply`] |
+//! | sequencer entries | [`sequences`] |
+//! | where the output may go | [`output`] |
+//! | banks | [`sequences`] |
+
+mod capacity;
+mod output;
+mod places;
+mod roles;
+mod sequences;
+mod slices;
+mod supply;
+
+use arrayvec::ArrayVec;
+use tilewright_base::Diagnostic;
+use tilewright_notation::algebra::RadixMap;
+use tilewright_notation::algebra::access::AccessPattern;
+use tilewright_notation::problem::Problem;
+use tilewright_notation::radix;
+use tilewright_notation::reuse::Reuse;
+use tilewright_notation::syntax::ast::Operand;
+
+pub use output::Reduction;
+pub use supply::Delivery;
+
+use crate::memory::Footprint;
+use crate::placed::Placed;
+use crate::setup::Setup;
+
+/// What the check found out; everything but the complaints is there as far as it could be worked out.
+#[derive(Clone, Debug, Default)]
+pub struct Verdict {
+    /// Refusals, warnings and notes.
+    pub diagnostics: Vec<Diagnostic>,
+    /// Memory of each shape given.
+    pub footprints: ArrayVec<Footprint, 3>,
+    /// The tactic with its digits placed.
+    pub placed: Option<Placed>,
+    /// How the streamed operand reaches the slices.
+    pub delivery: Option<Delivery>,
+    /// Reuse of the streamed operand.
+    pub reuse: Option<Reuse>,
+    /// Address loops of each operand that has a shape and a tactic, merged.
+    pub sequences: ArrayVec<(Operand, AccessPattern), 3>,
+    /// Bytes of each fetch of the streamed operand.
+    pub read_bytes: Option<u64>,
+    /// What happens to sums spread over slices.
+    pub reduction: Option<Reduction>,
+}
+
+impl Verdict {
+    /// Nothing was refused.
+    pub fn legal(&self) -> bool {
+        !tilewright_base::diagnostic::any_error(&self.diagnostics)
+    }
+}
+
+/// Checks everything that is given; shapes and tactic may be left out.
+pub fn check(setup: &Setup<'_>, problem: &Problem) -> Verdict {
+    let mut verdict = Verdict { diagnostics: radix::check(problem), ..Verdict::default() };
+    slices::check(setup, problem, &mut verdict);
+    capacity::check(setup, problem, &mut verdict);
+    if !verdict.legal() {
+        return verdict;
+    }
+    let Some(tactic) = problem.tactic.as_ref().filter(|_| problem.contracts_two()) else {
+        if let Some(tactic) = &problem.tactic {
+            output::check(problem, &tactic.parallel, &mut verdict);
+        }
+        return verdict;
+    };
+    let placed = Placed::new(setup, problem, tactic);
+    roles::check(setup, problem, &placed, &mut verdict);
+    supply::check(problem, &placed, &mut verdict);
+    output::check(problem, &placed.parallel, &mut verdict);
+    sequences::check(setup, problem, &placed, &mut verdict);
+    verdict.reuse = Some(Reuse::of_stream(problem, problem.streamed(), placed.packet_terms));
+    verdict.placed = Some(placed);
+    verdict
+}
+
+/// The map of an operand's shape. Shapes whose size was refused have none.
+fn map_of(problem: &Problem, operand: Operand) -> Option<RadixMap> {
+    problem.shape(operand).and_then(|shape| RadixMap::of_shape(problem, shape).ok())
+}

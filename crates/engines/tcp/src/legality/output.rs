@@ -1,0 +1,109 @@
+//! Rule 7: where results may lie. Surviving slice digits stay put; sums spread over slices are reduced, and the slices that
+//! this frees take copies, nothing, or an axis promoted from time (paper section II-B, inter-slice reducer of the vISA book).
+
+use tilewright_base::Diagnostic;
+use tilewright_notation::problem::{Digit, Problem};
+use tilewright_notation::radix::raised;
+use tilewright_notation::syntax::ast::Operand;
+
+use super::Verdict;
+use super::places::{Meaning, Piece, pieces};
+
+/// What happens to sums that are spread over slices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reduction {
+    /// Slices that hold parts of one sum.
+    pub group_slices: u64,
+    /// The parts lie on neighbouring slices, so the inter-slice reducer adds them; otherwise DMA and the vector engine do.
+    pub by_reducer: bool,
+    /// What the freed slices take, if the output shape is given.
+    pub freed: Option<Freed>,
+}
+
+/// What slices take once their partial sums are added up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Freed {
+    /// Copies of the result.
+    Broadcast,
+    /// Nothing.
+    Idle,
+    /// Each a part of the result.
+    Scatter,
+}
+
+pub(super) fn check(problem: &Problem, parallel: &[Digit], verdict: &mut Verdict) {
+    let Some(shape) = problem.shape(Operand::Out) else {
+        verdict.reduction = reduction(problem, &pieces(parallel, parallel)).map(|r| Reduction { freed: None, ..r });
+        return;
+    };
+    let pieces = pieces(parallel, &shape.inter);
+    for piece in &pieces {
+        if let Some(complaint) = misplaced(problem, parallel, piece) {
+            let span = piece.shape.1.unwrap_or(shape.span);
+            let complaint = complaint.at(span, "the output's slices");
+            verdict.diagnostics.push(match piece.tactic.1 {
+                Some(span) => complaint.also(span, "the tactic's slices"),
+                None => complaint,
+            });
+        }
+    }
+    verdict.reduction = reduction(problem, &pieces);
+}
+
+fn contracted(problem: &Problem, meaning: Meaning) -> bool {
+    matches!(meaning, Meaning::Axis(axis, _) if problem.contracted(axis))
+}
+
+fn reduction(problem: &Problem, pieces: &[Piece]) -> Option<Reduction> {
+    let reduced = || pieces.iter().filter(|piece| contracted(problem, piece.tactic.0));
+    let first = reduced().next()?;
+    let group_slices = reduced().map(|piece| piece.slices).product();
+    let top = reduced().map(|piece| piece.weight * piece.slices).max().unwrap_or(1);
+    let freed = match first.shape.0 {
+        Meaning::Copies => Freed::Broadcast,
+        Meaning::Idle => Freed::Idle,
+        Meaning::Axis(..) => Freed::Scatter,
+    };
+    Some(Reduction { group_slices, by_reducer: top == group_slices, freed: Some(freed) })
+}
+
+fn misplaced(problem: &Problem, parallel: &[Digit], piece: &Piece) -> Option<Diagnostic> {
+    let say = |meaning: Meaning| match meaning {
+        Meaning::Axis(axis, weight) => format!("{}^{}[{}]", problem.axis(axis).name, raised(weight), piece.slices),
+        Meaning::Copies => format!("_[{}]", piece.slices),
+        Meaning::Idle => "nothing".to_string(),
+    };
+    let (made, kept) = (piece.tactic.0, piece.shape.0);
+    let refuse = |message: String, allowed: String, instead: String| {
+        Some(Diagnostic::error("tcp/output", message).allowed(allowed).instead(instead))
+    };
+    match made {
+        _ if made == kept => None,
+        Meaning::Axis(..) if contracted(problem, made) => match kept {
+            Meaning::Axis(axis, weight) if runs_on_slices(parallel, axis, weight) => refuse(
+                format!("the output puts {} on slices freed by {}", say(kept), say(made)),
+                "copies, nothing, or a digit that the tactic runs in time".to_string(),
+                format!("_[{0}] for copies, _[1#{0}] for one result", piece.slices),
+            ),
+            _ => None,
+        },
+        Meaning::Axis(..) => refuse(
+            format!("slices {} apart produce {}, but the output has {} there", piece.weight, say(made), say(kept)),
+            format!("{} at this place: surviving slice digits stay where they are", say(made)),
+            format!("{} there, and a bridge to the other shape after", say(made)),
+        ),
+        Meaning::Copies | Meaning::Idle if matches!(kept, Meaning::Axis(..)) => refuse(
+            format!("the output has {} on slices that the tactic leaves idle", say(kept)),
+            "results on the slices that compute them".to_string(),
+            format!("{} among the tactic's parallel digits, or behind the `|` of the output", say(kept)),
+        ),
+        _ => None,
+    }
+}
+
+/// Whether the tactic already spreads this part of an axis over slices.
+fn runs_on_slices(parallel: &[Digit], axis: tilewright_notation::problem::AxisId, weight: u64) -> bool {
+    parallel.iter().any(|digit| {
+        digit.axis == Some(axis) && digit.stride <= weight && weight < digit.stride.saturating_mul(digit.live)
+    })
+}

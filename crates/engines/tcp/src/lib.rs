@@ -1,0 +1,18 @@
+//! The Tensor Contraction Processor of the ISCA 2024 paper: the rules of its engines, each written once.
+//!
+//! - [`setup`]: a machine, how many of its PEs are fused, and the element type of a contraction;
+//! - [`contraction`], [`sequencer`], [`banks`], [`memory`]: limits of single engines;
+//! - [`placed`]: a tactic with every loop digit placed on slices, time, lanes or packet;
+//! - [`legality`]: whether lowered shapes and a tactic can run, rule by rule, with what to write instead.
+
+pub mod banks;
+pub mod contraction;
+pub mod legality;
+pub mod memory;
+pub mod placed;
+pub mod sequencer;
+pub mod setup;
+
+pub use legality::{Verdict, check};
+pub use placed::Placed;
+pub use setup::Setup;

@@ -1,0 +1,65 @@
+//! What a lowered shape occupies in DM, TRF and VRF (paper sections III and IV, vISA book).
+
+use tilewright_machine::tcp::Tcp;
+use tilewright_notation::problem::{Digit, Shape};
+use tilewright_notation::syntax::ast::{Operand, Place};
+
+/// What a shape takes of one memory on each slice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Footprint {
+    /// Whose shape.
+    pub operand: Operand,
+    /// Which memory.
+    pub place: Place,
+    /// Slices that the shape spans, idle places included.
+    pub slices: u64,
+    /// Bytes on each slice, rows padded to the write granule.
+    pub bytes_per_slice: u64,
+    /// Bytes of a row, the innermost digit, before padding.
+    pub row_bytes: u64,
+    /// Bytes that the memory has on each slice.
+    pub capacity_bytes: u64,
+}
+
+impl Footprint {
+    /// The footprint of a shape whose elements have `bits` bits.
+    pub fn of_shape(machine: &Tcp, shape: &Shape, place: Place, bits: u64) -> Footprint {
+        let product = |digits: &[Digit]| digits.iter().fold(1_u64, |all, digit| all.saturating_mul(digit.slots));
+        let (rows, row) = match shape.intra.split_last() {
+            Some((last, outer)) => (product(outer), last.slots),
+            None => (1, 1),
+        };
+        let row_bytes = row.saturating_mul(bits).div_ceil(8);
+        let granule = if place == Place::Vrf { 1 } else { machine.dm.write_granule_bytes };
+        let padded_row = row_bytes.checked_next_multiple_of(granule).unwrap_or(u64::MAX);
+        Footprint {
+            operand: shape.operand,
+            place,
+            slices: product(&shape.inter),
+            bytes_per_slice: rows.saturating_mul(padded_row),
+            row_bytes,
+            capacity_bytes: capacity_bytes(machine, place),
+        }
+    }
+}
+
+/// Bytes of a memory on one slice.
+pub fn capacity_bytes(machine: &Tcp, place: Place) -> u64 {
+    match place {
+        Place::Dm => machine.dm.capacity_bytes,
+        Place::Trf => trf_payload_bytes(machine),
+        Place::TrfHalf => trf_payload_bytes(machine) / machine.trf.halves,
+        Place::Vrf => machine.vrf.capacity_bytes,
+    }
+}
+
+/// Data that the register files of a slice hold: with fewer lanes in use each lane has more rows, so the
+/// sum does not depend on the lanes.
+fn trf_payload_bytes(machine: &Tcp) -> u64 {
+    machine.ce.lanes * machine.trf_lane_payload_bytes()
+}
+
+/// The memory that an operand lives in unless its shape says otherwise.
+pub fn default_place(operand: Operand, stationary: bool) -> Place {
+    if stationary && operand != Operand::Out { Place::Trf } else { Place::Dm }
+}

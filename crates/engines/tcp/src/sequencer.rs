@@ -1,0 +1,40 @@
+//! The loop sequencer shared by fetch, commit and register-file walks: at most eight merged entries, each of bounded size, and
+//! the widest access that an address pattern allows (vISA book).
+
+use tilewright_machine::tcp::Tcp;
+use tilewright_notation::algebra::access::AccessPattern;
+
+/// Why a pattern does not fit a sequencer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unfit {
+    /// More loops than entries.
+    Entries(usize),
+    /// A loop longer than an entry counts.
+    Size(u64),
+}
+
+/// Whether the merged pattern fits.
+pub fn fits(machine: &Tcp, merged: &AccessPattern) -> Result<(), Unfit> {
+    if merged.loops.len() as u64 > machine.sequencer.entries {
+        return Err(Unfit::Entries(merged.loops.len()));
+    }
+    match merged.loops.iter().find(|access| access.size > machine.sequencer.entry_size_max) {
+        Some(access) => Err(Unfit::Size(access.size)),
+        None => Ok(()),
+    }
+}
+
+/// Bytes of one access of the main fetch unit: the widest that divides the contiguous run and the packet.
+pub fn read_bytes(machine: &Tcp, merged: &AccessPattern, packet_elements: u64, element_bits: u64) -> u64 {
+    let run = match merged.loops.last() {
+        Some(inner) if inner.stride == 1 => inner.size,
+        _ => 1,
+    };
+    let access_bits = gcd(packet_elements, run) * element_bits;
+    let widths = machine.fetch.main_widths_bytes.iter().copied();
+    widths.filter(|width| access_bits.is_multiple_of(width * 8)).max().unwrap_or(1)
+}
+
+fn gcd(a: u64, b: u64) -> u64 {
+    if b == 0 { a.max(1) } else { gcd(b, a % b) }
+}

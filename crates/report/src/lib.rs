@@ -1,0 +1,10 @@
+//! Pictures of what programs mean, for terminals and as SVG files that open anywhere.
+//!
+//! - [`shape`]: which coordinates each slice holds (after Fig. 1 of the TCP paper);
+//! - [`tactic`]: which loop runs where: slices, time, lanes, packet;
+//! - [`svg`], [`columns`]: the two media.
+
+pub mod columns;
+pub mod shape;
+pub mod svg;
+pub mod tactic;
