@@ -21,6 +21,8 @@ pub fn convert(rules: &RuleSet, from: Dtype, to: Dtype, pattern: u32) -> Result<
     }
     match (from.is_float(), rules.float_rule(to)) {
         (_, Some(rule)) => Ok(encode(rules, rule, decode(rules, from, pattern).to_bits())),
+        // An f32 that is NaN still has its own sign here, which decides in some rule sets.
+        (true, None) if from == Dtype::F32 => float_to_int(rules, to, f32::from_bits(pattern)),
         (true, None) => float_to_int(rules, to, decode(rules, from, pattern)),
         (false, None) => narrow_int(rules, to, int_value(from, pattern)).map(|value| int_pattern(to, value)),
     }
