@@ -244,9 +244,11 @@ impl RuleSet {
     pub const fn settle_f32(&self, pattern: u32) -> u32 {
         let magnitude = pattern & F32_MAGNITUDE;
         let sign = pattern & !F32_MAGNITUDE;
-        if magnitude > F32_INFINITY {
+        if magnitude.cast_signed() > F32_INFINITY.cast_signed() {
             F32_QUIET_NAN | (sign & self.nan_sign_mask())
-        } else if magnitude < F32_MIN_NORMAL && matches!(self.f32_subnormals, Subnormals::Flush) {
+        } else if magnitude.cast_signed() < F32_MIN_NORMAL.cast_signed()
+            && matches!(self.f32_subnormals, Subnormals::Flush)
+        {
             sign
         } else {
             pattern

@@ -72,6 +72,21 @@ fn decodes_every_pattern_like_scalar() {
     }
 }
 
+#[test]
+fn decodes_a_sample_of_32_bit_words_like_scalar() {
+    let words: Vec<u32> = (0..=u32::MAX).step_by(4099).collect();
+    let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    let mut out = vec![0.0; words.len()];
+    for rules in [RuleSet::TCP, RuleSet::NEURON] {
+        for dtype in [Dtype::F32, Dtype::Tf32, Dtype::I32, Dtype::U32] {
+            decode_slice(&rules, dtype, &bytes, &mut out);
+            for (value, &word) in out.iter().zip(&words) {
+                assert_eq!(value.to_bits(), decode(&rules, dtype, word).to_bits(), "{dtype} {word:#x}");
+            }
+        }
+    }
+}
+
 /// Sign, exponent and the upper mantissa bits in all combinations, with low bits that make, break or nearly
 /// make ties.
 #[test]

@@ -7,7 +7,7 @@
 
 #![expect(clippy::cast_possible_truncation, reason = "words are stored in the format's own width")]
 
-use super::assert_sizes;
+use super::{assert_sizes, below};
 use crate::minifloat::{F32_BIAS, F32_INFINITY, F32_MAGNITUDE, F32_MIN_NORMAL};
 use crate::{
     Dtype, FloatRule, MiniFloat, NumError, Rounding, RuleSet, SubnormalCarry, Subnormals, convert, store,
@@ -30,6 +30,7 @@ pub fn encode_slice(rules: &RuleSet, dtype: Dtype, values: &[f32], bytes: &mut [
                 *word = rules.settle_f32(value.to_bits()).to_le_bytes();
             }
         }
+        Some(rule) if rule == FloatRule::ieee(MiniFloat::BF16) => encode_bf16(rules, values, bytes),
         Some(rule) => encode_floats(&Encoder::new(rules, rule), dtype.storage_bits(), values, bytes),
     }
     Ok(())
@@ -53,6 +54,16 @@ fn encode_floats(lane: &Encoder, storage_bits: u32, values: &[f32], bytes: &mut 
                 *word = lane.encode(value.to_bits()).to_le_bytes();
             }
         }
+    }
+}
+
+/// The short way for the commonest conversion: once settled, rounding the upper half is all there is to do,
+/// since a carry makes the next exponent or infinity and the NaN word has nothing to round.
+fn encode_bf16(rules: &RuleSet, values: &[f32], bytes: &mut [u8]) {
+    for (word, value) in bytes.as_chunks_mut().0.iter_mut().zip(values) {
+        let pattern = rules.settle_f32(value.to_bits());
+        let odd = (pattern >> 16) & 1;
+        *word = (((pattern + 0x7FFF + odd) >> 16) as u16).to_le_bytes();
     }
 }
 
@@ -126,15 +137,15 @@ impl Encoder {
     fn encode(&self, pattern: u32) -> u32 {
         let sign = pattern >> 31;
         let whole = pattern & F32_MAGNITUDE;
-        let magnitude = if whole < self.flush_below { 0 } else { whole };
+        let magnitude = if below(whole, self.flush_below) { 0 } else { whole };
         let odd = (magnitude >> self.mantissa_shift) & self.even;
         let rounded = (magnitude.wrapping_add(self.below_half).wrapping_add(odd)) >> self.mantissa_shift;
         let normal = rounded.wrapping_sub(self.rebias);
         let steps = if self.counts_steps { self.count_steps(magnitude) } else { normal };
-        let subnormal = if steps > self.max_subnormal { self.max_subnormal } else { steps };
-        let finite = if magnitude < self.min_normal { subnormal } else { normal };
-        let bounded = if finite > self.max_finite { self.overflow } else { finite };
-        let is_nan = magnitude > F32_INFINITY;
+        let subnormal = if below(self.max_subnormal, steps) { self.max_subnormal } else { steps };
+        let finite = if below(magnitude, self.min_normal) { subnormal } else { normal };
+        let bounded = if below(self.max_finite, finite) { self.overflow } else { finite };
+        let is_nan = below(F32_INFINITY, magnitude);
         let encoded = if is_nan { self.nan } else { bounded };
         let sign = if is_nan { sign & self.nan_sign } else { sign };
         ((sign << self.sign_shift) | encoded) << self.padding_bits

@@ -18,3 +18,9 @@ use crate::Dtype;
 fn assert_sizes(dtype: Dtype, elements: usize, size_bytes: usize) {
     assert_eq!(size_bytes, dtype.size_bytes(elements), "bytes of {elements} elements of {dtype}");
 }
+
+/// `a < b` for patterns without their sign bit: signed comparison, which vector units have.
+#[inline(always)]
+const fn below(a: u32, b: u32) -> bool {
+    a.cast_signed() < b.cast_signed()
+}
