@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use tilewright_base::Sources;
-use tilewright_machine::{Loaded, builtin_names, json, show};
+use tilewright_machine::{builtin_names, json, show};
 use tilewright_report::columns::{Align, table};
 
 use crate::args::MachineCommand;
@@ -30,7 +30,7 @@ pub(crate) fn run(command: MachineCommand, host: &mut dyn Host) -> Outcome {
 #[derive(Serialize)]
 struct Listed {
     name: String,
-    architecture: &'static str,
+    architecture: String,
     description: String,
 }
 
@@ -39,7 +39,7 @@ fn list(as_json: bool, host: &mut dyn Host) -> Outcome {
     for name in builtin_names() {
         match load_chip(&mut Sources::default(), name, &[], host) {
             Ok(loaded) => machines.push(Listed {
-                architecture: architecture(&loaded),
+                architecture: loaded.machine.architecture().to_string(),
                 name: loaded.name,
                 description: loaded.description,
             }),
@@ -51,13 +51,9 @@ fn list(as_json: bool, host: &mut dyn Host) -> Outcome {
     }
     let rows: Vec<Vec<String>> = machines
         .into_iter()
-        .map(|machine| vec![machine.name, machine.architecture.to_string(), machine.description])
+        .map(|machine| vec![machine.name, machine.architecture, machine.description])
         .collect();
     Outcome::good(table(&[Align::Left, Align::Left, Align::Left], &rows))
-}
-
-fn architecture(loaded: &Loaded) -> &'static str {
-    loaded.machine.architecture().name()
 }
 
 fn check(chips: Vec<String>, host: &mut dyn Host) -> Outcome {

@@ -28,7 +28,7 @@ use tilewright_notation::radix;
 use tilewright_notation::reuse::Reuse;
 use tilewright_notation::syntax::ast::Operand;
 
-pub use output::Reduction;
+pub use output::{Freed, Reduction};
 pub use supply::Delivery;
 
 use crate::memory::Footprint;
