@@ -1,0 +1,60 @@
+//! The device as a whole: cores, links, synchronisation, collectives.
+//! From the Neuron architecture pages, the collectives guide and published profiles.
+
+use crate::keys::machine_keys;
+
+machine_keys! {
+    /// The device as a whole.
+    Chip {
+        /// NeuronCores.
+        cores: u64 [1, 256],
+        /// Generation of the NeuronCore, as in NeuronCore-v2.
+        core_generation: u64 [2, 9],
+        /// Physical cores that may be presented as one.
+        logical_cores_max: u64 [1, 16],
+        /// Cores for collective communication.
+        cc_cores: u64 [0, 256],
+        /// Clock that profiles count in.
+        profiler_clock_hz: u64 [1_000_000, 10_000_000_000],
+    }
+
+    /// Semaphores, dispatch and launches.
+    Sync {
+        /// Registers of an engine's sequencer.
+        registers: u64 [0, 65536],
+        /// Shortest interval between two instructions of an engine.
+        dispatch_cycles: u64 [0, 100_000],
+        /// Semaphore from one compute engine to another.
+        semaphore_ns: u64 [0, 1_000_000],
+        /// Last byte of a transfer to the start of the instruction that waits for it.
+        dma_to_compute_ns: u64 [0, 1_000_000],
+        /// Semaphore to a transfer, through it, and visible to another engine.
+        dma_round_trip_ns: u64 [0, 1_000_000],
+        /// Start of a program before its first instruction.
+        preamble_ns: u64 [0, 1_000_000_000],
+        /// End of a program after its last instruction.
+        tail_ns: u64 [0, 1_000_000_000],
+    }
+
+    /// Links between devices.
+    Link {
+        /// NeuronLinks of the device.
+        links: u64 [0, 64],
+        /// Rate of a NeuronLink.
+        link_bytes_per_s: u64 [1, 1_000_000_000_000_000],
+    }
+
+    /// Collective operations between devices.
+    Collectives {
+        /// Step between neighbours inside a server.
+        hop_ns: u64 [0, 1_000_000_000],
+        /// Step between servers.
+        server_hop_ns: u64 [0, 1_000_000_000],
+        /// Start of a collective operation.
+        fixed_ns: u64 [0, 1_000_000_000],
+        /// Largest message that is sent over the mesh.
+        mesh_max_bytes: u64 [0, 1 << 40],
+        /// Largest message for recursive doubling and halving; larger ones take the ring.
+        doubling_max_bytes: u64 [0, 1 << 40],
+    }
+}

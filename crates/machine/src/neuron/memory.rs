@@ -1,0 +1,101 @@
+//! Memories of a core and of the device, and the DMA engines between them.
+//! Sizes are from the NKI architecture guides, DMA costs from the documentation's DMA pages and
+//! published profiles.
+
+use crate::keys::machine_keys;
+
+machine_keys! {
+    /// Engine access to on-chip memory.
+    Access {
+        /// Start of a tensor read, and of a tensor write.
+        start_cycles: u64 [0, 100_000],
+        /// Innermost stride from which on the port runs at half rate.
+        slow_stride_bytes: u64 [1, 65536],
+        /// Largest free size of a vector or scalar instruction in SBUF, in elements.
+        sbuf_free_max: u64 [1, 1 << 30],
+        /// The same in PSUM.
+        psum_free_max: u64 [1, 1 << 30],
+        /// Dimensions of a free pattern.
+        pattern_dimensions: u64 [1, 16],
+        /// Tiles of at most this many partitions may start at any multiple of it.
+        quadrant_partitions: u64 [1, 4096],
+        /// True if the vector and general-purpose engines exclude each other from SBUF.
+        vector_gpsimd_exclusive: bool,
+        /// True if the vector and scalar engines exclude each other from PSUM.
+        vector_scalar_exclusive: bool,
+    }
+
+    /// State buffer of a core.
+    Sbuf {
+        /// Partitions.
+        partitions: u64 [1, 4096],
+        /// Bytes of a partition.
+        partition_bytes: u64 [64, 1 << 30],
+        /// Bytes of a partition that the compiler keeps.
+        reserved_bytes: u64 [0, 1 << 30],
+        /// Distance between the addresses of neighbouring partitions.
+        partition_stride_bytes: u64 [64, 1 << 30],
+        /// Clock of a port, which moves one element of each partition in one cycle.
+        port_clock_hz: u64 [1_000_000, 10_000_000_000],
+    }
+
+    /// Partial-sum buffer of a core.
+    Psum {
+        /// Banks of a partition.
+        banks: u64 [1, 1024],
+        /// Bytes of a bank in one partition.
+        bank_bytes: u64 [4, 1 << 20],
+        /// True if sums may be kept in BF16.
+        bf16_accumulate: bool,
+    }
+
+    /// DMA engines.
+    Dma {
+        /// Engines that serve a core.
+        engines_per_core: u64 [1, 4096],
+        /// Queues of an engine.
+        queues_per_engine: u64 [1, 4096],
+        /// Peak rate of an engine.
+        engine_bytes_per_s: u64 [1, 1_000_000_000_000_000],
+        /// Rate that large transfers of an engine reach.
+        achieved_bytes_per_s: u64 [1, 1_000_000_000_000_000],
+        /// Fixed time of a copy, hidden by other copies in flight.
+        fixed_ns: u64 [0, 1_000_000_000],
+        /// Time of each descriptor: one contiguous run.
+        descriptor_ns: u64 [0, 1_000_000],
+        /// Copies of a queue that overlap.
+        in_flight: u64 [1, 65536],
+        /// Partitions of a tile that one engine moves.
+        partitions_per_engine: u64 [1, 4096],
+        /// Longest run of a descriptor.
+        descriptor_max_bytes: u64 [1, 1 << 30],
+        /// Packets of compute traffic.
+        packet_bytes: u64 [1, 1 << 30],
+        /// Packets of collectives.
+        collective_packet_bytes: u64 [1, 1 << 30],
+        /// Semaphore write at the end of a transfer.
+        semaphore_write_ns: u64 [0, 1_000_000],
+        /// Trigger to data, static descriptors.
+        trigger_ns: u64 [0, 1_000_000],
+        /// Trigger to data, descriptors made by the general-purpose engine.
+        software_descriptor_ns: u64 [0, 1_000_000],
+        /// Hardware descriptor generators of a core; 0 if there are none.
+        hardware_generators: u64 [0, 256],
+        /// Instruction of a hardware descriptor generator; 0 if there are none.
+        hardware_descriptor_ns: u64 [0, 1_000_000],
+        /// Times as long that a transfer takes that accumulates into its target.
+        accumulate_factor: u64 [1, 64],
+    }
+
+    /// Off-chip memory.
+    Hbm {
+        /// Stacks.
+        stacks: u64 [1, 64],
+        /// Bytes of a stack.
+        stack_bytes: u64 [1 << 20, 1 << 50],
+        /// Rate of a stack.
+        stack_bytes_per_s: u64 [1, 1_000_000_000_000_000],
+        /// Part of the rate that long streams reach.
+        efficiency: f64 [0.01, 1.0],
+    }
+}
