@@ -73,7 +73,9 @@ fn resolve(layers: &[Layer], diagnostics: &mut Vec<Diagnostic>) -> Option<Loaded
     diagnostics.extend(figures.missing(&root.document, architecture));
     let published = published::read(&own.document, architecture, diagnostics);
     let machine = build(architecture, &figures, diagnostics)?;
-    diagnostics.extend(published::unexplained(&machine, &published));
+    if !any_error(diagnostics) {
+        diagnostics.extend(published::unexplained(&machine, &published));
+    }
     Some(Loaded {
         name: own.name.clone(),
         description: own.description.clone(),

@@ -76,7 +76,7 @@ fn published_in(comparisons: &[Comparison]) -> String {
     if text.is_empty() { text } else { format!("\nPublished in\n{text}") }
 }
 
-/// The sections, each headed by the source that most of its figures have.
+/// The sections, each headed by the source of half of its figures or more.
 fn figure_tables(loaded: &Loaded) -> String {
     let figures = loaded.key_values();
     let sections = figures.chunk_by(|one, other| one.section == other.section);
@@ -87,8 +87,9 @@ fn figure_table(figures: &[KeyValue], loaded: &Loaded) -> String {
     let Some(first) = figures.first() else { return String::new() };
     let shares = |source: &Provenance| figures.iter().filter(|figure| figure.source == *source).count();
     let most = figures.iter().map(|figure| shares(&figure.source)).max().unwrap_or(0);
+    let is_shared = most > 1 && 2 * most >= figures.len();
     let shared =
-        figures.iter().map(|figure| &figure.source).find(|source| most > 1 && shares(source) == most);
+        figures.iter().map(|figure| &figure.source).find(|source| is_shared && shares(source) == most);
     let rows: Vec<[String; 5]> = figures
         .iter()
         .map(|figure| {
@@ -164,7 +165,7 @@ fn table_row<const N: usize>(row: &[String; N], right: &[bool; N], widths: &[usi
     let pieces = pieces(&row[N - 1], WIDTH.saturating_sub(indent).max(20));
     let mut text = String::new();
     // A cell that ran over its column pushes the last column to a line of its own.
-    if line.chars().count() > indent {
+    if line.chars().count() > indent && !row[N - 1].is_empty() {
         text.push_str(line.trim_end());
         text.push('\n');
         line = " ".repeat(indent);
