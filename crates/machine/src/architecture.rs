@@ -40,6 +40,18 @@ pub(crate) struct Conflict {
     pub(crate) allowed: String,
 }
 
+impl Conflict {
+    /// A conflict, unless the rule holds.
+    pub(crate) fn unless(
+        holds: bool,
+        path: &'static str,
+        message: String,
+        allowed: &str,
+    ) -> Option<Conflict> {
+        (!holds).then(|| Conflict { path, message, allowed: allowed.to_owned() })
+    }
+}
+
 impl Architecture {
     /// The words of a machine file.
     pub const NAMES: &'static [&'static str] = &["tcp", "neuron"];

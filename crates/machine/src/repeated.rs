@@ -32,12 +32,24 @@ pub(crate) fn diagnostic(sources: &Sources, id: SourceId, second: Range<usize>) 
 /// Where the key of the second range stands first.
 fn first_place(text: &str, second: &Range<usize>) -> Option<Range<usize>> {
     let lines = keys(text);
-    let (path, line_key) =
-        lines.iter().find(|(_, range)| range.start <= second.start && second.end <= range.end)?;
+    let covers = |range: &Range<usize>| range.start <= second.start && second.end <= range.end;
+    let Some((path, own)) = lines.iter().find(|(_, range)| covers(range)) else {
+        return in_same_line(text, second);
+    };
+    let below = format!("{path}.");
     lines
         .iter()
-        .find(|(other, range)| other == path && range.end <= line_key.start)
+        .find(|(other, range)| (other == path || other.starts_with(&below)) && range.end <= own.start)
         .map(|(_, range)| range.clone())
+}
+
+/// The first of two keys of one inline table.
+fn in_same_line(text: &str, second: &Range<usize>) -> Option<Range<usize>> {
+    let key = text.get(second.clone()).filter(|key| !key.is_empty())?;
+    let before = text.get(..second.start)?;
+    let line = before.rfind('\n').map_or(0, |at| at + 1);
+    let first = line + before[line..].find(key)?;
+    Some(first..first + key.len())
 }
 
 /// Each header and key with its full path, quotes and spaces left out of the path.
@@ -54,7 +66,8 @@ fn keys(text: &str) -> Vec<(String, Range<usize>)> {
             section = plain(name);
             keys.push((section.clone(), start + 1..start + 1 + name.len()));
         } else if let Some((key, _)) = body.split_once('=') {
-            let path = format!("{section}.{}", plain(key));
+            let dot = if section.is_empty() { "" } else { "." };
+            let path = format!("{section}{dot}{}", plain(key));
             keys.push((path, start..start + key.trim_end().len()));
         }
         at += line.len();
@@ -82,5 +95,13 @@ mod tests {
     fn a_repeated_header_is_found_too() {
         let text = "[dm]\nx = 1\n[dm]\n";
         assert_eq!(first_place(text, &(12..14)), Some(1..3));
+        let text = "dm.x = 1\n[dm]\n";
+        assert_eq!(first_place(text, &(10..12)), Some(0..4));
+    }
+
+    #[test]
+    fn a_repeated_key_of_an_inline_table_is_found_too() {
+        let text = "[a]\nx = { v = 1, v = 2 }\n";
+        assert_eq!(first_place(text, &(17..18)), Some(10..11));
     }
 }

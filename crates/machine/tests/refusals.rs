@@ -106,6 +106,9 @@ fn a_repeated_key_is_refused_with_both_lines() {
 fn a_repeated_section_is_refused_with_both_lines() {
     let text = variant("v", "tcp", "[ve]\nint_ways = 16\n[ve]\n[sources]\n\"ve\" = \"assumption: more\"\n");
     says(&refused(&text, &["machine/repeated-key"]), &["`ve` is given twice, on lines 4 and 6"]);
+    let text =
+        variant("v", "tcp", "[published]\ntdp_w = { value = 150, value = 151, source = \"paper: x\" }\n");
+    says(&refused(&text, &["machine/repeated-key"]), &["`value` is given twice, on lines 5 and 5"]);
 }
 
 #[test]
@@ -247,6 +250,9 @@ fn figures_that_contradict_each_other_are_refused() {
     let sources = "[sources]\n\"dm\" = \"assumption: odd\"\n";
     let text = variant("v", "tcp", &format!("[dm]\ncapacity_bytes = 1000\n{sources}"));
     says(&refused(&text, &["machine/conflict"]), &["1000 is no multiple of one row of all banks, 128 B"]);
+    let sources = "[sources]\n\"hbm\" = \"assumption: more\"\n";
+    let text = variant("v", "tcp", &format!("[hbm]\nstacks = 4\n{sources}"));
+    says(&refused(&text, &["machine/conflict"]), &["4 stacks cannot be told apart by 1 address bits"]);
     let sources = "[sources]\n\"sbuf\" = \"assumption: odd\"\n";
     let text = variant("v", "inferentia2", &format!("[sbuf]\npartitions = 64\n{sources}"));
     refused(&text, &["machine/conflict", "machine/conflict"]);

@@ -17,8 +17,12 @@ pub struct ShapeGrid {
     pub heading: String,
     /// The shape as written.
     pub shape: String,
-    /// Headers of the columns, such as `e 0..15`.
+    /// What the columns count, such as `e from`.
+    pub corner: String,
+    /// First coordinate of each column.
     pub columns: Vec<String>,
+    /// Axes cut into blocks, with the size of a block.
+    pub blocks: Vec<(String, u64)>,
     /// Header and slices of each row.
     pub rows: Vec<(String, Vec<Cell>)>,
     /// Axes that every slice holds whole.
@@ -82,11 +86,14 @@ impl ShapeGrid {
         let slices = map.to[usize::from(SLICE)];
         let used = map.digits.iter().filter(|d| d.to_axis == SLICE).map(|d| d.size).product::<u64>()
             * map.copies.iter().filter(|c| c.to_axis == SLICE).map(|c| c.count).product::<u64>();
-        let (columns, rows) = grid(&cuts, map);
+        let (corner, columns, rows) = grid(&cuts, map);
+        let cut_axes = cuts.iter().filter(|cut| cut.blocks() > 1);
         ShapeGrid {
             heading: format!("{}  {names}", shape.operand.name()),
             shape: shape_text.to_string(),
+            corner,
             columns,
+            blocks: cut_axes.map(|cut| (cut.name.clone(), cut.block)).collect(),
             rows,
             whole: cuts.iter().filter(|cut| cut.blocks() == 1).map(|cut| cut.name.clone()).collect(),
             inside: inside(problem, shape),
@@ -100,7 +107,7 @@ impl ShapeGrid {
     pub fn text(&self) -> String {
         let mut text = format!("{}   {}\n", self.heading, self.shape);
         let mut rows: Vec<Vec<String>> = Vec::new();
-        let mut header = vec![String::new()];
+        let mut header = vec![self.corner.clone()];
         header.extend(self.columns.iter().cloned());
         rows.push(header);
         for (name, cells) in &self.rows {
@@ -124,6 +131,9 @@ impl ShapeGrid {
         if self.idle > 0 {
             line.push_str(&format!("; {} slices idle", self.idle));
         }
+        for (name, block) in &self.blocks {
+            line.push_str(&format!("; {name} in blocks of {}", thousands(*block)));
+        }
         if !self.whole.is_empty() {
             line.push_str(&format!("; {} whole on each slice", self.whole.join(", ")));
         }
@@ -146,11 +156,11 @@ impl ShapeGrid {
         let left = 24.0;
         svg.text(left, top + 20.0, Anchor::Start, "title", &self.heading);
         svg.text(left, top + 42.0, Anchor::Start, "code", &self.shape);
-        let header = width_of(self.rows.iter().map(|(name, _)| name));
-        let widest = self.columns.iter().chain(self.rows.iter().flat_map(|(_, cells)| cells).map(|_| &self.shape).take(0));
-        let labels = self.rows.iter().flat_map(|(_, cells)| cells.iter().map(Cell::label)).collect::<Vec<_>>();
-        let cell = width_of(widest).max(width_of(labels.iter())).max(44.0);
+        let header = width_of(self.rows.iter().map(|(name, _)| name).chain([&self.corner]));
+        let labels: Vec<String> = self.rows.iter().flat_map(|(_, cells)| cells.iter().map(Cell::label)).collect();
+        let cell = width_of(self.columns.iter()).max(width_of(labels.iter())).max(44.0);
         let (x0, y0) = (left + header, top + 72.0);
+        svg.text(x0 - 10.0, y0 - 8.0, Anchor::End, "small", &self.corner);
         for (index, column) in self.columns.iter().enumerate() {
             svg.text(at(x0, cell, index) + cell / 2.0, y0 - 8.0, Anchor::Middle, "small", column);
         }
@@ -203,10 +213,12 @@ fn shown(count: u64, most: u64) -> Vec<Option<u64>> {
     (0..most - tail - 1).map(Some).chain([None]).chain((count - tail..count).map(Some)).collect()
 }
 
-fn grid(cuts: &[Cut], map: &RadixMap) -> (Vec<String>, Vec<(String, Vec<Cell>)>) {
+type Rows = Vec<(String, Vec<Cell>)>;
+
+fn grid(cuts: &[Cut], map: &RadixMap) -> (String, Vec<String>, Rows) {
     let across = cuts.iter().rposition(|cut| cut.blocks() > 1).unwrap_or(cuts.len().saturating_sub(1));
     let down: Vec<&Cut> = cuts.iter().enumerate().filter(|(i, c)| *i != across && c.blocks() > 1).map(|(_, c)| c).collect();
-    let Some(column_cut) = cuts.get(across) else { return (Vec::new(), Vec::new()) };
+    let Some(column_cut) = cuts.get(across) else { return (String::new(), Vec::new(), Vec::new()) };
     let columns = shown(column_cut.blocks(), MOST_COLUMNS);
     let row_count = down.iter().map(|cut| cut.blocks()).fold(1, u64::saturating_mul);
     let mut rows = Vec::new();
@@ -219,8 +231,9 @@ fn grid(cuts: &[Cut], map: &RadixMap) -> (Vec<String>, Vec<(String, Vec<Cell>)>)
         let cells = columns.iter().map(|column| cell(column_cut, *column, &position, map)).collect();
         rows.push((name, cells));
     }
-    let labels = columns.iter().map(|c| c.map_or("...".to_string(), |block| column_cut.label(block))).collect();
-    (labels, rows)
+    let start = |block: u64| thousands(block * column_cut.block);
+    let labels = columns.iter().map(|column| column.map_or("...".to_string(), start)).collect();
+    (format!("{} from", column_cut.name), labels, rows)
 }
 
 /// The label and the coordinates of a row.

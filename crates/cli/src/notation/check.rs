@@ -90,14 +90,13 @@ fn sizes(problem: &Problem) -> String {
 
 fn footprint(verdict: &Verdict, operand: Operand) -> Option<String> {
     let found = verdict.footprints.iter().find(|footprint| footprint.operand == operand)?;
-    let percent = found.bytes_per_slice.saturating_mul(100) / found.capacity_bytes.max(1);
     Some(format!(
-        "{} {} x {} B of {} ({percent} % of {} B)",
+        "{} {} x {} of {} B of {}",
         found.slices,
         if found.slices == 1 { "slice" } else { "slices" },
         thousands(found.bytes_per_slice),
+        thousands(found.capacity_bytes),
         found.place.name(),
-        thousands(found.capacity_bytes)
     ))
 }
 

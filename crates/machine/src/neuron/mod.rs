@@ -53,47 +53,39 @@ machine_sections! {
 
 /// Figures that cannot both hold.
 pub(crate) fn conflicts(neuron: &Neuron) -> Vec<Conflict> {
-    let mut conflicts = Vec::new();
-    let partitions = neuron.sbuf.partitions;
-    if neuron.tensor.rows > partitions || neuron.tensor.columns > partitions {
-        conflicts.push(Conflict {
-            path: "tensor.rows",
-            message: format!(
-                "a tensor engine of {} x {} is larger than {partitions} partitions",
-                neuron.tensor.rows, neuron.tensor.columns
+    let (tensor, sbuf, gpsimd) = (&neuron.tensor, &neuron.sbuf, &neuron.gpsimd);
+    let partitions = sbuf.partitions;
+    let rules = [
+        Conflict::unless(
+            tensor.rows <= partitions && tensor.columns <= partitions,
+            "tensor.rows",
+            format!(
+                "an array of {} x {} is larger than {partitions} partitions",
+                tensor.rows, tensor.columns
             ),
-            allowed: "at most sbuf.partitions rows and columns".to_owned(),
-        });
-    }
-    if neuron.sbuf.partition_bytes > neuron.sbuf.partition_stride_bytes {
-        conflicts.push(Conflict {
-            path: "sbuf.partition_bytes",
-            message: format!(
-                "partitions of {} B overlap at a stride of {} B",
-                neuron.sbuf.partition_bytes, neuron.sbuf.partition_stride_bytes
-            ),
-            allowed: "at most sbuf.partition_stride_bytes".to_owned(),
-        });
-    }
-    if neuron.sbuf.reserved_bytes >= neuron.sbuf.partition_bytes {
-        conflicts.push(Conflict {
-            path: "sbuf.reserved_bytes",
-            message: format!(
-                "{} B of {} B are kept by the compiler",
-                neuron.sbuf.reserved_bytes, neuron.sbuf.partition_bytes
-            ),
-            allowed: "less than sbuf.partition_bytes".to_owned(),
-        });
-    }
-    if neuron.gpsimd.processors * neuron.gpsimd.partitions_per_processor != partitions {
-        conflicts.push(Conflict {
-            path: "gpsimd.processors",
-            message: format!(
+            "at most sbuf.partitions rows and columns",
+        ),
+        Conflict::unless(
+            sbuf.partition_bytes <= sbuf.partition_stride_bytes,
+            "sbuf.partition_bytes",
+            format!("{} B overlap at a stride of {} B", sbuf.partition_bytes, sbuf.partition_stride_bytes),
+            "at most sbuf.partition_stride_bytes",
+        ),
+        Conflict::unless(
+            sbuf.reserved_bytes < sbuf.partition_bytes,
+            "sbuf.reserved_bytes",
+            format!("{} B of {} B are kept by the compiler", sbuf.reserved_bytes, sbuf.partition_bytes),
+            "less than sbuf.partition_bytes",
+        ),
+        Conflict::unless(
+            gpsimd.processors * gpsimd.partitions_per_processor == partitions,
+            "gpsimd.processors",
+            format!(
                 "{} processors of {} partitions do not serve {partitions} partitions",
-                neuron.gpsimd.processors, neuron.gpsimd.partitions_per_processor
+                gpsimd.processors, gpsimd.partitions_per_processor
             ),
-            allowed: "processors x partitions_per_processor = sbuf.partitions".to_owned(),
-        });
-    }
-    conflicts
+            "processors x partitions_per_processor = sbuf.partitions",
+        ),
+    ];
+    rules.into_iter().flatten().collect()
 }

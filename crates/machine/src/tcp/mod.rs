@@ -72,46 +72,55 @@ machine_sections! {
 
 /// Figures that cannot both hold.
 pub(crate) fn conflicts(tcp: &Tcp) -> Vec<Conflict> {
-    let mut conflicts = Vec::new();
     let row_bytes = tcp.dm.banks * tcp.dm.bank_access_bytes;
-    if !tcp.dm.capacity_bytes.is_multiple_of(row_bytes) {
-        conflicts.push(Conflict {
-            path: "dm.capacity_bytes",
-            message: format!(
-                "`dm.capacity_bytes` {} is no multiple of one row of all banks, {row_bytes} B",
-                tcp.dm.capacity_bytes
-            ),
-            allowed: "a multiple of dm.banks x dm.bank_access_bytes".to_owned(),
-        });
-    }
-    if !tcp.pe.slices.is_multiple_of(tcp.pe.dmns) {
-        conflicts.push(Conflict {
-            path: "pe.slices",
-            message: format!(
-                "{} slices cannot be shared by {} data memory networks",
-                tcp.pe.slices, tcp.pe.dmns
-            ),
-            allowed: "a multiple of pe.dmns".to_owned(),
-        });
-    }
-    if !tcp.pe.slices.is_power_of_two() {
-        conflicts.push(Conflict {
-            path: "pe.slices",
-            message: format!("{} slices cannot be cut into rings of powers of two", tcp.pe.slices),
-            allowed: "a power of two".to_owned(),
-        });
-    }
-    if let Some(fused) =
-        tcp.chip.fused_pes.iter().find(|&&fused| !tcp.chip.pes_per_cluster.is_multiple_of(fused))
-    {
-        conflicts.push(Conflict {
-            path: "chip.fused_pes",
-            message: format!(
-                "{} PEs of a cluster cannot be fused {fused} at a time",
-                tcp.chip.pes_per_cluster
-            ),
-            allowed: "divisors of chip.pes_per_cluster".to_owned(),
-        });
-    }
-    conflicts
+    let (capacity, slices, dmns) = (tcp.dm.capacity_bytes, tcp.pe.slices, tcp.pe.dmns);
+    let pes = tcp.chip.pes_per_cluster;
+    let unfusable = tcp.chip.fused_pes.iter().find(|&&fused| !pes.is_multiple_of(fused));
+    let rules = [
+        Conflict::unless(
+            capacity.is_multiple_of(row_bytes),
+            "dm.capacity_bytes",
+            format!("`dm.capacity_bytes` {capacity} is no multiple of one row of all banks, {row_bytes} B"),
+            "a multiple of dm.banks x dm.bank_access_bytes",
+        ),
+        Conflict::unless(
+            slices.is_multiple_of(dmns),
+            "pe.slices",
+            format!("{slices} slices cannot be shared by {dmns} data memory networks"),
+            "a multiple of pe.dmns",
+        ),
+        Conflict::unless(
+            slices.is_power_of_two(),
+            "pe.slices",
+            format!("{slices} slices cannot be cut into rings of powers of two"),
+            "a power of two",
+        ),
+        Conflict::unless(
+            unfusable.is_none(),
+            "chip.fused_pes",
+            format!("{pes} PEs of a cluster cannot be fused {} at a time", unfusable.unwrap_or(&0)),
+            "divisors of chip.pes_per_cluster",
+        ),
+    ];
+    rules.into_iter().flatten().chain(unreachable(&tcp.hbm)).collect()
+}
+
+/// Parts of off-chip memory that have too few address bits.
+fn unreachable(hbm: &Hbm) -> impl Iterator<Item = Conflict> {
+    let parts = [
+        ("stacks", "hbm.stack_bit_positions", hbm.stacks, hbm.stack_bit_positions.len()),
+        ("channels", "hbm.channel_bit_positions", hbm.channels_per_stack, hbm.channel_bit_positions.len()),
+        ("bank groups", "hbm.bank_group_bit_positions", hbm.bank_groups, hbm.bank_group_bit_positions.len()),
+        ("banks", "hbm.bank_bit_positions", hbm.banks_per_group, hbm.bank_bit_positions.len()),
+        ("ranks", "hbm.rank_bit_positions", hbm.ranks, hbm.rank_bit_positions.len()),
+        ("rows", "hbm.row_bit_positions", hbm.rows_per_bank, hbm.row_bit_positions.len()),
+    ];
+    parts.into_iter().filter_map(|(what, path, count, bits)| {
+        Conflict::unless(
+            bits >= 64 || count <= 1 << bits,
+            path,
+            format!("{count} {what} cannot be told apart by {bits} address bits"),
+            "as many positions as the binary digits of the highest number",
+        )
+    })
 }
