@@ -113,13 +113,13 @@ fn encodes_a_sample_of_all_f32_like_scalar() {
 }
 
 #[test]
-#[ignore = "all 2^32 inputs take minutes"]
+#[ignore = "all 2^32 inputs take more than ten minutes"]
 fn encodes_all_f32_like_scalar_under_tcp() {
     assert_encodes_all_f32_like_scalar(&RuleSet::TCP);
 }
 
 #[test]
-#[ignore = "all 2^32 inputs take minutes"]
+#[ignore = "all 2^32 inputs take more than ten minutes"]
 fn encodes_all_f32_like_scalar_under_neuron() {
     assert_encodes_all_f32_like_scalar(&RuleSet::NEURON);
 }
