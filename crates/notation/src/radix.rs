@@ -91,12 +91,8 @@ fn check_axis<'a>(
     let mut reached = 1_u64;
     for (index, digit) in sorted.iter().enumerate() {
         if digit.stride != reached {
-            complaints.push(wrong_stride(
-                asked,
-                digit,
-                reached,
-                index.checked_sub(1).map(|before| sorted[before]),
-            ));
+            let before = index.checked_sub(1).map(|before| sorted[before]);
+            complaints.push(wrong_stride(asked, digit, reached, before, index + 1 == sorted.len()));
             return;
         }
         let inner_padding = index + 1 < sorted.len() && reached.saturating_mul(digit.live) >= asked.extent;
@@ -130,7 +126,13 @@ fn missing(asked: &Asked<'_>) -> Diagnostic {
         .instead(format!("add {name}^1[{extent}]"))
 }
 
-fn wrong_stride(asked: &Asked<'_>, digit: &Digit, reached: u64, before: Option<&Digit>) -> Diagnostic {
+fn wrong_stride(
+    asked: &Asked<'_>,
+    digit: &Digit,
+    reached: u64,
+    before: Option<&Digit>,
+    outermost: bool,
+) -> Diagnostic {
     let name = asked.name();
     let message = match before {
         None => format!("the smallest stride of axis `{name}` in {} is {}", asked.who(), digit.stride),
@@ -150,7 +152,12 @@ fn wrong_stride(asked: &Asked<'_>, digit: &Digit, reached: u64, before: Option<&
         .allowed(format!(
             "stride {reached} here: 1 for the smallest, then the previous stride times its size"
         ))
-        .instead(term(&name, reached, digit.live))
+        .instead(if outermost {
+            let need = asked.extent.div_ceil(reached);
+            format!("{name}^{}[{need}{}]", raised(reached), if need * reached > asked.extent { "#" } else { "" })
+        } else {
+            format!("{name}^{}[{}]", raised(reached), digit.live)
+        })
 }
 
 fn too_short(asked: &Asked<'_>, last: &Digit, reached: u64) -> Diagnostic {
@@ -215,10 +222,6 @@ fn copies_in_tactic(digit: &Digit) -> Diagnostic {
         .at(digit.span, "`_` stands for copies of data")
         .allowed("digits of the einsum's axes")
         .instead("leave it out; idle slices need no loop")
-}
-
-fn term(name: &str, stride: u64, size: u64) -> String {
-    format!("{name}^{}[{size}]", raised(stride))
 }
 
 /// A stride as canonical text.

@@ -1,8 +1,9 @@
-//! How often each fetched element of an operand is used, before it is fetched again.
+//! How often each fetched element of an operand is used before it is fetched again.
 //!
 //! For a streamed operand X under the tactic `I | t1 .. tk`: the product of the digits of I whose axis X lacks (the network
-//! delivers one fetch to all of those slices), times the digits inside the innermost non-packet digit of X whose axis X
-//! lacks (lanes and repeats of the feed unit). The paper's examples give F (section II-B), 256 and 128 (section VI-B).
+//! delivers one fetch to all of those slices), times the digits within a slice that use the fetched packet again: lanes,
+//! and the innermost loops in time whose axes X lacks (repeats of the feed unit). The paper's examples give F (section II-B),
+//! 256 and 128 (section VI-B).
 
 use crate::problem::{Digit, Problem};
 use crate::syntax::ast::{Operand, Terms};
@@ -12,31 +13,23 @@ use crate::syntax::ast::{Operand, Terms};
 pub struct Reuse {
     /// Digits over slices that share one fetch.
     pub across_slices: Terms<Digit>,
-    /// Digits within a slice that share one fetch.
-    pub within_slice: Terms<Digit>,
+    /// Loops in time during which the packet is held, outermost first.
+    pub repeats: Terms<Digit>,
+    /// Lanes that share the packet.
+    pub lanes: Terms<Digit>,
 }
 
 impl Reuse {
-    /// Reuse of a streamed operand; `packet_terms` innermost terms of the slice tactic fill the packet.
-    pub fn of_stream(problem: &Problem, operand: Operand, packet_terms: usize) -> Reuse {
-        let Some(tactic) = &problem.tactic else { return Reuse::default() };
-        let in_operand = |digit: &Digit| digit.axis.is_some_and(|axis| problem.has(operand, axis));
-        let lanes: &[Digit] = tactic.roles.as_ref().map_or(&[], |(lanes, _)| lanes);
-        let loops = tactic.slice.len()
-            - if tactic.roles.is_some() { 0 } else { packet_terms.min(tactic.slice.len()) };
-        let mut within: Terms<Digit> = Terms::new();
-        let outside_packet = tactic.slice[..loops].iter().chain(lanes);
-        for digit in outside_packet.collect::<Vec<_>>().into_iter().rev() {
-            if in_operand(digit) && digit.live > 1 {
-                break;
-            }
-            if !in_operand(digit) && within.try_push(*digit).is_err() {
-                break;
-            }
+    /// Reuse of `operand` by digits over slices, in time (outermost first) and on lanes.
+    pub fn of_stream(problem: &Problem, operand: Operand, parallel: &[Digit], time: &[Digit], lanes: &[Digit]) -> Reuse {
+        let lacks = |digit: &&Digit| !digit.axis.is_some_and(|axis| problem.has(operand, axis));
+        let held = time.iter().rev().take_while(lacks).count();
+        let some = |digits: &[Digit]| digits.iter().filter(lacks).filter(|digit| digit.live > 1).copied().collect();
+        Reuse {
+            across_slices: some(parallel),
+            repeats: some(&time[time.len() - held..]),
+            lanes: some(lanes),
         }
-        within.reverse();
-        let across = tactic.parallel.iter().filter(|digit| !in_operand(digit)).copied();
-        Reuse { across_slices: across.collect(), within_slice: within }
     }
 
     /// The count.
@@ -44,8 +37,8 @@ impl Reuse {
         self.factors().fold(1, |product, digit| product.saturating_mul(digit.live))
     }
 
-    /// All factors, slices first.
+    /// All factors: slices, repeats, lanes.
     pub fn factors(&self) -> impl Iterator<Item = &Digit> {
-        self.across_slices.iter().chain(&self.within_slice)
+        self.across_slices.iter().chain(&self.repeats).chain(&self.lanes)
     }
 }

@@ -1,9 +1,12 @@
 //! `tilewright notation check`: the verdict in words or as JSON.
 
+use tilewright_base::Span;
 use tilewright_machine::Loaded;
 use tilewright_notation::problem::{Digit, Problem};
 use tilewright_notation::radix::raised;
-use tilewright_notation::syntax::ast::{Operand, Program};
+use tilewright_notation::reuse::Reuse;
+use tilewright_notation::syntax::ast::{Operand, Program, Term};
+use tilewright_notation::syntax::expr::Expr;
 use tilewright_report::columns::thousands;
 use tilewright_tcp::legality::Reduction;
 use tilewright_tcp::{Placed, Setup, Verdict};
@@ -136,29 +139,50 @@ fn placed_lines(
         lines.push(format!("    {}        {words}{read}", problem.streamed().name()));
     }
     if let Some(reuse) = &verdict.reuse {
-        let symbolic: Vec<String> = reuse.factors().map(|digit| size_as_written(program, digit)).collect();
-        let product = if symbolic.is_empty() { "1".to_string() } else { symbolic.join(" x ") };
-        let count = reuse.count();
-        let equals = if product == count.to_string() { product } else { format!("{product} = {}", thousands(count)) };
-        lines.push(format!("    reuse      each fetched element of {} is used {equals} times", problem.streamed().name()));
-    }
-    for (operand, pattern) in &verdict.sequences {
         lines.push(format!(
-            "    {:<10} {pattern}   {} of {} sequencer entries",
-            format!("{} loops", operand.name()),
-            pattern.loops.len(),
+            "    reuse      each fetched element of {} is used {}",
+            problem.streamed().name(),
+            reuse_words(program, reuse)
+        ));
+    }
+    for sequence in &verdict.sequences {
+        lines.push(format!(
+            "    {:<10} {}   {} of {} sequencer entries",
+            format!("{} loops", sequence.operand.name()),
+            sequence.pattern,
+            sequence.entries,
             setup.machine.sequencer.entries
         ));
     }
     lines
 }
 
-/// The size of a digit in the words of the tactic it came from.
-fn size_as_written(program: &Program, digit: &Digit) -> String {
-    let Some(tactic) = &program.tactic else { return digit.live.to_string() };
+/// The count and its factors in the words of the tactic: a term that was cut into repeats and lanes counts as written.
+fn reuse_words(program: &Program, reuse: &Reuse) -> String {
+    let mut factors: Vec<(Span, u64)> = Vec::new();
+    for digit in reuse.factors() {
+        match factors.iter_mut().find(|(span, _)| *span == digit.span) {
+            Some((_, size)) => *size *= digit.live,
+            None => factors.push((digit.span, digit.live)),
+        }
+    }
+    let words: Vec<String> = factors.iter().map(|(span, size)| size_as_written(program, *span, *size)).collect();
+    let (product, count) = (words.join(" x "), thousands(reuse.count()));
+    match reuse.count() {
+        1 => "once".to_string(),
+        _ if product == count => format!("{count} times"),
+        _ => format!("{product} = {count} times"),
+    }
+}
+
+/// The size of the term at `span` as it was written, if all of it counts.
+fn size_as_written(program: &Program, span: Span, size: u64) -> String {
+    let Some(tactic) = &program.tactic else { return thousands(size) };
     let lanes = tactic.roles.iter().flat_map(|(lanes, _)| lanes);
     let mut terms = tactic.parallel.iter().chain(&tactic.slice).chain(lanes);
-    terms.find(|term| term.span == digit.span).map_or(digit.live.to_string(), |term| term.size.to_string())
+    let symbolic = |term: &&Term| term.span == span && matches!(term.size, Expr::Symbol(_) | Expr::Binary(_));
+    let whole = |term: &Term| program.size_value(&term.size) == Some(size);
+    terms.find(symbolic).filter(|term| whole(term)).map_or(thousands(size), |term| term.size.to_string())
 }
 
 /// Digits as canonical terms with their numbers.
@@ -184,7 +208,7 @@ fn reduction_words(reduction: &Reduction) -> String {
         Some(Freed::Scatter) => ", each of them keeps a part of the result",
         None => "",
     };
-    format!("parts on {} slices, added by {who}{freed}", reduction.group_slices)
+    format!("parts on {} slices, combined by {who}{freed}", reduction.group_slices)
 }
 
 /// What a split over PEs entails.

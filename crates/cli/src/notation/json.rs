@@ -35,9 +35,10 @@ pub(super) fn verdict(
     let sequences: serde_json::Map<String, Value> = verdict
         .sequences
         .iter()
-        .map(|(operand, pattern)| {
-            let loops: Vec<Value> = pattern.loops.iter().map(|l| json!({"size": l.size, "stride": l.stride})).collect();
-            (operand.name().to_string(), Value::from(loops))
+        .map(|sequence| {
+            let loops = sequence.pattern.loops.iter().map(|l| json!({"size": l.size, "stride": l.stride}));
+            let loops: Vec<Value> = loops.collect();
+            (sequence.operand.name().to_string(), json!({ "loops": loops, "entries": sequence.entries }))
         })
         .collect();
     to_json(&json!({

@@ -138,9 +138,9 @@ mod tests {
             for (j, &inner) in strides.iter().enumerate() {
                 for width in [1, 8, 32] {
                     let loops = [
-                        AccessLoop { size: sizes[i % sizes.len()], stride: outer },
-                        AccessLoop { size: 7, stride: 64 },
-                        AccessLoop { size: sizes[j % sizes.len()], stride: inner },
+                        AccessLoop::new(sizes[i % sizes.len()], outer),
+                        AccessLoop::new(7, 64),
+                        AccessLoop::new(sizes[j % sizes.len()], inner),
                     ];
                     let folded = (0..16).map(|bank| hold_of_bank(&loops, width, bank, 8, 128)).max();
                     assert_eq!(folded, Some(walk(&loops, width, 16, 8)), "{loops:?} width {width}");

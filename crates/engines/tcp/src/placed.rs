@@ -23,8 +23,6 @@ pub struct Placed {
     pub lanes: Terms<Digit>,
     /// In the packet, innermost last.
     pub packet: Terms<Digit>,
-    /// Innermost terms of the written slice tactic that the packet takes from.
-    pub packet_terms: usize,
     /// Packet elements that the tree sums.
     pub tree_elements: u64,
     /// Packet elements that survive, as columns of each lane.
@@ -115,7 +113,6 @@ fn stated(tactic: &Loops, lanes: &Terms<Digit>, packet: &Terms<Digit>) -> Placed
         time: tactic.slice.clone(),
         lanes: lanes.clone(),
         packet: packet.clone(),
-        packet_terms: packet.len(),
         tree_elements: 1,
         columns: 1,
         repeat_terms: 0,
@@ -137,7 +134,6 @@ fn infer(setup: &Setup<'_>, problem: &Problem, tactic: &Loops) -> Placed {
         time,
         lanes,
         packet: packet.digits,
-        packet_terms: packet.terms,
         tree_elements: 1,
         columns: 1,
         repeat_terms: 0,

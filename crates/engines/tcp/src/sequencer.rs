@@ -13,15 +13,22 @@ pub enum Unfit {
     Size(u64),
 }
 
-/// Whether the merged pattern fits.
-pub fn fits(machine: &Tcp, merged: &AccessPattern) -> Result<(), Unfit> {
-    if merged.loops.len() as u64 > machine.sequencer.entries {
-        return Err(Unfit::Entries(merged.loops.len()));
+/// Entries that the merged pattern takes; a loop too long for one entry is cut into two.
+pub fn entries(machine: &Tcp, merged: &AccessPattern) -> Result<usize, Unfit> {
+    let mut entries = 0;
+    for access in &merged.loops {
+        entries += entries_of(access.size, machine.sequencer.entry_size_max).ok_or(Unfit::Size(access.size))?;
     }
-    match merged.loops.iter().find(|access| access.size > machine.sequencer.entry_size_max) {
-        Some(access) => Err(Unfit::Size(access.size)),
-        None => Ok(()),
+    if entries as u64 > machine.sequencer.entries { Err(Unfit::Entries(entries)) } else { Ok(entries) }
+}
+
+/// One, or two if the size is a product of two sizes that fit.
+fn entries_of(size: u64, most: u64) -> Option<usize> {
+    if size <= most {
+        return Some(1);
     }
+    let (least, root) = (size.div_ceil(most), size.isqrt());
+    (least..=root.min(most)).any(|factor| size.is_multiple_of(factor)).then_some(2)
 }
 
 /// Bytes of one access of the main fetch unit: the widest that divides the contiguous run and the packet.

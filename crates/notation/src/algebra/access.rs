@@ -20,6 +20,15 @@ pub struct AccessLoop {
     pub size: u64,
     /// Elements between iterations; 0 repeats.
     pub stride: u64,
+    /// `size` is the most; the real one sits in a control register at run time.
+    pub dynamic: bool,
+}
+
+impl AccessLoop {
+    /// A loop whose size is known.
+    pub fn new(size: u64, stride: u64) -> AccessLoop {
+        AccessLoop { size, stride, dynamic: false }
+    }
 }
 
 /// Loops from outermost to innermost.
@@ -42,15 +51,20 @@ impl AccessPattern {
     ) -> Result<AccessPattern, Clash> {
         let mut pattern = AccessPattern::default();
         for digit in order.iter().filter(|digit| digit.live > 1) {
+            let dynamic = digit.axis.is_some_and(|id| {
+                let axis = problem.axis(id);
+                axis.dynamic && digit.stride.saturating_mul(digit.live) >= axis.extent
+            });
             let axis = digit.axis.and_then(|id| problem.tensor(operand).iter().position(|axis| *axis == id));
             let Some(axis) = axis.and_then(|index| u8::try_from(index).ok()) else {
-                pattern.push(AccessLoop { size: digit.live, stride: 0 });
+                pattern.push(AccessLoop { size: digit.live, stride: 0, dynamic });
                 continue;
             };
             let pieces = pieces_of(axis, digit, map)?;
-            for (size, offset_stride) in pieces.iter().rev() {
+            // The outermost piece is the one whose size may fall short at run time.
+            for (index, (size, offset_stride)) in pieces.iter().rev().enumerate() {
                 if let Some(stride) = *offset_stride {
-                    pattern.push(AccessLoop { size: *size, stride });
+                    pattern.push(AccessLoop { size: *size, stride, dynamic: dynamic && index == 0 });
                 }
             }
         }
@@ -63,13 +77,16 @@ impl AccessPattern {
     }
 
     /// Neighbours joined where they can be; the result runs the same addresses in the same order.
+    ///
+    /// A dynamic loop joins what is inside it, never what is outside: memory is laid out for its greatest size.
     #[must_use]
     pub fn merged(&self) -> AccessPattern {
         let mut merged = AccessPattern::default();
         for inner in self.loops.iter().filter(|access| access.size > 1) {
             match merged.loops.last_mut() {
-                Some(outer) if outer.stride == inner.size.saturating_mul(inner.stride) => {
-                    *outer = AccessLoop { size: outer.size.saturating_mul(inner.size), stride: inner.stride };
+                Some(outer) if !inner.dynamic && outer.stride == inner.size.saturating_mul(inner.stride) => {
+                    outer.size = outer.size.saturating_mul(inner.size);
+                    outer.stride = inner.stride;
                 }
                 _ => merged.push(*inner),
             }
@@ -101,7 +118,7 @@ impl fmt::Display for AccessPattern {
             return f.write_str("(1:0)");
         }
         for access in &self.loops {
-            write!(f, "({}:{})", access.size, access.stride)?;
+            write!(f, "({}{}:{})", if access.dynamic { "<=" } else { "" }, access.size, access.stride)?;
         }
         Ok(())
     }

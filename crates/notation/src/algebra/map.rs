@@ -92,10 +92,17 @@ impl RadixMap {
     pub fn apply(&self, from: &[u64]) -> Terms<u64> {
         let mut to: Terms<u64> = self.to.iter().map(|_| 0).collect();
         for digit in &self.digits {
-            let value = from[usize::from(digit.from_axis)] / digit.from_stride % digit.size;
+            let position = from[usize::from(digit.from_axis)];
+            let value = self.stride_above(digit).map_or(position, |above| position % above) / digit.from_stride;
             to[usize::from(digit.to_axis)] += value * digit.to_stride;
         }
         to
+    }
+
+    /// The next larger stride on a digit's source axis. With padding on the source it is more than stride times size.
+    fn stride_above(&self, digit: &MapDigit) -> Option<u64> {
+        let same_axis = self.digits.iter().filter(|other| other.from_axis == digit.from_axis);
+        same_axis.map(|other| other.from_stride).filter(|stride| *stride > digit.from_stride).min()
     }
 
     /// What is at a target position, or `None` for padding.

@@ -196,6 +196,12 @@ impl PartialEq for Term {
 }
 
 impl Program {
+    /// The value of a size expression under the size table alone.
+    pub fn size_value(&self, size: &Expr) -> Option<u64> {
+        let lookup = |name: Name| self.dims.iter().find(|dim| dim.name.same_letters(&name))?.most.value(&|_| None).ok();
+        size.value(&lookup).ok()
+    }
+
     /// The lowered shape of an operand, if given.
     pub fn shape(&self, operand: Operand) -> Option<&LoweredShape> {
         match operand {

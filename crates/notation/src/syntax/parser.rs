@@ -11,7 +11,7 @@
 //! dim       := word ('=' expr ['..' expr] | '<=' expr)
 //! lowered   := ['@' memory] terms '|' terms
 //! tactic    := terms '|' terms  |  terms '|' terms '|' terms '|' terms
-//! term      := (letter+ | '_') ['^' expr] '[' expr ['#' [expr]] ']'
+//! term      := (letter+ | '(' letter+ ')' | '_') ['^' expr] '[' expr ['#' [expr]] ']'
 //! expr      := + - * / over numbers, symbols, parentheses, ceil(a/b), \frac{a}{b}
 //! ```
 
@@ -415,7 +415,7 @@ impl<'a> Parser<'a> {
 
     fn terms(&mut self) -> Parsed<Terms<Term>> {
         let mut terms = Terms::new();
-        while matches!(self.token.kind, Kind::Word | Kind::Underscore) {
+        while matches!(self.token.kind, Kind::Word | Kind::Underscore | Kind::ParenOpen) {
             let term = self.term()?;
             let span = term.span;
             terms.try_push(term).map_err(|_| self.too_many("terms on one side of `|`", span))?;
@@ -425,7 +425,20 @@ impl<'a> Parser<'a> {
 
     fn term(&mut self) -> Parsed<Term> {
         let start = self.token.span;
-        let axis = if self.eat(Kind::Underscore) { None } else { Some(self.axis_name()?) };
+        let axis = match self.token.kind {
+            Kind::Underscore => {
+                self.advance();
+                None
+            }
+            // A name of several letters may keep the parentheses that it has in the einsum.
+            Kind::ParenOpen => {
+                self.advance();
+                let name = self.axis_name()?;
+                self.expect(Kind::ParenClose, "`)`")?;
+                Some(name)
+            }
+            _ => Some(self.axis_name()?),
+        };
         let stride = match self.token.kind {
             Kind::Caret => {
                 self.advance();

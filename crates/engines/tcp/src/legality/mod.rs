@@ -48,12 +48,23 @@ pub struct Verdict {
     pub delivery: Option<Delivery>,
     /// Reuse of the streamed operand.
     pub reuse: Option<Reuse>,
-    /// Address loops of each operand that has a shape and a tactic, merged.
-    pub sequences: ArrayVec<(Operand, AccessPattern), 3>,
+    /// Address loops of each operand that has a shape and a tactic.
+    pub sequences: ArrayVec<Sequence, 3>,
     /// Bytes of each fetch of the streamed operand.
     pub read_bytes: Option<u64>,
     /// What happens to sums spread over slices.
     pub reduction: Option<Reduction>,
+}
+
+/// The address loops of one operand.
+#[derive(Clone, Debug)]
+pub struct Sequence {
+    /// Whose.
+    pub operand: Operand,
+    /// The loops in elements, merged.
+    pub pattern: AccessPattern,
+    /// Sequencer entries that they take.
+    pub entries: usize,
 }
 
 impl Verdict {
@@ -82,7 +93,8 @@ pub fn check(setup: &Setup<'_>, problem: &Problem) -> Verdict {
     supply::check(problem, &placed, &mut verdict);
     output::check(problem, &placed.parallel, &mut verdict);
     sequences::check(setup, problem, &placed, &mut verdict);
-    verdict.reuse = Some(Reuse::of_stream(problem, problem.streamed(), placed.packet_terms));
+    let multicast = supply::multicast(problem, &placed);
+    verdict.reuse = Some(Reuse::of_stream(problem, problem.streamed(), &multicast, &placed.time, &placed.lanes));
     verdict.placed = Some(placed);
     verdict
 }

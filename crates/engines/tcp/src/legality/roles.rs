@@ -123,12 +123,12 @@ fn check_sums(setup: &Setup<'_>, problem: &Problem, placed: &Placed, verdict: &m
         Diagnostic::error("tcp/accumulators", format!("{kept} sums are open for each output of a lane"))
             .at(reduced.span, format!("`{name}` is summed outside loops of {kept} surviving steps"))
             .allowed(format!(
-                "{allowed} with {} lanes and {} columns: {} accumulators a slice",
-                placed.lane_count(),
+                "{allowed} with {} {} a lane: {} accumulators a slice",
                 placed.columns,
+                if placed.columns == 1 { "column" } else { "columns" },
                 setup.machine.accumulators()
             ))
-            .instead(format!("move {} of the surviving loops outside `{name}`", kept.div_ceil(allowed))),
+            .instead(format!("move a factor of {} of the surviving loops outside `{name}`", kept.div_ceil(allowed))),
     );
 }
 

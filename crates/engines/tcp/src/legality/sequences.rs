@@ -1,6 +1,7 @@
 //! Rules 6 and 8: the address loops of each operand fit a sequencer, and the fetch does not hold a bank too long.
 
 use tilewright_base::Diagnostic;
+use tilewright_notation::algebra::RadixMap;
 use tilewright_notation::algebra::access::{AccessLoop, AccessPattern};
 use tilewright_notation::algebra::refine::Clash;
 use tilewright_notation::problem::{Digit, Problem, Shape};
@@ -8,10 +9,10 @@ use tilewright_notation::syntax::ast::{MAX_TERMS, Operand, Place};
 
 use arrayvec::ArrayVec;
 
-use super::{Verdict, map_of};
+use super::{Sequence, Verdict, map_of};
 use crate::banks::longest_hold;
 use crate::placed::Placed;
-use crate::sequencer::{Unfit, fits, read_bytes};
+use crate::sequencer::{Unfit, entries, read_bytes};
 use crate::setup::Setup;
 
 /// Time, lanes and packet of a tactic in a row.
@@ -20,35 +21,42 @@ type Order = ArrayVec<Digit, { 4 * MAX_TERMS }>;
 pub(super) fn check(setup: &Setup<'_>, problem: &Problem, placed: &Placed, verdict: &mut Verdict) {
     for operand in Operand::ALL {
         let (Some(shape), Some(map)) = (problem.shape(operand), map_of(problem, operand)) else { continue };
-        let order = walk(problem, placed, operand);
-        match AccessPattern::of_loops(problem, operand, &map, &order) {
+        match walk(problem, placed, operand, &map) {
             Err(clash) => verdict.diagnostics.push(incompatible(problem, shape, placed, clash)),
-            Ok(pattern) => {
-                let merged = pattern.merged();
-                if let Err(unfit) = fits(setup.machine, &merged) {
+            Ok(merged) => {
+                let entries = entries(setup.machine, &merged).unwrap_or_else(|unfit| {
                     verdict.diagnostics.push(unfit_loops(setup, shape, &merged, unfit));
-                }
+                    0
+                });
                 if operand == problem.streamed() {
                     check_banks(setup, shape, placed, &merged, verdict);
                 }
-                verdict.sequences.push((operand, merged));
+                verdict.sequences.push(Sequence { operand, pattern: merged, entries });
             }
         }
     }
 }
 
-/// The loops that an operand's sequencer runs: the stream leaves out the repeats that the feed unit serves, the
-/// register files leave out lanes, which read side by side, the output leaves out what is summed.
-fn walk(problem: &Problem, placed: &Placed, operand: Operand) -> Order {
-    let fetched = placed.time.len() - placed.repeat_terms;
+/// The merged loops that an operand's sequencer runs: the stream leaves out the repeats that the feed unit serves, the
+/// register files leave out lanes, which read side by side, and what the packet broadcasts, the output leaves out what is
+/// summed and takes the better of the two drain orders.
+fn walk(problem: &Problem, placed: &Placed, operand: Operand, map: &RadixMap) -> Result<AccessPattern, Clash> {
+    let loops = |order: &Order| AccessPattern::of_loops(problem, operand, map, order).map(|pattern| pattern.merged());
     if operand == problem.streamed() {
-        placed.time[..fetched].iter().chain(&placed.packet).copied().collect()
-    } else if operand == Operand::Out {
-        let survives = |digit: &&Digit| digit.axis.is_some_and(|axis| !problem.contracted(axis));
-        placed.time.iter().chain(&placed.packet).chain(&placed.lanes).filter(survives).copied().collect()
-    } else {
-        placed.time.iter().chain(&placed.packet).copied().collect()
+        let fetched = placed.time.len() - placed.repeat_terms;
+        return loops(&placed.time[..fetched].iter().chain(&placed.packet).copied().collect());
     }
+    if operand != Operand::Out {
+        let has = |digit: &&Digit| digit.axis.is_some_and(|axis| problem.has(operand, axis));
+        return loops(&placed.time.iter().chain(placed.packet.iter().filter(has)).copied().collect());
+    }
+    let survives = |digit: &&Digit| digit.axis.is_some_and(|axis| !problem.contracted(axis));
+    let order = |first: &[Digit], second: &[Digit]| -> Order {
+        placed.time.iter().chain(first).chain(second).filter(survives).copied().collect()
+    };
+    let interleaved = loops(&order(&placed.packet, &placed.lanes))?;
+    let sequential = loops(&order(&placed.lanes, &placed.packet))?;
+    Ok(if sequential.loops.len() < interleaved.loops.len() { sequential } else { interleaved })
 }
 
 fn incompatible(problem: &Problem, shape: &Shape, placed: &Placed, clash: Clash) -> Diagnostic {
@@ -87,7 +95,7 @@ fn unfit_loops(setup: &Setup<'_>, shape: &Shape, merged: &AccessPattern, unfit: 
             Diagnostic::error("tcp/sequencer", format!("a loop over {who} has {size} steps"))
                 .at(shape.span, format!("{merged} (size:stride, merged)"))
                 .allowed(format!("{} steps of a sequencer entry", sequencer.entry_size_max))
-                .instead("padding between two digits, so that they stay two entries, or several commands")
+                .instead("a size that is a product of smaller ones, with padding if need be, or several commands")
         }
     }
 }
@@ -124,9 +132,9 @@ fn accesses(merged: &AccessPattern, width: u64, bits: u64) -> ArrayVec<AccessLoo
     for (index, access) in merged.loops.iter().enumerate() {
         let innermost = index + 1 == merged.loops.len();
         if innermost && access.stride == 1 {
-            loops.push(AccessLoop { size: (access.size * bits).div_ceil(8 * width), stride: width });
+            loops.push(AccessLoop::new((access.size * bits).div_ceil(8 * width), width));
         } else {
-            loops.push(AccessLoop { size: access.size, stride: access.stride.saturating_mul(bits) / 8 });
+            loops.push(AccessLoop::new(access.size, access.stride.saturating_mul(bits) / 8));
         }
     }
     loops

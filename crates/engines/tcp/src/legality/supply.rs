@@ -5,9 +5,9 @@
 //! lacks means copies (paper sections III-B and VI-B).
 
 use tilewright_base::Diagnostic;
-use tilewright_notation::problem::{Problem, Shape};
+use tilewright_notation::problem::{Digit, Problem, Shape};
 use tilewright_notation::radix::raised;
-use tilewright_notation::syntax::ast::{Operand, Place};
+use tilewright_notation::syntax::ast::{Operand, Place, Terms};
 
 use super::Verdict;
 use super::places::{Meaning, Piece, pieces};
@@ -74,6 +74,16 @@ fn misplaced(problem: &Problem, shape: &Shape, piece: &Piece, held: bool) -> Opt
         complaint = complaint.also(span, "the tactic's slices");
     }
     Some(complaint)
+}
+
+/// Digits over slices that the network serves with one fetch: all but those for which the stream is stored in copies.
+pub(super) fn multicast(problem: &Problem, placed: &Placed) -> Terms<Digit> {
+    let inter = problem.shape(problem.streamed()).map_or(&[][..], |shape| &shape.inter);
+    let pieces = pieces(&placed.parallel, inter);
+    let copied = |digit: &&Digit| {
+        pieces.iter().any(|piece| piece.tactic.1 == Some(digit.span) && piece.shape.0 == Meaning::Copies)
+    };
+    placed.parallel.iter().filter(|digit| !copied(digit)).copied().collect()
 }
 
 fn delivery(problem: &Problem, operand: Operand, pieces: &[Piece]) -> Delivery {

@@ -1,0 +1,68 @@
+//! Timing of host code: each benchmark prints a rate, the goal it is held to, and the best of several rounds.
+//!
+//! Machines are noisy, so the best round counts; for a comparison that noise cannot touch, count
+//! instructions (`valgrind --tool=callgrind` on the benchmark's binary).
+
+#![expect(clippy::print_stdout, reason = "a benchmark prints its result")]
+#![expect(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
+
+use std::time::{Duration, Instant};
+
+/// One benchmark: a name, a goal in items a second, and a body that does so many items a call.
+pub struct Bench<'a> {
+    /// What is timed.
+    pub name: &'a str,
+    /// Items a second that it should reach.
+    pub goal_per_s: f64,
+    /// Items of one call.
+    pub items: u64,
+}
+
+/// Runs a body for about two seconds and prints its best rate.
+pub fn measure(bench: &Bench<'_>, mut body: impl FnMut()) -> f64 {
+    let mut best = Duration::MAX;
+    let end = Instant::now() + Duration::from_secs(2);
+    while Instant::now() < end {
+        let start = Instant::now();
+        body();
+        best = best.min(start.elapsed());
+    }
+    #[expect(clippy::cast_precision_loss, reason = "item counts are small")]
+    let rate = bench.items as f64 / best.as_secs_f64();
+    let verdict = if rate >= bench.goal_per_s { "reached" } else { "MISSED" };
+    println!("{:<52} {:>12} /s   goal {:>12} /s   {verdict}", bench.name, grouped(rate), grouped(bench.goal_per_s));
+    rate
+}
+
+/// Runs a command several times and prints its best time against a limit.
+pub fn measure_start(name: &str, limit: Duration, command: &mut std::process::Command) {
+    let mut best = Duration::MAX;
+    for _ in 0..20 {
+        let start = Instant::now();
+        match command.output() {
+            Ok(output) if output.status.success() => best = best.min(start.elapsed()),
+            _ => {
+                println!("{name:<52} not run: build it first with cargo build --release");
+                return;
+            }
+        }
+    }
+    let verdict = if best <= limit { "reached" } else { "MISSED" };
+    println!("{name:<52} {:>12.1} ms   limit {:>10.1} ms   {verdict}", millis(best), millis(limit));
+}
+
+fn millis(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e3
+}
+
+fn grouped(rate: f64) -> String {
+    let digits = format!("{rate:.0}");
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}

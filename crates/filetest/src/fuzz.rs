@@ -1,0 +1,100 @@
+//! What must hold for any bytes: readers answer with a tree or a diagnostic, printing reads back, maps invert.
+//!
+//! Fuzz targets are one call each of these; the corpus is replayed through them as ordinary tests.
+
+use tilewright_base::{SourceId, Sources, render};
+use tilewright_machine::{Loaded, Tcp, builtin, load};
+use tilewright_notation::algebra::{Place, PlaceMap, RadixMap};
+use tilewright_notation::problem::{Problem, Shape};
+use tilewright_notation::radix;
+use tilewright_notation::syntax::ast::Program;
+use tilewright_notation::syntax::parser;
+use tilewright_num::Dtype;
+use tilewright_tcp::Setup;
+
+/// The file form of the notation.
+pub fn notation_program(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    match parser::program(text, SourceId(0)) {
+        Ok(program) => judge(&program),
+        Err(complaint) => {
+            let mut sources = Sources::default();
+            sources.add("fuzz", text);
+            assert!(render::plain(&sources, &[*complaint]).starts_with("error["));
+        }
+    }
+}
+
+/// Each part of the notation on its own, as the command line reads it.
+pub fn notation_parts(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    let source = SourceId(0);
+    if let Ok(einsum) = parser::einsum(text, source) {
+        assert_eq!(parser::einsum(&einsum.to_string(), source).expect("canonical einsum reads back"), einsum);
+    }
+    if let Ok(shape) = parser::lowered_shape(text, source) {
+        assert_eq!(parser::lowered_shape(&shape.to_string(), source).expect("canonical shape reads back"), shape);
+    }
+    if let Ok(tactic) = parser::tactic(text, source) {
+        assert_eq!(parser::tactic(&tactic.to_string(), source).expect("canonical tactic reads back"), tactic);
+    }
+    if let Ok(dims) = parser::dims(text, source) {
+        let printed: Vec<String> = dims.iter().map(ToString::to_string).collect();
+        assert_eq!(parser::dims(&printed.join(", "), source).expect("canonical dims read back"), dims);
+    }
+}
+
+/// Machine files.
+pub fn machine_file(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    let mut sources = Sources::default();
+    let id = sources.add("fuzz.toml", text);
+    match load(&mut sources, id, &|name| builtin(name).map(str::to_string)) {
+        Ok(loaded) => assert!(!tilewright_machine::show(&loaded).is_empty()),
+        Err(complaints) => assert!(render::plain(&sources, &complaints).contains("error[")),
+    }
+}
+
+fn judge(program: &Program) {
+    let printed = program.to_string();
+    let again = parser::program(&printed, SourceId(0)).expect("canonical text reads back");
+    assert_eq!(&again, program, "{printed}");
+    let Ok(problem) = Problem::new(program) else { return };
+    let machine = tcp();
+    for pes in [1, 4] {
+        if let Ok(setup) = Setup::new(&machine, pes, Dtype::I8) {
+            tilewright_tcp::check(&setup, &problem);
+        }
+    }
+    if radix::check(&problem).is_empty() {
+        problem.shapes.iter().flatten().for_each(|shape| inverts(&problem, shape));
+    }
+}
+
+/// Both directions of a shape's map agree on some positions, and the fast map with the plain one.
+fn inverts(problem: &Problem, shape: &Shape) {
+    let Ok(map) = RadixMap::of_shape(problem, shape) else { return };
+    let fast = PlaceMap::new(&map).expect("sizes fit 32 bits");
+    for step in 0..16_u64 {
+        let at: Vec<u64> = map.from.iter().map(|extent| (step * 7919) % extent).collect();
+        let to = map.apply(&at);
+        assert_eq!(map.source_of(&to).expect("a live place").as_slice(), at.as_slice());
+        let narrow: Vec<u32> = at.iter().map(|x| u32::try_from(*x).expect("32 bits")).collect();
+        let place = fast.place(&narrow);
+        assert_eq!([u64::from(place.slice), u64::from(place.offset)], [to[0], to[1]]);
+        let mut back = vec![0; narrow.len()];
+        assert!(fast.coordinate(place, &mut back));
+        assert_eq!(back, narrow);
+        let odd = Place { slice: place.slice ^ 1, offset: place.offset ^ 1 };
+        let plain = map.source_of(&[u64::from(odd.slice), u64::from(odd.offset)]);
+        assert_eq!(fast.coordinate(odd, &mut back), plain.is_some());
+    }
+}
+
+/// The machine that programs are judged on.
+pub fn tcp() -> Tcp {
+    let mut sources = Sources::default();
+    let id = sources.add("tcp", builtin("tcp").expect("tcp comes with the project"));
+    let loaded: Loaded = load(&mut sources, id, &|_| None).expect("tcp loads");
+    loaded.machine.tcp().expect("tcp is a tcp").clone()
+}

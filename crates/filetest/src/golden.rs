@@ -1,0 +1,74 @@
+//! A golden file: what to run, on what, and what must come out.
+//!
+//! ```text
+//! //! run = "notation check FILE --chip tcp"
+//! ble, ef -> blf
+//! ...
+//! // == exit 0
+//! // == stdout
+//! // | legal on tcp ...
+//! ```
+//!
+//! `FILE` stands for the input, the lines between head and expectations. Comments start with `//` in `.tw` files and with
+//! `#` elsewhere, so that an input with its expectations is still a valid file of its kind.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use crate::host::{TestHost, run};
+use crate::{blessing, difference, repository, words};
+
+/// Runs one golden file; the error is what to print.
+pub fn check(path: &Path) -> Result<(), String> {
+    let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    let comment = if path.extension().is_some_and(|extension| extension == "tw") { "//" } else { "#" };
+    let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let seen = run_golden(&text, comment, &name)?;
+    if seen == text {
+        return Ok(());
+    }
+    if blessing() {
+        return std::fs::write(path, seen).map_err(|error| format!("{}: {error}", path.display()));
+    }
+    Err(difference(&text, &seen))
+}
+
+/// The file as it should read.
+fn run_golden(text: &str, comment: &str, name: &str) -> Result<String, String> {
+    let head_mark = format!("{comment}!");
+    let head: String = text.lines().take_while(|line| line.starts_with(&head_mark)).map(|l| format!("{l}\n")).collect();
+    let expectations = format!("{comment} == ");
+    let body = &text[head.len().min(text.len())..];
+    let input: String =
+        body.lines().take_while(|line| !line.starts_with(&expectations)).map(|line| format!("{line}\n")).collect();
+    let command = command(&head, &head_mark)?;
+    let mut host = TestHost { root: repository(), ..TestHost::default() };
+    // The head is a comment of the input's own language, so line numbers are those of the file.
+    let whole = format!("{head}{input}").into_bytes();
+    host.given.insert(name.to_string(), whole.clone());
+    host.given.insert("-".to_string(), whole);
+    let words: Vec<String> =
+        words::split(&command).into_iter().map(|word| if word == "FILE" { name.to_string() } else { word }).collect();
+    let outcome = run(&words, &mut host);
+    let mut seen = head + &input;
+    let _ = writeln!(seen, "{comment} == exit {}", outcome.code);
+    let written = host.written.iter().map(|(path, bytes)| (format!("file {path}"), String::from_utf8_lossy(bytes)));
+    let streams = [("stdout".to_string(), outcome.stdout.into()), ("stderr".to_string(), outcome.stderr.into())];
+    for (section, text) in streams.into_iter().chain(written).filter(|(_, text)| !text.is_empty()) {
+        let _ = writeln!(seen, "{comment} == {section}");
+        for line in text.lines() {
+            let _ = writeln!(seen, "{}", format!("{comment} | {line}").trim_end());
+        }
+    }
+    Ok(seen)
+}
+
+fn command(head: &str, mark: &str) -> Result<String, String> {
+    let directives: String = head.lines().map(|line| format!("{}\n", line[mark.len()..].trim())).collect();
+    let table: toml::Table = directives.parse().map_err(|error| format!("head: {error}"))?;
+    if let Some(unknown) = table.keys().find(|key| *key != "run") {
+        return Err(format!("head: unknown directive `{unknown}`; only `run` is known"));
+    }
+    let run = table.get("run").and_then(toml::Value::as_str);
+    run.map(str::to_string).ok_or_else(|| "head: no `run = \"...\"`".to_string())
+}

@@ -1,0 +1,48 @@
+//! A host for tests: reads the repository and given texts, keeps what is written in memory.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use tilewright_cli::{Host, Outcome};
+
+/// Files given to a command and files that it wrote.
+#[derive(Debug, Default)]
+pub struct TestHost {
+    /// Where relative paths start.
+    pub root: PathBuf,
+    /// Texts that stand in for files, and for standard input under `-`.
+    pub given: BTreeMap<String, Vec<u8>>,
+    /// What the command wrote.
+    pub written: BTreeMap<String, Vec<u8>>,
+}
+
+impl Host for TestHost {
+    fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
+        let name = path.to_string_lossy();
+        match self.given.get(name.as_ref()) {
+            Some(bytes) => Ok(bytes.clone()),
+            None => std::fs::read(self.root.join(path)),
+        }
+    }
+
+    fn write(&mut self, path: &Path, bytes: &[u8]) -> io::Result<()> {
+        self.written.insert(path.to_string_lossy().into_owned(), bytes.to_vec());
+        Ok(())
+    }
+
+    fn read_standard_input(&mut self, _: u64) -> io::Result<Vec<u8>> {
+        Ok(self.given.get("-").cloned().unwrap_or_default())
+    }
+
+    fn colour(&self) -> bool {
+        false
+    }
+}
+
+/// Runs `tilewright` with these words behind it.
+pub fn run(words: &[String], host: &mut TestHost) -> Outcome {
+    let arguments = std::iter::once("tilewright").chain(words.iter().map(String::as_str)).map(OsString::from);
+    tilewright_cli::run(arguments, host)
+}

@@ -1,0 +1,37 @@
+//! The corpus of every fuzz target, replayed.
+
+use std::path::Path;
+
+use tilewright_filetest::{fuzz, repository};
+
+fn replay(target: &str, check: fn(&[u8])) {
+    let folder = repository().join("fuzz/corpus").join(target);
+    let files = std::fs::read_dir(&folder).expect("the corpus is part of the repository");
+    let mut count = 0;
+    for file in files {
+        let path = file.expect("a readable folder").path();
+        check(&read(&path));
+        count += 1;
+    }
+    assert!(count > 0, "no corpus for {target}");
+}
+
+#[expect(clippy::disallowed_methods, reason = "the harness reads the corpus")]
+fn read(path: &Path) -> Vec<u8> {
+    std::fs::read(path).expect("a readable file")
+}
+
+#[test]
+fn notation_program() {
+    replay("notation_program", fuzz::notation_program);
+}
+
+#[test]
+fn notation_parts() {
+    replay("notation_parts", fuzz::notation_parts);
+}
+
+#[test]
+fn machine_file() {
+    replay("machine_file", fuzz::machine_file);
+}

@@ -1,0 +1,33 @@
+//! Every file under `tests/` is one test.
+
+#![expect(clippy::disallowed_methods, reason = "the harness walks folders")]
+
+use std::path::{Path, PathBuf};
+
+use libtest_mimic::{Arguments, Trial};
+use tilewright_filetest::{golden, repository};
+
+fn main() {
+    let arguments = Arguments::from_args();
+    let root = repository().join("tests");
+    let mut files = Vec::new();
+    collect(&root, &mut files);
+    files.sort();
+    let trials = files.into_iter().map(|path| {
+        let name = path.strip_prefix(&root).unwrap_or(&path).to_string_lossy().into_owned();
+        Trial::test(name, move || golden::check(&path).map_err(Into::into))
+    });
+    libtest_mimic::run(&arguments, trials.collect()).exit();
+}
+
+fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
+    let Ok(entries) = std::fs::read_dir(folder) else { return };
+    for entry in entries.flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            collect(&path, files);
+        } else if path.extension().is_some_and(|e| e == "tw" || e == "toml" || e == "cli") {
+            files.push(path);
+        }
+    }
+}
