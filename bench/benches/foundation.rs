@@ -52,15 +52,18 @@ fn verify() {
 }
 
 fn map() {
-    for (name, shape) in
-        [("powers of two", "e^{16}[4] | b^1[8] l^1[512] e^1[16]"), ("odd sizes", "e^{15}[4] | b^1[7] l^1[511] e^1[15]")]
-    {
+    for (name, shape) in [
+        ("powers of two", "e^{16}[4] | b^1[8] l^1[512] e^1[16]"),
+        ("odd sizes", "e^{15}[4] | b^1[7] l^1[511] e^1[15]"),
+    ] {
         let dims = if name == "odd sizes" { "b=7, l=511, e=60" } else { "b=8, l=512, e=64" };
-        let program = parser::program(&format!("ble; dims {dims}; in0 = {shape}"), SourceId(0)).expect("readable");
+        let program =
+            parser::program(&format!("ble; dims {dims}; in0 = {shape}"), SourceId(0)).expect("readable");
         let problem = Problem::new(&program).expect("resolved");
         let radix = RadixMap::of_shape(&problem, problem.shape(Operand::In0).expect("given")).expect("small");
         let map = PlaceMap::new(&radix).expect("small");
-        let [b, l, e] = [radix.from[0], radix.from[1], radix.from[2]].map(|x| u32::try_from(x).expect("small"));
+        let [b, l, e] =
+            [radix.from[0], radix.from[1], radix.from[2]].map(|x| u32::try_from(x).expect("small"));
         let bench = Bench {
             name: &format!("coordinate to (slice, offset) and back, {name}"),
             goal_per_s: 50e6,

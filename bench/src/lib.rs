@@ -30,7 +30,12 @@ pub fn measure(bench: &Bench<'_>, mut body: impl FnMut()) -> f64 {
     #[expect(clippy::cast_precision_loss, reason = "item counts are small")]
     let rate = bench.items as f64 / best.as_secs_f64();
     let verdict = if rate >= bench.goal_per_s { "reached" } else { "MISSED" };
-    println!("{:<52} {:>12} /s   goal {:>12} /s   {verdict}", bench.name, grouped(rate), grouped(bench.goal_per_s));
+    println!(
+        "{:<52} {:>12} /s   goal {:>12} /s   {verdict}",
+        bench.name,
+        grouped(rate),
+        grouped(bench.goal_per_s)
+    );
     rate
 }
 

@@ -5,7 +5,7 @@ use clap::{Args, Parser, Subcommand};
 /// Tools for tensor accelerators whose memory is managed by software: low-level einsum, machine files,
 /// and (as they come) explorer, compiler and simulator.
 #[derive(Debug, Parser)]
-#[command(name = "tilewright", version, after_help = TOP_EXAMPLES)]
+#[command(name = "tilewright", version, term_width = 100, after_help = TOP_EXAMPLES)]
 pub(crate) struct Cli {
     /// What to do; without it, a demonstration runs
     #[command(subcommand)]
@@ -19,14 +19,14 @@ Examples:
   tilewright notation show 'ble' --dims b=4,l=4,e=64 --in0 'b^2[2] e^{E/2}[2] | b[2] l[4] e[E/2]'
                                               which coordinates each slice holds
 
-Exit codes: 0 good, 1 the thing asked about failed, 2 usage or unreadable input, 3 a defect of tilewright.";
+Exit codes: 0 good, 1 the thing asked about failed, 2 usage or unreadable input, 3 our own fault.";
 
 /// The verbs.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Check, draw and convert low-level einsum: lowered shapes and tactics
     #[command(subcommand)]
-    Notation(NotationCommand),
+    Notation(Box<NotationCommand>),
     /// List, show and check machine files
     #[command(subcommand)]
     Machine(MachineCommand),
@@ -50,9 +50,10 @@ pub(crate) enum NotationCommand {
 
 const CHECK_EXAMPLES: &str = "\
 Notation:
-  ble, ef -> blf             einsum; BLE_8 splits axis E over 8 PEs; `where K=V` joins two names of one index
-  e^{E/4}[4] | b[B] e[E/4]   lowered shape: digits of the slice number | digits of the offset in a slice
-  e^16[4]                    a digit of axis e: 4 values, each worth 16 positions; ^1 may be left out
+  ble, ef -> blf             einsum; BLE_8 splits axis E over 8 PEs;
+                             `where K=V` behind it joins two names of one index
+  e^{E/4}[4] | b[B] e[E/4]   lowered shape: digits of the slice number | of the offset in a slice
+  e^16[4]                    a digit of axis e: 4 values worth 16 positions each; ^1 may be left out
   f^1[24#32]                 24 values in 32 places, the rest padding;  _[4]  four copies
   @trf, @trf/2, @vrf, @dm    before a shape: the memory that it lives in
   parallel | loops           tactic; or parallel | time | lanes | packet with every role stated

@@ -15,7 +15,9 @@ pub(crate) fn load_chip(
 ) -> Result<Loaded, Outcome> {
     let (name, text) = match builtin(chip) {
         Some(text) => (format!("machines/{chip}.toml"), text.to_string()),
-        None if is_path(chip) => (chip.to_string(), read_text(host, chip).map_err(|why| Outcome::usage(&why))?),
+        None if is_path(chip) => {
+            (chip.to_string(), read_text(host, chip).map_err(|why| Outcome::usage(&why))?)
+        }
         None => return Err(unknown(chip)),
     };
     let id = sources.add(name, text);

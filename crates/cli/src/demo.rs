@@ -61,7 +61,7 @@ struct Compared {
 /// Elements of a fixed pseudo-random tensor, between -8 and 7.
 fn element(seed: u32, position: &[u32]) -> i32 {
     let mixed = position.iter().fold(seed, |hash, at| (hash ^ at).wrapping_mul(0x9E37_79B1).rotate_left(13));
-    i32::from((mixed >> 20) as u8 & 15) - 8
+    i32::try_from(mixed >> 28).unwrap_or(0) - 8
 }
 
 fn compare(problem: &Problem) -> Option<Compared> {
@@ -80,7 +80,8 @@ fn compare(problem: &Problem) -> Option<Compared> {
     let mut compared = Compared { steps, results: 0, equal: 0 };
     let extents: Vec<u32> = problem.axes.iter().map(|axis| u32::try_from(axis.extent).unwrap_or(0)).collect();
     let [h, q, d, k] = extents.as_slice() else { return None };
-    for (head, query, key) in (0..*h).flat_map(|x| (0..*q).flat_map(move |y| (0..*k).map(move |z| (x, y, z)))) {
+    for (head, query, key) in (0..*h).flat_map(|x| (0..*q).flat_map(move |y| (0..*k).map(move |z| (x, y, z))))
+    {
         let plain: i32 = (0..*d).map(|i| element(1, &[head, query, i]) * element(2, &[head, key, i])).sum();
         compared.results += 1;
         compared.equal += u64::from(plain == *out.slot(&[head, query, 0, key]));
@@ -104,7 +105,8 @@ impl Memory {
         let sizes: Vec<usize> = radix.to.iter().filter_map(|size| usize::try_from(*size).ok()).collect();
         let axes: Vec<usize> = problem.tensor(operand).iter().map(|id| usize::from(id.0)).collect();
         let [slices, elements_per_slice] = *sizes.as_slice() else { return None };
-        let mut memory = Memory { map, axes, elements_per_slice, cells: vec![0; slices * elements_per_slice] };
+        let mut memory =
+            Memory { map, axes, elements_per_slice, cells: vec![0; slices * elements_per_slice] };
         if seed != 0 {
             memory.fill(seed);
         }
@@ -115,7 +117,8 @@ impl Memory {
         let mut position = vec![0; self.axes.len()];
         for (index, cell) in (0_u32..).zip(&mut self.cells) {
             let per_slice = u32::try_from(self.elements_per_slice).unwrap_or(1);
-            let place = tilewright_notation::algebra::Place { slice: index / per_slice, offset: index % per_slice };
+            let place =
+                tilewright_notation::algebra::Place { slice: index / per_slice, offset: index % per_slice };
             if self.map.coordinate(place, &mut position) {
                 *cell = element(seed, &position);
             }

@@ -28,7 +28,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, host: &mut dyn Host) -
     };
     match cli.command {
         None => demo::run(host),
-        Some(Command::Notation(command)) => notation::run(command, host),
+        Some(Command::Notation(command)) => notation::run(&command, host),
         Some(Command::Machine(command)) => machine::run(command, host),
     }
 }

@@ -19,7 +19,11 @@ pub(crate) fn run(command: MachineCommand, host: &mut dyn Host) -> Outcome {
                 Err(outcome) => outcome,
                 Ok(loaded) => {
                     let text = if as_json { to_json(&json(&loaded)) } else { show(&loaded) };
-                    Outcome { code: GOOD, stdout: text, stderr: rendered(&sources, &loaded.warnings, host.colour()) }
+                    Outcome {
+                        code: GOOD,
+                        stdout: text,
+                        stderr: rendered(&sources, &loaded.warnings, host.colour()),
+                    }
                 }
             }
         }
@@ -57,7 +61,8 @@ fn list(as_json: bool, host: &mut dyn Host) -> Outcome {
 }
 
 fn check(chips: Vec<String>, host: &mut dyn Host) -> Outcome {
-    let chips = if chips.is_empty() { builtin_names().into_iter().map(String::from).collect() } else { chips };
+    let chips =
+        if chips.is_empty() { builtin_names().into_iter().map(String::from).collect() } else { chips };
     let mut whole = Outcome::default();
     for chip in chips {
         let mut sources = Sources::default();

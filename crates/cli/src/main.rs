@@ -33,11 +33,14 @@ impl Host for RealHost {
 }
 
 fn main() -> ExitCode {
-    let outcome = std::panic::catch_unwind(|| run(std::env::args_os(), &mut RealHost)).unwrap_or_else(|_| Outcome {
-        code: tilewright_cli::OUR_FAULT,
-        stdout: String::new(),
-        stderr: "tilewright: this is a defect of tilewright, not of your input; please report the command\n".into(),
-    });
+    let outcome =
+        std::panic::catch_unwind(|| run(std::env::args_os(), &mut RealHost)).unwrap_or_else(|_| Outcome {
+            code: tilewright_cli::OUR_FAULT,
+            stdout: String::new(),
+            stderr:
+                "tilewright: this is a defect of tilewright, not of your input; please report the command\n"
+                    .into(),
+        });
     // A reader that has seen enough closes the pipe; that is not a failure.
     let _ = std::io::stdout().lock().write_all(outcome.stdout.as_bytes());
     let _ = std::io::stderr().lock().write_all(outcome.stderr.as_bytes());

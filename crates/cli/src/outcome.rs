@@ -44,6 +44,7 @@ pub(crate) fn rendered(sources: &Sources, diagnostics: &[Diagnostic], colour: bo
     if diagnostics.is_empty() {
         return String::new();
     }
-    let text = if colour { render::coloured(sources, diagnostics) } else { render::plain(sources, diagnostics) };
+    let text =
+        if colour { render::coloured(sources, diagnostics) } else { render::plain(sources, diagnostics) };
     text + "\n"
 }

@@ -33,7 +33,10 @@ pub fn notation_parts(bytes: &[u8]) {
         assert_eq!(parser::einsum(&einsum.to_string(), source).expect("canonical einsum reads back"), einsum);
     }
     if let Ok(shape) = parser::lowered_shape(text, source) {
-        assert_eq!(parser::lowered_shape(&shape.to_string(), source).expect("canonical shape reads back"), shape);
+        assert_eq!(
+            parser::lowered_shape(&shape.to_string(), source).expect("canonical shape reads back"),
+            shape
+        );
     }
     if let Ok(tactic) = parser::tactic(text, source) {
         assert_eq!(parser::tactic(&tactic.to_string(), source).expect("canonical tactic reads back"), tactic);

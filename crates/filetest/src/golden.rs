@@ -36,24 +36,32 @@ pub fn check(path: &Path) -> Result<(), String> {
 /// The file as it should read.
 fn run_golden(text: &str, comment: &str, name: &str) -> Result<String, String> {
     let head_mark = format!("{comment}!");
-    let head: String = text.lines().take_while(|line| line.starts_with(&head_mark)).map(|l| format!("{l}\n")).collect();
+    let head: String =
+        text.lines().take_while(|line| line.starts_with(&head_mark)).map(|l| format!("{l}\n")).collect();
     let expectations = format!("{comment} == ");
     let body = &text[head.len().min(text.len())..];
-    let input: String =
-        body.lines().take_while(|line| !line.starts_with(&expectations)).map(|line| format!("{line}\n")).collect();
+    let input: String = body
+        .lines()
+        .take_while(|line| !line.starts_with(&expectations))
+        .map(|line| format!("{line}\n"))
+        .collect();
     let command = command(&head, &head_mark)?;
     let mut host = TestHost { root: repository(), ..TestHost::default() };
     // The head is a comment of the input's own language, so line numbers are those of the file.
     let whole = format!("{head}{input}").into_bytes();
     host.given.insert(name.to_string(), whole.clone());
     host.given.insert("-".to_string(), whole);
-    let words: Vec<String> =
-        words::split(&command).into_iter().map(|word| if word == "FILE" { name.to_string() } else { word }).collect();
+    let words: Vec<String> = words::split(&command)
+        .into_iter()
+        .map(|word| if word == "FILE" { name.to_string() } else { word })
+        .collect();
     let outcome = run(&words, &mut host);
     let mut seen = head + &input;
     let _ = writeln!(seen, "{comment} == exit {}", outcome.code);
-    let written = host.written.iter().map(|(path, bytes)| (format!("file {path}"), String::from_utf8_lossy(bytes)));
-    let streams = [("stdout".to_string(), outcome.stdout.into()), ("stderr".to_string(), outcome.stderr.into())];
+    let written =
+        host.written.iter().map(|(path, bytes)| (format!("file {path}"), String::from_utf8_lossy(bytes)));
+    let streams =
+        [("stdout".to_string(), outcome.stdout.into()), ("stderr".to_string(), outcome.stderr.into())];
     for (section, text) in streams.into_iter().chain(written).filter(|(_, text)| !text.is_empty()) {
         let _ = writeln!(seen, "{comment} == {section}");
         for line in text.lines() {

@@ -9,7 +9,9 @@ fn main() {
     let mut pages = Vec::new();
     for folder in [root.clone(), root.join("docs"), root.join("machines")] {
         let Ok(entries) = std::fs::read_dir(&folder) else { continue };
-        pages.extend(entries.flatten().map(|entry| entry.path()).filter(|p| p.extension().is_some_and(|e| e == "md")));
+        pages.extend(
+            entries.flatten().map(|entry| entry.path()).filter(|p| p.extension().is_some_and(|e| e == "md")),
+        );
     }
     pages.sort();
     let trials = pages.into_iter().map(|path| {

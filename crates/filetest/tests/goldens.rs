@@ -1,7 +1,5 @@
 //! Every file under `tests/` is one test.
 
-#![expect(clippy::disallowed_methods, reason = "the harness walks folders")]
-
 use std::path::{Path, PathBuf};
 
 use libtest_mimic::{Arguments, Trial};

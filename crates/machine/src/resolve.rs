@@ -10,7 +10,7 @@ use tilewright_base::{Diagnostic, Span};
 use crate::architecture::Architecture;
 use crate::check;
 use crate::document::{Document, Entry, Raw};
-use crate::keys::SectionSpec;
+use crate::keys::{KeySpec, SectionSpec};
 use crate::nearest::nearest;
 use crate::provenance::{Covers, Provenance};
 use crate::value::Value;
@@ -86,23 +86,39 @@ impl Figures {
         let mut missing = Vec::new();
         for section in architecture.sections() {
             let place = root.entry(section.name).map_or(root.start(), |entry| entry.key_span);
-            for key in section.keys {
+            let stated = |key: &&KeySpec| {
                 let path = format!("{}.{}", section.name, key.name);
-                if self.by_path.contains_key(&path) || self.refused.contains(&path) {
-                    continue;
-                }
-                let message = format!("`{path}` is missing");
-                missing.push(
-                    Diagnostic::error("machine/missing-key", message)
-                        .at(place, "")
-                        .allowed(key.accepts())
-                        .instead(format!("{} = ... below [{}], with a source", key.name, section.name))
-                        .with_note(key.doc.trim()),
-                );
+                self.by_path.contains_key(&path) || self.refused.contains(&path)
+            };
+            let keys: Vec<&KeySpec> = section.keys.iter().filter(|key| !stated(key)).collect();
+            // A section left out whole is one complaint, not one for each of its keys.
+            if keys.len() > FEW_KEYS {
+                missing.push(missing_many(section, &keys, place));
+            } else {
+                missing.extend(keys.iter().map(|key| missing_one(section, key, place)));
             }
         }
         missing
     }
+}
+
+/// Missing keys of a section that are complained about one by one.
+const FEW_KEYS: usize = 3;
+
+fn missing_one(section: &SectionSpec, key: &KeySpec, place: Span) -> Diagnostic {
+    Diagnostic::error("machine/missing-key", format!("`{}.{}` is missing", section.name, key.name))
+        .at(place, "")
+        .allowed(key.accepts())
+        .instead(format!("{} = ... below [{}], with a source", key.name, section.name))
+        .with_note(key.doc.trim())
+}
+
+fn missing_many(section: &SectionSpec, keys: &[&KeySpec], place: Span) -> Diagnostic {
+    let names: Vec<&str> = keys.iter().map(|key| key.name).collect();
+    Diagnostic::error("machine/missing-key", format!("{} figures of [{}] are missing", keys.len(), section.name))
+        .at(place, "")
+        .allowed(format!("every figure of the section stated: {}", names.join(", ")))
+        .instead("state them, each with a source, or start from a machine that does: base = \"...\"")
 }
 
 fn is_section(entry: &Entry) -> bool {

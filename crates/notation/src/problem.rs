@@ -6,7 +6,9 @@
 use tilewright_base::{Diagnostic, Name, Span};
 
 use crate::sizes::Sizes;
-use crate::syntax::ast::{Einsum, EinsumAxis, LoweredShape, Operand, Place, Program, Tactic, Term, Terms};
+use crate::syntax::ast::{
+    Einsum, EinsumAxis, LoweredShape, MAX_TERMS, Operand, Place, Program, Tactic, Term, Terms,
+};
 
 /// Index into [`Problem::axes`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -65,6 +67,15 @@ pub struct Shape {
     pub span: Span,
 }
 
+/// Lanes and packet of a tactic.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Roles {
+    /// Digits on the lanes.
+    pub lanes: Terms<Digit>,
+    /// Digits in the packet.
+    pub packet: Terms<Digit>,
+}
+
 /// A tactic as digits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Loops {
@@ -73,7 +84,7 @@ pub struct Loops {
     /// Digits of each slice, outermost first; without lanes and packet if `roles` states them.
     pub slice: Terms<Digit>,
     /// Lanes and packet, if stated.
-    pub roles: Option<(Terms<Digit>, Terms<Digit>)>,
+    pub roles: Option<Box<Roles>>,
     /// The whole of it.
     pub span: Span,
 }
@@ -247,7 +258,10 @@ impl Problem {
             span: written.span,
         };
         let id = AxisId(u8::try_from(self.axes.len()).unwrap_or(u8::MAX));
-        self.axes.try_push(axis).map_err(|_| Box::new(too_many_axes(written)))?;
+        if self.axes.len() == MAX_TERMS {
+            return Err(Box::new(too_many_axes(written)));
+        }
+        self.axes.push(axis);
         Ok(id)
     }
 
@@ -299,7 +313,10 @@ impl Problem {
         let before = complaints.len();
         let mut digits = |terms: &[Term]| self.digits(terms, None, sizes, complaints);
         let (parallel, slice) = (digits(&written.parallel), digits(&written.slice));
-        let roles = written.roles.as_ref().map(|(lanes, packet)| (digits(lanes), digits(packet)));
+        let roles = written.roles.as_ref().map(|(lanes, packet)| {
+            let (lanes, packet) = (digits(lanes), digits(packet));
+            Box::new(Roles { lanes, packet })
+        });
         (complaints.len() == before).then_some(Loops { parallel, slice, roles, span: written.span.0 })
     }
 
@@ -435,7 +452,7 @@ fn alias_sizes_differ(
 }
 
 fn too_many_axes(written: &EinsumAxis) -> Diagnostic {
-    let most = crate::syntax::ast::MAX_TERMS;
+    let most = MAX_TERMS;
     Diagnostic::error("notation/too-many", format!("more than {most} axes"))
         .at(written.span, "one too many")
         .allowed(format!("{most}"))

@@ -16,7 +16,7 @@ pub fn check(problem: &Problem) -> Vec<Diagnostic> {
     }
     if let Some(tactic) = &problem.tactic {
         let (lanes, packet): (&[Digit], &[Digit]) =
-            tactic.roles.as_ref().map_or((&[], &[]), |(lanes, packet)| (lanes, packet));
+            tactic.roles.as_ref().map_or((&[], &[]), |roles| (&roles.lanes, &roles.packet));
         let digits = || tactic.parallel.iter().chain(&tactic.slice).chain(lanes).chain(packet);
         for id in all_axes(problem) {
             let extent = problem.axis(id).extent;
@@ -75,11 +75,7 @@ fn check_axis<'a>(
 ) {
     let mut sorted: Terms<&Digit> = Terms::new();
     for digit in digits.filter(|digit| digit.axis == Some(asked.id) && digit.live > 1) {
-        // At most four sections of MAX_TERMS each exist; one axis with more digits than a section is refused.
-        if sorted.try_push(digit).is_err() {
-            complaints.push(too_many(asked, digit));
-            return;
-        }
+        sorted.push(digit);
     }
     sorted.sort_unstable_by_key(|digit| digit.stride);
     let Some(last) = sorted.last() else {
@@ -109,13 +105,6 @@ fn check_axis<'a>(
     } else if reached - asked.extent >= last.stride {
         complaints.push(dead_values(asked, last));
     }
-}
-
-fn too_many(asked: &Asked<'_>, digit: &Digit) -> Diagnostic {
-    Diagnostic::error("notation/too-many", format!("axis `{}` has too many digits", asked.name()))
-        .at(digit.span, "one too many")
-        .allowed(format!("{} digits of an axis", crate::syntax::ast::MAX_TERMS))
-        .instead("merge neighbouring digits")
 }
 
 fn missing(asked: &Asked<'_>) -> Diagnostic {
@@ -154,7 +143,11 @@ fn wrong_stride(
         ))
         .instead(if outermost {
             let need = asked.extent.div_ceil(reached);
-            format!("{name}^{}[{need}{}]", raised(reached), if need * reached > asked.extent { "#" } else { "" })
+            format!(
+                "{name}^{}[{need}{}]",
+                raised(reached),
+                if need * reached > asked.extent { "#" } else { "" }
+            )
         } else {
             format!("{name}^{}[{}]", raised(reached), digit.live)
         })

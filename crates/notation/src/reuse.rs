@@ -21,15 +21,18 @@ pub struct Reuse {
 
 impl Reuse {
     /// Reuse of `operand` by digits over slices, in time (outermost first) and on lanes.
-    pub fn of_stream(problem: &Problem, operand: Operand, parallel: &[Digit], time: &[Digit], lanes: &[Digit]) -> Reuse {
+    pub fn of_stream(
+        problem: &Problem,
+        operand: Operand,
+        parallel: &[Digit],
+        time: &[Digit],
+        lanes: &[Digit],
+    ) -> Reuse {
         let lacks = |digit: &&Digit| !digit.axis.is_some_and(|axis| problem.has(operand, axis));
         let held = time.iter().rev().take_while(lacks).count();
-        let some = |digits: &[Digit]| digits.iter().filter(lacks).filter(|digit| digit.live > 1).copied().collect();
-        Reuse {
-            across_slices: some(parallel),
-            repeats: some(&time[time.len() - held..]),
-            lanes: some(lanes),
-        }
+        let some =
+            |digits: &[Digit]| digits.iter().filter(lacks).filter(|digit| digit.live > 1).copied().collect();
+        Reuse { across_slices: some(parallel), repeats: some(&time[time.len() - held..]), lanes: some(lanes) }
     }
 
     /// The count.

@@ -81,15 +81,20 @@ impl Sizes {
     }
 
     /// The value of an expression under another table of symbols.
+    #[inline]
     pub(crate) fn value_with(
         &self,
         expr: &Expr,
         span: Span,
         lookup: &impl Fn(Name) -> Option<u64>,
     ) -> Result<u64, Box<Diagnostic>> {
-        expr.value(lookup).map_err(|why| Box::new(self.complain(expr, span, why)))
+        match expr {
+            Expr::Int(value) => Ok(*value),
+            _ => expr.value(lookup).map_err(|why| Box::new(self.complain(expr, span, why))),
+        }
     }
 
+    #[cold]
     fn complain(&self, expr: &Expr, span: Span, why: NoValue) -> Diagnostic {
         match why {
             NoValue::Unbound(name) => {

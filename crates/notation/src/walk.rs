@@ -10,14 +10,14 @@ use crate::syntax::ast::{MAX_TERMS, Terms};
 /// Digits over slices run outermost. The problem's digits must have passed [`crate::radix::check`].
 pub fn for_each_step(problem: &Problem, tactic: &Loops, mut visit: impl FnMut(&[u32])) {
     let (lanes, packet): (&[Digit], &[Digit]) =
-        tactic.roles.as_ref().map_or((&[], &[]), |(lanes, packet)| (lanes, packet));
+        tactic.roles.as_ref().map_or((&[], &[]), |roles| (&roles.lanes, &roles.packet));
     let digits: Vec<Step> = tactic
         .parallel
         .iter()
         .chain(&tactic.slice)
         .chain(lanes)
         .chain(packet)
-        .filter_map(|digit| Step::new(digit))
+        .filter_map(Step::new)
         .collect();
     let extents: Terms<u32> =
         problem.axes.iter().map(|axis| u32::try_from(axis.extent).unwrap_or(u32::MAX)).collect();
@@ -44,7 +44,8 @@ impl Step {
     fn new(digit: &Digit) -> Option<Step> {
         let narrow = |value: u64| u32::try_from(value).ok();
         let axis = usize::from(digit.axis?.0);
-        Some(Step { axis, stride: narrow(digit.stride)?, size: narrow(digit.live)? }).filter(|step| step.size > 1)
+        Some(Step { axis, stride: narrow(digit.stride)?, size: narrow(digit.live)? })
+            .filter(|step| step.size > 1)
     }
 }
 

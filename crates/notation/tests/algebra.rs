@@ -1,5 +1,7 @@
 //! Properties of the mixed-radix algebra on random legal shapes, small enough to walk every coordinate.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
 use proptest::prelude::*;
 use tilewright_base::SourceId;
 use tilewright_notation::algebra::access::AccessPattern;
@@ -24,8 +26,8 @@ fn axis_cut() -> impl Strategy<Value = (Vec<u64>, u64)> {
 /// A random lowered shape of up to three axes as text, with its size table.
 fn shape() -> impl Strategy<Value = (String, String)> {
     let term = (any::<bool>(), any::<u16>(), 0_u64..3);
-    (prop::collection::vec(axis_cut(), 1..=3), prop::collection::vec(term, 9), prop::option::of(2_u64..=3)).prop_map(
-        |(axes, placing, copies)| {
+    (prop::collection::vec(axis_cut(), 1..=3), prop::collection::vec(term, 9), prop::option::of(2_u64..=3))
+        .prop_map(|(axes, placing, copies)| {
             let (mut terms, mut dims) = (Vec::new(), Vec::new());
             for (axis, (sizes, extent)) in axes.iter().enumerate() {
                 let name = char::from(b'a' + u8::try_from(axis).unwrap());
@@ -47,8 +49,7 @@ fn shape() -> impl Strategy<Value = (String, String)> {
                 terms.iter().filter(|t| t.0 == inter).map(|t| t.2.as_str()).collect::<Vec<_>>().join(" ")
             };
             (format!("{} | {}", side(true), side(false)), dims.join(", "))
-        },
-    )
+        })
 }
 
 fn resolve(shape: &str, dims: &str) -> Problem {
@@ -69,7 +70,10 @@ fn map_of(shape: &str, dims: &str) -> RadixMap {
 fn coordinates(map: &RadixMap) -> Vec<Vec<u64>> {
     let mut all = vec![Vec::new()];
     for extent in &map.from {
-        all = all.iter().flat_map(|at: &Vec<u64>| (0..*extent).map(|x| [at.as_slice(), &[x]].concat())).collect();
+        all = all
+            .iter()
+            .flat_map(|at: &Vec<u64>| (0..*extent).map(|x| [at.as_slice(), &[x]].concat()))
+            .collect();
     }
     all
 }
@@ -158,8 +162,10 @@ proptest! {
         let map = RadixMap::of_shape(&problem, written).unwrap();
         // Run the shape's own digits in their own order: offsets come out in memory order.
         let order: Vec<Digit> = written.intra.iter().filter(|digit| digit.axis.is_some()).copied().collect();
-        let pattern = AccessPattern::of_loops(&problem, Operand::In0, &map, &order).unwrap();
+        let pattern = AccessPattern::of_loops(&problem, Operand::In0, &map, order.iter()).unwrap();
         let merged = pattern.merged();
+        let at_once = AccessPattern::of_loops_merged(&problem, Operand::In0, &map, order.iter()).unwrap();
+        prop_assert_eq!(&at_once, &merged);
         prop_assert_eq!(pattern.offsets(), merged.offsets());
         let mut sorted = merged.offsets();
         sorted.sort_unstable();
@@ -176,7 +182,9 @@ fn deal(shape: &str, seed: u64) -> String {
         .split_whitespace()
         .filter(|word| *word != "|" && !word.starts_with('_'))
         .enumerate()
-        .map(|(index, word)| (seed.rotate_left(u32::try_from(index * 7).unwrap()).wrapping_mul(0x9E37_79B9), word))
+        .map(|(index, word)| {
+            (seed.rotate_left(u32::try_from(index * 7).unwrap()).wrapping_mul(0x9E37_79B9), word)
+        })
         .collect();
     terms.sort_unstable();
     let cut = usize::try_from(seed % (terms.len() as u64 + 1)).unwrap();

@@ -1,5 +1,7 @@
 //! Properties of reading and printing.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
 use proptest::prelude::*;
 use tilewright_base::{Name, SourceId};
 use tilewright_notation::problem::Problem;
@@ -9,9 +11,8 @@ use tilewright_notation::syntax::parser;
 use tilewright_notation::walk;
 
 fn name() -> impl Strategy<Value = Name> {
-    "[a-zA-Z]{1,3}".prop_filter_map("ceil is a word of the language", |text| {
-        Name::new(&text).filter(|_| text != "ceil")
-    })
+    "[a-zA-Z]{1,3}"
+        .prop_filter_map("ceil is a word of the language", |text| Name::new(&text).filter(|_| text != "ceil"))
 }
 
 fn expr() -> impl Strategy<Value = Expr> {
@@ -24,15 +25,18 @@ fn expr() -> impl Strategy<Value = Expr> {
             Just(Operator::Divide),
             Just(Operator::CeilDivide)
         ];
-        (operator, inner.clone(), inner).prop_map(|(operator, left, right)| Expr::binary(operator, left, right))
+        (operator, inner.clone(), inner)
+            .prop_map(|(operator, left, right)| Expr::binary(operator, left, right))
     })
 }
 
 fn term() -> impl Strategy<Value = Term> {
-    (prop::option::of(name()), expr(), expr(), prop::option::of(expr())).prop_map(|(axis, stride, size, slots)| {
-        let stride = if axis.is_some() { stride } else { Expr::Int(1) };
-        Term { axis, stride, size, slots, span: Default::default() }
-    })
+    (prop::option::of(name()), expr(), expr(), prop::option::of(expr())).prop_map(
+        |(axis, stride, size, slots)| {
+            let stride = if axis.is_some() { stride } else { Expr::Int(1) };
+            Term { axis, stride, size, slots, span: Default::default() }
+        },
+    )
 }
 
 fn terms() -> impl Strategy<Value = Vec<Term>> {
@@ -126,7 +130,8 @@ fn three_spellings_are_one() {
         "b^2[2] e^E/2[2] | b[2] l[4] e[E/2]",
     ];
     for spelling in spellings {
-        let shape = parser::lowered_shape(spelling, SourceId(0)).unwrap_or_else(|d| panic!("{spelling}: {d:?}"));
+        let shape =
+            parser::lowered_shape(spelling, SourceId(0)).unwrap_or_else(|d| panic!("{spelling}: {d:?}"));
         assert_eq!(shape.to_string(), ascii, "{spelling}");
     }
 }

@@ -3,8 +3,8 @@
 //! Each axis is cut into blocks within which the slice number does not change. The grid has the last cut axis across and the
 //! others down; a cell names the slice, or the slices if there are copies.
 
-use tilewright_notation::algebra::map::{OFFSET, SLICE};
 use tilewright_notation::algebra::RadixMap;
+use tilewright_notation::algebra::map::{OFFSET, SLICE};
 use tilewright_notation::problem::{Problem, Shape};
 
 use crate::columns::{Align, table, thousands};
@@ -64,7 +64,11 @@ impl Cut {
 
     fn label(&self, block: u64) -> String {
         let (start, end) = (block * self.block, ((block + 1) * self.block).min(self.extent));
-        if end - start == 1 { format!("{} {start}", self.name) } else { format!("{} {start}..{}", self.name, end - 1) }
+        if end - start == 1 {
+            format!("{} {start}", self.name)
+        } else {
+            format!("{} {start}..{}", self.name, end - 1)
+        }
     }
 }
 
@@ -77,7 +81,8 @@ impl ShapeGrid {
             .enumerate()
             .map(|(index, id)| {
                 let extent = map.from[index];
-                let strides = map.digits.iter().filter(|d| usize::from(d.from_axis) == index && d.to_axis == SLICE);
+                let strides =
+                    map.digits.iter().filter(|d| usize::from(d.from_axis) == index && d.to_axis == SLICE);
                 let block = strides.map(|digit| digit.from_stride).min().unwrap_or(extent);
                 Cut { axis: index, name: problem.axis(*id).name.to_string(), block, extent }
             })
@@ -127,7 +132,8 @@ impl ShapeGrid {
 
     fn summary(&self) -> String {
         let slices = if self.slices == 1 { "1 slice".into() } else { format!("{} slices", self.slices) };
-        let mut line = format!("cells are slice numbers; {slices}, {} elements on each", thousands(self.elements));
+        let mut line =
+            format!("cells are slice numbers; {slices}, {} elements on each", thousands(self.elements));
         if self.idle > 0 {
             line.push_str(&format!("; {} slices idle", self.idle));
         }
@@ -144,7 +150,11 @@ impl ShapeGrid {
         let parts: Vec<String> = self
             .inside
             .iter()
-            .map(|(term, stride, _)| if *stride == 1 { term.clone() } else { format!("{}*{term}", thousands(*stride)) })
+            .map(
+                |(term, stride, _)| {
+                    if *stride == 1 { term.clone() } else { format!("{}*{term}", thousands(*stride)) }
+                },
+            )
             .collect();
         let sum = if parts.is_empty() { "0".to_string() } else { parts.join(" + ") };
         format!("offset in a slice = {sum}")
@@ -157,7 +167,8 @@ impl ShapeGrid {
         svg.text(left, top + 20.0, Anchor::Start, "title", &self.heading);
         svg.text(left, top + 42.0, Anchor::Start, "code", &self.shape);
         let header = width_of(self.rows.iter().map(|(name, _)| name).chain([&self.corner]));
-        let labels: Vec<String> = self.rows.iter().flat_map(|(_, cells)| cells.iter().map(Cell::label)).collect();
+        let labels: Vec<String> =
+            self.rows.iter().flat_map(|(_, cells)| cells.iter().map(Cell::label)).collect();
         let cell = width_of(self.columns.iter()).max(width_of(labels.iter())).max(44.0);
         let (x0, y0) = (left + header, top + 72.0);
         svg.text(x0 - 10.0, y0 - 8.0, Anchor::End, "small", &self.corner);
@@ -217,14 +228,18 @@ type Rows = Vec<(String, Vec<Cell>)>;
 
 fn grid(cuts: &[Cut], map: &RadixMap) -> (String, Vec<String>, Rows) {
     let across = cuts.iter().rposition(|cut| cut.blocks() > 1).unwrap_or(cuts.len().saturating_sub(1));
-    let down: Vec<&Cut> = cuts.iter().enumerate().filter(|(i, c)| *i != across && c.blocks() > 1).map(|(_, c)| c).collect();
+    let down: Vec<&Cut> =
+        cuts.iter().enumerate().filter(|(i, c)| *i != across && c.blocks() > 1).map(|(_, c)| c).collect();
     let Some(column_cut) = cuts.get(across) else { return (String::new(), Vec::new(), Vec::new()) };
     let columns = shown(column_cut.blocks(), MOST_COLUMNS);
     let row_count = down.iter().map(|cut| cut.blocks()).fold(1, u64::saturating_mul);
     let mut rows = Vec::new();
     for row in shown(row_count, MOST_ROWS) {
         let Some(row) = row else {
-            rows.push(("...".to_string(), columns.iter().map(|_| Cell { slice: 0, copies: Vec::new() }).collect()));
+            rows.push((
+                "...".to_string(),
+                columns.iter().map(|_| Cell { slice: 0, copies: Vec::new() }).collect(),
+            ));
             continue;
         };
         let (name, position) = row_position(&down, row, cuts.len());
@@ -258,7 +273,10 @@ fn cell(cut: &Cut, column: Option<u64>, row: &[u64], map: &RadixMap) -> Cell {
     let slice = map.apply(&position)[usize::from(SLICE)];
     let mut copies = vec![slice];
     for spread in map.copies.iter().filter(|copies| copies.to_axis == SLICE) {
-        copies = copies.iter().flat_map(|base| (0..spread.count).map(move |i| base + i * spread.to_stride)).collect();
+        copies = copies
+            .iter()
+            .flat_map(|base| (0..spread.count).map(move |i| base + i * spread.to_stride))
+            .collect();
     }
     copies.sort_unstable();
     Cell { slice, copies }

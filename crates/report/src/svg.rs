@@ -62,7 +62,8 @@ impl Svg {
 
     /// A straight line.
     pub fn line(&mut self, x1: f64, y1: f64, x2: f64, y2: f64) {
-        let _ = writeln!(self.body, r#"<line x1="{}" y1="{}" x2="{}" y2="{}"/>"#, px(x1), px(y1), px(x2), px(y2));
+        let _ =
+            writeln!(self.body, r#"<line x1="{}" y1="{}" x2="{}" y2="{}"/>"#, px(x1), px(y1), px(x2), px(y2));
         self.grow(x1.max(x2), y1.max(y2));
     }
 

@@ -24,7 +24,8 @@ pub(super) fn run(args: &BridgeArgs, host: &mut dyn Host) -> Result<Outcome, Out
         add(&mut sources, "--from", &args.from),
         add(&mut sources, "--to", &args.to),
     ];
-    let refuse = |complaint: Box<Diagnostic>| Outcome::refused(BAD_INPUT, &sources, &[*complaint], host.colour());
+    let refuse =
+        |complaint: Box<Diagnostic>| Outcome::refused(BAD_INPUT, &sources, &[*complaint], host.colour());
     let einsum = parser::einsum(&args.tensor, ids[0]).map_err(refuse)?;
     let dims = match &args.dims {
         Some(text) => parser::dims(text, ids[1]).map_err(refuse)?,
@@ -45,7 +46,8 @@ pub(super) fn run(args: &BridgeArgs, host: &mut dyn Host) -> Result<Outcome, Out
 }
 
 fn map_of(program: &Program, sources: &Sources, host: &dyn Host) -> Result<(RadixMap, Problem), Outcome> {
-    let refuse = |code, diagnostics: &[Diagnostic]| Outcome::refused(code, sources, diagnostics, host.colour());
+    let refuse =
+        |code, diagnostics: &[Diagnostic]| Outcome::refused(code, sources, diagnostics, host.colour());
     let problem = Problem::new(program).map_err(|complaints| refuse(BAD_INPUT, &complaints))?;
     let complaints = radix::check(&problem);
     if !complaints.is_empty() {
@@ -54,7 +56,9 @@ fn map_of(program: &Program, sources: &Sources, host: &dyn Host) -> Result<(Radi
     let map = problem.shape(Operand::In0).and_then(|shape| RadixMap::of_shape(&problem, shape).ok());
     match map {
         Some(map) => Ok((map, problem)),
-        None => Err(Outcome::usage("a shape has more than 2^32 places\n  = allowed: 2^32\n  = instead: smaller sizes")),
+        None => Err(Outcome::usage(
+            "a shape has more than 2^32 places\n  = allowed: 2^32\n  = instead: smaller sizes",
+        )),
     }
 }
 

@@ -32,7 +32,8 @@ pub(super) fn run(args: &NotationArgs, host: &mut dyn Host) -> Result<Outcome, O
     let stdout = if verdict.legal() {
         summary(&gathered.program, &setup, &problem, &verdict, &loaded)
     } else {
-        let errors = verdict.diagnostics.iter().filter(|d| d.severity == tilewright_base::Severity::Error).count();
+        let errors =
+            verdict.diagnostics.iter().filter(|d| d.severity == tilewright_base::Severity::Error).count();
         format!("illegal on {}: {errors} {}\n", loaded.name, if errors == 1 { "reason" } else { "reasons" })
     };
     Ok(Outcome { code, stdout, stderr })
@@ -55,13 +56,10 @@ pub(crate) fn summary(
     verdict: &Verdict,
     loaded: &Loaded,
 ) -> String {
-    let pes = if setup.fused_pes == 1 { "1 PE".to_string() } else { format!("{} fused PEs", setup.fused_pes) };
-    let mut lines = vec![format!(
-        "legal on {}, {pes} ({} slices), {}",
-        loaded.name,
-        setup.slices(),
-        setup.dtype.name()
-    )];
+    let pes =
+        if setup.fused_pes == 1 { "1 PE".to_string() } else { format!("{} fused PEs", setup.fused_pes) };
+    let mut lines =
+        vec![format!("legal on {}, {pes} ({} slices), {}", loaded.name, setup.slices(), setup.dtype.name())];
     lines.push(format!("  {}   {}", program.einsum, sizes(problem)));
     for operand in Operand::ALL {
         if let (Some(shape), Some(use_)) = (program.shape(operand), footprint(verdict, operand)) {
@@ -85,7 +83,8 @@ pub(crate) fn summary(
 fn sizes(problem: &Problem) -> String {
     let one = |axis: &tilewright_notation::problem::Axis| {
         let dynamic = if axis.dynamic { "<=" } else { "=" };
-        let split = if axis.pes > 1 { format!(" ({} of {})", axis.extent, axis.whole) } else { String::new() };
+        let split =
+            if axis.pes > 1 { format!(" ({} of {})", axis.extent, axis.whole) } else { String::new() };
         format!("{}{dynamic}{}{split}", axis.name, if axis.pes > 1 { axis.whole } else { axis.extent })
     };
     problem.axes.iter().map(one).collect::<Vec<_>>().join(" ")
@@ -114,7 +113,12 @@ fn placed_lines(
     let mut lines = vec![
         format!("    slices     {}", digits(&placed.parallel)),
         format!("    time       {}", digits(&placed.time)),
-        format!("    lanes      {}   {} of {}", digits(&placed.lanes), placed.lane_count(), setup.machine.ce.lanes),
+        format!(
+            "    lanes      {}   {} of {}",
+            digits(&placed.lanes),
+            placed.lane_count(),
+            setup.machine.ce.lanes
+        ),
         format!(
             "    packet     {}   {} of {} elements, tree depth {}, {} {} a lane",
             digits(&placed.packet),
@@ -166,7 +170,8 @@ fn reuse_words(program: &Program, reuse: &Reuse) -> String {
             None => factors.push((digit.span, digit.live)),
         }
     }
-    let words: Vec<String> = factors.iter().map(|(span, size)| size_as_written(program, *span, *size)).collect();
+    let words: Vec<String> =
+        factors.iter().map(|(span, size)| size_as_written(program, *span, *size)).collect();
     let (product, count) = (words.join(" x "), thousands(reuse.count()));
     match reuse.count() {
         1 => "once".to_string(),
@@ -217,9 +222,14 @@ fn split_lines(problem: &Problem) -> Vec<String> {
     for (index, axis) in problem.axes.iter().enumerate().filter(|(_, axis)| axis.pes > 1) {
         let id = tilewright_notation::problem::AxisId(u8::try_from(index).unwrap_or(u8::MAX));
         if problem.contracted(id) {
-            let scattered = problem.axes.iter().any(|a| a.extent_in[Operand::Out as usize] != 0 && a.extent_in[Operand::Out as usize] < a.extent);
+            let scattered = problem.axes.iter().any(|a| {
+                a.extent_in[Operand::Out as usize] != 0 && a.extent_in[Operand::Out as usize] < a.extent
+            });
             let how = if scattered { "reduce-scatter" } else { "all-reduce" };
-            lines.push(format!("    PEs        partial sums over `{}` on {} PE groups: {how} by DMA", axis.name, axis.pes));
+            lines.push(format!(
+                "    PEs        partial sums over `{}` on {} PE groups: {how} by DMA",
+                axis.name, axis.pes
+            ));
         } else {
             lines.push(format!("    PEs        `{}` in {} parts, no exchange", axis.name, axis.pes));
         }

@@ -30,7 +30,8 @@ pub(crate) fn read(args: &NotationArgs, host: &mut dyn Host) -> Result<Gathered,
         let einsum = take(&mut sources, "einsum", &args.einsum, &mut complaints, parser::einsum);
         Program { einsum: einsum.unwrap_or_default(), ..Program::default() }
     };
-    let option = |name: &str, text: &Option<String>| text.as_ref().map(|text| (name.to_string(), text.clone()));
+    let option =
+        |name: &str, text: &Option<String>| text.as_ref().map(|text| (name.to_string(), text.clone()));
     if let Some((name, text)) = option("--dims", &args.dims) {
         let dims = take(&mut sources, &name, &text, &mut complaints, parser::dims).unwrap_or_default();
         program.dims.retain(|old| !dims.iter().any(|new| new.name.same_letters(&old.name)));
@@ -121,7 +122,8 @@ pub(crate) fn setup<'m>(gathered: &Gathered, tcp: &'m Tcp, pes: u64) -> Result<S
     let refused = |asked: &str| {
         let allowed: Vec<&str> = Setup::CONTRACTED.iter().map(|dtype| dtype.name()).collect();
         let complaint = format!("the contraction engine does not multiply `{asked}`");
-        let complaint = Diagnostic::error("tcp/dtype", complaint).allowed(allowed.join(", ")).instead("--dtype int8");
+        let complaint =
+            Diagnostic::error("tcp/dtype", complaint).allowed(allowed.join(", ")).instead("--dtype int8");
         let complaint = match &gathered.program.dtype {
             Some((_, span)) => complaint.at(span.0, ""),
             None => complaint,

@@ -20,7 +20,9 @@ pub(super) fn verdict(
     let program = &gathered.program;
     let shapes: serde_json::Map<String, Value> = Operand::ALL
         .into_iter()
-        .filter_map(|operand| Some((operand.name().to_string(), Value::from(program.shape(operand)?.to_string()))))
+        .filter_map(|operand| {
+            Some((operand.name().to_string(), Value::from(program.shape(operand)?.to_string())))
+        })
         .collect();
     let footprints: Vec<Value> = verdict
         .footprints
@@ -70,5 +72,7 @@ pub(super) fn verdict(
 
 /// Complaints alone.
 pub(super) fn refusal(sources: &Sources, complaints: &[Diagnostic]) -> String {
-    to_json(&json!({ "legal": false, "diagnostics": tilewright_base::json::diagnostics(sources, complaints) }))
+    to_json(
+        &json!({ "legal": false, "diagnostics": tilewright_base::json::diagnostics(sources, complaints) }),
+    )
 }

@@ -13,12 +13,12 @@ use crate::outcome::Outcome;
 pub(crate) use check::summary;
 pub(crate) use show::pictures;
 
-pub(crate) fn run(command: NotationCommand, host: &mut dyn Host) -> Outcome {
+pub(crate) fn run(command: &NotationCommand, host: &mut dyn Host) -> Outcome {
     let outcome = match command {
-        NotationCommand::Check(args) => check::run(&args, host),
-        NotationCommand::Show(args) => show::run(&args, host),
-        NotationCommand::Bridge(args) => bridge::run(&args, host),
-        NotationCommand::Format(args) => format(&args, host),
+        NotationCommand::Check(args) => check::run(args, host),
+        NotationCommand::Show(args) => show::run(args, host),
+        NotationCommand::Bridge(args) => bridge::run(args, host),
+        NotationCommand::Format(args) => format(args, host),
     };
     outcome.unwrap_or_else(|refusal| refusal)
 }

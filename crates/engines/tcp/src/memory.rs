@@ -13,6 +13,8 @@ pub struct Footprint {
     pub place: Place,
     /// Slices that the shape spans, idle places included.
     pub slices: u64,
+    /// Elements on each slice, padding places included.
+    pub elements: u64,
     /// Bytes on each slice, rows padded to the write granule.
     pub bytes_per_slice: u64,
     /// Bytes of a row, the innermost digit, before padding.
@@ -24,7 +26,8 @@ pub struct Footprint {
 impl Footprint {
     /// The footprint of a shape whose elements have `bits` bits.
     pub fn of_shape(machine: &Tcp, shape: &Shape, place: Place, bits: u64) -> Footprint {
-        let product = |digits: &[Digit]| digits.iter().fold(1_u64, |all, digit| all.saturating_mul(digit.slots));
+        let product =
+            |digits: &[Digit]| digits.iter().fold(1_u64, |all, digit| all.saturating_mul(digit.slots));
         let (rows, row) = match shape.intra.split_last() {
             Some((last, outer)) => (product(outer), last.slots),
             None => (1, 1),
@@ -36,6 +39,7 @@ impl Footprint {
             operand: shape.operand,
             place,
             slices: product(&shape.inter),
+            elements: rows.saturating_mul(row),
             bytes_per_slice: rows.saturating_mul(padded_row),
             row_bytes,
             capacity_bytes: capacity_bytes(machine, place),

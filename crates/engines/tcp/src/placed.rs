@@ -6,7 +6,7 @@
 //! leaves a chunk loop, which runs outside the repeats of the feed unit when the accumulators can hold them all (so that
 //! a fetched packet is used for every repeat), and innermost otherwise.
 
-use tilewright_notation::problem::{Digit, Loops, Problem};
+use tilewright_notation::problem::{Digit, Loops, Problem, Roles};
 use tilewright_notation::syntax::ast::{Operand, Terms};
 
 use crate::contraction::{slot_capacity, tree_depth};
@@ -37,7 +37,7 @@ impl Placed {
     /// Places the digits of a two-input tactic.
     pub fn new(setup: &Setup<'_>, problem: &Problem, tactic: &Loops) -> Placed {
         let mut placed = match &tactic.roles {
-            Some((lanes, packet)) => stated(tactic, lanes, packet),
+            Some(roles) => stated(tactic, roles),
             None => infer(setup, problem, tactic),
         };
         placed.count(problem);
@@ -81,7 +81,9 @@ impl Placed {
     /// Sums that must be kept at once: surviving loops inside the outermost reduced one.
     pub fn sums_kept(&self, problem: &Problem) -> u64 {
         let contracted = |digit: &Digit| digit.axis.is_some_and(|axis| problem.contracted(axis));
-        let Some(outermost) = self.time.iter().position(|digit| contracted(digit) && digit.live > 1) else { return 1 };
+        let Some(outermost) = self.time.iter().position(|digit| contracted(digit) && digit.live > 1) else {
+            return 1;
+        };
         self.time[outermost..]
             .iter()
             .filter(|digit| !contracted(digit))
@@ -107,12 +109,12 @@ fn live_product(digits: &[Digit]) -> u64 {
     digits.iter().fold(1, |all: u64, digit| all.saturating_mul(digit.live))
 }
 
-fn stated(tactic: &Loops, lanes: &Terms<Digit>, packet: &Terms<Digit>) -> Placed {
+fn stated(tactic: &Loops, roles: &Roles) -> Placed {
     Placed {
         parallel: tactic.parallel.clone(),
         time: tactic.slice.clone(),
-        lanes: lanes.clone(),
-        packet: packet.clone(),
+        lanes: roles.lanes.clone(),
+        packet: roles.packet.clone(),
         tree_elements: 1,
         columns: 1,
         repeat_terms: 0,
@@ -126,8 +128,7 @@ fn infer(setup: &Setup<'_>, problem: &Problem, tactic: &Loops) -> Placed {
     let lanes = infer_lanes(setup, problem, &mut time);
     if let Some(chunks) = packet.chunks {
         let at = chunk_place(setup, problem, &time, &lanes, &packet.digits, &chunks);
-        // The packet gave up at least one term of the list, so there is room.
-        let _ = time.try_insert(at, chunks);
+        time.insert(at, chunks);
     }
     Placed {
         parallel: tactic.parallel.clone(),
@@ -192,7 +193,9 @@ fn infer_lanes(setup: &Setup<'_>, problem: &Problem, time: &mut Terms<Digit>) ->
     };
     let mut lanes: Terms<Digit> = Terms::new();
     let mut room = setup.machine.ce.lanes;
-    let Some(mut at) = time.iter().rposition(|digit| only_stationary(digit) && digit.live > 1) else { return lanes };
+    let Some(mut at) = time.iter().rposition(|digit| only_stationary(digit) && digit.live > 1) else {
+        return lanes;
+    };
     loop {
         let digit = time[at];
         if !only_stationary(&digit) || room <= 1 {
@@ -242,7 +245,11 @@ fn chunk_place(
     chunks: &Digit,
 ) -> usize {
     let stream = problem.streamed();
-    let held = time.iter().rev().take_while(|digit| !digit.axis.is_some_and(|axis| problem.has(stream, axis))).count();
+    let held = time
+        .iter()
+        .rev()
+        .take_while(|digit| !digit.axis.is_some_and(|axis| problem.has(stream, axis)))
+        .count();
     let outside = time.len() - held;
     let contracted = chunks.axis.is_some_and(|axis| problem.contracted(axis));
     let survives = |digit: &&Digit| digit.axis.is_some_and(|axis| !problem.contracted(axis));
@@ -253,5 +260,9 @@ fn chunk_place(
         .filter(survives)
         .fold(1_u64, |all, digit| all.saturating_mul(digit.live));
     let columns = product(packet.iter().filter(survives));
-    if contracted && kept <= slot_capacity(setup.machine, product(lanes.iter()), columns) { outside } else { time.len() }
+    if contracted && kept <= slot_capacity(setup.machine, product(lanes.iter()), columns) {
+        outside
+    } else {
+        time.len()
+    }
 }

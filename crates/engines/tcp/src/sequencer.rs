@@ -17,7 +17,8 @@ pub enum Unfit {
 pub fn entries(machine: &Tcp, merged: &AccessPattern) -> Result<usize, Unfit> {
     let mut entries = 0;
     for access in &merged.loops {
-        entries += entries_of(access.size, machine.sequencer.entry_size_max).ok_or(Unfit::Size(access.size))?;
+        entries +=
+            entries_of(access.size, machine.sequencer.entry_size_max).ok_or(Unfit::Size(access.size))?;
     }
     if entries as u64 > machine.sequencer.entries { Err(Unfit::Entries(entries)) } else { Ok(entries) }
 }

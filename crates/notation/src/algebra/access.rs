@@ -5,10 +5,10 @@
 
 use std::fmt;
 
-use arrayvec::ArrayVec;
+use smallvec::SmallVec;
 
 use super::RadixMap;
-use super::map::{MAX_DIGITS, OFFSET};
+use super::map::OFFSET;
 use super::refine::{Clash, Cuts, refine};
 use crate::problem::{Digit, Problem};
 use crate::syntax::ast::{Operand, Terms};
@@ -35,7 +35,7 @@ impl AccessLoop {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AccessPattern {
     /// The loops.
-    pub loops: ArrayVec<AccessLoop, MAX_DIGITS>,
+    pub loops: SmallVec<[AccessLoop; 4]>,
 }
 
 impl AccessPattern {
@@ -43,37 +43,27 @@ impl AccessPattern {
     ///
     /// Digits of axes that the tensor lacks repeat (stride 0); digits that the shape spreads over slices take no part
     /// in the address and are left out, as other slices serve them.
-    pub fn of_loops(
+    pub fn of_loops<'a>(
         problem: &Problem,
         operand: Operand,
         map: &RadixMap,
-        order: &[Digit],
+        order: impl Iterator<Item = &'a Digit>,
     ) -> Result<AccessPattern, Clash> {
         let mut pattern = AccessPattern::default();
-        for digit in order.iter().filter(|digit| digit.live > 1) {
-            let dynamic = digit.axis.is_some_and(|id| {
-                let axis = problem.axis(id);
-                axis.dynamic && digit.stride.saturating_mul(digit.live) >= axis.extent
-            });
-            let axis = digit.axis.and_then(|id| problem.tensor(operand).iter().position(|axis| *axis == id));
-            let Some(axis) = axis.and_then(|index| u8::try_from(index).ok()) else {
-                pattern.push(AccessLoop { size: digit.live, stride: 0, dynamic });
-                continue;
-            };
-            let pieces = pieces_of(axis, digit, map)?;
-            // The outermost piece is the one whose size may fall short at run time.
-            for (index, (size, offset_stride)) in pieces.iter().rev().enumerate() {
-                if let Some(stride) = *offset_stride {
-                    pattern.push(AccessLoop { size: *size, stride, dynamic: dynamic && index == 0 });
-                }
-            }
-        }
+        for_each_loop(problem, operand, map, order, |access| pattern.loops.push(access))?;
         Ok(pattern)
     }
 
-    fn push(&mut self, access: AccessLoop) {
-        // Two shapes of MAX_TERMS terms refine to at most MAX_DIGITS pieces.
-        let _ = self.loops.try_push(access);
+    /// The same loops, neighbours joined where they can be: [`AccessPattern::merged`] of them.
+    pub fn of_loops_merged<'a>(
+        problem: &Problem,
+        operand: Operand,
+        map: &RadixMap,
+        order: impl Iterator<Item = &'a Digit>,
+    ) -> Result<AccessPattern, Clash> {
+        let mut pattern = AccessPattern::default();
+        for_each_loop(problem, operand, map, order, |access| pattern.push_merged(access))?;
+        Ok(pattern)
     }
 
     /// Neighbours joined where they can be; the result runs the same addresses in the same order.
@@ -82,16 +72,19 @@ impl AccessPattern {
     #[must_use]
     pub fn merged(&self) -> AccessPattern {
         let mut merged = AccessPattern::default();
-        for inner in self.loops.iter().filter(|access| access.size > 1) {
-            match merged.loops.last_mut() {
-                Some(outer) if !inner.dynamic && outer.stride == inner.size.saturating_mul(inner.stride) => {
-                    outer.size = outer.size.saturating_mul(inner.size);
-                    outer.stride = inner.stride;
-                }
-                _ => merged.push(*inner),
-            }
-        }
+        self.loops.iter().for_each(|access| merged.push_merged(*access));
         merged
+    }
+
+    fn push_merged(&mut self, inner: AccessLoop) {
+        match self.loops.last_mut() {
+            _ if inner.size <= 1 => {}
+            Some(outer) if !inner.dynamic && outer.stride == inner.size.saturating_mul(inner.stride) => {
+                outer.size = outer.size.saturating_mul(inner.size);
+                outer.stride = inner.stride;
+            }
+            _ => self.loops.push(inner),
+        }
     }
 
     /// Times that an address is formed.
@@ -124,10 +117,55 @@ impl fmt::Display for AccessPattern {
     }
 }
 
+/// Calls `visit` with the loop of every piece of every digit.
+fn for_each_loop<'a>(
+    problem: &Problem,
+    operand: Operand,
+    map: &RadixMap,
+    order: impl Iterator<Item = &'a Digit>,
+    mut visit: impl FnMut(AccessLoop),
+) -> Result<(), Clash> {
+    for digit in order.filter(|digit| digit.live > 1) {
+        let dynamic = digit.axis.is_some_and(|id| {
+            let axis = problem.axis(id);
+            axis.dynamic && digit.stride.saturating_mul(digit.live) >= axis.extent
+        });
+        let axis = digit.axis.and_then(|id| problem.tensor(operand).iter().position(|axis| *axis == id));
+        let Some(axis) = axis.and_then(|index| u8::try_from(index).ok()) else {
+            visit(AccessLoop { size: digit.live, stride: 0, dynamic });
+            continue;
+        };
+        if let Some((size, stride)) = one_piece(axis, digit, map) {
+            if let Some(stride) = stride {
+                visit(AccessLoop { size, stride, dynamic });
+            }
+            continue;
+        }
+        // The outermost piece is the one whose size may fall short at run time.
+        for (index, (size, stride)) in pieces_of(axis, digit, map)?.iter().rev().enumerate() {
+            if let Some(stride) = *stride {
+                visit(AccessLoop { size: *size, stride, dynamic: dynamic && index == 0 });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The common case without a search: the digit lies wholly within one stored digit and divides it.
+fn one_piece(axis: u8, digit: &Digit, map: &RadixMap) -> Option<(u64, Option<u64>)> {
+    let stored = map.digits.iter().find(|d| {
+        d.from_axis == axis && d.from_stride <= digit.stride && digit.stride < d.from_stride * d.size
+    })?;
+    let inner = digit.stride / stored.from_stride;
+    let divides = digit.stride.is_multiple_of(stored.from_stride)
+        && stored.size.is_multiple_of(inner)
+        && (stored.size / inner).is_multiple_of(digit.live);
+    divides.then(|| (digit.live, (stored.to_axis == OFFSET).then_some(stored.to_stride * inner)))
+}
+
 /// The pieces of one loop digit, innermost first: size, and stride in the slice's memory unless it is spread over slices.
 fn pieces_of(axis: u8, digit: &Digit, map: &RadixMap) -> Result<Terms<(u64, Option<u64>)>, Clash> {
-    let mut stored: ArrayVec<_, MAX_DIGITS> =
-        map.digits.iter().filter(|d| d.from_axis == axis).copied().collect();
+    let mut stored: SmallVec<[_; 8]> = map.digits.iter().filter(|d| d.from_axis == axis).copied().collect();
     stored.sort_unstable_by_key(|d| d.from_stride);
     // The part of the axis below the digit is skipped, the part above never reached.
     let below = Digit { axis: None, stride: 1, live: digit.stride, slots: digit.stride, ..*digit };
@@ -143,11 +181,7 @@ fn pieces_of(axis: u8, digit: &Digit, map: &RadixMap) -> Result<Terms<(u64, Opti
         }
         let at = &stored[piece.right];
         let stride = (at.to_axis == OFFSET).then_some(at.to_stride * piece.right_inner);
-        pieces.try_push((piece.size, stride)).map_err(|_| Clash {
-            axis,
-            left: digit.live,
-            right: at.size,
-        })?;
+        pieces.push((piece.size, stride));
     }
     Ok(pieces)
 }

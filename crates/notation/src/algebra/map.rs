@@ -1,14 +1,11 @@
 //! [`RadixMap`]: digits that carry a source position to a target position.
 
-use arrayvec::ArrayVec;
+use smallvec::SmallVec;
 
 use crate::algebra::refine::{Clash, Cuts, refine};
 use crate::problem::{Problem, Shape};
 use crate::sizes::MAX_EXTENT;
-use crate::syntax::ast::{MAX_TERMS, Terms};
-
-/// Most digits of a map; two shapes refined against each other need no more.
-pub const MAX_DIGITS: usize = 2 * MAX_TERMS;
+use crate::syntax::ast::Terms;
 
 /// One digit: `size` values, worth `from_stride` on the source and `to_stride` on the target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -47,9 +44,9 @@ pub struct RadixMap {
     /// Capacities of the target axes, padding included.
     pub to: Terms<u64>,
     /// The digits; digits of size 1 are left out.
-    pub digits: ArrayVec<MapDigit, MAX_DIGITS>,
+    pub digits: SmallVec<[MapDigit; 6]>,
     /// Copies on the target.
-    pub copies: ArrayVec<Copies, MAX_DIGITS>,
+    pub copies: SmallVec<[Copies; 2]>,
 }
 
 /// The target axis that numbers slices.
@@ -93,7 +90,8 @@ impl RadixMap {
         let mut to: Terms<u64> = self.to.iter().map(|_| 0).collect();
         for digit in &self.digits {
             let position = from[usize::from(digit.from_axis)];
-            let value = self.stride_above(digit).map_or(position, |above| position % above) / digit.from_stride;
+            let value =
+                self.stride_above(digit).map_or(position, |above| position % above) / digit.from_stride;
             to[usize::from(digit.to_axis)] += value * digit.to_stride;
         }
         to
@@ -125,7 +123,7 @@ impl RadixMap {
     }
 
     /// Digits and copies, target strides falling, as reading a target position wants them.
-    pub(crate) fn descending(&self) -> ArrayVec<TargetStep, { 2 * MAX_DIGITS }> {
+    pub(crate) fn descending(&self) -> SmallVec<[TargetStep; 8]> {
         let digits = self.digits.iter().map(|digit| TargetStep {
             to_axis: digit.to_axis,
             to_stride: digit.to_stride,
@@ -138,7 +136,7 @@ impl RadixMap {
             size: copies.count,
             source: None,
         });
-        let mut steps: ArrayVec<TargetStep, { 2 * MAX_DIGITS }> = digits.chain(copies).collect();
+        let mut steps: SmallVec<[TargetStep; 8]> = digits.chain(copies).collect();
         steps.sort_unstable_by_key(|step| std::cmp::Reverse(step.to_stride));
         steps
     }
@@ -156,7 +154,7 @@ impl RadixMap {
             from: self.to.clone(),
             to: self.from.clone(),
             digits: digits.collect(),
-            copies: ArrayVec::new(),
+            copies: SmallVec::new(),
         }
     }
 
@@ -165,11 +163,11 @@ impl RadixMap {
     /// Refused if the two cut the axis between them incompatibly, such as 5 x 3 against 3 x 5: no digit can
     /// then be carried over whole.
     pub fn then(&self, next: &RadixMap) -> Result<RadixMap, Clash> {
-        let mut digits = ArrayVec::new();
+        let mut digits = SmallVec::new();
         for middle in (0..next.from.len()).filter_map(|axis| u8::try_from(axis).ok()) {
-            let mut left: ArrayVec<MapDigit, MAX_DIGITS> =
+            let mut left: SmallVec<[MapDigit; 8]> =
                 self.digits.iter().filter(|d| d.to_axis == middle).copied().collect();
-            let mut right: ArrayVec<MapDigit, MAX_DIGITS> =
+            let mut right: SmallVec<[MapDigit; 8]> =
                 next.digits.iter().filter(|d| d.from_axis == middle).copied().collect();
             left.sort_unstable_by_key(|digit| digit.to_stride);
             right.sort_unstable_by_key(|digit| digit.from_stride);
@@ -177,15 +175,13 @@ impl RadixMap {
             let right_cuts = Cuts::whole(right.iter().map(|d| (d.from_stride, d.size)));
             for piece in refine(middle, &left_cuts, &right_cuts)? {
                 let (l, r) = (&left[piece.left], &right[piece.right]);
-                digits
-                    .try_push(MapDigit {
-                        from_axis: l.from_axis,
-                        from_stride: l.from_stride * piece.left_inner,
-                        to_axis: r.to_axis,
-                        to_stride: r.to_stride * piece.right_inner,
-                        size: piece.size,
-                    })
-                    .map_err(|_| Clash { axis: middle, left: l.size, right: r.size })?;
+                digits.push(MapDigit {
+                    from_axis: l.from_axis,
+                    from_stride: l.from_stride * piece.left_inner,
+                    to_axis: r.to_axis,
+                    to_stride: r.to_stride * piece.right_inner,
+                    size: piece.size,
+                });
             }
         }
         let mut map =
@@ -199,7 +195,7 @@ impl RadixMap {
     pub fn merged(&self) -> RadixMap {
         let mut map = self.clone();
         map.sort();
-        let mut merged: ArrayVec<MapDigit, MAX_DIGITS> = ArrayVec::new();
+        let mut merged: SmallVec<[MapDigit; 6]> = SmallVec::new();
         for digit in map.digits.iter().rev() {
             match merged.last_mut() {
                 Some(low)

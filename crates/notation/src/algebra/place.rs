@@ -2,10 +2,9 @@
 //!
 //! Divisions by digit strides become multiplications by a 64-bit reciprocal, exact for every 32-bit number.
 
-use arrayvec::ArrayVec;
+use smallvec::SmallVec;
 
-use super::map::{MAX_DIGITS, RadixMap};
-use crate::syntax::ast::MAX_TERMS;
+use super::map::RadixMap;
 
 /// Where an element lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -67,9 +66,9 @@ struct Backward {
 /// A lowered shape compiled for bulk use.
 #[derive(Clone, Debug)]
 pub struct PlaceMap {
-    forward: ArrayVec<Forward, MAX_DIGITS>,
-    backward: ArrayVec<Backward, { 2 * MAX_DIGITS }>,
-    extents: ArrayVec<u32, MAX_TERMS>,
+    forward: SmallVec<[Forward; 8]>,
+    backward: SmallVec<[Backward; 8]>,
+    extents: SmallVec<[u32; 8]>,
 }
 
 impl PlaceMap {
@@ -78,7 +77,7 @@ impl PlaceMap {
     pub fn new(map: &RadixMap) -> Option<PlaceMap> {
         let narrow = |value: u64| u32::try_from(value).ok();
         let mut compiled =
-            PlaceMap { forward: ArrayVec::new(), backward: ArrayVec::new(), extents: ArrayVec::new() };
+            PlaceMap { forward: SmallVec::new(), backward: SmallVec::new(), extents: SmallVec::new() };
         for extent in &map.from {
             compiled.extents.push(narrow(*extent)?);
         }

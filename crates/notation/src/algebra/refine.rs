@@ -3,9 +3,7 @@
 //! The vISA book states the limit: buffer and stream must decompose an axis compatibly; 5 x 3 against 3 x 5 of a
 //! 15-axis has no common refinement.
 
-use arrayvec::ArrayVec;
-
-use super::map::MAX_DIGITS;
+use smallvec::SmallVec;
 
 /// Two digits that cannot be cut into common pieces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +35,7 @@ pub struct Piece {
 #[derive(Clone, Debug, Default)]
 pub struct Cuts {
     /// `(stride, size)` of each digit, strides rising.
-    pub digits: ArrayVec<(u64, u64), MAX_DIGITS>,
+    pub digits: SmallVec<[(u64, u64); 8]>,
     /// The last digit reaches the end of the axis.
     pub reaches_end: bool,
 }
@@ -53,8 +51,8 @@ impl Cuts {
 ///
 /// The last digit of a side that reaches the end of the axis may end anywhere: a ragged end is padding, and
 /// the pieces then round up.
-pub fn refine(axis: u8, left: &Cuts, right: &Cuts) -> Result<ArrayVec<Piece, MAX_DIGITS>, Clash> {
-    let mut pieces = ArrayVec::new();
+pub fn refine(axis: u8, left: &Cuts, right: &Cuts) -> Result<SmallVec<[Piece; 8]>, Clash> {
+    let mut pieces = SmallVec::new();
     let (mut l, mut r) = (Cursor::new(left), Cursor::new(right));
     while let (Some((left_stride, left_size)), Some((right_stride, right_size))) = (l.current(), r.current())
     {
@@ -70,7 +68,7 @@ pub fn refine(axis: u8, left: &Cuts, right: &Cuts) -> Result<ArrayVec<Piece, MAX
         if size > 1 {
             let piece =
                 Piece { left: l.index, right: r.index, left_inner: l.inner, right_inner: r.inner, size };
-            pieces.try_push(piece).map_err(|_| clash)?;
+            pieces.push(piece);
         }
         l.take(size);
         r.take(size);

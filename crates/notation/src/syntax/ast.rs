@@ -4,7 +4,7 @@
 
 use std::fmt;
 
-use arrayvec::ArrayVec;
+use smallvec::SmallVec;
 use tilewright_base::{Name, Span};
 
 use super::expr::Expr;
@@ -12,8 +12,8 @@ use super::expr::Expr;
 /// Most axes of one einsum, and most terms on one side of a `|`.
 pub const MAX_TERMS: usize = 16;
 
-/// A list bounded by [`MAX_TERMS`].
-pub type Terms<T> = ArrayVec<T, MAX_TERMS>;
+/// A short list: most shapes and tactics have few terms on a side.
+pub type Terms<T> = SmallVec<[T; 4]>;
 
 /// One axis of one tensor of the einsum, perhaps split over PEs: `E_8`.
 #[derive(Clone, Debug)]
@@ -30,7 +30,7 @@ pub struct EinsumAxis {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TensorAxes {
     /// Outermost first.
-    pub axes: Terms<EinsumAxis>,
+    pub axes: Vec<EinsumAxis>,
     /// The whole of it.
     pub span: SpanOf,
 }
@@ -45,7 +45,7 @@ pub struct Einsum {
     /// Output; a lone tensor has none.
     pub out: Option<TensorAxes>,
     /// `where K=V`: pairs of names for one index.
-    pub same: ArrayVec<(Name, Name), 4>,
+    pub same: Vec<(Name, Name)>,
     /// The whole of it.
     pub span: SpanOf,
 }
@@ -99,9 +99,9 @@ pub struct LoweredShape {
     /// Memory, if stated.
     pub place: Option<Place>,
     /// Slice number, most significant first.
-    pub inter: Terms<Term>,
+    pub inter: Vec<Term>,
     /// Offset within a slice, outermost first.
-    pub intra: Terms<Term>,
+    pub intra: Vec<Term>,
     /// The whole of it.
     pub span: SpanOf,
 }
@@ -110,11 +110,11 @@ pub struct LoweredShape {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Tactic {
     /// Loops that run on different slices at once.
-    pub parallel: Terms<Term>,
+    pub parallel: Vec<Term>,
     /// Loops of each slice, outermost first; with stated roles only those that run in time.
-    pub slice: Terms<Term>,
+    pub slice: Vec<Term>,
     /// Lanes and packet, if stated.
-    pub roles: Option<(Terms<Term>, Terms<Term>)>,
+    pub roles: Option<(Vec<Term>, Vec<Term>)>,
     /// The whole of it.
     pub span: SpanOf,
 }
@@ -198,7 +198,9 @@ impl PartialEq for Term {
 impl Program {
     /// The value of a size expression under the size table alone.
     pub fn size_value(&self, size: &Expr) -> Option<u64> {
-        let lookup = |name: Name| self.dims.iter().find(|dim| dim.name.same_letters(&name))?.most.value(&|_| None).ok();
+        let lookup = |name: Name| {
+            self.dims.iter().find(|dim| dim.name.same_letters(&name))?.most.value(&|_| None).ok()
+        };
         size.value(&lookup).ok()
     }
 
@@ -242,7 +244,7 @@ impl fmt::Display for Raised<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             Expr::Int(value @ 0..=9) => write!(f, "{value}"),
-            Expr::Symbol(name) if name.as_str().len() == 1 => write!(f, "{name}"),
+            Expr::Symbol(name) if name.len() == 1 => write!(f, "{name}"),
             other => write!(f, "{{{other}}}"),
         }
     }
@@ -304,9 +306,9 @@ impl fmt::Display for Tactic {
 impl fmt::Display for TensorAxes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for axis in &self.axes {
-            match axis.name.as_str() {
-                letter if letter.len() == 1 => write!(f, "{letter}")?,
-                word => write!(f, "({word})")?,
+            match axis.name.len() {
+                1 => write!(f, "{}", axis.name)?,
+                _ => write!(f, "({})", axis.name)?,
             }
             if let Some(pes) = &axis.pes {
                 write!(f, "_{}", Raised(pes))?;

@@ -9,15 +9,17 @@ use tilewright_base::{SourceId, Span};
 
 /// What a token is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
 pub(crate) enum Kind {
     Word,
-    Number(u64),
+    /// A number; [`Lexer::value`] has it.
+    Number,
     /// A number above `u64::MAX`.
     HugeNumber,
     /// A run of Unicode superscripts, such as `²` or `¹⁶`.
     Superscript,
-    /// A run of Unicode subscript digits, such as `₈`.
-    Subscript(u64),
+    /// A run of Unicode subscript digits, such as `₈`; [`Lexer::value`] has the number.
+    Subscript,
     BracketOpen,
     BracketClose,
     BraceOpen,
@@ -63,14 +65,38 @@ pub(crate) struct Lexer<'a> {
     text: &'a str,
     source: SourceId,
     at: usize,
+    /// The number behind the last token that was one.
+    pub(crate) value: u64,
 }
 
 impl<'a> Lexer<'a> {
     pub(crate) fn new(text: &'a str, source: SourceId) -> Lexer<'a> {
-        Lexer { text, source, at: 0 }
+        let text = if text.len() > u32::MAX as usize { "" } else { text };
+        Lexer { text, source, at: 0, value: 0 }
     }
 
+    /// The next token. Signs and letters, nearly all of a program, are told apart by one look at a table.
+    #[inline]
     pub(crate) fn next(&mut self) -> Token {
+        while self.byte(0) == Some(b' ') {
+            self.at += 1;
+        }
+        let start = self.at;
+        let class = self.byte(0).map_or(Class::Other, |byte| CLASSES[usize::from(byte)]);
+        let kind = match class {
+            Class::Sign(kind) => {
+                self.at += 1;
+                kind
+            }
+            Class::Letter => self.word(),
+            Class::Digit => self.number(),
+            Class::Other => return self.next_other(),
+        };
+        Token { kind, span: self.span(start) }
+    }
+
+    /// White space, comments, TeX, Unicode, and signs of two characters.
+    fn next_other(&mut self) -> Token {
         self.skip_blanks();
         let start = self.at;
         let kind = self.kind();
@@ -78,23 +104,27 @@ impl<'a> Lexer<'a> {
     }
 
     fn span(&self, start: usize) -> Span {
-        let clamp = |byte: usize| u32::try_from(byte).unwrap_or(u32::MAX);
-        Span { source: self.source, start: clamp(start), end: clamp(self.at) }
+        #[expect(clippy::cast_possible_truncation, reason = "`new` takes no text longer than 32 bits count")]
+        let (start, end) = (start as u32, self.at as u32);
+        Span { source: self.source, start, end }
     }
 
     fn rest(&self) -> &'a str {
         &self.text[self.at..]
     }
 
+    fn byte(&self, ahead: usize) -> Option<u8> {
+        self.text.as_bytes().get(self.at + ahead).copied()
+    }
+
     fn skip_blanks(&mut self) {
         const TEX_SPACES: [&str; 10] =
             ["\\,", "\\;", "\\:", "\\!", "\\ ", "\\(", "\\)", "\\qquad", "\\quad", "\\limits"];
         loop {
-            let bytes = self.rest().as_bytes();
-            match bytes.first() {
+            match self.byte(0) {
                 Some(b' ' | b'\t' | b'\r' | b'$' | b'~') => self.at += 1,
-                Some(b'/') if bytes.get(1) == Some(&b'/') => self.skip_comment(),
-                Some(b'#') if bytes.get(1) == Some(&b'!') => self.skip_comment(),
+                Some(b'/') if self.byte(1) == Some(b'/') => self.skip_comment(),
+                Some(b'#') if self.byte(1) == Some(b'!') => self.skip_comment(),
                 Some(b'\\') => match TEX_SPACES.iter().find(|space| self.rest().starts_with(**space)) {
                     Some(space) => self.at += space.len(),
                     None => return,
@@ -116,14 +146,14 @@ impl<'a> Lexer<'a> {
     }
 
     fn kind(&mut self) -> Kind {
-        let Some(&first) = self.rest().as_bytes().first() else { return Kind::End };
+        let Some(first) = self.byte(0) else { return Kind::End };
         match first {
             b'A'..=b'Z' | b'a'..=b'z' => self.word(),
             b'0'..=b'9' => self.number(),
             b'\\' => self.tex(),
-            b'-' if self.rest().starts_with("->") => self.take(2, Kind::Arrow),
-            b'.' if self.rest().starts_with("..") => self.take(2, Kind::DotDot),
-            b'<' if self.rest().starts_with("<=") => self.take(2, Kind::AtMost),
+            b'-' if self.byte(1) == Some(b'>') => self.take(2, Kind::Arrow),
+            b'.' if self.byte(1) == Some(b'.') => self.take(2, Kind::DotDot),
+            b'<' if self.byte(1) == Some(b'=') => self.take(2, Kind::AtMost),
             0x80.. => self.unicode(),
             _ => self.take(1, sign(first)),
         }
@@ -135,19 +165,31 @@ impl<'a> Lexer<'a> {
     }
 
     fn word(&mut self) -> Kind {
-        let letters = self.rest().bytes().take_while(u8::is_ascii_alphabetic).count();
-        self.take(letters, Kind::Word)
+        while self.byte(0).is_some_and(|byte| byte.is_ascii_alphabetic()) {
+            self.at += 1;
+        }
+        Kind::Word
     }
 
     fn number(&mut self) -> Kind {
-        let digits = self.rest().bytes().take_while(|b| b.is_ascii_digit() || *b == b'_').count();
-        // A trailing `_` belongs to what follows.
-        let text = self.rest()[..digits].trim_end_matches('_');
         let mut value = Some(0_u64);
-        for digit in text.bytes().filter(u8::is_ascii_digit) {
-            value = value.and_then(|v| v.checked_mul(10)?.checked_add(u64::from(digit - b'0')));
+        // `65_536` is one number; an `_` that no digit follows belongs to what comes next.
+        while let Some(byte) = self.byte(0) {
+            match byte {
+                b'0'..=b'9' => {
+                    value = value.and_then(|v| v.checked_mul(10)?.checked_add(u64::from(byte - b'0')));
+                }
+                b'_' if self.byte(1).is_some_and(|next| next.is_ascii_digit()) => {}
+                _ => break,
+            }
+            self.at += 1;
         }
-        self.take(text.len(), value.map_or(Kind::HugeNumber, Kind::Number))
+        self.number_kind(value, Kind::Number)
+    }
+
+    fn number_kind(&mut self, value: Option<u64>, kind: Kind) -> Kind {
+        self.value = value.unwrap_or(u64::MAX);
+        if value.is_some() { kind } else { Kind::HugeNumber }
     }
 
     fn tex(&mut self) -> Kind {
@@ -212,11 +254,40 @@ impl<'a> Lexer<'a> {
             value = value.and_then(|v| v.checked_mul(10)?.checked_add(digit));
             self.at += c.len_utf8();
         }
-        value.map_or(Kind::HugeNumber, Kind::Subscript)
+        self.number_kind(value, Kind::Subscript)
     }
 }
 
-fn sign(byte: u8) -> Kind {
+/// What a byte begins.
+#[derive(Clone, Copy)]
+enum Class {
+    /// A token of its own, whatever follows.
+    Sign(Kind),
+    Letter,
+    Digit,
+    /// Anything that needs a closer look.
+    Other,
+}
+
+const CLASSES: [Class; 256] = {
+    let mut classes = [Class::Other; 256];
+    let mut byte = 0_u8;
+    while byte < 128 {
+        classes[byte as usize] = match byte {
+            b'A'..=b'Z' | b'a'..=b'z' => Class::Letter,
+            b'0'..=b'9' => Class::Digit,
+            b'/' | b'#' | b'-' => Class::Other,
+            _ => match sign(byte) {
+                Kind::Unknown => Class::Other,
+                kind => Class::Sign(kind),
+            },
+        };
+        byte += 1;
+    }
+    classes
+};
+
+const fn sign(byte: u8) -> Kind {
     match byte {
         b'[' => Kind::BracketOpen,
         b']' => Kind::BracketClose,
@@ -270,9 +341,13 @@ mod tests {
 
     #[test]
     fn numbers_past_64_bits_are_marked() {
-        assert_eq!(kinds("18446744073709551615"), vec![Kind::Number(u64::MAX)]);
+        assert_eq!(kinds("18446744073709551615"), vec![Kind::Number]);
         assert_eq!(kinds("18446744073709551616"), vec![Kind::HugeNumber]);
-        assert_eq!(kinds("65_536"), vec![Kind::Number(65536)]);
+        let mut lexer = Lexer::new("65_536_", SourceId(0));
+        assert_eq!(
+            (lexer.next().kind, lexer.value, lexer.next().kind),
+            (Kind::Number, 65536, Kind::Underscore)
+        );
     }
 
     #[test]

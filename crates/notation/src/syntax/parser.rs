@@ -19,7 +19,7 @@ use tilewright_base::{Diagnostic, Name, SourceId, Span};
 
 use super::ast::{
     Dim, Einsum, EinsumAxis, LoweredShape, MAX_TERMS, Operand, Place, Program, SpanOf, Tactic, TensorAxes,
-    Term, Terms,
+    Term,
 };
 use super::expr::{Expr, Operator};
 use super::lexer::{Kind, Lexer, Token, plain_of_superscript};
@@ -30,7 +30,7 @@ pub type Parsed<T> = Result<T, Box<Diagnostic>>;
 /// Most nested parentheses of an expression.
 const MAX_NESTING: usize = 32;
 
-/// Most operators of one kind in a row, so that no tree is deep enough to exhaust a stack.
+/// Most operators of an expression between parentheses, so that no tree is deep enough to exhaust a stack.
 const MAX_CHAIN: usize = 32;
 
 /// Reads `ble, ef -> blf`.
@@ -75,6 +75,8 @@ struct Parser<'a> {
     token: Token,
     previous: Span,
     nesting: usize,
+    /// The last atom was a number, so that a word right behind it is multiplied.
+    after_number: bool,
 }
 
 impl<'a> Parser<'a> {
@@ -82,11 +84,12 @@ impl<'a> Parser<'a> {
         let mut lexer = Lexer::new(text, source);
         let token = lexer.next();
         let start = Span { source, start: 0, end: 0 };
-        Parser { text, lexer, token, previous: start, nesting: 0 }
+        Parser { text, lexer, token, previous: start, nesting: 0, after_number: false }
     }
 
     // ---- tokens
 
+    #[inline]
     fn advance(&mut self) -> Token {
         let token = self.token;
         self.previous = token.span;
@@ -114,18 +117,20 @@ impl<'a> Parser<'a> {
         self.text.get(self.token.span.range()).unwrap_or("")
     }
 
+    #[inline]
     fn name(&self, text: &str, span: Span) -> Parsed<Name> {
         Name::new(text).ok_or_else(|| {
             let long =
                 Diagnostic::error("notation/name", format!("the name `{text}` has {} letters", text.len()));
             Box::new(
-                long.at(span, "").allowed(format!("at most {} letters", Name::MAX_BYTES)).instead(
+                long.at(span, "").allowed(format!("at most {} letters", Name::MAX_LETTERS)).instead(
                     "a shorter name; separate the axes of an einsum with nothing, terms with spaces",
                 ),
             )
         })
     }
 
+    #[cold]
     fn unexpected(&self, wanted: &str) -> Box<Diagnostic> {
         let found = match self.token.kind {
             Kind::End => "the text ends".to_string(),
@@ -200,7 +205,7 @@ impl<'a> Parser<'a> {
             return "";
         }
         self.advance();
-        if matches!(self.token.kind, Kind::Number(_)) && self.token.span.start == self.previous.end {
+        if self.token.kind == Kind::Number && self.token.span.start == self.previous.end {
             self.advance();
         }
         self.text.get(start..self.previous.end as usize).unwrap_or("")
@@ -209,7 +214,7 @@ impl<'a> Parser<'a> {
     /// A type name such as `int8` or `f8e4m3`: words and numbers that touch.
     fn dtype(&mut self) -> (String, SpanOf) {
         let mut span = self.token.span;
-        while matches!(self.token.kind, Kind::Word | Kind::Number(_) | Kind::Underscore)
+        while matches!(self.token.kind, Kind::Word | Kind::Number | Kind::Underscore)
             && (self.token.span.start == span.end || self.token.span == span)
         {
             span = span.to(self.token.span);
@@ -265,23 +270,38 @@ impl<'a> Parser<'a> {
             let one = self.axis_name()?;
             self.expect(Kind::Equals, "`=`")?;
             let other = self.axis_name()?;
-            if einsum.same.try_push((one, other)).is_err() {
-                return Err(self.unexpected("at most four pairs of axes after `where`, so nothing more"));
+            if einsum.same.len() == MAX_TERMS {
+                return Err(self.too_many("pairs of axes after `where`", self.previous));
             }
+            einsum.same.push((one, other));
             if !self.eat(Kind::Comma) {
                 return Ok(());
             }
         }
     }
 
+    #[inline]
     fn axis_name(&mut self) -> Parsed<Name> {
         let token = self.token;
         if token.kind != Kind::Word {
             return Err(self.unexpected("the name of an axis"));
         }
-        let name = self.name(self.word(), token.span)?;
+        let name = match self.single_letter() {
+            Some(name) => name,
+            None => self.name(self.word(), token.span)?,
+        };
         self.advance();
         Ok(name)
+    }
+
+    /// The name of a word of one letter, as nearly all are.
+    #[inline]
+    fn single_letter(&self) -> Option<Name> {
+        let span = self.token.span;
+        if span.end - span.start != 1 {
+            return None;
+        }
+        Name::letter(*self.text.as_bytes().get(span.start as usize)?)
     }
 
     fn tensor_axes(&mut self) -> Parsed<TensorAxes> {
@@ -297,7 +317,7 @@ impl<'a> Parser<'a> {
                     let close = self.expect(Kind::ParenClose, "`)`")?.span;
                     self.push_axis(&mut tensor, name, open.to(close))?;
                 }
-                Kind::Underscore | Kind::Subscript(_) if !tensor.axes.is_empty() => {
+                Kind::Underscore | Kind::Subscript if !tensor.axes.is_empty() => {
                     let pes = self.subscript()?;
                     if let Some(axis) = tensor.axes.last_mut() {
                         axis.pes = Some(pes);
@@ -318,27 +338,31 @@ impl<'a> Parser<'a> {
         let span = self.token.span;
         let word = self.word();
         self.advance();
-        for (index, letter) in (0_u32..).zip(word.chars()) {
+        for (index, letter) in (0_u32..).zip(word.bytes()) {
             let at = Span { start: span.start + index, end: span.start + index + 1, ..span };
-            self.push_axis(tensor, Name::letter(letter), at)?;
+            let name = Name::letter(letter).ok_or_else(|| self.unexpected("a letter"))?;
+            self.push_axis(tensor, name, at)?;
         }
         Ok(())
     }
 
     fn push_axis(&self, tensor: &mut TensorAxes, name: Name, span: Span) -> Parsed<()> {
-        tensor
-            .axes
-            .try_push(EinsumAxis { name, pes: None, span })
-            .map_err(|_| self.too_many("axes of a tensor", span))
+        if tensor.axes.len() == MAX_TERMS {
+            return Err(self.too_many("axes of a tensor", span));
+        }
+        tensor.axes.push(EinsumAxis { name, pes: None, span });
+        Ok(())
     }
 
+    #[cold]
     fn too_many(&self, what: &str, span: Span) -> Box<Diagnostic> {
         let many = Diagnostic::error("notation/too-many", format!("more than {MAX_TERMS} {what}"));
         Box::new(many.at(span, "one too many").allowed(format!("{MAX_TERMS}")).instead("merge neighbours"))
     }
 
     fn subscript(&mut self) -> Parsed<Expr> {
-        if let Kind::Subscript(value) = self.token.kind {
+        if self.token.kind == Kind::Subscript {
+            let value = self.lexer.value;
             self.advance();
             return Ok(Expr::Int(value));
         }
@@ -392,7 +416,10 @@ impl<'a> Parser<'a> {
         };
         self.advance();
         if place == Place::Trf && self.eat(Kind::Slash) {
-            self.expect(Kind::Number(2), "`2`, for one half of the register files")?;
+            if self.lexer.value != 2 || self.token.kind != Kind::Number {
+                return Err(self.unexpected("`2`, for one half of the register files"));
+            }
+            self.advance();
             return Ok(Place::TrfHalf);
         }
         Ok(place)
@@ -413,12 +440,14 @@ impl<'a> Parser<'a> {
         Ok(Tactic { parallel, slice, roles, span: SpanOf(start.to(self.previous)) })
     }
 
-    fn terms(&mut self) -> Parsed<Terms<Term>> {
-        let mut terms = Terms::new();
+    fn terms(&mut self) -> Parsed<Vec<Term>> {
+        let mut terms = Vec::new();
         while matches!(self.token.kind, Kind::Word | Kind::Underscore | Kind::ParenOpen) {
             let term = self.term()?;
-            let span = term.span;
-            terms.try_push(term).map_err(|_| self.too_many("terms on one side of `|`", span))?;
+            if terms.len() == MAX_TERMS {
+                return Err(self.too_many("terms on one side of `|`", term.span));
+            }
+            terms.push(term);
         }
         Ok(terms)
     }
@@ -460,9 +489,23 @@ impl<'a> Parser<'a> {
 
     // ---- expressions
 
+    /// An expression within an expression.
+    fn nested(&mut self) -> Parsed<Expr> {
+        self.nesting += 1;
+        if self.nesting > MAX_NESTING {
+            return Err(
+                self.unexpected(&format!("at most {MAX_NESTING} nested parentheses, so something simpler"))
+            );
+        }
+        let expr = self.expr()?;
+        self.nesting -= 1;
+        self.after_number = false;
+        Ok(expr)
+    }
+
     fn braced(&mut self) -> Parsed<Expr> {
         self.expect(Kind::BraceOpen, "`{`")?;
-        let expr = self.expr()?;
+        let expr = self.nested()?;
         self.expect(Kind::BraceClose, "`}`")?;
         Ok(expr)
     }
@@ -491,45 +534,53 @@ impl<'a> Parser<'a> {
     }
 
     fn expr(&mut self) -> Parsed<Expr> {
-        self.nesting += 1;
-        if self.nesting > MAX_NESTING {
-            return Err(
-                self.unexpected(&format!("at most {MAX_NESTING} nested parentheses, so something simpler"))
-            );
+        let left = self.atom()?;
+        if self.operator().is_none() {
+            return Ok(left);
         }
-        let mut left = self.product()?;
-        for _ in 0..MAX_CHAIN {
-            let operator = match self.token.kind {
-                Kind::Plus => Operator::Add,
-                Kind::Minus => Operator::Subtract,
-                _ => {
-                    self.nesting -= 1;
-                    return Ok(left);
-                }
-            };
-            self.advance();
-            left = Expr::binary(operator, left, self.product()?);
-        }
-        Err(self.unexpected("a shorter sum"))
+        let mut links = 0;
+        let product = self.product(left, &mut links)?;
+        self.sum(product, &mut links)
     }
 
-    fn product(&mut self) -> Parsed<Expr> {
-        let mut left = self.atom()?;
-        for _ in 0..MAX_CHAIN {
-            let operator = match self.token.kind {
-                Kind::Star => Operator::Multiply,
-                Kind::Slash => Operator::Divide,
-                // `2E` means 2*E.
-                Kind::Word | Kind::ParenOpen if matches!(left, Expr::Int(_)) && self.touches() => {
-                    left = Expr::binary(Operator::Multiply, left, self.atom()?);
-                    continue;
-                }
-                _ => return Ok(left),
-            };
+    /// The operator that comes next; `2E` means 2*E and has none of its own.
+    #[inline]
+    fn operator(&self) -> Option<Operator> {
+        match self.token.kind {
+            Kind::Plus => Some(Operator::Add),
+            Kind::Minus => Some(Operator::Subtract),
+            Kind::Star => Some(Operator::Multiply),
+            Kind::Slash => Some(Operator::Divide),
+            Kind::Word | Kind::ParenOpen if self.after_number && self.touches() => Some(Operator::Multiply),
+            _ => None,
+        }
+    }
+
+    fn sum(&mut self, mut left: Expr, links: &mut usize) -> Parsed<Expr> {
+        while let Some(operator @ (Operator::Add | Operator::Subtract)) = self.operator() {
+            self.link(links)?;
             self.advance();
+            let right = self.atom()?;
+            let right = self.product(right, links)?;
+            left = Expr::binary(operator, left, right);
+        }
+        Ok(left)
+    }
+
+    fn product(&mut self, mut left: Expr, links: &mut usize) -> Parsed<Expr> {
+        while let Some(operator @ (Operator::Multiply | Operator::Divide)) = self.operator() {
+            self.link(links)?;
+            if matches!(self.token.kind, Kind::Star | Kind::Slash) {
+                self.advance();
+            }
             left = Expr::binary(operator, left, self.atom()?);
         }
-        Err(self.unexpected("a shorter product"))
+        Ok(left)
+    }
+
+    fn link(&self, links: &mut usize) -> Parsed<()> {
+        *links += 1;
+        if *links > MAX_CHAIN { Err(self.unexpected("a shorter expression")) } else { Ok(()) }
     }
 
     fn touches(&self) -> bool {
@@ -537,12 +588,15 @@ impl<'a> Parser<'a> {
     }
 
     fn atom(&mut self) -> Parsed<Expr> {
+        self.after_number = false;
         match self.token.kind {
-            Kind::Number(value) => {
+            Kind::Number => {
+                let value = self.lexer.value;
                 self.advance();
+                self.after_number = true;
                 Ok(Expr::Int(value))
             }
-            Kind::Word if self.word() == "ceil" => {
+            Kind::Word if self.single_letter().is_none() && self.word() == "ceil" => {
                 self.advance();
                 self.expect(Kind::ParenOpen, "`(` after ceil")?;
                 self.ceil(Kind::ParenClose)
@@ -554,7 +608,7 @@ impl<'a> Parser<'a> {
             }
             Kind::ParenOpen => {
                 self.advance();
-                let expr = self.expr()?;
+                let expr = self.nested()?;
                 self.expect(Kind::ParenClose, "`)`")?;
                 Ok(expr)
             }
@@ -577,7 +631,7 @@ impl<'a> Parser<'a> {
     }
 
     fn ceil(&mut self, close: Kind) -> Parsed<Expr> {
-        let inner = self.expr()?;
+        let inner = self.nested()?;
         let Expr::Binary(parts) = inner else {
             return Err(self.unexpected("a division such as E/s inside ceil"));
         };

@@ -1,8 +1,8 @@
 //! Rule 3: what a slice holds fits its data memory and register files.
 
 use tilewright_base::Diagnostic;
-use tilewright_notation::algebra::RadixMap;
 use tilewright_notation::problem::{Problem, Shape};
+use tilewright_notation::sizes::MAX_EXTENT;
 use tilewright_notation::syntax::ast::{Operand, Place};
 
 use super::Verdict;
@@ -15,7 +15,7 @@ pub(super) fn check(setup: &Setup<'_>, problem: &Problem, verdict: &mut Verdict)
         let place = shape.place.unwrap_or(default_place(shape.operand, stationary));
         let bits = if shape.operand == Operand::Out { setup.output_bits() } else { setup.element_bits() };
         let footprint = Footprint::of_shape(setup.machine, shape, place, bits);
-        if footprint.bytes_per_slice > footprint.capacity_bytes || RadixMap::of_shape(problem, shape).is_err() {
+        if footprint.bytes_per_slice > footprint.capacity_bytes || footprint.elements > MAX_EXTENT {
             verdict.diagnostics.push(too_big(shape, &footprint));
         }
         verdict.footprints.push(footprint);
@@ -27,7 +27,9 @@ fn too_big(shape: &Shape, footprint: &Footprint) -> Diagnostic {
     let (need, have) = (footprint.bytes_per_slice, footprint.capacity_bytes);
     let factor = need.div_ceil(have.max(1)).next_power_of_two();
     let instead = match footprint.place {
-        Place::Dm => format!("spread it over {factor} times as many slices, or cut the tensor and stream it from HBM"),
+        Place::Dm => {
+            format!("spread it over {factor} times as many slices, or cut the tensor and stream it from HBM")
+        }
         Place::Trf => format!("@dm, to load it in pieces, or {factor} times as many slices"),
         Place::TrfHalf => format!("@trf without double buffering, or {factor} times as many slices"),
         Place::Vrf => format!("@dm, or {factor} times as many slices"),
@@ -50,11 +52,13 @@ fn check_together(setup: &Setup<'_>, problem: &Problem, verdict: &mut Verdict) {
         return;
     }
     let Some(shape) = problem.shape(largest.operand) else { return };
-    let parts: Vec<String> =
-        in_dm.map(|footprint| format!("{} {} B", footprint.operand.name(), footprint.bytes_per_slice)).collect();
-    let complaint = Diagnostic::error("tcp/capacity", format!("the shapes take {need} B of dm on each slice together"))
-        .at(shape.span, format!("the largest of them: {}", parts.join(", ")))
-        .allowed(format!("{have} B of dm on each slice"))
-        .instead("spread one of them over more slices, or process it in parts");
+    let parts: Vec<String> = in_dm
+        .map(|footprint| format!("{} {} B", footprint.operand.name(), footprint.bytes_per_slice))
+        .collect();
+    let complaint =
+        Diagnostic::error("tcp/capacity", format!("the shapes take {need} B of dm on each slice together"))
+            .at(shape.span, format!("the largest of them: {}", parts.join(", ")))
+            .allowed(format!("{have} B of dm on each slice"))
+            .instead("spread one of them over more slices, or process it in parts");
     verdict.diagnostics.push(complaint);
 }

@@ -19,7 +19,7 @@ mod sequences;
 mod slices;
 mod supply;
 
-use arrayvec::ArrayVec;
+use smallvec::SmallVec;
 use tilewright_base::Diagnostic;
 use tilewright_notation::algebra::RadixMap;
 use tilewright_notation::algebra::access::AccessPattern;
@@ -41,7 +41,7 @@ pub struct Verdict {
     /// Refusals, warnings and notes.
     pub diagnostics: Vec<Diagnostic>,
     /// Memory of each shape given.
-    pub footprints: ArrayVec<Footprint, 3>,
+    pub footprints: SmallVec<[Footprint; 4]>,
     /// The tactic with its digits placed.
     pub placed: Option<Placed>,
     /// How the streamed operand reaches the slices.
@@ -49,7 +49,7 @@ pub struct Verdict {
     /// Reuse of the streamed operand.
     pub reuse: Option<Reuse>,
     /// Address loops of each operand that has a shape and a tactic.
-    pub sequences: ArrayVec<Sequence, 3>,
+    pub sequences: SmallVec<[Sequence; 4]>,
     /// Bytes of each fetch of the streamed operand.
     pub read_bytes: Option<u64>,
     /// What happens to sums spread over slices.
@@ -90,11 +90,11 @@ pub fn check(setup: &Setup<'_>, problem: &Problem) -> Verdict {
     };
     let placed = Placed::new(setup, problem, tactic);
     roles::check(setup, problem, &placed, &mut verdict);
-    supply::check(problem, &placed, &mut verdict);
+    let multicast = supply::check(problem, &placed, &mut verdict);
     output::check(problem, &placed.parallel, &mut verdict);
     sequences::check(setup, problem, &placed, &mut verdict);
-    let multicast = supply::multicast(problem, &placed);
-    verdict.reuse = Some(Reuse::of_stream(problem, problem.streamed(), &multicast, &placed.time, &placed.lanes));
+    verdict.reuse =
+        Some(Reuse::of_stream(problem, problem.streamed(), &multicast, &placed.time, &placed.lanes));
     verdict.placed = Some(placed);
     verdict
 }

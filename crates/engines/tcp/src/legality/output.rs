@@ -33,7 +33,8 @@ pub enum Freed {
 
 pub(super) fn check(problem: &Problem, parallel: &[Digit], verdict: &mut Verdict) {
     let Some(shape) = problem.shape(Operand::Out) else {
-        verdict.reduction = reduction(problem, &pieces(parallel, parallel)).map(|r| Reduction { freed: None, ..r });
+        verdict.reduction =
+            reduction(problem, &pieces(parallel, parallel)).map(|r| Reduction { freed: None, ..r });
         return;
     };
     let pieces = pieces(parallel, &shape.inter);
@@ -69,7 +70,9 @@ fn reduction(problem: &Problem, pieces: &[Piece]) -> Option<Reduction> {
 
 fn misplaced(problem: &Problem, parallel: &[Digit], piece: &Piece) -> Option<Diagnostic> {
     let say = |meaning: Meaning| match meaning {
-        Meaning::Axis(axis, weight) => format!("{}^{}[{}]", problem.axis(axis).name, raised(weight), piece.slices),
+        Meaning::Axis(axis, weight) => {
+            format!("{}^{}[{}]", problem.axis(axis).name, raised(weight), piece.slices)
+        }
         Meaning::Copies => format!("_[{}]", piece.slices),
         Meaning::Idle => "nothing".to_string(),
     };
@@ -88,7 +91,12 @@ fn misplaced(problem: &Problem, parallel: &[Digit], piece: &Piece) -> Option<Dia
             _ => None,
         },
         Meaning::Axis(..) => refuse(
-            format!("slices {} apart produce {}, but the output has {} there", piece.weight, say(made), say(kept)),
+            format!(
+                "slices {} apart produce {}, but the output has {} there",
+                piece.weight,
+                say(made),
+                say(kept)
+            ),
             format!("{} at this place: surviving slice digits stay where they are", say(made)),
             format!("{} there, and a bridge to the other shape after", say(made)),
         ),

@@ -2,7 +2,7 @@
 //!
 //! Both number the same slices with power-of-two digits, so a common refinement always exists.
 
-use arrayvec::ArrayVec;
+use smallvec::SmallVec;
 use tilewright_base::Span;
 use tilewright_notation::problem::{AxisId, Digit};
 
@@ -28,21 +28,19 @@ pub(super) struct Piece {
     pub(super) shape: (Meaning, Option<Span>),
 }
 
-/// Bits of a slice number; a machine has far fewer slices.
-const MAX_BITS: usize = 32;
+/// Pieces of a slice number, least significant first.
+pub(super) type Pieces = SmallVec<[Piece; 4]>;
 
-type Bits = ArrayVec<(Meaning, Span), MAX_BITS>;
-
-/// Sets the slice digits of a tactic and of a shape side by side, least significant first.
-pub(super) fn pieces(tactic: &[Digit], shape: &[Digit]) -> ArrayVec<Piece, MAX_BITS> {
-    let (t, s) = (bits(tactic), bits(shape));
-    let mut pieces: ArrayVec<Piece, MAX_BITS> = ArrayVec::new();
-    for bit in 0..t.len().max(s.len()) {
-        let side = |bits: &Bits| bits.get(bit).map_or((Meaning::Idle, None), |(m, span)| (*m, Some(*span)));
-        let (tactic, shape) = (side(&t), side(&s));
+/// Sets the slice digits of a tactic and of a shape side by side.
+pub(super) fn pieces(tactic: &[Digit], shape: &[Digit]) -> Pieces {
+    let bits = |inter: &[Digit]| inter.iter().map(|digit| digit.slots.trailing_zeros()).sum::<u32>();
+    let mut pieces = Pieces::new();
+    for bit in 0..bits(tactic).max(bits(shape)) {
+        let (tactic, shape) = (meaning_of_bit(tactic, bit), meaning_of_bit(shape, bit));
         match pieces.last_mut() {
             Some(piece)
-                if follows(piece.tactic, tactic, piece.slices) && follows(piece.shape, shape, piece.slices) =>
+                if follows(piece.tactic, tactic, piece.slices)
+                    && follows(piece.shape, shape, piece.slices) =>
             {
                 piece.slices *= 2;
             }
@@ -62,21 +60,20 @@ fn follows(low: (Meaning, Option<Span>), high: (Meaning, Option<Span>), slices: 
         }
 }
 
-/// The meaning of each bit of the slice number, least significant first.
-fn bits(inter: &[Digit]) -> Bits {
-    let mut bits = Bits::new();
+/// What a bit of the slice number stands for, and the digit that it belongs to.
+fn meaning_of_bit(inter: &[Digit], mut bit: u32) -> (Meaning, Option<Span>) {
     for digit in inter.iter().rev() {
-        for bit in 0..digit.slots.trailing_zeros() {
+        let bits = digit.slots.trailing_zeros();
+        if bit < bits {
             let meaning = match digit.axis {
                 // Bits that only idle places need.
                 _ if (1_u64 << bit) >= digit.live => Meaning::Idle,
                 Some(axis) => Meaning::Axis(axis, digit.stride << bit),
                 None => Meaning::Copies,
             };
-            if bits.try_push((meaning, digit.span)).is_err() {
-                return bits;
-            }
+            return (meaning, Some(digit.span));
         }
+        bit -= bits;
     }
-    bits
+    (Meaning::Idle, None)
 }

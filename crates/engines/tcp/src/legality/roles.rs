@@ -48,7 +48,11 @@ fn check_lanes(setup: &Setup<'_>, problem: &Problem, placed: &Placed, verdict: &
             Diagnostic::error("tcp/lanes", format!("the tactic uses {used} lanes"))
                 .at(first.span.to(last.span), format!("{used} lanes"))
                 .allowed(format!("powers of two up to {most}"))
-                .instead(if used > most { format!("{most} lanes and the rest in time") } else { pad(problem, first) }),
+                .instead(if used > most {
+                    format!("{most} lanes and the rest in time")
+                } else {
+                    pad(problem, first)
+                }),
         );
     }
 }
@@ -74,10 +78,13 @@ fn check_packet(setup: &Setup<'_>, problem: &Problem, placed: &Placed, verdict: 
     let columns = setup.machine.ce.outputs_per_lane;
     if placed.columns > columns {
         verdict.diagnostics.push(
-            Diagnostic::error("tcp/packet", format!("{} columns of the packet survive the tree", placed.columns))
-                .at(span, "not contracted, so each is an output of every lane")
-                .allowed(format!("{columns} outputs of a lane"))
-                .instead(format!("at most {columns} surviving elements in the packet, the rest in time")),
+            Diagnostic::error(
+                "tcp/packet",
+                format!("{} columns of the packet survive the tree", placed.columns),
+            )
+            .at(span, "not contracted, so each is an output of every lane")
+            .allowed(format!("{columns} outputs of a lane"))
+            .instead(format!("at most {columns} surviving elements in the packet, the rest in time")),
         );
     }
     check_packet_digits(problem, placed, verdict);
@@ -100,11 +107,14 @@ fn check_packet_digits(problem: &Problem, placed: &Placed, verdict: &mut Verdict
             surviving_inside = surviving_inside.or(Some(digit));
         } else if let Some(inside) = surviving_inside {
             verdict.diagnostics.push(
-                Diagnostic::error("tcp/packet", format!("contracted axis `{name}` is outside a surviving one"))
-                    .at(digit.span, "the tree sums neighbours")
-                    .also(inside.span, "survives")
-                    .allowed("surviving digits first, contracted digits innermost")
-                    .instead(format!("swap them, or move `{name}` to time")),
+                Diagnostic::error(
+                    "tcp/packet",
+                    format!("contracted axis `{name}` is outside a surviving one"),
+                )
+                .at(digit.span, "the tree sums neighbours")
+                .also(inside.span, "survives")
+                .allowed("surviving digits first, contracted digits innermost")
+                .instead(format!("swap them, or move `{name}` to time")),
             );
         }
     }
@@ -116,7 +126,8 @@ fn check_sums(setup: &Setup<'_>, problem: &Problem, placed: &Placed, verdict: &m
     if kept <= allowed {
         return;
     }
-    let contracted = |digit: &&Digit| digit.axis.is_some_and(|axis| problem.contracted(axis)) && digit.live > 1;
+    let contracted =
+        |digit: &&Digit| digit.axis.is_some_and(|axis| problem.contracted(axis)) && digit.live > 1;
     let Some(reduced) = placed.time.iter().find(contracted) else { return };
     let name = reduced.axis.map_or("?".to_string(), |axis| problem.axis(axis).name.to_string());
     verdict.diagnostics.push(
@@ -128,7 +139,10 @@ fn check_sums(setup: &Setup<'_>, problem: &Problem, placed: &Placed, verdict: &m
                 if placed.columns == 1 { "column" } else { "columns" },
                 setup.machine.accumulators()
             ))
-            .instead(format!("move a factor of {} of the surviving loops outside `{name}`", kept.div_ceil(allowed))),
+            .instead(format!(
+                "move a factor of {} of the surviving loops outside `{name}`",
+                kept.div_ceil(allowed)
+            )),
     );
 }
 
@@ -159,9 +173,12 @@ fn check_lonely_sums(problem: &Problem, verdict: &mut Verdict) {
         if !out && (in0 != in1) {
             let (name, who) = (problem.axis(axis).name, if in0 { "in0" } else { "in1" });
             verdict.diagnostics.push(
-                Diagnostic::warning("notation/einsum", format!("axis `{name}` is summed but only {who} has it"))
-                    .at(problem.axis(axis).span, "")
-                    .instead(format!("`where {name}=...` after the einsum if it is another name of an index")),
+                Diagnostic::warning(
+                    "notation/einsum",
+                    format!("axis `{name}` is summed but only {who} has it"),
+                )
+                .at(problem.axis(axis).span, "")
+                .instead(format!("`where {name}=...` after the einsum if it is another name of an index")),
             );
         }
     }

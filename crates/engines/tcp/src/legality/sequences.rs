@@ -5,18 +5,15 @@ use tilewright_notation::algebra::RadixMap;
 use tilewright_notation::algebra::access::{AccessLoop, AccessPattern};
 use tilewright_notation::algebra::refine::Clash;
 use tilewright_notation::problem::{Digit, Problem, Shape};
-use tilewright_notation::syntax::ast::{MAX_TERMS, Operand, Place};
+use tilewright_notation::syntax::ast::{Operand, Place};
 
-use arrayvec::ArrayVec;
+use smallvec::SmallVec;
 
 use super::{Sequence, Verdict, map_of};
 use crate::banks::longest_hold;
 use crate::placed::Placed;
 use crate::sequencer::{Unfit, entries, read_bytes};
 use crate::setup::Setup;
-
-/// Time, lanes and packet of a tactic in a row.
-type Order = ArrayVec<Digit, { 4 * MAX_TERMS }>;
 
 pub(super) fn check(setup: &Setup<'_>, problem: &Problem, placed: &Placed, verdict: &mut Verdict) {
     for operand in Operand::ALL {
@@ -40,22 +37,32 @@ pub(super) fn check(setup: &Setup<'_>, problem: &Problem, placed: &Placed, verdi
 /// The merged loops that an operand's sequencer runs: the stream leaves out the repeats that the feed unit serves, the
 /// register files leave out lanes, which read side by side, and what the packet broadcasts, the output leaves out what is
 /// summed and takes the better of the two drain orders.
-fn walk(problem: &Problem, placed: &Placed, operand: Operand, map: &RadixMap) -> Result<AccessPattern, Clash> {
-    let loops = |order: &Order| AccessPattern::of_loops(problem, operand, map, order).map(|pattern| pattern.merged());
+fn walk(
+    problem: &Problem,
+    placed: &Placed,
+    operand: Operand,
+    map: &RadixMap,
+) -> Result<AccessPattern, Clash> {
     if operand == problem.streamed() {
         let fetched = placed.time.len() - placed.repeat_terms;
-        return loops(&placed.time[..fetched].iter().chain(&placed.packet).copied().collect());
+        let order = placed.time[..fetched].iter().chain(&placed.packet);
+        return AccessPattern::of_loops_merged(problem, operand, map, order);
     }
     if operand != Operand::Out {
         let has = |digit: &&Digit| digit.axis.is_some_and(|axis| problem.has(operand, axis));
-        return loops(&placed.time.iter().chain(placed.packet.iter().filter(has)).copied().collect());
+        let order = placed.time.iter().chain(placed.packet.iter().filter(has));
+        return AccessPattern::of_loops_merged(problem, operand, map, order);
     }
     let survives = |digit: &&Digit| digit.axis.is_some_and(|axis| !problem.contracted(axis));
-    let order = |first: &[Digit], second: &[Digit]| -> Order {
-        placed.time.iter().chain(first).chain(second).filter(survives).copied().collect()
+    let drained = |first: &[Digit], second: &[Digit]| {
+        let order = placed.time.iter().chain(first).chain(second).filter(survives);
+        AccessPattern::of_loops_merged(problem, operand, map, order)
     };
-    let interleaved = loops(&order(&placed.packet, &placed.lanes))?;
-    let sequential = loops(&order(&placed.lanes, &placed.packet))?;
+    let interleaved = drained(&placed.packet, &placed.lanes)?;
+    if placed.columns == 1 || placed.lanes.is_empty() {
+        return Ok(interleaved);
+    }
+    let sequential = drained(&placed.lanes, &placed.packet)?;
     Ok(if sequential.loops.len() < interleaved.loops.len() { sequential } else { interleaved })
 }
 
@@ -74,7 +81,9 @@ fn incompatible(problem: &Problem, shape: &Shape, placed: &Placed, clash: Clash)
     let complaint = Diagnostic::error("tcp/refinement", what)
         .at(stored.map_or(shape.span, |digit| digit.span), "stored so")
         .allowed("digits of which one divides the other, so that a loop can follow the memory")
-        .instead(format!("sizes of `{name}` in the tactic that divide those of the shape, or the other way round"));
+        .instead(format!(
+            "sizes of `{name}` in the tactic that divide those of the shape, or the other way round"
+        ));
     match loop_span {
         Some(span) => complaint.also(span, "looped so"),
         None => complaint,
@@ -85,17 +94,20 @@ fn unfit_loops(setup: &Setup<'_>, shape: &Shape, merged: &AccessPattern, unfit: 
     let who = shape.operand.name();
     let sequencer = &setup.machine.sequencer;
     match unfit {
-        Unfit::Entries(entries) => {
-            Diagnostic::error("tcp/sequencer", format!("the loops over {who} need {entries} sequencer entries"))
-                .at(shape.span, format!("{merged} (size:stride, merged)"))
-                .allowed(format!("{} entries", sequencer.entries))
-                .instead("order the intra-slice digits as the tactic runs them, so that neighbours merge")
-        }
+        Unfit::Entries(entries) => Diagnostic::error(
+            "tcp/sequencer",
+            format!("the loops over {who} need {entries} sequencer entries"),
+        )
+        .at(shape.span, format!("{merged} (size:stride, merged)"))
+        .allowed(format!("{} entries", sequencer.entries))
+        .instead("order the intra-slice digits as the tactic runs them, so that neighbours merge"),
         Unfit::Size(size) => {
             Diagnostic::error("tcp/sequencer", format!("a loop over {who} has {size} steps"))
                 .at(shape.span, format!("{merged} (size:stride, merged)"))
                 .allowed(format!("{} steps of a sequencer entry", sequencer.entry_size_max))
-                .instead("a size that is a product of smaller ones, with padding if need be, or several commands")
+                .instead(
+                    "a size that is a product of smaller ones, with padding if need be, or several commands",
+                )
         }
     }
 }
@@ -119,16 +131,21 @@ fn check_banks(
         return;
     }
     verdict.diagnostics.push(
-        Diagnostic::error("tcp/bank", format!("the fetch of {} holds one bank for {held} accesses", shape.operand.name()))
-            .at(shape.span, format!("{merged} (size:stride) in reads of {width} B"))
-            .allowed(format!("fewer than {limit} in a row: DMA needs all banks at once and times out behind them"))
-            .instead("rows padded with # so that neighbours lie in other banks, or the loops in another order"),
+        Diagnostic::error(
+            "tcp/bank",
+            format!("the fetch of {} holds one bank for {held} accesses", shape.operand.name()),
+        )
+        .at(shape.span, format!("{merged} (size:stride) in reads of {width} B"))
+        .allowed(format!(
+            "fewer than {limit} in a row: DMA needs all banks at once and times out behind them"
+        ))
+        .instead("rows padded with # so that neighbours lie in other banks, or the loops in another order"),
     );
 }
 
 /// The pattern as accesses of `width` bytes, strides in bytes.
-fn accesses(merged: &AccessPattern, width: u64, bits: u64) -> ArrayVec<AccessLoop, { 2 * MAX_TERMS + 1 }> {
-    let mut loops = ArrayVec::new();
+fn accesses(merged: &AccessPattern, width: u64, bits: u64) -> SmallVec<[AccessLoop; 8]> {
+    let mut loops = SmallVec::new();
     for (index, access) in merged.loops.iter().enumerate() {
         let innermost = index + 1 == merged.loops.len();
         if innermost && access.stride == 1 {

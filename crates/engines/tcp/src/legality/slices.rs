@@ -30,9 +30,9 @@ fn check_digits(setup: &Setup<'_>, problem: &Problem, inter: &[Digit], who: &str
 }
 
 fn not_a_power(problem: &Problem, digit: &Digit, who: &str) -> Diagnostic {
-    let name = digit.axis.map_or("_".to_string(), |axis| {
-        format!("{}^{}", problem.axis(axis).name, raised(digit.stride))
-    });
+    let name = digit
+        .axis
+        .map_or("_".to_string(), |axis| format!("{}^{}", problem.axis(axis).name, raised(digit.stride)));
     Diagnostic::error("tcp/slices", format!("{who} spreads a digit over {} slices", digit.slots))
         .at(digit.span, format!("{} is not a power of two", digit.slots))
         .allowed("powers of two: rings of slices are cut in halves")
@@ -43,8 +43,12 @@ fn too_many(setup: &Setup<'_>, who: &str, used: u64, span: Span) -> Diagnostic {
     let allowed = setup.slices();
     let more = setup.machine.chip.fused_pes.iter().find(|pes| setup.machine.fused_slices(**pes) >= used);
     let instead = match more {
-        Some(pes) => format!("--pes {pes}, which fuses {} slices, or digits of at most {allowed} slices", used.max(1)),
-        None => format!("move a digit of at least {} behind the `|`", used.div_ceil(allowed).next_power_of_two()),
+        Some(pes) => {
+            format!("--pes {pes}, which fuses {} slices, or digits of at most {allowed} slices", used.max(1))
+        }
+        None => {
+            format!("move a digit of at least {} behind the `|`", used.div_ceil(allowed).next_power_of_two())
+        }
     };
     Diagnostic::error("tcp/slices", format!("{who} uses {used} slices"))
         .at(span, format!("{used} slices"))
@@ -61,7 +65,11 @@ fn check_pe_groups(setup: &Setup<'_>, problem: &Problem, verdict: &mut Verdict) 
         verdict.diagnostics.push(
             Diagnostic::error("tcp/pes", format!("the einsum is split over {groups} PE groups"))
                 .at(span, "")
-                .allowed(format!("{have}: {} PEs of the chip, {} fused at a time", setup.machine.pes(), setup.fused_pes))
+                .allowed(format!(
+                    "{have}: {} PEs of the chip, {} fused at a time",
+                    setup.machine.pes(),
+                    setup.fused_pes
+                ))
                 .instead("smaller subscripts, or fewer fused PEs (--pes)"),
         );
     }

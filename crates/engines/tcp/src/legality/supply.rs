@@ -23,8 +23,11 @@ pub struct Delivery {
     pub receivers: u64,
 }
 
-pub(super) fn check(problem: &Problem, placed: &Placed, verdict: &mut Verdict) {
+/// Checks both operands; gives the digits over slices that the network serves with one fetch, which are all that the stream
+/// lacks but those for which it is stored in copies.
+pub(super) fn check(problem: &Problem, placed: &Placed, verdict: &mut Verdict) -> Terms<Digit> {
     let stream = problem.streamed();
+    let mut multicast = placed.parallel.clone();
     for operand in [stream, problem.stationary] {
         let Some(shape) = problem.shape(operand) else { continue };
         let place = shape.place.unwrap_or(default_place(operand, operand == problem.stationary));
@@ -37,13 +40,19 @@ pub(super) fn check(problem: &Problem, placed: &Placed, verdict: &mut Verdict) {
         }
         if operand == stream {
             verdict.delivery = Some(delivery(problem, operand, &pieces));
+            let copied = |piece: &Piece, digit: &Digit| {
+                piece.tactic.1 == Some(digit.span) && piece.shape.0 == Meaning::Copies
+            };
+            multicast.retain(|digit| !pieces.iter().any(|piece| copied(piece, digit)));
         }
     }
+    multicast
 }
 
 fn misplaced(problem: &Problem, shape: &Shape, piece: &Piece, held: bool) -> Option<Diagnostic> {
     let who = shape.operand.name();
-    let has = |meaning: Meaning| matches!(meaning, Meaning::Axis(axis, _) if problem.has(shape.operand, axis));
+    let has =
+        |meaning: Meaning| matches!(meaning, Meaning::Axis(axis, _) if problem.has(shape.operand, axis));
     let say = |meaning: Meaning| match meaning {
         Meaning::Axis(axis, weight) => {
             format!("{}^{}[{}]", problem.axis(axis).name, raised(weight), piece.slices)
@@ -57,7 +66,8 @@ fn misplaced(problem: &Problem, shape: &Shape, piece: &Piece, held: bool) -> Opt
         Meaning::Axis(..) if held => (holds != Meaning::Copies).then(|| format!("_[{}]", piece.slices)),
         _ => None,
     }?;
-    let what = format!("slices {} apart work on {}, but {who} has {} there", piece.weight, say(needs), say(holds));
+    let what =
+        format!("slices {} apart work on {}, but {who} has {} there", piece.weight, say(needs), say(holds));
     let mut complaint = Diagnostic::error("tcp/supply", what)
         .at(piece.shape.1.unwrap_or(shape.span), format!("{} here", say(holds)))
         .allowed(if has(needs) {
@@ -74,16 +84,6 @@ fn misplaced(problem: &Problem, shape: &Shape, piece: &Piece, held: bool) -> Opt
         complaint = complaint.also(span, "the tactic's slices");
     }
     Some(complaint)
-}
-
-/// Digits over slices that the network serves with one fetch: all but those for which the stream is stored in copies.
-pub(super) fn multicast(problem: &Problem, placed: &Placed) -> Terms<Digit> {
-    let inter = problem.shape(problem.streamed()).map_or(&[][..], |shape| &shape.inter);
-    let pieces = pieces(&placed.parallel, inter);
-    let copied = |digit: &&Digit| {
-        pieces.iter().any(|piece| piece.tactic.1 == Some(digit.span) && piece.shape.0 == Meaning::Copies)
-    };
-    placed.parallel.iter().filter(|digit| !copied(digit)).copied().collect()
 }
 
 fn delivery(problem: &Problem, operand: Operand, pieces: &[Piece]) -> Delivery {
