@@ -115,10 +115,13 @@ fn missing_one(section: &SectionSpec, key: &KeySpec, place: Span) -> Diagnostic 
 
 fn missing_many(section: &SectionSpec, keys: &[&KeySpec], place: Span) -> Diagnostic {
     let names: Vec<&str> = keys.iter().map(|key| key.name).collect();
-    Diagnostic::error("machine/missing-key", format!("{} figures of [{}] are missing", keys.len(), section.name))
-        .at(place, "")
-        .allowed(format!("every figure of the section stated: {}", names.join(", ")))
-        .instead("state them, each with a source, or start from a machine that does: base = \"...\"")
+    Diagnostic::error(
+        "machine/missing-key",
+        format!("{} figures of [{}] are missing", keys.len(), section.name),
+    )
+    .at(place, "")
+    .allowed(format!("every figure of the section stated: {}", names.join(", ")))
+    .instead("state them, each with a source, or start from a machine that does: base = \"...\"")
 }
 
 fn is_section(entry: &Entry) -> bool {

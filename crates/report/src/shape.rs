@@ -35,6 +35,17 @@ pub struct ShapeGrid {
     pub idle: u64,
     /// Elements on each slice, padding included.
     pub elements: u64,
+    /// The first rows of slice 0 in order of offset, and its last; `None` where rows are left out.
+    pub rows_of_first: Vec<Option<Row>>,
+}
+
+/// A contiguous run of a slice's memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Row {
+    /// Its first element.
+    pub offset: u64,
+    /// `b 0  l 1  e 0..31`.
+    pub holds: String,
 }
 
 /// Slices of a cell: the first, and how many copies.
@@ -105,6 +116,7 @@ impl ShapeGrid {
             slices,
             idle: slices.saturating_sub(used),
             elements: map.to[usize::from(OFFSET)],
+            rows_of_first: rows_of_first(shape, map, &cuts),
         }
     }
 
@@ -127,6 +139,11 @@ impl ShapeGrid {
         }
         text.push_str(&format!("  {}\n", self.summary()));
         text.push_str(&format!("  {}\n", self.formula()));
+        text.push_str("  slice 0 in order of offset:\n");
+        let offsets: Vec<Vec<String>> = self.row_cells();
+        for line in table(&[Align::Right, Align::Left], &offsets).lines() {
+            text.push_str(&format!("    {line}\n"));
+        }
         text
     }
 
@@ -144,6 +161,15 @@ impl ShapeGrid {
             line.push_str(&format!("; {} whole on each slice", self.whole.join(", ")));
         }
         line
+    }
+
+    /// Offset and contents of the rows shown.
+    fn row_cells(&self) -> Vec<Vec<String>> {
+        let cells = |row: &Option<Row>| match row {
+            Some(row) => vec![thousands(row.offset), row.holds.clone()],
+            None => vec!["...".to_string(), String::new()],
+        };
+        self.rows_of_first.iter().map(cells).collect()
     }
 
     fn formula(&self) -> String {
@@ -191,6 +217,24 @@ impl ShapeGrid {
         let below = at(y0, CELL_HEIGHT, self.rows.len()) + 22.0;
         svg.text(left, below, Anchor::Start, "small", &self.summary());
         svg.text(left, below + Svg::LINE, Anchor::Start, "small", &self.formula());
+        self.draw_memory(svg, left, below + 2.0 * Svg::LINE);
+    }
+
+    /// The memory of slice 0 as a column of rows.
+    fn draw_memory(&self, svg: &mut Svg, left: f64, top: f64) {
+        const ROW_HEIGHT: f64 = 20.0;
+        svg.text(left, top + 4.0, Anchor::Start, "small", "slice 0 in order of offset:");
+        let width = width_of(self.rows_of_first.iter().flatten().map(|row| &row.holds));
+        for (index, row) in self.rows_of_first.iter().enumerate() {
+            let y = at(top + 12.0, ROW_HEIGHT, index);
+            let Some(row) = row else {
+                svg.text(left + 62.0, y + 13.0, Anchor::Start, "small", "...");
+                continue;
+            };
+            svg.text(left + 44.0, y + 14.0, Anchor::End, "small", &thousands(row.offset));
+            svg.rect(left + 52.0, y, width, ROW_HEIGHT, &colour(0, self.slices));
+            svg.text(left + 60.0, y + 14.0, Anchor::Start, "small", &row.holds);
+        }
     }
 }
 
@@ -280,6 +324,35 @@ fn cell(cut: &Cut, column: Option<u64>, row: &[u64], map: &RadixMap) -> Cell {
     }
     copies.sort_unstable();
     Cell { slice, copies }
+}
+
+/// The rows of slice 0: one for each value of all digits but the innermost.
+fn rows_of_first(shape: &Shape, map: &RadixMap, cuts: &[Cut]) -> Vec<Option<Row>> {
+    const MOST: u64 = 5;
+    let row = shape.intra.last().map_or(1, |digit| digit.slots);
+    let live = shape.intra.last().map_or(1, |digit| digit.live);
+    let count = map.to[usize::from(OFFSET)] / row.max(1);
+    let kept = if count <= MOST {
+        (0..count).map(Some).collect()
+    } else {
+        vec![Some(0), Some(1), Some(2), None, Some(count - 1)]
+    };
+    kept.into_iter()
+        .filter_map(|index| match index {
+            Some(index) => row_at(map, cuts, index * row, live).map(Some),
+            None => Some(None),
+        })
+        .collect()
+}
+
+fn row_at(map: &RadixMap, cuts: &[Cut], offset: u64, live: u64) -> Option<Row> {
+    let first = map.source_of(&[0, offset])?;
+    let last = (0..live).rev().find_map(|step| map.source_of(&[0, offset + step]))?;
+    let span = |cut: &Cut| match (first[cut.axis], last[cut.axis]) {
+        (start, end) if start == end => format!("{} {start}", cut.name),
+        (start, end) => format!("{} {start}..{end}", cut.name),
+    };
+    Some(Row { offset, holds: cuts.iter().map(span).collect::<Vec<_>>().join("  ") })
 }
 
 /// Digits of the offset with their strides in memory.

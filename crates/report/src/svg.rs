@@ -53,7 +53,12 @@ impl Svg {
             escape(text)
         );
         #[expect(clippy::cast_precision_loss, reason = "text lengths are small")]
-        let length = text.chars().count() as f64 * 8.2;
+        let length = text.chars().count() as f64
+            * match class {
+                "small" | "cell" => 6.0,
+                "title" => 8.6,
+                _ => 7.9,
+            };
         if anchor == Anchor::Start {
             self.grow(x + length, y);
         }

@@ -1,0 +1,134 @@
+//! The tree is the architecture: who may use whom, how long files may be, and that each file says what it owns.
+
+#![expect(clippy::disallowed_methods, reason = "the tests read the repository")]
+
+use std::path::{Path, PathBuf};
+
+use tilewright_filetest::repository;
+
+/// Crate, and the crates of ours that it may use directly. A new edge is a visible line here.
+const MAY_USE: &[(&str, &[&str])] = &[
+    ("crates/base", &[]),
+    ("crates/num", &[]),
+    ("crates/machine", &["base"]),
+    ("crates/notation", &["base"]),
+    ("crates/engines/tcp", &["base", "machine", "notation", "num"]),
+    ("crates/report", &["notation"]),
+    ("crates/cli", &["base", "machine", "notation", "num", "report", "tcp"]),
+    ("crates/filetest", &["", "base", "machine", "notation", "num", "tcp"]),
+    ("bench", &["base", "machine", "notation", "num", "tcp"]),
+];
+
+/// Longest source file; a longer one must be listed with its reason.
+const MAX_LINES: usize = 600;
+
+fn files(folder: &Path, extension: &str, found: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if path.is_dir() && path.file_name().is_some_and(|name| name != "target" && name != ".venv") {
+            files(&path, extension, found);
+        } else if path.extension().is_some_and(|e| e == extension) {
+            found.push(path);
+        }
+    }
+}
+
+fn sources() -> Vec<PathBuf> {
+    let root = repository();
+    let mut found = Vec::new();
+    for folder in ["crates", "bench", "fuzz/fuzz_targets"] {
+        files(&root.join(folder), "rs", &mut found);
+    }
+    assert!(found.len() > 50, "found {} source files", found.len());
+    found
+}
+
+fn read(path: &Path) -> String {
+    std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+#[test]
+fn crates_use_only_what_they_may() {
+    let root = repository();
+    let manifest: toml::Table =
+        read(&root.join("Cargo.toml")).parse().expect("the workspace manifest is TOML");
+    let members = manifest["workspace"]["members"].as_array().expect("a list of members");
+    let members: Vec<&str> = members.iter().filter_map(toml::Value::as_str).collect();
+    let listed: Vec<&str> = MAY_USE.iter().map(|(name, _)| *name).collect();
+    assert_eq!(members, listed, "every member of the workspace is listed here, in order");
+    for (folder, allowed) in MAY_USE {
+        let manifest: toml::Table =
+            read(&root.join(folder).join("Cargo.toml")).parse().expect("a manifest is TOML");
+        let Some(dependencies) = manifest.get("dependencies").and_then(toml::Value::as_table) else {
+            continue;
+        };
+        for name in dependencies.keys().filter_map(|name| name.strip_prefix("tilewright")) {
+            let name = name.trim_start_matches('-');
+            assert!(
+                allowed.contains(&name),
+                "{folder} uses tilewright-{name}, which the architecture does not allow"
+            );
+        }
+    }
+}
+
+#[test]
+fn every_source_file_says_what_it_owns() {
+    for path in sources() {
+        assert!(read(&path).starts_with("//!"), "{} does not open with //!", path.display());
+    }
+}
+
+#[test]
+fn source_files_are_short() {
+    for path in sources() {
+        let lines = read(&path).lines().count();
+        assert!(lines <= MAX_LINES, "{} has {lines} lines; at most {MAX_LINES}", path.display());
+    }
+}
+
+#[test]
+fn names_say_what_a_file_holds() {
+    for path in sources() {
+        let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+        let vague = ["util", "utils", "helper", "helpers", "common", "misc", "manager"];
+        assert!(!vague.contains(&stem.as_str()), "{}", path.display());
+    }
+}
+
+#[test]
+fn the_architecture_page_names_every_crate() {
+    let page = read(&repository().join("ARCHITECTURE.md"));
+    for (folder, _) in MAY_USE {
+        assert!(page.contains(&format!("`{folder}`")), "ARCHITECTURE.md does not name {folder}");
+    }
+}
+
+#[test]
+fn the_book_lists_every_chapter_and_its_links_lead_somewhere() {
+    let docs = repository().join("docs");
+    let index = read(&docs.join("README.md"));
+    let mut pages = Vec::new();
+    files(&docs, "md", &mut pages);
+    for page in pages {
+        let name = page.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        assert!(
+            name == "README.md" || index.contains(&format!("({name})")),
+            "docs/README.md does not list {name}"
+        );
+        let text = read(&page);
+        for link in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            let target = link.split('#').next().unwrap_or_default();
+            let outside = target.starts_with("http") || target.is_empty();
+            let folder = page.parent().unwrap_or(&docs);
+            assert!(outside || folder.join(target).exists(), "{}: no {target}", page.display());
+        }
+    }
+}
+
+#[test]
+fn number_rules_of_machine_files_exist() {
+    for rules in tilewright_machine::NumberRules::NAMES {
+        assert!(tilewright_num::RuleSet::by_name(rules).is_some(), "no number rules are called {rules}");
+    }
+}
