@@ -2,6 +2,8 @@
 //!
 //! Fuzz targets are one call each of these; the corpus is replayed through them as ordinary tests.
 
+use std::sync::OnceLock;
+
 use tilewright_base::{SourceId, Sources, render};
 use tilewright_machine::{Loaded, Tcp, builtin, load};
 use tilewright_notation::algebra::{Place, PlaceMap, RadixMap};
@@ -63,9 +65,10 @@ fn judge(program: &Program) {
     let again = parser::program(&printed, SourceId(0)).expect("canonical text reads back");
     assert_eq!(&again, program, "{printed}");
     let Ok(problem) = Problem::new(program) else { return };
-    let machine = tcp();
+    static MACHINE: OnceLock<Tcp> = OnceLock::new();
+    let machine = MACHINE.get_or_init(tcp);
     for pes in [1, 4] {
-        if let Ok(setup) = Setup::new(&machine, pes, Dtype::I8) {
+        if let Ok(setup) = Setup::new(machine, pes, Dtype::I8) {
             tilewright_tcp::check(&setup, &problem);
         }
     }
