@@ -75,6 +75,11 @@ impl<'a> Lexer<'a> {
         Lexer { text, source, at: 0, value: 0 }
     }
 
+    /// Reads on from an earlier byte.
+    pub(crate) fn go_back_to(&mut self, byte: u32) {
+        self.at = byte as usize;
+    }
+
     /// The next token. Signs and letters, nearly all of a program, are told apart by one look at a table.
     #[inline]
     pub(crate) fn next(&mut self) -> Token {

@@ -137,10 +137,12 @@ impl<'a> Parser<'a> {
             return Ok(Expr::Int(value));
         }
         self.expect(Kind::Underscore, "`_`")?;
-        if self.token.kind == Kind::BraceOpen {
-            return self.braced();
+        match self.token.kind {
+            Kind::BraceOpen => self.braced(),
+            // As in TeX, a bare subscript is one letter or number: `L_nE` is L over n, then E.
+            Kind::Word => self.first_letter().map(Expr::Symbol),
+            _ => self.atom(),
         }
-        self.atom()
     }
 
     pub(super) fn dims(&mut self) -> Parsed<Vec<Dim>> {

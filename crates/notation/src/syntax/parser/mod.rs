@@ -90,6 +90,17 @@ impl<'a> Parser<'a> {
         token
     }
 
+    /// The first letter of a word; the rest of the word is read again as a token of its own.
+    fn first_letter(&mut self) -> Parsed<Name> {
+        let start = self.token.span;
+        let letter = self.text.as_bytes().get(start.start as usize).copied().and_then(Name::letter);
+        let name = letter.ok_or_else(|| self.unexpected("a letter"))?;
+        self.previous = Span { end: start.start + 1, ..start };
+        self.lexer.go_back_to(self.previous.end);
+        self.token = self.lexer.next();
+        Ok(name)
+    }
+
     fn eat(&mut self, kind: Kind) -> bool {
         let found = self.token.kind == kind;
         if found {
