@@ -3,10 +3,12 @@
 //! - [`setup`]: a machine, how many of its PEs are fused, and the element type of a contraction;
 //! - [`contraction`], [`sequencer`], [`banks`], [`memory`]: limits of single engines;
 //! - [`placed`]: a tactic with every loop digit placed on slices, time, lanes or packet;
+//! - [`exec`]: a contraction as a table of loops, and its values;
 //! - [`legality`]: whether lowered shapes and a tactic can run, rule by rule, with what to write instead.
 
 pub mod banks;
 pub mod contraction;
+pub mod exec;
 pub mod legality;
 pub mod memory;
 pub mod placed;
