@@ -37,7 +37,7 @@ pub(crate) enum Command {
 pub(crate) enum NotationCommand {
     /// Say whether shapes and a tactic are legal on a chip, and if not why and what to write instead
     #[command(after_help = CHECK_EXAMPLES)]
-    Check(NotationArgs),
+    Check(CheckArgs),
     /// Draw which coordinates each slice holds, and which loop of a tactic runs where
     #[command(after_help = SHOW_EXAMPLES)]
     Show(ShowArgs),
@@ -103,6 +103,13 @@ pub(crate) struct NotationArgs {
     pub(crate) dtype: Option<String>,
     #[command(flatten)]
     pub(crate) target: TargetArgs,
+}
+
+/// What to check and how to answer.
+#[derive(Args, Debug)]
+pub(crate) struct CheckArgs {
+    #[command(flatten)]
+    pub(crate) notation: NotationArgs,
     /// Print data as JSON on standard output, and nothing else there
     #[arg(long)]
     pub(crate) json: bool,
@@ -181,5 +188,8 @@ pub(crate) enum MachineCommand {
         /// Machines by name, or machine files; all that come with tilewright if none is given
         #[arg(value_name = "NAME|FILE")]
         chips: Vec<String>,
+        /// Print data as JSON
+        #[arg(long)]
+        json: bool,
     },
 }

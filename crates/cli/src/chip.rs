@@ -1,6 +1,6 @@
 //! `--chip NAME|FILE` and `--set`: a machine from the binary or from a file.
 
-use tilewright_base::Sources;
+use tilewright_base::{Diagnostic, Sources};
 use tilewright_machine::{Loaded, builtin, builtin_names, load};
 
 use crate::host::{Host, read_text};
@@ -24,7 +24,7 @@ pub(crate) fn load_chip(
     let colour = host.colour();
     let bases = |base: &str| builtin(base).map(str::to_string);
     let loaded = load(sources, id, &bases)
-        .map_err(|diagnostics| Outcome::refused(FAILED, sources, &diagnostics, colour))?;
+        .map_err(|diagnostics| Outcome::refused(refusal_code(&diagnostics), sources, &diagnostics, colour))?;
     if settings.is_empty() {
         return Ok(loaded);
     }
@@ -32,6 +32,11 @@ pub(crate) fn load_chip(
     loaded
         .override_with(sources, &settings)
         .map_err(|diagnostics| Outcome::refused(BAD_INPUT, sources, &diagnostics, colour))
+}
+
+/// What is not even TOML is unreadable; a machine file that breaks a rule has failed its check.
+fn refusal_code(diagnostics: &[Diagnostic]) -> u8 {
+    if diagnostics.iter().any(|diagnostic| diagnostic.code == "machine/syntax") { BAD_INPUT } else { FAILED }
 }
 
 fn is_path(chip: &str) -> bool {

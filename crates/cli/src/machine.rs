@@ -27,7 +27,7 @@ pub(crate) fn run(command: MachineCommand, host: &mut dyn Host) -> Outcome {
                 }
             }
         }
-        MachineCommand::Check { chips } => check(chips, host),
+        MachineCommand::Check { chips, json } => check(chips, json, host),
     }
 }
 
@@ -60,29 +60,40 @@ fn list(as_json: bool, host: &mut dyn Host) -> Outcome {
     Outcome::good(table(&[Align::Left, Align::Left, Align::Left], &rows))
 }
 
-fn check(chips: Vec<String>, host: &mut dyn Host) -> Outcome {
+/// One machine that was checked.
+#[derive(Serialize)]
+struct Checked {
+    name: String,
+    good: bool,
+    figures: usize,
+    assumptions: usize,
+}
+
+fn check(chips: Vec<String>, as_json: bool, host: &mut dyn Host) -> Outcome {
     let chips =
         if chips.is_empty() { builtin_names().into_iter().map(String::from).collect() } else { chips };
     let mut whole = Outcome::default();
+    let mut checked = Vec::new();
     for chip in chips {
         let mut sources = Sources::default();
         match load_chip(&mut sources, &chip, &[], host) {
             Ok(loaded) => {
-                let figures = loaded.key_values();
-                let assumed = loaded.assumptions().len();
-                whole.stdout.push_str(&format!(
-                    "{}: {} figures, each with a source; {assumed} are assumptions\n",
-                    loaded.name,
-                    figures.len()
-                ));
+                let (figures, assumptions) = (loaded.key_values().len(), loaded.assumptions().len());
                 whole.stderr.push_str(&rendered(&sources, &loaded.warnings, host.colour()));
+                checked.push(Checked { name: loaded.name, good: true, figures, assumptions });
             }
             Err(outcome) => {
                 whole.code = whole.code.max(outcome.code);
                 whole.stderr.push_str(&outcome.stderr);
+                checked.push(Checked { name: chip, good: false, figures: 0, assumptions: 0 });
             }
         }
     }
+    let line = |c: &Checked| {
+        format!("{}: {} figures, each with a source; {} are assumptions\n", c.name, c.figures, c.assumptions)
+    };
+    whole.stdout =
+        if as_json { to_json(&checked) } else { checked.iter().filter(|c| c.good).map(line).collect() };
     whole
 }
 

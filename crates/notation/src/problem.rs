@@ -102,6 +102,8 @@ pub struct Problem {
     pub tactic: Option<Loops>,
     /// The operand in the register files.
     pub stationary: Operand,
+    /// There is an output; a lone tensor has none, a scalar output has no axes.
+    pub has_out: bool,
     /// The einsum.
     pub span: Span,
 }
@@ -116,9 +118,10 @@ impl Problem {
             shapes: [None, None, None],
             tactic: None,
             stationary: program.stationary.map_or(Operand::In1, |(operand, _)| operand),
+            has_out: program.einsum.out.is_some(),
             span: program.einsum.span.0,
         };
-        let mut complaints = Vec::new();
+        let mut complaints = check_joined_names(&program.einsum);
         problem.collect_axes(&program.einsum, &sizes, &mut complaints);
         if !complaints.is_empty() {
             return Err(complaints);
@@ -139,6 +142,11 @@ impl Problem {
         &self.axes[usize::from(id.0)]
     }
 
+    /// All axes.
+    pub fn axis_ids(&self) -> impl Iterator<Item = AxisId> + use<> {
+        (0..self.axes.len()).filter_map(|index| u8::try_from(index).ok()).map(AxisId)
+    }
+
     /// The axes of a tensor.
     pub fn tensor(&self, operand: Operand) -> &[AxisId] {
         &self.tensors[operand as usize]
@@ -156,7 +164,7 @@ impl Problem {
 
     /// Summed over: not in the output.
     pub fn contracted(&self, axis: AxisId) -> bool {
-        !self.tensor(Operand::Out).is_empty() && !self.has(Operand::Out, axis)
+        self.has_out && !self.has(Operand::Out, axis)
     }
 
     /// Two inputs, so the contraction engine is used.
@@ -363,10 +371,7 @@ impl Problem {
         }
         let (who, axes) = match operand {
             Some(operand) => (operand.name(), self.tensors[operand as usize].clone()),
-            None => (
-                "the einsum",
-                (0..self.axes.len()).filter_map(|i| u8::try_from(i).ok()).map(AxisId).collect(),
-            ),
+            None => ("the einsum", self.axis_ids().collect()),
         };
         let axes: String =
             axes.iter().map(|id| self.axis(*id).name.to_string()).collect::<Vec<_>>().join(", ");
@@ -374,7 +379,10 @@ impl Problem {
             Diagnostic::error("notation/axis", format!("axis `{name}` is not an axis of {who}"))
                 .at(term.span, "")
                 .allowed(format!("the axes of {who}: {axes}"))
-                .instead("one of these axes, or _[n] for n copies of the same data"),
+                .instead(match operand {
+                    Some(_) => "one of these axes, or _[n] for n copies of the same data",
+                    None => "one of these axes",
+                }),
         ))
     }
 }
@@ -385,11 +393,18 @@ fn pe_groups(pes: u64, before: u64, whole: u64, written: &EinsumAxis) -> Result<
         Err(Box::new(refused.at(written.span, "").allowed(allowed).instead(instead)))
     };
     let name = written.name;
-    if pes == 0 || !whole.is_multiple_of(pes) {
+    if pes == 0 {
+        return refuse(
+            format!("axis `{name}` is split over 0 PEs"),
+            "1 or more".to_string(),
+            format!("{name} without a subscript"),
+        );
+    }
+    if !whole.is_multiple_of(pes) {
         return refuse(
             format!("axis `{name}` of size {whole} is split over {pes} PEs"),
             format!("divisors of {whole}"),
-            format!("pad `{name}` to {} in the dims", whole.next_multiple_of(pes.max(1))),
+            format!("pad `{name}` to {} in the dims", whole.next_multiple_of(pes)),
         );
     }
     if before > 1 && before != pes {
@@ -400,6 +415,28 @@ fn pe_groups(pes: u64, before: u64, whole: u64, written: &EinsumAxis) -> Result<
         );
     }
     Ok(pes)
+}
+
+/// Names joined by `where` must be two different axes, and each of them joined once.
+fn check_joined_names(einsum: &Einsum) -> Vec<Diagnostic> {
+    let tensors = Operand::ALL.into_iter().filter_map(|operand| einsum.tensor(operand));
+    let axes: Vec<Name> = tensors.flat_map(|tensor| &tensor.axes).map(|axis| axis.name).collect();
+    let mut seen: Vec<Name> = Vec::new();
+    let mut complaints = Vec::new();
+    for (one, other) in &einsum.same {
+        let known = |name: &Name| axes.iter().any(|axis| axis.same_letters(name));
+        let twice = |name: &Name| seen.iter().any(|before| before.same_letters(name));
+        if one.same_letters(other) || !known(one) || !known(other) || twice(one) || twice(other) {
+            complaints.push(
+                Diagnostic::error("notation/einsum", format!("`where {one}={other}` joins no pair of axes"))
+                    .at(einsum.span.0, "")
+                    .allowed("two different axes of the einsum, each joined once")
+                    .instead("where K=V, with K in one tensor and V in another"),
+            );
+        }
+        seen.extend([*one, *other]);
+    }
+    complaints
 }
 
 fn no_size(name: Name, span: Span) -> Diagnostic {

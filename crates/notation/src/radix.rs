@@ -18,7 +18,7 @@ pub fn check(problem: &Problem) -> Vec<Diagnostic> {
         let (lanes, packet): (&[Digit], &[Digit]) =
             tactic.roles.as_ref().map_or((&[], &[]), |roles| (&roles.lanes, &roles.packet));
         let digits = || tactic.parallel.iter().chain(&tactic.slice).chain(lanes).chain(packet);
-        for id in all_axes(problem) {
+        for id in problem.axis_ids() {
             let extent = problem.axis(id).extent;
             check_axis(
                 &Asked { problem, id, extent, who: None, whole: tactic.span },
@@ -40,10 +40,6 @@ fn check_shape(problem: &Problem, shape: &Shape, complaints: &mut Vec<Diagnostic
         let asked = Asked { problem, id, extent, who: Some(operand), whole: shape.span };
         check_axis(&asked, shape.inter.iter().chain(&shape.intra), complaints);
     }
-}
-
-fn all_axes(problem: &Problem) -> impl Iterator<Item = AxisId> + use<> {
-    (0..problem.axes.len()).filter_map(|index| u8::try_from(index).ok()).map(AxisId)
 }
 
 struct Asked<'a> {

@@ -19,6 +19,12 @@ pub struct Reuse {
     pub lanes: Terms<Digit>,
 }
 
+/// How many of the innermost loops in time an operand is held for, because it lacks their axes.
+pub fn held_terms(problem: &Problem, operand: Operand, time: &[Digit]) -> usize {
+    let lacks = |digit: &&Digit| !digit.axis.is_some_and(|axis| problem.has(operand, axis));
+    time.iter().rev().take_while(lacks).count()
+}
+
 impl Reuse {
     /// Reuse of `operand` by digits over slices, in time (outermost first) and on lanes.
     pub fn of_stream(
@@ -29,7 +35,7 @@ impl Reuse {
         lanes: &[Digit],
     ) -> Reuse {
         let lacks = |digit: &&Digit| !digit.axis.is_some_and(|axis| problem.has(operand, axis));
-        let held = time.iter().rev().take_while(lacks).count();
+        let held = held_terms(problem, operand, time);
         let some =
             |digits: &[Digit]| digits.iter().filter(lacks).filter(|digit| digit.live > 1).copied().collect();
         Reuse { across_slices: some(parallel), repeats: some(&time[time.len() - held..]), lanes: some(lanes) }

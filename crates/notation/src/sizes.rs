@@ -61,10 +61,22 @@ impl Sizes {
         let (least, most) = (self.value(&dim.least, dim.span)?, self.value(&dim.most, dim.span)?);
         if least == 0 || least > most || most > MAX_EXTENT {
             return Err(Box::new(
-                Diagnostic::error("notation/size", format!("`{}` has size {least}..{most}", dim.name))
-                    .at(dim.span, "")
-                    .allowed(format!("1 to {MAX_EXTENT}, and a range from small to large"))
-                    .instead(format!("{}={}", dim.name, most.clamp(1, MAX_EXTENT))),
+                Diagnostic::error(
+                    "notation/size",
+                    format!(
+                        "`{}` has size {}",
+                        dim.name,
+                        if dim.dynamic { format!("{least}..{most}") } else { most.to_string() }
+                    ),
+                )
+                .at(dim.span, "")
+                .allowed(format!("1 to {MAX_EXTENT}, and a range from small to large"))
+                .instead(if dim.dynamic {
+                    let ends = [least, most].map(|end| end.clamp(1, MAX_EXTENT));
+                    format!("{}={}..{}", dim.name, ends[0].min(ends[1]), ends[0].max(ends[1]))
+                } else {
+                    format!("{}={}", dim.name, most.clamp(1, MAX_EXTENT))
+                }),
             ));
         }
         Ok(Size { name: dim.name, least, most, dynamic: dim.dynamic, span: dim.span })

@@ -43,6 +43,11 @@ pub fn thousands(value: u64) -> String {
     text
 }
 
+/// `1 cycle`, `1,024 cycles`.
+pub fn counted(count: u64, noun: &str) -> String {
+    format!("{} {noun}{}", thousands(count), if count == 1 { "" } else { "s" })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -7,7 +7,7 @@ use tilewright_notation::algebra::RadixMap;
 use tilewright_notation::algebra::map::{OFFSET, SLICE};
 use tilewright_notation::problem::{Problem, Shape};
 
-use crate::columns::{Align, table, thousands};
+use crate::columns::{Align, counted, table, thousands};
 use crate::svg::{Anchor, Svg, colour};
 
 /// The grid of one shape.
@@ -148,11 +148,10 @@ impl ShapeGrid {
     }
 
     fn summary(&self) -> String {
-        let slices = if self.slices == 1 { "1 slice".into() } else { format!("{} slices", self.slices) };
-        let mut line =
-            format!("cells are slice numbers; {slices}, {} elements on each", thousands(self.elements));
+        let (slices, elements) = (counted(self.slices, "slice"), counted(self.elements, "element"));
+        let mut line = format!("cells are slice numbers; {slices}, {elements} on each");
         if self.idle > 0 {
-            line.push_str(&format!("; {} slices idle", self.idle));
+            line.push_str(&format!("; {} idle", counted(self.idle, "slice")));
         }
         for (name, block) in &self.blocks {
             line.push_str(&format!("; {name} in blocks of {}", thousands(*block)));
@@ -370,7 +369,7 @@ fn inside(problem: &Problem, shape: &Shape) -> Vec<(String, u64, u64)> {
             (stride, false) if reaches_end(problem, shape, digit) => format!("({name} / {stride})"),
             (stride, false) => format!("({name} / {stride} % {})", digit.live),
         };
-        if digit.live > 1 {
+        if digit.live > 1 && digit.axis.is_some() {
             digits.push((value, stride, digit.slots));
         }
         stride *= digit.slots;

@@ -8,7 +8,7 @@ use tilewright_notation::problem::Problem;
 use tilewright_notation::radix;
 use tilewright_notation::syntax::ast::{Einsum, LoweredShape, Operand, Program};
 use tilewright_notation::syntax::parser;
-use tilewright_report::columns::{Align, table, thousands};
+use tilewright_report::columns::{Align, counted, table, thousands};
 
 use crate::args::BridgeArgs;
 use crate::host::Host;
@@ -42,7 +42,14 @@ pub(super) fn run(args: &BridgeArgs, host: &mut dyn Host) -> Result<Outcome, Out
     let (from_map, _) = map_of(&from, &sources, host)?;
     let (to_map, problem) = map_of(&to, &sources, host)?;
     let bridge = Bridge::between(&from_map, &to_map);
-    Ok(Outcome::good(if args.json { as_json(&bridge) } else { describe(&bridge, &problem) }))
+    let memory = |program: &Program| program.in0.as_ref().and_then(|shape| shape.place);
+    let mut text = if args.json { as_json(&bridge) } else { describe(&bridge, &problem) };
+    if let (false, Some(one), Some(other)) = (args.json, memory(&from), memory(&to)) {
+        if one != other {
+            text.push_str(&format!("  and from {} to {}\n", one.name(), other.name()));
+        }
+    }
+    Ok(Outcome::good(text))
 }
 
 fn map_of(program: &Program, sources: &Sources, host: &dyn Host) -> Result<(RadixMap, Problem), Outcome> {
@@ -81,9 +88,9 @@ fn describe(bridge: &Bridge, problem: &Problem) -> String {
         return text;
     }
     if bridge.movement == Movement::Exchange {
-        text.push_str(&format!("  rings of {} slices exchange data\n", bridge.ring_slices));
+        text.push_str(&format!("  rings of {} exchange data\n", counted(bridge.ring_slices, "slice")));
     }
-    text.push_str(&format!("  runs of {} elements stay together\n", thousands(bridge.run_elements)));
+    text.push_str(&format!("  runs of {} stay together\n", counted(bridge.run_elements, "element")));
     let mut rows = vec![vec!["from".to_string(), "to".to_string(), "values".to_string(), String::new()]];
     for digit in bridge.map.iter().flat_map(|map| &map.digits) {
         let place = |axis: u8, stride: u64| {

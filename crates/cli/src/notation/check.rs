@@ -2,25 +2,25 @@
 
 use tilewright_base::Span;
 use tilewright_machine::Loaded;
-use tilewright_notation::problem::{Digit, Problem};
+use tilewright_notation::problem::{Axis, Digit, Problem};
 use tilewright_notation::radix::raised;
 use tilewright_notation::reuse::Reuse;
 use tilewright_notation::syntax::ast::{Operand, Program, Term};
 use tilewright_notation::syntax::expr::Expr;
-use tilewright_report::columns::thousands;
+use tilewright_report::columns::{counted, thousands};
 use tilewright_tcp::legality::Reduction;
 use tilewright_tcp::{Placed, Setup, Verdict};
 
 use super::gather::{self, Gathered};
 use super::json;
-use crate::args::NotationArgs;
+use crate::args::CheckArgs;
 use crate::host::Host;
 use crate::outcome::{BAD_INPUT, FAILED, GOOD, Outcome, rendered};
 
-pub(super) fn run(args: &NotationArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> {
-    let mut gathered = gather::read(args, host)?;
-    let (loaded, tcp) = gather::target(&mut gathered.sources, &args.target, host)?;
-    let setup = gather::setup(&gathered, &tcp, args.target.pes)?;
+pub(super) fn run(args: &CheckArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> {
+    let mut gathered = gather::read(&args.notation, host)?;
+    let (loaded, tcp) = gather::target(&mut gathered.sources, &args.notation.target, host)?;
+    let setup = gather::setup(&gathered, &tcp, args.notation.target.pes)?;
     let problem = resolve(&gathered, args.json, host)?;
     let verdict = tilewright_tcp::check(&setup, &problem);
     let code = if verdict.legal() { GOOD } else { FAILED };
@@ -81,7 +81,7 @@ pub(crate) fn summary(
 }
 
 fn sizes(problem: &Problem) -> String {
-    let one = |axis: &tilewright_notation::problem::Axis| {
+    let one = |axis: &Axis| {
         let dynamic = if axis.dynamic { "<=" } else { "=" };
         let split =
             if axis.pes > 1 { format!(" ({} of {})", axis.extent, axis.whole) } else { String::new() };
@@ -93,9 +93,8 @@ fn sizes(problem: &Problem) -> String {
 fn footprint(verdict: &Verdict, operand: Operand) -> Option<String> {
     let found = verdict.footprints.iter().find(|footprint| footprint.operand == operand)?;
     Some(format!(
-        "{} {} x {} of {} B of {}",
-        found.slices,
-        if found.slices == 1 { "slice" } else { "slices" },
+        "{} x {} of {} B of {}",
+        counted(found.slices, "slice"),
         thousands(found.bytes_per_slice),
         thousands(found.capacity_bytes),
         found.place.name(),
@@ -120,27 +119,35 @@ fn placed_lines(
             setup.machine.ce.lanes
         ),
         format!(
-            "    packet     {}   {} of {} elements, tree depth {}, {} {} a lane",
+            "    packet     {}   {} of {} elements, tree depth {}, {} a lane",
             digits(&placed.packet),
             placed.packet_elements(),
             setup.packet_elements(),
             placed.tree_depth(),
-            placed.columns,
-            if placed.columns == 1 { "column" } else { "columns" },
+            counted(placed.columns, "column"),
         ),
         format!(
-            "    engine     {} cycles a slice at {:.1} % of its multipliers",
-            thousands(placed.engine_cycles()),
-            100.0 * placed.multiplier_use(setup)
+            "    engine     {} a slice at {:.1} % of its multipliers",
+            counted(placed.engine_cycles(), "cycle"),
+            100.0 * placed.multiplier_use(setup, problem)
         ),
     ];
     if let Some(delivery) = verdict.delivery {
-        let words = match delivery.receivers {
-            1 => "each slice reads its own".to_string(),
-            n => format!("each packet to {n} slices, rings of {}", delivery.ring_slices),
+        let words = match (delivery.receivers, delivery.ring_slices) {
+            (1, 1) => "each slice reads its own".to_string(),
+            (1, ring) => format!("packets come from rings of {ring} slices"),
+            (n, _) => format!("each packet to {n} slices, rings of {}", delivery.ring_slices),
         };
         let read = verdict.read_bytes.map_or(String::new(), |bytes| format!(", reads of {bytes} B"));
         lines.push(format!("    {}        {words}{read}", problem.streamed().name()));
+        let flit = setup.machine.network.flit_bytes;
+        let packet_bytes = (placed.packet_elements() * setup.element_bits()).div_ceil(8);
+        let flits = placed.packets().saturating_mul(packet_bytes.div_ceil(flit));
+        lines.push(format!(
+            "    stream     {} of {packet_bytes} B, {} at {flit} B a cycle",
+            counted(placed.packets(), "packet"),
+            counted(flits, "cycle"),
+        ));
     }
     if let Some(reuse) = &verdict.reuse {
         lines.push(format!(
@@ -218,21 +225,21 @@ fn reduction_words(reduction: &Reduction) -> String {
 
 /// What a split over PEs entails.
 fn split_lines(problem: &Problem) -> Vec<String> {
-    let mut lines = Vec::new();
-    for (index, axis) in problem.axes.iter().enumerate().filter(|(_, axis)| axis.pes > 1) {
-        let id = tilewright_notation::problem::AxisId(u8::try_from(index).unwrap_or(u8::MAX));
-        if problem.contracted(id) {
-            let scattered = problem.axes.iter().any(|a| {
-                a.extent_in[Operand::Out as usize] != 0 && a.extent_in[Operand::Out as usize] < a.extent
-            });
-            let how = if scattered { "reduce-scatter" } else { "all-reduce" };
-            lines.push(format!(
-                "    PEs        partial sums over `{}` on {} PE groups: {how} by DMA",
-                axis.name, axis.pes
-            ));
-        } else {
-            lines.push(format!("    PEs        `{}` in {} parts, no exchange", axis.name, axis.pes));
-        }
-    }
-    lines
+    let split = problem.axis_ids().filter(|id| problem.axis(*id).pes > 1);
+    let out = |axis: &Axis| axis.extent_in[Operand::Out as usize];
+    let scattered = problem.axes.iter().any(|axis| out(axis) != 0 && out(axis) < axis.extent);
+    split
+        .map(|id| {
+            let axis = problem.axis(id);
+            let (name, pes) = (axis.name, axis.pes);
+            if problem.contracted(id) {
+                let how = if scattered { "reduce-scatter" } else { "all-reduce" };
+                format!("    PEs        partial sums over `{name}` on {pes} PE groups: {how} by DMA")
+            } else if problem.has_out && out(axis) > axis.extent {
+                format!("    PEs        `{name}` in {pes} parts, whole in the output: all-gather by DMA")
+            } else {
+                format!("    PEs        `{name}` in {pes} parts, no exchange")
+            }
+        })
+        .collect()
 }

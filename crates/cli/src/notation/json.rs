@@ -55,7 +55,7 @@ pub(super) fn verdict(
         "footprints": footprints,
         "engine": verdict.placed.as_ref().map(|placed| json!({
             "cycles": placed.engine_cycles(),
-            "multiplier_use": placed.multiplier_use(setup),
+            "multiplier_use": placed.multiplier_use(setup, problem),
             "lanes": placed.lane_count(),
             "packet_elements": placed.packet_elements(),
             "tree_depth": placed.tree_depth(),

@@ -28,7 +28,7 @@ pub(crate) struct Pictures {
 
 pub(super) fn run(args: &ShowArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> {
     let mut gathered = gather::read(&args.notation, host)?;
-    let (_, tcp) = gather::target(&mut gathered.sources, &args.notation.target, host)?;
+    let (loaded, tcp) = gather::target(&mut gathered.sources, &args.notation.target, host)?;
     let setup = gather::setup(&gathered, &tcp, args.notation.target.pes)?;
     let problem = check::resolve(&gathered, false, host)?;
     let complaints = radix::check(&problem);
@@ -51,7 +51,13 @@ pub(super) fn run(args: &ShowArgs, host: &mut dyn Host) -> Result<Outcome, Outco
             .map_err(|error| Outcome::usage(&format!("cannot write `{path}`: {error}")))?;
         stdout.push_str(&format!("picture: {path}\n"));
     }
-    Ok(Outcome::good(stdout))
+    let verdict = tilewright_tcp::check(&setup, &problem);
+    let stderr = if verdict.legal() {
+        String::new()
+    } else {
+        format!("note: drawn, but not legal on {}: `notation check` says why\n", loaded.name)
+    };
+    Ok(Outcome { stderr, ..Outcome::good(stdout) })
 }
 
 fn too_large() -> Outcome {
@@ -122,6 +128,21 @@ fn element(problem: &Problem, program: &Program, at: &str, host: &dyn Host) -> R
         Outcome::refused(BAD_INPUT, &sources, diagnostics, host.colour())
     };
     let wanted = parser::dims(at, id).map_err(|complaint| refuse(&[*complaint]))?;
+    for (index, dim) in wanted.iter().enumerate() {
+        let known = problem.find(dim.name).is_some();
+        let twice = wanted[..index].iter().any(|before| before.name.same_letters(&dim.name));
+        if !known || twice || dim.dynamic || dim.most.value(&|_| None).is_err() {
+            let what = format!("`{dim}` is no coordinate of this tensor");
+            let complaint = tilewright_base::Diagnostic::error("notation/coordinate", what)
+                .at(dim.span, "")
+                .allowed("each axis at most once, with one number; axes left out are 0")
+                .instead(format!(
+                    "{}=0",
+                    problem.axes.first().map_or("e".to_string(), |axis| axis.name.to_string())
+                ));
+            return Err(refuse(&[complaint]));
+        }
+    }
     let mut text = String::new();
     for operand in Operand::ALL {
         let (Some(shape), Some(_)) = (problem.shape(operand), program.shape(operand)) else { continue };

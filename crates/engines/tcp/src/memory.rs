@@ -15,10 +15,8 @@ pub struct Footprint {
     pub slices: u64,
     /// Elements on each slice, padding places included.
     pub elements: u64,
-    /// Bytes on each slice, rows padded to the write granule.
+    /// Bytes on each slice, up to the next whole write granule; padding of rows is what the shape writes with `#`.
     pub bytes_per_slice: u64,
-    /// Bytes of a row, the innermost digit, before padding.
-    pub row_bytes: u64,
     /// Bytes that the memory has on each slice.
     pub capacity_bytes: u64,
 }
@@ -28,20 +26,15 @@ impl Footprint {
     pub fn of_shape(machine: &Tcp, shape: &Shape, place: Place, bits: u64) -> Footprint {
         let product =
             |digits: &[Digit]| digits.iter().fold(1_u64, |all, digit| all.saturating_mul(digit.slots));
-        let (rows, row) = match shape.intra.split_last() {
-            Some((last, outer)) => (product(outer), last.slots),
-            None => (1, 1),
-        };
-        let row_bytes = row.saturating_mul(bits).div_ceil(8);
-        let granule = if place == Place::Vrf { 1 } else { machine.dm.write_granule_bytes };
-        let padded_row = row_bytes.checked_next_multiple_of(granule).unwrap_or(u64::MAX);
+        let elements = product(&shape.intra);
+        let granule = machine.dm.write_granule_bytes;
+        let bytes = elements.saturating_mul(bits).div_ceil(8);
         Footprint {
             operand: shape.operand,
             place,
             slices: product(&shape.inter),
-            elements: rows.saturating_mul(row),
-            bytes_per_slice: rows.saturating_mul(padded_row),
-            row_bytes,
+            elements,
+            bytes_per_slice: bytes.checked_next_multiple_of(granule).unwrap_or(u64::MAX),
             capacity_bytes: capacity_bytes(machine, place),
         }
     }

@@ -7,6 +7,7 @@
 //! a fetched packet is used for every repeat), and innermost otherwise.
 
 use tilewright_notation::problem::{Digit, Loops, Problem, Roles};
+use tilewright_notation::reuse::held_terms;
 use tilewright_notation::syntax::ast::{Operand, Terms};
 
 use crate::contraction::{slot_capacity, tree_depth};
@@ -48,9 +49,7 @@ impl Placed {
         let contracted = |digit: &&Digit| digit.axis.is_some_and(|axis| problem.contracted(axis));
         self.tree_elements = product(self.packet.iter().filter(contracted));
         self.columns = product(self.packet.iter().filter(|digit| !contracted(digit)));
-        let stream = problem.streamed();
-        let held = |digit: &&Digit| !digit.axis.is_some_and(|axis| problem.has(stream, axis));
-        self.repeat_terms = self.time.iter().rev().take_while(held).count();
+        self.repeat_terms = held_terms(problem, problem.streamed(), &self.time);
     }
 
     /// Levels of the adder tree in use.
@@ -90,13 +89,20 @@ impl Placed {
             .fold(1, |all: u64, digit| all.saturating_mul(digit.live))
     }
 
-    /// Part of the multipliers of the slices in use that work on live data.
-    pub fn multiplier_use(&self, setup: &Setup<'_>) -> f64 {
-        let live = live_product(&self.packet).saturating_mul(live_product(&self.lanes));
-        let full = setup.packet_elements() * setup.machine.ce.lanes;
-        #[expect(clippy::cast_precision_loss, reason = "both are far below 2^53")]
-        let part = live as f64 / full as f64;
-        part
+    /// Part of the multiplications that the slices in use could do which are asked for; padding counts as idle.
+    pub fn multiplier_use(&self, setup: &Setup<'_>, problem: &Problem) -> f64 {
+        #[expect(clippy::cast_precision_loss, reason = "a ratio for people")]
+        let product =
+            |factors: &mut dyn Iterator<Item = u64>| factors.map(|factor| factor as f64).product::<f64>();
+        let asked = product(&mut problem.axes.iter().map(|axis| axis.extent));
+        let slices = product(&mut self.parallel.iter().map(|digit| digit.live));
+        let each = [self.engine_cycles(), setup.packet_elements(), setup.machine.ce.lanes];
+        asked / (slices * product(&mut each.into_iter()))
+    }
+
+    /// Packets that a slice receives.
+    pub fn packets(&self) -> u64 {
+        live_product(&self.time[..self.time.len() - self.repeat_terms])
     }
 }
 
@@ -202,7 +208,7 @@ fn infer_lanes(setup: &Setup<'_>, problem: &Problem, time: &mut Terms<Digit>) ->
             return lanes;
         }
         let (mut inner, rest) = split(&digit, room);
-        inner.slots = inner.slots.next_power_of_two();
+        inner.slots = inner.slots.next_power_of_two().min(room);
         room /= inner.slots;
         lanes.insert(0, inner);
         match rest {

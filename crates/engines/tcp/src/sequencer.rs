@@ -13,7 +13,7 @@ pub enum Unfit {
     Size(u64),
 }
 
-/// Entries that the merged pattern takes; a loop too long for one entry is cut into two.
+/// Entries that the merged pattern takes; a loop too long for one entry is cut into several.
 pub fn entries(machine: &Tcp, merged: &AccessPattern) -> Result<usize, Unfit> {
     let mut entries = 0;
     for access in &merged.loops {
@@ -23,13 +23,15 @@ pub fn entries(machine: &Tcp, merged: &AccessPattern) -> Result<usize, Unfit> {
     if entries as u64 > machine.sequencer.entries { Err(Unfit::Entries(entries)) } else { Ok(entries) }
 }
 
-/// One, or two if the size is a product of two sizes that fit.
+/// As few factors as may be, each small enough for an entry; `None` if a prime factor is too large.
 fn entries_of(size: u64, most: u64) -> Option<usize> {
-    if size <= most {
-        return Some(1);
+    let (mut rest, mut entries) = (size, 1);
+    while rest > most {
+        let factor = (2..=most).rev().find(|factor| rest.is_multiple_of(*factor))?;
+        rest /= factor;
+        entries += 1;
     }
-    let (least, root) = (size.div_ceil(most), size.isqrt());
-    (least..=root.min(most)).any(|factor| size.is_multiple_of(factor)).then_some(2)
+    Some(entries)
 }
 
 /// Bytes of one access of the main fetch unit: the widest that divides the contiguous run and the packet.

@@ -58,8 +58,13 @@ struct Drawn {
 
 /// Axes with random membership and sizes, cut into digits, some of them over slices.
 fn draw(dice: &mut Dice) -> Drawn {
-    let kinds =
-        [[true, true, false], [true, false, true], [false, true, true], [true, true, true], [true, true, false]];
+    let kinds = [
+        [true, true, false],
+        [true, false, true],
+        [false, true, true],
+        [true, true, true],
+        [true, true, false],
+    ];
     let mut axes = Vec::new();
     for (name, kind) in "kmnbj".chars().zip(kinds) {
         if name == 'k' || name == 'm' || name == 'n' || dice.roll(3) == 0 {
@@ -101,6 +106,11 @@ fn shape(dice: &mut Dice, drawn: &Drawn, operand: Operand, moves: bool) -> Strin
     let has = |axis: char| drawn.axes.iter().any(|(name, _, kind)| *name == axis && kind[operand as usize]);
     let mut inside: Vec<Piece> = drawn.pieces.iter().filter(|piece| has(piece.axis)).cloned().collect();
     dice.shuffle(&mut inside);
+    // The fetched packet must lie side by side: what the tactic runs innermost is stored innermost.
+    let innermost = drawn.pieces.iter().rev().find(|piece| has(piece.axis)).map(|piece| piece.text.clone());
+    if operand == Operand::In0 {
+        inside.sort_by_key(|piece| Some(&piece.text) == innermost.as_ref());
+    }
     let mut inter = Vec::new();
     for digit in &drawn.parallel {
         let slots = digit.slots;
@@ -122,7 +132,8 @@ fn program(dice: &mut Dice) -> String {
         drawn.axes.iter().filter(|(_, _, kind)| kind[operand as usize]).map(|(name, _, _)| *name).collect()
     };
     let dims: Vec<String> = drawn.axes.iter().map(|(name, extent, _)| format!("{name}={extent}")).collect();
-    let words = |pieces: &[Piece]| pieces.iter().map(|piece| piece.text.clone()).collect::<Vec<_>>().join(" ");
+    let words =
+        |pieces: &[Piece]| pieces.iter().map(|piece| piece.text.clone()).collect::<Vec<_>>().join(" ");
     format!(
         "{}, {} -> {}; dims {}; in0 = @dm {}; in1 = @trf {}; out = {}; tactic = {} | {}",
         tensor(Operand::In0),
@@ -162,7 +173,10 @@ fn plain(problem: &Problem) -> BTreeMap<Vec<u64>, i32> {
     };
     let mut all = vec![Vec::new()];
     for axis in &problem.axes {
-        all = all.iter().flat_map(|at: &Vec<u64>| (0..axis.extent).map(|x| [at.as_slice(), &[x]].concat())).collect();
+        all = all
+            .iter()
+            .flat_map(|at: &Vec<u64>| (0..axis.extent).map(|x| [at.as_slice(), &[x]].concat()))
+            .collect();
     }
     let mut sums = BTreeMap::new();
     for at in all {

@@ -96,6 +96,12 @@ pub(crate) fn conflicts(tcp: &Tcp) -> Vec<Conflict> {
             "a power of two",
         ),
         Conflict::unless(
+            tcp.ce.lanes.is_power_of_two(),
+            "ce.lanes",
+            format!("{} lanes cannot be used 1, 2, 4, ... at a time", tcp.ce.lanes),
+            "a power of two",
+        ),
+        Conflict::unless(
             unfusable.is_none(),
             "chip.fused_pes",
             format!("{pes} PEs of a cluster cannot be fused {} at a time", unfusable.unwrap_or(&0)),

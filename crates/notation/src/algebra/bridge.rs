@@ -4,7 +4,7 @@
 //! keeps its side and its weight stays where it is, one that changes sides crosses slices. How a machine carries it
 //! out (commit order, transpose, network, DMA) is the engine's business.
 
-use super::map::{MapDigit, OFFSET, RadixMap, SLICE};
+use super::map::{Copies, MapDigit, OFFSET, RadixMap, SLICE};
 use super::refine::Clash;
 
 /// What kind of movement a bridge needs, cheapest first.
@@ -55,13 +55,23 @@ impl Bridge {
         };
         let stays =
             |digit: &MapDigit| (digit.from_axis, digit.from_stride) == (digit.to_axis, digit.to_stride);
-        let new_copies = to.copies != from.copies;
+        let added = |side: u8| to.copies.iter().any(|c| c.to_axis == side && !from.copies.contains(c));
+        // A slice that has a copy of everything along a digit already holds its part of it.
+        let local = |digit: &MapDigit| {
+            let covers = |c: &&Copies| {
+                c.to_axis == SLICE
+                    && c.to_stride <= digit.to_stride
+                    && digit.to_stride * digit.size <= c.to_stride * c.count
+            };
+            digit.to_axis == SLICE && digit.from_axis == OFFSET && from.copies.iter().any(|c| covers(&c))
+        };
         let run_elements = contiguous_run(&map);
         let innermost = map.to[usize::from(OFFSET)].min(map.from[usize::from(OFFSET)]);
-        let crosses = map.digits.iter().any(|d| !stays(d) && (d.from_axis == SLICE || d.to_axis == SLICE));
-        let movement = if crosses || new_copies {
+        let crosses =
+            map.digits.iter().any(|d| !stays(d) && !local(d) && (d.from_axis == SLICE || d.to_axis == SLICE));
+        let movement = if crosses || added(SLICE) {
             Movement::Exchange
-        } else if map.digits.iter().all(stays) {
+        } else if map.digits.iter().all(stays) && !added(OFFSET) {
             Movement::Nothing
         } else if run_elements > 1 || innermost <= 1 {
             Movement::ReorderRows
@@ -94,6 +104,7 @@ fn ring(map: &RadixMap, from: &RadixMap, to: &RadixMap) -> u64 {
             ring = ring.max(digit.to_stride * digit.size);
         }
     }
-    let changed = to.copies.iter().filter(|copies| !from.copies.contains(copies));
-    changed.map(|copies| copies.to_stride * copies.count).fold(ring, u64::max)
+    let changed = to.copies.iter().filter(|c| c.to_axis == SLICE && !from.copies.contains(c));
+    // Rings are cut in halves, so they come in powers of two.
+    changed.map(|copies| copies.to_stride * copies.count).fold(ring, u64::max).next_power_of_two()
 }

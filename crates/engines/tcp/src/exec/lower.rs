@@ -48,7 +48,13 @@ fn slice_rows(parallel: &[Digit]) -> Vec<SliceRow> {
     let mut rows = Vec::new();
     for digit in parallel.iter().rev() {
         if let Some(axis) = digit.axis {
-            rows.push(SliceRow { slice_weight, live: digit.live, slots: digit.slots, axis, weight: digit.stride });
+            rows.push(SliceRow {
+                slice_weight,
+                live: digit.live,
+                slots: digit.slots,
+                axis,
+                weight: digit.stride,
+            });
         }
         slice_weight *= digit.slots;
     }
@@ -93,7 +99,8 @@ impl Lowering<'_> {
         let mut marks = vec![digit.stride];
         for operand in Operand::ALL {
             let Some((index, map)) = self.side(operand, axis) else { continue };
-            let strides = map.digits.iter().filter(|d| usize::from(d.from_axis) == index).map(|d| d.from_stride);
+            let strides =
+                map.digits.iter().filter(|d| usize::from(d.from_axis) == index).map(|d| d.from_stride);
             marks.extend(strides.filter(|stride| (digit.stride + 1..end).contains(stride)));
         }
         marks.sort_unstable();

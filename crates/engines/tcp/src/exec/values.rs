@@ -98,7 +98,8 @@ pub fn run<A: Arithmetic>(
     let mut written = vec![false; out.cells.len()];
     for slice in 0..table.slice_count() {
         let Some(origin) = table.origin(slice) else { continue };
-        let mut local: Memory<A::Sum> = Memory { elements_per_slice: out.elements_per_slice, cells: out.cells.clone() };
+        let mut local: Memory<A::Sum> =
+            Memory { elements_per_slice: out.elements_per_slice, cells: out.cells.clone() };
         local.cells.fill(A::Sum::default());
         let mut touched = vec![false; local.cells.len()];
         let run = SliceRun { arithmetic, table, stream, trf, slice, origin: &origin };

@@ -36,7 +36,7 @@ fn too_big(shape: &Shape, footprint: &Footprint) -> Diagnostic {
     };
     let (who, memory) = (footprint.operand.name(), footprint.place.name());
     Diagnostic::error("tcp/capacity", format!("{who} takes {need} B of {memory} on each slice"))
-        .at(shape.span, format!("{need} B a slice, rows of {} B", footprint.row_bytes))
+        .at(shape.span, format!("{need} B a slice"))
         .allowed(format!("{have} B of {memory} on each slice"))
         .instead(instead)
 }

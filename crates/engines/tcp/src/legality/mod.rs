@@ -23,7 +23,7 @@ use smallvec::SmallVec;
 use tilewright_base::Diagnostic;
 use tilewright_notation::algebra::RadixMap;
 use tilewright_notation::algebra::access::AccessPattern;
-use tilewright_notation::problem::Problem;
+use tilewright_notation::problem::{AxisId, Problem};
 use tilewright_notation::radix;
 use tilewright_notation::reuse::Reuse;
 use tilewright_notation::syntax::ast::Operand;
@@ -82,21 +82,44 @@ pub fn check(setup: &Setup<'_>, problem: &Problem) -> Verdict {
     if !verdict.legal() {
         return verdict;
     }
-    let Some(tactic) = problem.tactic.as_ref().filter(|_| problem.contracts_two()) else {
-        if let Some(tactic) = &problem.tactic {
-            output::check(problem, &tactic.parallel, &mut verdict);
-        }
+    let Some(tactic) = &problem.tactic else { return verdict };
+    let multicast = supply::check(problem, &tactic.parallel, &mut verdict);
+    if commits_directly(problem, &mut verdict) {
+        output::check(problem, &tactic.parallel, &mut verdict);
+    }
+    if !problem.contracts_two() {
+        roles::check_one_input(problem, tactic, &mut verdict);
         return verdict;
-    };
+    }
     let placed = Placed::new(setup, problem, tactic);
     roles::check(setup, problem, &placed, &mut verdict);
-    let multicast = supply::check(problem, &placed, &mut verdict);
-    output::check(problem, &placed.parallel, &mut verdict);
     sequences::check(setup, problem, &placed, &mut verdict);
     verdict.reuse =
         Some(Reuse::of_stream(problem, problem.streamed(), &multicast, &placed.time, &placed.lanes));
     verdict.placed = Some(placed);
     verdict
+}
+
+/// Whether the output's shape is what the slices commit. It is not if PEs exchange parts of the result first, which only
+/// partial sums over PEs make them do.
+fn commits_directly(problem: &Problem, verdict: &mut Verdict) -> bool {
+    let narrower =
+        |id: &AxisId| problem.axis(*id).extent_in[Operand::Out as usize] < problem.axis(*id).extent;
+    let Some(axis) = problem.tensor(Operand::Out).iter().find(|id| narrower(id)) else { return true };
+    let partial = problem.axis_ids().any(|id| problem.contracted(id) && problem.axis(id).pes > 1);
+    if !partial {
+        let name = problem.axis(*axis).name;
+        verdict.diagnostics.push(
+            Diagnostic::error(
+                "tcp/pes",
+                format!("the output splits axis `{name}` over PEs and no input does"),
+            )
+            .at(problem.axis(*axis).span, "every PE computes all of it")
+            .allowed("a split that an input has, or partial sums over PEs to be scattered")
+            .instead(format!("`{name}` with the same subscript in the input that has it")),
+        );
+    }
+    false
 }
 
 /// The map of an operand's shape. Shapes whose size was refused have none.

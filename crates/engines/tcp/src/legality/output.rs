@@ -2,9 +2,8 @@
 //! this frees take copies, nothing, or an axis promoted from time (paper section II-B, inter-slice reducer of the vISA book).
 
 use tilewright_base::Diagnostic;
-use tilewright_notation::problem::{Digit, Problem};
-use tilewright_notation::radix::raised;
-use tilewright_notation::syntax::ast::Operand;
+use tilewright_notation::problem::{Digit, Problem, Shape};
+use tilewright_notation::syntax::ast::{Operand, Place};
 
 use super::Verdict;
 use super::places::{Meaning, Piece, pieces};
@@ -37,6 +36,7 @@ pub(super) fn check(problem: &Problem, parallel: &[Digit], verdict: &mut Verdict
             reduction(problem, &pieces(parallel, parallel)).map(|r| Reduction { freed: None, ..r });
         return;
     };
+    check_shape(shape, verdict);
     let pieces = pieces(parallel, &shape.inter);
     for piece in &pieces {
         if let Some(complaint) = misplaced(problem, parallel, piece) {
@@ -51,31 +51,48 @@ pub(super) fn check(problem: &Problem, parallel: &[Digit], verdict: &mut Verdict
     verdict.reduction = reduction(problem, &pieces);
 }
 
+/// Results are committed to data memory or the vector engine's register file, each once.
+fn check_shape(shape: &Shape, verdict: &mut Verdict) {
+    if matches!(shape.place, Some(Place::Trf | Place::TrfHalf)) {
+        let complaint =
+            Diagnostic::error("tcp/memory", "out is in the register files of the contraction engine");
+        verdict.diagnostics.push(
+            complaint
+                .at(shape.span, "the commit unit does not reach them")
+                .allowed("@dm, or @vrf for what the vector engine keeps")
+                .instead("@dm, and a load into the register files after"),
+        );
+    }
+    if let Some(copies) = shape.intra.iter().find(|digit| digit.axis.is_none() && digit.live > 1) {
+        verdict.diagnostics.push(
+            Diagnostic::error("tcp/output", "the output keeps copies within a slice")
+                .at(copies.span, "each result is committed once")
+                .allowed("copies over slices, to the left of the bar")
+                .instead("leave it out, or a copy within the slice after"),
+        );
+    }
+}
+
 fn contracted(problem: &Problem, meaning: Meaning) -> bool {
     matches!(meaning, Meaning::Axis(axis, _) if problem.contracted(axis))
 }
 
 fn reduction(problem: &Problem, pieces: &[Piece]) -> Option<Reduction> {
     let reduced = || pieces.iter().filter(|piece| contracted(problem, piece.tactic.0));
-    let first = reduced().next()?;
+    reduced().next()?;
     let group_slices = reduced().map(|piece| piece.slices).product();
     let top = reduced().map(|piece| piece.weight * piece.slices).max().unwrap_or(1);
-    let freed = match first.shape.0 {
-        Meaning::Copies => Freed::Broadcast,
-        Meaning::Idle => Freed::Idle,
-        Meaning::Axis(..) => Freed::Scatter,
+    let takes = |wanted: fn(Meaning) -> bool| reduced().any(|piece| wanted(piece.shape.0));
+    let freed = match (takes(|m| matches!(m, Meaning::Axis(..))), takes(|m| m == Meaning::Copies)) {
+        (true, _) => Freed::Scatter,
+        (false, true) => Freed::Broadcast,
+        (false, false) => Freed::Idle,
     };
     Some(Reduction { group_slices, by_reducer: top == group_slices, freed: Some(freed) })
 }
 
 fn misplaced(problem: &Problem, parallel: &[Digit], piece: &Piece) -> Option<Diagnostic> {
-    let say = |meaning: Meaning| match meaning {
-        Meaning::Axis(axis, weight) => {
-            format!("{}^{}[{}]", problem.axis(axis).name, raised(weight), piece.slices)
-        }
-        Meaning::Copies => format!("_[{}]", piece.slices),
-        Meaning::Idle => "nothing".to_string(),
-    };
+    let say = |meaning: Meaning| piece.say(problem, meaning);
     let (made, kept) = (piece.tactic.0, piece.shape.0);
     let refuse = |message: String, allowed: String, instead: String| {
         Some(Diagnostic::error("tcp/output", message).allowed(allowed).instead(instead))
@@ -104,6 +121,11 @@ fn misplaced(problem: &Problem, parallel: &[Digit], piece: &Piece) -> Option<Dia
             format!("the output has {} on slices that the tactic leaves idle", say(kept)),
             "results on the slices that compute them".to_string(),
             format!("{} among the tactic's parallel digits, or behind the `|` of the output", say(kept)),
+        ),
+        Meaning::Copies | Meaning::Idle if kept == Meaning::Copies => refuse(
+            format!("the output has copies on {} slices that the tactic leaves idle", piece.slices),
+            "copies on slices that partial sums have left free".to_string(),
+            format!("_[1#{}] for idle slices, and a bridge that copies after", piece.slices),
         ),
         _ => None,
     }

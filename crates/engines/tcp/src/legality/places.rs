@@ -4,7 +4,8 @@
 
 use smallvec::SmallVec;
 use tilewright_base::Span;
-use tilewright_notation::problem::{AxisId, Digit};
+use tilewright_notation::problem::{AxisId, Digit, Problem};
+use tilewright_notation::radix::raised;
 
 /// What a group of slice-number bits stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,6 +16,19 @@ pub(super) enum Meaning {
     Copies,
     /// Nothing: slices past the shape, or places kept idle.
     Idle,
+}
+
+impl Piece {
+    /// A meaning of this piece in the words of the notation.
+    pub(super) fn say(&self, problem: &Problem, meaning: Meaning) -> String {
+        match meaning {
+            Meaning::Axis(axis, weight) => {
+                format!("{}^{}[{}]", problem.axis(axis).name, raised(weight), self.slices)
+            }
+            Meaning::Copies => format!("_[{}]", self.slices),
+            Meaning::Idle => "nothing".to_string(),
+        }
+    }
 }
 
 /// One or more neighbouring bits of the slice number with one meaning on either side.

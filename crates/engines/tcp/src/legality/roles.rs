@@ -2,7 +2,8 @@
 //! Lane, packet and output widths: paper section IV-C; surviving columns and slot capacity: vISA book.
 
 use tilewright_base::Diagnostic;
-use tilewright_notation::problem::{AxisId, Digit, Problem};
+use tilewright_notation::problem::{AxisId, Digit, Loops, Problem};
+use tilewright_notation::radix::raised;
 
 use super::Verdict;
 use crate::contraction::slot_capacity;
@@ -13,12 +14,36 @@ pub(super) fn check(setup: &Setup<'_>, problem: &Problem, placed: &Placed, verdi
     check_lanes(setup, problem, placed, verdict);
     check_packet(setup, problem, placed, verdict);
     check_sums(setup, problem, placed, verdict);
-    for axis in (0..problem.axes.len()).filter_map(|index| u8::try_from(index).ok()).map(AxisId) {
+    for axis in problem.axis_ids() {
         if problem.axis(axis).dynamic {
             check_dynamic(problem, placed, axis, verdict);
         }
     }
     check_lonely_sums(problem, verdict);
+}
+
+/// Without a second input there is no contraction engine, so neither lanes nor packet.
+pub(super) fn check_one_input(problem: &Problem, tactic: &Loops, verdict: &mut Verdict) {
+    if tactic.roles.is_some() {
+        verdict.diagnostics.push(
+            Diagnostic::error("tcp/lanes", "a tactic of four sections for one input")
+                .at(tactic.span, "")
+                .allowed("parallel | loops: lanes and packet belong to the contraction of two inputs")
+                .instead("the same loops behind one bar"),
+        );
+    }
+    for axis in problem.axis_ids().filter(|axis| problem.axis(*axis).dynamic) {
+        let digits = tactic.parallel.iter().filter(|digit| digit.axis == Some(axis) && digit.live > 1);
+        if let Some(top) = digits.max_by_key(|digit| digit.stride) {
+            verdict.diagnostics.push(spread_dynamic(problem, axis, top));
+        }
+    }
+}
+
+fn spread_dynamic(problem: &Problem, axis: AxisId, top: &Digit) -> Diagnostic {
+    let name = problem.axis(axis).name;
+    Diagnostic::note("tcp/dynamic", format!("dynamic axis `{name}` is spread over slices"))
+        .at(top.span, format!("{} slices are kept for its greatest size", top.slots))
 }
 
 fn check_lanes(setup: &Setup<'_>, problem: &Problem, placed: &Placed, verdict: &mut Verdict) {
@@ -51,15 +76,17 @@ fn check_lanes(setup: &Setup<'_>, problem: &Problem, placed: &Placed, verdict: &
                 .instead(if used > most {
                     format!("{most} lanes and the rest in time")
                 } else {
-                    pad(problem, first)
+                    pad(problem, &placed.lanes)
                 }),
         );
     }
 }
 
-fn pad(problem: &Problem, digit: &Digit) -> String {
+/// The first digit that spoils the power of two, padded.
+fn pad(problem: &Problem, lanes: &[Digit]) -> String {
+    let Some(digit) = lanes.iter().find(|digit| !digit.slots.is_power_of_two()) else { return String::new() };
     let name = digit.axis.map_or("_".to_string(), |axis| problem.axis(axis).name.to_string());
-    format!("{name}^{}[{}#{}]", digit.stride, digit.live, digit.slots.next_power_of_two())
+    format!("{name}^{}[{}#{}]", raised(digit.stride), digit.live, digit.slots.next_power_of_two())
 }
 
 fn check_packet(setup: &Setup<'_>, problem: &Problem, placed: &Placed, verdict: &mut Verdict) {
@@ -85,6 +112,19 @@ fn check_packet(setup: &Setup<'_>, problem: &Problem, placed: &Placed, verdict: 
             .at(span, "not contracted, so each is an output of every lane")
             .allowed(format!("{columns} outputs of a lane"))
             .instead(format!("at most {columns} surviving elements in the packet, the rest in time")),
+        );
+    }
+    if placed.columns > 1 && !placed.tree_elements.is_power_of_two() {
+        let summed =
+            |digit: &&Digit| digit.axis.is_some_and(|axis| problem.contracted(axis)) && digit.live > 1;
+        let digit = placed.packet.iter().find(summed).unwrap_or(last);
+        let name = digit.axis.map_or("?".to_string(), |axis| problem.axis(axis).name.to_string());
+        let places = digit.slots.next_power_of_two();
+        verdict.diagnostics.push(
+            Diagnostic::error("tcp/packet", format!("the tree would sum groups of {}", placed.tree_elements))
+                .at(digit.span, "its levels pair neighbours")
+                .allowed("powers of two below a surviving digit")
+                .instead(format!("{name}^{}[{}#{places}]", raised(digit.stride), digit.live)),
         );
     }
     check_packet_digits(problem, placed, verdict);
@@ -160,15 +200,12 @@ fn check_dynamic(problem: &Problem, placed: &Placed, axis: AxisId, verdict: &mut
                 .instead(format!("{name}^n[{name}/n] in time, {name}^1[n] here")),
         );
     } else if placed.parallel.contains(top) {
-        verdict.diagnostics.push(
-            Diagnostic::note("tcp/dynamic", format!("dynamic axis `{name}` is spread over slices"))
-                .at(top.span, format!("{} slices are kept for its greatest size", top.slots)),
-        );
+        verdict.diagnostics.push(spread_dynamic(problem, axis, top));
     }
 }
 
 fn check_lonely_sums(problem: &Problem, verdict: &mut Verdict) {
-    for axis in (0..problem.axes.len()).filter_map(|index| u8::try_from(index).ok()).map(AxisId) {
+    for axis in problem.axis_ids() {
         let [in0, in1, out] = problem.axis(axis).extent_in.map(|extent| extent > 0);
         if !out && (in0 != in1) {
             let (name, who) = (problem.axis(axis).name, if in0 { "in0" } else { "in1" });

@@ -18,6 +18,9 @@ use crate::setup::Setup;
 pub(super) fn check(setup: &Setup<'_>, problem: &Problem, placed: &Placed, verdict: &mut Verdict) {
     for operand in Operand::ALL {
         let (Some(shape), Some(map)) = (problem.shape(operand), map_of(problem, operand)) else { continue };
+        if operand == Operand::Out && !map_covers(problem, &map) {
+            continue;
+        }
         match walk(problem, placed, operand, &map) {
             Err(clash) => verdict.diagnostics.push(incompatible(problem, shape, placed, clash)),
             Ok(merged) => {
@@ -26,7 +29,12 @@ pub(super) fn check(setup: &Setup<'_>, problem: &Problem, placed: &Placed, verdi
                     0
                 });
                 if operand == problem.streamed() {
-                    check_banks(setup, shape, placed, &merged, verdict);
+                    check_packet(problem, shape, placed, &map, verdict);
+                    check_fetch(setup, shape, placed, &merged, verdict);
+                } else if operand == Operand::Out {
+                    check_commit(setup, problem, shape, placed, &merged, verdict);
+                } else {
+                    check_register_rows(setup, shape, placed, &merged, verdict);
                 }
                 verdict.sequences.push(Sequence { operand, pattern: merged, entries });
             }
@@ -112,8 +120,54 @@ fn unfit_loops(setup: &Setup<'_>, shape: &Shape, merged: &AccessPattern, unfit: 
     }
 }
 
-fn check_banks(
+/// Whether the output's shape holds all that a PE computes; after an exchange between PEs it does not.
+fn map_covers(problem: &Problem, map: &RadixMap) -> bool {
+    problem.tensor(Operand::Out).iter().zip(&map.from).all(|(id, extent)| problem.axis(*id).extent <= *extent)
+}
+
+/// A packet is read from one slice, its innermost elements side by side (vISA book, fetch engine).
+fn check_packet(problem: &Problem, shape: &Shape, placed: &Placed, map: &RadixMap, verdict: &mut Verdict) {
+    let Ok(packet) = AccessPattern::of_loops_merged(problem, shape.operand, map, placed.packet.iter()) else {
+        return;
+    };
+    let elements = placed.packet.iter().fold(1_u64, |all, digit| all.saturating_mul(digit.live));
+    let why = if packet.steps() < elements {
+        "a part of the packet lies on other slices"
+    } else if packet.loops.last().is_some_and(|inner| inner.stride != 1) {
+        "its elements do not lie side by side"
+    } else {
+        return;
+    };
+    let Some(digit) = placed.packet.iter().rev().find(|digit| digit.live > 1) else { return };
+    let name = digit.axis.map_or("?".to_string(), |axis| problem.axis(axis).name.to_string());
+    verdict.diagnostics.push(
+        Diagnostic::error("tcp/packet", format!("the packet of {} cannot be fetched", shape.operand.name()))
+            .at(shape.span, why)
+            .also(digit.span, "fills the packet")
+            .allowed("packets of one slice, contiguous in its memory")
+            .instead(format!(
+                "`{name}` as the last digit of the shape, or another digit innermost in the tactic"
+            )),
+    );
+}
+
+fn check_fetch(
     setup: &Setup<'_>,
+    shape: &Shape,
+    placed: &Placed,
+    merged: &AccessPattern,
+    verdict: &mut Verdict,
+) {
+    let bits = setup.element_bits();
+    let width = read_bytes(setup.machine, merged, placed.packet_elements(), bits);
+    verdict.read_bytes = Some(width);
+    check_banks(setup, shape, merged, (width, bits), "fetch", verdict);
+}
+
+/// Write strides are whole granules, and results that leave every cycle must not hold a bank.
+fn check_commit(
+    setup: &Setup<'_>,
+    problem: &Problem,
     shape: &Shape,
     placed: &Placed,
     merged: &AccessPattern,
@@ -122,24 +176,78 @@ fn check_banks(
     if shape.place.is_some_and(|place| place != Place::Dm) {
         return;
     }
+    let (bits, granule) = (setup.output_bits(), setup.machine.dm.write_granule_bytes);
+    let stride_bytes = |access: &&AccessLoop| access.stride.saturating_mul(bits) / 8;
+    if let Some(odd) = merged.loops.iter().find(|l| l.stride > 1 && !stride_bytes(l).is_multiple_of(granule))
+    {
+        verdict.diagnostics.push(
+            Diagnostic::error("tcp/output", format!("results are written {} B apart", stride_bytes(&odd)))
+                .at(shape.span, format!("{merged} (size:stride) of {} bit elements", bits))
+                .allowed(format!("multiples of {granule} B"))
+                .instead("rows padded with # to an even number of elements"),
+        );
+    }
+    let adds_in_time =
+        placed.time.iter().any(|d| d.live > 1 && d.axis.is_some_and(|axis| problem.contracted(axis)));
+    if !adds_in_time {
+        let run = merged.loops.last().filter(|inner| inner.stride == 1).map_or(1, |inner| inner.size);
+        let run_bytes = run.saturating_mul(bits) / 8;
+        let widths = setup.machine.commit.main_widths_bytes.iter().copied();
+        let width = widths.filter(|width| run_bytes.is_multiple_of(*width)).max().unwrap_or(granule);
+        check_banks(setup, shape, merged, (width, bits), "commit", verdict);
+    }
+}
+
+/// A read of both banks of a register file is aligned to its own size (vISA book, tensor register file).
+fn check_register_rows(
+    setup: &Setup<'_>,
+    shape: &Shape,
+    placed: &Placed,
+    merged: &AccessPattern,
+    verdict: &mut Verdict,
+) {
+    let wide_bytes = setup.machine.trf.banks * setup.machine.trf.row_payload_bytes;
     let bits = setup.element_bits();
-    let width = read_bytes(setup.machine, merged, placed.packet_elements(), bits);
-    verdict.read_bytes = Some(width);
+    let held = !matches!(shape.place, Some(Place::Dm));
+    let wide = held && placed.tree_elements.saturating_mul(bits) / 8 >= wide_bytes;
+    let crooked =
+        |access: &&AccessLoop| access.stride > 1 && !(access.stride * bits / 8).is_multiple_of(wide_bytes);
+    if let (true, Some(odd)) = (wide, merged.loops.iter().find(crooked)) {
+        verdict.diagnostics.push(
+            Diagnostic::error(
+                "tcp/registers",
+                format!("register rows lie {} B apart", odd.stride * bits / 8),
+            )
+            .at(shape.span, format!("{merged} (size:stride), read {wide_bytes} B at a time"))
+            .allowed(format!("multiples of {wide_bytes} B for a full packet"))
+            .instead(format!("rows padded with # to a multiple of {} elements", wide_bytes * 8 / bits)),
+        );
+    }
+}
+
+fn check_banks(
+    setup: &Setup<'_>,
+    shape: &Shape,
+    merged: &AccessPattern,
+    (width, bits): (u64, u64),
+    unit: &str,
+    verdict: &mut Verdict,
+) {
     let loops = accesses(merged, width, bits);
     let (held, limit) = (longest_hold(setup.machine, &loops, width), setup.machine.starvation_accesses());
     if held < limit {
         return;
     }
+    let what = format!("the {unit} of {} holds one bank for {held} accesses", shape.operand.name());
     verdict.diagnostics.push(
-        Diagnostic::error(
-            "tcp/bank",
-            format!("the fetch of {} holds one bank for {held} accesses", shape.operand.name()),
-        )
-        .at(shape.span, format!("{merged} (size:stride) in reads of {width} B"))
-        .allowed(format!(
-            "fewer than {limit} in a row: DMA needs all banks at once and times out behind them"
-        ))
-        .instead("rows padded with # so that neighbours lie in other banks, or the loops in another order"),
+        Diagnostic::error("tcp/bank", what)
+            .at(shape.span, format!("{merged} (size:stride) in accesses of {width} B"))
+            .allowed(format!(
+                "fewer than {limit} in a row: DMA needs all banks at once and times out behind them"
+            ))
+            .instead(
+                "rows padded with # so that neighbours lie in other banks, or the loops in another order",
+            ),
     );
 }
 

@@ -21,7 +21,7 @@ pub(super) fn check(setup: &Setup<'_>, problem: &Problem, verdict: &mut Verdict)
 
 fn check_digits(setup: &Setup<'_>, problem: &Problem, inter: &[Digit], who: &str, verdict: &mut Verdict) {
     for digit in inter.iter().filter(|digit| !digit.slots.is_power_of_two()) {
-        verdict.diagnostics.push(not_a_power(problem, digit, who));
+        verdict.diagnostics.push(not_a_power(setup, problem, digit, who));
     }
     let (used, allowed) = (product(inter.iter()), setup.slices());
     if let (true, Some(first), Some(last)) = (used > allowed, inter.first(), inter.last()) {
@@ -29,14 +29,18 @@ fn check_digits(setup: &Setup<'_>, problem: &Problem, inter: &[Digit], who: &str
     }
 }
 
-fn not_a_power(problem: &Problem, digit: &Digit, who: &str) -> Diagnostic {
+fn not_a_power(setup: &Setup<'_>, problem: &Problem, digit: &Digit, who: &str) -> Diagnostic {
     let name = digit
         .axis
         .map_or("_".to_string(), |axis| format!("{}^{}", problem.axis(axis).name, raised(digit.stride)));
     Diagnostic::error("tcp/slices", format!("{who} spreads a digit over {} slices", digit.slots))
         .at(digit.span, format!("{} is not a power of two", digit.slots))
         .allowed("powers of two: rings of slices are cut in halves")
-        .instead(format!("{name}[{}#{}]", digit.live, digit.slots.next_power_of_two()))
+        .instead(if digit.slots.next_power_of_two() <= setup.slices() {
+            format!("{name}[{}#{}]", digit.live, digit.slots.next_power_of_two())
+        } else {
+            format!("at most {} slices, the rest of the axis behind the `|`", setup.slices())
+        })
 }
 
 fn too_many(setup: &Setup<'_>, who: &str, used: u64, span: Span) -> Diagnostic {
@@ -44,7 +48,8 @@ fn too_many(setup: &Setup<'_>, who: &str, used: u64, span: Span) -> Diagnostic {
     let more = setup.machine.chip.fused_pes.iter().find(|pes| setup.machine.fused_slices(**pes) >= used);
     let instead = match more {
         Some(pes) => {
-            format!("--pes {pes}, which fuses {} slices, or digits of at most {allowed} slices", used.max(1))
+            let fused = setup.machine.fused_slices(*pes);
+            format!("--pes {pes}, which fuses {fused} slices, or digits of at most {allowed} slices")
         }
         None => {
             format!("move a digit of at least {} behind the `|`", used.div_ceil(allowed).next_power_of_two())

@@ -6,13 +6,11 @@
 
 use tilewright_base::Diagnostic;
 use tilewright_notation::problem::{Digit, Problem, Shape};
-use tilewright_notation::radix::raised;
 use tilewright_notation::syntax::ast::{Operand, Place, Terms};
 
 use super::Verdict;
 use super::places::{Meaning, Piece, pieces};
 use crate::memory::default_place;
-use crate::placed::Placed;
 
 /// How the streamed operand reaches the slices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,16 +21,18 @@ pub struct Delivery {
     pub receivers: u64,
 }
 
-/// Checks both operands; gives the digits over slices that the network serves with one fetch, which are all that the stream
+/// Checks the inputs; gives the digits over slices that the network serves with one fetch, which are all that the stream
 /// lacks but those for which it is stored in copies.
-pub(super) fn check(problem: &Problem, placed: &Placed, verdict: &mut Verdict) -> Terms<Digit> {
-    let stream = problem.streamed();
-    let mut multicast = placed.parallel.clone();
-    for operand in [stream, problem.stationary] {
+pub(super) fn check(problem: &Problem, parallel: &[Digit], verdict: &mut Verdict) -> Terms<Digit> {
+    let stream = if problem.contracts_two() { problem.streamed() } else { Operand::In0 };
+    let mut multicast: Terms<Digit> = parallel.iter().copied().collect();
+    for operand in [Operand::In0, Operand::In1] {
         let Some(shape) = problem.shape(operand) else { continue };
-        let place = shape.place.unwrap_or(default_place(operand, operand == problem.stationary));
+        let stationary = problem.contracts_two() && operand == problem.stationary;
+        let place = shape.place.unwrap_or(default_place(operand, stationary));
+        check_memory(problem, shape, place, stationary, verdict);
         let held = matches!(place, Place::Trf | Place::TrfHalf);
-        let pieces = pieces(&placed.parallel, &shape.inter);
+        let pieces = pieces(parallel, &shape.inter);
         for piece in &pieces {
             if let Some(complaint) = misplaced(problem, shape, piece, held) {
                 verdict.diagnostics.push(complaint);
@@ -40,43 +40,68 @@ pub(super) fn check(problem: &Problem, placed: &Placed, verdict: &mut Verdict) -
         }
         if operand == stream {
             verdict.delivery = Some(delivery(problem, operand, &pieces));
-            let copied = |piece: &Piece, digit: &Digit| {
-                piece.tactic.1 == Some(digit.span) && piece.shape.0 == Meaning::Copies
-            };
-            multicast.retain(|digit| !pieces.iter().any(|piece| copied(piece, digit)));
+            multicast.retain(|digit| {
+                digit.live = digit.live.min(served(&pieces, digit));
+                digit.live > 1
+            });
         }
     }
     multicast
+}
+
+/// Slices along a digit that one fetch serves.
+fn served(pieces: &[Piece], digit: &Digit) -> u64 {
+    let of_digit = pieces.iter().filter(|piece| piece.tactic.1 == Some(digit.span));
+    of_digit.filter(|piece| piece.shape.0 != Meaning::Copies).map(|piece| piece.slices).product()
+}
+
+/// The fetch unit reads data memory; the contraction engine multiplies with its register files.
+fn check_memory(problem: &Problem, shape: &Shape, place: Place, stationary: bool, verdict: &mut Verdict) {
+    let fits = match place {
+        Place::Dm => true,
+        Place::Trf | Place::TrfHalf => stationary,
+        Place::Vrf => false,
+    };
+    if problem.tactic.is_none() || fits {
+        return;
+    }
+    let (who, allowed) = (shape.operand.name(), if stationary { "@trf, @trf/2 or @dm" } else { "@dm" });
+    verdict.diagnostics.push(
+        Diagnostic::error("tcp/memory", format!("{who} is in {}", place.name()))
+            .at(shape.span, if stationary { "the stationary operand" } else { "the streamed operand" })
+            .allowed(format!(
+                "{allowed}: streams are fetched from data memory, and met by the register files"
+            ))
+            .instead(if problem.contracts_two() {
+                "@dm, or --stationary for the other operand"
+            } else {
+                "@dm"
+            }),
+    );
 }
 
 fn misplaced(problem: &Problem, shape: &Shape, piece: &Piece, held: bool) -> Option<Diagnostic> {
     let who = shape.operand.name();
     let has =
         |meaning: Meaning| matches!(meaning, Meaning::Axis(axis, _) if problem.has(shape.operand, axis));
-    let say = |meaning: Meaning| match meaning {
-        Meaning::Axis(axis, weight) => {
-            format!("{}^{}[{}]", problem.axis(axis).name, raised(weight), piece.slices)
-        }
-        Meaning::Copies => format!("_[{}]", piece.slices),
-        Meaning::Idle => "nothing".to_string(),
-    };
     let (needs, holds) = (piece.tactic.0, piece.shape.0);
     let wanted = match needs {
-        Meaning::Axis(..) if has(needs) => (needs != holds).then(|| say(needs)),
+        Meaning::Axis(..) if has(needs) => (needs != holds).then(|| piece.say(problem, needs)),
         Meaning::Axis(..) if held => (holds != Meaning::Copies).then(|| format!("_[{}]", piece.slices)),
+        Meaning::Idle if held && has(holds) => Some("nothing".to_string()),
         _ => None,
     }?;
-    let what =
-        format!("slices {} apart work on {}, but {who} has {} there", piece.weight, say(needs), say(holds));
+    let (needs, holds) = (piece.say(problem, needs), piece.say(problem, holds));
+    let what = format!("slices {} apart work on {needs}, but {who} has {holds} there", piece.weight);
     let mut complaint = Diagnostic::error("tcp/supply", what)
-        .at(piece.shape.1.unwrap_or(shape.span), format!("{} here", say(holds)))
-        .allowed(if has(needs) {
-            format!("{wanted} at this place: the network does not exchange parts of an axis between slices")
-        } else {
+        .at(piece.shape.1.unwrap_or(shape.span), format!("{holds} here"))
+        .allowed(if held {
             format!("{wanted}: each slice multiplies with what its own register file holds")
+        } else {
+            format!("{wanted} at this place: a stream is multicast, or read by the slice that has it")
         })
         .instead(if held {
-            format!("{wanted} there, or @dm to let the load multicast it")
+            format!("{wanted} there, or @dm to let the load bring it")
         } else {
             format!("{wanted} there, or a bridge to such a shape before")
         });
@@ -90,8 +115,11 @@ fn delivery(problem: &Problem, operand: Operand, pieces: &[Piece]) -> Delivery {
     let mut delivery = Delivery { ring_slices: 1, receivers: 1 };
     for piece in pieces {
         let lacks = matches!(piece.tactic.0, Meaning::Axis(axis, _) if !problem.has(operand, axis));
-        if lacks && piece.shape.0 != Meaning::Copies {
+        let elsewhere = piece.tactic.0 == Meaning::Idle && matches!(piece.shape.0, Meaning::Axis(..));
+        if (lacks && piece.shape.0 != Meaning::Copies) || elsewhere {
             delivery.ring_slices = piece.weight * piece.slices;
+        }
+        if lacks && piece.shape.0 != Meaning::Copies {
             delivery.receivers *= piece.slices;
         }
     }

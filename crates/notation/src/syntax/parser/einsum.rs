@@ -23,16 +23,24 @@ impl<'a> Parser<'a> {
             }
         }
         if self.eat(Kind::Arrow) {
-            einsum.out = Some(self.tensor_axes()?);
+            // Nothing behind the arrow is a scalar, as in np.einsum.
+            let scalar =
+                matches!(self.token.kind, Kind::End | Kind::LineEnd | Kind::Semicolon) || self.at_where();
+            einsum.out = Some(if scalar { TensorAxes::default() } else { self.tensor_axes()? });
         } else if einsum.in1.is_some() {
             return Err(self.unexpected("`->` and the axes of the output"));
         }
-        if self.token.kind == Kind::Word && self.word() == "where" {
+        if self.at_where() {
             self.advance();
             self.same_pairs(&mut einsum)?;
         }
         einsum.span = SpanOf(start.to(self.previous));
         Ok(einsum)
+    }
+
+    /// The word `where` set off by a blank; without one its letters are axes.
+    fn at_where(&self) -> bool {
+        self.token.kind == Kind::Word && self.word() == "where" && !self.touches() && self.previous.end > 0
     }
 
     pub(super) fn same_pairs(&mut self, einsum: &mut Einsum) -> Parsed<()> {
@@ -79,7 +87,7 @@ impl<'a> Parser<'a> {
         let mut tensor = TensorAxes::default();
         loop {
             match self.token.kind {
-                Kind::Word if self.word() == "where" && !tensor.axes.is_empty() => break,
+                Kind::Word if self.at_where() => break,
                 Kind::Word => self.axis_letters(&mut tensor)?,
                 Kind::ParenOpen => {
                     let open = self.advance().span;

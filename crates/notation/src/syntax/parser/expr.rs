@@ -18,7 +18,7 @@ impl<'a> Parser<'a> {
         self.nesting += 1;
         if self.nesting > MAX_NESTING {
             return Err(
-                self.unexpected(&format!("at most {MAX_NESTING} nested parentheses, so something simpler"))
+                self.unexpected(&format!("something simpler (at most {MAX_NESTING} nested parentheses)"))
             );
         }
         let expr = self.expr()?;
@@ -44,7 +44,7 @@ impl<'a> Parser<'a> {
             .chars()
             .map(|c| plain_of_superscript(c).unwrap_or('/'))
             .collect();
-        let mut inner = Parser::new(&plain, run.source);
+        let mut inner = Parser::new(&plain, run.source, self.example);
         let expr = inner.expr();
         match expr {
             Ok(expr) if inner.token.kind == Kind::End => Ok(expr),

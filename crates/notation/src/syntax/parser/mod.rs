@@ -30,31 +30,36 @@ pub type Parsed<T> = Result<T, Box<Diagnostic>>;
 
 /// Reads `ble, ef -> blf`.
 pub fn einsum(text: &str, source: SourceId) -> Parsed<Einsum> {
-    whole(text, source, Parser::einsum)
+    whole(text, source, "ble, ef -> blf", Parser::einsum)
 }
 
 /// Reads `b=4,l=1..128`.
 pub fn dims(text: &str, source: SourceId) -> Parsed<Vec<Dim>> {
-    whole(text, source, Parser::dims)
+    whole(text, source, "b=4,l=1..128,e=64", Parser::dims)
 }
 
 /// Reads `e^{E/4}[4] | b[B] l[L] e[E/4]`.
 pub fn lowered_shape(text: &str, source: SourceId) -> Parsed<LoweredShape> {
-    whole(text, source, Parser::lowered)
+    whole(text, source, "e^{E/4}[4] | b^1[B] e^1[E/4]", Parser::lowered)
 }
 
 /// Reads a tactic of two or four sections.
 pub fn tactic(text: &str, source: SourceId) -> Parsed<Tactic> {
-    whole(text, source, Parser::tactic)
+    whole(text, source, "e^{E/4}[4] | b^1[B] f^1[F] e^1[E/4]", Parser::tactic)
 }
 
 /// Reads the file form.
 pub fn program(text: &str, source: SourceId) -> Parsed<Program> {
-    whole(text, source, Parser::program)
+    whole(text, source, "an einsum, then lines such as dims b=4, in0 = ..., tactic = ...", Parser::program)
 }
 
-fn whole<'a, T>(text: &'a str, source: SourceId, read: impl Fn(&mut Parser<'a>) -> Parsed<T>) -> Parsed<T> {
-    let mut parser = Parser::new(text, source);
+fn whole<'a, T>(
+    text: &'a str,
+    source: SourceId,
+    example: &'static str,
+    read: impl Fn(&mut Parser<'a>) -> Parsed<T>,
+) -> Parsed<T> {
+    let mut parser = Parser::new(text, source, example);
     parser.skip_line_ends();
     let tree = read(&mut parser)?;
     parser.skip_line_ends();
@@ -72,14 +77,16 @@ struct Parser<'a> {
     nesting: usize,
     /// The last atom was a number, so that a word right behind it is multiplied.
     after_number: bool,
+    /// What the whole text should look like.
+    example: &'static str,
 }
 
 impl<'a> Parser<'a> {
-    fn new(text: &'a str, source: SourceId) -> Parser<'a> {
+    fn new(text: &'a str, source: SourceId, example: &'static str) -> Parser<'a> {
         let mut lexer = Lexer::new(text, source);
         let token = lexer.next();
         let start = Span { source, start: 0, end: 0 };
-        Parser { text, lexer, token, previous: start, nesting: 0, after_number: false }
+        Parser { text, lexer, token, previous: start, nesting: 0, after_number: false, example }
     }
 
     #[inline]
@@ -141,11 +148,15 @@ impl<'a> Parser<'a> {
             Kind::LineEnd => "the line ends".to_string(),
             _ => format!("found `{}`", self.word()),
         };
-        Box::new(
-            Diagnostic::error("notation/syntax", format!("{found} where {wanted} should stand"))
-                .at(self.token.span, format!("expected {wanted}"))
-                .allowed("einsum `ble, ef -> blf`; shape `e^{E/4}[4] | b^1[B] e^1[E/4]`; tactic likewise")
-                .instead(format!("put {wanted} here")),
-        )
+        let complaint = Diagnostic::error("notation/syntax", format!("{found} where {wanted} should stand"))
+            .at(self.token.span, format!("expected {wanted}"))
+            .allowed(wanted)
+            .instead(self.example);
+        let stray_comment = self.token.kind == Kind::Hash;
+        Box::new(if stray_comment {
+            complaint.with_note("a comment begins with //; # is for padding")
+        } else {
+            complaint
+        })
     }
 }

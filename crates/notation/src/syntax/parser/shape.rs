@@ -1,5 +1,7 @@
 //! Lowered shapes, tactics and their terms.
 
+use tilewright_base::Diagnostic;
+
 use super::{Parsed, Parser};
 use crate::syntax::ast::{LoweredShape, MAX_TERMS, Place, SpanOf, Tactic, Term};
 use crate::syntax::expr::Expr;
@@ -84,6 +86,14 @@ impl<'a> Parser<'a> {
             Kind::Superscript => self.superscript()?,
             _ => Expr::Int(1),
         };
+        if axis.is_none() && stride != Expr::Int(1) {
+            return Err(Box::new(
+                Diagnostic::error("notation/syntax", "copies with a stride")
+                    .at(start.to(self.previous), "copies count no axis")
+                    .allowed("_[n]")
+                    .instead("_[n] for n copies"),
+            ));
+        }
         self.expect(Kind::BracketOpen, "`[` and the size of the digit")?;
         let size = self.expr()?;
         let slots = if self.eat(Kind::Hash) {
