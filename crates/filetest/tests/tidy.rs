@@ -12,6 +12,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("crates/num", &[]),
     ("crates/machine", &["base"]),
     ("crates/notation", &["base"]),
+    ("crates/record", &[]),
     ("crates/engines/tcp", &["base", "machine", "notation", "num"]),
     ("crates/report", &["notation"]),
     ("crates/cli", &["base", "machine", "notation", "num", "report", "tcp"]),

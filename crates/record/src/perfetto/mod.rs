@@ -1,0 +1,72 @@
+//! Records as Perfetto traces (`perfetto.protos.Trace`), to be opened at <https://ui.perfetto.dev>.
+//!
+//! One packet sequence, no clock snapshot: timestamps are nanoseconds of the default trace clock, from
+//! zero. Tracks and counters are described first, in the order of the layout. Then each interval is a
+//! slice begin and a slice end, and each sample a counter event, in order of arrival; a reader sorts
+//! them by time and keeps the order of the file among equals. The same events give the same bytes,
+//! written as they come ([`Stream`]) or afterwards ([`write()`]).
+
+mod annotate;
+mod describe;
+mod field;
+mod intern;
+mod lanes;
+mod stream;
+mod wire;
+
+use std::io::Write;
+use std::num::NonZeroU64;
+
+use crate::error::RecordError;
+use crate::event::Event;
+use crate::record::Record;
+use crate::sink::Sink;
+
+pub use stream::Stream;
+
+/// Writes what a record kept. Writes are small: give a buffered writer.
+pub fn write(record: &Record, out: impl Write) -> Result<(), RecordError> {
+    record.layout.check()?;
+    let mut stream = Stream::new(out);
+    stream.begin(&record.layout)?;
+    for event in &record.events {
+        match event {
+            Event::Interval(interval) => stream.write_interval(interval)?,
+            Event::Sample(sample) => stream.sample(*sample)?,
+        }
+    }
+    stream.finish()?;
+    Ok(())
+}
+
+/// The time of a cycle: `floor(cycles * 10^9 / clock_hz)`, at most the largest signed 64-bit number.
+///
+/// Order is kept: what does not overlap in cycles does not overlap in nanoseconds. Where the clock does
+/// not divide 1 GHz the cycles of each slice are noted beside it, so that nothing is lost.
+pub fn timestamp_ns(cycles: u64, clock_hz: NonZeroU64) -> u64 {
+    let nanoseconds = u128::from(cycles) * u128::from(NANOSECONDS) / u128::from(clock_hz.get());
+    u64::try_from(nanoseconds).unwrap_or(u64::MAX).min(i64::MAX.cast_unsigned())
+}
+
+const NANOSECONDS: u64 = 1_000_000_000;
+
+/// Whether every cycle falls on a whole nanosecond.
+fn is_exact(clock_hz: NonZeroU64) -> bool {
+    NANOSECONDS.is_multiple_of(clock_hz.get())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cycles_become_nanoseconds_rounded_down() {
+        let ns = |cycles, clock_hz| timestamp_ns(cycles, NonZeroU64::new(clock_hz).unwrap());
+        assert_eq!(ns(7, 1_000_000_000), 7);
+        assert_eq!(ns(7, 500_000_000), 14);
+        assert_eq!([0, 1, 2, 3, 7].map(|cycles| ns(cycles, 1_400_000_000)), [0, 0, 1, 2, 5]);
+        assert_eq!(ns(u64::MAX, 1), i64::MAX.cast_unsigned());
+        assert!(is_exact(NonZeroU64::new(250_000_000).unwrap()));
+        assert!(!is_exact(NonZeroU64::new(1_400_000_000).unwrap()));
+    }
+}
