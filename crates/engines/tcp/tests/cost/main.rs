@@ -2,6 +2,7 @@
 
 mod engines;
 mod schedule;
+mod transfers;
 
 use tilewright_base::{Sources, render};
 use tilewright_machine::tcp::Tcp;
