@@ -4,10 +4,12 @@
 //! - [`contraction`], [`sequencer`], [`banks`], [`memory`]: limits of single engines;
 //! - [`placed`]: a tactic with every loop digit placed on slices, time, lanes or packet;
 //! - [`exec`]: a contraction as a table of loops, and its values;
+//! - [`cost`]: how long each engine, a whole command or a transfer takes;
 //! - [`legality`]: whether lowered shapes and a tactic can run, rule by rule, with what to write instead.
 
 pub mod banks;
 pub mod contraction;
+pub mod cost;
 pub mod exec;
 pub mod legality;
 pub mod memory;

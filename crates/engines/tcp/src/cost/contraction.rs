@@ -1,0 +1,88 @@
+//! Contraction engine: one packet a cycle against all lanes, fed at one flit a cycle, drained at a fixed width
+//! (paper section IV-C; feed unit and drain orders from the vISA book).
+//!
+//! Products take one cycle for each step of the time loops. The feed unit may hold a packet for several of them, and only then
+//! do products run faster than flits arrive. Sums leave in groups: while one group drains, the next accumulates, so a group adds
+//! the shorter of the two at the end of the command.
+
+use tilewright_machine::tcp::Tcp;
+
+use crate::contraction::tree_depth;
+
+/// The order in which sums leave.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Drain {
+    /// One column of all lanes in a cycle; lanes that are not in use waste the bus.
+    #[default]
+    Interleaved,
+    /// Columns of one lane in a cycle, lane after lane.
+    Sequential,
+}
+
+/// What a command contracts on each slice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Contraction {
+    /// Elements of a full packet of the type: [`crate::Setup::packet_elements`].
+    pub packet_elements: u64,
+    /// Bytes of the streamed packet, one or two flits.
+    pub packet_bytes: u64,
+    /// Consecutive steps for which the feed unit holds a packet.
+    pub repeats: u64,
+    /// Groups of sums: the time loops around those that a group accumulates over.
+    pub groups: u64,
+    /// Steps of the time loops of a group, after packing, repeats included.
+    pub group_steps: u64,
+    /// Steps of them that survive the accumulation.
+    pub group_output_steps: u64,
+    /// Lanes in use.
+    pub lanes: u64,
+    /// Columns: sums that leave a lane's tree in one step.
+    pub columns: u64,
+    /// The order in which sums leave.
+    pub drain: Drain,
+}
+
+/// Cycles in which the lanes multiply, or wait for the feed.
+pub fn stream_cycles(machine: &Tcp, contraction: &Contraction) -> u64 {
+    steps(contraction).max(feed_cycles(machine, contraction))
+}
+
+/// Cycles in which flits of the streamed operand arrive.
+pub fn feed_cycles(machine: &Tcp, contraction: &Contraction) -> u64 {
+    let packets = steps(contraction).div_ceil(contraction.repeats.max(1));
+    packets.saturating_mul(contraction.packet_bytes.div_ceil(machine.network.flit_bytes))
+}
+
+/// Cycles in which sums leave.
+pub fn drain_cycles(machine: &Tcp, contraction: &Contraction) -> u64 {
+    contraction.groups.saturating_mul(group_drain_cycles(machine, contraction))
+}
+
+/// Cycles between the last operand and the last sum: the depth of the whole tree, whatever part of it adds.
+pub fn latency_cycles(contraction: &Contraction) -> u64 {
+    u64::from(tree_depth(contraction.packet_elements.min(1 << 63)))
+}
+
+/// Cycles that accumulating and draining do not overlap: of the first group, or of the last.
+pub fn tail_cycles(machine: &Tcp, contraction: &Contraction) -> u64 {
+    match contraction.groups {
+        0 => 0,
+        _ => contraction.group_steps.min(group_drain_cycles(machine, contraction)),
+    }
+}
+
+/// The product of all time loops.
+fn steps(contraction: &Contraction) -> u64 {
+    contraction.groups.saturating_mul(contraction.group_steps)
+}
+
+fn group_drain_cycles(machine: &Tcp, contraction: &Contraction) -> u64 {
+    let step_cycles = match contraction.drain {
+        Drain::Interleaved => contraction.columns,
+        Drain::Sequential => {
+            let lane_cycles = contraction.columns.div_ceil(machine.ce.drain_elements_per_cycle);
+            contraction.lanes.saturating_mul(lane_cycles)
+        }
+    };
+    contraction.group_output_steps.saturating_mul(step_cycles)
+}

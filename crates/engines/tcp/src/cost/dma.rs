@@ -1,0 +1,111 @@
+//! Tensor DMA: start-up, then reading and writing, side by side between kinds of memory and one after the other within one
+//! (vISA book, DMA engine).
+//!
+//! Packets are cut into requests; an engine takes one a cycle at best, a data memory network one every other cycle. Which of its
+//! engines a machine uses, and how many, is the program's choice; shares are taken to be even.
+
+use tilewright_machine::tcp::Tcp;
+
+use super::hbm::Channels;
+
+/// Where the two sides of a transfer lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Route {
+    /// From one kind of memory to another, or between clusters: reads and writes overlap.
+    AcrossTiers,
+    /// Data memory of one cluster, whose banks both sides need; or off-chip memory on both sides.
+    WithinTier,
+}
+
+/// One side of a transfer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Side {
+    /// Cycles in which each engine sends its requests.
+    pub engine_cycles: u64,
+    /// Cycles of the busiest part of the memory.
+    pub memory_cycles: u64,
+}
+
+/// What sets the time of a transfer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bound {
+    /// Engines that read.
+    ReadEngine,
+    /// Memory that is read.
+    ReadMemory,
+    /// Engines that write.
+    WriteEngine,
+    /// Memory that is written.
+    WriteMemory,
+}
+
+/// How long a transfer takes, and why.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DmaCycles {
+    /// All of it.
+    pub total_cycles: u64,
+    /// Start-up.
+    pub startup_cycles: u64,
+    /// Cycles of reading.
+    pub read_cycles: u64,
+    /// Cycles of writing.
+    pub write_cycles: u64,
+    /// The slowest part.
+    pub binding: Bound,
+}
+
+impl Side {
+    /// Cycles of the slower of engine and memory.
+    pub fn cycles(&self) -> u64 {
+        self.engine_cycles.max(self.memory_cycles)
+    }
+
+    /// Data memory behind `dmns` networks, served by `engines` engines. Misaligned writes take a multiple of the time.
+    pub fn data_memory(machine: &Tcp, requests: u64, engines: u64, dmns: u64, misaligned: bool) -> Side {
+        let request_cycles = machine.tdma.request_bytes.div_ceil(machine.dmn.bandwidth_bytes_per_cycle);
+        let factor = if misaligned { machine.dm.misaligned_write_factor } else { 1 };
+        let memory_cycles = requests.div_ceil(dmns.max(1)).saturating_mul(request_cycles * factor);
+        Side { engine_cycles: engine_cycles(machine, requests, engines), memory_cycles }
+    }
+
+    /// Off-chip memory, whose channels have counted this side's accesses.
+    pub fn off_chip(machine: &Tcp, requests: u64, engines: u64, channels: &Channels) -> Side {
+        Side {
+            engine_cycles: engine_cycles(machine, requests, engines),
+            memory_cycles: channels.busiest_cycles(machine),
+        }
+    }
+}
+
+/// Start-up and the two sides. `startup_cycles` is normally the machine's `tdma.startup_cycles`.
+pub fn transfer_cycles(startup_cycles: u64, route: Route, read: Side, write: Side) -> DmaCycles {
+    let (read_cycles, write_cycles) = (read.cycles(), write.cycles());
+    let moved_cycles = match route {
+        Route::AcrossTiers => read_cycles.max(write_cycles),
+        Route::WithinTier => read_cycles.saturating_add(write_cycles),
+    };
+    let binding = match (read_cycles >= write_cycles, read, write) {
+        (true, read, _) if read.memory_cycles >= read.engine_cycles => Bound::ReadMemory,
+        (true, ..) => Bound::ReadEngine,
+        (false, _, write) if write.memory_cycles >= write.engine_cycles => Bound::WriteMemory,
+        (false, ..) => Bound::WriteEngine,
+    };
+    let total_cycles = startup_cycles.saturating_add(moved_cycles);
+    DmaCycles { total_cycles, startup_cycles, read_cycles, write_cycles, binding }
+}
+
+/// Requests of a transfer.
+pub fn requests(machine: &Tcp, packets: u64, packet_bytes: u64) -> u64 {
+    packets.saturating_mul(packet_requests(machine, packet_bytes))
+}
+
+/// Requests of a packet.
+pub fn packet_requests(machine: &Tcp, packet_bytes: u64) -> u64 {
+    packet_bytes.div_ceil(machine.tdma.request_bytes)
+}
+
+/// Cycles in which each of `engines` sends its share.
+fn engine_cycles(machine: &Tcp, requests: u64, engines: u64) -> u64 {
+    let request_cycles = machine.tdma.request_bytes.div_ceil(machine.tdma.bandwidth_bytes_per_cycle);
+    requests.div_ceil(engines.max(1)).saturating_mul(request_cycles)
+}

@@ -1,0 +1,41 @@
+//! Vector engine: one flit of 32-bit elements a cycle, floats at half the width (paper section IV-D; vISA book, vector engine).
+//!
+//! A chain with any float, reduce or divide stage splits each flit in parts, unless what the narrow stages cannot take at once is
+//! padding anyway. Depth and units delay the stream once; a reduction between slices adds one hop for each slice of a group.
+
+use tilewright_machine::tcp::Tcp;
+
+/// What a command computes on each slice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Vector {
+    /// Flits that enter.
+    pub flits: u64,
+    /// Any stage between narrow and widen is in use: float, reduction within the slice, division.
+    pub narrow: bool,
+    /// Elements beyond the narrow width are padding.
+    pub upper_half_padding: bool,
+    /// Units in use.
+    pub units: u64,
+    /// Slices whose values the reducer combines; 1 for none.
+    pub reduced_slices: u64,
+}
+
+/// Cycles in which flits, or their parts, enter.
+pub fn stream_cycles(machine: &Tcp, vector: &Vector) -> u64 {
+    let split = vector.narrow && !vector.upper_half_padding;
+    let parts = if split { machine.ve.int_ways.div_ceil(machine.ve.float_ways) } else { 1 };
+    vector.flits.saturating_mul(parts)
+}
+
+/// Cycles between the last flit in and the last flit out of the chain.
+pub fn latency_cycles(machine: &Tcp, vector: &Vector) -> u64 {
+    machine.ve.pipeline_cycles.saturating_add(machine.ve.unit_cycles.saturating_mul(vector.units))
+}
+
+/// Cycles that the reduction between slices adds.
+pub fn reduce_cycles(machine: &Tcp, vector: &Vector) -> u64 {
+    match vector.reduced_slices {
+        0 | 1 => 0,
+        slices => slices.saturating_mul(machine.network.hop_cycles),
+    }
+}

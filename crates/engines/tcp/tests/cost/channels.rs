@@ -1,0 +1,167 @@
+//! Which channels a loop nest touches: hand-made cases, and a plain walk of every request as the judge of the shortcuts.
+
+use proptest::prelude::*;
+use tilewright_machine::tcp::Tcp;
+use tilewright_notation::algebra::access::AccessLoop;
+use tilewright_tcp::cost::hbm::{Access, Channels, Direction, TooManyLoops};
+
+use crate::properties::direction;
+use crate::tcp;
+
+fn count(machine: &Tcp, access: &Access) -> Channels {
+    let mut channels = Channels::new(machine);
+    channels.add(machine, access).expect("few loops");
+    channels
+}
+
+fn accesses(channels: &Channels) -> Vec<u64> {
+    channels.channels().iter().map(|channel| channel.accesses).collect()
+}
+
+/// The stack and channel of an address, bit by bit as the book has it.
+fn channel_by_hand(at: u64) -> usize {
+    let bit = |position: u64| at >> position & 1;
+    let channel = (0..4).fold(0, |channel, i| {
+        channel | (bit(9 + i) ^ bit(13 + i) ^ bit(17 + i) ^ bit(21 + i) ^ bit(25 + i)) << i
+    });
+    usize::try_from(bit(8) | channel << 1).expect("a small number")
+}
+
+/// Accesses, partial writes and row switches of every channel.
+fn walk(access: &Access) -> Vec<(u64, u64, u64)> {
+    let mut starts = vec![access.base_bytes];
+    for l in access.loops_bytes {
+        starts = starts.iter().flat_map(|a| (0..l.size).map(move |i| a.wrapping_add(i * l.stride))).collect();
+    }
+    let (mut channels, mut last) = (vec![(0, 0, 0); 32], [None::<u64>; 32]);
+    for start in starts {
+        for request in (0..access.packet_bytes).step_by(256) {
+            let (from, bytes) = (start + request, 256.min(access.packet_bytes - request));
+            for unit in from / 256..=(from + bytes - 1) / 256 {
+                let at = unit * 256;
+                let partial = access.direction == Direction::Write && (from > at || from + bytes < at + 256);
+                let bank = |at: u64| (at >> 13 & 1, at >> 17 & 15, at >> 34 & 1);
+                let row = |at: u64| (at >> 21 & 0x1fff, at >> 35 & 1);
+                let to = channel_by_hand(at);
+                let switches = last[to].is_some_and(|last| bank(last) == bank(at) && row(last) != row(at));
+                channels[to].0 += 1;
+                channels[to].1 += u64::from(partial);
+                channels[to].2 += u64::from(!partial && switches);
+                last[to] = Some(at);
+            }
+        }
+    }
+    channels
+}
+
+fn stride() -> impl Strategy<Value = u64> {
+    prop::sample::select(vec![
+        0,
+        2,
+        64,
+        256,
+        512,
+        1600,
+        4096,
+        8192,
+        100_000,
+        1 << 20,
+        (1 << 21) + 256,
+        1 << 29,
+    ])
+}
+
+proptest! {
+    #[test]
+    fn shortcuts_count_what_a_walk_counts(
+        direction in direction(),
+        base_bytes in 0..1_u64 << 22,
+        aligned_to in prop::sample::select(vec![1_u64, 256, 8192]),
+        nest in prop::collection::vec((1..12_u64, stride()), 0..3),
+        packet_bytes in prop::sample::select(vec![1_u64, 2, 200, 256, 1600, 4096, 8192, 65_536, 200_000]),
+    ) {
+        let nest: Vec<AccessLoop> = nest.into_iter().map(|(size, stride)| AccessLoop::new(size, stride)).collect();
+        let base_bytes = base_bytes / aligned_to * aligned_to;
+        let access = Access { direction, base_bytes, loops_bytes: &nest, packet_bytes };
+        let counted = count(&tcp(), &access);
+        let ours: Vec<_> =
+            counted.channels().iter().map(|c| (c.accesses, c.partial_writes, c.row_switches)).collect();
+        prop_assert!(counted.exact());
+        prop_assert_eq!(ours, walk(&access));
+    }
+}
+
+#[test]
+fn a_contiguous_stream_uses_every_channel_alike_and_switches_no_row() {
+    let machine = tcp();
+    let loops = [AccessLoop::new(1 << 14, 4096), AccessLoop::new(16, 256)];
+    let access = Access { direction: Direction::Read, base_bytes: 0, loops_bytes: &loops, packet_bytes: 256 };
+    let stream = count(&machine, &access);
+    assert_eq!(accesses(&stream), vec![1 << 13; 32]);
+    assert!(stream.exact() && stream.channels().iter().all(|channel| channel.row_switches == 0));
+    assert_eq!(stream.busiest_cycles(&machine), (8192 * 16_u64).div_ceil(3));
+}
+
+#[test]
+fn rows_of_one_bank_wait_for_each_other() {
+    let machine = tcp();
+    // Above bit 28 no address bit is hashed into the channel.
+    let loops = [AccessLoop::new(4, 1 << 29)];
+    let access = Access { direction: Direction::Read, base_bytes: 0, loops_bytes: &loops, packet_bytes: 256 };
+    let rows = count(&machine, &access);
+    assert_eq!((rows.channels()[0].accesses, rows.channels()[0].row_switches), (4, 3));
+    assert_eq!(rows.busiest_cycles(&machine), 3 * 45 + 6);
+}
+
+#[test]
+fn unaligned_reads_cost_two_accesses_and_unaligned_writes_two_partial_ones() {
+    let machine = tcp();
+    let read = Access { direction: Direction::Read, base_bytes: 8, loops_bytes: &[], packet_bytes: 256 };
+    assert_eq!(count(&machine, &read).accesses(), 2);
+    let write = count(&machine, &Access { direction: Direction::Write, ..read });
+    assert_eq!(write.channels().iter().map(|channel| channel.partial_writes).sum::<u64>(), 2);
+    assert_eq!(write.busiest_cycles(&machine), 195);
+}
+
+#[test]
+fn more_requests_than_are_walked_are_estimated_and_said_to_be() {
+    let machine = tcp();
+    let loops = [AccessLoop::new(1 << 40, 512)];
+    let access = Access { direction: Direction::Read, base_bytes: 0, loops_bytes: &loops, packet_bytes: 256 };
+    let channels = count(&machine, &access);
+    assert!(!channels.exact());
+    assert_eq!(channels.accesses(), 1 << 40);
+}
+
+#[test]
+fn more_loops_than_the_engine_has_are_refused() {
+    let machine = tcp();
+    let loops = [AccessLoop::new(1, 1); 9];
+    let access = Access { direction: Direction::Read, base_bytes: 0, loops_bytes: &loops, packet_bytes: 256 };
+    let refused = Channels::new(&machine).add(&machine, &access);
+    assert_eq!(refused, Err(TooManyLoops { loops: 9, most: 8 }));
+}
+
+#[test]
+fn requests_smaller_or_larger_than_an_access_unit_touch_what_they_cover() {
+    let access = Access { direction: Direction::Write, base_bytes: 0, loops_bytes: &[], packet_bytes: 1024 };
+    for (request_bytes, touched, partial) in [(128, 8, 8), (256, 4, 0), (512, 4, 0)] {
+        let mut machine = tcp();
+        machine.tdma.request_bytes = request_bytes;
+        let channels = count(&machine, &access);
+        let partial_writes = channels.channels().iter().map(|channel| channel.partial_writes).sum::<u64>();
+        assert_eq!((channels.accesses(), partial_writes), (touched, partial), "{request_bytes}");
+    }
+}
+
+#[test]
+fn a_hash_that_spoils_blocks_is_walked_unit_by_unit() {
+    let mut machine = tcp();
+    machine.hbm.channel_hash_offsets = vec![0, 1];
+    let access =
+        Access { direction: Direction::Read, base_bytes: 0, loops_bytes: &[], packet_bytes: 1 << 20 };
+    let channels = count(&machine, &access);
+    assert!(channels.exact());
+    assert_eq!(channels.accesses(), 4096);
+    assert_eq!(accesses(&channels), vec![128; 32]);
+}
