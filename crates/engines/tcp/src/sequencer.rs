@@ -40,7 +40,7 @@ pub fn read_bytes(machine: &Tcp, merged: &AccessPattern, packet_elements: u64, e
         Some(inner) if inner.stride == 1 => inner.size,
         _ => 1,
     };
-    let access_bits = gcd(packet_elements, run) * element_bits;
+    let access_bits = gcd(packet_elements, run).saturating_mul(element_bits);
     let widths = machine.fetch.main_widths_bytes.iter().copied();
     widths.filter(|width| access_bits.is_multiple_of(width * 8)).max().unwrap_or(1)
 }

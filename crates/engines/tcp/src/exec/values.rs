@@ -4,6 +4,7 @@
 //! a sum from slice to slice in ring order (which starts at the lowest slice: an assumption). Plain and slow on purpose: it is what
 //! faster paths are compared with.
 
+use smallvec::SmallVec;
 use tilewright_num::{RuleSet, add_f32, mul_f32, tree_add};
 
 use super::table::{Row, Step, Table};
@@ -124,7 +125,7 @@ struct SliceRun<'a, A: Arithmetic> {
 /// Where the units stand after some loops.
 #[derive(Clone, Debug)]
 struct At {
-    position: Vec<u64>,
+    position: SmallVec<[u64; 8]>,
     stream: (u64, u64),
     trf: u64,
     out: (u64, u64),
@@ -149,7 +150,7 @@ impl At {
 impl<A: Arithmetic> SliceRun<'_, A> {
     fn run(&self, local: &mut Memory<A::Sum>, touched: &mut [bool]) {
         let start = At {
-            position: self.origin.to_vec(),
+            position: self.origin.iter().copied().collect(),
             stream: (self.slice & self.table.stream_kept, 0),
             trf: 0,
             out: (self.slice & self.table.out_kept, 0),
@@ -164,7 +165,7 @@ impl<A: Arithmetic> SliceRun<'_, A> {
 
     /// One output of one lane in one cycle.
     fn sum(&self, at: &At, tree: &[Row], local: &mut Memory<A::Sum>, touched: &mut [bool]) {
-        let mut pairs = Vec::new();
+        let mut pairs: SmallVec<[_; 64]> = SmallVec::new();
         each(tree, at, &mut |element| {
             let live = self.live(element);
             let zero = A::Element::default();
