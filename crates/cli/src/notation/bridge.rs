@@ -44,10 +44,10 @@ pub(super) fn run(args: &BridgeArgs, host: &mut dyn Host) -> Result<Outcome, Out
     let bridge = Bridge::between(&from_map, &to_map);
     let memory = |program: &Program| program.in0.as_ref().and_then(|shape| shape.place);
     let mut text = if args.json { as_json(&bridge) } else { describe(&bridge, &problem) };
-    if let (false, Some(one), Some(other)) = (args.json, memory(&from), memory(&to)) {
-        if one != other {
-            text.push_str(&format!("  and from {} to {}\n", one.name(), other.name()));
-        }
+    if let (false, Some(one), Some(other)) = (args.json, memory(&from), memory(&to))
+        && one != other
+    {
+        text.push_str(&format!("  and from {} to {}\n", one.name(), other.name()));
     }
     Ok(Outcome::good(text))
 }

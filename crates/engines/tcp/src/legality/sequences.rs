@@ -182,7 +182,7 @@ fn check_commit(
     {
         verdict.diagnostics.push(
             Diagnostic::error("tcp/output", format!("results are written {} B apart", stride_bytes(&odd)))
-                .at(shape.span, format!("{merged} (size:stride) of {} bit elements", bits))
+                .at(shape.span, format!("{merged} (size:stride) of {bits} bit elements"))
                 .allowed(format!("multiples of {granule} B"))
                 .instead("rows padded with # to an even number of elements"),
         );
