@@ -8,6 +8,8 @@
 
 use std::time::{Duration, Instant};
 
+use tilewright_report::columns::thousands;
+
 /// One benchmark: a name, a goal in items a second, and a body that does so many items a call.
 pub struct Bench<'a> {
     /// What is timed.
@@ -60,14 +62,11 @@ fn millis(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
 }
 
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "rates are positive and far below 2^64"
+)]
 fn grouped(rate: f64) -> String {
-    let digits = format!("{rate:.0}");
-    let mut text = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
+    thousands(rate.round() as u64)
 }

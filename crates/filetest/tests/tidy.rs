@@ -17,7 +17,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("crates/report", &["notation"]),
     ("crates/cli", &["base", "machine", "notation", "num", "report", "tcp"]),
     ("crates/filetest", &["", "base", "machine", "notation", "num", "tcp"]),
-    ("bench", &["base", "machine", "notation", "num", "tcp"]),
+    ("bench", &["base", "machine", "notation", "num", "report", "tcp"]),
 ];
 
 /// Longest source file; a longer one must be listed with its reason.
