@@ -3,7 +3,8 @@
 //! - [`setup`]: a machine, how many of its PEs are fused, and the element type of a contraction;
 //! - [`contraction`], [`sequencer`], [`banks`], [`memory`]: limits of single engines;
 //! - [`placed`]: a tactic with every loop digit placed on slices, time, lanes or packet;
-//! - [`legality`]: whether lowered shapes and a tactic can run, rule by rule, with what to write instead.
+//! - [`legality`]: whether lowered shapes and a tactic can run, rule by rule, with what to write instead;
+//! - [`values`]: what a contraction gives, bit for bit.
 
 pub mod banks;
 pub mod contraction;
@@ -12,6 +13,7 @@ pub mod memory;
 pub mod placed;
 pub mod sequencer;
 pub mod setup;
+pub mod values;
 
 pub use legality::{Verdict, check};
 pub use placed::Placed;
