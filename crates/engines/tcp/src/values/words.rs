@@ -101,6 +101,7 @@ impl Word for i32 {
         match (form, dtype) {
             (Form::QuadI8, Dtype::I5 | Dtype::I8) | (Form::PairI16, Dtype::I9) => copy_words(bytes, 0, words),
             (Form::QuadU8, Dtype::I5 | Dtype::I8) => copy_words(bytes, QUAD_OFFSET, words),
+            (Form::PairI16, Dtype::I5 | Dtype::I8) => widen_words(bytes, words),
             _ => {
                 for (part, group) in words.chunks_mut(16).enumerate() {
                     let first = part * 16 * form.elements();
@@ -132,6 +133,18 @@ fn copy_words(bytes: &[u8], flip: i32, words: &mut [i32]) {
         let mut padded = [0; 4];
         padded[..last.len()].copy_from_slice(last);
         words[whole.len()] = i32::from_le_bytes(padded) ^ flip;
+    }
+}
+
+fn widen_words(bytes: &[u8], words: &mut [i32]) {
+    let pair =
+        |low: u8, high: u8| i32::from(low.cast_signed()) & 0xFFFF | i32::from(high.cast_signed()) << 16;
+    let (whole, last) = bytes.as_chunks::<2>();
+    for (word, &[low, high]) in words.iter_mut().zip(whole) {
+        *word = pair(low, high);
+    }
+    if let [low] = *last {
+        words[whole.len()] = pair(low, 0);
     }
 }
 
