@@ -279,6 +279,18 @@ fn the_edges_of_exact_products_are_right() {
     }
 }
 
+/// A start with its last bit set, against a product that cancels all but that bit, around the least accumulator
+/// that needs no flush.
+#[test]
+fn the_edge_of_exact_accumulators_is_right() {
+    let a = bytes_of(&[(127 - 52) << 7]);
+    for exponent in 95_u16..=112 {
+        let b = bytes_of(&[0x8000 | (127 + 52 - exponent) << 7]);
+        let start = f32::from_bits((127 - u32::from(exponent)) << 23 | 1);
+        assert_float(&shape(1, 1, 1, 1, Reduce::Add), Dtype::Bf16, &a, &b, &[start]);
+    }
+}
+
 #[test]
 fn the_last_step_is_filled_with_plus_zero() {
     let (minus_zero, one) = (bytes_of(&[0x8000]), bytes_of(&[0x3F80]));

@@ -14,6 +14,23 @@ use super::words::{BLOCK_WORDS, RowReader, Word};
 const BLOCK_ROWS: usize = 64;
 
 /// Rows of `b`, ready to be contracted with any number of rows of `a`, by any number of threads.
+///
+/// ```
+/// use tilewright_num::Dtype;
+/// use tilewright_tcp::values::{Path, Reduce, Rows, Shape, Stationary, Sums};
+///
+/// let shape = Shape { rows_a: 2, rows_b: 2, k: 3, tree_elements: 64, reduce: Reduce::Add };
+/// let (a, b) = ([1, 2, 3, 4, 5, 6], Rows { dtype: Dtype::I8, bytes: &[1, 0, 0, 1, 1, 1] });
+/// let packed = Stationary::pack(Path::best(), &shape, Dtype::I8, b)?;
+/// let mut out = [0; 4];
+/// std::thread::scope(|threads| {
+///     for (a, out) in a.chunks(3).zip(out.chunks_mut(2)) {
+///         threads.spawn(|| packed.contract_rows(1, a, Sums::I32(out)));
+///     }
+/// });
+/// assert_eq!(out, [1, 6, 4, 15]);
+/// # Ok::<(), tilewright_tcp::values::ContractError>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Stationary {
     shape: Shape,
