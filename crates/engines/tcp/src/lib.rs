@@ -3,7 +3,8 @@
 //! - [`setup`]: a machine, how many of its PEs are fused, and the element type of a contraction;
 //! - [`contraction`], [`sequencer`], [`banks`], [`memory`]: limits of single engines;
 //! - [`placed`]: a tactic with every loop digit placed on slices, time, lanes or packet;
-//! - [`exec`]: a contraction as a table of loops, and its values;
+//! - [`exec`]: a contraction as a table of loops, followed step by step;
+//! - [`values`]: the same sums as bulk kernels, bit for bit;
 //! - [`cost`]: how long each engine, a whole command or a transfer takes;
 //! - [`legality`]: whether lowered shapes and a tactic can run, rule by rule, with what to write instead.
 
@@ -16,6 +17,7 @@ pub mod memory;
 pub mod placed;
 pub mod sequencer;
 pub mod setup;
+pub mod values;
 
 pub use legality::{Verdict, check};
 pub use placed::Placed;

@@ -1,0 +1,173 @@
+//! Kernels for x86-64 with AVX-512 F, BW, DQ and VNNI: sixteen columns, integers of 8 bits four to a word.
+//!
+//! VNNI multiplies unsigned with signed bytes, so `a` is given plus 128, and 128 times the sums of `b` are taken off
+//! again. All of it wraps, and so is exact.
+
+#![expect(unsafe_code, reason = "vector instructions are entered only after the host was asked for them")]
+
+use std::arch::x86_64::*;
+
+use super::path::{Kernel, Run, Tile};
+use super::shape::Reduce;
+use super::tile_float::{self, Lanes};
+use super::tile_int::{self, IntLanes};
+use super::words::{Form, QUAD_OFFSET};
+
+const FLOAT_ROWS: usize = 4;
+const INT_ROWS: usize = 8;
+const COLUMNS: usize = 16;
+
+/// The kernel for floats, where the host has the instructions.
+pub(super) fn float(reduce: Reduce) -> Option<Kernel<f32>> {
+    // SAFETY: the kernel leaves this function only on a host with the features it enables.
+    let run: Run<f32> = match reduce {
+        Reduce::Add => |tile, sums| unsafe { float_add(tile, sums) },
+        Reduce::Max => |tile, sums| unsafe { float_max(tile, sums) },
+    };
+    let kernel = Kernel { rows: FLOAT_ROWS, columns: COLUMNS, form_a: Form::Float, form_b: Form::Float, run };
+    detected().then_some(kernel)
+}
+
+/// The kernel for integers, of 8 bits at most if `narrow`, where the host has the instructions.
+pub(super) fn int(reduce: Reduce, narrow: bool) -> Option<Kernel<i32>> {
+    // SAFETY: the kernel leaves this function only on a host with the features it enables.
+    let (form_a, form_b, run): (Form, Form, Run<i32>) = match (reduce, narrow) {
+        (Reduce::Add, true) => (Form::QuadU8, Form::QuadI8, |tile, sums| unsafe { add_quads(tile, sums) }),
+        (Reduce::Add, false) => (Form::PairI16, Form::PairI16, |tile, sums| unsafe { add_pairs(tile, sums) }),
+        (Reduce::Max, _) => (Form::PairI16, Form::PairI16, |tile, sums| unsafe { int_max(tile, sums) }),
+    };
+    detected().then_some(Kernel { rows: INT_ROWS, columns: COLUMNS, form_a, form_b, run })
+}
+
+fn detected() -> bool {
+    is_x86_feature_detected!("avx512f")
+        && is_x86_feature_detected!("avx512bw")
+        && is_x86_feature_detected!("avx512dq")
+        && is_x86_feature_detected!("avx512vnni")
+}
+
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vnni")]
+fn float_add(tile: &Tile<'_, f32>, sums: &mut [f32]) {
+    tile_float::add::<Floats, FLOAT_ROWS>(tile, sums);
+}
+
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vnni")]
+fn float_max(tile: &Tile<'_, f32>, sums: &mut [f32]) {
+    tile_float::max::<COLUMNS>(tile, sums);
+}
+
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vnni")]
+fn add_quads(tile: &Tile<'_, i32>, sums: &mut [i32]) {
+    tile_int::add::<Quads, INT_ROWS>(tile, sums);
+}
+
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vnni")]
+fn add_pairs(tile: &Tile<'_, i32>, sums: &mut [i32]) {
+    tile_int::add::<Pairs, INT_ROWS>(tile, sums);
+}
+
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vnni")]
+fn int_max(tile: &Tile<'_, i32>, sums: &mut [i32]) {
+    tile_int::max::<COLUMNS>(tile, sums);
+}
+
+// SAFETY of every block below: the types are private, and used only by the functions above, which have the
+// features. Loads and stores are unaligned, within slices whose length is checked just before.
+
+#[derive(Clone, Copy)]
+struct Floats(__m512);
+
+impl Lanes for Floats {
+    const LANES: usize = COLUMNS;
+
+    #[inline(always)]
+    fn splat(value: f32) -> Self {
+        unsafe { Self(_mm512_set1_ps(value)) }
+    }
+
+    #[inline(always)]
+    fn load(values: &[f32]) -> Self {
+        let values = &values[..COLUMNS];
+        unsafe { Self(_mm512_loadu_ps(values.as_ptr())) }
+    }
+
+    #[inline(always)]
+    fn store(self, values: &mut [f32]) {
+        let values = &mut values[..COLUMNS];
+        unsafe { _mm512_storeu_ps(values.as_mut_ptr(), self.0) }
+    }
+
+    #[inline(always)]
+    fn add(self, other: Self) -> Self {
+        unsafe { Self(_mm512_add_ps(self.0, other.0)) }
+    }
+
+    #[inline(always)]
+    fn mul(self, other: Self) -> Self {
+        unsafe { Self(_mm512_mul_ps(self.0, other.0)) }
+    }
+
+    #[inline(always)]
+    fn mul_add(self, other: Self, addend: Self) -> Self {
+        unsafe { Self(_mm512_fmadd_ps(self.0, other.0, addend.0)) }
+    }
+
+    #[inline(always)]
+    fn flush(self) -> Self {
+        unsafe {
+            let subnormal = _mm512_fpclass_ps_mask::<SUBNORMAL>(self.0);
+            Self(_mm512_mask_and_ps(self.0, subnormal, self.0, _mm512_set1_ps(-0.0)))
+        }
+    }
+}
+
+/// The class of VFPCLASSPS.
+const SUBNORMAL: i32 = 0x20;
+
+/// Words, or accumulators, of all columns.
+macro_rules! int_lanes {
+    ($name:ident, $offset:expr, $add_products:ident) => {
+        #[derive(Clone, Copy)]
+        struct $name(__m512i);
+
+        impl IntLanes for $name {
+            const LANES: usize = COLUMNS;
+            const OFFSET_A: i32 = $offset;
+
+            #[inline(always)]
+            fn splat(word: i32) -> Self {
+                unsafe { Self(_mm512_set1_epi32(word)) }
+            }
+
+            #[inline(always)]
+            fn load(words: &[i32]) -> Self {
+                let words = &words[..COLUMNS];
+                unsafe { Self(_mm512_loadu_si512(words.as_ptr().cast())) }
+            }
+
+            #[inline(always)]
+            fn store(self, words: &mut [i32]) {
+                let words = &mut words[..COLUMNS];
+                unsafe { _mm512_storeu_si512(words.as_mut_ptr().cast(), self.0) }
+            }
+
+            #[inline(always)]
+            fn add_products(self, a: Self, b: Self) -> Self {
+                unsafe { Self($add_products(self.0, a.0, b.0)) }
+            }
+
+            #[inline(always)]
+            fn add(self, other: Self) -> Self {
+                unsafe { Self(_mm512_add_epi32(self.0, other.0)) }
+            }
+
+            #[inline(always)]
+            fn sub(self, other: Self) -> Self {
+                unsafe { Self(_mm512_sub_epi32(self.0, other.0)) }
+            }
+        }
+    };
+}
+
+int_lanes!(Quads, QUAD_OFFSET, _mm512_dpbusd_epi32);
+int_lanes!(Pairs, 0, _mm512_dpwssd_epi32);
