@@ -325,7 +325,7 @@ impl fmt::Display for Einsum {
             write!(f, ", {in1}")?;
         }
         if let Some(out) = &self.out {
-            write!(f, " ->{}{out}", if out.axes.is_empty() { "" } else { " " })?;
+            if out.axes.is_empty() { f.write_str(" -> ()") } else { write!(f, " -> {out}") }?;
         }
         for (index, (a, b)) in self.same.iter().enumerate() {
             write!(f, "{}{a}={b}", if index == 0 { " where " } else { ", " })?;

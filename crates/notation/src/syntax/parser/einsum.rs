@@ -23,10 +23,7 @@ impl<'a> Parser<'a> {
             }
         }
         if self.eat(Kind::Arrow) {
-            // Nothing behind the arrow is a scalar, as in np.einsum.
-            let scalar =
-                matches!(self.token.kind, Kind::End | Kind::LineEnd | Kind::Semicolon) || self.at_where();
-            einsum.out = Some(if scalar { TensorAxes::default() } else { self.tensor_axes()? });
+            einsum.out = Some(if self.scalar() { TensorAxes::default() } else { self.tensor_axes()? });
         } else if einsum.in1.is_some() {
             return Err(self.unexpected("`->` and the axes of the output"));
         }
@@ -36,6 +33,17 @@ impl<'a> Parser<'a> {
         }
         einsum.span = SpanOf(start.to(self.previous));
         Ok(einsum)
+    }
+
+    /// Nothing behind the arrow is a scalar, as in np.einsum; so is `()`.
+    fn scalar(&mut self) -> bool {
+        let closed = self.text.as_bytes().get(self.token.span.end as usize) == Some(&b')');
+        if self.token.kind == Kind::ParenOpen && closed {
+            self.advance();
+            self.advance();
+            return true;
+        }
+        matches!(self.token.kind, Kind::End | Kind::LineEnd | Kind::Semicolon)
     }
 
     /// The word `where` set off by a blank; without one its letters are axes.
@@ -87,7 +95,7 @@ impl<'a> Parser<'a> {
         let mut tensor = TensorAxes::default();
         loop {
             match self.token.kind {
-                Kind::Word if self.at_where() => break,
+                Kind::Word if self.at_where() && !tensor.axes.is_empty() => break,
                 Kind::Word => self.axis_letters(&mut tensor)?,
                 Kind::ParenOpen => {
                     let open = self.advance().span;

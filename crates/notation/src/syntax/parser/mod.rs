@@ -6,7 +6,7 @@
 //! file      := einsum (';' | line end) statement*
 //! statement := 'dims' dim (',' dim)*  |  ('in0'|'in1'|'out') '=' lowered  |  'tactic' '=' tactic
 //!            | 'dtype' '=' word       |  'stationary' '=' ('in0'|'in1')
-//! einsum    := axes [',' axes] ['->' axes] ['where' axis '=' axis (',' axis '=' axis)*]
+//! einsum    := axes [',' axes] ['->' [axes | '()']] ['where' axis '=' axis (',' axis '=' axis)*]
 //! axes      := (letter | '(' letter+ ')') ['_' expr] ...
 //! dim       := word ('=' expr ['..' expr] | '<=' expr)
 //! lowered   := ['@' memory] terms '|' terms
