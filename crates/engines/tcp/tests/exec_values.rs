@@ -102,13 +102,14 @@ fn cut(dice: &mut Dice, drawn: &mut Drawn, slices: &mut u64, name: char, extent:
 }
 
 /// A shape of one tensor: aligned slice digits, and for the others copies, idle slices, or a digit of its own.
-fn shape(dice: &mut Dice, drawn: &Drawn, operand: Operand, moves: bool) -> String {
+fn shape(dice: &mut Dice, drawn: &Drawn, operand: Operand, streamed: Operand) -> String {
+    let moves = operand == streamed || operand == Operand::Out;
     let has = |axis: char| drawn.axes.iter().any(|(name, _, kind)| *name == axis && kind[operand as usize]);
     let mut inside: Vec<Piece> = drawn.pieces.iter().filter(|piece| has(piece.axis)).cloned().collect();
     dice.shuffle(&mut inside);
     // The fetched packet must lie side by side: what the tactic runs innermost is stored innermost.
     let innermost = drawn.pieces.iter().rev().find(|piece| has(piece.axis)).map(|piece| piece.text.clone());
-    if operand == Operand::In0 {
+    if operand == streamed {
         inside.sort_by_key(|piece| Some(&piece.text) == innermost.as_ref());
     }
     let mut inter = Vec::new();
@@ -132,17 +133,22 @@ fn program(dice: &mut Dice) -> String {
         drawn.axes.iter().filter(|(_, _, kind)| kind[operand as usize]).map(|(name, _, _)| *name).collect()
     };
     let dims: Vec<String> = drawn.axes.iter().map(|(name, extent, _)| format!("{name}={extent}")).collect();
+    let swapped = dice.roll(3) == 0;
+    let (streamed, stationary) = if swapped { ("in1", "in0") } else { ("in0", "in1") };
+    let stream = if swapped { Operand::In1 } else { Operand::In0 };
+    let held = if swapped { Operand::In0 } else { Operand::In1 };
     let words =
         |pieces: &[Piece]| pieces.iter().map(|piece| piece.text.clone()).collect::<Vec<_>>().join(" ");
     format!(
-        "{}, {} -> {}; dims {}; in0 = @dm {}; in1 = @trf {}; out = {}; tactic = {} | {}",
+        "{}, {} -> {}; dims {}; stationary = {stationary}; {streamed} = @dm {}; {stationary} = @trf {}; out = {}; \
+         tactic = {} | {}",
         tensor(Operand::In0),
         tensor(Operand::In1),
         tensor(Operand::Out),
         dims.join(", "),
-        shape(dice, &drawn, Operand::In0, true),
-        shape(dice, &drawn, Operand::In1, false),
-        shape(dice, &drawn, Operand::Out, true),
+        shape(dice, &drawn, stream, stream),
+        shape(dice, &drawn, held, stream),
+        shape(dice, &drawn, Operand::Out, stream),
         words(&drawn.parallel),
         words(&drawn.pieces),
     )
@@ -219,10 +225,12 @@ fn agrees<A: Arithmetic>(machine: &Tcp, text: &str, numbers: &Numbers<A>) -> boo
     }
     let placed = Placed::new(&setup, &problem, problem.tactic.as_ref().unwrap());
     let map = |operand| RadixMap::of_shape(&problem, problem.shape(operand).unwrap()).unwrap();
-    let (stream, trf, out) = (map(Operand::In0), map(Operand::In1), map(Operand::Out));
+    let (stream, trf, out) = (map(problem.streamed()), map(problem.stationary), map(Operand::Out));
+    let seed = |operand| if operand == Operand::In0 { 1 } else { 2 };
     let table = lower(&problem, &placed, &Maps { stream: &stream, trf: &trf, out: &out }).unwrap();
     let mut result = Memory::new(out.to[0], out.to[1]).unwrap();
-    let (a, b) = (filled(&stream, 1, numbers.convert), filled(&trf, 2, numbers.convert));
+    let a = filled(&stream, seed(problem.streamed()), numbers.convert);
+    let b = filled(&trf, seed(problem.stationary), numbers.convert);
     run(&numbers.arithmetic, &table, &a, &b, &mut result);
     for (at, sum) in plain(&problem) {
         let place = out.apply(&at);
