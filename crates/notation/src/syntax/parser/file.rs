@@ -46,7 +46,7 @@ impl<'a> Parser<'a> {
             "in1" => program.in1.replace(self.lowered()?).is_some(),
             "out" => program.out.replace(self.lowered()?).is_some(),
             "tactic" => program.tactic.replace(self.tactic()?).is_some(),
-            "dtype" => program.dtype.replace(self.dtype()).is_some(),
+            "dtype" => program.dtype.replace(self.dtype()?).is_some(),
             _ => program.stationary.replace(self.stationary()?).is_some(),
         };
         if repeated {
@@ -72,7 +72,10 @@ impl<'a> Parser<'a> {
     }
 
     /// A type name such as `int8` or `f8e4m3`: words and numbers that touch.
-    pub(super) fn dtype(&mut self) -> (String, SpanOf) {
+    pub(super) fn dtype(&mut self) -> Parsed<(String, SpanOf)> {
+        if self.token.kind != Kind::Word {
+            return Err(self.unexpected("an element type such as int8 or bf16"));
+        }
         let mut span = self.token.span;
         while matches!(self.token.kind, Kind::Word | Kind::Number | Kind::Underscore)
             && (self.token.span.start == span.end || self.token.span == span)
@@ -80,7 +83,7 @@ impl<'a> Parser<'a> {
             span = span.to(self.token.span);
             self.advance();
         }
-        (self.text.get(span.range()).unwrap_or("").to_string(), SpanOf(span))
+        Ok((self.text.get(span.range()).unwrap_or("").to_string(), SpanOf(span)))
     }
 
     pub(super) fn stationary(&mut self) -> Parsed<(Operand, SpanOf)> {
