@@ -419,6 +419,9 @@ fn pe_groups(pes: u64, before: u64, whole: u64, written: &EinsumAxis) -> Result<
 
 /// Names joined by `where` must be two different axes, and each of them joined once.
 fn check_joined_names(einsum: &Einsum) -> Vec<Diagnostic> {
+    if einsum.same.is_empty() {
+        return Vec::new();
+    }
     let tensors = Operand::ALL.into_iter().filter_map(|operand| einsum.tensor(operand));
     let axes: Vec<Name> = tensors.flat_map(|tensor| &tensor.axes).map(|axis| axis.name).collect();
     let mut seen: Vec<Name> = Vec::new();
