@@ -11,8 +11,10 @@
 //! | [`transfer`] | one DMA command, and addresses |
 //! | [`control`] | queues and the steps of the control core |
 //! | [`tensor`] | named data: where inputs start and outputs are found |
+//! | [`event`] | what a run tells those who judge it |
 
 pub mod control;
+pub mod event;
 pub mod exec;
 mod resolve;
 pub mod tensor;
