@@ -3,6 +3,7 @@
 //! - [`setup`]: a machine, how many of its PEs are fused, and the element type of a contraction;
 //! - [`contraction`], [`sequencer`], [`banks`], [`memory`]: limits of single engines;
 //! - [`placed`]: a tactic with every loop digit placed on slices, time, lanes or packet;
+//! - [`lower`](mod@lower): from low-level einsum to a command program;
 //! - [`program`]: register images, transfers and control steps: what everything that runs is made of;
 //! - [`exec`]: a contraction as a table of loops, followed step by step;
 //! - [`values`]: the same sums as bulk kernels, bit for bit;
@@ -14,6 +15,7 @@ pub mod contraction;
 pub mod cost;
 pub mod exec;
 pub mod legality;
+pub mod lower;
 pub mod memory;
 pub mod placed;
 pub mod program;

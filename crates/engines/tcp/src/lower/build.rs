@@ -1,0 +1,320 @@
+//! The commands of a contraction, one after the other.
+
+use tilewright_base::{Diagnostic, Span};
+use tilewright_notation::algebra::RadixMap;
+use tilewright_notation::problem::Problem;
+use tilewright_notation::syntax::ast::Operand;
+use tilewright_num::Dtype;
+
+use super::Options;
+use super::commands::{self, copy};
+use super::packet::Packet;
+use super::registers::{Registers, Wanted};
+use super::shape_text::shape_text;
+use super::supply::Supply;
+use super::view::{Clash, Piece, Run, View, cut, steps};
+use crate::legality::Verdict;
+use crate::placed::Placed;
+use crate::program::control::{Command, Queue, Step, StepKind};
+use crate::program::exec::{Exec, Memory, Switch};
+use crate::program::tensor::{Data, Place, Role, Tensor};
+use crate::program::{ExecId, Program};
+use crate::setup::Setup;
+
+/// Bytes of a 32-bit word.
+pub(super) const WORD_BYTES: u64 = 4;
+
+pub(super) struct Builder<'a> {
+    pub(super) setup: &'a Setup<'a>,
+    pub(super) problem: &'a Problem,
+    pub(super) placed: &'a Placed,
+    pub(super) options: &'a Options,
+    maps: [RadixMap; 3],
+    bases: [u64; 3],
+    next_byte: u64,
+    pub(super) execs: Vec<Exec>,
+}
+
+/// The loops of a contraction once every view agrees on them.
+pub(super) struct Nest {
+    pub(super) stream: View,
+    pub(super) stationary: View,
+    pub(super) switch: Switch,
+    /// Steps that bring a new packet.
+    pub(super) fetched: Vec<Piece>,
+    /// Steps that hold it.
+    pub(super) held: Vec<Piece>,
+    pub(super) lanes: Vec<Piece>,
+    pub(super) packet: Packet,
+    pub(super) registers: Registers,
+}
+
+impl Nest {
+    pub(super) fn time(&self) -> Vec<Piece> {
+        self.fetched.iter().chain(&self.held).copied().collect()
+    }
+}
+
+impl<'a> Builder<'a> {
+    pub(super) fn new(
+        setup: &'a Setup<'a>,
+        problem: &'a Problem,
+        verdict: &'a Verdict,
+        options: &'a Options,
+    ) -> Result<Builder<'a>, Box<Diagnostic>> {
+        let placed =
+            verdict.placed.as_ref().ok_or_else(|| refuse(problem, "there is no tactic", "tactic = ..."))?;
+        let map = |operand: Operand| -> Result<RadixMap, Box<Diagnostic>> {
+            let shape = problem.shape(operand).ok_or_else(|| {
+                let name = operand.name();
+                refuse(problem, &format!("{name} has no shape"), &format!("{name} = ... | ..."))
+            })?;
+            RadixMap::of_shape(problem, shape)
+                .map_err(|_| refuse(problem, "a shape is too large", "a smaller one"))
+        };
+        let maps = [map(Operand::In0)?, map(Operand::In1)?, map(Operand::Out)?];
+        Ok(Builder { setup, problem, placed, options, maps, bases: [0; 3], next_byte: 0, execs: Vec::new() })
+    }
+
+    pub(super) fn program(mut self) -> Result<Program, Box<Diagnostic>> {
+        for operand in Operand::ALL {
+            let bits = self.bits(operand);
+            let bytes = (self.map(operand).to[1] * bits).div_ceil(8);
+            self.bases[operand as usize] = self.room(bytes)?;
+        }
+        let nest = self.nest()?;
+        self.load(&nest);
+        self.contract(&nest)?;
+        Ok(self.finish())
+    }
+
+    pub(super) fn map(&self, operand: Operand) -> &RadixMap {
+        &self.maps[operand as usize]
+    }
+
+    pub(super) fn base(&self, operand: Operand) -> u64 {
+        self.bases[operand as usize]
+    }
+
+    fn bits(&self, operand: Operand) -> u64 {
+        if operand == Operand::Out { WORD_BYTES * 8 } else { self.setup.element_bits() }
+    }
+
+    /// Takes data memory of every slice, in whole flits.
+    pub(super) fn room(&mut self, bytes: u64) -> Result<u64, Box<Diagnostic>> {
+        let base = self.next_byte;
+        let capacity = self.setup.machine.dm.capacity_bytes;
+        let end = bytes.checked_next_multiple_of(self.setup.machine.network.flit_bytes);
+        let end = end.and_then(|bytes| base.checked_add(bytes)).filter(|end| *end <= capacity);
+        self.next_byte = end.ok_or_else(|| {
+            let asked = format!("tensors and copies take more than {capacity} B of data memory");
+            refuse(self.problem, &asked, "smaller tiles, or shapes that need no copies")
+        })?;
+        Ok(base)
+    }
+
+    /// Makes both operands reachable and settles the loops.
+    fn nest(&mut self) -> Result<Nest, Box<Diagnostic>> {
+        let (problem, placed) = (self.problem, self.placed);
+        let (operand, held) = (problem.streamed(), problem.stationary);
+        let stationary = self.view(held);
+        let stationary = self.brought(held, stationary)?;
+        let out = self.view(Operand::Out);
+        let (first, last) = placed.time.split_at(placed.time.len() - placed.repeat_terms);
+        let stream = self.view(operand);
+        let cuts = |stream: &View| {
+            let views = [stream, &stationary, &out];
+            (cut(first, &views, Run::Live), cut(&placed.packet, &views, Run::Places))
+        };
+        let (mut fetched, mut packet) = cuts(&stream);
+        let (stream, switch) = match self.straight(operand, &stream, &fetched, &packet) {
+            Some(switch) => (stream, switch),
+            None => {
+                let stream = self.brought(operand, stream)?;
+                (fetched, packet) = cuts(&stream);
+                (stream, Switch::default())
+            }
+        };
+        let lanes = cut(&placed.lanes, &[&stationary, &out], Run::Places);
+        let held = cut(last, &[&stationary, &out], Run::Live);
+        let packet = Packet::new(self.setup, problem, &packet).map_err(|_| {
+            refuse(
+                problem,
+                "the packet cannot be padded to whole 8-byte words",
+                "a power of two in the packet",
+            )
+        })?;
+        let time: Vec<Piece> = fetched.iter().chain(&held).copied().collect();
+        let registers = self.registers(&stationary, &lanes, &time, &packet)?;
+        Ok(Nest { stream, stationary, switch, fetched, held, lanes, packet, registers })
+    }
+
+    fn registers(
+        &self,
+        view: &View,
+        lanes: &[Piece],
+        time: &[Piece],
+        packet: &Packet,
+    ) -> Result<Registers, Box<Diagnostic>> {
+        let machine = self.setup.machine;
+        let lane_room = machine.ce.lanes * machine.trf_lane_payload_bytes() / steps(lanes);
+        let wanted = Wanted {
+            view,
+            lanes,
+            time,
+            packet,
+            bits: self.setup.element_bits(),
+            flit_bytes: machine.network.flit_bytes,
+            word_bytes: machine.dm.write_granule_bytes,
+            lane_room,
+            wide_bytes: machine.ce.packet_bytes,
+        };
+        let registers = Registers::new(&wanted).map_err(|clash| self.clash(clash))?;
+        if registers.lane_bytes > lane_room {
+            let asked =
+                format!("a lane's part of the register file takes {} of {lane_room} B", registers.lane_bytes);
+            return Err(refuse(self.problem, &asked, "a smaller stationary tile"));
+        }
+        Ok(registers)
+    }
+
+    /// The view of an operand as it lies in data memory.
+    pub(super) fn view(&self, operand: Operand) -> View {
+        View::of_map(self.problem, operand, self.map(operand), self.base(operand))
+    }
+
+    fn supply(&self, operand: Operand, view: &View) -> Supply {
+        Supply::new(self.problem, operand, self.map(operand), view, &self.placed.parallel)
+    }
+
+    /// The switch that delivers the stream as the loops want it, if packets lie on one slice each.
+    fn straight(&self, operand: Operand, view: &View, fetched: &[Piece], packet: &[Piece]) -> Option<Switch> {
+        if packet.iter().any(|piece| view.stride(piece).is_err()) {
+            return None;
+        }
+        let steps: Result<Vec<_>, Clash> =
+            fetched.iter().map(|piece| Ok((*piece, view.step(piece)?))).collect();
+        self.supply(operand, view).in_order(&steps.ok()?)
+    }
+
+    /// A view in which every slice has what it needs: as it is, or after a copy through the switch.
+    fn brought(&mut self, operand: Operand, view: View) -> Result<View, Box<Diagnostic>> {
+        let supply = self.supply(operand, &view);
+        if supply.is_local() {
+            return Ok(view);
+        }
+        let machine = self.setup.machine;
+        let bits = self.bits(operand);
+        let bytes =
+            (self.map(operand).to[1] * bits).div_ceil(8).next_multiple_of(machine.dm.write_granule_bytes);
+        let packet = whole_part(bytes, machine.network.flit_bytes);
+        let sources = supply.sources(0).len() as u64;
+        let base = self.room(bytes.saturating_mul(sources))?;
+        let fetch = commands::fetch_linear(self.setup, Dtype::I8, view.base, bytes, packet);
+        let loops = [(bytes / packet, packet), (sources, bytes)];
+        let live = self.live_slices();
+        let commit = commands::commit(self.setup, Memory::Dm, base, &loops, packet, live);
+        let name = format!("bring_{}", operand.name());
+        self.execs.push(copy(self.setup, &name, fetch, supply.gathering(), commit));
+        Ok(supply.gathered(&view, base, bytes * 8 / bits))
+    }
+
+    /// Slices of the group that work, as ranges; empty if all do.
+    pub(super) fn live_slices(&self) -> Vec<(u64, u64)> {
+        self.slices(|_| true)
+    }
+
+    /// Working slices of which something holds.
+    pub(super) fn slices(&self, holds: impl Fn(u64) -> bool) -> Vec<(u64, u64)> {
+        let group = self.setup.slices();
+        let mut ranges: Vec<(u64, u64)> = Vec::new();
+        for slice in (0..group).filter(|slice| self.works(*slice) && holds(*slice)) {
+            match ranges.last_mut() {
+                Some(range) if range.1 == slice => range.1 += 1,
+                _ => ranges.push((slice, slice + 1)),
+            }
+        }
+        if ranges == [(0, group)] { Vec::new() } else { ranges }
+    }
+
+    pub(super) fn works(&self, slice: u64) -> bool {
+        let mut rest = slice;
+        for digit in self.placed.parallel.iter().rev() {
+            if rest % digit.slots >= digit.live {
+                return false;
+            }
+            rest /= digit.slots;
+        }
+        rest == 0
+    }
+
+    pub(super) fn clash(&self, clash: Clash) -> Box<Diagnostic> {
+        let name = self.problem.axis(clash.axis).name;
+        let asked = format!("axis `{name}` is cut at {} by one operand and not by another", clash.weight);
+        refuse(self.problem, &asked, "digits that refine each other")
+    }
+
+    fn finish(self) -> Program {
+        let tensors = Operand::ALL.map(|operand| self.tensor(operand)).into_iter().flatten().collect();
+        let mut steps = Vec::new();
+        for (exec, id) in self.execs.iter().zip(0..) {
+            let commands = [
+                Command::Load(ExecId(id)),
+                Command::Exec { context: exec.context, id: 0 },
+                Command::WaitE(0),
+            ];
+            let step = |command| Step { kind: StepKind::Push(command), span: Span::default() };
+            steps.extend(commands.into_iter().map(step));
+        }
+        let queue = Queue { chip: 0, pe: 0, steps, span: Span::default() };
+        Program {
+            machine: self.options.machine.clone(),
+            chips: 1,
+            tensors,
+            execs: self.execs,
+            queues: vec![queue],
+            ..Program::default()
+        }
+    }
+
+    fn tensor(&self, operand: Operand) -> Option<Tensor> {
+        let shape = self.problem.shape(operand)?;
+        let is_output = operand == Operand::Out;
+        let axes = self.problem.tensor(operand).iter().map(|id| {
+            let axis = self.problem.axis(*id);
+            (axis.name.to_string(), axis.extent_in[operand as usize])
+        });
+        let stored = match self.setup.dtype {
+            Dtype::I5 => Dtype::I4,
+            Dtype::I9 => Dtype::I8,
+            other => other,
+        };
+        Some(Tensor {
+            name: operand.name().to_string(),
+            dtype: if is_output { self.setup.accumulator_dtype() } else { stored },
+            axes: axes.collect(),
+            role: if is_output { Role::Output } else { Role::Input },
+            place: Place::Dm { chip: 0, slice: 0, base: self.base(operand) },
+            shape: shape_text(self.problem, shape),
+            map: self.map(operand).clone(),
+            data: if is_output { Data::None } else { self.options.data[operand as usize].clone() },
+            span: Span::default(),
+        })
+    }
+}
+
+/// The largest of one flit, half of it and so on that divides.
+pub(super) fn whole_part(bytes: u64, flit_bytes: u64) -> u64 {
+    let mut part = flit_bytes;
+    while !bytes.is_multiple_of(part) {
+        part /= 2;
+    }
+    part
+}
+
+/// A legal contraction that cannot be lowered.
+pub(super) fn refuse(problem: &Problem, asked: &str, instead: &str) -> Box<Diagnostic> {
+    Box::new(
+        Diagnostic::error("tcp/lower", asked.to_string()).at(problem.span, "").instead(instead.to_string()),
+    )
+}

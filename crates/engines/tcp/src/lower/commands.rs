@@ -1,0 +1,96 @@
+//! The register images that a lowering is made of, from loops with numbers.
+
+use tilewright_base::Span;
+use tilewright_num::Dtype;
+
+use super::limits::{Row, limits};
+use super::loops::{entries, masked_entries, signed};
+use super::view::View;
+use crate::cost::Context;
+use crate::program::Count;
+use crate::program::exec::{Body, Commit, Exec, Fetch, Limit, Memory, Stream, Switch};
+use crate::setup::Setup;
+use tilewright_notation::problem::{Digit, Problem};
+use tilewright_notation::syntax::ast::Operand;
+
+/// A fetch of rows over a view, masked where rows run into padding.
+pub(super) struct Fetched<'a> {
+    pub(super) operand: Operand,
+    pub(super) view: &'a View,
+    pub(super) rows: &'a [Row],
+    pub(super) packet: u64,
+    pub(super) dtype: Dtype,
+    pub(super) zero_point: Option<i64>,
+}
+
+pub(super) fn fetch(
+    setup: &Setup<'_>,
+    problem: &Problem,
+    parallel: &[Digit],
+    fetched: &Fetched<'_>,
+) -> Fetch {
+    let mut masks: Vec<Limit> = limits(problem, fetched.operand, fetched.view, fetched.rows, parallel);
+    let loops: Vec<(u64, i64)> = fetched.rows.iter().map(|row| (row.size, signed(row.stride))).collect();
+    let loops = masked_entries(setup.machine, &loops, &mut masks);
+    Fetch {
+        dtype: fetched.dtype,
+        base: fetched.view.base,
+        interleave: None,
+        loops,
+        packet: fetched.packet,
+        indirect: None,
+        limits: masks,
+        lookup: None,
+        cast: None,
+        zero_point: fetched.zero_point,
+    }
+}
+
+/// A plain fetch of contiguous elements.
+pub(super) fn fetch_linear(setup: &Setup<'_>, dtype: Dtype, base: u64, elements: u64, packet: u64) -> Fetch {
+    Fetch {
+        dtype,
+        base,
+        interleave: None,
+        loops: entries(setup.machine, &[(elements, 1)]),
+        packet,
+        indirect: None,
+        limits: Vec::new(),
+        lookup: None,
+        cast: None,
+        zero_point: None,
+    }
+}
+
+/// A commit whose loops are (iterations, bytes).
+pub(super) fn commit(
+    setup: &Setup<'_>,
+    memory: Memory,
+    base: u64,
+    loops: &[(u64, u64)],
+    bytes: u64,
+    slices: Vec<(u64, u64)>,
+) -> Commit {
+    let loops: Vec<(u64, i64)> = loops.iter().map(|(size, stride)| (*size, signed(*stride))).collect();
+    let widths = &setup.machine.commit.main_widths_bytes;
+    let width = widths.iter().copied().filter(|width| bytes.is_multiple_of(*width)).max().unwrap_or(bytes);
+    let loops = entries(setup.machine, &loops);
+    Commit { memory, base, loops, bytes, width, to_bf16: false, relu: false, slices }
+}
+
+/// A command of engines in a row, without contraction.
+pub(super) fn copy(setup: &Setup<'_>, name: &str, fetch: Fetch, switch: Switch, commit: Commit) -> Exec {
+    let stream = Stream { fetch, switch, contract: None, vector: None, cast: None, transpose: None, commit };
+    exec(setup, name, Context::Main, stream)
+}
+
+/// A command on a context.
+pub(super) fn exec(setup: &Setup<'_>, name: &str, context: Context, stream: Stream) -> Exec {
+    let body = Body::Stream(Box::new(stream));
+    Exec { name: name.to_string(), context, pes: setup.fused_pes, body, span: Span::default() }
+}
+
+/// A size that is known.
+pub(super) fn fixed(size: u64) -> Count {
+    Count::Fixed(size)
+}

@@ -1,0 +1,171 @@
+//! The load of the register files and the contraction itself.
+
+use tilewright_base::Diagnostic;
+use tilewright_notation::syntax::ast::Operand;
+use tilewright_num::Dtype;
+
+use super::build::{Builder, Nest, WORD_BYTES};
+use super::commands::{self, Fetched, exec, fixed};
+use super::ending::Ending;
+use super::limits::Row;
+use super::loops::{entries, signed};
+use super::view::{At, Piece, steps};
+use crate::cost::Context;
+use crate::program::exec::{Contract, ContractOp, Loop, Memory, StepLoop, Stream, Switch};
+use crate::program::vector::{Between, Gives, ReduceOp, Vector, Word};
+
+impl Builder<'_> {
+    /// Data memory to register files, through the sub context if it has the stages.
+    pub(super) fn load(&mut self, nest: &Nest) {
+        let operand = self.problem.stationary;
+        let fetched = Fetched {
+            operand,
+            view: &nest.stationary,
+            rows: &nest.registers.rows,
+            packet: nest.registers.packet,
+            dtype: self.stored(),
+            zero_point: self.zero_point(operand),
+        };
+        let fetch = commands::fetch(self.setup, self.problem, &self.placed.parallel, &fetched);
+        let adapted = !fetch.limits.is_empty() || fetch.zero_point.is_some();
+        let memory = Memory::Trf { lanes: steps(&nest.lanes) };
+        let registers = &nest.registers;
+        let live = self.live_slices();
+        let commit = commands::commit(self.setup, memory, 0, &registers.commit, registers.commit_bytes, live);
+        let stream = Stream {
+            fetch,
+            switch: Switch::default(),
+            contract: None,
+            vector: None,
+            cast: None,
+            transpose: None,
+            commit,
+        };
+        let context = if adapted { Context::Main } else { Context::Sub };
+        self.execs.push(exec(self.setup, "load_registers", context, stream));
+    }
+
+    /// The contraction, what adds its parts, and what brings its sums to their places.
+    pub(super) fn contract(&mut self, nest: &Nest) -> Result<(), Box<Diagnostic>> {
+        let ending = Ending::new(self, nest)?;
+        let operand = self.problem.streamed();
+        let rows = self.stream_rows(nest)?;
+        let fetched = Fetched {
+            operand,
+            view: &nest.stream,
+            rows: &rows,
+            packet: nest.packet.elements(),
+            dtype: self.stored(),
+            zero_point: self.zero_point(operand),
+        };
+        let fetch = commands::fetch(self.setup, self.problem, &self.placed.parallel, &fetched);
+        let vector = ending.gives.map(|gives| self.adder(gives, ending.group_slices()));
+        let commit = ending.commit(self)?;
+        let stream = Stream {
+            fetch,
+            switch: nest.switch.clone(),
+            contract: Some(self.engine(nest, &ending)?),
+            vector,
+            cast: None,
+            transpose: None,
+            commit,
+        };
+        self.execs.push(exec(self.setup, "contract", Context::Main, stream));
+        ending.bridge(self)
+    }
+
+    /// The loops of the streamed operand: what the switch does not bring, then the packet.
+    fn stream_rows(&self, nest: &Nest) -> Result<Vec<Row>, Box<Diagnostic>> {
+        let mut rows = Vec::new();
+        for piece in &nest.fetched {
+            match nest.stream.step(piece).map_err(|clash| self.clash(clash))? {
+                Some(At::Slice(_)) => {}
+                Some(At::Offset(stride)) => rows.push(Row::of(*piece, stride)),
+                None => rows.push(Row::of(*piece, 0)),
+            }
+        }
+        rows.extend(nest.packet.rows(&nest.stream).map_err(|clash| self.clash(clash))?);
+        Ok(rows)
+    }
+
+    fn engine(&self, nest: &Nest, ending: &Ending) -> Result<Contract, Box<Diagnostic>> {
+        let time = nest.time();
+        Ok(Contract {
+            op: ContractOp::Add,
+            flits: nest.packet.flits,
+            transpose: None,
+            shift: None,
+            repeats: fixed(steps(&nest.held)),
+            lanes: steps(&nest.lanes),
+            dtype: self.setup.dtype,
+            base: 0,
+            loops: self.register_loops(nest, &time)?,
+            tree: nest.packet.tree,
+            steps: self.step_loops(&time),
+            drain: ending.leaving.drain,
+        })
+    }
+
+    /// The register file walk: steps, then the elements of a packet.
+    fn register_loops(&self, nest: &Nest, time: &[Piece]) -> Result<Vec<Loop>, Box<Diagnostic>> {
+        let view = &nest.registers.view;
+        let met = nest.packet.met();
+        let pieces = time.iter().map(|piece| (*piece, piece.size)).chain(met);
+        let mut loops = Vec::new();
+        for (piece, size) in pieces {
+            let stride = view.stride(&piece).map_err(|clash| self.clash(clash))?.unwrap_or(0);
+            loops.push((size, signed(stride)));
+        }
+        Ok(entries(self.setup.machine, &loops))
+    }
+
+    fn step_loops(&self, time: &[Piece]) -> Vec<StepLoop> {
+        let mut loops: Vec<(u64, bool)> = Vec::new();
+        for piece in time.iter().filter(|piece| piece.size > 1) {
+            let summed = self.problem.contracted(piece.axis);
+            match loops.last_mut() {
+                Some(outer) if outer.1 == summed => outer.0 *= piece.size,
+                _ => loops.push((piece.size, summed)),
+            }
+        }
+        loops.into_iter().map(|(size, summed)| StepLoop { size: fixed(size), summed }).collect()
+    }
+
+    /// Adds partial sums of neighbouring slices.
+    fn adder(&self, gives: Gives, slices: u64) -> Vector {
+        let input = self.word();
+        let op = if input == Word::F32 { ReduceOp::Add } else { ReduceOp::AddWrap };
+        Vector {
+            input,
+            trim: false,
+            pair: false,
+            tags: Vec::new(),
+            ops: Vec::new(),
+            between: Some(Between { op, slices, gives }),
+            between_first: false,
+        }
+    }
+
+    pub(super) fn word(&self) -> Word {
+        if self.setup.dtype.is_float() { Word::F32 } else { Word::I32 }
+    }
+
+    /// Elements of a flit of sums.
+    pub(super) fn flit_words(&self) -> u64 {
+        self.setup.machine.network.flit_bytes / WORD_BYTES
+    }
+
+    /// The type of the operands in data memory.
+    pub(super) fn stored(&self) -> Dtype {
+        match self.setup.dtype {
+            Dtype::I5 => Dtype::I4,
+            Dtype::I9 => Dtype::I8,
+            other => other,
+        }
+    }
+
+    fn zero_point(&self, operand: Operand) -> Option<i64> {
+        let widened = matches!(self.setup.dtype, Dtype::I5 | Dtype::I9);
+        widened.then(|| self.options.zero_points[operand as usize])
+    }
+}

@@ -1,0 +1,68 @@
+//! Whether the commit unit can write sums straight to the output's shape: flits contiguous, strides whole words, and a place of its
+//! own for every step.
+
+use super::drain::{FlitLoop, Leaving};
+use super::view::{At, View};
+
+/// A commit that needs no bridge.
+#[derive(Clone, Debug)]
+pub(super) struct Direct {
+    /// Loops over flits, strides in bytes.
+    pub(super) loops: Vec<(u64, u64)>,
+    /// Bytes of a flit that are kept.
+    pub(super) bytes: u64,
+}
+
+/// The direct commit, if there is one; loops in `scattered` run over slices and write nothing twice.
+pub(super) fn direct(
+    leaving: &Leaving,
+    out: &View,
+    word_bytes: u64,
+    granule: u64,
+    scattered: &[usize],
+) -> Option<Direct> {
+    let mut expected = 1;
+    for (piece, size) in leaving.within.iter().rev().filter(|(_, size)| *size > 1) {
+        let whole = *size == piece.size && piece.digit.live == piece.digit.places;
+        let contiguous = matches!(out.step(piece), Ok(Some(At::Offset(stride))) if stride == expected);
+        if !(contiguous && (whole_chunk(leaving, piece, *size, out) || whole && out.has_room(piece))) {
+            return None;
+        }
+        expected *= size;
+    }
+    let bytes = leaving.valid * word_bytes;
+    if !bytes.is_multiple_of(granule) {
+        return None;
+    }
+    let mut loops = Vec::new();
+    for (index, (flit, size)) in leaving.flits.iter().enumerate() {
+        if scattered.contains(&index) {
+            continue;
+        }
+        let stride_bytes = match flit {
+            FlitLoop::Chunks(_) => bytes,
+            FlitLoop::Piece(piece) => {
+                let Ok(Some(At::Offset(stride))) = out.step(piece) else { return None };
+                if *size != piece.size || !out.has_room(piece) {
+                    return None;
+                }
+                stride * word_bytes
+            }
+        };
+        if !stride_bytes.is_multiple_of(granule) {
+            return None;
+        }
+        loops.push((*size, stride_bytes));
+    }
+    out.base.is_multiple_of(granule).then_some(Direct { loops, bytes })
+}
+
+/// A piece of which flits hold whole chunks.
+fn whole_chunk(leaving: &Leaving, piece: &super::view::Piece, size: u64, out: &View) -> bool {
+    let chunked =
+        leaving.flits.iter().any(|(flit, _)| matches!(flit, FlitLoop::Chunks(other) if other == piece));
+    chunked
+        && piece.size.is_multiple_of(size)
+        && piece.digit.live == piece.digit.places
+        && out.has_room(piece)
+}

@@ -1,0 +1,328 @@
+//! From sums that leave the engine to the output in its shape: straight, through the reducer, or by way of a bridge.
+
+use tilewright_base::Diagnostic;
+use tilewright_notation::syntax::ast::Operand;
+use tilewright_num::Dtype;
+
+use super::between::Parts;
+use super::build::{Builder, Nest, WORD_BYTES, refuse};
+use super::commands::{self, Fetched, copy, exec, fixed};
+use super::direct::{Direct, direct};
+use super::drain::{FlitLoop, Leaving, Sums};
+use super::limits::Row;
+use super::view::{At, Piece, Run, View, ViewDigit, cut, steps};
+use crate::cost::Context;
+use crate::cost::contraction::Drain;
+use crate::cost::switch::Topology;
+use crate::program::exec::{Commit, Memory, StepLoop, Stream, Switch};
+use crate::program::vector::{Gives, Op, OpKind, Reduce, ReduceOp, Vector};
+
+/// What happens to sums.
+pub(super) struct Ending {
+    pub(super) leaving: Leaving,
+    parts: Option<Parts>,
+    /// What the reducer gives, if it works in the contraction's command.
+    pub(super) gives: Option<Gives>,
+    scattered: Vec<usize>,
+    direct: Option<Direct>,
+    /// Where sums go first if they do not go straight.
+    scratch: Option<View>,
+    out: View,
+}
+
+impl Ending {
+    pub(super) fn new(builder: &mut Builder<'_>, nest: &Nest) -> Result<Ending, Box<Diagnostic>> {
+        let problem = builder.problem;
+        let out = builder.view(Operand::Out);
+        let parts = Parts::new(problem, &builder.placed.parallel, builder.map(Operand::Out));
+        let time: Vec<Piece> = nest
+            .time()
+            .into_iter()
+            .filter(|piece| !problem.contracted(piece.axis) && piece.size > 1)
+            .collect();
+        let columns = nest.packet.surviving();
+        let flit_elements = builder.flit_words();
+        let sums = Sums { time: &time, lanes: &nest.lanes, columns: &columns, flit_elements };
+        let orders = [Drain::Interleaved, Drain::Sequential].into_iter();
+        let fitting =
+            orders.filter(|drain| builder.holds(nest, *drain)).filter_map(|drain| Leaving::new(&sums, drain));
+        let mut endings: Vec<Ending> =
+            fitting.map(|leaving| Ending::of(builder, leaving, parts, out.clone())).collect();
+        let best = endings.iter().position(|ending| ending.direct.is_some()).unwrap_or(0);
+        if endings.is_empty() {
+            return Err(refuse(
+                problem,
+                "the accumulators hold these sums in no drain order",
+                "fewer surviving loops inside a sum",
+            ));
+        }
+        let mut ending = endings.swap_remove(best);
+        if ending.direct.is_none() {
+            ending.take_scratch(builder)?;
+        }
+        Ok(ending)
+    }
+
+    fn of(builder: &Builder<'_>, leaving: Leaving, parts: Option<Parts>, out: View) -> Ending {
+        let reduced = parts.filter(|parts| parts.adjacent());
+        let granule = builder.setup.machine.dm.write_granule_bytes;
+        let (gives, scattered) = match reduced.map(|parts| parts.gives(&leaving, &out)) {
+            None => (None, Vec::new()),
+            Some(Some((gives, scattered))) => (Some(gives), scattered),
+            Some(None) => (Some(Gives::Broadcast), Vec::new()),
+        };
+        let straight = parts.is_none() || gives.is_some();
+        let direct = if straight { direct(&leaving, &out, WORD_BYTES, granule, &scattered) } else { None };
+        Ending { leaving, parts, gives, scattered, direct, scratch: None, out }
+    }
+
+    /// Slices that hold parts of one sum.
+    pub(super) fn group_slices(&self) -> u64 {
+        self.parts.map_or(1, Parts::slices)
+    }
+
+    /// Flits that each slice commits.
+    fn flits(&self) -> u64 {
+        let scattered: u64 = self.scattered.iter().map(|index| self.leaving.flits[*index].1).product();
+        self.leaving.count() / scattered
+    }
+
+    fn take_scratch(&mut self, builder: &mut Builder<'_>) -> Result<(), Box<Diagnostic>> {
+        let base = builder.room(self.flits().saturating_mul(builder.setup.machine.network.flit_bytes))?;
+        let mut slices = builder.surviving_slices();
+        for index in &self.scattered {
+            if let (FlitLoop::Piece(piece), size) = self.leaving.flits[*index]
+                && let Ok(Some(at)) = self.out.step(&piece)
+            {
+                slices.push(ViewDigit { axis: piece.axis, weight: piece.weight, size, at });
+            }
+        }
+        self.scratch = Some(self.leaving.view(base, builder.flit_words(), &slices, &self.scattered));
+        Ok(())
+    }
+
+    /// The commit of the contraction's command.
+    pub(super) fn commit(&self, builder: &Builder<'_>) -> Result<Commit, Box<Diagnostic>> {
+        let slices = match (self.gives, self.parts) {
+            (Some(Gives::First), Some(parts)) => builder.slices(|slice| slice & parts.bits == 0),
+            // The reducer gives every slice of a group something, idle ones too.
+            (Some(_), Some(parts)) => builder.slices_of_groups(parts.bits),
+            _ => builder.live_slices(),
+        };
+        let setup = builder.setup;
+        if let Some(direct) = &self.direct {
+            return Ok(commands::commit(
+                setup,
+                Memory::Dm,
+                self.out.base,
+                &direct.loops,
+                direct.bytes,
+                slices,
+            ));
+        }
+        let base = self.scratch.as_ref().map_or(0, |view| view.base);
+        let bytes = (self.leaving.valid * WORD_BYTES).next_multiple_of(setup.machine.dm.write_granule_bytes);
+        let loops = [(self.flits(), setup.machine.network.flit_bytes)];
+        Ok(commands::commit(setup, Memory::Dm, base, &loops, bytes, slices))
+    }
+
+    /// The commands after the contraction, if it did not commit straight.
+    pub(super) fn bridge(&self, builder: &mut Builder<'_>) -> Result<(), Box<Diagnostic>> {
+        let Some(scratch) = &self.scratch else { return Ok(()) };
+        let mut from = scratch.clone();
+        let mut spread = self.gives == Some(Gives::Broadcast);
+        if let (Some(parts), None) = (self.parts, self.gives) {
+            from.base = self.add_parts(builder, parts, scratch.base)?;
+            spread = true;
+        }
+        let Some(parts) = self.parts.filter(|_| spread) else {
+            let bits = self.parts.filter(|_| self.gives == Some(Gives::First)).map_or(0, |parts| parts.bits);
+            let slices = builder.slices(|slice| slice & bits == 0);
+            let slices = if self.scattered.is_empty() {
+                slices
+            } else {
+                builder.slices_of_groups(self.parts.map_or(0, |p| p.bits))
+            };
+            return self.copy_out(builder, &from, slices);
+        };
+        // All slices of a group have all sums: each takes its part.
+        let digits: Vec<ViewDigit> =
+            self.out.digits.iter().copied().filter(|digit| on_freed(digit, parts)).collect();
+        let all: u64 = digits.iter().map(|digit| digit.size).product();
+        for number in 0..all {
+            let mut rest = number;
+            let values: Vec<u64> = digits
+                .iter()
+                .map(|digit| {
+                    let value = rest % digit.size;
+                    rest /= digit.size;
+                    value
+                })
+                .collect();
+            let offset: u64 =
+                digits.iter().zip(&values).map(|(digit, value)| offset(&from, digit, *value)).sum();
+            let mine = |slice: u64| {
+                digits.iter().zip(&values).all(|(digit, value)| match digit.at {
+                    At::Slice(stride) => slice / stride % digit.size.next_power_of_two() == *value,
+                    At::Offset(_) => true,
+                })
+            };
+            let slices = builder.group_slices(parts.bits, mine);
+            let part = View { base: from.base + offset * WORD_BYTES, ..from.clone() };
+            self.copy_out(builder, &part, slices)?;
+        }
+        Ok(())
+    }
+
+    /// Adds parts that do not lie on neighbouring slices: the switch brings them to every slice of the group, one after the
+    /// other, and the vector engine adds them in time.
+    fn add_parts(&self, builder: &mut Builder<'_>, parts: Parts, from: u64) -> Result<u64, Box<Diagnostic>> {
+        let setup = builder.setup;
+        let flit_bytes = setup.machine.network.flit_bytes;
+        let base = builder.room(self.flits().saturating_mul(flit_bytes))?;
+        let words = self.flits() * builder.flit_words();
+        let dtype = setup.accumulator_dtype();
+        let fetch = commands::fetch_linear(setup, dtype, from, words, builder.flit_words());
+        let ring = (parts.bits + 1).next_power_of_two();
+        let kept = |slice: u64| (0..ring).filter(move |source| source & !parts.bits == slice & !parts.bits);
+        let sources = (0..ring)
+            .map(|slice| kept(slice).map(|source| u16::try_from(source).unwrap_or(u16::MAX)).collect());
+        let switch = Switch { topology: Topology::Custom(ring), sources: sources.collect() };
+        let halves = setup.machine.ve.int_ways / setup.machine.ve.float_ways;
+        let loops = [(self.flits(), false), (parts.slices(), true), (halves, false)];
+        let steps = loops.map(|(size, summed)| StepLoop { size: fixed(size), summed }).to_vec();
+        let reduce = Reduce { op: ReduceOp::Add, tree: false, steps, limits: Vec::new() };
+        let op = Op { kind: OpKind::Reduce(reduce), operands: Vec::new(), reversed: false, stash: false };
+        let vector = Vector {
+            input: builder.word(),
+            trim: false,
+            pair: false,
+            tags: Vec::new(),
+            ops: vec![op],
+            between: None,
+            between_first: false,
+        };
+        let slices = builder.slices_of_groups(parts.bits);
+        let commit =
+            commands::commit(setup, Memory::Dm, base, &[(self.flits(), flit_bytes)], flit_bytes, slices);
+        let stream = Stream {
+            fetch,
+            switch,
+            contract: None,
+            vector: Some(vector),
+            cast: None,
+            transpose: None,
+            commit,
+        };
+        builder.execs.push(exec(setup, "add_parts", Context::Main, stream));
+        Ok(base)
+    }
+
+    /// Fetches sums in the order of the output's shape and commits them one after the other.
+    fn copy_out(
+        &self,
+        builder: &mut Builder<'_>,
+        from: &View,
+        slices: Vec<(u64, u64)>,
+    ) -> Result<(), Box<Diagnostic>> {
+        let setup = builder.setup;
+        let Some(shape) = builder.problem.shape(Operand::Out) else { return Ok(()) };
+        let pieces = cut(&shape.intra, &[from], Run::Places);
+        let mut rows = Vec::new();
+        for piece in &pieces {
+            let stride = from.stride(piece).map_err(|clash| builder.clash(clash))?.unwrap_or(0);
+            rows.push(Row::of(*piece, stride));
+        }
+        let granule = setup.machine.dm.write_granule_bytes;
+        if rows.is_empty() {
+            rows.push(Row { piece: None, size: 1, stride: 0, live: 1 });
+        }
+        let inner: u64 = rows[1..].iter().map(|row| row.size).product();
+        while !(rows[0].size * inner * WORD_BYTES).is_multiple_of(granule) {
+            rows[0].size += 1;
+        }
+        let bytes = rows[0].size * inner * WORD_BYTES;
+        let packet_bytes = super::build::whole_part(bytes, setup.machine.network.flit_bytes);
+        let dtype: Dtype = setup.accumulator_dtype();
+        let packet = packet_bytes / WORD_BYTES;
+        let fetched =
+            Fetched { operand: Operand::Out, view: from, rows: &rows, packet, dtype, zero_point: None };
+        let fetch = commands::fetch(setup, builder.problem, &[], &fetched);
+        let loops = [(bytes / packet_bytes, packet_bytes)];
+        let commit = commands::commit(setup, Memory::Dm, self.out.base, &loops, packet_bytes, slices);
+        let count = builder.execs.iter().filter(|exec| exec.name.starts_with("bridge_out")).count();
+        let name = if count == 0 { "bridge_out".to_string() } else { format!("bridge_out_{count}") };
+        builder.execs.push(copy(setup, &name, fetch, Switch::default(), commit));
+        Ok(())
+    }
+}
+
+/// Elements from the start of a view to a value of a digit.
+fn offset(view: &View, digit: &ViewDigit, value: u64) -> u64 {
+    let position = value * digit.weight;
+    let mut total = 0;
+    for part in view.digits.iter().filter(|part| part.axis == digit.axis && part.weight >= digit.weight) {
+        if let At::Offset(stride) = part.at {
+            total += position / part.weight % part.size * stride;
+        }
+    }
+    total
+}
+
+/// Whether a digit of the output lies on slices that sums have left free.
+fn on_freed(digit: &ViewDigit, parts: Parts) -> bool {
+    matches!(digit.at, At::Slice(stride) if parts.bits & stride != 0)
+}
+
+impl Builder<'_> {
+    /// Whether the accumulators hold the open sums in a drain order.
+    fn holds(&self, nest: &Nest, drain: Drain) -> bool {
+        let time = nest.time();
+        let summed = |piece: &Piece| self.problem.contracted(piece.axis) && piece.size > 1;
+        let Some(outermost) = time.iter().position(summed) else { return true };
+        let open =
+            time[outermost..].iter().filter(|piece| !summed(piece)).map(|piece| piece.size).product::<u64>();
+        open <= crate::contraction::drain_capacity(
+            self.setup.machine,
+            drain,
+            steps(&nest.lanes),
+            nest.packet.columns,
+        )
+    }
+
+    /// Digits of surviving axes over slices.
+    fn surviving_slices(&self) -> Vec<ViewDigit> {
+        let mut stride = 1;
+        let mut digits = Vec::new();
+        for digit in self.placed.parallel.iter().rev() {
+            if let Some(axis) = digit.axis.filter(|axis| !self.problem.contracted(*axis)) {
+                digits.push(ViewDigit {
+                    axis,
+                    weight: digit.stride,
+                    size: digit.live,
+                    at: At::Slice(stride),
+                });
+            }
+            stride *= digit.slots;
+        }
+        digits
+    }
+
+    /// Slices of groups that hold parts of sums, whether they worked on them or not.
+    fn slices_of_groups(&self, bits: u64) -> Vec<(u64, u64)> {
+        self.group_slices(bits, |_| true)
+    }
+
+    /// The same, where something holds.
+    fn group_slices(&self, bits: u64, holds: impl Fn(u64) -> bool) -> Vec<(u64, u64)> {
+        let group = self.setup.slices();
+        let mut ranges: Vec<(u64, u64)> = Vec::new();
+        for slice in (0..group).filter(|slice| self.works(slice & !bits) && holds(*slice)) {
+            match ranges.last_mut() {
+                Some(range) if range.1 == slice => range.1 += 1,
+                _ => ranges.push((slice, slice + 1)),
+            }
+        }
+        if ranges == [(0, group)] { Vec::new() } else { ranges }
+    }
+}

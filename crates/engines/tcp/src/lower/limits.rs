@@ -1,0 +1,115 @@
+//! What tells padding from data: limits of the fetch unit's mask.
+//!
+//! A position past the extent of its axis, or past the live values of a padded digit, holds nothing that may count.
+
+use tilewright_notation::problem::{Digit, Problem};
+use tilewright_notation::syntax::ast::Operand;
+
+use super::view::{At, Piece, View, ViewDigit, Whole};
+use crate::program::Count;
+use crate::program::exec::{Limit, SliceDigit};
+
+/// A loop of a fetch: the piece it runs, if it is one.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Row {
+    pub(super) piece: Option<Piece>,
+    pub(super) size: u64,
+    pub(super) stride: u64,
+    /// Iterations that count; the rest is padding.
+    pub(super) live: u64,
+}
+
+impl Row {
+    /// A loop over a whole piece.
+    pub(super) fn of(piece: Piece, stride: u64) -> Row {
+        Row { piece: Some(piece), size: piece.size, stride, live: piece.size }
+    }
+}
+
+/// The limits of a fetch that runs these loops over a view.
+pub(super) fn limits(
+    problem: &Problem,
+    operand: Operand,
+    view: &View,
+    rows: &[Row],
+    parallel: &[Digit],
+) -> Vec<Limit> {
+    let mut limits = Vec::new();
+    for axis in problem.tensor(operand) {
+        let extent = problem.axis(*axis).extent_in[operand as usize];
+        let of_axis =
+            |row: &Row| row.piece.filter(|piece| piece.axis == *axis).map_or(0, |piece| piece.weight);
+        let on_slices = view.digits.iter().filter(|digit| digit.axis == *axis).filter_map(slice_digit);
+        push(&mut limits, extent, on_slices.collect(), rows, of_axis);
+    }
+    for (index, row) in rows.iter().enumerate().filter(|(_, row)| row.live < row.size) {
+        let mut weights = vec![0; rows.len()];
+        weights[index] = 1;
+        limits.push(Limit { extent: Count::Fixed(row.live), slices: Vec::new(), weights });
+    }
+    padded_digits(rows, &mut limits);
+    idle_slices(problem, operand, rows.len(), parallel, &mut limits);
+    limits
+}
+
+/// Adds a limit if positions can reach it.
+fn push(
+    limits: &mut Vec<Limit>,
+    extent: u64,
+    slices: Vec<SliceDigit>,
+    rows: &[Row],
+    weight: impl Fn(&Row) -> u64,
+) {
+    let weights: Vec<u64> = rows.iter().map(weight).collect();
+    let in_loops: u64 = rows.iter().zip(&weights).map(|(row, weight)| (row.size - 1) * weight).sum();
+    let on_slices: u64 = slices.iter().map(|digit| (digit.size - 1) * digit.weight).sum();
+    if in_loops + on_slices >= extent {
+        limits.push(Limit { extent: Count::Fixed(extent), slices, weights });
+    }
+}
+
+fn slice_digit(digit: &ViewDigit) -> Option<SliceDigit> {
+    match digit.at {
+        At::Slice(stride) => {
+            Some(SliceDigit { stride, size: digit.size.next_power_of_two(), weight: digit.weight })
+        }
+        At::Offset(_) => None,
+    }
+}
+
+/// Digits that run through more values than are live.
+fn padded_digits(rows: &[Row], limits: &mut Vec<Limit>) {
+    let key = |row: &Row| row.piece.map(|piece| (piece.axis, piece.digit));
+    let mut seen: Vec<(_, Whole)> = Vec::new();
+    for row in rows {
+        let Some(whole) = key(row) else { continue };
+        if seen.contains(&whole) {
+            continue;
+        }
+        seen.push(whole);
+        let weight = |other: &Row| match other.piece {
+            Some(piece) if key(other) == Some(whole) => piece.weight / whole.1.weight,
+            _ => 0,
+        };
+        push(limits, whole.1.live, Vec::new(), rows, weight);
+    }
+}
+
+/// Idle slices of a sum must add nothing.
+fn idle_slices(
+    problem: &Problem,
+    operand: Operand,
+    loops: usize,
+    parallel: &[Digit],
+    limits: &mut Vec<Limit>,
+) {
+    let mut stride = 1;
+    for digit in parallel.iter().rev() {
+        let summed = digit.axis.is_some_and(|axis| problem.contracted(axis) && problem.has(operand, axis));
+        if summed && digit.live < digit.slots {
+            let slices = vec![SliceDigit { stride, size: digit.slots, weight: 1 }];
+            limits.push(Limit { extent: Count::Fixed(digit.live), slices, weights: vec![0; loops] });
+        }
+        stride *= digit.slots;
+    }
+}

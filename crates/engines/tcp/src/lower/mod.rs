@@ -1,0 +1,68 @@
+//! From low-level einsum to a command program: the lowering of the paper's section V-D.
+//!
+//! Inputs lie in data memory as their shapes say. The stationary operand is loaded into the register files, the streamed one is
+//! fetched past it through the switch, sums over slices are added by the vector engine, and results are committed to the
+//! output's shape. Where one command cannot do it, commands are put before or after: a copy that brings an operand into each
+//! slice's own memory, or a bridge from the order in which sums leave to the order in which the output lies.
+//!
+//! | file | decides |
+//! |---|---|
+//! | `view` | where a slice finds a tensor; loops cut so that every view has one stride for each |
+//! | `supply` | which slices an operand comes from, and the topology that brings it |
+//! | `packet` | the elements that meet in one step, and their padding |
+//! | `registers` | the layout of the register files and their load |
+//! | `drain`, `direct` | the order in which sums leave, and whether it can be written as it is |
+//! | `between` | sums over slices |
+//! | `limits`, `loops` | masks and sequencer entries |
+//! | `build`, `contract`, `ending` | the commands, one after the other |
+//! | `commands` | register images from loops with numbers |
+
+mod between;
+mod build;
+mod commands;
+mod contract;
+mod direct;
+mod drain;
+mod ending;
+mod limits;
+mod loops;
+mod packet;
+mod registers;
+mod shape_text;
+mod supply;
+mod view;
+
+use tilewright_base::Diagnostic;
+use tilewright_notation::problem::Problem;
+
+use crate::legality::Verdict;
+use crate::program::Program;
+use crate::program::tensor::Data;
+use crate::setup::Setup;
+
+/// What the einsum does not say.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The machine, by name.
+    pub machine: String,
+    /// What in0 and in1 hold.
+    pub data: [Data; 2],
+    /// Zero points of in0 and in1, for i5 and i9.
+    pub zero_points: [i64; 2],
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options { machine: "tcp".to_string(), data: [Data::Random(1), Data::Random(2)], zero_points: [0, 0] }
+    }
+}
+
+/// The program of a contraction that `check` calls legal.
+pub fn lower(
+    setup: &Setup<'_>,
+    problem: &Problem,
+    verdict: &Verdict,
+    options: &Options,
+) -> Result<Program, Box<Diagnostic>> {
+    build::Builder::new(setup, problem, verdict, options)?.program()
+}

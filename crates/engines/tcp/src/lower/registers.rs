@@ -1,0 +1,155 @@
+//! The stationary operand in the register files: how a lane's part is laid out, and the command that loads it
+//! (paper section IV-C; rows and alignment from the vISA book, tensor register file).
+//!
+//! Rows follow the steps of the contraction. A row that is whole words is padded so that wide reads are aligned; smaller rows
+//! lie densely.
+
+use super::limits::Row;
+use super::packet::Packet;
+use super::view::{At, Clash, Piece, View, ViewDigit, steps};
+
+/// The layout of a lane and the loops that fill it.
+#[derive(Clone, Debug)]
+pub(super) struct Registers {
+    /// Where the contraction finds elements, from the start of its lane.
+    pub(super) view: View,
+    /// Loops of the loading fetch: lanes, steps, row.
+    pub(super) rows: Vec<Row>,
+    /// Elements of a packet of it.
+    pub(super) packet: u64,
+    /// Loops of its commit, in bytes.
+    pub(super) commit: Vec<(u64, u64)>,
+    /// Bytes of a flit that are kept.
+    pub(super) commit_bytes: u64,
+    /// Bytes of a lane that are used.
+    pub(super) lane_bytes: u64,
+}
+
+/// What the layout is made for.
+pub(super) struct Wanted<'a> {
+    /// The operand in this slice's data memory.
+    pub(super) view: &'a View,
+    pub(super) lanes: &'a [Piece],
+    pub(super) time: &'a [Piece],
+    pub(super) packet: &'a Packet,
+    pub(super) bits: u64,
+    pub(super) flit_bytes: u64,
+    pub(super) word_bytes: u64,
+    /// Bytes of register file of each lane in use.
+    pub(super) lane_room: u64,
+    /// Bytes of a wide read.
+    pub(super) wide_bytes: u64,
+}
+
+impl Registers {
+    pub(super) fn new(wanted: &Wanted<'_>) -> Result<Registers, Clash> {
+        let held = |piece: &&Piece| wanted.view.has(piece.axis);
+        let time: Vec<Piece> = wanted.time.iter().filter(held).copied().collect();
+        let row: Vec<(Piece, u64)> =
+            wanted.packet.met().into_iter().filter(|(piece, _)| wanted.view.has(piece.axis)).collect();
+        let row_elements: u64 = row.iter().map(|(_, size)| size).product();
+        let row_bits = row_elements * wanted.bits;
+        if row_bits.is_multiple_of(wanted.word_bytes * 8) {
+            Registers::in_rows(wanted, &time, &row, row_bits / 8)
+        } else {
+            Registers::densely(wanted, &time, &row)
+        }
+    }
+
+    /// Lanes, steps and row as loops over data memory.
+    fn fetch_rows(wanted: &Wanted<'_>, time: &[Piece], row: &[(Piece, u64)]) -> Result<Vec<Row>, Clash> {
+        let mut rows = Vec::new();
+        for piece in wanted.lanes.iter().chain(time) {
+            rows.push(Row::of(*piece, wanted.view.stride(piece)?.unwrap_or(0)));
+        }
+        for (piece, size) in row {
+            let stride = wanted.view.stride(piece)?.unwrap_or(0);
+            rows.push(Row { piece: Some(*piece), size: *size, stride, live: piece.size });
+        }
+        Ok(rows)
+    }
+
+    fn in_rows(
+        wanted: &Wanted<'_>,
+        time: &[Piece],
+        row: &[(Piece, u64)],
+        row_bytes: u64,
+    ) -> Result<Registers, Clash> {
+        let flits = row_bytes.div_ceil(wanted.flit_bytes);
+        let row_stride = row_bytes.next_power_of_two().min(row_bytes.next_multiple_of(wanted.wide_bytes));
+        let mut commit = lane_loops(wanted);
+        let strides = nested(time.iter().map(|piece| piece.size), row_stride);
+        commit.extend(time.iter().map(|piece| piece.size).zip(strides));
+        commit.push((flits, wanted.flit_bytes));
+        Ok(Registers {
+            view: lane_view(time, row, row_stride * 8 / wanted.bits),
+            rows: Registers::fetch_rows(wanted, time, row)?,
+            packet: row.iter().map(|(_, size)| size).product(),
+            commit,
+            commit_bytes: if flits == 1 { row_bytes } else { wanted.flit_bytes },
+            lane_bytes: row_stride * steps(time),
+        })
+    }
+
+    fn densely(wanted: &Wanted<'_>, time: &[Piece], row: &[(Piece, u64)]) -> Result<Registers, Clash> {
+        let row_elements: u64 = row.iter().map(|(_, size)| size).product();
+        let view = lane_view(time, row, row_elements);
+        let mut rows = Registers::fetch_rows(wanted, time, row)?;
+        let word = wanted.word_bytes * 8;
+        // Padding follows the lane's last element: the outermost of its loops runs on, or there is one.
+        let first = wanted.lanes.len();
+        if first == rows.len() {
+            rows.push(Row { piece: None, size: 1, stride: 0, live: 1 });
+        }
+        let inner: u64 = rows[first + 1..].iter().map(|row| row.size).product();
+        while !(rows[first].size * inner * wanted.bits).is_multiple_of(word) {
+            rows[first].size += 1;
+        }
+        let lane_bytes = rows[first].size * inner * wanted.bits / 8;
+        let mut packet_bytes = wanted.flit_bytes;
+        while !lane_bytes.is_multiple_of(packet_bytes) {
+            packet_bytes /= 2;
+        }
+        let mut commit = lane_loops(wanted);
+        commit.push((lane_bytes / packet_bytes, packet_bytes));
+        let packet = packet_bytes * 8 / wanted.bits;
+        Ok(Registers { view, rows, packet, commit, commit_bytes: packet_bytes, lane_bytes })
+    }
+}
+
+/// Loops over lanes: a lane starts a whole part of the register file after the last.
+fn lane_loops(wanted: &Wanted<'_>) -> Vec<(u64, u64)> {
+    let strides = nested(wanted.lanes.iter().map(|piece| piece.size), wanted.lane_room);
+    wanted.lanes.iter().map(|piece| piece.size).zip(strides).collect()
+}
+
+/// Strides of nested loops whose innermost step is `unit`.
+fn nested(sizes: impl DoubleEndedIterator<Item = u64>, unit: u64) -> Vec<u64> {
+    let mut stride = unit;
+    let mut strides: Vec<u64> = sizes
+        .rev()
+        .map(|size| {
+            let own = stride;
+            stride *= size;
+            own
+        })
+        .collect();
+    strides.reverse();
+    strides
+}
+
+/// A lane as a view: rows by step, elements by packet piece.
+fn lane_view(time: &[Piece], row: &[(Piece, u64)], row_elements: u64) -> View {
+    let in_time = time.iter().zip(nested(time.iter().map(|piece| piece.size), row_elements));
+    let in_row = row.iter().zip(nested(row.iter().map(|(_, size)| *size), 1));
+    let digit = |piece: &Piece, size: u64, stride: u64| ViewDigit {
+        axis: piece.axis,
+        weight: piece.weight,
+        size,
+        at: At::Offset(stride),
+    };
+    let digits = in_time
+        .map(|(piece, stride)| digit(piece, piece.size, stride))
+        .chain(in_row.map(|((piece, size), stride)| digit(piece, *size, stride)));
+    View { base: 0, digits: digits.collect() }
+}

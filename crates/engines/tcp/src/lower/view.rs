@@ -1,0 +1,168 @@
+//! Where a slice finds a tensor: every digit of every axis as a stride within its memory or from slice to slice.
+//!
+//! A view starts as the map of a lowered shape. Moving data between slices, or through a register file, gives the same
+//! tensor another view.
+
+use tilewright_notation::algebra::RadixMap;
+use tilewright_notation::algebra::map::OFFSET;
+use tilewright_notation::problem::{AxisId, Digit, Problem};
+use tilewright_notation::syntax::ast::Operand;
+
+/// Where a step along a digit leads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum At {
+    /// So many elements on, in the same slice.
+    Offset(u64),
+    /// So many slices on.
+    Slice(u64),
+}
+
+/// A digit of an axis and where it lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ViewDigit {
+    pub(super) axis: AxisId,
+    pub(super) weight: u64,
+    pub(super) size: u64,
+    pub(super) at: At,
+}
+
+/// A tensor as the slices see it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct View {
+    /// Byte offset in every slice's memory.
+    pub(super) base: u64,
+    pub(super) digits: Vec<ViewDigit>,
+}
+
+impl View {
+    /// The view of a tensor in data memory.
+    pub(super) fn of_map(problem: &Problem, operand: Operand, map: &RadixMap, base: u64) -> View {
+        let axes = problem.tensor(operand);
+        let digits = map.digits.iter().filter_map(|digit| {
+            let axis = *axes.get(usize::from(digit.from_axis))?;
+            let at = if digit.to_axis == OFFSET {
+                At::Offset(digit.to_stride)
+            } else {
+                At::Slice(digit.to_stride)
+            };
+            Some(ViewDigit { axis, weight: digit.from_stride, size: digit.size, at })
+        });
+        View { base, digits: digits.collect() }
+    }
+
+    pub(super) fn has(&self, axis: AxisId) -> bool {
+        self.digits.iter().any(|digit| digit.axis == axis)
+    }
+
+    /// The digit that holds a weight of an axis.
+    pub(super) fn digit(&self, axis: AxisId, weight: u64) -> Option<&ViewDigit> {
+        let below = self.digits.iter().filter(|digit| digit.axis == axis && digit.weight <= weight);
+        below.max_by_key(|digit| digit.weight)
+    }
+
+    /// Where a step of a loop leads; `None` if nothing changes.
+    ///
+    /// A digit whose weight is no multiple of the stored one was cut wrongly; that is a clash.
+    pub(super) fn step(&self, piece: &Piece) -> Result<Option<At>, Clash> {
+        if !self.has(piece.axis) {
+            return Ok(None);
+        }
+        let clash = Clash { axis: piece.axis, weight: piece.weight };
+        let Some(digit) = self.digit(piece.axis, piece.weight) else {
+            // The axis has one position here.
+            return if piece.size == 1 { Ok(None) } else { Err(clash) };
+        };
+        if !piece.weight.is_multiple_of(digit.weight) {
+            return Err(clash);
+        }
+        let inner = piece.weight / digit.weight;
+        Ok(Some(match digit.at {
+            At::Offset(stride) => At::Offset(stride * inner),
+            At::Slice(stride) => At::Slice(stride * inner),
+        }))
+    }
+
+    /// The stride within a slice; data on other slices is a clash.
+    pub(super) fn stride(&self, piece: &Piece) -> Result<Option<u64>, Clash> {
+        match self.step(piece)? {
+            Some(At::Slice(_)) => Err(Clash { axis: piece.axis, weight: piece.weight }),
+            Some(At::Offset(stride)) => Ok(Some(stride)),
+            None => Ok(None),
+        }
+    }
+
+    /// Whether every iteration of a piece has a place of its own in this view.
+    pub(super) fn has_room(&self, piece: &Piece) -> bool {
+        self.digit(piece.axis, piece.weight)
+            .is_some_and(|digit| piece.weight * piece.size <= digit.weight * digit.size)
+    }
+}
+
+/// Two views cut an axis at places that do not fit together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Clash {
+    pub(super) axis: AxisId,
+    pub(super) weight: u64,
+}
+
+/// A loop that every view steps through with one stride.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Piece {
+    pub(super) axis: AxisId,
+    pub(super) weight: u64,
+    pub(super) size: u64,
+    /// The digit it was cut from.
+    pub(super) digit: Whole,
+}
+
+/// A digit of a tactic, before it was cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Whole {
+    pub(super) weight: u64,
+    pub(super) live: u64,
+    pub(super) places: u64,
+}
+
+/// How many values of a digit are run through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Run {
+    /// Those that hold data: loops in time.
+    Live,
+    /// All places: lanes and packets, which are there anyway.
+    Places,
+}
+
+/// Cuts digits, outermost first, wherever a view cuts their axis.
+pub(super) fn cut(digits: &[Digit], views: &[&View], run: Run) -> Vec<Piece> {
+    let mut pieces = Vec::new();
+    for digit in digits {
+        let Some(axis) = digit.axis else { continue };
+        let whole = Whole { weight: digit.stride, live: digit.live, places: digit.slots };
+        let count = if run == Run::Live { digit.live } else { digit.slots };
+        if count > 1 {
+            cut_one(axis, whole, count, views, &mut pieces);
+        }
+    }
+    pieces
+}
+
+fn cut_one(axis: AxisId, whole: Whole, count: u64, views: &[&View], pieces: &mut Vec<Piece>) {
+    let end = whole.weight * count;
+    let mut marks = vec![whole.weight];
+    for digit in views.iter().flat_map(|view| &view.digits).filter(|digit| digit.axis == axis) {
+        if digit.weight > whole.weight && digit.weight < end {
+            marks.push(digit.weight);
+        }
+    }
+    marks.sort_unstable();
+    marks.dedup();
+    for (index, weight) in marks.iter().enumerate().rev() {
+        let above = marks.get(index + 1).copied().unwrap_or(end);
+        pieces.push(Piece { axis, weight: *weight, size: above.div_ceil(*weight), digit: whole });
+    }
+}
+
+/// Iterations of nested pieces.
+pub(super) fn steps(pieces: &[Piece]) -> u64 {
+    pieces.iter().fold(1, |all: u64, piece| all.saturating_mul(piece.size))
+}
