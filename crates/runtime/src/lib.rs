@@ -1,0 +1,10 @@
+//! Programs with their data: what stands between files and simulators.
+//!
+//! - [`array`]: a tensor's elements as patterns, drawn from a seed or converted from numbers;
+//! - [`npy`], [`tensors`]: NumPy and safetensors files, from bytes and to bytes; whoever calls reads the file.
+
+pub mod array;
+pub mod npy;
+pub mod tensors;
+
+pub use array::{Array, ArrayError};

@@ -1,0 +1,161 @@
+//! NumPy's `.npy`: a header that is a Python dictionary, then elements (NEP 1).
+//!
+//! Types that NumPy lacks are written as the next one that holds them exactly: narrow floats as `<f4`, 4-bit integers as `|i1`. Opaque
+//! elements of one or two bytes (`|V1`, `<V2`: how NumPy stores foreign types) are read as patterns of the type asked for.
+
+use tilewright_num::{Dtype, RuleSet, convert, int_pattern, int_value, load};
+
+use crate::array::{Array, ArrayError};
+
+const MAGIC: &[u8] = b"\x93NUMPY";
+
+/// Reads an array as elements of `wanted`, by a chip's rules.
+pub fn read(bytes: &[u8], wanted: Dtype, rules: &RuleSet) -> Result<Array, ArrayError> {
+    let (header, data) = split(bytes)?;
+    let kind = quoted(header, "descr").ok_or_else(|| bad("its header has no 'descr'"))?;
+    if after(header, "fortran_order").is_some_and(|rest| rest.starts_with("True")) {
+        return Err(bad("it is in Fortran order; save it with numpy.ascontiguousarray"));
+    }
+    let extents = shape(header).ok_or_else(|| bad("its header has no 'shape' of numbers"))?;
+    let refused = || ArrayError::Type { found: format!("`{kind}`"), wanted: wanted.name() };
+    let stored = stored_type(kind, wanted).ok_or_else(refused)?;
+    let count = Array::count(&extents).ok_or_else(|| bad("it has too many elements"))?;
+    if data.len() != count * stored.storage_bits() as usize / 8 {
+        return Err(bad(&format!("its header asks for {count} elements, its data has {} bytes", data.len())));
+    }
+    let patterns = (0..count).map(|index| load(stored, data, index)).collect();
+    Array { dtype: stored, extents, patterns }.converted(rules, wanted)
+}
+
+/// Writes an array.
+pub fn write(array: &Array, rules: &RuleSet) -> Vec<u8> {
+    let (kind, stored) = match array.dtype {
+        Dtype::I4 | Dtype::I5 | Dtype::I8 => ("|i1", Dtype::I8),
+        Dtype::U8 => ("|u1", Dtype::U8),
+        Dtype::I9 | Dtype::I16 => ("<i2", Dtype::I16),
+        Dtype::U16 => ("<u2", Dtype::U16),
+        Dtype::I32 => ("<i4", Dtype::I32),
+        Dtype::U32 => ("<u4", Dtype::U32),
+        Dtype::F16 => ("<f2", Dtype::F16),
+        _ => ("<f4", Dtype::F32),
+    };
+    let extents: Vec<String> = array.extents.iter().map(u64::to_string).collect();
+    let comma = if extents.len() == 1 { "," } else { "" };
+    let mut header =
+        format!("{{'descr': '{kind}', 'fortran_order': False, 'shape': ({}{comma}), }}", extents.join(", "));
+    // The data starts at a multiple of 64.
+    while !(MAGIC.len() + 4 + header.len() + 1).is_multiple_of(64) {
+        header.push(' ');
+    }
+    header.push('\n');
+    let mut bytes = MAGIC.to_vec();
+    bytes.extend([1, 0]);
+    bytes.extend(u16::try_from(header.len()).unwrap_or(u16::MAX).to_le_bytes());
+    bytes.extend(header.as_bytes());
+    let widened = array.patterns.iter().map(|pattern| widen(rules, array.dtype, stored, *pattern)).collect();
+    bytes.extend(Array { dtype: stored, extents: array.extents.clone(), patterns: widened }.bytes());
+    bytes
+}
+
+fn widen(rules: &RuleSet, from: Dtype, to: Dtype, pattern: u32) -> u32 {
+    if from.is_float() {
+        convert(rules, from, to, pattern).unwrap_or(0)
+    } else {
+        int_pattern(to, int_value(from, pattern))
+    }
+}
+
+fn stored_type(kind: &str, wanted: Dtype) -> Option<Dtype> {
+    let opaque = |bits: u32| (wanted.storage_bits() == bits).then_some(wanted);
+    match kind {
+        "|i1" => Some(Dtype::I8),
+        "|u1" | "|b1" => Some(Dtype::U8),
+        "<i2" => Some(Dtype::I16),
+        "<u2" => Some(Dtype::U16),
+        "<i4" => Some(Dtype::I32),
+        "<u4" => Some(Dtype::U32),
+        "<f2" => Some(Dtype::F16),
+        "<f4" => Some(Dtype::F32),
+        "|V1" => opaque(8),
+        "<V2" | "|V2" => opaque(16),
+        _ => None,
+    }
+}
+
+/// Header and data.
+fn split(bytes: &[u8]) -> Result<(&str, &[u8]), ArrayError> {
+    let rest = bytes.strip_prefix(MAGIC).ok_or_else(|| bad("it does not start as a .npy file does"))?;
+    let (length, start) = match rest {
+        [1, _, a, b, ..] => (usize::from(u16::from_le_bytes([*a, *b])), 4_usize),
+        [2 | 3, _, a, b, c, d, ..] => (u32::from_le_bytes([*a, *b, *c, *d]) as usize, 6),
+        _ => return Err(bad("its version is unknown")),
+    };
+    let end = start.checked_add(length).filter(|end| *end <= rest.len());
+    let end = end.ok_or_else(|| bad("its header is cut off"))?;
+    let header = std::str::from_utf8(&rest[start..end]).map_err(|_| bad("its header is no text"))?;
+    Ok((header, &rest[end..]))
+}
+
+/// What follows a key.
+fn after<'a>(header: &'a str, key: &str) -> Option<&'a str> {
+    let (_, rest) = header.split_once(&format!("'{key}'"))?;
+    Some(rest.trim_start().strip_prefix(':')?.trim_start())
+}
+
+fn quoted<'a>(header: &'a str, key: &str) -> Option<&'a str> {
+    after(header, key)?.strip_prefix('\'')?.split_once('\'').map(|(text, _)| text)
+}
+
+fn shape(header: &str) -> Option<Vec<u64>> {
+    let (inside, _) = after(header, "shape")?.strip_prefix('(')?.split_once(')')?;
+    inside.split(',').map(str::trim).filter(|part| !part.is_empty()).map(|part| part.parse().ok()).collect()
+}
+
+fn bad(what: &str) -> ArrayError {
+    ArrayError::Format(format!("not a .npy array: {what}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn what_is_written_reads_back(
+            which in 0..8_usize,
+            extents in proptest::collection::vec(0..5_u64, 0..4),
+            seed in any::<u64>(),
+        ) {
+            let dtype = [
+                Dtype::I4, Dtype::I8, Dtype::I32, Dtype::F32, Dtype::Bf16, Dtype::F8E4M3Fn, Dtype::U16, Dtype::F16,
+            ][which];
+            let array = Array::random(&RuleSet::TCP, dtype, &extents, seed).unwrap();
+            let bytes = write(&array, &RuleSet::TCP);
+            prop_assert_eq!(read(&bytes, dtype, &RuleSet::TCP).unwrap(), array);
+        }
+
+        #[test]
+        fn no_bytes_are_too_odd(mut bytes in proptest::collection::vec(any::<u8>(), 0..200), cut in 0..100_usize) {
+            let array = Array::random(&RuleSet::TCP, Dtype::I8, &[3, 4], 1).unwrap();
+            let mut edited = write(&array, &RuleSet::TCP);
+            edited.truncate(edited.len().saturating_sub(cut));
+            if let (Some(byte), Some(at)) = (bytes.first(), bytes.last()) {
+                let at = usize::from(*at) % edited.len();
+                edited[at] = *byte;
+            }
+            let _ = read(&edited, Dtype::I8, &RuleSet::TCP);
+            bytes.splice(0..0, MAGIC.iter().copied());
+            let _ = read(&bytes, Dtype::I8, &RuleSet::TCP);
+        }
+    }
+
+    #[test]
+    fn integers_must_fit() {
+        let wide = Array { dtype: Dtype::I32, extents: vec![2], patterns: vec![7, 200] };
+        let bytes = write(&wide, &RuleSet::TCP);
+        let refused = read(&bytes, Dtype::I8, &RuleSet::TCP).unwrap_err();
+        assert_eq!(refused.to_string(), "element 1 is 200, which is outside i8");
+    }
+}
