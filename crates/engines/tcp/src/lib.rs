@@ -7,6 +7,7 @@
 //! - [`program`]: register images, transfers and control steps: what everything that runs is made of;
 //! - [`exec`]: a contraction as a table of loops, followed step by step;
 //! - [`values`]: the same sums as bulk kernels, bit for bit;
+//! - [`run`]: what single commands of a program do to the memories, value by value;
 //! - [`cost`]: how long each engine, a whole command or a transfer takes;
 //! - [`legality`]: whether lowered shapes and a tactic can run, rule by rule, with what to write instead.
 
@@ -19,6 +20,7 @@ pub mod lower;
 pub mod memory;
 pub mod placed;
 pub mod program;
+pub mod run;
 pub mod sequencer;
 pub mod setup;
 pub mod values;

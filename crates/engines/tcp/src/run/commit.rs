@@ -1,0 +1,140 @@
+//! Commit unit: the valid part of each flit to the next address of a memory (paper section IV-D; vISA book, commit engine). Fills
+//! and short loads write in the same way.
+
+use rayon::prelude::*;
+use tilewright_num::{Dtype, RuleSet, commit_relu, convert};
+
+use super::fault::{Fault, Problem, Stage, equal, product};
+use super::packets::{Packets, load_bits, store_bits};
+use super::state::{Group, Sizes, SliceMemory, State};
+use super::walk::{Walk, pairs};
+use super::{MAX_SLICE, index};
+use crate::program::exec::{Commit, Fill, Memory, Short};
+
+/// A commit whose addresses are known to lie inside the memory.
+pub(super) struct Writer<'a> {
+    image: &'a Commit,
+    base: i64,
+    walk: Walk,
+}
+
+impl<'a> Writer<'a> {
+    /// Checks an image.
+    pub(super) fn new(sizes: &Sizes, image: &'a Commit) -> Result<Self, Problem> {
+        if image.relu && !image.to_bf16 {
+            return Err(Problem::Setting("the commit unit's ReLU works on its way to bf16 only"));
+        }
+        let loops = pairs(&image.loops);
+        let walk = Walk::new(loops.clone())?;
+        product("bytes written on a slice", [walk.left(), image.bytes], MAX_SLICE)?;
+        let base = i64::try_from(image.base).unwrap_or(i64::MAX);
+        let reach = |stride: i64, size: u64| stride.saturating_mul(size.saturating_sub(1).cast_signed());
+        let ends = loops.iter().map(|(size, stride)| reach(*stride, *size));
+        let (low, high) = ends.fold((base, base), |(low, high), end| {
+            (low.saturating_add(end.min(0)), high.saturating_add(end.max(0)))
+        });
+        let (memory, capacity) = sizes.of(image.memory);
+        let bytes = image.bytes;
+        let out = |offset| Problem::OutOfBounds { memory, offset, bytes, capacity };
+        if walk.left() > 0 && low < 0 {
+            return Err(out(low));
+        }
+        let end = u64::try_from(high).unwrap_or(0).saturating_add(bytes);
+        if walk.left() > 0 && end > capacity {
+            return Err(out(high));
+        }
+        Ok(Writer { image, base, walk })
+    }
+
+    /// Flits that are written.
+    pub(super) fn steps(&self) -> u64 {
+        self.walk.left()
+    }
+
+    /// Whether a slice of the group writes.
+    pub(super) fn writes(&self, slice: u64) -> bool {
+        let ranges = &self.image.slices;
+        ranges.is_empty() || ranges.iter().any(|(first, end)| (*first..*end).contains(&slice))
+    }
+
+    /// Flits as they are written: to bf16 if the image says so.
+    pub(super) fn convert(&self, rules: &RuleSet, flits: Packets) -> Result<Packets, Problem> {
+        equal("commit steps", self.steps(), "flits", flits.count() as u64)?;
+        if flits.extra.is_some() && !matches!(self.image.memory, Memory::Trf { .. }) {
+            return Err(Problem::Setting("i5 and i9 are kept by the contraction register file only"));
+        }
+        if self.image.bytes > flits.packet_bytes as u64 && self.steps() > 0 {
+            return Err(Problem::TooLarge { what: "bytes of a flit", most: flits.packet_bytes as u64 });
+        }
+        if !self.image.to_bf16 {
+            return Ok(flits);
+        }
+        let flit_bytes = flits.packet_bytes.max(1);
+        let mut bytes = vec![0; flits.bytes.len()];
+        for (source, target) in flits.bytes.chunks(flit_bytes).zip(bytes.chunks_mut(flit_bytes)) {
+            for word in 0..flit_bytes / 4 {
+                let mut pattern = load_bits(source, 32, word);
+                if self.image.relu {
+                    pattern = commit_relu(rules, f32::from_bits(pattern)).to_bits();
+                }
+                store_bits(target, 16, word, convert(rules, Dtype::F32, Dtype::Bf16, pattern)?);
+            }
+        }
+        Ok(Packets { bytes, ..flits })
+    }
+
+    /// Writes converted flits.
+    pub(super) fn write(&self, sizes: &Sizes, memory: &mut SliceMemory, flits: &Packets) {
+        let kept = index(self.image.bytes);
+        let flit_bytes = flits.packet_bytes;
+        for (step, offset) in self.walk.clone().enumerate() {
+            let range = step * flit_bytes..step * flit_bytes + kept;
+            let at = self.base.saturating_add(offset).unsigned_abs();
+            let bytes = flits.bytes.get(range.clone()).unwrap_or_default();
+            match flits.extra.as_ref().and_then(|extra| extra.get(range)) {
+                Some(extra) => memory.write_extra(sizes, at, bytes, extra),
+                None => memory.write(sizes, self.image.memory, at, bytes),
+            }
+        }
+    }
+}
+
+/// Writes one word, again and again, at every step of a commit.
+pub(super) fn fill(state: &mut State, group: Group, fill: &Fill) -> Result<(), Fault> {
+    let sizes = state.sizes;
+    let writer = Writer::new(&sizes, &fill.commit).map_err(|problem| problem.at(Stage::Commit))?;
+    if writer.steps() == 0 {
+        return Ok(());
+    }
+    let word = fill.word.to_le_bytes();
+    let bytes: Vec<u8> = word.into_iter().cycle().take(index(fill.commit.bytes)).collect();
+    state.slices_mut(group).into_par_iter().enumerate().for_each(|(slice, memory)| {
+        if writer.writes(slice as u64) {
+            for offset in writer.walk.clone() {
+                let at = writer.base.saturating_add(offset).unsigned_abs();
+                memory.write(&sizes, fill.commit.memory, at, &bytes);
+            }
+        }
+    });
+    Ok(())
+}
+
+/// Copies contiguous bytes of data memory into a register file.
+pub(super) fn short(state: &mut State, group: Group, short: &Short) -> Result<(), Fault> {
+    let sizes = state.sizes;
+    let check = |memory: Memory, offset: u64| {
+        let (name, capacity) = sizes.of(memory);
+        let inside = offset.checked_add(short.bytes).is_some_and(|end| end <= capacity);
+        let offset = i64::try_from(offset).unwrap_or(i64::MAX);
+        let problem = Problem::OutOfBounds { memory: name, offset, bytes: short.bytes, capacity };
+        if inside { Ok(()) } else { Err(problem.at(Stage::Commit)) }
+    };
+    check(Memory::Dm, short.from)?;
+    check(short.memory, short.base)?;
+    state.slices_mut(group).into_par_iter().for_each(|memory| {
+        let range = index(short.from)..index(short.from.saturating_add(short.bytes));
+        let bytes = memory.dm().get(range).map_or_else(|| vec![0; index(short.bytes)], <[u8]>::to_vec);
+        memory.write(&sizes, short.memory, short.base, &bytes);
+    });
+    Ok(())
+}

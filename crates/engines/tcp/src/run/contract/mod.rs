@@ -1,0 +1,41 @@
+//! Contraction engine (paper section IV-C; feed unit, register file walk, drains from the vISA book).
+//!
+//! Flits become packets, each packet meets the register files for so many steps, the tree combines neighbours, accumulators take the
+//! steps in, and results leave in groups. Accumulators start at +0 (sums) or below everything (maxima).
+//!
+//! - `feed`: in-flit transposes, packing, the shifting window of convolutions;
+//! - `plan`: what the loops of an image mean, checked once for all slices;
+//! - [`literal`]: step by step, lane by lane: the definition;
+//! - [`bulk`]: the same through the kernels of [`crate::values`], bit for bit, wherever the loops nest.
+
+pub mod bulk;
+mod digits;
+mod feed;
+pub mod literal;
+mod plan;
+
+pub use plan::Plan;
+
+use super::fault::Problem;
+use super::packets::Packets;
+
+/// A slice's register file.
+#[derive(Clone, Copy, Debug)]
+pub struct RegisterFile<'a> {
+    /// Payload; missing bytes are zero.
+    pub bytes: &'a [u8],
+    /// Extra bits of i5 and i9, as [`Packets`] has them.
+    pub extra: Option<&'a [u8]>,
+}
+
+/// Words of the flits that leave, for the flits that arrive on one slice.
+///
+/// # Errors
+/// Counts that do not fit one another, types that are not contracted, more steps than a command may have.
+pub fn contract(plan: &Plan<'_>, flits: Packets, trf: RegisterFile<'_>) -> Result<Vec<u32>, Problem> {
+    let packets = plan.feed(flits)?;
+    match bulk::contract(plan, &packets, trf)? {
+        Some(words) => Ok(words),
+        None => literal::contract(plan, &packets, trf),
+    }
+}

@@ -1,0 +1,154 @@
+//! What the registers of the contraction engine ask for, checked once for all slices.
+
+use tilewright_machine::tcp::Tcp;
+use tilewright_num::{Dtype, RuleSet};
+
+use super::feed;
+use crate::cost::contraction::Drain;
+use crate::program::exec::Contract;
+use crate::run::fault::{Problem, divide, equal, product};
+use crate::run::packets::{Packets, flight_elements};
+use crate::run::walk::{check_span, pairs};
+use crate::run::{MAX_SLICE, index};
+use crate::values::ContractError;
+
+/// A checked image.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan<'a> {
+    pub(super) rules: &'a RuleSet,
+    pub(super) image: &'a Contract,
+    /// Type of the stream.
+    pub(super) dtype: Dtype,
+    pub(super) flit_bytes: usize,
+    /// 32-bit words of a flit.
+    pub(super) flit_words: usize,
+    /// Flits of the feed unit's buffer.
+    pub(super) buffer_flits: u64,
+    /// Bytes and elements of a packet.
+    pub(super) packet_bytes: usize,
+    pub(super) width: usize,
+    pub(super) lanes: usize,
+    /// Bytes of a lane's part of the register file.
+    pub(super) lane_bytes: usize,
+    pub(super) tree: usize,
+    /// Results of a lane in a step that survive.
+    pub(super) columns: usize,
+    pub(super) steps: u64,
+    pub(super) repeats: u64,
+    /// Steps that survive: results are as many times lanes times columns.
+    pub(super) survivors: u64,
+}
+
+impl<'a> Plan<'a> {
+    /// Checks an image for a stream of type `dtype`.
+    ///
+    /// # Errors
+    /// Counts that do not fit one another, types that are not contracted.
+    pub fn new(
+        machine: &Tcp,
+        rules: &'a RuleSet,
+        image: &'a Contract,
+        dtype: Dtype,
+    ) -> Result<Plan<'a>, Problem> {
+        check_types(dtype, image.dtype)?;
+        let flit_bytes = index(machine.network.flit_bytes);
+        let packet_bytes = index(image.flits.saturating_mul(machine.network.flit_bytes));
+        if image.flits == 0 || packet_bytes as u64 > machine.ce.packet_bytes {
+            return Err(Problem::Setting("a packet of the contraction engine is one or two flits"));
+        }
+        if image.lanes == 0 || !machine.ce.lanes.is_multiple_of(image.lanes) {
+            return Err(Problem::Setting("lanes in use are a divisor of all lanes"));
+        }
+        let width = flight_elements(dtype, packet_bytes);
+        if !image.tree.is_power_of_two() || image.tree > width as u64 {
+            let (asked_elements, largest_elements) = (index(image.tree), width);
+            return Err(ContractError::Tree { asked_elements, largest_elements }.into());
+        }
+        let sizes = || image.steps.iter().map(|step| step.size.fixed());
+        let steps = product("steps", sizes(), MAX_SLICE)?;
+        let repeats = image.repeats.fixed();
+        divide("steps", steps, repeats.max(u64::from(steps == 0)))?;
+        let walked =
+            product("register file elements", image.loops.iter().map(|row| row.size.fixed()), u64::MAX)?;
+        check_span(&pairs(&image.loops))?;
+        equal("register file elements", walked, "elements of all steps", steps.saturating_mul(width as u64))?;
+        let surviving = image.steps.iter().filter(|step| !step.summed).map(|step| step.size.fixed());
+        let survivors = if steps == 0 { 0 } else { product("results", surviving, MAX_SLICE)? };
+        let plan = Plan {
+            rules,
+            image,
+            dtype,
+            flit_bytes,
+            flit_words: flit_bytes / 4,
+            buffer_flits: machine.ce.flit_buffer_bytes / machine.network.flit_bytes,
+            packet_bytes,
+            width,
+            lanes: index(image.lanes),
+            lane_bytes: index(machine.ce.lanes * machine.trf_lane_payload_bytes() / image.lanes),
+            tree: index(image.tree),
+            columns: (width / index(image.tree)).min(index(machine.ce.outputs_per_lane)),
+            steps,
+            repeats,
+            survivors,
+        };
+        if plan.lanes > plan.flit_words {
+            return Err(Problem::Setting("a flit of results has no room for so many lanes"));
+        }
+        product("words of results", [survivors, plan.block_words() as u64], MAX_SLICE)?;
+        Ok(plan)
+    }
+
+    /// Packets of a slice's stream, as the lanes meet them.
+    ///
+    /// # Errors
+    /// Flits that are no whole packets, or not as many as the steps take.
+    pub fn feed(&self, flits: Packets) -> Result<Packets, Problem> {
+        let packets = feed::feed(self, flits)?;
+        let fed = (packets.count() as u64).saturating_mul(self.repeats);
+        equal("steps", self.steps, "steps of all packets", fed)?;
+        Ok(packets)
+    }
+
+    /// Words that leave on each slice.
+    pub(in crate::run) fn words(&self) -> u64 {
+        self.survivors.saturating_mul(self.block_words() as u64)
+    }
+
+    /// Words that one surviving step gives.
+    pub(super) fn block_words(&self) -> usize {
+        let flits = match self.image.drain {
+            Drain::Interleaved => self.columns,
+            Drain::Sequential => self.lanes * self.columns.div_ceil(self.flit_words),
+        };
+        flits * self.flit_words
+    }
+
+    /// Where among them the result of a lane and column is: interleaved, a flit holds one column of all lanes; sequential, eight
+    /// columns of one lane.
+    pub(super) fn word_of(&self, lane: usize, column: usize) -> usize {
+        match self.image.drain {
+            Drain::Interleaved => column * self.flit_words + lane,
+            Drain::Sequential => {
+                let chunk = lane * self.columns.div_ceil(self.flit_words) + column / self.flit_words;
+                chunk * self.flit_words + column % self.flit_words
+            }
+        }
+    }
+
+    /// A lane's part of a register file plane, from the base on.
+    pub(super) fn lane<'t>(&self, plane: &'t [u8], lane: usize) -> &'t [u8] {
+        let start = lane * self.lane_bytes;
+        let part = plane.get(start..plane.len().min(start + self.lane_bytes)).unwrap_or_default();
+        part.get(index(self.image.base)..).unwrap_or_default()
+    }
+}
+
+/// Pairs of types that the engine multiplies.
+fn check_types(a: Dtype, b: Dtype) -> Result<(), Problem> {
+    use Dtype::{Bf16, F8E4M3Fn, F8E5M2, I4, I5, I8, I9};
+    match (a, b) {
+        (I4 | I5, I4 | I5) | (I8 | I9, I8 | I9) => Ok(()),
+        (F8E4M3Fn, F8E4M3Fn) | (F8E5M2, F8E5M2) | (Bf16, Bf16) => Ok(()),
+        _ => Err(ContractError::Dtypes { a, b }.into()),
+    }
+}
