@@ -47,7 +47,7 @@ impl Parts {
     pub(super) fn gives(self, leaving: &Leaving, out: &View) -> Option<(Gives, Vec<usize>)> {
         let on_slices = |(_, (flit, _)): &(usize, &(FlitLoop, u64))| match flit {
             FlitLoop::Piece(piece) => matches!(out.step(piece), Ok(Some(At::Slice(_)))),
-            FlitLoop::Chunks(_) => false,
+            FlitLoop::Chunks => false,
         };
         let within =
             leaving.within.iter().any(|(piece, _)| matches!(out.step(piece), Ok(Some(At::Slice(_)))));

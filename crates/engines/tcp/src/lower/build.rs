@@ -12,7 +12,7 @@ use super::packet::Packet;
 use super::registers::{Registers, Wanted};
 use super::shape_text::shape_text;
 use super::supply::Supply;
-use super::view::{Clash, Piece, Run, View, cut, steps};
+use super::view::{Clash, Piece, Run, View, cut, ragged, steps};
 use crate::legality::Verdict;
 use crate::placed::Placed;
 use crate::program::control::{Command, Queue, Step, StepKind};
@@ -79,8 +79,10 @@ impl<'a> Builder<'a> {
     pub(super) fn program(mut self) -> Result<Program, Box<Diagnostic>> {
         for operand in Operand::ALL {
             let bits = self.bits(operand);
-            let bytes = (self.map(operand).to[1] * bits).div_ceil(8);
-            self.bases[operand as usize] = self.room(bytes)?;
+            let elements = self.map(operand).to[1];
+            // A bridge to the output may write one more row, to end on a whole word.
+            let slack = if operand == Operand::Out && elements % 2 == 1 { elements } else { 0 };
+            self.bases[operand as usize] = self.room(((elements + slack) * bits).div_ceil(8))?;
         }
         let nest = self.nest()?;
         self.load(&nest);
@@ -96,7 +98,7 @@ impl<'a> Builder<'a> {
         self.bases[operand as usize]
     }
 
-    fn bits(&self, operand: Operand) -> u64 {
+    pub(super) fn bits(&self, operand: Operand) -> u64 {
         if operand == Operand::Out { WORD_BYTES * 8 } else { self.setup.element_bits() }
     }
 
@@ -118,25 +120,33 @@ impl<'a> Builder<'a> {
         let (problem, placed) = (self.problem, self.placed);
         let (operand, held) = (problem.streamed(), problem.stationary);
         let stationary = self.view(held);
-        let stationary = self.brought(held, stationary)?;
+        let mut stationary = self.brought(held, stationary)?;
+        if self.uneven(&[&stationary]) {
+            stationary = self.straightened(held, &stationary, self.live_slices())?;
+        }
         let out = self.view(Operand::Out);
         let (first, last) = placed.time.split_at(placed.time.len() - placed.repeat_terms);
-        let stream = self.view(operand);
-        let cuts = |stream: &View| {
-            let views = [stream, &stationary, &out];
-            (cut(first, &views, Run::Live), cut(&placed.packet, &views, Run::Places))
-        };
-        let (mut fetched, mut packet) = cuts(&stream);
-        let (stream, switch) = match self.straight(operand, &stream, &fetched, &packet) {
-            Some(switch) => (stream, switch),
-            None => {
-                let stream = self.brought(operand, stream)?;
-                (fetched, packet) = cuts(&stream);
-                (stream, Switch::default())
+        let mut stream = self.view(operand);
+        let mut switch = None;
+        if !self.uneven(&[&stream, &stationary]) {
+            let views = self.agreeing([&stream, &stationary, &out]);
+            let packet = cut(&placed.packet, &views, Run::Places);
+            switch = self.straight(operand, &stream, &cut(first, &views, Run::Live), &packet);
+        }
+        if switch.is_none() {
+            stream = self.brought(operand, stream)?;
+            if self.uneven(&[&stream, &stationary]) {
+                stream = self.straightened(operand, &stream, self.live_slices())?;
             }
-        };
-        let lanes = cut(&placed.lanes, &[&stationary, &out], Run::Places);
-        let held = cut(last, &[&stationary, &out], Run::Live);
+            if self.uneven(&[&stream, &stationary]) {
+                stationary = self.straightened(held, &stationary, self.live_slices())?;
+            }
+        }
+        let views = self.agreeing([&stream, &stationary, &out]);
+        let fetched = cut(first, &views, Run::Live);
+        let packet = cut(&placed.packet, &views, Run::Places);
+        let lanes = cut(&placed.lanes, &views, Run::Places);
+        let held = cut(last, &views, Run::Live);
         let packet = Packet::new(self.setup, problem, &packet).map_err(|_| {
             refuse(
                 problem,
@@ -146,7 +156,22 @@ impl<'a> Builder<'a> {
         })?;
         let time: Vec<Piece> = fetched.iter().chain(&held).copied().collect();
         let registers = self.registers(&stationary, &lanes, &time, &packet)?;
+        let switch = switch.unwrap_or_default();
         Ok(Nest { stream, stationary, switch, fetched, held, lanes, packet, registers })
+    }
+
+    /// Whether views cut the tactic where it cannot be cut.
+    fn uneven(&self, views: &[&View]) -> bool {
+        let placed = self.placed;
+        ragged(self.problem, &placed.time, views, Run::Live)
+            || ragged(self.problem, &placed.lanes, views, Run::Places)
+            || ragged(self.problem, &placed.packet, views, Run::Places)
+    }
+
+    /// Views to cut by: the output's too, if it fits with the others.
+    fn agreeing<'v>(&self, views: [&'v View; 3]) -> Vec<&'v View> {
+        let views = views.to_vec();
+        if self.uneven(&views) { views[..2].to_vec() } else { views }
     }
 
     fn registers(

@@ -25,10 +25,13 @@ pub(super) fn direct(
     for (piece, size) in leaving.within.iter().rev().filter(|(_, size)| *size > 1) {
         let whole = *size == piece.size && piece.digit.live == piece.digit.places;
         let contiguous = matches!(out.step(piece), Ok(Some(At::Offset(stride))) if stride == expected);
-        if !(contiguous && (whole_chunk(leaving, piece, *size, out) || whole && out.has_room(piece))) {
+        if !(contiguous && whole && out.has_room(piece)) {
             return None;
         }
         expected *= size;
+    }
+    if !expected.is_multiple_of(leaving.valid) {
+        return None;
     }
     let bytes = leaving.valid * word_bytes;
     if !bytes.is_multiple_of(granule) {
@@ -40,7 +43,7 @@ pub(super) fn direct(
             continue;
         }
         let stride_bytes = match flit {
-            FlitLoop::Chunks(_) => bytes,
+            FlitLoop::Chunks => bytes,
             FlitLoop::Piece(piece) => {
                 let Ok(Some(At::Offset(stride))) = out.step(piece) else { return None };
                 if *size != piece.size || !out.has_room(piece) {
@@ -55,14 +58,4 @@ pub(super) fn direct(
         loops.push((*size, stride_bytes));
     }
     out.base.is_multiple_of(granule).then_some(Direct { loops, bytes })
-}
-
-/// A piece of which flits hold whole chunks.
-fn whole_chunk(leaving: &Leaving, piece: &super::view::Piece, size: u64, out: &View) -> bool {
-    let chunked =
-        leaving.flits.iter().any(|(flit, _)| matches!(flit, FlitLoop::Chunks(other) if other == piece));
-    chunked
-        && piece.size.is_multiple_of(size)
-        && piece.digit.live == piece.digit.places
-        && out.has_room(piece)
 }

@@ -9,7 +9,7 @@ use crate::cost::contraction::Drain;
 pub(super) struct Leaving {
     /// Surviving steps, then columns (interleaved) or lanes and column chunks (sequential).
     pub(super) flits: Vec<(FlitLoop, u64)>,
-    /// Pieces within a flit with the places they take.
+    /// Pieces within a flit, or within the flits of a lane's columns, with the places they take.
     pub(super) within: Vec<(Piece, u64)>,
     /// Elements of a flit that are sums.
     pub(super) valid: u64,
@@ -21,8 +21,8 @@ pub(super) struct Leaving {
 pub(super) enum FlitLoop {
     /// Over a piece.
     Piece(Piece),
-    /// Over the parts of a piece that one flit does not hold.
-    Chunks(Piece),
+    /// Over the columns of a lane that one flit does not hold.
+    Chunks,
 }
 
 /// What the engine holds when sums leave.
@@ -38,24 +38,22 @@ pub(super) struct Sums<'a> {
 }
 
 impl Leaving {
-    /// The layout of a drain order; sequential needs at most one piece of columns beyond a flit.
-    pub(super) fn new(sums: &Sums<'_>, drain: Drain) -> Option<Leaving> {
+    /// The layout of a drain order.
+    pub(super) fn new(sums: &Sums<'_>, drain: Drain) -> Leaving {
         let mut flits: Vec<(FlitLoop, u64)> =
             sums.time.iter().map(|p| (FlitLoop::Piece(*p), p.size)).collect();
         if drain == Drain::Interleaved {
             flits.extend(sums.columns.iter().map(|(piece, size)| (FlitLoop::Piece(*piece), *size)));
             let within = sums.lanes.iter().map(|piece| (*piece, piece.size)).collect();
-            return Some(Leaving { flits, within, valid: steps(sums.lanes), drain });
+            return Leaving { flits, within, valid: steps(sums.lanes), drain };
         }
         flits.extend(sums.lanes.iter().map(|piece| (FlitLoop::Piece(*piece), piece.size)));
         let columns: u64 = sums.columns.iter().map(|(_, size)| size).product();
-        if columns <= sums.flit_elements {
-            return Some(Leaving { flits, within: sums.columns.to_vec(), valid: columns, drain });
+        let within = sums.columns.to_vec();
+        if columns > sums.flit_elements {
+            flits.push((FlitLoop::Chunks, columns.div_ceil(sums.flit_elements)));
         }
-        let [(piece, size)] = sums.columns else { return None };
-        flits.push((FlitLoop::Chunks(*piece), size.div_ceil(sums.flit_elements)));
-        let within = vec![(*piece, sums.flit_elements)];
-        Some(Leaving { flits, within, valid: sums.flit_elements, drain })
+        Leaving { flits, within, valid: columns.min(sums.flit_elements), drain }
     }
 
     /// Flits that leave.
@@ -87,13 +85,9 @@ impl Leaving {
             if scattered.contains(&index) {
                 continue;
             }
-            match flit {
-                FlitLoop::Piece(piece) => digits.push(digit(piece, *size, stride)),
-                // Chunks continue the elements of a flit, so one digit covers both.
-                FlitLoop::Chunks(piece) => {
-                    digits.retain(|digit| (digit.axis, digit.weight) != (piece.axis, piece.weight));
-                    digits.push(digit(piece, *size * flit_elements, 1));
-                }
+            // Chunks continue the elements of a flit, whose pieces cover them.
+            if let FlitLoop::Piece(piece) = flit {
+                digits.push(digit(piece, *size, stride));
             }
             stride *= size;
         }

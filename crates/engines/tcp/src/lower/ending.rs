@@ -2,15 +2,15 @@
 
 use tilewright_base::Diagnostic;
 use tilewright_notation::syntax::ast::Operand;
-use tilewright_num::Dtype;
 
 use super::between::Parts;
 use super::build::{Builder, Nest, WORD_BYTES, refuse};
-use super::commands::{self, Fetched, copy, exec, fixed};
+use super::commands::{self, exec, fixed};
+use super::dense::Dense;
 use super::direct::{Direct, direct};
 use super::drain::{FlitLoop, Leaving, Sums};
 use super::limits::Row;
-use super::view::{At, Piece, Run, View, ViewDigit, cut, steps};
+use super::view::{At, Clash, Piece, Run, View, ViewDigit, cut, ragged, steps};
 use crate::cost::Context;
 use crate::cost::contraction::Drain;
 use crate::cost::switch::Topology;
@@ -45,7 +45,7 @@ impl Ending {
         let sums = Sums { time: &time, lanes: &nest.lanes, columns: &columns, flit_elements };
         let orders = [Drain::Interleaved, Drain::Sequential].into_iter();
         let fitting =
-            orders.filter(|drain| builder.holds(nest, *drain)).filter_map(|drain| Leaving::new(&sums, drain));
+            orders.filter(|drain| builder.holds(nest, *drain)).map(|drain| Leaving::new(&sums, drain));
         let mut endings: Vec<Ending> =
             fitting.map(|leaving| Ending::of(builder, leaving, parts, out.clone())).collect();
         let best = endings.iter().position(|ending| ending.direct.is_some()).unwrap_or(0);
@@ -218,41 +218,32 @@ impl Ending {
         Ok(base)
     }
 
-    /// Fetches sums in the order of the output's shape and commits them one after the other.
+    /// Fetches sums in the order of the output's shape and commits them one after the other; by way of a copy in which no axis is
+    /// cut, if sums lie across the output's digits.
     fn copy_out(
         &self,
         builder: &mut Builder<'_>,
         from: &View,
         slices: Vec<(u64, u64)>,
     ) -> Result<(), Box<Diagnostic>> {
-        let setup = builder.setup;
         let Some(shape) = builder.problem.shape(Operand::Out) else { return Ok(()) };
+        let straight;
+        let from = if ragged(builder.problem, &shape.intra, &[from], Run::Places) {
+            straight = builder.straightened(Operand::Out, from, slices.clone())?;
+            &straight
+        } else {
+            from
+        };
         let pieces = cut(&shape.intra, &[from], Run::Places);
-        let mut rows = Vec::new();
-        for piece in &pieces {
-            let stride = from.stride(piece).map_err(|clash| builder.clash(clash))?.unwrap_or(0);
-            rows.push(Row::of(*piece, stride));
-        }
-        let granule = setup.machine.dm.write_granule_bytes;
-        if rows.is_empty() {
-            rows.push(Row { piece: None, size: 1, stride: 0, live: 1 });
-        }
-        let inner: u64 = rows[1..].iter().map(|row| row.size).product();
-        while !(rows[0].size * inner * WORD_BYTES).is_multiple_of(granule) {
-            rows[0].size += 1;
-        }
-        let bytes = rows[0].size * inner * WORD_BYTES;
-        let packet_bytes = super::build::whole_part(bytes, setup.machine.network.flit_bytes);
-        let dtype: Dtype = setup.accumulator_dtype();
-        let packet = packet_bytes / WORD_BYTES;
-        let fetched =
-            Fetched { operand: Operand::Out, view: from, rows: &rows, packet, dtype, zero_point: None };
-        let fetch = commands::fetch(setup, builder.problem, &[], &fetched);
-        let loops = [(bytes / packet_bytes, packet_bytes)];
-        let commit = commands::commit(setup, Memory::Dm, self.out.base, &loops, packet_bytes, slices);
-        let count = builder.execs.iter().filter(|exec| exec.name.starts_with("bridge_out")).count();
-        let name = if count == 0 { "bridge_out".to_string() } else { format!("bridge_out_{count}") };
-        builder.execs.push(copy(setup, &name, fetch, Switch::default(), commit));
+        let rows = pieces.iter().map(|piece| Ok(Row::of(*piece, from.stride(piece)?.unwrap_or(0))));
+        let rows: Result<Vec<Row>, Clash> = rows.collect();
+        let rows = rows.map_err(|clash| builder.clash(clash))?;
+        let dtype = builder.setup.accumulator_dtype();
+        let name = "bridge_out".to_string();
+        let mut copy = Dense { name, operand: Operand::Out, from, rows, dtype, slices };
+        let word_bits = builder.setup.machine.dm.write_granule_bytes * 8;
+        let bytes = copy.fill_up(word_bits, WORD_BYTES * 8);
+        builder.copy_densely(copy, self.out.base, bytes);
         Ok(())
     }
 }

@@ -11,6 +11,7 @@
 //! | `supply` | which slices an operand comes from, and the topology that brings it |
 //! | `packet` | the elements that meet in one step, and their padding |
 //! | `registers` | the layout of the register files and their load |
+//! | `dense` | copies within a slice, to memory in which an axis is not cut |
 //! | `drain`, `direct` | the order in which sums leave, and whether it can be written as it is |
 //! | `between` | sums over slices |
 //! | `limits`, `loops` | masks and sequencer entries |
@@ -21,6 +22,7 @@ mod between;
 mod build;
 mod commands;
 mod contract;
+mod dense;
 mod direct;
 mod drain;
 mod ending;

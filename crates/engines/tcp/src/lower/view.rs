@@ -150,7 +150,8 @@ fn cut_one(axis: AxisId, whole: Whole, count: u64, views: &[&View], pieces: &mut
     let end = whole.weight * count;
     let mut marks = vec![whole.weight];
     for digit in views.iter().flat_map(|view| &view.digits).filter(|digit| digit.axis == axis) {
-        if digit.weight > whole.weight && digit.weight < end {
+        // Places past the live ones are idle: no digit of the axis lies there.
+        if digit.weight > whole.weight && digit.weight < whole.weight * whole.live {
             marks.push(digit.weight);
         }
     }
@@ -160,6 +161,28 @@ fn cut_one(axis: AxisId, whole: Whole, count: u64, views: &[&View], pieces: &mut
         let above = marks.get(index + 1).copied().unwrap_or(end);
         pieces.push(Piece { axis, weight: *weight, size: above.div_ceil(*weight), digit: whole });
     }
+}
+
+/// Whether views cut a digit where it cannot be cut: marks that do not divide one another, or an end that runs past what may be
+/// run. Only the outermost digit of an axis may run past its end in time, where masks tell padding from data.
+pub(super) fn ragged(problem: &Problem, digits: &[Digit], views: &[&View], run: Run) -> bool {
+    digits.iter().any(|digit| {
+        let Some(axis) = digit.axis else { return false };
+        let count = if run == Run::Live { digit.live } else { digit.slots };
+        let end = digit.stride * count;
+        let mut marks = vec![digit.stride];
+        let cuts = views.iter().flat_map(|view| &view.digits).filter(|other| other.axis == axis);
+        let live_end = digit.stride * digit.live;
+        marks.extend(
+            cuts.map(|other| other.weight).filter(|weight| *weight > digit.stride && *weight < live_end),
+        );
+        marks.sort_unstable();
+        let uneven = marks.windows(2).any(|pair| !pair[1].is_multiple_of(pair[0]));
+        let past = marks.last().is_some_and(|last| !end.is_multiple_of(*last));
+        let across = views.iter().filter_map(|view| view.digit(axis, digit.stride));
+        let across = across.into_iter().any(|other| !digit.stride.is_multiple_of(other.weight));
+        across || uneven || past && (run == Run::Places || end < problem.axis(axis).extent)
+    })
 }
 
 /// Iterations of nested pieces.

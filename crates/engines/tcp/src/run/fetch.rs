@@ -1,7 +1,8 @@
 //! Fetch unit: the sequencer's elements, masked, looked up, cast and shifted by a zero point, packet by packet (vISA book, fetch
 //! engine; order of the adapter's stages as there).
 //!
-//! A masked element enters the later stages as the pattern 0. Elements outside data memory read as 0. Sequences that are long runs
+//! A masked element leaves the adapter as zero, whatever table or zero point follows the mask (an assumption: padding must not
+//! influence results). Elements outside data memory read as 0. Sequences that are long runs
 //! of bytes and pass no adapter are copied run by run.
 
 use smallvec::SmallVec;
@@ -83,11 +84,11 @@ impl<'a> Fetcher<'a> {
         let mut walk = self.walk.clone();
         for packet in 0..index(self.packets) {
             for element in 0..index(self.image.packet) {
-                let read = match walk.offset() {
-                    Some(offset) if self.live(walk.index(), &origins) => self.read(dm, walk.index(), offset),
-                    _ => 0,
-                };
-                store_element(leaves, &mut packets, packet * pitch + element, self.adapt(read)?);
+                let at = walk.index();
+                if self.live(at, &origins) {
+                    let read = walk.offset().map_or(0, |offset| self.read(dm, at, offset));
+                    store_element(leaves, &mut packets, packet * pitch + element, self.adapt(read)?);
+                }
                 walk.advance();
             }
         }

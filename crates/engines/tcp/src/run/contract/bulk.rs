@@ -34,7 +34,9 @@ pub fn contract(
     if plan.steps == 0 {
         return Ok(Some(Vec::new()));
     }
-    let Some(digits) = digits(plan).filter(|_| plan.rules == &RuleSet::TCP) else { return Ok(None) };
+    // A tree that is partly inactive would meet zeros instead of nothing.
+    let whole = plan.active.is_multiple_of(plan.tree);
+    let Some(digits) = digits(plan).filter(|_| whole && plan.rules == &RuleSet::TCP) else { return Ok(None) };
     match Product::new(plan, &digits, packets, trf) {
         Some(product) => product.run().map(Some),
         None => Ok(None),

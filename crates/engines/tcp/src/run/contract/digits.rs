@@ -38,7 +38,7 @@ struct Span<T> {
 
 /// Cuts the loops; `None` if their borders do not divide one another.
 pub(super) fn digits(plan: &Plan<'_>) -> Option<Digits> {
-    let width = plan.width as u64;
+    let width = plan.active as u64;
     let step_loops = plan.image.steps.iter().map(|step| (step.size.fixed(), step.summed));
     let steps = spans(width, step_loops)?;
     let walk = spans(1, plan.image.loops.iter().map(|row| (row.size.fixed(), row.stride)))?;

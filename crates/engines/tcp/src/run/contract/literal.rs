@@ -33,14 +33,16 @@ fn run<A: Arithmetic>(
     let op = plan.image.op;
     let mut sums = vec![A::start(op); index(plan.survivors) * plan.lanes * plan.columns];
     let mut walk = Walk::new(pairs(&plan.image.loops))?;
-    let mut addresses = vec![0_i64; plan.width];
-    let mut products = vec![A::start(op); plan.width];
+    let mut addresses = vec![0_i64; plan.active];
+    // Inactive elements add nothing.
+    let mut products = vec![A::start(op); plan.columns * plan.tree];
     let mut at = vec![0_u64; plan.image.steps.len()];
     for step in 0..plan.steps {
         addresses.fill_with(|| walk.next().unwrap_or(0));
         let first = index(step / plan.repeats) * plan.width;
         let survivor = index(survivor(plan, &at));
         for lane in 0..plan.lanes {
+            products.fill(A::start(op));
             let (bytes, extra) = (plan.lane(trf.bytes, lane), trf.extra.map(|extra| plan.lane(extra, lane)));
             for (element, (product, address)) in products.iter_mut().zip(&addresses).enumerate() {
                 let a = load_element(plan.dtype, &packets.bytes, packets.extra.as_deref(), first + element);

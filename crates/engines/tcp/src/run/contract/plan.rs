@@ -27,6 +27,8 @@ pub struct Plan<'a> {
     /// Bytes and elements of a packet.
     pub(super) packet_bytes: usize,
     pub(super) width: usize,
+    /// Elements of a packet that meet the register file; the others are inactive and add nothing.
+    pub(super) active: usize,
     pub(super) lanes: usize,
     /// Bytes of a lane's part of the register file.
     pub(super) lane_bytes: usize,
@@ -71,7 +73,12 @@ impl<'a> Plan<'a> {
         let walked =
             product("register file elements", image.loops.iter().map(|row| row.size.fixed()), u64::MAX)?;
         check_span(&pairs(&image.loops))?;
-        equal("register file elements", walked, "elements of all steps", steps.saturating_mul(width as u64))?;
+        let active = if steps == 0 { width as u64 } else { divide("register file elements", walked, steps)? };
+        if active == 0 || active > width as u64 {
+            return Err(Problem::Setting(
+                "a step meets more register file elements than a packet has, or none",
+            ));
+        }
         let surviving = image.steps.iter().filter(|step| !step.summed).map(|step| step.size.fixed());
         let survivors = if steps == 0 { 0 } else { product("results", surviving, MAX_SLICE)? };
         let plan = Plan {
@@ -83,10 +90,11 @@ impl<'a> Plan<'a> {
             buffer_flits: machine.ce.flit_buffer_bytes / machine.network.flit_bytes,
             packet_bytes,
             width,
+            active: index(active),
             lanes: index(image.lanes),
             lane_bytes: index(machine.ce.lanes * machine.trf_lane_payload_bytes() / image.lanes),
             tree: index(image.tree),
-            columns: (width / index(image.tree)).min(index(machine.ce.outputs_per_lane)),
+            columns: index(active.div_ceil(image.tree)).min(index(machine.ce.outputs_per_lane)),
             steps,
             repeats,
             survivors,
