@@ -51,7 +51,7 @@ fn known_values() {
         (Function::Exp, 1.0, std::f32::consts::E),
         (Function::Log, 10.0, std::f32::consts::LN_10),
         (Function::Sin, 1e38, 0.989_164_5),
-        (Function::Cos, f32::MAX, 0.853_021_03),
+        (Function::Cos, f32::MAX, 0.853_021),
         (Function::Erf, 1.0, 0.842_700_8),
         (Function::Tanh, 0.5, 0.462_117_16),
         (Function::Sigmoid, -4.0, 0.017_986_21),

@@ -4,6 +4,8 @@
 //! - [`contraction`], [`sequencer`], [`banks`], [`memory`]: limits of single engines;
 //! - [`placed`]: a tactic with every loop digit placed on slices, time, lanes or packet;
 //! - [`program`]: register images, transfers and control steps: what everything that runs is made of;
+//! - [`vector`]: which chains the vector engine can hold, and what follows from one;
+//! - [`run`]: what commands compute;
 //! - [`exec`]: a contraction as a table of loops, followed step by step;
 //! - [`values`]: the same sums as bulk kernels, bit for bit;
 //! - [`cost`]: how long each engine, a whole command or a transfer takes;
@@ -17,9 +19,11 @@ pub mod legality;
 pub mod memory;
 pub mod placed;
 pub mod program;
+pub mod run;
 pub mod sequencer;
 pub mod setup;
 pub mod values;
+pub mod vector;
 
 pub use legality::{Verdict, check};
 pub use placed::Placed;
