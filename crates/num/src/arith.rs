@@ -5,6 +5,7 @@
 //! they give it. Rounding at every node of the tree is an assumption; its order is the TCP's packet reducer.
 
 use crate::RuleSet;
+use crate::functions::add_to_odd;
 use crate::minifloat::F32_QUIET_NAN;
 
 /// Sum.
@@ -19,6 +20,31 @@ pub fn add_f32(rules: &RuleSet, a: f32, b: f32) -> f32 {
 #[must_use]
 pub fn mul_f32(rules: &RuleSet, a: f32, b: f32) -> f32 {
     settle_result(rules, settle(rules, a) * settle(rules, b))
+}
+
+/// Difference.
+#[inline]
+#[must_use]
+pub fn sub_f32(rules: &RuleSet, a: f32, b: f32) -> f32 {
+    settle_result(rules, settle(rules, a) - settle(rules, b))
+}
+
+/// Quotient.
+#[inline]
+#[must_use]
+pub fn div_f32(rules: &RuleSet, a: f32, b: f32) -> f32 {
+    settle_result(rules, settle(rules, a) / settle(rules, b))
+}
+
+/// `a * b + c` with one rounding (an assumption: the vendor's host model leaves it open).
+///
+/// The product is exact in f64, the sum is rounded to odd there, so that the rounding to f32 is the only one that counts.
+#[inline]
+#[must_use]
+#[expect(clippy::cast_possible_truncation, reason = "rounding to f32 is what is wanted")]
+pub fn fma_f32(rules: &RuleSet, a: f32, b: f32, c: f32) -> f32 {
+    let [a, b, c] = [a, b, c].map(|a| f64::from(settle(rules, a)));
+    settle_result(rules, add_to_odd(a * b, c) as f32)
 }
 
 /// Reduces one packet with an adder tree: neighbours in pairs, level by level. A packet that is no power of
@@ -54,10 +80,11 @@ pub fn tree_sum(rules: &RuleSet, start: f32, values: &[f32], packet_elements: us
     })
 }
 
-const fn settle(rules: &RuleSet, a: f32) -> f32 {
+pub(crate) const fn settle(rules: &RuleSet, a: f32) -> f32 {
     f32::from_bits(rules.settle_f32(a.to_bits()))
 }
 
-fn settle_result(rules: &RuleSet, a: f32) -> f32 {
+#[inline]
+pub(crate) fn settle_result(rules: &RuleSet, a: f32) -> f32 {
     if a.is_nan() { f32::from_bits(F32_QUIET_NAN) } else { settle(rules, a) }
 }

@@ -59,7 +59,9 @@
 //! Further assumptions: the low 13 bits of a tf32 word are ignored when read and zero when written; a
 //! conversion between equal types is a move; the rounding right shift of the vector engine takes ties towards
 //! plus infinity; a saturating left shift saturates for every shift; an f32 result counts as subnormal after
-//! rounding; with NaN, absmin and absmax give the second operand.
+//! rounding; with NaN, absmin and absmax give the second operand; maximum and minimum of floats let NaN give way and put
+//! minus zero below plus zero; a fused multiply-add rounds once; functions such as `exp` are the f32 nearest to the real
+//! function ([`Function`] says what is known about that).
 
 mod arith;
 mod bulk;
@@ -67,6 +69,7 @@ mod convert;
 mod dtype;
 mod encode;
 mod error;
+mod functions;
 mod fxp;
 mod int;
 mod minifloat;
@@ -74,17 +77,18 @@ mod rules;
 mod select;
 mod storage;
 
-pub use arith::{add_f32, mul_f32, tree_add, tree_sum};
+pub use arith::{add_f32, div_f32, fma_f32, mul_f32, sub_f32, tree_add, tree_sum};
 pub use bulk::{decode_slice, encode_slice, pack_ints, unpack_ints};
 pub use convert::{convert, decode};
 pub use dtype::Dtype;
 pub use encode::encode;
 pub use error::NumError;
+pub use functions::Function;
 pub use fxp::{add_sat, f32_to_fxp, fxp_to_f32, mul_q31, shift_left_sat, shift_right_round, sub_sat};
 pub use int::{int_pattern, int_value, narrow_int, subtract_zero_point};
 pub use minifloat::{MiniFloat, TopPatterns};
 pub use rules::{
     FloatRule, FloatToInt, IntNarrowing, NanRule, Overflow, Rounding, RuleSet, SubnormalCarry, Subnormals,
 };
-pub use select::{absmax_f32, absmax_i32, absmin_f32, absmin_i32, commit_relu};
+pub use select::{absmax_f32, absmax_i32, absmin_f32, absmin_i32, commit_relu, max_f32, min_f32};
 pub use storage::{load, store};

@@ -31,6 +31,20 @@ pub fn absmax_f32(rules: &RuleSet, a: f32, b: f32) -> f32 {
     if a.abs() > b.abs() { a } else { b }
 }
 
+/// The greater; plus zero is above minus zero, and NaN gives way to the other operand.
+#[must_use]
+pub fn max_f32(rules: &RuleSet, a: f32, b: f32) -> f32 {
+    let (a, b) = (settle(rules, a), settle(rules, b));
+    if b.is_nan() || a > b || (a == b && b.is_sign_negative()) { a } else { b }
+}
+
+/// The lesser; minus zero is below plus zero, and NaN gives way to the other operand.
+#[must_use]
+pub fn min_f32(rules: &RuleSet, a: f32, b: f32) -> f32 {
+    let (a, b) = (settle(rules, a), settle(rules, b));
+    if b.is_nan() || a < b || (a == b && a.is_sign_negative()) { a } else { b }
+}
+
 /// The ReLU fused into the commit unit's f32 to bf16 conversion: NaN first becomes the quiet word with a
 /// clear sign, then any set sign gives plus zero.
 #[must_use]

@@ -5,6 +5,8 @@
 //! - [`placed`]: a tactic with every loop digit placed on slices, time, lanes or packet;
 //! - [`lower`](mod@lower): from low-level einsum to a command program;
 //! - [`program`]: register images, transfers and control steps: what everything that runs is made of;
+//! - [`vector`]: which chains the vector engine can hold, and what follows from one;
+//! - [`run`]: what commands compute;
 //! - [`exec`]: a contraction as a table of loops, followed step by step;
 //! - [`values`]: the same sums as bulk kernels, bit for bit;
 //! - [`run`]: what single commands of a program do to the memories, value by value;
@@ -24,6 +26,7 @@ pub mod run;
 pub mod sequencer;
 pub mod setup;
 pub mod values;
+pub mod vector;
 
 pub use legality::{Verdict, check};
 pub use placed::Placed;

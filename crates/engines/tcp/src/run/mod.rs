@@ -13,6 +13,7 @@
 //! | `stream` | the engines of one command in order |
 //! | `fetch`, `switch`, `collect` | from data memory to flits |
 //! | [`contract`] | the contraction engine, literally and in bulk |
+//! | [`vector`] | the vector engine's chain and the reducer between slices |
 //! | `cast`, `transpose`, `commit` | from results to memory; fills and short loads |
 //! | `transfer` | DMA |
 
@@ -28,6 +29,7 @@ mod stream;
 mod switch;
 mod transfer;
 mod transpose;
+pub mod vector;
 mod walk;
 
 pub use fault::{Fault, Problem, Stage};
@@ -55,7 +57,9 @@ pub fn exec(machine: &Tcp, state: &mut State, pe: PeId, exec: &Exec) -> Result<(
 }
 
 /// What [`exec`] takes for the vector engine.
-const VECTOR: VectorUnit = |_, _, _, _| Err("no vector engine is attached".to_owned());
+const VECTOR: VectorUnit = |rules, image, slices, files| {
+    vector::apply(rules, image, slices, files).map_err(|error| error.to_string())
+};
 
 /// [`exec`] with a vector engine of the caller's.
 ///

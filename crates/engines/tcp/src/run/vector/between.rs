@@ -1,0 +1,75 @@
+//! Reduction between neighbouring slices, in ring order from the lowest slice on (an assumption), and who gets the results
+//! (vISA book, inter-slice reducer).
+
+use tilewright_num::{self as num, RuleSet};
+
+use super::{FLIT, VectorError};
+use crate::program::vector::{Between, Gives, ReduceOp, Word};
+
+pub(super) fn apply(
+    rules: &RuleSet,
+    between: Between,
+    word: Word,
+    mut slices: Vec<Vec<u32>>,
+) -> Result<Vec<Vec<u32>>, VectorError> {
+    let uneven = VectorError::Slices { found: slices.len(), group: between.slices };
+    let size = usize::try_from(between.slices).map_err(|_| uneven)?;
+    if size == 0 || !slices.len().is_multiple_of(size) {
+        return Err(uneven);
+    }
+    for group in slices.chunks_mut(size) {
+        let sum = combine(rules, between.op, word, group);
+        give(between.gives, sum, group);
+    }
+    Ok(slices)
+}
+
+fn combine(rules: &RuleSet, op: ReduceOp, word: Word, group: &[Vec<u32>]) -> Vec<u32> {
+    let ints = |f: fn(i32, i32) -> i32| {
+        fold(group, |a| a, move |a, b| f(a.cast_signed(), b.cast_signed()).cast_unsigned())
+    };
+    match (word, op) {
+        (Word::I32, ReduceOp::Max) => ints(i32::max),
+        (Word::I32, ReduceOp::Min) => ints(i32::min),
+        (Word::I32, ReduceOp::AddWrap) => fold(group, |a| a, u32::wrapping_add),
+        (Word::I32, _) => ints(num::add_sat),
+        (Word::F32, ReduceOp::Max) => floats(rules, group, |a, b| num::max_f32(rules, a, b)),
+        (Word::F32, ReduceOp::Min) => floats(rules, group, |a, b| num::min_f32(rules, a, b)),
+        (Word::F32, ReduceOp::Mul) => floats(rules, group, |a, b| num::mul_f32(rules, a, b)),
+        (Word::F32, _) => floats(rules, group, |a, b| num::add_f32(rules, a, b)),
+    }
+}
+
+fn floats(rules: &RuleSet, group: &[Vec<u32>], f: impl Fn(f32, f32) -> f32) -> Vec<u32> {
+    fold(group, |a| rules.settle_f32(a), |a, b| f(f32::from_bits(a), f32::from_bits(b)).to_bits())
+}
+
+fn fold(group: &[Vec<u32>], enter: impl Fn(u32) -> u32, f: impl Fn(u32, u32) -> u32) -> Vec<u32> {
+    let mut slices = group.iter();
+    let first = slices.next().map(|words| words.iter().map(|word| enter(*word)).collect());
+    slices.fold(first.unwrap_or_default(), |mut sum: Vec<u32>, words| {
+        sum.iter_mut().zip(words).for_each(|(a, b)| *a = f(*a, *b));
+        sum
+    })
+}
+
+fn give(gives: Gives, sum: Vec<u32>, group: &mut [Vec<u32>]) {
+    match gives {
+        Gives::First => {
+            for words in group.iter_mut().skip(1) {
+                words.fill(0);
+            }
+            if let Some(first) = group.first_mut() {
+                *first = sum;
+            }
+        }
+        Gives::Broadcast => group.iter_mut().for_each(|words| words.clone_from(&sum)),
+        Gives::Scatter { inner } => {
+            let slices = group.len();
+            let run = usize::try_from(inner).unwrap_or(usize::MAX).saturating_mul(FLIT).max(1);
+            for (index, words) in group.iter_mut().enumerate() {
+                *words = sum.chunks(run).skip(index).step_by(slices).flatten().copied().collect();
+            }
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! What the vector engine computes: every slice's words through the chain, then between slices (vISA book, vector engine).
+//!
+//! Operations run one after the other over all words of a slice, so that each is a plain loop. Floats are settled by the rule set as
+//! they enter a unit and leave it; an element that no guard matches passes as it is. Assumptions, besides those of `vector`:
+//!
+//! - fused multiply-add is `element * first + second`, rounded once; functions are correctly rounded (`tilewright_num::Function`);
+//! - shifts by more than 31 follow the same arithmetic: logical ones give 0, arithmetic ones the sign;
+//! - the clip unit's integer sum wraps; maxima and minima of floats let NaN give way and put minus zero below plus zero;
+//! - in pair mode the first of two flits is the stream's element, the second the pair operand; the result has the first one's tag;
+//! - half flits that narrow stages leave out come back as zeros, with an empty tag;
+//! - a reduction settles what enters; tags end there.
+
+mod between;
+mod filter;
+mod operand;
+mod ops;
+mod reduce;
+mod stream;
+
+use std::fmt;
+
+use tilewright_num::RuleSet;
+
+use crate::program::vector::{OpKind, Vector, Word};
+use crate::vector::shape::{joins, shapes};
+use crate::vector::unit::{gives, stage};
+use crate::vector::{FLIT_WORDS, Fault, structure};
+use stream::Stream;
+
+/// Words of a flit, as a length.
+#[expect(clippy::cast_possible_truncation, reason = "it is 8")]
+const FLIT: usize = FLIT_WORDS as usize;
+/// Words of half a flit, as a length.
+#[expect(clippy::cast_possible_truncation, reason = "it is 4")]
+const HALF: usize = crate::vector::HALF_WORDS as usize;
+
+/// Why a chain gives no values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum VectorError {
+    /// The chain is not legal, or does not fit the stream.
+    Fault(Fault),
+    /// A slice's words are no whole flits, or not as many as the first one's.
+    Words {
+        /// Which slice.
+        slice: usize,
+        /// How many words.
+        found: usize,
+    },
+    /// The number of slices is no multiple of the groups that the reducer combines.
+    Slices {
+        /// How many.
+        found: usize,
+        /// Slices of a group.
+        group: u64,
+    },
+    /// A read outside a slice's register file.
+    Vrf {
+        /// Which slice.
+        slice: usize,
+        /// Which operation.
+        at: usize,
+    },
+}
+
+impl fmt::Display for VectorError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            VectorError::Fault(fault) => fault.fmt(f),
+            VectorError::Words { slice, found } => {
+                write!(f, "slice {slice} has {found} words: all slices have the same number of whole flits")
+            }
+            VectorError::Slices { found, group } => {
+                write!(f, "{found} slices are no whole groups of {group}")
+            }
+            VectorError::Vrf { slice, at } => {
+                write!(f, "operation {at} reads past the register file of slice {slice}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for VectorError {}
+
+impl From<Fault> for VectorError {
+    fn from(fault: Fault) -> Self {
+        VectorError::Fault(fault)
+    }
+}
+
+/// Runs a chain over the words of all slices of a group: 8 to a flit, in time order. `vrf` holds each slice's register file.
+///
+/// # Errors
+/// A chain that is not legal on any machine, streams that it does not fit, reads outside a register file.
+pub fn apply(
+    rules: &RuleSet,
+    vector: &Vector,
+    mut slices: Vec<Vec<u32>>,
+    vrf: &[&[u8]],
+) -> Result<Vec<Vec<u32>>, VectorError> {
+    if let Some(fault) = structure(vector).first() {
+        return Err((*fault).into());
+    }
+    let words = slices.first().map_or(0, Vec::len);
+    for (slice, found) in slices.iter().map(Vec::len).enumerate() {
+        if found != words || !found.is_multiple_of(FLIT) {
+            return Err(VectorError::Words { slice, found });
+        }
+    }
+    shapes(vector, (words / FLIT) as u64)?;
+    if let (Some(reducer), true) = (vector.between, vector.between_first) {
+        slices = between::apply(rules, reducer, vector.input, slices)?;
+    }
+    let mut word = vector.input;
+    for (slice, words) in slices.iter_mut().enumerate() {
+        let chain = Chain { rules, vector, slice, vrf: vrf.get(slice).copied().unwrap_or(&[]) };
+        let (result, leaving) = chain.run(std::mem::take(words))?;
+        *words = result;
+        word = leaving;
+    }
+    match (vector.between, vector.between_first) {
+        (Some(reducer), false) => between::apply(rules, reducer, word, slices),
+        _ => Ok(slices),
+    }
+}
+
+/// The chain on one slice.
+struct Chain<'a> {
+    rules: &'a RuleSet,
+    vector: &'a Vector,
+    slice: usize,
+    vrf: &'a [u8],
+}
+
+impl Chain<'_> {
+    fn run(&self, words: Vec<u32>) -> Result<(Vec<u32>, Word), VectorError> {
+        let mut stream = Stream::new(self.rules, self.vector, words);
+        let mut word = self.vector.input;
+        let mut narrow = false;
+        for (at, op) in self.vector.ops.iter().enumerate() {
+            match (std::mem::replace(&mut narrow, stage(&op.kind).narrow()), narrow) {
+                (false, true) if self.vector.trim => stream.trim(),
+                (true, false) => stream.widen(),
+                _ => {}
+            }
+            if op.stash {
+                stream.stash = Some(stream.words.clone());
+            }
+            let pair = if joins(op) { stream.split_pair() } else { Vec::new() };
+            match &op.kind {
+                OpKind::Reduce(reduce) => reduce::apply(self.rules, reduce, word, self.slice, &mut stream),
+                OpKind::Filter { mask, value } => filter::apply(*mask, *value, &mut stream),
+                _ => {
+                    let operands = self.operands(at, op, &stream, &pair)?;
+                    ops::apply(self.rules, op, word, &operands, &mut stream.words);
+                }
+            }
+            word = gives(&op.kind, word);
+        }
+        stream.widen();
+        Ok((stream.words, word))
+    }
+}

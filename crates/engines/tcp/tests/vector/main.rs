@@ -1,0 +1,7 @@
+//! The vector engine: which chains are legal, what they follow from, and their values against a plain judge.
+
+mod build;
+mod chains;
+mod judge;
+mod random;
+mod rules;

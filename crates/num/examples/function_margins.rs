@@ -1,0 +1,25 @@
+//! Walks over all 2^32 words and prints, for every function, how many the f64 evaluation leaves open and how near the nearest of them
+//! comes to the middle of two f32 neighbours. `--stride N` looks at every N-th word only.
+//!
+//! `cargo run --release -p tilewright-num --example function_margins`
+
+#![expect(clippy::print_stdout, reason = "printing is what it does")]
+
+use tilewright_num::Function;
+
+fn main() {
+    let mut arguments = std::env::args().skip_while(|argument| argument != "--stride").skip(1);
+    let stride = arguments.next().and_then(|text| text.parse().ok()).unwrap_or(1_usize).max(1);
+    for function in Function::ALL {
+        let (mut open, mut least, mut at) = (0_u64, 1.0_f64, 0);
+        for word in (0..=u32::MAX).step_by(stride) {
+            if let Some(margin) = function.margin(f32::from_bits(word)) {
+                open += 1;
+                if margin < least {
+                    (least, at) = (margin, word);
+                }
+            }
+        }
+        println!("{function:?}: {open} open, nearest 2^{:.1} at {at:08x}", least.log2());
+    }
+}
