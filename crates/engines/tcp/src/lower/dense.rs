@@ -108,7 +108,7 @@ fn runs_of(view: &View, axis: AxisId) -> Vec<Vec<ViewDigit>> {
     for digit in digits {
         match runs.last_mut() {
             Some(run) if run.last().is_some_and(|outer| outer.weight == digit.weight * digit.size) => {
-                run.push(digit)
+                run.push(digit);
             }
             _ => runs.push(vec![digit]),
         }
