@@ -14,6 +14,8 @@ pub struct Item {
     pub text: String,
     /// Its block, if it has one.
     pub block: Option<(Layout, Vec<Item>)>,
+    /// Goes on behind the closing brace of the statement before, as `else` does.
+    pub joined: bool,
 }
 
 /// How a block is laid out.
@@ -28,22 +30,28 @@ pub enum Layout {
 impl Item {
     /// A statement without a block.
     pub fn line(text: impl Into<String>) -> Item {
-        Item { text: text.into(), block: None }
+        Item { text: text.into(), block: None, joined: false }
     }
 
     /// A statement with a line for each statement of its block.
     pub fn lines(text: impl Into<String>, block: Vec<Item>) -> Item {
-        Item { text: text.into(), block: Some((Layout::Lines, block)) }
+        Item { text: text.into(), block: Some((Layout::Lines, block)), joined: false }
     }
 
     /// A statement with its block on the same line if that fits.
     pub fn fit(text: impl Into<String>, block: Vec<Item>) -> Item {
-        Item { text: text.into(), block: Some((Layout::Fit, block)) }
+        Item { text: text.into(), block: Some((Layout::Fit, block)), joined: false }
     }
 
     /// The same, but without a block if it would be empty.
     pub fn fit_unless_empty(text: impl Into<String>, block: Vec<Item>) -> Item {
         if block.is_empty() { Item::line(text) } else { Item::fit(text, block) }
+    }
+
+    /// The statement on the line of the closing brace before it.
+    #[must_use]
+    pub fn joined(self) -> Item {
+        Item { joined: true, ..self }
     }
 }
 
@@ -57,7 +65,12 @@ pub fn print(items: &[Item]) -> String {
 /// Prints one statement at a depth of blocks.
 pub fn print_into(out: &mut String, item: &Item, depth: usize) {
     let indent = 2 * depth;
-    let _ = write!(out, "{:indent$}", "");
+    if item.joined && out.ends_with("}\n") {
+        out.pop();
+        out.push(' ');
+    } else {
+        let _ = write!(out, "{:indent$}", "");
+    }
     let Some((layout, block)) = &item.block else {
         wrap(out, &item.text, indent);
         out.push('\n');

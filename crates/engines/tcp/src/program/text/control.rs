@@ -193,7 +193,7 @@ fn print_step(step: &StepKind, spell: Spell<'_>, items: &mut Vec<Item>) {
             if otherwise.is_empty() {
                 return;
             }
-            Item::lines("else", print_steps(otherwise, spell))
+            Item::lines("else", print_steps(otherwise, spell)).joined()
         }
         StepKind::While { condition, body } => {
             Item::lines(format!("while {}", print_condition(*condition, spell)), print_steps(body, spell))
