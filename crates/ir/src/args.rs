@@ -76,7 +76,8 @@ impl<'t> Args<'t> {
             text => format!("found `{}`", shortened(text)),
         };
         let complaint = Diagnostic::error("ir/value", format!("{found} where {wanted} should stand"));
-        Box::new(complaint.at(self.here(), format!("expected {wanted}")).allowed(wanted.to_string()))
+        let complaint = complaint.at(self.here(), format!("expected {wanted}")).allowed(wanted);
+        Box::new(complaint.instead(format!("put {wanted} here")))
     }
 
     /// A bare word.
@@ -157,11 +158,12 @@ impl<'t> Args<'t> {
         let value = if negative { -magnitude } else { magnitude };
         let number = T::try_from(value).map_err(|_| {
             let what = format!("the number {value} is out of range");
-            let complaint = Diagnostic::error("ir/value", what).at(self.here(), "");
-            let bits = 8 * size_of::<T>();
-            let signed = T::try_from(-1).is_ok();
-            let sign = if signed { "signed" } else { "unsigned" };
-            Box::new(complaint.allowed(format!("{wanted}, in {bits} bits, {sign}")))
+            let complaint = Diagnostic::error("ir/value", what).at(self.here(), wanted);
+            let span = 1_i128 << (8 * size_of::<T>()).min(64);
+            let least = if T::try_from(-1).is_ok() { -span / 2 } else { 0 };
+            let most = least + span - 1;
+            let complaint = complaint.allowed(format!("{least} to {most}"));
+            Box::new(complaint.instead(value.clamp(least, most).to_string()))
         })?;
         self.at += 1;
         Ok(number)

@@ -4,6 +4,7 @@
 
 use tilewright_base::{Diagnostic, SourceId, Sources, Span};
 
+use crate::args::shortened;
 use crate::fields::Log;
 use crate::lexer::{Bad, Lexer, Token, TokenKind};
 use crate::tree::{Bracket, Kind, Statement, Tree};
@@ -62,7 +63,8 @@ impl Parser<'_> {
             TokenKind::BraceClose => self.close_block(log),
             TokenKind::Value(Kind::Word) => self.statement(log),
             _ => {
-                let complaint = self.unexpected("a statement, which begins with a word", "packet 64");
+                let complaint = self
+                    .unexpected("the first word of a statement", "begin with a word, such as `packet 64`");
                 log.push(complaint);
                 self.skip_statement();
             }
@@ -225,25 +227,42 @@ impl Parser<'_> {
 
     #[cold]
     fn unexpected(&self, wanted: &str, instead: &str) -> Diagnostic {
-        let span = self.span(self.token);
-        let word = self.tree.slice(self.token.start, self.token.end);
-        let (found, allowed) = match self.token.kind {
-            TokenKind::End => ("the text ends".to_string(), wanted),
-            TokenKind::LineEnd => ("the line ends".to_string(), wanted),
-            TokenKind::Bad(Bad::Character) => (format!("found the character `{word}`"), wanted),
-            TokenKind::Bad(Bad::OpenText) => {
-                ("a quoted text does not end".to_string(), "\"...\" on one line")
-            }
-            TokenKind::Bad(Bad::Number) => {
-                (format!("`{word}` is no number"), "128, -5, 65_536, 0x1f, 0.125, 1e-3")
-            }
-            TokenKind::Bad(Bad::Huge) => (format!("the number {word} is too large"), "at most 64 bits"),
-            _ => (format!("found `{word}`"), wanted),
+        let word = shortened(self.tree.slice(self.token.start, self.token.end));
+        let found = match self.token.kind {
+            TokenKind::Bad(bad) => return self.bad_token(bad, &word),
+            TokenKind::End => "the text ends".to_string(),
+            TokenKind::LineEnd => "the line ends".to_string(),
+            _ => format!("found `{word}`"),
         };
         Diagnostic::error("ir/syntax", format!("{found} where {wanted} should stand"))
-            .at(span, format!("expected {wanted}"))
-            .allowed(allowed)
+            .at(self.span(self.token), format!("expected {wanted}"))
+            .allowed(wanted)
             .instead(instead)
+    }
+
+    #[cold]
+    fn bad_token(&self, bad: Bad, word: &str) -> Diagnostic {
+        let (what, allowed, instead) = match bad {
+            Bad::Character => (
+                format!("no value begins with `{word}`"),
+                "words, numbers, \"texts\", brackets and = : , + - * / % < > -> ..",
+                "a quoted text, if it is a name",
+            ),
+            Bad::OpenText => {
+                ("a quoted text does not end".to_string(), "\"...\" on one line", "a quote at its end")
+            }
+            Bad::Number => (
+                format!("`{word}` is no number"),
+                "128, -5, 65_536, 0x1f, 0.125, 1e-3",
+                "a blank behind the number, or a quoted text, if it is a name",
+            ),
+            Bad::Huge => (
+                format!("the number {word} is too large"),
+                "at most 18446744073709551615",
+                "a number of at most 64 bits",
+            ),
+        };
+        Diagnostic::error("ir/syntax", what).at(self.span(self.token), "").allowed(allowed).instead(instead)
     }
 }
 

@@ -75,6 +75,6 @@ fn lowered(
     let text = format!("{einsum}; dims {}; in0 = {shape}", dims.join(", "));
     let program = parser::program(&text, SourceId(0)).unwrap_or_else(|why| panic!("{text}: {why:?}"));
     let problem = Problem::new(&program).unwrap_or_else(|why| panic!("{text}: {why:?}"));
-    let map = RadixMap::of_shape(&problem, problem.shape(Operand::In0).unwrap()).unwrap();
-    (axes, program.in0.unwrap().to_string(), map)
+    let map = RadixMap::of_shape(&problem, problem.shape(Operand::In0).expect("a shape")).expect("small");
+    (axes, program.in0.expect("a shape").to_string(), map)
 }

@@ -44,7 +44,7 @@ fn read_located(args: &mut Args<'_>) -> Read<Located> {
         "hbm" => Medium::Hbm,
         "dm" => Medium::Dm { slice: read_index(args, "[SLICE]")? },
         "spm" => Medium::Spm { pe: read_index(args, "[PE]")? },
-        _ => return Err(wrong_word(word, "a memory", FORMS)),
+        _ => return Err(wrong_word(word, "a memory", FORMS, "dm[0]+0x0")),
     };
     let offset = if args.eat(Sign::Plus) { args.unsigned("a byte offset")? } else { 0 };
     Ok(Located { chip, medium, offset })
@@ -93,7 +93,7 @@ pub(super) fn read_pe(args: &mut Args<'_>) -> Read<(u64, u64)> {
     let word = args.word("a PE, such as pe0 or chip1.pe0")?;
     let (chip, pe) = read_chip(word)?;
     let number = numbered(pe, "pe");
-    Ok((chip, number.ok_or_else(|| wrong_word(word, "a PE", "pe0, pe1, .. or chip1.pe0"))?))
+    Ok((chip, number.ok_or_else(|| wrong_word(word, "a PE", "pe0, pe1, .. or chip1.pe0", "pe0"))?))
 }
 
 pub(super) fn print_pe(chip: u64, pe: u64) -> String {
@@ -105,7 +105,12 @@ fn read_chip<'t>(word: Word<'t>) -> Read<(u64, &'t str)> {
     match word.text.split_once('.') {
         Some((chip, rest)) => {
             let number = numbered(chip, "chip");
-            Ok((number.ok_or_else(|| wrong_word(word, "a chip", "chip0, chip1, .."))?, rest))
+            Ok((
+                number.ok_or_else(|| {
+                    wrong_word(word, "on a chip", "chip0, chip1, .. before the dot", "chip1.pe0, chip1.hbm")
+                })?,
+                rest,
+            ))
         }
         None => Ok((0, word.text)),
     }
@@ -120,9 +125,10 @@ fn numbered(text: &str, prefix: &str) -> Option<u64> {
     if digits.bytes().all(|byte| byte.is_ascii_digit()) { digits.parse().ok() } else { None }
 }
 
-fn wrong_word(word: Word<'_>, what: &str, allowed: &str) -> Box<Diagnostic> {
+fn wrong_word(word: Word<'_>, what: &str, allowed: &str, instead: &str) -> Box<Diagnostic> {
     let message = format!("`{}` is not {what}", shortened(word.text));
-    Box::new(Diagnostic::error("program/address", message).at(word.span, "").allowed(allowed))
+    let complaint = Diagnostic::error("program/address", message).at(word.span, "").allowed(allowed);
+    Box::new(complaint.instead(instead))
 }
 
 /// `dm`, `trf(LANES)` or `vrf`.

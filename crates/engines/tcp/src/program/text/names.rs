@@ -96,9 +96,10 @@ impl<'t> Table<'t> {
         let what = format!("no {kind} is called `{}`", shortened(&name.text));
         let complaint = Diagnostic::error("program/name", what).at(name.span, "");
         let candidates = self.known.keys().take(MOST_CANDIDATES).map(AsRef::as_ref);
+        let complaint = complaint.allowed(format!("the name of a declared {kind}"));
         Err(Box::new(match nearest(&name.text, candidates) {
-            "" => complaint.allowed(format!("a declared {kind}")).instead(format!("declare a {kind}")),
-            near => complaint.allowed(format!("a declared {kind}")).instead(print::name(near)),
+            "" => complaint.instead(format!("declare it: {kind} {} ..", print::name(&shortened(&name.text)))),
+            near => complaint.instead(print::name(near)),
         }))
     }
 }

@@ -64,7 +64,8 @@ fn read_axis(args: &mut Args<'_>) -> Read<Axis> {
     let name = Name::new(word.text).ok_or_else(|| {
         let what = format!("`{}` is no axis", shortened(word.text));
         let allowed = format!("1 to {} letters", Name::MAX_LETTERS);
-        Box::new(Diagnostic::error("program/tensor", what).at(word.span, "").allowed(allowed))
+        let complaint = Diagnostic::error("program/tensor", what).at(word.span, "").allowed(allowed);
+        Box::new(complaint.instead("a shorter name without digits"))
     })?;
     args.sign(Sign::Equals)?;
     let end = args.here();
@@ -111,10 +112,12 @@ fn lowered(axes: &[Axis], shape: &Quoted<'_>) -> Result<(String, RadixMap), Vec<
     if !complaints.is_empty() {
         return Err(complaints);
     }
-    let whole = || Diagnostic::error("program/tensor", "the shape needs more places than 32 bits count");
     let found = problem.shape(Operand::In0).and_then(|shape| RadixMap::of_shape(&problem, shape).ok());
     found.map(|map| (text, map)).ok_or_else(|| {
-        vec![whole().at(shape.span, "").allowed("at most 4294967295 slices, and as many elements of each")]
+        let what = "the shape needs more places than 32 bits count";
+        let complaint = Diagnostic::error("program/tensor", what).at(shape.span, "");
+        let complaint = complaint.allowed("at most 4294967295 slices, and as many elements of each");
+        vec![complaint.instead("several smaller tensors")]
     })
 }
 

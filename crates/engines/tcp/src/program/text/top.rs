@@ -20,7 +20,8 @@ const STATEMENTS: &[&str] =
 pub fn read(text: &str, source: SourceId) -> Result<Program, Vec<Diagnostic>> {
     let mut log = Log::default();
     let tree = parser::parse(text, source, &mut log);
-    let program = read_tree(&tree, &mut log);
+    // What the grammar refused is missing in the tree: that would be complained about a second time.
+    let program = if log.is_empty() { read_tree(&tree, &mut log) } else { None };
     match program {
         Some(program) if log.is_empty() => Ok(program),
         _ => Err(log.into_complaints()),
