@@ -52,10 +52,10 @@ fn spelled(mut args: Args<'_>, out: &mut Vec<String>) {
             }
             Kind::Word => out.push(args.word("").expect("the kind was looked at").text.to_string()),
             Kind::Integer { .. } => {
-                out.push(args.integer::<i128>("").expect("the kind was looked at").to_string())
+                out.push(args.integer::<i128>("").expect("the kind was looked at").to_string());
             }
             Kind::Float => {
-                out.push(print::f32_pattern(args.f32_pattern("").expect("the kind was looked at")))
+                out.push(print::f32_pattern(args.f32_pattern("").expect("the kind was looked at")));
             }
             Kind::Text => out.push(print::quoted(&args.text("").expect("the kind was looked at").text)),
             Kind::Sign(_) => out.push(args.any_sign().expect("the kind was looked at").text().to_string()),
