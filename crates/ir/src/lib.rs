@@ -18,7 +18,7 @@
 //! - [`parser`]: tokens to the tree, going on after a complaint;
 //! - [`args`]: the values of one statement, taken one by one;
 //! - [`fields`]: the statements of a block by name, and the log of complaints;
-//! - [`print`]: statements to their one canonical text.
+//! - [`mod@print`]: statements to their one canonical text.
 //!
 //! ```
 //! use tilewright_base::SourceId;
