@@ -18,6 +18,7 @@
 pub mod diagnostic;
 pub mod json;
 pub mod name;
+pub mod nearest;
 pub mod render;
 pub mod source;
 

@@ -13,6 +13,7 @@ use tilewright_notation::syntax::ast::Program;
 use tilewright_notation::syntax::parser;
 use tilewright_num::Dtype;
 use tilewright_tcp::Setup;
+use tilewright_tcp::program::text;
 
 /// The file form of the notation.
 pub fn notation_program(bytes: &[u8]) {
@@ -57,6 +58,26 @@ pub fn machine_file(bytes: &[u8]) {
     match load(&mut sources, id, &|name| builtin(name).map(str::to_string)) {
         Ok(loaded) => assert!(!tilewright_machine::show(&loaded).is_empty()),
         Err(complaints) => assert!(render::plain(&sources, &complaints).contains("error[")),
+    }
+}
+
+/// The text form of TCP programs.
+pub fn program_text(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    match text::read(text, SourceId(0)) {
+        Ok(mut program) => {
+            text::erase_spans(&mut program);
+            let printed = text::print(&program);
+            let mut again = text::read(&printed, SourceId(0)).expect("canonical text reads back");
+            text::erase_spans(&mut again);
+            assert_eq!(again, program, "{printed}");
+            assert_eq!(text::print(&again), printed);
+        }
+        Err(complaints) => {
+            let mut sources = Sources::default();
+            sources.add("fuzz", text);
+            assert!(render::plain(&sources, &complaints).starts_with("error["));
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 //! - [`golden`]: a file with a command line on top, its input, and the expected streams below as comments;
 //! - [`book`]: fenced examples of the book, run and compared;
 //! - [`host`]: the host that both run commands on: reads the repository, keeps what is written;
+//! - [`program_text`]: a program of the TCP, with its canonical text or the complaints below;
 //! - [`fuzz`]: what must hold for any bytes, shared by fuzz targets and the replay of their corpus.
 //!
 //! `BLESS=1` writes what was seen as what is expected; the diff is then reviewed like code.
@@ -13,6 +14,7 @@ pub mod book;
 pub mod fuzz;
 pub mod golden;
 pub mod host;
+pub mod program_text;
 pub mod words;
 
 use std::path::PathBuf;

@@ -35,3 +35,8 @@ fn notation_parts() {
 fn machine_file() {
     replay("machine_file", fuzz::machine_file);
 }
+
+#[test]
+fn program_text() {
+    replay("program_text", fuzz::program_text);
+}

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use libtest_mimic::{Arguments, Trial};
-use tilewright_filetest::{golden, repository};
+use tilewright_filetest::{golden, program_text, repository};
 
 fn main() {
     let arguments = Arguments::from_args();
@@ -13,7 +13,9 @@ fn main() {
     files.sort();
     let trials = files.into_iter().map(|path| {
         let name = path.strip_prefix(&root).unwrap_or(&path).to_string_lossy().into_owned();
-        Trial::test(name, move || golden::check(&path).map_err(Into::into))
+        let program = path.extension().is_some_and(|extension| extension == "tcp");
+        let check = if program { program_text::check } else { golden::check };
+        Trial::test(name, move || check(&path).map_err(Into::into))
     });
     libtest_mimic::run(&arguments, trials.collect()).exit();
 }
@@ -24,7 +26,7 @@ fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
         let path = entry.path();
         if path.is_dir() {
             collect(&path, files);
-        } else if path.extension().is_some_and(|e| e == "tw" || e == "toml" || e == "cli") {
+        } else if path.extension().is_some_and(|e| e == "tw" || e == "toml" || e == "cli" || e == "tcp") {
             files.push(path);
         }
     }

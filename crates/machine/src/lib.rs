@@ -29,7 +29,7 @@ mod document;
 mod json;
 mod keys;
 mod load;
-mod nearest;
+use tilewright_base::nearest;
 pub mod neuron;
 mod numerics;
 mod provenance;

@@ -11,6 +11,7 @@
 //! | [`transfer`] | one DMA command, and addresses |
 //! | [`control`] | queues and the steps of the control core |
 //! | [`tensor`] | named data: where inputs start and outputs are found |
+//! | [`text`] | the text form: reader and printer |
 //! | [`event`] | what a run tells those who judge it |
 
 pub mod control;
@@ -18,6 +19,7 @@ pub mod event;
 pub mod exec;
 mod resolve;
 pub mod tensor;
+pub mod text;
 pub mod transfer;
 pub mod vector;
 

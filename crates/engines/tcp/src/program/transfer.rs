@@ -59,6 +59,17 @@ impl Address {
         Address((located.chip << CHIP_SHIFT) + (kind << KIND_SHIFT) + inner)
     }
 
+    /// The same, or `None` where a part is too large for its bits.
+    pub fn checked(located: Located) -> Option<Address> {
+        let fits = match located.medium {
+            Medium::Hbm => located.offset >> KIND_SHIFT == 0,
+            Medium::Dm { slice: index } | Medium::Spm { pe: index } => {
+                index >> (KIND_SHIFT - SLICE_SHIFT) == 0 && located.offset >> SLICE_SHIFT == 0
+            }
+        };
+        (fits && located.chip >> (u64::BITS - CHIP_SHIFT) == 0).then(|| Address::new(located))
+    }
+
     /// Takes it apart; `None` if no memory is mapped there by any machine.
     pub fn locate(self) -> Option<Located> {
         let chip = self.0 >> CHIP_SHIFT;

@@ -1,7 +1,7 @@
 //! The known word nearest to one that is not known, by edit distance.
 
 /// The nearest candidate; the first of equals. Empty if there is none.
-pub(crate) fn nearest<'a>(given: &str, candidates: impl IntoIterator<Item = &'a str>) -> &'a str {
+pub fn nearest<'a>(given: &str, candidates: impl IntoIterator<Item = &'a str>) -> &'a str {
     candidates.into_iter().min_by_key(|candidate| distance(given, candidate)).unwrap_or("")
 }
 

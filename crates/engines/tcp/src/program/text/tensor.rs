@@ -1,0 +1,168 @@
+//! Tensors: element type, axes, memory, lowered shape in the notation, and the data of inputs.
+
+use std::fmt::Write as _;
+
+use tilewright_base::{Diagnostic, Name, Span};
+use tilewright_ir::args::shortened;
+use tilewright_ir::{Args, Item, Kind, Log, Node, Quoted, Read, Sign, print};
+use tilewright_notation::algebra::RadixMap;
+use tilewright_notation::problem::Problem;
+use tilewright_notation::radix;
+use tilewright_notation::syntax::ast::{Dim, Einsum, EinsumAxis, Operand, SpanOf, TensorAxes};
+use tilewright_notation::syntax::{ast, expr::Expr, parser};
+
+use super::address::{print_place, read_place};
+use super::names::read_dtype;
+use crate::program::tensor::{Data, Role, Tensor};
+
+const ROLES: [(&str, Role); 3] = [("input", Role::Input), ("output", Role::Output), ("both", Role::Both)];
+
+struct Axis {
+    name: Name,
+    extent: u64,
+    span: Span,
+}
+
+pub(super) fn read_tensor(node: Node<'_>, log: &mut Log) -> Option<Tensor> {
+    let (tensor, axes, shape) = log.keep(node.leaf(|args| read_line(args, node.span())))?;
+    match lowered(&axes, &shape) {
+        Ok((shape, map)) => Some(Tensor { shape, map, ..tensor }),
+        Err(complaints) => {
+            complaints.into_iter().for_each(|complaint| log.push(complaint));
+            None
+        }
+    }
+}
+
+fn read_line<'t>(args: &mut Args<'t>, span: Span) -> Read<(Tensor, Vec<Axis>, Quoted<'t>)> {
+    let name = args.name("the name of the tensor")?.text.into_owned();
+    args.sign(Sign::Colon)?;
+    let dtype = read_dtype(args)?;
+    let axes = args.list("[AXIS=N, ..]", read_axis)?;
+    let role = args.one_of("role", &ROLES)?;
+    args.keyword("at")?;
+    let place = read_place(args)?;
+    args.sign(Sign::Equals)?;
+    let shape = args.text("a lowered shape in quotes")?;
+    let data = read_data(args)?;
+    let named = axes.iter().map(|axis| (axis.name.to_string(), axis.extent)).collect();
+    let (text, map) = (String::new(), RadixMap::default());
+    Ok((Tensor { name, dtype, axes: named, role, place, shape: text, map, data, span }, axes, shape))
+}
+
+pub(super) fn print_tensor(tensor: &Tensor) -> Item {
+    let mut text = format!("tensor {}: {}", print::name(&tensor.name), tensor.dtype);
+    text.push_str(&print::list(&tensor.axes, |(name, extent)| format!("{}={extent}", print::name(name))));
+    let role = ROLES.iter().find(|(_, known)| *known == tensor.role).map_or("", |(name, _)| name);
+    let _ = write!(text, " {role} at {} = {}", print_place(tensor.place), print::quoted(&tensor.shape));
+    text.push_str(&print_data(&tensor.data));
+    Item::line(text)
+}
+
+fn read_axis(args: &mut Args<'_>) -> Read<Axis> {
+    let word = args.word("the name of an axis")?;
+    let name = Name::new(word.text).ok_or_else(|| {
+        let what = format!("`{}` is no axis", shortened(word.text));
+        let allowed = format!("1 to {} letters", Name::MAX_LETTERS);
+        let complaint = Diagnostic::error("program/tensor", what).at(word.span, "").allowed(allowed);
+        Box::new(complaint.instead("a shorter name without digits"))
+    })?;
+    args.sign(Sign::Equals)?;
+    let end = args.here();
+    Ok(Axis { name, extent: args.unsigned("the extent of the axis")?, span: word.span.to(end) })
+}
+
+fn read_data(args: &mut Args<'_>) -> Read<Data> {
+    const KINDS: [(&str, u8); 4] = [("zeros", 0), ("random", 1), ("patterns", 2), ("file", 3)];
+    if args.is_empty() {
+        return Ok(Data::None);
+    }
+    Ok(match args.one_of("kind of data", &KINDS)? {
+        0 => Data::Zeros,
+        1 => Data::Random(args.unsigned("a seed")?),
+        2 => Data::Patterns(args.list("a list of patterns", |item| item.integer("a pattern"))?),
+        _ if args.kind() == Some(Kind::Text) => Data::File(args.text("a file")?.text.into_owned()),
+        _ => return Err(args.expected("the name of a file in quotes")),
+    })
+}
+
+fn print_data(data: &Data) -> String {
+    match data {
+        Data::None => String::new(),
+        Data::Zeros => " zeros".to_string(),
+        Data::Random(seed) => format!(" random {seed}"),
+        Data::Patterns(patterns) => {
+            format!(" patterns {}", print::list(patterns, |pattern| format!("{pattern:#x}")))
+        }
+        Data::File(name) => format!(" file {}", print::quoted(name)),
+    }
+}
+
+/// The canonical text of a shape and its map, as the notation has them for a lone tensor.
+fn lowered(axes: &[Axis], shape: &Quoted<'_>) -> Result<(String, RadixMap), Vec<Diagnostic>> {
+    let place = |complaints: Vec<Diagnostic>| -> Vec<Diagnostic> {
+        complaints.into_iter().map(|complaint| moved(complaint, shape)).collect()
+    };
+    // Until they are moved, spans of the shape count from its own start in this source, those of axes from that of the text.
+    let mut lowered = parser::lowered_shape(&shape.text, shape.span.source).map_err(|c| place(vec![*c]))?;
+    let text = lowered.to_string();
+    move_shape(&mut lowered, shape);
+    let problem = Problem::new(&lone_tensor(axes, lowered, shape.span))?;
+    let complaints = radix::check(&problem);
+    if !complaints.is_empty() {
+        return Err(complaints);
+    }
+    let found = problem.shape(Operand::In0).and_then(|shape| RadixMap::of_shape(&problem, shape).ok());
+    found.map(|map| (text, map)).ok_or_else(|| {
+        let what = "the shape needs more places than 32 bits count";
+        let complaint = Diagnostic::error("program/tensor", what).at(shape.span, "");
+        let complaint = complaint.allowed("at most 4294967295 slices, and as many elements of each");
+        vec![complaint.instead("several smaller tensors")]
+    })
+}
+
+fn lone_tensor(axes: &[Axis], shape: ast::LoweredShape, span: Span) -> ast::Program {
+    let written =
+        axes.iter().map(|axis| EinsumAxis { name: axis.name, pes: None, span: axis.span }).collect();
+    let dims = axes.iter().map(|axis| Dim {
+        name: axis.name,
+        least: Expr::Int(axis.extent),
+        most: Expr::Int(axis.extent),
+        dynamic: false,
+        span: axis.span,
+    });
+    ast::Program {
+        einsum: Einsum {
+            in0: TensorAxes { axes: written, span: SpanOf(span) },
+            span: SpanOf(span),
+            ..Einsum::default()
+        },
+        dims: dims.collect(),
+        in0: Some(shape),
+        ..ast::Program::default()
+    }
+}
+
+/// A span of the shape as one of the program's text; all of the shape where escapes stand between.
+fn moved_span(span: Span, shape: &Quoted<'_>) -> Span {
+    match shape.literal_at {
+        Some(at) => {
+            Span { start: span.start.saturating_add(at), end: span.end.saturating_add(at), ..shape.span }
+        }
+        None => shape.span,
+    }
+}
+
+fn move_shape(lowered: &mut ast::LoweredShape, shape: &Quoted<'_>) {
+    lowered.span = SpanOf(moved_span(lowered.span.0, shape));
+    for term in lowered.inter.iter_mut().chain(&mut lowered.intra) {
+        term.span = moved_span(term.span, shape);
+    }
+}
+
+fn moved(mut complaint: Diagnostic, shape: &Quoted<'_>) -> Diagnostic {
+    for label in complaint.primary.iter_mut().chain(&mut complaint.others) {
+        label.span = moved_span(label.span, shape);
+    }
+    complaint
+}
