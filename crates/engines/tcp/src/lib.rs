@@ -13,6 +13,8 @@ pub mod banks;
 pub mod contraction;
 pub mod cost;
 pub mod exec;
+pub mod findings;
+pub mod footprint;
 pub mod legality;
 pub mod memory;
 pub mod placed;
