@@ -2,14 +2,23 @@
 
 use tilewright_machine::tcp::Tcp;
 
+use crate::cost::contraction::Drain;
+
 /// How many partial sums each output of the tree can keep while the loops inside a reduced loop run.
 ///
 /// Interleaved drain gives every lane an equal part of the cells for its columns; sequential drain takes
 /// one lane after the other. The better of the two is what a tactic may use.
 pub fn slot_capacity(machine: &Tcp, lanes: u64, columns: u64) -> u64 {
-    let interleaved = machine.accumulators() / (machine.ce.lanes * columns.max(1));
-    let sequential = machine.ce.outputs_per_lane / lanes.max(1);
-    interleaved.max(sequential)
+    let of = |drain| drain_capacity(machine, drain, lanes, columns);
+    of(Drain::Interleaved).max(of(Drain::Sequential))
+}
+
+/// The same for one order of draining.
+pub fn drain_capacity(machine: &Tcp, drain: Drain, lanes: u64, columns: u64) -> u64 {
+    match drain {
+        Drain::Interleaved => machine.accumulators() / (machine.ce.lanes * columns.max(1)),
+        Drain::Sequential => machine.ce.outputs_per_lane / lanes.max(1),
+    }
 }
 
 /// Levels of the adder tree that sum `elements` neighbours.

@@ -4,6 +4,9 @@
 //! - [`contraction`], [`sequencer`], [`banks`], [`memory`]: limits of single engines;
 //! - [`placed`]: a tactic with every loop digit placed on slices, time, lanes or packet;
 //! - [`program`]: register images, transfers and control steps: what everything that runs is made of;
+//! - [`verify`]: whether registers can hold a program and its queues make sense;
+//! - [`footprint`]: the bytes that a command reads and writes;
+//! - [`findings`]: races and other faults of a run;
 //! - [`exec`]: a contraction as a table of loops, followed step by step;
 //! - [`values`]: the same sums as bulk kernels, bit for bit;
 //! - [`cost`]: how long each engine, a whole command or a transfer takes;
@@ -22,7 +25,9 @@ pub mod program;
 pub mod sequencer;
 pub mod setup;
 pub mod values;
+pub mod verify;
 
 pub use legality::{Verdict, check};
 pub use placed::Placed;
 pub use setup::Setup;
+pub use verify::verify;

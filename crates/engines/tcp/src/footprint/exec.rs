@@ -84,7 +84,7 @@ struct Group<'a> {
 
 impl Group<'_> {
     fn site(&self, memory: Store, write: bool, lanes: u64) -> Site {
-        let slices = (self.first, self.first + self.slices);
+        let slices = (self.first, self.first.saturating_add(self.slices));
         Site { memory, chip: self.chip, slices, write, lanes }
     }
 
@@ -130,14 +130,14 @@ impl Group<'_> {
         };
         let mut ranges: Vec<((u64, u64), Vec<WalkLimit>)> = Vec::new();
         if limits.iter().all(|limit| limit.slices.is_empty()) {
-            return vec![((self.first, self.first + self.slices), of_slice(0))];
+            return vec![((self.first, self.first.saturating_add(self.slices)), of_slice(0))];
         }
         for slice in 0..self.slices {
             let mine = of_slice(slice);
-            let at = self.first + slice;
+            let at = self.first.saturating_add(slice);
             match ranges.last_mut() {
-                Some((range, same)) if *same == mine => range.1 = at + 1,
-                _ => ranges.push(((at, at + 1), mine)),
+                Some((range, same)) if *same == mine => range.1 = at.saturating_add(1),
+                _ => ranges.push(((at, at.saturating_add(1)), mine)),
             }
         }
         ranges
@@ -172,7 +172,8 @@ impl Group<'_> {
         let all = [(0, self.slices)];
         let ranges = if commit.slices.is_empty() { &all[..] } else { &commit.slices };
         for &(first, end) in ranges {
-            let slices = (self.first + first.min(self.slices), self.first + end.min(self.slices));
+            let at = |slice: u64| self.first.saturating_add(slice.min(self.slices));
+            let slices = (at(first), at(end));
             let site = Site { slices, ..self.site(store, true, lanes) };
             self.add(footprint, site, &walked, commit.base.into(), 1);
         }

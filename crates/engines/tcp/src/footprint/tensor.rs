@@ -68,7 +68,9 @@ pub fn elements(machine: &Tcp, tensor: &Tensor) -> Vec<Access> {
         let placed = walked.placed(i128::from(base) * i128::from(per_byte), per_byte, capacity);
         let at = first.saturating_add(slice);
         match accesses.last_mut() {
-            Some(last) if last.slices.1 == at && *last.bytes == placed.bytes => last.slices.1 = at + 1,
+            Some(last) if last.slices.1 == at && *last.bytes == placed.bytes => {
+                last.slices.1 = at.saturating_add(1);
+            }
             _ if placed.bytes.is_empty() => {}
             _ => accesses.push(Access {
                 memory,

@@ -97,15 +97,7 @@ impl Side<'_> {
             footprint.outside.push(Outside { memory: Some(site.memory), bytes, capacity, write: self.write });
         }
         let bytes = Arc::new(placed.bytes);
-        if self.exists(&at) {
-            named
-                .bytes
-                .runs()
-                .iter()
-                .for_each(|run| footprint.add_shared(Site { slices: *run, ..site }, &bytes));
-        } else {
-            self.unmapped(footprint, (at.offset.into(), i128::from(at.offset) + 1));
-        }
+        named.bytes.runs().iter().for_each(|run| footprint.add_shared(Site { slices: *run, ..site }, &bytes));
     }
 
     /// Any walk: its runs in the address space, cut where memories end.

@@ -43,8 +43,10 @@ impl Walked {
             return Walked::default();
         }
         let reach = |row: &WalkLoop| i128::from(row.size - 1) * i128::from(row.stride);
-        let least = loops.iter().map(reach).filter(|reach| *reach < 0).sum();
-        let span = loops.iter().map(|row| reach(row).unsigned_abs()).sum::<u128>() + u128::from(length);
+        let down = loops.iter().map(reach).filter(|reach| *reach < 0);
+        let least = down.fold(0_i128, i128::saturating_add);
+        let reaches = loops.iter().map(|row| reach(row).unsigned_abs());
+        let span = reaches.fold(u128::from(length), u128::saturating_add);
         if span > FAR {
             let end = u64::try_from(span.min(FAR)).unwrap_or(u64::MAX);
             return Walked { least, offsets: ByteSet::range(0, end).inexact() };
@@ -101,14 +103,16 @@ impl Walked {
     /// Byte runs from a base, `units_per_byte` units to a byte; the part outside `0..capacity` is cut off.
     pub fn placed(&self, base: i128, units_per_byte: u64, capacity: u64) -> Placed {
         let Some((_, end)) = self.offsets.bounds() else { return Placed::default() };
-        let (units, shift) = (i128::from(units_per_byte.max(1)), base + self.least);
+        let (units, shift) = (i128::from(units_per_byte.max(1)), base.saturating_add(self.least));
         let low = shift.div_euclid(units);
-        let high = (shift + i128::from(end) + units - 1).div_euclid(units);
+        let end_of =
+            |end: u64| shift.saturating_add(i128::from(end)).saturating_add(units - 1).div_euclid(units);
+        let high = end_of(end);
         let outside = (low < 0 || high > i128::from(capacity)).then_some((low, high));
         let byte = |at: i128| u64::try_from(at.clamp(0, i128::from(capacity))).unwrap_or(0);
         let runs = self.offsets.runs().iter().map(|(start, end)| {
-            let first = (shift + i128::from(*start)).div_euclid(units);
-            (byte(first), byte((shift + i128::from(*end) + units - 1).div_euclid(units)))
+            let first = shift.saturating_add(i128::from(*start)).div_euclid(units);
+            (byte(first), byte(end_of(*end)))
         });
         let bytes = ByteSet::from_runs(runs.collect());
         Placed { bytes: if self.offsets.is_exact() { bytes } else { bytes.inexact() }, outside }
@@ -151,7 +155,7 @@ impl Limited<'_> {
                 return;
             }
             let step = i128::from(index) * i128::from(self.loops[at].stride);
-            self.follow(depth + 1, offset + step, &moved);
+            self.follow(depth + 1, offset.saturating_add(step), &moved);
         }
     }
 
@@ -185,12 +189,13 @@ impl Limited<'_> {
 
 fn joined(parts: &[(i128, &Walked)]) -> Walked {
     let live = || parts.iter().filter(|(_, part)| !part.offsets.is_empty());
-    let Some(least) = live().map(|(offset, part)| offset + part.least).min() else {
+    let Some(least) = live().map(|(offset, part)| offset.saturating_add(part.least)).min() else {
         return Walked::default();
     };
     let exact = live().all(|(_, part)| part.offsets.is_exact());
     let runs = live().flat_map(|(offset, part)| {
-        let shift = u64::try_from(offset + part.least - least).unwrap_or(u64::MAX);
+        let shift = offset.saturating_add(part.least).saturating_sub(least);
+        let shift = u64::try_from(shift).unwrap_or(u64::MAX);
         part.offsets.runs().iter().map(move |run| (run.0.saturating_add(shift), run.1.saturating_add(shift)))
     });
     let offsets = ByteSet::from_runs(runs.collect());

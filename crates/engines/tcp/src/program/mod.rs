@@ -11,11 +11,13 @@
 //! | [`transfer`] | one DMA command, and addresses |
 //! | [`control`] | queues and the steps of the control core |
 //! | [`tensor`] | named data: where inputs start and outputs are found |
+//! | [`grant`] | what address translation lets through |
 //! | [`event`] | what a run tells those who judge it |
 
 pub mod control;
 pub mod event;
 pub mod exec;
+pub mod grant;
 mod resolve;
 pub mod tensor;
 pub mod transfer;
@@ -23,6 +25,7 @@ pub mod vector;
 
 pub use control::{Command, Queue, Step};
 pub use exec::Exec;
+pub use grant::Grant;
 pub use tensor::Tensor;
 pub use transfer::Transfer;
 
@@ -61,6 +64,8 @@ pub struct Program {
     pub execs: Vec<Exec>,
     /// One for each PE that works.
     pub queues: Vec<Queue>,
+    /// What PEs may touch besides their own memories; none means that all share one space.
+    pub grants: Vec<Grant>,
 }
 
 /// A control register: each PE has its own.
