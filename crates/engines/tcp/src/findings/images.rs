@@ -71,7 +71,12 @@ pub(super) struct Images {
     /// By name, the one used last first.
     by_name: BTreeMap<String, Vec<ImageId>>,
     conflicts: BTreeMap<(ImageId, ImageId), Vec<Conflict>>,
+    /// By later and earlier image, whether they have any conflict, as far as it was asked.
+    quarrels: Vec<Vec<Option<bool>>>,
 }
+
+/// Images whose conflicts are looked up in a table; those of others are searched for.
+const TABLED: usize = 4096;
 
 impl Images {
     pub(super) fn get(&self, id: ImageId) -> Option<&Known> {
@@ -120,6 +125,28 @@ impl Images {
         self.known.push(Known { body, footprint, regions, moves, settled: false, hold: None });
         self.by_name.entry(name.to_owned()).or_default().insert(0, id);
         id
+    }
+
+    /// Whether two images that may run at once have anything against each other.
+    pub(super) fn quarrel(&mut self, machine: &Tcp, first: ImageId, second: ImageId) -> bool {
+        if first.max(second) >= TABLED {
+            return !self.conflicts(machine, first, second).is_empty();
+        }
+        if self.quarrels.len() <= second {
+            self.quarrels.resize(second + 1, Vec::new());
+        }
+        let known = self.quarrels.get(second).and_then(|row| row.get(first)).copied().flatten();
+        if let Some(known) = known {
+            return known;
+        }
+        let any = !self.conflicts(machine, first, second).is_empty();
+        if let Some(row) = self.quarrels.get_mut(second) {
+            if row.len() <= first {
+                row.resize(first + 1, None);
+            }
+            row[first] = Some(any);
+        }
+        any
     }
 
     /// What two images that may run at once have against each other, one conflict a kind.

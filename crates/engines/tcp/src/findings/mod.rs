@@ -146,28 +146,34 @@ impl<'m> Judge<'m> {
         let regions = self.images.get(live.image).map(|known| known.regions.clone()).unwrap_or_default();
         let mut met: BTreeSet<Ticket> = BTreeSet::new();
         for region in regions {
-            let others = self.unordered(region, &live.stamp);
+            let others = self.unordered(region, live);
             for other in &others {
                 // Two images that meet in several regions fight once.
-                if met.insert(other.ticket) {
+                if self.images.quarrel(self.machine, other.image, live.image) && met.insert(other.ticket) {
                     self.race(other, live, at_cycles);
                 }
             }
-            self.hold(region, &others, live, at_cycles);
+            if matches!(region, Region::Pe(..)) {
+                self.hold(region, &others, live, at_cycles);
+            }
             self.keep(region, live);
         }
     }
 
-    /// Commands of a region that are not ordered before a stamp.
-    fn unordered(&self, region: Region, stamp: &Stamp) -> Vec<Live> {
-        let lanes = self.lanes.get(&region).into_iter().flatten();
-        lanes
-            .flat_map(|(unit, lane)| {
-                let seen = stamp.clock.get(*unit);
-                lane.live.iter().rev().take_while(move |live| live.stamp.count > seen)
-            })
-            .cloned()
-            .collect()
+    /// Commands of a region that are not ordered before another; of HBM only those that it has something against.
+    fn unordered(&mut self, region: Region, live: &Live) -> Vec<Live> {
+        let machine = self.machine;
+        let (images, lanes) = (&mut self.images, self.lanes.get(&region));
+        let mut others = Vec::new();
+        for (unit, lane) in lanes.into_iter().flatten() {
+            let seen = live.stamp.clock.get(*unit);
+            for other in lane.live.iter().rev().take_while(|other| other.stamp.count > seen) {
+                if matches!(region, Region::Pe(..)) || images.quarrel(machine, other.image, live.image) {
+                    others.push(other.clone());
+                }
+            }
+        }
+        others
     }
 
     /// Adds a command to its lane. Of equal images the later stands for both: whatever is not ordered after the earlier is not
@@ -245,17 +251,17 @@ impl<'m> Judge<'m> {
 
     /// The bank rule: commands that may run beside a transfer hold a bank too long, alone or both contexts together.
     fn hold(&mut self, region: Region, others: &[Live], live: &Live, at_cycles: u64) {
-        if others.is_empty() {
+        let most = self.machine.starvation_accesses();
+        let beside = || others.iter().chain([live]);
+        let moving = |run: &&Live| run.unit == Unit::Dma;
+        if beside().all(|run| moving(&run)) || !beside().any(|run| moving(&run)) {
             return;
         }
-        let most = self.machine.starvation_accesses();
-        let beside: Vec<Live> = others.iter().chain([live]).cloned().collect();
-        let (moves, runs): (Vec<Live>, Vec<Live>) =
-            beside.into_iter().partition(|beside| beside.unit == Unit::Dma);
-        let moves = moves.into_iter().filter(|transfer| {
+        let runs: Vec<Live> = beside().filter(|run| !moving(run)).cloned().collect();
+        let moves = beside().filter(moving).filter(|transfer| {
             self.images.get(transfer.image).is_some_and(|known| known.moves.contains(&region))
         });
-        let moves: Vec<Live> = moves.collect();
+        let moves: Vec<Live> = moves.cloned().collect();
         for transfer in moves {
             let apart =
                 |run: &Live, other: &Live| !run.stamp.before(&other.stamp) && !other.stamp.before(&run.stamp);

@@ -65,8 +65,10 @@ struct Front {
     core: Clock,
     /// The last command it issued on each unit.
     issued: BTreeMap<usize, Rc<Clock>>,
-    /// Commands that a wait can still name.
-    open: BTreeMap<(bool, u8), (Ticket, Rc<Clock>)>,
+    /// Commands that were not waited for, as long as a wait can name them.
+    open: BTreeMap<Ticket, Rc<Clock>>,
+    /// The last command of each id: of a transfer or not.
+    ids: BTreeMap<(bool, u8), Ticket>,
 }
 
 /// The order so far.
@@ -125,14 +127,16 @@ impl Order {
         }
         let own = members.first().copied().unwrap_or(0);
         front.issued.insert(own, Rc::clone(&clock));
-        front.open.insert((unit == Unit::Dma, id), (ticket, Rc::clone(&clock)));
+        if let Some(before) = front.ids.insert((unit == Unit::Dma, id), ticket) {
+            front.open.remove(&before);
+        }
+        front.open.insert(ticket, Rc::clone(&clock));
         Stamp { unit: own, count: clock.get(own), clock }
     }
 
     pub(super) fn waited(&mut self, pe: PeId, ticket: Ticket) {
         let front = self.fronts.entry(pe).or_default();
-        let done = front.open.values().find(|(open, _)| *open == ticket).map(|(_, clock)| Rc::clone(clock));
-        if let Some(clock) = done {
+        if let Some(clock) = front.open.remove(&ticket) {
             front.queue.join(&clock);
         }
     }
