@@ -12,11 +12,13 @@
 //! | [`control`] | queues and the steps of the control core |
 //! | [`tensor`] | named data: where inputs start and outputs are found |
 //! | [`text`] | the text form: reader and printer |
+//! | [`grant`] | what address translation lets through |
 //! | [`event`] | what a run tells those who judge it |
 
 pub mod control;
 pub mod event;
 pub mod exec;
+pub mod grant;
 mod resolve;
 pub mod tensor;
 pub mod text;
@@ -25,6 +27,7 @@ pub mod vector;
 
 pub use control::{Command, Queue, Step};
 pub use exec::Exec;
+pub use grant::Grant;
 pub use tensor::Tensor;
 pub use transfer::Transfer;
 
@@ -63,6 +66,8 @@ pub struct Program {
     pub execs: Vec<Exec>,
     /// One for each PE that works.
     pub queues: Vec<Queue>,
+    /// What PEs may touch besides their own memories; none means that all share one space.
+    pub grants: Vec<Grant>,
 }
 
 /// A control register: each PE has its own.

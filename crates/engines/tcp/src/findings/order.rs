@@ -1,0 +1,177 @@
+//! What is ordered before what, by vector clocks over the units of all PEs (paper section V-A: queues, waits, doorbells).
+//!
+//! - Commands of one unit run in order; a command of a fused group belongs to the units of all its PEs.
+//! - A wait orders the command before everything that the queue issues later. So does an `exec`, for the command that ran before it in its
+//!   context: the queue is held until the context is free.
+//! - A core knows what it saw done: its own queue when it synced, and what messages carried. It does not know what its queue waited for.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::rc::Rc;
+
+use crate::program::event::{PeId, Ticket, Unit};
+
+/// How many commands of each unit are known to be done.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Clock(Vec<u64>);
+
+impl Clock {
+    pub(super) fn get(&self, unit: usize) -> u64 {
+        self.0.get(unit).copied().unwrap_or(0)
+    }
+
+    fn join(&mut self, other: &Clock) {
+        if self.0.len() < other.0.len() {
+            self.0.resize(other.0.len(), 0);
+        }
+        for (mine, other) in self.0.iter_mut().zip(&other.0) {
+            *mine = (*mine).max(*other);
+        }
+    }
+
+    fn set(&mut self, unit: usize, count: u64) {
+        if self.0.len() <= unit {
+            self.0.resize(unit + 1, 0);
+        }
+        if let Some(slot) = self.0.get_mut(unit) {
+            *slot = count;
+        }
+    }
+}
+
+/// A command's place in the order.
+#[derive(Clone, Debug)]
+pub(super) struct Stamp {
+    /// The unit of the PE that issued it.
+    pub(super) unit: usize,
+    /// Its number there.
+    pub(super) count: u64,
+    /// All that is ordered before it, and itself.
+    pub(super) clock: Rc<Clock>,
+}
+
+impl Stamp {
+    /// This is ordered before `later`.
+    pub(super) fn before(&self, later: &Stamp) -> bool {
+        later.clock.get(self.unit) >= self.count
+    }
+}
+
+/// One PE's queue and core.
+#[derive(Clone, Debug, Default)]
+struct Front {
+    /// What everything that the queue issues comes after.
+    queue: Clock,
+    /// What the core knows to be done.
+    core: Clock,
+    /// The last command it issued on each unit.
+    issued: BTreeMap<usize, Rc<Clock>>,
+    /// Commands that were not waited for, as long as a wait can name them.
+    open: BTreeMap<Ticket, Rc<Clock>>,
+    /// The last command of each id: of a transfer or not.
+    ids: BTreeMap<(bool, u8), Ticket>,
+}
+
+/// The order so far.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Order {
+    units: BTreeMap<(PeId, Unit), usize>,
+    /// By unit: its PE, and the clock of its last command.
+    last: Vec<(PeId, Rc<Clock>)>,
+    fronts: BTreeMap<PeId, Front>,
+    messages: BTreeMap<(PeId, PeId), VecDeque<Clock>>,
+}
+
+impl Order {
+    /// PEs that will issue commands: nothing is forgotten that is not ordered before what they do next.
+    pub(super) fn new(pes: impl Iterator<Item = PeId>) -> Order {
+        let mut order = Order::default();
+        for pe in pes {
+            order.fronts.entry(pe).or_default();
+            [Unit::Main, Unit::Sub, Unit::Dma].into_iter().for_each(|unit| {
+                order.unit(pe, unit);
+            });
+        }
+        order
+    }
+
+    fn unit(&mut self, pe: PeId, unit: Unit) -> usize {
+        let next = self.last.len();
+        let index = *self.units.entry((pe, unit)).or_insert(next);
+        if index == next {
+            self.last.push((pe, Rc::default()));
+        }
+        index
+    }
+
+    /// A queue issues a command for `pes` PEs.
+    pub(super) fn issue(&mut self, pe: PeId, unit: Unit, pes: u64, ticket: Ticket, id: u8) -> Stamp {
+        let members: Vec<usize> = (0..pes.max(1))
+            .map(|member| self.unit(PeId { pe: pe.pe.saturating_add(member), ..pe }, unit))
+            .collect();
+        let mut clock = Clock::default();
+        members.iter().filter_map(|member| self.last.get(*member)).for_each(|last| clock.join(&last.1));
+        let front = self.fronts.entry(pe).or_default();
+        if unit != Unit::Dma {
+            front.queue.join(&clock);
+        }
+        clock.join(&front.queue);
+        for member in &members {
+            let count = clock.get(*member) + 1;
+            clock.set(*member, count);
+        }
+        let clock = Rc::new(clock);
+        for member in &members {
+            if let Some(last) = self.last.get_mut(*member) {
+                last.1 = Rc::clone(&clock);
+            }
+        }
+        let own = members.first().copied().unwrap_or(0);
+        front.issued.insert(own, Rc::clone(&clock));
+        if let Some(before) = front.ids.insert((unit == Unit::Dma, id), ticket) {
+            front.open.remove(&before);
+        }
+        front.open.insert(ticket, Rc::clone(&clock));
+        Stamp { unit: own, count: clock.get(own), clock }
+    }
+
+    pub(super) fn waited(&mut self, pe: PeId, ticket: Ticket) {
+        let front = self.fronts.entry(pe).or_default();
+        if let Some(clock) = front.open.remove(&ticket) {
+            front.queue.join(&clock);
+        }
+    }
+
+    pub(super) fn synced(&mut self, pe: PeId) {
+        let front = self.fronts.entry(pe).or_default();
+        for clock in front.issued.values() {
+            front.core.join(clock);
+        }
+        front.core.join(&front.queue);
+        front.queue.join(&front.core);
+        front.open.clear();
+    }
+
+    pub(super) fn posted(&mut self, from: PeId, to: PeId) {
+        let carried = self.fronts.entry(from).or_default().core.clone();
+        self.messages.entry((from, to)).or_default().push_back(carried);
+    }
+
+    pub(super) fn received(&mut self, pe: PeId, from: PeId) {
+        let message = self.messages.get_mut(&(from, pe)).and_then(VecDeque::pop_front);
+        if let Some(message) = message {
+            let front = self.fronts.entry(pe).or_default();
+            front.core.join(&message);
+            front.queue.join(&message);
+        }
+    }
+
+    /// Up to which command of a unit everything is ordered before all that any PE can still issue.
+    pub(super) fn settled(&self, unit: usize) -> u64 {
+        let seen = |(pe, last): &(PeId, Rc<Clock>)| {
+            let front = self.fronts.get(pe).map(|front| front.queue.get(unit));
+            // A unit without a queue of its own runs only what other queues issue.
+            front.map_or(u64::MAX, |front| front.max(last.get(unit)))
+        };
+        self.last.iter().map(seen).min().unwrap_or(0)
+    }
+}

@@ -1,0 +1,193 @@
+//! What a tensor unit command touches: data memory by fetch and commit, the register files by contraction and vector engine.
+
+use tilewright_machine::tcp::Tcp;
+use tilewright_num::Dtype;
+
+use super::walk::{Placed, WalkLimit, WalkLoop, Walked};
+use super::{Access, Footprint, Site, Store, reachable};
+use crate::program::event::PeId;
+use crate::program::exec::{Body, Commit, Contract, Exec, Fetch, Limit, Loop, Memory, Short};
+use crate::program::vector::{Source, Vector};
+
+/// Bytes of an entry of a table of addresses.
+const TABLE_ENTRY_BYTES: u64 = 4;
+/// Bytes of a word of the vector engine.
+const WORD_BYTES: u64 = 4;
+
+/// What a resolved command of the group that starts at `pe` touches. `objects` are named data, for walks through tables.
+pub fn of_exec(machine: &Tcp, exec: &Exec, pe: PeId, objects: &[Access]) -> Footprint {
+    let first = pe.pe.saturating_mul(machine.pe.slices);
+    let group = Group {
+        machine,
+        objects,
+        chip: pe.chip,
+        first,
+        slices: exec.pes.min(machine.pes()) * machine.pe.slices,
+    };
+    let mut footprint = Footprint::default();
+    match &exec.body {
+        Body::Stream(stream) => {
+            group.fetch(&stream.fetch, &mut footprint);
+            stream.contract.iter().for_each(|contract| group.contract(contract, &mut footprint));
+            stream.vector.iter().for_each(|vector| group.vector(vector, &mut footprint));
+            group.commit(&stream.commit, &mut footprint);
+        }
+        Body::Fill(fill) => group.commit(&fill.commit, &mut footprint),
+        Body::Short(short) => group.short(short, &mut footprint),
+    }
+    footprint
+}
+
+/// Bits that an element takes in flight and in register files: the extra bit of i5 and i9 has a place of its own.
+pub fn payload_bits(dtype: Dtype) -> u64 {
+    match dtype {
+        Dtype::I5 => 4,
+        Dtype::I9 => 8,
+        other => u64::from(other.storage_bits()),
+    }
+}
+
+/// The units of a walk over elements: units of an element, and units of a byte. Nibbles where elements need them.
+pub(crate) fn units(dtype: Dtype) -> (u64, u64) {
+    match payload_bits(dtype) {
+        4 => (1, 2),
+        bits => (bits.div_ceil(8), 1),
+    }
+}
+
+/// Loops of elements as loops of units.
+pub(crate) fn in_units(loops: &[Loop], element: u64) -> Vec<WalkLoop> {
+    let scale = i64::try_from(element).unwrap_or(1);
+    loops
+        .iter()
+        .map(|row| WalkLoop { size: row.size.fixed(), stride: row.stride.saturating_mul(scale) })
+        .collect()
+}
+
+/// The memory behind the commit unit.
+pub(crate) fn store_of(memory: Memory) -> (Store, u64) {
+    match memory {
+        Memory::Dm => (Store::Dm, 0),
+        Memory::Trf { lanes } => (Store::Trf, lanes),
+        Memory::Vrf => (Store::Vrf, 0),
+    }
+}
+
+/// The slices that run a command.
+struct Group<'a> {
+    machine: &'a Tcp,
+    objects: &'a [Access],
+    chip: u64,
+    first: u64,
+    slices: u64,
+}
+
+impl Group<'_> {
+    fn site(&self, memory: Store, write: bool, lanes: u64) -> Site {
+        let slices = (self.first, self.first.saturating_add(self.slices));
+        Site { memory, chip: self.chip, slices, write, lanes }
+    }
+
+    fn fetch(&self, fetch: &Fetch, footprint: &mut Footprint) {
+        let site = self.site(Store::Dm, false, 0);
+        let (element, per_byte) = units(fetch.dtype);
+        let mut loops = in_units(&fetch.loops, element);
+        let base = i128::from(fetch.base) * i128::from(per_byte);
+        if let Some(pair) = fetch.interleave
+            && let Some(row) = loops.get_mut(pair.at_loop)
+        {
+            let apart = (i128::from(pair.base) - i128::from(fetch.base)) * i128::from(per_byte);
+            row.stride = i64::try_from(apart).unwrap_or(i64::MAX);
+        }
+        if let Some(indirect) = fetch.indirect {
+            let entries = fetch.loops.get(indirect.at_loop).map_or(0, |row| row.size.fixed());
+            let table =
+                [WalkLoop { size: entries, stride: i64::try_from(TABLE_ENTRY_BYTES).unwrap_or(i64::MAX) }];
+            self.add(footprint, site, &Walked::of_loops(&table, TABLE_ENTRY_BYTES), indirect.table.into(), 1);
+            let bytes = reachable(self.machine, self.objects, site, fetch.base);
+            return footprint.add(self.machine, site, Placed { bytes, outside: None });
+        }
+        for (slices, limits) in self.limits(&fetch.limits) {
+            let walked = Walked::of_limited(&loops, element, &limits);
+            self.add(footprint, Site { slices, ..site }, &walked, base, per_byte);
+        }
+    }
+
+    /// Limits with the slice's share taken off, for ranges of slices that have the same.
+    fn limits(&self, limits: &[Limit]) -> Vec<((u64, u64), Vec<WalkLimit>)> {
+        let of_slice = |slice: u64| {
+            let limit = |limit: &Limit| {
+                let share = limit.slices.iter().fold(0_u64, |all, digit| {
+                    let value = slice / digit.stride.max(1) % digit.size.max(1);
+                    all.saturating_add(value.saturating_mul(digit.weight))
+                });
+                WalkLimit {
+                    extent: limit.extent.fixed().saturating_sub(share),
+                    weights: limit.weights.clone(),
+                }
+            };
+            limits.iter().map(limit).collect::<Vec<_>>()
+        };
+        let mut ranges: Vec<((u64, u64), Vec<WalkLimit>)> = Vec::new();
+        if limits.iter().all(|limit| limit.slices.is_empty()) {
+            return vec![((self.first, self.first.saturating_add(self.slices)), of_slice(0))];
+        }
+        for slice in 0..self.slices {
+            let mine = of_slice(slice);
+            let at = self.first.saturating_add(slice);
+            match ranges.last_mut() {
+                Some((range, same)) if *same == mine => range.1 = at.saturating_add(1),
+                _ => ranges.push(((at, at.saturating_add(1)), mine)),
+            }
+        }
+        ranges
+    }
+
+    fn contract(&self, contract: &Contract, footprint: &mut Footprint) {
+        let (element, per_byte) = units(contract.dtype);
+        let mut loops = in_units(&contract.loops, element);
+        let lanes = contract.lanes.max(1);
+        let lane_bytes = Store::Trf.capacity_bytes(self.machine) / lanes;
+        let stride = i64::try_from(lane_bytes.saturating_mul(per_byte)).unwrap_or(i64::MAX);
+        loops.push(WalkLoop { size: lanes, stride });
+        let base = i128::from(contract.base) * i128::from(per_byte);
+        let site = self.site(Store::Trf, false, lanes);
+        self.add(footprint, site, &Walked::of_loops(&loops, element), base, per_byte);
+    }
+
+    fn vector(&self, vector: &Vector, footprint: &mut Footprint) {
+        let site = self.site(Store::Vrf, false, 0);
+        let operands = vector.ops.iter().flat_map(|op| &op.operands);
+        for guarded in operands.flat_map(|choice| &choice.sources) {
+            if let Source::Vrf { base, loops } = &guarded.source {
+                let walked = Walked::of_loops(&in_units(loops, WORD_BYTES), WORD_BYTES);
+                self.add(footprint, site, &walked, (*base).into(), 1);
+            }
+        }
+    }
+
+    fn commit(&self, commit: &Commit, footprint: &mut Footprint) {
+        let (store, lanes) = store_of(commit.memory);
+        let walked = Walked::of_loops(&in_units(&commit.loops, 1), commit.bytes);
+        let all = [(0, self.slices)];
+        let ranges = if commit.slices.is_empty() { &all[..] } else { &commit.slices };
+        for &(first, end) in ranges {
+            let at = |slice: u64| self.first.saturating_add(slice.min(self.slices));
+            let slices = (at(first), at(end));
+            let site = Site { slices, ..self.site(store, true, lanes) };
+            self.add(footprint, site, &walked, commit.base.into(), 1);
+        }
+    }
+
+    fn short(&self, short: &Short, footprint: &mut Footprint) {
+        let (store, lanes) = store_of(short.memory);
+        let walked = Walked::of_loops(&[], short.bytes);
+        self.add(footprint, self.site(Store::Dm, false, 0), &walked, short.from.into(), 1);
+        self.add(footprint, self.site(store, true, lanes), &walked, short.base.into(), 1);
+    }
+
+    fn add(&self, footprint: &mut Footprint, site: Site, walked: &Walked, base: i128, per_byte: u64) {
+        let capacity = site.memory.capacity_bytes(self.machine);
+        footprint.add(self.machine, site, walked.placed(base, per_byte, capacity));
+    }
+}

@@ -1,0 +1,178 @@
+//! What a DMA command touches: its loops in the address space of the program, cut into memories (vISA book, DMA engine).
+
+use std::sync::Arc;
+
+use tilewright_machine::tcp::Tcp;
+
+use super::walk::{Placed, WalkLoop, Walked};
+use super::{Access, ByteSet, Footprint, Outside, Site, Store, reachable};
+use crate::program::transfer::{Address, Located, Medium, SLICE_STRIDE, Transfer, TransferLoop};
+
+/// Bytes of an entry of a table of rows.
+const TABLE_ENTRY_BYTES: u64 = 4;
+
+/// What a resolved transfer touches. `objects` are named data, for walks through tables.
+pub fn of_transfer(machine: &Tcp, transfer: &Transfer, objects: &[Access]) -> Footprint {
+    let mut footprint = Footprint::default();
+    let index = transfer.index;
+    for write in [false, true] {
+        let base = if write { transfer.target } else { transfer.source };
+        let stride = |row: &TransferLoop| if write { row.target } else { row.source };
+        let loops: Vec<WalkLoop> = transfer
+            .loops
+            .iter()
+            .map(|row| WalkLoop { size: row.size.fixed(), stride: stride(row) })
+            .collect();
+        let side = Side { machine, write };
+        if index.is_some_and(|index| index.scatter == write) {
+            side.through_table(&mut footprint, objects, base);
+        } else {
+            side.walk(&mut footprint, base, &loops, transfer.packet);
+        }
+    }
+    if let Some(index) = index {
+        let size = transfer.loops.first().map_or(0, |row| row.size.fixed());
+        let bytes = size.saturating_mul(TABLE_ENTRY_BYTES);
+        Side { machine, write: false }.walk(&mut footprint, index.table, &[], bytes);
+    }
+    footprint
+}
+
+/// The memory of an address, with the place it has there.
+pub(crate) fn site_of(located: Located, write: bool) -> Site {
+    let (memory, first) = match located.medium {
+        Medium::Hbm => (Store::Hbm, 0),
+        Medium::Dm { slice } => (Store::Dm, slice),
+        Medium::Spm { pe } => (Store::Spm, pe),
+    };
+    Site { memory, chip: located.chip, slices: (first, first.saturating_add(1)), write, lanes: 0 }
+}
+
+/// Reading or writing.
+struct Side<'a> {
+    machine: &'a Tcp,
+    write: bool,
+}
+
+impl Side<'_> {
+    fn through_table(&self, footprint: &mut Footprint, objects: &[Access], base: Address) {
+        let Some(located) = base.locate().filter(|located| self.exists(located)) else {
+            return self.unmapped(footprint, (base.0.into(), i128::from(base.0) + 1));
+        };
+        let site = site_of(located, self.write);
+        let bytes = reachable(self.machine, objects, site, located.offset);
+        footprint.add(self.machine, site, Placed { bytes, outside: None });
+    }
+
+    fn walk(&self, footprint: &mut Footprint, base: Address, loops: &[WalkLoop], packet: u64) {
+        let whole = |row: &&WalkLoop| row.stride % SLICE_STRIDE == 0;
+        let located = base.locate();
+        let sliced = located.is_some_and(|located| located.medium != Medium::Hbm);
+        let (across, within): (Vec<WalkLoop>, Vec<WalkLoop>) =
+            loops.iter().partition(|row| sliced && whole(row));
+        let within = Walked::of_loops(&within, packet);
+        let slices = Walked::of_loops(&in_slices(&across), 1);
+        let stride = u64::try_from(SLICE_STRIDE).unwrap_or(1);
+        let stays = located.is_some_and(|located| {
+            let start = i128::from(located.offset) + within.least;
+            let end = within.offsets.bounds().map_or(0, |(_, end)| start + i128::from(end));
+            start >= 0 && end <= i128::from(stride)
+        });
+        match located {
+            Some(located) if sliced && stays => self.same_in_slices(footprint, located, &within, &slices),
+            _ => self.split(footprint, base, &Walked::of_loops(loops, packet)),
+        }
+    }
+
+    /// The same bytes of several slices.
+    fn same_in_slices(&self, footprint: &mut Footprint, at: Located, within: &Walked, slices: &Walked) {
+        let site = site_of(at, self.write);
+        let placed = within.placed(at.offset.into(), 1, site.memory.capacity_bytes(self.machine));
+        let named = slices.placed(site.slices.0.into(), 1, self.slices_of(site.memory));
+        if let Some(bytes) = placed.outside.or(named.outside.map(|(first, end)| {
+            let at = |slice: i128| slice * i128::from(SLICE_STRIDE);
+            (at(first), at(end))
+        })) {
+            let capacity = site.memory.capacity_bytes(self.machine);
+            footprint.outside.push(Outside { memory: Some(site.memory), bytes, capacity, write: self.write });
+        }
+        let bytes = Arc::new(placed.bytes);
+        named.bytes.runs().iter().for_each(|run| footprint.add_shared(Site { slices: *run, ..site }, &bytes));
+    }
+
+    /// Any walk: its runs in the address space, cut where memories end.
+    fn split(&self, footprint: &mut Footprint, base: Address, walked: &Walked) {
+        let placed = walked.placed(base.0.into(), 1, u64::MAX);
+        if let Some(bytes) = placed.outside {
+            self.unmapped(footprint, bytes);
+        }
+        let exact = placed.bytes.is_exact();
+        let mut parts: Vec<(Site, Vec<(u64, u64)>)> = Vec::new();
+        for &(start, end) in placed.bytes.runs() {
+            let mut at = start;
+            while at < end {
+                let Some(located) = Address(at).locate().filter(|located| self.exists(located)) else {
+                    self.unmapped(footprint, (at.into(), end.into()));
+                    break;
+                };
+                let site = site_of(located, self.write);
+                let capacity = site.memory.capacity_bytes(self.machine);
+                let room = capacity.saturating_sub(located.offset);
+                let taken = room.min(end - at);
+                if room < end - at {
+                    let offset = i128::from(located.offset);
+                    let bytes = (offset, offset + i128::from(end - at));
+                    let outside = Outside { memory: Some(site.memory), bytes, capacity, write: self.write };
+                    if footprint.outside.last() != Some(&outside) && footprint.outside.len() < 16 {
+                        footprint.outside.push(outside);
+                    }
+                }
+                let run = (located.offset, located.offset + taken);
+                match parts.last_mut() {
+                    Some((last, runs))
+                        if (last.memory, last.chip, last.slices) == (site.memory, site.chip, site.slices) =>
+                    {
+                        runs.push(run);
+                    }
+                    _ => parts.push((site, vec![run])),
+                }
+                // What follows the end of a memory belongs to none until the next slice starts.
+                let step = if site.memory == Store::Hbm { end - at } else { next_slice(at) - at };
+                at = at.saturating_add(step.max(1));
+            }
+        }
+        for (site, runs) in parts {
+            let bytes = ByteSet::from_runs(runs);
+            footprint.add_shared(site, &Arc::new(if exact { bytes } else { bytes.inexact() }));
+        }
+    }
+
+    fn unmapped(&self, footprint: &mut Footprint, bytes: (i128, i128)) {
+        if footprint.outside.len() < 16 {
+            footprint.outside.push(Outside { memory: None, bytes, capacity: 0, write: self.write });
+        }
+    }
+
+    fn slices_of(&self, memory: Store) -> u64 {
+        match memory {
+            Store::Hbm => 1,
+            Store::Spm => self.machine.pes(),
+            Store::Dm | Store::Trf | Store::Vrf => self.machine.slices(),
+        }
+    }
+
+    /// The machine has such a slice or PE. Chips are counted by the program.
+    fn exists(&self, located: &Located) -> bool {
+        let site = site_of(*located, self.write);
+        site.slices.0 < self.slices_of(site.memory)
+    }
+}
+
+fn in_slices(loops: &[WalkLoop]) -> Vec<WalkLoop> {
+    loops.iter().map(|row| WalkLoop { size: row.size, stride: row.stride / SLICE_STRIDE }).collect()
+}
+
+fn next_slice(address: u64) -> u64 {
+    let stride = u64::try_from(SLICE_STRIDE).unwrap_or(1);
+    (address / stride + 1).saturating_mul(stride)
+}

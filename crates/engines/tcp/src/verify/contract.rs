@@ -1,0 +1,258 @@
+//! Contraction engine: feed unit, register file walk, tree, accumulators (paper section IV-C; vISA book, contraction engine).
+
+use tilewright_base::Diagnostic;
+use tilewright_num::Dtype;
+
+use super::{Desk, sequencer};
+use crate::contraction::drain_capacity;
+use crate::footprint::Store;
+use crate::footprint::exec::{in_units, payload_bits, units};
+use crate::footprint::walk::Walked;
+use crate::program::exec::{Contract, Loop, Stream};
+use crate::setup::Setup;
+
+pub(super) fn check(desk: &mut Desk<'_>, stream: &Stream, contract: &Contract, written: &Contract) {
+    if desk.is_sub() {
+        desk.refuse(
+            "tcp/contract-context",
+            "a contraction in the sub context".into(),
+            "the main context".into(),
+            "the main context".into(),
+        );
+    }
+    sequencer::check(desk, "the register file walk", &written.loops, None);
+    let steps: Vec<Loop> =
+        written.steps.iter().map(|step| Loop { size: step.size, stride: i64::from(!step.summed) }).collect();
+    check_step_sizes(desk, &steps);
+    check_feed(desk, stream, contract);
+    check_tree(desk, contract);
+    check_walk(desk, contract);
+    check_shift(desk, contract);
+    check_transpose(desk, contract);
+}
+
+/// Elements of a packet: as many as `flits` flits hold.
+pub(super) fn packet_elements(desk: &Desk<'_>, contract: &Contract) -> u64 {
+    let bits = contract.flits.saturating_mul(desk.machine.network.flit_bytes).saturating_mul(8);
+    bits / payload_bits(contract.dtype)
+}
+
+/// Columns that a lane keeps.
+pub(super) fn columns(desk: &Desk<'_>, contract: &Contract) -> u64 {
+    (packet_elements(desk, contract) / contract.tree.max(1)).clamp(1, desk.machine.ce.outputs_per_lane)
+}
+
+/// Steps of all loops; steps of a group; steps of a group that survive.
+pub(super) fn groups(contract: &Contract) -> (u64, u64, u64) {
+    let product = |steps: &mut dyn Iterator<Item = u64>| steps.fold(1_u64, u64::saturating_mul);
+    let size = |step: &crate::program::exec::StepLoop| step.size.fixed();
+    let first = contract.steps.iter().position(|step| step.summed).unwrap_or(contract.steps.len());
+    let group = contract.steps.get(first..).unwrap_or_default();
+    (
+        product(&mut contract.steps.iter().map(size)),
+        product(&mut group.iter().map(size)),
+        product(&mut group.iter().filter(|step| !step.summed).map(size)),
+    )
+}
+
+fn check_step_sizes(desk: &mut Desk<'_>, steps: &[Loop]) {
+    let most = desk.machine.sequencer.entry_size_max;
+    if let Some(step) = steps.iter().find(|step| (desk.program.most(step.size).max(1)) > most) {
+        desk.refuse(
+            "tcp/sequencer-size",
+            format!("a step loop has size {}", desk.program.most(step.size)),
+            format!("1 to {most}"),
+            "two loops whose sizes multiply to it".into(),
+        );
+    }
+}
+
+fn check_feed(desk: &mut Desk<'_>, stream: &Stream, contract: &Contract) {
+    let most = desk.machine.ce.packet_bytes / desk.machine.network.flit_bytes;
+    if contract.flits == 0 || contract.flits > most {
+        desk.refuse(
+            "tcp/contract-flits",
+            format!("packets of {} flits", contract.flits),
+            format!("1 to {most}"),
+            format!("{most} flits and more steps"),
+        );
+    }
+    let lanes = desk.machine.ce.lanes;
+    if !contract.lanes.is_power_of_two() || contract.lanes > lanes {
+        desk.refuse(
+            "tcp/contract-lanes",
+            format!("{} lanes", contract.lanes),
+            format!("a power of two up to {lanes}"),
+            "the next power of two".into(),
+        );
+    }
+    if contract.repeats.fixed() == 0 {
+        desk.refuse(
+            "tcp/contract-repeats",
+            "packets are held for no step".into(),
+            "at least 1".into(),
+            "1".into(),
+        );
+    }
+    let streamed = stream.fetch.leaves();
+    if !multiply(streamed, contract.dtype) {
+        desk.refuse(
+            "tcp/contract-types",
+            format!("{streamed} times {}", contract.dtype),
+            "i4 or i5 with i4 or i5, i8 or i9 with i8 or i9, equal 8-bit floats or bf16".into(),
+            "the vector engine for other types".into(),
+        );
+    }
+}
+
+fn multiply(streamed: Dtype, held: Dtype) -> bool {
+    let kind = |dtype| match dtype {
+        Dtype::I4 | Dtype::I5 => Some(Dtype::I4),
+        Dtype::I8 | Dtype::I9 => Some(Dtype::I8),
+        other => Setup::CONTRACTED.contains(&other).then_some(other),
+    };
+    kind(streamed).is_some() && kind(streamed) == kind(held)
+}
+
+fn check_tree(desk: &mut Desk<'_>, contract: &Contract) {
+    let elements = packet_elements(desk, contract);
+    if !contract.tree.is_power_of_two() || contract.tree > elements {
+        return desk.refuse(
+            "tcp/contract-tree",
+            format!("the tree sums {} elements", contract.tree),
+            format!("a power of two up to the {elements} of a packet"),
+            "the contracted axis padded to a power of two".into(),
+        );
+    }
+    let (made, kept) = (elements / contract.tree, desk.machine.ce.outputs_per_lane);
+    if made > kept {
+        let name = &desk.exec.name;
+        let text = format!("{made} columns leave the tree, {kept} are kept");
+        let warning = Diagnostic::warning("tcp/contract-columns", format!("`{name}`: {text}"));
+        let warning = warning.at(desk.exec.span, text).allowed(format!("{kept} columns of a lane"));
+        desk.found.push(warning.instead("one flit a packet, or a deeper tree"));
+    }
+    let (_, _, open) = groups(contract);
+    let most = drain_capacity(desk.machine, contract.drain, contract.lanes, columns(desk, contract));
+    if open > most {
+        desk.refuse(
+            "tcp/contract-slots",
+            format!("{open} sums are open for each column"),
+            format!(
+                "{most} with this drain order, {} lanes and {} columns",
+                contract.lanes,
+                columns(desk, contract)
+            ),
+            "surviving loops outside of the summed ones, or the other drain order".into(),
+        );
+    }
+}
+
+fn check_walk(desk: &mut Desk<'_>, contract: &Contract) {
+    let (steps, _, _) = groups(contract);
+    let wanted = steps.saturating_mul(packet_elements(desk, contract));
+    let made = contract.loops.iter().fold(1_u64, |all, row| all.saturating_mul(row.size.fixed()));
+    if made != wanted {
+        return desk.refuse(
+            "tcp/contract-walk",
+            format!("{made} register file addresses for {steps} steps"),
+            format!("{wanted}: {} for each step", packet_elements(desk, contract)),
+            "loops over the steps, then over a packet".into(),
+        );
+    }
+    let (element, per_byte) = units(contract.dtype);
+    let part = Store::Trf.capacity_bytes(desk.machine) / contract.lanes.max(1);
+    let walked = Walked::of_loops(&in_units(&contract.loops, element), element);
+    let base = i128::from(contract.base) * i128::from(per_byte);
+    if let Some((start, end)) = walked.placed(base, per_byte, part).outside {
+        desk.refuse(
+            "tcp/contract-bounds",
+            format!("reads bytes {start}..{end} of a lane"),
+            format!("0..{part}: the register file in {} lanes", contract.lanes),
+            "fewer lanes, which have more each, or two commands".into(),
+        );
+    }
+    check_aligned(desk, contract, element, per_byte);
+}
+
+/// A read of both banks at once starts at a whole packet.
+fn check_aligned(desk: &mut Desk<'_>, contract: &Contract, element: u64, per_byte: u64) {
+    let packet = desk.machine.ce.packet_bytes;
+    let wide = contract.flits.saturating_mul(desk.machine.network.flit_bytes) == packet;
+    let (outer, contiguous) = split_packet(&contract.loops, packet_elements(desk, contract));
+    if !wide || !contiguous {
+        return;
+    }
+    let unit = packet.saturating_mul(per_byte);
+    let bytes = |row: &&Loop| row.stride.unsigned_abs().saturating_mul(element).is_multiple_of(unit);
+    let strides = outer.iter().filter(|row| row.size.fixed() > 1).all(|row| bytes(&row));
+    if !strides || !contract.base.is_multiple_of(packet) {
+        desk.refuse(
+            "tcp/contract-align",
+            format!("reads of {packet} B from base {} at strides that are not whole reads", contract.base),
+            format!("base and strides that are multiples of {packet} B"),
+            "padding in the register file, or packets of one flit".into(),
+        );
+    }
+}
+
+/// The loops around a packet, and whether the packet is read without a gap.
+fn split_packet(loops: &[Loop], elements: u64) -> (&[Loop], bool) {
+    let (mut inside, mut at) = (1_u64, loops.len());
+    let mut contiguous = true;
+    while inside < elements && at > 0 {
+        at -= 1;
+        let Some(row) = loops.get(at) else { break };
+        let size = row.size.fixed();
+        contiguous &= size == 1 || row.stride.unsigned_abs() == inside;
+        inside = inside.saturating_mul(size);
+    }
+    (loops.get(..at).unwrap_or_default(), contiguous)
+}
+
+fn check_shift(desk: &mut Desk<'_>, contract: &Contract) {
+    let Some(shift) = contract.shift else { return };
+    let ce = &desk.machine.ce;
+    let most = match payload_bits(contract.dtype) {
+        4 => ce.int4_shift_max,
+        8 => ce.int8_shift_max,
+        _ => ce.bf16_shift_max,
+    };
+    let half = i64::try_from(most / 2).unwrap_or(i64::MAX);
+    let flits = ce.flit_buffer_bytes / desk.machine.network.flit_bytes;
+    let first = (-half..=half.saturating_add(1)).contains(&shift.initial);
+    if !first || shift.stride > most || shift.shifts == 0 || shift.pop == 0 || shift.pop > flits {
+        desk.refuse(
+            "tcp/contract-shift",
+            format!(
+                "windows from {} on, {} apart, {} before {} new flits",
+                shift.initial, shift.stride, shift.shifts, shift.pop
+            ),
+            format!(
+                "from {} to {}, at most {most} apart, 1 to {flits} new flits",
+                -half,
+                half.saturating_add(1)
+            ),
+            "a copy that lays windows out one by one".into(),
+        );
+    }
+}
+
+fn check_transpose(desk: &mut Desk<'_>, contract: &Contract) {
+    let Some(tile) = contract.transpose else { return };
+    let allowed: &[(u64, u64)] = match payload_bits(contract.dtype) {
+        4 => &[(4, 16)],
+        8 => &[(2, 16), (4, 8)],
+        _ => &[(2, 8)],
+    };
+    if !allowed.contains(&(tile.rows, tile.columns)) {
+        let names: Vec<String> =
+            allowed.iter().map(|(rows, columns)| format!("{rows} x {columns}")).collect();
+        desk.refuse(
+            "tcp/contract-transpose",
+            format!("an in-flit transpose of {} x {} {}", tile.rows, tile.columns, contract.dtype),
+            names.join(", "),
+            "the transpose engine in a command before".into(),
+        );
+    }
+}

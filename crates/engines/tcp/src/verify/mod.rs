@@ -1,0 +1,234 @@
+//! Whether registers can hold every image of a program and its queues make sense: before anything runs, one file for each engine.
+//!
+//! Sizes in control registers are taken at their greatest; what flows from engine to engine is counted at their least as well.
+//!
+//! | file | engine |
+//! |---|---|
+//! | `sequencer` | loops of any unit |
+//! | `fetch`, `adapter` | fetch unit; lookup, cast and zero point on the way |
+//! | `switch` | fetch network |
+//! | `contract` | contraction engine and its register file |
+//! | `vector`, `cast`, `transpose` | what follows it |
+//! | `commit` | commit unit, fills, short loads |
+//! | `flow` | packets and flits from engine to engine |
+//! | `transfer` | DMA |
+//! | `queue`, `ids`, `room` | control steps; ids of commands; room in the queue |
+//! | `program` | registers, tensors, chips |
+//! | `grant` | address translation |
+
+mod adapter;
+mod cast;
+mod commit;
+mod contract;
+mod fetch;
+mod flow;
+mod grant;
+mod ids;
+mod program;
+mod queue;
+mod room;
+mod sequencer;
+mod switch;
+mod transfer;
+mod transpose;
+mod vector;
+
+pub use queue::MAX_NESTING;
+
+use tilewright_base::diagnostic::any_error;
+use tilewright_base::{Diagnostic, Span};
+use tilewright_machine::tcp::Tcp;
+
+use crate::cost::Context;
+use crate::program::exec::{Body, Stream};
+use crate::program::{Exec, Program};
+
+/// Codes of refusals and warnings, with what each asks.
+pub const CODES: &[(&str, &str)] = &[
+    ("tcp/sequencer-size", "a loop has a size that an entry counts"),
+    ("tcp/sequencer-entries", "loops fit the entries of their sequencer"),
+    ("tcp/fetch-type", "the fetch unit reads a type that memory holds"),
+    ("tcp/fetch-packet", "packets divide what is fetched"),
+    ("tcp/fetch-granule", "a packet is a whole number of granules on its way to the network"),
+    ("tcp/fetch-contiguous", "the innermost loop is contiguous, or a packet is one element"),
+    ("tcp/fetch-interleave", "an interleaved fetch alternates by a loop of size 2, in the main context"),
+    ("tcp/fetch-indirect", "a table of addresses belongs to a loop and is aligned"),
+    ("tcp/fetch-limits", "limits are few and weigh every loop"),
+    ("tcp/fetch-pad", "padding of a packet can be counted"),
+    ("tcp/fetch-bounds", "fetches stay in data memory"),
+    ("tcp/adapter-lookup", "a table lookup has types and a size that exist"),
+    ("tcp/adapter-cast", "a cast while fetching has types that exist"),
+    ("tcp/adapter-width", "what one access becomes fits a flit"),
+    ("tcp/adapter-zero-point", "a zero point has a type and a range"),
+    ("tcp/adapter-stages", "the sub context has one stage of the adapter"),
+    ("tcp/adapter-target", "i5 and i9 go to the contraction engine"),
+    ("tcp/switch-topology", "a topology cuts the slices and the packets"),
+    ("tcp/switch-sources", "a custom topology names sources of its ring"),
+    ("tcp/contract-context", "the sub context has no contraction engine"),
+    ("tcp/contract-flits", "a packet joins one or two flits"),
+    ("tcp/contract-lanes", "lanes are 1, 2, 4 or 8"),
+    ("tcp/contract-repeats", "a packet is held for at least one step"),
+    ("tcp/contract-types", "both operands have types that multiply"),
+    ("tcp/contract-tree", "the tree sums a power of two of a packet"),
+    ("tcp/contract-columns", "columns past what a lane keeps are lost (warning)"),
+    ("tcp/contract-slots", "open sums fit the accumulators"),
+    ("tcp/contract-walk", "register file addresses match steps and packets"),
+    ("tcp/contract-bounds", "register file addresses stay in a lane's part"),
+    ("tcp/contract-align", "wide reads of the register file are aligned"),
+    ("tcp/contract-shift", "a shift lies in the range of its type"),
+    ("tcp/contract-transpose", "an in-flit transpose exists for the type"),
+    ("tcp/vector-input", "the vector engine gets 32-bit words of its type"),
+    ("tcp/vector-bounds", "operands stay in the vector register file"),
+    ("tcp/cast-types", "the cast engine has the pair of types"),
+    ("tcp/transpose-tile", "the transpose engine has such tiles"),
+    ("tcp/transpose-kept", "no more columns leave than enter"),
+    ("tcp/commit-width", "a write has a width of its context"),
+    ("tcp/commit-bytes", "what is kept of a flit is whole granules of it"),
+    ("tcp/commit-stride", "write strides are whole granules and move"),
+    ("tcp/commit-bf16", "only f32 becomes bf16 while committing"),
+    ("tcp/commit-relu", "ReLU comes with the conversion to bf16"),
+    ("tcp/commit-slices", "the write mask names slices of the group"),
+    ("tcp/commit-lanes", "a register file is cut into 1, 2, 4 or 8 lanes"),
+    ("tcp/commit-bounds", "writes stay in their memory"),
+    ("tcp/commit-flits", "as many flits arrive as addresses are made"),
+    ("tcp/fill-context", "fills run in the sub context"),
+    ("tcp/short-load", "a short load goes from data memory to a register file, in granules"),
+    ("tcp/flow-contract", "flits and steps of the contraction match what arrives"),
+    ("tcp/flow-vector", "flits that leave the vector engine can be counted"),
+    ("tcp/flow-transpose", "whole tiles arrive at the transpose engine"),
+    ("tcp/exec-pes", "so many PEs can be fused"),
+    ("tcp/transfer-loops", "a transfer has few enough loops"),
+    ("tcp/transfer-packet", "a packet of a transfer has a size that exists"),
+    ("tcp/transfer-align", "HBM and data memory are joined by aligned addresses"),
+    ("tcp/transfer-bounds", "every address of a transfer is in a memory"),
+    ("tcp/transfer-index", "a table of rows has a type, a loop and a memory"),
+    ("tcp/program-chips", "there is at least one chip, and few enough to address"),
+    ("tcp/register-range", "a register has a range and starts in it"),
+    ("tcp/tensor-place", "a tensor lies in a memory"),
+    ("tcp/queue-pe", "a queue belongs to a PE, each PE has one"),
+    ("tcp/queue-image", "commands name images that exist"),
+    ("tcp/queue-group", "fused PEs are neighbours of one cluster, starting at the queue's"),
+    ("tcp/queue-load", "an image is loaded before its context runs"),
+    ("tcp/queue-wait", "waits name ids that were issued"),
+    ("tcp/queue-id", "an id is not used again before its command is done"),
+    ("tcp/queue-room", "pushes without a look find room"),
+    ("tcp/queue-register", "steps name registers that exist"),
+    ("tcp/queue-read", "the core reads integers in memories that exist"),
+    ("tcp/queue-peer", "messages go to other PEs that have a queue"),
+    ("tcp/queue-nesting", "loops and branches nest so deep at most"),
+    ("tcp/grant", "PEs touch only what they are granted"),
+];
+
+/// Everything that is wrong with a program, image by image, then queues.
+pub fn verify(machine: &Tcp, program: &Program) -> Vec<Diagnostic> {
+    let mut found = Vec::new();
+    program::check(machine, program, &mut found);
+    for exec in &program.execs {
+        found.extend(verify_exec(machine, program, exec));
+    }
+    for held in &program.transfers {
+        transfer::check(machine, program, held, &mut found);
+    }
+    queue::check(machine, program, &mut found);
+    if !program.grants.is_empty() && !any_error(&found) {
+        grant::check(machine, program, &mut found);
+    }
+    found
+}
+
+/// Everything that is wrong with one image.
+pub fn verify_exec(machine: &Tcp, program: &Program, exec: &Exec) -> Vec<Diagnostic> {
+    let most: Vec<i64> = program.registers.iter().map(|register| register.most).collect();
+    let mut found = Vec::new();
+    let resolved = exec.resolved(&most);
+    let mut desk = Desk { machine, program, exec: &resolved, written: exec, found: &mut found };
+    desk.check();
+    if !any_error(&found) {
+        let least: Vec<i64> = program.registers.iter().map(|register| register.least.max(1)).collect();
+        let resolved = exec.resolved(&least);
+        let mut desk = Desk { machine, program, exec: &resolved, written: exec, found: &mut found };
+        if least != most {
+            desk.check_flow();
+        }
+    }
+    found
+}
+
+/// One image under examination.
+struct Desk<'a> {
+    machine: &'a Tcp,
+    program: &'a Program,
+    /// With every size a number.
+    exec: &'a Exec,
+    /// As it is written.
+    written: &'a Exec,
+    found: &'a mut Vec<Diagnostic>,
+}
+
+impl Desk<'_> {
+    fn check(&mut self) {
+        let (exec, written) = (self.exec, self.written);
+        let allowed = &self.machine.chip.fused_pes;
+        if !allowed.contains(&exec.pes) {
+            let allowed: Vec<String> = allowed.iter().map(u64::to_string).collect();
+            self.refuse(
+                "tcp/exec-pes",
+                format!("{} PEs are fused", exec.pes),
+                format!("{} PEs", allowed.join(", ")),
+                "a group that can be fused, and one command for each group".into(),
+            );
+            return;
+        }
+        match (&exec.body, &written.body) {
+            (Body::Stream(stream), Body::Stream(written)) => self.check_stream(stream, written),
+            (Body::Fill(fill), Body::Fill(written)) => commit::check_fill(self, fill, written),
+            (Body::Short(short), _) => commit::check_short(self, short),
+            _ => {}
+        }
+    }
+
+    fn check_stream(&mut self, stream: &Stream, written: &Stream) {
+        fetch::check(self, &stream.fetch, &written.fetch);
+        adapter::check(self, stream);
+        let delivers = switch::check(self, stream);
+        if let (Some(contract), Some(written)) = (&stream.contract, &written.contract) {
+            contract::check(self, stream, contract, written);
+        }
+        if let Some(vector) = &stream.vector {
+            vector::check(self, stream, vector);
+        }
+        cast::check(self, stream);
+        transpose::check(self, stream);
+        commit::check(self, &stream.commit, &written.commit, flow::leaves_transpose(stream));
+        if delivers && !any_error(self.found) {
+            flow::check(self, stream);
+        }
+    }
+
+    fn check_flow(&mut self) {
+        if let Body::Stream(stream) = &self.exec.body {
+            flow::check(self, stream);
+        }
+    }
+
+    /// A refusal that points at the image.
+    fn refuse(&mut self, code: &'static str, message: String, allowed: String, instead: String) {
+        let name = &self.exec.name;
+        let refusal = Diagnostic::error(code, format!("`{name}`: {message}"));
+        self.found.push(refusal.at(self.exec.span, message).allowed(allowed).instead(instead));
+    }
+
+    /// Slices of the group.
+    fn slices(&self) -> u64 {
+        self.machine.fused_slices(self.exec.pes)
+    }
+
+    fn is_sub(&self) -> bool {
+        self.exec.context == Context::Sub
+    }
+}
+
+/// A refusal outside of images.
+fn refusal(code: &'static str, span: Span, message: String, allowed: String, instead: &str) -> Diagnostic {
+    Diagnostic::error(code, message.clone()).at(span, message).allowed(allowed).instead(instead)
+}

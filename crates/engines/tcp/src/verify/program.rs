@@ -1,0 +1,59 @@
+//! What a program declares: chips, registers, tensors (paper sections III-D, V-A).
+
+use tilewright_base::{Diagnostic, Span};
+use tilewright_machine::tcp::Tcp;
+
+use super::refusal;
+use crate::footprint::tensor::whole;
+use crate::program::Program;
+use crate::program::tensor::Place;
+use crate::program::transfer::MOST_CHIPS;
+
+pub(super) fn check(machine: &Tcp, program: &Program, found: &mut Vec<Diagnostic>) {
+    if program.chips == 0 || program.chips > MOST_CHIPS {
+        found.push(refusal(
+            "tcp/program-chips",
+            program.queues.first().map_or(Span::default(), |queue| queue.span),
+            format!("{} chips", program.chips),
+            format!("1 to {MOST_CHIPS}: as many as an address can name"),
+            "1",
+        ));
+    }
+    for register in &program.registers {
+        if register.least > register.most || !(register.least..=register.most).contains(&register.initial) {
+            found.push(refusal(
+                "tcp/register-range",
+                register.span,
+                format!(
+                    "register `{}` starts at {} in {}..={}",
+                    register.name, register.initial, register.least, register.most
+                ),
+                "least <= initial <= most".into(),
+                "an initial value inside the range",
+            ));
+        }
+    }
+    for tensor in &program.tensors {
+        let chip = match tensor.place {
+            Place::Hbm { chip, .. } | Place::Dm { chip, .. } => chip,
+        };
+        let box_of = whole(machine, tensor);
+        let live = tensor.axes.iter().all(|(_, extent)| *extent > 0)
+            && tensor.map.from.iter().all(|extent| *extent > 0);
+        if chip >= program.chips || box_of.is_none() || !live {
+            found.push(refusal(
+                "tcp/tensor-place",
+                tensor.span,
+                format!("tensor `{}` does not lie in a memory of the machine", tensor.name),
+                format!(
+                    "{} chips, {} slices of {} B each, {} B of HBM",
+                    program.chips,
+                    machine.slices(),
+                    machine.dm.capacity_bytes,
+                    machine.hbm_capacity_bytes()
+                ),
+                "more slices, or another base",
+            ));
+        }
+    }
+}

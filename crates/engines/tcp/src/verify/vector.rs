@@ -1,0 +1,97 @@
+//! Vector engine, as far as other engines depend on it: what enters, what it reads of its register file, how many flits leave
+//! (vISA book, vector engine).
+
+use tilewright_num::Dtype;
+
+use super::{Desk, flow, sequencer};
+use crate::footprint::Store;
+use crate::footprint::exec::in_units;
+use crate::footprint::walk::Walked;
+use crate::program::exec::Stream;
+use crate::program::vector::{Gives, OpKind, Source, Vector, Word};
+
+pub(super) fn check(desk: &mut Desk<'_>, stream: &Stream, vector: &Vector) {
+    // The engine's own rules: `crate::vector::check(desk.machine, vector)` goes here.
+    let wanted = dtype_of(vector.input);
+    let enters = flow::leaves_contract(stream);
+    if enters != wanted {
+        desk.refuse(
+            "tcp/vector-input",
+            format!("{enters} enters a vector engine set to {wanted}"),
+            "i32 or f32, as its first stage is set".into(),
+            "a cast while fetching, or the other word".into(),
+        );
+    }
+    for source in sources(vector) {
+        let Source::Vrf { base, loops } = source else { continue };
+        sequencer::check(desk, "the vector register file walk", loops, None);
+        let capacity = Store::Vrf.capacity_bytes(desk.machine);
+        let walked = Walked::of_loops(&in_units(loops, 4), 4);
+        if let Some((start, end)) = walked.placed((*base).into(), 1, capacity).outside {
+            desk.refuse(
+                "tcp/vector-bounds",
+                format!("an operand reads bytes {start}..{end} of the vector register file"),
+                format!("0..{capacity}"),
+                "a base, sizes and strides that stay inside".into(),
+            );
+        }
+    }
+}
+
+fn sources(vector: &Vector) -> impl Iterator<Item = &Source> {
+    let operands = vector.ops.iter().flat_map(|op| &op.operands);
+    operands.flat_map(|choice| &choice.sources).map(|guarded| &guarded.source)
+}
+
+fn dtype_of(word: Word) -> Dtype {
+    match word {
+        Word::I32 => Dtype::I32,
+        Word::F32 => Dtype::F32,
+    }
+}
+
+/// The type that leaves: the last conversion decides.
+pub(super) fn leaves(vector: &Vector) -> Dtype {
+    let converted = vector.ops.iter().rev().find_map(|op| match op.kind {
+        OpKind::ToFloat { .. } => Some(Dtype::F32),
+        OpKind::ToFixed { .. } => Some(Dtype::I32),
+        _ => None,
+    });
+    converted.unwrap_or(dtype_of(vector.input))
+}
+
+/// Flits that leave for those that enter; `None` if they do not come out even.
+///
+/// Pairs join, a reduction within the slice keeps what survives, a scatter leaves each slice its part. The place to ask
+/// `crate::vector::flits_out` instead.
+pub(super) fn vector_flits_out(vector: &Vector, flits_in: u64) -> Option<u64> {
+    let scattered = |flits: u64| match vector.between.map(|between| (between.gives, between.slices)) {
+        Some((Gives::Scatter { .. }, slices)) => exact(flits, slices),
+        _ => Some(flits),
+    };
+    let mut flits = flits_in;
+    if vector.between_first {
+        flits = scattered(flits)?;
+    }
+    if vector.pair && sources(vector).any(|source| *source == Source::Pair) {
+        flits = exact(flits, 2)?;
+    }
+    for op in &vector.ops {
+        if let OpKind::Reduce(reduce) = &op.kind {
+            let parts = if vector.trim { 1 } else { 2 };
+            let product = |summed: bool| {
+                let steps = reduce.steps.iter().filter(|step| !summed || !step.summed);
+                steps.fold(1_u64, |all, step| all.saturating_mul(step.size.fixed()))
+            };
+            if product(false) != flits.saturating_mul(parts) {
+                return None;
+            }
+            flits = if reduce.tree { product(true) } else { product(true).div_ceil(parts) };
+        }
+    }
+    if vector.between_first { Some(flits) } else { scattered(flits) }
+}
+
+fn exact(flits: u64, by: u64) -> Option<u64> {
+    (by > 0 && flits.is_multiple_of(by)).then(|| flits / by)
+}
