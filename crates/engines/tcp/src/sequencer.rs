@@ -4,6 +4,8 @@
 use tilewright_machine::tcp::Tcp;
 use tilewright_notation::algebra::access::AccessPattern;
 
+use crate::program::exec::Loop;
+
 /// Why a pattern does not fit a sequencer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unfit {
@@ -43,6 +45,18 @@ pub fn read_bytes(machine: &Tcp, merged: &AccessPattern, packet_elements: u64, e
     let access_bits = gcd(packet_elements, run).saturating_mul(element_bits);
     let widths = machine.fetch.main_widths_bytes.iter().copied();
     widths.filter(|width| access_bits.is_multiple_of(width * 8)).max().unwrap_or(1)
+}
+
+/// Elements that the innermost loops read side by side; 1 if they do not.
+pub fn innermost_run(loops: &[Loop]) -> u64 {
+    let mut run = 1_u64;
+    for row in loops.iter().rev().filter(|row| row.size.fixed() != 1) {
+        if u64::try_from(row.stride) != Ok(run) {
+            break;
+        }
+        run = run.saturating_mul(row.size.fixed());
+    }
+    run
 }
 
 fn gcd(a: u64, b: u64) -> u64 {

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
 use proptest::prelude::*;
-use tilewright_base::{SourceId, Sources};
+use tilewright_base::{Severity, SourceId, Sources};
 use tilewright_machine::{Tcp, builtin, load};
 use tilewright_notation::problem::{AxisId, Problem};
 use tilewright_notation::syntax::ast::Operand;
@@ -17,6 +17,7 @@ use tilewright_tcp::lower::{Options, lower};
 use tilewright_tcp::program::Program;
 use tilewright_tcp::program::event::PeId;
 use tilewright_tcp::run::{State, exec};
+use tilewright_tcp::verify::verify;
 use tilewright_tcp::{Setup, check};
 
 mod drawn;
@@ -129,6 +130,12 @@ fn agrees(machine: &Tcp, text: &str, dtype: Dtype) -> Became {
         Ok(program) => program,
         Err(refused) => return Became::NotLowered(refused.message.clone()),
     };
+    let refused: Vec<String> = verify(machine, &program)
+        .iter()
+        .filter(|complaint| complaint.severity == Severity::Error)
+        .map(|complaint| format!("{}: {}", complaint.code, complaint.message))
+        .collect();
+    assert!(refused.is_empty(), "{text}\n{dtype:?}\n{refused:#?}\n{:#?}", program.execs);
     let (out_type, patterns) = outputs(machine, &program);
     for ((at, sum), pattern) in plain(&problem, zero_points).iter().zip(&patterns) {
         assert_eq!(value(out_type, *pattern), *sum, "{text}\n{dtype:?} at {at:?}\n{:#?}", program.execs);

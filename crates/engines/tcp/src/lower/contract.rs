@@ -13,6 +13,7 @@ use super::view::{At, Piece, steps};
 use crate::cost::Context;
 use crate::program::exec::{Contract, ContractOp, Loop, Memory, StepLoop, Stream, Switch};
 use crate::program::vector::{Between, Gives, ReduceOp, Vector, Word};
+use crate::sequencer::innermost_run;
 
 impl Builder<'_> {
     /// Data memory to register files, through the sub context if it has the stages.
@@ -27,7 +28,10 @@ impl Builder<'_> {
             zero_point: self.zero_point(operand),
         };
         let fetch = commands::fetch(self.setup, self.problem, &self.placed.parallel, &fetched);
+        // The sub context has one stage of the adapter and one width.
         let adapted = !fetch.limits.is_empty() || fetch.zero_point.is_some();
+        let run_bits = innermost_run(&fetch.loops).saturating_mul(self.setup.element_bits());
+        let narrow = !run_bits.is_multiple_of(self.setup.machine.fetch.sub_width_bytes * 8);
         let memory = Memory::Trf { lanes: steps(&nest.lanes) };
         let registers = &nest.registers;
         let live = self.live_slices();
@@ -41,7 +45,6 @@ impl Builder<'_> {
             transpose: None,
             commit,
         };
-        let context = if adapted { Context::Main } else { Context::Sub };
         self.execs.push(exec(self.setup, "load_registers", context, stream));
     }
 
@@ -120,11 +123,12 @@ impl Builder<'_> {
     }
 
     fn step_loops(&self, time: &[Piece]) -> Vec<StepLoop> {
+        let most = self.setup.machine.sequencer.entry_size_max;
         let mut loops: Vec<(u64, bool)> = Vec::new();
         for piece in time.iter().filter(|piece| piece.size > 1) {
             let summed = self.problem.contracted(piece.axis);
             match loops.last_mut() {
-                Some(outer) if outer.1 == summed => outer.0 *= piece.size,
+                Some(outer) if outer.1 == summed && outer.0 * piece.size <= most => outer.0 *= piece.size,
                 _ => loops.push((piece.size, summed)),
             }
         }

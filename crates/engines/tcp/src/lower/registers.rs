@@ -45,11 +45,17 @@ impl Registers {
     pub(super) fn new(wanted: &Wanted<'_>) -> Result<Registers, Clash> {
         let held = |piece: &&Piece| wanted.view.has(piece.axis);
         let time: Vec<Piece> = wanted.time.iter().filter(held).copied().collect();
-        let row: Vec<(Piece, u64)> =
+        let mut row: Vec<(Piece, u64)> =
             wanted.packet.met().into_iter().filter(|(piece, _)| wanted.view.has(piece.axis)).collect();
-        let row_elements: u64 = row.iter().map(|(_, size)| size).product();
-        let row_bits = row_elements * wanted.bits;
-        if row_bits.is_multiple_of(wanted.word_bytes * 8) {
+        let bits_of = |row: &[(Piece, u64)]| row.iter().map(|(_, size)| size).product::<u64>() * wanted.bits;
+        let whole = |bits: u64| bits.is_multiple_of(wanted.word_bytes * 8);
+        // Rows of wide reads are aligned, so they cannot lie densely: the outermost piece is filled up to whole words.
+        while bits_of(&row) > wanted.flit_bytes * 8 && !whole(bits_of(&row)) {
+            let Some((_, size)) = row.first_mut() else { break };
+            *size += 1;
+        }
+        let row_bits = bits_of(&row);
+        if whole(row_bits) {
             Registers::in_rows(wanted, &time, &row, row_bits / 8)
         } else {
             Registers::densely(wanted, &time, &row)

@@ -4,7 +4,7 @@ use tilewright_base::Diagnostic;
 use tilewright_num::Dtype;
 
 use super::{Desk, sequencer};
-use crate::contraction::drain_capacity;
+use crate::contraction::{active_elements, drain_capacity};
 use crate::footprint::Store;
 use crate::footprint::exec::{in_units, payload_bits, units};
 use crate::footprint::walk::Walked;
@@ -37,9 +37,14 @@ pub(super) fn packet_elements(desk: &Desk<'_>, contract: &Contract) -> u64 {
     bits / payload_bits(contract.dtype)
 }
 
+/// Elements of a packet that meet the register file.
+fn active(desk: &Desk<'_>, contract: &Contract) -> u64 {
+    active_elements(contract).unwrap_or_else(|| packet_elements(desk, contract))
+}
+
 /// Columns that a lane keeps.
 pub(super) fn columns(desk: &Desk<'_>, contract: &Contract) -> u64 {
-    (packet_elements(desk, contract) / contract.tree.max(1)).clamp(1, desk.machine.ce.outputs_per_lane)
+    active(desk, contract).div_ceil(contract.tree.max(1)).clamp(1, desk.machine.ce.outputs_per_lane)
 }
 
 /// Steps of all loops; steps of a group; steps of a group that survive.
@@ -124,7 +129,7 @@ fn check_tree(desk: &mut Desk<'_>, contract: &Contract) {
             "the contracted axis padded to a power of two".into(),
         );
     }
-    let (made, kept) = (elements / contract.tree, desk.machine.ce.outputs_per_lane);
+    let (made, kept) = (active(desk, contract).div_ceil(contract.tree), desk.machine.ce.outputs_per_lane);
     if made > kept {
         let name = &desk.exec.name;
         let text = format!("{made} columns leave the tree, {kept} are kept");
@@ -150,13 +155,13 @@ fn check_tree(desk: &mut Desk<'_>, contract: &Contract) {
 
 fn check_walk(desk: &mut Desk<'_>, contract: &Contract) {
     let (steps, _, _) = groups(contract);
-    let wanted = steps.saturating_mul(packet_elements(desk, contract));
+    let most = packet_elements(desk, contract);
     let made = contract.loops.iter().fold(1_u64, |all, row| all.saturating_mul(row.size.fixed()));
-    if made != wanted {
+    if !active_elements(contract).is_some_and(|active| (1..=most).contains(&active)) {
         return desk.refuse(
             "tcp/contract-walk",
             format!("{made} register file addresses for {steps} steps"),
-            format!("{wanted}: {} for each step", packet_elements(desk, contract)),
+            format!("as many for each step, at most the {most} of a packet"),
             "loops over the steps, then over a packet".into(),
         );
     }
@@ -179,7 +184,7 @@ fn check_walk(desk: &mut Desk<'_>, contract: &Contract) {
 fn check_aligned(desk: &mut Desk<'_>, contract: &Contract, element: u64, per_byte: u64) {
     let packet = desk.machine.ce.packet_bytes;
     let wide = contract.flits.saturating_mul(desk.machine.network.flit_bytes) == packet;
-    let (outer, contiguous) = split_packet(&contract.loops, packet_elements(desk, contract));
+    let (outer, contiguous) = split_packet(&contract.loops, active(desk, contract));
     if !wide || !contiguous {
         return;
     }

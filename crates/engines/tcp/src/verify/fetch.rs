@@ -3,11 +3,12 @@
 use tilewright_num::Dtype;
 
 use super::Desk;
-use super::sequencer::{self, Row, merged};
+use super::sequencer;
 use crate::footprint::Store;
 use crate::footprint::exec::{in_units, payload_bits, units};
 use crate::footprint::walk::Walked;
 use crate::program::exec::Fetch;
+use crate::sequencer::innermost_run;
 
 /// Types that data memory holds.
 const IN_MEMORY: [Dtype; 9] = [
@@ -70,32 +71,20 @@ fn check_packet(desk: &mut Desk<'_>, fetch: &Fetch) {
     }
 }
 
+/// The main unit gathers packets from accesses as narrow as they must be; the sub unit has one width, so what it reads lies
+/// side by side.
 fn check_innermost(desk: &mut Desk<'_>, fetch: &Fetch) {
-    let rows: Vec<Row> = fetch
-        .loops
-        .iter()
-        .enumerate()
-        .map(|(at, row)| Row {
-            size: row.size.fixed(),
-            stride: row.stride,
-            dynamic: false,
-            kept: fetch.interleave.is_some_and(|pair| pair.at_loop == at)
-                || fetch.indirect.is_some_and(|table| table.at_loop == at),
-        })
-        .collect();
-    let Some(inner) = merged(&rows).last().copied() else { return };
-    let together = matches!(inner.stride, 0 | 1) && !inner.kept;
-    let fits =
-        inner.size.is_multiple_of(fetch.packet.max(1)) || fetch.packet.is_multiple_of(inner.size.max(1));
-    if fetch.packet > 1 && !(together && fits) {
+    let width = desk.machine.fetch.sub_width_bytes;
+    let run = innermost_run(&fetch.loops);
+    let whole = |elements: u64| elements.saturating_mul(payload_bits(fetch.dtype)).is_multiple_of(width * 8);
+    let packet = fetch.packet.max(1);
+    let divides = run.is_multiple_of(packet) || packet.is_multiple_of(run);
+    if desk.is_sub() && !(whole(run) && divides) {
         desk.refuse(
             "tcp/fetch-contiguous",
-            format!(
-                "the innermost loop has {} elements at stride {}, packets {}",
-                inner.size, inner.stride, fetch.packet
-            ),
-            "an innermost stride of 1 or 0 that packets are cut from, or packets of one element".into(),
-            "loops ordered so that neighbours in memory come last".into(),
+            format!("the sub context reads runs of {run} {}", fetch.dtype),
+            format!("runs of whole {width} B, its only width"),
+            "the main context, or loops ordered so that neighbours in memory come last".into(),
         );
     }
 }

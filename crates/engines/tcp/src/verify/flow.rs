@@ -105,7 +105,7 @@ fn drained(desk: &Desk<'_>, contract: &Contract) -> u64 {
 
 fn worked(desk: &mut Desk<'_>, stream: &Stream, flits: u64) -> Option<u64> {
     let Some(vector) = &stream.vector else { return Some(flits) };
-    let out = vector::vector_flits_out(vector, flits);
+    let out = crate::vector::flits_out(vector, flits);
     if out.is_none() {
         desk.refuse(
             "tcp/flow-vector",

@@ -8,10 +8,14 @@ use crate::footprint::Store;
 use crate::footprint::exec::in_units;
 use crate::footprint::walk::Walked;
 use crate::program::exec::Stream;
-use crate::program::vector::{Gives, OpKind, Source, Vector, Word};
+use crate::program::vector::{OpKind, Source, Vector, Word};
 
 pub(super) fn check(desk: &mut Desk<'_>, stream: &Stream, vector: &Vector) {
-    // The engine's own rules: `crate::vector::check(desk.machine, vector)` goes here.
+    for fault in crate::vector::check(desk.machine, vector) {
+        let at = fault.to_string();
+        let allowed = "stages in order, each unit once, operands as the engine's table says".to_string();
+        desk.refuse("tcp/vector-chain", at, allowed, "a second command for what does not fit".into());
+    }
     let wanted = dtype_of(vector.input);
     let enters = flow::leaves_contract(stream);
     if enters != wanted {
@@ -58,40 +62,4 @@ pub(super) fn leaves(vector: &Vector) -> Dtype {
         _ => None,
     });
     converted.unwrap_or(dtype_of(vector.input))
-}
-
-/// Flits that leave for those that enter; `None` if they do not come out even.
-///
-/// Pairs join, a reduction within the slice keeps what survives, a scatter leaves each slice its part. The place to ask
-/// `crate::vector::flits_out` instead.
-pub(super) fn vector_flits_out(vector: &Vector, flits_in: u64) -> Option<u64> {
-    let scattered = |flits: u64| match vector.between.map(|between| (between.gives, between.slices)) {
-        Some((Gives::Scatter { .. }, slices)) => exact(flits, slices),
-        _ => Some(flits),
-    };
-    let mut flits = flits_in;
-    if vector.between_first {
-        flits = scattered(flits)?;
-    }
-    if vector.pair && sources(vector).any(|source| *source == Source::Pair) {
-        flits = exact(flits, 2)?;
-    }
-    for op in &vector.ops {
-        if let OpKind::Reduce(reduce) = &op.kind {
-            let parts = if vector.trim { 1 } else { 2 };
-            let product = |summed: bool| {
-                let steps = reduce.steps.iter().filter(|step| !summed || !step.summed);
-                steps.fold(1_u64, |all, step| all.saturating_mul(step.size.fixed()))
-            };
-            if product(false) != flits.saturating_mul(parts) {
-                return None;
-            }
-            flits = if reduce.tree { product(true) } else { product(true).div_ceil(parts) };
-        }
-    }
-    if vector.between_first { Some(flits) } else { scattered(flits) }
-}
-
-fn exact(flits: u64, by: u64) -> Option<u64> {
-    (by > 0 && flits.is_multiple_of(by)).then(|| flits / by)
 }

@@ -253,7 +253,7 @@ const IMAGES: &[Case] = &[
         stream_of(p).fetch.loops = rows(&[(4, 12), (12, 1)]);
         stream_of(p).fetch.packet = 12;
     }),
-    ("tcp/fetch-contiguous", copied, |p| stream_of(p).fetch.loops = rows(&[(4, 1), (32, 4)])),
+    ("tcp/fetch-contiguous", copied_by_sub, |p| stream_of(p).fetch.loops = rows(&[(4, 1), (32, 4)])),
     ("tcp/fetch-interleave", interleaved, |p| stream_of(p).fetch.loops[1].size = Count::Fixed(4)),
     ("tcp/fetch-interleave", interleaved, |p| p.execs[0].context = Context::Sub),
     ("tcp/fetch-indirect", gathered, |p| {
@@ -321,7 +321,8 @@ const IMAGES: &[Case] = &[
         contract.loops = rows(&[(4, 0), (33, 64), (64, 1)]);
         stream_of(p).commit.loops = rows(&[(132, 32)]);
     }),
-    ("tcp/contract-walk", contracted, |p| contract_of(p).loops = rows(&[(2, 64), (64, 1)])),
+    ("tcp/contract-walk", contracted, |p| contract_of(p).loops = rows(&[(16, 64), (64, 1)])),
+    ("tcp/contract-walk", contracted, |p| contract_of(p).loops = rows(&[(3, 64), (9, 1)])),
     ("tcp/contract-bounds", contracted, |p| contract_of(p).base = 8192 - 64),
     ("tcp/contract-align", contracted, |p| contract_of(p).base = 32),
     ("tcp/contract-align", contracted, |p| contract_of(p).loops[1].stride = 96),
@@ -330,6 +331,9 @@ const IMAGES: &[Case] = &[
     }),
     ("tcp/contract-transpose", contracted_transposed, |p| {
         contract_of(p).transpose = Some(FlitTranspose { rows: 8, columns: 4 });
+    }),
+    ("tcp/vector-chain", added, |p| {
+        stream_of(p).vector.iter_mut().for_each(|vector| vector.ops.push(vector.ops[0].clone()));
     }),
     ("tcp/vector-input", added, |p| stream_of(p).vector.iter_mut().for_each(|v| v.input = Word::F32)),
     ("tcp/vector-bounds", added, |p| {
