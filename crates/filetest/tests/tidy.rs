@@ -14,10 +14,11 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("crates/notation", &["base"]),
     ("crates/record", &[]),
     ("crates/engines/tcp", &["base", "machine", "notation", "num"]),
+    ("crates/sim", &["base", "machine", "num", "record", "tcp"]),
     ("crates/report", &["notation"]),
     ("crates/cli", &["base", "machine", "notation", "num", "report", "tcp"]),
     ("crates/filetest", &["", "base", "machine", "notation", "num", "tcp"]),
-    ("bench", &["base", "machine", "notation", "num", "report", "tcp"]),
+    ("bench", &["base", "machine", "notation", "num", "record", "report", "sim", "tcp"]),
 ];
 
 /// Longest source file; a longer one must be listed with its reason.
