@@ -176,7 +176,12 @@ impl<S: Sink> World<'_, '_, S> {
         (running.updated, running.speed_q32) = (now, speed_q32);
         state.generation = state.generation.wrapping_add(1);
         running.generation = state.generation;
-        let cycles = running.left_q32.div_ceil(u128::from(speed_q32));
+        // Full speed is the common case, and exact.
+        let cycles = if speed_q32 == FULL_Q32 {
+            running.left_q32.div_ceil(u128::from(FULL_Q32))
+        } else {
+            running.left_q32.div_ceil(u128::from(speed_q32))
+        };
         let generation = running.generation;
         let at = self.after(u64::try_from(cycles).unwrap_or(u64::MAX))?;
         let slot = if context == MAIN { 0 } else { 1 };

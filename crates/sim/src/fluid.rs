@@ -166,8 +166,7 @@ impl Fluid {
         self.next_end = u64::MAX;
         for (moving, speed) in self.moving.iter_mut().zip(&self.speeds) {
             moving.speed_q32 = (*speed).max(1);
-            let cycles = moving.left_q32.div_ceil(u128::from(moving.speed_q32));
-            let cycles = u64::try_from(cycles).unwrap_or(u64::MAX);
+            let cycles = cycles_at(moving.left_q32, moving.speed_q32);
             moving.ends_at = self.at_cycles.saturating_add(cycles).min(u64::MAX - 1);
             self.next_end = self.next_end.min(moving.ends_at);
         }
@@ -196,12 +195,20 @@ impl Fluid {
                 }));
             let level = level(&mut wants, capacity);
             for (want, at) in wants.iter().filter(|(want, _)| *want > level) {
-                let speed = (u128::from(level) << 32) / u128::from((*want).max(1));
-                let speed = u64::try_from(speed).unwrap_or(FULL_Q32);
+                // The level is below what is wanted, which is at most 2^32.
+                let speed = level.saturating_mul(FULL_Q32) / (*want).max(1);
                 self.speeds[*at] = self.speeds[*at].min(speed);
             }
             self.wants = wants;
         }
+    }
+}
+
+/// Cycles that are left at a speed, rounded up; nearly always within 64 bits, where division is quick.
+fn cycles_at(left_q32: u128, speed_q32: u64) -> u64 {
+    match u64::try_from(left_q32) {
+        Ok(left) => left.div_ceil(speed_q32),
+        Err(_) => u64::try_from(left_q32.div_ceil(u128::from(speed_q32))).unwrap_or(u64::MAX),
     }
 }
 

@@ -1,11 +1,12 @@
 //! Energy and counters of whole runs.
 
-use tilewright_sim::Engine;
+use tilewright_sim::checks::{self, Violation};
+use tilewright_sim::{Engine, Outcome};
 use tilewright_tcp::cost::Context;
 use tilewright_tcp::energy::{COMPONENTS, Component, counts, energy_fj};
 use tilewright_tcp::program::Program;
 
-use crate::build::{contraction, dma, program, queue, run, run_exec, short, weights};
+use crate::build::{contraction, dma, program, queue, run, run_exec, short, try_run, weights};
 use crate::tcp;
 
 fn work(times: usize) -> Program {
@@ -75,6 +76,45 @@ fn utilisation_is_that_of_the_tracks() {
     assert_eq!(busy(Engine::Contraction), of("chip0/pe0/contraction"));
     assert_eq!(busy(Engine::Commit), of("chip0/pe0/commit") + of("chip0/pe0/sub commit"));
     assert_eq!(busy(Engine::Contraction), 2 * 1024);
+}
+
+#[test]
+fn checks_find_what_is_wrong() {
+    let machine = tcp();
+    let good = run(&machine, &work(2));
+    let found = |change: &dyn Fn(&mut Outcome)| {
+        let mut bad = good.clone();
+        change(&mut bad);
+        checks::of_run(&machine, &bad)
+    };
+    assert_eq!(found(&|_| {}), []);
+    let energy = found(&|bad| bad.energy_fj[0] += 1);
+    assert!(matches!(energy[..], [Violation::Energy { .. }, Violation::Recorded { .. }]), "{energy:?}");
+    let power = found(&|bad| bad.record.totals.counters[0].value_cycles *= 2);
+    assert!(matches!(power[..], [Violation::Power { .. }]), "{power:?}");
+    let busy = found(&|bad| bad.utilisation[0].busy_cycles = 1 << 60);
+    assert!(matches!(busy[..], [Violation::Utilisation { .. }]), "{busy:?}");
+    let idle = found(&|bad| {
+        bad.latency_cycles = 0;
+        bad.utilisation.iter_mut().for_each(|engine| engine.busy_cycles = 0);
+    });
+    assert!(matches!(idle[..], [Violation::TooLong { .. }]), "{idle:?}");
+    let useful = found(&|bad| bad.counts.macs_useful = bad.counts.macs() + 1);
+    assert!(matches!(useful[..], [Violation::Products { .. }]), "{useful:?}");
+    let ring = found(&|bad| bad.counts.delivered_bytes = bad.counts.hop_bytes + 1);
+    assert!(matches!(ring[..], [Violation::Delivered { .. }]), "{ring:?}");
+    assert!(checks::compulsory(&good, good.counts.hbm_read_bytes + 1).is_some());
+    assert!(checks::compulsory(&good, good.counts.hbm_read_bytes).is_none());
+    assert!(checks::same(&good, &run(&machine, &work(1))).is_some());
+    assert!(checks::never_slower(&run(&machine, &work(1)), &good).is_some());
+}
+
+#[test]
+fn memory_beyond_its_end_is_found() {
+    let steps = run_exec(0, Context::Sub, 0).to_vec();
+    let all = program(vec![short(64, 65_536)], vec![], vec![queue(0, 0, steps)]);
+    let outcome = try_run(&tcp(), &all).expect("it runs");
+    assert!(matches!(outcome.violations[..], [Violation::Capacity(_)]), "{:?}", outcome.violations);
 }
 
 #[test]

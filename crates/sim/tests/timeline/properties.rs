@@ -2,14 +2,18 @@
 
 use proptest::prelude::*;
 use tilewright_record::KeepLast;
-use tilewright_sim::{Detail, Ended, NoJudge, Options, checks, simulate};
+use tilewright_sim::{Detail, Ended, NoJudge, Options, SimError, checks, simulate};
 use tilewright_tcp::cost::Context;
+use tilewright_tcp::cost::switch::{Ring, Topology};
 use tilewright_tcp::program::control::{Command, Step, StepKind, Term, Value};
-use tilewright_tcp::program::{Program, RegisterId};
+use tilewright_tcp::program::exec::{Limit, Loop, Memory, SliceDigit};
+use tilewright_tcp::program::transfer::{Address, TransferLoop};
+use tilewright_tcp::program::vector::{Between, Gives, ReduceOp};
+use tilewright_tcp::program::{Count, Exec, Program, RegisterId, Transfer};
 
 use crate::build::{
     contraction, copy, custom, dma, program, push, queue, register, run, run_exec, short, starving, step,
-    vector, weights,
+    stream_of, try_run, vector, weights,
 };
 use crate::tcp;
 
@@ -52,6 +56,80 @@ fn programs() -> impl Strategy<Value = Program> {
         let queues = cores.into_iter().zip(0..).map(|(steps, pe)| queue(0, pe, steps)).collect();
         Program { registers: vec![register("i", 0, 100)], ..program(execs, transfers, queues) }
     })
+}
+
+/// Sizes and strides that no machine has, among some that it does.
+fn any_size() -> impl Strategy<Value = u64> {
+    prop::sample::select(vec![0, 1, 2, 8, 32, 63, 64, 128, 65_536, 1 << 31, 1 << 33, u64::MAX / 2, u64::MAX])
+}
+
+fn any_stride() -> impl Strategy<Value = i64> {
+    prop::sample::select(vec![0, 1, -1, 8, 64, 128, -4096, 1 << 22, 1 << 40, i64::MIN, i64::MAX])
+}
+
+fn any_loops() -> impl Strategy<Value = Vec<Loop>> {
+    let row = (any_size(), any_stride()).prop_map(|(size, stride)| Loop { size: Count::Fixed(size), stride });
+    prop::collection::vec(row, 0..5)
+}
+
+/// An image whose registers hold anything.
+fn hostile() -> impl Strategy<Value = Exec> {
+    let fetch = (any_loops(), any_size(), any_size(), any_size());
+    let contract = prop::option::of((any_loops(), any_size(), any_size(), any_size()));
+    let commit = (any_loops(), any_size(), any_size(), prop::option::of(any_size()));
+    let between = prop::option::of(any_size());
+    (fetch, contract, commit, between, any_size(), any::<bool>()).prop_map(
+        |((rows, packet, base, extent), products, (writes, bytes, width, lanes), between, ring, sub)| {
+            let mut exec = if between.is_some() { vector(Context::Main, 4) } else { contraction(16) };
+            exec.context = if sub { Context::Sub } else { Context::Main };
+            let stream = stream_of(&mut exec);
+            let weights = vec![extent, 1, 7, u64::MAX];
+            let slices = vec![SliceDigit { stride: 1, size: ring, weight: 3 }];
+            stream.fetch.limits = vec![Limit { extent: Count::Fixed(extent), slices, weights }];
+            (stream.fetch.loops, stream.fetch.packet, stream.fetch.base) = (rows, packet, base);
+            stream.switch.topology = Topology::Broadcast1(Ring { slice1: ring, slice0: 2 });
+            if let (Some(contract), Some((walk, flits, tree, lanes))) = (&mut stream.contract, products) {
+                (contract.loops, contract.flits, contract.tree, contract.lanes) = (walk, flits, tree, lanes);
+            }
+            if let Some(vector) = &mut stream.vector {
+                let (op, gives) = (ReduceOp::Add, Gives::Broadcast);
+                vector.between = between.map(|slices| Between { op, slices, gives });
+            }
+            (stream.commit.loops, stream.commit.bytes, stream.commit.width) = (writes, bytes, width);
+            stream.commit.memory = lanes.map_or(Memory::Dm, |lanes| Memory::Trf { lanes });
+            exec
+        },
+    )
+}
+
+fn hostile_transfer() -> impl Strategy<Value = Transfer> {
+    let row = (any_size(), any_stride(), any_stride());
+    let row =
+        row.prop_map(|(size, source, target)| TransferLoop { size: Count::Fixed(size), source, target });
+    (any::<u64>(), any::<u64>(), prop::collection::vec(row, 0..10), any_size()).prop_map(
+        |(source, target, loops, packet)| {
+            // Most of the space is mapped to nothing: look where something may be.
+            let address = |bits: u64| Address(bits & 0x0000_13FF_FFFF_FFFF);
+            Transfer { source: address(source), target: address(target), loops, packet, ..weights(0, 64) }
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(96))]
+
+    #[test]
+    fn images_of_any_registers_run_or_are_refused(exec in hostile(), transfer in hostile_transfer()) {
+        let context = exec.context;
+        for steps in [run_exec(0, context, 0).to_vec(), vec![dma(0, 0)]] {
+            let all = program(vec![exec.clone()], vec![transfer.clone()], vec![queue(0, 0, steps)]);
+            match try_run(&tcp(), &all) {
+                Ok(outcome) => prop_assert!(outcome.execs + outcome.transfers == 1),
+                Err(SimError::TooLong | SimError::NoMemory { .. }) => {}
+                Err(other) => prop_assert!(false, "{}", other),
+            }
+        }
+    }
 }
 
 proptest! {

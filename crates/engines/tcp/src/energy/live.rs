@@ -25,8 +25,11 @@ fn limit_fraction(fetch: &Fetch, limit: &Limit, slices: u64) -> (u128, u128) {
     parts.sort_unstable_by_key(|(_, weight)| std::cmp::Reverse(*weight));
     let whole = parts.iter().fold(1_u128, |all, (size, _)| all.saturating_mul(u128::from(*size)));
     let extent = u128::from(limit.extent.fixed());
+    if whole == 0 {
+        return (0, 1);
+    }
     if whole <= WALKED {
-        return (below(&parts, extent), whole.max(1));
+        return (below(&parts, extent), whole);
     }
     let span = parts.iter().fold(1_u128, |span, (size, weight)| {
         span.saturating_add(u128::from(size.saturating_sub(1)) * u128::from(*weight))
