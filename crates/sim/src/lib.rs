@@ -7,6 +7,7 @@
 //! | file | owns |
 //! |---|---|
 //! | `simulate` | the loop over events |
+//! | `arithmetic` | what cores compute and compare |
 //! | `core` | the control core of a PE: steps, registers, messages |
 //! | `processor` | the command processor: queue, loads, waits |
 //! | `contexts` | executions: what may run side by side, and for how long |
@@ -17,6 +18,7 @@
 //! | `trace` | tracks, counters, flows and energy of the record |
 //! | [`checks`] | what must hold after every run |
 
+mod arithmetic;
 pub mod checks;
 mod contention;
 mod contexts;

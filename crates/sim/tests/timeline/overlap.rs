@@ -1,5 +1,6 @@
 //! What runs side by side and what does not (vISA book, contexts).
 
+use tilewright_record::{Event, Interval};
 use tilewright_sim::Outcome;
 use tilewright_tcp::cost::Context;
 use tilewright_tcp::program::control::{Command, Step};
@@ -39,6 +40,35 @@ fn dma_runs_under_an_execution_until_a_wait_holds_the_queue() {
     let outcome = one(vec![copy(100)], vec![weights(0, 1024)], steps);
     assert_eq!(spans(&outcome, "chip0/pe0/dma"), [(2020, 2020 + 447 + 1024)]);
     assert_eq!(spans(&outcome, "chip0/pe0/main"), [(2060, 2424), (3491, 3855)]);
+}
+
+#[test]
+fn a_wait_is_a_flow_from_what_ended_to_what_started() {
+    let mut steps = vec![dma(0, 0), push(Command::WaitD(0))];
+    steps.extend(run_exec(0, Context::Main, 0));
+    let outcome = one(vec![contraction(256)], vec![weights(0, 64)], steps);
+    let intervals: Vec<&Interval> = outcome
+        .record
+        .events
+        .iter()
+        .filter_map(|event| match event {
+            Event::Interval(interval) => Some(interval),
+            Event::Sample(_) => None,
+        })
+        .collect();
+    let named = |name: &str| *intervals.iter().find(|interval| &*interval.name == name).expect("recorded");
+    let (sent, waited) = (named("weights"), named("contraction"));
+    assert_eq!(sent.signals.as_slice(), waited.waits.as_slice());
+    assert_eq!((sent.binding, waited.binding), (Some("read engine"), Some("fetch")));
+    let count = |name: &str| waited.counts.iter().find(|(known, _)| *known == name).map(|(_, count)| *count);
+    assert_eq!(count("macs"), Some(1024 * 512 * 64));
+    assert_eq!(
+        (count("contraction"), count("drain"), count("flits")),
+        (Some(1024), Some(512), Some(1024 * 64))
+    );
+    let mut trace = Vec::new();
+    tilewright_record::perfetto::write(&outcome.record, &mut trace).expect("it can be written");
+    assert!(!trace.is_empty());
 }
 
 #[test]

@@ -11,7 +11,7 @@ use crate::tcp;
 /// So many PEs that each load as many bytes at the same time.
 fn loads(pes: u64, requests: u64) -> Program {
     let transfers = (0..pes).map(|pe| weights(pe, requests)).collect();
-    let queue_of = |pe: u64| queue(0, pe, vec![dma(u32::try_from(pe).unwrap(), 0)]);
+    let queue_of = |pe: u64| queue(0, pe, vec![dma(u32::try_from(pe).expect("few"), 0)]);
     program(vec![], transfers, (0..pes).map(queue_of).collect())
 }
 
