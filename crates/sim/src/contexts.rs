@@ -83,8 +83,6 @@ impl<S: Sink> World<'_, '_, S> {
         let generation = state.generation;
         let waits = std::mem::take(&mut state.waits);
         let (left_q32, pes) = (u128::from(plan.cycles.total_cycles) << 32, plan.exec.pes);
-        let power = self.trace.power_of(plan.all_fj(), plan.cycles.total_cycles);
-        self.trace.power(owner.chip, self.now, 0, power)?;
         self.pes[pe].running[context] = Some(Running {
             plan,
             ticket,
@@ -95,7 +93,7 @@ impl<S: Sink> World<'_, '_, S> {
             updated: self.now,
             generation,
             waits,
-            power,
+            power: 0,
         });
         if context == MAIN {
             self.set_speed(pe, MAIN, FULL_Q32)?;
@@ -183,6 +181,10 @@ impl<S: Sink> World<'_, '_, S> {
             running.left_q32.div_ceil(u128::from(speed_q32))
         };
         let generation = running.generation;
+        let full = self.trace.power_of(running.plan.all_fj(), running.plan.cycles.total_cycles);
+        let power = u64::try_from((u128::from(full) * u128::from(speed_q32)) >> 32).unwrap_or(u64::MAX);
+        let before = std::mem::replace(&mut running.power, power);
+        self.trace.power(state.id.chip, now, before, power)?;
         let at = self.after(u64::try_from(cycles).unwrap_or(u64::MAX))?;
         let slot = if context == MAIN { 0 } else { 1 };
         self.events.plan(at, What::ExecDone(small(pe), slot, generation));
