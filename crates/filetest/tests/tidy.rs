@@ -15,11 +15,12 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("crates/ir", &["base"]),
     ("crates/record", &[]),
     ("crates/engines/tcp", &["base", "ir", "machine", "notation", "num"]),
+    ("crates/sim", &["base", "machine", "num", "record", "tcp"]),
     ("crates/runtime", &["num"]),
     ("crates/report", &["notation"]),
     ("crates/cli", &["base", "machine", "notation", "num", "report", "tcp"]),
     ("crates/filetest", &["", "base", "machine", "notation", "num", "tcp"]),
-    ("bench", &["base", "machine", "notation", "num", "report", "tcp"]),
+    ("bench", &["base", "machine", "notation", "num", "record", "report", "sim", "tcp"]),
 ];
 
 /// Longest source file; a longer one must be listed with its reason.

@@ -13,11 +13,13 @@
 //! - [`values`]: the same sums as bulk kernels, bit for bit;
 //! - [`run`]: what single commands of a program do to the memories, value by value;
 //! - [`cost`]: how long each engine, a whole command or a transfer takes;
+//! - [`energy`]: what each command counts, and the energy of it by component;
 //! - [`legality`]: whether lowered shapes and a tactic can run, rule by rule, with what to write instead.
 
 pub mod banks;
 pub mod contraction;
 pub mod cost;
+pub mod energy;
 pub mod exec;
 pub mod findings;
 pub mod footprint;

@@ -37,6 +37,8 @@ pub enum Bound {
     WriteEngine,
     /// Memory that is written.
     WriteMemory,
+    /// The link between two chips.
+    Link,
 }
 
 /// How long a transfer takes, and why.

@@ -118,19 +118,38 @@ impl Channels {
 
     /// Cycles of the busiest channel, rounded up.
     pub fn busiest_cycles(&self, machine: &Tcp) -> u64 {
+        let busiest = (0..self.channels.len()).map(|at| self.channel_time(machine, at)).max().unwrap_or(0);
+        u64::try_from(busiest.div_ceil(unit_time(machine).denominator)).unwrap_or(u64::MAX)
+    }
+
+    /// Cycles of one channel times 2^32, rounded up, so that many small shares add up to what they are.
+    pub fn channel_cycles_q32(&self, machine: &Tcp, channel: usize) -> u128 {
+        let time = self.channel_time(machine, channel);
+        time.checked_mul(1 << 32).map_or(u128::MAX, |time| time.div_ceil(unit_time(machine).denominator))
+    }
+
+    /// Cycles of one channel, times the denominator of an access.
+    fn channel_time(&self, machine: &Tcp, channel: usize) -> u128 {
+        let Some(channel) = self.channels.get(channel) else { return 0 };
         let unit = unit_time(machine);
         let switch_ns = u128::from(machine.hbm.row_switch_ns) * u128::from(machine.chip.clock_hz);
         let switch = switch_ns.div_ceil(1_000_000_000);
         let partial = u128::from(machine.hbm.partial_write_cycles);
-        let time = |channel: &Channel| {
-            let slow = channel.partial_writes.saturating_add(channel.row_switches);
-            let plain = u128::from(channel.accesses.saturating_sub(slow)) * unit.numerator;
-            let waits =
-                u128::from(channel.partial_writes) * partial + u128::from(channel.row_switches) * switch;
-            plain.saturating_add(waits.saturating_mul(unit.denominator))
-        };
-        let busiest = self.channels.iter().map(time).max().unwrap_or(0);
-        u64::try_from(busiest.div_ceil(unit.denominator)).unwrap_or(u64::MAX)
+        let slow = channel.partial_writes.saturating_add(channel.row_switches);
+        let plain = u128::from(channel.accesses.saturating_sub(slow)) * unit.numerator;
+        let waits = u128::from(channel.partial_writes) * partial + u128::from(channel.row_switches) * switch;
+        plain.saturating_add(waits.saturating_mul(unit.denominator))
+    }
+
+    /// Spreads so many accesses evenly, for patterns that are not known or too long to walk.
+    pub fn add_evenly(&mut self, accesses: u64, partial_writes: u64) {
+        let count = self.channels.len().max(1) as u64;
+        for channel in &mut self.channels {
+            channel.accesses = channel.accesses.saturating_add(accesses.div_ceil(count));
+            channel.partial_writes = channel.partial_writes.saturating_add(partial_writes.div_ceil(count));
+            channel.last_bytes = None;
+        }
+        self.exact = false;
     }
 }
 

@@ -14,6 +14,7 @@ pub mod contraction;
 pub mod dma;
 pub mod fetch;
 pub mod hbm;
+pub mod image;
 pub mod load;
 pub mod switch;
 pub mod transpose;

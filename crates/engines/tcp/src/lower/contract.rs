@@ -35,7 +35,12 @@ impl Builder<'_> {
         let memory = Memory::Trf { lanes: steps(&nest.lanes) };
         let registers = &nest.registers;
         let live = self.live_slices();
-        let commit = commands::commit(self.setup, memory, 0, &registers.commit, registers.commit_bytes, live);
+        let mut commit =
+            commands::commit(self.setup, memory, 0, &registers.commit, registers.commit_bytes, live);
+        let context = if adapted || narrow { Context::Main } else { Context::Sub };
+        if context == Context::Sub {
+            commit.width = self.setup.machine.commit.sub_width_bytes;
+        }
         let stream = Stream {
             fetch,
             switch: Switch::default(),

@@ -2,8 +2,10 @@
 
 mod channels;
 mod engines;
+mod images;
 mod properties;
 mod schedule;
+mod transfer_images;
 mod transfers;
 
 use std::sync::LazyLock;

@@ -1,0 +1,253 @@
+//! From a register image to the stages of a command: what `exec` and `dma` take, alone (vISA book, engines in order).
+//!
+//! Sizes must be numbers ([`Exec::resolved`]); a register counts as 0. The closed forms of the engines do the rest. Counts behind
+//! the vector engine are those of the commit unit, whose loops say how many flits arrive.
+
+use tilewright_machine::tcp::Tcp;
+use tilewright_notation::algebra::access::{AccessLoop, AccessPattern};
+use tilewright_num::Dtype;
+
+use super::cast::Cast;
+use super::collect::{Collect, packet_flits};
+use super::commit::Commit;
+use super::contraction::{Contraction, drain_cycles};
+use super::fetch::{self, Fetch};
+use super::load::Load;
+use super::switch::{Switch, Topology, delivered_packets};
+use super::transpose::Transpose;
+use super::vector::Vector;
+use super::{Command, CommandCycles, Context, Stage, command_cycles};
+use crate::Setup;
+use crate::program::exec::{self, Body, Contract, Exec, Fill, Loop, Memory, Short, StepLoop, Stream};
+
+pub mod occupies;
+pub mod transfer;
+mod vector;
+
+pub use occupies::{Occupies, occupies};
+pub use transfer::{TransferCost, transfer_cost};
+
+/// How long an execution takes alone, and why.
+pub fn exec_cycles(machine: &Tcp, exec: &Exec) -> CommandCycles {
+    let mut cycles = command_cycles(machine, &exec_command(machine, exec));
+    if let Body::Stream(stream) = &exec.body
+        && stream.contract.as_ref().is_some_and(|contract| contract.transpose.is_some())
+    {
+        let delay_cycles = machine.ce.transpose_cycles;
+        let tail = &mut cycles.tail_cycles[Stage::Contraction as usize];
+        *tail = tail.saturating_add(delay_cycles);
+        cycles.total_cycles = cycles.total_cycles.saturating_add(delay_cycles);
+    }
+    cycles
+}
+
+/// The stages of an execution.
+pub fn exec_command(machine: &Tcp, exec: &Exec) -> Command {
+    match &exec.body {
+        Body::Stream(stream) => stream_command(machine, exec.context, stream),
+        Body::Fill(fill) => fill_command(exec.context, fill),
+        Body::Short(short) => short_command(exec.context, *short),
+    }
+}
+
+/// What passes each part of a stream, on one slice.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Flow {
+    /// Packets that the slice fetches.
+    pub packets: u64,
+    /// Bytes of a packet in data memory.
+    pub read_packet_bytes: u64,
+    /// Bytes of a packet on its way to the network.
+    pub packet_bytes: u64,
+    /// Packets that the slice keeps of what its ring sends.
+    pub kept_packets: u64,
+    /// Flits that leave collect.
+    pub flits: u64,
+    /// Flits that enter the vector engine, or whatever comes next.
+    pub vector_flits: u64,
+    /// Flits that the commit unit writes.
+    pub commit_flits: u64,
+}
+
+/// Follows the counts of a stream through the engines.
+pub fn flow(machine: &Tcp, stream: &Stream) -> Flow {
+    let fetch = &stream.fetch;
+    let packets = product(&fetch.loops).checked_div(fetch.packet).unwrap_or(0);
+    let read_packet_bytes = bytes(fetch.packet, flight_bits(fetch.dtype));
+    let packet_bytes = bytes(fetch.packet, flight_bits(fetch.leaves()));
+    let kept_packets = kept_packets(&stream.switch, packets);
+    let flits = kept_packets.saturating_mul(packet_flits(machine, packet_bytes));
+    let contraction = stream.contract.as_ref().map(|contract| contraction(machine, stream, contract));
+    let vector_flits = contraction.map_or(flits, |contraction| drain_cycles(machine, &contraction));
+    let commit_flits = product(&stream.commit.loops);
+    Flow { packets, read_packet_bytes, packet_bytes, kept_packets, flits, vector_flits, commit_flits }
+}
+
+fn stream_command(machine: &Tcp, context: Context, stream: &Stream) -> Command {
+    let flow = flow(machine, stream);
+    let switch = (stream.switch.topology != Topology::Forwarding).then(|| Switch {
+        topology: stream.switch.topology,
+        packets: flow.packets,
+        packet_flits: packet_flits(machine, flow.packet_bytes),
+    });
+    let tiles = stream.transpose.map(|transpose| transpose_stage(stream, transpose, flow.commit_flits));
+    let cast_flits = tiles
+        .map_or(flow.commit_flits, |tiles| tiles.tiles.saturating_mul(super::transpose::tile_flits(&tiles)));
+    let mut command = Command {
+        fetch: Some(fetch_stage(machine, context, stream, &flow)),
+        switch,
+        collect: Some(Collect { packets: flow.kept_packets, packet_bytes: flow.packet_bytes }),
+        contraction: stream.contract.as_ref().map(|contract| contraction(machine, stream, contract)),
+        vector: vector_stage(stream, &flow),
+        cast: stream.cast.map(|_| Cast { flits: cast_flits }),
+        transpose: tiles,
+        ..Command::default()
+    };
+    write_stage(context, &stream.commit, &mut command);
+    command
+}
+
+fn fetch_stage(machine: &Tcp, context: Context, stream: &Stream, flow: &Flow) -> Fetch {
+    let fetch = &stream.fetch;
+    Fetch {
+        context,
+        packets: flow.packets,
+        packet_bytes: flow.read_packet_bytes,
+        read_bytes: read_bytes(machine, context, fetch),
+        cast: fetch.cast.is_some(),
+    }
+}
+
+/// Bytes of an access: as wide as the addresses allow, and no wider than what becomes one flit behind the adapter.
+pub fn read_bytes(machine: &Tcp, context: Context, fetch: &exec::Fetch) -> u64 {
+    let (read_bits, sent_bits) = (flight_bits(fetch.dtype), flight_bits(fetch.leaves()));
+    let widest = fetch::read_bytes(machine, context, &pattern(fetch), fetch.packet, read_bits);
+    let most = machine.network.flit_bytes.saturating_mul(read_bits) / sent_bits.max(1);
+    if context == Context::Sub || widest <= most {
+        return widest;
+    }
+    let widths = machine.fetch.main_widths_bytes.iter().copied();
+    widths.filter(|width| *width <= most && widest.is_multiple_of(*width)).max().unwrap_or(1)
+}
+
+/// The loops of a fetch, joined where they can be; loops that jump elsewhere join nothing.
+pub(crate) fn pattern(fetch: &exec::Fetch) -> AccessPattern {
+    /// No loop of bytes that exist has such a stride.
+    const JUMP: u64 = 1 << 63;
+    let jumps = [fetch.interleave.map(|jump| jump.at_loop), fetch.indirect.map(|jump| jump.at_loop)];
+    let loops = fetch.loops.iter().enumerate().map(|(at, row)| {
+        let stride = if jumps.contains(&Some(at)) { JUMP } else { row.stride.cast_unsigned() };
+        AccessLoop::new(row.size.fixed(), stride)
+    });
+    AccessPattern { loops: loops.collect() }.merged()
+}
+
+fn kept_packets(switch: &exec::Switch, packets: u64) -> u64 {
+    match switch.topology {
+        Topology::Custom(_) => {
+            let most = switch.sources.iter().map(Vec::len).max().unwrap_or(0);
+            packets.saturating_mul(most as u64)
+        }
+        topology => delivered_packets(topology, packets),
+    }
+}
+
+/// The contraction of a stream as its closed form takes it.
+pub fn contraction(machine: &Tcp, stream: &Stream, contract: &Contract) -> Contraction {
+    let dtype = stream.fetch.leaves();
+    let flit_bytes = machine.network.flit_bytes;
+    let width = packet_width(machine, dtype, contract);
+    let (groups, group_steps, group_output_steps) = groups(&contract.steps);
+    let (repeats, flits) = match contract.shift {
+        Some(shift) => (shift.shifts, shift.pop),
+        None => (contract.repeats.fixed(), contract.flits),
+    };
+    Contraction {
+        packet_elements: Setup { machine, fused_pes: 1, dtype }.packet_elements(),
+        packet_bytes: flits.saturating_mul(flit_bytes),
+        repeats,
+        groups,
+        group_steps,
+        group_output_steps,
+        lanes: contract.lanes,
+        columns: (width / contract.tree.max(1)).min(machine.ce.outputs_per_lane),
+        drain: contract.drain,
+    }
+}
+
+/// Elements of a packet in use.
+pub(crate) fn packet_width(machine: &Tcp, dtype: Dtype, contract: &Contract) -> u64 {
+    contract.flits.saturating_mul(machine.network.flit_bytes * 8) / flight_bits(dtype).max(1)
+}
+
+/// Groups, steps of a group, and those of them that survive.
+pub(crate) fn groups(steps: &[StepLoop]) -> (u64, u64, u64) {
+    let first = steps.iter().position(|step| step.summed).unwrap_or(steps.len());
+    let size = |steps: &mut dyn Iterator<Item = &StepLoop>| {
+        steps.fold(1_u64, |all, step| all.saturating_mul(step.size.fixed()))
+    };
+    let (outer, inner) = steps.split_at(first);
+    let survive = size(&mut inner.iter().filter(|step| !step.summed));
+    (size(&mut outer.iter()), size(&mut inner.iter()), survive)
+}
+
+fn vector_stage(stream: &Stream, flow: &Flow) -> Option<Vector> {
+    stream.vector.as_ref().map(|vector| vector::cost(vector, flow.vector_flits))
+}
+
+fn transpose_stage(stream: &Stream, transpose: exec::Transpose, commit_flits: u64) -> Transpose {
+    let computed = stream.contract.is_some() || stream.vector.is_some();
+    let word_bits = if computed { 32 } else { flight_bits(stream.fetch.leaves()) };
+    let element_bits = stream.cast.map_or(word_bits, flight_bits);
+    Transpose {
+        element_bits,
+        rows: transpose.rows,
+        columns: transpose.columns,
+        output_rows: transpose.kept,
+        flit_elements: if element_bits == 4 { 16 } else { 8 },
+        tiles: commit_flits.div_ceil(transpose.kept.max(1)),
+    }
+}
+
+/// The commit unit, or the register file that takes what would be committed.
+fn write_stage(context: Context, commit: &exec::Commit, command: &mut Command) {
+    let flits = product(&commit.loops);
+    match commit.memory {
+        Memory::Dm => {
+            let (valid_bytes, write_bytes) = (commit.bytes, commit.width);
+            command.commit = Some(Commit { context, flits, valid_bytes, write_bytes });
+        }
+        Memory::Trf { .. } | Memory::Vrf => {
+            command.load = Some(Load { context, slice_bytes: flits.saturating_mul(commit.bytes) });
+        }
+    }
+}
+
+fn fill_command(context: Context, fill: &Fill) -> Command {
+    let mut command = Command::default();
+    write_stage(context, &fill.commit, &mut command);
+    command
+}
+
+fn short_command(context: Context, short: Short) -> Command {
+    Command { load: Some(Load { context, slice_bytes: short.bytes }), ..Command::default() }
+}
+
+/// Iterations of all loops together.
+pub(crate) fn product(loops: &[Loop]) -> u64 {
+    loops.iter().fold(1, |all, row| all.saturating_mul(row.size.fixed()))
+}
+
+/// Bits of an element in memory and on its way: i5 and i9 keep their last bit beside the payload.
+pub fn flight_bits(dtype: Dtype) -> u64 {
+    match dtype {
+        Dtype::I5 => 4,
+        Dtype::I9 => 8,
+        Dtype::Tf32 => 32,
+        other => u64::from(other.bits()),
+    }
+}
+
+pub(crate) fn bytes(elements: u64, bits: u64) -> u64 {
+    elements.saturating_mul(bits).div_ceil(8)
+}

@@ -1,0 +1,152 @@
+//! What a command keeps others from while it runs: the vector engine, halves of the register file, DMA (vISA book, contexts and
+//! the bank rule).
+
+use tilewright_machine::tcp::Tcp;
+use tilewright_notation::algebra::access::AccessLoop;
+
+use super::{flight_bits, pattern, product, read_bytes};
+use crate::banks::longest_hold;
+use crate::cost::switch::bitmap_cycles;
+use crate::cost::{Context, image};
+use crate::program::exec::{Body, Commit, Contract, Exec, Loop, Memory, Stream};
+
+/// What an execution needs for itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Occupies {
+    /// The vector engine, with the cast engine behind it.
+    pub vector: bool,
+    /// Halves of the contraction engine's register file that are read: bit 0 the lower, bit 1 the upper.
+    pub trf_read: u8,
+    /// Halves that are written.
+    pub trf_written: u8,
+    /// Some bank of data memory is held so long that DMA must stand still.
+    pub dma: bool,
+    /// Cycles at the start in which a switch bitmap is written, while the sub context and DMA stand still.
+    pub bitmap_cycles: u64,
+}
+
+impl Occupies {
+    /// Two commands cannot run side by side: both need the vector engine, or one writes a half that the other uses.
+    pub fn clashes(&self, other: &Occupies) -> bool {
+        let written = self.trf_written & (other.trf_read | other.trf_written);
+        let read = self.trf_read & other.trf_written;
+        (self.vector && other.vector) || written != 0 || read != 0
+    }
+}
+
+/// What an execution needs for itself.
+pub fn occupies(machine: &Tcp, exec: &Exec) -> Occupies {
+    match &exec.body {
+        Body::Stream(stream) => Occupies {
+            vector: stream.vector.is_some() || stream.cast.is_some(),
+            trf_read: stream.contract.as_ref().map_or(0, |contract| halves_read(machine, stream, contract)),
+            trf_written: halves_written(machine, &stream.commit),
+            dma: starves_dma(machine, exec.context, stream),
+            bitmap_cycles: bitmap_cycles(machine, stream.switch.topology),
+        },
+        Body::Fill(fill) => Occupies {
+            trf_written: halves_written(machine, &fill.commit),
+            dma: commit_hold(machine, exec.context, &fill.commit) >= machine.starvation_accesses(),
+            ..Occupies::default()
+        },
+        Body::Short(short) => {
+            let trf_written = match short.memory {
+                Memory::Trf { lanes } => {
+                    halves(part_bytes(machine, lanes), short.base, short.bytes.saturating_sub(1))
+                }
+                _ => 0,
+            };
+            Occupies { trf_written, ..Occupies::default() }
+        }
+    }
+}
+
+/// Bytes that a lane has of the register file.
+fn part_bytes(machine: &Tcp, lanes: u64) -> u64 {
+    machine.trf_lane_payload_bytes().saturating_mul(machine.ce.lanes) / lanes.max(1)
+}
+
+fn halves_read(machine: &Tcp, stream: &Stream, contract: &Contract) -> u8 {
+    let bits = flight_bits(stream.fetch.leaves()).max(1);
+    let strides = contract.loops.iter().map(|row| (row.size.fixed(), row.stride, bits));
+    let (below, above) = reach(strides);
+    let first = contract.base.saturating_sub(below);
+    halves(part_bytes(machine, contract.lanes), first, above.saturating_add(below).saturating_add(bits / 8))
+}
+
+fn halves_written(machine: &Tcp, commit: &Commit) -> u8 {
+    let Memory::Trf { lanes } = commit.memory else { return 0 };
+    let part = part_bytes(machine, lanes).max(1);
+    let within = commit.loops.iter().filter(|row| !row.stride.unsigned_abs().is_multiple_of(part));
+    let (below, above) = reach(within.map(|row: &Loop| (row.size.fixed(), row.stride, 8)));
+    let last = commit.bytes.saturating_sub(1);
+    halves(part, commit.base.saturating_sub(below), above.saturating_add(below).saturating_add(last))
+}
+
+/// How many bytes before and after the first address a nest goes.
+fn reach(loops: impl Iterator<Item = (u64, i64, u64)>) -> (u64, u64) {
+    loops.fold((0, 0), |(below, above): (u64, u64), (size, stride, bits)| {
+        let steps = size.saturating_sub(1);
+        let bytes = stride.unsigned_abs().saturating_mul(bits).saturating_mul(steps) / 8;
+        if stride < 0 { (below.saturating_add(bytes), above) } else { (below, above.saturating_add(bytes)) }
+    })
+}
+
+/// The halves of a lane's part that a run of bytes touches.
+fn halves(part_bytes: u64, first: u64, more: u64) -> u8 {
+    let half = (part_bytes / 2).max(1);
+    let at = first % part_bytes.max(1);
+    if more >= half {
+        return 0b11;
+    }
+    (1 << (at / half).min(1)) | (1 << (at.saturating_add(more) / half % 2))
+}
+
+/// Fetch and commit together hold a bank for as many accesses as starve DMA.
+fn starves_dma(machine: &Tcp, context: Context, stream: &Stream) -> bool {
+    let held = fetch_hold(machine, context, stream).max(commit_hold(machine, context, &stream.commit));
+    held >= machine.starvation_accesses()
+}
+
+fn fetch_hold(machine: &Tcp, context: Context, stream: &Stream) -> u64 {
+    let fetch = &stream.fetch;
+    let (width, bits) = (read_bytes(machine, context, fetch), flight_bits(fetch.dtype).max(1));
+    let merged = pattern(fetch);
+    let mut loops: Vec<AccessLoop> = Vec::with_capacity(merged.loops.len());
+    for row in &merged.loops {
+        let stride = row.stride.cast_signed().saturating_mul(bits.cast_signed()) / 8;
+        loops.push(AccessLoop::new(row.size, stride.cast_unsigned()));
+    }
+    let run = merged.loops.last().filter(|inner| inner.stride == 1).map_or(1, |inner| inner.size);
+    if let Some(inner) = loops.last_mut().filter(|_| run > 1) {
+        *inner = AccessLoop::new(image::bytes(run, bits).div_ceil(width), width);
+    }
+    hold(machine, &loops, width)
+}
+
+fn commit_hold(machine: &Tcp, context: Context, commit: &Commit) -> u64 {
+    if commit.memory != Memory::Dm || product(&commit.loops) == 0 {
+        return 0;
+    }
+    let width = match context {
+        Context::Main => commit.width.max(1),
+        Context::Sub => machine.commit.sub_width_bytes,
+    };
+    let mut loops: Vec<AccessLoop> = Vec::with_capacity(commit.loops.len() + 1);
+    let rows = commit.loops.iter().filter(|row| row.size.fixed() > 1);
+    loops.extend(rows.map(|row| AccessLoop::new(row.size.fixed(), row.stride.cast_unsigned())));
+    let writes = commit.bytes.div_ceil(width);
+    if writes > 1 {
+        loops.push(AccessLoop::new(writes, width));
+    }
+    hold(machine, &loops, width)
+}
+
+fn hold(machine: &Tcp, loops: &[AccessLoop], width: u64) -> u64 {
+    /// Longer loops than any sequencer has; what is held does not grow past it in any way that matters.
+    const LONGEST: u64 = 1 << 32;
+    let mut bounded: Vec<AccessLoop> = loops.to_vec();
+    bounded.iter_mut().for_each(|row| row.size = row.size.min(LONGEST));
+    let sweep = machine.dm_bytes_per_cycle();
+    longest_hold(machine, &bounded, width.clamp(1, sweep.max(1)))
+}

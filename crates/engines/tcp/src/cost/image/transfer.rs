@@ -1,0 +1,220 @@
+//! From a transfer to its two sides: which memories, how many requests, which channels, and how long that takes alone on the
+//! engine of one PE (vISA book, DMA engine; paper section III-D for other chips).
+//!
+//! Between chips, data also passes a PCIe link, at the rate that peer transfers reach and after its latency. Rows by index count
+//! as spread evenly over the channels, since their places are data. Reading the index table is not counted.
+
+use tilewright_machine::tcp::Tcp;
+use tilewright_notation::algebra::access::AccessLoop;
+
+use crate::cost::dma::{self, Bound, DmaCycles, Route, Side, transfer_cycles};
+use crate::cost::hbm::{Access, Channels, Direction};
+use crate::program::transfer::{Located, Medium, SLICE_STRIDE, Transfer};
+
+/// Requests that are walked; longer patterns count as spread evenly, unless they are one run.
+const WALKED_REQUESTS: u64 = 1 << 18;
+
+/// A transfer alone: time, and what it takes of what is shared.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TransferCost {
+    /// Start-up and the two sides, at full rate of all memories and links.
+    pub cycles: DmaCycles,
+    /// Cycles in which data moves; the rest of the total is start-up.
+    pub moved_cycles: u64,
+    /// Bytes that arrive.
+    pub bytes: u64,
+    /// Requests of each side.
+    pub requests: u64,
+    /// Memory that is read.
+    pub source: Located,
+    /// Memory that is written.
+    pub target: Located,
+    /// Off-chip memory that is read, if it is.
+    pub read: Option<OffChip>,
+    /// Off-chip memory that is written, if it is.
+    pub written: Option<OffChip>,
+    /// Cycles of the PCIe link between the chips; 0 within one.
+    pub link_cycles: u64,
+}
+
+/// One side's use of off-chip memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OffChip {
+    /// Whose.
+    pub chip: u64,
+    /// Bytes of all access units touched: what the interface moves.
+    pub unit_bytes: u64,
+    /// Cycles of the busiest channel times 2^32.
+    pub busiest_q32: u128,
+    /// Cycles of each channel times 2^32; empty if all are as busy as the busiest, within one access.
+    pub channels_q32: Vec<u128>,
+}
+
+/// How long a transfer takes alone; `None` if it starts where no memory is.
+pub fn transfer_cost(machine: &Tcp, transfer: &Transfer) -> Option<TransferCost> {
+    let (source, target) = (transfer.source.locate()?, transfer.target.locate()?);
+    let packets = transfer.loops.iter().fold(1_u64, |all, row| all.saturating_mul(row.size.fixed()));
+    let requests = dma::requests(machine, packets, transfer.packet);
+    let reads = End { direction: Direction::Read, located: source };
+    let writes = End { direction: Direction::Write, located: target };
+    let (read_side, read) = side(machine, transfer, &reads, requests);
+    let (write_side, written) = side(machine, transfer, &writes, requests);
+    let bytes = packets.saturating_mul(transfer.packet);
+    let link_cycles = if source.chip == target.chip { 0 } else { link_cycles(machine, bytes) };
+    let startup_cycles = machine.tdma.startup_cycles.saturating_add(peer_cycles(machine, link_cycles));
+    let route = route(machine, source, target);
+    let mut cycles = transfer_cycles(startup_cycles, route, read_side, write_side);
+    let moved_cycles = cycles.total_cycles.saturating_sub(startup_cycles).max(link_cycles);
+    if link_cycles > 0 && moved_cycles == link_cycles {
+        cycles.binding = Bound::Link;
+    }
+    cycles.total_cycles = startup_cycles.saturating_add(moved_cycles);
+    Some(TransferCost { cycles, moved_cycles, bytes, requests, source, target, read, written, link_cycles })
+}
+
+/// One end of a transfer.
+struct End {
+    direction: Direction,
+    located: Located,
+}
+
+impl End {
+    fn strides(&self, transfer: &Transfer) -> impl Iterator<Item = (u64, i64)> {
+        let reads = self.direction == Direction::Read;
+        transfer.loops.iter().map(move |row| (row.size.fixed(), if reads { row.source } else { row.target }))
+    }
+}
+
+fn side(machine: &Tcp, transfer: &Transfer, end: &End, requests: u64) -> (Side, Option<OffChip>) {
+    match end.located.medium {
+        Medium::Hbm => {
+            let channels = channels(machine, transfer, end, requests);
+            let side = Side::off_chip(machine, requests, 1, &channels);
+            (side, Some(off_chip(machine, end.located.chip, &channels)))
+        }
+        Medium::Dm { slice } => {
+            let misaligned = end.direction == Direction::Write && misaligned(machine, transfer, end);
+            let networks = networks(machine, slice, end, transfer);
+            (Side::data_memory(machine, requests, 1, networks, misaligned), None)
+        }
+        Medium::Spm { .. } => {
+            let request_cycles = machine.tdma.request_bytes.div_ceil(machine.cpu.spm_bytes_per_cycle);
+            let memory_cycles = requests.saturating_mul(request_cycles);
+            (Side { memory_cycles, ..Side::data_memory(machine, requests, 1, machine.pe.dmns, false) }, None)
+        }
+    }
+}
+
+fn channels(machine: &Tcp, transfer: &Transfer, end: &End, requests: u64) -> Channels {
+    let mut channels = Channels::new(machine);
+    let loops: Vec<AccessLoop> =
+        end.strides(transfer).map(|(size, stride)| AccessLoop::new(size, stride.cast_unsigned())).collect();
+    let scatters = transfer.index.is_some_and(|index| index.scatter == (end.direction == Direction::Write));
+    let walked = !scatters && (requests <= WALKED_REQUESTS || is_one_run(transfer, end));
+    let access = Access {
+        direction: end.direction,
+        base_bytes: end.located.offset,
+        loops_bytes: &loops,
+        packet_bytes: transfer.packet,
+    };
+    if !walked || channels.add(machine, &access).is_err() {
+        let unit = machine.hbm.access_bytes;
+        let partial = end.direction == Direction::Write && !transfer.packet.is_multiple_of(unit);
+        channels.clear();
+        channels.add_evenly(requests, if partial { requests } else { 0 });
+    }
+    channels
+}
+
+/// The loops follow each other without a gap.
+fn is_one_run(transfer: &Transfer, end: &End) -> bool {
+    let mut run = transfer.packet;
+    let mut strides: Vec<(u64, i64)> = end.strides(transfer).collect();
+    strides.reverse();
+    strides.iter().all(|(size, stride)| {
+        let joins = stride.cast_unsigned() == run;
+        run = run.saturating_mul(*size);
+        joins || *size == 1
+    })
+}
+
+fn off_chip(machine: &Tcp, chip: u64, channels: &Channels) -> OffChip {
+    let times: Vec<u128> =
+        (0..channels.channels().len()).map(|at| channels.channel_cycles_q32(machine, at)).collect();
+    let (least, most) = channels.channels().iter().fold((u64::MAX, 0), |(least, most), channel| {
+        (least.min(channel.accesses), most.max(channel.accesses))
+    });
+    let waits =
+        channels.channels().iter().any(|channel| channel.partial_writes > 0 || channel.row_switches > 0);
+    let even = !waits && most - least.min(most) <= most >> 6;
+    OffChip {
+        chip,
+        unit_bytes: channels.accesses().saturating_mul(machine.hbm.access_bytes),
+        busiest_q32: times.iter().copied().max().unwrap_or(0),
+        channels_q32: if even { Vec::new() } else { times },
+    }
+}
+
+/// Writes that are no whole granules: read, changed and written.
+fn misaligned(machine: &Tcp, transfer: &Transfer, end: &End) -> bool {
+    let granule = machine.dm.write_granule_bytes;
+    let odd = |bytes: u64| !bytes.is_multiple_of(granule);
+    odd(transfer.packet)
+        || odd(end.located.offset)
+        || end.strides(transfer).any(|(_, stride)| odd(stride.unsigned_abs()))
+}
+
+/// Data memory networks that the slices of a side lie on.
+fn networks(machine: &Tcp, slice: u64, end: &End, transfer: &Transfer) -> u64 {
+    /// Slices looked at; more are taken to lie on every network of a PE.
+    const MOST: usize = 4096;
+    let stride = SLICE_STRIDE.unsigned_abs();
+    let mut slices = vec![slice];
+    for (size, step) in end.strides(transfer) {
+        let step_slices = step.unsigned_abs() / stride;
+        if step_slices == 0 || size <= 1 {
+            continue;
+        }
+        if slices.len().saturating_mul(usize::try_from(size).unwrap_or(MOST)) > MOST {
+            return machine.pe.dmns;
+        }
+        let steps = |at: u64| {
+            (0..size).map(move |index| {
+                let away = index.saturating_mul(step_slices);
+                if step < 0 { at.saturating_sub(away) } else { at.saturating_add(away) }
+            })
+        };
+        slices = slices.iter().flat_map(|at| steps(*at)).collect();
+    }
+    let mut networks: Vec<u64> = slices.iter().map(|slice| slice / machine.slices_per_dmn().max(1)).collect();
+    networks.sort_unstable();
+    networks.dedup();
+    networks.len() as u64
+}
+
+/// Both sides share banks within the data memory of a cluster, and channels within a chip's off-chip memory.
+fn route(machine: &Tcp, source: Located, target: Located) -> Route {
+    let cluster = |slice: u64| slice / machine.fused_slices(machine.chip.pes_per_cluster).max(1);
+    let shared = match (source.medium, target.medium) {
+        (Medium::Hbm, Medium::Hbm) => true,
+        (Medium::Dm { slice: from }, Medium::Dm { slice: to }) => cluster(from) == cluster(to),
+        _ => false,
+    };
+    if shared && source.chip == target.chip { Route::WithinTier } else { Route::AcrossTiers }
+}
+
+fn link_cycles(machine: &Tcp, bytes: u64) -> u64 {
+    let cycles = u128::from(bytes) * u128::from(machine.chip.clock_hz);
+    u64::try_from(cycles.div_ceil(u128::from(machine.pcie.peer_effective_bytes_per_s.max(1))))
+        .unwrap_or(u64::MAX)
+}
+
+fn peer_cycles(machine: &Tcp, link_cycles: u64) -> u64 {
+    if link_cycles == 0 { 0 } else { cycles_of_ns(machine, machine.pcie.peer_ns) }
+}
+
+/// Whole cycles of a time.
+pub fn cycles_of_ns(machine: &Tcp, ns: u64) -> u64 {
+    let cycles = u128::from(ns) * u128::from(machine.chip.clock_hz);
+    u64::try_from(cycles.div_ceil(1_000_000_000)).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,43 @@
+//! What will happen, in order of time; at one time in the order in which it was planned.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// Something that happens to a PE, by its index over all chips.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum What {
+    /// The control core goes on.
+    Core(u32),
+    /// The command processor goes on.
+    Processor(u32),
+    /// An execution of a context ends, unless its end was planned anew.
+    ExecDone(u32, u8, u32),
+    /// A transfer's start-up is over.
+    Moves(u32),
+    /// A message of another PE arrives.
+    Bell(u32, u32),
+    /// A switch bitmap is written.
+    Bitmap(u32),
+}
+
+/// The plan.
+#[derive(Debug, Default)]
+pub(crate) struct Events {
+    heap: BinaryHeap<Reverse<(u64, u64, What)>>,
+    planned: u64,
+}
+
+impl Events {
+    pub(crate) fn plan(&mut self, at_cycles: u64, what: What) {
+        self.planned += 1;
+        self.heap.push(Reverse((at_cycles, self.planned, what)));
+    }
+
+    pub(crate) fn next_at(&self) -> u64 {
+        self.heap.peek().map_or(u64::MAX, |Reverse((at, ..))| *at)
+    }
+
+    pub(crate) fn take(&mut self) -> Option<(u64, What)> {
+        self.heap.pop().map(|Reverse((at, _, what))| (at, what))
+    }
+}

@@ -1,0 +1,241 @@
+//! Off-chip memory and PCIe links as a fluid: whoever moves data takes a share of the time of each, and shares are fair.
+//!
+//! A transfer alone goes at the pace of its closed form and then keeps each channel busy for a known part of the time. When the
+//! parts of all transfers under way exceed what a channel gives (the machine's efficiency, applied once), each gets an equal
+//! share, except those that want less. A transfer goes as fast as its scarcest share lets it. Speeds change only when a transfer
+//! starts or ends. All arithmetic is in integers: times in 2^-32 cycles, speeds and shares in parts of 2^32.
+
+use tilewright_machine::tcp::Tcp;
+use tilewright_tcp::cost::image::{TransferCost, transfer::OffChip};
+
+use crate::contention::FULL_Q32;
+
+/// What transfers share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Shared {
+    /// Off-chip memory of a chip.
+    Hbm(u64),
+    /// The link out of a chip.
+    Out(u64),
+    /// The link into a chip.
+    In(u64),
+}
+
+/// The part of a shared thing's time that a transfer takes at its own pace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Use {
+    of: Shared,
+    /// Of its busiest channel.
+    most_q32: u64,
+    /// Of each channel; empty if all are alike.
+    channels_q32: Vec<u64>,
+}
+
+/// What a transfer takes of everything that is shared.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Uses(Vec<Use>);
+
+impl Uses {
+    /// From the cost of a transfer alone.
+    pub fn new(cost: &TransferCost) -> Uses {
+        let mut uses = Uses::default();
+        let cycles = cost.moved_cycles;
+        for side in [&cost.read, &cost.written].into_iter().flatten() {
+            uses.add_off_chip(side, cycles);
+        }
+        if cost.link_cycles > 0 {
+            let most_q32 = part(u128::from(cost.link_cycles) << 32, cycles);
+            for of in [Shared::Out(cost.source.chip), Shared::In(cost.target.chip)] {
+                uses.0.push(Use { of, most_q32, channels_q32: Vec::new() });
+            }
+        }
+        uses
+    }
+
+    fn add_off_chip(&mut self, side: &OffChip, cycles: u64) {
+        let of = Shared::Hbm(side.chip);
+        let most_q32 = part(side.busiest_q32, cycles);
+        let channels_q32: Vec<u64> = side.channels_q32.iter().map(|time| part(*time, cycles)).collect();
+        let Some(other) = self.0.iter_mut().find(|used| used.of == of) else {
+            return self.0.push(Use { of, most_q32, channels_q32 });
+        };
+        // Both sides in one memory: one after the other, so the parts add up.
+        let (first, second) = (std::mem::take(&mut other.channels_q32), channels_q32);
+        let count = first.len().max(second.len());
+        let at = |uses: &[u64], even: u64, channel: usize| uses.get(channel).copied().unwrap_or(even);
+        let sum = |channel| {
+            at(&first, other.most_q32, channel).saturating_add(at(&second, most_q32, channel)).min(FULL_Q32)
+        };
+        other.channels_q32 = (0..count).map(sum).collect();
+        let both = other.most_q32.saturating_add(most_q32).min(FULL_Q32);
+        other.most_q32 = other.channels_q32.iter().copied().max().unwrap_or(both);
+    }
+}
+
+/// Time as a part of so many cycles, rounded up, at most all of it.
+fn part(time_q32: u128, cycles: u64) -> u64 {
+    let part = time_q32.div_ceil(u128::from(cycles.max(1)));
+    u64::try_from(part).unwrap_or(FULL_Q32).min(FULL_Q32)
+}
+
+/// A transfer under way.
+#[derive(Debug)]
+struct Moving {
+    /// Its engine.
+    owner: u32,
+    uses: std::rc::Rc<Uses>,
+    left_q32: u128,
+    speed_q32: u64,
+    ends_at: u64,
+}
+
+/// All transfers that move data.
+#[derive(Debug)]
+pub struct Fluid {
+    moving: Vec<Moving>,
+    at_cycles: u64,
+    hbm_q32: u64,
+    next_end: u64,
+    /// Kept between calls.
+    wants: Vec<(u64, usize)>,
+    speeds: Vec<u64>,
+}
+
+impl Fluid {
+    /// Nothing moves.
+    pub fn new(machine: &Tcp) -> Fluid {
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "between 0 and 1, so at most 2^32"
+        )]
+        let hbm_q32 = (machine.hbm.efficiency.clamp(0.0, 1.0) * 4_294_967_296.0) as u64;
+        let (wants, speeds) = (Vec::new(), Vec::new());
+        Fluid { moving: Vec::new(), at_cycles: 0, hbm_q32, next_end: u64::MAX, wants, speeds }
+    }
+
+    /// When the next transfer ends; `u64::MAX` if none is under way.
+    pub fn next_end(&self) -> u64 {
+        self.next_end
+    }
+
+    /// A transfer of so many cycles starts to move.
+    pub fn start(&mut self, now: u64, owner: u32, cycles: u64, uses: std::rc::Rc<Uses>) {
+        self.advance(now);
+        let left_q32 = u128::from(cycles) << 32;
+        self.moving.push(Moving { owner, uses, left_q32, speed_q32: FULL_Q32, ends_at: now });
+        self.share();
+    }
+
+    /// Takes the transfer that ends next, and lets the others have its share.
+    pub fn end(&mut self) -> Option<(u64, u32)> {
+        let at = self.moving.iter().position(|moving| moving.ends_at == self.next_end)?;
+        let now = self.next_end;
+        self.advance(now);
+        let ended = self.moving.remove(at);
+        self.share();
+        Some((now, ended.owner))
+    }
+
+    /// The speed of each transfer under way, by owner.
+    pub fn speeds(&self) -> impl Iterator<Item = (u32, u64)> {
+        self.moving.iter().map(|moving| (moving.owner, moving.speed_q32))
+    }
+
+    fn advance(&mut self, now: u64) {
+        let passed = u128::from(now.saturating_sub(self.at_cycles));
+        for moving in &mut self.moving {
+            moving.left_q32 = moving.left_q32.saturating_sub(passed * u128::from(moving.speed_q32));
+        }
+        self.at_cycles = now;
+    }
+
+    /// Gives every transfer its speed, and says when the first ends.
+    fn share(&mut self) {
+        self.speeds.clear();
+        self.speeds.resize(self.moving.len(), FULL_Q32);
+        for at in 0..self.moving.len() {
+            for used in 0..self.moving[at].uses.0.len() {
+                let of = self.moving[at].uses.0[used].of;
+                // Each shared thing is divided once, when its first user comes by.
+                if self.users(of).next().is_some_and(|(first, _)| first == at) {
+                    self.divide(of);
+                }
+            }
+        }
+        self.next_end = u64::MAX;
+        for (moving, speed) in self.moving.iter_mut().zip(&self.speeds) {
+            moving.speed_q32 = (*speed).max(1);
+            let cycles = cycles_at(moving.left_q32, moving.speed_q32);
+            moving.ends_at = self.at_cycles.saturating_add(cycles).min(u64::MAX - 1);
+            self.next_end = self.next_end.min(moving.ends_at);
+        }
+    }
+
+    fn users(&self, of: Shared) -> impl Iterator<Item = (usize, &Use)> {
+        let moving = self.moving.iter().enumerate();
+        moving.filter_map(move |(at, moving)| {
+            moving.uses.0.iter().find(|used| used.of == of).map(|used| (at, used))
+        })
+    }
+
+    fn divide(&mut self, of: Shared) {
+        let capacity = if matches!(of, Shared::Hbm(_)) { self.hbm_q32 } else { FULL_Q32 };
+        let wanted = self.users(of).fold(0, |all, (_, used)| u64::saturating_add(all, used.most_q32));
+        if wanted <= capacity {
+            return;
+        }
+        let channels = self.users(of).map(|(_, used)| used.channels_q32.len()).max().unwrap_or(0);
+        for channel in 0..channels.max(1) {
+            let mut wants = std::mem::take(&mut self.wants);
+            wants.clear();
+            wants
+                .extend(self.users(of).map(|(at, used)| {
+                    (used.channels_q32.get(channel).copied().unwrap_or(used.most_q32), at)
+                }));
+            let level = level(&mut wants, capacity);
+            for (want, at) in wants.iter().filter(|(want, _)| *want > level) {
+                // The level is below what is wanted, which is at most 2^32.
+                let speed = level.saturating_mul(FULL_Q32) / (*want).max(1);
+                self.speeds[*at] = self.speeds[*at].min(speed);
+            }
+            self.wants = wants;
+        }
+    }
+}
+
+/// Cycles that are left at a speed, rounded up; nearly always within 64 bits, where division is quick.
+fn cycles_at(left_q32: u128, speed_q32: u64) -> u64 {
+    match u64::try_from(left_q32) {
+        Ok(left) => left.div_ceil(speed_q32),
+        Err(_) => u64::try_from(left_q32.div_ceil(u128::from(speed_q32))).unwrap_or(u64::MAX),
+    }
+}
+
+/// The most that anyone gets: those who want less get what they want, and the rest is divided evenly.
+fn level(wants: &mut [(u64, usize)], capacity: u64) -> u64 {
+    wants.sort_unstable();
+    let (mut left, mut others) = (capacity, wants.len() as u64);
+    for (want, _) in wants.iter() {
+        let share = left / others.max(1);
+        if *want > share {
+            return share;
+        }
+        left -= want;
+        others -= 1;
+    }
+    u64::MAX
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn who_wants_little_gets_it_and_the_rest_is_even() {
+        let level = |wants: &[u64], capacity| {
+            super::level(&mut wants.iter().copied().zip(0..).collect::<Vec<_>>(), capacity)
+        };
+        assert_eq!(level(&[10, 100, 100], 110), 50);
+        assert_eq!(level(&[60, 60], 100), 50);
+        assert_eq!(level(&[20, 30], 100), u64::MAX);
+    }
+}

@@ -1,0 +1,42 @@
+//! The timeline of a program: when every command runs, what it waits for, and what the chips use meanwhile.
+//!
+//! Event-driven, one event for each thing that a control core, a command processor, a context or a DMA engine does; how long a
+//! command takes alone is asked of its engine (`tilewright_tcp::cost::image`), once for each image and register values. Values
+//! and findings are computed elsewhere: a [`Judge`] is told what happens, in order.
+//!
+//! | file | owns |
+//! |---|---|
+//! | `simulate` | the loop over events |
+//! | `arithmetic` | what cores compute and compare |
+//! | `core` | the control core of a PE: steps, registers, messages |
+//! | `processor` | the command processor: queue, loads, waits |
+//! | `contexts` | executions: what may run side by side, and for how long |
+//! | `engine` | the DMA engine of a PE |
+//! | [`fluid`] | off-chip memory and links, shared fairly between transfers |
+//! | `contention` | how a main command slows a sub command |
+//! | `plan` | what an image costs, asked once |
+//! | `trace` | tracks, counters, flows and energy of the record |
+//! | [`checks`] | what must hold after every run |
+
+mod arithmetic;
+pub mod checks;
+mod contention;
+mod contexts;
+mod core;
+mod engine;
+mod error;
+mod events;
+pub mod fluid;
+mod judge;
+mod outcome;
+mod plan;
+mod processor;
+mod simulate;
+mod state;
+mod touched;
+mod trace;
+
+pub use error::SimError;
+pub use judge::{Judge, NoJudge};
+pub use outcome::{Detail, Ended, Engine, EngineUse, Options, Outcome, Overflow, Waiting, WaitsFor};
+pub use simulate::simulate;

@@ -1,0 +1,222 @@
+//! What an image costs, asked once: for each image and each set of values of the registers that it names.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use tilewright_base::Span;
+use tilewright_machine::tcp::Tcp;
+use tilewright_tcp::cost::image::{Occupies, TransferCost, exec_cycles, occupies, transfer_cost};
+use tilewright_tcp::cost::{CommandCycles, Context};
+use tilewright_tcp::energy::{COMPONENTS, Counts, counts, counts_transfer, energy_fj};
+use tilewright_tcp::program::exec::Exec;
+use tilewright_tcp::program::transfer::{Medium, Transfer};
+use tilewright_tcp::program::{Count, ExecId, Program, RegisterId, TransferId};
+
+use crate::SimError;
+use crate::fluid::Uses;
+use crate::touched::{self, Parts, Touched};
+
+/// Sets of register values that are kept for one image.
+const KEPT: usize = 1024;
+
+/// An execution, costed.
+#[derive(Debug)]
+pub(crate) struct ExecPlan<'p> {
+    pub(crate) exec: Cow<'p, Exec>,
+    pub(crate) name: Arc<str>,
+    pub(crate) cycles: CommandCycles,
+    pub(crate) occupies: Occupies,
+    pub(crate) counts: Counts,
+    pub(crate) energy_fj: [u64; COMPONENTS],
+    pub(crate) touched: Touched,
+}
+
+/// A transfer, costed.
+#[derive(Debug)]
+pub(crate) struct TransferPlan<'p> {
+    pub(crate) transfer: Cow<'p, Transfer>,
+    pub(crate) name: Arc<str>,
+    pub(crate) cost: TransferCost,
+    pub(crate) uses: Rc<Uses>,
+    pub(crate) counts: Counts,
+    pub(crate) energy_fj: [u64; COMPONENTS],
+    /// What is written to data memory, and the PE of the first slice.
+    pub(crate) touched: Option<(u64, u64, Parts)>,
+}
+
+/// One image's plans.
+#[derive(Debug)]
+struct Kept<T> {
+    name: Arc<str>,
+    /// Registers whose values decide.
+    registers: Vec<u32>,
+    fixed: Option<Rc<T>>,
+    by_values: BTreeMap<Box<[i64]>, Rc<T>>,
+}
+
+impl<T> Kept<T> {
+    fn new(name: &str, mut registers: Vec<u32>) -> Kept<T> {
+        registers.sort_unstable();
+        registers.dedup();
+        Kept { name: name.into(), registers, fixed: None, by_values: BTreeMap::new() }
+    }
+
+    fn find(&self, registers: &[i64], values: &mut Vec<i64>) -> Option<Rc<T>> {
+        if self.registers.is_empty() {
+            return self.fixed.clone();
+        }
+        values.clear();
+        values.extend(self.registers.iter().map(|id| registers.get(*id as usize).copied().unwrap_or(0)));
+        self.by_values.get(values.as_slice()).cloned()
+    }
+
+    fn keep(&mut self, plan: T, values: &[i64]) -> Rc<T> {
+        let plan = Rc::new(plan);
+        if self.registers.is_empty() {
+            self.fixed = Some(plan.clone());
+        } else {
+            if self.by_values.len() >= KEPT {
+                self.by_values.clear();
+            }
+            self.by_values.insert(values.into(), plan.clone());
+        }
+        plan
+    }
+}
+
+/// All plans of a program.
+#[derive(Debug)]
+pub(crate) struct Plans<'p> {
+    machine: &'p Tcp,
+    program: &'p Program,
+    execs: Vec<Kept<ExecPlan<'p>>>,
+    transfers: Vec<Kept<TransferPlan<'p>>>,
+    values: Vec<i64>,
+}
+
+impl<'p> Plans<'p> {
+    pub(crate) fn new(machine: &'p Tcp, program: &'p Program) -> Plans<'p> {
+        let execs = program.execs.iter().map(|exec| Kept::new(&exec.name, exec_registers(exec)));
+        let transfers = program.transfers.iter().map(|transfer| {
+            let sizes = transfer.loops.iter().filter_map(|row| register(row.size));
+            Kept::new(&transfer.name, sizes.collect())
+        });
+        let (execs, transfers) = (execs.collect(), transfers.collect());
+        Plans { machine, program, execs, transfers, values: Vec::new() }
+    }
+
+    pub(crate) fn exec(
+        &mut self,
+        id: ExecId,
+        registers: &[i64],
+        span: Span,
+    ) -> Result<Rc<ExecPlan<'p>>, SimError> {
+        let (index, unknown) = (id.0 as usize, SimError::Unknown { what: "image", id: id.0, span });
+        let (Some(kept), Some(exec)) = (self.execs.get_mut(index), self.program.execs.get(index)) else {
+            return Err(unknown);
+        };
+        if let Some(plan) = kept.find(registers, &mut self.values) {
+            return Ok(plan);
+        }
+        let exec = if kept.registers.is_empty() {
+            Cow::Borrowed(exec)
+        } else {
+            Cow::Owned(exec.resolved(registers))
+        };
+        let counts = counts(self.machine, &exec);
+        let plan = ExecPlan {
+            name: kept.name.clone(),
+            cycles: exec_cycles(self.machine, &exec),
+            occupies: occupies(self.machine, &exec),
+            energy_fj: energy_fj(self.machine, &counts),
+            counts,
+            touched: touched::exec(self.machine, &exec),
+            exec,
+        };
+        Ok(kept.keep(plan, &self.values))
+    }
+
+    pub(crate) fn transfer(
+        &mut self,
+        id: TransferId,
+        registers: &[i64],
+        span: Span,
+    ) -> Result<Rc<TransferPlan<'p>>, SimError> {
+        let (index, unknown) = (id.0 as usize, SimError::Unknown { what: "transfer", id: id.0, span });
+        let (Some(kept), Some(transfer)) = (self.transfers.get_mut(index), self.program.transfers.get(index))
+        else {
+            return Err(unknown);
+        };
+        if let Some(plan) = kept.find(registers, &mut self.values) {
+            return Ok(plan);
+        }
+        let transfer = if kept.registers.is_empty() {
+            Cow::Borrowed(transfer)
+        } else {
+            Cow::Owned(transfer.resolved(registers))
+        };
+        let Some(cost) = transfer_cost(self.machine, &transfer) else {
+            return Err(SimError::NoMemory { name: transfer.name.clone(), span });
+        };
+        let counts = counts_transfer(self.machine, &cost);
+        let touched = match cost.target.medium {
+            Medium::Dm { slice } => {
+                let parts = touched::transfer(self.machine, &transfer, cost.target.offset, false);
+                Some((cost.target.chip, slice / self.machine.pe.slices.max(1), parts))
+            }
+            _ => None,
+        };
+        let plan = TransferPlan {
+            name: kept.name.clone(),
+            uses: Rc::new(Uses::new(&cost)),
+            energy_fj: energy_fj(self.machine, &counts),
+            counts,
+            touched,
+            transfer,
+            cost,
+        };
+        Ok(kept.keep(plan, &self.values))
+    }
+}
+
+impl ExecPlan<'_> {
+    /// Energy of all components.
+    pub(crate) fn all_fj(&self) -> u64 {
+        self.energy_fj.iter().fold(0, |sum, part| sum.saturating_add(*part))
+    }
+
+    /// Index of the context: main, sub.
+    pub(crate) fn context(&self) -> usize {
+        context_index(self.exec.context)
+    }
+}
+
+impl TransferPlan<'_> {
+    /// Energy of all components.
+    pub(crate) fn all_fj(&self) -> u64 {
+        self.energy_fj.iter().fold(0, |sum, part| sum.saturating_add(*part))
+    }
+}
+
+/// Main is 0, sub is 1.
+pub(crate) fn context_index(context: Context) -> usize {
+    match context {
+        Context::Main => 0,
+        Context::Sub => 1,
+    }
+}
+
+fn exec_registers(exec: &Exec) -> Vec<u32> {
+    let mut registers = Vec::new();
+    exec.clone().each_count(&mut |count| registers.extend(register(*count)));
+    registers
+}
+
+fn register(count: Count) -> Option<u32> {
+    match count {
+        Count::Fixed(_) => None,
+        Count::Register(RegisterId(id)) => Some(id),
+    }
+}

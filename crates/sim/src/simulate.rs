@@ -1,0 +1,210 @@
+//! The loop over events, from launch to finish.
+
+use tilewright_machine::tcp::Tcp;
+use tilewright_record::Sink;
+use tilewright_tcp::energy::{COMPONENTS, Component, energy_of_run_fj, standing_fj};
+use tilewright_tcp::program::Program;
+use tilewright_tcp::program::event::PeId;
+
+use crate::core::State;
+use crate::events::{Events, What};
+use crate::fluid::Fluid;
+use crate::outcome::{Ended, Engine, EngineUse, Waiting, WaitsFor};
+use crate::plan::Plans;
+use crate::state::{Pe, Sums, World, small};
+use crate::trace::Trace;
+use crate::{Judge, Options, Outcome, SimError, checks};
+
+/// Chips that a run has room for.
+const CHIPS: u64 = 64;
+/// Events between two promises to the record that time has passed.
+const SETTLED_EVENTS: u32 = 256;
+
+/// Runs a program on a machine.
+///
+/// The sink decides how much of the record is kept, the judge computes values and findings. Memory grows with the program and
+/// with what the sink keeps.
+pub fn simulate<S: Sink>(
+    machine: &Tcp,
+    program: &Program,
+    options: &Options,
+    sink: S,
+    judge: &mut dyn Judge,
+) -> Result<Outcome, SimError> {
+    if program.chips > CHIPS {
+        return Err(SimError::Chips { chips: program.chips, most: CHIPS });
+    }
+    let mut world = World::new(machine, program, options, sink, judge)?;
+    world.launch()?;
+    world.run()?;
+    world.finish()
+}
+
+impl<'p, 'j, S: Sink> World<'p, 'j, S> {
+    fn new(
+        machine: &'p Tcp,
+        program: &'p Program,
+        options: &Options,
+        sink: S,
+        judge: &'j mut dyn Judge,
+    ) -> Result<World<'p, 'j, S>, SimError> {
+        let pes_per_chip = usize::try_from(machine.pes()).unwrap_or(1);
+        let ids = (0..program.chips).flat_map(|chip| (0..machine.pes()).map(move |pe| PeId { chip, pe }));
+        Ok(World {
+            machine,
+            program,
+            options: *options,
+            plans: Plans::new(machine, program),
+            pes: ids.map(Pe::new).collect(),
+            pes_per_chip,
+            events: Events::default(),
+            fluid: Fluid::new(machine),
+            now: 0,
+            tickets: 0,
+            sums: Sums::default(),
+            trace: Trace::new(machine, program, pes_per_chip, options.detail, sink)?,
+            judge,
+            stopped: false,
+        })
+    }
+
+    /// Every core starts after the launch.
+    fn launch(&mut self) -> Result<(), SimError> {
+        let launch_cycles = self.machine.command.launch_cycles;
+        let initial: Vec<i64> = self.program.registers.iter().map(|register| register.initial).collect();
+        for queue in &self.program.queues {
+            let id = PeId { chip: queue.chip, pe: queue.pe };
+            let pe = self.index(id, queue.span)?;
+            if self.pes[pe].used {
+                return Err(SimError::TwoQueues { pe: id, span: queue.span });
+            }
+            self.pes[pe].used = true;
+            self.pes[pe].core.start(&queue.steps, initial.clone());
+            self.events.plan(launch_cycles, What::Core(small(pe)));
+        }
+        self.now = launch_cycles;
+        self.latency(launch_cycles);
+        Ok(())
+    }
+
+    fn run(&mut self) -> Result<(), SimError> {
+        let mut since = 0;
+        while !self.stopped {
+            let (event_at, moved_at) = (self.events.next_at(), self.fluid.next_end());
+            if event_at == u64::MAX && moved_at == u64::MAX {
+                return Ok(());
+            }
+            since += 1;
+            if since == SETTLED_EVENTS {
+                since = 0;
+                self.settle();
+            }
+            if moved_at <= event_at {
+                self.now = moved_at;
+                self.transfer_done()?;
+                continue;
+            }
+            let Some((at, what)) = self.events.take() else { return Ok(()) };
+            self.now = at;
+            self.happens(what)?;
+        }
+        Ok(())
+    }
+
+    fn happens(&mut self, what: What) -> Result<(), SimError> {
+        match what {
+            What::Core(pe) => self.run_core(pe as usize),
+            What::Processor(pe) => self.pump(pe as usize),
+            What::ExecDone(pe, context, generation) => {
+                self.exec_done(pe as usize, usize::from(context), generation)
+            }
+            What::Moves(pe) => self.transfer_moves(pe as usize),
+            What::Bell(to, from) => {
+                let from = self.pes[from as usize].id;
+                self.wake_core(to as usize, WaitsFor::Message(from));
+                Ok(())
+            }
+            What::Bitmap(pe) => {
+                self.pump_chip(pe as usize)?;
+                self.start_transfer(pe as usize)
+            }
+        }
+    }
+
+    /// Tells the record that nothing from now on starts before what is under way.
+    fn settle(&mut self) {
+        let mut settled = self.now;
+        for pe in &self.pes {
+            let running = pe.running.iter().flatten().map(|running| running.started);
+            let sending = pe.sending.iter().map(|sending| sending.started);
+            settled = running.chain(sending).fold(settled, u64::min);
+        }
+        self.trace.settle(settled);
+    }
+
+    fn ended(&self) -> Ended {
+        if self.stopped {
+            return Ended::Stopped;
+        }
+        let waits = |pe: &Pe<'_>| match pe.core.state {
+            State::Waits(on) => Some(Waiting { pe: pe.id, span: pe.core.span, on }),
+            _ => None,
+        };
+        let Some(first) = self.pes.iter().find_map(waits) else { return Ended::Finished };
+        let mut chain = vec![first];
+        while let Some(WaitsFor::Message(from)) = chain.last().map(|waiting| waiting.on) {
+            let next = self.pes.iter().find(|pe| pe.id == from).and_then(waits);
+            let Some(next) = next.filter(|next| chain.iter().all(|known| known.pe != next.pe)) else { break };
+            chain.push(next);
+        }
+        Ended::Deadlock(chain)
+    }
+
+    fn finish(mut self) -> Result<Outcome, SimError> {
+        let finish_cycles = self.machine.command.finish_cycles;
+        self.latency(finish_cycles);
+        let (ended, cycles) = (self.ended(), self.after(finish_cycles)?);
+        let mut energy: [u128; COMPONENTS] = energy_of_run_fj(self.machine, &self.sums.counts);
+        let [slices, uncore] = standing_fj(self.machine, self.program.chips, cycles);
+        energy[Component::Slices as usize] = slices;
+        energy[Component::Uncore as usize] = uncore;
+        let utilisation = self.utilisation(cycles);
+        let beyond = self.pes.iter().filter(|pe| pe.touched.dm.beyond || pe.touched.trf.beyond);
+        let beyond: Vec<PeId> = beyond.map(|pe| pe.id).collect();
+        let longest = self.pes.iter().flat_map(|pe| pe.busy[..3].iter().copied()).max().unwrap_or(0);
+        let ledger =
+            checks::Ledger { dma_read_bytes: self.sums.dma_read_bytes, longest_cycles: longest, beyond };
+        let record = self.trace.finish(cycles, &energy)?;
+        let mut outcome = Outcome {
+            record,
+            ended,
+            cycles,
+            commands: self.sums.commands,
+            execs: self.sums.execs,
+            transfers: self.sums.transfers,
+            steps: self.sums.steps,
+            counts: self.sums.counts,
+            energy_fj: energy,
+            utilisation,
+            overflows: self.sums.overflows,
+            lost_commands: self.sums.lost_commands,
+            latency_cycles: self.sums.latency_cycles,
+            violations: Vec::new(),
+        };
+        if self.options.check {
+            outcome.violations = checks::all(self.machine, &outcome, &ledger);
+        }
+        Ok(outcome)
+    }
+
+    fn utilisation(&self, cycles: u64) -> Vec<EngineUse> {
+        let used = self.pes.iter().filter(|pe| pe.used);
+        let count = used.clone().count() as u64;
+        let of = |engine: Engine| EngineUse {
+            engine,
+            busy_cycles: used.clone().map(|pe| u128::from(pe.busy[engine as usize])).sum(),
+            available_cycles: u128::from(cycles) * u128::from(count * engine.units()),
+        };
+        Engine::ALL.map(of).to_vec()
+    }
+}
