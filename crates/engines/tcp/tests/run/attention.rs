@@ -13,8 +13,8 @@ use tilewright_tcp::program::tensor::Place;
 use tilewright_tcp::program::{Count, Tensor};
 use tilewright_tcp::run::{State, exec};
 
-use crate::common::{Dice, PE, commit, copy, fetch, image, row, tcp};
 use crate::contract::{contraction, step};
+use crate::images::{Dice, PE, commit, copy, fetch, image, row, tcp};
 use crate::state::tensor;
 
 const Q: u64 = 0;

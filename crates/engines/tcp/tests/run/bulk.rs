@@ -5,8 +5,8 @@ use tilewright_tcp::cost::switch::{Ring, Topology};
 use tilewright_tcp::program::exec::Memory;
 use tilewright_tcp::run::{Fault, State};
 
-use crate::common::{Dice, OUT, at, copy, fetch, read, row, run, tcp};
 use crate::contract::{contraction, step};
+use crate::images::{Dice, OUT, at, copy, fetch, read, row, run, tcp};
 
 fn result(threads: usize, broken: bool) -> Result<Vec<u8>, Fault> {
     let machine = tcp();

@@ -11,7 +11,7 @@ use tilewright_tcp::run::contract::{Plan, RegisterFile, bulk, contract, literal}
 use tilewright_tcp::run::packets::Packets;
 use tilewright_tcp::run::{Problem, Stage, State};
 
-use crate::common::{Dice, OUT, at, bits, commit, copy, fetch, pick_bits, read, row, run, tcp, words};
+use crate::images::{Dice, OUT, at, bits, commit, copy, fetch, pick_bits, read, row, run, tcp, words};
 
 pub(crate) fn step(size: u64, summed: bool) -> StepLoop {
     StepLoop { size: Count::Fixed(size), summed }

@@ -7,8 +7,8 @@ use tilewright_tcp::run::State;
 use tilewright_tcp::run::contract::{Plan, RegisterFile, contract};
 use tilewright_tcp::run::packets::Packets;
 
-use crate::common::{Dice, OUT, at, copy, fetch, read, row, run, tcp, words};
 use crate::contract::{contraction, step};
+use crate::images::{Dice, OUT, at, copy, fetch, read, row, run, tcp, words};
 
 /// Rows of 96 values, kernels of 5 taps with padding of 2: one window of 32 outputs for each tap.
 ///

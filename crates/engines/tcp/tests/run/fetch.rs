@@ -6,7 +6,7 @@ use tilewright_tcp::program::Count;
 use tilewright_tcp::program::exec::{Fetch, Indirect, Interleave, Limit, Lookup, Memory, SliceDigit};
 use tilewright_tcp::run::{Problem, Stage, State};
 
-use crate::common::{Dice, at, bits, copy, fetch, pack, pick_bits, read, row, run, tcp};
+use crate::images::{Dice, at, bits, copy, fetch, pack, pick_bits, read, row, run, tcp};
 
 /// What a slice's fetch gives, as flits: loops by recursion, addresses in bits.
 fn judge(image: &Fetch, dm: &[u8], slice: u64) -> Vec<u8> {
@@ -72,7 +72,7 @@ fn compare(image: &Fetch, dice: &mut Dice) {
     let flits = judge(image, &contents[0], 0).len() as u64 / 32;
     run(machine, &mut state, copy(image.clone(), flits)).unwrap();
     for (slice, content) in [0, 37].into_iter().zip(&contents) {
-        let out = read(&state, slice, Memory::Dm, crate::common::OUT, flits * 32);
+        let out = read(&state, slice, Memory::Dm, crate::images::OUT, flits * 32);
         assert_eq!(out, judge(image, content, slice), "slice {slice} of {image:?}");
     }
 }
@@ -130,7 +130,7 @@ fn indirect_rows_come_from_a_table() {
     image.base = 128;
     image.indirect = Some(Indirect { at_loop: 0, table: 1024 });
     run(machine, &mut state, copy(image.clone(), 4)).unwrap();
-    let out = read(&state, 5, Memory::Dm, crate::common::OUT, 128);
+    let out = read(&state, 5, Memory::Dm, crate::images::OUT, 128);
     assert_eq!(out, judge(&image, &content, 5));
     assert_eq!(out[..32], content[128 + 3 * 32..][..32], "row 3 is first");
     assert_eq!(out[64..96], content[96..128], "row -1 lies before the base");
@@ -174,7 +174,7 @@ fn reads_past_the_end_are_zero() {
     run(machine, &mut state, copy(image, 1)).unwrap();
     let mut expected = [7; 32];
     expected[16..].fill(0);
-    assert_eq!(read(&state, 0, Memory::Dm, crate::common::OUT, 32), expected);
+    assert_eq!(read(&state, 0, Memory::Dm, crate::images::OUT, 32), expected);
 }
 
 #[test]

@@ -6,10 +6,10 @@
 
 mod attention;
 mod bulk;
-mod common;
 mod contract;
 mod convolution;
 mod fetch;
+mod images;
 mod state;
 mod switch;
 mod tail;

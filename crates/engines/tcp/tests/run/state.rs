@@ -10,7 +10,7 @@ use tilewright_tcp::program::tensor::{Data, Place, Role};
 use tilewright_tcp::program::transfer::{Address, Located, Medium};
 use tilewright_tcp::run::{Fault, State};
 
-use crate::common::{Dice, at, bits, pick_bits, read, span, tcp};
+use crate::images::{Dice, at, bits, pick_bits, read, span, tcp};
 
 pub(crate) fn tensor(dtype: Dtype, place: Place, map: RadixMap) -> Tensor {
     let axes = map.from.iter().enumerate().map(|(axis, extent)| (format!("A{axis}"), *extent));

@@ -7,7 +7,7 @@ use tilewright_tcp::cost::switch::{Ring, Topology};
 use tilewright_tcp::program::exec::{Memory, Switch};
 use tilewright_tcp::run::{Stage, State};
 
-use crate::common::{OUT, at, copy, fetch, read, row, run, tcp};
+use crate::images::{OUT, at, copy, fetch, read, row, run, tcp};
 
 const SLICES: u64 = 64;
 

@@ -5,7 +5,7 @@ use tilewright_num::Dtype;
 use tilewright_tcp::program::exec::{Body, Fill, Memory, Short, Transpose};
 use tilewright_tcp::run::{Stage, State, exec};
 
-use crate::common::{
+use crate::images::{
     Dice, OUT, PE, at, bits, commit, copy, fetch, image, pack, pick_bits, read, row, run, tcp,
 };
 

@@ -8,7 +8,7 @@ use tilewright_tcp::program::Count;
 use tilewright_tcp::program::transfer::{Address, Located, Medium, Transfer, TransferIndex, TransferLoop};
 use tilewright_tcp::run::{Stage, State, transfer};
 
-use crate::common::{Dice, span, tcp};
+use crate::images::{Dice, span, tcp};
 
 fn address(chip: u64, medium: Medium, offset: u64) -> Address {
     Address::new(Located { chip, medium, offset })
