@@ -81,10 +81,10 @@ fn program(pes: u64, turns: i64, rows: u64, length: u64) -> Program {
             most: turns,
             span: Span::default(),
         }],
-        tensors: Vec::new(),
         transfers: vec![weights(8 * length)],
         execs: vec![contraction(rows, length), weights_load(8 * length)],
         queues: queues.collect(),
+        ..Program::default()
     }
 }
 

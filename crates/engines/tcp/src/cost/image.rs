@@ -22,7 +22,6 @@ use crate::program::exec::{self, Body, Contract, Exec, Fill, Loop, Memory, Short
 
 pub mod occupies;
 pub mod transfer;
-mod vector;
 
 pub use occupies::{Occupies, occupies};
 pub use transfer::{TransferCost, transfer_cost};
@@ -156,7 +155,7 @@ fn kept_packets(switch: &exec::Switch, packets: u64) -> u64 {
 pub fn contraction(machine: &Tcp, stream: &Stream, contract: &Contract) -> Contraction {
     let dtype = stream.fetch.leaves();
     let flit_bytes = machine.network.flit_bytes;
-    let width = packet_width(machine, dtype, contract);
+    let active = active_elements(contract).unwrap_or_else(|| packet_width(machine, dtype, contract));
     let (groups, group_steps, group_output_steps) = groups(&contract.steps);
     let (repeats, flits) = match contract.shift {
         Some(shift) => (shift.shifts, shift.pop),
@@ -170,7 +169,7 @@ pub fn contraction(machine: &Tcp, stream: &Stream, contract: &Contract) -> Contr
         group_steps,
         group_output_steps,
         lanes: contract.lanes,
-        columns: (width / contract.tree.max(1)).min(machine.ce.outputs_per_lane),
+        columns: active.div_ceil(contract.tree.max(1)).min(machine.ce.outputs_per_lane),
         drain: contract.drain,
     }
 }
@@ -192,7 +191,7 @@ pub(crate) fn groups(steps: &[StepLoop]) -> (u64, u64, u64) {
 }
 
 fn vector_stage(stream: &Stream, flow: &Flow) -> Option<Vector> {
-    stream.vector.as_ref().map(|vector| vector::cost(vector, flow.vector_flits))
+    stream.vector.as_ref().map(|vector| crate::vector::cost(vector, flow.vector_flits))
 }
 
 fn transpose_stage(stream: &Stream, transpose: exec::Transpose, commit_flits: u64) -> Transpose {

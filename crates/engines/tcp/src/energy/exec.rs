@@ -4,6 +4,7 @@ use tilewright_machine::tcp::Tcp;
 use tilewright_num::Dtype;
 
 use super::{Counts, live, registers};
+use crate::contraction::active_elements;
 use crate::cost::collect::packet_flits;
 use crate::cost::image::{contraction, flow, packet_width, product};
 use crate::cost::switch::{Topology, ring_slices};
@@ -66,7 +67,8 @@ fn products(
     counts: &mut Counts,
 ) {
     let shape = contraction(machine, stream, contract);
-    let width = packet_width(machine, stream.fetch.leaves(), contract);
+    let width =
+        active_elements(contract).unwrap_or_else(|| packet_width(machine, stream.fetch.leaves(), contract));
     let steps = shape.groups.saturating_mul(shape.group_steps);
     let macs = steps.saturating_mul(contract.lanes).saturating_mul(width);
     match stream.fetch.leaves() {

@@ -15,6 +15,7 @@ use super::state::{Group, Sizes, SliceMemory, State};
 use super::switch::Exchange;
 use super::transpose::transpose;
 use super::{MAX_GROUP_BYTES, MAX_SLICE, VectorUnit, index, rules};
+use crate::cost::switch::Topology;
 use crate::program::exec::{Memory, Stream};
 use crate::program::vector::Vector;
 
@@ -89,22 +90,32 @@ impl<'a> Engines<'a> {
 
     /// What enters the vector engine on every slice; nothing where it would never be used.
     fn results(&self, memories: &[&SliceMemory]) -> Result<Vec<Packets>, Fault> {
-        let sent = each(memories.len(), |slice| {
+        let fetch = |slice: usize| {
             let fetched = self.fetcher.fetch(memories[slice].dm(), slice as u64);
             fetched.map_err(|problem| problem.at(Stage::Fetch))
-        })?;
-        each(memories.len(), |slice| {
-            if self.image.vector.is_none() && !self.writer.writes(slice as u64) {
-                return Ok(Packets::default());
-            }
-            let flits = collect(self.exchange.deliver(&sent, slice as u64), self.flit_bytes);
-            let Some(plan) = &self.contraction else { return Ok(flits) };
-            let (bytes, extra) = memories[slice].trf();
-            let words = contract(plan, flits, RegisterFile { bytes, extra });
-            words
-                .map(|words| flits_of(&words, self.flit_bytes))
-                .map_err(|problem| problem.at(Stage::Contraction))
+        };
+        let used = |slice: usize| self.image.vector.is_some() || self.writer.writes(slice as u64);
+        if self.image.switch.topology == Topology::Forwarding {
+            return each(memories.len(), |slice| match used(slice) {
+                true => self.result(memories[slice], fetch(slice)?),
+                false => Ok(Packets::default()),
+            });
+        }
+        let sent = each(memories.len(), fetch)?;
+        each(memories.len(), |slice| match used(slice) {
+            true => self.result(memories[slice], self.exchange.deliver(&sent, slice as u64)),
+            false => Ok(Packets::default()),
         })
+    }
+
+    /// What becomes of the packets that a slice receives.
+    fn result(&self, memory: &SliceMemory, received: Packets) -> Result<Packets, Fault> {
+        let flits = collect(received, self.flit_bytes);
+        let Some(plan) = &self.contraction else { return Ok(flits) };
+        let (bytes, extra) = memory.trf();
+        let words = contract(plan, flits, RegisterFile { bytes, extra });
+        let words = words.map_err(|problem| problem.at(Stage::Contraction))?;
+        Ok(flits_of(&words, self.flit_bytes))
     }
 
     fn vector(

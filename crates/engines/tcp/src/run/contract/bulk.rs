@@ -76,6 +76,8 @@ impl<'a> Product<'a> {
         };
         let (stream, stream_type) = stream_bytes(plan, packets);
         let trf_type = match plan.image.dtype {
+            Dtype::I4 if whole_bytes(plan, digits) => Dtype::I4,
+            Dtype::I5 if trf.extra.is_none() && whole_bytes(plan, digits) => Dtype::I4,
             Dtype::I4 | Dtype::I5 => Dtype::I5,
             Dtype::I9 if trf.extra.is_none() => Dtype::I8,
             other => other,
@@ -207,16 +209,21 @@ impl<'a> Product<'a> {
 
     /// Appends the tree's neighbours as one run of bytes, if they lie in the register file as kernels read them.
     fn push_run(&self, rows: &mut Vec<u8>, bytes: &[u8], first: i64) -> bool {
-        if self.trf_type != self.plan.image.dtype || matches!(self.trf_type, Dtype::I5 | Dtype::I9) {
+        if matches!(self.trf_type, Dtype::I5 | Dtype::I9) {
             return false;
         }
-        let size = self.trf_type.size_bytes(1);
-        let start = usize::try_from(first).ok().and_then(|first| first.checked_mul(size));
-        let run = start.and_then(|start| bytes.get(start..start.checked_add(size * self.plan.tree)?));
-        run.is_some_and(|run| {
-            rows.extend_from_slice(run);
-            true
-        })
+        let length = self.trf_type.size_bytes(self.plan.tree);
+        let start = first * i64::from(self.trf_type.storage_bits()) / 8;
+        let inside =
+            usize::try_from(start).ok().and_then(|start| bytes.get(start..start.checked_add(length)?));
+        match inside {
+            Some(run) => rows.extend_from_slice(run),
+            None => rows.extend((0..length as u64).map(|at| {
+                let at = usize::try_from(start + at.cast_signed()).ok();
+                at.and_then(|at| bytes.get(at)).copied().unwrap_or(0)
+            })),
+        }
+        true
     }
 
     fn push(&self, rows: &mut Vec<u8>, bytes: &[u8], extra: Option<&[u8]>, at: i64) {
@@ -244,6 +251,14 @@ impl<'a> Product<'a> {
             }
         }
     }
+}
+
+/// Whether every tree's 4-bit elements are whole bytes of the register file, one after the other.
+fn whole_bytes(plan: &Plan<'_>, digits: &Digits) -> bool {
+    let run = |unit: &[i64]| unit[0] % 2 == 0 && unit.windows(2).all(|pair| pair[1] == pair[0] + 1);
+    plan.tree > 1
+        && digits.steps.iter().all(|digit| digit.trf % 2 == 0)
+        && digits.elements.chunks_exact(plan.tree).take(plan.columns).all(run)
 }
 
 /// The stream as kernels read it: 4-bit elements stay packed while the tree takes whole bytes.

@@ -134,6 +134,11 @@ impl State {
     /// An address where nothing is mapped, or bytes past the end of the memory.
     pub fn read(&self, address: Address, bytes: &mut [u8]) -> Result<(), Fault> {
         let at = address.locate().ok_or_else(|| Problem::Unmapped(address).at(Stage::Memory))?;
+        self.read_at(at, bytes)
+    }
+
+    /// [`Self::read`] at an address taken apart.
+    fn read_at(&self, at: Located, bytes: &mut [u8]) -> Result<(), Fault> {
         self.check(&at, bytes.len())?;
         let Some(chip) = self.chips.get(&at.chip) else {
             bytes.fill(0);
@@ -155,6 +160,11 @@ impl State {
     /// An address where nothing is mapped, or bytes past the end of the memory.
     pub fn write(&mut self, address: Address, bytes: &[u8]) -> Result<(), Fault> {
         let at = address.locate().ok_or_else(|| Problem::Unmapped(address).at(Stage::Memory))?;
+        self.write_at(at, bytes)
+    }
+
+    /// [`Self::write`] at an address taken apart.
+    fn write_at(&mut self, at: Located, bytes: &[u8]) -> Result<(), Fault> {
         self.check(&at, bytes.len())?;
         let sizes = self.sizes;
         match at.medium {

@@ -7,7 +7,6 @@ use tilewright_num::{Dtype, load, store};
 use super::{Fault, Located, Medium, Problem, Stage, State};
 use crate::program::Tensor;
 use crate::program::tensor::Place;
-use crate::program::transfer::Address;
 use crate::run::fault::{equal, product};
 use crate::run::index;
 
@@ -59,8 +58,8 @@ impl State {
         let elements = self.check_tensor(tensor).map_err(|problem| problem.at(Stage::Tensor))?;
         let mut patterns = Vec::with_capacity(index(elements));
         each_run(&tensor.map, elements, |run| {
-            let (address, shift, mut bytes) = covering(tensor, run)?;
-            self.read(address, &mut bytes)?;
+            let (place, shift, mut bytes) = covering(tensor, run)?;
+            self.read_at(place, &mut bytes)?;
             patterns.extend((0..index(run.elements)).map(|at| load(tensor.dtype, &bytes, at + shift)));
             Ok(())
         })?;
@@ -68,14 +67,14 @@ impl State {
     }
 
     fn put_run(&mut self, tensor: &Tensor, run: Run, patterns: &[u32]) -> Result<(), Fault> {
-        let (address, shift, mut bytes) = covering(tensor, run)?;
+        let (place, shift, mut bytes) = covering(tensor, run)?;
         if tensor.dtype.storage_bits() < 8 {
-            self.read(address, &mut bytes)?;
+            self.read_at(place, &mut bytes)?;
         }
         for (at, pattern) in patterns.iter().enumerate() {
             store(tensor.dtype, &mut bytes, at + shift, *pattern);
         }
-        self.write(address, &bytes)
+        self.write_at(place, &bytes)
     }
 
     /// Elements of the tensor, if they can be placed at all.
@@ -107,7 +106,7 @@ impl State {
 }
 
 /// The bytes that hold a run: where they begin, elements before the run in the first, and room for them.
-fn covering(tensor: &Tensor, run: Run) -> Result<(Address, usize, Vec<u8>), Fault> {
+fn covering(tensor: &Tensor, run: Run) -> Result<(Located, usize, Vec<u8>), Fault> {
     let bits = u64::from(tensor.dtype.storage_bits());
     let first_bit = run.offset.saturating_mul(bits);
     let (first, shift) = (first_bit / 8, first_bit % 8 / bits);
@@ -123,11 +122,7 @@ fn covering(tensor: &Tensor, run: Run) -> Result<(Address, usize, Vec<u8>), Faul
         }
     };
     let located = Located { chip, medium, offset: base.saturating_add(first) };
-    let address = Address::new(located);
-    if address.locate() != Some(located) {
-        return Err(Problem::Unmapped(address).at(Stage::Tensor));
-    }
-    Ok((address, index(shift), vec![0; index(bytes)]))
+    Ok((located, index(shift), vec![0; index(bytes)]))
 }
 
 /// What every copy adds to slice and offset.

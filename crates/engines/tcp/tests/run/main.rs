@@ -1,0 +1,16 @@
+//! Single commands against plain judges: every unit's rule is written a second time here, as directly as it can be said.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![expect(clippy::cast_possible_truncation, reason = "test sizes are small")]
+#![expect(clippy::cast_sign_loss, reason = "test offsets are not negative where they are cast")]
+
+mod attention;
+mod bulk;
+mod contract;
+mod convolution;
+mod fetch;
+mod images;
+mod state;
+mod switch;
+mod tail;
+mod transfer;
