@@ -18,6 +18,7 @@ use super::transpose::Transpose;
 use super::vector::Vector;
 use super::{Command, CommandCycles, Context, Stage, command_cycles};
 use crate::Setup;
+use crate::contraction::active_elements;
 use crate::program::exec::{self, Body, Contract, Exec, Fill, Loop, Memory, Short, StepLoop, Stream};
 
 pub mod occupies;

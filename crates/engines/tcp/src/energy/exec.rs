@@ -67,8 +67,8 @@ fn products(
     counts: &mut Counts,
 ) {
     let shape = contraction(machine, stream, contract);
-    let width =
-        active_elements(contract).unwrap_or_else(|| packet_width(machine, stream.fetch.leaves(), contract));
+    let whole = packet_width(machine, stream.fetch.leaves(), contract);
+    let width = active_elements(contract).unwrap_or(whole);
     let steps = shape.groups.saturating_mul(shape.group_steps);
     let macs = steps.saturating_mul(contract.lanes).saturating_mul(width);
     match stream.fetch.leaves() {
@@ -80,7 +80,8 @@ fn products(
     // Elements of whole flits that a packet leaves empty multiply zeros.
     let packet_bytes = flow(machine, stream).packet_bytes;
     let filled = packet_flits(machine, packet_bytes).saturating_mul(machine.network.flit_bytes).max(1);
-    let useful = u128::from(macs) * u128::from(packet_bytes.min(filled)) / u128::from(filled);
+    let filling = if width < whole { filled } else { packet_bytes.min(filled) };
+    let useful = u128::from(macs) * u128::from(filling) / u128::from(filled);
     let useful = useful.saturating_mul(live).checked_div(of).unwrap_or(0);
     counts.macs_useful = u64::try_from(useful).unwrap_or(u64::MAX);
     counts.contraction_cycles = steps;
