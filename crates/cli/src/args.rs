@@ -15,6 +15,8 @@ pub(crate) struct Cli {
 const TOP_EXAMPLES: &str = "\
 Examples:
   tilewright                                  the demonstration: QK^T of the TCP paper's Fig. 10
+  tilewright notation lower kernels/qk-fig10.tw | tilewright sim -
+                                              the same as a command program, run
   tilewright machine show tcp                 a chip, its figures, and where each comes from
   tilewright notation show 'ble' --dims b=4,l=4,e=64 --in0 'b^2[2] e^{E/2}[2] | b[2] l[4] e[E/2]'
                                               which coordinates each slice holds
@@ -27,6 +29,9 @@ pub(crate) enum Command {
     /// Check, draw and convert low-level einsum: lowered shapes and tactics
     #[command(subcommand)]
     Notation(Box<NotationCommand>),
+    /// Run a program text: values, timeline, energy and findings
+    #[command(after_help = SIM_EXAMPLES)]
+    Sim(SimArgs),
     /// List, show and check machine files
     #[command(subcommand)]
     Machine(MachineCommand),
@@ -44,6 +49,9 @@ pub(crate) enum NotationCommand {
     /// Say what must move to turn one lowered shape of a tensor into another
     #[command(after_help = BRIDGE_EXAMPLES)]
     Bridge(BridgeArgs),
+    /// Print the command program that a legal einsum means: loads, contraction, sums over slices, bridges
+    #[command(after_help = LOWER_EXAMPLES)]
+    Lower(LowerArgs),
     /// Print in the canonical spelling, whatever mixture of ASCII, Unicode and TeX was written
     Format(NotationArgs),
 }
@@ -73,6 +81,78 @@ Examples:
 const BRIDGE_EXAMPLES: &str = "\
 Example:
   tilewright notation bridge 'le' --dims l=64,e=64 --from 'e^16[4] | l[64] e[16]' --to 'l^16[4] | l[16] e[64]'";
+
+const LOWER_EXAMPLES: &str = "\
+The program is text: read it, change it, run it.
+
+Examples:
+  tilewright notation lower attention.tw | tilewright sim -
+  tilewright notation lower 'mk,kn->mn' --dims m=16,n=16,k=64 --in0 '| m[16] k[64]' --in1 '@dm | n[16] k[64]' \\
+      --out '| m[16] n[16]' --tactic '| m[16] n[16] k[64]' --dtype bf16 --data0 a.npy --data1 w.safetensors:layer.weight";
+
+const SIM_EXAMPLES: &str = "\
+Without any of --values, --timeline, --energy and --findings all four are printed.
+
+Examples:
+  tilewright sim program.tcp
+  tilewright sim program.tcp --trace program.pftrace     open the file at https://ui.perfetto.dev
+  tilewright sim program.tcp --json -o results/          outputs as results/NAME.npy
+
+Exit code 1 if there are findings.";
+
+/// What to lower and what the inputs hold.
+#[derive(Args, Debug)]
+pub(crate) struct LowerArgs {
+    #[command(flatten)]
+    pub(crate) notation: NotationArgs,
+    /// What in0 holds: a seed, zeros, or an array file (.npy, or .safetensors:NAME)
+    #[arg(long, value_name = "SEED|zeros|FILE", default_value = "1")]
+    pub(crate) data0: String,
+    /// What in1 holds
+    #[arg(long, value_name = "SEED|zeros|FILE", default_value = "2")]
+    pub(crate) data1: String,
+    /// Zero points of in0 and in1 for i5 and i9 (8-bit and 4-bit data with a zero point)
+    #[arg(long, value_name = "Z0,Z1", default_value = "0,0", allow_hyphen_values = true)]
+    pub(crate) zero_points: String,
+    /// Write the program to this file instead of standard output
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<String>,
+}
+
+/// What to run and what to say about it.
+#[derive(Args, Debug)]
+pub(crate) struct SimArgs {
+    /// A program text (`-`: standard input)
+    #[arg(value_name = "FILE")]
+    pub(crate) program: String,
+    /// A machine by name, or a machine file; the one that the program names if it is not given
+    #[arg(long, value_name = "NAME|FILE")]
+    pub(crate) chip: Option<String>,
+    /// Change a figure of the machine: hbm.efficiency=0.9
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub(crate) set: Vec<String>,
+    /// Compute the outputs
+    #[arg(long)]
+    pub(crate) values: bool,
+    /// Say when things run and how busy engines are
+    #[arg(long)]
+    pub(crate) timeline: bool,
+    /// Say what energy goes where
+    #[arg(long)]
+    pub(crate) energy: bool,
+    /// Look for races, uninitialised reads and the like
+    #[arg(long)]
+    pub(crate) findings: bool,
+    /// Write a Perfetto trace to this file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) trace: Option<String>,
+    /// Write every output as DIR/NAME.npy
+    #[arg(short, long, value_name = "DIR")]
+    pub(crate) output: Option<String>,
+    /// Print data as JSON on standard output, and nothing else there
+    #[arg(long)]
+    pub(crate) json: bool,
+}
 
 /// An einsum with shapes and a tactic, from arguments or from a file.
 #[derive(Args, Debug)]

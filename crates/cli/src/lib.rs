@@ -10,6 +10,7 @@ mod host;
 mod machine;
 mod notation;
 mod outcome;
+mod sim;
 
 use std::ffi::OsString;
 
@@ -29,6 +30,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, host: &mut dyn Host) -
     match cli.command {
         None => demo::run(host),
         Some(Command::Notation(command)) => notation::run(&command, host),
+        Some(Command::Sim(args)) => sim::run(&args, host),
         Some(Command::Machine(command)) => machine::run(command, host),
     }
 }

@@ -17,7 +17,18 @@ impl Host for RealHost {
 
     #[expect(clippy::disallowed_methods, reason = "the command line is where files are written")]
     fn write(&mut self, path: &Path, bytes: &[u8]) -> std::io::Result<()> {
-        std::fs::write(path, bytes)
+        // A reader sees the whole file or none: it gets its name once it is complete.
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        if let Some(folder) = folder {
+            std::fs::create_dir_all(folder)?;
+        }
+        let mut partial = path.as_os_str().to_owned();
+        partial.push(format!(".partial-{}", std::process::id()));
+        let written = std::fs::write(&partial, bytes).and_then(|()| std::fs::rename(&partial, path));
+        if written.is_err() {
+            let _ = std::fs::remove_file(&partial);
+        }
+        written
     }
 
     fn read_standard_input(&mut self, most_bytes: u64) -> std::io::Result<Vec<u8>> {

@@ -16,9 +16,9 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("crates/record", &[]),
     ("crates/engines/tcp", &["base", "ir", "machine", "notation", "num"]),
     ("crates/sim", &["base", "machine", "num", "record", "tcp"]),
-    ("crates/runtime", &["num"]),
+    ("crates/runtime", &["base", "machine", "num", "record", "sim", "tcp"]),
     ("crates/report", &["notation"]),
-    ("crates/cli", &["base", "machine", "notation", "num", "report", "tcp"]),
+    ("crates/cli", &["base", "machine", "notation", "num", "record", "report", "runtime", "sim", "tcp"]),
     ("crates/filetest", &["", "base", "machine", "notation", "num", "tcp"]),
     ("bench", &["base", "machine", "notation", "num", "record", "report", "sim", "tcp"]),
 ];

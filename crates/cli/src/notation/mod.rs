@@ -1,9 +1,10 @@
-//! `tilewright notation check|show|bridge|format`.
+//! `tilewright notation check|show|bridge|lower|format`.
 
 mod bridge;
 mod check;
 mod gather;
 mod json;
+mod lower;
 mod show;
 
 use crate::args::NotationCommand;
@@ -18,6 +19,7 @@ pub(crate) fn run(command: &NotationCommand, host: &mut dyn Host) -> Outcome {
         NotationCommand::Check(args) => check::run(args, host),
         NotationCommand::Show(args) => show::run(args, host),
         NotationCommand::Bridge(args) => bridge::run(args, host),
+        NotationCommand::Lower(args) => lower::run(args, host),
         NotationCommand::Format(args) => format(args, host),
     };
     outcome.unwrap_or_else(|refusal| refusal)

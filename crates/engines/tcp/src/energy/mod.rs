@@ -138,6 +138,39 @@ pub struct Counts {
 }
 
 impl Counts {
+    /// Everything that was counted, by name.
+    pub fn named(&self) -> [(&'static str, u64); 27] {
+        [
+            ("macs_int4", self.macs_int4),
+            ("macs_int8", self.macs_int8),
+            ("macs_fp8", self.macs_fp8),
+            ("macs_bf16", self.macs_bf16),
+            ("macs_useful", self.macs_useful),
+            ("contraction_cycles", self.contraction_cycles),
+            ("accumulator_updates", self.accumulator_updates),
+            ("accumulator_passes", self.accumulator_passes),
+            ("trf_array_bytes", self.trf_array_bytes),
+            ("trf_cached_bytes", self.trf_cached_bytes),
+            ("trf_written_bytes", self.trf_written_bytes),
+            ("fetch_bytes", self.fetch_bytes),
+            ("commit_bytes", self.commit_bytes),
+            ("dm_read_bytes", self.dm_read_bytes),
+            ("dm_written_bytes", self.dm_written_bytes),
+            ("hop_bytes", self.hop_bytes),
+            ("sent_bytes", self.sent_bytes),
+            ("delivered_bytes", self.delivered_bytes),
+            ("flits", self.flits),
+            ("vector_int_ops", self.vector_int_ops),
+            ("vector_float_ops", self.vector_float_ops),
+            ("vector_functions", self.vector_functions),
+            ("hbm_read_bytes", self.hbm_read_bytes),
+            ("hbm_written_bytes", self.hbm_written_bytes),
+            ("hbm_bits", self.hbm_bits),
+            ("noc_bits", self.noc_bits),
+            ("link_bytes", self.link_bytes),
+        ]
+    }
+
     /// Products of all types.
     pub fn macs(&self) -> u64 {
         let wide = self.macs_fp8.saturating_add(self.macs_bf16);

@@ -46,7 +46,16 @@ pub(crate) fn any_program() -> impl Strategy<Value = Program> {
             vec(any_queue(declared), 0..3),
         )
             .prop_map(|(machine, chips, registers, tensors, transfers, execs, queues)| {
-                let mut program = Program { machine, chips, registers, tensors, transfers, execs, queues };
+                let mut program = Program {
+                    machine,
+                    chips,
+                    registers,
+                    tensors,
+                    transfers,
+                    execs,
+                    queues,
+                    grants: Vec::new(),
+                };
                 make_unique(program.registers.iter_mut().map(|register| &mut register.name));
                 make_unique(program.tensors.iter_mut().map(|tensor| &mut tensor.name));
                 make_unique(program.transfers.iter_mut().map(|transfer| &mut transfer.name));

@@ -1,0 +1,69 @@
+//! A run as JSON.
+
+use serde_json::{Map, Value, json};
+use tilewright_runtime::Reading;
+use tilewright_sim::Ended;
+use tilewright_tcp::energy::Component;
+use tilewright_tcp::program::Program;
+
+use super::Asked;
+
+pub(super) fn reading(asked: Asked, program: &Program, reading: &Reading) -> String {
+    let outcome = &reading.outcome;
+    let mut top = Map::new();
+    let mut put = |name: &str, value: Value| top.insert(name.to_string(), value);
+    put("machine", json!(program.machine));
+    let ended = match outcome.ended {
+        Ended::Finished => "finished",
+        Ended::Deadlock(_) => "deadlock",
+        Ended::Stopped => "stopped",
+    };
+    put("ended", json!(ended));
+    if asked.timeline {
+        put("cycles", json!(outcome.cycles));
+        put("commands", json!(outcome.commands));
+        let utilisation: Map<String, Value> = outcome
+            .utilisation
+            .iter()
+            .map(|used| (used.engine.name().to_string(), json!(ratio(used.ppm()))))
+            .collect();
+        put("utilisation", Value::Object(utilisation));
+        put("counts", json!(super::words::counts(&outcome.counts).into_iter().collect::<Map<_, _>>()));
+    }
+    if asked.energy {
+        put("energy_pj", json!(picojoules(outcome.energy_fj.iter().sum())));
+        let parts = Component::ALL.iter().zip(&outcome.energy_fj);
+        let parts: Map<String, Value> =
+            parts.map(|(part, fj)| (part.name().to_string(), json!(picojoules(*fj)))).collect();
+        put("energy_by_component_pj", Value::Object(parts));
+    }
+    if asked.findings {
+        put("findings", serde_json::to_value(&reading.findings).unwrap_or(Value::Null));
+    }
+    if asked.values {
+        let outputs: Vec<Value> = reading
+            .outputs
+            .iter()
+            .map(|(name, array)| {
+                json!({
+                    "name": name,
+                    "dtype": array.dtype.name(),
+                    "extents": array.extents,
+                    "checksum": format!("{:016x}", array.checksum()),
+                })
+            })
+            .collect();
+        put("outputs", Value::Array(outputs));
+    }
+    serde_json::to_string_pretty(&Value::Object(top)).unwrap_or_default() + "\n"
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a ratio for people")]
+fn ratio(ppm: u64) -> f64 {
+    ppm as f64 / 1e6
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a sum for people; the record keeps it exactly")]
+pub(super) fn picojoules(fj: u128) -> f64 {
+    fj as f64 / 1e3
+}

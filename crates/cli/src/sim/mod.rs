@@ -1,0 +1,155 @@
+//! `tilewright sim`: a program text read, run, and said something about.
+
+mod files;
+mod json;
+mod words;
+
+use std::path::Path;
+
+use tilewright_base::{Severity, Sources};
+use tilewright_machine::Tcp;
+use tilewright_record::perfetto::Stream;
+use tilewright_record::{KeepLast, Sink};
+use tilewright_runtime::{Reading, ReadingError, Wanted, npy, read};
+use tilewright_tcp::program::Program;
+use tilewright_tcp::program::text;
+
+use crate::args::SimArgs;
+use crate::chip::load_chip;
+use crate::host::{Host, read_text};
+use crate::outcome::{BAD_INPUT, FAILED, GOOD, OUR_FAULT, Outcome, rendered};
+
+/// Which of the four readings are printed.
+#[derive(Clone, Copy)]
+pub(crate) struct Asked {
+    pub(crate) values: bool,
+    pub(crate) timeline: bool,
+    pub(crate) energy: bool,
+    pub(crate) findings: bool,
+}
+
+pub(crate) fn run(args: &SimArgs, host: &mut dyn Host) -> Outcome {
+    simulate(args, host).unwrap_or_else(|refusal| refusal)
+}
+
+fn asked(args: &SimArgs) -> Asked {
+    let any = args.values || args.timeline || args.energy || args.findings;
+    let pick = |flag: bool| flag || !any;
+    Asked {
+        values: pick(args.values) || args.output.is_some(),
+        timeline: pick(args.timeline),
+        energy: pick(args.energy),
+        findings: pick(args.findings),
+    }
+}
+
+fn simulate(args: &SimArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> {
+    let mut sources = Sources::default();
+    let written = read_text(host, &args.program).map_err(|why| Outcome::usage(&why))?;
+    let name = if args.program == "-" { "program" } else { args.program.as_str() };
+    let id = sources.add(name, written.clone());
+    let program = text::read(&written, id)
+        .map_err(|complaints| Outcome::refused(BAD_INPUT, &sources, &complaints, host.colour()))?;
+    let tcp = machine(args, &program, &mut sources, host)?;
+    let asked = asked(args);
+    let wanted = Wanted { values: asked.values, findings: asked.findings, trace: args.trace.is_some() };
+    let (reading, trace) = run_program(args, &tcp, &program, wanted, host, &sources)?;
+    write_files(args, &reading, trace, &tcp, host)?;
+    Ok(said(args, asked, &tcp, &program, &reading, &sources, host))
+}
+
+fn machine(
+    args: &SimArgs,
+    program: &Program,
+    sources: &mut Sources,
+    host: &mut dyn Host,
+) -> Result<Tcp, Outcome> {
+    let chip = args.chip.as_deref().unwrap_or(&program.machine);
+    let loaded = load_chip(sources, chip, &args.set, host)?;
+    loaded.machine.tcp().cloned().ok_or_else(|| {
+        Outcome::usage(&format!(
+            "`{chip}` is no machine for this program\n  = allowed: machines of architecture tcp\n  = instead: --chip tcp"
+        ))
+    })
+}
+
+/// Runs, and gives the trace's bytes if there is to be one.
+fn run_program(
+    args: &SimArgs,
+    tcp: &Tcp,
+    program: &Program,
+    wanted: Wanted,
+    host: &mut dyn Host,
+    sources: &Sources,
+) -> Result<(Reading, Option<Vec<u8>>), Outcome> {
+    let mut trace = Vec::new();
+    let reading = if args.trace.is_some() {
+        with_sink(tcp, program, wanted, host, Stream::new(&mut trace))
+    } else {
+        with_sink(tcp, program, wanted, host, KeepLast::new(0))
+    };
+    let reading = reading.map_err(|error| match error {
+        ReadingError::Refused(complaints) => Outcome::refused(FAILED, sources, &complaints, host.colour()),
+        other => Outcome { code: FAILED, ..Outcome::usage(&other.to_string()) },
+    })?;
+    Ok((reading, args.trace.is_some().then_some(trace)))
+}
+
+fn with_sink<S: Sink>(
+    tcp: &Tcp,
+    program: &Program,
+    wanted: Wanted,
+    host: &mut dyn Host,
+    sink: S,
+) -> Result<Reading, ReadingError> {
+    let rules = tilewright_tcp::run::rules(tcp);
+    read(tcp, program, &mut |tensor| files::read(tensor, rules, &*host), wanted, sink)
+}
+
+fn write_files(
+    args: &SimArgs,
+    reading: &Reading,
+    trace: Option<Vec<u8>>,
+    tcp: &Tcp,
+    host: &mut dyn Host,
+) -> Result<(), Outcome> {
+    let mut write = |path: &Path, bytes: &[u8]| {
+        let failed = |error| Outcome::usage(&format!("cannot write `{}`: {error}", path.display()));
+        host.write(path, bytes).map_err(failed)
+    };
+    if let (Some(path), Some(trace)) = (&args.trace, trace) {
+        write(Path::new(path), &trace)?;
+    }
+    if let Some(folder) = &args.output {
+        let rules = tilewright_tcp::run::rules(tcp);
+        for (name, array) in &reading.outputs {
+            write(&Path::new(folder).join(format!("{}.npy", files::safe(name))), &npy::write(array, rules))?;
+        }
+    }
+    Ok(())
+}
+
+fn said(
+    args: &SimArgs,
+    asked: Asked,
+    tcp: &Tcp,
+    program: &Program,
+    reading: &Reading,
+    sources: &Sources,
+    host: &dyn Host,
+) -> Outcome {
+    let diagnostics: Vec<_> = reading.findings.iter().map(|finding| finding.to_diagnostic()).collect();
+    let certain = diagnostics.iter().any(|diagnostic| diagnostic.severity == Severity::Error);
+    let violated = !reading.outcome.violations.is_empty();
+    let code = if violated { OUR_FAULT } else if certain { FAILED } else { GOOD };
+    let stdout = if args.json {
+        json::reading(asked, program, reading)
+    } else {
+        words::reading(asked, tcp, program, reading, args)
+    };
+    let mut stderr = rendered(sources, &diagnostics, host.colour());
+    for violation in &reading.outcome.violations {
+        stderr.push_str(&format!("tilewright: a check of its own failed: {violation}\n"));
+    }
+    Outcome { code, stdout, stderr }
+}

@@ -1,0 +1,114 @@
+//! A run in words.
+
+use std::fmt::Write as _;
+
+use serde_json::{Value, json};
+use tilewright_machine::Tcp;
+use tilewright_report::columns::{counted, thousands};
+use tilewright_runtime::{Array, Reading};
+use tilewright_sim::{Ended, Outcome};
+use tilewright_tcp::energy::{Component, Counts};
+use tilewright_tcp::program::Program;
+
+use super::Asked;
+use crate::args::SimArgs;
+
+pub(super) fn reading(asked: Asked, tcp: &Tcp, program: &Program, reading: &Reading, args: &SimArgs) -> String {
+    let mut text = String::new();
+    if asked.timeline {
+        timeline(&mut text, tcp, program, &reading.outcome);
+    }
+    if asked.energy {
+        energy(&mut text, tcp, &reading.outcome);
+    }
+    if asked.values {
+        for (name, array) in &reading.outputs {
+            line(&mut text, "output", &format!("{name} {}", array_words(array)));
+        }
+    }
+    if asked.findings {
+        let count = reading.findings.len() as u64;
+        line(&mut text, "findings", &if count == 0 { "none".to_string() } else { thousands(count) });
+    }
+    if let Some(path) = &args.trace {
+        line(&mut text, "trace", &format!("{path} (open at https://ui.perfetto.dev)"));
+    }
+    if let Some(folder) = &args.output {
+        line(&mut text, "arrays", &format!("{folder}/NAME.npy"));
+    }
+    text
+}
+
+fn line(text: &mut String, what: &str, words: &str) {
+    let written = writeln!(text, "{what:<12}{words}");
+    debug_assert!(written.is_ok(), "strings take all text");
+}
+
+fn timeline(text: &mut String, tcp: &Tcp, program: &Program, outcome: &Outcome) {
+    let ns = outcome.cycles.saturating_mul(1_000_000_000) / tcp.chip.clock_hz.max(1);
+    line(text, "cycles", &format!("{} ({} ns)", thousands(outcome.cycles), thousands(ns)));
+    let ended = match &outcome.ended {
+        Ended::Finished => String::new(),
+        Ended::Deadlock(_) => ", then nothing could go on".to_string(),
+        Ended::Stopped => ", then it was stopped".to_string(),
+    };
+    line(
+        text,
+        "ran",
+        &format!(
+            "{}, {} on {}{ended}",
+            counted(outcome.execs, "execution"),
+            counted(outcome.transfers, "transfer"),
+            counted(program.queues.len() as u64, "PE")
+        ),
+    );
+    let busy: Vec<String> = outcome
+        .utilisation
+        .iter()
+        .filter(|used| used.busy_cycles > 0)
+        .map(|used| format!("{} {}", used.engine.name(), percent(used.ppm())))
+        .collect();
+    line(text, "busy", &busy.join(", "));
+    for (name, count) in counts(&outcome.counts) {
+        if let Some(count) = count.as_u64().filter(|count| *count > 0) {
+            line(text, "", &format!("{:<24}{:>16}", name.replace('_', " "), thousands(count)));
+        }
+    }
+}
+
+fn energy(text: &mut String, tcp: &Tcp, outcome: &Outcome) {
+    let total: u128 = outcome.energy_fj.iter().sum();
+    let seconds = outcome.cycles.max(1);
+    // Femtojoules a cycle times cycles a second, in milliwatts.
+    let milliwatts = total.saturating_mul(u128::from(tcp.chip.clock_hz)) / u128::from(seconds) / 1_000_000_000_000;
+    let milliwatts = u64::try_from(milliwatts).unwrap_or(u64::MAX);
+    line(
+        text,
+        "energy",
+        &format!("{} pJ, {}.{:03} W on average", parts(total / 1000), milliwatts / 1000, milliwatts % 1000),
+    );
+    for (component, fj) in Component::ALL.iter().zip(&outcome.energy_fj) {
+        if *fj > 0 {
+            let share = u64::try_from(fj.saturating_mul(1_000_000) / total.max(1)).unwrap_or(0);
+            line(text, "", &format!("{:<24}{:>16} pJ {:>8}", component.name(), parts(fj / 1000), percent(share)));
+        }
+    }
+}
+
+fn parts(value: u128) -> String {
+    thousands(u64::try_from(value).unwrap_or(u64::MAX))
+}
+
+fn percent(ppm: u64) -> String {
+    format!("{}.{} %", ppm / 10_000, ppm / 1_000 % 10)
+}
+
+fn array_words(array: &Array) -> String {
+    let extents: Vec<String> = array.extents.iter().map(u64::to_string).collect();
+    format!("{}[{}] checksum {:016x}", array.dtype.name(), extents.join(", "), array.checksum())
+}
+
+/// What was counted, by name.
+pub(super) fn counts(counts: &Counts) -> Vec<(String, Value)> {
+    counts.named().into_iter().map(|(name, count)| (name.to_string(), json!(count))).collect()
+}

@@ -1,0 +1,249 @@
+//! All readings of one run of a TCP program: values, timeline, energy and findings from the same events.
+//!
+//! The simulator tells what happens; values are computed when a command is done, findings are judged as commands are issued.
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+
+use thiserror::Error;
+use tilewright_base::{Diagnostic, Severity};
+use tilewright_machine::tcp::Tcp;
+use tilewright_num::Dtype;
+use tilewright_record::{RecordError, Sink};
+use tilewright_sim::{Detail, Ended, Judge, Options, Outcome, SimError, WaitsFor, simulate};
+use tilewright_tcp::findings::{self, Finding};
+use tilewright_tcp::program::event::{Event, Image, PeId, Ticket};
+use tilewright_tcp::program::tensor::{Data, Role, Tensor};
+use tilewright_tcp::program::transfer::Address;
+use tilewright_tcp::program::{Exec, Program, Transfer};
+use tilewright_tcp::run::{self, Fault, State};
+use tilewright_tcp::verify::verify;
+
+use crate::array::{Array, ArrayError};
+
+/// What to compute besides the timeline, which everything else rests on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    /// Outputs.
+    pub values: bool,
+    /// Races, uninitialised reads and so on.
+    pub findings: bool,
+    /// Intervals, counters and power over time.
+    pub trace: bool,
+}
+
+/// A run with its results.
+#[derive(Debug)]
+pub struct Reading {
+    /// Timeline and energy.
+    pub outcome: Outcome,
+    /// What went wrong, if it was asked for.
+    pub findings: Vec<Finding>,
+    /// Outputs by name, in the program's order, if values were asked for.
+    pub outputs: Vec<(String, Array)>,
+}
+
+/// Why there is no reading.
+#[derive(Debug, Error)]
+pub enum ReadingError {
+    /// The program is refused before it runs.
+    #[error("the program is refused")]
+    Refused(Vec<Diagnostic>),
+    /// The simulator cannot go on.
+    #[error(transparent)]
+    Sim(#[from] SimError),
+    /// An input cannot be had.
+    #[error("tensor `{name}`: {why}")]
+    Input {
+        /// Which.
+        name: String,
+        /// Why.
+        why: ArrayError,
+    },
+    /// A command faulted.
+    #[error("`{name}`: {fault}")]
+    Fault {
+        /// The image.
+        name: String,
+        /// What.
+        fault: Fault,
+    },
+    /// The trace could not be written.
+    #[error(transparent)]
+    Record(#[from] RecordError),
+}
+
+/// Runs a program. `files` gives arrays for tensors whose data is a file.
+///
+/// # Errors
+/// A program that is refused, inputs that do not fit, a run that cannot go on.
+pub fn read<S: Sink>(
+    machine: &Tcp,
+    program: &Program,
+    files: &mut dyn FnMut(&Tensor) -> Result<Array, ArrayError>,
+    wanted: Wanted,
+    sink: S,
+) -> Result<Reading, ReadingError> {
+    let complaints = verify(machine, program);
+    if complaints.iter().any(|complaint| complaint.severity == Severity::Error) {
+        return Err(ReadingError::Refused(complaints));
+    }
+    let mut listener = Listener {
+        values: if wanted.values { Some(Values::new(machine, program, files)?) } else { None },
+        findings: wanted.findings.then(|| findings::Judge::new(machine, program)),
+    };
+    let detail = if wanted.trace { Detail::Everything } else { Detail::Totals };
+    let outcome = simulate(machine, program, &Options { detail, ..Options::default() }, sink, &mut listener)?;
+    if let Some((name, fault)) = listener.values.as_mut().and_then(|values| values.fault.take()) {
+        return Err(ReadingError::Fault { name, fault });
+    }
+    let findings = listener.findings.map_or(Vec::new(), |judge| conclude(machine, judge, &outcome));
+    let outputs = listener.values.map_or(Ok(Vec::new()), |values| values.outputs(program))?;
+    Ok(Reading { outcome, findings, outputs })
+}
+
+/// What only the end of a run shows.
+fn conclude(machine: &Tcp, mut judge: findings::Judge<'_>, outcome: &Outcome) -> Vec<Finding> {
+    for lost in &outcome.overflows {
+        let entries = machine.queue.entries;
+        judge.report(Finding::queue_overflow(lost.pe, lost.span, "a command", entries, lost.at_cycles));
+    }
+    if let Ended::Deadlock(chain) = &outcome.ended {
+        let waits: Vec<findings::Wait> = chain
+            .iter()
+            .map(|waiting| {
+                let (for_what, on) = match waiting.on {
+                    WaitsFor::Message(pe) => {
+                        (format!("a message of chip {} pe {}", pe.chip, pe.pe), Some(pe))
+                    }
+                    WaitsFor::Room => ("room in its queue".to_string(), None),
+                    WaitsFor::Sync => ("its queue to empty".to_string(), None),
+                };
+                findings::Wait { pe: waiting.pe, span: waiting.span, for_what, on }
+            })
+            .collect();
+        judge.report(Finding::deadlock(&waits, outcome.cycles));
+    }
+    judge.finish()
+}
+
+struct Listener<'a> {
+    values: Option<Values<'a>>,
+    findings: Option<findings::Judge<'a>>,
+}
+
+impl Judge for Listener<'_> {
+    fn observe(&mut self, event: &Event<'_>) -> ControlFlow<()> {
+        if let Some(judge) = &mut self.findings {
+            judge.observe(event);
+        }
+        match &mut self.values {
+            Some(values) => values.observe(event),
+            None => ControlFlow::Continue(()),
+        }
+    }
+
+    fn read(&mut self, address: Address, dtype: Dtype) -> Option<i64> {
+        self.values.as_ref()?.read(address, dtype)
+    }
+}
+
+/// A command between its issue and its end.
+enum Pending {
+    Exec(PeId, Box<Exec>),
+    Transfer(Box<Transfer>),
+}
+
+/// The memories, and commands under way.
+struct Values<'a> {
+    machine: &'a Tcp,
+    state: State,
+    pending: BTreeMap<Ticket, Pending>,
+    fault: Option<(String, Fault)>,
+}
+
+impl<'a> Values<'a> {
+    fn new(
+        machine: &'a Tcp,
+        program: &Program,
+        files: &mut dyn FnMut(&Tensor) -> Result<Array, ArrayError>,
+    ) -> Result<Values<'a>, ReadingError> {
+        let mut state = State::new(machine, program.chips.max(1));
+        for tensor in program.tensors.iter().filter(|tensor| tensor.role != Role::Output) {
+            let refused = |why| ReadingError::Input { name: tensor.name.clone(), why };
+            let Some(array) = input(machine, tensor, files).map_err(refused)? else { continue };
+            let faulted = |fault| ReadingError::Fault { name: tensor.name.clone(), fault };
+            state.put(tensor, &array.patterns).map_err(faulted)?;
+        }
+        Ok(Values { machine, state, pending: BTreeMap::new(), fault: None })
+    }
+
+    fn observe(&mut self, event: &Event<'_>) -> ControlFlow<()> {
+        match event {
+            Event::Issue { ticket, pe, image, .. } => {
+                let pending = match image {
+                    Image::Exec(exec) => Pending::Exec(*pe, Box::new((*exec).clone())),
+                    Image::Transfer(transfer) => Pending::Transfer(Box::new((*transfer).clone())),
+                };
+                self.pending.insert(*ticket, pending);
+            }
+            Event::Done { ticket, .. } => {
+                let (name, done) = match self.pending.remove(ticket) {
+                    None => return ControlFlow::Continue(()),
+                    Some(Pending::Exec(pe, exec)) => {
+                        let done = run::exec(self.machine, &mut self.state, pe, &exec);
+                        (exec.name, done)
+                    }
+                    Some(Pending::Transfer(transfer)) => {
+                        let done = run::transfer(self.machine, &mut self.state, &transfer);
+                        (transfer.name, done)
+                    }
+                };
+                if let Err(fault) = done {
+                    self.fault = Some((name, fault));
+                    return ControlFlow::Break(());
+                }
+            }
+            _ => {}
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn read(&self, address: Address, dtype: Dtype) -> Option<i64> {
+        let mut bytes = vec![0; dtype.size_bytes(1)];
+        self.state.read(address, &mut bytes).ok()?;
+        Some(tilewright_num::int_value(dtype, tilewright_num::load(dtype, &bytes, 0)))
+    }
+
+    fn outputs(self, program: &Program) -> Result<Vec<(String, Array)>, ReadingError> {
+        let mut outputs = Vec::new();
+        for tensor in program.tensors.iter().filter(|tensor| tensor.role != Role::Input) {
+            let faulted = |fault| ReadingError::Fault { name: tensor.name.clone(), fault };
+            let patterns = self.state.get(tensor).map_err(faulted)?;
+            let extents = tensor.axes.iter().map(|(_, extent)| *extent).collect();
+            outputs.push((tensor.name.clone(), Array { dtype: tensor.dtype, extents, patterns }));
+        }
+        Ok(outputs)
+    }
+}
+
+/// What a tensor holds at the start; `None` if nothing.
+///
+/// # Errors
+/// An array that is too large or does not fit.
+pub fn input(
+    machine: &Tcp,
+    tensor: &Tensor,
+    files: &mut dyn FnMut(&Tensor) -> Result<Array, ArrayError>,
+) -> Result<Option<Array>, ArrayError> {
+    let extents: Vec<u64> = tensor.axes.iter().map(|(_, extent)| *extent).collect();
+    let large = || ArrayError::Format("it has too many elements".to_string());
+    let rules = run::rules(machine);
+    Ok(Some(match &tensor.data {
+        Data::None => return Ok(None),
+        Data::Zeros => Array::zeros(tensor.dtype, &extents).ok_or_else(large)?,
+        Data::Random(seed) => Array::random(rules, tensor.dtype, &extents, *seed).ok_or_else(large)?,
+        Data::Patterns(patterns) => Array { dtype: tensor.dtype, extents, patterns: patterns.clone() },
+        Data::File(_) => files(tensor)?.converted(rules, tensor.dtype)?.shaped(&extents)?,
+    }))
+}
