@@ -14,6 +14,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("crates/notation", &["base"]),
     ("crates/record", &[]),
     ("crates/engines/tcp", &["base", "machine", "notation", "num"]),
+    ("crates/micro", &["machine", "tcp"]),
     ("crates/report", &["notation"]),
     ("crates/cli", &["base", "machine", "notation", "num", "report", "tcp"]),
     ("crates/filetest", &["", "base", "machine", "notation", "num", "tcp"]),
