@@ -9,7 +9,7 @@ use tilewright_micro::Work;
 use tilewright_micro::gap::{Gap, SLACK_CYCLES};
 use tilewright_micro::sample::{self, Choices};
 
-const CASES: u64 = 1000;
+const CASES: u64 = 6000;
 
 fn tcp() -> Tcp {
     let mut sources = Sources::default();
@@ -37,14 +37,16 @@ fn row(name: &str, machine: &Tcp, draw: impl Fn(&mut Choices<'_>) -> Work) {
     let median = gaps[gaps.len() / 2].cycles();
     let (least, worst) = (gaps[0], gaps[gaps.len() - 1]);
     let near = gaps.iter().filter(|gap| gap.cycles() <= i128::from(SLACK_CYCLES)).count();
+    let tight = gaps.iter().filter(|gap| gap.is_tight()).count();
     let held = gaps.iter().filter(|gap| gap.holds()).count();
     println!(
-        "{name:12} {:6} {:6} {median:6} {:6} of {:6} {:7.1} % {:7.1} %",
+        "{name:12} {:6} {:6} {median:6} {:6} of {:6} {:7.1} % {:7.1} % {:7.1} %",
         gaps.len(),
         least.cycles(),
         worst.cycles(),
         worst.closed_cycles,
         percent(near, gaps.len()),
+        percent(tight, gaps.len()),
         percent(held, gaps.len()),
     );
 }
@@ -56,7 +58,10 @@ fn percent(part: usize, whole: usize) -> f64 {
 
 fn main() {
     let machine = tcp();
-    println!("{:12} {:>6} {:>6} {:>6} {:>16} {:>9} {:>9}", "", "cases", "least", "median", "worst gap", "within 64", "holds");
+    println!(
+        "{:12} {:>6} {:>6} {:>6} {:>16} {:>9} {:>9} {:>9}",
+        "", "cases", "least", "median", "worst gap", "within 64", "tight", "holds"
+    );
     row("one slice", &machine, |choices| sample::one_slice(&machine, choices));
     for slices in [2, 4, 16] {
         row(&format!("ring of {slices}"), &machine, |choices| sample::ring(&machine, choices, slices));

@@ -41,7 +41,13 @@ pub(crate) struct Engine {
 }
 
 impl Engine {
-    pub(crate) fn new(machine: &Tcp, shape: &Contraction, reads: Reads, inner: u64, how: Accumulators) -> Engine {
+    pub(crate) fn new(
+        machine: &Tcp,
+        shape: &Contraction,
+        reads: Reads,
+        inner: u64,
+        how: Accumulators,
+    ) -> Engine {
         let (lanes, columns) = (shape.lanes.max(1), shape.columns.max(1));
         let ce = &machine.ce;
         let (slot_cycles, slots) = match shape.drain {

@@ -109,8 +109,9 @@ pub(crate) fn fetch_queue(machine: &Tcp, command: &Command) -> Fifo {
         Some(fetch) if fetch.cast => machine.fetch.cast_cycles,
         _ => 0,
     };
-    let packet_flits = command.switch.map_or(0, |switch| switch.packet_flits);
-    Fifo::new(FETCH_QUEUE_FLITS.max(packet_flits + 1) + cast_cycles, 1 + cast_cycles)
+    let queued_flits =
+        command.switch.map_or(FETCH_QUEUE_FLITS, |switch| switch.packet_flits.max(QUEUE_FLITS));
+    Fifo::new(queued_flits + cast_cycles, 1 + cast_cycles)
 }
 
 /// What a slice keeps waits here: a packet if it comes from a ring.
@@ -137,7 +138,9 @@ fn delivered_flits(machine: &Tcp, command: &Command) -> u64 {
         // Every slice keeps as many; those of slice 0 over one exchange tell how many.
         let steps = switch.packets.max(1);
         let kept = (0..steps.saturating_mul(slices))
-            .filter(|&place| topology::keeps(switch.topology, custom, 0, topology::sent(switch.topology, place)))
+            .filter(|&place| {
+                topology::keeps(switch.topology, custom, 0, topology::sent(switch.topology, place))
+            })
             .count() as u64;
         kept / steps
     });

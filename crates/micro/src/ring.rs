@@ -80,8 +80,7 @@ impl Routers {
         let sent = topology::sent(self.topology, self.passed[slice].packet);
         let keep = topology::keeps(self.topology, self.custom_sources, slice as u64, sent);
         let onward = slice.checked_sub(1);
-        let blocked =
-            keep && !kept.has_room() || onward.is_some_and(|next| !self.multicast[next].has_room());
+        let blocked = keep && !kept.has_room() || onward.is_some_and(|next| !self.multicast[next].has_room());
         if blocked {
             return;
         }

@@ -13,7 +13,6 @@ use tilewright_tcp::cost::vector::Vector;
 use tilewright_tcp::cost::{Command, Context};
 
 use crate::banks::Walk;
-use crate::contraction::Accumulators;
 use crate::register_file::Reads;
 use crate::work::Work;
 
@@ -58,7 +57,8 @@ impl<'list> Choices<'list> {
 
     /// A divisor, from a list of candidates of which 1 always is one.
     fn divisor(&mut self, of: u64, candidates: &[u64]) -> u64 {
-        let fitting: Vec<u64> = candidates.iter().copied().filter(|&c| c > 0 && of.is_multiple_of(c)).collect();
+        let fitting: Vec<u64> =
+            candidates.iter().copied().filter(|&c| c > 0 && of.is_multiple_of(c)).collect();
         self.pick(&fitting, 1)
     }
 }
@@ -101,7 +101,6 @@ pub fn contracted(machine: &Tcp, choices: &mut Choices<'_>) -> Work {
     Work {
         reads: reads(choices, shape.packet_bytes > machine.trf.row_payload_bytes),
         inner_steps,
-        accumulators: Accumulators::Copied,
         ..placed(choices, command)
     }
 }
@@ -123,7 +122,8 @@ pub fn contraction(machine: &Tcp, choices: &mut Choices<'_>) -> (Contraction, u6
     let repeats = choices.divisor(group_steps, &[1, 2, 4, 8, 16, 3, 32]);
     let groups = choices.between(1, (STEPS / group_steps).clamp(1, EXTENT));
     let shape = Contraction {
-        packet_elements: choices.pick(&[ce.int8_elements, ce.bf16_elements, ce.int4_elements], ce.int8_elements),
+        packet_elements: choices
+            .pick(&[ce.int8_elements, ce.bf16_elements, ce.int4_elements], ce.int8_elements),
         packet_bytes: choices.pick(&[ce.packet_bytes, machine.network.flit_bytes], ce.packet_bytes),
         repeats,
         groups,
@@ -234,7 +234,8 @@ fn contract_arrived(machine: &Tcp, choices: &mut Choices<'_>, command: &mut Comm
     let packet_bytes = packet_flits * machine.network.flit_bytes;
     let group_output_steps = if group_steps > repeats { repeats } else { 1 };
     let columns = choices.pick(&[1, 2, 4], 1);
-    let shape = Contraction { packet_bytes, repeats, groups, group_steps, group_output_steps, columns, ..shape };
+    let shape =
+        Contraction { packet_bytes, repeats, groups, group_steps, group_output_steps, columns, ..shape };
     let slot_flits = match shape.drain {
         Drain::Interleaved => shape.columns,
         Drain::Sequential => shape.lanes * shape.columns.div_ceil(machine.ce.drain_elements_per_cycle),
@@ -295,7 +296,14 @@ fn tile(machine: &Tcp, choices: &mut Choices<'_>) -> Transpose {
     let rows = choices.between(1, most_rows);
     let columns = if element_bits == 4 { choices.pick(&[16, 32], 16) } else { choices.pick(&[8, 16, 32], 8) };
     let output_rows = choices.between(1, columns);
-    Transpose { element_bits, rows, columns, output_rows, flit_elements: if element_bits == 4 { 16 } else { 8 }, tiles: 1 }
+    Transpose {
+        element_bits,
+        rows,
+        columns,
+        output_rows,
+        flit_elements: if element_bits == 4 { 16 } else { 8 },
+        tiles: 1,
+    }
 }
 
 fn tile_flits(tile: &Transpose) -> u64 {

@@ -23,6 +23,7 @@ struct ContextRun {
     pipelines: Vec<Pipeline>,
     fetched: Vec<Fifo>,
     routers: Option<Routers>,
+    banks_apart: bool,
 }
 
 impl ContextRun {
@@ -33,6 +34,7 @@ impl ContextRun {
             pipelines: (0..slices).map(|_| pipeline.clone()).collect(),
             fetched: (0..slices).map(|_| fetch_queue(machine, &work.command)).collect(),
             routers: ring.map(|switch| Routers::new(machine, &switch, custom_sources(&work.command))),
+            banks_apart: work.banks_apart,
         })
     }
 
@@ -96,7 +98,8 @@ fn check_size(work: &Work) -> Result<(), MicroError> {
         topology::slices(switch.topology).saturating_mul(switch.packets).saturating_mul(switch.packet_flits)
     });
     let steps = command.contraction.map_or(0, |shape| {
-        let outputs = shape.group_output_steps.saturating_mul(shape.lanes.max(1)).saturating_mul(shape.columns);
+        let outputs =
+            shape.group_output_steps.saturating_mul(shape.lanes.max(1)).saturating_mul(shape.columns);
         shape.groups.saturating_mul(shape.group_steps.saturating_add(outputs))
     });
     let flits = command.commit.map_or(0, |commit| commit.flits.saturating_mul(commit.valid_bytes));
@@ -175,6 +178,9 @@ impl Simulation<'_> {
         };
         let [main_fetch, main_commit] = requests(&self.contexts[0]);
         let [sub_fetch, sub_commit] = requests(&self.contexts[1]);
-        self.ports[slice].grant([main_fetch, main_commit, sub_fetch, sub_commit])
+        let apart =
+            |context: &Option<ContextRun>| context.as_ref().is_some_and(|context| context.banks_apart);
+        let apart = [apart(&self.contexts[0]), apart(&self.contexts[1])];
+        self.ports[slice].grant([main_fetch, main_commit, sub_fetch, sub_commit], apart)
     }
 }

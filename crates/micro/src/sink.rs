@@ -88,7 +88,13 @@ impl StoreUnit {
 
 impl Sink {
     /// One cycle: whether anything was written.
-    pub(crate) fn step(&mut self, now: u64, granted: bool, input: &mut Fifo, file: &mut RegisterFile) -> bool {
+    pub(crate) fn step(
+        &mut self,
+        now: u64,
+        granted: bool,
+        input: &mut Fifo,
+        file: &mut RegisterFile,
+    ) -> bool {
         match self {
             Sink::Commit(unit) => {
                 if granted {

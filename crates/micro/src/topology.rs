@@ -54,6 +54,26 @@ pub(crate) fn keeps(topology: Topology, custom_sources: u64, slice: u64, sent: S
     }
 }
 
+/// Cycles by which the last packet that a slice keeps arrives earlier than the last packet passes the last slice.
+///
+/// On the way back the wave passes the last slice first, and not every slice keeps the last packet of the order.
+pub(crate) fn early_cycles(
+    topology: Topology,
+    custom_sources: u64,
+    packets: u64,
+    flits: u64,
+    hop: u64,
+) -> u64 {
+    let all = slices(topology);
+    let last = packets.saturating_mul(all);
+    let passes = |place: u64, slice: u64| (place * flits).saturating_add((all - 1 - slice) * hop);
+    let last_kept = |slice: u64| {
+        (0..last).rev().find(|&place| keeps(topology, custom_sources, slice, sent(topology, place)))
+    };
+    let latest = (0..all).filter_map(|slice| last_kept(slice).map(|place| passes(place, slice))).max();
+    latest.map_or(0, |latest| passes(last.saturating_sub(1), 0).saturating_sub(latest))
+}
+
 fn parts(topology: Topology) -> Ring {
     match topology {
         Topology::Forwarding => Ring { slice1: 1, slice0: 1 },

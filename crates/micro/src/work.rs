@@ -15,6 +15,8 @@ pub struct Work {
     pub fetch: Walk,
     /// Where the commit unit writes.
     pub commit: Walk,
+    /// Fetch and commit unit meet in no bank, as the closed forms assume; otherwise they do where they walk.
+    pub banks_apart: bool,
     /// What the contraction reads from the register file.
     pub reads: Reads,
     /// Steps in a row that add to one slot of the accumulators.
@@ -32,6 +34,7 @@ impl Work {
             command,
             fetch: Walk { base_bytes: 0, stride_bytes: fetch_bytes },
             commit: Walk { base_bytes: 0, stride_bytes: commit_bytes },
+            banks_apart: true,
             reads: Reads { wide: true, held_steps: 1, units: 1, stride_units: 1 },
             inner_steps: 1,
             accumulators: Accumulators::Copied,
