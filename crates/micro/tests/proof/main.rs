@@ -1,5 +1,6 @@
 //! The closed forms against the simulation by the cycle: one slice, ties, rings of 4 and 16, two contexts.
 
+mod accumulators;
 mod contexts;
 mod fixed;
 mod one_slice;

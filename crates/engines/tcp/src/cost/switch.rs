@@ -80,6 +80,9 @@ pub fn stream_cycles(switch: &Switch) -> u64 {
 }
 
 /// Cycles until a ring is full; forwarding enters none.
+///
+/// Two for each slice are what it takes to gather packets in one direction and to multicast them in the other. Where slices keep only
+/// some packets, the last of them may come earlier, by at most one way around the ring and one step of it: then this is too much.
 pub fn fill_cycles(machine: &Tcp, topology: Topology) -> u64 {
     match topology {
         Topology::Forwarding => 0,
