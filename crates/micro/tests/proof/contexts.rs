@@ -87,17 +87,18 @@ proptest! {
         prop_assert!(simulated.abs_diff(closed) <= SLACK, "{closed} {simulated} {reads:?}");
     }
 
-    /// A store waits for a narrow read of its own bank only. The rule counts half of the reads that miss; by how stores and reads fall
-    /// together it is three sevenths (every read misses: four stores to a row in seven cycles) to two thirds (every second one does).
+    /// A store waits for a narrow read of its own bank only. The rule counts half of the reads that miss. Four stores to a row pass seven reads
+    /// that all miss; where fewer miss, stores and reads may fall together each time (every fifth read) or never (every fourth).
     #[test]
-    fn narrow_reads_leave_stores_a_third_of_the_cycles_at_least(
-        steps in 16..3000_u64, flits in 1..600_u64, held_steps in prop::sample::select(vec![1, 2, 3, 8, 64]),
+    fn narrow_reads_make_stores_wait_for_about_half_of_them(
+        steps in 16..3000_u64, flits in 1..600_u64, held_steps in prop::sample::select(vec![1, 2, 3, 4, 5, 8, 64]),
         units in 1..32_u64,
     ) {
         let reads = Reads { wide: false, held_steps, units, stride_units: 1 };
         let (closed, simulated, missed) = port_case(steps, flits, reads);
-        prop_assert!(simulated <= closed + missed.div_ceil(6) + SLACK, "{closed} {simulated} {reads:?}");
-        prop_assert!(simulated + missed.div_ceil(14) + SLACK >= closed, "{closed} {simulated} {reads:?}");
+        let every_read_misses = missed == steps.next_multiple_of(16) && units.is_multiple_of(2);
+        let off = if every_read_misses { missed.div_ceil(14) } else { missed.div_ceil(2) };
+        prop_assert!(simulated.abs_diff(closed) <= off + SLACK, "{closed} {simulated} {reads:?}");
     }
 
     #[test]

@@ -19,7 +19,9 @@ pub struct ContractionReads {
 /// Cycles for which a load that starts together with a contraction of `contraction_cycles` runs on after it.
 ///
 /// A read that misses takes the port of its banks for a cycle and beats a store. Wide reads take all banks, so that stores proceed only
-/// in the cycles that are left; narrow reads go from bank to bank, and a store waits only for those of its own.
+/// in the cycles that are left; narrow reads go from bank to bank, and a store waits only for those of its own. For wide reads this is
+/// within 64 cycles of the simulation; for narrow reads that all miss within a fourteenth of them, and if some hit it is the mean:
+/// by how stores and reads fall together a store waits for none of them or for all.
 pub fn exposed_load_cycles(
     machine: &Tcp,
     reads: &ContractionReads,
