@@ -15,6 +15,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("crates/ir", &["base"]),
     ("crates/record", &[]),
     ("crates/engines/tcp", &["base", "ir", "machine", "notation", "num"]),
+    ("crates/micro", &["machine", "tcp"]),
     ("crates/sim", &["base", "machine", "num", "record", "tcp"]),
     ("crates/runtime", &["base", "machine", "num", "record", "sim", "tcp"]),
     ("crates/report", &["notation"]),

@@ -49,7 +49,8 @@ fn data(text: &str) -> Data {
 }
 
 fn zero_points(text: &str) -> Result<[i64; 2], Outcome> {
-    let parsed = text.split_once(',').and_then(|(a, b)| Some([a.trim().parse().ok()?, b.trim().parse().ok()?]));
+    let parsed =
+        text.split_once(',').and_then(|(a, b)| Some([a.trim().parse().ok()?, b.trim().parse().ok()?]));
     parsed.ok_or_else(|| Outcome {
         code: BAD_INPUT,
         ..Outcome::usage(&format!(

@@ -13,14 +13,15 @@ use crate::host::Host;
 pub(super) fn read(tensor: &Tensor, rules: &RuleSet, host: &dyn Host) -> Result<Array, ArrayError> {
     let Data::File(written) = &tensor.data else { return Err(ArrayError::Format("no file is named".into())) };
     let bytes = |path: &str| {
-        host.read(Path::new(path)).map_err(|error| ArrayError::Format(format!("cannot read `{path}`: {error}")))
+        host.read(Path::new(path))
+            .map_err(|error| ArrayError::Format(format!("cannot read `{path}`: {error}")))
     };
     match written.rsplit_once(".safetensors:") {
-        Some((stem, name)) => tensors::read(&bytes(&format!("{stem}.safetensors"))?, name, tensor.dtype, rules),
+        Some((stem, name)) => {
+            tensors::read(&bytes(&format!("{stem}.safetensors"))?, name, tensor.dtype, rules)
+        }
         None if written.ends_with(".npy") => npy::read(&bytes(written)?, tensor.dtype, rules),
-        None => Err(ArrayError::Format(format!(
-            "`{written}` is neither FILE.npy nor FILE.safetensors:NAME"
-        ))),
+        None => Err(ArrayError::Format(format!("`{written}` is neither FILE.npy nor FILE.safetensors:NAME"))),
     }
 }
 

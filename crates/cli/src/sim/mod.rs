@@ -141,7 +141,13 @@ fn said(
     let diagnostics: Vec<_> = reading.findings.iter().map(|finding| finding.to_diagnostic()).collect();
     let certain = diagnostics.iter().any(|diagnostic| diagnostic.severity == Severity::Error);
     let violated = !reading.outcome.violations.is_empty();
-    let code = if violated { OUR_FAULT } else if certain { FAILED } else { GOOD };
+    let code = if violated {
+        OUR_FAULT
+    } else if certain {
+        FAILED
+    } else {
+        GOOD
+    };
     let stdout = if args.json {
         json::reading(asked, program, reading)
     } else {
@@ -149,7 +155,7 @@ fn said(
     };
     let mut stderr = rendered(sources, &diagnostics, host.colour());
     for violation in &reading.outcome.violations {
-        stderr.push_str(&format!("tilewright: a check of its own failed: {violation}\n"));
+        stderr.push_str(&format!("tilewright: a check of its own failed: {violation:?}\n"));
     }
     Outcome { code, stdout, stderr }
 }

@@ -13,7 +13,13 @@ use tilewright_tcp::program::Program;
 use super::Asked;
 use crate::args::SimArgs;
 
-pub(super) fn reading(asked: Asked, tcp: &Tcp, program: &Program, reading: &Reading, args: &SimArgs) -> String {
+pub(super) fn reading(
+    asked: Asked,
+    tcp: &Tcp,
+    program: &Program,
+    reading: &Reading,
+    args: &SimArgs,
+) -> String {
     let mut text = String::new();
     if asked.timeline {
         timeline(&mut text, tcp, program, &reading.outcome);
@@ -80,7 +86,8 @@ fn energy(text: &mut String, tcp: &Tcp, outcome: &Outcome) {
     let total: u128 = outcome.energy_fj.iter().sum();
     let seconds = outcome.cycles.max(1);
     // Femtojoules a cycle times cycles a second, in milliwatts.
-    let milliwatts = total.saturating_mul(u128::from(tcp.chip.clock_hz)) / u128::from(seconds) / 1_000_000_000_000;
+    let milliwatts =
+        total.saturating_mul(u128::from(tcp.chip.clock_hz)) / u128::from(seconds) / 1_000_000_000_000;
     let milliwatts = u64::try_from(milliwatts).unwrap_or(u64::MAX);
     line(
         text,
@@ -90,7 +97,11 @@ fn energy(text: &mut String, tcp: &Tcp, outcome: &Outcome) {
     for (component, fj) in Component::ALL.iter().zip(&outcome.energy_fj) {
         if *fj > 0 {
             let share = u64::try_from(fj.saturating_mul(1_000_000) / total.max(1)).unwrap_or(0);
-            line(text, "", &format!("{:<24}{:>16} pJ {:>8}", component.name(), parts(fj / 1000), percent(share)));
+            line(
+                text,
+                "",
+                &format!("{:<24}{:>16} pJ {:>8}", component.name(), parts(fj / 1000), percent(share)),
+            );
         }
     }
 }

@@ -1,10 +1,12 @@
 //! A whole tensor unit command: overhead, the slowest stage, and what does not overlap (vISA book; the overhead is measured from
 //! its MNIST schedule).
 //!
-//! Stages form a pipeline of one flit a cycle, so the slowest sets the rate and the others add what they delay the stream by.
+//! Stages form a pipeline of one flit a cycle, so the slowest sets the rate and the others add what they delay the stream by:
+//! latencies, and what waits for a whole batch ([`super::batches`]).
 
 use tilewright_machine::tcp::Tcp;
 
+use super::batches::{alternating_cycles, overlapped_cycles};
 use super::cast::{self, Cast};
 use super::collect::{self, Collect};
 use super::commit::{self, Commit};
@@ -104,17 +106,49 @@ impl CommandCycles {
 /// Overhead, the slowest stage, and every tail.
 pub fn command_cycles(machine: &Tcp, command: &Command) -> CommandCycles {
     let stream_cycles = Stage::ALL.map(|stage| stream(machine, command, stage));
-    let tail_cycles = Stage::ALL.map(|stage| tail(machine, command, stage));
+    let mut tail_cycles = Stage::ALL.map(|stage| tail(machine, command, stage));
     let mut binding = Stage::Fetch;
     for stage in Stage::ALL {
         if stream_cycles[stage as usize] > stream_cycles[binding as usize] {
             binding = stage;
         }
     }
+    let waits = if command.contraction.is_some() { Stage::Drain } else { Stage::Transpose };
+    let overlapped = overlapped_cycles(machine, command, &stream_cycles);
+    tail_cycles[waits as usize] = overlapped.saturating_sub(stream_cycles[binding as usize]);
     let overhead_cycles = machine.command.overhead_cycles;
     let streamed = overhead_cycles.saturating_add(stream_cycles[binding as usize]);
     let total_cycles = tail_cycles.iter().fold(streamed, |total, &tail| total.saturating_add(tail));
     CommandCycles { total_cycles, overhead_cycles, binding, stream_cycles, tail_cycles }
+}
+
+/// Cycles that a command takes at most, where no queue between its stages hides anything: bursts on a ring
+/// ([`switch::burst_cycles`]) and tiles that alternate between filling and leaving ([`alternating_cycles`]).
+///
+/// Equal to the total of [`command_cycles`] for most commands; for the others the truth is between the two.
+pub fn worst_cycles(machine: &Tcp, command: &Command) -> u64 {
+    let cost = command_cycles(machine, command);
+    let mut stream_cycles = cost.stream_cycles;
+    let fixed = cost.total_cycles.saturating_sub(overlapped_cycles(machine, command, &stream_cycles));
+    let mut first_step = 0;
+    if let (Some(sent), Some(fetched)) = (&command.switch, &command.fetch) {
+        let behind = stream_cycles.iter().skip(Stage::Collect as usize).copied().max().unwrap_or(0);
+        let kept = command.collect.map_or(0, |collect| collect.packets);
+        let fetch_cycles = stream_cycles[Stage::Fetch as usize];
+        let packet = |cycles: u64, packets: u64| cycles.div_ceil(packets.max(1));
+        let kept_cycles = packet(behind, kept);
+        let bursts = switch::burst_cycles(sent, packet(fetch_cycles, fetched.packets), kept_cycles);
+        let stream = &mut stream_cycles[Stage::Switch as usize];
+        *stream = bursts.max(*stream);
+        if kept_cycles > sent.packet_flits {
+            // The last packet that is kept may come last, and pass the slower engines alone; or the first may come last of its step.
+            *stream = stream.saturating_add(kept_cycles);
+            first_step = switch::ring_slices(sent.topology).saturating_mul(sent.packet_flits);
+        }
+    }
+    let overlapped = overlapped_cycles(machine, command, &stream_cycles);
+    let longest = overlapped.max(alternating_cycles(machine, command, &stream_cycles));
+    longest.saturating_add(first_step).saturating_add(fixed)
 }
 
 fn stream(machine: &Tcp, command: &Command, stage: Stage) -> u64 {
@@ -144,10 +178,11 @@ fn tail(machine: &Tcp, command: &Command, stage: Stage) -> u64 {
                 .saturating_add(switch::bitmap_cycles(machine, s.topology))
         }),
         Stage::Contraction => contraction.map(contraction::latency_cycles),
-        Stage::Drain => contraction.map(|s| contraction::tail_cycles(machine, s)),
         Stage::Vector => vector
             .map(|s| vector::latency_cycles(machine, s).saturating_add(vector::reduce_cycles(machine, s))),
-        Stage::Collect | Stage::Cast | Stage::Transpose | Stage::Commit | Stage::Load => None,
+        // What waits for a batch is counted for the whole command.
+        Stage::Drain | Stage::Transpose => None,
+        Stage::Collect | Stage::Cast | Stage::Commit | Stage::Load => None,
     };
     cycles.unwrap_or(0)
 }

@@ -3,7 +3,7 @@
 //!
 //! Products take one cycle for each step of the time loops. The feed unit may hold a packet for several of them, and only then
 //! do products run faster than flits arrive. Sums leave in groups: while one group drains, the next accumulates, so a group adds
-//! the shorter of the two at the end of the command.
+//! the shorter of the two at the end of the command; [`super::batches`] counts what comes before and behind with them.
 
 use tilewright_machine::tcp::Tcp;
 
@@ -69,6 +69,33 @@ pub fn tail_cycles(machine: &Tcp, contraction: &Contraction) -> u64 {
         0 => 0,
         _ => contraction.group_steps.min(group_drain_cycles(machine, contraction)),
     }
+}
+
+/// Cycles from one group to the next where groups share one set of accumulators, given those of a group before the sums and behind
+/// them, and the steps in a row that add to one slot.
+///
+/// All other forms assume that a group drains from a copy. The legal sizes let a group take all cells, so a machine without a copy
+/// must hold back the next group until slots are free again: as soon as a group takes more than half of them. Which of the two the
+/// chip does is not published. By simulation this is an upper bound within 3 %; queues may hide the pace of all but products and drain.
+pub fn shared_group_cycles(
+    machine: &Tcp,
+    contraction: &Contraction,
+    inner_steps: u64,
+    before_cycles: u64,
+    behind_cycles: u64,
+) -> u64 {
+    let slots = contraction.group_output_steps;
+    let capacity = match contraction.drain {
+        Drain::Interleaved => machine.accumulators() / (machine.ce.lanes * contraction.columns.max(1)),
+        Drain::Sequential => machine.ce.outputs_per_lane / contraction.lanes.max(1),
+    };
+    // The last slot of the next group may be used when so many slots have drained, and is needed after the steps of all others.
+    let awaited = slots.saturating_mul(2).saturating_sub(capacity);
+    let drained = u128::from(awaited) * u128::from(behind_cycles) / u128::from(slots.max(1));
+    let earlier_steps = u128::from(slots.saturating_sub(1)) * u128::from(inner_steps);
+    let needed = earlier_steps * u128::from(before_cycles) / u128::from(contraction.group_steps.max(1));
+    let stall = u64::try_from(drained.saturating_sub(needed)).unwrap_or(u64::MAX);
+    before_cycles.saturating_add(stall).max(behind_cycles)
 }
 
 /// The product of all time loops.

@@ -6,10 +6,12 @@
 //! count reads `u64::MAX`. Whether a stage is legal is asked apart from how long it takes: where an engine has a `check`,
 //! the cost of what it refuses is defined, but means nothing.
 
+pub mod batches;
 pub mod cast;
 pub mod collect;
 pub mod command;
 pub mod commit;
+pub mod contention;
 pub mod contraction;
 pub mod dma;
 pub mod fetch;
@@ -20,7 +22,7 @@ pub mod switch;
 pub mod transpose;
 pub mod vector;
 
-pub use command::{Command, CommandCycles, Stage, command_cycles};
+pub use command::{Command, CommandCycles, Stage, command_cycles, worst_cycles};
 
 /// The execution contexts of a slice (vISA book): they run side by side, each its own commands in order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

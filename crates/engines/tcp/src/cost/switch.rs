@@ -80,6 +80,9 @@ pub fn stream_cycles(switch: &Switch) -> u64 {
 }
 
 /// Cycles until a ring is full; forwarding enters none.
+///
+/// Two for each slice are what it takes to gather packets in one direction and to multicast them in the other. Where slices keep only
+/// some packets, the last of them may come earlier, by at most one way around the ring and one step of it: then this is too much.
 pub fn fill_cycles(machine: &Tcp, topology: Topology) -> u64 {
     match topology {
         Topology::Forwarding => 0,
@@ -96,6 +99,28 @@ pub fn bitmap_cycles(machine: &Tcp, topology: Topology) -> u64 {
         }
         _ => 0,
     }
+}
+
+/// Cycles in which the ring moves flits when its neighbours cannot keep up with a burst and no queue helps them: fetch units that
+/// take `fetch_packet_cycles` for a packet, and engines that take `kept_packet_cycles` for one that is kept.
+///
+/// All packets pass every slice in one order, so a slice that has to wait makes all wait. On average a slice sends or keeps
+/// fewer packets than pass, but not evenly: under [`Topology::Broadcast01`] it sends the steps of t0 in a row, under
+/// [`Topology::InterTranspose`] it keeps those of one step of t1, under the last two its sources are neighbours.
+pub fn burst_cycles(switch: &Switch, fetch_packet_cycles: u64, kept_packet_cycles: u64) -> u64 {
+    let Ring { slice1, slice0 } = ring(switch.topology);
+    let (flits, kept) = (switch.packet_flits, kept_packet_cycles);
+    let step_cycles = match switch.topology {
+        Topology::Broadcast01(_, time0) if time0 > 1 => {
+            slice1.saturating_mul(fetch_packet_cycles.max(slice0.saturating_mul(flits.max(kept))))
+        }
+        Topology::InterTranspose(..) => slice1.saturating_mul(kept.max(slice0.saturating_mul(flits))),
+        Topology::TransposedBroadcast1(_) | Topology::Custom(_) => {
+            slice1.saturating_mul(slice0).saturating_mul(flits.max(kept))
+        }
+        _ => return stream_cycles(switch),
+    };
+    switch.packets.saturating_mul(step_cycles)
 }
 
 /// Slices of a ring.

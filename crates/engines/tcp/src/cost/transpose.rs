@@ -43,11 +43,16 @@ pub fn stream_cycles(machine: &Tcp, transpose: &Transpose) -> u64 {
     let Some(more_tiles) = transpose.tiles.checked_sub(1) else { return 0 };
     let (fill, leave) = (tile_flits(transpose), transpose.output_rows);
     let tile_cycles = fill.saturating_add(leave);
-    if transpose.columns <= machine.transpose.buffer_columns {
+    if fills_while_leaving(machine, transpose) {
         tile_cycles.saturating_add(more_tiles.saturating_mul(fill.max(leave)))
     } else {
         transpose.tiles.saturating_mul(tile_cycles)
     }
+}
+
+/// Whether a tile fills one buffer while another leaves the other.
+pub fn fills_while_leaving(machine: &Tcp, transpose: &Transpose) -> bool {
+    transpose.columns <= machine.transpose.buffer_columns
 }
 
 /// Flits that fill a tile.

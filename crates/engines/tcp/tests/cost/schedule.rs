@@ -89,7 +89,8 @@ fn switched(topology: Topology, packets: u64, packet_bytes: u64) -> Command {
 fn an_exchange_of_8_steps_in_rings_of_8_takes_343() {
     let exchange = switched(Topology::InterTranspose(Ring { slice1: 8, slice0: 1 }, 1), 8, 16);
     let cost = run(Command { transpose: transpose(4, 1, 2), commit: commit(2), ..exchange });
-    assert_eq!((cost.total_cycles, cost.binding), (264 + 64 + 16, Stage::Switch));
+    // One cycle more than the ring: the last tile leaves after its last packet has arrived.
+    assert_eq!((cost.total_cycles, cost.binding), (264 + 64 + 16 + 1, Stage::Switch));
     assert!(within_3(cost.total_cycles, 343));
 }
 
