@@ -131,18 +131,28 @@ impl Function {
         }
     }
 
+    /// Block after block, each in loops of a fixed length that compilers turn into vector instructions.
     fn each_block(self, rules: &RuleSet, patterns: &mut [u32], fast: impl Fn(f64) -> f64) {
         for block in patterns.chunks_mut(BLOCK) {
-            let mut low = [0.0_f32; BLOCK];
-            let mut high = [0.0_f32; BLOCK];
-            for ((pattern, low), high) in block.iter().zip(&mut low).zip(&mut high) {
-                (*low, *high) = bounds(fast(f64::from(f32::from_bits(rules.settle_f32(*pattern)))));
+            let mut values = [0.0_f64; BLOCK];
+            for (value, pattern) in values.iter_mut().zip(block.iter_mut()) {
+                *pattern = rules.settle_f32(*pattern);
+                *value = f64::from(f32::from_bits(*pattern));
             }
-            let open = low.iter().zip(&high).take(block.len()).any(|(low, high)| low != high);
-            for ((pattern, low), high) in block.iter_mut().zip(&low).zip(&high) {
-                let a = f32::from_bits(rules.settle_f32(*pattern));
-                let result = if open && low != high { self.precise_nearest(a) } else { *low };
-                *pattern = settle_result(rules, result).to_bits();
+            let mut low = [0.0_f32; BLOCK];
+            let mut open = [false; BLOCK];
+            for ((value, low), open) in values.iter().zip(&mut low).zip(&mut open) {
+                let (down, up) = bounds(fast(*value));
+                *low = down;
+                *open = down != up;
+            }
+            if open.iter().fold(false, |any, open| any | open) {
+                for ((pattern, low), open) in block.iter().zip(&mut low).zip(open) {
+                    *low = if open { self.precise_nearest(f32::from_bits(*pattern)) } else { *low };
+                }
+            }
+            for (pattern, low) in block.iter_mut().zip(low) {
+                *pattern = settle_result(rules, low).to_bits();
             }
         }
     }
