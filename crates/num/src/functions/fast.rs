@@ -6,6 +6,7 @@
 use std::sync::OnceLock;
 
 use super::precise;
+use super::reduction::{Reduced, reduce};
 
 /// Adding and subtracting it rounds to an integer: 1.5 * 2^52.
 const ROUND: f64 = 6_755_399_441_055_744.0;
@@ -115,18 +116,23 @@ pub(super) fn log(a: f64) -> f64 {
     if a > 0.0 && a < f64::INFINITY { value } else { f64::NAN }
 }
 
-/// Sine of `a` plus so many right angles.
+/// Sine of `r` plus so many right angles.
+#[inline(always)]
+fn sin_reduced(r: f64, quadrant: u64) -> f64 {
+    let square = r * r;
+    let sine = r * (1.0 + square * polynomial(&SIN, square));
+    let cosine = 1.0 + square * polynomial(&COS, square);
+    let value = if quadrant & 1 == 0 { sine } else { cosine };
+    f64::from_bits(value.to_bits() ^ ((quadrant & 2) << 62))
+}
+
+/// Sine of `a`, not negative, plus so many right angles.
 #[inline(always)]
 fn sin_turned(a: f64, more: u64) -> f64 {
     let biased = a * std::f64::consts::FRAC_2_PI + ROUND;
     let n = biased - ROUND;
     let r = ((a - n * HALF_PI[0]) - n * HALF_PI[1]) - n * HALF_PI[2];
-    let square = r * r;
-    let sine = r * (1.0 + square * polynomial(&SIN, square));
-    let cosine = 1.0 + square * polynomial(&COS, square);
-    let quadrant = biased.to_bits().wrapping_add(more);
-    let value = if quadrant & 1 == 0 { sine } else { cosine };
-    let value = f64::from_bits(value.to_bits() ^ ((quadrant & 2) << 62));
+    let value = sin_reduced(r, biased.to_bits().wrapping_add(more));
     if n <= MOST_RIGHT_ANGLES { value } else { f64::NAN }
 }
 
@@ -139,6 +145,12 @@ pub(super) fn sin(a: f64) -> f64 {
 #[inline(always)]
 pub(super) fn cos(a: f64) -> f64 {
     sin_turned(a.abs(), 1)
+}
+
+/// Sine of any finite `a` plus so many right angles, by the long reduction.
+pub(super) fn sin_far(a: f32, more: u32) -> f64 {
+    let Reduced { quadrant, r } = reduce(a.abs());
+    sin_reduced(r.hi, u64::from(quadrant + more))
 }
 
 /// Coefficients of a piece of erf.

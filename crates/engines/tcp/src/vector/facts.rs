@@ -3,7 +3,7 @@
 use super::shape::shapes;
 use super::unit::{Stage, VeUnit, gives, stage, unit};
 use crate::cost;
-use crate::program::vector::{Vector, Word};
+use crate::program::vector::{Between, Gives, Vector, Word};
 
 /// Whether any stage takes half a flit at a time.
 pub fn narrow(vector: &Vector) -> bool {
@@ -36,9 +36,8 @@ pub struct OpCounts {
 pub fn op_counts(vector: &Vector, flits_in: u64) -> Option<OpCounts> {
     let shapes = shapes(vector, flits_in).ok()?;
     let mut counts = OpCounts::default();
-    let chain_flits = shapes.entering.first().map_or(flits_in, |shape| shape.flits);
     let comparisons = u64::try_from(vector.tags.len()).unwrap_or(u64::MAX);
-    let compared = flits_in.max(chain_flits).saturating_mul(super::FLIT_WORDS).saturating_mul(comparisons);
+    let compared = shapes.flits.saturating_mul(super::FLIT_WORDS).saturating_mul(comparisons);
     *counts.of_word(vector.input) += compared;
     let mut word = vector.input;
     for (op, shape) in vector.ops.iter().zip(&shapes.entering) {
@@ -64,9 +63,9 @@ pub fn op_counts(vector: &Vector, flits_in: u64) -> Option<OpCounts> {
     Some(counts)
 }
 
-fn before_scatter(between: crate::program::vector::Between, flits_out: u64) -> u64 {
+fn before_scatter(between: Between, flits_out: u64) -> u64 {
     match between.gives {
-        crate::program::vector::Gives::Scatter { .. } => flits_out.saturating_mul(between.slices),
+        Gives::Scatter { .. } => flits_out.saturating_mul(between.slices),
         _ => flits_out,
     }
 }

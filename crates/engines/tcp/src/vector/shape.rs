@@ -27,6 +27,8 @@ impl Shape {
 /// Shapes in front of every operation (joined, for the one that joins groups), and the flits that leave.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shapes {
+    /// Flits that enter the chain.
+    pub flits: u64,
     /// One for each operation.
     pub entering: Vec<Shape>,
     /// After everything.
@@ -81,7 +83,7 @@ pub fn shapes(vector: &Vector, flits_in: u64) -> Result<Shapes, Fault> {
         }
     }
     let flits_out = if vector.between_first { shape.flits } else { scattered(vector.between, shape.flits)? };
-    Ok(Shapes { entering, flits_out })
+    Ok(Shapes { flits, entering, flits_out })
 }
 
 fn joined(at: usize, flits: u64) -> Result<u64, Fault> {

@@ -59,7 +59,7 @@ fn out(value: f32) -> u32 {
 }
 
 fn clamp(value: i128) -> u32 {
-    i32::try_from(value.clamp(i128::from(i32::MIN), i128::from(i32::MAX))).unwrap().cast_unsigned()
+    i32::try_from(value.clamp(i128::from(i32::MIN), i128::from(i32::MAX))).expect("fits").cast_unsigned()
 }
 
 fn greater(a: f32, b: f32) -> f32 {
@@ -84,7 +84,6 @@ fn lesser(a: f32, b: f32) -> f32 {
 }
 
 /// One operation on one element.
-#[expect(clippy::too_many_lines, reason = "one line an operation")]
 fn operate(op: &Op, word: Word, element: u32, operands: &[u32]) -> u32 {
     let first = operands.first().copied().unwrap_or(0);
     let second = operands.get(1).copied().unwrap_or(0);
@@ -93,7 +92,7 @@ fn operate(op: &Op, word: Word, element: u32, operands: &[u32]) -> u32 {
     let (f, g) = (flush(a), flush(b));
     let power = |exponent: u32| 2_i128.pow(exponent.min(60));
     let function = |function: Function| function.apply(RULES, f).to_bits();
-    let wrap = |value: i128| u32::try_from(value.rem_euclid(1 << 32)).unwrap();
+    let wrap = |value: i128| u32::try_from(value.rem_euclid(1 << 32)).expect("fits");
     match (&op.kind, word) {
         (OpKind::And, _) => a & b,
         (OpKind::Or, _) => a | b,
@@ -176,9 +175,9 @@ fn read_vrf(file: &[u8], base: u64, loops: &[Loop], index: u64) -> u32 {
     let sizes: Vec<u64> = loops.iter().map(|row| number(row.size)).collect();
     let steps = digits(index, &sizes);
     let offset: i64 =
-        steps.iter().zip(loops).map(|(step, row)| i64::try_from(*step).unwrap() * row.stride).sum();
-    let at = usize::try_from(i64::try_from(base).unwrap() + 4 * offset).unwrap();
-    u32::from_le_bytes(file[at..at + 4].try_into().unwrap())
+        steps.iter().zip(loops).map(|(step, row)| i64::try_from(*step).expect("fits") * row.stride).sum();
+    let at = usize::try_from(i64::try_from(base).expect("fits") + 4 * offset).expect("fits");
+    u32::from_le_bytes(file[at..at + 4].try_into().expect("fits"))
 }
 
 /// The operand of one element, if a guard matches.
@@ -187,7 +186,7 @@ fn operand(choice: &Choice, element: &Element, pair: Option<u32>, file: &[u8], i
     Some(match &guarded.source {
         Source::Immediate(word) => *word,
         Source::Stash => element.stash,
-        Source::Pair => pair.unwrap(),
+        Source::Pair => pair.expect("fits"),
         Source::Vrf { base, loops } => read_vrf(file, *base, loops, index),
     })
 }
@@ -309,20 +308,20 @@ fn step(vector: &Vector, op: &Op, word: Word, slice: u64, file: &[u8], mut flits
 }
 
 fn between(rule: Between, word: Word, slices: &[Vec<u32>]) -> Vec<Vec<u32>> {
-    let size = usize::try_from(rule.slices).unwrap();
+    let size = usize::try_from(rule.slices).expect("fits");
     let results = slices.chunks(size).flat_map(|group| {
         let sum: Vec<u32> = (0..group[0].len())
             .map(|index| {
                 let enter = |word_: u32| if word == Word::F32 { flush(word_).to_bits() } else { word_ };
                 let words = group.iter().map(|slice| Some(enter(slice[index])));
-                words.fold(None, |sum, one| combine(rule.op, word, sum, one)).unwrap()
+                words.fold(None, |sum, one| combine(rule.op, word, sum, one)).expect("fits")
             })
             .collect();
         (0..size).map(move |slice| match rule.gives {
             Gives::First if slice > 0 => vec![0; sum.len()],
             Gives::First | Gives::Broadcast => sum.clone(),
             Gives::Scatter { inner } => {
-                let inner = usize::try_from(inner).unwrap();
+                let inner = usize::try_from(inner).expect("fits");
                 let mine = |index: &usize| index / 8 / inner % size == slice;
                 (0..sum.len()).filter(mine).map(|index| sum[index]).collect()
             }

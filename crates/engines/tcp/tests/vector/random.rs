@@ -34,22 +34,22 @@ impl Random {
     }
 
     fn pick<T: Clone>(&mut self, items: &[T]) -> T {
-        items[usize::try_from(self.below(items.len() as u64)).unwrap()].clone()
+        items[usize::try_from(self.below(items.len() as u64)).expect("fits")].clone()
     }
 
     fn bits(&mut self) -> u32 {
-        u32::try_from(self.next() & 0xFFFF_FFFF).unwrap()
+        u32::try_from(self.next() & 0xFFFF_FFFF).expect("fits")
     }
 
     fn word(&mut self, word: Word) -> u32 {
-        let small = i32::try_from(self.below(41)).unwrap() - 20;
+        let small = i32::try_from(self.below(41)).expect("fits") - 20;
         let special =
             [0, 0x8000_0000, 0x7FFF_FFFF, 0x7F80_0000, 0xFF80_0000, 0x7FC0_0001, 0xFFC0_0000, 1, 0x0080_0000];
         match (self.below(8), word) {
             (0, _) => self.pick(&special),
             (1, _) => self.bits(),
             (_, Word::I32) => small.cast_unsigned(),
-            (2, Word::F32) => (0.37 * f64::from(small) as f32 * 1e-3).to_bits(),
+            (2, Word::F32) => (small as f32 * 0.37e-3).to_bits(),
             (_, Word::F32) => (small as f32 * 0.25).to_bits(),
         }
     }
@@ -75,11 +75,13 @@ impl Random {
         let loops: Vec<(u64, i64)> = self
             .factors(elements)
             .into_iter()
-            .map(|size| (size, i64::try_from(self.below(4)).unwrap() - 1))
+            .map(|size| (size, i64::try_from(self.below(4)).expect("fits") - 1))
             .collect();
-        let reach: i64 =
-            loops.iter().map(|(size, stride)| i64::try_from(*size).unwrap() * stride.min(&0).abs()).sum();
-        vrf(4 * u64::try_from(reach).unwrap(), &loops)
+        let reach: i64 = loops
+            .iter()
+            .map(|(size, stride)| i64::try_from(*size).expect("fits") * stride.min(&0).abs())
+            .sum();
+        vrf(4 * u64::try_from(reach).expect("fits"), &loops)
     }
 }
 
@@ -137,7 +139,7 @@ impl Builder<'_> {
             let kind = self.random.pick(kinds);
             let shift = matches!(kind, OpKind::Shl | OpKind::Shr);
             let used = self.vector.ops.iter().any(|op| unit(&op.kind) == unit(&kind));
-            if !used && !(shift && self.word == Word::F32) {
+            if !used && (!shift || self.word == Word::I32) {
                 self.push(kind);
             }
         }
@@ -170,9 +172,9 @@ impl Builder<'_> {
                     }
                     _ => Source::Immediate(self.random.word(self.word)),
                 };
-                let mask = if self.reduced { 0 } else { u8::try_from(self.random.below(16)).unwrap() };
+                let mask = if self.reduced { 0 } else { u8::try_from(self.random.below(16)).expect("fits") };
                 let mask = if self.random.chance(2) { mask } else { 0 };
-                (mask, mask & u8::try_from(self.random.below(16)).unwrap(), source)
+                (mask, mask & u8::try_from(self.random.below(16)).expect("fits"), source)
             });
             new.operands.push(choice(sources.collect()));
         }
@@ -192,7 +194,7 @@ impl Builder<'_> {
         trial.ops.push(new);
         trial.between = trial.between.filter(|_| trial.between_first);
         // A chain that does not fit already is thrown away later.
-        shapes(&trial, self.flits).map_or(8, |shapes| shapes.entering.last().unwrap().elements())
+        shapes(&trial, self.flits).map_or(8, |shapes| shapes.entering.last().expect("fits").elements())
     }
 
     fn reduce(&mut self, slices: u64) {
@@ -248,7 +250,7 @@ fn random_chain(random: &mut Random, flits: u64, slices: u64) -> Vector {
     if builder.word == Word::I32 {
         builder.stage(&FXP, 3);
         if builder.random.chance(2) {
-            let int_width = u32::try_from(builder.random.below(32)).unwrap();
+            let int_width = u32::try_from(builder.random.below(32)).expect("fits");
             builder.push(OpKind::ToFloat { int_width });
             builder.word = Word::F32;
         }
@@ -262,14 +264,14 @@ fn random_chain(random: &mut Random, flits: u64, slices: u64) -> Vector {
     if builder.word == Word::F32 {
         builder.stage(&[OpKind::Div], 1);
         if builder.random.chance(3) {
-            let int_width = u32::try_from(builder.random.below(32)).unwrap();
+            let int_width = u32::try_from(builder.random.below(32)).expect("fits");
             builder.push(OpKind::ToFixed { int_width });
             builder.word = Word::I32;
         }
     }
     builder.stage(&CLIP, 3);
     if !builder.reduced && builder.random.chance(4) {
-        let mask = u8::try_from(builder.random.below(16)).unwrap();
+        let mask = u8::try_from(builder.random.below(16)).expect("fits");
         builder.push(OpKind::Filter { mask, value: mask & 5 });
     }
     if !builder.read {
@@ -291,17 +293,17 @@ proptest! {
     fn values_are_those_of_the_judge(seed in 1_u64.., flits in 1_u64..13, log_slices in 0_u32..3) {
         let (mut random, slices) = (Random(seed), 1_u64 << log_slices);
         let vector = legal_chain(&mut random, flits, slices);
-        let count = usize::try_from(flits * 8).unwrap();
+        let count = usize::try_from(flits * 8).expect("fits");
         let input: Vec<Vec<u32>> =
             (0..slices).map(|_| (0..count).map(|_| random.word(vector.input)).collect()).collect();
         let files: Vec<Vec<u8>> = (0..slices)
             .map(|_| bytes(&(0..2048).map(|_| random.word(output(&vector))).collect::<Vec<_>>()))
             .collect();
         let files: Vec<&[u8]> = files.iter().map(Vec::as_slice).collect();
-        let ours = apply(RULES, &vector, input.clone(), &files).unwrap();
+        let ours = apply(RULES, &vector, input.clone(), &files).expect("fits");
         let theirs = judge(&vector, input, &files);
         prop_assert_eq!(&ours, &theirs, "{:?}", vector);
-        let leaving = usize::try_from(flits_out(&vector, flits).unwrap() * 8).unwrap();
+        let leaving = usize::try_from(flits_out(&vector, flits).expect("fits") * 8).expect("fits");
         prop_assert!(ours.iter().all(|words| words.len() == leaving), "{:?}", vector);
     }
 
@@ -321,7 +323,7 @@ proptest! {
                 _ => vector.input = random.pick(&[Word::I32, Word::F32]),
             }
         }
-        let count = usize::try_from(flits * 8).unwrap();
+        let count = usize::try_from(flits * 8).expect("fits");
         let input = vec![vec![1; count], vec![2; count]];
         let result = apply(RULES, &vector, input, &[&[], &[0; 64]]);
         let said = result.map_or_else(|error| error.to_string(), |_| "values".to_owned());
