@@ -1,6 +1,7 @@
 //! A run as JSON.
 
 use serde_json::{Map, Value, json};
+use tilewright_base::{Diagnostic, Sources};
 use tilewright_runtime::Reading;
 use tilewright_sim::Ended;
 use tilewright_tcp::energy::Component;
@@ -56,6 +57,13 @@ pub(super) fn reading(asked: Asked, program: &Program, reading: &Reading) -> Str
         put("outputs", Value::Array(outputs));
     }
     serde_json::to_string_pretty(&Value::Object(top)).unwrap_or_default() + "\n"
+}
+
+/// A program that was refused before it ran.
+pub(super) fn refusal(sources: &Sources, complaints: &[Diagnostic]) -> String {
+    let complaints = tilewright_base::json::diagnostics(sources, complaints);
+    let refused = json!({ "ended": "refused", "diagnostics": complaints });
+    serde_json::to_string_pretty(&refused).unwrap_or_default() + "\n"
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a ratio for people")]

@@ -6,7 +6,7 @@ mod words;
 
 use std::path::Path;
 
-use tilewright_base::{Severity, Sources};
+use tilewright_base::{Diagnostic, Severity, Sources};
 use tilewright_machine::Tcp;
 use tilewright_record::perfetto::Stream;
 use tilewright_record::{KeepLast, Sink};
@@ -49,7 +49,7 @@ fn simulate(args: &SimArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> {
     let name = if args.program == "-" { "program" } else { args.program.as_str() };
     let id = sources.add(name, written.clone());
     let program = text::read(&written, id)
-        .map_err(|complaints| Outcome::refused(BAD_INPUT, &sources, &complaints, host.colour()))?;
+        .map_err(|complaints| refused(args, BAD_INPUT, &sources, &complaints, host.colour()))?;
     let tcp = machine(args, &program, &mut sources, host)?;
     let asked = asked(args);
     let wanted = Wanted { values: asked.values, findings: asked.findings, trace: args.trace.is_some() };
@@ -89,10 +89,16 @@ fn run_program(
         with_sink(tcp, program, wanted, host, KeepLast::new(0))
     };
     let reading = reading.map_err(|error| match error {
-        ReadingError::Refused(complaints) => Outcome::refused(FAILED, sources, &complaints, host.colour()),
+        ReadingError::Refused(complaints) => refused(args, FAILED, sources, &complaints, host.colour()),
         other => Outcome { code: FAILED, ..Outcome::usage(&other.to_string()) },
     })?;
     Ok((reading, args.trace.is_some().then_some(trace)))
+}
+
+/// A program that does not run: complaints in words, and as data if that was asked for.
+fn refused(args: &SimArgs, code: u8, sources: &Sources, complaints: &[Diagnostic], colour: bool) -> Outcome {
+    let stdout = if args.json { json::refusal(sources, complaints) } else { String::new() };
+    Outcome { stdout, ..Outcome::refused(code, sources, complaints, colour) }
 }
 
 fn with_sink<S: Sink>(
