@@ -14,6 +14,7 @@
 //! | `dense` | copies within a slice, to memory in which an axis is not cut |
 //! | `drain`, `direct` | the order in which sums leave, and whether it can be written as it is |
 //! | `between` | sums over slices |
+//! | `groups` | the same program on several groups of PEs |
 //! | `limits`, `loops` | masks and sequencer entries |
 //! | `build`, `contract`, `ending` | the commands, one after the other |
 //! | `commands` | register images from loops with numbers |
@@ -26,6 +27,7 @@ mod dense;
 mod direct;
 mod drain;
 mod ending;
+mod groups;
 mod limits;
 mod loops;
 mod packet;
@@ -66,5 +68,6 @@ pub fn lower(
     verdict: &Verdict,
     options: &Options,
 ) -> Result<Program, Box<Diagnostic>> {
-    build::Builder::new(setup, problem, verdict, options)?.program()
+    let program = build::Builder::new(setup, problem, verdict, options)?.program()?;
+    groups::spread(setup, problem, program)
 }
