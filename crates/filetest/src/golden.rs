@@ -9,19 +9,21 @@
 //! // | legal on tcp ...
 //! ```
 //!
-//! `FILE` stands for the input, the lines between head and expectations. Comments start with `//` in `.tw` files and with
-//! `#` elsewhere, so that an input with its expectations is still a valid file of its kind.
+//! `FILE` stands for the input, the lines between head and expectations. Comments start with `//` in `.tw` and `.tcp` files and
+//! with `#` elsewhere, so that an input with its expectations is still a valid file of its kind. `a | b -` gives what `a` prints
+//! to `b`; `tilewright` is not written.
 
 use std::fmt::Write as _;
 use std::path::Path;
 
-use crate::host::{TestHost, run};
+use crate::host::{TestHost, run_pipe};
 use crate::{blessing, difference, repository, words};
 
 /// Runs one golden file; the error is what to print.
 pub fn check(path: &Path) -> Result<(), String> {
     let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
-    let comment = if path.extension().is_some_and(|extension| extension == "tw") { "//" } else { "#" };
+    let slashes = path.extension().is_some_and(|extension| extension == "tw" || extension == "tcp");
+    let comment = if slashes { "//" } else { "#" };
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let seen = run_golden(&text, comment, &name)?;
     if seen == text {
@@ -51,11 +53,11 @@ fn run_golden(text: &str, comment: &str, name: &str) -> Result<String, String> {
     let whole = format!("{head}{input}").into_bytes();
     host.given.insert(name.to_string(), whole.clone());
     host.given.insert("-".to_string(), whole);
-    let words: Vec<String> = words::split(&command)
-        .into_iter()
-        .map(|word| if word == "FILE" { name.to_string() } else { word })
-        .collect();
-    let outcome = run(&words, &mut host);
+    let mut commands = words::pipe(&command);
+    for word in commands.iter_mut().flatten().filter(|word| *word == "FILE") {
+        *word = name.to_string();
+    }
+    let outcome = run_pipe(&commands, &mut host);
     let mut seen = head + &input;
     let _ = writeln!(seen, "{comment} == exit {}", outcome.code);
     let written =

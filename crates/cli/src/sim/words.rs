@@ -7,19 +7,15 @@ use tilewright_machine::Tcp;
 use tilewright_report::columns::{counted, thousands};
 use tilewright_runtime::{Array, Reading};
 use tilewright_sim::{Ended, Outcome};
+use tilewright_tcp::cost::Context;
 use tilewright_tcp::energy::{Component, Counts};
-use tilewright_tcp::program::Program;
+use tilewright_tcp::program::exec::{Body, Stream};
+use tilewright_tcp::program::{Exec, Program};
 
 use super::Asked;
 use crate::args::SimArgs;
 
-pub(super) fn reading(
-    asked: Asked,
-    tcp: &Tcp,
-    program: &Program,
-    reading: &Reading,
-    args: &SimArgs,
-) -> String {
+pub(super) fn reading(asked: Asked, tcp: &Tcp, program: &Program, reading: &Reading) -> String {
     let mut text = String::new();
     if asked.timeline {
         timeline(&mut text, tcp, program, &reading.outcome);
@@ -36,6 +32,12 @@ pub(super) fn reading(
         let count = reading.findings.len() as u64;
         line(&mut text, "findings", &if count == 0 { "none".to_string() } else { thousands(count) });
     }
+    text
+}
+
+/// Where files went.
+pub(super) fn files(args: &SimArgs) -> String {
+    let mut text = String::new();
     if let Some(path) = &args.trace {
         line(&mut text, "trace", &format!("{path} (open at https://ui.perfetto.dev)"));
     }
@@ -43,6 +45,32 @@ pub(super) fn reading(
         line(&mut text, "arrays", &format!("{folder}/NAME.npy"));
     }
     text
+}
+
+/// The engines that a command passes, in order.
+pub(super) fn engines(exec: &Exec) -> String {
+    let context = if exec.context == Context::Main { "main" } else { "sub" };
+    let stages = match &exec.body {
+        Body::Stream(stream) => passed(stream),
+        Body::Fill(_) => vec!["fill", "commit"],
+        Body::Short(_) => vec!["short load"],
+    };
+    format!("{context}: {}", stages.join(" > "))
+}
+
+fn passed(stream: &Stream) -> Vec<&'static str> {
+    [
+        Some("fetch"),
+        (stream.switch != tilewright_tcp::program::exec::Switch::default()).then_some("switch"),
+        stream.contract.as_ref().map(|_| "contract"),
+        stream.vector.as_ref().map(|_| "vector"),
+        stream.cast.map(|_| "cast"),
+        stream.transpose.map(|_| "transpose"),
+        Some("commit"),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }
 
 fn line(text: &mut String, what: &str, words: &str) {
