@@ -92,7 +92,7 @@ fn no_file(_: &Tensor) -> Result<Array, ArrayError> {
 fn commands(program: &Program) -> String {
     let mut table = String::new();
     let mut row = |what: &str, name: &str, words: &str| {
-        let _ = writeln!(table, "  {what:<8}{name:<12}{words}");
+        let _ = writeln!(table, "  {what:<8}{name:<16}{words}");
     };
     for tensor in &program.tensors {
         let axes: Vec<String> = tensor.axes.iter().map(|(axis, extent)| format!("{axis}={extent}")).collect();
