@@ -1,101 +1,159 @@
-//! What runs without arguments: QK^T of the paper's Fig. 10, from its notation to numbers.
+//! What runs without arguments: an einsum with its tactic becomes a command program, the program is run, and its results are
+//! compared with plain einsum.
 //!
-//! The query and key tensors of four heads are laid into 64 slices by their lowered shapes, the contraction's loop table is run over
-//! these memories, and the result, gathered by the output's shape, must equal a plain einsum over the unlowered tensors.
+//! [`KERNEL`] is the one place that says what is demonstrated.
+
+use std::fmt::Write as _;
 
 use tilewright_base::{SourceId, Sources};
-use tilewright_notation::algebra::RadixMap;
+use tilewright_machine::Tcp;
 use tilewright_notation::problem::Problem;
-use tilewright_notation::syntax::ast::Operand;
 use tilewright_notation::syntax::parser;
-use tilewright_num::Dtype;
-use tilewright_report::columns::thousands;
-use tilewright_tcp::exec::lower::{Maps, lower};
-use tilewright_tcp::exec::values::{Integers, Memory, run as run_table};
-use tilewright_tcp::{Placed, Setup};
+use tilewright_num::{Dtype, int_value};
+use tilewright_record::KeepLast;
+use tilewright_report::columns::{counted, thousands};
+use tilewright_runtime::readings::input;
+use tilewright_runtime::{Array, ArrayError, Reading, Wanted, read};
+use tilewright_tcp::Setup;
+use tilewright_tcp::lower::{Options, lower};
+use tilewright_tcp::program::{Program, Tensor, text};
 
 use crate::chip::load_chip;
 use crate::host::Host;
-use crate::notation::{pictures, summary};
+use crate::notation::summary;
 use crate::outcome::{FAILED, OUR_FAULT, Outcome};
+use crate::sim;
 
-/// Fig. 10 of the paper: 16 slices for each of four heads, keys in the register files.
-pub(crate) const FIG_10: &str = include_str!("../../../kernels/qk-fig10.tw");
-
-pub(crate) fn run(host: &mut dyn Host) -> Outcome {
-    demonstrate(host).unwrap_or_else(|outcome| outcome)
+/// A kernel to demonstrate.
+struct Kernel {
+    /// What it is, in one line.
+    title: &'static str,
+    /// Its file, for commands to repeat.
+    path: &'static str,
+    /// The text of that file.
+    text: &'static str,
+    /// Type of its inputs.
+    dtype: Dtype,
+    /// The results by plain loops over the inputs.
+    plain: fn(&[Array]) -> Option<Vec<i64>>,
 }
 
-fn demonstrate(host: &mut dyn Host) -> Result<Outcome, Outcome> {
-    let broken = || Outcome { code: OUR_FAULT, ..Outcome::usage("the demonstration does not load") };
+/// Fig. 10 of the paper: 16 slices for each of four heads, keys in the register files.
+const KERNEL: Kernel = Kernel {
+    title: "QK^T of four attention heads on one PE (TCP paper, Fig. 10)",
+    path: "kernels/qk-fig10.tw",
+    text: include_str!("../../../kernels/qk-fig10.tw"),
+    dtype: Dtype::I8,
+    plain: scores,
+};
+
+pub(crate) fn run(host: &mut dyn Host) -> Outcome {
+    demonstrate(&KERNEL, host).unwrap_or_else(|outcome| outcome)
+}
+
+fn demonstrate(kernel: &Kernel, host: &mut dyn Host) -> Result<Outcome, Outcome> {
     let mut sources = Sources::default();
     let loaded = load_chip(&mut sources, "tcp", &[], host)?;
     let tcp = loaded.machine.tcp().ok_or_else(broken)?;
-    let setup = Setup::new(tcp, 1, Dtype::I8).map_err(|_| broken())?;
-    let program = parser::program(FIG_10, SourceId(0)).map_err(|_| broken())?;
-    let problem = Problem::new(&program).map_err(|_| broken())?;
+    let setup = Setup::new(tcp, 1, kernel.dtype).map_err(|_| broken())?;
+    let einsum = parser::program(kernel.text, SourceId(0)).map_err(|_| broken())?;
+    let problem = Problem::new(&einsum).map_err(|_| broken())?;
     let verdict = tilewright_tcp::check(&setup, &problem);
-    let pictures = pictures(&program, &setup, &problem).ok_or_else(broken)?;
-    let checked = compare(&setup, &problem).ok_or_else(broken)?;
+    let program = lower(&setup, &problem, &verdict, &Options::default()).map_err(|_| broken())?;
+    let wanted = Wanted { values: true, findings: true, trace: false };
+    let reading = read(tcp, &program, &mut no_file, wanted, KeepLast::new(0)).map_err(|_| broken())?;
+    let compared = compare(kernel, tcp, &program, &reading).ok_or_else(broken)?;
 
-    let mut stdout = String::from("QK^T of four attention heads on one PE (TCP paper, Fig. 10)\n\n");
-    stdout.push_str(&summary(&program, &setup, &problem, &verdict, &loaded));
-    stdout.push('\n');
-    stdout.push_str(&pictures.text());
-    stdout.push_str(&format!(
-        "
-ran the contraction's loop table on {} slices: {} of {} results equal plain einsum
-",
-        checked.slices,
-        thousands(checked.equal),
-        thousands(checked.results),
-    ));
-    stdout.push_str("next: tilewright notation show --help, tilewright machine show tcp, docs/README.md\n");
-    let good = verdict.legal() && checked.equal == checked.results;
+    let mut stdout = format!("{}\n\n", kernel.title);
+    stdout.push_str(&summary(&einsum, &setup, &problem, &verdict, &loaded));
+    let _ = write!(stdout, "\nas a command program\n{}", commands(&program));
+    let _ = write!(stdout, "\none run of it\n{}", sim::words(tcp, &program, &reading));
+    let _ = writeln!(
+        stdout,
+        "{:<12}{} of {} results equal plain einsum",
+        "values",
+        thousands(compared.equal),
+        thousands(compared.results)
+    );
+    stdout.push_str(&next(kernel));
+    let good = reading.findings.is_empty() && compared.equal == compared.results;
     Ok(Outcome { code: if good { 0 } else { FAILED }, stdout, stderr: String::new() })
 }
 
+fn broken() -> Outcome {
+    Outcome { code: OUR_FAULT, ..Outcome::usage("the demonstration does not run") }
+}
+
+fn no_file(_: &Tensor) -> Result<Array, ArrayError> {
+    Err(ArrayError::Format("the demonstration reads no file".to_string()))
+}
+
+/// What the program is made of.
+fn commands(program: &Program) -> String {
+    let mut table = String::new();
+    let mut row = |what: &str, name: &str, words: &str| {
+        let _ = writeln!(table, "  {what:<8}{name:<16}{words}");
+    };
+    for tensor in &program.tensors {
+        let axes: Vec<String> = tensor.axes.iter().map(|(axis, extent)| format!("{axis}={extent}")).collect();
+        row("tensor", &tensor.name, &format!("{}[{}]  {}", tensor.dtype, axes.join(", "), tensor.shape));
+    }
+    for transfer in &program.transfers {
+        row("dma", &transfer.name, &counted(transfer.loops.len() as u64, "loop"));
+    }
+    for exec in &program.execs {
+        row("exec", &exec.name, &sim::engines(exec));
+    }
+    let lines = text::print(program).lines().count() as u64;
+    row("text", "", &format!("{} of the program's own language", counted(lines, "line")));
+    table
+}
+
+fn next(kernel: &Kernel) -> String {
+    let path = kernel.path;
+    format!(
+        "\nthe same by hand, with a trace to look at\n  \
+         tilewright notation lower {path} -o qk.tcp\n  \
+         tilewright sim qk.tcp --trace qk.pftrace    open it at https://ui.perfetto.dev\n\
+         next: docs/README.md, tilewright notation show {path}, tilewright machine show tcp\n"
+    )
+}
+
 struct Compared {
-    slices: u64,
     results: u64,
     equal: u64,
 }
 
-/// Elements of a fixed pseudo-random tensor, between -8 and 7.
-fn element(seed: u64, position: &[u64]) -> i32 {
-    let mixed = position
-        .iter()
-        .fold(seed, |hash, at| (hash ^ at).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(23));
-    i32::try_from(mixed >> 60).unwrap_or(0) - 8
+/// The only output beside what plain loops give.
+fn compare(kernel: &Kernel, tcp: &Tcp, program: &Program, reading: &Reading) -> Option<Compared> {
+    let named = |name: &str| program.tensors.iter().find(|tensor| tensor.name == name);
+    let inputs: Option<Vec<Array>> =
+        ["in0", "in1"].iter().map(|name| input(tcp, named(name)?, &mut no_file).ok().flatten()).collect();
+    let plain = (kernel.plain)(&inputs?)?;
+    let (_, output) = reading.outputs.first()?;
+    let seen = output.patterns.iter().map(|pattern| int_value(output.dtype, *pattern));
+    let equal = seen.zip(&plain).filter(|(seen, plain)| seen == *plain).count() as u64;
+    Some(Compared { results: plain.len().max(output.patterns.len()) as u64, equal })
 }
 
-fn compare(setup: &Setup<'_>, problem: &Problem) -> Option<Compared> {
-    let map = |operand| RadixMap::of_shape(problem, problem.shape(operand)?).ok();
-    let (stream, trf, out) = (map(Operand::In0)?, map(Operand::In1)?, map(Operand::Out)?);
-    let placed = Placed::new(setup, problem, problem.tactic.as_ref()?);
-    let table = lower(problem, &placed, &Maps { stream: &stream, trf: &trf, out: &out }).ok()?;
-    let mut results = Memory::new(out.to[0], out.to[1])?;
-    run_table(&Integers, &table, &laid_out(&stream, 1)?, &laid_out(&trf, 2)?, &mut results);
-    let mut compared = Compared { slices: table.slice_count(), results: 0, equal: 0 };
-    let [h, q, k] = [out.from[0], out.from[1], out.from[2]];
-    for (head, query, key) in (0..h).flat_map(|x| (0..q).flat_map(move |y| (0..k).map(move |z| (x, y, z)))) {
-        let plain: i32 =
-            (0..stream.from[2]).map(|i| element(1, &[head, query, i]) * element(2, &[head, key, i])).sum();
-        let place = out.apply(&[head, query, key]);
-        compared.results += 1;
-        compared.equal += u64::from(plain == results.get(place[0], place[1]));
-    }
-    Some(compared)
-}
-
-/// A tensor in the memories of the slices, as its lowered shape says.
-fn laid_out(map: &RadixMap, seed: u64) -> Option<Memory<i32>> {
-    let mut memory = Memory::new(map.to[0], map.to[1])?;
-    for (slice, offset) in (0..map.to[0]).flat_map(|slice| (0..map.to[1]).map(move |offset| (slice, offset)))
-    {
-        if let Some(at) = map.source_of(&[slice, offset]) {
-            *memory.cell(slice, offset)? = element(seed, &at);
+/// `HQD, HKD -> HQK` as three loops around a sum.
+fn scores(inputs: &[Array]) -> Option<Vec<i64>> {
+    let [queries, keys] = inputs else { return None };
+    let [heads, rows, width] = queries.extents[..] else { return None };
+    let columns = *keys.extents.get(1)?;
+    let number = |array: &Array, at: u64| -> Option<i64> {
+        Some(int_value(array.dtype, *array.patterns.get(usize::try_from(at).ok()?)?))
+    };
+    let mut results = Vec::new();
+    for (head, row) in (0..heads).flat_map(|head| (0..rows).map(move |row| (head, row))) {
+        for column in 0..columns {
+            let mut sum = 0;
+            for at in 0..width {
+                let query = number(queries, (head * rows + row) * width + at)?;
+                sum += query * number(keys, (head * columns + column) * width + at)?;
+            }
+            results.push(sum);
         }
     }
-    Some(memory)
+    Some(results)
 }

@@ -1,14 +1,17 @@
 //! Fenced examples of Markdown pages.
 //!
-//! A `console` fence holds commands behind `$ ` and what they print; a command may go on in the next line after a backslash. A
-//! line `...` of the expected text stands for any lines. Files that a command writes must equal those in the repository. A `tw`
-//! fence is a notation file that must be legal on the default chip, a `tw refused` fence one that must not be; a `toml machine`
-//! fence is a machine file that must load.
+//! A `console` fence holds commands behind `$ ` and what they print; a command may go on in the next line after a backslash,
+//! and `|` between two of ours gives what the first prints to the second. A line `...` of the expected text stands for any
+//! lines. Files that a command writes must equal those in the repository. A `tw` fence is a notation file that must be legal on
+//! the default chip, a `tw refused` fence one that must not be; a `tcp` fence is a program that must run without a certain
+//! finding, a `tcp refused` fence one that must not; a `toml machine` fence is a machine file that must load. A file name behind
+//! these (`tcp scale.tcp`) lets later console fences of the page use the text as that file.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
 
-use crate::host::{TestHost, run};
+use crate::host::{TestHost, run, run_pipe};
 use crate::{blessing, difference, repository, words};
 
 /// Runs every example of one page; the error is what to print.
@@ -16,13 +19,14 @@ pub fn check(path: &Path) -> Result<(), String> {
     let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
     let mut seen = String::new();
     let mut complaints = String::new();
+    let mut given = Given::new();
     let mut lines = text.lines();
     while let Some(line) = lines.next() {
         let _ = writeln!(seen, "{line}");
         let Some(kind) = line.strip_prefix("```").filter(|kind| !kind.is_empty()) else { continue };
         let body: String =
             lines.by_ref().take_while(|line| *line != "```").map(|line| format!("{line}\n")).collect();
-        match example(kind, &body) {
+        match example(kind, &body, &mut given) {
             Ok(new) => seen.push_str(&new),
             Err(why) => {
                 let _ = writeln!(complaints, "{kind}:\n{body}{why}");
@@ -43,12 +47,24 @@ pub fn check(path: &Path) -> Result<(), String> {
     Err(difference(&text, &seen))
 }
 
+/// Texts of a page that its commands can name.
+type Given = BTreeMap<String, Vec<u8>>;
+
 /// The body of a fence as it should read.
-fn example(kind: &str, body: &str) -> Result<String, String> {
+fn example(kind: &str, body: &str, given: &mut Given) -> Result<String, String> {
+    let (kind, name) = match kind.rsplit_once(' ') {
+        Some((kind, name)) if name.contains('.') => (kind, Some(name)),
+        _ => (kind, None),
+    };
+    if let Some(name) = name {
+        given.insert(name.to_string(), body.as_bytes().to_vec());
+    }
     match kind {
-        "console" => console(body),
+        "console" => console(body, given),
         "tw" => verdict(&["notation", "check", "-"], body, 0),
         "tw refused" => verdict(&["notation", "check", "-"], body, 1),
+        "tcp" => verdict(&["sim", "-"], body, 0),
+        "tcp refused" => verdict(&["sim", "-"], body, 1),
         "toml machine" => verdict(&["machine", "check", "-"], body, 0),
         _ => Ok(body.to_string()),
     }
@@ -65,7 +81,7 @@ fn verdict(words: &[&str], body: &str, wanted: u8) -> Result<String, String> {
     Err(format!("exit {} instead of {wanted}\n{}{}", outcome.code, outcome.stdout, outcome.stderr))
 }
 
-fn console(body: &str) -> Result<String, String> {
+fn console(body: &str, given: &Given) -> Result<String, String> {
     let mut seen = String::new();
     let mut lines = body.lines().peekable();
     while let Some(line) = lines.next() {
@@ -84,22 +100,24 @@ fn console(body: &str) -> Result<String, String> {
         while let Some(line) = lines.next_if(|line| !line.starts_with("$ ")) {
             let _ = writeln!(expected, "{line}");
         }
-        seen.push_str(&output_of(&command, &expected)?);
+        seen.push_str(&output_of(&command, &expected, given)?);
     }
     Ok(seen)
 }
 
 /// What a command prints, or `expected` if that stands for it.
-fn output_of(command: &str, expected: &str) -> Result<String, String> {
-    let words = words::split(command);
-    let words = match words.split_first() {
-        Some((first, rest)) if first == "tilewright" => rest,
-        Some((first, rest)) if first == "cargo" && rest == ["run", "--release"] => &[],
-        // Other commands are for the reader.
-        _ => return Ok(expected.to_string()),
-    };
-    let mut host = TestHost { root: repository(), ..TestHost::default() };
-    let outcome = run(words, &mut host);
+fn output_of(command: &str, expected: &str, given: &Given) -> Result<String, String> {
+    let mut commands = words::pipe(command);
+    for words in &mut commands {
+        let demonstration = words.iter().map(String::as_str).eq(["cargo", "run", "--release"]);
+        if !demonstration && words.first().is_none_or(|first| first != "tilewright") {
+            // Other commands are for the reader.
+            return Ok(expected.to_string());
+        }
+        *words = if demonstration { Vec::new() } else { words[1..].to_vec() };
+    }
+    let mut host = TestHost { root: repository(), given: given.clone(), ..TestHost::default() };
+    let outcome = run_pipe(&commands, &mut host);
     for (path, bytes) in &host.written {
         same_file(&host.root.join(path), bytes)?;
     }

@@ -9,19 +9,21 @@
 //! // | legal on tcp ...
 //! ```
 //!
-//! `FILE` stands for the input, the lines between head and expectations. Comments start with `//` in `.tw` files and with
-//! `#` elsewhere, so that an input with its expectations is still a valid file of its kind.
+//! `FILE` stands for the input, the lines between head and expectations. Comments start with `//` in `.tw` and `.tcp` files and
+//! with `#` elsewhere, so that an input with its expectations is still a valid file of its kind. `a | b -` gives what `a` prints
+//! to `b`; `tilewright` is not written. `run = ["..", ".."]` runs several commands on the same input.
 
 use std::fmt::Write as _;
 use std::path::Path;
 
-use crate::host::{TestHost, run};
+use crate::host::{TestHost, run_pipe};
 use crate::{blessing, difference, repository, words};
 
 /// Runs one golden file; the error is what to print.
 pub fn check(path: &Path) -> Result<(), String> {
     let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
-    let comment = if path.extension().is_some_and(|extension| extension == "tw") { "//" } else { "#" };
+    let slashes = path.extension().is_some_and(|extension| extension == "tw" || extension == "tcp");
+    let comment = if slashes { "//" } else { "#" };
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let seen = run_golden(&text, comment, &name)?;
     if seen == text {
@@ -45,18 +47,29 @@ fn run_golden(text: &str, comment: &str, name: &str) -> Result<String, String> {
         .take_while(|line| !line.starts_with(&expectations))
         .map(|line| format!("{line}\n"))
         .collect();
-    let command = command(&head, &head_mark)?;
-    let mut host = TestHost { root: repository(), ..TestHost::default() };
+    let commands = commands(&head, &head_mark)?;
     // The head is a comment of the input's own language, so line numbers are those of the file.
     let whole = format!("{head}{input}").into_bytes();
-    host.given.insert(name.to_string(), whole.clone());
-    host.given.insert("-".to_string(), whole);
-    let words: Vec<String> = words::split(&command)
-        .into_iter()
-        .map(|word| if word == "FILE" { name.to_string() } else { word })
-        .collect();
-    let outcome = run(&words, &mut host);
     let mut seen = head + &input;
+    for command in &commands {
+        if commands.len() > 1 {
+            let _ = writeln!(seen, "{comment} == run {command}");
+        }
+        run_command(&mut seen, comment, command, name, &whole);
+    }
+    Ok(seen)
+}
+
+/// Adds what a command leaves behind.
+fn run_command(seen: &mut String, comment: &str, command: &str, name: &str, whole: &[u8]) {
+    let mut host = TestHost { root: repository(), ..TestHost::default() };
+    host.given.insert(name.to_string(), whole.to_vec());
+    host.given.insert("-".to_string(), whole.to_vec());
+    let mut commands = words::pipe(command);
+    for word in commands.iter_mut().flatten().filter(|word| *word == "FILE") {
+        *word = name.to_string();
+    }
+    let outcome = run_pipe(&commands, &mut host);
     let _ = writeln!(seen, "{comment} == exit {}", outcome.code);
     let written =
         host.written.iter().map(|(path, bytes)| (format!("file {path}"), String::from_utf8_lossy(bytes)));
@@ -68,15 +81,20 @@ fn run_golden(text: &str, comment: &str, name: &str) -> Result<String, String> {
             let _ = writeln!(seen, "{}", format!("{comment} | {line}").trim_end());
         }
     }
-    Ok(seen)
 }
 
-fn command(head: &str, mark: &str) -> Result<String, String> {
+/// `run`: one command line, or a list of them.
+fn commands(head: &str, mark: &str) -> Result<Vec<String>, String> {
     let directives: String = head.lines().map(|line| format!("{}\n", line[mark.len()..].trim())).collect();
     let table: toml::Table = directives.parse().map_err(|error| format!("head: {error}"))?;
     if let Some(unknown) = table.keys().find(|key| *key != "run") {
         return Err(format!("head: unknown directive `{unknown}`; only `run` is known"));
     }
-    let run = table.get("run").and_then(toml::Value::as_str);
-    run.map(str::to_string).ok_or_else(|| "head: no `run = \"...\"`".to_string())
+    let text = |value: &toml::Value| value.as_str().map(str::to_string);
+    let commands = match table.get("run") {
+        Some(toml::Value::Array(list)) => list.iter().map(text).collect(),
+        Some(one) => text(one).map(|one| vec![one]),
+        None => None,
+    };
+    commands.ok_or_else(|| "head: no `run = \"...\"`".to_string())
 }

@@ -46,3 +46,20 @@ pub fn run(words: &[String], host: &mut TestHost) -> Outcome {
     let arguments = std::iter::once("tilewright").chain(words.iter().map(String::as_str)).map(OsString::from);
     tilewright_cli::run(arguments, host)
 }
+
+/// Runs the commands of a pipe, each on what the one before printed; the first that fails is the last.
+pub fn run_pipe(commands: &[Vec<String>], host: &mut TestHost) -> Outcome {
+    let mut last = Outcome::default();
+    let mut stderr = String::new();
+    for (index, words) in commands.iter().enumerate() {
+        if index > 0 {
+            host.given.insert("-".to_string(), last.stdout.into_bytes());
+        }
+        last = run(words, host);
+        stderr.push_str(&last.stderr);
+        if last.code != 0 {
+            break;
+        }
+    }
+    Outcome { stderr, ..last }
+}

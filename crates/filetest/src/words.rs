@@ -1,4 +1,4 @@
-//! Command lines as a shell would split them: blanks, single and double quotes, backslash.
+//! Command lines as a shell would split them: blanks, single and double quotes, backslash, pipes.
 
 /// Splits one command line into words.
 pub fn split(line: &str) -> Vec<String> {
@@ -32,6 +32,12 @@ pub fn split(line: &str) -> Vec<String> {
     words
 }
 
+/// The commands of a pipe, each as words: a word `|` of its own stands between them.
+pub fn pipe(line: &str) -> Vec<Vec<String>> {
+    let words = split(line);
+    words.split(|word| word == "|").map(<[String]>::to_vec).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -40,5 +46,10 @@ mod tests {
     fn quotes_and_continued_lines() {
         let line = "show 'b^2[2] | l' --dims b=4 \\\n  -o \"a b\" ''";
         assert_eq!(split(line), ["show", "b^2[2] | l", "--dims", "b=4", "-o", "a b", ""]);
+    }
+
+    #[test]
+    fn a_bar_of_its_own_is_a_pipe() {
+        assert_eq!(pipe("a 'b | c' | d -"), [vec!["a", "b | c"], vec!["d", "-"]]);
     }
 }

@@ -132,6 +132,14 @@ fn the_book_lists_every_chapter_and_its_links_lead_somewhere() {
 }
 
 #[test]
+fn the_book_lists_every_code_of_programs_and_runs() {
+    let page = read(&repository().join("docs/diagnostics.md"));
+    for (code, _) in tilewright_tcp::verify::CODES.iter().chain(tilewright_tcp::findings::CODES) {
+        assert!(page.contains(&format!("| `{code}` |")), "docs/diagnostics.md does not list {code}");
+    }
+}
+
+#[test]
 fn number_rules_of_machine_files_exist() {
     for rules in tilewright_machine::NumberRules::NAMES {
         assert!(tilewright_num::RuleSet::by_name(rules).is_some(), "no number rules are called {rules}");

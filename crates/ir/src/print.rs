@@ -1,11 +1,15 @@
-//! Statements to their one canonical text: two blanks for each block, one statement a line, long lists broken at commas.
+//! Statements to their one canonical text: two blanks for each block, one statement a line. A line is broken only within a long
+//! list in square brackets, between its items; whatever else is too long for a line belongs into a block.
 
 use std::fmt::Write as _;
 
 use crate::lexer::is_word;
 
 /// Characters of a line, where it can be helped.
-pub const WIDTH: usize = 100;
+pub const WIDTH: usize = 110;
+
+/// Characters of a list that stays on its line, however long that line is.
+const SHORT_LIST: usize = 40;
 
 /// A statement to be printed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -102,32 +106,69 @@ fn on_one_line(item: &Item, layout: Layout, block: &[Item], indent: usize) -> Op
     Some(format!("{} {{ {} }}", item.text, statements.join("; ")))
 }
 
-/// Breaks a long line behind commas within brackets.
+/// Breaks a long line within its lists: the items of each go to lines of their own, as many as fit.
 fn wrap(out: &mut String, text: &str, indent: usize) {
     if indent + text.len() <= WIDTH {
         out.push_str(text);
         return;
     }
-    let more = indent + 4;
-    let (mut from, mut last_break, mut width) = (0, None, indent);
-    let (mut groups, mut quoted, mut escaped) = (0_usize, false, false);
+    let mut from = 0;
+    for (open, commas, close) in lists(text) {
+        if close - open <= SHORT_LIST || commas.is_empty() {
+            continue;
+        }
+        out.push_str(&text[from..=open]);
+        let mut start = open + 1;
+        let mut room = 0;
+        for end in commas.iter().map(|comma| comma + 1).chain([close]) {
+            let item = text[start..end].trim_start();
+            if item.len() + 1 > room {
+                let _ = write!(out, "\n{:width$}", "", width = indent + 2);
+                room = WIDTH.saturating_sub(indent + 2);
+            } else {
+                out.push(' ');
+                room -= 1;
+            }
+            out.push_str(item);
+            room = room.saturating_sub(item.len());
+            start = end;
+        }
+        let _ = write!(out, "\n{:indent$}", "");
+        from = close;
+    }
+    out.push_str(&text[from..]);
+}
+
+/// The outermost lists in square brackets: where each opens, the commas between its items, and where it closes.
+fn lists(text: &str) -> Vec<(usize, Vec<usize>, usize)> {
+    let (mut found, mut commas) = (Vec::new(), Vec::new());
+    let (mut depth, mut open, mut quoted, mut escaped) = (0_usize, 0, false, false);
     for (at, byte) in text.bytes().enumerate() {
         match byte {
             _ if escaped => escaped = false,
             b'\\' if quoted => escaped = true,
             b'"' => quoted = !quoted,
             _ if quoted => {}
-            b'(' | b'[' => groups += 1,
-            b')' | b']' => groups = groups.saturating_sub(1),
-            b',' if groups > 0 && text.as_bytes().get(at + 1) == Some(&b' ') => last_break = Some(at + 1),
+            b'[' | b'(' => {
+                if depth == 0 {
+                    open = at;
+                }
+                depth += 1;
+            }
+            b']' | b')' => {
+                depth = depth.saturating_sub(1);
+                if depth == 0 {
+                    let between = std::mem::take(&mut commas);
+                    if byte == b']' {
+                        found.push((open, between, at));
+                    }
+                }
+            }
+            b',' if depth == 1 => commas.push(at),
             _ => {}
         }
-        if let Some(cut) = last_break.filter(|_| width + (at + 1 - from) > WIDTH) {
-            let _ = write!(out, "{}\n{:more$}", &text[from..cut], "");
-            (from, last_break, width) = (cut + 1, None, more);
-        }
     }
-    out.push_str(&text[from..]);
+    found
 }
 
 /// A name as it is written: bare if it is a word, otherwise in quotes.

@@ -12,7 +12,6 @@ use crate::host::Host;
 use crate::outcome::Outcome;
 
 pub(crate) use check::summary;
-pub(crate) use show::pictures;
 
 pub(crate) fn run(command: &NotationCommand, host: &mut dyn Host) -> Outcome {
     let outcome = match command {

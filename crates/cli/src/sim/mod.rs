@@ -11,8 +11,8 @@ use tilewright_machine::Tcp;
 use tilewright_record::perfetto::Stream;
 use tilewright_record::{KeepLast, Sink};
 use tilewright_runtime::{Reading, ReadingError, Wanted, npy, read};
-use tilewright_tcp::program::Program;
 use tilewright_tcp::program::text;
+use tilewright_tcp::program::{Exec, Program};
 
 use crate::args::SimArgs;
 use crate::chip::load_chip;
@@ -30,6 +30,21 @@ pub(crate) struct Asked {
 
 pub(crate) fn run(args: &SimArgs, host: &mut dyn Host) -> Outcome {
     simulate(args, host).unwrap_or_else(|refusal| refusal)
+}
+
+/// All readings of a run, as `tilewright sim` prints them.
+pub(crate) fn words(tcp: &Tcp, program: &Program, reading: &Reading) -> String {
+    words::reading(
+        Asked { values: true, timeline: true, energy: true, findings: true },
+        tcp,
+        program,
+        reading,
+    )
+}
+
+/// The engines that a command passes, in words.
+pub(crate) fn engines(exec: &Exec) -> String {
+    words::engines(exec)
 }
 
 fn asked(args: &SimArgs) -> Asked {
@@ -157,7 +172,7 @@ fn said(
     let stdout = if args.json {
         json::reading(asked, program, reading)
     } else {
-        words::reading(asked, tcp, program, reading, args)
+        words::reading(asked, tcp, program, reading) + &words::files(args)
     };
     let mut stderr = rendered(sources, &diagnostics, host.colour());
     for violation in &reading.outcome.violations {

@@ -4,22 +4,19 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 use tilewright_machine::Tcp;
+use tilewright_num::{Dtype, RuleSet, convert, int_value};
 use tilewright_report::columns::{counted, thousands};
 use tilewright_runtime::{Array, Reading};
 use tilewright_sim::{Ended, Outcome};
+use tilewright_tcp::cost::Context;
 use tilewright_tcp::energy::{Component, Counts};
-use tilewright_tcp::program::Program;
+use tilewright_tcp::program::exec::{Body, Stream};
+use tilewright_tcp::program::{Exec, Program};
 
 use super::Asked;
 use crate::args::SimArgs;
 
-pub(super) fn reading(
-    asked: Asked,
-    tcp: &Tcp,
-    program: &Program,
-    reading: &Reading,
-    args: &SimArgs,
-) -> String {
+pub(super) fn reading(asked: Asked, tcp: &Tcp, program: &Program, reading: &Reading) -> String {
     let mut text = String::new();
     if asked.timeline {
         timeline(&mut text, tcp, program, &reading.outcome);
@@ -30,12 +27,19 @@ pub(super) fn reading(
     if asked.values {
         for (name, array) in &reading.outputs {
             line(&mut text, "output", &format!("{name} {}", array_words(array)));
+            elements(&mut text, tcp, array);
         }
     }
     if asked.findings {
         let count = reading.findings.len() as u64;
         line(&mut text, "findings", &if count == 0 { "none".to_string() } else { thousands(count) });
     }
+    text
+}
+
+/// Where files went.
+pub(super) fn files(args: &SimArgs) -> String {
+    let mut text = String::new();
     if let Some(path) = &args.trace {
         line(&mut text, "trace", &format!("{path} (open at https://ui.perfetto.dev)"));
     }
@@ -43,6 +47,32 @@ pub(super) fn reading(
         line(&mut text, "arrays", &format!("{folder}/NAME.npy"));
     }
     text
+}
+
+/// The engines that a command passes, in order.
+pub(super) fn engines(exec: &Exec) -> String {
+    let context = if exec.context == Context::Main { "main" } else { "sub" };
+    let stages = match &exec.body {
+        Body::Stream(stream) => passed(stream),
+        Body::Fill(_) => vec!["fill", "commit"],
+        Body::Short(_) => vec!["short load"],
+    };
+    format!("{context}: {}", stages.join(" > "))
+}
+
+fn passed(stream: &Stream) -> Vec<&'static str> {
+    [
+        Some("fetch"),
+        (stream.switch != tilewright_tcp::program::exec::Switch::default()).then_some("switch"),
+        stream.contract.as_ref().map(|_| "contract"),
+        stream.vector.as_ref().map(|_| "vector"),
+        stream.cast.map(|_| "cast"),
+        stream.transpose.map(|_| "transpose"),
+        Some("commit"),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }
 
 fn line(text: &mut String, what: &str, words: &str) {
@@ -77,7 +107,7 @@ fn timeline(text: &mut String, tcp: &Tcp, program: &Program, outcome: &Outcome) 
     line(text, "busy", &busy.join(", "));
     for (name, count) in counts(&outcome.counts) {
         if let Some(count) = count.as_u64().filter(|count| *count > 0) {
-            line(text, "", &format!("{:<24}{:>16}", name.replace('_', " "), thousands(count)));
+            line(text, "", &format!("{:<26}{:>16}", name.replace('_', " "), thousands(count)));
         }
     }
 }
@@ -100,7 +130,7 @@ fn energy(text: &mut String, tcp: &Tcp, outcome: &Outcome) {
             line(
                 text,
                 "",
-                &format!("{:<24}{:>16} pJ {:>8}", component.name(), parts(fj / 1000), percent(share)),
+                &format!("{:<26}{:>16} pJ {:>8}", component.name(), parts(fj / 1000), percent(share)),
             );
         }
     }
@@ -117,6 +147,36 @@ fn percent(ppm: u64) -> String {
 fn array_words(array: &Array) -> String {
     let extents: Vec<String> = array.extents.iter().map(u64::to_string).collect();
     format!("{}[{}] checksum {:016x}", array.dtype.name(), extents.join(", "), array.checksum())
+}
+
+/// Most elements that are printed.
+const MOST_PRINTED: usize = 64;
+
+/// The elements of a small array, a line for each row.
+fn elements(text: &mut String, tcp: &Tcp, array: &Array) {
+    if array.patterns.len() > MOST_PRINTED {
+        return;
+    }
+    let rules = tilewright_tcp::run::rules(tcp);
+    let spelled: Vec<String> =
+        array.patterns.iter().map(|pattern| number(rules, array.dtype, *pattern)).collect();
+    let width = spelled.iter().map(String::len).max().unwrap_or(0);
+    let row = array.extents.last().and_then(|extent| usize::try_from(*extent).ok()).unwrap_or(1);
+    for row in spelled.chunks(row.max(1)) {
+        let row: Vec<String> = row.iter().map(|number| format!("{number:>width$}")).collect();
+        line(text, "", &row.join(" "));
+    }
+}
+
+/// A pattern as a number; floats in as few digits as tell them apart.
+fn number(rules: &RuleSet, dtype: Dtype, pattern: u32) -> String {
+    if !dtype.is_float() {
+        return int_value(dtype, pattern).to_string();
+    }
+    match convert(rules, dtype, Dtype::F32, pattern) {
+        Ok(word) => f32::from_bits(word).to_string(),
+        Err(_) => format!("{pattern:#x}"),
+    }
 }
 
 /// What was counted, by name.

@@ -10,10 +10,12 @@
 //! | `order` | what happens before what |
 //! | `images` | footprints of images and conflicts between two |
 //! | `filled` | which bytes hold something |
+//! | `heard` | which slices' reads matter |
 //! | `holds` | how long a command holds a bank |
 
 mod filled;
 mod finding;
+mod heard;
 mod holds;
 mod images;
 mod order;
@@ -31,6 +33,7 @@ use crate::program::event::{Event, Image, PeId, Ticket, Unit};
 use crate::program::tensor::{Data, Role};
 use crate::program::{Program, Tensor};
 use filled::Filled;
+use heard::heard;
 use images::{Conflict, ImageId, Images, Region, name_of};
 use order::{Order, Stamp};
 
@@ -196,12 +199,14 @@ impl<'m> Judge<'m> {
         let Some(known) = self.images.get_mut(live.image) else { return };
         known.settled = true;
         let footprint = known.footprint.clone();
+        let first = live.pe.pe.saturating_mul(self.machine.pe.slices);
+        let reads = footprint.accesses.iter().filter(|access| !access.write && access.bytes.is_exact());
+        let reads: Vec<Access> = reads.flat_map(|access| heard(known.exec(), first, access)).collect();
         for outside in &footprint.outside {
             let finding = self.alone("tcp/out-of-bounds", live, at_cycles, describe(name, outside));
             self.add((finding.code, Some(live.image), None), finding);
         }
-        let reads = footprint.accesses.iter().filter(|access| !access.write && access.bytes.is_exact());
-        for access in reads {
+        for access in &reads {
             let Some(gap) = self.filled.gap(self.machine, access) else { continue };
             let message = format!("`{name}` reads {} that nothing has written", access.memory.name());
             let mut finding = self.alone("tcp/uninitialised", live, at_cycles, message);
@@ -295,8 +300,9 @@ impl<'m> Judge<'m> {
         let names: Vec<String> = by.iter().map(|run| format!("`{}`", self.party(run).name)).collect();
         let second = self.party(transfer);
         let message = format!(
-            "{} hold a bank for {held} accesses in a row beside `{}`; fewer than {most} are safe",
+            "{} {} a bank for {held} accesses in a row beside `{}`; fewer than {most} are safe",
             names.join(" and "),
+            if names.len() == 1 { "holds" } else { "hold" },
             second.name
         );
         let finding = Finding {

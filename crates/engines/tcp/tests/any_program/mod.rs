@@ -22,7 +22,7 @@ use tilewright_num::Dtype;
 use tilewright_tcp::program::transfer::{
     Address, Located, Medium, SLICE_STRIDE, TransferIndex, TransferLoop,
 };
-use tilewright_tcp::program::{Count, Program, Register, RegisterId, Transfer};
+use tilewright_tcp::program::{Count, Grant, Program, Register, RegisterId, Transfer};
 
 /// How many of each are declared, so that ids can be drawn.
 #[derive(Clone, Copy, Debug)]
@@ -40,22 +40,14 @@ pub(crate) fn any_program() -> impl Strategy<Value = Program> {
             any_name(),
             any_number(),
             vec(any_register(), registers as usize),
-            vec(any_tensor(), 0..3),
+            (vec(any_tensor(), 0..3), vec(any_grant(), 0..3)),
             vec(any_transfer(declared), transfers as usize),
             vec(any_exec(declared), execs as usize),
             vec(any_queue(declared), 0..3),
         )
-            .prop_map(|(machine, chips, registers, tensors, transfers, execs, queues)| {
-                let mut program = Program {
-                    machine,
-                    chips,
-                    registers,
-                    tensors,
-                    transfers,
-                    execs,
-                    queues,
-                    grants: Vec::new(),
-                };
+            .prop_map(|(machine, chips, registers, (tensors, grants), transfers, execs, queues)| {
+                let mut program =
+                    Program { machine, chips, registers, tensors, transfers, execs, queues, grants };
                 make_unique(program.registers.iter_mut().map(|register| &mut register.name));
                 make_unique(program.tensors.iter_mut().map(|tensor| &mut tensor.name));
                 make_unique(program.transfers.iter_mut().map(|transfer| &mut transfer.name));
@@ -128,6 +120,13 @@ pub(crate) fn any_address() -> impl Strategy<Value = Address> {
         4 => located.prop_map(|(chip, medium, offset)| Address::new(Located { chip, medium, offset })),
         1 => any::<u64>().prop_map(Address),
     ]
+}
+
+fn any_grant() -> impl Strategy<Value = Grant> {
+    let pes = prop_oneof![2 => (0..8_u64).prop_map(|pe| (pe, pe + 1)), 1 => (any_number(), any_number())];
+    (0..3_u64, pes, any_address(), any_number(), any::<bool>()).prop_map(
+        |(chip, pes, first, bytes, write)| Grant { chip, pes, first, bytes, write, span: Span::default() },
+    )
 }
 
 fn any_transfer(declared: Declared) -> impl Strategy<Value = Transfer> {

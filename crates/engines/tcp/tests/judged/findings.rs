@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use tilewright_tcp::cost::Context;
+use tilewright_tcp::cost::switch::{Ring, Topology};
 use tilewright_tcp::findings::{CODES, Finding, Wait};
 use tilewright_tcp::program::exec::{Body, Memory};
 use tilewright_tcp::program::tensor::{Place, Role};
@@ -295,4 +296,25 @@ fn both_contexts_together_hold_a_bank_too_long() {
     let ordered = [Run(0, 0), Waited(0, 1), Run(0, 1), Dma(0, 1)];
     let one = judged(&program, &[&start[..], &ordered].concat());
     assert_eq!(codes(&one), Vec::<&str>::new(), "{one:#?}");
+}
+
+#[test]
+fn slices_that_nobody_hears_may_read_anything() {
+    // Slices 0..4 hold data and commit; the other 60 run the same image.
+    let mut program = race_dm();
+    program.transfers[0].loops[0] = transfer_loop(4, 0, 1 << 22);
+    let run = [Dma(0, 0), Waited(0, 0), Run(0, 0)];
+    let mut with = |slices: Vec<(u64, u64)>, switch: Topology| {
+        let Body::Stream(stream) = &mut program.execs[0].body else { panic!("a stream") };
+        stream.commit.slices = slices;
+        stream.switch.topology = switch;
+        codes(&judged(&program, &run))
+    };
+    assert_eq!(with(Vec::new(), Topology::Forwarding), ["tcp/uninitialised"]);
+    assert_eq!(with(vec![(0, 4)], Topology::Forwarding), Vec::<&str>::new());
+    assert_eq!(with(vec![(0, 5)], Topology::Forwarding), ["tcp/uninitialised"]);
+    // A ring of eight brings packets of slices without data to slices that commit.
+    let ring = |slice0| Topology::Broadcast1(Ring { slice1: 2, slice0 });
+    assert_eq!(with(vec![(0, 4)], ring(2)), Vec::<&str>::new());
+    assert_eq!(with(vec![(0, 4)], ring(4)), ["tcp/uninitialised"]);
 }

@@ -13,6 +13,8 @@
 //! | `chips N` \[1\] | chips |
 //! | `register NAME = FIRST in LEAST..MOST` | a control register; without `in`, any value |
 //! | `tensor NAME: TYPE[AXIS=N, ..] ROLE at PLACE = "SHAPE" DATA` | named data; ROLE `input`, `output`, `both`; PLACE `hbm+BYTE` or `dm[SLICE]+BYTE`; SHAPE a lowered shape of the notation; DATA nothing, `zeros`, `random SEED`, `patterns [..]`, `file "NAME"` |
+//! | `tensor NAME: TYPE[AXIS=N, ..] ROLE at PLACE { shape "SHAPE"; data DATA }` | the same where a line would be too long |
+//! | `grant pe0 to 4 ADDRESS bytes=N write` | lets PEs 0, 1, 2, 3 touch a range; without `to`, one PE; without `write`, only read it; without any grant all share everything |
 //! | `transfer NAME { .. }` | a DMA command |
 //! | `exec NAME main { .. }`, `sub`, \[`pes=1`\] | a tensor unit command of a context |
 //! | `queue pe0 { .. }`, `queue chip1.pe0 { .. }` | the steps of a PE's control core |
@@ -99,6 +101,7 @@ mod contract;
 mod control;
 mod exec;
 mod fetch;
+mod grant;
 mod loops;
 mod names;
 mod operand;

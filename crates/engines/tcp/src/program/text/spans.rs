@@ -9,6 +9,7 @@ use crate::program::control::{Step, StepKind};
 pub fn erase_spans(program: &mut Program) {
     program.registers.iter_mut().for_each(|register| register.span = Span::default());
     program.tensors.iter_mut().for_each(|tensor| tensor.span = Span::default());
+    program.grants.iter_mut().for_each(|grant| grant.span = Span::default());
     program.transfers.iter_mut().for_each(|transfer| transfer.span = Span::default());
     program.execs.iter_mut().for_each(|exec| exec.span = Span::default());
     for queue in &mut program.queues {

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use tilewright_base::{Diagnostic, Name, Span};
 use tilewright_ir::args::shortened;
-use tilewright_ir::{Args, Item, Kind, Log, Node, Quoted, Read, Sign, print};
+use tilewright_ir::{Args, Fields, Item, Kind, Log, Node, Quoted, Read, Sign, print};
 use tilewright_notation::algebra::RadixMap;
 use tilewright_notation::problem::Problem;
 use tilewright_notation::radix;
@@ -15,6 +15,7 @@ use super::address::{print_place, read_place};
 use super::names::read_dtype;
 use crate::program::tensor::{Data, Role, Tensor};
 
+const SHAPE: &str = "a lowered shape in quotes";
 const ROLES: [(&str, Role); 3] = [("input", Role::Input), ("output", Role::Output), ("both", Role::Both)];
 
 struct Axis {
@@ -24,7 +25,18 @@ struct Axis {
 }
 
 pub(super) fn read_tensor(node: Node<'_>, log: &mut Log) -> Option<Tensor> {
-    let (tensor, axes, shape) = log.keep(node.leaf(|args| read_line(args, node.span())))?;
+    let (tensor, axes, shape) = if node.has_block() {
+        let (tensor, axes) = log.keep(node.line(|args| read_head(args, node.span())))?;
+        let (shape, data) = read_fields(node, log)?;
+        (Tensor { data, ..tensor }, axes, shape)
+    } else {
+        log.keep(node.line(|args| {
+            let (tensor, axes) = read_head(args, node.span())?;
+            args.sign(Sign::Equals)?;
+            let shape = args.text(SHAPE)?;
+            Ok((Tensor { data: read_data(args)?, ..tensor }, axes, shape))
+        }))?
+    };
     match lowered(&axes, &shape) {
         Ok((shape, map)) => Some(Tensor { shape, map, ..tensor }),
         Err(complaints) => {
@@ -34,7 +46,7 @@ pub(super) fn read_tensor(node: Node<'_>, log: &mut Log) -> Option<Tensor> {
     }
 }
 
-fn read_line<'t>(args: &mut Args<'t>, span: Span) -> Read<(Tensor, Vec<Axis>, Quoted<'t>)> {
+fn read_head(args: &mut Args<'_>, span: Span) -> Read<(Tensor, Vec<Axis>)> {
     let name = args.name("the name of the tensor")?.text.into_owned();
     args.sign(Sign::Colon)?;
     let dtype = read_dtype(args)?;
@@ -42,21 +54,36 @@ fn read_line<'t>(args: &mut Args<'t>, span: Span) -> Read<(Tensor, Vec<Axis>, Qu
     let role = args.one_of("role", &ROLES)?;
     args.keyword("at")?;
     let place = read_place(args)?;
-    args.sign(Sign::Equals)?;
-    let shape = args.text("a lowered shape in quotes")?;
-    let data = read_data(args)?;
     let named = axes.iter().map(|axis| (axis.name.to_string(), axis.extent)).collect();
-    let (text, map) = (String::new(), RadixMap::default());
-    Ok((Tensor { name, dtype, axes: named, role, place, shape: text, map, data, span }, axes, shape))
+    let (shape, map, data) = (String::new(), RadixMap::default(), Data::None);
+    Ok((Tensor { name, dtype, axes: named, role, place, shape, map, data, span }, axes))
 }
 
+/// `{ shape "..."; data ... }`
+fn read_fields<'t>(node: Node<'t>, log: &mut Log) -> Option<(Quoted<'t>, Data)> {
+    let fields = Fields::new(node, &["shape", "data"], log);
+    let shape = fields.one("shape", log, |args| args.text(SHAPE));
+    let data = fields.maybe("data", Data::None, log, |args| {
+        if args.is_empty() { Err(args.expected("zeros, random, patterns or file")) } else { read_data(args) }
+    });
+    Some((shape?, data?))
+}
+
+/// One line if it fits, otherwise a block for shape and data.
 pub(super) fn print_tensor(tensor: &Tensor) -> Item {
     let mut text = format!("tensor {}: {}", print::name(&tensor.name), tensor.dtype);
     text.push_str(&print::list(&tensor.axes, |(name, extent)| format!("{}={extent}", print::name(name))));
     let role = ROLES.iter().find(|(_, known)| *known == tensor.role).map_or("", |(name, _)| name);
-    let _ = write!(text, " {role} at {} = {}", print_place(tensor.place), print::quoted(&tensor.shape));
-    text.push_str(&print_data(&tensor.data));
-    Item::line(text)
+    let _ = write!(text, " {role} at {}", print_place(tensor.place));
+    let (shape, data) = (print::quoted(&tensor.shape), print_data(&tensor.data));
+    if text.len() + shape.len() + data.len() + 3 <= print::WIDTH {
+        return Item::line(format!("{text} = {shape}{data}"));
+    }
+    let mut fields = vec![Item::line(format!("shape {shape}"))];
+    if tensor.data != Data::None {
+        fields.push(Item::line(format!("data{data}")));
+    }
+    Item::lines(text, fields)
 }
 
 fn read_axis(args: &mut Args<'_>) -> Read<Axis> {

@@ -5,6 +5,7 @@ use tilewright_ir::{Fields, Item, Log, Node, Sign, Tree, parser, print as ir};
 
 use super::control::{print_queue, read_queue};
 use super::exec::{print_exec, read_exec};
+use super::grant::{print_grant, read_grant};
 use super::names::{Names, Spell};
 use super::tensor::{print_tensor, read_tensor};
 use super::transfer::{print_transfer, read_transfer};
@@ -14,7 +15,7 @@ use crate::program::{Program, Register};
 pub const VERSION: u64 = 1;
 
 const STATEMENTS: &[&str] =
-    &["program", "machine", "chips", "register", "tensor", "transfer", "exec", "queue"];
+    &["program", "machine", "chips", "register", "tensor", "grant", "transfer", "exec", "queue"];
 
 /// Reads a program. All complaints that were found are given, up to a limit.
 pub fn read(text: &str, source: SourceId) -> Result<Program, Vec<Diagnostic>> {
@@ -42,6 +43,7 @@ pub fn print(program: &Program) -> String {
     };
     section(&mut program.registers.iter().map(print_register), false);
     section(&mut program.tensors.iter().map(print_tensor), false);
+    section(&mut program.grants.iter().map(print_grant), false);
     section(&mut program.transfers.iter().map(|transfer| print_transfer(transfer, spell)), false);
     section(&mut program.execs.iter().map(|exec| print_exec(exec, spell)), true);
     section(&mut program.queues.iter().map(|queue| print_queue(queue, spell)), true);
@@ -84,6 +86,7 @@ fn declaration(program: &mut Program, node: Node<'_>, names: &Names<'_>, log: &m
         "program" | "machine" | "chips" => {}
         "register" => program.registers.extend(read_register(node, log)),
         "tensor" => program.tensors.extend(read_tensor(node, log)),
+        "grant" => program.grants.extend(read_grant(node, log)),
         "transfer" => program.transfers.extend(read_transfer(node, names, log)),
         "exec" => program.execs.extend(read_exec(node, names, log)),
         "queue" => program.queues.extend(read_queue(node, names, log)),
