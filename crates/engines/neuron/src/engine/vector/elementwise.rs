@@ -265,7 +265,7 @@ pub fn memset(
 
 /// Writes one value everywhere.
 #[expect(clippy::cast_possible_truncation, reason = "constants are FP32, or integers of at most 32 bits")]
-pub(crate) fn fill(chip: &Chip, dst: &Tile, value: f64) {
+pub fn fill(chip: &Chip, dst: &Tile, value: f64) {
     if dst.view.dtype.is_float() {
         dst.write(&chip.rules, &vec![value as f32; dst.elements()]);
     } else {

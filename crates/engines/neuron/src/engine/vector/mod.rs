@@ -7,7 +7,7 @@ mod search;
 mod select;
 
 pub use elementwise::{
-    memset, nc_stream_shuffle, reciprocal, scalar_tensor_tensor, tensor_copy, tensor_scalar, tensor_tensor,
+    fill, memset, nc_stream_shuffle, reciprocal, scalar_tensor_tensor, tensor_copy, tensor_scalar, tensor_tensor,
     transpose,
 };
 pub use reduce::{
@@ -15,7 +15,7 @@ pub use reduce::{
     tensor_tensor_scan,
 };
 pub use search::{max8, nc_find_index8, nc_match_replace8};
-pub use select::{Bound, dropout, range_select, select_reduce, tensor_copy_predicated};
+pub use select::{Bound, dropout, range_select, select_reduce, tensor_copy_predicated, uniform};
 
 use super::scalar::slowed;
 use crate::chip::cycles_ps;

@@ -204,7 +204,7 @@ pub fn dropout(
 }
 
 /// The next number in [0, 1) of a splitmix generator.
-pub(crate) fn uniform(seed: &mut u64) -> f32 {
+pub fn uniform(seed: &mut u64) -> f32 {
     *seed = seed.wrapping_add(0x9E37_79B9_7F4A_7C15);
     let mut word = *seed;
     word = (word ^ (word >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
