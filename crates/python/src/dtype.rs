@@ -9,7 +9,10 @@ static NUMPY: PyOnceLock<Vec<Py<PyAny>>> = PyOnceLock::new();
 
 /// The type of a number.
 pub(crate) fn from_code(code: usize) -> PyResult<Dtype> {
-    Dtype::ALL.get(code).copied().ok_or_else(|| PyValueError::new_err(format!("no element type has number {code}")))
+    Dtype::ALL
+        .get(code)
+        .copied()
+        .ok_or_else(|| PyValueError::new_err(format!("no element type has number {code}")))
 }
 
 /// The number of a type.
@@ -20,7 +23,10 @@ pub(crate) fn code(dtype: Dtype) -> usize {
 /// The Python object of a type.
 pub(crate) fn object(py: Python<'_>, dtype: Dtype) -> PyResult<Py<PyAny>> {
     let types = NUMPY.get(py).ok_or_else(|| PyValueError::new_err("element types are not registered"))?;
-    types.get(code(dtype)).map(|object| object.clone_ref(py)).ok_or_else(|| PyValueError::new_err("element type without object"))
+    types
+        .get(code(dtype))
+        .map(|object| object.clone_ref(py))
+        .ok_or_else(|| PyValueError::new_err("element type without object"))
 }
 
 /// Names of the types, in the order of their numbers.

@@ -57,7 +57,9 @@ impl Index {
         let missing = shape.len().saturating_sub(self.shape.len());
         if self.values.is_none() {
             let mut coefficients: SmallVec<[i64; 4]> = SmallVec::from_elem(0, missing);
-            coefficients.extend(self.coefficients.iter().zip(&self.shape).map(|(&c, &size)| if size == 1 { 0 } else { c }));
+            coefficients.extend(
+                self.coefficients.iter().zip(&self.shape).map(|(&c, &size)| if size == 1 { 0 } else { c }),
+            );
             return Index { shape: shape.into(), constant: self.constant, coefficients, values: None };
         }
         let mut padded = Shape::from_elem(1, missing);
@@ -104,15 +106,23 @@ impl Index {
     }
 
     /// Both combined: affine if `affine` gives constants and coefficients, value by value otherwise.
-    pub(crate) fn combine(&self, other: &Index, affine: Option<fn(i64, i64) -> i64>, each: impl Fn(i64, i64) -> i64) -> PyResult<Index> {
+    pub(crate) fn combine(
+        &self,
+        other: &Index,
+        affine: Option<fn(i64, i64) -> i64>,
+        each: impl Fn(i64, i64) -> i64,
+    ) -> PyResult<Index> {
         let shape = broadcast_shapes(&self.shape, &other.shape)?;
         if let (Some(affine), None, None) = (affine, &self.values, &other.values) {
             let (a, b) = (self.broadcast(&shape), other.broadcast(&shape));
-            let coefficients = a.coefficients.iter().zip(&b.coefficients).map(|(&a, &b)| affine(a, b)).collect();
+            let coefficients =
+                a.coefficients.iter().zip(&b.coefficients).map(|(&a, &b)| affine(a, b)).collect();
             return Ok(Index { shape, constant: affine(a.constant, b.constant), coefficients, values: None });
         }
         if shape.iter().product::<usize>() > MAX_VALUES {
-            return Err(PyValueError::new_err(format!("an index expression of shape {shape:?} is too large")));
+            return Err(PyValueError::new_err(format!(
+                "an index expression of shape {shape:?} is too large"
+            )));
         }
         let (a, b) = (self.broadcast(&shape).evaluate(), other.broadcast(&shape).evaluate());
         Ok(Index::explicit(shape, a.iter().zip(&b).map(|(&a, &b)| each(a, b)).collect()))
@@ -157,7 +167,11 @@ impl Index {
         {
             return Err(pyo3::exceptions::PyZeroDivisionError::new_err("index expression divided by zero"));
         }
-        if remainder { self.combine(other, None, |a, b| a.wrapping_rem_euclid(b)) } else { self.combine(other, None, |a, b| a.wrapping_div_euclid(b)) }
+        if remainder {
+            self.combine(other, None, |a, b| a.wrapping_rem_euclid(b))
+        } else {
+            self.combine(other, None, |a, b| a.wrapping_div_euclid(b))
+        }
     }
 
     /// The expression that the axes of `[:, None]`-like keys make of this one.
@@ -166,7 +180,8 @@ impl Index {
             Ok(tuple) => tuple.iter().collect(),
             Err(_) => vec![key.clone()],
         };
-        let named = items.iter().filter(|item| !item.is_none() && !item.is_instance_of::<PyEllipsis>()).count();
+        let named =
+            items.iter().filter(|item| !item.is_none() && !item.is_instance_of::<PyEllipsis>()).count();
         let mut out = Index { shape: Shape::new(), coefficients: SmallVec::new(), ..self.clone() };
         let mut axis = 0;
         for item in &items {
@@ -180,7 +195,7 @@ impl Index {
             } else if let Ok(slice) = item.cast::<PySlice>() {
                 let size = self.shape.get(axis).copied().unwrap_or(0);
                 let indices = slice.indices(size as isize)?;
-                let count = usize::try_from(indices.slicelength).unwrap_or(0);
+                let count = indices.slicelength;
                 out.take(self, &mut axis, indices.start as i64, Some(count), indices.step as i64)?;
             } else {
                 return Err(PyTypeError::new_err("index expressions take slices, None and ... only"));
@@ -193,7 +208,14 @@ impl Index {
     }
 
     /// Moves one axis of `from` here, cut to `count` steps.
-    fn take(&mut self, from: &Index, axis: &mut usize, start: i64, count: Option<usize>, step: i64) -> PyResult<()> {
+    fn take(
+        &mut self,
+        from: &Index,
+        axis: &mut usize,
+        start: i64,
+        count: Option<usize>,
+        step: i64,
+    ) -> PyResult<()> {
         let (Some(&size), Some(&c)) = (from.shape.get(*axis), from.coefficients.get(*axis)) else {
             return Err(PyValueError::new_err("too many indices for an index expression"));
         };
@@ -215,7 +237,7 @@ pub(crate) fn operand(value: &Bound<'_, PyAny>) -> PyResult<Option<Index>> {
         return Ok(Some(index.get().clone()));
     }
     if let Ok(tile) = value.cast::<crate::tensor::Tensor>() {
-        return tile.borrow().as_index().map(Some);
+        return tile.get().as_index().map(Some);
     }
     Ok(value.extract::<i64>().ok().map(Index::constant))
 }
@@ -414,7 +436,8 @@ impl Mask {
                 return self.flag_extent(shape);
             }
             let term = term.broadcast(shape);
-            let mut moving = term.coefficients.iter().enumerate().filter(|&(axis, &c)| c != 0 && shape[axis] > 1);
+            let mut moving =
+                term.coefficients.iter().enumerate().filter(|&(axis, &c)| c != 0 && shape[axis] > 1);
             match (moving.next(), moving.next()) {
                 (None, _) if term.constant >= 0 => {}
                 (None, _) => return Extent::Nothing,
@@ -422,7 +445,9 @@ impl Mask {
                     // constant + c * x >= 0
                     let (low, high) = &mut ranges[axis];
                     if c > 0 {
-                        *low = (*low).max((-term.constant).div_euclid(c) + i64::from((-term.constant).rem_euclid(c) != 0));
+                        *low = (*low).max(
+                            (-term.constant).div_euclid(c) + i64::from((-term.constant).rem_euclid(c) != 0),
+                        );
                     } else {
                         *high = (*high).min(term.constant.div_euclid(-c) + 1);
                     }
@@ -504,7 +529,9 @@ pub(crate) fn broadcast_shapes(a: &[usize], b: &[usize]) -> PyResult<Shape> {
         .map(|axis| match (size(a, axis), size(b, axis)) {
             (a, b) if a == b || b == 1 => Ok(a),
             (1, b) => Ok(b),
-            _ => Err(PyValueError::new_err(format!("index expressions of shapes {a:?} and {b:?} do not fit"))),
+            _ => {
+                Err(PyValueError::new_err(format!("index expressions of shapes {a:?} and {b:?} do not fit")))
+            }
         })
         .collect()
 }

@@ -32,7 +32,10 @@ pub(crate) fn parse(key: &Bound<'_, PyAny>, shape: &[usize]) -> PyResult<SmallVe
         named += item.getattr_opt("__mesh__")?.map_or(Ok(1), |mesh| mesh.len())?;
     }
     if named > shape.len() {
-        return Err(PyIndexError::new_err(format!("{named} indices for a tensor of {} dimensions", shape.len())));
+        return Err(PyIndexError::new_err(format!(
+            "{named} indices for a tensor of {} dimensions",
+            shape.len()
+        )));
     }
     let mut parsed: SmallVec<[Item; 6]> = SmallVec::new();
     let mut axis = 0;
@@ -67,7 +70,10 @@ fn one(item: &Bound<'_, PyAny>, size: usize) -> PyResult<Item> {
         Some(index) => Ok(Item::Index(index)),
         None => match item.call_method0("__index__") {
             Ok(number) => Ok(Item::Number(number.extract()?)),
-            Err(_) => Err(PyTypeError::new_err(format!("a tensor cannot be indexed with {}", item.get_type().name()?))),
+            Err(_) => Err(PyTypeError::new_err(format!(
+                "a tensor cannot be indexed with {}",
+                item.get_type().name()?
+            ))),
         },
     }
 }
@@ -166,7 +172,8 @@ impl Layout {
             }
         }
         let kept = items.iter().filter(|item| matches!(item, Item::Slice(..) | Item::New)).count();
-        let is_index = |item: &Item| matches!(item, Item::Index(_)) || (any && matches!(item, Item::Number(_)));
+        let is_index =
+            |item: &Item| matches!(item, Item::Index(_)) || (any && matches!(item, Item::Number(_)));
         let start = items.iter().position(is_index).unwrap_or(0);
         let end = items.iter().rposition(is_index).unwrap_or(0);
         let together = items.get(start..=end).is_some_and(|part| part.iter().all(is_index));
@@ -223,7 +230,8 @@ fn build(view: &View, items: &[Item], layout: &Layout) -> PyResult<Indexed> {
         } else {
             offset = offset.wrapping_add(index.constant.wrapping_mul(stride));
             for (dim, c) in dims[rank - index.shape.len()..].iter_mut().zip(&index.coefficients) {
-                dim.stride = dim.stride.wrapping_add(isize::try_from(c.wrapping_mul(stride)).unwrap_or(isize::MAX));
+                dim.stride =
+                    dim.stride.wrapping_add(isize::try_from(c.wrapping_mul(stride)).unwrap_or(isize::MAX));
             }
         }
         axis += 1;

@@ -46,7 +46,8 @@ impl Session {
         out.set_item("time_s", seconds(timeline.total_ps))?;
         let engines = PyDict::new(py);
         for (engine, busy) in EngineKind::ALL.into_iter().zip(timeline.busy_ps) {
-            let count = program.instructions.iter().filter(|instruction| instruction.engine == engine).count();
+            let count =
+                program.instructions.iter().filter(|instruction| instruction.engine == engine).count();
             let entry = PyDict::new(py);
             entry.set_item("busy_s", seconds(busy))?;
             entry.set_item("instructions", count)?;
@@ -62,7 +63,10 @@ impl Session {
         out.set_item("psum_peak_bytes", peak(program, &lives, Memory::Psum).bytes)?;
         if trace {
             let bytes = perfetto_bytes(&self.chip.name, program, &timeline);
-            out.set_item("trace", PyBytes::new(py, &bytes.map_err(|error| PyRuntimeError::new_err(error.to_string()))?))?;
+            out.set_item(
+                "trace",
+                PyBytes::new(py, &bytes.map_err(|error| PyRuntimeError::new_err(error.to_string()))?),
+            )?;
         }
         Ok(out)
     }
@@ -78,7 +82,11 @@ impl Session {
 }
 
 /// The timeline as a Perfetto trace: one track for each engine.
-fn perfetto_bytes(chip: &str, program: &Program, timeline: &Timeline) -> Result<Vec<u8>, tilewright_record::RecordError> {
+fn perfetto_bytes(
+    chip: &str,
+    program: &Program,
+    timeline: &Timeline,
+) -> Result<Vec<u8>, tilewright_record::RecordError> {
     let mut layout = Layout::new(NonZeroU64::new(CLOCK_HZ).unwrap_or(NonZeroU64::MIN));
     let root = layout.add_track(None, TrackKind::Chip, chip);
     let core = layout.add_track(Some(root), TrackKind::Core, "core0");

@@ -10,7 +10,7 @@ use tilewright_base::Sources;
 use tilewright_machine::{builtin, load};
 use tilewright_neuron::program::Allocation;
 use tilewright_neuron::storage::{Request, Storage};
-use tilewright_neuron::{Chip, Instruction, Program, Refusal};
+use tilewright_neuron::{Chip, Instruction, Program, Refusal, Region, Tile};
 
 use crate::error::raise;
 use crate::tensor::{Tensor, memory_of};
@@ -25,6 +25,8 @@ pub(crate) struct Session {
     /// Program of the launch grid that runs now.
     #[pyo3(get, set)]
     pub(crate) current_program: u32,
+    /// Where matmuls wrote, by tensor.
+    summed: BTreeMap<u32, Vec<Region>>,
     lines: BTreeMap<(usize, i32), u32>,
     /// Code objects of lines, kept so that their addresses stay theirs.
     codes: BTreeMap<usize, Py<PyAny>>,
@@ -37,7 +39,10 @@ fn chip_of(name: &str) -> PyResult<Chip> {
     let id = sources.add(format!("machines/{name}.toml"), text);
     let loaded = load(&mut sources, id, &|name: &str| builtin(name).map(str::to_owned))
         .map_err(|_| PyValueError::new_err(format!("the machine file of {name} does not load")))?;
-    let neuron = loaded.machine.neuron().ok_or_else(|| PyValueError::new_err(format!("{name} is no Neuron device")))?;
+    let neuron = loaded
+        .machine
+        .neuron()
+        .ok_or_else(|| PyValueError::new_err(format!("{name} is no Neuron device")))?;
     Ok(Chip::new(name, neuron.clone()))
 }
 
@@ -69,6 +74,17 @@ impl Session {
             }
             Err(refusal) => Err(raise(py, &refusal, self.program.source(line))),
         }
+    }
+
+    /// Whether a matmul wrote here before; from now on one has.
+    pub(crate) fn adds(&mut self, tile: &Tile) -> bool {
+        let Some(region) = Region::of(tile) else { return false };
+        let written = self.summed.entry(region.storage).or_default();
+        let adds = written.iter().any(|earlier| earlier.overlaps(&region));
+        if !written.iter().any(|earlier| earlier.covers(&region)) {
+            written.push(region);
+        }
+        adds
     }
 
     fn keep(&mut self, py: Python<'_>, storage: Result<Storage, Refusal>) -> PyResult<Tensor> {
@@ -112,6 +128,7 @@ impl Session {
             program: Program { sources: vec!["?".to_owned()], ..Program::default() },
             seed: 0,
             current_program: 0,
+            summed: BTreeMap::new(),
             lines: BTreeMap::new(),
             codes: BTreeMap::new(),
         })
@@ -142,6 +159,7 @@ impl Session {
 
     /// A tensor that nobody wrote to.
     #[pyo3(signature = (shape, code, memory, blocks=0, name="", address=None))]
+    #[expect(clippy::too_many_arguments, reason = "a tensor has as many properties")]
     fn alloc(
         &mut self,
         py: Python<'_>,
@@ -178,7 +196,14 @@ impl Session {
 
     /// A tensor in HBM with the bytes of a buffer.
     #[pyo3(signature = (buffer, shape, code, name=""))]
-    fn input(&mut self, py: Python<'_>, buffer: &Bound<'_, PyAny>, shape: Vec<usize>, code: usize, name: &str) -> PyResult<Tensor> {
+    fn input(
+        &mut self,
+        py: Python<'_>,
+        buffer: &Bound<'_, PyAny>,
+        shape: Vec<usize>,
+        code: usize,
+        name: &str,
+    ) -> PyResult<Tensor> {
         let buffer: PyBuffer<u8> = PyBuffer::get(buffer)?;
         let bytes = buffer.to_vec(py)?;
         let mut request = self.request(py, shape, code, "shared_hbm")?;
@@ -200,8 +225,10 @@ impl Session {
         } else {
             tilewright_neuron::convert::copy(rules, to, from);
         }
-        let region = tilewright_neuron::Region::of(to);
-        if let (Some(instruction), Some(region)) = (value.fresh.and_then(|at| self.program.instructions.get_mut(at)), region) {
+        let region = Region::of(to);
+        if let (Some(instruction), Some(region)) =
+            (value.fresh().and_then(|at| self.program.instructions.get_mut(at)), region)
+        {
             for write in instruction.writes.iter_mut().filter(|write| write.storage == from.storage.id) {
                 *write = region;
             }
@@ -214,7 +241,7 @@ impl Session {
 
     /// Name of the instruction whose result this is; None if it is not fresh.
     fn producer(&self, value: &Tensor) -> Option<&'static str> {
-        value.fresh.and_then(|at| self.program.instructions.get(at)).map(|instruction| instruction.opcode)
+        value.fresh().and_then(|at| self.program.instructions.get(at)).map(|instruction| instruction.opcode)
     }
 
     /// The line of the kernel that runs now, as `file:line`.
@@ -231,7 +258,9 @@ impl Session {
     /// Uniform random numbers into a tile.
     fn random(&mut self, dst: &Tensor) -> PyResult<()> {
         let tile = dst.operand()?;
-        let values: Vec<f32> = (0..tile.elements()).map(|_| tilewright_neuron::engine::vector::uniform(&mut self.seed)).collect();
+        let values: Vec<f32> = (0..tile.elements())
+            .map(|_| tilewright_neuron::engine::vector::uniform(&mut self.seed))
+            .collect();
         tile.write(&self.chip.rules, &values);
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! Tensors and views of them, as kernels see them.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::{PyBufferError, PyTypeError, PyValueError};
@@ -27,22 +27,48 @@ pub(crate) fn set_operators(py: Python<'_>, function: Py<PyAny>) {
 }
 
 /// A tensor, or a view of one.
-#[pyclass(module = "tilewright._core")]
-#[derive(Clone)]
+#[pyclass(frozen, module = "tilewright._core")]
 pub(crate) struct Tensor {
     pub(crate) tile: Tile,
     pub(crate) bounds: Vec<Bounds>,
     pub(crate) base: i64,
+    result: Mutex<ResultOf>,
+}
+
+/// What is known of a tensor that an instruction just wrote.
+#[derive(Clone, Default)]
+struct ResultOf {
     /// Instruction whose result this is, if nothing else happened to it.
-    pub(crate) fresh: Option<usize>,
+    fresh: Option<usize>,
     /// Where the result was computed.
-    pub(crate) mask: Option<Mask>,
+    mask: Option<Mask>,
+}
+
+impl Clone for Tensor {
+    fn clone(&self) -> Tensor {
+        let result = Mutex::new(self.result().clone());
+        Tensor { tile: self.tile.clone(), bounds: self.bounds.clone(), base: self.base, result }
+    }
 }
 
 impl Tensor {
+    fn result(&self) -> MutexGuard<'_, ResultOf> {
+        self.result.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The instruction whose result this is.
+    pub(crate) fn fresh(&self) -> Option<usize> {
+        self.result().fresh
+    }
+
+    /// Marks it as the result of an instruction.
+    pub(crate) fn set_fresh(&self, at: usize) {
+        self.result().fresh = Some(at);
+    }
+
     pub(crate) fn new(storage: Arc<Storage>) -> Tensor {
         let view = View::whole(&storage.shape, storage.dtype, storage.blocks);
-        Tensor { tile: Tile { storage, view }, bounds: Vec::new(), base: 0, fresh: None, mask: None }
+        Tensor { tile: Tile { storage, view }, bounds: Vec::new(), base: 0, result: Mutex::default() }
     }
 
     pub(crate) fn with_view(&self, view: View) -> Tensor {
@@ -50,8 +76,7 @@ impl Tensor {
             tile: Tile { storage: self.tile.storage.clone(), view },
             bounds: Vec::new(),
             base: 0,
-            fresh: None,
-            mask: None,
+            result: Mutex::default(),
         }
     }
 
@@ -103,9 +128,14 @@ impl Tensor {
     pub(crate) fn flagged(&self, flags: &[bool]) -> PyResult<Tensor> {
         let offsets = self.tile.view.offsets();
         if offsets.len() != flags.len() {
-            return Err(PyValueError::new_err(format!("a mask of {} elements for {}", flags.len(), offsets.len())));
+            return Err(PyValueError::new_err(format!(
+                "a mask of {} elements for {}",
+                flags.len(),
+                offsets.len()
+            )));
         }
-        let kept: Vec<i64> = offsets.iter().zip(flags).map(|(&offset, &flag)| if flag { offset } else { SKIP }).collect();
+        let kept: Vec<i64> =
+            offsets.iter().zip(flags).map(|(&offset, &flag)| if flag { offset } else { SKIP }).collect();
         let mut view = self.tile.view.clone();
         view.gather = Some(kept.into());
         view.offset = 0;
@@ -149,7 +179,10 @@ impl Tensor {
         Ok(Index::explicit(self.shape().iter().copied().collect(), read.values))
     }
 
-    fn affine(&self, change: impl FnOnce(&mut View) -> Result<(), tilewright_neuron::Refusal>) -> PyResult<Tensor> {
+    fn affine(
+        &self,
+        change: impl FnOnce(&mut View) -> Result<(), tilewright_neuron::Refusal>,
+    ) -> PyResult<Tensor> {
         let mut view = self.tile.view.clone();
         change(&mut view).map_err(|refusal| plain(&refusal))?;
         Ok(self.with_view(view))
@@ -177,7 +210,9 @@ fn fit(mask: &[usize], shape: &[usize]) -> PyResult<Shape> {
         if *tile == 1 || size == *tile {
             *tile = size;
         } else if size != 1 {
-            return Err(PyValueError::new_err(format!("a mask of shape {mask:?} for a tile of shape {shape:?}")));
+            return Err(PyValueError::new_err(format!(
+                "a mask of shape {mask:?} for a tile of shape {shape:?}"
+            )));
         }
     }
     Ok(full)
@@ -280,12 +315,12 @@ impl Tensor {
     /// True if it is the result of the last instruction that touched it.
     #[getter]
     fn is_fresh(&self) -> bool {
-        self.fresh.is_some()
+        self.fresh().is_some()
     }
 
     #[getter]
     fn has_mask(&self) -> bool {
-        self.mask.is_some()
+        self.result().mask.is_some()
     }
 
     fn __getitem__(&self, key: &Bound<'_, PyAny>) -> PyResult<Tensor> {
@@ -299,16 +334,17 @@ impl Tensor {
     }
 
     fn __setitem__(slf: &Bound<'_, Self>, key: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> PyResult<()> {
-        let target = slf.borrow().__getitem__(key)?;
+        let target = slf.get().__getitem__(key)?;
         if let Ok(value) = value.cast::<Tensor>() {
-            let value = value.borrow();
-            let same = Arc::ptr_eq(&value.tile.storage, &target.tile.storage) && value.tile.view == target.tile.view;
-            if same && value.mask.is_none() {
+            let value = value.get();
+            let same =
+                Arc::ptr_eq(&value.tile.storage, &target.tile.storage) && value.tile.view == target.tile.view;
+            if same && value.result().mask.is_none() {
                 return Ok(());
             }
         }
         // A result that has no name yet can still be written elsewhere.
-        let temporary = value.get_refcnt() <= 1;
+        let temporary = references(value) <= 1;
         operator(slf.py(), "assign", (Py::new(slf.py(), target)?, value.clone(), temporary))?;
         Ok(())
     }
@@ -333,12 +369,20 @@ impl Tensor {
         format!("<tensor {:?} {} in {}>", self.shape(), self.tile.view.dtype, self.tile.storage.memory.name())
     }
 
-    fn __richcmp__(slf: &Bound<'_, Self>, other: &Bound<'_, PyAny>, op: pyo3::basic::CompareOp) -> PyResult<Py<PyAny>> {
+    fn __richcmp__(
+        slf: &Bound<'_, Self>,
+        other: &Bound<'_, PyAny>,
+        op: pyo3::basic::CompareOp,
+    ) -> PyResult<Py<PyAny>> {
         use pyo3::basic::CompareOp;
         let py = slf.py();
         let name = match op {
-            CompareOp::Eq if other.is_none() => return Ok(false.into_pyobject(py)?.to_owned().into_any().unbind()),
-            CompareOp::Ne if other.is_none() => return Ok(true.into_pyobject(py)?.to_owned().into_any().unbind()),
+            CompareOp::Eq if other.is_none() => {
+                return Ok(false.into_pyobject(py)?.to_owned().into_any().unbind());
+            }
+            CompareOp::Ne if other.is_none() => {
+                return Ok(true.into_pyobject(py)?.to_owned().into_any().unbind());
+            }
             CompareOp::Eq => "equal",
             CompareOp::Ne => "not_equal",
             CompareOp::Lt => "less",
@@ -406,7 +450,7 @@ impl Tensor {
     }
 
     fn __iadd__(slf: &Bound<'_, Self>, other: &Bound<'_, PyAny>) -> PyResult<()> {
-        let temporary = other.get_refcnt() <= 1;
+        let temporary = references(other) <= 1;
         operator(slf.py(), "iadd", (slf.clone(), other.clone(), temporary)).map(|_| ())
     }
 
@@ -431,27 +475,27 @@ impl Tensor {
     }
 
     /// Remembers where a result was computed.
-    fn set_mask(&mut self, mask: &Bound<'_, PyAny>) -> PyResult<()> {
-        self.mask = Some(Mask::from_python(mask)?);
+    fn set_mask(&self, mask: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.result().mask = Some(Mask::from_python(mask)?);
         Ok(())
     }
 
     /// Where the result was computed.
     #[getter]
     fn mask(&self) -> Option<Mask> {
-        self.mask.clone()
+        self.result().mask.clone()
     }
 
     /// Takes over what is known of a part of it: which instruction wrote it, and where it was computed.
-    fn adopt(&mut self, part: &Tensor, mask: &Bound<'_, PyAny>) -> PyResult<()> {
-        self.fresh = part.fresh;
-        self.mask = Some(Mask::from_python(mask)?);
+    fn adopt(&self, part: &Tensor, mask: &Bound<'_, PyAny>) -> PyResult<()> {
+        let result = ResultOf { fresh: part.fresh(), mask: Some(Mask::from_python(mask)?) };
+        *self.result() = result;
         Ok(())
     }
 
     /// Forgets that it is a fresh result.
-    fn settle(&mut self) {
-        self.fresh = None;
+    fn settle(&self) {
+        self.result().fresh = None;
     }
 
     /// Another shape over the same elements.
@@ -544,7 +588,11 @@ impl Tensor {
         let tile = self.operand()?;
         let bytes = bytes_of(tile);
         if buffer.item_count() != bytes.len() {
-            return Err(PyBufferError::new_err(format!("a buffer of {} bytes for {}", buffer.item_count(), bytes.len())));
+            return Err(PyBufferError::new_err(format!(
+                "a buffer of {} bytes for {}",
+                buffer.item_count(),
+                bytes.len()
+            )));
         }
         buffer.copy_from_slice(py, &bytes)
     }
@@ -566,7 +614,9 @@ impl Tensor {
         let read = self.operand()?.read(&tilewright_num::RuleSet::NEURON);
         match read.values[..] {
             [value] => Ok(f64::from(value)),
-            _ => Err(PyValueError::new_err(format!("a tensor of shape {:?} is not one number", self.shape()))),
+            _ => {
+                Err(PyValueError::new_err(format!("a tensor of shape {:?} is not one number", self.shape())))
+            }
         }
     }
 
@@ -575,7 +625,9 @@ impl Tensor {
         let read = self.operand()?.read_integers(&tilewright_num::RuleSet::NEURON);
         match read.values[..] {
             [value] => Ok(value),
-            _ => Err(PyValueError::new_err(format!("a tensor of shape {:?} is not one number", self.shape()))),
+            _ => {
+                Err(PyValueError::new_err(format!("a tensor of shape {:?} is not one number", self.shape())))
+            }
         }
     }
 }
@@ -594,7 +646,9 @@ pub(crate) fn bytes_of(tile: &Tile) -> Vec<u8> {
     }
     tile.view.for_each_run(|start, steps, stride| {
         if stride == 1 {
-            bytes.extend_from_slice(content.bytes.get(start * size..(start + steps) * size).unwrap_or_default());
+            bytes.extend_from_slice(
+                content.bytes.get(start * size..(start + steps) * size).unwrap_or_default(),
+            );
         } else {
             for step in 0..steps {
                 let at = start.wrapping_add_signed(stride * isize::try_from(step).unwrap_or(0)) * size;
@@ -605,8 +659,21 @@ pub(crate) fn bytes_of(tile: &Tile) -> Vec<u8> {
     bytes
 }
 
-fn operator<'py>(py: Python<'py>, name: &str, operands: impl IntoPyObject<'py, Target = PyTuple, Output = Bound<'py, PyTuple>, Error = PyErr>) -> PyResult<Py<PyAny>> {
-    let function = OPERATORS.get(py).ok_or_else(|| PyTypeError::new_err("tensors have operators inside kernels only"))?;
+/// How many hold an object: one if it was just made and has no name.
+#[expect(unsafe_code, reason = "the count of a live object is read; nothing is changed")]
+fn references(object: &Bound<'_, PyAny>) -> isize {
+    // SAFETY: `object` is alive and the interpreter is attached.
+    unsafe { pyo3::ffi::Py_REFCNT(object.as_ptr()) }
+}
+
+fn operator<'py>(
+    py: Python<'py>,
+    name: &str,
+    operands: impl IntoPyObject<'py, Target = PyTuple, Output = Bound<'py, PyTuple>, Error = PyErr>,
+) -> PyResult<Py<PyAny>> {
+    let function = OPERATORS
+        .get(py)
+        .ok_or_else(|| PyTypeError::new_err("tensors have operators inside kernels only"))?;
     let operands = operands.into_pyobject(py)?;
     Ok(function.bind(py).call1((name, operands))?.unbind())
 }

@@ -288,7 +288,7 @@ def _run_grid(func, grid, args, kwargs, session, dialect):
         for number, place in enumerate(places):
             program.grid, program.place = grid, tuple(int(at) for at in place)
             program.loops, program.reductions = [], {}
-            program.shared, program.at = shared, 0
+            program.shared, program.at, program.lanes = shared, 0, {}
             session.current_program = number
             value = func(*args, **kwargs)
             if number == 0:
@@ -347,7 +347,7 @@ def _run_cores(func, grid, places, args, kwargs, session, shared):
         program = state.program
         program.grid, program.place = grid, tuple(int(at) for at in place)
         program.loops, program.reductions, program.shared, program.at = [], {}, shared, 0
-        program.barrier, program.core = cores, core
+        program.barrier, program.core, program.lanes = cores, core, {}
         error = None
         try:
             cores.wait_turn(core)

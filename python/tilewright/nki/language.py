@@ -161,7 +161,9 @@ def copy(src, dtype=None, mask=None, **_options):
 
 
 def static_cast(input_data, dtype):
-    """A copy of another type."""
+    """A copy of another type; of host arrays too."""
+    if not isinstance(input_data, Tensor):
+        return np.asarray(input_data).astype(np.dtype(dtype))
     return copy(input_data, dtype)
 
 

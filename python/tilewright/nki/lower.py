@@ -484,6 +484,28 @@ def transpose(x, dtype=None, mask=None, engine=""):
     return emit("nc_transpose", [columns, partitions], code, None, [x], "vector" if block else "", memory=memory)
 
 
+_REDUCE, _RESET_REDUCE, _LOAD_REDUCE = 2, 3, 4
+
+
+def accumulate(engine, command, result, partitions):
+    """The tile that an instruction's running values go to, and whether it goes on from what is there.
+
+    Running values stay in the lanes between instructions; a result tile gets them when one is given."""
+    number = int(getattr(command, "value", command))
+    if number not in (_REDUCE, _RESET_REDUCE, _LOAD_REDUCE):
+        return None, False
+    lanes = state.program.lanes.get((engine, partitions))
+    go_on = number != _RESET_REDUCE
+    if result is None:
+        if lanes is None or not go_on:
+            lanes = state.program.lanes[engine, partitions] = new([partitions, 1], dtypes.F32)
+            go_on = False
+        return lanes, go_on
+    if go_on and number == _REDUCE and lanes is not None:
+        state.running().retarget(result, lanes, False)
+    return result, go_on
+
+
 def select(condition, x, y, dtype=None, mask=None):
     """x where the condition holds, y elsewhere."""
     condition, x, y = as_tile(condition), number(as_tile(x)), number(as_tile(y))

@@ -15,6 +15,7 @@ class Program(threading.local):
         self.loops = []
         self.reductions = {}
         self.shared = None
+        self.lanes = {}
         self.at = 0
         self.barrier = None
         self.core = 0

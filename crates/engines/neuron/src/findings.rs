@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::program::{Instruction, Program};
+use crate::engine::limits::start_grain;
+use crate::program::{EngineKind, Instruction, Program};
 use crate::{Chip, Memory};
 
 /// One thing to look at.
@@ -86,6 +87,7 @@ pub fn peak(program: &Program, lives: &Lifetimes, memory: Memory) -> Peak {
 /// Everything that can be seen without timing.
 pub fn findings(chip: &Chip, program: &Program) -> Vec<Finding> {
     let mut found = uninitialised(program);
+    found.extend(starts(chip, program));
     let lives = lifetimes(program);
     let memories = [(Memory::Sbuf, chip.sbuf_usable_bytes()), (Memory::Psum, chip.psum_partition_bytes())];
     for (memory, capacity) in memories {
@@ -123,6 +125,40 @@ fn over_capacity(program: &Program, memory: Memory, capacity: u64, peak: &Peak) 
         instead: "use smaller tiles, or tiles that are no longer needed; the compiler would spill to HBM"
             .to_owned(),
     }
+}
+
+/// Tiles of compute engines that start at a partition where their size may not.
+fn starts(chip: &Chip, program: &Program) -> Vec<Finding> {
+    let on_chip: BTreeMap<u32, u64> = program
+        .allocations
+        .iter()
+        .filter(|allocation| allocation.memory.on_chip())
+        .map(|allocation| (allocation.storage, u64::from(allocation.address.map_or(0, |(partition, _)| partition))))
+        .collect();
+    let mut lines: BTreeMap<(u32, &str), (u64, u64)> = BTreeMap::new();
+    for instruction in &program.instructions {
+        if matches!(instruction.engine, EngineKind::Dma | EngineKind::Sync) {
+            continue;
+        }
+        for region in instruction.reads.iter().chain(&instruction.writes) {
+            let Some(base) = on_chip.get(&region.storage) else { continue };
+            let (start, count) = (base + region.rows.0, region.rows.1 - region.rows.0);
+            if start % start_grain(chip, count) != 0 {
+                lines.entry((instruction.source, instruction.opcode)).or_insert((start, count));
+            }
+        }
+    }
+    lines
+        .into_iter()
+        .map(|((source, opcode), (start, count))| Finding {
+            code: "neuron/start-partition",
+            error: true,
+            source: program.source(source).to_owned(),
+            message: format!("{opcode} on {count} partitions from partition {start}"),
+            allowed: format!("{count} partitions start at a multiple of {}", start_grain(chip, count)),
+            instead: "place the tile so that it starts there, or move the data with a DMA".to_owned(),
+        })
+        .collect()
 }
 
 /// Reads of memory that nobody wrote, one finding for each line and instruction.

@@ -85,12 +85,11 @@ def _activation(op, data, bias, scale, reduce_op, reduce_res, command, mask, dty
     shrink = mask is not None
     bias = lower.mask_operand(_operand(bias), mask) if shrink else _operand(bias)
     scale = lower.mask_operand(_operand(scale), mask) if shrink else _operand(scale)
-    sums = None
-    go_on = False
-    number = getattr(command, "value", command)
-    if reduce_res is not None and number != 1:
-        sums = lower.mask_operand(reduce_res, mask) if shrink else reduce_res
-        go_on = number == 2
+    if reduce_res is not None and shrink:
+        reduce_res = lower.mask_operand(reduce_res, mask)
+    if reduce_res is not None and int(getattr(command, "value", command)) == 0:
+        command = reduce_cmd.reset_reduce
+    sums, go_on = lower.accumulate("scalar", command, reduce_res, data.shape[0])
     return lower.emit(
         "activation",
         data.shape,
@@ -390,13 +389,12 @@ def select_reduce(
     **_options,
 ):
     """dst = on_true where the predicate holds, and its row maxima."""
-    number = getattr(reduce_cmd, "value", reduce_cmd)
+    sums, go_on = lower.accumulate("vector", reduce_cmd, reduce_res, dst.shape[0])
     on_false = lower.number(on_false)
     parts = [dst, predicate, on_true, on_false]
     if mask is not None:
         parts = [part.masked(mask) if isinstance(part, Tensor) else part for part in parts]
-    sums = reduce_res if number != 0 else None
-    state.running().select_reduce(parts[0], parts[1], parts[2], parts[3], bool(reverse_pred), sums, number == 2)
+    state.running().select_reduce(parts[0], parts[1], parts[2], parts[3], bool(reverse_pred), sums, go_on)
 
 
 def range_select(
@@ -416,7 +414,7 @@ def range_select(
     **_options,
 ):
     """The tile where its column lies between two bounds, and its row maxima."""
-    number = getattr(reduce_cmd, "value", reduce_cmd)
+    sums, go_on = lower.accumulate("vector", reduce_cmd, reduce_res, on_true_tile.shape[0])
     out = lower.new(on_true_tile.shape, _code(dtype, on_true_tile))
     state.running().range_select(
         out,
@@ -425,8 +423,8 @@ def range_select(
         (_operand(bound0), _operand(bound1)),
         float(lower.number(range_start)),
         float(on_false_value),
-        reduce_res if number != 0 else None,
-        number == 2,
+        sums,
+        go_on,
     )
     return out
 

@@ -147,7 +147,7 @@ pub fn local_gather(
             let index = picks.values.get((first + at % group) * per_row + at / group).copied().unwrap_or(-1);
             let Ok(index) = usize::try_from(index) else { continue };
             for element in 0..each {
-                let from = index * each + element;
+                let from = index + element;
                 rule(from < columns, || bounds(from, columns))?;
                 let (to, value) = (
                     partition * out_columns + at * each + element,

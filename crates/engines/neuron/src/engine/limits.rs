@@ -3,7 +3,7 @@
 
 use crate::pattern::as_u64;
 use crate::refusal::{Refusal, rule};
-use crate::{Chip, EngineKind, Memory, Region, Tile};
+use crate::{Chip, EngineKind, Memory, Tile};
 
 /// Checks one operand of a compute engine.
 ///
@@ -40,7 +40,7 @@ fn memory(engine: EngineKind, instruction: &str, role: &str, tile: &Tile) -> Res
     })
 }
 
-/// How many partitions, and where they start.
+/// How many partitions. Where they start is a finding: compilers may move a tile that starts elsewhere.
 fn partitions(chip: &Chip, instruction: &str, role: &str, tile: &Tile) -> Result<(), Refusal> {
     let count = tile.view.partitions();
     let most = chip.partitions();
@@ -51,23 +51,17 @@ fn partitions(chip: &Chip, instruction: &str, role: &str, tile: &Tile) -> Result
             format!("at most {most} partitions"),
             "split the tile along its first dimension",
         )
-    })?;
-    let Some(region) = Region::of(tile) else { return Ok(()) };
-    let start = region.rows.0 + u64::from(tile.storage.address.map_or(0, |(partition, _)| partition));
+    })
+}
+
+/// The multiple that the first partition of so many must be.
+pub fn start_grain(chip: &Chip, partitions: u64) -> u64 {
     let quadrant = chip.neuron.access.quadrant_partitions;
-    let grain = match as_u64(count) {
+    match partitions {
         count if count <= quadrant => quadrant,
         count if count <= 2 * quadrant => 2 * quadrant,
         _ => chip.neuron.sbuf.partitions,
-    };
-    rule(start % grain == 0 || tile.view.gather.is_some(), || {
-        Refusal::new(
-            "neuron/start-partition",
-            format!("{instruction} with {role} on {count} partitions from partition {start}"),
-            format!("{count} partitions start at a multiple of {grain}"),
-            "move the data with a DMA, or place it so that it starts there",
-        )
-    })
+    }
 }
 
 /// How many elements of a partition.
