@@ -217,9 +217,13 @@ impl Session {
         let (to, from) = (target.operand()?, value.operand()?);
         let rules = &self.chip.rules;
         if add {
-            let mut sums = to.read(rules).values;
-            for (sum, value) in sums.iter_mut().zip(&from.read(rules).values) {
-                *sum += value;
+            let before = to.read(rules);
+            let mut sums = from.read(rules).values;
+            // The first matmul of a group overwrites what nobody wrote.
+            if !before.uninitialised {
+                for (sum, value) in sums.iter_mut().zip(&before.values) {
+                    *sum += value;
+                }
             }
             to.write(rules, &sums);
         } else {

@@ -586,7 +586,7 @@ impl Tensor {
     fn read_into(&self, py: Python<'_>, buffer: &Bound<'_, PyAny>) -> PyResult<()> {
         let buffer: PyBuffer<u8> = PyBuffer::get(buffer)?;
         let tile = self.operand()?;
-        let bytes = bytes_of(tile);
+        let bytes = tile.packed(&tile.storage.lock());
         if buffer.item_count() != bytes.len() {
             return Err(PyBufferError::new_err(format!(
                 "a buffer of {} bytes for {}",
@@ -630,33 +630,6 @@ impl Tensor {
             }
         }
     }
-}
-
-/// The bytes of a tile's elements, in order.
-pub(crate) fn bytes_of(tile: &Tile) -> Vec<u8> {
-    let content = tile.storage.lock();
-    let size = tile.view.dtype.size_bytes(1);
-    let mut bytes = Vec::with_capacity(tile.elements() * size);
-    if let Some(offsets) = &tile.view.gather {
-        for &offset in offsets.iter() {
-            let at = usize::try_from(offset).unwrap_or(0) * size;
-            bytes.extend_from_slice(content.bytes.get(at..at + size).unwrap_or_default());
-        }
-        return bytes;
-    }
-    tile.view.for_each_run(|start, steps, stride| {
-        if stride == 1 {
-            bytes.extend_from_slice(
-                content.bytes.get(start * size..(start + steps) * size).unwrap_or_default(),
-            );
-        } else {
-            for step in 0..steps {
-                let at = start.wrapping_add_signed(stride * isize::try_from(step).unwrap_or(0)) * size;
-                bytes.extend_from_slice(content.bytes.get(at..at + size).unwrap_or_default());
-            }
-        }
-    });
-    bytes
 }
 
 /// How many hold an object: one if it was just made and has no name.

@@ -8,6 +8,7 @@ use tilewright_num::{Dtype, RuleSet, decode_slice, encode_slice, load, store};
 use crate::Tile;
 use crate::pattern::SKIP;
 use crate::refusal::{Refusal, rule};
+use crate::storage::Content;
 
 /// What reading an operand gave.
 #[derive(Clone, Debug, Default)]
@@ -45,101 +46,151 @@ impl Tile {
 
     /// The elements as FP32.
     pub fn read(&self, rules: &RuleSet) -> Values<f32> {
-        let mut values = Values { values: vec![0.0; self.elements()], uninitialised: false };
-        let (dtype, size) = (self.view.dtype, self.view.dtype.size_bytes(1));
+        let mut values = vec![0.0; self.elements()];
         let content = self.storage.lock();
-        let mut at = 0;
-        self.visit(|start, steps, stride| {
-            let Some(out) = values.values.get_mut(at..at + steps) else { return };
-            at += steps;
-            let Some(start) = start else { return };
-            if stride == 1 {
-                let Some(bytes) = content.bytes.get(start * size..(start + steps) * size) else { return };
-                values.uninitialised |= !content.is_written(start * size, steps * size);
-                decode_slice(rules, dtype, bytes, out);
-            } else if stride == 0 {
-                let Some(bytes) = content.bytes.get(start * size..(start + 1) * size) else { return };
-                values.uninitialised |= !content.is_written(start * size, size);
-                let mut one = [0.0];
-                decode_slice(rules, dtype, bytes, &mut one);
-                out.fill(one[0]);
-            } else {
-                for (step, out) in out.iter_mut().enumerate() {
-                    let element = start.wrapping_add_signed(stride * crate::pattern::signed(step));
-                    let Some(bytes) = content.bytes.get(element * size..(element + 1) * size) else {
-                        continue;
-                    };
-                    values.uninitialised |= !content.is_written(element * size, size);
-                    decode_slice(rules, dtype, bytes, std::slice::from_mut(out));
-                }
-            }
-        });
-        values
+        if let Some(bytes) = self.contiguous(&content) {
+            decode_slice(rules, self.view.dtype, bytes, &mut values);
+        } else {
+            decode_slice(rules, self.view.dtype, &self.packed(&content), &mut values);
+        }
+        Values { values, uninitialised: self.reads_unwritten(&content) }
     }
 
     /// Writes FP32 values, rounded to the type of the view. Skipped elements keep what they have.
     pub fn write(&self, rules: &RuleSet, values: &[f32]) {
         let (dtype, size) = (self.view.dtype, self.view.dtype.size_bytes(1));
+        if values.len() != self.elements() {
+            return;
+        }
         let mut content = self.storage.lock();
+        if let Some(range) = self.whole_run() {
+            if let Some(bytes) = content.bytes.get_mut(range.clone()) {
+                // Only i5 and i9 can refuse a value, and no tile has them.
+                let _ = encode_slice(rules, dtype, values, bytes);
+            }
+            content.mark(range.start, range.len());
+            return;
+        }
+        let mut bytes = vec![0; values.len() * size];
+        let _ = encode_slice(rules, dtype, values, &mut bytes);
+        self.unpack(&mut content, &bytes);
+    }
+
+    /// The byte range of a view that is one run.
+    fn whole_run(&self) -> Option<std::ops::Range<usize>> {
+        if self.view.gather.is_some() {
+            return None;
+        }
+        let (mut runs, mut range) = (0, 0..0);
+        let size = self.view.dtype.size_bytes(1);
+        if self.view.dims.iter().filter(|dim| dim.size > 1 && dim.stride != 1).count() > 4 {
+            return None;
+        }
+        let elements = self.elements();
+        self.view.for_first_run(|start, steps, stride| {
+            if stride == 1 && steps == elements {
+                runs = 1;
+                range = start * size..(start + steps) * size;
+            }
+        });
+        (runs == 1).then_some(range)
+    }
+
+    fn contiguous<'a>(&self, content: &'a Content) -> Option<&'a [u8]> {
+        content.bytes.get(self.whole_run()?)
+    }
+
+    /// The elements' bytes one after the other; those of skipped elements are zero.
+    pub fn packed(&self, content: &Content) -> Vec<u8> {
+        let size = self.view.dtype.size_bytes(1);
+        let mut packed = Vec::with_capacity(self.elements() * size);
+        self.visit(|start, steps, stride| {
+            let Some(start) = start else {
+                packed.resize(packed.len() + steps * size, 0);
+                return;
+            };
+            if stride == 1 {
+                let run = content.bytes.get(start * size..(start + steps) * size);
+                packed.extend_from_slice(run.unwrap_or_default());
+                return;
+            }
+            match size {
+                1 => pack::<1>(&mut packed, &content.bytes, start, steps, stride),
+                2 => pack::<2>(&mut packed, &content.bytes, start, steps, stride),
+                _ => pack::<4>(&mut packed, &content.bytes, start, steps, stride),
+            }
+        });
+        packed.resize(self.elements() * size, 0);
+        packed
+    }
+
+    /// Spreads packed elements to their places.
+    pub(crate) fn unpack(&self, content: &mut Content, packed: &[u8]) {
+        let size = self.view.dtype.size_bytes(1);
         let mut at = 0;
         self.visit(|start, steps, stride| {
-            let Some(values) = values.get(at..at + steps) else { return };
-            at += steps;
+            let Some(source) = packed.get(at..at + steps * size) else { return };
+            at += steps * size;
             let Some(start) = start else { return };
             if stride == 1 {
-                let Some(bytes) = content.bytes.get_mut(start * size..(start + steps) * size) else { return };
-                let _ = encode_slice(rules, dtype, values, bytes);
+                if let Some(run) = content.bytes.get_mut(start * size..(start + steps) * size) {
+                    run.copy_from_slice(source);
+                }
                 content.mark(start * size, steps * size);
                 return;
             }
-            for (step, value) in values.iter().enumerate() {
+            let all_written = content.all_written();
+            for (step, source) in source.chunks_exact(size).enumerate() {
                 let element = start.wrapping_add_signed(stride * crate::pattern::signed(step));
-                let Some(bytes) = content.bytes.get_mut(element * size..(element + 1) * size) else {
-                    continue;
-                };
-                let _ = encode_slice(rules, dtype, std::slice::from_ref(value), bytes);
-                content.mark(element * size, size);
+                if let Some(to) = content.bytes.get_mut(element * size..(element + 1) * size) {
+                    to.copy_from_slice(source);
+                }
+                if !all_written {
+                    content.mark(element * size, size);
+                }
             }
         });
+    }
+
+    /// True if a byte of it was never written.
+    fn reads_unwritten(&self, content: &Content) -> bool {
+        if content.all_written() {
+            return false;
+        }
+        let size = self.view.dtype.size_bytes(1);
+        let mut missing = false;
+        self.visit(|start, steps, stride| {
+            let Some(start) = start.filter(|_| !missing) else { return };
+            if stride == 1 {
+                missing = !content.is_written(start * size, steps * size);
+                return;
+            }
+            missing = (0..steps).any(|step| {
+                let element = start.wrapping_add_signed(stride * crate::pattern::signed(step));
+                !content.is_written(element * size, size)
+            });
+        });
+        missing
     }
 
     /// The stored words, in the low bits.
     pub fn read_words(&self) -> Values<u32> {
-        let mut values = Values { values: Vec::with_capacity(self.elements()), uninitialised: false };
-        let (dtype, size) = (self.view.dtype, self.view.dtype.size_bytes(1));
         let content = self.storage.lock();
-        let count = content.bytes.len() / size;
-        self.visit(|start, steps, stride| {
-            for step in 0..steps {
-                let element =
-                    start.map(|start| start.wrapping_add_signed(stride * crate::pattern::signed(step)));
-                let Some(element) = element.filter(|&element| element < count) else {
-                    values.values.push(0);
-                    continue;
-                };
-                values.uninitialised |= !content.is_written(element * size, size);
-                values.values.push(load(dtype, &content.bytes, element));
-            }
-        });
-        values
+        let packed = self.packed(&content);
+        let values = (0..self.elements()).map(|at| load(self.view.dtype, &packed, at)).collect();
+        Values { values, uninitialised: self.reads_unwritten(&content) }
     }
 
     /// Writes stored words as they are.
     pub fn write_words(&self, words: &[u32]) {
-        let (dtype, size) = (self.view.dtype, self.view.dtype.size_bytes(1));
-        let mut content = self.storage.lock();
-        let count = content.bytes.len() / size;
-        let mut words = words.iter();
-        self.visit(|start, steps, stride| {
-            for step in 0..steps {
-                let Some(&word) = words.next() else { return };
-                let element =
-                    start.map(|start| start.wrapping_add_signed(stride * crate::pattern::signed(step)));
-                let Some(element) = element.filter(|&element| element < count) else { continue };
-                store(dtype, &mut content.bytes, element, word);
-                content.mark(element * size, size);
-            }
-        });
+        if words.len() != self.elements() {
+            return;
+        }
+        let mut packed = vec![0; self.view.dtype.size_bytes(words.len())];
+        for (at, &word) in words.iter().enumerate() {
+            store(self.view.dtype, &mut packed, at, word);
+        }
+        self.unpack(&mut self.storage.lock(), &packed);
     }
 
     /// The elements as integers; floats are rounded to the nearest.
@@ -201,14 +252,13 @@ impl Tile {
 /// integers between integer types. True if bytes were read that nobody wrote.
 pub fn copy(rules: &RuleSet, dst: &Tile, src: &Tile) -> bool {
     let (from, to) = (src.view.dtype, dst.view.dtype);
-    if from == to && copy_bytes(dst, src).is_some() {
-        // Done without decoding; uninitialised bytes were looked for on the way.
-        return copy_bytes_uninitialised(src);
-    }
     if from == to {
-        let read = src.read_words();
-        dst.write_words(&read.values);
-        return read.uninitialised;
+        let (packed, uninitialised) = {
+            let content = src.storage.lock();
+            (src.packed(&content), src.reads_unwritten(&content))
+        };
+        dst.unpack(&mut dst.storage.lock(), &packed);
+        return uninitialised;
     }
     if !from.is_float() && !to.is_float() {
         let read = src.read_integers(rules);
@@ -220,71 +270,23 @@ pub fn copy(rules: &RuleSet, dst: &Tile, src: &Tile) -> bool {
     read.uninitialised
 }
 
-/// The elements' bytes one run after the other, if every run is contiguous.
-fn bytes_of(tile: &Tile) -> Option<Vec<u8>> {
-    let size = tile.view.dtype.size_bytes(1);
-    let content = tile.storage.lock();
-    let mut bytes = Vec::with_capacity(tile.elements() * size);
-    let mut plain = true;
-    tile.visit(|start, steps, stride| match start {
-        Some(start) if stride == 1 || steps == 1 => {
-            bytes.extend_from_slice(
-                content.bytes.get(start * size..(start + steps) * size).unwrap_or_default(),
-            );
-        }
-        _ => plain = false,
-    });
-    (plain && bytes.len() == tile.elements() * size).then_some(bytes)
-}
-
-fn copy_bytes(dst: &Tile, src: &Tile) -> Option<()> {
-    let bytes = bytes_of(src)?;
-    let size = dst.view.dtype.size_bytes(1);
-    let mut content = dst.storage.lock();
-    let mut at = 0;
-    dst.visit(|start, steps, stride| {
-        let Some(start) = start else {
-            at += steps;
-            return;
-        };
-        if stride == 1 || steps == 1 {
-            let source = bytes.get(at * size..(at + steps) * size);
-            if let (Some(to), Some(from)) =
-                (content.bytes.get_mut(start * size..(start + steps) * size), source)
-            {
-                to.copy_from_slice(from);
-            }
-            content.mark(start * size, steps * size);
-        } else {
-            for step in 0..steps {
-                let element = start.wrapping_add_signed(stride * crate::pattern::signed(step));
-                let source = bytes.get((at + step) * size..(at + step + 1) * size);
-                if let (Some(to), Some(from)) =
-                    (content.bytes.get_mut(element * size..(element + 1) * size), source)
-                {
-                    to.copy_from_slice(from);
-                }
-                content.mark(element * size, size);
+/// Appends elements of `N` bytes that lie a stride apart.
+fn pack<const N: usize>(packed: &mut Vec<u8>, bytes: &[u8], start: usize, steps: usize, stride: isize) {
+    if stride == 0 {
+        if let Some(element) = bytes.get(start * N..(start + 1) * N).and_then(|run| run.first_chunk::<N>()) {
+            for _ in 0..steps {
+                packed.extend_from_slice(element);
             }
         }
-        at += steps;
-    });
-    Some(())
-}
-
-fn copy_bytes_uninitialised(src: &Tile) -> bool {
-    let size = src.view.dtype.size_bytes(1);
-    let content = src.storage.lock();
-    if content.all_written() {
-        return false;
+        return;
     }
-    let mut missing = false;
-    src.visit(|start, steps, _| {
-        if let Some(start) = start {
-            missing |= !content.is_written(start * size, steps * size);
+    let mut element = start;
+    for _ in 0..steps {
+        if let Some(word) = bytes.get(element * N..).and_then(|run| run.first_chunk::<N>()) {
+            packed.extend_from_slice(word);
         }
-    });
-    missing
+        element = element.wrapping_add_signed(stride);
+    }
 }
 
 /// The type that an instruction's result has when the kernel names none: floats win over integers, the wider of two

@@ -133,7 +133,9 @@ fn starts(chip: &Chip, program: &Program) -> Vec<Finding> {
         .allocations
         .iter()
         .filter(|allocation| allocation.memory.on_chip())
-        .map(|allocation| (allocation.storage, u64::from(allocation.address.map_or(0, |(partition, _)| partition))))
+        .map(|allocation| {
+            (allocation.storage, u64::from(allocation.address.map_or(0, |(partition, _)| partition)))
+        })
         .collect();
     let mut lines: BTreeMap<(u32, &str), (u64, u64)> = BTreeMap::new();
     for instruction in &program.instructions {

@@ -291,6 +291,14 @@ impl View {
         }
     }
 
+    /// The first of the innermost loops; none if there is no element. Not for gathered views.
+    pub fn for_first_run(&self, mut run: impl FnMut(usize, usize, isize)) {
+        let merged = merged(&self.dims);
+        if let Some(inner) = merged.last().filter(|_| merged.iter().all(|dim| dim.size > 0)) {
+            run(self.offset, inner.size, inner.stride);
+        }
+    }
+
     /// The offset of each element, in order.
     pub fn offsets(&self) -> Vec<i64> {
         if let Some(offsets) = &self.gather {

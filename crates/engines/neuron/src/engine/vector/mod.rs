@@ -7,8 +7,8 @@ mod search;
 mod select;
 
 pub use elementwise::{
-    fill, memset, nc_stream_shuffle, reciprocal, scalar_tensor_tensor, tensor_copy, tensor_scalar, tensor_tensor,
-    transpose,
+    fill, memset, nc_stream_shuffle, reciprocal, scalar_tensor_tensor, tensor_copy, tensor_scalar,
+    tensor_tensor, transpose,
 };
 pub use reduce::{
     Accumulate, bn_aggr, bn_stats, tensor_reduce, tensor_scalar_cumulative, tensor_scalar_reduce,
