@@ -14,8 +14,10 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("crates/notation", &["base"]),
     ("crates/record", &[]),
     ("crates/engines/tcp", &["base", "machine", "notation", "num"]),
+    ("crates/engines/neuron", &["machine", "num"]),
     ("crates/report", &["notation"]),
     ("crates/cli", &["base", "machine", "notation", "num", "report", "tcp"]),
+    ("crates/python", &["base", "machine", "neuron", "num", "record"]),
     ("crates/filetest", &["", "base", "machine", "notation", "num", "tcp"]),
     ("bench", &["base", "machine", "notation", "num", "report", "tcp"]),
 ];

@@ -6,8 +6,9 @@
 use std::sync::Arc;
 
 use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyEllipsis, PySlice, PyTuple};
+use pyo3::types::{PyEllipsis, PyInt, PySlice, PyTuple};
 use smallvec::SmallVec;
 
 /// Sizes of an expression's axes.
@@ -238,6 +239,9 @@ pub(crate) fn operand(value: &Bound<'_, PyAny>) -> PyResult<Option<Index>> {
     }
     if let Ok(tile) = value.cast::<crate::tensor::Tensor>() {
         return tile.get().as_index().map(Some);
+    }
+    if !value.is_instance_of::<PyInt>() && !value.hasattr(intern!(value.py(), "__index__"))? {
+        return Ok(None);
     }
     Ok(value.extract::<i64>().ok().map(Index::constant))
 }

@@ -1,12 +1,14 @@
 //! What stands between brackets: integers, slices, `...`, `None`, index expressions and index tiles.
 
 use pyo3::exceptions::{PyIndexError, PyTypeError};
+use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyEllipsis, PySlice, PyTuple};
+use pyo3::types::{PyEllipsis, PyInt, PySlice, PyTuple};
 use smallvec::SmallVec;
 use tilewright_neuron::pattern::{Dim, Dims, View};
 
 use crate::index::{Index, Shape, broadcast_shapes, operand};
+use crate::tensor::Tensor;
 
 /// One item of a key, for one dimension of the tensor.
 pub(crate) enum Item {
@@ -29,7 +31,7 @@ pub(crate) fn parse(key: &Bound<'_, PyAny>, shape: &[usize]) -> PyResult<SmallVe
     let is_open = |item: &Bound<'_, PyAny>| item.is_none() || item.is_instance_of::<PyEllipsis>();
     let mut named = 0;
     for item in items.iter().filter(|item| !is_open(item)) {
-        named += item.getattr_opt("__mesh__")?.map_or(Ok(1), |mesh| mesh.len())?;
+        named += mesh_of(item)?.map_or(Ok(1), |mesh| mesh.len())?;
     }
     if named > shape.len() {
         return Err(PyIndexError::new_err(format!(
@@ -47,7 +49,7 @@ pub(crate) fn parse(key: &Bound<'_, PyAny>, shape: &[usize]) -> PyResult<SmallVe
                 parsed.push(Item::Slice(0, shape[axis], 1));
                 axis += 1;
             }
-        } else if let Some(mesh) = item.getattr_opt("__mesh__")? {
+        } else if let Some(mesh) = mesh_of(item)? {
             for part in mesh.try_iter()? {
                 parsed.push(one(&part?, shape[axis])?);
                 axis += 1;
@@ -59,6 +61,15 @@ pub(crate) fn parse(key: &Bound<'_, PyAny>, shape: &[usize]) -> PyResult<SmallVe
     }
     parsed.extend(shape[axis..].iter().map(|&size| Item::Slice(0, size, 1)));
     Ok(parsed)
+}
+
+/// The index expressions of a whole mesh, if the item is one.
+fn mesh_of<'py>(item: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
+    let plain = item.is_instance_of::<PySlice>()
+        || item.is_instance_of::<PyInt>()
+        || item.is_instance_of::<Index>()
+        || item.is_instance_of::<Tensor>();
+    if plain { Ok(None) } else { item.getattr_opt(intern!(item.py(), "__mesh__")) }
 }
 
 fn one(item: &Bound<'_, PyAny>, size: usize) -> PyResult<Item> {

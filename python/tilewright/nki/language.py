@@ -564,9 +564,9 @@ def nc(count):
     return kernel.Dim(count)
 
 
-def spmd_dim(count, *_cores):
-    """A size of a launch grid."""
-    return kernel.Dim(count)
+def spmd_dim(count, cores=1):
+    """A size of a launch grid that is spread over cores."""
+    return kernel.Dim(int(count) * int(cores))
 
 
 class no_reorder:

@@ -8,11 +8,14 @@ from tilewright._core import Index, Mask, Tensor, promote
 
 from . import dtypes, state
 
-_NUMBER = (int, float, np.number, np.bool_)
+#: Types that need no conversion.
+_PLAIN = frozenset((int, float, bool, type(None), Tensor))
 
 
 def number(value):
     """A Python number, from NumPy's or ours."""
+    if type(value) in _PLAIN:
+        return value
     if isinstance(value, np.ndarray) and value.size == 1:
         value = value.reshape(-1)[0]
     if isinstance(value, (np.number, np.bool_)):
@@ -37,17 +40,17 @@ def engine_name(engine):
     """The name of an engine, empty if it is left to be chosen."""
     if engine is None:
         return ""
-    if isinstance(engine, str):
-        return engine
-    return _ENGINES.get(int(getattr(engine, "value", engine)), "")
+    name = getattr(engine, "name", None)
+    if name is not None:
+        return "" if name == "unknown" else name
+    return engine if isinstance(engine, str) else _ENGINES.get(int(engine), "")
 
 
 def tile_shape(shape):
     """The shape of an on-chip tile: at least two dimensions."""
-    shape = [int(size) for size in shape]
-    while len(shape) < 2:
-        shape.append(1)
-    return shape
+    if len(shape) >= 2:
+        return shape
+    return list(shape) + [1] * (2 - len(shape))
 
 
 def new(shape, code, memory="sbuf"):
@@ -303,7 +306,7 @@ def store(dst, value, mask=None):
         value = _carry_mask(value, copy(value))
     if mask is None and value.has_mask:
         mask = value.mask
-    if list(value.shape) != list(dst.shape):
+    if value.shape != dst.shape:
         value = conform(value, dst.shape)
     if mask is not None:
         dst, value = dst.masked(mask), value.masked(mask)
@@ -351,7 +354,7 @@ def assign(target, value, temporary):
             store(target, value)
         return
     mask = value.mask if value.has_mask else None
-    if list(value.shape) != list(target.shape):
+    if value.shape != target.shape:
         fresh = value
         value = conform(value, target.shape)
         if fresh.is_fresh and value.size == fresh.size:
@@ -394,7 +397,7 @@ def iadd(target, value, temporary):
             if part is None or target is None:
                 return
             part.adopt(value, True)
-        if list(part.shape) != list(target.shape):
+        if part.shape != target.shape:
             fresh, part = part, part.reshaped(list(target.shape))
             part.adopt(fresh, True)
         session.retarget(target, part, True)
@@ -410,7 +413,7 @@ def combine_into(target, op, value):
         return
     mask = value.mask if value.has_mask else None
     value = as_tile(value)
-    if list(value.shape) != list(target.shape):
+    if value.shape != target.shape:
         value = conform(value, target.shape)
     if mask is not None:
         value, target = value.masked(mask), target.masked(mask)

@@ -107,6 +107,8 @@ def _activation(op, data, bias, scale, reduce_op, reduce_res, command, mask, dty
 
 def _operand(value):
     """A [P, 1] tile or a number."""
+    if value is None or type(value) is float:
+        return value
     value = lower.number(value)
     if isinstance(value, Tensor):
         if len(value.shape) != 2 and value.size == value.shape[0]:
