@@ -509,6 +509,18 @@ def accumulate(engine, command, result, partitions):
     return result, go_on
 
 
+def cumulative(dst, src, op0, op1, imm0, imm1, command):
+    """A running reduction along the free dimension, which goes on where the last one ended if the command says so."""
+    number = int(getattr(command, "value", command))
+    lanes = state.program.lanes
+    key = ("vector", src.shape[0])
+    initial = imm1 if number == _LOAD_REDUCE else lanes.get(key) if number == _REDUCE else None
+    state.running().tensor_scalar_cumulative(dst, src, op0, imm0, op1, initial)
+    last = dst.reshaped([dst.shape[0], -1])
+    held = lanes[key] = new([src.shape[0], 1], dtypes.F32)
+    state.running().retarget(held, last[:, last.shape[1] - 1 : last.shape[1]], False)
+
+
 def select(condition, x, y, dtype=None, mask=None):
     """x where the condition holds, y elsewhere."""
     condition, x, y = as_tile(condition), number(as_tile(x)), number(as_tile(y))

@@ -188,8 +188,7 @@ def tensor_scalar_reduce(
 
 def tensor_scalar_cumulative(dst, src, op0, op1, imm0, imm1=None, reduce_cmd=reduce_cmd.reset_reduce, name=None):
     """A running reduction of src op0 imm0 along the free dimension."""
-    initial = imm1 if getattr(reduce_cmd, "value", reduce_cmd) == 4 else None
-    state.running().tensor_scalar_cumulative(dst, src, _name(op0), _operand(imm0), _name(op1), _operand(initial))
+    lower.cumulative(dst, src, lower.op_name(op0), lower.op_name(op1), _operand(imm0), _operand(imm1), reduce_cmd)
 
 
 def tensor_tensor_scan(dst, data0, data1, initial, op0, op1, reverse0=False, reverse1=False, name=None):

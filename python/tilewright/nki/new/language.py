@@ -27,9 +27,22 @@ class NKIObject:
 
     def __init_subclass__(cls, **options):
         super().__init_subclass__(**options)
-        for name in cls.__dict__.get("__annotations__", {}):
+        fields = dict(cls.__dict__.get("__annotations__", {}))
+        for name in fields:
             if not hasattr(cls, name):
                 setattr(cls, name, None)
+        # Values without an annotation are fields too.
+        for name, value in list(cls.__dict__.items()):
+            plain = not callable(value) and not isinstance(value, (property, classmethod, staticmethod))
+            if plain and not name.startswith("_"):
+                fields.setdefault(name, object)
+        cls.__annotations__ = fields
+
+    def __init__(self, *args, **fields):
+        """Fields by order or by name; a class of its own, or a dataclass, may say otherwise."""
+        names = [name for base in reversed(type(self).__mro__) for name in base.__dict__.get("__annotations__", {})]
+        for name, value in [*zip(names, args), *fields.items()]:
+            setattr(self, name, value)
 
 
 def is_hbm(buffer):
