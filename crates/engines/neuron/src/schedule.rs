@@ -123,15 +123,49 @@ impl Room {
     }
 }
 
+/// A resource that serves requests wherever it has time, not in the order in which they are made.
+#[derive(Default)]
+struct Lane {
+    /// Busy intervals, start to end; neighbours are joined.
+    busy: BTreeMap<u64, u64>,
+}
+
+impl Lane {
+    /// Takes the first free interval of that length from `from_ps` on, and gives its start.
+    fn reserve(&mut self, from_ps: u64, length_ps: u64) -> u64 {
+        let mut start = from_ps;
+        if let Some((_, &end)) = self.busy.range(..=from_ps).next_back() {
+            start = start.max(end);
+        }
+        for (&next, &end) in self.busy.range(start..) {
+            if next.saturating_sub(start) >= length_ps {
+                break;
+            }
+            start = start.max(end);
+        }
+        let (mut low, mut high) = (start, start.saturating_add(length_ps));
+        if let Some((&before, &end)) = self.busy.range(..=low).next_back()
+            && end >= low
+        {
+            low = before;
+        }
+        if let Some(end) = self.busy.remove(&high) {
+            high = end;
+        }
+        self.busy.insert(low, high);
+        start
+    }
+}
+
 struct State<'a> {
     chip: &'a Chip,
     lives: &'a Lifetimes,
     sizes: BTreeMap<u32, (Memory, u64)>,
     accesses: BTreeMap<(u32, u32), Accesses>,
     engines: [u64; 6],
-    dma_engines: Vec<u64>,
+    loads: Vec<Lane>,
+    stores: Vec<Lane>,
     next_dma: usize,
-    hbm_free_ps: u64,
     table: Option<crate::function::Function>,
     sbuf: Room,
     psum: Room,
@@ -145,6 +179,7 @@ impl<'a> State<'a> {
             .filter(|allocation| allocation.memory.on_chip())
             .map(|allocation| (allocation.storage, (allocation.memory, allocation.partition_bytes)))
             .collect();
+        let lanes = || (0..chip.neuron.dma.engines_per_core.max(1)).map(|_| Lane::default()).collect();
         let room = |capacity| Room { capacity, used: 0, frees: BinaryHeap::new() };
         State {
             chip,
@@ -152,9 +187,9 @@ impl<'a> State<'a> {
             sizes,
             accesses: BTreeMap::new(),
             engines: [0; 6],
-            dma_engines: vec![0; usize::try_from(chip.neuron.dma.engines_per_core).unwrap_or(1).max(1)],
+            loads: lanes(),
+            stores: lanes(),
             next_dma: 0,
-            hbm_free_ps: 0,
             table: None,
             sbuf: room(chip.sbuf_usable_bytes()),
             psum: room(chip.psum_partition_bytes()),
@@ -239,26 +274,28 @@ impl<'a> State<'a> {
         *free = (*free).max(until_ps);
     }
 
-    /// The data phase waits for its engines and for HBM; the fixed time runs beside that of other transfers.
+    /// Each engine moves its part as soon as it can, between what other queues gave it, reads and writes of HBM beside
+    /// each other: published runs that stream in and out reach twice the rate of one direction. The fixed time runs
+    /// beside that of other transfers.
     fn place_transfer(&mut self, instruction: &Instruction, ready_ps: u64, reason: Reason) -> Span {
         let shape = instruction.dma.unwrap_or_default();
         let start_ps = ready_ps.saturating_add(instruction.cost.latency_ps);
-        let count = self.dma_engines.len();
-        let used = usize::try_from(shape.engines).unwrap_or(count).clamp(1, count);
-        let picked: Vec<usize> = (0..used).map(|step| (self.next_dma + step) % count).collect();
-        self.next_dma = (self.next_dma + used) % count;
-        let engines_ps = picked.iter().map(|&engine| self.dma_engines[engine]).max().unwrap_or(0);
         let hbm = &self.chip.neuron.hbm;
-        let moved = instruction.hbm_read_bytes.saturating_add(instruction.hbm_written_bytes);
+        let moved = instruction.hbm_read_bytes.max(instruction.hbm_written_bytes);
         let hbm_ps = bytes_ps(moved, rate_of(hbm.stack_bytes_per_s, hbm.efficiency));
-        let data_ps = start_ps.max(engines_ps).max(self.hbm_free_ps);
-        let reason = if data_ps > start_ps { Reason::Transfer } else { reason };
-        let end_ps = data_ps.saturating_add(shape.data_ps);
-        for engine in picked {
-            self.dma_engines[engine] = end_ps;
+        let length_ps = shape.data_ps.max(hbm_ps);
+        let lanes = if instruction.hbm_written_bytes > 0 { &mut self.stores } else { &mut self.loads };
+        let count = lanes.len();
+        let used = usize::try_from(shape.engines).unwrap_or(count).clamp(1, count);
+        let (mut first_ps, mut end_ps) = (u64::MAX, 0);
+        for step in 0..used {
+            let at_ps = lanes[(self.next_dma + step) % count].reserve(start_ps, length_ps);
+            first_ps = first_ps.min(at_ps);
+            end_ps = end_ps.max(at_ps.saturating_add(length_ps));
         }
-        self.hbm_free_ps = data_ps.saturating_add(hbm_ps);
-        Span { start_ps: data_ps, end_ps, done_ps: end_ps, reason }
+        self.next_dma = (self.next_dma + used) % count;
+        let reason = if first_ps > start_ps { Reason::Transfer } else { reason };
+        Span { start_ps: first_ps, end_ps, done_ps: end_ps, reason }
     }
 
     fn remember(&mut self, at: usize, instruction: &Instruction, done_ps: u64) {
@@ -273,7 +310,10 @@ impl<'a> State<'a> {
             if self.lives.get(&(region.storage, region.tile)).is_some_and(|life| life.1 > at) {
                 let accesses = self.accesses.entry((region.storage, region.tile)).or_default();
                 // A later read on the same in-order engine ends later.
-                accesses.reads.retain(|access| access.engine != engine || !region.covers(&access.region));
+                let in_order = engine != EngineKind::Dma;
+                accesses
+                    .reads
+                    .retain(|access| access.engine != engine || !in_order || !region.covers(&access.region));
                 accesses.reads.push(Access { region: *region, at, done_ps, engine });
             }
         }
