@@ -69,11 +69,12 @@ proptest! {
         let whole = counted(Memory::Hbm, &shape);
         let tile = Tile { view: view.clone(), ..whole };
         let expected = enumerate(&view);
-        prop_assert_eq!(view.offsets(), expected.clone());
+        prop_assert_eq!(&view.offsets(), &expected);
         let read = tile.read(&RuleSet::NEURON);
         prop_assert!(!read.uninitialised);
-        let found: Vec<i64> = read.values.iter().map(|&value| value as i64).collect();
-        prop_assert_eq!(&found, &expected);
+        let found: Vec<f32> = read.values;
+        let named: Vec<f32> = expected.iter().map(|&offset| offset as f32).collect();
+        prop_assert_eq!(found, named);
         prop_assert_eq!(view.extent(), Some((*expected.iter().min().unwrap(), *expected.iter().max().unwrap())));
         prop_assert!(tile.check_bounds().is_ok());
     }
