@@ -8,6 +8,7 @@ mod error;
 mod index;
 mod isa;
 mod key;
+mod operators;
 mod report;
 mod session;
 mod source;
@@ -26,7 +27,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(dtype::dtype_names, module)?)?;
     module.add_function(wrap_pyfunction!(dtype::register_dtypes, module)?)?;
     module.add_function(wrap_pyfunction!(dtype::promote, module)?)?;
-    module.add_function(wrap_pyfunction!(tensor::set_operators, module)?)?;
+    module.add_function(wrap_pyfunction!(operators::set_operators, module)?)?;
     module.add_function(wrap_pyfunction!(source::set_folder, module)?)?;
     Ok(())
 }
