@@ -15,11 +15,13 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("crates/ir", &["base"]),
     ("crates/record", &[]),
     ("crates/engines/tcp", &["base", "ir", "machine", "notation", "num"]),
+    ("crates/engines/neuron", &["machine", "num"]),
     ("crates/micro", &["machine", "tcp"]),
     ("crates/sim", &["base", "machine", "num", "record", "tcp"]),
     ("crates/runtime", &["base", "machine", "num", "record", "sim", "tcp"]),
     ("crates/report", &["notation"]),
     ("crates/cli", &["base", "machine", "notation", "num", "record", "report", "runtime", "sim", "tcp"]),
+    ("crates/python", &["base", "machine", "neuron", "num", "record"]),
     ("crates/filetest", &["", "base", "machine", "notation", "num", "tcp"]),
     ("bench", &["base", "machine", "notation", "num", "record", "report", "sim", "tcp"]),
 ];

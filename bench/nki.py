@@ -1,0 +1,99 @@
+"""Host speed of the NKI front end: import, time of one instruction, timing of a program, a large matmul.
+
+Run with the package installed: python bench/nki.py
+"""
+
+import subprocess
+import sys
+import time
+
+import numpy as np
+
+COUNT = 20_000
+
+
+def import_ms():
+    """Milliseconds of `import tilewright.nki` in a new interpreter, least of three."""
+    code = "import time; t = time.perf_counter(); import tilewright.nki; print(time.perf_counter() - t)"
+    runs = [float(subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout) for _ in range(3)]
+    return min(runs) * 1e3
+
+
+def instruction_us():
+    """Microseconds of one instruction on a tile of one element, in both dialects, Python included."""
+    import tilewright.nki
+
+    tilewright.nki.install()
+    import neuronxcc.nki.isa as old_isa
+    import neuronxcc.nki.language as old_nl
+    import nki.isa as new_isa
+    import nki.language as new_nl
+
+    found = {}
+
+    def timed(name, body):
+        start = time.perf_counter()
+        for _ in range(COUNT):
+            body()
+        found[name] = (time.perf_counter() - start) / COUNT * 1e6
+
+    def kernel():
+        tile = new_nl.ndarray((1, 1), new_nl.float32)
+        new_isa.memset(tile, 0)
+        timed("new, tensor_tensor", lambda: new_isa.tensor_tensor(dst=tile, data1=tile, data2=tile, op=new_nl.add))
+        rows, columns = old_nl.arange(1)[:, None], old_nl.arange(1)[None, :]
+
+        def assign():
+            tile[rows, columns] = old_isa.tensor_scalar(tile[rows, columns], np.add, 1.0)
+
+        timed("old, indexed tensor_scalar", assign)
+
+    result = tilewright.nki.run(kernel)
+    count = len(result.instructions)
+    start = time.perf_counter()
+    result.timing
+    found["timing, of each instruction"] = (time.perf_counter() - start) / count * 1e6
+    return found
+
+
+def matmul_gflops(size=1024):
+    """Functional rate of a bf16 matmul kernel, and of NumPy's float32 matmul on the same host."""
+    import ml_dtypes
+    import neuronxcc.nki.language as nl
+    import tilewright.nki
+
+    def kernel(left_t, right):
+        k, m = left_t.shape
+        n = right.shape[1]
+        out = nl.ndarray((m, n), dtype=nl.float32, buffer=nl.shared_hbm)
+        for i in nl.affine_range(m // 128):
+            for j in nl.affine_range(n // 512):
+                sums = nl.zeros((128, 512), nl.float32, buffer=nl.psum)
+                for step in nl.affine_range(k // 128):
+                    a = nl.load(left_t[nl.ds(step * 128, 128), nl.ds(i * 128, 128)])
+                    b = nl.load(right[nl.ds(step * 128, 128), nl.ds(j * 512, 512)])
+                    sums += nl.matmul(a, b, transpose_x=True)
+                nl.store(out[nl.ds(i * 128, 128), nl.ds(j * 512, 512)], value=sums)
+        return out
+
+    a = np.ones((size, size), ml_dtypes.bfloat16)
+    start = time.perf_counter()
+    tilewright.nki.run(kernel, a, a)
+    ours = 2 * size**3 / (time.perf_counter() - start) / 1e9
+    wide = a.astype(np.float32)
+    start = time.perf_counter()
+    wide @ wide
+    return ours, 2 * size**3 / (time.perf_counter() - start) / 1e9
+
+
+def main():
+    """Prints each figure beside its goal."""
+    print(f"import tilewright.nki     {import_ms():8.0f} ms   goal 300")
+    for name, value in instruction_us().items():
+        print(f"{name:<26}{value:8.2f} us   goal {2 if name.startswith('timing') else 15}")
+    ours, numpy = matmul_gflops()
+    print(f"matmul kernel, bf16       {ours:8.1f} GFLOP/s, NumPy float32 {numpy:.1f}; goal half of NumPy")
+
+
+if __name__ == "__main__":
+    main()

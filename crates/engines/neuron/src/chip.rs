@@ -1,0 +1,88 @@
+//! The figures of a machine file that the rules of this crate ask for, and times in picoseconds.
+
+use tilewright_machine::Neuron;
+use tilewright_num::RuleSet;
+
+use crate::refusal::{Refusal, rule};
+
+/// Generation of the NeuronCore.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Generation(pub u64);
+
+impl Generation {
+    /// Trn1 and Inf2.
+    pub const V2: Generation = Generation(2);
+    /// Trn2.
+    pub const V3: Generation = Generation(3);
+    /// Trn3.
+    pub const V4: Generation = Generation(4);
+}
+
+/// A machine with its number rules.
+#[derive(Clone, Debug)]
+pub struct Chip {
+    /// Its name, for messages.
+    pub name: String,
+    /// Its figures.
+    pub neuron: Neuron,
+    /// Its number rules.
+    pub rules: RuleSet,
+}
+
+impl Chip {
+    /// A chip from the figures of its machine file.
+    pub fn new(name: impl Into<String>, neuron: Neuron) -> Chip {
+        Chip { name: name.into(), neuron, rules: RuleSet::NEURON }
+    }
+
+    /// Its generation.
+    pub fn generation(&self) -> Generation {
+        Generation(self.neuron.chip.core_generation)
+    }
+
+    /// Refuses an instruction that only later generations have.
+    ///
+    /// # Errors
+    /// If this chip is older than `least`.
+    pub fn needs(&self, instruction: &str, least: Generation) -> Result<(), Refusal> {
+        rule(self.generation() >= least, || {
+            Refusal::new(
+                "neuron/generation",
+                format!("{instruction} on {}, a NeuronCore-v{}", self.name, self.generation().0),
+                format!("NeuronCore-v{} or later", least.0),
+                "run with a newer chip, or use an instruction that this one has",
+            )
+        })
+    }
+
+    /// Partitions of the on-chip memories.
+    pub fn partitions(&self) -> usize {
+        usize::try_from(self.neuron.sbuf.partitions).unwrap_or(usize::MAX)
+    }
+
+    /// Bytes of a partition of SBUF that a kernel may use.
+    pub fn sbuf_usable_bytes(&self) -> u64 {
+        self.neuron.sbuf.partition_bytes.saturating_sub(self.neuron.sbuf.reserved_bytes)
+    }
+
+    /// Bytes of a partition of PSUM.
+    pub fn psum_partition_bytes(&self) -> u64 {
+        self.neuron.psum.banks.saturating_mul(self.neuron.psum.bank_bytes)
+    }
+}
+
+/// Picoseconds of so many cycles.
+pub fn cycles_ps(cycles: u64, clock_hz: u64) -> u64 {
+    let ps = u128::from(cycles) * 1_000_000_000_000 / u128::from(clock_hz.max(1));
+    u64::try_from(ps).unwrap_or(u64::MAX)
+}
+
+/// Picoseconds that so many bytes take at a rate.
+pub fn bytes_ps(bytes: u64, bytes_per_s: u64) -> u64 {
+    cycles_ps(bytes, bytes_per_s)
+}
+
+/// Picoseconds of nanoseconds.
+pub const fn ns_ps(ns: u64) -> u64 {
+    ns.saturating_mul(1000)
+}

@@ -1,0 +1,324 @@
+//! Operands as FP32 values or raw integers, and results rounded to the type of their tile.
+//!
+//! Vector, Scalar and GpSimd compute in FP32 whatever the storage type; casts in and out are free (NKI architecture
+//! guide). Elements come and go in the order of the view's loops.
+
+use tilewright_num::{Dtype, RuleSet, decode_slice, encode_slice, load, store};
+
+use crate::Tile;
+use crate::pattern::SKIP;
+use crate::refusal::{Refusal, rule};
+use crate::storage::Content;
+
+/// What reading an operand gave.
+#[derive(Clone, Debug, Default)]
+pub struct Values<T> {
+    /// Elements in order; those that were skipped are zero.
+    pub values: Vec<T>,
+    /// True if bytes were read that nobody wrote.
+    pub uninitialised: bool,
+}
+
+impl Tile {
+    /// Elements.
+    pub fn elements(&self) -> usize {
+        self.view.elements()
+    }
+
+    /// Refuses a view that leaves its tensor.
+    ///
+    /// # Errors
+    /// If an element lies outside.
+    pub fn check_bounds(&self) -> Result<(), Refusal> {
+        let size = self.storage.lock().bytes.len() / self.view.dtype.size_bytes(1).max(1);
+        let inside =
+            |(least, most): (i64, i64)| least >= 0 && usize::try_from(most).is_ok_and(|most| most < size);
+        rule(self.view.extent().is_none_or(inside), || {
+            let (least, most) = self.view.extent().unwrap_or_default();
+            Refusal::new(
+                "neuron/bounds",
+                format!("elements {least} to {most} of a tensor of {size}"),
+                "an access pattern inside its tensor",
+                "check offset, strides and counts, or mask what lies outside",
+            )
+        })
+    }
+
+    /// The elements as FP32.
+    pub fn read(&self, rules: &RuleSet) -> Values<f32> {
+        let mut values = vec![0.0; self.elements()];
+        let content = self.storage.lock();
+        if let Some(bytes) = self.contiguous(&content) {
+            decode_slice(rules, self.view.dtype, bytes, &mut values);
+        } else {
+            decode_slice(rules, self.view.dtype, &self.packed(&content), &mut values);
+        }
+        Values { values, uninitialised: self.reads_unwritten(&content) }
+    }
+
+    /// Writes FP32 values, rounded to the type of the view. Skipped elements keep what they have.
+    pub fn write(&self, rules: &RuleSet, values: &[f32]) {
+        let (dtype, size) = (self.view.dtype, self.view.dtype.size_bytes(1));
+        if values.len() != self.elements() {
+            return;
+        }
+        let mut content = self.storage.lock();
+        if let Some(range) = self.whole_run() {
+            if let Some(bytes) = content.bytes.get_mut(range.clone()) {
+                // Only i5 and i9 can refuse a value, and no tile has them.
+                let _ = encode_slice(rules, dtype, values, bytes);
+            }
+            content.mark(range.start, range.len());
+            return;
+        }
+        let mut bytes = vec![0; values.len() * size];
+        let _ = encode_slice(rules, dtype, values, &mut bytes);
+        self.unpack(&mut content, &bytes);
+    }
+
+    /// The byte range of a view that is one run.
+    fn whole_run(&self) -> Option<std::ops::Range<usize>> {
+        if self.view.gather.is_some() {
+            return None;
+        }
+        let (mut runs, mut range) = (0, 0..0);
+        let size = self.view.dtype.size_bytes(1);
+        if self.view.dims.iter().filter(|dim| dim.size > 1 && dim.stride != 1).count() > 4 {
+            return None;
+        }
+        let elements = self.elements();
+        self.view.for_first_run(|start, steps, stride| {
+            if stride == 1 && steps == elements {
+                runs = 1;
+                range = start * size..(start + steps) * size;
+            }
+        });
+        (runs == 1).then_some(range)
+    }
+
+    fn contiguous<'a>(&self, content: &'a Content) -> Option<&'a [u8]> {
+        content.bytes.get(self.whole_run()?)
+    }
+
+    /// The elements' bytes one after the other; those of skipped elements are zero.
+    pub fn packed(&self, content: &Content) -> Vec<u8> {
+        let size = self.view.dtype.size_bytes(1);
+        let mut packed = Vec::with_capacity(self.elements() * size);
+        self.visit(|start, steps, stride| {
+            let Some(start) = start else {
+                packed.resize(packed.len() + steps * size, 0);
+                return;
+            };
+            if stride == 1 {
+                let run = content.bytes.get(start * size..(start + steps) * size);
+                packed.extend_from_slice(run.unwrap_or_default());
+                return;
+            }
+            match size {
+                1 => pack::<1>(&mut packed, &content.bytes, start, steps, stride),
+                2 => pack::<2>(&mut packed, &content.bytes, start, steps, stride),
+                _ => pack::<4>(&mut packed, &content.bytes, start, steps, stride),
+            }
+        });
+        packed.resize(self.elements() * size, 0);
+        packed
+    }
+
+    /// Spreads packed elements to their places.
+    pub(crate) fn unpack(&self, content: &mut Content, packed: &[u8]) {
+        let size = self.view.dtype.size_bytes(1);
+        let mut at = 0;
+        self.visit(|start, steps, stride| {
+            let Some(source) = packed.get(at..at + steps * size) else { return };
+            at += steps * size;
+            let Some(start) = start else { return };
+            if stride == 1 {
+                if let Some(run) = content.bytes.get_mut(start * size..(start + steps) * size) {
+                    run.copy_from_slice(source);
+                }
+                content.mark(start * size, steps * size);
+                return;
+            }
+            let all_written = content.all_written();
+            for (step, source) in source.chunks_exact(size).enumerate() {
+                let element = start.wrapping_add_signed(stride * crate::pattern::signed(step));
+                if let Some(to) = content.bytes.get_mut(element * size..(element + 1) * size) {
+                    to.copy_from_slice(source);
+                }
+                if !all_written {
+                    content.mark(element * size, size);
+                }
+            }
+        });
+    }
+
+    /// True if a byte of it was never written.
+    fn reads_unwritten(&self, content: &Content) -> bool {
+        if content.all_written() {
+            return false;
+        }
+        let size = self.view.dtype.size_bytes(1);
+        let mut missing = false;
+        self.visit(|start, steps, stride| {
+            let Some(start) = start.filter(|_| !missing) else { return };
+            if stride == 1 {
+                missing = !content.is_written(start * size, steps * size);
+                return;
+            }
+            missing = (0..steps).any(|step| {
+                let element = start.wrapping_add_signed(stride * crate::pattern::signed(step));
+                !content.is_written(element * size, size)
+            });
+        });
+        missing
+    }
+
+    /// The stored words, in the low bits.
+    pub fn read_words(&self) -> Values<u32> {
+        let content = self.storage.lock();
+        let packed = self.packed(&content);
+        let values = (0..self.elements()).map(|at| load(self.view.dtype, &packed, at)).collect();
+        Values { values, uninitialised: self.reads_unwritten(&content) }
+    }
+
+    /// Writes stored words as they are.
+    pub fn write_words(&self, words: &[u32]) {
+        if words.len() != self.elements() {
+            return;
+        }
+        let mut packed = vec![0; self.view.dtype.size_bytes(words.len())];
+        for (at, &word) in words.iter().enumerate() {
+            store(self.view.dtype, &mut packed, at, word);
+        }
+        self.unpack(&mut self.storage.lock(), &packed);
+    }
+
+    /// The elements as integers; floats are rounded to the nearest.
+    #[expect(clippy::cast_possible_truncation, reason = "floats saturate")]
+    pub fn read_integers(&self, rules: &RuleSet) -> Values<i64> {
+        if self.view.dtype.is_float() {
+            let read = self.read(rules);
+            let values = read.values.iter().map(|value| value.round_ties_even() as i64).collect();
+            return Values { values, uninitialised: read.uninitialised };
+        }
+        let words = self.read_words();
+        let values =
+            words.values.iter().map(|&word| tilewright_num::int_value(self.view.dtype, word)).collect();
+        Values { values, uninitialised: words.uninitialised }
+    }
+
+    /// Writes integers, saturated to an integer type or rounded to a float.
+    pub fn write_integers(&self, rules: &RuleSet, values: &[i64]) {
+        let dtype = self.view.dtype;
+        if dtype.is_float() {
+            let values: Vec<f32> = values.iter().map(|&value| value as f32).collect();
+            return self.write(rules, &values);
+        }
+        let words: Vec<u32> = values
+            .iter()
+            .map(|&value| {
+                let narrowed = tilewright_num::narrow_int(rules, dtype, value).unwrap_or_default();
+                tilewright_num::int_pattern(dtype, narrowed)
+            })
+            .collect();
+        self.write_words(&words);
+    }
+
+    /// Calls `run(start, steps, stride)` for each innermost loop; `None` where elements are skipped.
+    fn visit(&self, mut run: impl FnMut(Option<usize>, usize, isize)) {
+        let Some(offsets) = &self.view.gather else {
+            return self.view.for_each_run(|start, steps, stride| run(Some(start), steps, stride));
+        };
+        let mut rest = &offsets[..];
+        while let Some(&first) = rest.first() {
+            let mut steps = 1;
+            if first == SKIP {
+                while rest.get(steps) == Some(&SKIP) {
+                    steps += 1;
+                }
+                run(None, steps, 1);
+            } else {
+                while rest.get(steps) == Some(&(first + steps as i64)) {
+                    steps += 1;
+                }
+                run(usize::try_from(first).ok(), steps, 1);
+            }
+            rest = &rest[steps..];
+        }
+    }
+}
+
+/// Copies elements from one tile to another: bit for bit between equal types, through FP32 otherwise, through
+/// integers between integer types. True if bytes were read that nobody wrote.
+pub fn copy(rules: &RuleSet, dst: &Tile, src: &Tile) -> bool {
+    let (from, to) = (src.view.dtype, dst.view.dtype);
+    if from == to {
+        let (packed, uninitialised) = {
+            let content = src.storage.lock();
+            (src.packed(&content), src.reads_unwritten(&content))
+        };
+        dst.unpack(&mut dst.storage.lock(), &packed);
+        return uninitialised;
+    }
+    if !from.is_float() && !to.is_float() {
+        let read = src.read_integers(rules);
+        dst.write_integers(rules, &read.values);
+        return read.uninitialised;
+    }
+    let read = src.read(rules);
+    dst.write(rules, &read.values);
+    read.uninitialised
+}
+
+/// Appends elements of `N` bytes that lie a stride apart.
+fn pack<const N: usize>(packed: &mut Vec<u8>, bytes: &[u8], start: usize, steps: usize, stride: isize) {
+    if stride == 0 {
+        if let Some(element) = bytes.get(start * N..(start + 1) * N).and_then(|run| run.first_chunk::<N>()) {
+            for _ in 0..steps {
+                packed.extend_from_slice(element);
+            }
+        }
+        return;
+    }
+    let mut element = start;
+    for _ in 0..steps {
+        if let Some(word) = bytes.get(element * N..).and_then(|run| run.first_chunk::<N>()) {
+            packed.extend_from_slice(word);
+        }
+        element = element.wrapping_add_signed(stride);
+    }
+}
+
+/// The type that an instruction's result has when the kernel names none: floats win over integers, the wider of two
+/// floats over the other, F16 with BF16 give F32, two 8-bit floats BF16; integers widen (NKI 0.1, type promotion).
+pub fn promote(a: Dtype, b: Dtype) -> Dtype {
+    if a == b {
+        return a;
+    }
+    match (a.is_float(), b.is_float()) {
+        (true, false) => a,
+        (false, true) => b,
+        (true, true) => {
+            let (wide, narrow) = if a.bits() >= b.bits() { (a, b) } else { (b, a) };
+            match (wide.bits(), narrow.bits()) {
+                (16, 16) => Dtype::F32,
+                (8, 8) => Dtype::Bf16,
+                _ => wide,
+            }
+        }
+        (false, false) => promote_integers(a, b),
+    }
+}
+
+fn promote_integers(a: Dtype, b: Dtype) -> Dtype {
+    let signed = |dtype: Dtype| dtype.int_range().is_some_and(|(least, _)| least < 0);
+    let (wide, narrow) = if a.bits() >= b.bits() { (a, b) } else { (b, a) };
+    if signed(a) == signed(b) || (signed(wide) && wide.bits() > narrow.bits()) {
+        return wide;
+    }
+    match wide.bits().max(narrow.bits()) {
+        8 => Dtype::I16,
+        16 => Dtype::I32,
+        _ => Dtype::F32,
+    }
+}

@@ -1,0 +1,165 @@
+//! DMA engines: copies, gathers, scatters, transposes and read-modify-write between HBM and SBUF
+//! (NKI guide to DMA; neuron.md sections 3.6 and 5).
+
+use crate::alu::AluOp;
+use crate::chip::{bytes_ps, ns_ps};
+use crate::convert;
+use crate::pattern::{SKIP, as_u64};
+use crate::program::{Cost, DmaShape, EngineKind, Instruction};
+use crate::refusal::{Refusal, rule};
+use crate::{Chip, Tile, View};
+
+/// dst = src, or dst = dst op src.
+///
+/// # Errors
+/// If the two sides have different numbers of elements, or one lies outside its tensor.
+pub fn dma_copy(chip: &Chip, dst: &Tile, src: &Tile, combine: Option<AluOp>) -> Result<Instruction, Refusal> {
+    const NAME: &str = "dma_copy";
+    check(NAME, dst, src)?;
+    let uninitialised = match combine {
+        None => convert::copy(&chip.rules, dst, src),
+        Some(op) => {
+            let read = src.read(&chip.rules);
+            add_each(chip, dst, &read.values, op);
+            read.uninitialised
+        }
+    };
+    let factor = if combine.is_some() { chip.neuron.dma.accumulate_factor } else { 1 };
+    Ok(transfer(chip, NAME, dst, src, factor).reading(uninitialised))
+}
+
+/// Combines element by element, so that an index that occurs twice counts twice.
+fn add_each(chip: &Chip, dst: &Tile, values: &[f32], op: AluOp) {
+    let offsets = dst.view.offsets();
+    for (offset, value) in offsets.iter().zip(values).filter(|(offset, _)| **offset != SKIP) {
+        let Ok(at) = usize::try_from(*offset) else { continue };
+        let view = View { offset: at, dims: smallvec::smallvec![], gather: None, ..dst.view.clone() };
+        let one = Tile { storage: dst.storage.clone(), view };
+        let before = one.read(&chip.rules).values;
+        let sum = op.apply(before.first().copied().unwrap_or_default(), *value);
+        one.write(&chip.rules, &[sum]);
+    }
+}
+
+/// dst = src with its dimensions in reverse or in the order of `axes`; the views are already permuted.
+///
+/// # Errors
+/// If the two sides have different numbers of elements, or one lies outside its tensor.
+pub fn dma_transpose(chip: &Chip, dst: &Tile, src: &Tile, permuted: &Tile) -> Result<Instruction, Refusal> {
+    const NAME: &str = "dma_transpose";
+    check(NAME, dst, permuted)?;
+    let uninitialised = convert::copy(&chip.rules, dst, permuted);
+    // At most half the rate from SBUF, nine tenths from HBM: both are charged as the descriptors' longer phase.
+    let factor = if src.storage.memory.on_chip() { 2 } else { 1 };
+    Ok(transfer(chip, NAME, dst, src, factor).reading(uninitialised))
+}
+
+/// dst = the sum of the sources, each scaled, in FP32.
+///
+/// # Errors
+/// If the sides have different numbers of elements, or one lies outside its tensor.
+pub fn dma_compute(
+    chip: &Chip,
+    dst: &Tile,
+    sources: &[Tile],
+    scales: &[f32],
+    op: AluOp,
+) -> Result<Instruction, Refusal> {
+    const NAME: &str = "dma_compute";
+    let Some((first, rest)) = sources.split_first() else {
+        return Err(Refusal::new(
+            "neuron/shape",
+            "dma_compute of no source",
+            "1 to 16 sources",
+            "pass the sources as a list",
+        ));
+    };
+    let scaled = |tile: &Tile, at: usize| -> Result<(Vec<f32>, bool), Refusal> {
+        check(NAME, dst, tile)?;
+        let read = tile.read(&chip.rules);
+        let scale = scales.get(at).copied().unwrap_or(1.0);
+        Ok((read.values.iter().map(|value| value * scale).collect(), read.uninitialised))
+    };
+    let (mut total, mut uninitialised) = scaled(first, 0)?;
+    for (at, tile) in rest.iter().enumerate() {
+        let (values, missing) = scaled(tile, at + 1)?;
+        op.combine(&mut total, &values, false);
+        uninitialised |= missing;
+    }
+    dst.write(&chip.rules, &total);
+    let mut instruction = transfer(chip, NAME, dst, first, as_u64(sources.len())).reading(uninitialised);
+    instruction.reads = sources.iter().filter_map(crate::Region::of).collect();
+    instruction.hbm_read_bytes = sources.iter().map(hbm_bytes).sum();
+    Ok(instruction)
+}
+
+fn check(name: &str, dst: &Tile, src: &Tile) -> Result<(), Refusal> {
+    src.check_bounds()?;
+    dst.check_bounds()?;
+    rule(src.elements() == dst.elements(), || {
+        Refusal::new(
+            "neuron/shape",
+            format!("{name} of {:?} to {:?}", src.view.shape(), dst.view.shape()),
+            "as many elements on both sides",
+            "slice one of them",
+        )
+    })
+}
+
+/// Bytes of a side that is in HBM; skipped elements do not count.
+fn hbm_bytes(tile: &Tile) -> u64 {
+    if tile.storage.memory.on_chip() { 0 } else { side(tile).bytes }
+}
+
+/// How one side of a transfer lies in memory.
+struct Side {
+    bytes: u64,
+    descriptors: u64,
+}
+
+fn side(tile: &Tile) -> Side {
+    let size = as_u64(tile.view.dtype.size_bytes(1));
+    if let Some(offsets) = &tile.view.gather {
+        let used = offsets.iter().filter(|offset| **offset != SKIP).count();
+        let joined = offsets.windows(2).filter(|pair| pair[0] != SKIP && pair[1] == pair[0] + 1).count();
+        return Side { bytes: as_u64(used) * size, descriptors: as_u64(used.saturating_sub(joined)) };
+    }
+    let mut runs = 0_u64;
+    let elements = as_u64(tile.view.elements());
+    let dims = &tile.view.dims;
+    let mut run = 1_usize;
+    for (index, dim) in dims.iter().enumerate().rev() {
+        let partition = tile.storage.memory.on_chip() && index == 0;
+        if dim.size > 1 && (partition || dim.stride != crate::pattern::signed(run)) {
+            break;
+        }
+        run = run.saturating_mul(dim.size.max(1));
+    }
+    runs += elements / as_u64(run.max(1));
+    Side { bytes: elements * size, descriptors: runs }
+}
+
+/// A transfer: rows spread over the engines, each moving its part with a fixed time for the whole.
+fn transfer(chip: &Chip, name: &'static str, dst: &Tile, src: &Tile, factor: u64) -> Instruction {
+    let dma = &chip.neuron.dma;
+    let (from, to) = (side(src), side(dst));
+    let bytes = from.bytes.max(to.bytes);
+    let longest = bytes.div_ceil(dma.descriptor_max_bytes.max(1));
+    let descriptors = from.descriptors.max(to.descriptors).max(longest);
+    let on_chip = [dst, src].into_iter().find(|tile| tile.storage.memory.on_chip());
+    let rows = on_chip.map_or(descriptors, |tile| as_u64(tile.view.partitions()));
+    let engines = rows.div_ceil(dma.partitions_per_engine.max(1)).clamp(1, dma.engines_per_core);
+    let data = bytes_ps(bytes.saturating_mul(factor).div_ceil(engines), dma.achieved_bytes_per_s);
+    let data = data.saturating_add(ns_ps(dma.descriptor_ns.saturating_mul(descriptors.div_ceil(engines))));
+    let cost = Cost { busy_ps: data, latency_ps: ns_ps(dma.fixed_ns) };
+    let mut instruction = Instruction::new(name, EngineKind::Dma, cost, &[dst], &[src]);
+    instruction.hbm_read_bytes = hbm_bytes(src);
+    instruction.hbm_written_bytes = hbm_bytes(dst);
+    instruction.dma = Some(DmaShape {
+        engines: u32::try_from(engines).unwrap_or(u32::MAX),
+        data_ps: data,
+        bytes,
+        descriptors,
+    });
+    instruction
+}

@@ -1,0 +1,121 @@
+//! Rules that all compute engines share: memories, partitions and where they start, free sizes
+//! (NKI architecture guide, tensor access; neuron.md section 2.1).
+
+use crate::pattern::as_u64;
+use crate::refusal::{Refusal, rule};
+use crate::{Chip, EngineKind, Memory, Tile};
+
+/// Checks one operand of a compute engine.
+///
+/// # Errors
+/// If the engine cannot reach it so.
+pub fn operand(
+    chip: &Chip,
+    engine: EngineKind,
+    instruction: &str,
+    role: &str,
+    tile: &Tile,
+) -> Result<(), Refusal> {
+    tile.check_bounds()?;
+    memory(engine, instruction, role, tile)?;
+    partitions(chip, instruction, role, tile)?;
+    free_size(chip, engine, instruction, role, tile)
+}
+
+/// Which memories an engine reaches.
+fn memory(engine: EngineKind, instruction: &str, role: &str, tile: &Tile) -> Result<(), Refusal> {
+    let memory = tile.storage.memory;
+    let reaches = match engine {
+        EngineKind::Gpsimd => memory == Memory::Sbuf,
+        EngineKind::Dma | EngineKind::Sync => true,
+        EngineKind::Tensor | EngineKind::Vector | EngineKind::Scalar => memory.on_chip(),
+    };
+    rule(reaches, || {
+        Refusal::new(
+            "neuron/memory",
+            format!("{instruction} on the {} engine with {role} in {}", engine.name(), memory.name()),
+            if engine == EngineKind::Gpsimd { "tiles in SBUF" } else { "tiles in SBUF or PSUM" },
+            "load the tensor to SBUF first",
+        )
+    })
+}
+
+/// How many partitions. Where they start is a finding: compilers may move a tile that starts elsewhere.
+fn partitions(chip: &Chip, instruction: &str, role: &str, tile: &Tile) -> Result<(), Refusal> {
+    let count = tile.view.partitions();
+    let most = chip.partitions();
+    rule(count <= most, || {
+        Refusal::new(
+            "neuron/partitions",
+            format!("{instruction} with {role} of {count} partitions"),
+            format!("at most {most} partitions"),
+            "split the tile along its first dimension",
+        )
+    })
+}
+
+/// The multiple that the first partition of so many must be.
+pub fn start_grain(chip: &Chip, partitions: u64) -> u64 {
+    let quadrant = chip.neuron.access.quadrant_partitions;
+    match partitions {
+        count if count <= quadrant => quadrant,
+        count if count <= 2 * quadrant => 2 * quadrant,
+        _ => chip.neuron.sbuf.partitions,
+    }
+}
+
+/// How many elements of a partition.
+fn free_size(
+    chip: &Chip,
+    engine: EngineKind,
+    instruction: &str,
+    role: &str,
+    tile: &Tile,
+) -> Result<(), Refusal> {
+    if !matches!(engine, EngineKind::Vector | EngineKind::Scalar) {
+        return Ok(());
+    }
+    let access = &chip.neuron.access;
+    let most = if tile.storage.memory == Memory::Psum { access.psum_free_max } else { access.sbuf_free_max };
+    let count = as_u64(tile.view.free_elements());
+    rule(count <= most, || {
+        Refusal::new(
+            "neuron/free-size",
+            format!("{instruction} with {role} of {count} elements for each partition"),
+            format!("at most {most} in {}", tile.storage.memory.name()),
+            "split the tile along its free dimensions",
+        )
+    })
+}
+
+/// Refuses two operands that are both in PSUM.
+///
+/// # Errors
+/// If both are.
+pub fn not_both_psum(instruction: &str, a: &Tile, b: &Tile) -> Result<(), Refusal> {
+    let both = a.storage.memory == Memory::Psum && b.storage.memory == Memory::Psum;
+    rule(!both, || {
+        Refusal::new(
+            "neuron/memory",
+            format!("{instruction} with both inputs in PSUM"),
+            "at most one input in PSUM",
+            "copy one of them to SBUF",
+        )
+    })
+}
+
+/// Refuses an engine that does not have an instruction.
+///
+/// # Errors
+/// If `engine` is none of `allowed`.
+pub fn engine_of(instruction: &str, engine: EngineKind, allowed: &[EngineKind]) -> Result<(), Refusal> {
+    rule(allowed.contains(&engine), || {
+        let names: Vec<&str> = allowed.iter().map(|engine| engine.name()).collect();
+        Refusal::new(
+            "neuron/engine",
+            format!("{instruction} on the {} engine", engine.name()),
+            format!("the engines {}", names.join(", ")),
+            "leave the engine to be chosen, or name one of these",
+        )
+    })
+}

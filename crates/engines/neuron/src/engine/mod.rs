@@ -1,0 +1,100 @@
+//! Instructions by engine. Each function checks, computes, and says what was done and how long it takes.
+
+pub mod dma;
+pub mod gpsimd;
+pub mod limits;
+pub mod scalar;
+pub mod tensor;
+pub mod vector;
+
+use tilewright_num::RuleSet;
+
+use crate::Tile;
+use crate::alu::AluOp;
+use crate::refusal::{Refusal, rule};
+
+/// A constant, or a value for each partition.
+#[derive(Clone, Debug)]
+pub enum Operand {
+    /// The same for all partitions.
+    Constant(f32),
+    /// A tile of one element for each partition.
+    PerPartition(Tile),
+}
+
+impl Operand {
+    /// One value for each partition, and whether bytes were read that nobody wrote.
+    ///
+    /// # Errors
+    /// If a tile has another shape than one element for each partition.
+    pub fn values(&self, rules: &RuleSet, partitions: usize) -> Result<(Vec<f32>, bool), Refusal> {
+        match self {
+            Operand::Constant(value) => Ok((vec![*value; partitions], false)),
+            Operand::PerPartition(tile) => {
+                let fits =
+                    tile.view.free_elements() == 1 && [1, partitions].contains(&tile.view.partitions());
+                rule(fits, || {
+                    Refusal::new(
+                        "neuron/shape",
+                        format!(
+                            "a scalar operand of shape {:?} beside {partitions} partitions",
+                            tile.view.shape()
+                        ),
+                        format!("a constant, or a tile of shape [{partitions}, 1]"),
+                        "give one element for each partition, or use tensor_tensor",
+                    )
+                })?;
+                tile.check_bounds()?;
+                let read = tile.read(rules);
+                let mut values = read.values;
+                if values.len() < partitions {
+                    let only = values.first().copied().unwrap_or_default();
+                    values.resize(partitions, only);
+                }
+                Ok((values, read.uninitialised))
+            }
+        }
+    }
+
+    /// The tile, if it is one.
+    pub fn tile(&self) -> Option<&Tile> {
+        match self {
+            Operand::Constant(_) => None,
+            Operand::PerPartition(tile) => Some(tile),
+        }
+    }
+}
+
+/// One of the two operators of a `tensor_scalar`-like instruction.
+#[derive(Clone, Debug)]
+pub struct Step {
+    /// Operator.
+    pub op: AluOp,
+    /// Its other operand.
+    pub operand: Operand,
+    /// True if the operand comes first.
+    pub reverse: bool,
+}
+
+/// Refuses operands of different shapes.
+///
+/// # Errors
+/// If `b` has not the shape of `a`, dimensions of size 1 aside.
+pub fn same_shape(instruction: &str, a: &Tile, b: &Tile) -> Result<(), Refusal> {
+    let squeezed =
+        |tile: &Tile| -> Vec<usize> { tile.view.shape().into_iter().filter(|&size| size != 1).collect() };
+    rule(a.view.partitions() == b.view.partitions() && (a.elements() == b.elements()), || {
+        shape_refusal(instruction, a, b)
+    })?;
+    let folded = |tile: &Tile| (tile.view.partitions(), tile.view.free_elements());
+    rule(squeezed(a) == squeezed(b) || folded(a) == folded(b), || shape_refusal(instruction, a, b))
+}
+
+fn shape_refusal(instruction: &str, a: &Tile, b: &Tile) -> Refusal {
+    Refusal::new(
+        "neuron/shape",
+        format!("{instruction} of shapes {:?} and {:?}", a.view.shape(), b.view.shape()),
+        "operands and result with as many partitions and elements",
+        "slice or broadcast one of them",
+    )
+}

@@ -1,0 +1,213 @@
+//! Selections: by a predicate tile, by a range of columns, or by chance.
+
+use super::{Rate, cost};
+use crate::alu::AluOp;
+use crate::engine::{Operand, limits, same_shape};
+use crate::pattern::as_u64;
+use crate::program::{EngineKind, Instruction};
+use crate::refusal::{Refusal, rule};
+use crate::{Chip, Generation, Tile};
+
+/// dst = src where the predicate is not zero.
+///
+/// # Errors
+/// If an operand breaks a rule of the engine.
+pub fn tensor_copy_predicated(
+    chip: &Chip,
+    dst: &Tile,
+    src: &Operand,
+    predicate: &Tile,
+    reverse: bool,
+) -> Result<Instruction, Refusal> {
+    const NAME: &str = "tensor_copy_predicated";
+    limits::operand(chip, EngineKind::Vector, NAME, "the predicate", predicate)?;
+    limits::operand(chip, EngineKind::Vector, NAME, "the result", dst)?;
+    same_shape(NAME, dst, predicate)?;
+    let flags = predicate.read(&chip.rules);
+    let kept = dst.read(&chip.rules);
+    let mut uninitialised = flags.uninitialised;
+    let source = match src {
+        Operand::Constant(value) => vec![*value; dst.elements()],
+        Operand::PerPartition(tile) => {
+            limits::operand(chip, EngineKind::Vector, NAME, "the source", tile)?;
+            same_shape(NAME, dst, tile)?;
+            let read = tile.read(&chip.rules);
+            uninitialised |= read.uninitialised;
+            read.values
+        }
+    };
+    let mut values = kept.values;
+    let mut untouched = false;
+    for ((value, source), flag) in values.iter_mut().zip(&source).zip(&flags.values) {
+        if (*flag != 0.0) != reverse {
+            *value = *source;
+        } else {
+            untouched = true;
+        }
+    }
+    dst.write(&chip.rules, &values);
+    let mut reads = vec![predicate];
+    reads.extend(src.tile());
+    let cycles = as_u64(dst.view.free_elements()) * if src.tile().is_some() { 2 } else { 1 };
+    let cost = cost(chip, EngineKind::Vector, cycles, &[dst, predicate], Rate::Plain);
+    Ok(Instruction::new(NAME, EngineKind::Vector, cost, &[dst], &reads)
+        .reading(uninitialised | (untouched & kept.uninitialised)))
+}
+
+/// dst = on_true where the predicate holds, on_false elsewhere, and the largest of each row.
+///
+/// # Errors
+/// If an operand breaks a rule of the engine.
+pub fn select_reduce(
+    chip: &Chip,
+    dst: &Tile,
+    predicate: &Tile,
+    on_true: &Tile,
+    on_false: &Operand,
+    reverse: bool,
+    result: Option<(&Tile, bool)>,
+) -> Result<Instruction, Refusal> {
+    const NAME: &str = "select_reduce";
+    for (role, tile) in [("the predicate", predicate), ("on_true", on_true), ("the result", dst)] {
+        limits::operand(chip, EngineKind::Vector, NAME, role, tile)?;
+    }
+    same_shape(NAME, dst, predicate)?;
+    same_shape(NAME, dst, on_true)?;
+    let (partitions, columns) = (dst.view.partitions(), dst.view.free_elements());
+    let (flags, source) = (predicate.read(&chip.rules), on_true.read(&chip.rules));
+    let others = match on_false {
+        Operand::PerPartition(tile) if tile.elements() == dst.elements() && columns > 1 => {
+            tile.read(&chip.rules).values
+        }
+        _ => {
+            let (values, _) = on_false.values(&chip.rules, partitions)?;
+            values.iter().flat_map(|&value| std::iter::repeat_n(value, columns)).collect()
+        }
+    };
+    let pick = |((flag, yes), no): ((&f32, &f32), &f32)| if (*flag != 0.0) != reverse { *yes } else { *no };
+    let values: Vec<f32> = flags.values.iter().zip(&source.values).zip(&others).map(pick).collect();
+    dst.write(&chip.rules, &values);
+    let mut writes = vec![dst];
+    if let Some((tile, go_on)) = result {
+        row_maxima(chip, tile, &values, columns, go_on)?;
+        writes.push(tile);
+    }
+    let mut reads = vec![predicate, on_true];
+    reads.extend(on_false.tile());
+    let cost = cost(chip, EngineKind::Vector, as_u64(columns) * 2, &[dst, on_true], Rate::Plain);
+    Ok(Instruction::new(NAME, EngineKind::Vector, cost, &writes, &reads)
+        .reading(flags.uninitialised | source.uninitialised))
+}
+
+fn row_maxima(chip: &Chip, tile: &Tile, values: &[f32], columns: usize, go_on: bool) -> Result<(), Refusal> {
+    let mut maxima: Vec<f32> = values.chunks(columns.max(1)).map(|row| AluOp::Maximum.reduce(row)).collect();
+    rule(maxima.len() == tile.elements(), || {
+        Refusal::new(
+            "neuron/shape",
+            format!("reduce_res of shape {:?}", tile.view.shape()),
+            "[P, 1]",
+            "one element for each partition",
+        )
+    })?;
+    if go_on {
+        AluOp::Maximum.combine(&mut maxima, &tile.read(&chip.rules).values, true);
+    }
+    tile.write(&chip.rules, &maxima);
+    Ok(())
+}
+
+/// A comparison of the column with a value for each partition.
+#[derive(Clone, Debug)]
+pub struct Bound {
+    /// Comparison: column op value.
+    pub op: AluOp,
+    /// Value.
+    pub value: Operand,
+}
+
+/// dst = data where both comparisons hold for the column, `fill` elsewhere, and the largest of each row.
+///
+/// # Errors
+/// If an operand breaks a rule of the engine.
+pub fn range_select(
+    chip: &Chip,
+    dst: &Tile,
+    data: &Tile,
+    bounds: &[Bound; 2],
+    range_start: f32,
+    fill: f32,
+    result: Option<(&Tile, bool)>,
+) -> Result<Instruction, Refusal> {
+    const NAME: &str = "range_select";
+    chip.needs(NAME, Generation::V3)?;
+    limits::operand(chip, EngineKind::Vector, NAME, "data", data)?;
+    limits::operand(chip, EngineKind::Vector, NAME, "the result", dst)?;
+    same_shape(NAME, dst, data)?;
+    let (partitions, columns) = (dst.view.partitions(), dst.view.free_elements());
+    let (low, missing0) = bounds[0].value.values(&chip.rules, partitions)?;
+    let (high, missing1) = bounds[1].value.values(&chip.rules, partitions)?;
+    let read = data.read(&chip.rules);
+    let mut values = read.values;
+    for ((row, low), high) in values.chunks_mut(columns.max(1)).zip(&low).zip(&high) {
+        let mut column = range_start;
+        for value in row {
+            if bounds[0].op.apply(column, *low) == 0.0 || bounds[1].op.apply(column, *high) == 0.0 {
+                *value = fill;
+            }
+            column += 1.0;
+        }
+    }
+    dst.write(&chip.rules, &values);
+    let mut writes = vec![dst];
+    if let Some((tile, go_on)) = result {
+        row_maxima(chip, tile, &values, columns, go_on)?;
+        writes.push(tile);
+    }
+    let mut reads = vec![data];
+    reads.extend(bounds.iter().filter_map(|bound| bound.value.tile()));
+    let cost = cost(chip, EngineKind::Vector, as_u64(columns), &[dst, data], Rate::Plain);
+    Ok(Instruction::new(NAME, EngineKind::Vector, cost, &writes, &reads)
+        .reading(read.uninitialised | missing0 | missing1))
+}
+
+/// dst = data with elements set to zero with a probability. The generator's sequence is ours: none is published.
+///
+/// # Errors
+/// If an operand breaks a rule of the engine.
+pub fn dropout(
+    chip: &Chip,
+    dst: &Tile,
+    data: &Tile,
+    probability: &Operand,
+    seed: &mut u64,
+) -> Result<Instruction, Refusal> {
+    const NAME: &str = "dropout";
+    limits::operand(chip, EngineKind::Vector, NAME, "data", data)?;
+    limits::operand(chip, EngineKind::Vector, NAME, "the result", dst)?;
+    same_shape(NAME, dst, data)?;
+    let columns = data.view.free_elements();
+    let (chances, missing) = probability.values(&chip.rules, data.view.partitions())?;
+    let read = data.read(&chip.rules);
+    let mut values = read.values;
+    for (row, chance) in values.chunks_mut(columns.max(1)).zip(chances) {
+        for value in row {
+            if uniform(seed) < chance {
+                *value = 0.0;
+            }
+        }
+    }
+    dst.write(&chip.rules, &values);
+    let cost = cost(chip, EngineKind::Vector, as_u64(columns), &[dst, data], Rate::Plain);
+    let mut reads = vec![data];
+    reads.extend(probability.tile());
+    Ok(Instruction::new(NAME, EngineKind::Vector, cost, &[dst], &reads).reading(read.uninitialised | missing))
+}
+
+/// The next number in [0, 1) of a splitmix generator.
+pub fn uniform(seed: &mut u64) -> f32 {
+    *seed = seed.wrapping_add(0x9E37_79B9_7F4A_7C15);
+    let mut word = *seed;
+    word = (word ^ (word >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    word = (word ^ (word >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    ((word ^ (word >> 31)) >> 40) as f32 / 16_777_216.0
+}

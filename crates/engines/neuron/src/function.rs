@@ -1,0 +1,247 @@
+//! Activation functions of the Scalar engine as values: the function in double precision, rounded to FP32.
+//!
+//! The tables of the hardware are not published, so the exact function stands in for them; only the behaviour of
+//! `sin` outside its range is documented, a cubic that runs away (NKI instruction pages, activation).
+
+use std::f64::consts::{FRAC_2_SQRT_PI, LN_2, LOG2_E, PI, SQRT_2};
+
+/// An activation function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[expect(missing_docs, reason = "the names are the functions")]
+pub enum Function {
+    Copy,
+    Square,
+    Sigmoid,
+    Relu,
+    Gelu,
+    GeluDx,
+    GeluTanh,
+    GeluSigmoid,
+    GeluSigmoidDx,
+    Silu,
+    SiluDx,
+    Tanh,
+    Softplus,
+    Mish,
+    Erf,
+    ErfDx,
+    Exp,
+    Log,
+    Sin,
+    Arctan,
+    Sqrt,
+    Rsqrt,
+    Reciprocal,
+    Sign,
+    Abs,
+}
+
+/// Functions with the names that kernels use.
+pub const NAMES: &[(&str, Function)] = &[
+    ("copy", Function::Copy),
+    ("square", Function::Square),
+    ("sigmoid", Function::Sigmoid),
+    ("relu", Function::Relu),
+    ("gelu", Function::Gelu),
+    ("gelu_dx", Function::GeluDx),
+    ("gelu_apprx_tanh", Function::GeluTanh),
+    ("gelu_apprx_sigmoid", Function::GeluSigmoid),
+    ("gelu_apprx_sigmoid_dx", Function::GeluSigmoidDx),
+    ("silu", Function::Silu),
+    ("silu_dx", Function::SiluDx),
+    ("tanh", Function::Tanh),
+    ("softplus", Function::Softplus),
+    ("mish", Function::Mish),
+    ("erf", Function::Erf),
+    ("erf_dx", Function::ErfDx),
+    ("exp", Function::Exp),
+    ("log", Function::Log),
+    ("sin", Function::Sin),
+    ("arctan", Function::Arctan),
+    ("sqrt", Function::Sqrt),
+    ("rsqrt", Function::Rsqrt),
+    ("reciprocal", Function::Reciprocal),
+    ("sign", Function::Sign),
+    ("abs", Function::Abs),
+    ("absolute", Function::Abs),
+];
+
+impl Function {
+    /// The function of that name.
+    pub fn from_name(name: &str) -> Option<Function> {
+        NAMES.iter().find(|(spelling, _)| *spelling == name).map(|&(_, function)| function)
+    }
+
+    /// The name in kernels.
+    pub fn name(self) -> &'static str {
+        NAMES.iter().find(|(_, function)| *function == self).map_or("", |(name, _)| name)
+    }
+
+    /// The set of tables that it needs; none for functions that every set has (an assumption).
+    pub const fn table(self) -> Option<Function> {
+        match self {
+            Function::Copy | Function::Square | Function::Relu | Function::Abs | Function::Sign => None,
+            Function::GeluDx | Function::GeluTanh => Some(Function::Gelu),
+            Function::GeluSigmoid | Function::GeluSigmoidDx | Function::Silu | Function::SiluDx => {
+                Some(Function::Sigmoid)
+            }
+            Function::ErfDx => Some(Function::Erf),
+            other => Some(other),
+        }
+    }
+
+    /// The function of each value.
+    #[expect(clippy::cast_possible_truncation, reason = "results are rounded to FP32")]
+    pub fn apply_slice(self, values: &mut [f32]) {
+        match self {
+            Function::Copy => {}
+            Function::Exp => values.iter_mut().for_each(|value| *value = exp(f64::from(*value)) as f32),
+            Function::Square => values.iter_mut().for_each(|value| *value *= *value),
+            _ => values.iter_mut().for_each(|value| *value = self.apply(*value)),
+        }
+    }
+
+    /// The function of one value.
+    #[expect(clippy::cast_possible_truncation, reason = "results are rounded to FP32")]
+    pub fn apply(self, value: f32) -> f32 {
+        let x = f64::from(value);
+        let result = match self {
+            Function::Copy => return value,
+            Function::Square => return value * value,
+            Function::Relu => return if value > 0.0 || value.is_nan() { value } else { 0.0 },
+            Function::Abs => return value.abs(),
+            Function::Sign => return if value == 0.0 || value.is_nan() { value } else { value.signum() },
+            Function::Sigmoid => sigmoid(x),
+            Function::Gelu => x * normal(x),
+            Function::GeluDx => normal(x) + x * density(x),
+            Function::GeluTanh => 0.5 * x * (1.0 + libm::tanh(gelu_inner(x))),
+            Function::GeluSigmoid => x * sigmoid(1.702 * x),
+            Function::GeluSigmoidDx => {
+                let s = sigmoid(1.702 * x);
+                s + 1.702 * x * s * (1.0 - s)
+            }
+            Function::Silu => x * sigmoid(x),
+            Function::SiluDx => {
+                let s = sigmoid(x);
+                s * (1.0 + x * (1.0 - s))
+            }
+            Function::Tanh => libm::tanh(x),
+            Function::Softplus => softplus(x),
+            Function::Mish => x * libm::tanh(softplus(x)),
+            Function::Erf => libm::erf(x),
+            Function::ErfDx => FRAC_2_SQRT_PI * exp(-x * x),
+            Function::Exp => exp(x),
+            Function::Log => libm::log(x),
+            Function::Sin => sin(x),
+            Function::Arctan => libm::atan(x),
+            Function::Sqrt => x.sqrt(),
+            Function::Rsqrt => 1.0 / x.sqrt(),
+            Function::Reciprocal => 1.0 / x,
+        };
+        result as f32
+    }
+}
+
+/// e to the x, to about 2^-45: far finer than FP32, with nothing but sums and products, which every host rounds alike.
+#[inline(always)]
+pub fn exp(x: f64) -> f64 {
+    const COEFFICIENTS: [f64; 12] = [
+        1.0,
+        1.0,
+        1.0 / 2.0,
+        1.0 / 6.0,
+        1.0 / 24.0,
+        1.0 / 120.0,
+        1.0 / 720.0,
+        1.0 / 5040.0,
+        1.0 / 40_320.0,
+        1.0 / 362_880.0,
+        1.0 / 3_628_800.0,
+        1.0 / 39_916_800.0,
+    ];
+    const ROUND: f64 = 6_755_399_441_055_744.0;
+    let bounded = if x > 200.0 { 200.0 } else { x };
+    let bounded = if bounded < -200.0 { -200.0 } else { bounded };
+    let shifted = bounded * LOG2_E + ROUND;
+    let steps = shifted - ROUND;
+    let rest = bounded - steps * LN_2;
+    let mut sum = 0.0;
+    for coefficient in COEFFICIENTS.iter().rev() {
+        sum = sum * rest + coefficient;
+    }
+    // The low bits of `shifted` are the integer; NaN falls through as NaN.
+    let exponent = (shifted.to_bits() << 52).wrapping_add(1023 << 52);
+    sum * f64::from_bits(exponent)
+}
+
+fn sigmoid(x: f64) -> f64 {
+    1.0 / (1.0 + exp(-x))
+}
+
+fn softplus(x: f64) -> f64 {
+    if x > 30.0 { x } else { libm::log1p(exp(x)) }
+}
+
+/// The normal distribution function.
+fn normal(x: f64) -> f64 {
+    0.5 * (1.0 + libm::erf(x / SQRT_2))
+}
+
+/// The normal density.
+fn density(x: f64) -> f64 {
+    exp(-0.5 * x * x) * FRAC_2_SQRT_PI / (2.0 * SQRT_2)
+}
+
+fn gelu_inner(x: f64) -> f64 {
+    (2.0 / PI).sqrt() * (x + 0.044_715 * x * x * x)
+}
+
+/// Inside [-pi, pi] the sine; outside, the last cubic of the table runs on: sin(9) is about 27.65.
+fn sin(x: f64) -> f64 {
+    if x.abs() <= PI {
+        return libm::sin(x);
+    }
+    let beyond = x.abs() - PI;
+    let cubic = -beyond + beyond * beyond * beyond / 6.0;
+    x.signum() * cubic
+}
+
+/// One over the square root.
+#[expect(clippy::cast_possible_truncation, reason = "results are rounded to FP32")]
+pub fn rsqrt(value: f32) -> f32 {
+    (1.0 / f64::from(value).sqrt()) as f32
+}
+
+/// a to the b.
+#[expect(clippy::cast_possible_truncation, reason = "results are rounded to FP32")]
+pub fn power(a: f32, b: f32) -> f32 {
+    libm::pow(f64::from(a), f64::from(b)) as f32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[expect(clippy::cast_possible_truncation, reason = "results are rounded to FP32")]
+    fn exp_is_the_nearest_fp32_nearly_everywhere() {
+        let mut off = 0;
+        for step in -8800..8800 {
+            let x = f64::from(step) / 100.0;
+            let (ours, theirs) = (exp(x) as f32, libm::exp(x) as f32);
+            assert!((ours - theirs).abs() <= f32::EPSILON * theirs, "exp({x}) = {ours}, not {theirs}");
+            off += u32::from(ours != theirs);
+        }
+        assert!(off < 10, "{off} of 17600 are not the nearest");
+        assert_eq!(exp(-200.0) as f32, 0.0);
+        assert_eq!(exp(f64::INFINITY) as f32, f32::INFINITY);
+        assert!(exp(f64::NAN).is_nan());
+    }
+
+    #[test]
+    fn names_lead_back() {
+        for (name, function) in NAMES {
+            assert_eq!(Function::from_name(name), Some(*function));
+        }
+    }
+}

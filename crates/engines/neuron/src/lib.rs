@@ -1,0 +1,36 @@
+//! The NeuronCore: tile storage, access patterns, and the instructions of `nki.isa`, each in the file of its engine.
+//!
+//! - [`chip`]: the figures of a machine file that the rules below ask for;
+//! - [`storage`], [`pattern`]: tensors with real bytes and the views over them;
+//! - [`alu`], [`function`], [`convert`]: operators, activation functions and casts as values;
+//! - [`engine`]: instructions by engine: may it, what does it give, how long;
+//! - [`program`]: what was executed, as data; [`schedule`]: when each of it runs on the real engines;
+//! - [`refusal`]: what an illegal instruction is answered with.
+
+pub mod alu;
+pub mod chip;
+pub mod convert;
+pub mod engine;
+pub mod findings;
+pub mod function;
+pub mod matmul;
+pub mod pattern;
+pub mod program;
+pub mod refusal;
+pub mod schedule;
+pub mod storage;
+
+pub use chip::{Chip, Generation};
+pub use pattern::{Dim, View};
+pub use program::{Cost, EngineKind, Instruction, Program, Region};
+pub use refusal::Refusal;
+pub use storage::{Memory, Storage};
+
+/// An operand: a tensor and the part of it that is meant.
+#[derive(Clone, Debug)]
+pub struct Tile {
+    /// The bytes.
+    pub storage: std::sync::Arc<Storage>,
+    /// The part.
+    pub view: View,
+}

@@ -1,0 +1,271 @@
+//! Tensors with real bytes: SBUF, PSUM and HBM, and which of their bytes were ever written.
+//!
+//! Every tensor has bytes of its own, whatever address it is given later: values never alias by accident. Memory that
+//! nobody wrote holds NaN, or 4 in integers, as in the vendor's own simulator.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tilewright_num::{Dtype, RuleSet, encode_slice};
+
+use crate::pattern::MAX_ELEMENTS;
+use crate::refusal::{Refusal, rule};
+
+/// Where a tensor lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Memory {
+    /// State buffer of a core.
+    Sbuf,
+    /// Partial-sum buffer of a core.
+    Psum,
+    /// Off-chip memory of one program.
+    Hbm,
+    /// Off-chip memory that every program of a launch sees.
+    SharedHbm,
+}
+
+impl Memory {
+    /// True for SBUF and PSUM.
+    pub const fn on_chip(self) -> bool {
+        matches!(self, Memory::Sbuf | Memory::Psum)
+    }
+
+    /// Its name in kernels.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Memory::Sbuf => "sbuf",
+            Memory::Psum => "psum",
+            Memory::Hbm => "private_hbm",
+            Memory::SharedHbm => "shared_hbm",
+        }
+    }
+}
+
+/// A tensor.
+#[derive(Debug)]
+pub struct Storage {
+    /// Number, in order of allocation.
+    pub id: u32,
+    /// Where it lives.
+    pub memory: Memory,
+    /// Element type it was made with.
+    pub dtype: Dtype,
+    /// Shape it was made with.
+    pub shape: Vec<usize>,
+    /// Leading dimensions that number tiles.
+    pub blocks: usize,
+    /// Name that the kernel gave; may be empty.
+    pub name: String,
+    /// Line that made it, in the program's table of lines.
+    pub source: u32,
+    /// Address that the kernel asked for: start partition and byte.
+    pub address: Option<(u32, u64)>,
+    content: Mutex<Content>,
+}
+
+/// Bytes and what is known of them.
+#[derive(Debug)]
+pub struct Content {
+    /// The bytes.
+    pub bytes: Vec<u8>,
+    /// A bit for each byte ever written; none if all were.
+    written: Option<Vec<u64>>,
+    unwritten_bytes: usize,
+}
+
+/// What a new tensor is like.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// Number.
+    pub id: u32,
+    /// Where.
+    pub memory: Memory,
+    /// Element type.
+    pub dtype: Dtype,
+    /// Shape.
+    pub shape: Vec<usize>,
+    /// Leading dimensions that number tiles.
+    pub blocks: usize,
+    /// Name.
+    pub name: String,
+    /// Line.
+    pub source: u32,
+    /// Address.
+    pub address: Option<(u32, u64)>,
+}
+
+/// Most bytes of one tensor: more than any device has, less than a host fails on silently.
+pub const MAX_TENSOR_BYTES: usize = 1 << 36;
+
+impl Storage {
+    /// A tensor that nobody wrote to.
+    ///
+    /// # Errors
+    /// If it is larger than any device.
+    pub fn poisoned(request: Request) -> Result<Storage, Refusal> {
+        let elements = checked_elements(&request)?;
+        let word = poison_word(request.dtype);
+        let bytes = word.repeat(elements);
+        let count = bytes.len();
+        let content = Content { bytes, written: Some(vec![0; count.div_ceil(64)]), unwritten_bytes: count };
+        Ok(Storage::with(request, content))
+    }
+
+    /// A tensor with given bytes.
+    ///
+    /// # Errors
+    /// If there are not as many bytes as the shape says.
+    pub fn filled(request: Request, bytes: Vec<u8>) -> Result<Storage, Refusal> {
+        let elements = checked_elements(&request)?;
+        rule(bytes.len() == request.dtype.size_bytes(elements), || {
+            Refusal::new(
+                "neuron/shape",
+                format!("{} bytes for a tensor of shape {:?}", bytes.len(), request.shape),
+                "as many bytes as the shape and type have",
+                "pass a contiguous array",
+            )
+        })?;
+        Ok(Storage::with(request, Content { bytes, written: None, unwritten_bytes: 0 }))
+    }
+
+    fn with(request: Request, content: Content) -> Storage {
+        let Request { id, memory, dtype, shape, blocks, name, source, address } = request;
+        Storage { id, memory, dtype, shape, blocks, name, source, address, content: Mutex::new(content) }
+    }
+
+    /// The bytes. A panic elsewhere while they were held leaves them as they are.
+    pub fn lock(&self) -> MutexGuard<'_, Content> {
+        self.content.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Partitions of a tile of it.
+    pub fn partitions(&self) -> usize {
+        if self.memory.on_chip() { self.shape.get(self.blocks).copied().unwrap_or(1) } else { 1 }
+    }
+
+    /// Elements of a partition of a tile of it; of the whole tensor if it is in HBM.
+    pub fn free_elements(&self) -> usize {
+        let from = if self.memory.on_chip() { self.blocks + 1 } else { 0 };
+        self.shape.iter().skip(from).product()
+    }
+
+    /// Tiles that the leading dimensions number.
+    pub fn tiles(&self) -> usize {
+        if self.memory.on_chip() { self.shape.iter().take(self.blocks).product() } else { 1 }
+    }
+
+    /// Bytes of a partition that one tile takes.
+    pub fn partition_bytes(&self) -> u64 {
+        crate::pattern::as_u64(self.dtype.size_bytes(self.free_elements()))
+    }
+}
+
+impl Content {
+    /// Marks bytes as written.
+    pub fn mark(&mut self, start: usize, count: usize) {
+        let Some(words) = &mut self.written else { return };
+        let mut added = 0;
+        for_words(start, count, |word, mask| {
+            if let Some(word) = words.get_mut(word) {
+                added += (mask & !*word).count_ones() as usize;
+                *word |= mask;
+            }
+        });
+        self.unwritten_bytes = self.unwritten_bytes.saturating_sub(added);
+        if self.unwritten_bytes == 0 {
+            self.written = None;
+        }
+    }
+
+    /// True if all of these bytes were written.
+    pub fn is_written(&self, start: usize, count: usize) -> bool {
+        let Some(words) = &self.written else { return true };
+        let mut all = true;
+        for_words(start, count, |word, mask| {
+            all &= words.get(word).is_some_and(|word| word & mask == mask);
+        });
+        all
+    }
+
+    /// True if every byte was written.
+    pub fn all_written(&self) -> bool {
+        self.written.is_none()
+    }
+
+    /// Bytes that nobody wrote.
+    pub fn unwritten_bytes(&self) -> usize {
+        self.unwritten_bytes
+    }
+}
+
+/// Calls `visit(word, mask)` for each word of bits that the range touches.
+fn for_words(start: usize, count: usize, mut visit: impl FnMut(usize, u64)) {
+    let end = start + count;
+    let mut at = start;
+    while at < end {
+        let (word, low) = (at / 64, at % 64);
+        let bits = (64 - low).min(end - at);
+        let ones = if bits == 64 { u64::MAX } else { (1 << bits) - 1 };
+        visit(word, ones << low);
+        at += bits;
+    }
+}
+
+fn checked_elements(request: &Request) -> Result<usize, Refusal> {
+    let elements = request.shape.iter().try_fold(1_usize, |product, &size| product.checked_mul(size));
+    let fits =
+        |&elements: &usize| elements < MAX_ELEMENTS && request.dtype.size_bytes(elements) < MAX_TENSOR_BYTES;
+    elements.filter(fits).ok_or_else(|| {
+        Refusal::new(
+            "neuron/capacity",
+            format!("a tensor of shape {:?}", request.shape),
+            "tensors that fit into the memory of a device",
+            "make it smaller",
+        )
+    })
+}
+
+/// The bytes of an element that nobody wrote.
+fn poison_word(dtype: Dtype) -> Vec<u8> {
+    let mut word = vec![0; dtype.size_bytes(1)];
+    let value = if dtype.is_float() { f32::NAN } else { 4.0 };
+    // Only i5 and i9 can refuse a value, and four fits both.
+    let _ = encode_slice(&RuleSet::NEURON, dtype, &[value], &mut word);
+    word
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(shape: &[usize]) -> Request {
+        Request {
+            id: 0,
+            memory: Memory::Sbuf,
+            dtype: Dtype::F32,
+            shape: shape.to_vec(),
+            blocks: 0,
+            name: String::new(),
+            source: 0,
+            address: None,
+        }
+    }
+
+    #[test]
+    fn written_bytes_are_counted_once() {
+        let storage = Storage::poisoned(request(&[4, 40])).unwrap();
+        let mut content = storage.lock();
+        assert!(!content.is_written(0, 1));
+        content.mark(100, 300);
+        content.mark(150, 100);
+        assert!(content.is_written(100, 300) && !content.is_written(99, 2) && !content.is_written(399, 2));
+        assert_eq!(content.unwritten_bytes(), 340);
+        content.mark(0, 640);
+        assert!(content.all_written());
+    }
+
+    #[test]
+    fn a_tensor_larger_than_any_device_is_refused() {
+        let refusal = Storage::poisoned(request(&[1 << 40, 1 << 40])).unwrap_err();
+        assert_eq!(refusal.code, "neuron/capacity");
+    }
+}

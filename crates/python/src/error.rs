@@ -1,0 +1,38 @@
+//! Refusals of the engine as Python exceptions.
+
+use pyo3::create_exception;
+use pyo3::exceptions::{PyException, PyIndexError};
+use pyo3::prelude::*;
+use tilewright_neuron::Refusal;
+
+create_exception!(_core, Refused, PyException, "A rule of the hardware that an instruction breaks.");
+
+/// A refusal as an exception, with `code`, `asked`, `allowed`, `instead` and `line`.
+pub(crate) fn raise(py: Python<'_>, refusal: &Refusal, line: &str) -> PyErr {
+    let place = if line.is_empty() { String::new() } else { format!("{line}: ") };
+    let text = format!("{place}{refusal}");
+    let error = Refused::new_err(text);
+    let value = error.value(py);
+    let fields = [
+        ("code", refusal.code),
+        ("asked", &refusal.asked),
+        ("allowed", &refusal.allowed),
+        ("instead", &refusal.instead),
+        ("line", line),
+    ];
+    for (name, field) in fields {
+        // An attribute that cannot be set leaves the message, which has it all.
+        let _ = value.setattr(name, field);
+    }
+    error
+}
+
+/// A refusal where no line is known.
+pub(crate) fn plain(refusal: &Refusal) -> PyErr {
+    Python::attach(|py| raise(py, refusal, ""))
+}
+
+/// An element outside its tensor, as NumPy says it.
+pub(crate) fn out_of_bounds(index: i64, size: usize) -> PyErr {
+    PyIndexError::new_err(format!("index {index} is out of bounds for axis 0 with size {size}"))
+}

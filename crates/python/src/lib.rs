@@ -1,0 +1,33 @@
+//! The Rust core of the Python package: tensors, index expressions, instructions that execute at once and are recorded,
+//! and the readings of what was recorded.
+
+#![expect(clippy::needless_pass_by_value, reason = "arguments come from Python by value")]
+
+mod dtype;
+mod error;
+mod index;
+mod isa;
+mod key;
+mod operators;
+mod report;
+mod session;
+mod source;
+mod tensor;
+
+use pyo3::prelude::*;
+
+/// The extension module `tilewright._core`.
+#[pymodule]
+fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<tensor::Tensor>()?;
+    module.add_class::<index::Index>()?;
+    module.add_class::<index::Mask>()?;
+    module.add_class::<session::Session>()?;
+    module.add("Refused", module.py().get_type::<error::Refused>())?;
+    module.add_function(wrap_pyfunction!(dtype::dtype_names, module)?)?;
+    module.add_function(wrap_pyfunction!(dtype::register_dtypes, module)?)?;
+    module.add_function(wrap_pyfunction!(dtype::promote, module)?)?;
+    module.add_function(wrap_pyfunction!(operators::set_operators, module)?)?;
+    module.add_function(wrap_pyfunction!(source::set_folder, module)?)?;
+    Ok(())
+}

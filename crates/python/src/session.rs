@@ -1,0 +1,277 @@
+//! A run of a kernel: the chip, the tensors it makes and the instructions it executes.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use pyo3::buffer::PyBuffer;
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use tilewright_base::Sources;
+use tilewright_machine::{builtin, load};
+use tilewright_neuron::program::Allocation;
+use tilewright_neuron::storage::{Request, Storage};
+use tilewright_neuron::{Chip, Instruction, Program, Refusal, Region, Tile};
+
+use crate::error::raise;
+use crate::tensor::{Tensor, memory_of};
+use crate::{dtype, source};
+
+/// A run.
+#[pyclass(module = "tilewright._core")]
+pub(crate) struct Session {
+    pub(crate) chip: Arc<Chip>,
+    pub(crate) program: Program,
+    pub(crate) seed: u64,
+    /// Program of the launch grid that runs now.
+    #[pyo3(get, set)]
+    pub(crate) current_program: u32,
+    /// Where matmuls wrote, by tensor.
+    summed: BTreeMap<u32, Vec<Region>>,
+    lines: BTreeMap<(usize, i32), u32>,
+    /// Code objects of lines, kept so that their addresses stay theirs.
+    codes: BTreeMap<usize, Py<PyAny>>,
+}
+
+/// The chip of a machine file that comes with us.
+fn chip_of(name: &str) -> PyResult<Chip> {
+    let text = builtin(name).ok_or_else(|| PyValueError::new_err(format!("no chip is called {name}")))?;
+    let mut sources = Sources::default();
+    let id = sources.add(format!("machines/{name}.toml"), text);
+    let loaded = load(&mut sources, id, &|name: &str| builtin(name).map(str::to_owned))
+        .map_err(|_| PyValueError::new_err(format!("the machine file of {name} does not load")))?;
+    let neuron = loaded
+        .machine
+        .neuron()
+        .ok_or_else(|| PyValueError::new_err(format!("{name} is no Neuron device")))?;
+    Ok(Chip::new(name, neuron.clone()))
+}
+
+impl Session {
+    /// The line of the kernel that runs now.
+    pub(crate) fn line(&mut self, py: Python<'_>) -> u32 {
+        let Some((code, line)) = source::caller(py) else { return 0 };
+        let key = (code.as_ptr() as usize, line);
+        if let Some(&index) = self.lines.get(&key) {
+            return index;
+        }
+        let file = code.getattr("co_filename").and_then(|name| name.extract::<String>()).unwrap_or_default();
+        let index = u32::try_from(self.program.sources.len()).unwrap_or(u32::MAX);
+        self.program.sources.push(format!("{file}:{line}"));
+        self.codes.entry(key.0).or_insert_with(|| code.unbind());
+        self.lines.insert(key, index);
+        index
+    }
+
+    /// Records what was executed; raises what was refused.
+    pub(crate) fn record(&mut self, py: Python<'_>, done: Result<Instruction, Refusal>) -> PyResult<usize> {
+        let line = self.line(py);
+        match done {
+            Ok(mut instruction) => {
+                instruction.source = line;
+                instruction.program = self.current_program;
+                self.program.instructions.push(instruction);
+                Ok(self.program.instructions.len() - 1)
+            }
+            Err(refusal) => Err(raise(py, &refusal, self.program.source(line))),
+        }
+    }
+
+    /// Whether a matmul wrote here before; from now on one has.
+    pub(crate) fn adds(&mut self, tile: &Tile) -> bool {
+        let Some(region) = Region::of(tile) else { return false };
+        let written = self.summed.entry(region.storage).or_default();
+        let adds = written.iter().any(|earlier| earlier.overlaps(&region));
+        if !written.iter().any(|earlier| earlier.covers(&region)) {
+            written.push(region);
+        }
+        adds
+    }
+
+    fn keep(&mut self, py: Python<'_>, storage: Result<Storage, Refusal>) -> PyResult<Tensor> {
+        let storage = storage.map_err(|refusal| {
+            let line = self.line(py);
+            raise(py, &refusal, self.program.source(line))
+        })?;
+        self.program.allocations.push(Allocation {
+            storage: storage.id,
+            memory: storage.memory,
+            partition_bytes: storage.partition_bytes(),
+            tiles: u32::try_from(storage.tiles()).unwrap_or(u32::MAX),
+            name: storage.name.clone(),
+            source: storage.source,
+            address: storage.address,
+            made_at: self.program.instructions.len(),
+        });
+        Ok(Tensor::new(Arc::new(storage)))
+    }
+
+    fn request(&mut self, py: Python<'_>, shape: Vec<usize>, code: usize, memory: &str) -> PyResult<Request> {
+        Ok(Request {
+            id: u32::try_from(self.program.allocations.len()).unwrap_or(u32::MAX),
+            memory: memory_of(memory)?,
+            dtype: dtype::from_code(code)?,
+            shape,
+            blocks: 0,
+            name: String::new(),
+            source: self.line(py),
+            address: None,
+        })
+    }
+}
+
+#[pymethods]
+impl Session {
+    #[new]
+    fn new(chip: &str) -> PyResult<Session> {
+        Ok(Session {
+            chip: Arc::new(chip_of(chip)?),
+            program: Program { sources: vec!["?".to_owned()], ..Program::default() },
+            seed: 0,
+            current_program: 0,
+            summed: BTreeMap::new(),
+            lines: BTreeMap::new(),
+            codes: BTreeMap::new(),
+        })
+    }
+
+    /// Generation of the cores.
+    #[getter]
+    fn generation(&self) -> u64 {
+        self.chip.generation().0
+    }
+
+    #[getter]
+    fn chip(&self) -> &str {
+        &self.chip.name
+    }
+
+    /// Bytes of an SBUF partition that kernels may use.
+    #[getter]
+    fn sbuf_usable_bytes(&self) -> u64 {
+        self.chip.sbuf_usable_bytes()
+    }
+
+    /// Instructions so far.
+    #[getter]
+    fn count(&self) -> usize {
+        self.program.instructions.len()
+    }
+
+    /// A tensor that nobody wrote to.
+    #[pyo3(signature = (shape, code, memory, blocks=0, name="", address=None))]
+    #[expect(clippy::too_many_arguments, reason = "a tensor has as many properties")]
+    fn alloc(
+        &mut self,
+        py: Python<'_>,
+        shape: Vec<usize>,
+        code: usize,
+        memory: &str,
+        blocks: usize,
+        name: &str,
+        address: Option<(u32, u64)>,
+    ) -> PyResult<Tensor> {
+        let mut request = self.request(py, shape, code, memory)?;
+        request.blocks = if request.memory.on_chip() { blocks.min(request.shape.len()) } else { 0 };
+        if request.memory.on_chip() {
+            while request.shape.len() < request.blocks + 2 {
+                request.shape.push(1);
+            }
+            let partitions = request.shape.get(request.blocks).copied().unwrap_or(1);
+            if partitions > self.chip.partitions() {
+                let most = self.chip.partitions();
+                let refusal = Refusal::new(
+                    "neuron/partitions",
+                    format!("a tile of shape {:?} in {}", request.shape, request.memory.name()),
+                    format!("at most {most} partitions"),
+                    "split the first dimension, or mark the partition dimension with nl.par_dim",
+                );
+                let line = self.line(py);
+                return Err(raise(py, &refusal, self.program.source(line)));
+            }
+        }
+        name.clone_into(&mut request.name);
+        request.address = address;
+        self.keep(py, Storage::poisoned(request))
+    }
+
+    /// A tensor in HBM with the bytes of a buffer.
+    #[pyo3(signature = (buffer, shape, code, name=""))]
+    fn input(
+        &mut self,
+        py: Python<'_>,
+        buffer: &Bound<'_, PyAny>,
+        shape: Vec<usize>,
+        code: usize,
+        name: &str,
+    ) -> PyResult<Tensor> {
+        let buffer: PyBuffer<u8> = PyBuffer::get(buffer)?;
+        let bytes = buffer.to_vec(py)?;
+        let mut request = self.request(py, shape, code, "shared_hbm")?;
+        name.clone_into(&mut request.name);
+        self.keep(py, Storage::filled(request, bytes))
+    }
+
+    /// The instruction that wrote `value` writes `target` instead; the values are copied. With `add`, they are added
+    /// as the tensor engine adds to PSUM.
+    fn retarget(&mut self, target: &Tensor, value: &Tensor, add: bool) -> PyResult<()> {
+        let (to, from) = (target.operand()?, value.operand()?);
+        let rules = &self.chip.rules;
+        if add {
+            let before = to.read(rules);
+            let mut sums = from.read(rules).values;
+            // The first matmul of a group overwrites what nobody wrote.
+            if !before.uninitialised {
+                for (sum, value) in sums.iter_mut().zip(&before.values) {
+                    *sum += value;
+                }
+            }
+            to.write(rules, &sums);
+        } else {
+            tilewright_neuron::convert::copy(rules, to, from);
+        }
+        let region = Region::of(to);
+        if let (Some(instruction), Some(region)) =
+            (value.fresh().and_then(|at| self.program.instructions.get_mut(at)), region)
+        {
+            for write in instruction.writes.iter_mut().filter(|write| write.storage == from.storage.id) {
+                *write = region;
+            }
+            if add {
+                instruction.reads.push(region);
+            }
+        }
+        Ok(())
+    }
+
+    /// Name of the instruction whose result this is; None if it is not fresh.
+    fn producer(&self, value: &Tensor) -> Option<&'static str> {
+        value.fresh().and_then(|at| self.program.instructions.get(at)).map(|instruction| instruction.opcode)
+    }
+
+    /// The line of the kernel that runs now, as `file:line`.
+    fn here(&mut self, py: Python<'_>) -> String {
+        let line = self.line(py);
+        self.program.source(line).to_owned()
+    }
+
+    /// Sets the generator of random numbers.
+    fn set_seed(&mut self, seed: u64) {
+        self.seed = seed;
+    }
+
+    /// Uniform random numbers into a tile.
+    fn random(&mut self, dst: &Tensor) -> PyResult<()> {
+        let tile = dst.operand()?;
+        let values: Vec<f32> = (0..tile.elements())
+            .map(|_| tilewright_neuron::engine::vector::uniform(&mut self.seed))
+            .collect();
+        tile.write(&self.chip.rules, &values);
+        Ok(())
+    }
+
+    /// Fills a tensor without an instruction: constants that the executable carries, memory zeroed lazily.
+    fn preset(&mut self, dst: &Tensor, value: f64) -> PyResult<()> {
+        tilewright_neuron::engine::vector::fill(&self.chip, dst.operand()?, value);
+        Ok(())
+    }
+}

@@ -1,0 +1,57 @@
+//! The line of a kernel: the innermost Python frame that is not of this package.
+
+use std::collections::BTreeSet;
+use std::sync::Mutex;
+
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::PyString;
+
+static FOLDER: PyOnceLock<String> = PyOnceLock::new();
+static GETFRAME: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+/// Code objects of this package, which live as long as the process.
+static OURS: Mutex<BTreeSet<usize>> = Mutex::new(BTreeSet::new());
+
+/// Tells where the package lies, so that its own frames can be passed over.
+#[pyfunction]
+pub(crate) fn set_folder(py: Python<'_>, folder: String) -> PyResult<()> {
+    let getframe = py.import("sys")?.getattr("_getframe")?.unbind();
+    // Setting twice keeps the first.
+    let _ = GETFRAME.set(py, getframe);
+    let _ = FOLDER.set(py, folder);
+    Ok(())
+}
+
+/// Code object and line of the frame.
+pub(crate) fn caller(py: Python<'_>) -> Option<(Bound<'_, PyAny>, i32)> {
+    let (folder, getframe) = (FOLDER.get(py)?, GETFRAME.get(py)?);
+    let mut frame = getframe.bind(py).call0().ok()?;
+    loop {
+        let code = frame.getattr(intern!(py, "f_code")).ok()?;
+        let address = code.as_ptr() as usize;
+        let known = OURS.lock().is_ok_and(|ours| ours.contains(&address));
+        let ours = known || is_ours(&code, folder);
+        if ours && !known {
+            // Held for good, so that the address stays its own.
+            std::mem::forget(code.clone());
+            if let Ok(mut ours) = OURS.lock() {
+                ours.insert(address);
+            }
+        }
+        if !ours {
+            let line = frame.getattr(intern!(py, "f_lineno")).ok()?.extract().unwrap_or(0);
+            return Some((code, line));
+        }
+        frame = frame.getattr(intern!(py, "f_back")).ok()?;
+        if frame.is_none() {
+            return None;
+        }
+    }
+}
+
+fn is_ours(code: &Bound<'_, PyAny>, folder: &str) -> bool {
+    let name = code.getattr(intern!(code.py(), "co_filename")).ok();
+    let name = name.as_ref().and_then(|name| name.cast::<PyString>().ok());
+    name.and_then(|name| name.to_cow().ok()).is_some_and(|name| name.starts_with(folder))
+}

@@ -1,0 +1,229 @@
+"""Kernels that break a rule: refused with a code and a line, or named in the findings."""
+
+import neuronxcc.nki.isa as nisa
+import neuronxcc.nki.language as nl
+import nki.isa as new_isa
+import nki.language as new_nl
+import numpy as np
+import pytest
+from tilewright.nki import Refused, run
+
+SQUARE = np.ones((128, 128), np.float32)
+
+
+def refused(kernel, *args, **options):
+    with pytest.raises(Refused) as caught:
+        run(kernel, *args, **options)
+    error = caught.value
+    assert error.allowed and error.instead and error.asked
+    assert __file__ in error.line, "the line is the kernel's own"
+    return error.code
+
+
+def test_more_partitions_than_there_are():
+    assert refused(lambda: nl.ndarray((129, 4), dtype=nl.float32)) == "neuron/partitions"
+
+
+def test_a_load_of_more_rows_than_partitions():
+    assert refused(lambda x: nl.load(x), np.ones((256, 4), np.float32)) == "neuron/partitions"
+
+
+def test_a_moving_tile_that_is_too_wide():
+    def kernel(x):
+        nisa.nc_matmul(nl.load(x[:, 0:128]), nl.load(x))
+
+    assert refused(kernel, np.ones((128, 513), np.float32)) == "neuron/free-size"
+
+
+def test_a_stationary_tile_that_is_too_wide():
+    def kernel(x):
+        nisa.nc_matmul(nl.load(x), nl.load(x))
+
+    assert refused(kernel, np.ones((128, 129), np.float32)) == "neuron/partitions"
+
+
+def test_contractions_that_differ():
+    def kernel(x):
+        nisa.nc_matmul(nl.load(x[0:64]), nl.load(x))
+
+    assert refused(kernel, SQUARE) == "neuron/shape"
+
+
+def test_a_matmul_of_integers():
+    def kernel(x):
+        tile = nl.load(x)
+        nisa.nc_matmul(tile, tile)
+
+    assert refused(kernel, np.ones((128, 128), np.int32)) == "neuron/dtype"
+
+
+def test_a_matmul_from_psum():
+    def kernel(x):
+        tile = nl.load(x)
+        nisa.nc_matmul(nisa.nc_matmul(tile, tile), tile)
+
+    assert refused(kernel, SQUARE) == "neuron/memory"
+
+
+def test_a_matmul_into_sbuf():
+    def kernel(x):
+        tile = new_nl.load(x)
+        new_isa.nc_matmul(dst=new_nl.ndarray((128, 128), new_nl.float32), stationary=tile, moving=tile)
+
+    assert refused(kernel, SQUARE, dialect="new") == "neuron/memory"
+
+
+def test_two_inputs_in_psum():
+    def kernel(x):
+        tile = new_nl.load(x)
+        sums = new_nl.ndarray((128, 128), new_nl.float32, buffer=new_nl.psum)
+        new_isa.nc_matmul(dst=sums, stationary=tile, moving=tile)
+        new_isa.tensor_tensor(dst=tile, data1=sums, data2=sums, op=new_nl.add)
+
+    assert refused(kernel, SQUARE, dialect="new") == "neuron/memory"
+
+
+def test_gpsimd_cannot_reach_psum():
+    def kernel(x):
+        sums = new_nl.ndarray((128, 128), new_nl.float32, buffer=new_nl.psum)
+        new_isa.tensor_copy(dst=sums, src=new_nl.load(x), engine=new_isa.gpsimd_engine)
+
+    assert refused(kernel, SQUARE, dialect="new") == "neuron/memory"
+
+
+def test_an_engine_without_the_instruction():
+    def kernel(x):
+        tile = new_nl.load(x)
+        new_isa.tensor_tensor(dst=tile, data1=tile, data2=tile, op=new_nl.add, engine=new_isa.scalar_engine)
+
+    assert refused(kernel, SQUARE, dialect="new") == "neuron/engine"
+
+
+def test_an_instruction_of_a_later_generation():
+    def kernel(x):
+        tile = nl.load(x)
+        bound = nl.load(x[:, 0:1])
+        nisa.range_select(on_true_tile=tile, comp_op0=np.greater, comp_op1=np.less, bound0=bound, bound1=bound)
+
+    assert refused(kernel, SQUARE, chip="trainium1") == "neuron/generation"
+    run(kernel, SQUARE, chip="trainium2")
+
+
+def test_a_constant_bias_on_the_first_generation():
+    assert refused(lambda x: nisa.activation(nl.exp, nl.load(x), bias=1.0), SQUARE) == "neuron/generation"
+
+
+def test_shapes_that_do_not_fit():
+    def kernel(x):
+        tile = new_nl.load(x)
+        new_isa.tensor_tensor(dst=tile, data1=tile, data2=tile[0:64], op=new_nl.add)
+
+    with pytest.raises((Refused, ValueError)):
+        run(kernel, SQUARE, dialect="new")
+
+
+def test_bit_operators_on_floats():
+    assert refused(lambda x: nl.bitwise_and(nl.load(x), 1), SQUARE) == "neuron/dtype"
+
+
+def test_too_long_a_row_for_statistics():
+    assert refused(lambda x: nisa.bn_stats(nl.load(x)), np.ones((128, 513), np.float32)) == "neuron/free-size"
+
+
+def test_slices_beyond_the_end():
+    with pytest.raises(IndexError):
+        run(lambda x: nl.load(x[64:192]), SQUARE)
+
+
+def test_a_pattern_beyond_the_end():
+    with pytest.raises(Refused) as caught:
+        run(lambda x: x.ap(pattern=[[128, 129], [1, 128]]), SQUARE, dialect="new")
+    assert caught.value.code == "neuron/bounds"
+
+
+def codes(result):
+    return {finding["code"] for finding in result.findings}
+
+
+def test_sbuf_overflow_is_found_with_its_holders():
+    def kernel(x):
+        tiles = [nl.load(x) for _ in range(3)]
+        out = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+        for tile in tiles:
+            nl.store(out, tile)
+        return out
+
+    result = run(kernel, np.ones((128, 20_000), np.float32))
+    (finding,) = [one for one in result.findings if one["code"] == "neuron/sbuf-capacity"]
+    assert "240000 bytes" in finding["message"] and __file__ in finding["message"]
+    assert "180224 bytes" in finding["allowed"]
+
+
+def test_psum_overflow_is_found():
+    def kernel(x):
+        tile = nl.load(x)
+        sums = [nisa.nc_matmul(tile, tile) for _ in range(33)]
+        out = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+        for one in sums:
+            nl.store(out, one)
+        return out
+
+    assert "neuron/psum-capacity" in codes(run(kernel, SQUARE))
+
+
+def test_reads_of_memory_that_nobody_wrote():
+    def kernel(x):
+        tile = nl.ndarray((128, 128), nl.float32)
+        tile[0:128, 0:64] = nl.load(x[:, 0:64])
+        out = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+        nl.store(out, nl.exp(tile))
+        return out
+
+    result = run(kernel, SQUARE)
+    assert codes(result) == {"neuron/uninitialised"}
+    assert np.isnan(result.outputs[:, 64:]).all() and not np.isnan(result.outputs[:, :64]).any()
+
+
+def test_outputs_that_are_never_written_are_named():
+    def kernel(x):
+        out = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm, name="result")
+        nl.store(out[0:64], nl.load(x[0:64]))
+        return out
+
+    (finding,) = run(kernel, SQUARE).findings
+    assert finding["code"] == "neuron/never-written" and "result" in finding["message"]
+
+
+def test_partitions_that_start_where_they_may_not():
+    def kernel(x):
+        tile = nl.load(x)
+        tile[5:6, :] = 0
+        nl.store(x, tile)
+
+    assert "neuron/start-partition" in codes(run(kernel, SQUARE.copy()))
+
+
+def test_errors_of_the_kernel_keep_their_traceback():
+    def kernel(x):
+        raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        run(kernel, SQUARE)
+
+
+@pytest.mark.parametrize("shape", [(0, 4), (4, 0), (1 << 40, 1 << 40)])
+def test_odd_shapes_raise_and_never_abort(shape):
+    try:
+        run(lambda: nl.ndarray(shape, dtype=nl.float32, buffer=nl.hbm))
+    except (Refused, ValueError, MemoryError, OverflowError):
+        pass
+
+
+def test_names_that_do_not_exist_say_what_is_near():
+    with pytest.raises(AttributeError, match="did you mean tensor_tensor"):
+        nisa.tensor_tenser
+
+
+def test_a_mask_has_no_single_truth():
+    with pytest.raises(TypeError, match="&"):
+        bool(nl.arange(4)[:, None] < 2)

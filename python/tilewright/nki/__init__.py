@@ -1,0 +1,37 @@
+"""NKI kernels of both dialects on a laptop: values, findings, times.
+
+    import tilewright.nki
+    result = tilewright.nki.run(kernel, a, b, chip="trainium1")
+    print(result.outputs, result.summary())
+"""
+
+import os as _os
+
+from tilewright import _core
+
+from . import hook, kernel, methods
+from .kernel import Kernel, Result, benchmark, simulate, simulate_kernel  # noqa: F401
+
+Refused = _core.Refused
+
+_core.set_folder(_os.path.dirname(_os.path.abspath(__file__)))
+methods.install()
+
+
+def run(func, *args, chip=None, grid=None, dialect=None, **kwargs):
+    """Runs a kernel, decorated or not, and gives what it leaves behind."""
+    made = func if isinstance(func, Kernel) else Kernel(func, dialect or "old")
+    if grid is not None:
+        made = made[grid]
+    return made.run(args, kwargs, chip)
+
+
+def install():
+    """Makes `import neuronxcc.nki` and `import nki` find this package."""
+    hook.install()
+
+
+def pytest_configure(config):
+    """As a pytest plugin: `pytest -p tilewright.nki their_tests/`."""
+    install()
+    config.addinivalue_line("markers", "simulation: runs without a device")

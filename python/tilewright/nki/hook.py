@@ -1,0 +1,95 @@
+"""Supplies the vendor's modules: `neuronxcc.nki`, `nki` and what lies below them."""
+
+import importlib
+import importlib.abc
+import importlib.machinery
+import sys
+import types
+
+_OURS = "tilewright.nki."
+
+#: Module names of kernels, and the modules of this package that stand for them. None: an empty one.
+MODULES = {
+    "neuronxcc": None,
+    "neuronxcc.nki": "old",
+    "neuronxcc.nki.language": "old.language",
+    "neuronxcc.nki.language.constants": "old.constants",
+    "neuronxcc.nki.isa": "old.isa",
+    "neuronxcc.nki.isa.constants": "old.isa_constants",
+    "neuronxcc.nki.compiler": "old.compiler",
+    "neuronxcc.nki.typing": "typing",
+    "neuronxcc.nki.nccl": None,
+    "neuronxcc.starfish": None,
+    "neuronxcc.starfish.support": None,
+    "neuronxcc.starfish.support.util": "comparison",
+    "nki": "new",
+    "nki.language": "new.language",
+    "nki.isa": "new.isa",
+    "nki.isa.constants": "new.isa_constants",
+    "nki.compiler": "old.compiler",
+    "nki.typing": "typing",
+    "nki.collectives": "new.collectives",
+    "nki.dtype": "dtypes",
+    "nki.tensor": "new.tensor",
+    "neuron_dtypes": "neuron_dtypes",
+}
+
+
+class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Finds the modules above before anything else does."""
+
+    def find_spec(self, name, path=None, target=None):
+        if name not in MODULES:
+            return None
+        below = any(other.startswith(name + ".") for other in MODULES)
+        return importlib.machinery.ModuleSpec(name, self, is_package=below)
+
+    def create_module(self, spec):
+        target = MODULES[spec.name]
+        if target is None:
+            return types.ModuleType(spec.name)
+        ours = importlib.import_module(_OURS + target)
+        # A module of its own, so that names of submodules do not mix.
+        made = types.ModuleType(spec.name, ours.__doc__)
+        made.__dict__.update({name: value for name, value in vars(ours).items() if not name.startswith("__")})
+        return made
+
+    def exec_module(self, module):
+        name = module.__name__
+        for other in MODULES:
+            parent, _, child = other.rpartition(".")
+            if parent == name:
+                setattr(module, child, importlib.import_module(other))
+        if name in ("neuronxcc.nki", "nki", "neuronxcc.nki.language", "nki.language", "neuronxcc.nki.isa", "nki.isa"):
+            module.__getattr__ = _missing(name)
+
+
+def _missing(module):
+    def missing(name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        import difflib
+
+        known = [one for one in vars(sys.modules[module]) if not one.startswith("_")]
+        near = difflib.get_close_matches(name, known, 1)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        raise AttributeError(f"{module}.{name} is not supported{hint}")
+
+    return missing
+
+
+_finder = _Finder()
+
+
+def install():
+    """Puts the modules in place; modules that were imported before stay."""
+    if _finder not in sys.meta_path:
+        sys.meta_path.insert(0, _finder)
+
+
+def remove():
+    """Takes them away again."""
+    if _finder in sys.meta_path:
+        sys.meta_path.remove(_finder)
+    for name in MODULES:
+        sys.modules.pop(name, None)

@@ -1,0 +1,53 @@
+"""Loop iterators, which tell `loop_reduce` where they are, and shapes with a marked partition dimension."""
+
+from . import state
+
+
+class LoopInt(int):
+    """A loop index that knows its loop."""
+
+    def __new__(cls, value, loop):
+        made = super().__new__(cls, value)
+        made.loop = loop
+        return made
+
+
+class Loop:
+    """A running loop."""
+
+    __slots__ = ("first", "value")
+
+    def __init__(self, first):
+        self.first = first
+        self.value = first
+
+
+def counted(*args, **_options):
+    """`range` whose indices know their loop."""
+    steps = range(*[_bound(arg) for arg in args])
+    stack = state.program.loops
+    loop = Loop(steps.start)
+    stack.append(loop)
+    try:
+        for value in steps:
+            loop.value = value
+            yield LoopInt(value, loop)
+    finally:
+        if loop in stack:
+            stack.remove(loop)
+
+
+def _bound(value):
+    return value if type(value) is int else int(value)
+
+
+class ParDim(int):
+    """The partition dimension of a shape."""
+
+
+def blocks_of(shape):
+    """Dimensions before the partition dimension."""
+    for at, size in enumerate(shape):
+        if isinstance(size, ParDim):
+            return at
+    return 0

@@ -1,0 +1,551 @@
+"""What language-level operations are on the machine: one or more instructions, into a new tile or a given one."""
+
+import math
+
+import numpy as np
+
+from tilewright._core import Index, Mask, Tensor, promote
+
+from . import dtypes, state
+
+#: Types that need no conversion.
+_PLAIN = frozenset((int, float, bool, type(None), Tensor))
+
+
+def number(value):
+    """A Python number, from NumPy's or ours."""
+    if type(value) in _PLAIN:
+        return value
+    if isinstance(value, np.ndarray) and value.size == 1:
+        value = value.reshape(-1)[0]
+    if isinstance(value, (np.number, np.bool_)):
+        return value.item()
+    return value
+
+
+def op_name(op):
+    """The name of an operator given as a function, NumPy function or string."""
+    if isinstance(op, str):
+        return op
+    name = getattr(op, "__name__", None)
+    if name is None:
+        raise TypeError(f"{op!r} is not an operator")
+    return name
+
+
+_ENGINES = {0: "", 1: "tensor", 2: "scalar", 3: "gpsimd", 4: "dma", 5: "vector", 6: "sync"}
+
+
+def engine_name(engine):
+    """The name of an engine, empty if it is left to be chosen."""
+    if engine is None:
+        return ""
+    name = getattr(engine, "name", None)
+    if name is not None:
+        return "" if name == "unknown" else name
+    return engine if isinstance(engine, str) else _ENGINES.get(int(engine), "")
+
+
+def tile_shape(shape):
+    """The shape of an on-chip tile: at least two dimensions."""
+    if len(shape) >= 2:
+        return shape
+    return list(shape) + [1] * (2 - len(shape))
+
+
+def new(shape, code, memory="sbuf"):
+    """A new tile."""
+    return state.running().alloc(tile_shape(shape), code, memory)
+
+
+def emit(method, shape, code, mask, tiles, *args, memory="sbuf", out_mask=None, **kwargs):
+    """Runs an instruction into a new tile of that shape, where the mask holds."""
+    out = new(shape, code, memory)
+    run = getattr(state.running(), method)
+    if mask is None:
+        run(out, *tiles, *args, **kwargs)
+        return out
+    parts = [tile.masked(mask) if isinstance(tile, Tensor) else tile for tile in tiles]
+    target = out.masked(mask if out_mask is None else out_mask)
+    if target is not None and all(part is not None for part in parts):
+        run(target, *parts, *args, **kwargs)
+        out.adopt(target, mask if out_mask is None else out_mask)
+    else:
+        out.set_mask(False)
+    return out
+
+
+def mask_operand(value, mask):
+    """A [P, 1] operand where the mask holds."""
+    if mask is None or not isinstance(value, Tensor):
+        return value
+    part = value.masked(mask)
+    return value if part is None else part
+
+
+def broadcast_shapes(a, b):
+    """The shape that two tiles are repeated to."""
+    rank = max(len(a), len(b))
+    # Missing free dimensions are added behind the partition dimension of the smaller one.
+    a, b = _pad(a, rank), _pad(b, rank)
+    out = []
+    for x, y in zip(a, b):
+        if x != y and x != 1 and y != 1:
+            raise ValueError(f"shapes {tuple(a)} and {tuple(b)} do not fit")
+        out.append(y if x == 1 else x)
+    return out
+
+
+def _pad(shape, rank):
+    missing = rank - len(shape)
+    return [shape[0]] + [1] * missing + list(shape[1:]) if missing else list(shape)
+
+
+def fit(tile, shape):
+    """A view of a tile with that shape; partitions are repeated by a copy."""
+    if list(tile.shape) == list(shape):
+        return tile
+    padded = _pad(list(tile.shape), len(shape))
+    if padded != list(tile.shape):
+        tile = tile.reshaped(padded)
+    if padded[0] == 1 and shape[0] > 1:
+        tile = repeat_partitions(tile, shape[0])
+    return tile.broadcasted(list(shape))
+
+
+def repeat_partitions(tile, count):
+    """A row on every partition: an instruction of its own."""
+    shape = [count] + list(tile.shape[1:])
+    out = new(shape, tile.code)
+    state.running().tensor_copy(out, tile.broadcasted(shape))
+    return out
+
+
+def as_tile(value):
+    """On-chip values as they are; index expressions as iota tiles."""
+    if isinstance(value, Index):
+        out = new(value.shape, dtypes.I32)
+        state.running().iota(out, value)
+        return out
+    if isinstance(value, Tensor) and not value.on_chip:
+        return load(value)
+    return value
+
+
+def scalar_code(value):
+    """The type that an untyped number counts as."""
+    if isinstance(value, (bool, np.bool_)):
+        return dtypes.U8
+    return dtypes.F32 if isinstance(value, float) else dtypes.I32
+
+
+def binary(op, x, y, dtype=None, mask=None, engine="", default=None):
+    """x op y."""
+    x, y = number(as_tile(x)), number(as_tile(y))
+    x_tile, y_tile = isinstance(x, Tensor), isinstance(y, Tensor)
+    if not x_tile and not y_tile:
+        raise TypeError(f"{op} of two numbers inside a kernel")
+    if dtype is not None:
+        code = dtypes.code(dtype)
+    elif default is not None:
+        code = default
+    else:
+        code = promote(x.code if x_tile else scalar_code(x), y.code if y_tile else scalar_code(y))
+        if op == "divide" and code not in _FLOATS:
+            code = dtypes.F32
+    if x_tile and y_tile:
+        return _binary_tiles(op, x, y, code, mask, engine)
+    tile, value, reverse = (x, y, False) if x_tile else (y, x, True)
+    return emit("tensor_scalar", tile.shape, code, mask, [tile], op, value, reverse, engine=engine)
+
+
+_FLOATS = {dtypes.CODES[name] for name in ("f32", "tf32", "bf16", "f16", "f8e4m3fn", "f8e4m3", "f8e5m2")}
+
+
+def _binary_tiles(op, x, y, code, mask, engine):
+    shape = broadcast_shapes(x.shape, y.shape)
+    wide = x.code in _FLOATS or y.code in _FLOATS
+    for tile, other, reverse in ((x, y, False), (y, x, True)):
+        # One value for each partition is an operand of tensor_scalar.
+        per_partition = other.size == other.shape[0] and list(tile.shape) == shape and tile.size > tile.shape[0]
+        if per_partition and wide and other.shape[0] == shape[0] and op not in _PAIRED:
+            operand = mask_operand(other.reshaped([other.shape[0], 1]), _partition_mask(mask))
+            return emit("tensor_scalar", shape, code, mask, [tile], op, operand, reverse, engine=engine)
+    x, y = fit(x, shape), fit(y, shape)
+    if x.memory == "psum" and y.memory == "psum":
+        y = copy(y, y.code)
+    if mask is None and len(shape) > 5:
+        x, y = x.reshaped([shape[0], -1]), y.reshaped([shape[0], -1])
+    return emit("tensor_tensor", shape, code, mask, [x, y], op, engine)
+
+
+_PAIRED = {"bitwise_and", "bitwise_or", "bitwise_xor", "left_shift", "right_shift", "power"}
+
+
+def _partition_mask(mask):
+    """What a mask says of partitions alone; None where it says nothing that a [P, 1] operand can take."""
+    if not isinstance(mask, Mask):
+        return None
+    shape = mask.shape
+    return mask if shape and all(size == 1 for size in shape[1:]) else None
+
+
+def unary(function, x, dtype=None, mask=None):
+    """function(x) on the Scalar engine."""
+    x = as_tile(x)
+    code = x.code if dtype is None else dtypes.code(dtype)
+    if code not in _FLOATS and dtype is None and function not in ("relu", "square", "abs", "sign", "copy"):
+        code = dtypes.F32
+    return emit("activation", x.shape, code, mask, [x], function)
+
+
+def scaled(x, op, value, dtype=None, mask=None):
+    """x op value on the Vector engine."""
+    x = as_tile(x)
+    return emit("tensor_scalar", x.shape, x.code if dtype is None else dtypes.code(dtype), mask, [x], op, value)
+
+
+def copy(x, code=None, mask=None, engine=""):
+    """A copy of a tile, cast."""
+    return emit("tensor_copy", x.shape, x.code if code is None else code, mask, [x], engine)
+
+
+def sine(x, shift, dtype=None, mask=None):
+    """sin(x + shift) with the argument brought to [-pi, pi] first."""
+    turned = emit(
+        "tensor_scalar", x.shape, dtypes.F32, mask, [x], "add", shift + math.pi, False, "mod", 2 * math.pi, False
+    )
+    centred = emit("tensor_scalar", x.shape, dtypes.F32, mask, [turned], "subtract", math.pi)
+    return emit("activation", x.shape, x.code if dtype is None else dtypes.code(dtype), mask, [centred], "sin")
+
+
+def rounded(x, how, dtype=None, mask=None):
+    """floor, ceil or trunc."""
+    code = x.code if dtype is None else dtypes.code(dtype)
+    if how == "ceil":
+        return scaled(rounded(scaled(x, "multiply", -1.0, np.float32, mask), "floor", None, mask), "multiply", -1.0, dtypes.NAMES[code], mask)
+    part = emit("tensor_scalar", x.shape, dtypes.F32, mask, [x], "mod" if how == "floor" else "fmod", 1.0)
+    return emit("tensor_tensor", x.shape, code, mask, [x, part], "subtract", "")
+
+
+def axes_of(axis, rank):
+    """Axes as a sorted list of non-negative numbers."""
+    axes = [axis] if isinstance(axis, (int, np.integer)) else list(axis)
+    axes = sorted({int(one) + rank if one < 0 else int(one) for one in axes})
+    if not axes or axes[-1] >= rank:
+        raise ValueError(f"axes {axis} of a tile of {rank} dimensions")
+    if axes[0] == 0:
+        raise ValueError("the partition dimension cannot be reduced on the Vector engine: use nc_matmul or tensor_partition_reduce")
+    return axes
+
+
+def reduce_shape(shape, axes, keepdims):
+    """The shape that is left."""
+    return [1 if at in axes else size for at, size in enumerate(shape) if keepdims or at not in axes]
+
+
+def reduce(op, x, axis, dtype=None, mask=None, keepdims=False, negate=False):
+    """x reduced over free axes."""
+    x = as_tile(x)
+    axes = axes_of(axis, len(x.shape))
+    code = x.code if dtype is None else dtypes.code(dtype)
+    out = new(reduce_shape(x.shape, axes, keepdims), code)
+    target = out
+    if mask is not None:
+        part = x.masked(mask)
+        if part is None:
+            out.set_mask(False)
+            return out
+        if list(part.shape) != list(x.shape):
+            # Only what is left of the kept axes is written.
+            key = tuple(slice(0, part.shape[at]) for at in range(len(x.shape)) if keepdims or at not in axes)
+            target = out[tuple(slice(0, 1) if keepdims and at in axes else slice(0, part.shape[at]) for at in range(len(x.shape)) if keepdims or at not in axes)] if key else out
+        x = part
+    reduce_into(target, op, x, axes, negate)
+    if target is not out:
+        out.adopt(target, _rows_mask(out.shape, target.shape))
+    return out
+
+
+def _rows_mask(full, part):
+    """The mask of a leading part of a tile."""
+    mask = True
+    for axis, (size, left) in enumerate(zip(full, part)):
+        if left < size:
+            shape = [None] * len(full)
+            shape[axis] = slice(None)
+            term = Index.arange(0, size)[tuple(shape)] < left
+            mask = term if mask is True else mask & term
+    return mask
+
+
+def reduce_into(dst, op, x, axes, negate=False):
+    """A reduction into a given tile."""
+    kept = [at for at in range(len(x.shape)) if at not in axes]
+    order = kept + axes
+    if order != list(range(len(x.shape))):
+        x = x.permuted(order)
+    state.running().tensor_reduce(dst, x, op, len(axes), negate)
+
+
+def load(src, dtype=None, mask=None):
+    """An HBM view in a new SBUF tile."""
+    code = src.code if dtype is None else dtypes.code(dtype)
+    return emit("dma_copy", src.shape, code, mask, [src])
+
+
+def store(dst, value, mask=None):
+    """A tile to an HBM view."""
+    session = state.running()
+    value = number(value)
+    if not isinstance(value, Tensor):
+        tile = new(dst.shape, dst.code)
+        session.memset(tile, value)
+        value = tile
+    if value.memory == "psum":
+        value = _carry_mask(value, copy(value))
+    if mask is None and value.has_mask:
+        mask = value.mask
+    if value.shape != dst.shape:
+        value = conform(value, dst.shape)
+    if mask is not None:
+        dst, value = dst.masked(mask), value.masked(mask)
+        if dst is None or value is None:
+            return
+    session.dma_copy(dst, value)
+
+
+def _carry_mask(old, fresh):
+    if old.has_mask:
+        fresh.adopt(fresh, old.mask)
+    return fresh
+
+
+def conform(value, shape):
+    """A view of as many elements with another shape, or a broadcast one."""
+    shape = list(shape)
+    if value.size == math.prod(shape):
+        if [size for size in value.shape if size != 1] == [size for size in shape if size != 1]:
+            return value.reshaped(shape)
+        return value.reshaped(shape)
+    mine = list(value.shape)
+    # Unit dimensions come and go.
+    while len(mine) > len(shape) and 1 in mine:
+        mine.remove(1)
+    if len(mine) != len(value.shape):
+        value = value.reshaped(mine)
+    if len(mine) < len(shape):
+        value = value.reshaped(_pad(mine, len(shape)))
+    if value.on_chip and value.shape[0] == 1 and shape[0] > 1:
+        value = repeat_partitions(value, shape[0])
+    return value.broadcasted(shape)
+
+
+def assign(target, value, temporary):
+    """target[...] = value: the instruction that made value writes target itself if nobody else holds value."""
+    session = state.running()
+    value = number(value)
+    if isinstance(value, Index):
+        value = as_tile(value)
+    if not isinstance(value, Tensor):
+        if target.on_chip:
+            session.memset(target, value)
+        else:
+            store(target, value)
+        return
+    mask = value.mask if value.has_mask else None
+    if value.shape != target.shape:
+        fresh = value
+        value = conform(value, target.shape)
+        if fresh.is_fresh and value.size == fresh.size:
+            value.adopt(fresh, True)
+            if mask is not None and len(mask.shape) > len(target.shape):
+                mask = None
+    part, target = value, target
+    if mask is not None:
+        part, target = value.masked(mask), target.masked(mask)
+        if part is None or target is None:
+            return
+        if value.is_fresh:
+            part.adopt(value, True)
+    if temporary and part.is_fresh and target.on_chip and _reaches(session.producer(part), target):
+        session.retarget(target, part, False)
+    elif target.on_chip and part.on_chip:
+        session.tensor_copy(target, part)
+    else:
+        session.dma_copy(target, part)
+
+
+def _reaches(producer, target):
+    """Whether the instruction could have written there itself."""
+    if producer in ("nc_matmul",):
+        return target.memory == "psum"
+    if producer in ("iota", "local_gather", "nc_n_gather", "sequence_bounds", "dma_copy", "dma_transpose"):
+        return target.memory == "sbuf"
+    return producer is not None
+
+
+def iadd(target, value, temporary):
+    """target += value; a matmul adds to PSUM by itself."""
+    session = state.running()
+    value = number(value)
+    if isinstance(value, Tensor) and temporary and target.memory == "psum" and session.producer(value) == "nc_matmul":
+        mask = value.mask if value.has_mask else None
+        part = value
+        if mask is not None:
+            part, target = value.masked(mask), target.masked(mask)
+            if part is None or target is None:
+                return
+            part.adopt(value, True)
+        if part.shape != target.shape:
+            fresh, part = part, part.reshaped(list(target.shape))
+            part.adopt(fresh, True)
+        session.retarget(target, part, True)
+        return
+    combine_into(target, "add", value)
+
+
+def combine_into(target, op, value):
+    """target = target op value."""
+    session = state.running()
+    if not isinstance(value, Tensor):
+        session.tensor_scalar(target, target, op, value)
+        return
+    mask = value.mask if value.has_mask else None
+    value = as_tile(value)
+    if value.shape != target.shape:
+        value = conform(value, target.shape)
+    if mask is not None:
+        value, target = value.masked(mask), target.masked(mask)
+        if value is None or target is None:
+            return
+    if value.memory == "psum" and target.memory == "psum":
+        value = copy(value)
+    session.tensor_tensor(target, target, value, op)
+
+
+def matmul(x, y, transpose_x=False, mask=None):
+    """x @ y in PSUM."""
+    if not transpose_x:
+        x = copy(transpose(x, mask=mask), x.code)
+        mask = None
+    return nc_matmul(x, y, mask=mask)
+
+
+def nc_matmul(stationary, moving, mask=None, is_transpose=False, **options):
+    """stationary.T @ moving in PSUM."""
+    code = stationary.code if is_transpose and state.running().generation >= 3 else dtypes.F32
+    rows = 2 if options.get("double_row") else 1
+    shape = [stationary.size // stationary.shape[0] // rows, moving.size // moving.shape[0] // rows]
+    out = new(shape, code, "psum")
+    if mask is not None:
+        stationary, moving, target, mask = _matmul_masked(stationary, moving, out, mask)
+        if target is None:
+            out.set_mask(False)
+            return out
+        state.running().nc_matmul(target, stationary, moving, False, is_transpose, **options)
+        out.adopt(target, mask)
+        return out
+    state.running().nc_matmul(out, stationary, moving, False, is_transpose, **options)
+    return out
+
+
+def _matmul_masked(stationary, moving, out, mask):
+    """A mask of a matmul is over (contraction, columns of either operand), or over the result."""
+    shape = list(mask.shape) if isinstance(mask, Mask) else []
+    if not shape:
+        return (stationary, moving, out if mask else None, True)
+    full = [max(size, 1) for size in shape]
+    if full == list(out.shape) or (len(full) == 2 and full[0] in (1, out.shape[0]) and full[1] in (1, out.shape[1])):
+        return stationary, moving, out.masked(mask), mask
+    cut = moving.masked(mask) if full[-1] in (1, moving.shape[-1]) else moving
+    if cut is None:
+        return stationary, moving, None, mask
+    if cut.shape[0] != stationary.shape[0]:
+        stationary = stationary[0 : cut.shape[0]]
+    return stationary, cut, out[:, 0 : cut.size // cut.shape[0]], _rows_mask(out.shape, [out.shape[0], cut.size // cut.shape[0]])
+
+
+def transpose(x, dtype=None, mask=None, engine=""):
+    """x with partitions and free dimensions swapped."""
+    partitions, columns = x.shape[0], x.size // x.shape[0]
+    code = x.code if dtype is None else dtypes.code(dtype)
+    if engine == "" and x.memory == "psum":
+        x = copy(x)
+    block = engine == "vector" or (engine == "" and partitions <= 32 and columns <= 32)
+    memory = "sbuf" if block else "psum"
+    if mask is not None:
+        part = x.masked(mask)
+        out = new([columns, partitions], code, memory)
+        if part is None:
+            out.set_mask(False)
+            return out
+        target = out[0 : part.size // part.shape[0], 0 : part.shape[0]]
+        state.running().nc_transpose(target, part, "vector" if block else "")
+        out.adopt(target, _rows_mask(out.shape, target.shape))
+        return out
+    return emit("nc_transpose", [columns, partitions], code, None, [x], "vector" if block else "", memory=memory)
+
+
+_REDUCE, _RESET_REDUCE, _LOAD_REDUCE = 2, 3, 4
+
+
+def accumulate(engine, command, result, partitions):
+    """The tile that an instruction's running values go to, and whether it goes on from what is there.
+
+    Running values stay in the lanes between instructions; a result tile gets them when one is given."""
+    number = int(getattr(command, "value", command))
+    if number not in (_REDUCE, _RESET_REDUCE, _LOAD_REDUCE):
+        return None, False
+    lanes = state.program.lanes.get((engine, partitions))
+    go_on = number != _RESET_REDUCE
+    if result is None:
+        if lanes is None or not go_on:
+            lanes = state.program.lanes[engine, partitions] = new([partitions, 1], dtypes.F32)
+            go_on = False
+        return lanes, go_on
+    if go_on and number == _REDUCE and lanes is not None:
+        state.running().retarget(result, lanes, False)
+    return result, go_on
+
+
+def cumulative(dst, src, op0, op1, imm0, imm1, command):
+    """A running reduction along the free dimension, which goes on where the last one ended if the command says so."""
+    number = int(getattr(command, "value", command))
+    lanes = state.program.lanes
+    key = ("vector", src.shape[0])
+    initial = imm1 if number == _LOAD_REDUCE else lanes.get(key) if number == _REDUCE else None
+    state.running().tensor_scalar_cumulative(dst, src, op0, imm0, op1, initial)
+    last = dst.reshaped([dst.shape[0], -1])
+    held = lanes[key] = new([src.shape[0], 1], dtypes.F32)
+    state.running().retarget(held, last[:, last.shape[1] - 1 : last.shape[1]], False)
+
+
+def select(condition, x, y, dtype=None, mask=None):
+    """x where the condition holds, y elsewhere."""
+    condition, x, y = as_tile(condition), number(as_tile(x)), number(as_tile(y))
+    shape = list(condition.shape)
+    for value in (x, y):
+        if isinstance(value, Tensor):
+            shape = broadcast_shapes(shape, value.shape)
+    codes = [value.code if isinstance(value, Tensor) else scalar_code(value) for value in (x, y)]
+    code = promote(*codes) if dtype is None else dtypes.code(dtype)
+    session = state.running()
+    out = new(shape, code)
+    target = out
+    operands = [fit(value, shape) if isinstance(value, Tensor) else value for value in (condition, x, y)]
+    if mask is not None:
+        target = out.masked(mask)
+        if target is None:
+            out.set_mask(False)
+            return out
+        operands = [value.masked(mask) if isinstance(value, Tensor) else value for value in operands]
+    condition, x, y = operands
+    if isinstance(y, Tensor):
+        session.tensor_copy(target, y)
+    else:
+        session.memset(target, y)
+    session.tensor_copy_predicated(target, x, condition, False)
+    if mask is not None:
+        out.adopt(target, mask)
+    return out

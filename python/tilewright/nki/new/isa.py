@@ -1,0 +1,467 @@
+"""`nki.isa`: instructions that take their destination first."""
+
+import numpy as np
+
+from tilewright._core import Index, Tensor
+
+from .. import dtypes, lower, state
+from ..enums import (  # noqa: F401  names of the module
+    dge_mode,
+    dma_engine,
+    engine,
+    matmul_perf_mode,
+    nc_version,
+    oob_mode,
+    reduce_cmd,
+)
+from ..language import Register
+from ..old.isa import _operand, get_nc_version  # noqa: F401
+from . import isa_constants as constants  # noqa: F401
+
+tensor_engine = engine.tensor
+vector_engine = engine.vector
+scalar_engine = engine.scalar
+gpsimd_engine = engine.gpsimd
+unknown_engine = engine.unknown
+
+_name, _engine = lower.op_name, lower.engine_name
+
+
+def get_nc_sub_version():
+    """The revision of the silicon."""
+    return 0
+
+
+def _like(tile, dst):
+    """A view of an operand with the shape of the destination, where only unit dimensions differ."""
+    if tile.size == dst.size:
+        return tile
+    return lower.conform(tile, dst.shape)
+
+
+def nc_matmul(
+    dst,
+    stationary,
+    moving,
+    is_stationary_onezero=False,
+    is_moving_onezero=False,
+    is_transpose=False,
+    accumulate=None,
+    tile_position=(),
+    tile_size=(),
+    perf_mode=matmul_perf_mode.none,
+    name=None,
+):
+    """dst (+)= stationary.T @ moving; without accumulate, the first write to a place overwrites and later ones add."""
+    adds = None if accumulate is None else bool(accumulate)
+    double = "double_row" in str(getattr(perf_mode, "value", perf_mode))
+    state.running().nc_matmul(
+        dst,
+        stationary,
+        moving,
+        adds,
+        bool(is_transpose),
+        bool(is_stationary_onezero),
+        bool(is_moving_onezero),
+        double,
+    )
+
+
+def nc_transpose(dst, data, engine=None, name=None):
+    """dst = data with partitions and free dimensions swapped."""
+    which = _engine(engine)
+    columns = data.size // data.shape[0]
+    if which == "" and (dst.memory == "sbuf" or data.memory == "psum") and data.shape[0] <= 32 and columns <= 32:
+        which = "vector"
+    state.running().nc_transpose(dst, data, which)
+
+
+def activation(
+    dst,
+    op,
+    data,
+    bias=None,
+    scale=1.0,
+    reduce_op=None,
+    reduce_res=None,
+    reduce_cmd=reduce_cmd.idle,
+    name=None,
+):
+    """dst = op(data * scale + bias)."""
+    command = reduce_cmd
+    if reduce_res is not None and int(getattr(command, "value", command)) == 0:
+        command = 3
+    sums, go_on = lower.accumulate("scalar", command, reduce_res, data.shape[0])
+    state.running().activation(
+        dst,
+        _like(data, dst),
+        _name(op),
+        _operand(bias),
+        _operand(scale),
+        sums,
+        "add" if reduce_op is None else _name(reduce_op),
+        go_on,
+    )
+
+
+def activation_reduce(dst, op, data, reduce_op, reduce_res, bias=None, scale=1.0, name=None):
+    """dst = op(data * scale + bias), and its sums."""
+    activation(dst, op, data, bias, scale, reduce_op, reduce_res, 3)
+
+
+def tensor_tensor(dst, data1, data2, op, engine=None, name=None):
+    """dst = data1 op data2."""
+    state.running().tensor_tensor(dst, _like(data1, dst), _like(data2, dst), _name(op), _engine(engine))
+
+
+def tensor_scalar(
+    dst,
+    data,
+    op0,
+    operand0,
+    reverse0=False,
+    op1=None,
+    operand1=None,
+    reverse1=False,
+    engine=None,
+    name=None,
+):
+    """dst = (data op0 operand0) op1 operand1."""
+    state.running().tensor_scalar(
+        dst,
+        _like(data, dst),
+        _name(op0),
+        _operand(operand0),
+        bool(reverse0),
+        None if op1 is None else _name(op1),
+        _operand(operand1),
+        bool(reverse1),
+        _engine(engine),
+    )
+
+
+def scalar_tensor_tensor(dst, data, op0, operand0, op1, operand1, reverse0=False, reverse1=False, name=None):
+    """dst = (data op0 operand0) op1 operand1, the last a tensor."""
+    state.running().scalar_tensor_tensor(
+        dst,
+        _like(data, dst),
+        _name(op0),
+        _operand(operand0),
+        bool(reverse0),
+        _name(op1),
+        _like(operand1, dst),
+        bool(reverse1),
+    )
+
+
+def tensor_reduce(dst, op, data, axis, negate=False, keepdims=False, name=None):
+    """dst = data reduced over free axes."""
+    lower.reduce_into(dst, _name(op), data, lower.axes_of(axis, len(data.shape)), bool(negate))
+
+
+def tensor_partition_reduce(dst, op, data, name=None):
+    """dst = data reduced over partitions."""
+    state.running().tensor_partition_reduce(dst, data, _name(op))
+
+
+def tensor_scalar_reduce(
+    dst,
+    data,
+    op0,
+    operand0,
+    reduce_op,
+    reduce_res=None,
+    reverse0=False,
+    reduce_cmd=reduce_cmd.reset_reduce,
+    reduce_init=None,
+    reduce_res_negate=False,
+    name=None,
+):
+    """dst = data op0 operand0, and its reduction."""
+    sums, go_on = lower.accumulate("vector", reduce_cmd, reduce_res, data.shape[0])
+    state.running().tensor_scalar_reduce(
+        dst, _like(data, dst), _name(op0), _operand(operand0), bool(reverse0), _name(reduce_op), sums, go_on
+    )
+    if reduce_res_negate and reduce_res is not None:
+        state.running().tensor_scalar(reduce_res, reduce_res, "multiply", -1.0)
+
+
+def tensor_scalar_cumulative(dst, src, op0, op1, imm0, imm1=None, reduce_cmd=reduce_cmd.reset_reduce, name=None):
+    """A running reduction of src op0 imm0 along the free dimension."""
+    lower.cumulative(dst, src, lower.op_name(op0), lower.op_name(op1), _operand(imm0), _operand(imm1), reduce_cmd)
+
+
+def tensor_tensor_scan(dst, data0, data1, initial, op0, op1, reverse0=False, reverse1=False, name=None):
+    """dst[i] = (data0[i] op0 dst[i - 1]) op1 data1[i]."""
+    state.running().tensor_tensor_scan(
+        dst, _like(data0, dst), _like(data1, dst), _operand(initial), _name(op0), _name(op1), bool(reverse0), bool(reverse1)
+    )
+
+
+def tensor_copy(dst, src, engine=None, name=None, dtype=None):
+    """dst = src, cast."""
+    state.running().tensor_copy(dst, _like(src, dst), _engine(engine))
+
+
+def tensor_copy_dynamic_src(dst, src, engine=None, name=None):
+    """A copy from a place known at run time."""
+    tensor_copy(dst, src, engine)
+
+
+def tensor_copy_dynamic_dst(dst, src, engine=None, name=None):
+    """A copy to a place known at run time."""
+    tensor_copy(dst, src, engine)
+
+
+def tensor_copy_predicated(dst, src, predicate, reverse_pred=False, name=None):
+    """dst = src where the predicate holds."""
+    src = lower.number(src)
+    if isinstance(src, Tensor):
+        src = _like(src, dst)
+    state.running().tensor_copy_predicated(dst, src, _like(predicate, dst), bool(reverse_pred))
+
+
+def memset(dst, value, engine=None, name=None):
+    """dst = value."""
+    state.running().memset(dst, lower.number(value), _engine(engine))
+
+
+def reciprocal(dst, data, name=None):
+    """dst = 1 / data."""
+    state.running().reciprocal(dst, _like(data, dst))
+
+
+def _pattern_index(pattern, offset, channel_multiplier, partitions):
+    """offset + partition * multiplier + sum of step * position, over [partitions, counts...]."""
+    rank = len(pattern) + 1
+
+    def axis(at, count, step):
+        place = [None] * rank
+        place[at] = slice(None)
+        return Index.arange(0, int(count))[tuple(place)] * int(step)
+
+    index = axis(0, partitions, channel_multiplier) + int(offset)
+    for at, (step, count) in enumerate(pattern):
+        index = index + axis(at + 1, count, step)
+    return index
+
+
+def iota(dst, pattern, offset=0, channel_multiplier=0, name=None):
+    """The values of an index pattern."""
+    state.running().iota(dst, _pattern_index(pattern, offset, channel_multiplier, dst.shape[0]))
+
+
+def affine_select(
+    dst, pattern, channel_multiplier, on_true_tile, on_false_value, cmp_op=None, offset=0, name=None
+):
+    """The tile where an affine value compares with zero, a constant elsewhere."""
+    index = _pattern_index(pattern, offset, channel_multiplier, on_true_tile.shape[0])
+    compare = {
+        "equal": lambda: index == 0,
+        "not_equal": lambda: index != 0,
+        "greater": lambda: index > 0,
+        "greater_equal": lambda: index >= 0,
+        "less": lambda: index < 0,
+        "less_equal": lambda: index <= 0,
+    }
+    predicate = compare["equal" if cmp_op is None else _name(cmp_op)]()
+    data = on_true_tile.reshaped(list(predicate.shape))
+    state.running().affine_select(dst, data, predicate, float(lower.number(on_false_value)))
+
+
+def dropout(dst, data, prob, name=None):
+    """Elements set to zero by chance."""
+    state.running().dropout(dst, data, _operand(prob))
+
+
+def bn_stats(dst, data, name=None):
+    """Six statistics of each partition."""
+    state.running().bn_stats(dst, data)
+
+
+def bn_aggr(dst, data, name=None):
+    """Mean and variance from statistics."""
+    state.running().bn_aggr(dst, data)
+
+
+def max8(dst, src, name=None):
+    """The eight largest of each row."""
+    state.running().max8(dst, src)
+
+
+def nc_find_index8(dst, data, vals, name=None):
+    """Where eight values are."""
+    state.running().nc_find_index8(dst, data, vals)
+
+
+def nc_match_replace8(dst, data, vals, imm, dst_idx=None, name=None):
+    """data with eight values replaced."""
+    state.running().nc_match_replace8(dst, data, vals, float(imm), dst_idx)
+
+
+def nc_stream_shuffle(dst, src, shuffle_mask, name=None):
+    """Partitions copied within quadrants."""
+    state.running().nc_stream_shuffle(dst, src, [int(entry) for entry in shuffle_mask])
+
+
+def nc_n_gather(dst, data, indices, name=None):
+    """Elements of each partition picked by index."""
+    state.running().gather(dst, data, indices)
+
+
+def local_gather(dst, src_buffer, index, num_elem_per_idx=1, num_valid_indices=None, name=None):
+    """Gathers shared by 16 partitions."""
+    state.running().local_gather(dst, src_buffer, index, int(num_elem_per_idx), num_valid_indices)
+
+
+def sequence_bounds(dst, segment_ids, name=None):
+    """Start and end of the segment of each element."""
+    state.running().sequence_bounds(dst, segment_ids)
+
+
+def nonzero_with_count(dst, src, index_offset=0, padding_val=-1, name=None):
+    """Indices of non-zero elements, and their count."""
+    state.running().nonzero_with_count(dst, src, int(index_offset), int(padding_val))
+
+
+def select_reduce(
+    dst,
+    predicate,
+    on_true,
+    on_false,
+    reduce_res=None,
+    reduce_cmd=reduce_cmd.idle,
+    reduce_op=None,
+    reverse_pred=False,
+    name=None,
+):
+    """dst = on_true where the predicate holds, and its row maxima."""
+    sums, go_on = lower.accumulate("vector", reduce_cmd, reduce_res, dst.shape[0])
+    state.running().select_reduce(dst, predicate, on_true, lower.number(on_false), bool(reverse_pred), sums, go_on)
+
+
+def range_select(
+    dst,
+    on_true_tile,
+    comp_op0,
+    comp_op1,
+    bound0,
+    bound1,
+    reduce_cmd=reduce_cmd.reset_reduce,
+    reduce_res=None,
+    reduce_op=None,
+    range_start=0,
+    on_false_value=-3.4028234663852886e38,
+    name=None,
+):
+    """The tile where its column lies between two bounds, and its row maxima."""
+    sums, go_on = lower.accumulate("vector", reduce_cmd, reduce_res, dst.shape[0])
+    state.running().range_select(
+        dst,
+        on_true_tile,
+        (_name(comp_op0), _name(comp_op1)),
+        (_operand(bound0), _operand(bound1)),
+        float(lower.number(range_start)),
+        float(on_false_value),
+        sums,
+        go_on,
+    )
+
+
+def dma_copy(
+    dst, src, priority=None, oob_mode=oob_mode.error, dge_mode=None, engine=None, name=None, dst_rmw_op=None
+):
+    """A copy between HBM and SBUF."""
+    if getattr(oob_mode, "value", oob_mode) == 1:
+        dst, src = dst.skipping(), src.skipping()
+    if src.size != dst.size:
+        src = lower.conform(src, dst.shape)
+    state.running().dma_copy(dst, src, None if dst_rmw_op is None else _name(dst_rmw_op))
+
+
+def dma_transpose(dst, src, axes=None, priority=None, dge_mode=None, oob_mode=oob_mode.error, name=None):
+    """A transposing copy."""
+    rank = len(src.shape)
+    if axes is None:
+        axes = {2: (1, 0), 3: (2, 1, 0), 4: (3, 1, 2, 0)}[rank]
+    if getattr(oob_mode, "value", oob_mode) == 1:
+        src = src.skipping()
+    state.running().dma_transpose(dst, src, src.permuted([int(axis) for axis in axes]))
+
+
+def dma_compute(dst, srcs, reduce_op, scales=None, unique_indices=True, oob_mode=oob_mode.error, name=None):
+    """dst = the scaled sum of the sources."""
+    scales = [1.0] * len(srcs) if scales is None else [float(scale) for scale in scales]
+    state.running().dma_compute(dst, list(srcs), scales, _name(reduce_op))
+
+
+def register_alloc(x=None):
+    """A scalar register."""
+    register = Register()
+    if isinstance(x, Tensor):
+        register.value = x.integer()
+    elif x is not None:
+        register.value = int(x)
+    return register
+
+
+def register_load(dst, src):
+    """register <- one element."""
+    dst.value = src.integer() if isinstance(src, Tensor) else int(src)
+
+
+def register_move(dst, src):
+    """register <- register or constant."""
+    dst.value = int(src)
+
+
+def register_store(dst, src):
+    """One element <- register."""
+    state.running().memset(dst, int(src))
+
+
+def core_barrier(data, cores, engine=None, name=None):
+    """Waits until every core is here."""
+    program = state.program
+    if program.barrier is not None:
+        _meet(("barrier", data.storage_id))
+
+
+def _meet(key):
+    """Lets the other cores run until they are here too."""
+    program = state.program
+    cores, core = program.barrier, program.core
+    count = cores.mail.setdefault((key, core), 0) + 1
+    cores.mail[key, core] = count
+    while any(cores.mail.get((key, other), 0) < count and not cores.done[other] for other in range(cores.count)):
+        cores.pass_on(core)
+        state.session.current_program = core
+
+
+def sendrecv(src, dst, send_to_rank, recv_from_rank, pipe_id, dma_engine=None, name=None):
+    """Exchanges tiles between two cores."""
+    program = state.program
+    if program.barrier is None:
+        raise RuntimeError("sendrecv needs a launch on two cores: kernel[2](...)")
+    cores, core = program.barrier, program.core
+    sent = state.running().alloc(list(src.shape), src.code, "sbuf")
+    state.running().retarget(sent, src, False)
+    box = cores.mail.setdefault(("send", core, int(send_to_rank), int(pipe_id)), [])
+    box.append(sent)
+    wanted = ("send", int(recv_from_rank), core, int(pipe_id))
+    while not cores.mail.get(wanted):
+        if all(cores.done[other] for other in range(cores.count) if other != core):
+            raise RuntimeError("sendrecv: the other core ended without sending")
+        cores.pass_on(core)
+        state.session.current_program = core
+    state.running().dma_copy(dst, cores.mail[wanted].pop(0))
+
+
+def quantize_mx(dst, src, dst_scale, name=None):
+    """Block-scaled types are not supported yet."""
+    raise NotImplementedError("nki.isa.quantize_mx is not supported yet")
+
+
+def nc_matmul_mx(*_args, **_options):
+    """Block-scaled types are not supported yet."""
+    raise NotImplementedError("nki.isa.nc_matmul_mx is not supported yet")

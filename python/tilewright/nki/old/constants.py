@@ -1,0 +1,3 @@
+"""`neuronxcc.nki.language.constants`."""
+
+from ..language import sizeinbytes  # noqa: F401

@@ -1,0 +1,116 @@
+"""`neuronxcc.nki.language`: masks, index grids, block dimensions."""
+
+import math
+import sys
+
+from tilewright._core import Index, Mask, Tensor
+
+from .. import dtypes, loops, lower, state
+from ..language import *  # noqa: F403
+from ..language import (  # noqa: F401  names that a star leaves out
+    abs,
+    all,
+    float32,
+    max,
+    min,
+    sum,
+)
+from . import constants  # noqa: F401
+
+par_dim = loops.ParDim
+
+
+def arange(*args):
+    """An index vector; give it axes with [:, None] and [None, :]."""
+    start, stop, step = (0, args[0], 1) if len(args) == 1 else (*args, 1)[:3]
+    return Index.arange(int(start), int(stop), int(step))
+
+
+class Mesh:
+    """Index vectors of every axis of a box."""
+
+    def __init__(self, axes):
+        self.__mesh__ = axes
+
+    def __iter__(self):
+        return iter(self.__mesh__)
+
+    def __len__(self):
+        return len(self.__mesh__)
+
+    def __getitem__(self, at):
+        return self.__mesh__[at]
+
+    def __getattr__(self, name):
+        if name not in "pxyzw" or len(name) != 1 or "pxyzw".index(name) >= len(self.__mesh__):
+            raise AttributeError(name)
+        return self.__mesh__["pxyzw".index(name)]
+
+
+class _MeshMaker:
+    def __getitem__(self, key):
+        key = key if isinstance(key, tuple) else (key,)
+        axes = []
+        for at, part in enumerate(key):
+            place = [None] * len(key)
+            place[at] = slice(None)
+            start = 0 if part.start is None else int(part.start)
+            step = 1 if part.step is None else int(part.step)
+            axes.append(Index.arange(start, int(part.stop), step)[tuple(place)])
+        return Mesh(axes)
+
+
+mgrid = _MeshMaker()
+
+
+def shared_identity_matrix(n, dtype=dtypes.uint8, **_options):
+    """The identity as a constant in HBM."""
+    import numpy as np
+
+    from ..language import constant
+
+    return constant(np.identity(n, np.float32), dtype)
+
+
+def loop_reduce(x, op, loop_indices, dtype=None, mask=None, **_options):
+    """A running reduction over enclosing loops; whole after them."""
+    frame = sys._getframe(1)
+    inner = {id(index.loop) for index in loop_indices}
+    others = tuple(loop.value for loop in state.program.loops if id(loop) not in inner)
+    key = (frame.f_code, frame.f_lasti, others)
+    first = builtin_all(index == index.loop.first for index in loop_indices)
+    code = x.code if dtype is None else dtypes.code(dtype)
+    if first:
+        total = lower.copy(x, code, mask)
+    else:
+        before = state.program.reductions[key]
+        total = lower.binary(lower.op_name(op), before, x, dtypes.NAMES[code], mask)
+    state.program.reductions[key] = total
+    return _alias(total)
+
+
+builtin_all = __builtins__["all"] if isinstance(__builtins__, dict) else __builtins__.all
+
+
+def _alias(tile):
+    """Another handle of a fresh result, so that an assignment may take it over."""
+    other = tile.reshaped(list(tile.shape))
+    other.adopt(tile, tile.mask if tile.has_mask else True)
+    return other
+
+
+def atomic_rmw(dst, value, op, mask=None, **_options):
+    """Read-modify-write of HBM."""
+    if mask is not None:
+        dst, value = dst.masked(mask), value.masked(mask)
+        if dst is None:
+            return
+    state.running().dma_copy(dst, value, lower.op_name(op))
+
+
+def all_reduce(x, op, program_axes, dtype=None, mask=None, **_options):
+    """A reduction over programs needs all of them at once."""
+    raise NotImplementedError("nl.all_reduce over programs of the old dialect is not supported yet")
+
+
+gemm_grid = gemm_stationary_grid = None

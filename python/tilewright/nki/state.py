@@ -1,0 +1,31 @@
+"""The run that goes on: its session, its launch grid and its loops."""
+
+import threading
+
+#: The session of the run, or None outside kernels.
+session = None
+
+
+class Program(threading.local):
+    """What belongs to one program of a launch."""
+
+    def __init__(self):
+        self.grid = ()
+        self.place = ()
+        self.loops = []
+        self.reductions = {}
+        self.shared = None
+        self.lanes = {}
+        self.at = 0
+        self.barrier = None
+        self.core = 0
+
+
+program = Program()
+
+
+def running():
+    """The session; an error outside kernels."""
+    if session is None:
+        raise RuntimeError("this works inside a kernel only: call the kernel, or nki.simulate_kernel(kernel, ...)")
+    return session
