@@ -20,6 +20,12 @@ use crate::{blessing, difference};
 
 const EXPECTATION: &str = "// == ";
 
+/// Whether a file is a program without a command on top.
+pub fn is_only_read(path: &Path) -> bool {
+    let text = std::fs::read_to_string(path).unwrap_or_default();
+    path.extension().is_some_and(|extension| extension == "tcp") && !text.starts_with("//!")
+}
+
 /// Reads and prints one program; the error is what to print.
 pub fn check(path: &Path) -> Result<(), String> {
     let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;

@@ -13,16 +13,10 @@ fn main() {
     files.sort();
     let trials = files.into_iter().map(|path| {
         let name = path.strip_prefix(&root).unwrap_or(&path).to_string_lossy().into_owned();
-        let check = if is_program(&path) { program_text::check } else { golden::check };
+        let check = if program_text::is_only_read(&path) { program_text::check } else { golden::check };
         Trial::test(name, move || check(&path).map_err(Into::into))
     });
     libtest_mimic::run(&arguments, trials.collect()).exit();
-}
-
-/// A program that is only read and printed: one without a command on top.
-fn is_program(path: &Path) -> bool {
-    let text = std::fs::read_to_string(path).unwrap_or_default();
-    path.extension().is_some_and(|extension| extension == "tcp") && !text.starts_with("//!")
 }
 
 fn collect(folder: &Path, files: &mut Vec<PathBuf>) {

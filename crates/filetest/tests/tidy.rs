@@ -141,6 +141,20 @@ fn the_book_lists_every_code_of_programs_and_runs() {
     }
 }
 
+/// Findings that verification forestalls: a program that `sim` runs cannot have them.
+const FORESTALLED: [&str; 2] = ["tcp/out-of-bounds", "tcp/queue-overflow"];
+
+#[test]
+fn every_finding_has_a_program_that_shows_it() {
+    let mut programs = Vec::new();
+    files(&repository().join("tests/sim"), "tcp", &mut programs);
+    let shown: Vec<String> = programs.iter().map(|path| read(path)).collect();
+    for (code, _) in tilewright_tcp::findings::CODES.iter().filter(|(code, _)| !FORESTALLED.contains(code)) {
+        let seen = shown.iter().filter(|text| text.contains(&format!("// | error[{code}]"))).count();
+        assert!(seen > 0, "no program in tests/sim shows {code}");
+    }
+}
+
 #[test]
 fn number_rules_of_machine_files_exist() {
     for rules in tilewright_machine::NumberRules::NAMES {

@@ -157,10 +157,10 @@ fn a_minus_is_a_sign_behind_an_operand() {
 }
 
 #[test]
-fn long_lists_are_broken_at_commas() {
+fn long_lists_are_broken_between_their_items() {
     let numbers: Vec<u64> = (0..60).collect();
     let text = print::print(&[Item::line(format!("list {}", print::list(&numbers, u64::to_string)))]);
-    assert!(text.lines().count() == 3 && text.lines().all(|line| line.len() <= print::WIDTH), "{text}");
+    assert!(text.lines().count() == 5 && text.lines().all(|line| line.len() <= print::WIDTH), "{text}");
     let (tree, _) = parse(&text);
     let mut args = tree.statements().next().unwrap().args();
     assert_eq!(args.list("", |item| item.unsigned("")).unwrap(), numbers);

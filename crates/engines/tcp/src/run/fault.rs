@@ -79,6 +79,8 @@ pub enum Problem {
     },
     /// No memory is there.
     Unmapped(Address),
+    /// A step of so many bytes from an address leaves the address space.
+    Stepped(Address, i64),
     /// No such chip, PE or slice.
     Nowhere {
         /// What.
@@ -167,6 +169,13 @@ impl fmt::Display for Problem {
                 write!(
                     f,
                     "{bytes} bytes at {offset} of {memory}, which has {capacity} bytes; move or shorten"
+                )
+            }
+            Problem::Stepped(address, bytes) => {
+                write!(
+                    f,
+                    "{bytes} bytes from {:#x} there is no memory; check table, base and strides",
+                    address.0
                 )
             }
             Problem::Unmapped(address) => {

@@ -121,7 +121,7 @@ impl Mover<'_> {
 }
 
 fn step(address: Address, bytes: i64) -> Result<Address, Fault> {
-    address.step(bytes).ok_or_else(|| Problem::Unmapped(address).at(Stage::Dma))
+    address.step(bytes).ok_or_else(|| Problem::Stepped(address, bytes).at(Stage::Dma))
 }
 
 fn dma(fault: Fault) -> Fault {
