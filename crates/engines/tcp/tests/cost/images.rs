@@ -174,7 +174,7 @@ fn the_first_layer_takes_320() {
 }
 
 #[test]
-fn an_exchange_in_rings_of_8_takes_344_and_a_broadcast_in_a_ring_of_256_takes_1033() {
+fn an_exchange_in_rings_of_8_takes_345_and_a_broadcast_in_a_ring_of_256_takes_1033() {
     let ring = |slice1| Ring { slice1, slice0: 1 };
     let mut exchange = stream(fetch(Dtype::Bf16, &[(64, 1)], 8), commit(2, 8));
     exchange.switch.topology = Topology::InterTranspose(ring(8), 1);
