@@ -120,7 +120,8 @@ impl<'a> Builder<'a> {
         let (problem, placed) = (self.problem, self.placed);
         let (operand, held) = (problem.streamed(), problem.stationary);
         let stationary = self.view(held);
-        let mut stationary = self.brought(held, stationary)?;
+        let stationary = self.brought(held, stationary)?;
+        let mut stationary = self.with_margins(held, stationary)?;
         if self.uneven(&[&stationary]) {
             stationary = self.straightened(held, &stationary, self.live_slices())?;
         }
@@ -128,13 +129,14 @@ impl<'a> Builder<'a> {
         let (first, last) = placed.time.split_at(placed.time.len() - placed.repeat_terms);
         let mut stream = self.view(operand);
         let mut switch = None;
-        if !self.uneven(&[&stream, &stationary]) {
+        if !self.uneven(&[&stream, &stationary]) && !self.has_margins(operand) {
             let views = self.agreeing([&stream, &stationary, &out]);
             let packet = cut(&placed.packet, &views, Run::Places);
             switch = self.straight(operand, &stream, &cut(first, &views, Run::Live), &packet);
         }
         if switch.is_none() {
             stream = self.brought(operand, stream)?;
+            stream = self.with_margins(operand, stream)?;
             if self.uneven(&[&stream, &stationary]) {
                 stream = self.straightened(operand, &stream, self.live_slices())?;
             }

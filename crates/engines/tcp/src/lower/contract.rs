@@ -173,7 +173,7 @@ impl Builder<'_> {
         }
     }
 
-    fn zero_point(&self, operand: Operand) -> Option<i64> {
+    pub(super) fn zero_point(&self, operand: Operand) -> Option<i64> {
         let widened = matches!(self.setup.dtype, Dtype::I5 | Dtype::I9);
         widened.then(|| self.options.zero_points[operand as usize])
     }

@@ -91,7 +91,7 @@ impl Builder<'_> {
             stride *= digit.size;
         }
         runs.extend(view.digits.iter().filter(|digit| matches!(digit.at, At::Slice(_))));
-        Ok(View { base, digits: runs })
+        Ok(View { base, digits: runs }.sliding(self.problem, operand))
     }
 }
 

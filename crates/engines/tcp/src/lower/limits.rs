@@ -1,6 +1,7 @@
 //! What tells padding from data: limits of the fetch unit's mask.
 //!
-//! A position past the extent of its axis, or past the live values of a padded digit, holds nothing that may count.
+//! A position past the extent of its axis, or past the live values of a padded digit, holds nothing that may count; nor does a position
+//! to which loops move a window past what is stored.
 
 use tilewright_notation::problem::{Digit, Problem};
 use tilewright_notation::syntax::ast::Operand;
@@ -35,10 +36,16 @@ pub(super) fn limits(
     parallel: &[Digit],
 ) -> Vec<Limit> {
     let mut limits = Vec::new();
-    for axis in problem.tensor(operand) {
-        let extent = problem.axis(*axis).extent_in[operand as usize];
-        let of_axis =
-            |row: &Row| row.piece.filter(|piece| piece.axis == *axis).map_or(0, |piece| piece.weight);
+    for axis in &problem.read_axes(operand) {
+        // A window with positions before its start is read from a copy that has them.
+        let before = problem.window(*axis).map_or(0, |window| window.before);
+        let extent = problem.axis(*axis).extent_in[operand as usize] + before;
+        let worth = |piece: Piece| match problem.window(*axis) {
+            Some(window) => window.factor(piece.axis) * piece.weight,
+            None if piece.axis == *axis => piece.weight,
+            None => 0,
+        };
+        let of_axis = |row: &Row| row.piece.map_or(0, worth);
         let on_slices = view.digits.iter().filter(|digit| digit.axis == *axis).filter_map(slice_digit);
         push(&mut limits, extent, on_slices.collect(), rows, of_axis);
     }

@@ -11,6 +11,7 @@
 //! | `supply` | which slices an operand comes from, and the topology that brings it |
 //! | `packet` | the elements that meet in one step, and their padding |
 //! | `registers` | the layout of the register files and their load |
+//! | `margin` | copies with zeros before the start of a window |
 //! | `dense` | copies within a slice, to memory in which an axis is not cut |
 //! | `drain`, `direct` | the order in which sums leave, and whether it can be written as it is |
 //! | `between` | sums over slices |
@@ -28,6 +29,7 @@ mod drain;
 mod ending;
 mod limits;
 mod loops;
+mod margin;
 mod packet;
 mod registers;
 mod shape_text;
