@@ -6,10 +6,10 @@
 use tilewright_base::{Diagnostic, Name, Span};
 
 use crate::sizes::Sizes;
-use crate::window::Window;
 use crate::syntax::ast::{
     Einsum, EinsumAxis, LoweredShape, MAX_TERMS, Operand, Place, Program, Tactic, Term, Terms,
 };
+use crate::window::Window;
 
 /// Index into [`Problem::axes`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -32,6 +32,8 @@ pub struct Axis {
     pub pes: u64,
     /// Known only at run time.
     pub dynamic: bool,
+    /// Least size over all PE groups; below `whole` only if it is dynamic.
+    pub least: u64,
     /// Where it first stands.
     pub span: Span,
 }
@@ -275,6 +277,7 @@ impl Problem {
             whole: size.most,
             pes: 1,
             dynamic: size.dynamic,
+            least: size.least,
             span: written.span,
         };
         let id = AxisId(u8::try_from(self.axes.len()).unwrap_or(u8::MAX));

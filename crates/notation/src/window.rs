@@ -210,9 +210,17 @@ impl Problem {
             let given = sizes.get(name);
             let extent = given.map_or(reach.saturating_sub(window.before), |size| size.most);
             if extent == 0 || reach.max(extent) > MAX_EXTENT || given.is_some_and(|size| size.dynamic) {
-                let what = format!("window `{name}` reaches {reach} positions, {} of them before the start", window.before);
+                let what = format!(
+                    "window `{name}` reaches {reach} positions, {} of them before the start",
+                    window.before
+                );
                 let allowed = format!("1 to {MAX_EXTENT}, and a size that is known or left out");
-                complaints.push(*refuse(window.span, what, &allowed, "smaller loops, or dims without the window"));
+                complaints.push(*refuse(
+                    window.span,
+                    what,
+                    &allowed,
+                    "smaller loops, or dims without the window",
+                ));
                 continue;
             }
             let axis = &mut self.axes[usize::from(window.axis.0)];

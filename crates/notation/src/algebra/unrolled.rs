@@ -34,7 +34,8 @@ pub fn unrolled(problem: &Problem, operand: Operand, map: &RadixMap) -> Result<O
         let mut stored: SmallVec<[MapDigit; 4]> = map.digits.iter().filter(of_window).copied().collect();
         stored.sort_unstable_by_key(|digit| digit.from_stride);
         let cuts: Vec<(u64, u64)> = stored.iter().map(|digit| (digit.from_stride, digit.size)).collect();
-        let clash = |left: u64| Clash { axis: u8::try_from(stored_axis).unwrap_or(u8::MAX), left, right: left };
+        let clash =
+            |left: u64| Clash { axis: u8::try_from(stored_axis).unwrap_or(u8::MAX), left, right: left };
         let steps = window.steps(problem, &cuts).map_err(|carry| clash(carry.weight))?;
         all.digits.retain(|digit| usize::from(digit.from_axis) != stored_axis);
         for (_, axis) in &window.terms {

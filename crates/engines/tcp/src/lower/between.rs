@@ -5,6 +5,7 @@ use tilewright_notation::algebra::map::SLICE;
 use tilewright_notation::problem::{Digit, Problem};
 
 use super::drain::{FlitLoop, Leaving};
+use super::dynamic::Dynamic;
 use super::view::{At, View};
 use crate::program::vector::Gives;
 
@@ -44,7 +45,12 @@ impl Parts {
     }
 
     /// What one command of the reducer can give, and the flit loops that it scatters; `None` if it takes a bridge.
-    pub(super) fn gives(self, leaving: &Leaving, out: &View) -> Option<(Gives, Vec<usize>)> {
+    pub(super) fn gives(
+        self,
+        leaving: &Leaving,
+        out: &View,
+        dynamic: &Dynamic,
+    ) -> Option<(Gives, Vec<usize>)> {
         let on_slices = |(_, (flit, _)): &(usize, &(FlitLoop, u64))| match flit {
             FlitLoop::Piece(piece) => matches!(out.step(piece), Ok(Some(At::Slice(_)))),
             FlitLoop::Chunks => false,
@@ -60,6 +66,14 @@ impl Parts {
             let gives = if self.copies { Gives::Broadcast } else { Gives::First };
             return Some((gives, Vec::new()));
         };
+        // The reducer counts flits by numbers, not by registers.
+        let counted = |(flit, _): &(FlitLoop, u64)| match flit {
+            FlitLoop::Piece(piece) => dynamic.steps(piece).is_some(),
+            FlitLoop::Chunks => false,
+        };
+        if leaving.flits[*first..].iter().any(counted) {
+            return None;
+        }
         let mut expected = self.slices();
         for (flit, size) in &leaving.flits[*first..=*last] {
             let FlitLoop::Piece(piece) = flit else { return None };

@@ -11,6 +11,7 @@ use super::build::{Builder, whole_part};
 use super::commands;
 use super::dense::Dense;
 use super::limits::Row;
+use super::loops::Turn;
 use super::view::{At, View, ViewDigit};
 use crate::cost::Context;
 use crate::program::exec::{Body, Exec, Fill, Memory};
@@ -22,11 +23,7 @@ impl Builder<'_> {
     }
 
     /// A view in which every window begins at position 0; the operand must be in each slice's own memory.
-    pub(super) fn with_margins(
-        &mut self,
-        operand: Operand,
-        mut view: View,
-    ) -> Result<View, Box<Diagnostic>> {
+    pub(super) fn with_margins(&mut self, operand: Operand, mut view: View) -> Result<View, Box<Diagnostic>> {
         let problem = self.problem;
         for window in problem.windows_of(operand).filter(|window| window.before > 0) {
             view = self.with_margin(operand, window, &view)?;
@@ -48,7 +45,7 @@ impl Builder<'_> {
         let inner: Vec<ViewDigit> = others.iter().flat_map(|axis| stored(view, *axis)).collect();
         let mut rows: Vec<Row> = inner.iter().map(row).collect();
         if rows.is_empty() {
-            rows.push(Row { piece: None, size: 1, stride: 0, live: 1 });
+            rows.push(Row::plain(1, 0, 1));
         }
         // Rows are whole words: the outermost of their loops runs on.
         let rest: u64 = rows.iter().skip(1).map(|row| row.size).product();
@@ -66,7 +63,8 @@ impl Builder<'_> {
         rows.splice(0..0, outer.iter().map(row));
         let name = format!("margin_{}", operand.name());
         let slices = self.live_slices();
-        let dense = Dense { name, operand, from: view, rows, dtype: self.stored(), slices };
+        let dense =
+            Dense { name, operand, from: view, rows, dtype: self.stored(), over_slices: Vec::new(), slices };
         self.copy_densely(dense, base + margin_bytes, bytes);
         let mut digits = Vec::new();
         let mut stride = 1;
@@ -87,7 +85,7 @@ impl Builder<'_> {
         let byte = if self.stored() == Dtype::I4 { zero & 0xF | (zero & 0xF) << 4 } else { zero & 0xFF };
         let part = whole_part(bytes, setup.machine.network.flit_bytes);
         let slices = self.live_slices();
-        let loops = [(bytes / part, part)];
+        let loops = [Turn::of(bytes / part, part)];
         let mut commit = commands::commit(setup, Memory::Dm, base, &loops, part, slices);
         commit.width = setup.machine.commit.sub_width_bytes;
         let fill = Fill { word: u64::from_le_bytes([byte.to_le_bytes()[0]; 8]), commit };
@@ -115,5 +113,5 @@ fn stored(view: &View, axis: AxisId) -> Vec<ViewDigit> {
 
 fn row(digit: &ViewDigit) -> Row {
     let (At::Offset(stride) | At::Slice(stride)) = digit.at;
-    Row { piece: None, size: digit.size, stride, live: digit.size }
+    Row::plain(digit.size, stride, digit.size)
 }

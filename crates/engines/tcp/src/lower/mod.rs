@@ -16,6 +16,7 @@
 //! | `drain`, `direct` | the order in which sums leave, and whether it can be written as it is |
 //! | `between` | sums over slices |
 //! | `limits`, `loops` | masks and sequencer entries |
+//! | `dynamic` | control registers for axes whose size is known only at run time |
 //! | `build`, `contract`, `ending` | the commands, one after the other |
 //! | `commands` | register images from loops with numbers |
 
@@ -26,6 +27,7 @@ mod contract;
 mod dense;
 mod direct;
 mod drain;
+mod dynamic;
 mod ending;
 mod limits;
 mod loops;
