@@ -252,3 +252,29 @@ fn survey() {
         eprintln!("{count} {}\n      {example}", key.chars().take(1500).collect::<String>());
     }
 }
+
+#[test]
+#[ignore = "temporary"]
+fn one() {
+    let seed: u64 = std::env::var("SEED").unwrap().parse().unwrap();
+    let drawn_text = std::env::var("TEXT").unwrap_or_else(|_| program(&mut Dice(seed)));
+    let dtype = TYPES[usize::try_from(seed % 7).unwrap()];
+    let parsed = parser::program(&drawn_text, SourceId(0)).unwrap();
+    let problem = Problem::new(&parsed).unwrap();
+    let setup = Setup::new(machine(), 1, dtype).unwrap();
+    let verdict = check(&setup, &problem);
+    let lowered = lower(&setup, &problem, &verdict, &Options::default()).unwrap();
+    eprintln!("{drawn_text}\n{}", text::print(&lowered));
+    std::panic::set_hook(Box::new(|_| {}));
+    let became = std::panic::catch_unwind(|| agrees(&drawn_text, dtype));
+    if let Err(panic) = became {
+        let m = panic.downcast_ref::<String>().cloned().unwrap_or_default();
+        eprintln!(
+            "{}",
+            m.lines()
+                .filter(|l| l.contains("left:") || l.contains("right:") || l.contains(" at ["))
+                .collect::<Vec<_>>()
+                .join("\n")
+        );
+    }
+}

@@ -52,12 +52,10 @@ impl Parts {
         dynamic: &Dynamic,
     ) -> Option<(Gives, Vec<usize>)> {
         let on_slices = |(_, (flit, _)): &(usize, &(FlitLoop, u64))| match flit {
-            FlitLoop::Piece(piece) => matches!(out.step(piece), Ok(Some(At::Slice(_)))),
+            FlitLoop::Piece(piece) => out.over_slices(piece),
             FlitLoop::Chunks => false,
         };
-        let within =
-            leaving.within.iter().any(|(piece, _)| matches!(out.step(piece), Ok(Some(At::Slice(_)))));
-        if within {
+        if leaving.within.iter().any(|(piece, _)| out.over_slices(piece)) {
             return None;
         }
         let scattered: Vec<usize> =
@@ -78,7 +76,7 @@ impl Parts {
         for (flit, size) in &leaving.flits[*first..=*last] {
             let FlitLoop::Piece(piece) = flit else { return None };
             let Ok(Some(At::Slice(stride))) = out.step(piece) else { return None };
-            if stride * size != expected {
+            if stride * size != expected || !out.has_room(piece) {
                 return None;
             }
             expected = stride;

@@ -107,9 +107,13 @@ fn runs_of(view: &View, axis: AxisId) -> Vec<Vec<ViewDigit>> {
     digits.sort_by_key(|digit| std::cmp::Reverse(digit.weight));
     let mut runs: Vec<Vec<ViewDigit>> = Vec::new();
     for digit in digits {
-        match runs.last_mut() {
-            Some(run) if run.last().is_some_and(|outer| outer.weight == digit.weight * digit.size) => {
-                run.push(digit);
+        let above = runs.last().and_then(|run| run.last()).map(|outer| outer.weight);
+        // Places past the values that the digit above leaves are padding.
+        match (runs.last_mut(), above) {
+            (Some(run), Some(above))
+                if above.is_multiple_of(digit.weight) && above / digit.weight <= digit.size =>
+            {
+                run.push(ViewDigit { size: above / digit.weight, ..digit });
             }
             _ => runs.push(vec![digit]),
         }

@@ -164,8 +164,7 @@ impl Ending {
                     value
                 })
                 .collect();
-            let offset: u64 =
-                digits.iter().zip(&values).map(|(digit, value)| offset(&from, digit, *value)).sum();
+            let offset = offset(&from, &digits, &values);
             let mine = |slice: u64| {
                 digits.iter().zip(&values).all(|(digit, value)| match digit.at {
                     At::Slice(stride) => slice / stride % digit.size.next_power_of_two() == *value,
@@ -258,11 +257,12 @@ impl Ending {
     }
 }
 
-/// Elements from the start of a view to a value of a digit.
-fn offset(view: &View, digit: &ViewDigit, value: u64) -> u64 {
-    let position = value * digit.weight;
+/// Elements from the start of a view to where digits have given values.
+fn offset(view: &View, digits: &[ViewDigit], values: &[u64]) -> u64 {
     let mut total = 0;
-    for part in view.digits.iter().filter(|part| part.axis == digit.axis && part.weight >= digit.weight) {
+    for part in &view.digits {
+        let of_axis = digits.iter().zip(values).filter(|(digit, _)| digit.axis == part.axis);
+        let position: u64 = of_axis.map(|(digit, value)| digit.weight * value).sum();
         if let At::Offset(stride) = part.at {
             total += position / part.weight % part.size * stride;
         }

@@ -112,6 +112,15 @@ impl View {
         }
     }
 
+    /// Whether some iterations of a piece lie on other slices.
+    pub(super) fn over_slices(&self, piece: &Piece) -> bool {
+        let end = piece.weight.saturating_mul(piece.size);
+        self.digits.iter().any(|digit| {
+            let inside = digit.weight < end && piece.weight < digit.weight.saturating_mul(digit.size);
+            digit.axis == piece.axis && matches!(digit.at, At::Slice(_)) && inside
+        })
+    }
+
     /// Whether every iteration of a piece has a place of its own in this view.
     pub(super) fn has_room(&self, piece: &Piece) -> bool {
         self.digit(piece.axis, piece.weight)
