@@ -263,8 +263,12 @@ fn offset(view: &View, digits: &[ViewDigit], values: &[u64]) -> u64 {
     for part in &view.digits {
         let of_axis = digits.iter().zip(values).filter(|(digit, _)| digit.axis == part.axis);
         let position: u64 = of_axis.map(|(digit, value)| digit.weight * value).sum();
+        // Places past the values that the digit above leaves are padding.
+        let above = view.digits.iter().filter(|other| other.axis == part.axis).map(|other| other.weight);
+        let above = above.filter(|weight| *weight > part.weight).min();
+        let values = above.map_or(part.size, |above| part.size.min(above / part.weight)).max(1);
         if let At::Offset(stride) = part.at {
-            total += position / part.weight % part.size * stride;
+            total += position / part.weight % values * stride;
         }
     }
     total

@@ -76,7 +76,13 @@ pub(super) fn limits(
     }
     padded_digits(rows, &mut limits);
     idle_slices(problem, operand, rows.len(), parallel, &mut limits);
-    limits
+    let mut distinct: Vec<Limit> = Vec::new();
+    for limit in limits {
+        if !distinct.contains(&limit) {
+            distinct.push(limit);
+        }
+    }
+    distinct
 }
 
 /// Adds a limit if positions can reach it.
