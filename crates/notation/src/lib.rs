@@ -6,7 +6,8 @@
 //! - [`algebra`]: a lowered shape as a mixed-radix map from coordinates to (slice, offset), with inverse,
 //!   composition, refinement, bridges and access patterns;
 //! - [`reuse`]: how often a fetched element is used;
-//! - [`walk`]: the loops of a tactic, run literally.
+//! - [`walk`]: the loops of a tactic, run literally;
+//! - [`window`]: stored axes that loops slide over, as convolutions need them.
 //!
 //! Nothing here knows a machine; legality on a chip is asked of its engine.
 //!
@@ -33,3 +34,4 @@ pub mod reuse;
 pub mod sizes;
 pub mod syntax;
 pub mod walk;
+pub mod window;

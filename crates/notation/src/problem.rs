@@ -9,6 +9,7 @@ use crate::sizes::Sizes;
 use crate::syntax::ast::{
     Einsum, EinsumAxis, LoweredShape, MAX_TERMS, Operand, Place, Program, Tactic, Term, Terms,
 };
+use crate::window::Window;
 
 /// Index into [`Problem::axes`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -31,6 +32,8 @@ pub struct Axis {
     pub pes: u64,
     /// Known only at run time.
     pub dynamic: bool,
+    /// Least size over all PE groups; below `whole` only if it is dynamic.
+    pub least: u64,
     /// Where it first stands.
     pub span: Span,
 }
@@ -100,6 +103,8 @@ pub struct Problem {
     pub shapes: [Option<Shape>; 3],
     /// The tactic, if given.
     pub tactic: Option<Loops>,
+    /// Stored axes whose positions are sums of loops.
+    pub windows: Vec<Window>,
     /// The operand in the register files.
     pub stationary: Operand,
     /// There is an output; a lone tensor has none, a scalar output has no axes.
@@ -117,12 +122,16 @@ impl Problem {
             tensors: Default::default(),
             shapes: [None, None, None],
             tactic: None,
+            windows: Vec::new(),
             stationary: program.stationary.map_or(Operand::In1, |(operand, _)| operand),
             has_out: program.einsum.out.is_some(),
             span: program.einsum.span.0,
         };
         let mut complaints = check_joined_names(&program.einsum);
         problem.collect_axes(&program.einsum, &sizes, &mut complaints);
+        if complaints.is_empty() {
+            problem.settle_windows(&sizes, &mut complaints);
+        }
         if !complaints.is_empty() {
             return Err(complaints);
         }
@@ -157,14 +166,14 @@ impl Problem {
         self.shapes[operand as usize].as_ref()
     }
 
-    /// Whether a tensor has an axis.
+    /// Whether a tensor has an axis, or a window that the axis moves.
     pub fn has(&self, operand: Operand, axis: AxisId) -> bool {
         self.axis(axis).extent_in[operand as usize] > 0
     }
 
     /// Summed over: not in the output.
     pub fn contracted(&self, axis: AxisId) -> bool {
-        self.has_out && !self.has(Operand::Out, axis)
+        self.has_out && !self.has(Operand::Out, axis) && self.window(axis).is_none()
     }
 
     /// Two inputs, so the contraction engine is used.
@@ -189,7 +198,11 @@ impl Problem {
         for operand in Operand::ALL {
             let Some(tensor) = einsum.tensor(operand) else { continue };
             for axis in &tensor.axes {
-                if let Err(complaint) = self.add_axis(einsum, operand, axis, sizes) {
+                let added = match &axis.window {
+                    Some(sum) => self.add_window(einsum, operand, axis, sum, sizes),
+                    None => self.add_axis(einsum, operand, axis, sizes),
+                };
+                if let Err(complaint) = added {
                     complaints.push(*complaint);
                 }
             }
@@ -208,6 +221,7 @@ impl Problem {
             None if operand == Operand::Out => return Err(Box::new(not_an_input(written))),
             None => self.new_axis(einsum, written, sizes)?,
         };
+        self.refuse_window(id, written)?;
         let known = self.axis(id);
         let (whole, pes_before, name) = (known.whole, known.pes, known.name);
         if name != written.name && known.alias != Some(written.name) && name.same_letters(&written.name) {
@@ -231,7 +245,7 @@ impl Problem {
         Ok(())
     }
 
-    fn new_axis(
+    pub(crate) fn new_axis(
         &mut self,
         einsum: &Einsum,
         written: &EinsumAxis,
@@ -263,6 +277,7 @@ impl Problem {
             whole: size.most,
             pes: 1,
             dynamic: size.dynamic,
+            least: size.least,
             span: written.span,
         };
         let id = AxisId(u8::try_from(self.axes.len()).unwrap_or(u8::MAX));
@@ -365,13 +380,13 @@ impl Problem {
     ) -> Result<AxisId, Box<Diagnostic>> {
         let id = self.find(name);
         match (id, operand) {
-            (Some(id), None) => return Ok(id),
-            (Some(id), Some(operand)) if self.has(operand, id) => return Ok(id),
+            (Some(id), None) if self.window(id).is_none() => return Ok(id),
+            (Some(id), Some(operand)) if self.tensor(operand).contains(&id) => return Ok(id),
             _ => {}
         }
         let (who, axes) = match operand {
             Some(operand) => (operand.name(), self.tensors[operand as usize].clone()),
-            None => ("the einsum", self.axis_ids().collect()),
+            None => ("the einsum's loops", self.axis_ids().filter(|id| self.window(*id).is_none()).collect()),
         };
         let axes: String =
             axes.iter().map(|id| self.axis(*id).name.to_string()).collect::<Vec<_>>().join(", ");

@@ -1,7 +1,8 @@
 //! Rule 1 (and the coverage half of rule 4): the digits of an axis form a mixed radix.
 //!
 //! Sorted by stride the digits start at 1, each next stride is the previous stride times the previous size, and the
-//! last reaches the end of the axis exactly, or passes it as declared padding (paper section II-A).
+//! last reaches the end of the axis exactly, or passes it as declared padding (paper section II-A). A window is covered by shapes, the
+//! loops that move it by tactics.
 
 use tilewright_base::{Diagnostic, Span};
 
@@ -18,7 +19,7 @@ pub fn check(problem: &Problem) -> Vec<Diagnostic> {
         let (lanes, packet): (&[Digit], &[Digit]) =
             tactic.roles.as_ref().map_or((&[], &[]), |roles| (&roles.lanes, &roles.packet));
         let digits = || tactic.parallel.iter().chain(&tactic.slice).chain(lanes).chain(packet);
-        for id in problem.axis_ids() {
+        for id in problem.axis_ids().filter(|id| problem.window(*id).is_none()) {
             let extent = problem.axis(id).extent;
             check_axis(
                 &Asked { problem, id, extent, who: None, whole: tactic.span },

@@ -47,6 +47,11 @@ impl Sizes {
         if complaints.is_empty() { Ok(table) } else { Err(complaints) }
     }
 
+    /// A table of one symbol whose size is settled later.
+    pub(crate) fn one(name: Name, span: Span) -> Sizes {
+        Sizes { sizes: vec![Size { name, least: 1, most: 1, dynamic: false, span }] }
+    }
+
     fn entry(&self, dim: &Dim) -> Result<Size, Box<Diagnostic>> {
         if let Some(before) = self.sizes.iter().find(|size| size.name.same_letters(&dim.name)) {
             let what = format!("`{}` and `{}` are one symbol, given twice", before.name, dim.name);

@@ -1,8 +1,10 @@
 //! Runs the loops of a tactic literally, one step after the other: what a tactic means before any machine is asked.
 //!
+//! A window is where its loops have moved it; steps that read outside of what is stored add nothing and are skipped.
+//!
 //! Slow by design and independent of the engines, so that it can judge them.
 
-use crate::problem::{Digit, Loops, Problem};
+use crate::problem::{AxisId, Digit, Loops, Problem};
 use crate::syntax::ast::{MAX_TERMS, Terms};
 
 /// Calls `visit` with the coordinate of every axis, in the order of the tactic; padding is skipped.
@@ -24,12 +26,24 @@ pub fn for_each_step(problem: &Problem, tactic: &Loops, mut visit: impl FnMut(&[
     let mut counters = vec![0_u32; digits.len()];
     let mut position = [0_u32; MAX_TERMS];
     loop {
+        place_windows(problem, &mut position);
         let here = &position[..extents.len()];
         if here.iter().zip(&extents).all(|(at, extent)| at < extent) {
             visit(here);
         }
         if !advance(&digits, &mut counters, &mut position) {
             return;
+        }
+    }
+}
+
+/// Positions outside of 32 bits, or before the start, count as far behind the end.
+fn place_windows(problem: &Problem, position: &mut [u32; MAX_TERMS]) {
+    for window in &problem.windows {
+        let at = |axis: AxisId| position.get(usize::from(axis.0)).copied().unwrap_or(0);
+        let place = window.position(|axis| u64::from(at(axis)));
+        if let Some(slot) = position.get_mut(usize::from(window.axis.0)) {
+            *slot = place.and_then(|place| u32::try_from(place).ok()).unwrap_or(u32::MAX);
         }
     }
 }

@@ -94,7 +94,8 @@ impl Placed {
         #[expect(clippy::cast_precision_loss, reason = "a ratio for people")]
         let product =
             |factors: &mut dyn Iterator<Item = u64>| factors.map(|factor| factor as f64).product::<f64>();
-        let asked = product(&mut problem.axes.iter().map(|axis| axis.extent));
+        let loops = problem.axis_ids().filter(|axis| problem.window(*axis).is_none());
+        let asked = product(&mut loops.map(|axis| problem.axis(axis).extent));
         let slices = product(&mut self.parallel.iter().map(|digit| digit.live));
         let each = [self.engine_cycles(), setup.packet_elements(), setup.machine.ce.lanes];
         asked / (slices * product(&mut each.into_iter()))

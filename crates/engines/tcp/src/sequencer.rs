@@ -4,6 +4,7 @@
 use tilewright_machine::tcp::Tcp;
 use tilewright_notation::algebra::access::AccessPattern;
 
+use crate::program::Count;
 use crate::program::exec::Loop;
 
 /// Why a pattern does not fit a sequencer.
@@ -50,8 +51,9 @@ pub fn read_bytes(machine: &Tcp, merged: &AccessPattern, packet_elements: u64, e
 /// Elements that the innermost loops read side by side; 1 if they do not.
 pub fn innermost_run(loops: &[Loop]) -> u64 {
     let mut run = 1_u64;
-    for row in loops.iter().rev().filter(|row| row.size.fixed() != 1) {
-        if u64::try_from(row.stride) != Ok(run) {
+    for row in loops.iter().rev().filter(|row| row.size != Count::Fixed(1)) {
+        // How often a loop runs that a register counts is not known.
+        if u64::try_from(row.stride) != Ok(run) || matches!(row.size, Count::Register(_)) {
             break;
         }
         run = run.saturating_mul(row.size.fixed());

@@ -10,6 +10,7 @@ use smallvec::SmallVec;
 use super::RadixMap;
 use super::map::OFFSET;
 use super::refine::{Clash, Cuts, refine};
+use super::unrolled::unrolled;
 use crate::problem::{Digit, Problem};
 use crate::syntax::ast::{Operand, Terms};
 
@@ -125,12 +126,14 @@ fn for_each_loop<'a>(
     order: impl Iterator<Item = &'a Digit>,
     mut visit: impl FnMut(AccessLoop),
 ) -> Result<(), Clash> {
+    let unrolled = unrolled(problem, operand, map)?;
+    let (map, axes) = unrolled.as_ref().map_or((map, problem.tensor(operand)), |all| (&all.map, &all.axes));
     for digit in order.filter(|digit| digit.live > 1) {
         let dynamic = digit.axis.is_some_and(|id| {
             let axis = problem.axis(id);
             axis.dynamic && digit.stride.saturating_mul(digit.live) >= axis.extent
         });
-        let axis = digit.axis.and_then(|id| problem.tensor(operand).iter().position(|axis| *axis == id));
+        let axis = digit.axis.and_then(|id| axes.iter().position(|axis| *axis == id));
         let Some(axis) = axis.and_then(|index| u8::try_from(index).ok()) else {
             visit(AccessLoop { size: digit.live, stride: 0, dynamic });
             continue;

@@ -15,6 +15,7 @@ pub mod bridge;
 pub mod map;
 pub mod place;
 pub mod refine;
+pub mod unrolled;
 
 pub use map::{Copies, MapDigit, RadixMap};
 pub use place::{Place, PlaceMap};

@@ -22,8 +22,19 @@ pub struct EinsumAxis {
     pub name: Name,
     /// How many PE groups share it, as written behind `_`.
     pub pes: Option<Expr>,
+    /// Loops whose sum is the position on it: `(y=2x+r-1)`.
+    pub window: Option<WindowSum>,
     /// Where it stands.
     pub span: Span,
+}
+
+/// A position as a sum of loops, less the positions before the start: `2x+r-1`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WindowSum {
+    /// Factor and loop of each term.
+    pub terms: Vec<(u64, Name)>,
+    /// Positions before the start, which read as zero.
+    pub before: u64,
 }
 
 /// The axes of one tensor in order.
@@ -177,7 +188,7 @@ impl PartialEq for SpanOf {
 
 impl PartialEq for EinsumAxis {
     fn eq(&self, other: &EinsumAxis) -> bool {
-        self.name == other.name && self.pes == other.pes
+        self.name == other.name && self.pes == other.pes && self.window == other.window
     }
 }
 
@@ -303,12 +314,26 @@ impl fmt::Display for Tactic {
     }
 }
 
+impl fmt::Display for WindowSum {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, (factor, name)) in self.terms.iter().enumerate() {
+            let plus = if index > 0 { "+" } else { "" };
+            match factor {
+                1 => write!(f, "{plus}{name}")?,
+                _ => write!(f, "{plus}{factor}{name}")?,
+            }
+        }
+        if self.before > 0 { write!(f, "-{}", self.before) } else { Ok(()) }
+    }
+}
+
 impl fmt::Display for TensorAxes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for axis in &self.axes {
-            match axis.name.len() {
-                1 => write!(f, "{}", axis.name)?,
-                _ => write!(f, "({})", axis.name)?,
+            match (&axis.window, axis.name.len()) {
+                (Some(window), _) => write!(f, "({}={window})", axis.name)?,
+                (None, 1) => write!(f, "{}", axis.name)?,
+                (None, _) => write!(f, "({})", axis.name)?,
             }
             if let Some(pes) = &axis.pes {
                 write!(f, "_{}", Raised(pes))?;

@@ -1,7 +1,7 @@
 //! From shapes and a placed tactic to the loop table.
 //!
 //! Each digit of the tactic is cut wherever a shape cuts its axis, so that every piece has one stride in every memory. What was
-//! legal can always be cut so; what cannot be is reported with the axis.
+//! legal can always be cut so; what cannot be is reported with the axis. Windows are left to the command programs of [`crate::lower`].
 
 use tilewright_notation::algebra::RadixMap;
 use tilewright_notation::algebra::map::{OFFSET, SLICE};
@@ -25,6 +25,9 @@ pub struct Maps<'a> {
 
 /// Builds the table of a legal contraction.
 pub fn lower(problem: &Problem, placed: &Placed, maps: &Maps<'_>) -> Result<Table, Clash> {
+    if let Some(window) = problem.windows.first() {
+        return Err(Clash { axis: window.axis.0, left: 1, right: 1 });
+    }
     let lowering = Lowering { problem, maps };
     let slices = slice_rows(&placed.parallel);
     let packet = lowering.rows(&placed.packet)?;

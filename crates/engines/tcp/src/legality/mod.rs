@@ -7,6 +7,7 @@
 //! | capacities of DM, TRF, VRF | [`capacity`] |
 //! | coverage, roles of digits, lanes, packet, accumulators | `tilewright_notation::radix`, [`roles`] |
 //! | operands where the tactic needs them | [`supply`] |
+//! | windows within a slice | [`windows`] |
 //! | sequencer entries | [`sequences`] |
 //! | where the output may go | [`output`] |
 //! | banks | [`sequences`] |
@@ -18,6 +19,7 @@ mod roles;
 mod sequences;
 mod slices;
 mod supply;
+mod windows;
 
 use smallvec::SmallVec;
 use tilewright_base::Diagnostic;
@@ -79,6 +81,7 @@ pub fn check(setup: &Setup<'_>, problem: &Problem) -> Verdict {
     let mut verdict = Verdict { diagnostics: radix::check(problem), ..Verdict::default() };
     slices::check(setup, problem, &mut verdict);
     capacity::check(setup, problem, &mut verdict);
+    windows::check(problem, &mut verdict);
     if !verdict.legal() {
         return verdict;
     }

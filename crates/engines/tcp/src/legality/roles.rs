@@ -205,7 +205,7 @@ fn check_dynamic(problem: &Problem, placed: &Placed, axis: AxisId, verdict: &mut
 }
 
 fn check_lonely_sums(problem: &Problem, verdict: &mut Verdict) {
-    for axis in problem.axis_ids() {
+    for axis in problem.axis_ids().filter(|axis| problem.window(*axis).is_none()) {
         let [in0, in1, out] = problem.axis(axis).extent_in.map(|extent| extent > 0);
         if !out && (in0 != in1) {
             let (name, who) = (problem.axis(axis).name, if in0 { "in0" } else { "in1" });

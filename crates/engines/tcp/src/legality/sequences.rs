@@ -75,7 +75,7 @@ fn walk(
 }
 
 fn incompatible(problem: &Problem, shape: &Shape, placed: &Placed, clash: Clash) -> Diagnostic {
-    let axis = problem.tensor(shape.operand).get(usize::from(clash.axis)).copied();
+    let axis = problem.read_axes(shape.operand).get(usize::from(clash.axis)).copied();
     let name = axis.map_or("?".to_string(), |axis| problem.axis(axis).name.to_string());
     let digits = placed.time.iter().chain(&placed.packet).chain(&placed.lanes);
     let loop_span = digits.filter(|digit| digit.axis == axis).map(|digit| digit.span).next();

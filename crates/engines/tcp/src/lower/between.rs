@@ -5,6 +5,7 @@ use tilewright_notation::algebra::map::SLICE;
 use tilewright_notation::problem::{Digit, Problem};
 
 use super::drain::{FlitLoop, Leaving};
+use super::dynamic::Dynamic;
 use super::view::{At, View};
 use crate::program::vector::Gives;
 
@@ -44,14 +45,17 @@ impl Parts {
     }
 
     /// What one command of the reducer can give, and the flit loops that it scatters; `None` if it takes a bridge.
-    pub(super) fn gives(self, leaving: &Leaving, out: &View) -> Option<(Gives, Vec<usize>)> {
+    pub(super) fn gives(
+        self,
+        leaving: &Leaving,
+        out: &View,
+        dynamic: &Dynamic,
+    ) -> Option<(Gives, Vec<usize>)> {
         let on_slices = |(_, (flit, _)): &(usize, &(FlitLoop, u64))| match flit {
-            FlitLoop::Piece(piece) => matches!(out.step(piece), Ok(Some(At::Slice(_)))),
+            FlitLoop::Piece(piece) => out.over_slices(piece),
             FlitLoop::Chunks => false,
         };
-        let within =
-            leaving.within.iter().any(|(piece, _)| matches!(out.step(piece), Ok(Some(At::Slice(_)))));
-        if within {
+        if leaving.within.iter().any(|(piece, _)| out.over_slices(piece)) {
             return None;
         }
         let scattered: Vec<usize> =
@@ -60,11 +64,19 @@ impl Parts {
             let gives = if self.copies { Gives::Broadcast } else { Gives::First };
             return Some((gives, Vec::new()));
         };
+        // The reducer counts flits by numbers, not by registers.
+        let counted = |(flit, _): &(FlitLoop, u64)| match flit {
+            FlitLoop::Piece(piece) => dynamic.steps(piece).is_some(),
+            FlitLoop::Chunks => false,
+        };
+        if leaving.flits[*first..].iter().any(counted) {
+            return None;
+        }
         let mut expected = self.slices();
         for (flit, size) in &leaving.flits[*first..=*last] {
             let FlitLoop::Piece(piece) = flit else { return None };
             let Ok(Some(At::Slice(stride))) = out.step(piece) else { return None };
-            if stride * size != expected {
+            if stride * size != expected || !out.has_room(piece) {
                 return None;
             }
             expected = stride;

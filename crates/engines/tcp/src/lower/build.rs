@@ -8,6 +8,8 @@ use tilewright_num::Dtype;
 
 use super::Options;
 use super::commands::{self, copy};
+use super::dynamic::Dynamic;
+use super::loops::Turn;
 use super::packet::Packet;
 use super::registers::{Registers, Wanted};
 use super::shape_text::shape_text;
@@ -16,7 +18,7 @@ use super::view::{Clash, Piece, Run, View, cut, ragged, steps};
 use crate::legality::Verdict;
 use crate::placed::Placed;
 use crate::program::control::{Command, Queue, Step, StepKind};
-use crate::program::exec::{Exec, Memory, Switch};
+use crate::program::exec::{Body, Exec, Memory, Switch};
 use crate::program::tensor::{Data, Place, Role, Tensor};
 use crate::program::{ExecId, Program};
 use crate::setup::Setup;
@@ -33,6 +35,7 @@ pub(super) struct Builder<'a> {
     bases: [u64; 3],
     next_byte: u64,
     pub(super) execs: Vec<Exec>,
+    pub(super) dynamic: Dynamic,
 }
 
 /// The loops of a contraction once every view agrees on them.
@@ -73,7 +76,9 @@ impl<'a> Builder<'a> {
                 .map_err(|_| refuse(problem, "a shape is too large", "a smaller one"))
         };
         let maps = [map(Operand::In0)?, map(Operand::In1)?, map(Operand::Out)?];
-        Ok(Builder { setup, problem, placed, options, maps, bases: [0; 3], next_byte: 0, execs: Vec::new() })
+        let dynamic = Dynamic::new(problem, placed)?;
+        let (bases, execs) = ([0; 3], Vec::new());
+        Ok(Builder { setup, problem, placed, options, maps, bases, next_byte: 0, execs, dynamic })
     }
 
     pub(super) fn program(mut self) -> Result<Program, Box<Diagnostic>> {
@@ -87,7 +92,32 @@ impl<'a> Builder<'a> {
         let nest = self.nest()?;
         self.load(&nest);
         self.contract(&nest)?;
+        self.check_loops()?;
         Ok(self.finish())
+    }
+
+    /// Padding, masks and loops that registers count join with nothing, so a walk may need more entries than its pattern alone.
+    fn check_loops(&self) -> Result<(), Box<Diagnostic>> {
+        let most = self.setup.machine.sequencer.entries;
+        for exec in &self.execs {
+            let Body::Stream(stream) = &exec.body else { continue };
+            let walk = stream.contract.as_ref().map_or(0, |contract| contract.loops.len());
+            let loops = stream.fetch.loops.len().max(stream.commit.loops.len()).max(walk);
+            if loops as u64 > most {
+                let asked = format!("`{}` walks {loops} loops, masks and padding among them", exec.name);
+                return Err(refuse(
+                    self.problem,
+                    &asked,
+                    "digits that shapes and tactic cut alike, or fewer",
+                ));
+            }
+            let masks = self.setup.machine.fetch.mask_chunks;
+            if stream.fetch.limits.len() as u64 > masks {
+                let asked = format!("`{}` masks {} axes or digits", exec.name, stream.fetch.limits.len());
+                return Err(refuse(self.problem, &asked, "fewer padded digits"));
+            }
+        }
+        Ok(())
     }
 
     pub(super) fn map(&self, operand: Operand) -> &RadixMap {
@@ -120,26 +150,30 @@ impl<'a> Builder<'a> {
         let (problem, placed) = (self.problem, self.placed);
         let (operand, held) = (problem.streamed(), problem.stationary);
         let stationary = self.view(held);
-        let mut stationary = self.brought(held, stationary)?;
+        let stationary = self.brought(held, stationary)?;
+        let mut stationary = self.with_margins(held, stationary)?;
         if self.uneven(&[&stationary]) {
-            stationary = self.straightened(held, &stationary, self.live_slices())?;
+            stationary = self.straightened(held, &stationary, &[], self.live_slices())?;
         }
         let out = self.view(Operand::Out);
         let (first, last) = placed.time.split_at(placed.time.len() - placed.repeat_terms);
         let mut stream = self.view(operand);
         let mut switch = None;
-        if !self.uneven(&[&stream, &stationary]) {
+        if !self.uneven(&[&stream, &stationary]) && !self.has_margins(operand) {
             let views = self.agreeing([&stream, &stationary, &out]);
             let packet = cut(&placed.packet, &views, Run::Places);
-            switch = self.straight(operand, &stream, &cut(first, &views, Run::Live), &packet);
+            let fetched = cut(first, &views, Run::Live);
+            self.dynamic.settle(problem, &fetched);
+            switch = self.straight(operand, &stream, &fetched, &packet);
         }
         if switch.is_none() {
             stream = self.brought(operand, stream)?;
+            stream = self.with_margins(operand, stream)?;
             if self.uneven(&[&stream, &stationary]) {
-                stream = self.straightened(operand, &stream, self.live_slices())?;
+                stream = self.straightened(operand, &stream, &[], self.live_slices())?;
             }
             if self.uneven(&[&stream, &stationary]) {
-                stationary = self.straightened(held, &stationary, self.live_slices())?;
+                stationary = self.straightened(held, &stationary, &[], self.live_slices())?;
             }
         }
         let views = self.agreeing([&stream, &stationary, &out]);
@@ -155,6 +189,7 @@ impl<'a> Builder<'a> {
             )
         })?;
         let time: Vec<Piece> = fetched.iter().chain(&held).copied().collect();
+        self.dynamic.settle(problem, &time);
         let registers = self.registers(&stationary, &lanes, &time, &packet)?;
         let switch = switch.unwrap_or_default();
         Ok(Nest { stream, stationary, switch, fetched, held, lanes, packet, registers })
@@ -188,6 +223,7 @@ impl<'a> Builder<'a> {
             lanes,
             time,
             packet,
+            dynamic: &self.dynamic,
             bits: self.setup.element_bits(),
             flit_bytes: machine.network.flit_bytes,
             word_bytes: machine.dm.write_granule_bytes,
@@ -219,7 +255,7 @@ impl<'a> Builder<'a> {
         }
         let steps: Result<Vec<_>, Clash> =
             fetched.iter().map(|piece| Ok((*piece, view.step(piece)?))).collect();
-        self.supply(operand, view).in_order(&steps.ok()?)
+        self.supply(operand, view).in_order(&steps.ok()?, &self.dynamic)
     }
 
     /// A view in which every slice has what it needs: as it is, or after a copy through the switch.
@@ -236,7 +272,7 @@ impl<'a> Builder<'a> {
         let sources = supply.sources(0).len() as u64;
         let base = self.room(bytes.saturating_mul(sources))?;
         let fetch = commands::fetch_linear(self.setup, Dtype::I8, view.base, bytes, packet);
-        let loops = [(bytes / packet, packet), (sources, bytes)];
+        let loops = [Turn::of(bytes / packet, packet), Turn::of(sources, bytes)];
         let live = self.live_slices();
         let commit = commands::commit(self.setup, Memory::Dm, base, &loops, packet, live);
         let name = format!("bring_{}", operand.name());
@@ -281,7 +317,7 @@ impl<'a> Builder<'a> {
 
     fn finish(self) -> Program {
         let tensors = Operand::ALL.map(|operand| self.tensor(operand)).into_iter().flatten().collect();
-        let mut steps = Vec::new();
+        let mut steps = self.dynamic.steps_before();
         for (exec, id) in self.execs.iter().zip(0..) {
             let commands = [
                 Command::Load(ExecId(id)),
@@ -295,6 +331,7 @@ impl<'a> Builder<'a> {
         Program {
             machine: self.options.machine.clone(),
             chips: 1,
+            registers: self.dynamic.registers,
             tensors,
             execs: self.execs,
             queues: vec![queue],

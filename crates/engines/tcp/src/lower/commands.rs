@@ -3,9 +3,10 @@
 use tilewright_base::Span;
 use tilewright_num::Dtype;
 
+use super::dynamic::Dynamic;
 use super::limits::{Row, limits};
-use super::loops::{entries, masked_entries, signed};
-use super::view::View;
+use super::loops::{Turn, entries, masked_entries};
+use super::view::{View, ViewDigit};
 use crate::cost::Context;
 use crate::program::Count;
 use crate::program::exec::{Body, Commit, Exec, Fetch, Limit, Memory, Stream, Switch};
@@ -18,6 +19,8 @@ pub(super) struct Fetched<'a> {
     pub(super) operand: Operand,
     pub(super) view: &'a View,
     pub(super) rows: &'a [Row],
+    /// Digits over slices that count towards positions and are not the view's own.
+    pub(super) over_slices: &'a [ViewDigit],
     pub(super) packet: u64,
     pub(super) dtype: Dtype,
     pub(super) zero_point: Option<i64>,
@@ -26,11 +29,13 @@ pub(super) struct Fetched<'a> {
 pub(super) fn fetch(
     setup: &Setup<'_>,
     problem: &Problem,
+    dynamic: &Dynamic,
     parallel: &[Digit],
     fetched: &Fetched<'_>,
 ) -> Fetch {
-    let mut masks: Vec<Limit> = limits(problem, fetched.operand, fetched.view, fetched.rows, parallel);
-    let loops: Vec<(u64, i64)> = fetched.rows.iter().map(|row| (row.size, signed(row.stride))).collect();
+    let mut masks: Vec<Limit> = limits(problem, dynamic, fetched, parallel);
+    let loops: Vec<Turn> =
+        fetched.rows.iter().map(|row| Turn { size: row.size, by: row.by, stride: row.stride }).collect();
     let loops = masked_entries(setup.machine, &loops, &mut masks);
     Fetch {
         dtype: fetched.dtype,
@@ -48,11 +53,16 @@ pub(super) fn fetch(
 
 /// A plain fetch of contiguous elements.
 pub(super) fn fetch_linear(setup: &Setup<'_>, dtype: Dtype, base: u64, elements: u64, packet: u64) -> Fetch {
+    fetch_turns(setup, dtype, base, &[Turn::of(elements, 1)], packet)
+}
+
+/// A fetch of loops without masks, strides in elements.
+pub(super) fn fetch_turns(setup: &Setup<'_>, dtype: Dtype, base: u64, turns: &[Turn], packet: u64) -> Fetch {
     Fetch {
         dtype,
         base,
         interleave: None,
-        loops: entries(setup.machine, &[(elements, 1)]),
+        loops: entries(setup.machine, turns),
         packet,
         indirect: None,
         limits: Vec::new(),
@@ -62,19 +72,18 @@ pub(super) fn fetch_linear(setup: &Setup<'_>, dtype: Dtype, base: u64, elements:
     }
 }
 
-/// A commit whose loops are (iterations, bytes).
+/// A commit whose loops have strides in bytes.
 pub(super) fn commit(
     setup: &Setup<'_>,
     memory: Memory,
     base: u64,
-    loops: &[(u64, u64)],
+    loops: &[Turn],
     bytes: u64,
     slices: Vec<(u64, u64)>,
 ) -> Commit {
-    let loops: Vec<(u64, i64)> = loops.iter().map(|(size, stride)| (*size, signed(*stride))).collect();
     let widths = &setup.machine.commit.main_widths_bytes;
     let width = widths.iter().copied().filter(|width| bytes.is_multiple_of(*width)).max().unwrap_or(bytes);
-    let loops = entries(setup.machine, &loops);
+    let loops = entries(setup.machine, loops);
     Commit { memory, base, loops, bytes, width, to_bf16: false, relu: false, slices }
 }
 

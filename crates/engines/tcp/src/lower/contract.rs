@@ -5,12 +5,13 @@ use tilewright_notation::syntax::ast::Operand;
 use tilewright_num::Dtype;
 
 use super::build::{Builder, Nest, WORD_BYTES};
-use super::commands::{self, Fetched, exec, fixed};
+use super::commands::{self, Fetched, exec};
 use super::ending::Ending;
 use super::limits::Row;
-use super::loops::{entries, signed};
+use super::loops::{Turn, entries};
 use super::view::{At, Piece, steps};
 use crate::cost::Context;
+use crate::program::Count;
 use crate::program::exec::{Contract, ContractOp, Loop, Memory, StepLoop, Stream, Switch};
 use crate::program::vector::{Between, Gives, ReduceOp, Vector, Word};
 use crate::sequencer::innermost_run;
@@ -23,11 +24,12 @@ impl Builder<'_> {
             operand,
             view: &nest.stationary,
             rows: &nest.registers.rows,
+            over_slices: &[],
             packet: nest.registers.packet,
             dtype: self.stored(),
             zero_point: self.zero_point(operand),
         };
-        let fetch = commands::fetch(self.setup, self.problem, &self.placed.parallel, &fetched);
+        let fetch = commands::fetch(self.setup, self.problem, &self.dynamic, &self.placed.parallel, &fetched);
         // The sub context has one stage of the adapter and one width.
         let adapted = !fetch.limits.is_empty() || fetch.zero_point.is_some();
         let run_bits = innermost_run(&fetch.loops).saturating_mul(self.setup.element_bits());
@@ -62,17 +64,20 @@ impl Builder<'_> {
             operand,
             view: &nest.stream,
             rows: &rows,
+            over_slices: &[],
             packet: nest.packet.elements(),
             dtype: self.stored(),
             zero_point: self.zero_point(operand),
         };
-        let fetch = commands::fetch(self.setup, self.problem, &self.placed.parallel, &fetched);
+        let fetch = commands::fetch(self.setup, self.problem, &self.dynamic, &self.placed.parallel, &fetched);
+        let held = nest.held.iter().map(|piece| (piece.size, self.dynamic.steps(piece)));
+        let repeats = self.dynamic.product(held.collect::<Vec<_>>());
         let vector = ending.gives.map(|gives| self.adder(gives, ending.group_slices()));
         let commit = ending.commit(self)?;
         let stream = Stream {
             fetch,
             switch: nest.switch.clone(),
-            contract: Some(self.engine(nest, &ending)?),
+            contract: Some(self.engine(nest, &ending, repeats)?),
             vector,
             cast: None,
             transpose: None,
@@ -88,22 +93,26 @@ impl Builder<'_> {
         for piece in &nest.fetched {
             match nest.stream.step(piece).map_err(|clash| self.clash(clash))? {
                 Some(At::Slice(_)) => {}
-                Some(At::Offset(stride)) => rows.push(Row::of(*piece, stride)),
-                None => rows.push(Row::of(*piece, 0)),
+                Some(At::Offset(stride)) => rows.push(self.counted(piece, stride)),
+                None => rows.push(self.counted(piece, 0)),
             }
         }
         rows.extend(nest.packet.rows(&nest.stream).map_err(|clash| self.clash(clash))?);
         Ok(rows)
     }
 
-    fn engine(&self, nest: &Nest, ending: &Ending) -> Result<Contract, Box<Diagnostic>> {
+    fn counted(&self, piece: &Piece, stride: u64) -> Row {
+        Row { by: self.dynamic.steps(piece), ..Row::of(*piece, stride) }
+    }
+
+    fn engine(&self, nest: &Nest, ending: &Ending, repeats: Count) -> Result<Contract, Box<Diagnostic>> {
         let time = nest.time();
         Ok(Contract {
             op: ContractOp::Add,
             flits: nest.packet.flits,
             transpose: None,
             shift: None,
-            repeats: fixed(steps(&nest.held)),
+            repeats,
             lanes: steps(&nest.lanes),
             dtype: self.setup.dtype,
             base: 0,
@@ -122,22 +131,27 @@ impl Builder<'_> {
         let mut loops = Vec::new();
         for (piece, size) in pieces {
             let stride = view.stride(&piece).map_err(|clash| self.clash(clash))?.unwrap_or(0);
-            loops.push((size, signed(stride)));
+            loops.push(Turn { size, by: self.dynamic.steps(&piece), stride });
         }
         Ok(entries(self.setup.machine, &loops))
     }
 
     fn step_loops(&self, time: &[Piece]) -> Vec<StepLoop> {
         let most = self.setup.machine.sequencer.entry_size_max;
-        let mut loops: Vec<(u64, bool)> = Vec::new();
+        let mut loops: Vec<StepLoop> = Vec::new();
         for piece in time.iter().filter(|piece| piece.size > 1) {
             let summed = self.problem.contracted(piece.axis);
+            let by = self.dynamic.steps(piece);
             match loops.last_mut() {
-                Some(outer) if outer.1 == summed && outer.0 * piece.size <= most => outer.0 *= piece.size,
-                _ => loops.push((piece.size, summed)),
+                Some(StepLoop { size: Count::Fixed(size), summed: same })
+                    if *same == summed && by.is_none() && *size * piece.size <= most =>
+                {
+                    *size *= piece.size;
+                }
+                _ => loops.push(StepLoop { size: Turn { size: piece.size, by, stride: 0 }.count(), summed }),
             }
         }
-        loops.into_iter().map(|(size, summed)| StepLoop { size: fixed(size), summed }).collect()
+        loops
     }
 
     /// Adds partial sums of neighbouring slices.
@@ -173,7 +187,7 @@ impl Builder<'_> {
         }
     }
 
-    fn zero_point(&self, operand: Operand) -> Option<i64> {
+    pub(super) fn zero_point(&self, operand: Operand) -> Option<i64> {
         let widened = matches!(self.setup.dtype, Dtype::I5 | Dtype::I9);
         widened.then(|| self.options.zero_points[operand as usize])
     }

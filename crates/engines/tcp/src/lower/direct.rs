@@ -2,13 +2,15 @@
 //! own for every step.
 
 use super::drain::{FlitLoop, Leaving};
+use super::dynamic::Dynamic;
+use super::loops::Turn;
 use super::view::{At, View};
 
 /// A commit that needs no bridge.
 #[derive(Clone, Debug)]
 pub(super) struct Direct {
     /// Loops over flits, strides in bytes.
-    pub(super) loops: Vec<(u64, u64)>,
+    pub(super) loops: Vec<Turn>,
     /// Bytes of a flit that are kept.
     pub(super) bytes: u64,
 }
@@ -20,6 +22,7 @@ pub(super) fn direct(
     word_bytes: u64,
     granule: u64,
     scattered: &[usize],
+    dynamic: &Dynamic,
 ) -> Option<Direct> {
     let mut expected = 1;
     for (piece, size) in leaving.within.iter().rev().filter(|(_, size)| *size > 1) {
@@ -42,20 +45,20 @@ pub(super) fn direct(
         if scattered.contains(&index) {
             continue;
         }
-        let stride_bytes = match flit {
-            FlitLoop::Chunks => bytes,
+        let (stride_bytes, by) = match flit {
+            FlitLoop::Chunks => (bytes, None),
             FlitLoop::Piece(piece) => {
                 let Ok(Some(At::Offset(stride))) = out.step(piece) else { return None };
                 if *size != piece.size || !out.has_room(piece) {
                     return None;
                 }
-                stride * word_bytes
+                (stride * word_bytes, dynamic.steps(piece))
             }
         };
         if !stride_bytes.is_multiple_of(granule) {
             return None;
         }
-        loops.push((*size, stride_bytes));
+        loops.push(Turn { size: *size, by, stride: stride_bytes });
     }
     out.base.is_multiple_of(granule).then_some(Direct { loops, bytes })
 }

@@ -1,6 +1,8 @@
 //! The order in which sums leave the contraction engine, as a layout: flit after flit (paper section IV-C; drain orders from the
 //! vISA book).
 
+use super::dynamic::Dynamic;
+use super::loops::Turn;
 use super::view::{At, Piece, View, ViewDigit, steps};
 use crate::cost::contraction::Drain;
 
@@ -64,6 +66,26 @@ impl Leaving {
     /// Flits inside a loop.
     pub(super) fn inside(&self, index: usize) -> u64 {
         self.flits[index + 1..].iter().fold(1, |all: u64, (_, size)| all.saturating_mul(*size))
+    }
+
+    /// Loops that write flits one after the other, each at the place that it has if every loop runs to its end; those that a reducer
+    /// scatters are left out.
+    pub(super) fn turns(&self, unit: u64, scattered: &[usize], dynamic: &Dynamic) -> Vec<Turn> {
+        let mut stride = unit;
+        let mut turns = Vec::new();
+        for (index, (flit, size)) in self.flits.iter().enumerate().rev() {
+            if scattered.contains(&index) {
+                continue;
+            }
+            let by = match flit {
+                FlitLoop::Piece(piece) => dynamic.steps(piece),
+                FlitLoop::Chunks => None,
+            };
+            turns.push(Turn { size: *size, by, stride });
+            stride *= size;
+        }
+        turns.reverse();
+        turns
     }
 
     /// The layout if flits are written one after the other, except those that a reducer scatters over slices.

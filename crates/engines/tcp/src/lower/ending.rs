@@ -10,6 +10,7 @@ use super::dense::Dense;
 use super::direct::{Direct, direct};
 use super::drain::{FlitLoop, Leaving, Sums};
 use super::limits::Row;
+use super::loops::Turn;
 use super::view::{At, Clash, Piece, Run, View, ViewDigit, cut, ragged, steps};
 use crate::cost::Context;
 use crate::cost::contraction::Drain;
@@ -66,13 +67,17 @@ impl Ending {
     fn of(builder: &Builder<'_>, leaving: Leaving, parts: Option<Parts>, out: View) -> Ending {
         let reduced = parts.filter(|parts| parts.adjacent());
         let granule = builder.setup.machine.dm.write_granule_bytes;
-        let (gives, scattered) = match reduced.map(|parts| parts.gives(&leaving, &out)) {
+        let (gives, scattered) = match reduced.map(|parts| parts.gives(&leaving, &out, &builder.dynamic)) {
             None => (None, Vec::new()),
             Some(Some((gives, scattered))) => (Some(gives), scattered),
             Some(None) => (Some(Gives::Broadcast), Vec::new()),
         };
         let straight = parts.is_none() || gives.is_some();
-        let direct = if straight { direct(&leaving, &out, WORD_BYTES, granule, &scattered) } else { None };
+        let direct = if straight {
+            direct(&leaving, &out, WORD_BYTES, granule, &scattered, &builder.dynamic)
+        } else {
+            None
+        };
         Ending { leaving, parts, gives, scattered, direct, scratch: None, out }
     }
 
@@ -122,7 +127,7 @@ impl Ending {
         }
         let base = self.scratch.as_ref().map_or(0, |view| view.base);
         let bytes = (self.leaving.valid * WORD_BYTES).next_multiple_of(setup.machine.dm.write_granule_bytes);
-        let loops = [(self.flits(), setup.machine.network.flit_bytes)];
+        let loops = self.leaving.turns(setup.machine.network.flit_bytes, &self.scattered, &builder.dynamic);
         Ok(commands::commit(setup, Memory::Dm, base, &loops, bytes, slices))
     }
 
@@ -143,7 +148,7 @@ impl Ending {
             } else {
                 builder.slices_of_groups(self.parts.map_or(0, |p| p.bits))
             };
-            return self.copy_out(builder, &from, slices);
+            return self.copy_out(builder, &from, &[], slices);
         };
         // All slices of a group have all sums: each takes its part.
         let digits: Vec<ViewDigit> =
@@ -159,8 +164,7 @@ impl Ending {
                     value
                 })
                 .collect();
-            let offset: u64 =
-                digits.iter().zip(&values).map(|(digit, value)| offset(&from, digit, *value)).sum();
+            let offset = offset(&from, &digits, &values);
             let mine = |slice: u64| {
                 digits.iter().zip(&values).all(|(digit, value)| match digit.at {
                     At::Slice(stride) => slice / stride % digit.size.next_power_of_two() == *value,
@@ -169,7 +173,7 @@ impl Ending {
             };
             let slices = builder.group_slices(parts.bits, mine);
             let part = View { base: from.base + offset * WORD_BYTES, ..from.clone() };
-            self.copy_out(builder, &part, slices)?;
+            self.copy_out(builder, &part, &digits, slices)?;
         }
         Ok(())
     }
@@ -180,17 +184,21 @@ impl Ending {
         let setup = builder.setup;
         let flit_bytes = setup.machine.network.flit_bytes;
         let base = builder.room(self.flits().saturating_mul(flit_bytes))?;
-        let words = self.flits() * builder.flit_words();
+        let words = builder.flit_words();
         let dtype = setup.accumulator_dtype();
-        let fetch = commands::fetch_linear(setup, dtype, from, words, builder.flit_words());
+        let mut turns = self.leaving.turns(words, &self.scattered, &builder.dynamic);
+        turns.push(Turn::of(words, 1));
+        let fetch = commands::fetch_turns(setup, dtype, from, &turns, words);
         let ring = (parts.bits + 1).next_power_of_two();
         let kept = |slice: u64| (0..ring).filter(move |source| source & !parts.bits == slice & !parts.bits);
         let sources = (0..ring)
             .map(|slice| kept(slice).map(|source| u16::try_from(source).unwrap_or(u16::MAX)).collect());
         let switch = Switch { topology: Topology::Custom(ring), sources: sources.collect() };
         let halves = setup.machine.ve.int_ways / setup.machine.ve.float_ways;
-        let loops = [(self.flits(), false), (parts.slices(), true), (halves, false)];
-        let steps = loops.map(|(size, summed)| StepLoop { size: fixed(size), summed }).to_vec();
+        let writes = self.leaving.turns(flit_bytes, &self.scattered, &builder.dynamic);
+        let flits = builder.dynamic.product(writes.iter().map(|turn| (turn.size, turn.by)));
+        let loops = [(flits, false), (fixed(parts.slices()), true), (fixed(halves), false)];
+        let steps = loops.map(|(size, summed)| StepLoop { size, summed }).to_vec();
         let reduce = Reduce { op: ReduceOp::Add, tree: false, steps, limits: Vec::new() };
         let op = Op { kind: OpKind::Reduce(reduce), operands: Vec::new(), reversed: false, stash: false };
         let vector = Vector {
@@ -203,8 +211,7 @@ impl Ending {
             between_first: false,
         };
         let slices = builder.slices_of_groups(parts.bits);
-        let commit =
-            commands::commit(setup, Memory::Dm, base, &[(self.flits(), flit_bytes)], flit_bytes, slices);
+        let commit = commands::commit(setup, Memory::Dm, base, &writes, flit_bytes, slices);
         let stream = Stream {
             fetch,
             switch,
@@ -224,12 +231,13 @@ impl Ending {
         &self,
         builder: &mut Builder<'_>,
         from: &View,
+        over_slices: &[ViewDigit],
         slices: Vec<(u64, u64)>,
     ) -> Result<(), Box<Diagnostic>> {
         let Some(shape) = builder.problem.shape(Operand::Out) else { return Ok(()) };
         let straight;
         let from = if ragged(builder.problem, &shape.intra, &[from], Run::Places) {
-            straight = builder.straightened(Operand::Out, from, slices.clone())?;
+            straight = builder.straightened(Operand::Out, from, over_slices, slices.clone())?;
             &straight
         } else {
             from
@@ -240,7 +248,8 @@ impl Ending {
         let rows = rows.map_err(|clash| builder.clash(clash))?;
         let dtype = builder.setup.accumulator_dtype();
         let name = "bridge_out".to_string();
-        let mut copy = Dense { name, operand: Operand::Out, from, rows, dtype, slices };
+        let over_slices = over_slices.to_vec();
+        let mut copy = Dense { name, operand: Operand::Out, from, rows, dtype, over_slices, slices };
         let word_bits = builder.setup.machine.dm.write_granule_bytes * 8;
         let bytes = copy.fill_up(word_bits, WORD_BYTES * 8);
         builder.copy_densely(copy, self.out.base, bytes);
@@ -248,13 +257,18 @@ impl Ending {
     }
 }
 
-/// Elements from the start of a view to a value of a digit.
-fn offset(view: &View, digit: &ViewDigit, value: u64) -> u64 {
-    let position = value * digit.weight;
+/// Elements from the start of a view to where digits have given values.
+fn offset(view: &View, digits: &[ViewDigit], values: &[u64]) -> u64 {
     let mut total = 0;
-    for part in view.digits.iter().filter(|part| part.axis == digit.axis && part.weight >= digit.weight) {
+    for part in &view.digits {
+        let of_axis = digits.iter().zip(values).filter(|(digit, _)| digit.axis == part.axis);
+        let position: u64 = of_axis.map(|(digit, value)| digit.weight * value).sum();
+        // Places past the values that the digit above leaves are padding.
+        let above = view.digits.iter().filter(|other| other.axis == part.axis).map(|other| other.weight);
+        let above = above.filter(|weight| *weight > part.weight).min();
+        let values = above.map_or(part.size, |above| part.size.min(above / part.weight)).max(1);
         if let At::Offset(stride) = part.at {
-            total += position / part.weight % part.size * stride;
+            total += position / part.weight % values * stride;
         }
     }
     total

@@ -1,19 +1,24 @@
 //! What tells padding from data: limits of the fetch unit's mask.
 //!
-//! A position past the extent of its axis, or past the live values of a padded digit, holds nothing that may count.
+//! A position past the extent of its axis, or past the live values of a padded digit, holds nothing that may count; nor does a position
+//! to which loops move a window past what is stored.
 
 use tilewright_notation::problem::{Digit, Problem};
 use tilewright_notation::syntax::ast::Operand;
 
-use super::view::{At, Piece, View, ViewDigit, Whole};
-use crate::program::Count;
+use super::commands::Fetched;
+use super::dynamic::Dynamic;
+use super::view::{At, Piece, ViewDigit, Whole};
 use crate::program::exec::{Limit, SliceDigit};
+use crate::program::{Count, RegisterId};
 
 /// A loop of a fetch: the piece it runs, if it is one.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Row {
     pub(super) piece: Option<Piece>,
     pub(super) size: u64,
+    /// The register that counts its iterations, of which `size` is the most.
+    pub(super) by: Option<RegisterId>,
     pub(super) stride: u64,
     /// Iterations that count; the rest is padding.
     pub(super) live: u64,
@@ -22,25 +27,47 @@ pub(super) struct Row {
 impl Row {
     /// A loop over a whole piece.
     pub(super) fn of(piece: Piece, stride: u64) -> Row {
-        Row { piece: Some(piece), size: piece.size, stride, live: piece.size }
+        Row { piece: Some(piece), size: piece.size, by: None, stride, live: piece.size }
     }
+
+    /// A loop that counts no axis, of which some iterations are live.
+    pub(super) fn plain(size: u64, stride: u64, live: u64) -> Row {
+        Row { piece: None, size, by: None, stride, live }
+    }
+}
+
+/// Where positions end.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct End {
+    /// The least that it may be.
+    pub(super) least: u64,
+    /// What it is.
+    pub(super) count: Count,
 }
 
 /// The limits of a fetch that runs these loops over a view.
 pub(super) fn limits(
     problem: &Problem,
-    operand: Operand,
-    view: &View,
-    rows: &[Row],
+    dynamic: &Dynamic,
+    fetched: &Fetched<'_>,
     parallel: &[Digit],
 ) -> Vec<Limit> {
+    let (operand, rows) = (fetched.operand, fetched.rows);
+    let digits = || fetched.view.digits.iter().chain(fetched.over_slices);
     let mut limits = Vec::new();
-    for axis in problem.tensor(operand) {
-        let extent = problem.axis(*axis).extent_in[operand as usize];
-        let of_axis =
-            |row: &Row| row.piece.filter(|piece| piece.axis == *axis).map_or(0, |piece| piece.weight);
-        let on_slices = view.digits.iter().filter(|digit| digit.axis == *axis).filter_map(slice_digit);
-        push(&mut limits, extent, on_slices.collect(), rows, of_axis);
+    for axis in &problem.read_axes(operand) {
+        // A window with positions before its start is read from a copy that has them.
+        let before = problem.window(*axis).map_or(0, |window| window.before);
+        let extent = problem.axis(*axis).extent_in[operand as usize] + before;
+        let worth = |piece: Piece| match problem.window(*axis) {
+            Some(window) => window.factor(piece.axis) * piece.weight,
+            None if piece.axis == *axis => piece.weight,
+            None => 0,
+        };
+        let of_axis = |row: &Row| row.piece.map_or(0, worth);
+        let on_slices = digits().filter(|digit| digit.axis == *axis).filter_map(slice_digit);
+        let end = dynamic.extent(*axis).unwrap_or(End { least: extent, count: Count::Fixed(extent) });
+        push(&mut limits, end, on_slices.collect(), rows, of_axis);
     }
     for (index, row) in rows.iter().enumerate().filter(|(_, row)| row.live < row.size) {
         let mut weights = vec![0; rows.len()];
@@ -49,13 +76,19 @@ pub(super) fn limits(
     }
     padded_digits(rows, &mut limits);
     idle_slices(problem, operand, rows.len(), parallel, &mut limits);
-    limits
+    let mut distinct: Vec<Limit> = Vec::new();
+    for limit in limits {
+        if !distinct.contains(&limit) {
+            distinct.push(limit);
+        }
+    }
+    distinct
 }
 
 /// Adds a limit if positions can reach it.
 fn push(
     limits: &mut Vec<Limit>,
-    extent: u64,
+    end: End,
     slices: Vec<SliceDigit>,
     rows: &[Row],
     weight: impl Fn(&Row) -> u64,
@@ -63,8 +96,8 @@ fn push(
     let weights: Vec<u64> = rows.iter().map(weight).collect();
     let in_loops: u64 = rows.iter().zip(&weights).map(|(row, weight)| (row.size - 1) * weight).sum();
     let on_slices: u64 = slices.iter().map(|digit| (digit.size - 1) * digit.weight).sum();
-    if in_loops + on_slices >= extent {
-        limits.push(Limit { extent: Count::Fixed(extent), slices, weights });
+    if in_loops + on_slices >= end.least {
+        limits.push(Limit { extent: end.count, slices, weights });
     }
 }
 
@@ -91,7 +124,8 @@ fn padded_digits(rows: &[Row], limits: &mut Vec<Limit>) {
             Some(piece) if key(other) == Some(whole) => piece.weight / whole.1.weight,
             _ => 0,
         };
-        push(limits, whole.1.live, Vec::new(), rows, weight);
+        let end = End { least: whole.1.live, count: Count::Fixed(whole.1.live) };
+        push(limits, end, Vec::new(), rows, weight);
     }
 }
 

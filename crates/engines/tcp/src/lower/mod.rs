@@ -11,11 +11,13 @@
 //! | `supply` | which slices an operand comes from, and the topology that brings it |
 //! | `packet` | the elements that meet in one step, and their padding |
 //! | `registers` | the layout of the register files and their load |
+//! | `margin` | copies with zeros before the start of a window |
 //! | `dense` | copies within a slice, to memory in which an axis is not cut |
 //! | `drain`, `direct` | the order in which sums leave, and whether it can be written as it is |
 //! | `between` | sums over slices |
 //! | `groups` | the same program on several groups of PEs |
 //! | `limits`, `loops` | masks and sequencer entries |
+//! | `dynamic` | control registers for axes whose size is known only at run time |
 //! | `build`, `contract`, `ending` | the commands, one after the other |
 //! | `commands` | register images from loops with numbers |
 
@@ -26,10 +28,12 @@ mod contract;
 mod dense;
 mod direct;
 mod drain;
+mod dynamic;
 mod ending;
 mod groups;
 mod limits;
 mod loops;
+mod margin;
 mod packet;
 mod registers;
 mod shape_text;

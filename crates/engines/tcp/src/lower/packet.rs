@@ -61,11 +61,11 @@ impl Packet {
     pub(super) fn rows(&self, view: &View) -> Result<Vec<Row>, Clash> {
         let mut rows = Vec::new();
         if self.pad > 1 {
-            rows.push(Row { piece: None, size: self.pad, stride: 0, live: 1 });
+            rows.push(Row::plain(self.pad, 0, 1));
         }
         for (piece, size) in &self.pieces {
             let stride = view.stride(piece)?.unwrap_or(0);
-            rows.push(Row { piece: Some(*piece), size: *size, stride, live: piece.size });
+            rows.push(Row { size: *size, ..Row::of(*piece, stride) });
         }
         Ok(rows)
     }

@@ -2,9 +2,11 @@
 //! (paper section IV-C; rows and alignment from the vISA book, tensor register file).
 //!
 //! Rows follow the steps of the contraction. A row that is whole words is padded so that wide reads are aligned; smaller rows
-//! lie densely.
+//! lie densely, and are loaded at the greatest size of an axis that is known only at run time.
 
+use super::dynamic::Dynamic;
 use super::limits::Row;
+use super::loops::Turn;
 use super::packet::Packet;
 use super::view::{At, Clash, Piece, View, ViewDigit, steps};
 
@@ -18,7 +20,7 @@ pub(super) struct Registers {
     /// Elements of a packet of it.
     pub(super) packet: u64,
     /// Loops of its commit, in bytes.
-    pub(super) commit: Vec<(u64, u64)>,
+    pub(super) commit: Vec<Turn>,
     /// Bytes of a flit that are kept.
     pub(super) commit_bytes: u64,
     /// Bytes of a lane that are used.
@@ -32,6 +34,7 @@ pub(super) struct Wanted<'a> {
     pub(super) lanes: &'a [Piece],
     pub(super) time: &'a [Piece],
     pub(super) packet: &'a Packet,
+    pub(super) dynamic: &'a Dynamic,
     pub(super) bits: u64,
     pub(super) flit_bytes: u64,
     pub(super) word_bytes: u64,
@@ -70,7 +73,7 @@ impl Registers {
         }
         for (piece, size) in row {
             let stride = wanted.view.stride(piece)?.unwrap_or(0);
-            rows.push(Row { piece: Some(*piece), size: *size, stride, live: piece.size });
+            rows.push(Row { size: *size, ..Row::of(*piece, stride) });
         }
         Ok(rows)
     }
@@ -85,11 +88,20 @@ impl Registers {
         let row_stride = row_bytes.next_power_of_two().min(row_bytes.next_multiple_of(wanted.wide_bytes));
         let mut commit = lane_loops(wanted);
         let strides = nested(time.iter().map(|piece| piece.size), row_stride);
-        commit.extend(time.iter().map(|piece| piece.size).zip(strides));
-        commit.push((flits, wanted.flit_bytes));
+        let turn = |(piece, stride): (&Piece, u64)| Turn {
+            size: piece.size,
+            by: wanted.dynamic.steps(piece),
+            stride,
+        };
+        commit.extend(time.iter().zip(strides).map(turn));
+        commit.push(Turn::of(flits, wanted.flit_bytes));
+        let mut rows = Registers::fetch_rows(wanted, time, row)?;
+        for (row, piece) in rows.iter_mut().skip(wanted.lanes.len()).zip(time) {
+            row.by = wanted.dynamic.steps(piece);
+        }
         Ok(Registers {
             view: lane_view(time, row, row_stride * 8 / wanted.bits),
-            rows: Registers::fetch_rows(wanted, time, row)?,
+            rows,
             packet: row.iter().map(|(_, size)| size).product(),
             commit,
             commit_bytes: if flits == 1 { row_bytes } else { wanted.flit_bytes },
@@ -105,7 +117,7 @@ impl Registers {
         // Padding follows the lane's last element: the outermost of its loops runs on, or there is one.
         let first = wanted.lanes.len();
         if first == rows.len() {
-            rows.push(Row { piece: None, size: 1, stride: 0, live: 1 });
+            rows.push(Row::plain(1, 0, 1));
         }
         let inner: u64 = rows[first + 1..].iter().map(|row| row.size).product();
         while !(rows[first].size * inner * wanted.bits).is_multiple_of(word) {
@@ -117,16 +129,16 @@ impl Registers {
             packet_bytes /= 2;
         }
         let mut commit = lane_loops(wanted);
-        commit.push((lane_bytes / packet_bytes, packet_bytes));
+        commit.push(Turn::of(lane_bytes / packet_bytes, packet_bytes));
         let packet = packet_bytes * 8 / wanted.bits;
         Ok(Registers { view, rows, packet, commit, commit_bytes: packet_bytes, lane_bytes })
     }
 }
 
 /// Loops over lanes: a lane starts a whole part of the register file after the last.
-fn lane_loops(wanted: &Wanted<'_>) -> Vec<(u64, u64)> {
+fn lane_loops(wanted: &Wanted<'_>) -> Vec<Turn> {
     let strides = nested(wanted.lanes.iter().map(|piece| piece.size), wanted.lane_room);
-    wanted.lanes.iter().map(|piece| piece.size).zip(strides).collect()
+    wanted.lanes.iter().zip(strides).map(|(piece, stride)| Turn::of(piece.size, stride)).collect()
 }
 
 /// Strides of nested loops whose innermost step is `unit`.

@@ -8,20 +8,20 @@ use tilewright_notation::problem::{Digit, Problem, Shape};
 pub(super) fn shape_text(problem: &Problem, shape: &Shape) -> String {
     let mut text = String::new();
     push(problem, &shape.inter, &mut text);
-    text.push('|');
-    if !shape.intra.is_empty() {
-        text.push(' ');
-    }
+    text.push_str("| ");
     push(problem, &shape.intra, &mut text);
-    text.trim_end().to_string()
+    if !shape.intra.is_empty() {
+        text.pop();
+    }
+    text
 }
 
 fn push(problem: &Problem, digits: &[Digit], text: &mut String) {
     for digit in digits {
-        let places = if digit.padded || digit.slots != digit.live {
-            format!("#{}", digit.slots)
-        } else {
-            String::new()
+        let places = match (digit.padded, digit.slots == digit.live) {
+            (_, false) => format!("#{}", digit.slots),
+            (true, true) => "#".to_string(),
+            (false, true) => String::new(),
         };
         let written = match digit.axis {
             Some(axis) => {

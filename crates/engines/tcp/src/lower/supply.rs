@@ -9,6 +9,7 @@ use tilewright_notation::algebra::map::SLICE;
 use tilewright_notation::problem::{Digit, Problem};
 use tilewright_notation::syntax::ast::Operand;
 
+use super::dynamic::Dynamic;
 use super::view::{At, Piece, View, ViewDigit};
 use crate::cost::switch::{Ring, Topology};
 use crate::program::exec::Switch;
@@ -89,9 +90,15 @@ impl Supply {
     }
 
     /// The switch that delivers in the order of these loops, if there is one; loops over slices are those of `brought`.
-    pub(super) fn in_order(&self, pieces: &[(Piece, Option<At>)]) -> Option<Switch> {
+    pub(super) fn in_order(&self, pieces: &[(Piece, Option<At>)], dynamic: &Dynamic) -> Option<Switch> {
         if self.is_local() {
             return Some(Switch::default());
+        }
+        // Topologies have numbers, not registers: only loops outside of what is brought may be counted at run time.
+        let over_slices = |(_, at): &(Piece, Option<At>)| matches!(at, Some(At::Slice(_)));
+        let first = pieces.iter().position(over_slices).unwrap_or(pieces.len());
+        if pieces[first..].iter().any(|(piece, _)| dynamic.steps(piece).is_some()) {
+            return None;
         }
         if self.gathers_in_order(pieces) {
             return Some(self.gathering());

@@ -47,7 +47,28 @@ impl View {
             };
             Some(ViewDigit { axis, weight: digit.from_stride, size: digit.size, at })
         });
-        View { base, digits: digits.collect() }
+        View { base, digits: digits.collect() }.sliding(problem, operand)
+    }
+
+    /// The same with the loops over windows as digits of their own, next to those of what is stored.
+    pub(super) fn sliding(mut self, problem: &Problem, operand: Operand) -> View {
+        for window in problem.windows_of(operand) {
+            self.digits.retain(|digit| window.factor(digit.axis) == 0);
+            let mut stored: Vec<ViewDigit> =
+                self.digits.iter().copied().filter(|digit| digit.axis == window.axis).collect();
+            stored.sort_by_key(|digit| digit.weight);
+            let cuts: Vec<(u64, u64)> = stored.iter().map(|digit| (digit.weight, digit.size)).collect();
+            // The check has refused windows that carry from digit to digit.
+            for step in window.steps(problem, &cuts).unwrap_or_default() {
+                let at = match step.digit.and_then(|digit| stored.get(digit)).map(|digit| digit.at) {
+                    Some(At::Slice(stride)) => At::Slice(stride * step.times),
+                    Some(At::Offset(stride)) => At::Offset(stride * step.times),
+                    None => At::Offset(0),
+                };
+                self.digits.push(ViewDigit { axis: step.axis, weight: step.weight, size: step.size, at });
+            }
+        }
+        self
     }
 
     pub(super) fn has(&self, axis: AxisId) -> bool {
@@ -89,6 +110,15 @@ impl View {
             Some(At::Offset(stride)) => Ok(Some(stride)),
             None => Ok(None),
         }
+    }
+
+    /// Whether some iterations of a piece lie on other slices.
+    pub(super) fn over_slices(&self, piece: &Piece) -> bool {
+        let end = piece.weight.saturating_mul(piece.size);
+        self.digits.iter().any(|digit| {
+            let inside = digit.weight < end && piece.weight < digit.weight.saturating_mul(digit.size);
+            digit.axis == piece.axis && matches!(digit.at, At::Slice(_)) && inside
+        })
     }
 
     /// Whether every iteration of a piece has a place of its own in this view.

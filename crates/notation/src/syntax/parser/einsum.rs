@@ -3,7 +3,7 @@
 use tilewright_base::{Diagnostic, Name, Span};
 
 use super::{Parsed, Parser};
-use crate::syntax::ast::{Dim, Einsum, EinsumAxis, MAX_TERMS, SpanOf, TensorAxes};
+use crate::syntax::ast::{Dim, Einsum, EinsumAxis, MAX_TERMS, SpanOf, TensorAxes, WindowSum};
 use crate::syntax::expr::Expr;
 use crate::syntax::lexer::Kind;
 
@@ -100,8 +100,12 @@ impl<'a> Parser<'a> {
                 Kind::ParenOpen => {
                     let open = self.advance().span;
                     let name = self.axis_name()?;
+                    let window = if self.eat(Kind::Equals) { Some(self.window_sum()?) } else { None };
                     let close = self.expect(Kind::ParenClose, "`)`")?.span;
                     self.push_axis(&mut tensor, name, open.to(close))?;
+                    if let Some(axis) = tensor.axes.last_mut() {
+                        axis.window = window;
+                    }
                 }
                 Kind::Underscore | Kind::Subscript if !tensor.axes.is_empty() => {
                     let pes = self.subscript()?;
@@ -120,6 +124,40 @@ impl<'a> Parser<'a> {
         Ok(tensor)
     }
 
+    /// `2x+r-1`: loops with factors, then what lies before the start.
+    fn window_sum(&mut self) -> Parsed<WindowSum> {
+        let mut sum = WindowSum::default();
+        loop {
+            let factor = if self.token.kind == Kind::Number {
+                let factor = self.lexer.value;
+                self.advance();
+                self.eat(Kind::Star);
+                factor
+            } else {
+                1
+            };
+            if self.token.kind != Kind::Word {
+                return Err(self.unexpected("a loop of the window, such as x or 2x"));
+            }
+            let name = self.axis_name()?;
+            if sum.terms.len() == MAX_TERMS {
+                return Err(self.too_many("terms of a window", self.previous));
+            }
+            sum.terms.push((factor, name));
+            if !self.eat(Kind::Plus) {
+                break;
+            }
+        }
+        if self.eat(Kind::Minus) {
+            if self.token.kind != Kind::Number {
+                return Err(self.unexpected("the number of positions before the start"));
+            }
+            sum.before = self.lexer.value;
+            self.advance();
+        }
+        Ok(sum)
+    }
+
     pub(super) fn axis_letters(&mut self, tensor: &mut TensorAxes) -> Parsed<()> {
         let span = self.token.span;
         let word = self.word();
@@ -136,7 +174,7 @@ impl<'a> Parser<'a> {
         if tensor.axes.len() == MAX_TERMS {
             return Err(self.too_many("axes of a tensor", span));
         }
-        tensor.axes.push(EinsumAxis { name, pes: None, span });
+        tensor.axes.push(EinsumAxis { name, pes: None, window: None, span });
         Ok(())
     }
 

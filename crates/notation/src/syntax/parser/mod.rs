@@ -7,7 +7,8 @@
 //! statement := 'dims' dim (',' dim)*  |  ('in0'|'in1'|'out') '=' lowered  |  'tactic' '=' tactic
 //!            | 'dtype' '=' word       |  'stationary' '=' ('in0'|'in1')
 //! einsum    := axes [',' axes] ['->' [axes | '()']] ['where' axis '=' axis (',' axis '=' axis)*]
-//! axes      := (letter | '(' letter+ ')') ['_' expr] ...
+//! axes      := (letter | '(' letter+ ['=' sum] ')') ['_' expr] ...
+//! sum       := [number ['*']] letter+ ('+' [number ['*']] letter+)* ['-' number]
 //! dim       := word ('=' expr ['..' expr] | '<=' expr)
 //! lowered   := ['@' memory] terms '|' terms
 //! tactic    := terms '|' terms  |  terms '|' terms '|' terms '|' terms

@@ -149,8 +149,10 @@ fn lowered(axes: &[Axis], shape: &Quoted<'_>) -> Result<(String, RadixMap), Vec<
 }
 
 fn lone_tensor(axes: &[Axis], shape: ast::LoweredShape, span: Span) -> ast::Program {
-    let written =
-        axes.iter().map(|axis| EinsumAxis { name: axis.name, pes: None, span: axis.span }).collect();
+    let written = axes
+        .iter()
+        .map(|axis| EinsumAxis { name: axis.name, pes: None, window: None, span: axis.span })
+        .collect();
     let dims = axes.iter().map(|axis| Dim {
         name: axis.name,
         least: Expr::Int(axis.extent),

@@ -1,0 +1,63 @@
+//! Windows (sliding sums of the vISA book): the stored axis lies within a slice, in digits that no sum of loops carries across, and the
+//! loops that move it run in time, on lanes or in the packet.
+//!
+//! All slices fetch from one base with one set of strides, so a loop over slices cannot move a window.
+
+use tilewright_base::Diagnostic;
+use tilewright_notation::problem::{AxisId, Digit, Problem, Shape};
+use tilewright_notation::window::{Carry, Window};
+
+use super::Verdict;
+
+pub(super) fn check(problem: &Problem, verdict: &mut Verdict) {
+    for window in &problem.windows {
+        if let Some(shape) = problem.shape(window.operand) {
+            check_shape(problem, window, shape, verdict);
+        }
+        let parallel = problem.tactic.iter().flat_map(|tactic| &tactic.parallel);
+        for digit in parallel.filter(|digit| digit.live > 1) {
+            if let Some(axis) = digit.axis.filter(|axis| window.factor(*axis) > 0) {
+                verdict.diagnostics.push(on_slices(problem, window, axis, digit));
+            }
+        }
+    }
+}
+
+fn check_shape(problem: &Problem, window: &Window, shape: &Shape, verdict: &mut Verdict) {
+    let of_window = |digit: &&Digit| digit.axis == Some(window.axis) && digit.live > 1;
+    let name = problem.axis(window.axis).name;
+    let whole = format!("{name}^1[{}] behind the `|`", problem.axis(window.axis).extent);
+    if let Some(digit) = shape.inter.iter().find(of_window) {
+        verdict.diagnostics.push(
+            Diagnostic::error("tcp/window", format!("window `{name}` is spread over slices"))
+                .at(digit.span, "its loops would run from slice to slice")
+                .also(window.span, "the window")
+                .allowed("windows within a slice")
+                .instead(whole),
+        );
+        return;
+    }
+    let mut stored: Vec<&Digit> = shape.intra.iter().filter(of_window).collect();
+    stored.sort_by_key(|digit| digit.stride);
+    let cuts: Vec<(u64, u64)> = stored.iter().map(|digit| (digit.stride, digit.live)).collect();
+    if let Err(Carry { axis, weight }) = window.steps(problem, &cuts) {
+        let span = stored.iter().find(|digit| digit.stride == weight).map_or(shape.span, |digit| digit.span);
+        let by = problem.axis(axis).name;
+        verdict.diagnostics.push(
+            Diagnostic::error("tcp/window", format!("loop `{by}` carries window `{name}` across a digit"))
+                .at(span, "sums run past this digit")
+                .also(window.span, "the window")
+                .allowed("one digit, or digits within which every sum of loops stays")
+                .instead(whole),
+        );
+    }
+}
+
+fn on_slices(problem: &Problem, window: &Window, axis: AxisId, digit: &Digit) -> Diagnostic {
+    let (name, moved) = (problem.axis(axis).name, problem.axis(window.axis).name);
+    Diagnostic::error("tcp/window", format!("loop `{name}` moves window `{moved}` from slice to slice"))
+        .at(digit.span, "all slices fetch with the same strides")
+        .also(window.span, "the window")
+        .allowed("loops of a window in time, on lanes or in the packet")
+        .instead(format!("`{name}` behind the `|`, and other axes over slices"))
+}
