@@ -1,11 +1,16 @@
 //! Timelines of small programs whose every cycle can be counted by hand, and properties that any timeline has.
 
 mod build;
+mod contention;
 mod control;
+#[path = "../../../record/tests/decode/mod.rs"]
+mod decode;
 mod energy;
+mod moves;
 mod overlap;
 mod properties;
 mod sharing;
+mod traces;
 
 use std::sync::LazyLock;
 
