@@ -18,7 +18,7 @@ const KEPT: usize = 1 << 16;
 pub(crate) struct Speeds(BTreeMap<(u32, u32), u64>);
 
 impl Speeds {
-    /// The speed of a sub command while a main command runs and both are past their overhead, as a part of 2^32.
+    /// The speed of a sub command past its overhead while a main command is busy, as a part of 2^32.
     pub(crate) fn of(&mut self, machine: &Tcp, sub: &ExecPlan<'_>, main: &ExecPlan<'_>) -> u64 {
         let key = (sub.number, main.number);
         if let Some(known) = self.0.get(&key) {

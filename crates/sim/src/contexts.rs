@@ -158,11 +158,16 @@ impl<S: Sink> World<'_, '_, S> {
             let main = self.pes[at].owner[MAIN].and_then(|owner| self.pes.get(owner as usize));
             let Some(main) = main.and_then(|owner| owner.running[MAIN].as_ref()) else { continue };
             let beside = self.speeds.of(self.machine, &sub, &main.plan);
-            let from = first_access(main).max(sub_from);
-            if beside < FULL_Q32 && from > self.now {
-                later = later.into_iter().chain([from]).min();
-            } else {
+            if beside == FULL_Q32 {
+                continue;
+            }
+            let (from, until) = (first_access(main).max(sub_from), last_access(main));
+            let change = if from > self.now { from } else { until };
+            if from <= self.now && self.now < until {
                 speed = speed.min(beside);
+            }
+            if change > self.now {
+                later = later.into_iter().chain([change]).min();
             }
         }
         if let Some(from) = later {
@@ -203,12 +208,8 @@ impl<S: Sink> World<'_, '_, S> {
         Ok(())
     }
 
-    /// An execution ended, unless this end was planned for another speed.
-    pub(crate) fn exec_done(&mut self, pe: usize, context: usize, generation: u32) -> Result<(), SimError> {
-        let current = self.pes[pe].running[context].as_ref();
-        if current.is_none_or(|running| running.generation != generation) {
-            return Ok(());
-        }
+    /// An execution ended.
+    pub(crate) fn exec_done(&mut self, pe: usize, context: usize) -> Result<(), SimError> {
         let Some(running) = self.pes[pe].running[context].take() else { return Ok(()) };
         self.release(pe, context, &running)?;
         if context == MAIN {
@@ -252,6 +253,12 @@ impl<S: Sink> World<'_, '_, S> {
         }
         Ok(())
     }
+}
+
+/// When an execution is done with ports and banks, but for what drains.
+fn last_access(running: &Running<'_>) -> u64 {
+    let cycles = &running.plan.cycles;
+    first_access(running).saturating_add(cycles.stage_cycles(cycles.binding))
 }
 
 /// When an execution first uses a port or a bank.

@@ -107,19 +107,27 @@ impl<'p, 'j, S: Sink> World<'p, 'j, S> {
                 continue;
             }
             let Some((at, what)) = self.events.take() else { return Ok(()) };
+            if self.is_stale(what) {
+                continue;
+            }
             self.now = at;
             self.happens(what)?;
         }
         Ok(())
     }
 
+    /// An end that was planned for another speed: time does not wait for it.
+    fn is_stale(&self, what: What) -> bool {
+        let What::ExecDone(pe, context, generation) = what else { return false };
+        let running = self.pes.get(pe as usize).and_then(|pe| pe.running.get(usize::from(context)));
+        running.is_none_or(|running| running.as_ref().is_none_or(|running| running.generation != generation))
+    }
+
     fn happens(&mut self, what: What) -> Result<(), SimError> {
         match what {
             What::Core(pe) => self.run_core(pe as usize),
             What::Processor(pe) => self.pump(pe as usize),
-            What::ExecDone(pe, context, generation) => {
-                self.exec_done(pe as usize, usize::from(context), generation)
-            }
+            What::ExecDone(pe, context, _) => self.exec_done(pe as usize, usize::from(context)),
             What::Contends(pe) => self.slow_sub(pe as usize),
             What::Moves(pe) => self.transfer_moves(pe as usize),
             What::Bell(to, from) => {

@@ -43,8 +43,8 @@ fn published_moves_of_a_cluster() {
     assert_eq!(same, SAME_CYCLES);
 }
 
-const FEW_CYCLES: u64 = 612;
-const DIFFERENT_CYCLES: u64 = 1660;
+const FEW_CYCLES: u64 = 537;
+const DIFFERENT_CYCLES: u64 = 1048;
 const SAME_CYCLES: u64 = 5498;
 
 fn far(requests: u64, back: bool) -> Transfer {

@@ -91,5 +91,5 @@ fn power_rises_and_falls_back() {
         trace.samples.iter().filter(|sample| sample.0 == uuid).map(|sample| sample.2).collect();
     let (first, last) = (values[0], values[values.len() - 1]);
     assert_eq!(first, last, "idle at both ends");
-    assert!(values.iter().any(|value| *value > 2 * first), "{values:?}");
+    assert!(values.iter().any(|value| *value > first + 1000), "{values:?}");
 }

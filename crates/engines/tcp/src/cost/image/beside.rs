@@ -30,6 +30,8 @@ pub struct Traffic {
     pub overhead_cycles: u64,
     /// Cycles from then on, alone.
     pub stream_cycles: u64,
+    /// Cycles of its slowest stage: from its first access on it uses ports and banks for so long. What follows only drains.
+    pub busy_cycles: u64,
     /// Fetch and commit unit, where they use data memory.
     pub banks: [Option<BankUse>; 2],
     /// Cycles in which it stores to the contraction engine's register file.
@@ -65,13 +67,14 @@ pub fn traffic(machine: &Tcp, exec: &Exec) -> Traffic {
     Traffic {
         overhead_cycles: cycles.overhead_cycles,
         stream_cycles: cycles.total_cycles.saturating_sub(cycles.overhead_cycles),
+        busy_cycles: cycles.stage_cycles(cycles.binding),
         banks,
         store_cycles: if stores { cycles.stage_cycles(Stage::Load) } else { 0 },
         reads,
     }
 }
 
-/// The speed of a sub command while both are past their overhead, in parts of 2^32; 0 if it stands still.
+/// The speed of a sub command past its overhead, in the busy cycles of a main command past its own, in parts of 2^32; 0 if it stands still.
 pub fn sub_speed_q32(machine: &Tcp, sub: &Traffic, main: &Traffic) -> u64 {
     let alone = u128::from(sub.stream_cycles);
     let mut slowed = alone;
@@ -79,7 +82,7 @@ pub fn sub_speed_q32(machine: &Tcp, sub: &Traffic, main: &Traffic) -> u64 {
         slowed = slowed.max(at_speed(used.cycles, bank_speed_q32(machine, &used.walk, main)));
     }
     if let Some(reads) = main.reads.filter(|_| sub.store_cycles > 0) {
-        let blocked = part_q32(blocked_cycles(machine, &reads), main.stream_cycles);
+        let blocked = part_q32(blocked_cycles(machine, &reads), main.busy_cycles);
         slowed = slowed.max(at_speed(sub.store_cycles, FULL_Q32 - blocked));
     }
     if slowed == u128::MAX {
@@ -93,7 +96,7 @@ fn bank_speed_q32(machine: &Tcp, walk: &BankWalk, main: &Traffic) -> u64 {
     main.banks.iter().flatten().fold(FULL_Q32, |speed, used| {
         let beside = bank_slowdown(machine, &used.walk, walk);
         let waits = part_q32(beside.cycles.saturating_sub(beside.served), beside.cycles);
-        let waits = times(waits, part_q32(used.cycles, main.stream_cycles));
+        let waits = times(waits, part_q32(used.cycles, main.busy_cycles));
         times(speed, FULL_Q32 - waits)
     })
 }
