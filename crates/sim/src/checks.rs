@@ -76,11 +76,13 @@ impl Work {
         };
         match &exec.body {
             Body::Stream(stream) => {
-                let bits = all(&stream.fetch.loops).saturating_mul(u128::from(flight_bits(stream.fetch.dtype)));
+                let bits =
+                    all(&stream.fetch.loops).saturating_mul(u128::from(flight_bits(stream.fetch.dtype)));
                 // Every register file address is met once on every lane.
-                let products = stream.contract.as_ref().map_or(0, |contract| {
-                    all(&contract.loops).saturating_mul(u128::from(contract.lanes))
-                });
+                let products = stream
+                    .contract
+                    .as_ref()
+                    .map_or(0, |contract| all(&contract.loops).saturating_mul(u128::from(contract.lanes)));
                 Work {
                     products: products.saturating_mul(slices),
                     fetched_bytes: (bits / 8).saturating_mul(slices),

@@ -14,7 +14,10 @@ impl<S: Sink> World<'_, '_, S> {
     /// Starts the next transfer, if the engine is free and nothing keeps DMA still.
     pub(crate) fn start_transfer(&mut self, pe: usize) -> Result<(), SimError> {
         let state = &mut self.pes[pe];
-        if state.sending.is_some() || state.bank_accesses >= self.machine.starvation_accesses() || self.now < state.bitmap_until {
+        if state.sending.is_some()
+            || state.bank_accesses >= self.machine.starvation_accesses()
+            || self.now < state.bitmap_until
+        {
             return Ok(());
         }
         let Some(mut sending) = state.fifo.pop_front() else { return Ok(()) };

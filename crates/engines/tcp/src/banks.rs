@@ -175,7 +175,11 @@ mod tests {
                     let judged = walk(&loops, width, 16, 8);
                     assert_eq!(folded, Some(judged), "{loops:?} width {width}");
                     let accesses = loops.iter().map(|row| row.size).product();
-                    assert_eq!(walked_hold(&loops, width, 16, 8, accesses), judged, "{loops:?} width {width}");
+                    assert_eq!(
+                        walked_hold(&loops, width, 16, 8, accesses),
+                        judged,
+                        "{loops:?} width {width}"
+                    );
                 }
             }
         }

@@ -22,7 +22,8 @@ fn work() -> Program {
 fn trace() -> decode::Trace {
     let mut bytes = Vec::new();
     let options = Options { check: true, ..Options::default() };
-    let outcome = simulate(&tcp(), &work(), &options, Stream::new(&mut bytes), &mut NoJudge).expect("it runs");
+    let outcome =
+        simulate(&tcp(), &work(), &options, Stream::new(&mut bytes), &mut NoJudge).expect("it runs");
     assert_eq!(outcome.violations, []);
     decode::trace(&bytes)
 }
@@ -64,8 +65,7 @@ fn slices_follow_their_waits_and_carry_their_counts() {
     let trace = trace();
     let slices: BTreeMap<String, &decode::Slice> =
         trace.slices.iter().map(|slice| (path(&trace, slice.track_uuid), slice)).collect();
-    let [sent, loaded, product] =
-        ["dma", "sub", "main"].map(|track| slices[&format!("chip0/pe0/{track}")]);
+    let [sent, loaded, product] = ["dma", "sub", "main"].map(|track| slices[&format!("chip0/pe0/{track}")]);
     assert_eq!((&*sent.name, &*loaded.name, &*product.name), ("weights", "load", "contraction"));
     // 20 cycles of a push after the launch; the clock ticks in nanoseconds.
     assert_eq!((sent.start_ns, sent.end_ns), (2020, 2020 + 447 + 1024));

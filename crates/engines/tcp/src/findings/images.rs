@@ -127,7 +127,8 @@ impl Images {
         let bytes = dtype.size_bytes(1) as u64;
         let is = |id: &&ImageId| {
             let known = self.known.get(**id);
-            known.is_some_and(|known| matches!(known.body, Body::Read(at, of) if (at, of) == (address, bytes)))
+            known
+                .is_some_and(|known| matches!(known.body, Body::Read(at, of) if (at, of) == (address, bytes)))
         };
         if let Some(id) = self.by_name.get(READ).and_then(|ids| ids.iter().find(is)) {
             return *id;

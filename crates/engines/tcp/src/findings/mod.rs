@@ -262,7 +262,8 @@ impl<'m> Judge<'m> {
         if beside().all(|run| moving(&run)) || !beside().any(|run| moving(&run)) {
             return;
         }
-        let runs: Vec<Live> = beside().filter(|run| matches!(run.unit, Unit::Main | Unit::Sub)).cloned().collect();
+        let runs: Vec<Live> =
+            beside().filter(|run| matches!(run.unit, Unit::Main | Unit::Sub)).cloned().collect();
         let moves = beside().filter(moving).filter(|transfer| {
             self.images.get(transfer.image).is_some_and(|known| known.moves.contains(&region))
         });

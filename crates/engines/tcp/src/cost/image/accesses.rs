@@ -29,7 +29,8 @@ impl Accesses {
         let in_bytes = |stride: u64| stride.cast_signed().saturating_mul(bits.cast_signed()) / 8;
         let mut loops: Vec<AccessLoop> =
             merged.loops.iter().map(|row| in_sweep(machine, row.size, in_bytes(row.stride))).collect();
-        if let Some((inner, row)) = loops.last_mut().zip(merged.loops.last()).filter(|(_, row)| row.stride == 1)
+        if let Some((inner, row)) =
+            loops.last_mut().zip(merged.loops.last()).filter(|(_, row)| row.stride == 1)
         {
             *inner = AccessLoop::new(bytes(row.size, bits).div_ceil(width), width);
         }

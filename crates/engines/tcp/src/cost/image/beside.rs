@@ -61,7 +61,9 @@ pub fn traffic(machine: &Tcp, exec: &Exec) -> Traffic {
             ([fetch, commit(&stream.commit)], stream.commit.memory, reads)
         }
         Body::Fill(fill) => ([None, commit(&fill.commit)], fill.commit.memory, None),
-        Body::Short(short) => ([unit(Accesses::of_short(machine, *short), Stage::Load), None], short.memory, None),
+        Body::Short(short) => {
+            ([unit(Accesses::of_short(machine, *short), Stage::Load), None], short.memory, None)
+        }
     };
     let stores = matches!(memory, Memory::Trf { .. });
     Traffic {
