@@ -68,6 +68,12 @@ fn rates(name: &str, outcome: &Outcome, goals: [f64; 2], mut body: impl FnMut())
     let commands =
         Bench { name: &format!("{name}, commands"), goal_per_s: goals[0], items: outcome.commands };
     let rate = measure(&commands, &mut body);
+    let before = cpu_ns();
+    body();
+    let busy_ns = cpu_ns().saturating_sub(before);
+    if let Some(rate) = outcome.commands.saturating_mul(1_000_000_000).checked_div(busy_ns) {
+        println!("{name:<44} {rate:>12} commands a second of processor time");
+    }
     #[expect(clippy::cast_precision_loss, reason = "counts that a benchmark reaches")]
     let cycles = rate * outcome.cycles as f64 / outcome.commands.max(1) as f64;
     let verdict = match goals[1] {
@@ -76,6 +82,13 @@ fn rates(name: &str, outcome: &Outcome, goals: [f64; 2], mut body: impl FnMut())
         goal => format!("goal {goal:e} /s   MISSED"),
     };
     println!("{name:<44} cycles: {cycles:>10.3e} /s   {verdict}");
+}
+
+/// Nanoseconds that the host gave this thread, so that a loaded host can be told from a slow program; 0 where it does not say.
+#[expect(clippy::disallowed_methods, reason = "a benchmark asks its host")]
+fn cpu_ns() -> u64 {
+    let spent = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    spent.split_whitespace().next().and_then(|first| first.parse().ok()).unwrap_or(0)
 }
 
 /// The most memory that this process ever had; 0 where the host does not say.

@@ -376,3 +376,39 @@ pub fn same(one: &Outcome, other: &Outcome) -> Option<Violation> {
         && one.record == other.record;
     (!alike).then_some(Violation::Different)
 }
+
+#[cfg(test)]
+mod tests {
+    use tilewright_base::Sources;
+    use tilewright_machine::{builtin, load};
+    use tilewright_record::KeepLast;
+    use tilewright_tcp::program::Program;
+
+    use super::*;
+    use crate::{NoJudge, Options, simulate};
+
+    #[test]
+    fn a_ledger_that_does_not_agree_is_found() {
+        let mut sources = Sources::default();
+        let id = sources.add("tcp", builtin("tcp").expect("a known machine"));
+        let loaded = load(&mut sources, id, &|_| None).unwrap_or_else(|_| panic!("it loads"));
+        let machine = loaded.machine.tcp().expect("a tensor contraction processor").clone();
+        let program = Program { chips: 1, ..Program::default() };
+        let outcome = simulate(&machine, &program, &Options::default(), KeepLast::new(0), &mut NoJudge);
+        let outcome = outcome.unwrap_or_else(|error| panic!("{error}"));
+        let found = |change: &dyn Fn(&mut Ledger)| {
+            let mut ledger = Ledger::default();
+            change(&mut ledger);
+            all(&machine, &outcome, &ledger)
+        };
+        assert_eq!(found(&|_| {}), []);
+        assert!(matches!(found(&|ledger| ledger.moved_bytes[1] = 8)[..], [Violation::HbmBytes { .. }]));
+        assert!(matches!(found(&|ledger| ledger.products = 1)[..], [Violation::Loops { .. }]));
+        assert!(matches!(found(&|ledger| ledger.fetched_bytes = 1)[..], [Violation::Fetched { .. }]));
+        assert!(matches!(found(&|ledger| ledger.commands_fj = 1)[..], [Violation::Commands { .. }]));
+        assert!(matches!(found(&|ledger| ledger.longest_cycles = 1 << 40)[..], [Violation::TooShort { .. }]));
+        let quick = found(&|ledger| ledger.lasted(&"copy".into(), 9, 10));
+        assert!(matches!(quick[..], [Violation::Hurried { cycles: 9, least_cycles: 10, .. }]), "{quick:?}");
+        assert_eq!(found(&|ledger| ledger.lasted(&"copy".into(), 10, 10)), []);
+    }
+}
