@@ -52,6 +52,13 @@ impl Graph {
         self.after.len() - 1
     }
 
+    /// A node after all of these.
+    fn after(&mut self, before: &[usize]) -> usize {
+        let node = self.node();
+        before.iter().for_each(|earlier| self.after[*earlier].push(node));
+        node
+    }
+
     fn reaches(&self, from: usize) -> BTreeSet<usize> {
         let (mut seen, mut open) = (BTreeSet::new(), vec![from]);
         while let Some(node) = open.pop() {
@@ -90,7 +97,7 @@ fn brute(program: &Program, script: &[Happens]) -> BTreeSet<(Key, Key)> {
     let mut units: BTreeMap<(u64, Unit), usize> = BTreeMap::new();
     let mut messages: BTreeMap<(u64, u64), VecDeque<usize>> = BTreeMap::new();
     let at = |pe: u64| usize::try_from(pe).expect("a small number");
-    let mut ahead = [false; PES as usize];
+    let mut ahead = vec![false; queues.len()];
     for happens in script {
         match *happens {
             Happens::Exec(owner, _) | Happens::Dma(owner, _) => {
@@ -105,10 +112,8 @@ fn brute(program: &Program, script: &[Happens]) -> BTreeSet<(Key, Key)> {
                     }
                     _ => unreachable!(),
                 };
-                let issue = graph.node();
-                let node = graph.node();
-                graph.after[queues[at(owner)]].push(issue);
-                graph.after[issue].push(node);
+                let issue = graph.after(&[queues[at(owner)]]);
+                let node = graph.after(&[issue]);
                 queues[at(owner)] = issue;
                 for member in owner..owner + pes {
                     if let Some(before) = units.insert((member, unit), node) {
@@ -128,9 +133,7 @@ fn brute(program: &Program, script: &[Happens]) -> BTreeSet<(Key, Key)> {
                 queues[at(owner)] = node;
             }
             Happens::Synced(owner) => {
-                let node = graph.node();
-                graph.after[queues[at(owner)]].push(node);
-                graph.after[cores[at(owner)]].push(node);
+                let node = graph.after(&[queues[at(owner)], cores[at(owner)]]);
                 ran.iter().filter(|ran| ran.pe == owner).for_each(|ran| graph.after[ran.node].push(node));
                 queues[at(owner)] = node;
                 cores[at(owner)] = node;
@@ -140,36 +143,27 @@ fn brute(program: &Program, script: &[Happens]) -> BTreeSet<(Key, Key)> {
                 ahead[at(owner)] ^= true;
                 if !ahead[at(owner)] {
                     // What is pushed from now on comes after all messages that the core took meanwhile.
-                    let node = graph.node();
-                    graph.after[queues[at(owner)]].push(node);
-                    graph.after[cores[at(owner)]].push(node);
-                    queues[at(owner)] = node;
+                    queues[at(owner)] = graph.after(&[queues[at(owner)], cores[at(owner)]]);
                 }
             }
             Happens::Read(owner, address) => {
-                let node = graph.node();
-                graph.after[cores[at(owner)]].push(node);
-                queues[at(owner)] = node;
-                cores[at(owner)] = node;
+                let node = graph.after(&[cores[at(owner)]]);
+                (queues[at(owner)], cores[at(owner)]) = (node, node);
                 let bytes = enumerate_read(address);
                 ran.push(Ran { node, name: "read".into(), pe: owner, runs: false, bytes });
             }
             Happens::Posted(from, to) => {
-                let node = graph.node();
-                graph.after[cores[at(from)]].push(node);
+                let node = graph.after(&[cores[at(from)]]);
                 messages.entry((from, to)).or_default().push_back(node);
             }
             Happens::Received(owner, from) => {
                 let Some(message) = messages.get_mut(&(from, owner)).and_then(VecDeque::pop_front) else {
                     continue;
                 };
-                let node = graph.node();
-                graph.after[message].push(node);
-                graph.after[cores[at(owner)]].push(node);
+                let node = graph.after(&[message, cores[at(owner)]]);
                 cores[at(owner)] = node;
                 if !ahead[at(owner)] {
-                    graph.after[queues[at(owner)]].push(node);
-                    queues[at(owner)] = node;
+                    queues[at(owner)] = graph.after(&[node, queues[at(owner)]]);
                 }
             }
         }
