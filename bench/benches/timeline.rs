@@ -1,20 +1,24 @@
-//! Speed of the timeline alone, with totals only: commands and simulated cycles a second on one core.
+//! Speed and memory of the timeline: commands and simulated cycles a second on one core, alone with totals only, with findings, and with a
+//! trace that is streamed away.
 //!
 //! `cargo bench -p tilewright-bench --bench timeline`
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints its result")]
 
 use std::hint::black_box;
+use std::ops::ControlFlow;
 
 use tilewright_base::{Sources, Span};
 use tilewright_bench::{Bench, measure};
 use tilewright_machine::{Tcp, builtin, load};
 use tilewright_num::Dtype;
-use tilewright_record::KeepLast;
-use tilewright_sim::{Detail, NoJudge, Options, Outcome, simulate};
+use tilewright_record::perfetto;
+use tilewright_record::{KeepLast, Sink};
+use tilewright_sim::{Detail, Judge, NoJudge, Options, Outcome, simulate};
 use tilewright_tcp::cost::Context;
 use tilewright_tcp::cost::contraction::Drain;
 use tilewright_tcp::program::control::{Command, Queue, Step, StepKind, Term, Value};
+use tilewright_tcp::program::event::Event;
 use tilewright_tcp::program::exec::{
     Body, Commit, Contract, ContractOp, Exec, Fetch, Loop, Memory, Short, StepLoop, Stream, Switch,
 };
@@ -23,26 +27,89 @@ use tilewright_tcp::program::{Count, ExecId, Program, Register, RegisterId, Tran
 
 fn main() {
     let machine = tcp();
-    // A row is a name, PEs, turns of the loop on each, rows of the streamed operand, its length, and goals in commands and in
-    // simulated cycles a second.
-    for (name, pes, turns, rows, length, goals) in [
-        ("1 M commands from a loop, 1 PE", 1, 142_858, 16, 128, [1e6, 0.0]),
-        ("1 M commands from a loop, 8 PEs", 8, 17_858, 16, 128, [1e6, 0.0]),
-        ("2048x4096x11008 in INT8, 1 PE", 1, 22, 2048, 4096, [0.0, 20e6]),
-    ] {
-        let program = program(pes, turns, rows, length);
-        let outcome = run(&machine, &program);
-        let commands =
-            Bench { name: &format!("{name}, commands"), goal_per_s: goals[0], items: outcome.commands };
-        measure(&commands, || {
-            black_box(run(&machine, black_box(&program)));
-        });
-        let cycles =
-            Bench { name: &format!("{name}, simulated cycles"), goal_per_s: goals[1], items: outcome.cycles };
-        measure(&cycles, || {
-            black_box(run(&machine, black_box(&program)));
+    let before = peak_kib();
+    let large = program(1, &[(22, 2048, 4096)]);
+    black_box(run(&machine, &large));
+    println!("{:<52} {:>12} KiB   limit {:>10} KiB", "2048x4096x11008, peak memory", peak_kib(), 64 << 10);
+    println!("{:>52} {before} KiB before it", "");
+    let rows = [
+        ("1 M commands from a loop, 1 PE", program(1, &[(142_858, 16, 128)]), [1e6, 0.0]),
+        ("1 M commands from a loop, 8 PEs", program(8, &[(17_858, 16, 128)]), [1e6, 0.0]),
+        ("2048x4096x11008 in INT8, 1 PE", large, [0.0, 20e6]),
+        ("contractions of a LLaMA-2 7B block, 8 PEs", program(8, &BLOCK), [0.0, 20e6]),
+    ];
+    for (name, program, goals) in &rows {
+        let outcome = run(&machine, program);
+        rates(name, &outcome, *goals, || {
+            black_box(run(&machine, black_box(program)));
         });
         println!("{:>52} {} commands, {} cycles", "", outcome.commands, outcome.cycles);
+    }
+    for (name, program, _) in &rows[..2] {
+        let outcome = run(&machine, program);
+        rates(&format!("{name}, findings"), &outcome, [0.0; 2], || {
+            let mut judge = Findings(tilewright_tcp::findings::Judge::new(&machine, program));
+            black_box(observed(&machine, black_box(program), Detail::Totals, KeepLast::new(0), &mut judge));
+            black_box(judge.0.finish());
+        });
+        rates(&format!("{name}, trace"), &outcome, [0.0; 2], || {
+            let sink = perfetto::Stream::new(std::io::sink());
+            black_box(observed(&machine, black_box(program), Detail::Everything, sink, &mut NoJudge));
+        });
+    }
+    println!("{:<52} {:>12} KiB", "peak memory of all of these", peak_kib());
+}
+
+/// A prefill of 2,048 tokens on one of eight PEs, 512 columns a turn: QKV, scores, values, output, gate and up, down; turns, rows, length.
+const BLOCK: [(i64, u64, u64); 6] =
+    [(3, 2048, 4096), (16, 2048, 128), (1, 2048, 2048), (1, 2048, 4096), (6, 2048, 4096), (8, 2048, 1408)];
+
+fn rates(name: &str, outcome: &Outcome, goals: [f64; 2], mut body: impl FnMut()) {
+    let commands =
+        Bench { name: &format!("{name}, commands"), goal_per_s: goals[0], items: outcome.commands };
+    let rate = measure(&commands, &mut body);
+    let before = cpu_ns();
+    body();
+    let busy_ns = cpu_ns().saturating_sub(before);
+    if let Some(rate) = outcome.commands.saturating_mul(1_000_000_000).checked_div(busy_ns) {
+        println!("{name:<44} {rate:>12} commands a second of processor time");
+    }
+    #[expect(clippy::cast_precision_loss, reason = "counts that a benchmark reaches")]
+    let cycles = rate * outcome.cycles as f64 / outcome.commands.max(1) as f64;
+    let verdict = match goals[1] {
+        0.0 => "no goal".to_string(),
+        goal if cycles >= goal => format!("goal {goal:e} /s   reached"),
+        goal => format!("goal {goal:e} /s   MISSED"),
+    };
+    println!("{name:<44} cycles: {cycles:>10.3e} /s   {verdict}");
+}
+
+/// Nanoseconds that the host gave this thread, so that a loaded host can be told from a slow program; 0 where it does not say.
+#[expect(clippy::disallowed_methods, reason = "a benchmark asks its host")]
+fn cpu_ns() -> u64 {
+    let spent = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    spent.split_whitespace().next().and_then(|first| first.parse().ok()).unwrap_or(0)
+}
+
+/// The most memory that this process ever had; 0 where the host does not say.
+#[expect(clippy::disallowed_methods, reason = "a benchmark asks its host")]
+fn peak_kib() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    line.and_then(|line| line.trim().strip_suffix(" kB")?.parse().ok()).unwrap_or(0)
+}
+
+/// Judges races and the like while the timeline runs.
+struct Findings<'m>(tilewright_tcp::findings::Judge<'m>);
+
+impl Judge for Findings<'_> {
+    fn observe(&mut self, event: &Event<'_>) -> ControlFlow<()> {
+        self.0.observe(event);
+        ControlFlow::Continue(())
+    }
+
+    fn read(&mut self, _address: Address, _dtype: Dtype) -> Option<i64> {
+        None
     }
 }
 
@@ -53,39 +120,43 @@ fn tcp() -> Tcp {
 }
 
 fn run(machine: &Tcp, program: &Program) -> Outcome {
-    let options = Options { detail: Detail::Totals, check: false, ..Options::default() };
-    simulate(machine, program, &options, KeepLast::new(0), &mut NoJudge).expect("it runs")
+    observed(machine, program, Detail::Totals, KeepLast::new(0), &mut NoJudge)
 }
 
-/// Every PE: weights arrive, go to the other half of the register files, and meet a stream, seven commands a turn.
-fn program(pes: u64, turns: i64, rows: u64, length: u64) -> Program {
-    let main =
-        |exec| [push(Command::Load(ExecId(exec))), push(Command::Exec { context: Context::Main, id: 0 })];
-    let sub =
-        |exec| [push(Command::Load(ExecId(exec))), push(Command::Exec { context: Context::Sub, id: 1 })];
-    let mut body = vec![push(Command::Dma { transfer: TransferId(0), id: 0 })];
-    body.extend(sub(1));
-    body.extend(main(0));
-    body.push(push(Command::WaitD(0)));
-    body.push(push(Command::WaitE(1)));
-    let [from, to] = [0, turns].map(|value| Value::Just(Term::Number(value)));
-    let steps = vec![step(StepKind::For { register: RegisterId(0), from, to, body })];
-    let queues = (0..pes).map(|pe| Queue { chip: 0, pe, steps: steps.clone(), span: Span::default() });
-    Program {
-        machine: "tcp".into(),
-        chips: 1,
-        registers: vec![Register {
-            name: "i".into(),
-            initial: 0,
-            least: 0,
-            most: turns,
-            span: Span::default(),
-        }],
-        transfers: vec![weights(8 * length)],
-        execs: vec![contraction(rows, length), weights_load(8 * length)],
-        queues: queues.collect(),
-        ..Program::default()
+fn observed<S: Sink>(
+    machine: &Tcp,
+    program: &Program,
+    detail: Detail,
+    sink: S,
+    judge: &mut dyn Judge,
+) -> Outcome {
+    let options = Options { detail, check: false, ..Options::default() };
+    simulate(machine, program, &options, sink, judge).expect("it runs")
+}
+
+/// Every PE, for each contraction: weights arrive, go to the other half of the register files, and meet a stream, seven commands a turn.
+fn program(pes: u64, contractions: &[(i64, u64, u64)]) -> Program {
+    let mut program = Program { machine: "tcp".into(), chips: 1, ..Program::default() };
+    let mut steps = Vec::new();
+    for (number, &(turns, rows, length)) in (0..).zip(contractions) {
+        program.transfers.push(weights(8 * length));
+        program.execs.extend([contraction(rows, length), weights_load(8 * length)]);
+        let run =
+            |exec, context, id| [push(Command::Load(ExecId(exec))), push(Command::Exec { context, id })];
+        let mut body = vec![push(Command::Dma { transfer: TransferId(number), id: 0 })];
+        body.extend(run(2 * number + 1, Context::Sub, 1));
+        body.extend(run(2 * number, Context::Main, 0));
+        body.push(push(Command::WaitD(0)));
+        body.push(push(Command::WaitE(1)));
+        let [from, to] = [0, turns].map(|value| Value::Just(Term::Number(value)));
+        steps.push(step(StepKind::For { register: RegisterId(0), from, to, body }));
     }
+    let most = contractions.iter().map(|(turns, ..)| *turns).max().unwrap_or(0);
+    program.registers =
+        vec![Register { name: "i".into(), initial: 0, least: 0, most, span: Span::default() }];
+    let queues = (0..pes).map(|pe| Queue { chip: 0, pe, steps: steps.clone(), span: Span::default() });
+    program.queues = queues.collect();
+    program
 }
 
 fn step(kind: StepKind) -> Step {

@@ -2,27 +2,104 @@
 //!
 //! The checks are numbered as in the project's cost model. Those that compare two runs take both.
 
+use std::sync::Arc;
+
 use tilewright_machine::tcp::Tcp;
+use tilewright_tcp::cost::image::flight_bits;
 use tilewright_tcp::energy::{COMPONENTS, Component, energy_of_run_fj, standing_fj};
 use tilewright_tcp::program::event::PeId;
+use tilewright_tcp::program::exec::{Body, Exec, Loop};
 
 use crate::Outcome;
 use crate::outcome::Ended;
+use crate::plan::{ExecPlan, TransferPlan};
 
 /// What a run counted a second way, for the checks alone.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Ledger {
-    pub(crate) dma_read_bytes: u64,
+    /// Bytes of transfers from and to off-chip memory.
+    moved_bytes: [u64; 2],
+    /// Products of all contractions, from their loops.
+    products: u128,
+    /// Bytes of all elements that fetch units read, from their loops.
+    fetched_bytes: u128,
+    /// Energy of commands one by one.
+    commands_fj: u128,
+    /// The first command that was quicker than one of its parts: how long it took, and that part.
+    hurried: Option<(Arc<str>, u64, u64)>,
     /// The busiest context or DMA engine.
     pub(crate) longest_cycles: u64,
     /// PEs whose commands went past the end of a memory.
     pub(crate) beyond: Vec<PeId>,
 }
 
+impl Ledger {
+    /// An execution ended after so many cycles.
+    pub(crate) fn exec(&mut self, plan: &ExecPlan<'_>, lasted: u64) {
+        self.products = self.products.saturating_add(plan.work.products);
+        self.fetched_bytes = self.fetched_bytes.saturating_add(plan.work.fetched_bytes);
+        self.commands_fj = self.commands_fj.saturating_add(u128::from(plan.all_fj()));
+        let stages = plan.cycles.stream_cycles.iter().copied().max().unwrap_or(0);
+        self.lasted(&plan.name, lasted, plan.cycles.total_cycles.max(stages));
+    }
+
+    /// A transfer ended after so many cycles.
+    pub(crate) fn transfer(&mut self, plan: &TransferPlan<'_>, lasted: u64) {
+        let ends = [&plan.cost.read, &plan.cost.written];
+        for (moved, _) in self.moved_bytes.iter_mut().zip(ends).filter(|(_, end)| end.is_some()) {
+            *moved = moved.saturating_add(plan.cost.bytes);
+        }
+        self.commands_fj = self.commands_fj.saturating_add(u128::from(plan.all_fj()));
+        let least = plan.cost.cycles.startup_cycles.saturating_add(plan.cost.moved_cycles);
+        self.lasted(&plan.name, lasted, least.max(plan.cost.link_cycles));
+    }
+
+    fn lasted(&mut self, name: &Arc<str>, lasted: u64, least: u64) {
+        if lasted < least && self.hurried.is_none() {
+            self.hurried = Some((name.clone(), lasted, least));
+        }
+    }
+}
+
+/// Work of an image on all of its slices, from its loops alone.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Work {
+    products: u128,
+    fetched_bytes: u128,
+}
+
+impl Work {
+    pub(crate) fn of(machine: &Tcp, exec: &Exec) -> Work {
+        let slices = u128::from(exec.pes) * u128::from(machine.pe.slices);
+        let all = |rows: &[Loop]| {
+            rows.iter().fold(1_u128, |all, row| all.saturating_mul(u128::from(row.size.fixed())))
+        };
+        match &exec.body {
+            Body::Stream(stream) => {
+                let bits =
+                    all(&stream.fetch.loops).saturating_mul(u128::from(flight_bits(stream.fetch.dtype)));
+                // Every register file address is met once on every lane.
+                let products = stream
+                    .contract
+                    .as_ref()
+                    .map_or(0, |contract| all(&contract.loops).saturating_mul(u128::from(contract.lanes)));
+                Work {
+                    products: products.saturating_mul(slices),
+                    fetched_bytes: (bits / 8).saturating_mul(slices),
+                }
+            }
+            Body::Short(short) => {
+                Work { products: 0, fetched_bytes: u128::from(short.bytes).saturating_mul(slices) }
+            }
+            Body::Fill(_) => Work::default(),
+        }
+    }
+}
+
 /// Something that should hold and does not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Violation {
-    /// 1: bytes read from off-chip memory are not those of the transfers.
+    /// 1: bytes read from or written to off-chip memory are not those of the transfers.
     HbmBytes {
         /// Counted as events.
         counted: u64,
@@ -42,6 +119,20 @@ pub enum Violation {
         useful: u64,
         /// Issued.
         issued: u64,
+    },
+    /// 2: products are not those of the contractions' loops.
+    Loops {
+        /// Counted as events.
+        issued: u64,
+        /// From the loops.
+        expected: u128,
+    },
+    /// 3: fetch units read fewer bytes than their elements have.
+    Fetched {
+        /// Counted as events.
+        counted: u64,
+        /// From the loops.
+        needed: u128,
     },
     /// 2: more products than the engines' cycles allow.
     Peak {
@@ -75,12 +166,28 @@ pub enum Violation {
         /// In the outcome.
         fj: u128,
     },
+    /// 5: commands one by one have other energy than their events together.
+    Commands {
+        /// One by one.
+        commands_fj: u128,
+        /// Together.
+        fj: u128,
+    },
     /// 5: power over time is not the energy.
     Power {
         /// From the power counters.
         integral_fj: u128,
         /// In the outcome.
         fj: u128,
+    },
+    /// 6: a command was quicker than one of its stages, or than it is alone.
+    Hurried {
+        /// Which.
+        name: Arc<str>,
+        /// How long it took.
+        cycles: u64,
+        /// How long it takes at least.
+        least_cycles: u64,
     },
     /// 6: something was busy longer than there was time.
     Utilisation {
@@ -116,6 +223,7 @@ pub enum Violation {
 pub(crate) fn all(machine: &Tcp, outcome: &Outcome, ledger: &Ledger) -> Vec<Violation> {
     let mut found = of_run(machine, outcome);
     found.extend(bytes(outcome, ledger));
+    found.extend(work(outcome, ledger));
     found.extend(ledger.beyond.iter().map(|pe| Violation::Capacity(*pe)));
     let (cycles, longest_cycles) = (outcome.cycles, ledger.longest_cycles);
     if longest_cycles > cycles {
@@ -134,10 +242,35 @@ pub fn of_run(machine: &Tcp, outcome: &Outcome) -> Vec<Violation> {
     found
 }
 
-/// Check 1: every byte read off-chip belongs to a transfer.
-fn bytes(outcome: &Outcome, ledger: &Ledger) -> Option<Violation> {
-    let (counted, transferred) = (outcome.counts.hbm_read_bytes, ledger.dma_read_bytes);
-    (counted != transferred).then_some(Violation::HbmBytes { counted, transferred })
+/// Check 1: every byte read or written off-chip belongs to a transfer.
+fn bytes(outcome: &Outcome, ledger: &Ledger) -> impl Iterator<Item = Violation> {
+    let counted = [outcome.counts.hbm_read_bytes, outcome.counts.hbm_written_bytes];
+    let both = counted.into_iter().zip(ledger.moved_bytes);
+    both.filter(|(counted, moved)| counted != moved)
+        .map(|(counted, transferred)| Violation::HbmBytes { counted, transferred })
+}
+
+/// Checks 2, 3, 5 and 6 against what loops say and commands took one by one.
+fn work(outcome: &Outcome, ledger: &Ledger) -> Vec<Violation> {
+    let mut found = Vec::new();
+    let (issued, expected) = (outcome.counts.macs(), ledger.products);
+    if u128::from(issued) != expected {
+        found.push(Violation::Loops { issued, expected });
+    }
+    let (counted, needed) = (outcome.counts.fetch_bytes, ledger.fetched_bytes);
+    if u128::from(counted) < needed {
+        found.push(Violation::Fetched { counted, needed });
+    }
+    let standing = [Component::Slices, Component::Uncore].map(|part| outcome.energy_fj[part as usize]);
+    let all: u128 = outcome.energy_fj.iter().sum();
+    let (commands_fj, fj) = (ledger.commands_fj, all.saturating_sub(standing.iter().sum()));
+    if commands_fj != fj {
+        found.push(Violation::Commands { commands_fj, fj });
+    }
+    if let Some((name, cycles, least_cycles)) = ledger.hurried.clone() {
+        found.push(Violation::Hurried { name, cycles, least_cycles });
+    }
+    found
 }
 
 /// Check 1, for a caller who knows what must be read: weights once, and the context's keys and values.
@@ -242,4 +375,40 @@ pub fn same(one: &Outcome, other: &Outcome) -> Option<Violation> {
         && one.energy_fj == other.energy_fj
         && one.record == other.record;
     (!alike).then_some(Violation::Different)
+}
+
+#[cfg(test)]
+mod tests {
+    use tilewright_base::Sources;
+    use tilewright_machine::{builtin, load};
+    use tilewright_record::KeepLast;
+    use tilewright_tcp::program::Program;
+
+    use super::*;
+    use crate::{NoJudge, Options, simulate};
+
+    #[test]
+    fn a_ledger_that_does_not_agree_is_found() {
+        let mut sources = Sources::default();
+        let id = sources.add("tcp", builtin("tcp").expect("a known machine"));
+        let loaded = load(&mut sources, id, &|_| None).unwrap_or_else(|_| panic!("it loads"));
+        let machine = loaded.machine.tcp().expect("a tensor contraction processor").clone();
+        let program = Program { chips: 1, ..Program::default() };
+        let outcome = simulate(&machine, &program, &Options::default(), KeepLast::new(0), &mut NoJudge);
+        let outcome = outcome.unwrap_or_else(|error| panic!("{error}"));
+        let found = |change: &dyn Fn(&mut Ledger)| {
+            let mut ledger = Ledger::default();
+            change(&mut ledger);
+            all(&machine, &outcome, &ledger)
+        };
+        assert_eq!(found(&|_| {}), []);
+        assert!(matches!(found(&|ledger| ledger.moved_bytes[1] = 8)[..], [Violation::HbmBytes { .. }]));
+        assert!(matches!(found(&|ledger| ledger.products = 1)[..], [Violation::Loops { .. }]));
+        assert!(matches!(found(&|ledger| ledger.fetched_bytes = 1)[..], [Violation::Fetched { .. }]));
+        assert!(matches!(found(&|ledger| ledger.commands_fj = 1)[..], [Violation::Commands { .. }]));
+        assert!(matches!(found(&|ledger| ledger.longest_cycles = 1 << 40)[..], [Violation::TooShort { .. }]));
+        let quick = found(&|ledger| ledger.lasted(&"copy".into(), 9, 10));
+        assert!(matches!(quick[..], [Violation::Hurried { cycles: 9, least_cycles: 10, .. }]), "{quick:?}");
+        assert_eq!(found(&|ledger| ledger.lasted(&"copy".into(), 10, 10)), []);
+    }
 }

@@ -10,7 +10,7 @@ use tilewright_tcp::cost::Stage;
 use tilewright_tcp::program::event::{Event, Image, PeId, Unit};
 
 use crate::SimError;
-use crate::contention::{FULL_Q32, sub_speed_q32};
+use crate::contention::FULL_Q32;
 use crate::events::What;
 use crate::outcome::Engine;
 use crate::plan::ExecPlan;
@@ -43,7 +43,7 @@ impl<S: Sink> World<'_, '_, S> {
         pe: usize,
         context: usize,
         id: u8,
-        span: Span,
+        (received, span): (u64, Span),
     ) -> Result<bool, SimError> {
         let Some(plan) = self.pes[pe].loaded[context].clone() else {
             return Err(SimError::NothingLoaded { span });
@@ -60,6 +60,7 @@ impl<S: Sink> World<'_, '_, S> {
             unit,
             id,
             image: Image::Exec(&plan.exec),
+            received,
             span,
             at_cycles,
         });
@@ -69,7 +70,7 @@ impl<S: Sink> World<'_, '_, S> {
             let held = &mut self.pes[at];
             held.used = true;
             held.owner[context] = Some(small(pe));
-            held.dma_holds += u32::from(plan.occupies.dma);
+            held.bank_accesses = held.bank_accesses.saturating_add(plan.occupies.bank_accesses);
             if bitmap_cycles > 0 {
                 let until = self.now.saturating_add(bitmap_cycles);
                 held.bitmap_until = until;
@@ -89,7 +90,7 @@ impl<S: Sink> World<'_, '_, S> {
             id,
             started: self.now,
             left_q32,
-            speed_q32: 0,
+            speed_q32: None,
             updated: self.now,
             generation,
             waits,
@@ -123,6 +124,7 @@ impl<S: Sink> World<'_, '_, S> {
     fn may_start(&self, pe: usize, context: usize, plan: &ExecPlan<'_>) -> bool {
         let state = &self.pes[pe];
         let dma_idle = state.sending.is_none();
+        let held = state.bank_accesses.saturating_add(plan.occupies.bank_accesses);
         let bitmap = plan.occupies.bitmap_cycles > 0;
         let written = self.now >= state.bitmap_until;
         let beside = state.owner[1 - context].and_then(|owner| {
@@ -132,7 +134,7 @@ impl<S: Sink> World<'_, '_, S> {
             && !beside.is_some_and(|other| other.plan.occupies.clashes(&plan.occupies))
             && (written || (context == MAIN && !bitmap))
             && (!bitmap || (dma_idle && state.owner[1 - context].is_none()))
-            && (!plan.occupies.dma || dma_idle)
+            && (held < self.machine.starvation_accesses() || dma_idle)
     }
 
     /// The main contexts of a group changed: subs beside them may run slower or faster.
@@ -146,17 +148,31 @@ impl<S: Sink> World<'_, '_, S> {
         Ok(())
     }
 
-    /// The speed of a sub command: that of the slowest PE of its group.
-    fn slow_sub(&mut self, pe: usize) -> Result<(), SimError> {
+    /// The speed of a sub command: that of the slowest PE of its group. Commands use no port or bank before their overhead is over.
+    pub(crate) fn slow_sub(&mut self, pe: usize) -> Result<(), SimError> {
         let Some(running) = &self.pes[pe].running[SUB] else { return Ok(()) };
-        let sub = &running.plan.exec;
-        let last = pe + usize::try_from(sub.pes).unwrap_or(1);
-        let speeds = (pe..last.min(self.pes.len())).map(|at| {
+        let (sub, sub_from) = (running.plan.clone(), first_access(running));
+        let last = pe + usize::try_from(sub.exec.pes).unwrap_or(1);
+        let (mut speed, mut later) = (FULL_Q32, None);
+        for at in pe..last.min(self.pes.len()) {
             let main = self.pes[at].owner[MAIN].and_then(|owner| self.pes.get(owner as usize));
-            let main = main.and_then(|owner| owner.running[MAIN].as_ref());
-            sub_speed_q32(self.machine, sub, main.map(|main| &*main.plan.exec))
-        });
-        let speed = speeds.min().unwrap_or(FULL_Q32);
+            let Some(main) = main.and_then(|owner| owner.running[MAIN].as_ref()) else { continue };
+            let beside = self.speeds.of(self.machine, &sub, &main.plan);
+            if beside == FULL_Q32 {
+                continue;
+            }
+            let (from, until) = (first_access(main).max(sub_from), last_access(main));
+            let change = if from > self.now { from } else { until };
+            if from <= self.now && self.now < until {
+                speed = speed.min(beside);
+            }
+            if change > self.now {
+                later = later.into_iter().chain([change]).min();
+            }
+        }
+        if let Some(from) = later {
+            self.events.plan(from, What::Contends(small(pe)));
+        }
         self.set_speed(pe, SUB, speed)
     }
 
@@ -165,38 +181,35 @@ impl<S: Sink> World<'_, '_, S> {
         let now = self.now;
         let state = &mut self.pes[pe];
         let Some(running) = &mut state.running[context] else { return Ok(()) };
-        let speed_q32 = speed_q32.clamp(1, FULL_Q32);
-        if running.speed_q32 == speed_q32 {
+        if running.speed_q32 == Some(speed_q32) {
             return Ok(());
         }
-        let passed = u128::from(now - running.updated) * u128::from(running.speed_q32);
+        let passed = u128::from(now - running.updated) * u128::from(running.speed_q32.unwrap_or(0));
         running.left_q32 = running.left_q32.saturating_sub(passed);
-        (running.updated, running.speed_q32) = (now, speed_q32);
+        (running.updated, running.speed_q32) = (now, Some(speed_q32));
         state.generation = state.generation.wrapping_add(1);
         running.generation = state.generation;
-        // Full speed is the common case, and exact.
-        let cycles = if speed_q32 == FULL_Q32 {
-            running.left_q32.div_ceil(u128::from(FULL_Q32))
-        } else {
-            running.left_q32.div_ceil(u128::from(speed_q32))
+        let cycles = match speed_q32 {
+            // It stands still until the command beside it ends.
+            0 => None,
+            // The common case, and exact.
+            FULL_Q32 => Some(running.left_q32.div_ceil(u128::from(FULL_Q32))),
+            _ => Some(running.left_q32.div_ceil(u128::from(speed_q32))),
         };
         let generation = running.generation;
         let full = self.trace.power_of(running.plan.all_fj(), running.plan.cycles.total_cycles);
         let power = u64::try_from((u128::from(full) * u128::from(speed_q32)) >> 32).unwrap_or(u64::MAX);
         let before = std::mem::replace(&mut running.power, power);
         self.trace.power(state.id.chip, now, before, power)?;
+        let Some(cycles) = cycles else { return Ok(()) };
         let at = self.after(u64::try_from(cycles).unwrap_or(u64::MAX))?;
         let slot = if context == MAIN { 0 } else { 1 };
         self.events.plan(at, What::ExecDone(small(pe), slot, generation));
         Ok(())
     }
 
-    /// An execution ended, unless this end was planned for another speed.
-    pub(crate) fn exec_done(&mut self, pe: usize, context: usize, generation: u32) -> Result<(), SimError> {
-        let current = self.pes[pe].running[context].as_ref();
-        if current.is_none_or(|running| running.generation != generation) {
-            return Ok(());
-        }
+    /// An execution ended.
+    pub(crate) fn exec_done(&mut self, pe: usize, context: usize) -> Result<(), SimError> {
         let Some(running) = self.pes[pe].running[context].take() else { return Ok(()) };
         self.release(pe, context, &running)?;
         if context == MAIN {
@@ -205,6 +218,7 @@ impl<S: Sink> World<'_, '_, S> {
         self.pes[pe].execs[usize::from(running.id)].busy = false;
         self.sums.execs += 1;
         self.sums.counts.add(&running.plan.counts, 1);
+        self.sums.ledger.exec(&running.plan, self.now - running.started);
         self.tell(&Event::Done { ticket: running.ticket, at_cycles: self.now });
         self.command_done(pe);
         let last = pe + usize::try_from(running.plan.exec.pes).unwrap_or(1);
@@ -225,7 +239,7 @@ impl<S: Sink> World<'_, '_, S> {
         for at in pe..last.min(self.pes.len()) {
             let state = &mut self.pes[at];
             state.owner[context] = None;
-            state.dma_holds = state.dma_holds.saturating_sub(u32::from(running.plan.occupies.dma));
+            state.bank_accesses = state.bank_accesses.saturating_sub(running.plan.occupies.bank_accesses);
             state.busy[unit as usize] = state.busy[unit as usize].saturating_add(lasted);
             for (engine, cycles) in engine_cycles(&running.plan) {
                 state.busy[engine as usize] = state.busy[engine as usize].saturating_add(cycles);
@@ -239,4 +253,15 @@ impl<S: Sink> World<'_, '_, S> {
         }
         Ok(())
     }
+}
+
+/// When an execution is done with ports and banks, but for what drains.
+fn last_access(running: &Running<'_>) -> u64 {
+    let cycles = &running.plan.cycles;
+    first_access(running).saturating_add(cycles.stage_cycles(cycles.binding))
+}
+
+/// When an execution first uses a port or a bank.
+fn first_access(running: &Running<'_>) -> u64 {
+    running.started.saturating_add(running.plan.cycles.overhead_cycles)
 }

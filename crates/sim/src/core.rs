@@ -31,6 +31,8 @@ pub(crate) struct Core<'p> {
     pub(crate) state: State,
     /// What a push puts into the queue when it ends, and whether it looks for room.
     pushing: Option<(Entry<'p>, bool)>,
+    /// Messages taken so far.
+    received: u64,
     /// The poll of the step at hand is over.
     polled: bool,
     /// Messages by sender, with their times of arrival.
@@ -207,6 +209,15 @@ impl<'p, S: Sink> World<'p, '_, S> {
             StepKind::Read { register, address, dtype } => {
                 let next = self.synced(pe);
                 if matches!(next, Next::Go) {
+                    let (ticket, owner, at_cycles) = (self.ticket(), self.pes[pe].id, self.now);
+                    self.tell(&Event::Read {
+                        ticket,
+                        pe: owner,
+                        address: *address,
+                        dtype: *dtype,
+                        span: step.span,
+                        at_cycles,
+                    });
                     let value = self.judge.read(*address, *dtype);
                     let value = value.ok_or(SimError::NoValue { span: step.span })?;
                     self.set(pe, *register, value, step.span)?;
@@ -256,7 +267,8 @@ impl<'p, S: Sink> World<'p, '_, S> {
             Command::WaitD(id) => Order::WaitD(id),
             Command::WaitE(id) => Order::WaitE(id),
         };
-        self.pes[pe].core.pushing = Some((Entry { order, span }, looks));
+        let received = self.pes[pe].core.received;
+        self.pes[pe].core.pushing = Some((Entry { order, received, span }, looks));
         self.advance(pe);
         self.count_step(span)?;
         Ok(Next::After(self.machine.queue.push_cycles))
@@ -342,6 +354,7 @@ impl<'p, S: Sink> World<'p, '_, S> {
         };
         area.pop_front();
         let id = self.pes[pe].id;
+        self.pes[pe].core.received += 1;
         self.tell(&Event::Received { pe: id, from });
         if let Some(register) = register {
             self.set(pe, register, value, span)?;

@@ -14,7 +14,10 @@ impl<S: Sink> World<'_, '_, S> {
     /// Starts the next transfer, if the engine is free and nothing keeps DMA still.
     pub(crate) fn start_transfer(&mut self, pe: usize) -> Result<(), SimError> {
         let state = &mut self.pes[pe];
-        if state.sending.is_some() || state.dma_holds > 0 || self.now < state.bitmap_until {
+        if state.sending.is_some()
+            || state.bank_accesses >= self.machine.starvation_accesses()
+            || self.now < state.bitmap_until
+        {
             return Ok(());
         }
         let Some(mut sending) = state.fifo.pop_front() else { return Ok(()) };
@@ -52,8 +55,7 @@ impl<S: Sink> World<'_, '_, S> {
         *busy = busy.saturating_add(self.now - sending.started);
         self.sums.transfers += 1;
         self.sums.counts.add(&plan.counts, 1);
-        let read_bytes = plan.cost.read.as_ref().map_or(0, |_| plan.cost.bytes);
-        self.sums.dma_read_bytes = self.sums.dma_read_bytes.saturating_add(read_bytes);
+        self.sums.ledger.transfer(&plan, self.now - sending.started);
         self.trace.transfer(pe, &sending, self.now)?;
         self.touch(&plan)?;
         self.tell(&Event::Done { ticket: sending.ticket, at_cycles: self.now });

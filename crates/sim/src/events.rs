@@ -18,6 +18,8 @@ pub(crate) enum What {
     Bell(u32, u32),
     /// A switch bitmap is written.
     Bitmap(u32),
+    /// A sub command and a main command beside it begin to use ports and banks, or one of them is done with that.
+    Contends(u32),
 }
 
 /// The plan.

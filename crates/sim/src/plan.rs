@@ -1,13 +1,14 @@
 //! What an image costs, asked once: for each image and each set of values of the registers that it names.
 
 use std::borrow::Cow;
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use tilewright_base::Span;
 use tilewright_machine::tcp::Tcp;
-use tilewright_tcp::cost::image::{Occupies, TransferCost, exec_cycles, occupies, transfer_cost};
+use tilewright_tcp::cost::image::{Occupies, Traffic, TransferCost, exec_cycles, occupies, transfer_cost};
 use tilewright_tcp::cost::{CommandCycles, Context};
 use tilewright_tcp::energy::{COMPONENTS, Counts, counts, counts_transfer, energy_fj};
 use tilewright_tcp::program::exec::Exec;
@@ -15,6 +16,7 @@ use tilewright_tcp::program::transfer::{Medium, Transfer};
 use tilewright_tcp::program::{Count, ExecId, Program, RegisterId, TransferId};
 
 use crate::SimError;
+use crate::checks::Work;
 use crate::fluid::Uses;
 use crate::touched::{self, Parts, Touched};
 
@@ -24,6 +26,8 @@ const KEPT: usize = 1024;
 /// An execution, costed.
 #[derive(Debug)]
 pub(crate) struct ExecPlan<'p> {
+    /// Tells it from all other plans of the run.
+    pub(crate) number: u32,
     pub(crate) exec: Cow<'p, Exec>,
     pub(crate) name: Arc<str>,
     pub(crate) cycles: CommandCycles,
@@ -31,6 +35,10 @@ pub(crate) struct ExecPlan<'p> {
     pub(crate) counts: Counts,
     pub(crate) energy_fj: [u64; COMPONENTS],
     pub(crate) touched: Touched,
+    /// For the checks alone.
+    pub(crate) work: Work,
+    /// Ports and banks, once someone runs beside it.
+    pub(crate) traffic: OnceCell<Traffic>,
 }
 
 /// A transfer, costed.
@@ -94,6 +102,7 @@ pub(crate) struct Plans<'p> {
     execs: Vec<Kept<ExecPlan<'p>>>,
     transfers: Vec<Kept<TransferPlan<'p>>>,
     values: Vec<i64>,
+    made: u32,
 }
 
 impl<'p> Plans<'p> {
@@ -104,7 +113,7 @@ impl<'p> Plans<'p> {
             Kept::new(&transfer.name, sizes.collect())
         });
         let (execs, transfers) = (execs.collect(), transfers.collect());
-        Plans { machine, program, execs, transfers, values: Vec::new() }
+        Plans { machine, program, execs, transfers, values: Vec::new(), made: 0 }
     }
 
     pub(crate) fn exec(
@@ -126,13 +135,17 @@ impl<'p> Plans<'p> {
             Cow::Owned(exec.resolved(registers))
         };
         let counts = counts(self.machine, &exec);
+        self.made = self.made.wrapping_add(1);
         let plan = ExecPlan {
+            number: self.made,
+            traffic: OnceCell::new(),
             name: kept.name.clone(),
             cycles: exec_cycles(self.machine, &exec),
             occupies: occupies(self.machine, &exec),
             energy_fj: energy_fj(self.machine, &counts),
             counts,
             touched: touched::exec(self.machine, &exec),
+            work: Work::of(self.machine, &exec),
             exec,
         };
         Ok(kept.keep(plan, &self.values))

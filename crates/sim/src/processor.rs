@@ -31,7 +31,7 @@ impl<'p, S: Sink> World<'p, '_, S> {
                 break;
             }
             let Some(entry) = state.queue.front() else { break };
-            let (order, span) = (entry.order.clone(), entry.span);
+            let (order, received, span) = (entry.order.clone(), entry.received, entry.span);
             let taken = match order {
                 Order::Load(plan) => {
                     let context = plan.context();
@@ -47,6 +47,7 @@ impl<'p, S: Sink> World<'p, '_, S> {
                         unit: Unit::Dma,
                         id,
                         image: Image::Transfer(&plan.transfer),
+                        received,
                         span,
                         at_cycles: self.now,
                     });
@@ -60,7 +61,7 @@ impl<'p, S: Sink> World<'p, '_, S> {
                 }
                 Order::Exec(..) if self.named(pe, &order).busy => Taken::No,
                 Order::Exec(context, id) => {
-                    if self.start_exec(pe, context_index(context), id, span)? {
+                    if self.start_exec(pe, context_index(context), id, (received, span))? {
                         Taken::Yes
                     } else {
                         Taken::No

@@ -6,6 +6,7 @@ use tilewright_tcp::energy::{COMPONENTS, Component, energy_of_run_fj, standing_f
 use tilewright_tcp::program::Program;
 use tilewright_tcp::program::event::PeId;
 
+use crate::contention::Speeds;
 use crate::core::State;
 use crate::events::{Events, What};
 use crate::fluid::Fluid;
@@ -59,6 +60,7 @@ impl<'p, 'j, S: Sink> World<'p, 'j, S> {
             pes_per_chip,
             events: Events::default(),
             fluid: Fluid::new(machine),
+            speeds: Speeds::default(),
             now: 0,
             tickets: 0,
             sums: Sums::default(),
@@ -105,19 +107,28 @@ impl<'p, 'j, S: Sink> World<'p, 'j, S> {
                 continue;
             }
             let Some((at, what)) = self.events.take() else { return Ok(()) };
+            if self.is_stale(what) {
+                continue;
+            }
             self.now = at;
             self.happens(what)?;
         }
         Ok(())
     }
 
+    /// An end that was planned for another speed: time does not wait for it.
+    fn is_stale(&self, what: What) -> bool {
+        let What::ExecDone(pe, context, generation) = what else { return false };
+        let running = self.pes.get(pe as usize).and_then(|pe| pe.running.get(usize::from(context)));
+        running.is_none_or(|running| running.as_ref().is_none_or(|running| running.generation != generation))
+    }
+
     fn happens(&mut self, what: What) -> Result<(), SimError> {
         match what {
             What::Core(pe) => self.run_core(pe as usize),
             What::Processor(pe) => self.pump(pe as usize),
-            What::ExecDone(pe, context, generation) => {
-                self.exec_done(pe as usize, usize::from(context), generation)
-            }
+            What::ExecDone(pe, context, _) => self.exec_done(pe as usize, usize::from(context)),
+            What::Contends(pe) => self.slow_sub(pe as usize),
             What::Moves(pe) => self.transfer_moves(pe as usize),
             What::Bell(to, from) => {
                 let from = self.pes[from as usize].id;
@@ -172,8 +183,8 @@ impl<'p, 'j, S: Sink> World<'p, 'j, S> {
         let beyond = self.pes.iter().filter(|pe| pe.touched.dm.beyond || pe.touched.trf.beyond);
         let beyond: Vec<PeId> = beyond.map(|pe| pe.id).collect();
         let longest = self.pes.iter().flat_map(|pe| pe.busy[..3].iter().copied()).max().unwrap_or(0);
-        let ledger =
-            checks::Ledger { dma_read_bytes: self.sums.dma_read_bytes, longest_cycles: longest, beyond };
+        let mut ledger = std::mem::take(&mut self.sums.ledger);
+        (ledger.longest_cycles, ledger.beyond) = (longest, beyond);
         let record = self.trace.finish(cycles, &energy)?;
         let mut outcome = Outcome {
             record,

@@ -13,6 +13,8 @@ use tilewright_tcp::energy::Counts;
 use tilewright_tcp::program::Program;
 use tilewright_tcp::program::event::{Event, PeId, Ticket};
 
+use crate::checks::Ledger;
+use crate::contention::Speeds;
 use crate::core::Core;
 use crate::events::Events;
 use crate::fluid::Fluid;
@@ -29,6 +31,8 @@ pub(crate) type Waits = SmallVec<[Ticket; 2]>;
 #[derive(Clone, Debug)]
 pub(crate) struct Entry<'p> {
     pub(crate) order: Order<'p>,
+    /// Messages that the core had taken when it pushed this.
+    pub(crate) received: u64,
     pub(crate) span: Span,
 }
 
@@ -50,7 +54,8 @@ pub(crate) struct Running<'p> {
     pub(crate) id: u8,
     pub(crate) started: u64,
     pub(crate) left_q32: u128,
-    pub(crate) speed_q32: u64,
+    /// `None` before the first is known.
+    pub(crate) speed_q32: Option<u64>,
     pub(crate) updated: u64,
     pub(crate) generation: u32,
     pub(crate) waits: Waits,
@@ -95,8 +100,8 @@ pub(crate) struct Pe<'p> {
     /// The first PE of the execution that has each context.
     pub(crate) owner: [Option<u32>; 2],
     pub(crate) bitmap_until: u64,
-    /// Executions that keep DMA still.
-    pub(crate) dma_holds: u32,
+    /// Accesses in a row for which executions may hold a bank, all together.
+    pub(crate) bank_accesses: u64,
     pub(crate) sending: Option<Sending<'p>>,
     pub(crate) fifo: VecDeque<Sending<'p>>,
     pub(crate) execs: Box<[Named; 256]>,
@@ -124,7 +129,7 @@ impl<'p> Pe<'p> {
             running: [None, None],
             owner: [None, None],
             bitmap_until: 0,
-            dma_holds: 0,
+            bank_accesses: 0,
             sending: None,
             fifo: VecDeque::new(),
             execs: Box::new([Named::default(); 256]),
@@ -154,8 +159,8 @@ pub(crate) struct Sums {
     pub(crate) latency_cycles: u128,
     pub(crate) overflows: Vec<Overflow>,
     pub(crate) lost_commands: u64,
-    /// Bytes of transfers read from off-chip memory, counted a second way.
-    pub(crate) dma_read_bytes: u64,
+    /// For the checks alone.
+    pub(crate) ledger: Ledger,
 }
 
 /// A run.
@@ -168,6 +173,7 @@ pub(crate) struct World<'p, 'j, S> {
     pub(crate) pes_per_chip: usize,
     pub(crate) events: Events,
     pub(crate) fluid: Fluid,
+    pub(crate) speeds: Speeds,
     pub(crate) now: u64,
     pub(crate) tickets: u64,
     pub(crate) sums: Sums,

@@ -12,11 +12,40 @@ pub fn longest_hold(machine: &Tcp, loops_bytes: &[AccessLoop], width_bytes: u64)
     let (banks, bank_bytes) = (machine.dm.banks, machine.dm.bank_access_bytes);
     let sweep = banks * bank_bytes;
     let accesses = loops_bytes.iter().fold(1_u64, |all, access| all.saturating_mul(access.size));
-    if accesses < machine.starvation_accesses() || sweeps_all_banks(loops_bytes, width_bytes, sweep) {
+    if sweeps_all_banks(loops_bytes, width_bytes, sweep) {
         // A sweep passes each bank at most once, and meets the next sweep at most in one bank.
         return accesses.min(2 * bank_bytes.div_ceil(width_bytes));
     }
+    if accesses < machine.starvation_accesses() {
+        return walked_hold(loops_bytes, width_bytes, banks, bank_bytes, accesses);
+    }
     (0..banks).map(|bank| hold_of_bank(loops_bytes, width_bytes, bank, bank_bytes, sweep)).max().unwrap_or(0)
+}
+
+/// Few accesses, one by one.
+fn walked_hold(
+    loops_bytes: &[AccessLoop],
+    width_bytes: u64,
+    banks: u64,
+    bank_bytes: u64,
+    accesses: u64,
+) -> u64 {
+    let mut held = vec![0_u64; usize::try_from(banks).unwrap_or(0)];
+    let mut best = 0;
+    for access in 0..accesses {
+        let (mut rest, mut address) = (access, 0_u64);
+        for row in loops_bytes.iter().rev() {
+            address = address.wrapping_add((rest % row.size).wrapping_mul(row.stride));
+            rest /= row.size;
+        }
+        let (first, last) = (address / bank_bytes, address.saturating_add(width_bytes - 1) / bank_bytes);
+        for (bank, run) in (0..).zip(&mut held) {
+            let ahead = (bank + banks - first % banks) % banks;
+            *run = if ahead <= last - first { *run + 1 } else { 0 };
+            best = best.max(*run);
+        }
+    }
+    best
 }
 
 /// The innermost loop reads on without a gap past every bank.
@@ -143,7 +172,14 @@ mod tests {
                         AccessLoop::new(sizes[j % sizes.len()], inner),
                     ];
                     let folded = (0..16).map(|bank| hold_of_bank(&loops, width, bank, 8, 128)).max();
-                    assert_eq!(folded, Some(walk(&loops, width, 16, 8)), "{loops:?} width {width}");
+                    let judged = walk(&loops, width, 16, 8);
+                    assert_eq!(folded, Some(judged), "{loops:?} width {width}");
+                    let accesses = loops.iter().map(|row| row.size).product();
+                    assert_eq!(
+                        walked_hold(&loops, width, 16, 8, accesses),
+                        judged,
+                        "{loops:?} width {width}"
+                    );
                 }
             }
         }

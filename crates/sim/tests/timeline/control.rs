@@ -186,6 +186,7 @@ impl Judge for Counting {
             Event::Synced { .. } => "synced",
             Event::Posted { .. } => "posted",
             Event::Received { .. } => "received",
+            Event::Read { .. } => "read",
         });
         if self.stops_at == Some(self.seen.len()) {
             ControlFlow::Break(())
@@ -221,8 +222,8 @@ fn judges_hear_everything_in_order_and_answer_reads() {
     let outcome =
         simulate(&tcp(), &reading(), &Options::default(), KeepAll::default(), &mut judge).expect("it runs");
     assert_eq!(outcome.transfers, 6);
-    let start = ["issue", "start", "done", "waited", "issue", "start", "done", "synced"];
-    assert_eq!(judge.seen[..8], start);
+    let start = ["issue", "start", "done", "waited", "issue", "start", "done", "synced", "read"];
+    assert_eq!(judge.seen[..9], start);
     assert_eq!(judge.seen.iter().filter(|seen| **seen == "done").count(), 7);
 }
 

@@ -1,11 +1,17 @@
 //! Timelines of small programs whose every cycle can be counted by hand, and properties that any timeline has.
 
 mod build;
+mod contention;
 mod control;
+#[path = "../../../record/tests/decode/mod.rs"]
+#[expect(clippy::unwrap_used, reason = "a trace that cannot be decoded is a failed test")]
+mod decode;
 mod energy;
+mod moves;
 mod overlap;
 mod properties;
 mod sharing;
+mod traces;
 
 use std::sync::LazyLock;
 

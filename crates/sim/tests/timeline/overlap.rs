@@ -89,9 +89,11 @@ fn sub_loads_under_main_if_the_half_is_free() {
         one(vec![contraction(256), short(1600, base)], vec![], steps)
     };
     let beside = run(4096);
-    assert_eq!(spans(&beside, "chip0/pe0/sub"), [(2080, 2080 + 464)]);
     let main = spans(&beside, "chip0/pe0/main");
-    assert!(main[0].1 > 2544);
+    // Banks slow it down: the contraction fetches in every cycle.
+    let (start, end) = spans(&beside, "chip0/pe0/sub")[0];
+    assert_eq!(start, 2080);
+    assert!(end > 2080 + 464 && end < main[0].1, "{end} {main:?}");
     let clashing = run(0);
     assert_eq!(spans(&clashing, "chip0/pe0/sub"), [(main[0].1, main[0].1 + 464)]);
 }
@@ -130,9 +132,10 @@ fn a_command_that_holds_a_bank_keeps_dma_still_to_its_end() {
         let outcome = one(vec![starving(accesses)], vec![weights(0, 64)], steps);
         (spans(&outcome, "chip0/pe0/main")[0].1, spans(&outcome, "chip0/pe0/dma")[0].0)
     };
-    let (end, start) = run(64);
+    // The commit unit passes every bank, and holds none for more than two accesses.
+    let (end, start) = run(62);
     assert_eq!(end, start);
-    assert_eq!(run(63).1, 2060);
+    assert_eq!(run(61).1, 2060);
 }
 
 #[test]

@@ -28,9 +28,13 @@ pub fn exposed_load_cycles(
     load: &Load,
     contraction_cycles: u64,
 ) -> u64 {
-    let blocked = if reads.wide { reads.missed_steps } else { reads.missed_steps / machine.trf.banks.max(1) };
-    let free = contraction_cycles.saturating_sub(blocked);
+    let free = contraction_cycles.saturating_sub(blocked_cycles(machine, reads));
     load::stream_cycles(machine, load).saturating_sub(free)
+}
+
+/// Cycles of a contraction in which no store proceeds: see [`exposed_load_cycles`].
+pub fn blocked_cycles(machine: &Tcp, reads: &ContractionReads) -> u64 {
+    if reads.wide { reads.missed_steps } else { reads.missed_steps / machine.trf.banks.max(1) }
 }
 
 /// Accesses to data memory, one a cycle: access `i` is at `base_bytes + i * stride_bytes`.

@@ -21,9 +21,13 @@ use crate::Setup;
 use crate::contraction::active_elements;
 use crate::program::exec::{self, Body, Contract, Exec, Fill, Loop, Memory, Short, StepLoop, Stream};
 
+mod accesses;
+pub mod beside;
 pub mod occupies;
 pub mod transfer;
 
+pub use accesses::held_accesses;
+pub use beside::{Traffic, sub_speed_q32, traffic};
 pub use occupies::{Occupies, occupies};
 pub use transfer::{TransferCost, transfer_cost};
 

@@ -18,6 +18,7 @@ pub mod fetch;
 pub mod hbm;
 pub mod image;
 pub mod load;
+pub mod registers;
 pub mod switch;
 pub mod transpose;
 pub mod vector;

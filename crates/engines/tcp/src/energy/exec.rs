@@ -3,10 +3,11 @@
 use tilewright_machine::tcp::Tcp;
 use tilewright_num::Dtype;
 
-use super::{Counts, live, registers};
+use super::{Counts, live};
 use crate::contraction::active_elements;
 use crate::cost::collect::packet_flits;
 use crate::cost::image::{contraction, flow, packet_width, product};
+use crate::cost::registers;
 use crate::cost::switch::{Topology, ring_slices};
 use crate::program::exec::{Body, Commit, Contract, Exec, Memory, Stream};
 use crate::program::vector::{Gives, OpKind, Vector, Word};

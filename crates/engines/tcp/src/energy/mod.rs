@@ -6,7 +6,6 @@
 
 mod exec;
 mod live;
-mod registers;
 mod transfer;
 
 pub use exec::counts;

@@ -3,9 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use tilewright_machine::tcp::Tcp;
+use tilewright_num::Dtype;
 
-use crate::footprint::{Access, ByteSet, Footprint, Store, of_exec, of_transfer};
+use crate::footprint::{Access, ByteSet, Footprint, Store, of_exec, of_read, of_transfer};
 use crate::program::event::{Image, PeId};
+use crate::program::transfer::Address;
 use crate::program::{Exec, Transfer};
 
 /// Index of a known image.
@@ -22,7 +24,12 @@ pub(super) enum Region {
 enum Body {
     Exec(Box<Exec>, PeId),
     Transfer(Box<Transfer>),
+    /// A core's read: where, and how many bytes.
+    Read(Address, u64),
 }
+
+/// What a core's read is called in findings.
+pub(super) const READ: &str = "read";
 
 impl Body {
     fn is(&self, image: Image<'_>, pe: PeId) -> bool {
@@ -52,7 +59,7 @@ impl Known {
     pub(super) fn exec(&self) -> Option<&Exec> {
         match &self.body {
             Body::Exec(exec, _) => Some(exec),
-            Body::Transfer(_) => None,
+            Body::Transfer(_) | Body::Read(..) => None,
         }
     }
 
@@ -60,6 +67,7 @@ impl Known {
         match &self.body {
             Body::Exec(exec, _) => &exec.name,
             Body::Transfer(transfer) => &transfer.name,
+            Body::Read(..) => READ,
         }
     }
 }
@@ -111,6 +119,24 @@ impl Images {
                 (Body::Transfer(Box::new(transfer.clone())), of_transfer(machine, transfer, objects))
             }
         };
+        self.add(machine, name, body, footprint)
+    }
+
+    /// A core's read, with its footprint.
+    pub(super) fn intern_read(&mut self, machine: &Tcp, address: Address, dtype: Dtype) -> ImageId {
+        let bytes = dtype.size_bytes(1) as u64;
+        let is = |id: &&ImageId| {
+            let known = self.known.get(**id);
+            known
+                .is_some_and(|known| matches!(known.body, Body::Read(at, of) if (at, of) == (address, bytes)))
+        };
+        if let Some(id) = self.by_name.get(READ).and_then(|ids| ids.iter().find(is)) {
+            return *id;
+        }
+        self.add(machine, READ, Body::Read(address, bytes), of_read(machine, address, bytes))
+    }
+
+    fn add(&mut self, machine: &Tcp, name: &str, body: Body, footprint: Footprint) -> ImageId {
         let all = |wanted: &dyn Fn(&&Access) -> bool| {
             let accesses = footprint.accesses.iter().filter(wanted);
             let regions: BTreeSet<Region> = accesses.flat_map(|access| regions_of(machine, access)).collect();
@@ -119,7 +145,7 @@ impl Images {
         let regions = all(&|_| true);
         let moves = match body {
             Body::Transfer(_) => all(&|access| access.memory == Store::Dm),
-            Body::Exec(..) => Vec::new(),
+            Body::Exec(..) | Body::Read(..) => Vec::new(),
         };
         let id = self.known.len();
         self.known.push(Known { body, footprint, regions, moves, settled: false, hold: None });

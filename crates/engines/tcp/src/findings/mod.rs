@@ -11,12 +11,10 @@
 //! | `images` | footprints of images and conflicts between two |
 //! | `filled` | which bytes hold something |
 //! | `heard` | which slices' reads matter |
-//! | `holds` | how long a command holds a bank |
 
 mod filled;
 mod finding;
 mod heard;
-mod holds;
 mod images;
 mod order;
 
@@ -28,14 +26,15 @@ use tilewright_machine::tcp::Tcp;
 
 pub use finding::{CODES, Finding, Party, Spot, Wait};
 
+use crate::cost::image::held_accesses;
 use crate::footprint::{Access, Outside, Store, tensor};
 use crate::program::event::{Event, Image, PeId, Ticket, Unit};
 use crate::program::tensor::{Data, Role};
 use crate::program::{Program, Tensor};
 use filled::Filled;
 use heard::heard;
-use images::{Conflict, ImageId, Images, Region, name_of};
-use order::{Order, Stamp};
+use images::{Conflict, ImageId, Images, READ, Region, name_of};
+use order::{Named, Order, Stamp};
 
 /// A command that something may still race with.
 #[derive(Clone, Debug)]
@@ -102,12 +101,12 @@ impl<'m> Judge<'m> {
     /// Takes note of what happened.
     pub fn observe(&mut self, event: &Event<'_>) {
         match *event {
-            Event::Issue { ticket, pe, unit, id, image, span, at_cycles } => {
+            Event::Issue { ticket, pe, unit, id, image, received, span, at_cycles } => {
                 let pes = match image {
                     Image::Exec(exec) => exec.pes.min(self.machine.pes()),
                     Image::Transfer(_) => 1,
                 };
-                let stamp = Rc::new(self.order.issue(pe, unit, pes, ticket, id));
+                let stamp = Rc::new(self.order.issue(pe, unit, pes, Named { ticket, id, received }));
                 let known = self.images.intern(self.machine, image, pe, &self.objects);
                 let live = Live { image: known, stamp, unit, pe, ticket, span };
                 self.issued(&live, name_of(image), at_cycles);
@@ -116,6 +115,12 @@ impl<'m> Judge<'m> {
             Event::Synced { pe } => self.order.synced(pe),
             Event::Posted { from, to } => self.order.posted(from, to),
             Event::Received { pe, from } => self.order.received(pe, from),
+            Event::Read { ticket, pe, address, dtype, span, at_cycles } => {
+                let stamp = Rc::new(self.order.read(pe));
+                let image = self.images.intern_read(self.machine, address, dtype);
+                let live = Live { image, stamp, unit: Unit::Core, pe, ticket, span };
+                self.issued(&live, READ, at_cycles);
+            }
             Event::Start { .. } | Event::Done { .. } => {}
         }
     }
@@ -262,7 +267,8 @@ impl<'m> Judge<'m> {
         if beside().all(|run| moving(&run)) || !beside().any(|run| moving(&run)) {
             return;
         }
-        let runs: Vec<Live> = beside().filter(|run| !moving(run)).cloned().collect();
+        let runs: Vec<Live> =
+            beside().filter(|run| matches!(run.unit, Unit::Main | Unit::Sub)).cloned().collect();
         let moves = beside().filter(moving).filter(|transfer| {
             self.images.get(transfer.image).is_some_and(|known| known.moves.contains(&region))
         });
@@ -317,7 +323,7 @@ impl<'m> Judge<'m> {
     fn hold_of(&mut self, image: ImageId) -> u64 {
         let machine = self.machine;
         let Some(known) = self.images.get_mut(image) else { return 0 };
-        let hold = known.hold.unwrap_or_else(|| known.exec().map_or(0, |exec| holds::of_exec(machine, exec)));
+        let hold = known.hold.unwrap_or_else(|| known.exec().map_or(0, |exec| held_accesses(machine, exec)));
         known.hold = Some(hold);
         hold
     }
@@ -337,6 +343,7 @@ impl<'m> Judge<'m> {
             Unit::Main => "main",
             Unit::Sub => "sub",
             Unit::Dma => "dma",
+            Unit::Core => "core",
         };
         let name = self.images.get(live.image).map_or("", |known| known.name());
         Party::new(name, live.pe, unit, live.ticket, live.span)

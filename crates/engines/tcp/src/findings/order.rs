@@ -4,6 +4,8 @@
 //! - A wait orders the command before everything that the queue issues later. So does an `exec`, for the command that ran before it in its
 //!   context: the queue is held until the context is free.
 //! - A core knows what it saw done: its own queue when it synced, and what messages carried. It does not know what its queue waited for.
+//! - A message is ordered before the commands that its receiver pushed after it, not before those that its queue held already.
+//! - A core's reads follow a sync, and order like commands of a unit of its own.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
@@ -38,6 +40,15 @@ impl Clock {
     }
 }
 
+/// How a command is known to its queue.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Named {
+    pub(super) ticket: Ticket,
+    pub(super) id: u8,
+    /// Messages that the core had taken when it pushed it.
+    pub(super) received: u64,
+}
+
 /// A command's place in the order.
 #[derive(Clone, Debug)]
 pub(super) struct Stamp {
@@ -63,6 +74,9 @@ struct Front {
     queue: Clock,
     /// What the core knows to be done.
     core: Clock,
+    /// Messages that the core has taken, and what those carried that not all commands in the queue come after, by their number.
+    received: u64,
+    carried: VecDeque<(u64, Clock)>,
     /// The last command it issued on each unit.
     issued: BTreeMap<usize, Rc<Clock>>,
     /// Commands that were not waited for, as long as a wait can name them.
@@ -104,13 +118,17 @@ impl Order {
     }
 
     /// A queue issues a command for `pes` PEs.
-    pub(super) fn issue(&mut self, pe: PeId, unit: Unit, pes: u64, ticket: Ticket, id: u8) -> Stamp {
+    pub(super) fn issue(&mut self, pe: PeId, unit: Unit, pes: u64, named: Named) -> Stamp {
+        let Named { ticket, id, received } = named;
         let members: Vec<usize> = (0..pes.max(1))
             .map(|member| self.unit(PeId { pe: pe.pe.saturating_add(member), ..pe }, unit))
             .collect();
         let mut clock = Clock::default();
         members.iter().filter_map(|member| self.last.get(*member)).for_each(|last| clock.join(&last.1));
         let front = self.fronts.entry(pe).or_default();
+        while front.carried.front().is_some_and(|(number, _)| *number <= received) {
+            front.carried.pop_front().iter().for_each(|(_, message)| front.queue.join(message));
+        }
         if unit != Unit::Dma {
             front.queue.join(&clock);
         }
@@ -149,6 +167,7 @@ impl Order {
         front.core.join(&front.queue);
         front.queue.join(&front.core);
         front.open.clear();
+        front.carried.clear();
     }
 
     pub(super) fn posted(&mut self, from: PeId, to: PeId) {
@@ -158,11 +177,26 @@ impl Order {
 
     pub(super) fn received(&mut self, pe: PeId, from: PeId) {
         let message = self.messages.get_mut(&(from, pe)).and_then(VecDeque::pop_front);
+        let front = self.fronts.entry(pe).or_default();
+        front.received += 1;
         if let Some(message) = message {
-            let front = self.fronts.entry(pe).or_default();
             front.core.join(&message);
-            front.queue.join(&message);
+            front.carried.push_back((front.received, message));
         }
+    }
+
+    /// A core that just synced reads: a command of its own unit, done at once.
+    pub(super) fn read(&mut self, pe: PeId) -> Stamp {
+        let unit = self.unit(pe, Unit::Core);
+        let front = self.fronts.entry(pe).or_default();
+        let count = front.core.get(unit) + 1;
+        front.core.set(unit, count);
+        front.queue.set(unit, count);
+        let clock = Rc::new(front.core.clone());
+        if let Some(last) = self.last.get_mut(unit) {
+            last.1 = Rc::clone(&clock);
+        }
+        Stamp { unit, count, clock }
     }
 
     /// Up to which command of a unit everything is ordered before all that any PE can still issue.

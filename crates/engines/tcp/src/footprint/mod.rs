@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 pub use bytes::ByteSet;
 pub use exec::of_exec;
-pub use transfer::of_transfer;
+pub use transfer::{of_read, of_transfer};
 
 use tilewright_machine::tcp::Tcp;
 

@@ -38,6 +38,13 @@ pub fn of_transfer(machine: &Tcp, transfer: &Transfer, objects: &[Access]) -> Fo
     footprint
 }
 
+/// What a control core's read of so many bytes touches.
+pub fn of_read(machine: &Tcp, address: Address, bytes: u64) -> Footprint {
+    let mut footprint = Footprint::default();
+    Side { machine, write: false }.walk(&mut footprint, address, &[], bytes);
+    footprint
+}
+
 /// The memory of an address, with the place it has there.
 pub(crate) fn site_of(located: Located, write: bool) -> Site {
     let (memory, first) = match located.medium {

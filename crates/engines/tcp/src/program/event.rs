@@ -3,9 +3,10 @@
 //! A simulator makes these, the values and the findings listen. Images are resolved: every size is a number.
 
 use tilewright_base::Span;
+use tilewright_num::Dtype;
 
 use super::exec::Exec;
-use super::transfer::Transfer;
+use super::transfer::{Address, Transfer};
 use crate::cost::Context;
 
 /// A PE of some chip.
@@ -30,6 +31,8 @@ pub enum Unit {
     Sub,
     /// The DMA engine.
     Dma,
+    /// The control core, which reads memories.
+    Core,
 }
 
 impl Unit {
@@ -66,6 +69,9 @@ pub enum Event<'a> {
         id: u8,
         /// What it is.
         image: Image<'a>,
+        /// Messages that the core had taken when it pushed the command: later ones are not ordered before it, even if they came before
+        /// it was issued.
+        received: u64,
         /// The `dma` or `exec` step.
         span: Span,
         /// When.
@@ -104,11 +110,27 @@ pub enum Event<'a> {
         /// Receiver.
         to: PeId,
     },
-    /// A core took the next message of another: all it does from now on is ordered after what the message carried.
+    /// A core took the next message of another: all it does from now on, and all commands that it pushes from now on, is ordered after
+    /// what the message carried.
     Received {
         /// Receiver.
         pe: PeId,
         /// Sender.
         from: PeId,
+    },
+    /// A core, just synced, read a value of the device.
+    Read {
+        /// Names it among the commands.
+        ticket: Ticket,
+        /// Whose core.
+        pe: PeId,
+        /// First byte.
+        address: Address,
+        /// As what.
+        dtype: Dtype,
+        /// The step.
+        span: Span,
+        /// When.
+        at_cycles: u64,
     },
 }

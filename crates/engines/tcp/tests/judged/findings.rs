@@ -318,3 +318,36 @@ fn slices_that_nobody_hears_may_read_anything() {
     assert_eq!(with(vec![(0, 4)], ring(2)), Vec::<&str>::new());
     assert_eq!(with(vec![(0, 4)], ring(4)), ["tcp/uninitialised"]);
 }
+
+/// PE 0 writes what PE 1's core reads.
+fn read_elsewhere(between: &[Happens]) -> Vec<Finding> {
+    let program = program(Vec::new(), vec![fill_dm()]);
+    let mut script = vec![Dma(0, 0), Synced(0)];
+    script.extend_from_slice(between);
+    script.extend([Synced(1), Happens::Read(1, dm(0, 8))]);
+    judged(&program, &script)
+}
+
+#[test]
+fn a_core_reads_what_it_knows_to_be_done() {
+    assert_eq!(codes(&read_elsewhere(&[])), ["tcp/race-dm"]);
+    assert_eq!(codes(&read_elsewhere(&[Posted(0, 1), Received(1, 0)])), [""; 0]);
+    let program = program(Vec::new(), vec![fill_dm()]);
+    let nowhere = judged(&program, &[Synced(0), Happens::Read(0, dm(1, 1 << 14))]);
+    assert_eq!(codes(&nowhere), ["tcp/uninitialised"]);
+    let outside = judged(&program, &[Synced(0), Happens::Read(0, dm(1, 512 << 10))]);
+    assert_eq!(codes(&outside), ["tcp/out-of-bounds"]);
+    // A write that may come while the core still reads.
+    let later = judged(&program, &[Dma(0, 0), Synced(0), Happens::Read(0, dm(0, 8)), Dma(1, 0)]);
+    assert!(codes(&later).contains(&"tcp/race-dm"), "{later:?}");
+}
+
+#[test]
+fn commands_that_were_in_the_queue_do_not_come_after_a_message() {
+    let program = race_hbm();
+    let told = [Dma(0, 0), Synced(0), Posted(0, 1)];
+    let after = judged(&program, &[&told[..], &[Received(1, 0), Dma(1, 1)]].concat());
+    assert_eq!(codes(&after), [""; 0]);
+    let before = judged(&program, &[&told[..], &[Happens::Ahead(1), Received(1, 0), Dma(1, 1)]].concat());
+    assert_eq!(codes(&before), ["tcp/race-hbm"]);
+}

@@ -5,8 +5,10 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use proptest::prelude::*;
 use tilewright_tcp::cost::Context;
 use tilewright_tcp::findings::Party;
+use tilewright_tcp::footprint::Store;
 use tilewright_tcp::program::Program;
 use tilewright_tcp::program::event::Unit;
+use tilewright_tcp::program::transfer::{Address, Medium};
 
 use crate::build::*;
 use crate::footprints::{Byte, enumerate_exec, enumerate_transfer};
@@ -50,6 +52,13 @@ impl Graph {
         self.after.len() - 1
     }
 
+    /// A node after all of these.
+    fn after(&mut self, before: &[usize]) -> usize {
+        let node = self.node();
+        before.iter().for_each(|earlier| self.after[*earlier].push(node));
+        node
+    }
+
     fn reaches(&self, from: usize) -> BTreeSet<usize> {
         let (mut seen, mut open) = (BTreeSet::new(), vec![from]);
         while let Some(node) = open.pop() {
@@ -81,11 +90,14 @@ impl Ran {
 fn brute(program: &Program, script: &[Happens]) -> BTreeSet<(Key, Key)> {
     let mut graph = Graph::default();
     let mut ran: Vec<Ran> = Vec::new();
+    // Nodes of commands, by ticket.
+    let mut issued: Vec<usize> = Vec::new();
     let mut queues: Vec<usize> = (0..PES).map(|_| graph.node()).collect();
     let mut cores: Vec<usize> = (0..PES).map(|_| graph.node()).collect();
     let mut units: BTreeMap<(u64, Unit), usize> = BTreeMap::new();
     let mut messages: BTreeMap<(u64, u64), VecDeque<usize>> = BTreeMap::new();
     let at = |pe: u64| usize::try_from(pe).expect("a small number");
+    let mut ahead = vec![false; queues.len()];
     for happens in script {
         match *happens {
             Happens::Exec(owner, _) | Happens::Dma(owner, _) => {
@@ -100,10 +112,8 @@ fn brute(program: &Program, script: &[Happens]) -> BTreeSet<(Key, Key)> {
                     }
                     _ => unreachable!(),
                 };
-                let issue = graph.node();
-                let node = graph.node();
-                graph.after[queues[at(owner)]].push(issue);
-                graph.after[issue].push(node);
+                let issue = graph.after(&[queues[at(owner)]]);
+                let node = graph.after(&[issue]);
                 queues[at(owner)] = issue;
                 for member in owner..owner + pes {
                     if let Some(before) = units.insert((member, unit), node) {
@@ -113,41 +123,62 @@ fn brute(program: &Program, script: &[Happens]) -> BTreeSet<(Key, Key)> {
                         }
                     }
                 }
+                issued.push(node);
                 ran.push(Ran { node, name: name.clone(), pe: owner, runs: unit != Unit::Dma, bytes });
             }
             Happens::Waited(owner, ticket) => {
                 let node = graph.node();
                 graph.after[queues[at(owner)]].push(node);
-                graph.after[ran[usize::try_from(ticket).expect("a small number")].node].push(node);
+                graph.after[issued[usize::try_from(ticket).expect("a small number")]].push(node);
                 queues[at(owner)] = node;
             }
             Happens::Synced(owner) => {
-                let node = graph.node();
-                graph.after[queues[at(owner)]].push(node);
-                graph.after[cores[at(owner)]].push(node);
+                let node = graph.after(&[queues[at(owner)], cores[at(owner)]]);
                 ran.iter().filter(|ran| ran.pe == owner).for_each(|ran| graph.after[ran.node].push(node));
                 queues[at(owner)] = node;
                 cores[at(owner)] = node;
+                ahead[at(owner)] = false;
+            }
+            Happens::Ahead(owner) => {
+                ahead[at(owner)] ^= true;
+                if !ahead[at(owner)] {
+                    // What is pushed from now on comes after all messages that the core took meanwhile.
+                    queues[at(owner)] = graph.after(&[queues[at(owner)], cores[at(owner)]]);
+                }
+            }
+            Happens::Read(owner, address) => {
+                let node = graph.after(&[cores[at(owner)]]);
+                (queues[at(owner)], cores[at(owner)]) = (node, node);
+                let bytes = enumerate_read(address);
+                ran.push(Ran { node, name: "read".into(), pe: owner, runs: false, bytes });
             }
             Happens::Posted(from, to) => {
-                let node = graph.node();
-                graph.after[cores[at(from)]].push(node);
+                let node = graph.after(&[cores[at(from)]]);
                 messages.entry((from, to)).or_default().push_back(node);
             }
             Happens::Received(owner, from) => {
                 let Some(message) = messages.get_mut(&(from, owner)).and_then(VecDeque::pop_front) else {
                     continue;
                 };
-                let node = graph.node();
-                graph.after[message].push(node);
-                for chain in [&mut queues, &mut cores] {
-                    graph.after[chain[at(owner)]].push(node);
-                    chain[at(owner)] = node;
+                let node = graph.after(&[message, cores[at(owner)]]);
+                cores[at(owner)] = node;
+                if !ahead[at(owner)] {
+                    queues[at(owner)] = graph.after(&[node, queues[at(owner)]]);
                 }
             }
         }
     }
     racing(&graph, &ran)
+}
+
+/// The word that a core reads.
+fn enumerate_read(address: Address) -> BTreeSet<Byte> {
+    let located = address.locate().expect("a memory");
+    let (store, slice) = match located.medium {
+        Medium::Dm { slice } => (Store::Dm, slice),
+        _ => (Store::Hbm, 0),
+    };
+    (0..4).map(|byte| (store, 0, slice, located.offset + byte, false)).collect()
 }
 
 fn racing(graph: &Graph, ran: &[Ran]) -> BTreeSet<(Key, Key)> {
@@ -169,7 +200,7 @@ fn racing(graph: &Graph, ran: &[Ran]) -> BTreeSet<(Key, Key)> {
 
 /// Scripts in which waits name commands of their own queue that were not waited for, and groups lie within the PEs.
 fn scripts() -> impl Strategy<Value = Vec<Happens>> {
-    let one = (0_u64..PES, 0_usize..8, 0_u64..PES, 0_u8..12);
+    let one = (0_u64..PES, 0_usize..8, 0_u64..PES, 0_u8..15);
     proptest::collection::vec(one, 1..24).prop_map(|drawn| {
         let mut script: Vec<Happens> = Vec::new();
         let mut owners: Vec<u64> = Vec::new();
@@ -191,6 +222,9 @@ fn scripts() -> impl Strategy<Value = Vec<Happens>> {
                 8 => script.push(Happens::Synced(owner)),
                 9 | 10 if other != owner => script.push(Happens::Posted(owner, other)),
                 11 if other != owner => script.push(Happens::Received(owner, other)),
+                12 => script.push(Happens::Ahead(owner)),
+                13 => script.extend([Happens::Synced(owner), Happens::Read(owner, dm(0, 64))]),
+                14 => script.extend([Happens::Synced(owner), Happens::Read(owner, hbm(68))]),
                 _ => {}
             }
         }
@@ -208,7 +242,7 @@ proptest! {
         let races = found.iter().filter(|finding| finding.code.starts_with("tcp/race"));
         let named: BTreeSet<_> = races
             .filter_map(|finding| {
-                let key = |party: &Party| (party.name.clone(), (party.unit != "dma").then_some(party.pe));
+                let key = |party: &Party| (party.name.clone(), matches!(party.unit, "main" | "sub").then_some(party.pe));
                 Some((key(finding.first.as_ref()?), key(finding.second.as_ref()?)))
             })
             .collect();

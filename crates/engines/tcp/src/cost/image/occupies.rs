@@ -2,12 +2,9 @@
 //! the bank rule).
 
 use tilewright_machine::tcp::Tcp;
-use tilewright_notation::algebra::access::AccessLoop;
 
-use super::{flight_bits, pattern, product, read_bytes};
-use crate::banks::longest_hold;
+use super::{flight_bits, held_accesses};
 use crate::cost::switch::bitmap_cycles;
-use crate::cost::{Context, image};
 use crate::program::exec::{Body, Commit, Contract, Exec, Loop, Memory, Stream};
 
 /// What an execution needs for itself.
@@ -19,8 +16,9 @@ pub struct Occupies {
     pub trf_read: u8,
     /// Halves that are written.
     pub trf_written: u8,
-    /// Some bank of data memory is held so long that DMA must stand still.
-    pub dma: bool,
+    /// Accesses in a row for which a bank of data memory may be held: DMA must stand still while those of all commands together
+    /// reach [`Tcp::starvation_accesses`].
+    pub bank_accesses: u64,
     /// Cycles at the start in which a switch bitmap is written, while the sub context and DMA stand still.
     pub bitmap_cycles: u64,
 }
@@ -41,12 +39,12 @@ pub fn occupies(machine: &Tcp, exec: &Exec) -> Occupies {
             vector: stream.vector.is_some() || stream.cast.is_some(),
             trf_read: stream.contract.as_ref().map_or(0, |contract| halves_read(machine, stream, contract)),
             trf_written: halves_written(machine, &stream.commit),
-            dma: starves_dma(machine, exec.context, stream),
+            bank_accesses: held_accesses(machine, exec),
             bitmap_cycles: bitmap_cycles(machine, stream.switch.topology),
         },
         Body::Fill(fill) => Occupies {
             trf_written: halves_written(machine, &fill.commit),
-            dma: commit_hold(machine, exec.context, &fill.commit) >= machine.starvation_accesses(),
+            bank_accesses: held_accesses(machine, exec),
             ..Occupies::default()
         },
         Body::Short(short) => {
@@ -56,7 +54,7 @@ pub fn occupies(machine: &Tcp, exec: &Exec) -> Occupies {
                 }
                 _ => 0,
             };
-            Occupies { trf_written, ..Occupies::default() }
+            Occupies { trf_written, bank_accesses: held_accesses(machine, exec), ..Occupies::default() }
         }
     }
 }
@@ -100,53 +98,4 @@ fn halves(part_bytes: u64, first: u64, more: u64) -> u8 {
         return 0b11;
     }
     (1 << (at / half).min(1)) | (1 << (at.saturating_add(more) / half % 2))
-}
-
-/// Fetch and commit together hold a bank for as many accesses as starve DMA.
-fn starves_dma(machine: &Tcp, context: Context, stream: &Stream) -> bool {
-    let held = fetch_hold(machine, context, stream).max(commit_hold(machine, context, &stream.commit));
-    held >= machine.starvation_accesses()
-}
-
-fn fetch_hold(machine: &Tcp, context: Context, stream: &Stream) -> u64 {
-    let fetch = &stream.fetch;
-    let (width, bits) = (read_bytes(machine, context, fetch), flight_bits(fetch.dtype).max(1));
-    let merged = pattern(fetch);
-    let mut loops: Vec<AccessLoop> = Vec::with_capacity(merged.loops.len());
-    for row in &merged.loops {
-        let stride = row.stride.cast_signed().saturating_mul(bits.cast_signed()) / 8;
-        loops.push(AccessLoop::new(row.size, stride.cast_unsigned()));
-    }
-    let run = merged.loops.last().filter(|inner| inner.stride == 1).map_or(1, |inner| inner.size);
-    if let Some(inner) = loops.last_mut().filter(|_| run > 1) {
-        *inner = AccessLoop::new(image::bytes(run, bits).div_ceil(width), width);
-    }
-    hold(machine, &loops, width)
-}
-
-fn commit_hold(machine: &Tcp, context: Context, commit: &Commit) -> u64 {
-    if commit.memory != Memory::Dm || product(&commit.loops) == 0 {
-        return 0;
-    }
-    let width = match context {
-        Context::Main => commit.width.max(1),
-        Context::Sub => machine.commit.sub_width_bytes,
-    };
-    let mut loops: Vec<AccessLoop> = Vec::with_capacity(commit.loops.len() + 1);
-    let rows = commit.loops.iter().filter(|row| row.size.fixed() > 1);
-    loops.extend(rows.map(|row| AccessLoop::new(row.size.fixed(), row.stride.cast_unsigned())));
-    let writes = commit.bytes.div_ceil(width);
-    if writes > 1 {
-        loops.push(AccessLoop::new(writes, width));
-    }
-    hold(machine, &loops, width)
-}
-
-fn hold(machine: &Tcp, loops: &[AccessLoop], width: u64) -> u64 {
-    /// Longer loops than any sequencer has; what is held does not grow past it in any way that matters.
-    const LONGEST: u64 = 1 << 32;
-    let mut bounded: Vec<AccessLoop> = loops.to_vec();
-    bounded.iter_mut().for_each(|row| row.size = row.size.min(LONGEST));
-    let sweep = machine.dm_bytes_per_cycle();
-    longest_hold(machine, &bounded, width.clamp(1, sweep.max(1)))
 }

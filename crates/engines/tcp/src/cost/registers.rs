@@ -5,31 +5,69 @@
 
 use tilewright_machine::tcp::Tcp;
 
-use crate::cost::image::{flight_bits, packet_width};
+use super::contention::ContractionReads;
+use super::image::{flight_bits, packet_width};
 use crate::program::exec::{Contract, Loop, Stream};
 
 /// Steps that are followed one by one.
 const FOLLOWED: u64 = 1 << 14;
 
-/// Bytes of all lanes of a slice.
-pub(super) struct Reads {
-    pub(super) array_bytes: u64,
-    pub(super) cached_bytes: u64,
+/// What the steps of a contraction read on every lane of a slice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reads {
+    /// Bytes of all lanes that come from the arrays.
+    pub array_bytes: u64,
+    /// Bytes of all lanes that the caches answer.
+    pub cached_bytes: u64,
+    /// Which steps take the ports of the banks.
+    pub ports: ContractionReads,
 }
 
-/// Rows that the steps of a contraction read on every lane.
-pub(super) fn reads(machine: &Tcp, stream: &Stream, contract: &Contract, steps: u64) -> Reads {
+/// Reads that were followed.
+#[derive(Debug)]
+struct Followed {
+    hits: u64,
+    misses: u64,
+    /// Steps that missed in some bank, and in each bank.
+    missed_steps: u64,
+    missed_in: Vec<u64>,
+}
+
+/// Follows the rows that the steps of a contraction read on every lane.
+pub fn reads(machine: &Tcp, stream: &Stream, contract: &Contract, steps: u64) -> Reads {
+    let followed = steps.min(FOLLOWED);
+    let seen = follow(machine, stream, contract, followed);
+    let all = |seen: u64| u128::from(seen) * u128::from(steps) / u128::from(followed.max(1));
+    let bytes = |rows: u64| {
+        let row_bytes = u128::from(machine.trf.row_payload_bytes.max(1));
+        let bytes = all(rows).saturating_mul(row_bytes).saturating_mul(u128::from(contract.lanes));
+        u64::try_from(bytes).unwrap_or(u64::MAX)
+    };
+    // Reads that keep to one bank, or always take all of them, leave a store to the fullest bank nothing.
+    let fullest = seen.missed_in.iter().copied().max().unwrap_or(0);
+    let missed_steps = u64::try_from(all(seen.missed_steps)).unwrap_or(u64::MAX);
+    Reads {
+        array_bytes: bytes(seen.misses),
+        cached_bytes: bytes(seen.hits),
+        ports: ContractionReads { wide: fullest == seen.missed_steps, missed_steps },
+    }
+}
+
+fn follow(machine: &Tcp, stream: &Stream, contract: &Contract, steps: u64) -> Followed {
     let bits = flight_bits(stream.fetch.leaves()).max(1);
     let (step_loops, packet_loops) = split(contract, packet_width(machine, stream.fetch.leaves(), contract));
-    let row_bytes = machine.trf.row_payload_bytes.max(1);
+    let (row_bytes, banks) = (machine.trf.row_payload_bytes.max(1), machine.trf.banks.max(1));
     let runs = runs(packet_loops, bits);
-    let rows = machine.trf.banks.max(1).saturating_mul(machine.trf.cache_rows.max(1));
+    let rows = banks.saturating_mul(machine.trf.cache_rows.max(1));
     let mut cache = vec![u64::MAX; usize::try_from(rows.min(1 << 16)).unwrap_or(1)];
-    let (mut hits, mut misses) = (0_u64, 0_u64);
+    let missed_in = vec![0_u64; usize::try_from(banks.min(1 << 16)).unwrap_or(1)];
+    let mut seen = Followed { hits: 0, misses: 0, missed_steps: 0, missed_in };
     let mut walk = Walk::new(step_loops, bits);
-    let followed = steps.min(FOLLOWED);
-    for _ in 0..followed {
+    // The step in which each bank was last missed, counted from 1.
+    let mut missed_at = vec![0_u64; seen.missed_in.len()];
+    for step in 1..=steps {
         let at = contract.base.wrapping_add(walk.next_bytes());
+        let before = seen.misses;
         for (first, bytes) in &runs {
             let from = at.wrapping_add(*first) / row_bytes;
             let to = at.wrapping_add(*first).wrapping_add(bytes.saturating_sub(1)) / row_bytes;
@@ -37,20 +75,18 @@ pub(super) fn reads(machine: &Tcp, stream: &Stream, contract: &Contract, steps: 
             for row in from..=to.max(from).min(from.saturating_add(16)) {
                 let slot = usize::try_from(row % cache.len() as u64).unwrap_or(0);
                 if cache[slot] == row {
-                    hits += 1;
-                } else {
-                    misses += 1;
+                    seen.hits += 1;
+                    continue;
                 }
                 cache[slot] = row;
+                seen.misses += 1;
+                let bank = usize::try_from(row % missed_at.len() as u64).unwrap_or(0);
+                seen.missed_in[bank] += u64::from(std::mem::replace(&mut missed_at[bank], step) != step);
             }
         }
+        seen.missed_steps += u64::from(seen.misses > before);
     }
-    let scale = |rows: u64| {
-        let all = u128::from(rows) * u128::from(steps) / u128::from(followed.max(1));
-        let bytes = all.saturating_mul(u128::from(row_bytes)).saturating_mul(u128::from(contract.lanes));
-        u64::try_from(bytes).unwrap_or(u64::MAX)
-    };
-    Reads { array_bytes: scale(misses), cached_bytes: scale(hits) }
+    seen
 }
 
 /// Loops over steps and loops within a packet: the innermost whose product reaches a packet.

@@ -1,0 +1,120 @@
+//! Two images side by side: how fast a sub command goes while a main command runs (vISA book, data memory and tensor register file).
+//!
+//! The rules are those of [`crate::cost::contention`]. A main command that is busy in a unit for a part of its cycles is taken to spread
+//! that part evenly. Units of one command work at the pace of the slowest, so a sub command is slowed only where a slowed unit becomes
+//! that. Nests of accesses count as walks of their innermost loop.
+
+use tilewright_machine::tcp::Tcp;
+
+use super::accesses::Accesses;
+use super::{contraction, exec_cycles};
+use crate::cost::contention::{BankWalk, ContractionReads, bank_slowdown, blocked_cycles};
+use crate::cost::{Stage, registers};
+use crate::program::exec::{Body, Exec, Memory};
+
+const FULL_Q32: u64 = 1 << 32;
+
+/// Accesses of a unit to data memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BankUse {
+    /// Where.
+    pub walk: BankWalk,
+    /// In so many cycles.
+    pub cycles: u64,
+}
+
+/// What a command takes of banks and ports, on each slice.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Traffic {
+    /// Cycles before its first access.
+    pub overhead_cycles: u64,
+    /// Cycles from then on, alone.
+    pub stream_cycles: u64,
+    /// Cycles of its slowest stage: from its first access on it uses ports and banks for so long. What follows only drains.
+    pub busy_cycles: u64,
+    /// Fetch and commit unit, where they use data memory.
+    pub banks: [Option<BankUse>; 2],
+    /// Cycles in which it stores to the contraction engine's register file.
+    pub store_cycles: u64,
+    /// What its contraction reads there.
+    pub reads: Option<ContractionReads>,
+}
+
+/// What a resolved image takes of banks and ports.
+pub fn traffic(machine: &Tcp, exec: &Exec) -> Traffic {
+    let cycles = exec_cycles(machine, exec);
+    let unit = |accesses: Accesses, stage: Stage| {
+        let cycles = cycles.stage_cycles(stage);
+        (cycles > 0).then(|| BankUse { walk: accesses.walk(), cycles })
+    };
+    let commit = |commit| {
+        Accesses::of_commit(machine, exec.context, commit).and_then(|accesses| unit(accesses, Stage::Commit))
+    };
+    let (banks, memory, reads) = match &exec.body {
+        Body::Stream(stream) => {
+            let fetch = unit(Accesses::of_fetch(machine, exec.context, &stream.fetch), Stage::Fetch);
+            let reads = stream.contract.as_ref().map(|contract| {
+                let shape = contraction(machine, stream, contract);
+                let steps = shape.groups.saturating_mul(shape.group_steps);
+                registers::reads(machine, stream, contract, steps).ports
+            });
+            ([fetch, commit(&stream.commit)], stream.commit.memory, reads)
+        }
+        Body::Fill(fill) => ([None, commit(&fill.commit)], fill.commit.memory, None),
+        Body::Short(short) => {
+            ([unit(Accesses::of_short(machine, *short), Stage::Load), None], short.memory, None)
+        }
+    };
+    let stores = matches!(memory, Memory::Trf { .. });
+    Traffic {
+        overhead_cycles: cycles.overhead_cycles,
+        stream_cycles: cycles.total_cycles.saturating_sub(cycles.overhead_cycles),
+        busy_cycles: cycles.stage_cycles(cycles.binding),
+        banks,
+        store_cycles: if stores { cycles.stage_cycles(Stage::Load) } else { 0 },
+        reads,
+    }
+}
+
+/// The speed of a sub command past its overhead, in the busy cycles of a main command past its own, in parts of 2^32; 0 if it stands still.
+pub fn sub_speed_q32(machine: &Tcp, sub: &Traffic, main: &Traffic) -> u64 {
+    let alone = u128::from(sub.stream_cycles);
+    let mut slowed = alone;
+    for used in sub.banks.iter().flatten() {
+        slowed = slowed.max(at_speed(used.cycles, bank_speed_q32(machine, &used.walk, main)));
+    }
+    if let Some(reads) = main.reads.filter(|_| sub.store_cycles > 0) {
+        let blocked = part_q32(blocked_cycles(machine, &reads), main.busy_cycles);
+        slowed = slowed.max(at_speed(sub.store_cycles, FULL_Q32 - blocked));
+    }
+    if slowed == u128::MAX {
+        return 0;
+    }
+    u64::try_from((alone << 32) / slowed.max(1)).unwrap_or(FULL_Q32).clamp(1, FULL_Q32)
+}
+
+/// How fast a walk proceeds beside both units of a main command.
+fn bank_speed_q32(machine: &Tcp, walk: &BankWalk, main: &Traffic) -> u64 {
+    main.banks.iter().flatten().fold(FULL_Q32, |speed, used| {
+        let beside = bank_slowdown(machine, &used.walk, walk);
+        let waits = part_q32(beside.cycles.saturating_sub(beside.served), beside.cycles);
+        let waits = times(waits, part_q32(used.cycles, main.busy_cycles));
+        times(speed, FULL_Q32 - waits)
+    })
+}
+
+fn times(one_q32: u64, other_q32: u64) -> u64 {
+    u64::try_from((u128::from(one_q32) * u128::from(other_q32)) >> 32).unwrap_or(FULL_Q32)
+}
+
+/// A part of so many, at most all.
+fn part_q32(part: u64, all: u64) -> u64 {
+    let part = (u128::from(part) << 32) / u128::from(all.max(1));
+    u64::try_from(part).unwrap_or(FULL_Q32).min(FULL_Q32)
+}
+
+/// Cycles at a speed; `u128::MAX` if there is none.
+fn at_speed(cycles: u64, speed_q32: u64) -> u128 {
+    let cycles_q32 = u128::from(cycles) << 32;
+    if cycles == 0 { 0 } else { cycles_q32.checked_div(u128::from(speed_q32)).unwrap_or(u128::MAX) }
+}
