@@ -9,9 +9,11 @@
 mod attention;
 mod chains;
 mod cycles;
+mod schedule;
 mod texts;
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::LazyLock;
 
 use tilewright_base::Sources;
@@ -67,6 +69,17 @@ fn numbers(array: &Array) -> Vec<f64> {
         }
     };
     array.patterns.iter().map(number).collect()
+}
+
+/// Compares a text with what is kept of it in the repository, or keeps it if that is asked for.
+fn assert_kept(path: &str, text: &str) {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..").join(path);
+    if std::env::var("BLESS").is_ok_and(|value| !value.is_empty() && value != "0") {
+        std::fs::write(&path, text).unwrap();
+    }
+    let kept = std::fs::read_to_string(&path).unwrap_or_default();
+    let path = path.display();
+    assert!(kept == text, "{path}: BLESS=1 cargo test -p tilewright-runtime keeps this instead:\n{text}");
 }
 
 /// Every number within a share of what it should be, plus a little.
