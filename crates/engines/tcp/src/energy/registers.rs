@@ -5,7 +5,9 @@
 
 use tilewright_machine::tcp::Tcp;
 
+use crate::contraction::active_elements;
 use crate::cost::image::{flight_bits, packet_width};
+use crate::program::Count;
 use crate::program::exec::{Contract, Loop, Stream};
 
 /// Steps that are followed one by one.
@@ -20,13 +22,14 @@ pub(super) struct Reads {
 /// Rows that the steps of a contraction read on every lane.
 pub(super) fn reads(machine: &Tcp, stream: &Stream, contract: &Contract, steps: u64) -> Reads {
     let bits = flight_bits(stream.fetch.leaves()).max(1);
-    let (step_loops, packet_loops) = split(contract, packet_width(machine, stream.fetch.leaves(), contract));
+    let whole = packet_width(machine, stream.fetch.leaves(), contract);
+    let (step_loops, packet_loops) = split(contract, active_elements(contract).unwrap_or(whole));
     let row_bytes = machine.trf.row_payload_bytes.max(1);
-    let runs = runs(packet_loops, bits);
+    let runs = runs(&packet_loops, bits);
     let rows = machine.trf.banks.max(1).saturating_mul(machine.trf.cache_rows.max(1));
     let mut cache = vec![u64::MAX; usize::try_from(rows.min(1 << 16)).unwrap_or(1)];
     let (mut hits, mut misses) = (0_u64, 0_u64);
-    let mut walk = Walk::new(step_loops, bits);
+    let mut walk = Walk::new(&step_loops, bits);
     let followed = steps.min(FOLLOWED);
     for _ in 0..followed {
         let at = contract.base.wrapping_add(walk.next_bytes());
@@ -53,15 +56,23 @@ pub(super) fn reads(machine: &Tcp, stream: &Stream, contract: &Contract, steps: 
     Reads { array_bytes: scale(misses), cached_bytes: scale(hits) }
 }
 
-/// Loops over steps and loops within a packet: the innermost whose product reaches a packet.
-fn split(contract: &Contract, width: u64) -> (&[Loop], &[Loop]) {
-    let mut at = contract.loops.len();
-    let mut elements = 1_u64;
-    while at > 0 && elements < width {
-        at -= 1;
-        elements = elements.saturating_mul(contract.loops[at].size.fixed().max(1));
+/// Loops over steps and loops within a packet: the innermost that make its active elements. A loop that goes on past the packet is
+/// cut in two.
+fn split(contract: &Contract, active: u64) -> (Vec<Loop>, Vec<Loop>) {
+    let (mut outer, mut inner) = (contract.loops.clone(), Vec::new());
+    let mut missing = active;
+    while missing > 1
+        && let Some(row) = outer.pop()
+    {
+        let size = row.size.fixed().max(1);
+        if size > missing {
+            let stride = row.stride.saturating_mul(i64::try_from(missing).unwrap_or(i64::MAX));
+            outer.push(Loop { size: Count::Fixed(size.div_ceil(missing)), stride });
+        }
+        inner.insert(0, Loop { size: Count::Fixed(size.min(missing)), ..row });
+        missing = missing.div_ceil(size);
     }
-    contract.loops.split_at(at)
+    (outer, inner)
 }
 
 /// The bytes of a packet as runs without gaps: first byte and length, in ascending order.
