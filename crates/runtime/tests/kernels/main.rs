@@ -3,6 +3,7 @@
 //! `BLESS=1` writes the texts of `kernels/`; the difference is then reviewed like code.
 
 #![expect(clippy::disallowed_methods, reason = "the tests read and write kernel texts")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 #![expect(clippy::cast_precision_loss, reason = "judges count in f64")]
 #![expect(clippy::cast_possible_truncation, reason = "small numbers")]
 
