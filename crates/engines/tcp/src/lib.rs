@@ -4,6 +4,7 @@
 //! - [`contraction`], [`sequencer`], [`banks`], [`memory`]: limits of single engines;
 //! - [`placed`]: a tactic with every loop digit placed on slices, time, lanes or packet;
 //! - [`lower`](mod@lower): from low-level einsum to a command program;
+//! - [`kernels`]: programs of the layers that models are made of, by hand: norms, activations, attention;
 //! - [`program`]: register images, transfers and control steps: what everything that runs is made of;
 //! - [`vector`]: which chains the vector engine can hold, and what follows from one;
 //! - [`verify`]: whether registers can hold a program and its queues make sense;
@@ -23,6 +24,7 @@ pub mod energy;
 pub mod exec;
 pub mod findings;
 pub mod footprint;
+pub mod kernels;
 pub mod legality;
 pub mod lower;
 pub mod memory;

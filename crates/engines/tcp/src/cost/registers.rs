@@ -7,6 +7,8 @@ use tilewright_machine::tcp::Tcp;
 
 use super::contention::ContractionReads;
 use super::image::{flight_bits, packet_width};
+use crate::contraction::active_elements;
+use crate::program::Count;
 use crate::program::exec::{Contract, Loop, Stream};
 
 /// Steps that are followed one by one.
@@ -55,14 +57,15 @@ pub fn reads(machine: &Tcp, stream: &Stream, contract: &Contract, steps: u64) ->
 
 fn follow(machine: &Tcp, stream: &Stream, contract: &Contract, steps: u64) -> Followed {
     let bits = flight_bits(stream.fetch.leaves()).max(1);
-    let (step_loops, packet_loops) = split(contract, packet_width(machine, stream.fetch.leaves(), contract));
+    let whole = packet_width(machine, stream.fetch.leaves(), contract);
+    let (step_loops, packet_loops) = split(contract, active_elements(contract).unwrap_or(whole));
     let (row_bytes, banks) = (machine.trf.row_payload_bytes.max(1), machine.trf.banks.max(1));
-    let runs = runs(packet_loops, bits);
+    let runs = runs(&packet_loops, bits);
     let rows = banks.saturating_mul(machine.trf.cache_rows.max(1));
     let mut cache = vec![u64::MAX; usize::try_from(rows.min(1 << 16)).unwrap_or(1)];
     let missed_in = vec![0_u64; usize::try_from(banks.min(1 << 16)).unwrap_or(1)];
     let mut seen = Followed { hits: 0, misses: 0, missed_steps: 0, missed_in };
-    let mut walk = Walk::new(step_loops, bits);
+    let mut walk = Walk::new(&step_loops, bits);
     // The step in which each bank was last missed, counted from 1.
     let mut missed_at = vec![0_u64; seen.missed_in.len()];
     for step in 1..=steps {
@@ -89,15 +92,23 @@ fn follow(machine: &Tcp, stream: &Stream, contract: &Contract, steps: u64) -> Fo
     seen
 }
 
-/// Loops over steps and loops within a packet: the innermost whose product reaches a packet.
-fn split(contract: &Contract, width: u64) -> (&[Loop], &[Loop]) {
-    let mut at = contract.loops.len();
-    let mut elements = 1_u64;
-    while at > 0 && elements < width {
-        at -= 1;
-        elements = elements.saturating_mul(contract.loops[at].size.fixed().max(1));
+/// Loops over steps and loops within a packet: the innermost that make its active elements. A loop that goes on past the packet is
+/// cut in two.
+fn split(contract: &Contract, active: u64) -> (Vec<Loop>, Vec<Loop>) {
+    let (mut outer, mut inner) = (contract.loops.clone(), Vec::new());
+    let mut missing = active;
+    while missing > 1
+        && let Some(row) = outer.pop()
+    {
+        let size = row.size.fixed().max(1);
+        if size > missing {
+            let stride = row.stride.saturating_mul(i64::try_from(missing).unwrap_or(i64::MAX));
+            outer.push(Loop { size: Count::Fixed(size.div_ceil(missing)), stride });
+        }
+        inner.insert(0, Loop { size: Count::Fixed(size.min(missing)), ..row });
+        missing = missing.div_ceil(size);
     }
-    contract.loops.split_at(at)
+    (outer, inner)
 }
 
 /// The bytes of a packet as runs without gaps: first byte and length, in ascending order.

@@ -10,7 +10,8 @@ use crate::cost::image::{contraction, flow, packet_width, product};
 use crate::cost::registers;
 use crate::cost::switch::{Topology, ring_slices};
 use crate::program::exec::{Body, Commit, Contract, Exec, Memory, Stream};
-use crate::program::vector::{Gives, OpKind, Vector, Word};
+use crate::program::vector::{Gives, Vector};
+use crate::vector::{flits_out, op_counts};
 
 /// What a resolved image does, on all slices of its group together.
 pub fn counts(machine: &Tcp, exec: &Exec) -> Counts {
@@ -97,49 +98,22 @@ fn products(
     counts.trf_cached_bytes = reads.cached_bytes;
 }
 
-/// The chain's units on every element, and the reducer between slices.
+/// The chain's units on the elements that reach them, and the reducer between slices.
 fn vector(machine: &Tcp, vector: &Vector, flits: u64, counts: &mut Counts) {
-    let ways = if vector.trim { machine.ve.float_ways } else { machine.ve.int_ways };
-    let elements = flits.saturating_mul(ways);
-    for op in &vector.ops {
-        let sum = match kind(&op.kind, vector.input) {
-            Kind::Int => &mut counts.vector_int_ops,
-            Kind::Float => &mut counts.vector_float_ops,
-            Kind::Function => &mut counts.vector_functions,
-        };
-        *sum = sum.saturating_add(elements);
-    }
+    let ops = op_counts(vector, flits).unwrap_or_default();
+    counts.vector_int_ops = ops.int;
+    counts.vector_float_ops = ops.float;
+    counts.vector_functions = ops.exp;
     let Some(between) = vector.between else { return };
     let (slices, others) = (between.slices.max(1), between.slices.saturating_sub(1));
-    let combined = elements.saturating_mul(others) / slices;
-    match vector.input {
-        Word::I32 => counts.vector_int_ops = counts.vector_int_ops.saturating_add(combined),
-        Word::F32 => counts.vector_float_ops = counts.vector_float_ops.saturating_add(combined),
-    }
+    // Behind the chain, what the ring moves is what the chain leaves.
+    let scattered = if matches!(between.gives, Gives::Scatter { .. }) { slices } else { 1 };
+    let behind = flits_out(vector, flits).map_or(flits, |left| left.saturating_mul(scattered));
+    let moved = if vector.between_first { flits } else { behind };
     let passes = if between.gives == Gives::Broadcast { 2 } else { 1 };
-    let bytes = flits.saturating_mul(machine.network.flit_bytes);
+    let bytes = moved.saturating_mul(machine.network.flit_bytes);
     counts.hop_bytes =
         counts.hop_bytes.saturating_add(bytes.saturating_mul(others.saturating_mul(passes)) / slices);
-}
-
-/// Which figure of the vector engine an operation takes.
-enum Kind {
-    Int,
-    Float,
-    Function,
-}
-
-fn kind(op: &OpKind, input: Word) -> Kind {
-    use OpKind::{
-        Cos, Div, Erf, Exp, ExpNeg, FAdd, FMul, FSub, Fma, FpuDiv, Log, Mul0, Mul1, Reduce, Sigmoid, Sin,
-        Sqrt, Tanh,
-    };
-    match op {
-        Sqrt | Tanh | Sigmoid | Erf | Log | Sin | Cos | FpuDiv | Exp | ExpNeg => Kind::Function,
-        FAdd | FSub | FMul | Fma | Mul0 | Mul1 | Div => Kind::Float,
-        Reduce(_) if input == Word::F32 => Kind::Float,
-        _ => Kind::Int,
-    }
 }
 
 /// Bytes written by the slices that the mask names.

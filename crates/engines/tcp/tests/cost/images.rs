@@ -12,7 +12,7 @@ use tilewright_tcp::program::exec::{
     Body, Commit, Contract, ContractOp, Exec, Fetch, Limit, Loop, Memory, Short, StepLoop, Stream, Switch,
     Transpose,
 };
-use tilewright_tcp::program::vector::{Op, OpKind, Vector, Word};
+use tilewright_tcp::program::vector::{Between, Gives, Op, OpKind, ReduceOp, Vector, Word};
 
 use crate::tcp;
 
@@ -253,6 +253,59 @@ fn figure_10_is_balanced_and_its_register_reads_hit_the_cache() {
     assert_eq!(counted.trf_array_bytes + counted.trf_cached_bytes, 1024 * 64 * 8 * 64);
     assert_eq!(counted.delivered_bytes, 16 * counted.sent_bytes);
     assert_eq!(counted.fetch_bytes, 64 * 16 * 128);
+}
+
+#[test]
+fn joined_loops_of_the_register_file_count_as_written_apart() {
+    let machine = tcp();
+    let mut joined = figure_10(8);
+    let Body::Stream(stream) = &mut joined.body else { panic!("a stream") };
+    // The same rows, laid out in the order in which they are read.
+    stream.contract.as_mut().unwrap().loops = loops(&[(256, 0), (256, 1)]);
+    let [apart, joined] = [figure_10(8), joined].map(|exec| counts(&machine, &exec));
+    assert_eq!(joined, apart);
+}
+
+#[test]
+fn inactive_elements_read_no_rows() {
+    // 16 values of 32 places, 16 rows of them, one row a step.
+    let machine = tcp();
+    let mut combine = figure_10(8);
+    let Body::Stream(stream) = &mut combine.body else { panic!("a stream") };
+    stream.fetch = fetch(Dtype::I8, &[(4096, 1)], 16);
+    stream.switch.topology = Topology::Forwarding;
+    let step = |size| StepLoop { size: Count::Fixed(size), summed: false };
+    let contract = stream.contract.as_mut().unwrap();
+    *contract = Contract {
+        flits: 1,
+        repeats: Count::Fixed(16),
+        loops: loops(&[(256, 0), (16, 32), (16, 1)]),
+        tree: 16,
+        steps: vec![step(256), step(16)],
+        ..contract.clone()
+    };
+    let counted = counts(&machine, &combine);
+    assert_eq!(counted.trf_array_bytes + counted.trf_cached_bytes, 4096 * 32 * 8 * 64);
+    assert_eq!(counted.trf_cached_bytes, 0, "16 rows in turn never meet a cache of 8");
+}
+
+#[test]
+fn chains_behind_a_scatter_count_what_is_left() {
+    let machine = tcp();
+    let ops = |scatter: bool| {
+        let mut stream = stream(fetch(Dtype::I32, &[(128, 1)], 8), commit(16, 32));
+        let gives = if scatter { Gives::Scatter { inner: 1 } } else { Gives::Broadcast };
+        let mut vector = chain(&[OpKind::ClipMax]);
+        vector.input = Word::I32;
+        vector.pair = false;
+        vector.between = Some(Between { op: ReduceOp::Add, slices: 16, gives });
+        vector.between_first = true;
+        stream.vector = Some(vector);
+        counts(&machine, &exec(Context::Main, 1, Body::Stream(Box::new(stream)))).vector_int_ops
+    };
+    // All 128 elements of 64 slices enter the reducer.
+    assert_eq!(ops(false), 64 * (128 + 128));
+    assert_eq!(ops(true), 64 * (128 + 8));
 }
 
 #[test]

@@ -125,6 +125,22 @@ fn print_data(data: &Data) -> String {
     }
 }
 
+/// The canonical text of a shape and its map, for axes with extents.
+///
+/// # Errors
+/// What the notation has against the shape.
+pub(crate) fn lowered_shape(
+    axes: &[(String, u64)],
+    shape: &str,
+) -> Result<(String, RadixMap), Vec<Diagnostic>> {
+    let named = |(name, extent): &(String, u64)| -> Result<Axis, Vec<Diagnostic>> {
+        let refused = || vec![Diagnostic::error("program/tensor", format!("`{name}` is no axis"))];
+        Ok(Axis { name: Name::new(name).ok_or_else(refused)?, extent: *extent, span: Span::default() })
+    };
+    let axes = axes.iter().map(named).collect::<Result<Vec<_>, _>>()?;
+    lowered(&axes, &Quoted { text: shape.into(), span: Span::default(), literal_at: None })
+}
+
 /// The canonical text of a shape and its map, as the notation has them for a lone tensor.
 fn lowered(axes: &[Axis], shape: &Quoted<'_>) -> Result<(String, RadixMap), Vec<Diagnostic>> {
     let place = |complaints: Vec<Diagnostic>| -> Vec<Diagnostic> {
