@@ -119,8 +119,11 @@ impl Side<'_> {
             let mut at = start;
             while at < end {
                 let Some(located) = Address(at).locate().filter(|located| self.exists(located)) else {
-                    self.unmapped(footprint, (at.into(), end.into()));
-                    break;
+                    // Nothing is there; the run may reach the next memory all the same.
+                    let next = next_slice(at).clamp(at.saturating_add(1), end);
+                    self.unmapped(footprint, (at.into(), next.into()));
+                    at = next;
+                    continue;
                 };
                 let site = site_of(located, self.write);
                 let capacity = site.memory.capacity_bytes(self.machine);

@@ -242,6 +242,20 @@ fn wide_nests_stay_exact_and_small() {
 }
 
 #[test]
+fn a_run_may_start_before_its_memory() {
+    let mut transfer = transfer("t", spm(0, 0), dm(510, 0), 1);
+    transfer.loops = vec![transfer_loop(2, -1, 0)];
+    let footprint = of_transfer(tcp(), &transfer, &[]);
+    let read = footprint
+        .accesses
+        .iter()
+        .find(|access| access.memory == Store::Spm)
+        .expect("its first byte is there");
+    assert_eq!(read.bytes.runs(), [(0, 1)]);
+    assert_eq!(footprint.outside.len(), 1);
+}
+
+#[test]
 fn too_many_runs_become_a_range() {
     let mut transfer = transfer("t", hbm(0), dm(0, 0), 8);
     transfer.loops = vec![transfer_loop(65_536, 16 << 16, 0), transfer_loop(65_536, 16, 0)];
