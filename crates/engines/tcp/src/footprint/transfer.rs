@@ -6,8 +6,10 @@ use tilewright_machine::tcp::Tcp;
 
 use super::walk::{Placed, WalkLoop, Walked};
 use super::{Access, ByteSet, Footprint, Outside, Site, Store, reachable};
-use crate::program::transfer::{Address, Located, Medium, SLICE_STRIDE, Transfer, TransferLoop};
+use crate::program::transfer::{Address, KIND_BYTES, Located, Medium, SLICE_STRIDE, Transfer, TransferLoop};
 
+/// Memories that one run of bytes is followed through; a run that goes further is reported as outside.
+const MOST_MEMORIES: u64 = 1 << 14;
 /// Bytes of an entry of a table of rows.
 const TABLE_ENTRY_BYTES: u64 = 4;
 
@@ -116,13 +118,16 @@ impl Side<'_> {
         let exact = placed.bytes.is_exact();
         let mut parts: Vec<(Site, Vec<(u64, u64)>)> = Vec::new();
         for &(start, end) in placed.bytes.runs() {
-            let mut at = start;
+            let (mut at, mut memories) = (start, 0);
             while at < end {
-                let Some(located) = Address(at).locate().filter(|located| self.exists(located)) else {
-                    // Nothing is there; the run may reach the next memory all the same.
-                    let next = next_slice(at).clamp(at.saturating_add(1), end);
-                    self.unmapped(footprint, (at.into(), next.into()));
-                    at = next;
+                memories += 1;
+                let located = Address(at).locate().filter(|located| self.exists(located));
+                let Some(located) = located.filter(|_| memories < MOST_MEMORIES) else {
+                    self.unmapped(footprint, (at.into(), end.into()));
+                    if memories >= MOST_MEMORIES {
+                        break;
+                    }
+                    at = next_kind(at);
                     continue;
                 };
                 let site = site_of(located, self.write);
@@ -147,7 +152,7 @@ impl Side<'_> {
                     _ => parts.push((site, vec![run])),
                 }
                 // What follows the end of a memory belongs to none until the next slice starts.
-                let step = if site.memory == Store::Hbm { end - at } else { next_slice(at) - at };
+                let step = if site.memory == Store::Hbm { next_kind(at) - at } else { next_slice(at) - at };
                 at = at.saturating_add(step.max(1));
             }
         }
@@ -180,6 +185,11 @@ impl Side<'_> {
 
 fn in_slices(loops: &[WalkLoop]) -> Vec<WalkLoop> {
     loops.iter().map(|row| WalkLoop { size: row.size, stride: row.stride / SLICE_STRIDE }).collect()
+}
+
+/// Where the memories of the next kind, or of the next chip, start.
+fn next_kind(address: u64) -> u64 {
+    (address / KIND_BYTES + 1).saturating_mul(KIND_BYTES)
 }
 
 fn next_slice(address: u64) -> u64 {

@@ -44,6 +44,8 @@ const CHIP_SHIFT: u32 = 44;
 /// Chips that an address can name.
 pub const MOST_CHIPS: u64 = 1 << (64 - CHIP_SHIFT);
 const KIND_SHIFT: u32 = 40;
+/// Bytes of address that one kind of memory of a chip has.
+pub const KIND_BYTES: u64 = 1 << KIND_SHIFT;
 /// Log2 of the virtual stride between slices, and of the room of a scratchpad.
 const SLICE_SHIFT: u32 = 22;
 
