@@ -3,6 +3,7 @@
 use tilewright_machine::tcp::Tcp;
 use tilewright_num::Dtype;
 
+use super::feeding::Feeding;
 use super::walk::{Placed, WalkLimit, WalkLoop, Walked};
 use super::{Access, Footprint, Site, Store, reachable};
 use crate::program::event::PeId;
@@ -21,15 +22,21 @@ pub fn of_exec(machine: &Tcp, exec: &Exec, pe: PeId, objects: &[Access]) -> Foot
         machine,
         objects,
         chip: pe.chip,
+        origin: first,
         first,
         slices: exec.pes.min(machine.pes()) * machine.pe.slices,
     };
     let mut footprint = Footprint::default();
     match &exec.body {
         Body::Stream(stream) => {
-            group.fetch(&stream.fetch, &mut footprint);
-            stream.contract.iter().for_each(|contract| group.contract(contract, &mut footprint));
-            stream.vector.iter().for_each(|vector| group.vector(vector, &mut footprint));
+            let feeding = Feeding::of(stream, group.slices);
+            for part in group.parts(&feeding.fetch) {
+                part.fetch(&stream.fetch, &mut footprint);
+            }
+            for part in group.parts(&feeding.engines) {
+                stream.contract.iter().for_each(|contract| part.contract(contract, &mut footprint));
+                stream.vector.iter().for_each(|vector| part.vector(vector, &mut footprint));
+            }
             group.commit(&stream.commit, &mut footprint);
         }
         Body::Fill(fill) => group.commit(&fill.commit, &mut footprint),
@@ -74,10 +81,13 @@ pub(crate) fn store_of(memory: Memory) -> (Store, u64) {
 }
 
 /// The slices that run a command.
+#[derive(Clone, Copy)]
 struct Group<'a> {
     machine: &'a Tcp,
     objects: &'a [Access],
     chip: u64,
+    /// First slice of the group, from which limits count.
+    origin: u64,
     first: u64,
     slices: u64,
 }
@@ -86,6 +96,16 @@ impl Group<'_> {
     fn site(&self, memory: Store, write: bool, lanes: u64) -> Site {
         let slices = (self.first, self.first.saturating_add(self.slices));
         Site { memory, chip: self.chip, slices, write, lanes }
+    }
+
+    /// Some slices of the group.
+    fn parts(&self, ranges: &[(u64, u64)]) -> Vec<Group<'_>> {
+        let part = |&(first, end): &(u64, u64)| Group {
+            first: self.first.saturating_add(first),
+            slices: end.saturating_sub(first),
+            ..*self
+        };
+        ranges.iter().map(part).collect()
     }
 
     fn fetch(&self, fetch: &Fetch, footprint: &mut Footprint) {
@@ -133,8 +153,8 @@ impl Group<'_> {
             return vec![((self.first, self.first.saturating_add(self.slices)), of_slice(0))];
         }
         for slice in 0..self.slices {
-            let mine = of_slice(slice);
             let at = self.first.saturating_add(slice);
+            let mine = of_slice(at.saturating_sub(self.origin));
             match ranges.last_mut() {
                 Some((range, same)) if *same == mine => range.1 = at.saturating_add(1),
                 _ => ranges.push(((at, at.saturating_add(1)), mine)),

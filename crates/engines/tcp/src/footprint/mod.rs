@@ -5,15 +5,18 @@
 //! | [`bytes`] | sets of bytes as sorted runs |
 //! | [`walk`] | loops with strides and limits to such sets |
 //! | [`exec`] | tensor unit commands: fetch, register files, commit |
+//! | `feeding` | slices whose reads reach a write |
 //! | [`transfer`] | DMA commands |
 //! | [`tensor`] | where named data lies |
 //!
-//! Elements that a limit replaces by zero are not read: whatever the fetch unit loads there goes nowhere. Nor do the bytes count that a
+//! Elements that a limit replaces by zero are not read: whatever the fetch unit loads there goes nowhere, as does what slices load
+//! that feed no slice that writes. Nor do the bytes count that a
 //! wide access loads beside an element. Addresses that come from a table are not known here: such a walk may touch all of the tensor that its
 //! base lies in, or the whole memory if there is none, and its set is not exact.
 
 pub mod bytes;
 pub mod exec;
+mod feeding;
 pub mod tensor;
 pub mod transfer;
 pub mod walk;

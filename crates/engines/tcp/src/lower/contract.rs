@@ -4,6 +4,7 @@ use tilewright_base::Diagnostic;
 use tilewright_notation::syntax::ast::Operand;
 use tilewright_num::Dtype;
 
+use super::between::Parts;
 use super::build::{Builder, Nest, WORD_BYTES};
 use super::commands::{self, Fetched, exec};
 use super::ending::Ending;
@@ -36,7 +37,9 @@ impl Builder<'_> {
         let narrow = !run_bits.is_multiple_of(self.setup.machine.fetch.sub_width_bytes * 8);
         let memory = Memory::Trf { lanes: steps(&nest.lanes) };
         let registers = &nest.registers;
-        let live = self.live_slices();
+        // Idle slices of a group that adds its parts multiply too: with zeros.
+        let parts = Parts::new(self.problem, &self.placed.parallel, self.map(Operand::Out));
+        let live = self.slices_of_groups(parts.map_or(0, |parts| parts.bits));
         let mut commit =
             commands::commit(self.setup, memory, 0, &registers.commit, registers.commit_bytes, live);
         let context = if adapted || narrow { Context::Main } else { Context::Sub };

@@ -110,8 +110,8 @@ impl Ending {
     pub(super) fn commit(&self, builder: &Builder<'_>) -> Result<Commit, Box<Diagnostic>> {
         let slices = match (self.gives, self.parts) {
             (Some(Gives::First), Some(parts)) => builder.slices(|slice| slice & parts.bits == 0),
-            // The reducer gives every slice of a group something, idle ones too.
-            (Some(_), Some(parts)) => builder.slices_of_groups(parts.bits),
+            // All slices of a group take part in its sums, idle ones with zeros.
+            (_, Some(parts)) => builder.slices_of_groups(parts.bits),
             _ => builder.live_slices(),
         };
         let setup = builder.setup;
@@ -314,7 +314,7 @@ impl Builder<'_> {
     }
 
     /// Slices of groups that hold parts of sums, whether they worked on them or not.
-    fn slices_of_groups(&self, bits: u64) -> Vec<(u64, u64)> {
+    pub(super) fn slices_of_groups(&self, bits: u64) -> Vec<(u64, u64)> {
         self.group_slices(bits, |_| true)
     }
 
