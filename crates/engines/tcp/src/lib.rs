@@ -10,7 +10,6 @@
 //! - [`verify`]: whether registers can hold a program and its queues make sense;
 //! - [`footprint`]: the bytes that a command reads and writes;
 //! - [`findings`]: races and other faults of a run;
-//! - [`exec`]: a contraction as a table of loops, followed step by step;
 //! - [`values`]: the same sums as bulk kernels, bit for bit;
 //! - [`run`]: what single commands of a program do to the memories, value by value;
 //! - [`cost`]: how long each engine, a whole command or a transfer takes;
@@ -21,7 +20,6 @@ pub mod banks;
 pub mod contraction;
 pub mod cost;
 pub mod energy;
-pub mod exec;
 pub mod findings;
 pub mod footprint;
 pub mod kernels;
