@@ -76,6 +76,27 @@ impl Tile {
         self.unpack(&mut content, &bytes);
     }
 
+    /// True if it has a byte that nobody wrote.
+    pub fn unwritten(&self) -> bool {
+        self.reads_unwritten(&self.storage.lock())
+    }
+
+    /// Changes the elements' bytes where they lie, if they lie one after the other, or in a copy. Without `keep` the
+    /// bytes need not be those that are there.
+    pub(crate) fn update(&self, content: &mut Content, keep: bool, change: impl FnOnce(&mut [u8])) {
+        if let Some(range) = self.whole_run() {
+            if let Some(bytes) = content.bytes.get_mut(range.clone()) {
+                change(bytes);
+            }
+            content.mark(range.start, range.len());
+            return;
+        }
+        let count = self.elements() * self.view.dtype.size_bytes(1);
+        let mut bytes = if keep { self.packed(content) } else { vec![0; count] };
+        change(&mut bytes);
+        self.unpack(content, &bytes);
+    }
+
     /// The byte range of a view that is one run.
     fn whole_run(&self) -> Option<std::ops::Range<usize>> {
         if self.view.gather.is_some() {
