@@ -291,6 +291,23 @@ pub fn copy(rules: &RuleSet, dst: &Tile, src: &Tile) -> bool {
     read.uninitialised
 }
 
+/// Adds elements as the tensor engine adds to PSUM; what nobody wrote counts as nothing.
+pub fn add(rules: &RuleSet, to: &Tile, from: &Tile) {
+    let mut sums = from.read(rules).values;
+    if to.unwritten() {
+        return to.write(rules, &sums);
+    }
+    if to.view.dtype != Dtype::F32 {
+        sums.iter_mut().zip(to.read(rules).values).for_each(|(sum, value)| *sum += value);
+        return to.write(rules, &sums);
+    }
+    to.update(&mut to.storage.lock(), true, |bytes| {
+        for (word, value) in bytes.as_chunks_mut().0.iter_mut().zip(&sums) {
+            *word = (value + f32::from_le_bytes(*word)).to_le_bytes();
+        }
+    });
+}
+
 /// Appends elements of `N` bytes that lie a stride apart.
 fn pack<const N: usize>(packed: &mut Vec<u8>, bytes: &[u8], start: usize, steps: usize, stride: isize) {
     if stride == 0 {

@@ -30,7 +30,6 @@ fn tile(id: u32, memory: Memory, dtype: Dtype, shape: &[usize]) -> Tile {
         blocks: 0,
         name: String::new(),
         source: 0,
-        address: None,
     };
     let view = View::whole(shape, dtype, 0);
     Tile { storage: Arc::new(Storage::poisoned(request).unwrap()), view }
@@ -103,7 +102,8 @@ fn allocations(tiles: &[&Tile]) -> Vec<Allocation> {
             tiles: 1,
             name: String::new(),
             source: 0,
-            address: None,
+            places: Vec::new(),
+            partitions: 128,
             made_at: 0,
         })
         .collect()

@@ -18,7 +18,6 @@ fn request(memory: Memory, dtype: Dtype, shape: &[usize]) -> Request {
         blocks: 0,
         name: String::new(),
         source: 0,
-        address: None,
     }
 }
 
