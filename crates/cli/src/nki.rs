@@ -11,7 +11,9 @@ const PROBE: &str = "import importlib.util as u, sys; sys.exit(0 if u.find_spec(
 pub(crate) fn run(arguments: &[OsString], host: &mut dyn Host) -> Outcome {
     match host.python(&["-c".into(), PROBE.into()]) {
         Err(error) => {
-            return Outcome::usage(&format!("NKI kernels run in Python, and python3 does not start: {error}"));
+            return Outcome::usage(&format!(
+                "NKI kernels run in Python, and python3 does not start: {error}"
+            ));
         }
         Ok(0) => {}
         Ok(_) => {

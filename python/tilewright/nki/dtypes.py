@@ -106,7 +106,7 @@ def code(dtype):
 
 def size(number):
     """Bytes of an element."""
-    return 4 if number == CODES["tf32"] else _BY_NAME[NAMES[number]].itemsize
+    return _BY_NAME[NAMES[number]].itemsize
 
 
 def device_array(array):

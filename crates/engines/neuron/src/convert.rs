@@ -293,17 +293,27 @@ pub fn copy(rules: &RuleSet, dst: &Tile, src: &Tile) -> bool {
 
 /// Adds elements as the tensor engine adds to PSUM; what nobody wrote counts as nothing.
 pub fn add(rules: &RuleSet, to: &Tile, from: &Tile) {
-    let mut sums = from.read(rules).values;
     if to.unwritten() {
-        return to.write(rules, &sums);
+        copy(rules, to, from);
+        return;
     }
-    if to.view.dtype != Dtype::F32 {
+    if (to.view.dtype, from.view.dtype) != (Dtype::F32, Dtype::F32) || to.storage.id == from.storage.id {
+        let mut sums = from.read(rules).values;
         sums.iter_mut().zip(to.read(rules).values).for_each(|(sum, value)| *sum += value);
         return to.write(rules, &sums);
     }
+    let source = from.storage.lock();
+    let packed;
+    let values = match from.contiguous(&source) {
+        Some(bytes) => bytes,
+        None => {
+            packed = from.packed(&source);
+            &packed
+        }
+    };
     to.update(&mut to.storage.lock(), true, |bytes| {
-        for (word, value) in bytes.as_chunks_mut().0.iter_mut().zip(&sums) {
-            *word = (value + f32::from_le_bytes(*word)).to_le_bytes();
+        for (word, value) in bytes.as_chunks_mut().0.iter_mut().zip(values.as_chunks().0) {
+            *word = (f32::from_le_bytes(*value) + f32::from_le_bytes(*word)).to_le_bytes();
         }
     });
 }

@@ -45,9 +45,44 @@ impl Rows<'_> {
         let size = self.dtype.size_bytes(1);
         let first = (self.offset + row * self.pitch + column) * size;
         if let Some(bytes) = self.bytes.get(first..first + out.len() * size) {
-            decode_slice(rules, self.dtype, bytes, out);
+            widen(rules, self.dtype, bytes, out);
         }
     }
+}
+
+/// [`decode_slice`] without a look at NaN, which every result is looked at for.
+fn widen(rules: &RuleSet, dtype: Dtype, bytes: &[u8], out: &mut [f32]) {
+    match dtype {
+        Dtype::Bf16 if keeps_subnormals(rules) => {
+            for (value, word) in out.iter_mut().zip(bytes.as_chunks().0) {
+                *value = f32::from_bits(u32::from(u16::from_le_bytes(*word)) << 16);
+            }
+        }
+        Dtype::F32 if keeps_subnormals(rules) => {
+            for (value, word) in out.iter_mut().zip(bytes.as_chunks().0) {
+                *value = f32::from_le_bytes(*word);
+            }
+        }
+        _ => decode_slice(rules, dtype, bytes, out),
+    }
+}
+
+/// [`encode_slice`], short where nothing is to be done.
+fn narrow(rules: &RuleSet, dtype: Dtype, values: &[f32], bytes: &mut [u8]) {
+    let nan = values.iter().fold(false, |nan, value| nan | value.is_nan());
+    if dtype == Dtype::F32 && !nan && keeps_subnormals(rules) {
+        for (word, value) in bytes.as_chunks_mut().0.iter_mut().zip(values) {
+            *word = value.to_le_bytes();
+        }
+        return;
+    }
+    // Only i5 and i9 can refuse a value, and no tile has them.
+    let _ = encode_slice(rules, dtype, values, bytes);
+}
+
+/// True if the least subnormal stays what it is.
+fn keeps_subnormals(rules: &RuleSet) -> bool {
+    rules.settle_f32(1) == 1
 }
 
 /// Rows of results, one after the other.
@@ -129,7 +164,7 @@ fn add_blocks(
     for (block, rows) in blocks.chunks_exact(k).zip(rows.chunks_mut(ROWS)) {
         if accumulate {
             for (sums, row) in sums.chunks_exact_mut(columns).zip(rows.iter()) {
-                decode_slice(rules, dtype, row, sums);
+                widen(rules, dtype, row, sums);
             }
         } else {
             sums.fill(0.0);
@@ -147,8 +182,7 @@ fn add_blocks(
             }
         }
         for (sums, row) in sums.chunks_exact(columns).zip(rows) {
-            // Only i5 and i9 can refuse a value, and no tile has them.
-            let _ = encode_slice(rules, dtype, sums, row);
+            narrow(rules, dtype, sums, row);
         }
     }
 }

@@ -22,15 +22,8 @@ fn chip(name: &str) -> Chip {
 }
 
 fn tile(id: u32, memory: Memory, dtype: Dtype, shape: &[usize]) -> Tile {
-    let request = Request {
-        id,
-        memory,
-        dtype,
-        shape: shape.to_vec(),
-        blocks: 0,
-        name: String::new(),
-        source: 0,
-    };
+    let request =
+        Request { id, memory, dtype, shape: shape.to_vec(), blocks: 0, name: String::new(), source: 0 };
     let view = View::whole(shape, dtype, 0);
     Tile { storage: Arc::new(Storage::poisoned(request).unwrap()), view }
 }
