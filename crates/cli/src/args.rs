@@ -32,9 +32,40 @@ pub(crate) enum Command {
     /// Run a program text: values, timeline, energy and findings
     #[command(after_help = SIM_EXAMPLES)]
     Sim(SimArgs),
+    /// Run NKI kernels in Python on a NeuronCore: values, times and findings
+    #[command(subcommand)]
+    Nki(NkiCommand),
     /// List, show and check machine files
     #[command(subcommand)]
     Machine(MachineCommand),
+}
+
+/// What can be done with NKI kernels.
+#[derive(Debug, Subcommand)]
+pub(crate) enum NkiCommand {
+    /// Run a Python file, or one kernel of it, with the Python package of this project
+    #[command(after_help = NKI_EXAMPLES)]
+    Run(NkiRunArgs),
+}
+
+const NKI_EXAMPLES: &str = "\
+Options, before or after FILE:
+  --chip NAME    inferentia2, trainium1, trainium2 or trainium3
+  --check        exit code 1 if a kernel has a finding of any kind, not only errors
+  --trace F      write a Perfetto trace of the last kernel call
+  --json         one line of JSON for each kernel call in place of the report
+
+Examples:
+  tilewright nki run examples.py              the file as it is; each kernel call is reported
+  tilewright nki run examples.py::add 128x512:bf16 128x512:bf16 --chip trainium2
+                                              one kernel with random arrays of these shapes";
+
+/// Arguments that go on to Python.
+#[derive(Debug, Args)]
+pub(crate) struct NkiRunArgs {
+    /// FILE.py or FILE.py::kernel, its arguments, and the options below
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "FILE")]
+    pub(crate) arguments: Vec<std::ffi::OsString>,
 }
 
 /// What can be done with notation.

@@ -1,5 +1,6 @@
 //! What the command line asks of the machine it runs on; tests hand in one that lives in memory.
 
+use std::ffi::OsString;
 use std::path::Path;
 
 /// Files, standard input and colour.
@@ -12,6 +13,13 @@ pub trait Host {
     fn read_standard_input(&mut self, most_bytes: u64) -> std::io::Result<Vec<u8>>;
     /// Whether messages may be coloured.
     fn colour(&self) -> bool;
+    /// Runs `python3` with these arguments on our own streams, and gives its exit code.
+    ///
+    /// # Errors
+    /// If there is none.
+    fn python(&mut self, _arguments: &[OsString]) -> std::io::Result<u8> {
+        Err(std::io::ErrorKind::Unsupported.into())
+    }
 }
 
 /// Longest text file that is read.

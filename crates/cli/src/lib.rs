@@ -8,6 +8,7 @@ mod chip;
 mod demo;
 mod host;
 mod machine;
+mod nki;
 mod notation;
 mod outcome;
 mod sim;
@@ -19,7 +20,7 @@ use clap::Parser as _;
 pub use host::Host;
 pub use outcome::{BAD_INPUT, FAILED, GOOD, OUR_FAULT, Outcome};
 
-use args::{Cli, Command};
+use args::{Cli, Command, NkiCommand};
 
 /// Runs one command line.
 pub fn run(arguments: impl IntoIterator<Item = OsString>, host: &mut dyn Host) -> Outcome {
@@ -31,6 +32,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, host: &mut dyn Host) -
         None => demo::run(host),
         Some(Command::Notation(command)) => notation::run(&command, host),
         Some(Command::Sim(args)) => sim::run(&args, host),
+        Some(Command::Nki(NkiCommand::Run(args))) => nki::run(&args.arguments, host),
         Some(Command::Machine(command)) => machine::run(command, host),
     }
 }

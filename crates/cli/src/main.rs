@@ -37,6 +37,12 @@ impl Host for RealHost {
         Ok(bytes)
     }
 
+    fn python(&mut self, arguments: &[std::ffi::OsString]) -> std::io::Result<u8> {
+        let status = std::process::Command::new("python3").args(arguments).status()?;
+        // Ended by a signal: a failure like any other.
+        Ok(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(tilewright_cli::FAILED))
+    }
+
     #[expect(clippy::disallowed_methods, reason = "NO_COLOR is a convention of terminals")]
     fn colour(&self) -> bool {
         std::io::stderr().is_terminal() && std::env::var("NO_COLOR").map_or(true, |value| value.is_empty())

@@ -25,6 +25,9 @@ pub(crate) struct Session {
     /// Program of the launch grid that runs now.
     #[pyo3(get, set)]
     pub(crate) current_program: u32,
+    /// How often the core that runs now has met the others.
+    #[pyo3(get, set)]
+    pub(crate) current_meeting: u32,
     /// Where matmuls wrote, by tensor.
     summed: BTreeMap<u32, Vec<Region>>,
     lines: BTreeMap<(usize, i32), u32>,
@@ -69,6 +72,7 @@ impl Session {
             Ok(mut instruction) => {
                 instruction.source = line;
                 instruction.program = self.current_program;
+                instruction.meeting = self.current_meeting;
                 self.program.instructions.push(instruction);
                 Ok(self.program.instructions.len() - 1)
             }
@@ -87,7 +91,12 @@ impl Session {
         adds
     }
 
-    fn keep(&mut self, py: Python<'_>, storage: Result<Storage, Refusal>) -> PyResult<Tensor> {
+    fn keep(
+        &mut self,
+        py: Python<'_>,
+        storage: Result<Storage, Refusal>,
+        places: Vec<(u32, u64)>,
+    ) -> PyResult<Tensor> {
         let storage = storage.map_err(|refusal| {
             let line = self.line(py);
             raise(py, &refusal, self.program.source(line))
@@ -99,7 +108,8 @@ impl Session {
             tiles: u32::try_from(storage.tiles()).unwrap_or(u32::MAX),
             name: storage.name.clone(),
             source: storage.source,
-            address: storage.address,
+            places,
+            partitions: u32::try_from(storage.partitions()).unwrap_or(u32::MAX),
             made_at: self.program.instructions.len(),
         });
         Ok(Tensor::new(Arc::new(storage)))
@@ -114,7 +124,6 @@ impl Session {
             blocks: 0,
             name: String::new(),
             source: self.line(py),
-            address: None,
         })
     }
 }
@@ -128,6 +137,7 @@ impl Session {
             program: Program { sources: vec!["?".to_owned()], ..Program::default() },
             seed: 0,
             current_program: 0,
+            current_meeting: 0,
             summed: BTreeMap::new(),
             lines: BTreeMap::new(),
             codes: BTreeMap::new(),
@@ -151,6 +161,18 @@ impl Session {
         self.chip.sbuf_usable_bytes()
     }
 
+    /// Bytes of a PSUM bank in a partition.
+    #[getter]
+    fn psum_bank_bytes(&self) -> u64 {
+        self.chip.neuron.psum.bank_bytes
+    }
+
+    /// The line that made a tensor, as `file:line`.
+    fn made_at(&self, storage: u32) -> String {
+        let made = self.program.allocations.iter().find(|allocation| allocation.storage == storage);
+        made.map_or_else(String::new, |allocation| self.program.source(allocation.source).to_owned())
+    }
+
     /// Instructions so far.
     #[getter]
     fn count(&self) -> usize {
@@ -158,7 +180,7 @@ impl Session {
     }
 
     /// A tensor that nobody wrote to.
-    #[pyo3(signature = (shape, code, memory, blocks=0, name="", address=None))]
+    #[pyo3(signature = (shape, code, memory, blocks=0, name="", places=Vec::new()))]
     #[expect(clippy::too_many_arguments, reason = "a tensor has as many properties")]
     fn alloc(
         &mut self,
@@ -168,7 +190,7 @@ impl Session {
         memory: &str,
         blocks: usize,
         name: &str,
-        address: Option<(u32, u64)>,
+        places: Vec<(u32, u64)>,
     ) -> PyResult<Tensor> {
         let mut request = self.request(py, shape, code, memory)?;
         request.blocks = if request.memory.on_chip() { blocks.min(request.shape.len()) } else { 0 };
@@ -190,8 +212,7 @@ impl Session {
             }
         }
         name.clone_into(&mut request.name);
-        request.address = address;
-        self.keep(py, Storage::poisoned(request))
+        self.keep(py, Storage::poisoned(request), places)
     }
 
     /// A tensor in HBM with the bytes of a buffer.
@@ -208,7 +229,7 @@ impl Session {
         let bytes = buffer.to_vec(py)?;
         let mut request = self.request(py, shape, code, "shared_hbm")?;
         name.clone_into(&mut request.name);
-        self.keep(py, Storage::filled(request, bytes))
+        self.keep(py, Storage::filled(request, bytes), Vec::new())
     }
 
     /// The instruction that wrote `value` writes `target` instead; the values are copied. With `add`, they are added
@@ -217,15 +238,7 @@ impl Session {
         let (to, from) = (target.operand()?, value.operand()?);
         let rules = &self.chip.rules;
         if add {
-            let before = to.read(rules);
-            let mut sums = from.read(rules).values;
-            // The first matmul of a group overwrites what nobody wrote.
-            if !before.uninitialised {
-                for (sum, value) in sums.iter_mut().zip(&before.values) {
-                    *sum += value;
-                }
-            }
-            to.write(rules, &sums);
+            tilewright_neuron::convert::add(rules, to, from);
         } else {
             tilewright_neuron::convert::copy(rules, to, from);
         }

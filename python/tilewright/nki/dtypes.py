@@ -104,6 +104,11 @@ def code(dtype):
     return number
 
 
+def size(number):
+    """Bytes of an element."""
+    return _BY_NAME[NAMES[number]].itemsize
+
+
 def device_array(array):
     """A contiguous NumPy array of a type that the device has."""
     array = np.asarray(array)

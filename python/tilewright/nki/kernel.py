@@ -81,6 +81,10 @@ class Result:
         """What was executed: (opcode, engine, line, busy ns)."""
         return self._session.instructions()
 
+    def made_at(self, tensor):
+        """The line that made a tensor."""
+        return self._session.made_at(tensor.storage_id)
+
     @property
     def energy(self):
         """Not modelled yet for Neuron devices."""
@@ -104,7 +108,8 @@ class Result:
         rows.append(f"  HBM {timing['hbm_read_bytes']} B read, {timing['hbm_written_bytes']} B written")
         rows.append(f"  SBUF peak {timing['sbuf_peak_bytes']} B, PSUM peak {timing['psum_peak_bytes']} B of a partition")
         for finding in self.findings:
-            rows.append(f"{finding['severity']}[{finding['code']}] {finding['line']}: {finding['message']}")
+            rows.append(f"{finding['severity']}[{finding['code']}] {finding['line']}")
+            rows.append(f"  asked:   {finding['message']}")
             rows.append(f"  allowed: {finding['allowed']}")
             rows.append(f"  instead: {finding['instead']}")
         return "\n".join(rows)
@@ -112,7 +117,7 @@ class Result:
     def json(self):
         """What a machine wants to know."""
         return {
-            "kernel": self.name,
+            "name": self.name,
             "chip": self.chip,
             "time_us": self.time * 1e6,
             "engines": self.engines,
@@ -252,12 +257,16 @@ def _never_written(result, value):
             {
                 "code": "neuron/never-written",
                 "severity": "error",
-                "line": "",
-                "message": f"output {value.name or value!r}: {value.unwritten_bytes} bytes were never written",
+                "line": result.made_at(value),
+                "message": f"output {_named(value)}: {value.unwritten_bytes} bytes were never written",
                 "allowed": "outputs that are written whole",
                 "instead": "store every element, or return a smaller tensor",
             }
         )
+
+
+def _named(value):
+    return f"`{value.name}`" if value.name else f"of shape {tuple(value.shape)}"
 
 
 def _parameter_names(func):
@@ -288,7 +297,7 @@ def _run_grid(func, grid, args, kwargs, session, dialect):
         for number, place in enumerate(places):
             program.grid, program.place = grid, tuple(int(at) for at in place)
             program.loops, program.reductions = [], {}
-            program.shared, program.at, program.lanes = shared, 0, {}
+            program.shared, program.at, program.lanes, program.placed = shared, 0, {}, set()
             session.current_program = number
             value = func(*args, **kwargs)
             if number == 0:
@@ -321,6 +330,8 @@ class Cores:
             self._next(core)
             self.condition.notify_all()
         self.wait_turn(core)
+        state.session.current_program = core
+        state.session.current_meeting = state.program.meeting
 
     def _next(self, core):
         for step in range(1, self.count + 1):
@@ -348,10 +359,11 @@ def _run_cores(func, grid, places, args, kwargs, session, shared):
         program.grid, program.place = grid, tuple(int(at) for at in place)
         program.loops, program.reductions, program.shared, program.at = [], {}, shared, 0
         program.barrier, program.core, program.lanes = cores, core, {}
+        program.meeting, program.placed = 0, set()
         error = None
         try:
             cores.wait_turn(core)
-            session.current_program = core
+            session.current_program, session.current_meeting = core, 0
             values[core] = func(*args, **kwargs)
         except BaseException as caught:  # handed to the caller below
             error = errors[core] = caught

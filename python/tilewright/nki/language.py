@@ -257,15 +257,20 @@ def ndarray(shape, dtype=None, buffer=None, name="", address=None, **_options):
     program = state.program
     if memory == "shared_hbm" and program.shared is not None:
         return _shared(session, sizes, code, name, program)
-    place = address or getattr(buffer, "address", None)
-    return session.alloc(sizes, code, memory, loops.blocks_of(shape), name or "", _address(place))
+    blocks = loops.blocks_of(shape)
+    places = []
+    if address is not None:
+        places = _address(address)
+    elif getattr(buffer, "place", None) is not None and (here := session.here()) not in program.placed:
+        # A loop body was traced once: the first visit of a line says where its tile lies.
+        program.placed.add(here)
+        places = buffer.place(sizes, blocks, dtypes.size(code))
+    return session.alloc(sizes, code, memory, blocks, name or "", places)
 
 
 def _address(place):
-    if place is None or callable(place):
-        return None
     partition, offset = place
-    return (int(partition), int(offset)) if partition is not None and offset is not None else None
+    return [(int(partition), int(offset))] if partition is not None and offset is not None else []
 
 
 def _shared(session, sizes, code, name, program):

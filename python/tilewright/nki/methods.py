@@ -238,9 +238,10 @@ class Buffer:
 
     _known = {}
 
-    def __init__(self, name, address=None):
+    def __init__(self, name, place=None):
         self.name = name
-        self.address = address
+        #: Gives the places of a tensor's tiles; None if the compiler places them.
+        self.place = place
 
     @classmethod
     def named(cls, name):

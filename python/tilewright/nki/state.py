@@ -19,6 +19,8 @@ class Program(threading.local):
         self.at = 0
         self.barrier = None
         self.core = 0
+        self.meeting = 0
+        self.placed = set()
 
 
 program = Program()

@@ -76,6 +76,27 @@ impl Tile {
         self.unpack(&mut content, &bytes);
     }
 
+    /// True if it has a byte that nobody wrote.
+    pub fn unwritten(&self) -> bool {
+        self.reads_unwritten(&self.storage.lock())
+    }
+
+    /// Changes the elements' bytes where they lie, if they lie one after the other, or in a copy. Without `keep` the
+    /// bytes need not be those that are there.
+    pub(crate) fn update(&self, content: &mut Content, keep: bool, change: impl FnOnce(&mut [u8])) {
+        if let Some(range) = self.whole_run() {
+            if let Some(bytes) = content.bytes.get_mut(range.clone()) {
+                change(bytes);
+            }
+            content.mark(range.start, range.len());
+            return;
+        }
+        let count = self.elements() * self.view.dtype.size_bytes(1);
+        let mut bytes = if keep { self.packed(content) } else { vec![0; count] };
+        change(&mut bytes);
+        self.unpack(content, &bytes);
+    }
+
     /// The byte range of a view that is one run.
     fn whole_run(&self) -> Option<std::ops::Range<usize>> {
         if self.view.gather.is_some() {
@@ -268,6 +289,33 @@ pub fn copy(rules: &RuleSet, dst: &Tile, src: &Tile) -> bool {
     let read = src.read(rules);
     dst.write(rules, &read.values);
     read.uninitialised
+}
+
+/// Adds elements as the tensor engine adds to PSUM; what nobody wrote counts as nothing.
+pub fn add(rules: &RuleSet, to: &Tile, from: &Tile) {
+    if to.unwritten() {
+        copy(rules, to, from);
+        return;
+    }
+    if (to.view.dtype, from.view.dtype) != (Dtype::F32, Dtype::F32) || to.storage.id == from.storage.id {
+        let mut sums = from.read(rules).values;
+        sums.iter_mut().zip(to.read(rules).values).for_each(|(sum, value)| *sum += value);
+        return to.write(rules, &sums);
+    }
+    let source = from.storage.lock();
+    let packed;
+    let values = match from.contiguous(&source) {
+        Some(bytes) => bytes,
+        None => {
+            packed = from.packed(&source);
+            &packed
+        }
+    };
+    to.update(&mut to.storage.lock(), true, |bytes| {
+        for (word, value) in bytes.as_chunks_mut().0.iter_mut().zip(values.as_chunks().0) {
+            *word = (f32::from_le_bytes(*value) + f32::from_le_bytes(*word)).to_le_bytes();
+        }
+    });
 }
 
 /// Appends elements of `N` bytes that lie a stride apart.

@@ -96,6 +96,8 @@ pub fn findings(chip: &Chip, program: &Program) -> Vec<Finding> {
             found.push(over_capacity(program, memory, capacity, &peak));
         }
     }
+    found.extend(crate::placement::findings(program, &lives));
+    found.extend(crate::sharing::findings(program));
     found
 }
 
@@ -107,7 +109,11 @@ fn over_capacity(program: &Program, memory: Memory, capacity: u64, peak: &Peak) 
         .take(5)
         .filter_map(|&(storage, bytes)| {
             let allocation = of(storage)?;
-            Some(format!("{} B from {}", bytes, program.source(allocation.source)))
+            let tiles = bytes.checked_div(allocation.partition_bytes).unwrap_or(1);
+            let many = if tiles > 1 { format!(" in {tiles} tiles") } else { String::new() };
+            let name =
+                if allocation.name.is_empty() { String::new() } else { format!("`{}` ", allocation.name) };
+            Some(format!("{name}{bytes} B{many} from {}", program.source(allocation.source)))
         })
         .collect();
     let line = program.instructions.get(peak.at).map_or(0, |instruction| instruction.source);
@@ -134,7 +140,7 @@ fn starts(chip: &Chip, program: &Program) -> Vec<Finding> {
         .iter()
         .filter(|allocation| allocation.memory.on_chip())
         .map(|allocation| {
-            (allocation.storage, u64::from(allocation.address.map_or(0, |(partition, _)| partition)))
+            (allocation.storage, u64::from(allocation.places.first().map_or(0, |(partition, _)| *partition)))
         })
         .collect();
     let mut lines: BTreeMap<(u32, &str), (u64, u64)> = BTreeMap::new();

@@ -1,53 +1,188 @@
 //! Products of the tensor engine: sums in FP32 in the order of the contraction, each step one fused multiply-add.
 //!
 //! With operands of 16 bits or fewer a product is exact in FP32, so fused or not makes no difference; with FP32
-//! operands the fused step is our definition. Vector instructions only change the speed.
+//! operands the fused step is our definition. Vector instructions and threads only change the speed: threads share
+//! out columns, and every sum is taken in the same order by one of them.
 
 #![expect(unsafe_code, reason = "vector instructions are entered only after the host was asked for them")]
 
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::*;
 
+use rayon::prelude::*;
+use tilewright_num::{Dtype, RuleSet, decode_slice, encode_slice};
+
 /// Rows and columns of a block of results.
 const ROWS: usize = 8;
 const COLUMNS: usize = 32;
+/// Multiplications below which a second thread costs more than it gives.
+const LEAST_SHARED: usize = 1 << 20;
 
 /// A block of results.
 type Block = [[f32; COLUMNS]; ROWS];
 
-/// Adds to a block: `sums[r][c] += a[k][row + r] * panel[k][c]`, with `m` elements in a row of `a`.
-type AddBlock = fn(a: &[f32], m: usize, row: usize, panel: &[[f32; COLUMNS]], sums: &mut Block);
+/// Adds to a block: `sums[r][c] += a[k][r] * panel[k][c]`, k from first to last.
+type AddBlock = fn(a: &[[f32; ROWS]], panel: &[[f32; COLUMNS]], sums: &mut Block);
 
-/// Adds `a` transposed times `b` to `c`: `c[m][n] += a[k][m] * b[k][n]`, k from first to last.
-/// `a` has `k * m`, `b` has `k * n` and `c` has `m * n` elements; anything else is left undone.
-pub fn add_product(a: &[f32], b: &[f32], c: &mut [f32], m: usize, n: usize) {
-    let k = a.len().checked_div(m).unwrap_or(0);
-    if k == 0 || n == 0 || a.len() != k * m || b.len() != k * n || c.len() != m * n {
+/// Rows of elements, all of one length, `pitch` elements apart.
+#[derive(Clone, Copy, Debug)]
+pub struct Rows<'a> {
+    /// Where they lie.
+    pub bytes: &'a [u8],
+    /// Their type.
+    pub dtype: Dtype,
+    /// First element of the first row.
+    pub offset: usize,
+    /// Elements from row to row.
+    pub pitch: usize,
+    /// Elements of a row.
+    pub length: usize,
+}
+
+impl Rows<'_> {
+    /// Decodes `out.len()` elements of a row, from `column` on; what lies outside stays as it is.
+    fn decode(&self, rules: &RuleSet, row: usize, column: usize, out: &mut [f32]) {
+        let size = self.dtype.size_bytes(1);
+        let first = (self.offset + row * self.pitch + column) * size;
+        if let Some(bytes) = self.bytes.get(first..first + out.len() * size) {
+            widen(rules, self.dtype, bytes, out);
+        }
+    }
+}
+
+/// [`decode_slice`] without a look at NaN, which every result is looked at for.
+fn widen(rules: &RuleSet, dtype: Dtype, bytes: &[u8], out: &mut [f32]) {
+    match dtype {
+        Dtype::Bf16 if keeps_subnormals(rules) => {
+            for (value, word) in out.iter_mut().zip(bytes.as_chunks().0) {
+                *value = f32::from_bits(u32::from(u16::from_le_bytes(*word)) << 16);
+            }
+        }
+        Dtype::F32 if keeps_subnormals(rules) => {
+            for (value, word) in out.iter_mut().zip(bytes.as_chunks().0) {
+                *value = f32::from_le_bytes(*word);
+            }
+        }
+        _ => decode_slice(rules, dtype, bytes, out),
+    }
+}
+
+/// [`encode_slice`], short where nothing is to be done.
+fn narrow(rules: &RuleSet, dtype: Dtype, values: &[f32], bytes: &mut [u8]) {
+    let nan = values.iter().fold(false, |nan, value| nan | value.is_nan());
+    if dtype == Dtype::F32 && !nan && keeps_subnormals(rules) {
+        for (word, value) in bytes.as_chunks_mut().0.iter_mut().zip(values) {
+            *word = value.to_le_bytes();
+        }
         return;
     }
-    let add_block = fastest();
-    let mut panel = vec![[0.0; COLUMNS]; k];
-    for column in (0..n).step_by(COLUMNS) {
-        let columns = COLUMNS.min(n - column);
-        for (packed, row) in panel.iter_mut().zip(b.chunks_exact(n)) {
-            packed[..columns].copy_from_slice(&row[column..column + columns]);
+    // Only i5 and i9 can refuse a value, and no tile has them.
+    let _ = encode_slice(rules, dtype, values, bytes);
+}
+
+/// True if the least subnormal stays what it is.
+fn keeps_subnormals(rules: &RuleSet) -> bool {
+    rules.settle_f32(1) == 1
+}
+
+/// Rows of results, one after the other.
+#[derive(Debug)]
+pub struct Results<'a> {
+    /// Where they lie.
+    pub bytes: &'a mut [u8],
+    /// Their type.
+    pub dtype: Dtype,
+    /// Sums begin with what is there.
+    pub accumulate: bool,
+}
+
+/// `out[m][n] (+)= a[k][m] * b[k][n]`: `a` has `m` elements in a row. Sizes that do not fit are left undone.
+pub fn multiply(rules: &RuleSet, a: &[f32], m: usize, b: Rows<'_>, out: Results<'_>) {
+    let (n, size) = (b.length, out.dtype.size_bytes(1));
+    let k = a.len().checked_div(m).unwrap_or(0);
+    if k == 0 || n == 0 || a.len() != k * m || out.bytes.len() != m * n * size {
+        return;
+    }
+    let blocks = pack_rows(a, m);
+    let shares = if k * m * n < LEAST_SHARED { 1 } else { rayon::current_num_threads().clamp(1, 64) };
+    let columns = n.div_ceil(shares).next_multiple_of(COLUMNS);
+    let mut parts: Vec<Vec<&mut [u8]>> = (0..n.div_ceil(columns)).map(|_| Vec::with_capacity(m)).collect();
+    for row in out.bytes.chunks_exact_mut(n * size) {
+        for (part, columns) in parts.iter_mut().zip(row.chunks_mut(columns * size)) {
+            part.push(columns);
         }
-        for row in (0..m).step_by(ROWS) {
-            let rows = ROWS.min(m - row);
-            let mut sums = [[0.0; COLUMNS]; ROWS];
-            for (index, sums) in sums.iter_mut().enumerate().take(rows) {
-                let at = (row + index) * n + column;
-                sums[..columns].copy_from_slice(&c[at..at + columns]);
+    }
+    let work = |(index, rows): (usize, Vec<&mut [u8]>)| {
+        let first = index * columns;
+        let width = columns.min(n - first);
+        let panels = pack_columns(rules, k, b, first, width);
+        add_blocks(rules, k, &blocks, &panels, rows, (out.dtype, out.accumulate, width));
+    };
+    if parts.len() == 1 {
+        parts.into_iter().enumerate().for_each(work);
+    } else {
+        parts.into_par_iter().enumerate().for_each(work);
+    }
+}
+
+/// Rows of results in blocks, each with the steps of the contraction one after the other; missing rows are zero.
+fn pack_rows(a: &[f32], m: usize) -> Vec<[f32; ROWS]> {
+    let k = a.len() / m;
+    let mut blocks = vec![[0.0; ROWS]; m.div_ceil(ROWS) * k];
+    for (step, row) in a.chunks_exact(m).enumerate() {
+        for (block, values) in row.chunks(ROWS).enumerate() {
+            blocks[block * k + step][..values.len()].copy_from_slice(values);
+        }
+    }
+    blocks
+}
+
+/// Columns in panels, each with the steps of the contraction one after the other; missing columns are zero.
+fn pack_columns(rules: &RuleSet, k: usize, b: Rows<'_>, first: usize, columns: usize) -> Vec<[f32; COLUMNS]> {
+    let mut panels = vec![[0.0; COLUMNS]; columns.div_ceil(COLUMNS) * k];
+    let mut row = vec![0.0; columns];
+    for step in 0..k {
+        b.decode(rules, step, first, &mut row);
+        for (panel, values) in row.chunks(COLUMNS).enumerate() {
+            panels[panel * k + step][..values.len()].copy_from_slice(values);
+        }
+    }
+    panels
+}
+
+/// All blocks of the rows, for the columns of the panels.
+fn add_blocks(
+    rules: &RuleSet,
+    k: usize,
+    blocks: &[[f32; ROWS]],
+    panels: &[[f32; COLUMNS]],
+    mut rows: Vec<&mut [u8]>,
+    (dtype, accumulate, columns): (Dtype, bool, usize),
+) {
+    let add_block = fastest();
+    let mut sums = vec![0.0; ROWS * columns];
+    for (block, rows) in blocks.chunks_exact(k).zip(rows.chunks_mut(ROWS)) {
+        if accumulate {
+            for (sums, row) in sums.chunks_exact_mut(columns).zip(rows.iter()) {
+                widen(rules, dtype, row, sums);
             }
-            if rows == ROWS {
-                add_block(a, m, row, &panel, &mut sums);
-            } else {
-                add_rows(a, m, row, &panel, &mut sums[..rows]);
+        } else {
+            sums.fill(0.0);
+        }
+        for (index, panel) in panels.chunks_exact(k).enumerate() {
+            let first = index * COLUMNS;
+            let width = COLUMNS.min(columns - first);
+            let mut results = [[0.0; COLUMNS]; ROWS];
+            for (results, sums) in results.iter_mut().zip(sums.chunks_exact(columns)) {
+                results[..width].copy_from_slice(&sums[first..first + width]);
             }
-            for (index, sums) in sums.iter().enumerate().take(rows) {
-                let at = (row + index) * n + column;
-                c[at..at + columns].copy_from_slice(&sums[..columns]);
+            add_block(block, panel, &mut results);
+            for (results, sums) in results.iter().zip(sums.chunks_exact_mut(columns)) {
+                sums[first..first + width].copy_from_slice(&results[..width]);
             }
+        }
+        for (sums, row) in sums.chunks_exact(columns).zip(rows) {
+            narrow(rules, dtype, sums, row);
         }
     }
 }
@@ -58,20 +193,20 @@ fn fastest() -> AddBlock {
     {
         if is_x86_feature_detected!("avx512f") {
             // SAFETY: the host has the instructions.
-            return |a, m, row, panel, sums| unsafe { add_block_avx512(a, m, row, panel, sums) };
+            return |a, panel, sums| unsafe { add_block_avx512(a, panel, sums) };
         }
         if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
             // SAFETY: the host has the instructions.
-            return |a, m, row, panel, sums| unsafe { add_block_avx2(a, m, row, panel, sums) };
+            return |a, panel, sums| unsafe { add_block_avx2(a, panel, sums) };
         }
     }
-    |a, m, row, panel, sums| add_rows(a, m, row, panel, sums)
+    add_block_plain
 }
 
 /// What every host has.
-fn add_rows(a: &[f32], m: usize, row: usize, panel: &[[f32; COLUMNS]], sums: &mut [[f32; COLUMNS]]) {
-    for (a, b) in a.chunks_exact(m).zip(panel) {
-        for (sums, &a) in sums.iter_mut().zip(&a[row..]) {
+fn add_block_plain(a: &[[f32; ROWS]], panel: &[[f32; COLUMNS]], sums: &mut Block) {
+    for (a, b) in a.iter().zip(panel) {
+        for (sums, &a) in sums.iter_mut().zip(a) {
             for (sum, &b) in sums.iter_mut().zip(b) {
                 *sum = a.mul_add(b, *sum);
             }
@@ -81,7 +216,7 @@ fn add_rows(a: &[f32], m: usize, row: usize, panel: &[[f32; COLUMNS]], sums: &mu
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f")]
-fn add_block_avx512(a: &[f32], m: usize, row: usize, panel: &[[f32; COLUMNS]], sums: &mut Block) {
+fn add_block_avx512(a: &[[f32; ROWS]], panel: &[[f32; COLUMNS]], sums: &mut Block) {
     const LANES: usize = 16;
     let mut low = [_mm512_setzero_ps(); ROWS];
     let mut high = [_mm512_setzero_ps(); ROWS];
@@ -90,8 +225,7 @@ fn add_block_avx512(a: &[f32], m: usize, row: usize, panel: &[[f32; COLUMNS]], s
         (low[index], high[index]) =
             unsafe { (_mm512_loadu_ps(sums.as_ptr()), _mm512_loadu_ps(sums.as_ptr().add(LANES))) };
     }
-    for (a, b) in a.chunks_exact(m).zip(panel) {
-        let Some(a) = a[row..].first_chunk::<ROWS>() else { return };
+    for (a, b) in a.iter().zip(panel) {
         // SAFETY: a row of the panel has two vectors.
         let (left, right) = unsafe { (_mm512_loadu_ps(b.as_ptr()), _mm512_loadu_ps(b.as_ptr().add(LANES))) };
         for index in 0..ROWS {
@@ -111,7 +245,7 @@ fn add_block_avx512(a: &[f32], m: usize, row: usize, panel: &[[f32; COLUMNS]], s
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma")]
-fn add_block_avx2(a: &[f32], m: usize, row: usize, panel: &[[f32; COLUMNS]], sums: &mut Block) {
+fn add_block_avx2(a: &[[f32; ROWS]], panel: &[[f32; COLUMNS]], sums: &mut Block) {
     const LANES: usize = 8;
     for first in (0..COLUMNS).step_by(LANES) {
         let mut totals = [_mm256_setzero_ps(); ROWS];
@@ -119,8 +253,7 @@ fn add_block_avx2(a: &[f32], m: usize, row: usize, panel: &[[f32; COLUMNS]], sum
             // SAFETY: `first` and eight more are within a row.
             *total = unsafe { _mm256_loadu_ps(sums.as_ptr().add(first)) };
         }
-        for (a, b) in a.chunks_exact(m).zip(panel) {
-            let Some(a) = a[row..].first_chunk::<ROWS>() else { return };
+        for (a, b) in a.iter().zip(panel) {
             // SAFETY: `first` and eight more are within a row.
             let b = unsafe { _mm256_loadu_ps(b.as_ptr().add(first)) };
             for (total, &a) in totals.iter_mut().zip(a) {
@@ -138,43 +271,59 @@ fn add_block_avx2(a: &[f32], m: usize, row: usize, panel: &[[f32; COLUMNS]], sum
 mod tests {
     use super::*;
 
-    #[test]
-    fn every_shape_gives_the_same_bits_as_a_plain_loop() {
+    fn product(shape: (usize, usize, usize), threads: usize, accumulate: bool) -> (Vec<u32>, Vec<u32>) {
+        let (k, m, n) = shape;
         let value = |seed: usize| ((seed * 7919 + 13) % 1009) as f32 / 331.0 - 1.5;
-        for (k, m, n) in [(1, 1, 1), (5, 9, 33), (128, 128, 512), (17, 8, 32), (64, 100, 70)] {
-            let a: Vec<f32> = (0..k * m).map(value).collect();
-            let b: Vec<f32> = (0..k * n).map(|seed| value(seed + 5)).collect();
-            let start: Vec<f32> = (0..m * n).map(|seed| value(seed + 9)).collect();
-            let mut expected = start.clone();
-            for step in 0..k {
-                for row in 0..m {
-                    for column in 0..n {
-                        let sum = &mut expected[row * n + column];
-                        *sum = a[step * m + row].mul_add(b[step * n + column], *sum);
-                    }
+        let a: Vec<f32> = (0..k * m).map(value).collect();
+        let b: Vec<f32> = (0..k * (n + 3)).map(|seed| value(seed + 5)).collect();
+        let mut expected: Vec<f32> = (0..m * n).map(|seed| value(seed + 9)).collect();
+        let mut out: Vec<u8> = expected.iter().flat_map(|value| value.to_le_bytes()).collect();
+        if !accumulate {
+            expected.fill(0.0);
+        }
+        for step in 0..k {
+            for row in 0..m {
+                for column in 0..n {
+                    let sum = &mut expected[row * n + column];
+                    *sum = a[step * m + row].mul_add(b[step * (n + 3) + 2 + column], *sum);
                 }
             }
-            let mut found = start;
-            add_product(&a, &b, &mut found, m, n);
-            assert!(found.iter().zip(&expected).all(|(a, b)| a.to_bits() == b.to_bits()), "{k} {m} {n}");
+        }
+        let bytes: Vec<u8> = b.iter().flat_map(|value| value.to_le_bytes()).collect();
+        let rows = Rows { bytes: &bytes, dtype: Dtype::F32, offset: 2, pitch: n + 3, length: n };
+        let results = Results { bytes: &mut out, dtype: Dtype::F32, accumulate };
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+        pool.install(|| multiply(&RuleSet::NEURON, &a, m, rows, results));
+        let found = out.as_chunks().0.iter().map(|word| u32::from_le_bytes(*word)).collect();
+        (found, expected.iter().map(|value| value.to_bits()).collect())
+    }
+
+    #[test]
+    fn every_shape_and_number_of_threads_gives_the_bits_of_a_plain_loop() {
+        for shape in [(1, 1, 1), (5, 9, 33), (128, 128, 512), (17, 8, 32), (64, 100, 270), (128, 128, 100)] {
+            for threads in [1, 2, 3, 5] {
+                let (found, expected) = product(shape, threads, threads % 2 == 0);
+                assert_eq!(found, expected, "{shape:?} on {threads}");
+            }
         }
     }
 
-    #[cfg(target_arch = "x86_64")]
     #[test]
     fn every_path_gives_the_same_bits() {
-        let a: Vec<f32> = (0..50 * 11).map(|seed| (seed as f32).sin()).collect();
+        let a: Vec<[f32; ROWS]> =
+            (0..50).map(|k| std::array::from_fn(|r| ((k * 11 + r) as f32).sin())).collect();
         let panel: Vec<[f32; COLUMNS]> =
             (0..50).map(|k| std::array::from_fn(|c| ((k * 37 + c) as f32).cos())).collect();
         let mut expected = [[0.5; COLUMNS]; ROWS];
-        add_rows(&a, 11, 2, &panel, &mut expected);
+        add_block_plain(&a, &panel, &mut expected);
         let mut found = [[0.5; COLUMNS]; ROWS];
-        fastest()(&a, 11, 2, &panel, &mut found);
+        fastest()(&a, &panel, &mut found);
         assert_eq!(found, expected);
+        #[cfg(target_arch = "x86_64")]
         if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
             let mut found = [[0.5; COLUMNS]; ROWS];
             // SAFETY: the host has the instructions.
-            unsafe { add_block_avx2(&a, 11, 2, &panel, &mut found) };
+            unsafe { add_block_avx2(&a, &panel, &mut found) };
             assert_eq!(found, expected);
         }
     }

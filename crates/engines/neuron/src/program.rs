@@ -202,6 +202,8 @@ pub struct Instruction {
     pub source: u32,
     /// Program of the launch grid, or core.
     pub program: u32,
+    /// How often the cores have met before it.
+    pub meeting: u32,
 }
 
 impl Instruction {
@@ -227,6 +229,7 @@ impl Instruction {
             uninitialised: false,
             source: 0,
             program: 0,
+            meeting: 0,
         }
     }
 
@@ -253,8 +256,10 @@ pub struct Allocation {
     pub name: String,
     /// Line, in the program's table.
     pub source: u32,
-    /// Address that the kernel asked for.
-    pub address: Option<(u32, u64)>,
+    /// Where the kernel wants each tile: start partition and byte; empty if it leaves that to the compiler.
+    pub places: Vec<(u32, u64)>,
+    /// Partitions of a tile.
+    pub partitions: u32,
     /// Instructions executed before it was made.
     pub made_at: usize,
 }

@@ -57,8 +57,6 @@ pub struct Storage {
     pub name: String,
     /// Line that made it, in the program's table of lines.
     pub source: u32,
-    /// Address that the kernel asked for: start partition and byte.
-    pub address: Option<(u32, u64)>,
     content: Mutex<Content>,
 }
 
@@ -89,8 +87,6 @@ pub struct Request {
     pub name: String,
     /// Line.
     pub source: u32,
-    /// Address.
-    pub address: Option<(u32, u64)>,
 }
 
 /// Most bytes of one tensor: more than any device has, less than a host fails on silently.
@@ -128,8 +124,8 @@ impl Storage {
     }
 
     fn with(request: Request, content: Content) -> Storage {
-        let Request { id, memory, dtype, shape, blocks, name, source, address } = request;
-        Storage { id, memory, dtype, shape, blocks, name, source, address, content: Mutex::new(content) }
+        let Request { id, memory, dtype, shape, blocks, name, source } = request;
+        Storage { id, memory, dtype, shape, blocks, name, source, content: Mutex::new(content) }
     }
 
     /// The bytes. A panic elsewhere while they were held leaves them as they are.
@@ -246,7 +242,6 @@ mod tests {
             blocks: 0,
             name: String::new(),
             source: 0,
-            address: None,
         }
     }
 

@@ -22,16 +22,8 @@ fn chip(name: &str) -> Chip {
 }
 
 fn tile(id: u32, memory: Memory, dtype: Dtype, shape: &[usize]) -> Tile {
-    let request = Request {
-        id,
-        memory,
-        dtype,
-        shape: shape.to_vec(),
-        blocks: 0,
-        name: String::new(),
-        source: 0,
-        address: None,
-    };
+    let request =
+        Request { id, memory, dtype, shape: shape.to_vec(), blocks: 0, name: String::new(), source: 0 };
     let view = View::whole(shape, dtype, 0);
     Tile { storage: Arc::new(Storage::poisoned(request).unwrap()), view }
 }
@@ -103,7 +95,8 @@ fn allocations(tiles: &[&Tile]) -> Vec<Allocation> {
             tiles: 1,
             name: String::new(),
             source: 0,
-            address: None,
+            places: Vec::new(),
+            partitions: 128,
             made_at: 0,
         })
         .collect()

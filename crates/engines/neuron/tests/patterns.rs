@@ -10,16 +10,7 @@ use tilewright_neuron::{Chip, Memory, Region, Storage, Tile, View, convert};
 use tilewright_num::{Dtype, RuleSet};
 
 fn request(memory: Memory, dtype: Dtype, shape: &[usize]) -> Request {
-    Request {
-        id: 7,
-        memory,
-        dtype,
-        shape: shape.to_vec(),
-        blocks: 0,
-        name: String::new(),
-        source: 0,
-        address: None,
-    }
+    Request { id: 7, memory, dtype, shape: shape.to_vec(), blocks: 0, name: String::new(), source: 0 }
 }
 
 /// A tensor whose element i holds the value i.

@@ -425,6 +425,7 @@ def core_barrier(data, cores, engine=None, name=None):
     program = state.program
     if program.barrier is not None:
         _meet(("barrier", data.storage_id))
+        _met()
 
 
 def _meet(key):
@@ -435,7 +436,12 @@ def _meet(key):
     cores.mail[key, core] = count
     while any(cores.mail.get((key, other), 0) < count and not cores.done[other] for other in range(cores.count)):
         cores.pass_on(core)
-        state.session.current_program = core
+
+
+def _met():
+    """What comes now is ordered behind what came before on the other cores."""
+    state.program.meeting += 1
+    state.session.current_meeting = state.program.meeting
 
 
 def sendrecv(src, dst, send_to_rank, recv_from_rank, pipe_id, dma_engine=None, name=None):
@@ -453,8 +459,8 @@ def sendrecv(src, dst, send_to_rank, recv_from_rank, pipe_id, dma_engine=None, n
         if all(cores.done[other] for other in range(cores.count) if other != core):
             raise RuntimeError("sendrecv: the other core ended without sending")
         cores.pass_on(core)
-        state.session.current_program = core
     state.running().dma_copy(dst, cores.mail[wanted].pop(0))
+    _met()
 
 
 def quantize_mx(dst, src, dst_scale, name=None):

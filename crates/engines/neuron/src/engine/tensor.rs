@@ -5,7 +5,7 @@ use tilewright_num::Dtype;
 
 use super::limits;
 use crate::chip::cycles_ps;
-use crate::matmul::add_product;
+use crate::matmul::{Results, Rows, multiply};
 use crate::pattern::as_u64;
 use crate::program::{Cost, EngineKind, Instruction};
 use crate::refusal::{Refusal, rule};
@@ -46,24 +46,50 @@ pub fn nc_matmul(
     let rows_per_pass = if options.double_row { 2 } else { 1 };
     let (m, n) =
         (stationary.view.free_elements() / rows_per_pass, moving.view.free_elements() / rows_per_pass);
-    let (a, b) = (stationary.read(&chip.rules), moving.read(&chip.rules));
-    let mut sums = if options.accumulate { dst.read(&chip.rules) } else { Default::default() };
-    sums.values.resize(m * n, 0.0);
+    let a = stationary.read(&chip.rules);
+    let mut uninitialised = a.uninitialised;
     if options.is_transpose && chip.neuron.tensor.exact_transpose {
-        transpose_rows(&a.values, &mut sums.values, stationary.view.partitions(), m, n);
+        uninitialised |= moving.unwritten();
+        let mut turned = vec![0.0; m * n];
+        transpose_rows(&a.values, &mut turned, stationary.view.partitions(), m, n);
+        dst.write(&chip.rules, &turned);
     } else {
-        add_product(&a.values, &b.values, &mut sums.values, m, n);
+        uninitialised |= product(chip, dst, &a.values, m, moving, options);
     }
-    dst.write(&chip.rules, &sums.values);
     let cost = cost(chip, stationary, moving, options);
     let mut reads = vec![stationary, moving];
     if options.accumulate {
         reads.push(dst);
     }
-    let mut instruction = Instruction::new(NAME, EngineKind::Tensor, cost, &[dst], &reads)
-        .reading(a.uninitialised | b.uninitialised | sums.uninitialised);
+    let mut instruction =
+        Instruction::new(NAME, EngineKind::Tensor, cost, &[dst], &reads).reading(uninitialised);
     instruction.macs = as_u64(stationary.view.partitions() * rows_per_pass * m * n);
     Ok(instruction)
+}
+
+/// The product itself; true if bytes were read that nobody wrote.
+fn product(chip: &Chip, dst: &Tile, a: &[f32], m: usize, moving: &Tile, options: MatmulOptions) -> bool {
+    let rules = &chip.rules;
+    let n = moving.view.free_elements() / if options.double_row { 2 } else { 1 };
+    let mut uninitialised = moving.unwritten();
+    uninitialised |= options.accumulate && dst.unwritten();
+    let source = moving.storage.lock();
+    let packed;
+    let dtype = moving.view.dtype;
+    let in_place = moving.view.dims.first().filter(|_| moving.view.free_contiguous() && !options.double_row);
+    let b = match in_place.and_then(|rows| usize::try_from(rows.stride).ok()) {
+        Some(pitch) => Rows { bytes: &source.bytes, dtype, offset: moving.view.offset, pitch, length: n },
+        None => {
+            packed = moving.packed(&source);
+            Rows { bytes: &packed, dtype, offset: 0, pitch: n, length: n }
+        }
+    };
+    let mut target = dst.storage.lock();
+    dst.update(&mut target, options.accumulate, |bytes| {
+        let out = Results { bytes, dtype: dst.view.dtype, accumulate: options.accumulate };
+        multiply(rules, a, m, b, out);
+    });
+    uninitialised
 }
 
 /// Transposes [k, m] to [m, n] where n is k: what multiplying by an identity gives, bit for bit.

@@ -1,0 +1,58 @@
+"""`python -m tilewright.nki`, with its options and exit codes."""
+
+import json
+import pathlib
+import subprocess
+import sys
+
+FILE = """
+import neuronxcc.nki as nki
+import neuronxcc.nki.language as nl
+
+@nki.jit
+def add(a, b):
+    out = nl.ndarray(a.shape, a.dtype, buffer=nl.shared_hbm)
+    nl.store(out, nl.load(a) + nl.load(b))
+    return out
+
+@nki.jit
+def half(a):
+    out = nl.ndarray(a.shape, a.dtype, buffer=nl.shared_hbm, name="out")
+    nl.store(out[0:64], nl.load(a[0:64]))
+    return out
+"""
+
+
+def command(folder, *arguments):
+    (folder / "kernels.py").write_text(FILE)
+    line = [sys.executable, "-m", "tilewright.nki", *arguments]
+    return subprocess.run(line, capture_output=True, text=True, cwd=folder, timeout=120)
+
+
+def test_one_kernel_with_arrays_of_given_shapes(tmp_path):
+    done = command(tmp_path, "kernels.py::add", "128x512:bf16", "128x512:bf16", "--chip", "trainium2", "--json", "--trace", "t.pftrace")
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert report["name"] == "add" and report["chip"] == "trainium2" and report["time_us"] > 0
+    assert report["hbm_bytes"] == {"read": 2 * 128 * 512 * 2, "written": 128 * 512 * 2}
+    assert report["findings"] == [] and report["engines"]["vector"]["instructions"] == 1
+    assert (tmp_path / "t.pftrace").stat().st_size > 100
+    assert [path.name for path in pathlib.Path(tmp_path).glob("*.partial*")] == []
+
+
+def test_findings_decide_the_exit_code(tmp_path):
+    done = command(tmp_path, "kernels.py::half", "128x16")
+    assert done.returncode == 1
+    assert "error[neuron/never-written]" in done.stdout and "kernels.py:13" in done.stdout and "`out`" in done.stdout
+
+
+def test_wrong_usage_is_named(tmp_path):
+    for arguments, said in (
+        (["kernels.py::nothing"], "it has add, half"),
+        (["missing.py"], "no file"),
+        (["kernels.py", "--chip"], "--chip needs a value"),
+        (["kernels.py"], "no kernel was called"),
+        ([], "usage"),
+    ):
+        done = command(tmp_path, *arguments)
+        assert done.returncode == 2 and said in done.stderr, (arguments, done)
