@@ -1,5 +1,7 @@
 //! Programs with random edits: whatever is still a program is refused with a reason or runs to its end, and nothing panics.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
 use proptest::prelude::*;
 use tilewright_base::{SourceId, Sources};
 use tilewright_machine::{Tcp, builtin, load};
