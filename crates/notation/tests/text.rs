@@ -8,7 +8,7 @@ use tilewright_notation::problem::Problem;
 use tilewright_notation::syntax::ast::{Dim, LoweredShape, Operand, Place, Program, Tactic, Term};
 use tilewright_notation::syntax::expr::{Expr, Operator};
 use tilewright_notation::syntax::parser;
-use tilewright_notation::walk;
+use tilewright_notation::{radix, walk};
 
 fn name() -> impl Strategy<Value = Name> {
     "[a-zA-Z]{1,3}"
@@ -148,4 +148,48 @@ fn a_tactic_visits_every_step_once() {
         seen.insert(at.to_vec());
     });
     assert_eq!((steps, seen.len()), (5 * 6 * 7, 5 * 6 * 7));
+}
+
+#[test]
+fn a_window_is_stored_once_and_moved_by_its_loops() {
+    let text = "b(y=2x+r-1)c, rcf -> bxf;\ndims b=2, x=3, r=4, c=5, f=6;\nin0 = | b^1[2] y^1[7] c^1[5];\n\
+                tactic = | b^1[2] x^1[3] r^1[4] c^1[5] f^1[6];\n";
+    let program = parser::program(text, SourceId(0)).unwrap();
+    assert_eq!(program.to_string(), text);
+    let problem = Problem::new(&program).unwrap();
+    assert!(radix::check(&problem).is_empty());
+    // 2*2 + 3 - 1 is the last position.
+    let y = problem.windows[0].axis;
+    assert_eq!(problem.axis(y).extent, 7);
+    let mut steps = 0;
+    walk::for_each_step(&problem, problem.tactic.as_ref().unwrap(), |at| {
+        let at = |name: char| {
+            i64::from(at[usize::from(problem.find(Name::letter(name as u8).unwrap()).unwrap().0)])
+        };
+        assert_eq!(at('y'), 2 * at('x') + at('r') - 1);
+        steps += 1;
+    });
+    // Of 12 pairs x, r only x = r = 0 lies before the start.
+    assert_eq!(steps, 2 * 11 * 5 * 6);
+}
+
+#[test]
+fn windows_that_mean_nothing_are_refused() {
+    let refused = [
+        ("x(y=x+r), r -> x", "a loop of the same tensor"),
+        ("(y=x+r), ry -> x", "a stored axis elsewhere"),
+        ("(y=x+x), x -> x", "one loop twice"),
+        ("(y=0x+r), r -> x", "a factor of nothing"),
+        ("(y=x+r)_2, r -> x", "a split"),
+        ("xr, r -> (y=x+r)", "an output"),
+        ("(y=x_2+r), r -> x", "no sum"),
+    ];
+    for (einsum, why) in refused {
+        let text = format!("{einsum}; dims x=4, r=2, y=5");
+        let problem =
+            parser::program(&text, SourceId(0)).map_err(|c| vec![*c]).and_then(|p| Problem::new(&p));
+        assert!(problem.is_err(), "{einsum}: {why}");
+    }
+    let looped = "(y=x+r), r -> x; dims x=4, r=2; tactic = | y[5]";
+    assert!(Problem::new(&parser::program(looped, SourceId(0)).unwrap()).is_err());
 }

@@ -231,12 +231,19 @@ fn once_wrong_programs_are_right() {
          tactic = k^1[2] | m^1[13] j^1[12] | n^1[3#4] n^3[2] |",
         "kjmb, (y=2b+j-2)knh -> mnhb; dims k=4, j=1..4, m=4, n=1, h=8, b=10; in0 = | b[10] m[4] j[4] k[4]; \
          in1 = @dm | h^3[3#] y[20] k[4] h[3]; out = | b[10] m[4] h[8]; tactic = | b[10] m[4] j[4] h^3[3#] h[3] k[4]",
+        "kmb, knb -> mnb; dims k=3, m=7, n=12, b=15; in0 = | k^2[2#] m^5[2#] k[2] m[5] b[15]; \
+         in1 = @dm | b[5] b^5[3] k^2[2#] k[2] n[12]; out = | n[12] m^5[2#] m[5] b[15]; \
+         tactic = | n[12] m^5[2#] m[5] k^2[2#] k[2] b[15]",
+        "km, (y=h+n-1)k -> mnh; dims k=4, m=7, n=5, h=8; in0 = | m[2] k^2[2] m^2[4#] k[2]; \
+         in1 = @dm | y[11] k[2] k^2[2]; out = | m^2[4#] m[2] n[5] h[8]; \
+         tactic = | h[8] n[5] k^2[2] m[2] | | m^2[4#] k[2]",
         "km, knh -> mnh; dims k=4, m=8, n=11, h=9; stationary = in0; \
          in1 = h[2] | h^2[5#] k^3[2#] k[3] n^3[4#] n[3]; in0 = @dm k^3[2#] | m^3[3#] m[3] k[3]; \
          out = h[2] | h^2[5#] n[11] m[8]; tactic = h[2] | m^3[3#] m[3] k[3] h^2[5#] k^3[2#] n[11]",
     ];
+    assert_eq!(agrees(texts[1], Dtype::I5), Became::Right, "{}", texts[1]);
     for text in texts {
-        for dtype in [Dtype::I8, Dtype::F8E4M3Fn, Dtype::I5] {
+        for dtype in [Dtype::I8, Dtype::F8E4M3Fn, Dtype::Bf16] {
             assert_eq!(agrees(text, dtype), Became::Right, "{text} {dtype:?}");
         }
     }

@@ -33,8 +33,10 @@ impl Builder<'_> {
         let fetch = commands::fetch(self.setup, self.problem, &self.dynamic, &self.placed.parallel, &fetched);
         // The sub context has one stage of the adapter and one width.
         let adapted = !fetch.limits.is_empty() || fetch.zero_point.is_some();
-        let run_bits = innermost_run(&fetch.loops).saturating_mul(self.setup.element_bits());
-        let narrow = !run_bits.is_multiple_of(self.setup.machine.fetch.sub_width_bytes * 8);
+        let run = innermost_run(&fetch.loops);
+        let run_bits = run.saturating_mul(self.setup.element_bits());
+        let divides = run.is_multiple_of(fetch.packet) || fetch.packet.is_multiple_of(run);
+        let narrow = !divides || !run_bits.is_multiple_of(self.setup.machine.fetch.sub_width_bytes * 8);
         let memory = Memory::Trf { lanes: steps(&nest.lanes) };
         let registers = &nest.registers;
         // Idle slices of a group that adds its parts multiply too: with zeros.

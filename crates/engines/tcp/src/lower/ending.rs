@@ -126,8 +126,12 @@ impl Ending {
             ));
         }
         let base = self.scratch.as_ref().map_or(0, |view| view.base);
-        let bytes = (self.leaving.valid * WORD_BYTES).next_multiple_of(setup.machine.dm.write_granule_bytes);
-        let loops = self.leaving.turns(setup.machine.network.flit_bytes, &self.scattered, &builder.dynamic);
+        let flit_bytes = setup.machine.network.flit_bytes;
+        let valid = (self.leaving.valid * WORD_BYTES).next_multiple_of(setup.machine.dm.write_granule_bytes);
+        // Parts are added flit by flit.
+        let whole = self.parts.is_some() && self.gives.is_none();
+        let bytes = if whole { flit_bytes } else { valid };
+        let loops = self.leaving.turns(flit_bytes, &self.scattered, &builder.dynamic);
         Ok(commands::commit(setup, Memory::Dm, base, &loops, bytes, slices))
     }
 

@@ -44,6 +44,14 @@ pub(super) struct Wanted<'a> {
     pub(super) wide_bytes: u64,
 }
 
+impl Wanted<'_> {
+    /// Whether rows are read as wide as a packet can be: all that meets it lies side by side, and it takes more than one flit.
+    fn reads_wide(&self, row: &[(Piece, u64)]) -> bool {
+        let elements: u64 = row.iter().map(|(_, size)| size).product();
+        elements * self.bits > self.flit_bytes * 8 || self.packet.flits > 1 && elements == self.packet.active
+    }
+}
+
 impl Registers {
     pub(super) fn new(wanted: &Wanted<'_>) -> Result<Registers, Clash> {
         let held = |piece: &&Piece| wanted.view.has(piece.axis);
@@ -53,13 +61,17 @@ impl Registers {
         let bits_of = |row: &[(Piece, u64)]| row.iter().map(|(_, size)| size).product::<u64>() * wanted.bits;
         let whole = |bits: u64| bits.is_multiple_of(wanted.word_bytes * 8);
         // Rows of wide reads are aligned, so they cannot lie densely: the outermost piece is filled up to whole words.
-        while bits_of(&row) > wanted.flit_bytes * 8 && !whole(bits_of(&row)) {
+        let wide = wanted.reads_wide(&row);
+        while wide && !whole(bits_of(&row)) {
             let Some((_, size)) = row.first_mut() else { break };
             *size += 1;
         }
         let row_bits = bits_of(&row);
         if whole(row_bits) {
-            Registers::in_rows(wanted, &time, &row, row_bits / 8)
+            let row_bytes = row_bits / 8;
+            let aligned = row_bytes.next_multiple_of(wanted.wide_bytes);
+            let row_stride = if wide { aligned } else { row_bytes.next_power_of_two().min(aligned) };
+            Registers::in_rows(wanted, &time, &row, (row_bytes, row_stride))
         } else {
             Registers::densely(wanted, &time, &row)
         }
@@ -82,10 +94,9 @@ impl Registers {
         wanted: &Wanted<'_>,
         time: &[Piece],
         row: &[(Piece, u64)],
-        row_bytes: u64,
+        (row_bytes, row_stride): (u64, u64),
     ) -> Result<Registers, Clash> {
         let flits = row_bytes.div_ceil(wanted.flit_bytes);
-        let row_stride = row_bytes.next_power_of_two().min(row_bytes.next_multiple_of(wanted.wide_bytes));
         let mut commit = lane_loops(wanted);
         let strides = nested(time.iter().map(|piece| piece.size), row_stride);
         let turn = |(piece, stride): (&Piece, u64)| Turn {
