@@ -98,16 +98,17 @@ pub struct Results<'a> {
 
 /// `out[m][n] (+)= a[k][m] * b[k][n]`: `a` has `m` elements in a row. Sizes that do not fit are left undone.
 pub fn multiply(rules: &RuleSet, a: &[f32], m: usize, b: Rows<'_>, out: Results<'_>) {
-    let (n, size) = (b.length, out.dtype.size_bytes(1));
+    let Results { bytes, dtype, accumulate } = out;
+    let (n, size) = (b.length, dtype.size_bytes(1));
     let k = a.len().checked_div(m).unwrap_or(0);
-    if k == 0 || n == 0 || a.len() != k * m || out.bytes.len() != m * n * size {
+    if k == 0 || n == 0 || a.len() != k * m || bytes.len() != m * n * size {
         return;
     }
     let blocks = pack_rows(a, m);
     let shares = if k * m * n < LEAST_SHARED { 1 } else { rayon::current_num_threads().clamp(1, 64) };
     let columns = n.div_ceil(shares).next_multiple_of(COLUMNS);
     let mut parts: Vec<Vec<&mut [u8]>> = (0..n.div_ceil(columns)).map(|_| Vec::with_capacity(m)).collect();
-    for row in out.bytes.chunks_exact_mut(n * size) {
+    for row in bytes.chunks_exact_mut(n * size) {
         for (part, columns) in parts.iter_mut().zip(row.chunks_mut(columns * size)) {
             part.push(columns);
         }
@@ -116,7 +117,7 @@ pub fn multiply(rules: &RuleSet, a: &[f32], m: usize, b: Rows<'_>, out: Results<
         let first = index * columns;
         let width = columns.min(n - first);
         let panels = pack_columns(rules, k, b, first, width);
-        add_blocks(rules, k, &blocks, &panels, rows, (out.dtype, out.accumulate, width));
+        add_blocks(rules, k, &blocks, &panels, rows, (dtype, accumulate, width));
     };
     if parts.len() == 1 {
         parts.into_iter().enumerate().for_each(work);
