@@ -30,7 +30,7 @@ impl Tile {
     /// # Errors
     /// If an element lies outside.
     pub fn check_bounds(&self) -> Result<(), Refusal> {
-        let size = self.storage.lock().bytes.len() / self.view.dtype.size_bytes(1).max(1);
+        let size = self.storage.size_bytes() / self.view.dtype.size_bytes(1).max(1);
         let inside =
             |(least, most): (i64, i64)| least >= 0 && usize::try_from(most).is_ok_and(|most| most < size);
         rule(self.view.extent().is_none_or(inside), || {
@@ -79,6 +79,11 @@ impl Tile {
     /// True if it has a byte that nobody wrote.
     pub fn unwritten(&self) -> bool {
         self.reads_unwritten(&self.storage.lock())
+    }
+
+    /// True if it is all of its tensor, in order.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.whole_run().is_some_and(|run| run == (0..self.storage.size_bytes()))
     }
 
     /// Changes the elements' bytes where they lie, if they lie one after the other, or in a copy. Without `keep` the
@@ -278,7 +283,9 @@ pub fn copy(rules: &RuleSet, dst: &Tile, src: &Tile) -> bool {
             let content = src.storage.lock();
             (src.packed(&content), src.reads_unwritten(&content))
         };
-        dst.unpack(&mut dst.storage.lock(), &packed);
+        let whole = dst.is_whole() && packed.len() == dst.storage.size_bytes();
+        let mut content = if whole { dst.storage.lock_to_overwrite() } else { dst.storage.lock() };
+        dst.unpack(&mut content, &packed);
         return uninitialised;
     }
     if !from.is_float() && !to.is_float() {

@@ -103,19 +103,21 @@ pub fn findings(chip: &Chip, program: &Program) -> Vec<Finding> {
 
 fn over_capacity(program: &Program, memory: Memory, capacity: u64, peak: &Peak) -> Finding {
     let of = |storage: u32| program.allocations.iter().find(|allocation| allocation.storage == storage);
-    let holders: Vec<String> = peak
-        .holders
-        .iter()
-        .take(5)
-        .filter_map(|&(storage, bytes)| {
-            let allocation = of(storage)?;
-            let tiles = bytes.checked_div(allocation.partition_bytes).unwrap_or(1);
-            let many = if tiles > 1 { format!(" in {tiles} tiles") } else { String::new() };
-            let name =
-                if allocation.name.is_empty() { String::new() } else { format!("`{}` ", allocation.name) };
-            Some(format!("{name}{bytes} B{many} from {}", program.source(allocation.source)))
-        })
-        .collect();
+    let mut places: BTreeMap<(&str, &str), (u64, u64)> = BTreeMap::new();
+    for &(storage, bytes) in &peak.holders {
+        let Some(allocation) = of(storage) else { continue };
+        let place = places.entry((&allocation.name, program.source(allocation.source))).or_default();
+        place.0 = place.0.saturating_add(bytes);
+        place.1 = place.1.saturating_add(bytes.checked_div(allocation.partition_bytes).unwrap_or(1));
+    }
+    let mut places: Vec<_> = places.into_iter().collect();
+    places.sort_by_key(|(_, (bytes, _))| std::cmp::Reverse(*bytes));
+    let holder = |((name, line), (bytes, tiles)): ((&str, &str), (u64, u64))| {
+        let many = if tiles > 1 { format!(" in {tiles} tiles") } else { String::new() };
+        let name = if name.is_empty() { String::new() } else { format!("`{name}` ") };
+        format!("{name}{bytes} B{many} from {line}")
+    };
+    let holders: Vec<String> = places.into_iter().take(5).map(holder).collect();
     let line = program.instructions.get(peak.at).map_or(0, |instruction| instruction.source);
     Finding {
         code: if memory == Memory::Sbuf { "neuron/sbuf-capacity" } else { "neuron/psum-capacity" },

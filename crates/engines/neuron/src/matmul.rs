@@ -98,16 +98,17 @@ pub struct Results<'a> {
 
 /// `out[m][n] (+)= a[k][m] * b[k][n]`: `a` has `m` elements in a row. Sizes that do not fit are left undone.
 pub fn multiply(rules: &RuleSet, a: &[f32], m: usize, b: Rows<'_>, out: Results<'_>) {
-    let (n, size) = (b.length, out.dtype.size_bytes(1));
+    let Results { bytes, dtype, accumulate } = out;
+    let (n, size) = (b.length, dtype.size_bytes(1));
     let k = a.len().checked_div(m).unwrap_or(0);
-    if k == 0 || n == 0 || a.len() != k * m || out.bytes.len() != m * n * size {
+    if k == 0 || n == 0 || a.len() != k * m || bytes.len() != m * n * size {
         return;
     }
     let blocks = pack_rows(a, m);
     let shares = if k * m * n < LEAST_SHARED { 1 } else { rayon::current_num_threads().clamp(1, 64) };
     let columns = n.div_ceil(shares).next_multiple_of(COLUMNS);
     let mut parts: Vec<Vec<&mut [u8]>> = (0..n.div_ceil(columns)).map(|_| Vec::with_capacity(m)).collect();
-    for row in out.bytes.chunks_exact_mut(n * size) {
+    for row in bytes.chunks_exact_mut(n * size) {
         for (part, columns) in parts.iter_mut().zip(row.chunks_mut(columns * size)) {
             part.push(columns);
         }
@@ -116,7 +117,7 @@ pub fn multiply(rules: &RuleSet, a: &[f32], m: usize, b: Rows<'_>, out: Results<
         let first = index * columns;
         let width = columns.min(n - first);
         let panels = pack_columns(rules, k, b, first, width);
-        add_blocks(rules, k, &blocks, &panels, rows, (out.dtype, out.accumulate, width));
+        add_blocks(rules, k, &blocks, &panels, rows, (dtype, accumulate, width));
     };
     if parts.len() == 1 {
         parts.into_iter().enumerate().for_each(work);
@@ -130,8 +131,12 @@ fn pack_rows(a: &[f32], m: usize) -> Vec<[f32; ROWS]> {
     let k = a.len() / m;
     let mut blocks = vec![[0.0; ROWS]; m.div_ceil(ROWS) * k];
     for (step, row) in a.chunks_exact(m).enumerate() {
-        for (block, values) in row.chunks(ROWS).enumerate() {
-            blocks[block * k + step][..values.len()].copy_from_slice(values);
+        let (whole, rest) = row.as_chunks();
+        for (block, values) in whole.iter().enumerate() {
+            blocks[block * k + step] = *values;
+        }
+        if !rest.is_empty() {
+            blocks[whole.len() * k + step][..rest.len()].copy_from_slice(rest);
         }
     }
     blocks
@@ -139,12 +144,13 @@ fn pack_rows(a: &[f32], m: usize) -> Vec<[f32; ROWS]> {
 
 /// Columns in panels, each with the steps of the contraction one after the other; missing columns are zero.
 fn pack_columns(rules: &RuleSet, k: usize, b: Rows<'_>, first: usize, columns: usize) -> Vec<[f32; COLUMNS]> {
-    let mut panels = vec![[0.0; COLUMNS]; columns.div_ceil(COLUMNS) * k];
-    let mut row = vec![0.0; columns];
+    let count = columns.div_ceil(COLUMNS);
+    let mut panels = vec![[0.0; COLUMNS]; count * k];
+    let mut row = vec![[0.0; COLUMNS]; count];
     for step in 0..k {
-        b.decode(rules, step, first, &mut row);
-        for (panel, values) in row.chunks(COLUMNS).enumerate() {
-            panels[panel * k + step][..values.len()].copy_from_slice(values);
+        b.decode(rules, step, first, &mut row.as_flattened_mut()[..columns]);
+        for (panel, values) in row.iter().enumerate() {
+            panels[panel * k + step] = *values;
         }
     }
     panels
@@ -160,29 +166,25 @@ fn add_blocks(
     (dtype, accumulate, columns): (Dtype, bool, usize),
 ) {
     let add_block = fastest();
-    let mut sums = vec![0.0; ROWS * columns];
+    let count = columns.div_ceil(COLUMNS);
+    let mut sums = vec![[0.0; COLUMNS]; ROWS * count];
     for (block, rows) in blocks.chunks_exact(k).zip(rows.chunks_mut(ROWS)) {
         if accumulate {
-            for (sums, row) in sums.chunks_exact_mut(columns).zip(rows.iter()) {
-                widen(rules, dtype, row, sums);
+            for (sums, row) in sums.chunks_exact_mut(count).zip(rows.iter()) {
+                widen(rules, dtype, row, &mut sums.as_flattened_mut()[..columns]);
             }
         } else {
-            sums.fill(0.0);
+            sums.fill([0.0; COLUMNS]);
         }
         for (index, panel) in panels.chunks_exact(k).enumerate() {
-            let first = index * COLUMNS;
-            let width = COLUMNS.min(columns - first);
-            let mut results = [[0.0; COLUMNS]; ROWS];
-            for (results, sums) in results.iter_mut().zip(sums.chunks_exact(columns)) {
-                results[..width].copy_from_slice(&sums[first..first + width]);
-            }
+            let mut results: Block = std::array::from_fn(|row| sums[row * count + index]);
             add_block(block, panel, &mut results);
-            for (results, sums) in results.iter().zip(sums.chunks_exact_mut(columns)) {
-                sums[first..first + width].copy_from_slice(&results[..width]);
+            for (row, results) in results.iter().enumerate() {
+                sums[row * count + index] = *results;
             }
         }
-        for (sums, row) in sums.chunks_exact(columns).zip(rows) {
-            narrow(rules, dtype, sums, row);
+        for (sums, row) in sums.chunks_exact(count).zip(rows) {
+            narrow(rules, dtype, &sums.as_flattened()[..columns], row);
         }
     }
 }

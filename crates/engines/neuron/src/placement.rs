@@ -33,7 +33,7 @@ impl Placed<'_> {
     }
 }
 
-fn meet<T: PartialOrd>(a: (T, T), b: (T, T)) -> bool {
+fn meet(a: (u64, u64), b: (u64, u64)) -> bool {
     a.0 < b.1 && b.0 < a.1
 }
 
@@ -176,10 +176,13 @@ fn unordered(
     open.last().copied()
 }
 
+/// Accesses of each tile that later ones may wait for: where, by whom, and whether it wrote.
+type Accesses = BTreeMap<(u32, u32), Vec<(Region, usize, bool)>>;
+
 /// What each instruction waits for directly.
 fn predecessors(program: &Program) -> Vec<Vec<usize>> {
     let mut streams: BTreeMap<(u32, EngineKind), usize> = BTreeMap::new();
-    let mut accesses: BTreeMap<(u32, u32), Vec<(Region, usize, bool)>> = BTreeMap::new();
+    let mut accesses = Accesses::new();
     let mut before = Vec::with_capacity(program.instructions.len());
     for (at, instruction) in program.instructions.iter().enumerate() {
         let mut waits = Vec::new();

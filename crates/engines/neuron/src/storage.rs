@@ -68,6 +68,8 @@ pub struct Content {
     /// A bit for each byte ever written; none if all were.
     written: Option<Vec<u64>>,
     unwritten_bytes: usize,
+    /// Nobody looked at it yet: it has no bytes so far.
+    untouched: bool,
 }
 
 /// What a new tensor is like.
@@ -98,11 +100,8 @@ impl Storage {
     /// # Errors
     /// If it is larger than any device.
     pub fn poisoned(request: Request) -> Result<Storage, Refusal> {
-        let elements = checked_elements(&request)?;
-        let word = poison_word(request.dtype);
-        let bytes = word.repeat(elements);
-        let count = bytes.len();
-        let content = Content { bytes, written: Some(vec![0; count.div_ceil(64)]), unwritten_bytes: count };
+        let unwritten_bytes = request.dtype.size_bytes(checked_elements(&request)?);
+        let content = Content { bytes: Vec::new(), written: None, unwritten_bytes, untouched: true };
         Ok(Storage::with(request, content))
     }
 
@@ -120,7 +119,7 @@ impl Storage {
                 "pass a contiguous array",
             )
         })?;
-        Ok(Storage::with(request, Content { bytes, written: None, unwritten_bytes: 0 }))
+        Ok(Storage::with(request, Content { bytes, written: None, unwritten_bytes: 0, untouched: false }))
     }
 
     fn with(request: Request, content: Content) -> Storage {
@@ -130,7 +129,31 @@ impl Storage {
 
     /// The bytes. A panic elsewhere while they were held leaves them as they are.
     pub fn lock(&self) -> MutexGuard<'_, Content> {
-        self.content.lock().unwrap_or_else(PoisonError::into_inner)
+        let mut content = self.content.lock().unwrap_or_else(PoisonError::into_inner);
+        if content.untouched {
+            content.untouched = false;
+            let word = poison_word(self.dtype);
+            content.bytes = word.repeat(content.unwritten_bytes / word.len().max(1));
+            content.written =
+                (content.unwritten_bytes > 0).then(|| vec![0; content.bytes.len().div_ceil(64)]);
+        }
+        content
+    }
+
+    /// The bytes, for one who writes all of them at once: those of a new tensor are zero and count as written.
+    pub(crate) fn lock_to_overwrite(&self) -> MutexGuard<'_, Content> {
+        let mut content = self.content.lock().unwrap_or_else(PoisonError::into_inner);
+        if content.untouched {
+            content.untouched = false;
+            content.bytes = vec![0; content.unwritten_bytes];
+            content.unwritten_bytes = 0;
+        }
+        content
+    }
+
+    /// Bytes of the whole tensor.
+    pub fn size_bytes(&self) -> usize {
+        self.dtype.size_bytes(self.shape.iter().product())
     }
 
     /// Partitions of a tile of it.

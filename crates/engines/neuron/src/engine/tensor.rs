@@ -84,7 +84,8 @@ fn product(chip: &Chip, dst: &Tile, a: &[f32], m: usize, moving: &Tile, options:
             Rows { bytes: &packed, dtype, offset: 0, pitch: n, length: n }
         }
     };
-    let mut target = dst.storage.lock();
+    let whole = !options.accumulate && dst.is_whole();
+    let mut target = if whole { dst.storage.lock_to_overwrite() } else { dst.storage.lock() };
     dst.update(&mut target, options.accumulate, |bytes| {
         let out = Results { bytes, dtype: dst.view.dtype, accumulate: options.accumulate };
         multiply(rules, a, m, b, out);
