@@ -101,9 +101,11 @@ pub(crate) fn enumerate_exec(exec: &Exec, pe: PeId) -> BTreeSet<Byte> {
     let capacity = store.capacity_bytes(tcp());
     for slice in 0..exec.pes * 64 {
         let at = pe.pe * 64 + slice;
-        bytes.extend(fetched(&stream.fetch, slice).iter().map(|byte| (Store::Dm, pe.chip, at, *byte, false)));
+        // Drawn streams stay on their slice: what a slice reads and does not commit goes nowhere.
         let mask = &stream.commit.slices;
         if mask.is_empty() || mask.iter().any(|(first, end)| (*first..*end).contains(&slice)) {
+            let read = fetched(&stream.fetch, slice);
+            bytes.extend(read.iter().map(|byte| (Store::Dm, pe.chip, at, *byte, false)));
             let inside = committed(&stream.commit).into_iter().filter(|byte| *byte < capacity);
             bytes.extend(inside.map(|byte| (store, pe.chip, at, byte, true)));
         }
