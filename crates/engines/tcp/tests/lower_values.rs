@@ -231,6 +231,12 @@ fn once_wrong_programs_are_right() {
          tactic = k^1[2] | m^1[13] j^1[12] | n^1[3#4] n^3[2] |",
         "kjmb, (y=2b+j-2)knh -> mnhb; dims k=4, j=1..4, m=4, n=1, h=8, b=10; in0 = | b[10] m[4] j[4] k[4]; \
          in1 = @dm | h^3[3#] y[20] k[4] h[3]; out = | b[10] m[4] h[8]; tactic = | b[10] m[4] j[4] h^3[3#] h[3] k[4]",
+        "kmib, knb -> minb; dims k=1..2, m=5, i=6, n=1, b=21; stationary = in0; in1 = | k[2] b[21]; \
+         in0 = @dm | m[5] b[21] i[4] i^4[2#] k[2]; out = | m[5] i[6] b^4[6#] b[4]; \
+         tactic = | m[5] k[2] b[21] i[5] i^5[2#]",
+        "kjm, kjn -> mn; dims k=1..5, j=1, m=5, n=8; in0 = k[2] k^2[3#4] | m[2] m^2[3#]; \
+         in1 = @trf/2 k[2] k^2[3#4] | n[4] n^4[2]; out = n^4[2] n[4] | m[5]; \
+         tactic = k[2] k^2[3#4] | m[2] n[4] m^2[3#] n^4[2]",
         "kmb, knb -> mnb; dims k=3, m=7, n=12, b=15; in0 = | k^2[2#] m^5[2#] k[2] m[5] b[15]; \
          in1 = @dm | b[5] b^5[3] k^2[2#] k[2] n[12]; out = | n[12] m^5[2#] m[5] b[15]; \
          tactic = | n[12] m^5[2#] m[5] k^2[2#] k[2] b[15]",

@@ -153,7 +153,7 @@ impl<'a> Builder<'a> {
         let stationary = self.brought(held, stationary)?;
         let mut stationary = self.with_margins(held, stationary)?;
         if self.uneven(&[&stationary]) {
-            stationary = self.straightened(held, &stationary, &[], self.live_slices())?;
+            stationary = self.straightened(held, &stationary, self.live_slices())?;
         }
         let out = self.view(Operand::Out);
         let (first, last) = placed.time.split_at(placed.time.len() - placed.repeat_terms);
@@ -170,10 +170,10 @@ impl<'a> Builder<'a> {
             stream = self.brought(operand, stream)?;
             stream = self.with_margins(operand, stream)?;
             if self.uneven(&[&stream, &stationary]) {
-                stream = self.straightened(operand, &stream, &[], self.live_slices())?;
+                stream = self.straightened(operand, &stream, self.live_slices())?;
             }
             if self.uneven(&[&stream, &stationary]) {
-                stationary = self.straightened(held, &stationary, &[], self.live_slices())?;
+                stationary = self.straightened(held, &stationary, self.live_slices())?;
             }
         }
         let views = self.agreeing([&stream, &stationary, &out]);

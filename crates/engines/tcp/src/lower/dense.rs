@@ -67,7 +67,6 @@ impl Builder<'_> {
         &mut self,
         operand: Operand,
         view: &View,
-        over_slices: &[ViewDigit],
         slices: Vec<(u64, u64)>,
     ) -> Result<View, Box<Diagnostic>> {
         let (mut rows, mut runs): (Vec<Row>, Vec<ViewDigit>) = (Vec::new(), Vec::new());
@@ -81,8 +80,7 @@ impl Builder<'_> {
         }
         let dtype = if operand == Operand::Out { self.setup.accumulator_dtype() } else { self.stored() };
         let name = format!("straighten_{}", operand.name());
-        let mut dense =
-            Dense { name, operand, from: view, rows, dtype, over_slices: over_slices.to_vec(), slices };
+        let mut dense = Dense { name, operand, from: view, rows, dtype, over_slices: Vec::new(), slices };
         let bytes = dense.fill_up(self.setup.machine.dm.write_granule_bytes * 8, self.bits(operand));
         let base = self.room(bytes)?;
         self.copy_densely(dense, base, bytes);

@@ -152,9 +152,11 @@ impl Ending {
             } else {
                 builder.slices_of_groups(self.parts.map_or(0, |p| p.bits))
             };
+            let from = self.evened(builder, from, slices.clone())?;
             return self.copy_out(builder, &from, &[], slices);
         };
         // All slices of a group have all sums: each takes its part.
+        let from = self.evened(builder, from, builder.slices_of_groups(parts.bits))?;
         let digits: Vec<ViewDigit> =
             self.out.digits.iter().copied().filter(|digit| on_freed(digit, parts)).collect();
         let all: u64 = digits.iter().map(|digit| digit.size).product();
@@ -229,8 +231,25 @@ impl Ending {
         Ok(base)
     }
 
-    /// Fetches sums in the order of the output's shape and commits them one after the other; by way of a copy in which no axis is
-    /// cut, if sums lie across the output's digits.
+    /// Sums as they are, or a copy in which no axis is cut if they lie across the output's digits. A digit that does not divide the one
+    /// above is joined with those below it first, so that the next copy can leave out what runs past.
+    fn evened(
+        &self,
+        builder: &mut Builder<'_>,
+        mut from: View,
+        slices: Vec<(u64, u64)>,
+    ) -> Result<View, Box<Diagnostic>> {
+        let problem = builder.problem;
+        let Some(shape) = problem.shape(Operand::Out) else { return Ok(from) };
+        let mut digits = from.digits.len() + 1;
+        while ragged(problem, &shape.intra, &[&from], Run::Places) && from.digits.len() < digits {
+            digits = from.digits.len();
+            from = builder.straightened(Operand::Out, &from, slices.clone())?;
+        }
+        Ok(from)
+    }
+
+    /// Fetches sums in the order of the output's shape and commits them one after the other.
     fn copy_out(
         &self,
         builder: &mut Builder<'_>,
@@ -239,13 +258,6 @@ impl Ending {
         slices: Vec<(u64, u64)>,
     ) -> Result<(), Box<Diagnostic>> {
         let Some(shape) = builder.problem.shape(Operand::Out) else { return Ok(()) };
-        let straight;
-        let from = if ragged(builder.problem, &shape.intra, &[from], Run::Places) {
-            straight = builder.straightened(Operand::Out, from, over_slices, slices.clone())?;
-            &straight
-        } else {
-            from
-        };
         let pieces = cut(&shape.intra, &[from], Run::Places);
         let rows = pieces.iter().map(|piece| Ok(Row::of(*piece, from.stride(piece)?.unwrap_or(0))));
         let rows: Result<Vec<Row>, Clash> = rows.collect();
