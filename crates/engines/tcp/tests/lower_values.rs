@@ -237,6 +237,8 @@ fn once_wrong_programs_are_right() {
         "kjm, kjn -> mn; dims k=1..5, j=1, m=5, n=8; in0 = k[2] k^2[3#4] | m[2] m^2[3#]; \
          in1 = @trf/2 k[2] k^2[3#4] | n[4] n^4[2]; out = n^4[2] n[4] | m[5]; \
          tactic = k[2] k^2[3#4] | m[2] n[4] m^2[3#] n^4[2]",
+        "km, (y=k+n) -> mn; dims k=10, m=8, n=6; in0 = m[2] | k[10] m^2[4]; in1 = @dm _[1#2] | y[15]; \
+         out = m[2] | n[6] m^2[4]; tactic = m[2] | n[3] n^3[2] k[10] m^2[4]",
         "kmb, knb -> mnb; dims k=3, m=7, n=12, b=15; in0 = | k^2[2#] m^5[2#] k[2] m[5] b[15]; \
          in1 = @dm | b[5] b^5[3] k^2[2#] k[2] n[12]; out = | n[12] m^5[2#] m[5] b[15]; \
          tactic = | n[12] m^5[2#] m[5] k^2[2#] k[2] b[15]",

@@ -49,7 +49,9 @@ pub(super) fn direct(
             FlitLoop::Chunks => (bytes, None),
             FlitLoop::Piece(piece) => {
                 let Ok(Some(At::Offset(stride))) = out.step(piece) else { return None };
-                if *size != piece.size || !out.has_room(piece) {
+                // Lanes and columns past the live ones would write where the digit above writes.
+                let past = piece.weight * piece.size > piece.digit.weight * piece.digit.live;
+                if *size != piece.size || past || !out.has_room(piece) {
                     return None;
                 }
                 (stride * word_bytes, dynamic.steps(piece))

@@ -152,11 +152,11 @@ impl Ending {
             } else {
                 builder.slices_of_groups(self.parts.map_or(0, |p| p.bits))
             };
-            let from = self.evened(builder, from, slices.clone())?;
+            let from = self.evened(builder, from, &slices)?;
             return self.copy_out(builder, &from, &[], slices);
         };
         // All slices of a group have all sums: each takes its part.
-        let from = self.evened(builder, from, builder.slices_of_groups(parts.bits))?;
+        let from = self.evened(builder, from, &builder.slices_of_groups(parts.bits))?;
         let digits: Vec<ViewDigit> =
             self.out.digits.iter().copied().filter(|digit| on_freed(digit, parts)).collect();
         let all: u64 = digits.iter().map(|digit| digit.size).product();
@@ -237,14 +237,14 @@ impl Ending {
         &self,
         builder: &mut Builder<'_>,
         mut from: View,
-        slices: Vec<(u64, u64)>,
+        slices: &[(u64, u64)],
     ) -> Result<View, Box<Diagnostic>> {
         let problem = builder.problem;
         let Some(shape) = problem.shape(Operand::Out) else { return Ok(from) };
         let mut digits = from.digits.len() + 1;
         while ragged(problem, &shape.intra, &[&from], Run::Places) && from.digits.len() < digits {
             digits = from.digits.len();
-            from = builder.straightened(Operand::Out, &from, slices.clone())?;
+            from = builder.straightened(Operand::Out, &from, slices.to_vec())?;
         }
         Ok(from)
     }
