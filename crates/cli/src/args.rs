@@ -14,7 +14,7 @@ pub(crate) struct Cli {
 
 const TOP_EXAMPLES: &str = "\
 Examples:
-  tilewright                                  the demonstration: QK^T of the TCP paper's Fig. 10
+  tilewright                                  the demonstration: attention on the TCP, with a trace
   tilewright notation lower kernels/qk-fig10.tw | tilewright sim -
                                               the same as a command program, run
   tilewright machine show tcp                 a chip, its figures, and where each comes from

@@ -218,6 +218,7 @@ impl<S: Sink> World<'_, '_, S> {
         self.pes[pe].execs[usize::from(running.id)].busy = false;
         self.sums.execs += 1;
         self.sums.counts.add(&running.plan.counts, 1);
+        self.images.exec(&running.plan, running.started, self.now);
         self.sums.ledger.exec(&running.plan, self.now - running.started);
         self.tell(&Event::Done { ticket: running.ticket, at_cycles: self.now });
         self.command_done(pe);

@@ -55,6 +55,7 @@ impl<S: Sink> World<'_, '_, S> {
         *busy = busy.saturating_add(self.now - sending.started);
         self.sums.transfers += 1;
         self.sums.counts.add(&plan.counts, 1);
+        self.images.transfer(&plan, sending.started, self.now);
         self.sums.ledger.transfer(&plan, self.now - sending.started);
         self.trace.transfer(pe, &sending, self.now)?;
         self.touch(&plan)?;

@@ -15,6 +15,7 @@
 //! | [`fluid`] | off-chip memory and links, shared fairly between transfers |
 //! | `contention` | how a main command slows a sub command |
 //! | `plan` | what an image costs, asked once |
+//! | `images` | what all runs of an image took |
 //! | `trace` | tracks, counters, flows and energy of the record |
 //! | [`checks`] | what must hold after every run |
 
@@ -27,6 +28,7 @@ mod engine;
 mod error;
 mod events;
 pub mod fluid;
+mod images;
 mod judge;
 mod outcome;
 mod plan;
@@ -37,6 +39,7 @@ mod touched;
 mod trace;
 
 pub use error::SimError;
+pub use images::ImageUse;
 pub use judge::{Judge, NoJudge};
 pub use outcome::{Detail, Ended, Engine, EngineUse, Options, Outcome, Overflow, Waiting, WaitsFor};
 pub use simulate::simulate;

@@ -6,6 +6,7 @@ use tilewright_tcp::energy::{COMPONENTS, Counts};
 use tilewright_tcp::program::event::PeId;
 
 use crate::checks::Violation;
+use crate::images::ImageUse;
 
 /// How much is recorded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -53,6 +54,8 @@ pub struct Outcome {
     pub steps: u64,
     /// Events of all commands together.
     pub counts: Counts,
+    /// What each image took, by the first start of those that ran.
+    pub images: Vec<ImageUse>,
     /// Energy by component, in the order of `tilewright_tcp::energy::Component::ALL`.
     pub energy_fj: [u128; COMPONENTS],
     /// How busy each kind of engine was.

@@ -28,6 +28,8 @@ const KEPT: usize = 1024;
 pub(crate) struct ExecPlan<'p> {
     /// Tells it from all other plans of the run.
     pub(crate) number: u32,
+    /// Index of its image.
+    pub(crate) image: u32,
     pub(crate) exec: Cow<'p, Exec>,
     pub(crate) name: Arc<str>,
     pub(crate) cycles: CommandCycles,
@@ -44,6 +46,8 @@ pub(crate) struct ExecPlan<'p> {
 /// A transfer, costed.
 #[derive(Debug)]
 pub(crate) struct TransferPlan<'p> {
+    /// Index of its image.
+    pub(crate) image: u32,
     pub(crate) transfer: Cow<'p, Transfer>,
     pub(crate) name: Arc<str>,
     pub(crate) cost: TransferCost,
@@ -138,6 +142,7 @@ impl<'p> Plans<'p> {
         self.made = self.made.wrapping_add(1);
         let plan = ExecPlan {
             number: self.made,
+            image: id.0,
             traffic: OnceCell::new(),
             name: kept.name.clone(),
             cycles: exec_cycles(self.machine, &exec),
@@ -182,6 +187,7 @@ impl<'p> Plans<'p> {
             _ => None,
         };
         let plan = TransferPlan {
+            image: id.0,
             name: kept.name.clone(),
             uses: Rc::new(Uses::new(&cost)),
             energy_fj: energy_fj(self.machine, &counts),

@@ -10,6 +10,7 @@ use crate::contention::Speeds;
 use crate::core::State;
 use crate::events::{Events, What};
 use crate::fluid::Fluid;
+use crate::images::Images;
 use crate::outcome::{Ended, Engine, EngineUse, Waiting, WaitsFor};
 use crate::plan::Plans;
 use crate::state::{Pe, Sums, World, small};
@@ -64,6 +65,7 @@ impl<'p, 'j, S: Sink> World<'p, 'j, S> {
             now: 0,
             tickets: 0,
             sums: Sums::default(),
+            images: Images::new(program),
             trace: Trace::new(machine, program, pes_per_chip, options.detail, sink)?,
             judge,
             stopped: false,
@@ -195,6 +197,7 @@ impl<'p, 'j, S: Sink> World<'p, 'j, S> {
             transfers: self.sums.transfers,
             steps: self.sums.steps,
             counts: self.sums.counts,
+            images: self.images.finish(),
             energy_fj: energy,
             utilisation,
             overflows: self.sums.overflows,

@@ -18,6 +18,7 @@ use crate::contention::Speeds;
 use crate::core::Core;
 use crate::events::Events;
 use crate::fluid::Fluid;
+use crate::images::Images;
 use crate::outcome::{Engine, Options, Overflow};
 use crate::plan::{ExecPlan, Plans, TransferPlan};
 use crate::touched::Touched;
@@ -177,6 +178,7 @@ pub(crate) struct World<'p, 'j, S> {
     pub(crate) now: u64,
     pub(crate) tickets: u64,
     pub(crate) sums: Sums,
+    pub(crate) images: Images,
     pub(crate) trace: Trace<S>,
     pub(crate) judge: &'j mut dyn Judge,
     pub(crate) stopped: bool,

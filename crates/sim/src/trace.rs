@@ -169,7 +169,7 @@ impl<S: Sink> Trace<S> {
         let track = tracks.contexts.get(context).copied().unwrap_or(tracks.dma);
         let mut interval = Interval::new(track, plan.name.clone(), running.started, end_cycles);
         if self.everything {
-            interval.binding = Some(stage_name(plan.cycles.binding));
+            interval.binding = Some(plan.cycles.binding.name());
             if first {
                 interval.signals.push(FlowId(running.ticket.0));
                 interval.waits.extend(running.waits.iter().map(|ticket| FlowId(ticket.0)));
@@ -184,7 +184,7 @@ impl<S: Sink> Trace<S> {
                 ];
                 interval.counts.extend(named.into_iter().filter(|(_, count)| *count > 0));
                 let stages =
-                    Stage::ALL.into_iter().map(|stage| (stage_name(stage), plan.cycles.stage_cycles(stage)));
+                    Stage::ALL.into_iter().map(|stage| (stage.name(), plan.cycles.stage_cycles(stage)));
                 interval.counts.extend(stages.filter(|(_, cycles)| *cycles > 0));
             }
         }
@@ -260,21 +260,6 @@ fn pe_tracks(layout: &mut Layout, chip: TrackId, pe: u64, everything: bool) -> P
     let trf = layout.add_counter(trf, "touched", Unit::Bytes);
     let queue = layout.add_counter(core, "queue", Unit::Count);
     PeTracks { contexts, dma, detail: Some(DetailTracks { engines, queue, dm, trf }) }
-}
-
-fn stage_name(stage: Stage) -> &'static str {
-    match stage {
-        Stage::Fetch => "fetch",
-        Stage::Switch => "switch",
-        Stage::Collect => "collect",
-        Stage::Contraction => "contraction",
-        Stage::Drain => "drain",
-        Stage::Vector => "vector",
-        Stage::Cast => "cast",
-        Stage::Transpose => "transpose",
-        Stage::Commit => "commit",
-        Stage::Load => "load",
-    }
 }
 
 fn bound_name(bound: Bound) -> &'static str {

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 use tilewright_base::{Diagnostic, Sources};
 use tilewright_runtime::Reading;
-use tilewright_sim::Ended;
+use tilewright_sim::{Ended, ImageUse};
 use tilewright_tcp::energy::Component;
 use tilewright_tcp::program::Program;
 
@@ -29,6 +29,7 @@ pub(super) fn reading(asked: Asked, program: &Program, reading: &Reading) -> Str
             .map(|used| (used.engine.name().to_string(), json!(ratio(used.ppm()))))
             .collect();
         put("utilisation", Value::Object(utilisation));
+        put("images", Value::Array(outcome.images.iter().map(image).collect()));
         put("counts", json!(super::words::counts(&outcome.counts).into_iter().collect::<Map<_, _>>()));
     }
     if asked.energy {
@@ -57,6 +58,21 @@ pub(super) fn reading(asked: Asked, program: &Program, reading: &Reading) -> Str
         put("outputs", Value::Array(outputs));
     }
     serde_json::to_string_pretty(&Value::Object(top)).unwrap_or_default() + "\n"
+}
+
+/// All runs of one image.
+fn image(image: &ImageUse) -> Value {
+    json!({
+        "name": &*image.name,
+        "unit": image.unit.name(),
+        "runs": image.runs,
+        "first_start_cycle": image.first_cycles,
+        "last_end_cycle": image.last_cycles,
+        "busy_cycles": u64::try_from(image.busy_cycles).unwrap_or(u64::MAX),
+        "slowest_stage": image.slowest.map(|(stage, _)| stage.name()),
+        "slowest_stage_cycles": image.slowest.map(|(_, cycles)| cycles),
+        "energy_pj": picojoules(image.energy_fj),
+    })
 }
 
 /// A program that was refused before it ran.

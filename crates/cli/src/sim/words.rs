@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use serde_json::{Value, json};
 use tilewright_machine::Tcp;
 use tilewright_num::{Dtype, RuleSet, convert, int_value};
-use tilewright_report::columns::{counted, thousands};
+use tilewright_report::columns::{Align, counted, table, thousands};
 use tilewright_runtime::{Array, Reading};
 use tilewright_sim::{Ended, Outcome};
 use tilewright_tcp::cost::Context;
@@ -109,6 +109,37 @@ fn timeline(text: &mut String, tcp: &Tcp, program: &Program, outcome: &Outcome) 
         if let Some(count) = count.as_u64().filter(|count| *count > 0) {
             line(text, "", &format!("{:<26}{:>16}", name.replace('_', " "), thousands(count)));
         }
+    }
+    commands(text, outcome);
+}
+
+/// Most commands that are listed; JSON has them all.
+const MOST_COMMANDS: usize = 32;
+
+/// What each command took, a line for all runs of an image.
+fn commands(text: &mut String, outcome: &Outcome) {
+    use Align::{Left, Right};
+    let aligns = [Left, Left, Right, Right, Right, Right, Left, Right];
+    let head = ["command", "unit", "runs", "first start", "last end", "cycles", "slowest stage", "energy pJ"];
+    let mut rows = vec![head.map(String::from).to_vec()];
+    for image in outcome.images.iter().take(MOST_COMMANDS) {
+        let slowest = image
+            .slowest
+            .map_or(String::new(), |(stage, cycles)| format!("{} {}", stage.name(), thousands(cycles)));
+        rows.push(vec![
+            image.name.to_string(),
+            image.unit.name().to_string(),
+            thousands(image.runs),
+            thousands(image.first_cycles),
+            thousands(image.last_cycles),
+            parts(image.busy_cycles),
+            slowest,
+            parts(image.energy_fj / 1000),
+        ]);
+    }
+    text.push_str(&table(&aligns, &rows));
+    if let Some(more) = outcome.images.len().checked_sub(MOST_COMMANDS).filter(|more| *more > 0) {
+        let _ = writeln!(text, "... and {} more; --json lists all", counted(more as u64, "command"));
     }
 }
 

@@ -79,6 +79,22 @@ impl Stage {
         Stage::Commit,
         Stage::Load,
     ];
+
+    /// Its name in tables and traces.
+    pub fn name(self) -> &'static str {
+        match self {
+            Stage::Fetch => "fetch",
+            Stage::Switch => "switch",
+            Stage::Collect => "collect",
+            Stage::Contraction => "contraction",
+            Stage::Drain => "drain",
+            Stage::Vector => "vector",
+            Stage::Cast => "cast",
+            Stage::Transpose => "transpose",
+            Stage::Commit => "commit",
+            Stage::Load => "load",
+        }
+    }
 }
 
 /// How long a command takes, and why.

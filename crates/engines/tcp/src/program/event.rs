@@ -43,6 +43,16 @@ impl Unit {
             Context::Sub => Unit::Sub,
         }
     }
+
+    /// Its name in tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            Unit::Main => "main",
+            Unit::Sub => "sub",
+            Unit::Dma => "dma",
+            Unit::Core => "core",
+        }
+    }
 }
 
 /// The command behind a ticket.
