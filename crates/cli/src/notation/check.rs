@@ -22,7 +22,8 @@ pub(super) fn run(args: &CheckArgs, host: &mut dyn Host) -> Result<Outcome, Outc
     let (loaded, tcp) = gather::target(&mut gathered.sources, &args.notation.target, host)?;
     let setup = gather::setup(&gathered, &tcp, args.notation.target.pes)?;
     let problem = resolve(&gathered, args.json, host)?;
-    let verdict = tilewright_tcp::check(&setup, &problem);
+    let mut verdict = tilewright_tcp::check(&setup, &problem);
+    tilewright_tcp::lower::confirm(&setup, &problem, &mut verdict);
     let code = if verdict.legal() { GOOD } else { FAILED };
     if args.json {
         let stdout = json::verdict(&gathered, &setup, &problem, &verdict, &loaded.name);

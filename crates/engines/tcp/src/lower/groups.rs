@@ -2,7 +2,7 @@
 //! part (paper section VI-A: SPMD over PEs).
 
 use tilewright_base::Diagnostic;
-use tilewright_notation::problem::Problem;
+use tilewright_notation::problem::{AxisId, Problem};
 use tilewright_notation::syntax::ast::Operand;
 
 use super::build::refuse;
@@ -21,7 +21,7 @@ pub(super) fn spread(
     if groups <= 1 {
         return Ok(program);
     }
-    if let Some(axis) = problem.axis_ids().find(|id| problem.contracted(*id) && problem.axis(*id).pes > 1) {
+    if let Some(axis) = summed_axis(problem) {
         let name = problem.axis(axis).name;
         let asked = format!("axis `{name}` is summed over {groups} groups of PEs");
         return Err(refuse(
@@ -46,6 +46,11 @@ pub(super) fn spread(
         }
     }
     Ok(Program { tensors, queues, ..program })
+}
+
+/// An axis whose sum is spread over groups.
+pub(super) fn summed_axis(problem: &Problem) -> Option<AxisId> {
+    problem.axis_ids().find(|id| problem.contracted(*id) && problem.axis(*id).pes > 1)
 }
 
 /// A group's tensor: its part of a split one, or a copy.

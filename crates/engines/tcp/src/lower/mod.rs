@@ -40,8 +40,9 @@ mod shape_text;
 mod supply;
 mod view;
 
-use tilewright_base::Diagnostic;
+use tilewright_base::{Diagnostic, Severity};
 use tilewright_notation::problem::Problem;
+use tilewright_notation::syntax::ast::Operand;
 
 use crate::legality::Verdict;
 use crate::program::Program;
@@ -74,4 +75,19 @@ pub fn lower(
 ) -> Result<Program, Box<Diagnostic>> {
     let program = build::Builder::new(setup, problem, verdict, options)?.program()?;
     groups::spread(setup, problem, program)
+}
+
+/// Adds to the verdict on a whole einsum (three shapes and a tactic) what only lowering finds: registers, masks and drain orders that no
+/// command has. A sum over groups of PEs is legal and a warning: it takes commands of several programs.
+pub fn confirm(setup: &Setup<'_>, problem: &Problem, verdict: &mut Verdict) {
+    let whole = Operand::ALL.iter().all(|operand| problem.shape(*operand).is_some());
+    if !whole || verdict.placed.is_none() || !verdict.legal() {
+        return;
+    }
+    if let Err(mut refused) = lower(setup, problem, verdict, &Options::default()) {
+        if groups::summed_axis(problem).is_some() {
+            refused.severity = Severity::Warning;
+        }
+        verdict.diagnostics.push(*refused);
+    }
 }
