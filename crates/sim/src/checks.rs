@@ -5,8 +5,8 @@
 use std::sync::Arc;
 
 use tilewright_machine::tcp::Tcp;
-use tilewright_tcp::cost::image::flight_bits;
 use tilewright_tcp::energy::{COMPONENTS, Component, energy_of_run_fj, standing_fj};
+use tilewright_tcp::memory::payload_bits;
 use tilewright_tcp::program::event::PeId;
 use tilewright_tcp::program::exec::{Body, Exec, Loop};
 
@@ -77,7 +77,7 @@ impl Work {
         match &exec.body {
             Body::Stream(stream) => {
                 let bits =
-                    all(&stream.fetch.loops).saturating_mul(u128::from(flight_bits(stream.fetch.dtype)));
+                    all(&stream.fetch.loops).saturating_mul(u128::from(payload_bits(stream.fetch.dtype)));
                 // Every register file address is met once on every lane.
                 let products = stream
                     .contract

@@ -3,7 +3,7 @@
 //! Nests with few wide steps are marked step by step; others as the whole range between their ends.
 
 use tilewright_machine::tcp::Tcp;
-use tilewright_tcp::cost::image::flight_bits;
+use tilewright_tcp::memory::payload_bits;
 use tilewright_tcp::program::exec::{Body, Commit, Exec, Memory, Stream};
 use tilewright_tcp::program::transfer::{SLICE_STRIDE, Transfer};
 
@@ -93,7 +93,7 @@ pub(crate) fn transfer(machine: &Tcp, transfer: &Transfer, offset: u64, reads: b
 
 fn fetch(machine: &Tcp, stream: &Stream, touched: &mut Touched) {
     let fetch = &stream.fetch;
-    let bits = clamp(flight_bits(fetch.dtype));
+    let bits = clamp(payload_bits(fetch.dtype));
     let jump = fetch.interleave.map(|interleave| interleave.at_loop);
     let rows = fetch.loops.iter().enumerate().filter(|(at, _)| Some(*at) != jump);
     let nest: Nest = rows.map(|(_, row)| (row.size.fixed(), row.stride.saturating_mul(bits))).collect();

@@ -1,9 +1,11 @@
 //! The contraction engine's limits: tree depth, surviving outputs, accumulators (paper section IV-C; drain orders from the vISA book).
 
 use tilewright_machine::tcp::Tcp;
+use tilewright_num::Dtype;
 
 use crate::cost::contraction::Drain;
-use crate::program::exec::Contract;
+use crate::memory::payload_bits;
+use crate::program::exec::{Contract, StepLoop};
 
 /// How many partial sums each output of the tree can keep while the loops inside a reduced loop run.
 ///
@@ -29,6 +31,45 @@ pub fn active_elements(contract: &Contract) -> Option<u64> {
     let walked = product(&mut contract.loops.iter().map(|row| row.size.fixed()));
     let steps = product(&mut contract.steps.iter().map(|step| step.size.fixed()));
     (steps > 0 && walked.is_multiple_of(steps)).then(|| walked / steps)
+}
+
+/// The steps of a contraction in groups: the outermost summed loop and all inside it are one group, the loops outside it repeat it.
+/// Without a summed loop each step is a group of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StepGroups {
+    /// Groups.
+    pub groups: u64,
+    /// Steps of a group.
+    pub steps: u64,
+    /// Sums that are open in a group: steps of its surviving loops.
+    pub open: u64,
+}
+
+impl StepGroups {
+    /// Of a contraction whose sizes are numbers.
+    pub fn of(steps: &[StepLoop]) -> StepGroups {
+        let first = steps.iter().position(|step| step.summed).unwrap_or(steps.len());
+        let (outer, inner) = steps.split_at(first);
+        let product = |steps: &mut dyn Iterator<Item = &StepLoop>| {
+            steps.fold(1_u64, |all, step| all.saturating_mul(step.size.fixed()))
+        };
+        StepGroups {
+            groups: product(&mut outer.iter()),
+            steps: product(&mut inner.iter()),
+            open: product(&mut inner.iter().filter(|step| !step.summed)),
+        }
+    }
+
+    /// Steps of all groups.
+    pub fn all_steps(&self) -> u64 {
+        self.groups.saturating_mul(self.steps)
+    }
+}
+
+/// Elements of a type in the packets of a contraction: as many as its flits hold.
+pub fn packet_elements(machine: &Tcp, dtype: Dtype, contract: &Contract) -> u64 {
+    let bits = contract.flits.saturating_mul(machine.network.flit_bytes).saturating_mul(8);
+    bits / payload_bits(dtype).max(1)
 }
 
 /// Levels of the adder tree that sum `elements` neighbours.

@@ -3,6 +3,7 @@
 use tilewright_machine::tcp::Tcp;
 use tilewright_notation::problem::{Digit, Shape};
 use tilewright_notation::syntax::ast::{Operand, Place};
+use tilewright_num::Dtype;
 
 /// What a shape takes of one memory on each slice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +38,15 @@ impl Footprint {
             bytes_per_slice: bytes.checked_next_multiple_of(granule).unwrap_or(u64::MAX),
             capacity_bytes: capacity_bytes(machine, place),
         }
+    }
+}
+
+/// Bits that an element takes in memory, on its way and in register files: the extra bit of i5 and i9 has a place of its own.
+pub fn payload_bits(dtype: Dtype) -> u64 {
+    match dtype {
+        Dtype::I5 => 4,
+        Dtype::I9 => 8,
+        other => u64::from(other.storage_bits()),
     }
 }
 

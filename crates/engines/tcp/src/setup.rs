@@ -6,6 +6,8 @@
 use tilewright_machine::tcp::Tcp;
 use tilewright_num::Dtype;
 
+use crate::memory::payload_bits;
+
 /// The target of one low-level einsum.
 #[derive(Clone, Copy, Debug)]
 pub struct Setup<'m> {
@@ -68,11 +70,7 @@ impl<'m> Setup<'m> {
 
     /// Bits that an input element takes in memory; i5 and i9 exist only behind the fetch unit.
     pub fn element_bits(&self) -> u64 {
-        match self.dtype {
-            Dtype::I5 => 4,
-            Dtype::I9 => 8,
-            other => u64::from(other.bits()),
-        }
+        payload_bits(self.dtype)
     }
 
     /// Bits of an output element as the accumulators give it, before any cast.

@@ -5,7 +5,6 @@
 
 use tilewright_machine::tcp::Tcp;
 use tilewright_notation::algebra::access::{AccessLoop, AccessPattern};
-use tilewright_num::Dtype;
 
 use super::cast::Cast;
 use super::collect::{Collect, packet_flits};
@@ -18,8 +17,9 @@ use super::transpose::Transpose;
 use super::vector::Vector;
 use super::{Command, CommandCycles, Context, Stage, command_cycles};
 use crate::Setup;
-use crate::contraction::active_elements;
-use crate::program::exec::{self, Body, Contract, Exec, Fill, Loop, Memory, Short, StepLoop, Stream};
+use crate::contraction::{StepGroups, active_elements, packet_elements};
+use crate::memory::payload_bits;
+use crate::program::exec::{self, Body, Contract, Exec, Fill, Loop, Memory, Short, Stream};
 
 mod accesses;
 pub mod beside;
@@ -77,8 +77,8 @@ pub struct Flow {
 pub fn flow(machine: &Tcp, stream: &Stream) -> Flow {
     let fetch = &stream.fetch;
     let packets = product(&fetch.loops).checked_div(fetch.packet).unwrap_or(0);
-    let read_packet_bytes = bytes(fetch.packet, flight_bits(fetch.dtype));
-    let packet_bytes = bytes(fetch.packet, flight_bits(fetch.leaves()));
+    let read_packet_bytes = bytes(fetch.packet, payload_bits(fetch.dtype));
+    let packet_bytes = bytes(fetch.packet, payload_bits(fetch.leaves()));
     let kept_packets = kept_packets(&stream.switch, packets);
     let flits = kept_packets.saturating_mul(packet_flits(machine, packet_bytes));
     let contraction = stream.contract.as_ref().map(|contract| contraction(machine, stream, contract));
@@ -124,7 +124,7 @@ fn fetch_stage(machine: &Tcp, context: Context, stream: &Stream, flow: &Flow) ->
 
 /// Bytes of an access: as wide as the addresses allow, and no wider than what becomes one flit behind the adapter.
 pub fn read_bytes(machine: &Tcp, context: Context, fetch: &exec::Fetch) -> u64 {
-    let (read_bits, sent_bits) = (flight_bits(fetch.dtype), flight_bits(fetch.leaves()));
+    let (read_bits, sent_bits) = (payload_bits(fetch.dtype), payload_bits(fetch.leaves()));
     let widest = fetch::read_bytes(machine, context, &pattern(fetch), fetch.packet, read_bits);
     let most = machine.network.flit_bytes.saturating_mul(read_bits) / sent_bits.max(1);
     if context == Context::Sub || widest <= most {
@@ -160,8 +160,8 @@ fn kept_packets(switch: &exec::Switch, packets: u64) -> u64 {
 pub fn contraction(machine: &Tcp, stream: &Stream, contract: &Contract) -> Contraction {
     let dtype = stream.fetch.leaves();
     let flit_bytes = machine.network.flit_bytes;
-    let active = active_elements(contract).unwrap_or_else(|| packet_width(machine, dtype, contract));
-    let (groups, group_steps, group_output_steps) = groups(&contract.steps);
+    let active = active_elements(contract).unwrap_or_else(|| packet_elements(machine, dtype, contract));
+    let groups = StepGroups::of(&contract.steps);
     let (repeats, flits) = match contract.shift {
         Some(shift) => (shift.shifts, shift.pop),
         None => (contract.repeats.fixed(), contract.flits),
@@ -170,29 +170,13 @@ pub fn contraction(machine: &Tcp, stream: &Stream, contract: &Contract) -> Contr
         packet_elements: Setup { machine, fused_pes: 1, dtype }.packet_elements(),
         packet_bytes: flits.saturating_mul(flit_bytes),
         repeats,
-        groups,
-        group_steps,
-        group_output_steps,
+        groups: groups.groups,
+        group_steps: groups.steps,
+        group_output_steps: groups.open,
         lanes: contract.lanes,
         columns: active.div_ceil(contract.tree.max(1)).min(machine.ce.outputs_per_lane),
         drain: contract.drain,
     }
-}
-
-/// Elements of a packet in use.
-pub(crate) fn packet_width(machine: &Tcp, dtype: Dtype, contract: &Contract) -> u64 {
-    contract.flits.saturating_mul(machine.network.flit_bytes * 8) / flight_bits(dtype).max(1)
-}
-
-/// Groups, steps of a group, and those of them that survive.
-pub(crate) fn groups(steps: &[StepLoop]) -> (u64, u64, u64) {
-    let first = steps.iter().position(|step| step.summed).unwrap_or(steps.len());
-    let size = |steps: &mut dyn Iterator<Item = &StepLoop>| {
-        steps.fold(1_u64, |all, step| all.saturating_mul(step.size.fixed()))
-    };
-    let (outer, inner) = steps.split_at(first);
-    let survive = size(&mut inner.iter().filter(|step| !step.summed));
-    (size(&mut outer.iter()), size(&mut inner.iter()), survive)
 }
 
 fn vector_stage(stream: &Stream, flow: &Flow) -> Option<Vector> {
@@ -201,8 +185,8 @@ fn vector_stage(stream: &Stream, flow: &Flow) -> Option<Vector> {
 
 fn transpose_stage(stream: &Stream, transpose: exec::Transpose, commit_flits: u64) -> Transpose {
     let computed = stream.contract.is_some() || stream.vector.is_some();
-    let word_bits = if computed { 32 } else { flight_bits(stream.fetch.leaves()) };
-    let element_bits = stream.cast.map_or(word_bits, flight_bits);
+    let word_bits = if computed { 32 } else { payload_bits(stream.fetch.leaves()) };
+    let element_bits = stream.cast.map_or(word_bits, payload_bits);
     Transpose {
         element_bits,
         rows: transpose.rows,
@@ -240,16 +224,6 @@ fn short_command(context: Context, short: Short) -> Command {
 /// Iterations of all loops together.
 pub(crate) fn product(loops: &[Loop]) -> u64 {
     loops.iter().fold(1, |all, row| all.saturating_mul(row.size.fixed()))
-}
-
-/// Bits of an element in memory and on its way: i5 and i9 keep their last bit beside the payload.
-pub fn flight_bits(dtype: Dtype) -> u64 {
-    match dtype {
-        Dtype::I5 => 4,
-        Dtype::I9 => 8,
-        Dtype::Tf32 => 32,
-        other => u64::from(other.bits()),
-    }
 }
 
 pub(crate) fn bytes(elements: u64, bits: u64) -> u64 {

@@ -6,8 +6,9 @@
 use tilewright_machine::tcp::Tcp;
 
 use super::contention::ContractionReads;
-use super::image::{flight_bits, packet_width};
 use crate::contraction::active_elements;
+use crate::contraction::packet_elements;
+use crate::memory::payload_bits;
 use crate::program::Count;
 use crate::program::exec::{Contract, Loop, Stream};
 
@@ -56,8 +57,8 @@ pub fn reads(machine: &Tcp, stream: &Stream, contract: &Contract, steps: u64) ->
 }
 
 fn follow(machine: &Tcp, stream: &Stream, contract: &Contract, steps: u64) -> Followed {
-    let bits = flight_bits(stream.fetch.leaves()).max(1);
-    let whole = packet_width(machine, stream.fetch.leaves(), contract);
+    let bits = payload_bits(stream.fetch.leaves()).max(1);
+    let whole = packet_elements(machine, stream.fetch.leaves(), contract);
     let (step_loops, packet_loops) = split(contract, active_elements(contract).unwrap_or(whole));
     let (row_bytes, banks) = (machine.trf.row_payload_bytes.max(1), machine.trf.banks.max(1));
     let runs = runs(&packet_loops, bits);

@@ -5,8 +5,9 @@ use tilewright_num::Dtype;
 
 use super::{Counts, live};
 use crate::contraction::active_elements;
+use crate::contraction::packet_elements;
 use crate::cost::collect::packet_flits;
-use crate::cost::image::{contraction, flow, packet_width, product};
+use crate::cost::image::{contraction, flow, product};
 use crate::cost::registers;
 use crate::cost::switch::{Topology, ring_slices};
 use crate::program::exec::{Body, Commit, Contract, Exec, Memory, Stream};
@@ -69,7 +70,7 @@ fn products(
     counts: &mut Counts,
 ) {
     let shape = contraction(machine, stream, contract);
-    let whole = packet_width(machine, stream.fetch.leaves(), contract);
+    let whole = packet_elements(machine, stream.fetch.leaves(), contract);
     let width = active_elements(contract).unwrap_or(whole);
     let steps = shape.groups.saturating_mul(shape.group_steps);
     let macs = steps.saturating_mul(contract.lanes).saturating_mul(width);

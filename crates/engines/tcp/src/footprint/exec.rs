@@ -6,6 +6,7 @@ use tilewright_num::Dtype;
 use super::feeding::Feeding;
 use super::walk::{Placed, WalkLimit, WalkLoop, Walked};
 use super::{Access, Footprint, Site, Store, reachable};
+use crate::memory::payload_bits;
 use crate::program::event::PeId;
 use crate::program::exec::{Body, Commit, Contract, Exec, Fetch, Limit, Loop, Memory, Short};
 use crate::program::vector::{Source, Vector};
@@ -43,15 +44,6 @@ pub fn of_exec(machine: &Tcp, exec: &Exec, pe: PeId, objects: &[Access]) -> Foot
         Body::Short(short) => group.short(short, &mut footprint),
     }
     footprint
-}
-
-/// Bits that an element takes in flight and in register files: the extra bit of i5 and i9 has a place of its own.
-pub fn payload_bits(dtype: Dtype) -> u64 {
-    match dtype {
-        Dtype::I5 => 4,
-        Dtype::I9 => 8,
-        other => u64::from(other.storage_bits()),
-    }
 }
 
 /// The units of a walk over elements: units of an element, and units of a byte. Nibbles where elements need them.

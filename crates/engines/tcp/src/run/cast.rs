@@ -4,7 +4,8 @@ use tilewright_num::{Dtype, RuleSet, convert};
 
 use super::fault::Problem;
 use super::index;
-use super::packets::{Packets, flight_bits, load_bits, store_bits};
+use super::packets::{Packets, load_bits, store_bits};
+use crate::memory::payload_bits;
 
 /// Casts flits of i32 or, for a float type, f32.
 pub(super) fn cast(rules: &RuleSet, flits: &Packets, to: Dtype) -> Result<Packets, Problem> {
@@ -14,7 +15,7 @@ pub(super) fn cast(rules: &RuleSet, flits: &Packets, to: Dtype) -> Result<Packet
         _ => return Err(Problem::Dtype(to)),
     };
     let mut bytes = vec![0; flits.bytes.len()];
-    let (flit_bytes, bits) = (flits.packet_bytes.max(1), flight_bits(to));
+    let (flit_bytes, bits) = (flits.packet_bytes.max(1), payload_bits(to));
     for (source, target) in flits.bytes.chunks(flit_bytes).zip(bytes.chunks_mut(flit_bytes)) {
         for word in 0..source.len() / index(u64::from(Dtype::I32.bits() / 8)) {
             store_bits(target, bits, word, convert(rules, from, to, load_bits(source, 32, word))?);

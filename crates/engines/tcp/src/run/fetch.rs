@@ -9,9 +9,10 @@ use smallvec::SmallVec;
 use tilewright_num::{Dtype, RuleSet, convert, int_pattern, int_value, subtract_zero_point};
 
 use super::fault::{Problem, divide};
-use super::packets::{Packets, flight_bits, flight_bytes, load_bits, store_element};
+use super::packets::{Packets, flight_bytes, load_bits, store_element};
 use super::walk::{Walk, pairs};
 use super::{MAX_SLICE, index};
+use crate::memory::payload_bits;
 use crate::program::exec::{Fetch, Limit};
 
 /// What a fetch needs to know besides a slice's memory.
@@ -54,7 +55,7 @@ impl<'a> Fetcher<'a> {
         if packets.saturating_mul(packet_bytes) > MAX_SLICE {
             return Err(Problem::TooLarge { what: "bytes in flight on a slice", most: MAX_SLICE });
         }
-        let bits = flight_bits(image.dtype);
+        let bits = payload_bits(image.dtype);
         Ok(Fetcher { rules, image, bits, walk, packets, packet_bytes })
     }
 
@@ -78,7 +79,7 @@ impl<'a> Fetcher<'a> {
         let mut packets = Packets { bytes: vec![0; room], extra: None, packet_bytes };
         let leaves = self.image.leaves();
         // Elements from one packet's start to the next: with 4 bits, an odd packet leaves half a byte unused.
-        let pitch = packet_bytes * 8 / index(flight_bits(leaves));
+        let pitch = packet_bytes * 8 / index(payload_bits(leaves));
         let origins: SmallVec<[u64; 2]> =
             self.image.limits.iter().map(|limit| origin(limit, slice)).collect();
         let mut walk = self.walk.clone();

@@ -9,6 +9,8 @@ use tilewright_num::{Dtype, int_pattern, int_value};
 use super::fault::{Problem, divide};
 use super::index;
 
+use crate::memory::payload_bits;
+
 /// A sequence of packets of one size, or of flits.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Packets {
@@ -32,23 +34,14 @@ impl Packets {
     }
 }
 
-/// Bits of an element in flight.
-pub(super) fn flight_bits(dtype: Dtype) -> u64 {
-    match dtype {
-        Dtype::I5 => 4,
-        Dtype::I9 => 8,
-        other => u64::from(other.storage_bits()),
-    }
-}
-
 /// Bytes of so many elements in flight.
 pub(super) fn flight_bytes(dtype: Dtype, elements: u64) -> u64 {
-    elements.saturating_mul(flight_bits(dtype)).div_ceil(8)
+    elements.saturating_mul(payload_bits(dtype)).div_ceil(8)
 }
 
 /// Elements of so many bytes in flight.
 pub(super) fn flight_elements(dtype: Dtype, bytes: usize) -> usize {
-    bytes * 8 / index(flight_bits(dtype))
+    bytes * 8 / index(payload_bits(dtype))
 }
 
 /// Bits `at * bits ..` of little-endian bytes; missing bytes are zero.
@@ -80,7 +73,7 @@ pub(super) fn store_bits(bytes: &mut [u8], bits: u64, at: usize, pattern: u32) {
 
 /// The pattern of element `at`, extra bit included.
 pub(super) fn load_element(dtype: Dtype, bytes: &[u8], extra: Option<&[u8]>, at: usize) -> u32 {
-    let payload = load_bits(bytes, flight_bits(dtype), at);
+    let payload = load_bits(bytes, payload_bits(dtype), at);
     let narrow = match dtype {
         Dtype::I5 => Dtype::I4,
         Dtype::I9 => Dtype::I8,
@@ -97,7 +90,7 @@ fn extra_bit(dtype: Dtype, extra: Option<&[u8]>, at: usize) -> bool {
 
 /// Writes the pattern of element `at`; makes the plane of extra bits when the first one needs it.
 pub(super) fn store_element(dtype: Dtype, packets: &mut Packets, at: usize, pattern: u32) {
-    store_bits(&mut packets.bytes, flight_bits(dtype), at, pattern);
+    store_bits(&mut packets.bytes, payload_bits(dtype), at, pattern);
     let (byte, bit) = match dtype {
         Dtype::I5 => (at / 2, at % 2),
         Dtype::I9 => (at, 0),

@@ -10,12 +10,13 @@ use super::commit::Writer;
 use super::contract::{Plan, RegisterFile, contract};
 use super::fault::{Fault, Problem, Stage, divide, equal, product};
 use super::fetch::Fetcher;
-use super::packets::{Packets, flight_bits, flits_of, words};
+use super::packets::{Packets, flits_of, words};
 use super::state::{Group, Sizes, SliceMemory, State};
 use super::switch::Exchange;
 use super::transpose::transpose;
 use super::{MAX_GROUP_BYTES, MAX_SLICE, VectorUnit, index, rules};
 use crate::cost::switch::Topology;
+use crate::memory::payload_bits;
 use crate::program::exec::{Memory, Stream};
 use crate::program::vector::Vector;
 
@@ -155,9 +156,9 @@ impl<'a> Engines<'a> {
     fn written(&self, flits: Vec<Packets>) -> Result<Vec<Packets>, Fault> {
         let words = self.contraction.is_some() || self.image.vector.is_some();
         let bits = match (self.image.cast, words) {
-            (Some(cast), _) => flight_bits(cast),
-            (None, true) => flight_bits(Dtype::I32),
-            (None, false) => flight_bits(self.fetcher.leaves()),
+            (Some(cast), _) => payload_bits(cast),
+            (None, true) => payload_bits(Dtype::I32),
+            (None, false) => payload_bits(self.fetcher.leaves()),
         };
         let narrow = !words && !matches!(self.fetcher.leaves(), Dtype::I32 | Dtype::F32);
         if narrow && (self.image.cast.is_some() || self.image.commit.to_bf16) {

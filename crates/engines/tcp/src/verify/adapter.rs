@@ -3,7 +3,7 @@
 use tilewright_num::Dtype;
 
 use super::Desk;
-use crate::footprint::exec::payload_bits;
+use crate::memory::payload_bits;
 use crate::program::exec::{Fetch, Memory, Stream};
 
 /// Types of a table lookup.

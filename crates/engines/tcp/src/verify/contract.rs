@@ -4,10 +4,11 @@ use tilewright_base::Diagnostic;
 use tilewright_num::Dtype;
 
 use super::{Desk, sequencer};
-use crate::contraction::{active_elements, drain_capacity};
+use crate::contraction::{StepGroups, active_elements, drain_capacity, packet_elements};
 use crate::footprint::Store;
-use crate::footprint::exec::{in_units, payload_bits, units};
+use crate::footprint::exec::{in_units, units};
 use crate::footprint::walk::Walked;
+use crate::memory::payload_bits;
 use crate::program::exec::{Contract, Loop, Stream};
 use crate::setup::Setup;
 
@@ -31,33 +32,14 @@ pub(super) fn check(desk: &mut Desk<'_>, stream: &Stream, contract: &Contract, w
     check_transpose(desk, contract);
 }
 
-/// Elements of a packet: as many as `flits` flits hold.
-pub(super) fn packet_elements(desk: &Desk<'_>, contract: &Contract) -> u64 {
-    let bits = contract.flits.saturating_mul(desk.machine.network.flit_bytes).saturating_mul(8);
-    bits / payload_bits(contract.dtype)
-}
-
 /// Elements of a packet that meet the register file.
 fn active(desk: &Desk<'_>, contract: &Contract) -> u64 {
-    active_elements(contract).unwrap_or_else(|| packet_elements(desk, contract))
+    active_elements(contract).unwrap_or_else(|| packet_elements(desk.machine, contract.dtype, contract))
 }
 
 /// Columns that a lane keeps.
 pub(super) fn columns(desk: &Desk<'_>, contract: &Contract) -> u64 {
     active(desk, contract).div_ceil(contract.tree.max(1)).clamp(1, desk.machine.ce.outputs_per_lane)
-}
-
-/// Steps of all loops; steps of a group; steps of a group that survive.
-pub(super) fn groups(contract: &Contract) -> (u64, u64, u64) {
-    let product = |steps: &mut dyn Iterator<Item = u64>| steps.fold(1_u64, u64::saturating_mul);
-    let size = |step: &crate::program::exec::StepLoop| step.size.fixed();
-    let first = contract.steps.iter().position(|step| step.summed).unwrap_or(contract.steps.len());
-    let group = contract.steps.get(first..).unwrap_or_default();
-    (
-        product(&mut contract.steps.iter().map(size)),
-        product(&mut group.iter().map(size)),
-        product(&mut group.iter().filter(|step| !step.summed).map(size)),
-    )
 }
 
 fn check_step_sizes(desk: &mut Desk<'_>, steps: &[Loop]) {
@@ -120,7 +102,7 @@ fn multiply(streamed: Dtype, held: Dtype) -> bool {
 }
 
 fn check_tree(desk: &mut Desk<'_>, contract: &Contract) {
-    let elements = packet_elements(desk, contract);
+    let elements = packet_elements(desk.machine, contract.dtype, contract);
     if !contract.tree.is_power_of_two() || contract.tree > elements {
         return desk.refuse(
             "tcp/contract-tree",
@@ -137,7 +119,7 @@ fn check_tree(desk: &mut Desk<'_>, contract: &Contract) {
         let warning = warning.at(desk.exec.span, text).allowed(format!("{kept} columns of a lane"));
         desk.found.push(warning.instead("one flit a packet, or a deeper tree"));
     }
-    let (_, _, open) = groups(contract);
+    let StepGroups { open, .. } = StepGroups::of(&contract.steps);
     let most = drain_capacity(desk.machine, contract.drain, contract.lanes, columns(desk, contract));
     if open > most {
         desk.refuse(
@@ -154,8 +136,8 @@ fn check_tree(desk: &mut Desk<'_>, contract: &Contract) {
 }
 
 fn check_walk(desk: &mut Desk<'_>, contract: &Contract) {
-    let (steps, _, _) = groups(contract);
-    let most = packet_elements(desk, contract);
+    let steps = StepGroups::of(&contract.steps).all_steps();
+    let most = packet_elements(desk.machine, contract.dtype, contract);
     let made = contract.loops.iter().fold(1_u64, |all, row| all.saturating_mul(row.size.fixed()));
     if !active_elements(contract).is_some_and(|active| (1..=most).contains(&active)) {
         return desk.refuse(

@@ -5,8 +5,9 @@ use tilewright_num::Dtype;
 use super::Desk;
 use super::sequencer;
 use crate::footprint::Store;
-use crate::footprint::exec::{in_units, payload_bits, units};
+use crate::footprint::exec::{in_units, units};
 use crate::footprint::walk::Walked;
+use crate::memory::payload_bits;
 use crate::program::exec::Fetch;
 use crate::sequencer::innermost_run;
 

@@ -5,13 +5,11 @@
 
 use tilewright_num::Dtype;
 
-use super::{Desk, contract, fetch, transpose, vector};
-use crate::cost::collect::packet_flits;
-use crate::cost::contraction::Drain;
-use crate::cost::switch::{Topology, delivered_packets};
+use super::{Desk, transpose, vector};
+use crate::contraction::StepGroups;
+use crate::cost::image::{Flow, flow};
 use crate::cost::transpose::tile_flits;
-use crate::footprint::exec::payload_bits;
-use crate::program::exec::{Contract, Stream};
+use crate::program::exec::Stream;
 
 /// The type behind the contraction engine, used or not.
 pub(super) fn leaves_contract(stream: &Stream) -> Dtype {
@@ -33,7 +31,8 @@ pub(super) fn leaves_transpose(stream: &Stream) -> Dtype {
 }
 
 pub(super) fn check(desk: &mut Desk<'_>, stream: &Stream) {
-    let Some(flits) = contracted(desk, stream, collected(desk, stream)) else { return };
+    let flow = flow(desk.machine, stream);
+    let Some(flits) = contracted(desk, stream, &flow) else { return };
     let Some(flits) = worked(desk, stream, flits) else { return };
     let Some(flits) = transposed(desk, stream, flits) else { return };
     let addresses = stream.commit.loops.iter().fold(1_u64, |all, row| all.saturating_mul(row.size.fixed()));
@@ -47,21 +46,8 @@ pub(super) fn check(desk: &mut Desk<'_>, stream: &Stream) {
     }
 }
 
-/// Flits that collect makes of what arrives at each slice.
-fn collected(desk: &Desk<'_>, stream: &Stream) -> u64 {
-    let packets = fetch::elements(&stream.fetch) / stream.fetch.packet.max(1);
-    let delivered = match stream.switch.topology {
-        Topology::Custom(_) => {
-            let kept = stream.switch.sources.first().map_or(0, Vec::len);
-            packets.saturating_mul(kept as u64)
-        }
-        topology => delivered_packets(topology, packets),
-    };
-    let bits = stream.fetch.packet.saturating_mul(payload_bits(stream.fetch.leaves()));
-    delivered.saturating_mul(packet_flits(desk.machine, bits.div_ceil(8)))
-}
-
-fn contracted(desk: &mut Desk<'_>, stream: &Stream, flits: u64) -> Option<u64> {
+fn contracted(desk: &mut Desk<'_>, stream: &Stream, flow: &Flow) -> Option<u64> {
+    let flits = flow.flits;
     let Some(contract) = &stream.contract else { return Some(flits) };
     let taken = contract.shift.map_or(contract.flits, |shift| shift.pop);
     if taken == 0 || !flits.is_multiple_of(taken) {
@@ -76,7 +62,7 @@ fn contracted(desk: &mut Desk<'_>, stream: &Stream, flits: u64) -> Option<u64> {
     let windows = contract.shift.map_or(1, |shift| shift.shifts);
     let packets = (flits / taken).saturating_mul(windows);
     let wanted = packets.saturating_mul(contract.repeats.fixed());
-    let (steps, ..) = contract::groups(contract);
+    let steps = StepGroups::of(&contract.steps).all_steps();
     if steps != wanted {
         desk.refuse(
             "tcp/flow-contract",
@@ -86,21 +72,7 @@ fn contracted(desk: &mut Desk<'_>, stream: &Stream, flits: u64) -> Option<u64> {
         );
         return None;
     }
-    Some(drained(desk, contract))
-}
-
-/// Flits of sums that leave.
-fn drained(desk: &Desk<'_>, contract: &Contract) -> u64 {
-    let (steps, group, open) = contract::groups(contract);
-    let groups = steps / group.max(1);
-    let columns = contract::columns(desk, contract);
-    let flits = match contract.drain {
-        Drain::Interleaved => columns,
-        Drain::Sequential => {
-            contract.lanes.saturating_mul(columns.div_ceil(desk.machine.ce.drain_elements_per_cycle))
-        }
-    };
-    groups.saturating_mul(open).saturating_mul(flits)
+    Some(flow.vector_flits)
 }
 
 fn worked(desk: &mut Desk<'_>, stream: &Stream, flits: u64) -> Option<u64> {

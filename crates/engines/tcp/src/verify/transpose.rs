@@ -2,7 +2,7 @@
 
 use super::{Desk, flow};
 use crate::cost::transpose::{Transpose as Tile, TransposeError, check as check_tile};
-use crate::footprint::exec::payload_bits;
+use crate::memory::payload_bits;
 use crate::program::exec::{Stream, Transpose};
 
 /// Elements that a flit holds on its way in: 16 of 4 bits, 8 of any other size (vISA book).

@@ -6,10 +6,11 @@
 use tilewright_machine::tcp::Tcp;
 use tilewright_notation::algebra::access::AccessLoop;
 
-use super::{bytes, flight_bits, pattern, product, read_bytes};
+use super::{bytes, pattern, product, read_bytes};
 use crate::banks::longest_hold;
 use crate::cost::Context;
 use crate::cost::contention::BankWalk;
+use crate::memory::payload_bits;
 use crate::program::exec::{Body, Commit, Exec, Fetch, Memory, Short};
 
 /// One unit's accesses.
@@ -24,7 +25,7 @@ pub(super) struct Accesses {
 impl Accesses {
     /// What the fetch unit of a context reads.
     pub(super) fn of_fetch(machine: &Tcp, context: Context, fetch: &Fetch) -> Accesses {
-        let (width, bits) = (read_bytes(machine, context, fetch).max(1), flight_bits(fetch.dtype).max(1));
+        let (width, bits) = (read_bytes(machine, context, fetch).max(1), payload_bits(fetch.dtype).max(1));
         let merged = pattern(fetch);
         let in_bytes = |stride: u64| stride.cast_signed().saturating_mul(bits.cast_signed()) / 8;
         let mut loops: Vec<AccessLoop> =

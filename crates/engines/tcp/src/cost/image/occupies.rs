@@ -3,8 +3,9 @@
 
 use tilewright_machine::tcp::Tcp;
 
-use super::{flight_bits, held_accesses};
+use super::held_accesses;
 use crate::cost::switch::bitmap_cycles;
+use crate::memory::payload_bits;
 use crate::program::exec::{Body, Commit, Contract, Exec, Loop, Memory, Stream};
 
 /// What an execution needs for itself.
@@ -65,7 +66,7 @@ fn part_bytes(machine: &Tcp, lanes: u64) -> u64 {
 }
 
 fn halves_read(machine: &Tcp, stream: &Stream, contract: &Contract) -> u8 {
-    let bits = flight_bits(stream.fetch.leaves()).max(1);
+    let bits = payload_bits(stream.fetch.leaves()).max(1);
     let strides = contract.loops.iter().map(|row| (row.size.fixed(), row.stride, bits));
     let (below, above) = reach(strides);
     let first = contract.base.saturating_sub(below);

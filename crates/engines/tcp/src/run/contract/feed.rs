@@ -5,10 +5,11 @@
 //! buffer or behind it is zero.
 
 use super::plan::Plan;
+use crate::memory::payload_bits;
 use crate::program::exec::{FlitTranspose, Shift};
 use crate::run::fault::{Problem, divide, equal, product};
 use crate::run::index;
-use crate::run::packets::{Packets, flight_bits, load_bits, store_bits};
+use crate::run::packets::{Packets, load_bits, store_bits};
 
 /// Most bytes of windows on a slice.
 const MAX_WINDOW_BYTES: u64 = 1 << 30;
@@ -28,7 +29,7 @@ pub(super) fn feed(plan: &Plan<'_>, flits: Packets) -> Result<Packets, Problem> 
 
 /// Each flit as rows x columns, columns first.
 fn transpose(plan: &Plan<'_>, image: FlitTranspose, flits: &Packets) -> Result<Packets, Problem> {
-    let bits = flight_bits(plan.dtype);
+    let bits = payload_bits(plan.dtype);
     let elements = plan.flit_bytes as u64 * 8 / bits;
     let tile = image.rows.saturating_mul(image.columns);
     equal("elements of an in-flit transpose", tile, "elements of a flit", elements)?;
@@ -82,14 +83,14 @@ fn windows(plan: &Plan<'_>, shift: &Shift, flits: &Packets) -> Result<Packets, P
         return Err(Problem::TooLarge { what: "elements of a shift", most: 1 << 32 });
     }
     let mut shifted = Packets { bytes: Vec::new(), extra: None, packet_bytes: plan.packet_bytes };
-    shifted.bytes = shift_plane(plan, shift, places, &flits.bytes, flight_bits(plan.dtype));
+    shifted.bytes = shift_plane(plan, shift, places, &flits.bytes, payload_bits(plan.dtype));
     if let Some(extra) = &flits.extra {
         // i5 keeps two flags in a byte; spread them to nibbles, shift as such, and join them again.
-        let four = flight_bits(plan.dtype) == 4;
+        let four = payload_bits(plan.dtype) == 4;
         let spread = |flags: &u8| if four { flags & 1 | (flags & 2) << 3 } else { *flags };
         let join = |flags: u8| if four { flags & 1 | flags >> 3 & 2 } else { flags };
         let spread: Vec<u8> = extra.iter().map(spread).collect();
-        let plane = shift_plane(plan, shift, places, &spread, flight_bits(plan.dtype));
+        let plane = shift_plane(plan, shift, places, &spread, payload_bits(plan.dtype));
         shifted.extra = Some(plane.into_iter().map(join).collect());
     }
     Ok(shifted)
