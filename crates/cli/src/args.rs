@@ -174,6 +174,9 @@ pub(crate) struct SimArgs {
     /// Look for races, uninitialised reads and the like
     #[arg(long)]
     pub(crate) findings: bool,
+    /// A slice that is faulty: a spare of its PE takes its place, and the program runs as it is
+    #[arg(long, value_name = "[CHIP.]PE.SLICE")]
+    pub(crate) faulty: Vec<String>,
     /// Write a Perfetto trace to this file
     #[arg(long, value_name = "FILE")]
     pub(crate) trace: Option<String>,

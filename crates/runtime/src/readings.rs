@@ -22,7 +22,7 @@ use tilewright_tcp::verify::verify;
 use crate::array::{Array, ArrayError};
 
 /// What to compute besides the timeline, which everything else rests on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wanted {
     /// Outputs.
     pub values: bool,
@@ -30,6 +30,8 @@ pub struct Wanted {
     pub findings: bool,
     /// Intervals, counters and power over time.
     pub trace: bool,
+    /// Slices by PE that a spare replaces: the program runs unchanged.
+    pub faulty_slices: Vec<(PeId, u64)>,
 }
 
 /// A run with its results.
@@ -81,7 +83,7 @@ pub fn read<S: Sink>(
     machine: &Tcp,
     program: &Program,
     files: &mut dyn FnMut(&Tensor) -> Result<Array, ArrayError>,
-    wanted: Wanted,
+    wanted: &Wanted,
     sink: S,
 ) -> Result<Reading, ReadingError> {
     let complaints = verify(machine, program);
@@ -89,7 +91,11 @@ pub fn read<S: Sink>(
         return Err(ReadingError::Refused(complaints));
     }
     let mut listener = Listener {
-        values: if wanted.values { Some(Values::new(machine, program, files)?) } else { None },
+        values: if wanted.values {
+            Some(Values::new(machine, program, &wanted.faulty_slices, files)?)
+        } else {
+            None
+        },
         findings: wanted.findings.then(|| findings::Judge::new(machine, program)),
     };
     let detail = if wanted.trace { Detail::Everything } else { Detail::Totals };
@@ -166,9 +172,15 @@ impl<'a> Values<'a> {
     fn new(
         machine: &'a Tcp,
         program: &Program,
+        faulty_slices: &[(PeId, u64)],
         files: &mut dyn FnMut(&Tensor) -> Result<Array, ArrayError>,
     ) -> Result<Values<'a>, ReadingError> {
         let mut state = State::new(machine, program.chips.max(1));
+        for (pe, slice) in faulty_slices {
+            let name = format!("faulty slice {slice} of chip {} pe {}", pe.chip, pe.pe);
+            let faulted = |fault| ReadingError::Fault { name, fault };
+            state.replace_slice(pe.chip, pe.pe, *slice).map_err(faulted)?;
+        }
         for tensor in program.tensors.iter().filter(|tensor| tensor.role != Role::Output) {
             let refused = |why| ReadingError::Input { name: tensor.name.clone(), why };
             let Some(array) = input(machine, tensor, files).map_err(refused)? else { continue };

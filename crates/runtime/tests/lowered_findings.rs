@@ -42,7 +42,7 @@ fn findings(text: &str, dtype: Dtype) -> Option<Vec<String>> {
         return None;
     }
     let program = lower(&setup, &problem, &verdict, &Options::default()).ok()?;
-    let wanted = Wanted { values: false, findings: true, trace: false };
+    let wanted = Wanted { values: false, findings: true, trace: false, ..Wanted::default() };
     let mut found = Vec::new();
     for least in [false, true] {
         let mut program = program.clone();
@@ -50,7 +50,7 @@ fn findings(text: &str, dtype: Dtype) -> Option<Vec<String>> {
             let register = program.registers.iter_mut().find(|known| known.name == axis.name.to_string());
             register.unwrap().initial = i64::try_from(axis.least).unwrap();
         }
-        let reading = read(machine, &program, &mut |_| unreachable!(), wanted, KeepLast::new(1)).unwrap();
+        let reading = read(machine, &program, &mut |_| unreachable!(), &wanted, KeepLast::new(1)).unwrap();
         // Padding past the run-time size is nobody's output, so it may stay unwritten.
         let asked = |found: &&Finding| !(least && found.code == "tcp/output-unwritten");
         found.extend(

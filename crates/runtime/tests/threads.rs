@@ -58,9 +58,9 @@ fn with_threads(threads: usize) -> Reading {
     let machine = tcp();
     let program = program(&machine);
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-    let wanted = Wanted { values: true, findings: true, trace: true };
+    let wanted = Wanted { values: true, findings: true, trace: true, ..Wanted::default() };
     pool.install(|| {
-        read(&machine, &program, &mut |_| unreachable!("no files"), wanted, KeepAll::default()).unwrap()
+        read(&machine, &program, &mut |_| unreachable!("no files"), &wanted, KeepAll::default()).unwrap()
     })
 }
 

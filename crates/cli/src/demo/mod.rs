@@ -53,9 +53,10 @@ fn demonstrate(host: &mut dyn Host) -> Result<Outcome, Outcome> {
         write!(stdout, "the tactic of Q times K\n{}", summary(&einsum, &setup, &problem, &verdict, &loaded));
 
     let program = text::read(PROGRAM, SourceId(0)).map_err(|_| broken())?;
-    let wanted = Wanted { values: true, findings: true, trace: true };
+    let wanted = Wanted { values: true, findings: true, trace: true, ..Wanted::default() };
     let mut trace = Vec::new();
-    let reading = read(tcp, &program, &mut no_file, wanted, Stream::new(&mut trace)).map_err(|_| broken())?;
+    let reading =
+        read(tcp, &program, &mut no_file, &wanted, Stream::new(&mut trace)).map_err(|_| broken())?;
     let _ =
         write!(stdout, "\nas commands, with softmax and the product with the values\n{}", commands(&program));
     let _ = write!(stdout, "\none run of it\n{}", sim::words(tcp, &program, &reading));

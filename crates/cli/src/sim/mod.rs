@@ -11,6 +11,7 @@ use tilewright_machine::Tcp;
 use tilewright_record::perfetto::Stream;
 use tilewright_record::{KeepLast, Sink};
 use tilewright_runtime::{Reading, ReadingError, Wanted, npy, read};
+use tilewright_tcp::program::event::PeId;
 use tilewright_tcp::program::text;
 use tilewright_tcp::program::{Exec, Program};
 
@@ -67,10 +68,30 @@ fn simulate(args: &SimArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> {
         .map_err(|complaints| refused(args, BAD_INPUT, &sources, &complaints, host.colour()))?;
     let tcp = machine(args, &program, &mut sources, host)?;
     let asked = asked(args);
-    let wanted = Wanted { values: asked.values, findings: asked.findings, trace: args.trace.is_some() };
-    let (reading, trace) = run_program(args, &tcp, &program, wanted, host, &sources)?;
+    let wanted = Wanted {
+        values: asked.values,
+        findings: asked.findings,
+        trace: args.trace.is_some(),
+        faulty_slices: faulty_slices(&args.faulty)?,
+    };
+    let (reading, trace) = run_program(args, &tcp, &program, &wanted, host, &sources)?;
     write_files(args, &reading, trace, &tcp, host)?;
     Ok(said(args, asked, &tcp, &program, &reading, &sources, host))
+}
+
+/// `PE.SLICE` or `CHIP.PE.SLICE`.
+fn faulty_slices(written: &[String]) -> Result<Vec<(PeId, u64)>, Outcome> {
+    let one = |text: &String| {
+        let numbers: Option<Vec<u64>> = text.split('.').map(|number| number.parse().ok()).collect();
+        match numbers.as_deref() {
+            Some([pe, slice]) => Ok((PeId { chip: 0, pe: *pe }, *slice)),
+            Some([chip, pe, slice]) => Ok((PeId { chip: *chip, pe: *pe }, *slice)),
+            _ => Err(Outcome::usage(&format!(
+                "--faulty {text}\n  = allowed: PE.SLICE, or CHIP.PE.SLICE\n  = instead: --faulty 0.17"
+            ))),
+        }
+    };
+    written.iter().map(one).collect()
 }
 
 fn machine(
@@ -93,7 +114,7 @@ fn run_program(
     args: &SimArgs,
     tcp: &Tcp,
     program: &Program,
-    wanted: Wanted,
+    wanted: &Wanted,
     host: &mut dyn Host,
     sources: &Sources,
 ) -> Result<(Reading, Option<Vec<u8>>), Outcome> {
@@ -119,7 +140,7 @@ fn refused(args: &SimArgs, code: u8, sources: &Sources, complaints: &[Diagnostic
 fn with_sink<S: Sink>(
     tcp: &Tcp,
     program: &Program,
-    wanted: Wanted,
+    wanted: &Wanted,
     host: &mut dyn Host,
     sink: S,
 ) -> Result<Reading, ReadingError> {

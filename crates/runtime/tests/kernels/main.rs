@@ -39,10 +39,10 @@ fn tcp() -> &'static Tcp {
 
 /// Runs a program that must be legal, finish, and leave nothing to complain about.
 fn run(program: &Program) -> Reading {
-    let wanted = Wanted { values: true, findings: true, trace: false };
+    let wanted = Wanted { values: true, findings: true, trace: false, ..Wanted::default() };
     let mut none = |_: &tilewright_tcp::program::Tensor| Err(ArrayError::Format("no file".into()));
     let reading =
-        read(tcp(), program, &mut none, wanted, KeepLast::new(0)).unwrap_or_else(|why| panic!("{why:#?}"));
+        read(tcp(), program, &mut none, &wanted, KeepLast::new(0)).unwrap_or_else(|why| panic!("{why:#?}"));
     assert_eq!(reading.outcome.ended, Ended::Finished);
     assert!(reading.findings.is_empty(), "{:#?}", reading.findings);
     assert!(reading.outcome.violations.is_empty(), "{:?}", reading.outcome.violations);
