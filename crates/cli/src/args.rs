@@ -29,15 +29,45 @@ pub(crate) enum Command {
     /// Check, draw and convert low-level einsum: lowered shapes and tactics
     #[command(subcommand)]
     Notation(Box<NotationCommand>),
-    /// Run a program text: values, timeline, energy and findings
+    /// Run a program, text or binary: values, timeline, energy and findings
     #[command(after_help = SIM_EXAMPLES)]
     Sim(SimArgs),
+    /// Make a binary of a program text and the arrays that it names
+    #[command(after_help = ASSEMBLE_EXAMPLES)]
+    Assemble(AssembleArgs),
+    /// Print the text of a program binary
+    Disasm(DisasmArgs),
     /// Run NKI kernels in Python on a NeuronCore: values, times and findings
     #[command(subcommand)]
     Nki(NkiCommand),
     /// List, show and check machine files
     #[command(subcommand)]
     Machine(MachineCommand),
+}
+
+const ASSEMBLE_EXAMPLES: &str = "\
+Examples:
+  tilewright assemble kernels/attention.tcp -o attention.twb
+  tilewright sim attention.twb
+  tilewright disasm attention.twb";
+
+/// What to assemble.
+#[derive(Args, Debug)]
+pub(crate) struct AssembleArgs {
+    /// A program text (`-`: standard input)
+    #[arg(value_name = "FILE")]
+    pub(crate) program: String,
+    /// Where to write the binary
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: String,
+}
+
+/// What to print.
+#[derive(Args, Debug)]
+pub(crate) struct DisasmArgs {
+    /// A program binary (`-`: standard input)
+    #[arg(value_name = "FILE")]
+    pub(crate) program: String,
 }
 
 /// What can be done with NKI kernels.
@@ -153,7 +183,7 @@ pub(crate) struct LowerArgs {
 /// What to run and what to say about it.
 #[derive(Args, Debug)]
 pub(crate) struct SimArgs {
-    /// A program text (`-`: standard input)
+    /// A program text or binary (`-`: standard input)
     #[arg(value_name = "FILE")]
     pub(crate) program: String,
     /// A machine by name, or a machine file; the one that the program names if it is not given

@@ -25,6 +25,19 @@ pub trait Host {
 /// Longest text file that is read.
 const MAX_TEXT_BYTES: usize = 16 << 20;
 
+/// Longest binary that is read.
+const MAX_BINARY_BYTES: usize = 16 << 30;
+
+/// Reads a file, or standard input for `-`; the error is a sentence.
+pub(crate) fn read_bytes(host: &mut dyn Host, path: &str) -> Result<Vec<u8>, String> {
+    let bytes = if path == "-" {
+        host.read_standard_input(MAX_BINARY_BYTES as u64 + 1)
+    } else {
+        host.read(Path::new(path))
+    };
+    bytes.map_err(|error| format!("cannot read `{path}`: {error}"))
+}
+
 /// Reads a text file, or standard input for `-`; the error is a sentence.
 pub(crate) fn read_text(host: &mut dyn Host, path: &str) -> Result<String, String> {
     let bytes = if path == "-" {
@@ -32,7 +45,11 @@ pub(crate) fn read_text(host: &mut dyn Host, path: &str) -> Result<String, Strin
     } else {
         host.read(Path::new(path))
     };
-    let bytes = bytes.map_err(|error| format!("cannot read `{path}`: {error}"))?;
+    read_text_of(bytes.map_err(|error| format!("cannot read `{path}`: {error}"))?, path)
+}
+
+/// Bytes as text, if they are not too many.
+pub(crate) fn read_text_of(bytes: Vec<u8>, path: &str) -> Result<String, String> {
     if bytes.len() > MAX_TEXT_BYTES {
         return Err(format!("`{path}` has {} bytes; at most {MAX_TEXT_BYTES} are read", bytes.len()));
     }

@@ -11,6 +11,7 @@ mod machine;
 mod nki;
 mod notation;
 mod outcome;
+mod program;
 mod sim;
 
 use std::ffi::OsString;
@@ -32,6 +33,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, host: &mut dyn Host) -
         None => demo::run(host),
         Some(Command::Notation(command)) => notation::run(&command, host),
         Some(Command::Sim(args)) => sim::run(&args, host),
+        Some(Command::Assemble(args)) => program::assemble(&args, host).unwrap_or_else(|refusal| refusal),
+        Some(Command::Disasm(args)) => program::disassemble(&args, host).unwrap_or_else(|refusal| refusal),
         Some(Command::Nki(NkiCommand::Run(args))) => nki::run(&args.arguments, host),
         Some(Command::Machine(command)) => machine::run(command, host),
     }

@@ -5,6 +5,7 @@
 use std::sync::OnceLock;
 
 use tilewright_base::{SourceId, Sources, render};
+use tilewright_ir::binary::{container, tokens};
 use tilewright_machine::{Loaded, Tcp, builtin, load};
 use tilewright_notation::algebra::{Place, PlaceMap, RadixMap};
 use tilewright_notation::problem::{Problem, Shape};
@@ -61,6 +62,24 @@ pub fn machine_file(bytes: &[u8]) {
     }
 }
 
+/// A program's text to the statements of its binary and back.
+fn through_binary(printed: &str) -> tilewright_tcp::program::Program {
+    let tree = tilewright_ir::parser::parse(printed, SourceId(0), &mut tilewright_ir::Log::default());
+    let text = tokens::decode(&tokens::encode(&tree)).expect("what was encoded decodes");
+    text::read(&text, SourceId(0)).expect("and reads as a program")
+}
+
+/// Any bytes as a program binary: sections, statements, program.
+pub fn program_binary(bytes: &[u8]) {
+    let sections = container::read(bytes).unwrap_or_default();
+    let programs = sections.iter().map(|section| section.bytes);
+    for statements in programs.chain([bytes]) {
+        if let Ok(text) = tokens::decode(statements) {
+            program_text(text.as_bytes());
+        }
+    }
+}
+
 /// The text form of TCP programs.
 pub fn program_text(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
@@ -72,6 +91,7 @@ pub fn program_text(bytes: &[u8]) {
             text::erase_spans(&mut again);
             assert_eq!(again, program, "{printed}");
             assert_eq!(text::print(&again), printed);
+            assert_eq!(text::print(&through_binary(&printed)), printed);
         }
         Err(complaints) => {
             let mut sources = Sources::default();

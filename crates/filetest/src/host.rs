@@ -21,7 +21,7 @@ pub struct TestHost {
 impl Host for TestHost {
     fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
         let name = path.to_string_lossy();
-        match self.given.get(name.as_ref()) {
+        match self.given.get(name.as_ref()).or_else(|| self.written.get(name.as_ref())) {
             Some(bytes) => Ok(bytes.clone()),
             None => std::fs::read(self.root.join(path)),
         }

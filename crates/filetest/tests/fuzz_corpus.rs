@@ -40,3 +40,8 @@ fn machine_file() {
 fn program_text() {
     replay("program_text", fuzz::program_text);
 }
+
+#[test]
+fn program_binary() {
+    replay("program_binary", fuzz::program_binary);
+}

@@ -22,7 +22,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("crates/report", &["notation"]),
     ("crates/cli", &["base", "machine", "notation", "num", "record", "report", "runtime", "sim", "tcp"]),
     ("crates/python", &["base", "machine", "neuron", "num", "record"]),
-    ("crates/filetest", &["", "base", "machine", "notation", "num", "tcp"]),
+    ("crates/filetest", &["", "base", "ir", "machine", "notation", "num", "tcp"]),
     ("bench", &["base", "machine", "notation", "num", "record", "report", "sim", "tcp"]),
 ];
 

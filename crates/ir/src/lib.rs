@@ -18,7 +18,8 @@
 //! - [`parser`]: tokens to the tree, going on after a complaint;
 //! - [`args`]: the values of one statement, taken one by one;
 //! - [`fields`]: the statements of a block by name, and the log of complaints;
-//! - [`mod@print`]: statements to their one canonical text.
+//! - [`mod@print`]: statements to their one canonical text;
+//! - [`binary`]: the same as bytes, in a file of checked sections.
 //!
 //! ```
 //! use tilewright_base::SourceId;
@@ -34,6 +35,7 @@
 //! ```
 
 pub mod args;
+pub mod binary;
 pub mod fields;
 pub mod lexer;
 pub mod parser;

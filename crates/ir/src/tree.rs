@@ -210,6 +210,12 @@ impl<'t> Node<'t> {
         }
     }
 
+    pub(crate) fn values(&self) -> &'t [Value] {
+        let statement = self.statement();
+        let range = statement.first_value as usize..statement.end_value as usize;
+        self.tree.values.get(range).unwrap_or_default()
+    }
+
     /// Whether it has a block, be it empty.
     pub fn has_block(&self) -> bool {
         self.statement().block

@@ -1,7 +1,7 @@
 //! A tensor's elements: patterns of one type in row-major order.
 
 use thiserror::Error;
-use tilewright_num::{Dtype, RuleSet, convert, int_pattern, int_value, store};
+use tilewright_num::{Dtype, RuleSet, convert, int_pattern, int_value, load, store};
 
 /// Most elements of an array.
 pub const MAX_ELEMENTS: u64 = 1 << 31;
@@ -52,6 +52,21 @@ pub enum ArrayError {
 }
 
 impl Array {
+    /// Elements as they lie in memory.
+    ///
+    /// # Errors
+    /// Too many elements, or another number of bytes.
+    pub fn from_bytes(dtype: Dtype, extents: &[u64], bytes: &[u8]) -> Result<Array, ArrayError> {
+        let count = Array::count(extents)
+            .ok_or_else(|| ArrayError::Format("it has too many elements".to_string()))?;
+        let wanted = dtype.size_bytes(count);
+        if bytes.len() != wanted {
+            return Err(ArrayError::Format(format!("{} bytes for {wanted} of {dtype}", bytes.len())));
+        }
+        let patterns = (0..count).map(|index| load(dtype, bytes, index)).collect();
+        Ok(Array { dtype, extents: extents.to_vec(), patterns })
+    }
+
     /// The number of elements, if it is within bounds.
     pub fn count(extents: &[u64]) -> Option<usize> {
         let count = extents.iter().try_fold(1_u64, |all, extent| all.checked_mul(*extent))?;

@@ -1,6 +1,5 @@
 //! `tilewright sim`: a program text read, run, and said something about.
 
-mod files;
 mod json;
 mod words;
 
@@ -12,13 +11,13 @@ use tilewright_record::perfetto::Stream;
 use tilewright_record::{KeepLast, Sink};
 use tilewright_runtime::{Reading, ReadingError, Wanted, npy, read};
 use tilewright_tcp::program::event::PeId;
-use tilewright_tcp::program::text;
 use tilewright_tcp::program::{Exec, Program};
 
 use crate::args::SimArgs;
 use crate::chip::load_chip;
-use crate::host::{Host, read_text};
+use crate::host::Host;
 use crate::outcome::{BAD_INPUT, FAILED, GOOD, OUR_FAULT, Outcome, rendered};
+use crate::program::{self, Refusal};
 
 /// Which of the four readings are printed.
 #[derive(Clone, Copy)]
@@ -61,12 +60,11 @@ fn asked(args: &SimArgs) -> Asked {
 
 fn simulate(args: &SimArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> {
     let mut sources = Sources::default();
-    let written = read_text(host, &args.program).map_err(|why| Outcome::usage(&why))?;
-    let name = if args.program == "-" { "program" } else { args.program.as_str() };
-    let id = sources.add(name, written.clone());
-    let program = text::read(&written, id)
-        .map_err(|complaints| refused(args, BAD_INPUT, &sources, &complaints, host.colour()))?;
-    let tcp = machine(args, &program, &mut sources, host)?;
+    let loaded = program::load(&args.program, &mut sources, host).map_err(|refusal| match refusal {
+        Refusal::Complaints(complaints) => refused(args, BAD_INPUT, &sources, &complaints, host.colour()),
+        other @ Refusal::Words(_) => other.outcome(&sources, host),
+    })?;
+    let tcp = machine(args, &loaded.program, &mut sources, host)?;
     let asked = asked(args);
     let wanted = Wanted {
         values: asked.values,
@@ -74,9 +72,9 @@ fn simulate(args: &SimArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> {
         trace: args.trace.is_some(),
         faulty_slices: faulty_slices(&args.faulty)?,
     };
-    let (reading, trace) = run_program(args, &tcp, &program, &wanted, host, &sources)?;
+    let (reading, trace) = run_program(args, &tcp, &loaded, &wanted, host, &sources)?;
     write_files(args, &reading, trace, &tcp, host)?;
-    Ok(said(args, asked, &tcp, &program, &reading, &sources, host))
+    Ok(said(args, asked, &tcp, &loaded.program, &reading, &sources, host))
 }
 
 /// `PE.SLICE` or `CHIP.PE.SLICE`.
@@ -113,7 +111,7 @@ fn machine(
 fn run_program(
     args: &SimArgs,
     tcp: &Tcp,
-    program: &Program,
+    program: &program::Loaded,
     wanted: &Wanted,
     host: &mut dyn Host,
     sources: &Sources,
@@ -139,13 +137,13 @@ fn refused(args: &SimArgs, code: u8, sources: &Sources, complaints: &[Diagnostic
 
 fn with_sink<S: Sink>(
     tcp: &Tcp,
-    program: &Program,
+    loaded: &program::Loaded,
     wanted: &Wanted,
     host: &mut dyn Host,
     sink: S,
 ) -> Result<Reading, ReadingError> {
     let rules = tilewright_tcp::run::rules(tcp);
-    read(tcp, program, &mut |tensor| files::read(tensor, rules, &*host), wanted, sink)
+    read(tcp, &loaded.program, &mut |tensor| loaded.array(tensor, rules, &*host), wanted, sink)
 }
 
 fn write_files(
@@ -165,10 +163,17 @@ fn write_files(
     if let Some(folder) = &args.output {
         let rules = tilewright_tcp::run::rules(tcp);
         for (name, array) in &reading.outputs {
-            write(&Path::new(folder).join(format!("{}.npy", files::safe(name))), &npy::write(array, rules))?;
+            write(&Path::new(folder).join(format!("{}.npy", file_name(name))), &npy::write(array, rules))?;
         }
     }
     Ok(())
+}
+
+/// A tensor's name as a file name.
+fn file_name(name: &str) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '_' };
+    let safe: String = name.chars().map(plain).collect();
+    if safe.starts_with('.') { format!("_{safe}") } else { safe }
 }
 
 fn said(

@@ -12,9 +12,11 @@
 //! | [`control`] | queues and the steps of the control core |
 //! | [`tensor`] | named data: where inputs start and outputs are found |
 //! | [`text`] | the text form: reader and printer |
+//! | [`binary`] | the same in a file of checked sections, with arrays |
 //! | [`grant`] | what address translation lets through |
 //! | [`event`] | what a run tells those who judge it |
 
+pub mod binary;
 pub mod control;
 pub mod event;
 pub mod exec;

@@ -1,0 +1,138 @@
+//! `tilewright assemble` and `disasm`, and what every verb that takes a program reads: its text, or a binary with its arrays.
+
+use std::path::Path;
+
+use tilewright_base::{Diagnostic, Severity, Sources};
+use tilewright_num::Dtype;
+use tilewright_report::columns::thousands;
+use tilewright_runtime::{Array, ArrayError, npy, tensors};
+use tilewright_tcp::program::binary::{self, Arrays};
+use tilewright_tcp::program::tensor::Data;
+use tilewright_tcp::program::{Program, Tensor, text};
+
+use crate::args::{AssembleArgs, DisasmArgs};
+use crate::chip::load_chip;
+use crate::host::{Host, read_bytes, read_text_of};
+use crate::outcome::{BAD_INPUT, FAILED, Outcome};
+
+/// A program with the arrays that its file holds.
+#[derive(Debug)]
+pub(crate) struct Loaded {
+    pub(crate) program: Program,
+    /// Elements by the name that the program's `file` says.
+    arrays: Arrays,
+}
+
+/// Why there is no program.
+#[derive(Debug)]
+pub(crate) enum Refusal {
+    /// The file cannot be read.
+    Words(String),
+    /// Its text has faults.
+    Complaints(Vec<Diagnostic>),
+}
+
+impl Refusal {
+    pub(crate) fn outcome(self, sources: &Sources, host: &dyn Host) -> Outcome {
+        match self {
+            Refusal::Words(words) => Outcome::usage(&words),
+            Refusal::Complaints(complaints) => {
+                Outcome::refused(BAD_INPUT, sources, &complaints, host.colour())
+            }
+        }
+    }
+}
+
+/// Reads a program, text or binary; the texts that complaints are about go to the sources.
+pub(crate) fn load(path: &str, sources: &mut Sources, host: &mut dyn Host) -> Result<Loaded, Refusal> {
+    let bytes = read_bytes(host, path).map_err(Refusal::Words)?;
+    let name = if path == "-" { "program" } else { path };
+    let (written, arrays) = if binary::is_binary(&bytes) {
+        let unpacked =
+            binary::unpack(&bytes).map_err(|error| Refusal::Words(format!("`{path}`: {error}")))?;
+        (unpacked.text, unpacked.arrays)
+    } else {
+        (read_text_of(bytes, path).map_err(Refusal::Words)?, Arrays::new())
+    };
+    let id = sources.add(name, written.clone());
+    let program = text::read(&written, id).map_err(Refusal::Complaints)?;
+    Ok(Loaded { program, arrays })
+}
+
+impl Loaded {
+    /// The array of a tensor whose data is a file: one that came with the program, `x.npy`, or `x.safetensors:NAME`.
+    pub(crate) fn array(
+        &self,
+        tensor: &Tensor,
+        rules: &tilewright_num::RuleSet,
+        host: &dyn Host,
+    ) -> Result<Array, ArrayError> {
+        let Data::File(written) = &tensor.data else {
+            return Err(ArrayError::Format("no file is named".into()));
+        };
+        if let Some(bytes) = self.arrays.get(written) {
+            return Array::from_bytes(tensor.dtype, &extents(tensor), bytes);
+        }
+        file(written, tensor.dtype, rules, host)
+    }
+}
+
+fn extents(tensor: &Tensor) -> Vec<u64> {
+    tensor.axes.iter().map(|(_, extent)| *extent).collect()
+}
+
+fn file(
+    written: &str,
+    dtype: Dtype,
+    rules: &tilewright_num::RuleSet,
+    host: &dyn Host,
+) -> Result<Array, ArrayError> {
+    let bytes = |path: &str| {
+        host.read(Path::new(path))
+            .map_err(|error| ArrayError::Format(format!("cannot read `{path}`: {error}")))
+    };
+    match written.rsplit_once(".safetensors:") {
+        Some((stem, name)) => tensors::read(&bytes(&format!("{stem}.safetensors"))?, name, dtype, rules),
+        None if written.ends_with(".npy") => npy::read(&bytes(written)?, dtype, rules),
+        None => Err(ArrayError::Format(format!("`{written}` is neither FILE.npy nor FILE.safetensors:NAME"))),
+    }
+}
+
+/// Writes a binary: the program and every array that it names.
+pub(crate) fn assemble(args: &AssembleArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> {
+    let mut sources = Sources::default();
+    let loaded =
+        load(&args.program, &mut sources, host).map_err(|refusal| refusal.outcome(&sources, host))?;
+    let machine = load_chip(&mut sources, &loaded.program.machine, &[], host)?;
+    let tcp = machine.machine.tcp().ok_or_else(|| {
+        Outcome::usage(&format!("`{}` is no machine of architecture tcp", loaded.program.machine))
+    })?;
+    let complaints = tilewright_tcp::verify::verify(tcp, &loaded.program);
+    if complaints.iter().any(|complaint| complaint.severity == Severity::Error) {
+        return Err(Outcome::refused(FAILED, &sources, &complaints, host.colour()));
+    }
+    let rules = tilewright_tcp::run::rules(tcp);
+    let mut arrays = Arrays::new();
+    for tensor in &loaded.program.tensors {
+        let Data::File(name) = &tensor.data else { continue };
+        let refused = |why: ArrayError| Outcome {
+            code: FAILED,
+            ..Outcome::usage(&format!("tensor `{}`: {why}", tensor.name))
+        };
+        let array = loaded.array(tensor, rules, host).map_err(refused)?;
+        let array = array.converted(rules, tensor.dtype).and_then(|array| array.shaped(&extents(tensor)));
+        arrays.insert(name.clone(), array.map_err(refused)?.bytes());
+    }
+    let bytes = binary::pack(&loaded.program, &arrays);
+    host.write(Path::new(&args.output), &bytes)
+        .map_err(|error| Outcome::usage(&format!("cannot write `{}`: {error}", args.output)))?;
+    Ok(Outcome::good(format!("wrote {} ({} bytes)\n", args.output, thousands(bytes.len() as u64))))
+}
+
+/// Prints the text of a program.
+pub(crate) fn disassemble(args: &DisasmArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> {
+    let mut sources = Sources::default();
+    let loaded =
+        load(&args.program, &mut sources, host).map_err(|refusal| refusal.outcome(&sources, host))?;
+    Ok(Outcome::good(text::print(&loaded.program)))
+}
