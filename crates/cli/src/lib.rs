@@ -5,12 +5,15 @@
 
 mod args;
 mod chip;
+mod compile;
 mod demo;
 mod host;
 mod machine;
+mod model;
 mod nki;
 mod notation;
 mod outcome;
+mod run;
 mod sim;
 
 use std::ffi::OsString;
@@ -33,6 +36,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, host: &mut dyn Host) -
         Some(Command::Notation(command)) => notation::run(&command, host),
         Some(Command::Sim(args)) => sim::run(&args, host),
         Some(Command::Nki(NkiCommand::Run(args))) => nki::run(&args.arguments, host),
+        Some(Command::Compile(args)) => compile::run(&args, host),
+        Some(Command::Run(args)) => run::run(&args, host),
         Some(Command::Machine(command)) => machine::run(command, host),
     }
 }
