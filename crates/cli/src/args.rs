@@ -37,6 +37,12 @@ pub(crate) enum Command {
     Assemble(AssembleArgs),
     /// Print the text of a program binary
     Disasm(DisasmArgs),
+    /// Compile a model, stage by stage; so far as the graph of primitives
+    #[command(after_help = COMPILE_EXAMPLES)]
+    Compile(CompileArgs),
+    /// Generate text with a language model; so far with the float32 interpreter
+    #[command(after_help = RUN_EXAMPLES)]
+    Run(RunArgs),
     /// Run NKI kernels in Python on a NeuronCore: values, times and findings
     #[command(subcommand)]
     Nki(NkiCommand),
@@ -68,6 +74,61 @@ pub(crate) struct DisasmArgs {
     /// A program binary (`-`: standard input)
     #[arg(value_name = "FILE")]
     pub(crate) program: String,
+}
+
+const COMPILE_EXAMPLES: &str = "\
+A model is a llama2.c checkpoint (.bin), or a graph text (.graph).
+
+Examples:
+  tilewright compile stories260K.bin --emit graph         the model as it was read
+  tilewright compile stories260K.bin --emit primitives    stage 1: every operator in primitives";
+
+/// What to compile and which stage to print.
+#[derive(Debug, Args)]
+pub(crate) struct CompileArgs {
+    /// A model
+    pub(crate) model: String,
+    /// Print the text of a stage
+    #[arg(long, value_name = "STAGE")]
+    pub(crate) emit: Option<Stage>,
+    /// Write the compiled program to a file
+    #[arg(short, value_name = "FILE")]
+    pub(crate) output: Option<String>,
+}
+
+/// Stages of the compiler that have a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Stage {
+    /// The model as it was read
+    Graph,
+    /// Every operator in primitives
+    Primitives,
+}
+
+const RUN_EXAMPLES: &str = "\
+Example:
+  tilewright run stories15M.bin --tokenizer tokenizer.bin --prompt 'Once upon a time' --max-tokens 64 --interp";
+
+/// What to run.
+#[derive(Debug, Args)]
+pub(crate) struct RunArgs {
+    /// A language model
+    pub(crate) model: String,
+    /// The text to go on from
+    #[arg(long, default_value = "")]
+    pub(crate) prompt: String,
+    /// Tokens to generate, at most
+    #[arg(long, value_name = "N", default_value_t = 64)]
+    pub(crate) max_tokens: u32,
+    /// Its tokenizer; found beside the model if it is not named
+    #[arg(long, value_name = "FILE")]
+    pub(crate) tokenizer: Option<String>,
+    /// Compute with the plain float32 interpreter instead of a chip
+    #[arg(long)]
+    pub(crate) interp: bool,
+    /// Print data as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// What can be done with NKI kernels.

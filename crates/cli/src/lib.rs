@@ -5,13 +5,16 @@
 
 mod args;
 mod chip;
+mod compile;
 mod demo;
 mod host;
 mod machine;
+mod model;
 mod nki;
 mod notation;
 mod outcome;
 mod program;
+mod run;
 mod sim;
 
 use std::ffi::OsString;
@@ -36,6 +39,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, host: &mut dyn Host) -
         Some(Command::Assemble(args)) => program::assemble(&args, host).unwrap_or_else(|refusal| refusal),
         Some(Command::Disasm(args)) => program::disassemble(&args, host).unwrap_or_else(|refusal| refusal),
         Some(Command::Nki(NkiCommand::Run(args))) => nki::run(&args.arguments, host),
+        Some(Command::Compile(args)) => compile::run(&args, host),
+        Some(Command::Run(args)) => run::run(&args, host),
         Some(Command::Machine(command)) => machine::run(command, host),
     }
 }

@@ -1,0 +1,59 @@
+//! `tilewright run`: a language model generates text.
+
+use serde::Serialize;
+use tilewright_base::Sources;
+use tilewright_graph::primitives;
+use tilewright_interp::{InterpError, Interpreter, Session, best};
+
+use crate::args::RunArgs;
+use crate::host::Host;
+use crate::machine::to_json;
+use crate::model;
+use crate::outcome::{FAILED, Outcome};
+
+pub(crate) fn run(args: &RunArgs, host: &mut dyn Host) -> Outcome {
+    generate(args, host).unwrap_or_else(|outcome| outcome)
+}
+
+/// What `--json` prints.
+#[derive(Serialize)]
+struct Generated {
+    prompt_tokens: Vec<u32>,
+    tokens: Vec<u32>,
+    text: String,
+}
+
+fn generate(args: &RunArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> {
+    if !args.interp {
+        return Err(Outcome::usage(
+            "models do not run on a simulated chip yet\n  = allowed: --interp, the float32 interpreter\n  = instead: add --interp",
+        ));
+    }
+    let loaded = model::load(&args.model, host)?;
+    let tokenizer = model::tokenizer(&args.model, args.tokenizer.as_deref(), host)?;
+    let graph = primitives(&loaded.graph)
+        .map_err(|complaint| Outcome::refused(FAILED, &Sources::default(), &[*complaint], host.colour()))?;
+    let failed = |error: InterpError| Outcome { code: FAILED, ..Outcome::usage(&error.to_string()) };
+    let interpreter = Interpreter::new(graph, &loaded.store).map_err(failed)?;
+    let prompt = tokenizer.encode(&args.prompt).map_err(|error| Outcome::usage(&error.to_string()))?;
+    let mut session = Session::new(&interpreter).map_err(failed)?;
+    let mut feed: Vec<i64> = prompt.iter().copied().map(i64::from).collect();
+    let mut tokens: Vec<u32> = Vec::new();
+    let ends = tokenizer.ends();
+    while tokens.len() < args.max_tokens as usize {
+        let logits = session.feed(&feed).map_err(failed)?;
+        let next = best(logits.last().map_or(&[][..], Vec::as_slice));
+        let token = u32::try_from(next).unwrap_or(u32::MAX);
+        if ends.contains(&token) {
+            break;
+        }
+        tokens.push(token);
+        feed = vec![next];
+    }
+    let all: Vec<u32> = prompt.iter().chain(&tokens).copied().collect();
+    let text = tokenizer.decode(&all);
+    if args.json {
+        return Ok(Outcome::good(to_json(&Generated { prompt_tokens: prompt, tokens, text })));
+    }
+    Ok(Outcome::good(text + "\n"))
+}

@@ -1,0 +1,249 @@
+//! Matrix products and convolutions, all of them einsums. A convolution is an einsum over windows.
+
+use crate::build::Builder;
+use crate::dim::Dim;
+use crate::graph::ValueId;
+use crate::infer::{Built, shape_error};
+use crate::op::{Binary, Op};
+use crate::rich::Call;
+
+/// `matmul(x, y)` with the shapes of NumPy: vectors are rows or columns, axes in front stretch.
+pub(super) fn matmul(b: &mut Builder, call: &Call<'_>) -> Built<Vec<ValueId>> {
+    let (x, y) = (call.input(0)?, call.input(1)?);
+    let (rank_x, rank_y) = (b.rank(x), b.rank(y));
+    if rank_x == 0 || rank_y == 0 {
+        return Err(shape_error("`matmul` of a scalar", "a vector or a matrix"));
+    }
+    let labels = b"abcdefghijlmopqrstuvwxyzABCDEFGH";
+    let front = rank_x.max(rank_y).saturating_sub(2);
+    let rows = |rank: usize| rank.saturating_sub(2);
+    let mut own_x: Vec<u8> = labels[..front][front - rows(rank_x)..].to_vec();
+    let mut own_y: Vec<u8> = labels[..front][front - rows(rank_y)..].to_vec();
+    let (mut left, mut right) = (x, y);
+    let mut out: Vec<u8> = Vec::new();
+    // A size of 1 that stretches is left out of the sum's labels.
+    for at in 0..front {
+        let label = labels[at];
+        let here = |own: &[u8]| own.iter().position(|known| *known == label);
+        let size =
+            |b: &Builder, value: ValueId, own: &[u8]| here(own).map(|axis| b.dims(value)[axis].clone());
+        let (a, c) = (size(b, left, &own_x), size(b, right, &own_y));
+        if let (Some(a), Some(c)) = (&a, &c) {
+            if a.is(1) && !c.is(1) {
+                left = squeezed(b, left, here(&own_x))?;
+                own_x.retain(|known| *known != label);
+            } else if c.is(1) && !a.is(1) {
+                right = squeezed(b, right, here(&own_y))?;
+                own_y.retain(|known| *known != label);
+            }
+        }
+        out.push(label);
+    }
+    if rank_x > 1 {
+        own_x.push(b'N');
+        out.push(b'N');
+    }
+    own_x.push(b'K');
+    own_y.push(b'K');
+    if rank_y > 1 {
+        own_y.push(b'M');
+        out.push(b'M');
+    }
+    let text = |labels: &[u8]| String::from_utf8_lossy(labels).into_owned();
+    let spec = format!("{},{}->{}", text(&own_x), text(&own_y), text(&out));
+    Ok(vec![b.einsum(&spec, &[left, right])?])
+}
+
+fn squeezed(b: &mut Builder, x: ValueId, axis: Option<usize>) -> Built<ValueId> {
+    let mut dims = b.dims(x).to_vec();
+    if let Some(axis) = axis {
+        dims.remove(axis);
+    }
+    b.reshape(x, &dims)
+}
+
+/// `gemm(a, b, c)`: alpha a b + beta c, each matrix perhaps transposed.
+pub(super) fn gemm(b: &mut Builder, call: &Call<'_>) -> Built<Vec<ValueId>> {
+    let (x, y) = (call.input(0)?, call.input(1)?);
+    let left = if call.flag("trans_a")? { "kn" } else { "nk" };
+    let right = if call.flag("trans_b")? { "mk" } else { "km" };
+    let mut sum = b.einsum(&format!("{left},{right}->nm"), &[x, y])?;
+    let alpha = call.float("alpha", 1.0)?;
+    if alpha != 1.0 {
+        sum = b.with(Binary::Mul, sum, alpha)?;
+    }
+    if let Some(mut bias) = call.maybe(2) {
+        let beta = call.float("beta", 1.0)?;
+        if beta != 1.0 {
+            bias = b.with(Binary::Mul, bias, beta)?;
+        }
+        sum = b.add(sum, bias)?;
+    }
+    Ok(vec![sum])
+}
+
+/// Windows of convolution and pooling.
+pub(super) struct Windows {
+    pub(super) sizes: Vec<i64>,
+    pub(super) strides: Vec<i64>,
+    pub(super) dilations: Vec<i64>,
+    /// Elements before and behind each axis.
+    pub(super) pads: Vec<(i64, i64)>,
+}
+
+impl Windows {
+    /// Attributes `strides`, `dilations` and `pads` (all before, then all behind) for windows of these sizes.
+    pub(super) fn new(call: &Call<'_>, sizes: Vec<i64>) -> Built<Windows> {
+        let rank = sizes.len();
+        let list = |name: &str| -> Built<Vec<i64>> {
+            Ok(call.ints(name)?.map_or_else(|| vec![1; rank], <[i64]>::to_vec))
+        };
+        let (strides, dilations) = (list("strides")?, list("dilations")?);
+        let pads = call.ints("pads")?.map_or_else(|| vec![0; 2 * rank], <[i64]>::to_vec);
+        let positive = strides.iter().chain(&dilations).chain(&sizes).all(|number| *number > 0);
+        if strides.len() != rank || dilations.len() != rank || pads.len() != 2 * rank || !positive {
+            return call.refuse("with windows that do not fit its axes", "a positive number for each axis");
+        }
+        let pads = (0..rank).map(|axis| (pads[axis], pads[rank + axis])).collect();
+        Ok(Windows { sizes, strides, dilations, pads })
+    }
+
+    /// Pads the axes from 2 on; a negative number takes away.
+    pub(super) fn padded(
+        &self,
+        b: &mut Builder,
+        x: ValueId,
+        value: ValueId,
+        pads: &[(i64, i64)],
+    ) -> Built<ValueId> {
+        let mut x = x;
+        for (axis, (low, high)) in pads.iter().enumerate() {
+            let axis = axis + 2;
+            x = b.pad(x, axis, (*low).max(0).into(), (*high).max(0).into(), value)?;
+            if *low < 0 || *high < 0 {
+                let cut = Dim::fixed(low.min(&0) + high.min(&0));
+                let wrong = || shape_error("padding takes away too much", "smaller numbers");
+                let size = b.dim(x, axis)?.plus(&cut).ok_or_else(wrong)?;
+                x = b.slice(x, axis, (-low.min(&0)).into(), size, 1)?;
+            }
+        }
+        Ok(x)
+    }
+
+    /// `[n, c, d1, d2]` to `[n, c, o1, k1, o2, k2]`.
+    pub(super) fn windows(&self, b: &mut Builder, x: ValueId) -> Built<ValueId> {
+        let mut x = x;
+        for axis in 0..self.sizes.len() {
+            let op = Op::Window {
+                axis: 2 + 2 * axis,
+                size: self.sizes[axis].unsigned_abs(),
+                stride: self.strides[axis].unsigned_abs(),
+                dilation: self.dilations[axis].unsigned_abs(),
+            };
+            x = b.emit(op, &[x])?;
+        }
+        Ok(x)
+    }
+}
+
+/// Labels of places and of window elements.
+const PLACES: &[u8] = b"ABDE";
+const INSIDE: &[u8] = b"wxyz";
+
+fn fixed_tail(b: &Builder, value: ValueId, from: usize) -> Built<Vec<i64>> {
+    let tail: Option<Vec<i64>> = b.dims(value).iter().skip(from).map(Dim::as_fixed).collect();
+    tail.filter(|tail| tail.len() <= PLACES.len())
+        .ok_or_else(|| shape_error("windows of an open size, or of more than four axes", "fixed sizes"))
+}
+
+/// `conv(x, w, bias)` of `[n, c, ..]` and `[m, c / groups, ..]`.
+pub(super) fn conv(b: &mut Builder, call: &Call<'_>) -> Built<Vec<ValueId>> {
+    let (x, w) = (call.input(0)?, call.input(1)?);
+    let windows = Windows::new(call, fixed_tail(b, w, 2)?)?;
+    let zero = b.scalar(b.dtype(x), 0.0)?;
+    let padded = windows.padded(b, x, zero, &windows.pads)?;
+    let seen = windows.windows(b, padded)?;
+    let m = b.dim(w, 0)?;
+    let w = grouped(b, w, 0, call.int("groups", 1)?)?;
+    let y = product(b, seen, w, call.int("groups", 1)?, "gmc", &m)?;
+    Ok(vec![biased(b, y, call.maybe(2))?])
+}
+
+/// Splits an axis into groups.
+fn grouped(b: &mut Builder, x: ValueId, axis: usize, groups: i64) -> Built<ValueId> {
+    let mut dims = b.dims(x).to_vec();
+    let uneven = || shape_error("groups that do not divide the channels", "a divisor");
+    let each = b.dim(x, axis)?.divided(&Dim::fixed(groups)).ok_or_else(uneven)?;
+    dims.splice(axis..=axis, [Dim::fixed(groups), each]);
+    b.reshape(x, &dims)
+}
+
+/// The einsum over windows; `order` has the labels of the weights before those of the window.
+fn product(b: &mut Builder, seen: ValueId, w: ValueId, groups: i64, order: &str, m: &Dim) -> Built<ValueId> {
+    let seen = grouped(b, seen, 1, groups)?;
+    let rank = (b.rank(seen).saturating_sub(3)) / 2;
+    let pairs: String = (0..rank).flat_map(|at| [char::from(PLACES[at]), char::from(INSIDE[at])]).collect();
+    let places: String = PLACES[..rank].iter().map(|label| char::from(*label)).collect();
+    let inside: String = INSIDE[..rank].iter().map(|label| char::from(*label)).collect();
+    let y = b.einsum(&format!("ngc{pairs},{order}{inside}->ngm{places}"), &[seen, w])?;
+    let mut dims = b.dims(y).to_vec();
+    dims.splice(1..3, [m.clone()]);
+    b.reshape(y, &dims)
+}
+
+fn biased(b: &mut Builder, y: ValueId, bias: Option<ValueId>) -> Built<ValueId> {
+    let Some(bias) = bias else { return Ok(y) };
+    let mut dims = b.dims(bias).to_vec();
+    dims.resize(b.rank(y).saturating_sub(1), Dim::fixed(1));
+    let bias = b.reshape(bias, &dims)?;
+    b.add(y, bias)
+}
+
+/// `conv_transpose(x, w, bias)` of `[n, c, ..]` and `[c, m / groups, ..]`: the input spread out by the strides, then a convolution
+/// with the weights turned round. `pads` are those of the result; `output_padding` adds behind.
+pub(super) fn conv_transpose(b: &mut Builder, call: &Call<'_>) -> Built<Vec<ValueId>> {
+    let (x, w) = (call.input(0)?, call.input(1)?);
+    let groups = call.int("groups", 1)?;
+    let mut windows = Windows::new(call, fixed_tail(b, w, 2)?)?;
+    let rank = windows.sizes.len();
+    let extra = call.ints("output_padding")?.map_or_else(|| vec![0; rank], <[i64]>::to_vec);
+    let zero = b.scalar(b.dtype(x), 0.0)?;
+    let mut spread = x;
+    for axis in 0..rank {
+        spread = spread_out(b, spread, axis + 2, windows.strides[axis], zero)?;
+    }
+    let reach = |axis: usize| (windows.sizes[axis] - 1) * windows.dilations[axis];
+    let pads: Vec<(i64, i64)> = (0..rank)
+        .map(|axis| {
+            let (low, high) = windows.pads[axis];
+            (reach(axis) - low, reach(axis) - high + extra.get(axis).copied().unwrap_or(0))
+        })
+        .collect();
+    let padded = windows.padded(b, spread, zero, &pads)?;
+    windows.strides = vec![1; rank];
+    let seen = windows.windows(b, padded)?;
+    let mut turned = w;
+    for (axis, size) in windows.sizes.iter().enumerate() {
+        turned = b.slice(turned, axis + 2, (size - 1).into(), (*size).into(), -1)?;
+    }
+    let m = b.dim(w, 1)?.times(&Dim::fixed(groups)).unwrap_or_default();
+    let turned = grouped(b, turned, 0, groups)?;
+    let y = product(b, seen, turned, groups, "gcm", &m)?;
+    Ok(vec![biased(b, y, call.maybe(2))?])
+}
+
+/// Puts `stride - 1` zeros between neighbours of an axis.
+fn spread_out(b: &mut Builder, x: ValueId, axis: usize, stride: i64, zero: ValueId) -> Built<ValueId> {
+    if stride == 1 {
+        return Ok(x);
+    }
+    let wrong = || shape_error("strides that are too large", "64 bits");
+    let size = b.dim(x, axis)?;
+    let alone = b.unsqueeze(x, axis + 1)?;
+    let padded = b.pad(alone, axis + 1, 0.into(), (stride - 1).into(), zero)?;
+    let mut dims = b.dims(x).to_vec();
+    dims[axis] = size.times(&Dim::fixed(stride)).ok_or_else(wrong)?;
+    let flat = b.reshape(padded, &dims)?;
+    let kept = dims[axis].minus(&Dim::fixed(stride - 1)).ok_or_else(wrong)?;
+    b.slice(flat, axis, 0.into(), kept, 1)
+}

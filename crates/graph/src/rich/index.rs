@@ -1,0 +1,288 @@
+//! Choosing and moving elements by number: all of it gather, scatter, comparison and reduction.
+
+use crate::build::Builder;
+use crate::dim::Dim;
+use crate::dtype::Dtype;
+use crate::graph::ValueId;
+use crate::infer::{Built, shape_error};
+use crate::op::{Binary, Fold, Op};
+use crate::rich::Call;
+
+/// The place of the largest (`least=1`: smallest) element along `axis`; the first of equals, or with `last=1` the last.
+pub(super) fn arg_best(b: &mut Builder, call: &Call<'_>) -> Built<Vec<ValueId>> {
+    let x = call.input(0)?;
+    let axis = call.axis(b, x, "axis", 0)?;
+    let fold = if call.flag("least")? { Fold::Min } else { Fold::Max };
+    let best = b.reduce(fold, x, &[axis], true)?;
+    let here = b.binary(Binary::Eq, x, best)?;
+    let dims = b.dims(x).to_vec();
+    let places = b.iota(Dtype::I64, &dims, axis)?;
+    let last = call.flag("last")?;
+    let none = if last { b.scalar(Dtype::I64, -1.0)? } else { b.number(b.dim(x, axis)?, Dtype::I64)? };
+    let places = b.select(here, places, none)?;
+    let fold = if last { Fold::Max } else { Fold::Min };
+    Ok(vec![b.reduce(fold, places, &[axis], call.int("keep", 1)? != 0)?])
+}
+
+/// An order of axes with one moved to the end, and the order that moves it back.
+fn to_end(rank: usize, axis: usize) -> (Vec<usize>, Vec<usize>) {
+    let order: Vec<usize> = (0..rank).filter(|other| *other != axis).chain([axis]).collect();
+    let mut back = vec![0; rank];
+    order.iter().enumerate().for_each(|(to, from)| back[*from] = to);
+    (order, back)
+}
+
+/// `topk(x)`: the `k` largest (`least=1`: smallest) along `axis` in order, and their places. An element's rank is how many beat
+/// it; equal elements rank by place.
+pub(super) fn topk(b: &mut Builder, call: &Call<'_>) -> Built<Vec<ValueId>> {
+    let x = call.input(0)?;
+    let axis = call.axis(b, x, "axis", -1)?;
+    let k = Dim::fixed(call.int("k", 1)?);
+    let (order, back) = to_end(b.rank(x), axis);
+    let row = b.transpose(x, &order)?;
+    let last = b.rank(row) - 1;
+    let n = b.dim(row, last)?;
+    let (mine, other) = (b.unsqueeze(row, last + 1)?, b.unsqueeze(row, last)?);
+    let beats = if call.flag("least")? { Binary::Lt } else { Binary::Gt };
+    let better = b.binary(beats, other, mine)?;
+    let equal = b.binary(Binary::Eq, other, mine)?;
+    let square = [n.clone(), n.clone()];
+    let (i, j) = (b.iota(Dtype::I64, &square, 0)?, b.iota(Dtype::I64, &square, 1)?);
+    let earlier = b.binary(Binary::Lt, j, i)?;
+    let tie = b.binary(Binary::And, equal, earlier)?;
+    let beaten = b.binary(Binary::Or, better, tie)?;
+    let beaten = b.convert(beaten, Dtype::I64)?;
+    let rank = b.reduce(Fold::Sum, beaten, &[last + 1], false)?;
+    let rank = b.unsqueeze(rank, last)?;
+    let wanted = b.iota(Dtype::I64, &[k, Dim::fixed(1)], 0)?;
+    let chosen = b.binary(Binary::Eq, rank, wanted)?;
+    let pick = |b: &mut Builder, from: ValueId| -> Built<ValueId> {
+        let zero = b.scalar(b.dtype(from), 0.0)?;
+        let picked = b.select(chosen, from, zero)?;
+        let picked = b.reduce(Fold::Sum, picked, &[last + 1], false)?;
+        b.transpose(picked, &back)
+    };
+    let values = pick(b, other)?;
+    let places = b.iota(Dtype::I64, &[n], 0)?;
+    Ok(vec![values, pick(b, places)?])
+}
+
+/// `cumsum(x)` along `axis`; `exclusive=1` leaves out the element itself, `reverse=1` starts at the end.
+pub(super) fn cumsum(b: &mut Builder, call: &Call<'_>) -> Built<Vec<ValueId>> {
+    let x = call.input(0)?;
+    let axis = call.axis(b, x, "axis", 0)?;
+    let (order, back) = to_end(b.rank(x), axis);
+    let row = b.transpose(x, &order)?;
+    let last = b.rank(row) - 1;
+    let n = b.dim(row, last)?;
+    let from = b.unsqueeze(row, last)?;
+    let square = [n.clone(), n];
+    let (to, at) = (b.iota(Dtype::I64, &square, 0)?, b.iota(Dtype::I64, &square, 1)?);
+    let counted = match (call.flag("exclusive")?, call.flag("reverse")?) {
+        (false, false) => Binary::Le,
+        (true, false) => Binary::Lt,
+        (false, true) => Binary::Ge,
+        (true, true) => Binary::Gt,
+    };
+    let counted = b.binary(counted, at, to)?;
+    let zero = b.scalar(b.dtype(x), 0.0)?;
+    let parts = b.select(counted, from, zero)?;
+    let sums = b.reduce(Fold::Sum, parts, &[last + 1], false)?;
+    Ok(vec![b.transpose(sums, &back)?])
+}
+
+/// `trilu(x, k)`: zeros above (`upper=1`: below) diagonal `k` of the last two axes.
+pub(super) fn trilu(b: &mut Builder, call: &Call<'_>) -> Built<Vec<ValueId>> {
+    let x = call.input(0)?;
+    let rank = b.rank(x);
+    if rank < 2 {
+        return Err(shape_error("`trilu` of a vector", "a matrix"));
+    }
+    let dims = b.dims(x)[rank - 2..].to_vec();
+    let (row, column) = (b.iota(Dtype::I64, &dims, 0)?, b.iota(Dtype::I64, &dims, 1)?);
+    let k = match call.maybe(1) {
+        Some(k) => b.reshape(k, &[])?,
+        None => b.scalar(Dtype::I64, 0.0)?,
+    };
+    let edge = b.add(row, k)?;
+    let keeps = if call.flag("upper")? { Binary::Ge } else { Binary::Le };
+    let kept = b.binary(keeps, column, edge)?;
+    let zero = b.scalar(b.dtype(x), 0.0)?;
+    Ok(vec![b.select(kept, x, zero)?])
+}
+
+fn too_large() -> Box<tilewright_base::Diagnostic> {
+    shape_error("a tensor with too many elements", "64 bits")
+}
+
+/// Elements behind each axis of a shape.
+fn strides(dims: &[Dim]) -> Built<Vec<Dim>> {
+    let each = (0..dims.len()).map(|axis| Dim::product(&dims[axis + 1..]).ok_or_else(too_large));
+    each.collect()
+}
+
+/// Indices as i64, counted from the front.
+fn from_front(b: &mut Builder, indices: ValueId, size: Dim) -> Built<ValueId> {
+    let indices = b.convert(indices, Dtype::I64)?;
+    let negative = b.with(Binary::Lt, indices, 0.0)?;
+    let size = b.number(size, Dtype::I64)?;
+    let moved = b.add(indices, size)?;
+    b.select(negative, moved, indices)
+}
+
+fn scaled(b: &mut Builder, x: ValueId, by: &Dim) -> Built<ValueId> {
+    if by.is(1) {
+        return Ok(x);
+    }
+    let by = b.number(by.clone(), Dtype::I64)?;
+    b.mul(x, by)
+}
+
+/// For each index along `axis`, the number of the element of `x` that it means.
+fn element_places(b: &mut Builder, x: ValueId, indices: ValueId, axis: usize) -> Built<ValueId> {
+    let dims = b.dims(x).to_vec();
+    let own = b.dims(indices).to_vec();
+    let mut sum: Option<ValueId> = None;
+    for (at, stride) in strides(&dims)?.iter().enumerate() {
+        let part = if at == axis {
+            from_front(b, indices, dims[at].clone())?
+        } else {
+            b.iota(Dtype::I64, &own, at)?
+        };
+        let part = scaled(b, part, stride)?;
+        sum = Some(match sum {
+            None => part,
+            Some(sum) => b.add(sum, part)?,
+        });
+    }
+    sum.ok_or_else(|| shape_error("elements of a scalar", "an axis"))
+}
+
+fn flat(b: &mut Builder, x: ValueId) -> Built<ValueId> {
+    let count = Dim::product(b.dims(x)).ok_or_else(too_large)?;
+    b.reshape(x, &[count])
+}
+
+/// `gather_elements(x, indices)`: each element by its own index along `axis`.
+pub(super) fn gather_elements(b: &mut Builder, call: &Call<'_>) -> Built<Vec<ValueId>> {
+    let (x, indices) = (call.input(0)?, call.input(1)?);
+    let axis = call.axis(b, x, "axis", 0)?;
+    let places = element_places(b, x, indices, axis)?;
+    let elements = flat(b, x)?;
+    Ok(vec![b.gather(elements, 0, places)?])
+}
+
+fn fold(call: &Call<'_>) -> Built<Option<Fold>> {
+    Ok(match call.word("fold", "none")? {
+        "none" => None,
+        "add" | "sum" => Some(Fold::Sum),
+        "mul" | "prod" => Some(Fold::Prod),
+        "max" => Some(Fold::Max),
+        "min" => Some(Fold::Min),
+        _ => return call.refuse("with another `fold`", "none, add, mul, max, min"),
+    })
+}
+
+/// `scatter_elements(x, indices, updates)`: `x` with elements replaced or folded, each by its own index along `axis`.
+pub(super) fn scatter_elements(b: &mut Builder, call: &Call<'_>) -> Built<Vec<ValueId>> {
+    let (x, indices, updates) = (call.input(0)?, call.input(1)?, call.input(2)?);
+    let axis = call.axis(b, x, "axis", 0)?;
+    let places = element_places(b, x, indices, axis)?;
+    let (places, elements, updates) = (flat(b, places)?, flat(b, x)?, flat(b, updates)?);
+    let y = b.emit(Op::Scatter { fold: fold(call)? }, &[elements, places, updates])?;
+    let dims = b.dims(x).to_vec();
+    Ok(vec![b.reshape(y, &dims)?])
+}
+
+/// `x` as rows over its first `axes` axes, and for each tuple of indices the row that it means; the first `batch` axes are
+/// shared with the indices.
+fn rows(b: &mut Builder, x: ValueId, indices: ValueId, batch: usize) -> Built<(ValueId, ValueId, usize)> {
+    let wrong = || {
+        shape_error("indices of an open or too large width", "as many numbers as axes that they choose from")
+    };
+    let last = b.rank(indices).checked_sub(1).ok_or_else(wrong)?;
+    let width =
+        b.dim(indices, last)?.as_fixed().and_then(|width| usize::try_from(width).ok()).ok_or_else(wrong)?;
+    let axes = batch + width;
+    let dims = b.dims(x).to_vec();
+    if axes > dims.len() || batch > last {
+        return Err(wrong());
+    }
+    let outer = b.dims(indices)[..last].to_vec();
+    let mut sum: Option<ValueId> = None;
+    for (at, stride) in strides(&dims[..axes])?.iter().enumerate() {
+        let part = match at.checked_sub(batch) {
+            None => b.iota(Dtype::I64, &outer, at)?,
+            Some(column) => {
+                let column = i64::try_from(column).unwrap_or(i64::MAX);
+                let part = b.slice(indices, last, column.into(), 1.into(), 1)?;
+                let part = b.reshape(part, &outer)?;
+                from_front(b, part, dims[at].clone())?
+            }
+        };
+        let part = scaled(b, part, stride)?;
+        sum = Some(match sum {
+            None => part,
+            Some(sum) => b.add(sum, part)?,
+        });
+    }
+    let mut flat = vec![Dim::product(&dims[..axes]).ok_or_else(too_large)?];
+    flat.extend_from_slice(&dims[axes..]);
+    let rows = b.reshape(x, &flat)?;
+    Ok((rows, sum.ok_or_else(wrong)?, axes))
+}
+
+/// `gather_nd(x, indices)`: rows by tuples of indices; the first `batch` axes are shared.
+pub(super) fn gather_nd(b: &mut Builder, call: &Call<'_>) -> Built<Vec<ValueId>> {
+    let (x, indices) = (call.input(0)?, call.input(1)?);
+    let batch = usize::try_from(call.int("batch", 0)?).unwrap_or(usize::MAX);
+    let (rows, places, _) = rows(b, x, indices, batch)?;
+    Ok(vec![b.gather(rows, 0, places)?])
+}
+
+/// `scatter_nd(x, indices, updates)`: `x` with rows replaced or folded, by tuples of indices.
+pub(super) fn scatter_nd(b: &mut Builder, call: &Call<'_>) -> Built<Vec<ValueId>> {
+    let (x, indices, updates) = (call.input(0)?, call.input(1)?, call.input(2)?);
+    let (rows, places, axes) = rows(b, x, indices, 0)?;
+    let places = flat(b, places)?;
+    let mut dims = b.dims(places).to_vec();
+    dims.extend_from_slice(&b.dims(x)[axes..]);
+    let updates = b.reshape(updates, &dims)?;
+    let y = b.emit(Op::Scatter { fold: fold(call)? }, &[rows, places, updates])?;
+    let dims = b.dims(x).to_vec();
+    Ok(vec![b.reshape(y, &dims)?])
+}
+
+/// `cache_write(cache, new, at)`: `new` written along `axis` from place `at[batch]` on; `circular=1` goes round.
+pub(super) fn cache_write(b: &mut Builder, call: &Call<'_>) -> Built<Vec<ValueId>> {
+    let (cache, new) = (call.input(0)?, call.input(1)?);
+    let axis = call.axis(b, cache, "axis", -2)?;
+    let dims = b.dims(cache).to_vec();
+    let outer = b.dims(new)[..=axis].to_vec();
+    let mut place = b.iota(Dtype::I64, &outer, axis)?;
+    if let Some(start) = call.maybe(2) {
+        let mut column = vec![Dim::fixed(1); outer.len()];
+        column[0] = outer[0].clone();
+        let start = b.convert(start, Dtype::I64)?;
+        let start = b.reshape(start, &column)?;
+        place = b.add(place, start)?;
+    }
+    if call.flag("circular")? {
+        let size = b.number(dims[axis].clone(), Dtype::I64)?;
+        place = b.binary(Binary::Mod, place, size)?;
+    }
+    for (at, stride) in strides(&dims[..=axis])?.iter().enumerate().take(axis) {
+        let part = b.iota(Dtype::I64, &outer, at)?;
+        let part = scaled(b, part, stride)?;
+        place = b.add(place, part)?;
+    }
+    let rest = dims[axis + 1..].to_vec();
+    let rowed = |b: &mut Builder, x: ValueId| -> Built<ValueId> {
+        let mut shape = vec![Dim::product(&b.dims(x)[..=axis]).ok_or_else(too_large)?];
+        shape.extend_from_slice(&rest);
+        b.reshape(x, &shape)
+    };
+    let (rows, updates, places) = (rowed(b, cache)?, rowed(b, new)?, flat(b, place)?);
+    let y = b.emit(Op::Scatter { fold: None }, &[rows, places, updates])?;
+    Ok(vec![b.reshape(y, &dims)?])
+}

@@ -1,0 +1,111 @@
+//! Pooling: reductions over windows.
+
+use crate::build::Builder;
+use crate::dim::Dim;
+use crate::dtype::Dtype;
+use crate::graph::ValueId;
+use crate::infer::{Built, shape_error};
+use crate::op::{Binary, Fold};
+use crate::rich::Call;
+use crate::rich::contract::Windows;
+
+/// Windows of a pooling, and what rounding up adds behind each axis.
+fn windows(b: &Builder, call: &Call<'_>, x: ValueId) -> Built<(Windows, Vec<i64>)> {
+    let sizes = call.ints("kernel")?.map(<[i64]>::to_vec);
+    let Some(sizes) = sizes else { return call.refuse("without `kernel`", "a size for each axis") };
+    let windows = Windows::new(call, sizes)?;
+    let mut more = vec![0; windows.sizes.len()];
+    if b.rank(x) != windows.sizes.len() + 2 {
+        return call.refuse("on axes without a window", "a size for each axis behind the channels");
+    }
+    if call.flag("ceil")? {
+        for (axis, more) in more.iter_mut().enumerate() {
+            let open = || shape_error("pooling rounded up on an open size", "a fixed size");
+            let size = b.dim(x, axis + 2)?.as_fixed().ok_or_else(open)?;
+            let (low, high) = windows.pads[axis];
+            let stride = windows.strides[axis];
+            let reach = (windows.sizes[axis] - 1) * windows.dilations[axis] + 1;
+            let rest = size + low + high - reach;
+            let mut steps = rest.div_euclid(stride) + i64::from(rest.rem_euclid(stride) > 0);
+            // The last window starts inside the input or the padding before it.
+            if steps * stride >= size + low {
+                steps -= 1;
+            }
+            *more = (steps * stride - rest).max(0);
+        }
+    }
+    Ok((windows, more))
+}
+
+/// Axes of the window elements in `[n, c, o1, k1, o2, k2]`.
+fn inside(windows: &Windows) -> Vec<usize> {
+    (0..windows.sizes.len()).map(|axis| 3 + 2 * axis).collect()
+}
+
+fn with_more(windows: &Windows, more: &[i64]) -> Vec<(i64, i64)> {
+    windows.pads.iter().zip(more).map(|((low, high), more)| (*low, high + more)).collect()
+}
+
+/// `max_pool(x)`; the second result is the place of each maximum in the whole tensor, row-major, or with the last two
+/// axes exchanged if `columns=1`.
+pub(super) fn max_pool(b: &mut Builder, call: &Call<'_>) -> Built<Vec<ValueId>> {
+    let x = call.input(0)?;
+    let (windows, more) = windows(b, call, x)?;
+    let pads = with_more(&windows, &more);
+    let least = match b.dtype(x).integer_range() {
+        Some((least, _)) => {
+            b.constant(crate::graph::Type::new(b.dtype(x), []), crate::graph::Data::Ints(vec![least]))?
+        }
+        None => b.scalar(b.dtype(x), f64::NEG_INFINITY)?,
+    };
+    let padded = windows.padded(b, x, least, &pads)?;
+    let seen = windows.windows(b, padded)?;
+    let largest = b.reduce(Fold::Max, seen, &inside(&windows), true)?;
+    let y = b.reduce(Fold::Max, seen, &inside(&windows), false)?;
+    let places = places(b, x, call.flag("columns")?)?;
+    let none = b.scalar(Dtype::I64, 9e18)?;
+    let places = windows.padded(b, places, none, &pads)?;
+    let places = windows.windows(b, places)?;
+    let here = b.binary(Binary::Eq, seen, largest)?;
+    let places = b.select(here, places, none)?;
+    Ok(vec![y, b.reduce(Fold::Min, places, &inside(&windows), false)?])
+}
+
+/// The number of each element of a tensor.
+fn places(b: &mut Builder, x: ValueId, columns: bool) -> Built<ValueId> {
+    let mut dims = b.dims(x).to_vec();
+    let rank = dims.len();
+    if columns && rank >= 2 {
+        dims.swap(rank - 1, rank - 2);
+    }
+    let count = Dim::product(&dims).ok_or_else(|| shape_error("too many elements", "64 bits"))?;
+    let flat = b.iota(Dtype::I64, &[count], 0)?;
+    let numbers = b.reshape(flat, &dims)?;
+    if !columns || rank < 2 {
+        return Ok(numbers);
+    }
+    let mut order: Vec<usize> = (0..rank).collect();
+    order.swap(rank - 1, rank - 2);
+    b.transpose(numbers, &order)
+}
+
+/// `avg_pool(x)`: the mean of the elements of a window; padding counts if `count_pads=1`.
+pub(super) fn avg_pool(b: &mut Builder, call: &Call<'_>) -> Built<Vec<ValueId>> {
+    let x = call.input(0)?;
+    let (windows, more) = windows(b, call, x)?;
+    let zero = b.scalar(b.dtype(x), 0.0)?;
+    let padded = windows.padded(b, x, zero, &with_more(&windows, &more))?;
+    let seen = windows.windows(b, padded)?;
+    let sum = b.reduce(Fold::Sum, seen, &inside(&windows), false)?;
+    let one = b.scalar(b.dtype(x), 1.0)?;
+    let mut dims = b.dims(x).to_vec();
+    dims.splice(..2, [Dim::fixed(1), Dim::fixed(1)]);
+    let ones = b.broadcast(one, &dims)?;
+    let counted = if call.flag("count_pads")? { one } else { zero };
+    let ones = windows.padded(b, ones, counted, &windows.pads)?;
+    let behind: Vec<(i64, i64)> = more.iter().map(|more| (0, *more)).collect();
+    let ones = windows.padded(b, ones, zero, &behind)?;
+    let ones = windows.windows(b, ones)?;
+    let count = b.reduce(Fold::Sum, ones, &inside(&windows), false)?;
+    Ok(vec![b.div(sum, count)?])
+}

@@ -1,0 +1,215 @@
+//! SentencePiece vocabularies: pieces with scores, and a byte for what is no piece.
+//!
+//! Encoding begins with a token for each character (its bytes, where the character is no piece) and joins again and again the
+//! neighbours whose joined text is the piece with the highest score, the leftmost of equals. A heap of candidate pairs finds it.
+
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, BinaryHeap};
+
+use crate::error::{ImportError, Imported};
+
+/// Pieces of a vocabulary, at most.
+const MOST_PIECES: usize = 1 << 22;
+
+/// A vocabulary.
+#[derive(Clone, Debug)]
+pub struct Pieces {
+    /// Text of each token; a space is a space.
+    texts: Vec<Vec<u8>>,
+    scores: Vec<f32>,
+    by_text: BTreeMap<Vec<u8>, u32>,
+    /// The token of byte 0, if the vocabulary has tokens for bytes.
+    first_byte: Option<u32>,
+    /// Put in front of every text.
+    pub begin: Option<u32>,
+    /// Whether a text gets a space in front.
+    pub space_in_front: bool,
+    /// Tokens that end a text.
+    pub ends: Vec<u32>,
+}
+
+/// A pair of neighbours that could be joined.
+struct Pair {
+    score: f32,
+    left: usize,
+    right: usize,
+    /// Bytes of the joined text, to see whether the pair still stands.
+    bytes: usize,
+    token: u32,
+}
+
+impl PartialEq for Pair {
+    fn eq(&self, other: &Pair) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+impl Eq for Pair {}
+impl PartialOrd for Pair {
+    fn partial_cmp(&self, other: &Pair) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl Ord for Pair {
+    fn cmp(&self, other: &Pair) -> Ordering {
+        self.score.total_cmp(&other.score).then(other.left.cmp(&self.left))
+    }
+}
+
+/// A token in the chain of a text; a joined one is empty.
+struct Link {
+    start: usize,
+    end: usize,
+    token: u32,
+    before: Option<usize>,
+    next: Option<usize>,
+}
+
+impl Pieces {
+    /// A vocabulary of texts and scores; `plain` texts only are found when encoding.
+    pub fn new(texts: Vec<Vec<u8>>, scores: Vec<f32>, plain: impl Fn(u32) -> bool) -> Pieces {
+        let number = |at: usize| u32::try_from(at).unwrap_or(u32::MAX);
+        let mut by_text = BTreeMap::new();
+        for (at, text) in texts.iter().enumerate().filter(|(at, _)| plain(number(*at))) {
+            by_text.entry(text.clone()).or_insert(number(at));
+        }
+        let first_byte = texts.iter().position(|text| text == b"<0x00>").map(number);
+        Pieces { texts, scores, by_text, first_byte, begin: Some(1), space_in_front: true, ends: vec![1, 2] }
+    }
+
+    /// Reads the file of llama2.c: the longest length, then score, length and bytes of each token.
+    ///
+    /// # Errors
+    /// If the file is cut off or has lengths that cannot be.
+    pub fn llama2c(file: &str, bytes: &[u8]) -> Imported<Pieces> {
+        let word = |at: usize| -> Option<[u8; 4]> { bytes.get(at..at + 4)?.try_into().ok() };
+        let cut = |token: usize| ImportError::about(file, format!("token {token}"), "the file is cut off");
+        let (mut texts, mut scores) = (Vec::new(), Vec::new());
+        let mut at = 4;
+        while at < bytes.len() {
+            let token = texts.len();
+            if token >= MOST_PIECES {
+                return Err(
+                    ImportError::new(file, "too many tokens").allowed(format!("at most {MOST_PIECES}"))
+                );
+            }
+            let score = word(at).map(f32::from_le_bytes).ok_or_else(|| cut(token))?;
+            let length = word(at + 4).map(u32::from_le_bytes).ok_or_else(|| cut(token))?;
+            let start = at + 8;
+            let end = start.checked_add(length as usize).ok_or_else(|| cut(token))?;
+            texts.push(bytes.get(start..end).ok_or_else(|| cut(token))?.to_vec());
+            scores.push(score);
+            at = end;
+        }
+        if texts.len() < 3 {
+            return Err(ImportError::new(file, "no vocabulary of llama2.c").allowed("at least three tokens"));
+        }
+        Ok(Pieces::new(texts, scores, |token| token > 2))
+    }
+
+    /// How many tokens there are.
+    pub fn len(&self) -> usize {
+        self.texts.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.texts.is_empty()
+    }
+
+    /// The tokens of a text.
+    pub fn encode(&self, text: &str) -> Vec<u32> {
+        let mut tokens: Vec<u32> = self.begin.into_iter().collect();
+        if text.is_empty() {
+            return tokens;
+        }
+        let text = if self.space_in_front { format!(" {text}") } else { text.to_string() };
+        tokens.extend(self.merged(&text));
+        tokens
+    }
+
+    /// A token for each character, or for each of its bytes.
+    fn characters(&self, text: &str) -> Vec<Link> {
+        let mut links: Vec<Link> = Vec::with_capacity(text.len());
+        let mut push = |start: usize, end: usize, token: u32| {
+            let at = links.len();
+            links.push(Link { start, end, token, before: at.checked_sub(1), next: Some(at + 1) });
+        };
+        for (start, letter) in text.char_indices() {
+            let end = start + letter.len_utf8();
+            match (self.by_text.get(&text.as_bytes()[start..end]), self.first_byte) {
+                (Some(token), _) => push(start, end, *token),
+                (None, Some(first)) => {
+                    for at in start..end {
+                        push(at, at + 1, first + u32::from(text.as_bytes()[at]));
+                    }
+                }
+                (None, None) => push(start, end, 0),
+            }
+        }
+        if let Some(last) = links.last_mut() {
+            last.next = None;
+        }
+        links
+    }
+
+    fn merged(&self, text: &str) -> Vec<u32> {
+        let mut links = self.characters(text);
+        let mut heap = BinaryHeap::new();
+        for right in 1..links.len() {
+            heap.extend(self.pair(text, &links, right - 1, right));
+        }
+        while let Some(pair) = heap.pop() {
+            let (left, right) = (&links[pair.left], &links[pair.right]);
+            let stands =
+                left.start < left.end && right.start < right.end && right.end - left.start == pair.bytes;
+            if !stands {
+                continue;
+            }
+            let (end, next) = (right.end, right.next);
+            links[pair.right].end = links[pair.right].start;
+            let left = &mut links[pair.left];
+            (left.end, left.next, left.token) = (end, next, pair.token);
+            let before = left.before;
+            if let Some(next) = next {
+                links[next].before = Some(pair.left);
+                heap.extend(self.pair(text, &links, pair.left, next));
+            }
+            if let Some(before) = before {
+                heap.extend(self.pair(text, &links, before, pair.left));
+            }
+        }
+        links.iter().filter(|link| link.start < link.end).map(|link| link.token).collect()
+    }
+
+    fn pair(&self, text: &str, links: &[Link], left: usize, right: usize) -> Option<Pair> {
+        let (start, end) = (links.get(left)?.start, links.get(right)?.end);
+        let token = *self.by_text.get(text.as_bytes().get(start..end)?)?;
+        let score = *self.scores.get(token as usize)?;
+        Some(Pair { score, left, right, bytes: end - start, token })
+    }
+
+    /// The text of tokens: one space behind the beginning is dropped, byte tokens are bytes.
+    pub fn decode(&self, tokens: &[u32]) -> String {
+        let mut bytes = Vec::new();
+        let mut first = true;
+        for token in tokens {
+            if Some(*token) == self.begin || self.ends.contains(token) {
+                continue;
+            }
+            let Some(text) = self.texts.get(*token as usize) else { continue };
+            match byte_of(text) {
+                Some(byte) => bytes.push(byte),
+                None if first && self.space_in_front => bytes.extend(text.strip_prefix(b" ").unwrap_or(text)),
+                None => bytes.extend(text),
+            }
+            first = false;
+        }
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+}
+
+/// The byte that `<0x0A>` stands for.
+fn byte_of(text: &[u8]) -> Option<u8> {
+    let digits = text.strip_prefix(b"<0x")?.strip_suffix(b">")?;
+    u8::from_str_radix(std::str::from_utf8(digits).ok().filter(|digits| digits.len() == 2)?, 16).ok()
+}

@@ -1,0 +1,80 @@
+//! Where model data is, the goldens that come with it, and how a model is judged by them.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use serde::Deserialize;
+use tilewright_graph::primitives;
+use tilewright_import::Model;
+use tilewright_interp::{Interpreter, Session, best};
+
+/// The folder of a model's data, if it is there.
+pub(crate) fn folder(name: &str) -> Option<PathBuf> {
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let found = root.join("../shared/models").join(name);
+    if found.is_dir() {
+        return Some(found);
+    }
+    skip(&format!("no ../shared/models/{name} beside the checkout"));
+    None
+}
+
+/// Says that a test skips.
+#[expect(clippy::print_stderr, reason = "a test that skips says so")]
+pub(crate) fn skip(why: &str) {
+    eprintln!("skipped: {why}");
+}
+
+pub(crate) fn bytes(path: &PathBuf) -> Arc<Vec<u8>> {
+    Arc::new(std::fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display())))
+}
+
+/// What `golden.json` says.
+#[derive(Deserialize)]
+pub(crate) struct Golden {
+    pub(crate) cases: Vec<Case>,
+}
+
+/// One prompt with the greedy continuation.
+#[derive(Deserialize)]
+pub(crate) struct Case {
+    #[serde(alias = "prompt_text")]
+    pub(crate) prompt: String,
+    pub(crate) prompt_ids: Vec<i64>,
+    pub(crate) ids: Vec<i64>,
+    pub(crate) text: String,
+}
+
+pub(crate) fn golden(folder: &std::path::Path) -> Golden {
+    serde_json::from_slice(&bytes(&folder.join("golden.json"))).expect("golden.json is as its README says")
+}
+
+/// A model in primitives, ready to run.
+pub(crate) fn interpreter(model: &Model) -> Interpreter {
+    let graph = primitives(&model.graph).unwrap_or_else(|complaint| panic!("{complaint:?}"));
+    Interpreter::new(graph, &model.store).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Greedy ids behind a prompt: as many as wanted.
+pub(crate) fn greedy(interpreter: &Interpreter, prompt: &[i64], wanted: usize) -> Vec<i64> {
+    let mut session = Session::new(interpreter).expect("a language model");
+    let mut logits = session.feed(prompt).expect("the prompt runs");
+    let mut ids = Vec::new();
+    while ids.len() < wanted {
+        let next = best(logits.last().expect("a row for each token"));
+        ids.push(next);
+        if ids.len() < wanted {
+            logits = session.feed(&[next]).expect("a step runs");
+        }
+    }
+    ids
+}
+
+/// Every case of a golden must come out, id by id.
+pub(crate) fn reproduces(interpreter: &Interpreter, golden: &Golden) {
+    for case in &golden.cases {
+        let wanted = &case.ids[case.prompt_ids.len()..];
+        assert_eq!(case.ids[..case.prompt_ids.len()], case.prompt_ids[..]);
+        assert_eq!(greedy(interpreter, &case.prompt_ids, wanted.len()), wanted, "prompt {:?}", case.prompt);
+    }
+}
