@@ -6,6 +6,7 @@
 mod args;
 mod chip;
 mod demo;
+mod explore;
 mod host;
 mod machine;
 mod nki;
@@ -31,6 +32,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, host: &mut dyn Host) -
     match cli.command {
         None => demo::run(host),
         Some(Command::Notation(command)) => notation::run(&command, host),
+        Some(Command::Explore(args)) => explore::run(&args, host),
         Some(Command::Sim(args)) => sim::run(&args, host),
         Some(Command::Nki(NkiCommand::Run(args))) => nki::run(&args.arguments, host),
         Some(Command::Machine(command)) => machine::run(command, host),
