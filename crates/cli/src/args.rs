@@ -29,6 +29,9 @@ pub(crate) enum Command {
     /// Check, draw and convert low-level einsum: lowered shapes and tactics
     #[command(subcommand)]
     Notation(Box<NotationCommand>),
+    /// Search lowered shapes and tactics of an einsum for speed, energy or both
+    #[command(after_help = crate::explore::args::EXAMPLES)]
+    Explore(Box<crate::explore::args::ExploreArgs>),
     /// Run a program, text or binary: values, timeline, energy and findings
     #[command(after_help = SIM_EXAMPLES)]
     Sim(SimArgs),
@@ -321,7 +324,7 @@ pub(crate) struct CheckArgs {
 }
 
 /// The machine that a program is judged on.
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug)]
 pub(crate) struct TargetArgs {
     /// A machine by name, or a machine file
     #[arg(long, value_name = "NAME|FILE", default_value = "tcp")]

@@ -13,6 +13,14 @@ pub trait Host {
     fn read_standard_input(&mut self, most_bytes: u64) -> std::io::Result<Vec<u8>>;
     /// Whether messages may be coloured.
     fn colour(&self) -> bool;
+    /// Seconds of a clock that only goes forward; 0 where nobody looks at it.
+    fn seconds(&self) -> f64 {
+        0.0
+    }
+    /// Whether the user asked to stop.
+    fn interrupted(&self) -> bool {
+        false
+    }
     /// Runs `python3` with these arguments on our own streams, and gives its exit code.
     ///
     /// # Errors

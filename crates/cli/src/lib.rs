@@ -7,6 +7,7 @@ mod args;
 mod chip;
 mod compile;
 mod demo;
+mod explore;
 mod host;
 mod machine;
 mod model;
@@ -35,6 +36,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, host: &mut dyn Host) -
     match cli.command {
         None => demo::run(host),
         Some(Command::Notation(command)) => notation::run(&command, host),
+        Some(Command::Explore(args)) => explore::run(&args, host),
         Some(Command::Sim(args)) => sim::run(&args, host),
         Some(Command::Assemble(args)) => program::assemble(&args, host).unwrap_or_else(|refusal| refusal),
         Some(Command::Disasm(args)) => program::disassemble(&args, host).unwrap_or_else(|refusal| refusal),

@@ -2,7 +2,7 @@
 
 mod bridge;
 mod check;
-mod gather;
+pub(crate) mod gather;
 mod json;
 mod lower;
 mod show;

@@ -19,6 +19,7 @@ pub mod hbm;
 pub mod image;
 pub mod load;
 pub mod registers;
+pub mod row_cache;
 pub mod switch;
 pub mod transpose;
 pub mod vector;

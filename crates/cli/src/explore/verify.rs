@@ -1,0 +1,107 @@
+//! The best candidates run on the simulator: values against the definition of the einsum, cycles against the estimate.
+
+use tilewright_explore::cost::{Commands, columns};
+use tilewright_explore::program::{Lowered, lowered, program_cycles};
+use tilewright_explore::{Candidate, Found, Task};
+use tilewright_record::KeepLast;
+use tilewright_runtime::einsum::{Comparison, Named, compare};
+use tilewright_runtime::readings::input;
+use tilewright_runtime::{Reading, Wanted, read};
+use tilewright_tcp::lower::Options;
+use tilewright_tcp::program::Program;
+
+use super::args::ExploreArgs;
+use super::framed;
+use crate::host::Host;
+
+/// Products up to which all values are computed by the simulator.
+const MOST_PRODUCTS: u128 = 1 << 28;
+/// Products that the comparison computes again.
+const COMPARED_PRODUCTS: u64 = 1 << 22;
+
+/// A candidate beside its simulation.
+#[derive(Clone, Debug)]
+pub(crate) struct Check {
+    /// Cycles of one command's program as estimated.
+    pub(crate) estimated: u64,
+    /// The same, simulated; or why there is none.
+    pub(crate) simulated: Result<u64, String>,
+    /// Values, where they were compared.
+    pub(crate) values: Option<Comparison>,
+    /// Findings of the run.
+    pub(crate) findings: usize,
+}
+
+impl Check {
+    /// Part by which the simulation differs from the estimate.
+    pub(crate) fn error(&self) -> Option<f64> {
+        let simulated = *self.simulated.as_ref().ok()?;
+        #[expect(clippy::cast_precision_loss, reason = "a ratio for people")]
+        Some((simulated as f64 - self.estimated as f64) / (self.estimated.max(1) as f64))
+    }
+
+    /// It ran, within three parts in a hundred of the estimate, and all that was compared is equal.
+    pub(crate) fn good(&self) -> bool {
+        let values = self.values.is_none_or(|values| values.different == 0);
+        self.error().is_some_and(|error| error.abs() <= 0.03) && values && self.findings == 0
+    }
+}
+
+/// Runs the first of the best.
+pub(crate) fn verify(task: &Task<'_>, found: &Found, args: &ExploreArgs, host: &mut dyn Host) -> Vec<Check> {
+    let options = Options { machine: args.target.chip.clone(), ..Options::default() };
+    let mut checks = Vec::new();
+    for candidate in found.kept.best().iter().take(args.verify) {
+        if host.interrupted() {
+            break;
+        }
+        checks.extend(one(task, found, candidate, &options));
+    }
+    checks
+}
+
+fn one(task: &Task<'_>, found: &Found, candidate: &Candidate, options: &Options) -> Option<Check> {
+    let framed = framed(task, found, candidate.frame)?;
+    let nest = framed.nest(&candidate.choice).ok()?;
+    let commands = Commands::new(&task.setup, &nest, &candidate.choice)?;
+    let estimated = program_cycles(task.setup.machine, columns(&task.setup, &commands, 1).cycles);
+    let mut check = Check { estimated, simulated: Ok(0), values: None, findings: 0 };
+    match lowered(task, &framed, &candidate.choice, options) {
+        Err(complaints) => {
+            let words: Vec<&str> = complaints.iter().map(|complaint| complaint.message.as_str()).collect();
+            check.simulated = Err(words.join("; "));
+        }
+        Ok(Lowered { program, .. }) => simulate(task, &framed.frame, &program, &mut check),
+    }
+    Some(check)
+}
+
+fn simulate(task: &Task<'_>, frame: &tilewright_explore::Frame, program: &Program, check: &mut Check) {
+    let machine = task.setup.machine;
+    let products = frame.extents.iter().fold(1_u128, |all, extent| all.saturating_mul(u128::from(*extent)));
+    let wanted = Wanted { values: products <= MOST_PRODUCTS, findings: true, trace: false };
+    let mut files = |_: &_| Err(tilewright_runtime::ArrayError::Format("no file".to_string()));
+    match read(machine, program, &mut files, wanted, KeepLast::new(0)) {
+        Err(error) => check.simulated = Err(error.to_string()),
+        Ok(reading) => {
+            check.simulated = Ok(reading.outcome.cycles);
+            check.findings = reading.findings.len();
+            check.values = wanted.values.then(|| values(machine, program, &reading)).flatten();
+        }
+    }
+}
+
+/// Results of the first group of PEs against the definition.
+fn values(machine: &tilewright_machine::Tcp, program: &Program, reading: &Reading) -> Option<Comparison> {
+    let [in0, in1, out] = program.tensors.get(..3)? else { return None };
+    let mut files = |_: &_| Err(tilewright_runtime::ArrayError::Format("no file".to_string()));
+    let a = input(machine, in0, &mut files).ok()??;
+    let b = input(machine, in1, &mut files).ok()??;
+    let (_, result) = reading.outputs.iter().find(|(name, _)| *name == out.name)?;
+    let named = [
+        Named { axes: &in0.axes, array: &a },
+        Named { axes: &in1.axes, array: &b },
+        Named { axes: &out.axes, array: result },
+    ];
+    Some(compare(tilewright_tcp::run::rules(machine), named, COMPARED_PRODUCTS))
+}

@@ -1,0 +1,113 @@
+//! What candidates must take at least, before all of their choices are made.
+//!
+//! Commands cost their overhead. Lanes multiply at most so many elements a cycle, sums leave at most so many a cycle, every slice
+//! receives its rows at one flit a cycle and loads its part of the held operand at one flit a cycle. Every product, read and result
+//! costs its energy.
+
+use tilewright_tcp::Setup;
+use tilewright_tcp::cost::contraction::latency_cycles;
+use tilewright_tcp::cost::contraction::{Contraction, Drain};
+use tilewright_tcp::energy::Counts;
+
+use crate::cost::energy;
+use crate::nest::Framed;
+use crate::point::Role;
+use crate::task::Task;
+
+/// Least cycles and energy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bound {
+    /// Cycles of all commands.
+    pub cycles: u64,
+    /// Energy of all commands.
+    pub energy_fj: u64,
+}
+
+/// What choices have settled so far.
+#[derive(Clone, Copy, Debug)]
+pub struct Settled {
+    /// Lanes in use; the most if that is open.
+    pub lanes: u64,
+    /// Rows in a packet, if settled.
+    pub packet: Option<(u64, u64)>,
+}
+
+/// The bound of a frame, or of those of its choices that agree with what is settled.
+pub fn bound(task: &Task<'_>, framed: &Framed, settled: Settled) -> Bound {
+    let setup = &task.setup;
+    let machine = setup.machine;
+    let [batch, held, streamed, summed] = Role::ALL.map(|role| framed.positions(role));
+    let bits = setup.element_bits();
+    let flit_bytes = machine.network.flit_bytes;
+    let bytes = |elements: u64| elements.saturating_mul(bits).div_ceil(8);
+    let lane_rows = ceil_inner(held, framed.share(Role::Held), settled.lanes);
+    let (rows, chunks) = match settled.packet {
+        Some((columns, tree)) => (
+            ceil_inner(streamed, framed.share(Role::Streamed), columns),
+            ceil_inner(summed, framed.share(Role::Summed), tree),
+        ),
+        None => (1, streamed.saturating_mul(summed).div_ceil(setup.packet_elements())),
+    };
+    let steps = batch.saturating_mul(lane_rows).saturating_mul(rows).saturating_mul(chunks);
+    let results = batch.saturating_mul(held).saturating_mul(streamed);
+    let drain = results.div_ceil(machine.ce.drain_elements_per_cycle);
+    let stream = bytes(batch.saturating_mul(streamed).saturating_mul(summed)).div_ceil(flit_bytes);
+    let load_bytes = bytes(batch.saturating_mul(held).saturating_mul(summed));
+    let overhead = machine.command.overhead_cycles.saturating_mul(2);
+    let each = overhead
+        .saturating_add(steps.max(drain).max(stream))
+        .saturating_add(latency(setup))
+        .saturating_add(load_bytes.div_ceil(flit_bytes));
+    let parts = framed.frame.commands();
+    let cycles = each.saturating_mul(parts);
+    let counts = least_counts(task, framed, steps);
+    let energy_fj = energy(setup, &counts, cycles, parts).iter().fold(0, |all: u64, part| all.saturating_add(*part));
+    Bound { cycles, energy_fj }
+}
+
+/// Groups of the innermost axis, times the others.
+fn ceil_inner(positions: u64, share: u64, group: u64) -> u64 {
+    (positions / share.max(1)).saturating_mul(share.div_ceil(group.max(1)))
+}
+
+fn latency(setup: &Setup<'_>) -> u64 {
+    latency_cycles(&Contraction {
+        packet_elements: setup.packet_elements(),
+        packet_bytes: 0,
+        repeats: 1,
+        groups: 1,
+        group_steps: 1,
+        group_output_steps: 1,
+        lanes: 1,
+        columns: 1,
+        drain: Drain::Interleaved,
+    })
+}
+
+/// Events that every candidate of a frame has: each product once, each input read once, each result written once.
+fn least_counts(task: &Task<'_>, framed: &Framed, steps: u64) -> Counts {
+    use tilewright_num::Dtype;
+    let extent = |roles: &[Role]| {
+        let axes = (0..task.axes.len()).filter(|axis| roles.contains(&framed.role(*axis)));
+        axes.fold(1_u64, |all, axis| all.saturating_mul(framed.frame.extents[axis]))
+    };
+    let setup = &task.setup;
+    let bytes = |elements: u64| elements.saturating_mul(setup.element_bits()) / 8;
+    let held = bytes(extent(&[Role::Batch, Role::Held, Role::Summed]));
+    let streamed = bytes(extent(&[Role::Batch, Role::Streamed, Role::Summed]));
+    let macs = extent(&Role::ALL);
+    let mut counts = Counts {
+        contraction_cycles: steps.saturating_mul(setup.slices()),
+        trf_written_bytes: held,
+        fetch_bytes: held.saturating_add(streamed),
+        commit_bytes: extent(&[Role::Batch, Role::Held, Role::Streamed]).saturating_mul(4),
+        ..Counts::default()
+    };
+    match setup.dtype {
+        Dtype::I4 | Dtype::I5 => counts.macs_int4 = macs,
+        Dtype::F8E4M3Fn | Dtype::F8E5M2 => counts.macs_fp8 = macs,
+        Dtype::Bf16 => counts.macs_bf16 = macs,
+        _ => counts.macs_int8 = macs,
+    }
+    counts
+}

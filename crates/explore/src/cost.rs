@@ -1,0 +1,415 @@
+//! What a candidate takes, from its loop sizes: stages of its commands for the closed forms of the engine, events for its energy
+//! (the rules are `tilewright_tcp::cost` and `tilewright_tcp::energy`; nothing here allocates).
+
+use tilewright_num::Dtype;
+use tilewright_tcp::Setup;
+use tilewright_tcp::contraction::drain_capacity;
+use tilewright_tcp::cost::collect::{Collect, packet_flits};
+use tilewright_tcp::cost::commit::Commit;
+use tilewright_tcp::cost::contraction::{Contraction, Drain};
+use tilewright_tcp::cost::fetch::Fetch;
+use tilewright_tcp::cost::load::Load;
+use tilewright_tcp::cost::row_cache::{RowLoop, row_reads};
+use tilewright_tcp::cost::switch::{Ring, Switch, Topology, ring_slices};
+use tilewright_tcp::cost::vector::Vector;
+use tilewright_tcp::cost::{Command, CommandCycles, Context, Stage, command_cycles};
+use tilewright_tcp::energy::{COMPONENTS, Component, Counts, energy_fj};
+
+use crate::point::{Choice, Loading, Nest, ORDERS, Supply, Turn};
+
+/// Bytes of a sum.
+const WORD_BYTES: u64 = 4;
+
+/// Sums that must be kept at once for each output of a lane, and how they are grouped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Groups {
+    /// Groups that are summed one after the other.
+    pub groups: u64,
+    /// Steps of one.
+    pub steps: u64,
+    /// Steps of them that survive.
+    pub open: u64,
+}
+
+/// Splits the loops in time at the outermost sum.
+pub fn groups(nest: &Nest, choice: &Choice) -> Groups {
+    if nest.chunks == 1 {
+        return Groups { groups: nest.steps(), steps: 1, open: 1 };
+    }
+    let mut outside = 1_u64;
+    for turn in ORDERS[usize::from(choice.order)] {
+        if turn == Turn::Chunks {
+            break;
+        }
+        outside = outside.saturating_mul(nest.turn(turn, choice.supply));
+    }
+    let steps = nest.steps() / outside.max(1);
+    Groups { groups: outside, steps, open: steps / nest.chunks }
+}
+
+/// The order in which sums leave: the faster of those whose accumulators hold them, all lanes side by side if both are equal.
+pub fn drain(setup: &Setup<'_>, nest: &Nest, open: u64) -> Option<Drain> {
+    let machine = setup.machine;
+    let holds = |drain: Drain| open <= drain_capacity(machine, drain, nest.lanes, nest.columns);
+    let lane_cycles = nest.columns.div_ceil(machine.ce.drain_elements_per_cycle);
+    let sequential = nest.columns > 1 && (nest.lanes == 1 || nest.lanes * lane_cycles < nest.columns);
+    let orders = if sequential {
+        [Drain::Sequential, Drain::Interleaved]
+    } else {
+        [Drain::Interleaved, Drain::Sequential]
+    };
+    // One lane of one column in turn, or rows of one sum: less than the commit unit writes.
+    let writes = |drain: &Drain| match drain {
+        Drain::Interleaved => nest.lanes > 1 || nest.columns == 1,
+        Drain::Sequential => nest.columns > 1,
+    };
+    orders.into_iter().filter(writes).find(|drain| holds(*drain))
+}
+
+/// Bytes of register file that a row of the held operand takes, and the part of them that is read.
+pub fn row_bytes(setup: &Setup<'_>, tree: u64) -> (u64, u64) {
+    let machine = setup.machine;
+    let read = bytes(setup, tree);
+    let aligned = read.next_multiple_of(machine.ce.packet_bytes);
+    let stride = if read > machine.network.flit_bytes { aligned } else { read.next_power_of_two().min(aligned) };
+    (stride, read)
+}
+
+fn bytes(setup: &Setup<'_>, elements: u64) -> u64 {
+    elements.saturating_mul(setup.element_bits()).div_ceil(8)
+}
+
+/// Bytes of one access to a run that is `run_bytes` long, of packets of `packet_bytes`.
+pub fn access_bytes(setup: &Setup<'_>, packet_bytes: u64, run_bytes: u64) -> u64 {
+    let widths = setup.machine.fetch.main_widths_bytes.iter().copied();
+    let fits = |width: &u64| packet_bytes.is_multiple_of(*width) && run_bytes.is_multiple_of(*width);
+    widths.filter(fits).max().unwrap_or(1)
+}
+
+/// The commands of a candidate, ready for the closed forms.
+#[derive(Clone, Copy, Debug)]
+pub struct Commands {
+    /// Data memory to register files.
+    pub load: Command,
+    /// The contraction.
+    pub contract: Command,
+    /// From sums that cannot be written where they belong to where they do.
+    pub bridge: Option<Command>,
+    groups: Groups,
+    drain: Drain,
+}
+
+impl Commands {
+    /// The stages of a candidate; `None` if the accumulators hold its sums in no order.
+    pub fn new(setup: &Setup<'_>, nest: &Nest, choice: &Choice) -> Option<Commands> {
+        let groups = groups(nest, choice);
+        let drain = drain(setup, nest, groups.open)?;
+        let contract = contract(setup, nest, choice, (groups, drain));
+        let bridge = bridges(nest).then(|| bridge(setup, nest));
+        Some(Commands { load: load(setup, nest, choice.loading), contract, bridge, groups, drain })
+    }
+
+    /// Which order sums leave in.
+    pub fn drain(&self) -> Drain {
+        self.drain
+    }
+
+    /// How sums are grouped.
+    pub fn groups(&self) -> Groups {
+        self.groups
+    }
+}
+
+/// Single sums are less than the commit unit writes: they go through a copy.
+pub fn bridges(nest: &Nest) -> bool {
+    nest.lanes == 1 && nest.columns == 1
+}
+
+fn load(setup: &Setup<'_>, nest: &Nest, loading: Loading) -> Command {
+    let context = if loading == Loading::Main { Context::Main } else { Context::Sub };
+    let (_, read) = row_bytes(setup, nest.tree);
+    let rows = nest.held_elements() / nest.tree.max(1);
+    let flits = packet_flits(setup.machine, read);
+    let row = if flits == 1 { read } else { flits * setup.machine.network.flit_bytes };
+    let run_bytes = read;
+    Command {
+        fetch: Some(Fetch {
+            context,
+            packets: rows,
+            packet_bytes: read,
+            read_bytes: access_bytes(setup, read, run_bytes),
+            cast: false,
+        }),
+        collect: Some(Collect { packets: rows, packet_bytes: read }),
+        load: Some(Load { context, slice_bytes: rows.saturating_mul(row) }),
+        ..Command::default()
+    }
+}
+
+/// The ring of a candidate.
+pub fn topology(nest: &Nest, choice: &Choice) -> Topology {
+    let ring = Ring { slice1: nest.ring, slice0: nest.summed_slices };
+    match choice.supply {
+        Supply::Own => Topology::Forwarding,
+        _ if nest.ring == 1 => Topology::Forwarding,
+        Supply::RingInner => Topology::Broadcast1(ring),
+        Supply::RingOuter => {
+            let turns = ORDERS[usize::from(choice.order)];
+            let inside = turns.iter().rev().take_while(|turn| **turn != Turn::Rows);
+            let inside = inside.fold(nest.rows, |all, turn| all.saturating_mul(nest.turn(*turn, choice.supply)));
+            Topology::Broadcast01(Ring { slice1: nest.ring, slice0: 1 }, inside)
+        }
+    }
+}
+
+fn contract(setup: &Setup<'_>, nest: &Nest, choice: &Choice, (groups, drain): (Groups, Drain)) -> Command {
+    let machine = setup.machine;
+    let packet_bytes = bytes(setup, nest.columns * nest.tree);
+    let own_packets = nest.packets() / nest.ring;
+    let flits = packet_flits(machine, packet_bytes);
+    let topology = topology(nest, choice);
+    let contraction = Contraction {
+        packet_elements: setup.packet_elements(),
+        packet_bytes: flits * machine.network.flit_bytes,
+        repeats: nest.repeats,
+        groups: groups.groups,
+        group_steps: groups.steps,
+        group_output_steps: groups.open,
+        lanes: nest.lanes,
+        columns: nest.columns,
+        drain,
+    };
+    let drained = tilewright_tcp::cost::contraction::drain_cycles(machine, &contraction);
+    let valid = match drain {
+        Drain::Interleaved => nest.lanes,
+        Drain::Sequential => nest.columns.min(machine.ce.drain_elements_per_cycle),
+    };
+    let valid_bytes = (valid * WORD_BYTES).next_multiple_of(machine.dm.write_granule_bytes);
+    let widths = machine.commit.main_widths_bytes.iter().copied();
+    let width = widths.filter(|width| valid_bytes.is_multiple_of(*width)).max().unwrap_or(valid_bytes);
+    Command {
+        fetch: Some(Fetch {
+            context: Context::Main,
+            packets: own_packets,
+            packet_bytes,
+            read_bytes: access_bytes(setup, packet_bytes, choice.fetch_bytes),
+            cast: false,
+        }),
+        switch: (topology != Topology::Forwarding).then_some(Switch {
+            topology,
+            packets: own_packets,
+            packet_flits: flits,
+        }),
+        collect: Some(Collect { packets: nest.packets(), packet_bytes }),
+        contraction: Some(contraction),
+        vector: (nest.summed_slices > 1).then_some(Vector {
+            flits: drained,
+            narrow: false,
+            upper_half_padding: false,
+            units: 0,
+            reduced_slices: nest.summed_slices,
+        }),
+        commit: Some(Commit { context: Context::Main, flits: drained, valid_bytes, write_bytes: width }),
+        ..Command::default()
+    }
+}
+
+/// Single words, a flit apart, fetched one by one and written densely.
+fn bridge(setup: &Setup<'_>, nest: &Nest) -> Command {
+    let machine = setup.machine;
+    let granule = machine.dm.write_granule_bytes;
+    let all = nest.results().saturating_mul(WORD_BYTES).next_multiple_of(granule);
+    let mut packet_bytes = machine.network.flit_bytes;
+    while !all.is_multiple_of(packet_bytes) {
+        packet_bytes /= 2;
+    }
+    let packets = all / packet_bytes;
+    Command {
+        fetch: Some(Fetch {
+            context: Context::Main,
+            packets,
+            packet_bytes,
+            read_bytes: WORD_BYTES,
+            cast: false,
+        }),
+        collect: Some(Collect { packets, packet_bytes }),
+        commit: Some(Commit {
+            context: Context::Main,
+            flits: packets,
+            valid_bytes: packet_bytes,
+            write_bytes: packet_bytes,
+        }),
+        ..Command::default()
+    }
+}
+
+/// Cycles of a candidate, stage by stage, for one command and for all of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Columns {
+    /// Steps of the lanes.
+    pub mac: u64,
+    /// Fetch, network and feed.
+    pub stream: u64,
+    /// Sums that leave.
+    pub drain: u64,
+    /// Vector engine.
+    pub vector: u64,
+    /// Commit unit.
+    pub commit: u64,
+    /// Register file loads, without the overhead of a command.
+    pub load: u64,
+    /// What does not overlap in the contraction: network, tree, first or last group.
+    pub fill: u64,
+    /// The stage of the contraction that takes longest.
+    pub binding: Stage,
+    /// Loading, with overhead.
+    pub load_cycles: u64,
+    /// Contracting, with overhead.
+    pub contract_cycles: u64,
+    /// Copying to the output, with overhead; 0 if there is no copy.
+    pub bridge_cycles: u64,
+    /// All commands of all parts.
+    pub cycles: u64,
+}
+
+/// Times a candidate that is repeated for so many parts.
+pub fn columns(setup: &Setup<'_>, commands: &Commands, parts: u64) -> Columns {
+    let machine = setup.machine;
+    let load = command_cycles(machine, &commands.load);
+    let contract = command_cycles(machine, &commands.contract);
+    let bridge = commands.bridge.as_ref().map_or(0, |bridge| command_cycles(machine, bridge).total_cycles);
+    let steps = commands.groups.groups.saturating_mul(commands.groups.steps);
+    let of = |cycles: &CommandCycles, stage: Stage| cycles.stream_cycles[stage as usize];
+    let feed = commands.contract.contraction.as_ref();
+    let feed = feed.map_or(0, |shape| tilewright_tcp::cost::contraction::feed_cycles(machine, shape));
+    let stream = of(&contract, Stage::Fetch).max(of(&contract, Stage::Switch)).max(of(&contract, Stage::Collect));
+    let binding = of(&contract, contract.binding);
+    let each = load.total_cycles.saturating_add(contract.total_cycles).saturating_add(bridge);
+    Columns {
+        mac: steps,
+        stream: stream.max(feed),
+        drain: of(&contract, Stage::Drain),
+        vector: of(&contract, Stage::Vector),
+        commit: of(&contract, Stage::Commit),
+        load: load.total_cycles.saturating_sub(load.overhead_cycles),
+        fill: contract.total_cycles.saturating_sub(contract.overhead_cycles).saturating_sub(binding),
+        binding: contract.binding,
+        load_cycles: load.total_cycles,
+        contract_cycles: contract.total_cycles,
+        bridge_cycles: bridge,
+        cycles: each.saturating_mul(parts),
+    }
+}
+
+/// Events of all commands of one part, on all slices of the group.
+pub fn counts(setup: &Setup<'_>, nest: &Nest, choice: &Choice, commands: &Commands) -> Counts {
+    let slices = setup.slices();
+    let mut all = Counts::default();
+    all.add(&load_counts(setup, nest, commands), slices);
+    all.add(&contract_counts(setup, nest, choice, commands), slices);
+    // Writing is for the slices that have something to write.
+    let loaded = commands.load.load.map_or(0, |load| load.slice_bytes);
+    let idle_parts = nest.summed_slices > 1;
+    let loading = if idle_parts { nest.live_slices_of_groups() } else { nest.live_slices };
+    all.trf_written_bytes = loaded.saturating_mul(loading);
+    let committed = commands.contract.commit.map_or(0, |commit| commit.flits.saturating_mul(commit.valid_bytes));
+    let writing = if idle_parts { nest.live_slices_of_groups() / nest.summed_slices } else { nest.live_slices };
+    all.commit_bytes = committed.saturating_mul(writing);
+    if let Some(bridge) = &commands.bridge {
+        let moved = bridge.fetch.map_or(0, |fetch| fetch.packets.saturating_mul(fetch.packet_bytes));
+        let flits = bridge.collect.map_or(0, |collect| collect.packets);
+        all.fetch_bytes = all.fetch_bytes.saturating_add(moved.saturating_mul(slices));
+        all.flits = all.flits.saturating_add(flits.saturating_mul(slices));
+        all.commit_bytes = all.commit_bytes.saturating_add(moved.saturating_mul(writing));
+    }
+    all
+}
+
+impl Nest {
+    /// Slices of the groups that add their parts: idle ones of a group take part with zeros.
+    fn live_slices_of_groups(&self) -> u64 {
+        self.live_groups.saturating_mul(self.summed_slices)
+    }
+}
+
+fn load_counts(setup: &Setup<'_>, nest: &Nest, commands: &Commands) -> Counts {
+    let (_, read) = row_bytes(setup, nest.tree);
+    let rows = commands.load.collect.map_or(0, |collect| collect.packets);
+    let flits = rows.saturating_mul(packet_flits(setup.machine, read));
+    Counts { fetch_bytes: rows.saturating_mul(read), flits, ..Counts::default() }
+}
+
+fn contract_counts(setup: &Setup<'_>, nest: &Nest, choice: &Choice, commands: &Commands) -> Counts {
+    let machine = setup.machine;
+    let groups = commands.groups;
+    let steps = groups.groups.saturating_mul(groups.steps);
+    let macs = steps.saturating_mul(nest.lanes).saturating_mul(nest.columns).saturating_mul(nest.tree);
+    let packet_bytes = bytes(setup, nest.columns * nest.tree);
+    let own_packets = nest.packets() / nest.ring;
+    let flits = packet_flits(machine, packet_bytes);
+    let sums = steps.saturating_mul(nest.lanes).saturating_mul(nest.columns);
+    let (stride, read) = row_bytes(setup, nest.tree);
+    let reads = row_reads(machine, row_loops(nest, choice), read, stride);
+    let lane_bytes = machine.trf.row_payload_bytes.saturating_mul(nest.lanes);
+    let mut counts = Counts {
+        contraction_cycles: steps,
+        trf_array_bytes: reads.missed.saturating_mul(lane_bytes),
+        trf_cached_bytes: reads.hit.saturating_mul(lane_bytes),
+        fetch_bytes: own_packets.saturating_mul(packet_bytes),
+        flits: nest.packets().saturating_mul(flits),
+        ..Counts::default()
+    };
+    match setup.dtype {
+        Dtype::I4 | Dtype::I5 => counts.macs_int4 = macs,
+        Dtype::F8E4M3Fn | Dtype::F8E5M2 => counts.macs_fp8 = macs,
+        Dtype::Bf16 => counts.macs_bf16 = macs,
+        _ => counts.macs_int8 = macs,
+    }
+    if groups.steps > groups.open {
+        counts.accumulator_updates = sums;
+    } else {
+        counts.accumulator_passes = sums;
+    }
+    let flit_bytes = machine.network.flit_bytes;
+    if let Some(switch) = &commands.contract.switch {
+        counts.sent_bytes = own_packets.saturating_mul(flits).saturating_mul(flit_bytes);
+        counts.delivered_bytes = nest.packets().saturating_mul(flits).saturating_mul(flit_bytes);
+        counts.hop_bytes = counts.sent_bytes.saturating_mul(ring_slices(switch.topology));
+    }
+    if let Some(vector) = &commands.contract.vector {
+        let words = vector.flits.saturating_mul(flit_bytes / WORD_BYTES);
+        if setup.dtype.is_float() {
+            counts.vector_float_ops = words;
+        } else {
+            counts.vector_int_ops = words;
+        }
+        let others = nest.summed_slices - 1;
+        let moved = vector.flits.saturating_mul(flit_bytes).saturating_mul(others) / nest.summed_slices;
+        counts.hop_bytes = counts.hop_bytes.saturating_add(moved);
+    }
+    counts
+}
+
+/// Loops over the rows of the register file, innermost first.
+fn row_loops(nest: &Nest, choice: &Choice) -> impl Iterator<Item = RowLoop> {
+    let (nest, supply) = (*nest, choice.supply);
+    let inner_ring = if supply == Supply::RingInner { nest.ring } else { 1 };
+    let inner = [
+        RowLoop { size: nest.repeats, advances: true },
+        RowLoop { size: inner_ring, advances: false },
+    ];
+    let turns = ORDERS[usize::from(choice.order)].into_iter().rev();
+    inner.into_iter().chain(
+        turns.map(move |turn| RowLoop { size: nest.turn(turn, supply), advances: turn != Turn::Rows }),
+    )
+}
+
+/// Energy of all parts by component: events, and the clock and leakage of the group's slices for as long as it takes. What the rest
+/// of the chip takes meanwhile is nobody's choice here.
+pub fn energy(setup: &Setup<'_>, counts: &Counts, cycles: u64, parts: u64) -> [u64; COMPONENTS] {
+    let mut energy = energy_fj(setup.machine, counts).map(|part| part.saturating_mul(parts));
+    let [slices, _] = tilewright_tcp::energy::standing_fj(setup.machine, 1, cycles);
+    let share = slices * u128::from(setup.slices()) / u128::from(setup.machine.slices().max(1));
+    energy[Component::Slices as usize] = u64::try_from(share).unwrap_or(u64::MAX);
+    energy
+}

@@ -1,0 +1,127 @@
+//! What is sought, and what is kept: the best few and the front of those that no other beats in both time and energy.
+
+use tilewright_machine::tcp::Tcp;
+
+use crate::point::Choice;
+
+/// What is to be least.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Goal {
+    /// Cycles.
+    Time,
+    /// Energy.
+    Energy,
+    /// Their product.
+    EnergyDelay,
+    /// Cycles, where the average power of the slices in use stays below a limit in mW.
+    TimeBelow(u64),
+}
+
+impl Goal {
+    /// The value of a candidate; less is better.
+    pub fn value(self, cycles: u64, energy_fj: u64) -> u128 {
+        match self {
+            Goal::Time | Goal::TimeBelow(_) => u128::from(cycles),
+            Goal::Energy => u128::from(energy_fj),
+            Goal::EnergyDelay => u128::from(cycles) * u128::from(energy_fj),
+        }
+    }
+}
+
+/// Average power in mW of so much energy in so many cycles.
+pub fn milliwatts(machine: &Tcp, cycles: u64, energy_fj: u64) -> u64 {
+    let per_s = u128::from(energy_fj) * u128::from(machine.chip.clock_hz) / u128::from(cycles.max(1));
+    u64::try_from(per_s / 1_000_000_000_000).unwrap_or(u64::MAX)
+}
+
+/// A legal candidate with its cost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Candidate {
+    /// Cycles of all commands.
+    pub cycles: u64,
+    /// Energy of all commands.
+    pub energy_fj: u64,
+    /// Its frame, by number.
+    pub frame: u32,
+    /// Which of the frame's choices, by number.
+    pub leaf: u32,
+    /// What it chose.
+    pub choice: Choice,
+}
+
+impl Candidate {
+    fn key(&self, goal: Goal) -> (u128, u64, u64, u32, u32) {
+        (goal.value(self.cycles, self.energy_fj), self.cycles, self.energy_fj, self.frame, self.leaf)
+    }
+}
+
+/// The best few and the front.
+#[derive(Clone, Debug)]
+pub struct Kept {
+    goal: Goal,
+    most: usize,
+    best: Vec<Candidate>,
+    front: Vec<Candidate>,
+}
+
+impl Kept {
+    /// Keeps so many.
+    pub fn new(goal: Goal, most: usize) -> Kept {
+        Kept { goal, most: most.max(1), best: Vec::new(), front: Vec::new() }
+    }
+
+    /// The best, best first.
+    pub fn best(&self) -> &[Candidate] {
+        &self.best
+    }
+
+    /// The front, fastest first.
+    pub fn front(&self) -> &[Candidate] {
+        &self.front
+    }
+
+    /// Takes a candidate in, if it belongs. What is kept does not depend on the order in which candidates come.
+    pub fn add(&mut self, candidate: Candidate) {
+        self.add_best(candidate);
+        self.add_front(candidate);
+    }
+
+    fn add_best(&mut self, candidate: Candidate) {
+        let key = candidate.key(self.goal);
+        if self.best.len() == self.most && self.best.last().is_some_and(|last| last.key(self.goal) <= key) {
+            return;
+        }
+        let at = self.best.partition_point(|kept| kept.key(self.goal) < key);
+        if self.best.get(at).is_none_or(|kept| kept.key(self.goal) != key) {
+            self.best.insert(at, candidate);
+            self.best.truncate(self.most);
+        }
+    }
+
+    fn add_front(&mut self, candidate: Candidate) {
+        let numbers = |c: &Candidate| (c.frame, c.leaf);
+        let beats = |a: &Candidate, b: &Candidate| {
+            let cost = (a.cycles, a.energy_fj) == (b.cycles, b.energy_fj);
+            a.cycles <= b.cycles && a.energy_fj <= b.energy_fj && (!cost || numbers(a) <= numbers(b))
+        };
+        if self.front.iter().any(|kept| beats(kept, &candidate)) {
+            return;
+        }
+        self.front.retain(|kept| !beats(&candidate, kept));
+        let at = self.front.partition_point(|kept| kept.cycles < candidate.cycles);
+        self.front.insert(at, candidate);
+    }
+
+    /// Whether nothing that takes at least so much can belong to the best, nor to the front.
+    pub fn excludes(&self, least_cycles: u64, least_energy_fj: u64) -> bool {
+        let value = self.goal.value(least_cycles, least_energy_fj);
+        let full = self.best.len() == self.most;
+        let worst = self.best.last().map(|last| self.goal.value(last.cycles, last.energy_fj));
+        if !full || worst.is_none_or(|worst| value <= worst) {
+            return false;
+        }
+        // The front is sorted: the slowest that is fast enough takes the least energy of them.
+        let faster = self.front.partition_point(|kept| kept.cycles < least_cycles);
+        faster > 0 && self.front[faster - 1].energy_fj < least_energy_fj
+    }
+}

@@ -1,0 +1,143 @@
+//! Whether the loop sizes of a candidate fit the machine: the rules of `tilewright_tcp`, asked of numbers alone so that millions of
+//! candidates can be asked about. What is called legal here is legal for `tilewright_tcp::check` and can be lowered.
+
+use smallvec::SmallVec;
+use tilewright_notation::algebra::access::AccessLoop;
+use tilewright_tcp::Setup;
+use tilewright_tcp::banks::longest_hold;
+
+use crate::cost::{bridges, row_bytes};
+use crate::point::{Choice, Loading, Nest, ORDERS, Supply, Turn};
+use crate::refusal::{Reason, Refusal};
+
+/// Bytes of a sum.
+const WORD_BYTES: u64 = 4;
+
+fn refuse(reason: Reason, need: u64, have: u64) -> Result<(), Refusal> {
+    if need > have { Err(Refusal { reason, need, have }) } else { Ok(()) }
+}
+
+/// Rules that do not ask for the order of loops.
+///
+/// # Errors
+/// The first rule that is broken.
+pub fn check_sizes(setup: &Setup<'_>, nest: &Nest, supply: Supply) -> Result<(), Refusal> {
+    let machine = setup.machine;
+    refuse(Reason::Packet, nest.columns.saturating_mul(nest.tree), setup.packet_elements())?;
+    if supply == Supply::RingOuter {
+        refuse(Reason::Ring, nest.summed_slices, 1)?;
+    }
+    let result_bytes = nest.results().saturating_mul(WORD_BYTES);
+    let granule = machine.dm.write_granule_bytes;
+    if bridges(nest) && !result_bytes.is_multiple_of(granule) {
+        let need = result_bytes.next_multiple_of(granule);
+        return Err(Refusal { reason: Reason::Words, need, have: result_bytes });
+    }
+    let (stride, _) = row_bytes(setup, nest.tree);
+    let rows = nest.held_elements() / (nest.tree * nest.lanes).max(1);
+    let lane_room = machine.ce.lanes * machine.trf_lane_payload_bytes() / nest.lanes;
+    refuse(Reason::Registers, rows.saturating_mul(stride), lane_room)?;
+    refuse(Reason::DataMemory, data_memory_bytes(setup, nest), machine.dm.capacity_bytes)
+}
+
+/// Bytes of data memory that a command's tensors take on each slice.
+pub fn data_memory_bytes(setup: &Setup<'_>, nest: &Nest) -> u64 {
+    let flit_bytes = setup.machine.network.flit_bytes;
+    let whole = |bytes: u64| bytes.checked_next_multiple_of(flit_bytes).unwrap_or(u64::MAX);
+    let input = |elements: u64| whole(elements.saturating_mul(setup.element_bits()).div_ceil(8));
+    let results = nest.results();
+    // A copy to an output of an odd number of words may write one more row.
+    let slack = if results % 2 == 1 { results } else { 0 };
+    let output = whole(results.saturating_add(slack).saturating_mul(WORD_BYTES));
+    let copy = if bridges(nest) { results.saturating_mul(flit_bytes) } else { 0 };
+    [input(nest.held_elements()), input(nest.streamed_elements()), output, copy]
+        .into_iter()
+        .fold(0, u64::saturating_add)
+}
+
+/// The sub context has no masks.
+///
+/// # Errors
+/// A padded operand that it should load.
+pub fn check_loading(nest: &Nest, loading: Loading) -> Result<(), Refusal> {
+    refuse(Reason::Loading, u64::from(nest.held_padded && loading == Loading::Sub), 0)
+}
+
+/// No bank is held for too long by the fetch.
+///
+/// # Errors
+/// Streams so short that they stay in a few banks.
+pub fn check_banks(setup: &Setup<'_>, nest: &Nest, choice: &Choice) -> Result<(), Refusal> {
+    let machine = setup.machine;
+    if nest.passes == 1 || swept_bytes(setup, nest, choice) >= machine.dm_bytes_per_cycle() {
+        // Each bank is passed once in a sweep, and a packet in parts meets it once for each part, and for those of the next packet.
+        let tree = nest.tree.saturating_mul(setup.element_bits()) / 8;
+        let parts = tree.div_ceil(choice.fetch_bytes.max(1)).max(1);
+        if parts * 2 < machine.starvation_accesses() {
+            return Ok(());
+        }
+    }
+    let (loops, width) = fetch_loops(setup, nest, choice);
+    let held = longest_hold(machine, &loops, width);
+    let limit = machine.starvation_accesses().saturating_sub(1);
+    refuse(Reason::Banks, held, limit)
+}
+
+/// Bytes that lie side by side and are read one after the other inside the loop that passes over rows again.
+fn swept_bytes(setup: &Setup<'_>, nest: &Nest, choice: &Choice) -> u64 {
+    let bits = setup.element_bits();
+    let packet = (nest.columns * nest.tree).saturating_mul(bits) / 8;
+    let tree = nest.tree.saturating_mul(bits) / 8;
+    let parts = if choice.fetch_bytes < tree { tree / choice.fetch_bytes.max(1) } else { 1 };
+    let turns = ORDERS[usize::from(choice.order)].into_iter().rev().take_while(|turn| *turn != Turn::Passes);
+    let size = |turn: Turn| match turn {
+        Turn::Rows => nest.rows,
+        other => nest.turn(other, choice.supply),
+    };
+    turns.fold(packet / parts.max(1), |all, turn| all.saturating_mul(size(turn)))
+}
+
+/// The fetch of the stream as accesses in bytes, outermost loop first: rows lie in the order of the loops.
+fn fetch_loops(setup: &Setup<'_>, nest: &Nest, choice: &Choice) -> (SmallVec<[AccessLoop; 8]>, u64) {
+    let packet = (nest.columns * nest.tree).saturating_mul(setup.element_bits()) / 8;
+    let width = crate::cost::access_bytes(setup, packet, choice.fetch_bytes).max(1);
+    let narrow = width < crate::cost::access_bytes(setup, packet, packet);
+    let tree = nest.tree.saturating_mul(setup.element_bits()) / 8;
+    let parts = if narrow { tree / choice.fetch_bytes.max(1) } else { 1 };
+    // What lies together of a packet, and where its parts lie.
+    let mut stride = packet / parts.max(1);
+    let mut inner: SmallVec<[AccessLoop; 8]> = SmallVec::new();
+    if narrow {
+        let stored = nest.streamed_elements().saturating_mul(setup.element_bits()) / 8;
+        inner.push(AccessLoop::new(nest.columns, choice.fetch_bytes));
+        inner.push(AccessLoop::new(parts, stored / parts));
+        inner.push(AccessLoop::new(choice.fetch_bytes.div_ceil(width), width));
+    } else {
+        inner.push(AccessLoop::new(packet.div_ceil(width), width));
+    }
+    let mut outer: SmallVec<[AccessLoop; 8]> = SmallVec::new();
+    for turn in ORDERS[usize::from(choice.order)].into_iter().rev() {
+        let size = match turn {
+            Turn::Rows => nest.rows,
+            other => nest.turn(other, choice.supply),
+        };
+        if turn == Turn::Passes {
+            outer.push(AccessLoop::new(size, 0));
+        } else {
+            outer.push(AccessLoop::new(size, stride));
+            stride = stride.saturating_mul(size);
+        }
+    }
+    outer.reverse();
+    outer.extend(inner);
+    let mut merged: SmallVec<[AccessLoop; 8]> = SmallVec::new();
+    for row in outer.into_iter().filter(|row| row.size > 1) {
+        match merged.last_mut() {
+            Some(above) if above.stride == row.size.saturating_mul(row.stride) => {
+                *above = AccessLoop::new(above.size.saturating_mul(row.size), row.stride);
+            }
+            _ => merged.push(row),
+        }
+    }
+    (merged, width)
+}

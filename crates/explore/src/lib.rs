@@ -1,0 +1,30 @@
+//! The tactic explorer: from an einsum to the lowered shapes and tactics that are best on a machine (paper sections V-B and VII).
+//!
+//! - [`task`]: the einsum, its axes by what happens to them;
+//! - [`point`], [`nest`]: a candidate and the loop sizes that follow from it;
+//! - [`space`]: which candidates there are;
+//! - [`legality`], [`refusal`]: which of them fit, and by how much the others miss;
+//! - [`cost`]: cycles and energy, through the closed forms of the engine;
+//! - [`bound`]: what candidates take at least;
+//! - [`goal`], [`search`](mod@search): the best and the front, exactly;
+//! - [`spell`], [`program`]: a candidate as lowered shapes and a tactic, and as commands.
+//!
+//! Nothing here reads a clock or a file; results are the same for any number of threads.
+
+pub mod bound;
+pub mod cost;
+pub mod goal;
+pub mod legality;
+pub mod nest;
+pub mod point;
+pub mod program;
+pub mod refusal;
+pub mod search;
+pub mod space;
+pub mod spell;
+pub mod task;
+
+pub use goal::{Candidate, Goal, Kept};
+pub use point::{Choice, Frame, Nest};
+pub use search::{Found, Options, search};
+pub use task::Task;

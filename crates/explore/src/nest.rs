@@ -1,0 +1,176 @@
+//! From a frame and a choice to loop sizes: shares of slices, rounding up, and what does not come out (paper section II-A).
+
+use tilewright_notation::syntax::ast::Operand;
+
+use crate::point::{Choice, Frame, Nest, Role, Supply};
+use crate::refusal::{Reason, Refusal};
+use crate::task::{MAX_AXES, Task};
+
+/// A frame with what all of its choices share.
+#[derive(Clone, Copy, Debug)]
+pub struct Framed {
+    /// The frame.
+    pub frame: Frame,
+    roles: [Part; 4],
+    /// Role of each axis.
+    axis_roles: [Role; MAX_AXES],
+    axes: usize,
+}
+
+/// The axes of one role on one slice.
+#[derive(Clone, Copy, Debug, Default)]
+struct Part {
+    /// The axis that is cut further.
+    inner: Option<usize>,
+    /// Positions of the other axes together.
+    outer: u64,
+    /// Positions of the inner axis.
+    share: u64,
+    slices: u64,
+}
+
+impl Framed {
+    /// Gathers what a frame settles.
+    pub fn new(task: &Task<'_>, frame: &Frame) -> Framed {
+        let roles = Role::ALL.map(|role| {
+            let inner = frame.inner_axis(task, role);
+            let others = (0..task.axes.len()).filter(|index| Some(*index) != inner);
+            let outer = others
+                .filter(|index| frame.role(task.axes[*index].class) == role)
+                .fold(1_u64, |all, index| all.saturating_mul(frame.share(index)));
+            let share = inner.map_or(1, |index| frame.share(index));
+            Part { inner, outer, share, slices: frame.role_slices(task, role) }
+        });
+        let mut axis_roles = [Role::Batch; MAX_AXES];
+        for (role, axis) in axis_roles.iter_mut().zip(&task.axes) {
+            *role = frame.role(axis.class);
+        }
+        Framed { frame: *frame, roles, axis_roles, axes: task.axes.len() }
+    }
+
+    fn part(&self, role: Role) -> &Part {
+        &self.roles[role as usize]
+    }
+
+    /// Positions of a role's innermost axis on one slice.
+    pub fn share(&self, role: Role) -> u64 {
+        self.part(role).share
+    }
+
+    /// Positions of all axes of a role on one slice.
+    pub fn positions(&self, role: Role) -> u64 {
+        self.part(role).outer.saturating_mul(self.part(role).share)
+    }
+
+    /// The axis of a role that is cut into lanes, repeats, columns or packets.
+    pub fn inner(&self, role: Role) -> Option<usize> {
+        self.part(role).inner
+    }
+
+    /// Slices along a role.
+    pub fn slices(&self, role: Role) -> u64 {
+        self.part(role).slices
+    }
+
+    /// The role of an axis.
+    pub fn role(&self, axis: usize) -> Role {
+        self.axis_roles[axis]
+    }
+
+    /// The operand in the register files.
+    pub fn stationary(&self) -> Operand {
+        self.frame.stationary
+    }
+
+    /// Sizes of all loops.
+    ///
+    /// # Errors
+    /// Lanes, columns, repeats or rings that the axes do not fill, and slices of which half would be idle.
+    pub fn nest(&self, choice: &Choice) -> Result<Nest, Refusal> {
+        let [batch, held, streamed, summed] = &self.roles;
+        let ring = if choice.supply == Supply::Own { 1 } else { held.slices };
+        refuse(Reason::Lanes, choice.lanes, held.share)?;
+        refuse(Reason::Repeats, choice.repeats, held.share.div_ceil(choice.lanes))?;
+        refuse(Reason::Columns, choice.columns, streamed.share)?;
+        // One element of a sum leaves a packet nothing that lies side by side.
+        refuse(Reason::Packet, 2, summed.share)?;
+        let rest = held.share.div_ceil(choice.lanes * choice.repeats);
+        let rows = streamed.share.div_ceil(choice.columns * ring);
+        let chunks = summed.share.div_ceil(choice.tree);
+        let mut nest = Nest {
+            batch: batch.outer.saturating_mul(batch.share),
+            passes: held.outer.saturating_mul(rest),
+            rows: streamed.outer.saturating_mul(rows),
+            ring,
+            chunks: summed.outer.saturating_mul(chunks),
+            repeats: choice.repeats,
+            lanes: choice.lanes,
+            columns: choice.columns,
+            tree: choice.tree,
+            share: [1; MAX_AXES],
+            live: [1; MAX_AXES],
+            held_slices: held.slices,
+            streamed_slices: streamed.slices,
+            summed_slices: summed.slices,
+            slices: self.roles.iter().fold(1, |all, part| all * part.slices),
+            live_slices: 1,
+            live_groups: 1,
+            tree_padded: chunks == 1 && choice.tree > summed.share,
+            held_padded: chunks == 1 && choice.tree > summed.share,
+            streamed_padded: chunks == 1 && choice.tree > summed.share,
+        };
+        for axis in 0..self.axes {
+            let inner = self.part(self.axis_roles[axis]).inner == Some(axis);
+            nest.share[axis] = match self.axis_roles[axis] {
+                Role::Held if inner => rest * choice.lanes * choice.repeats,
+                Role::Streamed if inner => rows * choice.columns * ring,
+                Role::Summed if inner && chunks > 1 => chunks * choice.tree,
+                _ => self.frame.share(axis),
+            };
+            self.settle(axis, &mut nest)?;
+        }
+        self.whole_ring(ring, rows * choice.columns, &nest)?;
+        Ok(nest)
+    }
+
+    /// Slices of one axis that work, and whether it has padding.
+    fn settle(&self, axis: usize, nest: &mut Nest) -> Result<(), Refusal> {
+        let (extent, slices) = (self.frame.extents[axis], 1_u64 << self.frame.slices_log2[axis]);
+        let share = nest.share[axis];
+        nest.live[axis] = extent.div_ceil(share);
+        if nest.live[axis] * 2 <= slices && slices > 1 {
+            return Err(Refusal { reason: Reason::IdleSlices, need: slices / 2 + 1, have: nest.live[axis] });
+        }
+        nest.live_slices *= nest.live[axis];
+        if self.axis_roles[axis] != Role::Summed {
+            nest.live_groups *= nest.live[axis];
+        }
+        if share.saturating_mul(slices) > extent {
+            nest.held_padded |= self.axis_roles[axis] != Role::Streamed;
+            nest.streamed_padded |= self.axis_roles[axis] != Role::Held;
+        }
+        Ok(())
+    }
+
+    /// Every slice of a ring has rows of its own, or the ring would stop for nothing.
+    fn whole_ring(&self, ring: u64, ring_rows: u64, nest: &Nest) -> Result<(), Refusal> {
+        let part = self.part(Role::Streamed);
+        let Some(axis) = part.inner.filter(|axis| self.frame.slices_log2[*axis] == 0) else {
+            return if ring > 1 && part.inner.is_none() {
+                Err(Refusal { reason: Reason::Ring, need: ring, have: 1 })
+            } else {
+                Ok(())
+            };
+        };
+        let filled = self.frame.extents[axis].div_ceil(ring_rows);
+        if ring > 1 && filled < ring {
+            return Err(Refusal { reason: Reason::Ring, need: ring, have: filled });
+        }
+        debug_assert!(nest.share[axis] >= self.frame.extents[axis], "shares cover the axis");
+        Ok(())
+    }
+}
+
+fn refuse(reason: Reason, need: u64, have: u64) -> Result<(), Refusal> {
+    if need > have { Err(Refusal { reason, need, have }) } else { Ok(()) }
+}

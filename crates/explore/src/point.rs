@@ -1,0 +1,229 @@
+//! One candidate: how an einsum is cut into commands, slices, lanes, packets and loops (paper sections II-B and IV-C).
+//!
+//! A frame says what is settled first: commands, slices, and which operand the register files hold. A choice says the rest. Together
+//! they give a nest, the sizes of all loops, from which everything else follows.
+
+use tilewright_notation::syntax::ast::Operand;
+
+use crate::task::{Class, MAX_AXES, Task};
+
+/// What the axes of a class do once it is known which operand is held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// In both inputs and the output.
+    Batch,
+    /// Only the held operand has it: lanes and repeats.
+    Held,
+    /// Only the streamed operand has it: rows, columns of a packet.
+    Streamed,
+    /// Summed: the tree and the accumulators.
+    Summed,
+}
+
+impl Role {
+    /// All roles.
+    pub const ALL: [Role; 4] = [Role::Batch, Role::Held, Role::Streamed, Role::Summed];
+}
+
+/// Commands, slices and the operand in the register files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Frame {
+    /// The operand that the register files hold.
+    pub stationary: Operand,
+    /// Commands along each axis.
+    pub parts: [u64; MAX_AXES],
+    /// Slices along each axis, as a power of two.
+    pub slices_log2: [u8; MAX_AXES],
+    /// Positions of each axis in one command.
+    pub extents: [u64; MAX_AXES],
+}
+
+/// How the streamed operand reaches slices that differ in held axes only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Supply {
+    /// There are none, or each has its own copy in data memory.
+    Own,
+    /// Rows are spread over them, slice after slice; a ring multicasts each slice's rows in turn.
+    RingOuter,
+    /// The same, where slices take turns row by row, inside the loop over sums.
+    RingInner,
+}
+
+/// Which context loads the register files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Loading {
+    /// The main context: wide, before the contraction.
+    Main,
+    /// The sub context.
+    Sub,
+}
+
+/// What a frame leaves open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Choice {
+    /// Lanes in use.
+    pub lanes: u64,
+    /// Rows in one packet: columns of each lane.
+    pub columns: u64,
+    /// Summed elements of a packet.
+    pub tree: u64,
+    /// Steps for which the feed unit holds a packet.
+    pub repeats: u64,
+    /// How the stream arrives.
+    pub supply: Supply,
+    /// Which of [`ORDERS`] the loops in time have.
+    pub order: u8,
+    /// Bytes that lie together in data memory where a packet is read.
+    pub fetch_bytes: u64,
+    /// Who loads.
+    pub loading: Loading,
+}
+
+/// A loop in time, by what it runs over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turn {
+    /// Batch positions.
+    Batch,
+    /// Held positions past lanes and repeats: the stream passes again for each.
+    Passes,
+    /// Packets of rows.
+    Rows,
+    /// Packets along the sum.
+    Chunks,
+}
+
+/// All orders of the loops around the repeats, outermost first.
+pub const ORDERS: [[Turn; 4]; 24] = {
+    use Turn::{Batch as B, Chunks as C, Passes as P, Rows as R};
+    [
+        [B, P, R, C], [B, P, C, R], [B, R, P, C], [B, R, C, P], [B, C, P, R], [B, C, R, P],
+        [P, B, R, C], [P, B, C, R], [P, R, B, C], [P, R, C, B], [P, C, B, R], [P, C, R, B],
+        [R, B, P, C], [R, B, C, P], [R, P, B, C], [R, P, C, B], [R, C, B, P], [R, C, P, B],
+        [C, B, P, R], [C, B, R, P], [C, P, B, R], [C, P, R, B], [C, R, B, P], [C, R, P, B],
+    ]
+};
+
+/// Sizes of all loops of one command on one slice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Nest {
+    /// Batch positions.
+    pub batch: u64,
+    /// Passes of the stream.
+    pub passes: u64,
+    /// Packets of rows that a slice has itself.
+    pub rows: u64,
+    /// Slices of a ring whose rows pass in turn; 1 without one.
+    pub ring: u64,
+    /// Packets along the sum.
+    pub chunks: u64,
+    /// Steps that hold a packet.
+    pub repeats: u64,
+    /// Lanes.
+    pub lanes: u64,
+    /// Rows in a packet.
+    pub columns: u64,
+    /// Summed elements in a packet.
+    pub tree: u64,
+    /// Positions of each axis on one slice, padding included.
+    pub share: [u64; MAX_AXES],
+    /// Slices along each axis that work.
+    pub live: [u64; MAX_AXES],
+    /// Slices along held, streamed and summed axes, idle ones included.
+    pub held_slices: u64,
+    /// See `held_slices`.
+    pub streamed_slices: u64,
+    /// See `held_slices`.
+    pub summed_slices: u64,
+    /// All slices that the command spans.
+    pub slices: u64,
+    /// All of them that work.
+    pub live_slices: u64,
+    /// The sum is shorter than its part of a packet.
+    pub tree_padded: bool,
+    /// Groups of slices with parts of the same sums, of which some slice works.
+    pub live_groups: u64,
+    /// The held operand, or the streamed one, has padding.
+    pub held_padded: bool,
+    /// See `held_padded`.
+    pub streamed_padded: bool,
+}
+
+impl Nest {
+    /// Steps of the contraction engine.
+    pub fn steps(&self) -> u64 {
+        self.packets().saturating_mul(self.repeats)
+    }
+
+    /// Packets that reach a slice.
+    pub fn packets(&self) -> u64 {
+        [self.batch, self.passes, self.rows, self.ring, self.chunks].into_iter().fold(1, u64::saturating_mul)
+    }
+
+    /// The size of a loop in time.
+    pub fn turn(&self, turn: Turn, supply: Supply) -> u64 {
+        match turn {
+            Turn::Batch => self.batch,
+            Turn::Passes => self.passes,
+            Turn::Rows if supply == Supply::RingOuter => self.rows * self.ring,
+            Turn::Rows => self.rows,
+            Turn::Chunks => self.chunks,
+        }
+    }
+
+    /// Elements of the held operand that a slice has.
+    pub fn held_elements(&self) -> u64 {
+        let rows = [self.batch, self.passes, self.chunks, self.repeats, self.lanes];
+        rows.into_iter().fold(self.tree, u64::saturating_mul)
+    }
+
+    /// Elements of the streamed operand that a slice has.
+    pub fn streamed_elements(&self) -> u64 {
+        [self.batch, self.rows, self.chunks, self.columns].into_iter().fold(self.tree, u64::saturating_mul)
+    }
+
+    /// Results of a slice.
+    pub fn results(&self) -> u64 {
+        let loops = [self.batch, self.passes, self.rows, self.ring, self.repeats, self.lanes];
+        loops.into_iter().fold(self.columns, u64::saturating_mul)
+    }
+}
+
+impl Frame {
+    /// The role of an axis.
+    pub fn role(&self, class: Class) -> Role {
+        match (class, self.stationary) {
+            (Class::Batch, _) => Role::Batch,
+            (Class::Contracted, _) => Role::Summed,
+            (Class::Free0, Operand::In0) | (Class::Free1, Operand::In1) => Role::Held,
+            _ => Role::Streamed,
+        }
+    }
+
+    /// The operand that is streamed.
+    pub fn streamed(&self) -> Operand {
+        if self.stationary == Operand::In0 { Operand::In1 } else { Operand::In0 }
+    }
+
+    /// Commands.
+    pub fn commands(&self) -> u64 {
+        self.parts.iter().fold(1, |all: u64, parts| all.saturating_mul(*parts))
+    }
+
+    /// The axis of a role whose digits go to lanes, packets and repeats: the last that has more than one position, or the last.
+    pub fn inner_axis(&self, task: &Task<'_>, role: Role) -> Option<usize> {
+        let of_role = |index: &usize| self.role(task.axes[*index].class) == role;
+        let long = (0..task.axes.len()).rev().filter(of_role).find(|index| self.extents[*index] > 1);
+        long.or_else(|| (0..task.axes.len()).rev().find(of_role))
+    }
+
+    /// Positions of an axis on one slice before anything is rounded up.
+    pub fn share(&self, axis: usize) -> u64 {
+        self.extents[axis].div_ceil(1 << self.slices_log2[axis])
+    }
+
+    /// Slices along the axes of a role.
+    pub fn role_slices(&self, task: &Task<'_>, role: Role) -> u64 {
+        let of_role = task.axes.iter().enumerate().filter(|(_, axis)| self.role(axis.class) == role);
+        of_role.fold(1, |all, (index, _)| all << self.slices_log2[index])
+    }
+}

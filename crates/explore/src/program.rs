@@ -1,0 +1,86 @@
+//! From a candidate to the program that runs it: spelled, checked and lowered by the engine, with the load on the context that the
+//! candidate chose. What a program takes besides its commands is counted here.
+
+use tilewright_base::{Diagnostic, SourceId};
+use tilewright_machine::tcp::Tcp;
+use tilewright_notation::problem::Problem;
+use tilewright_notation::syntax::ast;
+use tilewright_notation::syntax::parser;
+use tilewright_tcp::cost::Context;
+use tilewright_tcp::lower::{Options, lower};
+use tilewright_tcp::program::Program;
+use tilewright_tcp::program::control::{Command, Queue, StepKind};
+use tilewright_tcp::program::exec::Body;
+
+use crate::nest::Framed;
+use crate::point::{Choice, Loading};
+use crate::spell::spell;
+use crate::task::Task;
+
+/// A candidate that the engine has accepted.
+#[derive(Clone, Debug)]
+pub struct Lowered {
+    /// Shapes and tactic as they are written.
+    pub text: ast::Program,
+    /// The commands.
+    pub program: Program,
+}
+
+/// Spells, checks and lowers one command of a candidate.
+///
+/// # Errors
+/// What the engine complains about; the closed forms should have refused it first.
+pub fn lowered(
+    task: &Task<'_>,
+    framed: &Framed,
+    choice: &Choice,
+    options: &Options,
+) -> Result<Lowered, Vec<Diagnostic>> {
+    let wrong = |what: &str| vec![Diagnostic::error("explore/spelling", what.to_string())];
+    let spelled = spell(task, framed, choice).ok_or_else(|| wrong("this candidate is refused"))?;
+    let text = parser::program(&spelled.to_string(), SourceId(0)).map_err(|complaint| vec![*complaint])?;
+    let problem = Problem::new(&text)?;
+    let verdict = tilewright_tcp::check(&task.setup, &problem);
+    if !verdict.legal() {
+        return Err(verdict.diagnostics);
+    }
+    let mut program = lower(&task.setup, &problem, &verdict, options).map_err(|refused| vec![*refused])?;
+    if choice.loading == Loading::Main {
+        load_on_main(task.setup.machine, &mut program);
+    }
+    Ok(Lowered { text, program })
+}
+
+/// The main context loads as wide as rows allow.
+fn load_on_main(machine: &Tcp, program: &mut Program) {
+    let Some(load) = program.execs.first_mut().filter(|exec| exec.context == Context::Sub) else { return };
+    load.context = Context::Main;
+    if let Body::Stream(stream) = &mut load.body {
+        let widths = machine.commit.main_widths_bytes.iter().copied();
+        let bytes = stream.commit.bytes;
+        stream.commit.width = widths.filter(|width| bytes.is_multiple_of(*width)).max().unwrap_or(bytes);
+    }
+    for queue in &mut program.queues {
+        on_main(queue);
+    }
+}
+
+/// The first execution of a queue is the load.
+fn on_main(queue: &mut Queue) {
+    let executions = queue.steps.iter_mut().filter_map(|step| match &mut step.kind {
+        StepKind::Push(Command::Exec { context, .. }) => Some(context),
+        _ => None,
+    });
+    if let Some(context) = executions.into_iter().next() {
+        *context = Context::Main;
+    }
+}
+
+/// Cycles of a program whose commands take so many, one after the other: launch, the first two pushes, the commands, the end. All later
+/// pushes are done while commands run.
+pub fn program_cycles(machine: &Tcp, commands_cycles: u64) -> u64 {
+    let pushes = machine.queue.push_cycles.saturating_mul(2);
+    [machine.command.launch_cycles, pushes, commands_cycles, machine.command.finish_cycles]
+        .into_iter()
+        .fold(0, u64::saturating_add)
+}

@@ -1,0 +1,288 @@
+//! The exact search: frames in the order of their bounds, choices within a frame with bounds of their own.
+//!
+//! Frames go in batches of a fixed size. Within a batch each frame is searched by itself against what was kept before it, so that
+//! what is found and what is counted do not depend on the number of threads.
+
+use rayon::prelude::*;
+
+use crate::bound::{Bound, Settled, bound};
+use crate::cost::{Commands, columns, counts, energy};
+use crate::goal::{Candidate, Goal, Kept, milliwatts};
+use crate::legality::{check_banks, check_loading, check_sizes};
+use crate::nest::Framed;
+use crate::point::{Choice, Frame, Loading, Nest, ORDERS};
+use crate::refusal::{Reason, Refusal, Refusals};
+use crate::space;
+use crate::task::Task;
+
+/// Frames that are searched side by side.
+const BATCH: usize = 64;
+
+/// How to search.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// What is sought.
+    pub goal: Goal,
+    /// How many of the best are kept.
+    pub keep: usize,
+    /// Leave out what bounds exclude; without it every candidate is looked at.
+    pub prune: bool,
+}
+
+/// How far a search is.
+#[derive(Clone, Copy, Debug)]
+pub struct Progress {
+    /// Frames that are done.
+    pub frames: usize,
+    /// Frames that there are.
+    pub of_frames: usize,
+    /// Candidates whose cost was computed.
+    pub evaluated: u64,
+}
+
+/// What a search found.
+#[derive(Clone, Debug)]
+pub struct Found {
+    /// All frames, which candidates name by number.
+    pub frames: Vec<Frame>,
+    /// The best and the front.
+    pub kept: Kept,
+    /// Candidates whose cost was computed.
+    pub evaluated: u64,
+    /// Of them, those that are legal.
+    pub legal: u64,
+    /// Refusals; an early one stands for all candidates that it rules out.
+    pub refused: Refusals,
+    /// Frames that their bound excluded as a whole.
+    pub excluded_frames: u64,
+    /// Sets of choices that a bound excluded.
+    pub excluded_sets: u64,
+    /// Nothing takes less than this.
+    pub bound: Option<Bound>,
+    /// The whole space was looked at or excluded.
+    pub complete: bool,
+}
+
+/// Searches all of a task's space, until `stop` says so.
+pub fn search(task: &Task<'_>, options: &Options, stop: &mut dyn FnMut(&Progress, &Kept) -> bool) -> Found {
+    let frames = space::frames(task);
+    let mut order: Vec<(Bound, u32)> = (0_u32..)
+        .zip(&frames)
+        .map(|(number, frame)| {
+            let open = Settled { lanes: task.setup.machine.ce.lanes, packet: None };
+            (bound(task, &Framed::new(task, frame), open), number)
+        })
+        .collect();
+    let value = |bound: &Bound| options.goal.value(bound.cycles, bound.energy_fj);
+    order.sort_by_key(|(bound, number)| (value(bound), *number));
+    let mut found = Found {
+        bound: order.iter().map(|(bound, _)| *bound).reduce(|a, b| Bound {
+            cycles: a.cycles.min(b.cycles),
+            energy_fj: a.energy_fj.min(b.energy_fj),
+        }),
+        frames,
+        kept: Kept::new(options.goal, options.keep),
+        evaluated: 0,
+        legal: 0,
+        refused: Refusals::default(),
+        excluded_frames: 0,
+        excluded_sets: 0,
+        complete: true,
+    };
+    for (batch, numbers) in order.chunks(BATCH).enumerate() {
+        let progress =
+            Progress { frames: batch * BATCH, of_frames: order.len(), evaluated: found.evaluated };
+        if stop(&progress, &found.kept) {
+            found.complete = false;
+            return found;
+        }
+        let tallies: Vec<Tally> = numbers
+            .par_iter()
+            .map(|(bound, number)| one_frame(task, options, &found, *bound, *number))
+            .collect();
+        for tally in &tallies {
+            found.take(tally);
+        }
+    }
+    found
+}
+
+impl Found {
+    fn take(&mut self, tally: &Tally) {
+        self.evaluated += tally.evaluated;
+        self.legal += tally.legal;
+        self.refused.merge(&tally.refused);
+        self.excluded_frames += tally.excluded_frames;
+        self.excluded_sets += tally.excluded_sets;
+        if let Some(kept) = &tally.kept {
+            kept.best().iter().chain(kept.front()).for_each(|candidate| self.kept.add(*candidate));
+        }
+    }
+}
+
+/// What a frame gave.
+#[derive(Default)]
+struct Tally {
+    kept: Option<Kept>,
+    evaluated: u64,
+    legal: u64,
+    refused: Refusals,
+    excluded_frames: u64,
+    excluded_sets: u64,
+}
+
+fn one_frame(task: &Task<'_>, options: &Options, found: &Found, bound: Bound, number: u32) -> Tally {
+    let before = &found.kept;
+    if options.prune && before.excludes(bound.cycles, bound.energy_fj) {
+        return Tally { excluded_frames: 1, ..Tally::default() };
+    }
+    let Some(frame) = usize::try_from(number).ok().and_then(|index| found.frames.get(index)) else {
+        return Tally::default();
+    };
+    let framed = Framed::new(task, frame);
+    let mut walk = Walk {
+        task,
+        options,
+        framed: &framed,
+        number,
+        before,
+        leaf: 0,
+        tally: Tally { kept: Some(Kept::new(options.goal, options.keep)), ..Tally::default() },
+    };
+    walk.packets();
+    walk.tally
+}
+
+/// The choices of one frame, one after the other.
+struct Walk<'a> {
+    task: &'a Task<'a>,
+    options: &'a Options,
+    framed: &'a Framed,
+    number: u32,
+    before: &'a Kept,
+    leaf: u32,
+    tally: Tally,
+}
+
+impl Walk<'_> {
+    fn excluded(&mut self, settled: Settled) -> bool {
+        if !self.options.prune {
+            return false;
+        }
+        let bound = bound(self.task, self.framed, settled);
+        let excludes = |kept: &Kept| kept.excludes(bound.cycles, bound.energy_fj);
+        let excluded = excludes(self.before) || self.tally.kept.as_ref().is_some_and(excludes);
+        self.tally.excluded_sets += u64::from(excluded);
+        excluded
+    }
+
+    /// Lanes and packets, widest first.
+    fn packets(&mut self) {
+        let setup = &self.task.setup;
+        for lanes in space::lanes(setup) {
+            if self.excluded(Settled { lanes, packet: None }) {
+                continue;
+            }
+            for columns in space::columns(setup, self.framed) {
+                for tree in space::trees(setup, self.framed, columns) {
+                    if !self.excluded(Settled { lanes, packet: Some((columns, tree)) }) {
+                        self.nests(lanes, columns, tree);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Repeats and supplies.
+    fn nests(&mut self, lanes: u64, columns: u64, tree: u64) {
+        for repeats in space::repeats(self.framed, lanes) {
+            for supply in space::supplies(self.framed) {
+                let choice = Choice {
+                    lanes,
+                    columns,
+                    tree,
+                    repeats,
+                    supply: *supply,
+                    order: 0,
+                    fetch_bytes: 0,
+                    loading: Loading::Main,
+                };
+                let nest = self.framed.nest(&choice);
+                let checked = nest.and_then(|nest| check_sizes(&self.task.setup, &nest, *supply).map(|()| nest));
+                match checked {
+                    Ok(nest) => self.orders(&nest, choice),
+                    Err(refusal) => self.tally.refused.add(refusal),
+                }
+            }
+        }
+    }
+
+    /// Orders of loops, widths of fetches, contexts of loads.
+    fn orders(&mut self, nest: &Nest, choice: Choice) {
+        let setup = &self.task.setup;
+        for order in 0..u8::try_from(ORDERS.len()).unwrap_or(0) {
+            if !space::is_canonical(nest, order, choice.supply) {
+                continue;
+            }
+            for fetch_bytes in space::fetch_widths(setup, nest) {
+                let choice = Choice { order, fetch_bytes, ..choice };
+                if let Err(refusal) = check_banks(setup, nest, &choice) {
+                    self.tally.refused.add(refusal);
+                    continue;
+                }
+                for loading in [Loading::Main, Loading::Sub] {
+                    match check_loading(nest, loading) {
+                        Ok(()) => self.evaluate(nest, Choice { loading, ..choice }),
+                        Err(refusal) => self.tally.refused.add(refusal),
+                    }
+                }
+            }
+        }
+    }
+
+    fn evaluate(&mut self, nest: &Nest, choice: Choice) {
+        self.leaf += 1;
+        self.tally.evaluated += 1;
+        match self.cost(nest, &choice) {
+            Ok((cycles, energy_fj)) => {
+                self.tally.legal += 1;
+                let candidate = Candidate { cycles, energy_fj, frame: self.number, leaf: self.leaf, choice };
+                if let Some(kept) = &mut self.tally.kept {
+                    kept.add(candidate);
+                }
+            }
+            Err(refusal) => self.tally.refused.add(refusal),
+        }
+    }
+
+    fn cost(&self, nest: &Nest, choice: &Choice) -> Result<(u64, u64), Refusal> {
+        let setup = &self.task.setup;
+        let (cycles, energy_fj) = cost(self.task, &self.framed.frame, nest, choice)?;
+        if let Goal::TimeBelow(most) = self.options.goal {
+            let power = milliwatts(setup.machine, cycles, energy_fj);
+            if power > most {
+                return Err(Refusal { reason: Reason::Power, need: power, have: most });
+            }
+        }
+        Ok((cycles, energy_fj))
+    }
+}
+
+/// Cycles and energy of a candidate.
+///
+/// # Errors
+/// Sums that the accumulators do not hold.
+pub fn cost(task: &Task<'_>, frame: &Frame, nest: &Nest, choice: &Choice) -> Result<(u64, u64), Refusal> {
+    let setup = &task.setup;
+    let Some(commands) = Commands::new(setup, nest, choice) else {
+        let open = crate::cost::groups(nest, choice).open;
+        let have = tilewright_tcp::contraction::slot_capacity(setup.machine, nest.lanes, nest.columns);
+        return Err(Refusal { reason: Reason::Accumulators, need: open, have });
+    };
+    let parts = frame.commands();
+    let cycles = columns(setup, &commands, parts).cycles;
+    let counts = counts(setup, nest, choice, &commands);
+    let parts_fj = energy(setup, &counts, cycles, parts);
+    Ok((cycles, parts_fj.iter().fold(0, |all: u64, part| all.saturating_add(*part))))
+}
+

@@ -1,0 +1,196 @@
+//! The space: which frames there are, and which choices each leaves open.
+//!
+//! Slices along an axis are powers of two. A command is repeated for parts of an axis only where one command's operands would not fit the
+//! register files or data memory; then for as few parts as fit, or twice as many along one axis.
+
+use tilewright_notation::syntax::ast::Operand;
+use tilewright_tcp::Setup;
+
+use crate::cost::access_bytes;
+use crate::nest::Framed;
+use crate::point::{Frame, Nest, ORDERS, Role, Supply, Turn};
+use crate::task::{Class, MAX_AXES, Task};
+
+/// Most parts along one axis, as a power of two.
+const PARTS_LOG2: u8 = 16;
+
+/// All frames of a task, in a fixed order.
+pub fn frames(task: &Task<'_>) -> Vec<Frame> {
+    let mut frames = Vec::new();
+    for stationary in [Operand::In1, Operand::In0] {
+        let mut slices_log2 = [0_u8; MAX_AXES];
+        splits(task, 0, task.setup.slices().max(1).ilog2(), &mut slices_log2, &mut |slices_log2| {
+            parted(task, stationary, slices_log2, &mut frames);
+        });
+    }
+    frames
+}
+
+fn splits(
+    task: &Task<'_>,
+    axis: usize,
+    left: u32,
+    slices_log2: &mut [u8; MAX_AXES],
+    visit: &mut dyn FnMut(&[u8; MAX_AXES]),
+) {
+    let Some(extent) = task.axes.get(axis).map(|axis| axis.extent) else { return visit(slices_log2) };
+    let most = left.min(extent.next_power_of_two().ilog2());
+    for log2 in 0..=most {
+        slices_log2[axis] = u8::try_from(log2).unwrap_or(u8::MAX);
+        splits(task, axis + 1, left - log2, slices_log2, visit);
+    }
+    slices_log2[axis] = 0;
+}
+
+/// Frames with as few parts as fit.
+fn parted(task: &Task<'_>, stationary: Operand, slices_log2: &[u8; MAX_AXES], frames: &mut Vec<Frame>) {
+    let whole = frame(task, stationary, slices_log2, [0; MAX_AXES]);
+    if fits(task, &whole) {
+        frames.push(whole);
+        return;
+    }
+    let mut minimal: Vec<[u8; MAX_AXES]> = Vec::new();
+    cuts(task, &whole, 0, &mut [0; MAX_AXES], &mut minimal);
+    let mut all = minimal.clone();
+    for cut in &minimal {
+        for axis in 0..task.axes.len() {
+            let mut more = *cut;
+            more[axis] += 1;
+            if task.axes[axis].class != Class::Contracted && more[axis] <= most_log2(&whole, axis) && !all.contains(&more) {
+                all.push(more);
+            }
+        }
+    }
+    frames.extend(all.iter().map(|cut| frame(task, stationary, slices_log2, *cut)));
+}
+
+fn most_log2(whole: &Frame, axis: usize) -> u8 {
+    let share = whole.extents[axis] >> whole.slices_log2[axis];
+    u8::try_from(share.max(1).ilog2()).unwrap_or(u8::MAX).min(PARTS_LOG2)
+}
+
+/// Cuts that fit and of which no part of the cut can be left out.
+fn cuts(
+    task: &Task<'_>,
+    whole: &Frame,
+    axis: usize,
+    cut: &mut [u8; MAX_AXES],
+    minimal: &mut Vec<[u8; MAX_AXES]>,
+) {
+    if axis == task.axes.len() {
+        let covered = minimal.iter().any(|less| less.iter().zip(&*cut).all(|(a, b)| a <= b));
+        if !covered && fits(task, &frame(task, whole.stationary, &whole.slices_log2, *cut)) {
+            minimal.push(*cut);
+        }
+        return;
+    }
+    let most = if task.axes[axis].class == Class::Contracted { 0 } else { most_log2(whole, axis) };
+    for log2 in 0..=most {
+        cut[axis] = log2;
+        cuts(task, whole, axis + 1, cut, minimal);
+    }
+    cut[axis] = 0;
+}
+
+fn frame(task: &Task<'_>, stationary: Operand, slices_log2: &[u8; MAX_AXES], cut: [u8; MAX_AXES]) -> Frame {
+    let (mut parts, mut extents) = ([1; MAX_AXES], [1; MAX_AXES]);
+    for (index, axis) in task.axes.iter().enumerate() {
+        parts[index] = 1 << cut[index];
+        extents[index] = axis.extent.div_ceil(parts[index]);
+    }
+    Frame { stationary, parts, slices_log2: *slices_log2, extents }
+}
+
+/// Whether the least that a slice must hold fits its memories.
+fn fits(task: &Task<'_>, frame: &Frame) -> bool {
+    let framed = Framed::new(task, frame);
+    let machine = task.setup.machine;
+    let bytes = |elements: u64| elements.saturating_mul(task.setup.element_bits()).div_ceil(8);
+    let [batch, held, streamed, summed] = Role::ALL.map(|role| framed.positions(role));
+    let held_bytes = bytes(batch.saturating_mul(held).saturating_mul(summed));
+    let ring = framed.slices(Role::Held);
+    let streamed_bytes = bytes(batch.saturating_mul(streamed).saturating_mul(summed)) / ring;
+    let results = batch.saturating_mul(held).saturating_mul(streamed).saturating_mul(4);
+    held_bytes <= machine.ce.lanes * machine.trf_lane_payload_bytes()
+        && held_bytes.saturating_add(streamed_bytes).saturating_add(results) <= machine.dm.capacity_bytes
+}
+
+/// Lanes to try.
+pub fn lanes(setup: &Setup<'_>) -> impl Iterator<Item = u64> + use<> {
+    powers(setup.machine.ce.lanes)
+}
+
+/// Rows in a packet to try.
+pub fn columns(setup: &Setup<'_>, framed: &Framed) -> impl Iterator<Item = u64> + use<> {
+    powers(setup.machine.ce.outputs_per_lane.min(framed.share(Role::Streamed)))
+}
+
+/// Summed elements of a packet to try: powers of two that are whole words of the fetch unit, up to the first that takes the whole sum;
+/// and the sum itself, where nothing else is in the packet.
+pub fn trees(setup: &Setup<'_>, framed: &Framed, columns: u64) -> impl Iterator<Item = u64> + use<> {
+    let word = (setup.machine.fetch.packet_granule_bytes * 8 / setup.element_bits()).max(1);
+    let (share, most) = (framed.share(Role::Summed), setup.packet_elements() / columns);
+    let exact = share.next_multiple_of(word);
+    let exact = (columns == 1 && exact <= most && !exact.is_power_of_two()).then_some(exact);
+    let first = word.next_power_of_two();
+    let powers = std::iter::successors(Some(first), move |tree| (*tree < share).then_some(tree * 2));
+    powers.take_while(move |tree| *tree <= most).chain(exact)
+}
+
+/// Repeats to try: powers of two, and all that there are.
+pub fn repeats(framed: &Framed, lanes: u64) -> impl Iterator<Item = u64> + use<> {
+    let most = framed.share(Role::Held).div_ceil(lanes);
+    powers(most).chain((!most.is_power_of_two()).then_some(most))
+}
+
+/// Ways to bring the stream.
+pub fn supplies(framed: &Framed) -> &'static [Supply] {
+    if framed.slices(Role::Held) == 1 {
+        &[Supply::Own]
+    } else if framed.slices(Role::Summed) > 1 {
+        &[Supply::Own, Supply::RingInner]
+    } else {
+        &[Supply::Own, Supply::RingOuter, Supply::RingInner]
+    }
+}
+
+/// Whether no other choice has the same loops: those of one iteration come first, in the order of their kinds, and passes directly around
+/// the repeats are repeats.
+pub fn is_canonical(nest: &Nest, order: u8, supply: Supply) -> bool {
+    let turns = ORDERS[usize::from(order)];
+    let rings_inside = supply == Supply::RingInner && nest.ring > 1;
+    if turns[3] == Turn::Passes && nest.passes > 1 && !rings_inside {
+        return false;
+    }
+    let mut rank_before = 0;
+    let mut long = false;
+    for turn in turns {
+        if nest.turn(turn, supply) > 1 {
+            long = true;
+        } else if long || (turn as u8) + 1 <= rank_before {
+            return false;
+        } else {
+            rank_before = turn as u8 + 1;
+        }
+    }
+    true
+}
+
+/// Bytes of a packet that lie together, widest first: all of it, or less for shapes that cut it.
+pub fn fetch_widths(setup: &Setup<'_>, nest: &Nest) -> impl Iterator<Item = u64> + use<> {
+    let bits = setup.element_bits();
+    let (packet, tree) = (nest.columns * nest.tree * bits / 8, nest.tree * bits / 8);
+    let widest = access_bytes(setup, packet, packet);
+    // Runs that the padding cuts, and those that nothing comes between, are no narrower.
+    let whole = nest.tree_padded || nest.streamed_elements() == nest.tree;
+    let granule = setup.machine.fetch.packet_granule_bytes;
+    let narrower = powers(widest).filter(move |width| {
+        *width >= granule && *width < widest && *width < tree && tree.is_multiple_of(*width) && !whole
+    });
+    std::iter::once(widest).chain(narrower)
+}
+
+/// Powers of two up to a limit.
+fn powers(most: u64) -> impl Iterator<Item = u64> {
+    std::iter::successors(Some(1_u64), |power| power.checked_mul(2)).take_while(move |power| *power <= most)
+}

@@ -1,0 +1,131 @@
+//! Every candidate that the closed forms call legal is legal for the engine, can be lowered, and takes what they say.
+
+use proptest::prelude::*;
+use tilewright_base::{SourceId, Sources};
+use tilewright_explore::cost::{Commands, columns, counts, energy};
+use tilewright_explore::nest::Framed;
+use tilewright_explore::point::Loading;
+use tilewright_explore::spell::spell;
+use tilewright_explore::{Candidate, Found, Goal, Options, Task, search};
+use tilewright_machine::tcp::Tcp;
+use tilewright_notation::problem::Problem;
+use tilewright_notation::syntax::parser;
+use tilewright_num::Dtype;
+use tilewright_tcp::Setup;
+use tilewright_tcp::cost::image::exec_cycles;
+use tilewright_tcp::energy::Counts;
+use tilewright_tcp::lower::{Options as LowerOptions, lower};
+
+fn machine(name: &str) -> Tcp {
+    let mut sources = Sources::default();
+    let text = tilewright_machine::builtin(name).unwrap();
+    let id = sources.add(name, text.to_string());
+    let loaded =
+        tilewright_machine::load(&mut sources, id, &|base| tilewright_machine::builtin(base).map(str::to_string))
+            .unwrap();
+    loaded.machine.tcp().unwrap().clone()
+}
+
+fn task<'m>(machine: &'m Tcp, dtype: Dtype, text: &str) -> Task<'m> {
+    let program = parser::program(text, SourceId(0)).unwrap();
+    let problem = Problem::new(&program).unwrap();
+    Task::new(Setup::new(machine, 1, dtype).unwrap(), &program, &problem).unwrap()
+}
+
+/// Lowers a candidate and compares; the words of a disagreement if there is one.
+fn disagreement(task: &Task<'_>, found: &Found, candidate: &Candidate) -> Option<String> {
+    let frame = &found.frames[candidate.frame as usize];
+    let framed = Framed::new(task, frame);
+    let choice = &candidate.choice;
+    let program = spell(task, &framed, choice)?;
+    let text = program.to_string();
+    let read = match parser::program(&text, SourceId(0)) {
+        Ok(read) => read,
+        Err(complaints) => return Some(format!("{text}\n{complaints:?}")),
+    };
+    let problem = match Problem::new(&read) {
+        Ok(problem) => problem,
+        Err(complaints) => return Some(format!("{text}\n{complaints:?}")),
+    };
+    let verdict = tilewright_tcp::check(&task.setup, &problem);
+    if !verdict.legal() {
+        return Some(format!("{text}{choice:?}\n{:?}", verdict.diagnostics));
+    }
+    let lowered = match lower(&task.setup, &problem, &verdict, &LowerOptions::default()) {
+        Ok(lowered) => lowered,
+        Err(refused) => return Some(format!("{text}{choice:?}\n{refused:?}")),
+    };
+    let nest = framed.nest(choice).unwrap();
+    let commands = Commands::new(&task.setup, &nest, choice).unwrap();
+    let columns = columns(&task.setup, &commands, 1);
+    let names: Vec<&str> = lowered.execs.iter().map(|exec| exec.name.as_str()).collect();
+    let mut loading = lowered.execs[0].clone();
+    if choice.loading == Loading::Main {
+        loading.context = tilewright_tcp::cost::Context::Main;
+    }
+    let cycles: Vec<u64> = std::iter::once(&loading)
+        .chain(&lowered.execs[1..])
+        .map(|exec| exec_cycles(task.setup.machine, exec).total_cycles)
+        .collect();
+    let mut expected = vec![columns.load_cycles, columns.contract_cycles];
+    expected.extend((columns.bridge_cycles > 0).then_some(columns.bridge_cycles));
+    if cycles != expected {
+        return Some(format!("{text}{choice:?}\n{names:?} {cycles:?}, estimated {expected:?}"));
+    }
+    let mut events = Counts::default();
+    for exec in &lowered.execs {
+        events.add(&tilewright_tcp::energy::counts(task.setup.machine, exec), 1);
+    }
+    let estimated = counts(&task.setup, &nest, choice, &commands);
+    let estimated = Counts { macs_useful: events.macs_useful, ..estimated };
+    if events != estimated {
+        let wrong: Vec<_> = events.named().into_iter().zip(estimated.named()).filter(|(a, b)| a != b).collect();
+        return Some(format!("{text}{choice:?}\n{wrong:?}"));
+    }
+    let sum: u64 = energy(&task.setup, &estimated, columns.cycles, frame.commands()).iter().sum();
+    (frame.commands() == 1 && sum != candidate.energy_fj).then(|| format!("{text} {sum}"))
+}
+
+fn everything(goal: Goal) -> Options {
+    Options { goal, keep: usize::MAX, prune: false }
+}
+
+#[test]
+fn all_candidates_of_some_small_einsums() {
+    let toy = machine("toy-tcp");
+    let texts = [
+        "mk,nk->mn; dims m=8, n=8, k=16",
+        "mk,kn->mn; dims m=16, n=4, k=8",
+        "bmk,bnk->bmn; dims b=2, m=4, n=8, k=16",
+    ];
+    for text in texts {
+        let task = task(&toy, Dtype::I8, text);
+        let found = search(&task, &everything(Goal::Time), &mut |_, _| false);
+        assert!(found.legal > 100, "{text}: {}", found.legal);
+        let wrong: Vec<String> =
+            found.kept.best().iter().filter_map(|candidate| disagreement(&task, &found, candidate)).collect();
+        let few: Vec<&String> = wrong.iter().step_by((wrong.len() / 4).max(1)).collect();
+        assert!(wrong.is_empty(), "{} of {}:\n{few:#?}", wrong.len(), found.legal);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
+    #[test]
+    fn candidates_of_random_einsums(
+        (b, m, n, k) in (1_u64..4, 1_u64..17, 1_u64..17, 2_u64..17),
+        which in 0_usize..3,
+        pick in 0_usize..1000,
+    ) {
+        let toy = machine("toy-tcp");
+        let dtype = [Dtype::I8, Dtype::Bf16, Dtype::F8E4M3Fn][which];
+        let task = task(&toy, dtype, &format!("bmk,bnk->bmn; dims b={b}, m={m}, n={n}, k={k}"));
+        let found = search(&task, &everything(Goal::Time), &mut |_, _| false);
+        let every = (found.kept.best().len() / 20).max(1);
+        for candidate in found.kept.best().iter().skip(pick % every).step_by(every) {
+            if let Some(words) = disagreement(&task, &found, candidate) {
+                return Err(TestCaseError::fail(words));
+            }
+        }
+    }
+}

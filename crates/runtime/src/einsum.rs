@@ -1,0 +1,124 @@
+//! A contraction by its definition, element by element: the judge of lowered programs.
+//!
+//! Integers are summed exactly and wrapped to 32 bits. Floats are summed in double precision, and may differ by what single
+//! precision loses in any order of the sum.
+
+use tilewright_num::{Dtype, RuleSet, decode, int_value};
+
+use crate::array::Array;
+
+/// Axis names with extents, and the elements.
+#[derive(Clone, Copy, Debug)]
+pub struct Named<'a> {
+    /// Names and extents, outermost first.
+    pub axes: &'a [(String, u64)],
+    /// Row-major elements.
+    pub array: &'a Array,
+}
+
+/// What a comparison found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Comparison {
+    /// Results that were computed again.
+    pub compared: u64,
+    /// Results that there are.
+    pub results: u64,
+    /// Those that differ.
+    pub different: u64,
+}
+
+/// Parts of a float sum's magnitude by which results may differ: single precision over many terms, in any order.
+const FLOAT_SLACK: f64 = 1e-5;
+
+/// Computes results again, evenly spread over the output, with at most so many products.
+pub fn compare(
+    rules: &RuleSet,
+    [in0, in1, out]: [Named<'_>; 3],
+    most_products: u64,
+) -> Comparison {
+    let summed: Vec<(&str, u64)> = in0
+        .axes
+        .iter()
+        .filter(|(name, _)| !out.axes.iter().any(|(other, _)| other == name))
+        .map(|(name, extent)| (name.as_str(), *extent))
+        .collect();
+    let terms = summed.iter().fold(1_u64, |all, (_, extent)| all.saturating_mul(*extent));
+    let results = out.array.patterns.len() as u64;
+    let compared = results.min((most_products / terms.max(1)).max(1));
+    let mut comparison = Comparison { compared, results, different: 0 };
+    for number in 0..compared {
+        // Evenly spread, and at a different place within each part.
+        let part = results / compared.max(1);
+        let index = number * part + number.wrapping_mul(7919) % part.max(1);
+        let sum = sum_at(rules, [in0, in1, out], &summed, terms, index);
+        let at = usize::try_from(index).unwrap_or(0);
+        let found = out.array.patterns.get(at).copied().unwrap_or(0);
+        comparison.different += u64::from(!sum.agrees(rules, out.array.dtype, found));
+    }
+    comparison
+}
+
+/// A sum in both arithmetics.
+struct Sum {
+    whole: i64,
+    real: f64,
+    magnitude: f64,
+}
+
+impl Sum {
+    fn agrees(&self, rules: &RuleSet, dtype: Dtype, pattern: u32) -> bool {
+        if dtype.is_float() {
+            let found = f64::from(decode(rules, dtype, pattern));
+            (found - self.real).abs() <= FLOAT_SLACK * self.magnitude
+        } else {
+            #[expect(clippy::cast_possible_truncation, reason = "accumulators wrap")]
+            let wrapped = i64::from(self.whole as i32);
+            int_value(dtype, pattern) == wrapped
+        }
+    }
+}
+
+fn sum_at(
+    rules: &RuleSet,
+    [in0, in1, out]: [Named<'_>; 3],
+    summed: &[(&str, u64)],
+    terms: u64,
+    index: u64,
+) -> Sum {
+    let mut place: Vec<(&str, u64)> = Vec::with_capacity(out.axes.len() + summed.len());
+    let mut rest = index;
+    for (name, extent) in out.axes.iter().rev() {
+        place.push((name.as_str(), rest % extent));
+        rest /= extent;
+    }
+    let survivors = place.len();
+    let mut sum = Sum { whole: 0, real: 0.0, magnitude: 0.0 };
+    for term in 0..terms {
+        place.truncate(survivors);
+        let mut rest = term;
+        for (name, extent) in summed.iter().rev() {
+            place.push((name, rest % extent));
+            rest /= extent;
+        }
+        let (a, b) = (element(in0, &place), element(in1, &place));
+        if in0.array.dtype.is_float() {
+            let value =
+                f64::from(decode(rules, in0.array.dtype, a)) * f64::from(decode(rules, in1.array.dtype, b));
+            sum.real += value;
+            sum.magnitude += value.abs();
+        } else {
+            let product = int_value(in0.array.dtype, a).wrapping_mul(int_value(in1.array.dtype, b));
+            sum.whole = sum.whole.wrapping_add(product);
+        }
+    }
+    sum
+}
+
+fn element(tensor: Named<'_>, place: &[(&str, u64)]) -> u32 {
+    let mut index = 0_u64;
+    for (name, extent) in tensor.axes {
+        let at = place.iter().find(|(other, _)| other == name).map_or(0, |(_, at)| *at);
+        index = index * extent + at;
+    }
+    usize::try_from(index).ok().and_then(|index| tensor.array.patterns.get(index)).copied().unwrap_or(0)
+}
