@@ -7,10 +7,12 @@ use pyo3::exceptions::{PyBufferError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use smallvec::SmallVec;
+use tilewright_neuron::mx::MxFormat;
 use tilewright_neuron::pattern::{Dim, Dims, SKIP};
+use tilewright_neuron::storage::Request;
 use tilewright_neuron::{Memory, Storage, Tile, View};
 
-use crate::dtype;
+use crate::dtype::{self, ElementType};
 use crate::error::{out_of_bounds, plain};
 use crate::index::{Extent, Index, Mask, Shape};
 use crate::key::{self, Bounds};
@@ -59,6 +61,12 @@ impl Tensor {
     pub(crate) fn new(storage: Arc<Storage>) -> Tensor {
         let view = View::whole(&storage.shape, storage.dtype, storage.blocks);
         Tensor { tile: Tile { storage, view }, bounds: Vec::new(), base: 0, result: Mutex::default() }
+    }
+
+    /// The same tensor, whose words are those of a block-scaled operand.
+    pub(crate) fn holding(mut self, mx: Option<MxFormat>) -> Tensor {
+        self.tile.view.mx = mx;
+        self
     }
 
     pub(crate) fn with_view(&self, view: View) -> Tensor {
@@ -255,7 +263,7 @@ impl Tensor {
 
     #[getter]
     fn dtype(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        dtype::object(py, self.tile.view.dtype)
+        dtype::object(py, ElementType::of(&self.tile.view))
     }
 
     #[getter]
@@ -266,7 +274,7 @@ impl Tensor {
     /// Number of the element type.
     #[getter]
     fn code(&self) -> usize {
-        dtype::code(self.tile.view.dtype)
+        ElementType::of(&self.tile.view).code()
     }
 
     /// Where it lives.
@@ -451,16 +459,18 @@ impl Tensor {
 
     /// The same bytes as another type.
     fn reinterpreted(&self, code: usize) -> PyResult<Tensor> {
-        let view = self.tile.view.reinterpret(dtype::from_code(code)?).map_err(|refusal| plain(&refusal))?;
-        Ok(self.with_view(view))
+        let element = dtype::from_code(code)?;
+        let view = self.tile.view.reinterpret(element.dtype).map_err(|refusal| plain(&refusal))?;
+        Ok(self.with_view(View { mx: element.mx, ..view }))
     }
 
     /// Explicit strides and counts over the whole storage, in elements, and an offset.
     #[pyo3(signature = (pattern, offset=0, code=None))]
     fn pattern(&self, pattern: Vec<(isize, usize)>, offset: usize, code: Option<usize>) -> PyResult<Tensor> {
         let dims: Dims = pattern.into_iter().map(|(stride, size)| Dim { size, stride }).collect();
-        let dtype = code.map_or(Ok(self.tile.view.dtype), dtype::from_code)?;
-        let out = self.with_view(View { offset, dims, dtype, blocks: 0, gather: None });
+        let ElementType { dtype, mx } =
+            code.map_or(Ok(ElementType::of(&self.tile.view)), dtype::from_code)?;
+        let out = self.with_view(View { offset, dims, dtype, mx, blocks: 0, gather: None });
         out.tile.check_bounds().map_err(|refusal| plain(&refusal))?;
         Ok(out)
     }
@@ -468,7 +478,7 @@ impl Tensor {
     /// Explicit element offsets over the whole storage; negative ones are skipped.
     fn gathered(&self, offsets: Vec<i64>, shape: Vec<usize>, base: i64, limit: i64) -> PyResult<Tensor> {
         let index = Index::explicit(shape.iter().copied().collect(), offsets.clone());
-        let mut view = View::whole(&shape, self.tile.view.dtype, 0);
+        let mut view = View { mx: self.tile.view.mx, ..View::whole(&shape, self.tile.view.dtype, 0) };
         view.gather = Some(offsets.into());
         let mut out = self.with_view(view);
         let inside = index.range().is_none_or(|(least, most)| least >= 0 && most < limit);
@@ -492,6 +502,23 @@ impl Tensor {
             )));
         }
         buffer.copy_from_slice(py, &bytes)
+    }
+
+    /// A copy that no instruction writes to: what a rank gave to a collective.
+    fn snapshot(&self) -> PyResult<Tensor> {
+        let tile = self.operand()?;
+        let bytes = tile.packed(&tile.storage.lock());
+        let request = Request {
+            id: u32::MAX,
+            memory: tile.storage.memory,
+            dtype: tile.view.dtype,
+            shape: self.shape().to_vec(),
+            blocks: 0,
+            name: String::new(),
+            source: 0,
+        };
+        let storage = Storage::filled(request, bytes).map_err(|refusal| plain(&refusal))?;
+        Ok(Tensor::new(Arc::new(storage)).holding(tile.view.mx))
     }
 
     /// True if every byte of the tensor was written.

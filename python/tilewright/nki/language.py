@@ -10,9 +10,13 @@ from . import dtypes, kernel, loops, lower, state
 from .dtypes import (  # noqa: F401  names of the language
     bfloat16,
     bool_,
+    float4_e2m1fn_x4,
     float8_e4m3,
     float8_e4m3fn,
+    float8_e4m3fn_x4,
     float8_e5m2,
+    float8_e5m2_x4,
+    float8_e8m0fnu,
     float16,
     float32,
     int8,

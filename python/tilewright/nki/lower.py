@@ -46,6 +46,20 @@ def engine_name(engine):
     return engine if isinstance(engine, str) else _ENGINES.get(int(engine), "")
 
 
+def double_row(perf_mode):
+    """True if the tensor engine takes two rows in one pass."""
+    return perf_mode is not None and "double_row" in str(getattr(perf_mode, "value", perf_mode))
+
+
+def array_part(position, size):
+    """First row and column, rows and columns of the part of the array that is asked for; None for all of it."""
+    if not position and not size:
+        return None
+    if not position or not size:
+        raise ValueError("tile_position and tile_size go together")
+    return [int(one) for one in (*position, *size)]
+
+
 def tile_shape(shape):
     """The shape of an on-chip tile: at least two dimensions."""
     if len(shape) >= 2:
