@@ -142,11 +142,41 @@ def test_manager():
 
 
 @pytest.fixture
-def platform_target():
-    """The platform that tests are made for unless they say otherwise."""
+def platform_target(request):
+    """The second platform, unless the test is not meant for it."""
     from test.utils.common_dataclasses import Platforms
 
-    return Platforms.TRN2
+    mark = request.node.get_closest_marker("platforms")
+    excluded = mark.kwargs.get("exclude", []) if mark else []
+    return Platforms.TRN3 if Platforms.TRN2 in excluded else Platforms.TRN2
+
+
+def pytest_generate_tests(metafunc):
+    """Cases of tests that describe their parameters."""
+    mark = metafunc.definition.get_closest_marker("coverage_parametrize")
+    if mark is None:
+        return
+    from test.utils.coverage_parametrized_tests import extract_parametrize_args, generate_parametrized_test_case
+
+    params = dict(mark.kwargs)
+    filter_func = params.pop("filter", None)
+    options = {
+        name: params.pop(name)
+        for name in (
+            "enable_automatic_boundary_tests",
+            "enable_invalid_combination_tests",
+            "n_tests_per_boundary_value",
+            "max_invalid_tests",
+        )
+        if name in params
+    }
+    coverage = params.pop("coverage", "singles")
+    fast = metafunc.definition.get_closest_marker("fast") is not None
+    cases = generate_parametrized_test_case(
+        params=params, coverage=coverage if fast else "singles", filter_func=filter_func, **options
+    )
+    names, values, ids = extract_parametrize_args(params, cases)
+    metafunc.parametrize(names, values, ids=ids)
 
 
 @pytest.fixture

@@ -59,6 +59,8 @@ def run_suite(suite, folder, limit_s, keep=""):
         modules = [str(HERE), *(str(folder / name) for name in suite.modules)]
         environment = dict(os.environ, **dict(suite.environment))
         environment["PYTHONPATH"] = os.pathsep.join(modules + [environment.get("PYTHONPATH", "")])
+        # Some suites draw their cases from sets.
+        environment["PYTHONHASHSEED"] = "0"
         environment["TILEWRIGHT_TEST_LIMIT_S"] = str(limit_s)
         command = [sys.executable, "-m", "pytest", "-q", "-p", "tilewright.nki", "-p", "limit_plugin"]
         command += ["-p", "no:cacheprovider", "--tb=short", f"--junitxml={report}", *suite.options]

@@ -309,7 +309,6 @@ def _start(program, grid, place, shared, session, core):
     program.loops, program.reductions, program.lanes, program.placed = [], {}, {}, set()
     program.at, program.meeting, program.calls = 0, 0, {}
     program.session, program.core = session, core
-    session.current_program, session.current_meeting = core, 0
 
 
 def _run_alone(func, grid, args, kwargs, session):
@@ -320,6 +319,7 @@ def _run_alone(func, grid, args, kwargs, session):
     try:
         for number, place in enumerate(_places(grid)):
             _start(program, grid, place, shared, session, number)
+            session.current_program, session.current_meeting = number, 0
             value = func(*args, **kwargs)
             if number == 0:
                 first = value

@@ -6,7 +6,7 @@ import numpy as np
 
 from tilewright._core import Index, Mask, Tensor, promote
 
-from . import dtypes, state
+from . import dtypes, state, team
 
 #: Types that need no conversion.
 _PLAIN = frozenset((int, float, bool, type(None), Tensor))
@@ -327,6 +327,7 @@ def store(dst, value, mask=None):
         if dst is None or value is None:
             return
     session.dma_copy(dst, value)
+    team.stored(dst)
 
 
 def _carry_mask(old, fresh):

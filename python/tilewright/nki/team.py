@@ -146,6 +146,15 @@ def met():
     state.session.current_meeting = state.program.meeting
 
 
+def stored(dst):
+    """Cores take turns at what they write to shared memory.
+
+    Kernels exist in which every core fills the whole output and then writes its own part: on a device all fill first."""
+    program = state.program
+    if program.team is not None and dst.memory == "shared_hbm":
+        program.team.pass_on(program.member)
+
+
 def gather(key, value, members):
     """What each of these members gave under the same key, in order; waits until all of them did."""
     program = state.program

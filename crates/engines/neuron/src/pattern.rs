@@ -85,6 +85,12 @@ impl View {
         self.dims.iter().skip(1).fold(1, |product: usize, dim| product.saturating_mul(dim.size))
     }
 
+    /// Elements of a partition without those that are repeated.
+    pub fn distinct_free_elements(&self) -> usize {
+        let own = self.dims.iter().skip(1).filter(|dim| dim.stride != 0);
+        own.fold(1, |product: usize, dim| product.saturating_mul(dim.size))
+    }
+
     /// Bytes of a partition.
     pub fn free_bytes(&self) -> u64 {
         as_u64(self.dtype.size_bytes(self.free_elements()))

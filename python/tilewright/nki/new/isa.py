@@ -377,6 +377,7 @@ def dma_copy(
     if src.size != dst.size:
         src = lower.conform(src, dst.shape)
     state.running().dma_copy(dst, src, None if dst_rmw_op is None else _name(dst_rmw_op))
+    team.stored(dst)
 
 
 def dma_transpose(dst, src, axes=None, priority=None, dge_mode=None, oob_mode=oob_mode.error, name=None):

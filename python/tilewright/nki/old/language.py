@@ -128,6 +128,3 @@ def all_reduce(x, op, program_axes, dtype=None, mask=None, parallel_reduce=True,
     if mask is not None:
         out.set_mask(mask)
     return out
-
-
-gemm_grid = gemm_stationary_grid = None

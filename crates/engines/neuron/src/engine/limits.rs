@@ -65,7 +65,7 @@ pub fn start_grain(chip: &Chip, partitions: u64) -> u64 {
     }
 }
 
-/// How many elements of a partition.
+/// How many elements of a partition, those that are read again and again counted once.
 fn free_size(
     chip: &Chip,
     engine: EngineKind,
@@ -78,7 +78,7 @@ fn free_size(
     }
     let access = &chip.neuron.access;
     let most = if tile.storage.memory == Memory::Psum { access.psum_free_max } else { access.sbuf_free_max };
-    let count = as_u64(tile.view.free_elements());
+    let count = as_u64(tile.view.distinct_free_elements());
     rule(count <= most, || {
         Refusal::new(
             "neuron/free-size",

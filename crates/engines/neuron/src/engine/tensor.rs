@@ -52,7 +52,9 @@ pub fn check_part(
     let (rows, columns) = (chip.neuron.sbuf.partitions, chip.neuron.tensor.stationary_free_max);
     let grain = chip.neuron.access.quadrant_partitions;
     let one = |start: u64, size: u64, all: u64| {
-        [grain, 2 * grain, all].contains(&size) && start.is_multiple_of(size) && start.saturating_add(size) <= all
+        [grain, 2 * grain, all].contains(&size)
+            && start.is_multiple_of(size)
+            && start.saturating_add(size) <= all
     };
     let (size, position) = (part.size, part.position);
     let fits =
