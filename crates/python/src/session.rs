@@ -13,6 +13,8 @@ use tilewright_neuron::program::Allocation;
 use tilewright_neuron::storage::{Request, Storage};
 use tilewright_neuron::{Chip, EngineKind, Generation, Instruction, Program, Refusal, Region, Tile};
 
+use tilewright_num::Dtype;
+
 use crate::error::raise;
 use crate::tensor::{Tensor, memory_of};
 use crate::{dtype, source};
@@ -22,6 +24,7 @@ use crate::{dtype, source};
 pub(crate) struct Session {
     pub(crate) chip: Arc<Chip>,
     pub(crate) program: Program,
+    precise: bool,
     pub(crate) seed: u64,
     /// Generators of random numbers, by engine.
     pub(crate) lanes: BTreeMap<EngineKind, Lanes>,
@@ -139,9 +142,12 @@ impl Session {
 
 #[pymethods]
 impl Session {
+    /// Without `precise`, tiles of narrow floats hold their values unrounded.
     #[new]
-    fn new(chip: &str) -> PyResult<Session> {
+    #[pyo3(signature = (chip, precise=true))]
+    fn new(chip: &str, precise: bool) -> PyResult<Session> {
         Ok(Session {
+            precise,
             chip: Arc::new(chip_of(chip)?),
             program: Program { sources: vec!["?".to_owned()], ..Program::default() },
             seed: 0,
@@ -228,8 +234,13 @@ impl Session {
             }
         }
         name.clone_into(&mut request.name);
+        let narrow = request.dtype.is_float() && request.dtype.storage_bits() < 32;
+        let declared = (!self.precise && request.memory.on_chip() && narrow).then_some(request.dtype);
+        if declared.is_some() {
+            request.dtype = Dtype::F32;
+        }
         let tensor = self.keep(py, Storage::poisoned(request), places)?;
-        Ok(tensor.holding(dtype::from_code(code)?.mx))
+        Ok(tensor.holding(dtype::from_code(code)?.mx).declared(declared))
     }
 
     /// A tensor in HBM with the bytes of a buffer.

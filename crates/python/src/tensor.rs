@@ -11,6 +11,7 @@ use tilewright_neuron::mx::MxFormat;
 use tilewright_neuron::pattern::{Dim, Dims, SKIP};
 use tilewright_neuron::storage::Request;
 use tilewright_neuron::{Memory, Storage, Tile, View};
+use tilewright_num::Dtype;
 
 use crate::dtype::{self, ElementType};
 use crate::error::{out_of_bounds, plain};
@@ -24,6 +25,8 @@ pub(crate) struct Tensor {
     pub(crate) tile: Tile,
     pub(crate) bounds: Vec<Bounds>,
     pub(crate) base: i64,
+    /// The type that the kernel gave it, if its elements are held unrounded.
+    declared: Option<Dtype>,
     result: Mutex<ResultOf>,
 }
 
@@ -39,7 +42,8 @@ struct ResultOf {
 impl Clone for Tensor {
     fn clone(&self) -> Tensor {
         let result = Mutex::new(self.result().clone());
-        Tensor { tile: self.tile.clone(), bounds: self.bounds.clone(), base: self.base, result }
+        let bounds = self.bounds.clone();
+        Tensor { tile: self.tile.clone(), bounds, base: self.base, declared: self.declared, result }
     }
 }
 
@@ -60,7 +64,19 @@ impl Tensor {
 
     pub(crate) fn new(storage: Arc<Storage>) -> Tensor {
         let view = View::whole(&storage.shape, storage.dtype, storage.blocks);
-        Tensor { tile: Tile { storage, view }, bounds: Vec::new(), base: 0, result: Mutex::default() }
+        let tile = Tile { storage, view };
+        Tensor { tile, bounds: Vec::new(), base: 0, declared: None, result: Mutex::default() }
+    }
+
+    /// The same tensor, for the kernel of another type than its elements are held in.
+    pub(crate) fn declared(mut self, dtype: Option<Dtype>) -> Tensor {
+        self.declared = dtype;
+        self
+    }
+
+    /// The type that the kernel sees.
+    fn element_type(&self) -> ElementType {
+        self.declared.map_or(ElementType::of(&self.tile.view), |dtype| ElementType { dtype, mx: None })
     }
 
     /// The same tensor, whose words are those of a block-scaled operand.
@@ -74,6 +90,7 @@ impl Tensor {
             tile: Tile { storage: self.tile.storage.clone(), view },
             bounds: Vec::new(),
             base: 0,
+            declared: self.declared,
             result: Mutex::default(),
         }
     }
@@ -263,17 +280,23 @@ impl Tensor {
 
     #[getter]
     fn dtype(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        dtype::object(py, ElementType::of(&self.tile.view))
+        dtype::object(py, self.element_type())
     }
 
     #[getter]
     fn itemsize(&self) -> usize {
-        self.tile.view.dtype.size_bytes(1)
+        self.element_type().dtype.size_bytes(1)
     }
 
     /// Number of the element type.
     #[getter]
     fn code(&self) -> usize {
+        self.element_type().code()
+    }
+
+    /// Number of the type that its elements are held in.
+    #[getter]
+    fn held_code(&self) -> usize {
         ElementType::of(&self.tile.view).code()
     }
 
@@ -460,6 +483,15 @@ impl Tensor {
     /// The same bytes as another type.
     fn reinterpreted(&self, code: usize) -> PyResult<Tensor> {
         let element = dtype::from_code(code)?;
+        if let Some(dtype) = self.declared.filter(|&dtype| dtype != element.dtype) {
+            return Err(PyValueError::new_err(format!(
+                "a tile of {dtype} has no bytes to view as {} while NKI_PRECISE_FP is 0",
+                element.dtype
+            )));
+        }
+        if self.declared.is_some() {
+            return Ok(self.clone());
+        }
         let view = self.tile.view.reinterpret(element.dtype).map_err(|refusal| plain(&refusal))?;
         Ok(self.with_view(View { mx: element.mx, ..view }))
     }

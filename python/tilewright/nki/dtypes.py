@@ -116,6 +116,11 @@ def code(dtype):
     return number
 
 
+def by_code(number):
+    """The NumPy type of an element type's number."""
+    return _BY_NAME[NAMES[number]]
+
+
 def size(number):
     """Bytes of an element."""
     return _BY_NAME[NAMES[number]].itemsize

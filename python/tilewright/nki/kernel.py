@@ -217,7 +217,7 @@ class _Launch:
     def prepare(self, args, kwargs):
         """A new session with the arguments as its tensors: what a program runs with."""
         self.inputs, self.like = [], None
-        session = self.session = _core.Session(self.chip)
+        session = self.session = _core.Session(self.chip, os.environ.get("NKI_PRECISE_FP", "1") != "0")
         names = _parameter_names(self.kernel.func)
         args = [self.tensor(session, value, names[at] if at < len(names) else "") for at, value in enumerate(args)]
         kwargs = {name: self.tensor(session, value, name) for name, value in kwargs.items()}
@@ -351,6 +351,9 @@ def _run_together(launches):
 
 class Kernel:
     """A decorated kernel."""
+
+    #: Kernels whose name begins with `test` are not tests.
+    __test__ = False
 
     def __init__(self, func, dialect="old", grid=(), platform_target=None, mode="auto"):
         self.func = func.func if isinstance(func, Kernel) else func

@@ -163,10 +163,11 @@ def _total(self):
 
 def numpy(self):
     """The elements as a NumPy array."""
-    out = np.empty(tuple(self.shape), self.dtype)
+    held = dtypes.by_code(self.held_code)
+    out = np.empty(tuple(self.shape), held)
     if out.size:
         self.read_into(out.reshape(-1).view(np.uint8))
-    return out
+    return out if held == self.dtype else out.astype(self.dtype)
 
 
 def rearrange(self, source, target, fixed_sizes=None):

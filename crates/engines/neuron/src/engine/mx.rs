@@ -17,8 +17,13 @@ use crate::{Chip, Generation, Memory, Tile};
 /// Partitions of a block.
 const BLOCK: usize = 8;
 
-/// dst, scales = src in blocks: each block divided by a power of two that leaves its largest element one exponent
-/// below the format's greatest, so that rounding does not saturate (0.6 instruction page).
+/// Exponents that a block's largest element stays below the format's greatest. The instruction page of NKI 0.6 says one,
+/// so that rounding does not saturate; the references of the vendor's kernel library, which its tests hold against
+/// devices, say none, as the OCP text does. The references are followed.
+const HEADROOM: i32 = 0;
+
+/// dst, scales = src in blocks: each block divided by a power of two that brings its largest element to the format's
+/// greatest exponent; what is too large after rounding becomes the largest finite element.
 ///
 /// # Errors
 /// If an operand breaks a rule of the instruction.
@@ -55,7 +60,7 @@ pub fn quantize_mx(chip: &Chip, dst: &Tile, src: &Tile, scales: &Tile) -> Result
         for word in 0..words {
             let at = |lane: usize| (block * BLOCK + lane / LANES) * row + word * LANES + lane % LANES;
             let greatest = (0..BLOCK * LANES).map(|lane| exponent_of(values[at(lane)])).max().unwrap_or(0);
-            let stored = (greatest - (format.greatest_exponent() - 1)).clamp(0, 254);
+            let stored = (greatest - (format.greatest_exponent() - HEADROOM)).clamp(0, 254);
             let factor = scale(u32::try_from(stored).unwrap_or(0));
             for lane in 0..BLOCK * LANES {
                 values[at(lane)] /= factor;
