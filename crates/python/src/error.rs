@@ -5,6 +5,8 @@ use pyo3::exceptions::{PyException, PyIndexError};
 use pyo3::prelude::*;
 use tilewright_neuron::Refusal;
 
+use crate::source;
+
 create_exception!(_core, Refused, PyException, "A rule of the hardware that an instruction breaks.");
 
 /// A refusal as an exception, with `code`, `asked`, `allowed`, `instead` and `line`.
@@ -27,9 +29,9 @@ pub(crate) fn raise(py: Python<'_>, refusal: &Refusal, line: &str) -> PyErr {
     error
 }
 
-/// A refusal where no line is known.
+/// A refusal outside an instruction, with the line of the kernel that runs now.
 pub(crate) fn plain(refusal: &Refusal) -> PyErr {
-    Python::attach(|py| raise(py, refusal, ""))
+    Python::attach(|py| raise(py, refusal, &source::here(py)))
 }
 
 /// An element outside its tensor, as NumPy says it.

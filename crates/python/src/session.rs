@@ -8,9 +8,12 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use tilewright_base::Sources;
 use tilewright_machine::{builtin, load};
+use tilewright_neuron::engine::random::Lanes;
 use tilewright_neuron::program::Allocation;
 use tilewright_neuron::storage::{Request, Storage};
-use tilewright_neuron::{Chip, Instruction, Program, Refusal, Region, Tile};
+use tilewright_neuron::{Chip, EngineKind, Generation, Instruction, Program, Refusal, Region, Tile};
+
+use tilewright_num::Dtype;
 
 use crate::error::raise;
 use crate::tensor::{Tensor, memory_of};
@@ -21,7 +24,10 @@ use crate::{dtype, source};
 pub(crate) struct Session {
     pub(crate) chip: Arc<Chip>,
     pub(crate) program: Program,
+    precise: bool,
     pub(crate) seed: u64,
+    /// Generators of random numbers, by engine.
+    pub(crate) lanes: BTreeMap<EngineKind, Lanes>,
     /// Program of the launch grid that runs now.
     #[pyo3(get, set)]
     pub(crate) current_program: u32,
@@ -80,6 +86,12 @@ impl Session {
         }
     }
 
+    /// What was refused, with the line of the kernel that runs now.
+    pub(crate) fn refused(&mut self, py: Python<'_>, refusal: &Refusal) -> PyErr {
+        let line = self.line(py);
+        raise(py, refusal, self.program.source(line))
+    }
+
     /// Whether a matmul wrote here before; from now on one has.
     pub(crate) fn adds(&mut self, tile: &Tile) -> bool {
         let Some(region) = Region::of(tile) else { return false };
@@ -119,7 +131,7 @@ impl Session {
         Ok(Request {
             id: u32::try_from(self.program.allocations.len()).unwrap_or(u32::MAX),
             memory: memory_of(memory)?,
-            dtype: dtype::from_code(code)?,
+            dtype: dtype::from_code(code)?.dtype,
             shape,
             blocks: 0,
             name: String::new(),
@@ -130,12 +142,16 @@ impl Session {
 
 #[pymethods]
 impl Session {
+    /// Without `precise`, tiles of narrow floats hold their values unrounded.
     #[new]
-    fn new(chip: &str) -> PyResult<Session> {
+    #[pyo3(signature = (chip, precise=true))]
+    fn new(chip: &str, precise: bool) -> PyResult<Session> {
         Ok(Session {
+            precise,
             chip: Arc::new(chip_of(chip)?),
             program: Program { sources: vec!["?".to_owned()], ..Program::default() },
             seed: 0,
+            lanes: BTreeMap::new(),
             current_program: 0,
             current_meeting: 0,
             summed: BTreeMap::new(),
@@ -148,6 +164,12 @@ impl Session {
     #[getter]
     fn generation(&self) -> u64 {
         self.chip.generation().0
+    }
+
+    /// Refuses what only later generations have.
+    fn needs_generation(&mut self, py: Python<'_>, name: &str, least: u64) -> PyResult<()> {
+        let done = self.chip.needs(name, Generation(least));
+        done.map_err(|refusal| self.refused(py, &refusal))
     }
 
     #[getter]
@@ -212,7 +234,13 @@ impl Session {
             }
         }
         name.clone_into(&mut request.name);
-        self.keep(py, Storage::poisoned(request), places)
+        let narrow = request.dtype.is_float() && request.dtype.storage_bits() < 32;
+        let declared = (!self.precise && request.memory.on_chip() && narrow).then_some(request.dtype);
+        if declared.is_some() {
+            request.dtype = Dtype::F32;
+        }
+        let tensor = self.keep(py, Storage::poisoned(request), places)?;
+        Ok(tensor.holding(dtype::from_code(code)?.mx).declared(declared))
     }
 
     /// A tensor in HBM with the bytes of a buffer.
@@ -229,7 +257,8 @@ impl Session {
         let bytes = buffer.to_vec(py)?;
         let mut request = self.request(py, shape, code, "shared_hbm")?;
         name.clone_into(&mut request.name);
-        self.keep(py, Storage::filled(request, bytes), Vec::new())
+        let tensor = self.keep(py, Storage::filled(request, bytes), Vec::new())?;
+        Ok(tensor.holding(dtype::from_code(code)?.mx))
     }
 
     /// The instruction that wrote `value` writes `target` instead; the values are copied. With `add`, they are added

@@ -50,6 +50,15 @@ pub(crate) fn caller(py: Python<'_>) -> Option<(Bound<'_, PyAny>, i32)> {
     }
 }
 
+/// The frame as `file:line`; empty if there is none.
+pub(crate) fn here(py: Python<'_>) -> String {
+    let place = |(code, line): (Bound<'_, PyAny>, i32)| {
+        let file = code.getattr(intern!(py, "co_filename")).and_then(|name| name.extract::<String>());
+        file.map(|file| format!("{file}:{line}")).ok()
+    };
+    caller(py).and_then(place).unwrap_or_default()
+}
+
 fn is_ours(code: &Bound<'_, PyAny>, folder: &str) -> bool {
     let name = code.getattr(intern!(code.py(), "co_filename")).ok();
     let name = name.as_ref().and_then(|name| name.cast::<PyString>().ok());

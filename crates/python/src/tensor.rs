@@ -7,10 +7,13 @@ use pyo3::exceptions::{PyBufferError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use smallvec::SmallVec;
+use tilewright_neuron::mx::MxFormat;
 use tilewright_neuron::pattern::{Dim, Dims, SKIP};
+use tilewright_neuron::storage::Request;
 use tilewright_neuron::{Memory, Storage, Tile, View};
+use tilewright_num::Dtype;
 
-use crate::dtype;
+use crate::dtype::{self, ElementType};
 use crate::error::{out_of_bounds, plain};
 use crate::index::{Extent, Index, Mask, Shape};
 use crate::key::{self, Bounds};
@@ -22,6 +25,8 @@ pub(crate) struct Tensor {
     pub(crate) tile: Tile,
     pub(crate) bounds: Vec<Bounds>,
     pub(crate) base: i64,
+    /// The type that the kernel gave it, if its elements are held unrounded.
+    declared: Option<Dtype>,
     result: Mutex<ResultOf>,
 }
 
@@ -37,7 +42,8 @@ struct ResultOf {
 impl Clone for Tensor {
     fn clone(&self) -> Tensor {
         let result = Mutex::new(self.result().clone());
-        Tensor { tile: self.tile.clone(), bounds: self.bounds.clone(), base: self.base, result }
+        let bounds = self.bounds.clone();
+        Tensor { tile: self.tile.clone(), bounds, base: self.base, declared: self.declared, result }
     }
 }
 
@@ -58,7 +64,25 @@ impl Tensor {
 
     pub(crate) fn new(storage: Arc<Storage>) -> Tensor {
         let view = View::whole(&storage.shape, storage.dtype, storage.blocks);
-        Tensor { tile: Tile { storage, view }, bounds: Vec::new(), base: 0, result: Mutex::default() }
+        let tile = Tile { storage, view };
+        Tensor { tile, bounds: Vec::new(), base: 0, declared: None, result: Mutex::default() }
+    }
+
+    /// The same tensor, for the kernel of another type than its elements are held in.
+    pub(crate) fn declared(mut self, dtype: Option<Dtype>) -> Tensor {
+        self.declared = dtype;
+        self
+    }
+
+    /// The type that the kernel sees.
+    fn element_type(&self) -> ElementType {
+        self.declared.map_or(ElementType::of(&self.tile.view), |dtype| ElementType { dtype, mx: None })
+    }
+
+    /// The same tensor, whose words are those of a block-scaled operand.
+    pub(crate) fn holding(mut self, mx: Option<MxFormat>) -> Tensor {
+        self.tile.view.mx = mx;
+        self
     }
 
     pub(crate) fn with_view(&self, view: View) -> Tensor {
@@ -66,6 +90,7 @@ impl Tensor {
             tile: Tile { storage: self.tile.storage.clone(), view },
             bounds: Vec::new(),
             base: 0,
+            declared: self.declared,
             result: Mutex::default(),
         }
     }
@@ -255,18 +280,24 @@ impl Tensor {
 
     #[getter]
     fn dtype(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        dtype::object(py, self.tile.view.dtype)
+        dtype::object(py, self.element_type())
     }
 
     #[getter]
     fn itemsize(&self) -> usize {
-        self.tile.view.dtype.size_bytes(1)
+        self.element_type().dtype.size_bytes(1)
     }
 
     /// Number of the element type.
     #[getter]
     fn code(&self) -> usize {
-        dtype::code(self.tile.view.dtype)
+        self.element_type().code()
+    }
+
+    /// Number of the type that its elements are held in.
+    #[getter]
+    fn held_code(&self) -> usize {
+        ElementType::of(&self.tile.view).code()
     }
 
     /// Where it lives.
@@ -451,16 +482,27 @@ impl Tensor {
 
     /// The same bytes as another type.
     fn reinterpreted(&self, code: usize) -> PyResult<Tensor> {
-        let view = self.tile.view.reinterpret(dtype::from_code(code)?).map_err(|refusal| plain(&refusal))?;
-        Ok(self.with_view(view))
+        let element = dtype::from_code(code)?;
+        if let Some(dtype) = self.declared.filter(|&dtype| dtype != element.dtype) {
+            return Err(PyValueError::new_err(format!(
+                "a tile of {dtype} has no bytes to view as {} while NKI_PRECISE_FP is 0",
+                element.dtype
+            )));
+        }
+        if self.declared.is_some() {
+            return Ok(self.clone());
+        }
+        let view = self.tile.view.reinterpret(element.dtype).map_err(|refusal| plain(&refusal))?;
+        Ok(self.with_view(View { mx: element.mx, ..view }))
     }
 
     /// Explicit strides and counts over the whole storage, in elements, and an offset.
     #[pyo3(signature = (pattern, offset=0, code=None))]
     fn pattern(&self, pattern: Vec<(isize, usize)>, offset: usize, code: Option<usize>) -> PyResult<Tensor> {
         let dims: Dims = pattern.into_iter().map(|(stride, size)| Dim { size, stride }).collect();
-        let dtype = code.map_or(Ok(self.tile.view.dtype), dtype::from_code)?;
-        let out = self.with_view(View { offset, dims, dtype, blocks: 0, gather: None });
+        let ElementType { dtype, mx } =
+            code.map_or(Ok(ElementType::of(&self.tile.view)), dtype::from_code)?;
+        let out = self.with_view(View { offset, dims, dtype, mx, blocks: 0, gather: None });
         out.tile.check_bounds().map_err(|refusal| plain(&refusal))?;
         Ok(out)
     }
@@ -468,7 +510,7 @@ impl Tensor {
     /// Explicit element offsets over the whole storage; negative ones are skipped.
     fn gathered(&self, offsets: Vec<i64>, shape: Vec<usize>, base: i64, limit: i64) -> PyResult<Tensor> {
         let index = Index::explicit(shape.iter().copied().collect(), offsets.clone());
-        let mut view = View::whole(&shape, self.tile.view.dtype, 0);
+        let mut view = View { mx: self.tile.view.mx, ..View::whole(&shape, self.tile.view.dtype, 0) };
         view.gather = Some(offsets.into());
         let mut out = self.with_view(view);
         let inside = index.range().is_none_or(|(least, most)| least >= 0 && most < limit);
@@ -492,6 +534,23 @@ impl Tensor {
             )));
         }
         buffer.copy_from_slice(py, &bytes)
+    }
+
+    /// A copy that no instruction writes to: what a rank gave to a collective.
+    fn snapshot(&self) -> PyResult<Tensor> {
+        let tile = self.operand()?;
+        let bytes = tile.packed(&tile.storage.lock());
+        let request = Request {
+            id: u32::MAX,
+            memory: tile.storage.memory,
+            dtype: tile.view.dtype,
+            shape: self.shape().to_vec(),
+            blocks: 0,
+            name: String::new(),
+            source: 0,
+        };
+        let storage = Storage::filled(request, bytes).map_err(|refusal| plain(&refusal))?;
+        Ok(Tensor::new(Arc::new(storage)).holding(tile.view.mx))
     }
 
     /// True if every byte of the tensor was written.

@@ -26,6 +26,12 @@ def run(func, *args, chip=None, grid=None, dialect=None, **kwargs):
     return made.run(args, kwargs, chip)
 
 
+def run_ranks(func, arguments, chip=None, grid=None, dialect="new"):
+    """Runs a kernel on several ranks together, which may communicate; `arguments` has the keywords of each rank."""
+    made = func if isinstance(func, Kernel) else Kernel(func, dialect)
+    return (made if grid is None else made[grid]).run_ranks(arguments, chip)
+
+
 def install():
     """Makes `import neuronxcc.nki` and `import nki` find this package."""
     hook.install()

@@ -23,6 +23,11 @@ _BY_NAME = {
     "u8": np.dtype(np.uint8),
     "u16": np.dtype(np.uint16),
     "u32": np.dtype(np.uint32),
+    # Words of four elements: NumPy has no such types, so they are records of one word that is called as they are.
+    "float8_e4m3fn_x4": np.dtype([("float8_e4m3fn_x4", np.uint32)]),
+    "float8_e5m2_x4": np.dtype([("float8_e5m2_x4", np.uint32)]),
+    "float4_e2m1fn_x4": np.dtype([("float4_e2m1fn_x4", np.uint16)]),
+    "float8_e8m0fnu": np.dtype(ml_dtypes.float8_e8m0fnu),
 }
 
 NAMES = _core.dtype_names()
@@ -47,6 +52,10 @@ uint8 = _BY_NAME["u8"]
 uint16 = _BY_NAME["u16"]
 uint32 = _BY_NAME["u32"]
 bool_ = np.dtype(np.bool_)
+float8_e4m3fn_x4 = _BY_NAME["float8_e4m3fn_x4"]
+float8_e5m2_x4 = _BY_NAME["float8_e5m2_x4"]
+float4_e2m1fn_x4 = _BY_NAME["float4_e2m1fn_x4"]
+float8_e8m0fnu = _BY_NAME["float8_e8m0fnu"]
 
 
 class _TensorFloat32:
@@ -69,6 +78,9 @@ def _register():
         dtype, number = _BY_NAME[name], CODES[name]
         for key in (dtype, dtype.type, dtype.name, name):
             _codes[key] = number
+    for name in ("float8_e4m3fn_x4", "float8_e5m2_x4", "float4_e2m1fn_x4", "float8_e8m0fnu"):
+        for key in (_BY_NAME[name], name):
+            _codes[key] = CODES[name]
     for key in (bool_, np.bool_, bool, "bool", "bool_"):
         _codes[key] = U8
     for key in (tfloat32, "tfloat32", "tf32"):
@@ -102,6 +114,11 @@ def code(dtype):
     except TypeError:
         pass
     return number
+
+
+def by_code(number):
+    """The NumPy type of an element type's number."""
+    return _BY_NAME[NAMES[number]]
 
 
 def size(number):

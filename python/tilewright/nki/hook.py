@@ -60,20 +60,36 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             parent, _, child = other.rpartition(".")
             if parent == name:
                 setattr(module, child, importlib.import_module(other))
-        if name in ("neuronxcc.nki", "nki", "neuronxcc.nki.language", "nki.language", "neuronxcc.nki.isa", "nki.isa"):
+        if MODULES[name] is not None:
             module.__getattr__ = _missing(name)
 
 
+def _dialect(module):
+    return "the first dialect (NKI 0.1)" if module.startswith("neuronxcc") else "the second dialect (NKI 0.2 to 0.6)"
+
+
+def _counterpart(module):
+    """The same module of the other dialect."""
+    return module.removeprefix("neuronxcc.") if module.startswith("neuronxcc.") else "neuronxcc." + module
+
+
 def _missing(module):
+    """What a name that does not exist is answered with: the name, the dialect, and what comes nearest."""
+
     def missing(name):
         if name.startswith("__"):
             raise AttributeError(name)
         import difflib
 
+        text = f"{module}.{name} does not exist in {_dialect(module)} as it runs here"
+        other = _counterpart(module)
+        if other in MODULES and hasattr(importlib.import_module(_OURS + MODULES[other]), name):
+            text += f"; {other}.{name} does"
         known = [one for one in vars(sys.modules[module]) if not one.startswith("_")]
-        near = difflib.get_close_matches(name, known, 1)
-        hint = f"; did you mean {near[0]}?" if near else ""
-        raise AttributeError(f"{module}.{name} is not supported{hint}")
+        near = difflib.get_close_matches(name, known, 1, 0.0)
+        if near:
+            text += f"; the nearest is {module}.{near[0]}"
+        raise AttributeError(text, name=name, obj=sys.modules[module])
 
     return missing
 

@@ -11,7 +11,7 @@ import numpy as np
 from tilewright import _core
 from tilewright._core import Tensor
 
-from . import dtypes, state
+from . import dtypes, state, team
 
 CHIPS = {
     "trn1": "trainium1",
@@ -214,19 +214,33 @@ class _Launch:
             return {key: self.output(item) for key, item in value.items()}
         return value
 
-    def run(self, args, kwargs):
-        session = _core.Session(self.chip)
+    def prepare(self, args, kwargs):
+        """A new session with the arguments as its tensors: what a program runs with."""
+        self.inputs, self.like = [], None
+        session = self.session = _core.Session(self.chip, os.environ.get("NKI_PRECISE_FP", "1") != "0")
         names = _parameter_names(self.kernel.func)
         args = [self.tensor(session, value, names[at] if at < len(names) else "") for at, value in enumerate(args)]
         kwargs = {name: self.tensor(session, value, name) for name, value in kwargs.items()}
-        before = session.count
-        outer, state.session = state.session, session
+        return self.kernel.func, self.grid, args, kwargs, session
+
+    def run(self, args, kwargs):
+        """Programs of the old dialect run one after the other unless they need one another."""
+        launch = self.prepare(args, kwargs)
+        together = self.kernel.dialect == "new" and len(_places(self.grid)) > 1
+        outer, state.session = state.session, self.session
         try:
-            value = _run_grid(self.kernel.func, self.grid, args, kwargs, session, self.kernel.dialect)
+            if not together:
+                value = _run_alone(*launch)
+        except team.Together:
+            together = True
+            launch = self.prepare(args, kwargs)
         finally:
             state.session = outer
-        del before
-        result = Result(self.kernel.__name__, session, None)
+        return self.finish(_run_together([launch])[0] if together else value)
+
+    def finish(self, value):
+        """The result of a launch that ended: outputs as arrays, arguments that were written to in place."""
+        result = Result(self.kernel.__name__, self.session, None)
         _never_written(result, value)
         result.outputs = self.output(value)
         self.copy_back()
@@ -284,108 +298,62 @@ class Shared:
         self.lock = threading.Lock()
 
 
-def _run_grid(func, grid, args, kwargs, session, dialect):
-    """Runs every program of a launch and gives the value of the first."""
+def _places(grid):
+    """Every place of a launch grid."""
+    return [tuple(int(at) for at in place) for place in np.ndindex(*grid)] if grid else [()]
+
+
+def _start(program, grid, place, shared, session, core):
+    """Makes a program of a launch the one that runs."""
+    program.grid, program.place, program.shared = grid, place, shared
+    program.loops, program.reductions, program.lanes, program.placed = [], {}, {}, set()
+    program.at, program.meeting, program.calls = 0, 0, {}
+    program.session, program.core = session, core
+
+
+def _run_alone(func, grid, args, kwargs, session):
+    """Runs the programs of a launch one after the other and gives the value of the first."""
     program = state.program
-    saved = (program.grid, program.place, program.loops, program.reductions, program.shared, program.at)
-    places = list(np.ndindex(*grid)) if grid else [()]
-    shared = Shared()
-    first = None
+    saved = dict(program.__dict__)
+    shared, first = Shared(), None
     try:
-        if dialect == "new" and grid and len(places) > 1:
-            return _run_cores(func, grid, places, args, kwargs, session, shared)
-        for number, place in enumerate(places):
-            program.grid, program.place = grid, tuple(int(at) for at in place)
-            program.loops, program.reductions = [], {}
-            program.shared, program.at, program.lanes, program.placed = shared, 0, {}, set()
-            session.current_program = number
+        for number, place in enumerate(_places(grid)):
+            _start(program, grid, place, shared, session, number)
+            session.current_program, session.current_meeting = number, 0
             value = func(*args, **kwargs)
             if number == 0:
                 first = value
         return first
     finally:
-        program.grid, program.place, program.loops, program.reductions, program.shared, program.at = saved
+        program.__dict__.clear()
+        program.__dict__.update(saved)
 
 
-class Cores:
-    """Two cores that take turns: one runs until it waits for the other or ends."""
+def _run_together(launches):
+    """Runs the programs of several launches, one for each rank, as a team; gives the value of each launch."""
+    bodies, members = [], []
+    for rank, (func, grid, args, kwargs, session) in enumerate(launches):
+        shared = Shared()
+        for core, place in enumerate(_places(grid)):
 
-    def __init__(self, count):
-        self.count = count
-        self.turn = 0
-        self.condition = threading.Condition()
-        self.done = [False] * count
-        self.mail = {}
-        self.failed = None
+            def body(turns, at, *, rank=rank, core=core, place=place, shared=shared, launch=launches[rank]):
+                func, grid, args, kwargs, session = launch
+                _start(state.program, grid, place, shared, session, core)
+                state.program.rank = rank
+                turns.wait_turn(at)
+                return func(*args, **kwargs)
 
-    def wait_turn(self, core):
-        with self.condition:
-            self.condition.wait_for(lambda: self.turn == core or self.failed is not None)
-            if self.failed is not None and self.turn != core:
-                raise RuntimeError("another core failed")
-
-    def pass_on(self, core):
-        """Lets the next core run, and comes back when it is this one's turn."""
-        with self.condition:
-            self._next(core)
-            self.condition.notify_all()
-        self.wait_turn(core)
-        state.session.current_program = core
-        state.session.current_meeting = state.program.meeting
-
-    def _next(self, core):
-        for step in range(1, self.count + 1):
-            candidate = (core + step) % self.count
-            if not self.done[candidate]:
-                self.turn = candidate
-                return
-
-    def finish(self, core, error=None):
-        with self.condition:
-            self.done[core] = True
-            if error is not None:
-                self.failed = error
-            self._next(core)
-            self.condition.notify_all()
-
-
-def _run_cores(func, grid, places, args, kwargs, session, shared):
-    cores = Cores(len(places))
-    values = [None] * len(places)
-    errors = [None] * len(places)
-
-    def run(core, place):
-        program = state.program
-        program.grid, program.place = grid, tuple(int(at) for at in place)
-        program.loops, program.reductions, program.shared, program.at = [], {}, shared, 0
-        program.barrier, program.core, program.lanes = cores, core, {}
-        program.meeting, program.placed = 0, set()
-        error = None
-        try:
-            cores.wait_turn(core)
-            session.current_program, session.current_meeting = core, 0
-            values[core] = func(*args, **kwargs)
-        except BaseException as caught:  # handed to the caller below
-            error = errors[core] = caught
-        finally:
-            cores.finish(core, error)
-
-    threads = [threading.Thread(target=run, args=(core, place)) for core, place in enumerate(places)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    for error in errors:
-        if error is not None and error is cores.failed:
-            raise error
-    for error in errors:
-        if error is not None:
-            raise error
-    return values[0]
+            bodies.append(body)
+            members.append((rank, core))
+    values = team.run(bodies, members)
+    return [values[members.index((rank, 0))] for rank in range(len(launches))]
 
 
 class Kernel:
     """A decorated kernel."""
+
+    #: Kernels whose name begins with `test` are not tests.
+    __test__ = False
 
     def __init__(self, func, dialect="old", grid=(), platform_target=None, mode="auto"):
         self.func = func.func if isinstance(func, Kernel) else func
@@ -418,17 +386,29 @@ class Kernel:
 
     def run(self, args, kwargs, chip=None):
         """Runs a launch and keeps what it leaves behind."""
-        global last
         name = chip_name(chip or self.platform_target, self.dialect)
-        result = _Launch(self, name, self.grid).run(args, kwargs)
-        last = result
-        for listener in listeners:
-            listener(result)
-        return result
+        return _keep(_Launch(self, name, self.grid).run(args, kwargs))
+
+    def run_ranks(self, arguments, chip=None):
+        """Runs a launch on each of several ranks together; `arguments` has the keywords of each."""
+        name = chip_name(chip or self.platform_target, self.dialect)
+        launches = [_Launch(self, name, self.grid) for _ in arguments]
+        ready = [launch.prepare((), kwargs) for launch, kwargs in zip(launches, arguments)]
+        values = _run_together(ready)
+        return [_keep(launch.finish(value)) for launch, value in zip(launches, values)]
 
 
 #: Called with each result.
 listeners = []
+
+
+def _keep(result):
+    """Makes a result the last one, and tells who listens."""
+    global last
+    last = result
+    for listener in listeners:
+        listener(result)
+    return result
 
 
 class Dim(int):

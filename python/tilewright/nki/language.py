@@ -10,9 +10,13 @@ from . import dtypes, kernel, loops, lower, state
 from .dtypes import (  # noqa: F401  names of the language
     bfloat16,
     bool_,
+    float4_e2m1fn_x4,
     float8_e4m3,
     float8_e4m3fn,
+    float8_e4m3fn_x4,
     float8_e5m2,
+    float8_e5m2_x4,
+    float8_e8m0fnu,
     float16,
     float32,
     int8,
@@ -352,13 +356,9 @@ def constant(array, dtype=None):
     array = np.asarray(array)
     if dtype is not None:
         wanted = dtypes.code(dtype)
-        array = array.astype(np.float32 if wanted == dtypes.CODES["tf32"] else _object(wanted))
+        array = array.astype(np.float32 if wanted == dtypes.CODES["tf32"] else dtypes.by_code(wanted))
     array = dtypes.device_array(array)
     return state.running().input(array.reshape(-1).view(np.uint8), list(array.shape), dtypes.code(array.dtype), "constant")
-
-
-def _object(code):
-    return dtypes._BY_NAME[dtypes.NAMES[code]]
 
 
 shared_constant = constant
@@ -561,7 +561,7 @@ tile_size = _TileSize()
 
 def sizeinbytes(dtype):
     """Bytes of an element."""
-    return _object(dtypes.code(dtype)).itemsize
+    return dtypes.by_code(dtypes.code(dtype)).itemsize
 
 
 def nc(count):

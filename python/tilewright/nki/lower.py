@@ -6,7 +6,7 @@ import numpy as np
 
 from tilewright._core import Index, Mask, Tensor, promote
 
-from . import dtypes, state
+from . import dtypes, state, team
 
 #: Types that need no conversion.
 _PLAIN = frozenset((int, float, bool, type(None), Tensor))
@@ -44,6 +44,20 @@ def engine_name(engine):
     if name is not None:
         return "" if name == "unknown" else name
     return engine if isinstance(engine, str) else _ENGINES.get(int(engine), "")
+
+
+def double_row(perf_mode):
+    """True if the tensor engine takes two rows in one pass."""
+    return perf_mode is not None and "double_row" in str(getattr(perf_mode, "value", perf_mode))
+
+
+def array_part(position, size):
+    """First row and column, rows and columns of the part of the array that is asked for; None for all of it."""
+    if not position and not size:
+        return None
+    if not position or not size:
+        raise ValueError("tile_position and tile_size go together")
+    return [int(one) for one in (*position, *size)]
 
 
 def tile_shape(shape):
@@ -313,6 +327,7 @@ def store(dst, value, mask=None):
         if dst is None or value is None:
             return
     session.dma_copy(dst, value)
+    team.stored(dst)
 
 
 def _carry_mask(old, fresh):

@@ -125,17 +125,22 @@ def ap(self, pattern, offset=0, scalar_offset=None, vector_offset=None, indirect
         return self.pattern(pattern, offset, code)
     step = self._row_step(indirect_dim)
     if scalar_offset is not None:
-        return self.pattern(pattern, offset + _register_value(scalar_offset) * step, code)
-    rows = _values(vector_offset)
-    # The dimension that the offsets stand for gives no step of its own.
+        start = offset + _register_value(scalar_offset) * step
+        last = start + sum(stride * (count - 1) for stride, count in pattern)
+        if 0 <= start and last < self._total():
+            return self.pattern(pattern, start, code)
+        rows, first, offset = np.zeros(1, np.int64), 0, start
+    else:
+        # The dimension that the offsets stand for gives no step of its own.
+        rows, first = _values(vector_offset), 1
     grid = np.zeros([count for _, count in pattern], np.int64)
     for axis, (stride, count) in enumerate(pattern):
-        if axis == 0:
+        if axis < first:
             continue
         shape = [1] * len(pattern)
         shape[axis] = count
         grid = grid + (np.arange(count, dtype=np.int64) * stride).reshape(shape)
-    lead = rows.reshape([-1] + [1] * (len(pattern) - 1))[: pattern[0][1]]
+    lead = rows.reshape([-1] + [1] * (len(pattern) - 1))[: max(1, pattern[0][1])]
     offsets = grid + lead * step + offset
     limit = self._total()
     return self.gathered(offsets.reshape(-1).tolist(), list(offsets.shape), 0, limit)
@@ -158,10 +163,11 @@ def _total(self):
 
 def numpy(self):
     """The elements as a NumPy array."""
-    out = np.empty(tuple(self.shape), self.dtype)
+    held = dtypes.by_code(self.held_code)
+    out = np.empty(tuple(self.shape), held)
     if out.size:
         self.read_into(out.reshape(-1).view(np.uint8))
-    return out
+    return out if held == self.dtype else out.astype(self.dtype)
 
 
 def rearrange(self, source, target, fixed_sizes=None):

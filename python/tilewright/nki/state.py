@@ -17,8 +17,14 @@ class Program(threading.local):
         self.shared = None
         self.lanes = {}
         self.at = 0
-        self.barrier = None
+        #: The programs that run together with it, and its number among them; None if it runs alone.
+        self.team = None
+        self.member = 0
+        self.session = None
+        self.rank = 0
         self.core = 0
+        #: How often it took part in each kind of meeting.
+        self.calls = {}
         self.meeting = 0
         self.placed = set()
 

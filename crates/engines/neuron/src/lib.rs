@@ -2,7 +2,7 @@
 //!
 //! - [`chip`]: the figures of a machine file that the rules below ask for;
 //! - [`storage`], [`pattern`]: tensors with real bytes and the views over them;
-//! - [`alu`], [`function`], [`convert`]: operators, activation functions and casts as values;
+//! - [`alu`], [`function`], [`convert`], [`mx`]: operators, activation functions, casts and block-scaled words as values;
 //! - [`engine`]: instructions by engine: may it, what does it give, how long;
 //! - [`program`]: what was executed, as data; [`schedule`]: when each of it runs on the real engines;
 //! - [`findings`], [`placement`], [`sharing`]: what is wrong though it ran;
@@ -15,6 +15,7 @@ pub mod engine;
 pub mod findings;
 pub mod function;
 pub mod matmul;
+pub mod mx;
 pub mod pattern;
 pub mod placement;
 pub mod program;

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 use tilewright_num::Dtype;
 
+use crate::mx::MxFormat;
 use crate::refusal::{Refusal, rule};
 
 /// One loop of a pattern.
@@ -38,6 +39,8 @@ pub struct View {
     pub dims: Dims,
     /// How the bytes are read.
     pub dtype: Dtype,
+    /// What the words of `dtype` hold, if they are those of a block-scaled operand.
+    pub mx: Option<MxFormat>,
     /// Leading dimensions that number tiles rather than partitions.
     pub blocks: usize,
     /// Element offsets in place of the loops' strides, or [`SKIP`].
@@ -54,7 +57,12 @@ impl View {
             stride = stride.saturating_mul(size.max(1));
         }
         dims.reverse();
-        View { offset: 0, dims, dtype, blocks, gather: None }
+        View { offset: 0, dims, dtype, mx: None, blocks, gather: None }
+    }
+
+    /// The name of its element type in kernels.
+    pub fn type_name(&self) -> &'static str {
+        self.mx.map_or(self.dtype.name(), MxFormat::name)
     }
 
     /// Sizes of the loops.
@@ -75,6 +83,12 @@ impl View {
     /// Elements of a partition.
     pub fn free_elements(&self) -> usize {
         self.dims.iter().skip(1).fold(1, |product: usize, dim| product.saturating_mul(dim.size))
+    }
+
+    /// Elements of a partition without those that are repeated.
+    pub fn distinct_free_elements(&self) -> usize {
+        let own = self.dims.iter().skip(1).filter(|dim| dim.stride != 0);
+        own.fold(1, |product: usize, dim| product.saturating_mul(dim.size))
     }
 
     /// Bytes of a partition.
@@ -188,7 +202,7 @@ impl View {
             )
         })?;
         if self.gather.is_some() {
-            let mut view = View::whole(shape, self.dtype, 0);
+            let mut view = View { mx: self.mx, ..View::whole(shape, self.dtype, 0) };
             view.gather.clone_from(&self.gather);
             return Ok(view);
         }
@@ -235,7 +249,7 @@ impl View {
     /// If the innermost dimension is not contiguous or has not a whole number of new elements.
     pub fn reinterpret(&self, dtype: Dtype) -> Result<View, Refusal> {
         let (old, new) = (self.dtype.size_bytes(1), dtype.size_bytes(1));
-        let mut view = View { dtype, ..self.clone() };
+        let mut view = View { dtype, mx: None, ..self.clone() };
         if old == new {
             return Ok(view);
         }

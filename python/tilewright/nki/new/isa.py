@@ -4,7 +4,7 @@ import numpy as np
 
 from tilewright._core import Index, Tensor
 
-from .. import dtypes, lower, state
+from .. import dtypes, lower, state, team
 from ..enums import (  # noqa: F401  names of the module
     dge_mode,
     dma_engine,
@@ -54,7 +54,6 @@ def nc_matmul(
 ):
     """dst (+)= stationary.T @ moving; without accumulate, the first write to a place overwrites and later ones add."""
     adds = None if accumulate is None else bool(accumulate)
-    double = "double_row" in str(getattr(perf_mode, "value", perf_mode))
     state.running().nc_matmul(
         dst,
         stationary,
@@ -63,7 +62,8 @@ def nc_matmul(
         bool(is_transpose),
         bool(is_stationary_onezero),
         bool(is_moving_onezero),
-        double,
+        lower.double_row(perf_mode),
+        lower.array_part(tile_position, tile_size),
     )
 
 
@@ -377,6 +377,7 @@ def dma_copy(
     if src.size != dst.size:
         src = lower.conform(src, dst.shape)
     state.running().dma_copy(dst, src, None if dst_rmw_op is None else _name(dst_rmw_op))
+    team.stored(dst)
 
 
 def dma_transpose(dst, src, axes=None, priority=None, dge_mode=None, oob_mode=oob_mode.error, name=None):
@@ -420,54 +421,132 @@ def register_store(dst, src):
     state.running().memset(dst, int(src))
 
 
+def _cores():
+    """Members of the team that are cores of this rank, by core."""
+    program = state.program
+    return {core: at for at, (rank, core) in enumerate(program.team.members) if rank == program.rank}
+
+
 def core_barrier(data, cores, engine=None, name=None):
     """Waits until every core is here."""
+    state.running().needs_generation("core_barrier", 3)
     program = state.program
-    if program.barrier is not None:
-        _meet(("barrier", data.storage_id))
-        _met()
-
-
-def _meet(key):
-    """Lets the other cores run until they are here too."""
-    program = state.program
-    cores, core = program.barrier, program.core
-    count = cores.mail.setdefault((key, core), 0) + 1
-    cores.mail[key, core] = count
-    while any(cores.mail.get((key, other), 0) < count and not cores.done[other] for other in range(cores.count)):
-        cores.pass_on(core)
-
-
-def _met():
-    """What comes now is ordered behind what came before on the other cores."""
-    state.program.meeting += 1
-    state.session.current_meeting = state.program.meeting
+    if program.team is None:
+        return
+    known = _cores()
+    wanted = [known[int(core)] for core in cores if int(core) in known]
+    team.gather(("core_barrier", program.rank, data.storage_id), None, wanted or list(known.values()))
 
 
 def sendrecv(src, dst, send_to_rank, recv_from_rank, pipe_id, dma_engine=None, name=None):
     """Exchanges tiles between two cores."""
     program = state.program
-    if program.barrier is None:
+    session = state.running()
+    session.needs_generation("sendrecv", 3)
+    if program.team is None:
         raise RuntimeError("sendrecv needs a launch on two cores: kernel[2](...)")
-    cores, core = program.barrier, program.core
-    sent = state.running().alloc(list(src.shape), src.code, "sbuf")
-    state.running().retarget(sent, src, False)
-    box = cores.mail.setdefault(("send", core, int(send_to_rank), int(pipe_id)), [])
-    box.append(sent)
-    wanted = ("send", int(recv_from_rank), core, int(pipe_id))
-    while not cores.mail.get(wanted):
-        if all(cores.done[other] for other in range(cores.count) if other != core):
-            raise RuntimeError("sendrecv: the other core ended without sending")
-        cores.pass_on(core)
-    state.running().dma_copy(dst, cores.mail[wanted].pop(0))
-    _met()
+    sent = session.alloc(list(src.shape), src.code, "sbuf")
+    session.retarget(sent, src, False)
+    turns, cores = program.team, _cores()
+    box = ("sendrecv", program.rank, program.core, int(send_to_rank), int(pipe_id))
+    turns.post(box, [*turns.mail.get(box, []), sent])
+    wanted = ("sendrecv", program.rank, int(recv_from_rank), program.core, int(pipe_id))
+    other = cores.get(int(recv_from_rank))
+
+    def ready():
+        if other is None or (turns.done[other] and not turns.mail.get(wanted)):
+            raise RuntimeError(f"sendrecv: core {int(recv_from_rank)} ended without sending")
+        return bool(turns.mail.get(wanted))
+
+    turns.wait(ready, f"sendrecv from core {int(recv_from_rank)}")
+    session.dma_copy(dst, turns.mail[wanted].pop(0))
+    team.met()
 
 
 def quantize_mx(dst, src, dst_scale, name=None):
-    """Block-scaled types are not supported yet."""
-    raise NotImplementedError("nki.isa.quantize_mx is not supported yet")
+    """dst = src in blocks of 8 partitions by 4 elements, and the scale of each block."""
+    state.running().quantize_mx(dst, src, dst_scale)
 
 
-def nc_matmul_mx(*_args, **_options):
-    """Block-scaled types are not supported yet."""
-    raise NotImplementedError("nki.isa.nc_matmul_mx is not supported yet")
+def nc_matmul_mx(
+    dst,
+    stationary,
+    moving,
+    stationary_scale,
+    moving_scale,
+    tile_position=None,
+    tile_size=None,
+    accumulate=None,
+    name=None,
+):
+    """dst (+)= stationary.T @ moving, each element times the scale of its block."""
+    part = lower.array_part(tile_position, tile_size)
+    if part is not None:
+        state.running().check_part("nc_matmul_mx", stationary, part)
+    adds = None if accumulate is None else bool(accumulate)
+    state.running().nc_matmul_mx(dst, stationary, moving, (stationary_scale, moving_scale), adds)
+
+
+def activate2(
+    dst,
+    op,
+    data,
+    imm0=None,
+    imm1=None,
+    op0=None,
+    op1=None,
+    relu_param=0.0,
+    reverse0=False,
+    reverse1=False,
+    reduce_op=None,
+    reduce_res=None,
+    reduce_cmd=reduce_cmd.idle,
+    name=None,
+):
+    """dst = op((data op0 imm0) op1 imm1), and its reduction."""
+    steps = [
+        (_name(one), _operand(imm), bool(reverse))
+        for one, imm, reverse in ((op0, imm0, reverse0), (op1, imm1, reverse1))
+        if one is not None
+    ]
+    sums, go_on = lower.accumulate("scalar", reduce_cmd, reduce_res, data.shape[0])
+    reduce_name = "add" if reduce_op is None else _name(reduce_op)
+    state.running().activate2(dst, _like(data, dst), _name(op), steps, float(relu_param), sums, reduce_name, go_on)
+
+
+def exponential(dst, src, max_value=0.0, reduce_res=None, reduce_cmd=reduce_cmd.idle, reduce_init=0.0, name=None):
+    """dst = exp(src - max_value), and its sums."""
+    sums, go_on = lower.accumulate("vector", reduce_cmd, reduce_res, src.shape[0])
+    loads = int(getattr(reduce_cmd, "value", reduce_cmd)) == 4
+    start = _operand(reduce_init) if loads else sums if go_on else 0.0
+    state.running().exponential(dst, _like(src, dst), _operand(max_value), sums, start)
+
+
+def topk(val_dst, idx_dst, src, n, name=None):
+    """The largest elements, ascending, and where they were."""
+    state.running().topk(val_dst, idx_dst, src, int(n))
+
+
+def rng(dst, engine=engine.vector, name=None):
+    """dst = random bits."""
+    state.running().rng(dst, _engine(engine) or "vector")
+
+
+def rand2(dst, min, max, name=None):  # noqa: A002  the instruction calls them so
+    """dst = uniform random floats from min to max."""
+    state.running().rand2(dst, _operand(min), _operand(max))
+
+
+def set_rng_seed(src_seeds, name=None):
+    """Seeds the generator of the Vector engine."""
+    state.running().set_rng_seed(src_seeds)
+
+
+def rand_set_state(src_seeds, engine=engine.gpsimd, name=None):
+    """Sets the state of each lane's generator."""
+    state.running().rand_set_state(src_seeds, _engine(engine) or "gpsimd")
+
+
+def rand_get_state(dst, engine=engine.gpsimd, name=None):
+    """dst = the state of each lane's generator."""
+    state.running().rand_get_state(dst, _engine(engine) or "gpsimd")

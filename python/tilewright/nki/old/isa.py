@@ -51,9 +51,12 @@ def nc_matmul(
     **_options,
 ):
     """stationary.T @ moving in PSUM."""
-    options = {"stationary_onezero": bool(is_stationary_onezero), "moving_onezero": bool(is_moving_onezero)}
-    if perf_mode is not None and "double_row" in str(getattr(perf_mode, "value", perf_mode)):
-        options["double_row"] = True
+    options = {
+        "stationary_onezero": bool(is_stationary_onezero),
+        "moving_onezero": bool(is_moving_onezero),
+        "double_row": lower.double_row(perf_mode),
+        "part": lower.array_part(tile_position, tile_size),
+    }
     return lower.nc_matmul(stationary, moving, mask, bool(is_transpose), **options)
 
 

@@ -3,9 +3,11 @@
 import math
 import sys
 
+import numpy as np
+
 from tilewright._core import Index, Mask, Tensor
 
-from .. import dtypes, loops, lower, state
+from .. import dtypes, loops, lower, state, team
 from ..language import *  # noqa: F403
 from ..language import (  # noqa: F401  names that a star leaves out
     abs,
@@ -65,8 +67,6 @@ mgrid = _MeshMaker()
 
 def shared_identity_matrix(n, dtype=dtypes.uint8, **_options):
     """The identity as a constant in HBM."""
-    import numpy as np
-
     from ..language import constant
 
     return constant(np.identity(n, np.float32), dtype)
@@ -108,9 +108,23 @@ def atomic_rmw(dst, value, op, mask=None, **_options):
     state.running().dma_copy(dst, value, lower.op_name(op))
 
 
-def all_reduce(x, op, program_axes, dtype=None, mask=None, **_options):
-    """A reduction over programs needs all of them at once."""
-    raise NotImplementedError("nl.all_reduce over programs of the old dialect is not supported yet")
-
-
-gemm_grid = gemm_stationary_grid = None
+def all_reduce(x, op, program_axes, dtype=None, mask=None, parallel_reduce=True, asynchronous=False, **_options):
+    """x combined over the programs that differ from this one only along these axes of the grid."""
+    program = state.program
+    axes = [program_axes] if isinstance(program_axes, int) else [int(axis) for axis in program_axes]
+    if len(program.grid) == 0 or math.prod(program.grid[axis] for axis in axes) == 1:
+        return lower.copy(x, None if dtype is None else dtypes.code(dtype), mask)
+    if program.team is None:
+        raise team.Together
+    places = list(np.ndindex(*program.grid))
+    mine = [at for axis, at in enumerate(program.place) if axis not in axes]
+    peers = [at for at, place in enumerate(places) if [p for axis, p in enumerate(place) if axis not in axes] == mine]
+    given = team.gather(("all_reduce", tuple(peers)), x.snapshot(), peers)
+    out = lower.new(x.shape, x.code if dtype is None else dtypes.code(dtype))
+    total = out if out.code == x.code else lower.new(x.shape, x.code)
+    state.running().collective("all_reduce", [x], [(total, given)], len(peers), lower.op_name(op))
+    if total is not out:
+        state.running().tensor_copy(out, total)
+    if mask is not None:
+        out.set_mask(mask)
+    return out

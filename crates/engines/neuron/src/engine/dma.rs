@@ -96,6 +96,7 @@ pub fn dma_compute(
 fn check(name: &str, dst: &Tile, src: &Tile) -> Result<(), Refusal> {
     src.check_bounds()?;
     dst.check_bounds()?;
+    super::limits::same_words(name, dst, src)?;
     rule(src.elements() == dst.elements(), || {
         Refusal::new(
             "neuron/shape",

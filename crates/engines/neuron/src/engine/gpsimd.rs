@@ -1,6 +1,8 @@
 //! GpSimd engine: index patterns, affine selections, gathers, reductions across partitions
 //! (NKI architecture guide, GpSimd engine; neuron.md sections 2.5 and 3.4).
 
+use tilewright_num::Dtype;
+
 use super::limits;
 use crate::alu::AluOp;
 use crate::chip::cycles_ps;
@@ -289,4 +291,71 @@ pub fn nonzero_with_count(
     dst.write_integers(&chip.rules, &values);
     let cost = cost(chip, as_u64(columns));
     Ok(Instruction::new(NAME, EngineKind::Gpsimd, cost, &[dst], &[src]).reading(read.uninitialised))
+}
+
+/// The largest elements of each group of 16 partitions, ascending, and where they were. A group holds one row of `count`
+/// elements, the first sixteen in its first column; every partition of the group gets the same result.
+///
+/// # Errors
+/// If an operand breaks a rule of the engine.
+pub fn topk(
+    chip: &Chip,
+    values: &Tile,
+    places: &Tile,
+    src: &Tile,
+    count: usize,
+) -> Result<Instruction, Refusal> {
+    const NAME: &str = "topk";
+    const GROUP: usize = 16;
+    for (role, tile) in [("the source", src), ("the values", values), ("the indices", places)] {
+        limits::operand(chip, EngineKind::Gpsimd, NAME, role, tile)?;
+    }
+    let (partitions, columns, most) =
+        (src.view.partitions(), src.view.free_elements(), values.view.free_elements());
+    let fits = partitions.is_multiple_of(GROUP) && count.div_ceil(GROUP) <= columns;
+    let same = [values, places].iter().all(|tile| tile.view.partitions() == partitions);
+    rule(fits && same && places.view.free_elements() == most, || {
+        Refusal::new(
+            "neuron/shape",
+            format!("topk of {count} elements in {:?} into {:?}", src.view.shape(), values.view.shape()),
+            "partitions a multiple of 16 on all sides, and enough columns for the elements",
+            "lay the elements out 16 to a column",
+        )
+    })?;
+    rule((8..65_536).contains(&count) && (1..32_768).contains(&most) && most <= count, || {
+        Refusal::new(
+            "neuron/free-size",
+            format!("the {most} largest of {count} elements"),
+            "8 to 65535 elements, and fewer than 32768 results",
+            "split the elements, then take the largest of the results",
+        )
+    })?;
+    let types = (src.view.dtype, values.view.dtype, places.view.dtype);
+    rule(types == (Dtype::Bf16, Dtype::Bf16, Dtype::U32), || {
+        Refusal::new(
+            "neuron/dtype",
+            format!("topk of {} into {} and {}", types.0, types.1, types.2),
+            "bfloat16 into bfloat16 and uint32",
+            "cast the source, or the results",
+        )
+    })?;
+    let read = src.read(&chip.rules);
+    let (mut found, mut at) = (Vec::new(), Vec::new());
+    for group in read.values.chunks(columns * GROUP) {
+        let element = |index: usize| group.get(index % GROUP * columns + index / GROUP).copied();
+        let mut order: Vec<(f32, i64)> =
+            (0..count).filter_map(|index| Some((element(index)?, i64::try_from(index).ok()?))).collect();
+        // Among equals the first comes first; the largest are last.
+        order.sort_by(|a, b| a.0.total_cmp(&b.0).then(b.1.cmp(&a.1)));
+        let largest = &order[order.len().saturating_sub(most)..];
+        for _ in 0..GROUP {
+            found.extend(largest.iter().map(|one| one.0));
+            at.extend(largest.iter().map(|one| one.1));
+        }
+    }
+    values.write(&chip.rules, &found);
+    places.write_integers(&chip.rules, &at);
+    let cycles = as_u64(count).saturating_mul(4).saturating_add(as_u64(most));
+    Ok(Instruction::new(NAME, EngineKind::Gpsimd, cost(chip, cycles), &[values, places], &[src])
+        .reading(read.uninitialised))
 }

@@ -17,6 +17,7 @@ pub fn operand(
     tile: &Tile,
 ) -> Result<(), Refusal> {
     tile.check_bounds()?;
+    words(instruction, role, tile)?;
     memory(engine, instruction, role, tile)?;
     partitions(chip, instruction, role, tile)?;
     free_size(chip, engine, instruction, role, tile)
@@ -64,7 +65,7 @@ pub fn start_grain(chip: &Chip, partitions: u64) -> u64 {
     }
 }
 
-/// How many elements of a partition.
+/// How many elements of a partition, those that are read again and again counted once.
 fn free_size(
     chip: &Chip,
     engine: EngineKind,
@@ -77,13 +78,60 @@ fn free_size(
     }
     let access = &chip.neuron.access;
     let most = if tile.storage.memory == Memory::Psum { access.psum_free_max } else { access.sbuf_free_max };
-    let count = as_u64(tile.view.free_elements());
+    let count = as_u64(tile.view.distinct_free_elements());
     rule(count <= most, || {
         Refusal::new(
             "neuron/free-size",
             format!("{instruction} with {role} of {count} elements for each partition"),
             format!("at most {most} in {}", tile.storage.memory.name()),
             "split the tile along its free dimensions",
+        )
+    })
+}
+
+/// Refuses more columns than the tensor engine takes at once.
+///
+/// # Errors
+/// If there are more than `most`.
+pub fn columns(instruction: &str, role: &str, count: u64, most: u64) -> Result<(), Refusal> {
+    rule(count <= most, || {
+        Refusal::new(
+            "neuron/free-size",
+            format!("{instruction} with a {role} tile of {count} columns"),
+            format!("at most {most}"),
+            "tile that dimension",
+        )
+    })
+}
+
+/// Instructions that look into block-scaled words, or move them whole.
+const MOVES_WORDS: [&str; 6] =
+    ["quantize_mx", "nc_matmul_mx", "tensor_copy", "memset", "nc_stream_shuffle", "nc_n_gather"];
+
+/// Refuses arithmetic on block-scaled words.
+fn words(instruction: &str, role: &str, tile: &Tile) -> Result<(), Refusal> {
+    let Some(format) = tile.view.mx else { return Ok(()) };
+    rule(MOVES_WORDS.contains(&instruction), || {
+        Refusal::new(
+            "neuron/dtype",
+            format!("{instruction} with {role} of {}", format.name()),
+            "nc_matmul_mx, or an instruction that moves words",
+            "quantize after the arithmetic, or view the words as an integer type",
+        )
+    })
+}
+
+/// Refuses a copy between block-scaled words and anything else.
+///
+/// # Errors
+/// If one side has block-scaled words and the other does not have the same.
+pub fn same_words(instruction: &str, dst: &Tile, src: &Tile) -> Result<(), Refusal> {
+    rule(dst.view.mx == src.view.mx, || {
+        Refusal::new(
+            "neuron/dtype",
+            format!("{instruction} of {} to {}", src.view.type_name(), dst.view.type_name()),
+            "the same type on both sides",
+            "view the bytes of one side as the type of the other",
         )
     })
 }

@@ -1,8 +1,11 @@
 //! Instructions by engine. Each function checks, computes, and says what was done and how long it takes.
 
+pub mod collective;
 pub mod dma;
 pub mod gpsimd;
 pub mod limits;
+pub mod mx;
+pub mod random;
 pub mod scalar;
 pub mod tensor;
 pub mod vector;

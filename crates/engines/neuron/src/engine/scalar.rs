@@ -1,7 +1,7 @@
 //! Scalar engine: activation functions with scale, bias and a running sum (NKI architecture guide, scalar engine;
 //! neuron.md sections 2.4 and 3.2).
 
-use super::{Operand, limits, same_shape};
+use super::{Operand, Step, limits, same_shape};
 use crate::alu::AluOp;
 use crate::chip::cycles_ps;
 use crate::function::Function;
@@ -75,21 +75,104 @@ pub fn activation(chip: &Chip, dst: &Tile, data: &Tile, how: &Activation) -> Res
     dst.write(&chip.rules, &values);
     let mut writes = vec![dst];
     if let Some(tile) = &how.sums {
-        write_sums(chip, tile, sums, how)?;
+        write_sums(chip, tile, sums, how.reduce, how.continue_sums)?;
         writes.push(tile);
     }
     let reads: Vec<&Tile> = [Some(data), how.scale.tile(), how.bias.as_ref().and_then(Operand::tile)]
         .into_iter()
         .flatten()
         .collect();
-    let mut instruction =
-        Instruction::new(name, EngineKind::Scalar, cost(chip, dst, data, how), &writes, &reads)
-            .reading(uninitialised);
+    let mut instruction = Instruction::new(
+        name,
+        EngineKind::Scalar,
+        cost(chip, dst, data, how.sums.is_some()),
+        &writes,
+        &reads,
+    )
+    .reading(uninitialised);
     instruction.table = how.function.table();
     Ok(instruction)
 }
 
-fn write_sums(chip: &Chip, tile: &Tile, mut sums: Vec<f32>, how: &Activation) -> Result<(), Refusal> {
+/// The operands of `activate2` besides its data.
+#[derive(Clone, Debug)]
+pub struct Activate2 {
+    /// Function.
+    pub function: Function,
+    /// One or two operators before it.
+    pub steps: Vec<Step>,
+    /// Slope of `relu` for negative inputs.
+    pub slope: f32,
+    /// Reductions of the results go here, one for each partition.
+    pub sums: Option<Tile>,
+    /// Operator of the reductions.
+    pub reduce: AluOp,
+    /// What they start from: nothing, or what `sums` holds.
+    pub continue_sums: bool,
+}
+
+/// dst = function((data op0 imm0) op1 imm1), and optionally the reductions of dst.
+///
+/// # Errors
+/// If the generation lacks it, or an operand breaks a rule of the scalar engine.
+pub fn activate2(chip: &Chip, dst: &Tile, data: &Tile, how: &Activate2) -> Result<Instruction, Refusal> {
+    const NAME: &str = "activate2";
+    chip.needs(NAME, Generation::V4)?;
+    limits::operand(chip, EngineKind::Scalar, NAME, "data", data)?;
+    limits::operand(chip, EngineKind::Scalar, NAME, "the result", dst)?;
+    same_shape(NAME, dst, data)?;
+    let ops: Vec<AluOp> = how.steps.iter().map(|step| step.op).collect();
+    let has = matches!(
+        ops[..],
+        [AluOp::Multiply, AluOp::Add | AluOp::Subtract]
+            | [AluOp::Multiply | AluOp::Add | AluOp::Subtract]
+            | []
+    );
+    let reduces =
+        [AluOp::Add, AluOp::Maximum, AluOp::Minimum, AluOp::AbsMax, AluOp::AbsMin].contains(&how.reduce);
+    rule(has && reduces, || {
+        let names: Vec<&str> = ops.iter().map(|op| op.name()).collect();
+        Refusal::new(
+            "neuron/operator",
+            format!("activate2 with ({}), reducing with {}", names.join(", "), how.reduce.name()),
+            "multiply then add or subtract, or one of them; add, maximum, minimum, abs_max or abs_min to reduce",
+            "use tensor_scalar for the other operators",
+        )
+    })?;
+    let read = data.read(&chip.rules);
+    let (mut values, columns) = (read.values, data.view.free_elements());
+    let missing = super::vector::apply_steps(chip, &mut values, data, &how.steps)?;
+    let mut sums = Vec::with_capacity(data.view.partitions());
+    for row in values.chunks_mut(columns.max(1)) {
+        if how.function == Function::Relu && how.slope != 0.0 {
+            row.iter_mut().filter(|value| **value < 0.0).for_each(|value| *value *= how.slope);
+        } else {
+            how.function.apply_slice(row);
+        }
+        sums.push(how.reduce.reduce(row));
+    }
+    dst.write(&chip.rules, &values);
+    let mut writes = vec![dst];
+    if let Some(tile) = &how.sums {
+        write_sums(chip, tile, sums, how.reduce, how.continue_sums)?;
+        writes.push(tile);
+    }
+    let mut reads = vec![data];
+    reads.extend(how.steps.iter().filter_map(|step| step.operand.tile()));
+    let cost = cost(chip, dst, data, how.sums.is_some());
+    let mut instruction = Instruction::new(NAME, EngineKind::Scalar, cost, &writes, &reads)
+        .reading(read.uninitialised | missing);
+    instruction.table = how.function.table();
+    Ok(instruction)
+}
+
+fn write_sums(
+    chip: &Chip,
+    tile: &Tile,
+    mut sums: Vec<f32>,
+    reduce: AluOp,
+    go_on: bool,
+) -> Result<(), Refusal> {
     limits::operand(chip, EngineKind::Scalar, "activation", "reduce_res", tile)?;
     rule(tile.elements() == sums.len(), || {
         Refusal::new(
@@ -99,20 +182,20 @@ fn write_sums(chip: &Chip, tile: &Tile, mut sums: Vec<f32>, how: &Activation) ->
             "give reduce_res the shape [P, 1]",
         )
     })?;
-    if how.continue_sums {
+    if go_on {
         let before = tile.read(&chip.rules);
-        how.reduce.combine(&mut sums, &before.values, true);
+        reduce.combine(&mut sums, &before.values, true);
     }
     tile.write(&chip.rules, &sums);
     Ok(())
 }
 
-fn cost(chip: &Chip, dst: &Tile, data: &Tile, how: &Activation) -> Cost {
+fn cost(chip: &Chip, dst: &Tile, data: &Tile, reads_sums: bool) -> Cost {
     let scalar = &chip.neuron.scalar;
     let narrow = [dst, data].iter().all(|tile| tile.view.dtype.storage_bits() <= 16);
     let rate = if narrow { scalar.fast_rate } else { 1 };
     let columns = slowed(chip, &[dst, data], as_u64(data.view.free_elements()));
-    let read_sums = if how.sums.is_some() { scalar.accumulator_read_cycles } else { 0 };
+    let read_sums = if reads_sums { scalar.accumulator_read_cycles } else { 0 };
     let cycles = (columns / rate).max(scalar.turnaround_cycles) + read_sums;
     Cost {
         busy_ps: cycles_ps(cycles, scalar.clock_hz),

@@ -24,6 +24,58 @@ pub struct MatmulOptions {
     pub moving_onezero: bool,
     /// Two rows of FP8 in one pass: operands have a second dimension of size 2.
     pub double_row: bool,
+    /// The part of the array that it runs on; all of it if none is named.
+    pub part: Option<ArrayPart>,
+}
+
+/// A part of the systolic array: rows take the contraction, columns the stationary columns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ArrayPart {
+    /// First row and column.
+    pub position: (u64, u64),
+    /// Rows and columns.
+    pub size: (u64, u64),
+}
+
+/// Refuses a part that the array cannot be split into, or that the stationary tile does not fit
+/// (NKI instruction pages, nc_matmul, tiling mode).
+///
+/// # Errors
+/// If it is no such part.
+pub fn check_part(
+    chip: &Chip,
+    name: &str,
+    stationary: &Tile,
+    part: ArrayPart,
+    rows_only: bool,
+) -> Result<(), Refusal> {
+    let (rows, columns) = (chip.neuron.sbuf.partitions, chip.neuron.tensor.stationary_free_max);
+    let grain = chip.neuron.access.quadrant_partitions;
+    let one = |start: u64, size: u64, all: u64| {
+        [grain, 2 * grain, all].contains(&size)
+            && start.is_multiple_of(size)
+            && start.saturating_add(size) <= all
+    };
+    let (size, position) = (part.size, part.position);
+    let fits =
+        as_u64(stationary.view.partitions()) <= size.0 && as_u64(stationary.view.free_elements()) <= size.1;
+    let small = size == (grain, grain) && chip.generation() < Generation::V3;
+    let legal = one(position.0, size.0, rows) && one(position.1, size.1, columns) && !small;
+    rule(legal && fits && (!rows_only || size.1 == columns), || {
+        Refusal::new(
+            "neuron/tile-position",
+            format!(
+                "{name} of a stationary tile {:?} at {position:?} of the array with a part of {size:?}",
+                stationary.view.shape()
+            ),
+            format!(
+                "parts of {grain}, {} or {rows} rows and columns that start at a multiple of their size{}",
+                2 * grain,
+                if rows_only { ", over all columns" } else { "" }
+            ),
+            "choose a part that holds the stationary tile",
+        )
+    })
 }
 
 /// dst (+)= stationary transposed times moving.
@@ -40,6 +92,9 @@ pub fn nc_matmul(
     const NAME: &str = "nc_matmul";
     if options.double_row {
         chip.needs("nc_matmul with double_row", Generation::V3)?;
+    }
+    if let Some(part) = options.part {
+        check_part(chip, NAME, stationary, part, options.double_row)?;
     }
     check_operands(chip, stationary, moving, options)?;
     check_result(chip, dst, stationary, moving, options)?;
@@ -158,15 +213,7 @@ fn check_operands(
     let limits =
         [("stationary", stationary, tensor.stationary_free_max), ("moving", moving, tensor.moving_free_max)];
     for (role, tile, most) in limits {
-        let count = as_u64(tile.view.free_elements()) / per_pass;
-        rule(count <= most, || {
-            Refusal::new(
-                "neuron/free-size",
-                format!("nc_matmul with a {role} tile of {count} columns"),
-                format!("at most {most}"),
-                "tile that dimension",
-            )
-        })?;
+        limits::columns(NAME, role, as_u64(tile.view.free_elements()) / per_pass, most)?;
     }
     Ok(())
 }
@@ -208,13 +255,40 @@ fn check_result(
     })
 }
 
-/// The rate of a stream of such matmuls: the moving rows, at least the turnaround, FP32 several times as long.
+/// Multiplies into a result: `a` has `m` elements in a row, `b` are FP32 bytes with `n`.
+pub(super) fn multiply_into(
+    chip: &Chip,
+    dst: &Tile,
+    a: &[f32],
+    m: usize,
+    (b, n): (&[u8], usize),
+    accumulate: bool,
+) {
+    let rows = Rows { bytes: b, dtype: Dtype::F32, offset: 0, pitch: n, length: n };
+    let whole = !accumulate && dst.is_whole();
+    let mut target = if whole { dst.storage.lock_to_overwrite() } else { dst.storage.lock() };
+    dst.update(&mut target, accumulate, |bytes| {
+        let out = Results { bytes, dtype: dst.view.dtype, accumulate };
+        multiply(&chip.rules, a, m, rows, out);
+    });
+}
+
+/// Cost in a stream of matmuls: the moving rows, at least the turnaround, each of them so many cycles.
+pub(super) fn stream_cost(chip: &Chip, m: u64, n: u64, row_cycles: u64) -> Cost {
+    let tensor = &chip.neuron.tensor;
+    let rows = n.max(m.min(tensor.turnaround_cycles));
+    Cost {
+        busy_ps: cycles_ps(rows.saturating_mul(row_cycles), tensor.clock_hz),
+        latency_ps: cycles_ps(tensor.pipeline_cycles, tensor.clock_hz),
+    }
+}
+
+/// The rate of a stream of such matmuls: FP32 several times as long.
 fn cost(chip: &Chip, stationary: &Tile, moving: &Tile, options: MatmulOptions) -> Cost {
     let tensor = &chip.neuron.tensor;
     let per_pass = if options.double_row { 2 } else { 1 };
     let (m, n) =
         (as_u64(stationary.view.free_elements()) / per_pass, as_u64(moving.view.free_elements()) / per_pass);
-    let rows = n.max(m.min(tensor.turnaround_cycles));
     let fp32 = moving.view.dtype == Dtype::F32;
     let factor = match (fp32, options.is_transpose) {
         (true, true) => tensor.fp32_transpose_row_cycles,
@@ -222,11 +296,7 @@ fn cost(chip: &Chip, stationary: &Tile, moving: &Tile, options: MatmulOptions) -
         (false, _) => 1,
     };
     let halved = fp32 && (options.stationary_onezero || options.moving_onezero) && factor > 2;
-    let cycles = rows * if halved { factor / 2 } else { factor };
-    Cost {
-        busy_ps: cycles_ps(cycles, tensor.clock_hz),
-        latency_ps: cycles_ps(tensor.pipeline_cycles, tensor.clock_hz),
-    }
+    stream_cost(chip, m, n, if halved { factor / 2 } else { factor })
 }
 
 /// Transposes a tile of at most 128 by 128 into PSUM.

@@ -142,7 +142,7 @@ fn float_steps(chip: &Chip, dst: &Tile, data: &Tile, steps: &[Step]) -> Result<b
 }
 
 /// Runs the steps over rows of a tile.
-pub(super) fn apply_steps(
+pub(crate) fn apply_steps(
     chip: &Chip,
     values: &mut [f32],
     data: &Tile,
@@ -237,6 +237,7 @@ pub fn tensor_copy(
     limits::operand(chip, engine, NAME, "the source", src)?;
     limits::operand(chip, engine, NAME, "the result", dst)?;
     same_shape(NAME, dst, src)?;
+    limits::same_words(NAME, dst, src)?;
     let uninitialised = convert::copy(&chip.rules, dst, src);
     let cost = cost(chip, engine, as_u64(src.view.free_elements()), &[src, dst], Rate::Fast);
     Ok(Instruction::new(NAME, engine, cost, &[dst], &[src]).reading(uninitialised))

@@ -2,14 +2,17 @@
 //! (NKI architecture guide, vector engine; neuron.md sections 2.3 and 3.3).
 
 mod elementwise;
+mod exponential;
 mod reduce;
 mod search;
 mod select;
 
+pub(crate) use elementwise::apply_steps;
 pub use elementwise::{
     fill, memset, nc_stream_shuffle, reciprocal, scalar_tensor_tensor, tensor_copy, tensor_scalar,
     tensor_tensor, transpose,
 };
+pub use exponential::exponential;
 pub use reduce::{
     Accumulate, bn_aggr, bn_stats, tensor_reduce, tensor_scalar_cumulative, tensor_scalar_reduce,
     tensor_tensor_scan,
@@ -62,6 +65,16 @@ fn cost(chip: &Chip, engine: EngineKind, cycles: u64, tiles: &[&Tile], rate: Rat
             }
         }
     }
+}
+
+/// Cost of an instruction at one element of a lane in a cycle, on that engine.
+pub(super) fn cost_on(chip: &Chip, engine: EngineKind, cycles: u64, tiles: &[&Tile]) -> Cost {
+    cost(chip, engine, cycles, tiles, Rate::Plain)
+}
+
+/// Cost of a Vector instruction at one element of a lane in a cycle.
+pub(super) fn plain_cost(chip: &Chip, cycles: u64, tiles: &[&Tile]) -> Cost {
+    cost(chip, EngineKind::Vector, cycles, tiles, Rate::Plain)
 }
 
 fn vector_rate(chip: &Chip, tiles: &[&Tile], rate: Rate) -> u64 {

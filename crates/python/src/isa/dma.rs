@@ -1,0 +1,49 @@
+//! Transfers.
+
+use pyo3::prelude::*;
+use tilewright_neuron::engine::dma;
+use tilewright_neuron::pattern::SKIP;
+
+use super::{Done, Session, Tensor, Tile, alu};
+
+#[pymethods]
+impl Session {
+    #[pyo3(signature = (dst, src, combine=None))]
+    fn dma_copy(&mut self, dst: &Bound<'_, Tensor>, src: &Tensor, combine: Option<&str>) -> Done {
+        let to = dst.get().operand()?.clone();
+        let from = src.operand()?;
+        let combine = combine.map(alu).transpose()?;
+        let done = match skipping_like(&to, from) {
+            Some(to) => dma::dma_copy(&self.chip, &to, from, combine),
+            None => dma::dma_copy(&self.chip, &to, from, combine),
+        };
+        self.done(dst, done)
+    }
+
+    fn dma_transpose(&mut self, dst: &Bound<'_, Tensor>, src: &Tensor, permuted: &Tensor) -> Done {
+        self.emit(dst, |chip, to| Ok(dma::dma_transpose(chip, to, src.operand()?, permuted.operand()?)))
+    }
+
+    fn dma_compute(
+        &mut self,
+        dst: &Bound<'_, Tensor>,
+        srcs: Vec<Bound<'_, Tensor>>,
+        scales: Vec<f32>,
+        op: &str,
+    ) -> Done {
+        let tiles = srcs.iter().map(|src| src.get().operand().cloned()).collect::<PyResult<Vec<Tile>>>()?;
+        self.emit(dst, |chip, to| Ok(dma::dma_compute(chip, to, &tiles, &scales, alu(op)?)))
+    }
+}
+
+/// The result without the elements that the source skips.
+fn skipping_like(to: &Tile, from: &Tile) -> Option<Tile> {
+    let skips = from.view.gather.as_ref().filter(|offsets| offsets.contains(&SKIP))?;
+    let offsets = to.view.offsets();
+    let kept: Vec<i64> =
+        offsets.iter().zip(skips.iter()).map(|(&to, &from)| if from == SKIP { SKIP } else { to }).collect();
+    let mut tile = to.clone();
+    tile.view.gather = Some(kept.into());
+    tile.view.offset = 0;
+    Some(tile)
+}

@@ -1,0 +1,141 @@
+//! Instructions of the Tensor and Scalar engines, and block-scaled ones.
+
+use pyo3::prelude::*;
+use tilewright_neuron::engine::mx::{self, Scaled};
+use tilewright_neuron::engine::scalar::{self, Activate2, Activation};
+use tilewright_neuron::engine::tensor::{self, ArrayPart, MatmulOptions};
+use tilewright_neuron::engine::vector;
+
+use super::{
+    Done, EngineKind, Operand, Session, Tensor, alu, engine_of, function_of, optional, scalar_operand, step,
+};
+
+#[pymethods]
+impl Session {
+    #[pyo3(signature = (dst, data, function, bias=None, scale=None, sums=None, reduce_op="add", go_on=false))]
+    #[expect(clippy::too_many_arguments, reason = "the instruction has as many")]
+    fn activation(
+        &mut self,
+        py: Python<'_>,
+        dst: &Bound<'_, Tensor>,
+        data: &Tensor,
+        function: &str,
+        bias: Option<&Bound<'_, PyAny>>,
+        scale: Option<&Bound<'_, PyAny>>,
+        sums: Option<&Bound<'_, Tensor>>,
+        reduce_op: &str,
+        go_on: bool,
+    ) -> Done {
+        let how = Activation {
+            function: function_of(function)?,
+            bias: bias.map(scalar_operand).transpose()?,
+            scale: scale.map_or(Ok(Operand::Constant(1.0)), scalar_operand)?,
+            sums: optional(sums)?,
+            reduce: alu(reduce_op)?,
+            continue_sums: go_on,
+        };
+        let (to, from) = (dst.get().operand()?.clone(), data.operand()?.clone());
+        let chip = self.chip.clone();
+        let done = py.detach(|| scalar::activation(&chip, &to, &from, &how));
+        self.done(dst, done)
+    }
+
+    #[pyo3(signature = (dst, stationary, moving, accumulate=None, is_transpose=false, stationary_onezero=false, moving_onezero=false, double_row=false, part=None))]
+    #[expect(clippy::too_many_arguments, reason = "the instruction has as many")]
+    fn nc_matmul(
+        &mut self,
+        py: Python<'_>,
+        dst: &Bound<'_, Tensor>,
+        stationary: &Tensor,
+        moving: &Tensor,
+        accumulate: Option<bool>,
+        is_transpose: bool,
+        stationary_onezero: bool,
+        moving_onezero: bool,
+        double_row: bool,
+        part: Option<[u64; 4]>,
+    ) -> Done {
+        let to = dst.get().operand()?.clone();
+        let (a, b) = (stationary.operand()?.clone(), moving.operand()?.clone());
+        let adds = self.adds(&to);
+        let accumulate = accumulate.unwrap_or(adds && !is_transpose);
+        let part = part.map(array_part);
+        let options =
+            MatmulOptions { accumulate, is_transpose, stationary_onezero, moving_onezero, double_row, part };
+        let chip = self.chip.clone();
+        let done = py.detach(|| tensor::nc_matmul(&chip, &to, &a, &b, options));
+        self.done(dst, done)
+    }
+
+    #[pyo3(signature = (dst, stationary, moving, scales, accumulate=None))]
+    fn nc_matmul_mx(
+        &mut self,
+        py: Python<'_>,
+        dst: &Bound<'_, Tensor>,
+        stationary: &Tensor,
+        moving: &Tensor,
+        scales: (Bound<'_, Tensor>, Bound<'_, Tensor>),
+        accumulate: Option<bool>,
+    ) -> Done {
+        let to = dst.get().operand()?.clone();
+        let (a, b) = (stationary.operand()?.clone(), moving.operand()?.clone());
+        let (a_scales, b_scales) = (scales.0.get().operand()?.clone(), scales.1.get().operand()?.clone());
+        let adds = self.adds(&to);
+        let chip = self.chip.clone();
+        let (left, right) = (Scaled { data: &a, scales: &a_scales }, Scaled { data: &b, scales: &b_scales });
+        let done = py.detach(|| mx::nc_matmul_mx(&chip, &to, left, right, accumulate.unwrap_or(adds)));
+        self.done(dst, done)
+    }
+
+    /// Refuses a part of the array that a block-scaled matmul cannot run on.
+    fn check_part(&mut self, py: Python<'_>, name: &str, stationary: &Tensor, part: [u64; 4]) -> Done {
+        let done = tensor::check_part(&self.chip, name, stationary.operand()?, array_part(part), true);
+        done.map_err(|refusal| self.refused(py, &refusal))
+    }
+
+    #[pyo3(signature = (dst, data, function, steps, slope, sums=None, reduce_op="add", go_on=false))]
+    #[expect(clippy::too_many_arguments, reason = "the instruction has as many")]
+    fn activate2(
+        &mut self,
+        dst: &Bound<'_, Tensor>,
+        data: &Tensor,
+        function: &str,
+        steps: Vec<(String, Bound<'_, PyAny>, bool)>,
+        slope: f32,
+        sums: Option<&Bound<'_, Tensor>>,
+        reduce_op: &str,
+        go_on: bool,
+    ) -> Done {
+        let how = Activate2 {
+            function: function_of(if function == "prelu" { "relu" } else { function })?,
+            steps: steps
+                .iter()
+                .map(|(op, operand, reverse)| step(op, operand, *reverse))
+                .collect::<PyResult<_>>()?,
+            slope,
+            sums: optional(sums)?,
+            reduce: alu(reduce_op)?,
+            continue_sums: go_on,
+        };
+        self.emit(dst, |chip, to| Ok(scalar::activate2(chip, to, data.operand()?, &how)))
+    }
+
+    fn quantize_mx(&mut self, dst: &Bound<'_, Tensor>, src: &Tensor, scales: &Tensor) -> Done {
+        self.emit(dst, |chip, to| Ok(mx::quantize_mx(chip, to, src.operand()?, scales.operand()?)))
+    }
+
+    #[pyo3(signature = (dst, data, engine=""))]
+    fn nc_transpose(&mut self, dst: &Bound<'_, Tensor>, data: &Tensor, engine: &str) -> Done {
+        let to = dst.get().operand()?.clone();
+        let done = match engine_of(engine)? {
+            Some(EngineKind::Vector) => vector::transpose(&self.chip, &to, data.operand()?),
+            _ => tensor::nc_transpose(&self.chip, &to, data.operand()?),
+        };
+        self.done(dst, done)
+    }
+}
+
+/// First row, first column, rows, columns.
+fn array_part([row, column, rows, columns]: [u64; 4]) -> ArrayPart {
+    ArrayPart { position: (row, column), size: (rows, columns) }
+}

@@ -1,0 +1,90 @@
+//! Instructions: from Python operands to the engine, and into the record.
+
+mod collective;
+mod dma;
+mod gpsimd;
+mod matrix;
+mod random;
+mod reduce;
+mod vector;
+
+use pyo3::prelude::*;
+use tilewright_neuron::alu::AluOp;
+use tilewright_neuron::engine::{Operand, Step};
+use tilewright_neuron::function::Function;
+use tilewright_neuron::{Chip, EngineKind, Instruction, Refusal, Tile};
+
+use crate::error::plain;
+use crate::session::Session;
+use crate::tensor::Tensor;
+
+type Done = PyResult<()>;
+
+/// What a name that stands for nothing is answered with.
+fn unknown(code: &'static str, what: &str, name: &str, known: &[&str]) -> PyErr {
+    let instead = "use one of them";
+    plain(&Refusal::new(code, format!("{what} called {name}"), known.join(", "), instead))
+}
+
+fn alu(name: &str) -> PyResult<AluOp> {
+    AluOp::from_name(name).ok_or_else(|| {
+        let known: Vec<&str> = tilewright_neuron::alu::NAMES.iter().map(|(name, _)| *name).collect();
+        unknown("neuron/operator", "an operator", name, &known)
+    })
+}
+
+fn function_of(name: &str) -> PyResult<Function> {
+    Function::from_name(name).ok_or_else(|| {
+        let known: Vec<&str> = tilewright_neuron::function::NAMES.iter().map(|(name, _)| *name).collect();
+        unknown("neuron/operator", "an activation function", name, &known)
+    })
+}
+
+fn engine_of(name: &str) -> PyResult<Option<EngineKind>> {
+    match name {
+        "" | "unknown" => Ok(None),
+        _ => EngineKind::from_name(name).map(Some).ok_or_else(|| {
+            let known: Vec<&str> = EngineKind::ALL.iter().map(|engine| engine.name()).collect();
+            unknown("neuron/engine", "an engine", name, &known)
+        }),
+    }
+}
+
+/// A number or a tile.
+fn scalar_operand(value: &Bound<'_, PyAny>) -> PyResult<Operand> {
+    if let Ok(tensor) = value.cast::<Tensor>() {
+        return Ok(Operand::PerPartition(tensor.get().operand()?.clone()));
+    }
+    let number: f64 = value.extract()?;
+    #[expect(clippy::cast_possible_truncation, reason = "constants of instructions are FP32")]
+    Ok(Operand::Constant(number as f32))
+}
+
+fn step(op: &str, operand: &Bound<'_, PyAny>, reverse: bool) -> PyResult<Step> {
+    let op = alu(op)?;
+    let operand = if operand.is_none() { Operand::Constant(0.0) } else { scalar_operand(operand)? };
+    Ok(Step { op, operand, reverse })
+}
+
+fn optional(tensor: Option<&Bound<'_, Tensor>>) -> PyResult<Option<Tile>> {
+    tensor.map(|tensor| tensor.get().operand().cloned()).transpose()
+}
+
+impl Session {
+    /// Runs an instruction into a result, records it and marks the result as fresh.
+    fn emit(
+        &mut self,
+        dst: &Bound<'_, Tensor>,
+        run: impl FnOnce(&Chip, &Tile) -> PyResult<Result<Instruction, Refusal>>,
+    ) -> Done {
+        let done = run(&self.chip, dst.get().operand()?)?;
+        self.done(dst, done)
+    }
+
+    /// Records and marks the result as fresh.
+    fn done(&mut self, dst: &Bound<'_, Tensor>, done: Result<Instruction, Refusal>) -> Done {
+        let at = self.record(dst.py(), done)?;
+        dst.get().set_fresh(at);
+        Ok(())
+    }
+}

@@ -1,0 +1,160 @@
+//! Element-wise instructions and selections of the Vector engine.
+
+use pyo3::prelude::*;
+use tilewright_neuron::engine::vector::{self, Bound as RangeBound};
+
+use super::{Done, Session, Tensor, alu, engine_of, optional, scalar_operand, step};
+
+#[pymethods]
+impl Session {
+    #[pyo3(signature = (dst, a, b, op, engine=""))]
+    fn tensor_tensor(
+        &mut self,
+        dst: &Bound<'_, Tensor>,
+        a: &Tensor,
+        b: &Tensor,
+        op: &str,
+        engine: &str,
+    ) -> Done {
+        let (op, engine) = (alu(op)?, engine_of(engine)?);
+        self.emit(dst, |chip, to| Ok(vector::tensor_tensor(chip, to, a.operand()?, b.operand()?, op, engine)))
+    }
+
+    #[pyo3(signature = (dst, data, op0, operand0, reverse0=false, op1=None, operand1=None, reverse1=false, engine=""))]
+    #[expect(clippy::too_many_arguments, reason = "the instruction has as many")]
+    fn tensor_scalar(
+        &mut self,
+        dst: &Bound<'_, Tensor>,
+        data: &Tensor,
+        op0: &str,
+        operand0: &Bound<'_, PyAny>,
+        reverse0: bool,
+        op1: Option<&str>,
+        operand1: Option<&Bound<'_, PyAny>>,
+        reverse1: bool,
+        engine: &str,
+    ) -> Done {
+        let mut steps = vec![step(op0, operand0, reverse0)?];
+        if let Some(op1) = op1 {
+            let none = dst.py().None().into_bound(dst.py());
+            steps.push(step(op1, operand1.unwrap_or(&none), reverse1)?);
+        }
+        self.emit(dst, |chip, to| {
+            Ok(vector::tensor_scalar(chip, to, data.operand()?, &steps, engine_of(engine)?))
+        })
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "the instruction has as many")]
+    fn scalar_tensor_tensor(
+        &mut self,
+        dst: &Bound<'_, Tensor>,
+        data: &Tensor,
+        op0: &str,
+        operand0: &Bound<'_, PyAny>,
+        reverse0: bool,
+        op1: &str,
+        other: &Tensor,
+        reverse1: bool,
+    ) -> Done {
+        let first = step(op0, operand0, reverse0)?;
+        self.emit(dst, |chip, to| {
+            Ok(vector::scalar_tensor_tensor(
+                chip,
+                to,
+                data.operand()?,
+                &first,
+                other.operand()?,
+                alu(op1)?,
+                reverse1,
+            ))
+        })
+    }
+
+    #[pyo3(signature = (dst, src, engine=""))]
+    fn tensor_copy(&mut self, dst: &Bound<'_, Tensor>, src: &Tensor, engine: &str) -> Done {
+        self.emit(dst, |chip, to| Ok(vector::tensor_copy(chip, to, src.operand()?, engine_of(engine)?)))
+    }
+
+    #[pyo3(signature = (dst, value, engine=""))]
+    fn memset(&mut self, dst: &Bound<'_, Tensor>, value: f64, engine: &str) -> Done {
+        self.emit(dst, |chip, to| Ok(vector::memset(chip, to, value, engine_of(engine)?)))
+    }
+
+    fn reciprocal(&mut self, dst: &Bound<'_, Tensor>, data: &Tensor) -> Done {
+        self.emit(dst, |chip, to| Ok(vector::reciprocal(chip, to, data.operand()?)))
+    }
+
+    fn nc_stream_shuffle(&mut self, dst: &Bound<'_, Tensor>, src: &Tensor, mask: Vec<u64>) -> Done {
+        self.emit(dst, |chip, to| Ok(vector::nc_stream_shuffle(chip, to, src.operand()?, &mask)))
+    }
+
+    fn tensor_copy_predicated(
+        &mut self,
+        dst: &Bound<'_, Tensor>,
+        src: &Bound<'_, PyAny>,
+        predicate: &Tensor,
+        reverse: bool,
+    ) -> Done {
+        self.emit(dst, |chip, to| {
+            Ok(vector::tensor_copy_predicated(chip, to, &scalar_operand(src)?, predicate.operand()?, reverse))
+        })
+    }
+
+    #[pyo3(signature = (dst, predicate, on_true, on_false, reverse, result=None, go_on=false))]
+    #[expect(clippy::too_many_arguments, reason = "the instruction has as many")]
+    fn select_reduce(
+        &mut self,
+        dst: &Bound<'_, Tensor>,
+        predicate: &Tensor,
+        on_true: &Tensor,
+        on_false: &Bound<'_, PyAny>,
+        reverse: bool,
+        result: Option<&Bound<'_, Tensor>>,
+        go_on: bool,
+    ) -> Done {
+        let result = optional(result)?;
+        self.emit(dst, |chip, to| {
+            Ok(vector::select_reduce(
+                chip,
+                to,
+                predicate.operand()?,
+                on_true.operand()?,
+                &scalar_operand(on_false)?,
+                reverse,
+                result.as_ref().map(|tile| (tile, go_on)),
+            ))
+        })
+    }
+
+    #[pyo3(signature = (dst, data, ops, bounds, start, fill, result=None, go_on=false))]
+    #[expect(clippy::too_many_arguments, reason = "the instruction has as many")]
+    fn range_select(
+        &mut self,
+        dst: &Bound<'_, Tensor>,
+        data: &Tensor,
+        ops: (String, String),
+        bounds: (Bound<'_, PyAny>, Bound<'_, PyAny>),
+        start: f32,
+        fill: f32,
+        result: Option<&Bound<'_, Tensor>>,
+        go_on: bool,
+    ) -> Done {
+        let bounds = [
+            RangeBound { op: alu(&ops.0)?, value: scalar_operand(&bounds.0)? },
+            RangeBound { op: alu(&ops.1)?, value: scalar_operand(&bounds.1)? },
+        ];
+        let result = optional(result)?;
+        let result = result.as_ref().map(|tile| (tile, go_on));
+        self.emit(dst, |chip, to| {
+            Ok(vector::range_select(chip, to, data.operand()?, &bounds, start, fill, result))
+        })
+    }
+
+    fn dropout(&mut self, dst: &Bound<'_, Tensor>, data: &Tensor, probability: &Bound<'_, PyAny>) -> Done {
+        let to = dst.get().operand()?.clone();
+        let chip = self.chip.clone();
+        let done =
+            vector::dropout(&chip, &to, data.operand()?, &scalar_operand(probability)?, &mut self.seed);
+        self.done(dst, done)
+    }
+}
