@@ -433,6 +433,12 @@ impl Session {
         self.done(dst, done)
     }
 
+    fn partition_broadcast(&mut self, dst: &Bound<'_, Tensor>, row: &Tensor) -> Done {
+        let to = dst.get().operand()?.clone();
+        let done = tensor::partition_broadcast(&self.chip, &to, row.operand()?);
+        self.done(dst, done)
+    }
+
     fn iota(&mut self, dst: &Bound<'_, Tensor>, values: &Index) -> Done {
         let to = dst.get().operand()?.clone();
         let done = gpsimd::iota(&self.chip, &to, &values.evaluate());

@@ -175,17 +175,23 @@ def _array_out(array, like):
 class _Launch:
     """One launch: arguments as tensors, and back."""
 
-    def __init__(self, kernel, chip, grid):
+    def __init__(self, kernel, chip, grid, values=True):
         self.kernel = kernel
         self.chip = chip
         self.grid = grid
+        self.values = values
         self.inputs = []
         self.like = None
 
     def tensor(self, session, value, name=""):
         if isinstance(value, Tensor):
             return value
-        array = _array_in(value)
+        if isinstance(value, ShapeOnly):
+            value = value if not session.values else _placeholder(value)
+        array = value if isinstance(value, ShapeOnly) else _array_in(value)
+        if array is not None and not session.values:
+            code = dtypes.F32 if array.dtype is None else dtypes.code(array.dtype)
+            return session.placeholder(list(array.shape), code, name)
         if array is not None:
             if self.like is None:
                 self.like = value
@@ -203,6 +209,8 @@ class _Launch:
         return value
 
     def output(self, value):
+        if not self.values:
+            return None
         if isinstance(value, Tensor):
             return _array_out(value.numpy(), self.like)
         if isinstance(value, tuple):
@@ -216,16 +224,15 @@ class _Launch:
 
     def run(self, args, kwargs):
         session = _core.Session(self.chip)
+        session.values = self.values
         names = _parameter_names(self.kernel.func)
         args = [self.tensor(session, value, names[at] if at < len(names) else "") for at, value in enumerate(args)]
         kwargs = {name: self.tensor(session, value, name) for name, value in kwargs.items()}
-        before = session.count
         outer, state.session = state.session, session
         try:
             value = _run_grid(self.kernel.func, self.grid, args, kwargs, session, self.kernel.dialect)
         finally:
             state.session = outer
-        del before
         result = Result(self.kernel.__name__, session, None)
         _never_written(result, value)
         result.outputs = self.output(value)
@@ -351,6 +358,7 @@ class Cores:
 
 def _run_cores(func, grid, places, args, kwargs, session, shared):
     cores = Cores(len(places))
+    session.cores = len(places)
     values = [None] * len(places)
     errors = [None] * len(places)
 
@@ -416,11 +424,11 @@ class Kernel:
             return self.func(*args, **kwargs)
         return self.run(args, kwargs).outputs
 
-    def run(self, args, kwargs, chip=None):
-        """Runs a launch and keeps what it leaves behind."""
+    def run(self, args, kwargs, chip=None, values=True):
+        """Runs a launch and keeps what it leaves behind; without values if only the times are wanted."""
         global last
         name = chip_name(chip or self.platform_target, self.dialect)
-        result = _Launch(self, name, self.grid).run(args, kwargs)
+        result = _Launch(self, name, self.grid, values).run(args, kwargs)
         last = result
         for listener in listeners:
             listener(result)

@@ -21,6 +21,7 @@ class Program(threading.local):
         self.core = 0
         self.meeting = 0
         self.placed = set()
+        self.broadcasts = set()
 
 
 program = Program()
