@@ -5,9 +5,9 @@ use std::num::NonZeroU64;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
-use tilewright_neuron::findings::{findings, lifetimes, peak};
+use tilewright_neuron::findings::findings;
 use tilewright_neuron::schedule::{Timeline, schedule};
-use tilewright_neuron::{EngineKind, Memory, Program};
+use tilewright_neuron::{EngineKind, Program};
 use tilewright_record::{Interval, KeepAll, Layout, Recorder, TrackKind, perfetto};
 
 use crate::session::Session;
@@ -58,9 +58,11 @@ impl Session {
         out.set_item("hbm_read_bytes", read)?;
         out.set_item("hbm_written_bytes", written)?;
         out.set_item("macs", program.instructions.iter().map(|instruction| instruction.macs).sum::<u64>())?;
-        let lives = lifetimes(program);
-        out.set_item("sbuf_peak_bytes", peak(program, &lives, Memory::Sbuf).bytes)?;
-        out.set_item("psum_peak_bytes", peak(program, &lives, Memory::Psum).bytes)?;
+        out.set_item("sbuf_peak_bytes", timeline.sbuf_peak_bytes)?;
+        out.set_item("psum_peak_bytes", timeline.psum_peak_bytes)?;
+        let (saved, reloaded) = timeline.spill_bytes();
+        out.set_item("spill_save_bytes", saved)?;
+        out.set_item("spill_reload_bytes", reloaded)?;
         if trace {
             let bytes = perfetto_bytes(&self.chip.name, program, &timeline);
             out.set_item(

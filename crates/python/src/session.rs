@@ -34,6 +34,9 @@ pub(crate) struct Session {
     /// How often the core that runs now has met the others.
     #[pyo3(get, set)]
     pub(crate) current_meeting: u32,
+    /// Tensors have values; without, only times and shapes are followed.
+    #[pyo3(get, set)]
+    pub(crate) values: bool,
     /// Where matmuls wrote, by tensor.
     summed: BTreeMap<u32, Vec<Region>>,
     lines: BTreeMap<(usize, i32), u32>,
@@ -154,6 +157,7 @@ impl Session {
             lanes: BTreeMap::new(),
             current_program: 0,
             current_meeting: 0,
+            values: true,
             summed: BTreeMap::new(),
             lines: BTreeMap::new(),
             codes: BTreeMap::new(),
@@ -239,8 +243,35 @@ impl Session {
         if declared.is_some() {
             request.dtype = Dtype::F32;
         }
-        let tensor = self.keep(py, Storage::poisoned(request), places)?;
+        let made = if self.values { Storage::poisoned(request) } else { Storage::without_values(request) };
+        let tensor = self.keep(py, made, places)?;
         Ok(tensor.holding(dtype::from_code(code)?.mx).declared(declared))
+    }
+
+    /// Cores that run the programs of the launch side by side.
+    #[setter]
+    fn set_cores(&mut self, cores: u32) {
+        self.program.cores = cores;
+    }
+
+    /// The kernel asks for its own order of instructions.
+    #[setter]
+    fn set_in_order(&mut self, in_order: bool) {
+        self.program.in_order = in_order;
+    }
+
+    /// A tensor in HBM without values.
+    #[pyo3(signature = (shape, code, name=""))]
+    fn placeholder(
+        &mut self,
+        py: Python<'_>,
+        shape: Vec<usize>,
+        code: usize,
+        name: &str,
+    ) -> PyResult<Tensor> {
+        let mut request = self.request(py, shape, code, "shared_hbm")?;
+        name.clone_into(&mut request.name);
+        self.keep(py, Storage::without_values(request), Vec::new())
     }
 
     /// A tensor in HBM with the bytes of a buffer.

@@ -330,7 +330,7 @@ impl Tensor {
     /// Elements of the tensor behind the view, counted in the view's type.
     #[getter]
     fn storage_elements(&self) -> usize {
-        self.tile.storage.lock().bytes.len() / self.tile.view.dtype.size_bytes(1).max(1)
+        self.tile.storage.size_bytes() / self.tile.view.dtype.size_bytes(1).max(1)
     }
 
     /// True if it is the result of the last instruction that touched it.
@@ -525,6 +525,9 @@ impl Tensor {
     fn read_into(&self, py: Python<'_>, buffer: &Bound<'_, PyAny>) -> PyResult<()> {
         let buffer: PyBuffer<u8> = PyBuffer::get(buffer)?;
         let tile = self.operand()?;
+        if tile.storage.valueless {
+            return Err(PyBufferError::new_err("a run without values has no outputs"));
+        }
         let bytes = tile.packed(&tile.storage.lock());
         if buffer.item_count() != bytes.len() {
             return Err(PyBufferError::new_err(format!(
@@ -556,7 +559,7 @@ impl Tensor {
     /// True if every byte of the tensor was written.
     #[getter]
     fn all_written(&self) -> bool {
-        self.tile.storage.lock().all_written()
+        self.tile.storage.valueless || self.tile.storage.lock().all_written()
     }
 
     /// Bytes of the tensor that nobody wrote.

@@ -18,12 +18,12 @@ _core.set_folder(_os.path.dirname(_os.path.abspath(__file__)))
 methods.install()
 
 
-def run(func, *args, chip=None, grid=None, dialect=None, **kwargs):
-    """Runs a kernel, decorated or not, and gives what it leaves behind."""
+def run(func, *args, chip=None, grid=None, dialect=None, values=True, **kwargs):
+    """Runs a kernel, decorated or not, and gives what it leaves behind. Without values only times are followed."""
     made = func if isinstance(func, Kernel) else Kernel(func, dialect or "old")
     if grid is not None:
         made = made[grid]
-    return made.run(args, kwargs, chip)
+    return made.run(args, kwargs, chip, values)
 
 
 def run_ranks(func, arguments, chip=None, grid=None, dialect="new"):

@@ -175,17 +175,23 @@ def _array_out(array, like):
 class _Launch:
     """One launch: arguments as tensors, and back."""
 
-    def __init__(self, kernel, chip, grid):
+    def __init__(self, kernel, chip, grid, values=True):
         self.kernel = kernel
         self.chip = chip
         self.grid = grid
+        self.values = values
         self.inputs = []
         self.like = None
 
     def tensor(self, session, value, name=""):
         if isinstance(value, Tensor):
             return value
-        array = _array_in(value)
+        if isinstance(value, ShapeOnly):
+            value = value if not session.values else _placeholder(value)
+        array = value if isinstance(value, ShapeOnly) else _array_in(value)
+        if array is not None and not session.values:
+            code = dtypes.F32 if array.dtype is None else dtypes.code(array.dtype)
+            return session.placeholder(list(array.shape), code, name)
         if array is not None:
             if self.like is None:
                 self.like = value
@@ -203,6 +209,8 @@ class _Launch:
         return value
 
     def output(self, value):
+        if not self.values:
+            return None
         if isinstance(value, Tensor):
             return _array_out(value.numpy(), self.like)
         if isinstance(value, tuple):
@@ -218,6 +226,7 @@ class _Launch:
         """A new session with the arguments as its tensors: what a program runs with."""
         self.inputs, self.like = [], None
         session = self.session = _core.Session(self.chip, os.environ.get("NKI_PRECISE_FP", "1") != "0")
+        session.values = self.values
         names = _parameter_names(self.kernel.func)
         args = [self.tensor(session, value, names[at] if at < len(names) else "") for at, value in enumerate(args)]
         kwargs = {name: self.tensor(session, value, name) for name, value in kwargs.items()}
@@ -334,6 +343,7 @@ def _run_together(launches):
     bodies, members = [], []
     for rank, (func, grid, args, kwargs, session) in enumerate(launches):
         shared = Shared()
+        session.cores = len(_places(grid))
         for core, place in enumerate(_places(grid)):
 
             def body(turns, at, *, rank=rank, core=core, place=place, shared=shared, launch=launches[rank]):
@@ -384,10 +394,10 @@ class Kernel:
             return self.func(*args, **kwargs)
         return self.run(args, kwargs).outputs
 
-    def run(self, args, kwargs, chip=None):
-        """Runs a launch and keeps what it leaves behind."""
+    def run(self, args, kwargs, chip=None, values=True):
+        """Runs a launch and keeps what it leaves behind; without values if only the times are wanted."""
         name = chip_name(chip or self.platform_target, self.dialect)
-        return _keep(_Launch(self, name, self.grid).run(args, kwargs))
+        return _keep(_Launch(self, name, self.grid, values).run(args, kwargs))
 
     def run_ranks(self, arguments, chip=None):
         """Runs a launch on each of several ranks together; `arguments` has the keywords of each."""

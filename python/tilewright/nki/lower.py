@@ -127,12 +127,38 @@ def fit(tile, shape):
     return tile.broadcasted(list(shape))
 
 
+#: Elements of a row that the tensor engine spreads at once, and fewest for which it does.
+_ROW_MOST, _ROW_LEAST = 512, 64
+
+
 def repeat_partitions(tile, count):
-    """A row on every partition: an instruction of its own."""
+    """A row on every partition: by the tensor engine, where it stays if it fits a bank of PSUM; short rows by a copy."""
+    session = state.running()
     shape = [count] + list(tile.shape[1:])
-    out = new(shape, tile.code)
-    state.running().tensor_copy(out, tile.broadcasted(shape))
-    return out
+    columns = tile.size
+    if columns < _ROW_LEAST or tile.memory != "sbuf" or tile.code not in _FLOATS:
+        out = new(shape, tile.code)
+        session.tensor_copy(out, tile.broadcasted(shape))
+        return out
+    if columns <= _ROW_MOST:
+        out = new(shape, tile.code, "psum")
+        session.partition_broadcast(out, tile)
+        state.program.broadcasts.add(out.storage_id)
+        return out
+    flat, out = tile.reshaped([1, columns]), new([count, columns], tile.code)
+    for start in range(0, columns, _ROW_MOST):
+        stop = min(start + _ROW_MOST, columns)
+        part = new([count, stop - start], tile.code, "psum")
+        session.partition_broadcast(part, flat[:, start:stop])
+        session.activation(out[:, start:stop], part, "copy")
+    return out.reshaped(shape)
+
+
+def in_sbuf(tile):
+    """The tile, or a copy in SBUF if it is a row that was spread into PSUM."""
+    if tile.memory == "psum" and tile.storage_id in state.program.broadcasts:
+        return copy(tile)
+    return tile
 
 
 def as_tile(value):
@@ -449,6 +475,7 @@ def matmul(x, y, transpose_x=False, mask=None):
 
 def nc_matmul(stationary, moving, mask=None, is_transpose=False, **options):
     """stationary.T @ moving in PSUM."""
+    stationary, moving = in_sbuf(stationary), in_sbuf(moving)
     code = stationary.code if is_transpose and state.running().generation >= 3 else dtypes.F32
     rows = 2 if options.get("double_row") else 1
     shape = [stationary.size // stationary.shape[0] // rows, moving.size // moving.shape[0] // rows]

@@ -27,6 +27,7 @@ class Program(threading.local):
         self.calls = {}
         self.meeting = 0
         self.placed = set()
+        self.broadcasts = set()
 
 
 program = Program()

@@ -79,9 +79,9 @@ fn one(task: &Task<'_>, found: &Found, candidate: &Candidate, options: &Options)
 fn simulate(task: &Task<'_>, frame: &tilewright_explore::Frame, program: &Program, check: &mut Check) {
     let machine = task.setup.machine;
     let products = frame.extents.iter().fold(1_u128, |all, extent| all.saturating_mul(u128::from(*extent)));
-    let wanted = Wanted { values: products <= MOST_PRODUCTS, findings: true, trace: false };
+    let wanted = Wanted { values: products <= MOST_PRODUCTS, findings: true, ..Wanted::default() };
     let mut files = |_: &_| Err(tilewright_runtime::ArrayError::Format("no file".to_string()));
-    match read(machine, program, &mut files, wanted, KeepLast::new(0)) {
+    match read(machine, program, &mut files, &wanted, KeepLast::new(0)) {
         Err(error) => check.simulated = Err(error.to_string()),
         Ok(reading) => {
             check.simulated = Ok(reading.outcome.cycles);

@@ -47,6 +47,9 @@ impl Tile {
     /// The elements as FP32.
     pub fn read(&self, rules: &RuleSet) -> Values<f32> {
         let mut values = vec![0.0; self.elements()];
+        if self.storage.valueless {
+            return Values { values, uninitialised: false };
+        }
         let content = self.storage.lock();
         if let Some(bytes) = self.contiguous(&content) {
             decode_slice(rules, self.view.dtype, bytes, &mut values);
@@ -59,7 +62,7 @@ impl Tile {
     /// Writes FP32 values, rounded to the type of the view. Skipped elements keep what they have.
     pub fn write(&self, rules: &RuleSet, values: &[f32]) {
         let (dtype, size) = (self.view.dtype, self.view.dtype.size_bytes(1));
-        if values.len() != self.elements() {
+        if values.len() != self.elements() || self.storage.valueless {
             return;
         }
         let mut content = self.storage.lock();
@@ -78,7 +81,7 @@ impl Tile {
 
     /// True if it has a byte that nobody wrote.
     pub fn unwritten(&self) -> bool {
-        self.reads_unwritten(&self.storage.lock())
+        !self.storage.valueless && self.reads_unwritten(&self.storage.lock())
     }
 
     /// True if it is all of its tensor, in order.
@@ -201,6 +204,9 @@ impl Tile {
 
     /// The stored words, in the low bits.
     pub fn read_words(&self) -> Values<u32> {
+        if self.storage.valueless {
+            return Values { values: vec![0; self.elements()], uninitialised: false };
+        }
         let content = self.storage.lock();
         let packed = self.packed(&content);
         let values = (0..self.elements()).map(|at| load(self.view.dtype, &packed, at)).collect();
@@ -209,7 +215,7 @@ impl Tile {
 
     /// Writes stored words as they are.
     pub fn write_words(&self, words: &[u32]) {
-        if words.len() != self.elements() {
+        if words.len() != self.elements() || self.storage.valueless {
             return;
         }
         let mut packed = vec![0; self.view.dtype.size_bytes(words.len())];
@@ -278,6 +284,9 @@ impl Tile {
 /// integers between integer types. True if bytes were read that nobody wrote.
 pub fn copy(rules: &RuleSet, dst: &Tile, src: &Tile) -> bool {
     let (from, to) = (src.view.dtype, dst.view.dtype);
+    if src.storage.valueless || dst.storage.valueless {
+        return false;
+    }
     if from == to {
         let (packed, uninitialised) = {
             let content = src.storage.lock();
@@ -300,6 +309,9 @@ pub fn copy(rules: &RuleSet, dst: &Tile, src: &Tile) -> bool {
 
 /// Adds elements as the tensor engine adds to PSUM; what nobody wrote counts as nothing.
 pub fn add(rules: &RuleSet, to: &Tile, from: &Tile) {
+    if to.storage.valueless {
+        return;
+    }
     if to.unwritten() {
         copy(rules, to, from);
         return;

@@ -273,9 +273,18 @@ pub struct Program {
     pub allocations: Vec<Allocation>,
     /// Lines, as `file:line`.
     pub sources: Vec<String>,
+    /// Cores that run the programs of the launch side by side; programs of other launches follow each other on one.
+    pub cores: u32,
+    /// The kernel asks for its own order of instructions.
+    pub in_order: bool,
 }
 
 impl Program {
+    /// The core that an instruction runs on.
+    pub fn core(&self, instruction: &Instruction) -> u32 {
+        if self.cores > 1 { instruction.program % self.cores } else { 0 }
+    }
+
     /// Bytes read from and written to HBM.
     pub fn hbm_bytes(&self) -> (u64, u64) {
         self.instructions.iter().fold((0_u64, 0_u64), |(read, written), instruction| {

@@ -57,6 +57,8 @@ pub struct Storage {
     pub name: String,
     /// Line that made it, in the program's table of lines.
     pub source: u32,
+    /// It has no values: reads give zeros, writes leave nothing. For runs of which only the times are wanted.
+    pub valueless: bool,
     content: Mutex<Content>,
 }
 
@@ -105,6 +107,16 @@ impl Storage {
         Ok(Storage::with(request, content))
     }
 
+    /// A tensor without values, which takes no memory of the host.
+    ///
+    /// # Errors
+    /// If it is larger than any device.
+    pub fn without_values(request: Request) -> Result<Storage, Refusal> {
+        let mut storage = Storage::poisoned(request)?;
+        storage.valueless = true;
+        Ok(storage)
+    }
+
     /// A tensor with given bytes.
     ///
     /// # Errors
@@ -124,7 +136,17 @@ impl Storage {
 
     fn with(request: Request, content: Content) -> Storage {
         let Request { id, memory, dtype, shape, blocks, name, source } = request;
-        Storage { id, memory, dtype, shape, blocks, name, source, content: Mutex::new(content) }
+        Storage {
+            id,
+            memory,
+            dtype,
+            shape,
+            blocks,
+            name,
+            source,
+            valueless: false,
+            content: Mutex::new(content),
+        }
     }
 
     /// The bytes. A panic elsewhere while they were held leaves them as they are.

@@ -114,7 +114,7 @@ fn results_are_waited_for_and_engines_run_in_order() {
         vector::memset(&chip, &a, 0.0, None).unwrap(),
         dma::dma_copy(&chip, &hbm, &b, None).unwrap(),
     ];
-    let program = Program { instructions, allocations: allocations(&[&hbm, &a, &b]), sources: Vec::new() };
+    let program = Program { instructions, allocations: allocations(&[&hbm, &a, &b]), ..Program::default() };
     let timeline = schedule(&chip, &program);
     let spans = &timeline.spans;
     assert!(spans[1].start_ps >= spans[0].done_ps, "a copy waits for the load it reads");
@@ -139,7 +139,7 @@ fn loads_run_ahead_only_as_far_as_memory_reaches() {
     }
     let mut all = vec![&hbm, &out];
     all.extend(&tiles);
-    let program = Program { instructions, allocations: allocations(&all), sources: Vec::new() };
+    let program = Program { instructions, allocations: allocations(&all), ..Program::default() };
     let spans = schedule(&chip, &program).spans;
     assert!(spans[2].start_ps < spans[1].done_ps, "two tiles fit: the second load runs ahead");
     assert!(spans[4].start_ps >= spans[1].done_ps, "the third tile waits for the first to leave");

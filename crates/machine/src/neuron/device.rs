@@ -30,6 +30,8 @@ machine_keys! {
         dma_to_compute_ns: u64 [0, 1_000_000],
         /// Semaphore to a transfer, through it, and visible to another engine.
         dma_round_trip_ns: u64 [0, 1_000_000],
+        /// Instructions of an engine among which the compiler changes the order.
+        schedule_window: u64 [1, 1_000_000],
         /// Start of a program before its first instruction.
         preamble_ns: u64 [0, 1_000_000_000],
         /// End of a program after its last instruction.
@@ -42,6 +44,34 @@ machine_keys! {
         links: u64 [0, 64],
         /// Rate of a NeuronLink.
         link_bytes_per_s: u64 [1, 1_000_000_000_000_000],
+    }
+
+    /// Energy of events, for one core unless it says otherwise.
+    Energy {
+        /// Multiplication with addition in BF16, on the way through the array.
+        mac_bf16_pj: f64 [0.0, 1000.0],
+        /// The same in FP8.
+        mac_fp8_pj: f64 [0.0, 1000.0],
+        /// The same in FP32.
+        mac_fp32_pj: f64 [0.0, 1000.0],
+        /// Lane of the vector engine for a cycle.
+        vector_lane_pj: f64 [0.0, 1000.0],
+        /// Lane of the scalar engine for a cycle, table and polynomial.
+        scalar_lane_pj: f64 [0.0, 1000.0],
+        /// Lane of the general-purpose engine for a cycle.
+        gpsimd_lane_pj: f64 [0.0, 1000.0],
+        /// Byte read from or written to SBUF.
+        sbuf_pj_per_byte: f64 [0.0, 1000.0],
+        /// Byte read from or written to PSUM.
+        psum_pj_per_byte: f64 [0.0, 1000.0],
+        /// Bit of a transfer on its way across the chip.
+        dma_pj_per_bit: f64 [0.0, 1000.0],
+        /// Descriptor read by a DMA engine.
+        descriptor_pj: f64 [0.0, 1_000_000.0],
+        /// Bit of HBM with its interface.
+        hbm_pj_per_bit: f64 [0.0, 1000.0],
+        /// Core at rest: clocks and leakage.
+        core_idle_w: f64 [0.0, 1000.0],
     }
 
     /// Collective operations between devices.

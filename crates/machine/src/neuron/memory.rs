@@ -59,8 +59,12 @@ machine_keys! {
         engine_bytes_per_s: u64 [1, 1_000_000_000_000_000],
         /// Rate that large transfers of an engine reach.
         achieved_bytes_per_s: u64 [1, 1_000_000_000_000_000],
-        /// Fixed time of a copy, hidden by other copies in flight.
+        /// Shortest time between two copies of a queue.
         fixed_ns: u64 [0, 1_000_000_000],
+        /// Time of a queue for each copy beside its data.
+        copy_ns: u64 [0, 1_000_000_000],
+        /// Queues of a core that the compiler spreads copies in one direction over, by their line.
+        copy_queues: u64 [1, 65536],
         /// Time of each descriptor: one contiguous run.
         descriptor_ns: u64 [0, 1_000_000],
         /// Copies of a queue that overlap.

@@ -9,7 +9,7 @@ mod device;
 mod engines;
 mod memory;
 
-pub use device::{Chip, Collectives, Link, Sync};
+pub use device::{Chip, Collectives, Energy, Link, Sync};
 pub use engines::{Gpsimd, Scalar, Tensor, Vector};
 pub use memory::{Access, Dma, Hbm, Psum, Sbuf};
 
@@ -46,6 +46,8 @@ machine_sections! {
         link: Link,
         /// Collective operations.
         collectives: Collectives,
+        /// Energy of events.
+        energy: Energy,
         /// Number rules.
         numerics: Numerics,
     }

@@ -12,6 +12,11 @@ use super::{
 
 #[pymethods]
 impl Session {
+    fn partition_broadcast(&mut self, dst: &Bound<'_, Tensor>, row: &Tensor) -> Done {
+        let row = row.operand()?;
+        self.emit(dst, |chip, to| Ok(tensor::partition_broadcast(chip, to, row)))
+    }
+
     #[pyo3(signature = (dst, data, function, bias=None, scale=None, sums=None, reduce_op="add", go_on=false))]
     #[expect(clippy::too_many_arguments, reason = "the instruction has as many")]
     fn activation(

@@ -124,6 +124,9 @@ pub fn nc_matmul(
 
 /// The product itself; true if bytes were read that nobody wrote.
 fn product(chip: &Chip, dst: &Tile, a: &[f32], m: usize, moving: &Tile, options: MatmulOptions) -> bool {
+    if dst.storage.valueless {
+        return false;
+    }
     let rules = &chip.rules;
     let n = moving.view.free_elements() / if options.double_row { 2 } else { 1 };
     let mut uninitialised = moving.unwritten();
@@ -297,6 +300,46 @@ fn cost(chip: &Chip, stationary: &Tile, moving: &Tile, options: MatmulOptions) -
     };
     let halved = fp32 && (options.stationary_onezero || options.moving_onezero) && factor > 2;
     stream_cost(chip, m, n, if halved { factor / 2 } else { factor })
+}
+
+/// A row on every partition of a PSUM tile, as compilers do it: a product with a column of ones.
+///
+/// # Errors
+/// If an operand breaks a rule of the tensor engine.
+pub fn partition_broadcast(chip: &Chip, dst: &Tile, row: &Tile) -> Result<Instruction, Refusal> {
+    const NAME: &str = "partition_broadcast";
+    limits::operand(chip, EngineKind::Tensor, NAME, "data", row)?;
+    limits::operand(chip, EngineKind::Tensor, NAME, "the result", dst)?;
+    let (m, n) = (dst.view.partitions(), dst.view.free_elements());
+    let most = chip.neuron.tensor.moving_free_max;
+    rule(row.view.partitions() == 1 && row.elements() == n && as_u64(n) <= most, || {
+        Refusal::new(
+            "neuron/shape",
+            format!("{NAME} of {:?} into {:?}", row.view.shape(), dst.view.shape()),
+            format!("a row of at most {most} elements, and as many in each partition of the result"),
+            "broadcast in pieces",
+        )
+    })?;
+    rule(row.storage.memory == Memory::Sbuf && dst.storage.memory == Memory::Psum, || {
+        Refusal::new("neuron/memory", NAME, "from SBUF to PSUM", "copy the row to SBUF first")
+    })?;
+    let mut uninitialised = false;
+    if !dst.storage.valueless {
+        let read = row.read(&chip.rules);
+        uninitialised = read.uninitialised;
+        dst.write(&chip.rules, &read.values.repeat(m));
+    }
+    let tensor = &chip.neuron.tensor;
+    let factor = if row.view.dtype == Dtype::F32 { tensor.fp32_row_cycles.div_ceil(2) } else { 1 };
+    let rows = as_u64(n).max(as_u64(m).min(tensor.turnaround_cycles));
+    let cost = Cost {
+        busy_ps: cycles_ps(rows * factor, tensor.clock_hz),
+        latency_ps: cycles_ps(tensor.pipeline_cycles, tensor.clock_hz),
+    };
+    let mut instruction =
+        Instruction::new(NAME, EngineKind::Tensor, cost, &[dst], &[row]).reading(uninitialised);
+    instruction.macs = as_u64(m * n);
+    Ok(instruction)
 }
 
 /// Transposes a tile of at most 128 by 128 into PSUM.

@@ -1,0 +1,121 @@
+//! Transfers: queues that start copies one after the other, DMA engines that move the data, HBM that all cores share
+//! (NKI guide to DMA; neuron.md sections 5.1 to 5.3).
+
+use std::collections::VecDeque;
+
+use crate::Chip;
+use crate::chip::{bytes_ps, ns_ps};
+use crate::program::DmaShape;
+
+/// A resource and its last user.
+#[derive(Clone, Copy, Default)]
+struct Lane {
+    free_ps: u64,
+    last: Option<u32>,
+}
+
+/// DMA engines of one core. Each moves data in both directions at once: published runs that stream in and out reach
+/// more than the rate of one direction.
+struct Core {
+    loads: Vec<Lane>,
+    stores: Vec<Lane>,
+    next: usize,
+}
+
+/// One copy that is to be moved.
+#[derive(Clone, Copy)]
+pub(super) struct Copy {
+    pub(super) node: u32,
+    pub(super) core: usize,
+    pub(super) shape: DmaShape,
+    pub(super) hbm_read_bytes: u64,
+    pub(super) hbm_written_bytes: u64,
+}
+
+/// When a copy's data moves, and behind whom it waited.
+pub(super) struct Moved {
+    pub(super) start_ps: u64,
+    pub(super) end_ps: u64,
+    pub(super) behind: Option<u32>,
+}
+
+/// All DMA engines and HBM.
+pub(super) struct Transfers {
+    cores: Vec<Core>,
+    hbm: Lane,
+    hbm_bytes_per_s: u64,
+}
+
+impl Transfers {
+    pub(super) fn new(chip: &Chip, cores: usize) -> Transfers {
+        let lanes =
+            || vec![Lane::default(); usize::try_from(chip.neuron.dma.engines_per_core).unwrap_or(1).max(1)];
+        let hbm = &chip.neuron.hbm;
+        Transfers {
+            cores: (0..cores).map(|_| Core { loads: lanes(), stores: lanes(), next: 0 }).collect(),
+            hbm: Lane::default(),
+            hbm_bytes_per_s: rate_of(hbm.stack_bytes_per_s, hbm.efficiency),
+        }
+    }
+
+    /// Moves the data of a copy from `from_ps` on.
+    pub(super) fn place(&mut self, copy: &Copy, from_ps: u64) -> Moved {
+        let Some(core) = self.cores.get_mut(copy.core) else {
+            return Moved { start_ps: from_ps, end_ps: from_ps, behind: None };
+        };
+        let lanes = if copy.hbm_written_bytes > 0 { &mut core.stores } else { &mut core.loads };
+        let count = lanes.len();
+        let used = usize::try_from(copy.shape.engines).unwrap_or(count).clamp(1, count);
+        let (mut start_ps, mut end_ps, mut behind) = (u64::MAX, 0, None);
+        for step in 0..used {
+            let lane = &mut lanes[(core.next + step) % count];
+            let at_ps = from_ps.max(lane.free_ps);
+            if at_ps > from_ps {
+                behind = behind.or(lane.last);
+            }
+            *lane = Lane { free_ps: at_ps.saturating_add(copy.shape.data_ps), last: Some(copy.node) };
+            start_ps = start_ps.min(at_ps);
+            end_ps = end_ps.max(lane.free_ps);
+        }
+        core.next = (core.next + used) % count;
+        let bytes = copy.hbm_read_bytes.saturating_add(copy.hbm_written_bytes);
+        if bytes > 0 {
+            let at_ps = self.hbm.free_ps.max(start_ps);
+            let free_ps = at_ps.saturating_add(bytes_ps(bytes, self.hbm_bytes_per_s));
+            if free_ps > end_ps {
+                behind = self.hbm.last.or(behind);
+                end_ps = free_ps;
+            }
+            self.hbm = Lane { free_ps, last: Some(copy.node) };
+        }
+        Moved { start_ps, end_ps, behind }
+    }
+}
+
+/// A queue: copies start in order, a fixed time apart, a few of them in flight.
+#[derive(Default)]
+pub(super) struct Flight {
+    ends_ps: VecDeque<u64>,
+}
+
+impl Flight {
+    /// When the queue can start its next copy, after one that starts at `at_ps` and ends at `end_ps`.
+    pub(super) fn after(&mut self, chip: &Chip, at_ps: u64, data_ps: u64, end_ps: u64) -> u64 {
+        let dma = &chip.neuron.dma;
+        let apart_ps = ns_ps(dma.fixed_ns).max(ns_ps(dma.copy_ns).saturating_add(data_ps));
+        self.ends_ps.push_back(end_ps);
+        let most = usize::try_from(dma.in_flight).unwrap_or(1).max(1);
+        let earliest = if self.ends_ps.len() >= most { self.ends_ps.pop_front().unwrap_or(0) } else { 0 };
+        at_ps.saturating_add(apart_ps).max(earliest)
+    }
+}
+
+/// A part of a rate.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a positive rate times a part of one"
+)]
+fn rate_of(bytes_per_s: u64, part: f64) -> u64 {
+    (bytes_per_s as f64 * part) as u64
+}
