@@ -271,6 +271,9 @@ pub(crate) struct SimArgs {
     /// A slice that is faulty: a spare of its PE takes its place, and the program runs as it is
     #[arg(long, value_name = "[CHIP.]PE.SLICE")]
     pub(crate) faulty: Vec<String>,
+    /// Steps that control cores may take, for programs that take longer than 134 million
+    #[arg(long, value_name = "N")]
+    pub(crate) max_steps: Option<u64>,
     /// Write a Perfetto trace to this file
     #[arg(long, value_name = "FILE")]
     pub(crate) trace: Option<String>,

@@ -7,7 +7,14 @@ use std::path::Path;
 pub trait Host {
     /// Reads a file.
     fn read(&self, path: &Path) -> std::io::Result<Vec<u8>>;
-    /// Writes a file.
+    /// Makes a folder and those it is in, unless they are there.
+    ///
+    /// # Errors
+    /// Where it may not.
+    fn create_folder(&mut self, _path: &Path) -> std::io::Result<()> {
+        Ok(())
+    }
+    /// Writes a file, all of it or nothing; its folder must be there.
     fn write(&mut self, path: &Path, bytes: &[u8]) -> std::io::Result<()>;
     /// Reads standard input up to a limit.
     fn read_standard_input(&mut self, most_bytes: u64) -> std::io::Result<Vec<u8>>;

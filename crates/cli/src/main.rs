@@ -18,10 +18,6 @@ impl Host for RealHost {
     #[expect(clippy::disallowed_methods, reason = "the command line is where files are written")]
     fn write(&mut self, path: &Path, bytes: &[u8]) -> std::io::Result<()> {
         // A reader sees the whole file or none: it gets its name once it is complete.
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-        if let Some(folder) = folder {
-            std::fs::create_dir_all(folder)?;
-        }
         let mut partial = path.as_os_str().to_owned();
         partial.push(format!(".partial-{}", std::process::id()));
         let written = std::fs::write(&partial, bytes).and_then(|()| std::fs::rename(&partial, path));
@@ -29,6 +25,11 @@ impl Host for RealHost {
             let _ = std::fs::remove_file(&partial);
         }
         written
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "the command line is where files are written")]
+    fn create_folder(&mut self, path: &Path) -> std::io::Result<()> {
+        std::fs::create_dir_all(path)
     }
 
     fn read_standard_input(&mut self, most_bytes: u64) -> std::io::Result<Vec<u8>> {

@@ -96,10 +96,30 @@ pub enum Turn {
 pub const ORDERS: [[Turn; 4]; 24] = {
     use Turn::{Batch as B, Chunks as C, Passes as P, Rows as R};
     [
-        [B, P, R, C], [B, P, C, R], [B, R, P, C], [B, R, C, P], [B, C, P, R], [B, C, R, P],
-        [P, B, R, C], [P, B, C, R], [P, R, B, C], [P, R, C, B], [P, C, B, R], [P, C, R, B],
-        [R, B, P, C], [R, B, C, P], [R, P, B, C], [R, P, C, B], [R, C, B, P], [R, C, P, B],
-        [C, B, P, R], [C, B, R, P], [C, P, B, R], [C, P, R, B], [C, R, B, P], [C, R, P, B],
+        [B, P, R, C],
+        [B, P, C, R],
+        [B, R, P, C],
+        [B, R, C, P],
+        [B, C, P, R],
+        [B, C, R, P],
+        [P, B, R, C],
+        [P, B, C, R],
+        [P, R, B, C],
+        [P, R, C, B],
+        [P, C, B, R],
+        [P, C, R, B],
+        [R, B, P, C],
+        [R, B, C, P],
+        [R, P, B, C],
+        [R, P, C, B],
+        [R, C, B, P],
+        [R, C, P, B],
+        [C, B, P, R],
+        [C, B, R, P],
+        [C, P, B, R],
+        [C, P, R, B],
+        [C, R, B, P],
+        [C, R, P, B],
     ]
 };
 

@@ -76,10 +76,10 @@ pub fn search(task: &Task<'_>, options: &Options, stop: &mut dyn FnMut(&Progress
     let value = |bound: &Bound| options.goal.value(bound.cycles, bound.energy_fj);
     order.sort_by_key(|(bound, number)| (value(bound), *number));
     let mut found = Found {
-        bound: order.iter().map(|(bound, _)| *bound).reduce(|a, b| Bound {
-            cycles: a.cycles.min(b.cycles),
-            energy_fj: a.energy_fj.min(b.energy_fj),
-        }),
+        bound: order
+            .iter()
+            .map(|(bound, _)| *bound)
+            .reduce(|a, b| Bound { cycles: a.cycles.min(b.cycles), energy_fj: a.energy_fj.min(b.energy_fj) }),
         frames,
         kept: Kept::new(options.goal, options.keep),
         evaluated: 0,
@@ -90,8 +90,7 @@ pub fn search(task: &Task<'_>, options: &Options, stop: &mut dyn FnMut(&Progress
         complete: true,
     };
     for (batch, numbers) in order.chunks(BATCH).enumerate() {
-        let progress =
-            Progress { frames: batch * BATCH, of_frames: order.len(), evaluated: found.evaluated };
+        let progress = Progress { frames: batch * BATCH, of_frames: order.len(), evaluated: found.evaluated };
         if stop(&progress, &found.kept) {
             found.complete = false;
             return found;
@@ -208,7 +207,8 @@ impl Walk<'_> {
                     loading: Loading::Main,
                 };
                 let nest = self.framed.nest(&choice);
-                let checked = nest.and_then(|nest| check_sizes(&self.task.setup, &nest, *supply).map(|()| nest));
+                let checked =
+                    nest.and_then(|nest| check_sizes(&self.task.setup, &nest, *supply).map(|()| nest));
                 match checked {
                     Ok(nest) => self.orders(&nest, choice),
                     Err(refusal) => self.tally.refused.add(refusal),
@@ -285,4 +285,3 @@ pub fn cost(task: &Task<'_>, frame: &Frame, nest: &Nest, choice: &Choice) -> Res
     let parts_fj = energy(setup, &counts, cycles, parts);
     Ok((cycles, parts_fj.iter().fold(0, |all: u64, part| all.saturating_add(*part))))
 }
-

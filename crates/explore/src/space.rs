@@ -56,7 +56,10 @@ fn parted(task: &Task<'_>, stationary: Operand, slices_log2: &[u8; MAX_AXES], fr
         for axis in 0..task.axes.len() {
             let mut more = *cut;
             more[axis] += 1;
-            if task.axes[axis].class != Class::Contracted && more[axis] <= most_log2(&whole, axis) && !all.contains(&more) {
+            if task.axes[axis].class != Class::Contracted
+                && more[axis] <= most_log2(&whole, axis)
+                && !all.contains(&more)
+            {
                 all.push(more);
             }
         }

@@ -20,9 +20,10 @@ fn machine(name: &str) -> Tcp {
     let mut sources = Sources::default();
     let text = tilewright_machine::builtin(name).unwrap();
     let id = sources.add(name, text.to_string());
-    let loaded =
-        tilewright_machine::load(&mut sources, id, &|base| tilewright_machine::builtin(base).map(str::to_string))
-            .unwrap();
+    let loaded = tilewright_machine::load(&mut sources, id, &|base| {
+        tilewright_machine::builtin(base).map(str::to_string)
+    })
+    .unwrap();
     loaded.machine.tcp().unwrap().clone()
 }
 
@@ -79,7 +80,8 @@ fn disagreement(task: &Task<'_>, found: &Found, candidate: &Candidate) -> Option
     let estimated = counts(&task.setup, &nest, choice, &commands);
     let estimated = Counts { macs_useful: events.macs_useful, ..estimated };
     if events != estimated {
-        let wrong: Vec<_> = events.named().into_iter().zip(estimated.named()).filter(|(a, b)| a != b).collect();
+        let wrong: Vec<_> =
+            events.named().into_iter().zip(estimated.named()).filter(|(a, b)| a != b).collect();
         return Some(format!("{text}{choice:?}\n{wrong:?}"));
     }
     let sum: u64 = energy(&task.setup, &estimated, columns.cycles, frame.commands()).iter().sum();

@@ -61,15 +61,9 @@ fn sections_read_back_and_begin_at_pages() {
 }
 
 #[test]
-fn every_changed_byte_that_means_something_is_noticed() {
+fn every_changed_byte_is_noticed() {
     let file = file();
-    let sections = read(&file).unwrap();
-    let begins = |bytes: &[u8]| bytes.as_ptr() as usize - file.as_ptr() as usize;
-    let program = begins(sections[0].bytes);
-    let array = begins(sections[1].bytes);
-    let head = 40 + 3 * 40 + "tcpweights/a".len();
-    let meant = (0..head).chain(program..program + sections[0].bytes.len()).chain(array..array + 3);
-    for at in meant {
+    for at in 0..file.len() {
         let mut changed = file.clone();
         changed[at] ^= 0x10;
         assert!(read(&changed).is_err(), "byte {at}");

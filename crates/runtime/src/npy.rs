@@ -17,9 +17,12 @@ pub fn read(bytes: &[u8], wanted: Dtype, rules: &RuleSet) -> Result<Array, Array
         return Err(bad("it is in Fortran order; save it with numpy.ascontiguousarray"));
     }
     let extents = shape(header).ok_or_else(|| bad("its header has no 'shape' of numbers"))?;
-    let refused = || ArrayError::Type { found: format!("`{kind}`"), wanted: wanted.name() };
-    let stored = stored_type(kind, wanted).ok_or_else(refused)?;
     let count = Array::count(&extents).ok_or_else(|| bad("it has too many elements"))?;
+    if let Some(wide) = Wide::of(kind) {
+        return wide.read(data, count, extents)?.converted(rules, wanted);
+    }
+    let refused = || ArrayError::Type { found: numpy_name(kind), wanted: wanted.name() };
+    let stored = stored_type(kind, wanted).ok_or_else(refused)?;
     if data.len() != count * stored.storage_bits() as usize / 8 {
         return Err(bad(&format!("its header asks for {count} elements, its data has {} bytes", data.len())));
     }
@@ -82,6 +85,70 @@ fn stored_type(kind: &str, wanted: Dtype) -> Option<Dtype> {
     }
 }
 
+/// What NumPy makes unless told otherwise: eight bytes an element.
+#[derive(Clone, Copy)]
+enum Wide {
+    Integer,
+    Float,
+}
+
+impl Wide {
+    fn of(kind: &str) -> Option<Wide> {
+        match kind {
+            "<i8" => Some(Wide::Integer),
+            "<f8" => Some(Wide::Float),
+            _ => None,
+        }
+    }
+
+    /// Integers that fit 32 bits; floats rounded to the nearest of 32 bits.
+    fn read(self, data: &[u8], count: usize, extents: Vec<u64>) -> Result<Array, ArrayError> {
+        if data.len() != count.saturating_mul(8) {
+            return Err(bad(&format!(
+                "its header asks for {count} elements, its data has {} bytes",
+                data.len()
+            )));
+        }
+        let words = data
+            .chunks_exact(8)
+            .map(|bytes| bytes.iter().rev().fold(0_u64, |all, byte| all << 8 | u64::from(*byte)));
+        let dtype = match self {
+            Wide::Integer => Dtype::I32,
+            Wide::Float => Dtype::F32,
+        };
+        let pattern = |(index, word): (usize, u64)| match self {
+            Wide::Integer => {
+                let value = word.cast_signed();
+                let narrow = i32::try_from(value);
+                narrow.map(i32::cast_unsigned).map_err(|_| ArrayError::Range {
+                    index,
+                    value,
+                    wanted: dtype.name(),
+                })
+            }
+            #[expect(clippy::cast_possible_truncation, reason = "rounds to the nearest")]
+            Wide::Float => Ok((f64::from_bits(word) as f32).to_bits()),
+        };
+        let patterns: Result<Vec<u32>, ArrayError> = words.enumerate().map(pattern).collect();
+        Ok(Array { dtype, extents, patterns: patterns? })
+    }
+}
+
+/// NumPy's name of a type beside how its files spell it.
+fn numpy_name(kind: &str) -> String {
+    let name = match kind.trim_start_matches(['<', '>', '|', '=']) {
+        "u8" => "uint64",
+        "i4" => "big-endian int32",
+        "f4" => "big-endian float32",
+        "i8" => "big-endian int64",
+        "f8" => "big-endian float64",
+        "c8" => "complex64",
+        "c16" => "complex128",
+        _ => return format!("`{kind}`"),
+    };
+    format!("{name} (`{kind}`)")
+}
+
 /// Header and data.
 fn split(bytes: &[u8]) -> Result<(&str, &[u8]), ArrayError> {
     let rest = bytes.strip_prefix(MAGIC).ok_or_else(|| bad("it does not start as a .npy file does"))?;
@@ -134,6 +201,25 @@ mod tests {
             let array = Array::random(&RuleSet::TCP, dtype, &extents, seed).unwrap();
             let bytes = write(&array, &RuleSet::TCP);
             prop_assert_eq!(read(&bytes, dtype, &RuleSet::TCP).unwrap(), array);
+        }
+
+        #[test]
+        fn numpys_own_widths_are_read(values in proptest::collection::vec(-128..128_i64, 0..20)) {
+            let file = |kind: &str, data: Vec<u8>| {
+                let header = format!("{{'descr': '{kind}', 'fortran_order': False, 'shape': ({},), }}", values.len());
+                let mut bytes = MAGIC.to_vec();
+                bytes.extend([1, 0]);
+                bytes.extend(u16::try_from(header.len()).unwrap().to_le_bytes());
+                bytes.extend(header.into_bytes());
+                bytes.extend(data);
+                bytes
+            };
+            let wanted: Vec<u32> = values.iter().map(|value| int_pattern(Dtype::I8, *value)).collect();
+            let integers = file("<i8", values.iter().flat_map(|value| value.to_le_bytes()).collect());
+            prop_assert_eq!(read(&integers, Dtype::I8, &RuleSet::TCP).unwrap().patterns, wanted);
+            let floats = file("<f8", values.iter().flat_map(|value| (*value as f64).to_le_bytes()).collect());
+            let read = read(&floats, Dtype::F32, &RuleSet::TCP).unwrap().patterns;
+            prop_assert_eq!(read, values.iter().map(|value| (*value as f32).to_bits()).collect::<Vec<_>>());
         }
 
         #[test]

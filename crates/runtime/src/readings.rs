@@ -6,13 +6,13 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 use thiserror::Error;
-use tilewright_base::{Diagnostic, Severity};
+use tilewright_base::{Diagnostic, Severity, Span};
 use tilewright_machine::tcp::Tcp;
 use tilewright_num::Dtype;
 use tilewright_record::{RecordError, Sink};
 use tilewright_sim::{Detail, Ended, Judge, Options, Outcome, SimError, WaitsFor, simulate};
-use tilewright_tcp::findings::{self, Finding};
-use tilewright_tcp::program::event::{Event, Image, PeId, Ticket};
+use tilewright_tcp::findings::{self, Finding, Party};
+use tilewright_tcp::program::event::{Event, Image, PeId, Ticket, Unit};
 use tilewright_tcp::program::tensor::{Data, Role, Tensor};
 use tilewright_tcp::program::transfer::Address;
 use tilewright_tcp::program::{Exec, Program, Transfer};
@@ -20,6 +20,7 @@ use tilewright_tcp::run::{self, Fault, State};
 use tilewright_tcp::verify::verify;
 
 use crate::array::{Array, ArrayError};
+use crate::decides;
 
 /// What to compute besides the timeline, which everything else rests on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -32,6 +33,8 @@ pub struct Wanted {
     pub trace: bool,
     /// Slices by PE that a spare replaces: the program runs unchanged.
     pub faulty_slices: Vec<(PeId, u64)>,
+    /// Steps that control cores may take, if not as many as usual.
+    pub max_steps: Option<u64>,
 }
 
 /// A run with its results.
@@ -62,10 +65,10 @@ pub enum ReadingError {
         /// Why.
         why: ArrayError,
     },
-    /// A command faulted.
+    /// A tensor cannot be placed, or a slice not be replaced.
     #[error("`{name}`: {fault}")]
     Fault {
-        /// The image.
+        /// Which.
         name: String,
         /// What.
         fault: Fault,
@@ -90,21 +93,27 @@ pub fn read<S: Sink>(
     if complaints.iter().any(|complaint| complaint.severity == Severity::Error) {
         return Err(ReadingError::Refused(complaints));
     }
-    let mut listener = Listener {
-        values: if wanted.values {
-            Some(Values::new(machine, program, &wanted.faulty_slices, files)?)
-        } else {
-            None
-        },
-        findings: wanted.findings.then(|| findings::Judge::new(machine, program)),
+    let computed = wanted.values || decides::time(program) || (wanted.findings && decides::places(program));
+    let values =
+        if computed { Some(Values::new(machine, program, &wanted.faulty_slices, files)?) } else { None };
+    let findings = wanted.findings.then(|| findings::Judge::new(machine, program));
+    let mut listener = Listener { values, findings };
+    let options = Options {
+        detail: if wanted.trace { Detail::Everything } else { Detail::Totals },
+        max_steps: wanted.max_steps.unwrap_or(Options::default().max_steps),
+        ..Options::default()
     };
-    let detail = if wanted.trace { Detail::Everything } else { Detail::Totals };
-    let outcome = simulate(machine, program, &Options { detail, ..Options::default() }, sink, &mut listener)?;
-    if let Some((name, fault)) = listener.values.as_mut().and_then(|values| values.fault.take()) {
-        return Err(ReadingError::Fault { name, fault });
+    let outcome = simulate(machine, program, &options, sink, &mut listener)?;
+    let fault = listener.values.as_mut().and_then(|values| values.fault.take());
+    let mut findings = listener.findings.map_or(Vec::new(), |judge| conclude(machine, judge, &outcome));
+    if let Some(fault) = fault {
+        // What was not written after it is no finding of its own.
+        findings.retain(|finding| finding.code != "tcp/output-unwritten");
+        findings.push(fault);
+        return Ok(Reading { outcome, findings, outputs: Vec::new() });
     }
-    let findings = listener.findings.map_or(Vec::new(), |judge| conclude(machine, judge, &outcome));
-    let outputs = listener.values.map_or(Ok(Vec::new()), |values| values.outputs(program))?;
+    let values = listener.values.filter(|_| wanted.values);
+    let outputs = values.map_or(Ok(Vec::new()), |values| values.outputs(program))?;
     Ok(Reading { outcome, findings, outputs })
 }
 
@@ -154,10 +163,18 @@ impl Judge for Listener<'_> {
     }
 }
 
+/// Who issued a command, and where.
+#[derive(Clone, Copy)]
+struct Issued {
+    pe: PeId,
+    unit: Unit,
+    span: Span,
+}
+
 /// A command between its issue and its end.
 enum Pending {
-    Exec(PeId, Box<Exec>),
-    Transfer(Box<Transfer>),
+    Exec(Issued, Box<Exec>),
+    Transfer(Issued, Box<Transfer>),
 }
 
 /// The memories, and commands under way.
@@ -165,7 +182,7 @@ struct Values<'a> {
     machine: &'a Tcp,
     state: State,
     pending: BTreeMap<Ticket, Pending>,
-    fault: Option<(String, Fault)>,
+    fault: Option<Finding>,
 }
 
 impl<'a> Values<'a> {
@@ -192,27 +209,29 @@ impl<'a> Values<'a> {
 
     fn observe(&mut self, event: &Event<'_>) -> ControlFlow<()> {
         match event {
-            Event::Issue { ticket, pe, image, .. } => {
+            Event::Issue { ticket, pe, unit, image, span, .. } => {
+                let issued = Issued { pe: *pe, unit: *unit, span: *span };
                 let pending = match image {
-                    Image::Exec(exec) => Pending::Exec(*pe, Box::new((*exec).clone())),
-                    Image::Transfer(transfer) => Pending::Transfer(Box::new((*transfer).clone())),
+                    Image::Exec(exec) => Pending::Exec(issued, Box::new((*exec).clone())),
+                    Image::Transfer(transfer) => Pending::Transfer(issued, Box::new((*transfer).clone())),
                 };
                 self.pending.insert(*ticket, pending);
             }
-            Event::Done { ticket, .. } => {
-                let (name, done) = match self.pending.remove(ticket) {
+            Event::Done { ticket, at_cycles } => {
+                let (issued, name, done) = match self.pending.remove(ticket) {
                     None => return ControlFlow::Continue(()),
-                    Some(Pending::Exec(pe, exec)) => {
-                        let done = run::exec(self.machine, &mut self.state, pe, &exec);
-                        (exec.name, done)
+                    Some(Pending::Exec(issued, exec)) => {
+                        let done = run::exec(self.machine, &mut self.state, issued.pe, &exec);
+                        (issued, exec.name, done)
                     }
-                    Some(Pending::Transfer(transfer)) => {
+                    Some(Pending::Transfer(issued, transfer)) => {
                         let done = run::transfer(self.machine, &mut self.state, &transfer);
-                        (transfer.name, done)
+                        (issued, transfer.name, done)
                     }
                 };
                 if let Err(fault) = done {
-                    self.fault = Some((name, fault));
+                    let command = Party::new(&name, issued.pe, issued.unit.name(), *ticket, issued.span);
+                    self.fault = Some(Finding::fault(command, &fault, *at_cycles));
                     return ControlFlow::Break(());
                 }
             }

@@ -1,6 +1,6 @@
 //! Why a program cannot be run. Each names where in the program, if it is somewhere.
 
-use tilewright_base::Span;
+use tilewright_base::{Diagnostic, Span};
 use tilewright_record::RecordError;
 use tilewright_tcp::program::event::PeId;
 
@@ -112,6 +112,53 @@ pub enum SimError {
 }
 
 impl SimError {
+    /// As a complaint with its place and what to write instead.
+    pub fn to_diagnostic(&self) -> Diagnostic {
+        let (code, allowed, instead) = match self {
+            SimError::Chips { most, .. } => ("sim/chips", format!("1 to {most} chips"), "fewer chips"),
+            SimError::NoSuchPe { .. } => ("sim/pe", "PEs of the machine".to_string(), "another PE"),
+            SimError::TwoQueues { .. } => {
+                ("sim/queues", "one queue a PE".to_string(), "one queue with all steps")
+            }
+            SimError::Group { pes, .. } => (
+                "sim/group",
+                format!("groups that begin at a multiple of {pes}"),
+                "the first PE of the group",
+            ),
+            SimError::Unknown { what, .. } => ("sim/unknown", format!("a {what} of the program"), "its name"),
+            SimError::NoMemory { .. } => {
+                ("sim/memory", "addresses of hbm, dm or spm".to_string(), "an address inside a memory")
+            }
+            SimError::NothingLoaded { .. } => {
+                ("sim/load", "an execution behind a load".to_string(), "`load NAME` before it")
+            }
+            SimError::Register { least, most, .. } => (
+                "sim/register",
+                format!("{least} to {most}"),
+                "a loop that ends earlier, or a wider range where the register is declared",
+            ),
+            SimError::NoValue { .. } => {
+                ("sim/value", "values that are computed".to_string(), "a run with values")
+            }
+            SimError::Steps { most, .. } => (
+                "sim/steps",
+                format!("{most} steps"),
+                "a loop whose condition changes, or --max-steps N for a longer run",
+            ),
+            SimError::Messages { most, .. } => {
+                ("sim/messages", format!("{most} messages"), "a receiver that takes them")
+            }
+            SimError::TooLong => ("sim/cycles", "2^64 cycles".to_string(), "a shorter run"),
+            SimError::Record(_) => ("sim/record", "a trace that can be written".to_string(), "another file"),
+        };
+        let complaint = Diagnostic::error(code, self.to_string());
+        let complaint = match self.span() {
+            Some(span) => complaint.at(span, ""),
+            None => complaint,
+        };
+        complaint.allowed(allowed).instead(instead)
+    }
+
     /// Where in the program it is.
     pub fn span(&self) -> Option<Span> {
         match self {

@@ -31,7 +31,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Options {
-        Options { detail: Detail::Everything, max_steps: 1 << 32, check: cfg!(debug_assertions) }
+        Options { detail: Detail::Everything, max_steps: 1 << 27, check: cfg!(debug_assertions) }
     }
 }
 

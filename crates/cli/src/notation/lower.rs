@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use tilewright_num::Dtype;
 use tilewright_tcp::lower::{Options, lower};
 use tilewright_tcp::program::tensor::Data;
 use tilewright_tcp::program::text::print;
@@ -24,8 +25,11 @@ pub(super) fn run(args: &LowerArgs, host: &mut dyn Host) -> Result<Outcome, Outc
     let options = Options {
         machine: args.notation.target.chip.clone(),
         data: [data(&args.data0), data(&args.data1)],
-        zero_points: zero_points(&args.zero_points)?,
+        zero_points: zero_points(&args.zero_points, setup.dtype)?,
     };
+    for data in &options.data {
+        is_there(data, host)?;
+    }
     let program = lower(&setup, &problem, &verdict, &options)
         .map_err(|refused| Outcome::refused(FAILED, &gathered.sources, &[*refused], host.colour()))?;
     let text = print(&program);
@@ -48,13 +52,35 @@ fn data(text: &str) -> Data {
     }
 }
 
-fn zero_points(text: &str) -> Result<[i64; 2], Outcome> {
+/// A file that is named must be there; what is in it is read when the program runs.
+fn is_there(data: &Data, host: &dyn Host) -> Result<(), Outcome> {
+    let Data::File(written) = data else { return Ok(()) };
+    let path = match written.rsplit_once(".safetensors:") {
+        Some((stem, _)) => format!("{stem}.safetensors"),
+        None => written.clone(),
+    };
+    let read = host.read(Path::new(&path));
+    read.map(|_| ()).map_err(|error| {
+        Outcome::usage(&format!(
+            "cannot read `{path}`: {error}\n  = allowed: a seed, `zeros`, FILE.npy, FILE.safetensors:NAME\n  = instead: --data0 1"
+        ))
+    })
+}
+
+fn zero_points(text: &str, dtype: Dtype) -> Result<[i64; 2], Outcome> {
     let parsed =
         text.split_once(',').and_then(|(a, b)| Some([a.trim().parse().ok()?, b.trim().parse().ok()?]));
-    parsed.ok_or_else(|| Outcome {
+    let points = parsed.ok_or_else(|| Outcome {
         code: BAD_INPUT,
         ..Outcome::usage(&format!(
             "--zero-points {text}\n  = allowed: two integers\n  = instead: --zero-points 0,-3"
         ))
-    })
+    })?;
+    if points != [0, 0] && !matches!(dtype, Dtype::I5 | Dtype::I9) {
+        return Err(Outcome::usage(&format!(
+            "--zero-points {text} with {dtype}: the fetch unit subtracts them on the way to a wider type\n  \
+             = allowed: --dtype i9 (from i8), --dtype i5 (from i4)\n  = instead: --dtype i9"
+        )));
+    }
+    Ok(points)
 }

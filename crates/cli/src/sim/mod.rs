@@ -71,6 +71,7 @@ fn simulate(args: &SimArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> {
         findings: asked.findings,
         trace: args.trace.is_some(),
         faulty_slices: faulty_slices(&args.faulty)?,
+        max_steps: args.max_steps,
     };
     let (reading, trace) = run_program(args, &tcp, &loaded, &wanted, host, &sources)?;
     write_files(args, &reading, trace, &tcp, host)?;
@@ -124,7 +125,14 @@ fn run_program(
     };
     let reading = reading.map_err(|error| match error {
         ReadingError::Refused(complaints) => refused(args, FAILED, sources, &complaints, host.colour()),
-        other => Outcome { code: FAILED, ..Outcome::usage(&other.to_string()) },
+        ReadingError::Sim(error) => refused(args, FAILED, sources, &[error.to_diagnostic()], host.colour()),
+        other => refused(
+            args,
+            BAD_INPUT,
+            sources,
+            &[Diagnostic::error("sim/input", other.to_string())],
+            host.colour(),
+        ),
     })?;
     Ok((reading, args.trace.is_some().then_some(trace)))
 }
@@ -153,6 +161,10 @@ fn write_files(
     tcp: &Tcp,
     host: &mut dyn Host,
 ) -> Result<(), Outcome> {
+    if let Some(folder) = &args.output {
+        host.create_folder(Path::new(folder))
+            .map_err(|error| Outcome::usage(&format!("cannot make `{folder}`: {error}")))?;
+    }
     let mut write = |path: &Path, bytes: &[u8]| {
         let failed = |error| Outcome::usage(&format!("cannot write `{}`: {error}", path.display()));
         host.write(path, bytes).map_err(failed)

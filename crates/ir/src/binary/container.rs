@@ -117,7 +117,32 @@ pub fn read(file: &[u8]) -> Result<Vec<Section<'_>>, BinaryError> {
     let head = part(file, "the head", HEAD_BYTES, head_bytes.saturating_sub(HEAD_BYTES))?;
     checked("the head", head, long(file, 32)?)?;
     part(file, "the section table", HEAD_BYTES, ROW_BYTES * count)?;
-    (0..count).map(|index| section(file, HEAD_BYTES + ROW_BYTES * index, head_bytes)).collect()
+    let sections: Result<Vec<_>, _> =
+        (0..count).map(|index| section(file, HEAD_BYTES + ROW_BYTES * index, head_bytes)).collect();
+    let sections = sections?;
+    padding(file, head_bytes, &sections)?;
+    Ok(sections)
+}
+
+/// What lies between the sections is zero, so that no byte of a file is without a meaning.
+fn padding(file: &[u8], head_bytes: u64, sections: &[Section<'_>]) -> Result<(), BinaryError> {
+    let begins = |section: &Section<'_>| section.bytes.as_ptr() as usize - file.as_ptr() as usize;
+    let mut used: Vec<(usize, usize)> =
+        sections.iter().map(|section| (begins(section), begins(section) + section.bytes.len())).collect();
+    used.sort_unstable();
+    let mut at = usize::try_from(head_bytes).unwrap_or(usize::MAX);
+    for (start, end) in used.into_iter().chain([(file.len(), file.len())]) {
+        let between = file.get(at..start).unwrap_or_default();
+        if let Some(byte) = between.iter().find(|byte| **byte != 0) {
+            return Err(BinaryError::Meaning {
+                what: "a byte between sections that is",
+                found: u64::from(*byte),
+                at,
+            });
+        }
+        at = at.max(end);
+    }
+    Ok(())
 }
 
 fn section(file: &[u8], row: u64, head_bytes: u64) -> Result<Section<'_>, BinaryError> {

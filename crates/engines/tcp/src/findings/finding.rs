@@ -4,6 +4,8 @@ use serde::Serialize;
 use tilewright_base::{Diagnostic, Severity, Span};
 
 use crate::program::event::{PeId, Ticket};
+use crate::run::Fault;
+use crate::run::fault::Problem;
 
 /// Codes of findings, with what each means.
 pub const CODES: &[(&str, &str)] = &[
@@ -15,6 +17,7 @@ pub const CODES: &[(&str, &str)] = &[
     ("tcp/trf-half", "a load stores into the half of the register file that a contraction may be reading"),
     ("tcp/uninitialised", "a command reads bytes that nothing has written"),
     ("tcp/out-of-bounds", "a command touches bytes that no memory has"),
+    ("tcp/fault", "a command cannot run as its registers say with the values that it meets"),
     ("tcp/bank-hold", "banks are held so long that a DMA beside it may time out"),
     ("tcp/output-unwritten", "an output has elements that no command wrote"),
     ("tcp/queue-overflow", "a command was pushed into a full queue and lost"),
@@ -132,6 +135,25 @@ impl Finding {
         }
     }
 
+    /// A command stopped the run: nothing after it happened.
+    pub fn fault(command: Party, fault: &Fault, at_cycles: u64) -> Finding {
+        let (code, instead) = match fault.problem {
+            Problem::OutOfBounds { .. }
+            | Problem::Unmapped(_)
+            | Problem::Stepped(..)
+            | Problem::Nowhere { .. } => {
+                ("tcp/out-of-bounds", "a base, strides or a table that stay inside the memory")
+            }
+            _ => ("tcp/fault", "registers that fit the values, or other values"),
+        };
+        Finding {
+            at_cycles: Some(at_cycles),
+            first: Some(command),
+            notes: vec!["the run ends here".to_string()],
+            ..Finding::new(code, fault.to_string(), instead)
+        }
+    }
+
     /// No queue and no core can go on. `waits` form the cycle, each held by the next and the last by the first; a wait that
     /// nobody can end stands alone.
     pub fn deadlock(waits: &[Wait], at_cycles: u64) -> Finding {
@@ -197,7 +219,8 @@ impl std::fmt::Display for Spot {
 }
 
 impl Party {
-    pub(super) fn new(name: &str, pe: PeId, unit: &'static str, ticket: Ticket, span: Span) -> Party {
+    /// A command of a queue.
+    pub fn new(name: &str, pe: PeId, unit: &'static str, ticket: Ticket, span: Span) -> Party {
         Party { name: name.to_owned(), chip: pe.chip, pe: pe.pe, unit, ticket: ticket.0, span }
     }
 }

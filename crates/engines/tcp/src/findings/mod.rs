@@ -28,7 +28,7 @@ pub use finding::{CODES, Finding, Party, Spot, Wait};
 
 use crate::cost::image::held_accesses;
 use crate::footprint::{Access, Outside, Store, tensor};
-use crate::program::event::{Event, Image, PeId, Ticket, Unit};
+use crate::program::event::{Event, PeId, Ticket, Unit};
 use crate::program::tensor::{Data, Role};
 use crate::program::{Program, Tensor};
 use filled::Filled;
@@ -102,11 +102,7 @@ impl<'m> Judge<'m> {
     pub fn observe(&mut self, event: &Event<'_>) {
         match *event {
             Event::Issue { ticket, pe, unit, id, image, received, span, at_cycles } => {
-                let pes = match image {
-                    Image::Exec(exec) => exec.pes.min(self.machine.pes()),
-                    Image::Transfer(_) => 1,
-                };
-                let stamp = Rc::new(self.order.issue(pe, unit, pes, Named { ticket, id, received }));
+                let stamp = Rc::new(self.order.issue(pe, unit, Named { ticket, id, received }));
                 let known = self.images.intern(self.machine, image, pe, &self.objects);
                 let live = Live { image: known, stamp, unit, pe, ticket, span };
                 self.issued(&live, name_of(image), at_cycles);

@@ -1,6 +1,7 @@
 //! What is ordered before what, by vector clocks over the units of all PEs (paper section V-A: queues, waits, doorbells).
 //!
-//! - Commands of one unit run in order; a command of a fused group belongs to the units of all its PEs.
+//! - Commands of one unit that one queue issues run in order. Those of another queue on the same unit (a command of a fused group runs on
+//!   the units of all its PEs) take turns with them, in whatever order they come: nothing is ordered by that.
 //! - A wait orders the command before everything that the queue issues later. So does an `exec`, for the command that ran before it in its
 //!   context: the queue is held until the context is free.
 //! - A core knows what it saw done: its own queue when it synced, and what messages carried. It does not know what its queue waited for.
@@ -117,14 +118,12 @@ impl Order {
         index
     }
 
-    /// A queue issues a command for `pes` PEs.
-    pub(super) fn issue(&mut self, pe: PeId, unit: Unit, pes: u64, named: Named) -> Stamp {
+    /// A queue issues a command.
+    pub(super) fn issue(&mut self, pe: PeId, unit: Unit, named: Named) -> Stamp {
         let Named { ticket, id, received } = named;
-        let members: Vec<usize> = (0..pes.max(1))
-            .map(|member| self.unit(PeId { pe: pe.pe.saturating_add(member), ..pe }, unit))
-            .collect();
+        let own = self.unit(pe, unit);
         let mut clock = Clock::default();
-        members.iter().filter_map(|member| self.last.get(*member)).for_each(|last| clock.join(&last.1));
+        self.last.get(own).iter().for_each(|last| clock.join(&last.1));
         let front = self.fronts.entry(pe).or_default();
         while front.carried.front().is_some_and(|(number, _)| *number <= received) {
             front.carried.pop_front().iter().for_each(|(_, message)| front.queue.join(message));
@@ -133,17 +132,11 @@ impl Order {
             front.queue.join(&clock);
         }
         clock.join(&front.queue);
-        for member in &members {
-            let count = clock.get(*member) + 1;
-            clock.set(*member, count);
-        }
+        clock.set(own, clock.get(own) + 1);
         let clock = Rc::new(clock);
-        for member in &members {
-            if let Some(last) = self.last.get_mut(*member) {
-                last.1 = Rc::clone(&clock);
-            }
+        if let Some(last) = self.last.get_mut(own) {
+            last.1 = Rc::clone(&clock);
         }
-        let own = members.first().copied().unwrap_or(0);
         front.issued.insert(own, Rc::clone(&clock));
         if let Some(before) = front.ids.insert((unit == Unit::Dma, id), ticket) {
             front.open.remove(&before);
@@ -203,7 +196,7 @@ impl Order {
     pub(super) fn settled(&self, unit: usize) -> u64 {
         let seen = |(pe, last): &(PeId, Rc<Clock>)| {
             let front = self.fronts.get(pe).map(|front| front.queue.get(unit));
-            // A unit without a queue of its own runs only what other queues issue.
+            // A PE without a queue issues nothing.
             front.map_or(u64::MAX, |front| front.max(last.get(unit)))
         };
         self.last.iter().map(seen).min().unwrap_or(0)

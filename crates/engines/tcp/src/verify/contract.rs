@@ -162,12 +162,23 @@ fn check_walk(desk: &mut Desk<'_>, contract: &Contract) {
     check_aligned(desk, contract, element, per_byte);
 }
 
-/// A read of both banks at once starts at a whole packet.
+/// A step reads one run of each lane's rows, elements of it perhaps several times; a read of both banks at once starts at a whole packet.
 fn check_aligned(desk: &mut Desk<'_>, contract: &Contract, element: u64, per_byte: u64) {
     let packet = desk.machine.ce.packet_bytes;
-    let wide = contract.flits.saturating_mul(desk.machine.network.flit_bytes) == packet;
-    let (outer, contiguous) = split_packet(&contract.loops, active(desk, contract));
-    if !wide || !contiguous {
+    let elements = active(desk, contract);
+    let (outer, run) = split_packet(&contract.loops, elements);
+    let Some(run) = run else {
+        desk.refuse(
+            "tcp/contract-gather",
+            format!("a step reads {elements} elements that are no run of the register file"),
+            format!("a run of at most {packet} B a lane and cycle, its elements repeated if need be"),
+            "innermost loops of strides 0, 1 and on without a gap; order the register file by its load"
+                .into(),
+        );
+        return;
+    };
+    let wide = contract.flits.saturating_mul(desk.machine.network.flit_bytes) == packet && run == elements;
+    if !wide {
         return;
     }
     let unit = packet.saturating_mul(per_byte);
@@ -183,18 +194,22 @@ fn check_aligned(desk: &mut Desk<'_>, contract: &Contract, element: u64, per_byt
     }
 }
 
-/// The loops around a packet, and whether the packet is read without a gap.
-fn split_packet(loops: &[Loop], elements: u64) -> (&[Loop], bool) {
+/// The loops around a packet, and the elements of the run that it is read from; `None` if there are gaps in it.
+fn split_packet(loops: &[Loop], elements: u64) -> (&[Loop], Option<u64>) {
     let (mut inside, mut at) = (1_u64, loops.len());
-    let mut contiguous = true;
+    let mut run = Some(1_u64);
     while inside < elements && at > 0 {
         at -= 1;
         let Some(row) = loops.get(at) else { break };
         let size = row.size.fixed();
-        contiguous &= size == 1 || row.stride.unsigned_abs() == inside;
+        run = match run {
+            Some(run) if size == 1 || row.stride == 0 => Some(run),
+            Some(run) if row.stride.unsigned_abs() == run => Some(run.saturating_mul(size)),
+            _ => None,
+        };
         inside = inside.saturating_mul(size);
     }
-    (loops.get(..at).unwrap_or_default(), contiguous)
+    (loops.get(..at).unwrap_or_default(), run)
 }
 
 fn check_shift(desk: &mut Desk<'_>, contract: &Contract) {

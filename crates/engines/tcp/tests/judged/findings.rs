@@ -4,10 +4,12 @@ use std::collections::BTreeSet;
 
 use tilewright_tcp::cost::Context;
 use tilewright_tcp::cost::switch::{Ring, Topology};
-use tilewright_tcp::findings::{CODES, Finding, Wait};
+use tilewright_tcp::findings::{CODES, Finding, Party, Wait};
+use tilewright_tcp::program::event::Ticket;
 use tilewright_tcp::program::exec::{Body, Memory};
 use tilewright_tcp::program::tensor::{Place, Role};
 use tilewright_tcp::program::{Exec, Program, Transfer};
+use tilewright_tcp::run::fault::{Fault, Problem, Stage};
 
 use crate::build::*;
 use crate::script::Happens::{Dma, Exec as Run, Posted, Received, Synced, Waited};
@@ -225,10 +227,23 @@ fn every_finding_has_a_clean_twin() {
 
 #[test]
 fn every_code_is_covered() {
-    let made = [overflow().code, deadlock().code];
+    let made = [overflow().code, deadlock().code, fault().code];
     let tested: BTreeSet<&str> = CASES.iter().map(|case| case.code).chain(made).collect();
     let listed: BTreeSet<&str> = CODES.iter().map(|(code, _)| *code).collect();
     assert_eq!(listed, tested);
+}
+
+fn fault() -> Finding {
+    let stopped =
+        Fault { stage: Stage::Vector, slice: Some(3), problem: Problem::Vector("no such word".into()) };
+    Finding::fault(Party::new("scale", pe(1), "main", Ticket(7), span(4)), &stopped, 90)
+}
+
+#[test]
+fn a_fault_names_its_command() {
+    let complaint = fault().to_diagnostic();
+    assert!(complaint.message.contains("no such word"), "{complaint:?}");
+    assert!(complaint.notes.iter().any(|note| note == "at cycle 90"), "{complaint:?}");
 }
 
 fn overflow() -> Finding {

@@ -101,26 +101,24 @@ fn brute(program: &Program, script: &[Happens]) -> BTreeSet<(Key, Key)> {
     for happens in script {
         match *happens {
             Happens::Exec(owner, _) | Happens::Dma(owner, _) => {
-                let (name, unit, pes, bytes) = match *happens {
+                let (name, unit, bytes) = match *happens {
                     Happens::Exec(_, exec) => {
                         let exec = &program.execs[exec];
-                        (&exec.name, Unit::of(exec.context), exec.pes, enumerate_exec(exec, pe(owner)))
+                        (&exec.name, Unit::of(exec.context), enumerate_exec(exec, pe(owner)))
                     }
                     Happens::Dma(_, transfer) => {
                         let transfer = &program.transfers[transfer];
-                        (&transfer.name, Unit::Dma, 1, enumerate_transfer(transfer))
+                        (&transfer.name, Unit::Dma, enumerate_transfer(transfer))
                     }
                     _ => unreachable!(),
                 };
                 let issue = graph.after(&[queues[at(owner)]]);
                 let node = graph.after(&[issue]);
                 queues[at(owner)] = issue;
-                for member in owner..owner + pes {
-                    if let Some(before) = units.insert((member, unit), node) {
-                        graph.after[before].push(node);
-                        if unit != Unit::Dma {
-                            graph.after[before].push(issue);
-                        }
+                if let Some(before) = units.insert((owner, unit), node) {
+                    graph.after[before].push(node);
+                    if unit != Unit::Dma {
+                        graph.after[before].push(issue);
                     }
                 }
                 issued.push(node);

@@ -11,10 +11,10 @@ use tilewright_tcp::program::control::{Command, StepKind, Term, Value};
 use tilewright_tcp::program::exec::{
     Body, Fill, FlitTranspose, Indirect, Interleave, Limit, Lookup, Memory, Shift, StepLoop, Transpose,
 };
-use tilewright_tcp::program::tensor::{Place, Role};
+use tilewright_tcp::program::tensor::{Data, Place, Role};
 use tilewright_tcp::program::transfer::{Address, TransferIndex};
 use tilewright_tcp::program::vector::{Source, Word};
-use tilewright_tcp::program::{Count, Exec, Grant, Program, Register, RegisterId};
+use tilewright_tcp::program::{Count, Exec, Grant, Program, Register, RegisterId, Tensor};
 use tilewright_tcp::verify::{CODES, MAX_NESTING, verify};
 
 use crate::build::*;
@@ -326,6 +326,9 @@ const IMAGES: &[Case] = &[
     ("tcp/contract-bounds", contracted, |p| contract_of(p).base = 8192 - 64),
     ("tcp/contract-align", contracted, |p| contract_of(p).base = 32),
     ("tcp/contract-align", contracted, |p| contract_of(p).loops[1].stride = 96),
+    ("tcp/contract-gather", contracted, |p| {
+        contract_of(p).loops.iter_mut().last().expect("loops").stride = 2
+    }),
     ("tcp/contract-shift", shifted, |p| {
         contract_of(p).shift = Some(Shift { initial: -8, stride: 15, shifts: 1, pop: 2 });
     }),
@@ -410,6 +413,11 @@ const PROGRAMS: &[Case] = &[
     ("tcp/register-range", counted, |p| p.registers[0].initial = 5),
     ("tcp/tensor-place", held, |p| p.tensors[0].place = Place::Dm { chip: 0, slice: 512, base: 64 }),
     ("tcp/tensor-place", held, |p| p.tensors[0].place = Place::Hbm { chip: 1, base: 64 }),
+    ("tcp/tensor-overlap", held, |p| {
+        p.tensors[0].role = Role::Input;
+        p.tensors[0].data = Data::Zeros;
+        p.tensors.push(Tensor { name: "again".into(), ..p.tensors[0].clone() });
+    }),
     ("tcp/queue-pe", plain, |p| p.queues[1].pe = 8),
     ("tcp/queue-pe", plain, |p| p.queues[1].pe = 0),
     ("tcp/queue-image", plain, |p| p.queues[0].steps[0] = dma(7, 0)),

@@ -1,0 +1,26 @@
+//! What values decide besides the outputs: programs whose time or whose accesses are not known without them.
+
+use tilewright_tcp::program::Program;
+use tilewright_tcp::program::control::{Step, StepKind};
+use tilewright_tcp::program::exec::Body;
+
+/// Whether a control core reads the device: what it does next depends on the value.
+pub fn time(program: &Program) -> bool {
+    program.queues.iter().any(|queue| reads(&queue.steps))
+}
+
+/// Whether tables hold addresses: where they lead is known only when they are read.
+pub fn places(program: &Program) -> bool {
+    let table = |body: &Body| matches!(body, Body::Stream(stream) if stream.fetch.indirect.is_some());
+    program.execs.iter().any(|exec| table(&exec.body))
+        || program.transfers.iter().any(|transfer| transfer.index.is_some())
+}
+
+fn reads(steps: &[Step]) -> bool {
+    steps.iter().any(|step| match &step.kind {
+        StepKind::Read { .. } => true,
+        StepKind::For { body, .. } | StepKind::While { body, .. } => reads(body),
+        StepKind::If { then, otherwise, .. } => reads(then) || reads(otherwise),
+        _ => false,
+    })
+}
