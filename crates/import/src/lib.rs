@@ -4,11 +4,13 @@
 //!
 //! - [`llama`]: the graph of the Llama family, from a configuration and whoever knows where the weights are;
 //! - [`llama2c`]: checkpoints of llama2.c;
+//! - [`onnx`]: ONNX models;
 //! - [`tokenizer`]: texts to tokens and back.
 
 pub mod error;
 pub mod llama;
 pub mod llama2c;
+pub mod onnx;
 pub mod tokenizer;
 
 use tilewright_graph::{Graph, Store};

@@ -5,4 +5,6 @@
 #![expect(clippy::disallowed_methods, reason = "the tests read model files")]
 
 mod llama2c;
+mod nodes;
+mod onnx;
 mod shared;

@@ -19,6 +19,16 @@ pub(crate) fn folder(name: &str) -> Option<PathBuf> {
     None
 }
 
+/// Something that was downloaded into `target/models`, if it was.
+pub(crate) fn downloaded(name: &str) -> Option<PathBuf> {
+    let found = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../target/models").join(name);
+    if found.exists() {
+        return Some(found);
+    }
+    skip(&format!("no target/models/{name}; `models/fetch` downloads it"));
+    None
+}
+
 /// Says that a test skips.
 #[expect(clippy::print_stderr, reason = "a test that skips says so")]
 pub(crate) fn skip(why: &str) {
