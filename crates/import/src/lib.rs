@@ -4,10 +4,14 @@
 //!
 //! - [`llama`]: the graph of the Llama family, from a configuration and whoever knows where the weights are;
 //! - [`llama2c`]: checkpoints of llama2.c;
+//! - [`gguf`]: GGUF files;
+//! - [`hf`]: Hugging Face folders;
 //! - [`onnx`]: ONNX models;
 //! - [`tokenizer`]: texts to tokens and back.
 
 pub mod error;
+pub mod gguf;
+pub mod hf;
 pub mod llama;
 pub mod llama2c;
 pub mod onnx;

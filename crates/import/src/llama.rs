@@ -67,6 +67,8 @@ pub enum Scaling {
         /// Context before scaling.
         original: f64,
     },
+    /// Each frequency divided by a number of its own.
+    Factors(Vec<f64>),
 }
 
 impl Rope {
@@ -74,11 +76,15 @@ impl Rope {
     pub fn frequencies(&self, head_width: u64) -> Vec<f64> {
         #[expect(clippy::cast_precision_loss, reason = "widths of heads are small")]
         let plain = |pair: u64| self.theta.powf(-2.0 * (pair as f64) / (head_width as f64));
-        (0..head_width / 2).map(|pair| self.scaled(plain(pair))).collect()
+        (0..head_width / 2).map(|pair| self.scaled(pair, plain(pair))).collect()
     }
 
-    fn scaled(&self, frequency: f64) -> f64 {
+    fn scaled(&self, pair: u64, frequency: f64) -> f64 {
         match &self.scaling {
+            Scaling::Factors(factors) => {
+                let factor = usize::try_from(pair).ok().and_then(|pair| factors.get(pair));
+                frequency / factor.copied().unwrap_or(1.0)
+            }
             Scaling::None => frequency,
             Scaling::Linear(factor) => frequency / factor,
             Scaling::Llama3 { factor, low, high, original } => {

@@ -4,6 +4,8 @@
 
 #![expect(clippy::disallowed_methods, reason = "the tests read model files")]
 
+mod gguf;
+mod hf;
 mod llama2c;
 mod nodes;
 mod onnx;

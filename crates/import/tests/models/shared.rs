@@ -88,3 +88,15 @@ pub(crate) fn reproduces(interpreter: &Interpreter, golden: &Golden) {
         assert_eq!(greedy(interpreter, &case.prompt_ids, wanted.len()), wanted, "prompt {:?}", case.prompt);
     }
 }
+
+/// The texts and ids that come with the Llama 2 vocabulary, without the token in front.
+pub(crate) fn vectors(folder: &std::path::Path) -> Vec<(String, Vec<u32>)> {
+    let text = |name: &str| String::from_utf8(bytes(&folder.join(name)).to_vec()).expect("UTF-8");
+    let inputs = text("ggml-vocab-llama-spm.gguf.inp");
+    let outputs = text("ggml-vocab-llama-spm.gguf.out");
+    let inputs = inputs.split("\n__ggml_vocab_test__\n").map(ToString::to_string);
+    let ids = |line: &str| line.split_whitespace().map(|id| id.parse().expect("an id")).collect();
+    let all: Vec<(String, Vec<u32>)> = inputs.zip(outputs.split('\n').map(ids)).collect();
+    assert_eq!(all.len(), 47);
+    all
+}

@@ -255,8 +255,11 @@ pub(super) fn resize(call: &mut Call<'_, '_>) -> Outputs {
         .int("exclude_outside", call.int("exclude_outside", 0))
         .float("cubic", call.float("cubic_coeff_a", -0.75))
         .float("extrapolation", call.float("extrapolation_value", 0.0));
-    let regions = call.known_floats(1, "regions").ok().flatten().unwrap_or_default();
-    if places == "tf_crop_and_resize" && regions.len() == 2 * axes.len() {
+    if places == "tf_crop_and_resize" {
+        let regions = call.known_floats(1, "regions")?.unwrap_or_default();
+        if regions.len() != 2 * axes.len() {
+            return Err(call.refuse("a region for another number of axes"));
+        }
         let mut all = [vec![0.0_f32; rank], vec![1.0; rank]].concat();
         for (at, axis) in axes.iter().enumerate() {
             all[*axis] = regions[at];
