@@ -41,6 +41,9 @@ pub enum InterpError {
     /// Operands do not fit; the verifier would have said so.
     #[error("`{0}` on operands that do not fit")]
     Operands(&'static str),
+    /// A graph that generates no text.
+    #[error("the graph is no language model: it has no {0}")]
+    NoLanguage(&'static str),
     /// A node failed.
     #[error("in `{name}`: {why}")]
     Node {

@@ -45,7 +45,7 @@ pub fn read(text: &str, source: SourceId) -> Result<Graph, Vec<Diagnostic>> {
         let span = reader.span(place).unwrap_or_else(|| tree.end_span());
         complaints.push(complaint.at(span, ""));
     }
-    if complaints.is_empty() { Ok(reader.graph) } else { Err(complaints) }
+    if complaints.is_empty() { Ok(crate::prune::canonical(reader.graph)) } else { Err(complaints) }
 }
 
 #[derive(Default)]

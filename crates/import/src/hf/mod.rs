@@ -73,7 +73,9 @@ pub fn llama_config(root: &Value, name: &str) -> Imported<Config> {
         kv_heads: root["num_key_value_heads"].as_u64().unwrap_or(heads),
         head_width: root["head_dim"].as_u64().unwrap_or_else(|| width.checked_div(heads).unwrap_or(0)),
         vocabulary: number(root, "vocab_size")?,
-        context: number(root, "max_position_embeddings")?,
+        // Within a sliding window every key is seen; longer contexts are not offered.
+        context: number(root, "max_position_embeddings")?
+            .min(root["sliding_window"].as_u64().unwrap_or(u64::MAX)),
         norm_eps,
         rope: Rope {
             theta: root["rope_theta"].as_f64().unwrap_or(10000.0),

