@@ -264,7 +264,7 @@ mod tests {
             prop_assert_eq!(value(&x.times(&y).unwrap()), value(&x) * value(&y));
             let (least, most) = x.range(&axes());
             prop_assert!((least..=most).contains(&i128::from(value(&x))));
-            prop_assert_eq!(x.plus(&y).unwrap().minus(&y).unwrap(), x.clone());
+            prop_assert_eq!(&x.plus(&y).unwrap().minus(&y).unwrap(), &x);
             if let Some(quotient) = x.divided(&y) {
                 prop_assert_eq!(quotient.times(&y).unwrap(), x);
             }

@@ -41,9 +41,9 @@ fn graphs() -> impl Strategy<Value = Graph> {
         let mut b = Builder::new("random graph");
         let seq = b.axis("seq", 1, 64);
         let mut values = vec![
-            b.input("x", Type::new(Dtype::F32, [seq.clone(), 4.into()])).unwrap(),
-            b.input("scale", Type::new(Dtype::F32, [4.into()])).unwrap(),
-            b.input("1 odd name", Type::new(Dtype::I64, [seq])).unwrap(),
+            b.input("x", Type::new(Dtype::F32, [seq.clone(), 4.into()])).expect("a good type"),
+            b.input("scale", Type::new(Dtype::F32, [4.into()])).expect("a good type"),
+            b.input("1 odd name", Type::new(Dtype::I64, [seq])).expect("a good type"),
         ];
         for (kind, first, second) in steps {
             // A step that does not fit the values is left out.

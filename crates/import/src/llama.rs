@@ -119,7 +119,7 @@ impl Rope {
 }
 
 /// Elements of a rotary table, at most.
-const MOST_TABLE: u64 = 1 << 26;
+const MOST_TABLE: u64 = 1 << 24;
 
 impl Config {
     /// What no file may say; the error is a sentence.
@@ -139,13 +139,13 @@ impl Config {
                 return Err(format!("{name} is {value}; allowed is 1 to {most}"));
             }
         }
-        if self.heads % self.kv_heads != 0 {
+        if !self.heads.is_multiple_of(self.kv_heads) {
             return Err(format!(
                 "{} query heads cannot share {} key heads evenly",
                 self.heads, self.kv_heads
             ));
         }
-        if self.head_width % 2 != 0 {
+        if !self.head_width.is_multiple_of(2) {
             return Err(format!("the width of a head is {}; positions turn pairs", self.head_width));
         }
         if self.context * (self.head_width / 2) > MOST_TABLE {

@@ -61,7 +61,7 @@ fn config(root: &Value) -> Imported<Config> {
         eps,
         gelu,
     };
-    let fits = config.heads > 0 && config.width % config.heads == 0 && config.layers <= 1024;
+    let fits = config.heads > 0 && config.width.is_multiple_of(config.heads) && config.layers <= 1024;
     let small = [config.width, config.hidden, config.vocabulary, config.places, config.kinds];
     if !fits || small.iter().any(|size| *size == 0 || *size > 1 << 24) {
         return Err(ImportError::new("config.json", "sizes that no BERT has").allowed("sizes of 1 to 2^24"));

@@ -102,7 +102,7 @@ fn external(
     let number = |key: &str| entry(key).and_then(|text| text.parse::<usize>().ok());
     let start = number("offset").unwrap_or(0);
     let rest = bytes.len().saturating_sub(start);
-    let end = start.checked_add(number("length").unwrap_or(rest)).unwrap_or(usize::MAX);
+    let end = start.saturating_add(number("length").unwrap_or(rest));
     Stored::new(dtype, dims, &bytes, start, end)
         .ok_or_else(|| about(format!("bytes {start} to {end} of `{location}` are not its elements")))
 }

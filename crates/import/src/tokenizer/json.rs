@@ -9,7 +9,7 @@ use crate::tokenizer::split::Pattern;
 use crate::tokenizer::words::WordPieces;
 
 /// Tokens of a vocabulary, at most.
-const MOST_TOKENS: usize = 1 << 22;
+const MOST_TOKENS: usize = 1 << 20;
 
 /// Reads a file.
 ///

@@ -117,8 +117,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_is_lost(text in "\\PC*[ \\n\\t]*\\PC*", which in 0..3) {
-            let pattern = [GPT2, Pattern::Gpt2 { single_digits: true }, Pattern::Llama3][which as usize];
+        fn nothing_is_lost(text in "\\PC*[ \\n\\t]*\\PC*", which in 0..3_usize) {
+            let pattern = [GPT2, Pattern::Gpt2 { single_digits: true }, Pattern::Llama3][which];
             prop_assert_eq!(split(&text, pattern).concat(), text);
         }
     }

@@ -39,6 +39,9 @@ fn implicit(spec: &str) -> String {
     format!("{spec}->{}", once.into_iter().collect::<String>())
 }
 
+/// Sizes, strides and pads of windows are smaller.
+const MOST_STEP: u64 = 1 << 20;
+
 /// Attributes of windows with `auto_pad` worked out.
 pub(super) fn windows(call: &Call<'_, '_>, x: ValueId, sizes: &[i64]) -> Imported<Attrs> {
     let rank = sizes.len();
@@ -46,8 +49,12 @@ pub(super) fn windows(call: &Call<'_, '_>, x: ValueId, sizes: &[i64]) -> Importe
     let (strides, dilations) = (list("strides"), list("dilations"));
     let mut pads = call.ints("pads").map_or_else(|| vec![0; 2 * rank], <[i64]>::to_vec);
     let auto = call.word("auto_pad", "NOTSET");
-    if strides.len() != rank || dilations.len() != rank || pads.len() != 2 * rank {
-        return Err(call.refuse("windows that do not fit the axes").allowed("a number for each axis"));
+    let small =
+        [&strides[..], &dilations, &pads, sizes].concat().iter().all(|n| n.unsigned_abs() < MOST_STEP);
+    if strides.len() != rank || dilations.len() != rank || pads.len() != 2 * rank || !small {
+        return Err(call
+            .refuse("windows that do not fit the axes")
+            .allowed("a number below 2^20 for each axis"));
     }
     if auto.starts_with("SAME") {
         for axis in 0..rank {
@@ -86,8 +93,14 @@ pub(super) fn conv(call: &mut Call<'_, '_>) -> Outputs {
     let mut pads = call.ints("pads").map_or_else(|| vec![0; 2 * rank], <[i64]>::to_vec);
     let auto = call.word("auto_pad", "NOTSET");
     let shape = call.ints("output_shape").map(<[i64]>::to_vec);
-    let fits =
-        strides.len() == rank && dilations.len() == rank && extra.len() == rank && pads.len() == 2 * rank;
+    let given = shape.clone().unwrap_or_default();
+    let all = [&strides[..], &dilations, &extra, &pads, &sizes, &given].concat();
+    let small = all.iter().all(|number| number.unsigned_abs() < MOST_STEP);
+    let fits = strides.len() == rank
+        && dilations.len() == rank
+        && extra.len() == rank
+        && pads.len() == 2 * rank
+        && small;
     if !fits {
         return Err(call.refuse("windows that do not fit the axes").allowed("a number for each axis"));
     }

@@ -59,7 +59,10 @@ pub(super) fn slice(call: &mut Call<'_, '_>) -> Outputs {
         let length = end.minus(&start).ok_or_else(open)?;
         let taken = match (length.as_fixed(), step) {
             (Some(length), _) if (length > 0) != (step > 0) => Dim::fixed(0),
-            (Some(length), _) => Dim::fixed((length.abs() + step.abs() - 1) / step.abs()),
+            (Some(length), _) => {
+                let taken = length.unsigned_abs().div_ceil(step.unsigned_abs());
+                Dim::fixed(i64::try_from(taken).map_err(|_| open())?)
+            }
             (None, 1) if length.range(call.reader.b.axes()).0 >= 0 => length,
             (None, -1) if length.range(call.reader.b.axes()).1 <= 0 => {
                 length.times(&Dim::fixed(-1)).ok_or_else(open)?
@@ -120,10 +123,10 @@ fn padded(
     high: &Dim,
     value: ValueId,
 ) -> Imported<ValueId> {
-    let cut = |dim: &Dim| dim.as_fixed().filter(|number| *number < 0).map(|number| -number);
+    let cut = |dim: &Dim| dim.as_fixed().filter(|number| *number < 0).map(i64::saturating_neg);
     let (less, fewer) = (cut(low).unwrap_or(0), cut(high).unwrap_or(0));
     let size = call.built(call.reader.b.dim(x, axis))?;
-    let kept = size.minus(&Dim::fixed(less + fewer)).unwrap_or_default();
+    let kept = size.minus(&Dim::fixed(less.saturating_add(fewer))).unwrap_or_default();
     let zero = Dim::fixed(0);
     let (low, high) = (if less > 0 { &zero } else { low }, if fewer > 0 { &zero } else { high });
     call.build(|b| {
@@ -148,7 +151,7 @@ fn mirrored(
     if (low, high) == (0, 0) {
         return Ok(x);
     }
-    if size <= 0 || low.saturating_add(high).saturating_add(size) > 1 << 24 {
+    if size <= 0 || [low, high, size].iter().any(|number| number.unsigned_abs() > 1 << 24) {
         return Err(call.refuse("padding of nothing, or with too much"));
     }
     let place = |at: i64| match mode {
@@ -222,7 +225,7 @@ pub(super) fn resize(call: &mut Call<'_, '_>) -> Outputs {
     let (mut scales, mut sizes) = (vec![1.0_f32; rank], own.clone());
     match wanted.filter(|wanted| !wanted.is_empty()) {
         Some(wanted) if wanted.len() == axes.len() => {
-            by_sizes(call, &axes, &wanted, &own, &mut scales, &mut sizes)?
+            by_sizes(call, &axes, &wanted, &own, &mut scales, &mut sizes)?;
         }
         None if given.len() == axes.len() => {
             for (axis, scale) in axes.iter().zip(given) {

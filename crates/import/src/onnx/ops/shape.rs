@@ -110,7 +110,11 @@ pub(super) fn range(call: &mut Call<'_, '_>) -> Outputs {
         let length = last.minus(&first);
         match (length.as_ref().and_then(Dim::as_fixed), step.as_fixed()) {
             (_, Some(0)) => return Err(call.refuse("a step of 0")),
-            (Some(length), Some(step)) => Dim::fixed((length / step + i64::from(length % step != 0)).max(0)),
+            (Some(length), Some(step)) => {
+                let (whole, rest) = (length.checked_div(step), length.checked_rem(step));
+                let steps = whole.zip(rest).and_then(|(whole, rest)| whole.checked_add(i64::from(rest != 0)));
+                Dim::fixed(steps.unwrap_or(i64::MAX).max(0))
+            }
             (None, Some(1)) => length.unwrap_or_default(),
             _ => return Err(call.refuse("an open end with another step than 1")),
         }
@@ -281,7 +285,7 @@ pub(super) fn split(call: &mut Call<'_, '_>) -> Outputs {
 
 /// Equal parts, the last one smaller if need be.
 fn even(size: &Dim, count: usize) -> Option<Vec<Dim>> {
-    let number = i64::try_from(count).ok().filter(|count| *count > 0)?;
+    let number = i64::try_from(count).ok().filter(|count| (1..1 << 16).contains(count))?;
     if let Some(part) = size.divided(&Dim::fixed(number)) {
         return Some(vec![part; count]);
     }
