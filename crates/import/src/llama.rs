@@ -194,8 +194,8 @@ pub type Weight<'w> = dyn FnMut(&mut Builder, &str) -> Built<ValueId> + 'w;
 pub fn graph(config: &Config, store: &mut Store, weight: &mut Weight<'_>) -> Built<Graph> {
     let mut b = Builder::new(config.name.clone());
     let batch = b.axis("batch", 1, MOST_BATCH);
-    let seq = b.axis("seq", 1, config.context);
     let past = b.axis("past", 0, config.context.saturating_sub(1));
+    let seq = b.axis("seq", 1, config.context);
     let tokens = b.input("tokens", Type::new(Dtype::I64, [batch.clone(), seq.clone()]))?;
     let positions = b.input("positions", Type::new(Dtype::I64, [batch.clone(), seq.clone()]))?;
     let mut model = Parts { config, batch, seq, past, weight };

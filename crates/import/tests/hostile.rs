@@ -219,8 +219,8 @@ fn refusals_say_what_and_where() {
     let refused = |bytes: &[u8]| onnx::read("f", bytes, &Options::default()).unwrap_err().to_string();
     let cyclic = onnx_model(vec![node("Add", &["y", "x"], "h"), node("Add", &["h", "x"], "y")]);
     assert!(refused(&cyclic).starts_with("f: node `h` (Add): its operand `y` is not defined before it"));
-    let unknown = refused(&onnx_model(vec![node("Soft", &["x"], "y")]));
-    assert!(unknown.contains("node `y` (Soft)") && unknown.contains("near is `Softmax`"), "{unknown}");
+    let unknown = refused(&onnx_model(vec![node("Softmx", &["x"], "y")]));
+    assert!(unknown.contains("node `y` (Softmx)") && unknown.contains("near is `Softmax`"), "{unknown}");
     let mut model = proto::Model::decode(&onnx_model(vec![node("Add", &["x", "x"], "y")])[..]).unwrap();
     let weight = &mut model.graph.as_mut().unwrap().initializers[0];
     weight.data_location = 1;

@@ -37,8 +37,9 @@ fn clamped(call: &Call<'_, '_>, place: &Dim, size: &Dim, least: i64, most: i64) 
 
 pub(super) fn slice(call: &mut Call<'_, '_>) -> Outputs {
     let mut x = call.input(0)?;
-    let (starts, ends) =
-        (list(call, 1, "starts")?.unwrap_or_default(), list(call, 2, "ends")?.unwrap_or_default());
+    let (Some(starts), Some(ends)) = (list(call, 1, "starts")?, list(call, 2, "ends")?) else {
+        return Err(call.refuse("starts or ends are missing"));
+    };
     let count = i64::try_from(starts.len()).unwrap_or(i64::MAX);
     let axes = list(call, 3, "axes")?.unwrap_or_else(|| (0..count).map(Dim::fixed).collect());
     let steps = list(call, 4, "steps")?.unwrap_or_else(|| vec![Dim::fixed(1); starts.len()]);
