@@ -192,7 +192,8 @@ impl Dim {
                 if place > 0 || size != 1 {
                     text.push('*');
                 }
-                text.push_str(axes.get(axis.0 as usize).map_or("?", |axis| axis.name.as_str()));
+                let name = axes.get(axis.0 as usize).map_or("?", |axis| axis.name.as_str());
+                text.push_str(&tilewright_ir::print::name(name));
             }
         }
         if text.is_empty() { "0".to_string() } else { text }

@@ -39,7 +39,7 @@ fn step(b: &mut Builder, values: &[ValueId], kind: u8, first: usize, second: usi
 fn graphs() -> impl Strategy<Value = Graph> {
     proptest::collection::vec((any::<u8>(), 0..64_usize, 0..64_usize), 1..24).prop_map(|steps| {
         let mut b = Builder::new("random graph");
-        let seq = b.axis("seq", 1, 64);
+        let seq = b.axis("odd axis", 1, 64);
         let mut values = vec![
             b.input("x", Type::new(Dtype::F32, [seq.clone(), 4.into()])).expect("a good type"),
             b.input("scale", Type::new(Dtype::F32, [4.into()])).expect("a good type"),

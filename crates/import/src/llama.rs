@@ -336,3 +336,56 @@ impl Parts<'_, '_> {
         b.called(role("x")).add(x, y)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn llama3_keeps_high_frequencies_and_divides_low_ones() {
+        let scaling = Scaling::Llama3 { factor: 8.0, low: 1.0, high: 4.0, original: 8192.0 };
+        let rope = |scaling| Rope { theta: 500_000.0, interleaved: false, scaling };
+        let (plain, scaled) = (rope(Scaling::None).frequencies(128), rope(scaling).frequencies(128));
+        assert_eq!(plain[0], 1.0);
+        for (plain, scaled) in plain.iter().zip(&scaled) {
+            let wave = 2.0 * std::f64::consts::PI / plain;
+            let ratio = plain / scaled;
+            match wave {
+                wave if wave < 2048.0 => assert_eq!(ratio, 1.0),
+                wave if wave > 8192.0 => assert!((ratio - 8.0).abs() < 1e-12),
+                _ => assert!((1.0..=8.0).contains(&ratio)),
+            }
+        }
+        assert!(
+            plain.windows(2).all(|pair| pair[0] > pair[1]) && scaled.windows(2).all(|pair| pair[0] > pair[1])
+        );
+    }
+
+    #[test]
+    fn sizes_that_no_model_has_are_refused() {
+        let good = Config {
+            name: "m".into(),
+            width: 8,
+            hidden: 8,
+            layers: 1,
+            heads: 2,
+            kv_heads: 1,
+            head_width: 4,
+            vocabulary: 4,
+            context: 8,
+            norm_eps: 1e-5,
+            rope: Rope { theta: 1e4, interleaved: true, scaling: Scaling::None },
+            tied: true,
+        };
+        assert_eq!(good.check(), Ok(()));
+        for bad in [
+            Config { kv_heads: 0, ..good.clone() },
+            Config { heads: 3, kv_heads: 2, ..good.clone() },
+            Config { head_width: 3, ..good.clone() },
+            Config { layers: 1 << 40, ..good.clone() },
+            Config { context: 1 << 24, head_width: 1 << 16, ..good.clone() },
+        ] {
+            assert!(bad.check().is_err(), "{bad:?}");
+        }
+    }
+}

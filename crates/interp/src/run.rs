@@ -110,6 +110,12 @@ impl Interpreter {
                 });
             }
         }
+        for (axis, size) in self.graph.axes.iter().zip(&sizes) {
+            if let Some(size) = size.filter(|size| !(axis.least..=axis.most).contains(size)) {
+                let (name, least, most) = (axis.name.clone(), axis.least, axis.most);
+                return Err(InterpError::Bounds { name, size, least, most });
+            }
+        }
         Ok(sizes)
     }
 }

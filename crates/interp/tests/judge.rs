@@ -187,3 +187,25 @@ proptest! {
         prop_assert!(places.as_ints().iter().zip(padded.as_ints()).all(outside));
     }
 }
+
+#[test]
+fn bits_do_not_depend_on_threads() {
+    let element = |at: usize| ((at * 2_654_435_761) % 1009) as f32 / 101.0 - 5.0;
+    let tensor =
+        |dims: &[usize]| Tensor::floats(Dtype::F32, dims, (0..dims.iter().product()).map(element).collect());
+    let cases = [
+        ("nk,mk->nm", vec![70, 301], vec![333, 301]),
+        ("k,mk->m", vec![301], vec![3000, 301]),
+        ("bnk,bmk->bnm", vec![3, 40, 65], vec![3, 90, 65]),
+    ];
+    for (spec, left, right) in cases {
+        let run = |threads: usize| {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("a pool");
+            let product =
+                pool.install(|| einsum(spec, &[&tensor(&left), &tensor(&right)])).expect("a product");
+            product.as_floats().iter().map(|x| x.to_bits()).collect::<Vec<u32>>()
+        };
+        let alone = run(1);
+        assert!([2, 3, 7].iter().all(|threads| run(*threads) == alone), "{spec}");
+    }
+}

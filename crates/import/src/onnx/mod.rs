@@ -163,7 +163,9 @@ impl Reader<'_> {
             dims.push(match (dim.value, named) {
                 (Some(size), None) if size >= 0 => Dim::fixed(size),
                 (_, Some(name)) => {
-                    let least = u64::from(!name.to_lowercase().contains("past"));
+                    let may_be_empty =
+                        [name, &input.name].iter().any(|name| name.to_lowercase().contains("past"));
+                    let least = u64::from(!may_be_empty);
                     self.b.axis(&word(name), least, most)
                 }
                 _ => self.b.axis(&word(&format!("{}_{at}", input.name)), 1, most),

@@ -9,7 +9,7 @@ fn all_ids(file: &str) {
     let model = onnx::read(file, &bytes(&folder.join(file)), &Options::default());
     let model = model.unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(model.graph.states.len(), 2);
-    reproduces(&interpreter(&model), &golden(&folder));
+    reproduces(&interpreter(&model), &golden(&folder), 4);
 }
 
 #[test]
