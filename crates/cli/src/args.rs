@@ -80,7 +80,8 @@ pub(crate) struct DisasmArgs {
 }
 
 const COMPILE_EXAMPLES: &str = "\
-A model is a llama2.c checkpoint (.bin), or a graph text (.graph).
+A model is a llama2.c checkpoint (.bin), a GGUF or ONNX file, a folder of Hugging Face, a graph text (.graph),
+or a built-in configuration: llama2-7b, llama2-13b, llama2-70b, llama3-8b, llama3-70b, mistral-7b.
 
 Examples:
   tilewright compile stories260K.bin --emit graph         the model as it was read

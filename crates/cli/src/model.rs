@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use tilewright_base::{SourceId, Sources};
 use tilewright_graph::{Store, text};
-use tilewright_import::tokenizer::Tokenizer;
 use tilewright_import::tokenizer::pieces::Pieces;
-use tilewright_import::{Model, llama2c};
+use tilewright_import::tokenizer::{Tokenizer, json};
+use tilewright_import::{Model, configs, gguf, hf, llama2c, onnx};
 
 use crate::host::{Host, read_text};
 use crate::outcome::{BAD_INPUT, Outcome};
@@ -18,11 +18,31 @@ pub(crate) fn load(path: &str, host: &mut dyn Host) -> Result<Model, Outcome> {
     if path.ends_with(".graph") || path == "-" {
         return graph_text(path, host);
     }
+    let host = &*host;
+    let beside = |folder: &Path, name: &str| host.read(&folder.join(name)).ok().map(Arc::new);
     if path.ends_with(".bin") {
         return llama2c::read(path, &read(path, host)?).map_err(refused);
     }
+    if path.ends_with(".gguf") {
+        return gguf::read(path, &read(path, host)?).map_err(refused);
+    }
+    if path.ends_with(".onnx") {
+        let bytes = read(path, host)?;
+        let folder = Path::new(path).parent().unwrap_or(Path::new(""));
+        let files = |name: &str| beside(folder, name);
+        let options = onnx::Options { beside: &files, ..onnx::Options::default() };
+        return onnx::read(path, &bytes, &options).map_err(refused);
+    }
+    if configs::names().contains(&path) {
+        return configs::read(path).map_err(refused);
+    }
+    if host.read(&Path::new(path).join("config.json")).is_ok() {
+        return hf::read(&|name: &str| beside(Path::new(path), name)).map_err(refused);
+    }
     Err(Outcome::usage(&format!(
-        "`{path}` is no kind of model that is known\n  = allowed: a llama2.c checkpoint (.bin), a graph text (.graph)"
+        "`{path}` is no model that is known\n  = allowed: a file .bin (llama2.c), .gguf, .onnx or .graph, \
+         a folder with config.json (Hugging Face), or {}",
+        configs::names().join(", ")
     )))
 }
 
@@ -43,25 +63,37 @@ fn graph_text(path: &str, host: &mut dyn Host) -> Result<Model, Outcome> {
 
 /// Names of tokenizers beside a model.
 const BESIDE: [&str; 4] =
-    ["tokenizer.bin", "tok512.bin", "../llama2-tokenizer/tokenizer.bin", "tokenizer.json"];
+    ["tokenizer.json", "tokenizer.bin", "tok512.bin", "../llama2-tokenizer/tokenizer.bin"];
 
-/// The tokenizer that is named, or one beside the model.
+/// The tokenizer that is named, or one in the model's own file or beside it.
 pub(crate) fn tokenizer(model: &str, named: Option<&str>, host: &dyn Host) -> Result<Tokenizer, Outcome> {
-    let folder = Path::new(model).parent().unwrap_or(Path::new(""));
+    let folder = if host.read(&Path::new(model).join("config.json")).is_ok() {
+        Path::new(model)
+    } else {
+        Path::new(model).parent().unwrap_or(Path::new(""))
+    };
     let beside = || {
-        let paths = BESIDE.iter().map(|name| folder.join(name).to_string_lossy().into_owned());
-        paths.into_iter().find_map(|path| host.read(Path::new(&path)).ok().map(|bytes| (path, bytes)))
+        let mut paths = BESIDE.iter().map(|name| folder.join(name).to_string_lossy().into_owned());
+        paths.find(|path| host.read(Path::new(path)).is_ok())
     };
     let found = match named {
-        Some(path) => Some((path.to_string(), read(path, host)?.to_vec())),
+        Some(path) => Some(path.to_string()),
+        None if model.ends_with(".gguf") => Some(model.to_string()),
         None => beside(),
     };
-    let Some((path, bytes)) = found else {
+    let Some(path) = found else {
         return Err(Outcome::usage(&format!(
             "no tokenizer lies beside `{model}`\n  = allowed: {}\n  = instead: --tokenizer FILE",
             BESIDE.join(", ")
         )));
     };
-    let pieces = Pieces::llama2c(&path, &bytes).map_err(|error| Outcome::usage(&error.to_string()))?;
-    Ok(Tokenizer::Pieces(pieces))
+    let bytes = read(&path, host)?;
+    let tokenizer = if path.ends_with(".json") {
+        json::read(&path, &bytes)
+    } else if path.ends_with(".gguf") {
+        gguf::tokenizer(&path, &bytes)
+    } else {
+        Pieces::llama2c(&path, &bytes).map(Tokenizer::Pieces)
+    };
+    tokenizer.map_err(|error| Outcome::usage(&error.to_string()))
 }

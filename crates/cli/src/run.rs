@@ -35,7 +35,10 @@ fn generate(args: &RunArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> {
         .map_err(|complaint| Outcome::refused(FAILED, &Sources::default(), &[*complaint], host.colour()))?;
     let failed = |error: InterpError| Outcome { code: FAILED, ..Outcome::usage(&error.to_string()) };
     let interpreter = Interpreter::new(graph, &loaded.store).map_err(failed)?;
-    let prompt = tokenizer.encode(&args.prompt).map_err(|error| Outcome::usage(&error.to_string()))?;
+    let prompt = tokenizer.encode(&args.prompt);
+    if prompt.is_empty() {
+        return Err(Outcome::usage("the prompt has no token\n  = instead: --prompt TEXT"));
+    }
     let mut session = Session::new(&interpreter).map_err(failed)?;
     let mut feed: Vec<i64> = prompt.iter().copied().map(i64::from).collect();
     let mut tokens: Vec<u32> = Vec::new();

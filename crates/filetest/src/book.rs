@@ -4,7 +4,8 @@
 //! and `|` between two of ours gives what the first prints to the second. A line `...` of the expected text stands for any
 //! lines. Files that a command writes must equal those in the repository. A `tw` fence is a notation file that must be legal on
 //! the default chip, a `tw refused` fence one that must not be; a `tcp` fence is a program that must run without a certain
-//! finding, a `tcp refused` fence one that must not; a `toml machine` fence is a machine file that must load. A file name behind
+//! finding, a `tcp refused` fence one that must not; a `graph` fence is a graph text that
+//! must lower to primitives, a `graph refused` fence one that must not; a `toml machine` fence is a machine file that must load. A file name behind
 //! these (`tcp scale.tcp`) lets later console fences of the page use the text as that file.
 
 use std::collections::BTreeMap;
@@ -65,6 +66,8 @@ fn example(kind: &str, body: &str, given: &mut Given) -> Result<String, String> 
         "tw refused" => verdict(&["notation", "check", "-"], body, 1),
         "tcp" => verdict(&["sim", "-"], body, 0),
         "tcp refused" => verdict(&["sim", "-"], body, 1),
+        "graph" => verdict(&["compile", "-", "--emit", "primitives"], body, 0),
+        "graph refused" => verdict(&["compile", "-", "--emit", "primitives"], body, 2),
         "toml machine" => verdict(&["machine", "check", "-"], body, 0),
         _ => Ok(body.to_string()),
     }

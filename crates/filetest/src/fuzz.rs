@@ -2,7 +2,7 @@
 //!
 //! Fuzz targets are one call each of these; the corpus is replayed through them as ordinary tests.
 
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use tilewright_base::{SourceId, Sources, render};
 use tilewright_ir::binary::{container, tokens};
@@ -98,6 +98,76 @@ pub fn program_text(bytes: &[u8]) {
             sources.add("fuzz", text);
             assert!(render::plain(&sources, &complaints).starts_with("error["));
         }
+    }
+}
+
+/// The text form of graphs.
+pub fn graph_text(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    match tilewright_graph::text::read(text, SourceId(0)) {
+        Ok(graph) => {
+            let printed = tilewright_graph::text::print(&graph);
+            let again =
+                tilewright_graph::text::read(&printed, SourceId(0)).expect("canonical text reads back");
+            assert_eq!(again, graph, "{printed}");
+            lowers(&graph);
+        }
+        Err(complaints) => {
+            let mut sources = Sources::default();
+            sources.add("fuzz", text);
+            assert!(render::plain(&sources, &complaints).starts_with("error["));
+        }
+    }
+}
+
+/// What verifies either lowers to primitives that verify, or is refused with a code.
+fn lowers(graph: &tilewright_graph::Graph) {
+    match tilewright_graph::primitives(graph) {
+        Ok(lowered) => assert_eq!(tilewright_graph::verify(&lowered), []),
+        Err(complaint) => assert!(complaint.code.starts_with("graph/")),
+    }
+}
+
+fn imported(model: tilewright_import::Imported<tilewright_import::Model>) {
+    match model {
+        Ok(model) => {
+            assert_eq!(tilewright_graph::verify(&model.graph), []);
+            lowers(&model.graph);
+        }
+        Err(error) => assert!(error.to_string().starts_with("fuzz: ")),
+    }
+}
+
+/// ONNX models.
+pub fn onnx_file(bytes: &[u8]) {
+    imported(tilewright_import::onnx::read("fuzz", bytes, &tilewright_import::onnx::Options::default()));
+}
+
+/// GGUF files: models and vocabularies.
+pub fn gguf_file(bytes: &[u8]) {
+    let bytes = Arc::new(bytes.to_vec());
+    imported(tilewright_import::gguf::read("fuzz", &bytes));
+    if let Ok(tokenizer) = tilewright_import::gguf::tokenizer("fuzz", &bytes) {
+        let _ = tokenizer.decode(&tokenizer.encode("Once upon a time, 2026"));
+    }
+}
+
+/// Checkpoints and vocabularies of llama2.c.
+pub fn llama2c_file(bytes: &[u8]) {
+    imported(tilewright_import::llama2c::read("fuzz", &Arc::new(bytes.to_vec())));
+    if let Ok(pieces) = tilewright_import::tokenizer::pieces::Pieces::llama2c("fuzz", bytes) {
+        let _ = pieces.decode(&pieces.encode("Once upon a time, 2026"));
+    }
+}
+
+/// A safetensors file, and as the same bytes a tokenizer.json.
+pub fn hugging_face_file(bytes: &[u8]) {
+    let shared = Arc::new(bytes.to_vec());
+    let _ = tilewright_import::hf::safetensors::Tensors::open(&|name| {
+        (name == "model.safetensors").then(|| Arc::clone(&shared))
+    });
+    if let Ok(tokenizer) = tilewright_import::tokenizer::json::read("fuzz", bytes) {
+        let _ = tokenizer.decode(&tokenizer.encode("Once upon a time, 2026"));
     }
 }
 

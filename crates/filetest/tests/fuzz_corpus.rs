@@ -45,3 +45,28 @@ fn program_text() {
 fn program_binary() {
     replay("program_binary", fuzz::program_binary);
 }
+
+#[test]
+fn graph_text() {
+    replay("graph_text", fuzz::graph_text);
+}
+
+#[test]
+fn onnx_file() {
+    replay("onnx_file", fuzz::onnx_file);
+}
+
+#[test]
+fn gguf_file() {
+    replay("gguf_file", fuzz::gguf_file);
+}
+
+#[test]
+fn llama2c_file() {
+    replay("llama2c_file", fuzz::llama2c_file);
+}
+
+#[test]
+fn hugging_face_file() {
+    replay("hugging_face_file", fuzz::hugging_face_file);
+}

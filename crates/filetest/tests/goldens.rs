@@ -25,7 +25,10 @@ fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
         let path = entry.path();
         if path.is_dir() {
             collect(&path, files);
-        } else if path.extension().is_some_and(|e| e == "tw" || e == "toml" || e == "cli" || e == "tcp") {
+        } else if path
+            .extension()
+            .is_some_and(|e| e == "tw" || e == "toml" || e == "cli" || e == "tcp" || e == "graph")
+        {
             files.push(path);
         }
     }

@@ -32,7 +32,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         ],
     ),
     ("crates/python", &["base", "machine", "neuron", "num", "record"]),
-    ("crates/filetest", &["", "base", "ir", "machine", "notation", "num", "tcp"]),
+    ("crates/filetest", &["", "base", "graph", "import", "ir", "machine", "notation", "num", "tcp"]),
     ("bench", &["base", "machine", "notation", "num", "record", "report", "sim", "tcp"]),
 ];
 
@@ -143,10 +143,26 @@ fn the_book_lists_every_chapter_and_its_links_lead_somewhere() {
     }
 }
 
+fn codes() -> impl Iterator<Item = &'static (&'static str, &'static str)> {
+    let graphs = tilewright_graph::verify::CODES.iter();
+    tilewright_tcp::verify::CODES.iter().chain(tilewright_tcp::findings::CODES).chain(graphs)
+}
+
+#[test]
+fn every_code_of_graphs_has_a_text_that_shows_it() {
+    let mut texts = Vec::new();
+    files(&repository().join("tests/graph"), "graph", &mut texts);
+    let shown: Vec<String> = texts.iter().map(|path| read(path)).collect();
+    for (code, _) in tilewright_graph::verify::CODES {
+        let seen = shown.iter().any(|text| text.contains(&format!("// | error[{code}]")));
+        assert!(seen, "no text in tests/graph shows {code}");
+    }
+}
+
 #[test]
 fn the_book_lists_every_code_of_programs_and_runs() {
     let page = read(&repository().join("docs/diagnostics.md"));
-    for (code, _) in tilewright_tcp::verify::CODES.iter().chain(tilewright_tcp::findings::CODES) {
+    for (code, _) in codes() {
         assert!(page.contains(&format!("| `{code}` |")), "docs/diagnostics.md does not list {code}");
     }
 }

@@ -194,6 +194,13 @@ impl Builder {
         if let Some(numbers) = known.as_ref().and_then(Known::fixed) {
             return self.constant(ty, Data::Ints(numbers));
         }
+        if let (Op::Convert(_), Some(Some(known)), true) = (&op, operands.first(), ty.dtype.is_float())
+            && let Some(numbers) = known.fixed()
+        {
+            #[expect(clippy::cast_precision_loss, reason = "this is the conversion")]
+            let patterns = numbers.iter().map(|number| (*number as f32).to_bits()).collect();
+            return self.constant(ty, Data::Floats(patterns));
+        }
         let output = self.define(ty, known)?;
         let inputs = inputs.iter().copied().map(Some).collect();
         self.graph.nodes.push(Node { op, inputs, outputs: vec![output] });

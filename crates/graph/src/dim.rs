@@ -192,7 +192,8 @@ impl Dim {
                 if place > 0 || size != 1 {
                     text.push('*');
                 }
-                text.push_str(axes.get(axis.0 as usize).map_or("?", |axis| axis.name.as_str()));
+                let name = axes.get(axis.0 as usize).map_or("?", |axis| axis.name.as_str());
+                text.push_str(&tilewright_ir::print::name(name));
             }
         }
         if text.is_empty() { "0".to_string() } else { text }
@@ -264,7 +265,7 @@ mod tests {
             prop_assert_eq!(value(&x.times(&y).unwrap()), value(&x) * value(&y));
             let (least, most) = x.range(&axes());
             prop_assert!((least..=most).contains(&i128::from(value(&x))));
-            prop_assert_eq!(x.plus(&y).unwrap().minus(&y).unwrap(), x.clone());
+            prop_assert_eq!(&x.plus(&y).unwrap().minus(&y).unwrap(), &x);
             if let Some(quotient) = x.divided(&y) {
                 prop_assert_eq!(quotient.times(&y).unwrap(), x);
             }

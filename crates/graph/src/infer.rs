@@ -28,7 +28,7 @@ pub fn size_error(what: impl Into<String>, allowed: impl Into<String>) -> Box<Di
 /// Axes of a tensor, at most.
 pub const MOST_RANK: usize = 24;
 /// Elements of a tensor, at most, whatever sizes its axes have.
-pub const MOST_ELEMENTS: i128 = 1 << 40;
+pub const MOST_ELEMENTS: i128 = 1 << 48;
 
 /// The results of a primitive.
 pub fn infer(op: &Op, inputs: &[&Type], axes: &[Axis]) -> Built<Type> {

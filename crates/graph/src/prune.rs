@@ -1,73 +1,54 @@
-//! Takes out what no output needs.
+//! Takes out what no output needs, and numbers values in one canonical order.
 
 use crate::graph::{Graph, ValueId};
 
-/// The same graph without nodes and constants that no output needs; inputs stay.
-pub fn prune(graph: Graph) -> Graph {
+/// The same graph without nodes and constants that no output needs; inputs stay. Values are numbered canonically.
+pub fn prune(mut graph: Graph) -> Graph {
     let mut needed = vec![false; graph.values.len()];
     let mark = |id: ValueId, needed: &mut Vec<bool>| {
         if let Some(flag) = needed.get_mut(id.index()) {
             *flag = true;
         }
     };
-    graph
-        .outputs
-        .iter()
-        .map(|output| output.value)
-        .chain(graph.inputs.iter().copied())
-        .for_each(|id| mark(id, &mut needed));
+    graph.outputs.iter().for_each(|output| mark(output.value, &mut needed));
     for node in graph.nodes.iter().rev() {
         if node.outputs.iter().any(|id| needed.get(id.index()).copied().unwrap_or(false)) {
-            node.outputs
-                .iter()
-                .copied()
-                .chain(node.inputs.iter().flatten().copied())
-                .for_each(|id| mark(id, &mut needed));
+            let ids = node.outputs.iter().copied().chain(node.inputs.iter().flatten().copied());
+            ids.for_each(|id| mark(id, &mut needed));
         }
     }
-    let mut next = 0_u32;
-    let renumbered: Vec<Option<ValueId>> = needed
-        .iter()
-        .map(|needed| {
-            needed.then(|| {
-                next += 1;
-                ValueId(next - 1)
-            })
-        })
-        .collect();
-    let to = |id: ValueId| renumbered.get(id.index()).copied().flatten();
-    let Graph { name, axes, values, inputs, constants, nodes, outputs, states } = graph;
-    let values =
-        values.into_iter().zip(&needed).filter(|(_, needed)| **needed).map(|(value, _)| value).collect();
-    let constants = constants
-        .into_iter()
-        .filter_map(|mut constant| {
-            constant.value = to(constant.value)?;
-            Some(constant)
-        })
-        .collect();
-    let nodes = nodes
-        .into_iter()
-        .filter_map(|mut node| {
-            node.outputs = node.outputs.iter().map(|id| to(*id)).collect::<Option<_>>()?;
-            node.inputs = node.inputs.iter().map(|id| id.map(|id| to(id).unwrap_or(id))).collect();
-            Some(node)
-        })
-        .collect();
-    let outputs = outputs
-        .into_iter()
-        .map(|mut output| {
-            output.value = to(output.value).unwrap_or(output.value);
-            output
-        })
-        .collect();
-    let states = states
-        .into_iter()
-        .map(|mut state| {
-            state.input = to(state.input).unwrap_or(state.input);
-            state
-        })
-        .collect();
-    let inputs = inputs.into_iter().filter_map(to).collect();
-    Graph { name, axes, values, inputs, constants, nodes, outputs, states }
+    let wanted = |id: &ValueId| needed.get(id.index()).copied().unwrap_or(false);
+    graph.constants.retain(|constant| wanted(&constant.value));
+    graph.nodes.retain(|node| node.outputs.iter().any(wanted));
+    canonical(graph)
+}
+
+/// The same graph with its values numbered in the order in which its text defines them: inputs, constants, results of nodes.
+/// Values that nothing defines are dropped.
+pub fn canonical(mut graph: Graph) -> Graph {
+    let inputs = graph.inputs.iter().copied();
+    let constants = graph.constants.iter().map(|constant| constant.value);
+    let results = graph.nodes.iter().flat_map(|node| node.outputs.iter().copied());
+    let order: Vec<ValueId> = inputs.chain(constants).chain(results).collect();
+    let mut to: Vec<Option<ValueId>> = vec![None; graph.values.len()];
+    let mut values = Vec::with_capacity(order.len());
+    for old in order {
+        let (Some(slot), Some(value)) = (to.get_mut(old.index()), graph.values.get(old.index())) else {
+            continue;
+        };
+        if slot.is_none() {
+            *slot = Some(ValueId(u32::try_from(values.len()).unwrap_or(u32::MAX)));
+            values.push(value.clone());
+        }
+    }
+    let rename = |id: &mut ValueId| *id = to.get(id.index()).copied().flatten().unwrap_or(*id);
+    graph.inputs.iter_mut().for_each(rename);
+    graph.constants.iter_mut().for_each(|constant| rename(&mut constant.value));
+    for node in &mut graph.nodes {
+        node.inputs.iter_mut().flatten().for_each(rename);
+        node.outputs.iter_mut().for_each(rename);
+    }
+    graph.outputs.iter_mut().for_each(|output| rename(&mut output.value));
+    graph.states.iter_mut().for_each(|state| rename(&mut state.input));
+    Graph { values, ..graph }
 }

@@ -48,7 +48,8 @@ pub fn verify(graph: &Graph) -> Complaints {
     if !complaints.is_empty() {
         return complaints;
     }
-    let mut checker = Checker { graph, b: Builder::new(""), new: vec![None; graph.values.len()], complaints };
+    let (new, defined) = (vec![None; graph.values.len()], vec![false; graph.values.len()]);
+    let mut checker = Checker { graph, b: Builder::new(""), new, defined, complaints };
     for axis in &graph.axes {
         checker.b.axis(&axis.name, axis.least, axis.most);
     }
@@ -80,7 +81,9 @@ fn check_axes(graph: &Graph, complaints: &mut Complaints) {
 struct Checker<'g> {
     graph: &'g Graph,
     b: Builder,
+    /// Values in the builder; of what was complained about, none.
     new: Vec<Option<ValueId>>,
+    defined: Vec<bool>,
     complaints: Complaints,
 }
 
@@ -93,8 +96,8 @@ impl Checker<'_> {
     fn define(&mut self, place: Place, id: ValueId, new: Option<ValueId>) {
         let name = self.graph.value(id).map_or("", |value| value.name.as_str());
         let twice = Diagnostic::error("graph/order", format!("`{name}` is defined twice")).allowed("once");
-        match self.new.get_mut(id.index()) {
-            Some(slot @ None) => *slot = new,
+        match (self.new.get_mut(id.index()), self.defined.get_mut(id.index())) {
+            (Some(slot), Some(defined @ false)) => (*slot, *defined) = (new, true),
             _ => self.say(place, twice),
         }
     }
@@ -108,8 +111,12 @@ impl Checker<'_> {
                     Diagnostic::error("graph/order", format!("`{}` is defined twice", value.name));
                 self.say(place, complaint.allowed("each name once"));
             }
+        }
+        let constants = self.graph.constants.iter().map(|constant| constant.value);
+        for id in self.graph.inputs.iter().copied().chain(constants) {
+            let Some(value) = self.graph.value(id) else { continue };
             if let Err(complaint) = bounded(&value.ty, &self.graph.axes) {
-                self.say(place, *complaint);
+                self.say(Place::Value(id), *complaint);
             }
         }
         for id in &self.graph.inputs {
@@ -157,6 +164,7 @@ impl Checker<'_> {
             match id.map(|id| (id, self.new.get(id.index()).copied().flatten())) {
                 None => inputs.push(None),
                 Some((_, Some(new))) => inputs.push(Some(new)),
+                Some((id, None)) if self.is_defined(id) => return self.assume(at),
                 Some((id, None)) => {
                     let name = self.graph.value(id).map_or("?", |value| value.name.as_str());
                     let complaint =
@@ -204,6 +212,10 @@ impl Checker<'_> {
         }
     }
 
+    fn is_defined(&self, id: ValueId) -> bool {
+        self.defined.get(id.index()).copied().unwrap_or(false)
+    }
+
     /// After a complaint: the results are what they are declared to be.
     fn assume(&mut self, at: usize) {
         for id in &self.graph.nodes[at].outputs {
@@ -216,8 +228,7 @@ impl Checker<'_> {
     fn ends(&mut self) {
         let mut names = BTreeSet::new();
         for (at, output) in self.graph.outputs.iter().enumerate() {
-            if !names.insert(&output.name) || self.new.get(output.value.index()).copied().flatten().is_none()
-            {
+            if !names.insert(&output.name) || !self.is_defined(output.value) {
                 let what = format!("output `{}` is named twice or is no value", output.name);
                 self.say(
                     Place::Output(at),

@@ -4,11 +4,19 @@
 //!
 //! - [`llama`]: the graph of the Llama family, from a configuration and whoever knows where the weights are;
 //! - [`llama2c`]: checkpoints of llama2.c;
+//! - [`configs`]: built-in configurations without weights;
+//! - [`gguf`]: GGUF files;
+//! - [`hf`]: Hugging Face folders;
+//! - [`onnx`]: ONNX models;
 //! - [`tokenizer`]: texts to tokens and back.
 
+pub mod configs;
 pub mod error;
+pub mod gguf;
+pub mod hf;
 pub mod llama;
 pub mod llama2c;
+pub mod onnx;
 pub mod tokenizer;
 
 use tilewright_graph::{Graph, Store};

@@ -67,6 +67,8 @@ pub enum Scaling {
         /// Context before scaling.
         original: f64,
     },
+    /// Each frequency divided by a number of its own.
+    Factors(Vec<f64>),
 }
 
 impl Rope {
@@ -74,11 +76,15 @@ impl Rope {
     pub fn frequencies(&self, head_width: u64) -> Vec<f64> {
         #[expect(clippy::cast_precision_loss, reason = "widths of heads are small")]
         let plain = |pair: u64| self.theta.powf(-2.0 * (pair as f64) / (head_width as f64));
-        (0..head_width / 2).map(|pair| self.scaled(plain(pair))).collect()
+        (0..head_width / 2).map(|pair| self.scaled(pair, plain(pair))).collect()
     }
 
-    fn scaled(&self, frequency: f64) -> f64 {
+    fn scaled(&self, pair: u64, frequency: f64) -> f64 {
         match &self.scaling {
+            Scaling::Factors(factors) => {
+                let factor = usize::try_from(pair).ok().and_then(|pair| factors.get(pair));
+                frequency / factor.copied().unwrap_or(1.0)
+            }
             Scaling::None => frequency,
             Scaling::Linear(factor) => frequency / factor,
             Scaling::Llama3 { factor, low, high, original } => {
@@ -113,7 +119,7 @@ impl Rope {
 }
 
 /// Elements of a rotary table, at most.
-const MOST_TABLE: u64 = 1 << 26;
+const MOST_TABLE: u64 = 1 << 24;
 
 impl Config {
     /// What no file may say; the error is a sentence.
@@ -133,13 +139,13 @@ impl Config {
                 return Err(format!("{name} is {value}; allowed is 1 to {most}"));
             }
         }
-        if self.heads % self.kv_heads != 0 {
+        if !self.heads.is_multiple_of(self.kv_heads) {
             return Err(format!(
                 "{} query heads cannot share {} key heads evenly",
                 self.heads, self.kv_heads
             ));
         }
-        if self.head_width % 2 != 0 {
+        if !self.head_width.is_multiple_of(2) {
             return Err(format!("the width of a head is {}; positions turn pairs", self.head_width));
         }
         if self.context * (self.head_width / 2) > MOST_TABLE {
@@ -188,8 +194,8 @@ pub type Weight<'w> = dyn FnMut(&mut Builder, &str) -> Built<ValueId> + 'w;
 pub fn graph(config: &Config, store: &mut Store, weight: &mut Weight<'_>) -> Built<Graph> {
     let mut b = Builder::new(config.name.clone());
     let batch = b.axis("batch", 1, MOST_BATCH);
-    let seq = b.axis("seq", 1, config.context);
     let past = b.axis("past", 0, config.context.saturating_sub(1));
+    let seq = b.axis("seq", 1, config.context);
     let tokens = b.input("tokens", Type::new(Dtype::I64, [batch.clone(), seq.clone()]))?;
     let positions = b.input("positions", Type::new(Dtype::I64, [batch.clone(), seq.clone()]))?;
     let mut model = Parts { config, batch, seq, past, weight };
@@ -328,5 +334,58 @@ impl Parts<'_, '_> {
         let product = b.mul(gate, up)?;
         let y = self.linear(b, product, &role("down"))?;
         b.called(role("x")).add(x, y)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn llama3_keeps_high_frequencies_and_divides_low_ones() {
+        let scaling = Scaling::Llama3 { factor: 8.0, low: 1.0, high: 4.0, original: 8192.0 };
+        let rope = |scaling| Rope { theta: 500_000.0, interleaved: false, scaling };
+        let (plain, scaled) = (rope(Scaling::None).frequencies(128), rope(scaling).frequencies(128));
+        assert_eq!(plain[0], 1.0);
+        for (plain, scaled) in plain.iter().zip(&scaled) {
+            let wave = 2.0 * std::f64::consts::PI / plain;
+            let ratio = plain / scaled;
+            match wave {
+                wave if wave < 2048.0 => assert_eq!(ratio, 1.0),
+                wave if wave > 8192.0 => assert!((ratio - 8.0).abs() < 1e-12),
+                _ => assert!((1.0..=8.0).contains(&ratio)),
+            }
+        }
+        assert!(
+            plain.windows(2).all(|pair| pair[0] > pair[1]) && scaled.windows(2).all(|pair| pair[0] > pair[1])
+        );
+    }
+
+    #[test]
+    fn sizes_that_no_model_has_are_refused() {
+        let good = Config {
+            name: "m".into(),
+            width: 8,
+            hidden: 8,
+            layers: 1,
+            heads: 2,
+            kv_heads: 1,
+            head_width: 4,
+            vocabulary: 4,
+            context: 8,
+            norm_eps: 1e-5,
+            rope: Rope { theta: 1e4, interleaved: true, scaling: Scaling::None },
+            tied: true,
+        };
+        assert_eq!(good.check(), Ok(()));
+        for bad in [
+            Config { kv_heads: 0, ..good.clone() },
+            Config { heads: 3, kv_heads: 2, ..good.clone() },
+            Config { head_width: 3, ..good.clone() },
+            Config { layers: 1 << 40, ..good.clone() },
+            Config { context: 1 << 24, head_width: 1 << 16, ..good.clone() },
+        ] {
+            assert!(bad.check().is_err(), "{bad:?}");
+        }
     }
 }

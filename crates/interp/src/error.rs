@@ -18,6 +18,18 @@ pub enum InterpError {
         /// What the graph says.
         wanted: String,
     },
+    /// An axis has a size outside its bounds.
+    #[error("axis `{name}` has size {size}; the graph allows {least} to {most}")]
+    Bounds {
+        /// Which.
+        name: String,
+        /// As the inputs have it.
+        size: u64,
+        /// Smallest.
+        least: u64,
+        /// Largest.
+        most: u64,
+    },
     /// No input gives this axis a size.
     #[error("no input gives axis `{0}` a size")]
     OpenAxis(String),
@@ -41,6 +53,9 @@ pub enum InterpError {
     /// Operands do not fit; the verifier would have said so.
     #[error("`{0}` on operands that do not fit")]
     Operands(&'static str),
+    /// A graph that generates no text.
+    #[error("the graph is no language model: it has no {0}")]
+    NoLanguage(&'static str),
     /// A node failed.
     #[error("in `{name}`: {why}")]
     Node {

@@ -25,6 +25,9 @@ impl Interpreter {
     /// # Errors
     /// If an operator is no primitive, or a constant has no data.
     pub fn new(graph: Graph, store: &Store) -> Result<Interpreter, InterpError> {
+        if !is_whole(&graph) {
+            return Err(InterpError::Operands("graph"));
+        }
         let mut constants: Vec<Option<Tensor>> = vec![None; graph.values.len()];
         let mut uses = uses(&graph);
         let mut steps = Vec::new();
@@ -107,8 +110,23 @@ impl Interpreter {
                 });
             }
         }
+        for (axis, size) in self.graph.axes.iter().zip(&sizes) {
+            if let Some(size) = size.filter(|size| !(axis.least..=axis.most).contains(size)) {
+                let (name, least, most) = (axis.name.clone(), axis.least, axis.most);
+                return Err(InterpError::Bounds { name, size, least, most });
+            }
+        }
         Ok(sizes)
     }
+}
+
+/// Whether every value that is named exists.
+fn is_whole(graph: &Graph) -> bool {
+    let count = graph.values.len();
+    let nodes = graph.nodes.iter().flat_map(|node| node.inputs.iter().flatten().chain(&node.outputs));
+    let ends = graph.outputs.iter().map(|output| &output.value).chain(&graph.inputs);
+    let constants = graph.constants.iter().map(|constant| &constant.value);
+    nodes.chain(ends).chain(constants).all(|id| id.index() < count)
 }
 
 /// How many nodes and outputs use each value.

@@ -27,7 +27,8 @@ impl<'i> Session<'i> {
     pub fn new(interpreter: &'i Interpreter) -> Result<Session<'i>, InterpError> {
         let graph = interpreter.graph();
         let tokens = TOKENS.iter().find_map(|name| graph.input(name));
-        let tokens = tokens.ok_or_else(|| InterpError::Missing(TOKENS.join("` or `")))?;
+        let tokens = tokens.ok_or(InterpError::NoLanguage("input `tokens` or `input_ids`"))?;
+        graph.output("logits").ok_or(InterpError::NoLanguage("output `logits`"))?;
         let own: Vec<_> =
             graph.values[tokens.index()].ty.dims.iter().filter_map(|dim| dim.as_axis()).collect();
         let mut sizes = vec![Some(0); graph.axes.len()];
@@ -82,7 +83,7 @@ impl<'i> Session<'i> {
         }
         self.seen += tokens.len();
         let logits = graph.output("logits").and_then(|at| outputs.get(at));
-        let logits = logits.ok_or_else(|| InterpError::Missing("logits".to_string()))?;
+        let logits = logits.ok_or(InterpError::NoLanguage("output `logits`"))?;
         let width = logits.dims.last().copied().unwrap_or(1).max(1);
         Ok(logits.as_floats().chunks(width).map(<[f32]>::to_vec).collect())
     }

@@ -22,8 +22,7 @@ pub(super) fn matmul(b: &mut Builder, call: &Call<'_>) -> Built<Vec<ValueId>> {
     let (mut left, mut right) = (x, y);
     let mut out: Vec<u8> = Vec::new();
     // A size of 1 that stretches is left out of the sum's labels.
-    for at in 0..front {
-        let label = labels[at];
+    for &label in &labels[..front] {
         let here = |own: &[u8]| own.iter().position(|known| *known == label);
         let size =
             |b: &Builder, value: ValueId, own: &[u8]| here(own).map(|axis| b.dims(value)[axis].clone());
@@ -82,6 +81,9 @@ pub(super) fn gemm(b: &mut Builder, call: &Call<'_>) -> Built<Vec<ValueId>> {
     Ok(vec![sum])
 }
 
+/// Sizes, strides and pads are smaller.
+const MOST_STEP: i64 = 1 << 20;
+
 /// Windows of convolution and pooling.
 pub(super) struct Windows {
     pub(super) sizes: Vec<i64>,
@@ -100,7 +102,9 @@ impl Windows {
         };
         let (strides, dilations) = (list("strides")?, list("dilations")?);
         let pads = call.ints("pads")?.map_or_else(|| vec![0; 2 * rank], <[i64]>::to_vec);
-        let positive = strides.iter().chain(&dilations).chain(&sizes).all(|number| *number > 0);
+        let positive =
+            strides.iter().chain(&dilations).chain(&sizes).all(|number| (1..MOST_STEP).contains(number))
+                && pads.iter().all(|pad| (-MOST_STEP..MOST_STEP).contains(pad));
         if strides.len() != rank || dilations.len() != rank || pads.len() != 2 * rank || !positive {
             return call.refuse("with windows that do not fit its axes", "a positive number for each axis");
         }
@@ -156,10 +160,21 @@ fn fixed_tail(b: &Builder, value: ValueId, from: usize) -> Built<Vec<i64>> {
         .ok_or_else(|| shape_error("windows of an open size, or of more than four axes", "fixed sizes"))
 }
 
+fn same_rank(b: &Builder, x: ValueId, w: ValueId) -> Built<()> {
+    if b.rank(x) == b.rank(w) && b.rank(x) > 2 {
+        return Ok(());
+    }
+    Err(shape_error(
+        "windows of weights on a tensor with other axes",
+        "batch, channels, and an axis for each of the window",
+    ))
+}
+
 /// `conv(x, w, bias)` of `[n, c, ..]` and `[m, c / groups, ..]`.
 pub(super) fn conv(b: &mut Builder, call: &Call<'_>) -> Built<Vec<ValueId>> {
     let (x, w) = (call.input(0)?, call.input(1)?);
     let windows = Windows::new(call, fixed_tail(b, w, 2)?)?;
+    same_rank(b, x, w)?;
     let zero = b.scalar(b.dtype(x), 0.0)?;
     let padded = windows.padded(b, x, zero, &windows.pads)?;
     let seen = windows.windows(b, padded)?;
@@ -205,8 +220,12 @@ pub(super) fn conv_transpose(b: &mut Builder, call: &Call<'_>) -> Built<Vec<Valu
     let (x, w) = (call.input(0)?, call.input(1)?);
     let groups = call.int("groups", 1)?;
     let mut windows = Windows::new(call, fixed_tail(b, w, 2)?)?;
+    same_rank(b, x, w)?;
     let rank = windows.sizes.len();
     let extra = call.ints("output_padding")?.map_or_else(|| vec![0; rank], <[i64]>::to_vec);
+    if extra.iter().any(|extra| !(0..MOST_STEP).contains(extra)) {
+        return call.refuse("with `output_padding` that is negative or too large", "0 to 2^20");
+    }
     let zero = b.scalar(b.dtype(x), 0.0)?;
     let mut spread = x;
     for axis in 0..rank {

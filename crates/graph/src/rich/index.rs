@@ -258,7 +258,9 @@ pub(super) fn cache_write(b: &mut Builder, call: &Call<'_>) -> Built<Vec<ValueId
     let (cache, new) = (call.input(0)?, call.input(1)?);
     let axis = call.axis(b, cache, "axis", -2)?;
     let dims = b.dims(cache).to_vec();
-    let outer = b.dims(new)[..=axis].to_vec();
+    let Some(outer) = b.dims(new).get(..=axis).map(<[Dim]>::to_vec) else {
+        return call.refuse("of a tensor with fewer axes", "as many axes as the cache has");
+    };
     let mut place = b.iota(Dtype::I64, &outer, axis)?;
     if let Some(start) = call.maybe(2) {
         let mut column = vec![Dim::fixed(1); outer.len()];

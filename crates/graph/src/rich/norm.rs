@@ -148,6 +148,9 @@ pub(super) fn lp_norm(b: &mut Builder, call: &Call<'_>) -> Built<Vec<ValueId>> {
 pub(super) fn lrn(b: &mut Builder, call: &Call<'_>) -> Built<Vec<ValueId>> {
     let x = call.input(0)?;
     let size = call.int("size", 1)?;
+    if !(1..1 << 20).contains(&size) {
+        return call.refuse("of no channel, or of too many", "size=1 to 2^20");
+    }
     let zero = b.scalar(b.dtype(x), 0.0)?;
     let squares = b.mul(x, x)?;
     let (low, high) = ((size - 1) / 2, size / 2);

@@ -38,6 +38,9 @@ pub(super) fn resize(b: &mut Builder, call: &Call<'_>) -> Built<Vec<ValueId>> {
     if sizes.len() != rank || scales.len() != rank || (!roi.is_empty() && roi.len() != 2 * rank) {
         return call.refuse("with lists of another length", "a size and a scale for each axis");
     }
+    if scales.iter().any(|scale| !(1e-4..=1e4).contains(scale)) {
+        return call.refuse("by a scale that is too small or too large", "0.0001 to 10000");
+    }
     let largest = sizes.iter().chain(&from).copied().max().unwrap_or(0);
     if largest > 1 << 16 || sizes.iter().any(|size| *size < 0) {
         return Err(shape_error(format!("`resize` to {largest}"), "axes of at most 65536"));

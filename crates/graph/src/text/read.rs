@@ -45,7 +45,7 @@ pub fn read(text: &str, source: SourceId) -> Result<Graph, Vec<Diagnostic>> {
         let span = reader.span(place).unwrap_or_else(|| tree.end_span());
         complaints.push(complaint.at(span, ""));
     }
-    if complaints.is_empty() { Ok(reader.graph) } else { Err(complaints) }
+    if complaints.is_empty() { Ok(crate::prune::canonical(reader.graph)) } else { Err(complaints) }
 }
 
 #[derive(Default)]
@@ -217,6 +217,26 @@ impl Reader {
         while args.eat(Sign::Comma) {
             outputs.push(self.define_later(args)?);
         }
+        let ty = outputs.first().map(|output| output.1.clone());
+        let ty = ty.unwrap_or(Type { dtype: Dtype::F32, dims: Vec::new() });
+        // What a wrong line defines is defined all the same, so that no other line is blamed.
+        let read = self.operator(args, &ty);
+        let mut ids = Vec::new();
+        for (name, ty) in outputs {
+            let id = ValueId(u32::try_from(self.graph.values.len()).unwrap_or(u32::MAX));
+            self.by_name.entry(name.clone()).or_insert(id);
+            self.graph.values.push(Value { name, ty });
+            self.values.push(span);
+            ids.push(id);
+        }
+        let (op, inputs) = read?;
+        self.graph.nodes.push(Node { op, inputs, outputs: ids });
+        self.nodes.push(span);
+        Ok(())
+    }
+
+    /// What is behind the equals sign.
+    fn operator(&self, args: &mut Args<'_>, ty: &Type) -> Read<(Op, Vec<Option<ValueId>>)> {
         args.sign(Sign::Equals)?;
         let word = args.word("an operator")?;
         let mut inner = args.bracketed(Bracket::Round, "operands in round brackets")?;
@@ -227,22 +247,7 @@ impl Reader {
                 inner.sign(Sign::Comma)?;
             }
         }
-        let ty = outputs
-            .first()
-            .map(|output| output.1.clone())
-            .unwrap_or(Type { dtype: Dtype::F32, dims: Vec::new() });
-        let op = self.op(word, &ty, args)?;
-        let mut ids = Vec::new();
-        for (name, ty) in outputs {
-            let id = ValueId(u32::try_from(self.graph.values.len()).unwrap_or(u32::MAX));
-            self.by_name.entry(name.clone()).or_insert(id);
-            self.graph.values.push(Value { name, ty });
-            self.values.push(span);
-            ids.push(id);
-        }
-        self.graph.nodes.push(Node { op, inputs, outputs: ids });
-        self.nodes.push(span);
-        Ok(())
+        Ok((self.op(word, ty, args)?, inputs))
     }
 
     /// A result; it can be used behind its statement only.

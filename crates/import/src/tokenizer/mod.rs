@@ -1,23 +1,36 @@
 //! Texts to tokens and back.
 //!
-//! - [`pieces`]: SentencePiece vocabularies with scores: llama2.c and GGUF files of the Llama 2 family.
+//! - [`pieces`]: SentencePiece vocabularies with scores: llama2.c and GGUF files of the Llama 2 family;
+//! - [`bytes`]: byte pair encoding: GPT-2, Llama 3, SmolLM2;
+//! - [`words`]: WordPiece: BERT;
+//! - [`split`]: what byte pair encoding is done within;
+//! - [`json`]: Hugging Face's `tokenizer.json`, of any of these kinds.
 
+pub mod bytes;
+pub mod json;
+mod merge;
 pub mod pieces;
-
-use crate::error::Imported;
+pub mod split;
+pub mod words;
 
 /// A tokenizer of any kind.
 #[derive(Clone, Debug)]
 pub enum Tokenizer {
     /// Pieces with scores, merged by score.
     Pieces(pieces::Pieces),
+    /// Pairs merged by rank.
+    BytePairs(bytes::BytePairs),
+    /// Longest pieces of words.
+    WordPieces(words::WordPieces),
 }
 
 impl Tokenizer {
-    /// The tokens of a text, with whatever the model wants in front.
-    pub fn encode(&self, text: &str) -> Imported<Vec<u32>> {
+    /// The tokens of a text, with whatever the model wants around it.
+    pub fn encode(&self, text: &str) -> Vec<u32> {
         match self {
-            Tokenizer::Pieces(pieces) => Ok(pieces.encode(text)),
+            Tokenizer::Pieces(pieces) => pieces.encode(text),
+            Tokenizer::BytePairs(pairs) => pairs.encode(text),
+            Tokenizer::WordPieces(words) => words.encode(text),
         }
     }
 
@@ -25,6 +38,8 @@ impl Tokenizer {
     pub fn decode(&self, tokens: &[u32]) -> String {
         match self {
             Tokenizer::Pieces(pieces) => pieces.decode(tokens),
+            Tokenizer::BytePairs(pairs) => pairs.decode(tokens),
+            Tokenizer::WordPieces(words) => words.decode(tokens),
         }
     }
 
@@ -32,6 +47,8 @@ impl Tokenizer {
     pub fn ends(&self) -> Vec<u32> {
         match self {
             Tokenizer::Pieces(pieces) => pieces.ends.clone(),
+            Tokenizer::BytePairs(pairs) => pairs.ends.clone(),
+            Tokenizer::WordPieces(_) => Vec::new(),
         }
     }
 }

@@ -1,12 +1,12 @@
 //! SentencePiece vocabularies: pieces with scores, and a byte for what is no piece.
 //!
 //! Encoding begins with a token for each character (its bytes, where the character is no piece) and joins again and again the
-//! neighbours whose joined text is the piece with the highest score, the leftmost of equals. A heap of candidate pairs finds it.
+//! neighbours whose joined text is the piece with the highest score, the leftmost of equals.
 
-use std::cmp::Ordering;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::BTreeMap;
 
 use crate::error::{ImportError, Imported};
+use crate::tokenizer::merge::merged;
 
 /// Pieces of a vocabulary, at most.
 const MOST_PIECES: usize = 1 << 22;
@@ -26,42 +26,6 @@ pub struct Pieces {
     pub space_in_front: bool,
     /// Tokens that end a text.
     pub ends: Vec<u32>,
-}
-
-/// A pair of neighbours that could be joined.
-struct Pair {
-    score: f32,
-    left: usize,
-    right: usize,
-    /// Bytes of the joined text, to see whether the pair still stands.
-    bytes: usize,
-    token: u32,
-}
-
-impl PartialEq for Pair {
-    fn eq(&self, other: &Pair) -> bool {
-        self.cmp(other) == Ordering::Equal
-    }
-}
-impl Eq for Pair {}
-impl PartialOrd for Pair {
-    fn partial_cmp(&self, other: &Pair) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-impl Ord for Pair {
-    fn cmp(&self, other: &Pair) -> Ordering {
-        self.score.total_cmp(&other.score).then(other.left.cmp(&self.left))
-    }
-}
-
-/// A token in the chain of a text; a joined one is empty.
-struct Link {
-    start: usize,
-    end: usize,
-    token: u32,
-    before: Option<usize>,
-    next: Option<usize>,
 }
 
 impl Pieces {
@@ -127,65 +91,25 @@ impl Pieces {
         tokens
     }
 
-    /// A token for each character, or for each of its bytes.
-    fn characters(&self, text: &str) -> Vec<Link> {
-        let mut links: Vec<Link> = Vec::with_capacity(text.len());
-        let mut push = |start: usize, end: usize, token: u32| {
-            let at = links.len();
-            links.push(Link { start, end, token, before: at.checked_sub(1), next: Some(at + 1) });
-        };
+    /// A token for each character, or for each of its bytes, with the bytes that it takes.
+    fn characters(&self, text: &str) -> Vec<(u32, usize)> {
+        let mut tokens = Vec::with_capacity(text.len());
         for (start, letter) in text.char_indices() {
-            let end = start + letter.len_utf8();
-            match (self.by_text.get(&text.as_bytes()[start..end]), self.first_byte) {
-                (Some(token), _) => push(start, end, *token),
-                (None, Some(first)) => {
-                    for at in start..end {
-                        push(at, at + 1, first + u32::from(text.as_bytes()[at]));
-                    }
-                }
-                (None, None) => push(start, end, 0),
+            let bytes = &text.as_bytes()[start..start + letter.len_utf8()];
+            match (self.by_text.get(bytes), self.first_byte) {
+                (Some(token), _) => tokens.push((*token, bytes.len())),
+                (None, Some(first)) => tokens.extend(bytes.iter().map(|byte| (first + u32::from(*byte), 1))),
+                (None, None) => tokens.push((0, bytes.len())),
             }
         }
-        if let Some(last) = links.last_mut() {
-            last.next = None;
-        }
-        links
+        tokens
     }
 
     fn merged(&self, text: &str) -> Vec<u32> {
-        let mut links = self.characters(text);
-        let mut heap = BinaryHeap::new();
-        for right in 1..links.len() {
-            heap.extend(self.pair(text, &links, right - 1, right));
-        }
-        while let Some(pair) = heap.pop() {
-            let (left, right) = (&links[pair.left], &links[pair.right]);
-            let stands =
-                left.start < left.end && right.start < right.end && right.end - left.start == pair.bytes;
-            if !stands {
-                continue;
-            }
-            let (end, next) = (right.end, right.next);
-            links[pair.right].end = links[pair.right].start;
-            let left = &mut links[pair.left];
-            (left.end, left.next, left.token) = (end, next, pair.token);
-            let before = left.before;
-            if let Some(next) = next {
-                links[next].before = Some(pair.left);
-                heap.extend(self.pair(text, &links, pair.left, next));
-            }
-            if let Some(before) = before {
-                heap.extend(self.pair(text, &links, before, pair.left));
-            }
-        }
-        links.iter().filter(|link| link.start < link.end).map(|link| link.token).collect()
-    }
-
-    fn pair(&self, text: &str, links: &[Link], left: usize, right: usize) -> Option<Pair> {
-        let (start, end) = (links.get(left)?.start, links.get(right)?.end);
-        let token = *self.by_text.get(text.as_bytes().get(start..end)?)?;
-        let score = *self.scores.get(token as usize)?;
-        Some(Pair { score, left, right, bytes: end - start, token })
+        merged(&self.characters(text), |left, right| {
+            let token = *self.by_text.get(text.as_bytes().get(left.start..right.end)?)?;
+            Some((*self.scores.get(token as usize)?, token))
+        })
     }
 
     /// The text of tokens: one space behind the beginning is dropped, byte tokens are bytes.

@@ -4,5 +4,9 @@
 
 #![expect(clippy::disallowed_methods, reason = "the tests read model files")]
 
+mod gguf;
+mod hf;
 mod llama2c;
+mod nodes;
+mod onnx;
 mod shared;

@@ -19,6 +19,16 @@ pub(crate) fn folder(name: &str) -> Option<PathBuf> {
     None
 }
 
+/// Something that was downloaded into `target/models`, if it was.
+pub(crate) fn downloaded(name: &str) -> Option<PathBuf> {
+    let found = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../target/models").join(name);
+    if found.exists() {
+        return Some(found);
+    }
+    skip(&format!("no target/models/{name}; `models/fetch` downloads it"));
+    None
+}
+
 /// Says that a test skips.
 #[expect(clippy::print_stderr, reason = "a test that skips says so")]
 pub(crate) fn skip(why: &str) {
@@ -70,11 +80,31 @@ pub(crate) fn greedy(interpreter: &Interpreter, prompt: &[i64], wanted: usize) -
     ids
 }
 
-/// Every case of a golden must come out, id by id.
-pub(crate) fn reproduces(interpreter: &Interpreter, golden: &Golden) {
-    for case in &golden.cases {
-        let wanted = &case.ids[case.prompt_ids.len()..];
-        assert_eq!(case.ids[..case.prompt_ids.len()], case.prompt_ids[..]);
-        assert_eq!(greedy(interpreter, &case.prompt_ids, wanted.len()), wanted, "prompt {:?}", case.prompt);
+/// Every case of a golden must come out, id by id: the first `free` cases generate token by token over the cache, the others take
+/// all golden ids at once and must prefer the next one at each place.
+pub(crate) fn reproduces(interpreter: &Interpreter, golden: &Golden, free: usize) {
+    for (at, case) in golden.cases.iter().enumerate() {
+        let start = case.prompt_ids.len();
+        assert_eq!(case.ids[..start], case.prompt_ids[..]);
+        let seen = if at < free {
+            greedy(interpreter, &case.prompt_ids, case.ids.len() - start)
+        } else {
+            let mut session = Session::new(interpreter).expect("a language model");
+            let logits = session.feed(&case.ids[..case.ids.len() - 1]).expect("the ids run");
+            logits[start - 1..].iter().map(|row| best(row)).collect()
+        };
+        assert_eq!(seen, case.ids[start..], "prompt {:?}", case.prompt);
     }
+}
+
+/// The texts and ids that come with the Llama 2 vocabulary, without the token in front.
+pub(crate) fn vectors(folder: &std::path::Path) -> Vec<(String, Vec<u32>)> {
+    let text = |name: &str| String::from_utf8(bytes(&folder.join(name)).to_vec()).expect("UTF-8");
+    let inputs = text("ggml-vocab-llama-spm.gguf.inp");
+    let outputs = text("ggml-vocab-llama-spm.gguf.out");
+    let inputs = inputs.split("\n__ggml_vocab_test__\n").map(ToString::to_string);
+    let ids = |line: &str| line.split_whitespace().map(|id| id.parse().expect("an id")).collect();
+    let all: Vec<(String, Vec<u32>)> = inputs.zip(outputs.split('\n').map(ids)).collect();
+    assert_eq!(all.len(), 47);
+    all
 }

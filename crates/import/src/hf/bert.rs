@@ -1,0 +1,192 @@
+//! BERT encoders: embeddings of tokens and places, then blocks of attention and feed-forward, each with a norm behind it.
+//!
+//! Inputs `tokens` and `mask` (1 where there is a token); outputs `hidden` of all places and `embedding`, the mean over the tokens
+//! scaled to length 1, as sentence encoders use it.
+
+use serde_json::Value;
+use tilewright_graph::rich::{Attrs, Rich};
+use tilewright_graph::{Binary, Builder, Built, Dim, Dtype, Fold, Store, Type, ValueId};
+
+use crate::Model;
+use crate::error::{ImportError, Imported};
+use crate::hf::safetensors::Tensors;
+use crate::hf::{Folder, number, stored};
+use crate::llama::MOST_BATCH;
+
+struct Config {
+    width: u64,
+    hidden: u64,
+    layers: u64,
+    heads: u64,
+    vocabulary: u64,
+    places: u64,
+    kinds: u64,
+    eps: f32,
+    gelu: &'static str,
+}
+
+pub(super) fn read(folder: &Folder<'_>, root: &Value) -> Imported<Model> {
+    let config = config(root)?;
+    let tensors = Tensors::open(folder)?;
+    let prefix = if tensors.has("bert.embeddings.word_embeddings.weight") { "bert." } else { "" };
+    let mut store = Store::default();
+    for (name, dims) in weights(&config) {
+        let tensor = tensors.get(&format!("{prefix}{name}"), &dims)?;
+        store.tensors.insert(name, tensor);
+    }
+    let graph = Parts { config: &config, store: &store }.graph();
+    let graph = graph.map_err(|complaint| ImportError::graph("config.json", "graph", &complaint))?;
+    Ok(Model { graph, store })
+}
+
+fn config(root: &Value) -> Imported<Config> {
+    let gelu = match root["hidden_act"].as_str().unwrap_or("gelu") {
+        "gelu" => "none",
+        "gelu_new" | "gelu_pytorch_tanh" => "tanh",
+        other => {
+            let what = format!("`{other}` is not known");
+            return Err(ImportError::about("config.json", "hidden_act", what).allowed("gelu, gelu_new"));
+        }
+    };
+    #[expect(clippy::cast_possible_truncation, reason = "used as f32")]
+    let eps = root["layer_norm_eps"].as_f64().unwrap_or(1e-12) as f32;
+    let config = Config {
+        width: number(root, "hidden_size")?,
+        hidden: number(root, "intermediate_size")?,
+        layers: number(root, "num_hidden_layers")?,
+        heads: number(root, "num_attention_heads")?,
+        vocabulary: number(root, "vocab_size")?,
+        places: number(root, "max_position_embeddings")?,
+        kinds: root["type_vocab_size"].as_u64().unwrap_or(2),
+        eps,
+        gelu,
+    };
+    let fits = config.heads > 0 && config.width.is_multiple_of(config.heads) && config.layers <= 1024;
+    let small = [config.width, config.hidden, config.vocabulary, config.places, config.kinds];
+    if !fits || small.iter().any(|size| *size == 0 || *size > 1 << 24) {
+        return Err(ImportError::new("config.json", "sizes that no BERT has").allowed("sizes of 1 to 2^24"));
+    }
+    Ok(config)
+}
+
+/// Names and sizes of all weights.
+fn weights(config: &Config) -> Vec<(String, Vec<u64>)> {
+    let (width, hidden) = (config.width, config.hidden);
+    let mut all: Vec<(String, Vec<u64>)> = vec![
+        ("embeddings.word_embeddings.weight".into(), vec![config.vocabulary, width]),
+        ("embeddings.position_embeddings.weight".into(), vec![config.places, width]),
+        ("embeddings.token_type_embeddings.weight".into(), vec![config.kinds, width]),
+    ];
+    let mut pair = |name: String, weight: Vec<u64>, bias: u64| {
+        all.push((format!("{name}.weight"), weight));
+        all.push((format!("{name}.bias"), vec![bias]));
+    };
+    pair("embeddings.LayerNorm".into(), vec![width], width);
+    for layer in 0..config.layers {
+        let at = |part: &str| format!("encoder.layer.{layer}.{part}");
+        for part in ["query", "key", "value"] {
+            pair(at(&format!("attention.self.{part}")), vec![width, width], width);
+        }
+        pair(at("attention.output.dense"), vec![width, width], width);
+        pair(at("attention.output.LayerNorm"), vec![width], width);
+        pair(at("intermediate.dense"), vec![hidden, width], hidden);
+        pair(at("output.dense"), vec![width, hidden], width);
+        pair(at("output.LayerNorm"), vec![width], width);
+    }
+    all
+}
+
+struct Parts<'p> {
+    config: &'p Config,
+    store: &'p Store,
+}
+
+fn fixed(number: u64) -> Dim {
+    Dim::fixed(i64::try_from(number).unwrap_or(i64::MAX))
+}
+
+impl Parts<'_> {
+    fn graph(&self) -> Built<tilewright_graph::Graph> {
+        let mut b = Builder::new("bert");
+        let batch = b.axis("batch", 1, MOST_BATCH);
+        let seq = b.axis("seq", 1, self.config.places);
+        let tokens = b.input("tokens", Type::new(Dtype::I64, [batch.clone(), seq.clone()]))?;
+        let mask = b.input("mask", Type::new(Dtype::I64, [batch.clone(), seq.clone()]))?;
+        let mut x = self.embed(&mut b, tokens, &seq)?;
+        let seen = b.with(Binary::Ne, mask, 0.0)?;
+        let seen = b.reshape(seen, &[batch, 1.into(), 1.into(), seq])?;
+        for layer in 0..self.config.layers {
+            x = self.block(&mut b, layer, x, seen)?;
+        }
+        b.output("hidden", x);
+        let embedding = pooled(&mut b, x, mask)?;
+        b.output("embedding", embedding);
+        Ok(b.finish())
+    }
+
+    fn weight(&self, b: &mut Builder, name: &str) -> Built<ValueId> {
+        stored(b, self.store, name)
+    }
+
+    fn embed(&self, b: &mut Builder, tokens: ValueId, seq: &Dim) -> Built<ValueId> {
+        let words = self.weight(b, "embeddings.word_embeddings.weight")?;
+        let words = b.gather(words, 0, tokens)?;
+        let places = self.weight(b, "embeddings.position_embeddings.weight")?;
+        let places = b.slice(places, 0, 0.into(), seq.clone(), 1)?;
+        let kinds = self.weight(b, "embeddings.token_type_embeddings.weight")?;
+        let kind = b.slice(kinds, 0, 0.into(), 1.into(), 1)?;
+        let sum = b.add(words, places)?;
+        let sum = b.add(sum, kind)?;
+        self.norm(b, sum, "embeddings.LayerNorm")
+    }
+
+    fn norm(&self, b: &mut Builder, x: ValueId, name: &str) -> Built<ValueId> {
+        let (scale, bias) =
+            (self.weight(b, &format!("{name}.weight"))?, self.weight(b, &format!("{name}.bias"))?);
+        let attrs = Attrs::default().int("axis", -1).float("eps", self.config.eps);
+        b.called(format!("{name}.y")).rich_one(Rich::LayerNorm, &[x, scale, bias], attrs)
+    }
+
+    fn linear(&self, b: &mut Builder, x: ValueId, name: &str) -> Built<ValueId> {
+        let (weight, bias) =
+            (self.weight(b, &format!("{name}.weight"))?, self.weight(b, &format!("{name}.bias"))?);
+        let product = b.einsum("bse,fe->bsf", &[x, weight])?;
+        b.called(format!("{name}.y")).add(product, bias)
+    }
+
+    fn block(&self, b: &mut Builder, layer: u64, x: ValueId, seen: ValueId) -> Built<ValueId> {
+        let at = |part: &str| format!("encoder.layer.{layer}.{part}");
+        let dims = b.dims(x).to_vec();
+        let heads = fixed(self.config.heads);
+        let each = fixed(self.config.width / self.config.heads);
+        let mut parts = Vec::new();
+        for part in ["query", "key", "value"] {
+            let flat = self.linear(b, x, &at(&format!("attention.self.{part}")))?;
+            let split = b.reshape(flat, &[dims[0].clone(), dims[1].clone(), heads.clone(), each.clone()])?;
+            parts.push(b.transpose(split, &[0, 2, 1, 3])?);
+        }
+        parts.push(seen);
+        let y = b.called(at("attention.y")).rich_one(Rich::Attention, &parts, Attrs::default())?;
+        let y = b.transpose(y, &[0, 2, 1, 3])?;
+        let y = b.reshape(y, &dims)?;
+        let y = self.linear(b, y, &at("attention.output.dense"))?;
+        let sum = b.add(x, y)?;
+        let x = self.norm(b, sum, &at("attention.output.LayerNorm"))?;
+        let wide = self.linear(b, x, &at("intermediate.dense"))?;
+        let attrs = Attrs::default().word("approximate", self.config.gelu);
+        let wide = b.rich_one(Rich::Gelu, &[wide], attrs)?;
+        let y = self.linear(b, wide, &at("output.dense"))?;
+        let sum = b.add(x, y)?;
+        self.norm(b, sum, &at("output.LayerNorm"))
+    }
+}
+
+/// The mean over the tokens that the mask keeps, scaled to length 1.
+fn pooled(b: &mut Builder, x: ValueId, mask: ValueId) -> Built<ValueId> {
+    let mask = b.convert(mask, Dtype::F32)?;
+    let sum = b.einsum("bse,bs->be", &[x, mask])?;
+    let count = b.reduce(Fold::Sum, mask, &[1], true)?;
+    let count = b.with(Binary::Max, count, 1e-9)?;
+    let mean = b.div(sum, count)?;
+    b.called("embedding").rich_one(Rich::LpNorm, &[mean], Attrs::default().int("axis", -1).int("p", 2))
+}

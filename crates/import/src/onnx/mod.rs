@@ -1,0 +1,204 @@
+//! ONNX models to graphs: operators of opset 13 to 23 that transformers and convolutional networks use.
+//!
+//! A named size becomes an axis. Integer operators that compute shapes run while the graph is built and fold away. An operator
+//! that is not known is refused with its node and what is near.
+
+mod node;
+mod ops;
+pub mod proto;
+pub mod tensor;
+
+use std::collections::BTreeMap;
+
+use prost::Message as _;
+use tilewright_graph::{Builder, Data, Dim, Dtype, Store, Stored, Type, ValueId};
+
+use crate::Model;
+use crate::error::{ImportError, Imported};
+
+/// What an importer may be told.
+pub struct Options<'o> {
+    /// Inputs whose elements are known: they become constants.
+    pub known: BTreeMap<String, Stored>,
+    /// Largest size of a named axis.
+    pub most: u64,
+    /// Files beside the model.
+    pub beside: &'o tensor::Beside<'o>,
+}
+
+impl Default for Options<'_> {
+    fn default() -> Self {
+        Options { known: BTreeMap::new(), most: 4096, beside: &|_| None }
+    }
+}
+
+/// Integers up to which a constant is written into the graph, so that shapes can be computed from it.
+const MOST_INLINE_INTS: u64 = 1024;
+/// The same for floats.
+const MOST_INLINE_FLOATS: u64 = 16;
+
+/// Reads a model; `file` is its name for complaints.
+///
+/// # Errors
+/// If the file is no model, or has operators or types that are not known.
+pub fn read(file: &str, bytes: &[u8], options: &Options<'_>) -> Imported<Model> {
+    let model = proto::Model::decode(bytes)
+        .map_err(|error| ImportError::new(file, format!("not an ONNX model: {error}")))?;
+    let opset = model.opsets.iter().find(|opset| is_onnx(&opset.domain)).map_or(13, |opset| opset.version);
+    let graph = model.graph.ok_or_else(|| ImportError::new(file, "an ONNX model without a graph"))?;
+    let mut reader = Reader {
+        file,
+        opset,
+        b: Builder::new(if graph.name.is_empty() { "onnx" } else { &graph.name }),
+        store: Store::default(),
+        values: BTreeMap::new(),
+    };
+    reader.graph(graph, options)?;
+    Ok(Model { graph: reader.b.finish(), store: reader.store })
+}
+
+fn is_onnx(domain: &str) -> bool {
+    domain.is_empty() || domain == "ai.onnx"
+}
+
+/// A model on its way to a graph.
+pub(crate) struct Reader<'r> {
+    pub(crate) file: &'r str,
+    pub(crate) opset: i64,
+    pub(crate) b: Builder,
+    pub(crate) store: Store,
+    values: BTreeMap<String, ValueId>,
+}
+
+impl Reader<'_> {
+    fn graph(&mut self, graph: proto::Graph, options: &Options<'_>) -> Imported<()> {
+        for tensor in graph.initializers {
+            let name = tensor.name.clone();
+            let stored = tensor::stored(self.file, tensor, options.beside)?;
+            let id = self.tensor(&name, stored)?;
+            self.values.insert(name, id);
+        }
+        for input in &graph.inputs {
+            if self.values.contains_key(&input.name) {
+                continue;
+            }
+            let id = match options.known.get(&input.name) {
+                Some(stored) => self.tensor(&input.name, stored.clone())?,
+                None => self.input(input, options.most)?,
+            };
+            self.values.insert(input.name.clone(), id);
+        }
+        for node in &graph.nodes {
+            self.node(node)?;
+        }
+        for output in &graph.outputs {
+            let id = self.values.get(&output.name).copied();
+            let id = id
+                .ok_or_else(|| ImportError::about(self.file, &output.name, "an output that no node gives"))?;
+            self.b.output(&output.name, id);
+        }
+        self.states();
+        Ok(())
+    }
+
+    fn graph_error<T>(&self, item: &str, built: tilewright_graph::Built<T>) -> Imported<T> {
+        built.map_err(|complaint| ImportError::graph(self.file, format!("`{item}`"), &complaint))
+    }
+
+    /// A constant: small ones in the graph, others in the store.
+    pub(crate) fn tensor(&mut self, name: &str, stored: Stored) -> Imported<ValueId> {
+        let count = stored.dims.iter().fold(1_u64, |count, dim| count.saturating_mul(*dim));
+        let dims: Vec<Dim> =
+            stored.dims.iter().map(|dim| Dim::fixed(i64::try_from(*dim).unwrap_or(i64::MAX))).collect();
+        let ty = Type::new(stored.dtype, dims);
+        let words = || stored.bytes().as_chunks::<4>().0.iter();
+        let data = match stored.dtype {
+            _ if count == 0 => None,
+            Dtype::F32 if count <= MOST_INLINE_FLOATS => {
+                Some(Data::Floats(words().map(|word| u32::from_le_bytes(*word)).collect()))
+            }
+            Dtype::I32 if count <= MOST_INLINE_INTS => {
+                Some(Data::Ints(words().map(|word| i64::from(i32::from_le_bytes(*word))).collect()))
+            }
+            Dtype::I64 if count <= MOST_INLINE_INTS => {
+                let words = stored.bytes().as_chunks::<8>().0.iter();
+                Some(Data::Ints(words.map(|word| i64::from_le_bytes(*word)).collect()))
+            }
+            Dtype::Bool if count <= MOST_INLINE_INTS => {
+                Some(Data::Ints(stored.bytes().iter().map(|byte| i64::from(*byte != 0)).collect()))
+            }
+            _ => None,
+        };
+        let built = match data {
+            Some(data) => self.b.called(name).constant(ty, data),
+            None if count == 0 && !stored.dtype.is_float() => {
+                self.b.called(name).constant(ty, Data::Ints(Vec::new()))
+            }
+            None if count == 0 => self.b.called(name).constant(ty, Data::Floats(Vec::new())),
+            None => {
+                let name = if self.store.tensors.contains_key(name) {
+                    format!("{name}.{}", self.store.tensors.len())
+                } else {
+                    name.to_string()
+                };
+                let built = self.b.stored(&name, stored.dtype, &stored.dims);
+                self.store.tensors.insert(name, stored);
+                built
+            }
+        };
+        self.graph_error(name, built)
+    }
+
+    fn input(&mut self, input: &proto::ValueInfo, most: u64) -> Imported<ValueId> {
+        let about = |what: &str| ImportError::about(self.file, format!("input `{}`", input.name), what);
+        let tensor = input.ty.as_ref().and_then(|ty| ty.tensor.as_ref());
+        let tensor = tensor.ok_or_else(|| about("is no tensor").allowed("tensors"))?;
+        let dtype = tensor::dtype(tensor.element)
+            .ok_or_else(|| about(&format!("element type {} is not known here", tensor.element)))?;
+        let shape =
+            tensor.shape.as_ref().ok_or_else(|| about("has no shape").allowed("sizes or names of axes"))?;
+        let mut dims = Vec::new();
+        for (at, dim) in shape.dims.iter().enumerate() {
+            let named = dim.name.as_deref().filter(|name| !name.is_empty());
+            dims.push(match (dim.value, named) {
+                (Some(size), None) if size >= 0 => Dim::fixed(size),
+                (_, Some(name)) => {
+                    let may_be_empty =
+                        [name, &input.name].iter().any(|name| name.to_lowercase().contains("past"));
+                    let least = u64::from(!may_be_empty);
+                    self.b.axis(&word(name), least, most)
+                }
+                _ => self.b.axis(&word(&format!("{}_{at}", input.name)), 1, most),
+            });
+        }
+        let built = self.b.input(&input.name, Type::new(dtype, dims));
+        self.graph_error(&input.name, built)
+    }
+
+    /// Joins caches: `past_x` and `present_x`, `past_key_values.0.key` and `present.0.key`.
+    fn states(&mut self) {
+        let graph = self.b.graph();
+        let mut found = Vec::new();
+        for input in &graph.inputs {
+            let Some(value) = graph.value(*input) else { continue };
+            let Some(rest) =
+                value.name.strip_prefix("past_key_values").or_else(|| value.name.strip_prefix("past"))
+            else {
+                continue;
+            };
+            let outputs =
+                ["present", "present_key_values"].map(|prefix| graph.output(&format!("{prefix}{rest}")));
+            if let Some(output) = outputs.into_iter().flatten().next() {
+                found.push((*input, output));
+            }
+        }
+        found.into_iter().for_each(|(input, output)| self.b.state(input, output));
+    }
+}
+
+/// A name as a word.
+fn word(name: &str) -> String {
+    let plain: String =
+        name.chars().map(|letter| if letter.is_ascii_alphanumeric() { letter } else { '_' }).collect();
+    if plain.starts_with(|letter: char| letter.is_ascii_digit()) { format!("_{plain}") } else { plain }
+}

@@ -1,0 +1,186 @@
+//! One node: its operands, attributes and results, and how it asks the graph for operators.
+
+use tilewright_base::nearest::nearest;
+use tilewright_graph::rich::{Attrs, Rich};
+use tilewright_graph::{Built, Data, Dtype, Stored, ValueId};
+
+use crate::error::{ImportError, Imported};
+use crate::onnx::ops::{NAMES, convert};
+use crate::onnx::{Reader, is_onnx, proto, tensor};
+
+impl Reader<'_> {
+    pub(super) fn node(&mut self, node: &proto::Node) -> Imported<()> {
+        let name = match node.name.as_str() {
+            "" => node.outputs.first().map_or_else(String::new, Clone::clone),
+            name => name.to_string(),
+        };
+        let item = format!("node `{name}` ({})", node.op);
+        if !is_onnx(&node.domain) {
+            let what = format!("operators of domain `{}` are not known", node.domain);
+            return Err(ImportError::about(self.file, item, what).allowed("operators of ONNX itself"));
+        }
+        let mut inputs = Vec::new();
+        for input in &node.inputs {
+            let id = match input.as_str() {
+                "" => None,
+                input => Some(self.values.get(input).copied().ok_or_else(|| {
+                    let what = format!("its operand `{input}` is not defined before it");
+                    ImportError::about(self.file, item.clone(), what)
+                        .allowed("nodes in order, without a cycle")
+                })?),
+            };
+            inputs.push(id);
+        }
+        let first = node.outputs.first().cloned().unwrap_or_default();
+        let before = self.b.graph().values.len();
+        let mut call = Call { reader: self, node, inputs, item: item.clone() };
+        let outputs = match convert(&mut call) {
+            Some(outputs) => outputs,
+            None => Err(call.unknown()),
+        }?;
+        for (output, id) in node.outputs.iter().zip(&outputs) {
+            if !output.is_empty() {
+                self.values.insert(output.clone(), *id);
+            }
+        }
+        let wanted = node.outputs.iter().skip(outputs.len()).any(|output| !output.is_empty());
+        if wanted {
+            let what = format!("gives {} results here, {} are asked for", outputs.len(), node.outputs.len());
+            return Err(ImportError::about(self.file, item, what));
+        }
+        if let Some(id) = outputs.first().filter(|id| id.index() >= before) {
+            self.b.rename(*id, &first);
+        }
+        Ok(())
+    }
+}
+
+/// A node on its way into the graph.
+pub(crate) struct Call<'c, 'r> {
+    pub(crate) reader: &'c mut Reader<'r>,
+    pub(crate) node: &'c proto::Node,
+    pub(crate) inputs: Vec<Option<ValueId>>,
+    item: String,
+}
+
+impl Call<'_, '_> {
+    /// A refusal that names the node.
+    pub(crate) fn refuse(&self, what: impl Into<String>) -> Box<ImportError> {
+        ImportError::about(self.reader.file, self.item.clone(), what)
+    }
+
+    fn unknown(&self) -> Box<ImportError> {
+        let near = nearest(&self.node.op, NAMES.iter().copied());
+        self.refuse(format!("operator `{}` is not known here", self.node.op))
+            .allowed(format!("{} operators; near is `{near}`", NAMES.len()))
+            .instead("export the model without it")
+    }
+
+    /// What the graph says, with the node's name in a complaint.
+    pub(crate) fn built<T>(&self, built: Built<T>) -> Imported<T> {
+        built.map_err(|complaint| ImportError::graph(self.reader.file, self.item.clone(), &complaint))
+    }
+
+    pub(crate) fn input(&self, at: usize) -> Imported<ValueId> {
+        self.maybe(at).ok_or_else(|| self.refuse(format!("operand {at} is missing")))
+    }
+
+    pub(crate) fn maybe(&self, at: usize) -> Option<ValueId> {
+        self.inputs.get(at).copied().flatten()
+    }
+
+    pub(crate) fn attribute(&self, name: &str) -> Option<&proto::Attribute> {
+        self.node.attributes.iter().find(|attribute| attribute.name == name)
+    }
+
+    pub(crate) fn int(&self, name: &str, default: i64) -> i64 {
+        self.attribute(name).map_or(default, |attribute| attribute.i)
+    }
+
+    pub(crate) fn float(&self, name: &str, default: f32) -> f32 {
+        self.attribute(name).map_or(default, |attribute| attribute.f)
+    }
+
+    pub(crate) fn ints(&self, name: &str) -> Option<&[i64]> {
+        self.attribute(name).map(|attribute| attribute.ints.as_slice())
+    }
+
+    pub(crate) fn word(&self, name: &str, default: &str) -> String {
+        let found = self.attribute(name).map(|attribute| String::from_utf8_lossy(&attribute.s).into_owned());
+        found.unwrap_or_else(|| default.to_string())
+    }
+
+    /// The tensor of an attribute.
+    pub(crate) fn tensor(&self, name: &str) -> Imported<Option<Stored>> {
+        let Some(found) = self.attribute(name).and_then(|attribute| attribute.t.clone()) else {
+            return Ok(None);
+        };
+        tensor::stored(self.reader.file, found, &|_| None).map(Some)
+    }
+
+    /// Whole numbers that must be known while the model is read.
+    pub(crate) fn numbers(&self, at: usize, what: &str) -> Imported<Option<Vec<i64>>> {
+        let Some(id) = self.maybe(at) else { return Ok(None) };
+        let found = self.reader.b.numbers(id);
+        found.map(Some).ok_or_else(|| {
+            self.refuse(format!("{what} (operand {at}) are known only when the model runs"))
+                .allowed("constants, or what is computed from sizes")
+        })
+    }
+
+    /// Floats that must be known while the model is read; integers are taken as floats.
+    pub(crate) fn known_floats(&self, at: usize, what: &str) -> Imported<Option<Vec<f32>>> {
+        let Some(id) = self.maybe(at) else { return Ok(None) };
+        let late = || {
+            self.refuse(format!("{what} (operand {at}) are known only when the model runs"))
+                .allowed("constants")
+        };
+        if !self.reader.b.dtype(id).is_float() {
+            let numbers = self.reader.b.numbers(id).ok_or_else(late)?;
+            #[expect(clippy::cast_precision_loss, reason = "small numbers")]
+            return Ok(Some(numbers.into_iter().map(|number| number as f32).collect()));
+        }
+        match self.reader.b.constant_data(id) {
+            Some(Data::Floats(patterns)) => Ok(Some(patterns.iter().map(|p| f32::from_bits(*p)).collect())),
+            Some(Data::Stored(name)) => {
+                let stored = self.reader.store.tensors.get(name).filter(|stored| stored.dtype == Dtype::F32);
+                let stored = stored.ok_or_else(late)?;
+                Ok(Some(
+                    stored.bytes().as_chunks::<4>().0.iter().map(|word| f32::from_le_bytes(*word)).collect(),
+                ))
+            }
+            _ => Err(late()),
+        }
+    }
+
+    /// A rich operator on the node's own operands.
+    pub(crate) fn rich(&mut self, rich: Rich, attrs: Attrs) -> Imported<Vec<ValueId>> {
+        let inputs = self.inputs.clone();
+        self.rich_on(rich, &inputs, attrs)
+    }
+
+    /// A rich operator.
+    pub(crate) fn rich_on(
+        &mut self,
+        rich: Rich,
+        inputs: &[Option<ValueId>],
+        attrs: Attrs,
+    ) -> Imported<Vec<ValueId>> {
+        let built = self.reader.b.rich(rich, inputs, attrs);
+        self.built(built)
+    }
+
+    /// Something built from the node.
+    pub(crate) fn build<T>(
+        &mut self,
+        build: impl FnOnce(&mut tilewright_graph::Builder) -> Built<T>,
+    ) -> Imported<T> {
+        let built = build(&mut self.reader.b);
+        self.built(built)
+    }
+
+    /// An axis of a value that may count from the end.
+    pub(crate) fn axis_of(&self, x: ValueId, axis: i64) -> Imported<usize> {
+        self.built(tilewright_graph::rich::axis_of(&self.reader.b, x, axis))
+    }
+}

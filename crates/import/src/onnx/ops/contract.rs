@@ -1,0 +1,285 @@
+//! Matrix products, convolutions, attention.
+
+use tilewright_graph::rich::{Attrs, Rich};
+use tilewright_graph::{Binary, Builder, Built, Dim, Dtype, ValueId};
+
+use crate::error::Imported;
+use crate::onnx::node::Call;
+use crate::onnx::ops::Outputs;
+
+pub(super) fn matmul(call: &mut Call<'_, '_>) -> Outputs {
+    call.rich(Rich::Matmul, Attrs::default())
+}
+
+pub(super) fn gemm(call: &mut Call<'_, '_>) -> Outputs {
+    let attrs = Attrs::default()
+        .int("trans_a", call.int("transA", 0))
+        .int("trans_b", call.int("transB", 0))
+        .float("alpha", call.float("alpha", 1.0))
+        .float("beta", call.float("beta", 1.0));
+    call.rich(Rich::Gemm, attrs)
+}
+
+pub(super) fn einsum(call: &mut Call<'_, '_>) -> Outputs {
+    let spec: String = call.word("equation", "").chars().filter(|letter| !letter.is_whitespace()).collect();
+    if spec.contains('.') {
+        return Err(call.refuse(format!("subscripts `{spec}`")).allowed("letters without an ellipsis"));
+    }
+    let spec = if spec.contains("->") { spec } else { implicit(&spec) };
+    let inputs: Option<Vec<ValueId>> = call.inputs.iter().copied().collect();
+    let inputs = inputs.ok_or_else(|| call.refuse("an operand is missing"))?;
+    Ok(vec![call.build(|b| b.einsum(&spec, &inputs))?])
+}
+
+/// Without an arrow the result has the labels that stand once, in alphabetical order.
+fn implicit(spec: &str) -> String {
+    let mut once: Vec<char> =
+        spec.chars().filter(|letter| letter.is_alphabetic() && spec.matches(*letter).count() == 1).collect();
+    once.sort_unstable();
+    format!("{spec}->{}", once.into_iter().collect::<String>())
+}
+
+/// Sizes, strides and pads of windows are smaller.
+const MOST_STEP: u64 = 1 << 20;
+
+/// Attributes of windows with `auto_pad` worked out.
+pub(super) fn windows(call: &Call<'_, '_>, x: ValueId, sizes: &[i64]) -> Imported<Attrs> {
+    let rank = sizes.len();
+    let list = |name: &str| call.ints(name).map_or_else(|| vec![1; rank], <[i64]>::to_vec);
+    let (strides, dilations) = (list("strides"), list("dilations"));
+    let mut pads = call.ints("pads").map_or_else(|| vec![0; 2 * rank], <[i64]>::to_vec);
+    let auto = call.word("auto_pad", "NOTSET");
+    let small =
+        [&strides[..], &dilations, &pads, sizes].concat().iter().all(|n| n.unsigned_abs() < MOST_STEP);
+    if strides.len() != rank || dilations.len() != rank || pads.len() != 2 * rank || !small {
+        return Err(call
+            .refuse("windows that do not fit the axes")
+            .allowed("a number below 2^20 for each axis"));
+    }
+    if auto.starts_with("SAME") {
+        for axis in 0..rank {
+            let size = call.reader.b.dims(x).get(axis + 2).and_then(Dim::as_fixed);
+            let size =
+                size.ok_or_else(|| call.refuse("`auto_pad` on a size that is open").allowed("a fixed size"))?;
+            let stride = strides[axis].max(1);
+            let out = (size + stride - 1) / stride;
+            let total = ((out - 1) * stride + (sizes[axis] - 1) * dilations[axis] + 1 - size).max(0);
+            let small = total / 2;
+            (pads[axis], pads[rank + axis]) =
+                if auto == "SAME_UPPER" { (small, total - small) } else { (total - small, small) };
+        }
+    }
+    Ok(Attrs::default().ints("strides", &strides).ints("dilations", &dilations).ints("pads", &pads))
+}
+
+fn kernel(call: &Call<'_, '_>, w: ValueId) -> Imported<Vec<i64>> {
+    let sizes: Option<Vec<i64>> = call.reader.b.dims(w).iter().skip(2).map(Dim::as_fixed).collect();
+    sizes.ok_or_else(|| call.refuse("weights of an open size").allowed("fixed sizes"))
+}
+
+pub(super) fn conv(call: &mut Call<'_, '_>) -> Outputs {
+    let (x, w) = (call.input(0)?, call.input(1)?);
+    let sizes = kernel(call, w)?;
+    let groups = call.int("group", 1);
+    if call.node.op == "Conv" {
+        let attrs = windows(call, x, &sizes)?.int("groups", groups);
+        return call.rich(Rich::Conv, attrs);
+    }
+    let rank = sizes.len();
+    let list =
+        |name: &str, default: i64| call.ints(name).map_or_else(|| vec![default; rank], <[i64]>::to_vec);
+    let (strides, dilations) = (list("strides", 1), list("dilations", 1));
+    let extra = list("output_padding", 0);
+    let mut pads = call.ints("pads").map_or_else(|| vec![0; 2 * rank], <[i64]>::to_vec);
+    let auto = call.word("auto_pad", "NOTSET");
+    let shape = call.ints("output_shape").map(<[i64]>::to_vec);
+    let given = shape.clone().unwrap_or_default();
+    let all = [&strides[..], &dilations, &extra, &pads, &sizes, &given].concat();
+    let small = all.iter().all(|number| number.unsigned_abs() < MOST_STEP);
+    let fits = strides.len() == rank
+        && dilations.len() == rank
+        && extra.len() == rank
+        && pads.len() == 2 * rank
+        && small;
+    if !fits {
+        return Err(call.refuse("windows that do not fit the axes").allowed("a number for each axis"));
+    }
+    if auto.starts_with("SAME") || shape.is_some() {
+        for axis in 0..rank {
+            let size = call.reader.b.dims(x).get(axis + 2).and_then(Dim::as_fixed);
+            let size = size.ok_or_else(|| call.refuse("a size that is open").allowed("a fixed size"))?;
+            let wanted = shape.as_ref().and_then(|shape| shape.iter().rev().nth(rank - 1 - axis).copied());
+            let wanted = wanted.unwrap_or(size * strides[axis]);
+            let reach = (sizes[axis] - 1) * dilations[axis] + 1;
+            let total = strides[axis] * (size - 1) + extra[axis] + reach - wanted;
+            let small = total.div_euclid(2);
+            (pads[axis], pads[rank + axis]) =
+                if auto == "SAME_UPPER" { (small, total - small) } else { (total - small, small) };
+        }
+    }
+    let attrs = Attrs::default().ints("strides", &strides).ints("dilations", &dilations).ints("pads", &pads);
+    call.rich(Rich::ConvTranspose, attrs.ints("output_padding", &extra).int("groups", groups))
+}
+
+/// Integers minus their zero points, as i32, then the float operator's rule.
+pub(super) fn integer(call: &mut Call<'_, '_>) -> Outputs {
+    let mut shifted = Vec::new();
+    for at in 0..2 {
+        let (x, zero) = (call.input(at)?, call.maybe(at + 2));
+        shifted.push(Some(call.build(|b| {
+            let wide = b.convert(x, Dtype::I32)?;
+            let Some(zero) = zero else { return Ok(wide) };
+            let zero = b.convert(zero, Dtype::I32)?;
+            // A zero point for each row of the left matrix is a column.
+            let zero = if at == 0 && b.rank(zero) == 1 && !b.dim(zero, 0)?.is(1) {
+                b.unsqueeze(zero, 1)?
+            } else {
+                zero
+            };
+            b.sub(wide, zero)
+        })?));
+    }
+    if call.node.op == "MatMulInteger" {
+        return call.rich_on(Rich::Matmul, &shifted, Attrs::default());
+    }
+    let (x, w) = (call.input(0)?, call.input(1)?);
+    let sizes = kernel(call, w)?;
+    let attrs = windows(call, x, &sizes)?.int("groups", call.int("group", 1));
+    call.rich_on(Rich::Conv, &shifted, attrs)
+}
+
+/// `[batch, seq, heads * d]` as `[batch, heads, seq, d]`.
+fn to_heads(b: &mut Builder, x: ValueId, heads: i64) -> Built<ValueId> {
+    let dims = b.dims(x).to_vec();
+    let uneven = || {
+        tilewright_graph::infer::shape_error("a width that heads do not divide", "a multiple of the heads")
+    };
+    let width = b.dim(x, 2)?.divided(&Dim::fixed(heads)).ok_or_else(uneven)?;
+    let split = b.reshape(x, &[dims[0].clone(), dims[1].clone(), Dim::fixed(heads), width])?;
+    b.transpose(split, &[0, 2, 1, 3])
+}
+
+/// The way back.
+fn from_heads(b: &mut Builder, x: ValueId) -> Built<ValueId> {
+    let turned = b.transpose(x, &[0, 2, 1, 3])?;
+    let dims = b.dims(turned).to_vec();
+    let width = Dim::product(&dims[2..]).unwrap_or_default();
+    b.reshape(turned, &[dims[0].clone(), dims[1].clone(), width])
+}
+
+pub(super) fn rotary(call: &mut Call<'_, '_>) -> Outputs {
+    let (x, cos, sin, positions) = (call.input(0)?, call.input(1)?, call.input(2)?, call.maybe(3));
+    let flat = call.reader.b.rank(x) == 3;
+    let heads = call.int("num_heads", 0);
+    let attrs = Attrs::default()
+        .int("interleaved", call.int("interleaved", 0))
+        .int("dims", call.int("rotary_embedding_dim", 0));
+    Ok(vec![call.build(|b| {
+        let split = if flat { to_heads(b, x, heads.max(1))? } else { x };
+        let angles = |b: &mut Builder, table: ValueId| -> Built<ValueId> {
+            let rows = match positions {
+                Some(positions) => b.gather(table, 0, positions)?,
+                None => table,
+            };
+            b.unsqueeze(rows, 1)
+        };
+        let (cos, sin) = (angles(b, cos)?, angles(b, sin)?);
+        let turned = b.rich_one(Rich::Rope, &[split, cos, sin], attrs)?;
+        if flat { from_heads(b, turned) } else { Ok(turned) }
+    })?])
+}
+
+pub(super) fn attention(call: &mut Call<'_, '_>) -> Outputs {
+    let (q, k, v) = (call.input(0)?, call.input(1)?, call.input(2)?);
+    let (past_k, past_v, nonpad) = (call.maybe(4), call.maybe(5), call.maybe(6));
+    let flat = call.reader.b.rank(q) == 3;
+    let (heads, kv_heads) = (call.int("q_num_heads", 0).max(1), call.int("kv_num_heads", 0).max(1));
+    let causal = call.int("is_causal", 0) != 0;
+    // ONNX counts: 0 the product, 1 behind the cap, 2 behind the mask, 3 the probabilities; before opset 24, 1 and 2 exchanged.
+    let mut attrs = Attrs::default().int(
+        "scores",
+        match call.int("qk_matmul_output_mode", 0) {
+            1 => 2,
+            2 => 1,
+            other => other,
+        },
+    );
+    if let Some(scale) = call.attribute("scale").map(|attribute| attribute.f) {
+        attrs = attrs.float("scale", scale);
+    }
+    attrs = attrs.float("softcap", call.float("softcap", 0.0)).int("wide", 1);
+    let mask = call.maybe(3);
+    let (q, k, v, mask) = call.build(|b| {
+        let (q, mut k, mut v) = if flat {
+            (to_heads(b, q, heads)?, to_heads(b, k, kv_heads)?, to_heads(b, v, kv_heads)?)
+        } else {
+            (q, k, v)
+        };
+        let past = match past_k {
+            Some(past) => b.dim(past, 2)?,
+            None => Dim::fixed(0),
+        };
+        if let Some(past) = past_k {
+            k = b.concat(2, &[past, k])?;
+        }
+        if let Some(past) = past_v {
+            v = b.concat(2, &[past, v])?;
+        }
+        let mask = whole_mask(b, &Mask { q, k, mask, causal, past, nonpad })?;
+        Ok((q, k, v, mask))
+    })?;
+    let outputs = call.rich_on(Rich::Attention, &[Some(q), Some(k), Some(v), mask], attrs)?;
+    let [y, scores] = outputs[..] else { return Err(call.refuse("attention has two results")) };
+    let y = if flat { call.build(|b| from_heads(b, y))? } else { y };
+    Ok(vec![y, k, v, scores])
+}
+
+struct Mask {
+    q: ValueId,
+    k: ValueId,
+    mask: Option<ValueId>,
+    causal: bool,
+    past: Dim,
+    nonpad: Option<ValueId>,
+}
+
+/// The given mask filled up to all keys, the causal triangle and the keys that count, as one mask.
+fn whole_mask(b: &mut Builder, parts: &Mask) -> Built<Option<ValueId>> {
+    let (queries, keys) = (b.dim(parts.q, 2)?, b.dim(parts.k, 2)?);
+    let mut sum = None;
+    if let Some(mask) = parts.mask {
+        let last = b.rank(mask).saturating_sub(1);
+        let missing = keys.minus(&b.dim(mask, last)?).unwrap_or_default();
+        let hidden = if b.dtype(mask) == Dtype::Bool { 0.0 } else { f64::NEG_INFINITY };
+        let hidden = b.scalar(b.dtype(mask), hidden)?;
+        let short = missing.range(b.axes()).0 >= 0 && !b.dim(mask, last)?.is(1);
+        sum = Some(if short { b.pad(mask, last, 0.into(), missing, hidden)? } else { mask });
+    }
+    if parts.causal {
+        let square = [queries, keys.clone()];
+        let (row, column) = (b.iota(Dtype::I64, &square, 0)?, b.iota(Dtype::I64, &square, 1)?);
+        let past = b.number(parts.past.clone(), Dtype::I64)?;
+        let edge = b.add(row, past)?;
+        let seen = b.binary(Binary::Le, column, edge)?;
+        sum = Some(both(b, sum, seen, parts.q)?);
+    }
+    if let Some(count) = parts.nonpad {
+        let places = b.iota(Dtype::I64, &[keys], 0)?;
+        let count = b.convert(count, Dtype::I64)?;
+        let batch = b.dim(count, 0)?;
+        let count = b.reshape(count, &[batch, 1.into(), 1.into(), 1.into()])?;
+        let seen = b.binary(Binary::Lt, places, count)?;
+        sum = Some(both(b, sum, seen, parts.q)?);
+    }
+    Ok(sum)
+}
+
+/// A mask that hides what either hides.
+fn both(b: &mut Builder, mask: Option<ValueId>, seen: ValueId, q: ValueId) -> Built<ValueId> {
+    let Some(mask) = mask else { return Ok(seen) };
+    if b.dtype(mask) == Dtype::Bool {
+        return b.binary(Binary::And, mask, seen);
+    }
+    let hidden = b.scalar(b.dtype(q), f64::NEG_INFINITY)?;
+    b.select(seen, mask, hidden)
+}

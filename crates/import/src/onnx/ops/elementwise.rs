@@ -1,0 +1,162 @@
+//! Operators that work element by element.
+
+use tilewright_graph::rich::{Attrs, Rich};
+use tilewright_graph::{Binary, Dtype, Unary, ValueId};
+
+use crate::onnx::node::Call;
+use crate::onnx::ops::Outputs;
+use crate::onnx::tensor;
+
+pub(super) fn unary(call: &mut Call<'_, '_>) -> Outputs {
+    let op = match call.node.op.as_str() {
+        "Neg" => Unary::Neg,
+        "Abs" => Unary::Abs,
+        "Exp" => Unary::Exp,
+        "Log" => Unary::Ln,
+        "Sqrt" => Unary::Sqrt,
+        "Reciprocal" => Unary::Recip,
+        "Sin" => Unary::Sin,
+        "Cos" => Unary::Cos,
+        "Tanh" => Unary::Tanh,
+        "Sigmoid" => Unary::Sigmoid,
+        "Erf" => Unary::Erf,
+        "Floor" => Unary::Floor,
+        "Ceil" => Unary::Ceil,
+        "Round" => Unary::Round,
+        "Sign" => Unary::Sign,
+        "IsNaN" => Unary::IsNan,
+        "IsInf" => Unary::IsInf,
+        _ => Unary::Not,
+    };
+    if op == Unary::IsInf && (call.int("detect_negative", 1), call.int("detect_positive", 1)) != (1, 1) {
+        return Err(call.refuse("infinities of one sign only").allowed("both"));
+    }
+    let x = call.input(0)?;
+    Ok(vec![call.build(|b| b.unary(op, x))?])
+}
+
+pub(super) fn binary(call: &mut Call<'_, '_>) -> Outputs {
+    let op = match call.node.op.as_str() {
+        "Add" => Binary::Add,
+        "Sub" => Binary::Sub,
+        "Mul" => Binary::Mul,
+        "Div" => Binary::Div,
+        "And" => Binary::And,
+        "Or" => Binary::Or,
+        "Xor" => Binary::Xor,
+        "Equal" => Binary::Eq,
+        "Less" => Binary::Lt,
+        "LessOrEqual" => Binary::Le,
+        "Greater" => Binary::Gt,
+        _ => Binary::Ge,
+    };
+    let (x, y) = (call.input(0)?, call.input(1)?);
+    Ok(vec![call.build(|b| b.binary(op, x, y))?])
+}
+
+/// The exponent may have another type; integers are raised as floats if it is a float.
+pub(super) fn pow(call: &mut Call<'_, '_>) -> Outputs {
+    let (x, y) = (call.input(0)?, call.input(1)?);
+    Ok(vec![call.build(|b| {
+        let dtype = b.dtype(x);
+        if !dtype.is_float() && b.dtype(y).is_float() {
+            let wide = b.convert(x, b.dtype(y))?;
+            let power = b.binary(Binary::Pow, wide, y)?;
+            return b.convert(power, dtype);
+        }
+        let y = b.convert(y, dtype)?;
+        b.binary(Binary::Pow, x, y)
+    })?])
+}
+
+pub(super) fn modulo(call: &mut Call<'_, '_>) -> Outputs {
+    let op = if call.int("fmod", 0) == 1 { Binary::Rem } else { Binary::Mod };
+    let (x, y) = (call.input(0)?, call.input(1)?);
+    Ok(vec![call.build(|b| b.binary(op, x, y))?])
+}
+
+pub(super) fn variadic(call: &mut Call<'_, '_>) -> Outputs {
+    let op = match call.node.op.as_str() {
+        "Max" => Binary::Max,
+        "Min" => Binary::Min,
+        _ => Binary::Add,
+    };
+    let mut sum = call.input(0)?;
+    let count = call.inputs.len();
+    for at in 1..count {
+        let next = call.input(at)?;
+        sum = call.build(|b| b.binary(op, sum, next))?;
+    }
+    if call.node.op == "Mean" {
+        #[expect(clippy::cast_precision_loss, reason = "a number of operands")]
+        let count = count as f64;
+        sum = call.build(|b| b.with(Binary::Div, sum, count))?;
+    }
+    Ok(vec![sum])
+}
+
+pub(super) fn select(call: &mut Call<'_, '_>) -> Outputs {
+    let (c, x, y) = (call.input(0)?, call.input(1)?, call.input(2)?);
+    Ok(vec![call.build(|b| b.select(c, x, y))?])
+}
+
+pub(super) fn cast(call: &mut Call<'_, '_>) -> Outputs {
+    let x = call.input(0)?;
+    let number = i32::try_from(call.int("to", 1)).unwrap_or(0);
+    let dtype = tensor::dtype(number)
+        .ok_or_else(|| call.refuse(format!("element type {number} is not known here")))?;
+    converted(call, x, dtype)
+}
+
+pub(super) fn cast_like(call: &mut Call<'_, '_>) -> Outputs {
+    let (x, like) = (call.input(0)?, call.input(1)?);
+    let dtype = call.reader.b.dtype(like);
+    converted(call, x, dtype)
+}
+
+fn converted(call: &mut Call<'_, '_>, x: ValueId, dtype: Dtype) -> Outputs {
+    Ok(vec![call.build(|b| b.convert(x, dtype))?])
+}
+
+pub(super) fn activation(call: &mut Call<'_, '_>) -> Outputs {
+    let (rich, alpha) = match call.node.op.as_str() {
+        "Relu" => (Rich::Relu, None),
+        "LeakyRelu" => (Rich::LeakyRelu, Some(0.01)),
+        "PRelu" => (Rich::Prelu, None),
+        "Elu" => (Rich::Elu, Some(1.0)),
+        "Selu" => (Rich::Selu, Some(1.673_263_2)),
+        "HardSigmoid" => (Rich::HardSigmoid, Some(0.2)),
+        "HardSwish" => (Rich::HardSwish, None),
+        "Softplus" => (Rich::Softplus, None),
+        "Mish" => (Rich::Mish, None),
+        "Swish" => (Rich::Silu, Some(1.0)),
+        _ => (Rich::Gelu, None),
+    };
+    let mut attrs = Attrs::default();
+    if let Some(alpha) = alpha {
+        attrs = attrs.float("alpha", call.float("alpha", alpha));
+    }
+    if rich == Rich::Gelu {
+        attrs = attrs.word("approximate", &call.word("approximate", "none"));
+    }
+    if rich == Rich::Selu {
+        attrs = attrs.float("gamma", call.float("gamma", 1.050_701));
+    }
+    if rich == Rich::HardSigmoid {
+        attrs = attrs.float("beta", call.float("beta", 0.5));
+    }
+    call.rich(rich, attrs)
+}
+
+/// Bounds are operands; before opset 11 they were attributes.
+pub(super) fn clip(call: &mut Call<'_, '_>) -> Outputs {
+    for (at, name) in [(1, "min"), (2, "max")] {
+        if let Some(bound) = call.attribute(name).map(|attribute| f64::from(attribute.f)) {
+            let x = call.input(0)?;
+            let bound = call.build(|b| b.scalar(b.dtype(x), bound))?;
+            call.inputs.resize(call.inputs.len().max(at + 1), None);
+            call.inputs[at] = Some(bound);
+        }
+    }
+    call.rich(Rich::Clip, Attrs::default())
+}

@@ -1,0 +1,90 @@
+//! What each operator of ONNX becomes, a file a family. The table says which function converts which operator.
+
+mod contract;
+mod elementwise;
+mod index;
+mod norm;
+mod shape;
+mod shrink;
+
+use tilewright_graph::ValueId;
+
+use crate::error::Imported;
+use crate::onnx::node::Call;
+
+/// What an operator becomes.
+type Outputs = Imported<Vec<ValueId>>;
+type Convert = fn(&mut Call<'_, '_>) -> Outputs;
+
+macro_rules! operators {
+    ($($module:ident :: $function:ident: $($name:literal)*;)*) => {
+        /// Every operator that is known.
+        pub(super) const NAMES: &[&str] = &[$($($name),*),*];
+
+        fn function(name: &str) -> Option<Convert> {
+            match name {
+                $($($name)|* => Some($module::$function),)*
+                _ => None,
+            }
+        }
+    };
+}
+
+operators! {
+    elementwise::unary: "Neg" "Abs" "Exp" "Log" "Sqrt" "Reciprocal" "Sin" "Cos" "Tanh" "Sigmoid" "Erf" "Floor" "Ceil" "Round" "Sign" "Not" "IsNaN" "IsInf";
+    elementwise::binary: "Add" "Sub" "Mul" "Div" "And" "Or" "Xor" "Equal" "Less" "LessOrEqual" "Greater" "GreaterOrEqual";
+    elementwise::pow: "Pow";
+    elementwise::modulo: "Mod";
+    elementwise::variadic: "Max" "Min" "Sum" "Mean";
+    elementwise::select: "Where";
+    elementwise::cast: "Cast";
+    elementwise::cast_like: "CastLike";
+    elementwise::activation: "Relu" "LeakyRelu" "PRelu" "Elu" "Selu" "HardSigmoid" "HardSwish" "Softplus" "Mish" "Swish" "Gelu";
+    elementwise::clip: "Clip";
+    norm::softmax: "Softmax" "LogSoftmax";
+    norm::rows: "LayerNormalization" "RMSNormalization" "LpNormalization";
+    norm::channels: "InstanceNormalization" "GroupNormalization" "LRN";
+    norm::batch: "BatchNormalization";
+    norm::dropout: "Dropout";
+    contract::matmul: "MatMul";
+    contract::gemm: "Gemm";
+    contract::einsum: "Einsum";
+    contract::conv: "Conv" "ConvTranspose";
+    contract::integer: "MatMulInteger" "ConvInteger";
+    contract::rotary: "RotaryEmbedding";
+    contract::attention: "Attention";
+    shrink::reduce: "ReduceSum" "ReduceMean" "ReduceMax" "ReduceMin" "ReduceProd" "ReduceL1" "ReduceL2" "ReduceLogSum" "ReduceLogSumExp" "ReduceSumSquare";
+    shrink::arg: "ArgMax" "ArgMin";
+    shrink::topk: "TopK";
+    shrink::pool: "MaxPool" "AveragePool";
+    shrink::global_pool: "GlobalAveragePool" "GlobalMaxPool";
+    shrink::quantize: "QuantizeLinear" "DequantizeLinear" "DynamicQuantizeLinear";
+    shape::identity: "Identity";
+    shape::constant: "Constant";
+    shape::constant_of_shape: "ConstantOfShape";
+    shape::shape: "Shape";
+    shape::size: "Size";
+    shape::range: "Range";
+    shape::reshape: "Reshape";
+    shape::flatten: "Flatten";
+    shape::squeeze: "Squeeze";
+    shape::unsqueeze: "Unsqueeze";
+    shape::transpose: "Transpose";
+    shape::expand: "Expand";
+    shape::tile: "Tile";
+    shape::concat: "Concat";
+    shape::split: "Split";
+    shape::depth: "DepthToSpace" "SpaceToDepth";
+    index::slice: "Slice";
+    index::pad: "Pad";
+    index::gather: "Gather";
+    index::by_tuples: "GatherElements" "GatherND" "ScatterElements" "ScatterND" "TensorScatter";
+    index::cumsum: "CumSum";
+    index::trilu: "Trilu";
+    index::resize: "Resize" "Upsample";
+}
+
+/// What a node becomes; `None` if its operator is not known.
+pub(super) fn convert(call: &mut Call<'_, '_>) -> Option<Outputs> {
+    function(&call.node.op).map(|function| function(call))
+}

@@ -1,0 +1,115 @@
+//! Reductions, the best elements, pooling, quantisation.
+
+use tilewright_graph::rich::{Attrs, Rich};
+use tilewright_graph::{Fold, Unary, ValueId};
+
+use crate::error::Imported;
+use crate::onnx::node::Call;
+use crate::onnx::ops::Outputs;
+use crate::onnx::ops::contract::windows;
+
+/// Axes of a reduction: an attribute, or operand 1; `None` if it does nothing.
+fn axes(call: &Call<'_, '_>, x: ValueId) -> Imported<Option<Vec<usize>>> {
+    let given = match call.ints("axes") {
+        Some(axes) => Some(axes.to_vec()),
+        None => call.numbers(1, "axes")?,
+    };
+    let given = given.unwrap_or_default();
+    if given.is_empty() {
+        let nothing = call.int("noop_with_empty_axes", 0) != 0;
+        return Ok((!nothing).then(|| (0..call.reader.b.rank(x)).collect()));
+    }
+    given.iter().map(|axis| call.axis_of(x, *axis)).collect::<Imported<Vec<usize>>>().map(Some)
+}
+
+pub(super) fn reduce(call: &mut Call<'_, '_>) -> Outputs {
+    let x = call.input(0)?;
+    let keep = call.int("keepdims", 1) != 0;
+    let axes = axes(call, x)?;
+    let op = call.node.op.clone();
+    Ok(vec![call.build(|b| {
+        let before = match op.as_str() {
+            "ReduceL1" => b.unary(Unary::Abs, x)?,
+            "ReduceL2" | "ReduceSumSquare" => b.mul(x, x)?,
+            _ => x,
+        };
+        let Some(axes) = axes else { return Ok(before) };
+        let sum = match op.as_str() {
+            "ReduceMean" => b.mean(before, &axes, keep)?,
+            "ReduceMax" => b.reduce(Fold::Max, before, &axes, keep)?,
+            "ReduceMin" => b.reduce(Fold::Min, before, &axes, keep)?,
+            "ReduceProd" => b.reduce(Fold::Prod, before, &axes, keep)?,
+            "ReduceLogSumExp" => {
+                let largest = b.reduce(Fold::Max, before, &axes, true)?;
+                let shifted = b.sub(before, largest)?;
+                let exponentials = b.unary(Unary::Exp, shifted)?;
+                let sum = b.reduce(Fold::Sum, exponentials, &axes, keep)?;
+                let logarithm = b.unary(Unary::Ln, sum)?;
+                let largest = b.reduce(Fold::Max, before, &axes, keep)?;
+                b.add(logarithm, largest)?
+            }
+            _ => b.reduce(Fold::Sum, before, &axes, keep)?,
+        };
+        match op.as_str() {
+            "ReduceL2" => b.unary(Unary::Sqrt, sum),
+            "ReduceLogSum" => b.unary(Unary::Ln, sum),
+            _ => Ok(sum),
+        }
+    })?])
+}
+
+pub(super) fn arg(call: &mut Call<'_, '_>) -> Outputs {
+    let attrs = Attrs::default()
+        .int("axis", call.int("axis", 0))
+        .int("keep", call.int("keepdims", 1))
+        .int("last", call.int("select_last_index", 0))
+        .int("least", i64::from(call.node.op == "ArgMin"));
+    call.rich(Rich::ArgBest, attrs)
+}
+
+pub(super) fn topk(call: &mut Call<'_, '_>) -> Outputs {
+    let k = call.numbers(1, "k")?.and_then(|k| k.first().copied());
+    let k = k.ok_or_else(|| call.refuse("k is missing"))?;
+    let attrs = Attrs::default()
+        .int("axis", call.int("axis", -1))
+        .int("k", k)
+        .int("least", i64::from(call.int("largest", 1) == 0));
+    let x = call.maybe(0);
+    call.rich_on(Rich::TopK, &[x], attrs)
+}
+
+pub(super) fn pool(call: &mut Call<'_, '_>) -> Outputs {
+    let x = call.input(0)?;
+    let sizes = call.ints("kernel_shape").map(<[i64]>::to_vec).unwrap_or_default();
+    let attrs = windows(call, x, &sizes)?.ints("kernel", &sizes).int("ceil", call.int("ceil_mode", 0));
+    if call.node.op == "MaxPool" {
+        return call.rich(Rich::MaxPool, attrs.int("columns", call.int("storage_order", 0)));
+    }
+    call.rich(Rich::AvgPool, attrs.int("count_pads", call.int("count_include_pad", 0)))
+}
+
+pub(super) fn global_pool(call: &mut Call<'_, '_>) -> Outputs {
+    let x = call.input(0)?;
+    let axes: Vec<usize> = (2..call.reader.b.rank(x)).collect();
+    let largest = call.node.op == "GlobalMaxPool";
+    Ok(vec![
+        call.build(|b| if largest { b.reduce(Fold::Max, x, &axes, true) } else { b.mean(x, &axes, true) })?,
+    ])
+}
+
+pub(super) fn quantize(call: &mut Call<'_, '_>) -> Outputs {
+    let attrs = Attrs::default().int("axis", call.int("axis", 1));
+    if call.int("block_size", 0) != 0 {
+        return Err(call.refuse("quantisation in blocks").allowed("a tensor or an axis"));
+    }
+    match call.node.op.as_str() {
+        "QuantizeLinear" => {
+            let number = i32::try_from(call.int("output_dtype", 2)).unwrap_or(0);
+            let dtype = crate::onnx::tensor::dtype(if number == 0 { 2 } else { number });
+            let name = dtype.ok_or_else(|| call.refuse("an element type that is not known"))?.name();
+            call.rich(Rich::Quantize, attrs.word("dtype", name))
+        }
+        "DequantizeLinear" => call.rich(Rich::Dequantize, attrs),
+        _ => call.rich(Rich::DynamicQuantize, Attrs::default()),
+    }
+}

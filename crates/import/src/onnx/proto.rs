@@ -1,0 +1,186 @@
+//! The messages of ONNX that an importer needs, by hand. Field numbers are those of onnx.proto.
+
+use prost::Message;
+
+/// A model file.
+#[derive(Clone, PartialEq, Message)]
+pub struct Model {
+    /// Its graph.
+    #[prost(message, optional, tag = "7")]
+    pub graph: Option<Graph>,
+    /// Versions of the operators.
+    #[prost(message, repeated, tag = "8")]
+    pub opsets: Vec<Opset>,
+}
+
+/// A version of a domain's operators.
+#[derive(Clone, PartialEq, Message)]
+pub struct Opset {
+    /// Empty for ONNX itself.
+    #[prost(string, tag = "1")]
+    pub domain: String,
+    /// The version.
+    #[prost(int64, tag = "2")]
+    pub version: i64,
+}
+
+/// A graph.
+#[derive(Clone, PartialEq, Message)]
+pub struct Graph {
+    /// Operators, in order.
+    #[prost(message, repeated, tag = "1")]
+    pub nodes: Vec<Node>,
+    /// What it is called.
+    #[prost(string, tag = "2")]
+    pub name: String,
+    /// Weights.
+    #[prost(message, repeated, tag = "5")]
+    pub initializers: Vec<Tensor>,
+    /// What it takes.
+    #[prost(message, repeated, tag = "11")]
+    pub inputs: Vec<ValueInfo>,
+    /// What it gives.
+    #[prost(message, repeated, tag = "12")]
+    pub outputs: Vec<ValueInfo>,
+}
+
+/// An operator.
+#[derive(Clone, PartialEq, Message)]
+pub struct Node {
+    /// Operands by name; empty if left out.
+    #[prost(string, repeated, tag = "1")]
+    pub inputs: Vec<String>,
+    /// Results by name.
+    #[prost(string, repeated, tag = "2")]
+    pub outputs: Vec<String>,
+    /// What it is called.
+    #[prost(string, tag = "3")]
+    pub name: String,
+    /// What it does.
+    #[prost(string, tag = "4")]
+    pub op: String,
+    /// Its attributes.
+    #[prost(message, repeated, tag = "5")]
+    pub attributes: Vec<Attribute>,
+    /// Whose operator it is.
+    #[prost(string, tag = "7")]
+    pub domain: String,
+}
+
+/// An attribute; which field holds depends on the operator.
+#[derive(Clone, PartialEq, Message)]
+pub struct Attribute {
+    /// Its name.
+    #[prost(string, tag = "1")]
+    pub name: String,
+    /// A float.
+    #[prost(float, tag = "2")]
+    pub f: f32,
+    /// An integer.
+    #[prost(int64, tag = "3")]
+    pub i: i64,
+    /// Bytes of a text.
+    #[prost(bytes = "vec", tag = "4")]
+    pub s: Vec<u8>,
+    /// A tensor.
+    #[prost(message, optional, tag = "5")]
+    pub t: Option<Tensor>,
+    /// Floats.
+    #[prost(float, repeated, tag = "7")]
+    pub floats: Vec<f32>,
+    /// Integers.
+    #[prost(int64, repeated, tag = "8")]
+    pub ints: Vec<i64>,
+}
+
+/// A tensor with its elements.
+#[derive(Clone, PartialEq, Message)]
+pub struct Tensor {
+    /// Sizes.
+    #[prost(int64, repeated, tag = "1")]
+    pub dims: Vec<i64>,
+    /// Number of the element type.
+    #[prost(int32, tag = "2")]
+    pub data_type: i32,
+    /// Elements as floats.
+    #[prost(float, repeated, tag = "4")]
+    pub float_data: Vec<f32>,
+    /// Elements of narrow integers, bool and float16.
+    #[prost(int32, repeated, tag = "5")]
+    pub int32_data: Vec<i32>,
+    /// Elements as integers.
+    #[prost(int64, repeated, tag = "7")]
+    pub int64_data: Vec<i64>,
+    /// What it is called.
+    #[prost(string, tag = "8")]
+    pub name: String,
+    /// Elements as bytes.
+    #[prost(bytes = "vec", tag = "9")]
+    pub raw_data: Vec<u8>,
+    /// Where the elements are, if in another file.
+    #[prost(message, repeated, tag = "13")]
+    pub external_data: Vec<Entry>,
+    /// 1 if they are in another file.
+    #[prost(int32, tag = "14")]
+    pub data_location: i32,
+}
+
+/// A pair of texts.
+#[derive(Clone, PartialEq, Message)]
+pub struct Entry {
+    /// Left.
+    #[prost(string, tag = "1")]
+    pub key: String,
+    /// Right.
+    #[prost(string, tag = "2")]
+    pub value: String,
+}
+
+/// A name with its type.
+#[derive(Clone, PartialEq, Message)]
+pub struct ValueInfo {
+    /// The name.
+    #[prost(string, tag = "1")]
+    pub name: String,
+    /// The type.
+    #[prost(message, optional, tag = "2")]
+    pub ty: Option<Type>,
+}
+
+/// A type; only tensors are read.
+#[derive(Clone, PartialEq, Message)]
+pub struct Type {
+    /// A tensor.
+    #[prost(message, optional, tag = "1")]
+    pub tensor: Option<TensorType>,
+}
+
+/// A type of tensors.
+#[derive(Clone, PartialEq, Message)]
+pub struct TensorType {
+    /// Number of the element type.
+    #[prost(int32, tag = "1")]
+    pub element: i32,
+    /// Sizes.
+    #[prost(message, optional, tag = "2")]
+    pub shape: Option<Shape>,
+}
+
+/// Sizes.
+#[derive(Clone, PartialEq, Message)]
+pub struct Shape {
+    /// One an axis.
+    #[prost(message, repeated, tag = "1")]
+    pub dims: Vec<Dimension>,
+}
+
+/// A size: a number or a name.
+#[derive(Clone, PartialEq, Message)]
+pub struct Dimension {
+    /// The number.
+    #[prost(int64, optional, tag = "1")]
+    pub value: Option<i64>,
+    /// The name.
+    #[prost(string, optional, tag = "2")]
+    pub name: Option<String>,
+}

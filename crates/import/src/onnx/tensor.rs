@@ -1,0 +1,108 @@
+//! Tensors of ONNX files as stored tensors.
+
+use std::sync::Arc;
+
+use prost::Message as _;
+use tilewright_graph::{Dtype, Stored};
+
+use crate::error::{ImportError, Imported};
+use crate::onnx::proto;
+
+/// Numbers of element types.
+const TYPES: [(i32, Dtype); 10] = [
+    (1, Dtype::F32),
+    (2, Dtype::U8),
+    (3, Dtype::I8),
+    (6, Dtype::I32),
+    (7, Dtype::I64),
+    (9, Dtype::Bool),
+    (10, Dtype::F16),
+    (16, Dtype::Bf16),
+    (21, Dtype::U4),
+    (22, Dtype::I4),
+];
+
+/// The element type of a number.
+pub(super) fn dtype(number: i32) -> Option<Dtype> {
+    TYPES.iter().find(|(known, _)| *known == number).map(|(_, dtype)| *dtype)
+}
+
+/// Gives the bytes of a file beside the model.
+pub type Beside<'f> = dyn Fn(&str) -> Option<Arc<Vec<u8>>> + 'f;
+
+/// Reads a file that holds one tensor, as the node tests do.
+///
+/// # Errors
+/// If it does not.
+pub fn read(file: &str, bytes: &[u8]) -> Imported<Stored> {
+    let tensor = proto::Tensor::decode(bytes)
+        .map_err(|error| ImportError::new(file, format!("not a tensor of ONNX: {error}")))?;
+    stored(file, tensor, &|_| None)
+}
+
+/// A tensor with its elements in bytes.
+pub(super) fn stored(file: &str, tensor: proto::Tensor, beside: &Beside<'_>) -> Imported<Stored> {
+    let name =
+        if tensor.name.is_empty() { "tensor".to_string() } else { format!("tensor `{}`", tensor.name) };
+    let about = |what: String| ImportError::about(file, name.clone(), what);
+    let dtype = dtype(tensor.data_type).ok_or_else(|| {
+        let names: Vec<&str> = TYPES.iter().map(|(_, dtype)| dtype.name()).collect();
+        about(format!("element type {} is not known here", tensor.data_type)).allowed(names.join(", "))
+    })?;
+    let dims: Option<Vec<u64>> = tensor.dims.iter().map(|dim| u64::try_from(*dim).ok()).collect();
+    let dims = dims.ok_or_else(|| about(format!("sizes {:?}", tensor.dims)).allowed("sizes from 0"))?;
+    let count = dims.iter().try_fold(1_u64, |count, dim| count.checked_mul(*dim));
+    let size = count.and_then(|count| dtype.size_bytes(count)).and_then(|size| usize::try_from(size).ok());
+    let wrong = |held: usize| {
+        let what = format!("sizes {dims:?} of {dtype} ask for {size:?} bytes, the file has {held}");
+        about(what).instead("the whole file")
+    };
+    if tensor.data_location == 1 {
+        return external(&tensor, dtype, &dims, beside, &about);
+    }
+    let bytes = if tensor.raw_data.is_empty() { spelled(&tensor, dtype) } else { tensor.raw_data };
+    let held = bytes.len();
+    Stored::owned(dtype, &dims, bytes).ok_or_else(|| wrong(held))
+}
+
+/// Elements that are spelled out in fields.
+fn spelled(tensor: &proto::Tensor, dtype: Dtype) -> Vec<u8> {
+    match dtype {
+        Dtype::F32 => tensor.float_data.iter().flat_map(|x| x.to_le_bytes()).collect(),
+        Dtype::I64 => tensor.int64_data.iter().flat_map(|x| x.to_le_bytes()).collect(),
+        Dtype::I32 => tensor.int32_data.iter().flat_map(|x| x.to_le_bytes()).collect(),
+        Dtype::F16 | Dtype::Bf16 => {
+            tensor.int32_data.iter().flat_map(|x| [x.to_le_bytes()[0], x.to_le_bytes()[1]]).collect()
+        }
+        _ => tensor.int32_data.iter().map(|x| x.to_le_bytes()[0]).collect(),
+    }
+}
+
+fn external(
+    tensor: &proto::Tensor,
+    dtype: Dtype,
+    dims: &[u64],
+    beside: &Beside<'_>,
+    about: &dyn Fn(String) -> Box<ImportError>,
+) -> Imported<Stored> {
+    let entry = |key: &str| {
+        tensor.external_data.iter().find(|entry| entry.key == key).map(|entry| entry.value.as_str())
+    };
+    let location = entry("location").unwrap_or("");
+    let inside = !location.is_empty()
+        && !location.starts_with(['/', '\\'])
+        && !location.contains(':')
+        && location.split(['/', '\\']).all(|part| !part.is_empty() && part != "..");
+    if !inside {
+        let what = format!("its elements are in `{location}`, outside the model's folder");
+        return Err(about(what).allowed("a file in the same folder or below"));
+    }
+    let bytes = beside(location)
+        .ok_or_else(|| about(format!("its elements are in `{location}`, which cannot be read")))?;
+    let number = |key: &str| entry(key).and_then(|text| text.parse::<usize>().ok());
+    let start = number("offset").unwrap_or(0);
+    let rest = bytes.len().saturating_sub(start);
+    let end = start.saturating_add(number("length").unwrap_or(rest));
+    Stored::new(dtype, dims, &bytes, start, end)
+        .ok_or_else(|| about(format!("bytes {start} to {end} of `{location}` are not its elements")))
+}

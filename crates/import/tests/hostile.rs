@@ -1,0 +1,241 @@
+//! Files that are cut off, edited or full of lies: a refusal that names the file, never a panic, never more memory than the file.
+
+#![expect(clippy::cast_possible_truncation, reason = "files of a few hundred bytes")]
+
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use prost::Message as _;
+use tilewright_graph::{primitives, verify};
+use tilewright_import::hf::safetensors::Tensors;
+use tilewright_import::onnx::{self, Options, proto};
+use tilewright_import::tokenizer::{json, pieces::Pieces};
+use tilewright_import::{Imported, Model, gguf, hf, llama2c};
+
+/// A llama2.c checkpoint of a few weights.
+fn checkpoint() -> Vec<u8> {
+    let header: [i32; 7] = [8, 12, 2, 2, 1, 5, 6];
+    let weights = 5 * 8 + 2 * (8 + 64 + 32 + 32 + 64 + 8 + 96 * 3) + 8 + 2 * 6 * 2;
+    let mut bytes: Vec<u8> = header.iter().flat_map(|word| word.to_le_bytes()).collect();
+    bytes.extend((0..weights).flat_map(|at| (at as f32 * 0.001).to_le_bytes()));
+    bytes
+}
+
+fn gguf_text(text: &str) -> Vec<u8> {
+    [&(text.len() as u64).to_le_bytes()[..], text.as_bytes()].concat()
+}
+
+/// A GGUF file of the same model, one matrix quantised.
+fn gguf_file() -> Vec<u8> {
+    let mut pairs: Vec<u8> = Vec::new();
+    let mut count = 0_u64;
+    let mut pair = |key: &str, kind: u32, value: &[u8]| {
+        pairs.extend(gguf_text(key));
+        pairs.extend(kind.to_le_bytes());
+        pairs.extend(value);
+        count += 1;
+    };
+    pair("general.architecture", 8, &gguf_text("llama"));
+    let numbers = [
+        ("embedding_length", 32_u32),
+        ("feed_forward_length", 32),
+        ("block_count", 1),
+        ("attention.head_count", 2),
+        ("attention.head_count_kv", 1),
+        ("context_length", 8),
+    ];
+    for (key, value) in numbers {
+        pair(&format!("llama.{key}"), 4, &value.to_le_bytes());
+    }
+    let mut tensors: Vec<(&str, Vec<u64>, u32, usize)> = vec![("token_embd", vec![32, 4], 3, 4 * 20)];
+    tensors.push(("output_norm", vec![32], 0, 128));
+    for (name, dims) in [("attn_q", 32_u64), ("attn_k", 16), ("attn_v", 16), ("attn_output", 32)] {
+        tensors.push((name, vec![32, dims], 8, dims as usize * 34));
+    }
+    for name in ["ffn_gate", "ffn_up", "ffn_down"] {
+        tensors.push((name, vec![32, 32], 2, 32 * 18));
+    }
+    tensors.extend([("attn_norm", vec![32], 0, 128), ("ffn_norm", vec![32], 0, 128)]);
+    let mut bytes = [
+        &b"GGUF"[..],
+        &3_u32.to_le_bytes(),
+        &(tensors.len() as u64).to_le_bytes(),
+        &count.to_le_bytes(),
+        &pairs,
+    ]
+    .concat();
+    let mut offset = 0_u64;
+    for (name, dims, kind, size) in &tensors {
+        let block = name.starts_with("attn") || name.starts_with("ffn");
+        bytes.extend(gguf_text(&if block {
+            format!("blk.0.{name}.weight")
+        } else {
+            format!("{name}.weight")
+        }));
+        bytes.extend((dims.len() as u32).to_le_bytes());
+        dims.iter().for_each(|dim| bytes.extend(dim.to_le_bytes()));
+        bytes.extend(kind.to_le_bytes());
+        bytes.extend(offset.to_le_bytes());
+        offset += (*size as u64).next_multiple_of(32);
+    }
+    bytes.resize(bytes.len().next_multiple_of(32) + offset as usize, 1);
+    bytes
+}
+
+fn info(name: &str, dims: &[i64]) -> proto::ValueInfo {
+    let dims = dims.iter().map(|dim| proto::Dimension { value: Some(*dim), name: None }).collect();
+    let tensor = proto::TensorType { element: 1, shape: Some(proto::Shape { dims }) };
+    proto::ValueInfo { name: name.into(), ty: Some(proto::Type { tensor: Some(tensor) }) }
+}
+
+fn node(op: &str, inputs: &[&str], output: &str) -> proto::Node {
+    let inputs = inputs.iter().map(ToString::to_string).collect();
+    proto::Node { op: op.into(), inputs, outputs: vec![output.into()], ..proto::Node::default() }
+}
+
+fn onnx_model(nodes: Vec<proto::Node>) -> Vec<u8> {
+    let weight = proto::Tensor {
+        dims: vec![4, 4],
+        data_type: 1,
+        name: "w".into(),
+        raw_data: vec![1; 64],
+        ..Default::default()
+    };
+    let graph = proto::Graph {
+        nodes,
+        initializers: vec![weight],
+        inputs: vec![info("x", &[2, 4])],
+        outputs: vec![info("y", &[2, 4])],
+        ..Default::default()
+    };
+    proto::Model { graph: Some(graph), opsets: vec![proto::Opset { domain: String::new(), version: 18 }] }
+        .encode_to_vec()
+}
+
+fn onnx_file() -> Vec<u8> {
+    let conv = proto::Attribute { name: "axis".into(), i: -1, ..Default::default() };
+    let mut softmax = node("Softmax", &["h"], "s");
+    softmax.attributes.push(conv);
+    onnx_model(vec![
+        node("MatMul", &["x", "w"], "h"),
+        softmax,
+        node("Slice", &["s"], "t"),
+        node("Add", &["s", "x"], "y"),
+    ])
+}
+
+fn safetensors_file() -> Vec<u8> {
+    let table = br#"{"a":{"dtype":"F32","shape":[2,2],"data_offsets":[0,16]},"b":{"dtype":"BF16","shape":[3],"data_offsets":[16,22]}}"#;
+    [&(table.len() as u64).to_le_bytes()[..], table, &[0; 22]].concat()
+}
+
+fn tokenizer_file() -> Vec<u8> {
+    let text = r#"{"model":{"type":"BPE","vocab":{"a":0,"b":1,"ab":2},"merges":["a b"]},"added_tokens":[{"id":3,"content":"<s>"}],
+        "pre_tokenizer":{"type":"ByteLevel"}}"#;
+    text.as_bytes().to_vec()
+}
+
+/// What is read is a graph that verifies and lowers; what is not names the file.
+fn judged(model: Imported<Model>) -> bool {
+    match model {
+        Ok(model) => {
+            assert_eq!(verify(&model.graph), []);
+            if let Ok(lowered) = primitives(&model.graph) {
+                assert_eq!(verify(&lowered), []);
+            }
+            true
+        }
+        Err(error) => {
+            assert!(error.file == "f" || error.file == "config.json", "{error}");
+            assert!(!error.what.is_empty());
+            false
+        }
+    }
+}
+
+fn read(kind: usize, bytes: Vec<u8>) -> bool {
+    let shared = Arc::new(bytes);
+    match kind {
+        0 => judged(llama2c::read("f", &shared)),
+        1 => judged(gguf::read("f", &shared)),
+        2 => judged(onnx::read("f", &shared, &Options::default())),
+        3 => Tensors::open(&|name| (name == "model.safetensors").then(|| Arc::clone(&shared))).is_ok(),
+        4 => json::read("f", &shared).map(|tokenizer| tokenizer.encode("a<s>bab")).is_ok(),
+        _ => Pieces::llama2c("f", &shared).map(|pieces| pieces.encode("Once upon")).is_ok(),
+    }
+}
+
+fn files() -> [Vec<u8>; 6] {
+    let pieces: Vec<u8> = ["<unk>", "s", "/s", " ", "O"]
+        .iter()
+        .flat_map(|text| {
+            [&1.0_f32.to_le_bytes()[..], &(text.len() as u32).to_le_bytes(), text.as_bytes()].concat()
+        })
+        .collect();
+    let pieces = [&7_u32.to_le_bytes()[..], &pieces].concat();
+    [checkpoint(), gguf_file(), onnx_file(), safetensors_file(), tokenizer_file(), pieces]
+}
+
+#[test]
+fn whole_files_are_read() {
+    for (kind, bytes) in files().into_iter().enumerate() {
+        // The ONNX file has a Slice without its operands, which is refused.
+        assert_eq!(read(kind, bytes), kind != 2, "kind {kind}");
+    }
+    assert!(read(2, onnx_model(vec![node("MatMul", &["x", "w"], "h"), node("Add", &["h", "x"], "y")])));
+}
+
+proptest! {
+    #[test]
+    fn cut_files_are_refused(kind in 0..6_usize, at in any::<prop::sample::Index>()) {
+        let mut bytes = files()[kind].clone();
+        bytes.truncate(at.index(bytes.len()));
+        let _ = read(kind, bytes);
+    }
+
+    #[test]
+    fn edited_files_do_not_panic(
+        kind in 0..6_usize,
+        edits in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
+    ) {
+        let mut bytes = files()[kind].clone();
+        for (at, byte) in edits {
+            let at = at.index(bytes.len());
+            bytes[at] = byte;
+        }
+        let _ = read(kind, bytes);
+    }
+
+    #[test]
+    fn lies_about_sizes_take_no_memory(kind in 0..2_usize, word in 0..7_usize, value in any::<i32>()) {
+        let mut bytes = files()[kind].clone();
+        bytes[4 * word..4 * word + 4].copy_from_slice(&value.to_le_bytes());
+        let _ = read(kind, bytes);
+    }
+}
+
+#[test]
+fn refusals_say_what_and_where() {
+    let refused = |bytes: &[u8]| onnx::read("f", bytes, &Options::default()).unwrap_err().to_string();
+    let cyclic = onnx_model(vec![node("Add", &["y", "x"], "h"), node("Add", &["h", "x"], "y")]);
+    assert!(refused(&cyclic).starts_with("f: node `h` (Add): its operand `y` is not defined before it"));
+    let unknown = refused(&onnx_model(vec![node("Softmx", &["x"], "y")]));
+    assert!(unknown.contains("node `y` (Softmx)") && unknown.contains("near is `Softmax`"), "{unknown}");
+    let mut model = proto::Model::decode(&onnx_model(vec![node("Add", &["x", "x"], "y")])[..]).unwrap();
+    let weight = &mut model.graph.as_mut().unwrap().initializers[0];
+    weight.data_location = 1;
+    weight.external_data = vec![proto::Entry { key: "location".into(), value: "../../etc/passwd".into() }];
+    let outside = refused(&model.encode_to_vec());
+    assert!(outside.contains("tensor `w`") && outside.contains("outside the model's folder"), "{outside}");
+    let cut = llama2c::read("f", &Arc::new(checkpoint()[..200].to_vec())).unwrap_err().to_string();
+    assert!(cut.starts_with("f: layer0.attention_norm: needs 8 float32"), "{cut}");
+    let config = br#"{"model_type":"llama","hidden_size":8,"num_attention_heads":2,"intermediate_size":8,"num_hidden_layers":1,
+        "vocab_size":4,"max_position_embeddings":8}"#;
+    let folder = |name: &str| match name {
+        "config.json" => Some(Arc::new(config.to_vec())),
+        "model.safetensors" => Some(Arc::new(safetensors_file())),
+        _ => None,
+    };
+    let missing = hf::read(&folder).unwrap_err().to_string();
+    assert!(missing.contains("tensor `model.embed_tokens.weight`: is missing"), "{missing}");
+}
