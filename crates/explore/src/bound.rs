@@ -61,7 +61,8 @@ pub fn bound(task: &Task<'_>, framed: &Framed, settled: Settled) -> Bound {
     let parts = framed.frame.commands();
     let cycles = each.saturating_mul(parts);
     let counts = least_counts(task, framed, steps);
-    let energy_fj = energy(setup, &counts, cycles, parts).iter().fold(0, |all: u64, part| all.saturating_add(*part));
+    let energy_fj =
+        energy(setup, &counts, cycles, parts).iter().fold(0, |all: u64, part| all.saturating_add(*part));
     Bound { cycles, energy_fj }
 }
 

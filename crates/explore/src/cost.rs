@@ -71,7 +71,8 @@ pub fn row_bytes(setup: &Setup<'_>, tree: u64) -> (u64, u64) {
     let machine = setup.machine;
     let read = bytes(setup, tree);
     let aligned = read.next_multiple_of(machine.ce.packet_bytes);
-    let stride = if read > machine.network.flit_bytes { aligned } else { read.next_power_of_two().min(aligned) };
+    let stride =
+        if read > machine.network.flit_bytes { aligned } else { read.next_power_of_two().min(aligned) };
     (stride, read)
 }
 
@@ -109,6 +110,15 @@ impl Commands {
         Some(Commands { load: load(setup, nest, choice.loading), contract, bridge, groups, drain })
     }
 
+    /// The same with other runs in data memory.
+    #[must_use]
+    pub fn fetching(mut self, setup: &Setup<'_>, nest: &Nest, fetch_bytes: u64) -> Commands {
+        if let Some(fetch) = &mut self.contract.fetch {
+            fetch.read_bytes = access_bytes(setup, bytes(setup, nest.columns * nest.tree), fetch_bytes);
+        }
+        self
+    }
+
     /// Which order sums leave in.
     pub fn drain(&self) -> Drain {
         self.drain
@@ -125,7 +135,8 @@ pub fn bridges(nest: &Nest) -> bool {
     nest.lanes == 1 && nest.columns == 1
 }
 
-fn load(setup: &Setup<'_>, nest: &Nest, loading: Loading) -> Command {
+/// The stages of a load.
+pub fn load(setup: &Setup<'_>, nest: &Nest, loading: Loading) -> Command {
     let context = if loading == Loading::Main { Context::Main } else { Context::Sub };
     let (_, read) = row_bytes(setup, nest.tree);
     let rows = nest.held_elements() / nest.tree.max(1);
@@ -156,7 +167,8 @@ pub fn topology(nest: &Nest, choice: &Choice) -> Topology {
         Supply::RingOuter => {
             let turns = ORDERS[usize::from(choice.order)];
             let inside = turns.iter().rev().take_while(|turn| **turn != Turn::Rows);
-            let inside = inside.fold(nest.rows, |all, turn| all.saturating_mul(nest.turn(*turn, choice.supply)));
+            let inside =
+                inside.fold(nest.rows, |all, turn| all.saturating_mul(nest.turn(*turn, choice.supply)));
             Topology::Broadcast01(Ring { slice1: nest.ring, slice0: 1 }, inside)
         }
     }
@@ -282,7 +294,8 @@ pub fn columns(setup: &Setup<'_>, commands: &Commands, parts: u64) -> Columns {
     let of = |cycles: &CommandCycles, stage: Stage| cycles.stream_cycles[stage as usize];
     let feed = commands.contract.contraction.as_ref();
     let feed = feed.map_or(0, |shape| tilewright_tcp::cost::contraction::feed_cycles(machine, shape));
-    let stream = of(&contract, Stage::Fetch).max(of(&contract, Stage::Switch)).max(of(&contract, Stage::Collect));
+    let stream =
+        of(&contract, Stage::Fetch).max(of(&contract, Stage::Switch)).max(of(&contract, Stage::Collect));
     let binding = of(&contract, contract.binding);
     let each = load.total_cycles.saturating_add(contract.total_cycles).saturating_add(bridge);
     Columns {
@@ -312,8 +325,10 @@ pub fn counts(setup: &Setup<'_>, nest: &Nest, choice: &Choice, commands: &Comman
     let idle_parts = nest.summed_slices > 1;
     let loading = if idle_parts { nest.live_slices_of_groups() } else { nest.live_slices };
     all.trf_written_bytes = loaded.saturating_mul(loading);
-    let committed = commands.contract.commit.map_or(0, |commit| commit.flits.saturating_mul(commit.valid_bytes));
-    let writing = if idle_parts { nest.live_slices_of_groups() / nest.summed_slices } else { nest.live_slices };
+    let committed =
+        commands.contract.commit.map_or(0, |commit| commit.flits.saturating_mul(commit.valid_bytes));
+    let writing =
+        if idle_parts { nest.live_slices_of_groups() / nest.summed_slices } else { nest.live_slices };
     all.commit_bytes = committed.saturating_mul(writing);
     if let Some(bridge) = &commands.bridge {
         let moved = bridge.fetch.map_or(0, |fetch| fetch.packets.saturating_mul(fetch.packet_bytes));
@@ -394,22 +409,25 @@ fn contract_counts(setup: &Setup<'_>, nest: &Nest, choice: &Choice, commands: &C
 fn row_loops(nest: &Nest, choice: &Choice) -> impl Iterator<Item = RowLoop> {
     let (nest, supply) = (*nest, choice.supply);
     let inner_ring = if supply == Supply::RingInner { nest.ring } else { 1 };
-    let inner = [
-        RowLoop { size: nest.repeats, advances: true },
-        RowLoop { size: inner_ring, advances: false },
-    ];
+    let inner =
+        [RowLoop { size: nest.repeats, advances: true }, RowLoop { size: inner_ring, advances: false }];
     let turns = ORDERS[usize::from(choice.order)].into_iter().rev();
-    inner.into_iter().chain(
-        turns.map(move |turn| RowLoop { size: nest.turn(turn, supply), advances: turn != Turn::Rows }),
-    )
+    inner
+        .into_iter()
+        .chain(turns.map(move |turn| RowLoop { size: nest.turn(turn, supply), advances: turn != Turn::Rows }))
 }
 
 /// Energy of all parts by component: events, and the clock and leakage of the group's slices for as long as it takes. What the rest
 /// of the chip takes meanwhile is nobody's choice here.
 pub fn energy(setup: &Setup<'_>, counts: &Counts, cycles: u64, parts: u64) -> [u64; COMPONENTS] {
     let mut energy = energy_fj(setup.machine, counts).map(|part| part.saturating_mul(parts));
-    let [slices, _] = tilewright_tcp::energy::standing_fj(setup.machine, 1, cycles);
-    let share = slices * u128::from(setup.slices()) / u128::from(setup.machine.slices().max(1));
-    energy[Component::Slices as usize] = u64::try_from(share).unwrap_or(u64::MAX);
+    energy[Component::Slices as usize] = cycle_fj(setup).saturating_mul(cycles);
     energy
+}
+
+/// Clock and leakage of the group's slices in one cycle.
+pub fn cycle_fj(setup: &Setup<'_>) -> u64 {
+    let [slices, _] = tilewright_tcp::energy::standing_fj(setup.machine, 1, 1);
+    let share = slices * u128::from(setup.slices()) / u128::from(setup.machine.slices().max(1));
+    u64::try_from(share).unwrap_or(u64::MAX)
 }

@@ -7,6 +7,8 @@
 //! - [`cost`]: cycles and energy, through the closed forms of the engine;
 //! - [`bound`]: what candidates take at least;
 //! - [`goal`], [`search`](mod@search): the best and the front, exactly;
+//! - [`plain`]: the same without bounds or shortcuts, to judge the search by;
+//! - [`section`]: the space of the paper's figures 14 and 15, by its own closed forms;
 //! - [`spell`], [`program`]: a candidate as lowered shapes and a tactic, and as commands.
 //!
 //! Nothing here reads a clock or a file; results are the same for any number of threads.
@@ -16,10 +18,12 @@ pub mod cost;
 pub mod goal;
 pub mod legality;
 pub mod nest;
+pub mod plain;
 pub mod point;
 pub mod program;
 pub mod refusal;
 pub mod search;
+pub mod section;
 pub mod space;
 pub mod spell;
 pub mod task;

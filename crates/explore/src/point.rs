@@ -79,6 +79,23 @@ pub struct Choice {
     pub loading: Loading,
 }
 
+impl Choice {
+    /// A number that differs from that of any other choice of the same frame, and orders ties: narrow packets first.
+    pub fn code(&self) -> u64 {
+        let fields = [
+            (self.lanes, 8),
+            (self.columns, 8),
+            (self.tree, 10),
+            (self.repeats, 22),
+            (self.supply as u64, 2),
+            (u64::from(self.order), 5),
+            (self.fetch_bytes, 7),
+            (self.loading as u64, 1),
+        ];
+        fields.into_iter().fold(0, |code, (field, bits)| code << bits | field.min((1 << bits) - 1))
+    }
+}
+
 /// A loop in time, by what it runs over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turn {
@@ -96,10 +113,30 @@ pub enum Turn {
 pub const ORDERS: [[Turn; 4]; 24] = {
     use Turn::{Batch as B, Chunks as C, Passes as P, Rows as R};
     [
-        [B, P, R, C], [B, P, C, R], [B, R, P, C], [B, R, C, P], [B, C, P, R], [B, C, R, P],
-        [P, B, R, C], [P, B, C, R], [P, R, B, C], [P, R, C, B], [P, C, B, R], [P, C, R, B],
-        [R, B, P, C], [R, B, C, P], [R, P, B, C], [R, P, C, B], [R, C, B, P], [R, C, P, B],
-        [C, B, P, R], [C, B, R, P], [C, P, B, R], [C, P, R, B], [C, R, B, P], [C, R, P, B],
+        [B, P, R, C],
+        [B, P, C, R],
+        [B, R, P, C],
+        [B, R, C, P],
+        [B, C, P, R],
+        [B, C, R, P],
+        [P, B, R, C],
+        [P, B, C, R],
+        [P, R, B, C],
+        [P, R, C, B],
+        [P, C, B, R],
+        [P, C, R, B],
+        [R, B, P, C],
+        [R, B, C, P],
+        [R, P, B, C],
+        [R, P, C, B],
+        [R, C, B, P],
+        [R, C, P, B],
+        [C, B, P, R],
+        [C, B, R, P],
+        [C, P, B, R],
+        [C, P, R, B],
+        [C, R, B, P],
+        [C, R, P, B],
     ]
 };
 

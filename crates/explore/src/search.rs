@@ -4,9 +4,11 @@
 //! what is found and what is counted do not depend on the number of threads.
 
 use rayon::prelude::*;
+use tilewright_tcp::Setup;
+use tilewright_tcp::cost::command_cycles;
 
 use crate::bound::{Bound, Settled, bound};
-use crate::cost::{Commands, columns, counts, energy};
+use crate::cost::{Commands, counts, cycle_fj, energy, load};
 use crate::goal::{Candidate, Goal, Kept, milliwatts};
 use crate::legality::{check_banks, check_loading, check_sizes};
 use crate::nest::Framed;
@@ -76,10 +78,10 @@ pub fn search(task: &Task<'_>, options: &Options, stop: &mut dyn FnMut(&Progress
     let value = |bound: &Bound| options.goal.value(bound.cycles, bound.energy_fj);
     order.sort_by_key(|(bound, number)| (value(bound), *number));
     let mut found = Found {
-        bound: order.iter().map(|(bound, _)| *bound).reduce(|a, b| Bound {
-            cycles: a.cycles.min(b.cycles),
-            energy_fj: a.energy_fj.min(b.energy_fj),
-        }),
+        bound: order
+            .iter()
+            .map(|(bound, _)| *bound)
+            .reduce(|a, b| Bound { cycles: a.cycles.min(b.cycles), energy_fj: a.energy_fj.min(b.energy_fj) }),
         frames,
         kept: Kept::new(options.goal, options.keep),
         evaluated: 0,
@@ -90,8 +92,7 @@ pub fn search(task: &Task<'_>, options: &Options, stop: &mut dyn FnMut(&Progress
         complete: true,
     };
     for (batch, numbers) in order.chunks(BATCH).enumerate() {
-        let progress =
-            Progress { frames: batch * BATCH, of_frames: order.len(), evaluated: found.evaluated };
+        let progress = Progress { frames: batch * BATCH, of_frames: order.len(), evaluated: found.evaluated };
         if stop(&progress, &found.kept) {
             found.complete = false;
             return found;
@@ -146,7 +147,7 @@ fn one_frame(task: &Task<'_>, options: &Options, found: &Found, bound: Bound, nu
         framed: &framed,
         number,
         before,
-        leaf: 0,
+        cycle_fj: cycle_fj(&task.setup),
         tally: Tally { kept: Some(Kept::new(options.goal, options.keep)), ..Tally::default() },
     };
     walk.packets();
@@ -160,7 +161,7 @@ struct Walk<'a> {
     framed: &'a Framed,
     number: u32,
     before: &'a Kept,
-    leaf: u32,
+    cycle_fj: u64,
     tally: Tally,
 }
 
@@ -208,7 +209,8 @@ impl Walk<'_> {
                     loading: Loading::Main,
                 };
                 let nest = self.framed.nest(&choice);
-                let checked = nest.and_then(|nest| check_sizes(&self.task.setup, &nest, *supply).map(|()| nest));
+                let checked =
+                    nest.and_then(|nest| check_sizes(&self.task.setup, &nest, *supply).map(|()| nest));
                 match checked {
                     Ok(nest) => self.orders(&nest, choice),
                     Err(refusal) => self.tally.refused.add(refusal),
@@ -217,72 +219,88 @@ impl Walk<'_> {
         }
     }
 
-    /// Orders of loops, widths of fetches, contexts of loads.
+    /// Orders of loops, widths of fetches, contexts of loads. What does not change is computed outside.
     fn orders(&mut self, nest: &Nest, choice: Choice) {
         let setup = &self.task.setup;
+        let loads = LOADINGS.map(|loading| load_cycles(setup, nest, loading));
         for order in 0..u8::try_from(ORDERS.len()).unwrap_or(0) {
             if !space::is_canonical(nest, order, choice.supply) {
                 continue;
             }
-            for fetch_bytes in space::fetch_widths(setup, nest) {
-                let choice = Choice { order, fetch_bytes, ..choice };
-                if let Err(refusal) = check_banks(setup, nest, &choice) {
-                    self.tally.refused.add(refusal);
-                    continue;
-                }
-                for loading in [Loading::Main, Loading::Sub] {
-                    match check_loading(nest, loading) {
-                        Ok(()) => self.evaluate(nest, Choice { loading, ..choice }),
-                        Err(refusal) => self.tally.refused.add(refusal),
-                    }
-                }
+            let choice = Choice { order, ..choice };
+            match ordered(self.task, &self.framed.frame, nest, &choice) {
+                Ok(ordered) => self.fetches(nest, choice, &ordered, loads),
+                Err(refusal) => self.tally.refused.add(refusal),
             }
         }
     }
 
-    fn evaluate(&mut self, nest: &Nest, choice: Choice) {
-        self.leaf += 1;
-        self.tally.evaluated += 1;
-        match self.cost(nest, &choice) {
-            Ok((cycles, energy_fj)) => {
-                self.tally.legal += 1;
-                let candidate = Candidate { cycles, energy_fj, frame: self.number, leaf: self.leaf, choice };
-                if let Some(kept) = &mut self.tally.kept {
-                    kept.add(candidate);
-                }
-            }
-            Err(refusal) => self.tally.refused.add(refusal),
-        }
-    }
-
-    fn cost(&self, nest: &Nest, choice: &Choice) -> Result<(u64, u64), Refusal> {
+    fn fetches(&mut self, nest: &Nest, choice: Choice, ordered: &Ordered, loads: [u64; 2]) {
         let setup = &self.task.setup;
-        let (cycles, energy_fj) = cost(self.task, &self.framed.frame, nest, choice)?;
-        if let Goal::TimeBelow(most) = self.options.goal {
-            let power = milliwatts(setup.machine, cycles, energy_fj);
-            if power > most {
-                return Err(Refusal { reason: Reason::Power, need: power, have: most });
+        for fetch_bytes in space::fetch_widths(setup, nest) {
+            let choice = Choice { fetch_bytes, ..choice };
+            if let Err(refusal) = check_banks(setup, nest, &choice) {
+                self.tally.refused.add(refusal);
+                continue;
+            }
+            let commands = ordered.commands.fetching(setup, nest, fetch_bytes);
+            let contract = command_cycles(setup.machine, &commands.contract).total_cycles;
+            let others = contract.saturating_add(ordered.bridge_cycles);
+            for (loading, load) in LOADINGS.into_iter().zip(loads) {
+                let cycles = others.saturating_add(load).saturating_mul(ordered.parts);
+                let energy_fj = ordered.events_fj.saturating_add(self.cycle_fj.saturating_mul(cycles));
+                match check_loading(nest, loading) {
+                    Ok(()) => self.evaluated(cycles, energy_fj, Choice { loading, ..choice }),
+                    Err(refusal) => self.tally.refused.add(refusal),
+                }
             }
         }
-        Ok((cycles, energy_fj))
+    }
+
+    fn evaluated(&mut self, cycles: u64, energy_fj: u64, choice: Choice) {
+        self.tally.evaluated += 1;
+        if let Goal::TimeBelow(have) = self.options.goal {
+            let need = milliwatts(self.task.setup.machine, cycles, energy_fj);
+            if need > have {
+                return self.tally.refused.add(Refusal { reason: Reason::Power, need, have });
+            }
+        }
+        self.tally.legal += 1;
+        let candidate = Candidate { cycles, energy_fj, frame: self.number, choice };
+        if let Some(kept) = &mut self.tally.kept {
+            kept.add(candidate);
+        }
     }
 }
 
-/// Cycles and energy of a candidate.
-///
-/// # Errors
-/// Sums that the accumulators do not hold.
-pub fn cost(task: &Task<'_>, frame: &Frame, nest: &Nest, choice: &Choice) -> Result<(u64, u64), Refusal> {
+/// Who may load.
+const LOADINGS: [Loading; 2] = [Loading::Main, Loading::Sub];
+
+fn load_cycles(setup: &Setup<'_>, nest: &Nest, loading: Loading) -> u64 {
+    command_cycles(setup.machine, &load(setup, nest, loading)).total_cycles
+}
+
+/// A candidate as far as the order of its loops decides.
+struct Ordered {
+    commands: Commands,
+    bridge_cycles: u64,
+    /// Energy of all events of all parts.
+    events_fj: u64,
+    parts: u64,
+}
+
+fn ordered(task: &Task<'_>, frame: &Frame, nest: &Nest, choice: &Choice) -> Result<Ordered, Refusal> {
     let setup = &task.setup;
     let Some(commands) = Commands::new(setup, nest, choice) else {
-        let open = crate::cost::groups(nest, choice).open;
+        let need = crate::cost::groups(nest, choice).open;
         let have = tilewright_tcp::contraction::slot_capacity(setup.machine, nest.lanes, nest.columns);
-        return Err(Refusal { reason: Reason::Accumulators, need: open, have });
+        return Err(Refusal { reason: Reason::Accumulators, need, have });
     };
     let parts = frame.commands();
-    let cycles = columns(setup, &commands, parts).cycles;
     let counts = counts(setup, nest, choice, &commands);
-    let parts_fj = energy(setup, &counts, cycles, parts);
-    Ok((cycles, parts_fj.iter().fold(0, |all: u64, part| all.saturating_add(*part))))
+    let events_fj =
+        energy(setup, &counts, 0, parts).iter().fold(0, |all: u64, part| all.saturating_add(*part));
+    let bridge = commands.bridge.as_ref();
+    let bridge_cycles = bridge.map_or(0, |bridge| command_cycles(setup.machine, bridge).total_cycles);
+    Ok(Ordered { commands, bridge_cycles, events_fj, parts })
 }
-

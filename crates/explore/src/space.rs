@@ -56,7 +56,10 @@ fn parted(task: &Task<'_>, stationary: Operand, slices_log2: &[u8; MAX_AXES], fr
         for axis in 0..task.axes.len() {
             let mut more = *cut;
             more[axis] += 1;
-            if task.axes[axis].class != Class::Contracted && more[axis] <= most_log2(&whole, axis) && !all.contains(&more) {
+            if task.axes[axis].class != Class::Contracted
+                && more[axis] <= most_log2(&whole, axis)
+                && !all.contains(&more)
+            {
                 all.push(more);
             }
         }
@@ -167,7 +170,7 @@ pub fn is_canonical(nest: &Nest, order: u8, supply: Supply) -> bool {
     for turn in turns {
         if nest.turn(turn, supply) > 1 {
             long = true;
-        } else if long || (turn as u8) + 1 <= rank_before {
+        } else if long || (turn as u8) < rank_before {
             return false;
         } else {
             rank_before = turn as u8 + 1;

@@ -73,7 +73,8 @@ impl Speller<'_> {
         for axis in 0..self.task.axes.len() {
             let parts = self.framed.frame.parts[axis];
             for dim in dims.iter_mut().filter(|dim| parts > 1 && dim.name.same_letters(&self.name(axis))) {
-                let groups = self.task.program.size_value(&dim.most).unwrap_or(1) / self.task.axes[axis].extent.max(1);
+                let groups =
+                    self.task.program.size_value(&dim.most).unwrap_or(1) / self.task.axes[axis].extent.max(1);
                 dim.most = Expr::Int(self.extent(axis) * groups.max(1));
                 dim.least = dim.most.clone();
             }

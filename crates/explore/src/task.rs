@@ -77,7 +77,11 @@ impl<'m> Task<'m> {
         }
         if problem.axes.len() > MAX_AXES {
             let asked = format!("an einsum of {} axes", problem.axes.len());
-            return refuse(asked, &format!("at most {MAX_AXES} axes"), "axes that run together joined into one");
+            return refuse(
+                asked,
+                &format!("at most {MAX_AXES} axes"),
+                "axes that run together joined into one",
+            );
         }
         let mut axes = Vec::with_capacity(problem.axes.len());
         for id in problem.axis_ids() {

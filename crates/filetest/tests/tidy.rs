@@ -21,7 +21,10 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("crates/runtime", &["base", "machine", "num", "record", "sim", "tcp"]),
     ("crates/explore", &["base", "machine", "notation", "num", "tcp"]),
     ("crates/report", &["notation"]),
-    ("crates/cli", &["base", "explore", "machine", "notation", "num", "record", "report", "runtime", "sim", "tcp"]),
+    (
+        "crates/cli",
+        &["base", "explore", "machine", "notation", "num", "record", "report", "runtime", "sim", "tcp"],
+    ),
     ("crates/python", &["base", "machine", "neuron", "num", "record"]),
     ("crates/filetest", &["", "base", "machine", "notation", "num", "tcp"]),
     ("bench", &["base", "machine", "notation", "num", "record", "report", "sim", "tcp"]),

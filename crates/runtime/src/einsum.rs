@@ -31,11 +31,7 @@ pub struct Comparison {
 const FLOAT_SLACK: f64 = 1e-5;
 
 /// Computes results again, evenly spread over the output, with at most so many products.
-pub fn compare(
-    rules: &RuleSet,
-    [in0, in1, out]: [Named<'_>; 3],
-    most_products: u64,
-) -> Comparison {
+pub fn compare(rules: &RuleSet, [in0, in1, out]: [Named<'_>; 3], most_products: u64) -> Comparison {
     let summed: Vec<(&str, u64)> = in0
         .axes
         .iter()

@@ -35,12 +35,8 @@ fn headline(task: &Task<'_>, found: &Found, goal: Goal, seconds: f64) -> String 
         Goal::EnergyDelay => "least energy times cycles".to_string(),
         Goal::TimeBelow(milliwatts) => format!("least cycles below {milliwatts} mW"),
     };
-    let mut text = format!(
-        "{} on {} slices, {}: {what}\n",
-        task.program.einsum,
-        setup.slices(),
-        setup.dtype.name()
-    );
+    let mut text =
+        format!("{} on {} slices, {}: {what}\n", task.program.einsum, setup.slices(), setup.dtype.name());
     let rate = if seconds > 0.0 {
         #[expect(clippy::cast_precision_loss, reason = "a rate for people")]
         let millions = found.evaluated as f64 / seconds / 1e6;
@@ -48,13 +44,22 @@ fn headline(task: &Task<'_>, found: &Found, goal: Goal, seconds: f64) -> String 
     } else {
         String::new()
     };
-    let _ = writeln!(text, "evaluated {} candidates{rate}, {} legal", thousands(found.evaluated), thousands(found.legal));
+    let _ = writeln!(
+        text,
+        "evaluated {} candidates{rate}, {} legal",
+        thousands(found.evaluated),
+        thousands(found.legal)
+    );
     let refused: Vec<String> = Reason::ALL
         .iter()
         .filter(|reason| found.refused.count(**reason) > 0)
         .map(|reason| format!("{} {}", reason.name(), thousands(found.refused.count(*reason))))
         .collect();
-    let _ = writeln!(text, "refused   {}", if refused.is_empty() { "none".to_string() } else { refused.join(", ") });
+    let _ = writeln!(
+        text,
+        "refused   {}",
+        if refused.is_empty() { "none".to_string() } else { refused.join(", ") }
+    );
     let _ = writeln!(
         text,
         "excluded  {} of {} frames and {} sets of choices by their bounds{}",
@@ -64,7 +69,12 @@ fn headline(task: &Task<'_>, found: &Found, goal: Goal, seconds: f64) -> String 
         if found.complete { "; nothing better exists in this space" } else { "; stopped early" }
     );
     if let Some(bound) = &found.bound {
-        let _ = writeln!(text, "bound     {} cycles, {} pJ", thousands(bound.cycles), thousands(bound.energy_fj / 1000));
+        let _ = writeln!(
+            text,
+            "bound     {} cycles, {} pJ",
+            thousands(bound.cycles),
+            thousands(bound.energy_fj / 1000)
+        );
     }
     text
 }
@@ -79,8 +89,8 @@ pub(crate) fn costs(task: &Task<'_>, found: &Found, candidate: &Candidate) -> Op
 
 fn candidates(task: &Task<'_>, found: &Found, candidates: &[Candidate]) -> String {
     let head = [
-        "#", "held", "commands", "lanes", "tree", "cols", "repeats", "supply", "fetch", "load", "T_mac", "T_stream", "T_drain",
-        "T_ve", "T_commit", "T_load", "fill", "cycles", "pJ", "mW",
+        "#", "held", "commands", "lanes", "tree", "cols", "repeats", "supply", "fetch", "load", "T_mac",
+        "T_stream", "T_drain", "T_ve", "T_commit", "T_load", "fill", "cycles", "pJ", "mW",
     ];
     let mut rows = vec![head.map(str::to_string).to_vec()];
     for (number, candidate) in candidates.iter().enumerate() {
@@ -134,7 +144,8 @@ pub(crate) fn supply(supply: Supply) -> &'static str {
 }
 
 fn spelled(task: &Task<'_>, found: &Found, candidate: &Candidate) -> String {
-    let program = framed(task, found, candidate.frame).and_then(|framed| spell(task, &framed, &candidate.choice));
+    let program =
+        framed(task, found, candidate.frame).and_then(|framed| spell(task, &framed, &candidate.choice));
     let Some(program) = program else { return String::new() };
     let mut text = String::from("best\n");
     for operand in Operand::ALL {
@@ -152,9 +163,15 @@ fn checked(number: usize, check: &Check) -> String {
     let values = match check.values {
         None => "values not compared".to_string(),
         Some(values) if values.different == 0 => {
-            format!("{} of {} results compared, all equal", thousands(values.compared), thousands(values.results))
+            format!(
+                "{} of {} results compared, all equal",
+                thousands(values.compared),
+                thousands(values.results)
+            )
         }
-        Some(values) => format!("{} of {} results DIFFER", thousands(values.different), thousands(values.compared)),
+        Some(values) => {
+            format!("{} of {} results DIFFER", thousands(values.different), thousands(values.compared))
+        }
     };
     let simulated = match &check.simulated {
         Err(why) => return format!("verified  #{number}: not simulated: {why}"),
