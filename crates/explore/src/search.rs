@@ -8,6 +8,7 @@ use tilewright_tcp::Setup;
 use tilewright_tcp::cost::command_cycles;
 
 use crate::bound::{Bound, Settled, bound};
+use crate::cloud::Cloud;
 use crate::cost::{Commands, counts, cycle_fj, energy, load};
 use crate::goal::{Candidate, Goal, Kept, milliwatts};
 use crate::legality::{check_banks, check_loading, check_sizes};
@@ -29,6 +30,8 @@ pub struct Options {
     pub keep: usize,
     /// Leave out what bounds exclude; without it every candidate is looked at.
     pub prune: bool,
+    /// Mark where candidates lie, for a picture.
+    pub cloud: bool,
 }
 
 /// How far a search is.
@@ -59,6 +62,8 @@ pub struct Found {
     pub excluded_frames: u64,
     /// Sets of choices that a bound excluded.
     pub excluded_sets: u64,
+    /// Where candidates lie, if that was asked for.
+    pub cloud: Cloud,
     /// Nothing takes less than this.
     pub bound: Option<Bound>,
     /// The whole space was looked at or excluded.
@@ -89,6 +94,7 @@ pub fn search(task: &Task<'_>, options: &Options, stop: &mut dyn FnMut(&Progress
         refused: Refusals::default(),
         excluded_frames: 0,
         excluded_sets: 0,
+        cloud: Cloud::default(),
         complete: true,
     };
     for (batch, numbers) in order.chunks(BATCH).enumerate() {
@@ -115,6 +121,7 @@ impl Found {
         self.refused.merge(&tally.refused);
         self.excluded_frames += tally.excluded_frames;
         self.excluded_sets += tally.excluded_sets;
+        self.cloud.merge(&tally.cloud);
         if let Some(kept) = &tally.kept {
             kept.best().iter().chain(kept.front()).for_each(|candidate| self.kept.add(*candidate));
         }
@@ -130,6 +137,7 @@ struct Tally {
     refused: Refusals,
     excluded_frames: u64,
     excluded_sets: u64,
+    cloud: Cloud,
 }
 
 fn one_frame(task: &Task<'_>, options: &Options, found: &Found, bound: Bound, number: u32) -> Tally {
@@ -266,6 +274,9 @@ impl Walk<'_> {
             }
         }
         self.tally.legal += 1;
+        if self.options.cloud {
+            self.tally.cloud.add(cycles, energy_fj);
+        }
         let candidate = Candidate { cycles, energy_fj, frame: self.number, choice };
         if let Some(kept) = &mut self.tally.kept {
             kept.add(candidate);

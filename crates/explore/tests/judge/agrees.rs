@@ -72,7 +72,7 @@ fn disagreement(task: &Task<'_>, found: &Found, candidate: &Candidate) -> Option
 }
 
 fn everything(goal: Goal) -> Options {
-    Options { goal, keep: usize::MAX, prune: false }
+    Options { goal, keep: usize::MAX, prune: false, cloud: false }
 }
 
 #[test]

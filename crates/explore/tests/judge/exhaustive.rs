@@ -30,9 +30,9 @@ proptest! {
                 }
             });
         }
-        let all = search(&task, &Options { goal, keep: 1, prune: false }, &mut |_, _| false);
+        let all = search(&task, &Options { goal, keep: 1, prune: false, cloud: false }, &mut |_, _| false);
         prop_assert_eq!(all.legal, legal);
-        let bounded = search(&task, &Options { goal, keep: 1, prune: true }, &mut |_, _| false);
+        let bounded = search(&task, &Options { goal, keep: 1, prune: true, cloud: false }, &mut |_, _| false);
         let found = bounded.kept.best().first().map(|c| (goal.value(c.cycles, c.energy_fj), c.cycles, c.energy_fj));
         prop_assert_eq!(found, best);
         prop_assert_eq!(bounded.kept.best(), all.kept.best());
