@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 /// Buckets of a doubling of cycles, and of power.
-const BUCKETS: f64 = 24.0;
+const BUCKETS: f64 = 20.0;
 
 /// Occupied buckets; as many as a picture has room for, whatever the space.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

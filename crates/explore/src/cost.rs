@@ -16,6 +16,7 @@ use tilewright_tcp::cost::{Command, CommandCycles, Context, Stage, command_cycle
 use tilewright_tcp::energy::{COMPONENTS, Component, Counts, energy_fj};
 
 use crate::point::{Choice, Loading, Nest, ORDERS, Supply, Turn};
+use crate::refusal::{Reason, Refusal};
 
 /// Bytes of a sum.
 const WORD_BYTES: u64 = 4;
@@ -48,9 +49,12 @@ pub fn groups(nest: &Nest, choice: &Choice) -> Groups {
 }
 
 /// The order in which sums leave: the faster of those whose accumulators hold them, all lanes side by side if both are equal.
-pub fn drain(setup: &Setup<'_>, nest: &Nest, open: u64) -> Option<Drain> {
+///
+/// # Errors
+/// More open sums than either order holds.
+pub fn drain(setup: &Setup<'_>, nest: &Nest, open: u64) -> Result<Drain, Refusal> {
     let machine = setup.machine;
-    let holds = |drain: Drain| open <= drain_capacity(machine, drain, nest.lanes, nest.columns);
+    let capacity = |drain: Drain| drain_capacity(machine, drain, nest.lanes, nest.columns);
     let lane_cycles = nest.columns.div_ceil(machine.ce.drain_elements_per_cycle);
     let sequential = nest.columns > 1 && (nest.lanes == 1 || nest.lanes * lane_cycles < nest.columns);
     let orders = if sequential {
@@ -63,7 +67,14 @@ pub fn drain(setup: &Setup<'_>, nest: &Nest, open: u64) -> Option<Drain> {
         Drain::Interleaved => nest.lanes > 1 || nest.columns == 1,
         Drain::Sequential => nest.columns > 1,
     };
-    orders.into_iter().filter(writes).find(|drain| holds(*drain))
+    let mut have = 0;
+    for drain in orders.into_iter().filter(writes) {
+        if open <= capacity(drain) {
+            return Ok(drain);
+        }
+        have = have.max(capacity(drain));
+    }
+    Err(Refusal { reason: Reason::Accumulators, need: open, have })
 }
 
 /// Bytes of register file that a row of the held operand takes, and the part of them that is read.
@@ -101,13 +112,16 @@ pub struct Commands {
 }
 
 impl Commands {
-    /// The stages of a candidate; `None` if the accumulators hold its sums in no order.
-    pub fn new(setup: &Setup<'_>, nest: &Nest, choice: &Choice) -> Option<Commands> {
+    /// The stages of a candidate.
+    ///
+    /// # Errors
+    /// More open sums than the accumulators hold in any order.
+    pub fn new(setup: &Setup<'_>, nest: &Nest, choice: &Choice) -> Result<Commands, Refusal> {
         let groups = groups(nest, choice);
         let drain = drain(setup, nest, groups.open)?;
         let contract = contract(setup, nest, choice, (groups, drain));
         let bridge = bridges(nest).then(|| bridge(setup, nest));
-        Some(Commands { load: load(setup, nest, choice.loading), contract, bridge, groups, drain })
+        Ok(Commands { load: load(setup, nest, choice.loading), contract, bridge, groups, drain })
     }
 
     /// The same with other runs in data memory.

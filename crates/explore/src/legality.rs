@@ -32,8 +32,9 @@ pub fn check_sizes(setup: &Setup<'_>, nest: &Nest, supply: Supply) -> Result<(),
     }
     let (stride, _) = row_bytes(setup, nest.tree);
     let rows = nest.held_elements() / (nest.tree * nest.lanes).max(1);
-    let lane_room = machine.ce.lanes * machine.trf_lane_payload_bytes() / nest.lanes;
-    refuse(Reason::Registers, rows.saturating_mul(stride), lane_room)?;
+    let room = machine.ce.lanes * machine.trf_lane_payload_bytes();
+    let lane_bytes = rows.saturating_mul(stride);
+    refuse(Reason::Registers, lane_bytes.saturating_mul(nest.lanes), room)?;
     refuse(Reason::DataMemory, data_memory_bytes(setup, nest), machine.dm.capacity_bytes)
 }
 

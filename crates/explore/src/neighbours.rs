@@ -15,6 +15,8 @@ use tilewright_tcp::program::Program;
 use crate::cost::cycle_fj;
 use crate::goal::{Candidate, Goal};
 use crate::nest::Framed;
+use crate::point::Loading;
+use crate::program::load_on_main;
 use crate::search::Found;
 use crate::spell::spell;
 use crate::task::Task;
@@ -111,8 +113,11 @@ fn bridged(
     if !verdict.legal() {
         return Err(verdict.diagnostics.first().map_or(String::new(), |one| one.message.clone()));
     }
-    let program =
+    let mut program =
         lower(&task.setup, &problem, &verdict, options).map_err(|refused| refused.message.clone())?;
+    if candidate.choice.loading == Loading::Main {
+        load_on_main(task.setup.machine, &mut program);
+    }
     let machine = task.setup.machine;
     let mut events = Counts::default();
     program.execs.iter().for_each(|exec| events.add(&counts(machine, exec), 1));

@@ -4,7 +4,7 @@ use crate::cost::{Commands, columns, counts, energy};
 use crate::legality::{check_banks, check_loading, check_sizes};
 use crate::nest::Framed;
 use crate::point::{Choice, Loading, ORDERS};
-use crate::refusal::{Reason, Refusal};
+use crate::refusal::Refusal;
 use crate::space;
 use crate::task::Task;
 
@@ -61,11 +61,7 @@ pub fn judge(task: &Task<'_>, framed: &Framed, choice: &Choice) -> Result<(u64, 
     let setup = &task.setup;
     let nest = framed.nest(choice)?;
     check_sizes(setup, &nest, choice.supply)?;
-    let Some(commands) = Commands::new(setup, &nest, choice) else {
-        let need = crate::cost::groups(&nest, choice).open;
-        let have = tilewright_tcp::contraction::slot_capacity(setup.machine, nest.lanes, nest.columns);
-        return Err(Refusal { reason: Reason::Accumulators, need, have });
-    };
+    let commands = Commands::new(setup, &nest, choice)?;
     check_banks(setup, &nest, choice)?;
     check_loading(&nest, choice.loading)?;
     let parts = framed.frame.commands();

@@ -72,7 +72,8 @@ pub struct Found {
 
 /// Searches all of a task's space, until `stop` says so.
 pub fn search(task: &Task<'_>, options: &Options, stop: &mut dyn FnMut(&Progress, &Kept) -> bool) -> Found {
-    let frames = space::frames(task);
+    let mut refused = Refusals::default();
+    let frames = space::frames_and_misses(task, &mut refused);
     let mut order: Vec<(Bound, u32)> = (0_u32..)
         .zip(&frames)
         .map(|(number, frame)| {
@@ -91,7 +92,7 @@ pub fn search(task: &Task<'_>, options: &Options, stop: &mut dyn FnMut(&Progress
         kept: Kept::new(options.goal, options.keep),
         evaluated: 0,
         legal: 0,
-        refused: Refusals::default(),
+        refused,
         excluded_frames: 0,
         excluded_sets: 0,
         cloud: Cloud::default(),
@@ -302,11 +303,7 @@ struct Ordered {
 
 fn ordered(task: &Task<'_>, frame: &Frame, nest: &Nest, choice: &Choice) -> Result<Ordered, Refusal> {
     let setup = &task.setup;
-    let Some(commands) = Commands::new(setup, nest, choice) else {
-        let need = crate::cost::groups(nest, choice).open;
-        let have = tilewright_tcp::contraction::slot_capacity(setup.machine, nest.lanes, nest.columns);
-        return Err(Refusal { reason: Reason::Accumulators, need, have });
-    };
+    let commands = Commands::new(setup, nest, choice)?;
     let parts = frame.commands();
     let counts = counts(setup, nest, choice, &commands);
     let events_fj =

@@ -50,7 +50,7 @@ impl Told {
         let framed = Framed::new(task, frame);
         let nest = framed.nest(&candidate.choice).ok()?;
         let setup = &task.setup;
-        let commands = Commands::new(setup, &nest, &candidate.choice)?;
+        let commands = Commands::new(setup, &nest, &candidate.choice).ok()?;
         let columns = columns(setup, &commands, frame.commands());
         let counts = counts(setup, &nest, &candidate.choice, &commands);
         let each = [candidate.cycles, setup.slices(), setup.machine.ce.lanes, setup.packet_elements()];

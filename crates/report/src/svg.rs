@@ -85,6 +85,17 @@ impl Svg {
         self.grow(x + radius, y + radius);
     }
 
+    /// Many dots of one size and colour, in one element.
+    pub fn dots(&mut self, points: &[(f64, f64)], radius: f64, colour: &str) {
+        let marks: Vec<String> = points.iter().map(|(x, y)| format!("M{} {}h0", px(*x), px(*y))).collect();
+        let _ = writeln!(
+            self.body,
+            r#"<path d="{}" fill="none" stroke="{colour}" stroke-width="{}" stroke-linecap="round"/>"#,
+            marks.concat(),
+            px(radius * 2.0)
+        );
+    }
+
     /// Straight lines from point to point, in a colour.
     pub fn path(&mut self, points: &[(f64, f64)], colour: &str, dashed: bool) {
         let points: Vec<String> = points.iter().map(|(x, y)| format!("{},{}", px(*x), px(*y))).collect();

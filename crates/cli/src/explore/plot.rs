@@ -70,10 +70,8 @@ fn power(task: &Task<'_>, found: &Found, front: &[Told], best: Option<&Told>, sv
         y: Axis::around("performance, tera operations a second", all.iter().map(|(_, y)| *y)),
     };
     plane.draw(svg, "Performance against power");
-    for (x, y) in &cloud {
-        let (x, y) = plane.place(*x, *y);
-        svg.dot(x, y, 1.7, CLOUD, "");
-    }
+    let places: Vec<(f64, f64)> = cloud.iter().map(|(x, y)| plane.place(*x, *y)).collect();
+    svg.dots(&places, 1.7, CLOUD);
     let marks: Vec<(f64, f64)> = front.iter().map(|told| of(told)).map(|(x, y)| plane.place(x, y)).collect();
     svg.path(&marks, FRONT, false);
     for (number, ((x, y), told)) in marks.iter().zip(front).enumerate() {

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use tilewright_explore::point::{Loading, Supply};
-use tilewright_explore::refusal::Reason;
+use tilewright_explore::refusal::{Reason, Refusal};
 use tilewright_explore::{Candidate, Found, Goal, Task, Told};
 use tilewright_notation::syntax::ast::Operand;
 use tilewright_report::columns::{Align, table, thousands};
@@ -201,21 +201,55 @@ pub(crate) fn checked(number: usize, check: &Check) -> String {
     )
 }
 
-/// Why nothing is legal: the rule that came closest, and by how much it misses.
+/// Why nothing is legal: the rule that binds, by how much the closest candidate misses, and the least change that helps.
 pub(crate) fn nothing(task: &Task<'_>, found: &Found) -> String {
-    let mut text = format!("no tactic of {} is legal\n", task.program.einsum);
-    for reason in Reason::ALL {
-        if let Some(closest) = found.refused.closest(reason) {
-            let _ = writeln!(
-                text,
-                "  = {}: {} times; closest: {} needed, {} there ({})",
-                reason.name(),
-                thousands(found.refused.count(reason)),
-                thousands(closest.need),
-                thousands(closest.have),
-                reason.unit()
-            );
-        }
+    let mut text = format!("no tactic of {} is legal", task.program.einsum);
+    let Some(binding) = found.refused.binding() else { return text };
+    let _ = write!(
+        text,
+        "\n  = binding: {}, {} needed and {} there by the closest of {} ({})",
+        binding.reason.name(),
+        thousands(binding.need),
+        thousands(binding.have),
+        thousands(found.refused.count(binding.reason)),
+        binding.reason.unit()
+    );
+    let others: Vec<String> = Reason::ALL
+        .iter()
+        .filter(|reason| **reason != binding.reason && found.refused.count(**reason) > 0)
+        .map(|reason| format!("{} {}", reason.name(), thousands(found.refused.count(*reason))))
+        .collect();
+    if !others.is_empty() {
+        let _ = write!(text, "\n  = before it: {}", others.join(", "));
     }
+    let _ = write!(text, "\n  = instead: {}", advice(task, binding));
     text
+}
+
+/// The least change that would let the closest candidate through.
+fn advice(task: &Task<'_>, binding: Refusal) -> String {
+    let machine = task.setup.machine;
+    let factor = binding.need.div_ceil(binding.have.max(1)).next_power_of_two();
+    match binding.reason {
+        Reason::Registers => {
+            let rows = machine.trf.rows_per_bank.saturating_mul(factor);
+            format!(
+                "{factor} times as many slices (--pes), a sum {factor} times shorter, or --set trf.rows_per_bank={rows}"
+            )
+        }
+        Reason::DataMemory => {
+            let bytes = binding.need.next_power_of_two();
+            format!(
+                "{factor} times as many slices (--pes), an axis split over PEs (N_8), or --set dm.capacity_bytes={bytes}"
+            )
+        }
+        Reason::Packet => "a contracted axis of at least 2 positions on each slice".to_string(),
+        Reason::Accumulators => {
+            let each = machine.ce.accumulators_per_output.saturating_mul(factor);
+            format!("--set ce.accumulators_per_output={each}")
+        }
+        #[expect(clippy::cast_precision_loss, reason = "a figure for people")]
+        Reason::Power => format!("--goal time@{:.3}", binding.need as f64 / 1000.0),
+        _ => "larger axes, or fewer PEs (--pes 1)".to_string(),
+    }
 }
