@@ -27,7 +27,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ),
     ("crates/python", &["base", "machine", "neuron", "num", "record"]),
     ("crates/filetest", &["", "base", "machine", "notation", "num", "tcp"]),
-    ("bench", &["base", "machine", "notation", "num", "record", "report", "sim", "tcp"]),
+    ("bench", &["base", "explore", "machine", "notation", "num", "record", "report", "sim", "tcp"]),
 ];
 
 /// Longest source file; a longer one must be listed with its reason.

@@ -2,6 +2,7 @@
 
 mod agrees;
 mod exhaustive;
+mod llama;
 mod refused;
 mod section;
 mod setting;
