@@ -28,6 +28,8 @@ pub trait Host {
     fn interrupted(&self) -> bool {
         false
     }
+    /// Shows how far something is, in place of what was shown before; an empty line ends it. Only people at a terminal see it.
+    fn progress(&mut self, _line: &str) {}
     /// Runs `python3` with these arguments on our own streams, and gives its exit code.
     ///
     /// # Errors

@@ -3,6 +3,7 @@
 use std::io::{IsTerminal, Read, Write};
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use tilewright_cli::{Host, Outcome, run};
 
@@ -42,6 +43,28 @@ impl Host for RealHost {
     fn seconds(&self) -> f64 {
         static START: std::sync::OnceLock<std::time::Instant> = std::sync::OnceLock::new();
         START.get_or_init(std::time::Instant::now).elapsed().as_secs_f64()
+    }
+
+    fn interrupted(&self) -> bool {
+        // The first Ctrl-C asks for the best so far, the second ends the program.
+        static ASKED: AtomicBool = AtomicBool::new(false);
+        static LISTENS: std::sync::Once = std::sync::Once::new();
+        LISTENS.call_once(|| {
+            let _ = ctrlc::set_handler(|| {
+                if ASKED.swap(true, Ordering::Relaxed) {
+                    std::process::exit(130);
+                }
+            });
+        });
+        ASKED.load(Ordering::Relaxed)
+    }
+
+    fn progress(&mut self, line: &str) {
+        let mut stream = std::io::stderr();
+        if stream.is_terminal() {
+            let _ = write!(stream, "\r\x1b[2K{line}");
+            let _ = stream.flush();
+        }
     }
 
     fn python(&mut self, arguments: &[std::ffi::OsString]) -> std::io::Result<u8> {

@@ -16,6 +16,7 @@ use tilewright_tcp::cost::{Command, CommandCycles, Context, Stage, command_cycle
 use tilewright_tcp::energy::{COMPONENTS, Component, Counts, energy_fj};
 
 use crate::point::{Choice, Loading, Nest, ORDERS, Supply, Turn};
+use crate::refusal::{Reason, Refusal};
 
 /// Bytes of a sum.
 const WORD_BYTES: u64 = 4;
@@ -48,9 +49,12 @@ pub fn groups(nest: &Nest, choice: &Choice) -> Groups {
 }
 
 /// The order in which sums leave: the faster of those whose accumulators hold them, all lanes side by side if both are equal.
-pub fn drain(setup: &Setup<'_>, nest: &Nest, open: u64) -> Option<Drain> {
+///
+/// # Errors
+/// More open sums than either order holds.
+pub fn drain(setup: &Setup<'_>, nest: &Nest, open: u64) -> Result<Drain, Refusal> {
     let machine = setup.machine;
-    let holds = |drain: Drain| open <= drain_capacity(machine, drain, nest.lanes, nest.columns);
+    let capacity = |drain: Drain| drain_capacity(machine, drain, nest.lanes, nest.columns);
     let lane_cycles = nest.columns.div_ceil(machine.ce.drain_elements_per_cycle);
     let sequential = nest.columns > 1 && (nest.lanes == 1 || nest.lanes * lane_cycles < nest.columns);
     let orders = if sequential {
@@ -63,7 +67,14 @@ pub fn drain(setup: &Setup<'_>, nest: &Nest, open: u64) -> Option<Drain> {
         Drain::Interleaved => nest.lanes > 1 || nest.columns == 1,
         Drain::Sequential => nest.columns > 1,
     };
-    orders.into_iter().filter(writes).find(|drain| holds(*drain))
+    let mut have = 0;
+    for drain in orders.into_iter().filter(writes) {
+        if open <= capacity(drain) {
+            return Ok(drain);
+        }
+        have = have.max(capacity(drain));
+    }
+    Err(Refusal { reason: Reason::Accumulators, need: open, have })
 }
 
 /// Bytes of register file that a row of the held operand takes, and the part of them that is read.
@@ -101,13 +112,25 @@ pub struct Commands {
 }
 
 impl Commands {
-    /// The stages of a candidate; `None` if the accumulators hold its sums in no order.
-    pub fn new(setup: &Setup<'_>, nest: &Nest, choice: &Choice) -> Option<Commands> {
+    /// The stages of a candidate.
+    ///
+    /// # Errors
+    /// More open sums than the accumulators hold in any order.
+    pub fn new(setup: &Setup<'_>, nest: &Nest, choice: &Choice) -> Result<Commands, Refusal> {
         let groups = groups(nest, choice);
         let drain = drain(setup, nest, groups.open)?;
         let contract = contract(setup, nest, choice, (groups, drain));
         let bridge = bridges(nest).then(|| bridge(setup, nest));
-        Some(Commands { load: load(setup, nest, choice.loading), contract, bridge, groups, drain })
+        Ok(Commands { load: load(setup, nest, choice.loading), contract, bridge, groups, drain })
+    }
+
+    /// The same with other runs in data memory.
+    #[must_use]
+    pub fn fetching(mut self, setup: &Setup<'_>, nest: &Nest, fetch_bytes: u64) -> Commands {
+        if let Some(fetch) = &mut self.contract.fetch {
+            fetch.read_bytes = access_bytes(setup, bytes(setup, nest.columns * nest.tree), fetch_bytes);
+        }
+        self
     }
 
     /// Which order sums leave in.
@@ -126,7 +149,8 @@ pub fn bridges(nest: &Nest) -> bool {
     nest.lanes == 1 && nest.columns == 1
 }
 
-fn load(setup: &Setup<'_>, nest: &Nest, loading: Loading) -> Command {
+/// The stages of a load.
+pub fn load(setup: &Setup<'_>, nest: &Nest, loading: Loading) -> Command {
     let context = if loading == Loading::Main { Context::Main } else { Context::Sub };
     let (_, read) = row_bytes(setup, nest.tree);
     let rows = nest.held_elements() / nest.tree.max(1);
@@ -411,8 +435,13 @@ fn row_loops(nest: &Nest, choice: &Choice) -> impl Iterator<Item = RowLoop> {
 /// of the chip takes meanwhile is nobody's choice here.
 pub fn energy(setup: &Setup<'_>, counts: &Counts, cycles: u64, parts: u64) -> [u64; COMPONENTS] {
     let mut energy = energy_fj(setup.machine, counts).map(|part| part.saturating_mul(parts));
-    let [slices, _] = tilewright_tcp::energy::standing_fj(setup.machine, 1, cycles);
-    let share = slices * u128::from(setup.slices()) / u128::from(setup.machine.slices().max(1));
-    energy[Component::Slices as usize] = u64::try_from(share).unwrap_or(u64::MAX);
+    energy[Component::Slices as usize] = cycle_fj(setup).saturating_mul(cycles);
     energy
+}
+
+/// Clock and leakage of the group's slices in one cycle.
+pub fn cycle_fj(setup: &Setup<'_>) -> u64 {
+    let [slices, _] = tilewright_tcp::energy::standing_fj(setup.machine, 1, 1);
+    let share = slices * u128::from(setup.slices()) / u128::from(setup.machine.slices().max(1));
+    u64::try_from(share).unwrap_or(u64::MAX)
 }

@@ -43,15 +43,13 @@ pub struct Candidate {
     pub energy_fj: u64,
     /// Its frame, by number.
     pub frame: u32,
-    /// Which of the frame's choices, by number.
-    pub leaf: u32,
     /// What it chose.
     pub choice: Choice,
 }
 
 impl Candidate {
-    fn key(&self, goal: Goal) -> (u128, u64, u64, u32, u32) {
-        (goal.value(self.cycles, self.energy_fj), self.cycles, self.energy_fj, self.frame, self.leaf)
+    fn key(&self, goal: Goal) -> (u128, u64, u64, u32, u64) {
+        (goal.value(self.cycles, self.energy_fj), self.cycles, self.energy_fj, self.frame, self.choice.code())
     }
 }
 
@@ -99,15 +97,20 @@ impl Kept {
     }
 
     fn add_front(&mut self, candidate: Candidate) {
-        let numbers = |c: &Candidate| (c.frame, c.leaf);
-        let beats = |a: &Candidate, b: &Candidate| {
-            let cost = (a.cycles, a.energy_fj) == (b.cycles, b.energy_fj);
-            a.cycles <= b.cycles && a.energy_fj <= b.energy_fj && (!cost || numbers(a) <= numbers(b))
-        };
-        if self.front.iter().any(|kept| beats(kept, &candidate)) {
-            return;
+        // Sorted by cycles, the front falls in energy: the last that is as fast decides.
+        let after = self.front.partition_point(|kept| kept.cycles <= candidate.cycles);
+        if let Some(kept) = after.checked_sub(1).and_then(|last| self.front.get(last)) {
+            let equal = (kept.cycles, kept.energy_fj) == (candidate.cycles, candidate.energy_fj);
+            let first = (kept.frame, kept.choice.code()) <= (candidate.frame, candidate.choice.code());
+            if kept.energy_fj < candidate.energy_fj
+                || kept.energy_fj == candidate.energy_fj && (!equal || first)
+            {
+                return;
+            }
         }
-        self.front.retain(|kept| !beats(&candidate, kept));
+        let beaten =
+            |kept: &Candidate| kept.cycles >= candidate.cycles && kept.energy_fj >= candidate.energy_fj;
+        self.front.retain(|kept| !beaten(kept));
         let at = self.front.partition_point(|kept| kept.cycles < candidate.cycles);
         self.front.insert(at, candidate);
     }

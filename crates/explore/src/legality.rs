@@ -1,12 +1,9 @@
 //! Whether the loop sizes of a candidate fit the machine: the rules of `tilewright_tcp`, asked of numbers alone so that millions of
 //! candidates can be asked about. What is called legal here is legal for `tilewright_tcp::check` and can be lowered.
 
-use smallvec::SmallVec;
-use tilewright_notation::algebra::access::AccessLoop;
 use tilewright_tcp::Setup;
-use tilewright_tcp::banks::longest_hold;
 
-use crate::cost::{bridges, row_bytes};
+use crate::cost::{access_bytes, bridges, row_bytes};
 use crate::point::{Choice, Loading, Nest, ORDERS, Supply, Turn};
 use crate::refusal::{Reason, Refusal};
 
@@ -35,8 +32,9 @@ pub fn check_sizes(setup: &Setup<'_>, nest: &Nest, supply: Supply) -> Result<(),
     }
     let (stride, _) = row_bytes(setup, nest.tree);
     let rows = nest.held_elements() / (nest.tree * nest.lanes).max(1);
-    let lane_room = machine.ce.lanes * machine.trf_lane_payload_bytes() / nest.lanes;
-    refuse(Reason::Registers, rows.saturating_mul(stride), lane_room)?;
+    let room = machine.ce.lanes * machine.trf_lane_payload_bytes();
+    let lane_bytes = rows.saturating_mul(stride);
+    refuse(Reason::Registers, lane_bytes.saturating_mul(nest.lanes), room)?;
     refuse(Reason::DataMemory, data_memory_bytes(setup, nest), machine.dm.capacity_bytes)
 }
 
@@ -69,75 +67,41 @@ pub fn check_loading(nest: &Nest, loading: Loading) -> Result<(), Refusal> {
 /// Streams so short that they stay in a few banks.
 pub fn check_banks(setup: &Setup<'_>, nest: &Nest, choice: &Choice) -> Result<(), Refusal> {
     let machine = setup.machine;
-    if nest.passes == 1 || swept_bytes(setup, nest, choice) >= machine.dm_bytes_per_cycle() {
-        // Each bank is passed once in a sweep, and a packet in parts meets it once for each part, and for those of the next packet.
-        let tree = nest.tree.saturating_mul(setup.element_bits()) / 8;
-        let parts = tree.div_ceil(choice.fetch_bytes.max(1)).max(1);
-        if parts * 2 < machine.starvation_accesses() {
-            return Ok(());
+    let limit = machine.starvation_accesses().saturating_sub(1);
+    let parts = packet_parts(setup, nest, choice);
+    let accesses = swept_bytes(setup, nest, choice, parts) / choice.fetch_bytes.max(1);
+    let mut held = parts.saturating_mul(2);
+    if nest.passes > 1 && accesses <= 1 {
+        // One access for each part, again and again: all in one bank if the parts lie whole sweeps apart, or nearly.
+        let sweep = machine.dm_bytes_per_cycle().max(1);
+        let apart = nest.streamed_elements().saturating_mul(setup.element_bits()) / 8 / parts % sweep;
+        let apart = apart.min(sweep - apart);
+        if (parts - 1).saturating_mul(apart) < choice.fetch_bytes {
+            held = parts.saturating_mul(nest.passes);
         }
     }
-    let (loops, width) = fetch_loops(setup, nest, choice);
-    let held = longest_hold(machine, &loops, width);
-    let limit = machine.starvation_accesses().saturating_sub(1);
+    // Otherwise accesses leave a bank at once; a packet in parts meets it once for each, and for those of the next packet.
     refuse(Reason::Banks, held, limit)
 }
 
-/// Bytes that lie side by side and are read one after the other inside the loop that passes over rows again.
-fn swept_bytes(setup: &Setup<'_>, nest: &Nest, choice: &Choice) -> u64 {
+/// Parts of a packet that lie apart: more than one where fetches are narrower than they could be.
+fn packet_parts(setup: &Setup<'_>, nest: &Nest, choice: &Choice) -> u64 {
     let bits = setup.element_bits();
-    let packet = (nest.columns * nest.tree).saturating_mul(bits) / 8;
-    let tree = nest.tree.saturating_mul(bits) / 8;
-    let parts = if choice.fetch_bytes < tree { tree / choice.fetch_bytes.max(1) } else { 1 };
+    let (packet, tree) = (nest.columns * nest.tree * bits / 8, nest.tree * bits / 8);
+    if choice.fetch_bytes < access_bytes(setup, packet, packet) {
+        (tree / choice.fetch_bytes.max(1)).max(1)
+    } else {
+        1
+    }
+}
+
+/// Bytes that lie side by side and are read one after the other inside the loop that passes over rows again.
+fn swept_bytes(setup: &Setup<'_>, nest: &Nest, choice: &Choice, parts: u64) -> u64 {
+    let packet = (nest.columns * nest.tree).saturating_mul(setup.element_bits()) / 8;
     let turns = ORDERS[usize::from(choice.order)].into_iter().rev().take_while(|turn| *turn != Turn::Passes);
     let size = |turn: Turn| match turn {
         Turn::Rows => nest.rows,
         other => nest.turn(other, choice.supply),
     };
     turns.fold(packet / parts.max(1), |all, turn| all.saturating_mul(size(turn)))
-}
-
-/// The fetch of the stream as accesses in bytes, outermost loop first: rows lie in the order of the loops.
-fn fetch_loops(setup: &Setup<'_>, nest: &Nest, choice: &Choice) -> (SmallVec<[AccessLoop; 8]>, u64) {
-    let packet = (nest.columns * nest.tree).saturating_mul(setup.element_bits()) / 8;
-    let width = crate::cost::access_bytes(setup, packet, choice.fetch_bytes).max(1);
-    let narrow = width < crate::cost::access_bytes(setup, packet, packet);
-    let tree = nest.tree.saturating_mul(setup.element_bits()) / 8;
-    let parts = if narrow { tree / choice.fetch_bytes.max(1) } else { 1 };
-    // What lies together of a packet, and where its parts lie.
-    let mut stride = packet / parts.max(1);
-    let mut inner: SmallVec<[AccessLoop; 8]> = SmallVec::new();
-    if narrow {
-        let stored = nest.streamed_elements().saturating_mul(setup.element_bits()) / 8;
-        inner.push(AccessLoop::new(nest.columns, choice.fetch_bytes));
-        inner.push(AccessLoop::new(parts, stored / parts));
-        inner.push(AccessLoop::new(choice.fetch_bytes.div_ceil(width), width));
-    } else {
-        inner.push(AccessLoop::new(packet.div_ceil(width), width));
-    }
-    let mut outer: SmallVec<[AccessLoop; 8]> = SmallVec::new();
-    for turn in ORDERS[usize::from(choice.order)].into_iter().rev() {
-        let size = match turn {
-            Turn::Rows => nest.rows,
-            other => nest.turn(other, choice.supply),
-        };
-        if turn == Turn::Passes {
-            outer.push(AccessLoop::new(size, 0));
-        } else {
-            outer.push(AccessLoop::new(size, stride));
-            stride = stride.saturating_mul(size);
-        }
-    }
-    outer.reverse();
-    outer.extend(inner);
-    let mut merged: SmallVec<[AccessLoop; 8]> = SmallVec::new();
-    for row in outer.into_iter().filter(|row| row.size > 1) {
-        match merged.last_mut() {
-            Some(above) if above.stride == row.size.saturating_mul(row.stride) => {
-                *above = AccessLoop::new(above.size.saturating_mul(row.size), row.stride);
-            }
-            _ => merged.push(row),
-        }
-    }
-    (merged, width)
 }

@@ -79,6 +79,23 @@ pub struct Choice {
     pub loading: Loading,
 }
 
+impl Choice {
+    /// A number that differs from that of any other choice of the same frame, and orders ties: wide fetches first.
+    pub fn code(&self) -> u64 {
+        let fields = [
+            (self.lanes, 8),
+            (self.columns, 8),
+            (self.tree, 10),
+            (self.repeats, 22),
+            (self.supply as u64, 2),
+            (u64::from(self.order), 5),
+            (127_u64.saturating_sub(self.fetch_bytes), 7),
+            (self.loading as u64, 1),
+        ];
+        fields.into_iter().fold(0, |code, (field, bits)| code << bits | field.min((1 << bits) - 1))
+    }
+}
+
 /// A loop in time, by what it runs over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turn {

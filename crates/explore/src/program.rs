@@ -52,8 +52,11 @@ pub fn lowered(
 }
 
 /// The main context loads as wide as rows allow.
-fn load_on_main(machine: &Tcp, program: &mut Program) {
-    let Some(load) = program.execs.first_mut().filter(|exec| exec.context == Context::Sub) else { return };
+pub(crate) fn load_on_main(machine: &Tcp, program: &mut Program) {
+    let at =
+        program.execs.iter().position(|exec| exec.name == "load_registers" && exec.context == Context::Sub);
+    let Some(at) = at else { return };
+    let load = &mut program.execs[at];
     load.context = Context::Main;
     if let Body::Stream(stream) = &mut load.body {
         let widths = machine.commit.main_widths_bytes.iter().copied();
@@ -61,18 +64,19 @@ fn load_on_main(machine: &Tcp, program: &mut Program) {
         stream.commit.width = widths.filter(|width| bytes.is_multiple_of(*width)).max().unwrap_or(bytes);
     }
     for queue in &mut program.queues {
-        on_main(queue);
+        on_main(queue, at);
     }
 }
 
-/// The first execution of a queue is the load.
-fn on_main(queue: &mut Queue) {
-    let executions = queue.steps.iter_mut().filter_map(|step| match &mut step.kind {
-        StepKind::Push(Command::Exec { context, .. }) => Some(context),
-        _ => None,
-    });
-    if let Some(context) = executions.into_iter().next() {
-        *context = Context::Main;
+/// The execution behind the load of this image.
+fn on_main(queue: &mut Queue, at: usize) {
+    let mut loaded = None;
+    for step in &mut queue.steps {
+        match &mut step.kind {
+            StepKind::Push(Command::Load(image)) => loaded = usize::try_from(image.0).ok(),
+            StepKind::Push(Command::Exec { context, .. }) if loaded == Some(at) => *context = Context::Main,
+            _ => {}
+        }
     }
 }
 

@@ -82,7 +82,7 @@ impl Reason {
             Reason::Packet => "elements of a packet",
             Reason::Ring => "slices with rows on a ring",
             Reason::Accumulators => "open sums for each output of a lane",
-            Reason::Registers => "B of register file a lane",
+            Reason::Registers => "B of register files a slice",
             Reason::DataMemory => "B of data memory a slice",
             Reason::Words => "B of results a slice",
             Reason::Loading => "contexts with masks",
@@ -150,6 +150,27 @@ impl Refusals {
     /// The one that missed by least.
     pub fn closest(&self, reason: Reason) -> Option<Refusal> {
         self.closest[reason as usize]
+    }
+
+    /// The rule that binds: the last, in the order in which rules are asked, that refused anything. What it refused had passed all others.
+    pub fn binding(&self) -> Option<Refusal> {
+        const ASKED: [Reason; 14] = [
+            Reason::Power,
+            Reason::Loading,
+            Reason::Banks,
+            Reason::Loops,
+            Reason::Accumulators,
+            Reason::DataMemory,
+            Reason::Registers,
+            Reason::Words,
+            Reason::Ring,
+            Reason::IdleSlices,
+            Reason::Packet,
+            Reason::Columns,
+            Reason::Repeats,
+            Reason::Lanes,
+        ];
+        ASKED.into_iter().find_map(|reason| self.closest(reason))
     }
 
     /// All of them.

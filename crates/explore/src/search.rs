@@ -4,9 +4,12 @@
 //! what is found and what is counted do not depend on the number of threads.
 
 use rayon::prelude::*;
+use tilewright_tcp::Setup;
+use tilewright_tcp::cost::command_cycles;
 
 use crate::bound::{Bound, Settled, bound};
-use crate::cost::{Commands, columns, counts, energy};
+use crate::cloud::Cloud;
+use crate::cost::{Commands, counts, cycle_fj, energy, load};
 use crate::goal::{Candidate, Goal, Kept, milliwatts};
 use crate::legality::{check_banks, check_loading, check_sizes};
 use crate::nest::Framed;
@@ -27,6 +30,8 @@ pub struct Options {
     pub keep: usize,
     /// Leave out what bounds exclude; without it every candidate is looked at.
     pub prune: bool,
+    /// Mark where candidates lie, for a picture.
+    pub cloud: bool,
 }
 
 /// How far a search is.
@@ -57,6 +62,8 @@ pub struct Found {
     pub excluded_frames: u64,
     /// Sets of choices that a bound excluded.
     pub excluded_sets: u64,
+    /// Where candidates lie, if that was asked for.
+    pub cloud: Cloud,
     /// Nothing takes less than this.
     pub bound: Option<Bound>,
     /// The whole space was looked at or excluded.
@@ -65,7 +72,8 @@ pub struct Found {
 
 /// Searches all of a task's space, until `stop` says so.
 pub fn search(task: &Task<'_>, options: &Options, stop: &mut dyn FnMut(&Progress, &Kept) -> bool) -> Found {
-    let frames = space::frames(task);
+    let mut refused = Refusals::default();
+    let frames = space::frames_and_misses(task, &mut refused);
     let mut order: Vec<(Bound, u32)> = (0_u32..)
         .zip(&frames)
         .map(|(number, frame)| {
@@ -84,9 +92,10 @@ pub fn search(task: &Task<'_>, options: &Options, stop: &mut dyn FnMut(&Progress
         kept: Kept::new(options.goal, options.keep),
         evaluated: 0,
         legal: 0,
-        refused: Refusals::default(),
+        refused,
         excluded_frames: 0,
         excluded_sets: 0,
+        cloud: Cloud::default(),
         complete: true,
     };
     for (batch, numbers) in order.chunks(BATCH).enumerate() {
@@ -113,6 +122,7 @@ impl Found {
         self.refused.merge(&tally.refused);
         self.excluded_frames += tally.excluded_frames;
         self.excluded_sets += tally.excluded_sets;
+        self.cloud.merge(&tally.cloud);
         if let Some(kept) = &tally.kept {
             kept.best().iter().chain(kept.front()).for_each(|candidate| self.kept.add(*candidate));
         }
@@ -128,6 +138,7 @@ struct Tally {
     refused: Refusals,
     excluded_frames: u64,
     excluded_sets: u64,
+    cloud: Cloud,
 }
 
 fn one_frame(task: &Task<'_>, options: &Options, found: &Found, bound: Bound, number: u32) -> Tally {
@@ -145,7 +156,7 @@ fn one_frame(task: &Task<'_>, options: &Options, found: &Found, bound: Bound, nu
         framed: &framed,
         number,
         before,
-        leaf: 0,
+        cycle_fj: cycle_fj(&task.setup),
         tally: Tally { kept: Some(Kept::new(options.goal, options.keep)), ..Tally::default() },
     };
     walk.packets();
@@ -159,7 +170,7 @@ struct Walk<'a> {
     framed: &'a Framed,
     number: u32,
     before: &'a Kept,
-    leaf: u32,
+    cycle_fj: u64,
     tally: Tally,
 }
 
@@ -217,71 +228,87 @@ impl Walk<'_> {
         }
     }
 
-    /// Orders of loops, widths of fetches, contexts of loads.
+    /// Orders of loops, widths of fetches, contexts of loads. What does not change is computed outside.
     fn orders(&mut self, nest: &Nest, choice: Choice) {
         let setup = &self.task.setup;
+        let loads = LOADINGS.map(|loading| load_cycles(setup, nest, loading));
         for order in 0..u8::try_from(ORDERS.len()).unwrap_or(0) {
             if !space::is_canonical(nest, order, choice.supply) {
                 continue;
             }
-            for fetch_bytes in space::fetch_widths(setup, nest) {
-                let choice = Choice { order, fetch_bytes, ..choice };
-                if let Err(refusal) = check_banks(setup, nest, &choice) {
-                    self.tally.refused.add(refusal);
-                    continue;
-                }
-                for loading in [Loading::Main, Loading::Sub] {
-                    match check_loading(nest, loading) {
-                        Ok(()) => self.evaluate(nest, Choice { loading, ..choice }),
-                        Err(refusal) => self.tally.refused.add(refusal),
-                    }
-                }
+            let choice = Choice { order, ..choice };
+            match ordered(self.task, &self.framed.frame, nest, &choice) {
+                Ok(ordered) => self.fetches(nest, choice, &ordered, loads),
+                Err(refusal) => self.tally.refused.add(refusal),
             }
         }
     }
 
-    fn evaluate(&mut self, nest: &Nest, choice: Choice) {
-        self.leaf += 1;
-        self.tally.evaluated += 1;
-        match self.cost(nest, &choice) {
-            Ok((cycles, energy_fj)) => {
-                self.tally.legal += 1;
-                let candidate = Candidate { cycles, energy_fj, frame: self.number, leaf: self.leaf, choice };
-                if let Some(kept) = &mut self.tally.kept {
-                    kept.add(candidate);
-                }
-            }
-            Err(refusal) => self.tally.refused.add(refusal),
-        }
-    }
-
-    fn cost(&self, nest: &Nest, choice: &Choice) -> Result<(u64, u64), Refusal> {
+    fn fetches(&mut self, nest: &Nest, choice: Choice, ordered: &Ordered, loads: [u64; 2]) {
         let setup = &self.task.setup;
-        let (cycles, energy_fj) = cost(self.task, &self.framed.frame, nest, choice)?;
-        if let Goal::TimeBelow(most) = self.options.goal {
-            let power = milliwatts(setup.machine, cycles, energy_fj);
-            if power > most {
-                return Err(Refusal { reason: Reason::Power, need: power, have: most });
+        for fetch_bytes in space::fetch_widths(setup, nest) {
+            let choice = Choice { fetch_bytes, ..choice };
+            if let Err(refusal) = check_banks(setup, nest, &choice) {
+                self.tally.refused.add(refusal);
+                continue;
+            }
+            let commands = ordered.commands.fetching(setup, nest, fetch_bytes);
+            let contract = command_cycles(setup.machine, &commands.contract).total_cycles;
+            let others = contract.saturating_add(ordered.bridge_cycles);
+            for (loading, load) in LOADINGS.into_iter().zip(loads) {
+                let cycles = others.saturating_add(load).saturating_mul(ordered.parts);
+                let energy_fj = ordered.events_fj.saturating_add(self.cycle_fj.saturating_mul(cycles));
+                match check_loading(nest, loading) {
+                    Ok(()) => self.evaluated(cycles, energy_fj, Choice { loading, ..choice }),
+                    Err(refusal) => self.tally.refused.add(refusal),
+                }
             }
         }
-        Ok((cycles, energy_fj))
+    }
+
+    fn evaluated(&mut self, cycles: u64, energy_fj: u64, choice: Choice) {
+        self.tally.evaluated += 1;
+        if let Goal::TimeBelow(have) = self.options.goal {
+            let need = milliwatts(self.task.setup.machine, cycles, energy_fj);
+            if need > have {
+                return self.tally.refused.add(Refusal { reason: Reason::Power, need, have });
+            }
+        }
+        self.tally.legal += 1;
+        if self.options.cloud {
+            self.tally.cloud.add(cycles, energy_fj);
+        }
+        let candidate = Candidate { cycles, energy_fj, frame: self.number, choice };
+        if let Some(kept) = &mut self.tally.kept {
+            kept.add(candidate);
+        }
     }
 }
 
-/// Cycles and energy of a candidate.
-///
-/// # Errors
-/// Sums that the accumulators do not hold.
-pub fn cost(task: &Task<'_>, frame: &Frame, nest: &Nest, choice: &Choice) -> Result<(u64, u64), Refusal> {
+/// Who may load.
+const LOADINGS: [Loading; 2] = [Loading::Main, Loading::Sub];
+
+fn load_cycles(setup: &Setup<'_>, nest: &Nest, loading: Loading) -> u64 {
+    command_cycles(setup.machine, &load(setup, nest, loading)).total_cycles
+}
+
+/// A candidate as far as the order of its loops decides.
+struct Ordered {
+    commands: Commands,
+    bridge_cycles: u64,
+    /// Energy of all events of all parts.
+    events_fj: u64,
+    parts: u64,
+}
+
+fn ordered(task: &Task<'_>, frame: &Frame, nest: &Nest, choice: &Choice) -> Result<Ordered, Refusal> {
     let setup = &task.setup;
-    let Some(commands) = Commands::new(setup, nest, choice) else {
-        let open = crate::cost::groups(nest, choice).open;
-        let have = tilewright_tcp::contraction::slot_capacity(setup.machine, nest.lanes, nest.columns);
-        return Err(Refusal { reason: Reason::Accumulators, need: open, have });
-    };
+    let commands = Commands::new(setup, nest, choice)?;
     let parts = frame.commands();
-    let cycles = columns(setup, &commands, parts).cycles;
     let counts = counts(setup, nest, choice, &commands);
-    let parts_fj = energy(setup, &counts, cycles, parts);
-    Ok((cycles, parts_fj.iter().fold(0, |all: u64, part| all.saturating_add(*part))))
+    let events_fj =
+        energy(setup, &counts, 0, parts).iter().fold(0, |all: u64, part| all.saturating_add(*part));
+    let bridge = commands.bridge.as_ref();
+    let bridge_cycles = bridge.map_or(0, |bridge| command_cycles(setup.machine, bridge).total_cycles);
+    Ok(Ordered { commands, bridge_cycles, events_fj, parts })
 }

@@ -9,6 +9,7 @@ use tilewright_tcp::Setup;
 use crate::cost::access_bytes;
 use crate::nest::Framed;
 use crate::point::{Frame, Nest, ORDERS, Role, Supply, Turn};
+use crate::refusal::{Reason, Refusal, Refusals};
 use crate::task::{Class, MAX_AXES, Task};
 
 /// Most parts along one axis, as a power of two.
@@ -16,11 +17,16 @@ const PARTS_LOG2: u8 = 16;
 
 /// All frames of a task, in a fixed order.
 pub fn frames(task: &Task<'_>) -> Vec<Frame> {
+    frames_and_misses(task, &mut Refusals::default())
+}
+
+/// The same; splits that no number of parts makes fit are counted as refused, with what misses of the smallest part.
+pub fn frames_and_misses(task: &Task<'_>, refused: &mut Refusals) -> Vec<Frame> {
     let mut frames = Vec::new();
     for stationary in [Operand::In1, Operand::In0] {
         let mut slices_log2 = [0_u8; MAX_AXES];
         splits(task, 0, task.setup.slices().max(1).ilog2(), &mut slices_log2, &mut |slices_log2| {
-            parted(task, stationary, slices_log2, &mut frames);
+            parted(task, stationary, slices_log2, &mut frames, refused);
         });
     }
     frames
@@ -43,14 +49,26 @@ fn splits(
 }
 
 /// Frames with as few parts as fit.
-fn parted(task: &Task<'_>, stationary: Operand, slices_log2: &[u8; MAX_AXES], frames: &mut Vec<Frame>) {
+fn parted(
+    task: &Task<'_>,
+    stationary: Operand,
+    slices_log2: &[u8; MAX_AXES],
+    frames: &mut Vec<Frame>,
+    refused: &mut Refusals,
+) {
     let whole = frame(task, stationary, slices_log2, [0; MAX_AXES]);
-    if fits(task, &whole) {
+    if fits(task, &whole).is_ok() {
         frames.push(whole);
         return;
     }
     let mut minimal: Vec<[u8; MAX_AXES]> = Vec::new();
     cuts(task, &whole, 0, &mut [0; MAX_AXES], &mut minimal);
+    if minimal.is_empty() {
+        let smallest = smallest_part(task, &whole);
+        if let Err(refusal) = fits(task, &smallest) {
+            refused.add(refusal);
+        }
+    }
     let mut all = minimal.clone();
     for cut in &minimal {
         for axis in 0..task.axes.len() {
@@ -82,7 +100,7 @@ fn cuts(
 ) {
     if axis == task.axes.len() {
         let covered = minimal.iter().any(|less| less.iter().zip(&*cut).all(|(a, b)| a <= b));
-        if !covered && fits(task, &frame(task, whole.stationary, &whole.slices_log2, *cut)) {
+        if !covered && fits(task, &frame(task, whole.stationary, &whole.slices_log2, *cut)).is_ok() {
             minimal.push(*cut);
         }
         return;
@@ -104,8 +122,19 @@ fn frame(task: &Task<'_>, stationary: Operand, slices_log2: &[u8; MAX_AXES], cut
     Frame { stationary, parts, slices_log2: *slices_log2, extents }
 }
 
+/// As many parts along every axis that is not summed as there may be.
+fn smallest_part(task: &Task<'_>, whole: &Frame) -> Frame {
+    let mut cut = [0; MAX_AXES];
+    for (axis, log2) in cut.iter_mut().enumerate().take(task.axes.len()) {
+        if task.axes[axis].class != Class::Contracted {
+            *log2 = most_log2(whole, axis);
+        }
+    }
+    frame(task, whole.stationary, &whole.slices_log2, cut)
+}
+
 /// Whether the least that a slice must hold fits its memories.
-fn fits(task: &Task<'_>, frame: &Frame) -> bool {
+fn fits(task: &Task<'_>, frame: &Frame) -> Result<(), Refusal> {
     let framed = Framed::new(task, frame);
     let machine = task.setup.machine;
     let bytes = |elements: u64| elements.saturating_mul(task.setup.element_bits()).div_ceil(8);
@@ -114,8 +143,13 @@ fn fits(task: &Task<'_>, frame: &Frame) -> bool {
     let ring = framed.slices(Role::Held);
     let streamed_bytes = bytes(batch.saturating_mul(streamed).saturating_mul(summed)) / ring;
     let results = batch.saturating_mul(held).saturating_mul(streamed).saturating_mul(4);
-    held_bytes <= machine.ce.lanes * machine.trf_lane_payload_bytes()
-        && held_bytes.saturating_add(streamed_bytes).saturating_add(results) <= machine.dm.capacity_bytes
+    let registers = machine.ce.lanes * machine.trf_lane_payload_bytes();
+    if held_bytes > registers {
+        return Err(Refusal { reason: Reason::Registers, need: held_bytes, have: registers });
+    }
+    let need = held_bytes.saturating_add(streamed_bytes).saturating_add(results);
+    let have = machine.dm.capacity_bytes;
+    if need > have { Err(Refusal { reason: Reason::DataMemory, need, have }) } else { Ok(()) }
 }
 
 /// Lanes to try.
@@ -170,7 +204,7 @@ pub fn is_canonical(nest: &Nest, order: u8, supply: Supply) -> bool {
     for turn in turns {
         if nest.turn(turn, supply) > 1 {
             long = true;
-        } else if long || (turn as u8) + 1 <= rank_before {
+        } else if long || (turn as u8) < rank_before {
             return false;
         } else {
             rank_before = turn as u8 + 1;

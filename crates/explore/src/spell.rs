@@ -16,7 +16,7 @@ use tilewright_tcp::cost::contraction::Drain;
 /// The program of one command of a candidate; `None` if the candidate is not legal.
 pub fn spell(task: &Task<'_>, framed: &Framed, choice: &Choice) -> Option<Program> {
     let nest = framed.nest(choice).ok()?;
-    let commands = Commands::new(&task.setup, &nest, choice)?;
+    let commands = Commands::new(&task.setup, &nest, choice).ok()?;
     let speller = Speller { task, framed, nest: &nest, choice };
     let (held, streamed) = (speller.held_shape(), speller.streamed_shape());
     let out = speller.out_shape(commands.drain());

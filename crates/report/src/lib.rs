@@ -2,8 +2,10 @@
 //!
 //! - [`shape`]: which coordinates each slice holds (after Fig. 1 of the TCP paper);
 //! - [`tactic`]: which loop runs where: slices, time, lanes, packet;
+//! - [`chart`]: points and bars on axes with ticks and units;
 //! - [`svg`], [`columns`]: the two media.
 
+pub mod chart;
 pub mod columns;
 pub mod shape;
 pub mod svg;

@@ -72,6 +72,52 @@ impl Svg {
         self.grow(x1.max(x2), y1.max(y2));
     }
 
+    /// A dot; what `says` is shown when a pointer rests on it.
+    pub fn dot(&mut self, x: f64, y: f64, radius: f64, fill: &str, says: &str) {
+        let title = if says.is_empty() { String::new() } else { format!("<title>{}</title>", escape(says)) };
+        let _ = writeln!(
+            self.body,
+            r#"<circle cx="{}" cy="{}" r="{}" fill="{fill}">{title}</circle>"#,
+            px(x),
+            px(y),
+            px(radius)
+        );
+        self.grow(x + radius, y + radius);
+    }
+
+    /// Many dots of one size and colour, in one element.
+    pub fn dots(&mut self, points: &[(f64, f64)], radius: f64, colour: &str) {
+        let marks: Vec<String> = points.iter().map(|(x, y)| format!("M{} {}h0", px(*x), px(*y))).collect();
+        let _ = writeln!(
+            self.body,
+            r#"<path d="{}" fill="none" stroke="{colour}" stroke-width="{}" stroke-linecap="round"/>"#,
+            marks.concat(),
+            px(radius * 2.0)
+        );
+    }
+
+    /// Straight lines from point to point, in a colour.
+    pub fn path(&mut self, points: &[(f64, f64)], colour: &str, dashed: bool) {
+        let points: Vec<String> = points.iter().map(|(x, y)| format!("{},{}", px(*x), px(*y))).collect();
+        let dash = if dashed { r#" stroke-dasharray="5 4""# } else { "" };
+        let _ = writeln!(
+            self.body,
+            r#"<polyline points="{}" fill="none" stroke="{colour}" stroke-width="1.6"{dash}/>"#,
+            points.join(" ")
+        );
+    }
+
+    /// Text that runs upwards.
+    pub fn text_upwards(&mut self, x: f64, y: f64, class: &str, text: &str) {
+        let _ = writeln!(
+            self.body,
+            r#"<text transform="translate({} {}) rotate(-90)" text-anchor="middle" class="{class}">{}</text>"#,
+            px(x),
+            px(y),
+            escape(text)
+        );
+    }
+
     fn grow(&mut self, x: f64, y: f64) {
         self.width = self.width.max(x);
         self.height = self.height.max(y);

@@ -5,24 +5,26 @@ use clap::Args;
 use crate::args::TargetArgs;
 
 pub(crate) const EXAMPLES: &str = "\
-A candidate covers the whole einsum on one group of PEs: a load of the register files and a contraction, repeated as often as
-memories ask for (\"commands\"). Operands lie in data memory in the lowered shapes that are printed. Cycles are those of the commands, with their
-overhead; energy is that of their events and of the clock of the group's slices. Launch and end of a program are not counted,
-but are part of what --verify compares.
+A candidate covers the whole einsum on one group of PEs: a load of the register files and a contraction. Where its operands do not
+fit the register files or data memory at once, the two are repeated for parts of an axis (\"commands\"), and the estimate is that of one
+part times their number. Operands lie in data memory in the lowered shapes that are printed; how they came there is not counted,
+unless --in0, --in1 or --out say where they come from or go to. Cycles are those of the commands with their overhead. Energy is that of their
+events, and of the clock of the group's slices. Launch and end of a program are not counted, but --verify compares whole programs.
 
 Examples:
   tilewright explore 'HQD,HKD->HQK' --dims H=4,Q=256,K=256,D=128 --dtype int8
   tilewright explore 'HQD,HKD->HQK' --dims H=4,Q=256,K=256,D=128 --goal energy --explain 1
-  tilewright explore 'MK,N_8K->MN_8' --dims M=16,N=4096,K=4096 --json
-  tilewright explore 'HQD,HKD->HQK' --dims H=4,Q=256,K=256,D=128 --plot qk.svg";
+  tilewright explore 'HQD,HKD->HQK' --dims H=4,Q=256,K=256,D=128 --plot qk.svg
+  tilewright explore 'MK,N_8K->MN_8' --dims M=16,N=4096,K=4096 --set pe.slices=32..128:x2
+  tilewright explore 'MK,N_8K->MN_8' --dims M=1..2048:x2,N=4096,K=4096 --out results/";
 
 /// What to explore, for what, and how to answer.
 #[derive(Args, Debug)]
 pub(crate) struct ExploreArgs {
-    /// An einsum of two inputs such as 'HQD,HKD->HQK'
+    /// An einsum of two inputs such as 'HQD,HKD->HQK'; N_8 splits an axis over 8 groups of PEs
     #[arg(value_name = "EINSUM")]
     pub(crate) einsum: String,
-    /// Sizes of axes: H=4,Q=256
+    /// Sizes of axes: H=4,Q=256; a sweep: L=128..4096:x2 or L=128..512:+128
     #[arg(long, value_name = "SIZES")]
     pub(crate) dims: Option<String>,
     /// Element type of the inputs: int8, int4, bf16, f8e4m3, f8e5m2
@@ -33,13 +35,47 @@ pub(crate) struct ExploreArgs {
     /// What is to be least: time, energy, edp, or time@WATTS for the fastest below a power
     #[arg(long, value_name = "GOAL", default_value = "time")]
     pub(crate) goal: String,
+    /// Lowered shape in which in0 lies: what brings it to where it is needed is counted
+    #[arg(long, value_name = "SHAPE")]
+    pub(crate) in0: Option<String>,
+    /// Lowered shape in which in1 lies
+    #[arg(long, value_name = "SHAPE")]
+    pub(crate) in1: Option<String>,
+    /// Lowered shape in which results are wanted; or, without a `|`, a folder: results are added to it as they come, and the same
+    /// command goes on where it stopped
+    #[arg(long, value_name = "SHAPE|DIR")]
+    pub(crate) out: Vec<String>,
     /// How many of the best to keep
     #[arg(short = 'k', long, value_name = "K", default_value_t = 5)]
     pub(crate) keep: usize,
     /// Lower and simulate so many of the best, and compare values and cycles
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) verify: usize,
+    /// Stop after so many seconds with the best so far
+    #[arg(long, value_name = "SECONDS")]
+    pub(crate) budget: Option<f64>,
+    /// Stop after so many candidates with the best so far; the same on every machine
+    #[arg(long, value_name = "N")]
+    pub(crate) evaluations: Option<u64>,
+    /// Say in words what the K-th best does, and why it takes so long
+    #[arg(long, value_name = "K")]
+    pub(crate) explain: Option<usize>,
+    /// Draw performance against power, energy by component and a roofline, as .svg or .html; looks at the whole space
+    #[arg(long, value_name = "FILE")]
+    pub(crate) plot: Option<String>,
     /// Print data as JSON on standard output, and nothing else there
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+impl ExploreArgs {
+    /// The output's shape, if one of the values of `--out` is one.
+    pub(crate) fn out_shape(&self) -> Option<&String> {
+        self.out.iter().find(|text| text.contains('|'))
+    }
+
+    /// The folder for results.
+    pub(crate) fn folder(&self) -> Option<&String> {
+        self.out.iter().find(|text| !text.contains('|'))
+    }
 }

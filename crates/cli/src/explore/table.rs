@@ -2,32 +2,61 @@
 
 use std::fmt::Write as _;
 
-use tilewright_explore::cost::{Columns, Commands, columns};
-use tilewright_explore::goal::milliwatts;
 use tilewright_explore::point::{Loading, Supply};
-use tilewright_explore::refusal::Reason;
-use tilewright_explore::spell::spell;
-use tilewright_explore::{Candidate, Found, Goal, Task};
+use tilewright_explore::refusal::{Reason, Refusal};
+use tilewright_explore::{Candidate, Found, Goal, Task, Told};
 use tilewright_notation::syntax::ast::Operand;
 use tilewright_report::columns::{Align, table, thousands};
 
-use super::framed;
+use super::args::ExploreArgs;
 use super::verify::Check;
 
 /// Everything about a search that found something.
-pub(crate) fn answer(task: &Task<'_>, found: &Found, checks: &[Check], goal: Goal, seconds: f64) -> String {
+pub(crate) fn answer(
+    task: &Task<'_>,
+    found: &Found,
+    args: &ExploreArgs,
+    checks: &[Check],
+    goal: Goal,
+    seconds: f64,
+) -> String {
     let mut text = headline(task, found, goal, seconds);
-    text.push_str(&candidates(task, found, found.kept.best()));
-    if let Some(best) = found.kept.best().first() {
-        text.push_str(&spelled(task, found, best));
+    let best: Vec<Told> = told(task, found, found.kept.best());
+    text.push_str(&candidates(best.iter().take(args.keep)));
+    if let Some(best) = best.first() {
+        text.push_str(&spelled(best));
     }
+    let front = told(task, found, found.kept.front());
+    let _ = writeln!(text, "front     {}", front_words(&front));
     for (number, check) in checks.iter().enumerate() {
         let _ = writeln!(text, "{}", checked(number + 1, check));
     }
     text
 }
 
-fn headline(task: &Task<'_>, found: &Found, goal: Goal, seconds: f64) -> String {
+fn told(task: &Task<'_>, found: &Found, candidates: &[Candidate]) -> Vec<Told> {
+    candidates.iter().filter_map(|candidate| Told::new(task, found, candidate)).collect()
+}
+
+/// Cycles and energy of the points that no other beats in both, fastest first.
+fn front_words(front: &[Told]) -> String {
+    const MOST: usize = 8;
+    let one = |told: &Told| {
+        format!(
+            "{} cycles {} pJ",
+            thousands(told.candidate.cycles),
+            thousands(told.candidate.energy_fj / 1000)
+        )
+    };
+    let mut words: Vec<String> = front.iter().take(MOST).map(one).collect();
+    if front.len() > MOST {
+        words.push(format!("{} more", front.len() - MOST));
+    }
+    words.join("; ")
+}
+
+/// What was searched, how far, and what bounds it.
+pub(crate) fn headline(task: &Task<'_>, found: &Found, goal: Goal, seconds: f64) -> String {
     let setup = &task.setup;
     let what = match goal {
         Goal::Time => "least cycles".to_string(),
@@ -79,38 +108,26 @@ fn headline(task: &Task<'_>, found: &Found, goal: Goal, seconds: f64) -> String 
     text
 }
 
-/// Stage by stage.
-pub(crate) fn costs(task: &Task<'_>, found: &Found, candidate: &Candidate) -> Option<Columns> {
-    let framed = framed(task, found, candidate.frame)?;
-    let nest = framed.nest(&candidate.choice).ok()?;
-    let commands = Commands::new(&task.setup, &nest, &candidate.choice)?;
-    Some(columns(&task.setup, &commands, framed.frame.commands()))
-}
-
-fn candidates(task: &Task<'_>, found: &Found, candidates: &[Candidate]) -> String {
+fn candidates<'a>(best: impl Iterator<Item = &'a Told>) -> String {
     let head = [
         "#", "held", "commands", "lanes", "tree", "cols", "repeats", "supply", "fetch", "load", "T_mac",
-        "T_stream", "T_drain", "T_ve", "T_commit", "T_load", "fill", "cycles", "pJ", "mW",
+        "T_stream", "T_drain", "T_ve", "T_commit", "T_load", "fill", "cycles", "pJ", "mW", "used",
     ];
     let mut rows = vec![head.map(str::to_string).to_vec()];
-    for (number, candidate) in candidates.iter().enumerate() {
-        rows.extend(row(task, found, number + 1, candidate));
-    }
-    let mut aligns = [Align::Right; 20];
+    rows.extend(best.enumerate().map(|(at, told)| row(at + 1, told)));
+    let mut aligns = [Align::Right; 21];
     for at in [1, 7, 9] {
         aligns[at] = Align::Left;
     }
     table(&aligns, &rows)
 }
 
-fn row(task: &Task<'_>, found: &Found, number: usize, candidate: &Candidate) -> Option<Vec<String>> {
-    let costs = costs(task, found, candidate)?;
-    let framed = framed(task, found, candidate.frame)?;
-    let choice = &candidate.choice;
+fn row(number: usize, told: &Told) -> Vec<String> {
+    let (costs, choice) = (&told.columns, &told.candidate.choice);
     let words = [
         number.to_string(),
-        framed.stationary().name().to_string(),
-        framed.frame.commands().to_string(),
+        told.framed.stationary().name().to_string(),
+        told.framed.frame.commands().to_string(),
         choice.lanes.to_string(),
         choice.tree.to_string(),
         choice.columns.to_string(),
@@ -128,14 +145,15 @@ fn row(task: &Task<'_>, found: &Found, number: usize, candidate: &Candidate) -> 
         costs.load,
         costs.fill,
         costs.cycles,
-        candidate.energy_fj / 1000,
-        milliwatts(task.setup.machine, candidate.cycles, candidate.energy_fj),
+        told.candidate.energy_fj / 1000,
+        told.milliwatts,
     ];
-    Some(words.into_iter().chain(numbers.map(thousands)).collect())
+    let used = format!("{:.1} %", 100.0 * told.utilisation);
+    words.into_iter().chain(numbers.map(thousands)).chain([used]).collect()
 }
 
 /// A supply in one word.
-pub(crate) fn supply(supply: Supply) -> &'static str {
+fn supply(supply: Supply) -> &'static str {
     match supply {
         Supply::Own => "own",
         Supply::RingOuter => "ring",
@@ -143,23 +161,21 @@ pub(crate) fn supply(supply: Supply) -> &'static str {
     }
 }
 
-fn spelled(task: &Task<'_>, found: &Found, candidate: &Candidate) -> String {
-    let program =
-        framed(task, found, candidate.frame).and_then(|framed| spell(task, &framed, &candidate.choice));
-    let Some(program) = program else { return String::new() };
+fn spelled(told: &Told) -> String {
     let mut text = String::from("best\n");
     for operand in Operand::ALL {
-        if let Some(shape) = program.shape(operand) {
+        if let Some(shape) = told.program.shape(operand) {
             let _ = writeln!(text, "  {:<7}{shape}", operand.name());
         }
     }
-    if let Some(tactic) = &program.tactic {
+    if let Some(tactic) = &told.program.tactic {
         let _ = writeln!(text, "  tactic {tactic}");
     }
     text
 }
 
-fn checked(number: usize, check: &Check) -> String {
+/// A verification in a line.
+pub(crate) fn checked(number: usize, check: &Check) -> String {
     let values = match check.values {
         None => "values not compared".to_string(),
         Some(values) if values.different == 0 => {
@@ -185,21 +201,55 @@ fn checked(number: usize, check: &Check) -> String {
     )
 }
 
-/// Why nothing is legal: the rule that came closest, and by how much it misses.
+/// Why nothing is legal: the rule that binds, by how much the closest candidate misses, and the least change that helps.
 pub(crate) fn nothing(task: &Task<'_>, found: &Found) -> String {
-    let mut text = format!("no tactic of {} is legal\n", task.program.einsum);
-    for reason in Reason::ALL {
-        if let Some(closest) = found.refused.closest(reason) {
-            let _ = writeln!(
-                text,
-                "  = {}: {} times; closest: {} needed, {} there ({})",
-                reason.name(),
-                thousands(found.refused.count(reason)),
-                thousands(closest.need),
-                thousands(closest.have),
-                reason.unit()
-            );
-        }
+    let mut text = format!("no tactic of {} is legal", task.program.einsum);
+    let Some(binding) = found.refused.binding() else { return text };
+    let _ = write!(
+        text,
+        "\n  = binding: {}, {} needed and {} there by the closest of {} ({})",
+        binding.reason.name(),
+        thousands(binding.need),
+        thousands(binding.have),
+        thousands(found.refused.count(binding.reason)),
+        binding.reason.unit()
+    );
+    let others: Vec<String> = Reason::ALL
+        .iter()
+        .filter(|reason| **reason != binding.reason && found.refused.count(**reason) > 0)
+        .map(|reason| format!("{} {}", reason.name(), thousands(found.refused.count(*reason))))
+        .collect();
+    if !others.is_empty() {
+        let _ = write!(text, "\n  = before it: {}", others.join(", "));
     }
+    let _ = write!(text, "\n  = instead: {}", advice(task, binding));
     text
+}
+
+/// The least change that would let the closest candidate through.
+fn advice(task: &Task<'_>, binding: Refusal) -> String {
+    let machine = task.setup.machine;
+    let factor = binding.need.div_ceil(binding.have.max(1)).next_power_of_two();
+    match binding.reason {
+        Reason::Registers => {
+            let rows = machine.trf.rows_per_bank.saturating_mul(factor);
+            format!(
+                "{factor} times as many slices (--pes), a sum {factor} times shorter, or --set trf.rows_per_bank={rows}"
+            )
+        }
+        Reason::DataMemory => {
+            let bytes = binding.need.next_power_of_two();
+            format!(
+                "{factor} times as many slices (--pes), an axis split over PEs (N_8), or --set dm.capacity_bytes={bytes}"
+            )
+        }
+        Reason::Packet => "a contracted axis of at least 2 positions on each slice".to_string(),
+        Reason::Accumulators => {
+            let each = machine.ce.accumulators_per_output.saturating_mul(factor);
+            format!("--set ce.accumulators_per_output={each}")
+        }
+        #[expect(clippy::cast_precision_loss, reason = "a figure for people")]
+        Reason::Power => format!("--goal time@{:.3}", binding.need as f64 / 1000.0),
+        _ => "larger axes, or fewer PEs (--pes 1)".to_string(),
+    }
 }

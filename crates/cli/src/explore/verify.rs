@@ -1,8 +1,7 @@
 //! The best candidates run on the simulator: values against the definition of the einsum, cycles against the estimate.
 
-use tilewright_explore::cost::{Commands, columns};
 use tilewright_explore::program::{Lowered, lowered, program_cycles};
-use tilewright_explore::{Candidate, Found, Task};
+use tilewright_explore::{Candidate, Found, Task, Told};
 use tilewright_record::KeepLast;
 use tilewright_runtime::einsum::{Comparison, Named, compare};
 use tilewright_runtime::readings::input;
@@ -11,7 +10,6 @@ use tilewright_tcp::lower::Options;
 use tilewright_tcp::program::Program;
 
 use super::args::ExploreArgs;
-use super::framed;
 use crate::host::Host;
 
 /// Products up to which all values are computed by the simulator.
@@ -33,6 +31,11 @@ pub(crate) struct Check {
 }
 
 impl Check {
+    /// Before it runs.
+    pub(crate) fn new(estimated: u64) -> Check {
+        Check { estimated, simulated: Err("not run".to_string()), values: None, findings: 0 }
+    }
+
     /// Part by which the simulation differs from the estimate.
     pub(crate) fn error(&self) -> Option<f64> {
         let simulated = *self.simulated.as_ref().ok()?;
@@ -61,24 +64,26 @@ pub(crate) fn verify(task: &Task<'_>, found: &Found, args: &ExploreArgs, host: &
 }
 
 fn one(task: &Task<'_>, found: &Found, candidate: &Candidate, options: &Options) -> Option<Check> {
-    let framed = framed(task, found, candidate.frame)?;
-    let nest = framed.nest(&candidate.choice).ok()?;
-    let commands = Commands::new(&task.setup, &nest, &candidate.choice)?;
-    let estimated = program_cycles(task.setup.machine, columns(&task.setup, &commands, 1).cycles);
-    let mut check = Check { estimated, simulated: Ok(0), values: None, findings: 0 };
-    match lowered(task, &framed, &candidate.choice, options) {
+    let told = Told::new(task, found, candidate)?;
+    let each = told.columns.cycles / told.framed.frame.commands().max(1);
+    let mut check = Check::new(program_cycles(task.setup.machine, each));
+    match lowered(task, &told.framed, &candidate.choice, options) {
         Err(complaints) => {
             let words: Vec<&str> = complaints.iter().map(|complaint| complaint.message.as_str()).collect();
             check.simulated = Err(words.join("; "));
         }
-        Ok(Lowered { program, .. }) => simulate(task, &framed.frame, &program, &mut check),
+        Ok(Lowered { program, .. }) => {
+            let extents = told.framed.frame.extents.iter();
+            let products = extents.fold(1_u128, |all, extent| all.saturating_mul(u128::from(*extent)));
+            run_program(task, products, &program, &mut check);
+        }
     }
     Some(check)
 }
 
-fn simulate(task: &Task<'_>, frame: &tilewright_explore::Frame, program: &Program, check: &mut Check) {
+/// Simulates a program and compares; values only if it has no more products than that takes a moment for.
+pub(crate) fn run_program(task: &Task<'_>, products: u128, program: &Program, check: &mut Check) {
     let machine = task.setup.machine;
-    let products = frame.extents.iter().fold(1_u128, |all, extent| all.saturating_mul(u128::from(*extent)));
     let wanted = Wanted { values: products <= MOST_PRODUCTS, findings: true, ..Wanted::default() };
     let mut files = |_: &_| Err(tilewright_runtime::ArrayError::Format("no file".to_string()));
     match read(machine, program, &mut files, &wanted, KeepLast::new(0)) {

@@ -1,37 +1,20 @@
 //! Every candidate that the closed forms call legal is legal for the engine, can be lowered, and takes what they say.
 
 use proptest::prelude::*;
-use tilewright_base::{SourceId, Sources};
+use tilewright_base::SourceId;
 use tilewright_explore::cost::{Commands, columns, counts, energy};
 use tilewright_explore::nest::Framed;
 use tilewright_explore::point::Loading;
 use tilewright_explore::spell::spell;
 use tilewright_explore::{Candidate, Found, Goal, Options, Task, search};
-use tilewright_machine::tcp::Tcp;
 use tilewright_notation::problem::Problem;
 use tilewright_notation::syntax::parser;
 use tilewright_num::Dtype;
-use tilewright_tcp::Setup;
 use tilewright_tcp::cost::image::exec_cycles;
 use tilewright_tcp::energy::Counts;
 use tilewright_tcp::lower::{Options as LowerOptions, lower};
 
-fn machine(name: &str) -> Tcp {
-    let mut sources = Sources::default();
-    let text = tilewright_machine::builtin(name).unwrap();
-    let id = sources.add(name, text.to_string());
-    let loaded = tilewright_machine::load(&mut sources, id, &|base| {
-        tilewright_machine::builtin(base).map(str::to_string)
-    })
-    .unwrap();
-    loaded.machine.tcp().unwrap().clone()
-}
-
-fn task<'m>(machine: &'m Tcp, dtype: Dtype, text: &str) -> Task<'m> {
-    let program = parser::program(text, SourceId(0)).unwrap();
-    let problem = Problem::new(&program).unwrap();
-    Task::new(Setup::new(machine, 1, dtype).unwrap(), &program, &problem).unwrap()
-}
+use crate::setting::{machine, task};
 
 /// Lowers a candidate and compares; the words of a disagreement if there is one.
 fn disagreement(task: &Task<'_>, found: &Found, candidate: &Candidate) -> Option<String> {
@@ -56,8 +39,8 @@ fn disagreement(task: &Task<'_>, found: &Found, candidate: &Candidate) -> Option
         Ok(lowered) => lowered,
         Err(refused) => return Some(format!("{text}{choice:?}\n{refused:?}")),
     };
-    let nest = framed.nest(choice).unwrap();
-    let commands = Commands::new(&task.setup, &nest, choice).unwrap();
+    let nest = framed.nest(choice).expect("a legal setting");
+    let commands = Commands::new(&task.setup, &nest, choice).expect("a legal setting");
     let columns = columns(&task.setup, &commands, 1);
     let names: Vec<&str> = lowered.execs.iter().map(|exec| exec.name.as_str()).collect();
     let mut loading = lowered.execs[0].clone();
@@ -89,7 +72,7 @@ fn disagreement(task: &Task<'_>, found: &Found, candidate: &Candidate) -> Option
 }
 
 fn everything(goal: Goal) -> Options {
-    Options { goal, keep: usize::MAX, prune: false }
+    Options { goal, keep: usize::MAX, prune: false, cloud: false }
 }
 
 #[test]
@@ -112,7 +95,7 @@ fn all_candidates_of_some_small_einsums() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
     fn candidates_of_random_einsums(
         (b, m, n, k) in (1_u64..4, 1_u64..17, 1_u64..17, 2_u64..17),

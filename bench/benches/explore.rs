@@ -1,0 +1,66 @@
+//! How fast the explorer looks at candidates, and how long whole operators take.
+
+#![expect(clippy::print_stdout, reason = "a benchmark prints its result")]
+#![expect(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
+
+use std::time::Instant;
+
+use tilewright_base::{SourceId, Sources};
+use tilewright_bench::{Bench, measure};
+use tilewright_explore::{Goal, Options, Task, search};
+use tilewright_machine::tcp::Tcp;
+use tilewright_notation::problem::Problem;
+use tilewright_notation::syntax::parser;
+use tilewright_num::Dtype;
+use tilewright_tcp::Setup;
+
+fn machine() -> Tcp {
+    let mut sources = Sources::default();
+    let text = tilewright_machine::builtin("tcp").expect("the machine is built in");
+    let id = sources.add("tcp", text.to_string());
+    let loaded = tilewright_machine::load(&mut sources, id, &|_| None).expect("the machine loads");
+    loaded.machine.tcp().expect("a tcp").clone()
+}
+
+fn task<'m>(tcp: &'m Tcp, text: &str) -> Task<'m> {
+    let program = parser::program(text, SourceId(0)).expect("an einsum");
+    let problem = Problem::new(&program).expect("sizes");
+    let setup = Setup::new(tcp, 1, Dtype::I8).expect("a setup");
+    Task::new(setup, &program, &problem).expect("a contraction of two inputs")
+}
+
+/// Resident memory at its highest, if the system says it.
+fn peak_memory() -> Option<String> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    status.lines().find_map(|line| line.strip_prefix("VmHWM:")).map(|size| size.trim().to_string())
+}
+
+fn main() {
+    let tcp = machine();
+    let qk = task(&tcp, "hqd, hkd -> hqk; dims h=4, q=256, k=256, d=128");
+    let all = Options { goal: Goal::Time, keep: 5, prune: false, cloud: false };
+    let found = search(&qk, &all, &mut |_, _| false);
+    let every = Bench { name: "candidates of QK^T, whole space", goal_per_s: 2e6, items: found.evaluated };
+    measure(&every, || drop(search(&qk, &all, &mut |_, _| false)));
+    let exact = Options { prune: true, ..all };
+    let whole = Bench { name: "exact optima of QK^T", goal_per_s: 1.0, items: 1 };
+    measure(&whole, || drop(search(&qk, &exact, &mut |_, _| false)));
+    let start = Instant::now();
+    let mut operators = 0;
+    for rows in [1, 16, 32, 128, 2048] {
+        for text in [
+            format!("mk, n_8k -> mn_8; dims m={rows}, n=4096, k=4096"),
+            format!("mk, n_8k -> mn_8; dims m={rows}, n=11008, k=4096"),
+            format!("mk, n_8k -> mn_8; dims m={rows}, n=4096, k=11008"),
+            format!("h_8qd, h_8kd -> h_8qk; dims h=32, q={rows}, k=2048, d=128"),
+            format!("h_8qk, h_8kd -> h_8qd; dims h=32, q={rows}, k=2048, d=128"),
+        ] {
+            let found = search(&task(&tcp, &text), &exact, &mut |_, _| false);
+            assert!(found.complete && !found.kept.best().is_empty(), "{text}");
+            operators += 1;
+        }
+    }
+    let seconds = start.elapsed().as_secs_f64();
+    println!("{operators} LLaMA-2 7B operators, exact: {seconds:.2} s (goal 60 s)");
+    println!("resident memory at its highest: {} (goal 300 MB)", peak_memory().unwrap_or_default());
+}

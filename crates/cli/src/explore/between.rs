@@ -1,0 +1,120 @@
+//! The best candidates between given neighbours, with what their bridges take.
+
+use std::fmt::Write as _;
+
+use serde_json::json;
+use tilewright_explore::goal::milliwatts;
+use tilewright_explore::neighbours::{Bridged, Neighbours, fit};
+use tilewright_explore::program::program_cycles;
+use tilewright_explore::{Found, Goal, Task};
+use tilewright_notation::syntax::ast::Operand;
+use tilewright_report::columns::{Align, table, thousands};
+use tilewright_tcp::lower::Options;
+
+use super::Answer;
+use super::args::ExploreArgs;
+use super::table::{checked, headline};
+use super::verify::{Check, run_program};
+use crate::outcome::{FAILED, GOOD, Outcome};
+
+/// Puts what was found between neighbours and says which is best there.
+pub(crate) fn answer(
+    args: &ExploreArgs,
+    task: &Task<'_>,
+    found: &Found,
+    neighbours: &Neighbours,
+    goal: Goal,
+    seconds: f64,
+) -> Result<Answer, Outcome> {
+    let options = Options { machine: args.target.chip.clone(), ..Options::default() };
+    let fitted = fit(task, found, neighbours, goal, &options);
+    let Some(best) = fitted.fitting.first() else {
+        let why = fitted.complaint.unwrap_or_default();
+        return Err(Outcome {
+            code: FAILED,
+            ..Outcome::usage(&format!(
+                "none of the {} best tactics fits the given shapes\n  = the first of them: {why}\n  \
+                 = instead: fewer given shapes, or `tilewright notation bridge` to one that is printed without them",
+                fitted.asked
+            ))
+        });
+    };
+    let mut checks = Vec::new();
+    for bridged in fitted.fitting.iter().take(args.verify) {
+        let mut check = Check::new(program_cycles(task.setup.machine, bridged.cycles));
+        run_program(task, task.macs(), &bridged.program, &mut check);
+        checks.push(check);
+    }
+    let mut text = headline(task, found, goal, seconds);
+    let _ = writeln!(
+        text,
+        "between   {} of the {} best tactics without neighbours fit the given shapes",
+        thousands(fitted.fitting.len() as u64),
+        thousands(fitted.asked)
+    );
+    text.push_str(&rows(task, &fitted.fitting, args.keep));
+    text.push_str(&spelled(best));
+    for (number, check) in checks.iter().enumerate() {
+        let _ = writeln!(text, "{}", checked(number + 1, check));
+    }
+    let code = if checks.iter().all(Check::good) { GOOD } else { FAILED };
+    let value = json!({
+        "einsum": task.program.einsum.to_string(),
+        "evaluated": found.evaluated,
+        "seconds": seconds,
+        "legal": found.legal,
+        "complete": found.complete,
+        "best": one(task, best),
+        "candidates": fitted.fitting.iter().take(args.keep).map(|bridged| one(task, bridged)).collect::<Vec<_>>(),
+        "verified": checks.iter().map(super::json::checked).collect::<Vec<_>>(),
+    });
+    Ok(Answer { text, value, code })
+}
+
+fn one(task: &Task<'_>, bridged: &Bridged) -> serde_json::Value {
+    let shape = |operand| bridged.text.shape(operand).map(ToString::to_string);
+    let commands: Vec<_> =
+        bridged.commands.iter().map(|(name, cycles)| json!({ "name": name, "cycles": cycles })).collect();
+    json!({
+        "tactic": bridged.text.tactic.as_ref().map(ToString::to_string),
+        "shapes": { "in0": shape(Operand::In0), "in1": shape(Operand::In1), "out": shape(Operand::Out) },
+        "cycles": bridged.cycles,
+        "cycles_without_neighbours": bridged.candidate.cycles,
+        "energy_pj": bridged.energy_fj / 1000,
+        "milliwatts": milliwatts(task.setup.machine, bridged.cycles, bridged.energy_fj),
+        "commands": commands,
+    })
+}
+
+fn rows(task: &Task<'_>, fitting: &[Bridged], keep: usize) -> String {
+    let head = ["#", "cycles", "without", "pJ", "mW", "commands"];
+    let mut rows = vec![head.map(str::to_string).to_vec()];
+    for (number, bridged) in fitting.iter().take(keep).enumerate() {
+        let commands: Vec<String> =
+            bridged.commands.iter().map(|(name, cycles)| format!("{name} {}", thousands(*cycles))).collect();
+        rows.push(vec![
+            (number + 1).to_string(),
+            thousands(bridged.cycles),
+            thousands(bridged.candidate.cycles),
+            thousands(bridged.energy_fj / 1000),
+            thousands(milliwatts(task.setup.machine, bridged.cycles, bridged.energy_fj)),
+            commands.join(", "),
+        ]);
+    }
+    let mut aligns = [Align::Right; 6];
+    aligns[5] = Align::Left;
+    table(&aligns, &rows)
+}
+
+fn spelled(bridged: &Bridged) -> String {
+    let mut text = String::from("best\n");
+    for operand in Operand::ALL {
+        if let Some(shape) = bridged.text.shape(operand) {
+            let _ = writeln!(text, "  {:<7}{shape}", operand.name());
+        }
+    }
+    if let Some(tactic) = &bridged.text.tactic {
+        let _ = writeln!(text, "  tactic {tactic}");
+    }
+    text
+}

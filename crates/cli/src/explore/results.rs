@@ -1,0 +1,135 @@
+//! Several searches of one command: a row for each, and a folder to which results are added as they come.
+//!
+//! A folder holds `explore.jsonl`, one line of JSON for each search that is done, with what was asked. Lines that answer what is
+//! asked again are not searched again. A line that a kill cut short is left out.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+use tilewright_explore::Goal;
+use tilewright_report::columns::{Align, table, thousands};
+
+use super::args::ExploreArgs;
+use super::sweep::Setting;
+use super::{one, pretty};
+use crate::host::Host;
+use crate::outcome::{FAILED, GOOD, Outcome};
+
+/// Searches all settings that the folder does not answer yet.
+pub(crate) fn all(
+    args: &ExploreArgs,
+    settings: &[Setting],
+    goal: Goal,
+    host: &mut dyn Host,
+) -> Result<Outcome, Outcome> {
+    let path = args.folder().map(|folder| Path::new(folder).join("explore.jsonl"));
+    let mut lines = path.as_deref().map_or(Vec::new(), |path| known(path, host));
+    let (mut answers, mut again, mut code) = (Vec::new(), 0, GOOD);
+    for setting in settings {
+        let asked = asked(args, setting);
+        if let Some(line) = lines.iter().find(|line| line["asked"] == asked) {
+            answers.push(line["found"].clone());
+            again += 1;
+            continue;
+        }
+        if host.interrupted() {
+            break;
+        }
+        let (found, one_code) = match one(args, setting, goal, host) {
+            Ok(answer) => (answer.value, answer.code),
+            // Nothing is legal here; other settings may fare better.
+            Err(outcome) if outcome.code == FAILED => (json!({ "refused": outcome.stderr }), FAILED),
+            Err(outcome) => return Err(outcome),
+        };
+        code = code.max(one_code);
+        let complete = found["complete"] == json!(true) || found.get("best").is_none();
+        if let Some(path) = path.as_deref().filter(|_| complete) {
+            lines.push(json!({ "asked": asked, "found": found }));
+            keep(path, &lines, host)?;
+        }
+        answers.push(found);
+    }
+    let stdout = if args.json {
+        pretty(&json!({ "sweep": answers }))
+    } else {
+        let mut text = rows(settings, &answers);
+        if let Some(path) = &path {
+            text.push_str(&format!("results   {}, {again} of them from before\n", path.display()));
+        }
+        text
+    };
+    Ok(Outcome { code, ..Outcome::good(stdout) })
+}
+
+/// What decides the answer of one search.
+fn asked(args: &ExploreArgs, setting: &Setting) -> Value {
+    json!({
+        "einsum": args.einsum,
+        "dims": setting.dims,
+        "set": setting.set,
+        "chip": args.target.chip,
+        "pes": args.target.pes,
+        "dtype": args.dtype,
+        "goal": args.goal,
+        "keep": args.keep,
+        "verify": args.verify,
+        "shapes": [args.in0.as_ref(), args.in1.as_ref(), args.out_shape()],
+        "version": env!("CARGO_PKG_VERSION"),
+    })
+}
+
+fn known(path: &Path, host: &dyn Host) -> Vec<Value> {
+    let bytes = host.read(path).unwrap_or_default();
+    let text = String::from_utf8_lossy(&bytes);
+    text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+}
+
+fn keep(path: &Path, lines: &[Value], host: &mut dyn Host) -> Result<(), Outcome> {
+    let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
+    let path: PathBuf = path.to_path_buf();
+    let failed = |error| Outcome::usage(&format!("cannot write `{}`: {error}", path.display()));
+    host.write(&path, text.as_bytes()).map_err(failed)
+}
+
+fn rows(settings: &[Setting], answers: &[Value]) -> String {
+    let head = ["", "cycles", "pJ", "mW", "used", "bound", "simulated", "tactic"];
+    let mut rows = vec![head.map(str::to_string).to_vec()];
+    for (setting, answer) in settings.iter().zip(answers) {
+        let best = &answer["best"];
+        let number = |value: &Value| value.as_u64().map_or(String::new(), thousands);
+        let used =
+            best["utilisation"].as_f64().map_or(String::new(), |part| format!("{:.1} %", 100.0 * part));
+        let tactic = match (best["tactic"].as_str(), answer["refused"].as_str()) {
+            (Some(tactic), _) => tactic.to_string(),
+            (None, Some(why)) => why.lines().next().unwrap_or_default().to_string(),
+            _ => String::new(),
+        };
+        let check = &answer["verified"][0];
+        let simulated = match (check["simulated_cycles"].as_u64(), check["estimated_cycles"].as_u64()) {
+            #[expect(clippy::cast_precision_loss, reason = "a ratio for people")]
+            (Some(simulated), Some(estimated)) => {
+                format!("{:+.2} %", 100.0 * (simulated as f64 / estimated.max(1) as f64 - 1.0))
+            }
+            _ => String::new(),
+        };
+        let swept = if setting.swept.is_empty() {
+            setting.dims.clone().unwrap_or_default()
+        } else {
+            setting.swept.join(" ")
+        };
+        rows.push(vec![
+            swept,
+            number(&best["cycles"]),
+            number(&best["energy_pj"]),
+            number(&best["milliwatts"]),
+            used,
+            number(&best["bound"]["cycles"]),
+            simulated,
+            tactic,
+        ]);
+    }
+    let mut aligns = [Align::Right; 8];
+    aligns[0] = Align::Left;
+    aligns[7] = Align::Left;
+    table(&aligns, &rows)
+}

@@ -1,0 +1,43 @@
+//! Where legal candidates lie in time and power, coarsely: what a picture needs of the whole space.
+
+use std::collections::BTreeSet;
+
+/// Buckets of a doubling of cycles, and of power.
+const BUCKETS: f64 = 20.0;
+
+/// Occupied buckets; as many as a picture has room for, whatever the space.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Cloud {
+    buckets: BTreeSet<(u16, u16)>,
+    last: Option<(u64, u64)>,
+}
+
+impl Cloud {
+    /// Marks a candidate.
+    pub fn add(&mut self, cycles: u64, energy_fj: u64) {
+        // Neighbours in the search often take the same.
+        if self.last.replace((cycles, energy_fj)) == Some((cycles, energy_fj)) || cycles == 0 {
+            return;
+        }
+        #[expect(clippy::cast_precision_loss, reason = "a place in a picture")]
+        let (cycles, energy) = (cycles as f64, energy_fj as f64);
+        self.buckets.insert((bucket(cycles), bucket(energy / cycles)));
+    }
+
+    /// Marks all of another's.
+    pub fn merge(&mut self, other: &Cloud) {
+        self.buckets.extend(&other.buckets);
+    }
+
+    /// Cycles and fJ a cycle in the middle of each bucket.
+    pub fn points(&self) -> impl Iterator<Item = (f64, f64)> + '_ {
+        let middle = |bucket: u16| ((f64::from(bucket) + 0.5) / BUCKETS).exp2();
+        self.buckets.iter().map(move |(cycles, power)| (middle(*cycles), middle(*power)))
+    }
+}
+
+fn bucket(value: f64) -> u16 {
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped first")]
+    let bucket = (value.max(1.0).log2() * BUCKETS).clamp(0.0, 65_535.0) as u16;
+    bucket
+}

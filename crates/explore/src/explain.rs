@@ -1,0 +1,162 @@
+//! A candidate in words: the loop nest, where each operand lives, why so many cycles, and what bounds it.
+
+use std::fmt::Write as _;
+
+use tilewright_tcp::cost::Stage;
+use tilewright_tcp::cost::contraction::Drain;
+
+use crate::point::{Loading, ORDERS, Supply, Turn};
+use crate::task::Task;
+use crate::told::Told;
+
+/// Sentences about a candidate, one a line.
+pub fn explain(task: &Task<'_>, told: &Told) -> String {
+    let mut text = String::new();
+    let mut line = |words: String| {
+        let _ = writeln!(text, "  {words}");
+    };
+    slices(task, told, &mut line);
+    operands(task, told, &mut line);
+    loops(told, &mut line);
+    cycles(task, told, &mut line);
+    text
+}
+
+fn slices(task: &Task<'_>, told: &Told, line: &mut dyn FnMut(String)) {
+    let nest = &told.nest;
+    let commands = told.framed.frame.commands();
+    if commands > 1 {
+        line(format!(
+            "Operands do not fit at once: the einsum runs in {commands} parts of the same size, each a load and a contraction."
+        ));
+    }
+    let all = task.setup.slices();
+    let split: Vec<String> = (0..task.axes.len())
+        .filter(|axis| told.framed.frame.slices_log2[*axis] > 0)
+        .map(|axis| format!("{} over {}", task.axes[axis].name, 1_u64 << told.framed.frame.slices_log2[axis]))
+        .collect();
+    let how = if split.is_empty() { "nothing is split".to_string() } else { split.join(", ") };
+    line(format!("{} of {all} slices work: {how}.", nest.live_slices));
+}
+
+fn operands(task: &Task<'_>, told: &Told, line: &mut dyn FnMut(String)) {
+    let nest = &told.nest;
+    let machine = task.setup.machine;
+    let (held, streamed) = (told.framed.stationary().name(), told.framed.frame.streamed().name());
+    let bytes = |elements: u64| elements * task.setup.element_bits() / 8;
+    let context = match told.candidate.choice.loading {
+        Loading::Main => "main",
+        Loading::Sub => "sub",
+    };
+    line(format!(
+        "{held} is held: {} B a slice of {} B of register files, loaded by the {context} context in {} cycles.",
+        bytes(nest.held_elements()),
+        machine.ce.lanes * machine.trf_lane_payload_bytes(),
+        told.columns.load_cycles
+    ));
+    let arrives = match (told.candidate.choice.supply, nest.held_slices) {
+        (Supply::Own, 1) => "each slice reads its own".to_string(),
+        (Supply::Own, copies) => format!("{copies} copies in data memory, each slice reads its own"),
+        (Supply::RingOuter, _) => {
+            format!("rings of {} slices multicast one slice's rows after the other's", nest.ring)
+        }
+        (Supply::RingInner, _) => {
+            let ring = nest.ring * nest.summed_slices;
+            format!("rings of {ring} slices multicast a row of each of {} in turn", nest.ring)
+        }
+    };
+    line(format!(
+        "{streamed} is streamed: {} B a slice, {arrives}, in fetches of {} B; an element is multiplied {} times for each fetch.",
+        bytes(nest.streamed_elements()),
+        told.candidate.choice.fetch_bytes,
+        told.stream_reuse
+    ));
+    let all = machine.dm.capacity_bytes;
+    line(format!("Both and the results take {} of {all} B of data memory a slice.", told.data_memory_bytes));
+    if nest.summed_slices > 1 {
+        line(format!("Sums lie in parts on {} slices; the reducer adds them.", nest.summed_slices));
+    }
+}
+
+fn loops(told: &Told, line: &mut dyn FnMut(String)) {
+    let (nest, choice) = (&told.nest, &told.candidate.choice);
+    let mut words: Vec<String> = Vec::new();
+    for turn in ORDERS[usize::from(choice.order)] {
+        let size = nest.turn(turn, choice.supply);
+        let what = match turn {
+            Turn::Batch => "batch positions",
+            Turn::Passes => "passes of the stream",
+            Turn::Rows => "packets of rows",
+            Turn::Chunks => "packets along the sum",
+        };
+        if size > 1 {
+            words.push(format!("{size} {what}"));
+        }
+    }
+    if choice.supply == Supply::RingInner && nest.ring > 1 {
+        words.push(format!("{} slices of the ring", nest.ring));
+    }
+    if nest.repeats > 1 {
+        words.push(format!("{} repeats of a packet", nest.repeats));
+    }
+    let nested = if words.is_empty() { "one step".to_string() } else { words.join(", of ") };
+    line(format!("In time: {nested}."));
+    line(format!(
+        "In a step: {} lanes each multiply a packet of {} x {} elements and sum {} of them in the tree.",
+        nest.lanes, nest.columns, nest.tree, nest.tree
+    ));
+    let groups = told.commands.groups();
+    if nest.chunks > 1 {
+        line(format!(
+            "Accumulators keep {} sums for each output of a lane while {} packets are summed.",
+            groups.open, nest.chunks
+        ));
+    }
+    let order = match told.commands.drain() {
+        Drain::Interleaved => "all lanes side by side",
+        Drain::Sequential => "lane after lane",
+    };
+    line(format!("Sums leave {order}."));
+}
+
+fn cycles(task: &Task<'_>, told: &Told, line: &mut dyn FnMut(String)) {
+    let columns = &told.columns;
+    let stages = [
+        (columns.mac, "products"),
+        (columns.stream, "the stream"),
+        (columns.drain, "sums that leave"),
+        (columns.vector, "the vector engine"),
+        (columns.commit, "the commit unit"),
+    ];
+    let slowest = stages.iter().map(|(cycles, _)| *cycles).max().unwrap_or(0);
+    let bounds: Vec<&str> =
+        stages.iter().filter(|(cycles, _)| *cycles == slowest).map(|(_, name)| *name).collect();
+    let overhead = task.setup.machine.command.overhead_cycles;
+    line(format!(
+        "The contraction takes {} cycles: {overhead} to start, {slowest} for {}, {} that do not overlap.",
+        columns.contract_cycles,
+        bounds.join(" and "),
+        columns.contract_cycles.saturating_sub(overhead).saturating_sub(slowest)
+    ));
+    if columns.bridge_cycles > 0 {
+        line(format!(
+            "Single words cannot be written where they belong: a copy of {} cycles follows.",
+            columns.bridge_cycles
+        ));
+    }
+    let bound = match columns.binding {
+        Stage::Contraction if columns.mac < columns.stream => {
+            "the feed: packets arrive slower than they are used"
+        }
+        Stage::Contraction => "the multipliers",
+        Stage::Fetch => "the fetch unit",
+        Stage::Switch | Stage::Collect => "the network",
+        Stage::Drain => "the drain of the accumulators",
+        Stage::Vector | Stage::Cast => "the vector engine",
+        Stage::Transpose | Stage::Commit | Stage::Load => "the commit unit",
+    };
+    line(format!(
+        "It is bound by {bound}; {:.1} % of the group's multipliers are used.",
+        100.0 * told.utilisation
+    ));
+}

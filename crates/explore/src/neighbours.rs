@@ -1,0 +1,133 @@
+//! Candidates between given neighbours: operands that lie as their producers left them, results as their consumer wants them.
+//!
+//! A given shape takes the place of the candidate's own. The engine then puts commands before and after the contraction where they are
+//! needed: copies through the switch, and bridges. What they take is counted.
+
+use tilewright_base::SourceId;
+use tilewright_notation::problem::Problem;
+use tilewright_notation::syntax::ast::{self, LoweredShape};
+use tilewright_notation::syntax::parser;
+use tilewright_tcp::cost::image::exec_cycles;
+use tilewright_tcp::energy::{Counts, counts, energy_fj};
+use tilewright_tcp::lower::{Options, lower};
+use tilewright_tcp::program::Program;
+
+use crate::cost::cycle_fj;
+use crate::goal::{Candidate, Goal};
+use crate::nest::Framed;
+use crate::point::Loading;
+use crate::program::load_on_main;
+use crate::search::Found;
+use crate::spell::spell;
+use crate::task::Task;
+
+/// Shapes that are given.
+#[derive(Clone, Debug, Default)]
+pub struct Neighbours {
+    /// Where in0 lies.
+    pub in0: Option<LoweredShape>,
+    /// Where in1 lies.
+    pub in1: Option<LoweredShape>,
+    /// Where results are wanted.
+    pub out: Option<LoweredShape>,
+}
+
+impl Neighbours {
+    /// Whether any is given.
+    pub fn any(&self) -> bool {
+        self.in0.is_some() || self.in1.is_some() || self.out.is_some()
+    }
+}
+
+/// A candidate with its bridges.
+#[derive(Clone, Debug)]
+pub struct Bridged {
+    /// The candidate, as it was without neighbours.
+    pub candidate: Candidate,
+    /// Cycles of all commands.
+    pub cycles: u64,
+    /// Energy of all commands, and of the group's slices meanwhile.
+    pub energy_fj: u64,
+    /// Name and cycles of each command.
+    pub commands: Vec<(String, u64)>,
+    /// Shapes and tactic.
+    pub text: ast::Program,
+    /// The commands.
+    pub program: Program,
+}
+
+/// What became of the candidates that a search kept.
+#[derive(Clone, Debug, Default)]
+pub struct Fitted {
+    /// Those that fit, best first.
+    pub fitting: Vec<Bridged>,
+    /// Candidates that were asked about.
+    pub asked: u64,
+    /// The first complaint about one that does not fit.
+    pub complaint: Option<String>,
+}
+
+/// Puts the kept candidates of a search between neighbours.
+pub fn fit(task: &Task<'_>, found: &Found, neighbours: &Neighbours, goal: Goal, options: &Options) -> Fitted {
+    let mut fitted = Fitted::default();
+    let mut seen: Vec<(u32, u64)> = Vec::new();
+    for candidate in found.kept.best().iter().chain(found.kept.front()) {
+        let number = (candidate.frame, candidate.choice.code());
+        if seen.contains(&number) {
+            continue;
+        }
+        seen.push(number);
+        fitted.asked += 1;
+        match bridged(task, found, candidate, neighbours, options) {
+            Ok(bridged) => fitted.fitting.push(bridged),
+            Err(complaint) => {
+                fitted.complaint.get_or_insert(complaint);
+            }
+        }
+    }
+    fitted.fitting.sort_by_key(|one| (goal.value(one.cycles, one.energy_fj), one.cycles, one.energy_fj));
+    fitted
+}
+
+fn bridged(
+    task: &Task<'_>,
+    found: &Found,
+    candidate: &Candidate,
+    neighbours: &Neighbours,
+    options: &Options,
+) -> Result<Bridged, String> {
+    let frame = usize::try_from(candidate.frame).ok().and_then(|at| found.frames.get(at));
+    let frame = frame.ok_or("no such frame")?;
+    if frame.commands() > 1 {
+        return Err("the einsum runs in parts, and given shapes hold all of it".to_string());
+    }
+    let mut spelled = spell(task, &Framed::new(task, frame), &candidate.choice).ok_or("refused")?;
+    spelled.in0 = neighbours.in0.clone().or(spelled.in0);
+    spelled.in1 = neighbours.in1.clone().or(spelled.in1);
+    spelled.out = neighbours.out.clone().or(spelled.out);
+    let text =
+        parser::program(&spelled.to_string(), SourceId(0)).map_err(|complaint| complaint.message.clone())?;
+    let problem =
+        Problem::new(&text).map_err(|all| all.first().map_or(String::new(), |one| one.message.clone()))?;
+    let verdict = tilewright_tcp::check(&task.setup, &problem);
+    if !verdict.legal() {
+        return Err(verdict.diagnostics.first().map_or(String::new(), |one| one.message.clone()));
+    }
+    let mut program =
+        lower(&task.setup, &problem, &verdict, options).map_err(|refused| refused.message.clone())?;
+    if candidate.choice.loading == Loading::Main {
+        load_on_main(task.setup.machine, &mut program);
+    }
+    let machine = task.setup.machine;
+    let mut events = Counts::default();
+    program.execs.iter().for_each(|exec| events.add(&counts(machine, exec), 1));
+    let commands: Vec<(String, u64)> = program
+        .execs
+        .iter()
+        .map(|exec| (exec.name.clone(), exec_cycles(machine, exec).total_cycles))
+        .collect();
+    let cycles = commands.iter().fold(0, |all: u64, (_, cycles)| all.saturating_add(*cycles));
+    let events_fj = energy_fj(machine, &events).iter().fold(0, |all: u64, part| all.saturating_add(*part));
+    let energy_fj = events_fj.saturating_add(cycle_fj(&task.setup).saturating_mul(cycles));
+    Ok(Bridged { candidate: *candidate, cycles, energy_fj, commands, text, program })
+}

@@ -1,0 +1,77 @@
+//! Everything there is to say about one candidate: its columns, energy by component, traffic, reuse, use of the multipliers.
+
+use tilewright_notation::syntax::ast::Program;
+use tilewright_tcp::energy::{COMPONENTS, Counts};
+
+use crate::cost::{Columns, Commands, columns, counts, energy};
+use crate::goal::{Candidate, milliwatts};
+use crate::legality::data_memory_bytes;
+use crate::nest::Framed;
+use crate::point::Nest;
+use crate::search::Found;
+use crate::spell::spell;
+use crate::task::Task;
+
+/// A candidate in full.
+#[derive(Clone, Debug)]
+pub struct Told {
+    /// The candidate.
+    pub candidate: Candidate,
+    /// Its frame.
+    pub framed: Framed,
+    /// Sizes of its loops.
+    pub nest: Nest,
+    /// The stages of its commands.
+    pub commands: Commands,
+    /// Cycles by stage.
+    pub columns: Columns,
+    /// Energy of all commands by component, in fJ.
+    pub energy_fj: [u64; COMPONENTS],
+    /// Events of one command.
+    pub counts: Counts,
+    /// Average power of the group's slices, in mW.
+    pub milliwatts: u64,
+    /// Part of the products that the group could do in this time which the einsum asks for.
+    pub utilisation: f64,
+    /// Times that an element fetched from data memory is multiplied: by slices of a ring, lanes and repeats.
+    pub stream_reuse: u64,
+    /// Times that an element in the register files is multiplied after one load.
+    pub held_reuse: u64,
+    /// Bytes of data memory that a command's tensors take on each slice.
+    pub data_memory_bytes: u64,
+    /// Shapes and tactic.
+    pub program: Program,
+}
+
+impl Told {
+    /// Says all about a candidate of a search; `None` if it is none.
+    pub fn new(task: &Task<'_>, found: &Found, candidate: &Candidate) -> Option<Told> {
+        let frame = found.frames.get(usize::try_from(candidate.frame).ok()?)?;
+        let framed = Framed::new(task, frame);
+        let nest = framed.nest(&candidate.choice).ok()?;
+        let setup = &task.setup;
+        let commands = Commands::new(setup, &nest, &candidate.choice).ok()?;
+        let columns = columns(setup, &commands, frame.commands());
+        let counts = counts(setup, &nest, &candidate.choice, &commands);
+        let each = [candidate.cycles, setup.slices(), setup.machine.ce.lanes, setup.packet_elements()];
+        #[expect(clippy::cast_precision_loss, reason = "a ratio for people")]
+        let could = each.iter().map(|factor| *factor as f64).product::<f64>();
+        #[expect(clippy::cast_precision_loss, reason = "a ratio for people")]
+        let asked = task.macs() as f64;
+        Some(Told {
+            candidate: *candidate,
+            energy_fj: energy(setup, &counts, columns.cycles, frame.commands()),
+            milliwatts: milliwatts(setup.machine, candidate.cycles, candidate.energy_fj),
+            utilisation: asked / could.max(1.0),
+            stream_reuse: nest.ring * nest.lanes * nest.repeats,
+            held_reuse: nest.rows * nest.ring * nest.columns,
+            data_memory_bytes: data_memory_bytes(setup, &nest),
+            program: spell(task, &framed, &candidate.choice)?,
+            framed,
+            nest,
+            commands,
+            columns,
+            counts,
+        })
+    }
+}

@@ -1,0 +1,45 @@
+//! Branch and bound against a search that looks at everything, on random small einsums.
+
+use proptest::prelude::*;
+use tilewright_explore::nest::Framed;
+use tilewright_explore::plain::every_choice;
+use tilewright_explore::space::frames;
+use tilewright_explore::{Goal, Options, search};
+use tilewright_num::Dtype;
+
+use crate::setting::{machine, task};
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+    #[test]
+    fn nothing_better_exists(
+        (b, m, n, k) in (1_u64..3, 1_u64..17, 1_u64..17, 2_u64..17),
+        which in 0_usize..3,
+    ) {
+        let toy = machine("toy-tcp");
+        let task = task(&toy, Dtype::I8, &format!("bmk,bnk->bmn; dims b={b}, m={m}, n={n}, k={k}"));
+        let goal = [Goal::Time, Goal::Energy, Goal::EnergyDelay][which];
+        let mut best: Option<(u128, u64, u64)> = None;
+        let mut legal = 0_u64;
+        for frame in frames(&task) {
+            every_choice(&task, &Framed::new(&task, &frame), &mut |_, judged| {
+                if let Ok((cycles, energy_fj)) = judged {
+                    legal += 1;
+                    let key = (goal.value(cycles, energy_fj), cycles, energy_fj);
+                    best = Some(best.map_or(key, |best| best.min(key)));
+                }
+            });
+        }
+        let all = search(&task, &Options { goal, keep: 1, prune: false, cloud: false }, &mut |_, _| false);
+        prop_assert_eq!(all.legal, legal);
+        let bounded = search(&task, &Options { goal, keep: 1, prune: true, cloud: false }, &mut |_, _| false);
+        let found = bounded.kept.best().first().map(|c| (goal.value(c.cycles, c.energy_fj), c.cycles, c.energy_fj));
+        prop_assert_eq!(found, best);
+        prop_assert_eq!(bounded.kept.best(), all.kept.best());
+        prop_assert_eq!(bounded.kept.front(), all.kept.front());
+        let (bound, first) = (bounded.bound, bounded.kept.best().first());
+        if let (Some(bound), Some(first)) = (bound, first) {
+            prop_assert!(bound.cycles <= first.cycles && bound.energy_fj <= first.energy_fj);
+        }
+    }
+}

@@ -1,0 +1,8 @@
+//! Judges of the explorer: the engine that checks and lowers, the simulator's counts, and a search without shortcuts.
+
+mod agrees;
+mod exhaustive;
+mod llama;
+mod refused;
+mod section;
+mod setting;
