@@ -64,6 +64,7 @@ impl Tile {
         }
         let mut content = self.storage.lock();
         if let Some(range) = self.whole_run() {
+            content.changed();
             if let Some(bytes) = content.bytes.get_mut(range.clone()) {
                 // Only i5 and i9 can refuse a value, and no tile has them.
                 let _ = encode_slice(rules, dtype, values, bytes);
@@ -90,6 +91,7 @@ impl Tile {
     /// bytes need not be those that are there.
     pub(crate) fn update(&self, content: &mut Content, keep: bool, change: impl FnOnce(&mut [u8])) {
         if let Some(range) = self.whole_run() {
+            content.changed();
             if let Some(bytes) = content.bytes.get_mut(range.clone()) {
                 change(bytes);
             }
@@ -152,6 +154,7 @@ impl Tile {
 
     /// Spreads packed elements to their places.
     pub(crate) fn unpack(&self, content: &mut Content, packed: &[u8]) {
+        content.changed();
         let size = self.view.dtype.size_bytes(1);
         let mut at = 0;
         self.visit(|start, steps, stride| {

@@ -2,12 +2,15 @@
 //!
 //! With operands of 16 bits or fewer a product is exact in FP32, so fused or not makes no difference; with FP32
 //! operands the fused step is our definition. Vector instructions and threads only change the speed: threads share
-//! out columns, and every sum is taken in the same order by one of them.
+//! out columns, and every sum is taken in the same order by one of them. What was packed is kept with the tensor until
+//! somebody writes to it.
 
 #![expect(unsafe_code, reason = "vector instructions are entered only after the host was asked for them")]
 
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::*;
+
+use std::sync::Arc;
 
 use rayon::prelude::*;
 use tilewright_num::{Dtype, RuleSet, decode_slice, encode_slice};
@@ -96,15 +99,63 @@ pub struct Results<'a> {
     pub accumulate: bool,
 }
 
+/// A stationary operand in the order in which blocks of results read it.
+#[derive(Debug)]
+pub struct PackedRows {
+    /// Steps of the contraction.
+    k: usize,
+    /// Rows of results.
+    m: usize,
+    blocks: Vec<[f32; ROWS]>,
+}
+
+impl PackedRows {
+    /// `a` has `m` elements in a row, a row for each step.
+    pub fn new(a: &[f32], m: usize) -> PackedRows {
+        let k = a.len().checked_div(m).unwrap_or(0);
+        let blocks = if k * m == a.len() && k > 0 { pack_rows(a, m) } else { Vec::new() };
+        PackedRows { k, m, blocks }
+    }
+}
+
+/// A moving operand in the order in which blocks of results read it.
+#[derive(Debug)]
+pub struct PackedColumns {
+    k: usize,
+    n: usize,
+    panels: Vec<[f32; COLUMNS]>,
+}
+
+impl PackedColumns {
+    /// `k` rows.
+    pub fn new(rules: &RuleSet, k: usize, b: Rows<'_>) -> PackedColumns {
+        PackedColumns { k, n: b.length, panels: pack_columns(rules, k, b) }
+    }
+}
+
+/// An operand that was packed before.
+#[derive(Clone, Debug)]
+pub enum Pack {
+    /// As the stationary one.
+    Rows(Arc<PackedRows>),
+    /// As the moving one.
+    Columns(Arc<PackedColumns>),
+}
+
 /// `out[m][n] (+)= a[k][m] * b[k][n]`: `a` has `m` elements in a row. Sizes that do not fit are left undone.
 pub fn multiply(rules: &RuleSet, a: &[f32], m: usize, b: Rows<'_>, out: Results<'_>) {
+    let rows = PackedRows::new(a, m);
+    let columns = PackedColumns::new(rules, rows.k, b);
+    multiply_packed(rules, &rows, &columns, out);
+}
+
+/// The same, of operands that are packed.
+pub fn multiply_packed(rules: &RuleSet, a: &PackedRows, b: &PackedColumns, out: Results<'_>) {
     let Results { bytes, dtype, accumulate } = out;
-    let (n, size) = (b.length, dtype.size_bytes(1));
-    let k = a.len().checked_div(m).unwrap_or(0);
-    if k == 0 || n == 0 || a.len() != k * m || bytes.len() != m * n * size {
+    let (k, m, n, size) = (a.k, a.m, b.n, dtype.size_bytes(1));
+    if k == 0 || n == 0 || a.blocks.is_empty() || b.k != k || bytes.len() != m * n * size {
         return;
     }
-    let blocks = pack_rows(a, m);
     let shares = if k * m * n < LEAST_SHARED { 1 } else { rayon::current_num_threads().clamp(1, 64) };
     let columns = n.div_ceil(shares).next_multiple_of(COLUMNS);
     let mut parts: Vec<Vec<&mut [u8]>> = (0..n.div_ceil(columns)).map(|_| Vec::with_capacity(m)).collect();
@@ -116,8 +167,8 @@ pub fn multiply(rules: &RuleSet, a: &[f32], m: usize, b: Rows<'_>, out: Results<
     let work = |(index, rows): (usize, Vec<&mut [u8]>)| {
         let first = index * columns;
         let width = columns.min(n - first);
-        let panels = pack_columns(rules, k, b, first, width);
-        add_blocks(rules, k, &blocks, &panels, rows, (dtype, accumulate, width));
+        let panels = b.panels.get(first / COLUMNS * k..(first + width).div_ceil(COLUMNS) * k);
+        add_blocks(rules, k, &a.blocks, panels.unwrap_or_default(), rows, (dtype, accumulate, width));
     };
     if parts.len() == 1 {
         parts.into_iter().enumerate().for_each(work);
@@ -143,12 +194,13 @@ fn pack_rows(a: &[f32], m: usize) -> Vec<[f32; ROWS]> {
 }
 
 /// Columns in panels, each with the steps of the contraction one after the other; missing columns are zero.
-fn pack_columns(rules: &RuleSet, k: usize, b: Rows<'_>, first: usize, columns: usize) -> Vec<[f32; COLUMNS]> {
+fn pack_columns(rules: &RuleSet, k: usize, b: Rows<'_>) -> Vec<[f32; COLUMNS]> {
+    let columns = b.length;
     let count = columns.div_ceil(COLUMNS);
     let mut panels = vec![[0.0; COLUMNS]; count * k];
     let mut row = vec![[0.0; COLUMNS]; count];
     for step in 0..k {
-        b.decode(rules, step, first, &mut row.as_flattened_mut()[..columns]);
+        b.decode(rules, step, 0, &mut row.as_flattened_mut()[..columns]);
         for (panel, values) in row.iter().enumerate() {
             panels[panel * k + step] = *values;
         }

@@ -7,6 +7,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tilewright_num::{Dtype, RuleSet, encode_slice};
 
+use crate::View;
+use crate::engine::tensor::Product;
+use crate::matmul::Pack;
 use crate::pattern::MAX_ELEMENTS;
 use crate::refusal::{Refusal, rule};
 
@@ -61,7 +64,7 @@ pub struct Storage {
 }
 
 /// Bytes and what is known of them.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Content {
     /// The bytes.
     pub bytes: Vec<u8>,
@@ -70,7 +73,14 @@ pub struct Content {
     unwritten_bytes: usize,
     /// Nobody looked at it yet: it has no bytes so far.
     untouched: bool,
+    /// What its bytes will be when somebody looks.
+    later: Option<Box<Product>>,
+    /// Parts of it that matmuls packed.
+    packs: Vec<(View, Pack)>,
 }
+
+/// Parts of one tensor that are kept packed.
+const MOST_PACKS: usize = 16;
 
 /// What a new tensor is like.
 #[derive(Clone, Debug)]
@@ -101,8 +111,7 @@ impl Storage {
     /// If it is larger than any device.
     pub fn poisoned(request: Request) -> Result<Storage, Refusal> {
         let unwritten_bytes = request.dtype.size_bytes(checked_elements(&request)?);
-        let content = Content { bytes: Vec::new(), written: None, unwritten_bytes, untouched: true };
-        Ok(Storage::with(request, content))
+        Ok(Storage::with(request, Content { unwritten_bytes, untouched: true, ..Content::default() }))
     }
 
     /// A tensor with given bytes.
@@ -119,7 +128,7 @@ impl Storage {
                 "pass a contiguous array",
             )
         })?;
-        Ok(Storage::with(request, Content { bytes, written: None, unwritten_bytes: 0, untouched: false }))
+        Ok(Storage::with(request, Content { bytes, ..Content::default() }))
     }
 
     fn with(request: Request, content: Content) -> Storage {
@@ -130,6 +139,12 @@ impl Storage {
     /// The bytes. A panic elsewhere while they were held leaves them as they are.
     pub fn lock(&self) -> MutexGuard<'_, Content> {
         let mut content = self.content.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(product) = content.later.take() {
+            content.untouched = false;
+            content.bytes = vec![0; content.unwritten_bytes];
+            content.unwritten_bytes = 0;
+            product.fill(&mut content.bytes, self.dtype, false);
+        }
         if content.untouched {
             content.untouched = false;
             let word = poison_word(self.dtype);
@@ -143,12 +158,28 @@ impl Storage {
     /// The bytes, for one who writes all of them at once: those of a new tensor are zero and count as written.
     pub(crate) fn lock_to_overwrite(&self) -> MutexGuard<'_, Content> {
         let mut content = self.content.lock().unwrap_or_else(PoisonError::into_inner);
+        content.later = None;
         if content.untouched {
             content.untouched = false;
             content.bytes = vec![0; content.unwritten_bytes];
             content.unwritten_bytes = 0;
         }
         content
+    }
+
+    /// Says what the bytes of a new tensor will be; false if somebody looked at them already.
+    pub fn set_later(&self, product: Product) -> bool {
+        let mut content = self.content.lock().unwrap_or_else(PoisonError::into_inner);
+        if content.untouched {
+            content.later = Some(Box::new(product));
+        }
+        content.untouched
+    }
+
+    /// Takes back what the bytes would have been, if nobody looked yet.
+    pub fn take_later(&self) -> Option<Product> {
+        let mut content = self.content.lock().unwrap_or_else(PoisonError::into_inner);
+        content.later.take().map(|product| *product)
     }
 
     /// Bytes of the whole tensor.
@@ -179,6 +210,24 @@ impl Storage {
 }
 
 impl Content {
+    /// A part that was packed before, as long as nobody wrote to the tensor.
+    pub(crate) fn pack(&self, view: &View, wanted: impl Fn(&Pack) -> bool) -> Option<Pack> {
+        let same = |(part, pack): &&(View, Pack)| part == view && wanted(pack);
+        self.packs.iter().find(same).map(|(_, pack)| pack.clone())
+    }
+
+    /// Keeps a part packed.
+    pub(crate) fn keep_pack(&mut self, view: &View, pack: Pack) {
+        if self.packs.len() < MOST_PACKS {
+            self.packs.push((view.clone(), pack));
+        }
+    }
+
+    /// The bytes change: what was packed no longer holds.
+    pub(crate) fn changed(&mut self) {
+        self.packs.clear();
+    }
+
     /// Marks bytes as written.
     pub fn mark(&mut self, start: usize, count: usize) {
         let Some(words) = &mut self.written else { return };

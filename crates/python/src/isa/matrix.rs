@@ -34,13 +34,14 @@ impl Session {
             reduce: alu(reduce_op)?,
             continue_sums: go_on,
         };
+        self.flush();
         let (to, from) = (dst.get().operand()?.clone(), data.operand()?.clone());
         let chip = self.chip.clone();
         let done = py.detach(|| scalar::activation(&chip, &to, &from, &how));
         self.done(dst, done)
     }
 
-    #[pyo3(signature = (dst, stationary, moving, accumulate=None, is_transpose=false, stationary_onezero=false, moving_onezero=false, double_row=false, part=None))]
+    #[pyo3(signature = (dst, stationary, moving, accumulate=None, is_transpose=false, stationary_onezero=false, moving_onezero=false, double_row=false, part=None, defer=false))]
     #[expect(clippy::too_many_arguments, reason = "the instruction has as many")]
     fn nc_matmul(
         &mut self,
@@ -54,7 +55,9 @@ impl Session {
         moving_onezero: bool,
         double_row: bool,
         part: Option<[u64; 4]>,
+        defer: bool,
     ) -> Done {
+        self.flush();
         let to = dst.get().operand()?.clone();
         let (a, b) = (stationary.operand()?.clone(), moving.operand()?.clone());
         let adds = self.adds(&to);
@@ -63,6 +66,16 @@ impl Session {
         let options =
             MatmulOptions { accumulate, is_transpose, stationary_onezero, moving_onezero, double_row, part };
         let chip = self.chip.clone();
+        let fresh =
+            !accumulate && to.view.elements() * to.view.dtype.size_bytes(1) == to.storage.size_bytes();
+        if defer && fresh {
+            let done = tensor::nc_matmul_later(&chip, &to, &a, &b, options);
+            let (instruction, product) = done.map_err(|refusal| self.refused(py, &refusal))?;
+            if let Some(product) = product {
+                self.defer(&to, product);
+            }
+            return self.done(dst, Ok(instruction));
+        }
         let done = py.detach(|| tensor::nc_matmul(&chip, &to, &a, &b, options));
         self.done(dst, done)
     }
@@ -77,6 +90,7 @@ impl Session {
         scales: (Bound<'_, Tensor>, Bound<'_, Tensor>),
         accumulate: Option<bool>,
     ) -> Done {
+        self.flush();
         let to = dst.get().operand()?.clone();
         let (a, b) = (stationary.operand()?.clone(), moving.operand()?.clone());
         let (a_scales, b_scales) = (scales.0.get().operand()?.clone(), scales.1.get().operand()?.clone());
@@ -126,12 +140,9 @@ impl Session {
 
     #[pyo3(signature = (dst, data, engine=""))]
     fn nc_transpose(&mut self, dst: &Bound<'_, Tensor>, data: &Tensor, engine: &str) -> Done {
-        let to = dst.get().operand()?.clone();
-        let done = match engine_of(engine)? {
-            Some(EngineKind::Vector) => vector::transpose(&self.chip, &to, data.operand()?),
-            _ => tensor::nc_transpose(&self.chip, &to, data.operand()?),
-        };
-        self.done(dst, done)
+        let on_vector = engine_of(engine)? == Some(EngineKind::Vector);
+        let transpose = if on_vector { vector::transpose } else { tensor::nc_transpose };
+        self.emit(dst, |chip, to| Ok(transpose(chip, to, data.operand()?)))
     }
 }
 
