@@ -21,11 +21,11 @@ const COLUMNS: usize = 32;
 /// Multiplications below which a second thread costs more than it gives.
 const LEAST_SHARED: usize = 1 << 20;
 
-/// A block of results.
-type Block = [[f32; COLUMNS]; ROWS];
+/// Rows of results, cut into pieces of one block each.
+type Sums = [[f32; COLUMNS]];
 
-/// Adds to a block: `sums[r][c] += a[k][r] * panel[k][c]`, k from first to last.
-type AddBlock = fn(a: &[[f32; ROWS]], panel: &[[f32; COLUMNS]], sums: &mut Block);
+/// Adds to a block: `sums[r * pieces][c] += a[k][r] * panel[k][c]`, k from first to last. There are rows enough.
+type AddBlock = fn(a: &[[f32; ROWS]], panel: &[[f32; COLUMNS]], sums: &mut Sums, pieces: usize);
 
 /// Rows of elements, all of one length, `pitch` elements apart.
 #[derive(Clone, Copy, Debug)]
@@ -229,11 +229,7 @@ fn add_blocks(
             sums.fill([0.0; COLUMNS]);
         }
         for (index, panel) in panels.chunks_exact(k).enumerate() {
-            let mut results: Block = std::array::from_fn(|row| sums[row * count + index]);
-            add_block(block, panel, &mut results);
-            for (row, results) in results.iter().enumerate() {
-                sums[row * count + index] = *results;
-            }
+            add_block(block, panel, &mut sums[index..], count);
         }
         for (sums, row) in sums.chunks_exact(count).zip(rows) {
             narrow(rules, dtype, &sums.as_flattened()[..columns], row);
@@ -247,20 +243,20 @@ fn fastest() -> AddBlock {
     {
         if is_x86_feature_detected!("avx512f") {
             // SAFETY: the host has the instructions.
-            return |a, panel, sums| unsafe { add_block_avx512(a, panel, sums) };
+            return |a, panel, sums, pieces| unsafe { add_block_avx512(a, panel, sums, pieces) };
         }
         if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
             // SAFETY: the host has the instructions.
-            return |a, panel, sums| unsafe { add_block_avx2(a, panel, sums) };
+            return |a, panel, sums, pieces| unsafe { add_block_avx2(a, panel, sums, pieces) };
         }
     }
     add_block_plain
 }
 
 /// What every host has.
-fn add_block_plain(a: &[[f32; ROWS]], panel: &[[f32; COLUMNS]], sums: &mut Block) {
+fn add_block_plain(a: &[[f32; ROWS]], panel: &[[f32; COLUMNS]], sums: &mut Sums, pieces: usize) {
     for (a, b) in a.iter().zip(panel) {
-        for (sums, &a) in sums.iter_mut().zip(a) {
+        for (sums, &a) in sums.iter_mut().step_by(pieces).zip(a) {
             for (sum, &b) in sums.iter_mut().zip(b) {
                 *sum = a.mul_add(b, *sum);
             }
@@ -270,11 +266,11 @@ fn add_block_plain(a: &[[f32; ROWS]], panel: &[[f32; COLUMNS]], sums: &mut Block
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f")]
-fn add_block_avx512(a: &[[f32; ROWS]], panel: &[[f32; COLUMNS]], sums: &mut Block) {
+fn add_block_avx512(a: &[[f32; ROWS]], panel: &[[f32; COLUMNS]], sums: &mut Sums, pieces: usize) {
     const LANES: usize = 16;
     let mut low = [_mm512_setzero_ps(); ROWS];
     let mut high = [_mm512_setzero_ps(); ROWS];
-    for (index, sums) in sums.iter().enumerate() {
+    for (index, sums) in sums.iter().step_by(pieces).take(ROWS).enumerate() {
         // SAFETY: a row of a block has two vectors.
         (low[index], high[index]) =
             unsafe { (_mm512_loadu_ps(sums.as_ptr()), _mm512_loadu_ps(sums.as_ptr().add(LANES))) };
@@ -288,7 +284,7 @@ fn add_block_avx512(a: &[[f32; ROWS]], panel: &[[f32; COLUMNS]], sums: &mut Bloc
             high[index] = _mm512_fmadd_ps(a, right, high[index]);
         }
     }
-    for (index, sums) in sums.iter_mut().enumerate() {
+    for (index, sums) in sums.iter_mut().step_by(pieces).take(ROWS).enumerate() {
         // SAFETY: a row of a block has two vectors.
         unsafe {
             _mm512_storeu_ps(sums.as_mut_ptr(), low[index]);
@@ -299,11 +295,11 @@ fn add_block_avx512(a: &[[f32; ROWS]], panel: &[[f32; COLUMNS]], sums: &mut Bloc
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma")]
-fn add_block_avx2(a: &[[f32; ROWS]], panel: &[[f32; COLUMNS]], sums: &mut Block) {
+fn add_block_avx2(a: &[[f32; ROWS]], panel: &[[f32; COLUMNS]], sums: &mut Sums, pieces: usize) {
     const LANES: usize = 8;
     for first in (0..COLUMNS).step_by(LANES) {
         let mut totals = [_mm256_setzero_ps(); ROWS];
-        for (total, sums) in totals.iter_mut().zip(sums.iter()) {
+        for (total, sums) in totals.iter_mut().zip(sums.iter().step_by(pieces)) {
             // SAFETY: `first` and eight more are within a row.
             *total = unsafe { _mm256_loadu_ps(sums.as_ptr().add(first)) };
         }
@@ -314,7 +310,7 @@ fn add_block_avx2(a: &[[f32; ROWS]], panel: &[[f32; COLUMNS]], sums: &mut Block)
                 *total = _mm256_fmadd_ps(_mm256_set1_ps(a), b, *total);
             }
         }
-        for (total, sums) in totals.iter().zip(sums.iter_mut()) {
+        for (total, sums) in totals.iter().zip(sums.iter_mut().step_by(pieces)) {
             // SAFETY: `first` and eight more are within a row.
             unsafe { _mm256_storeu_ps(sums.as_mut_ptr().add(first), *total) };
         }
@@ -369,15 +365,15 @@ mod tests {
         let panel: Vec<[f32; COLUMNS]> =
             (0..50).map(|k| std::array::from_fn(|c| ((k * 37 + c) as f32).cos())).collect();
         let mut expected = [[0.5; COLUMNS]; ROWS];
-        add_block_plain(&a, &panel, &mut expected);
+        add_block_plain(&a, &panel, &mut expected, 1);
         let mut found = [[0.5; COLUMNS]; ROWS];
-        fastest()(&a, &panel, &mut found);
+        fastest()(&a, &panel, &mut found, 1);
         assert_eq!(found, expected);
         #[cfg(target_arch = "x86_64")]
         if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
             let mut found = [[0.5; COLUMNS]; ROWS];
             // SAFETY: the host has the instructions.
-            unsafe { add_block_avx2(&a, &panel, &mut found) };
+            unsafe { add_block_avx2(&a, &panel, &mut found, 1) };
             assert_eq!(found, expected);
         }
     }
