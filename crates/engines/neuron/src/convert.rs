@@ -286,9 +286,11 @@ pub fn copy(rules: &RuleSet, dst: &Tile, src: &Tile) -> bool {
             let content = src.storage.lock();
             (src.packed(&content), src.reads_unwritten(&content))
         };
-        let whole = dst.is_whole() && packed.len() == dst.storage.size_bytes();
-        let mut content = if whole { dst.storage.lock_to_overwrite() } else { dst.storage.lock() };
-        dst.unpack(&mut content, &packed);
+        if dst.is_whole() && packed.len() == dst.storage.size_bytes() {
+            dst.storage.replace(packed);
+        } else {
+            dst.unpack(&mut dst.storage.lock(), &packed);
+        }
         return uninitialised;
     }
     if !from.is_float() && !to.is_float() {
