@@ -26,8 +26,6 @@ pub(crate) struct Session {
     pub(crate) chip: Arc<Chip>,
     pub(crate) program: Program,
     precise: bool,
-    /// A new tile whose product is still to be computed: the kernel may add it to another.
-    pending: Option<Arc<Storage>>,
     pub(crate) seed: u64,
     /// Generators of random numbers, by engine.
     pub(crate) lanes: BTreeMap<EngineKind, Lanes>,
@@ -89,30 +87,15 @@ impl Session {
         }
     }
 
-    /// Computes a product that nobody took: what comes now may change its operands.
-    pub(crate) fn flush(&mut self) {
-        if let Some(storage) = self.pending.take() {
-            drop(storage.lock());
-        }
-    }
-
-    /// Leaves a product to be computed when it is known where it goes.
-    pub(crate) fn defer(&mut self, tile: &Tile, product: Product) {
-        if tile.storage.set_later(product) {
-            self.pending = Some(tile.storage.clone());
-        }
-    }
-
-    /// Writes a product that is still to be computed to where it goes; false if `from` is not all of its tile.
-    fn place_product(&mut self, to: &Tile, from: &Tile, add: bool) -> bool {
+    /// Gives a product that nobody looked at yet to where it goes; false if `from` is not all of its tile.
+    fn place_product(to: &Tile, from: &Tile, add: bool) -> bool {
         let whole = from.elements() * from.view.dtype.size_bytes(1) == from.storage.size_bytes();
-        let mine = self.pending.as_ref().is_some_and(|pending| Arc::ptr_eq(pending, &from.storage));
-        if !whole || !mine || from.view.gather.is_some() || to.view.gather.is_some() {
+        if !whole || from.view.gather.is_some() || to.view.gather.is_some() {
             return false;
         }
         let Some(product) = from.storage.take_later() else { return false };
-        self.pending = None;
-        product.write(to, add && !to.unwritten());
+        let adds = add && !to.unwritten();
+        Product::from(product).write(to, adds);
         true
     }
 
@@ -178,7 +161,6 @@ impl Session {
     fn new(chip: &str, precise: bool) -> PyResult<Session> {
         Ok(Session {
             precise,
-            pending: None,
             chip: Arc::new(chip_of(chip)?),
             program: Program { sources: vec!["?".to_owned()], ..Program::default() },
             seed: 0,
@@ -296,10 +278,8 @@ impl Session {
     /// as the tensor engine adds to PSUM.
     fn retarget(&mut self, target: &Tensor, value: &Tensor, add: bool) -> PyResult<()> {
         let (to, from) = (target.operand()?, value.operand()?);
-        let placed = self.place_product(to, from, add);
-        self.flush();
         let rules = &self.chip.rules;
-        if placed {
+        if Session::place_product(to, from, add) {
             // Done where it belongs.
         } else if add {
             tilewright_neuron::convert::add(rules, to, from);
@@ -338,7 +318,6 @@ impl Session {
 
     /// Uniform random numbers into a tile.
     fn random(&mut self, dst: &Tensor) -> PyResult<()> {
-        self.flush();
         let tile = dst.operand()?;
         let values: Vec<f32> = (0..tile.elements())
             .map(|_| tilewright_neuron::engine::vector::uniform(&mut self.seed))
@@ -349,7 +328,6 @@ impl Session {
 
     /// Fills a tensor without an instruction: constants that the executable carries, memory zeroed lazily.
     fn preset(&mut self, dst: &Tensor, value: f64) -> PyResult<()> {
-        self.flush();
         tilewright_neuron::engine::vector::fill(&self.chip, dst.operand()?, value);
         Ok(())
     }

@@ -461,8 +461,7 @@ def nc_matmul(stationary, moving, mask=None, is_transpose=False, **options):
         state.running().nc_matmul(target, stationary, moving, False, is_transpose, **options)
         out.adopt(target, mask)
         return out
-    # Its product is computed when it is known where it goes: it may be added to another tile.
-    state.running().nc_matmul(out, stationary, moving, False, is_transpose, defer=True, **options)
+    state.running().nc_matmul(out, stationary, moving, False, is_transpose, **options)
     return out
 
 

@@ -79,7 +79,7 @@ impl Tile {
 
     /// True if it has a byte that nobody wrote.
     pub fn unwritten(&self) -> bool {
-        self.reads_unwritten(&self.storage.lock())
+        !self.storage.has_later() && self.reads_unwritten(&self.storage.lock())
     }
 
     /// True if it is all of its tensor, in order.

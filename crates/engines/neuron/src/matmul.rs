@@ -21,11 +21,11 @@ const COLUMNS: usize = 32;
 /// Multiplications below which a second thread costs more than it gives.
 const LEAST_SHARED: usize = 1 << 20;
 
-/// Rows of results, cut into pieces of one block each.
-type Sums = [[f32; COLUMNS]];
+/// A block of results.
+type Block = [[f32; COLUMNS]; ROWS];
 
-/// Adds to a block: `sums[r * pieces][c] += a[k][r] * panel[k][c]`, k from first to last. There are rows enough.
-type AddBlock = fn(a: &[[f32; ROWS]], panel: &[[f32; COLUMNS]], sums: &mut Sums, pieces: usize);
+/// Adds to a block: `sums[r][c] += a[k][r] * panel[k][c]`, k from first to last.
+type AddBlock = fn(a: &[[f32; ROWS]], panel: &[[f32; COLUMNS]], sums: &mut Block);
 
 /// Rows of elements, all of one length, `pitch` elements apart.
 #[derive(Clone, Copy, Debug)]
@@ -146,17 +146,33 @@ pub enum Pack {
 pub fn multiply(rules: &RuleSet, a: &[f32], m: usize, b: Rows<'_>, out: Results<'_>) {
     let rows = PackedRows::new(a, m);
     let columns = PackedColumns::new(rules, rows.k, b);
-    multiply_packed(rules, &rows, &columns, out);
+    multiply_packed(rules, &[Factors { rows: Arc::new(rows), columns: Arc::new(columns) }], out);
 }
 
-/// The same, of operands that are packed.
-pub fn multiply_packed(rules: &RuleSet, a: &PackedRows, b: &PackedColumns, out: Results<'_>) {
+/// The operands of one product, packed.
+#[derive(Clone, Debug)]
+pub struct Factors {
+    /// The stationary one.
+    pub rows: Arc<PackedRows>,
+    /// The moving one.
+    pub columns: Arc<PackedColumns>,
+}
+
+/// The same for the sum of several products, one after the other. Those whose sizes do not fit are left out.
+pub fn multiply_packed(rules: &RuleSet, factors: &[Factors], out: Results<'_>) {
     let Results { bytes, dtype, accumulate } = out;
-    let (k, m, n, size) = (a.k, a.m, b.n, dtype.size_bytes(1));
-    if k == 0 || n == 0 || a.blocks.is_empty() || b.k != k || bytes.len() != m * n * size {
+    let Some(first) = factors.first() else { return };
+    let (m, n, size) = (first.rows.m, first.columns.n, dtype.size_bytes(1));
+    let fits = |one: &&Factors| {
+        let (rows, columns) = (&one.rows, &one.columns);
+        rows.m == m && columns.n == n && rows.k == columns.k && !rows.blocks.is_empty()
+    };
+    let factors: Vec<&Factors> = factors.iter().filter(fits).collect();
+    let steps: usize = factors.iter().map(|one| one.rows.k).sum();
+    if steps == 0 || n == 0 || bytes.len() != m * n * size {
         return;
     }
-    let shares = if k * m * n < LEAST_SHARED { 1 } else { rayon::current_num_threads().clamp(1, 64) };
+    let shares = if steps * m * n < LEAST_SHARED { 1 } else { rayon::current_num_threads().clamp(1, 64) };
     let columns = n.div_ceil(shares).next_multiple_of(COLUMNS);
     let mut parts: Vec<Vec<&mut [u8]>> = (0..n.div_ceil(columns)).map(|_| Vec::with_capacity(m)).collect();
     for row in bytes.chunks_exact_mut(n * size) {
@@ -166,9 +182,7 @@ pub fn multiply_packed(rules: &RuleSet, a: &PackedRows, b: &PackedColumns, out: 
     }
     let work = |(index, rows): (usize, Vec<&mut [u8]>)| {
         let first = index * columns;
-        let width = columns.min(n - first);
-        let panels = b.panels.get(first / COLUMNS * k..(first + width).div_ceil(COLUMNS) * k);
-        add_blocks(rules, k, &a.blocks, panels.unwrap_or_default(), rows, (dtype, accumulate, width));
+        add_blocks(rules, &factors, rows, (dtype, accumulate), (first, columns.min(n - first)));
     };
     if parts.len() == 1 {
         parts.into_iter().enumerate().for_each(work);
@@ -208,32 +222,42 @@ fn pack_columns(rules: &RuleSet, k: usize, b: Rows<'_>) -> Vec<[f32; COLUMNS]> {
     panels
 }
 
-/// All blocks of the rows, for the columns of the panels.
+/// All blocks of the rows, for some of the columns: panel by panel, so that a panel of results and one of the moving
+/// operand stay close while the stationary operand passes by.
 fn add_blocks(
     rules: &RuleSet,
-    k: usize,
-    blocks: &[[f32; ROWS]],
-    panels: &[[f32; COLUMNS]],
+    factors: &[&Factors],
     mut rows: Vec<&mut [u8]>,
-    (dtype, accumulate, columns): (Dtype, bool, usize),
+    (dtype, accumulate): (Dtype, bool),
+    (first, columns): (usize, usize),
 ) {
     let add_block = fastest();
-    let count = columns.div_ceil(COLUMNS);
-    let mut sums = vec![[0.0; COLUMNS]; ROWS * count];
-    for (block, rows) in blocks.chunks_exact(k).zip(rows.chunks_mut(ROWS)) {
-        if accumulate {
-            for (sums, row) in sums.chunks_exact_mut(count).zip(rows.iter()) {
-                widen(rules, dtype, row, &mut sums.as_flattened_mut()[..columns]);
+    let (count, blocks) = (columns.div_ceil(COLUMNS), rows.len().div_ceil(ROWS));
+    let mut sums: Vec<Block> = vec![[[0.0; COLUMNS]; ROWS]; count * blocks];
+    let mut line = vec![[0.0; COLUMNS]; count];
+    if accumulate {
+        for (at, row) in rows.iter().enumerate() {
+            widen(rules, dtype, row, &mut line.as_flattened_mut()[..columns]);
+            for (panel, piece) in line.iter().enumerate() {
+                sums[panel * blocks + at / ROWS][at % ROWS] = *piece;
             }
-        } else {
-            sums.fill([0.0; COLUMNS]);
         }
-        for (index, panel) in panels.chunks_exact(k).enumerate() {
-            add_block(block, panel, &mut sums[index..], count);
+    }
+    for (panel, sums) in sums.chunks_exact_mut(blocks).enumerate() {
+        for one in factors {
+            let k = one.rows.k;
+            let at = (first / COLUMNS + panel) * k;
+            let Some(panel) = one.columns.panels.get(at..at + k) else { continue };
+            for (block, sums) in one.rows.blocks.chunks_exact(k).zip(sums.iter_mut()) {
+                add_block(block, panel, sums);
+            }
         }
-        for (sums, row) in sums.chunks_exact(count).zip(rows) {
-            narrow(rules, dtype, &sums.as_flattened()[..columns], row);
+    }
+    for (at, row) in rows.iter_mut().enumerate() {
+        for (panel, piece) in line.iter_mut().enumerate() {
+            *piece = sums[panel * blocks + at / ROWS][at % ROWS];
         }
+        narrow(rules, dtype, &line.as_flattened()[..columns], row);
     }
 }
 
@@ -243,20 +267,20 @@ fn fastest() -> AddBlock {
     {
         if is_x86_feature_detected!("avx512f") {
             // SAFETY: the host has the instructions.
-            return |a, panel, sums, pieces| unsafe { add_block_avx512(a, panel, sums, pieces) };
+            return |a, panel, sums| unsafe { add_block_avx512(a, panel, sums) };
         }
         if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
             // SAFETY: the host has the instructions.
-            return |a, panel, sums, pieces| unsafe { add_block_avx2(a, panel, sums, pieces) };
+            return |a, panel, sums| unsafe { add_block_avx2(a, panel, sums) };
         }
     }
     add_block_plain
 }
 
 /// What every host has.
-fn add_block_plain(a: &[[f32; ROWS]], panel: &[[f32; COLUMNS]], sums: &mut Sums, pieces: usize) {
+fn add_block_plain(a: &[[f32; ROWS]], panel: &[[f32; COLUMNS]], sums: &mut Block) {
     for (a, b) in a.iter().zip(panel) {
-        for (sums, &a) in sums.iter_mut().step_by(pieces).zip(a) {
+        for (sums, &a) in sums.iter_mut().zip(a) {
             for (sum, &b) in sums.iter_mut().zip(b) {
                 *sum = a.mul_add(b, *sum);
             }
@@ -266,11 +290,11 @@ fn add_block_plain(a: &[[f32; ROWS]], panel: &[[f32; COLUMNS]], sums: &mut Sums,
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f")]
-fn add_block_avx512(a: &[[f32; ROWS]], panel: &[[f32; COLUMNS]], sums: &mut Sums, pieces: usize) {
+fn add_block_avx512(a: &[[f32; ROWS]], panel: &[[f32; COLUMNS]], sums: &mut Block) {
     const LANES: usize = 16;
     let mut low = [_mm512_setzero_ps(); ROWS];
     let mut high = [_mm512_setzero_ps(); ROWS];
-    for (index, sums) in sums.iter().step_by(pieces).take(ROWS).enumerate() {
+    for (index, sums) in sums.iter().enumerate() {
         // SAFETY: a row of a block has two vectors.
         (low[index], high[index]) =
             unsafe { (_mm512_loadu_ps(sums.as_ptr()), _mm512_loadu_ps(sums.as_ptr().add(LANES))) };
@@ -284,7 +308,7 @@ fn add_block_avx512(a: &[[f32; ROWS]], panel: &[[f32; COLUMNS]], sums: &mut Sums
             high[index] = _mm512_fmadd_ps(a, right, high[index]);
         }
     }
-    for (index, sums) in sums.iter_mut().step_by(pieces).take(ROWS).enumerate() {
+    for (index, sums) in sums.iter_mut().enumerate() {
         // SAFETY: a row of a block has two vectors.
         unsafe {
             _mm512_storeu_ps(sums.as_mut_ptr(), low[index]);
@@ -295,11 +319,11 @@ fn add_block_avx512(a: &[[f32; ROWS]], panel: &[[f32; COLUMNS]], sums: &mut Sums
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma")]
-fn add_block_avx2(a: &[[f32; ROWS]], panel: &[[f32; COLUMNS]], sums: &mut Sums, pieces: usize) {
+fn add_block_avx2(a: &[[f32; ROWS]], panel: &[[f32; COLUMNS]], sums: &mut Block) {
     const LANES: usize = 8;
     for first in (0..COLUMNS).step_by(LANES) {
         let mut totals = [_mm256_setzero_ps(); ROWS];
-        for (total, sums) in totals.iter_mut().zip(sums.iter().step_by(pieces)) {
+        for (total, sums) in totals.iter_mut().zip(sums.iter()) {
             // SAFETY: `first` and eight more are within a row.
             *total = unsafe { _mm256_loadu_ps(sums.as_ptr().add(first)) };
         }
@@ -310,7 +334,7 @@ fn add_block_avx2(a: &[[f32; ROWS]], panel: &[[f32; COLUMNS]], sums: &mut Sums, 
                 *total = _mm256_fmadd_ps(_mm256_set1_ps(a), b, *total);
             }
         }
-        for (total, sums) in totals.iter().zip(sums.iter_mut().step_by(pieces)) {
+        for (total, sums) in totals.iter().zip(sums.iter_mut()) {
             // SAFETY: `first` and eight more are within a row.
             unsafe { _mm256_storeu_ps(sums.as_mut_ptr().add(first), *total) };
         }
@@ -365,15 +389,15 @@ mod tests {
         let panel: Vec<[f32; COLUMNS]> =
             (0..50).map(|k| std::array::from_fn(|c| ((k * 37 + c) as f32).cos())).collect();
         let mut expected = [[0.5; COLUMNS]; ROWS];
-        add_block_plain(&a, &panel, &mut expected, 1);
+        add_block_plain(&a, &panel, &mut expected);
         let mut found = [[0.5; COLUMNS]; ROWS];
-        fastest()(&a, &panel, &mut found, 1);
+        fastest()(&a, &panel, &mut found);
         assert_eq!(found, expected);
         #[cfg(target_arch = "x86_64")]
         if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
             let mut found = [[0.5; COLUMNS]; ROWS];
             // SAFETY: the host has the instructions.
-            unsafe { add_block_avx2(&a, &panel, &mut found, 1) };
+            unsafe { add_block_avx2(&a, &panel, &mut found) };
             assert_eq!(found, expected);
         }
     }

@@ -24,7 +24,6 @@ impl Session {
     ) -> Done {
         let kind = Kind::from_name(kind)
             .ok_or_else(|| unknown("neuron/operator", "a collective", kind, &["all_reduce", "all_gather"]))?;
-        self.flush();
         let own = tiles(&own)?;
         let parts = parts
             .iter()

@@ -34,18 +34,16 @@ impl Session {
             reduce: alu(reduce_op)?,
             continue_sums: go_on,
         };
-        self.flush();
         let (to, from) = (dst.get().operand()?.clone(), data.operand()?.clone());
         let chip = self.chip.clone();
         let done = py.detach(|| scalar::activation(&chip, &to, &from, &how));
         self.done(dst, done)
     }
 
-    #[pyo3(signature = (dst, stationary, moving, accumulate=None, is_transpose=false, stationary_onezero=false, moving_onezero=false, double_row=false, part=None, defer=false))]
+    #[pyo3(signature = (dst, stationary, moving, accumulate=None, is_transpose=false, stationary_onezero=false, moving_onezero=false, double_row=false, part=None))]
     #[expect(clippy::too_many_arguments, reason = "the instruction has as many")]
     fn nc_matmul(
         &mut self,
-        py: Python<'_>,
         dst: &Bound<'_, Tensor>,
         stationary: &Tensor,
         moving: &Tensor,
@@ -55,29 +53,14 @@ impl Session {
         moving_onezero: bool,
         double_row: bool,
         part: Option<[u64; 4]>,
-        defer: bool,
     ) -> Done {
-        self.flush();
-        let to = dst.get().operand()?.clone();
-        let (a, b) = (stationary.operand()?.clone(), moving.operand()?.clone());
-        let adds = self.adds(&to);
+        let adds = self.adds(dst.get().operand()?);
         let accumulate = accumulate.unwrap_or(adds && !is_transpose);
         let part = part.map(array_part);
         let options =
             MatmulOptions { accumulate, is_transpose, stationary_onezero, moving_onezero, double_row, part };
-        let chip = self.chip.clone();
-        let fresh =
-            !accumulate && to.view.elements() * to.view.dtype.size_bytes(1) == to.storage.size_bytes();
-        if defer && fresh {
-            let done = tensor::nc_matmul_later(&chip, &to, &a, &b, options);
-            let (instruction, product) = done.map_err(|refusal| self.refused(py, &refusal))?;
-            if let Some(product) = product {
-                self.defer(&to, product);
-            }
-            return self.done(dst, Ok(instruction));
-        }
-        let done = py.detach(|| tensor::nc_matmul(&chip, &to, &a, &b, options));
-        self.done(dst, done)
+        let (a, b) = (stationary.operand()?, moving.operand()?);
+        self.emit(dst, |chip, to| Ok(tensor::nc_matmul(chip, to, a, b, options)))
     }
 
     #[pyo3(signature = (dst, stationary, moving, scales, accumulate=None))]
@@ -90,7 +73,6 @@ impl Session {
         scales: (Bound<'_, Tensor>, Bound<'_, Tensor>),
         accumulate: Option<bool>,
     ) -> Done {
-        self.flush();
         let to = dst.get().operand()?.clone();
         let (a, b) = (stationary.operand()?.clone(), moving.operand()?.clone());
         let (a_scales, b_scales) = (scales.0.get().operand()?.clone(), scales.1.get().operand()?.clone());

@@ -77,7 +77,6 @@ impl Session {
         dst: &Bound<'_, Tensor>,
         run: impl FnOnce(&Chip, &Tile) -> PyResult<Result<Instruction, Refusal>>,
     ) -> Done {
-        self.flush();
         let done = run(&self.chip, dst.get().operand()?)?;
         self.done(dst, done)
     }

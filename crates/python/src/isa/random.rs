@@ -33,7 +33,6 @@ impl Session {
     }
 
     fn set_rng_seed(&mut self, py: Python<'_>, src: &Tensor) -> Done {
-        self.flush();
         let mut lanes = self.lanes(EngineKind::Vector);
         let done = random::set_rng_seed(&self.chip, src.operand()?, &mut lanes);
         self.record(py, done)?;
@@ -43,7 +42,6 @@ impl Session {
 
     #[pyo3(signature = (src, engine="gpsimd"))]
     fn rand_set_state(&mut self, py: Python<'_>, src: &Tensor, engine: &str) -> Done {
-        self.flush();
         let engine = engine_of(engine)?.unwrap_or(EngineKind::Gpsimd);
         let mut lanes = self.lanes(engine);
         let done = random::rand_set_state(&self.chip, src.operand()?, &mut lanes, engine);

@@ -7,7 +7,7 @@ use tilewright_num::{Dtype, RuleSet};
 
 use super::limits;
 use crate::chip::cycles_ps;
-use crate::matmul::{Pack, PackedColumns, PackedRows, Results, Rows, multiply, multiply_packed};
+use crate::matmul::{Factors, Pack, PackedColumns, PackedRows, Results, Rows, multiply, multiply_packed};
 use crate::pattern::as_u64;
 use crate::program::{Cost, EngineKind, Instruction};
 use crate::refusal::{Refusal, rule};
@@ -91,25 +91,6 @@ pub fn nc_matmul(
     moving: &Tile,
     options: MatmulOptions,
 ) -> Result<Instruction, Refusal> {
-    let (instruction, product) = nc_matmul_later(chip, dst, stationary, moving, options)?;
-    if let Some(product) = product {
-        product.write(dst, options.accumulate);
-    }
-    Ok(instruction)
-}
-
-/// The same without its product, which whoever calls writes when it is known where to: a kernel may yet add it to
-/// something. A transpose that moves values unchanged is done at once and leaves nothing.
-///
-/// # Errors
-/// If an operand breaks a rule of the tensor engine.
-pub fn nc_matmul_later(
-    chip: &Chip,
-    dst: &Tile,
-    stationary: &Tile,
-    moving: &Tile,
-    options: MatmulOptions,
-) -> Result<(Instruction, Option<Product>), Refusal> {
     const NAME: &str = "nc_matmul";
     if options.double_row {
         chip.needs("nc_matmul with double_row", Generation::V3)?;
@@ -123,23 +104,16 @@ pub fn nc_matmul_later(
     let (m, n) =
         (stationary.view.free_elements() / rows_per_pass, moving.view.free_elements() / rows_per_pass);
     let mut uninitialised = moving.unwritten();
-    let product = if options.is_transpose && chip.neuron.tensor.exact_transpose {
+    if options.is_transpose && chip.neuron.tensor.exact_transpose {
         let a = stationary.read(&chip.rules);
         uninitialised |= a.uninitialised;
         let mut turned = vec![0.0; m * n];
         transpose_rows(&a.values, &mut turned, stationary.view.partitions(), m, n);
         dst.write(&chip.rules, &turned);
-        None
     } else {
         uninitialised |= stationary.unwritten() | (options.accumulate && dst.unwritten());
-        let double_row = options.double_row;
-        Some(Product {
-            rules: chip.rules,
-            stationary: stationary.clone(),
-            moving: moving.clone(),
-            double_row,
-        })
-    };
+        Product::new(&chip.rules, stationary, moving, options.double_row).write(dst, options.accumulate);
+    }
     let cost = cost(chip, stationary, moving, options);
     let mut reads = vec![stationary, moving];
     if options.accumulate {
@@ -148,80 +122,73 @@ pub fn nc_matmul_later(
     let mut instruction =
         Instruction::new(NAME, EngineKind::Tensor, cost, &[dst], &reads).reading(uninitialised);
     instruction.macs = as_u64(stationary.view.partitions() * rows_per_pass * m * n);
-    Ok((instruction, product))
+    Ok(instruction)
 }
 
-/// A product that is still to be computed. Its operands must not change before.
+/// A product that is still to be computed, of operands as they were.
 #[derive(Clone, Debug)]
 pub struct Product {
     rules: RuleSet,
-    stationary: Tile,
-    moving: Tile,
-    double_row: bool,
+    factors: Factors,
+}
+
+impl From<(RuleSet, Factors)> for Product {
+    fn from((rules, factors): (RuleSet, Factors)) -> Product {
+        Product { rules, factors }
+    }
 }
 
 impl Product {
-    /// dst (+)= the product.
-    pub fn write(&self, dst: &Tile, accumulate: bool) {
-        let packs = self.packs();
-        let whole = !accumulate && dst.is_whole();
-        let mut target = if whole { dst.storage.lock_to_overwrite() } else { dst.storage.lock() };
-        dst.update(&mut target, accumulate, |bytes| {
-            multiply_packed(
-                &self.rules,
-                &packs.0,
-                &packs.1,
-                Results { bytes, dtype: dst.view.dtype, accumulate },
-            );
+    fn new(rules: &RuleSet, stationary: &Tile, moving: &Tile, double_row: bool) -> Product {
+        let rows_per_pass = if double_row { 2 } else { 1 };
+        let rows = packed_rows(rules, stationary, rows_per_pass);
+        let k = stationary.view.partitions() * rows_per_pass;
+        let columns = packed_columns(rules, moving, k, rows_per_pass);
+        Product { rules: *rules, factors: Factors { rows, columns } }
+    }
+
+    /// dst (+)= the product, at once or when somebody looks at it.
+    pub fn write(self, dst: &Tile, accumulate: bool) {
+        if dst.is_whole() {
+            return dst.storage.add_later(self.rules, self.factors, accumulate);
+        }
+        dst.update(&mut dst.storage.lock(), accumulate, |bytes| {
+            let out = Results { bytes, dtype: dst.view.dtype, accumulate };
+            multiply_packed(&self.rules, &[self.factors], out);
         });
     }
+}
 
-    /// The product as the bytes of a whole tensor.
-    pub(crate) fn fill(&self, bytes: &mut [u8], dtype: Dtype, accumulate: bool) {
-        let packs = self.packs();
-        multiply_packed(&self.rules, &packs.0, &packs.1, Results { bytes, dtype, accumulate });
+fn packed_rows(rules: &RuleSet, tile: &Tile, rows_per_pass: usize) -> Arc<PackedRows> {
+    let kept = tile.storage.lock().pack(&tile.view, |pack| matches!(pack, Pack::Rows(_)));
+    if let Some(Pack::Rows(rows)) = kept {
+        return rows;
     }
+    let m = tile.view.free_elements() / rows_per_pass;
+    let rows = Arc::new(PackedRows::new(&tile.read(rules).values, m));
+    tile.storage.lock().keep_pack(&tile.view, Pack::Rows(rows.clone()));
+    rows
+}
 
-    fn packs(&self) -> (Arc<PackedRows>, Arc<PackedColumns>) {
-        let rows_per_pass = if self.double_row { 2 } else { 1 };
-        let k = self.stationary.view.partitions() * rows_per_pass;
-        (self.rows(rows_per_pass), self.columns(k, rows_per_pass))
+fn packed_columns(rules: &RuleSet, moving: &Tile, k: usize, rows_per_pass: usize) -> Arc<PackedColumns> {
+    let mut source = moving.storage.lock();
+    let kept = source.pack(&moving.view, |pack| matches!(pack, Pack::Columns(_)));
+    if let Some(Pack::Columns(columns)) = kept {
+        return columns;
     }
-
-    fn rows(&self, rows_per_pass: usize) -> Arc<PackedRows> {
-        let tile = &self.stationary;
-        let kept = tile.storage.lock().pack(&tile.view, |pack| matches!(pack, Pack::Rows(_)));
-        if let Some(Pack::Rows(rows)) = kept {
-            return rows;
+    let (dtype, n) = (moving.view.dtype, moving.view.free_elements() / rows_per_pass);
+    let in_place = moving.view.dims.first().filter(|_| moving.view.free_contiguous() && rows_per_pass == 1);
+    let packed;
+    let b = match in_place.and_then(|rows| usize::try_from(rows.stride).ok()) {
+        Some(pitch) => Rows { bytes: &source.bytes, dtype, offset: moving.view.offset, pitch, length: n },
+        None => {
+            packed = moving.packed(&source);
+            Rows { bytes: &packed, dtype, offset: 0, pitch: n, length: n }
         }
-        let m = tile.view.free_elements() / rows_per_pass;
-        let rows = Arc::new(PackedRows::new(&tile.read(&self.rules).values, m));
-        tile.storage.lock().keep_pack(&tile.view, Pack::Rows(rows.clone()));
-        rows
-    }
-
-    fn columns(&self, k: usize, rows_per_pass: usize) -> Arc<PackedColumns> {
-        let moving = &self.moving;
-        let mut source = moving.storage.lock();
-        let kept = source.pack(&moving.view, |pack| matches!(pack, Pack::Columns(_)));
-        if let Some(Pack::Columns(columns)) = kept {
-            return columns;
-        }
-        let (dtype, n) = (moving.view.dtype, moving.view.free_elements() / rows_per_pass);
-        let in_place =
-            moving.view.dims.first().filter(|_| moving.view.free_contiguous() && rows_per_pass == 1);
-        let packed;
-        let b = match in_place.and_then(|rows| usize::try_from(rows.stride).ok()) {
-            Some(pitch) => Rows { bytes: &source.bytes, dtype, offset: moving.view.offset, pitch, length: n },
-            None => {
-                packed = moving.packed(&source);
-                Rows { bytes: &packed, dtype, offset: 0, pitch: n, length: n }
-            }
-        };
-        let columns = Arc::new(PackedColumns::new(&self.rules, k, b));
-        source.keep_pack(&moving.view, Pack::Columns(columns.clone()));
-        columns
-    }
+    };
+    let columns = Arc::new(PackedColumns::new(rules, k, b));
+    source.keep_pack(&moving.view, Pack::Columns(columns.clone()));
+    columns
 }
 
 /// Transposes [k, m] to [m, n] where n is k: what multiplying by an identity gives, bit for bit.
