@@ -6,6 +6,7 @@ inputs and a reference to `test_manager.execute`; that is all of it that is need
 
 import importlib.abc
 import importlib.machinery
+import random
 import sys
 import types
 import unittest.mock
@@ -152,8 +153,26 @@ def platform_target(request):
     return Platforms.TRN3 if Platforms.TRN2 in excluded else Platforms.TRN2
 
 
+def _range_cases(metafunc):
+    """Cases of tests that describe ranges; drawn from the same seed each time."""
+    from test.utils.ranged_test_harness import RangeTestHarness
+
+    limit = getattr(metafunc.function, "limit_num_of_tests", None)
+    state = random.getstate()
+    random.seed(0)
+    try:
+        options = {} if limit is None else {"limit_num_of_tests": limit}
+        ids, cases = RangeTestHarness(metafunc.function.range_test_config, **options).get_unique_test_cases()
+    finally:
+        random.setstate(state)
+    metafunc.parametrize("range_test_options", cases, ids=ids)
+
+
 def pytest_generate_tests(metafunc):
     """Cases of tests that describe their parameters."""
+    if "range_test_options" in metafunc.fixturenames:
+        _range_cases(metafunc)
+        return
     mark = metafunc.definition.get_closest_marker("coverage_parametrize")
     if mark is None:
         return

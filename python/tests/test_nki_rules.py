@@ -220,7 +220,7 @@ def test_odd_shapes_raise_and_never_abort(shape):
 
 
 def test_names_that_do_not_exist_say_what_is_near():
-    with pytest.raises(AttributeError, match="did you mean tensor_tensor"):
+    with pytest.raises(AttributeError, match="the nearest is neuronxcc.nki.isa.tensor_tensor"):
         nisa.tensor_tenser
 
 

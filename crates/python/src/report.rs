@@ -81,6 +81,15 @@ impl Session {
         };
         self.program.instructions.iter().map(row).collect()
     }
+
+    /// What the instructions from a number on cost: (opcode, engine, busy ps, latency ps, macs, HBM bytes).
+    fn costs(&self, from: usize) -> Vec<(&'static str, &'static str, u64, u64, u64, u64)> {
+        let row = |one: &tilewright_neuron::Instruction| {
+            let bytes = one.hbm_read_bytes.saturating_add(one.hbm_written_bytes);
+            (one.opcode, one.engine.name(), one.cost.busy_ps, one.cost.latency_ps, one.macs, bytes)
+        };
+        self.program.instructions.iter().skip(from).map(row).collect()
+    }
 }
 
 /// The timeline as a Perfetto trace: one track for each engine.

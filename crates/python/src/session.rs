@@ -9,6 +9,7 @@ use pyo3::prelude::*;
 use tilewright_base::Sources;
 use tilewright_machine::{builtin, load};
 use tilewright_neuron::engine::random::Lanes;
+use tilewright_neuron::engine::tensor::Product;
 use tilewright_neuron::program::Allocation;
 use tilewright_neuron::storage::{Request, Storage};
 use tilewright_neuron::{Chip, EngineKind, Generation, Instruction, Program, Refusal, Region, Tile};
@@ -87,6 +88,18 @@ impl Session {
             }
             Err(refusal) => Err(raise(py, &refusal, self.program.source(line))),
         }
+    }
+
+    /// Gives a product that nobody looked at yet to where it goes; false if `from` is not all of its tile.
+    fn place_product(to: &Tile, from: &Tile, add: bool) -> bool {
+        let whole = from.elements() * from.view.dtype.size_bytes(1) == from.storage.size_bytes();
+        if !whole || from.view.gather.is_some() || to.view.gather.is_some() {
+            return false;
+        }
+        let Some(product) = from.storage.take_later() else { return false };
+        let adds = add && !to.unwritten();
+        Product::from(product).write(to, adds);
+        true
     }
 
     /// What was refused, with the line of the kernel that runs now.
@@ -297,7 +310,9 @@ impl Session {
     fn retarget(&mut self, target: &Tensor, value: &Tensor, add: bool) -> PyResult<()> {
         let (to, from) = (target.operand()?, value.operand()?);
         let rules = &self.chip.rules;
-        if add {
+        if Session::place_product(to, from, add) {
+            // Done where it belongs.
+        } else if add {
             tilewright_neuron::convert::add(rules, to, from);
         } else {
             tilewright_neuron::convert::copy(rules, to, from);

@@ -11,7 +11,7 @@ import numpy as np
 from tilewright import _core
 from tilewright._core import Tensor
 
-from . import dtypes, state, team
+from . import arrays, dtypes, state, team
 
 CHIPS = {
     "trn1": "trainium1",
@@ -128,50 +128,6 @@ class Result:
     __str__ = summary
 
 
-def _array_in(value):
-    """A NumPy array for anything that is an array; None for other arguments."""
-    if isinstance(value, np.ndarray):
-        return value
-    kind = type(value).__module__.split(".")[0]
-    if kind == "torch" and hasattr(value, "detach"):
-        return _torch_array(value)
-    if kind in ("jax", "jaxlib") and hasattr(value, "__array__"):
-        return np.asarray(value)
-    return None
-
-
-def _torch_array(value):
-    import torch
-
-    value = value.detach().cpu().contiguous()
-    views = {torch.bfloat16: (torch.int16, dtypes.bfloat16)}
-    for name, dtype in (("float8_e4m3fn", dtypes.float8_e4m3fn), ("float8_e5m2", dtypes.float8_e5m2)):
-        if hasattr(torch, name):
-            views[getattr(torch, name)] = (torch.uint8, dtype)
-    if value.dtype in views:
-        carrier, dtype = views[value.dtype]
-        return value.view(carrier).numpy().view(dtype)
-    return value.numpy()
-
-
-def _array_out(array, like):
-    """The array in the kind of the caller's own."""
-    kind = type(like).__module__.split(".")[0] if like is not None else ""
-    if kind == "torch":
-        import torch
-
-        if array.dtype == dtypes.bfloat16:
-            return torch.from_numpy(array.view(np.int16).copy()).view(torch.bfloat16)
-        if array.dtype.name in ("uint16", "uint32"):
-            array = array.astype(np.int32)
-        return torch.from_numpy(array.copy())
-    if kind in ("jax", "jaxlib"):
-        import jax.numpy as jnp
-
-        return jnp.asarray(array)
-    return array
-
-
 class _Launch:
     """One launch: arguments as tensors, and back."""
 
@@ -188,7 +144,7 @@ class _Launch:
             return value
         if isinstance(value, ShapeOnly):
             value = value if not session.values else _placeholder(value)
-        array = value if isinstance(value, ShapeOnly) else _array_in(value)
+        array = value if isinstance(value, ShapeOnly) else arrays.to_numpy(value)
         if array is not None and not session.values:
             code = dtypes.F32 if array.dtype is None else dtypes.code(array.dtype)
             return session.placeholder(list(array.shape), code, name)
@@ -198,7 +154,7 @@ class _Launch:
             device = dtypes.device_array(array)
             raw = device.reshape(-1).view(np.uint8) if device.size else np.zeros(0, np.uint8)
             tensor = session.input(raw, list(device.shape), dtypes.code(device.dtype), name)
-            self.inputs.append((tensor, value, array, device))
+            self.inputs.append((tensor, value, device))
             return tensor
         if isinstance(value, tuple) and type(value) is tuple:
             return tuple(self.tensor(session, item, name) for item in value)
@@ -212,7 +168,7 @@ class _Launch:
         if not self.values:
             return None
         if isinstance(value, Tensor):
-            return _array_out(value.numpy(), self.like)
+            return arrays.like(value.numpy(), self.like)
         if isinstance(value, tuple):
             items = [self.output(item) for item in value]
             return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
@@ -257,14 +213,11 @@ class _Launch:
 
     def copy_back(self):
         """Arguments that the kernel wrote to change in place."""
-        for tensor, value, array, device in self.inputs:
+        for tensor, value, device in self.inputs:
             found = tensor.numpy()
             if found.tobytes() == device.tobytes():
                 continue
-            if isinstance(value, np.ndarray) and array.flags.writeable:
-                array[...] = found.astype(array.dtype)
-            elif type(value).__module__.split(".")[0] == "torch":
-                value.copy_(_array_out(found, value).to(value.dtype))
+            arrays.write_back(value, found)
 
 
 def _never_written(result, value):
@@ -392,6 +345,8 @@ class Kernel:
     def __call__(self, *args, **kwargs):
         if state.session is not None:
             return self.func(*args, **kwargs)
+        if arrays.is_traced((args, kwargs)):
+            return arrays.call_traced(lambda args, kwargs: self.run(args, kwargs).outputs, args, kwargs)
         return self.run(args, kwargs).outputs
 
     def run(self, args, kwargs, chip=None, values=True):

@@ -60,6 +60,11 @@ def array_part(position, size):
     return [int(one) for one in (*position, *size)]
 
 
+def free_size(tile):
+    """Elements of a partition."""
+    return tile.size // max(1, tile.shape[0])
+
+
 def tile_shape(shape):
     """The shape of an on-chip tile: at least two dimensions."""
     if len(shape) >= 2:
@@ -478,7 +483,7 @@ def nc_matmul(stationary, moving, mask=None, is_transpose=False, **options):
     stationary, moving = in_sbuf(stationary), in_sbuf(moving)
     code = stationary.code if is_transpose and state.running().generation >= 3 else dtypes.F32
     rows = 2 if options.get("double_row") else 1
-    shape = [stationary.size // stationary.shape[0] // rows, moving.size // moving.shape[0] // rows]
+    shape = [free_size(stationary) // rows, free_size(moving) // rows]
     out = new(shape, code, "psum")
     if mask is not None:
         stationary, moving, target, mask = _matmul_masked(stationary, moving, out, mask)
@@ -505,12 +510,12 @@ def _matmul_masked(stationary, moving, out, mask):
         return stationary, moving, None, mask
     if cut.shape[0] != stationary.shape[0]:
         stationary = stationary[0 : cut.shape[0]]
-    return stationary, cut, out[:, 0 : cut.size // cut.shape[0]], _rows_mask(out.shape, [out.shape[0], cut.size // cut.shape[0]])
+    return stationary, cut, out[:, 0 : free_size(cut)], _rows_mask(out.shape, [out.shape[0], free_size(cut)])
 
 
 def transpose(x, dtype=None, mask=None, engine=""):
     """x with partitions and free dimensions swapped."""
-    partitions, columns = x.shape[0], x.size // x.shape[0]
+    partitions, columns = x.shape[0], free_size(x)
     code = x.code if dtype is None else dtypes.code(dtype)
     if engine == "" and x.memory == "psum":
         x = copy(x)
@@ -522,7 +527,7 @@ def transpose(x, dtype=None, mask=None, engine=""):
         if part is None:
             out.set_mask(False)
             return out
-        target = out[0 : part.size // part.shape[0], 0 : part.shape[0]]
+        target = out[0 : free_size(part), 0 : part.shape[0]]
         state.running().nc_transpose(target, part, "vector" if block else "")
         out.adopt(target, _rows_mask(out.shape, target.shape))
         return out

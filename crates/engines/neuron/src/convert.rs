@@ -67,6 +67,7 @@ impl Tile {
         }
         let mut content = self.storage.lock();
         if let Some(range) = self.whole_run() {
+            content.changed();
             if let Some(bytes) = content.bytes.get_mut(range.clone()) {
                 // Only i5 and i9 can refuse a value, and no tile has them.
                 let _ = encode_slice(rules, dtype, values, bytes);
@@ -81,7 +82,8 @@ impl Tile {
 
     /// True if it has a byte that nobody wrote.
     pub fn unwritten(&self) -> bool {
-        !self.storage.valueless && self.reads_unwritten(&self.storage.lock())
+        let later = self.storage.valueless || self.storage.has_later();
+        !later && self.reads_unwritten(&self.storage.lock())
     }
 
     /// True if it is all of its tensor, in order.
@@ -93,6 +95,7 @@ impl Tile {
     /// bytes need not be those that are there.
     pub(crate) fn update(&self, content: &mut Content, keep: bool, change: impl FnOnce(&mut [u8])) {
         if let Some(range) = self.whole_run() {
+            content.changed();
             if let Some(bytes) = content.bytes.get_mut(range.clone()) {
                 change(bytes);
             }
@@ -155,6 +158,7 @@ impl Tile {
 
     /// Spreads packed elements to their places.
     pub(crate) fn unpack(&self, content: &mut Content, packed: &[u8]) {
+        content.changed();
         let size = self.view.dtype.size_bytes(1);
         let mut at = 0;
         self.visit(|start, steps, stride| {
@@ -292,9 +296,11 @@ pub fn copy(rules: &RuleSet, dst: &Tile, src: &Tile) -> bool {
             let content = src.storage.lock();
             (src.packed(&content), src.reads_unwritten(&content))
         };
-        let whole = dst.is_whole() && packed.len() == dst.storage.size_bytes();
-        let mut content = if whole { dst.storage.lock_to_overwrite() } else { dst.storage.lock() };
-        dst.unpack(&mut content, &packed);
+        if dst.is_whole() && packed.len() == dst.storage.size_bytes() {
+            dst.storage.replace(packed);
+        } else {
+            dst.unpack(&mut dst.storage.lock(), &packed);
+        }
         return uninitialised;
     }
     if !from.is_float() && !to.is_float() {

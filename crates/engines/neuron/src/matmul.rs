@@ -2,12 +2,15 @@
 //!
 //! With operands of 16 bits or fewer a product is exact in FP32, so fused or not makes no difference; with FP32
 //! operands the fused step is our definition. Vector instructions and threads only change the speed: threads share
-//! out columns, and every sum is taken in the same order by one of them.
+//! out columns, and every sum is taken in the same order by one of them. What was packed is kept with the tensor until
+//! somebody writes to it.
 
 #![expect(unsafe_code, reason = "vector instructions are entered only after the host was asked for them")]
 
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::*;
+
+use std::sync::Arc;
 
 use rayon::prelude::*;
 use tilewright_num::{Dtype, RuleSet, decode_slice, encode_slice};
@@ -96,16 +99,80 @@ pub struct Results<'a> {
     pub accumulate: bool,
 }
 
+/// A stationary operand in the order in which blocks of results read it.
+#[derive(Debug)]
+pub struct PackedRows {
+    /// Steps of the contraction.
+    k: usize,
+    /// Rows of results.
+    m: usize,
+    blocks: Vec<[f32; ROWS]>,
+}
+
+impl PackedRows {
+    /// `a` has `m` elements in a row, a row for each step.
+    pub fn new(a: &[f32], m: usize) -> PackedRows {
+        let k = a.len().checked_div(m).unwrap_or(0);
+        let blocks = if k * m == a.len() && k > 0 { pack_rows(a, m) } else { Vec::new() };
+        PackedRows { k, m, blocks }
+    }
+}
+
+/// A moving operand in the order in which blocks of results read it.
+#[derive(Debug)]
+pub struct PackedColumns {
+    k: usize,
+    n: usize,
+    panels: Vec<[f32; COLUMNS]>,
+}
+
+impl PackedColumns {
+    /// `k` rows.
+    pub fn new(rules: &RuleSet, k: usize, b: Rows<'_>) -> PackedColumns {
+        PackedColumns { k, n: b.length, panels: pack_columns(rules, k, b) }
+    }
+}
+
+/// An operand that was packed before.
+#[derive(Clone, Debug)]
+pub enum Pack {
+    /// As the stationary one.
+    Rows(Arc<PackedRows>),
+    /// As the moving one.
+    Columns(Arc<PackedColumns>),
+}
+
 /// `out[m][n] (+)= a[k][m] * b[k][n]`: `a` has `m` elements in a row. Sizes that do not fit are left undone.
 pub fn multiply(rules: &RuleSet, a: &[f32], m: usize, b: Rows<'_>, out: Results<'_>) {
+    let rows = PackedRows::new(a, m);
+    let columns = PackedColumns::new(rules, rows.k, b);
+    multiply_packed(rules, &[Factors { rows: Arc::new(rows), columns: Arc::new(columns) }], out);
+}
+
+/// The operands of one product, packed.
+#[derive(Clone, Debug)]
+pub struct Factors {
+    /// The stationary one.
+    pub rows: Arc<PackedRows>,
+    /// The moving one.
+    pub columns: Arc<PackedColumns>,
+}
+
+/// The same for the sum of several products, one after the other. Those whose sizes do not fit are left out.
+pub fn multiply_packed(rules: &RuleSet, factors: &[Factors], out: Results<'_>) {
     let Results { bytes, dtype, accumulate } = out;
-    let (n, size) = (b.length, dtype.size_bytes(1));
-    let k = a.len().checked_div(m).unwrap_or(0);
-    if k == 0 || n == 0 || a.len() != k * m || bytes.len() != m * n * size {
+    let Some(first) = factors.first() else { return };
+    let (m, n, size) = (first.rows.m, first.columns.n, dtype.size_bytes(1));
+    let fits = |one: &&Factors| {
+        let (rows, columns) = (&one.rows, &one.columns);
+        rows.m == m && columns.n == n && rows.k == columns.k && !rows.blocks.is_empty()
+    };
+    let factors: Vec<&Factors> = factors.iter().filter(fits).collect();
+    let steps: usize = factors.iter().map(|one| one.rows.k).sum();
+    if steps == 0 || n == 0 || bytes.len() != m * n * size {
         return;
     }
-    let blocks = pack_rows(a, m);
-    let shares = if k * m * n < LEAST_SHARED { 1 } else { rayon::current_num_threads().clamp(1, 64) };
+    let shares = if steps * m * n < LEAST_SHARED { 1 } else { rayon::current_num_threads().clamp(1, 64) };
     let columns = n.div_ceil(shares).next_multiple_of(COLUMNS);
     let mut parts: Vec<Vec<&mut [u8]>> = (0..n.div_ceil(columns)).map(|_| Vec::with_capacity(m)).collect();
     for row in bytes.chunks_exact_mut(n * size) {
@@ -115,9 +182,7 @@ pub fn multiply(rules: &RuleSet, a: &[f32], m: usize, b: Rows<'_>, out: Results<
     }
     let work = |(index, rows): (usize, Vec<&mut [u8]>)| {
         let first = index * columns;
-        let width = columns.min(n - first);
-        let panels = pack_columns(rules, k, b, first, width);
-        add_blocks(rules, k, &blocks, &panels, rows, (dtype, accumulate, width));
+        add_blocks(rules, &factors, rows, (dtype, accumulate), (first, columns.min(n - first)));
     };
     if parts.len() == 1 {
         parts.into_iter().enumerate().for_each(work);
@@ -143,12 +208,13 @@ fn pack_rows(a: &[f32], m: usize) -> Vec<[f32; ROWS]> {
 }
 
 /// Columns in panels, each with the steps of the contraction one after the other; missing columns are zero.
-fn pack_columns(rules: &RuleSet, k: usize, b: Rows<'_>, first: usize, columns: usize) -> Vec<[f32; COLUMNS]> {
+fn pack_columns(rules: &RuleSet, k: usize, b: Rows<'_>) -> Vec<[f32; COLUMNS]> {
+    let columns = b.length;
     let count = columns.div_ceil(COLUMNS);
     let mut panels = vec![[0.0; COLUMNS]; count * k];
     let mut row = vec![[0.0; COLUMNS]; count];
     for step in 0..k {
-        b.decode(rules, step, first, &mut row.as_flattened_mut()[..columns]);
+        b.decode(rules, step, 0, &mut row.as_flattened_mut()[..columns]);
         for (panel, values) in row.iter().enumerate() {
             panels[panel * k + step] = *values;
         }
@@ -156,36 +222,42 @@ fn pack_columns(rules: &RuleSet, k: usize, b: Rows<'_>, first: usize, columns: u
     panels
 }
 
-/// All blocks of the rows, for the columns of the panels.
+/// All blocks of the rows, for some of the columns: panel by panel, so that a panel of results and one of the moving
+/// operand stay close while the stationary operand passes by.
 fn add_blocks(
     rules: &RuleSet,
-    k: usize,
-    blocks: &[[f32; ROWS]],
-    panels: &[[f32; COLUMNS]],
+    factors: &[&Factors],
     mut rows: Vec<&mut [u8]>,
-    (dtype, accumulate, columns): (Dtype, bool, usize),
+    (dtype, accumulate): (Dtype, bool),
+    (first, columns): (usize, usize),
 ) {
     let add_block = fastest();
-    let count = columns.div_ceil(COLUMNS);
-    let mut sums = vec![[0.0; COLUMNS]; ROWS * count];
-    for (block, rows) in blocks.chunks_exact(k).zip(rows.chunks_mut(ROWS)) {
-        if accumulate {
-            for (sums, row) in sums.chunks_exact_mut(count).zip(rows.iter()) {
-                widen(rules, dtype, row, &mut sums.as_flattened_mut()[..columns]);
-            }
-        } else {
-            sums.fill([0.0; COLUMNS]);
-        }
-        for (index, panel) in panels.chunks_exact(k).enumerate() {
-            let mut results: Block = std::array::from_fn(|row| sums[row * count + index]);
-            add_block(block, panel, &mut results);
-            for (row, results) in results.iter().enumerate() {
-                sums[row * count + index] = *results;
+    let (count, blocks) = (columns.div_ceil(COLUMNS), rows.len().div_ceil(ROWS));
+    let mut sums: Vec<Block> = vec![[[0.0; COLUMNS]; ROWS]; count * blocks];
+    let mut line = vec![[0.0; COLUMNS]; count];
+    if accumulate {
+        for (at, row) in rows.iter().enumerate() {
+            widen(rules, dtype, row, &mut line.as_flattened_mut()[..columns]);
+            for (panel, piece) in line.iter().enumerate() {
+                sums[panel * blocks + at / ROWS][at % ROWS] = *piece;
             }
         }
-        for (sums, row) in sums.chunks_exact(count).zip(rows) {
-            narrow(rules, dtype, &sums.as_flattened()[..columns], row);
+    }
+    for (panel, sums) in sums.chunks_exact_mut(blocks).enumerate() {
+        for one in factors {
+            let k = one.rows.k;
+            let at = (first / COLUMNS + panel) * k;
+            let Some(panel) = one.columns.panels.get(at..at + k) else { continue };
+            for (block, sums) in one.rows.blocks.chunks_exact(k).zip(sums.iter_mut()) {
+                add_block(block, panel, sums);
+            }
         }
+    }
+    for (at, row) in rows.iter_mut().enumerate() {
+        for (panel, piece) in line.iter_mut().enumerate() {
+            *piece = sums[panel * blocks + at / ROWS][at % ROWS];
+        }
+        narrow(rules, dtype, &line.as_flattened()[..columns], row);
     }
 }
 

@@ -7,6 +7,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tilewright_num::{Dtype, RuleSet, encode_slice};
 
+use crate::View;
+use crate::matmul::{Factors, Pack, Results, multiply_packed};
 use crate::pattern::MAX_ELEMENTS;
 use crate::refusal::{Refusal, rule};
 
@@ -63,7 +65,7 @@ pub struct Storage {
 }
 
 /// Bytes and what is known of them.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Content {
     /// The bytes.
     pub bytes: Vec<u8>,
@@ -72,7 +74,19 @@ pub struct Content {
     unwritten_bytes: usize,
     /// Nobody looked at it yet: it has no bytes so far.
     untouched: bool,
+    /// Products that are added to all of it when somebody looks.
+    later: Vec<(RuleSet, Factors)>,
+    /// Their sum begins with nothing rather than with what is there.
+    from_nothing: bool,
+    /// Parts of it that matmuls packed.
+    packs: Vec<(View, Pack)>,
 }
+
+/// Parts of one tensor that are kept packed.
+const MOST_PACKS: usize = 16;
+
+/// Products that wait to be added to one tensor.
+const MOST_LATER: usize = 64;
 
 /// What a new tensor is like.
 #[derive(Clone, Debug)]
@@ -103,8 +117,7 @@ impl Storage {
     /// If it is larger than any device.
     pub fn poisoned(request: Request) -> Result<Storage, Refusal> {
         let unwritten_bytes = request.dtype.size_bytes(checked_elements(&request)?);
-        let content = Content { bytes: Vec::new(), written: None, unwritten_bytes, untouched: true };
-        Ok(Storage::with(request, content))
+        Ok(Storage::with(request, Content { unwritten_bytes, untouched: true, ..Content::default() }))
     }
 
     /// A tensor without values, which takes no memory of the host.
@@ -131,7 +144,7 @@ impl Storage {
                 "pass a contiguous array",
             )
         })?;
-        Ok(Storage::with(request, Content { bytes, written: None, unwritten_bytes: 0, untouched: false }))
+        Ok(Storage::with(request, Content { bytes, ..Content::default() }))
     }
 
     fn with(request: Request, content: Content) -> Storage {
@@ -152,6 +165,7 @@ impl Storage {
     /// The bytes. A panic elsewhere while they were held leaves them as they are.
     pub fn lock(&self) -> MutexGuard<'_, Content> {
         let mut content = self.content.lock().unwrap_or_else(PoisonError::into_inner);
+        content.settle(self.dtype);
         if content.untouched {
             content.untouched = false;
             let word = poison_word(self.dtype);
@@ -165,12 +179,49 @@ impl Storage {
     /// The bytes, for one who writes all of them at once: those of a new tensor are zero and count as written.
     pub(crate) fn lock_to_overwrite(&self) -> MutexGuard<'_, Content> {
         let mut content = self.content.lock().unwrap_or_else(PoisonError::into_inner);
+        content.later.clear();
         if content.untouched {
             content.untouched = false;
             content.bytes = vec![0; content.unwritten_bytes];
             content.unwritten_bytes = 0;
         }
         content
+    }
+
+    /// Gives it other bytes, as many as it has.
+    pub(crate) fn replace(&self, bytes: Vec<u8>) {
+        let mut content = self.content.lock().unwrap_or_else(PoisonError::into_inner);
+        *content = Content { bytes, ..Content::default() };
+    }
+
+    /// Adds a product to the whole tensor when somebody looks at it; without `accumulate` it is all that is there.
+    pub(crate) fn add_later(&self, rules: RuleSet, factors: Factors, accumulate: bool) {
+        let mut content = self.content.lock().unwrap_or_else(PoisonError::into_inner);
+        content.packs.clear();
+        if !accumulate {
+            content.later.clear();
+            content.from_nothing = true;
+        } else if content.later.is_empty() {
+            drop(content);
+            // What is there already is what the sum begins with.
+            content = self.lock();
+            content.from_nothing = false;
+        }
+        content.later.push((rules, factors));
+        if content.later.len() >= MOST_LATER {
+            content.settle(self.dtype);
+        }
+    }
+
+    /// Takes back the product that would have been all of a new tensor, if nobody looked yet.
+    pub fn take_later(&self) -> Option<(RuleSet, Factors)> {
+        let mut content = self.content.lock().unwrap_or_else(PoisonError::into_inner);
+        if content.later.len() == 1 && content.from_nothing { content.later.pop() } else { None }
+    }
+
+    /// True if products are still to be added to all of it.
+    pub(crate) fn has_later(&self) -> bool {
+        !self.content.lock().unwrap_or_else(PoisonError::into_inner).later.is_empty()
     }
 
     /// Bytes of the whole tensor.
@@ -201,6 +252,37 @@ impl Storage {
 }
 
 impl Content {
+    /// Adds the products that wait.
+    fn settle(&mut self, dtype: Dtype) {
+        let later = std::mem::take(&mut self.later);
+        let Some((rules, _)) = later.first().cloned() else { return };
+        if self.untouched {
+            self.bytes = vec![0; self.unwritten_bytes];
+        }
+        (self.untouched, self.written, self.unwritten_bytes) = (false, None, 0);
+        let factors: Vec<Factors> = later.into_iter().map(|(_, factors)| factors).collect();
+        let out = Results { bytes: &mut self.bytes, dtype, accumulate: !self.from_nothing };
+        multiply_packed(&rules, &factors, out);
+    }
+
+    /// A part that was packed before, as long as nobody wrote to the tensor.
+    pub(crate) fn pack(&self, view: &View, wanted: impl Fn(&Pack) -> bool) -> Option<Pack> {
+        let same = |(part, pack): &&(View, Pack)| part == view && wanted(pack);
+        self.packs.iter().find(same).map(|(_, pack)| pack.clone())
+    }
+
+    /// Keeps a part packed.
+    pub(crate) fn keep_pack(&mut self, view: &View, pack: Pack) {
+        if self.packs.len() < MOST_PACKS {
+            self.packs.push((view.clone(), pack));
+        }
+    }
+
+    /// The bytes change: what was packed no longer holds.
+    pub(crate) fn changed(&mut self) {
+        self.packs.clear();
+    }
+
     /// Marks bytes as written.
     pub fn mark(&mut self, start: usize, count: usize) {
         let Some(words) = &mut self.written else { return };

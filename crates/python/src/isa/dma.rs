@@ -10,14 +10,10 @@ use super::{Done, Session, Tensor, Tile, alu};
 impl Session {
     #[pyo3(signature = (dst, src, combine=None))]
     fn dma_copy(&mut self, dst: &Bound<'_, Tensor>, src: &Tensor, combine: Option<&str>) -> Done {
-        let to = dst.get().operand()?.clone();
-        let from = src.operand()?;
-        let combine = combine.map(alu).transpose()?;
-        let done = match skipping_like(&to, from) {
-            Some(to) => dma::dma_copy(&self.chip, &to, from, combine),
-            None => dma::dma_copy(&self.chip, &to, from, combine),
-        };
-        self.done(dst, done)
+        let (from, combine) = (src.operand()?, combine.map(alu).transpose()?);
+        self.emit(dst, |chip, to| {
+            Ok(dma::dma_copy(chip, skipping_like(to, from).as_ref().unwrap_or(to), from, combine))
+        })
     }
 
     fn dma_transpose(&mut self, dst: &Bound<'_, Tensor>, src: &Tensor, permuted: &Tensor) -> Done {

@@ -49,7 +49,6 @@ impl Session {
     #[expect(clippy::too_many_arguments, reason = "the instruction has as many")]
     fn nc_matmul(
         &mut self,
-        py: Python<'_>,
         dst: &Bound<'_, Tensor>,
         stationary: &Tensor,
         moving: &Tensor,
@@ -60,16 +59,13 @@ impl Session {
         double_row: bool,
         part: Option<[u64; 4]>,
     ) -> Done {
-        let to = dst.get().operand()?.clone();
-        let (a, b) = (stationary.operand()?.clone(), moving.operand()?.clone());
-        let adds = self.adds(&to);
+        let adds = self.adds(dst.get().operand()?);
         let accumulate = accumulate.unwrap_or(adds && !is_transpose);
         let part = part.map(array_part);
         let options =
             MatmulOptions { accumulate, is_transpose, stationary_onezero, moving_onezero, double_row, part };
-        let chip = self.chip.clone();
-        let done = py.detach(|| tensor::nc_matmul(&chip, &to, &a, &b, options));
-        self.done(dst, done)
+        let (a, b) = (stationary.operand()?, moving.operand()?);
+        self.emit(dst, |chip, to| Ok(tensor::nc_matmul(chip, to, a, b, options)))
     }
 
     #[pyo3(signature = (dst, stationary, moving, scales, accumulate=None))]
@@ -131,12 +127,9 @@ impl Session {
 
     #[pyo3(signature = (dst, data, engine=""))]
     fn nc_transpose(&mut self, dst: &Bound<'_, Tensor>, data: &Tensor, engine: &str) -> Done {
-        let to = dst.get().operand()?.clone();
-        let done = match engine_of(engine)? {
-            Some(EngineKind::Vector) => vector::transpose(&self.chip, &to, data.operand()?),
-            _ => tensor::nc_transpose(&self.chip, &to, data.operand()?),
-        };
-        self.done(dst, done)
+        let on_vector = engine_of(engine)? == Some(EngineKind::Vector);
+        let transpose = if on_vector { vector::transpose } else { tensor::nc_transpose };
+        self.emit(dst, |chip, to| Ok(transpose(chip, to, data.operand()?)))
     }
 }
 

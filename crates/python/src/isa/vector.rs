@@ -151,10 +151,9 @@ impl Session {
     }
 
     fn dropout(&mut self, dst: &Bound<'_, Tensor>, data: &Tensor, probability: &Bound<'_, PyAny>) -> Done {
-        let to = dst.get().operand()?.clone();
-        let chip = self.chip.clone();
-        let done =
-            vector::dropout(&chip, &to, data.operand()?, &scalar_operand(probability)?, &mut self.seed);
-        self.done(dst, done)
+        let (probability, mut seed) = (scalar_operand(probability)?, self.seed);
+        self.emit(dst, |chip, to| Ok(vector::dropout(chip, to, data.operand()?, &probability, &mut seed)))?;
+        self.seed = seed;
+        Ok(())
     }
 }

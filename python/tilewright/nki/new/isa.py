@@ -70,7 +70,7 @@ def nc_matmul(
 def nc_transpose(dst, data, engine=None, name=None):
     """dst = data with partitions and free dimensions swapped."""
     which = _engine(engine)
-    columns = data.size // data.shape[0]
+    columns = lower.free_size(data)
     if which == "" and (dst.memory == "sbuf" or data.memory == "psum") and data.shape[0] <= 32 and columns <= 32:
         which = "vector"
     state.running().nc_transpose(dst, data, which)

@@ -433,7 +433,7 @@ def range_select(
 
 def local_gather(src_buffer, index, num_elem_per_idx=1, num_valid_indices=None, *, mask=None, **_options):
     """Gathers shared by 16 partitions."""
-    count = index.size // index.shape[0] * 16 if num_valid_indices is None else int(num_valid_indices)
+    count = lower.free_size(index) * 16 if num_valid_indices is None else int(num_valid_indices)
     each = int(num_elem_per_idx)
     shape = [src_buffer.shape[0], count] + ([each] if each > 1 else [])
     out = lower.new(shape, src_buffer.code)
@@ -443,7 +443,7 @@ def local_gather(src_buffer, index, num_elem_per_idx=1, num_valid_indices=None, 
 
 def sequence_bounds(*, segment_ids, dtype=None, **_options):
     """Start and end of the segment of each element."""
-    out = lower.new([segment_ids.shape[0], 2, segment_ids.size // segment_ids.shape[0]], _code(dtype, segment_ids))
+    out = lower.new([segment_ids.shape[0], 2, lower.free_size(segment_ids)], _code(dtype, segment_ids))
     state.running().sequence_bounds(out, segment_ids)
     return out
 

@@ -1,11 +1,13 @@
 //! Tensor engine: `nc_matmul` and the transpose that is a matmul (NKI architecture guide, tensor engine;
 //! neuron.md sections 2.2 and 3.1).
 
-use tilewright_num::Dtype;
+use std::sync::Arc;
+
+use tilewright_num::{Dtype, RuleSet};
 
 use super::limits;
 use crate::chip::cycles_ps;
-use crate::matmul::{Results, Rows, multiply};
+use crate::matmul::{Factors, Pack, PackedColumns, PackedRows, Results, Rows, multiply, multiply_packed};
 use crate::pattern::as_u64;
 use crate::program::{Cost, EngineKind, Instruction};
 use crate::refusal::{Refusal, rule};
@@ -101,15 +103,16 @@ pub fn nc_matmul(
     let rows_per_pass = if options.double_row { 2 } else { 1 };
     let (m, n) =
         (stationary.view.free_elements() / rows_per_pass, moving.view.free_elements() / rows_per_pass);
-    let a = stationary.read(&chip.rules);
-    let mut uninitialised = a.uninitialised;
+    let mut uninitialised = moving.unwritten();
     if options.is_transpose && chip.neuron.tensor.exact_transpose {
-        uninitialised |= moving.unwritten();
+        let a = stationary.read(&chip.rules);
+        uninitialised |= a.uninitialised;
         let mut turned = vec![0.0; m * n];
         transpose_rows(&a.values, &mut turned, stationary.view.partitions(), m, n);
         dst.write(&chip.rules, &turned);
-    } else {
-        uninitialised |= product(chip, dst, &a.values, m, moving, options);
+    } else if !dst.storage.valueless {
+        uninitialised |= stationary.unwritten() | (options.accumulate && dst.unwritten());
+        Product::new(&chip.rules, stationary, moving, options.double_row).write(dst, options.accumulate);
     }
     let cost = cost(chip, stationary, moving, options);
     let mut reads = vec![stationary, moving];
@@ -122,19 +125,60 @@ pub fn nc_matmul(
     Ok(instruction)
 }
 
-/// The product itself; true if bytes were read that nobody wrote.
-fn product(chip: &Chip, dst: &Tile, a: &[f32], m: usize, moving: &Tile, options: MatmulOptions) -> bool {
-    if dst.storage.valueless {
-        return false;
+/// A product that is still to be computed, of operands as they were.
+#[derive(Clone, Debug)]
+pub struct Product {
+    rules: RuleSet,
+    factors: Factors,
+}
+
+impl From<(RuleSet, Factors)> for Product {
+    fn from((rules, factors): (RuleSet, Factors)) -> Product {
+        Product { rules, factors }
     }
-    let rules = &chip.rules;
-    let n = moving.view.free_elements() / if options.double_row { 2 } else { 1 };
-    let mut uninitialised = moving.unwritten();
-    uninitialised |= options.accumulate && dst.unwritten();
-    let source = moving.storage.lock();
+}
+
+impl Product {
+    fn new(rules: &RuleSet, stationary: &Tile, moving: &Tile, double_row: bool) -> Product {
+        let rows_per_pass = if double_row { 2 } else { 1 };
+        let rows = packed_rows(rules, stationary, rows_per_pass);
+        let k = stationary.view.partitions() * rows_per_pass;
+        let columns = packed_columns(rules, moving, k, rows_per_pass);
+        Product { rules: *rules, factors: Factors { rows, columns } }
+    }
+
+    /// dst (+)= the product, at once or when somebody looks at it.
+    pub fn write(self, dst: &Tile, accumulate: bool) {
+        if dst.is_whole() {
+            return dst.storage.add_later(self.rules, self.factors, accumulate);
+        }
+        dst.update(&mut dst.storage.lock(), accumulate, |bytes| {
+            let out = Results { bytes, dtype: dst.view.dtype, accumulate };
+            multiply_packed(&self.rules, &[self.factors], out);
+        });
+    }
+}
+
+fn packed_rows(rules: &RuleSet, tile: &Tile, rows_per_pass: usize) -> Arc<PackedRows> {
+    let kept = tile.storage.lock().pack(&tile.view, |pack| matches!(pack, Pack::Rows(_)));
+    if let Some(Pack::Rows(rows)) = kept {
+        return rows;
+    }
+    let m = tile.view.free_elements() / rows_per_pass;
+    let rows = Arc::new(PackedRows::new(&tile.read(rules).values, m));
+    tile.storage.lock().keep_pack(&tile.view, Pack::Rows(rows.clone()));
+    rows
+}
+
+fn packed_columns(rules: &RuleSet, moving: &Tile, k: usize, rows_per_pass: usize) -> Arc<PackedColumns> {
+    let mut source = moving.storage.lock();
+    let kept = source.pack(&moving.view, |pack| matches!(pack, Pack::Columns(_)));
+    if let Some(Pack::Columns(columns)) = kept {
+        return columns;
+    }
+    let (dtype, n) = (moving.view.dtype, moving.view.free_elements() / rows_per_pass);
+    let in_place = moving.view.dims.first().filter(|_| moving.view.free_contiguous() && rows_per_pass == 1);
     let packed;
-    let dtype = moving.view.dtype;
-    let in_place = moving.view.dims.first().filter(|_| moving.view.free_contiguous() && !options.double_row);
     let b = match in_place.and_then(|rows| usize::try_from(rows.stride).ok()) {
         Some(pitch) => Rows { bytes: &source.bytes, dtype, offset: moving.view.offset, pitch, length: n },
         None => {
@@ -142,13 +186,9 @@ fn product(chip: &Chip, dst: &Tile, a: &[f32], m: usize, moving: &Tile, options:
             Rows { bytes: &packed, dtype, offset: 0, pitch: n, length: n }
         }
     };
-    let whole = !options.accumulate && dst.is_whole();
-    let mut target = if whole { dst.storage.lock_to_overwrite() } else { dst.storage.lock() };
-    dst.update(&mut target, options.accumulate, |bytes| {
-        let out = Results { bytes, dtype: dst.view.dtype, accumulate: options.accumulate };
-        multiply(rules, a, m, b, out);
-    });
-    uninitialised
+    let columns = Arc::new(PackedColumns::new(rules, k, b));
+    source.keep_pack(&moving.view, Pack::Columns(columns.clone()));
+    columns
 }
 
 /// Transposes [k, m] to [m, n] where n is k: what multiplying by an identity gives, bit for bit.

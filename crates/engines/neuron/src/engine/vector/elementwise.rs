@@ -108,6 +108,7 @@ pub fn tensor_scalar(
     limits::engine_of(NAME, engine, &[EngineKind::Vector, EngineKind::Scalar, EngineKind::Gpsimd])?;
     if engine == EngineKind::Scalar {
         chip.needs("tensor_scalar on the scalar engine", Generation::V3)?;
+        scalar_operators(chip, steps)?;
     }
     limits::operand(chip, engine, NAME, "data", data)?;
     limits::operand(chip, engine, NAME, "the result", dst)?;
@@ -131,6 +132,21 @@ pub fn tensor_scalar(
     let mut reads = vec![data];
     reads.extend(steps.iter().filter_map(|step| step.operand.tile()));
     Ok(Instruction::new(NAME, engine, cost, &[dst], &reads).reading(uninitialised))
+}
+
+/// NeuronCore-v3 has only multiply and add on the Scalar engine, in that order.
+fn scalar_operators(chip: &Chip, steps: &[Step]) -> Result<(), Refusal> {
+    let ops: Vec<AluOp> = steps.iter().map(|step| step.op).collect();
+    let has = matches!(ops[..], [AluOp::Multiply, AluOp::Add] | [AluOp::Multiply] | [AluOp::Add]);
+    rule(has || chip.generation() > Generation::V3, || {
+        let names: Vec<&str> = ops.iter().map(|op| op.name()).collect();
+        Refusal::new(
+            "neuron/operator",
+            format!("tensor_scalar with {} on the scalar engine of {}", names.join(" and "), chip.name),
+            "multiply, add, or multiply and then add",
+            "use the vector engine",
+        )
+    })
 }
 
 fn float_steps(chip: &Chip, dst: &Tile, data: &Tile, steps: &[Step]) -> Result<bool, Refusal> {

@@ -1,0 +1,131 @@
+"""Arrays of other libraries go in and come out; the tests of a library that is not installed are skipped."""
+
+import ml_dtypes
+import neuronxcc.nki as nki
+import neuronxcc.nki.language as nl
+import numpy as np
+import pytest
+from tilewright.nki import run
+
+
+@nki.jit
+def add(a, b):
+    out = nl.ndarray(a.shape, a.dtype, buffer=nl.shared_hbm)
+    nl.store(out, nl.load(a) + nl.load(b))
+    return out
+
+
+@nki.jit
+def double_in_place(a):
+    nl.store(a, nl.load(a) * 2.0)
+
+
+def values(dtype=np.float32, seed=0):
+    return np.random.default_rng(seed).standard_normal((64, 32)).astype(dtype)
+
+
+class Lent:
+    """An array of a library that nobody knows, which lends its memory."""
+
+    def __init__(self, array):
+        self.array, self.shape, self.dtype = array, array.shape, array.dtype
+
+    def __dlpack__(self, **options):
+        return self.array.__dlpack__(**options)
+
+    def __dlpack_device__(self):
+        return self.array.__dlpack_device__()
+
+
+class Converted:
+    """An array that only converts itself."""
+
+    def __init__(self, array):
+        self.array, self.shape, self.dtype = array, array.shape, array.dtype
+
+    def __array__(self, dtype=None, copy=None):
+        return self.array
+
+
+@pytest.mark.parametrize("kind", [Lent, Converted])
+def test_arrays_of_unknown_libraries(kind):
+    a, b = values(), values(seed=1)
+    assert np.array_equal(add(kind(a), kind(b)), a + b)
+
+
+def test_arrays_that_no_device_has_are_narrowed():
+    a, b = values(np.float64), values(np.float64, 1)
+    found = add(a, b)
+    assert found.dtype == np.float32 and np.allclose(found, a + b, atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [ml_dtypes.bfloat16, np.float16, ml_dtypes.float8_e4m3fn])
+def test_narrow_floats(dtype):
+    a = np.ones((8, 8), dtype)
+    assert np.array_equal(add(a, a).astype(np.float32), np.full((8, 8), 2.0))
+
+
+def test_an_argument_that_is_written_to_changes():
+    a = values()
+    before = a.copy()
+    double_in_place(a)
+    assert np.array_equal(a, before * 2)
+
+
+class TestJax:
+    @pytest.fixture(autouse=True)
+    def installed(self):
+        type(self).jax = pytest.importorskip("jax", reason="jax is not installed")
+
+    def test_arrays_come_out_as_they_went_in(self):
+        a, b = (self.jax.numpy.asarray(values(seed=seed)) for seed in range(2))
+        found = add(a, b)
+        assert isinstance(found, self.jax.Array) and np.allclose(found, a + b, atol=1e-6)
+
+    def test_bfloat16(self):
+        a = self.jax.numpy.asarray(values(), self.jax.numpy.bfloat16)
+        found = add(a, a)
+        assert found.dtype == a.dtype and np.array_equal(np.asarray(found), np.asarray(a + a))
+
+    def test_inside_a_jitted_function(self):
+        @self.jax.jit
+        def function(a, b):
+            return add(a * 2, b) + 1
+
+        a, b = values(), values(seed=1)
+        assert np.allclose(function(a, b), a * 2 + b + 1, atol=1e-5)
+        assert np.allclose(function(b, a), b * 2 + a + 1, atol=1e-5)
+
+    def test_inside_a_loop_on_the_device(self):
+        def step(carry, x):
+            return add(carry, x), None
+
+        rows = np.stack([values(seed=seed) for seed in range(3)])
+        found, _ = self.jax.lax.scan(step, rows[0] * 0, rows)
+        assert np.allclose(found, rows.sum(0), atol=1e-5)
+
+
+class TestTorch:
+    @pytest.fixture(autouse=True)
+    def installed(self):
+        type(self).torch = pytest.importorskip("torch", reason="torch is not installed")
+
+    def test_tensors_come_out_as_they_went_in(self):
+        a, b = (self.torch.from_numpy(values(seed=seed)) for seed in range(2))
+        found = add(a, b)
+        assert isinstance(found, self.torch.Tensor) and self.torch.allclose(found, a + b, atol=1e-6)
+
+    @pytest.mark.parametrize("name", ["bfloat16", "float16", "float8_e4m3fn"])
+    def test_narrow_floats(self, name):
+        a = self.torch.ones(8, 8).to(getattr(self.torch, name))
+        found = add(a, a)
+        assert found.dtype == a.dtype and found.float().eq(2).all()
+
+    def test_a_tensor_that_is_written_to_changes(self):
+        a = self.torch.ones(8, 8)
+        double_in_place(a)
+        assert a.eq(2).all()
+
+    def test_a_tensor_with_gradient_is_taken_as_it_is(self):
+        a = self.torch.ones(8, 8, requires_grad=True)
+        assert run(add, a, a).outputs.eq(2).all()

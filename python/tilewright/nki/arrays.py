@@ -1,0 +1,101 @@
+"""Arrays of other libraries: to NumPy and back, and kernels inside functions that JAX traces."""
+
+import sys
+
+import numpy as np
+
+from . import dtypes
+
+
+def _library(value):
+    """The library that a value is of."""
+    return type(value).__module__.split(".")[0]
+
+
+def to_numpy(value):
+    """A NumPy array for anything that is an array; None for other values."""
+    if isinstance(value, np.ndarray):
+        return value
+    if _library(value) == "torch" and hasattr(value, "detach"):
+        return _from_torch(value)
+    if isinstance(value, (np.generic, bool, int, float, str)) or not hasattr(value, "shape"):
+        return None
+    if hasattr(value, "__dlpack__"):
+        try:
+            return np.from_dlpack(value)
+        except (TypeError, RuntimeError, BufferError, ValueError):
+            pass  # types that DLpack or NumPy's reader do not know
+    return np.asarray(value) if hasattr(value, "__array__") else None
+
+
+def _from_torch(value):
+    """Types that NumPy lacks go through an integer type of the same size."""
+    import torch
+
+    value = value.detach().cpu().contiguous()
+    views = {torch.bfloat16: (torch.int16, dtypes.bfloat16)}
+    for name, dtype in (("float8_e4m3fn", dtypes.float8_e4m3fn), ("float8_e5m2", dtypes.float8_e5m2)):
+        if hasattr(torch, name):
+            views[getattr(torch, name)] = (torch.uint8, dtype)
+    if value.dtype in views:
+        carrier, dtype = views[value.dtype]
+        return value.view(carrier).numpy().view(dtype)
+    return value.numpy()
+
+
+def like(array, example):
+    """The array in the kind of the caller's own."""
+    kind = _library(example) if example is not None else ""
+    if kind == "torch":
+        return _to_torch(array)
+    if kind in ("jax", "jaxlib"):
+        import jax.numpy as jnp
+
+        return jnp.asarray(array)
+    return array
+
+
+def _to_torch(array):
+    import torch
+
+    if array.dtype == dtypes.bfloat16:
+        return torch.from_numpy(array.view(np.int16).copy()).view(torch.bfloat16)
+    for name in ("float8_e4m3fn", "float8_e5m2"):
+        if array.dtype == getattr(dtypes, name):
+            return torch.from_numpy(array.view(np.uint8).copy()).view(getattr(torch, name))
+    if array.dtype.name in ("uint16", "uint32"):
+        array = array.astype(np.int32)
+    return torch.from_numpy(array.copy())
+
+
+def write_back(value, array):
+    """Changes an argument of the caller in place, if it can be changed."""
+    if isinstance(value, np.ndarray) and value.flags.writeable:
+        value[...] = array.astype(value.dtype)
+    elif _library(value) == "torch":
+        value.copy_(like(array, value).to(value.dtype))
+
+
+def is_traced(values):
+    """True if JAX is tracing a function that calls the kernel."""
+    jax = sys.modules.get("jax")
+    return jax is not None and any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree_util.tree_leaves(values))
+
+
+def call_traced(run, args, kwargs):
+    """A call that JAX makes when the traced function runs: shapes are known from a run with zeros."""
+    import jax
+
+    leaves, tree = jax.tree_util.tree_flatten((args, kwargs))
+    places = [at for at, leaf in enumerate(leaves) if hasattr(leaf, "shape") and hasattr(leaf, "dtype")]
+
+    def call(*given):
+        filled = list(leaves)
+        for at, array in zip(places, given):
+            filled[at] = np.asarray(array)
+        args, kwargs = jax.tree_util.tree_unflatten(tree, filled)
+        return run(args, kwargs)
+
+    zeros = [np.zeros(leaves[at].shape, leaves[at].dtype) for at in places]
+    shapes = jax.tree_util.tree_map(lambda out: jax.ShapeDtypeStruct(out.shape, out.dtype), call(*zeros))
+    return jax.pure_callback(call, shapes, *(leaves[at] for at in places), vmap_method="sequential")
