@@ -1,7 +1,7 @@
 //! A run of a kernel: the chip, the tensors it makes and the instructions it executes.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::PyValueError;
@@ -9,6 +9,7 @@ use pyo3::prelude::*;
 use tilewright_base::Sources;
 use tilewright_machine::{builtin, load};
 use tilewright_neuron::program::Allocation;
+use tilewright_neuron::schedule::Timeline;
 use tilewright_neuron::storage::{Request, Storage};
 use tilewright_neuron::{Chip, Instruction, Program, Refusal, Region, Tile};
 
@@ -31,6 +32,8 @@ pub(crate) struct Session {
     /// Tensors have values; without, only times and shapes are followed.
     #[pyo3(get, set)]
     pub(crate) values: bool,
+    /// The timeline of so many instructions.
+    pub(crate) timeline: Mutex<Option<(usize, Arc<Timeline>)>>,
     /// Where matmuls wrote, by tensor.
     summed: BTreeMap<u32, Vec<Region>>,
     lines: BTreeMap<(usize, i32), u32>,
@@ -142,6 +145,7 @@ impl Session {
             current_program: 0,
             current_meeting: 0,
             values: true,
+            timeline: Mutex::new(None),
             summed: BTreeMap::new(),
             lines: BTreeMap::new(),
             codes: BTreeMap::new(),
