@@ -24,13 +24,7 @@ def mlp(x_t, gate, up, down, norm=True):
         x = _normed(x, steps, tokens, hidden)
     sums = []
     for weights in (gate, up):
-        held = _tile((PART, steps * inner), weights.dtype)
-        flat = weights.reshape((PART, steps * inner))
-        chunk = max(1, 8192 // inner)
-        for first in range(0, steps, chunk):
-            cut = slice(first * inner, min(first + chunk, steps) * inner)
-            nisa.dma_copy(dst=held[:, cut], src=flat[:, cut])
-        sums.append(_product(x, held, steps, tokens, inner))
+        sums.append(_product(x, weights.reshape((PART, steps * inner)), steps, tokens, inner))
     hot = _tile((tokens, inner), nl.float32)
     nisa.activation(dst=hot, op=nl.silu, data=sums[0])
     both = _tile((tokens, inner), x_t.dtype)
@@ -58,44 +52,55 @@ def _normed(x, steps, tokens, hidden):
     return out
 
 
-def _product(x, held, steps, tokens, inner):
-    """x @ weights in SBUF, with the tokens on partitions."""
+def _product(x, flat, steps, tokens, inner):
+    """x @ weights in SBUF, with the tokens on partitions; the weights come in pieces of whole rows."""
     out = _tile((tokens, inner), nl.float32)
-    for first in range(0, inner, WIDE):
-        count = min(WIDE, inner - first)
-        sums = _tile((tokens, count), nl.float32, nl.psum)
-        for step in range(steps):
-            at = step * inner + first
+    cuts = [(first, min(WIDE, inner - first)) for first in range(0, inner, WIDE)]
+    sums = [_tile((tokens, count), nl.float32, nl.psum) for _, count in cuts]
+    chunk = max(1, 8192 // inner)
+    for begin in range(0, steps, chunk):
+        end = min(begin + chunk, steps)
+        held = _tile((PART, (end - begin) * inner), flat.dtype)
+        nisa.dma_copy(dst=held, src=flat[:, begin * inner : end * inner])
+        for step in range(begin, end):
             left = x[:, step * tokens : (step + 1) * tokens]
-            nisa.nc_matmul(dst=sums, stationary=left, moving=held[:, at : at + count])
-        nisa.tensor_copy(dst=out[:, first : first + count], src=sums)
+            for (first, count), part in zip(cuts, sums):
+                at = (step - begin) * inner + first
+                nisa.nc_matmul(dst=part, stationary=left, moving=held[:, at : at + count])
+    for (first, count), part in zip(cuts, sums):
+        nisa.tensor_copy(dst=out[:, first : first + count], src=part)
     return out
 
 
 def _project(out, both, down, tokens, inner, hidden):
     """both @ down, rows of down on partitions."""
     high = next(size for size in range(PART, 0, -1) if inner % size == 0)
-    turned, held = [], []
+    block = min(hidden, 4096)
+    turned = []
     for first in range(0, inner, high):
         flipped = _tile((high, tokens), both.dtype, nl.psum)
         nisa.nc_transpose(dst=flipped, data=both[:, first : first + high])
         tile = _tile((high, tokens), both.dtype)
         nisa.tensor_copy(dst=tile, src=flipped)
         turned.append(tile)
-        rows = _tile((high, hidden), down.dtype)
-        nisa.dma_copy(dst=rows, src=down[first : first + high, :])
-        held.append(rows)
-    result = _tile((tokens, hidden), out.dtype)
-    for first in range(0, hidden, WIDE):
-        sums = _tile((tokens, WIDE), nl.float32, nl.psum)
-        for tile, rows in zip(turned, held):
-            nisa.nc_matmul(dst=sums, stationary=tile, moving=rows[:, first : first + WIDE])
-        nisa.tensor_copy(dst=result[:, first : first + WIDE], src=sums)
-    nisa.dma_copy(dst=out, src=result)
+    for start in range(0, hidden, block):
+        count = min(block, hidden - start)
+        held = []
+        for first in range(0, inner, high):
+            rows = _tile((high, count), down.dtype)
+            nisa.dma_copy(dst=rows, src=down[first : first + high, start : start + count])
+            held.append(rows)
+        result = _tile((tokens, count), out.dtype)
+        for first in range(0, count, WIDE):
+            sums = _tile((tokens, WIDE), nl.float32, nl.psum)
+            for tile, rows in zip(turned, held):
+                nisa.nc_matmul(dst=sums, stationary=tile, moving=rows[:, first : first + WIDE])
+            nisa.tensor_copy(dst=result[:, first : first + WIDE], src=sums)
+        nisa.dma_copy(dst=out[:, start : start + count], src=result)
 
 
 @nki.jit
-def attention(q, k_t, v, causal=False, wide=2048):
+def attention(q, k_t, v, causal=False, wide=1024):
     """Attention of one head, probabilities in BF16. q: [Sq, d]; k_t: [d, Skv]; v: [Skv, d]; q is turned here."""
     length, d = q.shape
     keys = k_t.shape[1]
@@ -126,52 +131,42 @@ def attention(q, k_t, v, causal=False, wide=2048):
 
 
 def _section(state, q_t, k_all, values, row, first, wide, d, causal):
-    """One tile of queries against one section of keys."""
-    parts, tops = [], _tile((PART, wide // WIDE), nl.float32)
-    for j in range(wide // WIDE):
-        start = first + j * WIDE
-        part = _tile((PART, WIDE), nl.float32, nl.psum)
-        nisa.nc_matmul(dst=part, stationary=q_t, moving=k_all[:, start : start + WIDE])
-        if causal and start + WIDE - 1 > row:
-            masked = _tile((PART, WIDE), nl.float32)
-            nisa.tensor_copy(dst=masked, src=part)
-            nisa.affine_select(
-                dst=masked, pattern=[[-1, WIDE]], channel_multiplier=1, on_true_tile=masked,
-                on_false_value=-9984.0, offset=row - start, cmp_op=nl.greater_equal,
-            )
-            part = masked
-        nisa.tensor_reduce(dst=tops[:, j : j + 1], op=nl.maximum, data=part, axis=1)
-        parts.append(part)
-    top = _tile((PART, 1), nl.float32)
-    nisa.tensor_reduce(dst=top, op=nl.maximum, data=tops, axis=1)
-    if state is not None:
-        nisa.tensor_tensor(dst=top, data1=top, data2=state[0], op=nl.maximum)
-    less = _tile((PART, 1), nl.float32)
-    nisa.tensor_scalar(dst=less, data=top, op0=nl.multiply, operand0=-1.0)
-    totals = _tile((PART, wide // WIDE), nl.float32)
-    sums = _tile((PART, d), nl.float32, nl.psum)
-    for j, part in enumerate(parts):
-        powers = _tile((PART, WIDE), nl.bfloat16)
-        nisa.activation_reduce(
-            dst=powers, op=nl.exp, data=part, reduce_op=nl.add, reduce_res=totals[:, j : j + 1], bias=less
+    """One tile of queries against one section of keys: negative maximum, sum of powers, weighted values."""
+    scores = _tile((PART, wide), nl.float32, nl.psum)
+    for j in range(0, wide, WIDE):
+        end = min(j + WIDE, wide)
+        nisa.nc_matmul(dst=scores[:, j:end], stationary=q_t, moving=k_all[:, first + j : first + end])
+    if causal and first + wide - 1 > row:
+        masked = _tile((PART, wide), nl.float32)
+        nisa.activation(dst=masked, op=nl.copy, data=scores)
+        nisa.affine_select(
+            dst=masked, pattern=[[-1, wide]], channel_multiplier=1, on_true_tile=masked,
+            on_false_value=-9984.0, offset=row - first, cmp_op=nl.greater_equal,
         )
-        turned = _tile((PART, WIDE), nl.bfloat16, nl.psum)
-        for step in range(WIDE // PART):
-            cut = slice(step * PART, (step + 1) * PART)
-            nisa.nc_transpose(dst=turned[:, cut], data=powers[:, cut])
-        held = _tile((PART, WIDE), nl.bfloat16)
-        nisa.tensor_copy(dst=held, src=turned)
-        for step in range(WIDE // PART):
-            at = ((first + j * WIDE) // PART + step) * d
-            nisa.nc_matmul(dst=sums, stationary=held[:, step * PART : (step + 1) * PART], moving=values[:, at : at + d])
+        scores = masked
+    low = _tile((PART, 1), nl.float32)
+    nisa.tensor_reduce(dst=low, op=nl.maximum, data=scores, axis=1, negate=True)
+    if state is not None:
+        nisa.tensor_tensor(dst=low, data1=low, data2=state[0], op=nl.minimum)
     total = _tile((PART, 1), nl.float32)
-    nisa.tensor_reduce(dst=total, op=nl.add, data=totals, axis=1)
+    powers = _tile((PART, wide), nl.bfloat16)
+    nisa.activation_reduce(dst=powers, op=nl.exp, data=scores, reduce_op=nl.add, reduce_res=total, bias=low)
+    turned, held = _tile((PART, wide), nl.bfloat16, nl.psum), _tile((PART, wide), nl.bfloat16)
+    for step in range(0, wide, PART):
+        nisa.nc_transpose(dst=turned[:, step : step + PART], data=powers[:, step : step + PART])
+    # Both engines that reach PSUM take their part.
+    scalar = (first // wide) % 2 == 1
+    nisa.tensor_copy(dst=held, src=turned, engine=nisa.scalar_engine if scalar else nisa.vector_engine)
+    sums = _tile((PART, d), nl.float32, nl.psum)
+    for step in range(0, wide, PART):
+        at = (first + step) // PART * d
+        nisa.nc_matmul(dst=sums, stationary=held[:, step : step + PART], moving=values[:, at : at + d])
     result = _tile((PART, d), nl.float32)
     if state is None:
         nisa.tensor_copy(dst=result, src=sums)
-        return top, total, result
+        return low, total, result
     fade = _tile((PART, 1), nl.float32)
-    nisa.activation(dst=fade, op=nl.exp, data=state[0], bias=less)
+    nisa.activation(dst=fade, op=nl.exp, data=state[0], scale=-1.0, bias=low)
     nisa.scalar_tensor_tensor(dst=total, data=state[1], op0=nl.multiply, operand0=fade, op1=nl.add, operand1=total)
     nisa.scalar_tensor_tensor(dst=result, data=state[2], op0=nl.multiply, operand0=fade, op1=nl.add, operand1=sums)
-    return top, total, result
+    return low, total, result
