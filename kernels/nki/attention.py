@@ -40,12 +40,24 @@ def naive(q, k, v):
 
 
 def _weighted(powers, values, d, count):
-    """powers @ values for one tile of queries: tiles of keys are turned by the tensor engine."""
+    """powers @ values for one tile of queries: four tiles of keys are turned into one bank, then copied at once."""
     sums = nl.zeros((PART, d), nl.float32, buffer=nl.psum)
-    for j in nl.affine_range(count):
-        turned = nl.copy(nisa.nc_transpose(powers[:, nl.ds(j * PART, PART)]), dtype=values.dtype)
-        sums += nisa.nc_matmul(turned, values[j])
+    for block in nl.affine_range(count // 4):
+        bank = nl.ndarray((nl.par_dim(PART), WIDE), dtype=powers.dtype, buffer=nl.psum)
+        for j in nl.affine_range(4):
+            part = powers[:, nl.ds((block * 4 + j) * PART, PART)]
+            bank[:, nl.ds(j * PART, PART)] = nisa.nc_transpose(part)
+        turned = nl.copy(bank, dtype=values.dtype)
+        for j in nl.affine_range(4):
+            sums += nisa.nc_matmul(turned[:, nl.ds(j * PART, PART)], values[:, block * 4 + j, :])
     return sums
+
+
+def _values(v, first, count):
+    """Rows of v as a tile [128, count, d], tile by tile of rows."""
+    d = v.shape[1]
+    tiles = v.reshape((v.shape[0] // PART, PART, d))[nl.ds(first // PART, count)]
+    return nl.load(tiles.permute(1, 0, 2))
 
 
 @nki.jit
@@ -54,23 +66,20 @@ def fused(q, k, v, scale=1.0):
     d, length = q.shape
     keys = k.shape[1]
     out = nl.ndarray((length, d), dtype=v.dtype, buffer=nl.shared_hbm)
-    k_all = nl.load(k)
-    values = nl.ndarray((keys // PART, nl.par_dim(PART), d), dtype=v.dtype, buffer=nl.sbuf)
-    for j in nl.affine_range(keys // PART):
-        values[j] = nl.load(v[nl.ds(j * PART, PART)])
+    k_all, q_all = nl.load(k), nl.multiply(nl.load(q), scale, dtype=q.dtype)
+    values = _values(v, 0, keys // PART)
     for i in nl.affine_range(length // PART):
         rows = nl.ds(i * PART, PART)
-        q_tile = nl.multiply(nl.load(q[:, rows]), scale, dtype=q.dtype)
         scores = nl.ndarray((nl.par_dim(PART), keys), dtype=nl.float32, buffer=nl.sbuf)
         highest = nl.ndarray((nl.par_dim(PART), keys // WIDE), dtype=nl.float32, buffer=nl.sbuf)
         for j in nl.affine_range(keys // WIDE):
             cut = nl.ds(j * WIDE, WIDE)
-            part = nisa.nc_matmul(q_tile, k_all[:, cut])
-            scores[:, cut] = nl.copy(part)
+            part = nisa.nc_matmul(q_all[:, rows], k_all[:, cut])
+            scores[:, cut] = nisa.activation(np.copy, part)
             highest[:, j] = nisa.tensor_reduce(np.max, part, axis=(1,))
-        top = nisa.tensor_reduce(np.max, highest, axis=(1,), negate=True)
+        low = nisa.tensor_reduce(np.max, highest, axis=(1,), negate=True)
         total = nl.ndarray((nl.par_dim(PART), 1), dtype=nl.float32, buffer=nl.sbuf)
-        powers = nisa.activation_reduce(np.exp, scores, bias=top, reduce_op=np.add, reduce_res=total, dtype=v.dtype)
+        powers = nisa.activation_reduce(np.exp, scores, bias=low, reduce_op=np.add, reduce_res=total, dtype=v.dtype)
         sums = _weighted(powers, values, d, keys // PART)
         nl.store(out[rows], nl.multiply(sums, nl.reciprocal(total), dtype=v.dtype))
     return out
@@ -85,50 +94,50 @@ def flash(q, k, v, causal=False, wide=2048):
     out = nl.ndarray((heads, length, d), dtype=v.dtype, buffer=nl.shared_hbm)
     for head in nl.affine_range(heads):
         group = head // (heads // kv_heads)
+        q_all = nl.load(q[head])
+        states = [None] * (length // PART)
+        for j in nl.sequential_range(keys // wide):
+            k_tile = nl.load(k[group, :, nl.ds(j * wide, wide)])
+            values = _values(v[group], j * wide, wide // PART)
+            for i in nl.affine_range(length // PART):
+                if not causal or j * wide <= i * PART + PART - 1:
+                    q_tile = q_all[:, nl.ds(i * PART, PART)]
+                    states[i] = _flash_step(states[i], q_tile, k_tile, values, i * PART, j * wide, causal)
         for i in nl.affine_range(length // PART):
-            rows = nl.ds(i * PART, PART)
-            q_tile = nl.load(q[head, :, rows])
-            state = None
-            for j in nl.sequential_range(keys // wide):
-                if causal and j * wide > i * PART + PART - 1:
-                    continue
-                state = _flash_step(state, q_tile, k[group], v[group], i * PART, j * wide, wide, causal)
-            highest, total, sums = state
-            nl.store(out[head, rows], nl.multiply(sums, nl.reciprocal(total), dtype=v.dtype))
+            _, total, sums = states[i]
+            nl.store(out[head, nl.ds(i * PART, PART)], nl.multiply(sums, nl.reciprocal(total), dtype=v.dtype))
     return out
 
 
-def _flash_step(state, q_tile, k, v, first_row, first_key, wide, causal):
+def _flash_step(state, q_tile, k_tile, values, first_row, first_key, causal):
     """One tile of queries against one large tile of keys."""
-    d = q_tile.shape[0]
-    k_tile = nl.load(k[:, nl.ds(first_key, wide)])
-    values = nl.ndarray((wide // PART, nl.par_dim(PART), d), dtype=v.dtype, buffer=nl.sbuf)
-    for j in nl.affine_range(wide // PART):
-        values[j] = nl.load(v[nl.ds(first_key + j * PART, PART)])
-    scores = nl.ndarray((nl.par_dim(PART), wide), dtype=nl.float32, buffer=nl.sbuf)
-    tops = nl.ndarray((nl.par_dim(PART), wide // WIDE), dtype=nl.float32, buffer=nl.sbuf)
+    d, wide = k_tile.shape
+    needed = min(wide, first_row + PART - first_key) if causal else wide
+    banks = (needed + WIDE - 1) // WIDE
+    scores = nl.ndarray((nl.par_dim(PART), banks * WIDE), dtype=nl.float32, buffer=nl.sbuf)
+    tops = nl.ndarray((nl.par_dim(PART), banks), dtype=nl.float32, buffer=nl.sbuf)
     row, column = nl.arange(PART)[:, None], nl.arange(WIDE)[None, :]
-    for j in nl.affine_range(wide // WIDE):
+    for j in nl.affine_range(banks):
         cut = nl.ds(j * WIDE, WIDE)
         part = nisa.nc_matmul(q_tile, k_tile[:, cut])
+        scores[:, cut] = nisa.activation(np.copy, part)
         start = first_key + j * WIDE
         if causal and start + WIDE - 1 > first_row:
             kept = first_row + row >= start + column
-            scores[:, cut] = nisa.affine_select(pred=kept, on_true_tile=nl.copy(part), on_false_value=-9984.0)
-            tops[:, j] = nisa.tensor_reduce(np.max, scores[:, cut], axis=(1,))
-        else:
-            scores[:, cut] = nl.copy(part)
-            tops[:, j] = nisa.tensor_reduce(np.max, part, axis=(1,))
-    top = nisa.tensor_reduce(np.max, tops, axis=(1,))
+            scores[:, cut] = nisa.affine_select(pred=kept, on_true_tile=scores[:, cut], on_false_value=-9984.0)
+            part = scores[:, cut]
+        tops[:, j] = nisa.tensor_reduce(np.max, part, axis=(1,))
+    low = nisa.tensor_reduce(np.max, tops, axis=(1,), negate=True)
     if state is not None:
-        top = nl.maximum(top, state[0])
-    low = nl.multiply(top, -1.0)
+        low = nl.minimum(low, state[0])
     total = nl.ndarray((nl.par_dim(PART), 1), dtype=nl.float32, buffer=nl.sbuf)
-    powers = nisa.activation_reduce(np.exp, scores, bias=low, reduce_op=np.add, reduce_res=total, dtype=v.dtype)
-    sums = _weighted(powers, values, d, wide // PART)
+    powers = nisa.activation_reduce(
+        np.exp, scores, bias=low, reduce_op=np.add, reduce_res=total, dtype=values.dtype
+    )
+    sums = _weighted(powers, values, d, banks * 4)
     if state is None:
-        return top, total, nl.copy(sums)
-    fade = nisa.activation(np.exp, state[0], bias=low)
+        return low, total, nl.copy(sums)
+    fade = nisa.activation(np.exp, state[0], scale=-1.0, bias=low)
     total = nisa.scalar_tensor_tensor(data=state[1], op0=np.multiply, operand0=fade, op1=np.add, operand1=total)
     sums = nisa.scalar_tensor_tensor(data=state[2], op0=np.multiply, operand0=fade, op1=np.add, operand1=sums)
-    return top, total, sums
+    return low, total, sums

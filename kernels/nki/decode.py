@@ -121,7 +121,8 @@ def attention(q, k_t, v, causal=False, wide=1024):
         for first in range(0, keys, wide):
             if causal and first > row + PART - 1:
                 break
-            state = _section(state, q_t, k_all, values, row, first, min(wide, keys - first), d, causal)
+            count = min(wide, keys - first, row + PART - first if causal else wide)
+            state = _section(state, q_t, k_all, values, row, first, count, d, causal)
         inverse = _tile((PART, 1), nl.float32)
         nisa.reciprocal(dst=inverse, data=state[1])
         result = _tile((PART, d), q.dtype)
@@ -155,7 +156,7 @@ def _section(state, q_t, k_all, values, row, first, wide, d, causal):
     for step in range(0, wide, PART):
         nisa.nc_transpose(dst=turned[:, step : step + PART], data=powers[:, step : step + PART])
     # Both engines that reach PSUM take their part.
-    scalar = (first // wide) % 2 == 1
+    scalar = (first // PART // 8) % 2 == 1
     nisa.tensor_copy(dst=held, src=turned, engine=nisa.scalar_engine if scalar else nisa.vector_engine)
     sums = _tile((PART, d), nl.float32, nl.psum)
     for step in range(0, wide, PART):

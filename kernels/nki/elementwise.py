@@ -73,16 +73,21 @@ def norm_matmul(x, right, epsilon=1e-5):
 
 
 @nki.jit
-def average_pool(x, size):
-    """Mean over windows of size by size. x: [channels, height, width]."""
+def adaptive_pool(x, high, wide):
+    """Mean over windows that cover the input evenly. x: [channels, height, width]; one sum for each output."""
     channels, height, width = x.shape
-    high, wide = height // size, width // size
     out = nl.ndarray((channels, high, wide), dtype=x.dtype, buffer=nl.shared_hbm)
     for i in nl.affine_range((channels + PART - 1) // PART):
         count = min(PART, channels - i * PART)
         part = nl.ds(i * PART, count)
         tile = nl.load(x[part])
-        c, a, b, s, t = nl.mgrid[0:count, 0:high, 0:wide, 0:size, 0:size]
-        mean = nl.sum(tile[c, a * size + s, b * size + t], axis=[3, 4]) / (size * size)
-        nl.store(out[part], mean)
+        means = nl.ndarray((nl.par_dim(count), high, wide), dtype=nl.float32, buffer=nl.sbuf)
+        for a in nl.affine_range(high):
+            top, bottom = a * height // high, -(-(a + 1) * height // high)
+            for b in nl.affine_range(wide):
+                left, right = b * width // wide, -(-(b + 1) * width // wide)
+                window = tile[:, top:bottom, left:right]
+                total = nl.sum(window, axis=[1, 2])
+                means[:, a, nl.ds(b, 1)] = nl.multiply(total, 1.0 / ((bottom - top) * (right - left)))
+        nl.store(out[part], nl.copy(means, dtype=x.dtype))
     return out

@@ -299,7 +299,8 @@ impl<'a> Machine<'a> {
     }
 
     fn transfer(&mut self, at: usize, copy: &Copy, now_ps: u64, cause: Reason) -> Span {
-        let from_ps = now_ps.saturating_add(ns_ps(self.chip.neuron.dma.trigger_ns));
+        let dma = &self.chip.neuron.dma;
+        let from_ps = now_ps.saturating_add(ns_ps(dma.trigger_ns.saturating_add(dma.copy_ns)));
         let moved = self.transfers.place(copy, from_ps);
         let reason = moved.behind.map_or(cause, Reason::Transfer);
         let reason = if let Reason::Engine(behind) = reason { Reason::Transfer(behind) } else { reason };
