@@ -12,6 +12,7 @@ mod nki;
 mod notation;
 mod outcome;
 mod sim;
+mod study;
 
 use std::ffi::OsString;
 
@@ -20,7 +21,7 @@ use clap::Parser as _;
 pub use host::Host;
 pub use outcome::{BAD_INPUT, FAILED, GOOD, OUR_FAULT, Outcome};
 
-use args::{Cli, Command, NkiCommand};
+use args::{Cli, Command, NkiCommand, StudyCommand};
 
 /// Runs one command line.
 pub fn run(arguments: impl IntoIterator<Item = OsString>, host: &mut dyn Host) -> Outcome {
@@ -33,6 +34,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, host: &mut dyn Host) -
         Some(Command::Notation(command)) => notation::run(&command, host),
         Some(Command::Sim(args)) => sim::run(&args, host),
         Some(Command::Nki(NkiCommand::Run(args))) => nki::run(&args.arguments, host),
+        Some(Command::Study(StudyCommand::Published(args))) => study::published(&args, host),
         Some(Command::Machine(command)) => machine::run(command, host),
     }
 }

@@ -219,7 +219,9 @@ impl State<'_> {
         /// From here on accesses are kept by place.
         const MANY: usize = 96;
         let tile = self.tiles.number(&access.region);
-        let Some(facts) = self.tiles.facts.get(tile as usize).filter(|facts| facts.written) else { return };
+        if !self.tiles.facts.get(tile as usize).is_some_and(|facts| facts.written) {
+            return;
+        }
         let Some(accesses) = self.accesses.get_mut(tile as usize) else { return };
         if let Some(pages) = &mut accesses.pages {
             pages.add(access, writing);
@@ -241,7 +243,7 @@ impl State<'_> {
             accesses.reads.push(access);
         }
         if accesses.writes.len() + accesses.reads.len() > MANY {
-            let mut pages = Pages::new(facts, &region);
+            let mut pages = Pages::new(&region);
             accesses.writes.drain(..).for_each(|access| pages.add(access, true));
             accesses.reads.drain(..).for_each(|access| pages.add(access, false));
             accesses.pages = Some(Box::new(pages));

@@ -3,31 +3,26 @@
 use std::collections::BTreeMap;
 
 use super::depend::Access;
-use super::tiles::TileFacts;
 use crate::program::Region;
 
-/// Parts along either direction.
-const PARTS: u64 = 64;
 /// Parts that an access may cover before it is kept apart.
 const MOST: u64 = 512;
 
 /// Accesses by part.
 pub(crate) struct Pages {
     pitch_bytes: u64,
-    rows: u64,
-    row_bytes: u64,
+    /// Rows and bytes of a row that a part has.
+    grain: (u64, u64),
     parts: BTreeMap<(u64, u64), Vec<(Access, bool)>>,
     wide: Vec<(Access, bool)>,
 }
 
 impl Pages {
-    /// Parts of a tensor with the row pitch of one of its accesses.
-    pub(crate) fn new(facts: &TileFacts, like: &Region) -> Pages {
-        let all = facts.bytes.saturating_mul(if facts.memory.on_chip() { facts.partitions } else { 1 });
-        let pitch_bytes = like.pitch_bytes;
-        let row_bytes = if pitch_bytes == 0 { all.max(1) } else { pitch_bytes };
-        let rows = all.div_ceil(row_bytes).max(1);
-        Pages { pitch_bytes, rows, row_bytes, parts: BTreeMap::new(), wide: Vec::new() }
+    /// Parts with the row pitch and the size of one of the accesses.
+    pub(crate) fn new(like: &Region) -> Pages {
+        let size = |range: (u64, u64)| range.1.saturating_sub(range.0).max(1);
+        let grain = (size(like.rows), size(like.bytes));
+        Pages { pitch_bytes: like.pitch_bytes, grain, parts: BTreeMap::new(), wide: Vec::new() }
     }
 
     /// The parts that a region covers; none if there are too many, or if its rows are others.
@@ -35,11 +30,10 @@ impl Pages {
         if region.pitch_bytes != self.pitch_bytes {
             return None;
         }
-        let part = |at: u64, size: u64| at.min(size) / size.div_ceil(PARTS).max(1);
         let last = |range: (u64, u64)| range.1.saturating_sub(1).max(range.0);
-        let rows = (part(region.rows.0, self.rows), part(last(region.rows), self.rows));
-        let bytes = (part(region.bytes.0, self.row_bytes), part(last(region.bytes), self.row_bytes));
-        let count = (rows.1 - rows.0 + 1) * (bytes.1 - bytes.0 + 1);
+        let rows = (region.rows.0 / self.grain.0, last(region.rows) / self.grain.0);
+        let bytes = (region.bytes.0 / self.grain.1, last(region.bytes) / self.grain.1);
+        let count = (rows.1 - rows.0 + 1).saturating_mul(bytes.1 - bytes.0 + 1);
         (count <= MOST).then_some((rows, bytes))
     }
 
