@@ -38,18 +38,18 @@ impl Pages {
     }
 
     /// Adds an access; those that a write covers are no longer waited for.
-    pub(crate) fn add(&mut self, access: Access, writes: bool) {
+    pub(crate) fn add(&mut self, access: Access, writes: bool, window: u32) {
         let region = access.region;
         match self.cover(&region) {
             None => {
-                prune(&mut self.wide, &region, writes, access);
+                prune(&mut self.wide, writes, access, window);
                 self.wide.push((access, writes));
             }
             Some((rows, bytes)) => {
                 for row in rows.0..=rows.1 {
                     for byte in bytes.0..=bytes.1 {
                         let part = self.parts.entry((row, byte)).or_default();
-                        prune(part, &region, writes, access);
+                        prune(part, writes, access, window);
                         part.push((access, writes));
                     }
                 }
@@ -72,33 +72,20 @@ impl Pages {
         }
     }
 
-    /// The latest access of each engine, in the order of the program.
-    pub(crate) fn last(&self) -> impl Iterator<Item = u32> {
-        let mut latest: BTreeMap<crate::EngineKind, u32> = BTreeMap::new();
-        let mut transfers = Vec::new();
-        for (access, _) in self.parts.values().flatten().chain(&self.wide) {
-            if access.engine == crate::EngineKind::Dma {
-                transfers.push(access.node);
-            } else {
-                let node = latest.entry(access.engine).or_insert(access.node);
-                *node = (*node).max(access.node);
-            }
-        }
-        transfers.sort_unstable();
-        transfers.dedup();
-        latest.into_values().chain(transfers)
+    /// All that are kept, each once.
+    pub(crate) fn last(&self) -> Vec<u32> {
+        let all = self.parts.values().flatten().chain(&self.wide);
+        let mut nodes: Vec<u32> = all.map(|(access, _)| access.node).collect();
+        nodes.sort_unstable();
+        nodes.dedup();
+        nodes
     }
 }
 
-fn prune(list: &mut Vec<(Access, bool)>, region: &Region, writes: bool, by: Access) {
+fn prune(list: &mut Vec<(Access, bool)>, writes: bool, by: Access, window: u32) {
     if writes {
-        list.retain(|(earlier, _)| !region.covers(&earlier.region));
-    } else {
-        list.retain(|(earlier, wrote)| {
-            *wrote
-                || earlier.engine != by.engine
-                || by.engine == crate::EngineKind::Dma
-                || !region.covers(&earlier.region)
-        });
+        list.retain(|(earlier, _)| !by.region.covers(&earlier.region));
+    } else if Access::many(list.len()) {
+        list.retain(|(earlier, wrote)| *wrote || !by.outlasts(earlier, window));
     }
 }
