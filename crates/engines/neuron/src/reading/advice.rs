@@ -164,8 +164,9 @@ fn scaled(time_ps: u64, part: f64) -> u64 {
 
 /// Findings about transfers of small pieces, one for each line with many of them.
 pub fn slow_transfers(chip: &Chip, program: &Program) -> Vec<crate::findings::Finding> {
-    /// Fewer descriptors of a line are not worth a word.
+    /// Fewer descriptors, or fewer bytes, of a line are not worth a word.
     const LEAST: u64 = 4096;
+    const LEAST_BYTES: u64 = 65_536;
     let mut lines: BTreeMap<u32, (u64, u64)> = BTreeMap::new();
     for instruction in &program.instructions {
         if let Some(dma) = instruction.dma.filter(|dma| small_pieces(chip, dma)) {
@@ -176,7 +177,7 @@ pub fn slow_transfers(chip: &Chip, program: &Program) -> Vec<crate::findings::Fi
     let least_bytes = chip.neuron.dma.small_descriptor_bytes;
     lines
         .into_iter()
-        .filter(|(_, (_, descriptors))| *descriptors >= LEAST)
+        .filter(|(_, (bytes, descriptors))| *descriptors >= LEAST && *bytes >= LEAST_BYTES)
         .map(|(source, (bytes, descriptors))| crate::findings::Finding {
             code: "neuron/slow-dma",
             error: false,
