@@ -53,6 +53,13 @@ def test_products(random, name, options):
     near(getattr(matmul, name)(a, b, **options), a.T @ b)
 
 
+def test_products_of_other_layouts(random):
+    a, b = random(128, 256), random(256, 1024)
+    near(matmul.row_major(a, b), a @ b)
+    a, b = random(2, 64, 128), random(2, 64, 512)
+    near(matmul.batched(a, b), a.transpose(0, 2, 1) @ b)
+
+
 @pytest.mark.parametrize("name", ["states_outside", "channels_outside", "sequence_tiled"])
 def test_mamba(random, name):
     delta, u, a = np.abs(random(1, 128, 1024)) * 0.1, random(1, 128, 1024), -np.abs(random(128, 4))

@@ -173,7 +173,11 @@ def main():
     """Exit code 2 for wrong usage; errors of the model are told, not judged."""
     try:
         chosen = options(sys.argv[1:])
-        rows = [row for row in read_rows(chosen["rows"]) if row["chip"] == chosen["chip"]]
+        rows = [
+            {**row, "chip": chosen["chip"]}
+            for row in read_rows(chosen["rows"])
+            if chosen["chip"] in (row["chip"], *row.get("also", []))
+        ]
         if chosen["group"]:
             rows = [row for row in rows if row["group"] == chosen["group"]]
         if not rows:
