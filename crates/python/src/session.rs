@@ -224,10 +224,11 @@ impl Session {
         self.keep(py, made, places)
     }
 
-    /// Cores that run the programs of the launch side by side.
+    /// Cores that run the programs of the launch side by side, as many as the chip has.
     #[setter]
     fn set_cores(&mut self, cores: u32) {
-        self.program.cores = cores;
+        let most = u32::try_from(self.chip.neuron.chip.cores).unwrap_or(u32::MAX);
+        self.program.cores = cores.min(most);
     }
 
     /// The kernel asks for its own order of instructions.
