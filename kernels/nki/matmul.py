@@ -102,3 +102,40 @@ def full(left_t, right, tiles_m=16, tiles_n=2, tiles_k=8):
                     row[:, nl.ds(bn * WIDE, WIDE)] = nl.copy(totals[i, bm, bn], dtype=out.dtype)
                 nl.store(out[nl.ds((i * tiles_m + bm) * PART, PART), nl.ds(j * wide, wide)], row)
     return out
+
+
+@nki.jit
+def row_major(left, right, wide=1024):
+    """left is [M, K] as it lies and is turned by the tensor engine; both operands come from HBM for each block of columns."""
+    (m, k), n = left.shape, right.shape[1]
+    out = nl.ndarray((m, n), dtype=left.dtype, buffer=nl.shared_hbm)
+    steps = k // PART
+    for block in nl.affine_range(n // wide):
+        for i in nl.affine_range(m // PART):
+            row = nl.load(left[nl.ds(i * PART, PART)])
+            sums = [nl.zeros((PART, WIDE), nl.float32, buffer=nl.psum) for _ in range(wide // WIDE)]
+            for step in nl.affine_range(steps):
+                turned = nl.copy(nisa.nc_transpose(row[:, nl.ds(step * PART, PART)]))
+                b = nl.load(right[nl.ds(step * PART, PART), nl.ds(block * wide, wide)])
+                for j, part in enumerate(sums):
+                    part += nisa.nc_matmul(turned, b[:, nl.ds(j * WIDE, WIDE)])
+            for j, part in enumerate(sums):
+                _store(out, i * PART, block * wide + j * WIDE, part)
+    return out
+
+
+@nki.jit
+def batched(left_t, right):
+    """A product for each of many small contractions. left_t: [batch, K, M]; right: [batch, K, N]."""
+    batch, _, m = left_t.shape
+    n = right.shape[2]
+    out = nl.ndarray((batch, m, n), dtype=left_t.dtype, buffer=nl.shared_hbm)
+    for one in nl.affine_range(batch):
+        a, b = nl.load(left_t[one]), nl.load(right[one])
+        for i in nl.affine_range(m // PART):
+            row = nl.ndarray((nl.par_dim(PART), n), dtype=out.dtype, buffer=nl.sbuf)
+            for j in nl.affine_range(n // WIDE):
+                cut = nl.ds(j * WIDE, WIDE)
+                row[:, cut] = nl.copy(nisa.nc_matmul(a[:, nl.ds(i * PART, PART)], b[:, cut]), dtype=out.dtype)
+            nl.store(out[one, nl.ds(i * PART, PART)], row)
+    return out

@@ -49,6 +49,9 @@ pub(crate) enum Command {
     /// Run NKI kernels in Python on a NeuronCore: values, times and findings
     #[command(subcommand)]
     Nki(NkiCommand),
+    /// Compare the models with what others measured
+    #[command(subcommand)]
+    Study(StudyCommand),
     /// List, show and check machine files
     #[command(subcommand)]
     Machine(MachineCommand),
@@ -131,6 +134,42 @@ pub(crate) struct RunArgs {
     #[arg(long)]
     pub(crate) interp: bool,
     /// Print data as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// What can be studied.
+#[derive(Debug, Subcommand)]
+pub(crate) enum StudyCommand {
+    /// Print published times, rates and bytes beside ours, with the error of each
+    #[command(after_help = PUBLISHED_EXAMPLES)]
+    Published(PublishedArgs),
+}
+
+const PUBLISHED_EXAMPLES: &str = "\
+Rows are in bench/published.toml: chip, group, name, source, published value and unit, and the kernel that
+reproduces it, which runs in Python without values. Run it from the folder of the repository.
+
+Examples:
+  tilewright study published --chip trainium1
+  tilewright study published --chip trainium2 --group B --json";
+
+/// Which rows to compare.
+#[derive(Debug, Args)]
+pub(crate) struct PublishedArgs {
+    /// Chip: inferentia2, trainium1, trainium2 or trainium3
+    #[arg(long, value_name = "NAME")]
+    pub(crate) chip: String,
+    /// Only the rows of this group
+    #[arg(long, value_name = "GROUP")]
+    pub(crate) group: Option<String>,
+    /// File of the rows
+    #[arg(long, value_name = "FILE")]
+    pub(crate) rows: Option<std::ffi::OsString>,
+    /// Folder of the kernels
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) kernels: Option<std::ffi::OsString>,
+    /// One JSON object in place of the table
     #[arg(long)]
     pub(crate) json: bool,
 }

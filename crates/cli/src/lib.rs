@@ -17,6 +17,7 @@ mod outcome;
 mod program;
 mod run;
 mod sim;
+mod study;
 
 use std::ffi::OsString;
 
@@ -25,7 +26,7 @@ use clap::Parser as _;
 pub use host::Host;
 pub use outcome::{BAD_INPUT, FAILED, GOOD, OUR_FAULT, Outcome};
 
-use args::{Cli, Command, NkiCommand};
+use args::{Cli, Command, NkiCommand, StudyCommand};
 
 /// Runs one command line.
 pub fn run(arguments: impl IntoIterator<Item = OsString>, host: &mut dyn Host) -> Outcome {
@@ -43,6 +44,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, host: &mut dyn Host) -
         Some(Command::Nki(NkiCommand::Run(args))) => nki::run(&args.arguments, host),
         Some(Command::Compile(args)) => compile::run(&args, host),
         Some(Command::Run(args)) => run::run(&args, host),
+        Some(Command::Study(StudyCommand::Published(args))) => study::published(&args, host),
         Some(Command::Machine(command)) => machine::run(command, host),
     }
 }

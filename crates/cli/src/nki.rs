@@ -9,6 +9,11 @@ const PROBE: &str = "import importlib.util as u, sys; sys.exit(0 if u.find_spec(
 
 /// Runs `python3 -m tilewright.nki` with the arguments.
 pub(crate) fn run(arguments: &[OsString], host: &mut dyn Host) -> Outcome {
+    module("tilewright.nki", arguments, host)
+}
+
+/// Runs a module of the package with the arguments.
+pub(crate) fn module(name: &str, arguments: &[OsString], host: &mut dyn Host) -> Outcome {
     match host.python(&["-c".into(), PROBE.into()]) {
         Err(error) => {
             return Outcome::usage(&format!(
@@ -22,7 +27,7 @@ pub(crate) fn run(arguments: &[OsString], host: &mut dyn Host) -> Outcome {
             );
         }
     }
-    let mut all: Vec<OsString> = vec!["-m".into(), "tilewright.nki".into()];
+    let mut all: Vec<OsString> = vec!["-m".into(), name.into()];
     all.extend_from_slice(arguments);
     match host.python(&all) {
         Ok(code) => Outcome { code, ..Outcome::default() },

@@ -1,22 +1,44 @@
-//! Readings of a recorded run: findings, times, bytes, and a Perfetto trace.
+//! Readings of a recorded run: findings, times, bytes, where the time went, energy, suggestions.
 
-use std::num::NonZeroU64;
+use std::sync::{Arc, PoisonError};
 
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
+use tilewright_neuron::EngineKind;
 use tilewright_neuron::findings::findings;
+use tilewright_neuron::reading::advice::advice;
+use tilewright_neuron::reading::energy::energy;
+use tilewright_neuron::reading::path::{critical, idle};
+use tilewright_neuron::reading::{bound, utilisation};
 use tilewright_neuron::schedule::{Timeline, schedule};
-use tilewright_neuron::{EngineKind, Program};
-use tilewright_record::{Interval, KeepAll, Layout, Recorder, TrackKind, perfetto};
 
 use crate::session::Session;
+use crate::trace::perfetto_bytes;
 
-/// Picoseconds are the cycles of the record.
-const CLOCK_HZ: u64 = 1_000_000_000_000;
+/// Lines of the critical path that are told.
+const LINES: usize = 8;
 
 fn seconds(ps: u64) -> f64 {
-    ps as f64 / CLOCK_HZ as f64
+    ps as f64 * 1e-12
+}
+
+impl Session {
+    /// When each instruction runs; found once for as many instructions.
+    fn scheduled(&self, py: Python<'_>) -> Arc<Timeline> {
+        let count = self.program.instructions.len();
+        let held = self.timeline.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some((known, timeline)) = held
+            && known == count
+        {
+            return timeline;
+        }
+        let (chip, program) = (self.chip.clone(), &self.program);
+        let timeline = Arc::new(py.detach(|| schedule(&chip, program)));
+        let entry = Some((count, Arc::clone(&timeline)));
+        *self.timeline.lock().unwrap_or_else(PoisonError::into_inner) = entry;
+        timeline
+    }
 }
 
 #[pymethods]
@@ -37,40 +59,102 @@ impl Session {
         Ok(list)
     }
 
-    /// Times in seconds, bytes, and busy times by engine; with a trace if asked for.
-    #[pyo3(signature = (trace=false))]
-    fn timing<'py>(&self, py: Python<'py>, trace: bool) -> PyResult<Bound<'py, PyDict>> {
-        let (chip, program) = (self.chip.clone(), &self.program);
-        let timeline = py.detach(|| schedule(&chip, program));
+    /// Times in seconds, bytes, busy times by engine, and utilisation as the vendor defines it.
+    fn timing<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let (timeline, program) = (self.scheduled(py), &self.program);
         let out = PyDict::new(py);
         out.set_item("time_s", seconds(timeline.total_ps))?;
+        let mut counts = [0_u64; 6];
+        program.instructions.iter().for_each(|one| counts[one.engine as usize] += 1);
         let engines = PyDict::new(py);
         for (engine, busy) in EngineKind::ALL.into_iter().zip(timeline.busy_ps) {
-            let count =
-                program.instructions.iter().filter(|instruction| instruction.engine == engine).count();
             let entry = PyDict::new(py);
             entry.set_item("busy_s", seconds(busy))?;
-            entry.set_item("instructions", count)?;
+            entry.set_item("instructions", counts[engine as usize])?;
             engines.set_item(engine.name(), entry)?;
         }
         out.set_item("engines", engines)?;
         let (read, written) = program.hbm_bytes();
+        let (saved, reloaded) = timeline.spill_bytes();
+        let moved: u64 = program.instructions.iter().filter_map(|one| one.dma).map(|dma| dma.bytes).sum();
         out.set_item("hbm_read_bytes", read)?;
         out.set_item("hbm_written_bytes", written)?;
+        out.set_item("dma_bytes", moved)?;
+        out.set_item("spill_save_bytes", saved)?;
+        out.set_item("spill_reload_bytes", reloaded)?;
         out.set_item("macs", program.instructions.iter().map(|instruction| instruction.macs).sum::<u64>())?;
         out.set_item("sbuf_peak_bytes", timeline.sbuf_peak_bytes)?;
         out.set_item("psum_peak_bytes", timeline.psum_peak_bytes)?;
-        let (saved, reloaded) = timeline.spill_bytes();
-        out.set_item("spill_save_bytes", saved)?;
-        out.set_item("spill_reload_bytes", reloaded)?;
-        if trace {
-            let bytes = perfetto_bytes(&self.chip.name, program, &timeline);
-            out.set_item(
-                "trace",
-                PyBytes::new(py, &bytes.map_err(|error| PyRuntimeError::new_err(error.to_string()))?),
-            )?;
+        let used = utilisation(&self.chip, program, &timeline);
+        out.set_item("mfu", used.mfu)?;
+        out.set_item("hfu", used.hfu)?;
+        out.set_item("mbu", used.mbu)?;
+        let (engine, part) = bound(program, &timeline);
+        out.set_item("bound_by", engine.name())?;
+        out.set_item("bound_part", part)?;
+        out.set_item("cores", program.cores.max(1))?;
+        Ok(out)
+    }
+
+    /// Where the time went: the critical path by line, and what engines waited for.
+    fn where_time_went<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let (timeline, program) = (self.scheduled(py), &self.program);
+        let out = PyDict::new(py);
+        let path = PyList::empty(py);
+        for share in critical(program, &timeline).iter().take(LINES) {
+            let entry = PyDict::new(py);
+            entry.set_item("line", program.source(share.source))?;
+            entry.set_item("engine", share.engine.name())?;
+            entry.set_item("time_s", seconds(share.time_ps))?;
+            entry.set_item("instructions", share.count)?;
+            path.append(entry)?;
+        }
+        out.set_item("critical_path", path)?;
+        let waits = PyDict::new(py);
+        for engine in EngineKind::ALL {
+            waits.set_item(engine.name(), PyDict::new(py))?;
+        }
+        for ((engine, why), time_ps) in idle(program, &timeline) {
+            if let Some(entry) = waits.get_item(engine.name())? {
+                entry.set_item(why.words(), seconds(time_ps))?;
+            }
+        }
+        out.set_item("idle", waits)?;
+        Ok(out)
+    }
+
+    /// Joules by component.
+    fn energy<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let timeline = self.scheduled(py);
+        let out = PyDict::new(py);
+        for part in energy(&self.chip, &self.program, &timeline) {
+            out.set_item(part.name, part.joules)?;
         }
         Ok(out)
+    }
+
+    /// What could be gained, each with an upper bound in seconds.
+    fn advice<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let timeline = self.scheduled(py);
+        let (chip, program) = (self.chip.clone(), &self.program);
+        let found = py.detach(|| advice(&chip, program, &timeline));
+        let list = PyList::empty(py);
+        for advice in found {
+            let entry = PyDict::new(py);
+            entry.set_item("name", advice.name)?;
+            entry.set_item("line", program.source(advice.source))?;
+            entry.set_item("text", &advice.text)?;
+            entry.set_item("at_most_s", seconds(advice.at_most_ps))?;
+            list.append(entry)?;
+        }
+        Ok(list)
+    }
+
+    /// A Perfetto trace.
+    fn trace<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        let timeline = self.scheduled(py);
+        let bytes = perfetto_bytes(&self.chip, &self.program, &timeline);
+        Ok(PyBytes::new(py, &bytes.map_err(|error| PyRuntimeError::new_err(error.to_string()))?))
     }
 
     /// Recorded instructions as (opcode, engine, line, busy ns), for tests and tables.
@@ -90,36 +174,16 @@ impl Session {
         };
         self.program.instructions.iter().skip(from).map(row).collect()
     }
-}
 
-/// The timeline as a Perfetto trace: one track for each engine.
-fn perfetto_bytes(
-    chip: &str,
-    program: &Program,
-    timeline: &Timeline,
-) -> Result<Vec<u8>, tilewright_record::RecordError> {
-    let mut layout = Layout::new(NonZeroU64::new(CLOCK_HZ).unwrap_or(NonZeroU64::MIN));
-    let root = layout.add_track(None, TrackKind::Chip, chip);
-    let core = layout.add_track(Some(root), TrackKind::Core, "core0");
-    let tracks = EngineKind::ALL.map(|engine| {
-        let kind = if engine == EngineKind::Dma { TrackKind::Dma } else { TrackKind::Engine };
-        layout.add_track(Some(core), kind, engine.name())
-    });
-    let mut recorder = Recorder::new(layout, KeepAll::default())?;
-    for (instruction, span) in program.instructions.iter().zip(&timeline.spans) {
-        let track = tracks[instruction.engine as usize];
-        let mut interval = Interval::new(track, instruction.opcode, span.start_ps, span.end_ps);
-        interval.source = Some(program.source(instruction.source).into());
-        if let Some(dma) = instruction.dma {
-            interval = interval.with_count("bytes", dma.bytes).with_count("descriptors", dma.descriptors);
-        }
-        if instruction.macs > 0 {
-            interval = interval.with_count("macs", instruction.macs);
-        }
-        recorder.interval(interval)?;
+    /// When each instruction ran, as (opcode, engine, core, start ns, end ns, done ns).
+    fn spans(&self, py: Python<'_>) -> Vec<(&'static str, &'static str, u32, f64, f64, f64)> {
+        let timeline = self.scheduled(py);
+        let ns = |ps: u64| ps as f64 / 1000.0;
+        let rows = self.program.instructions.iter().zip(&timeline.spans);
+        rows.map(|(one, span)| {
+            let core = self.program.core(one);
+            (one.opcode, one.engine.name(), core, ns(span.start_ps), ns(span.end_ps), ns(span.done_ps))
+        })
+        .collect()
     }
-    let record = recorder.finish()?;
-    let mut bytes = Vec::new();
-    perfetto::write(&record, &mut bytes)?;
-    Ok(bytes)
 }

@@ -1,7 +1,7 @@
 //! A run of a kernel: the chip, the tensors it makes and the instructions it executes.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::PyValueError;
@@ -11,6 +11,7 @@ use tilewright_machine::{builtin, load};
 use tilewright_neuron::engine::random::Lanes;
 use tilewright_neuron::engine::tensor::Product;
 use tilewright_neuron::program::Allocation;
+use tilewright_neuron::schedule::Timeline;
 use tilewright_neuron::storage::{Request, Storage};
 use tilewright_neuron::{Chip, EngineKind, Generation, Instruction, Program, Refusal, Region, Tile};
 
@@ -38,6 +39,8 @@ pub(crate) struct Session {
     /// Tensors have values; without, only times and shapes are followed.
     #[pyo3(get, set)]
     pub(crate) values: bool,
+    /// The timeline of so many instructions.
+    pub(crate) timeline: Mutex<Option<(usize, Arc<Timeline>)>>,
     /// Where matmuls wrote, by tensor.
     summed: BTreeMap<u32, Vec<Region>>,
     lines: BTreeMap<(usize, i32), u32>,
@@ -171,6 +174,7 @@ impl Session {
             current_program: 0,
             current_meeting: 0,
             values: true,
+            timeline: Mutex::new(None),
             summed: BTreeMap::new(),
             lines: BTreeMap::new(),
             codes: BTreeMap::new(),
@@ -261,10 +265,11 @@ impl Session {
         Ok(tensor.holding(dtype::from_code(code)?.mx).declared(declared))
     }
 
-    /// Cores that run the programs of the launch side by side.
+    /// Cores that run the programs of the launch side by side, as many as the chip has.
     #[setter]
     fn set_cores(&mut self, cores: u32) {
-        self.program.cores = cores;
+        let most = u32::try_from(self.chip.neuron.chip.cores).unwrap_or(u32::MAX);
+        self.program.cores = cores.min(most);
     }
 
     /// The kernel asks for its own order of instructions.

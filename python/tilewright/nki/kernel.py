@@ -12,6 +12,7 @@ from tilewright import _core
 from tilewright._core import Tensor
 
 from . import arrays, dtypes, state, team
+from .result import BenchmarkResult, Result
 
 CHIPS = {
     "trn1": "trainium1",
@@ -35,97 +36,6 @@ def chip_name(name=None, dialect="old"):
     return CHIPS.get(str(name).lower(), str(name).lower())
 
 
-class Result:
-    """A run: its outputs, times, findings and trace."""
-
-    def __init__(self, name, session, outputs):
-        self.name = name
-        self.chip = session.chip
-        self.outputs = outputs
-        self._session = session
-        self._timing = None
-        self._findings = None
-        self.extra_findings = []
-
-    @property
-    def timing(self):
-        """Times by engine and bytes moved."""
-        if self._timing is None:
-            self._timing = self._session.timing()
-        return self._timing
-
-    @property
-    def time(self):
-        """Seconds from the first instruction to the last result."""
-        return self.timing["time_s"]
-
-    @property
-    def engines(self):
-        """Busy seconds and instructions of each engine."""
-        return self.timing["engines"]
-
-    @property
-    def hbm_bytes(self):
-        """Bytes read from and written to HBM."""
-        return self.timing["hbm_read_bytes"], self.timing["hbm_written_bytes"]
-
-    @property
-    def findings(self):
-        """What is wrong though it ran."""
-        if self._findings is None:
-            self._findings = list(self._session.findings()) + self.extra_findings
-        return self._findings
-
-    @property
-    def instructions(self):
-        """What was executed: (opcode, engine, line, busy ns)."""
-        return self._session.instructions()
-
-    def made_at(self, tensor):
-        """The line that made a tensor."""
-        return self._session.made_at(tensor.storage_id)
-
-    @property
-    def energy(self):
-        """Not modelled yet for Neuron devices."""
-        return None
-
-    @property
-    def trace(self):
-        """A Perfetto trace, as bytes."""
-        return self._session.timing(True)["trace"]
-
-    def summary(self):
-        """A few lines of text."""
-        timing = self.timing
-        rows = [f"{self.name} on {self.chip}: {self.time * 1e6:.2f} us"]
-        for name, engine in timing["engines"].items():
-            if engine["instructions"]:
-                share = engine["busy_s"] / self.time if self.time else 0.0
-                rows.append(
-                    f"  {name:<8} {engine['busy_s'] * 1e6:12.2f} us {share:7.1%} {engine['instructions']:9} instructions"
-                )
-        rows.append(f"  HBM {timing['hbm_read_bytes']} B read, {timing['hbm_written_bytes']} B written")
-        rows.append(f"  SBUF peak {timing['sbuf_peak_bytes']} B, PSUM peak {timing['psum_peak_bytes']} B of a partition")
-        for finding in self.findings:
-            rows.append(f"{finding['severity']}[{finding['code']}] {finding['line']}")
-            rows.append(f"  asked:   {finding['message']}")
-            rows.append(f"  allowed: {finding['allowed']}")
-            rows.append(f"  instead: {finding['instead']}")
-        return "\n".join(rows)
-
-    def json(self):
-        """What a machine wants to know."""
-        return {
-            "name": self.name,
-            "chip": self.chip,
-            "time_us": self.time * 1e6,
-            "engines": self.engines,
-            "hbm_bytes": {"read": self.hbm_bytes[0], "written": self.hbm_bytes[1]},
-            "findings": self.findings,
-        }
-
-    __str__ = summary
 
 
 class _Launch:
@@ -409,24 +319,6 @@ def decorator(dialect, **fixed):
         return make if func is None else make(func)
 
     return decorate
-
-
-class Latency:
-    """Percentiles of a run that always takes the same time."""
-
-    def __init__(self, result):
-        self._result = result
-
-    def get_latency_percentile(self, percentile):
-        """Microseconds, as whole as the benchmark tool gives them."""
-        return self._result.time * 1e6
-
-
-class BenchmarkResult:
-    """What old scripts ask of a benchmark."""
-
-    def __init__(self, result):
-        self.nc_latency = Latency(result)
 
 
 class Benchmark(Kernel):

@@ -575,9 +575,11 @@ def spmd_dim(count, cores=1):
 
 
 class no_reorder:
-    """Keeps program order, which is kept anyway."""
+    """Keeps program order on each engine, in all of the kernel."""
 
     def __enter__(self):
+        if state.session is not None:
+            state.session.in_order = True
         return self
 
     def __exit__(self, *_error):

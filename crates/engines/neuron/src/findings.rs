@@ -98,6 +98,7 @@ pub fn findings(chip: &Chip, program: &Program) -> Vec<Finding> {
     }
     found.extend(crate::placement::findings(program, &lives));
     found.extend(crate::sharing::findings(program));
+    found.extend(crate::reading::advice::slow_transfers(chip, program));
     found
 }
 

@@ -5,6 +5,7 @@
 //! - [`alu`], [`function`], [`convert`], [`mx`]: operators, activation functions, casts and block-scaled words as values;
 //! - [`engine`]: instructions by engine: may it, what does it give, how long;
 //! - [`program`]: what was executed, as data; [`schedule`]: when each of it runs on the real engines;
+//! - [`reading`]: utilisation, critical path, energy, suggestions;
 //! - [`findings`], [`placement`], [`sharing`]: what is wrong though it ran;
 //! - [`refusal`]: what an illegal instruction is answered with.
 
@@ -19,6 +20,7 @@ pub mod mx;
 pub mod pattern;
 pub mod placement;
 pub mod program;
+pub mod reading;
 pub mod refusal;
 pub mod schedule;
 pub mod sharing;

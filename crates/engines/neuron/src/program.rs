@@ -192,6 +192,8 @@ pub struct Instruction {
     pub hbm_written_bytes: u64,
     /// Multiplications with addition on the tensor engine.
     pub macs: u64,
+    /// Bits of an operand of the tensor engine; 0 on other engines.
+    pub operand_bits: u32,
     /// How a transfer spreads.
     pub dma: Option<DmaShape>,
     /// Function tables that the Scalar engine needs.
@@ -224,6 +226,7 @@ impl Instruction {
             hbm_read_bytes: 0,
             hbm_written_bytes: 0,
             macs: 0,
+            operand_bits: 0,
             dma: None,
             table: None,
             uninitialised: false,

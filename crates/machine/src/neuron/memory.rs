@@ -71,6 +71,8 @@ machine_keys! {
         in_flight: u64 [1, 65536],
         /// Partitions of a tile that one engine moves.
         partitions_per_engine: u64 [1, 4096],
+        /// Descriptors of fewer bytes are inefficient.
+        small_descriptor_bytes: u64 [1, 1 << 30],
         /// Longest run of a descriptor.
         descriptor_max_bytes: u64 [1, 1 << 30],
         /// Packets of compute traffic.

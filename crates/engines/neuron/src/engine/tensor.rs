@@ -122,6 +122,7 @@ pub fn nc_matmul(
     let mut instruction =
         Instruction::new(NAME, EngineKind::Tensor, cost, &[dst], &reads).reading(uninitialised);
     instruction.macs = as_u64(stationary.view.partitions() * rows_per_pass * m * n);
+    instruction.operand_bits = moving.view.dtype.storage_bits();
     Ok(instruction)
 }
 
@@ -379,6 +380,7 @@ pub fn partition_broadcast(chip: &Chip, dst: &Tile, row: &Tile) -> Result<Instru
     let mut instruction =
         Instruction::new(NAME, EngineKind::Tensor, cost, &[dst], &[row]).reading(uninitialised);
     instruction.macs = as_u64(m * n);
+    instruction.operand_bits = row.view.dtype.storage_bits();
     Ok(instruction)
 }
 
@@ -423,6 +425,7 @@ pub fn nc_transpose(chip: &Chip, dst: &Tile, data: &Tile) -> Result<Instruction,
     let mut instruction =
         Instruction::new(NAME, EngineKind::Tensor, cost, &[dst], &[data]).reading(uninitialised);
     instruction.macs = as_u64(p * p * f);
+    instruction.operand_bits = data.view.dtype.storage_bits();
     Ok(instruction)
 }
 

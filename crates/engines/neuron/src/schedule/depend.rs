@@ -74,6 +74,26 @@ pub(crate) struct Access {
     pub(crate) region: Region,
     pub(crate) node: u32,
     pub(crate) engine: EngineKind,
+    /// How many instructions the engine has before it.
+    pub(crate) place: u32,
+}
+
+/// Reads after which those are looked for that need not be waited for.
+const MANY_READS: usize = 512;
+
+impl Access {
+    /// True if this read ends after an earlier one for certain: on the same engine, farther than its window.
+    pub(crate) fn outlasts(&self, earlier: &Access, window: u32) -> bool {
+        earlier.engine == self.engine
+            && self.engine != EngineKind::Dma
+            && earlier.place.saturating_add(window) <= self.place
+            && self.region.covers(&earlier.region)
+    }
+
+    /// True if reads of a list of that length should be looked through.
+    pub(crate) fn many(count: usize) -> bool {
+        count % MANY_READS == MANY_READS - 1
+    }
 }
 
 /// Accesses of one tile.
@@ -92,6 +112,8 @@ pub(crate) fn edges(chip: &Chip, program: &Program, tiles: &Tiles, nodes: &Nodes
         accesses: (0..tiles.facts.len()).map(|_| Accesses::default()).collect(),
         rooms: Rooms::new(chip, program),
         saved: BTreeMap::new(),
+        places: BTreeMap::new(),
+        window: u32::try_from(super::window(chip, program)).unwrap_or(NONE),
     };
     let mut edges = Edges { ranges: vec![(0, 0); nodes.count()], list: Vec::new() };
     let mut found: SmallVec<[Edge; 8]> = SmallVec::new();
@@ -117,6 +139,9 @@ struct State<'a> {
     rooms: Rooms<'a>,
     /// The last spill of each tile.
     saved: BTreeMap<u32, u32>,
+    /// Instructions of each engine so far.
+    places: BTreeMap<(u32, EngineKind), u32>,
+    window: u32,
 }
 
 impl State<'_> {
@@ -153,11 +178,14 @@ impl State<'_> {
             self.wait(node, instruction.engine, region, true, tensor, found);
         }
         let engine = instruction.engine;
+        let place = self.places.entry((self.program.core(instruction), engine)).or_default();
+        *place = place.saturating_add(1);
+        let place = *place;
         for region in &instruction.reads {
-            self.remember(Access { region: *region, node, engine }, false);
+            self.remember(Access { region: *region, node, engine, place }, false);
         }
         for region in &instruction.writes {
-            self.remember(Access { region: *region, node, engine }, true);
+            self.remember(Access { region: *region, node, engine, place }, true);
         }
         for region in instruction.reads.iter().chain(&instruction.writes) {
             let tile = self.tiles.number(region);
@@ -219,10 +247,12 @@ impl State<'_> {
         /// From here on accesses are kept by place.
         const MANY: usize = 96;
         let tile = self.tiles.number(&access.region);
-        let Some(facts) = self.tiles.facts.get(tile as usize).filter(|facts| facts.written) else { return };
+        if !self.tiles.facts.get(tile as usize).is_some_and(|facts| facts.written) {
+            return;
+        }
         let Some(accesses) = self.accesses.get_mut(tile as usize) else { return };
         if let Some(pages) = &mut accesses.pages {
-            pages.add(access, writing);
+            pages.add(access, writing, self.window);
             return;
         }
         let region = access.region;
@@ -231,19 +261,15 @@ impl State<'_> {
             accesses.reads.retain(|earlier| !region.covers(&earlier.region));
             accesses.writes.push(access);
         } else {
-            // A later read on the same in-order engine ends later.
-            let same = |earlier: &Access| {
-                earlier.engine == access.engine
-                    && access.engine != EngineKind::Dma
-                    && region.covers(&earlier.region)
-            };
-            accesses.reads.retain(|earlier| !same(earlier));
+            if Access::many(accesses.reads.len()) {
+                accesses.reads.retain(|earlier| !access.outlasts(earlier, self.window));
+            }
             accesses.reads.push(access);
         }
         if accesses.writes.len() + accesses.reads.len() > MANY {
-            let mut pages = Pages::new(facts, &region);
-            accesses.writes.drain(..).for_each(|access| pages.add(access, true));
-            accesses.reads.drain(..).for_each(|access| pages.add(access, false));
+            let mut pages = Pages::new(&region);
+            accesses.writes.drain(..).for_each(|access| pages.add(access, true, self.window));
+            accesses.reads.drain(..).for_each(|access| pages.add(access, false, self.window));
             accesses.pages = Some(Box::new(pages));
         }
     }
@@ -259,7 +285,7 @@ impl State<'_> {
             bytes: (0, facts.bytes),
         };
         self.wait(node, EngineKind::Dma, &region, writing, false, found);
-        self.remember(Access { region, node, engine: EngineKind::Dma }, writing);
+        self.remember(Access { region, node, engine: EngineKind::Dma, place: 0 }, writing);
     }
 
     /// Room that a tile leaves to later ones, once its last accesses are over.

@@ -42,7 +42,9 @@ pub(super) struct Moved {
 /// All DMA engines and HBM.
 pub(super) struct Transfers {
     cores: Vec<Core>,
-    hbm: Lane,
+    /// One for each stack.
+    hbm: Vec<Lane>,
+    cores_per_stack: usize,
     hbm_bytes_per_s: u64,
 }
 
@@ -51,9 +53,11 @@ impl Transfers {
         let lanes =
             || vec![Lane::default(); usize::try_from(chip.neuron.dma.engines_per_core).unwrap_or(1).max(1)];
         let hbm = &chip.neuron.hbm;
+        let cores_per_stack = usize::try_from(chip.neuron.chip.cores / hbm.stacks.max(1)).unwrap_or(1).max(1);
         Transfers {
             cores: (0..cores).map(|_| Core { loads: lanes(), stores: lanes(), next: 0 }).collect(),
-            hbm: Lane::default(),
+            hbm: vec![Lane::default(); cores.div_ceil(cores_per_stack)],
+            cores_per_stack,
             hbm_bytes_per_s: rate_of(hbm.stack_bytes_per_s, hbm.efficiency),
         }
     }
@@ -79,14 +83,16 @@ impl Transfers {
         }
         core.next = (core.next + used) % count;
         let bytes = copy.hbm_read_bytes.saturating_add(copy.hbm_written_bytes);
-        if bytes > 0 {
-            let at_ps = self.hbm.free_ps.max(start_ps);
+        if bytes > 0
+            && let Some(hbm) = self.hbm.get_mut(copy.core / self.cores_per_stack)
+        {
+            let at_ps = hbm.free_ps.max(start_ps);
             let free_ps = at_ps.saturating_add(bytes_ps(bytes, self.hbm_bytes_per_s));
             if free_ps > end_ps {
-                behind = self.hbm.last.or(behind);
+                behind = hbm.last.or(behind);
                 end_ps = free_ps;
             }
-            self.hbm = Lane { free_ps, last: Some(copy.node) };
+            *hbm = Lane { free_ps, last: Some(copy.node) };
         }
         Moved { start_ps, end_ps, behind }
     }

@@ -156,6 +156,12 @@ pub fn schedule_if(
     timeline
 }
 
+/// Instructions of an engine among which the order may change: one if the kernel places its tiles or keeps its order.
+fn window(chip: &Chip, program: &Program) -> u64 {
+    let placed = program.allocations.iter().any(|allocation| !allocation.places.is_empty());
+    if placed || program.in_order { 1 } else { chip.neuron.sync.schedule_window.max(1) }
+}
+
 /// Time in which at least one instruction of each engine runs, summed over cores.
 fn busy(program: &Program, timeline: &Timeline) -> [u64; 6] {
     let mut intervals: std::collections::BTreeMap<(usize, u32), Vec<(u64, u64)>> =

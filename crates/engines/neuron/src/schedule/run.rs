@@ -118,8 +118,6 @@ impl<'a> Machine<'a> {
         let queues = usize::try_from(chip.neuron.dma.copy_queues).unwrap_or(1).max(1);
         let per_core = ENGINES + 2 * queues + 2;
         let units = (0..cores * per_core).map(|at| Unit { core: at / per_core, ..Unit::default() }).collect();
-        let placed = program.allocations.iter().any(|allocation| !allocation.places.is_empty());
-        let window = if placed || program.in_order { 1 } else { chip.neuron.sync.schedule_window };
         let (starts, later) = edges.reversed();
         let task = Task { unit: NONE, place: 0, open: 0, ready_ps: 0, cause: Reason::Start, started: false };
         let mut machine = Machine {
@@ -136,7 +134,7 @@ impl<'a> Machine<'a> {
             events: BinaryHeap::with_capacity(1024),
             transfers: Transfers::new(chip, cores),
             tables: vec![None; cores],
-            window: usize::try_from(window).unwrap_or(1).max(1),
+            window: usize::try_from(super::window(chip, program)).unwrap_or(1),
             meetings: Meetings::default(),
         };
         machine.enlist(per_core, queues);
@@ -299,7 +297,8 @@ impl<'a> Machine<'a> {
     }
 
     fn transfer(&mut self, at: usize, copy: &Copy, now_ps: u64, cause: Reason) -> Span {
-        let from_ps = now_ps.saturating_add(ns_ps(self.chip.neuron.dma.trigger_ns));
+        let dma = &self.chip.neuron.dma;
+        let from_ps = now_ps.saturating_add(ns_ps(dma.trigger_ns.saturating_add(dma.copy_ns)));
         let moved = self.transfers.place(copy, from_ps);
         let reason = moved.behind.map_or(cause, Reason::Transfer);
         let reason = if let Reason::Engine(behind) = reason { Reason::Transfer(behind) } else { reason };

@@ -134,6 +134,7 @@ impl<'a> Spiller<'a> {
                 let tile = self.tiles.number(region) as usize;
                 let whole = instruction.engine == EngineKind::Dma
                     && instruction.hbm_read_bytes > 0
+                    && instruction.reads.iter().all(|source| self.only_read(source))
                     && self.tiles.facts.get(tile).is_some_and(|facts| facts.life.0 == at);
                 if let Some(clean) = self.clean.get_mut(tile) {
                     *clean = whole;
@@ -144,6 +145,11 @@ impl<'a> Spiller<'a> {
             }
         }
         self.nodes
+    }
+
+    /// True for a tensor that nobody writes, so that it can be loaded again.
+    fn only_read(&self, region: &crate::Region) -> bool {
+        self.tiles.facts.get(self.tiles.number(region) as usize).is_some_and(|facts| !facts.written)
     }
 
     fn next_use(&self, tile: u32) -> u32 {

@@ -1,0 +1,186 @@
+"""Our own kernels against NumPy, the times of the model against published rows, and the readings of a run."""
+
+import json
+import pathlib
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import tilewright.nki as tn
+
+tn.install()
+
+FOLDER = pathlib.Path(__file__).parents[2]
+sys.path.insert(0, str(FOLDER / "kernels" / "nki"))
+
+import attention  # noqa: E402
+import decode  # noqa: E402
+import elementwise  # noqa: E402
+import mamba  # noqa: E402
+import matmul  # noqa: E402
+import norm  # noqa: E402
+from tilewright.nki import published  # noqa: E402
+from tilewright.nki.kernel import ShapeOnly  # noqa: E402
+
+ROWS = published.read_rows(FOLDER / "bench" / "published.toml")
+KERNELS = published.Kernels(str(FOLDER / "kernels" / "nki"))
+
+
+@pytest.fixture
+def random():
+    generator = np.random.default_rng(0)
+    return lambda *shape: generator.standard_normal(shape, np.float32)
+
+
+def near(found, expected, tolerance=1e-4):
+    found = np.asarray(found, np.float32)
+    assert np.abs(found - expected).max() <= tolerance * np.abs(expected).max()
+
+
+def softmax_product(q, k, v, causal=False):
+    scores = q.T @ k
+    if causal:
+        rows, columns = np.arange(scores.shape[0])[:, None], np.arange(scores.shape[1])[None]
+        scores = np.where(rows >= columns, scores, -9984.0)
+    powers = np.exp(scores - scores.max(1, keepdims=True))
+    return powers / powers.sum(1, keepdims=True) @ v
+
+
+@pytest.mark.parametrize("name, options", [("tiled", {}), ("hoisted", {}), ("block_free", {}), ("full", dict(tiles_m=2, tiles_n=2, tiles_k=2))])
+def test_products(random, name, options):
+    a, b = random(256, 256), random(256, 1024)
+    near(getattr(matmul, name)(a, b, **options), a.T @ b)
+
+
+def test_products_of_other_layouts(random):
+    a, b = random(128, 256), random(256, 1024)
+    near(matmul.row_major(a, b), a @ b)
+    a, b = random(2, 64, 128), random(2, 64, 512)
+    near(matmul.batched(a, b), a.transpose(0, 2, 1) @ b)
+
+
+@pytest.mark.parametrize("name", ["states_outside", "channels_outside", "sequence_tiled"])
+def test_mamba(random, name):
+    delta, u, a = np.abs(random(1, 128, 1024)) * 0.1, random(1, 128, 1024), -np.abs(random(128, 4))
+    b, c = random(1, 4, 1024), random(1, 4, 1024)
+    expected, state = np.zeros((128, 1024)), np.zeros((128, 4))
+    for step in range(1024):
+        d = delta[0, :, step, None]
+        state = np.exp(d * a) * state + d * u[0, :, step, None] * b[0, None, :, step]
+        expected[:, step] = (state * c[0, None, :, step]).sum(1)
+    near(getattr(mamba, name)(delta, u, a, b, c)[0], expected)
+
+
+def test_attention(random):
+    q, k, v = random(64, 256) * 0.3, random(64, 1024) * 0.3, random(1024, 64)
+    near(attention.naive(q, k, v), softmax_product(q, k, v))
+    near(attention.fused(q, k, v), softmax_product(q, k, v))
+    q, k, v = random(2, 64, 1024) * 0.3, random(1, 64, 1024) * 0.3, random(1, 1024, 64)
+    for causal in (False, True):
+        near(attention.flash(q, k, v, causal=causal, wide=512)[1], softmax_product(q[1], k[0], v[0], causal))
+        found = decode.attention(q[0].T.copy(), k[0], v[0], causal=causal, wide=512)
+        near(found, softmax_product(q[0], k[0], v[0], causal), 3e-2)
+
+
+def test_norms_and_streams(random):
+    x, gamma, beta, right = random(256, 1024), random(1024), random(1024), random(1024, 512)
+    scaled = (x - x.mean(1, keepdims=True)) / np.sqrt(x.var(1, keepdims=True) + 1e-5) * gamma + beta
+    near(norm.layer_norm(x, gamma, beta), scaled)
+    near(norm.layer_norm_stats(x, gamma, beta), scaled)
+    root = x / np.sqrt((x * x).mean(1, keepdims=True) + 1e-6)
+    near(norm.norm_qkv(x, right), root @ right)
+    near(elementwise.norm_matmul(x, right, epsilon=1e-6), root @ right)
+    near(elementwise.silu(x), x / (1 + np.exp(-x)))
+    near(elementwise.silu_fused(x, 512).reshape(x.shape), x / (1 + np.exp(-x)))
+    w, g, m, v = random(200, 256), random(200, 256), random(200, 256), random(200, 256) ** 2
+    first, second = 0.9 * m + 0.1 * g, 0.999 * v + 0.001 * g * g
+    near(elementwise.adamw(w, g, m, v), w * (1 - 1e-4) - 0.01 * first / (np.sqrt(second) + 1e-8))
+    image = random(160, 8, 8)
+    near(elementwise.adaptive_pool(image, 2, 2), image.reshape(160, 2, 4, 2, 4).mean((2, 4)))
+
+
+def test_a_decoding_step(random):
+    x, gate, up, down = random(1024, 4), random(1024, 448) * 0.1, random(1024, 448) * 0.1, random(448, 1024) * 0.1
+    normed = (x / np.sqrt((x * x).mean(0, keepdims=True))).T
+    hot = normed @ gate
+    near(decode.mlp(x, gate, up, down), (hot / (1 + np.exp(-hot)) * (normed @ up)) @ down)
+
+
+def quick(row):
+    """Rows of A, B and C that record in about a second."""
+    return row["group"] in ("A", "B") or row["name"].startswith(("C.2", "C.3", "C.4", "C.7", "C.8"))
+
+
+@pytest.mark.parametrize("row", [row for row in ROWS if quick(row) and "kernel" in row["how"]], ids=lambda row: row["name"])
+def test_the_model_is_near_published_times(row):
+    assert abs(published.compare(row, KERNELS)["error"]) < 0.25
+
+
+@pytest.mark.parametrize("name", ["silu read", "silu written", "adamw read", "adamw written", "rmsnorm_matmul written"])
+def test_bytes_are_exact(name):
+    (row,) = [row for row in ROWS if row["name"] == name]
+    assert published.compare(row, KERNELS)["error"] == 0
+
+
+def test_every_row_has_a_kernel_or_a_reason():
+    names = [(row["chip"], row["group"], row["name"]) for row in ROWS]
+    assert len(set(names)) == len(names)
+    for row in ROWS:
+        if "cannot" in row["how"]:
+            assert row["how"]["cannot"]
+        else:
+            KERNELS.find(row["how"]["kernel"])
+
+
+def test_the_command_prints_both_and_the_error():
+    command = [sys.executable, "-m", "tilewright.nki.published", "--chip", "trainium1", "--group", "E"]
+    text = subprocess.run(command, capture_output=True, text=True, cwd=FOLDER, check=True).stdout
+    assert "TENSOR_TENSOR" in text and "median error" in text and "not run" in text
+    found = json.loads(subprocess.run([*command, "--json"], capture_output=True, text=True, cwd=FOLDER, check=True).stdout)
+    assert {"name", "published", "unit", "source"} <= found["rows"][0].keys()
+    wrong = subprocess.run([*command[:4], "tcp"], capture_output=True, text=True, cwd=FOLDER)
+    assert wrong.returncode == 2 and "no such row" in wrong.stderr
+
+
+def test_readings_of_a_run(random):
+    result = tn.run(attention.fused, random(64, 512), random(64, 512), random(512, 64), chip="trainium1")
+    found = result.json()
+    assert json.loads(json.dumps(found))["bound_by"] in found["engines"]
+    assert sum(share["time_s"] for share in found["critical_path"]) <= result.time * (1 + 1e-9)
+    assert found["energy_j"]["tensor"] > 0 and found["energy_j"]["hbm"] > 0
+    assert "attention.py" in found["critical_path"][0]["line"]
+    assert [one["name"] for one in result.advice][:1] == ["FP32 products"]
+    assert 0 < result.advice[0]["at_most_s"] < result.time
+    assert result._repr_html_().startswith("<div><svg") and result.trace[:1]
+
+
+def test_a_run_without_values_takes_the_same_time(random):
+    arrays = random(256, 256), random(256, 1024)
+    shapes = [ShapeOnly(array.shape, array.dtype) for array in arrays]
+    with_values = tn.run(matmul.tiled, *arrays)
+    without = tn.run(matmul.tiled, *shapes, values=False)
+    assert without.outputs is None and without.time == with_values.time
+
+
+def test_two_cores_share_the_work_and_hbm():
+    import nki.isa as nisa
+    import nki.language as nl
+
+    def copy(x):
+        out = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+        cores = nl.num_programs(0) or 1
+        rows = x.shape[0] // cores
+        for start in range(nl.program_id(0) * rows, (nl.program_id(0) + 1) * rows, 128):
+            tile = nl.ndarray((128, x.shape[1]), x.dtype)
+            nisa.dma_copy(dst=tile, src=x[start : start + 128])
+            nisa.dma_copy(dst=out[start : start + 128], src=tile)
+        return out
+
+    x = ShapeOnly((4096, 2048), np.float32)
+    one = tn.run(copy, x, chip="trainium2", dialect="new", grid=1, values=False)
+    two = tn.run(copy, x, chip="trainium2", dialect="new", grid=2, values=False)
+    assert two.timing["cores"] == 2
+    assert one.time / 2 <= two.time < one.time
+    stack = 725e9
+    assert sum(two.hbm_bytes) / two.time < stack

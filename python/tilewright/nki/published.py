@@ -1,0 +1,205 @@
+"""`python -m tilewright.nki.published --chip NAME [--group G] [--rows FILE] [--kernels FOLDER] [--json]`.
+
+What others published beside what the model gives: each row of bench/published.toml runs the kernel that it names, without
+values, and prints both with the error. Rows that no kernel here expresses are listed with the reason."""
+
+import contextlib
+import json
+import os
+import runpy
+import statistics
+import sys
+import tomllib
+
+import numpy as np
+
+from . import dtypes, install, kernel
+from .__main__ import Usage, argument
+
+USAGE = "usage: tilewright study published --chip NAME [--group G] [--rows FILE] [--kernels FOLDER] [--json]"
+
+#: How many of a unit are in one of the units that measures give: seconds, bytes, parts of one.
+UNITS = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9, "B": 1.0, "%": 100.0}
+
+#: Part of the ceiling of a regression test that is taken as what was measured.
+CEILING = 0.95
+
+#: Relative errors beyond this are marked.
+LARGE = 0.25
+
+
+def options(arguments):
+    """Our options."""
+    found = {"chip": None, "group": None, "rows": "bench/published.toml", "kernels": "kernels/nki", "json": False}
+    items = iter(arguments)
+    for item in items:
+        name = item[2:]
+        if item == "--json":
+            found["json"] = True
+        elif item.startswith("--") and name in found:
+            found[name] = next(items, None)
+            if found[name] is None:
+                raise Usage(f"{item} needs a value")
+        else:
+            raise Usage(f"{item} is unknown; {USAGE}")
+    if found["chip"] is None:
+        raise Usage(f"which chip? {USAGE}")
+    found["chip"] = kernel.chip_name(found["chip"])
+    return found
+
+
+def read_rows(path):
+    """The rows of a file, each checked for what it must have."""
+    try:
+        with open(path, "rb") as file:
+            rows = tomllib.load(file).get("row", [])
+    except (OSError, tomllib.TOMLDecodeError) as error:
+        raise Usage(f"{path}: {error}") from None
+    for row in rows:
+        missing = {"chip", "group", "name", "source", "published", "unit", "how"} - row.keys()
+        if missing:
+            raise Usage(f"{path}: row {row.get('name', '?')} lacks {', '.join(sorted(missing))}")
+    return rows
+
+
+class Kernels:
+    """Kernels by file and name, and runs that several rows share."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.files = {}
+        self.runs = {}
+
+    def find(self, target):
+        path, _, name = target.partition("::")
+        if path not in self.files:
+            full = os.path.join(self.folder, path)
+            if not os.path.isfile(full):
+                raise Usage(f"there is no file {full}; name the folder with --kernels")
+            self.files[path] = runpy.run_path(full, run_name="kernels")
+        found = self.files[path].get(name)
+        if not isinstance(found, kernel.Kernel):
+            raise Usage(f"{path} has no kernel {name}")
+        return found
+
+    def run(self, chip, how):
+        key = json.dumps([chip, how["kernel"], how["arguments"], how.get("options", {}), how.get("grid")], sort_keys=True)
+        if key not in self.runs:
+            made = self.find(how["kernel"])
+            if "grid" in how:
+                made = made[how["grid"]]
+            values = [shape_only(text) for text in how["arguments"]]
+            self.runs[key] = made.run(values, how.get("options", {}), chip, False)
+        return self.runs[key]
+
+
+def shape_only(text):
+    """An argument of which only shape and type matter."""
+    value = argument(text, _NoValues())
+    return kernel.ShapeOnly(value.shape, value.dtype) if isinstance(value, np.ndarray) else value
+
+
+class _NoValues:
+    """Stands for a generator of random numbers."""
+
+    @staticmethod
+    def standard_normal(shape, dtype):
+        return np.broadcast_to(np.zeros((), dtype), shape)
+
+
+def measured(result, how):
+    """What a row measures: seconds, bytes or a part of one."""
+    words = how.get("measure", "time").split()
+    timing = result.timing
+    if words[0] in ("mfu", "hfu", "mbu"):
+        return timing[words[0]]
+    if words[0] in ("hbm_read", "hbm_written"):
+        return timing[f"{words[0]}_bytes"]
+    if words[0] == "busy":
+        return timing["engines"][words[1]]["busy_s"]
+    if words[0] == "time":
+        return timing["time_s"]
+    spans = [span for span in result.spans if span[0] == words[-1]]
+    if not spans:
+        raise Usage(f"the kernel runs no {words[-1]}")
+    if words[0] == "interval":
+        return (spans[-1][3] - spans[0][3]) / max(1, len(spans) - 1) * 1e-9
+    if words[0] == "arrival":
+        return spans[0][5] * 1e-9
+    chosen = spans[-1] if words[0] == "last" else spans[0]
+    busy_only = chosen[1] == "dma"
+    return (chosen[4 if busy_only else 5] - chosen[3]) * 1e-9
+
+
+def compare(row, kernels):
+    """A row with our figure and its error, or with the reason why there is none."""
+    out = {key: row[key] for key in ("chip", "group", "name", "published", "unit", "source")}
+    out["what"] = row.get("what", "")
+    how = row["how"]
+    if "cannot" in how:
+        return {**out, "cannot": how["cannot"]}
+    with contextlib.redirect_stdout(sys.stderr):
+        result = kernels.run(row["chip"], how)
+    if row["unit"] not in UNITS:
+        raise Usage(f"row {row['name']}: no unit is called {row['unit']}; there are {', '.join(UNITS)}")
+    ours = measured(result, how) * UNITS[row["unit"]]
+    against = row["published"] * (CEILING if row.get("ceiling") else 1.0)
+    return {**out, "ours": ours, "error": ours / against - 1.0, "ceiling": bool(row.get("ceiling"))}
+
+
+def line(row):
+    """A row as text."""
+    head = f"{row['name']:<24} {row['published']:>14.6g} {row['unit']:<3}"
+    if "cannot" in row:
+        return f"{head} {'not run':>14}     {row['cannot']}"
+    mark = " !" if abs(row["error"]) > LARGE else ""
+    ceiling = " (ceiling)" if row["ceiling"] else ""
+    return f"{head} {row['ours']:>14.6g} {row['unit']:<3} {row['error']:>+7.1%}{mark:<2} {row['what']}{ceiling}"
+
+
+def summary(rows):
+    """How far off we are, over all rows that run and have an error."""
+    errors = sorted(abs(row["error"]) for row in rows if "error" in row)
+    if not errors:
+        return "no row ran"
+    over = sum(error > LARGE for error in errors)
+    return (
+        f"{len(errors)} rows ran, {len(rows) - len(errors)} did not; median error {statistics.median(errors):.1%}, "
+        f"{over} over {LARGE:.0%}, largest {errors[-1]:.1%}"
+    )
+
+
+def main():
+    """Exit code 2 for wrong usage; errors of the model are told, not judged."""
+    try:
+        chosen = options(sys.argv[1:])
+        rows = [
+            {**row, "chip": chosen["chip"]}
+            for row in read_rows(chosen["rows"])
+            if chosen["chip"] in (row["chip"], *row.get("also", []))
+        ]
+        if chosen["group"]:
+            rows = [row for row in rows if row["group"] == chosen["group"]]
+        if not rows:
+            raise Usage(f"{chosen['rows']} has no such row for {chosen['chip']}")
+        install()
+        kernels = Kernels(chosen["kernels"])
+        done = []
+        if not chosen["json"]:
+            print(f"{'row':<24} {'published':>18} {'ours':>18} {'error':>7}")
+        for row in rows:
+            done.append(compare(row, kernels))
+            if not chosen["json"]:
+                print(line(done[-1]), flush=True)
+    except Usage as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    if chosen["json"]:
+        print(json.dumps({"chip": chosen["chip"], "rows": done}))
+    else:
+        print(summary(done))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
