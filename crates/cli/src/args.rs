@@ -98,6 +98,9 @@ pub(crate) struct CompileArgs {
     /// Print the text of a stage
     #[arg(long, value_name = "STAGE")]
     pub(crate) emit: Option<Stage>,
+    /// Fix or bound axes of an ONNX model: batch=1,seq=1..512
+    #[arg(long, value_name = "NAME=N")]
+    pub(crate) dims: Option<String>,
     /// Write the compiled program to a file
     #[arg(short, value_name = "FILE")]
     pub(crate) output: Option<String>,
@@ -127,6 +130,9 @@ pub(crate) struct RunArgs {
     /// Tokens to generate, at most
     #[arg(long, value_name = "N", default_value_t = 64)]
     pub(crate) max_tokens: u32,
+    /// Fix or bound axes of an ONNX model: batch=1,seq=1..512
+    #[arg(long, value_name = "NAME=N")]
+    pub(crate) dims: Option<String>,
     /// Its tokenizer; found beside the model if it is not named
     #[arg(long, value_name = "FILE")]
     pub(crate) tokenizer: Option<String>,

@@ -19,7 +19,7 @@ fn compile(args: &CompileArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> 
             "{asked} needs stages 2 to 5, which do not exist yet\n  = allowed: --emit graph, --emit primitives"
         )));
     };
-    let loaded = model::load(&args.model, host)?;
+    let loaded = model::load(&args.model, args.dims.as_deref(), host)?;
     let graph = match stage {
         Stage::Graph => loaded.graph,
         Stage::Primitives => primitives(&loaded.graph).map_err(|complaint| {

@@ -1,5 +1,6 @@
 //! Models and tokenizers by file name.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -13,7 +14,8 @@ use crate::host::{Host, read_text};
 use crate::outcome::{BAD_INPUT, Outcome};
 
 /// Reads a model by what its name ends in.
-pub(crate) fn load(path: &str, host: &mut dyn Host) -> Result<Model, Outcome> {
+pub(crate) fn load(path: &str, dims: Option<&str>, host: &mut dyn Host) -> Result<Model, Outcome> {
+    let axes = axes(dims.unwrap_or(""))?;
     let refused = |error: Box<tilewright_import::ImportError>| Outcome::usage(&error.to_string());
     if path.ends_with(".graph") || path == "-" {
         return graph_text(path, host);
@@ -30,7 +32,7 @@ pub(crate) fn load(path: &str, host: &mut dyn Host) -> Result<Model, Outcome> {
         let bytes = read(path, host)?;
         let folder = Path::new(path).parent().unwrap_or(Path::new(""));
         let files = |name: &str| beside(folder, name);
-        let options = onnx::Options { beside: &files, ..onnx::Options::default() };
+        let options = onnx::Options { beside: &files, axes, ..onnx::Options::default() };
         return onnx::read(path, &bytes, &options).map_err(refused);
     }
     if configs::names().contains(&path) {
@@ -44,6 +46,24 @@ pub(crate) fn load(path: &str, host: &mut dyn Host) -> Result<Model, Outcome> {
          a folder with config.json (Hugging Face), or {}",
         configs::names().join(", ")
     )))
+}
+
+/// `batch=1,seq=1..512`: names of axes with their smallest and largest size.
+fn axes(text: &str) -> Result<BTreeMap<String, (u64, u64)>, Outcome> {
+    let mut axes = BTreeMap::new();
+    for part in text.split(',').filter(|part| !part.is_empty()) {
+        let bounds = part.split_once('=').and_then(|(name, sizes)| {
+            let (least, most) = sizes.split_once("..").unwrap_or((sizes, sizes));
+            Some((name.trim().to_string(), (least.trim().parse().ok()?, most.trim().parse().ok()?)))
+        });
+        let Some((name, bounds)) = bounds else {
+            return Err(Outcome::usage(&format!(
+                "--dims `{part}` names no axis with its size\n  = allowed: batch=1,seq=1..512"
+            )));
+        };
+        axes.insert(name, bounds);
+    }
+    Ok(axes)
 }
 
 fn read(path: &str, host: &dyn Host) -> Result<Arc<Vec<u8>>, Outcome> {

@@ -29,7 +29,7 @@ fn generate(args: &RunArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> {
             "models do not run on a simulated chip yet\n  = allowed: --interp, the float32 interpreter\n  = instead: add --interp",
         ));
     }
-    let loaded = model::load(&args.model, host)?;
+    let loaded = model::load(&args.model, args.dims.as_deref(), host)?;
     let tokenizer = model::tokenizer(&args.model, args.tokenizer.as_deref(), host)?;
     let graph = primitives(&loaded.graph)
         .map_err(|complaint| Outcome::refused(FAILED, &Sources::default(), &[*complaint], host.colour()))?;

@@ -383,7 +383,7 @@ mod tests {
             Config { heads: 3, kv_heads: 2, ..good.clone() },
             Config { head_width: 3, ..good.clone() },
             Config { layers: 1 << 40, ..good.clone() },
-            Config { context: 1 << 24, head_width: 1 << 16, ..good.clone() },
+            Config { context: 1 << 24, head_width: 1 << 16, ..good },
         ] {
             assert!(bad.check().is_err(), "{bad:?}");
         }

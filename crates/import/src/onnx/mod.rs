@@ -20,15 +20,17 @@ use crate::error::{ImportError, Imported};
 pub struct Options<'o> {
     /// Inputs whose elements are known: they become constants.
     pub known: BTreeMap<String, Stored>,
-    /// Largest size of a named axis.
+    /// Largest size of a named axis that `axes` does not name.
     pub most: u64,
+    /// Smallest and largest size of axes by name; equal ones fix a size.
+    pub axes: BTreeMap<String, (u64, u64)>,
     /// Files beside the model.
     pub beside: &'o tensor::Beside<'o>,
 }
 
 impl Default for Options<'_> {
     fn default() -> Self {
-        Options { known: BTreeMap::new(), most: 4096, beside: &|_| None }
+        Options { known: BTreeMap::new(), most: 4096, axes: BTreeMap::new(), beside: &|_| None }
     }
 }
 
@@ -84,7 +86,7 @@ impl Reader<'_> {
             }
             let id = match options.known.get(&input.name) {
                 Some(stored) => self.tensor(&input.name, stored.clone())?,
-                None => self.input(input, options.most)?,
+                None => self.input(input, options)?,
             };
             self.values.insert(input.name.clone(), id);
         }
@@ -149,7 +151,7 @@ impl Reader<'_> {
         self.graph_error(name, built)
     }
 
-    fn input(&mut self, input: &proto::ValueInfo, most: u64) -> Imported<ValueId> {
+    fn input(&mut self, input: &proto::ValueInfo, options: &Options<'_>) -> Imported<ValueId> {
         let about = |what: &str| ImportError::about(self.file, format!("input `{}`", input.name), what);
         let tensor = input.ty.as_ref().and_then(|ty| ty.tensor.as_ref());
         let tensor = tensor.ok_or_else(|| about("is no tensor").allowed("tensors"))?;
@@ -159,20 +161,28 @@ impl Reader<'_> {
             tensor.shape.as_ref().ok_or_else(|| about("has no shape").allowed("sizes or names of axes"))?;
         let mut dims = Vec::new();
         for (at, dim) in shape.dims.iter().enumerate() {
-            let named = dim.name.as_deref().filter(|name| !name.is_empty());
+            let named = dim
+                .name
+                .as_deref()
+                .filter(|name| name.contains(|letter: char| letter.is_ascii_alphanumeric()));
             dims.push(match (dim.value, named) {
                 (Some(size), None) if size >= 0 => Dim::fixed(size),
-                (_, Some(name)) => {
-                    let may_be_empty =
-                        [name, &input.name].iter().any(|name| name.to_lowercase().contains("past"));
-                    let least = u64::from(!may_be_empty);
-                    self.b.axis(&word(name), least, most)
-                }
-                _ => self.b.axis(&word(&format!("{}_{at}", input.name)), 1, most),
+                (_, Some(name)) => self.axis(&word(name), &input.name, options),
+                _ => self.axis(&word(&format!("{}_{at}", input.name)), &input.name, options),
             });
         }
         let built = self.b.input(&input.name, Type::new(dtype, dims));
         self.graph_error(&input.name, built)
+    }
+
+    /// An axis of an input, with the bounds that were asked for; what is past may be empty.
+    fn axis(&mut self, name: &str, input: &str, options: &Options<'_>) -> Dim {
+        let may_be_empty = [name, input].iter().any(|name| name.to_lowercase().contains("past"));
+        let bounds = options.axes.get(name).copied();
+        match bounds.unwrap_or((u64::from(!may_be_empty), options.most)) {
+            (least, most) if least == most => Dim::fixed(i64::try_from(most).unwrap_or(i64::MAX)),
+            (least, most) => self.b.axis(name, least, most),
+        }
     }
 
     /// Joins caches: `past_x` and `present_x`, `past_key_values.0.key` and `present.0.key`.

@@ -8,18 +8,18 @@ use tilewright_interp::Tensor;
 use crate::shared::{bytes, downloaded, folder, interpreter};
 
 #[derive(Deserialize)]
-struct Golden {
-    cases: Vec<Case>,
+pub(crate) struct Golden {
+    pub(crate) cases: Vec<Case>,
 }
 
 #[derive(Deserialize)]
-struct Case {
-    text: String,
-    input_ids: Vec<i64>,
-    embedding: Vec<f32>,
+pub(crate) struct Case {
+    pub(crate) text: String,
+    pub(crate) input_ids: Vec<i64>,
+    pub(crate) embedding: Vec<f32>,
 }
 
-fn cosine(x: &[f32], y: &[f32]) -> f64 {
+pub(crate) fn cosine(x: &[f32], y: &[f32]) -> f64 {
     let dot = |x: &[f32], y: &[f32]| x.iter().zip(y).map(|(x, y)| f64::from(*x) * f64::from(*y)).sum::<f64>();
     dot(x, y) / (dot(x, x) * dot(y, y)).sqrt()
 }

@@ -30,9 +30,14 @@ pub(crate) fn downloaded(name: &str) -> Option<PathBuf> {
 }
 
 /// Says that a test skips.
-#[expect(clippy::print_stderr, reason = "a test that skips says so")]
 pub(crate) fn skip(why: &str) {
-    eprintln!("skipped: {why}");
+    say(&format!("skipped: {why}"));
+}
+
+/// What a test has to say.
+#[expect(clippy::print_stderr, reason = "what was skipped or measured is said")]
+pub(crate) fn say(words: &str) {
+    eprintln!("{words}");
 }
 
 pub(crate) fn bytes(path: &PathBuf) -> Arc<Vec<u8>> {

@@ -123,6 +123,7 @@ pub(super) fn conv(call: &mut Call<'_, '_>) -> Outputs {
 
 /// Integers minus their zero points, as i32, then the float operator's rule.
 pub(super) fn integer(call: &mut Call<'_, '_>) -> Outputs {
+    let conv = call.node.op == "ConvInteger";
     let mut shifted = Vec::new();
     for at in 0..2 {
         let (x, zero) = (call.input(at)?, call.maybe(at + 2));
@@ -130,16 +131,21 @@ pub(super) fn integer(call: &mut Call<'_, '_>) -> Outputs {
             let wide = b.convert(x, Dtype::I32)?;
             let Some(zero) = zero else { return Ok(wide) };
             let zero = b.convert(zero, Dtype::I32)?;
-            // A zero point for each row of the left matrix is a column.
-            let zero = if at == 0 && b.rank(zero) == 1 && !b.dim(zero, 0)?.is(1) {
-                b.unsqueeze(zero, 1)?
-            } else {
-                zero
+            // One for each row of the left matrix is a column; one for each output channel stands along axis 0.
+            let several = b.rank(zero) == 1 && !b.dim(zero, 0)?.is(1);
+            let zero = match (several, at, conv) {
+                (true, 0, false) => b.unsqueeze(zero, 1)?,
+                (true, 1, true) => {
+                    let mut dims = b.dims(zero).to_vec();
+                    dims.resize(b.rank(x), Dim::fixed(1));
+                    b.reshape(zero, &dims)?
+                }
+                _ => zero,
             };
             b.sub(wide, zero)
         })?));
     }
-    if call.node.op == "MatMulInteger" {
+    if !conv {
         return call.rich_on(Rich::Matmul, &shifted, Attrs::default());
     }
     let (x, w) = (call.input(0)?, call.input(1)?);

@@ -47,7 +47,7 @@ pub(super) fn slice(call: &mut Call<'_, '_>) -> Outputs {
         return Err(call.refuse("starts, ends, axes and steps of different lengths"));
     }
     for at in 0..starts.len() {
-        let open = || call.refuse("a slice whose ends depend on an axis in a way that cannot be settled");
+        let open = || unsettled(call);
         let axis = call.axis_of(x, axes[at].as_fixed().ok_or_else(open)?)?;
         let step = steps[at].as_fixed().filter(|step| *step != 0).ok_or_else(open)?;
         let size = call.built(call.reader.b.dim(x, axis))?;
@@ -74,6 +74,20 @@ pub(super) fn slice(call: &mut Call<'_, '_>) -> Outputs {
         x = call.build(|b| b.slice(x, axis, start, taken, step))?;
     }
     Ok(vec![x])
+}
+
+/// A slice whose ends are inside for some sizes of the axes and outside for others.
+fn unsettled(call: &Call<'_, '_>) -> Box<crate::error::ImportError> {
+    let axes: Vec<String> = call
+        .reader
+        .b
+        .axes()
+        .iter()
+        .map(|axis| format!("{} ({}..{})", axis.name, axis.least, axis.most))
+        .collect();
+    call.refuse("whether its ends are inside depends on the size of an axis")
+        .allowed("ends that are inside for all sizes")
+        .instead(format!("narrower bounds for {}", axes.join(", ")))
 }
 
 /// The end of a slice that runs backwards: one before the first element at the least.
