@@ -9,7 +9,8 @@ use tilewright_tcp::cost::command_cycles;
 
 use crate::bound::{Bound, Settled, bound};
 use crate::cloud::Cloud;
-use crate::cost::{Commands, counts, cycle_fj, energy, load};
+use crate::cost::{Commands, load};
+use crate::events::{counts, cycle_fj, energy};
 use crate::goal::{Candidate, Goal, Kept, milliwatts};
 use crate::legality::{check_banks, check_loading, check_sizes};
 use crate::nest::Framed;
