@@ -122,15 +122,6 @@ impl Commands {
         Ok(Commands { load: load(setup, nest, choice.loading), contract, bridge, groups, drain })
     }
 
-    /// The same with other runs in data memory.
-    #[must_use]
-    pub fn fetching(mut self, setup: &Setup<'_>, nest: &Nest, fetch_bytes: u64) -> Commands {
-        if let Some(fetch) = &mut self.contract.fetch {
-            fetch.read_bytes = access_bytes(setup, bytes(setup, nest.columns * nest.tree), fetch_bytes);
-        }
-        self
-    }
-
     /// Which order sums leave in.
     pub fn drain(&self) -> Drain {
         self.drain

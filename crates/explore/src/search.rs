@@ -257,8 +257,11 @@ impl Walk<'_> {
                 self.tally.refused.add(refusal);
                 continue;
             }
-            let commands = ordered.commands.fetching(setup, nest, fetch_bytes);
-            let contract = command_cycles(setup.machine, &commands.contract).total_cycles;
+            let mut contract = ordered.commands.contract;
+            if let Some(fetch) = &mut contract.fetch {
+                fetch.read_bytes = fetch_bytes;
+            }
+            let contract = command_cycles(setup.machine, &contract).total_cycles;
             let others = contract.saturating_add(ordered.bridge_cycles);
             for (loading, load) in LOADINGS.into_iter().zip(loads) {
                 let cycles = others.saturating_add(load).saturating_mul(ordered.parts);
