@@ -3,7 +3,7 @@
 use clap::{Args, Parser, Subcommand};
 
 /// Tools for tensor accelerators whose memory is managed by software: low-level einsum, command programs
-/// and their simulator, machine files, and (as they come) explorer and compiler.
+/// and their simulator, explorer, machine files, and (as it comes) a compiler.
 #[derive(Debug, Parser)]
 #[command(name = "tilewright", version, term_width = 100, after_help = TOP_EXAMPLES)]
 pub(crate) struct Cli {

@@ -9,7 +9,7 @@ use tilewright_tcp::cost::contraction::latency_cycles;
 use tilewright_tcp::cost::contraction::{Contraction, Drain};
 use tilewright_tcp::energy::Counts;
 
-use crate::cost::energy;
+use crate::events::energy;
 use crate::nest::Framed;
 use crate::point::Role;
 use crate::task::Task;

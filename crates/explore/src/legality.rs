@@ -86,6 +86,9 @@ pub fn check_banks(setup: &Setup<'_>, nest: &Nest, choice: &Choice) -> Result<()
 
 /// Parts of a packet that lie apart: more than one where fetches are narrower than they could be.
 fn packet_parts(setup: &Setup<'_>, nest: &Nest, choice: &Choice) -> u64 {
+    if choice.fetch_bytes >= setup.machine.network.flit_bytes {
+        return 1;
+    }
     let bits = setup.element_bits();
     let (packet, tree) = (nest.columns * nest.tree * bits / 8, nest.tree * bits / 8);
     if choice.fetch_bytes < access_bytes(setup, packet, packet) {

@@ -4,7 +4,7 @@
 //! - [`point`], [`nest`]: a candidate and the loop sizes that follow from it;
 //! - [`space`]: which candidates there are;
 //! - [`legality`], [`refusal`]: which of them fit, and by how much the others miss;
-//! - [`cost`]: cycles and energy, through the closed forms of the engine;
+//! - [`cost`], [`events`]: cycles and energy, through the closed forms of the engine;
 //! - [`bound`]: what candidates take at least;
 //! - [`goal`], [`search`](mod@search): the best and the front, exactly; [`cloud`]: where all others lie;
 //! - [`plain`]: the same without bounds or shortcuts, to judge the search by;
@@ -18,6 +18,7 @@
 pub mod bound;
 pub mod cloud;
 pub mod cost;
+pub mod events;
 pub mod explain;
 pub mod goal;
 pub mod legality;

@@ -12,7 +12,7 @@ use tilewright_tcp::energy::{Counts, counts, energy_fj};
 use tilewright_tcp::lower::{Options, lower};
 use tilewright_tcp::program::Program;
 
-use crate::cost::cycle_fj;
+use crate::events::cycle_fj;
 use crate::goal::{Candidate, Goal};
 use crate::nest::Framed;
 use crate::point::Loading;

@@ -14,6 +14,7 @@ pub struct Framed {
     roles: [Part; 4],
     /// Role of each axis.
     axis_roles: [Role; MAX_AXES],
+    dynamic: [bool; MAX_AXES],
     axes: usize,
 }
 
@@ -41,11 +42,11 @@ impl Framed {
             let share = inner.map_or(1, |index| frame.share(index));
             Part { inner, outer, share, slices: frame.role_slices(task, role) }
         });
-        let mut axis_roles = [Role::Batch; MAX_AXES];
-        for (role, axis) in axis_roles.iter_mut().zip(&task.axes) {
-            *role = frame.role(axis.class);
+        let (mut axis_roles, mut dynamic) = ([Role::Batch; MAX_AXES], [false; MAX_AXES]);
+        for ((role, dynamic), axis) in axis_roles.iter_mut().zip(&mut dynamic).zip(&task.axes) {
+            (*role, *dynamic) = (frame.role(axis.class), axis.dynamic);
         }
-        Framed { frame: *frame, roles, axis_roles, axes: task.axes.len() }
+        Framed { frame: *frame, roles, axis_roles, dynamic, axes: task.axes.len() }
     }
 
     fn part(&self, role: Role) -> &Part {
@@ -128,6 +129,9 @@ impl Framed {
                 _ => self.frame.share(axis),
             };
             self.settle(axis, &mut nest)?;
+            if self.dynamic[axis] && inner {
+                self.in_time(axis, choice, ring, &nest)?;
+            }
         }
         self.whole_ring(ring, rows * choice.columns, &nest)?;
         Ok(nest)
@@ -150,6 +154,20 @@ impl Framed {
             nest.streamed_padded |= self.axis_roles[axis] != Role::Held;
         }
         Ok(())
+    }
+
+    /// The outermost digit of an axis whose size is known only at run time is a loop that a register counts.
+    fn in_time(&self, axis: usize, choice: &Choice, ring: u64, nest: &Nest) -> Result<(), Refusal> {
+        let inside = match self.axis_roles[axis] {
+            Role::Held => choice.lanes,
+            Role::Streamed => choice.columns,
+            Role::Summed => choice.tree,
+            Role::Batch => 1,
+        };
+        let on_ring = self.axis_roles[axis] == Role::Streamed && ring > 1;
+        let on_slices = self.frame.slices_log2[axis] > 0;
+        let in_time = nest.share[axis] > inside && !on_ring && !on_slices;
+        if in_time { Ok(()) } else { Err(Refusal { reason: Reason::Dynamic, need: 1, have: 0 }) }
     }
 
     /// Every slice of a ring has rows of its own, or the ring would stop for nothing.

@@ -1,6 +1,7 @@
 //! The same space without cleverness: every choice of a frame, one after the other, each asked every question. The judge of the search.
 
-use crate::cost::{Commands, columns, counts, energy};
+use crate::cost::{Commands, columns};
+use crate::events::{counts, energy};
 use crate::legality::{check_banks, check_loading, check_sizes};
 use crate::nest::Framed;
 use crate::point::{Choice, Loading, ORDERS};

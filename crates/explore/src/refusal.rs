@@ -11,6 +11,8 @@ pub enum Reason {
     Repeats,
     /// More rows in a packet than the streamed axis has.
     Columns,
+    /// An axis of a size known only at run time ends in lanes, in a packet or on a ring.
+    Dynamic,
     /// More elements than a packet has.
     Packet,
     /// A ring whose slices do not all have rows, or that sums stand in the way of.
@@ -35,11 +37,12 @@ pub enum Reason {
 
 impl Reason {
     /// All reasons, in the order in which they are asked for.
-    pub const ALL: [Reason; 14] = [
+    pub const ALL: [Reason; 15] = [
         Reason::IdleSlices,
         Reason::Lanes,
         Reason::Repeats,
         Reason::Columns,
+        Reason::Dynamic,
         Reason::Packet,
         Reason::Ring,
         Reason::Accumulators,
@@ -59,6 +62,7 @@ impl Reason {
             Reason::Lanes => "lanes",
             Reason::Repeats => "repeats",
             Reason::Columns => "columns",
+            Reason::Dynamic => "dynamic",
             Reason::Packet => "packet",
             Reason::Ring => "ring",
             Reason::Accumulators => "accumulators",
@@ -79,6 +83,7 @@ impl Reason {
             Reason::Lanes => "positions for lanes",
             Reason::Repeats => "steps for repeats",
             Reason::Columns => "rows for a packet",
+            Reason::Dynamic => "loops in time over a dynamic axis",
             Reason::Packet => "elements of a packet",
             Reason::Ring => "slices with rows on a ring",
             Reason::Accumulators => "open sums for each output of a lane",
@@ -154,7 +159,7 @@ impl Refusals {
 
     /// The rule that binds: the last, in the order in which rules are asked, that refused anything. What it refused had passed all others.
     pub fn binding(&self) -> Option<Refusal> {
-        const ASKED: [Reason; 14] = [
+        const ASKED: [Reason; 15] = [
             Reason::Power,
             Reason::Loading,
             Reason::Banks,
@@ -164,6 +169,7 @@ impl Refusals {
             Reason::Registers,
             Reason::Words,
             Reason::Ring,
+            Reason::Dynamic,
             Reason::IdleSlices,
             Reason::Packet,
             Reason::Columns,

@@ -1,6 +1,6 @@
 //! The exact search: frames in the order of their bounds, choices within a frame with bounds of their own.
 //!
-//! Frames go in batches of a fixed size. Within a batch each frame is searched by itself against what was kept before it, so that
+//! Frames go in batches of fixed sizes. Within a batch each frame is searched by itself against what was kept before it, so that
 //! what is found and what is counted do not depend on the number of threads.
 
 use rayon::prelude::*;
@@ -9,7 +9,8 @@ use tilewright_tcp::cost::command_cycles;
 
 use crate::bound::{Bound, Settled, bound};
 use crate::cloud::Cloud;
-use crate::cost::{Commands, counts, cycle_fj, energy, load};
+use crate::cost::{Commands, load};
+use crate::events::{counts, cycle_fj, energy};
 use crate::goal::{Candidate, Goal, Kept, milliwatts};
 use crate::legality::{check_banks, check_loading, check_sizes};
 use crate::nest::Framed;
@@ -18,8 +19,8 @@ use crate::refusal::{Reason, Refusal, Refusals};
 use crate::space;
 use crate::task::Task;
 
-/// Frames that are searched side by side.
-const BATCH: usize = 64;
+/// Frames that are searched side by side: few at first, so that the others meet what these found, then more.
+const BATCHES: std::ops::RangeInclusive<usize> = 2..=64;
 
 /// How to search.
 #[derive(Clone, Copy, Debug)]
@@ -98,12 +99,16 @@ pub fn search(task: &Task<'_>, options: &Options, stop: &mut dyn FnMut(&Progress
         cloud: Cloud::default(),
         complete: true,
     };
-    for (batch, numbers) in order.chunks(BATCH).enumerate() {
-        let progress = Progress { frames: batch * BATCH, of_frames: order.len(), evaluated: found.evaluated };
+    let (mut done, mut size) = (0, *BATCHES.start());
+    while done < order.len() {
+        let numbers = &order[done..(done + size).min(order.len())];
+        let progress = Progress { frames: done, of_frames: order.len(), evaluated: found.evaluated };
         if stop(&progress, &found.kept) {
             found.complete = false;
             return found;
         }
+        done += numbers.len();
+        size = (size * 2).min(*BATCHES.end());
         let tallies: Vec<Tally> = numbers
             .par_iter()
             .map(|(bound, number)| one_frame(task, options, &found, *bound, *number))
@@ -252,8 +257,11 @@ impl Walk<'_> {
                 self.tally.refused.add(refusal);
                 continue;
             }
-            let commands = ordered.commands.fetching(setup, nest, fetch_bytes);
-            let contract = command_cycles(setup.machine, &commands.contract).total_cycles;
+            let mut contract = ordered.commands.contract;
+            if let Some(fetch) = &mut contract.fetch {
+                fetch.read_bytes = fetch_bytes;
+            }
+            let contract = command_cycles(setup.machine, &contract).total_cycles;
             let others = contract.saturating_add(ordered.bridge_cycles);
             for (loading, load) in LOADINGS.into_iter().zip(loads) {
                 let cycles = others.saturating_add(load).saturating_mul(ordered.parts);

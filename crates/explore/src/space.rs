@@ -74,15 +74,17 @@ fn parted(
         for axis in 0..task.axes.len() {
             let mut more = *cut;
             more[axis] += 1;
-            if task.axes[axis].class != Class::Contracted
-                && more[axis] <= most_log2(&whole, axis)
-                && !all.contains(&more)
-            {
+            if is_cut(task, axis) && more[axis] <= most_log2(&whole, axis) && !all.contains(&more) {
                 all.push(more);
             }
         }
     }
     frames.extend(all.iter().map(|cut| frame(task, stationary, slices_log2, *cut)));
+}
+
+/// Whether commands may be repeated for parts of an axis: not of a sum, nor of one whose size is known only at run time.
+fn is_cut(task: &Task<'_>, axis: usize) -> bool {
+    task.axes[axis].class != Class::Contracted && !task.axes[axis].dynamic
 }
 
 fn most_log2(whole: &Frame, axis: usize) -> u8 {
@@ -105,7 +107,7 @@ fn cuts(
         }
         return;
     }
-    let most = if task.axes[axis].class == Class::Contracted { 0 } else { most_log2(whole, axis) };
+    let most = if is_cut(task, axis) { most_log2(whole, axis) } else { 0 };
     for log2 in 0..=most {
         cut[axis] = log2;
         cuts(task, whole, axis + 1, cut, minimal);
@@ -126,7 +128,7 @@ fn frame(task: &Task<'_>, stationary: Operand, slices_log2: &[u8; MAX_AXES], cut
 fn smallest_part(task: &Task<'_>, whole: &Frame) -> Frame {
     let mut cut = [0; MAX_AXES];
     for (axis, log2) in cut.iter_mut().enumerate().take(task.axes.len()) {
-        if task.axes[axis].class != Class::Contracted {
+        if is_cut(task, axis) {
             *log2 = most_log2(whole, axis);
         }
     }

@@ -33,6 +33,8 @@ pub struct Axis {
     pub class: Class,
     /// Positions on one group of PEs; the most of them if it is known only at run time.
     pub extent: u64,
+    /// Known only at run time; all estimates are for its greatest size.
+    pub dynamic: bool,
 }
 
 /// An einsum on a setup.
@@ -90,7 +92,7 @@ impl<'m> Task<'m> {
                 let asked = format!("axis `{}` is summed and only one input has it", axis.name);
                 return refuse(asked, "sums over axes of both inputs", "that sum taken before");
             };
-            axes.push(Axis { name: axis.name, class, extent: axis.extent });
+            axes.push(Axis { name: axis.name, class, extent: axis.extent, dynamic: axis.dynamic });
         }
         let program =
             Program { in0: None, in1: None, out: None, tactic: None, stationary: None, ..program.clone() };

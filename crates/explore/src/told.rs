@@ -3,7 +3,8 @@
 use tilewright_notation::syntax::ast::Program;
 use tilewright_tcp::energy::{COMPONENTS, Counts};
 
-use crate::cost::{Columns, Commands, columns, counts, energy};
+use crate::cost::{Columns, Commands, columns};
+use crate::events::{counts, energy};
 use crate::goal::{Candidate, milliwatts};
 use crate::legality::data_memory_bytes;
 use crate::nest::Framed;

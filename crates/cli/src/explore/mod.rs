@@ -42,6 +42,8 @@ pub(crate) struct Answer {
 
 fn explore(args: &ExploreArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> {
     let goal = goal(&args.goal)?;
+    // From now on Ctrl-C asks for the best so far.
+    host.interrupted();
     let settings = sweep::settings(args.dims.as_deref(), &args.target.set)?;
     if let ([setting], None) = (settings.as_slice(), args.folder()) {
         let answer = one(args, setting, goal, host)?;

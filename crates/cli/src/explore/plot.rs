@@ -72,7 +72,7 @@ fn power(task: &Task<'_>, found: &Found, front: &[Told], best: Option<&Told>, sv
     plane.draw(svg, "Performance against power");
     let places: Vec<(f64, f64)> = cloud.iter().map(|(x, y)| plane.place(*x, *y)).collect();
     svg.dots(&places, 1.7, CLOUD);
-    let marks: Vec<(f64, f64)> = front.iter().map(|told| of(told)).map(|(x, y)| plane.place(x, y)).collect();
+    let marks: Vec<(f64, f64)> = front.iter().map(of).map(|(x, y)| plane.place(x, y)).collect();
     svg.path(&marks, FRONT, false);
     for (number, ((x, y), told)) in marks.iter().zip(front).enumerate() {
         svg.dot(*x, *y, 3.4, FRONT, &says(number + 1, told));

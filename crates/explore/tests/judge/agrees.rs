@@ -2,7 +2,8 @@
 
 use proptest::prelude::*;
 use tilewright_base::SourceId;
-use tilewright_explore::cost::{Commands, columns, counts, energy};
+use tilewright_explore::cost::{Commands, columns};
+use tilewright_explore::events::{counts, energy};
 use tilewright_explore::nest::Framed;
 use tilewright_explore::point::Loading;
 use tilewright_explore::spell::spell;

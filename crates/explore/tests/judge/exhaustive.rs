@@ -43,3 +43,19 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn the_number_of_threads_changes_nothing() {
+    let tcp = machine("tcp");
+    let task = task(&tcp, Dtype::I8, "hqd, hkd -> hqk; dims h=4, q=64, k=64, d=64");
+    let options = Options { goal: Goal::EnergyDelay, keep: 9, prune: true, cloud: true };
+    let with = |threads: usize| {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("threads");
+        pool.install(|| search(&task, &options, &mut |_, _| false))
+    };
+    let (one, five) = (with(1), with(5));
+    assert_eq!((one.evaluated, one.legal, one.refused), (five.evaluated, five.legal, five.refused));
+    assert_eq!((one.excluded_frames, one.excluded_sets), (five.excluded_frames, five.excluded_sets));
+    assert_eq!((one.kept.best(), one.kept.front()), (five.kept.best(), five.kept.front()));
+    assert_eq!(one.cloud.points().collect::<Vec<_>>(), five.cloud.points().collect::<Vec<_>>());
+}

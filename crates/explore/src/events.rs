@@ -1,0 +1,130 @@
+//! What a candidate does, counted from its loop sizes, and the energy of it (the figures and components are `tilewright_tcp::energy`; nothing
+//! here allocates).
+
+use tilewright_num::Dtype;
+use tilewright_tcp::Setup;
+use tilewright_tcp::cost::collect::packet_flits;
+use tilewright_tcp::cost::row_cache::{RowLoop, row_reads};
+use tilewright_tcp::cost::switch::ring_slices;
+use tilewright_tcp::energy::{COMPONENTS, Component, Counts, energy_fj};
+
+use crate::cost::{Commands, WORD_BYTES, bytes, row_bytes};
+use crate::point::{Choice, Nest, ORDERS, Supply, Turn};
+
+/// Events of all commands of one part, on all slices of the group.
+pub fn counts(setup: &Setup<'_>, nest: &Nest, choice: &Choice, commands: &Commands) -> Counts {
+    let slices = setup.slices();
+    let mut all = Counts::default();
+    all.add(&load_counts(setup, nest, commands), slices);
+    all.add(&contract_counts(setup, nest, choice, commands), slices);
+    // Writing is for the slices that have something to write.
+    let loaded = commands.load.load.map_or(0, |load| load.slice_bytes);
+    let idle_parts = nest.summed_slices > 1;
+    let loading = if idle_parts { nest.live_slices_of_groups() } else { nest.live_slices };
+    all.trf_written_bytes = loaded.saturating_mul(loading);
+    let committed =
+        commands.contract.commit.map_or(0, |commit| commit.flits.saturating_mul(commit.valid_bytes));
+    let writing =
+        if idle_parts { nest.live_slices_of_groups() / nest.summed_slices } else { nest.live_slices };
+    all.commit_bytes = committed.saturating_mul(writing);
+    if let Some(bridge) = &commands.bridge {
+        let moved = bridge.fetch.map_or(0, |fetch| fetch.packets.saturating_mul(fetch.packet_bytes));
+        let flits = bridge.collect.map_or(0, |collect| collect.packets);
+        all.fetch_bytes = all.fetch_bytes.saturating_add(moved.saturating_mul(slices));
+        all.flits = all.flits.saturating_add(flits.saturating_mul(slices));
+        all.commit_bytes = all.commit_bytes.saturating_add(moved.saturating_mul(writing));
+    }
+    all
+}
+
+impl Nest {
+    /// Slices of the groups that add their parts: idle ones of a group take part with zeros.
+    fn live_slices_of_groups(&self) -> u64 {
+        self.live_groups.saturating_mul(self.summed_slices)
+    }
+}
+
+fn load_counts(setup: &Setup<'_>, nest: &Nest, commands: &Commands) -> Counts {
+    let (_, read) = row_bytes(setup, nest.tree);
+    let rows = commands.load.collect.map_or(0, |collect| collect.packets);
+    let flits = rows.saturating_mul(packet_flits(setup.machine, read));
+    Counts { fetch_bytes: rows.saturating_mul(read), flits, ..Counts::default() }
+}
+
+fn contract_counts(setup: &Setup<'_>, nest: &Nest, choice: &Choice, commands: &Commands) -> Counts {
+    let machine = setup.machine;
+    let groups = commands.groups();
+    let steps = groups.groups.saturating_mul(groups.steps);
+    let macs = steps.saturating_mul(nest.lanes).saturating_mul(nest.columns).saturating_mul(nest.tree);
+    let packet_bytes = bytes(setup, nest.columns * nest.tree);
+    let own_packets = nest.packets() / nest.ring;
+    let flits = packet_flits(machine, packet_bytes);
+    let sums = steps.saturating_mul(nest.lanes).saturating_mul(nest.columns);
+    let (stride, read) = row_bytes(setup, nest.tree);
+    let reads = row_reads(machine, row_loops(nest, choice), read, stride);
+    let lane_bytes = machine.trf.row_payload_bytes.saturating_mul(nest.lanes);
+    let mut counts = Counts {
+        contraction_cycles: steps,
+        trf_array_bytes: reads.missed.saturating_mul(lane_bytes),
+        trf_cached_bytes: reads.hit.saturating_mul(lane_bytes),
+        fetch_bytes: own_packets.saturating_mul(packet_bytes),
+        flits: nest.packets().saturating_mul(flits),
+        ..Counts::default()
+    };
+    match setup.dtype {
+        Dtype::I4 | Dtype::I5 => counts.macs_int4 = macs,
+        Dtype::F8E4M3Fn | Dtype::F8E5M2 => counts.macs_fp8 = macs,
+        Dtype::Bf16 => counts.macs_bf16 = macs,
+        _ => counts.macs_int8 = macs,
+    }
+    if groups.steps > groups.open {
+        counts.accumulator_updates = sums;
+    } else {
+        counts.accumulator_passes = sums;
+    }
+    let flit_bytes = machine.network.flit_bytes;
+    if let Some(switch) = &commands.contract.switch {
+        counts.sent_bytes = own_packets.saturating_mul(flits).saturating_mul(flit_bytes);
+        counts.delivered_bytes = nest.packets().saturating_mul(flits).saturating_mul(flit_bytes);
+        counts.hop_bytes = counts.sent_bytes.saturating_mul(ring_slices(switch.topology));
+    }
+    if let Some(vector) = &commands.contract.vector {
+        let words = vector.flits.saturating_mul(flit_bytes / WORD_BYTES);
+        if setup.dtype.is_float() {
+            counts.vector_float_ops = words;
+        } else {
+            counts.vector_int_ops = words;
+        }
+        let others = nest.summed_slices - 1;
+        let moved = vector.flits.saturating_mul(flit_bytes).saturating_mul(others) / nest.summed_slices;
+        counts.hop_bytes = counts.hop_bytes.saturating_add(moved);
+    }
+    counts
+}
+
+/// Loops over the rows of the register file, innermost first.
+fn row_loops(nest: &Nest, choice: &Choice) -> impl Iterator<Item = RowLoop> {
+    let (nest, supply) = (*nest, choice.supply);
+    let inner_ring = if supply == Supply::RingInner { nest.ring } else { 1 };
+    let inner =
+        [RowLoop { size: nest.repeats, advances: true }, RowLoop { size: inner_ring, advances: false }];
+    let turns = ORDERS[usize::from(choice.order)].into_iter().rev();
+    inner
+        .into_iter()
+        .chain(turns.map(move |turn| RowLoop { size: nest.turn(turn, supply), advances: turn != Turn::Rows }))
+}
+
+/// Energy of all parts by component: events, and the clock and leakage of the group's slices for as long as it takes. What the rest
+/// of the chip takes meanwhile is nobody's choice here.
+pub fn energy(setup: &Setup<'_>, counts: &Counts, cycles: u64, parts: u64) -> [u64; COMPONENTS] {
+    let mut energy = energy_fj(setup.machine, counts).map(|part| part.saturating_mul(parts));
+    energy[Component::Slices as usize] = cycle_fj(setup).saturating_mul(cycles);
+    energy
+}
+
+/// Clock and leakage of the group's slices in one cycle.
+pub fn cycle_fj(setup: &Setup<'_>) -> u64 {
+    let [slices, _] = tilewright_tcp::energy::standing_fj(setup.machine, 1, 1);
+    let share = slices * u128::from(setup.slices()) / u128::from(setup.machine.slices().max(1));
+    u64::try_from(share).unwrap_or(u64::MAX)
+}
