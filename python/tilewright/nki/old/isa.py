@@ -3,23 +3,10 @@
 from tilewright._core import Tensor
 
 from .. import dtypes, lower, state
-from ..enums import (  # noqa: F401  names of the module
-    dge_mode,
-    dma_engine,
-    engine,
-    matmul_perf_mode,
-    nc_version,
-    oob_mode,
-    reduce_cmd,
-)
+from ..enums import *  # noqa: F403  names of the module
+from ..enums import engine, matmul_perf_mode, nc_version, oob_mode, reduce_cmd  # noqa: F401
 from ..language import _dma_transpose
 from . import isa_constants as constants  # noqa: F401
-
-tensor_engine = engine.tensor
-vector_engine = engine.vector
-scalar_engine = engine.scalar
-gpsimd_engine = engine.gpsimd
-unknown_engine = engine.unknown
 
 
 def _code(dtype, *tiles):
