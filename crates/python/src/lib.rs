@@ -13,6 +13,7 @@ mod report;
 mod session;
 mod source;
 mod tensor;
+mod views;
 
 use pyo3::prelude::*;
 
