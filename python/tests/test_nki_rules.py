@@ -227,3 +227,71 @@ def test_names_that_do_not_exist_say_what_is_near():
 def test_a_mask_has_no_single_truth():
     with pytest.raises(TypeError, match="&"):
         bool(nl.arange(4)[:, None] < 2)
+
+
+def test_masks_joined_with_words():
+    limit = 100
+
+    def kernel(x):
+        out = nl.ndarray((128, 64), x.dtype, buffer=nl.shared_hbm)
+        rows, columns = nl.arange(128)[:, None], nl.arange(64)[None, :]
+        nl.store(out[rows, columns], nl.load(x[rows, columns]) * 0.0)
+        tile = nl.load(x[rows, columns], mask=(rows < limit and columns < 50))
+        nl.store(out[rows, columns], tile, mask=(rows < limit and columns < 50))
+        return out if x is not None and limit > 0 else None
+
+    x = np.random.default_rng(0).standard_normal((128, 64)).astype(np.float32)
+    expected = x.copy()
+    expected[100:], expected[:, 50:] = 0, 0
+    assert np.array_equal(run(kernel, x).outputs, expected)
+
+
+def test_a_condition_on_a_mask_has_no_answer():
+    def kernel(x):
+        if nl.arange(4)[:, None] < 2:
+            return x
+
+    with pytest.raises(TypeError, match="no single truth"):
+        run(kernel, SQUARE)
+
+
+def test_arithmetic_on_block_scaled_words():
+    def kernel():
+        words = new_nl.ndarray((128, 8), dtype=new_nl.float8_e4m3fn_x4, buffer=new_nl.sbuf)
+        new_isa.memset(words, 0)
+        new_isa.tensor_tensor(words, words, words, new_nl.add)
+
+    assert refused(kernel, dialect="new", chip="trainium3") == "neuron/dtype"
+
+
+def test_a_copy_between_words_and_floats():
+    def kernel(x):
+        words = new_nl.ndarray((128, 128), dtype=new_nl.float8_e4m3fn_x4, buffer=new_nl.sbuf)
+        new_isa.dma_copy(words, x)
+
+    assert refused(kernel, SQUARE, dialect="new", chip="trainium3") == "neuron/dtype"
+
+
+@pytest.mark.parametrize(("position", "size"), [((32, 0), (64, 64)), ((0, 0), (48, 128)), ((0, 0), (32, 32)), ((96, 0), (64, 128))])
+def test_parts_of_the_array_that_do_not_exist(position, size):
+    def kernel(x):
+        tile = new_nl.load(x)
+        out = new_nl.ndarray((128, 128), dtype=new_nl.float32, buffer=new_nl.psum)
+        new_isa.nc_matmul(out, tile, tile, tile_position=position, tile_size=size)
+
+    assert refused(kernel, SQUARE, dialect="new", chip="trainium2") == "neuron/tile-position"
+
+
+def test_an_operator_that_the_scalar_engine_lacks():
+    def kernel(x):
+        tile = new_nl.load(x)
+        new_isa.tensor_scalar(tile, tile, new_nl.maximum, 0.0, engine=new_isa.scalar_engine)
+
+    assert refused(kernel, SQUARE, dialect="new", chip="trainium2") == "neuron/operator"
+
+
+def test_an_operator_that_nobody_has():
+    def kernel(x):
+        new_isa.tensor_scalar(new_nl.load(x), new_nl.load(x), "nonsense", 0.0)
+
+    assert refused(kernel, SQUARE, dialect="new") == "neuron/operator"

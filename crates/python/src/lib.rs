@@ -14,6 +14,7 @@ mod session;
 mod source;
 mod tensor;
 mod trace;
+mod views;
 
 use pyo3::prelude::*;
 

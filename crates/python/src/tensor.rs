@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use smallvec::SmallVec;
 use tilewright_neuron::mx::MxFormat;
-use tilewright_neuron::pattern::{Dim, Dims, SKIP};
+use tilewright_neuron::pattern::SKIP;
 use tilewright_neuron::storage::Request;
 use tilewright_neuron::{Memory, Storage, Tile, View};
 use tilewright_num::Dtype;
@@ -26,7 +26,7 @@ pub(crate) struct Tensor {
     pub(crate) bounds: Vec<Bounds>,
     pub(crate) base: i64,
     /// The type that the kernel gave it, if its elements are held unrounded.
-    declared: Option<Dtype>,
+    pub(crate) declared: Option<Dtype>,
     result: Mutex<ResultOf>,
 }
 
@@ -194,7 +194,7 @@ impl Tensor {
         Ok(Index::explicit(self.shape().iter().copied().collect(), read.values))
     }
 
-    fn affine(
+    pub(crate) fn affine(
         &self,
         change: impl FnOnce(&mut View) -> Result<(), tilewright_neuron::Refusal>,
     ) -> PyResult<Tensor> {
@@ -203,7 +203,7 @@ impl Tensor {
         Ok(self.with_view(view))
     }
 
-    fn axis(&self, axis: isize) -> PyResult<usize> {
+    pub(crate) fn axis(&self, axis: isize) -> PyResult<usize> {
         let rank = self.tile.view.dims.len();
         let at = if axis < 0 { axis + isize::try_from(rank).unwrap_or(isize::MAX) } else { axis };
         usize::try_from(at)
@@ -424,101 +424,6 @@ impl Tensor {
     /// Forgets that it is a fresh result.
     fn settle(&self) {
         self.result().fresh = None;
-    }
-
-    /// Another shape over the same elements.
-    #[pyo3(name = "reshaped")]
-    fn reshaped(&self, shape: Vec<isize>) -> PyResult<Tensor> {
-        let known: usize = shape.iter().filter_map(|&size| usize::try_from(size).ok()).product();
-        let elements = self.tile.elements();
-        let sizes: Vec<usize> =
-            shape.iter().map(|&size| usize::try_from(size).unwrap_or(elements / known.max(1))).collect();
-        let view = self.tile.view.reshape(&sizes).map_err(|refusal| plain(&refusal))?;
-        Ok(self.with_view(view))
-    }
-
-    /// Dimensions in another order.
-    fn permuted(&self, order: Vec<usize>) -> PyResult<Tensor> {
-        let view = self.tile.view.permute(&order).map_err(|refusal| plain(&refusal))?;
-        Ok(self.with_view(view))
-    }
-
-    /// Sizes of 1 repeated, new dimensions in front.
-    fn broadcasted(&self, shape: Vec<usize>) -> PyResult<Tensor> {
-        let missing = shape.len().saturating_sub(self.tile.view.dims.len());
-        self.affine(|view| {
-            for _ in 0..missing {
-                view.dims.insert(0, Dim { size: 1, stride: 0 });
-            }
-            for (axis, &size) in shape.iter().enumerate() {
-                view.broadcast(axis, size)?;
-            }
-            Ok(())
-        })
-    }
-
-    /// A new dimension of size 1.
-    fn expanded(&self, axis: isize) -> PyResult<Tensor> {
-        let rank = isize::try_from(self.tile.view.dims.len()).unwrap_or(isize::MAX);
-        let at = self.axis(if axis < 0 { axis + rank + 1 } else { axis })?;
-        self.affine(|view| {
-            view.dims.insert(at, Dim { size: 1, stride: 1 });
-            Ok(())
-        })
-    }
-
-    /// Without a dimension of size 1.
-    fn squeezed(&self, axis: isize) -> PyResult<Tensor> {
-        let at = self.axis(axis)?;
-        self.affine(|view| view.select(at, 0))
-    }
-
-    /// A slice of one dimension.
-    #[pyo3(signature = (axis, start, count, step=1))]
-    fn sliced(&self, axis: isize, start: usize, count: usize, step: usize) -> PyResult<Tensor> {
-        let at = self.axis(axis)?;
-        self.affine(|view| view.slice(at, start, count, step))
-    }
-
-    /// The same bytes as another type.
-    fn reinterpreted(&self, code: usize) -> PyResult<Tensor> {
-        let element = dtype::from_code(code)?;
-        if let Some(dtype) = self.declared.filter(|&dtype| dtype != element.dtype) {
-            return Err(PyValueError::new_err(format!(
-                "a tile of {dtype} has no bytes to view as {} while NKI_PRECISE_FP is 0",
-                element.dtype
-            )));
-        }
-        if self.declared.is_some() {
-            return Ok(self.clone());
-        }
-        let view = self.tile.view.reinterpret(element.dtype).map_err(|refusal| plain(&refusal))?;
-        Ok(self.with_view(View { mx: element.mx, ..view }))
-    }
-
-    /// Explicit strides and counts over the whole storage, in elements, and an offset.
-    #[pyo3(signature = (pattern, offset=0, code=None))]
-    fn pattern(&self, pattern: Vec<(isize, usize)>, offset: usize, code: Option<usize>) -> PyResult<Tensor> {
-        let dims: Dims = pattern.into_iter().map(|(stride, size)| Dim { size, stride }).collect();
-        let ElementType { dtype, mx } =
-            code.map_or(Ok(ElementType::of(&self.tile.view)), dtype::from_code)?;
-        let out = self.with_view(View { offset, dims, dtype, mx, blocks: 0, gather: None });
-        out.tile.check_bounds().map_err(|refusal| plain(&refusal))?;
-        Ok(out)
-    }
-
-    /// Explicit element offsets over the whole storage; negative ones are skipped.
-    fn gathered(&self, offsets: Vec<i64>, shape: Vec<usize>, base: i64, limit: i64) -> PyResult<Tensor> {
-        let index = Index::explicit(shape.iter().copied().collect(), offsets.clone());
-        let mut view = View { mx: self.tile.view.mx, ..View::whole(&shape, self.tile.view.dtype, 0) };
-        view.gather = Some(offsets.into());
-        let mut out = self.with_view(view);
-        let inside = index.range().is_none_or(|(least, most)| least >= 0 && most < limit);
-        if !inside {
-            out.bounds.push(Bounds { index, size: usize::try_from(limit).unwrap_or(0), stride: 1 });
-            out.base = base;
-        }
-        Ok(out)
     }
 
     /// Copies the elements into a writable buffer of as many bytes, in order.

@@ -11,7 +11,7 @@ import numpy as np
 from tilewright import _core
 from tilewright._core import Tensor
 
-from . import arrays, dtypes, state, team
+from . import arrays, booleans, dtypes, state, team
 from .result import BenchmarkResult, Result
 
 CHIPS = {
@@ -43,6 +43,7 @@ class _Launch:
 
     def __init__(self, kernel, chip, grid, values=True):
         self.kernel = kernel
+        self.func = kernel.func
         self.chip = chip
         self.grid = grid
         self.values = values
@@ -96,9 +97,20 @@ class _Launch:
         names = _parameter_names(self.kernel.func)
         args = [self.tensor(session, value, names[at] if at < len(names) else "") for at, value in enumerate(args)]
         kwargs = {name: self.tensor(session, value, name) for name, value in kwargs.items()}
-        return self.kernel.func, self.grid, args, kwargs, session
+        return self.func, self.grid, args, kwargs, session
 
     def run(self, args, kwargs):
+        """Runs the launch; once more with `&` for `and` if the kernel asked a mask for its truth."""
+        try:
+            return self.run_as_written(args, kwargs)
+        except TypeError as error:
+            func = booleans.exchanged(self.func) if str(error).startswith(booleans.NO_TRUTH) else None
+            if func is None:
+                raise
+        self.func = func
+        return self.run_as_written(args, kwargs)
+
+    def run_as_written(self, args, kwargs):
         """Programs of the old dialect run one after the other unless they need one another."""
         launch = self.prepare(args, kwargs)
         together = self.kernel.dialect == "new" and len(_places(self.grid)) > 1

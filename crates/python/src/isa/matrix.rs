@@ -2,7 +2,7 @@
 
 use pyo3::prelude::*;
 use tilewright_neuron::engine::mx::{self, Scaled};
-use tilewright_neuron::engine::scalar::{self, Activate2, Activation};
+use tilewright_neuron::engine::scalar::{self, Activate2, Activation, RowSums};
 use tilewright_neuron::engine::tensor::{self, ArrayPart, MatmulOptions};
 use tilewright_neuron::engine::vector;
 
@@ -35,9 +35,7 @@ impl Session {
             function: function_of(function)?,
             bias: bias.map(scalar_operand).transpose()?,
             scale: scale.map_or(Ok(Operand::Constant(1.0)), scalar_operand)?,
-            sums: optional(sums)?,
-            reduce: alu(reduce_op)?,
-            continue_sums: go_on,
+            sums: RowSums { tile: optional(sums)?, reduce: alu(reduce_op)?, go_on },
         };
         let (to, from) = (dst.get().operand()?.clone(), data.operand()?.clone());
         let chip = self.chip.clone();
@@ -114,9 +112,7 @@ impl Session {
                 .map(|(op, operand, reverse)| step(op, operand, *reverse))
                 .collect::<PyResult<_>>()?,
             slope,
-            sums: optional(sums)?,
-            reduce: alu(reduce_op)?,
-            continue_sums: go_on,
+            sums: RowSums { tile: optional(sums)?, reduce: alu(reduce_op)?, go_on },
         };
         self.emit(dst, |chip, to| Ok(scalar::activate2(chip, to, data.operand()?, &how)))
     }

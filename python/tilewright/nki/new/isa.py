@@ -5,24 +5,11 @@ import numpy as np
 from tilewright._core import Index, Tensor
 
 from .. import dtypes, lower, state, team
-from ..enums import (  # noqa: F401  names of the module
-    dge_mode,
-    dma_engine,
-    engine,
-    matmul_perf_mode,
-    nc_version,
-    oob_mode,
-    reduce_cmd,
-)
+from ..enums import *  # noqa: F403  names of the module
+from ..enums import engine, matmul_perf_mode, nc_version, oob_mode, reduce_cmd  # noqa: F401
 from ..language import Register
 from ..old.isa import _operand, get_nc_version  # noqa: F401
 from . import isa_constants as constants  # noqa: F401
-
-tensor_engine = engine.tensor
-vector_engine = engine.vector
-scalar_engine = engine.scalar
-gpsimd_engine = engine.gpsimd
-unknown_engine = engine.unknown
 
 _name, _engine = lower.op_name, lower.engine_name
 

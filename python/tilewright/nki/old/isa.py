@@ -3,23 +3,10 @@
 from tilewright._core import Tensor
 
 from .. import dtypes, lower, state
-from ..enums import (  # noqa: F401  names of the module
-    dge_mode,
-    dma_engine,
-    engine,
-    matmul_perf_mode,
-    nc_version,
-    oob_mode,
-    reduce_cmd,
-)
+from ..enums import *  # noqa: F403  names of the module
+from ..enums import engine, matmul_perf_mode, nc_version, oob_mode, reduce_cmd  # noqa: F401
 from ..language import _dma_transpose
 from . import isa_constants as constants  # noqa: F401
-
-tensor_engine = engine.tensor
-vector_engine = engine.vector
-scalar_engine = engine.scalar
-gpsimd_engine = engine.gpsimd
-unknown_engine = engine.unknown
 
 
 def _code(dtype, *tiles):
@@ -340,6 +327,11 @@ def _rowwise(method, out, part, *args):
     return out
 
 
+def _first_rows(tile, part):
+    """As many rows of an operand as a mask left of the data."""
+    return tile if tile is None or tile.shape[0] == part.shape[0] else tile[0 : part.shape[0]]
+
+
 def max8(*, src, mask=None, dtype=None, **_options):
     """The eight largest of each row."""
     part = src if mask is None else src.masked(mask)
@@ -350,14 +342,12 @@ def nc_find_index8(*, data, vals, mask=None, dtype=None, **_options):
     """Where eight values are."""
     out = lower.new([data.shape[0], 8], dtypes.CODES["u32"] if dtype is None else dtypes.code(dtype))
     part = data if mask is None else data.masked(mask)
-    vals = vals if part is None or part.shape[0] == vals.shape[0] else vals[0 : part.shape[0]]
+    vals = vals if part is None else _first_rows(vals, part)
     return _rowwise("nc_find_index8", out, part, vals)
 
 
 def nc_match_replace8(*, data, vals, imm, dst_idx=None, mask=None, dtype=None, **_options):
     """data with eight values replaced."""
-    if mask is not None:
-        vals, dst_idx = lower.mask_operand(vals, mask), lower.mask_operand(dst_idx, mask)
     out = lower.new(data.shape, _code(dtype, data))
     part, target = data, out
     if mask is not None:
@@ -365,6 +355,7 @@ def nc_match_replace8(*, data, vals, imm, dst_idx=None, mask=None, dtype=None, *
         if part is None:
             out.set_mask(False)
             return out
+        vals, dst_idx = _first_rows(vals, part), _first_rows(dst_idx, part)
     state.running().nc_match_replace8(target, part, vals, float(imm), dst_idx)
     if mask is not None:
         out.adopt(target, mask)

@@ -19,12 +19,19 @@ pub struct Activation {
     pub bias: Option<Operand>,
     /// Multiplied with the data.
     pub scale: Operand,
-    /// Sums of the results go here, one for each partition.
-    pub sums: Option<Tile>,
-    /// Operator of the running sums.
+    /// The sums of the results.
+    pub sums: RowSums,
+}
+
+/// Running values of lanes: the results of each partition made one.
+#[derive(Clone, Debug)]
+pub struct RowSums {
+    /// Where they go, one for each partition; nowhere if they are not wanted.
+    pub tile: Option<Tile>,
+    /// Operator.
     pub reduce: AluOp,
-    /// What the running sums start from: zero, or what `sums` holds.
-    pub continue_sums: bool,
+    /// They start from what the tile holds rather than from nothing.
+    pub go_on: bool,
 }
 
 /// dst = function(data * scale + bias), and optionally the sums of dst.
@@ -32,7 +39,7 @@ pub struct Activation {
 /// # Errors
 /// If an operand breaks a rule of the scalar engine.
 pub fn activation(chip: &Chip, dst: &Tile, data: &Tile, how: &Activation) -> Result<Instruction, Refusal> {
-    let name = if how.sums.is_some() { "activation_reduce" } else { "activation" };
+    let name = if how.sums.tile.is_some() { "activation_reduce" } else { "activation" };
     limits::operand(chip, EngineKind::Scalar, name, "data", data)?;
     limits::operand(chip, EngineKind::Scalar, name, "the result", dst)?;
     same_shape(name, dst, data)?;
@@ -46,10 +53,10 @@ pub fn activation(chip: &Chip, dst: &Tile, data: &Tile, how: &Activation) -> Res
             )
         })?;
     }
-    rule(how.reduce == AluOp::Add || chip.generation() >= Generation::V4, || {
+    rule(how.sums.reduce == AluOp::Add || chip.generation() >= Generation::V4, || {
         Refusal::new(
             "neuron/operator",
-            format!("{name} reducing with {}", how.reduce.name()),
+            format!("{name} reducing with {}", how.sums.reduce.name()),
             "add",
             "use tensor_reduce",
         )
@@ -64,34 +71,37 @@ pub fn activation(chip: &Chip, dst: &Tile, data: &Tile, how: &Activation) -> Res
     let read = data.read(&chip.rules);
     uninitialised |= read.uninitialised;
     let mut values = read.values;
-    let mut sums = Vec::with_capacity(partitions);
     for ((row, scale), bias) in values.chunks_mut(columns.max(1)).zip(&scale).zip(&bias.0) {
         if *scale != 1.0 || *bias != 0.0 {
             row.iter_mut().for_each(|value| *value = *value * scale + bias);
         }
         how.function.apply_slice(row);
-        sums.push(how.reduce.reduce(row));
     }
-    dst.write(&chip.rules, &values);
+    let mut reads = vec![data];
+    reads.extend(how.scale.tile());
+    reads.extend(how.bias.as_ref().and_then(Operand::tile));
+    let done = finish(chip, name, (dst, data), &values, &how.sums, &reads)?;
+    Ok(Instruction { table: how.function.table(), ..done }.reading(uninitialised))
+}
+
+/// Writes results and their sums.
+fn finish(
+    chip: &Chip,
+    name: &'static str,
+    (dst, data): (&Tile, &Tile),
+    values: &[f32],
+    sums: &RowSums,
+    reads: &[&Tile],
+) -> Result<Instruction, Refusal> {
+    dst.write(&chip.rules, values);
     let mut writes = vec![dst];
-    if let Some(tile) = &how.sums {
-        write_sums(chip, tile, sums, how.reduce, how.continue_sums)?;
+    if let Some(tile) = &sums.tile {
+        let rows = values.chunks(data.view.free_elements().max(1)).map(|row| sums.reduce.reduce(row));
+        write_sums(chip, tile, rows.collect(), sums.reduce, sums.go_on)?;
         writes.push(tile);
     }
-    let reads: Vec<&Tile> = [Some(data), how.scale.tile(), how.bias.as_ref().and_then(Operand::tile)]
-        .into_iter()
-        .flatten()
-        .collect();
-    let mut instruction = Instruction::new(
-        name,
-        EngineKind::Scalar,
-        cost(chip, dst, data, how.sums.is_some()),
-        &writes,
-        &reads,
-    )
-    .reading(uninitialised);
-    instruction.table = how.function.table();
-    Ok(instruction)
+    let cost = cost(chip, dst, data, sums.tile.is_some());
+    Ok(Instruction::new(name, EngineKind::Scalar, cost, &writes, reads))
 }
 
 /// The operands of `activate2` besides its data.
@@ -103,12 +113,8 @@ pub struct Activate2 {
     pub steps: Vec<Step>,
     /// Slope of `relu` for negative inputs.
     pub slope: f32,
-    /// Reductions of the results go here, one for each partition.
-    pub sums: Option<Tile>,
-    /// Operator of the reductions.
-    pub reduce: AluOp,
-    /// What they start from: nothing, or what `sums` holds.
-    pub continue_sums: bool,
+    /// The reductions of the results.
+    pub sums: RowSums,
 }
 
 /// dst = function((data op0 imm0) op1 imm1), and optionally the reductions of dst.
@@ -129,12 +135,12 @@ pub fn activate2(chip: &Chip, dst: &Tile, data: &Tile, how: &Activate2) -> Resul
             | []
     );
     let reduces =
-        [AluOp::Add, AluOp::Maximum, AluOp::Minimum, AluOp::AbsMax, AluOp::AbsMin].contains(&how.reduce);
+        [AluOp::Add, AluOp::Maximum, AluOp::Minimum, AluOp::AbsMax, AluOp::AbsMin].contains(&how.sums.reduce);
     rule(has && reduces, || {
         let names: Vec<&str> = ops.iter().map(|op| op.name()).collect();
         Refusal::new(
             "neuron/operator",
-            format!("activate2 with ({}), reducing with {}", names.join(", "), how.reduce.name()),
+            format!("activate2 with ({}), reducing with {}", names.join(", "), how.sums.reduce.name()),
             "multiply then add or subtract, or one of them; add, maximum, minimum, abs_max or abs_min to reduce",
             "use tensor_scalar for the other operators",
         )
@@ -142,28 +148,17 @@ pub fn activate2(chip: &Chip, dst: &Tile, data: &Tile, how: &Activate2) -> Resul
     let read = data.read(&chip.rules);
     let (mut values, columns) = (read.values, data.view.free_elements());
     let missing = super::vector::apply_steps(chip, &mut values, data, &how.steps)?;
-    let mut sums = Vec::with_capacity(data.view.partitions());
     for row in values.chunks_mut(columns.max(1)) {
         if how.function == Function::Relu && how.slope != 0.0 {
             row.iter_mut().filter(|value| **value < 0.0).for_each(|value| *value *= how.slope);
         } else {
             how.function.apply_slice(row);
         }
-        sums.push(how.reduce.reduce(row));
-    }
-    dst.write(&chip.rules, &values);
-    let mut writes = vec![dst];
-    if let Some(tile) = &how.sums {
-        write_sums(chip, tile, sums, how.reduce, how.continue_sums)?;
-        writes.push(tile);
     }
     let mut reads = vec![data];
     reads.extend(how.steps.iter().filter_map(|step| step.operand.tile()));
-    let cost = cost(chip, dst, data, how.sums.is_some());
-    let mut instruction = Instruction::new(NAME, EngineKind::Scalar, cost, &writes, &reads)
-        .reading(read.uninitialised | missing);
-    instruction.table = how.function.table();
-    Ok(instruction)
+    let done = finish(chip, NAME, (dst, data), &values, &how.sums, &reads)?;
+    Ok(Instruction { table: how.function.table(), ..done }.reading(read.uninitialised | missing))
 }
 
 fn write_sums(
