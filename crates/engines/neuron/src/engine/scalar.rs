@@ -65,6 +65,10 @@ pub fn activation(chip: &Chip, dst: &Tile, data: &Tile, how: &Activation) -> Res
     uninitialised |= read.uninitialised;
     let mut values = read.values;
     let mut sums = Vec::with_capacity(partitions);
+    if dst.storage.valueless {
+        values.clear();
+        sums.resize(partitions, 0.0);
+    }
     for ((row, scale), bias) in values.chunks_mut(columns.max(1)).zip(&scale).zip(&bias.0) {
         if *scale != 1.0 || *bias != 0.0 {
             row.iter_mut().for_each(|value| *value = *value * scale + bias);
