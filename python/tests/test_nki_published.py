@@ -184,3 +184,15 @@ def test_two_cores_share_the_work_and_hbm():
     assert one.time / 2 <= two.time < one.time
     stack = 725e9
     assert sum(two.hbm_bytes) / two.time < stack
+
+
+def test_a_trace_has_engines_and_arrows(random):
+    from test_trace import refuse_unknown, trace_class
+
+    result = tn.run(attention.fused, random(64, 512), random(64, 512), random(512, 64), chip="trainium1")
+    trace = trace_class().FromString(result.trace)
+    refuse_unknown(trace)
+    names = {packet.track_descriptor.name for packet in trace.packet if packet.HasField("track_descriptor")}
+    assert {"core0", "tensor", "vector", "scalar", "dma"} <= names
+    flows = [flow for packet in trace.packet for flow in packet.track_event.flow_ids]
+    assert flows and all(flows.count(flow) == 2 for flow in set(flows))

@@ -71,6 +71,9 @@ pub fn activation(chip: &Chip, dst: &Tile, data: &Tile, how: &Activation) -> Res
     let read = data.read(&chip.rules);
     uninitialised |= read.uninitialised;
     let mut values = read.values;
+    if dst.storage.valueless {
+        values.clear();
+    }
     for ((row, scale), bias) in values.chunks_mut(columns.max(1)).zip(&scale).zip(&bias.0) {
         if *scale != 1.0 || *bias != 0.0 {
             row.iter_mut().for_each(|value| *value = *value * scale + bias);
@@ -97,7 +100,11 @@ fn finish(
     let mut writes = vec![dst];
     if let Some(tile) = &sums.tile {
         let rows = values.chunks(data.view.free_elements().max(1)).map(|row| sums.reduce.reduce(row));
-        write_sums(chip, tile, rows.collect(), sums.reduce, sums.go_on)?;
+        let mut rows: Vec<f32> = rows.collect();
+        if dst.storage.valueless {
+            rows.resize(data.view.partitions(), 0.0);
+        }
+        write_sums(chip, tile, rows, sums.reduce, sums.go_on)?;
         writes.push(tile);
     }
     let cost = cost(chip, dst, data, sums.tile.is_some());

@@ -443,6 +443,9 @@ pub(crate) fn transpose_values(chip: &Chip, dst: &Tile, data: &Tile) -> Result<b
             "swap the sizes of the result",
         )
     })?;
+    if dst.storage.valueless {
+        return Ok(false);
+    }
     let turned = |values: &[f32]| -> Vec<f32> {
         (0..f)
             .flat_map(|column| (0..p).map(move |row| row * f + column))
