@@ -15,6 +15,8 @@ machine_keys! {
         request_bytes: u64 [1, 1 << 20],
         /// Largest packet: the innermost loop of a command.
         packet_max_bytes: u64 [1, 1 << 30],
+        /// Requests that an engine may have read and not yet written.
+        in_flight_requests: u64 [1, 1 << 20],
         /// Nested loops of a command.
         loops: u64 [1, 64],
         /// Addresses and packets between off-chip and data memory are multiples of this.

@@ -11,9 +11,6 @@ use crate::cost::dma::{self, Bound, DmaCycles, Route, Side, transfer_cycles};
 use crate::cost::hbm::{Access, Channels, Direction};
 use crate::program::transfer::{Located, Medium, SLICE_STRIDE, Transfer};
 
-/// Requests that are walked; longer patterns count as spread evenly, unless they are one run.
-const WALKED_REQUESTS: u64 = 1 << 18;
-
 /// A transfer alone: time, and what it takes of what is shared.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TransferCost {
@@ -83,6 +80,11 @@ impl End {
         let reads = self.direction == Direction::Read;
         transfer.loops.iter().map(move |row| (row.size.fixed(), if reads { row.source } else { row.target }))
     }
+
+    /// Which rows this end goes to is data.
+    fn by_index(&self, transfer: &Transfer) -> bool {
+        transfer.index.is_some_and(|index| index.scatter == (self.direction == Direction::Write))
+    }
 }
 
 fn side(machine: &Tcp, transfer: &Transfer, end: &End, requests: u64) -> (Side, Option<OffChip>) {
@@ -109,15 +111,13 @@ fn channels(machine: &Tcp, transfer: &Transfer, end: &End, requests: u64) -> Cha
     let mut channels = Channels::new(machine);
     let loops: Vec<AccessLoop> =
         end.strides(transfer).map(|(size, stride)| AccessLoop::new(size, stride.cast_unsigned())).collect();
-    let scatters = transfer.index.is_some_and(|index| index.scatter == (end.direction == Direction::Write));
-    let walked = !scatters && (requests <= WALKED_REQUESTS || is_one_run(transfer, end));
     let access = Access {
         direction: end.direction,
         base_bytes: end.located.offset,
         loops_bytes: &loops,
         packet_bytes: transfer.packet,
     };
-    if !walked || channels.add(machine, &access).is_err() {
+    if end.by_index(transfer) || channels.add(machine, &access).is_err() {
         let unit = machine.hbm.access_bytes;
         let partial = end.direction == Direction::Write && !transfer.packet.is_multiple_of(unit);
         channels.clear();
@@ -126,31 +126,17 @@ fn channels(machine: &Tcp, transfer: &Transfer, end: &End, requests: u64) -> Cha
     channels
 }
 
-/// The loops follow each other without a gap.
-fn is_one_run(transfer: &Transfer, end: &End) -> bool {
-    let mut run = transfer.packet;
-    let mut strides: Vec<(u64, i64)> = end.strides(transfer).collect();
-    strides.reverse();
-    strides.iter().all(|(size, stride)| {
-        let joins = stride.cast_unsigned() == run;
-        run = run.saturating_mul(*size);
-        joins || *size == 1
-    })
-}
-
 fn off_chip(machine: &Tcp, chip: u64, channels: &Channels) -> OffChip {
     let times: Vec<u128> =
         (0..channels.channels().len()).map(|at| channels.channel_cycles_q32(machine, at)).collect();
-    let (least, most) = channels.channels().iter().fold((u64::MAX, 0), |(least, most), channel| {
-        (least.min(channel.accesses), most.max(channel.accesses))
+    let (least, most) = times.iter().fold((u128::MAX, 0), |(least, most), time| {
+        (least.min(*time), most.max(*time))
     });
-    let waits =
-        channels.channels().iter().any(|channel| channel.partial_writes > 0 || channel.row_switches > 0);
-    let even = !waits && most - least.min(most) <= most >> 6;
+    let even = most - least.min(most) <= most >> 6;
     OffChip {
         chip,
         unit_bytes: channels.accesses().saturating_mul(machine.hbm.access_bytes),
-        busiest_q32: times.iter().copied().max().unwrap_or(0),
+        busiest_q32: most,
         channels_q32: if even { Vec::new() } else { times },
     }
 }
@@ -195,12 +181,14 @@ fn networks(machine: &Tcp, slice: u64, end: &End, transfer: &Transfer) -> u64 {
 /// Both sides share banks within the data memory of a cluster, and channels within a chip's off-chip memory.
 fn route(machine: &Tcp, source: Located, target: Located) -> Route {
     let cluster = |slice: u64| slice / machine.fused_slices(machine.chip.pes_per_cluster).max(1);
-    let shared = match (source.medium, target.medium) {
-        (Medium::Hbm, Medium::Hbm) => true,
-        (Medium::Dm { slice: from }, Medium::Dm { slice: to }) => cluster(from) == cluster(to),
-        _ => false,
-    };
-    if shared && source.chip == target.chip { Route::WithinTier } else { Route::AcrossTiers }
+    match (source.medium, target.medium) {
+        _ if source.chip != target.chip => Route::AcrossTiers,
+        (Medium::Hbm, Medium::Hbm) => Route::WithinOffChip { ahead_cycles: dma::ahead_cycles(machine) },
+        (Medium::Dm { slice: from }, Medium::Dm { slice: to }) if cluster(from) == cluster(to) => {
+            Route::WithinTier
+        }
+        _ => Route::AcrossTiers,
+    }
 }
 
 fn link_cycles(machine: &Tcp, bytes: u64) -> u64 {
