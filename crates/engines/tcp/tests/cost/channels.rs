@@ -82,7 +82,7 @@ proptest! {
         base_bytes in 0..1_u64 << 22,
         aligned_to in prop::sample::select(vec![1_u64, 256, 8192]),
         nest in prop::collection::vec((1..12_u64, stride()), 0..3),
-        packet_bytes in prop::sample::select(vec![1_u64, 2, 200, 256, 1600, 4096, 8192, 65_536, 200_000, 5 << 20]),
+        packet_bytes in prop::sample::select(vec![1_u64, 2, 200, 256, 1600, 4096, 8192, 65_536, 200_000]),
     ) {
         let nest: Vec<AccessLoop> = nest.into_iter().map(|(size, stride)| AccessLoop::new(size, stride)).collect();
         let base_bytes = base_bytes / aligned_to * aligned_to;
@@ -142,13 +142,29 @@ proptest! {
     }
 }
 
+#[test]
+fn blocks_of_a_long_run_count_what_a_walk_counts() {
+    let machine = tcp();
+    for (base_bytes, packet_bytes) in
+        [(0, 13 << 20), (3 << 20, 11 << 20), (0x1_0107, 9 << 20), ((1 << 34) - (5 << 20), 9 << 20)]
+    {
+        for direction in [Direction::Read, Direction::Write] {
+            let access = Access { direction, base_bytes, loops_bytes: &[], packet_bytes };
+            let of = |c: &Channel| (c.accesses, c.partial_writes, c.row_switches, c.rank_changes);
+            let ours: Vec<_> = count(&machine, &access).channels().iter().map(of).collect();
+            assert_eq!(ours, walk(&access), "{base_bytes:#x}");
+        }
+    }
+}
+
 /// Re-reading one unit was taken as spread evenly once it was long.
 #[test]
 fn a_unit_read_again_and_again_takes_as_long_each_time() {
     let machine = tcp();
     let cycles = |outer: u64| {
         let loops = [AccessLoop::new(outer, 0), AccessLoop::new(1 << 16, 0)];
-        let read = Access { direction: Direction::Read, base_bytes: 0, loops_bytes: &loops, packet_bytes: 256 };
+        let read =
+            Access { direction: Direction::Read, base_bytes: 0, loops_bytes: &loops, packet_bytes: 256 };
         count(&machine, &read).busiest_cycles(&machine)
     };
     // Four columns of one bank group, 4 cycles of 1.5 GHz apart.
@@ -162,7 +178,8 @@ fn columns_of_one_bank_group_take_twice_as_long_as_those_of_two() {
     // Bits 9 and 13 together keep the channel; bit 13 alone is the group.
     let cycles = |stride: u64| {
         let loops = [AccessLoop::new(2, stride), AccessLoop::new(64, 0)];
-        let read = Access { direction: Direction::Read, base_bytes: 0, loops_bytes: &loops, packet_bytes: 256 };
+        let read =
+            Access { direction: Direction::Read, base_bytes: 0, loops_bytes: &loops, packet_bytes: 256 };
         count(&machine, &read).busiest_cycles(&machine)
     };
     assert_eq!((cycles(0), cycles(0x2200)), (128 * 32_u64.div_ceil(3) - 42, 683));
@@ -176,7 +193,9 @@ fn a_contiguous_stream_uses_every_channel_alike_and_waits_for_no_row() {
     let stream = count(&machine, &access);
     assert_eq!(accesses(&stream), vec![1 << 13; 32]);
     // 64 MiB: every bank opens 32 rows while 31 others work, and the rank changes with every MiB.
-    assert!(stream.exact() && stream.channels().iter().all(|c| (c.row_switches, c.rank_changes) == (32 * 31, 63)));
+    assert!(
+        stream.exact() && stream.channels().iter().all(|c| (c.row_switches, c.rank_changes) == (32 * 31, 63))
+    );
     assert_eq!(stream.busiest_cycles(&machine), (8192 * 16 + 63 * 2_u64).div_ceil(3));
 }
 
@@ -242,4 +261,40 @@ fn a_hash_that_spoils_blocks_is_walked_unit_by_unit() {
     assert!(channels.exact());
     assert_eq!(channels.accesses(), 4096);
     assert_eq!(accesses(&channels), vec![128; 32]);
+}
+
+/// Each figure of a channel's time decides some nest: with twice as much, or half, it takes another time.
+#[test]
+fn every_figure_of_a_channel_counts() {
+    let nests: [(&[(u64, u64)], u64); 5] = [
+        (&[(64, 0)], 256),
+        (&[(64, 1 << 29)], 256),
+        (&[(64, 0), (2, 1 << 20 | 1 << 13 | 1 << 12)], 256),
+        (&[(64, 8192)], 8192),
+        (&[(64, 256)], 128),
+    ];
+    let times = |machine: &Tcp| {
+        nests.map(|(nest, packet_bytes)| {
+            let loops: Vec<_> = nest.iter().map(|&(size, stride)| AccessLoop::new(size, stride)).collect();
+            let access =
+                Access { direction: Direction::Write, base_bytes: 0, loops_bytes: &loops, packet_bytes };
+            count(machine, &access).busiest_cycles(machine)
+        })
+    };
+    let changes: [(&str, fn(&mut Tcp)); 9] = [
+        ("same_group_cycles", |m| m.hbm.same_group_cycles *= 2),
+        ("other_group_cycles", |m| m.hbm.other_group_cycles *= 4),
+        ("other_rank_cycles", |m| m.hbm.other_rank_cycles *= 8),
+        ("ranks", |m| m.hbm.ranks = 1),
+        ("queue_entries", |m| m.hbm.queue_entries = 1),
+        ("timing_clock_hz", |m| m.hbm.timing_clock_hz /= 2),
+        ("row_switch_ns", |m| m.hbm.row_switch_ns *= 2),
+        ("partial_write_cycles", |m| m.hbm.partial_write_cycles *= 2),
+        ("channel_clock_hz", |m| m.hbm.channel_clock_hz /= 4),
+    ];
+    for (name, change) in changes {
+        let mut machine = tcp();
+        change(&mut machine);
+        assert_ne!(times(&machine), times(&tcp()), "{name}");
+    }
 }

@@ -351,7 +351,8 @@ fn a_whole_half_read_leaves_the_other_free() {
         let mut exec = figure_10(8);
         let Body::Stream(stream) = &mut exec.body else { panic!("a stream") };
         let contract = stream.contract.as_mut().expect("a contraction");
-        contract.loops = loops.iter().map(|&(size, stride)| Loop { size: Count::Fixed(size), stride }).collect();
+        contract.loops =
+            loops.iter().map(|&(size, stride)| Loop { size: Count::Fixed(size), stride }).collect();
         contract.base = base;
         occupies(&machine, &exec).trf_read
     };

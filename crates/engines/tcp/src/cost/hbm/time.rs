@@ -55,7 +55,9 @@ impl Times {
     fn work(&self, accesses: u64, partial_writes: u64, row_switches: u64) -> u128 {
         let plain = accesses.saturating_sub(partial_writes).saturating_sub(row_switches);
         let parts = [(plain, self.unit), (partial_writes, self.partial), (row_switches, self.row)];
-        parts.into_iter().fold(0, |all, (count, each)| all.saturating_add(each.saturating_mul(u128::from(count))))
+        parts
+            .into_iter()
+            .fold(0, |all, (count, each)| all.saturating_add(each.saturating_mul(u128::from(count))))
     }
 }
 

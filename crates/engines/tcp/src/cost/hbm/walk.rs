@@ -51,7 +51,8 @@ impl Channels {
         let (whole, rest_bytes) = (access.packet_bytes / request_bytes, access.packet_bytes % request_bytes);
         let (base, into) = (access.base_bytes, access.base_bytes % request_bytes);
         let columns = |bytes: u64| bytes.div_ceil(self.column_bytes);
-        let one = Touch { times: 1, bytes: request_bytes, columns: columns(request_bytes), partial: false, weight };
+        let one =
+            Touch { times: 1, bytes: request_bytes, columns: columns(request_bytes), partial: false, weight };
         let gone_on = if into == 0 {
             self.run(base, whole, one)
         } else if whole > 0 {
