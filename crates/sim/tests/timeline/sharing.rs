@@ -155,9 +155,10 @@ fn one_network(slice: u64, from: u64, requests: u64) -> Transfer {
 }
 
 fn all_at_once(machine: &Tcp, transfers: Vec<Transfer>) -> Outcome {
-    let queues =
-        (0..transfers.len()).map(|pe| queue(0, pe as u64, vec![dma(u32::try_from(pe).expect("few"), 0)]));
-    run(machine, &program(vec![], transfers.clone(), queues.collect()))
+    let queues = (0..transfers.len())
+        .map(|pe| queue(0, pe as u64, vec![dma(u32::try_from(pe).expect("few"), 0)]))
+        .collect();
+    run(machine, &program(vec![], transfers, queues))
 }
 
 #[test]
