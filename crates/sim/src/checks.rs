@@ -6,95 +6,11 @@ use std::sync::Arc;
 
 use tilewright_machine::tcp::Tcp;
 use tilewright_tcp::energy::{COMPONENTS, Component, energy_of_run_fj, standing_fj};
-use tilewright_tcp::memory::payload_bits;
 use tilewright_tcp::program::event::PeId;
-use tilewright_tcp::program::exec::{Body, Exec, Loop};
 
 use crate::Outcome;
+use crate::ledger::Ledger;
 use crate::outcome::Ended;
-use crate::plan::{ExecPlan, TransferPlan};
-
-/// What a run counted a second way, for the checks alone.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Ledger {
-    /// Bytes of transfers from and to off-chip memory.
-    moved_bytes: [u64; 2],
-    /// Products of all contractions, from their loops.
-    products: u128,
-    /// Bytes of all elements that fetch units read, from their loops.
-    fetched_bytes: u128,
-    /// Energy of commands one by one.
-    commands_fj: u128,
-    /// The first command that was quicker than one of its parts: how long it took, and that part.
-    hurried: Option<(Arc<str>, u64, u64)>,
-    /// The busiest context or DMA engine.
-    pub(crate) longest_cycles: u64,
-    /// PEs whose commands went past the end of a memory.
-    pub(crate) beyond: Vec<PeId>,
-}
-
-impl Ledger {
-    /// An execution ended after so many cycles.
-    pub(crate) fn exec(&mut self, plan: &ExecPlan<'_>, lasted: u64) {
-        self.products = self.products.saturating_add(plan.work.products);
-        self.fetched_bytes = self.fetched_bytes.saturating_add(plan.work.fetched_bytes);
-        self.commands_fj = self.commands_fj.saturating_add(u128::from(plan.all_fj()));
-        let stages = plan.cycles.stream_cycles.iter().copied().max().unwrap_or(0);
-        self.lasted(&plan.name, lasted, plan.cycles.total_cycles.max(stages));
-    }
-
-    /// A transfer ended after so many cycles.
-    pub(crate) fn transfer(&mut self, plan: &TransferPlan<'_>, lasted: u64) {
-        let ends = [&plan.cost.read, &plan.cost.written];
-        for (moved, _) in self.moved_bytes.iter_mut().zip(ends).filter(|(_, end)| end.is_some()) {
-            *moved = moved.saturating_add(plan.cost.bytes);
-        }
-        self.commands_fj = self.commands_fj.saturating_add(u128::from(plan.all_fj()));
-        let least = plan.cost.cycles.startup_cycles.saturating_add(plan.cost.moved_cycles);
-        self.lasted(&plan.name, lasted, least.max(plan.cost.link_cycles));
-    }
-
-    fn lasted(&mut self, name: &Arc<str>, lasted: u64, least: u64) {
-        if lasted < least && self.hurried.is_none() {
-            self.hurried = Some((name.clone(), lasted, least));
-        }
-    }
-}
-
-/// Work of an image on all of its slices, from its loops alone.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Work {
-    products: u128,
-    fetched_bytes: u128,
-}
-
-impl Work {
-    pub(crate) fn of(machine: &Tcp, exec: &Exec) -> Work {
-        let slices = u128::from(exec.pes) * u128::from(machine.pe.slices);
-        let all = |rows: &[Loop]| {
-            rows.iter().fold(1_u128, |all, row| all.saturating_mul(u128::from(row.size.fixed())))
-        };
-        match &exec.body {
-            Body::Stream(stream) => {
-                let bits =
-                    all(&stream.fetch.loops).saturating_mul(u128::from(payload_bits(stream.fetch.dtype)));
-                // Every register file address is met once on every lane.
-                let products = stream
-                    .contract
-                    .as_ref()
-                    .map_or(0, |contract| all(&contract.loops).saturating_mul(u128::from(contract.lanes)));
-                Work {
-                    products: products.saturating_mul(slices),
-                    fetched_bytes: (bits / 8).saturating_mul(slices),
-                }
-            }
-            Body::Short(short) => {
-                Work { products: 0, fetched_bytes: u128::from(short.bytes).saturating_mul(slices) }
-            }
-            Body::Fill(_) => Work::default(),
-        }
-    }
-}
 
 /// Something that should hold and does not.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -127,12 +43,23 @@ pub enum Violation {
         /// From the loops.
         expected: u128,
     },
-    /// 3: fetch units read fewer bytes than their elements have.
+    /// 3 and 4: fetch units read fewer bytes than their elements have, or more than their packets, as if each receiver read them.
     Fetched {
         /// Counted as events.
         counted: u64,
         /// From the loops.
         needed: u128,
+        /// Whole packets, once.
+        most: u128,
+    },
+    /// 3: bytes into or out of a memory are not those of the commands' loops.
+    Moved {
+        /// Which way.
+        what: &'static str,
+        /// Counted as events.
+        counted: u64,
+        /// From the loops.
+        expected: u128,
     },
     /// 2: more products than the engines' cycles allow.
     Peak {
@@ -141,14 +68,26 @@ pub enum Violation {
         /// Possible in the cycles that they worked.
         possible: u64,
     },
-    /// 3: commands went past the end of a memory.
-    Capacity(PeId),
+    /// 3: when a command ended, a memory held more than it can, or a byte past its end.
+    Capacity {
+        /// Whose.
+        pe: PeId,
+        /// When.
+        at_cycles: u64,
+    },
     /// 4: slices kept more than the rings carried past them.
     Delivered {
         /// Bytes kept.
         delivered: u64,
         /// Bytes times slices passed.
         carried: u64,
+    },
+    /// 4: slices kept another number of bytes than was sent, times those who receive it.
+    Received {
+        /// Bytes kept.
+        delivered: u64,
+        /// Bytes sent once, times receivers.
+        expected: u128,
     },
     /// 5: a component's energy is not its events times their figures.
     Energy {
@@ -224,7 +163,9 @@ pub(crate) fn all(machine: &Tcp, outcome: &Outcome, ledger: &Ledger) -> Vec<Viol
     let mut found = of_run(machine, outcome);
     found.extend(bytes(outcome, ledger));
     found.extend(work(outcome, ledger));
-    found.extend(ledger.beyond.iter().map(|pe| Violation::Capacity(*pe)));
+    found.extend(moved(outcome, ledger));
+    found.extend(compulsory(outcome, ledger.needed_bytes));
+    found.extend(ledger.full.map(|(pe, at_cycles)| Violation::Capacity { pe, at_cycles }));
     let (cycles, longest_cycles) = (outcome.cycles, ledger.longest_cycles);
     if longest_cycles > cycles {
         found.push(Violation::TooShort { cycles, longest_cycles });
@@ -257,9 +198,13 @@ fn work(outcome: &Outcome, ledger: &Ledger) -> Vec<Violation> {
     if u128::from(issued) != expected {
         found.push(Violation::Loops { issued, expected });
     }
-    let (counted, needed) = (outcome.counts.fetch_bytes, ledger.fetched_bytes);
-    if u128::from(counted) < needed {
-        found.push(Violation::Fetched { counted, needed });
+    let (counted, needed, most) = (outcome.counts.fetch_bytes, ledger.fetched_bytes, ledger.packet_bytes);
+    if u128::from(counted) < needed || u128::from(counted) > most {
+        found.push(Violation::Fetched { counted, needed, most });
+    }
+    let (delivered, expected) = (outcome.counts.delivered_bytes, ledger.received_bytes);
+    if u128::from(delivered) != expected {
+        found.push(Violation::Received { delivered, expected });
     }
     let standing = [Component::Slices, Component::Uncore].map(|part| outcome.energy_fj[part as usize]);
     let all: u128 = outcome.energy_fj.iter().sum();
@@ -273,7 +218,21 @@ fn work(outcome: &Outcome, ledger: &Ledger) -> Vec<Violation> {
     found
 }
 
-/// Check 1, for a caller who knows what must be read: weights once, and the context's keys and values.
+/// Check 3: what goes into data memory and register files, and what DMA takes out, are the bytes of the commands' loops.
+fn moved(outcome: &Outcome, ledger: &Ledger) -> impl Iterator<Item = Violation> {
+    let counts = &outcome.counts;
+    let rows = [
+        ("committed to data memory", counts.commit_bytes, ledger.committed_bytes),
+        ("written to register files", counts.trf_written_bytes, ledger.loaded_bytes),
+        ("brought to data memory", counts.dm_written_bytes, ledger.brought_bytes),
+        ("taken from data memory", counts.dm_read_bytes, ledger.taken_bytes),
+    ];
+    let wrong = rows.into_iter().filter(|(_, counted, expected)| u128::from(*counted) != *expected);
+    wrong.map(|(what, counted, expected)| Violation::Moved { what, counted, expected })
+}
+
+/// Check 1: what must be read at least. Every run is held to the distinct bytes of its largest transfer; a caller may know more: weights
+/// once, and the context's keys and values.
 pub fn compulsory(outcome: &Outcome, needed_bytes: u64) -> Option<Violation> {
     let read_bytes = outcome.counts.hbm_read_bytes;
     (read_bytes < needed_bytes).then_some(Violation::Compulsory { read_bytes, needed_bytes })
@@ -405,6 +364,24 @@ mod tests {
         assert!(matches!(found(&|ledger| ledger.moved_bytes[1] = 8)[..], [Violation::HbmBytes { .. }]));
         assert!(matches!(found(&|ledger| ledger.products = 1)[..], [Violation::Loops { .. }]));
         assert!(matches!(found(&|ledger| ledger.fetched_bytes = 1)[..], [Violation::Fetched { .. }]));
+        assert!(matches!(found(&|ledger| ledger.received_bytes = 1)[..], [Violation::Received { .. }]));
+        assert!(matches!(found(&|ledger| ledger.needed_bytes = 1)[..], [Violation::Compulsory { .. }]));
+        let moved: [fn(&mut Ledger); 4] = [
+            |ledger| ledger.committed_bytes = 1,
+            |ledger| ledger.loaded_bytes = 1,
+            |ledger| ledger.brought_bytes = 1,
+            |ledger| ledger.taken_bytes = 1,
+        ];
+        for change in moved {
+            assert!(matches!(found(&change)[..], [Violation::Moved { .. }]));
+        }
+        let (pe, at_cycles) = (PeId { chip: 0, pe: 3 }, 7);
+        let full = found(&|ledger| ledger.full = Some((pe, at_cycles)));
+        assert_eq!(full, [Violation::Capacity { pe, at_cycles }]);
+        let mut multiplied = outcome.clone();
+        multiplied.counts.fetch_bytes = 64;
+        let multiplied = all(&machine, &multiplied, &Ledger::default());
+        assert!(multiplied.iter().any(|found| matches!(found, Violation::Fetched { most: 0, .. })));
         assert!(matches!(found(&|ledger| ledger.commands_fj = 1)[..], [Violation::Commands { .. }]));
         assert!(matches!(found(&|ledger| ledger.longest_cycles = 1 << 40)[..], [Violation::TooShort { .. }]));
         let quick = found(&|ledger| ledger.lasted(&"copy".into(), 9, 10));

@@ -20,13 +20,16 @@ const MAIN: usize = 0;
 const SUB: usize = 1;
 
 /// The engines that stages belong to.
-const STAGES: [(Stage, Engine); 6] = [
+const STAGES: [(Stage, Engine); 9] = [
     (Stage::Fetch, Engine::Fetch),
     (Stage::Switch, Engine::Switch),
     (Stage::Contraction, Engine::Contraction),
     (Stage::Vector, Engine::Vector),
     (Stage::Commit, Engine::Commit),
     (Stage::Load, Engine::Commit),
+    (Stage::Collect, Engine::Collect),
+    (Stage::Cast, Engine::Cast),
+    (Stage::Transpose, Engine::Transpose),
 ];
 
 /// Busy cycles of each engine in one command.
@@ -102,6 +105,7 @@ impl<S: Sink> World<'_, '_, S> {
         } else {
             self.slow_sub(pe)?;
         }
+        self.slow_dma(pe, pes)?;
         Ok(true)
     }
 
@@ -148,6 +152,12 @@ impl<S: Sink> World<'_, '_, S> {
         Ok(())
     }
 
+    /// Commands of a group changed: DMA behind them gets more or less of the banks.
+    fn slow_dma(&mut self, pe: usize, pes: u64) -> Result<(), SimError> {
+        let last = pe + usize::try_from(pes).unwrap_or(1);
+        (pe..last.min(self.pes.len())).try_for_each(|at| self.leave_banks(at))
+    }
+
     /// The speed of a sub command: that of the slowest PE of its group. Commands use no port or bank before their overhead is over.
     pub(crate) fn slow_sub(&mut self, pe: usize) -> Result<(), SimError> {
         let Some(running) = &self.pes[pe].running[SUB] else { return Ok(()) };
@@ -173,7 +183,8 @@ impl<S: Sink> World<'_, '_, S> {
         if let Some(from) = later {
             self.events.plan(from, What::Contends(small(pe)));
         }
-        self.set_speed(pe, SUB, speed)
+        self.set_speed(pe, SUB, speed)?;
+        self.slow_dma(pe, sub.exec.pes)
     }
 
     /// Plans the end of an execution anew, if its speed changes.
@@ -215,6 +226,7 @@ impl<S: Sink> World<'_, '_, S> {
         if context == MAIN {
             self.slow_subs(pe, running.plan.exec.pes)?;
         }
+        self.slow_dma(pe, running.plan.exec.pes)?;
         self.pes[pe].execs[usize::from(running.id)].busy = false;
         self.sums.execs += 1;
         self.sums.counts.add(&running.plan.counts, 1);
@@ -245,10 +257,10 @@ impl<S: Sink> World<'_, '_, S> {
             for (engine, cycles) in engine_cycles(&running.plan) {
                 state.busy[engine as usize] = state.busy[engine as usize].saturating_add(cycles);
             }
-            let dm_grew = state.touched.dm.join(running.plan.touched.dm);
-            let trf_grew = state.touched.trf.join(running.plan.touched.trf);
+            let grew = state.touched.join(&running.plan.touched);
+            self.sums.ledger.holds(self.machine, state.id, &state.touched, self.now);
             self.trace.exec(at, at == pe, context, running, self.now)?;
-            if dm_grew || trf_grew {
+            if grew {
                 self.trace.memory(self.machine, at, self.now, self.pes[at].touched)?;
             }
         }
@@ -257,12 +269,12 @@ impl<S: Sink> World<'_, '_, S> {
 }
 
 /// When an execution is done with ports and banks, but for what drains.
-fn last_access(running: &Running<'_>) -> u64 {
+pub(crate) fn last_access(running: &Running<'_>) -> u64 {
     let cycles = &running.plan.cycles;
     first_access(running).saturating_add(cycles.stage_cycles(cycles.binding))
 }
 
 /// When an execution first uses a port or a bank.
-fn first_access(running: &Running<'_>) -> u64 {
+pub(crate) fn first_access(running: &Running<'_>) -> u64 {
     running.started.saturating_add(running.plan.cycles.overhead_cycles)
 }

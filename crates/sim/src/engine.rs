@@ -37,7 +37,8 @@ impl<S: Sink> World<'_, '_, S> {
         let Some(sending) = &self.pes[pe].sending else { return Ok(()) };
         let (cycles, uses) = (sending.plan.cost.moved_cycles, sending.plan.uses.clone());
         self.after(cycles)?;
-        self.fluid.start(self.now, small(pe), cycles, uses);
+        self.fluid.start(self.now, small(pe), cycles, uses.clone());
+        self.leave_banks_to(&uses)?;
         self.transfer_power()
     }
 
@@ -65,23 +66,41 @@ impl<S: Sink> World<'_, '_, S> {
         self.start_transfer(pe)
     }
 
-    /// Marks the data memory that a transfer wrote.
+    /// Marks the memory that a transfer wrote.
     fn touch(&mut self, plan: &crate::plan::TransferPlan<'_>) -> Result<(), SimError> {
         let Some((chip, pe, parts)) = plan.touched else { return Ok(()) };
         let chip = usize::try_from(chip).unwrap_or(usize::MAX);
         let at = chip.saturating_mul(self.pes_per_chip).saturating_add(usize::try_from(pe).unwrap_or(0));
         let Some(state) = self.pes.get_mut(at) else { return Ok(()) };
-        if state.touched.dm.join(parts) {
+        let grew = state.touched.join(&parts);
+        self.sums.ledger.holds(self.machine, state.id, &state.touched, self.now);
+        if grew {
             let touched = state.touched;
             self.trace.memory(self.machine, at, self.now, touched)?;
         }
         Ok(())
     }
 
-    /// Power follows the speed of each transfer.
-    fn transfer_power(&mut self) -> Result<(), SimError> {
+    /// Power and the rate of off-chip memory follow the speed of each transfer.
+    pub(crate) fn transfer_power(&mut self) -> Result<(), SimError> {
         if !self.trace.follows_power() {
             return Ok(());
+        }
+        let mut rates = vec![0_u64; usize::try_from(self.program.chips).unwrap_or(0)];
+        for (owner, speed_q32) in self.fluid.speeds() {
+            let Some(sending) = &self.pes[owner as usize].sending else { continue };
+            let cost = &sending.plan.cost;
+            for side in [&cost.read, &cost.written].into_iter().flatten() {
+                let chip = usize::try_from(side.chip).ok().and_then(|chip| rates.get_mut(chip));
+                if let Some(rate) = chip {
+                    let bytes = u128::from(side.unit_bytes) * u128::from(speed_q32);
+                    let per_cycle = (bytes / u128::from(cost.moved_cycles.max(1))) >> 32;
+                    *rate = rate.saturating_add(u64::try_from(per_cycle).unwrap_or(u64::MAX));
+                }
+            }
+        }
+        for (chip, rate) in rates.into_iter().enumerate() {
+            self.trace.off_chip_rate(chip, self.now, rate)?;
         }
         for (owner, speed_q32) in self.fluid.speeds() {
             let state = &mut self.pes[owner as usize];

@@ -1,11 +1,17 @@
-//! Off-chip memory and PCIe links as a fluid: whoever moves data takes a share of the time of each, and shares are fair.
+//! Off-chip memory, data memory networks, ports of PEs and PCIe links as a fluid: whoever moves data takes a share of the time of each,
+//! and shares are fair.
 //!
 //! A transfer alone goes at the pace of its closed form and then keeps each channel busy for a known part of the time. When the
-//! parts of all transfers under way exceed what a channel gives (the machine's efficiency, applied once), each gets an equal
-//! share, except those that want less. A transfer goes as fast as its scarcest share lets it. Speeds change only when a transfer
-//! starts or ends. All arithmetic is in integers: times in 2^-32 cycles, speeds and shares in parts of 2^32.
+//! parts of all transfers under way exceed what a channel gives (the machine's efficiency, which contains refresh, applied once), each gets
+//! an equal share, except those that want less. A network gives what commands leave of the banks behind it: DMA comes last there, and a
+//! network is taken to work off its requests in order, so that a slice that is late holds it. A transfer goes as fast as its
+//! scarcest share lets it. Speeds change only when a transfer or such a command starts or ends. All arithmetic is in integers:
+//! times in 2^-32 cycles, speeds and shares in parts of 2^32.
+
+use std::collections::BTreeMap;
 
 use tilewright_machine::tcp::Tcp;
+use tilewright_tcp::cost::image::networks::Path;
 use tilewright_tcp::cost::image::{TransferCost, transfer::OffChip};
 
 use crate::contention::FULL_Q32;
@@ -19,6 +25,8 @@ enum Shared {
     Out(u64),
     /// The link into a chip.
     In(u64),
+    /// A data memory network or the port of a PE.
+    Path(Path),
 }
 
 /// The part of a shared thing's time that a transfer takes at its own pace.
@@ -49,7 +57,23 @@ impl Uses {
                 uses.0.push(Use { of, most_q32, channels_q32: Vec::new() });
             }
         }
+        for used in &cost.paths {
+            let (of, time) = (Shared::Path(used.path), part(used.cycles_q32, cycles));
+            match uses.0.iter_mut().find(|other| other.of == of) {
+                // Both sides on one network: one after the other.
+                Some(other) => other.most_q32 = other.most_q32.saturating_add(time).min(FULL_Q32),
+                None => uses.0.push(Use { of, most_q32: time, channels_q32: Vec::new() }),
+            }
+        }
         uses
+    }
+
+    /// The data memory networks among them: chip and number.
+    pub fn networks(&self) -> impl Iterator<Item = (u64, u64)> {
+        self.0.iter().filter_map(|used| match used.of {
+            Shared::Path(Path::Network { chip, network }) => Some((chip, network)),
+            _ => None,
+        })
     }
 
     fn add_off_chip(&mut self, side: &OffChip, cycles: u64) {
@@ -95,6 +119,8 @@ pub struct Fluid {
     moving: Vec<Moving>,
     at_cycles: u64,
     hbm_q32: u64,
+    /// What commands leave of the banks behind networks, where it is not all: by chip and network.
+    left_q32: BTreeMap<(u64, u64), u64>,
     next_end: u64,
     /// Kept between calls.
     wants: Vec<(u64, usize)>,
@@ -109,9 +135,33 @@ impl Fluid {
             clippy::cast_sign_loss,
             reason = "between 0 and 1, so at most 2^32"
         )]
-        let hbm_q32 = (machine.hbm.efficiency.clamp(0.0, 1.0) * 4_294_967_296.0) as u64;
+        let hbm_q32 = {
+            let reached = machine.hbm.efficiency.min(1.0 - machine.hbm.refresh_fraction);
+            (reached.clamp(0.0, 1.0) * 4_294_967_296.0) as u64
+        };
         let (wants, speeds) = (Vec::new(), Vec::new());
-        Fluid { moving: Vec::new(), at_cycles: 0, hbm_q32, next_end: u64::MAX, wants, speeds }
+        let left_q32 = BTreeMap::new();
+        Fluid { moving: Vec::new(), at_cycles: 0, hbm_q32, left_q32, next_end: u64::MAX, wants, speeds }
+    }
+
+    /// A transfer under way uses this network.
+    pub fn uses_network(&self, chip: u64, network: u64) -> bool {
+        self.users(Shared::Path(Path::Network { chip, network })).next().is_some()
+    }
+
+    /// From now on commands leave so much of the banks behind a network. Whether that is a change.
+    pub fn leave(&mut self, now: u64, (chip, network): (u64, u64), left_q32: u64) -> bool {
+        let key = (chip, network);
+        let before = match left_q32 {
+            FULL_Q32 => self.left_q32.remove(&key),
+            _ => self.left_q32.insert(key, left_q32),
+        };
+        if before.unwrap_or(FULL_Q32) == left_q32 {
+            return false;
+        }
+        self.advance(now);
+        self.share();
+        true
     }
 
     /// When the next transfer ends; `u64::MAX` if none is under way.
@@ -180,7 +230,13 @@ impl Fluid {
     }
 
     fn divide(&mut self, of: Shared) {
-        let capacity = if matches!(of, Shared::Hbm(_)) { self.hbm_q32 } else { FULL_Q32 };
+        let capacity = match of {
+            Shared::Hbm(_) => self.hbm_q32,
+            Shared::Path(Path::Network { chip, network }) => {
+                self.left_q32.get(&(chip, network)).copied().unwrap_or(FULL_Q32)
+            }
+            _ => FULL_Q32,
+        };
         let wanted = self.users(of).fold(0, |all, (_, used)| u64::saturating_add(all, used.most_q32));
         if wanted <= capacity {
             return;

@@ -30,6 +30,7 @@ mod events;
 pub mod fluid;
 mod images;
 mod judge;
+mod ledger;
 mod outcome;
 mod plan;
 mod processor;

@@ -58,7 +58,7 @@ pub struct Outcome {
     pub images: Vec<ImageUse>,
     /// Energy by component, in the order of `tilewright_tcp::energy::Component::ALL`.
     pub energy_fj: [u128; COMPONENTS],
-    /// How busy each kind of engine was.
+    /// How busy each kind of engine was; collect, cast and transpose only if something used them.
     pub utilisation: Vec<EngineUse>,
     /// Commands that were lost because a queue was full, the first of them.
     pub overflows: Vec<Overflow>,
@@ -133,11 +133,17 @@ pub enum Engine {
     Vector,
     /// Commit units of both contexts, register files included.
     Commit,
+    /// Collect of both contexts.
+    Collect,
+    /// Cast engine.
+    Cast,
+    /// Transpose engines of both contexts.
+    Transpose,
 }
 
 impl Engine {
     /// All of them.
-    pub const ALL: [Engine; 8] = [
+    pub const ALL: [Engine; 11] = [
         Engine::Main,
         Engine::Sub,
         Engine::Dma,
@@ -146,6 +152,9 @@ impl Engine {
         Engine::Contraction,
         Engine::Vector,
         Engine::Commit,
+        Engine::Collect,
+        Engine::Cast,
+        Engine::Transpose,
     ];
 
     /// Its name in reports.
@@ -159,15 +168,23 @@ impl Engine {
             Engine::Contraction => "contraction",
             Engine::Vector => "vector",
             Engine::Commit => "commit",
+            Engine::Collect => "collect",
+            Engine::Cast => "cast",
+            Engine::Transpose => "transpose",
         }
     }
 
     /// How many a PE has: one for each context, or one in all.
     pub const fn units(self) -> u64 {
         match self {
-            Engine::Fetch | Engine::Switch | Engine::Commit => 2,
+            Engine::Fetch | Engine::Switch | Engine::Commit | Engine::Collect | Engine::Transpose => 2,
             _ => 1,
         }
+    }
+
+    /// It is told of only where something used it.
+    pub(crate) const fn if_used(self) -> bool {
+        matches!(self, Engine::Collect | Engine::Cast | Engine::Transpose)
     }
 }
 

@@ -8,7 +8,9 @@ use std::sync::Arc;
 
 use tilewright_base::Span;
 use tilewright_machine::tcp::Tcp;
-use tilewright_tcp::cost::image::{Occupies, Traffic, TransferCost, exec_cycles, occupies, transfer_cost};
+use tilewright_tcp::cost::image::{
+    Occupies, Traffic, TransferCost, bank_shares_q32, exec_cycles, occupies, traffic, transfer_cost,
+};
 use tilewright_tcp::cost::{CommandCycles, Context};
 use tilewright_tcp::energy::{COMPONENTS, Counts, counts, counts_transfer, energy_fj};
 use tilewright_tcp::program::exec::Exec;
@@ -16,9 +18,9 @@ use tilewright_tcp::program::transfer::{Medium, Transfer};
 use tilewright_tcp::program::{Count, ExecId, Program, RegisterId, TransferId};
 
 use crate::SimError;
-use crate::checks::Work;
 use crate::fluid::Uses;
-use crate::touched::{self, Parts, Touched};
+use crate::ledger::Work;
+use crate::touched::{self, Touched};
 
 /// Sets of register values that are kept for one image.
 const KEPT: usize = 1024;
@@ -41,6 +43,8 @@ pub(crate) struct ExecPlan<'p> {
     pub(crate) work: Work,
     /// Ports and banks, once someone runs beside it.
     pub(crate) traffic: OnceCell<Traffic>,
+    /// Banks, once DMA runs beside it.
+    pub(crate) bank_shares: OnceCell<Vec<u64>>,
 }
 
 /// A transfer, costed.
@@ -54,8 +58,8 @@ pub(crate) struct TransferPlan<'p> {
     pub(crate) uses: Rc<Uses>,
     pub(crate) counts: Counts,
     pub(crate) energy_fj: [u64; COMPONENTS],
-    /// What is written to data memory, and the PE of the first slice.
-    pub(crate) touched: Option<(u64, u64, Parts)>,
+    /// What is written to data memory or a scratchpad, and the PE of the first slice.
+    pub(crate) touched: Option<(u64, u64, Touched)>,
 }
 
 /// One image's plans.
@@ -144,6 +148,7 @@ impl<'p> Plans<'p> {
             number: self.made,
             image: id.0,
             traffic: OnceCell::new(),
+            bank_shares: OnceCell::new(),
             name: kept.name.clone(),
             cycles: exec_cycles(self.machine, &exec),
             occupies: occupies(self.machine, &exec),
@@ -181,10 +186,17 @@ impl<'p> Plans<'p> {
         let counts = counts_transfer(self.machine, &cost);
         let touched = match cost.target.medium {
             Medium::Dm { slice } => {
-                let parts = touched::transfer(self.machine, &transfer, cost.target.offset, false);
-                Some((cost.target.chip, slice / self.machine.pe.slices.max(1), parts))
+                let capacity_bytes = self.machine.dm.capacity_bytes;
+                let dm = touched::transfer(capacity_bytes, &transfer, cost.target.offset, false);
+                let pe = slice / self.machine.pe.slices.max(1);
+                Some((cost.target.chip, pe, Touched { dm, ..Touched::default() }))
             }
-            _ => None,
+            Medium::Spm { pe } => {
+                let capacity_bytes = self.machine.cpu.spm_bytes;
+                let spm = touched::transfer(capacity_bytes, &transfer, cost.target.offset, false);
+                Some((cost.target.chip, pe, Touched { spm, ..Touched::default() }))
+            }
+            Medium::Hbm => None,
         };
         let plan = TransferPlan {
             image: id.0,
@@ -201,6 +213,16 @@ impl<'p> Plans<'p> {
 }
 
 impl ExecPlan<'_> {
+    /// What it takes of ports and banks.
+    pub(crate) fn traffic(&self, machine: &Tcp) -> &Traffic {
+        self.traffic.get_or_init(|| traffic(machine, &self.exec))
+    }
+
+    /// The part of its busy cycles in which it accesses each bank.
+    pub(crate) fn bank_shares(&self, machine: &Tcp) -> &[u64] {
+        self.bank_shares.get_or_init(|| bank_shares_q32(machine, self.traffic(machine)))
+    }
+
     /// Energy of all components.
     pub(crate) fn all_fj(&self) -> u64 {
         self.energy_fj.iter().fold(0, |sum, part| sum.saturating_add(*part))

@@ -131,6 +131,7 @@ impl<'p, 'j, S: Sink> World<'p, 'j, S> {
             What::Processor(pe) => self.pump(pe as usize),
             What::ExecDone(pe, context, _) => self.exec_done(pe as usize, usize::from(context)),
             What::Contends(pe) => self.slow_sub(pe as usize),
+            What::Banks(pe) => self.leave_banks(pe as usize),
             What::Moves(pe) => self.transfer_moves(pe as usize),
             What::Bell(to, from) => {
                 let from = self.pes[from as usize].id;
@@ -182,11 +183,9 @@ impl<'p, 'j, S: Sink> World<'p, 'j, S> {
         energy[Component::Slices as usize] = slices;
         energy[Component::Uncore as usize] = uncore;
         let utilisation = self.utilisation(cycles);
-        let beyond = self.pes.iter().filter(|pe| pe.touched.dm.beyond || pe.touched.trf.beyond);
-        let beyond: Vec<PeId> = beyond.map(|pe| pe.id).collect();
         let longest = self.pes.iter().flat_map(|pe| pe.busy[..3].iter().copied()).max().unwrap_or(0);
         let mut ledger = std::mem::take(&mut self.sums.ledger);
-        (ledger.longest_cycles, ledger.beyond) = (longest, beyond);
+        ledger.longest_cycles = longest;
         let record = self.trace.finish(cycles, &energy)?;
         let mut outcome = Outcome {
             record,
@@ -219,6 +218,7 @@ impl<'p, 'j, S: Sink> World<'p, 'j, S> {
             busy_cycles: used.clone().map(|pe| u128::from(pe.busy[engine as usize])).sum(),
             available_cycles: u128::from(cycles) * u128::from(count * engine.units()),
         };
-        Engine::ALL.map(of).to_vec()
+        let told = Engine::ALL.map(of).into_iter();
+        told.filter(|used| !used.engine.if_used() || used.busy_cycles > 0).collect()
     }
 }

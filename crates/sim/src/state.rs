@@ -13,12 +13,12 @@ use tilewright_tcp::energy::Counts;
 use tilewright_tcp::program::Program;
 use tilewright_tcp::program::event::{Event, PeId, Ticket};
 
-use crate::checks::Ledger;
 use crate::contention::Speeds;
 use crate::core::Core;
 use crate::events::Events;
 use crate::fluid::Fluid;
 use crate::images::Images;
+use crate::ledger::Ledger;
 use crate::outcome::{Engine, Options, Overflow};
 use crate::plan::{ExecPlan, Plans, TransferPlan};
 use crate::touched::Touched;

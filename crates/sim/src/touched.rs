@@ -52,6 +52,31 @@ impl Parts {
 pub(crate) struct Touched {
     pub(crate) dm: Parts,
     pub(crate) trf: Parts,
+    pub(crate) vrf: Parts,
+    pub(crate) spm: Parts,
+}
+
+impl Touched {
+    /// Adds what another touched; whether it was new.
+    pub(crate) fn join(&mut self, other: &Touched) -> bool {
+        let pairs = [
+            (&mut self.dm, other.dm),
+            (&mut self.trf, other.trf),
+            (&mut self.vrf, other.vrf),
+            (&mut self.spm, other.spm),
+        ];
+        pairs.into_iter().fold(false, |grew, (mine, other)| mine.join(other) || grew)
+    }
+
+    /// Each memory's parts and capacity.
+    pub(crate) fn memories(&self, machine: &Tcp) -> [(Parts, u64); 4] {
+        [
+            (self.dm, machine.dm.capacity_bytes),
+            (self.trf, trf_bytes(machine)),
+            (self.vrf, machine.vrf.capacity_bytes),
+            (self.spm, machine.cpu.spm_bytes),
+        ]
+    }
 }
 
 /// Loops in bits, outermost first.
@@ -70,8 +95,10 @@ pub(crate) fn exec(machine: &Tcp, exec: &Exec) -> Touched {
             let end = |first: u64| (clamp(first), clamp(first.saturating_add(last)));
             let (first, end_byte) = end(short.from);
             touched.dm.mark(machine.dm.capacity_bytes, first, end_byte);
-            if short.memory != Memory::Vrf {
-                let (first, end_byte) = end(short.base);
+            let (first, end_byte) = end(short.base);
+            if short.memory == Memory::Vrf {
+                touched.vrf.mark(machine.vrf.capacity_bytes, first, end_byte);
+            } else {
                 touched.trf.mark(trf_bytes(machine), first, end_byte);
             }
         }
@@ -79,14 +106,14 @@ pub(crate) fn exec(machine: &Tcp, exec: &Exec) -> Touched {
     touched
 }
 
-/// What a transfer touches in each slice of one of its ends.
-pub(crate) fn transfer(machine: &Tcp, transfer: &Transfer, offset: u64, reads: bool) -> Parts {
+/// What a transfer touches in each slice, or in the scratchpad, of one of its ends.
+pub(crate) fn transfer(capacity_bytes: u64, transfer: &Transfer, offset: u64, reads: bool) -> Parts {
     let strides =
         transfer.loops.iter().map(|row| (row.size.fixed(), if reads { row.source } else { row.target }));
     let within = strides.filter(|(_, stride)| stride.unsigned_abs() < SLICE_STRIDE.unsigned_abs());
     let nest: Nest = within.map(|(size, stride)| (size, stride.saturating_mul(8))).collect();
     let mut parts = Parts::default();
-    let mut marker = Marker { capacity_bytes: machine.dm.capacity_bytes, parts: &mut parts, left: MARKED };
+    let mut marker = Marker { capacity_bytes, parts: &mut parts, left: MARKED };
     marker.nest(clamp(offset).saturating_mul(8), &nest, clamp(transfer.packet).saturating_mul(8));
     parts
 }
@@ -109,7 +136,7 @@ fn commit(machine: &Tcp, commit: &Commit, touched: &mut Touched) {
     let (capacity_bytes, parts) = match commit.memory {
         Memory::Dm => (machine.dm.capacity_bytes, &mut touched.dm),
         Memory::Trf { .. } => (trf_bytes(machine), &mut touched.trf),
-        Memory::Vrf => return,
+        Memory::Vrf => (machine.vrf.capacity_bytes, &mut touched.vrf),
     };
     let rows = commit.loops.iter();
     let nest: Nest = rows.map(|row| (row.size.fixed(), row.stride.saturating_mul(8))).collect();

@@ -12,12 +12,14 @@ use tilewright_tcp::cost::Stage;
 use tilewright_tcp::cost::dma::Bound;
 use tilewright_tcp::energy::{COMPONENTS, Component, standing_fj};
 use tilewright_tcp::program::Program;
+use tilewright_tcp::program::exec::{Body, Memory};
+use tilewright_tcp::program::transfer::Medium;
 
 use crate::SimError;
 use crate::contexts::engine_cycles;
 use crate::outcome::{Detail, Engine};
 use crate::state::{Running, Sending};
-use crate::touched::{Touched, trf_bytes};
+use crate::touched::Touched;
 
 /// Tracks and counters of a PE.
 #[derive(Debug)]
@@ -32,8 +34,8 @@ struct DetailTracks {
     /// By context, then by engine; the sub context shares the vector engine and has no contraction engine.
     engines: [[TrackId; Engine::ALL.len()]; 2],
     queue: CounterId,
-    dm: CounterId,
-    trf: CounterId,
+    /// Data memory, register files of the two engines, scratchpad; the last two where a program writes them.
+    memories: [Option<CounterId>; 4],
 }
 
 /// The record of a run.
@@ -44,6 +46,8 @@ pub(crate) struct Trace<S> {
     pes: Vec<Option<PeTracks>>,
     /// Power counter and the sum of what runs, in 2^-16 fJ a cycle, by chip.
     power: Vec<(CounterId, u128)>,
+    /// Rate of off-chip memory, and its last value, by chip.
+    off_chip: Vec<(CounterId, u64)>,
     standing: u128,
     clock_hz: u64,
 }
@@ -64,14 +68,18 @@ impl<S: Sink> Trace<S> {
             let queues = program.queues.iter().filter(|queue| queue.chip == chip);
             queues.into_iter().any(|queue| queue.pe <= pe && pe < queue.pe.saturating_add(widest))
         };
-        let (mut pes, mut power) = (Vec::new(), Vec::new());
+        let used = Used::of(program);
+        let parts = Touched::default().memories(machine).map(|(_, capacity_bytes)| capacity_bytes / 128);
+        let (mut pes, mut power, mut off_chip) = (Vec::new(), Vec::new(), Vec::new());
         for chip in 0..program.chips {
             let track = layout.add_track(None, TrackKind::Chip, format!("chip{chip}"));
             if everything {
                 power.push((layout.add_counter(track, "power", Unit::Milliwatts), 0));
+                off_chip.push((layout.add_counter(track, "hbm bytes per cycle", Unit::Count), 0));
             }
             for pe in 0..pes_per_chip as u64 {
-                pes.push(works(chip, pe).then(|| pe_tracks(&mut layout, track, pe, everything)));
+                let detail = everything.then_some((&used, parts));
+                pes.push(works(chip, pe).then(|| pe_tracks(&mut layout, track, pe, detail)));
             }
         }
         for component in Component::ALL {
@@ -80,7 +88,8 @@ impl<S: Sink> Trace<S> {
         let standing: u128 = standing_fj(machine, 1, 1).iter().sum();
         let recorder = Recorder::new(layout, sink)?;
         let clock_hz = machine.chip.clock_hz;
-        let mut trace = Trace { recorder, everything, pes, power, standing: standing << 16, clock_hz };
+        let standing = standing << 16;
+        let mut trace = Trace { recorder, everything, pes, power, off_chip, standing, clock_hz };
         for chip in 0..program.chips {
             trace.power(chip, 0, 0, 0)?;
         }
@@ -107,11 +116,12 @@ impl<S: Sink> Trace<S> {
         at_cycles: u64,
         touched: Touched,
     ) -> Result<(), SimError> {
-        if let Some(&DetailTracks { dm, trf, .. }) = self.detail(pe) {
-            let value = touched.dm.bytes(machine.dm.capacity_bytes);
-            self.recorder.sample(Sample { counter: dm, at_cycles, value })?;
-            let value = touched.trf.bytes(trf_bytes(machine));
-            self.recorder.sample(Sample { counter: trf, at_cycles, value })?;
+        if let Some(&DetailTracks { memories, .. }) = self.detail(pe) {
+            for (counter, (parts, capacity_bytes)) in memories.into_iter().zip(touched.memories(machine)) {
+                let Some(counter) = counter else { continue };
+                let value = parts.bytes(capacity_bytes);
+                self.recorder.sample(Sample { counter, at_cycles, value })?;
+            }
         }
         Ok(())
     }
@@ -153,6 +163,16 @@ impl<S: Sink> Trace<S> {
         let counter = *counter;
         self.recorder.sample(Sample { counter, at_cycles, value })?;
         Ok(())
+    }
+
+    /// Off-chip memory of a chip moves so much from now on.
+    pub(crate) fn off_chip_rate(&mut self, chip: usize, at_cycles: u64, value: u64) -> Result<(), SimError> {
+        let Some((counter, last)) = self.off_chip.get_mut(chip).filter(|(_, last)| *last != value) else {
+            return Ok(());
+        };
+        *last = value;
+        let counter = *counter;
+        Ok(self.recorder.sample(Sample { counter, at_cycles, value })?)
     }
 
     /// An execution ended; counts go to the first PE of its group.
@@ -214,6 +234,12 @@ impl<S: Sink> Trace<S> {
             interval.signals.push(FlowId(sending.ticket.0));
             interval.waits.extend(sending.waits.iter().map(|ticket| FlowId(ticket.0)));
             interval.counts.extend([("bytes", plan.cost.bytes), ("requests", plan.cost.requests)]);
+            if plan.cost.spread {
+                // Rows by index are data; that they spread evenly over channels is an assumption.
+                interval
+                    .counts
+                    .push(("rows by index, assumed spread evenly over channels", plan.cost.requests));
+            }
         }
         self.recorder.interval(interval)?;
         Ok(())
@@ -239,27 +265,76 @@ impl<S: Sink> Trace<S> {
     }
 }
 
-fn pe_tracks(layout: &mut Layout, chip: TrackId, pe: u64, everything: bool) -> PeTracks {
+/// What a program uses that not all do.
+#[derive(Debug, Default)]
+struct Used {
+    collect: bool,
+    cast: bool,
+    transpose: bool,
+    vrf: bool,
+    spm: bool,
+}
+
+impl Used {
+    fn of(program: &Program) -> Used {
+        let mut used = Used::default();
+        for exec in &program.execs {
+            let memory = match &exec.body {
+                Body::Stream(stream) => {
+                    used.collect = true;
+                    used.cast |= stream.cast.is_some();
+                    used.transpose |= stream.transpose.is_some();
+                    stream.commit.memory
+                }
+                Body::Fill(fill) => fill.commit.memory,
+                Body::Short(short) => short.memory,
+            };
+            used.vrf |= memory == Memory::Vrf;
+        }
+        let targets = program.transfers.iter().filter_map(|transfer| transfer.target.locate());
+        used.spm = targets.into_iter().any(|target| matches!(target.medium, Medium::Spm { .. }));
+        used
+    }
+
+    fn engine(&self, engine: Engine) -> bool {
+        match engine {
+            Engine::Main | Engine::Sub | Engine::Dma => false,
+            Engine::Collect => self.collect,
+            Engine::Cast => self.cast,
+            Engine::Transpose => self.transpose,
+            _ => true,
+        }
+    }
+}
+
+/// Tracks of a PE; engines and memories if there is detail, with the bytes of a part of each memory.
+fn pe_tracks(layout: &mut Layout, chip: TrackId, pe: u64, detail: Option<(&Used, [u64; 4])>) -> PeTracks {
     let core = layout.add_track(Some(chip), TrackKind::Core, format!("pe{pe}"));
     let mut track = |kind, name: &str| layout.add_track(Some(core), kind, name);
     let contexts = [track(TrackKind::Context, "main"), track(TrackKind::Context, "sub")];
     let dma = track(TrackKind::Dma, "dma");
-    if !everything {
+    let Some((used, parts)) = detail else {
         return PeTracks { contexts, dma, detail: None };
-    }
+    };
     let mut engines = [[dma; Engine::ALL.len()]; 2];
-    for engine in [Engine::Fetch, Engine::Switch, Engine::Contraction, Engine::Vector, Engine::Commit] {
+    for engine in Engine::ALL.into_iter().filter(|engine| used.engine(*engine)) {
         let main = track(TrackKind::Engine, engine.name());
         let own = engine.units() > 1;
         let sub = if own { track(TrackKind::Engine, &format!("sub {}", engine.name())) } else { main };
         engines[0][engine as usize] = main;
         engines[1][engine as usize] = sub;
     }
-    let [dm, trf] = ["dm", "trf"].map(|name| layout.add_track(Some(core), TrackKind::Memory, name));
-    let dm = layout.add_counter(dm, "touched", Unit::Bytes);
-    let trf = layout.add_counter(trf, "touched", Unit::Bytes);
+    let named = [("dm", true), ("trf", true), ("vrf", used.vrf), ("spm", used.spm)];
+    let mut memories = [None; 4];
+    for (slot, ((name, told), part)) in memories.iter_mut().zip(named.into_iter().zip(parts)) {
+        if told {
+            let track = layout.add_track(Some(core), TrackKind::Memory, name);
+            let counter = format!("touched so far, in parts of {part} B");
+            *slot = Some(layout.add_counter(track, counter, Unit::Bytes));
+        }
+    }
     let queue = layout.add_counter(core, "queue", Unit::Count);
-    PeTracks { contexts, dma, detail: Some(DetailTracks { engines, queue, dm, trf }) }
+    PeTracks { contexts, dma, detail: Some(DetailTracks { engines, queue, memories }) }
 }
 
 fn bound_name(bound: Bound) -> &'static str {

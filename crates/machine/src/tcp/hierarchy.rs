@@ -63,8 +63,6 @@ machine_keys! {
         push_cycles: u64 [0, 1_000_000],
         /// Time a wait or a poll takes when nothing has to be waited for.
         wait_cycles: u64 [0, 1_000_000],
-        /// Time from an interrupt to its handler.
-        interrupt_cycles: u64 [0, 100_000_000],
     }
 
     /// Fixed costs of commands and launches.
@@ -75,10 +73,6 @@ machine_keys! {
         launch_cycles: u64 [0, 1_000_000_000],
         /// Time from the last command to the end of a kernel.
         finish_cycles: u64 [0, 1_000_000_000],
-        /// Barrier between processing elements.
-        barrier_cycles: u64 [0, 1_000_000_000],
-        /// Host work of one forward pass: launch, sampling, round trip.
-        host_pass_ns: u64 [0, 1_000_000_000],
         /// Bytes of one entry of a custom switch bitmap; loading it blocks DMA and the sub context.
         bitmap_entry_bytes: u64 [1, 4096],
         /// Rate at which a custom switch bitmap is loaded.

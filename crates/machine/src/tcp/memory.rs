@@ -16,10 +16,6 @@ machine_keys! {
         write_granule_bytes: u64 [1, 1024],
         /// Times as long that a misaligned write takes.
         misaligned_write_factor: u64 [1, 1000],
-        /// DMA requests that wait at a slice.
-        dma_queue_entries: u64 [1, 1024],
-        /// Distance between the virtual addresses of neighbouring slices.
-        slice_stride_bytes: u64 [64, 1 << 40],
     }
 
     /// Data memory network: a ring of the slices that share it.

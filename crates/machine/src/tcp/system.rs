@@ -15,6 +15,8 @@ machine_keys! {
         request_bytes: u64 [1, 1 << 20],
         /// Largest packet: the innermost loop of a command.
         packet_max_bytes: u64 [1, 1 << 30],
+        /// Requests that an engine may have read and not yet written.
+        in_flight_requests: u64 [1, 1 << 20],
         /// Nested loops of a command.
         loops: u64 [1, 64],
         /// Addresses and packets between off-chip and data memory are multiples of this.
@@ -43,7 +45,7 @@ machine_keys! {
         channel_bytes_per_cycle: u64 [1, 4096],
         /// Unit of access; less is still as much.
         access_bytes: u64 [1, 1 << 16],
-        /// Requests that wait at a channel and may be reordered.
+        /// Requests that wait at a channel and may be reordered, so that ranks change less often.
         queue_entries: u64 [1, 65536],
         /// Change of the open row of a bank.
         row_switch_ns: u64 [0, 10_000],
@@ -59,7 +61,7 @@ machine_keys! {
         partial_write_cycles: u64 [0, 100_000],
         /// Part of the peak that long streams reach.
         efficiency: f64 [0.01, 1.0],
-        /// Part of the time lost to refresh, for the detailed model.
+        /// Part of the time lost to refresh: channels give no more than the rest, whatever streams reach.
         refresh_fraction: f64 [0.0, 0.99],
         /// Address bits of the stack.
         stack_bit_positions: List [0, 63],
@@ -93,8 +95,6 @@ machine_keys! {
         lanes: u64 [1, 64],
         /// Rate of a lane in one direction, one bit each.
         lane_transfers_per_s: u64 [1, 1_000_000_000_000],
-        /// Rate of DMA to and from the host.
-        host_bytes_per_cycle: u64 [1, 1 << 20],
         /// Peak rate between processing elements of two chips in one direction.
         peer_bytes_per_s: u64 [1, 1_000_000_000_000_000],
         /// Rate that peer transfers reach.

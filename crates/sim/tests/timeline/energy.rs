@@ -5,8 +5,9 @@ use tilewright_sim::{Engine, Outcome};
 use tilewright_tcp::cost::Context;
 use tilewright_tcp::energy::{COMPONENTS, Component, counts, energy_fj};
 use tilewright_tcp::program::Program;
+use tilewright_tcp::program::event::PeId;
 
-use crate::build::{contraction, dma, program, queue, run, run_exec, short, try_run, weights};
+use crate::build::{contraction, dma, program, queue, run, run_exec, short, spans, try_run, weights};
 use crate::tcp;
 
 fn work(times: usize) -> Program {
@@ -114,7 +115,9 @@ fn memory_beyond_its_end_is_found() {
     let steps = run_exec(0, Context::Sub, 0).to_vec();
     let all = program(vec![short(64, 65_536)], vec![], vec![queue(0, 0, steps)]);
     let outcome = try_run(&tcp(), &all).expect("it runs");
-    assert!(matches!(outcome.violations[..], [Violation::Capacity(_)]), "{:?}", outcome.violations);
+    let at_cycles = spans(&outcome, "chip0/pe0/sub")[0].1;
+    let pe = PeId { chip: 0, pe: 0 };
+    assert_eq!(outcome.violations, [Violation::Capacity { pe, at_cycles }], "when it ended");
 }
 
 #[test]
@@ -126,6 +129,6 @@ fn memories_fill_as_they_are_touched() {
         found.find(|(counter, _)| layout.counter_path(counter) == path).map(|(_, totals)| totals.peak)
     };
     // 32 KiB of queries at the bottom, 16 KiB of results from 256 KiB on; parts of 4 KiB.
-    assert_eq!(peak("chip0/pe0/dm/touched"), Some(48 << 10));
-    assert_eq!(peak("chip0/pe0/trf/touched"), Some(2048));
+    assert_eq!(peak("chip0/pe0/dm/touched so far, in parts of 4096 B"), Some(48 << 10));
+    assert_eq!(peak("chip0/pe0/trf/touched so far, in parts of 512 B"), Some(2048));
 }

@@ -10,6 +10,7 @@ mod energy;
 mod moves;
 mod overlap;
 mod properties;
+mod resources;
 mod sharing;
 mod traces;
 

@@ -51,13 +51,29 @@ fn every_context_engine_and_memory_has_a_track() {
         "chip0/pe0/contraction",
         "chip0/pe0/vector",
         "chip0/pe0/commit",
-        "chip0/pe0/dm/touched",
-        "chip0/pe0/trf/touched",
+        "chip0/hbm bytes per cycle",
+        "chip0/pe0/collect",
+        "chip0/pe0/dm/touched so far, in parts of 4096 B",
+        "chip0/pe0/trf/touched so far, in parts of 512 B",
         "chip0/pe0/queue",
     ];
     for wanted in wanted {
         assert!(paths.iter().any(|path| path == wanted), "{wanted} of {paths:?}");
     }
+    // Nothing casts, transposes or writes there.
+    for other in ["cast", "transpose", "vrf", "spm"] {
+        assert!(!paths.iter().any(|path| path.contains(other)), "{other} of {paths:?}");
+    }
+}
+
+#[test]
+fn off_chip_memory_has_its_rate_while_a_transfer_moves() {
+    let trace = trace();
+    let uuid = trace.tracks.keys().find(|uuid| path(&trace, **uuid) == "chip0/hbm bytes per cycle");
+    let uuid = *uuid.expect("a counter");
+    let values: Vec<u64> =
+        trace.samples.iter().filter(|sample| sample.0 == uuid).map(|sample| sample.2).collect();
+    assert_eq!(values, [256, 0]);
 }
 
 #[test]

@@ -59,7 +59,7 @@ impl BankWalk {
     }
 
     /// First bank of an access, and how many it touches.
-    fn banks(&self, machine: &Tcp, at: u64) -> (u64, u64) {
+    pub(super) fn banks(&self, machine: &Tcp, at: u64) -> (u64, u64) {
         let (banks, bank_bytes) = (machine.dm.banks, machine.dm.bank_access_bytes);
         let sweep = banks.saturating_mul(bank_bytes);
         let address =

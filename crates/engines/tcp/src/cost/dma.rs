@@ -1,5 +1,5 @@
-//! Tensor DMA: start-up, then reading and writing, side by side between kinds of memory and one after the other within one
-//! (vISA book, DMA engine).
+//! Tensor DMA: start-up, then reading and writing, side by side between kinds of memory and one after the other within data memory
+//! (vISA book, DMA engine). Between two places of off-chip memory both overlap but for a beginning: [`Route::WithinOffChip`].
 //!
 //! Packets are cut into requests; an engine takes one a cycle at best, a data memory network one every other cycle. Which of its
 //! engines a machine uses, and how many, is the program's choice; shares are taken to be even.
@@ -13,8 +13,20 @@ use super::hbm::Channels;
 pub enum Route {
     /// From one kind of memory to another, or between clusters: reads and writes overlap.
     AcrossTiers,
-    /// Data memory of one cluster, whose banks both sides need; or off-chip memory on both sides.
+    /// Data memory of one cluster, whose banks both sides need: one after the other.
     WithinTier,
+    /// Off-chip memory of one chip on both sides: an engine first fills what it holds in flight, for at most so many cycles; then
+    /// reads and writes overlap.
+    WithinOffChip {
+        /// See [`ahead_cycles`].
+        ahead_cycles: u64,
+    },
+}
+
+/// Cycles for which an engine reads before it writes, between two places of one off-chip memory. An assumption, the least that explains
+/// both examples of the vISA book: 64 requests of one engine take 128 cycles, but four engines reach 0.75 of 1.5 TB/s.
+pub fn ahead_cycles(machine: &Tcp) -> u64 {
+    engine_cycles(machine, machine.tdma.in_flight_requests, 1)
 }
 
 /// One side of a transfer.
@@ -85,6 +97,10 @@ pub fn transfer_cycles(startup_cycles: u64, route: Route, read: Side, write: Sid
     let moved_cycles = match route {
         Route::AcrossTiers => read_cycles.max(write_cycles),
         Route::WithinTier => read_cycles.saturating_add(write_cycles),
+        Route::WithinOffChip { ahead_cycles } => {
+            let ahead_cycles = read_cycles.min(write_cycles).min(ahead_cycles);
+            read_cycles.max(write_cycles).saturating_add(ahead_cycles)
+        }
     };
     let binding = match (read_cycles >= write_cycles, read, write) {
         (true, read, _) if read.memory_cycles >= read.engine_cycles => Bound::ReadMemory,

@@ -1,10 +1,7 @@
 //! Off-chip memory: which channels the accesses of a loop nest go to, and how long the busiest takes (vISA book, memory performance).
 //!
 //! Requests are cut from the start of each packet. A request touches one access unit, or two if it crosses their border; a write
-//! that covers a unit in part is a read, a change and a write. A channel works off its units one after the other, at a fraction
-//! of a cycle more than 5 each, so times are summed exactly and rounded up once
-//! (the wait for a row is first rounded to whole cycles). A unit in the bank of the channel's last access,
-//! but in another row, waits for the row instead; a change of row in another bank hides behind the accesses between.
+//! that covers a unit in part is a read, a change and a write. How long a channel takes is in `time`.
 
 use tilewright_machine::tcp::Tcp;
 use tilewright_notation::algebra::access::AccessLoop;
@@ -12,10 +9,11 @@ use tilewright_notation::algebra::access::AccessLoop;
 use map::Map;
 
 mod map;
+mod time;
 mod walk;
 
-/// Requests that are walked one by one: a fraction of a second.
-pub const WALKED_REQUESTS: u64 = 1 << 22;
+/// Access units that are walked one by one for a nest: some milliseconds.
+pub const WALKED_UNITS: u64 = 1 << 18;
 
 /// Which way data moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,10 +44,21 @@ pub struct Channel {
     pub accesses: u64,
     /// Units written in part.
     pub partial_writes: u64,
-    /// Units that wait for another row of the bank just used.
+    /// Units that open another row of their bank, partial writes not counted.
     pub row_switches: u64,
-    /// Address of the last unit.
-    last_bytes: Option<u64>,
+    /// Times that a unit lies in another rank than the one before.
+    pub rank_changes: u64,
+    rank: Option<usize>,
+}
+
+/// What a bank of a channel has to do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Bank {
+    accesses: u64,
+    partial_writes: u64,
+    row_switches: u64,
+    /// The open row.
+    row: Option<u64>,
 }
 
 /// The channels of a machine's off-chip memory. Made once and cleared between uses, so that counting allocates nothing.
@@ -57,7 +66,15 @@ pub struct Channel {
 pub struct Channels {
     map: Map,
     channels: Vec<Channel>,
+    /// By channel, then by bank.
+    banks: Vec<Bank>,
+    /// Columns read or written, by channel, then by bank group.
+    columns: Vec<u64>,
+    column_bytes: u64,
     exact: bool,
+    /// Of the nest that is walked.
+    steps_left: u64,
+    covered_bytes: u128,
 }
 
 /// More loops than a tensor DMA has.
@@ -72,13 +89,24 @@ pub struct TooManyLoops {
 impl Channels {
     /// Idle channels.
     pub fn new(machine: &Tcp) -> Channels {
-        let count = usize::try_from(machine.hbm_channels()).unwrap_or(0);
-        Channels { map: Map::new(machine), channels: vec![Channel::default(); count], exact: true }
+        let (map, count) = (Map::new(machine), usize::try_from(machine.hbm_channels()).unwrap_or(0));
+        Channels {
+            map,
+            channels: vec![Channel::default(); count],
+            banks: vec![Bank::default(); count.saturating_mul(map.banks())],
+            columns: vec![0; count.saturating_mul(map.groups())],
+            column_bytes: time::column_bytes(machine),
+            exact: true,
+            steps_left: 0,
+            covered_bytes: 0,
+        }
     }
 
     /// Forgets all accesses.
     pub fn clear(&mut self) {
         self.channels.fill(Channel::default());
+        self.banks.fill(Bank::default());
+        self.columns.fill(0);
         self.exact = true;
     }
 
@@ -97,8 +125,45 @@ impl Channels {
             (loops, packet_bytes) = (outer, run);
         }
         let access = Access { loops_bytes: loops, packet_bytes, ..*access };
-        self.nest(machine, &access, WALKED_REQUESTS, 1);
+        let packets = loops.iter().fold(1_u128, |all, row| all.saturating_mul(u128::from(row.size)));
+        let all_bytes = packets.saturating_mul(u128::from(packet_bytes));
+        if all_bytes == 0 {
+            return Ok(());
+        }
+        let units = packets.saturating_mul(u128::from(packet_bytes / machine.hbm.access_bytes.max(1) + 2));
+        // What was there before is not scaled.
+        let before = (units > u128::from(WALKED_UNITS)).then(|| self.clone());
+        (self.steps_left, self.covered_bytes) = (WALKED_UNITS, 0);
+        let walked = self.nest(machine, &access, 1);
+        if let Some(before) = before.filter(|_| !walked) {
+            self.exact = false;
+            self.scale(&before, all_bytes);
+        }
         Ok(())
+    }
+
+    /// Lets what was counted since `before` stand for all bytes of a nest.
+    fn scale(&mut self, before: &Channels, all_bytes: u128) {
+        let covered = self.covered_bytes.max(1);
+        let whole = |now: &mut u64, before: u64| {
+            let counted = u128::from(now.saturating_sub(before));
+            let scaled = counted.saturating_mul(all_bytes).div_ceil(covered);
+            *now = before.saturating_add(u64::try_from(scaled).unwrap_or(u64::MAX));
+        };
+        for (now, before) in self.channels.iter_mut().zip(&before.channels) {
+            whole(&mut now.accesses, before.accesses);
+            whole(&mut now.partial_writes, before.partial_writes);
+            whole(&mut now.row_switches, before.row_switches);
+            whole(&mut now.rank_changes, before.rank_changes);
+        }
+        for (now, before) in self.banks.iter_mut().zip(&before.banks) {
+            whole(&mut now.accesses, before.accesses);
+            whole(&mut now.partial_writes, before.partial_writes);
+            whole(&mut now.row_switches, before.row_switches);
+        }
+        for (now, before) in self.columns.iter_mut().zip(&before.columns) {
+            whole(now, *before);
+        }
     }
 
     /// What each channel has to do.
@@ -116,53 +181,25 @@ impl Channels {
         self.channels.iter().fold(0, |all, channel| all.saturating_add(channel.accesses))
     }
 
-    /// Cycles of the busiest channel, rounded up.
-    pub fn busiest_cycles(&self, machine: &Tcp) -> u64 {
-        let busiest = (0..self.channels.len()).map(|at| self.channel_time(machine, at)).max().unwrap_or(0);
-        u64::try_from(busiest.div_ceil(unit_time(machine).denominator)).unwrap_or(u64::MAX)
-    }
-
-    /// Cycles of one channel times 2^32, rounded up, so that many small shares add up to what they are.
-    pub fn channel_cycles_q32(&self, machine: &Tcp, channel: usize) -> u128 {
-        let time = self.channel_time(machine, channel);
-        time.checked_mul(1 << 32).map_or(u128::MAX, |time| time.div_ceil(unit_time(machine).denominator))
-    }
-
-    /// Cycles of one channel, times the denominator of an access.
-    fn channel_time(&self, machine: &Tcp, channel: usize) -> u128 {
-        let Some(channel) = self.channels.get(channel) else { return 0 };
-        let unit = unit_time(machine);
-        let switch_ns = u128::from(machine.hbm.row_switch_ns) * u128::from(machine.chip.clock_hz);
-        let switch = switch_ns.div_ceil(1_000_000_000);
-        let partial = u128::from(machine.hbm.partial_write_cycles);
-        let slow = channel.partial_writes.saturating_add(channel.row_switches);
-        let plain = u128::from(channel.accesses.saturating_sub(slow)) * unit.numerator;
-        let waits = u128::from(channel.partial_writes) * partial + u128::from(channel.row_switches) * switch;
-        plain.saturating_add(waits.saturating_mul(unit.denominator))
-    }
-
-    /// Spreads so many accesses evenly, for patterns that are not known or too long to walk.
+    /// Spreads so many accesses evenly over channels and banks, for rows whose places are data.
     pub fn add_evenly(&mut self, accesses: u64, partial_writes: u64) {
         let count = self.channels.len().max(1) as u64;
         for channel in &mut self.channels {
             channel.accesses = channel.accesses.saturating_add(accesses.div_ceil(count));
             channel.partial_writes = channel.partial_writes.saturating_add(partial_writes.div_ceil(count));
-            channel.last_bytes = None;
+            channel.rank = None;
+        }
+        for bank in &mut self.banks {
+            bank.row = None;
         }
         self.exact = false;
     }
 }
 
-/// Cycles of one access, as a fraction.
-struct UnitTime {
-    numerator: u128,
-    denominator: u128,
-}
-
-fn unit_time(machine: &Tcp) -> UnitTime {
-    UnitTime {
-        numerator: u128::from(machine.hbm.access_bytes) * u128::from(machine.chip.clock_hz),
-        denominator: u128::from(machine.hbm.channel_bytes_per_cycle)
-            * u128::from(machine.hbm.channel_clock_hz),
+impl Bank {
+    fn add(&mut self, accesses: u64, partial_writes: u64, row_switches: u64) {
+        self.accesses = self.accesses.saturating_add(accesses);
+        self.partial_writes = self.partial_writes.saturating_add(partial_writes);
+        self.row_switches = self.row_switches.saturating_add(row_switches);
     }
 }

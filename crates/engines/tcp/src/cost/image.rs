@@ -23,11 +23,12 @@ use crate::program::exec::{self, Body, Contract, Exec, Fill, Loop, Memory, Short
 
 mod accesses;
 pub mod beside;
+pub mod networks;
 pub mod occupies;
 pub mod transfer;
 
 pub use accesses::held_accesses;
-pub use beside::{Traffic, sub_speed_q32, traffic};
+pub use beside::{Traffic, bank_shares_q32, sub_speed_q32, traffic};
 pub use occupies::{Occupies, occupies};
 pub use transfer::{TransferCost, transfer_cost};
 

@@ -31,6 +31,11 @@ pub fn counts(machine: &Tcp, exec: &Exec) -> Counts {
             }
             let mut all = Counts::default();
             all.add(&slice, slices);
+            if let Topology::Custom(ring) = stream.switch.topology {
+                // Slices of a ring may keep different numbers of packets.
+                let kept = stream.switch.sources.iter().map(|kept| kept.len() as u64).sum();
+                all.delivered_bytes = all.sent_bytes.saturating_mul(kept).checked_div(ring).unwrap_or(0);
+            }
             written(&stream.commit, slices, &mut all);
             all
         }

@@ -1,7 +1,8 @@
 //! One DMA command: paired loops over two address ranges (vISA book, DMA engine), and the address space of a program.
 //!
 //! All memories of all chips lie in one space, so that a remote access looks like a local one (paper section III-D). Slices follow
-//! each other at the virtual stride of the machine file, PEs continue the numbering.
+//! each other at the virtual stride of 4 MiB that DMA uses (vISA book, data memory), which is part of the form of programs; PEs continue
+//! the numbering.
 
 use tilewright_base::Span;
 use tilewright_num::Dtype;

@@ -13,8 +13,8 @@ use crate::program::vector::{Op, OpKind, Reduce, Source, Vector};
 /// Everything about a chain that exceeds a machine.
 pub fn limits(machine: &Tcp, vector: &Vector) -> Vec<Fault> {
     let mut faults = Vec::new();
-    // In pair mode one tag bit is the group.
-    let most = machine.ve.tag_comparisons.saturating_sub(u64::from(vector.pair));
+    // Each comparison sets a bit of the tag; in pair mode one of them is the group.
+    let most = machine.ve.tag_comparisons.min(machine.ve.tag_bits).saturating_sub(u64::from(vector.pair));
     if count(vector.tags.iter()) > most {
         faults.push(Fault::Comparisons { found: vector.tags.len(), most });
     }

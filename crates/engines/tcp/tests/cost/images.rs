@@ -345,6 +345,25 @@ fn contexts_clash_over_the_vector_engine_and_register_halves() {
 }
 
 #[test]
+fn a_whole_half_read_leaves_the_other_free() {
+    let machine = tcp();
+    let reads = |loops: &[(u64, i64)], base| {
+        let mut exec = figure_10(8);
+        let Body::Stream(stream) = &mut exec.body else { panic!("a stream") };
+        let contract = stream.contract.as_mut().expect("a contraction");
+        contract.loops =
+            loops.iter().map(|&(size, stride)| Loop { size: Count::Fixed(size), stride }).collect();
+        contract.base = base;
+        occupies(&machine, &exec).trf_read
+    };
+    // A lane has 8 KiB.
+    assert_eq!(reads(&[(64, 64), (64, 1)], 0), 0b01);
+    assert_eq!(reads(&[(64, 64), (64, 1)], 4096), 0b10);
+    assert_eq!(reads(&[(64, 64), (64, 1)], 1), 0b11);
+    assert_eq!(reads(&[(64, -64), (64, 1)], 4032), 0b01);
+}
+
+#[test]
 fn a_bank_held_for_64_accesses_by_fetch_and_commit_keeps_dma_still() {
     let starves = |rows: &[(u64, i64)]| {
         let held = stream(fetch(Dtype::I8, rows, 8), commit(1, 8));

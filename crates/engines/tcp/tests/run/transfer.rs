@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 use tilewright_num::Dtype;
 use tilewright_tcp::program::Count;
-use tilewright_tcp::program::transfer::{Address, Located, Medium, Transfer, TransferIndex, TransferLoop};
+use tilewright_tcp::program::transfer::{
+    Address, Located, Medium, SLICE_STRIDE, Transfer, TransferIndex, TransferLoop,
+};
 use tilewright_tcp::run::{Stage, State, transfer};
 
 use crate::images::{Dice, span, tcp};
@@ -94,7 +96,7 @@ fn slices_follow_each_other_at_the_virtual_stride() {
     let mut state = State::new(machine, 1);
     let data = Dice(6).bytes(64 * 256);
     state.write(address(0, Medium::Hbm, 4096), &data).unwrap();
-    let stride = machine.dm.slice_stride_bytes as i64;
+    let stride = SLICE_STRIDE;
     let target = address(0, Medium::Dm { slice: 64 }, 512);
     transfer(machine, &mut state, &image(address(0, Medium::Hbm, 4096), target, &[(64, 256, stride)], 256))
         .unwrap();

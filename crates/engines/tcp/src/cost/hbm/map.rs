@@ -5,6 +5,8 @@ use tilewright_machine::tcp::Tcp;
 
 /// Most bits of a stack or channel number that are used.
 const BITS: usize = 16;
+/// Most bits of a group, bank or rank number that are used: the machine has no more than 16 of each.
+const DIGITS: usize = 4;
 
 /// Masks of the address bits that tell channels, banks and rows apart.
 #[derive(Clone, Copy, Debug)]
@@ -13,11 +15,44 @@ pub(super) struct Map {
     masks: [u64; BITS],
     bits: usize,
     channels: usize,
-    bank_mask: u64,
+    groups: Digits,
+    banks: Digits,
+    ranks: Digits,
     row_mask: u64,
     pub(super) unit_bytes: u64,
-    /// Units of an aligned block that touches every channel once; 0 if blocks do not.
-    pub(super) block_units: u64,
+    /// Bytes of an aligned block in which every channel meets every bank that its address can name equally often, and one row of each;
+    /// 0 if blocks do not.
+    pub(super) block_bytes: u64,
+    /// Bytes after which neighbouring blocks lie in other banks.
+    pub(super) blocks_alike_bytes: u64,
+}
+
+/// Address bits that number something.
+#[derive(Clone, Copy, Debug)]
+struct Digits {
+    positions: [u8; DIGITS],
+    count: usize,
+}
+
+impl Digits {
+    /// As many of the positions as numbers below `count` need.
+    fn new(positions: &[u64], count: u64) -> Digits {
+        let mut digits = Digits { positions: [0; DIGITS], count: 0 };
+        for (slot, position) in digits.positions.iter_mut().zip(positions).take(numbered_bits(count)) {
+            *slot = u8::try_from((*position).min(63)).unwrap_or(63);
+            digits.count += 1;
+        }
+        digits
+    }
+
+    fn of(&self, at_bytes: u64) -> usize {
+        let bits = self.positions.iter().take(self.count).enumerate();
+        bits.fold(0, |number, (i, position)| number | usize::from(at_bytes >> position & 1 == 1) << i)
+    }
+
+    fn mask(&self) -> u64 {
+        self.positions.iter().take(self.count).fold(0, |mask, position| mask | 1 << position)
+    }
 }
 
 impl Map {
@@ -33,12 +68,13 @@ impl Map {
             masks: [0; BITS],
             bits: 0,
             channels: usize::try_from(machine.hbm_channels()).unwrap_or(1),
-            bank_mask: mask(&hbm.bank_group_bit_positions)
-                | mask(&hbm.bank_bit_positions)
-                | mask(&hbm.rank_bit_positions),
+            groups: Digits::new(&hbm.bank_group_bit_positions, hbm.bank_groups),
+            banks: Digits::new(&hbm.bank_bit_positions, hbm.banks_per_group),
+            ranks: Digits::new(&hbm.rank_bit_positions, hbm.ranks),
             row_mask: mask(&hbm.row_bit_positions),
             unit_bytes: hbm.access_bytes,
-            block_units: 0,
+            block_bytes: 0,
+            blocks_alike_bytes: 0,
         };
         for parity in stack.take(stacked).chain(channel.take(numbered_bits(hbm.channels_per_stack))) {
             if let Some(slot) = map.masks.get_mut(map.bits) {
@@ -46,7 +82,10 @@ impl Map {
                 map.bits += 1;
             }
         }
-        map.block_units = map.whole_blocks();
+        let bank_mask = map.groups.mask() | map.banks.mask() | map.ranks.mask();
+        map.block_bytes = map.whole_blocks(bank_mask);
+        let above = bank_mask & !map.block_bytes.wrapping_sub(1);
+        map.blocks_alike_bytes = if above == 0 { 1 << 63 } else { 1 << above.trailing_zeros() };
         map
     }
 
@@ -57,46 +96,61 @@ impl Map {
         if number < self.channels { number } else { number % self.channels.max(1) }
     }
 
-    /// Both lie in one bank of a channel, but in different rows.
-    pub(super) fn switches_row(&self, last_bytes: u64, at_bytes: u64) -> bool {
-        let differs = last_bytes ^ at_bytes;
-        differs & self.bank_mask == 0 && differs & self.row_mask != 0
+    /// The bank of a channel, counted over its groups and ranks.
+    pub(super) fn bank(&self, at_bytes: u64) -> usize {
+        let group = self.groups.of(at_bytes);
+        let bank = self.banks.of(at_bytes) << self.groups.count;
+        group | bank | self.rank(at_bytes) << (self.groups.count + self.banks.count)
     }
 
-    /// Head units before the first block of a run, and its blocks, if there are enough for a shortcut.
-    pub(super) fn blocks(&self, base_bytes: u64, units: u64) -> Option<(u64, u64)> {
-        let block = self.block_units;
-        if units < 3 * block {
-            return None;
-        }
-        let into = (base_bytes / self.unit_bytes).checked_rem(block)?;
-        let head = (block - into) % block;
-        let blocks = units.checked_sub(head)? / block;
-        (blocks > 2).then_some((head, blocks))
+    /// Banks that a channel has, by number.
+    pub(super) fn banks(&self) -> usize {
+        1 << (self.groups.count + self.banks.count + self.ranks.count)
     }
 
-    /// Units that are walked for a run of `units`.
-    pub(super) fn walked(&self, units: u64) -> u64 {
-        if self.block_units == 0 { units } else { units.min(4 * self.block_units) }
+    pub(super) fn rank(&self, at_bytes: u64) -> usize {
+        self.ranks.of(at_bytes)
     }
 
-    /// Units of a block if, within one, the bits above the unit give every channel once, whatever the bits above the block
-    /// are; and if neighbouring blocks differ in bank, so that no row changes between them.
-    fn whole_blocks(&self) -> u64 {
-        let channels = self.channels as u64;
-        let block_bits = bit(u64::from(self.unit_bytes.trailing_zeros()))
-            .wrapping_mul(channels)
-            .wrapping_sub(self.unit_bytes);
-        let next = block_bits.wrapping_add(self.unit_bytes);
+    pub(super) fn group(&self, at_bytes: u64) -> usize {
+        self.groups.of(at_bytes)
+    }
+
+    /// Bank groups of a channel; those of all ranks with one number count as one.
+    pub(super) fn groups(&self) -> usize {
+        1 << self.groups.count
+    }
+
+    /// The row, as the address bits that tell it from others.
+    pub(super) fn row(&self, at_bytes: u64) -> u64 {
+        at_bytes & self.row_mask
+    }
+
+    /// Bytes before the first whole block of a run, and its whole blocks, if there are any.
+    pub(super) fn blocks(&self, base_bytes: u64, run_bytes: u64) -> Option<(u64, u64)> {
+        let into = base_bytes.checked_rem(self.block_bytes)?;
+        let head = (self.block_bytes - into) % self.block_bytes;
+        let blocks = run_bytes.checked_sub(head)? / self.block_bytes;
+        (blocks > 0).then_some((head, blocks))
+    }
+
+    /// Bytes up to the lowest bit of a row if, in an aligned block of as many, every channel meets each bank equally often: the bits
+    /// above the unit give every channel once whatever the other bits are, and bits of banks lie above those.
+    fn whole_blocks(&self, bank_mask: u64) -> u64 {
+        let unit = self.unit_bytes;
+        let each_bytes = unit.wrapping_mul(self.channels as u64);
+        let channel_bits = each_bytes.wrapping_sub(unit);
         let mut seen = 0;
         let each_once = self.masks[..self.bits].iter().all(|parity| {
-            let own = parity & block_bits;
+            let own = parity & channel_bits;
             let fresh = own.count_ones() == 1 && seen & own == 0;
             seen |= own;
             fresh
         });
-        let whole = self.unit_bytes.is_power_of_two() && self.channels == 1 << self.bits;
-        if whole && each_once && next & self.bank_mask != 0 { channels } else { 0 }
+        let whole = unit.is_power_of_two() && self.channels == 1 << self.bits;
+        let block_bytes = 1_u64.checked_shl(self.row_mask.trailing_zeros()).unwrap_or(0);
+        let above = bank_mask & each_bytes.wrapping_sub(1) == 0 && block_bytes >= each_bytes;
+        if whole && each_once && above { block_bytes } else { 0 }
     }
 }
 

@@ -1,141 +1,166 @@
 //! The walk of a loop nest through the channels of off-chip memory (requests and access units: vISA book, DMA engine).
 //!
 //! Nests are walked packet by packet, in order, with two shortcuts that change no count: repeats (stride 0) are walked twice, and
-//! whole blocks of a contiguous run touch every channel once. Beyond [`WALKED_REQUESTS`](super::WALKED_REQUESTS) only the first
-//! iterations of the outer loops are walked and stand for the rest; the answer then says that it is no exact count. `budget` is
-//! the number of requests that may still be walked, `weight` how many times each of them counts.
+//! whole blocks of a contiguous run meet every bank of every channel equally often. Of a nest that takes more than
+//! [`WALKED_UNITS`](super::WALKED_UNITS) steps only the beginning is walked, and what was counted stands for the rest in proportion: the
+//! answer then says that it is no exact count. More iterations never give less: those of the outermost loop add to the same beginning.
 
 use tilewright_machine::tcp::Tcp;
 
-use super::{Access, Channel, Channels, Direction};
+use super::{Access, Channels, Direction};
 use crate::cost::dma::packet_requests;
 
+/// What one step takes of a channel.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Touch {
+    /// Accesses of one unit, one right after the other.
+    times: u64,
+    /// Bytes of the packet that they cover.
+    bytes: u64,
+    /// Columns that they read or write.
+    columns: u64,
+    /// They write the unit in part.
+    partial: bool,
+    /// How many such steps it stands for.
+    weight: u64,
+}
+
 impl Channels {
-    pub(super) fn nest(&mut self, machine: &Tcp, access: &Access, budget: u64, weight: u64) {
+    /// Walks a nest, each step of which counts so many times. False if steps ran out.
+    pub(super) fn nest(&mut self, machine: &Tcp, access: &Access, weight: u64) -> bool {
         let Some((outer, inner)) = access.loops_bytes.split_first() else {
-            return self.packet(machine, access, budget, weight);
+            return self.packet(machine, access, weight);
         };
         let body = Access { loops_bytes: inner, ..*access };
         if outer.stride == 0 && outer.size > 1 {
-            self.nest(machine, &body, budget / 2, weight);
-            return self.nest(machine, &body, budget / 2, weight.saturating_mul(outer.size - 1));
+            let again = weight.saturating_mul(outer.size - 1);
+            return self.nest(machine, &body, weight) && self.nest(machine, &body, again);
         }
-        let requests = self.map.walked(packet_requests(machine, access.packet_bytes));
-        let requests = inner.iter().fold(requests, |all, inner| all.saturating_mul(inner.size));
-        let sample = self.sample(outer.size, budget / requests.max(1));
-        let budget = budget / sample.walked.max(1);
-        for step in 0..sample.walked {
+        (0..outer.size).all(|step| {
             let base_bytes = access.base_bytes.wrapping_add(step.wrapping_mul(outer.stride));
-            self.nest(machine, &Access { base_bytes, ..body }, budget, sample.weight(step, weight));
-        }
+            self.nest(machine, &Access { base_bytes, ..body }, weight)
+        })
     }
 
-    /// Requests of one packet: whole ones as one run or, if they cross borders, as two; then the rest.
-    fn packet(&mut self, machine: &Tcp, access: &Access, budget: u64, weight: u64) {
-        let request_bytes = machine.tdma.request_bytes;
-        let writes = access.direction == Direction::Write;
+    /// Requests of one packet: whole ones as one run, then the rest.
+    fn packet(&mut self, machine: &Tcp, access: &Access, weight: u64) -> bool {
+        let (request_bytes, writes) = (machine.tdma.request_bytes, access.direction == Direction::Write);
         if request_bytes != machine.hbm.access_bytes {
-            return self.uneven(machine, access, budget, weight);
+            return self.uneven(machine, access, weight);
         }
         let (whole, rest_bytes) = (access.packet_bytes / request_bytes, access.packet_bytes % request_bytes);
-        let crosses = !access.base_bytes.is_multiple_of(request_bytes);
-        self.run(access.base_bytes, whole, budget, weight, writes && crosses);
-        if crosses {
-            let second = access.base_bytes.wrapping_add(request_bytes);
-            self.run(second, whole, budget, weight, writes);
-        }
-        let rest = access.base_bytes.wrapping_add(whole.wrapping_mul(request_bytes));
-        self.request(machine, rest, rest_bytes, weight, writes);
+        let (base, into) = (access.base_bytes, access.base_bytes % request_bytes);
+        let columns = |bytes: u64| bytes.div_ceil(self.column_bytes);
+        let one =
+            Touch { times: 1, bytes: request_bytes, columns: columns(request_bytes), partial: false, weight };
+        let gone_on = if into == 0 {
+            self.run(base, whole, one)
+        } else if whole > 0 {
+            // Each request ends in the unit in which the next begins.
+            let (head, tail) = (request_bytes - into, into);
+            let columns = [columns(head), columns(tail)];
+            let partial = writes;
+            let first = Touch { bytes: head, columns: columns[0], partial, ..one };
+            let both = Touch { times: 2, columns: columns[0] + columns[1], partial, ..one };
+            let last = Touch { bytes: tail, columns: columns[1], partial, ..one };
+            let end = base.wrapping_add(whole.wrapping_mul(request_bytes));
+            self.touch(base, first)
+                && self.run(base.wrapping_add(head), whole - 1, both)
+                && self.touch(end, last)
+        } else {
+            true
+        };
+        let rest = base.wrapping_add(whole.wrapping_mul(request_bytes));
+        gone_on && self.request(machine, rest, rest_bytes, weight, writes)
     }
 
     /// The same where requests and access units differ in size: request by request.
-    fn uneven(&mut self, machine: &Tcp, access: &Access, budget: u64, weight: u64) {
+    fn uneven(&mut self, machine: &Tcp, access: &Access, weight: u64) -> bool {
         let (request_bytes, writes) = (machine.tdma.request_bytes, access.direction == Direction::Write);
-        let requests = packet_requests(machine, access.packet_bytes);
-        let sample = self.sample(requests, budget);
-        for step in 0..sample.walked {
+        (0..packet_requests(machine, access.packet_bytes)).all(|step| {
             let done = step.saturating_mul(request_bytes);
             let bytes = request_bytes.min(access.packet_bytes.saturating_sub(done));
-            let at = access.base_bytes.wrapping_add(done);
-            self.request(machine, at, bytes, sample.weight(step, weight), writes);
-        }
+            self.request(machine, access.base_bytes.wrapping_add(done), bytes, weight, writes)
+        })
     }
 
     /// The units of one request.
-    fn request(&mut self, machine: &Tcp, base_bytes: u64, bytes: u64, weight: u64, writes: bool) {
+    fn request(&mut self, machine: &Tcp, base_bytes: u64, bytes: u64, weight: u64, writes: bool) -> bool {
         let unit_bytes = machine.hbm.access_bytes;
         let (mut at, mut left) = (base_bytes, bytes);
         while left > 0 {
             let covered = left.min(unit_bytes - at % unit_bytes);
-            self.touch(at, weight, writes && covered < unit_bytes);
+            let (partial, columns) = (writes && covered < unit_bytes, covered.div_ceil(self.column_bytes));
+            if !self.touch(at, Touch { times: 1, bytes: covered, columns, partial, weight }) {
+                return false;
+            }
             at = at.wrapping_add(covered);
             left -= covered;
         }
+        true
     }
 
-    /// Units one after the other: a head up to the border of a block, blocks that touch every channel once, the rest.
-    fn run(&mut self, base_bytes: u64, units: u64, budget: u64, weight: u64, partial: bool) {
-        let Some((head, blocks)) = self.map.blocks(base_bytes, units) else {
-            return self.units(base_bytes, units, budget, weight, partial);
-        };
-        let block_units = self.map.block_units;
-        let (first, last) = (head + block_units, head + (blocks - 1) * block_units);
-        self.units(base_bytes, first, first, weight, partial);
-        for channel in &mut self.channels {
-            channel.count((blocks - 2).saturating_mul(weight), partial, false);
-            channel.last_bytes = None;
+    /// Units one after the other: up to the border of a block, whole blocks, the rest.
+    fn run(&mut self, base_bytes: u64, units: u64, touch: Touch) -> bool {
+        let unit_bytes = self.map.unit_bytes;
+        let (mut at, mut left) = (base_bytes, units);
+        while let Some((head, blocks)) = self.map.blocks(at, left.saturating_mul(unit_bytes)) {
+            let head_units = head / unit_bytes;
+            if !self.units(at, head_units, touch) {
+                return false;
+            }
+            at = at.wrapping_add(head);
+            let alike = self.map.blocks_alike_bytes - at % self.map.blocks_alike_bytes;
+            let blocks = blocks.min(alike / self.map.block_bytes).max(1);
+            if !self.blocks(at, blocks, touch) {
+                return false;
+            }
+            let bytes = blocks * self.map.block_bytes;
+            at = at.wrapping_add(bytes);
+            left -= head_units + bytes / unit_bytes;
         }
-        let last_bytes = base_bytes.wrapping_add(last.wrapping_mul(self.map.unit_bytes));
-        self.units(last_bytes, units - last, block_units * 2, weight, partial);
+        self.units(at, left, touch)
     }
 
-    fn units(&mut self, base_bytes: u64, units: u64, budget: u64, weight: u64, partial: bool) {
-        let sample = self.sample(units, budget);
-        for step in 0..sample.walked {
-            let at = base_bytes.wrapping_add(step.wrapping_mul(self.map.unit_bytes));
-            self.touch(at, sample.weight(step, weight), partial);
+    fn units(&mut self, base_bytes: u64, units: u64, touch: Touch) -> bool {
+        let unit_bytes = self.map.unit_bytes;
+        (0..units).all(|step| self.touch(base_bytes.wrapping_add(step.wrapping_mul(unit_bytes)), touch))
+    }
+
+    /// Whole blocks that lie in the same banks: the first as it is, the others as often as there are.
+    fn blocks(&mut self, base_bytes: u64, blocks: u64, touch: Touch) -> bool {
+        let (unit_bytes, block_bytes) = (self.map.unit_bytes, self.map.block_bytes);
+        let units = block_bytes / unit_bytes;
+        let last = base_bytes.wrapping_add((blocks - 1).wrapping_mul(block_bytes));
+        let again = Touch { weight: touch.weight.saturating_mul(blocks - 1), ..touch };
+        // The last block follows the first as any block follows the one before: another row of each bank.
+        self.units(base_bytes, units, touch) && (blocks == 1 || self.units(last, units, again))
+    }
+
+    /// One step. False, and nothing done, if there are none left.
+    fn touch(&mut self, at_bytes: u64, touch: Touch) -> bool {
+        let Some(left) = self.steps_left.checked_sub(1) else { return false };
+        self.steps_left = left;
+        let Touch { times, bytes, columns, partial, weight } = touch;
+        self.covered_bytes = self.covered_bytes.saturating_add(u128::from(bytes) * u128::from(weight));
+        let at = self.map.channel(at_bytes);
+        let (group, rank) = (self.map.group(at_bytes), self.map.rank(at_bytes));
+        let (row, banks, groups) = (self.map.row(at_bytes), self.map.banks(), self.map.groups());
+        let accesses = times.saturating_mul(weight);
+        let partial_writes = if partial { accesses } else { 0 };
+        if let Some(used) = self.columns.get_mut(at * groups + group) {
+            *used = used.saturating_add(columns.saturating_mul(weight));
         }
-    }
-
-    /// As many of `steps` as the budget allows, but one at least.
-    fn sample(&mut self, steps: u64, budget: u64) -> Sample {
-        if steps <= budget.max(1) {
-            return Sample { walked: steps, each: 1, more: 0 };
-        }
-        self.exact = false;
-        let walked = budget.max(1);
-        Sample { walked, each: steps / walked, more: steps % walked }
-    }
-
-    fn touch(&mut self, at_bytes: u64, weight: u64, partial: bool) {
-        let Some(channel) = self.channels.get_mut(self.map.channel(at_bytes)) else { return };
-        let switches = channel.last_bytes.is_some_and(|last| self.map.switches_row(last, at_bytes));
-        channel.count(weight, partial, switches);
-        channel.last_bytes = Some(at_bytes);
-    }
-}
-
-/// The first steps of a loop, which stand for all.
-struct Sample {
-    walked: u64,
-    /// Steps that each stands for, and how many of them stand for one more.
-    each: u64,
-    more: u64,
-}
-
-impl Sample {
-    fn weight(&self, step: u64, weight: u64) -> u64 {
-        weight.saturating_mul(self.each + u64::from(step < self.more))
-    }
-}
-
-impl Channel {
-    fn count(&mut self, weight: u64, partial: bool, switches: bool) {
-        self.accesses = self.accesses.saturating_add(weight);
-        if partial {
-            self.partial_writes = self.partial_writes.saturating_add(weight);
-        } else if switches {
-            self.row_switches = self.row_switches.saturating_add(weight);
-        }
+        let Some(channel) = self.channels.get_mut(at) else { return true };
+        let Some(bank) = self.banks.get_mut(at * banks + self.map.bank(at_bytes)) else { return true };
+        let switches = if !partial && bank.row.is_some_and(|last| last != row) { weight } else { 0 };
+        let ranks = if channel.rank.is_some_and(|last| last != rank) { weight } else { 0 };
+        bank.add(accesses, partial_writes, switches);
+        (bank.row, channel.rank) = (Some(row), Some(rank));
+        channel.accesses = channel.accesses.saturating_add(accesses);
+        channel.partial_writes = channel.partial_writes.saturating_add(partial_writes);
+        channel.row_switches = channel.row_switches.saturating_add(switches);
+        channel.rank_changes = channel.rank_changes.saturating_add(ranks);
+        true
     }
 }

@@ -3,6 +3,8 @@
 //! The rules are those of [`crate::cost::contention`]. A main command that is busy in a unit for a part of its cycles is taken to spread
 //! that part evenly. Units of one command work at the pace of the slowest, so a sub command is slowed only where a slowed unit becomes
 //! that. Nests of accesses count as walks of their innermost loop.
+//!
+//! DMA has the lowest priority: [`bank_shares_q32`] is what a command leaves of the banks to it.
 
 use tilewright_machine::tcp::Tcp;
 
@@ -91,6 +93,31 @@ pub fn sub_speed_q32(machine: &Tcp, sub: &Traffic, main: &Traffic) -> u64 {
         return 0;
     }
     u64::try_from((alone << 32) / slowed.max(1)).unwrap_or(FULL_Q32).clamp(1, FULL_Q32)
+}
+
+/// The part of its busy cycles in which a command accesses each bank of data memory, in parts of 2^32. DMA comes after everyone else, and
+/// its accesses take all banks, so it goes at the pace that the busiest bank leaves to it.
+pub fn bank_shares_q32(machine: &Tcp, command: &Traffic) -> Vec<u64> {
+    let banks = usize::try_from(machine.dm.banks).unwrap_or(1).max(1);
+    let period = machine.dm.banks.saturating_mul(machine.dm.bank_access_bytes).max(1);
+    let mut shares = vec![0_u64; banks];
+    for used in command.banks.iter().flatten() {
+        let mut touched = vec![0_u64; banks];
+        for at in 0..period {
+            let (first, count) = used.walk.banks(machine, at);
+            for bank in first..first.saturating_add(count) {
+                let bank = usize::try_from(bank % machine.dm.banks.max(1)).unwrap_or(0);
+                if let Some(touched) = touched.get_mut(bank) {
+                    *touched += 1;
+                }
+            }
+        }
+        let busy = part_q32(used.cycles, command.busy_cycles);
+        for (share, touched) in shares.iter_mut().zip(touched) {
+            *share = share.saturating_add(times(part_q32(touched, period), busy)).min(FULL_Q32);
+        }
+    }
+    shares
 }
 
 /// How fast a walk proceeds beside both units of a main command.

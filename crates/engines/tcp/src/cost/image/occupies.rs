@@ -67,31 +67,41 @@ fn part_bytes(machine: &Tcp, lanes: u64) -> u64 {
 
 fn halves_read(machine: &Tcp, stream: &Stream, contract: &Contract) -> u8 {
     let bits = payload_bits(stream.fetch.leaves()).max(1);
-    let strides = contract.loops.iter().map(|row| (row.size.fixed(), row.stride, bits));
-    let (below, above) = reach(strides);
-    let first = contract.base.saturating_sub(below);
-    halves(part_bytes(machine, contract.lanes), first, above.saturating_add(below).saturating_add(bits / 8))
+    let strides = contract.loops.iter().map(|row| (row.size.fixed(), row.stride));
+    let read = reach(strides, bits, bits);
+    halves(part_bytes(machine, contract.lanes), contract.base.saturating_sub(read.below), read.more)
 }
 
 fn halves_written(machine: &Tcp, commit: &Commit) -> u8 {
     let Memory::Trf { lanes } = commit.memory else { return 0 };
     let part = part_bytes(machine, lanes).max(1);
     let within = commit.loops.iter().filter(|row| !row.stride.unsigned_abs().is_multiple_of(part));
-    let (below, above) = reach(within.map(|row: &Loop| (row.size.fixed(), row.stride, 8)));
-    let last = commit.bytes.saturating_sub(1);
-    halves(part, commit.base.saturating_sub(below), above.saturating_add(below).saturating_add(last))
+    let strides = within.map(|row: &Loop| (row.size.fixed(), row.stride));
+    let written = reach(strides, 8, commit.bytes.saturating_mul(8));
+    halves(part, commit.base.saturating_sub(written.below), written.more)
 }
 
-/// How many bytes before and after the first address a nest goes.
-fn reach(loops: impl Iterator<Item = (u64, i64, u64)>) -> (u64, u64) {
-    loops.fold((0, 0), |(below, above): (u64, u64), (size, stride, bits)| {
+/// Bytes that a nest touches.
+struct Reach {
+    /// Bytes before the first address.
+    below: u64,
+    /// Bytes after the lowest one.
+    more: u64,
+}
+
+/// How far a nest goes, whose strides count units of so many bits and whose steps touch `run_bits`.
+fn reach(loops: impl Iterator<Item = (u64, i64)>, unit_bits: u64, run_bits: u64) -> Reach {
+    let (below, above) = loops.fold((0, 0), |(below, above): (u64, u64), (size, stride)| {
         let steps = size.saturating_sub(1);
-        let bytes = stride.unsigned_abs().saturating_mul(bits).saturating_mul(steps) / 8;
-        if stride < 0 { (below.saturating_add(bytes), above) } else { (below, above.saturating_add(bytes)) }
-    })
+        let bits = stride.unsigned_abs().saturating_mul(unit_bits).saturating_mul(steps);
+        if stride < 0 { (below.saturating_add(bits), above) } else { (below, above.saturating_add(bits)) }
+    });
+    let below_bytes = below.div_ceil(8);
+    let last_bits = above.saturating_add(run_bits.max(1) - 1);
+    Reach { below: below_bytes, more: below_bytes.saturating_add(last_bits / 8) }
 }
 
-/// The halves of a lane's part that a run of bytes touches.
+/// The halves of a lane's part that a byte and those `more` after it touch.
 fn halves(part_bytes: u64, first: u64, more: u64) -> u8 {
     let half = (part_bytes / 2).max(1);
     let at = first % part_bytes.max(1);

@@ -7,12 +7,10 @@
 use tilewright_machine::tcp::Tcp;
 use tilewright_notation::algebra::access::AccessLoop;
 
+use super::networks::{self, PathUse, Reached};
 use crate::cost::dma::{self, Bound, DmaCycles, Route, Side, transfer_cycles};
 use crate::cost::hbm::{Access, Channels, Direction};
-use crate::program::transfer::{Located, Medium, SLICE_STRIDE, Transfer};
-
-/// Requests that are walked; longer patterns count as spread evenly, unless they are one run.
-const WALKED_REQUESTS: u64 = 1 << 18;
+use crate::program::transfer::{Located, Medium, Transfer};
 
 /// A transfer alone: time, and what it takes of what is shared.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,6 +33,10 @@ pub struct TransferCost {
     pub written: Option<OffChip>,
     /// Cycles of the PCIe link between the chips; 0 within one.
     pub link_cycles: u64,
+    /// Data memory networks and ports of PEs.
+    pub paths: Vec<PathUse>,
+    /// Rows are found by index, and taken to be spread evenly over the channels of off-chip memory: an assumption.
+    pub spread: bool,
 }
 
 /// One side's use of off-chip memory.
@@ -55,24 +57,50 @@ pub fn transfer_cost(machine: &Tcp, transfer: &Transfer) -> Option<TransferCost>
     let (source, target) = (transfer.source.locate()?, transfer.target.locate()?);
     let packets = transfer.loops.iter().fold(1_u64, |all, row| all.saturating_mul(row.size.fixed()));
     let requests = dma::requests(machine, packets, transfer.packet);
-    let reads = End { direction: Direction::Read, located: source };
-    let writes = End { direction: Direction::Write, located: target };
-    let (read_side, read) = side(machine, transfer, &reads, requests);
-    let (write_side, written) = side(machine, transfer, &writes, requests);
     let bytes = packets.saturating_mul(transfer.packet);
+    let ends = [(Direction::Read, source), (Direction::Write, target)]
+        .map(|(direction, located)| End { direction, located });
+    let [mut reads, mut writes] = ends.map(|end| side(machine, transfer, &end, requests));
+    let inside = source.chip == target.chip && reads.pes.len() == 1 && reads.pes == writes.pes;
+    let mut paths = Vec::new();
+    for (part, end) in [(&mut reads, &ends[0]), (&mut writes, &ends[1])] {
+        paths.append(&mut part.paths);
+        if !inside {
+            let inward = end.direction == Direction::Write;
+            let ports = networks::ports(machine, end.located.chip, &part.pes, bytes, inward);
+            let port = ports.iter().map(|port| port.cycles_q32).max().unwrap_or(0);
+            let port_cycles = u64::try_from(port.div_ceil(1 << 32)).unwrap_or(u64::MAX);
+            part.side.memory_cycles = part.side.memory_cycles.max(port_cycles);
+            paths.extend(ports);
+        }
+    }
     let link_cycles = if source.chip == target.chip { 0 } else { link_cycles(machine, bytes) };
     let startup_cycles = machine.tdma.startup_cycles.saturating_add(peer_cycles(machine, link_cycles));
     let route = route(machine, source, target);
-    let mut cycles = transfer_cycles(startup_cycles, route, read_side, write_side);
+    let mut cycles = transfer_cycles(startup_cycles, route, reads.side, writes.side);
     let moved_cycles = cycles.total_cycles.saturating_sub(startup_cycles).max(link_cycles);
     if link_cycles > 0 && moved_cycles == link_cycles {
         cycles.binding = Bound::Link;
     }
     cycles.total_cycles = startup_cycles.saturating_add(moved_cycles);
-    Some(TransferCost { cycles, moved_cycles, bytes, requests, source, target, read, written, link_cycles })
+    let off_chip = |end: &End| end.located.medium == Medium::Hbm && end.by_index(transfer);
+    Some(TransferCost {
+        cycles,
+        moved_cycles,
+        bytes,
+        requests,
+        source,
+        target,
+        read: reads.off_chip,
+        written: writes.off_chip,
+        link_cycles,
+        paths,
+        spread: ends.iter().any(off_chip),
+    })
 }
 
 /// One end of a transfer.
+#[derive(Clone, Copy)]
 struct End {
     direction: Direction,
     located: Located,
@@ -83,24 +111,45 @@ impl End {
         let reads = self.direction == Direction::Read;
         transfer.loops.iter().map(move |row| (row.size.fixed(), if reads { row.source } else { row.target }))
     }
+
+    /// Which rows this end goes to is data.
+    fn by_index(&self, transfer: &Transfer) -> bool {
+        transfer.index.is_some_and(|index| index.scatter == (self.direction == Direction::Write))
+    }
 }
 
-fn side(machine: &Tcp, transfer: &Transfer, end: &End, requests: u64) -> (Side, Option<OffChip>) {
+/// What one end takes.
+struct Part {
+    side: Side,
+    off_chip: Option<OffChip>,
+    paths: Vec<PathUse>,
+    /// PEs that it lies in.
+    pes: Vec<u64>,
+}
+
+fn side(machine: &Tcp, transfer: &Transfer, end: &End, requests: u64) -> Part {
     match end.located.medium {
         Medium::Hbm => {
             let channels = channels(machine, transfer, end, requests);
             let side = Side::off_chip(machine, requests, 1, &channels);
-            (side, Some(off_chip(machine, end.located.chip, &channels)))
+            let off_chip = Some(off_chip(machine, end.located.chip, &channels));
+            Part { side, off_chip, paths: Vec::new(), pes: Vec::new() }
         }
         Medium::Dm { slice } => {
             let misaligned = end.direction == Direction::Write && misaligned(machine, transfer, end);
-            let networks = networks(machine, slice, end, transfer);
-            (Side::data_memory(machine, requests, 1, networks, misaligned), None)
+            let visits = networks::networks(machine, slice, end.strides(transfer));
+            let one = Side::data_memory(machine, 1, 1, 1, misaligned).memory_cycles;
+            let Reached { paths, pes, network_cycles } =
+                networks::reached(machine, end.located, &visits, requests, one);
+            let engine_cycles = Side::data_memory(machine, requests, 1, 1, misaligned).engine_cycles;
+            Part { side: Side { engine_cycles, memory_cycles: network_cycles }, off_chip: None, paths, pes }
         }
         Medium::Spm { .. } => {
             let request_cycles = machine.tdma.request_bytes.div_ceil(machine.cpu.spm_bytes_per_cycle);
             let memory_cycles = requests.saturating_mul(request_cycles);
-            (Side { memory_cycles, ..Side::data_memory(machine, requests, 1, machine.pe.dmns, false) }, None)
+            let side =
+                Side { memory_cycles, ..Side::data_memory(machine, requests, 1, machine.pe.dmns, false) };
+            Part { side, off_chip: None, paths: Vec::new(), pes: networks::scratchpad(end.located) }
         }
     }
 }
@@ -109,15 +158,13 @@ fn channels(machine: &Tcp, transfer: &Transfer, end: &End, requests: u64) -> Cha
     let mut channels = Channels::new(machine);
     let loops: Vec<AccessLoop> =
         end.strides(transfer).map(|(size, stride)| AccessLoop::new(size, stride.cast_unsigned())).collect();
-    let scatters = transfer.index.is_some_and(|index| index.scatter == (end.direction == Direction::Write));
-    let walked = !scatters && (requests <= WALKED_REQUESTS || is_one_run(transfer, end));
     let access = Access {
         direction: end.direction,
         base_bytes: end.located.offset,
         loops_bytes: &loops,
         packet_bytes: transfer.packet,
     };
-    if !walked || channels.add(machine, &access).is_err() {
+    if end.by_index(transfer) || channels.add(machine, &access).is_err() {
         let unit = machine.hbm.access_bytes;
         let partial = end.direction == Direction::Write && !transfer.packet.is_multiple_of(unit);
         channels.clear();
@@ -126,31 +173,16 @@ fn channels(machine: &Tcp, transfer: &Transfer, end: &End, requests: u64) -> Cha
     channels
 }
 
-/// The loops follow each other without a gap.
-fn is_one_run(transfer: &Transfer, end: &End) -> bool {
-    let mut run = transfer.packet;
-    let mut strides: Vec<(u64, i64)> = end.strides(transfer).collect();
-    strides.reverse();
-    strides.iter().all(|(size, stride)| {
-        let joins = stride.cast_unsigned() == run;
-        run = run.saturating_mul(*size);
-        joins || *size == 1
-    })
-}
-
 fn off_chip(machine: &Tcp, chip: u64, channels: &Channels) -> OffChip {
     let times: Vec<u128> =
         (0..channels.channels().len()).map(|at| channels.channel_cycles_q32(machine, at)).collect();
-    let (least, most) = channels.channels().iter().fold((u64::MAX, 0), |(least, most), channel| {
-        (least.min(channel.accesses), most.max(channel.accesses))
-    });
-    let waits =
-        channels.channels().iter().any(|channel| channel.partial_writes > 0 || channel.row_switches > 0);
-    let even = !waits && most - least.min(most) <= most >> 6;
+    let (least, most) =
+        times.iter().fold((u128::MAX, 0), |(least, most), time| (least.min(*time), most.max(*time)));
+    let even = most - least.min(most) <= most >> 6;
     OffChip {
         chip,
         unit_bytes: channels.accesses().saturating_mul(machine.hbm.access_bytes),
-        busiest_q32: times.iter().copied().max().unwrap_or(0),
+        busiest_q32: most,
         channels_q32: if even { Vec::new() } else { times },
     }
 }
@@ -164,49 +196,23 @@ fn misaligned(machine: &Tcp, transfer: &Transfer, end: &End) -> bool {
         || end.strides(transfer).any(|(_, stride)| odd(stride.unsigned_abs()))
 }
 
-/// Data memory networks that the slices of a side lie on.
-fn networks(machine: &Tcp, slice: u64, end: &End, transfer: &Transfer) -> u64 {
-    /// Slices looked at; more are taken to lie on every network of a PE.
-    const MOST: usize = 4096;
-    let stride = SLICE_STRIDE.unsigned_abs();
-    let mut slices = vec![slice];
-    for (size, step) in end.strides(transfer) {
-        let step_slices = step.unsigned_abs() / stride;
-        if step_slices == 0 || size <= 1 {
-            continue;
-        }
-        if slices.len().saturating_mul(usize::try_from(size).unwrap_or(MOST)) > MOST {
-            return machine.pe.dmns;
-        }
-        let steps = |at: u64| {
-            (0..size).map(move |index| {
-                let away = index.saturating_mul(step_slices);
-                if step < 0 { at.saturating_sub(away) } else { at.saturating_add(away) }
-            })
-        };
-        slices = slices.iter().flat_map(|at| steps(*at)).collect();
-    }
-    let mut networks: Vec<u64> = slices.iter().map(|slice| slice / machine.slices_per_dmn().max(1)).collect();
-    networks.sort_unstable();
-    networks.dedup();
-    networks.len() as u64
-}
-
 /// Both sides share banks within the data memory of a cluster, and channels within a chip's off-chip memory.
 fn route(machine: &Tcp, source: Located, target: Located) -> Route {
     let cluster = |slice: u64| slice / machine.fused_slices(machine.chip.pes_per_cluster).max(1);
-    let shared = match (source.medium, target.medium) {
-        (Medium::Hbm, Medium::Hbm) => true,
-        (Medium::Dm { slice: from }, Medium::Dm { slice: to }) => cluster(from) == cluster(to),
-        _ => false,
-    };
-    if shared && source.chip == target.chip { Route::WithinTier } else { Route::AcrossTiers }
+    match (source.medium, target.medium) {
+        _ if source.chip != target.chip => Route::AcrossTiers,
+        (Medium::Hbm, Medium::Hbm) => Route::WithinOffChip { ahead_cycles: dma::ahead_cycles(machine) },
+        (Medium::Dm { slice: from }, Medium::Dm { slice: to }) if cluster(from) == cluster(to) => {
+            Route::WithinTier
+        }
+        _ => Route::AcrossTiers,
+    }
 }
 
 fn link_cycles(machine: &Tcp, bytes: u64) -> u64 {
     let cycles = u128::from(bytes) * u128::from(machine.chip.clock_hz);
-    u64::try_from(cycles.div_ceil(u128::from(machine.pcie.peer_effective_bytes_per_s.max(1))))
-        .unwrap_or(u64::MAX)
+    let rate = machine.pcie.peer_effective_bytes_per_s.min(machine.pcie.peer_bytes_per_s).max(1);
+    u64::try_from(cycles.div_ceil(u128::from(rate))).unwrap_or(u64::MAX)
 }
 
 fn peer_cycles(machine: &Tcp, link_cycles: u64) -> u64 {
