@@ -28,7 +28,6 @@ impl Host for RealHost {
         written
     }
 
-    #[expect(clippy::disallowed_methods, reason = "the command line is where files are written")]
     fn create_folder(&mut self, path: &Path) -> std::io::Result<()> {
         std::fs::create_dir_all(path)
     }

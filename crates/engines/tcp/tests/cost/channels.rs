@@ -263,13 +263,15 @@ fn a_hash_that_spoils_blocks_is_walked_unit_by_unit() {
     assert_eq!(accesses(&channels), vec![128; 32]);
 }
 
+type Change = (&'static str, fn(&mut Tcp));
+
 /// Each figure of a channel's time decides some nest: with twice as much, or half, it takes another time.
 #[test]
 fn every_figure_of_a_channel_counts() {
     let nests: [(&[(u64, u64)], u64); 5] = [
         (&[(64, 0)], 256),
         (&[(64, 1 << 29)], 256),
-        (&[(64, 0), (2, 1 << 20 | 1 << 13 | 1 << 12)], 256),
+        (&[(64, 0), (2, 1 << 20 | 1 << 13 | 1 << 12 | 1 << 9)], 256),
         (&[(64, 8192)], 8192),
         (&[(64, 256)], 128),
     ];
@@ -281,7 +283,7 @@ fn every_figure_of_a_channel_counts() {
             count(machine, &access).busiest_cycles(machine)
         })
     };
-    let changes: [(&str, fn(&mut Tcp)); 9] = [
+    let changes: [Change; 9] = [
         ("same_group_cycles", |m| m.hbm.same_group_cycles *= 2),
         ("other_group_cycles", |m| m.hbm.other_group_cycles *= 4),
         ("other_rank_cycles", |m| m.hbm.other_rank_cycles *= 8),

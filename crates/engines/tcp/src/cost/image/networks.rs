@@ -92,7 +92,7 @@ pub(super) fn reached(
         let cycles = share(*count).saturating_mul(u128::from(request_cycles));
         most = most.max(cycles);
         let path = Path::Network { chip: located.chip, network: *network };
-        let cycles_q32 = cycles.checked_mul(1 << 32).unwrap_or(u128::MAX);
+        let cycles_q32 = cycles.saturating_mul(1 << 32);
         paths.push(PathUse { path, cycles_q32 });
         pes.push(network / machine.pe.dmns.max(1));
     }
