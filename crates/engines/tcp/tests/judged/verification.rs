@@ -327,7 +327,7 @@ const IMAGES: &[Case] = &[
     ("tcp/contract-align", contracted, |p| contract_of(p).base = 32),
     ("tcp/contract-align", contracted, |p| contract_of(p).loops[1].stride = 96),
     ("tcp/contract-gather", contracted, |p| {
-        contract_of(p).loops.iter_mut().last().expect("loops").stride = 2
+        contract_of(p).loops.iter_mut().last().expect("loops").stride = 2;
     }),
     ("tcp/contract-shift", shifted, |p| {
         contract_of(p).shift = Some(Shift { initial: -8, stride: 15, shifts: 1, pop: 2 });
