@@ -8,7 +8,7 @@ use crate::alu::AluOp;
 use crate::chip::{bytes_ps, ns_ps};
 use crate::convert;
 use crate::pattern::as_u64;
-use crate::program::{Cost, DmaShape, EngineKind, Instruction};
+use crate::program::{Cost, EngineKind, Instruction};
 use crate::refusal::{Refusal, rule};
 use crate::{Chip, Region, Tile};
 
@@ -90,9 +90,6 @@ pub fn collective(
     let hbm = |tile: &Tile| if tile.storage.memory.on_chip() { 0 } else { message_bytes(tile) };
     instruction.hbm_read_bytes = own.iter().map(hbm).sum();
     instruction.hbm_written_bytes = dsts.iter().map(|tile| hbm(tile)).sum();
-    let engines = u32::try_from(chip.neuron.dma.engines_per_core).unwrap_or(u32::MAX);
-    let data_ps = instruction.cost.busy_ps;
-    instruction.dma = Some(DmaShape { engines, data_ps, bytes, descriptors: as_u64(parts.len()) });
     Ok(instruction)
 }
 

@@ -254,11 +254,12 @@ impl<'a> Machine<'a> {
                     return Span::default();
                 };
                 let work = (self.change)(instruction, Work { cost: instruction.cost, dma: instruction.dma });
-                if instruction.engine == EngineKind::Dma {
+                // Collectives take the time of their links, not of the queues.
+                if let (EngineKind::Dma, Some(shape)) = (instruction.engine, work.dma) {
                     let copy = Copy {
                         node,
                         core: self.units[at].core,
-                        shape: work.dma.unwrap_or_default(),
+                        shape,
                         hbm_read_bytes: instruction.hbm_read_bytes,
                         hbm_written_bytes: instruction.hbm_written_bytes,
                     };
