@@ -188,7 +188,7 @@ fn reads_back(drawn: &str, program: &Program) {
 fn config() -> ProptestConfig {
     let asked = ProptestConfig::default();
     let unasked = 256;
-    ProptestConfig { cases: if asked.cases == unasked { 2_000 } else { asked.cases }, ..asked }
+    ProptestConfig { cases: if asked.cases == unasked { 500 } else { asked.cases }, ..asked }
 }
 
 proptest! {
@@ -202,18 +202,25 @@ proptest! {
     }
 }
 
+/// Programs that are compared in a default run, whatever else is drawn.
+const COMPARED: usize = 2_000;
+
 #[test]
-fn half_of_the_drawn_programs_are_legal_and_all_of_them_are_lowered() {
+fn two_thousand_legal_programs_give_the_values_of_plain_loops() {
     let mut right = 0;
-    for seed in 0..300 {
+    for seed in 0..10_000_u64 {
         let text = program(&mut Dice(seed));
-        match agrees(&text, Dtype::I8) {
+        let dtype = TYPES[usize::try_from(seed).expect("small") % TYPES.len()];
+        match agrees(&text, dtype) {
             Became::Right => right += 1,
-            Became::NotLowered(why) => panic!("{why}: {text}"),
+            Became::NotLowered(why) => panic!("{why}: {text} {dtype:?}"),
             Became::Illegal(_) => {}
         }
+        if right == COMPARED {
+            return;
+        }
     }
-    assert!(right > 100, "{right} of 300");
+    panic!("only {right} of the drawn programs are legal");
 }
 
 /// Drawn programs that once gave wrong values: parts of an output that freed slices take, out of sums whose lanes are padded; sums that
