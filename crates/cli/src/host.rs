@@ -1,7 +1,7 @@
 //! What the command line asks of the machine it runs on; tests hand in one that lives in memory.
 
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Files, standard input and colour.
 pub trait Host {
@@ -16,6 +16,13 @@ pub trait Host {
     }
     /// Writes a file, all of it or nothing; its folder must be there.
     fn write(&mut self, path: &Path, bytes: &[u8]) -> std::io::Result<()>;
+    /// Begins a file that is written piece by piece; it has its name once it is kept, and is gone if it is not.
+    ///
+    /// # Errors
+    /// A place that cannot be written to.
+    fn draft(&mut self, path: &Path) -> std::io::Result<Box<dyn Draft>> {
+        Ok(Box::new(MemoryDraft { path: path.to_owned(), bytes: Vec::new() }))
+    }
     /// Reads standard input up to a limit.
     fn read_standard_input(&mut self, most_bytes: u64) -> std::io::Result<Vec<u8>>;
     /// Whether messages may be coloured.
@@ -36,6 +43,37 @@ pub trait Host {
     /// If there is none.
     fn python(&mut self, _arguments: &[OsString]) -> std::io::Result<u8> {
         Err(std::io::ErrorKind::Unsupported.into())
+    }
+}
+
+/// A file on its way.
+pub trait Draft: std::io::Write {
+    /// Gives it its name.
+    ///
+    /// # Errors
+    /// What was not written, or a name that cannot be given.
+    fn keep(self: Box<Self>, host: &mut dyn Host) -> std::io::Result<()>;
+}
+
+/// A draft of hosts that write files whole.
+struct MemoryDraft {
+    path: PathBuf,
+    bytes: Vec<u8>,
+}
+
+impl std::io::Write for MemoryDraft {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.bytes.write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Draft for MemoryDraft {
+    fn keep(self: Box<Self>, host: &mut dyn Host) -> std::io::Result<()> {
+        host.write(&self.path, &self.bytes)
     }
 }
 

@@ -23,7 +23,7 @@ use std::ffi::OsString;
 
 use clap::Parser as _;
 
-pub use host::Host;
+pub use host::{Draft, Host};
 pub use outcome::{BAD_INPUT, FAILED, GOOD, OUR_FAULT, Outcome};
 
 use args::{Cli, Command, NkiCommand, StudyCommand};

@@ -1,11 +1,12 @@
 //! The `tilewright` binary: hands arguments and the real file system to the library, prints what comes back.
 
-use std::io::{IsTerminal, Read, Write};
-use std::path::Path;
+use std::fs::File;
+use std::io::{BufWriter, IsTerminal, Read, Write};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use tilewright_cli::{Host, Outcome, run};
+use tilewright_cli::{Draft, Host, Outcome, run};
 
 /// The machine that the binary runs on.
 struct RealHost;
@@ -16,16 +17,18 @@ impl Host for RealHost {
         std::fs::read(path)
     }
 
-    #[expect(clippy::disallowed_methods, reason = "the command line is where files are written")]
     fn write(&mut self, path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+        let mut draft = self.draft(path)?;
+        draft.write_all(bytes)?;
+        draft.keep(self)
+    }
+
+    fn draft(&mut self, path: &Path) -> std::io::Result<Box<dyn Draft>> {
         // A reader sees the whole file or none: it gets its name once it is complete.
         let mut partial = path.as_os_str().to_owned();
         partial.push(format!(".partial-{}", std::process::id()));
-        let written = std::fs::write(&partial, bytes).and_then(|()| std::fs::rename(&partial, path));
-        if written.is_err() {
-            let _ = std::fs::remove_file(&partial);
-        }
-        written
+        let file = BufWriter::new(File::create(&partial)?);
+        Ok(Box::new(FileDraft { file, partial: partial.into(), path: path.to_owned(), kept: false }))
     }
 
     fn create_folder(&mut self, path: &Path) -> std::io::Result<()> {
@@ -75,6 +78,41 @@ impl Host for RealHost {
     #[expect(clippy::disallowed_methods, reason = "NO_COLOR is a convention of terminals")]
     fn colour(&self) -> bool {
         std::io::stderr().is_terminal() && std::env::var("NO_COLOR").map_or(true, |value| value.is_empty())
+    }
+}
+
+/// A file under another name.
+struct FileDraft {
+    file: BufWriter<File>,
+    partial: PathBuf,
+    path: PathBuf,
+    kept: bool,
+}
+
+impl Write for FileDraft {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.file.write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.file.flush()
+    }
+}
+
+impl Draft for FileDraft {
+    fn keep(mut self: Box<Self>, _: &mut dyn Host) -> std::io::Result<()> {
+        self.file.flush()?;
+        std::fs::rename(&self.partial, &self.path)?;
+        self.kept = true;
+        Ok(())
+    }
+}
+
+impl Drop for FileDraft {
+    fn drop(&mut self) {
+        if !self.kept {
+            let _ = std::fs::remove_file(&self.partial);
+        }
     }
 }
 

@@ -15,7 +15,7 @@ use tilewright_tcp::program::{Exec, Program};
 
 use crate::args::SimArgs;
 use crate::chip::load_chip;
-use crate::host::Host;
+use crate::host::{Draft, Host};
 use crate::outcome::{BAD_INPUT, FAILED, GOOD, OUR_FAULT, Outcome, rendered};
 use crate::program::{self, Refusal};
 
@@ -116,12 +116,14 @@ fn run_program(
     wanted: &Wanted,
     host: &mut dyn Host,
     sources: &Sources,
-) -> Result<(Reading, Option<Vec<u8>>), Outcome> {
-    let mut trace = Vec::new();
-    let reading = if args.trace.is_some() {
-        with_sink(tcp, program, wanted, host, Stream::new(&mut trace))
-    } else {
-        with_sink(tcp, program, wanted, host, KeepLast::new(0))
+) -> Result<(Reading, Option<Box<dyn Draft>>), Outcome> {
+    let mut trace = match &args.trace {
+        Some(path) => Some(host.draft(Path::new(path)).map_err(|error| unwritten(path, &error))?),
+        None => None,
+    };
+    let reading = match &mut trace {
+        Some(trace) => with_sink(tcp, program, wanted, host, Stream::new(trace)),
+        None => with_sink(tcp, program, wanted, host, KeepLast::new(0)),
     };
     let reading = reading.map_err(|error| match error {
         ReadingError::Refused(complaints) => refused(args, FAILED, sources, &complaints, host.colour()),
@@ -134,7 +136,7 @@ fn run_program(
             host.colour(),
         ),
     })?;
-    Ok((reading, args.trace.is_some().then_some(trace)))
+    Ok((reading, trace))
 }
 
 /// A program that does not run: complaints in words, and as data if that was asked for.
@@ -157,7 +159,7 @@ fn with_sink<S: Sink>(
 fn write_files(
     args: &SimArgs,
     reading: &Reading,
-    trace: Option<Vec<u8>>,
+    trace: Option<Box<dyn Draft>>,
     tcp: &Tcp,
     host: &mut dyn Host,
 ) -> Result<(), Outcome> {
@@ -165,20 +167,22 @@ fn write_files(
         host.create_folder(Path::new(folder))
             .map_err(|error| Outcome::usage(&format!("cannot make `{folder}`: {error}")))?;
     }
-    let mut write = |path: &Path, bytes: &[u8]| {
-        let failed = |error| Outcome::usage(&format!("cannot write `{}`: {error}", path.display()));
-        host.write(path, bytes).map_err(failed)
-    };
     if let (Some(path), Some(trace)) = (&args.trace, trace) {
-        write(Path::new(path), &trace)?;
+        trace.keep(host).map_err(|error| unwritten(path, &error))?;
     }
     if let Some(folder) = &args.output {
         let rules = tilewright_tcp::run::rules(tcp);
         for (name, array) in &reading.outputs {
-            write(&Path::new(folder).join(format!("{}.npy", file_name(name))), &npy::write(array, rules))?;
+            let path = Path::new(folder).join(format!("{}.npy", file_name(name)));
+            let written = host.write(&path, &npy::write(array, rules));
+            written.map_err(|error| unwritten(&path.to_string_lossy(), &error))?;
         }
     }
     Ok(())
+}
+
+fn unwritten(path: &str, error: &std::io::Error) -> Outcome {
+    Outcome::usage(&format!("cannot write `{path}`: {error}"))
 }
 
 /// A tensor's name as a file name.
