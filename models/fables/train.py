@@ -1,9 +1,9 @@
 """Trains the embedded model and writes it here in Hugging Face layout.
 
     pip install jax==0.10.2 numpy tokenizers
-    python train.py [--steps 900]
+    python train.py [--steps 2000]
 
-A Llama of 853,000 parameters on fables that `fables.py` makes; twenty to sixty minutes on two cores. Same versions and steps, same weights on the same kind
+A Llama of 853,000 parameters on fables that `fables.py` makes; about an hour on two quiet cores. Same versions and steps, same weights on the same kind
 of host: all randomness comes from seeds.
 """
 
@@ -164,7 +164,7 @@ def save(weights, tokenizer):
 def main():
     """Trains, saves, and says how good it is."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--steps", type=int, default=900)
+    parser.add_argument("--steps", type=int, default=2000)
     steps = parser.parse_args().steps
     texts = [fables.fable(seed) for seed in range(FABLES)]
     tokenizer = train_tokenizer(texts[:4000])
