@@ -21,7 +21,7 @@ fn silu_chain() -> Vector {
 ///
 /// Functions have no guards, so both groups pass the sigmoid: those of `b` as zeros, which give 1/2. Both are then multiplied by
 /// what they were, and the quotient by 1/2 at the end is exact.
-fn gated_chain() -> Vector {
+pub fn gated_chain() -> Vector {
     let ops = vec![
         guarded(OpKind::And, GROUP_TAG, GROUP_TAG, int(0)).keep(),
         op(OpKind::Sigmoid),
@@ -33,7 +33,7 @@ fn gated_chain() -> Vector {
 }
 
 /// `x * (erf(x / sqrt 2) + 1) / 2`.
-fn gelu_chain() -> Vector {
+pub fn gelu_chain() -> Vector {
     let ops = vec![
         with(OpKind::Mul0, float(std::f32::consts::FRAC_1_SQRT_2)).keep(),
         op(OpKind::Erf),

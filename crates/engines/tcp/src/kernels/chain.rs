@@ -7,50 +7,50 @@ use crate::program::vector::{
 };
 
 /// A chain that takes words of a type.
-pub(super) fn chain(input: Word, ops: Vec<Op>) -> Vector {
+pub fn chain(input: Word, ops: Vec<Op>) -> Vector {
     Vector { input, trim: false, pair: false, tags: Vec::new(), ops, between: None, between_first: false }
 }
 
 impl Vector {
     /// The same on two groups of flits.
-    pub(super) fn paired(self) -> Vector {
+    pub fn paired(self) -> Vector {
         Vector { pair: true, ..self }
     }
 
     /// The same with a reduction between slices behind it.
-    pub(super) fn then_between(self, op: ReduceOp, slices: u64, gives: Gives) -> Vector {
+    pub fn then_between(self, op: ReduceOp, slices: u64, gives: Gives) -> Vector {
         Vector { between: Some(Between { op, slices, gives }), ..self }
     }
 
     /// The same with a reduction between slices before it.
-    pub(super) fn after_between(self, op: ReduceOp, slices: u64, gives: Gives) -> Vector {
+    pub fn after_between(self, op: ReduceOp, slices: u64, gives: Gives) -> Vector {
         Vector { between_first: true, ..self.then_between(op, slices, gives) }
     }
 }
 
 /// A unit without operands.
-pub(super) fn op(kind: OpKind) -> Op {
+pub fn op(kind: OpKind) -> Op {
     Op { kind, operands: Vec::new(), reversed: false, stash: false }
 }
 
 /// A unit with one operand.
-pub(super) fn with(kind: OpKind, source: Source) -> Op {
+pub fn with(kind: OpKind, source: Source) -> Op {
     Op { operands: vec![always(source)], ..op(kind) }
 }
 
 /// A fused multiply-add by constants.
-pub(super) fn fma(factor: f32, addend: f32) -> Op {
+pub fn fma(factor: f32, addend: f32) -> Op {
     Op { operands: vec![always(float(factor)), always(float(addend))], ..op(OpKind::Fma) }
 }
 
 /// A unit whose operand is for elements with certain tags; the others pass.
-pub(super) fn guarded(kind: OpKind, mask: u8, value: u8, source: Source) -> Op {
+pub fn guarded(kind: OpKind, mask: u8, value: u8, source: Source) -> Op {
     Op { operands: vec![Choice { sources: vec![Guarded { mask, value, source }] }], ..op(kind) }
 }
 
 impl Op {
     /// The same, and what enters is kept.
-    pub(super) fn keep(self) -> Op {
+    pub fn keep(self) -> Op {
         Op { stash: true, ..self }
     }
 }
@@ -60,28 +60,28 @@ fn always(source: Source) -> Choice {
 }
 
 /// A constant.
-pub(super) fn float(value: f32) -> Source {
+pub fn float(value: f32) -> Source {
     Source::Immediate(value.to_bits())
 }
 
 /// A constant.
-pub(super) fn int(value: i32) -> Source {
+pub fn int(value: i32) -> Source {
     Source::Immediate(value.cast_unsigned())
 }
 
 /// Words of the register file: byte offset, then sizes and strides in words.
-pub(super) fn vrf(base: u64, loops: &[(u64, i64)]) -> Source {
+pub fn vrf(base: u64, loops: &[(u64, i64)]) -> Source {
     Source::Vrf { base, loops: rows(loops) }
 }
 
 /// Loops from sizes and strides, without those that run once.
-pub(super) fn rows(loops: &[(u64, i64)]) -> Vec<Loop> {
+pub fn rows(loops: &[(u64, i64)]) -> Vec<Loop> {
     let turning = loops.iter().filter(|(size, _)| *size != 1);
     turning.map(|(size, stride)| Loop { size: Count::Fixed(*size), stride: *stride }).collect()
 }
 
 /// One result a row from halves of flits: `rows` rows of `halves`.
-pub(super) fn reduce_rows(op: ReduceOp, rows: u64, halves: u64) -> Op {
+pub fn reduce_rows(op: ReduceOp, rows: u64, halves: u64) -> Op {
     let step = |size, summed| StepLoop { size: Count::Fixed(size), summed };
     let steps = vec![step(rows, false), step(halves, true)];
     Op {
@@ -93,12 +93,12 @@ pub(super) fn reduce_rows(op: ReduceOp, rows: u64, halves: u64) -> Op {
 }
 
 /// f32 to whole numbers within those of i8.
-pub(super) fn to_i8() -> [Op; 3] {
+pub fn to_i8() -> [Op; 3] {
     let [low, high] = clip_i8();
     [op(OpKind::ToFixed { int_width: 31 }), low, high]
 }
 
 /// i32 within the numbers of i8.
-pub(super) fn clip_i8() -> [Op; 2] {
+pub fn clip_i8() -> [Op; 2] {
     [with(OpKind::ClipMax, int(i8::MIN.into())), with(OpKind::ClipMin, int(i8::MAX.into()))]
 }

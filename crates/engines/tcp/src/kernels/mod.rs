@@ -16,8 +16,8 @@
 pub mod activation;
 pub mod attention;
 mod builder;
-mod chain;
-mod pass;
+pub mod chain;
+pub mod pass;
 pub mod quantise;
 pub mod residual;
 pub mod rmsnorm;

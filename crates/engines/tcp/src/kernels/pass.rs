@@ -12,27 +12,32 @@ use crate::vector::{FLIT_WORDS, output};
 
 /// Elements of a slice that lie side by side.
 #[derive(Clone, Copy)]
-pub(super) struct Run {
-    pub(super) dtype: Dtype,
-    pub(super) base: u64,
-    pub(super) elements: u64,
+pub struct Run {
+    /// Type in data memory.
+    pub dtype: Dtype,
+    /// First byte.
+    pub base: u64,
+    /// How many.
+    pub elements: u64,
 }
 
 /// Where elements of a type go.
 #[derive(Clone, Copy)]
-pub(super) struct Target {
-    pub(super) dtype: Dtype,
-    pub(super) base: u64,
+pub struct Target {
+    /// Type in data memory.
+    pub dtype: Dtype,
+    /// First byte.
+    pub base: u64,
 }
 
 /// An image of one PE.
-pub(super) fn exec(name: &str, context: Context, stream: Stream) -> Exec {
+pub fn exec(name: &str, context: Context, stream: Stream) -> Exec {
     let body = Body::Stream(Box::new(stream));
     Exec { name: name.to_string(), context, pes: 1, body, span: Span::default() }
 }
 
 /// A fetch of elements as they are.
-pub(super) fn fetch(dtype: Dtype, base: u64, loops: &[(u64, i64)], packet: u64) -> Fetch {
+pub fn fetch(dtype: Dtype, base: u64, loops: &[(u64, i64)], packet: u64) -> Fetch {
     Fetch {
         dtype,
         base,
@@ -48,7 +53,7 @@ pub(super) fn fetch(dtype: Dtype, base: u64, loops: &[(u64, i64)], packet: u64) 
 }
 
 /// A fetch of flits of words for the vector engine.
-pub(super) fn fetch_words(dtype: Dtype, base: u64, loops: &[(u64, i64)]) -> Fetch {
+pub fn fetch_words(dtype: Dtype, base: u64, loops: &[(u64, i64)]) -> Fetch {
     let cast = match dtype {
         Dtype::F32 | Dtype::I32 => None,
         narrow if narrow.is_float() => Some(Dtype::F32),
@@ -58,7 +63,7 @@ pub(super) fn fetch_words(dtype: Dtype, base: u64, loops: &[(u64, i64)]) -> Fetc
 }
 
 /// Alternate flits of two tensors with the same layout.
-pub(super) fn fetch_pairs(first: Run, second_base: u64) -> Fetch {
+pub fn fetch_pairs(first: Run, second_base: u64) -> Fetch {
     let flits = first.elements / FLIT_WORDS;
     let loops = [(flits, signed(FLIT_WORDS)), (2, 0), (FLIT_WORDS, 1)];
     let at_loop = usize::from(flits != 1);
@@ -67,7 +72,7 @@ pub(super) fn fetch_pairs(first: Run, second_base: u64) -> Fetch {
 }
 
 /// A commit of one flit after the other, side by side.
-pub(super) fn commit(base: u64, flits: u64, flit_bytes: u64) -> Commit {
+pub fn commit(base: u64, flits: u64, flit_bytes: u64) -> Commit {
     Commit {
         memory: Memory::Dm,
         base,
@@ -81,7 +86,7 @@ pub(super) fn commit(base: u64, flits: u64, flit_bytes: u64) -> Commit {
 }
 
 /// A pass over flits of words: through the chain, cast, and written side by side.
-pub(super) fn pass(name: &str, fetch: Fetch, vector: Vector, flits: u64, to: Target) -> Exec {
+pub fn pass(name: &str, fetch: Fetch, vector: Vector, flits: u64, to: Target) -> Exec {
     let word = match output(&vector) {
         Word::I32 => Dtype::I32,
         Word::F32 => Dtype::F32,
@@ -99,14 +104,14 @@ pub(super) fn pass(name: &str, fetch: Fetch, vector: Vector, flits: u64, to: Tar
 }
 
 /// A pass element by element.
-pub(super) fn map(name: &str, from: Run, vector: Vector, to: Target) -> Exec {
+pub fn map(name: &str, from: Run, vector: Vector, to: Target) -> Exec {
     let fetch = fetch_words(from.dtype, from.base, &[(from.elements, 1)]);
     pass(name, fetch, vector, from.elements / FLIT_WORDS, to)
 }
 
 /// A pass that leaves one word a row. Each comes in a flit of its own; the transpose engine joins two, so that rows lie side by
 /// side in whole granules.
-pub(super) fn reduce(name: &str, from: Run, vector: Vector, rows: u64, base: u64) -> Exec {
+pub fn reduce(name: &str, from: Run, vector: Vector, rows: u64, base: u64) -> Exec {
     let fetch = fetch_words(from.dtype, from.base, &[(from.elements, 1)]);
     let stream = Stream {
         fetch,
@@ -121,7 +126,7 @@ pub(super) fn reduce(name: &str, from: Run, vector: Vector, rows: u64, base: u64
 }
 
 /// Contiguous words of data memory into the vector register file.
-pub(super) fn load_vrf(name: &str, from: u64, words: u64, base: u64) -> Exec {
+pub fn load_vrf(name: &str, from: u64, words: u64, base: u64) -> Exec {
     let short = Short { from, bytes: bytes(Dtype::F32, words), memory: Memory::Vrf, base };
     Exec {
         name: name.to_string(),
@@ -133,6 +138,6 @@ pub(super) fn load_vrf(name: &str, from: u64, words: u64, base: u64) -> Exec {
 }
 
 /// A stride; sizes that no register holds are refused elsewhere.
-pub(super) fn signed(stride: u64) -> i64 {
+pub fn signed(stride: u64) -> i64 {
     i64::try_from(stride).unwrap_or(i64::MAX)
 }

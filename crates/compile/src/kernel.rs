@@ -1,0 +1,356 @@
+//! The kernel level: clusters of operators that one pass over the chip computes (paper section V-C, stage 2).
+//!
+//! A kernel reads, contracts, runs a chain of vector operators and writes. Values are two-dimensional, tokens by width, and are of two
+//! kinds: [`Layout::Features`] are dealt out over the slices by column, [`Layout::Rows`] by token. Projections go from features to
+//! rows, combinations from rows to features, so that no value is ever moved between them by itself.
+
+use std::fmt::Write as _;
+
+/// How a value lies on the chip, before any address is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Layout {
+    /// Columns over slices, all tokens in each.
+    Features,
+    /// Whole rows, tokens over slices (or the same rows in all of them).
+    Rows,
+}
+
+/// Index of a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ValueId(pub usize);
+
+/// A value between kernels.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Value {
+    /// Its name.
+    pub name: String,
+    /// Columns.
+    pub width: u64,
+    /// How it lies.
+    pub layout: Layout,
+}
+
+/// How the rows of a weight are put in order before they are stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// As they are.
+    Plain,
+    /// Heads of `depth` rows, `group` of them to each of `kv` groups of `slots`; slots without a head are zero. Interleaved pairs of a
+    /// rotation become halves.
+    Heads {
+        /// Groups.
+        kv: u64,
+        /// Heads of a group.
+        group: u64,
+        /// Places of a group: a power of two.
+        slots: u64,
+        /// Rows of a head.
+        depth: u64,
+        /// Rows `2i` and `2i + 1` rotate together; they become `i` and `i + depth / 2`.
+        interleaved: bool,
+    },
+}
+
+impl Order {
+    /// Rows after ordering, for a weight of so many.
+    pub fn rows(self, rows: u64) -> u64 {
+        match self {
+            Order::Plain => rows,
+            Order::Heads { kv, slots, depth, .. } => kv * slots * depth,
+        }
+    }
+
+    /// The row of the weight that comes to a place; `None` is zero.
+    pub fn source(self, place: u64) -> Option<u64> {
+        match self {
+            Order::Plain => Some(place),
+            Order::Heads { group, slots, depth, interleaved, .. } => {
+                let (head, within) = (place / depth, place % depth);
+                let (of, slot) = (head / slots, head % slots);
+                let half = depth / 2;
+                let within = match interleaved {
+                    true if within < half => 2 * within,
+                    true => 2 * (within - half) + 1,
+                    false => within,
+                };
+                (slot < group).then_some((of * group + slot) * depth + within)
+            }
+        }
+    }
+}
+
+/// A weight matrix, `rows x columns`, by the name of its value in the graph.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Weight {
+    /// Name of the value.
+    pub name: String,
+    /// Rows.
+    pub rows: u64,
+    /// Columns: what is contracted.
+    pub columns: u64,
+    /// Order of its rows.
+    pub row_order: Order,
+    /// Order of its columns.
+    pub column_order: Order,
+    /// Name of a bias for each row.
+    pub bias: Option<String>,
+}
+
+impl Weight {
+    /// Rows after ordering.
+    pub fn stored_rows(&self) -> u64 {
+        self.row_order.rows(self.rows)
+    }
+
+    /// Columns after ordering.
+    pub fn stored_columns(&self) -> u64 {
+        self.column_order.rows(self.columns)
+    }
+}
+
+/// Heads of an attention.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Heads {
+    /// Heads of keys and values.
+    pub kv: u64,
+    /// Heads of queries for each.
+    pub group: u64,
+    /// Places for them: a power of two.
+    pub slots: u64,
+    /// Elements of a head.
+    pub depth: u64,
+}
+
+impl Heads {
+    /// Columns of the queries, padding included.
+    pub fn query_width(&self) -> u64 {
+        self.kv * self.slots * self.depth
+    }
+
+    /// Columns of keys, and of values.
+    pub fn kv_width(&self) -> u64 {
+        self.kv * self.depth
+    }
+}
+
+/// Elementwise ends of rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Activation {
+    /// `silu(gate) * up`: the first half of the columns gates the second.
+    GatedSilu,
+    /// The Gaussian error linear unit, by the error function.
+    Gelu,
+}
+
+/// Norms.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Norm {
+    /// Root mean square.
+    Rms,
+    /// Mean and variance.
+    Layer,
+}
+
+/// One cluster.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Kernel {
+    /// Rows of a table by token.
+    Embed {
+        /// Name of the table.
+        table: String,
+        /// Result.
+        out: ValueId,
+    },
+    /// A norm over the columns.
+    Norm {
+        /// Which.
+        norm: Norm,
+        /// Of what.
+        input: ValueId,
+        /// Name of the factors.
+        gain: String,
+        /// Name of the addends.
+        bias: Option<String>,
+        /// Bits of what keeps the root away from zero.
+        epsilon: f32,
+        /// Result.
+        out: ValueId,
+    },
+    /// Features to rows: the parts side by side.
+    Project {
+        /// Of what.
+        input: ValueId,
+        /// Weights.
+        parts: Vec<Weight>,
+        /// Result.
+        out: ValueId,
+    },
+    /// Queries and new keys and values from projected rows: rotation, rounding, and the rows of the cache.
+    Rotate {
+        /// Queries, keys and values side by side.
+        input: ValueId,
+        /// Heads.
+        heads: Heads,
+        /// Tables of cosines and sines by position, `positions x depth / 2`; none leaves everything as it is.
+        tables: Option<(String, String)>,
+        /// Which cache the keys and values go to.
+        cache: usize,
+        /// Queries.
+        out: ValueId,
+    },
+    /// Softmax of scores, times values.
+    Attend {
+        /// Queries.
+        input: ValueId,
+        /// Heads.
+        heads: Heads,
+        /// Which cache.
+        cache: usize,
+        /// What scores are multiplied by.
+        scale: f32,
+        /// Result, by query head.
+        out: ValueId,
+    },
+    /// Elementwise on rows.
+    Activate {
+        /// Of what.
+        input: ValueId,
+        /// What.
+        activation: Activation,
+        /// Result.
+        out: ValueId,
+    },
+    /// Rows to features, added to what is there.
+    Combine {
+        /// Of what.
+        input: ValueId,
+        /// Weight.
+        weight: Weight,
+        /// What the sum is added to.
+        residual: ValueId,
+        /// Result.
+        out: ValueId,
+    },
+    /// Logits of the last token.
+    Head {
+        /// Of what.
+        input: ValueId,
+        /// Weight.
+        weight: Weight,
+    },
+}
+
+/// A model as kernels in order.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Kernels {
+    /// What it is called.
+    pub name: String,
+    /// Values.
+    pub values: Vec<Value>,
+    /// Kernels in order.
+    pub kernels: Vec<Kernel>,
+    /// Positions that there are.
+    pub positions: u64,
+    /// Tokens that there are.
+    pub vocabulary: u64,
+    /// Caches, one for each attention.
+    pub caches: usize,
+}
+
+impl Kernels {
+    /// A value.
+    pub fn value(&self, id: ValueId) -> Option<&Value> {
+        self.values.get(id.0)
+    }
+
+    /// Columns of a value; 0 if there is none.
+    pub fn width(&self, id: ValueId) -> u64 {
+        self.value(id).map_or(0, |value| value.width)
+    }
+
+    /// Adds a value.
+    pub fn add(&mut self, name: impl Into<String>, width: u64, layout: Layout) -> ValueId {
+        self.values.push(Value { name: name.into(), width, layout });
+        ValueId(self.values.len() - 1)
+    }
+
+    /// Weights of contractions, in the order in which they are used.
+    pub fn weights(&self) -> impl Iterator<Item = &Weight> {
+        self.kernels.iter().flat_map(|kernel| match kernel {
+            Kernel::Project { parts, .. } => parts.iter().collect::<Vec<_>>(),
+            Kernel::Combine { weight, .. } | Kernel::Head { weight, .. } => vec![weight],
+            _ => Vec::new(),
+        })
+    }
+
+    /// As text.
+    pub fn print(&self) -> String {
+        let mut text = format!(
+            "kernels 1\nname {}\npositions {}\nvocabulary {}\n",
+            self.name, self.positions, self.vocabulary
+        );
+        for kernel in &self.kernels {
+            let _ = writeln!(text, "{}", self.line(kernel));
+        }
+        text
+    }
+
+    fn named(&self, id: ValueId) -> String {
+        self.value(id).map_or_else(String::new, |value| {
+            let layout = if value.layout == Layout::Features { "features" } else { "rows" };
+            format!("{}: {layout}[{}]", value.name, value.width)
+        })
+    }
+
+    fn name(&self, id: ValueId) -> &str {
+        self.value(id).map_or("", |value| &value.name)
+    }
+
+    fn line(&self, kernel: &Kernel) -> String {
+        match kernel {
+            Kernel::Embed { table, out } => format!("embed {} = {table}", self.named(*out)),
+            Kernel::Norm { norm, input, gain, bias, epsilon, out } => {
+                let rule = if *norm == Norm::Rms { "rms" } else { "layer" };
+                let bias = bias.as_ref().map_or(String::new(), |bias| format!(" + {bias}"));
+                format!("norm {} = {rule} {} * {gain}{bias} eps={epsilon:?}", self.named(*out), self.name(*input))
+            }
+            Kernel::Project { input, parts, out } => {
+                let parts: Vec<String> = parts.iter().map(spell).collect();
+                format!("project {} = {} * [{}]", self.named(*out), self.name(*input), parts.join(", "))
+            }
+            Kernel::Rotate { input, heads, tables, cache, out } => {
+                let tables =
+                    tables.as_ref().map_or("none".to_string(), |(cos, sin)| format!("({cos}, {sin})"));
+                let (out, input) = (self.named(*out), self.name(*input));
+                format!("rotate {out}, cache{cache} = {input} heads={} tables={tables}", spell_heads(heads))
+            }
+            Kernel::Attend { input, heads, cache, scale, out } => format!(
+                "attend {} = {}, cache{cache} heads={} scale={scale:?}",
+                self.named(*out),
+                self.name(*input),
+                spell_heads(heads)
+            ),
+            Kernel::Activate { input, activation, out } => {
+                let what = if *activation == Activation::GatedSilu { "gated_silu" } else { "gelu" };
+                format!("activate {} = {what} {}", self.named(*out), self.name(*input))
+            }
+            Kernel::Combine { input, weight, residual, out } => format!(
+                "combine {} = {} + {} * {}",
+                self.named(*out),
+                self.name(*residual),
+                self.name(*input),
+                spell(weight)
+            ),
+            Kernel::Head { input, weight } => format!("head {} * {}", self.name(*input), spell(weight)),
+        }
+    }
+}
+
+fn spell_heads(heads: &Heads) -> String {
+    format!("{}x{}({})x{}", heads.kv, heads.group, heads.slots, heads.depth)
+}
+
+fn spell(weight: &Weight) -> String {
+    let bias = weight.bias.as_ref().map_or(String::new(), |bias| format!(" + {bias}"));
+    format!("{}[{}x{}]{bias}", weight.name, weight.rows, weight.columns)
+}

@@ -1,0 +1,64 @@
+//! Stages 2 to 5 of the compiler (paper sections V-B and V-C): from graphs to command programs.
+//!
+//! - [`kernel`]: the kernel level, clusters of operators with their text;
+//! - [`cluster`]: stage 2, graphs to kernels;
+//! - [`tcp`]: stages 3 to 5 for the TCP;
+//! - [`weights`]: constants of a graph as numbers.
+
+pub mod cluster;
+pub mod kernel;
+pub mod tcp;
+pub mod weights;
+
+use thiserror::Error;
+
+/// Why a model is not compiled.
+#[derive(Debug, Error)]
+pub enum CompileError {
+    /// A node that no kernel takes.
+    #[error("`{node}`: {why}\n  = allowed: {allowed}\n  = instead: `--interp` runs any graph")]
+    Node {
+        /// Its result.
+        node: String,
+        /// Why.
+        why: String,
+        /// What is taken.
+        allowed: &'static str,
+    },
+    /// Sizes that no template has.
+    #[error("{what} is {found}\n  = allowed: {allowed}")]
+    Size {
+        /// Of what.
+        what: &'static str,
+        /// What it is.
+        found: u64,
+        /// What it may be.
+        allowed: String,
+    },
+    /// A memory that is too small.
+    #[error("the model takes {needed} B of HBM, the chip has {capacity} B\n  = instead: more chips, or narrower weights")]
+    Hbm {
+        /// Bytes needed.
+        needed: u64,
+        /// Bytes that there are.
+        capacity: u64,
+    },
+    /// Data memory that is too small.
+    #[error("{what}: {needed} B of a slice's data memory, which has {capacity} B\n  = instead: a shorter context")]
+    Dm {
+        /// For what.
+        what: &'static str,
+        /// Bytes needed.
+        needed: u64,
+        /// Bytes that there are.
+        capacity: u64,
+    },
+    /// A constant that cannot be had.
+    #[error("weight `{name}`: {why}")]
+    Weight {
+        /// Which.
+        name: String,
+        /// Why.
+        why: String,
+    },
+}

@@ -1,0 +1,38 @@
+//! Elementwise ends of projected rows, which combinations contract next.
+
+use tilewright_num::Dtype;
+use tilewright_tcp::kernels::activation::{gated_chain, gelu_chain};
+use tilewright_tcp::program::exec::Memory;
+
+use super::build::Build;
+use super::image::{bytes, commit, fetch_pairs, fetch_words, flits, main, n, through};
+use crate::CompileError;
+use crate::kernel::{Activation, Kernel};
+
+/// Rows of an activation.
+pub(super) fn activate(build: &mut Build<'_>, activation: Activation, index: usize) -> Result<(), CompileError> {
+    let next = build.kernels.kernels.iter().skip(index).position(|kernel| matches!(kernel, Kernel::Combine { .. }));
+    let packed = build.packed(index + next.unwrap_or(0))?;
+    let (row, dtype, rows) = (packed.row, build.dtype(), build.rows);
+    let from = build.at.rows;
+    let per_flit = bytes(dtype, 8);
+    let to = commit(
+        Memory::Dm,
+        build.at.active,
+        &[(rows, bytes(dtype, row)), (n(flits(row)), per_flit)],
+        per_flit,
+    );
+    let stream = match activation {
+        Activation::GatedSilu => {
+            let loops = [(rows, 2 * row), (n(flits(row)), 8), (n(2), 0), (n(8), 1)];
+            let second = from + bytes(Dtype::F32, row);
+            through(fetch_pairs(Dtype::F32, from, second, &loops), gated_chain(), Some(dtype), to)
+        }
+        Activation::Gelu => {
+            let loops = [(rows, row), (n(row), 1)];
+            through(fetch_words(Dtype::F32, from, &loops), gelu_chain(), Some(dtype), to)
+        }
+    };
+    build.emit.exec(main("activate", stream));
+    Ok(())
+}

@@ -1,0 +1,198 @@
+//! Attention of one query: keys and values are dealt out over the slices, the query is in all of them.
+//!
+//! Each slice has its keys in the register files, eight lanes of them; softmax takes maxima and sums between slices (worked example
+//! E8); each slice sums its values, the reducer between slices adds them up, and the sum of the weights divides.
+
+use tilewright_num::Dtype;
+use tilewright_tcp::cost::contraction::Drain;
+use tilewright_tcp::kernels::chain::{float, op};
+use tilewright_tcp::program::exec::{Contract, Fetch, Limit, Memory, SliceDigit, Stream};
+use tilewright_tcp::program::vector::{Gives, Op, OpKind, ReduceLimit, ReduceOp, Word};
+
+use super::attend_rows::load_words;
+use super::build::Build;
+use super::heads::{Columns, HeadPackets};
+use super::image::{
+    bytes, chain, commit, contraction, copy, fetch, fetch_words, main, n, nest, reduce, steps, through, vrf, with,
+};
+use crate::CompileError;
+use crate::kernel::Heads;
+
+/// One token's attention.
+pub(super) fn attend(build: &mut Build<'_>, heads: &Heads, cache: usize, scale: f32) -> Result<(), CompileError> {
+    super::rotate::fetch_cache(build, cache);
+    let packets = HeadPackets::new(build.machine, build.dtype(), heads.depth);
+    let columns = Columns::new(build.machine, build.dtype(), heads.depth, heads.slots)?;
+    let one = Query { heads: *heads, packets, columns };
+    let rounds = build.most_key_rows() / build.machine.ce.lanes;
+    let fit = build.machine.trf_lane_payload_bytes() / (rounds * packets.row_bytes).max(1);
+    if fit == 0 {
+        let allowed = "keys of one head in the register files".to_string();
+        return Err(CompileError::Size { what: "the context", found: build.plan.options.context, allowed });
+    }
+    let mut first = 0;
+    while first < heads.kv {
+        let count = fit.min(heads.kv - first);
+        one.scores(build, scale, first, count);
+        first += count;
+    }
+    one.softmax(build);
+    one.values(build);
+    Ok(())
+}
+
+struct Query {
+    heads: Heads,
+    packets: HeadPackets,
+    columns: Columns,
+}
+
+impl Query {
+    /// Scores of some heads with all keys of the slice.
+    fn scores(&self, build: &mut Build<'_>, scale: f32, first: u64, count: u64) {
+        let (machine, dtype, at) = (build.machine, build.dtype(), build.at.clone());
+        let (lanes, depth, slots) = (machine.ce.lanes, self.heads.depth, self.heads.slots);
+        let packets = self.packets.packets;
+        let row = build.plan.cache_row * 8 / u64::from(dtype.storage_bits());
+        let rounds = build.key_rounds;
+        let loops = [(rounds, lanes * row), (n(lanes), row), (n(count * depth), 1)];
+        let from = fetch(dtype, at.cached + bytes(dtype, first * depth), &loops, packets.elements);
+        let lane = machine.trf_lane_payload_bytes();
+        let flit = if self.packets.flits == 1 { self.packets.kept } else { machine.network.flit_bytes };
+        let to =
+            [(rounds, count * self.packets.row_bytes), (n(lanes), lane), (n(count * self.packets.flits), flit)];
+        let to = commit(Memory::Trf { lanes }, 0, &to, self.packets.kept);
+        build.emit.exec(main("load_keys", copy(from, to)));
+
+        let held = self.packets.row(dtype);
+        let walk = [
+            (n(count), held),
+            (n(slots), 0),
+            (n(packets.count), self.packets.pitch),
+            (rounds, count * held),
+            (n(packets.elements), 1),
+        ];
+        let order = [(n(count), false), (n(slots), false), (n(packets.count), true), (rounds, false)];
+        let contract = Contract {
+            flits: packets.flits,
+            repeats: rounds,
+            loops: nest(&walk),
+            tree: packets.elements.next_power_of_two(),
+            steps: steps(&order),
+            ..contraction(dtype, lanes, Drain::Interleaved)
+        };
+        let from = at.queries + bytes(dtype, first * slots * depth);
+        let from = fetch(dtype, from, &[(n(count * slots * depth), 1)], packets.elements);
+        let scaled = chain(Word::F32, vec![with(OpKind::FMul, float(scale))]);
+        let keys = bytes(Dtype::F32, build.most_key_rows());
+        let to = commit(
+            Memory::Dm,
+            at.scores + first * slots * keys,
+            &[(n(count * slots), keys), (rounds, bytes(Dtype::F32, 8))],
+            bytes(Dtype::F32, 8),
+        );
+        let stream = Stream { contract: Some(contract), ..through(from, scaled, None, to) };
+        build.emit.exec(main("scores", stream));
+    }
+
+    fn queries(&self) -> u64 {
+        self.heads.kv * self.heads.slots
+    }
+
+    fn all_scores(&self, build: &Build<'_>) -> Fetch {
+        let loops = [(n(self.queries()), build.most_key_rows()), (build.key_rounds, 8), (n(8), 1)];
+        fetch_words(Dtype::F32, build.at.scores, &loops)
+    }
+
+    fn shifted(&self, build: &Build<'_>) -> Vec<Op> {
+        let maxima = vrf(0, &[(n(self.queries()), 2), (build.key_rounds, 0), (n(8), 0)]);
+        vec![with(OpKind::FSub, maxima), op(OpKind::Exp)]
+    }
+
+    /// Over the keys that there are.
+    fn over_keys(&self, build: &Build<'_>, operation: ReduceOp) -> Op {
+        let slices = build.machine.pe.slices;
+        let loops = [(n(self.queries()), false), (build.key_rounds, true), (n(2), true)];
+        let limit = ReduceLimit {
+            extent: build.context,
+            slices: vec![SliceDigit { stride: 1, size: slices, weight: 1 }],
+            weights: [0, 8 * slices, 4 * slices]
+                .into_iter()
+                .skip(usize::from(self.queries() == 1))
+                .collect(),
+            element: slices,
+        };
+        reduce(operation, true, &loops, vec![limit])
+    }
+
+    fn softmax(&self, build: &mut Build<'_>) {
+        let (dtype, at, slices) = (build.dtype(), build.at.clone(), build.machine.pe.slices);
+        let pair = bytes(Dtype::F32, 2);
+        let all = self.queries() * pair;
+        let most = chain(Word::F32, vec![self.over_keys(build, ReduceOp::Max)]);
+        let most = most.then_between(ReduceOp::Max, slices, Gives::Broadcast);
+        let to = commit(Memory::Dm, at.maxima, &[(n(self.queries()), pair)], pair);
+        build.emit.exec(main("maxima", through(self.all_scores(build), most, None, to)));
+        load_words(build, "load_maxima", at.maxima, all, 0);
+
+        let mut ops = self.shifted(build);
+        ops.push(self.over_keys(build, ReduceOp::Add));
+        let sums = chain(Word::F32, ops).then_between(ReduceOp::Add, slices, Gives::Broadcast);
+        let to = commit(Memory::Dm, at.sums, &[(n(self.queries()), pair)], pair);
+        build.emit.exec(main("sums", through(self.all_scores(build), sums, None, to)));
+        load_words(build, "load_sums", at.sums, all, all);
+
+        let piece = bytes(dtype, 8);
+        let row = bytes(dtype, build.most_key_rows());
+        let to = commit(Memory::Dm, at.chances, &[(n(self.queries()), row), (build.key_rounds, piece)], piece);
+        let ops = chain(Word::F32, self.shifted(build));
+        build.emit.exec(main("chances", through(self.all_scores(build), ops, Some(dtype), to)));
+    }
+
+    fn values(&self, build: &mut Build<'_>) {
+        let (machine, dtype, at) = (build.machine, build.dtype(), build.at.clone());
+        let Heads { kv, slots, depth, .. } = self.heads;
+        let (slices, rounds, keys) = (machine.pe.slices, build.key_rounds, build.most_key_rows());
+        let loops = [(n(kv), slots * keys), (n(slots), keys), (rounds, 8), (n(8), 1)];
+        let mut from = fetch(dtype, at.chances, &loops, 8);
+        let weights = [(n(kv), 0), (n(slots), 0), (rounds, 8 * slices), (n(8), slices)];
+        let weights = weights.iter().filter(|(size, _)| *size != n(1)).map(|(_, weight)| *weight).collect();
+        from.limits = vec![Limit {
+            extent: build.context,
+            slices: vec![SliceDigit { stride: 1, size: slices, weight: 1 }],
+            weights,
+        }];
+        let piece = bytes(dtype, 8);
+        let lane = machine.trf_lane_payload_bytes() * machine.ce.lanes / slots;
+        let to = [(n(kv), bytes(dtype, keys)), (n(slots), lane), (rounds, piece)];
+        let to = commit(Memory::Trf { lanes: slots }, 0, &to, piece);
+        build.emit.exec(main("load_chances", copy(from, to)));
+
+        let columns = self.columns;
+        let walk = [(n(kv), keys), (rounds, 8), (n(8), 1), (n(columns.packets), 0), (n(columns.each), 0)];
+        let order = [(n(kv), false), (rounds, true), (n(8), true), (n(columns.packets), false)];
+        let contract = Contract {
+            flits: columns.flits,
+            loops: nest(&walk),
+            steps: steps(&order),
+            ..contraction(dtype, slots, Drain::Sequential)
+        };
+        let row = build.plan.cache_row * 8 / u64::from(dtype.storage_bits());
+        let first = at.cached + bytes(dtype, self.heads.kv_width());
+        let loops = [(n(kv), depth), (rounds, 8 * row), (n(8), row), (n(depth), 1)];
+        let from = fetch(dtype, first, &loops, columns.each);
+        let sums = [(n(kv), 2 * slots), (n(columns.packets), 0), (n(slots), 2), (n(columns.each), 0)];
+        let base = self.queries() * bytes(Dtype::F32, 2);
+        let ends = chain(Word::F32, vec![with(OpKind::Div, vrf(base, &sums))]);
+        let ends = ends.after_between(ReduceOp::Add, slices, Gives::Broadcast);
+        let to = [
+            (n(kv), bytes(dtype, slots * depth)),
+            (n(columns.packets), bytes(dtype, columns.each)),
+            (n(slots), bytes(dtype, depth)),
+            (n(columns.each / 8), piece),
+        ];
+        let to = commit(Memory::Dm, at.attended, &to, piece);
+        let stream = Stream { contract: Some(contract), ..through(from, ends, Some(dtype), to) };
+        build.emit.exec(main("values", stream));
+    }
+}

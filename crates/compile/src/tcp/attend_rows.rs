@@ -1,0 +1,201 @@
+//! Attention of many queries: each slice has its own queries in the register files, keys and values pass all slices by multicast.
+//!
+//! Scores of eight queries lie side by side, key after key, so that softmax is a reduction over time. Weights of the values are turned
+//! by the transpose engine, and what a query must not see is masked where they enter the register files. Values are contracted without
+//! a tree: their columns stay, keys are summed in the accumulators (paper Fig. 8, middle). The sum divides at the end.
+
+use tilewright_num::Dtype;
+use tilewright_tcp::cost::contraction::Drain;
+use tilewright_tcp::kernels::chain::{float, op};
+use tilewright_tcp::program::Count;
+use tilewright_tcp::program::exec::{Body, Contract, Exec, Fetch, Limit, Memory, Short, SliceDigit, Stream, Transpose};
+use tilewright_tcp::program::vector::{Op, OpKind, ReduceLimit, ReduceOp, Word};
+
+use super::build::Build;
+use super::combine::multicast;
+use super::heads::{Columns, HeadPackets};
+use super::image::{
+    bytes, chain, commit, contraction, copy, fetch, fetch_words, main, n, nest, reduce, steps, sub, through, vrf, with,
+};
+use crate::CompileError;
+use crate::kernel::Heads;
+
+/// Bytes of a word for each lane.
+const LANE_WORDS: u64 = 32;
+
+/// All heads, one after the other.
+pub(super) fn attend(build: &mut Build<'_>, heads: &Heads, cache: usize, scale: f32) -> Result<(), CompileError> {
+    super::rotate::fetch_cache(build, cache);
+    let packets = HeadPackets::new(build.machine, build.dtype(), heads.depth);
+    let columns = Columns::new(build.machine, build.dtype(), heads.depth, build.machine.ce.lanes)?;
+    for kv in 0..heads.kv {
+        for slot in 0..heads.group {
+            let head = Head { kv, query: kv * heads.slots + slot, heads: *heads, packets, columns };
+            head.scores(build, scale);
+            head.softmax(build);
+            head.values(build);
+        }
+    }
+    Ok(())
+}
+
+struct Head {
+    kv: u64,
+    query: u64,
+    heads: Heads,
+    packets: HeadPackets,
+    columns: Columns,
+}
+
+/// Keys in the order in which they pass: rows of all slices.
+fn keys(build: &Build<'_>, stride: u64) -> [(Count, u64); 2] {
+    let slices = build.machine.pe.slices;
+    [(build.key_rows, stride * slices), (n(slices), stride)]
+}
+
+/// Loads words of data memory into the vector register file.
+pub(super) fn load_words(build: &mut Build<'_>, name: &str, from: u64, size: u64, base: u64) {
+    let short = Short { from, bytes: size, memory: Memory::Vrf, base };
+    let image = sub(build.machine, name, copy(fetch(Dtype::F32, 0, &[], 2), commit(Memory::Vrf, 0, &[], 8)));
+    build.emit.exec(Exec { body: Body::Short(short), ..image });
+}
+
+impl Head {
+    /// Queries of the slice to the lanes; keys of all slices meet them.
+    fn scores(&self, build: &mut Build<'_>, scale: f32) {
+        let (machine, dtype, at) = (build.machine, build.dtype(), build.at.clone());
+        let (lanes, depth) = (machine.ce.lanes, self.heads.depth);
+        let flit = machine.network.flit_bytes;
+        let first = at.queries + bytes(dtype, self.query * depth);
+        let loops = [(n(lanes), self.heads.query_width()), (n(depth), 1)];
+        let from = fetch(dtype, first, &loops, self.packets.packets.elements);
+        let lane = machine.trf_lane_payload_bytes();
+        let to = commit(Memory::Trf { lanes }, 0, &[(n(lanes), lane), (n(self.packets.flits), flit)], self.packets.kept);
+        build.emit.exec(main("load_queries", copy(from, to)));
+
+        let packets = self.packets.packets;
+        let slices = n(machine.pe.slices);
+        let walk = [
+            (build.key_rows, 0),
+            (slices, 0),
+            (n(packets.count), self.packets.pitch),
+            (n(packets.elements), 1),
+        ];
+        let order = [(build.key_rows, false), (slices, false), (n(packets.count), true)];
+        let contract = Contract {
+            flits: packets.flits,
+            loops: nest(&walk),
+            tree: packets.elements.next_power_of_two(),
+            steps: steps(&order),
+            ..contraction(dtype, lanes, Drain::Interleaved)
+        };
+        let row = build.plan.cache_row * 8 / u64::from(dtype.storage_bits());
+        let first = at.cached + bytes(dtype, self.kv * depth);
+        let from = fetch(dtype, first, &[(build.key_rows, row), (n(depth), 1)], packets.elements);
+        let scaled = chain(Word::F32, vec![with(OpKind::FMul, float(scale))]);
+        let to = commit(Memory::Dm, at.scores, &keys(build, LANE_WORDS), LANE_WORDS);
+        let switch = multicast(build, packets.count);
+        let stream = Stream { switch, contract: Some(contract), ..through(from, scaled, None, to) };
+        build.emit.exec(main("scores", stream));
+    }
+
+    fn all_scores(build: &Build<'_>) -> Fetch {
+        let [outer, inner] = keys(build, 8);
+        fetch_words(Dtype::F32, build.at.scores, &[outer, inner, (n(8), 1)])
+    }
+
+    /// A word for each query, from the register file.
+    fn by_query(build: &Build<'_>, base: u64) -> tilewright_tcp::program::vector::Source {
+        let [outer, inner] = keys(build, 0);
+        vrf(base, &[outer, inner, (n(8), 1)])
+    }
+
+    fn shifted(build: &Build<'_>) -> Vec<Op> {
+        vec![with(OpKind::FSub, Self::by_query(build, 0)), op(OpKind::Exp)]
+    }
+
+    /// Over the keys that each query sees.
+    fn over_keys(build: &Build<'_>, operation: ReduceOp) -> Op {
+        let slices = build.machine.pe.slices;
+        let loops = [(build.key_rows, true), (n(slices), true), (n(2), false)];
+        let limit = ReduceLimit {
+            extent: build.context,
+            slices: vec![SliceDigit { stride: 1, size: slices, weight: 1 }],
+            weights: vec![slices, 1, 4 * slices],
+            element: slices,
+        };
+        reduce(operation, false, &loops, vec![limit])
+    }
+
+    /// Maxima and sums, then the weights of the values, a row of keys for each query.
+    fn softmax(&self, build: &mut Build<'_>) {
+        let (dtype, at) = (build.dtype(), build.at.clone());
+        let most = chain(Word::F32, vec![Self::over_keys(build, ReduceOp::Max)]);
+        let to = commit(Memory::Dm, at.maxima, &[], LANE_WORDS);
+        build.emit.exec(main("maxima", through(Self::all_scores(build), most, None, to)));
+        load_words(build, "load_maxima", at.maxima, LANE_WORDS, 0);
+
+        let mut ops = Self::shifted(build);
+        ops.push(Self::over_keys(build, ReduceOp::Add));
+        let to = commit(Memory::Dm, at.sums, &[], LANE_WORDS);
+        build.emit.exec(main("sums", through(Self::all_scores(build), chain(Word::F32, ops), None, to)));
+        load_words(build, "load_sums", at.sums, LANE_WORDS, LANE_WORDS);
+
+        let keys_most = build.most_key_rows() * build.machine.pe.slices;
+        let tile = 8 / (u64::from(dtype.storage_bits()) / 8);
+        let to = [
+            (build.key_rows, bytes(dtype, build.machine.pe.slices)),
+            (n(build.machine.pe.slices / tile), bytes(dtype, tile)),
+            (n(8), bytes(dtype, keys_most)),
+        ];
+        let to = commit(Memory::Dm, at.chances, &to, 8);
+        let ops = chain(Word::F32, Self::shifted(build));
+        let mut stream = through(Self::all_scores(build), ops, Some(dtype), to);
+        stream.transpose = Some(Transpose { rows: tile, columns: 8, kept: 8 });
+        build.emit.exec(main("chances", stream));
+    }
+
+    /// Weights to the lanes, masked; values of all slices meet them, and the sum divides.
+    fn values(&self, build: &mut Build<'_>) {
+        let (machine, dtype, at) = (build.machine, build.dtype(), build.at.clone());
+        let (lanes, depth, slices) = (machine.ce.lanes, self.heads.depth, machine.pe.slices);
+        let flit = machine.network.flit_bytes;
+        let keys_most = build.most_key_rows() * slices;
+        let loops = [(n(lanes), keys_most), (build.key_rows, slices), (n(slices), 1)];
+        let in_flit = flit * 8 / u64::from(dtype.storage_bits());
+        let mut from = fetch(dtype, at.chances, &loops, in_flit);
+        from.limits = vec![Limit {
+            extent: build.context,
+            slices: vec![SliceDigit { stride: 1, size: slices, weight: 1 }],
+            weights: vec![slices, slices, 1],
+        }];
+        let lane = machine.trf_lane_payload_bytes();
+        let to = [(n(lanes), lane), (build.key_rows, bytes(dtype, slices)), (n(slices / in_flit), flit)];
+        let to = commit(Memory::Trf { lanes }, 0, &to, flit);
+        build.emit.exec(main("load_chances", copy(from, to)));
+
+        let columns = self.columns;
+        let walk = [(build.key_rows, slices), (n(slices), 1), (n(columns.packets), 0), (n(columns.each), 0)];
+        let order = [(build.key_rows, true), (n(slices), true), (n(columns.packets), false)];
+        let contract = Contract {
+            flits: columns.flits,
+            loops: nest(&walk),
+            steps: steps(&order),
+            ..contraction(dtype, lanes, Drain::Sequential)
+        };
+        let row = build.plan.cache_row * 8 / u64::from(dtype.storage_bits());
+        let first = at.cached + bytes(dtype, self.heads.kv_width() + self.kv * depth);
+        let from = fetch(dtype, first, &[(build.key_rows, row), (n(depth), 1)], columns.each);
+        let sums = vrf(LANE_WORDS, &[(n(columns.packets), 0), (n(8), 1), (n(columns.each), 0)]);
+        let ends = chain(Word::F32, vec![with(OpKind::Div, sums)]);
+        let to = [
+            (n(columns.packets), bytes(dtype, columns.each)),
+            (n(lanes), bytes(dtype, build.attended_row(&self.heads))),
+            (n(columns.each / 8), bytes(dtype, 8)),
+        ];
+        let to = commit(Memory::Dm, at.attended + bytes(dtype, self.query * depth), &to, bytes(dtype, 8));
+        let switch = multicast(build, columns.packets);
+        let stream = Stream { switch, contract: Some(contract), ..through(from, ends, Some(dtype), to) };
+        build.emit.exec(main("values", stream));
+    }
+}

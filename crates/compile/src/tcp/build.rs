@@ -1,0 +1,334 @@
+//! One program of a model: its registers, its places in data memory, and the kernels in order.
+//!
+//! The place of a token counts backwards from the last: place 0 is the newest. So the last token is always found at the same place, and
+//! the causal mask is a sum that stays below the context: the position of a key, plus the place of a query.
+
+use tilewright_machine::tcp::Tcp;
+use tilewright_num::Dtype;
+use tilewright_tcp::program::event::PeId;
+use tilewright_tcp::program::{Count, Program};
+
+use super::emit::Emitter;
+use super::image::{bytes, hbm, n, packet_of, to_slices, transfer, turn};
+use super::plan::{Fill, PREFILL_ROWS, Packed, Plan, weights_of};
+use crate::CompileError;
+use super::sizes::whole_packets;
+use crate::kernel::{Heads, Kernel, Kernels};
+
+/// What a program is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Many tokens of one sequence: rows are dealt out over the slices.
+    Prefill,
+    /// One token: every slice has its row.
+    Decode,
+}
+
+/// Places in every slice's data memory, and the bytes of each.
+#[derive(Clone, Debug, Default)]
+pub struct Areas {
+    next: u64,
+}
+
+impl Areas {
+    /// Bytes of a slice.
+    pub fn take(&mut self, bytes: u64) -> u64 {
+        let at = self.next;
+        self.next = at.saturating_add(bytes.next_multiple_of(64));
+        at
+    }
+}
+
+/// Names of everything in data memory.
+#[derive(Clone, Debug, Default)]
+pub struct Places {
+    /// The residual, f32, by features.
+    pub x: u64,
+    /// The normalised residual, by features.
+    pub normal: u64,
+    /// What is added to the residual, f32, by features.
+    pub y: u64,
+    /// Two words a token.
+    pub squares: u64,
+    /// Two words a token.
+    pub roots: u64,
+    /// Gains of all norms.
+    pub gains: u64,
+    /// Sines, cosines, minus sines of each row.
+    pub angles: u64,
+    /// Projected rows, f32.
+    pub rows: u64,
+    /// Queries.
+    pub queries: u64,
+    /// New keys and values.
+    pub fresh: u64,
+    /// Cached keys and values, dealt out by position.
+    pub cached: u64,
+    /// What attention gives.
+    pub attended: u64,
+    /// What an activation gives.
+    pub active: u64,
+    /// Scores, f32.
+    pub scores: u64,
+    /// Weights of the values.
+    pub chances: u64,
+    /// Maxima, and sums.
+    pub maxima: u64,
+    /// Sums.
+    pub sums: u64,
+    /// Logits of a fill, two of them in turns.
+    pub logits: [u64; 2],
+    /// Slots for weights.
+    pub slots: Vec<u64>,
+}
+
+/// A program in the making.
+pub struct Build<'a> {
+    /// Machine.
+    pub machine: &'a Tcp,
+    /// Model.
+    pub kernels: &'a Kernels,
+    /// Sizes and places in HBM.
+    pub plan: &'a Plan,
+    /// What for.
+    pub mode: Mode,
+    /// Commands.
+    pub emit: Emitter<'a>,
+    /// Rows of a slice.
+    pub rows: Count,
+    /// Tokens of a row, over slices.
+    pub groups: u64,
+    /// Tokens in all, padding included.
+    pub tokens: Count,
+    /// Rows of cached keys of a slice.
+    pub key_rows: Count,
+    /// Eights of them.
+    pub key_rounds: Count,
+    /// Keys that there are.
+    pub context: Count,
+    /// Places in data memory.
+    pub at: Places,
+    /// Fills in the order in which they are used; how many were asked for, and used.
+    pub fills: Vec<(Fill, u64)>,
+    asked: usize,
+    used: usize,
+    /// Norms so far.
+    pub norms: u64,
+}
+
+/// Slots for weights: one in use, the others on their way.
+const SLOTS: u64 = 3;
+
+/// Compiles one program.
+///
+/// # Errors
+/// A model whose values do not fit data memory, or whose shape no template has.
+pub fn program(machine: &Tcp, kernels: &Kernels, plan: &Plan, mode: Mode) -> Result<Program, CompileError> {
+    let mut build = Build::new(machine, kernels, plan, mode)?;
+    build.start();
+    for (index, kernel) in kernels.kernels.iter().enumerate() {
+        build.kernel(index, kernel)?;
+    }
+    Ok(build.emit.finish())
+}
+
+impl<'a> Build<'a> {
+    fn new(
+        machine: &'a Tcp,
+        kernels: &'a Kernels,
+        plan: &'a Plan,
+        mode: Mode,
+    ) -> Result<Build<'a>, CompileError> {
+        let mut emit = Emitter::new(machine, PeId { chip: 0, pe: 0 });
+        let slices = machine.pe.slices;
+        let most = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
+        let key_rows = plan.options.context.div_ceil(slices);
+        let rounds = key_rows.div_ceil(machine.ce.lanes);
+        let keys = emit.register("key_rows", 1, most(key_rows));
+        let context = emit.register("context", 1, most(plan.options.context));
+        let (rows, groups, tokens, key_rounds) = match mode {
+            Mode::Prefill => {
+                let rows = emit.register("rows", 1, most(PREFILL_ROWS));
+                let tokens = emit.register("tokens", most(slices), most(PREFILL_ROWS * slices));
+                (rows, slices, tokens, n(rounds))
+            }
+            Mode::Decode => (n(1), 1, n(1), emit.register("key_rounds", 1, most(rounds))),
+        };
+        let mut build = Build {
+            machine,
+            kernels,
+            plan,
+            mode,
+            emit,
+            rows,
+            groups,
+            tokens,
+            key_rows: keys,
+            key_rounds,
+            context,
+            at: Places::default(),
+            fills: Vec::new(),
+            asked: 0,
+            used: 0,
+            norms: 0,
+        };
+        build.place()?;
+        for (index, start) in plan.caches.iter().enumerate() {
+            let _ = index;
+            build.emit.object(*start, *start + plan.cache_row * (plan.options.context + 1));
+        }
+        build.emit.object(plan.embedding, plan.angles);
+        build.emit.object(plan.angles, plan.gains);
+        for packed in &plan.packed {
+            build.fills.extend(packed.fills.iter().map(|fill| (*fill, packed.slices)));
+        }
+        Ok(build)
+    }
+
+    /// The most rows of a slice.
+    pub fn most_rows(&self) -> u64 {
+        match self.mode {
+            Mode::Prefill => PREFILL_ROWS,
+            Mode::Decode => 1,
+        }
+    }
+
+    /// The most rows of keys of a slice, in whole eights.
+    pub fn most_key_rows(&self) -> u64 {
+        self.plan.options.context.div_ceil(self.machine.pe.slices).next_multiple_of(self.machine.ce.lanes)
+    }
+
+    /// Type in contractions.
+    pub fn dtype(&self) -> Dtype {
+        self.plan.options.dtype
+    }
+
+    /// Elements from row to row of what attention gives.
+    pub fn attended_row(&self, heads: &Heads) -> u64 {
+        whole_packets(self.machine, self.dtype(), heads.query_width())
+    }
+
+    fn place(&mut self) -> Result<(), CompileError> {
+        let (plan, dtype) = (self.plan, self.dtype());
+        let share = plan.features.share;
+        let (rows, tokens) = (self.most_rows(), self.most_rows() * self.groups);
+        let mut areas = Areas::default();
+        let projected = self.kernels.kernels.iter().filter(|kernel| matches!(kernel, Kernel::Project { .. }));
+        let widest = projected.filter_map(weights_of).map(|parts| plan.parts(self.machine, &parts).width).max();
+        let widest = widest.unwrap_or(0);
+        let longest = plan.packed.iter().map(|packed| packed.row).max().unwrap_or(0);
+        let queries = self.kernels.kernels.iter().find_map(|kernel| match kernel {
+            Kernel::Rotate { heads, .. } => Some(heads.query_width()),
+            _ => None,
+        });
+        let queries = whole_packets(self.machine, dtype, queries.unwrap_or(0));
+        let key_rows = self.most_key_rows();
+        let lanes = self.machine.ce.lanes;
+        let at = &mut self.at;
+        at.x = areas.take(bytes(Dtype::F32, tokens * share));
+        at.y = areas.take(bytes(Dtype::F32, tokens * share));
+        at.normal = areas.take(bytes(dtype, tokens * share));
+        at.squares = areas.take(bytes(Dtype::F32, 2 * tokens));
+        at.roots = areas.take(bytes(Dtype::F32, 2 * tokens));
+        at.gains = areas.take(bytes(Dtype::F32, share * plan.norms.len() as u64));
+        at.angles = areas.take(plan.angles_row * rows);
+        at.queries = areas.take(bytes(dtype, rows.max(lanes) * queries));
+        at.fresh = areas.take(plan.cache_row * rows);
+        at.cached = areas.take(plan.cache_row * key_rows);
+        at.attended = areas.take(bytes(dtype, rows.max(lanes) * queries));
+        at.active = areas.take(bytes(dtype, rows * longest));
+        let fill = plan.packed.iter().flat_map(|packed| &packed.fills).map(|fill| fill.groups).max();
+        let logits = bytes(Dtype::F32, fill.unwrap_or(0) * lanes);
+        at.logits = [areas.take(logits), areas.take(logits)];
+        at.maxima = areas.take(bytes(Dtype::F32, 2 * queries.max(lanes)));
+        at.sums = areas.take(bytes(Dtype::F32, 2 * queries.max(lanes)));
+        // Rows are read before there are scores.
+        let scratch = areas.next;
+        at.rows = areas.take(bytes(Dtype::F32, rows * widest));
+        let after_rows = areas.next;
+        areas.next = scratch;
+        let (scores, chances) = match self.mode {
+            Mode::Prefill => {
+                let keys = key_rows * self.machine.pe.slices;
+                (bytes(Dtype::F32, keys * lanes), bytes(dtype, keys * lanes))
+            }
+            Mode::Decode => (bytes(Dtype::F32, key_rows * queries), bytes(dtype, key_rows * queries)),
+        };
+        at.scores = areas.take(scores);
+        at.chances = areas.take(chances);
+        areas.next = areas.next.max(after_rows);
+        let slot = plan.packed.iter().flat_map(|packed| &packed.fills).map(|fill| fill.slice_bytes).max();
+        at.slots = (0..SLOTS).map(|_| areas.take(slot.unwrap_or(0))).collect();
+        let capacity = self.machine.dm.capacity_bytes;
+        if areas.next > capacity {
+            return Err(CompileError::Dm { what: "values and weights", needed: areas.next, capacity });
+        }
+        Ok(())
+    }
+
+    /// Loops over tokens of a value by features, `stride` from token to token.
+    pub fn by_token(&self, stride: u64) -> [(Count, u64); 2] {
+        [(self.rows, stride * self.groups), (n(self.groups), stride)]
+    }
+
+    /// What every run starts with.
+    fn start(&mut self) {
+        let plan = self.plan;
+        let gains = bytes(Dtype::F32, plan.features.share * plan.norms.len() as u64);
+        self.to_dm("gains", plan.gains, self.at.gains, gains, plan.features.slices);
+        if plan.angles_row > 0 {
+            super::rotate::angles(self);
+        }
+    }
+
+    /// A block for each of the first slices, one behind the other in HBM.
+    pub fn to_dm(&mut self, name: &str, from: u64, to: u64, slice_bytes: u64, slices: u64) {
+        let packet = packet_of(self.machine, slice_bytes);
+        let target = super::image::dm(0, 0, to);
+        let loops = vec![to_slices(slices, slice_bytes), turn(n(slice_bytes / packet), packet, packet)];
+        let loops = loops.into_iter().filter(|row| row.size != n(1)).collect();
+        self.emit.dma(transfer(name, hbm(0, from), target, loops, packet));
+    }
+
+    /// Makes sure that the next fill is on its way, and those behind it as far as there are slots; gives its place.
+    pub fn next_fill(&mut self) -> u64 {
+        let slots = self.at.slots.len();
+        while self.asked < self.fills.len() && self.asked < self.used + slots {
+            let (fill, slices) = self.fills[self.asked];
+            let place = self.at.slots[self.asked % slots];
+            self.to_dm("weights", fill.at, place, fill.slice_bytes, slices);
+            self.asked += 1;
+        }
+        let place = self.at.slots[self.used % slots];
+        self.used += 1;
+        place
+    }
+
+    /// The weight of a kernel.
+    pub fn packed(&self, kernel: usize) -> Result<&'a Packed, CompileError> {
+        self.plan.packed(kernel).ok_or(CompileError::Size {
+            what: "weights of a kernel",
+            found: 0,
+            allowed: "at least one".to_string(),
+        })
+    }
+
+    fn kernel(&mut self, index: usize, kernel: &Kernel) -> Result<(), CompileError> {
+        match kernel {
+            Kernel::Embed { .. } => super::ends::embed(self),
+            Kernel::Norm { epsilon, .. } => super::norm::rms(self, *epsilon),
+            Kernel::Project { parts, .. } => super::project::project(self, index, parts)?,
+            Kernel::Rotate { heads, tables, cache, .. } => {
+                super::rotate::rotate(self, heads, tables.is_some(), *cache)?;
+            }
+            Kernel::Attend { heads, cache, scale, .. } => match self.mode {
+                Mode::Prefill => super::attend_rows::attend(self, heads, *cache, *scale)?,
+                Mode::Decode => super::attend_keys::attend(self, heads, *cache, *scale)?,
+            },
+            Kernel::Activate { activation, .. } => super::activate::activate(self, *activation, index)?,
+            Kernel::Combine { input, .. } => super::combine::combine(self, index, *input)?,
+            Kernel::Head { .. } => super::ends::head(self, index)?,
+        }
+        Ok(())
+    }
+}

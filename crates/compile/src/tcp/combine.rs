@@ -1,0 +1,86 @@
+//! Combinations, rows to features: every slice holds the weights of its own columns, rows pass all slices (by multicast if they are
+//! dealt out), and the sums are added to the residual (paper section VI, weight stationary).
+
+use tilewright_num::Dtype;
+use tilewright_tcp::cost::contraction::Drain;
+use tilewright_tcp::cost::switch::{Ring, Topology};
+use tilewright_tcp::program::exec::{Contract, Memory, Stream, Switch};
+use tilewright_tcp::program::vector::{OpKind, Source, Word};
+
+use super::build::{Build, Mode};
+use super::image::{
+    bytes, chain, commit, contraction, copy, fetch, fetch_pairs, flits, main, n, nest, steps, through, with,
+};
+use super::project::load;
+use crate::CompileError;
+use crate::kernel::{Kernel, ValueId};
+
+/// The residual plus rows times a weight.
+pub(super) fn combine(build: &mut Build<'_>, kernel: usize, input: ValueId) -> Result<(), CompileError> {
+    let packed = build.packed(kernel)?;
+    let from = source(build, input);
+    let (machine, dtype, share) = (build.machine, build.dtype(), build.plan.features.share);
+    let packets = packed.packets;
+    let (rows, groups) = (build.rows, n(build.groups));
+    for fill in &packed.fills {
+        load(build, packed, fill);
+        let order = [(rows, false), (groups, false), (n(packets.count), true), (n(fill.groups), false)];
+        let walk = [
+            (rows, 0),
+            (groups, 0),
+            (n(packets.count), packets.elements),
+            (n(fill.groups), packed.row),
+            (n(packets.elements), 1),
+        ];
+        let contract = Contract {
+            flits: packets.flits,
+            repeats: n(fill.groups),
+            loops: nest(&walk),
+            tree: packets.elements.next_power_of_two(),
+            steps: steps(&order),
+            ..contraction(dtype, machine.ce.lanes, Drain::Interleaved)
+        };
+        let word = bytes(Dtype::F32, 8);
+        let [outer, inner] = build.by_token(bytes(Dtype::F32, share));
+        let to = build.at.y + bytes(Dtype::F32, fill.first * 8);
+        let mut to = commit(Memory::Dm, to, &[outer, inner, (n(fill.groups), word)], word);
+        to.slices = vec![(0, packed.slices)];
+        let fetched = fetch(dtype, from, &[(rows, packed.row), (n(packed.row), 1)], packets.elements);
+        let switch = multicast(build, packets.count);
+        build.emit.exec(main("combine", Stream { switch, contract: Some(contract), ..copy(fetched, to) }));
+    }
+    add(build);
+    Ok(())
+}
+
+/// Rows to all slices, in the order of tokens.
+pub(super) fn multicast(build: &Build<'_>, packets: u64) -> Switch {
+    let ring = Ring { slice1: build.machine.pe.slices, slice0: 1 };
+    let topology = match build.mode {
+        Mode::Prefill => Topology::Broadcast01(ring, packets),
+        Mode::Decode => Topology::Forwarding,
+    };
+    Switch { topology, sources: Vec::new() }
+}
+
+fn source(build: &Build<'_>, input: ValueId) -> u64 {
+    let attends = build.kernels.kernels.iter().any(
+        |kernel| matches!(kernel, Kernel::Attend { out, .. } if *out == input),
+    );
+    if attends { build.at.attended } else { build.at.active }
+}
+
+/// The residual sum, in place.
+fn add(build: &mut Build<'_>) {
+    let share = build.plan.features.share;
+    let (x, y) = (build.at.x, build.at.y);
+    let [outer, inner] = build.by_token(share);
+    let loops = [outer, inner, (n(flits(share)), 8), (n(2), 0), (n(8), 1)];
+    let sum = chain(Word::F32, vec![with(OpKind::FAdd, Source::Pair)]).paired();
+    let [outer, inner] = build.by_token(bytes(Dtype::F32, share));
+    let word = bytes(Dtype::F32, 8);
+    let to = commit(Memory::Dm, x, &[outer, inner, (n(flits(share)), word)], word);
+    let mut stream = through(fetch_pairs(Dtype::F32, x, y, &loops), sum, None, to);
+    stream.commit.slices = vec![(0, build.plan.features.slices)];
+    build.emit.exec(main("residual", stream));
+}

@@ -1,0 +1,183 @@
+//! A program in the making on one PE: images, transfers, and the queue, with every wait that the order of memory accesses needs.
+//!
+//! Commands are given in program order. Before one is issued, whatever is still under way in another unit and touches bytes that it
+//! writes, or writes bytes that it touches, is waited for; within a context commands run in order anyway (paper section III-C).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tilewright_base::Span;
+use tilewright_machine::tcp::Tcp;
+use tilewright_tcp::cost::Context;
+use tilewright_tcp::footprint::{Access, ByteSet, Footprint, Store, of_exec, of_transfer};
+use tilewright_tcp::program::control::{Command, Queue, Step, StepKind};
+use tilewright_tcp::program::event::PeId;
+use tilewright_tcp::program::{Count, Exec, ExecId, Program, Register, RegisterId, Transfer, TransferId};
+
+/// Ids of commands of one kind.
+const IDS: u16 = 256;
+
+/// Who runs a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Unit {
+    Main,
+    Sub,
+    Dma,
+}
+
+/// A command that may still be under way.
+struct Live {
+    unit: Unit,
+    id: u8,
+    accesses: Vec<Access>,
+}
+
+/// The program so far.
+pub struct Emitter<'m> {
+    /// The machine.
+    pub machine: &'m Tcp,
+    pe: PeId,
+    program: Program,
+    steps: Vec<Step>,
+    most: Vec<i64>,
+    live: Vec<Live>,
+    next_exec: u16,
+    next_dma: u16,
+    known: BTreeMap<String, Vec<ExecId>>,
+    footprints: BTreeMap<u32, Vec<Access>>,
+    objects: Vec<Access>,
+}
+
+impl<'m> Emitter<'m> {
+    /// An empty program for a PE.
+    pub fn new(machine: &'m Tcp, pe: PeId) -> Emitter<'m> {
+        let program = Program { machine: "tcp".to_string(), chips: pe.chip + 1, ..Program::default() };
+        Emitter {
+            machine,
+            pe,
+            program,
+            steps: Vec::new(),
+            most: Vec::new(),
+            live: Vec::new(),
+            next_exec: 0,
+            next_dma: 0,
+            known: BTreeMap::new(),
+            footprints: BTreeMap::new(),
+            objects: Vec::new(),
+        }
+    }
+
+    /// Bytes of HBM that one thing takes: a table of rows leads nowhere else.
+    pub fn object(&mut self, start: u64, end: u64) {
+        let bytes = Arc::new(ByteSet::range(start, end));
+        let chip = self.pe.chip;
+        self.objects.push(Access { memory: Store::Hbm, chip, slices: (0, 1), write: false, lanes: 0, bytes });
+    }
+
+    /// A control register with its bounds.
+    pub fn register(&mut self, name: &str, least: i64, most: i64) -> Count {
+        let id = RegisterId(u32::try_from(self.program.registers.len()).unwrap_or(u32::MAX));
+        let register =
+            Register { name: name.to_string(), initial: least, least, most, span: Span::default() };
+        self.program.registers.push(register);
+        self.most.push(most);
+        Count::Register(id)
+    }
+
+    /// Issues a tensor unit command.
+    pub fn exec(&mut self, exec: Exec) {
+        let context = exec.context;
+        let unit = if context == Context::Main { Unit::Main } else { Unit::Sub };
+        let image = self.image(exec);
+        let accesses = self.footprints.get(&image.0).cloned().unwrap_or_default();
+        self.wait_for(unit, &accesses);
+        let id = self.exec_id();
+        self.push(Command::Load(image));
+        self.push(Command::Exec { context, id });
+        // The queue is held until the context is free, so what ran there before is done.
+        self.live.retain(|live| live.unit != unit);
+        self.live.push(Live { unit, id, accesses });
+    }
+
+    /// Issues a transfer.
+    pub fn dma(&mut self, transfer: Transfer) {
+        let resolved = transfer.resolved(&self.most);
+        let accesses = of_transfer(self.machine, &resolved, &self.objects).accesses;
+        self.wait_for(Unit::Dma, &accesses);
+        let id = u8::try_from(self.next_dma % IDS).unwrap_or(0);
+        self.next_dma += 1;
+        self.wait_id(Unit::Dma, id);
+        let index = TransferId(u32::try_from(self.program.transfers.len()).unwrap_or(u32::MAX));
+        self.program.transfers.push(transfer);
+        self.push(Command::Dma { transfer: index, id });
+        self.live.push(Live { unit: Unit::Dma, id, accesses });
+    }
+
+    /// The program.
+    pub fn finish(mut self) -> Program {
+        let PeId { chip, pe } = self.pe;
+        self.program.queues = vec![Queue { chip, pe, steps: self.steps, span: Span::default() }];
+        self.program
+    }
+
+    fn exec_id(&mut self) -> u8 {
+        let id = u8::try_from(self.next_exec % IDS).unwrap_or(0);
+        self.next_exec += 1;
+        self.wait_id(Unit::Main, id);
+        self.wait_id(Unit::Sub, id);
+        id
+    }
+
+    fn image(&mut self, mut exec: Exec) -> ExecId {
+        let alike = self.known.entry(exec.name.clone()).or_default();
+        let same = |id: &&ExecId| {
+            let known = self.program.execs.get(id.0 as usize);
+            known.is_some_and(|known| known.body == exec.body && known.context == exec.context)
+        };
+        if let Some(id) = alike.iter().find(same) {
+            return *id;
+        }
+        let id = ExecId(u32::try_from(self.program.execs.len()).unwrap_or(u32::MAX));
+        if !alike.is_empty() {
+            exec.name = format!("{}_{}", exec.name, alike.len());
+        }
+        alike.push(id);
+        let Footprint { accesses, .. } = of_exec(self.machine, &exec.resolved(&self.most), self.pe, &[]);
+        self.footprints.insert(id.0, accesses);
+        self.program.execs.push(exec);
+        id
+    }
+
+    /// Waits for everything of other units that a command must come after.
+    fn wait_for(&mut self, unit: Unit, accesses: &[Access]) {
+        let mut waits = Vec::new();
+        for live in &self.live {
+            if live.unit != unit || unit == Unit::Dma {
+                let conflict = live.accesses.iter().any(|a| accesses.iter().any(|b| conflicts(a, b)));
+                if conflict {
+                    waits.push((live.unit, live.id));
+                }
+            }
+        }
+        for (unit, id) in waits {
+            self.wait_id(unit, id);
+        }
+    }
+
+    fn wait_id(&mut self, unit: Unit, id: u8) {
+        let before = self.live.len();
+        self.live.retain(|live| live.unit != unit || live.id != id);
+        if self.live.len() < before {
+            let command = if unit == Unit::Dma { Command::WaitD(id) } else { Command::WaitE(id) };
+            self.push(command);
+        }
+    }
+
+    fn push(&mut self, command: Command) {
+        self.steps.push(Step { kind: StepKind::Push(command), span: Span::default() });
+    }
+}
+
+fn conflicts(a: &Access, b: &Access) -> bool {
+    (a.write || b.write) && a.meets(b) && a.bytes.overlap(&b.bytes).is_some()
+}

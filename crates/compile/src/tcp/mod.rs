@@ -1,0 +1,27 @@
+//! Kernels to command programs of the TCP (paper section V-C, stages 3 to 5).
+//!
+//! | file | owns |
+//! |---|---|
+//! | [`sizes`] | how widths are dealt out over slices and register files |
+//! | [`plan`] | what all programs of a model share: places in HBM |
+//! | [`build`] | one program: registers, places in data memory, kernels in order |
+//! | [`emit`] | commands in order, with the waits that they need |
+//! | [`image`] | parts of register images |
+//! | `norm`, `project`, `rotate`, `heads`, `attend_rows`, `attend_keys`, `activate`, `combine`, `ends` | a kernel each |
+//! | [`pack`] | weights as bytes in HBM |
+
+mod activate;
+mod attend_keys;
+mod attend_rows;
+pub mod build;
+mod combine;
+pub mod emit;
+mod ends;
+mod heads;
+pub mod image;
+mod norm;
+pub mod pack;
+pub mod plan;
+mod project;
+mod rotate;
+pub mod sizes;

@@ -1,0 +1,246 @@
+//! What prefill and decode programs of a model share: sizes, and where everything lies in HBM.
+//!
+//! Weights are cut into fills, each as much as the register files take at once. A fill lies in HBM as the slices want it: slice after
+//! slice, in each the rows of its columns, so that it is moved by long packets.
+
+use tilewright_machine::tcp::Tcp;
+use tilewright_num::Dtype;
+
+use super::image::bytes;
+use super::sizes::{Features, Packets, groups_of_fill, whole_packets};
+use crate::CompileError;
+use crate::kernel::{Kernel, Kernels, Weight};
+
+/// How a model is compiled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Type of weights and activations in contractions.
+    pub dtype: Dtype,
+    /// Longest context; at most the positions of the model.
+    pub context: u64,
+}
+
+/// A part of a weight that the register files hold at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fill {
+    /// First group of eight columns.
+    pub first: u64,
+    /// Groups.
+    pub groups: u64,
+    /// Where it begins in HBM.
+    pub at: u64,
+    /// Bytes of each slice.
+    pub slice_bytes: u64,
+}
+
+/// A weight as the chip holds it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Packed {
+    /// Index of its kernel.
+    pub kernel: usize,
+    /// Elements of a row: what one slice contracts.
+    pub row: u64,
+    /// The same as packets.
+    pub packets: Packets,
+    /// Slices that hold any of it.
+    pub slices: u64,
+    /// Columns of all groups together: of each slice for a combination, of all for a projection.
+    pub columns: u64,
+    /// Its parts.
+    pub fills: Vec<Fill>,
+}
+
+/// First columns of the parts of a projection, and the width of all.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Parts {
+    /// First column of each.
+    pub first: Vec<u64>,
+    /// Columns of all.
+    pub width: u64,
+}
+
+/// Places and sizes.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// As asked.
+    pub options: Options,
+    /// Columns of the model dealt out over slices.
+    pub features: Features,
+    /// Weights by kernel.
+    pub packed: Vec<Packed>,
+    /// The embedding, a bf16 row for each token, padded as `features`.
+    pub embedding: u64,
+    /// Bytes of a row of it.
+    pub embedding_row: u64,
+    /// Sines, cosines and minus sines of each position, f32.
+    pub angles: u64,
+    /// Bytes of a row of them; 0 without rotation.
+    pub angles_row: u64,
+    /// Gains of all norms, by slice and norm, f32.
+    pub gains: u64,
+    /// Norms, in order.
+    pub norms: Vec<String>,
+    /// Caches: first byte of each.
+    pub caches: Vec<u64>,
+    /// Bytes of a token in a cache: keys, then values.
+    pub cache_row: u64,
+    /// Byte offsets of embedding rows, by token.
+    pub token_table: u64,
+    /// Byte offsets of angles, by token.
+    pub angle_table: u64,
+    /// Byte offsets of cache rows, by token.
+    pub cache_table: u64,
+    /// Logits of the last token, f32.
+    pub logits: u64,
+    /// First byte past everything.
+    pub end: u64,
+}
+
+/// Tokens that a prefill program takes at once for each slice.
+pub const PREFILL_ROWS: u64 = 8;
+
+impl Plan {
+    /// Lays a model out.
+    ///
+    /// # Errors
+    /// A model that does not fit, or whose shape no template has.
+    pub fn new(machine: &Tcp, kernels: &Kernels, options: Options) -> Result<Plan, CompileError> {
+        let width = kernels.values.first().map_or(0, |value| value.width);
+        let features = Features::new(machine, options.dtype, width);
+        let mut hbm = Hbm { next: 0 };
+        let embedding_row = bytes(Dtype::Bf16, features.share * features.slices);
+        let embedding = hbm.take(embedding_row * kernels.vocabulary);
+        let (half, kv) = heads(kernels);
+        let angles_row = bytes(Dtype::F32, 3 * half);
+        let angles = hbm.take(angles_row * kernels.positions.max(1));
+        let norms: Vec<String> = kernels.kernels.iter().filter_map(gain).collect();
+        let gains = hbm.take(bytes(Dtype::F32, features.share) * features.slices * norms.len() as u64);
+        let mut packed = Vec::new();
+        for (index, kernel) in kernels.kernels.iter().enumerate() {
+            if let Some(weights) = weights_of(kernel) {
+                let out = matches!(kernel, Kernel::Combine { .. });
+                packed.push(pack(machine, &options, features, index, &weights, out, &mut hbm));
+            }
+        }
+        let cache_row = 2 * bytes(options.dtype, kv);
+        // One row more takes what no token needs.
+        let caches = (0..kernels.caches).map(|_| hbm.take(cache_row * (options.context + 1))).collect();
+        let tokens = PREFILL_ROWS * machine.pe.slices;
+        let table = bytes(Dtype::U32, tokens);
+        let plan = Plan {
+            options,
+            features,
+            packed,
+            embedding,
+            embedding_row,
+            angles,
+            angles_row,
+            gains,
+            norms,
+            caches,
+            cache_row,
+            token_table: hbm.take(table),
+            angle_table: hbm.take(table),
+            cache_table: hbm.take(table),
+            logits: hbm.take(bytes(Dtype::F32, kernels.vocabulary.next_multiple_of(8))),
+            end: hbm.next,
+        };
+        let capacity = machine.hbm_capacity_bytes();
+        if plan.end > capacity {
+            return Err(CompileError::Hbm { needed: plan.end, capacity });
+        }
+        Ok(plan)
+    }
+
+    /// The weight of a kernel.
+    pub fn packed(&self, kernel: usize) -> Option<&Packed> {
+        self.packed.iter().find(|packed| packed.kernel == kernel)
+    }
+
+    /// Parts of a projection side by side, each padded so that a combination can contract it.
+    pub fn parts(&self, machine: &Tcp, weights: &[Weight]) -> Parts {
+        parts(machine, self.options.dtype, weights)
+    }
+}
+
+/// Parts of a projection side by side.
+pub fn parts(machine: &Tcp, dtype: Dtype, weights: &[Weight]) -> Parts {
+    let mut all = Parts { first: Vec::new(), width: 0 };
+    for weight in weights {
+        all.first.push(all.width);
+        all.width += whole_packets(machine, dtype, weight.stored_rows());
+    }
+    all
+}
+
+/// Weights of a kernel that contracts.
+pub fn weights_of(kernel: &Kernel) -> Option<Vec<Weight>> {
+    match kernel {
+        Kernel::Project { parts, .. } => Some(parts.clone()),
+        Kernel::Combine { weight, .. } | Kernel::Head { weight, .. } => Some(vec![weight.clone()]),
+        _ => None,
+    }
+}
+
+fn gain(kernel: &Kernel) -> Option<String> {
+    match kernel {
+        Kernel::Norm { gain, .. } => Some(gain.clone()),
+        _ => None,
+    }
+}
+
+/// Half a head's width if there is a rotation, and the columns of keys.
+fn heads(kernels: &Kernels) -> (u64, u64) {
+    let found = kernels.kernels.iter().find_map(|kernel| match kernel {
+        Kernel::Rotate { heads, tables, .. } => {
+            Some((if tables.is_some() { heads.depth / 2 } else { 0 }, heads.kv_width()))
+        }
+        _ => None,
+    });
+    found.unwrap_or((0, 0))
+}
+
+fn pack(
+    machine: &Tcp,
+    options: &Options,
+    features: Features,
+    kernel: usize,
+    weights: &[Weight],
+    combines: bool,
+    hbm: &mut Hbm,
+) -> Packed {
+    let dtype = options.dtype;
+    let lanes = machine.ce.lanes;
+    let (row, columns) = if combines {
+        let contracted = weights.first().map_or(0, Weight::stored_columns);
+        (whole_packets(machine, dtype, contracted), features.share)
+    } else {
+        (features.share, parts(machine, dtype, weights).width)
+    };
+    let packets = Packets::new(machine, dtype, row);
+    let most = groups_of_fill(machine, dtype, row, packets);
+    let groups = columns.div_ceil(lanes);
+    let mut fills = Vec::new();
+    let mut first = 0;
+    while first < groups {
+        let count = most.min(groups - first);
+        let slice_bytes = bytes(dtype, row) * lanes * count;
+        fills.push(Fill { first, groups: count, at: hbm.take(slice_bytes * features.slices), slice_bytes });
+        first += count;
+    }
+    Packed { kernel, row, packets, slices: features.slices, columns, fills }
+}
+
+/// Addresses of HBM, one behind the other.
+struct Hbm {
+    next: u64,
+}
+
+impl Hbm {
+    /// Whole access units, so that no transfer shares one.
+    fn take(&mut self, bytes: u64) -> u64 {
+        let at = self.next;
+        self.next = at.saturating_add(bytes.next_multiple_of(256));
+        at
+    }
+}

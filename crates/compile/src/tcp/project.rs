@@ -1,0 +1,115 @@
+//! Projections, features to rows: the contracted axis is dealt out over the slices, each slice sums its part, the reducer between
+//! slices adds the parts and deals out tokens (paper section II-B, E3), or gives all of them to every slice.
+
+use tilewright_num::Dtype;
+use tilewright_tcp::cost::contraction::Drain;
+use tilewright_tcp::program::exec::{Contract, Exec, Memory, Stream, Switch};
+use tilewright_tcp::program::vector::{Gives, ReduceOp, Vector, Word};
+
+use super::build::{Build, Mode};
+use super::image::{bytes, chain, commit, contraction, copy, fetch, main, n, nest, steps};
+use super::plan::{Fill, Packed};
+use crate::CompileError;
+use crate::kernel::Weight;
+
+/// Rows of a projection.
+pub(super) fn project(build: &mut Build<'_>, kernel: usize, parts: &[Weight]) -> Result<(), CompileError> {
+    let packed = build.packed(kernel)?;
+    let width = build.plan.parts(build.machine, parts).width;
+    let (slices, rows) = (build.machine.pe.slices, build.rows);
+    for fill in &packed.fills {
+        load(build, packed, fill);
+        let gives = match build.mode {
+            Mode::Prefill => Gives::Scatter { inner: fill.groups },
+            Mode::Decode => Gives::Broadcast,
+        };
+        let ends = chain(Word::F32, Vec::new()).after_between(ReduceOp::Add, slices, gives);
+        let word = bytes(Dtype::F32, 8);
+        let to = build.at.rows + bytes(Dtype::F32, fill.first * 8);
+        let to = commit(Memory::Dm, to, &[(rows, bytes(Dtype::F32, width)), (n(fill.groups), word)], word);
+        let stream = contract(build, packed, fill, ends);
+        build.emit.exec(main("project", Stream { commit: to, ..stream }));
+    }
+    Ok(())
+}
+
+/// Weights of a fill from data memory to the register files: a column to each lane in turn.
+pub(super) fn load(build: &mut Build<'_>, packed: &Packed, fill: &Fill) {
+    let place = build.next_fill();
+    let machine = build.machine;
+    let dtype = build.dtype();
+    let (row, flit) = (bytes(dtype, packed.row), machine.network.flit_bytes);
+    let per_row = row.div_ceil(flit);
+    let kept = row.min(flit);
+    let lane = machine.trf_lane_payload_bytes();
+    let to = [(n(fill.groups), row), (n(machine.ce.lanes), lane), (n(per_row), flit)];
+    let elements = packed.row * machine.ce.lanes * fill.groups;
+    let from = fetch(dtype, place, &[(n(elements), 1)], packed.row / per_row);
+    let to = commit(Memory::Trf { lanes: machine.ce.lanes }, 0, &to, kept);
+    build.emit.exec(main("load_weights", copy(split(from), to)));
+}
+
+/// A fetch whose one loop is longer than a sequencer counts, as two.
+fn split(mut fetch: tilewright_tcp::program::exec::Fetch) -> tilewright_tcp::program::exec::Fetch {
+    let packet = fetch.packet;
+    let all: u64 = fetch.loops.iter().map(|row| row.size.fixed()).product();
+    fetch.loops = nest(&[(n(all / packet), packet), (n(packet), 1)]);
+    fetch
+}
+
+/// The contraction of all tokens with a fill; the commit is the caller's.
+fn contract(build: &Build<'_>, packed: &Packed, fill: &Fill, ends: Vector) -> Stream {
+    let dtype = build.dtype();
+    let share = packed.row;
+    let packets = packed.packets;
+    let [outer, inner] = build.by_token(share);
+    let from = fetch(dtype, build.at.normal, &[outer, inner, (n(share), 1)], packets.elements);
+    let (rows, groups) = (build.rows, n(build.groups));
+    let walk = [
+        (rows, 0),
+        (groups, 0),
+        (n(packets.count), packets.elements),
+        (n(fill.groups), share),
+        (n(packets.elements), 1),
+    ];
+    let order = [(rows, false), (groups, false), (n(packets.count), true), (n(fill.groups), false)];
+    let contract = Contract {
+        flits: packets.flits,
+        repeats: n(fill.groups),
+        loops: nest(&walk),
+        tree: packets.elements.next_power_of_two(),
+        steps: steps(&order),
+        ..contraction(dtype, build.machine.ce.lanes, Drain::Interleaved)
+    };
+    Stream {
+        fetch: from,
+        switch: Switch::default(),
+        contract: Some(contract),
+        vector: Some(ends),
+        cast: None,
+        transpose: None,
+        commit: commit(Memory::Dm, 0, &[], 8),
+    }
+}
+
+/// Logits of the token at place 0, a fill of them, in the first slice.
+pub(super) fn logits(build: &Build<'_>, packed: &Packed, fill: &Fill, to: u64) -> Exec {
+    let slices = build.machine.pe.slices;
+    let ends = chain(Word::F32, Vec::new()).after_between(ReduceOp::Add, slices, Gives::First);
+    let mut stream = contract(build, packed, fill, ends);
+    let (dtype, packets) = (build.dtype(), packed.packets);
+    stream.fetch = fetch(dtype, build.at.normal, &[(n(packed.row), 1)], packets.elements);
+    if let Some(contract) = &mut stream.contract {
+        let walk = [
+            (n(packets.count), packets.elements),
+            (n(fill.groups), packed.row),
+            (n(packets.elements), 1),
+        ];
+        contract.loops = nest(&walk);
+        contract.steps = steps(&[(n(packets.count), true), (n(fill.groups), false)]);
+    }
+    let word = bytes(Dtype::F32, 8);
+    let mut to = commit(Memory::Dm, to, &[(n(fill.groups), word)], word);
+    to.slices = vec![(0, 1)];
+    main("logits", Stream { commit: to, ..stream })
+}

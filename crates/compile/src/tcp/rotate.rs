@@ -1,0 +1,184 @@
+//! Queries, keys and values from projected rows: rotation by position, rounding, and new rows of the cache.
+//!
+//! As in `tilewright_tcp::kernels::rope`: interleaved fetch brings both halves of a head for each half of the result, the walk of the
+//! register file starts at cosines, steps forward to the second group and backward to the second half.
+
+use tilewright_num::Dtype;
+use tilewright_tcp::kernels::pass::signed;
+use tilewright_tcp::program::exec::{Fetch, Loop, Memory, Stream};
+use tilewright_tcp::program::vector::{OpKind, Source, Word};
+
+use super::build::{Build, Mode};
+use super::image::{
+    bytes, chain, commit, copy, dm, fetch, fetch_pairs, from_slices, hbm, indexed, main, n, nest, sub, through,
+    to_slices, transfer, turn, with,
+};
+use crate::CompileError;
+use crate::kernel::{Heads, Kernel};
+
+/// Sines, cosines and minus sines for the position of every row, gathered once a run.
+pub(super) fn angles(build: &mut Build<'_>) {
+    let (plan, slices) = (build.plan, build.machine.pe.slices);
+    let row = plan.angles_row;
+    let entry = bytes(Dtype::U32, slices);
+    for index in 0..build.most_rows() {
+        let to = dm(0, 0, build.at.angles + index * row);
+        let loops = match build.mode {
+            Mode::Prefill => vec![to_slices(slices, row)],
+            Mode::Decode => vec![turn(n(1), row, row), to_slices(slices, 0)],
+        };
+        let gather = transfer("angles", hbm(0, plan.angles), to, loops, row);
+        build.emit.dma(indexed(gather, hbm(0, plan.angle_table + index * entry), false));
+    }
+}
+
+/// Where heads come from and go to.
+struct Part {
+    name: &'static str,
+    heads: u64,
+    from: u64,
+    to: u64,
+    /// Bytes between rows of the result.
+    row: u64,
+}
+
+/// Queries, and new rows of a cache.
+pub(super) fn rotate(build: &mut Build<'_>, heads: &Heads, turns: bool, cache: usize) -> Result<(), CompileError> {
+    let dtype = build.dtype();
+    let (first, width) = columns(build, heads)?;
+    let from = |part: usize| build.at.rows + bytes(Dtype::F32, first[part]);
+    let (queries, fresh) = (build.at.queries, build.at.fresh);
+    let query_row = bytes(dtype, heads.query_width());
+    let row = build.plan.cache_row;
+    let parts = [
+        Part { name: "queries", heads: heads.kv * heads.slots, from: from(0), to: queries, row: query_row },
+        Part { name: "keys", heads: heads.kv, from: from(1), to: fresh, row },
+    ];
+    let values = from(2);
+    if turns {
+        load_angles(build, heads.depth / 2);
+    }
+    for part in parts {
+        if turns {
+            turn_heads(build, &part, heads.depth, width);
+        } else {
+            round(build, part.name, part.from, part.to, part.row, part.heads * heads.depth, width);
+        }
+    }
+    let to = fresh + bytes(dtype, heads.kv_width());
+    round(build, "values", values, to, row, heads.kv_width(), width);
+    store(build, cache);
+    Ok(())
+}
+
+/// First columns of queries, keys and values, and the width of all.
+fn columns(build: &Build<'_>, heads: &Heads) -> Result<(Vec<u64>, u64), CompileError> {
+    let matching = build.kernels.kernels.iter().find_map(|kernel| match kernel {
+        Kernel::Project { parts, .. } if parts.len() == 3 => Some(build.plan.parts(build.machine, parts)),
+        _ => None,
+    });
+    let half = heads.depth / 2;
+    if !half.is_multiple_of(8) && half != 4 {
+        let allowed = "8, or a multiple of 16".to_string();
+        return Err(CompileError::Size { what: "the width of a head", found: heads.depth, allowed });
+    }
+    let refused = CompileError::Size {
+        what: "parts of a projection before attention",
+        found: 0,
+        allowed: "queries, keys and values".to_string(),
+    };
+    let parts = matching.ok_or(refused)?;
+    Ok((parts.first, parts.width))
+}
+
+fn load_angles(build: &mut Build<'_>, half: u64) {
+    let words = 3 * half;
+    let loops = [(build.rows, words), (n(words / 2), 2), (n(2), 1)];
+    let from = fetch(Dtype::F32, build.at.angles, &loops, 2);
+    let to = [(build.rows, bytes(Dtype::F32, words)), (n(words / 2), 8)];
+    let to = commit(Memory::Vrf, 0, &to, 8);
+    build.emit.exec(sub(build.machine, "load_angles", copy(from, to)));
+}
+
+fn turn_heads(build: &mut Build<'_>, part: &Part, depth: u64, width: u64) {
+    let dtype = build.dtype();
+    let half = depth / 2;
+    let words = half.min(8);
+    let flits = half / words;
+    let loops = [
+        (build.rows, width),
+        (n(part.heads), depth),
+        (n(2), 0),
+        (n(flits), words),
+        (n(2), 0),
+        (n(words), 1),
+    ];
+    let second = part.from + bytes(Dtype::F32, half);
+    let from = fetch_pairs(Dtype::F32, part.from, second, &loops);
+    let from = Fetch { packet: words, ..from };
+    let step = signed(half);
+    let walk = [
+        (build.rows, 3 * step),
+        (n(part.heads), 0),
+        (n(2), -step),
+        (n(flits), signed(words)),
+        (n(2), step),
+        (n(8), 1),
+    ];
+    let walk = walk.iter().filter(|(size, _)| *size != n(1));
+    let loops: Vec<Loop> = walk.map(|(size, stride)| Loop { size: *size, stride: *stride }).collect();
+    let angles = Source::Vrf { base: bytes(Dtype::F32, half), loops };
+    let ops = vec![with(OpKind::Mul0, angles), with(OpKind::FAdd, Source::Pair)];
+    let piece = bytes(dtype, words);
+    let to = [
+        (build.rows, part.row),
+        (n(part.heads), bytes(dtype, depth)),
+        (n(2), bytes(dtype, half)),
+        (n(flits), piece),
+    ];
+    let to = commit(Memory::Dm, part.to, &to, piece);
+    build.emit.exec(main(part.name, through(from, chain(Word::F32, ops).paired(), Some(dtype), to)));
+}
+
+/// Columns of rows, rounded.
+fn round(build: &mut Build<'_>, name: &str, from: u64, to: u64, row: u64, columns: u64, width: u64) {
+    let from = fetch(Dtype::F32, from, &[(build.rows, width), (n(columns), 1)], 8);
+    let mut to = commit(Memory::Dm, to, &[(build.rows, row), (n(columns / 8), bytes(Dtype::Bf16, 8))], 16);
+    to.to_bf16 = true;
+    let loops = nest(&[(build.rows, width), (n(columns), 1)]);
+    build.emit.exec(main(name, Stream { fetch: Fetch { loops, ..from }, ..copy(fetch(Dtype::F32, 0, &[], 8), to) }));
+}
+
+/// New rows to their places in HBM.
+fn store(build: &mut Build<'_>, cache: usize) {
+    let (plan, slices) = (build.plan, build.machine.pe.slices);
+    let row = plan.cache_row;
+    let target = hbm(0, plan.caches.get(cache).copied().unwrap_or(0));
+    let entry = bytes(Dtype::U32, slices);
+    for index in 0..build.most_rows() {
+        let from = dm(0, 0, build.at.fresh + index * row);
+        let mut loops = match build.mode {
+            Mode::Prefill => vec![from_slices(slices, row)],
+            Mode::Decode => vec![turn(n(1), row, row)],
+        };
+        let packet = super::image::packet_of(build.machine, row);
+        if packet < row {
+            loops.push(turn(n(row / packet), packet, packet));
+        }
+        let scatter = transfer("store", from, target, loops, packet);
+        build.emit.dma(indexed(scatter, hbm(0, plan.cache_table + index * entry), true));
+    }
+}
+
+/// Cached rows of all keys to the slices, in turns.
+pub(super) fn fetch_cache(build: &mut Build<'_>, cache: usize) {
+    let (plan, slices) = (build.plan, build.machine.pe.slices);
+    let row = plan.cache_row;
+    let from = hbm(0, plan.caches.get(cache).copied().unwrap_or(0));
+    let packet = super::image::packet_of(build.machine, row);
+    let mut loops = vec![turn(build.key_rows, slices * row, row), to_slices(slices, row)];
+    if packet < row {
+        loops.push(turn(n(row / packet), packet, packet));
+    }
+    build.emit.dma(transfer("cache", from, dm(0, 0, build.at.cached), loops, packet));
+}
