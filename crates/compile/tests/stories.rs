@@ -93,4 +93,29 @@ fn stories() {
         let worst = ours.iter().zip(&logits).map(|(a, b)| (a - b).abs()).fold(0.0_f32, f32::max);
         println!("token {at}: best {} / {}, worst error {worst}", best(&ours), best(&logits));
     }
+    let story = session.feed(&[378, 432, 400, 401, 402]).unwrap();
+    let _ = story;
+    let mut fresh = State::new(&machine, 1);
+    pack(&kernels, &plan, 8, &|weights| plan.parts(&machine, weights).first, &constants, &mut |at, bytes| {
+        fresh.write(hbm(0, at), bytes).unwrap();
+    })
+    .unwrap();
+    let count = 70_u64;
+    let ids: Vec<i64> = (0..count).map(|at| if at == 0 { 1 } else { i64::try_from(at * 37 % 500).unwrap() + 3 }).collect();
+    let mut session = Session::new(&interpreter).unwrap();
+    let logits = session.feed(&ids).unwrap().pop().unwrap();
+    for place in 0..512_u64 {
+        let entry = |value: u64| u32::try_from(value).unwrap().to_le_bytes();
+        let at = (place < count).then(|| count - 1 - place);
+        let id = at.map_or(0, |at| ids[at as usize] as u64);
+        fresh.write(hbm(0, plan.token_table + 4 * place), &entry(id * plan.embedding_row)).unwrap();
+        fresh.write(hbm(0, plan.angle_table + 4 * place), &entry(at.unwrap_or(0) * plan.angles_row)).unwrap();
+        fresh.write(hbm(0, plan.cache_table + 4 * place), &entry(at.unwrap_or(512) * plan.cache_row)).unwrap();
+    }
+    step(&machine, &mut fresh, &prefill, &[2, 70, 2, 128]);
+    let mut words = vec![0; 512 * 4];
+    fresh.read(hbm(0, plan.logits), &mut words).unwrap();
+    let ours: Vec<f32> = words.chunks(4).map(|word| f32::from_le_bytes(word.try_into().unwrap())).collect();
+    let worst = ours.iter().zip(&logits).map(|(a, b)| (a - b).abs()).fold(0.0_f32, f32::max);
+    println!("prefill: best {} / {}, worst error {worst}", best(&ours), best(&logits));
 }
