@@ -4,6 +4,29 @@ use tilewright_tcp::program::Program;
 use tilewright_tcp::program::control::{Step, StepKind};
 use tilewright_tcp::program::exec::Body;
 
+use crate::readings::Wanted;
+
+/// What values decide in a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Decides {
+    /// [`time`].
+    pub time: bool,
+    /// [`places`].
+    pub places: bool,
+}
+
+impl Decides {
+    /// What they decide in this one.
+    pub fn of(program: &Program) -> Decides {
+        Decides { time: time(program), places: places(program) }
+    }
+
+    /// Whether values have to be computed for what is wanted.
+    pub fn computed(self, wanted: &Wanted) -> bool {
+        wanted.values || self.time || (wanted.findings && self.places)
+    }
+}
+
 /// Whether a control core reads the device: what it does next depends on the value.
 pub fn time(program: &Program) -> bool {
     program.queues.iter().any(|queue| reads(&queue.steps))

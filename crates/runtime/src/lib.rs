@@ -4,14 +4,20 @@
 //! - [`einsum`]: a contraction by its definition, to judge others by;
 //! - [`npy`], [`tensors`]: NumPy and safetensors files, from bytes and to bytes; whoever calls reads the file;
 //! - [`decides`]: programs that cannot be timed or judged without their values;
-//! - [`readings`]: values, timeline, energy and findings of one run.
+//! - [`readings`]: values, timeline, energy and findings of one run, told by `listener`;
+//! - [`prepared`], [`device`]: programs verified once, on memories that stay.
 
 pub mod array;
 pub mod decides;
+pub mod device;
 pub mod einsum;
+mod listener;
 pub mod npy;
+pub mod prepared;
 pub mod readings;
 pub mod tensors;
 
 pub use array::{Array, ArrayError};
+pub use device::Device;
+pub use prepared::Prepared;
 pub use readings::{Reading, ReadingError, Wanted, read};

@@ -22,14 +22,14 @@ const KEPT: usize = 1 << 16;
 /// Speeds of sub commands beside main commands, by the numbers of their plans.
 #[derive(Debug, Default)]
 pub(crate) struct Speeds {
-    known: BTreeMap<(u32, u32), u64>,
+    known: BTreeMap<(u64, u64), u64>,
     /// Asked last: loops ask for the same pair again and again.
-    last: Option<((u32, u32), u64)>,
+    last: Option<((u64, u64), u64)>,
 }
 
 impl Speeds {
     /// The speed of a sub command past its overhead while a main command is busy, as a part of 2^32.
-    pub(crate) fn of(&mut self, machine: &Tcp, sub: &ExecPlan<'_>, main: &ExecPlan<'_>) -> u64 {
+    pub(crate) fn of(&mut self, machine: &Tcp, sub: &ExecPlan, main: &ExecPlan) -> u64 {
         let key = (sub.number, main.number);
         if let Some((_, speed)) = self.last.filter(|(last, _)| *last == key) {
             return speed;
@@ -100,7 +100,7 @@ impl<S: Sink> World<'_, '_, S> {
 }
 
 /// When an execution accesses banks: a main command while its slowest stage works, a sub command until it ends.
-fn busy_cycles(running: &Running<'_>, context: usize) -> (u64, u64) {
+fn busy_cycles(running: &Running, context: usize) -> (u64, u64) {
     let from = first_access(running);
     (from, if context == 0 { last_access(running) } else { u64::MAX })
 }

@@ -33,7 +33,7 @@ const STAGES: [(Stage, Engine); 9] = [
 ];
 
 /// Busy cycles of each engine in one command.
-pub(crate) fn engine_cycles(plan: &ExecPlan<'_>) -> impl Iterator<Item = (Engine, u64)> {
+pub(crate) fn engine_cycles(plan: &ExecPlan) -> impl Iterator<Item = (Engine, u64)> {
     let cycles = plan.cycles;
     let busy = STAGES.into_iter().map(move |(stage, engine)| (engine, cycles.stage_cycles(stage)));
     busy.filter(|(_, cycles)| *cycles > 0)
@@ -125,7 +125,7 @@ impl<S: Sink> World<'_, '_, S> {
     }
 
     /// Nothing on this PE keeps the command from starting.
-    fn may_start(&self, pe: usize, context: usize, plan: &ExecPlan<'_>) -> bool {
+    fn may_start(&self, pe: usize, context: usize, plan: &ExecPlan) -> bool {
         let state = &self.pes[pe];
         let dma_idle = state.sending.is_none();
         let held = state.bank_accesses.saturating_add(plan.occupies.bank_accesses);
@@ -167,7 +167,7 @@ impl<S: Sink> World<'_, '_, S> {
         for at in pe..last.min(self.pes.len()) {
             let main = self.pes[at].owner[MAIN].and_then(|owner| self.pes.get(owner as usize));
             let Some(main) = main.and_then(|owner| owner.running[MAIN].as_ref()) else { continue };
-            let beside = self.speeds.of(self.machine, &sub, &main.plan);
+            let beside = self.plans.speeds.of(self.machine, &sub, &main.plan);
             if beside == FULL_Q32 {
                 continue;
             }
@@ -243,7 +243,7 @@ impl<S: Sink> World<'_, '_, S> {
     }
 
     /// Frees the PEs of an execution, and records it on each.
-    fn release(&mut self, pe: usize, context: usize, running: &Running<'_>) -> Result<(), SimError> {
+    fn release(&mut self, pe: usize, context: usize, running: &Running) -> Result<(), SimError> {
         let chip = self.pes[pe].id.chip;
         self.trace.power(chip, self.now, running.power, 0)?;
         let last = pe + usize::try_from(running.plan.exec.pes).unwrap_or(1);
@@ -269,12 +269,12 @@ impl<S: Sink> World<'_, '_, S> {
 }
 
 /// When an execution is done with ports and banks, but for what drains.
-pub(crate) fn last_access(running: &Running<'_>) -> u64 {
+pub(crate) fn last_access(running: &Running) -> u64 {
     let cycles = &running.plan.cycles;
     first_access(running).saturating_add(cycles.stage_cycles(cycles.binding))
 }
 
 /// When an execution first uses a port or a bank.
-pub(crate) fn first_access(running: &Running<'_>) -> u64 {
+pub(crate) fn first_access(running: &Running) -> u64 {
     running.started.saturating_add(running.plan.cycles.overhead_cycles)
 }

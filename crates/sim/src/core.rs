@@ -30,7 +30,7 @@ pub(crate) struct Core<'p> {
     frames: Vec<Frame<'p>>,
     pub(crate) state: State,
     /// What a push puts into the queue when it ends, and whether it looks for room.
-    pushing: Option<(Entry<'p>, bool)>,
+    pushing: Option<(Entry, bool)>,
     /// Messages taken so far.
     received: u64,
     /// The poll of the step at hand is over.
@@ -259,10 +259,12 @@ impl<'p, S: Sink> World<'p, '_, S> {
         if looks && self.queue_full(pe) {
             return Ok(Next::Wait(WaitsFor::Room));
         }
-        let registers = &self.pes[pe].core.registers;
+        let (registers, images) = (&self.pes[pe].core.registers, (self.machine, self.program));
         let order = match command {
-            Command::Dma { transfer, id } => Order::Dma(self.plans.transfer(transfer, registers, span)?, id),
-            Command::Load(exec) => Order::Load(self.plans.exec(exec, registers, span)?),
+            Command::Dma { transfer, id } => {
+                Order::Dma(self.plans.transfer(images, transfer, registers, span)?, id)
+            }
+            Command::Load(exec) => Order::Load(self.plans.exec(images, exec, registers, span)?),
             Command::Exec { context, id } => Order::Exec(context, id),
             Command::WaitD(id) => Order::WaitD(id),
             Command::WaitE(id) => Order::WaitE(id),

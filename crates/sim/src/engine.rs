@@ -67,7 +67,7 @@ impl<S: Sink> World<'_, '_, S> {
     }
 
     /// Marks the memory that a transfer wrote.
-    fn touch(&mut self, plan: &crate::plan::TransferPlan<'_>) -> Result<(), SimError> {
+    fn touch(&mut self, plan: &crate::plan::TransferPlan) -> Result<(), SimError> {
         let Some((chip, pe, parts)) = plan.touched else { return Ok(()) };
         let chip = usize::try_from(chip).unwrap_or(usize::MAX);
         let at = chip.saturating_mul(self.pes_per_chip).saturating_add(usize::try_from(pe).unwrap_or(0));

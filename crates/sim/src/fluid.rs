@@ -107,7 +107,7 @@ fn part(time_q32: u128, cycles: u64) -> u64 {
 struct Moving {
     /// Its engine.
     owner: u32,
-    uses: std::rc::Rc<Uses>,
+    uses: std::sync::Arc<Uses>,
     left_q32: u128,
     speed_q32: u64,
     ends_at: u64,
@@ -170,7 +170,7 @@ impl Fluid {
     }
 
     /// A transfer of so many cycles starts to move.
-    pub fn start(&mut self, now: u64, owner: u32, cycles: u64, uses: std::rc::Rc<Uses>) {
+    pub fn start(&mut self, now: u64, owner: u32, cycles: u64, uses: std::sync::Arc<Uses>) {
         self.advance(now);
         let left_q32 = u128::from(cycles) << 32;
         self.moving.push(Moving { owner, uses, left_q32, speed_q32: FULL_Q32, ends_at: now });

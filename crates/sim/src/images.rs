@@ -45,7 +45,7 @@ impl Images {
     }
 
     /// An execution ended.
-    pub(crate) fn exec(&mut self, plan: &ExecPlan<'_>, start_cycles: u64, end_cycles: u64) {
+    pub(crate) fn exec(&mut self, plan: &ExecPlan, start_cycles: u64, end_cycles: u64) {
         let Some(row) = self.rows.get_mut(plan.image as usize) else { return };
         if row.ran(start_cycles, end_cycles, plan.all_fj()) {
             let stage = plan.cycles.binding;
@@ -54,7 +54,7 @@ impl Images {
     }
 
     /// A transfer ended.
-    pub(crate) fn transfer(&mut self, plan: &TransferPlan<'_>, start_cycles: u64, end_cycles: u64) {
+    pub(crate) fn transfer(&mut self, plan: &TransferPlan, start_cycles: u64, end_cycles: u64) {
         if let Some(row) = self.rows.get_mut(self.execs.saturating_add(plan.image as usize)) {
             row.ran(start_cycles, end_cycles, plan.all_fj());
         }

@@ -47,7 +47,7 @@ pub(crate) struct Ledger {
 
 impl Ledger {
     /// An execution ended after so many cycles.
-    pub(crate) fn exec(&mut self, plan: &ExecPlan<'_>, lasted: u64) {
+    pub(crate) fn exec(&mut self, plan: &ExecPlan, lasted: u64) {
         let work = &plan.work;
         self.products = self.products.saturating_add(work.products);
         self.fetched_bytes = self.fetched_bytes.saturating_add(work.fetched_bytes);
@@ -63,7 +63,7 @@ impl Ledger {
     }
 
     /// A transfer ended after so many cycles.
-    pub(crate) fn transfer(&mut self, plan: &TransferPlan<'_>, lasted: u64) {
+    pub(crate) fn transfer(&mut self, plan: &TransferPlan, lasted: u64) {
         let loops = plan.transfer.loops.iter();
         let bytes = loops.clone().fold(u128::from(plan.transfer.packet), |all, row| {
             all.saturating_mul(u128::from(row.size.fixed()))

@@ -15,6 +15,7 @@
 //! | [`fluid`] | off-chip memory and links, shared fairly between transfers |
 //! | `contention` | how a main command slows a sub command |
 //! | `plan` | what an image costs, asked once |
+//! | `prepared` | the same, asked once for many runs |
 //! | `images` | what all runs of an image took |
 //! | `trace` | tracks, counters, flows and energy of the record |
 //! | [`checks`] | what must hold after every run |
@@ -33,6 +34,7 @@ mod judge;
 mod ledger;
 mod outcome;
 mod plan;
+mod prepared;
 mod processor;
 mod simulate;
 mod state;
@@ -43,4 +45,5 @@ pub use error::SimError;
 pub use images::ImageUse;
 pub use judge::{Judge, NoJudge};
 pub use outcome::{Detail, Ended, Engine, EngineUse, Options, Outcome, Overflow, Waiting, WaitsFor};
+pub use prepared::Prepared;
 pub use simulate::simulate;

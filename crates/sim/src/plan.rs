@@ -1,10 +1,9 @@
 //! What an image costs, asked once: for each image and each set of values of the registers that it names.
+//!
+//! Plans depend on machine, image and register values alone, so that runs of one program may share them.
 
-use std::borrow::Cow;
-use std::cell::OnceCell;
 use std::collections::BTreeMap;
-use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use tilewright_base::Span;
 use tilewright_machine::tcp::Tcp;
@@ -18,21 +17,24 @@ use tilewright_tcp::program::transfer::{Medium, Transfer};
 use tilewright_tcp::program::{Count, ExecId, Program, RegisterId, TransferId};
 
 use crate::SimError;
+use crate::contention::Speeds;
 use crate::fluid::Uses;
 use crate::ledger::Work;
 use crate::touched::{self, Touched};
 
 /// Sets of register values that are kept for one image.
 const KEPT: usize = 1024;
+/// Sets of register values that are kept for all images together from one run to the next.
+const KEPT_BETWEEN: usize = 1 << 15;
 
 /// An execution, costed.
 #[derive(Debug)]
-pub(crate) struct ExecPlan<'p> {
-    /// Tells it from all other plans of the run.
-    pub(crate) number: u32,
+pub(crate) struct ExecPlan {
+    /// Tells it from all other plans of the program.
+    pub(crate) number: u64,
     /// Index of its image.
     pub(crate) image: u32,
-    pub(crate) exec: Cow<'p, Exec>,
+    pub(crate) exec: Arc<Exec>,
     pub(crate) name: Arc<str>,
     pub(crate) cycles: CommandCycles,
     pub(crate) occupies: Occupies,
@@ -42,20 +44,20 @@ pub(crate) struct ExecPlan<'p> {
     /// For the checks alone.
     pub(crate) work: Work,
     /// Ports and banks, once someone runs beside it.
-    pub(crate) traffic: OnceCell<Traffic>,
+    pub(crate) traffic: OnceLock<Traffic>,
     /// Banks, once DMA runs beside it.
-    pub(crate) bank_shares: OnceCell<Vec<u64>>,
+    pub(crate) bank_shares: OnceLock<Vec<u64>>,
 }
 
 /// A transfer, costed.
 #[derive(Debug)]
-pub(crate) struct TransferPlan<'p> {
+pub(crate) struct TransferPlan {
     /// Index of its image.
     pub(crate) image: u32,
-    pub(crate) transfer: Cow<'p, Transfer>,
+    pub(crate) transfer: Arc<Transfer>,
     pub(crate) name: Arc<str>,
     pub(crate) cost: TransferCost,
-    pub(crate) uses: Rc<Uses>,
+    pub(crate) uses: Arc<Uses>,
     pub(crate) counts: Counts,
     pub(crate) energy_fj: [u64; COMPONENTS],
     /// What is written to data memory or a scratchpad, and the PE of the first slice.
@@ -68,8 +70,8 @@ struct Kept<T> {
     name: Arc<str>,
     /// Registers whose values decide.
     registers: Vec<u32>,
-    fixed: Option<Rc<T>>,
-    by_values: BTreeMap<Box<[i64]>, Rc<T>>,
+    fixed: Option<Arc<T>>,
+    by_values: BTreeMap<Box<[i64]>, Arc<T>>,
 }
 
 impl<T> Kept<T> {
@@ -79,7 +81,7 @@ impl<T> Kept<T> {
         Kept { name: name.into(), registers, fixed: None, by_values: BTreeMap::new() }
     }
 
-    fn find(&self, registers: &[i64], values: &mut Vec<i64>) -> Option<Rc<T>> {
+    fn find(&self, registers: &[i64], values: &mut Vec<i64>) -> Option<Arc<T>> {
         if self.registers.is_empty() {
             return self.fixed.clone();
         }
@@ -88,8 +90,8 @@ impl<T> Kept<T> {
         self.by_values.get(values.as_slice()).cloned()
     }
 
-    fn keep(&mut self, plan: T, values: &[i64]) -> Rc<T> {
-        let plan = Rc::new(plan);
+    fn keep(&mut self, plan: T, values: &[i64]) -> Arc<T> {
+        let plan = Arc::new(plan);
         if self.registers.is_empty() {
             self.fixed = Some(plan.clone());
         } else {
@@ -104,58 +106,64 @@ impl<T> Kept<T> {
 
 /// All plans of a program.
 #[derive(Debug)]
-pub(crate) struct Plans<'p> {
-    machine: &'p Tcp,
-    program: &'p Program,
-    execs: Vec<Kept<ExecPlan<'p>>>,
-    transfers: Vec<Kept<TransferPlan<'p>>>,
+pub(crate) struct Plans {
+    execs: Vec<Kept<ExecPlan>>,
+    transfers: Vec<Kept<TransferPlan>>,
     values: Vec<i64>,
-    made: u32,
+    made: u64,
+    pub(crate) speeds: Speeds,
 }
 
-impl<'p> Plans<'p> {
-    pub(crate) fn new(machine: &'p Tcp, program: &'p Program) -> Plans<'p> {
+impl Plans {
+    pub(crate) fn new(program: &Program) -> Plans {
         let execs = program.execs.iter().map(|exec| Kept::new(&exec.name, exec_registers(exec)));
         let transfers = program.transfers.iter().map(|transfer| {
             let sizes = transfer.loops.iter().filter_map(|row| register(row.size));
             Kept::new(&transfer.name, sizes.collect())
         });
         let (execs, transfers) = (execs.collect(), transfers.collect());
-        Plans { machine, program, execs, transfers, values: Vec::new(), made: 0 }
+        Plans { execs, transfers, values: Vec::new(), made: 0, speeds: Speeds::default() }
+    }
+
+    /// Forgets plans of register values where they became many.
+    pub(crate) fn trim(&mut self) {
+        let execs: usize = self.execs.iter().map(|kept| kept.by_values.len()).sum();
+        let transfers: usize = self.transfers.iter().map(|kept| kept.by_values.len()).sum();
+        if execs.saturating_add(transfers) > KEPT_BETWEEN {
+            self.execs.iter_mut().for_each(|kept| kept.by_values.clear());
+            self.transfers.iter_mut().for_each(|kept| kept.by_values.clear());
+        }
     }
 
     pub(crate) fn exec(
         &mut self,
+        (machine, program): (&Tcp, &Program),
         id: ExecId,
         registers: &[i64],
         span: Span,
-    ) -> Result<Rc<ExecPlan<'p>>, SimError> {
+    ) -> Result<Arc<ExecPlan>, SimError> {
         let (index, unknown) = (id.0 as usize, SimError::Unknown { what: "image", id: id.0, span });
-        let (Some(kept), Some(exec)) = (self.execs.get_mut(index), self.program.execs.get(index)) else {
+        let (Some(kept), Some(exec)) = (self.execs.get_mut(index), program.execs.get(index)) else {
             return Err(unknown);
         };
         if let Some(plan) = kept.find(registers, &mut self.values) {
             return Ok(plan);
         }
-        let exec = if kept.registers.is_empty() {
-            Cow::Borrowed(exec)
-        } else {
-            Cow::Owned(exec.resolved(registers))
-        };
-        let counts = counts(self.machine, &exec);
+        let exec = Arc::new(if kept.registers.is_empty() { exec.clone() } else { exec.resolved(registers) });
+        let counts = counts(machine, &exec);
         self.made = self.made.wrapping_add(1);
         let plan = ExecPlan {
             number: self.made,
             image: id.0,
-            traffic: OnceCell::new(),
-            bank_shares: OnceCell::new(),
+            traffic: OnceLock::new(),
+            bank_shares: OnceLock::new(),
             name: kept.name.clone(),
-            cycles: exec_cycles(self.machine, &exec),
-            occupies: occupies(self.machine, &exec),
-            energy_fj: energy_fj(self.machine, &counts),
+            cycles: exec_cycles(machine, &exec),
+            occupies: occupies(machine, &exec),
+            energy_fj: energy_fj(machine, &counts),
             counts,
-            touched: touched::exec(self.machine, &exec),
-            work: Work::of(self.machine, &exec),
+            touched: touched::exec(machine, &exec),
+            work: Work::of(machine, &exec),
             exec,
         };
         Ok(kept.keep(plan, &self.values))
@@ -163,36 +171,34 @@ impl<'p> Plans<'p> {
 
     pub(crate) fn transfer(
         &mut self,
+        (machine, program): (&Tcp, &Program),
         id: TransferId,
         registers: &[i64],
         span: Span,
-    ) -> Result<Rc<TransferPlan<'p>>, SimError> {
+    ) -> Result<Arc<TransferPlan>, SimError> {
         let (index, unknown) = (id.0 as usize, SimError::Unknown { what: "transfer", id: id.0, span });
-        let (Some(kept), Some(transfer)) = (self.transfers.get_mut(index), self.program.transfers.get(index))
+        let (Some(kept), Some(transfer)) = (self.transfers.get_mut(index), program.transfers.get(index))
         else {
             return Err(unknown);
         };
         if let Some(plan) = kept.find(registers, &mut self.values) {
             return Ok(plan);
         }
-        let transfer = if kept.registers.is_empty() {
-            Cow::Borrowed(transfer)
-        } else {
-            Cow::Owned(transfer.resolved(registers))
-        };
-        let Some(cost) = transfer_cost(self.machine, &transfer) else {
+        let transfer =
+            Arc::new(if kept.registers.is_empty() { transfer.clone() } else { transfer.resolved(registers) });
+        let Some(cost) = transfer_cost(machine, &transfer) else {
             return Err(SimError::NoMemory { name: transfer.name.clone(), span });
         };
-        let counts = counts_transfer(self.machine, &cost);
+        let counts = counts_transfer(machine, &cost);
         let touched = match cost.target.medium {
             Medium::Dm { slice } => {
-                let capacity_bytes = self.machine.dm.capacity_bytes;
+                let capacity_bytes = machine.dm.capacity_bytes;
                 let dm = touched::transfer(capacity_bytes, &transfer, cost.target.offset, false);
-                let pe = slice / self.machine.pe.slices.max(1);
+                let pe = slice / machine.pe.slices.max(1);
                 Some((cost.target.chip, pe, Touched { dm, ..Touched::default() }))
             }
             Medium::Spm { pe } => {
-                let capacity_bytes = self.machine.cpu.spm_bytes;
+                let capacity_bytes = machine.cpu.spm_bytes;
                 let spm = touched::transfer(capacity_bytes, &transfer, cost.target.offset, false);
                 Some((cost.target.chip, pe, Touched { spm, ..Touched::default() }))
             }
@@ -201,8 +207,8 @@ impl<'p> Plans<'p> {
         let plan = TransferPlan {
             image: id.0,
             name: kept.name.clone(),
-            uses: Rc::new(Uses::new(&cost)),
-            energy_fj: energy_fj(self.machine, &counts),
+            uses: Arc::new(Uses::new(&cost)),
+            energy_fj: energy_fj(machine, &counts),
             counts,
             touched,
             transfer,
@@ -212,7 +218,7 @@ impl<'p> Plans<'p> {
     }
 }
 
-impl ExecPlan<'_> {
+impl ExecPlan {
     /// What it takes of ports and banks.
     pub(crate) fn traffic(&self, machine: &Tcp) -> &Traffic {
         self.traffic.get_or_init(|| traffic(machine, &self.exec))
@@ -234,7 +240,7 @@ impl ExecPlan<'_> {
     }
 }
 
-impl TransferPlan<'_> {
+impl TransferPlan {
     /// Energy of all components.
     pub(crate) fn all_fj(&self) -> u64 {
         self.energy_fj.iter().fold(0, |sum, part| sum.saturating_add(*part))

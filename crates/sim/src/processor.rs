@@ -20,7 +20,7 @@ enum Taken {
     No,
 }
 
-impl<'p, S: Sink> World<'p, '_, S> {
+impl<S: Sink> World<'_, '_, S> {
     /// Takes entries until one has to wait.
     pub(crate) fn pump(&mut self, pe: usize) -> Result<(), SimError> {
         let full = self.pes[pe].queue.len();
@@ -86,7 +86,7 @@ impl<'p, S: Sink> World<'p, '_, S> {
     }
 
     /// The command that an order's id names.
-    fn named(&self, pe: usize, order: &Order<'p>) -> Named {
+    fn named(&self, pe: usize, order: &Order) -> Named {
         match order {
             Order::Dma(_, id) | Order::WaitD(id) => self.pes[pe].transfers[usize::from(*id)],
             Order::Exec(_, id) | Order::WaitE(id) => self.pes[pe].execs[usize::from(*id)],
@@ -95,7 +95,7 @@ impl<'p, S: Sink> World<'p, '_, S> {
     }
 
     /// Looks once, then waits until the command is done.
-    fn wait(&mut self, pe: usize, order: &Order<'p>) -> Result<Taken, SimError> {
+    fn wait(&mut self, pe: usize, order: &Order) -> Result<Taken, SimError> {
         if !self.pes[pe].polled {
             let cycles = self.machine.queue.wait_cycles;
             self.latency(cycles);

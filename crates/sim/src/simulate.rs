@@ -1,12 +1,12 @@
 //! The loop over events, from launch to finish.
 
+use tilewright_base::Span;
 use tilewright_machine::tcp::Tcp;
 use tilewright_record::Sink;
 use tilewright_tcp::energy::{COMPONENTS, Component, energy_of_run_fj, standing_fj};
-use tilewright_tcp::program::Program;
 use tilewright_tcp::program::event::PeId;
+use tilewright_tcp::program::{Program, RegisterId};
 
-use crate::contention::Speeds;
 use crate::core::State;
 use crate::events::{Events, What};
 use crate::fluid::Fluid;
@@ -33,35 +33,74 @@ pub fn simulate<S: Sink>(
     sink: S,
     judge: &mut dyn Judge,
 ) -> Result<Outcome, SimError> {
-    if program.chips > CHIPS {
-        return Err(SimError::Chips { chips: program.chips, most: CHIPS });
+    run(&Run { machine, program, registers: &[], options }, &mut Plans::new(program), sink, judge)
+}
+
+/// What runs, and how.
+pub(crate) struct Run<'p> {
+    pub(crate) machine: &'p Tcp,
+    pub(crate) program: &'p Program,
+    /// Registers that start with other values than the program says.
+    pub(crate) registers: &'p [(RegisterId, i64)],
+    pub(crate) options: &'p Options,
+}
+
+/// [`simulate`] with plans of the same machine and program, from earlier runs.
+pub(crate) fn run<S: Sink>(
+    run: &Run<'_>,
+    plans: &mut Plans,
+    sink: S,
+    judge: &mut dyn Judge,
+) -> Result<Outcome, SimError> {
+    let chips = run.program.chips;
+    if chips > CHIPS {
+        return Err(SimError::Chips { chips, most: CHIPS });
     }
-    let mut world = World::new(machine, program, options, sink, judge)?;
-    world.launch()?;
+    let initial = initial(run)?;
+    let mut world = World::new(run, plans, sink, judge)?;
+    world.launch(&initial)?;
     world.run()?;
     world.finish()
 }
 
+/// What registers hold at the start.
+fn initial(run: &Run<'_>) -> Result<Vec<i64>, SimError> {
+    let registers = &run.program.registers;
+    let mut initial: Vec<i64> = registers.iter().map(|register| register.initial).collect();
+    for (RegisterId(id), value) in run.registers {
+        let (Some(slot), Some(declared)) = (initial.get_mut(*id as usize), registers.get(*id as usize))
+        else {
+            return Err(SimError::Unknown { what: "register", id: *id, span: Span::default() });
+        };
+        let (least, most, span) = (declared.least, declared.most, declared.span);
+        if !(least..=most).contains(value) {
+            let name = declared.name.clone();
+            return Err(SimError::Register { name, value: *value, least, most, span });
+        }
+        *slot = *value;
+    }
+    Ok(initial)
+}
+
 impl<'p, 'j, S: Sink> World<'p, 'j, S> {
     fn new(
-        machine: &'p Tcp,
-        program: &'p Program,
-        options: &Options,
+        run: &Run<'p>,
+        plans: &'j mut Plans,
         sink: S,
         judge: &'j mut dyn Judge,
     ) -> Result<World<'p, 'j, S>, SimError> {
+        let Run { machine, program, options, .. } = *run;
         let pes_per_chip = usize::try_from(machine.pes()).unwrap_or(1);
         let ids = (0..program.chips).flat_map(|chip| (0..machine.pes()).map(move |pe| PeId { chip, pe }));
         Ok(World {
             machine,
             program,
             options: *options,
-            plans: Plans::new(machine, program),
+            plans,
             pes: ids.map(Pe::new).collect(),
             pes_per_chip,
             events: Events::default(),
             fluid: Fluid::new(machine),
-            speeds: Speeds::default(),
             now: 0,
             tickets: 0,
             sums: Sums::default(),
@@ -73,9 +112,8 @@ impl<'p, 'j, S: Sink> World<'p, 'j, S> {
     }
 
     /// Every core starts after the launch.
-    fn launch(&mut self) -> Result<(), SimError> {
+    fn launch(&mut self, initial: &[i64]) -> Result<(), SimError> {
         let launch_cycles = self.machine.command.launch_cycles;
-        let initial: Vec<i64> = self.program.registers.iter().map(|register| register.initial).collect();
         for queue in &self.program.queues {
             let id = PeId { chip: queue.chip, pe: queue.pe };
             let pe = self.index(id, queue.span)?;
@@ -83,7 +121,7 @@ impl<'p, 'j, S: Sink> World<'p, 'j, S> {
                 return Err(SimError::TwoQueues { pe: id, span: queue.span });
             }
             self.pes[pe].used = true;
-            self.pes[pe].core.start(&queue.steps, initial.clone());
+            self.pes[pe].core.start(&queue.steps, initial.to_vec());
             self.events.plan(launch_cycles, What::Core(small(pe)));
         }
         self.now = launch_cycles;

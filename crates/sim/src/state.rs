@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
-use std::rc::Rc;
+use std::sync::Arc;
 
 use smallvec::SmallVec;
 use tilewright_base::Span;
@@ -13,7 +13,6 @@ use tilewright_tcp::energy::Counts;
 use tilewright_tcp::program::Program;
 use tilewright_tcp::program::event::{Event, PeId, Ticket};
 
-use crate::contention::Speeds;
 use crate::core::Core;
 use crate::events::Events;
 use crate::fluid::Fluid;
@@ -30,8 +29,8 @@ pub(crate) type Waits = SmallVec<[Ticket; 2]>;
 
 /// An entry of a queue.
 #[derive(Clone, Debug)]
-pub(crate) struct Entry<'p> {
-    pub(crate) order: Order<'p>,
+pub(crate) struct Entry {
+    pub(crate) order: Order,
     /// Messages that the core had taken when it pushed this.
     pub(crate) received: u64,
     pub(crate) span: Span,
@@ -39,9 +38,9 @@ pub(crate) struct Entry<'p> {
 
 /// A command with its image costed.
 #[derive(Clone, Debug)]
-pub(crate) enum Order<'p> {
-    Dma(Rc<TransferPlan<'p>>, u8),
-    Load(Rc<ExecPlan<'p>>),
+pub(crate) enum Order {
+    Dma(Arc<TransferPlan>, u8),
+    Load(Arc<ExecPlan>),
     Exec(Context, u8),
     WaitD(u8),
     WaitE(u8),
@@ -49,8 +48,8 @@ pub(crate) enum Order<'p> {
 
 /// An execution under way.
 #[derive(Debug)]
-pub(crate) struct Running<'p> {
-    pub(crate) plan: Rc<ExecPlan<'p>>,
+pub(crate) struct Running {
+    pub(crate) plan: Arc<ExecPlan>,
     pub(crate) ticket: Ticket,
     pub(crate) id: u8,
     pub(crate) started: u64,
@@ -65,8 +64,8 @@ pub(crate) struct Running<'p> {
 
 /// A transfer, waiting for its engine or under way.
 #[derive(Debug)]
-pub(crate) struct Sending<'p> {
-    pub(crate) plan: Rc<TransferPlan<'p>>,
+pub(crate) struct Sending {
+    pub(crate) plan: Arc<TransferPlan>,
     pub(crate) ticket: Ticket,
     pub(crate) id: u8,
     pub(crate) started: u64,
@@ -89,22 +88,22 @@ pub(crate) struct Pe<'p> {
     /// Someone used it.
     pub(crate) used: bool,
     pub(crate) core: Core<'p>,
-    pub(crate) queue: VecDeque<Entry<'p>>,
+    pub(crate) queue: VecDeque<Entry>,
     /// The processor looks at a wait until then.
     pub(crate) processor_at: u64,
     pub(crate) polled: bool,
     /// The processor waits for something to end.
     pub(crate) held: bool,
-    pub(crate) loaded: [Option<Rc<ExecPlan<'p>>>; 2],
+    pub(crate) loaded: [Option<Arc<ExecPlan>>; 2],
     /// Executions that this PE is the first of.
-    pub(crate) running: [Option<Running<'p>>; 2],
+    pub(crate) running: [Option<Running>; 2],
     /// The first PE of the execution that has each context.
     pub(crate) owner: [Option<u32>; 2],
     pub(crate) bitmap_until: u64,
     /// Accesses in a row for which executions may hold a bank, all together.
     pub(crate) bank_accesses: u64,
-    pub(crate) sending: Option<Sending<'p>>,
-    pub(crate) fifo: VecDeque<Sending<'p>>,
+    pub(crate) sending: Option<Sending>,
+    pub(crate) fifo: VecDeque<Sending>,
     pub(crate) execs: Box<[Named; 256]>,
     pub(crate) transfers: Box<[Named; 256]>,
     /// Commands issued and not done.
@@ -169,12 +168,11 @@ pub(crate) struct World<'p, 'j, S> {
     pub(crate) machine: &'p Tcp,
     pub(crate) program: &'p Program,
     pub(crate) options: Options,
-    pub(crate) plans: Plans<'p>,
+    pub(crate) plans: &'j mut Plans,
     pub(crate) pes: Vec<Pe<'p>>,
     pub(crate) pes_per_chip: usize,
     pub(crate) events: Events,
     pub(crate) fluid: Fluid,
-    pub(crate) speeds: Speeds,
     pub(crate) now: u64,
     pub(crate) tickets: u64,
     pub(crate) sums: Sums,

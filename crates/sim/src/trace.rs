@@ -181,7 +181,7 @@ impl<S: Sink> Trace<S> {
         pe: usize,
         first: bool,
         context: usize,
-        running: &Running<'_>,
+        running: &Running,
         end_cycles: u64,
     ) -> Result<(), SimError> {
         let Some(Some(tracks)) = self.pes.get(pe) else { return Ok(()) };
@@ -220,12 +220,7 @@ impl<S: Sink> Trace<S> {
     }
 
     /// A transfer ended.
-    pub(crate) fn transfer(
-        &mut self,
-        pe: usize,
-        sending: &Sending<'_>,
-        end_cycles: u64,
-    ) -> Result<(), SimError> {
+    pub(crate) fn transfer(&mut self, pe: usize, sending: &Sending, end_cycles: u64) -> Result<(), SimError> {
         let Some(Some(tracks)) = self.pes.get(pe) else { return Ok(()) };
         let plan = &sending.plan;
         let mut interval = Interval::new(tracks.dma, plan.name.clone(), sending.started, end_cycles);

@@ -1,6 +1,7 @@
 //! Footprints of the images that ran, each worked out once; and what two of them have against each other.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use tilewright_machine::tcp::Tcp;
 use tilewright_num::Dtype;
@@ -22,8 +23,8 @@ pub(super) enum Region {
 
 #[derive(Clone, Debug)]
 enum Body {
-    Exec(Box<Exec>, PeId),
-    Transfer(Box<Transfer>),
+    Exec(Arc<Exec>, PeId),
+    Transfer(Arc<Transfer>),
     /// A core's read: where, and how many bytes.
     Read(Address, u64),
 }
@@ -34,8 +35,8 @@ pub(super) const READ: &str = "read";
 impl Body {
     fn is(&self, image: Image<'_>, pe: PeId) -> bool {
         match (self, image) {
-            (Body::Exec(known, at), Image::Exec(exec)) => *at == pe && **known == *exec,
-            (Body::Transfer(known), Image::Transfer(transfer)) => **known == *transfer,
+            (Body::Exec(known, at), Image::Exec(exec)) => *at == pe && known == exec,
+            (Body::Transfer(known), Image::Transfer(transfer)) => known == transfer,
             _ => false,
         }
     }
@@ -112,11 +113,9 @@ impl Images {
             }
         }
         let (body, footprint) = match image {
-            Image::Exec(exec) => {
-                (Body::Exec(Box::new(exec.clone()), pe), of_exec(machine, exec, pe, objects))
-            }
+            Image::Exec(exec) => (Body::Exec(exec.clone(), pe), of_exec(machine, exec, pe, objects)),
             Image::Transfer(transfer) => {
-                (Body::Transfer(Box::new(transfer.clone())), of_transfer(machine, transfer, objects))
+                (Body::Transfer(transfer.clone()), of_transfer(machine, transfer, objects))
             }
         };
         self.add(machine, name, body, footprint)

@@ -91,11 +91,14 @@ impl<'m> Judge<'m> {
             known: BTreeMap::new(),
         };
         let given = |held: &&Tensor| held.role != Role::Output && held.data != Data::None;
-        for held in program.tensors.iter().filter(given) {
-            // An input arrives as one buffer, padding included.
-            tensor::whole(machine, held).iter().for_each(|access| judge.filled.fill(machine, access));
-        }
+        program.tensors.iter().filter(given).for_each(|held| judge.holds(held));
         judge
+    }
+
+    /// Memory holds a tensor from before the run on. An input arrives as one buffer, padding included.
+    pub fn holds(&mut self, held: &Tensor) {
+        let access = tensor::whole(self.machine, held);
+        access.iter().for_each(|access| self.filled.fill(self.machine, access));
     }
 
     /// Takes note of what happened.

@@ -2,6 +2,8 @@
 //!
 //! A simulator makes these, the values and the findings listen. Images are resolved: every size is a number.
 
+use std::sync::Arc;
+
 use tilewright_base::Span;
 use tilewright_num::Dtype;
 
@@ -55,13 +57,13 @@ impl Unit {
     }
 }
 
-/// The command behind a ticket.
+/// The command behind a ticket; whoever needs it longer shares it.
 #[derive(Clone, Copy, Debug)]
 pub enum Image<'a> {
     /// A tensor unit command.
-    Exec(&'a Exec),
+    Exec(&'a Arc<Exec>),
     /// A DMA command.
-    Transfer(&'a Transfer),
+    Transfer(&'a Arc<Transfer>),
 }
 
 /// One thing that happened.

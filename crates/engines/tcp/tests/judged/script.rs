@@ -1,6 +1,7 @@
 //! Runs as scripts of events, for judges that know only events.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use tilewright_num::Dtype;
 use tilewright_tcp::findings::{Finding, Judge};
@@ -46,6 +47,8 @@ struct Core {
 }
 
 pub(crate) fn tell(judge: &mut Judge<'_>, execs: &[Exec], transfers: &[Transfer], script: &[Happens]) {
+    let execs: Vec<Arc<Exec>> = execs.iter().cloned().map(Arc::new).collect();
+    let transfers: Vec<Arc<Transfer>> = transfers.iter().cloned().map(Arc::new).collect();
     let mut tickets = 0_u64;
     let mut cores: BTreeMap<u64, Core> = BTreeMap::new();
     for happens in script {

@@ -1,0 +1,170 @@
+//! A device that keeps its memories: runs of a prepared program equal fresh ones cycle for cycle, and state carries over.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use std::sync::LazyLock;
+
+use tilewright_base::{SourceId, Sources};
+use tilewright_machine::{Tcp, builtin, load};
+use tilewright_record::{KeepAll, KeepLast};
+use tilewright_runtime::{Array, ArrayError, Device, Prepared, Reading, ReadingError, Wanted, read};
+use tilewright_sim::{Ended, SimError};
+use tilewright_tcp::kernels;
+use tilewright_tcp::program::{Program, RegisterId, Tensor, text};
+
+/// Adds 1 to as many rows as a register says.
+const ROWS: &str = r#"
+program tcp 1
+machine tcp
+
+register rows = 1 in 1..8
+
+tensor x: i32[R=8, B=8] both at dm[0]+0x1000 = "_[64] | R[8] B[8]"
+tensor y: i32[R=8, B=8] both at hbm+0x0 = "| R[8] B[8]"
+
+transfer out { from dm[0]+0x1000; to hbm+0x0; loops (rows: 32 -> 32); packet 32 }
+
+exec add main {
+  fetch i32 at 0x1000 { loops (rows:8)(8:1); packet 8 }
+  vector i32 { add 1 }
+  commit dm at 0x1000 { loops (rows:32); bytes 32; width 32 }
+}
+
+queue pe0 {
+  load add
+  exec main 1
+  wait_e 1
+  dma out 2
+  wait_d 2
+}
+"#;
+
+fn tcp() -> &'static Tcp {
+    static LOADED: LazyLock<Tcp> = LazyLock::new(|| {
+        let mut sources = Sources::default();
+        let id = sources.add("tcp", builtin("tcp").unwrap());
+        load(&mut sources, id, &|_| None).unwrap().machine.tcp().unwrap().clone()
+    });
+    &LOADED
+}
+
+fn rows() -> Program {
+    text::read(ROWS, SourceId(0)).unwrap_or_else(|complaints| panic!("{complaints:#?}"))
+}
+
+fn none(_: &Tensor) -> Result<Array, ArrayError> {
+    Err(ArrayError::Format("no file".into()))
+}
+
+fn all() -> Wanted {
+    Wanted { values: true, findings: true, trace: true, ..Wanted::default() }
+}
+
+/// Everything that a run tells, but for outputs.
+fn told(reading: &Reading) -> String {
+    format!("{:?} {:?}", reading.outcome, reading.findings)
+}
+
+#[test]
+fn a_prepared_program_runs_again_and_again_like_a_fresh_one() {
+    for (name, program) in kernels::all(tcp()).unwrap() {
+        let fresh = read(tcp(), &program, &mut none, &all(), KeepAll::default()).unwrap();
+        let prepared = Prepared::new(tcp(), program.clone()).unwrap();
+        let mut device = Device::new(tcp(), 1);
+        for time in 0..3 {
+            device.load(&program, &mut none).unwrap();
+            let again = device.run(&prepared, &[], &all(), KeepAll::default()).unwrap();
+            assert!(told(&again) == told(&fresh), "{name}, run {time}");
+            assert!(device.outputs(&program).unwrap() == fresh.outputs, "{name}, run {time}");
+            let timed = prepared.time(&[], &all(), KeepAll::default()).unwrap();
+            assert!(told(&timed) == told(&fresh), "{name}, time {time}");
+        }
+    }
+}
+
+#[test]
+fn registers_start_where_the_caller_says() {
+    let prepared = Prepared::new(tcp(), rows()).unwrap();
+    let register = prepared.register("rows").unwrap();
+    let mut device = Device::new(tcp(), 1);
+    for (turn, count) in [(0, 3), (1, 8), (2, 3), (3, 1)] {
+        let mut alone = rows();
+        alone.registers[0].initial = count;
+        let fresh = Prepared::new(tcp(), alone).unwrap().time(&[], &all(), KeepAll::default()).unwrap();
+        let reading = device.run(&prepared, &[(register, count)], &all(), KeepAll::default()).unwrap();
+        assert!(told(&reading) == told(&fresh), "turn {turn}");
+        assert!(reading.findings.is_empty(), "{:?}", reading.findings);
+    }
+    // Rows of x were counted 4, 3 and 1 times; y has what the last run that reached a row left.
+    let program = prepared.program();
+    let row = |row: usize, patterns: &[u32]| patterns[row * 8..][..8].to_vec();
+    let (x, y) = (device.get(&program.tensors[0]).unwrap(), device.get(&program.tensors[1]).unwrap());
+    let counts = [4, 3, 3, 1, 1, 1, 1, 1];
+    for (at, count) in counts.into_iter().enumerate() {
+        assert_eq!((row(at, &x), row(at, &y)), (vec![count; 8], vec![count; 8]));
+    }
+}
+
+#[test]
+fn values_outside_a_register_s_range_are_refused() {
+    let prepared = Prepared::new(tcp(), rows()).unwrap();
+    let mut device = Device::new(tcp(), 1);
+    let mut run = |register: u32, value: i64| {
+        device.run(&prepared, &[(RegisterId(register), value)], &Wanted::default(), KeepLast::new(0))
+    };
+    for value in [0, 9, i64::MIN, i64::MAX] {
+        let error = run(0, value).unwrap_err();
+        assert!(matches!(error, ReadingError::Sim(SimError::Register { least: 1, most: 8, .. })), "{error}");
+    }
+    assert!(matches!(run(1, 1), Err(ReadingError::Sim(SimError::Unknown { .. }))));
+    assert!(run(0, 8).is_ok());
+}
+
+#[test]
+fn without_values_memory_stays_as_it_is() {
+    let prepared = Prepared::new(tcp(), rows()).unwrap();
+    let mut device = Device::new(tcp(), 1);
+    let x = &prepared.program().tensors[0];
+    device.put(x, &(0..64).collect::<Vec<u32>>()).unwrap();
+    let wanted = Wanted { values: true, ..Wanted::default() };
+    let with = device.clone().run(&prepared, &[], &wanted, KeepAll::default()).unwrap();
+    let without = device.run(&prepared, &[], &Wanted::default(), KeepAll::default()).unwrap();
+    assert!(told(&with) == told(&without));
+    assert_eq!(device.get(x).unwrap(), (0..64).collect::<Vec<u32>>());
+    assert_eq!(without.outcome.ended, Ended::Finished);
+}
+
+#[test]
+fn bytes_are_where_tensors_are() {
+    let prepared = Prepared::new(tcp(), rows()).unwrap();
+    let mut device = Device::new(tcp(), 1);
+    let wanted = Wanted { values: true, ..Wanted::default() };
+    let address = prepared.program().transfers[0].source;
+    device.write(address, &41_u32.to_le_bytes()).unwrap();
+    device.run(&prepared, &[], &wanted, KeepLast::new(0)).unwrap();
+    let mut word = [0; 4];
+    device.read(address, &mut word).unwrap();
+    assert_eq!(u32::from_le_bytes(word), 42);
+    assert_eq!(device.get(&prepared.program().tensors[1]).unwrap()[0], 42);
+}
+
+#[test]
+fn a_device_that_does_not_fit_is_refused() {
+    let mut two = rows();
+    two.chips = 2;
+    let prepared = Prepared::new(tcp(), two).unwrap();
+    let ran = Device::new(tcp(), 1).run(&prepared, &[], &Wanted::default(), KeepLast::new(0));
+    assert!(matches!(ran, Err(ReadingError::Unfit(_))));
+    let mut other = tcp().clone();
+    other.queue.push_cycles += 1;
+    let ran = Device::new(&other, 2).run(&prepared, &[], &Wanted::default(), KeepLast::new(0));
+    assert!(matches!(ran, Err(ReadingError::Unfit(_))));
+    assert!(Device::new(tcp(), 2).run(&prepared, &[], &Wanted::default(), KeepLast::new(0)).is_ok());
+}
+
+#[test]
+fn a_refused_program_is_not_prepared() {
+    let mut broken = rows();
+    broken.execs[0].pes = 3;
+    assert!(matches!(Prepared::new(tcp(), broken), Err(ReadingError::Refused(_))));
+}
