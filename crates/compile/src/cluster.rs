@@ -80,7 +80,8 @@ impl Walk<'_> {
         let found = self.graph.nodes.iter().find(|node| {
             matches!(node.op, Op::Gather { axis: 0 }) && self.is_tokens(node.inputs.get(1).copied().flatten())
         });
-        let Some((table, value)) = found.and_then(|node| Some((node.inputs.first()?.as_ref()?, node.outputs.first()?)))
+        let Some((table, value)) =
+            found.and_then(|node| Some((node.inputs.first()?.as_ref()?, node.outputs.first()?)))
         else {
             return Err(CompileError::Node {
                 node: self.graph.name.clone(),
@@ -103,7 +104,8 @@ impl Walk<'_> {
         let norm = self.users(x).find(|node| matches!(node.op, Op::Rich(Rich::RmsNorm, _))).cloned();
         let Some(norm) = norm else { return self.refuse(x, "no norm follows this residual") };
         let Op::Rich(_, attrs) = &norm.op else { return Ok(None) };
-        let (Some(gain), Some(&normal)) = (norm.inputs.get(1).copied().flatten(), norm.outputs.first()) else {
+        let (Some(gain), Some(&normal)) = (norm.inputs.get(1).copied().flatten(), norm.outputs.first())
+        else {
             return self.refuse(x, "its norm has no gain");
         };
         let width = self.last_dim(x)?;
@@ -155,7 +157,12 @@ impl Walk<'_> {
     }
 
     /// `silu(gate) * up`, combined.
-    fn gate(&mut self, input: ValueId, found: &[(Weight, Value)], x: Residual) -> Result<Residual, CompileError> {
+    fn gate(
+        &mut self,
+        input: ValueId,
+        found: &[(Weight, Value)],
+        x: Residual,
+    ) -> Result<Residual, CompileError> {
         let silu = |value: Value| {
             let node = self.users(value).find(|node| matches!(node.op, Op::Rich(Rich::Silu, _)))?;
             node.outputs.first().copied()
@@ -164,28 +171,38 @@ impl Walk<'_> {
         let Some(gate) = gate else { return self.refuse(found[0].1, "no `silu` follows either projection") };
         let (gate, up) = (&found[gate], &found[1 - gate]);
         let active = silu(gate.1).unwrap_or(gate.1);
-        let product = self.users(active).find(|node| {
-            node.op == Op::Binary(Binary::Mul) && node.inputs.contains(&Some(up.1))
-        });
+        let product = self
+            .users(active)
+            .find(|node| node.op == Op::Binary(Binary::Mul) && node.inputs.contains(&Some(up.1)));
         let Some(product) = product.and_then(|node| node.outputs.first().copied()) else {
             return self.refuse(active, "it is not multiplied by the other projection");
         };
         let width = gate.0.rows;
         let rows = self.out.add(format!("{}.rows", self.name(gate.1)), 2 * width, Layout::Rows);
-        self.out.kernels.push(Kernel::Project { input, parts: vec![gate.0.clone(), up.0.clone()], out: rows });
+        self.out.kernels.push(Kernel::Project {
+            input,
+            parts: vec![gate.0.clone(), up.0.clone()],
+            out: rows,
+        });
         let out = self.out.add(self.name(product), width, Layout::Rows);
         self.out.kernels.push(Kernel::Activate { input: rows, activation: Activation::GatedSilu, out });
         self.combine(product, out, Order::Plain, x)
     }
 
     /// The projection of rows that is added to the residual.
-    fn combine(&mut self, rows: Value, input: ValueId, order: Order, (x, id): Residual) -> Result<Residual, CompileError> {
+    fn combine(
+        &mut self,
+        rows: Value,
+        input: ValueId,
+        order: Order,
+        (x, id): Residual,
+    ) -> Result<Residual, CompileError> {
         let Some(node) = self.users(rows).next() else { return self.refuse(rows, "nothing uses it") };
         let (mut weight, value) = self.linear(node)?;
         weight.column_order = order;
-        let sum = self.users(value).find(|node| {
-            node.op == Op::Binary(Binary::Add) && node.inputs.contains(&Some(x))
-        });
+        let sum = self
+            .users(value)
+            .find(|node| node.op == Op::Binary(Binary::Add) && node.inputs.contains(&Some(x)));
         let Some(sum) = sum.and_then(|node| node.outputs.first().copied()) else {
             return self.refuse(value, "it is not added to the residual");
         };
@@ -194,7 +211,12 @@ impl Walk<'_> {
         Ok((sum, out))
     }
 
-    fn attention(&mut self, input: ValueId, found: &[(Weight, Value)], x: Residual) -> Result<Residual, CompileError> {
+    fn attention(
+        &mut self,
+        input: ValueId,
+        found: &[(Weight, Value)],
+        x: Residual,
+    ) -> Result<Residual, CompileError> {
         let mut parts: [Option<(Weight, Reaches)>; 3] = [None, None, None];
         for (weight, value) in found {
             let reaches = self.follow(*value)?;
@@ -213,7 +235,13 @@ impl Walk<'_> {
         let heads = self.heads(&node)?;
         let scale = self.check_attention(&node, heads.depth)?;
         let interleaved = q_way.rope.is_some_and(|(_, _, interleaved)| interleaved);
-        let order = |group, slots, interleaved| Order::Heads { kv: heads.kv, group, slots, depth: heads.depth, interleaved };
+        let order = |group, slots, interleaved| Order::Heads {
+            kv: heads.kv,
+            group,
+            slots,
+            depth: heads.depth,
+            interleaved,
+        };
         q.row_order = order(heads.group, heads.slots, interleaved);
         k.row_order = order(1, 1, interleaved);
         let tables = match q_way.rope {
@@ -241,17 +269,22 @@ impl Walk<'_> {
         for _ in 0..8 {
             let mut next = None;
             for (index, node) in self.graph.nodes.iter().enumerate() {
-                let Some(operand) = node.inputs.iter().position(|input| *input == Some(value)) else { continue };
+                let Some(operand) = node.inputs.iter().position(|input| *input == Some(value)) else {
+                    continue;
+                };
                 match &node.op {
                     Op::Rich(Rich::Attention, _) => return Ok(Reaches { attention: index, operand, rope }),
                     Op::Rich(Rich::Rope, attrs) if operand == 0 && !attrs.0.contains_key("dims") => {
-                        let tables = (node.inputs.get(1).copied().flatten(), node.inputs.get(2).copied().flatten());
+                        let tables =
+                            (node.inputs.get(1).copied().flatten(), node.inputs.get(2).copied().flatten());
                         if let (Some(cos), Some(sin)) = tables {
                             rope = Some((cos, sin, int(attrs, "interleaved").unwrap_or(0) != 0));
                             next = node.outputs.first().copied();
                         }
                     }
-                    Op::Reshape(_) | Op::Transpose(_) | Op::Concat { axis: 2 } => next = node.outputs.first().copied(),
+                    Op::Reshape(_) | Op::Transpose(_) | Op::Concat { axis: 2 } => {
+                        next = node.outputs.first().copied()
+                    }
                     _ => {}
                 }
                 if next.is_some() {
@@ -273,7 +306,8 @@ impl Walk<'_> {
             return self.refuse(operand(0), "heads and their width are not numbers");
         };
         if *kv == 0 || !heads.is_multiple_of(*kv) || !depth.is_multiple_of(8) {
-            return self.refuse(operand(0), "heads do not share keys evenly, or their width is no multiple of 8");
+            return self
+                .refuse(operand(0), "heads do not share keys evenly, or their width is no multiple of 8");
         }
         let group = heads / kv;
         Ok(Heads { kv: *kv, group, slots: group.next_power_of_two(), depth: *depth })

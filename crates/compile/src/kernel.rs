@@ -312,7 +312,11 @@ impl Kernels {
             Kernel::Norm { norm, input, gain, bias, epsilon, out } => {
                 let rule = if *norm == Norm::Rms { "rms" } else { "layer" };
                 let bias = bias.as_ref().map_or(String::new(), |bias| format!(" + {bias}"));
-                format!("norm {} = {rule} {} * {gain}{bias} eps={epsilon:?}", self.named(*out), self.name(*input))
+                format!(
+                    "norm {} = {rule} {} * {gain}{bias} eps={epsilon:?}",
+                    self.named(*out),
+                    self.name(*input)
+                )
             }
             Kernel::Project { input, parts, out } => {
                 let parts: Vec<String> = parts.iter().map(spell).collect();

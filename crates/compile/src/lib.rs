@@ -1,14 +1,19 @@
 //! Stages 2 to 5 of the compiler (paper sections V-B and V-C): from graphs to command programs.
 //!
+//! - [`compiled`]: all stages in order;
 //! - [`kernel`]: the kernel level, clusters of operators with their text;
 //! - [`cluster`]: stage 2, graphs to kernels;
 //! - [`tcp`]: stages 3 to 5 for the TCP;
 //! - [`weights`]: constants of a graph as numbers.
 
 pub mod cluster;
+pub mod compiled;
 pub mod kernel;
 pub mod tcp;
 pub mod weights;
+
+pub use compiled::{Compiled, Inputs, compile};
+pub use tcp::plan::Options;
 
 use thiserror::Error;
 
@@ -36,7 +41,9 @@ pub enum CompileError {
         allowed: String,
     },
     /// A memory that is too small.
-    #[error("the model takes {needed} B of HBM, the chip has {capacity} B\n  = instead: more chips, or narrower weights")]
+    #[error(
+        "the model takes {needed} B of HBM, the chip has {capacity} B\n  = instead: more chips, or narrower weights"
+    )]
     Hbm {
         /// Bytes needed.
         needed: u64,
@@ -44,7 +51,9 @@ pub enum CompileError {
         capacity: u64,
     },
     /// Data memory that is too small.
-    #[error("{what}: {needed} B of a slice's data memory, which has {capacity} B\n  = instead: a shorter context")]
+    #[error(
+        "{what}: {needed} B of a slice's data memory, which has {capacity} B\n  = instead: a shorter context"
+    )]
     Dm {
         /// For what.
         what: &'static str,

@@ -64,7 +64,12 @@ fn behind(graph: &Graph, id: ValueId) -> Graph {
         axes: graph.axes.clone(),
         values: graph.values.clone(),
         inputs: graph.inputs.iter().copied().filter(|input| needed.contains(input)).collect(),
-        constants: graph.constants.iter().filter(|constant| needed.contains(&constant.value)).cloned().collect(),
+        constants: graph
+            .constants
+            .iter()
+            .filter(|constant| needed.contains(&constant.value))
+            .cloned()
+            .collect(),
         nodes,
         outputs: vec![Output { name: "value".to_string(), value: id }],
         states: Vec::new(),

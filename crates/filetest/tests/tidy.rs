@@ -21,14 +21,15 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("crates/engines/neuron", &["machine", "num"]),
     ("crates/micro", &["machine", "tcp"]),
     ("crates/sim", &["base", "machine", "num", "record", "tcp"]),
-    ("crates/runtime", &["base", "machine", "num", "record", "sim", "tcp"]),
+    ("crates/runtime", &["base", "compile", "machine", "num", "record", "sim", "tcp"]),
     ("crates/explore", &["base", "machine", "notation", "num", "tcp"]),
+    ("crates/compile", &["base", "graph", "interp", "machine", "num", "tcp"]),
     ("crates/report", &["notation"]),
     (
         "crates/cli",
         &[
-            "base", "explore", "graph", "import", "interp", "machine", "notation", "num", "record", "report",
-            "runtime", "sim", "tcp",
+            "base", "compile", "explore", "graph", "import", "interp", "machine", "notation", "num", "record",
+            "report", "runtime", "sim", "tcp",
         ],
     ),
     ("crates/python", &["base", "machine", "neuron", "num", "record"]),

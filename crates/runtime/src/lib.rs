@@ -5,13 +5,15 @@
 //! - [`npy`], [`tensors`]: NumPy and safetensors files, from bytes and to bytes; whoever calls reads the file;
 //! - [`decides`]: programs that cannot be timed or judged without their values;
 //! - [`readings`]: values, timeline, energy and findings of one run, told by `listener`;
-//! - [`prepared`], [`device`]: programs verified once, on memories that stay.
+//! - [`prepared`], [`device`]: programs verified once, on memories that stay;
+//! - [`model`]: a compiled model with its weights and caches.
 
 pub mod array;
 pub mod decides;
 pub mod device;
 pub mod einsum;
 mod listener;
+pub mod model;
 pub mod npy;
 pub mod prepared;
 pub mod readings;

@@ -10,8 +10,13 @@ use crate::CompileError;
 use crate::kernel::{Activation, Kernel};
 
 /// Rows of an activation.
-pub(super) fn activate(build: &mut Build<'_>, activation: Activation, index: usize) -> Result<(), CompileError> {
-    let next = build.kernels.kernels.iter().skip(index).position(|kernel| matches!(kernel, Kernel::Combine { .. }));
+pub(super) fn activate(
+    build: &mut Build<'_>,
+    activation: Activation,
+    index: usize,
+) -> Result<(), CompileError> {
+    let next =
+        build.kernels.kernels.iter().skip(index).position(|kernel| matches!(kernel, Kernel::Combine { .. }));
     let packed = build.packed(index + next.unwrap_or(0))?;
     let (row, dtype, rows) = (packed.row, build.dtype(), build.rows);
     let from = build.at.rows;

@@ -13,13 +13,19 @@ use super::attend_rows::load_words;
 use super::build::Build;
 use super::heads::{Columns, HeadPackets};
 use super::image::{
-    bytes, chain, commit, contraction, copy, fetch, fetch_words, main, n, nest, reduce, steps, through, vrf, with,
+    bytes, chain, commit, contraction, copy, fetch, fetch_words, main, n, nest, reduce, steps, through, vrf,
+    with,
 };
 use crate::CompileError;
 use crate::kernel::Heads;
 
 /// One token's attention.
-pub(super) fn attend(build: &mut Build<'_>, heads: &Heads, cache: usize, scale: f32) -> Result<(), CompileError> {
+pub(super) fn attend(
+    build: &mut Build<'_>,
+    heads: &Heads,
+    cache: usize,
+    scale: f32,
+) -> Result<(), CompileError> {
     super::rotate::fetch_cache(build, cache);
     let packets = HeadPackets::new(build.machine, build.dtype(), heads.depth);
     let columns = Columns::new(build.machine, build.dtype(), heads.depth, heads.slots)?;
@@ -59,8 +65,11 @@ impl Query {
         let from = fetch(dtype, at.cached + bytes(dtype, first * depth), &loops, packets.elements);
         let lane = machine.trf_lane_payload_bytes();
         let flit = if self.packets.flits == 1 { self.packets.kept } else { machine.network.flit_bytes };
-        let to =
-            [(rounds, count * self.packets.row_bytes), (n(lanes), lane), (n(count * self.packets.flits), flit)];
+        let to = [
+            (rounds, count * self.packets.row_bytes),
+            (n(lanes), lane),
+            (n(count * self.packets.flits), flit),
+        ];
         let to = commit(Memory::Trf { lanes }, 0, &to, self.packets.kept);
         build.emit.exec(main("load_keys", copy(from, to)));
 
@@ -116,10 +125,7 @@ impl Query {
         let limit = ReduceLimit {
             extent: build.context,
             slices: vec![SliceDigit { stride: 1, size: slices, weight: 1 }],
-            weights: [0, 8 * slices, 4 * slices]
-                .into_iter()
-                .skip(usize::from(self.queries() == 1))
-                .collect(),
+            weights: [0, 8 * slices, 4 * slices].into_iter().skip(usize::from(self.queries() == 1)).collect(),
             element: slices,
         };
         reduce(operation, true, &loops, vec![limit])
@@ -144,7 +150,8 @@ impl Query {
 
         let piece = bytes(dtype, 8);
         let row = bytes(dtype, build.most_key_rows());
-        let to = commit(Memory::Dm, at.chances, &[(n(self.queries()), row), (build.key_rounds, piece)], piece);
+        let to =
+            commit(Memory::Dm, at.chances, &[(n(self.queries()), row), (build.key_rounds, piece)], piece);
         let ops = chain(Word::F32, self.shifted(build));
         build.emit.exec(main("chances", through(self.all_scores(build), ops, Some(dtype), to)));
     }

@@ -8,14 +8,17 @@ use tilewright_num::Dtype;
 use tilewright_tcp::cost::contraction::Drain;
 use tilewright_tcp::kernels::chain::{float, op};
 use tilewright_tcp::program::Count;
-use tilewright_tcp::program::exec::{Body, Contract, Exec, Fetch, Limit, Memory, Short, SliceDigit, Stream, Transpose};
+use tilewright_tcp::program::exec::{
+    Body, Contract, Exec, Fetch, Limit, Memory, Short, SliceDigit, Stream, Transpose,
+};
 use tilewright_tcp::program::vector::{Op, OpKind, ReduceLimit, ReduceOp, Word};
 
 use super::build::Build;
 use super::combine::multicast;
 use super::heads::{Columns, HeadPackets};
 use super::image::{
-    bytes, chain, commit, contraction, copy, fetch, fetch_words, main, n, nest, reduce, steps, sub, through, vrf, with,
+    bytes, chain, commit, contraction, copy, fetch, fetch_words, main, n, nest, reduce, steps, sub, through,
+    vrf, with,
 };
 use crate::CompileError;
 use crate::kernel::Heads;
@@ -24,7 +27,12 @@ use crate::kernel::Heads;
 const LANE_WORDS: u64 = 32;
 
 /// All heads, one after the other.
-pub(super) fn attend(build: &mut Build<'_>, heads: &Heads, cache: usize, scale: f32) -> Result<(), CompileError> {
+pub(super) fn attend(
+    build: &mut Build<'_>,
+    heads: &Heads,
+    cache: usize,
+    scale: f32,
+) -> Result<(), CompileError> {
     super::rotate::fetch_cache(build, cache);
     let packets = HeadPackets::new(build.machine, build.dtype(), heads.depth);
     let columns = Columns::new(build.machine, build.dtype(), heads.depth, build.machine.ce.lanes)?;
@@ -70,7 +78,12 @@ impl Head {
         let loops = [(n(lanes), self.heads.query_width()), (n(depth), 1)];
         let from = fetch(dtype, first, &loops, self.packets.packets.elements);
         let lane = machine.trf_lane_payload_bytes();
-        let to = commit(Memory::Trf { lanes }, 0, &[(n(lanes), lane), (n(self.packets.flits), flit)], self.packets.kept);
+        let to = commit(
+            Memory::Trf { lanes },
+            0,
+            &[(n(lanes), lane), (n(self.packets.flits), flit)],
+            self.packets.kept,
+        );
         build.emit.exec(main("load_queries", copy(from, to)));
 
         let packets = self.packets.packets;

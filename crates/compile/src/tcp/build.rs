@@ -3,16 +3,20 @@
 //! The place of a token counts backwards from the last: place 0 is the newest. So the last token is always found at the same place, and
 //! the causal mask is a sum that stays below the context: the position of a key, plus the place of a query.
 
+use tilewright_base::Span;
 use tilewright_machine::tcp::Tcp;
 use tilewright_num::Dtype;
+use tilewright_tcp::cost::Context;
 use tilewright_tcp::program::event::PeId;
-use tilewright_tcp::program::{Count, Program};
+use tilewright_tcp::program::exec::{self, Body, Memory};
+use tilewright_tcp::program::{Count, Exec, Program};
 
 use super::emit::Emitter;
-use super::image::{bytes, hbm, n, packet_of, to_slices, transfer, turn};
+use super::held::tensors;
+use super::image::{bytes, commit, hbm, n, packet_of, to_slices, transfer, turn};
 use super::plan::{Fill, PREFILL_ROWS, Packed, Plan, weights_of};
-use crate::CompileError;
 use super::sizes::whole_packets;
+use crate::CompileError;
 use crate::kernel::{Heads, Kernel, Kernels};
 
 /// What a program is for.
@@ -80,6 +84,8 @@ pub struct Places {
     pub logits: [u64; 2],
     /// Slots for weights.
     pub slots: Vec<u64>,
+    /// First byte past everything.
+    pub end: u64,
 }
 
 /// A program in the making.
@@ -129,7 +135,29 @@ pub fn program(machine: &Tcp, kernels: &Kernels, plan: &Plan, mode: Mode) -> Res
     for (index, kernel) in kernels.kernels.iter().enumerate() {
         build.kernel(index, kernel)?;
     }
-    Ok(build.emit.finish())
+    let held = build.at.end;
+    let mut program = build.emit.finish();
+    program.tensors = tensors(machine, plan, held)?;
+    Ok(program)
+}
+
+/// Fills data memory with zeros, once: the state that other programs begin with.
+///
+/// # Errors
+/// As [`program`].
+pub fn clear(machine: &Tcp, kernels: &Kernels, plan: &Plan) -> Result<Program, CompileError> {
+    let mut emit = Emitter::new(machine, PeId { chip: 0, pe: 0 });
+    let mut end = 0;
+    for mode in [Mode::Prefill, Mode::Decode] {
+        end = end.max(Build::new(machine, kernels, plan, mode)?.at.end);
+    }
+    let flit = machine.network.flit_bytes;
+    let mut commit = commit(Memory::Dm, 0, &[(n(end.div_ceil(flit)), flit)], flit);
+    commit.width = machine.commit.sub_width_bytes;
+    let body = Body::Fill(exec::Fill { word: 0, commit });
+    let (name, context) = ("clear".to_string(), Context::Sub);
+    emit.exec(Exec { name, context, pes: 1, body, span: Span::default() });
+    Ok(emit.finish())
 }
 
 impl<'a> Build<'a> {
@@ -173,8 +201,7 @@ impl<'a> Build<'a> {
             norms: 0,
         };
         build.place()?;
-        for (index, start) in plan.caches.iter().enumerate() {
-            let _ = index;
+        for start in &plan.caches {
             build.emit.object(*start, *start + plan.cache_row * (plan.options.context + 1));
         }
         build.emit.object(plan.embedding, plan.angles);
@@ -214,7 +241,8 @@ impl<'a> Build<'a> {
         let (rows, tokens) = (self.most_rows(), self.most_rows() * self.groups);
         let mut areas = Areas::default();
         let projected = self.kernels.kernels.iter().filter(|kernel| matches!(kernel, Kernel::Project { .. }));
-        let widest = projected.filter_map(weights_of).map(|parts| plan.parts(self.machine, &parts).width).max();
+        let widest =
+            projected.filter_map(weights_of).map(|parts| plan.parts(self.machine, &parts).width).max();
         let widest = widest.unwrap_or(0);
         let longest = plan.packed.iter().map(|packed| packed.row).max().unwrap_or(0);
         let queries = self.kernels.kernels.iter().find_map(|kernel| match kernel {
@@ -224,17 +252,21 @@ impl<'a> Build<'a> {
         let queries = whole_packets(self.machine, dtype, queries.unwrap_or(0));
         let key_rows = self.most_key_rows();
         let lanes = self.machine.ce.lanes;
+        let slot = plan.packed.iter().flat_map(|packed| &packed.fills).map(|fill| fill.slice_bytes).max();
         let at = &mut self.at;
-        at.x = areas.take(bytes(Dtype::F32, tokens * share));
+        // In the same place in all programs: slices without columns keep their zeros, and what is masked stays a number.
+        let most_tokens = PREFILL_ROWS * self.machine.pe.slices;
+        at.x = areas.take(bytes(Dtype::F32, most_tokens * share));
+        at.gains = areas.take(bytes(Dtype::F32, share * plan.norms.len() as u64));
+        at.cached = areas.take(plan.cache_row * key_rows);
+        at.slots = (0..SLOTS).map(|_| areas.take(slot.unwrap_or(0))).collect();
         at.y = areas.take(bytes(Dtype::F32, tokens * share));
         at.normal = areas.take(bytes(dtype, tokens * share));
         at.squares = areas.take(bytes(Dtype::F32, 2 * tokens));
         at.roots = areas.take(bytes(Dtype::F32, 2 * tokens));
-        at.gains = areas.take(bytes(Dtype::F32, share * plan.norms.len() as u64));
         at.angles = areas.take(plan.angles_row * rows);
         at.queries = areas.take(bytes(dtype, rows.max(lanes) * queries));
         at.fresh = areas.take(plan.cache_row * rows);
-        at.cached = areas.take(plan.cache_row * key_rows);
         at.attended = areas.take(bytes(dtype, rows.max(lanes) * queries));
         at.active = areas.take(bytes(dtype, rows * longest));
         let fill = plan.packed.iter().flat_map(|packed| &packed.fills).map(|fill| fill.groups).max();
@@ -257,8 +289,7 @@ impl<'a> Build<'a> {
         at.scores = areas.take(scores);
         at.chances = areas.take(chances);
         areas.next = areas.next.max(after_rows);
-        let slot = plan.packed.iter().flat_map(|packed| &packed.fills).map(|fill| fill.slice_bytes).max();
-        at.slots = (0..SLOTS).map(|_| areas.take(slot.unwrap_or(0))).collect();
+        at.end = areas.next;
         let capacity = self.machine.dm.capacity_bytes;
         if areas.next > capacity {
             return Err(CompileError::Dm { what: "values and weights", needed: areas.next, capacity });

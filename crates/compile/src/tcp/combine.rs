@@ -64,9 +64,11 @@ pub(super) fn multicast(build: &Build<'_>, packets: u64) -> Switch {
 }
 
 fn source(build: &Build<'_>, input: ValueId) -> u64 {
-    let attends = build.kernels.kernels.iter().any(
-        |kernel| matches!(kernel, Kernel::Attend { out, .. } if *out == input),
-    );
+    let attends = build
+        .kernels
+        .kernels
+        .iter()
+        .any(|kernel| matches!(kernel, Kernel::Attend { out, .. } if *out == input));
     if attends { build.at.attended } else { build.at.active }
 }
 

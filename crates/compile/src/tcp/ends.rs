@@ -4,9 +4,7 @@ use tilewright_num::Dtype;
 use tilewright_tcp::program::exec::{Fetch, Memory};
 
 use super::build::Build;
-use super::image::{
-    bytes, commit, copy, dm, fetch, flits, hbm, indexed, main, n, to_slices, transfer, turn,
-};
+use super::image::{bytes, commit, copy, dm, fetch, flits, hbm, indexed, main, n, to_slices, transfer, turn};
 use super::project::{load, logits};
 use crate::CompileError;
 

@@ -8,8 +8,12 @@ use tilewright_tcp::cost::contraction::Drain;
 use tilewright_tcp::program::exec::{
     Commit, Contract, ContractOp, Exec, Fetch, Interleave, Loop, Memory, StepLoop, Stream, Switch,
 };
-use tilewright_tcp::program::transfer::{Address, Located, Medium, SLICE_STRIDE, TransferIndex, TransferLoop};
-use tilewright_tcp::program::vector::{Choice, Guarded, Op, OpKind, Reduce, ReduceLimit, ReduceOp, Source, Vector, Word};
+use tilewright_tcp::program::transfer::{
+    Address, Located, Medium, SLICE_STRIDE, TransferIndex, TransferLoop,
+};
+use tilewright_tcp::program::vector::{
+    Choice, Guarded, Op, OpKind, Reduce, ReduceLimit, ReduceOp, Source, Vector, Word,
+};
 use tilewright_tcp::program::{Count, Transfer};
 use tilewright_tcp::vector::{FLIT_WORDS, HALF_WORDS};
 
@@ -57,7 +61,15 @@ pub fn commit(memory: Memory, base: u64, loops: &[(Count, u64)], bytes: u64) -> 
 
 /// A stream without engines: fetch to commit.
 pub fn copy(fetch: Fetch, commit: Commit) -> Stream {
-    Stream { fetch, switch: Switch::default(), contract: None, vector: None, cast: None, transpose: None, commit }
+    Stream {
+        fetch,
+        switch: Switch::default(),
+        contract: None,
+        vector: None,
+        cast: None,
+        transpose: None,
+        commit,
+    }
 }
 
 /// A stream through the vector engine.
@@ -147,7 +159,13 @@ pub fn from_slices(slices: u64, target: u64) -> TransferLoop {
 }
 
 /// A transfer.
-pub fn transfer(name: &str, source: Address, target: Address, loops: Vec<TransferLoop>, packet: u64) -> Transfer {
+pub fn transfer(
+    name: &str,
+    source: Address,
+    target: Address,
+    loops: Vec<TransferLoop>,
+    packet: u64,
+) -> Transfer {
     Transfer { name: name.to_string(), source, target, loops, packet, index: None, span: Span::default() }
 }
 

@@ -8,6 +8,7 @@
 //! | [`emit`] | commands in order, with the waits that they need |
 //! | [`image`] | parts of register images |
 //! | `norm`, `project`, `rotate`, `heads`, `attend_rows`, `attend_keys`, `activate`, `combine`, `ends` | a kernel each |
+//! | `held` | what memories hold before a run, as tensors of the program |
 //! | [`pack`] | weights as bytes in HBM |
 
 mod activate;
@@ -18,6 +19,7 @@ mod combine;
 pub mod emit;
 mod ends;
 mod heads;
+mod held;
 pub mod image;
 mod norm;
 pub mod pack;

@@ -32,7 +32,7 @@ pub(super) fn rms(build: &mut Build<'_>, epsilon: f32) {
     let [far, near] = build.by_token(2);
     let two = [far, near, (n(2), 1)];
     let root = chain(Word::F32, vec![fma(inverse(features.width), epsilon), op(OpKind::Sqrt)]);
-    let from = super::image::fetch_words(Dtype::F32, at.squares, &two);
+    let from = fetch_words(Dtype::F32, at.squares, &two);
     let from = tilewright_tcp::program::exec::Fetch { packet: 2, ..from };
     let to = commit(Memory::Dm, at.roots, &pairs, bytes(Dtype::F32, 2));
     build.emit.exec(main("root", through(from, root, None, to)));
@@ -40,7 +40,10 @@ pub(super) fn rms(build: &mut Build<'_>, epsilon: f32) {
     let gain = at.gains + bytes(Dtype::F32, share) * build.norms;
     build.norms += 1;
     let short = Short { from: gain, bytes: bytes(Dtype::F32, share), memory: Memory::Vrf, base: 0 };
-    build.emit.exec(Exec { body: Body::Short(short), ..sub(machine, "load_gain", copy(fetch(Dtype::F32, 0, &[], 2), commit(Memory::Vrf, 0, &[], 8))) });
+    build.emit.exec(Exec {
+        body: Body::Short(short),
+        ..sub(machine, "load_gain", copy(fetch(Dtype::F32, 0, &[], 2), commit(Memory::Vrf, 0, &[], 8)))
+    });
     let roots = bytes(Dtype::F32, share);
     let to = commit(Memory::Vrf, roots, &pairs, bytes(Dtype::F32, 2));
     build.emit.exec(sub(machine, "load_roots", copy(fetch(Dtype::F32, at.roots, &two, 2), to)));
@@ -50,12 +53,8 @@ pub(super) fn rms(build: &mut Build<'_>, epsilon: f32) {
     let scaled = chain(Word::F32, vec![with(OpKind::Mul0, by_column), with(OpKind::Div, by_token)]);
     let dtype = build.dtype();
     let [outer, inner] = build.by_token(bytes(dtype, share));
-    let to = commit(
-        Memory::Dm,
-        at.normal,
-        &[outer, inner, (n(flits(share)), bytes(dtype, 8))],
-        bytes(dtype, 8),
-    );
+    let to =
+        commit(Memory::Dm, at.normal, &[outer, inner, (n(flits(share)), bytes(dtype, 8))], bytes(dtype, 8));
     build.emit.exec(main("scale", through(fetch_words(Dtype::F32, at.x, &words), scaled, Some(dtype), to)));
 }
 

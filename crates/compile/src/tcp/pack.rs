@@ -20,7 +20,7 @@ pub fn pack(
     kernels: &Kernels,
     plan: &Plan,
     lanes: u64,
-    parts_of: &dyn Fn(&[Weight]) -> Vec<u64>,
+    parts: &[Vec<u64>],
     constants: &Constants<'_>,
     write: &mut dyn FnMut(u64, &[u8]),
 ) -> Result<(), CompileError> {
@@ -36,14 +36,14 @@ pub fn pack(
     for (index, name) in plan.norms.iter().enumerate() {
         gain(plan, index as u64, &constants(name)?, write);
     }
-    for packed in &plan.packed {
+    for (packed, first) in plan.packed.iter().zip(parts) {
         let Some(kernel) = kernels.kernels.get(packed.kernel) else { continue };
         let Some(weights) = weights_of(kernel) else { continue };
         let matrices: Result<Vec<Matrix>, CompileError> =
             weights.iter().map(|weight| constants(&weight.name)).collect();
         let matrices = matrices?;
         let combines = matches!(kernel, Kernel::Combine { .. });
-        let first = if combines { vec![0] } else { parts_of(&weights) };
+        let first = if combines { vec![0] } else { first.clone() };
         let source = Source { plan, packed, weights: &weights, matrices: &matrices, first, combines, lanes };
         for fill in &packed.fills {
             write(fill.at, &source.fill(fill));
@@ -121,7 +121,9 @@ impl Source<'_> {
         let (column, at) =
             if self.combines { (slice * share + column, at) } else { (column, slice * share + at) };
         let part = self.first.iter().rposition(|first| *first <= column).unwrap_or(0);
-        let (Some(weight), Some(matrix)) = (self.weights.get(part), self.matrices.get(part)) else { return 0.0 };
+        let (Some(weight), Some(matrix)) = (self.weights.get(part), self.matrices.get(part)) else {
+            return 0.0;
+        };
         let row = column - self.first.get(part).copied().unwrap_or(0);
         if row >= weight.stored_rows() || at >= weight.stored_columns() {
             return 0.0;

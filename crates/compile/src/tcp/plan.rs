@@ -92,6 +92,8 @@ pub struct Plan {
     pub cache_table: u64,
     /// Logits of the last token, f32.
     pub logits: u64,
+    /// Logits, padding included.
+    pub logit_words: u64,
     /// First byte past everything.
     pub end: u64,
 }
@@ -143,6 +145,7 @@ impl Plan {
             angle_table: hbm.take(table),
             cache_table: hbm.take(table),
             logits: hbm.take(bytes(Dtype::F32, kernels.vocabulary.next_multiple_of(8))),
+            logit_words: kernels.vocabulary.next_multiple_of(8),
             end: hbm.next,
         };
         let capacity = machine.hbm_capacity_bytes();
@@ -150,6 +153,16 @@ impl Plan {
             return Err(CompileError::Hbm { needed: plan.end, capacity });
         }
         Ok(plan)
+    }
+
+    /// Where caches begin: behind the weights.
+    pub fn caches_start(&self) -> u64 {
+        self.caches.first().copied().unwrap_or(self.token_table)
+    }
+
+    /// Bytes of all caches.
+    pub fn caches_bytes(&self) -> u64 {
+        self.token_table - self.caches_start()
     }
 
     /// The weight of a kernel.

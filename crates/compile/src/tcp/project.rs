@@ -100,11 +100,8 @@ pub(super) fn logits(build: &Build<'_>, packed: &Packed, fill: &Fill, to: u64) -
     let (dtype, packets) = (build.dtype(), packed.packets);
     stream.fetch = fetch(dtype, build.at.normal, &[(n(packed.row), 1)], packets.elements);
     if let Some(contract) = &mut stream.contract {
-        let walk = [
-            (n(packets.count), packets.elements),
-            (n(fill.groups), packed.row),
-            (n(packets.elements), 1),
-        ];
+        let walk =
+            [(n(packets.count), packets.elements), (n(fill.groups), packed.row), (n(packets.elements), 1)];
         contract.loops = nest(&walk);
         contract.steps = steps(&[(n(packets.count), true), (n(fill.groups), false)]);
     }

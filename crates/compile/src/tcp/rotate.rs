@@ -10,8 +10,8 @@ use tilewright_tcp::program::vector::{OpKind, Source, Word};
 
 use super::build::{Build, Mode};
 use super::image::{
-    bytes, chain, commit, copy, dm, fetch, fetch_pairs, from_slices, hbm, indexed, main, n, nest, sub, through,
-    to_slices, transfer, turn, with,
+    bytes, chain, commit, copy, dm, fetch, fetch_pairs, from_slices, hbm, indexed, main, n, nest, sub,
+    through, to_slices, transfer, turn, with,
 };
 use crate::CompileError;
 use crate::kernel::{Heads, Kernel};
@@ -43,7 +43,12 @@ struct Part {
 }
 
 /// Queries, and new rows of a cache.
-pub(super) fn rotate(build: &mut Build<'_>, heads: &Heads, turns: bool, cache: usize) -> Result<(), CompileError> {
+pub(super) fn rotate(
+    build: &mut Build<'_>,
+    heads: &Heads,
+    turns: bool,
+    cache: usize,
+) -> Result<(), CompileError> {
     let dtype = build.dtype();
     let (first, width) = columns(build, heads)?;
     let from = |part: usize| build.at.rows + bytes(Dtype::F32, first[part]);
@@ -105,14 +110,8 @@ fn turn_heads(build: &mut Build<'_>, part: &Part, depth: u64, width: u64) {
     let half = depth / 2;
     let words = half.min(8);
     let flits = half / words;
-    let loops = [
-        (build.rows, width),
-        (n(part.heads), depth),
-        (n(2), 0),
-        (n(flits), words),
-        (n(2), 0),
-        (n(words), 1),
-    ];
+    let loops =
+        [(build.rows, width), (n(part.heads), depth), (n(2), 0), (n(flits), words), (n(2), 0), (n(words), 1)];
     let second = part.from + bytes(Dtype::F32, half);
     let from = fetch_pairs(Dtype::F32, part.from, second, &loops);
     let from = Fetch { packet: words, ..from };
@@ -123,7 +122,9 @@ fn turn_heads(build: &mut Build<'_>, part: &Part, depth: u64, width: u64) {
         (n(2), -step),
         (n(flits), signed(words)),
         (n(2), step),
-        (n(8), 1),
+        // Padding of a flit is multiplied by what its elements are.
+        (n(8 / words), 0),
+        (n(words), 1),
     ];
     let walk = walk.iter().filter(|(size, _)| *size != n(1));
     let loops: Vec<Loop> = walk.map(|(size, stride)| Loop { size: *size, stride: *stride }).collect();
@@ -146,7 +147,10 @@ fn round(build: &mut Build<'_>, name: &str, from: u64, to: u64, row: u64, column
     let mut to = commit(Memory::Dm, to, &[(build.rows, row), (n(columns / 8), bytes(Dtype::Bf16, 8))], 16);
     to.to_bf16 = true;
     let loops = nest(&[(build.rows, width), (n(columns), 1)]);
-    build.emit.exec(main(name, Stream { fetch: Fetch { loops, ..from }, ..copy(fetch(Dtype::F32, 0, &[], 8), to) }));
+    build.emit.exec(main(
+        name,
+        Stream { fetch: Fetch { loops, ..from }, ..copy(fetch(Dtype::F32, 0, &[], 8), to) },
+    ));
 }
 
 /// New rows to their places in HBM.

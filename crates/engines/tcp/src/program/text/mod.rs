@@ -113,5 +113,5 @@ mod transfer;
 mod vector;
 
 pub use spans::erase_spans;
-pub(crate) use tensor::lowered_shape;
+pub use tensor::lowered_shape;
 pub use top::{VERSION, print, read};

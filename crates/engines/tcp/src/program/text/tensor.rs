@@ -129,7 +129,7 @@ fn print_data(data: &Data) -> String {
 ///
 /// # Errors
 /// What the notation has against the shape.
-pub(crate) fn lowered_shape(
+pub fn lowered_shape(
     axes: &[(String, u64)],
     shape: &str,
 ) -> Result<(String, RadixMap), Vec<Diagnostic>> {

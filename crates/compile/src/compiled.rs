@@ -1,0 +1,133 @@
+//! A compiled model: all stages in order, and what its programs take and give.
+
+use tilewright_graph::Graph;
+use tilewright_machine::tcp::Tcp;
+use tilewright_tcp::program::Program;
+
+use crate::CompileError;
+use crate::cluster::cluster;
+use crate::kernel::Kernels;
+use crate::tcp::build::{Mode, clear, program};
+use crate::tcp::pack::{Constants, pack};
+use crate::tcp::plan::{Options, PREFILL_ROWS, Plan};
+
+/// A model as programs: one for prompts, one for single tokens; both use the same weights and caches.
+#[derive(Clone, Debug)]
+pub struct Compiled {
+    /// Stage 2.
+    pub kernels: Kernels,
+    /// Sizes, and places in HBM.
+    pub plan: Plan,
+    /// Runs once, before all others.
+    pub clear: Program,
+    /// Takes up to [`Compiled::most_tokens`] tokens.
+    pub prefill: Program,
+    /// Takes one.
+    pub decode: Program,
+    slices: u64,
+    lanes: u64,
+    parts: Vec<Vec<u64>>,
+}
+
+/// What a run is told: tables in HBM, and control registers by name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Inputs {
+    /// Addresses in HBM and bytes.
+    pub tables: Vec<(u64, Vec<u8>)>,
+    /// Registers by name.
+    pub registers: Vec<(&'static str, i64)>,
+}
+
+/// Compiles a model.
+///
+/// # Errors
+/// A graph that no kernels cover, or that does not fit the machine.
+pub fn compile(machine: &Tcp, graph: &Graph, options: Options) -> Result<Compiled, CompileError> {
+    let kernels = cluster(graph)?;
+    let options = Options { context: options.context.min(kernels.positions).max(1), ..options };
+    let plan = Plan::new(machine, &kernels, options)?;
+    let clear = clear(machine, &kernels, &plan)?;
+    let prefill = program(machine, &kernels, &plan, Mode::Prefill)?;
+    let decode = program(machine, &kernels, &plan, Mode::Decode)?;
+    let firsts = plan.packed.iter().map(|packed| {
+        let weights = kernels.kernels.get(packed.kernel).and_then(crate::tcp::plan::weights_of);
+        plan.parts(machine, &weights.unwrap_or_default()).first
+    });
+    let parts = firsts.collect();
+    Ok(Compiled {
+        kernels,
+        plan,
+        clear,
+        prefill,
+        decode,
+        slices: machine.pe.slices,
+        lanes: machine.ce.lanes,
+        parts,
+    })
+}
+
+impl Compiled {
+    /// Tokens that one run of the prefill program takes.
+    pub fn most_tokens(&self) -> u64 {
+        PREFILL_ROWS * self.slices
+    }
+
+    /// The bytes of weights and tables, to their addresses in HBM.
+    ///
+    /// # Errors
+    /// A constant that cannot be had.
+    pub fn pack(
+        &self,
+        constants: &Constants<'_>,
+        write: &mut dyn FnMut(u64, &[u8]),
+    ) -> Result<(), CompileError> {
+        pack(&self.kernels, &self.plan, self.lanes, &self.parts, constants, write)
+    }
+
+    /// What a run is told for tokens that follow `past` others.
+    ///
+    /// # Errors
+    /// A token outside the vocabulary, or more tokens than positions.
+    pub fn inputs(&self, past: u64, tokens: &[u64]) -> Result<Inputs, CompileError> {
+        let count = tokens.len() as u64;
+        let context = past.saturating_add(count);
+        if count == 0 || count > self.most_tokens() || context > self.plan.options.context {
+            let most = self.plan.options.context;
+            let allowed = format!("1 to {} at once, {most} in all", self.most_tokens());
+            return Err(CompileError::Size { what: "the number of tokens", found: context, allowed });
+        }
+        if let Some(token) = tokens.iter().find(|token| **token >= self.kernels.vocabulary) {
+            let allowed = format!("below {}", self.kernels.vocabulary);
+            return Err(CompileError::Size { what: "a token", found: *token, allowed });
+        }
+        let rows = count.div_ceil(self.slices);
+        let places = if count == 1 { 1 } else { self.most_tokens() };
+        let (mut ids, mut angles, mut cache) = (Vec::new(), Vec::new(), Vec::new());
+        for place in 0..places {
+            // The newest comes first; places without a token use the first row of tables and the spare row of caches.
+            let token = count.checked_sub(place + 1);
+            let id = token.and_then(|at| tokens.get(usize::try_from(at).ok()?)).copied().unwrap_or(0);
+            ids.push(id * self.plan.embedding_row);
+            angles.push(token.map_or(0, |at| past + at) * self.plan.angles_row);
+            cache.push(token.map_or(self.plan.options.context, |at| past + at) * self.plan.cache_row);
+        }
+        let plan = &self.plan;
+        let tables = [(plan.token_table, ids), (plan.angle_table, angles), (plan.cache_table, cache)];
+        let whole = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
+        let key_rows = context.div_ceil(self.slices);
+        Ok(Inputs {
+            tables: tables.into_iter().map(|(at, table)| (at, bytes(&table))).collect(),
+            registers: vec![
+                ("rows", whole(rows)),
+                ("tokens", whole(rows * self.slices)),
+                ("context", whole(context)),
+                ("key_rows", whole(key_rows)),
+                ("key_rounds", whole(key_rows.div_ceil(self.lanes))),
+            ],
+        })
+    }
+}
+
+fn bytes(table: &[u64]) -> Vec<u8> {
+    table.iter().flat_map(|offset| u32::try_from(*offset).unwrap_or(u32::MAX).to_le_bytes()).collect()
+}

@@ -1,0 +1,135 @@
+//! A compiled model on a device: weights written once, then prompts and tokens, the caches kept from run to run.
+
+use thiserror::Error;
+use tilewright_compile::tcp::image::hbm;
+use tilewright_compile::tcp::pack::Constants;
+use tilewright_compile::{CompileError, Compiled, Inputs};
+use tilewright_machine::tcp::Tcp;
+use tilewright_num::Dtype;
+use tilewright_record::{KeepLast, Sink};
+use tilewright_tcp::program::{Program, RegisterId};
+use tilewright_tcp::run::Fault;
+
+use crate::device::Device;
+use crate::prepared::Prepared;
+use crate::readings::{Reading, ReadingError, Wanted};
+
+/// A model on a chip, with one sequence.
+pub struct ModelDevice {
+    device: Device,
+    compiled: Compiled,
+    prefill: Prepared,
+    decode: Prepared,
+    seen: u64,
+}
+
+/// Which program a run uses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Several tokens.
+    Prefill,
+    /// One.
+    Decode,
+}
+
+/// Why a model does not run.
+#[derive(Debug, Error)]
+pub enum ModelError {
+    /// Weights or tokens that the programs cannot take.
+    #[error(transparent)]
+    Compile(#[from] CompileError),
+    /// A program that cannot go on.
+    #[error(transparent)]
+    Reading(#[from] ReadingError),
+    /// Memory that is not there.
+    #[error("memory of the device: {0}")]
+    Fault(#[from] Fault),
+}
+
+impl ModelDevice {
+    /// Programs are verified, memories are empty: enough to time it.
+    ///
+    /// # Errors
+    /// Programs that are refused.
+    pub fn new(machine: &Tcp, compiled: Compiled) -> Result<ModelDevice, ModelError> {
+        let prefill = Prepared::new(machine, compiled.prefill.clone())?;
+        let decode = Prepared::new(machine, compiled.decode.clone())?;
+        let clear = Prepared::new(machine, compiled.clear.clone())?;
+        let mut device = Device::new(machine, 1);
+        device.run(&clear, &[], &Wanted { values: true, ..Wanted::default() }, KeepLast::new(0))?;
+        Ok(ModelDevice { device, compiled, prefill, decode, seen: 0 })
+    }
+
+    /// Writes weights and tables.
+    ///
+    /// # Errors
+    /// A constant that cannot be had.
+    pub fn load(&mut self, constants: &Constants<'_>) -> Result<(), ModelError> {
+        let mut fault = None;
+        let device = &mut self.device;
+        self.compiled.pack(constants, &mut |at, bytes| {
+            if let Err(found) = device.write(hbm(0, at), bytes) {
+                fault.get_or_insert(found);
+            }
+        })?;
+        fault.map_or(Ok(()), |fault| Err(fault.into()))
+    }
+
+    /// The model.
+    pub fn compiled(&self) -> &Compiled {
+        &self.compiled
+    }
+
+    /// Tokens so far.
+    pub fn seen(&self) -> u64 {
+        self.seen
+    }
+
+    /// Forgets all tokens.
+    pub fn restart(&mut self) {
+        self.seen = 0;
+    }
+
+    /// Takes tokens behind those it has, at most [`Compiled::most_tokens`]; the reading of the run, and which program it was.
+    ///
+    /// # Errors
+    /// Tokens that the model does not have room for.
+    pub fn feed<S: Sink>(
+        &mut self,
+        tokens: &[u64],
+        wanted: &Wanted,
+        sink: S,
+    ) -> Result<(Phase, Reading), ModelError> {
+        let inputs = self.compiled.inputs(self.seen, tokens)?;
+        for (at, table) in &inputs.tables {
+            self.device.write(hbm(0, *at), table)?;
+        }
+        let phase = if tokens.len() == 1 { Phase::Decode } else { Phase::Prefill };
+        let prepared = if phase == Phase::Decode { &self.decode } else { &self.prefill };
+        let registers = registers(prepared.program(), &inputs);
+        let reading = self.device.run(prepared, &registers, wanted, sink)?;
+        self.seen += tokens.len() as u64;
+        Ok((phase, reading))
+    }
+
+    /// Logits of the last token that was fed.
+    ///
+    /// # Errors
+    /// Memory that is not there.
+    pub fn logits(&self) -> Result<Vec<f32>, ModelError> {
+        let words = self.compiled.kernels.vocabulary;
+        let mut bytes = vec![0; Dtype::F32.size_bytes(usize::try_from(words).unwrap_or(0))];
+        self.device.read(hbm(0, self.compiled.plan.logits), &mut bytes)?;
+        let words = bytes.chunks_exact(4).filter_map(|word| word.try_into().ok());
+        Ok(words.map(f32::from_le_bytes).collect())
+    }
+}
+
+/// Values of the registers that a program has.
+fn registers(program: &Program, inputs: &Inputs) -> Vec<(RegisterId, i64)> {
+    let named = |name: &str| {
+        let index = program.registers.iter().position(|register| register.name == name)?;
+        u32::try_from(index).ok().map(RegisterId)
+    };
+    inputs.registers.iter().filter_map(|(name, value)| Some((named(name)?, *value))).collect()
+}

@@ -1,0 +1,69 @@
+//! Real models on the simulated chip against the float32 interpreter.
+#![expect(clippy::disallowed_methods, reason = "reads model files")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use std::path::Path;
+use std::sync::Arc;
+
+use tilewright_compile::weights::constant;
+use tilewright_compile::{Options, compile};
+use tilewright_graph::primitives;
+use tilewright_import::Model;
+use tilewright_interp::{Interpreter, Session, best};
+use tilewright_machine::Tcp;
+use tilewright_num::Dtype;
+use tilewright_record::KeepLast;
+use tilewright_runtime::Wanted;
+use tilewright_runtime::model::ModelDevice;
+
+fn tcp() -> Tcp {
+    let mut sources = tilewright_base::Sources::default();
+    let id = sources.add("tcp", tilewright_machine::builtin("tcp").unwrap());
+    tilewright_machine::load(&mut sources, id, &|_| None).unwrap().machine.tcp().unwrap().clone()
+}
+
+fn model(path: &str) -> Option<Model> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/models").join(path);
+    let Ok(bytes) = std::fs::read(&path) else {
+        eprintln!("skipped: {} is not there", path.display());
+        return None;
+    };
+    Some(tilewright_import::llama2c::read(&path.to_string_lossy(), &Arc::new(bytes)).unwrap())
+}
+
+fn worst(ours: &[f32], theirs: &[f32]) -> f32 {
+    ours.iter().zip(theirs).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max)
+}
+
+#[test]
+fn prompts_and_tokens_give_the_interpreters_logits_within_bf16() {
+    let Some(model) = model("stories260K/stories260K.bin") else { return };
+    let machine = tcp();
+    let compiled = compile(&machine, &model.graph, Options { dtype: Dtype::Bf16, context: 512 }).unwrap();
+    let mut chip = ModelDevice::new(&machine, compiled).unwrap();
+    chip.load(&|name: &str| constant(&model.graph, &model.store, name)).unwrap();
+    let interpreter = Interpreter::new(primitives(&model.graph).unwrap(), &model.store).unwrap();
+    let mut session = Session::new(&interpreter).unwrap();
+    let ids: Vec<u64> = (0..150).map(|at| if at == 0 { 1 } else { at * 37 % 500 + 3 }).collect();
+    for part in [&ids[..70], &ids[70..71], &ids[71..80], &ids[80..81], &ids[81..150]] {
+        let wanted = Wanted { values: true, findings: true, ..Wanted::default() };
+        let (_, reading) = chip.feed(part, &wanted, KeepLast::new(0)).unwrap();
+        for finding in reading.findings.iter().take(5) {
+            println!("{finding:?}");
+        }
+        let part: Vec<i64> = part.iter().map(|id| i64::try_from(*id).unwrap()).collect();
+        let theirs = session.feed(&part).unwrap().pop().unwrap();
+        let ours = chip.logits().unwrap();
+        let error = worst(&ours, &theirs);
+        println!(
+            "{} tokens: {} cycles, {} commands, best {} / {}, error {error}",
+            part.len(),
+            reading.outcome.cycles,
+            reading.outcome.commands,
+            best(&ours),
+            best(&theirs)
+        );
+        assert!(error < 0.25, "{error}");
+        assert!(reading.findings.is_empty(), "{} findings", reading.findings.len());
+    }
+}
