@@ -7,7 +7,7 @@ use tilewright_graph::rich::{Attr, Attrs, Rich};
 use tilewright_graph::{Binary, Graph, Node, Op, ValueId as Value};
 
 use crate::CompileError;
-use crate::kernel::{Activation, Heads, Kernel, Kernels, Layout, Norm, Order, ValueId, Weight};
+use crate::kernel::{Activation, Axis, Heads, Kernel, Kernels, Layout, Norm, Order, ValueId, Weight};
 
 /// What the graph must look like.
 const ALLOWED: &str = "blocks of the Llama family: a norm, projections, attention or a gate, a residual sum";
@@ -138,10 +138,8 @@ impl Walk<'_> {
         };
         let weight = Weight {
             name: self.name(weight),
-            rows: *rows,
-            columns: *columns,
-            row_order: Order::Plain,
-            column_order: Order::Plain,
+            rows: Axis { size: *rows, order: Order::Plain, parts: 1 },
+            columns: Axis { size: *columns, order: Order::Plain, parts: 1 },
             bias: None,
         };
         Ok((weight, out))
@@ -177,7 +175,7 @@ impl Walk<'_> {
         let Some(product) = product.and_then(|node| node.outputs.first().copied()) else {
             return self.refuse(active, "it is not multiplied by the other projection");
         };
-        let width = gate.0.rows;
+        let width = gate.0.rows.size;
         let rows = self.out.add(format!("{}.rows", self.name(gate.1)), 2 * width, Layout::Rows);
         self.out.kernels.push(Kernel::Project {
             input,
@@ -199,14 +197,14 @@ impl Walk<'_> {
     ) -> Result<Residual, CompileError> {
         let Some(node) = self.users(rows).next() else { return self.refuse(rows, "nothing uses it") };
         let (mut weight, value) = self.linear(node)?;
-        weight.column_order = order;
+        weight.columns.order = order;
         let sum = self
             .users(value)
             .find(|node| node.op == Op::Binary(Binary::Add) && node.inputs.contains(&Some(x)));
         let Some(sum) = sum.and_then(|node| node.outputs.first().copied()) else {
             return self.refuse(value, "it is not added to the residual");
         };
-        let out = self.out.add(self.name(sum), weight.rows, Layout::Features);
+        let out = self.out.add(self.name(sum), weight.rows.size, Layout::Features);
         self.out.kernels.push(Kernel::Combine { input, weight, residual: id, out });
         Ok((sum, out))
     }
@@ -225,7 +223,7 @@ impl Walk<'_> {
                 parts[operand] = Some((weight.clone(), reaches));
             }
         }
-        let [Some((mut q, q_way)), Some((mut k, k_way)), Some((v, v_way))] = parts else {
+        let [Some((mut q, q_way)), Some((mut k, k_way)), Some((mut v, v_way))] = parts else {
             return self.refuse(found[0].1, "the projections are not query, key and value of one attention");
         };
         if q_way.attention != k_way.attention || k_way.attention != v_way.attention {
@@ -236,14 +234,15 @@ impl Walk<'_> {
         let scale = self.check_attention(&node, heads.depth)?;
         let interleaved = q_way.rope.is_some_and(|(_, _, interleaved)| interleaved);
         let order = |group, slots, interleaved| Order::Heads {
-            kv: heads.kv,
+            groups: heads.kv,
             group,
             slots,
             depth: heads.depth,
             interleaved,
         };
-        q.row_order = order(heads.group, heads.slots, interleaved);
-        k.row_order = order(1, 1, interleaved);
+        q.rows.order = order(heads.group, heads.slots, interleaved);
+        k.rows.order = order(1, 1, interleaved);
+        v.rows.order = order(1, 1, false);
         let tables = match q_way.rope {
             Some((cos, sin, _)) => Some((self.table(cos)?, self.table(sin)?)),
             None => None,

@@ -43,7 +43,12 @@ pub struct Inputs {
 /// # Errors
 /// A graph that no kernels cover, or that does not fit the machine.
 pub fn compile(machine: &Tcp, graph: &Graph, options: Options) -> Result<Compiled, CompileError> {
-    let kernels = cluster(graph)?;
+    let pes = options.pes.max(1);
+    if !pes.is_power_of_two() || pes > machine.pes() {
+        let allowed = format!("a power of two up to {}", machine.pes());
+        return Err(CompileError::Size { what: "the number of PEs", found: pes, allowed });
+    }
+    let kernels = cluster(graph)?.dealt_out(pes);
     let options = Options { context: options.context.min(kernels.positions).max(1), ..options };
     let plan = Plan::new(machine, &kernels, options)?;
     let clear = clear(machine, &kernels, &plan)?;
@@ -102,12 +107,18 @@ impl Compiled {
         }
         let rows = count.div_ceil(self.slices);
         let places = if count == 1 { 1 } else { self.most_tokens() };
-        let (mut ids, mut angles, mut cache) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut ids, mut angles, mut cache) = (vec![0; to_index(places)], Vec::new(), Vec::new());
+        let own = (self.slices / self.plan.options.pes).max(1);
         for place in 0..places {
             // The newest comes first; places without a token use the first row of tables and the spare row of caches.
             let token = count.checked_sub(place + 1);
             let id = token.and_then(|at| tokens.get(usize::try_from(at).ok()?)).copied().unwrap_or(0);
-            ids.push(id * self.plan.embedding_row);
+            // Places of a row are dealt out over processing elements, whose tables follow each other.
+            let (row, within) = (place / self.slices, place % self.slices);
+            let at = within / own * PREFILL_ROWS * own + row * own + within % own;
+            if let Some(entry) = ids.get_mut(to_index(if places == 1 { 0 } else { at })) {
+                *entry = id * self.plan.embedding_row;
+            }
             angles.push(token.map_or(0, |at| past + at) * self.plan.angles_row);
             cache.push(token.map_or(self.plan.options.context, |at| past + at) * self.plan.cache_row);
         }
@@ -119,13 +130,17 @@ impl Compiled {
             tables: tables.into_iter().map(|(at, table)| (at, bytes(&table))).collect(),
             registers: vec![
                 ("rows", whole(rows)),
-                ("tokens", whole(rows * self.slices)),
+                ("own_tokens", whole(rows * own)),
                 ("context", whole(context)),
                 ("key_rows", whole(key_rows)),
                 ("key_rounds", whole(key_rows.div_ceil(self.lanes))),
             ],
         })
     }
+}
+
+fn to_index(count: u64) -> usize {
+    usize::try_from(count).unwrap_or(0)
 }
 
 fn bytes(table: &[u64]) -> Vec<u8> {

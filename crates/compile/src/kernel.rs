@@ -30,16 +30,16 @@ pub struct Value {
     pub layout: Layout,
 }
 
-/// How the rows of a weight are put in order before they are stored.
+/// How an axis of a weight is put in order before it is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// As they are.
+    /// As it is.
     Plain,
-    /// Heads of `depth` rows, `group` of them to each of `kv` groups of `slots`; slots without a head are zero. Interleaved pairs of a
-    /// rotation become halves.
+    /// Heads of `depth` places, `group` of them to each of so many groups of `slots`; slots without a head are zero. Interleaved pairs
+    /// of a rotation become halves.
     Heads {
         /// Groups.
-        kv: u64,
+        groups: u64,
         /// Heads of a group.
         group: u64,
         /// Places of a group: a power of two.
@@ -51,61 +51,62 @@ pub enum Order {
     },
 }
 
-impl Order {
-    /// Rows after ordering, for a weight of so many.
-    pub fn rows(self, rows: u64) -> u64 {
-        match self {
-            Order::Plain => rows,
-            Order::Heads { kv, slots, depth, .. } => kv * slots * depth,
+/// An axis of a weight.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Axis {
+    /// Size in the graph.
+    pub size: u64,
+    /// Order of its places.
+    pub order: Order,
+    /// Processing elements that it is dealt out to: each has its own part (section VI, `E_n`).
+    pub parts: u64,
+}
+
+/// What parts are rounded up to, so that they begin at whole flits.
+const PART: u64 = 8;
+
+impl Axis {
+    /// Places of one part.
+    pub fn stored(&self) -> u64 {
+        match self.order {
+            Order::Plain if self.parts > 1 => self.size.div_ceil(self.parts).next_multiple_of(PART),
+            Order::Plain => self.size,
+            Order::Heads { groups, slots, depth, .. } => groups.div_ceil(self.parts.max(1)) * slots * depth,
         }
     }
 
-    /// The row of the weight that comes to a place; `None` is zero.
-    pub fn source(self, place: u64) -> Option<u64> {
-        match self {
-            Order::Plain => Some(place),
-            Order::Heads { group, slots, depth, interleaved, .. } => {
+    /// What comes to a place of a part; `None` is zero.
+    pub fn source(&self, part: u64, place: u64) -> Option<u64> {
+        let part = if self.parts > 1 { part } else { 0 };
+        let source = match self.order {
+            Order::Plain => Some(part * self.stored() + place),
+            Order::Heads { groups, group, slots, depth, interleaved } => {
                 let (head, within) = (place / depth, place % depth);
-                let (of, slot) = (head / slots, head % slots);
+                let (of, slot) = (part * groups.div_ceil(self.parts.max(1)) + head / slots, head % slots);
                 let half = depth / 2;
                 let within = match interleaved {
                     true if within < half => 2 * within,
                     true => 2 * (within - half) + 1,
                     false => within,
                 };
-                (slot < group).then_some((of * group + slot) * depth + within)
+                (slot < group && of < groups).then_some((of * group + slot) * depth + within)
             }
-        }
+        };
+        source.filter(|source| *source < self.size && place < self.stored())
     }
 }
 
-/// A weight matrix, `rows x columns`, by the name of its value in the graph.
+/// A weight matrix by the name of its value in the graph.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Weight {
     /// Name of the value.
     pub name: String,
     /// Rows.
-    pub rows: u64,
+    pub rows: Axis,
     /// Columns: what is contracted.
-    pub columns: u64,
-    /// Order of its rows.
-    pub row_order: Order,
-    /// Order of its columns.
-    pub column_order: Order,
+    pub columns: Axis,
     /// Name of a bias for each row.
     pub bias: Option<String>,
-}
-
-impl Weight {
-    /// Rows after ordering.
-    pub fn stored_rows(&self) -> u64 {
-        self.row_order.rows(self.rows)
-    }
-
-    /// Columns after ordering.
-    pub fn stored_columns(&self) -> u64 {
-        self.column_order.rows(self.columns)
-    }
 }
 
 /// Heads of an attention.
@@ -283,6 +284,27 @@ impl Kernels {
         })
     }
 
+    /// The same for one of so many processing elements: heads and inner widths are dealt out, one-dimensional weight stationary
+    /// (section VI). Combinations then give partial sums.
+    #[must_use]
+    pub fn dealt_out(&self, parts: u64) -> Kernels {
+        let mut dealt = self.clone();
+        for kernel in &mut dealt.kernels {
+            match kernel {
+                Kernel::Project { parts: weights, .. } => {
+                    weights.iter_mut().for_each(|weight| weight.rows.parts = parts);
+                }
+                Kernel::Combine { weight, .. } => weight.columns.parts = parts,
+                Kernel::Head { weight, .. } => weight.rows.parts = parts,
+                Kernel::Rotate { heads, .. } | Kernel::Attend { heads, .. } => {
+                    heads.kv = heads.kv.div_ceil(parts.max(1));
+                }
+                _ => {}
+            }
+        }
+        dealt
+    }
+
     /// As text.
     pub fn print(&self) -> String {
         let mut text = format!(
@@ -356,5 +378,9 @@ fn spell_heads(heads: &Heads) -> String {
 
 fn spell(weight: &Weight) -> String {
     let bias = weight.bias.as_ref().map_or(String::new(), |bias| format!(" + {bias}"));
-    format!("{}[{}x{}]{bias}", weight.name, weight.rows, weight.columns)
+    format!("{}[{}x{}]{bias}", weight.name, spell_axis(&weight.rows), spell_axis(&weight.columns))
+}
+
+fn spell_axis(axis: &Axis) -> String {
+    if axis.parts > 1 { format!("{}/{}", axis.size, axis.parts) } else { axis.size.to_string() }
 }

@@ -9,6 +9,7 @@ use tilewright_num::Dtype;
 use tilewright_tcp::cost::Context;
 use tilewright_tcp::program::event::PeId;
 use tilewright_tcp::program::exec::{self, Body, Memory};
+use tilewright_tcp::program::transfer::Address;
 use tilewright_tcp::program::{Count, Exec, Program};
 
 use super::emit::Emitter;
@@ -50,8 +51,14 @@ pub struct Places {
     pub x: u64,
     /// The normalised residual, by features.
     pub normal: u64,
-    /// What is added to the residual, f32, by features.
+    /// Sums of combinations, by features: of all heads, or partial ones.
     pub y: u64,
+    /// Partial sums of all processing elements, for exchanges in turns.
+    pub received: [u64; 2],
+    /// Their sum, f32.
+    pub sum: u64,
+    /// The normalised residual of own tokens.
+    pub normal_own: u64,
     /// Two words a token.
     pub squares: u64,
     /// Two words a token.
@@ -98,14 +105,18 @@ pub struct Build<'a> {
     pub plan: &'a Plan,
     /// What for.
     pub mode: Mode,
+    /// Which processing element.
+    pub pe: u64,
+    /// Places of a row of tokens whose residual this processing element has.
+    pub own: u64,
     /// Commands.
     pub emit: Emitter<'a>,
     /// Rows of a slice.
     pub rows: Count,
     /// Tokens of a row, over slices.
     pub groups: u64,
-    /// Tokens in all, padding included.
-    pub tokens: Count,
+    /// Tokens whose residual this processing element has, padding included.
+    pub own_tokens: Count,
     /// Rows of cached keys of a slice.
     pub key_rows: Count,
     /// Eights of them.
@@ -120,6 +131,8 @@ pub struct Build<'a> {
     used: usize,
     /// Norms so far.
     pub norms: u64,
+    /// Exchanges of sums so far.
+    pub exchanges: u64,
 }
 
 /// Slots for weights: one in use, the others on their way.
@@ -131,9 +144,12 @@ const SLOTS: u64 = 3;
 /// A model whose values do not fit data memory, or whose shape no template has.
 pub fn program(machine: &Tcp, kernels: &Kernels, plan: &Plan, mode: Mode) -> Result<Program, CompileError> {
     let mut build = Build::new(machine, kernels, plan, mode)?;
-    build.start();
-    for (index, kernel) in kernels.kernels.iter().enumerate() {
-        build.kernel(index, kernel)?;
+    for pe in 0..plan.options.pes {
+        build.turn_to(pe);
+        build.start();
+        for (index, kernel) in kernels.kernels.iter().enumerate() {
+            build.kernel(index, kernel)?;
+        }
     }
     let held = build.at.end;
     let mut program = build.emit.finish();
@@ -156,7 +172,11 @@ pub fn clear(machine: &Tcp, kernels: &Kernels, plan: &Plan) -> Result<Program, C
     commit.width = machine.commit.sub_width_bytes;
     let body = Body::Fill(exec::Fill { word: 0, commit });
     let (name, context) = ("clear".to_string(), Context::Sub);
-    emit.exec(Exec { name, context, pes: 1, body, span: Span::default() });
+    let exec = Exec { name, context, pes: 1, body, span: Span::default() };
+    for pe in 0..plan.options.pes {
+        emit.turn_to(PeId { chip: 0, pe });
+        emit.exec(exec.clone());
+    }
     Ok(emit.finish())
 }
 
@@ -177,7 +197,8 @@ impl<'a> Build<'a> {
         let (rows, groups, tokens, key_rounds) = match mode {
             Mode::Prefill => {
                 let rows = emit.register("rows", 1, most(PREFILL_ROWS));
-                let tokens = emit.register("tokens", most(slices), most(PREFILL_ROWS * slices));
+                let own = slices / plan.options.pes;
+                let tokens = emit.register("own_tokens", most(own), most(PREFILL_ROWS * own));
                 (rows, slices, tokens, n(rounds))
             }
             Mode::Decode => (n(1), 1, n(1), emit.register("key_rounds", 1, most(rounds))),
@@ -187,10 +208,12 @@ impl<'a> Build<'a> {
             kernels,
             plan,
             mode,
+            pe: 0,
+            own: (groups / plan.options.pes).max(1),
             emit,
             rows,
             groups,
-            tokens,
+            own_tokens: tokens,
             key_rows: keys,
             key_rounds,
             context,
@@ -199,10 +222,14 @@ impl<'a> Build<'a> {
             asked: 0,
             used: 0,
             norms: 0,
+            exchanges: 0,
         };
         build.place()?;
         for start in &plan.caches {
-            build.emit.object(*start, *start + plan.cache_row * (plan.options.context + 1));
+            for pe in 0..plan.options.pes {
+                let start = start + pe * plan.cache_bytes;
+                build.emit.object(start, start + plan.cache_bytes);
+            }
         }
         build.emit.object(plan.embedding, plan.angles);
         build.emit.object(plan.angles, plan.gains);
@@ -210,6 +237,28 @@ impl<'a> Build<'a> {
             build.fills.extend(packed.fills.iter().map(|fill| (*fill, packed.slices)));
         }
         Ok(build)
+    }
+
+    /// Begins the queue of a processing element.
+    fn turn_to(&mut self, pe: u64) {
+        self.emit.turn_to(PeId { chip: 0, pe });
+        self.pe = pe;
+        (self.asked, self.used, self.norms, self.exchanges) = (0, 0, 0, 0);
+    }
+
+    /// Processing elements.
+    pub fn pes(&self) -> u64 {
+        self.plan.options.pes
+    }
+
+    /// Whether tokens of the residual are dealt out over processing elements; else each has all of them.
+    pub fn deals_tokens(&self) -> bool {
+        self.pes() > 1 && self.mode == Mode::Prefill
+    }
+
+    /// A byte of the data memory of one of this processing element's slices.
+    pub fn dm(&self, slice: u64, offset: u64) -> Address {
+        super::image::dm(0, self.pe * self.machine.pe.slices + slice, offset)
     }
 
     /// The most rows of a slice.
@@ -239,6 +288,7 @@ impl<'a> Build<'a> {
         let (plan, dtype) = (self.plan, self.dtype());
         let share = plan.features.share;
         let (rows, tokens) = (self.most_rows(), self.most_rows() * self.groups);
+        let exchanged = self.exchanged();
         let mut areas = Areas::default();
         let projected = self.kernels.kernels.iter().filter(|kernel| matches!(kernel, Kernel::Project { .. }));
         let widest =
@@ -255,15 +305,18 @@ impl<'a> Build<'a> {
         let slot = plan.packed.iter().flat_map(|packed| &packed.fills).map(|fill| fill.slice_bytes).max();
         let at = &mut self.at;
         // In the same place in all programs: slices without columns keep their zeros, and what is masked stays a number.
-        let most_tokens = PREFILL_ROWS * self.machine.pe.slices;
-        at.x = areas.take(bytes(Dtype::F32, most_tokens * share));
+        let pes = plan.options.pes;
+        let most_own = PREFILL_ROWS * (self.machine.pe.slices / pes).max(1);
+        let own_tokens = rows * self.own;
+        at.x = areas.take(bytes(Dtype::F32, most_own * share));
         at.gains = areas.take(bytes(Dtype::F32, share * plan.norms.len() as u64));
         at.cached = areas.take(plan.cache_row * key_rows);
         at.slots = (0..SLOTS).map(|_| areas.take(slot.unwrap_or(0))).collect();
-        at.y = areas.take(bytes(Dtype::F32, tokens * share));
         at.normal = areas.take(bytes(dtype, tokens * share));
-        at.squares = areas.take(bytes(Dtype::F32, 2 * tokens));
-        at.roots = areas.take(bytes(Dtype::F32, 2 * tokens));
+        at.normal_own = areas.take(bytes(dtype, own_tokens * share));
+        at.squares = areas.take(bytes(Dtype::F32, 2 * own_tokens));
+        at.roots = areas.take(bytes(Dtype::F32, 2 * own_tokens));
+        at.sum = areas.take(bytes(Dtype::F32, own_tokens * share));
         at.angles = areas.take(plan.angles_row * rows);
         at.queries = areas.take(bytes(dtype, rows.max(lanes) * queries));
         at.fresh = areas.take(plan.cache_row * rows);
@@ -274,10 +327,19 @@ impl<'a> Build<'a> {
         at.logits = [areas.take(logits), areas.take(logits)];
         at.maxima = areas.take(bytes(Dtype::F32, 2 * queries.max(lanes)));
         at.sums = areas.take(bytes(Dtype::F32, 2 * queries.max(lanes)));
-        // Rows are read before there are scores.
+        // Others write here while this processing element is still at work on anything else.
+        if pes > 1 {
+            let slot = bytes(exchanged, own_tokens * share).next_multiple_of(64);
+            at.received =
+                [areas.take(slot * pes), areas.take(if exchanged == Dtype::F32 { slot * pes } else { 0 })];
+        }
+        // Rows are read before there are scores, and both before there are sums.
         let scratch = areas.next;
         at.rows = areas.take(bytes(Dtype::F32, rows * widest));
-        let after_rows = areas.next;
+        let mut after = areas.next;
+        areas.next = scratch;
+        at.y = areas.take(bytes(exchanged, tokens * share));
+        after = after.max(areas.next);
         areas.next = scratch;
         let (scores, chances) = match self.mode {
             Mode::Prefill => {
@@ -288,13 +350,24 @@ impl<'a> Build<'a> {
         };
         at.scores = areas.take(scores);
         at.chances = areas.take(chances);
-        areas.next = areas.next.max(after_rows);
+        areas.next = areas.next.max(after);
         at.end = areas.next;
         let capacity = self.machine.dm.capacity_bytes;
         if areas.next > capacity {
             return Err(CompileError::Dm { what: "values and weights", needed: areas.next, capacity });
         }
         Ok(())
+    }
+
+    /// Type of partial sums between processing elements: short ones are exchanged exactly.
+    pub fn exchanged(&self) -> Dtype {
+        if self.deals_tokens() { Dtype::Bf16 } else { Dtype::F32 }
+    }
+
+    /// Loops over own tokens.
+    pub fn by_own(&self, stride: u64) -> [(Count, u64); 2] {
+        let own = if self.deals_tokens() { self.own } else { self.groups };
+        [(self.rows, stride * own), (n(own), stride)]
     }
 
     /// Loops over tokens of a value by features, `stride` from token to token.
@@ -315,7 +388,7 @@ impl<'a> Build<'a> {
     /// A block for each of the first slices, one behind the other in HBM.
     pub fn to_dm(&mut self, name: &str, from: u64, to: u64, slice_bytes: u64, slices: u64) {
         let packet = packet_of(self.machine, slice_bytes);
-        let target = super::image::dm(0, 0, to);
+        let target = self.dm(0, to);
         let loops = vec![to_slices(slices, slice_bytes), turn(n(slice_bytes / packet), packet, packet)];
         let loops = loops.into_iter().filter(|row| row.size != n(1)).collect();
         self.emit.dma(transfer(name, hbm(0, from), target, loops, packet));
@@ -327,7 +400,7 @@ impl<'a> Build<'a> {
         while self.asked < self.fills.len() && self.asked < self.used + slots {
             let (fill, slices) = self.fills[self.asked];
             let place = self.at.slots[self.asked % slots];
-            self.to_dm("weights", fill.at, place, fill.slice_bytes, slices);
+            self.to_dm("weights", fill.at + self.pe * fill.pe_bytes, place, fill.slice_bytes, slices);
             self.asked += 1;
         }
         let place = self.at.slots[self.used % slots];

@@ -40,16 +40,19 @@ pub(super) fn combine(build: &mut Build<'_>, kernel: usize, input: ValueId) -> R
             steps: steps(&order),
             ..contraction(dtype, machine.ce.lanes, Drain::Interleaved)
         };
-        let word = bytes(Dtype::F32, 8);
-        let [outer, inner] = build.by_token(bytes(Dtype::F32, share));
-        let to = build.at.y + bytes(Dtype::F32, fill.first * 8);
+        let sums = build.exchanged();
+        let word = bytes(sums, 8);
+        let [outer, inner] = build.by_token(bytes(sums, share));
+        let to = build.at.y + bytes(sums, fill.first * 8);
         let mut to = commit(Memory::Dm, to, &[outer, inner, (n(fill.groups), word)], word);
         to.slices = vec![(0, packed.slices)];
+        to.to_bf16 = sums == Dtype::Bf16;
         let fetched = fetch(dtype, from, &[(rows, packed.row), (n(packed.row), 1)], packets.elements);
         let switch = multicast(build, packets.count);
         build.emit.exec(main("combine", Stream { switch, contract: Some(contract), ..copy(fetched, to) }));
     }
-    add(build);
+    let sum = if build.pes() > 1 { super::exchange::reduce(build) } else { build.at.y };
+    add(build, sum);
     Ok(())
 }
 
@@ -73,13 +76,13 @@ fn source(build: &Build<'_>, input: ValueId) -> u64 {
 }
 
 /// The residual sum, in place.
-fn add(build: &mut Build<'_>) {
+fn add(build: &mut Build<'_>, y: u64) {
     let share = build.plan.features.share;
-    let (x, y) = (build.at.x, build.at.y);
-    let [outer, inner] = build.by_token(share);
+    let x = build.at.x;
+    let [outer, inner] = build.by_own(share);
     let loops = [outer, inner, (n(flits(share)), 8), (n(2), 0), (n(8), 1)];
     let sum = chain(Word::F32, vec![with(OpKind::FAdd, Source::Pair)]).paired();
-    let [outer, inner] = build.by_token(bytes(Dtype::F32, share));
+    let [outer, inner] = build.by_own(bytes(Dtype::F32, share));
     let word = bytes(Dtype::F32, 8);
     let to = commit(Memory::Dm, x, &[outer, inner, (n(flits(share)), word)], word);
     let mut stream = through(fetch_pairs(Dtype::F32, x, y, &loops), sum, None, to);

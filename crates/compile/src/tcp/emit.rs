@@ -1,6 +1,6 @@
-//! A program in the making on one PE: images, transfers, and the queue, with every wait that the order of memory accesses needs.
+//! A program in the making: images, transfers, and a queue for each PE, with every wait that the order of memory accesses needs.
 //!
-//! Commands are given in program order. Before one is issued, whatever is still under way in another unit and touches bytes that it
+//! Queues are written one after the other; images are shared. Commands are given in program order. Before one is issued, whatever is still under way in another unit and touches bytes that it
 //! writes, or writes bytes that it touches, is waited for; within a context commands run in order anyway (paper section III-C).
 
 use std::collections::BTreeMap;
@@ -10,7 +10,7 @@ use tilewright_base::Span;
 use tilewright_machine::tcp::Tcp;
 use tilewright_tcp::cost::Context;
 use tilewright_tcp::footprint::{Access, ByteSet, Footprint, Store, of_exec, of_transfer};
-use tilewright_tcp::program::control::{Command, Queue, Step, StepKind};
+use tilewright_tcp::program::control::{Command, Queue, Step, StepKind, Term, Value};
 use tilewright_tcp::program::event::PeId;
 use tilewright_tcp::program::{Count, Exec, ExecId, Program, Register, RegisterId, Transfer, TransferId};
 
@@ -39,6 +39,7 @@ pub struct Emitter<'m> {
     pe: PeId,
     program: Program,
     steps: Vec<Step>,
+    queues: Vec<Queue>,
     most: Vec<i64>,
     live: Vec<Live>,
     next_exec: u16,
@@ -57,6 +58,7 @@ impl<'m> Emitter<'m> {
             pe,
             program,
             steps: Vec::new(),
+            queues: Vec::new(),
             most: Vec::new(),
             live: Vec::new(),
             next_exec: 0,
@@ -74,6 +76,37 @@ impl<'m> Emitter<'m> {
         self.objects.push(Access { memory: Store::Hbm, chip, slices: (0, 1), write: false, lanes: 0, bytes });
     }
 
+    /// Goes on with the queue of another PE.
+    pub fn turn_to(&mut self, pe: PeId) {
+        self.end_queue();
+        self.pe = pe;
+        self.live.clear();
+        (self.next_exec, self.next_dma) = (0, 0);
+    }
+
+    fn end_queue(&mut self) {
+        let PeId { chip, pe } = self.pe;
+        let steps = std::mem::take(&mut self.steps);
+        if !steps.is_empty() {
+            self.queues.push(Queue { chip, pe, steps, span: Span::default() });
+        }
+    }
+
+    /// Waits until everything of this PE is done, tells the others, and waits for them (paper section III-D: messages between PEs).
+    pub fn barrier(&mut self, pes: u64) {
+        self.step(StepKind::Sync);
+        self.live.clear();
+        let PeId { chip, pe } = self.pe;
+        let others: Vec<u64> = (1..pes).map(|ahead| (pe + ahead) % pes).collect();
+        for other in &others {
+            let value = Value::Just(Term::Number(0));
+            self.step(StepKind::Post { chip, pe: *other, value });
+        }
+        for other in &others {
+            self.step(StepKind::Receive { chip, pe: *other, register: None });
+        }
+    }
+
     /// A control register with its bounds.
     pub fn register(&mut self, name: &str, least: i64, most: i64) -> Count {
         let id = RegisterId(u32::try_from(self.program.registers.len()).unwrap_or(u32::MAX));
@@ -89,7 +122,7 @@ impl<'m> Emitter<'m> {
         let context = exec.context;
         let unit = if context == Context::Main { Unit::Main } else { Unit::Sub };
         let image = self.image(exec);
-        let accesses = self.footprints.get(&image.0).cloned().unwrap_or_default();
+        let accesses = self.accesses(image);
         self.wait_for(unit, &accesses);
         let id = self.exec_id();
         self.push(Command::Load(image));
@@ -115,9 +148,19 @@ impl<'m> Emitter<'m> {
 
     /// The program.
     pub fn finish(mut self) -> Program {
-        let PeId { chip, pe } = self.pe;
-        self.program.queues = vec![Queue { chip, pe, steps: self.steps, span: Span::default() }];
+        self.end_queue();
+        self.program.queues = self.queues;
         self.program
+    }
+
+    /// What an image touches on this PE.
+    fn accesses(&self, image: ExecId) -> Vec<Access> {
+        let first = self.pe.pe * self.machine.pe.slices;
+        let mut accesses = self.footprints.get(&image.0).cloned().unwrap_or_default();
+        for access in &mut accesses {
+            access.slices = (access.slices.0 + first, access.slices.1 + first);
+        }
+        accesses
     }
 
     fn exec_id(&mut self) -> u8 {
@@ -142,7 +185,8 @@ impl<'m> Emitter<'m> {
             exec.name = format!("{}_{}", exec.name, alike.len());
         }
         alike.push(id);
-        let Footprint { accesses, .. } = of_exec(self.machine, &exec.resolved(&self.most), self.pe, &[]);
+        let origin = PeId { chip: self.pe.chip, pe: 0 };
+        let Footprint { accesses, .. } = of_exec(self.machine, &exec.resolved(&self.most), origin, &[]);
         self.footprints.insert(id.0, accesses);
         self.program.execs.push(exec);
         id
@@ -174,7 +218,11 @@ impl<'m> Emitter<'m> {
     }
 
     fn push(&mut self, command: Command) {
-        self.steps.push(Step { kind: StepKind::Push(command), span: Span::default() });
+        self.step(StepKind::Push(command));
+    }
+
+    fn step(&mut self, kind: StepKind) {
+        self.steps.push(Step { kind, span: Span::default() });
     }
 }
 

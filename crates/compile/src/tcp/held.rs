@@ -15,11 +15,10 @@ use crate::CompileError;
 
 /// Tensors of a program whose values take so many bytes of data memory.
 pub(super) fn tensors(machine: &Tcp, plan: &Plan, dm_bytes: u64) -> Result<Vec<Tensor>, CompileError> {
-    let slices = machine.pe.slices;
+    let slices = machine.pe.slices * plan.options.pes;
     let hbm = |base: u64| Place::Hbm { chip: 0, base };
     let mut all = vec![
         words("weights", hbm(0), &[("B", plan.caches_start() / 4)], "| B^1[%]", Role::Input)?,
-        words("caches", hbm(plan.caches_start()), &[("B", plan.caches_bytes() / 4)], "| B^1[%]", Role::Both)?,
         words(
             "tables",
             hbm(plan.token_table),
@@ -28,6 +27,12 @@ pub(super) fn tensors(machine: &Tcp, plan: &Plan, dm_bytes: u64) -> Result<Vec<T
             Role::Input,
         )?,
     ];
+    for (layer, start) in plan.caches.iter().enumerate() {
+        for pe in 0..plan.options.pes {
+            let (name, base) = (format!("cache{layer}_{pe}"), start + pe * plan.cache_bytes);
+            all.push(words(&name, hbm(base), &[("B", plan.cache_bytes / 4)], "| B^1[%]", Role::Both)?);
+        }
+    }
     let logits = bytes(Dtype::F32, plan.logit_words) / 4;
     all.push(words("logits", hbm(plan.logits), &[("B", logits)], "| B^1[%]", Role::Output)?);
     let held = Place::Dm { chip: 0, slice: 0, base: 0 };

@@ -8,6 +8,7 @@
 //! | [`emit`] | commands in order, with the waits that they need |
 //! | [`image`] | parts of register images |
 //! | `norm`, `project`, `rotate`, `heads`, `attend_rows`, `attend_keys`, `activate`, `combine`, `ends` | a kernel each |
+//! | `exchange` | sums and tokens between processing elements |
 //! | `held` | what memories hold before a run, as tensors of the program |
 //! | [`pack`] | weights as bytes in HBM |
 
@@ -18,6 +19,7 @@ pub mod build;
 mod combine;
 pub mod emit;
 mod ends;
+mod exchange;
 mod heads;
 mod held;
 pub mod image;

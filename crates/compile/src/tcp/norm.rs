@@ -18,18 +18,19 @@ pub(super) fn rms(build: &mut Build<'_>, epsilon: f32) {
     let (machine, at, features) = (build.machine, build.at.clone(), build.plan.features);
     let share = features.share;
     let slices = machine.pe.slices;
-    let [outer, inner] = build.by_token(share);
+    let [outer, inner] = build.by_own(share);
+    let own = inner;
     let words = [outer, inner, (n(share), 1)];
-    let pairs = build.by_token(bytes(Dtype::F32, 2));
+    let pairs = build.by_own(bytes(Dtype::F32, 2));
 
     let square = with(OpKind::Mul0, Source::Stash).keep();
-    let loops = [(build.rows, false), (n(build.groups), false), (n(halves(share)), true)];
+    let loops = [(build.rows, false), (own.0, false), (n(halves(share)), true)];
     let sum = reduce(ReduceOp::Add, true, &loops, Vec::new());
     let squares = chain(Word::F32, vec![square, sum]).then_between(ReduceOp::Add, slices, Gives::Broadcast);
     let to = commit(Memory::Dm, at.squares, &pairs, bytes(Dtype::F32, 2));
     build.emit.exec(main("squares", through(fetch_words(Dtype::F32, at.x, &words), squares, None, to)));
 
-    let [far, near] = build.by_token(2);
+    let [far, near] = build.by_own(2);
     let two = [far, near, (n(2), 1)];
     let root = chain(Word::F32, vec![fma(inverse(features.width), epsilon), op(OpKind::Sqrt)]);
     let from = fetch_words(Dtype::F32, at.squares, &two);
@@ -48,14 +49,21 @@ pub(super) fn rms(build: &mut Build<'_>, epsilon: f32) {
     let to = commit(Memory::Vrf, roots, &pairs, bytes(Dtype::F32, 2));
     build.emit.exec(sub(machine, "load_roots", copy(fetch(Dtype::F32, at.roots, &two, 2), to)));
 
-    let by_column = vrf(0, &[(build.rows, 0), (n(build.groups), 0), (n(share), 1)]);
+    let by_column = vrf(0, &[(build.rows, 0), (own.0, 0), (n(share), 1)]);
     let by_token = vrf(roots, &[far, near, (n(share), 0)]);
     let scaled = chain(Word::F32, vec![with(OpKind::Mul0, by_column), with(OpKind::Div, by_token)]);
     let dtype = build.dtype();
-    let [outer, inner] = build.by_token(bytes(dtype, share));
-    let to =
-        commit(Memory::Dm, at.normal, &[outer, inner, (n(flits(share)), bytes(dtype, 8))], bytes(dtype, 8));
+    let [outer, inner] = build.by_own(bytes(dtype, share));
+    let to = commit(
+        Memory::Dm,
+        if build.deals_tokens() { at.normal_own } else { at.normal },
+        &[outer, inner, (n(flits(share)), bytes(dtype, 8))],
+        bytes(dtype, 8),
+    );
     build.emit.exec(main("scale", through(fetch_words(Dtype::F32, at.x, &words), scaled, Some(dtype), to)));
+    if build.deals_tokens() {
+        super::exchange::gather(build);
+    }
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a factor; its rounding is far below that of the result")]

@@ -44,9 +44,13 @@ pub fn pack(
         let matrices = matrices?;
         let combines = matches!(kernel, Kernel::Combine { .. });
         let first = if combines { vec![0] } else { first.clone() };
-        let source = Source { plan, packed, weights: &weights, matrices: &matrices, first, combines, lanes };
-        for fill in &packed.fills {
-            write(fill.at, &source.fill(fill));
+        for pe in 0..plan.options.pes {
+            let first = first.clone();
+            let source =
+                Source { plan, packed, weights: &weights, matrices: &matrices, first, combines, lanes, pe };
+            for fill in &packed.fills {
+                write(fill.at + pe * fill.pe_bytes, &source.fill(fill));
+            }
         }
     }
     Ok(())
@@ -94,6 +98,7 @@ struct Source<'s> {
     first: Vec<u64>,
     combines: bool,
     lanes: u64,
+    pe: u64,
 }
 
 impl Source<'_> {
@@ -125,10 +130,7 @@ impl Source<'_> {
             return 0.0;
         };
         let row = column - self.first.get(part).copied().unwrap_or(0);
-        if row >= weight.stored_rows() || at >= weight.stored_columns() {
-            return 0.0;
-        }
-        match (weight.row_order.source(row), weight.column_order.source(at)) {
+        match (weight.rows.source(self.pe, row), weight.columns.source(self.pe, at)) {
             (Some(row), Some(at)) => matrix.at(row, at),
             _ => 0.0,
         }

@@ -18,6 +18,8 @@ pub struct Options {
     pub dtype: Dtype,
     /// Longest context; at most the positions of the model.
     pub context: u64,
+    /// Processing elements.
+    pub pes: u64,
 }
 
 /// A part of a weight that the register files hold at once.
@@ -27,8 +29,10 @@ pub struct Fill {
     pub first: u64,
     /// Groups.
     pub groups: u64,
-    /// Where it begins in HBM.
+    /// Where it begins in HBM, for the first processing element.
     pub at: u64,
+    /// Bytes from one processing element to the next.
+    pub pe_bytes: u64,
     /// Bytes of each slice.
     pub slice_bytes: u64,
 }
@@ -80,11 +84,13 @@ pub struct Plan {
     pub gains: u64,
     /// Norms, in order.
     pub norms: Vec<String>,
-    /// Caches: first byte of each.
+    /// Caches: first byte of each, for the first processing element.
     pub caches: Vec<u64>,
     /// Bytes of a token in a cache: keys, then values.
     pub cache_row: u64,
-    /// Byte offsets of embedding rows, by token.
+    /// Bytes of a cache of one processing element.
+    pub cache_bytes: u64,
+    /// Byte offsets of embedding rows, by token, those of each processing element side by side.
     pub token_table: u64,
     /// Byte offsets of angles, by token.
     pub angle_table: u64,
@@ -126,8 +132,14 @@ impl Plan {
         }
         let cache_row = 2 * bytes(options.dtype, kv);
         // One row more takes what no token needs.
-        let caches = (0..kernels.caches).map(|_| hbm.take(cache_row * (options.context + 1))).collect();
+        let cache_bytes = (cache_row * (options.context + 1)).next_multiple_of(256);
+        let caches = (0..kernels.caches).map(|_| hbm.take(cache_bytes * options.pes)).collect();
         let tokens = PREFILL_ROWS * machine.pe.slices;
+        let head = kernels.kernels.iter().find_map(|kernel| match kernel {
+            Kernel::Head { weight, .. } => Some(weight.rows.stored()),
+            _ => None,
+        });
+        let logit_words = (head.unwrap_or(0) * options.pes).next_multiple_of(8);
         let table = bytes(Dtype::U32, tokens);
         let plan = Plan {
             options,
@@ -141,11 +153,12 @@ impl Plan {
             norms,
             caches,
             cache_row,
+            cache_bytes,
             token_table: hbm.take(table),
             angle_table: hbm.take(table),
             cache_table: hbm.take(table),
-            logits: hbm.take(bytes(Dtype::F32, kernels.vocabulary.next_multiple_of(8))),
-            logit_words: kernels.vocabulary.next_multiple_of(8),
+            logits: hbm.take(bytes(Dtype::F32, logit_words)),
+            logit_words,
             end: hbm.next,
         };
         let capacity = machine.hbm_capacity_bytes();
@@ -158,11 +171,6 @@ impl Plan {
     /// Where caches begin: behind the weights.
     pub fn caches_start(&self) -> u64 {
         self.caches.first().copied().unwrap_or(self.token_table)
-    }
-
-    /// Bytes of all caches.
-    pub fn caches_bytes(&self) -> u64 {
-        self.token_table - self.caches_start()
     }
 
     /// The weight of a kernel.
@@ -181,7 +189,7 @@ pub fn parts(machine: &Tcp, dtype: Dtype, weights: &[Weight]) -> Parts {
     let mut all = Parts { first: Vec::new(), width: 0 };
     for weight in weights {
         all.first.push(all.width);
-        all.width += whole_packets(machine, dtype, weight.stored_rows());
+        all.width += whole_packets(machine, dtype, weight.rows.stored());
     }
     all
 }
@@ -225,7 +233,7 @@ fn pack(
     let dtype = options.dtype;
     let lanes = machine.ce.lanes;
     let (row, columns) = if combines {
-        let contracted = weights.first().map_or(0, Weight::stored_columns);
+        let contracted = weights.first().map_or(0, |weight| weight.columns.stored());
         (whole_packets(machine, dtype, contracted), features.share)
     } else {
         (features.share, parts(machine, dtype, weights).width)
@@ -238,7 +246,9 @@ fn pack(
     while first < groups {
         let count = most.min(groups - first);
         let slice_bytes = bytes(dtype, row) * lanes * count;
-        fills.push(Fill { first, groups: count, at: hbm.take(slice_bytes * features.slices), slice_bytes });
+        let pe_bytes = (slice_bytes * features.slices).next_multiple_of(256);
+        let at = hbm.take(pe_bytes * options.pes);
+        fills.push(Fill { first, groups: count, at, pe_bytes, slice_bytes });
         first += count;
     }
     Packed { kernel, row, packets, slices: features.slices, columns, fills }

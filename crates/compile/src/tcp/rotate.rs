@@ -10,8 +10,8 @@ use tilewright_tcp::program::vector::{OpKind, Source, Word};
 
 use super::build::{Build, Mode};
 use super::image::{
-    bytes, chain, commit, copy, dm, fetch, fetch_pairs, from_slices, hbm, indexed, main, n, nest, sub,
-    through, to_slices, transfer, turn, with,
+    bytes, chain, commit, copy, fetch, fetch_pairs, from_slices, hbm, indexed, main, n, nest, sub, through,
+    to_slices, transfer, turn, with,
 };
 use crate::CompileError;
 use crate::kernel::{Heads, Kernel};
@@ -22,7 +22,7 @@ pub(super) fn angles(build: &mut Build<'_>) {
     let row = plan.angles_row;
     let entry = bytes(Dtype::U32, slices);
     for index in 0..build.most_rows() {
-        let to = dm(0, 0, build.at.angles + index * row);
+        let to = build.dm(0, build.at.angles + index * row);
         let loops = match build.mode {
             Mode::Prefill => vec![to_slices(slices, row)],
             Mode::Decode => vec![turn(n(1), row, row), to_slices(slices, 0)],
@@ -157,10 +157,10 @@ fn round(build: &mut Build<'_>, name: &str, from: u64, to: u64, row: u64, column
 fn store(build: &mut Build<'_>, cache: usize) {
     let (plan, slices) = (build.plan, build.machine.pe.slices);
     let row = plan.cache_row;
-    let target = hbm(0, plan.caches.get(cache).copied().unwrap_or(0));
+    let target = hbm(0, plan.caches.get(cache).copied().unwrap_or(0) + build.pe * plan.cache_bytes);
     let entry = bytes(Dtype::U32, slices);
     for index in 0..build.most_rows() {
-        let from = dm(0, 0, build.at.fresh + index * row);
+        let from = build.dm(0, build.at.fresh + index * row);
         let mut loops = match build.mode {
             Mode::Prefill => vec![from_slices(slices, row)],
             Mode::Decode => vec![turn(n(1), row, row)],
@@ -178,11 +178,11 @@ fn store(build: &mut Build<'_>, cache: usize) {
 pub(super) fn fetch_cache(build: &mut Build<'_>, cache: usize) {
     let (plan, slices) = (build.plan, build.machine.pe.slices);
     let row = plan.cache_row;
-    let from = hbm(0, plan.caches.get(cache).copied().unwrap_or(0));
+    let from = hbm(0, plan.caches.get(cache).copied().unwrap_or(0) + build.pe * plan.cache_bytes);
     let packet = super::image::packet_of(build.machine, row);
     let mut loops = vec![turn(build.key_rows, slices * row, row), to_slices(slices, row)];
     if packet < row {
         loops.push(turn(n(row / packet), packet, packet));
     }
-    build.emit.dma(transfer("cache", from, dm(0, 0, build.at.cached), loops, packet));
+    build.emit.dma(transfer("cache", from, build.dm(0, build.at.cached), loops, packet));
 }
