@@ -86,7 +86,7 @@ impl Compiled {
         constants: &Constants<'_>,
         write: &mut dyn FnMut(u64, &[u8]),
     ) -> Result<(), CompileError> {
-        pack(&self.kernels, &self.plan, self.lanes, &self.parts, constants, write)
+        pack(&self.kernels, &self.plan, self.lanes, self.slices, &self.parts, constants, write)
     }
 
     /// What a run is told for tokens that follow `past` others.

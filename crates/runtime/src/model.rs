@@ -1,5 +1,7 @@
 //! A compiled model on a device: weights written once, then prompts and tokens, the caches kept from run to run.
 
+use std::sync::Arc;
+
 use thiserror::Error;
 use tilewright_compile::tcp::image::hbm;
 use tilewright_compile::tcp::pack::Constants;
@@ -54,13 +56,11 @@ impl ModelDevice {
     pub fn new(machine: &Tcp, compiled: Compiled) -> Result<ModelDevice, ModelError> {
         let prefill = Prepared::new(machine, compiled.prefill.clone())?;
         let decode = Prepared::new(machine, compiled.decode.clone())?;
-        let clear = Prepared::new(machine, compiled.clear.clone())?;
-        let mut device = Device::new(machine, 1);
-        device.run(&clear, &[], &Wanted { values: true, ..Wanted::default() }, KeepLast::new(0))?;
+        let device = Device::new(machine, 1);
         Ok(ModelDevice { device, compiled, prefill, decode, seen: 0 })
     }
 
-    /// Writes weights and tables.
+    /// Writes weights and tables, and runs the program that all others begin with.
     ///
     /// # Errors
     /// A constant that cannot be had.
@@ -72,7 +72,12 @@ impl ModelDevice {
                 fault.get_or_insert(found);
             }
         })?;
-        fault.map_or(Ok(()), |fault| Err(fault.into()))
+        if let Some(fault) = fault {
+            return Err(fault.into());
+        }
+        let clear = Prepared::shared(Arc::clone(self.device.machine()), self.compiled.clear.clone())?;
+        self.device.run(&clear, &[], &Wanted { values: true, ..Wanted::default() }, KeepLast::new(0))?;
+        Ok(())
     }
 
     /// The model.

@@ -18,24 +18,25 @@ pub(super) fn activate(
     let next =
         build.kernels.kernels.iter().skip(index).position(|kernel| matches!(kernel, Kernel::Combine { .. }));
     let packed = build.packed(index + next.unwrap_or(0))?;
-    let (row, dtype, rows) = (packed.row, build.dtype(), build.rows);
+    let (row, rows) = (packed.row, build.rows);
+    // Integers need the greatest of a row first.
+    let (dtype, place) = match build.dtype() {
+        Dtype::I8 => (Dtype::F32, build.at.active_floats),
+        dtype => (dtype, build.at.active),
+    };
+    let cast = (dtype != Dtype::F32).then_some(dtype);
     let from = build.at.rows;
     let per_flit = bytes(dtype, 8);
-    let to = commit(
-        Memory::Dm,
-        build.at.active,
-        &[(rows, bytes(dtype, row)), (n(flits(row)), per_flit)],
-        per_flit,
-    );
+    let to = commit(Memory::Dm, place, &[(rows, bytes(dtype, row)), (n(flits(row)), per_flit)], per_flit);
     let stream = match activation {
         Activation::GatedSilu => {
             let loops = [(rows, 2 * row), (n(flits(row)), 8), (n(2), 0), (n(8), 1)];
             let second = from + bytes(Dtype::F32, row);
-            through(fetch_pairs(Dtype::F32, from, second, &loops), gated_chain(), Some(dtype), to)
+            through(fetch_pairs(Dtype::F32, from, second, &loops), gated_chain(), cast, to)
         }
         Activation::Gelu => {
             let loops = [(rows, row), (n(row), 1)];
-            through(fetch_words(Dtype::F32, from, &loops), gelu_chain(), Some(dtype), to)
+            through(fetch_words(Dtype::F32, from, &loops), gelu_chain(), cast, to)
         }
     };
     build.emit.exec(main("activate", stream));

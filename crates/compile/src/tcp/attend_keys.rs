@@ -5,11 +5,11 @@
 
 use tilewright_num::Dtype;
 use tilewright_tcp::cost::contraction::Drain;
-use tilewright_tcp::kernels::chain::{float, op};
+use tilewright_tcp::kernels::chain::op;
 use tilewright_tcp::program::exec::{Contract, Fetch, Limit, Memory, SliceDigit, Stream};
 use tilewright_tcp::program::vector::{Gives, Op, OpKind, ReduceLimit, ReduceOp, Word};
 
-use super::attend_rows::load_words;
+use super::attend_rows::{as_chances, divided, load_words, scaled, score_unit};
 use super::build::Build;
 use super::heads::{Columns, HeadPackets};
 use super::image::{
@@ -27,8 +27,8 @@ pub(super) fn attend(
     scale: f32,
 ) -> Result<(), CompileError> {
     super::rotate::fetch_cache(build, cache);
-    let packets = HeadPackets::new(build.machine, build.dtype(), heads.depth);
-    let columns = Columns::new(build.machine, build.dtype(), heads.depth, heads.slots)?;
+    let packets = HeadPackets::new(build.machine, build.cache(), heads.depth);
+    let columns = Columns::new(build.machine, build.cache(), heads.depth, heads.slots)?;
     let one = Query { heads: *heads, packets, columns };
     let rounds = build.most_key_rows() / build.machine.ce.lanes;
     let fit = build.machine.trf_lane_payload_bytes() / (rounds * packets.row_bytes).max(1);
@@ -39,11 +39,11 @@ pub(super) fn attend(
     let mut first = 0;
     while first < heads.kv {
         let count = fit.min(heads.kv - first);
-        one.scores(build, scale, first, count);
+        one.scores(build, scale * score_unit(build, cache), first, count);
         first += count;
     }
     one.softmax(build);
-    one.values(build);
+    one.values(build, cache);
     Ok(())
 }
 
@@ -56,7 +56,7 @@ struct Query {
 impl Query {
     /// Scores of some heads with all keys of the slice.
     fn scores(&self, build: &mut Build<'_>, scale: f32, first: u64, count: u64) {
-        let (machine, dtype, at) = (build.machine, build.dtype(), build.at.clone());
+        let (machine, dtype, at) = (build.machine, build.cache(), build.at.clone());
         let (lanes, depth, slots) = (machine.ce.lanes, self.heads.depth, self.heads.slots);
         let packets = self.packets.packets;
         let row = build.plan.cache_row * 8 / u64::from(dtype.storage_bits());
@@ -92,7 +92,7 @@ impl Query {
         };
         let from = at.queries + bytes(dtype, first * slots * depth);
         let from = fetch(dtype, from, &[(n(count * slots * depth), 1)], packets.elements);
-        let scaled = chain(Word::F32, vec![with(OpKind::FMul, float(scale))]);
+        let scaled = scaled(build, scale);
         let keys = bytes(Dtype::F32, build.most_key_rows());
         let to = commit(
             Memory::Dm,
@@ -132,7 +132,7 @@ impl Query {
     }
 
     fn softmax(&self, build: &mut Build<'_>) {
-        let (dtype, at, slices) = (build.dtype(), build.at.clone(), build.machine.pe.slices);
+        let (dtype, at, slices) = (build.cache(), build.at.clone(), build.machine.pe.slices);
         let pair = bytes(Dtype::F32, 2);
         let all = self.queries() * pair;
         let most = chain(Word::F32, vec![self.over_keys(build, ReduceOp::Max)]);
@@ -152,12 +152,14 @@ impl Query {
         let row = bytes(dtype, build.most_key_rows());
         let to =
             commit(Memory::Dm, at.chances, &[(n(self.queries()), row), (build.key_rounds, piece)], piece);
-        let ops = chain(Word::F32, self.shifted(build));
+        let mut ops = self.shifted(build);
+        ops.extend(as_chances(build));
+        let ops = chain(Word::F32, ops);
         build.emit.exec(main("chances", through(self.all_scores(build), ops, Some(dtype), to)));
     }
 
-    fn values(&self, build: &mut Build<'_>) {
-        let (machine, dtype, at) = (build.machine, build.dtype(), build.at.clone());
+    fn values(&self, build: &mut Build<'_>, cache: usize) {
+        let (machine, dtype, at) = (build.machine, build.cache(), build.at.clone());
         let Heads { kv, slots, depth, .. } = self.heads;
         let (slices, rounds, keys) = (machine.pe.slices, build.key_rounds, build.most_key_rows());
         let loops = [(n(kv), slots * keys), (n(slots), keys), (rounds, 8), (n(8), 1)];
@@ -190,16 +192,19 @@ impl Query {
         let from = fetch(dtype, first, &loops, columns.each);
         let sums = [(n(kv), 2 * slots), (n(columns.packets), 0), (n(slots), 2), (n(columns.each), 0)];
         let base = self.queries() * bytes(Dtype::F32, 2);
-        let ends = chain(Word::F32, vec![with(OpKind::Div, vrf(base, &sums))]);
-        let ends = ends.after_between(ReduceOp::Add, slices, Gives::Broadcast);
+        let ends = divided(build, cache, vrf(base, &sums));
+        let add = if ends.input == Word::I32 { ReduceOp::AddWrap } else { ReduceOp::Add };
+        let ends = ends.after_between(add, slices, Gives::Broadcast);
+        let (place, out, cast) = build.attended();
+        let piece = bytes(out, 8);
         let to = [
-            (n(kv), bytes(dtype, slots * depth)),
-            (n(columns.packets), bytes(dtype, columns.each)),
-            (n(slots), bytes(dtype, depth)),
+            (n(kv), bytes(out, slots * depth)),
+            (n(columns.packets), bytes(out, columns.each)),
+            (n(slots), bytes(out, depth)),
             (n(columns.each / 8), piece),
         ];
-        let to = commit(Memory::Dm, at.attended, &to, piece);
-        let stream = Stream { contract: Some(contract), ..through(from, ends, Some(dtype), to) };
+        let to = commit(Memory::Dm, place, &to, piece);
+        let stream = Stream { contract: Some(contract), ..through(from, ends, cast, to) };
         build.emit.exec(main("values", stream));
     }
 }

@@ -6,12 +6,12 @@
 
 use tilewright_num::Dtype;
 use tilewright_tcp::cost::contraction::Drain;
-use tilewright_tcp::kernels::chain::{float, op};
+use tilewright_tcp::kernels::chain::{float, op, to_i8};
 use tilewright_tcp::program::Count;
 use tilewright_tcp::program::exec::{
     Body, Contract, Exec, Fetch, Limit, Memory, Short, SliceDigit, Stream, Transpose,
 };
-use tilewright_tcp::program::vector::{Op, OpKind, ReduceLimit, ReduceOp, Word};
+use tilewright_tcp::program::vector::{Op, OpKind, ReduceLimit, ReduceOp, Source, Vector, Word};
 
 use super::build::Build;
 use super::combine::multicast;
@@ -20,6 +20,7 @@ use super::image::{
     bytes, chain, commit, contraction, copy, fetch, fetch_words, main, n, nest, reduce, steps, sub, through,
     vrf, with,
 };
+use super::rows::UNIT;
 use crate::CompileError;
 use crate::kernel::Heads;
 
@@ -34,14 +35,14 @@ pub(super) fn attend(
     scale: f32,
 ) -> Result<(), CompileError> {
     super::rotate::fetch_cache(build, cache);
-    let packets = HeadPackets::new(build.machine, build.dtype(), heads.depth);
-    let columns = Columns::new(build.machine, build.dtype(), heads.depth, build.machine.ce.lanes)?;
+    let packets = HeadPackets::new(build.machine, build.cache(), heads.depth);
+    let columns = Columns::new(build.machine, build.cache(), heads.depth, build.machine.ce.lanes)?;
     for kv in 0..heads.kv {
         for slot in 0..heads.group {
             let head = Head { kv, query: kv * heads.slots + slot, heads: *heads, packets, columns };
-            head.scores(build, scale);
+            head.scores(build, scale * score_unit(build, cache));
             head.softmax(build);
-            head.values(build);
+            head.values(build, cache);
         }
     }
     Ok(())
@@ -68,10 +69,48 @@ pub(super) fn load_words(build: &mut Build<'_>, name: &str, from: u64, size: u64
     build.emit.exec(Exec { body: Body::Short(short), ..image });
 }
 
+/// What a product of a query and a key is worth.
+pub(super) fn score_unit(build: &Build<'_>, cache: usize) -> f32 {
+    let [query, key, _] = build.plan.units(cache);
+    if build.cache() == Dtype::I8 { query * key } else { 1.0 }
+}
+
+/// Sums of products, scaled.
+pub(super) fn scaled(build: &Build<'_>, scale: f32) -> Vector {
+    let scale = with(OpKind::FMul, float(scale));
+    match build.cache() {
+        Dtype::I8 => chain(Word::I32, vec![op(OpKind::ToFloat { int_width: 31 }), scale]),
+        _ => chain(Word::F32, vec![scale]),
+    }
+}
+
+/// Weights of values, of 0 to 1, as the cache's type has them.
+pub(super) fn as_chances(build: &Build<'_>) -> Vec<Op> {
+    let mut ops = Vec::new();
+    if build.cache() == Dtype::I8 {
+        ops.push(with(OpKind::Mul0, float(UNIT)));
+        ops.extend(to_i8());
+    }
+    ops
+}
+
+/// Sums of weighted values over the sum of the weights.
+pub(super) fn divided(build: &Build<'_>, cache: usize, sums: Source) -> Vector {
+    let quotient = with(OpKind::Div, sums);
+    match build.cache() {
+        Dtype::I8 => {
+            let [.., value] = build.plan.units(cache);
+            let worth = with(OpKind::Mul0, float(value / UNIT));
+            chain(Word::I32, vec![op(OpKind::ToFloat { int_width: 31 }), worth, quotient])
+        }
+        _ => chain(Word::F32, vec![quotient]),
+    }
+}
+
 impl Head {
     /// Queries of the slice to the lanes; keys of all slices meet them.
     fn scores(&self, build: &mut Build<'_>, scale: f32) {
-        let (machine, dtype, at) = (build.machine, build.dtype(), build.at.clone());
+        let (machine, dtype, at) = (build.machine, build.cache(), build.at.clone());
         let (lanes, depth) = (machine.ce.lanes, self.heads.depth);
         let flit = machine.network.flit_bytes;
         let first = at.queries + bytes(dtype, self.query * depth);
@@ -105,7 +144,7 @@ impl Head {
         let row = build.plan.cache_row * 8 / u64::from(dtype.storage_bits());
         let first = at.cached + bytes(dtype, self.kv * depth);
         let from = fetch(dtype, first, &[(build.key_rows, row), (n(depth), 1)], packets.elements);
-        let scaled = chain(Word::F32, vec![with(OpKind::FMul, float(scale))]);
+        let scaled = scaled(build, scale);
         let to = commit(Memory::Dm, at.scores, &keys(build, LANE_WORDS), LANE_WORDS);
         let switch = multicast(build, packets.count);
         let stream = Stream { switch, contract: Some(contract), ..through(from, scaled, None, to) };
@@ -118,7 +157,7 @@ impl Head {
     }
 
     /// A word for each query, from the register file.
-    fn by_query(build: &Build<'_>, base: u64) -> tilewright_tcp::program::vector::Source {
+    fn by_query(build: &Build<'_>, base: u64) -> Source {
         let [outer, inner] = keys(build, 0);
         vrf(base, &[outer, inner, (n(8), 1)])
     }
@@ -142,7 +181,7 @@ impl Head {
 
     /// Maxima and sums, then the weights of the values, a row of keys for each query.
     fn softmax(&self, build: &mut Build<'_>) {
-        let (dtype, at) = (build.dtype(), build.at.clone());
+        let (dtype, at) = (build.cache(), build.at.clone());
         let most = chain(Word::F32, vec![Self::over_keys(build, ReduceOp::Max)]);
         let to = commit(Memory::Dm, at.maxima, &[], LANE_WORDS);
         build.emit.exec(main("maxima", through(Self::all_scores(build), most, None, to)));
@@ -162,15 +201,17 @@ impl Head {
             (n(8), bytes(dtype, keys_most)),
         ];
         let to = commit(Memory::Dm, at.chances, &to, 8);
-        let ops = chain(Word::F32, Self::shifted(build));
+        let mut ops = Self::shifted(build);
+        ops.extend(as_chances(build));
+        let ops = chain(Word::F32, ops);
         let mut stream = through(Self::all_scores(build), ops, Some(dtype), to);
         stream.transpose = Some(Transpose { rows: tile, columns: 8, kept: 8 });
         build.emit.exec(main("chances", stream));
     }
 
     /// Weights to the lanes, masked; values of all slices meet them, and the sum divides.
-    fn values(&self, build: &mut Build<'_>) {
-        let (machine, dtype, at) = (build.machine, build.dtype(), build.at.clone());
+    fn values(&self, build: &mut Build<'_>, cache: usize) {
+        let (machine, dtype, at) = (build.machine, build.cache(), build.at.clone());
         let (lanes, depth, slices) = (machine.ce.lanes, self.heads.depth, machine.pe.slices);
         let flit = machine.network.flit_bytes;
         let keys_most = build.most_key_rows() * slices;
@@ -200,15 +241,16 @@ impl Head {
         let first = at.cached + bytes(dtype, self.heads.kv_width() + self.kv * depth);
         let from = fetch(dtype, first, &[(build.key_rows, row), (n(depth), 1)], columns.each);
         let sums = vrf(LANE_WORDS, &[(n(columns.packets), 0), (n(8), 1), (n(columns.each), 0)]);
-        let ends = chain(Word::F32, vec![with(OpKind::Div, sums)]);
+        let ends = divided(build, cache, sums);
+        let (place, out, cast) = build.attended();
         let to = [
-            (n(columns.packets), bytes(dtype, columns.each)),
-            (n(lanes), bytes(dtype, build.attended_row(&self.heads))),
-            (n(columns.each / 8), bytes(dtype, 8)),
+            (n(columns.packets), bytes(out, columns.each)),
+            (n(lanes), bytes(out, build.attended_row(&self.heads))),
+            (n(columns.each / 8), bytes(out, 8)),
         ];
-        let to = commit(Memory::Dm, at.attended + bytes(dtype, self.query * depth), &to, bytes(dtype, 8));
+        let to = commit(Memory::Dm, place + bytes(out, self.query * depth), &to, bytes(out, 8));
         let switch = multicast(build, columns.packets);
-        let stream = Stream { switch, contract: Some(contract), ..through(from, ends, Some(dtype), to) };
+        let stream = Stream { switch, contract: Some(contract), ..through(from, ends, cast, to) };
         build.emit.exec(main("values", stream));
     }
 }

@@ -63,8 +63,18 @@ pub struct Places {
     pub squares: u64,
     /// Two words a token.
     pub roots: u64,
-    /// Gains of all norms.
-    pub gains: u64,
+    /// Gains and scales.
+    pub constants: u64,
+    /// What a unit of each own token is worth: two words.
+    pub worths: u64,
+    /// What a unit of each row is worth: two words.
+    pub row_worths: u64,
+    /// The greatest magnitude of each row: two words.
+    pub peaks: u64,
+    /// What attention gives, f32.
+    pub attended_floats: u64,
+    /// What an activation gives, f32.
+    pub active_floats: u64,
     /// Sines, cosines, minus sines of each row.
     pub angles: u64,
     /// Projected rows, f32.
@@ -157,15 +167,16 @@ pub fn program(machine: &Tcp, kernels: &Kernels, plan: &Plan, mode: Mode) -> Res
     Ok(program)
 }
 
-/// Fills data memory with zeros, once: the state that other programs begin with.
+/// Fills data memory with zeros and loads constants, once: the state that other programs begin with.
 ///
 /// # Errors
 /// As [`program`].
 pub fn clear(machine: &Tcp, kernels: &Kernels, plan: &Plan) -> Result<Program, CompileError> {
     let mut emit = Emitter::new(machine, PeId { chip: 0, pe: 0 });
-    let mut end = 0;
+    let (mut end, mut constants) = (0, 0);
     for mode in [Mode::Prefill, Mode::Decode] {
-        end = end.max(Build::new(machine, kernels, plan, mode)?.at.end);
+        let places = Build::new(machine, kernels, plan, mode)?.at;
+        (end, constants) = (places.end.max(end), places.constants);
     }
     let flit = machine.network.flit_bytes;
     let mut commit = commit(Memory::Dm, 0, &[(n(end.div_ceil(flit)), flit)], flit);
@@ -173,9 +184,15 @@ pub fn clear(machine: &Tcp, kernels: &Kernels, plan: &Plan) -> Result<Program, C
     let body = Body::Fill(exec::Fill { word: 0, commit });
     let (name, context) = ("clear".to_string(), Context::Sub);
     let exec = Exec { name, context, pes: 1, body, span: Span::default() };
+    let (block, slices) = (plan.constants.bytes, machine.pe.slices);
+    let packet = packet_of(machine, block);
     for pe in 0..plan.options.pes {
         emit.turn_to(PeId { chip: 0, pe });
         emit.exec(exec.clone());
+        let from = hbm(0, plan.constants.at + pe * slices * block);
+        let target = super::image::dm(0, pe * slices, constants);
+        let loops = vec![to_slices(slices, block), turn(n(block / packet), packet, packet)];
+        emit.dma(transfer("constants", from, target, loops, packet));
     }
     Ok(emit.finish())
 }
@@ -232,7 +249,7 @@ impl<'a> Build<'a> {
             }
         }
         build.emit.object(plan.embedding, plan.angles);
-        build.emit.object(plan.angles, plan.gains);
+        build.emit.object(plan.angles, plan.angles + plan.angles_row * kernels.positions);
         for packed in &plan.packed {
             build.fills.extend(packed.fills.iter().map(|fill| (*fill, packed.slices)));
         }
@@ -279,6 +296,19 @@ impl<'a> Build<'a> {
         self.plan.options.dtype
     }
 
+    /// Type of queries, keys and values.
+    pub fn cache(&self) -> Dtype {
+        self.plan.options.cache
+    }
+
+    /// Where attention leaves its result: place, type, and the cast to it.
+    pub fn attended(&self) -> (u64, Dtype, Option<Dtype>) {
+        match self.dtype() {
+            Dtype::I8 => (self.at.attended_floats, Dtype::F32, None),
+            dtype => (self.at.attended, dtype, Some(dtype)),
+        }
+    }
+
     /// Elements from row to row of what attention gives.
     pub fn attended_row(&self, heads: &Heads) -> u64 {
         whole_packets(self.machine, self.dtype(), heads.query_width())
@@ -288,7 +318,7 @@ impl<'a> Build<'a> {
         let (plan, dtype) = (self.plan, self.dtype());
         let share = plan.features.share;
         let (rows, tokens) = (self.most_rows(), self.most_rows() * self.groups);
-        let exchanged = self.exchanged();
+        let (exchanged, cache) = (self.exchanged(), self.cache());
         let mut areas = Areas::default();
         let projected = self.kernels.kernels.iter().filter(|kernel| matches!(kernel, Kernel::Project { .. }));
         let widest =
@@ -309,19 +339,26 @@ impl<'a> Build<'a> {
         let most_own = PREFILL_ROWS * (self.machine.pe.slices / pes).max(1);
         let own_tokens = rows * self.own;
         at.x = areas.take(bytes(Dtype::F32, most_own * share));
-        at.gains = areas.take(bytes(Dtype::F32, share * plan.norms.len() as u64));
+        at.constants = areas.take(plan.constants.bytes);
         at.cached = areas.take(plan.cache_row * key_rows);
         at.slots = (0..SLOTS).map(|_| areas.take(slot.unwrap_or(0))).collect();
         at.normal = areas.take(bytes(dtype, tokens * share));
         at.normal_own = areas.take(bytes(dtype, own_tokens * share));
         at.squares = areas.take(bytes(Dtype::F32, 2 * own_tokens));
         at.roots = areas.take(bytes(Dtype::F32, 2 * own_tokens));
+        at.worths = areas.take(bytes(Dtype::F32, 2 * own_tokens));
+        at.row_worths = areas.take(bytes(Dtype::F32, 2 * rows));
+        at.peaks = areas.take(bytes(Dtype::F32, 2 * rows));
         at.sum = areas.take(bytes(Dtype::F32, own_tokens * share));
         at.angles = areas.take(plan.angles_row * rows);
-        at.queries = areas.take(bytes(dtype, rows.max(lanes) * queries));
+        at.queries = areas.take(bytes(cache, rows.max(lanes) * queries));
         at.fresh = areas.take(plan.cache_row * rows);
         at.attended = areas.take(bytes(dtype, rows.max(lanes) * queries));
         at.active = areas.take(bytes(dtype, rows * longest));
+        if dtype == Dtype::I8 {
+            at.attended_floats = areas.take(bytes(Dtype::F32, rows.max(lanes) * queries));
+            at.active_floats = areas.take(bytes(Dtype::F32, rows * longest));
+        }
         let fill = plan.packed.iter().flat_map(|packed| &packed.fills).map(|fill| fill.groups).max();
         let logits = bytes(Dtype::F32, fill.unwrap_or(0) * lanes);
         at.logits = [areas.take(logits), areas.take(logits)];
@@ -344,9 +381,9 @@ impl<'a> Build<'a> {
         let (scores, chances) = match self.mode {
             Mode::Prefill => {
                 let keys = key_rows * self.machine.pe.slices;
-                (bytes(Dtype::F32, keys * lanes), bytes(dtype, keys * lanes))
+                (bytes(Dtype::F32, keys * lanes), bytes(cache, keys * lanes))
             }
-            Mode::Decode => (bytes(Dtype::F32, key_rows * queries), bytes(dtype, key_rows * queries)),
+            Mode::Decode => (bytes(Dtype::F32, key_rows * queries), bytes(cache, key_rows * queries)),
         };
         at.scores = areas.take(scores);
         at.chances = areas.take(chances);
@@ -377,10 +414,7 @@ impl<'a> Build<'a> {
 
     /// What every run starts with.
     fn start(&mut self) {
-        let plan = self.plan;
-        let gains = bytes(Dtype::F32, plan.features.share * plan.norms.len() as u64);
-        self.to_dm("gains", plan.gains, self.at.gains, gains, plan.features.slices);
-        if plan.angles_row > 0 {
+        if self.plan.angles_row > 0 {
             super::rotate::angles(self);
         }
     }

@@ -4,12 +4,15 @@
 use tilewright_num::Dtype;
 use tilewright_tcp::cost::contraction::Drain;
 use tilewright_tcp::cost::switch::{Ring, Topology};
+use tilewright_tcp::kernels::chain::op;
 use tilewright_tcp::program::exec::{Contract, Memory, Stream, Switch};
 use tilewright_tcp::program::vector::{OpKind, Source, Word};
 
+use super::attend_rows::load_words;
 use super::build::{Build, Mode};
 use super::image::{
-    bytes, chain, commit, contraction, copy, fetch, fetch_pairs, flits, main, n, nest, steps, through, with,
+    bytes, chain, commit, contraction, copy, fetch, fetch_pairs, flits, main, n, nest, steps, through, vrf,
+    with,
 };
 use super::project::load;
 use crate::CompileError;
@@ -18,10 +21,17 @@ use crate::kernel::{Kernel, ValueId};
 /// The residual plus rows times a weight.
 pub(super) fn combine(build: &mut Build<'_>, kernel: usize, input: ValueId) -> Result<(), CompileError> {
     let packed = build.packed(kernel)?;
-    let from = source(build, input);
+    let (from, floats) = source(build, input);
     let (machine, dtype, share) = (build.machine, build.dtype(), build.plan.features.share);
     let packets = packed.packets;
     let (rows, groups) = (build.rows, n(build.groups));
+    let scales = bytes(Dtype::F32, share);
+    if dtype == Dtype::I8 {
+        super::rows::quantise(build, "rows", floats, from, packed.row);
+        let place = build.at.constants + build.plan.constants.combined(kernel);
+        load_words(build, "load_scales", place, scales, 0);
+        super::rows::spread_peaks(build, scales);
+    }
     for fill in &packed.fills {
         load(build, packed, fill);
         let order = [(rows, false), (groups, false), (n(packets.count), true), (n(fill.groups), false)];
@@ -49,7 +59,19 @@ pub(super) fn combine(build: &mut Build<'_>, kernel: usize, input: ValueId) -> R
         to.to_bf16 = sums == Dtype::Bf16;
         let fetched = fetch(dtype, from, &[(rows, packed.row), (n(packed.row), 1)], packets.elements);
         let switch = multicast(build, packets.count);
-        build.emit.exec(main("combine", Stream { switch, contract: Some(contract), ..copy(fetched, to) }));
+        let mut stream = Stream { switch, contract: Some(contract), ..copy(fetched, to) };
+        if dtype == Dtype::I8 {
+            let columns = n(fill.groups * 8);
+            let [outer, inner] = build.by_token(2);
+            let own = vrf(bytes(Dtype::F32, fill.first * 8), &[(rows, 0), (groups, 0), (columns, 1)]);
+            let ops = vec![
+                op(OpKind::ToFloat { int_width: 31 }),
+                with(OpKind::Mul0, own),
+                with(OpKind::Mul1, vrf(scales, &[outer, inner, (columns, 0)])),
+            ];
+            stream.vector = Some(chain(Word::I32, ops));
+        }
+        build.emit.exec(main("combine", stream));
     }
     let sum = if build.pes() > 1 { super::exchange::reduce(build) } else { build.at.y };
     add(build, sum);
@@ -66,13 +88,18 @@ pub(super) fn multicast(build: &Build<'_>, packets: u64) -> Switch {
     Switch { topology, sources: Vec::new() }
 }
 
-fn source(build: &Build<'_>, input: ValueId) -> u64 {
+/// Rows as they are contracted, and as floats.
+fn source(build: &Build<'_>, input: ValueId) -> (u64, u64) {
     let attends = build
         .kernels
         .kernels
         .iter()
         .any(|kernel| matches!(kernel, Kernel::Attend { out, .. } if *out == input));
-    if attends { build.at.attended } else { build.at.active }
+    if attends {
+        (build.at.attended, build.at.attended_floats)
+    } else {
+        (build.at.active, build.at.active_floats)
+    }
 }
 
 /// The residual sum, in place.

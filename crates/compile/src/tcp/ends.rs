@@ -36,7 +36,7 @@ pub(super) fn head(build: &mut Build<'_>, kernel: usize) -> Result<(), CompileEr
     for (turn_index, fill) in packed.fills.iter().enumerate() {
         load(build, packed, fill);
         let place = build.at.logits[turn_index % 2];
-        build.emit.exec(logits(build, packed, fill, place));
+        logits(build, packed, turn_index, place);
         let first = bytes(Dtype::F32, fill.first * 8);
         let all = bytes(Dtype::F32, fill.groups * 8).min(part.saturating_sub(first));
         if all == 0 {

@@ -7,6 +7,8 @@
 //! | [`build`] | one program: registers, places in data memory, kernels in order |
 //! | [`emit`] | commands in order, with the waits that they need |
 //! | [`image`] | parts of register images |
+//! | [`constants`] | gains and scales that slices keep |
+//! | `rows` | rows as integers |
 //! | `norm`, `project`, `rotate`, `heads`, `attend_rows`, `attend_keys`, `activate`, `combine`, `ends` | a kernel each |
 //! | `exchange` | sums and tokens between processing elements |
 //! | `held` | what memories hold before a run, as tensors of the program |
@@ -17,6 +19,7 @@ mod attend_keys;
 mod attend_rows;
 pub mod build;
 mod combine;
+pub mod constants;
 pub mod emit;
 mod ends;
 mod exchange;
@@ -28,4 +31,5 @@ pub mod pack;
 pub mod plan;
 mod project;
 mod rotate;
+mod rows;
 pub mod sizes;

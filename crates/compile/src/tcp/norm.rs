@@ -1,68 +1,172 @@
 //! Root mean square norm of a residual that is dealt out by features (paper section VI: norms between slices).
 //!
 //! Squares are summed within slices and between them; the root follows in a pass of two words a token; a last pass multiplies by the gain
-//! and divides by the root.
+//! and divides by the root. For integers the greatest magnitude of each token divides instead, and what a unit is worth is kept: the
+//! magnitude over the root.
 
 use tilewright_num::Dtype;
-use tilewright_tcp::kernels::chain::{fma, op};
-use tilewright_tcp::program::exec::{Body, Exec, Memory, Short};
-use tilewright_tcp::program::vector::{Gives, OpKind, ReduceOp, Source, Word};
+use tilewright_tcp::kernels::chain::{float, fma, op, to_i8};
+use tilewright_tcp::kernels::pass::signed;
+use tilewright_tcp::program::Count;
+use tilewright_tcp::program::exec::{Fetch, Memory};
+use tilewright_tcp::program::transfer::{SLICE_STRIDE, TransferLoop};
+use tilewright_tcp::program::vector::{Gives, OpKind, ReduceOp, Source, Vector, Word};
 
-use super::build::Build;
+use super::attend_rows::load_words;
+use super::build::{Build, Mode};
 use super::image::{
-    bytes, chain, commit, copy, fetch, fetch_words, flits, halves, main, n, reduce, sub, through, vrf, with,
+    bytes, chain, commit, copy, fetch, fetch_pairs, fetch_words, flits, halves, main, n, reduce, sub,
+    through, transfer, turn, vrf, with,
 };
+use super::rows::{UNIT, magnitude};
+
+/// Bytes of what is kept of a token: a word, and one of padding.
+const PAIR: u64 = 8;
 
 /// A norm of the residual.
 pub(super) fn rms(build: &mut Build<'_>, epsilon: f32) {
-    let (machine, at, features) = (build.machine, build.at.clone(), build.plan.features);
-    let share = features.share;
-    let slices = machine.pe.slices;
-    let [outer, inner] = build.by_own(share);
-    let own = inner;
-    let words = [outer, inner, (n(share), 1)];
-    let pairs = build.by_own(bytes(Dtype::F32, 2));
-
+    let norm = Norm::new(build);
+    let width = build.plan.features.width;
     let square = with(OpKind::Mul0, Source::Stash).keep();
-    let loops = [(build.rows, false), (own.0, false), (n(halves(share)), true)];
-    let sum = reduce(ReduceOp::Add, true, &loops, Vec::new());
-    let squares = chain(Word::F32, vec![square, sum]).then_between(ReduceOp::Add, slices, Gives::Broadcast);
-    let to = commit(Memory::Dm, at.squares, &pairs, bytes(Dtype::F32, 2));
-    build.emit.exec(main("squares", through(fetch_words(Dtype::F32, at.x, &words), squares, None, to)));
-
-    let [far, near] = build.by_own(2);
-    let two = [far, near, (n(2), 1)];
-    let root = chain(Word::F32, vec![fma(inverse(features.width), epsilon), op(OpKind::Sqrt)]);
-    let from = fetch_words(Dtype::F32, at.squares, &two);
-    let from = tilewright_tcp::program::exec::Fetch { packet: 2, ..from };
-    let to = commit(Memory::Dm, at.roots, &pairs, bytes(Dtype::F32, 2));
-    build.emit.exec(main("root", through(from, root, None, to)));
-
-    let gain = at.gains + bytes(Dtype::F32, share) * build.norms;
+    let squares = chain(Word::F32, vec![square, norm.within(build, ReduceOp::Add)]);
+    norm.reduce(build, "squares", squares, ReduceOp::Add, build.at.squares);
+    let root = chain(Word::F32, vec![fma(inverse(width), epsilon), op(OpKind::Sqrt)]);
+    norm.each(build, "root", build.at.squares, root, build.at.roots);
+    if build.dtype() == Dtype::I8 {
+        norm.integers(build);
+    } else {
+        norm.floats(build);
+    }
     build.norms += 1;
-    let short = Short { from: gain, bytes: bytes(Dtype::F32, share), memory: Memory::Vrf, base: 0 };
-    build.emit.exec(Exec {
-        body: Body::Short(short),
-        ..sub(machine, "load_gain", copy(fetch(Dtype::F32, 0, &[], 2), commit(Memory::Vrf, 0, &[], 8)))
-    });
-    let roots = bytes(Dtype::F32, share);
-    let to = commit(Memory::Vrf, roots, &pairs, bytes(Dtype::F32, 2));
-    build.emit.exec(sub(machine, "load_roots", copy(fetch(Dtype::F32, at.roots, &two, 2), to)));
-
-    let by_column = vrf(0, &[(build.rows, 0), (own.0, 0), (n(share), 1)]);
-    let by_token = vrf(roots, &[far, near, (n(share), 0)]);
-    let scaled = chain(Word::F32, vec![with(OpKind::Mul0, by_column), with(OpKind::Div, by_token)]);
-    let dtype = build.dtype();
-    let [outer, inner] = build.by_own(bytes(dtype, share));
-    let to = commit(
-        Memory::Dm,
-        if build.deals_tokens() { at.normal_own } else { at.normal },
-        &[outer, inner, (n(flits(share)), bytes(dtype, 8))],
-        bytes(dtype, 8),
-    );
-    build.emit.exec(main("scale", through(fetch_words(Dtype::F32, at.x, &words), scaled, Some(dtype), to)));
     if build.deals_tokens() {
         super::exchange::gather(build);
+    }
+}
+
+struct Norm {
+    share: u64,
+    /// Loops over words of own tokens.
+    words: [(Count, u64); 3],
+    /// Loops over what is kept of tokens, in words, and in bytes.
+    kept: [(Count, u64); 2],
+    kept_bytes: [(Count, u64); 2],
+}
+
+impl Norm {
+    fn new(build: &Build<'_>) -> Norm {
+        let share = build.plan.features.share;
+        let [outer, inner] = build.by_own(share);
+        let words = [outer, inner, (n(share), 1)];
+        Norm { share, words, kept: build.by_own(2), kept_bytes: build.by_own(PAIR) }
+    }
+
+    fn residual(&self, build: &Build<'_>) -> Fetch {
+        fetch_words(Dtype::F32, build.at.x, &self.words)
+    }
+
+    /// A reduction of each token's columns within a slice.
+    fn within(&self, build: &Build<'_>, how: ReduceOp) -> tilewright_tcp::program::vector::Op {
+        let [_, (own, _), _] = self.words;
+        let loops = [(build.rows, false), (own, false), (n(halves(self.share)), true)];
+        reduce(how, true, &loops, Vec::new())
+    }
+
+    /// The residual reduced to a word a token, the same in all slices.
+    fn reduce(&self, build: &mut Build<'_>, name: &str, vector: Vector, how: ReduceOp, to: u64) {
+        let vector = vector.then_between(how, build.machine.pe.slices, Gives::Broadcast);
+        let to = commit(Memory::Dm, to, &self.kept_bytes, PAIR);
+        build.emit.exec(main(name, through(self.residual(build), vector, None, to)));
+    }
+
+    /// A pass over what is kept of tokens.
+    fn each(&self, build: &mut Build<'_>, name: &str, from: u64, vector: Vector, to: u64) {
+        let [outer, inner] = self.kept;
+        let from = Fetch { packet: 2, ..fetch_words(Dtype::F32, from, &[outer, inner, (n(2), 1)]) };
+        let to = commit(Memory::Dm, to, &self.kept_bytes, PAIR);
+        build.emit.exec(main(name, through(from, vector, None, to)));
+    }
+
+    /// What is kept of tokens to the vector register file.
+    fn load(&self, build: &mut Build<'_>, name: &str, from: u64, base: u64) {
+        let [outer, inner] = self.kept;
+        let from = fetch(Dtype::F32, from, &[outer, inner, (n(2), 1)], 2);
+        let to = commit(Memory::Vrf, base, &self.kept_bytes, PAIR);
+        build.emit.exec(sub(build.machine, name, copy(from, to)));
+    }
+
+    fn gain(&self, build: &mut Build<'_>, magnitudes: bool) {
+        let gain = build.at.constants + build.plan.constants.gain(build.norms, magnitudes);
+        load_words(build, "load_gain", gain, bytes(Dtype::F32, self.share), 0);
+    }
+
+    fn by_column(&self, build: &Build<'_>) -> Source {
+        let [_, (own, _), _] = self.words;
+        vrf(0, &[(build.rows, 0), (own, 0), (n(self.share), 1)])
+    }
+
+    fn by_token(&self) -> Source {
+        let [outer, inner] = self.kept;
+        vrf(bytes(Dtype::F32, self.share), &[outer, inner, (n(self.share), 0)])
+    }
+
+    /// The scaled residual, rounded.
+    fn scaled(&self, build: &mut Build<'_>, vector: Vector) {
+        let (dtype, share) = (build.dtype(), self.share);
+        let place = if build.deals_tokens() { build.at.normal_own } else { build.at.normal };
+        let [outer, inner] = build.by_own(bytes(dtype, share));
+        let piece = bytes(dtype, 8);
+        let to = commit(Memory::Dm, place, &[outer, inner, (n(flits(share)), piece)], piece);
+        build.emit.exec(main("scale", through(self.residual(build), vector, Some(dtype), to)));
+    }
+
+    fn floats(&self, build: &mut Build<'_>) {
+        self.gain(build, false);
+        self.load(build, "load_roots", build.at.roots, bytes(Dtype::F32, self.share));
+        let (by_column, by_token) = (self.by_column(build), self.by_token());
+        let ops = vec![with(OpKind::Mul0, by_column), with(OpKind::Div, by_token)];
+        self.scaled(build, chain(Word::F32, ops));
+    }
+
+    fn integers(&self, build: &mut Build<'_>) {
+        self.gain(build, true);
+        let scaled = with(OpKind::Mul0, self.by_column(build));
+        let peaks = chain(Word::F32, vec![magnitude(), scaled, self.within(build, ReduceOp::Max)]);
+        self.reduce(build, "peaks", peaks, ReduceOp::Max, build.at.squares);
+        self.worth(build);
+        self.gain(build, false);
+        self.load(build, "load_token_peaks", build.at.squares, bytes(Dtype::F32, self.share));
+        let mut ops = vec![
+            with(OpKind::Mul0, self.by_column(build)),
+            with(OpKind::Mul1, float(UNIT)),
+            with(OpKind::Div, self.by_token()),
+        ];
+        ops.extend(to_i8());
+        self.scaled(build, chain(Word::F32, ops));
+    }
+
+    /// Magnitudes over roots, to whoever has the rows of a token.
+    fn worth(&self, build: &mut Build<'_>) {
+        let [outer, inner] = self.kept;
+        let loops = [outer, inner, (n(2), 0), (n(2), 1)];
+        let from = fetch_pairs(Dtype::F32, build.at.squares, build.at.roots, &loops);
+        let from = Fetch { packet: 2, ..from };
+        let ratio = chain(Word::F32, vec![with(OpKind::Div, Source::Pair)]).paired();
+        let to = commit(Memory::Dm, build.at.worths, &self.kept_bytes, PAIR);
+        build.emit.exec(main("worths", through(from, ratio, None, to)));
+        if build.mode == Mode::Decode {
+            return;
+        }
+        // Slice i of a row has its token; every slice of the owner knows its worth.
+        let own = if build.deals_tokens() { build.own } else { build.groups };
+        let first = build.pe * own;
+        let (pes, slices) = (n(build.pes()), signed(build.machine.pe.slices));
+        let by_pe = TransferLoop { size: pes, source: 0, target: SLICE_STRIDE * slices };
+        let pair = signed(PAIR);
+        let by_place = TransferLoop { size: n(own), source: SLICE_STRIDE + pair, target: SLICE_STRIDE };
+        let loops = vec![by_pe, by_place, turn(build.rows, PAIR * own, PAIR)];
+        let loops = loops.into_iter().filter(|row| row.size != n(1)).collect();
+        let target = super::image::dm(0, first, build.at.row_worths);
+        build.emit.dma(transfer("worths", build.dm(first, build.at.worths), target, loops, PAIR));
     }
 }
 

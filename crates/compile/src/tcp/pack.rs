@@ -5,6 +5,7 @@ use tilewright_num::{Dtype, RuleSet, convert};
 
 use super::image::bytes;
 use super::plan::{Fill, Packed, Plan, weights_of};
+use super::rows::UNIT;
 use crate::CompileError;
 use crate::kernel::{Kernel, Kernels, Weight};
 use crate::weights::Matrix;
@@ -20,6 +21,7 @@ pub fn pack(
     kernels: &Kernels,
     plan: &Plan,
     lanes: u64,
+    slices: u64,
     parts: &[Vec<u64>],
     constants: &Constants<'_>,
     write: &mut dyn FnMut(u64, &[u8]),
@@ -33,8 +35,9 @@ pub fn pack(
             _ => {}
         }
     }
+    let mut blocks = Blocks::new(plan, slices);
     for (index, name) in plan.norms.iter().enumerate() {
-        gain(plan, index as u64, &constants(name)?, write);
+        blocks.gain(index as u64, &constants(name)?);
     }
     for (packed, first) in plan.packed.iter().zip(parts) {
         let Some(kernel) = kernels.kernels.get(packed.kernel) else { continue };
@@ -42,17 +45,31 @@ pub fn pack(
         let matrices: Result<Vec<Matrix>, CompileError> =
             weights.iter().map(|weight| constants(&weight.name)).collect();
         let matrices = matrices?;
+        let scales: Vec<Vec<f32>> = matrices.iter().map(row_scales).collect();
         let combines = matches!(kernel, Kernel::Combine { .. });
         let first = if combines { vec![0] } else { first.clone() };
         for pe in 0..plan.options.pes {
             let first = first.clone();
-            let source =
-                Source { plan, packed, weights: &weights, matrices: &matrices, first, combines, lanes, pe };
+            let source = Source {
+                plan,
+                packed,
+                weights: &weights,
+                matrices: &matrices,
+                scales: &scales,
+                first,
+                combines,
+                lanes,
+                pe,
+            };
+            if plan.options.dtype == Dtype::I8 {
+                blocks.scales(&source);
+            }
             for fill in &packed.fills {
                 write(fill.at + pe * fill.pe_bytes, &source.fill(fill));
             }
         }
     }
+    write(plan.constants.at, &blocks.bytes);
     Ok(())
 }
 
@@ -60,6 +77,20 @@ fn bf16(value: f32) -> [u8; 2] {
     let pattern = convert(&RuleSet::TCP, Dtype::F32, Dtype::Bf16, value.to_bits()).unwrap_or(0);
     let [a, b, ..] = pattern.to_le_bytes();
     [a, b]
+}
+
+/// What an integer of each row is worth: the greatest of its weights is 127.
+fn row_scales(matrix: &Matrix) -> Vec<f32> {
+    let columns = usize::try_from(matrix.columns).unwrap_or(1).max(1);
+    let most = |row: &[f32]| row.iter().fold(0.0_f32, |most, weight| most.max(weight.abs()));
+    matrix.elements.chunks(columns).map(|row| most(row) / UNIT).collect()
+}
+
+/// The nearest integer of eight bits.
+fn quantised(value: f32, scale: f32) -> i8 {
+    #[expect(clippy::cast_possible_truncation, reason = "within the numbers of i8")]
+    let integer = (value / scale).round().clamp(-UNIT, UNIT) as i8;
+    if scale > 0.0 { integer } else { 0 }
 }
 
 fn embedding(plan: &Plan, table: &Matrix, write: &mut dyn FnMut(u64, &[u8])) {
@@ -80,13 +111,60 @@ fn angles(plan: &Plan, cos: &Matrix, sin: &Matrix, write: &mut dyn FnMut(u64, &[
     }
 }
 
-fn gain(plan: &Plan, index: u64, gain: &Matrix, write: &mut dyn FnMut(u64, &[u8])) {
-    let share = plan.features.share;
-    let row = bytes(Dtype::F32, share);
-    for slice in 0..plan.features.slices {
-        let words = (0..share).map(|at| gain.at(0, slice * share + at));
-        let line: Vec<u8> = words.flat_map(f32::to_le_bytes).collect();
-        write(plan.gains + (slice * plan.norms.len() as u64 + index) * row, &line);
+/// Constants of all slices of all processing elements.
+struct Blocks<'p> {
+    plan: &'p Plan,
+    slices: u64,
+    bytes: Vec<u8>,
+}
+
+impl Blocks<'_> {
+    fn new(plan: &Plan, slices: u64) -> Blocks<'_> {
+        let bytes = plan.constants.bytes * slices * plan.options.pes;
+        Blocks { plan, slices, bytes: vec![0; usize::try_from(bytes).unwrap_or(0)] }
+    }
+
+    fn put(&mut self, pe: u64, slice: u64, place: u64, value: f32) {
+        let at = (pe * self.slices + slice) * self.plan.constants.bytes + place;
+        let at = usize::try_from(at).unwrap_or(usize::MAX);
+        if let Some(word) = self.bytes.get_mut(at..at.saturating_add(4)) {
+            word.copy_from_slice(&value.to_le_bytes());
+        }
+    }
+
+    fn gain(&mut self, index: u64, gain: &Matrix) {
+        let (share, constants) = (self.plan.features.share, self.plan.constants.clone());
+        for pe in 0..self.plan.options.pes {
+            for slice in 0..self.slices {
+                for at in 0..share {
+                    let value = gain.at(0, slice * share + at);
+                    self.put(pe, slice, constants.gain(index, false) + 4 * at, value);
+                    self.put(pe, slice, constants.gain(index, true) + 4 * at, value.abs());
+                }
+            }
+        }
+    }
+
+    /// What integers of a weight's columns are worth, over the unit of activations.
+    fn scales(&mut self, source: &Source<'_>) {
+        let (constants, packed) = (self.plan.constants.clone(), source.packed);
+        if source.combines {
+            for slice in 0..self.slices {
+                for column in 0..self.plan.features.share {
+                    let worth = source.scale(slice, column) / UNIT;
+                    self.put(source.pe, slice, constants.combined(packed.kernel) + 4 * column, worth);
+                }
+            }
+            return;
+        }
+        for (index, fill) in packed.fills.iter().enumerate() {
+            let (place, words) = constants.projected(packed.kernel, index);
+            for column in 0..fill.groups * source.lanes {
+                let (slice, at) = (column / words.max(1), column % words.max(1));
+                let worth = source.scale(0, fill.first * source.lanes + column) / UNIT;
+                self.put(source.pe, slice, place + 4 * at, worth);
+            }
+        }
     }
 }
 
@@ -95,6 +173,7 @@ struct Source<'s> {
     packed: &'s Packed,
     weights: &'s [Weight],
     matrices: &'s [Matrix],
+    scales: &'s [Vec<f32>],
     first: Vec<u64>,
     combines: bool,
     lanes: u64,
@@ -112,12 +191,31 @@ impl Source<'_> {
     fn slice(&self, fill: &Fill, slice: u64) -> Vec<u8> {
         let columns = fill.first * self.lanes..(fill.first + fill.groups) * self.lanes;
         let mut line = Vec::new();
+        let integers = self.plan.options.dtype == Dtype::I8;
         for column in columns {
+            let scale = if integers { self.scale(slice, column) } else { 1.0 };
             for at in 0..self.packed.row {
-                line.extend(bf16(self.element(slice, column, at)));
+                let element = self.element(slice, column, at);
+                if integers {
+                    line.push(quantised(element, scale).to_le_bytes()[0]);
+                } else {
+                    line.extend(bf16(element));
+                }
             }
         }
         line
+    }
+
+    /// What an integer of a column is worth: the greatest of all its weights is 127.
+    fn scale(&self, slice: u64, column: u64) -> f32 {
+        let (column, _) =
+            if self.combines { (slice * self.plan.features.share + column, 0) } else { (column, 0) };
+        let part = self.first.iter().rposition(|first| *first <= column).unwrap_or(0);
+        let Some(weight) = self.weights.get(part) else { return 0.0 };
+        let row = weight.rows.source(self.pe, column - self.first.get(part).copied().unwrap_or(0));
+        let Some(row) = row else { return 0.0 };
+        let scales = self.scales.get(part).map_or(&[][..], Vec::as_slice);
+        usize::try_from(row).ok().and_then(|row| scales.get(row)).copied().unwrap_or(0.0)
     }
 
     /// The weight of a column of the result and a place of the contracted axis.

@@ -6,6 +6,7 @@
 use tilewright_machine::tcp::Tcp;
 use tilewright_num::Dtype;
 
+use super::constants::Constants;
 use super::image::bytes;
 use super::sizes::{Features, Packets, groups_of_fill, whole_packets};
 use crate::CompileError;
@@ -14,8 +15,10 @@ use crate::kernel::{Kernel, Kernels, Weight};
 /// How a model is compiled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Type of weights and activations in contractions.
+    /// Type of weights and activations in projections and combinations: bf16 or i8.
     pub dtype: Dtype,
+    /// Type of queries, keys and values: bf16 or i8.
+    pub cache: Dtype,
     /// Longest context; at most the positions of the model.
     pub context: u64,
     /// Processing elements.
@@ -80,10 +83,12 @@ pub struct Plan {
     pub angles: u64,
     /// Bytes of a row of them; 0 without rotation.
     pub angles_row: u64,
-    /// Gains of all norms, by slice and norm, f32.
-    pub gains: u64,
+    /// Gains and scales that slices keep.
+    pub constants: Constants,
     /// Norms, in order.
     pub norms: Vec<String>,
+    /// What integers of queries, keys and values are worth, by cache.
+    pub units: Vec<[f32; 3]>,
     /// Caches: first byte of each, for the first processing element.
     pub caches: Vec<u64>,
     /// Bytes of a token in a cache: keys, then values.
@@ -104,6 +109,9 @@ pub struct Plan {
     pub end: u64,
 }
 
+/// The greatest magnitude of queries, keys and values that integers show, where nothing better is known.
+const RANGE: f32 = 16.0;
+
 /// Tokens that a prefill program takes at once for each slice.
 pub const PREFILL_ROWS: u64 = 8;
 
@@ -122,15 +130,18 @@ impl Plan {
         let angles_row = bytes(Dtype::F32, 3 * half);
         let angles = hbm.take(angles_row * kernels.positions.max(1));
         let norms: Vec<String> = kernels.kernels.iter().filter_map(gain).collect();
-        let gains = hbm.take(bytes(Dtype::F32, features.share) * features.slices * norms.len() as u64);
         let mut packed = Vec::new();
         for (index, kernel) in kernels.kernels.iter().enumerate() {
             if let Some(weights) = weights_of(kernel) {
                 let out = matches!(kernel, Kernel::Combine { .. });
-                packed.push(pack(machine, &options, features, index, &weights, out, &mut hbm));
+                packed.push((pack(machine, &options, features, index, &weights, out, &mut hbm), out));
             }
         }
-        let cache_row = 2 * bytes(options.dtype, kv);
+        let scaled = options.dtype == Dtype::I8;
+        let mut constants = Constants::new(machine, features.share, norms.len() as u64, &packed, scaled);
+        constants.at = hbm.take(constants.bytes * machine.pe.slices * options.pes);
+        let packed = packed.into_iter().map(|(packed, _)| packed).collect();
+        let cache_row = 2 * bytes(options.cache, kv);
         // One row more takes what no token needs.
         let cache_bytes = (cache_row * (options.context + 1)).next_multiple_of(256);
         let caches = (0..kernels.caches).map(|_| hbm.take(cache_bytes * options.pes)).collect();
@@ -149,8 +160,9 @@ impl Plan {
             embedding_row,
             angles,
             angles_row,
-            gains,
+            constants,
             norms,
+            units: Vec::new(),
             caches,
             cache_row,
             cache_bytes,
@@ -166,6 +178,11 @@ impl Plan {
             return Err(CompileError::Hbm { needed: plan.end, capacity });
         }
         Ok(plan)
+    }
+
+    /// What integers of queries, keys and values of a cache are worth.
+    pub fn units(&self, cache: usize) -> [f32; 3] {
+        self.units.get(cache).copied().unwrap_or([RANGE / 127.0; 3])
     }
 
     /// Where caches begin: behind the weights.
@@ -239,7 +256,11 @@ fn pack(
         (features.share, parts(machine, dtype, weights).width)
     };
     let packets = Packets::new(machine, dtype, row);
-    let most = groups_of_fill(machine, dtype, row, packets);
+    let mut most = groups_of_fill(machine, dtype, row, packets);
+    if dtype == Dtype::I8 {
+        // Scales of all columns are in half of the vector register file.
+        most = most.min(machine.vrf.capacity_bytes / 2 / bytes(Dtype::F32, lanes));
+    }
     let groups = columns.div_ceil(lanes);
     let mut fills = Vec::new();
     let mut first = 0;

@@ -3,11 +3,13 @@
 
 use tilewright_num::Dtype;
 use tilewright_tcp::cost::contraction::Drain;
-use tilewright_tcp::program::exec::{Contract, Exec, Memory, Stream, Switch};
-use tilewright_tcp::program::vector::{Gives, ReduceOp, Vector, Word};
+use tilewright_tcp::cost::switch::{Ring, Topology};
+use tilewright_tcp::kernels::chain::op;
+use tilewright_tcp::program::exec::{Contract, Memory, Stream, Switch};
+use tilewright_tcp::program::vector::{Gives, OpKind, ReduceOp, Vector, Word};
 
 use super::build::{Build, Mode};
-use super::image::{bytes, chain, commit, contraction, copy, fetch, main, n, nest, steps};
+use super::image::{bytes, chain, commit, contraction, copy, fetch, main, n, nest, steps, sub, vrf, with};
 use super::plan::{Fill, Packed};
 use crate::CompileError;
 use crate::kernel::Weight;
@@ -17,13 +19,24 @@ pub(super) fn project(build: &mut Build<'_>, kernel: usize, parts: &[Weight]) ->
     let packed = build.packed(kernel)?;
     let width = build.plan.parts(build.machine, parts).width;
     let (slices, rows) = (build.machine.pe.slices, build.rows);
-    for fill in &packed.fills {
+    for (index, fill) in packed.fills.iter().enumerate() {
         load(build, packed, fill);
+        let rows_at = if build.dtype() == Dtype::I8 { load_scales(build, kernel, index) } else { 0 };
         let gives = match build.mode {
             Mode::Prefill => Gives::Scatter { inner: fill.groups },
             Mode::Decode => Gives::Broadcast,
         };
-        let ends = chain(Word::F32, Vec::new()).after_between(ReduceOp::Add, slices, gives);
+        let ends = if build.dtype() == Dtype::I8 {
+            let columns = n(fill.groups * 8);
+            let ops = vec![
+                op(OpKind::ToFloat { int_width: 31 }),
+                with(OpKind::Mul0, vrf(0, &[(rows, 0), (columns, 1)])),
+                with(OpKind::Mul1, vrf(rows_at, &[(rows, 2), (columns, 0)])),
+            ];
+            chain(Word::I32, ops).after_between(ReduceOp::AddWrap, slices, gives)
+        } else {
+            chain(Word::F32, Vec::new()).after_between(ReduceOp::Add, slices, gives)
+        };
         let word = bytes(Dtype::F32, 8);
         let to = build.at.rows + bytes(Dtype::F32, fill.first * 8);
         let to = commit(Memory::Dm, to, &[(rows, bytes(Dtype::F32, width)), (n(fill.groups), word)], word);
@@ -31,6 +44,23 @@ pub(super) fn project(build: &mut Build<'_>, kernel: usize, parts: &[Weight]) ->
         build.emit.exec(main("project", Stream { commit: to, ..stream }));
     }
     Ok(())
+}
+
+/// What units of a fill's columns are worth, from all slices to all; then what units of rows are. Gives the place of the latter.
+fn load_scales(build: &mut Build<'_>, kernel: usize, fill: usize) -> u64 {
+    let slices = build.machine.pe.slices;
+    let (place, words) = build.plan.constants.projected(kernel, fill);
+    let from = fetch(Dtype::F32, build.at.constants + place, &[(n(words), 1)], 2);
+    let to = commit(Memory::Vrf, 0, &[(n(slices * words / 2), 8)], 8);
+    let ring = Ring { slice1: slices, slice0: 1 };
+    let switch = Switch { topology: Topology::Broadcast01(ring, words / 2), sources: Vec::new() };
+    build.emit.exec(sub(build.machine, "load_scales", Stream { switch, ..copy(from, to) }));
+    let base = bytes(Dtype::F32, slices * words);
+    let worths = if build.mode == Mode::Decode { build.at.worths } else { build.at.row_worths };
+    let from = fetch(Dtype::F32, worths, &[(build.rows, 2), (n(2), 1)], 2);
+    let to = commit(Memory::Vrf, base, &[(build.rows, 8)], 8);
+    build.emit.exec(sub(build.machine, "load_worths", copy(from, to)));
+    base
 }
 
 /// Weights of a fill from data memory to the register files: a column to each lane in turn.
@@ -93,9 +123,21 @@ fn contract(build: &Build<'_>, packed: &Packed, fill: &Fill, ends: Vector) -> St
 }
 
 /// Logits of the token at place 0, a fill of them, in the first slice.
-pub(super) fn logits(build: &Build<'_>, packed: &Packed, fill: &Fill, to: u64) -> Exec {
+pub(super) fn logits(build: &mut Build<'_>, packed: &Packed, index: usize, to: u64) {
     let slices = build.machine.pe.slices;
-    let ends = chain(Word::F32, Vec::new()).after_between(ReduceOp::Add, slices, Gives::First);
+    let Some(fill) = packed.fills.get(index) else { return };
+    let ends = if build.dtype() == Dtype::I8 {
+        let rows_at = load_scales(build, packed.kernel, index);
+        let columns = n(fill.groups * 8);
+        let ops = vec![
+            op(OpKind::ToFloat { int_width: 31 }),
+            with(OpKind::Mul0, vrf(0, &[(columns, 1)])),
+            with(OpKind::Mul1, vrf(rows_at, &[(columns, 0)])),
+        ];
+        chain(Word::I32, ops).after_between(ReduceOp::AddWrap, slices, Gives::First)
+    } else {
+        chain(Word::F32, Vec::new()).after_between(ReduceOp::Add, slices, Gives::First)
+    };
     let mut stream = contract(build, packed, fill, ends);
     let (dtype, packets) = (build.dtype(), packed.packets);
     stream.fetch = fetch(dtype, build.at.normal, &[(n(packed.row), 1)], packets.elements);
@@ -108,5 +150,5 @@ pub(super) fn logits(build: &Build<'_>, packed: &Packed, fill: &Fill, to: u64) -
     let word = bytes(Dtype::F32, 8);
     let mut to = commit(Memory::Dm, to, &[(n(fill.groups), word)], word);
     to.slices = vec![(0, 1)];
-    main("logits", Stream { commit: to, ..stream })
+    build.emit.exec(main("logits", Stream { commit: to, ..stream }));
 }

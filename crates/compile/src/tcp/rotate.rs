@@ -4,14 +4,15 @@
 //! register file starts at cosines, steps forward to the second group and backward to the second half.
 
 use tilewright_num::Dtype;
+use tilewright_tcp::kernels::chain::{float, to_i8};
 use tilewright_tcp::kernels::pass::signed;
-use tilewright_tcp::program::exec::{Fetch, Loop, Memory, Stream};
+use tilewright_tcp::program::exec::{Fetch, Loop, Memory};
 use tilewright_tcp::program::vector::{OpKind, Source, Word};
 
 use super::build::{Build, Mode};
 use super::image::{
-    bytes, chain, commit, copy, fetch, fetch_pairs, from_slices, hbm, indexed, main, n, nest, sub, through,
-    to_slices, transfer, turn, with,
+    bytes, chain, commit, copy, fetch, fetch_pairs, fetch_words, from_slices, hbm, indexed, main, n, sub,
+    through, to_slices, transfer, turn, with,
 };
 use crate::CompileError;
 use crate::kernel::{Heads, Kernel};
@@ -40,6 +41,8 @@ struct Part {
     to: u64,
     /// Bytes between rows of the result.
     row: u64,
+    /// What an integer is worth.
+    unit: f32,
 }
 
 /// Queries, and new rows of a cache.
@@ -49,15 +52,23 @@ pub(super) fn rotate(
     turns: bool,
     cache: usize,
 ) -> Result<(), CompileError> {
-    let dtype = build.dtype();
+    let dtype = build.cache();
     let (first, width) = columns(build, heads)?;
+    let units = build.plan.units(cache);
     let from = |part: usize| build.at.rows + bytes(Dtype::F32, first[part]);
     let (queries, fresh) = (build.at.queries, build.at.fresh);
     let query_row = bytes(dtype, heads.query_width());
     let row = build.plan.cache_row;
     let parts = [
-        Part { name: "queries", heads: heads.kv * heads.slots, from: from(0), to: queries, row: query_row },
-        Part { name: "keys", heads: heads.kv, from: from(1), to: fresh, row },
+        Part {
+            name: "queries",
+            heads: heads.kv * heads.slots,
+            from: from(0),
+            to: queries,
+            row: query_row,
+            unit: units[0],
+        },
+        Part { name: "keys", heads: heads.kv, from: from(1), to: fresh, row, unit: units[1] },
     ];
     let values = from(2);
     if turns {
@@ -67,11 +78,12 @@ pub(super) fn rotate(
         if turns {
             turn_heads(build, &part, heads.depth, width);
         } else {
-            round(build, part.name, part.from, part.to, part.row, part.heads * heads.depth, width);
+            round(build, &part, part.heads * heads.depth, width);
         }
     }
     let to = fresh + bytes(dtype, heads.kv_width());
-    round(build, "values", values, to, row, heads.kv_width(), width);
+    let part = Part { name: "values", heads: heads.kv, from: values, to, row, unit: units[2] };
+    round(build, &part, heads.kv_width(), width);
     store(build, cache);
     Ok(())
 }
@@ -83,8 +95,9 @@ fn columns(build: &Build<'_>, heads: &Heads) -> Result<(Vec<u64>, u64), CompileE
         _ => None,
     });
     let half = heads.depth / 2;
-    if !half.is_multiple_of(8) && half != 4 {
-        let allowed = "8, or a multiple of 16".to_string();
+    let short = half == 4 && build.cache() != Dtype::I8;
+    if !half.is_multiple_of(8) && !short {
+        let allowed = "a multiple of 16 (8 for bf16 caches)".to_string();
         return Err(CompileError::Size { what: "the width of a head", found: heads.depth, allowed });
     }
     let refused = CompileError::Size {
@@ -106,7 +119,7 @@ fn load_angles(build: &mut Build<'_>, half: u64) {
 }
 
 fn turn_heads(build: &mut Build<'_>, part: &Part, depth: u64, width: u64) {
-    let dtype = build.dtype();
+    let dtype = build.cache();
     let half = depth / 2;
     let words = half.min(8);
     let flits = half / words;
@@ -129,7 +142,11 @@ fn turn_heads(build: &mut Build<'_>, part: &Part, depth: u64, width: u64) {
     let walk = walk.iter().filter(|(size, _)| *size != n(1));
     let loops: Vec<Loop> = walk.map(|(size, stride)| Loop { size: *size, stride: *stride }).collect();
     let angles = Source::Vrf { base: bytes(Dtype::F32, half), loops };
-    let ops = vec![with(OpKind::Mul0, angles), with(OpKind::FAdd, Source::Pair)];
+    let mut ops = vec![with(OpKind::Mul0, angles), with(OpKind::FAdd, Source::Pair)];
+    if dtype == Dtype::I8 {
+        ops.push(with(OpKind::Mul1, float(1.0 / part.unit)));
+        ops.extend(to_i8());
+    }
     let piece = bytes(dtype, words);
     let to = [
         (build.rows, part.row),
@@ -142,15 +159,20 @@ fn turn_heads(build: &mut Build<'_>, part: &Part, depth: u64, width: u64) {
 }
 
 /// Columns of rows, rounded.
-fn round(build: &mut Build<'_>, name: &str, from: u64, to: u64, row: u64, columns: u64, width: u64) {
-    let from = fetch(Dtype::F32, from, &[(build.rows, width), (n(columns), 1)], 8);
-    let mut to = commit(Memory::Dm, to, &[(build.rows, row), (n(columns / 8), bytes(Dtype::Bf16, 8))], 16);
-    to.to_bf16 = true;
-    let loops = nest(&[(build.rows, width), (n(columns), 1)]);
-    build.emit.exec(main(
-        name,
-        Stream { fetch: Fetch { loops, ..from }, ..copy(fetch(Dtype::F32, 0, &[], 8), to) },
-    ));
+fn round(build: &mut Build<'_>, part: &Part, columns: u64, width: u64) {
+    let dtype = build.cache();
+    let piece = bytes(dtype, 8);
+    let loops = [(build.rows, width), (n(columns), 1)];
+    let mut to = commit(Memory::Dm, part.to, &[(build.rows, part.row), (n(columns / 8), piece)], piece);
+    let stream = if dtype == Dtype::I8 {
+        let mut ops = vec![with(OpKind::Mul0, float(1.0 / part.unit))];
+        ops.extend(to_i8());
+        through(fetch_words(Dtype::F32, part.from, &loops), chain(Word::F32, ops), Some(dtype), to)
+    } else {
+        to.to_bf16 = true;
+        copy(fetch(Dtype::F32, part.from, &loops, 8), to)
+    };
+    build.emit.exec(main(part.name, stream));
 }
 
 /// New rows to their places in HBM.
