@@ -9,7 +9,7 @@ use crate::cluster::cluster;
 use crate::kernel::Kernels;
 use crate::tcp::build::{Mode, clear, program};
 use crate::tcp::pack::{Constants, pack};
-use crate::tcp::plan::{Options, PREFILL_ROWS, Plan};
+use crate::tcp::plan::{Options, Plan};
 
 /// A model as programs: one for prompts, one for single tokens; both use the same weights and caches.
 #[derive(Clone, Debug)]
@@ -50,9 +50,16 @@ pub fn compile(machine: &Tcp, graph: &Graph, options: Options) -> Result<Compile
     }
     let kernels = cluster(graph)?.dealt_out(pes);
     let options = Options { context: options.context.min(kernels.positions).max(1), ..options };
-    let plan = Plan::new(machine, &kernels, options)?;
+    // As many rows as there are lanes, or as data memory holds.
+    let mut rows = machine.ce.lanes;
+    let (plan, prefill) = loop {
+        let plan = Plan::new(machine, &kernels, options, rows)?;
+        match program(machine, &kernels, &plan, Mode::Prefill) {
+            Err(CompileError::Dm { .. }) if rows > 1 => rows /= 2,
+            found => break (plan, found?),
+        }
+    };
     let clear = clear(machine, &kernels, &plan)?;
-    let prefill = program(machine, &kernels, &plan, Mode::Prefill)?;
     let decode = program(machine, &kernels, &plan, Mode::Decode)?;
     let firsts = plan.packed.iter().map(|packed| {
         let weights = kernels.kernels.get(packed.kernel).and_then(crate::tcp::plan::weights_of);
@@ -74,7 +81,7 @@ pub fn compile(machine: &Tcp, graph: &Graph, options: Options) -> Result<Compile
 impl Compiled {
     /// Tokens that one run of the prefill program takes.
     pub fn most_tokens(&self) -> u64 {
-        PREFILL_ROWS * self.slices
+        self.plan.prefill_rows * self.slices
     }
 
     /// The bytes of weights and tables, to their addresses in HBM.
@@ -115,7 +122,7 @@ impl Compiled {
             let id = token.and_then(|at| tokens.get(usize::try_from(at).ok()?)).copied().unwrap_or(0);
             // Places of a row are dealt out over processing elements, whose tables follow each other.
             let (row, within) = (place / self.slices, place % self.slices);
-            let at = within / own * PREFILL_ROWS * own + row * own + within % own;
+            let at = within / own * self.plan.prefill_rows * own + row * own + within % own;
             if let Some(entry) = ids.get_mut(to_index(if places == 1 { 0 } else { at })) {
                 *entry = id * self.plan.embedding_row;
             }

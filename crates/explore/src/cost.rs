@@ -219,6 +219,7 @@ fn contract(setup: &Setup<'_>, nest: &Nest, choice: &Choice, (groups, drain): (G
         contraction: Some(contraction),
         vector: (nest.summed_slices > 1).then_some(Vector {
             flits: drained,
+            chain_flits: drained,
             narrow: false,
             upper_half_padding: false,
             units: 0,

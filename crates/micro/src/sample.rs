@@ -278,6 +278,7 @@ fn back_end(machine: &Tcp, choices: &mut Choices<'_>, command: &mut Command, fli
 fn vector_chain(choices: &mut Choices<'_>, flits: u64) -> Vector {
     Vector {
         flits,
+        chain_flits: flits,
         narrow: choices.chance(2),
         upper_half_padding: choices.chance(4),
         units: choices.between(0, 5),

@@ -21,7 +21,7 @@ pub(super) fn activate(
     let (row, rows) = (packed.row, build.rows);
     // Integers need the greatest of a row first.
     let (dtype, place) = match build.dtype() {
-        Dtype::I8 => (Dtype::F32, build.at.active_floats),
+        Dtype::I8 => (build.between(), build.at.active_floats),
         dtype => (dtype, build.at.active),
     };
     let cast = (dtype != Dtype::F32).then_some(dtype);
@@ -31,12 +31,12 @@ pub(super) fn activate(
     let stream = match activation {
         Activation::GatedSilu => {
             let loops = [(rows, 2 * row), (n(flits(row)), 8), (n(2), 0), (n(8), 1)];
-            let second = from + bytes(Dtype::F32, row);
-            through(fetch_pairs(Dtype::F32, from, second, &loops), gated_chain(), cast, to)
+            let second = from + bytes(build.between(), row);
+            through(fetch_pairs(build.between(), from, second, &loops), gated_chain(), cast, to)
         }
         Activation::Gelu => {
             let loops = [(rows, row), (n(row), 1)];
-            through(fetch_words(Dtype::F32, from, &loops), gelu_chain(), cast, to)
+            through(fetch_words(build.between(), from, &loops), gelu_chain(), cast, to)
         }
     };
     build.emit.exec(main("activate", stream));

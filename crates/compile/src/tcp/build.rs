@@ -15,7 +15,7 @@ use tilewright_tcp::program::{Count, Exec, Program};
 use super::emit::Emitter;
 use super::held::tensors;
 use super::image::{bytes, commit, hbm, n, packet_of, to_slices, transfer, turn};
-use super::plan::{Fill, PREFILL_ROWS, Packed, Plan, weights_of};
+use super::plan::{Fill, Packed, Plan, weights_of};
 use super::sizes::whole_packets;
 use crate::CompileError;
 use crate::kernel::{Heads, Kernel, Kernels};
@@ -146,7 +146,7 @@ pub struct Build<'a> {
 }
 
 /// Slots for weights: one in use, the others on their way.
-const SLOTS: u64 = 3;
+const SLOTS: u64 = 2;
 
 /// Compiles one program.
 ///
@@ -213,9 +213,9 @@ impl<'a> Build<'a> {
         let context = emit.register("context", 1, most(plan.options.context));
         let (rows, groups, tokens, key_rounds) = match mode {
             Mode::Prefill => {
-                let rows = emit.register("rows", 1, most(PREFILL_ROWS));
+                let rows = emit.register("rows", 1, most(plan.prefill_rows));
                 let own = slices / plan.options.pes;
-                let tokens = emit.register("own_tokens", most(own), most(PREFILL_ROWS * own));
+                let tokens = emit.register("own_tokens", most(own), most(plan.prefill_rows * own));
                 (rows, slices, tokens, n(rounds))
             }
             Mode::Decode => (n(1), 1, n(1), emit.register("key_rounds", 1, most(rounds))),
@@ -281,7 +281,7 @@ impl<'a> Build<'a> {
     /// The most rows of a slice.
     pub fn most_rows(&self) -> u64 {
         match self.mode {
-            Mode::Prefill => PREFILL_ROWS,
+            Mode::Prefill => self.plan.prefill_rows,
             Mode::Decode => 1,
         }
     }
@@ -294,6 +294,11 @@ impl<'a> Build<'a> {
     /// Type in contractions.
     pub fn dtype(&self) -> Dtype {
         self.plan.options.dtype
+    }
+
+    /// Type of rows between kernels: as wide as what is made of them.
+    pub fn between(&self) -> Dtype {
+        if self.dtype() == Dtype::I8 { Dtype::Bf16 } else { Dtype::F32 }
     }
 
     /// Type of queries, keys and values.
@@ -318,7 +323,7 @@ impl<'a> Build<'a> {
         let (plan, dtype) = (self.plan, self.dtype());
         let share = plan.features.share;
         let (rows, tokens) = (self.most_rows(), self.most_rows() * self.groups);
-        let (exchanged, cache) = (self.exchanged(), self.cache());
+        let (exchanged, cache, between) = (self.exchanged(), self.cache(), self.between());
         let mut areas = Areas::default();
         let projected = self.kernels.kernels.iter().filter(|kernel| matches!(kernel, Kernel::Project { .. }));
         let widest =
@@ -336,28 +341,28 @@ impl<'a> Build<'a> {
         let at = &mut self.at;
         // In the same place in all programs: slices without columns keep their zeros, and what is masked stays a number.
         let pes = plan.options.pes;
-        let most_own = PREFILL_ROWS * (self.machine.pe.slices / pes).max(1);
+        let most_own = plan.prefill_rows * (self.machine.pe.slices / pes).max(1);
         let own_tokens = rows * self.own;
         at.x = areas.take(bytes(Dtype::F32, most_own * share));
         at.constants = areas.take(plan.constants.bytes);
         at.cached = areas.take(plan.cache_row * key_rows);
         at.slots = (0..SLOTS).map(|_| areas.take(slot.unwrap_or(0))).collect();
         at.normal = areas.take(bytes(dtype, tokens * share));
-        at.normal_own = areas.take(bytes(dtype, own_tokens * share));
         at.squares = areas.take(bytes(Dtype::F32, 2 * own_tokens));
         at.roots = areas.take(bytes(Dtype::F32, 2 * own_tokens));
         at.worths = areas.take(bytes(Dtype::F32, 2 * own_tokens));
         at.row_worths = areas.take(bytes(Dtype::F32, 2 * rows));
         at.peaks = areas.take(bytes(Dtype::F32, 2 * rows));
-        at.sum = areas.take(bytes(Dtype::F32, own_tokens * share));
         at.angles = areas.take(plan.angles_row * rows);
         at.queries = areas.take(bytes(cache, rows.max(lanes) * queries));
         at.fresh = areas.take(plan.cache_row * rows);
         at.attended = areas.take(bytes(dtype, rows.max(lanes) * queries));
         at.active = areas.take(bytes(dtype, rows * longest));
         if dtype == Dtype::I8 {
-            at.attended_floats = areas.take(bytes(Dtype::F32, rows.max(lanes) * queries));
-            at.active_floats = areas.take(bytes(Dtype::F32, rows * longest));
+            // Attention is over before an activation begins.
+            let attended = bytes(Dtype::F32, rows.max(lanes) * queries);
+            at.attended_floats = areas.take(attended.max(bytes(between, rows * longest)));
+            at.active_floats = at.attended_floats;
         }
         let fill = plan.packed.iter().flat_map(|packed| &packed.fills).map(|fill| fill.groups).max();
         let logits = bytes(Dtype::F32, fill.unwrap_or(0) * lanes);
@@ -372,10 +377,15 @@ impl<'a> Build<'a> {
         }
         // Rows are read before there are scores, and both before there are sums.
         let scratch = areas.next;
-        at.rows = areas.take(bytes(Dtype::F32, rows * widest));
+        at.rows = areas.take(bytes(between, rows * widest));
         let mut after = areas.next;
         areas.next = scratch;
         at.y = areas.take(bytes(exchanged, tokens * share));
+        after = after.max(areas.next);
+        areas.next = scratch;
+        // Partial sums have been sent before they are added up, and the sum is read before it is normalised.
+        at.sum = areas.take(bytes(Dtype::F32, own_tokens * share));
+        at.normal_own = areas.take(bytes(dtype, own_tokens * share));
         after = after.max(areas.next);
         areas.next = scratch;
         let (scores, chances) = match self.mode {

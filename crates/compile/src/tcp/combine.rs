@@ -89,16 +89,16 @@ pub(super) fn multicast(build: &Build<'_>, packets: u64) -> Switch {
 }
 
 /// Rows as they are contracted, and as floats.
-fn source(build: &Build<'_>, input: ValueId) -> (u64, u64) {
+fn source(build: &Build<'_>, input: ValueId) -> (u64, (Dtype, u64)) {
     let attends = build
         .kernels
         .kernels
         .iter()
         .any(|kernel| matches!(kernel, Kernel::Attend { out, .. } if *out == input));
     if attends {
-        (build.at.attended, build.at.attended_floats)
+        (build.at.attended, (Dtype::F32, build.at.attended_floats))
     } else {
-        (build.at.active, build.at.active_floats)
+        (build.at.active, (build.between(), build.at.active_floats))
     }
 }
 

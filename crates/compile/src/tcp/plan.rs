@@ -71,6 +71,8 @@ pub struct Parts {
 pub struct Plan {
     /// As asked.
     pub options: Options,
+    /// Tokens of each slice that a prefill program takes at once.
+    pub prefill_rows: u64,
     /// Columns of the model dealt out over slices.
     pub features: Features,
     /// Weights by kernel.
@@ -112,15 +114,17 @@ pub struct Plan {
 /// The greatest magnitude of queries, keys and values that integers show, where nothing better is known.
 const RANGE: f32 = 16.0;
 
-/// Tokens that a prefill program takes at once for each slice.
-pub const PREFILL_ROWS: u64 = 8;
-
 impl Plan {
     /// Lays a model out.
     ///
     /// # Errors
     /// A model that does not fit, or whose shape no template has.
-    pub fn new(machine: &Tcp, kernels: &Kernels, options: Options) -> Result<Plan, CompileError> {
+    pub fn new(
+        machine: &Tcp,
+        kernels: &Kernels,
+        options: Options,
+        prefill_rows: u64,
+    ) -> Result<Plan, CompileError> {
         let width = kernels.values.first().map_or(0, |value| value.width);
         let features = Features::new(machine, options.dtype, width);
         let mut hbm = Hbm { next: 0 };
@@ -145,7 +149,7 @@ impl Plan {
         // One row more takes what no token needs.
         let cache_bytes = (cache_row * (options.context + 1)).next_multiple_of(256);
         let caches = (0..kernels.caches).map(|_| hbm.take(cache_bytes * options.pes)).collect();
-        let tokens = PREFILL_ROWS * machine.pe.slices;
+        let tokens = prefill_rows * machine.pe.slices;
         let head = kernels.kernels.iter().find_map(|kernel| match kernel {
             Kernel::Head { weight, .. } => Some(weight.rows.stored()),
             _ => None,
@@ -154,6 +158,7 @@ impl Plan {
         let table = bytes(Dtype::U32, tokens);
         let plan = Plan {
             options,
+            prefill_rows,
             features,
             packed,
             embedding,

@@ -37,9 +37,11 @@ pub(super) fn project(build: &mut Build<'_>, kernel: usize, parts: &[Weight]) ->
         } else {
             chain(Word::F32, Vec::new()).after_between(ReduceOp::Add, slices, gives)
         };
-        let word = bytes(Dtype::F32, 8);
-        let to = build.at.rows + bytes(Dtype::F32, fill.first * 8);
-        let to = commit(Memory::Dm, to, &[(rows, bytes(Dtype::F32, width)), (n(fill.groups), word)], word);
+        let between = build.between();
+        let word = bytes(between, 8);
+        let to = build.at.rows + bytes(between, fill.first * 8);
+        let mut to = commit(Memory::Dm, to, &[(rows, bytes(between, width)), (n(fill.groups), word)], word);
+        to.to_bf16 = between == Dtype::Bf16;
         let stream = contract(build, packed, fill, ends);
         build.emit.exec(main("project", Stream { commit: to, ..stream }));
     }

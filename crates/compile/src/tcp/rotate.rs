@@ -55,7 +55,7 @@ pub(super) fn rotate(
     let dtype = build.cache();
     let (first, width) = columns(build, heads)?;
     let units = build.plan.units(cache);
-    let from = |part: usize| build.at.rows + bytes(Dtype::F32, first[part]);
+    let from = |part: usize| build.at.rows + bytes(build.between(), first[part]);
     let (queries, fresh) = (build.at.queries, build.at.fresh);
     let query_row = bytes(dtype, heads.query_width());
     let row = build.plan.cache_row;
@@ -125,8 +125,8 @@ fn turn_heads(build: &mut Build<'_>, part: &Part, depth: u64, width: u64) {
     let flits = half / words;
     let loops =
         [(build.rows, width), (n(part.heads), depth), (n(2), 0), (n(flits), words), (n(2), 0), (n(words), 1)];
-    let second = part.from + bytes(Dtype::F32, half);
-    let from = fetch_pairs(Dtype::F32, part.from, second, &loops);
+    let second = part.from + bytes(build.between(), half);
+    let from = fetch_pairs(build.between(), part.from, second, &loops);
     let from = Fetch { packet: words, ..from };
     let step = signed(half);
     let walk = [
@@ -167,7 +167,9 @@ fn round(build: &mut Build<'_>, part: &Part, columns: u64, width: u64) {
     let stream = if dtype == Dtype::I8 {
         let mut ops = vec![with(OpKind::Mul0, float(1.0 / part.unit))];
         ops.extend(to_i8());
-        through(fetch_words(Dtype::F32, part.from, &loops), chain(Word::F32, ops), Some(dtype), to)
+        through(fetch_words(build.between(), part.from, &loops), chain(Word::F32, ops), Some(dtype), to)
+    } else if build.between() == Dtype::Bf16 {
+        copy(fetch(Dtype::Bf16, part.from, &loops, 8), to)
     } else {
         to.to_bf16 = true;
         copy(fetch(Dtype::F32, part.from, &loops, 8), to)

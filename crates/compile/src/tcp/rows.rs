@@ -22,10 +22,11 @@ pub(super) fn magnitude() -> Op {
     with(OpKind::And, int(MAGNITUDE))
 }
 
-/// Quantises rows of so many f32 at a place; they go to another as i8, their greatest magnitudes to [`Places::peaks`].
+/// Quantises rows of so many floats at a place; they go to another as i8, their greatest magnitudes to [`Places::peaks`].
 ///
 /// [`Places::peaks`]: super::build::Places::peaks
-pub(super) fn quantise(build: &mut Build<'_>, name: &str, from: u64, to: u64, row: u64) {
+pub(super) fn quantise(build: &mut Build<'_>, name: &str, from: (Dtype, u64), to: u64, row: u64) {
+    let (held, from) = from;
     let (rows, peaks) = (build.rows, build.at.peaks);
     let words = [(rows, row), (n(row), 1)];
     let pair = bytes(Dtype::F32, 2);
@@ -34,7 +35,7 @@ pub(super) fn quantise(build: &mut Build<'_>, name: &str, from: u64, to: u64, ro
     let chained = chain(Word::F32, vec![magnitude(), most]);
     build.emit.exec(main(
         &format!("{name}_peaks"),
-        through(fetch_words(Dtype::F32, from, &words), chained, None, peak),
+        through(fetch_words(held, from, &words), chained, None, peak),
     ));
     let file = commit(Memory::Vrf, 0, &[(rows, pair)], pair);
     let loaded = copy(fetch(Dtype::F32, peaks, &[(rows, 2), (n(2), 1)], 2), file);
@@ -43,7 +44,7 @@ pub(super) fn quantise(build: &mut Build<'_>, name: &str, from: u64, to: u64, ro
     let mut ops = vec![with(OpKind::Mul0, float(UNIT)), with(OpKind::Div, by_row)];
     ops.extend(to_i8());
     let to = commit(Memory::Dm, to, &[(rows, row), (n(flits(row)), 8)], 8);
-    let stream = through(fetch_words(Dtype::F32, from, &words), chain(Word::F32, ops), Some(Dtype::I8), to);
+    let stream = through(fetch_words(held, from, &words), chain(Word::F32, ops), Some(Dtype::I8), to);
     build.emit.exec(main(&format!("{name}_quantise"), stream));
 }
 

@@ -1,7 +1,7 @@
 //! Vector engine: one flit of 32-bit elements a cycle, floats at half the width (paper section IV-D; vISA book, vector engine).
 //!
 //! A chain with any float, reduce or divide stage splits each flit in parts, unless what the narrow stages cannot take at once is
-//! padding anyway. Depth and units delay the stream once; a reduction between slices adds one hop for each slice of a group.
+//! padding anyway. The reducer between slices takes whole flits; where it comes first, the chain gets what it leaves. Depth and units delay the stream once; a reduction between slices adds one hop for each slice of a group.
 
 use tilewright_machine::tcp::Tcp;
 
@@ -10,6 +10,8 @@ use tilewright_machine::tcp::Tcp;
 pub struct Vector {
     /// Flits that enter.
     pub flits: u64,
+    /// Flits that enter the chain: fewer, if the reducer between slices comes first and deals them out.
+    pub chain_flits: u64,
     /// Any stage between narrow and widen is in use: float, reduction within the slice, division.
     pub narrow: bool,
     /// Elements beyond the narrow width are padding.
@@ -24,7 +26,7 @@ pub struct Vector {
 pub fn stream_cycles(machine: &Tcp, vector: &Vector) -> u64 {
     let split = vector.narrow && !vector.upper_half_padding;
     let parts = if split { machine.ve.int_ways.div_ceil(machine.ve.float_ways) } else { 1 };
-    vector.flits.saturating_mul(parts)
+    vector.flits.max(vector.chain_flits.saturating_mul(parts))
 }
 
 /// Cycles between the last flit in and the last flit out of the chain.

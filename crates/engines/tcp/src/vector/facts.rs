@@ -83,6 +83,7 @@ impl OpCounts {
 pub fn cost(vector: &Vector, flits_in: u64) -> cost::vector::Vector {
     cost::vector::Vector {
         flits: flits_in,
+        chain_flits: shapes(vector, flits_in).map_or(flits_in, |shapes| shapes.flits),
         narrow: narrow(vector),
         upper_half_padding: vector.trim,
         units: units(vector),
