@@ -24,6 +24,8 @@ pub struct Compiled {
     pub prefill: Program,
     /// Takes one.
     pub decode: Program,
+    /// Takes one of each sequence, if there are several.
+    pub batch: Option<Program>,
     slices: u64,
     lanes: u64,
     parts: Vec<Vec<u64>>,
@@ -61,6 +63,15 @@ pub fn compile(machine: &Tcp, graph: &Graph, options: Options) -> Result<Compile
     };
     let clear = clear(machine, &kernels, &plan)?;
     let decode = program(machine, &kernels, &plan, Mode::Decode)?;
+    let batch = if options.batch > 1 {
+        if options.batch > machine.pe.slices {
+            let allowed = format!("1 to {}", machine.pe.slices);
+            return Err(CompileError::Size { what: "the batch", found: options.batch, allowed });
+        }
+        Some(program(machine, &kernels, &plan, Mode::Batch)?)
+    } else {
+        None
+    };
     let firsts = plan.packed.iter().map(|packed| {
         let weights = kernels.kernels.get(packed.kernel).and_then(crate::tcp::plan::weights_of);
         plan.parts(machine, &weights.unwrap_or_default()).first
@@ -72,6 +83,7 @@ pub fn compile(machine: &Tcp, graph: &Graph, options: Options) -> Result<Compile
         clear,
         prefill,
         decode,
+        batch,
         slices: machine.pe.slices,
         lanes: machine.ce.lanes,
         parts,
@@ -94,6 +106,40 @@ impl Compiled {
         write: &mut dyn FnMut(u64, &[u8]),
     ) -> Result<(), CompileError> {
         pack(&self.kernels, &self.plan, self.lanes, self.slices, &self.parts, constants, write)
+    }
+
+    /// What a run of the batch program is told: one token of each sequence, all behind as many others.
+    ///
+    /// # Errors
+    /// A token outside the vocabulary, not as many tokens as sequences, or no position left.
+    pub fn batch_inputs(&self, past: u64, tokens: &[u64]) -> Result<Inputs, CompileError> {
+        let plan = &self.plan;
+        if tokens.len() as u64 != plan.options.batch {
+            let allowed = format!("{}, one of each sequence", plan.options.batch);
+            let found = tokens.len() as u64;
+            return Err(CompileError::Size { what: "the number of tokens", found, allowed });
+        }
+        let mut inputs = self.inputs(past, tokens.get(..1).unwrap_or_default())?;
+        let mut ids = vec![0; to_index(plan.prefill_rows * self.slices)];
+        let (mut angles, mut cache) = (Vec::new(), Vec::new());
+        for place in 0..self.slices {
+            let token = tokens.get(to_index(place)).copied();
+            if token.is_some_and(|token| token >= self.kernels.vocabulary) {
+                let allowed = format!("below {}", self.kernels.vocabulary);
+                return Err(CompileError::Size { what: "a token", found: token.unwrap_or(0), allowed });
+            }
+            let at = place;
+            if let Some(entry) = ids.get_mut(to_index(at)) {
+                *entry = token.unwrap_or(0) * plan.embedding_row;
+            }
+            angles.push(past * plan.angles_row);
+            let sequence = place.min(plan.options.batch - 1) * plan.sequence_bytes;
+            let position = if token.is_some() { past } else { plan.options.context };
+            cache.push(sequence + position * plan.cache_row);
+        }
+        let tables = [(plan.token_table, ids), (plan.angle_table, angles), (plan.cache_table, cache)];
+        inputs.tables = tables.into_iter().map(|(at, table)| (at, bytes(&table))).collect();
+        Ok(inputs)
     }
 
     /// What a run is told for tokens that follow `past` others.

@@ -22,6 +22,7 @@ pub struct ModelDevice {
     compiled: Compiled,
     prefill: Prepared,
     decode: Prepared,
+    batch: Option<Prepared>,
     seen: u64,
 }
 
@@ -56,8 +57,9 @@ impl ModelDevice {
     pub fn new(machine: &Tcp, compiled: Compiled) -> Result<ModelDevice, ModelError> {
         let prefill = Prepared::new(machine, compiled.prefill.clone())?;
         let decode = Prepared::new(machine, compiled.decode.clone())?;
+        let batch = compiled.batch.clone().map(|program| Prepared::new(machine, program)).transpose()?;
         let device = Device::new(machine, 1);
-        Ok(ModelDevice { device, compiled, prefill, decode, seen: 0 })
+        Ok(ModelDevice { device, compiled, prefill, decode, batch, seen: 0 })
     }
 
     /// Writes weights and tables, and runs the program that all others begin with.
@@ -117,14 +119,51 @@ impl ModelDevice {
         Ok((phase, reading))
     }
 
+    /// Takes one token of each sequence, all behind as many others; caches hold what earlier runs of this kind left.
+    ///
+    /// # Errors
+    /// A model that was compiled for one sequence, tokens that it does not have room for.
+    pub fn feed_batch<S: Sink>(
+        &mut self,
+        tokens: &[u64],
+        wanted: &Wanted,
+        sink: S,
+    ) -> Result<Reading, ModelError> {
+        let inputs = self.compiled.batch_inputs(self.seen, tokens)?;
+        for (at, table) in &inputs.tables {
+            self.device.write(hbm(0, *at), table)?;
+        }
+        let Some(prepared) = &self.batch else {
+            let allowed = "one; compile with a batch for more".to_string();
+            let found = tokens.len() as u64;
+            return Err(CompileError::Size { what: "the number of sequences", found, allowed }.into());
+        };
+        let registers = registers(prepared.program(), &inputs);
+        let reading = self.device.run(prepared, &registers, wanted, sink)?;
+        self.seen += 1;
+        Ok(reading)
+    }
+
+    /// Logits of a sequence after [`Self::feed_batch`].
+    ///
+    /// # Errors
+    /// Memory that is not there.
+    pub fn sequence_logits(&self, sequence: u64) -> Result<Vec<f32>, ModelError> {
+        let plan = &self.compiled.plan;
+        self.floats(plan.logits + 4 * sequence * plan.logit_words, self.compiled.kernels.vocabulary)
+    }
+
     /// Logits of the last token that was fed.
     ///
     /// # Errors
     /// Memory that is not there.
     pub fn logits(&self) -> Result<Vec<f32>, ModelError> {
-        let words = self.compiled.kernels.vocabulary;
+        self.floats(self.compiled.plan.logits, self.compiled.kernels.vocabulary)
+    }
+
+    fn floats(&self, at: u64, words: u64) -> Result<Vec<f32>, ModelError> {
         let mut bytes = vec![0; Dtype::F32.size_bytes(usize::try_from(words).unwrap_or(0))];
-        self.device.read(hbm(0, self.compiled.plan.logits), &mut bytes)?;
+        self.device.read(hbm(0, at), &mut bytes)?;
         let words = bytes.chunks_exact(4).filter_map(|word| word.try_into().ok());
         Ok(words.map(f32::from_le_bytes).collect())
     }

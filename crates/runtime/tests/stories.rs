@@ -51,7 +51,8 @@ fn prompts_and_tokens(dtype: Dtype, pes: u64) {
     let Some(model) = model("stories260K/stories260K.bin") else { return };
     let machine = tcp();
     let compiled =
-        compile(&machine, &model.graph, Options { dtype, cache: Dtype::Bf16, context: 512, pes }).unwrap();
+        compile(&machine, &model.graph, Options { dtype, cache: Dtype::Bf16, context: 512, pes, batch: 1 })
+            .unwrap();
     let mut chip = ModelDevice::new(&machine, compiled).unwrap();
     chip.load(&|name: &str| constant(&model.graph, &model.store, name)).unwrap();
     let interpreter = Interpreter::new(primitives(&model.graph).unwrap(), &model.store).unwrap();
@@ -78,5 +79,42 @@ fn prompts_and_tokens(dtype: Dtype, pes: u64) {
         let allowed = if dtype == Dtype::I8 { 1.0 } else { 0.25 };
         assert!(error < allowed, "{error}");
         assert!(reading.findings.is_empty(), "{} findings", reading.findings.len());
+    }
+}
+
+#[test]
+fn sequences_of_a_batch_do_not_know_each_other() {
+    let Some(model) = model("stories260K/stories260K.bin") else { return };
+    let machine = tcp();
+    let batch = 3;
+    for (dtype, pes) in [(Dtype::Bf16, 1), (Dtype::I8, 2)] {
+        let options = Options { dtype, cache: Dtype::Bf16, context: 128, pes, batch };
+        let compiled = compile(&machine, &model.graph, options).unwrap();
+        let mut chip = ModelDevice::new(&machine, compiled).unwrap();
+        chip.load(&|name: &str| constant(&model.graph, &model.store, name)).unwrap();
+        let interpreter = Interpreter::new(primitives(&model.graph).unwrap(), &model.store).unwrap();
+        let mut sessions: Vec<Session<'_>> =
+            (0..batch).map(|_| Session::new(&interpreter).unwrap()).collect();
+        for step in 0..3 {
+            let tokens: Vec<u64> = (0..batch).map(|sequence| 1 + step * 50 + sequence * 7 * step).collect();
+            let wanted = Wanted { values: true, findings: true, ..Wanted::default() };
+            let reading = chip.feed_batch(&tokens, &wanted, KeepLast::new(0)).unwrap();
+            for finding in reading.findings.iter().take(3) {
+                println!("{finding:?}");
+            }
+            for (sequence, session) in sessions.iter_mut().enumerate() {
+                let theirs =
+                    session.feed(&[i64::try_from(tokens[sequence]).unwrap()]).unwrap().pop().unwrap();
+                let ours = chip.sequence_logits(sequence as u64).unwrap();
+                let error = worst(&ours, &theirs);
+                println!(
+                    "{dtype} {pes} PEs, step {step}, sequence {sequence}: {error}, best {} / {}",
+                    best(&ours),
+                    best(&theirs)
+                );
+                assert!(error < 1.0, "{error}");
+            }
+            assert!(reading.findings.is_empty(), "{} findings", reading.findings.len());
+        }
     }
 }

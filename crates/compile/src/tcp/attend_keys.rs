@@ -26,24 +26,38 @@ pub(super) fn attend(
     cache: usize,
     scale: f32,
 ) -> Result<(), CompileError> {
-    super::rotate::fetch_cache(build, cache);
-    let packets = HeadPackets::new(build.machine, build.cache(), heads.depth);
-    let columns = Columns::new(build.machine, build.cache(), heads.depth, heads.slots)?;
-    let one = Query { heads: *heads, packets, columns };
-    let rounds = build.most_key_rows() / build.machine.ce.lanes;
-    let fit = build.machine.trf_lane_payload_bytes() / (rounds * packets.row_bytes).max(1);
-    if fit == 0 {
-        let allowed = "keys of one head in the register files".to_string();
-        return Err(CompileError::Size { what: "the context", found: build.plan.options.context, allowed });
+    let (queries, cached) = (build.at.queries, build.at.cached);
+    super::rotate::fetch_cache(build, cache, 0, cached);
+    Query::new(build, heads, queries, cached, Vec::new())?.all(build, cache, scale)
+}
+
+/// The attention of one token of each sequence: queries go to all slices, caches come one after the other.
+pub(super) fn attend_all(
+    build: &mut Build<'_>,
+    heads: &Heads,
+    cache: usize,
+    scale: f32,
+) -> Result<(), CompileError> {
+    let (dtype, flit) = (build.cache(), build.machine.network.flit_bytes);
+    let row = bytes(dtype, heads.query_width());
+    let packet = if row.is_multiple_of(flit) { flit } else { 8 };
+    let from =
+        fetch(dtype, build.at.queries, &[(n(heads.query_width()), 1)], heads.query_width() * packet / row);
+    let slices = build.machine.pe.slices;
+    let to = commit(Memory::Dm, build.at.all_queries, &[(n(slices * row / packet), packet)], packet);
+    let switch = super::combine::multicast(build, row / packet);
+    build.emit.exec(main("spread_queries", Stream { switch, ..copy(from, to) }));
+    let places = [build.at.cached, build.at.cached_next];
+    super::rotate::fetch_cache(build, cache, 0, places[0]);
+    let batch = build.plan.options.batch;
+    for (sequence, turn) in (0..batch).zip([0, 1].into_iter().cycle()) {
+        if sequence + 1 < batch {
+            super::rotate::fetch_cache(build, cache, sequence + 1, places[1 - turn]);
+        }
+        let queries = build.at.all_queries + sequence * row;
+        let kept = vec![(sequence, sequence + 1)];
+        Query::new(build, heads, queries, places[turn], kept)?.all(build, cache, scale)?;
     }
-    let mut first = 0;
-    while first < heads.kv {
-        let count = fit.min(heads.kv - first);
-        one.scores(build, scale * score_unit(build, cache), first, count);
-        first += count;
-    }
-    one.softmax(build);
-    one.values(build, cache);
     Ok(())
 }
 
@@ -51,9 +65,49 @@ struct Query {
     heads: Heads,
     packets: HeadPackets,
     columns: Columns,
+    /// Where the query is.
+    queries: u64,
+    /// Where keys and values are.
+    cached: u64,
+    /// Slices that keep the result; none means all.
+    kept: Vec<(u64, u64)>,
 }
 
 impl Query {
+    fn new(
+        build: &Build<'_>,
+        heads: &Heads,
+        queries: u64,
+        cached: u64,
+        kept: Vec<(u64, u64)>,
+    ) -> Result<Query, CompileError> {
+        let packets = HeadPackets::new(build.machine, build.cache(), heads.depth);
+        let columns = Columns::new(build.machine, build.cache(), heads.depth, heads.slots)?;
+        Ok(Query { heads: *heads, packets, columns, queries, cached, kept })
+    }
+
+    fn all(&self, build: &mut Build<'_>, cache: usize, scale: f32) -> Result<(), CompileError> {
+        let rounds = build.most_key_rows() / build.machine.ce.lanes;
+        let fit = build.machine.trf_lane_payload_bytes() / (rounds * self.packets.row_bytes).max(1);
+        if fit == 0 {
+            let allowed = "keys of one head in the register files".to_string();
+            return Err(CompileError::Size {
+                what: "the context",
+                found: build.plan.options.context,
+                allowed,
+            });
+        }
+        let mut first = 0;
+        while first < self.heads.kv {
+            let count = fit.min(self.heads.kv - first);
+            self.scores(build, scale * score_unit(build, cache), first, count);
+            first += count;
+        }
+        self.softmax(build);
+        self.values(build, cache);
+        Ok(())
+    }
+
     /// Scores of some heads with all keys of the slice.
     fn scores(&self, build: &mut Build<'_>, scale: f32, first: u64, count: u64) {
         let (machine, dtype, at) = (build.machine, build.cache(), build.at.clone());
@@ -62,7 +116,7 @@ impl Query {
         let row = build.plan.cache_row * 8 / u64::from(dtype.storage_bits());
         let rounds = build.key_rounds;
         let loops = [(rounds, lanes * row), (n(lanes), row), (n(count * depth), 1)];
-        let from = fetch(dtype, at.cached + bytes(dtype, first * depth), &loops, packets.elements);
+        let from = fetch(dtype, self.cached + bytes(dtype, first * depth), &loops, packets.elements);
         let lane = machine.trf_lane_payload_bytes();
         let flit = if self.packets.flits == 1 { self.packets.kept } else { machine.network.flit_bytes };
         let to = [
@@ -90,7 +144,7 @@ impl Query {
             steps: steps(&order),
             ..contraction(dtype, lanes, Drain::Interleaved)
         };
-        let from = at.queries + bytes(dtype, first * slots * depth);
+        let from = self.queries + bytes(dtype, first * slots * depth);
         let from = fetch(dtype, from, &[(n(count * slots * depth), 1)], packets.elements);
         let scaled = scaled(build, scale);
         let keys = bytes(Dtype::F32, build.most_key_rows());
@@ -187,7 +241,7 @@ impl Query {
             ..contraction(dtype, slots, Drain::Sequential)
         };
         let row = build.plan.cache_row * 8 / u64::from(dtype.storage_bits());
-        let first = at.cached + bytes(dtype, self.heads.kv_width());
+        let first = self.cached + bytes(dtype, self.heads.kv_width());
         let loops = [(n(kv), depth), (rounds, 8 * row), (n(8), row), (n(depth), 1)];
         let from = fetch(dtype, first, &loops, columns.each);
         let sums = [(n(kv), 2 * slots), (n(columns.packets), 0), (n(slots), 2), (n(columns.each), 0)];
@@ -203,7 +257,8 @@ impl Query {
             (n(slots), bytes(out, depth)),
             (n(columns.each / 8), piece),
         ];
-        let to = commit(Memory::Dm, place, &to, piece);
+        let mut to = commit(Memory::Dm, place, &to, piece);
+        to.slices.clone_from(&self.kept);
         let stream = Stream { contract: Some(contract), ..through(from, ends, cast, to) };
         build.emit.exec(main("values", stream));
     }

@@ -34,7 +34,7 @@ pub(super) fn attend(
     cache: usize,
     scale: f32,
 ) -> Result<(), CompileError> {
-    super::rotate::fetch_cache(build, cache);
+    super::rotate::fetch_cache(build, cache, 0, build.at.cached);
     let packets = HeadPackets::new(build.machine, build.cache(), heads.depth);
     let columns = Columns::new(build.machine, build.cache(), heads.depth, build.machine.ce.lanes)?;
     for kv in 0..heads.kv {

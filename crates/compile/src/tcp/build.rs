@@ -27,6 +27,8 @@ pub enum Mode {
     Prefill,
     /// One token: every slice has its row.
     Decode,
+    /// One token of each of several sequences: rows are dealt out over the slices, caches are read one after the other.
+    Batch,
 }
 
 /// Places in every slice's data memory, and the bytes of each.
@@ -85,6 +87,10 @@ pub struct Places {
     pub fresh: u64,
     /// Cached keys and values, dealt out by position.
     pub cached: u64,
+    /// The same for the next sequence.
+    pub cached_next: u64,
+    /// Queries of all sequences.
+    pub all_queries: u64,
     /// What attention gives.
     pub attended: u64,
     /// What an activation gives.
@@ -174,7 +180,8 @@ pub fn program(machine: &Tcp, kernels: &Kernels, plan: &Plan, mode: Mode) -> Res
 pub fn clear(machine: &Tcp, kernels: &Kernels, plan: &Plan) -> Result<Program, CompileError> {
     let mut emit = Emitter::new(machine, PeId { chip: 0, pe: 0 });
     let (mut end, mut constants) = (0, 0);
-    for mode in [Mode::Prefill, Mode::Decode] {
+    let batch = (plan.options.batch > 1).then_some(Mode::Batch);
+    for mode in [Mode::Prefill, Mode::Decode].into_iter().chain(batch) {
         let places = Build::new(machine, kernels, plan, mode)?.at;
         (end, constants) = (places.end.max(end), places.constants);
     }
@@ -219,6 +226,10 @@ impl<'a> Build<'a> {
                 (rows, slices, tokens, n(rounds))
             }
             Mode::Decode => (n(1), 1, n(1), emit.register("key_rounds", 1, most(rounds))),
+            Mode::Batch => {
+                let own = (slices / plan.options.pes).max(1);
+                (n(1), slices, n(own), emit.register("key_rounds", 1, most(rounds)))
+            }
         };
         let mut build = Build {
             machine,
@@ -270,7 +281,7 @@ impl<'a> Build<'a> {
 
     /// Whether tokens of the residual are dealt out over processing elements; else each has all of them.
     pub fn deals_tokens(&self) -> bool {
-        self.pes() > 1 && self.mode == Mode::Prefill
+        self.pes() > 1 && self.mode != Mode::Decode
     }
 
     /// A byte of the data memory of one of this processing element's slices.
@@ -282,7 +293,7 @@ impl<'a> Build<'a> {
     pub fn most_rows(&self) -> u64 {
         match self.mode {
             Mode::Prefill => self.plan.prefill_rows,
-            Mode::Decode => 1,
+            Mode::Decode | Mode::Batch => 1,
         }
     }
 
@@ -346,6 +357,8 @@ impl<'a> Build<'a> {
         at.x = areas.take(bytes(Dtype::F32, most_own * share));
         at.constants = areas.take(plan.constants.bytes);
         at.cached = areas.take(plan.cache_row * key_rows);
+        at.cached_next =
+            if plan.options.batch > 1 { areas.take(plan.cache_row * key_rows) } else { at.cached };
         at.slots = (0..SLOTS).map(|_| areas.take(slot.unwrap_or(0))).collect();
         at.normal = areas.take(bytes(dtype, tokens * share));
         at.squares = areas.take(bytes(Dtype::F32, 2 * own_tokens));
@@ -356,6 +369,9 @@ impl<'a> Build<'a> {
         at.angles = areas.take(plan.angles_row * rows);
         at.queries = areas.take(bytes(cache, rows.max(lanes) * queries));
         at.fresh = areas.take(plan.cache_row * rows);
+        if self.mode == Mode::Batch {
+            at.all_queries = areas.take(bytes(cache, queries) * self.machine.pe.slices);
+        }
         at.attended = areas.take(bytes(dtype, rows.max(lanes) * queries));
         at.active = areas.take(bytes(dtype, rows * longest));
         if dtype == Dtype::I8 {
@@ -393,7 +409,9 @@ impl<'a> Build<'a> {
                 let keys = key_rows * self.machine.pe.slices;
                 (bytes(Dtype::F32, keys * lanes), bytes(cache, keys * lanes))
             }
-            Mode::Decode => (bytes(Dtype::F32, key_rows * queries), bytes(cache, key_rows * queries)),
+            Mode::Decode | Mode::Batch => {
+                (bytes(Dtype::F32, key_rows * queries), bytes(cache, key_rows * queries))
+            }
         };
         at.scores = areas.take(scores);
         at.chances = areas.take(chances);
@@ -472,6 +490,7 @@ impl<'a> Build<'a> {
             Kernel::Attend { heads, cache, scale, .. } => match self.mode {
                 Mode::Prefill => super::attend_rows::attend(self, heads, *cache, *scale)?,
                 Mode::Decode => super::attend_keys::attend(self, heads, *cache, *scale)?,
+                Mode::Batch => super::attend_keys::attend_all(self, heads, *cache, *scale)?,
             },
             Kernel::Activate { activation, .. } => super::activate::activate(self, *activation, index)?,
             Kernel::Combine { input, .. } => super::combine::combine(self, index, *input)?,

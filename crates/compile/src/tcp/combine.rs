@@ -82,7 +82,7 @@ pub(super) fn combine(build: &mut Build<'_>, kernel: usize, input: ValueId) -> R
 pub(super) fn multicast(build: &Build<'_>, packets: u64) -> Switch {
     let ring = Ring { slice1: build.machine.pe.slices, slice0: 1 };
     let topology = match build.mode {
-        Mode::Prefill => Topology::Broadcast01(ring, packets),
+        Mode::Prefill | Mode::Batch => Topology::Broadcast01(ring, packets),
         Mode::Decode => Topology::Forwarding,
     };
     Switch { topology, sources: Vec::new() }

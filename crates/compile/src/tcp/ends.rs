@@ -3,9 +3,11 @@
 use tilewright_num::Dtype;
 use tilewright_tcp::program::exec::{Fetch, Memory};
 
-use super::build::Build;
-use super::image::{bytes, commit, copy, fetch, flits, hbm, indexed, main, n, to_slices, transfer, turn};
-use super::project::{load, logits};
+use super::build::{Build, Mode};
+use super::image::{
+    bytes, commit, copy, fetch, flits, from_slices, hbm, indexed, main, n, to_slices, transfer, turn,
+};
+use super::project::{batch_logits, load, logits};
 use crate::CompileError;
 
 /// The residual from the embedding: gathered by token, then widened.
@@ -36,14 +38,20 @@ pub(super) fn head(build: &mut Build<'_>, kernel: usize) -> Result<(), CompileEr
     for (turn_index, fill) in packed.fills.iter().enumerate() {
         load(build, packed, fill);
         let place = build.at.logits[turn_index % 2];
-        logits(build, packed, turn_index, place);
+        if build.mode == Mode::Batch {
+            batch_logits(build, packed, turn_index, place);
+        } else {
+            logits(build, packed, turn_index, place);
+        }
         let first = bytes(Dtype::F32, fill.first * 8);
         let all = bytes(Dtype::F32, fill.groups * 8).min(part.saturating_sub(first));
         if all == 0 {
             continue;
         }
         let packet = super::image::packet_of(build.machine, all);
-        let loops = vec![turn(n(all / packet), packet, packet)];
+        let sequences = if build.mode == Mode::Batch { build.plan.options.batch } else { 1 };
+        let whole = bytes(Dtype::F32, build.plan.logit_words);
+        let loops = vec![from_slices(sequences, whole), turn(n(all / packet), packet, packet)];
         let loops = loops.into_iter().filter(|row| row.size != n(1)).collect();
         let to = hbm(0, build.plan.logits + build.pe * part + first);
         build.emit.dma(transfer("logits", build.dm(0, place), to, loops, packet));

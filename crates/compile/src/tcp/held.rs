@@ -9,7 +9,6 @@ use tilewright_tcp::program::Tensor;
 use tilewright_tcp::program::tensor::{Data, Place, Role};
 use tilewright_tcp::program::text::lowered_shape;
 
-use super::image::bytes;
 use super::plan::Plan;
 use crate::CompileError;
 
@@ -33,7 +32,7 @@ pub(super) fn tensors(machine: &Tcp, plan: &Plan, dm_bytes: u64) -> Result<Vec<T
             all.push(words(&name, hbm(base), &[("B", plan.cache_bytes / 4)], "| B^1[%]", Role::Both)?);
         }
     }
-    let logits = bytes(Dtype::F32, plan.logit_words) / 4;
+    let logits = plan.logit_words * plan.options.batch.max(1);
     all.push(words("logits", hbm(plan.logits), &[("B", logits)], "| B^1[%]", Role::Output)?);
     let held = Place::Dm { chip: 0, slice: 0, base: 0 };
     let axes = [("S", slices), ("B", dm_bytes.div_ceil(4))];

@@ -23,6 +23,8 @@ pub struct Options {
     pub context: u64,
     /// Processing elements.
     pub pes: u64,
+    /// Sequences; with more than one there is a program for single tokens of all of them.
+    pub batch: u64,
 }
 
 /// A part of a weight that the register files hold at once.
@@ -95,6 +97,8 @@ pub struct Plan {
     pub caches: Vec<u64>,
     /// Bytes of a token in a cache: keys, then values.
     pub cache_row: u64,
+    /// Bytes of one sequence in a cache.
+    pub sequence_bytes: u64,
     /// Bytes of a cache of one processing element.
     pub cache_bytes: u64,
     /// Byte offsets of embedding rows, by token, those of each processing element side by side.
@@ -147,7 +151,8 @@ impl Plan {
         let packed = packed.into_iter().map(|(packed, _)| packed).collect();
         let cache_row = 2 * bytes(options.cache, kv);
         // One row more takes what no token needs.
-        let cache_bytes = (cache_row * (options.context + 1)).next_multiple_of(256);
+        let sequence_bytes = (cache_row * (options.context + 1)).next_multiple_of(256);
+        let cache_bytes = sequence_bytes * options.batch.max(1);
         let caches = (0..kernels.caches).map(|_| hbm.take(cache_bytes * options.pes)).collect();
         let tokens = prefill_rows * machine.pe.slices;
         let head = kernels.kernels.iter().find_map(|kernel| match kernel {
@@ -170,11 +175,12 @@ impl Plan {
             units: Vec::new(),
             caches,
             cache_row,
+            sequence_bytes,
             cache_bytes,
             token_table: hbm.take(table),
             angle_table: hbm.take(table),
             cache_table: hbm.take(table),
-            logits: hbm.take(bytes(Dtype::F32, logit_words)),
+            logits: hbm.take(bytes(Dtype::F32, logit_words * options.batch.max(1))),
             logit_words,
             end: hbm.next,
         };

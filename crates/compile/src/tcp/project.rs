@@ -5,6 +5,7 @@ use tilewright_num::Dtype;
 use tilewright_tcp::cost::contraction::Drain;
 use tilewright_tcp::cost::switch::{Ring, Topology};
 use tilewright_tcp::kernels::chain::op;
+use tilewright_tcp::program::Count;
 use tilewright_tcp::program::exec::{Contract, Memory, Stream, Switch};
 use tilewright_tcp::program::vector::{Gives, OpKind, ReduceOp, Vector, Word};
 
@@ -18,25 +19,15 @@ use crate::kernel::Weight;
 pub(super) fn project(build: &mut Build<'_>, kernel: usize, parts: &[Weight]) -> Result<(), CompileError> {
     let packed = build.packed(kernel)?;
     let width = build.plan.parts(build.machine, parts).width;
-    let (slices, rows) = (build.machine.pe.slices, build.rows);
+    let rows = build.rows;
     for (index, fill) in packed.fills.iter().enumerate() {
         load(build, packed, fill);
         let rows_at = if build.dtype() == Dtype::I8 { load_scales(build, kernel, index) } else { 0 };
         let gives = match build.mode {
-            Mode::Prefill => Gives::Scatter { inner: fill.groups },
+            Mode::Prefill | Mode::Batch => Gives::Scatter { inner: fill.groups },
             Mode::Decode => Gives::Broadcast,
         };
-        let ends = if build.dtype() == Dtype::I8 {
-            let columns = n(fill.groups * 8);
-            let ops = vec![
-                op(OpKind::ToFloat { int_width: 31 }),
-                with(OpKind::Mul0, vrf(0, &[(rows, 0), (columns, 1)])),
-                with(OpKind::Mul1, vrf(rows_at, &[(rows, 2), (columns, 0)])),
-            ];
-            chain(Word::I32, ops).after_between(ReduceOp::AddWrap, slices, gives)
-        } else {
-            chain(Word::F32, Vec::new()).after_between(ReduceOp::Add, slices, gives)
-        };
+        let ends = ends(build, rows, fill, rows_at, gives);
         let between = build.between();
         let word = bytes(between, 8);
         let to = build.at.rows + bytes(between, fill.first * 8);
@@ -46,6 +37,33 @@ pub(super) fn project(build: &mut Build<'_>, kernel: usize, parts: &[Weight]) ->
         build.emit.exec(main("project", Stream { commit: to, ..stream }));
     }
     Ok(())
+}
+
+/// Parts of sums added between slices; integers become what they are worth.
+fn ends(build: &Build<'_>, rows: Count, fill: &Fill, rows_at: u64, gives: Gives) -> Vector {
+    let slices = build.machine.pe.slices;
+    if build.dtype() != Dtype::I8 {
+        return chain(Word::F32, Vec::new()).after_between(ReduceOp::Add, slices, gives);
+    }
+    let columns = n(fill.groups * 8);
+    let ops = vec![
+        op(OpKind::ToFloat { int_width: 31 }),
+        with(OpKind::Mul0, vrf(0, &[(rows, 0), (columns, 1)])),
+        with(OpKind::Mul1, vrf(rows_at, &[(rows, 2), (columns, 0)])),
+    ];
+    chain(Word::I32, ops).after_between(ReduceOp::AddWrap, slices, gives)
+}
+
+/// Logits of all sequences, a fill of them, each in the slice of its row.
+pub(super) fn batch_logits(build: &mut Build<'_>, packed: &Packed, index: usize, to: u64) {
+    let Some(fill) = packed.fills.get(index) else { return };
+    let rows_at = if build.dtype() == Dtype::I8 { load_scales(build, packed.kernel, index) } else { 0 };
+    let ends = ends(build, build.rows, fill, rows_at, Gives::Scatter { inner: fill.groups });
+    let stream = contract(build, packed, fill, ends);
+    let word = bytes(Dtype::F32, 8);
+    let mut to = commit(Memory::Dm, to, &[(n(fill.groups), word)], word);
+    to.slices = vec![(0, build.plan.options.batch)];
+    build.emit.exec(main("logits", Stream { commit: to, ..stream }));
 }
 
 /// What units of a fill's columns are worth, from all slices to all; then what units of rows are. Gives the place of the latter.
@@ -126,20 +144,9 @@ fn contract(build: &Build<'_>, packed: &Packed, fill: &Fill, ends: Vector) -> St
 
 /// Logits of the token at place 0, a fill of them, in the first slice.
 pub(super) fn logits(build: &mut Build<'_>, packed: &Packed, index: usize, to: u64) {
-    let slices = build.machine.pe.slices;
     let Some(fill) = packed.fills.get(index) else { return };
-    let ends = if build.dtype() == Dtype::I8 {
-        let rows_at = load_scales(build, packed.kernel, index);
-        let columns = n(fill.groups * 8);
-        let ops = vec![
-            op(OpKind::ToFloat { int_width: 31 }),
-            with(OpKind::Mul0, vrf(0, &[(columns, 1)])),
-            with(OpKind::Mul1, vrf(rows_at, &[(columns, 0)])),
-        ];
-        chain(Word::I32, ops).after_between(ReduceOp::AddWrap, slices, Gives::First)
-    } else {
-        chain(Word::F32, Vec::new()).after_between(ReduceOp::Add, slices, Gives::First)
-    };
+    let rows_at = if build.dtype() == Dtype::I8 { load_scales(build, packed.kernel, index) } else { 0 };
+    let ends = ends(build, n(1), fill, rows_at, Gives::First);
     let mut stream = contract(build, packed, fill, ends);
     let (dtype, packets) = (build.dtype(), packed.packets);
     stream.fetch = fetch(dtype, build.at.normal, &[(n(packed.row), 1)], packets.elements);

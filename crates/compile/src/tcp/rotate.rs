@@ -25,7 +25,7 @@ pub(super) fn angles(build: &mut Build<'_>) {
     for index in 0..build.most_rows() {
         let to = build.dm(0, build.at.angles + index * row);
         let loops = match build.mode {
-            Mode::Prefill => vec![to_slices(slices, row)],
+            Mode::Prefill | Mode::Batch => vec![to_slices(slices, row)],
             Mode::Decode => vec![turn(n(1), row, row), to_slices(slices, 0)],
         };
         let gather = transfer("angles", hbm(0, plan.angles), to, loops, row);
@@ -186,7 +186,7 @@ fn store(build: &mut Build<'_>, cache: usize) {
     for index in 0..build.most_rows() {
         let from = build.dm(0, build.at.fresh + index * row);
         let mut loops = match build.mode {
-            Mode::Prefill => vec![from_slices(slices, row)],
+            Mode::Prefill | Mode::Batch => vec![from_slices(slices, row)],
             Mode::Decode => vec![turn(n(1), row, row)],
         };
         let packet = super::image::packet_of(build.machine, row);
@@ -199,14 +199,19 @@ fn store(build: &mut Build<'_>, cache: usize) {
 }
 
 /// Cached rows of all keys to the slices, in turns.
-pub(super) fn fetch_cache(build: &mut Build<'_>, cache: usize) {
+pub(super) fn fetch_cache(build: &mut Build<'_>, cache: usize, sequence: u64, place: u64) {
     let (plan, slices) = (build.plan, build.machine.pe.slices);
     let row = plan.cache_row;
-    let from = hbm(0, plan.caches.get(cache).copied().unwrap_or(0) + build.pe * plan.cache_bytes);
+    let from = hbm(
+        0,
+        plan.caches.get(cache).copied().unwrap_or(0)
+            + build.pe * plan.cache_bytes
+            + sequence * plan.sequence_bytes,
+    );
     let packet = super::image::packet_of(build.machine, row);
     let mut loops = vec![turn(build.key_rows, slices * row, row), to_slices(slices, row)];
     if packet < row {
         loops.push(turn(n(row / packet), packet, packet));
     }
-    build.emit.dma(transfer("cache", from, build.dm(0, build.at.cached), loops, packet));
+    build.emit.dma(transfer("cache", from, build.dm(0, place), loops, packet));
 }

@@ -33,10 +33,9 @@ pub(super) fn quantise(build: &mut Build<'_>, name: &str, from: (Dtype, u64), to
     let most = reduce(ReduceOp::Max, true, &[(rows, false), (n(halves(row)), true)], Vec::new());
     let peak = commit(Memory::Dm, peaks, &[(rows, pair)], pair);
     let chained = chain(Word::F32, vec![magnitude(), most]);
-    build.emit.exec(main(
-        &format!("{name}_peaks"),
-        through(fetch_words(held, from, &words), chained, None, peak),
-    ));
+    build
+        .emit
+        .exec(main(&format!("{name}_peaks"), through(fetch_words(held, from, &words), chained, None, peak)));
     let file = commit(Memory::Vrf, 0, &[(rows, pair)], pair);
     let loaded = copy(fetch(Dtype::F32, peaks, &[(rows, 2), (n(2), 1)], 2), file);
     build.emit.exec(sub(build.machine, "load_peaks", loaded));
