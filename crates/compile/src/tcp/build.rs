@@ -341,10 +341,12 @@ impl<'a> Build<'a> {
             projected.filter_map(weights_of).map(|parts| plan.parts(self.machine, &parts).width).max();
         let widest = widest.unwrap_or(0);
         let longest = plan.packed.iter().map(|packed| packed.row).max().unwrap_or(0);
-        let queries = self.kernels.kernels.iter().find_map(|kernel| match kernel {
-            Kernel::Rotate { heads, .. } => Some(heads.query_width()),
+        let heads = self.kernels.kernels.iter().find_map(|kernel| match kernel {
+            Kernel::Rotate { heads, .. } => Some(*heads),
             _ => None,
         });
+        let queries = heads.map(|heads| heads.query_width());
+        let heads = heads.map_or(0, |heads| heads.kv * heads.slots);
         let queries = whole_packets(self.machine, dtype, queries.unwrap_or(0));
         let key_rows = self.most_key_rows();
         let lanes = self.machine.ce.lanes;
@@ -357,9 +359,16 @@ impl<'a> Build<'a> {
         at.x = areas.take(bytes(Dtype::F32, most_own * share));
         at.constants = areas.take(plan.constants.bytes);
         at.cached = areas.take(plan.cache_row * key_rows);
-        at.cached_next =
-            if plan.options.batch > 1 { areas.take(plan.cache_row * key_rows) } else { at.cached };
+        // Any bits are a number if they are integers; else they must be a cache's in all programs.
+        let next = plan.options.batch > 1 && (self.mode == Mode::Batch || cache != Dtype::I8);
+        let next_bytes = if next { plan.cache_row * key_rows } else { 0 };
+        if cache != Dtype::I8 {
+            at.cached_next = areas.take(next_bytes);
+        }
         at.slots = (0..SLOTS).map(|_| areas.take(slot.unwrap_or(0))).collect();
+        if cache == Dtype::I8 {
+            at.cached_next = areas.take(next_bytes);
+        }
         at.normal = areas.take(bytes(dtype, tokens * share));
         at.squares = areas.take(bytes(Dtype::F32, 2 * own_tokens));
         at.roots = areas.take(bytes(Dtype::F32, 2 * own_tokens));
@@ -383,8 +392,8 @@ impl<'a> Build<'a> {
         let fill = plan.packed.iter().flat_map(|packed| &packed.fills).map(|fill| fill.groups).max();
         let logits = bytes(Dtype::F32, fill.unwrap_or(0) * lanes);
         at.logits = [areas.take(logits), areas.take(logits)];
-        at.maxima = areas.take(bytes(Dtype::F32, 2 * queries.max(lanes)));
-        at.sums = areas.take(bytes(Dtype::F32, 2 * queries.max(lanes)));
+        at.maxima = areas.take(bytes(Dtype::F32, 2 * heads.max(lanes)));
+        at.sums = areas.take(bytes(Dtype::F32, 2 * heads.max(lanes)));
         // Others write here while this processing element is still at work on anything else.
         if pes > 1 {
             let slot = bytes(exchanged, own_tokens * share).next_multiple_of(64);
@@ -410,7 +419,7 @@ impl<'a> Build<'a> {
                 (bytes(Dtype::F32, keys * lanes), bytes(cache, keys * lanes))
             }
             Mode::Decode | Mode::Batch => {
-                (bytes(Dtype::F32, key_rows * queries), bytes(cache, key_rows * queries))
+                (bytes(Dtype::F32, key_rows * heads), bytes(cache, key_rows * heads))
             }
         };
         at.scores = areas.take(scores);
