@@ -150,6 +150,49 @@ pub(crate) enum StudyCommand {
     /// Print published times, rates and bytes beside ours, with the error of each
     #[command(after_help = PUBLISHED_EXAMPLES)]
     Published(PublishedArgs),
+    /// Time a language model on the TCP as the paper's case study does: Table II, Figs 11 and 12
+    #[command(name = "llama2-7b", after_help = LLAMA_EXAMPLES)]
+    Llama(LlamaArgs),
+}
+
+const LLAMA_EXAMPLES: &str = "\
+The ordinary compiler makes the programs of the configuration (eight-bit weights, activations and caches, weights
+stationary over all PEs), the ordinary simulator times them. Published values stand beside ours.
+
+Examples:
+  tilewright study llama2-7b
+  tilewright study llama2-7b --brief --json
+  tilewright study llama2-7b --out study
+  tilewright study llama2-7b --model llama3-8b
+  tilewright study llama2-7b --set hbm.channel_clock_hz=1500000000";
+
+/// What to time.
+#[derive(Debug, Args)]
+pub(crate) struct LlamaArgs {
+    /// Another configuration or model
+    #[arg(long, value_name = "NAME|FILE", default_value = "llama2-7b")]
+    pub(crate) model: String,
+    /// Chip: tcp, or a machine file
+    #[arg(long, value_name = "NAME|FILE", default_value = "tcp")]
+    pub(crate) chip: String,
+    /// Another value for a figure of the machine
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub(crate) set: Vec<String>,
+    /// Type of weights, activations and caches: int8 or bf16
+    #[arg(long, value_name = "TYPE", default_value = "int8")]
+    pub(crate) dtype: String,
+    /// Processing elements: 1, 2, 4 or 8
+    #[arg(long, value_name = "N", default_value_t = 8)]
+    pub(crate) pes: u64,
+    /// Only Table II
+    #[arg(long)]
+    pub(crate) brief: bool,
+    /// Write study.json, study.html and figures.svg into this folder
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) out: Option<String>,
+    /// Print data
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 const PUBLISHED_EXAMPLES: &str = "\

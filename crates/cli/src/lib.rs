@@ -45,6 +45,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, host: &mut dyn Host) -
         Some(Command::Compile(args)) => compile::run(&args, host),
         Some(Command::Run(args)) => run::run(&args, host),
         Some(Command::Study(StudyCommand::Published(args))) => study::published(&args, host),
+        Some(Command::Study(StudyCommand::Llama(args))) => study::llama(&args, host),
         Some(Command::Machine(command)) => machine::run(command, host),
     }
 }

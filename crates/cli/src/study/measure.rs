@@ -1,0 +1,159 @@
+//! Passes of a model as the compiler makes them and the simulator times them: prompts in chunks, single tokens of a batch.
+
+use std::collections::BTreeMap;
+
+use tilewright_compile::{CompileError, Compiled, Options, compile};
+use tilewright_graph::Graph;
+use tilewright_machine::Tcp;
+use tilewright_record::KeepLast;
+use tilewright_runtime::prepared::Prepared;
+use tilewright_runtime::{ReadingError, Wanted};
+use tilewright_sim::Outcome;
+use tilewright_tcp::energy::{COMPONENTS, Counts};
+
+/// What a pass took, all its runs together.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Pass {
+    pub(super) cycles: u64,
+    pub(super) runs: u64,
+    pub(super) commands: u64,
+    pub(super) counts: Counts,
+    pub(super) energy_fj: [u128; COMPONENTS],
+    /// Cycles of main context and DMA engine, the mean over PEs.
+    pub(super) main_cycles: u64,
+    pub(super) dma_cycles: u64,
+    /// By kind of command: runs, cycles of all PEs, energy.
+    pub(super) kinds: BTreeMap<String, (u64, u128, u128)>,
+}
+
+/// Why there is no measure.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum MeasureError {
+    #[error(transparent)]
+    Compile(#[from] CompileError),
+    #[error(transparent)]
+    Reading(#[from] ReadingError),
+}
+
+impl Pass {
+    /// Joules.
+    pub(super) fn joules(&self) -> f64 {
+        self.energy_fj.iter().map(|fj| real(*fj) * 1e-15).sum()
+    }
+
+    /// Bytes of HBM that were read or written.
+    pub(super) fn hbm_bytes(&self) -> f64 {
+        real(u128::from(self.counts.hbm_read_bytes + self.counts.hbm_written_bytes))
+    }
+
+    fn add(&mut self, outcome: &Outcome, pes: u64) {
+        self.cycles += outcome.cycles;
+        self.runs += 1;
+        self.commands += outcome.commands;
+        self.counts.add(&outcome.counts, 1);
+        for (all, part) in self.energy_fj.iter_mut().zip(outcome.energy_fj) {
+            *all += part;
+        }
+        for used in &outcome.utilisation {
+            let mean = u64::try_from(used.busy_cycles / u128::from(pes.max(1))).unwrap_or(u64::MAX);
+            match used.engine {
+                tilewright_sim::Engine::Main => self.main_cycles += mean,
+                tilewright_sim::Engine::Dma => self.dma_cycles += mean,
+                _ => {}
+            }
+        }
+        for image in &outcome.images {
+            let name = image.name.trim_end_matches(|letter: char| letter.is_ascii_digit() || letter == '_');
+            let name = format!("{} {name}", image.unit.name());
+            let kind = self.kinds.entry(name).or_default();
+            kind.0 += image.runs;
+            kind.1 += image.busy_cycles;
+            kind.2 += image.energy_fj;
+        }
+    }
+}
+
+/// A model on a machine.
+pub(super) struct Model<'m> {
+    pub(super) machine: &'m Tcp,
+    pub(super) graph: &'m Graph,
+    pub(super) options: Options,
+}
+
+impl Model<'_> {
+    /// Programs for a context and a batch.
+    pub(super) fn compiled(&self, context: u64, batch: u64) -> Result<Compiled, MeasureError> {
+        Ok(compile(self.machine, self.graph, Options { context, batch, ..self.options })?)
+    }
+
+    /// The first token after a prompt: all its chunks.
+    pub(super) fn prefill(&self, tokens: u64) -> Result<Pass, MeasureError> {
+        let compiled = self.compiled(tokens, 1)?;
+        let prepared = Prepared::new(self.machine, compiled.prefill.clone())?;
+        let mut pass = Pass::default();
+        let mut past = 0;
+        while past < tokens {
+            // One token has a program of its own.
+            let count = compiled.most_tokens().min(tokens - past).max(2);
+            let inputs = compiled.inputs(past.min(tokens - count), &vec![0; index(count)])?;
+            pass.add(&self.time(&prepared, &inputs)?, self.options.pes);
+            past += count;
+        }
+        Ok(pass)
+    }
+
+    /// The next token of each of `batch` sequences that have `context` tokens.
+    pub(super) fn decode(&self, prepared: &Step) -> Result<Pass, MeasureError> {
+        let Step { compiled, program, context } = prepared;
+        let batch = compiled.plan.options.batch;
+        let inputs = if batch > 1 {
+            compiled.batch_inputs(*context, &vec![0; index(batch)])?
+        } else {
+            compiled.inputs(*context, &[0])?
+        };
+        let mut pass = Pass::default();
+        pass.add(&self.time(program, &inputs)?, self.options.pes);
+        Ok(pass)
+    }
+
+    /// The program of single tokens, for contexts up to a greatest.
+    pub(super) fn steps(&self, batch: u64, contexts: &[u64]) -> Result<Vec<(u64, Pass)>, MeasureError> {
+        let most = contexts.iter().max().copied().unwrap_or(1) + 1;
+        let compiled = self.compiled(most, batch)?;
+        let program = compiled.batch.clone().unwrap_or_else(|| compiled.decode.clone());
+        let mut step = Step { program: Prepared::new(self.machine, program)?, compiled, context: 0 };
+        let mut passes = Vec::new();
+        for context in contexts {
+            step.context = *context;
+            passes.push((*context, self.decode(&step)?));
+        }
+        Ok(passes)
+    }
+
+    fn time(
+        &self,
+        prepared: &Prepared,
+        inputs: &tilewright_compile::Inputs,
+    ) -> Result<Outcome, MeasureError> {
+        let named = |(name, value): &(&str, i64)| Some((prepared.register(name)?, *value));
+        let registers: Vec<_> = inputs.registers.iter().filter_map(named).collect();
+        Ok(prepared.time(&registers, &Wanted::default(), KeepLast::new(0))?.outcome)
+    }
+}
+
+/// A program of single tokens and the context that it is run with.
+pub(super) struct Step {
+    compiled: Compiled,
+    program: Prepared,
+    context: u64,
+}
+
+pub(super) fn index(count: u64) -> usize {
+    usize::try_from(count).unwrap_or(usize::MAX)
+}
+
+/// A count as a real number.
+#[expect(clippy::cast_precision_loss, reason = "printed with few digits")]
+pub(super) fn real(count: u128) -> f64 {
+    count as f64
+}
