@@ -282,7 +282,7 @@ impl Walk<'_> {
                         }
                     }
                     Op::Reshape(_) | Op::Transpose(_) | Op::Concat { axis: 2 } => {
-                        next = node.outputs.first().copied()
+                        next = node.outputs.first().copied();
                     }
                     _ => {}
                 }

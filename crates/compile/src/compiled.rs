@@ -7,7 +7,7 @@ use tilewright_tcp::program::Program;
 use crate::CompileError;
 use crate::cluster::cluster;
 use crate::kernel::Kernels;
-use crate::tcp::build::{Mode, clear, program};
+use crate::tcp::build::{Mode, PART_ROWS, clear, program};
 use crate::tcp::pack::{Constants, pack};
 use crate::tcp::plan::{Options, Plan};
 
@@ -39,6 +39,9 @@ pub struct Inputs {
     /// Registers by name.
     pub registers: Vec<(&'static str, i64)>,
 }
+
+/// Registers of the parts of a prefill program's rows.
+const PARTS: [&str; 4] = ["rows0", "rows1", "rows2", "rows3"];
 
 /// Compiles a model.
 ///
@@ -179,15 +182,20 @@ impl Compiled {
         let tables = [(plan.token_table, ids), (plan.angle_table, angles), (plan.cache_table, cache)];
         let whole = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
         let key_rows = context.div_ceil(self.slices);
+        let parts = (0..).zip(PARTS).map(|(part, name)| {
+            (name, whole(rows.saturating_sub(part * PART_ROWS).clamp(1, PART_ROWS.min(plan.prefill_rows))))
+        });
         Ok(Inputs {
             tables: tables.into_iter().map(|(at, table)| (at, bytes(&table))).collect(),
-            registers: vec![
-                ("rows", whole(rows)),
-                ("own_tokens", whole(rows * own)),
-                ("context", whole(context)),
-                ("key_rows", whole(key_rows)),
-                ("key_rounds", whole(key_rows.div_ceil(self.lanes))),
-            ],
+            registers: parts
+                .chain([
+                    ("rows", whole(rows)),
+                    ("own_tokens", whole(rows * own)),
+                    ("context", whole(context)),
+                    ("key_rows", whole(key_rows)),
+                    ("key_rounds", whole(key_rows.div_ceil(self.lanes))),
+                ])
+                .collect(),
         })
     }
 }

@@ -1,6 +1,7 @@
 //! Real models on the simulated chip against the float32 interpreter.
 #![expect(clippy::disallowed_methods, reason = "reads model files")]
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![expect(clippy::print_stderr, reason = "says when it skips")]
 
 use std::path::Path;
 use std::sync::Arc;
@@ -57,28 +58,18 @@ fn prompts_and_tokens(dtype: Dtype, pes: u64) {
     chip.load(&|name: &str| constant(&model.graph, &model.store, name)).unwrap();
     let interpreter = Interpreter::new(primitives(&model.graph).unwrap(), &model.store).unwrap();
     let mut session = Session::new(&interpreter).unwrap();
-    let ids: Vec<u64> = (0..150).map(|at| if at == 0 { 1 } else { at * 37 % 500 + 3 }).collect();
-    for part in [&ids[..1], &ids[1..70], &ids[70..71], &ids[71..80], &ids[80..81]] {
+    let ids: Vec<u64> = (0..300).map(|at| if at == 0 { 1 } else { at * 37 % 500 + 3 }).collect();
+    for part in [&ids[..1], &ids[1..270], &ids[270..271], &ids[271..280]] {
         let wanted = Wanted { values: true, findings: true, ..Wanted::default() };
         let (_, reading) = chip.feed(part, &wanted, KeepLast::new(0)).unwrap();
-        for finding in reading.findings.iter().take(5) {
-            println!("{finding:?}");
-        }
         let part: Vec<i64> = part.iter().map(|id| i64::try_from(*id).unwrap()).collect();
         let theirs = session.feed(&part).unwrap().pop().unwrap();
         let ours = chip.logits().unwrap();
         let error = worst(&ours, &theirs);
-        println!(
-            "{dtype} {pes} PEs, {} tokens: {} cycles, {} commands, best {} / {}, error {error}",
-            part.len(),
-            reading.outcome.cycles,
-            reading.outcome.commands,
-            best(&ours),
-            best(&theirs)
-        );
-        let allowed = if dtype == Dtype::I8 { 1.0 } else { 0.25 };
+        assert_eq!(best(&ours), best(&theirs), "{dtype} on {pes} PEs, {} tokens", part.len());
+        let allowed = if dtype == Dtype::I8 { 1.0 } else { 0.5 };
         assert!(error < allowed, "{error}");
-        assert!(reading.findings.is_empty(), "{} findings", reading.findings.len());
+        assert!(reading.findings.is_empty(), "{:?}", reading.findings.first());
     }
 }
 
@@ -99,22 +90,15 @@ fn sequences_of_a_batch_do_not_know_each_other() {
             let tokens: Vec<u64> = (0..batch).map(|sequence| 1 + step * 50 + sequence * 7 * step).collect();
             let wanted = Wanted { values: true, findings: true, ..Wanted::default() };
             let reading = chip.feed_batch(&tokens, &wanted, KeepLast::new(0)).unwrap();
-            for finding in reading.findings.iter().take(3) {
-                println!("{finding:?}");
-            }
             for (sequence, session) in sessions.iter_mut().enumerate() {
                 let theirs =
                     session.feed(&[i64::try_from(tokens[sequence]).unwrap()]).unwrap().pop().unwrap();
                 let ours = chip.sequence_logits(sequence as u64).unwrap();
                 let error = worst(&ours, &theirs);
-                println!(
-                    "{dtype} {pes} PEs, step {step}, sequence {sequence}: {error}, best {} / {}",
-                    best(&ours),
-                    best(&theirs)
-                );
+                assert_eq!(best(&ours), best(&theirs), "{dtype} on {pes} PEs, sequence {sequence}");
                 assert!(error < 1.0, "{error}");
             }
-            assert!(reading.findings.is_empty(), "{} findings", reading.findings.len());
+            assert!(reading.findings.is_empty(), "{:?}", reading.findings.first());
         }
     }
 }

@@ -14,8 +14,9 @@ use tilewright_tcp::program::{Count, Exec, Program};
 
 use super::emit::Emitter;
 use super::held::tensors;
-use super::image::{bytes, commit, hbm, n, packet_of, to_slices, transfer, turn};
-use super::plan::{Fill, Packed, Plan, weights_of};
+use super::image::{commit, hbm, n, packet_of, to_slices, transfer, turn};
+use super::place::{Places, place};
+use super::plan::{Fill, Packed, Plan};
 use super::sizes::whole_packets;
 use crate::CompileError;
 use crate::kernel::{Heads, Kernel, Kernels};
@@ -31,86 +32,6 @@ pub enum Mode {
     Batch,
 }
 
-/// Places in every slice's data memory, and the bytes of each.
-#[derive(Clone, Debug, Default)]
-pub struct Areas {
-    next: u64,
-}
-
-impl Areas {
-    /// Bytes of a slice.
-    pub fn take(&mut self, bytes: u64) -> u64 {
-        let at = self.next;
-        self.next = at.saturating_add(bytes.next_multiple_of(64));
-        at
-    }
-}
-
-/// Names of everything in data memory.
-#[derive(Clone, Debug, Default)]
-pub struct Places {
-    /// The residual, f32, by features.
-    pub x: u64,
-    /// The normalised residual, by features.
-    pub normal: u64,
-    /// Sums of combinations, by features: of all heads, or partial ones.
-    pub y: u64,
-    /// Partial sums of all processing elements, for exchanges in turns.
-    pub received: [u64; 2],
-    /// Their sum, f32.
-    pub sum: u64,
-    /// The normalised residual of own tokens.
-    pub normal_own: u64,
-    /// Two words a token.
-    pub squares: u64,
-    /// Two words a token.
-    pub roots: u64,
-    /// Gains and scales.
-    pub constants: u64,
-    /// What a unit of each own token is worth: two words.
-    pub worths: u64,
-    /// What a unit of each row is worth: two words.
-    pub row_worths: u64,
-    /// The greatest magnitude of each row: two words.
-    pub peaks: u64,
-    /// What attention gives, f32.
-    pub attended_floats: u64,
-    /// What an activation gives, f32.
-    pub active_floats: u64,
-    /// Sines, cosines, minus sines of each row.
-    pub angles: u64,
-    /// Projected rows, f32.
-    pub rows: u64,
-    /// Queries.
-    pub queries: u64,
-    /// New keys and values.
-    pub fresh: u64,
-    /// Cached keys and values, dealt out by position.
-    pub cached: u64,
-    /// The same for the next sequence.
-    pub cached_next: u64,
-    /// Queries of all sequences.
-    pub all_queries: u64,
-    /// What attention gives.
-    pub attended: u64,
-    /// What an activation gives.
-    pub active: u64,
-    /// Scores, f32.
-    pub scores: u64,
-    /// Weights of the values.
-    pub chances: u64,
-    /// Maxima, and sums.
-    pub maxima: u64,
-    /// Sums.
-    pub sums: u64,
-    /// Logits of a fill, two of them in turns.
-    pub logits: [u64; 2],
-    /// Slots for weights.
-    pub slots: Vec<u64>,
-    /// First byte past everything.
-    pub end: u64,
-}
-
 /// A program in the making.
 pub struct Build<'a> {
     /// Machine.
@@ -123,6 +44,9 @@ pub struct Build<'a> {
     pub mode: Mode,
     /// Which processing element.
     pub pe: u64,
+    /// Parts of the rows that are combined one after the other, so that one part's sums are on their way while the next are made: rows
+    /// of a part, and the first.
+    pub parts: Vec<(Count, u64)>,
     /// Places of a row of tokens whose residual this processing element has.
     pub own: u64,
     /// Commands.
@@ -151,8 +75,8 @@ pub struct Build<'a> {
     pub exchanges: u64,
 }
 
-/// Slots for weights: one in use, the others on their way.
-const SLOTS: u64 = 2;
+/// Rows of a part.
+pub const PART_ROWS: u64 = 2;
 
 /// Compiles one program.
 ///
@@ -231,7 +155,17 @@ impl<'a> Build<'a> {
                 (n(1), slices, n(own), emit.register("key_rounds", 1, most(rounds)))
             }
         };
+        let parts = match mode {
+            Mode::Prefill if plan.options.pes > 1 => (0..plan.prefill_rows.div_ceil(PART_ROWS))
+                .map(|part| {
+                    let most_rows = most(PART_ROWS.min(plan.prefill_rows));
+                    (emit.register(&format!("rows{part}"), 1, most_rows), part * PART_ROWS)
+                })
+                .collect(),
+            _ => vec![(rows, 0)],
+        };
         let mut build = Build {
+            parts,
             machine,
             kernels,
             plan,
@@ -252,7 +186,7 @@ impl<'a> Build<'a> {
             norms: 0,
             exchanges: 0,
         };
-        build.place()?;
+        build.at = place(&build)?;
         for start in &plan.caches {
             for pe in 0..plan.options.pes {
                 let start = start + pe * plan.cache_bytes;
@@ -328,109 +262,6 @@ impl<'a> Build<'a> {
     /// Elements from row to row of what attention gives.
     pub fn attended_row(&self, heads: &Heads) -> u64 {
         whole_packets(self.machine, self.dtype(), heads.query_width())
-    }
-
-    fn place(&mut self) -> Result<(), CompileError> {
-        let (plan, dtype) = (self.plan, self.dtype());
-        let share = plan.features.share;
-        let (rows, tokens) = (self.most_rows(), self.most_rows() * self.groups);
-        let (exchanged, cache, between) = (self.exchanged(), self.cache(), self.between());
-        let mut areas = Areas::default();
-        let projected = self.kernels.kernels.iter().filter(|kernel| matches!(kernel, Kernel::Project { .. }));
-        let widest =
-            projected.filter_map(weights_of).map(|parts| plan.parts(self.machine, &parts).width).max();
-        let widest = widest.unwrap_or(0);
-        let longest = plan.packed.iter().map(|packed| packed.row).max().unwrap_or(0);
-        let heads = self.kernels.kernels.iter().find_map(|kernel| match kernel {
-            Kernel::Rotate { heads, .. } => Some(*heads),
-            _ => None,
-        });
-        let queries = heads.map(|heads| heads.query_width());
-        let heads = heads.map_or(0, |heads| heads.kv * heads.slots);
-        let queries = whole_packets(self.machine, dtype, queries.unwrap_or(0));
-        let key_rows = self.most_key_rows();
-        let lanes = self.machine.ce.lanes;
-        let slot = plan.packed.iter().flat_map(|packed| &packed.fills).map(|fill| fill.slice_bytes).max();
-        let at = &mut self.at;
-        // In the same place in all programs: slices without columns keep their zeros, and what is masked stays a number.
-        let pes = plan.options.pes;
-        let most_own = plan.prefill_rows * (self.machine.pe.slices / pes).max(1);
-        let own_tokens = rows * self.own;
-        at.x = areas.take(bytes(Dtype::F32, most_own * share));
-        at.constants = areas.take(plan.constants.bytes);
-        at.cached = areas.take(plan.cache_row * key_rows);
-        // Any bits are a number if they are integers; else they must be a cache's in all programs.
-        let next = plan.options.batch > 1 && (self.mode == Mode::Batch || cache != Dtype::I8);
-        let next_bytes = if next { plan.cache_row * key_rows } else { 0 };
-        if cache != Dtype::I8 {
-            at.cached_next = areas.take(next_bytes);
-        }
-        at.slots = (0..SLOTS).map(|_| areas.take(slot.unwrap_or(0))).collect();
-        if cache == Dtype::I8 {
-            at.cached_next = areas.take(next_bytes);
-        }
-        at.normal = areas.take(bytes(dtype, tokens * share));
-        at.squares = areas.take(bytes(Dtype::F32, 2 * own_tokens));
-        at.roots = areas.take(bytes(Dtype::F32, 2 * own_tokens));
-        at.worths = areas.take(bytes(Dtype::F32, 2 * own_tokens));
-        at.row_worths = areas.take(bytes(Dtype::F32, 2 * rows));
-        at.peaks = areas.take(bytes(Dtype::F32, 2 * rows));
-        at.angles = areas.take(plan.angles_row * rows);
-        at.queries = areas.take(bytes(cache, rows.max(lanes) * queries));
-        at.fresh = areas.take(plan.cache_row * rows);
-        if self.mode == Mode::Batch {
-            at.all_queries = areas.take(bytes(cache, queries) * self.machine.pe.slices);
-        }
-        at.attended = areas.take(bytes(dtype, rows.max(lanes) * queries));
-        at.active = areas.take(bytes(dtype, rows * longest));
-        if dtype == Dtype::I8 {
-            // Attention is over before an activation begins.
-            let attended = bytes(Dtype::F32, rows.max(lanes) * queries);
-            at.attended_floats = areas.take(attended.max(bytes(between, rows * longest)));
-            at.active_floats = at.attended_floats;
-        }
-        let fill = plan.packed.iter().flat_map(|packed| &packed.fills).map(|fill| fill.groups).max();
-        let logits = bytes(Dtype::F32, fill.unwrap_or(0) * lanes);
-        at.logits = [areas.take(logits), areas.take(logits)];
-        at.maxima = areas.take(bytes(Dtype::F32, 2 * heads.max(lanes)));
-        at.sums = areas.take(bytes(Dtype::F32, 2 * heads.max(lanes)));
-        // Others write here while this processing element is still at work on anything else.
-        if pes > 1 {
-            let slot = bytes(exchanged, own_tokens * share).next_multiple_of(64);
-            at.received =
-                [areas.take(slot * pes), areas.take(if exchanged == Dtype::F32 { slot * pes } else { 0 })];
-        }
-        // Rows are read before there are scores, and both before there are sums.
-        let scratch = areas.next;
-        at.rows = areas.take(bytes(between, rows * widest));
-        let mut after = areas.next;
-        areas.next = scratch;
-        at.y = areas.take(bytes(exchanged, tokens * share));
-        after = after.max(areas.next);
-        areas.next = scratch;
-        // Partial sums have been sent before they are added up, and the sum is read before it is normalised.
-        at.sum = areas.take(bytes(Dtype::F32, own_tokens * share));
-        at.normal_own = areas.take(bytes(dtype, own_tokens * share));
-        after = after.max(areas.next);
-        areas.next = scratch;
-        let (scores, chances) = match self.mode {
-            Mode::Prefill => {
-                let keys = key_rows * self.machine.pe.slices;
-                (bytes(Dtype::F32, keys * lanes), bytes(cache, keys * lanes))
-            }
-            Mode::Decode | Mode::Batch => {
-                (bytes(Dtype::F32, key_rows * heads), bytes(cache, key_rows * heads))
-            }
-        };
-        at.scores = areas.take(scores);
-        at.chances = areas.take(chances);
-        areas.next = areas.next.max(after);
-        at.end = areas.next;
-        let capacity = self.machine.dm.capacity_bytes;
-        if areas.next > capacity {
-            return Err(CompileError::Dm { what: "values and weights", needed: areas.next, capacity });
-        }
-        Ok(())
     }
 
     /// Type of partial sums between processing elements: short ones are exchanged exactly.

@@ -5,7 +5,8 @@ use tilewright_num::Dtype;
 use tilewright_tcp::cost::contraction::Drain;
 use tilewright_tcp::cost::switch::{Ring, Topology};
 use tilewright_tcp::kernels::chain::op;
-use tilewright_tcp::program::exec::{Contract, Memory, Stream, Switch};
+use tilewright_tcp::program::Count;
+use tilewright_tcp::program::exec::{Contract, Exec, Memory, Stream, Switch};
 use tilewright_tcp::program::vector::{OpKind, Source, Word};
 
 use super::attend_rows::load_words;
@@ -14,6 +15,7 @@ use super::image::{
     bytes, chain, commit, contraction, copy, fetch, fetch_pairs, flits, main, n, nest, steps, through, vrf,
     with,
 };
+use super::plan::{Fill, Packed};
 use super::project::load;
 use crate::CompileError;
 use crate::kernel::{Kernel, ValueId};
@@ -22,9 +24,7 @@ use crate::kernel::{Kernel, ValueId};
 pub(super) fn combine(build: &mut Build<'_>, kernel: usize, input: ValueId) -> Result<(), CompileError> {
     let packed = build.packed(kernel)?;
     let (from, floats) = source(build, input);
-    let (machine, dtype, share) = (build.machine, build.dtype(), build.plan.features.share);
-    let packets = packed.packets;
-    let (rows, groups) = (build.rows, n(build.groups));
+    let (dtype, share) = (build.dtype(), build.plan.features.share);
     let scales = bytes(Dtype::F32, share);
     if dtype == Dtype::I8 {
         super::rows::quantise(build, "rows", floats, from, packed.row);
@@ -32,50 +32,76 @@ pub(super) fn combine(build: &mut Build<'_>, kernel: usize, input: ValueId) -> R
         load_words(build, "load_scales", place, scales, 0);
         super::rows::spread_peaks(build, scales);
     }
-    for fill in &packed.fills {
+    let last = packed.fills.len().saturating_sub(1);
+    for (index, fill) in packed.fills.iter().enumerate() {
         load(build, packed, fill);
-        let order = [(rows, false), (groups, false), (n(packets.count), true), (n(fill.groups), false)];
-        let walk = [
-            (rows, 0),
-            (groups, 0),
-            (n(packets.count), packets.elements),
-            (n(fill.groups), packed.row),
-            (n(packets.elements), 1),
-        ];
-        let contract = Contract {
-            flits: packets.flits,
-            repeats: n(fill.groups),
-            loops: nest(&walk),
-            tree: packets.elements.next_power_of_two(),
-            steps: steps(&order),
-            ..contraction(dtype, machine.ce.lanes, Drain::Interleaved)
-        };
-        let sums = build.exchanged();
-        let word = bytes(sums, 8);
-        let [outer, inner] = build.by_token(bytes(sums, share));
-        let to = build.at.y + bytes(sums, fill.first * 8);
-        let mut to = commit(Memory::Dm, to, &[outer, inner, (n(fill.groups), word)], word);
-        to.slices = vec![(0, packed.slices)];
-        to.to_bf16 = sums == Dtype::Bf16;
-        let fetched = fetch(dtype, from, &[(rows, packed.row), (n(packed.row), 1)], packets.elements);
-        let switch = multicast(build, packets.count);
-        let mut stream = Stream { switch, contract: Some(contract), ..copy(fetched, to) };
-        if dtype == Dtype::I8 {
-            let columns = n(fill.groups * 8);
-            let [outer, inner] = build.by_token(2);
-            let own = vrf(bytes(Dtype::F32, fill.first * 8), &[(rows, 0), (groups, 0), (columns, 1)]);
-            let ops = vec![
-                op(OpKind::ToFloat { int_width: 31 }),
-                with(OpKind::Mul0, own),
-                with(OpKind::Mul1, vrf(scales, &[outer, inner, (columns, 0)])),
-            ];
-            stream.vector = Some(chain(Word::I32, ops));
+        if index < last || build.pes() == 1 {
+            let all = (build.rows, 0);
+            build.emit.exec(combined(build, packed, fill, from, all));
+            continue;
         }
-        build.emit.exec(main("combine", stream));
+        for part in build.parts.clone() {
+            // A first part there is always.
+            if part.1 > 0 {
+                build.emit.begin_if_above(build.rows, part.1);
+            }
+            build.emit.exec(combined(build, packed, fill, from, part));
+            super::exchange::send(build, part);
+            if part.1 > 0 {
+                build.emit.end_if();
+            }
+        }
     }
-    let sum = if build.pes() > 1 { super::exchange::reduce(build) } else { build.at.y };
+    let sum = if build.pes() > 1 { super::exchange::receive(build) } else { build.at.y };
     add(build, sum);
     Ok(())
+}
+
+/// The contraction of some rows with a fill.
+fn combined(build: &Build<'_>, packed: &Packed, fill: &Fill, from: u64, (rows, first): (Count, u64)) -> Exec {
+    let (dtype, share) = (build.dtype(), build.plan.features.share);
+    let (packets, groups) = (packed.packets, n(build.groups));
+    let order = [(rows, false), (groups, false), (n(packets.count), true), (n(fill.groups), false)];
+    let walk = [
+        (rows, 0),
+        (groups, 0),
+        (n(packets.count), packets.elements),
+        (n(fill.groups), packed.row),
+        (n(packets.elements), 1),
+    ];
+    let contract = Contract {
+        flits: packets.flits,
+        repeats: n(fill.groups),
+        loops: nest(&walk),
+        tree: packets.elements.next_power_of_two(),
+        steps: steps(&order),
+        ..contraction(dtype, build.machine.ce.lanes, Drain::Interleaved)
+    };
+    let sums = build.exchanged();
+    let word = bytes(sums, 8);
+    let by_row = |stride: u64| [(rows, stride * build.groups), (groups, stride)];
+    let [outer, inner] = by_row(bytes(sums, share));
+    let to = build.at.y + bytes(sums, first * build.groups * share + fill.first * 8);
+    let mut to = commit(Memory::Dm, to, &[outer, inner, (n(fill.groups), word)], word);
+    to.slices = vec![(0, packed.slices)];
+    to.to_bf16 = sums == Dtype::Bf16;
+    let from = from + bytes(dtype, first * packed.row);
+    let fetched = fetch(dtype, from, &[(rows, packed.row), (n(packed.row), 1)], packets.elements);
+    let switch = multicast(build, packets.count);
+    let mut stream = Stream { switch, contract: Some(contract), ..copy(fetched, to) };
+    if dtype == Dtype::I8 {
+        let columns = n(fill.groups * 8);
+        let [outer, inner] = by_row(2);
+        let own = vrf(bytes(Dtype::F32, fill.first * 8), &[(rows, 0), (groups, 0), (columns, 1)]);
+        let peaks = bytes(Dtype::F32, share + 2 * first * build.groups);
+        let ops = vec![
+            op(OpKind::ToFloat { int_width: 31 }),
+            with(OpKind::Mul0, own),
+            with(OpKind::Mul1, vrf(peaks, &[outer, inner, (columns, 0)])),
+        ];
+        stream.vector = Some(chain(Word::I32, ops));
+    }
+    main("combine", stream)
 }
 
 /// Rows to all slices, in the order of tokens.

@@ -10,8 +10,9 @@ use tilewright_base::Span;
 use tilewright_machine::tcp::Tcp;
 use tilewright_tcp::cost::Context;
 use tilewright_tcp::footprint::{Access, ByteSet, Footprint, Store, of_exec, of_transfer};
-use tilewright_tcp::program::control::{Command, Queue, Step, StepKind, Term, Value};
+use tilewright_tcp::program::control::{Command, Condition, Queue, Step, StepKind, Term, Value};
 use tilewright_tcp::program::event::PeId;
+use tilewright_tcp::program::vector::Relation;
 use tilewright_tcp::program::{Count, Exec, ExecId, Program, Register, RegisterId, Transfer, TransferId};
 
 /// Ids of commands of one kind.
@@ -47,6 +48,7 @@ pub struct Emitter<'m> {
     known: BTreeMap<String, Vec<ExecId>>,
     footprints: BTreeMap<u32, Vec<Access>>,
     objects: Vec<Access>,
+    conditions: Vec<(Count, i64, Vec<Step>)>,
 }
 
 impl<'m> Emitter<'m> {
@@ -66,6 +68,7 @@ impl<'m> Emitter<'m> {
             known: BTreeMap::new(),
             footprints: BTreeMap::new(),
             objects: Vec::new(),
+            conditions: Vec::new(),
         }
     }
 
@@ -105,6 +108,26 @@ impl<'m> Emitter<'m> {
         for other in &others {
             self.step(StepKind::Receive { chip, pe: *other, register: None });
         }
+    }
+
+    /// What follows is done only if a register is above a number, until [`Self::end_if`]. A barrier must come next: whatever was waited
+    /// for under the condition may not have been.
+    pub fn begin_if_above(&mut self, register: Count, number: u64) {
+        let outer = std::mem::take(&mut self.steps);
+        self.conditions.push((register, i64::try_from(number).unwrap_or(i64::MAX), outer));
+    }
+
+    /// Ends a condition.
+    pub fn end_if(&mut self) {
+        let Some((register, number, outer)) = self.conditions.pop() else { return };
+        let then = std::mem::replace(&mut self.steps, outer);
+        let Count::Register(register) = register else {
+            self.steps.extend(then);
+            return;
+        };
+        let (left, right) = (Term::Register(register), Term::Number(number));
+        let condition = Condition { left, relation: Relation::Gt, right };
+        self.step(StepKind::If { condition, then, otherwise: Vec::new() });
     }
 
     /// A control register with its bounds.

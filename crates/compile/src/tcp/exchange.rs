@@ -6,6 +6,7 @@
 
 use tilewright_num::Dtype;
 use tilewright_tcp::kernels::pass::signed;
+use tilewright_tcp::program::Count;
 use tilewright_tcp::program::exec::Memory;
 use tilewright_tcp::program::transfer::{SLICE_STRIDE, TransferLoop};
 use tilewright_tcp::program::vector::{ReduceOp, Word};
@@ -26,27 +27,39 @@ fn by_slice(slices: u64) -> TransferLoop {
     TransferLoop { size: n(slices), source: SLICE_STRIDE, target: SLICE_STRIDE }
 }
 
-/// Sends partial sums and adds those received; gives the place of the sum.
-pub(super) fn reduce(build: &mut Build<'_>) -> u64 {
-    let (dtype, share, pes) = (build.exchanged(), build.plan.features.share, build.pes());
+/// Where an exchange puts sums, and the bytes of a row's block and of a sender's slot.
+fn places(build: &Build<'_>) -> (u64, u64, u64) {
     let own = if build.deals_tokens() { build.own } else { build.groups };
-    let block = bytes(dtype, own * share);
+    let block = bytes(build.exchanged(), own * build.plan.features.share);
     let slot = (build.most_rows() * block).next_multiple_of(64);
-    let exchange = build.exchanges;
-    build.exchanges += 1;
     // Without gathers in between, the last sums may still be read when the next arrive.
-    let place = build.at.received[usize::from(!build.deals_tokens() && exchange % 2 == 1)];
-    let row = bytes(dtype, build.groups * share);
+    let place = build.at.received[usize::from(!build.deals_tokens() && build.exchanges % 2 == 1)];
+    (place, block, slot)
+}
+
+/// Sends partial sums of some rows to whoever has their tokens.
+pub(super) fn send(build: &mut Build<'_>, (rows, first): (Count, u64)) {
+    let (place, block, slot) = places(build);
+    let row = bytes(build.exchanged(), build.groups * build.plan.features.share);
     let packet = packet_of(build.machine, block);
     let loops = vec![
         to_pes(build, if build.deals_tokens() { block } else { 0 }),
         by_slice(build.plan.features.slices),
-        turn(build.rows, row, block),
+        turn(rows, row, block),
         turn(n(block / packet), packet, packet),
     ];
     let loops = loops.into_iter().filter(|row| row.size != n(1)).collect();
-    let target = dm(0, 0, place + build.pe * slot);
-    build.emit.dma(transfer("sums", build.dm(0, build.at.y), target, loops, packet));
+    let target = dm(0, 0, place + build.pe * slot + first * block);
+    let source = build.dm(0, build.at.y + first * row);
+    build.emit.dma(transfer("sums", source, target, loops, packet));
+}
+
+/// Waits for the sums of all and adds them up; gives the place of the sum.
+pub(super) fn receive(build: &mut Build<'_>) -> u64 {
+    let (dtype, share, pes) = (build.exchanged(), build.plan.features.share, build.pes());
+    let own = if build.deals_tokens() { build.own } else { build.groups };
+    let (place, _, slot) = places(build);
+    build.exchanges += 1;
     build.emit.barrier(pes);
 
     let elements = slot * 8 / u64::from(dtype.storage_bits());

@@ -65,7 +65,7 @@ impl Columns {
         let each = [most, flit, 8].into_iter().find(|each| fits(each) && *each <= 2 * flit).unwrap_or(depth);
         let columns = Columns { each, packets: depth / each, flits: each.div_ceil(flit) };
         let open = machine.accumulators() / machine.ce.outputs_per_lane / lanes.max(1);
-        if columns.packets > open || depth % 8 != 0 {
+        if columns.packets > open || !depth.is_multiple_of(8) {
             let allowed = format!("multiples of 8 in at most {open} packets");
             return Err(CompileError::Size { what: "the width of a head", found: depth, allowed });
         }

@@ -4,7 +4,8 @@
 //! |---|---|
 //! | [`sizes`] | how widths are dealt out over slices and register files |
 //! | [`plan`] | what all programs of a model share: places in HBM |
-//! | [`build`] | one program: registers, places in data memory, kernels in order |
+//! | [`build`] | one program: registers, kernels in order |
+//! | [`place`] | places in data memory |
 //! | [`emit`] | commands in order, with the waits that they need |
 //! | [`image`] | parts of register images |
 //! | [`constants`] | gains and scales that slices keep |
@@ -28,6 +29,7 @@ mod held;
 pub mod image;
 mod norm;
 pub mod pack;
+pub mod place;
 pub mod plan;
 mod project;
 mod rotate;

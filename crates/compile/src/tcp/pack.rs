@@ -3,7 +3,6 @@
 use rayon::prelude::*;
 use tilewright_num::{Dtype, RuleSet, convert};
 
-use super::image::bytes;
 use super::plan::{Fill, Packed, Plan, weights_of};
 use super::rows::UNIT;
 use crate::CompileError;

@@ -1,0 +1,228 @@
+//! Where everything lies in the data memory of a slice, by what is live together.
+//!
+//! What must keep its bytes from program to program comes first, in the same place in all of them. What others write comes next. Rows,
+//! scores and sums follow each other and share one place.
+
+use tilewright_num::Dtype;
+
+use super::build::{Build, Mode};
+use super::image::bytes;
+use super::plan::weights_of;
+use super::sizes::whole_packets;
+use crate::CompileError;
+use crate::kernel::Kernel;
+
+/// Slots for weights: one in use, the other on its way.
+const SLOTS: u64 = 2;
+
+/// Places in every slice's data memory, and the bytes of each.
+#[derive(Clone, Debug, Default)]
+pub struct Areas {
+    next: u64,
+}
+
+impl Areas {
+    /// Bytes of a slice.
+    pub fn take(&mut self, bytes: u64) -> u64 {
+        let at = self.next;
+        self.next = at.saturating_add(bytes.next_multiple_of(64));
+        at
+    }
+}
+
+/// Names of everything in data memory.
+#[derive(Clone, Debug, Default)]
+pub struct Places {
+    /// The residual, f32, by features.
+    pub x: u64,
+    /// The normalised residual, by features.
+    pub normal: u64,
+    /// Sums of combinations, by features: of all heads, or partial ones.
+    pub y: u64,
+    /// Partial sums of all processing elements, for exchanges in turns.
+    pub received: [u64; 2],
+    /// Their sum, f32.
+    pub sum: u64,
+    /// The normalised residual of own tokens.
+    pub normal_own: u64,
+    /// Two words a token.
+    pub squares: u64,
+    /// Two words a token.
+    pub roots: u64,
+    /// Gains and scales.
+    pub constants: u64,
+    /// What a unit of each own token is worth: two words.
+    pub worths: u64,
+    /// What a unit of each row is worth: two words.
+    pub row_worths: u64,
+    /// The greatest magnitude of each row: two words.
+    pub peaks: u64,
+    /// What attention gives, f32.
+    pub attended_floats: u64,
+    /// What an activation gives, f32.
+    pub active_floats: u64,
+    /// Sines, cosines, minus sines of each row.
+    pub angles: u64,
+    /// Projected rows, f32.
+    pub rows: u64,
+    /// Queries.
+    pub queries: u64,
+    /// New keys and values.
+    pub fresh: u64,
+    /// Cached keys and values, dealt out by position.
+    pub cached: u64,
+    /// The same for the next sequence.
+    pub cached_next: u64,
+    /// Queries of all sequences.
+    pub all_queries: u64,
+    /// What attention gives.
+    pub attended: u64,
+    /// What an activation gives.
+    pub active: u64,
+    /// Scores, f32.
+    pub scores: u64,
+    /// Weights of the values.
+    pub chances: u64,
+    /// Maxima, and sums.
+    pub maxima: u64,
+    /// Sums.
+    pub sums: u64,
+    /// Logits of a fill, two of them in turns.
+    pub logits: [u64; 2],
+    /// Slots for weights.
+    pub slots: Vec<u64>,
+    /// First byte past everything.
+    pub end: u64,
+}
+
+/// The greatest sizes of a model.
+struct Widths {
+    /// Columns of all parts of a projection.
+    projected: u64,
+    /// Elements of a row that is contracted.
+    contracted: u64,
+    /// Heads, and their columns.
+    heads: u64,
+    queries: u64,
+    /// Bytes and groups of a fill.
+    fill_bytes: u64,
+    fill_groups: u64,
+}
+
+impl Widths {
+    fn new(build: &Build<'_>) -> Widths {
+        let (plan, kernels) = (build.plan, &build.kernels.kernels);
+        let projected = kernels.iter().filter(|kernel| matches!(kernel, Kernel::Project { .. }));
+        let projected = projected.filter_map(weights_of).map(|parts| plan.parts(build.machine, &parts).width);
+        let heads = kernels.iter().find_map(|kernel| match kernel {
+            Kernel::Rotate { heads, .. } => Some(*heads),
+            _ => None,
+        });
+        let queries = heads.map_or(0, |heads| heads.query_width());
+        let fills = || plan.packed.iter().flat_map(|packed| &packed.fills);
+        Widths {
+            projected: projected.max().unwrap_or(0),
+            contracted: plan.packed.iter().map(|packed| packed.row).max().unwrap_or(0),
+            heads: heads.map_or(0, |heads| heads.kv * heads.slots),
+            queries: whole_packets(build.machine, build.dtype(), queries),
+            fill_bytes: fills().map(|fill| fill.slice_bytes).max().unwrap_or(0),
+            fill_groups: fills().map(|fill| fill.groups).max().unwrap_or(0),
+        }
+    }
+}
+
+/// Places of a program.
+///
+/// # Errors
+/// More than data memory holds.
+pub(super) fn place(build: &Build<'_>) -> Result<Places, CompileError> {
+    let (mut areas, mut at) = (Areas::default(), Places::default());
+    let widths = Widths::new(build);
+    kept(build, &widths, &mut areas, &mut at);
+    values(build, &widths, &mut areas, &mut at);
+    shared(build, &widths, &mut areas, &mut at);
+    at.end = areas.next;
+    let capacity = build.machine.dm.capacity_bytes;
+    if at.end > capacity {
+        return Err(CompileError::Dm { what: "values and weights", needed: at.end, capacity });
+    }
+    Ok(at)
+}
+
+/// In the same place in all programs: slices without columns keep their zeros, and what is masked stays a number.
+fn kept(build: &Build<'_>, widths: &Widths, areas: &mut Areas, at: &mut Places) {
+    let (plan, cache) = (build.plan, build.cache());
+    let most_own = plan.prefill_rows * (build.machine.pe.slices / plan.options.pes).max(1);
+    at.x = areas.take(bytes(Dtype::F32, most_own * plan.features.share));
+    at.constants = areas.take(plan.constants.bytes);
+    let cached = plan.cache_row * build.most_key_rows();
+    at.cached = areas.take(cached);
+    // Any bits are a number if they are integers; else they must be a cache's in all programs.
+    let next = plan.options.batch > 1 && (build.mode == Mode::Batch || cache != Dtype::I8);
+    let next_bytes = if next { cached } else { 0 };
+    if cache != Dtype::I8 {
+        at.cached_next = areas.take(next_bytes);
+    }
+    at.slots = (0..SLOTS).map(|_| areas.take(widths.fill_bytes)).collect();
+    if cache == Dtype::I8 {
+        at.cached_next = areas.take(next_bytes);
+    }
+}
+
+/// What kernels leave to each other.
+fn values(build: &Build<'_>, widths: &Widths, areas: &mut Areas, at: &mut Places) {
+    let (plan, dtype, cache) = (build.plan, build.dtype(), build.cache());
+    let (rows, lanes, share) = (build.most_rows(), build.machine.ce.lanes, plan.features.share);
+    let own = rows * build.own;
+    at.normal = areas.take(bytes(dtype, rows * build.groups * share));
+    at.squares = areas.take(bytes(Dtype::F32, 2 * own));
+    at.roots = areas.take(bytes(Dtype::F32, 2 * own));
+    at.worths = areas.take(bytes(Dtype::F32, 2 * own));
+    at.row_worths = areas.take(bytes(Dtype::F32, 2 * rows));
+    at.peaks = areas.take(bytes(Dtype::F32, 2 * rows));
+    at.angles = areas.take(plan.angles_row * rows);
+    at.queries = areas.take(bytes(cache, rows.max(lanes) * widths.queries));
+    at.fresh = areas.take(plan.cache_row * rows);
+    if build.mode == Mode::Batch {
+        at.all_queries = areas.take(bytes(cache, widths.queries) * build.machine.pe.slices);
+    }
+    at.attended = areas.take(bytes(dtype, rows.max(lanes) * widths.queries));
+    at.active = areas.take(bytes(dtype, rows * widths.contracted));
+    if dtype == Dtype::I8 {
+        // Attention is over before an activation begins.
+        let attended = bytes(Dtype::F32, rows.max(lanes) * widths.queries);
+        at.attended_floats = areas.take(attended.max(bytes(build.between(), rows * widths.contracted)));
+        at.active_floats = at.attended_floats;
+    }
+    let logits = bytes(Dtype::F32, widths.fill_groups * lanes);
+    at.logits = [areas.take(logits), areas.take(logits)];
+    at.maxima = areas.take(bytes(Dtype::F32, 2 * widths.heads.max(lanes)));
+    at.sums = areas.take(bytes(Dtype::F32, 2 * widths.heads.max(lanes)));
+    // Others write here while this processing element is still at work on anything else.
+    if build.pes() > 1 {
+        let slot = bytes(build.exchanged(), own * share).next_multiple_of(64) * build.pes();
+        at.received = [areas.take(slot), areas.take(if build.deals_tokens() { 0 } else { slot })];
+    }
+}
+
+/// Rows are read before there are scores, both before there are sums; partial sums have been sent before they are added up.
+fn shared(build: &Build<'_>, widths: &Widths, areas: &mut Areas, at: &mut Places) {
+    let (share, cache, rows) = (build.plan.features.share, build.cache(), build.most_rows());
+    let (first, mut end) = (areas.next, areas.next);
+    let mut together = |sizes: [u64; 2]| {
+        areas.next = first;
+        let places = sizes.map(|size| areas.take(size));
+        end = end.max(areas.next);
+        places
+    };
+    [at.rows, _] = together([bytes(build.between(), rows * widths.projected), 0]);
+    [at.y, _] = together([bytes(build.exchanged(), rows * build.groups * share), 0]);
+    let own = rows * build.own * share;
+    [at.sum, at.normal_own] = together([bytes(Dtype::F32, own), bytes(build.dtype(), own)]);
+    let scores = match build.mode {
+        Mode::Prefill => build.most_key_rows() * build.machine.pe.slices * build.machine.ce.lanes,
+        Mode::Decode | Mode::Batch => build.most_key_rows() * widths.heads,
+    };
+    [at.scores, at.chances] = together([bytes(Dtype::F32, scores), bytes(cache, scores)]);
+    areas.next = end;
+}
