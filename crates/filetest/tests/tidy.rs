@@ -34,7 +34,10 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ),
     ("crates/python", &["base", "machine", "neuron", "num", "record"]),
     ("crates/filetest", &["", "base", "graph", "import", "ir", "machine", "notation", "num", "tcp"]),
-    ("bench", &["base", "explore", "machine", "notation", "num", "record", "report", "sim", "tcp"]),
+    (
+        "bench",
+        &["base", "explore", "machine", "notation", "num", "record", "report", "runtime", "sim", "tcp"],
+    ),
 ];
 
 /// Longest source file; a longer one must be listed with its reason.

@@ -80,6 +80,7 @@ pub fn tree_sum(rules: &RuleSet, start: f32, values: &[f32], packet_elements: us
     })
 }
 
+#[inline]
 pub(crate) const fn settle(rules: &RuleSet, a: f32) -> f32 {
     f32::from_bits(rules.settle_f32(a.to_bits()))
 }

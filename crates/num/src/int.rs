@@ -8,6 +8,7 @@
 use crate::{Dtype, IntNarrowing, NumError, RuleSet};
 
 /// The value of an integer pattern; bits above the type's width are ignored. Zero for floats.
+#[inline]
 #[must_use]
 pub const fn int_value(dtype: Dtype, pattern: u32) -> i64 {
     let unused = 32 - dtype.bits();
@@ -19,6 +20,7 @@ pub const fn int_value(dtype: Dtype, pattern: u32) -> i64 {
 }
 
 /// The pattern of an integer, its low bits; the bits above the type's width are zero.
+#[inline]
 #[must_use]
 pub const fn int_pattern(dtype: Dtype, value: i64) -> u32 {
     (value.cast_unsigned() as u32) & (u32::MAX >> (32 - dtype.bits()))

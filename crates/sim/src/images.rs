@@ -6,7 +6,7 @@ use tilewright_tcp::cost::Stage;
 use tilewright_tcp::program::Program;
 use tilewright_tcp::program::event::Unit;
 
-use crate::plan::{ExecPlan, TransferPlan};
+use crate::plan::{ExecPlan, Plans, TransferPlan};
 
 /// All runs of one image.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,9 +38,10 @@ pub(crate) struct Images {
 }
 
 impl Images {
-    pub(crate) fn new(program: &Program) -> Images {
-        let execs = program.execs.iter().map(|exec| row(&exec.name, Unit::of(exec.context)));
-        let transfers = program.transfers.iter().map(|transfer| row(&transfer.name, Unit::Dma));
+    pub(crate) fn new(program: &Program, plans: &Plans) -> Images {
+        let units = program.execs.iter().map(|exec| Unit::of(exec.context));
+        let execs = plans.exec_names().zip(units).map(|(name, unit)| row(name, unit));
+        let transfers = plans.transfer_names().map(|name| row(name, Unit::Dma));
         Images { execs: program.execs.len(), rows: execs.chain(transfers).collect() }
     }
 
@@ -83,9 +84,9 @@ impl ImageUse {
     }
 }
 
-fn row(name: &str, unit: Unit) -> ImageUse {
+fn row(name: &Arc<str>, unit: Unit) -> ImageUse {
     ImageUse {
-        name: name.into(),
+        name: name.clone(),
         unit,
         runs: 0,
         first_cycles: u64::MAX,

@@ -125,6 +125,16 @@ impl Plans {
         Plans { execs, transfers, values: Vec::new(), made: 0, speeds: Speeds::default() }
     }
 
+    /// Names of all executions.
+    pub(crate) fn exec_names(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.execs.iter().map(|kept| &kept.name)
+    }
+
+    /// Names of all transfers.
+    pub(crate) fn transfer_names(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.transfers.iter().map(|kept| &kept.name)
+    }
+
     /// Forgets plans of register values where they became many.
     pub(crate) fn trim(&mut self) {
         let execs: usize = self.execs.iter().map(|kept| kept.by_values.len()).sum();

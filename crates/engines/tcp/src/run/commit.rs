@@ -1,11 +1,11 @@
 //! Commit unit: the valid part of each flit to the next address of a memory (paper section IV-D; vISA book, commit engine). Fills
 //! and short loads write in the same way.
 
-use rayon::prelude::*;
 use tilewright_num::{Dtype, RuleSet, commit_relu, convert};
 
 use super::fault::{Fault, Problem, Stage, equal, product};
 use super::packets::{Packets, load_bits, store_bits};
+use super::parallel::for_each;
 use super::state::{Group, Sizes, SliceMemory, State};
 use super::walk::{Walk, pairs};
 use super::{MAX_SLICE, index};
@@ -16,6 +16,8 @@ pub(super) struct Writer<'a> {
     image: &'a Commit,
     base: i64,
     walk: Walk,
+    /// Where runs of flits start, and flits of a run.
+    runs: (Walk, u64),
 }
 
 impl<'a> Writer<'a> {
@@ -26,6 +28,7 @@ impl<'a> Writer<'a> {
         }
         let loops = pairs(&image.loops);
         let walk = Walk::new(loops.clone())?;
+        let runs = Walk::runs(&loops, image.bytes)?;
         product("bytes written on a slice", [walk.left(), image.bytes], MAX_SLICE)?;
         let base = i64::try_from(image.base).unwrap_or(i64::MAX);
         let reach = |stride: i64, size: u64| stride.saturating_mul(size.saturating_sub(1).cast_signed());
@@ -43,7 +46,7 @@ impl<'a> Writer<'a> {
         if walk.left() > 0 && end > capacity {
             return Err(out(high));
         }
-        Ok(Writer { image, base, walk })
+        Ok(Writer { image, base, walk, runs })
     }
 
     /// Flits that are written.
@@ -57,15 +60,28 @@ impl<'a> Writer<'a> {
         ranges.is_empty() || ranges.iter().any(|(first, end)| (*first..*end).contains(&slice))
     }
 
-    /// Flits as they are written: to bf16 if the image says so.
-    pub(super) fn convert(&self, rules: &RuleSet, flits: Packets) -> Result<Packets, Problem> {
+    /// First bytes of all runs, and their bytes.
+    pub(super) fn runs(&self) -> (impl Iterator<Item = u64>, usize) {
+        let (base, (walk, flits)) = (self.base, self.runs.clone());
+        let start = move |offset| base.saturating_add(offset).unsigned_abs();
+        (walk.map(start), index(flits.saturating_mul(self.image.bytes)))
+    }
+
+    /// Checks flits of so many bytes, of which those at hand may keep only the first.
+    pub(super) fn check(&self, flits: &Packets, flit_bytes: usize) -> Result<(), Problem> {
         equal("commit steps", self.steps(), "flits", flits.count() as u64)?;
         if flits.extra.is_some() && !matches!(self.image.memory, Memory::Trf { .. }) {
             return Err(Problem::Setting("i5 and i9 are kept by the contraction register file only"));
         }
-        if self.image.bytes > flits.packet_bytes as u64 && self.steps() > 0 {
-            return Err(Problem::TooLarge { what: "bytes of a flit", most: flits.packet_bytes as u64 });
+        if self.image.bytes > flit_bytes as u64 && self.steps() > 0 {
+            return Err(Problem::TooLarge { what: "bytes of a flit", most: flit_bytes as u64 });
         }
+        Ok(())
+    }
+
+    /// Flits as they are written: to bf16 if the image says so.
+    pub(super) fn convert(&self, rules: &RuleSet, flits: Packets) -> Result<Packets, Problem> {
+        self.check(&flits, flits.packet_bytes)?;
         if !self.image.to_bf16 {
             return Ok(flits);
         }
@@ -83,8 +99,28 @@ impl<'a> Writer<'a> {
         Ok(Packets { bytes, ..flits })
     }
 
-    /// Writes converted flits.
+    /// Writes converted flits run by run.
     pub(super) fn write(&self, sizes: &Sizes, memory: &mut SliceMemory, flits: &Packets) {
+        if flits.extra.is_some() {
+            return self.write_flits(sizes, memory, flits);
+        }
+        let (kept, pitch) = (index(self.image.bytes), flits.packet_bytes.max(1));
+        let (starts, bytes) = self.runs();
+        let run = index(self.runs.1).saturating_mul(pitch).max(1);
+        for (at, source) in starts.zip(flits.bytes.chunks(run)) {
+            let Some(target) = memory.span(sizes, self.image.memory, at, bytes) else { continue };
+            if kept == pitch {
+                target.copy_from_slice(source.get(..bytes).unwrap_or_default());
+                continue;
+            }
+            for (target, flit) in target.chunks_exact_mut(kept.max(1)).zip(source.chunks_exact(pitch)) {
+                target.copy_from_slice(flit.get(..kept).unwrap_or_default());
+            }
+        }
+    }
+
+    /// Writes converted flits one by one.
+    pub(super) fn write_flits(&self, sizes: &Sizes, memory: &mut SliceMemory, flits: &Packets) {
         let kept = index(self.image.bytes);
         let flit_bytes = flits.packet_bytes;
         for (step, offset) in self.walk.clone().enumerate() {
@@ -108,7 +144,8 @@ pub(super) fn fill(state: &mut State, group: Group, fill: &Fill) -> Result<(), F
     }
     let word = fill.word.to_le_bytes();
     let bytes: Vec<u8> = word.into_iter().cycle().take(index(fill.commit.bytes)).collect();
-    state.slices_mut(group).into_par_iter().enumerate().for_each(|(slice, memory)| {
+    let work = writer.steps().saturating_mul(group.slices).saturating_mul(4);
+    for_each(state.slices_mut(group), work, |slice, memory| {
         if writer.writes(slice as u64) {
             for offset in writer.walk.clone() {
                 let at = writer.base.saturating_add(offset).unsigned_abs();
@@ -131,10 +168,9 @@ pub(super) fn short(state: &mut State, group: Group, short: &Short) -> Result<()
     };
     check(Memory::Dm, short.from)?;
     check(short.memory, short.base)?;
-    state.slices_mut(group).into_par_iter().for_each(|memory| {
-        let range = index(short.from)..index(short.from.saturating_add(short.bytes));
-        let bytes = memory.dm().get(range).map_or_else(|| vec![0; index(short.bytes)], <[u8]>::to_vec);
-        memory.write(&sizes, short.memory, short.base, &bytes);
+    let (from, bytes) = (i64::try_from(short.from).unwrap_or(i64::MAX), index(short.bytes));
+    for_each(state.slices_mut(group), group.slices.saturating_mul(short.bytes) / 8, |_, memory| {
+        memory.copy_from_dm(&sizes, short.memory, from, short.base, bytes);
     });
     Ok(())
 }

@@ -9,21 +9,27 @@
 //! | [`state`] | all memories of a program's chips, page tables, placement of tensors |
 //! | [`fault`] | why a command could not be run |
 //! | `walk` | the loop sequencer, followed address by address |
+//! | `parallel` | slices shared between host threads |
 //! | `packets` | what is in flight on one slice: bytes, and the extra bits of i5 and i9 |
 //! | `stream` | the engines of one command in order |
+//! | `copy` | commands that only move bytes within slices |
 //! | `fetch`, `switch`, `collect` | from data memory to flits |
 //! | [`contract`] | the contraction engine, literally and in bulk |
 //! | [`vector`] | the vector engine's chain and the reducer between slices |
-//! | `cast`, `transpose`, `commit` | from results to memory; fills and short loads |
+//! | `leaving`, `cast`, `convert`, `transpose`, `commit` | from results to memory; fills and short loads |
 //! | `transfer` | DMA |
 
 mod cast;
 mod collect;
 mod commit;
 pub mod contract;
+mod convert;
+mod copy;
 pub mod fault;
 mod fetch;
+mod leaving;
 pub mod packets;
+mod parallel;
 pub mod state;
 mod stream;
 mod switch;
@@ -56,6 +62,23 @@ pub fn exec(machine: &Tcp, state: &mut State, pe: PeId, exec: &Exec) -> Result<(
     exec_with(machine, state, pe, exec, VECTOR)
 }
 
+/// [`exec`] as registers say it, element by element and flit by flit: the definition that [`exec`] is compared with.
+///
+/// # Errors
+/// As [`exec`].
+pub fn exec_literally(machine: &Tcp, state: &mut State, pe: PeId, exec: &Exec) -> Result<(), Fault> {
+    exec_in(machine, state, pe, exec, (VECTOR, Way::Literal))
+}
+
+/// How a command is followed; both give the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    /// Element by element.
+    Literal,
+    /// Runs and whole streams at once, where registers are regular.
+    Bulk,
+}
+
 /// What [`exec`] takes for the vector engine.
 const VECTOR: VectorUnit = |rules, image, slices, files| {
     vector::apply(rules, image, slices, files).map_err(|error| error.to_string())
@@ -72,9 +95,19 @@ pub fn exec_with(
     exec: &Exec,
     vector: VectorUnit,
 ) -> Result<(), Fault> {
+    exec_in(machine, state, pe, exec, (vector, Way::Bulk))
+}
+
+fn exec_in(
+    machine: &Tcp,
+    state: &mut State,
+    pe: PeId,
+    exec: &Exec,
+    how: (VectorUnit, Way),
+) -> Result<(), Fault> {
     let group = state.group(pe, exec.pes)?;
     match &exec.body {
-        Body::Stream(image) => stream::run(machine, state, group, image, vector),
+        Body::Stream(image) => stream::run(machine, state, group, image, how),
         Body::Fill(fill) => commit::fill(state, group, fill),
         Body::Short(short) => commit::short(state, group, short),
     }

@@ -113,7 +113,9 @@ pub(super) fn words(flits: &Packets) -> Result<Vec<u32>, Problem> {
 
 /// Words as flits.
 pub(super) fn flits_of(words: &[u32], flit_bytes: usize) -> Packets {
-    let mut bytes = Vec::with_capacity(words.len() * 4);
-    words.iter().for_each(|word| bytes.extend_from_slice(&word.to_le_bytes()));
+    let mut bytes = vec![0; words.len() * 4];
+    for (place, word) in bytes.as_chunks_mut().0.iter_mut().zip(words) {
+        *place = word.to_le_bytes();
+    }
     Packets { bytes, extra: None, packet_bytes: flit_bytes }
 }

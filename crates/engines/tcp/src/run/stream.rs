@@ -1,22 +1,26 @@
 //! The engines of one command in order: fetch, switch, collect, contraction, vector, cast, transpose, commit (paper section IV).
+//!
+//! Slices that receive the same packets share them. Two ways through the engines give the same bytes: the literal one follows
+//! registers element by element and flit by flit, the other one takes runs and whole streams at once.
 
-use rayon::prelude::*;
+use std::borrow::Cow;
+
 use tilewright_machine::tcp::Tcp;
 use tilewright_num::{Dtype, RuleSet};
 
-use super::cast::cast;
 use super::collect::collect;
 use super::commit::Writer;
-use super::contract::{Plan, RegisterFile, contract};
+use super::contract::{Contraction, Plan, RegisterFile};
+use super::copy::Copy;
 use super::fault::{Fault, Problem, Stage, divide, equal, product};
 use super::fetch::Fetcher;
-use super::packets::{Packets, flits_of, words};
+use super::leaving::Leaving;
+use super::packets::{Packets, words};
+use super::parallel::{Work, each, each_of};
 use super::state::{Group, Sizes, SliceMemory, State};
 use super::switch::Exchange;
-use super::transpose::transpose;
-use super::{MAX_GROUP_BYTES, MAX_SLICE, VectorUnit, index, rules};
+use super::{MAX_GROUP_BYTES, MAX_SLICE, VectorUnit, Way, index, rules};
 use crate::cost::switch::Topology;
-use crate::memory::payload_bits;
 use crate::program::exec::{Memory, Stream};
 use crate::program::vector::Vector;
 
@@ -26,19 +30,39 @@ pub(super) fn run(
     state: &mut State,
     group: Group,
     image: &Stream,
-    vector: VectorUnit,
+    (vector, way): (VectorUnit, Way),
 ) -> Result<(), Fault> {
     let sizes = state.sizes;
     let writer = Writer::new(&sizes, &image.commit).map_err(|problem| problem.at(Stage::Commit))?;
-    let engines = Engines::new(machine, group, image, &writer)?;
-    let memories = state.slices(group);
-    let mut flits = engines.results(&memories)?;
-    if let Some(unit) = &image.vector {
-        flits = engines.vector(unit, flits, &memories, vector)?;
+    let engines = Engines::new(machine, group, image, &writer, way)?;
+    if let Some(copy) = Copy::new(image, &engines.fetcher, &writer, engines.flit_bytes) {
+        copy.run(&sizes, &writer, state.slices_mut(group));
+        return Ok(());
     }
-    let flits = engines.written(flits)?;
+    let memories = state.slices(group);
+    let streams = engines.received(&memories)?;
+    let mut flows = engines.results(&memories, &streams)?;
+    if let Some(unit) = &image.vector {
+        flows = engines.vector(unit, flows, &memories, vector)?;
+    }
+    let flits = engines.leaving(flows)?;
     engines.commit(&sizes, state.slices_mut(group), &flits);
     Ok(())
+}
+
+/// What is between two engines on one slice.
+pub(super) enum Flow<'s> {
+    /// Flits, perhaps those of other slices too.
+    Flits(Cow<'s, Packets>),
+    /// Words of whole flits.
+    Words(Vec<u32>),
+}
+
+/// Packets that slices receive.
+struct Streams {
+    packets: Vec<Packets>,
+    /// Which of them a slice receives.
+    of: Vec<usize>,
 }
 
 struct Engines<'a> {
@@ -47,18 +71,27 @@ struct Engines<'a> {
     writer: &'a Writer<'a>,
     fetcher: Fetcher<'a>,
     exchange: Exchange<'a>,
-    contraction: Option<Plan<'a>>,
+    contraction: Option<Contraction<'a>>,
+    way: Way,
     flit_bytes: usize,
     vrf_bytes: u64,
+    /// What the command takes of the host.
+    work: Work,
 }
 
 impl<'a> Engines<'a> {
     /// Checks everything that does not depend on memory.
-    fn new(machine: &Tcp, group: Group, image: &'a Stream, writer: &'a Writer<'a>) -> Result<Self, Fault> {
+    fn new(
+        machine: &Tcp,
+        group: Group,
+        image: &'a Stream,
+        writer: &'a Writer<'a>,
+        way: Way,
+    ) -> Result<Self, Fault> {
         let rules = rules(machine);
-        let fetcher = Fetcher::new(rules, &image.fetch).map_err(|problem| problem.at(Stage::Fetch))?;
+        let fetcher = Fetcher::new(rules, &image.fetch, way).map_err(|problem| problem.at(Stage::Fetch))?;
         let held = |what, factors: [u64; 3]| product(what, factors, MAX_GROUP_BYTES);
-        held("bytes fetched", [fetcher.packets, fetcher.packet_bytes, group.slices])
+        let fetched = held("bytes fetched", [fetcher.packets, fetcher.packet_bytes, group.slices])
             .map_err(|problem| problem.at(Stage::Fetch))?;
         let exchange = Exchange::new(machine, &image.switch, group.slices, fetcher.packets)
             .map_err(|problem| problem.at(Stage::Switch))?;
@@ -67,72 +100,108 @@ impl<'a> Engines<'a> {
         product("bytes received on a slice", [received, packet], MAX_SLICE)
             .map_err(|problem| problem.at(Stage::Switch))?;
         let plan = |image| Plan::new(machine, rules, image, fetcher.leaves());
-        let contraction = image
+        let plan = image
             .contract
             .as_ref()
             .map(plan)
             .transpose()
             .map_err(|problem| problem.at(Stage::Contraction))?;
-        let kept = contraction.map_or(received.saturating_mul(packet), |plan| plan.words().saturating_mul(4));
-        held("bytes of results", [kept, group.slices, 1])
+        let kept = plan.map_or(received.saturating_mul(packet), |plan| plan.words().saturating_mul(4));
+        let kept = held("bytes of results", [kept, group.slices, 1])
             .map_err(|problem| problem.at(Stage::Contraction))?;
+        let work = Work::of(image, fetched, kept, group.slices);
+        let contraction = plan.map(|plan| Contraction::new(plan, way));
         let flit_bytes = index(machine.network.flit_bytes);
-        Ok(Engines {
-            rules,
-            image,
-            writer,
-            fetcher,
-            exchange,
-            contraction,
-            flit_bytes,
-            vrf_bytes: machine.vrf.capacity_bytes,
-        })
+        let vrf_bytes = machine.vrf.capacity_bytes;
+        Ok(Engines { rules, image, writer, fetcher, exchange, contraction, way, flit_bytes, vrf_bytes, work })
+    }
+
+    /// Whether what a slice computes is ever used.
+    fn used(&self, slice: usize) -> bool {
+        self.image.vector.is_some() || self.writer.writes(slice as u64)
+    }
+
+    fn fetch(&self, memories: &[&SliceMemory], slice: usize) -> Result<Packets, Fault> {
+        let fetched = self.fetcher.fetch(memories[slice].dm(), slice as u64);
+        fetched.map_err(|problem| problem.at(Stage::Fetch))
+    }
+
+    /// Flits or, where there is a contraction, packets as its lanes meet them.
+    fn fed(&self, received: Packets) -> Result<Packets, Fault> {
+        let flits = collect(received, self.flit_bytes);
+        match &self.contraction {
+            None => Ok(flits),
+            Some(contraction) => {
+                contraction.plan.feed(flits).map_err(|problem| problem.at(Stage::Contraction))
+            }
+        }
+    }
+
+    /// What comes through the switch; nothing where every slice keeps its own packets.
+    fn received(&self, memories: &[&SliceMemory]) -> Result<Streams, Fault> {
+        if self.image.switch.topology == Topology::Forwarding {
+            return Ok(Streams { packets: Vec::new(), of: Vec::new() });
+        }
+        let sent = each(memories.len(), self.work.fetch, |slice| self.fetch(memories, slice))?;
+        let mut first = vec![usize::MAX; memories.len()];
+        let (mut firsts, mut of) = (Vec::new(), vec![0; memories.len()]);
+        for slice in (0..memories.len()).filter(|slice| self.used(*slice)) {
+            let number = match self.way {
+                Way::Literal => slice,
+                Way::Bulk => index(self.exchange.stream_of(slice as u64)),
+            };
+            let Some(known) = first.get_mut(number) else { continue };
+            if *known == usize::MAX {
+                *known = firsts.len();
+                firsts.push(slice);
+            }
+            of[slice] = *known;
+        }
+        let packets = each_of(firsts, self.work.fetch, |_, slice| {
+            let fed = self.fed(self.exchange.deliver(&sent, slice as u64));
+            fed.map_err(|fault| fault.on(slice))
+        })?;
+        Ok(Streams { packets, of })
     }
 
     /// What enters the vector engine on every slice; nothing where it would never be used.
-    fn results(&self, memories: &[&SliceMemory]) -> Result<Vec<Packets>, Fault> {
-        let fetch = |slice: usize| {
-            let fetched = self.fetcher.fetch(memories[slice].dm(), slice as u64);
-            fetched.map_err(|problem| problem.at(Stage::Fetch))
-        };
-        let used = |slice: usize| self.image.vector.is_some() || self.writer.writes(slice as u64);
-        if self.image.switch.topology == Topology::Forwarding {
-            return each(memories.len(), |slice| match used(slice) {
-                true => self.result(memories[slice], fetch(slice)?),
-                false => Ok(Packets::default()),
-            });
-        }
-        let sent = each(memories.len(), fetch)?;
-        each(memories.len(), |slice| match used(slice) {
-            true => self.result(memories[slice], self.exchange.deliver(&sent, slice as u64)),
-            false => Ok(Packets::default()),
+    fn results<'s>(&self, memories: &[&SliceMemory], streams: &'s Streams) -> Result<Vec<Flow<'s>>, Fault> {
+        let forwarding = self.image.switch.topology == Topology::Forwarding;
+        each(memories.len(), self.work.compute, |slice| {
+            if !self.used(slice) {
+                return Ok(Flow::Flits(Cow::Owned(Packets::default())));
+            }
+            let shared = streams.of.get(slice).and_then(|of| streams.packets.get(*of));
+            let packets = match shared {
+                Some(packets) if !forwarding => Cow::Borrowed(packets),
+                _ => Cow::Owned(self.fed(self.fetch(memories, slice)?)?),
+            };
+            let Some(contraction) = &self.contraction else { return Ok(Flow::Flits(packets)) };
+            let (bytes, extra) = memories[slice].trf();
+            let words = contraction.words(&packets, RegisterFile { bytes, extra });
+            Ok(Flow::Words(words.map_err(|problem| problem.at(Stage::Contraction))?))
         })
     }
 
-    /// What becomes of the packets that a slice receives.
-    fn result(&self, memory: &SliceMemory, received: Packets) -> Result<Packets, Fault> {
-        let flits = collect(received, self.flit_bytes);
-        let Some(plan) = &self.contraction else { return Ok(flits) };
-        let (bytes, extra) = memory.trf();
-        let words = contract(plan, flits, RegisterFile { bytes, extra });
-        let words = words.map_err(|problem| problem.at(Stage::Contraction))?;
-        Ok(flits_of(&words, self.flit_bytes))
-    }
-
-    fn vector(
+    fn vector<'s>(
         &self,
         image: &Vector,
-        flits: Vec<Packets>,
+        flows: Vec<Flow<'s>>,
         memories: &[&'a SliceMemory],
         unit: VectorUnit,
-    ) -> Result<Vec<Packets>, Fault> {
+    ) -> Result<Vec<Flow<'s>>, Fault> {
         let fail = |problem: Problem| problem.at(Stage::Vector);
-        if self.dtype().is_some_and(|dtype| !matches!(dtype, Dtype::I32 | Dtype::F32)) {
-            return Err(fail(Problem::Dtype(self.dtype().unwrap_or(Dtype::I32))));
+        let dtype = self.contraction.is_none().then(|| self.fetcher.leaves());
+        if let Some(dtype) = dtype.filter(|dtype| !matches!(dtype, Dtype::I32 | Dtype::F32)) {
+            return Err(fail(Problem::Dtype(dtype)));
         }
-        let streams: Vec<Vec<u32>> = flits.iter().map(words).collect::<Result<_, _>>().map_err(fail)?;
-        drop(flits);
-        let zeros = vec![0; index(self.vrf_bytes)];
+        let words = |flow: Flow<'s>| match flow {
+            Flow::Words(words) => Ok(words),
+            Flow::Flits(flits) => words(&flits),
+        };
+        let streams: Vec<Vec<u32>> = flows.into_iter().map(words).collect::<Result<_, _>>().map_err(fail)?;
+        let unwritten = memories.iter().any(|memory| memory.bytes(Memory::Vrf).is_empty());
+        let zeros = vec![0; if unwritten { index(self.vrf_bytes) } else { 0 }];
         let file = |memory: &&'a SliceMemory| match memory.bytes(Memory::Vrf) {
             [] => zeros.as_slice(),
             bytes => bytes,
@@ -144,69 +213,36 @@ impl<'a> Engines<'a> {
         for stream in &streams {
             divide("words", stream.len() as u64, self.flit_bytes as u64 / 4).map_err(fail)?;
         }
-        Ok(streams.iter().map(|stream| flits_of(stream, self.flit_bytes)).collect())
-    }
-
-    /// The type of the elements that leave the contraction engine; `None` for words, whose type the image does not say.
-    fn dtype(&self) -> Option<Dtype> {
-        self.contraction.is_none().then(|| self.fetcher.leaves())
+        Ok(streams.into_iter().map(Flow::Words).collect())
     }
 
     /// Flits as the commit unit writes them.
-    fn written(&self, flits: Vec<Packets>) -> Result<Vec<Packets>, Fault> {
-        let words = self.contraction.is_some() || self.image.vector.is_some();
-        let bits = match (self.image.cast, words) {
-            (Some(cast), _) => payload_bits(cast),
-            (None, true) => payload_bits(Dtype::I32),
-            (None, false) => payload_bits(self.fetcher.leaves()),
+    fn leaving<'s>(&self, flows: Vec<Flow<'s>>) -> Result<Vec<Cow<'s, Packets>>, Fault> {
+        let leaving = Leaving {
+            rules: self.rules,
+            image: self.image,
+            writer: self.writer,
+            leaves: self.fetcher.leaves(),
+            words: self.contraction.is_some() || self.image.vector.is_some(),
+            way: self.way,
+            flit_bytes: self.flit_bytes,
         };
-        let narrow = !words && !matches!(self.fetcher.leaves(), Dtype::I32 | Dtype::F32);
-        if narrow && (self.image.cast.is_some() || self.image.commit.to_bf16) {
-            return Err(Problem::Dtype(self.fetcher.leaves()).at(Stage::Cast));
-        }
-        each_of(flits, |slice, mut flits| {
-            if !self.writer.writes(slice as u64) {
-                return Ok(Packets::default());
-            }
-            if flits.extra.is_some() && (self.image.cast.is_some() || self.image.transpose.is_some()) {
-                return Err(Problem::Dtype(self.fetcher.leaves()).at(Stage::Cast));
-            }
-            if let Some(to) = self.image.cast {
-                flits = cast(self.rules, &flits, to).map_err(|problem| problem.at(Stage::Cast))?;
-            }
-            if let Some(tiles) = &self.image.transpose {
-                flits = transpose(tiles, bits, &flits).map_err(|problem| problem.at(Stage::Transpose))?;
-            }
-            self.writer.convert(self.rules, flits).map_err(|problem| problem.at(Stage::Commit))
+        leaving.check()?;
+        each_of(flows, self.work.leave, |slice, flow| match self.writer.writes(slice as u64) {
+            true => leaving.slice(flow),
+            false => Ok(Cow::Owned(Packets::default())),
         })
     }
 
-    fn commit(&self, sizes: &Sizes, memories: Vec<&mut SliceMemory>, flits: &[Packets]) {
-        memories.into_par_iter().zip(flits).enumerate().for_each(|(slice, (memory, flits))| {
+    fn commit(&self, sizes: &Sizes, memories: Vec<&mut SliceMemory>, flits: &[Cow<'_, Packets>]) {
+        let all: Vec<_> = memories.into_iter().zip(flits).collect();
+        super::parallel::for_each(all, self.work.leave, |slice, (memory, flits)| {
             if self.writer.writes(slice as u64) {
-                self.writer.write(sizes, memory, flits);
+                match self.way {
+                    Way::Literal => self.writer.write_flits(sizes, memory, flits),
+                    Way::Bulk => self.writer.write(sizes, memory, flits),
+                }
             }
         });
     }
-}
-
-/// The same on every slice, in parallel; of several faults, that of the lowest slice.
-fn each<T: Send>(
-    slices: usize,
-    run: impl Fn(usize) -> Result<T, Fault> + Sync + Send,
-) -> Result<Vec<T>, Fault> {
-    let all: Vec<Result<T, Fault>> =
-        (0..slices).into_par_iter().map(|slice| run(slice).map_err(|fault| fault.on(slice))).collect();
-    all.into_iter().collect()
-}
-
-/// [`each`], with something of the slice's own.
-fn each_of<I: Send, T: Send>(
-    items: Vec<I>,
-    run: impl Fn(usize, I) -> Result<T, Fault> + Sync + Send,
-) -> Result<Vec<T>, Fault> {
-    let indexed = items.into_par_iter().enumerate();
-    let all: Vec<Result<T, Fault>> =
-        indexed.map(|(slice, item)| run(slice, item).map_err(|fault| fault.on(slice))).collect();
-    all.into_iter().collect()
 }

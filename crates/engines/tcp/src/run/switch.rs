@@ -41,6 +41,22 @@ impl<'a> Exchange<'a> {
         }
     }
 
+    /// Numbers what slices receive: those with the same number receive the same.
+    pub(super) fn stream_of(&self, slice: u64) -> u64 {
+        match self.image.topology {
+            Topology::Broadcast01(ring, _) => Place::of(slice, ring.slice1, ring.slice0).ring,
+            Topology::Broadcast1(ring) => {
+                let at = Place::of(slice, ring.slice1, ring.slice0);
+                at.ring * ring.slice0 + at.inner
+            }
+            Topology::TransposedBroadcast1(ring) => {
+                let at = Place::of(slice, ring.slice0, ring.slice1);
+                at.ring * ring.slice1 + at.inner
+            }
+            _ => slice,
+        }
+    }
+
     /// What a slice receives of what all send.
     pub(super) fn deliver(&self, sent: &[Packets], slice: u64) -> Packets {
         let packet_bytes = sent.first().map_or(0, |packets| packets.packet_bytes);

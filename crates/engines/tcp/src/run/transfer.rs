@@ -77,10 +77,8 @@ struct Mover<'a> {
 impl Mover<'_> {
     fn run(&mut self, rows: &[Row], source: Address, target: Address) -> Result<(), Fault> {
         match rows.split_first() {
-            None => {
-                self.state.read(source, &mut self.buffer).map_err(dma)?;
-                self.state.write(target, &self.buffer).map_err(dma)
-            }
+            None => self.state.copy(source, target, &mut self.buffer).map_err(dma),
+            Some((row, [])) if self.state.copy_all(source, target, *row, self.buffer.len()) => Ok(()),
             Some(((size, from, to), inner)) => {
                 let (mut source, mut target) = (source, target);
                 for left in (0..*size).rev() {

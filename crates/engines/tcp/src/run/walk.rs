@@ -70,17 +70,18 @@ impl Walk {
         }
     }
 
-    /// Strides of the loops.
-    pub(super) fn strides(&self) -> impl Iterator<Item = i64> {
-        self.loops.iter().map(|row| row.1)
+    /// Sizes and strides of the loops.
+    pub(super) fn loops(&self) -> impl Iterator<Item = (u64, i64)> {
+        self.loops.iter().copied()
     }
 
-    /// Takes the innermost loops off as one run of neighbours: the walk of the rest, and the length of the run.
-    pub(super) fn runs(loops: &[(u64, i64)]) -> Result<(Walk, u64), Problem> {
+    /// Takes the innermost loops off as one run of neighbours, each so far from the last: the walk of the rest, and the length of
+    /// the run.
+    pub(super) fn runs(loops: &[(u64, i64)], apart: u64) -> Result<(Walk, u64), Problem> {
         let mut run = 1_u64;
         let mut outer = loops;
         while let Some(((size, stride), rest)) = outer.split_last() {
-            if *size != 1 && u64::try_from(*stride) != Ok(run) {
+            if *size != 1 && u64::try_from(*stride).ok() != run.checked_mul(apart) {
                 break;
             }
             run = product("steps", [run, *size], MAX_SLICE)?;

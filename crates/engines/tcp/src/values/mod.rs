@@ -19,8 +19,10 @@
 //! - [`stationary`]: packed rows of `b` and the loop over blocks; [`shape`]: sizes and their checks;
 //! - `words`, `panel`: operands as 4-byte words, and the k-major panels that kernels read;
 //! - `tile_float`, `tile_int`: the kernels, written once over a vector type; `range`: when flushing cannot matter;
+//! - `dot`: rows that are too few to be packed;
 //! - `path`, `kernel_portable`, `kernel_avx2`, `kernel_avx512`: the vector types, and which the host has.
 
+mod dot;
 mod kernel_portable;
 mod panel;
 mod path;
@@ -32,10 +34,13 @@ mod tile_int;
 mod words;
 
 #[cfg(target_arch = "x86_64")]
+mod dot_x86;
+#[cfg(target_arch = "x86_64")]
 mod kernel_avx2;
 #[cfg(target_arch = "x86_64")]
 mod kernel_avx512;
 
+pub(crate) use dot::dot_i8;
 pub use path::Path;
 pub use shape::{ContractError, Reduce, Rows, Shape, Sums};
 pub use stationary::Stationary;

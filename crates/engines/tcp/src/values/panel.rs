@@ -1,8 +1,9 @@
 //! Rows of `b` in panels: so many columns of the output side by side, word after word of k, so that a kernel loads
 //! one vector for each word.
 
+use super::path::MAX_TILE_COLUMNS;
 use super::shape::ContractError;
-use super::words::{BLOCK_WORDS, RowReader, Word};
+use super::words::{RowReader, Word};
 
 /// Bytes of a cache line of most hosts, and of the widest vector.
 const LINE_BYTES: usize = 64;
@@ -38,9 +39,7 @@ impl<W: Word> Panels<W> {
         for (panel, rows) in
             words[first..].chunks_exact_mut(panel_words).zip(bytes.chunks(columns * row_bytes))
         {
-            for (column, row) in rows.chunks_exact(row_bytes).enumerate() {
-                pack_row(reader, row, column, columns, panel);
-            }
+            pack_rows(reader, rows, row_bytes, columns, panel);
             ranges.push(W::range(panel));
         }
         Ok(Self { words, first, ranges, columns, row_words })
@@ -58,13 +57,22 @@ impl<W: Word> Panels<W> {
     }
 }
 
-fn pack_row<W: Word>(reader: &RowReader, row: &[u8], column: usize, columns: usize, panel: &mut [W]) {
-    let mut block = [W::default(); BLOCK_WORDS];
-    for (index, part) in panel.chunks_mut(BLOCK_WORDS * columns).enumerate() {
-        let block = &mut block[..part.len() / columns];
-        reader.read(row, index * BLOCK_WORDS, block);
-        for (word, line) in block.iter().zip(part.chunks_exact_mut(columns)) {
-            line[column] = *word;
+/// Words that are turned from rows to lines at a time, so that both sides stay in the nearest cache.
+const TURNED_WORDS: usize = 64;
+
+fn pack_rows<W: Word>(reader: &RowReader, rows: &[u8], row_bytes: usize, columns: usize, panel: &mut [W]) {
+    let mut block = [W::default(); TURNED_WORDS * MAX_TILE_COLUMNS];
+    for (index, part) in panel.chunks_mut(TURNED_WORDS * columns).enumerate() {
+        let words = part.len() / columns;
+        let block = &mut block[..words * columns];
+        block.fill(W::default());
+        for (row, words) in rows.chunks_exact(row_bytes).zip(block.chunks_exact_mut(words)) {
+            reader.read(row, index * TURNED_WORDS, words);
+        }
+        for (word, line) in part.chunks_exact_mut(columns).enumerate() {
+            for (column, place) in line.iter_mut().enumerate() {
+                *place = block[column * words + word];
+            }
         }
     }
 }

@@ -14,3 +14,4 @@ mod state;
 mod switch;
 mod tail;
 mod transfer;
+mod ways;

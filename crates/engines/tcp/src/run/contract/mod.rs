@@ -16,8 +16,10 @@ mod plan;
 
 pub use plan::Plan;
 
+use super::Way;
 use super::fault::Problem;
 use super::packets::Packets;
+use bulk::Layout;
 
 /// A slice's register file.
 #[derive(Clone, Copy, Debug)]
@@ -34,8 +36,30 @@ pub struct RegisterFile<'a> {
 /// Counts that do not fit one another, types that are not contracted, more steps than a command may have.
 pub fn contract(plan: &Plan<'_>, flits: Packets, trf: RegisterFile<'_>) -> Result<Vec<u32>, Problem> {
     let packets = plan.feed(flits)?;
-    match bulk::contract(plan, &packets, trf)? {
-        Some(words) => Ok(words),
-        None => literal::contract(plan, &packets, trf),
+    Contraction::new(*plan, Way::Bulk).words(&packets, trf)
+}
+
+/// A contraction on all slices of a command.
+pub(super) struct Contraction<'a> {
+    pub(super) plan: Plan<'a>,
+    layout: Option<Layout<'a>>,
+}
+
+impl<'a> Contraction<'a> {
+    pub(super) fn new(plan: Plan<'a>, way: Way) -> Contraction<'a> {
+        let layout = match way {
+            Way::Literal => None,
+            Way::Bulk => Layout::new(plan),
+        };
+        Contraction { plan, layout }
+    }
+
+    /// Words of the flits that leave a slice, for packets from [`Plan::feed`].
+    pub(super) fn words(&self, packets: &Packets, trf: RegisterFile<'_>) -> Result<Vec<u32>, Problem> {
+        let bulk = self.layout.as_ref().map_or(Ok(None), |layout| layout.contract(packets, trf));
+        match bulk? {
+            Some(words) => Ok(words),
+            None => literal::contract(&self.plan, packets, trf),
+        }
     }
 }

@@ -4,6 +4,7 @@
 //! of its slices answers to a number, so that a program runs unchanged when a spare slice replaces a faulty one (paper section
 //! III-B). Register files belong to the slice and move with it.
 
+mod copy;
 mod pages;
 mod slice;
 mod tensor;

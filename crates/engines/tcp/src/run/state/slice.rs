@@ -20,6 +20,16 @@ impl SliceMemory {
         &self.dm
     }
 
+    /// Data memory, to be given back.
+    pub(in crate::run) fn take_dm(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.dm)
+    }
+
+    /// Gives data memory back.
+    pub(in crate::run) fn give_dm(&mut self, dm: Vec<u8>) {
+        self.dm = dm;
+    }
+
     /// Payload of the contraction engine's register file, and its extra bits if there ever were any.
     pub(in crate::run) fn trf(&self) -> (&[u8], Option<&[u8]>) {
         (&self.trf, (!self.extra.is_empty()).then_some(&self.extra))
@@ -34,17 +44,68 @@ impl SliceMemory {
         }
     }
 
-    /// Writes bytes that are known to be inside.
-    pub(in crate::run) fn write(&mut self, sizes: &Sizes, memory: Memory, offset: u64, bytes: &[u8]) {
-        match memory {
-            Memory::Dm => write(&mut self.dm, sizes.dm, offset, bytes),
-            Memory::Vrf => write(&mut self.vrf, sizes.vrf, offset, bytes),
+    /// Copies bytes of data memory, zeros where it has none, to a place that is known to be inside.
+    pub(in crate::run) fn copy_from_dm(
+        &mut self,
+        sizes: &Sizes,
+        memory: Memory,
+        from: i64,
+        to: u64,
+        bytes: usize,
+    ) {
+        let range = usize::try_from(from).ok().and_then(|start| Some(start..start.checked_add(bytes)?));
+        let source = range.filter(|range| range.end <= self.dm.len());
+        let Some(source) = source else {
+            let byte = |at: u64| usize::try_from(from.saturating_add(at.cast_signed())).ok();
+            let read = |at: u64| byte(at).and_then(|at| self.dm.get(at)).copied().unwrap_or(0);
+            let read: Vec<u8> = (0..bytes as u64).map(read).collect();
+            return self.write(sizes, memory, to, &read);
+        };
+        let target = match memory {
+            Memory::Dm => {
+                if index(to).checked_add(bytes).is_some_and(|end| end <= self.dm.len()) {
+                    self.dm.copy_within(source, index(to));
+                }
+                return;
+            }
             Memory::Trf { .. } => {
-                write(&mut self.trf, sizes.trf, offset, bytes);
-                if let Some(flags) = span(&mut self.extra, offset, bytes.len()) {
+                if let Some(flags) = span(&mut self.extra, to, bytes) {
                     flags.fill(0);
                 }
+                room(&mut self.trf, sizes.trf)
             }
+            Memory::Vrf => room(&mut self.vrf, sizes.vrf),
+        };
+        if let (Some(target), Some(source)) = (span(target, to, bytes), self.dm.get(source)) {
+            target.copy_from_slice(source);
+        }
+    }
+
+    /// Bytes that are known to be inside, to be written; their extra bits are gone.
+    pub(in crate::run) fn span(
+        &mut self,
+        sizes: &Sizes,
+        memory: Memory,
+        offset: u64,
+        bytes: usize,
+    ) -> Option<&mut [u8]> {
+        let content = match memory {
+            Memory::Dm => room(&mut self.dm, sizes.dm),
+            Memory::Vrf => room(&mut self.vrf, sizes.vrf),
+            Memory::Trf { .. } => {
+                if let Some(flags) = span(&mut self.extra, offset, bytes) {
+                    flags.fill(0);
+                }
+                room(&mut self.trf, sizes.trf)
+            }
+        };
+        span(content, offset, bytes)
+    }
+
+    /// Writes bytes that are known to be inside.
+    pub(in crate::run) fn write(&mut self, sizes: &Sizes, memory: Memory, offset: u64, bytes: &[u8]) {
+        if let Some(target) = self.span(sizes, memory, offset, bytes.len()) {
+            target.copy_from_slice(bytes);
         }
     }
 
@@ -65,12 +126,17 @@ pub(super) fn read(memory: &[u8], offset: u64, bytes: &mut [u8]) {
 
 /// Writes, taking room for the whole memory first. Bounds are the caller's to check.
 pub(super) fn write(memory: &mut Vec<u8>, capacity: u64, offset: u64, bytes: &[u8]) {
+    if let Some(target) = span(room(memory, capacity), offset, bytes.len()) {
+        target.copy_from_slice(bytes);
+    }
+}
+
+/// The whole memory, which takes room now if it has none yet.
+fn room(memory: &mut Vec<u8>, capacity: u64) -> &mut [u8] {
     if memory.is_empty() {
         *memory = vec![0; index(capacity)];
     }
-    if let Some(target) = span(memory, offset, bytes.len()) {
-        target.copy_from_slice(bytes);
-    }
+    memory
 }
 
 fn span(memory: &mut [u8], offset: u64, bytes: usize) -> Option<&mut [u8]> {

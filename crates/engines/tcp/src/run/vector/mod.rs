@@ -1,6 +1,6 @@
 //! What the vector engine computes: every slice's words through the chain, then between slices (vISA book, vector engine).
 //!
-//! Operations run one after the other over all words of a slice, so that each is a plain loop. Floats are settled by the rule set as
+//! Operations run one after the other over all words of some slices, so that each is a plain loop. Floats are settled by the rule set as
 //! they enter a unit and leave it; an element that no guard matches passes as it is. Assumptions, besides those of `vector`:
 //!
 //! - fused multiply-add is `element * first + second`, rounded once; functions are correctly rounded (`tilewright_num::Function`);
@@ -21,6 +21,7 @@ use std::fmt;
 
 use tilewright_num::RuleSet;
 
+use super::parallel::map;
 use crate::program::vector::{OpKind, Vector, Word};
 use crate::vector::shape::{joins, shapes};
 use crate::vector::unit::{gives, stage};
@@ -30,6 +31,8 @@ use stream::Stream;
 /// Words of a flit, as a length.
 #[expect(clippy::cast_possible_truncation, reason = "it is 8")]
 const FLIT: usize = FLIT_WORDS as usize;
+/// Words of as many slices as go through the chain together, so that they stay in a near cache.
+const TOGETHER_WORDS: usize = 1 << 12;
 /// Words of half a flit, as a length.
 #[expect(clippy::cast_possible_truncation, reason = "it is 4")]
 const HALF: usize = crate::vector::HALF_WORDS as usize;
@@ -111,10 +114,23 @@ pub fn apply(
         slices = between::apply(rules, reducer, vector.input, slices)?;
     }
     let mut word = vector.input;
-    for (slice, words) in slices.iter_mut().enumerate() {
-        let chain = Chain { rules, vector, slice, vrf: vrf.get(slice).copied().unwrap_or(&[]) };
-        let (result, leaving) = chain.run(std::mem::take(words))?;
-        *words = result;
+    let steps = words.saturating_mul(slices.len()).saturating_mul(vector.ops.len() + 1) as u64;
+    let all = slices.len();
+    let together = (TOGETHER_WORDS / words.max(1)).clamp(1, all.max(1));
+    let mut left = slices.into_iter();
+    let mut parts: Vec<Vec<Vec<u32>>> = Vec::new();
+    while left.len() > 0 {
+        parts.push(left.by_ref().take(together).collect());
+    }
+    let done = map(parts, steps, |number, part: Vec<Vec<u32>>| {
+        let chain = Chain { rules, vector, first: number * together, slices: part.len(), vrf };
+        chain.run(joined(part))
+    });
+    let mut slices = Vec::with_capacity(all);
+    for (number, result) in done.into_iter().enumerate() {
+        let (words, leaving) = result?;
+        let count = together.min(all.saturating_sub(number * together)).max(1);
+        split(words, count, &mut slices);
         word = leaving;
     }
     match (vector.between, vector.between_first) {
@@ -123,12 +139,33 @@ pub fn apply(
     }
 }
 
-/// The chain on one slice.
+/// Words of all slices of a part, one after the other.
+fn joined(mut part: Vec<Vec<u32>>) -> Vec<u32> {
+    match part.len() {
+        1 => part.pop().unwrap_or_default(),
+        _ => part.concat(),
+    }
+}
+
+/// The words of each of so many slices that have as many.
+fn split(words: Vec<u32>, slices: usize, all: &mut Vec<Vec<u32>>) {
+    if slices == 1 {
+        all.push(words);
+        return;
+    }
+    let each = words.len() / slices;
+    all.extend((0..slices).map(|slice| words[slice * each..(slice + 1) * each].to_vec()));
+}
+
+/// The chain on some neighbouring slices.
 struct Chain<'a> {
     rules: &'a RuleSet,
     vector: &'a Vector,
-    slice: usize,
-    vrf: &'a [u8],
+    /// The first of them, and how many.
+    first: usize,
+    slices: usize,
+    /// Register files of all slices of the group.
+    vrf: &'a [&'a [u8]],
 }
 
 impl Chain<'_> {
@@ -147,7 +184,10 @@ impl Chain<'_> {
             }
             let pair = if joins(op) { stream.split_pair() } else { Vec::new() };
             match &op.kind {
-                OpKind::Reduce(reduce) => reduce::apply(self.rules, reduce, word, self.slice, &mut stream),
+                OpKind::Reduce(reduce) => {
+                    let slices = self.first..self.first + self.slices;
+                    reduce::apply(self.rules, reduce, word, slices, &mut stream);
+                }
                 OpKind::Filter { mask, value } => filter::apply(*mask, *value, &mut stream),
                 _ => {
                     let operands = self.operands(at, op, &stream, &pair)?;

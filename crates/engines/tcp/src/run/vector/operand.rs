@@ -79,7 +79,10 @@ impl Chain<'_> {
             Source::Vrf { base, loops } => {
                 let mut words = Vec::with_capacity(stream.words.len());
                 let start = i64::try_from(*base).unwrap_or(i64::MAX);
-                walk(self.vrf, start, loops, &mut words).ok_or(VectorError::Vrf { slice: self.slice, at })?;
+                for slice in self.first..self.first + self.slices {
+                    let file = self.vrf.get(slice).copied().unwrap_or(&[]);
+                    walk(file, start, loops, &mut words).ok_or(VectorError::Vrf { slice, at })?;
+                }
                 Ok(Operand::Each(words))
             }
         }
@@ -100,10 +103,22 @@ fn walk(bytes: &[u8], start: i64, loops: &[Loop], words: &mut Vec<u32>) -> Optio
         let from = words.len();
         walk(bytes, start, inner, words)?;
         let once = from..words.len();
+        if once.len() == 1 {
+            let word = words[from];
+            words.resize(from.checked_add(usize::try_from(size).ok()?)?, word);
+            return Some(());
+        }
         (1..size).for_each(|_| words.extend_from_within(once.clone()));
         return Some(());
     }
     let stride = row.stride.checked_mul(4)?;
+    if inner.is_empty() && row.stride == 1 && size > 0 {
+        let start = usize::try_from(start).ok()?;
+        let length = usize::try_from(size).ok()?.checked_mul(4)?;
+        let run = bytes.get(start..start.checked_add(length)?)?;
+        words.extend(run.as_chunks().0.iter().map(|word| u32::from_le_bytes(*word)));
+        return Some(());
+    }
     let mut at = start;
     for _ in 0..size {
         walk(bytes, at, inner, words)?;

@@ -3,6 +3,8 @@
 //! The four elements combine as `op(op(a, b), op(c, d))`, then each slot takes what enters in step order. Elements past a limit take
 //! no part; a result without any element is the operation's identity.
 
+use std::ops::Range;
+
 use tilewright_num::{self as num, RuleSet};
 
 use super::HALF;
@@ -10,12 +12,12 @@ use super::stream::Stream;
 use crate::program::vector::{Reduce, ReduceLimit, ReduceOp, Word};
 use crate::vector::steps::{Rewiden, Steps, fixed, rewiden, steps};
 
-pub(super) fn apply(rules: &RuleSet, reduce: &Reduce, word: Word, slice: usize, stream: &mut Stream) {
+pub(super) fn apply(rules: &RuleSet, reduce: &Reduce, word: Word, slices: Range<usize>, stream: &mut Stream) {
     let (Some(sizes), Some(how)) = (steps(reduce), rewiden(reduce, stream.width == HALF)) else { return };
     if word == Word::F32 {
         stream.words.iter_mut().for_each(|word| *word = rules.settle_f32(*word));
     }
-    let run = Run { reduce, sizes, slice: slice as u64, identity: identity(reduce.op, word) };
+    let run = Run { reduce, sizes, slices, identity: identity(reduce.op, word) };
     let words = std::mem::take(&mut stream.words);
     let results = match (word, reduce.op) {
         (Word::I32, ReduceOp::Max) => {
@@ -98,40 +100,47 @@ fn combine(a: (u32, bool), b: (u32, bool), f: impl Fn(u32, u32) -> u32) -> (u32,
 struct Run<'a> {
     reduce: &'a Reduce,
     sizes: Steps,
-    slice: u64,
+    slices: Range<usize>,
     identity: u32,
 }
 
 impl Run<'_> {
-    /// Results as half flits, one after the other.
+    /// Results of all slices as half flits, one after the other.
     fn all(&self, words: &[u32], f: impl Fn(u32, u32) -> u32) -> Vec<u32> {
+        let mut results = Vec::new();
+        let each = (words.len() / self.slices.len().max(1)).max(1);
+        for (slice, words) in self.slices.clone().zip(words.chunks(each)) {
+            self.slice(slice as u64, words, &f, &mut results);
+        }
+        results
+    }
+
+    fn slice(&self, slice: u64, words: &[u32], f: &impl Fn(u32, u32) -> u32, results: &mut Vec<u32>) {
         let length = |count: u64| usize::try_from(count).unwrap_or(usize::MAX);
-        let mut results =
-            Vec::with_capacity(words.len().min(length(self.sizes.results).saturating_mul(HALF)));
+        results.reserve(words.len().min(length(self.sizes.results).saturating_mul(HALF)));
         let mut slots = vec![Half::ABSENT; length(self.sizes.slots)];
         let mut odometer = Odometer::new(self.reduce);
         let group = length(self.sizes.group).saturating_mul(HALF).max(HALF);
         for group in words.chunks(group) {
             slots.fill(Half::ABSENT);
             for entering in group.chunks_exact(HALF) {
-                let half = self.live(entering, &odometer);
-                let half = if self.reduce.tree { half.tree(&f) } else { half };
+                let half = self.live(slice, entering, &odometer);
+                let half = if self.reduce.tree { half.tree(f) } else { half };
                 if let Some(slot) = slots.get_mut(odometer.slot) {
-                    slot.take(&half, &f);
+                    slot.take(&half, f);
                 }
                 odometer.step();
             }
             results.extend(slots.iter().flat_map(|slot| self.leaving(slot)));
         }
-        results
     }
 
     /// What enters, without the elements that a limit excludes.
-    fn live(&self, entering: &[u32], odometer: &Odometer) -> Half {
+    fn live(&self, slice: u64, entering: &[u32], odometer: &Odometer) -> Half {
         let mut half = Half { words: [0; HALF], live: [true; HALF] };
         half.words.copy_from_slice(entering);
         for limit in &self.reduce.limits {
-            let position = slice_position(limit, self.slice).saturating_add(odometer.position(limit));
+            let position = slice_position(limit, slice).saturating_add(odometer.position(limit));
             let extent = fixed(limit.extent).unwrap_or(0);
             for (element, live) in (0..).zip(&mut half.live) {
                 *live &= position.saturating_add(limit.element.saturating_mul(element)) < extent;

@@ -3,7 +3,7 @@
 use tilewright_num::RuleSet;
 
 use super::{FLIT, HALF};
-use crate::program::vector::{Comparison, Relation, Vector, Word};
+use crate::program::vector::{Comparison, Op, OpKind, Relation, Vector, Word};
 use crate::vector::GROUP_TAG;
 
 /// Words between two operations.
@@ -22,13 +22,14 @@ impl Stream {
     /// The tag stage.
     pub(super) fn new(rules: &RuleSet, vector: &Vector, words: Vec<u32>) -> Stream {
         let mut tags = Vec::new();
-        if vector.pair || !vector.tags.is_empty() {
+        let pair = vector.pair && vector.ops.iter().any(looks_at_tags);
+        if pair || !vector.tags.is_empty() {
             tags.resize(words.len(), 0);
         }
         for (bit, comparison) in vector.tags.iter().enumerate().take(8) {
             compare(rules, vector.input, *comparison, &words, &mut tags, 1 << bit);
         }
-        if vector.pair {
+        if pair {
             let groups = tags.chunks_mut(FLIT).skip(1).step_by(2);
             groups.flatten().for_each(|tag| *tag |= GROUP_TAG);
         }
@@ -55,11 +56,24 @@ impl Stream {
 
     /// Keeps the first group and gives the words of the second.
     pub(super) fn split_pair(&mut self) -> Vec<u32> {
-        let other = self.words.chunks(self.width).skip(1).step_by(2).flatten().copied().collect();
-        self.words = self.words.chunks(self.width).step_by(2).flatten().copied().collect();
-        self.tags = self.tags.chunks(self.width).step_by(2).flatten().copied().collect();
+        let other = every_other(self.words.chunks(self.width).skip(1), self.words.len());
+        self.words = every_other(self.words.chunks(self.width), self.words.len());
+        self.tags = every_other(self.tags.chunks(self.width), self.tags.len());
         other
     }
+}
+
+/// The first flit, the third, and so on.
+fn every_other<'w, T: Copy + 'w>(flits: impl Iterator<Item = &'w [T]>, words: usize) -> Vec<T> {
+    let mut kept = Vec::with_capacity(words / 2 + 1);
+    flits.step_by(2).for_each(|flit| kept.extend_from_slice(flit));
+    kept
+}
+
+/// Whether an operation does something else for other tags.
+fn looks_at_tags(op: &Op) -> bool {
+    let guarded = op.operands.iter().flat_map(|choice| &choice.sources).any(|guarded| guarded.mask != 0);
+    guarded || matches!(op.kind, OpKind::Filter { .. })
 }
 
 fn low_halves<T: Copy>(items: &[T]) -> Vec<T> {

@@ -2,8 +2,12 @@
 //! engine; order of the adapter's stages as there).
 //!
 //! A masked element leaves the adapter as zero, whatever table or zero point follows the mask (an assumption: padding must not
-//! influence results). Elements outside data memory read as 0. Sequences that are long runs
-//! of bytes and pass no adapter are copied run by run.
+//! influence results). Elements outside data memory read as 0.
+//!
+//! - here: element by element, which is the definition;
+//! - `rows`: row by row.
+
+mod rows;
 
 use smallvec::SmallVec;
 use tilewright_num::{Dtype, RuleSet, convert, int_pattern, int_value, subtract_zero_point};
@@ -11,9 +15,10 @@ use tilewright_num::{Dtype, RuleSet, convert, int_pattern, int_value, subtract_z
 use super::fault::{Problem, divide};
 use super::packets::{Packets, flight_bytes, load_bits, store_element};
 use super::walk::{Walk, pairs};
-use super::{MAX_SLICE, index};
+use super::{MAX_SLICE, Way, index};
 use crate::memory::payload_bits;
 use crate::program::exec::{Fetch, Limit};
+use rows::Rows;
 
 /// What a fetch needs to know besides a slice's memory.
 pub(super) struct Fetcher<'a> {
@@ -21,6 +26,8 @@ pub(super) struct Fetcher<'a> {
     image: &'a Fetch,
     bits: u64,
     walk: Walk,
+    /// The sequence as rows, if it may be taken so.
+    pub(super) rows: Option<Rows>,
     /// Packets of each slice.
     pub(super) packets: u64,
     /// Bytes of a packet in flight.
@@ -29,7 +36,7 @@ pub(super) struct Fetcher<'a> {
 
 impl<'a> Fetcher<'a> {
     /// Checks an image.
-    pub(super) fn new(rules: &'a RuleSet, image: &'a Fetch) -> Result<Self, Problem> {
+    pub(super) fn new(rules: &'a RuleSet, image: &'a Fetch, way: Way) -> Result<Self, Problem> {
         if matches!(image.dtype, Dtype::I5 | Dtype::I9) {
             return Err(Problem::Dtype(image.dtype));
         }
@@ -56,7 +63,11 @@ impl<'a> Fetcher<'a> {
             return Err(Problem::TooLarge { what: "bytes in flight on a slice", most: MAX_SLICE });
         }
         let bits = payload_bits(image.dtype);
-        Ok(Fetcher { rules, image, bits, walk, packets, packet_bytes })
+        let mut fetcher = Fetcher { rules, image, bits, walk, rows: None, packets, packet_bytes };
+        if way == Way::Bulk {
+            fetcher.rows = Rows::new(&fetcher);
+        }
+        Ok(fetcher)
     }
 
     /// Type that leaves.
@@ -66,8 +77,8 @@ impl<'a> Fetcher<'a> {
 
     /// All packets of a slice of the group.
     pub(super) fn fetch(&self, dm: &[u8], slice: u64) -> Result<Packets, Problem> {
-        match self.copy_runs(dm)? {
-            Some(packets) => Ok(packets),
+        match &self.rows {
+            Some(rows) => rows.fetch(self, dm, slice),
             None => self.step(dm, slice),
         }
     }
@@ -135,32 +146,6 @@ impl<'a> Fetcher<'a> {
             pattern = int_pattern(leaves, i64::from(difference));
         }
         Ok(pattern)
-    }
-
-    /// Run by run, if elements pass unchanged, runs are whole bytes and packets leave no gaps.
-    fn copy_runs(&self, dm: &[u8]) -> Result<Option<Packets>, Problem> {
-        let image = self.image;
-        let plain = image.limits.is_empty()
-            && image.interleave.is_none()
-            && image.indirect.is_none()
-            && image.lookup.is_none()
-            && image.cast.is_none()
-            && image.zero_point.is_none();
-        let (walk, run) = Walk::runs(&pairs(&image.loops))?;
-        let whole = |elements: u64| elements.saturating_mul(self.bits).is_multiple_of(8);
-        let aligned = walk.strides().all(|stride| whole(stride.unsigned_abs()));
-        if !plain || !whole(run) || !whole(image.packet) || !aligned {
-            return Ok(None);
-        }
-        let run_bytes = index(flight_bytes(image.dtype, run));
-        let room = index(self.packets.saturating_mul(self.packet_bytes));
-        let mut bytes = Vec::with_capacity(room);
-        let bits = self.bits.cast_signed();
-        for offset in walk {
-            let first = i64::try_from(image.base).unwrap_or(i64::MAX).saturating_add(offset * bits / 8);
-            push_run(&mut bytes, dm, first, run_bytes);
-        }
-        Ok(Some(Packets { bytes, extra: None, packet_bytes: index(self.packet_bytes) }))
     }
 }
 

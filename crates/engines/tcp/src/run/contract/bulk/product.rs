@@ -1,0 +1,264 @@
+//! One slice's contraction as matrix products.
+
+use std::borrow::Cow;
+
+use tilewright_num::{Dtype, int_value};
+
+use super::sums::AllSums;
+use super::{Layout, MAX_OPERAND_BYTES, Place, RegisterFile};
+use crate::program::exec::ContractOp;
+use crate::run::contract::plan::Plan;
+use crate::run::fault::Problem;
+use crate::run::index;
+use crate::run::packets::{Packets, flight_elements, load_element};
+use crate::values::{Path, Reduce, Rows, Shape, Stationary, dot_i8};
+
+/// Rows of the stream that meet rows of i8 one by one; more are worth packing the register files.
+const DOT_ROWS: usize = 16;
+
+pub(super) struct Product<'a> {
+    layout: &'a Layout<'a>,
+    /// The stream as kernels read it, and its type.
+    stream: Cow<'a, [u8]>,
+    stream_type: Dtype,
+    packet_bytes: usize,
+    /// Bytes of the stream elements that one column's tree takes.
+    unit: usize,
+    trf: RegisterFile<'a>,
+    trf_type: Dtype,
+}
+
+impl<'a> Product<'a> {
+    /// `None` if an operand would be too large.
+    pub(super) fn new(
+        layout: &'a Layout<'a>,
+        packets: &'a Packets,
+        trf: RegisterFile<'a>,
+    ) -> Option<Product<'a>> {
+        let plan = &layout.plan;
+        let (stream, stream_type) = stream_bytes(plan, packets);
+        let trf_type = match plan.image.dtype {
+            Dtype::I4 if layout.whole_bytes => Dtype::I4,
+            Dtype::I5 if trf.extra.is_none() && layout.whole_bytes => Dtype::I4,
+            Dtype::I4 | Dtype::I5 => Dtype::I5,
+            Dtype::I9 if trf.extra.is_none() => Dtype::I8,
+            other => other,
+        };
+        let stream_bytes = layout.rows_a().checked_mul(stream_type.size_bytes(layout.k()))?;
+        let trf_bytes = layout.rows_b().checked_mul(trf_type.size_bytes(layout.k()))?;
+        (stream_bytes.max(trf_bytes) <= MAX_OPERAND_BYTES).then(|| Product {
+            layout,
+            packet_bytes: stream_type.size_bytes(plan.width),
+            unit: stream_type.size_bytes(plan.tree),
+            stream,
+            stream_type,
+            trf,
+            trf_type,
+        })
+    }
+
+    pub(super) fn run(&self) -> Result<Vec<u32>, Problem> {
+        let (layout, plan) = (self.layout, &self.layout.plan);
+        let mut words = vec![0; index(plan.words())];
+        let shape = Shape {
+            rows_a: layout.rows_a(),
+            rows_b: layout.rows_b(),
+            k: layout.k(),
+            tree_elements: plan.tree,
+            reduce: match plan.image.op {
+                ContractOp::Add => Reduce::Add,
+                ContractOp::Max => Reduce::Max,
+            },
+        };
+        let bytes = self.stream_type == Dtype::I8 && self.trf_type == Dtype::I8;
+        let dots = bytes && shape.reduce == Reduce::Add && shape.rows_a <= DOT_ROWS;
+        let mut sums = AllSums::new(plan, shape.rows_a * shape.rows_b);
+        for batch in &layout.batch {
+            for column in 0..layout.columns().1 {
+                let a = self.stream_operand(batch, column);
+                sums.reset();
+                match &mut sums {
+                    AllSums::Ints(sums, _) if dots => self.dots(batch, column, &a, sums),
+                    sums => {
+                        let b = self.trf_operand(batch, column);
+                        let rows = Rows { dtype: self.trf_type, bytes: &b };
+                        let packed = Stationary::pack(Path::best(), &shape, self.stream_type, rows)?;
+                        packed.contract_rows(shape.rows_a, &a, sums.borrow())?;
+                    }
+                }
+                self.drain(batch, column, &sums, &mut words);
+            }
+        }
+        Ok(words)
+    }
+
+    /// Rows of the stream: for each row digit and joined column, the tree's elements of every summed step.
+    fn stream_operand(&self, batch: &Place, column: usize) -> Cow<'_, [u8]> {
+        let (layout, joined) = (self.layout, self.layout.columns().0);
+        let first = batch.packet * self.packet_bytes;
+        let in_order = layout.packets_in_order.map(|packets| first..first + packets * self.packet_bytes);
+        if let Some(rows) = in_order.and_then(|range| self.stream.get(range)) {
+            return Cow::Borrowed(rows);
+        }
+        let mut rows = Vec::with_capacity(layout.rows_a() * layout.summed.len() * self.unit);
+        for row in &layout.stream_rows {
+            for column in column..column + joined {
+                for step in &layout.summed {
+                    let packet = batch.packet + row.packet + step.packet;
+                    let first = packet * self.packet_bytes + column * self.unit;
+                    rows.extend_from_slice(&self.stream[first..first + self.unit]);
+                }
+            }
+        }
+        Cow::Owned(rows)
+    }
+
+    /// Every row of the stream with every row of the register files.
+    fn dots(&self, batch: &Place, column: usize, a: &[u8], sums: &mut [i32]) {
+        let path = Path::best();
+        let (rows_a, rows_b) = (self.layout.rows_a(), self.layout.rows_b());
+        let mut own = vec![0_i32; rows_a];
+        let mut gathered = Vec::new();
+        let mut at = 0;
+        for lane in 0..self.layout.plan.lanes {
+            for row in &self.layout.trf_rows {
+                own.fill(0);
+                dot_i8(path, a, self.trf_row(batch, row, column, lane, &mut gathered), &mut own);
+                for (row_a, sum) in own.iter().enumerate() {
+                    sums[row_a * rows_b + at] = *sum;
+                }
+                at += 1;
+            }
+        }
+    }
+
+    /// A row of bytes of the register file: where it is, if it is one run.
+    fn trf_row<'b>(
+        &'b self,
+        batch: &Place,
+        row: &Place,
+        column: usize,
+        lane: usize,
+        gathered: &'b mut Vec<u8>,
+    ) -> &'b [u8] {
+        let tree = self.layout.plan.tree;
+        let elements = &self.layout.elements[column * tree..(column + 1) * tree];
+        if self.layout.trf_in_order && is_run(elements) {
+            let bytes = self.layout.plan.lane(self.trf.bytes, lane);
+            let start = usize::try_from(batch.trf + row.trf + elements[0]).ok();
+            if let Some(run) = start.and_then(|start| bytes.get(start..start + self.layout.k())) {
+                return run;
+            }
+        }
+        gathered.clear();
+        self.push_row(gathered, batch, row, column, lane);
+        gathered
+    }
+
+    /// Rows of the register files: lane after lane, for each row digit.
+    fn trf_operand(&self, batch: &Place, column: usize) -> Vec<u8> {
+        let layout = self.layout;
+        let mut rows = Vec::with_capacity(layout.rows_b() * self.trf_type.size_bytes(layout.k()));
+        for lane in 0..layout.plan.lanes {
+            for row in &layout.trf_rows {
+                self.push_row(&mut rows, batch, row, column, lane);
+            }
+        }
+        rows
+    }
+
+    fn push_row(&self, rows: &mut Vec<u8>, batch: &Place, row: &Place, column: usize, lane: usize) {
+        let plan = &self.layout.plan;
+        let elements = &self.layout.elements[column * plan.tree..(column + 1) * plan.tree];
+        let contiguous = is_run(elements);
+        let bytes = plan.lane(self.trf.bytes, lane);
+        let extra = self.trf.extra.map(|extra| plan.lane(extra, lane));
+        if contiguous && self.layout.trf_in_order {
+            let first = batch.trf + row.trf + elements[0];
+            if self.push_run(rows, bytes, first, self.layout.k()) {
+                return;
+            }
+        }
+        for step in &self.layout.summed {
+            let first = batch.trf + row.trf + step.trf;
+            if !contiguous || !self.push_run(rows, bytes, first + elements[0], plan.tree) {
+                elements.iter().for_each(|more| self.push(rows, bytes, extra, first + more));
+            }
+        }
+    }
+
+    /// Appends neighbours as one run of bytes, if they lie in the register file as kernels read them.
+    fn push_run(&self, rows: &mut Vec<u8>, bytes: &[u8], first: i64, elements: usize) -> bool {
+        if matches!(self.trf_type, Dtype::I5 | Dtype::I9) {
+            return false;
+        }
+        let length = self.trf_type.size_bytes(elements);
+        let start = first * i64::from(self.trf_type.storage_bits()) / 8;
+        let inside =
+            usize::try_from(start).ok().and_then(|start| bytes.get(start..start.checked_add(length)?));
+        match inside {
+            Some(run) => rows.extend_from_slice(run),
+            None => rows.extend((0..length as u64).map(|at| {
+                let at = usize::try_from(start + at.cast_signed()).ok();
+                at.and_then(|at| bytes.get(at)).copied().unwrap_or(0)
+            })),
+        }
+        true
+    }
+
+    fn push(&self, rows: &mut Vec<u8>, bytes: &[u8], extra: Option<&[u8]>, at: i64) {
+        let dtype = self.layout.plan.image.dtype;
+        let pattern = usize::try_from(at).map_or(0, |at| load_element(dtype, bytes, extra, at));
+        push_element(rows, dtype, self.trf_type, pattern);
+    }
+
+    /// Puts sums where they leave.
+    fn drain(&self, batch: &Place, column: usize, sums: &AllSums, words: &mut [u32]) {
+        let (layout, plan) = (self.layout, &self.layout.plan);
+        let (joined, rows_b) = (layout.columns().0, layout.rows_b());
+        for (row, stream_row) in layout.stream_rows.iter().enumerate() {
+            for more in 0..joined {
+                let first = (row * joined + more) * rows_b;
+                for lane in 0..plan.lanes {
+                    let word = plan.word_of(lane, column + more);
+                    for (at, trf_row) in layout.trf_rows.iter().enumerate() {
+                        let result = batch.result + stream_row.result + trf_row.result;
+                        let sum = sums.word(first + lane * layout.trf_rows.len() + at);
+                        words[result * plan.block_words() + word] = sum;
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn is_run(elements: &[i64]) -> bool {
+    elements.windows(2).all(|pair| pair[1] == pair[0] + 1)
+}
+
+/// The stream as kernels read it: 4-bit elements stay packed while the tree takes whole bytes.
+fn stream_bytes<'a>(plan: &Plan<'_>, packets: &'a Packets) -> (Cow<'a, [u8]>, Dtype) {
+    let plain = packets.extra.is_none();
+    let to = match plan.dtype {
+        Dtype::I4 | Dtype::I5 if plain && plan.tree > 1 => Dtype::I4,
+        Dtype::I4 | Dtype::I5 => Dtype::I5,
+        Dtype::I9 if plain => Dtype::I8,
+        other => other,
+    };
+    if !matches!(to, Dtype::I5 | Dtype::I9) {
+        return (Cow::Borrowed(&packets.bytes), to);
+    }
+    let elements = flight_elements(plan.dtype, packets.bytes.len());
+    let mut bytes = Vec::with_capacity(to.size_bytes(elements));
+    for at in 0..elements {
+        let pattern = load_element(plan.dtype, &packets.bytes, packets.extra.as_deref(), at);
+        push_element(&mut bytes, plan.dtype, to, pattern);
+    }
+    (Cow::Owned(bytes), to)
+}
+
+/// Appends an element of a type as whole bytes of another that holds its values.
+fn push_element(bytes: &mut Vec<u8>, from: Dtype, to: Dtype, pattern: u32) {
+    let word = if from.is_float() { i64::from(pattern) } else { int_value(from, pattern) };
+    bytes.extend_from_slice(&word.to_le_bytes()[..to.size_bytes(1)]);
+}

@@ -1,0 +1,122 @@
+//! Bytes from one memory to another without a stop between, where both are on one chip: what DMA does most.
+
+use super::{Chip, Fault, Located, Medium, Memory, Pe, Problem, Sizes, SliceMemory, Stage, State, slice};
+use crate::program::transfer::Address;
+use crate::run::index;
+
+impl State {
+    /// Copies bytes of any memory that DMA reaches; all are read before any is written.
+    ///
+    /// # Errors
+    /// As [`Self::read`], then as [`Self::write`].
+    pub(in crate::run) fn copy(
+        &mut self,
+        from: Address,
+        to: Address,
+        buffer: &mut [u8],
+    ) -> Result<(), Fault> {
+        let source = from.locate().ok_or_else(|| Problem::Unmapped(from).at(Stage::Memory))?;
+        self.check(&source, buffer.len())?;
+        let target = to.locate().ok_or_else(|| Problem::Unmapped(to).at(Stage::Memory))?;
+        self.check(&target, buffer.len())?;
+        if self.copy_packets(source, target, (1, 0, 0), buffer.len()) {
+            return Ok(());
+        }
+        self.read_at(source, buffer)?;
+        self.write_at(target, buffer)
+    }
+
+    /// Copies packet after packet of one loop, given as size and strides of both sides; false, and nothing is done, unless each side
+    /// stays within a memory of its own.
+    pub(in crate::run) fn copy_all(
+        &mut self,
+        from: Address,
+        to: Address,
+        (size, from_step, to_step): (u64, i64, i64),
+        bytes: usize,
+    ) -> bool {
+        if size == 0 {
+            return true;
+        }
+        let within = |state: &State, first: Address, step: i64| {
+            let reach = step.checked_mul(i64::try_from(size - 1).ok()?)?;
+            let (first, last) = (first.locate()?, first.step(reach)?.locate()?);
+            let same = (first.chip, first.medium) == (last.chip, last.medium);
+            let inside = state.check(&first, bytes).is_ok() && state.check(&last, bytes).is_ok();
+            (same && inside).then_some(first)
+        };
+        let Some(source) = within(self, from, from_step) else { return false };
+        let Some(target) = within(self, to, to_step) else { return false };
+        self.copy_packets(source, target, (size, from_step, to_step), bytes)
+    }
+
+    /// Copies packets that are known to be inside; false, and nothing is done, unless a shorter way than through a buffer is known.
+    fn copy_packets(
+        &mut self,
+        source: Located,
+        target: Located,
+        (size, from_step, to_step): (u64, i64, i64),
+        bytes: usize,
+    ) -> bool {
+        if source.chip != target.chip {
+            return false;
+        }
+        let (sizes, mut from, mut to) = (self.sizes, source.offset, target.offset);
+        let Chip { hbm, pes } = self.chip_mut(target.chip);
+        let mut each = |copy: &mut dyn FnMut(u64, u64)| {
+            for _ in 0..size {
+                copy(from, to);
+                (from, to) = (from.wrapping_add_signed(from_step), to.wrapping_add_signed(to_step));
+            }
+        };
+        match (source.medium, target.medium) {
+            (Medium::Hbm, Medium::Dm { slice }) => {
+                let memory = slice_of(pes, &sizes, slice);
+                let Some(dm) = memory.and_then(|memory| memory.span(&sizes, Memory::Dm, 0, index(sizes.dm)))
+                else {
+                    return false;
+                };
+                each(&mut |from, to| {
+                    if let Some(place) = dm.get_mut(index(to)..index(to) + bytes) {
+                        hbm.read(from, place);
+                    }
+                });
+            }
+            (Medium::Dm { slice }, Medium::Hbm) => {
+                let Some(dm) = slice_of(pes, &sizes, slice).map(|memory| memory.dm()) else { return false };
+                if dm.is_empty() {
+                    return false;
+                }
+                each(&mut |from, to| {
+                    hbm.write(to, dm.get(index(from)..index(from) + bytes).unwrap_or_default());
+                });
+            }
+            (Medium::Dm { slice: own }, Medium::Dm { slice }) if own != slice => {
+                let Some(mut content) = slice_of(pes, &sizes, slice).map(SliceMemory::take_dm) else {
+                    return false;
+                };
+                let read = slice_of(pes, &sizes, own).map(|own| own.dm()).unwrap_or_default();
+                let written = !read.is_empty();
+                if written {
+                    each(&mut |from, to| {
+                        let part = read.get(index(from)..index(from) + bytes).unwrap_or_default();
+                        slice::write(&mut content, sizes.dm, to, part);
+                    });
+                }
+                if let Some(memory) = slice_of(pes, &sizes, slice) {
+                    memory.give_dm(content);
+                }
+                return written;
+            }
+            _ => return false,
+        }
+        true
+    }
+}
+
+/// A slice of a chip, by the number that it answers to.
+fn slice_of<'p>(pes: &'p mut [Pe], sizes: &Sizes, slice: u64) -> Option<&'p mut SliceMemory> {
+    let pe = pes.get_mut(index(slice / sizes.slices))?;
+    let entry = *pe.table.get(index(slice % sizes.slices))?;
+    pe.slices.get_mut(entry)
+}
