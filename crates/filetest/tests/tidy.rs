@@ -31,7 +31,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "runtime", "sim", "tcp",
         ],
     ),
-    ("crates/python", &["base", "machine", "neuron", "num", "record"]),
+    ("crates/python", &["", "base", "machine", "neuron", "num", "record"]),
     ("crates/filetest", &["", "base", "graph", "import", "ir", "machine", "notation", "num", "tcp"]),
     ("bench", &["base", "explore", "machine", "notation", "num", "record", "report", "sim", "tcp"]),
 ];
