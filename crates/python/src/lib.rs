@@ -7,6 +7,7 @@ mod command;
 mod dtype;
 mod error;
 mod index;
+mod indirect;
 mod isa;
 mod key;
 mod operators;

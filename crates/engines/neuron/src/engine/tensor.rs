@@ -1,6 +1,7 @@
 //! Tensor engine: `nc_matmul` and the transpose that is a matmul (NKI architecture guide, tensor engine;
 //! neuron.md sections 2.2 and 3.1).
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use tilewright_num::{Dtype, RuleSet};
@@ -11,6 +12,7 @@ use crate::matmul::{Factors, Pack, PackedColumns, PackedRows, Results, Rows, mul
 use crate::pattern::as_u64;
 use crate::program::{Cost, EngineKind, Instruction};
 use crate::refusal::{Refusal, rule};
+use crate::schedule::array::cells_of;
 use crate::storage::Content;
 use crate::{Chip, Generation, Memory, Tile};
 
@@ -99,6 +101,19 @@ pub fn nc_matmul(
     if let Some(part) = options.part {
         check_part(chip, NAME, stationary, part, options.double_row)?;
     }
+    let (dst, stationary, moving) = (
+        &*array_offsets(dst, options)?,
+        &*array_offsets(stationary, options)?,
+        &*array_offsets(moving, options)?,
+    );
+    rule(!options.is_transpose || moving.view.index.is_none(), || {
+        Refusal::new(
+            "neuron/shape",
+            "nc_matmul with is_transpose of a moving tile with offsets from a tile",
+            "a moving tile whose elements lie in loops",
+            "gather with tensor_copy first, or make the stationary tile the one with offsets",
+        )
+    })?;
     check_operands(chip, stationary, moving, options)?;
     check_result(chip, dst, stationary, moving, options)?;
     let rows_per_pass = if options.double_row { 2 } else { 1 };
@@ -124,7 +139,25 @@ pub fn nc_matmul(
         Instruction::new(NAME, EngineKind::Tensor, cost, &[dst], &reads).reading(uninitialised);
     instruction.macs = as_u64(stationary.view.partitions() * rows_per_pass * m * n);
     instruction.operand_bits = moving.view.dtype.storage_bits();
+    instruction.cells = cells_of(chip, options.part);
     Ok(instruction)
+}
+
+/// An operand with the offsets that the tensor engine takes from its index tile.
+fn array_offsets(tile: &Tile, options: MatmulOptions) -> Result<Cow<'_, Tile>, Refusal> {
+    let Some(index) = &tile.view.index else { return Ok(Cow::Borrowed(tile)) };
+    rule(options.part.is_none(), || {
+        Refusal::new(
+            "neuron/tile-position",
+            "nc_matmul on a part of the array with offsets from a tile",
+            "all of the array",
+            "leave out tile_position and tile_size, or gather with tensor_copy first",
+        )
+    })?;
+    let offsets = index.array.clone().ok_or_else(|| index.too_few(EngineKind::Tensor))?;
+    let mut tile = tile.clone();
+    tile.view.gather = Some(offsets);
+    Ok(Cow::Owned(tile))
 }
 
 /// A product that is still to be computed, of operands as they were.
