@@ -5,6 +5,7 @@ import pathlib
 import subprocess
 import sys
 
+import ml_dtypes
 import numpy as np
 import pytest
 import tilewright.nki as tn
@@ -17,9 +18,11 @@ sys.path.insert(0, str(FOLDER / "kernels" / "nki"))
 import attention  # noqa: E402
 import decode  # noqa: E402
 import elementwise  # noqa: E402
+import fused  # noqa: E402
 import mamba  # noqa: E402
 import matmul  # noqa: E402
 import norm  # noqa: E402
+import pictures  # noqa: E402
 from tilewright.nki import published  # noqa: E402
 from tilewright.nki.kernel import ShapeOnly  # noqa: E402
 
@@ -93,6 +96,7 @@ def test_norms_and_streams(random):
     near(elementwise.norm_matmul(x, right, epsilon=1e-6), root @ right)
     near(elementwise.silu(x), x / (1 + np.exp(-x)))
     near(elementwise.silu_fused(x, 512).reshape(x.shape), x / (1 + np.exp(-x)))
+    near(elementwise.silu_prefetch(x, 512).reshape(x.shape), x / (1 + np.exp(-x)))
     w, g, m, v = random(200, 256), random(200, 256), random(200, 256), random(200, 256) ** 2
     first, second = 0.9 * m + 0.1 * g, 0.999 * v + 0.001 * g * g
     near(elementwise.adamw(w, g, m, v), w * (1 - 1e-4) - 0.01 * first / (np.sqrt(second) + 1e-8))
@@ -105,6 +109,47 @@ def test_a_decoding_step(random):
     normed = (x / np.sqrt((x * x).mean(0, keepdims=True))).T
     hot = normed @ gate
     near(decode.mlp(x, gate, up, down), (hot / (1 + np.exp(-hot)) * (normed @ up)) @ down)
+
+
+def test_a_decoding_step_with_biases(random):
+    x, gate, up, down = random(512, 4), random(512, 448) * 0.1, random(512, 448) * 0.1, random(448, 512) * 0.1
+    biases = random(1, 448), random(1, 448), random(1, 512)
+    hot = x.T @ gate + biases[0]
+    wanted = (hot / (1 + np.exp(-hot)) * (x.T @ up + biases[1])) @ down + biases[2]
+    near(decode.mlp(x, gate, up, down, *biases, norm=False), wanted)
+
+
+def test_products_with_more_in_them(random):
+    x, weights, residual, gain = random(256, 256), random(256, 512), random(256, 512), random(512)
+    total = x @ weights + residual
+    near(fused.matmul_add_norm(x, weights, residual, gain), total / np.sqrt((total**2).mean(1, keepdims=True) + 1e-5) * gain)
+    weights, down, up = random(256, 1024), random(256, 64), random(64, 1024)
+    near(fused.lora(x, weights, down, up), x @ weights + x @ down @ up)
+
+
+def test_a_quantised_product(random):
+    x, scales = random(256, 512).astype(ml_dtypes.bfloat16), np.abs(random(1, 512))
+    weights = (random(512, 512) * 20).astype(ml_dtypes.float8_e4m3)
+    found = tn.run(fused.quantised, x, weights, scales, chip="trainium2").outputs
+    near(found, x.astype(np.float32) @ weights.astype(np.float32) * scales, 0.03)
+    step = np.abs(x.astype(np.float32)).max(1, keepdims=True) / 240
+    rounded = (x.astype(np.float32) / step).astype(ml_dtypes.bfloat16).astype(ml_dtypes.float8_e4m3).astype(np.float32)
+    near(found, rounded @ weights.astype(np.float32) * step * scales, 0.01)
+
+
+def test_pictures(random):
+    x = random(2, 5, 4, 96)
+    rows, columns = np.arange(9) * 5 // 9, np.arange(7) * 4 // 7
+    near(pictures.resize_nearest(x, 9, 7), x[:, rows][:, :, columns], 0)
+    x, gradient = np.round(random(128, 8, 8) * 2), random(128, 4, 4)
+    padded, wanted = np.pad(x, ((0, 0), (1, 1), (1, 1)), constant_values=-np.inf), np.zeros((128, 10, 10), np.float32)
+    for plane in range(128):
+        for a in range(4):
+            for b in range(4):
+                window = padded[plane, 2 * a : 2 * a + 3, 2 * b : 2 * b + 3]
+                down, right = divmod(int(window.argmax()), 3)
+                wanted[plane, 2 * a + down, 2 * b + right] += gradient[plane, a, b]
+    near(pictures.select_and_scatter(x, gradient), wanted[:, 1:9, 1:9])
 
 
 def quick(row):
