@@ -2,6 +2,7 @@
 
 import json
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -23,7 +24,7 @@ import mamba  # noqa: E402
 import matmul  # noqa: E402
 import norm  # noqa: E402
 import pictures  # noqa: E402
-from tilewright.nki import published  # noqa: E402
+from tilewright.nki import display, published  # noqa: E402
 from tilewright.nki.kernel import ShapeOnly  # noqa: E402
 
 ROWS = published.read_rows(FOLDER / "bench" / "published.toml")
@@ -152,6 +153,13 @@ def test_pictures(random):
     near(pictures.select_and_scatter(x, gradient), wanted[:, 1:9, 1:9])
 
 
+def test_the_axis_of_a_picture_has_few_round_times():
+    for total in (0.3, 7.0, 1000.0, 12345.6, 9.99e8):
+        times = display.ticks(total)
+        assert 4 <= len(times) <= 11 and times[0] == 0 and times[-1] <= total * (1 + 1e-9) < times[-1] + times[1]
+        assert f"{times[1]:e}"[0] in "125"
+
+
 def quick(row):
     """Rows of A, B and C that record in about a second."""
     return row["group"] in ("A", "B") or row["name"].startswith(("C.2", "C.3", "C.4", "C.7", "C.8"))
@@ -198,6 +206,10 @@ def test_readings_of_a_run(random):
     assert [one["name"] for one in result.advice][:1] == ["FP32 products"]
     assert 0 < result.advice[0]["at_most_s"] < result.time
     assert result._repr_html_().startswith("<div><svg") and result.trace[:1]
+    texts = re.findall(r"<text[^>]*>([^<]*)", result._repr_html_())
+    busy = {name: float(texts[texts.index(name) + 1].rstrip("%")) / 100 for name in ("tensor", "dma")}
+    for name, part in busy.items():
+        assert abs(part - result.timing["engines"][name]["busy_s"] / result.time) < 0.006, name
 
 
 def test_a_run_without_values_takes_the_same_time(random):
