@@ -17,6 +17,7 @@ FOLDER = pathlib.Path(__file__).parents[2]
 sys.path.insert(0, str(FOLDER / "kernels" / "nki"))
 
 import attention  # noqa: E402
+import backward  # noqa: E402
 import decode  # noqa: E402
 import elementwise  # noqa: E402
 import fused  # noqa: E402
@@ -24,6 +25,7 @@ import mamba  # noqa: E402
 import matmul  # noqa: E402
 import norm  # noqa: E402
 import pictures  # noqa: E402
+import placed  # noqa: E402
 from tilewright.nki import display, published  # noqa: E402
 from tilewright.nki.kernel import ShapeOnly  # noqa: E402
 
@@ -80,11 +82,32 @@ def test_attention(random):
     q, k, v = random(64, 256) * 0.3, random(64, 1024) * 0.3, random(1024, 64)
     near(attention.naive(q, k, v), softmax_product(q, k, v))
     near(attention.fused(q, k, v), softmax_product(q, k, v))
+    by_hand = tn.run(placed.attention, q, k, v, chip="trainium1")
+    near(by_hand.outputs, softmax_product(q, k, v))
+    assert by_hand.findings == [] and by_hand.time < tn.run(attention.fused, q, k, v, chip="trainium1").time
     q, k, v = random(2, 64, 1024) * 0.3, random(1, 64, 1024) * 0.3, random(1, 1024, 64)
     for causal in (False, True):
         near(attention.flash(q, k, v, causal=causal, wide=512)[1], softmax_product(q[1], k[0], v[0], causal))
         found = decode.attention(q[0].T.copy(), k[0], v[0], causal=causal, wide=512)
         near(found, softmax_product(q[0], k[0], v[0], causal), 3e-2)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_the_gradient_of_attention(random, causal):
+    q, k, v, dy = (random(1, 1024, 64) * 0.5 for _ in range(4))
+    scores = 0.2 * (q[0] @ k[0].T)
+    if causal:
+        scores[np.triu_indices(1024, 1)] = -np.inf
+    sums = np.log(np.exp(scores).sum(1))
+    powers = np.exp(scores - sums[:, None])
+    d_powers = dy[0] @ v[0].T
+    d_scores = 0.2 * powers * (d_powers - (d_powers * powers).sum(1, keepdims=True))
+    rows = np.stack([q, k, dy])
+    found = backward.flash_backward(
+        rows.transpose(0, 1, 3, 2).copy(), rows, v.transpose(0, 2, 1).copy(), (powers @ v[0])[None], sums[None], scale=0.2, causal=causal
+    )
+    for one, wanted in zip(found[:, 0], (d_scores @ k[0], d_scores.T @ q[0], powers.T @ dy[0])):
+        near(one, wanted)
 
 
 def test_norms_and_streams(random):

@@ -82,20 +82,7 @@ fn a_load_spreads_eight_partitions_to_an_engine_and_counts_its_bytes() {
 }
 
 fn allocations(tiles: &[&Tile]) -> Vec<Allocation> {
-    tiles
-        .iter()
-        .map(|tile| Allocation {
-            storage: tile.storage.id,
-            memory: tile.storage.memory,
-            partition_bytes: tile.storage.partition_bytes(),
-            tiles: 1,
-            name: String::new(),
-            source: 0,
-            places: Vec::new(),
-            partitions: 128,
-            made_at: 0,
-        })
-        .collect()
+    tiles.iter().map(|tile| chips::allocation(tile)).collect()
 }
 
 #[test]
