@@ -12,8 +12,8 @@ def _tile(shape, dtype, buffer=nl.sbuf):
 
 
 @nki.jit
-def mlp(x_t, gate, up, down, norm=True):
-    """silu(x gate) * (x up) down. x_t: [H, T]; gate, up: [H, I]; down: [I, H]. Partition p holds rows p H/128 and on."""
+def mlp(x_t, gate, up, down, gate_bias=None, up_bias=None, down_bias=None, norm=True):
+    """silu(x gate) * (x up) down. x_t: [H, T]; gate, up: [H, I]; down: [I, H]; biases: [1, I] and [1, H]. Partition p holds rows p H/128 and on."""
     hidden, tokens = x_t.shape
     inner = gate.shape[1]
     out = nl.ndarray((tokens, hidden), dtype=x_t.dtype, buffer=nl.shared_hbm)
@@ -23,14 +23,24 @@ def mlp(x_t, gate, up, down, norm=True):
     if norm:
         x = _normed(x, steps, tokens, hidden)
     sums = []
-    for weights in (gate, up):
-        sums.append(_product(x, weights.reshape((PART, steps * inner)), steps, tokens, inner))
+    for weights, bias in ((gate, gate_bias), (up, up_bias)):
+        total = _product(x, weights.reshape((PART, steps * inner)), steps, tokens, inner)
+        if bias is not None:
+            _add_row(total, bias)
+        sums.append(total)
     hot = _tile((tokens, inner), nl.float32)
     nisa.activation(dst=hot, op=nl.silu, data=sums[0])
     both = _tile((tokens, inner), x_t.dtype)
     nisa.tensor_tensor(dst=both, data1=hot, data2=sums[1], op=nl.multiply)
-    _project(out, both, down, tokens, inner, hidden)
+    _project(out, both, down, down_bias, tokens, inner, hidden)
     return out
+
+
+def _add_row(tile, row):
+    """Adds a row to every row of a tile."""
+    held = _tile(tile.shape, row.dtype)
+    nisa.dma_copy(dst=held, src=row.broadcast(0, tile.shape[0]))
+    nisa.tensor_tensor(dst=tile, data1=tile, data2=held, op=nl.add)
 
 
 def _normed(x, steps, tokens, hidden):
@@ -72,7 +82,7 @@ def _product(x, flat, steps, tokens, inner):
     return out
 
 
-def _project(out, both, down, tokens, inner, hidden):
+def _project(out, both, down, bias, tokens, inner, hidden):
     """both @ down, rows of down on partitions."""
     high = next(size for size in range(PART, 0, -1) if inner % size == 0)
     block = min(hidden, 4096)
@@ -96,6 +106,8 @@ def _project(out, both, down, tokens, inner, hidden):
             for tile, rows in zip(turned, held):
                 nisa.nc_matmul(dst=sums, stationary=tile, moving=rows[:, first : first + WIDE])
             nisa.tensor_copy(dst=result[:, first : first + WIDE], src=sums)
+        if bias is not None:
+            _add_row(result, bias[:, start : start + count])
         nisa.dma_copy(dst=out[:, start : start + count], src=result)
 
 

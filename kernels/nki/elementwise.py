@@ -32,6 +32,21 @@ def silu_fused(x, wide):
 
 
 @nki.jit
+def silu_prefetch(x, wide):
+    """The same in order, each tile loaded while the one before is computed."""
+    rows, columns = x.shape
+    count = rows * columns // wide // PART
+    flat = x.reshape((count * PART, wide))
+    out = nl.ndarray((count * PART, wide), dtype=x.dtype, buffer=nl.shared_hbm)
+    tile = nl.load(flat[nl.ds(0, PART)])
+    for i in nl.sequential_range(count):
+        following = nl.load(flat[nl.ds((i + 1) * PART, PART)]) if i + 1 < count else None
+        nl.store(out[nl.ds(i * PART, PART)], nl.silu(tile))
+        tile = following
+    return out
+
+
+@nki.jit
 def adamw(weights, gradient, first, second, rate=0.01, beta1=0.9, beta2=0.999, epsilon=1e-8, decay=0.01):
     """One step of AdamW; the new weights."""
     rows, columns = weights.shape

@@ -1,5 +1,6 @@
-"""`python -m tilewright.nki`, with its options and exit codes."""
+"""`python -m tilewright.nki`, with its options and exit codes, and the command `tilewright` that is installed with it."""
 
+import importlib.metadata
 import json
 import pathlib
 import subprocess
@@ -27,6 +28,24 @@ def command(folder, *arguments):
     (folder / "kernels.py").write_text(FILE)
     line = [sys.executable, "-m", "tilewright.nki", *arguments]
     return subprocess.run(line, capture_output=True, text=True, cwd=folder, timeout=120)
+
+
+def installed(folder, *arguments):
+    (folder / "kernels.py").write_text(FILE)
+    line = [sys.executable, "-m", "tilewright.command", *arguments]
+    return subprocess.run(line, capture_output=True, text=True, cwd=folder, timeout=120)
+
+
+def test_the_package_brings_the_whole_command_line(tmp_path):
+    machines = installed(tmp_path, "machine", "list")
+    assert machines.returncode == 0 and "trainium2" in machines.stdout and "tcp" in machines.stdout
+    kernel = installed(tmp_path, "nki", "run", "kernels.py::add", "128x512", "128x512", "--json")
+    assert kernel.returncode == 0 and json.loads(kernel.stdout)["name"] == "add"
+    assert installed(tmp_path, "nki", "run", "kernels.py::half", "128x512", "--check").returncode == 1
+    wrong = installed(tmp_path, "explode")
+    assert wrong.returncode == 2 and "explode" in wrong.stderr
+    scripts = importlib.metadata.entry_points(group="console_scripts", name="tilewright")
+    assert [script.value for script in scripts] == ["tilewright.command:main"]
 
 
 def test_one_kernel_with_arrays_of_given_shapes(tmp_path):

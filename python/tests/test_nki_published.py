@@ -2,9 +2,11 @@
 
 import json
 import pathlib
+import re
 import subprocess
 import sys
 
+import ml_dtypes
 import numpy as np
 import pytest
 import tilewright.nki as tn
@@ -15,12 +17,16 @@ FOLDER = pathlib.Path(__file__).parents[2]
 sys.path.insert(0, str(FOLDER / "kernels" / "nki"))
 
 import attention  # noqa: E402
+import backward  # noqa: E402
 import decode  # noqa: E402
 import elementwise  # noqa: E402
+import fused  # noqa: E402
 import mamba  # noqa: E402
 import matmul  # noqa: E402
 import norm  # noqa: E402
-from tilewright.nki import published  # noqa: E402
+import pictures  # noqa: E402
+import placed  # noqa: E402
+from tilewright.nki import display, published  # noqa: E402
 from tilewright.nki.kernel import ShapeOnly  # noqa: E402
 
 ROWS = published.read_rows(FOLDER / "bench" / "published.toml")
@@ -76,11 +82,32 @@ def test_attention(random):
     q, k, v = random(64, 256) * 0.3, random(64, 1024) * 0.3, random(1024, 64)
     near(attention.naive(q, k, v), softmax_product(q, k, v))
     near(attention.fused(q, k, v), softmax_product(q, k, v))
+    by_hand = tn.run(placed.attention, q, k, v, chip="trainium1")
+    near(by_hand.outputs, softmax_product(q, k, v))
+    assert by_hand.findings == [] and by_hand.time < tn.run(attention.fused, q, k, v, chip="trainium1").time
     q, k, v = random(2, 64, 1024) * 0.3, random(1, 64, 1024) * 0.3, random(1, 1024, 64)
     for causal in (False, True):
         near(attention.flash(q, k, v, causal=causal, wide=512)[1], softmax_product(q[1], k[0], v[0], causal))
         found = decode.attention(q[0].T.copy(), k[0], v[0], causal=causal, wide=512)
         near(found, softmax_product(q[0], k[0], v[0], causal), 3e-2)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_the_gradient_of_attention(random, causal):
+    q, k, v, dy = (random(1, 1024, 64) * 0.5 for _ in range(4))
+    scores = 0.2 * (q[0] @ k[0].T)
+    if causal:
+        scores[np.triu_indices(1024, 1)] = -np.inf
+    sums = np.log(np.exp(scores).sum(1))
+    powers = np.exp(scores - sums[:, None])
+    d_powers = dy[0] @ v[0].T
+    d_scores = 0.2 * powers * (d_powers - (d_powers * powers).sum(1, keepdims=True))
+    rows = np.stack([q, k, dy])
+    found = backward.flash_backward(
+        rows.transpose(0, 1, 3, 2).copy(), rows, v.transpose(0, 2, 1).copy(), (powers @ v[0])[None], sums[None], scale=0.2, causal=causal
+    )
+    for one, wanted in zip(found[:, 0], (d_scores @ k[0], d_scores.T @ q[0], powers.T @ dy[0])):
+        near(one, wanted)
 
 
 def test_norms_and_streams(random):
@@ -93,6 +120,7 @@ def test_norms_and_streams(random):
     near(elementwise.norm_matmul(x, right, epsilon=1e-6), root @ right)
     near(elementwise.silu(x), x / (1 + np.exp(-x)))
     near(elementwise.silu_fused(x, 512).reshape(x.shape), x / (1 + np.exp(-x)))
+    near(elementwise.silu_prefetch(x, 512).reshape(x.shape), x / (1 + np.exp(-x)))
     w, g, m, v = random(200, 256), random(200, 256), random(200, 256), random(200, 256) ** 2
     first, second = 0.9 * m + 0.1 * g, 0.999 * v + 0.001 * g * g
     near(elementwise.adamw(w, g, m, v), w * (1 - 1e-4) - 0.01 * first / (np.sqrt(second) + 1e-8))
@@ -105,6 +133,54 @@ def test_a_decoding_step(random):
     normed = (x / np.sqrt((x * x).mean(0, keepdims=True))).T
     hot = normed @ gate
     near(decode.mlp(x, gate, up, down), (hot / (1 + np.exp(-hot)) * (normed @ up)) @ down)
+
+
+def test_a_decoding_step_with_biases(random):
+    x, gate, up, down = random(512, 4), random(512, 448) * 0.1, random(512, 448) * 0.1, random(448, 512) * 0.1
+    biases = random(1, 448), random(1, 448), random(1, 512)
+    hot = x.T @ gate + biases[0]
+    wanted = (hot / (1 + np.exp(-hot)) * (x.T @ up + biases[1])) @ down + biases[2]
+    near(decode.mlp(x, gate, up, down, *biases, norm=False), wanted)
+
+
+def test_products_with_more_in_them(random):
+    x, weights, residual, gain = random(256, 256), random(256, 512), random(256, 512), random(512)
+    total = x @ weights + residual
+    near(fused.matmul_add_norm(x, weights, residual, gain), total / np.sqrt((total**2).mean(1, keepdims=True) + 1e-5) * gain)
+    weights, down, up = random(256, 1024), random(256, 64), random(64, 1024)
+    near(fused.lora(x, weights, down, up), x @ weights + x @ down @ up)
+
+
+def test_a_quantised_product(random):
+    x, scales = random(256, 512).astype(ml_dtypes.bfloat16), np.abs(random(1, 512))
+    weights = (random(512, 512) * 20).astype(ml_dtypes.float8_e4m3)
+    found = tn.run(fused.quantised, x, weights, scales, chip="trainium2").outputs
+    near(found, x.astype(np.float32) @ weights.astype(np.float32) * scales, 0.03)
+    step = np.abs(x.astype(np.float32)).max(1, keepdims=True) / 240
+    rounded = (x.astype(np.float32) / step).astype(ml_dtypes.bfloat16).astype(ml_dtypes.float8_e4m3).astype(np.float32)
+    near(found, rounded @ weights.astype(np.float32) * step * scales, 0.01)
+
+
+def test_pictures(random):
+    x = random(2, 5, 4, 96)
+    rows, columns = np.arange(9) * 5 // 9, np.arange(7) * 4 // 7
+    near(pictures.resize_nearest(x, 9, 7), x[:, rows][:, :, columns], 0)
+    x, gradient = np.round(random(128, 8, 8) * 2), random(128, 4, 4)
+    padded, wanted = np.pad(x, ((0, 0), (1, 1), (1, 1)), constant_values=-np.inf), np.zeros((128, 10, 10), np.float32)
+    for plane in range(128):
+        for a in range(4):
+            for b in range(4):
+                window = padded[plane, 2 * a : 2 * a + 3, 2 * b : 2 * b + 3]
+                down, right = divmod(int(window.argmax()), 3)
+                wanted[plane, 2 * a + down, 2 * b + right] += gradient[plane, a, b]
+    near(pictures.select_and_scatter(x, gradient), wanted[:, 1:9, 1:9])
+
+
+def test_the_axis_of_a_picture_has_few_round_times():
+    for total in (0.3, 7.0, 1000.0, 12345.6, 9.99e8):
+        times = display.ticks(total)
+        assert 4 <= len(times) <= 11 and times[0] == 0 and times[-1] <= total * (1 + 1e-9) < times[-1] + times[1]
+        assert f"{times[1]:e}"[0] in "125"
 
 
 def quick(row):
@@ -153,6 +229,10 @@ def test_readings_of_a_run(random):
     assert [one["name"] for one in result.advice][:1] == ["FP32 products"]
     assert 0 < result.advice[0]["at_most_s"] < result.time
     assert result._repr_html_().startswith("<div><svg") and result.trace[:1]
+    texts = re.findall(r"<text[^>]*>([^<]*)", result._repr_html_())
+    busy = {name: float(texts[texts.index(name) + 1].rstrip("%")) / 100 for name in ("tensor", "dma")}
+    for name, part in busy.items():
+        assert abs(part - result.timing["engines"][name]["busy_s"] / result.time) < 0.006, name
 
 
 def test_a_run_without_values_takes_the_same_time(random):

@@ -109,6 +109,71 @@ def test_an_instruction_of_a_later_generation():
     run(kernel, SQUARE, chip="trainium2")
 
 
+def _with_offsets(memory, use, chip="trainium3", columns=4):
+    def kernel():
+        data = new_nl.ndarray((128, 64), new_nl.bfloat16, buffer=memory)
+        offsets = new_nl.ndarray((128, columns), new_nl.uint16)
+        new_isa.memset(data, 1.0)
+        new_isa.memset(offsets, 3)
+        use(data, offsets)
+
+    return kernel, {"chip": chip, "dialect": "new"}
+
+
+def test_offsets_from_a_tile_on_an_older_chip():
+    kernel, options = _with_offsets(new_nl.sbuf, lambda data, offsets: data.indirect(offsets, 64), "trainium2")
+    assert refused(kernel, **options) == "neuron/generation"
+
+
+def test_results_scattered_in_psum_by_the_scalar_engine():
+    def use(data, offsets):
+        held = new_nl.ndarray((128, 64), new_nl.bfloat16)
+        new_isa.memset(held, 1.0)
+        new_isa.activation(data.indirect(offsets, 64), new_nl.exp, held)
+
+    kernel, options = _with_offsets(new_nl.psum, use)
+    assert refused(kernel, **options) == "neuron/memory"
+
+
+def test_more_offsets_than_a_group_of_lanes_has():
+    def use(data, offsets):
+        new_isa.tensor_copy(new_nl.ndarray((128, 100), new_nl.bfloat16), data.indirect(offsets, 100))
+
+    kernel, options = _with_offsets(new_nl.sbuf, use)
+    assert refused(kernel, **options) == "neuron/shape"
+
+
+def test_a_part_of_the_array_with_offsets_from_a_tile():
+    def use(data, offsets):
+        sums = new_nl.ndarray((64, 64), new_nl.float32, buffer=new_nl.psum)
+        half = data[0:64]
+        new_isa.nc_matmul(sums, half, half.indirect(offsets[0:64], 64), tile_position=(0, 0), tile_size=(64, 64))
+
+    kernel, options = _with_offsets(new_nl.sbuf, use)
+    assert refused(kernel, **options) == "neuron/tile-position"
+
+
+def test_offsets_beyond_the_tile_and_too_many_of_them():
+    def beyond(data, offsets):
+        data[:, 0:2].indirect(offsets, 16)
+
+    kernel, options = _with_offsets(new_nl.sbuf, beyond)
+    with pytest.raises(IndexError, match="index 3 is out of bounds"):
+        run(kernel, **options)
+    kernel, options = _with_offsets(new_nl.sbuf, lambda data, offsets: data.indirect(offsets))
+    with pytest.raises(ValueError, match="give num_elem"):
+        run(kernel, **options)
+
+
+def test_prelu_is_an_operator_with_a_parameter():
+    def kernel():
+        tile = new_nl.ndarray((128, 64), new_nl.float32)
+        new_isa.memset(tile, 1.0)
+        new_isa.activation(tile, new_nl.prelu, tile)
+
+    assert refused(kernel, chip="trainium3", dialect="new") == "neuron/operator"
+
+
 def test_a_constant_bias_on_the_first_generation():
     assert refused(lambda x: nisa.activation(nl.exp, nl.load(x), bias=1.0), SQUARE) == "neuron/generation"
 

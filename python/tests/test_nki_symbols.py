@@ -63,7 +63,7 @@ NEW = """
     nl.greater nl.greater_equal nl.hbm nl.int16 nl.int32 nl.int8 nl.invert nl.is_hbm nl.is_on_chip nl.is_psum
     nl.is_sbuf nl.left_shift nl.less nl.less_equal nl.load nl.load_transpose2d nl.log nl.logical_and nl.logical_not
     nl.logical_or nl.logical_xor nl.matmul nl.max nl.maximum nl.mean nl.min nl.minimum nl.mish nl.mod nl.multiply
-    nl.ndarray nl.negative nl.no_reorder nl.not_equal nl.num_programs nl.ones nl.power nl.private_hbm nl.prod
+    nl.ndarray nl.negative nl.no_reorder nl.not_equal nl.num_programs nl.ones nl.power nl.prelu nl.private_hbm nl.prod
     nl.program_id nl.program_ndim nl.psum nl.rand nl.random_seed nl.range nl.reciprocal nl.relu nl.right_shift
     nl.rms_norm nl.rsqrt nl.sbuf nl.sequential_range nl.shared_constant nl.shared_hbm nl.shared_identity_matrix
     nl.sigmoid nl.sign nl.silu nl.silu_dx nl.sin nl.softmax nl.softplus nl.sqrt nl.square nl.static_range nl.store

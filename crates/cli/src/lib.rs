@@ -15,6 +15,7 @@ mod nki;
 mod notation;
 mod outcome;
 mod program;
+mod real;
 mod run;
 mod sim;
 mod study;
@@ -25,6 +26,7 @@ use clap::Parser as _;
 
 pub use host::{Draft, Host};
 pub use outcome::{BAD_INPUT, FAILED, GOOD, OUR_FAULT, Outcome};
+pub use real::{RealHost, run_here};
 
 use args::{Cli, Command, NkiCommand, StudyCommand};
 

@@ -32,7 +32,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "report", "runtime", "sim", "tcp",
         ],
     ),
-    ("crates/python", &["base", "machine", "neuron", "num", "record"]),
+    ("crates/python", &["", "base", "machine", "neuron", "num", "record"]),
     ("crates/filetest", &["", "base", "graph", "import", "ir", "machine", "notation", "num", "tcp"]),
     (
         "bench",

@@ -247,7 +247,7 @@ fn build(view: &View, items: &[Item], layout: &Layout) -> PyResult<Indexed> {
         }
         axis += 1;
     }
-    let mut out = View { offset: 0, dims, dtype: view.dtype, mx: view.mx, blocks, gather: None };
+    let mut out = View { offset: 0, dims, dtype: view.dtype, mx: view.mx, blocks, gather: None, index: None };
     if let Some(computed) = computed {
         gather(&mut out, &computed, offset)?;
     } else if offset >= 0 {

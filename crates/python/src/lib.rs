@@ -3,9 +3,11 @@
 
 #![expect(clippy::needless_pass_by_value, reason = "arguments come from Python by value")]
 
+mod command;
 mod dtype;
 mod error;
 mod index;
+mod indirect;
 mod isa;
 mod key;
 mod operators;
@@ -26,6 +28,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<index::Mask>()?;
     module.add_class::<session::Session>()?;
     module.add("Refused", module.py().get_type::<error::Refused>())?;
+    module.add_function(wrap_pyfunction!(command::run_command, module)?)?;
     module.add_function(wrap_pyfunction!(dtype::dtype_names, module)?)?;
     module.add_function(wrap_pyfunction!(dtype::register_dtypes, module)?)?;
     module.add_function(wrap_pyfunction!(dtype::promote, module)?)?;

@@ -1,5 +1,6 @@
 //! Tensors and views of them, as kernels see them.
 
+use std::borrow::Cow;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pyo3::buffer::PyBuffer;
@@ -433,7 +434,8 @@ impl Tensor {
         if tile.storage.valueless {
             return Err(PyBufferError::new_err("a run without values has no outputs"));
         }
-        let bytes = tile.packed(&tile.storage.lock());
+        let content = tile.storage.lock();
+        let bytes = tile.contiguous(&content).map_or_else(|| tile.packed(&content).into(), Cow::Borrowed);
         if buffer.item_count() != bytes.len() {
             return Err(PyBufferError::new_err(format!(
                 "a buffer of {} bytes for {}",
@@ -442,6 +444,12 @@ impl Tensor {
             )));
         }
         buffer.copy_from_slice(py, &bytes)
+    }
+
+    /// True if nobody wrote to a tensor that was made with values.
+    #[getter]
+    fn as_given(&self) -> PyResult<bool> {
+        Ok(self.operand()?.storage.lock().as_given())
     }
 
     /// A copy that no instruction writes to: what a rank gave to a collective.

@@ -89,7 +89,7 @@ impl Tensor {
         let dims: Dims = pattern.into_iter().map(|(stride, size)| Dim { size, stride }).collect();
         let ElementType { dtype, mx } =
             code.map_or(Ok(ElementType::of(&self.tile.view)), dtype::from_code)?;
-        let out = self.with_view(View { offset, dims, dtype, mx, blocks: 0, gather: None });
+        let out = self.with_view(View { offset, dims, dtype, mx, blocks: 0, gather: None, index: None });
         out.tile.check_bounds().map_err(|refusal| plain(&refusal))?;
         Ok(out)
     }

@@ -127,6 +127,11 @@ def _(t):
     nisa.activate2(t.out, nl.relu, t.a, relu_param=0.1)
 
 
+@case("scalar", "activate2 prelu", ROWS, OUT, lambda a: np.where(a > 0, a, a * np.float32(0.25)), since=4)
+def _(t):
+    nisa.activate2(t.out, nl.prelu, t.a, relu_param=0.25)
+
+
 @case("scalar", "tensor_copy", ROWS, OUT, lambda a: a, modes=PATHS)
 def _(t):
     nisa.tensor_copy(t.out, t.a, engine=nisa.scalar_engine)

@@ -5,7 +5,8 @@ import nki.language as nl
 import numpy as np
 from tilewright.nki import mx
 
-from .harness import BF16, F16, F32, FP8, PLAIN, U8, Mode, case
+from .harness import BF16, F16, F32, FP8, PLAIN, U8, U16, Mode, case
+from .vector import picked
 
 SIZES = {"a": (128, 64), "b": (128, 512)}
 OUT = {"out": (64, 512)}
@@ -20,6 +21,18 @@ def _product(a, b):
 @case("tensor", "nc_matmul", SIZES, OUT, _product, modes=TYPES, **PSUM)
 def _(t):
     nisa.nc_matmul(t.out, t.a, t.b)
+
+
+def _picked_product(a, b, i):
+    return _product(a, picked(b, i, 32, 100))
+
+
+@case(
+    "tensor", "indirect moving tile of nc_matmul", {"a": (128, 64), "b": (128, 256), "i": (128, 4)}, {"out": (64, 100)},
+    _picked_product, modes=(Mode(BF16),), dtypes={"i": U16}, since=4, **PSUM,
+)  # fmt: skip
+def _(t):
+    nisa.nc_matmul(t.out, t.a, t.b.indirect(t.i, 100))
 
 
 @case("tensor", "nc_matmul of one column", {"a": (128, 128), "b": (128, 1)}, {"out": (128, 1)}, _product, modes=(Mode(), Mode(BF16)), **PSUM)

@@ -4,7 +4,7 @@ import nki.isa as nisa
 import nki.language as nl
 import numpy as np
 
-from .harness import BF16, F16, F32, I32, PATHS, PLAIN, U8, U16, U32, WIDTHS, Mode, case
+from .harness import BF16, F16, F32, I32, PATHS, PLAIN, U16, U32, U8, WIDTHS, Mode, case
 
 ROWS = {"a": (128, 256)}
 PAIR = {"a": (128, 256), "b": (128, 256)}
@@ -84,6 +84,41 @@ for _op, _formula in {"abs": abs, "square": np.square, "relu": lambda a: np.maxi
 @case("vector", "scalar_tensor_tensor", PAIR, OUT, lambda a, b: (a - 0.5) * b, modes=PATHS, in_sbuf=("b",))
 def _(t):
     nisa.scalar_tensor_tensor(t.out, t.a, nl.subtract, 0.5, nl.multiply, t.b)
+
+
+def picked(a, i, group, count):
+    """Elements at the offsets of each group of partitions, which wind through the group column by column."""
+    out = np.zeros((len(a), count), a.dtype)
+    for p in range(len(a)):
+        for at in range(count):
+            out[p, at] = a[p, i[p // group * group + at % group, at // group]]
+    return out
+
+
+_OFFSETS = {"a": (128, 256), "i": (128, 4)}
+
+
+@case("vector", "indirect source of tensor_copy", _OFFSETS, {"out": (128, 60)}, lambda a, i: picked(a, i, 16, 60), dtypes={"i": U16}, since=4)
+def _(t):
+    nisa.tensor_copy(t.out, t.a.indirect(t.i, 60))
+
+
+def _scattered(a):
+    out = np.zeros((16, 64), np.float32)
+    out[:, _PLACES.T.reshape(-1)] = a + 1
+    return out
+
+
+#: Every place once, in no order.
+_PLACES = np.random.default_rng(3).permutation(64).reshape(4, 16).T
+
+
+@case(
+    "vector", "indirect result of tensor_scalar", {"a": (16, 64), "i": (16, 4)}, {"out": (16, 64)}, lambda a, i: _scattered(a),
+    dtypes={"i": U32}, values={"i": _PLACES}, since=4,
+)  # fmt: skip
+def _(t):
+    nisa.tensor_scalar(t.out.indirect(t.i), t.a, nl.add, 1.0)
 
 
 @case("vector", "tensor_copy", ROWS, OUT, lambda a: a, modes=PATHS)

@@ -1,15 +1,16 @@
 """A run as a picture: one row for each engine of each core, for notebooks."""
 
 import html as _html
+import math
 
 COLOURS = {"tensor": "#4878a8", "vector": "#6a9f58", "scalar": "#e49444", "gpsimd": "#a87c9f", "dma": "#85b6b2", "sync": "#967662"}
 
-#: Pixels of the time axis, of a row, and of the names before it.
-WIDTH, ROW, LEFT = 800, 18, 110
+#: Pixels of the time axis, of a row, of the names before it and of the figures behind it.
+WIDTH, ROW, LEFT, RIGHT = 800, 18, 110, 50
 
 
 def lanes(result):
-    """Busy intervals of each engine of each core, neighbours closer than a pixel joined."""
+    """Intervals of each engine of each core, neighbours closer than a pixel joined: start, end, first opcode, how many, busy time."""
     step = result.time * 1e9 / WIDTH
     found = {}
     for opcode, engine, core, start, end, _done in result.spans:
@@ -19,34 +20,64 @@ def lanes(result):
         kept = []
         for start, end, opcode in sorted(intervals):
             if kept and start - kept[-1][1] < step:
-                kept[-1][1] = max(kept[-1][1], end)
-                kept[-1][3] += 1
+                last = kept[-1]
+                last[4] += max(0, end - max(start, last[1]))
+                last[1] = max(last[1], end)
+                last[3] += 1
             else:
-                kept.append([start, end, opcode, 1])
+                kept.append([start, end, opcode, 1, end - start])
         joined[lane] = kept
     return joined
 
 
+def ticks(total):
+    """Round times, four to ten of them, from nothing to at most the total."""
+    step = 10.0 ** math.floor(math.log10(total))
+    step *= next(part for part in (0.1, 0.2, 0.5, 1.0) if total / (step * part) <= 10)
+    return [at * step for at in range(int(total / step * (1 + 1e-9)) + 1)]
+
+
+def unit(total):
+    """Nanoseconds of the unit that a time of so many is told in, and its name."""
+    return next((size, name) for size, name in ((1e9, "s"), (1e6, "ms"), (1e3, "us"), (1.0, "ns")) if total >= size or size == 1.0)
+
+
 def svg(result):
-    """The timeline as SVG."""
+    """The timeline as SVG: a lane for each engine with the part of the time that it is busy, and a time axis."""
     rows, total = lanes(result), result.time * 1e9
-    height = ROW * len(rows) + 24
-    parts = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{LEFT + WIDTH + 10}" height="{height}" font-family="sans-serif" font-size="11">']
+    size, name = unit(total)
+    bottom = ROW * len(rows)
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{LEFT + WIDTH + RIGHT}" height="{bottom + 20}" font-family="sans-serif" font-size="11">',
+        # Notebooks may be dark; the picture brings its own paper.
+        '<rect width="100%" height="100%" fill="#ffffff"/>',
+    ]
+    for at in range(0, len(rows), 2):
+        parts.append(f'<rect x="{LEFT}" y="{at * ROW}" width="{WIDTH}" height="{ROW}" fill="#f2f2f2"/>')
+    for time in ticks(total):
+        x = LEFT + time / total * WIDTH
+        parts.append(f'<line x1="{x:.1f}" y1="0" x2="{x:.1f}" y2="{bottom + 4}" stroke="#cccccc"/>')
+        parts.append(f'<text x="{x:.1f}" y="{bottom + 16}" text-anchor="middle" fill="#333333">{time / size:g}</text>')
+    parts.append(f'<text x="{LEFT + WIDTH + 6}" y="{bottom + 16}" fill="#333333">{name}</text>')
     for at, ((core, engine), intervals) in enumerate(rows.items()):
-        top = at * ROW + 2
-        name = f"core {core} {engine}" if result.timing["cores"] > 1 else engine
-        parts.append(f'<text x="4" y="{top + 12}">{_html.escape(name)}</text>')
-        for start, end, opcode, count in intervals:
-            x, width = LEFT + start / total * WIDTH, max(0.5, (end - start) / total * WIDTH)
-            title = f"{opcode}{f' and {count - 1} more' if count > 1 else ''}, {start / 1e3:.2f} to {end / 1e3:.2f} us"
-            parts.append(
-                f'<rect x="{x:.2f}" y="{top}" width="{width:.2f}" height="{ROW - 4}" fill="{COLOURS[engine]}">'
-                f"<title>{_html.escape(title)}</title></rect>"
-            )
-    base = ROW * len(rows) + 16
-    parts.append(f'<text x="{LEFT}" y="{base}">0</text>')
-    parts.append(f'<text x="{LEFT + WIDTH}" y="{base}" text-anchor="end">{total / 1e3:.2f} us</text></svg>')
-    return "".join(parts)
+        parts += _lane(result, at * ROW, core, engine, intervals, total)
+    return "".join(parts) + "</svg>"
+
+
+def _lane(result, top, core, engine, intervals, total):
+    """One engine of one core."""
+    name = f"core {core} {engine}" if result.timing["cores"] > 1 else engine
+    yield f'<text x="{LEFT - 6}" y="{top + 13}" text-anchor="end" fill="#000000">{_html.escape(name)}</text>'
+    busy = 0
+    for start, end, opcode, count, worked in intervals:
+        busy += worked
+        x, width = LEFT + start / total * WIDTH, max(1.0, (end - start) / total * WIDTH)
+        title = f"{opcode}{f' and {count - 1} more' if count > 1 else ''}, {start / 1e3:.2f} to {end / 1e3:.2f} us"
+        yield (
+            f'<rect x="{x:.2f}" y="{top + 2}" width="{width:.2f}" height="{ROW - 4}" fill="{COLOURS[engine]}">'
+            f"<title>{_html.escape(title)}</title></rect>"
+        )
+    yield f'<text x="{LEFT + WIDTH + 6}" y="{top + 13}" fill="#333333">{busy / total:.0%}</text>'
 
 
 def html(result):

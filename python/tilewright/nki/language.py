@@ -103,6 +103,11 @@ for _name in (
 del _name
 
 
+def prelu(*_operands, **_options):
+    """x for x > 0, otherwise x times `relu_param`: the operator of `nisa.activate2`, which has that parameter."""
+    raise TypeError("nl.prelu is an operator, not a function; write nisa.activate2(dst, nl.prelu, data, ..., relu_param=slope)")
+
+
 def abs(x, dtype=None, mask=None, **_options):  # noqa: A001  the language calls it so
     """Magnitude."""
     return lower.scaled(x, "abs", 0.0, dtype, mask)

@@ -146,6 +146,11 @@ def ap(self, pattern, offset=0, scalar_offset=None, vector_offset=None, indirect
     return self.gathered(offsets.reshape(-1).tolist(), list(offsets.shape), 0, limit)
 
 
+def indirect(self, index, num_elem=None):
+    """The elements at offsets that a tile holds, for sources and results of NeuronCore-v4."""
+    return state.running().indirect(self, index, None if num_elem is None else int(num_elem))
+
+
 def _values(tile):
     out = np.empty(tile.size, tile.dtype)
     tile.read_into(out.view(np.uint8))
@@ -222,6 +227,7 @@ def install():
         "squeeze_dim": squeeze_dim,
         "expand_dim": expand_dim,
         "ap": ap,
+        "indirect": indirect,
         "numpy": numpy,
         "rearrange": rearrange,
         "get_pattern": get_pattern,

@@ -123,7 +123,8 @@ def measured(result, how):
     if not spans:
         raise Usage(f"the kernel runs no {words[-1]}")
     if words[0] == "interval":
-        return (spans[-1][3] - spans[0][3]) / max(1, len(spans) - 1) * 1e-9
+        # Of a stream that has come to its full rate: its last two.
+        return (spans[-1][3] - spans[-2 if len(spans) > 1 else -1][3]) * 1e-9
     if words[0] == "arrival":
         return spans[0][5] * 1e-9
     chosen = spans[-1] if words[0] == "last" else spans[0]

@@ -5,6 +5,16 @@ use tilewright_num::RuleSet;
 
 use crate::refusal::{Refusal, rule};
 
+/// A chip of a machine file that comes with us.
+#[cfg(test)]
+pub(crate) fn tests_chip(name: &str) -> Chip {
+    let mut sources = tilewright_base::Sources::default();
+    let id = sources.add(name, tilewright_machine::builtin(name).unwrap());
+    let bases = |name: &str| tilewright_machine::builtin(name).map(str::to_owned);
+    let loaded = tilewright_machine::load(&mut sources, id, &bases).unwrap();
+    Chip::new(name, loaded.machine.neuron().unwrap().clone())
+}
+
 /// Generation of the NeuronCore.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Generation(pub u64);

@@ -3,10 +3,12 @@
 //! Vector, Scalar and GpSimd compute in FP32 whatever the storage type; casts in and out are free (NKI architecture
 //! guide). Elements come and go in the order of the view's loops.
 
+use rayon::prelude::*;
 use tilewright_num::{Dtype, RuleSet, decode_slice, encode_slice, load, store};
 
 use crate::Tile;
 use crate::pattern::SKIP;
+use crate::recycle::{give_back, room, zeros};
 use crate::refusal::{Refusal, rule};
 use crate::storage::Content;
 
@@ -68,7 +70,7 @@ impl Tile {
         let mut content = self.storage.lock();
         if let Some(range) = self.whole_run() {
             content.changed();
-            if let Some(bytes) = content.bytes.get_mut(range.clone()) {
+            if let Some(bytes) = content.bytes.to_mut().get_mut(range.clone()) {
                 // Only i5 and i9 can refuse a value, and no tile has them.
                 let _ = encode_slice(rules, dtype, values, bytes);
             }
@@ -96,7 +98,7 @@ impl Tile {
     pub(crate) fn update(&self, content: &mut Content, keep: bool, change: impl FnOnce(&mut [u8])) {
         if let Some(range) = self.whole_run() {
             content.changed();
-            if let Some(bytes) = content.bytes.get_mut(range.clone()) {
+            if let Some(bytes) = content.bytes.to_mut().get_mut(range.clone()) {
                 change(bytes);
             }
             content.mark(range.start, range.len());
@@ -128,14 +130,15 @@ impl Tile {
         (runs == 1).then_some(range)
     }
 
-    fn contiguous<'a>(&self, content: &'a Content) -> Option<&'a [u8]> {
+    /// Its bytes where they lie, if they lie one after the other.
+    pub fn contiguous<'a>(&self, content: &'a Content) -> Option<&'a [u8]> {
         content.bytes.get(self.whole_run()?)
     }
 
     /// The elements' bytes one after the other; those of skipped elements are zero.
     pub fn packed(&self, content: &Content) -> Vec<u8> {
         let size = self.view.dtype.size_bytes(1);
-        let mut packed = Vec::with_capacity(self.elements() * size);
+        let mut packed = room(self.elements() * size);
         self.visit(|start, steps, stride| {
             let Some(start) = start else {
                 packed.resize(packed.len() + steps * size, 0);
@@ -156,6 +159,25 @@ impl Tile {
         packed
     }
 
+    /// Makes it all zero, of which the bytes are zero in every type, if it is all of its tensor.
+    pub(crate) fn clear(&self) -> bool {
+        let whole = self.is_whole() && !self.storage.valueless;
+        if whole {
+            self.storage.replace(zeros(self.storage.size_bytes()));
+        }
+        whole
+    }
+
+    /// Takes packed elements for its own, or spreads them to their places.
+    fn put(&self, packed: Vec<u8>) {
+        if self.is_whole() && packed.len() == self.storage.size_bytes() {
+            self.storage.replace(packed);
+        } else {
+            self.unpack(&mut self.storage.lock(), &packed);
+            give_back(packed);
+        }
+    }
+
     /// Spreads packed elements to their places.
     pub(crate) fn unpack(&self, content: &mut Content, packed: &[u8]) {
         content.changed();
@@ -166,21 +188,21 @@ impl Tile {
             at += steps * size;
             let Some(start) = start else { return };
             if stride == 1 {
-                if let Some(run) = content.bytes.get_mut(start * size..(start + steps) * size) {
+                if let Some(run) = content.bytes.to_mut().get_mut(start * size..(start + steps) * size) {
                     run.copy_from_slice(source);
                 }
                 content.mark(start * size, steps * size);
                 return;
             }
-            let all_written = content.all_written();
+            let element = |step| start.wrapping_add_signed(stride * crate::pattern::signed(step));
+            let bytes = content.bytes.to_mut();
             for (step, source) in source.chunks_exact(size).enumerate() {
-                let element = start.wrapping_add_signed(stride * crate::pattern::signed(step));
-                if let Some(to) = content.bytes.get_mut(element * size..(element + 1) * size) {
+                if let Some(to) = bytes.get_mut(element(step) * size..(element(step) + 1) * size) {
                     to.copy_from_slice(source);
                 }
-                if !all_written {
-                    content.mark(element * size, size);
-                }
+            }
+            for step in 0..if content.all_written() { 0 } else { steps } {
+                content.mark(element(step) * size, size);
             }
         });
     }
@@ -296,11 +318,7 @@ pub fn copy(rules: &RuleSet, dst: &Tile, src: &Tile) -> bool {
             let content = src.storage.lock();
             (src.packed(&content), src.reads_unwritten(&content))
         };
-        if dst.is_whole() && packed.len() == dst.storage.size_bytes() {
-            dst.storage.replace(packed);
-        } else {
-            dst.unpack(&mut dst.storage.lock(), &packed);
-        }
+        dst.put(packed);
         return uninitialised;
     }
     if !from.is_float() && !to.is_float() {
@@ -308,9 +326,41 @@ pub fn copy(rules: &RuleSet, dst: &Tile, src: &Tile) -> bool {
         dst.write_integers(rules, &read.values);
         return read.uninitialised;
     }
-    let read = src.read(rules);
-    dst.write(rules, &read.values);
-    read.uninitialised
+    if src.elements() != dst.elements() {
+        return false;
+    }
+    let (bytes, uninitialised) = {
+        let content = src.storage.lock();
+        let bytes = src.contiguous(&content).map(|bytes| change_type(rules, (from, bytes), to));
+        let bytes = bytes.unwrap_or_else(|| change_type(rules, (from, &src.packed(&content)), to));
+        (bytes, src.reads_unwritten(&content))
+    };
+    dst.put(bytes);
+    uninitialised
+}
+
+/// Elements that one thread converts at a time.
+const CONVERTED_AT_ONCE: usize = 1 << 12;
+
+/// Elements of one type as elements of another, through FP32.
+fn change_type(rules: &RuleSet, (from, bytes): (Dtype, &[u8]), to: Dtype) -> Vec<u8> {
+    let (from_size, to_size) = (from.size_bytes(1), to.size_bytes(1));
+    let mut changed = zeros(bytes.len() / from_size * to_size);
+    let convert = |(out, bytes): (&mut [u8], &[u8])| {
+        let mut values = [0.0; CONVERTED_AT_ONCE];
+        let values = &mut values[..bytes.len() / from_size];
+        decode_slice(rules, from, bytes, values);
+        // Only i5 and i9 can refuse a value, and no tile has them.
+        let _ = encode_slice(rules, to, values, out);
+    };
+    let (out, bytes) = (CONVERTED_AT_ONCE * to_size, bytes.chunks(CONVERTED_AT_ONCE * from_size));
+    if bytes.len() < 8 {
+        changed.chunks_mut(out).zip(bytes).for_each(convert);
+    } else {
+        let bytes: Vec<&[u8]> = bytes.collect();
+        changed.par_chunks_mut(out).zip(bytes).for_each(convert);
+    }
+    changed
 }
 
 /// Adds elements as the tensor engine adds to PSUM; what nobody wrote counts as nothing.

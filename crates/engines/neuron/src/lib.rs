@@ -21,6 +21,7 @@ pub mod pattern;
 pub mod placement;
 pub mod program;
 pub mod reading;
+pub mod recycle;
 pub mod refusal;
 pub mod schedule;
 pub mod sharing;

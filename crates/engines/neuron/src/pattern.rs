@@ -11,6 +11,7 @@ use tilewright_num::Dtype;
 
 use crate::mx::MxFormat;
 use crate::refusal::{Refusal, rule};
+use crate::{EngineKind, Region};
 
 /// One loop of a pattern.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,6 +46,38 @@ pub struct View {
     pub blocks: usize,
     /// Element offsets in place of the loops' strides, or [`SKIP`].
     pub gather: Option<Arc<[i64]>>,
+    /// The tile that the offsets were read from.
+    pub index: Option<Arc<IndexTile>>,
+}
+
+/// A tile of offsets (NKI tensor, `indirect`; neuron.md section 3.9): engines read them in groups of partitions, of a size
+/// that depends on the engine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IndexTile {
+    /// Where it lies.
+    pub region: Region,
+    /// Partitions of a group: for Vector, Scalar and GpSimd, and for the tensor engine.
+    pub groups: (usize, usize),
+    /// Offsets as Vector, Scalar and GpSimd read them; none if there are too few.
+    pub lanes: Option<Arc<[i64]>>,
+    /// Offsets as the tensor engine reads them.
+    pub array: Option<Arc<[i64]>>,
+}
+
+impl IndexTile {
+    /// What to say if an engine does not find as many offsets as it needs.
+    pub fn too_few(&self, engine: EngineKind) -> Refusal {
+        let (engine, group) =
+            (engine.name(), if engine == EngineKind::Tensor { self.groups.1 } else { self.groups.0 });
+        Refusal::new(
+            "neuron/shape",
+            format!(
+                "offsets of a tile for the {engine} engine, which reads them in groups of {group} partitions"
+            ),
+            format!("partitions in whole groups of {group}, and as many offsets in each as num_elem says"),
+            "give num_elem, or spread the offsets over the partitions of a group",
+        )
+    }
 }
 
 impl View {
@@ -57,7 +90,7 @@ impl View {
             stride = stride.saturating_mul(size.max(1));
         }
         dims.reverse();
-        View { offset: 0, dims, dtype, mx: None, blocks, gather: None }
+        View { offset: 0, dims, dtype, mx: None, blocks, gather: None, index: None }
     }
 
     /// The name of its element type in kernels.

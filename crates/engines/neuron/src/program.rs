@@ -194,6 +194,8 @@ pub struct Instruction {
     pub macs: u64,
     /// Bits of an operand of the tensor engine; 0 on other engines.
     pub operand_bits: u32,
+    /// Cells of the systolic array that it runs on, as bits; 0 for all of them.
+    pub cells: u16,
     /// How a transfer spreads.
     pub dma: Option<DmaShape>,
     /// Function tables that the Scalar engine needs.
@@ -217,16 +219,18 @@ impl Instruction {
         writes: &[&Tile],
         reads: &[&Tile],
     ) -> Instruction {
+        let indices = writes.iter().chain(reads).filter_map(|tile| Some(tile.view.index.as_ref()?.region));
         Instruction {
             opcode,
             engine,
             cost,
-            reads: reads.iter().filter_map(|tile| Region::of(tile)).collect(),
+            reads: reads.iter().filter_map(|tile| Region::of(tile)).chain(indices).collect(),
             writes: writes.iter().filter_map(|tile| Region::of(tile)).collect(),
             hbm_read_bytes: 0,
             hbm_written_bytes: 0,
             macs: 0,
             operand_bits: 0,
+            cells: 0,
             dma: None,
             table: None,
             uninitialised: false,

@@ -10,6 +10,7 @@ use tilewright_num::{Dtype, RuleSet, encode_slice};
 use crate::View;
 use crate::matmul::{Factors, Pack, Results, multiply_packed};
 use crate::pattern::MAX_ELEMENTS;
+use crate::recycle::{Bytes, zeros};
 use crate::refusal::{Refusal, rule};
 
 /// Where a tensor lives.
@@ -68,10 +69,12 @@ pub struct Storage {
 #[derive(Debug, Default)]
 pub struct Content {
     /// The bytes.
-    pub bytes: Vec<u8>,
+    pub bytes: Bytes,
     /// A bit for each byte ever written; none if all were.
     written: Option<Vec<u64>>,
     unwritten_bytes: usize,
+    /// It holds what it was made with.
+    as_given: bool,
     /// Nobody looked at it yet: it has no bytes so far.
     untouched: bool,
     /// Products that are added to all of it when somebody looks.
@@ -144,7 +147,7 @@ impl Storage {
                 "pass a contiguous array",
             )
         })?;
-        Ok(Storage::with(request, Content { bytes, ..Content::default() }))
+        Ok(Storage::with(request, Content { bytes: bytes.into(), as_given: true, ..Content::default() }))
     }
 
     fn with(request: Request, content: Content) -> Storage {
@@ -169,7 +172,7 @@ impl Storage {
         if content.untouched {
             content.untouched = false;
             let word = poison_word(self.dtype);
-            content.bytes = word.repeat(content.unwritten_bytes / word.len().max(1));
+            content.bytes = word.repeat(content.unwritten_bytes / word.len().max(1)).into();
             content.written =
                 (content.unwritten_bytes > 0).then(|| vec![0; content.bytes.len().div_ceil(64)]);
         }
@@ -180,9 +183,10 @@ impl Storage {
     pub(crate) fn lock_to_overwrite(&self) -> MutexGuard<'_, Content> {
         let mut content = self.content.lock().unwrap_or_else(PoisonError::into_inner);
         content.later.clear();
+        content.as_given = false;
         if content.untouched {
             content.untouched = false;
-            content.bytes = vec![0; content.unwritten_bytes];
+            content.bytes = zeros(content.unwritten_bytes).into();
             content.unwritten_bytes = 0;
         }
         content
@@ -191,7 +195,7 @@ impl Storage {
     /// Gives it other bytes, as many as it has.
     pub(crate) fn replace(&self, bytes: Vec<u8>) {
         let mut content = self.content.lock().unwrap_or_else(PoisonError::into_inner);
-        *content = Content { bytes, ..Content::default() };
+        *content = Content { bytes: bytes.into(), ..Content::default() };
     }
 
     /// Adds a product to the whole tensor when somebody looks at it; without `accumulate` it is all that is there.
@@ -257,11 +261,12 @@ impl Content {
         let later = std::mem::take(&mut self.later);
         let Some((rules, _)) = later.first().cloned() else { return };
         if self.untouched {
-            self.bytes = vec![0; self.unwritten_bytes];
+            self.bytes = zeros(self.unwritten_bytes).into();
         }
         (self.untouched, self.written, self.unwritten_bytes) = (false, None, 0);
+        self.as_given = false;
         let factors: Vec<Factors> = later.into_iter().map(|(_, factors)| factors).collect();
-        let out = Results { bytes: &mut self.bytes, dtype, accumulate: !self.from_nothing };
+        let out = Results { bytes: self.bytes.to_mut(), dtype, accumulate: !self.from_nothing };
         multiply_packed(&rules, &factors, out);
     }
 
@@ -281,6 +286,12 @@ impl Content {
     /// The bytes change: what was packed no longer holds.
     pub(crate) fn changed(&mut self) {
         self.packs.clear();
+        self.as_given = false;
+    }
+
+    /// True if nobody wrote to a tensor that was made with values.
+    pub fn as_given(&self) -> bool {
+        self.as_given
     }
 
     /// Marks bytes as written.

@@ -2,7 +2,11 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up fails")]
 
+mod chips;
+
 use std::sync::Arc;
+
+use chips::chip;
 
 use tilewright_neuron::alu::AluOp;
 use tilewright_neuron::chip::cycles_ps;
@@ -10,16 +14,8 @@ use tilewright_neuron::engine::{dma, tensor, vector};
 use tilewright_neuron::program::Allocation;
 use tilewright_neuron::schedule::schedule;
 use tilewright_neuron::storage::Request;
-use tilewright_neuron::{Chip, EngineKind, Instruction, Memory, Program, Storage, Tile, View};
+use tilewright_neuron::{EngineKind, Instruction, Memory, Program, Storage, Tile, View};
 use tilewright_num::Dtype;
-
-fn chip(name: &str) -> Chip {
-    let mut sources = tilewright_base::Sources::default();
-    let id = sources.add(name, tilewright_machine::builtin(name).unwrap());
-    let bases = |name: &str| tilewright_machine::builtin(name).map(str::to_owned);
-    let loaded = tilewright_machine::load(&mut sources, id, &bases).unwrap();
-    Chip::new(name, loaded.machine.neuron().unwrap().clone())
-}
 
 fn tile(id: u32, memory: Memory, dtype: Dtype, shape: &[usize]) -> Tile {
     let request =
@@ -86,20 +82,7 @@ fn a_load_spreads_eight_partitions_to_an_engine_and_counts_its_bytes() {
 }
 
 fn allocations(tiles: &[&Tile]) -> Vec<Allocation> {
-    tiles
-        .iter()
-        .map(|tile| Allocation {
-            storage: tile.storage.id,
-            memory: tile.storage.memory,
-            partition_bytes: tile.storage.partition_bytes(),
-            tiles: 1,
-            name: String::new(),
-            source: 0,
-            places: Vec::new(),
-            partitions: 128,
-            made_at: 0,
-        })
-        .collect()
+    tiles.iter().map(|tile| chips::allocation(tile)).collect()
 }
 
 #[test]

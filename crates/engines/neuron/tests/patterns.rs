@@ -2,11 +2,13 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up fails")]
 
+mod chips;
+
 use std::sync::Arc;
 
 use proptest::prelude::*;
 use tilewright_neuron::storage::Request;
-use tilewright_neuron::{Chip, Memory, Region, Storage, Tile, View, convert};
+use tilewright_neuron::{Memory, Region, Storage, Tile, View, convert};
 use tilewright_num::{Dtype, RuleSet};
 
 fn request(memory: Memory, dtype: Dtype, shape: &[usize]) -> Request {
@@ -150,11 +152,7 @@ fn memory_that_nobody_wrote_is_poisoned_and_noticed() {
 
 #[test]
 fn a_chip_says_its_generation() {
-    let mut sources = tilewright_base::Sources::default();
-    let id = sources.add("trainium2", tilewright_machine::builtin("trainium2").unwrap());
-    let bases = |name: &str| tilewright_machine::builtin(name).map(str::to_owned);
-    let loaded = tilewright_machine::load(&mut sources, id, &bases).unwrap();
-    let chip = Chip::new("trainium2", loaded.machine.neuron().unwrap().clone());
+    let chip = chips::chip("trainium2");
     assert_eq!(chip.generation(), tilewright_neuron::Generation::V3);
     assert!(chip.needs("range_select", tilewright_neuron::Generation::V3).is_ok());
     assert_eq!(

@@ -3,25 +3,20 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up fails")]
 
+mod chips;
+
 use std::sync::Arc;
+
+use chips::chip;
 
 use proptest::prelude::*;
 use tilewright_neuron::alu::AluOp;
 use tilewright_neuron::engine::{dma, vector};
-use tilewright_neuron::program::Allocation;
 use tilewright_neuron::reading::{bound, energy, path, utilisation};
 use tilewright_neuron::schedule::{Timeline, schedule};
 use tilewright_neuron::storage::Request;
 use tilewright_neuron::{Chip, EngineKind, Instruction, Memory, Program, Region, Storage, Tile, View};
 use tilewright_num::Dtype;
-
-fn chip(name: &str) -> Chip {
-    let mut sources = tilewright_base::Sources::default();
-    let id = sources.add(name, tilewright_machine::builtin(name).unwrap());
-    let bases = |name: &str| tilewright_machine::builtin(name).map(str::to_owned);
-    let loaded = tilewright_machine::load(&mut sources, id, &bases).unwrap();
-    Chip::new(name, loaded.machine.neuron().unwrap().clone())
-}
 
 /// A tensor of 128 partitions without values.
 fn tensor(id: u32, memory: Memory, columns: usize) -> Tile {
@@ -63,20 +58,7 @@ fn program(chip: &Chip, steps: &[Step], columns: usize) -> Program {
         };
         instructions.push(done.unwrap());
     }
-    let allocations = tensors
-        .iter()
-        .map(|tile| Allocation {
-            storage: tile.storage.id,
-            memory: tile.storage.memory,
-            partition_bytes: tile.storage.partition_bytes(),
-            tiles: 1,
-            name: String::new(),
-            source: 0,
-            places: Vec::new(),
-            partitions: 128,
-            made_at: 0,
-        })
-        .collect();
+    let allocations = tensors.iter().map(chips::allocation).collect();
     Program { instructions, allocations, sources: vec!["?".to_owned()], ..Program::default() }
 }
 

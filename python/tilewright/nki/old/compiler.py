@@ -6,6 +6,7 @@ import numpy as np
 
 from .. import state
 from ..kernel import identity
+from ..language import no_reorder  # noqa: F401  it has the same name here
 from ..methods import Buffer
 
 
@@ -75,15 +76,3 @@ force_manual_alloc = identity
 def multi_buffer(*_args, **_options):
     """A directive of a loop."""
     return None
-
-
-class no_reorder:
-    """Keeps program order on each engine, in all of the kernel."""
-
-    def __enter__(self):
-        if state.session is not None:
-            state.session.in_order = True
-        return self
-
-    def __exit__(self, *_error):
-        return False

@@ -33,7 +33,8 @@ fn add_each(chip: &Chip, dst: &Tile, values: &[f32], op: AluOp) {
     let offsets = dst.view.offsets();
     for (offset, value) in offsets.iter().zip(values).filter(|(offset, _)| **offset != SKIP) {
         let Ok(at) = usize::try_from(*offset) else { continue };
-        let view = View { offset: at, dims: smallvec::smallvec![], gather: None, ..dst.view.clone() };
+        let view =
+            View { offset: at, dims: smallvec::smallvec![], gather: None, index: None, ..dst.view.clone() };
         let one = Tile { storage: dst.storage.clone(), view };
         let before = one.read(&chip.rules).values;
         let sum = op.apply(before.first().copied().unwrap_or_default(), *value);

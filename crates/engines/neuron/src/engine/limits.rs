@@ -18,9 +18,28 @@ pub fn operand(
 ) -> Result<(), Refusal> {
     tile.check_bounds()?;
     words(instruction, role, tile)?;
+    index(engine, instruction, role, tile)?;
     memory(engine, instruction, role, tile)?;
     partitions(chip, instruction, role, tile)?;
     free_size(chip, engine, instruction, role, tile)
+}
+
+/// Offsets from a tile: as many as the engine reads, and no scatter of the Scalar engine into PSUM.
+fn index(engine: EngineKind, instruction: &str, role: &str, tile: &Tile) -> Result<(), Refusal> {
+    let Some(index) = &tile.view.index else { return Ok(()) };
+    if engine != EngineKind::Tensor && index.lanes.is_none() {
+        return Err(index.too_few(engine));
+    }
+    let scatters =
+        engine == EngineKind::Scalar && role == "the result" && tile.storage.memory == Memory::Psum;
+    rule(!scatters, || {
+        Refusal::new(
+            "neuron/memory",
+            format!("{instruction} on the scalar engine with results scattered in PSUM"),
+            "results scattered in SBUF",
+            "write to SBUF, or use the vector engine",
+        )
+    })
 }
 
 /// Which memories an engine reaches.

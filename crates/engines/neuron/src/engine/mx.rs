@@ -154,9 +154,8 @@ pub fn nc_matmul_mx(
     })?;
     let (a, missing) = dequantized(chip, NAME, stationary, quadrant)?;
     let (b, more) = dequantized(chip, NAME, moving, quadrant)?;
-    let bytes: Vec<u8> = b.iter().flat_map(|value| value.to_le_bytes()).collect();
     let uninitialised = missing | more | (accumulate && dst.unwritten());
-    multiply_into(chip, dst, &a, m, (&bytes, n), accumulate);
+    multiply_into(chip, dst, (&a, m), (&b, n), accumulate);
     let mut reads = vec![stationary.data, stationary.scales, moving.data, moving.scales];
     if accumulate {
         reads.push(dst);

@@ -1,6 +1,7 @@
 //! Tensor engine: `nc_matmul` and the transpose that is a matmul (NKI architecture guide, tensor engine;
 //! neuron.md sections 2.2 and 3.1).
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use tilewright_num::{Dtype, RuleSet};
@@ -11,6 +12,8 @@ use crate::matmul::{Factors, Pack, PackedColumns, PackedRows, Results, Rows, mul
 use crate::pattern::as_u64;
 use crate::program::{Cost, EngineKind, Instruction};
 use crate::refusal::{Refusal, rule};
+use crate::schedule::array::cells_of;
+use crate::storage::Content;
 use crate::{Chip, Generation, Memory, Tile};
 
 /// What a matmul does besides multiplying.
@@ -98,6 +101,19 @@ pub fn nc_matmul(
     if let Some(part) = options.part {
         check_part(chip, NAME, stationary, part, options.double_row)?;
     }
+    let (dst, stationary, moving) = (
+        &*array_offsets(dst, options)?,
+        &*array_offsets(stationary, options)?,
+        &*array_offsets(moving, options)?,
+    );
+    rule(!options.is_transpose || moving.view.index.is_none(), || {
+        Refusal::new(
+            "neuron/shape",
+            "nc_matmul with is_transpose of a moving tile with offsets from a tile",
+            "a moving tile whose elements lie in loops",
+            "gather with tensor_copy first, or make the stationary tile the one with offsets",
+        )
+    })?;
     check_operands(chip, stationary, moving, options)?;
     check_result(chip, dst, stationary, moving, options)?;
     let rows_per_pass = if options.double_row { 2 } else { 1 };
@@ -123,7 +139,25 @@ pub fn nc_matmul(
         Instruction::new(NAME, EngineKind::Tensor, cost, &[dst], &reads).reading(uninitialised);
     instruction.macs = as_u64(stationary.view.partitions() * rows_per_pass * m * n);
     instruction.operand_bits = moving.view.dtype.storage_bits();
+    instruction.cells = cells_of(chip, options.part);
     Ok(instruction)
+}
+
+/// An operand with the offsets that the tensor engine takes from its index tile.
+fn array_offsets(tile: &Tile, options: MatmulOptions) -> Result<Cow<'_, Tile>, Refusal> {
+    let Some(index) = &tile.view.index else { return Ok(Cow::Borrowed(tile)) };
+    rule(options.part.is_none(), || {
+        Refusal::new(
+            "neuron/tile-position",
+            "nc_matmul on a part of the array with offsets from a tile",
+            "all of the array",
+            "leave out tile_position and tile_size, or gather with tensor_copy first",
+        )
+    })?;
+    let offsets = index.array.clone().ok_or_else(|| index.too_few(EngineKind::Tensor))?;
+    let mut tile = tile.clone();
+    tile.view.gather = Some(offsets);
+    Ok(Cow::Owned(tile))
 }
 
 /// A product that is still to be computed, of operands as they were.
@@ -143,8 +177,7 @@ impl Product {
     fn new(rules: &RuleSet, stationary: &Tile, moving: &Tile, double_row: bool) -> Product {
         let rows_per_pass = if double_row { 2 } else { 1 };
         let rows = packed_rows(rules, stationary, rows_per_pass);
-        let k = stationary.view.partitions() * rows_per_pass;
-        let columns = packed_columns(rules, moving, k, rows_per_pass);
+        let columns = packed_columns(rules, moving, rows_per_pass);
         Product { rules: *rules, factors: Factors { rows, columns } }
     }
 
@@ -161,35 +194,42 @@ impl Product {
 }
 
 fn packed_rows(rules: &RuleSet, tile: &Tile, rows_per_pass: usize) -> Arc<PackedRows> {
-    let kept = tile.storage.lock().pack(&tile.view, |pack| matches!(pack, Pack::Rows(_)));
-    if let Some(Pack::Rows(rows)) = kept {
+    let mut source = tile.storage.lock();
+    if let Some(Pack::Rows(rows)) = source.pack(&tile.view, |pack| matches!(pack, Pack::Rows(_))) {
         return rows;
     }
-    let m = tile.view.free_elements() / rows_per_pass;
-    let rows = Arc::new(PackedRows::new(&tile.read(rules).values, m));
-    tile.storage.lock().keep_pack(&tile.view, Pack::Rows(rows.clone()));
+    let rows = Arc::new(PackedRows::new(rules, rows_of(tile, &source, rows_per_pass)));
+    source.keep_pack(&tile.view, Pack::Rows(rows.clone()));
     rows
 }
 
-fn packed_columns(rules: &RuleSet, moving: &Tile, k: usize, rows_per_pass: usize) -> Arc<PackedColumns> {
-    let mut source = moving.storage.lock();
-    let kept = source.pack(&moving.view, |pack| matches!(pack, Pack::Columns(_)));
-    if let Some(Pack::Columns(columns)) = kept {
+fn packed_columns(rules: &RuleSet, tile: &Tile, rows_per_pass: usize) -> Arc<PackedColumns> {
+    let mut source = tile.storage.lock();
+    if let Some(Pack::Columns(columns)) = source.pack(&tile.view, |pack| matches!(pack, Pack::Columns(_))) {
         return columns;
     }
-    let (dtype, n) = (moving.view.dtype, moving.view.free_elements() / rows_per_pass);
-    let in_place = moving.view.dims.first().filter(|_| moving.view.free_contiguous() && rows_per_pass == 1);
-    let packed;
-    let b = match in_place.and_then(|rows| usize::try_from(rows.stride).ok()) {
-        Some(pitch) => Rows { bytes: &source.bytes, dtype, offset: moving.view.offset, pitch, length: n },
-        None => {
-            packed = moving.packed(&source);
-            Rows { bytes: &packed, dtype, offset: 0, pitch: n, length: n }
-        }
-    };
-    let columns = Arc::new(PackedColumns::new(rules, k, b));
-    source.keep_pack(&moving.view, Pack::Columns(columns.clone()));
+    let columns = Arc::new(PackedColumns::new(rules, rows_of(tile, &source, rows_per_pass)));
+    source.keep_pack(&tile.view, Pack::Columns(columns.clone()));
     columns
+}
+
+/// Who writes to a tensor while a product still needs it copies the tensor, so only a part that is at least this share
+/// of it is left where it lies.
+const LEAST_SHARE: usize = 4;
+
+/// An operand as it is now: where it lies if its rows do and it is not a small part of something large, or a copy.
+fn rows_of(tile: &Tile, source: &Content, rows_per_pass: usize) -> Rows {
+    let (dtype, length) = (tile.view.dtype, tile.view.free_elements() / rows_per_pass);
+    let steps = tile.view.partitions() * rows_per_pass;
+    let large = dtype.size_bytes(steps * length) >= tile.storage.size_bytes() / LEAST_SHARE;
+    let in_place = large && tile.view.free_contiguous() && rows_per_pass == 1;
+    let pitch = tile.view.dims.first().and_then(|rows| usize::try_from(rows.stride).ok());
+    match pitch.filter(|_| in_place) {
+        Some(pitch) => {
+            Rows { bytes: source.bytes.clone(), dtype, offset: tile.view.offset, pitch, length, steps }
+        }
+        None => Rows { bytes: tile.packed(source).into(), dtype, offset: 0, pitch: length, length, steps },
+    }
 }
 
 /// Transposes [k, m] to [m, n] where n is k: what multiplying by an identity gives, bit for bit.
@@ -299,21 +339,27 @@ fn check_result(
     })
 }
 
-/// Multiplies into a result: `a` has `m` elements in a row, `b` are FP32 bytes with `n`.
+/// Multiplies FP32 values into a result: `a` has `m` elements in a row, `b` has `n`.
 pub(super) fn multiply_into(
     chip: &Chip,
     dst: &Tile,
-    a: &[f32],
-    m: usize,
-    (b, n): (&[u8], usize),
+    a: (&[f32], usize),
+    b: (&[f32], usize),
     accumulate: bool,
 ) {
-    let rows = Rows { bytes: b, dtype: Dtype::F32, offset: 0, pitch: n, length: n };
+    let rows = |(values, length): (&[f32], usize)| Rows {
+        bytes: values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>().into(),
+        dtype: Dtype::F32,
+        offset: 0,
+        pitch: length,
+        length,
+        steps: values.len().checked_div(length).unwrap_or(0),
+    };
     let whole = !accumulate && dst.is_whole();
     let mut target = if whole { dst.storage.lock_to_overwrite() } else { dst.storage.lock() };
     dst.update(&mut target, accumulate, |bytes| {
         let out = Results { bytes, dtype: dst.view.dtype, accumulate };
-        multiply(&chip.rules, a, m, rows, out);
+        multiply(&chip.rules, rows(a), rows(b), out);
     });
 }
 

@@ -7,6 +7,7 @@
 //! The compiler's scheduler is modelled as one that picks the first ready instruction of a window of each engine.
 //! Kernels that place their tiles run as they are written.
 
+pub(crate) mod array;
 mod depend;
 mod dma;
 mod pages;

@@ -4,6 +4,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use super::array::Array;
 use super::depend::{Edges, Wait};
 use super::dma::{Copy, Flight, Transfers};
 use super::spill::{Node, Nodes};
@@ -84,6 +85,7 @@ struct Machine<'a> {
     events: BinaryHeap<Reverse<(u64, Event)>>,
     transfers: Transfers,
     tables: Vec<Option<Function>>,
+    arrays: Vec<Array>,
     /// Until when an engine may not reach SBUF, or PSUM, beside its partner.
     window: usize,
     meetings: Meetings,
@@ -134,6 +136,7 @@ impl<'a> Machine<'a> {
             events: BinaryHeap::with_capacity(1024),
             transfers: Transfers::new(chip, cores),
             tables: vec![None; cores],
+            arrays: vec![Array::default(); cores],
             window: usize::try_from(super::window(chip, program)).unwrap_or(1),
             meetings: Meetings::default(),
         };
@@ -334,9 +337,15 @@ impl<'a> Machine<'a> {
             self.tables[core] = instruction.table;
             start_ps = start_ps.saturating_add(ns_ps(self.chip.neuron.scalar.table_load_ns));
         }
-        let end_ps = start_ps.saturating_add(work.cost.busy_ps);
-        let done_ps = end_ps.saturating_add(work.cost.latency_ps);
+        let mut end_ps = start_ps.saturating_add(work.cost.busy_ps);
         self.units[at].free_ps = end_ps;
+        if instruction.engine == EngineKind::Tensor
+            && let Some(array) = self.arrays.get_mut(core)
+        {
+            let placed = array.place(self.chip, instruction.cells, start_ps, work.cost.busy_ps);
+            (start_ps, end_ps, self.units[at].free_ps) = (placed.start_ps, placed.end_ps, placed.next_ps);
+        }
+        let done_ps = end_ps.saturating_add(work.cost.latency_ps);
         Span { start_ps, end_ps, done_ps, reason }
     }
 

@@ -283,6 +283,9 @@ pub fn memset(
 /// Writes one value everywhere.
 #[expect(clippy::cast_possible_truncation, reason = "constants are FP32, or integers of at most 32 bits")]
 pub fn fill(chip: &Chip, dst: &Tile, value: f64) {
+    if value.to_bits() == 0 && dst.clear() {
+        return;
+    }
     if dst.view.dtype.is_float() {
         dst.write(&chip.rules, &vec![value as f32; dst.elements()]);
     } else {

@@ -1,0 +1,137 @@
+//! The host that commands really run on: files, streams, clock and interpreter of this machine.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{BufWriter, IsTerminal, Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::{Draft, Host, OUR_FAULT, Outcome, run};
+
+/// This machine.
+#[derive(Debug)]
+pub struct RealHost {
+    /// The interpreter that runs kernels.
+    pub python: OsString,
+}
+
+impl Host for RealHost {
+    #[expect(clippy::disallowed_methods, reason = "the command line is where files are read")]
+    fn read(&self, path: &Path) -> std::io::Result<Vec<u8>> {
+        std::fs::read(path)
+    }
+
+    fn write(&mut self, path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+        let mut draft = self.draft(path)?;
+        draft.write_all(bytes)?;
+        draft.keep(self)
+    }
+
+    fn draft(&mut self, path: &Path) -> std::io::Result<Box<dyn Draft>> {
+        // A reader sees the whole file or none: it gets its name once it is complete.
+        let mut partial = path.as_os_str().to_owned();
+        partial.push(format!(".partial-{}", std::process::id()));
+        let file = BufWriter::new(File::create(&partial)?);
+        Ok(Box::new(FileDraft { file, partial: partial.into(), path: path.to_owned(), kept: false }))
+    }
+
+    fn create_folder(&mut self, path: &Path) -> std::io::Result<()> {
+        std::fs::create_dir_all(path)
+    }
+
+    fn read_standard_input(&mut self, most_bytes: u64) -> std::io::Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        std::io::stdin().take(most_bytes).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "the command line is where clocks are read")]
+    fn seconds(&self) -> f64 {
+        static START: std::sync::OnceLock<std::time::Instant> = std::sync::OnceLock::new();
+        START.get_or_init(std::time::Instant::now).elapsed().as_secs_f64()
+    }
+
+    fn interrupted(&self) -> bool {
+        // The first Ctrl-C asks for the best so far, the second ends the program.
+        static ASKED: AtomicBool = AtomicBool::new(false);
+        static LISTENS: std::sync::Once = std::sync::Once::new();
+        LISTENS.call_once(|| {
+            let _ = ctrlc::set_handler(|| {
+                if ASKED.swap(true, Ordering::Relaxed) {
+                    std::process::exit(130);
+                }
+            });
+        });
+        ASKED.load(Ordering::Relaxed)
+    }
+
+    fn progress(&mut self, line: &str) {
+        let mut stream = std::io::stderr();
+        if stream.is_terminal() {
+            let _ = write!(stream, "\r\x1b[2K{line}");
+            let _ = stream.flush();
+        }
+    }
+
+    fn python(&mut self, arguments: &[OsString]) -> std::io::Result<u8> {
+        let status = std::process::Command::new(&self.python).args(arguments).status()?;
+        // Ended by a signal: a failure like any other.
+        Ok(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(crate::FAILED))
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "NO_COLOR is a convention of terminals")]
+    fn colour(&self) -> bool {
+        std::io::stderr().is_terminal() && std::env::var("NO_COLOR").map_or(true, |value| value.is_empty())
+    }
+}
+
+/// A file under another name.
+struct FileDraft {
+    file: BufWriter<File>,
+    partial: PathBuf,
+    path: PathBuf,
+    kept: bool,
+}
+
+impl Write for FileDraft {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.file.write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.file.flush()
+    }
+}
+
+impl Draft for FileDraft {
+    fn keep(mut self: Box<Self>, _: &mut dyn Host) -> std::io::Result<()> {
+        self.file.flush()?;
+        std::fs::rename(&self.partial, &self.path)?;
+        self.kept = true;
+        Ok(())
+    }
+}
+
+impl Drop for FileDraft {
+    fn drop(&mut self) {
+        if !self.kept {
+            let _ = std::fs::remove_file(&self.partial);
+        }
+    }
+}
+
+/// Runs one command line here, prints what it gave and returns the exit code.
+pub fn run_here(arguments: impl IntoIterator<Item = OsString>, python: OsString) -> u8 {
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    let outcome =
+        std::panic::catch_unwind(|| run(arguments, &mut RealHost { python })).unwrap_or_else(|_| {
+            let stderr =
+                "tilewright: this is a defect of tilewright, not of your input; please report the command\n";
+            Outcome { code: OUR_FAULT, stdout: String::new(), stderr: stderr.into() }
+        });
+    // A reader that has seen enough closes the pipe; that is not a failure.
+    let mut stdout = std::io::stdout().lock();
+    let _ = stdout.write_all(outcome.stdout.as_bytes()).and_then(|()| stdout.flush());
+    let _ = std::io::stderr().lock().write_all(outcome.stderr.as_bytes());
+    outcome.code
+}
