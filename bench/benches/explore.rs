@@ -7,7 +7,8 @@ use std::time::Instant;
 
 use tilewright_base::{SourceId, Sources};
 use tilewright_bench::{Bench, measure};
-use tilewright_explore::{Goal, Options, Task, search};
+use tilewright_explore::tcp::Task;
+use tilewright_explore::{Goal, Options, search};
 use tilewright_machine::tcp::Tcp;
 use tilewright_notation::problem::Problem;
 use tilewright_notation::syntax::parser;
@@ -46,7 +47,7 @@ fn processor_seconds() -> Option<f64> {
 fn main() {
     let tcp = machine();
     let qk = task(&tcp, "hqd, hkd -> hqk; dims h=4, q=256, k=256, d=128");
-    let all = Options { goal: Goal::Time, keep: 5, prune: false, cloud: false };
+    let all = Options::everything(Goal::Time, 5);
     let before = processor_seconds();
     let found = search(&qk, &all, &mut |_, _| false);
     if let (Some(before), Some(after)) = (before, processor_seconds()) {
@@ -56,7 +57,7 @@ fn main() {
     }
     let every = Bench { name: "candidates of QK^T, whole space", goal_per_s: 2e6, items: found.evaluated };
     measure(&every, || drop(search(&qk, &all, &mut |_, _| false)));
-    let exact = Options { prune: true, ..all };
+    let exact = Options::exact(Goal::Time, 5);
     let whole = Bench { name: "exact optima of QK^T", goal_per_s: 1.0, items: 1 };
     measure(&whole, || drop(search(&qk, &exact, &mut |_, _| false)));
     let start = Instant::now();

@@ -22,7 +22,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("crates/micro", &["machine", "tcp"]),
     ("crates/sim", &["base", "machine", "num", "record", "tcp"]),
     ("crates/runtime", &["base", "machine", "num", "record", "sim", "tcp"]),
-    ("crates/explore", &["base", "machine", "notation", "num", "tcp"]),
+    ("crates/explore", &["base", "machine", "neuron", "notation", "num", "tcp"]),
     ("crates/report", &["notation"]),
     (
         "crates/cli",

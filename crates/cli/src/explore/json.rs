@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 use tilewright_explore::refusal::Reason;
-use tilewright_explore::{Candidate, Found, Task, Told};
+use tilewright_explore::tcp::{Candidate, Found, Task, Told};
 use tilewright_notation::syntax::ast::Operand;
 use tilewright_tcp::energy::Component;
 
@@ -20,7 +20,7 @@ pub(crate) fn answer(task: &Task<'_>, found: &Found, checks: &[Check], seconds: 
     if let (Some(best), Some(bound)) = (best.as_object_mut(), &found.bound) {
         best.insert(
             "bound".to_string(),
-            json!({ "cycles": bound.cycles, "energy_pj": bound.energy_fj / 1000 }),
+            json!({ "cycles": bound.ticks, "energy_pj": bound.energy_fj / 1000 }),
         );
         best.insert("proved".to_string(), json!(found.complete));
     }
@@ -66,7 +66,7 @@ fn one(told: &Told) -> Value {
         "stationary": told.framed.stationary().name(),
         "shapes": { "in0": shape(Operand::In0), "in1": shape(Operand::In1), "out": shape(Operand::Out) },
         "commands": told.framed.frame.commands(),
-        "cycles": told.candidate.cycles,
+        "cycles": told.candidate.ticks,
         "energy_pj": told.candidate.energy_fj / 1000,
         "milliwatts": told.milliwatts,
         "utilisation": told.utilisation,

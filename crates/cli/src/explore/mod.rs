@@ -12,9 +12,10 @@ mod verify;
 use std::path::Path;
 
 use serde_json::Value;
-use tilewright_explore::explain::explain;
-use tilewright_explore::neighbours::Neighbours;
-use tilewright_explore::{Found, Goal, Options, Task, Told, search};
+use tilewright_explore::tcp::explain::explain;
+use tilewright_explore::tcp::neighbours::Neighbours;
+use tilewright_explore::tcp::{Found, Task, Told};
+use tilewright_explore::{Goal, Options, search};
 use tilewright_notation::problem::Problem;
 use tilewright_notation::syntax::ast::Program;
 use tilewright_report::columns::thousands;
@@ -102,7 +103,8 @@ fn searched(
     host: &mut dyn Host,
 ) -> (Found, f64) {
     let keep = args.keep.max(args.explain.unwrap_or(0)).max(if neighbours.any() { BETWEEN } else { 1 });
-    let options = Options { goal, keep, prune: args.plot.is_none(), cloud: args.plot.is_some() };
+    let options =
+        Options { goal, keep, prune: args.plot.is_none(), cloud: args.plot.is_some(), budget: None };
     let started = host.seconds();
     let found = search(task, &options, &mut |progress, kept| {
         let seconds = host.seconds() - started;
@@ -114,7 +116,7 @@ fn searched(
         let best = kept
             .best()
             .first()
-            .map_or(String::new(), |best| format!(", best {} cycles", thousands(best.cycles)));
+            .map_or(String::new(), |best| format!(", best {} cycles", thousands(best.ticks)));
         host.progress(&format!(
             "{:.0} % of {} frames, {rate:.1} M candidates a second, {:.0} s left{best}",
             100.0 * part,

@@ -1,7 +1,7 @@
 //! Pictures of a search: performance against power with the front marked (after Fig. 14 of the paper), energy of the front by component
 //! (after Fig. 15), and the roofline of the stream.
 
-use tilewright_explore::{Found, Task, Told};
+use tilewright_explore::tcp::{Found, Task, Told};
 use tilewright_report::chart::{Axis, Bar, Plane, short, stacked};
 use tilewright_report::svg::{Anchor, Svg};
 use tilewright_tcp::energy::Component;
@@ -57,7 +57,7 @@ fn tops(task: &Task<'_>, cycles: f64) -> f64 {
 fn power(task: &Task<'_>, found: &Found, front: &[Told], best: Option<&Told>, svg: &mut Svg) {
     let hz = real(task.setup.machine.chip.clock_hz);
     let watts = |fj_per_cycle: f64| fj_per_cycle * 1e-15 * hz;
-    let of = |told: &Told| (real(told.milliwatts) / 1000.0, tops(task, real(told.candidate.cycles)));
+    let of = |told: &Told| (real(told.milliwatts) / 1000.0, tops(task, real(told.candidate.ticks)));
     let cloud: Vec<(f64, f64)> =
         found.cloud.points().map(|(cycles, fj)| (watts(fj), tops(task, cycles))).collect();
     let all: Vec<(f64, f64)> = cloud.iter().copied().chain(front.iter().map(of)).collect();
@@ -92,7 +92,7 @@ fn power(task: &Task<'_>, found: &Found, front: &[Told], best: Option<&Told>, sv
 
 fn says(number: usize, told: &Told) -> String {
     let tactic = told.program.tactic.as_ref().map(ToString::to_string).unwrap_or_default();
-    format!("#{number}: {} cycles, {} mW, {tactic}", told.candidate.cycles, told.milliwatts)
+    format!("#{number}: {} cycles, {} mW, {tactic}", told.candidate.ticks, told.milliwatts)
 }
 
 fn legend(svg: &mut Svg, left: f64, y: f64, entries: &[(&str, &str)]) {
@@ -143,7 +143,7 @@ fn roofline(task: &Task<'_>, front: &[Told], best: Option<&Told>, svg: &mut Svg)
         let intensity = real(nest.lanes * nest.repeats * nest.columns * nest.tree) / bytes.max(1.0);
         let commands = real(told.framed.frame.commands());
         let products = real(nest.steps() * nest.lanes * nest.columns * nest.tree) * commands;
-        (intensity, products / real(told.candidate.cycles).max(1.0))
+        (intensity, products / real(told.candidate.ticks).max(1.0))
     };
     let points: Vec<(f64, f64)> = front.iter().chain(best).map(of).collect();
     let knee = peak / flit;
@@ -192,7 +192,7 @@ fn page(task: &Task<'_>, front: &[Told], drawing: &str) -> String {
             format!(
                 "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td><code>{}</code></td></tr>\n",
                 number + 1,
-                told.candidate.cycles,
+                told.candidate.ticks,
                 told.candidate.energy_fj / 1000,
                 told.milliwatts,
                 escape(&tactic)

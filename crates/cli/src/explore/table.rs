@@ -2,9 +2,10 @@
 
 use std::fmt::Write as _;
 
-use tilewright_explore::point::{Loading, Supply};
+use tilewright_explore::Goal;
 use tilewright_explore::refusal::{Reason, Refusal};
-use tilewright_explore::{Candidate, Found, Goal, Task, Told};
+use tilewright_explore::tcp::point::{Loading, Supply};
+use tilewright_explore::tcp::{Candidate, Found, Task, Told};
 use tilewright_notation::syntax::ast::Operand;
 use tilewright_report::columns::{Align, table, thousands};
 
@@ -44,7 +45,7 @@ fn front_words(front: &[Told]) -> String {
     let one = |told: &Told| {
         format!(
             "{} cycles {} pJ",
-            thousands(told.candidate.cycles),
+            thousands(told.candidate.ticks),
             thousands(told.candidate.energy_fj / 1000)
         )
     };
@@ -101,7 +102,7 @@ pub(crate) fn headline(task: &Task<'_>, found: &Found, goal: Goal, seconds: f64)
         let _ = writeln!(
             text,
             "bound     {} cycles, {} pJ",
-            thousands(bound.cycles),
+            thousands(bound.ticks),
             thousands(bound.energy_fj / 1000)
         );
     }

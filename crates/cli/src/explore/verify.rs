@@ -1,7 +1,7 @@
 //! The best candidates run on the simulator: values against the definition of the einsum, cycles against the estimate.
 
-use tilewright_explore::program::{Lowered, lowered, program_cycles};
-use tilewright_explore::{Candidate, Found, Task, Told};
+use tilewright_explore::tcp::program::{Lowered, lowered, program_cycles};
+use tilewright_explore::tcp::{Candidate, Found, Task, Told};
 use tilewright_record::KeepLast;
 use tilewright_runtime::einsum::{Comparison, Named, compare};
 use tilewright_runtime::readings::input;
