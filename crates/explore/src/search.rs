@@ -264,6 +264,11 @@ impl<C: Pick> Seen<'_, C> {
         self.options.prune
     }
 
+    /// What is sought.
+    pub fn goal(&self) -> Goal {
+        self.options.goal
+    }
+
     /// Whether a set of choices that takes at least so much can be left out; it is counted as excluded.
     pub fn excludes(&mut self, bound: Bound) -> bool {
         if !self.options.prune {

@@ -27,13 +27,13 @@ const MAY_USE: &[(&str, &[&str])] = &[
     (
         "crates/cli",
         &[
-            "base", "explore", "graph", "import", "interp", "machine", "notation", "num", "record", "report",
-            "runtime", "sim", "tcp",
+            "base", "explore", "graph", "import", "interp", "machine", "neuron", "notation", "num", "record",
+            "report", "runtime", "sim", "tcp",
         ],
     ),
     ("crates/python", &["base", "machine", "neuron", "num", "record"]),
     ("crates/filetest", &["", "base", "graph", "import", "ir", "machine", "notation", "num", "tcp"]),
-    ("bench", &["base", "explore", "machine", "notation", "num", "record", "report", "sim", "tcp"]),
+    ("bench", &["base", "explore", "machine", "neuron", "notation", "num", "record", "report", "sim", "tcp"]),
 ];
 
 /// Longest source file; a longer one must be listed with its reason.

@@ -56,7 +56,7 @@ pub(crate) fn answer(
     text.push_str(&rows(task, &fitted.fitting, args.keep));
     text.push_str(&spelled(best));
     for (number, check) in checks.iter().enumerate() {
-        let _ = writeln!(text, "{}", checked(number + 1, check));
+        let _ = writeln!(text, "{}", checked(task, number + 1, check));
     }
     let code = if checks.iter().all(Check::good) { GOOD } else { FAILED };
     let value = json!({
@@ -67,7 +67,7 @@ pub(crate) fn answer(
         "complete": found.complete,
         "best": one(task, best),
         "candidates": fitted.fitting.iter().take(args.keep).map(|bridged| one(task, bridged)).collect::<Vec<_>>(),
-        "verified": checks.iter().map(super::json::checked).collect::<Vec<_>>(),
+        "verified": checks.iter().map(|check| super::json::checked("cycles", check)).collect::<Vec<_>>(),
     });
     Ok(Answer { text, value, code })
 }

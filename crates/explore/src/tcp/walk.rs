@@ -60,12 +60,17 @@ impl Walk<'_, '_> {
     /// Lanes and packets, widest first.
     fn packets(&mut self) {
         let setup = &self.task.setup;
-        for lanes in space::lanes(setup) {
+        // Widest first: they are the ones that exclude others.
+        let mut all_lanes: Vec<u64> = space::lanes(setup).collect();
+        all_lanes.reverse();
+        for lanes in all_lanes {
             if self.excluded(Settled { lanes, packet: None }) {
                 continue;
             }
             for columns in space::columns(setup, self.framed) {
-                for tree in space::trees(setup, self.framed, columns) {
+                let mut trees: Vec<u64> = space::trees(setup, self.framed, columns).collect();
+                trees.reverse();
+                for tree in trees {
                     if self.seen.enough() {
                         return;
                     }
