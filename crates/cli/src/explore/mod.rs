@@ -79,7 +79,7 @@ fn one(args: &ExploreArgs, setting: &Setting, goal: Goal, host: &mut dyn Host) -
     let neighbours = neighbours(&gathered.program);
     if let Some(figures) = loaded.machine.neuron() {
         let chip = Chip::new(loaded.name.clone(), figures.clone());
-        let dtype = core_dtype(args)?;
+        let dtype = core_dtype(&gathered.program)?;
         let task = Task::new(&chip, dtype, &gathered.program, &problem)
             .map_err(|complaint| refused(&gathered.sources, &[*complaint]))?;
         no_shapes(&neighbours)?;
@@ -130,9 +130,9 @@ fn searched_and_told<S: Shown>(
     Ok(Answer { text, value: json::answer(shown, &found, &checks, goal, seconds), code })
 }
 
-/// The element type on a NeuronCore: as asked, or bfloat16.
-fn core_dtype(args: &ExploreArgs) -> Result<Dtype, Outcome> {
-    let asked = args.dtype.as_deref().unwrap_or("bf16");
+/// The element type on a NeuronCore: as asked, as the file says, or bfloat16.
+fn core_dtype(program: &Program) -> Result<Dtype, Outcome> {
+    let asked = program.dtype.as_ref().map_or("bf16", |(name, _)| name.as_str());
     tilewright_num::RuleSet::NEURON.dtype(asked).ok_or_else(|| {
         let allowed: Vec<&str> = Task::MULTIPLIED.iter().map(|dtype| dtype.name()).collect();
         Outcome::usage(&format!(

@@ -88,6 +88,9 @@ fn keep(path: &Path, lines: &[Value], host: &mut dyn Host) -> Result<(), Outcome
     let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
     let path: PathBuf = path.to_path_buf();
     let failed = |error| Outcome::usage(&format!("cannot write `{}`: {error}", path.display()));
+    if let Some(folder) = path.parent() {
+        host.create_folder(folder).map_err(failed)?;
+    }
     host.write(&path, text.as_bytes()).map_err(failed)
 }
 
