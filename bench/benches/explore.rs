@@ -7,8 +7,11 @@ use std::time::Instant;
 
 use tilewright_base::{SourceId, Sources};
 use tilewright_bench::{Bench, measure};
-use tilewright_explore::{Goal, Options, Task, search};
+use tilewright_explore::neuron;
+use tilewright_explore::tcp::Task;
+use tilewright_explore::{Goal, Options, search};
 use tilewright_machine::tcp::Tcp;
+use tilewright_neuron::Chip;
 use tilewright_notation::problem::Problem;
 use tilewright_notation::syntax::parser;
 use tilewright_num::Dtype;
@@ -43,10 +46,36 @@ fn processor_seconds() -> Option<f64> {
     Some((ticks(11)? + ticks(12)?) / 100.0)
 }
 
+/// Tilings of a matmul on a NeuronCore: every candidate of a small one, and exact optima of a large one.
+fn tilings() {
+    let mut sources = Sources::default();
+    let text = tilewright_machine::builtin("trainium1").expect("the machine is built in");
+    let id = sources.add("trainium1", text.to_string());
+    let bases = |base: &str| tilewright_machine::builtin(base).map(str::to_string);
+    let loaded = tilewright_machine::load(&mut sources, id, &bases).expect("the machine loads");
+    let chip = Chip::new("trainium1", loaded.machine.neuron().expect("a NeuronCore").clone());
+    let task = |text: &str| {
+        let program = parser::program(text, SourceId(0)).expect("an einsum");
+        let problem = Problem::new(&program).expect("sizes");
+        neuron::Task::new(&chip, Dtype::Bf16, &program, &problem).expect("a contraction of two inputs")
+    };
+    let small = task("mk, kn -> mn; dims m=512, k=512, n=1024");
+    let all = Options::everything(Goal::Time, 5);
+    let found = search(&small, &all, &mut |_, _| false);
+    let every =
+        Bench { name: "tilings of 512 x 512 x 1024, whole space", goal_per_s: 1e5, items: found.evaluated };
+    measure(&every, || drop(search(&small, &all, &mut |_, _| false)));
+    let large = task("mk, kn -> mn; dims m=4096, k=4096, n=4096");
+    let exact = Options::exact(Goal::Time, 5);
+    let optima = Bench { name: "exact optima of 4096 x 4096 x 4096", goal_per_s: 0.1, items: 1 };
+    measure(&optima, || drop(search(&large, &exact, &mut |_, _| false)));
+}
+
 fn main() {
+    tilings();
     let tcp = machine();
     let qk = task(&tcp, "hqd, hkd -> hqk; dims h=4, q=256, k=256, d=128");
-    let all = Options { goal: Goal::Time, keep: 5, prune: false, cloud: false };
+    let all = Options::everything(Goal::Time, 5);
     let before = processor_seconds();
     let found = search(&qk, &all, &mut |_, _| false);
     if let (Some(before), Some(after)) = (before, processor_seconds()) {
@@ -56,7 +85,7 @@ fn main() {
     }
     let every = Bench { name: "candidates of QK^T, whole space", goal_per_s: 2e6, items: found.evaluated };
     measure(&every, || drop(search(&qk, &all, &mut |_, _| false)));
-    let exact = Options { prune: true, ..all };
+    let exact = Options::exact(Goal::Time, 5);
     let whole = Bench { name: "exact optima of QK^T", goal_per_s: 1.0, items: 1 };
     measure(&whole, || drop(search(&qk, &exact, &mut |_, _| false)));
     let start = Instant::now();

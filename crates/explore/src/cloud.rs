@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-/// Buckets of a doubling of cycles, and of power.
+/// Buckets of a doubling of ticks, and of power.
 const BUCKETS: f64 = 20.0;
 
 /// Occupied buckets; as many as a picture has room for, whatever the space.
@@ -14,14 +14,14 @@ pub struct Cloud {
 
 impl Cloud {
     /// Marks a candidate.
-    pub fn add(&mut self, cycles: u64, energy_fj: u64) {
+    pub fn add(&mut self, ticks: u64, energy_fj: u64) {
         // Neighbours in the search often take the same.
-        if self.last.replace((cycles, energy_fj)) == Some((cycles, energy_fj)) || cycles == 0 {
+        if self.last.replace((ticks, energy_fj)) == Some((ticks, energy_fj)) || ticks == 0 {
             return;
         }
         #[expect(clippy::cast_precision_loss, reason = "a place in a picture")]
-        let (cycles, energy) = (cycles as f64, energy_fj as f64);
-        self.buckets.insert((bucket(cycles), bucket(energy / cycles)));
+        let (ticks, energy) = (ticks as f64, energy_fj as f64);
+        self.buckets.insert((bucket(ticks), bucket(energy / ticks)));
     }
 
     /// Marks all of another's.
@@ -32,7 +32,7 @@ impl Cloud {
     /// Cycles and fJ a cycle in the middle of each bucket.
     pub fn points(&self) -> impl Iterator<Item = (f64, f64)> + '_ {
         let middle = |bucket: u16| ((f64::from(bucket) + 0.5) / BUCKETS).exp2();
-        self.buckets.iter().map(move |(cycles, power)| (middle(*cycles), middle(*power)))
+        self.buckets.iter().map(move |(ticks, power)| (middle(*ticks), middle(*power)))
     }
 }
 

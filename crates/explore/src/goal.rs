@@ -1,90 +1,88 @@
 //! What is sought, and what is kept: the best few and the front of those that no other beats in both time and energy.
 
-use tilewright_machine::tcp::Tcp;
-
-use crate::point::Choice;
+use crate::target::{Bound, Pick};
 
 /// What is to be least.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Goal {
-    /// Cycles.
+    /// Ticks.
     Time,
     /// Energy.
     Energy,
     /// Their product.
     EnergyDelay,
-    /// Cycles, where the average power of the slices in use stays below a limit in mW.
+    /// Ticks, where the average power stays below a limit in mW.
     TimeBelow(u64),
 }
 
 impl Goal {
     /// The value of a candidate; less is better.
-    pub fn value(self, cycles: u64, energy_fj: u64) -> u128 {
+    pub fn value(self, ticks: u64, energy_fj: u64) -> u128 {
         match self {
-            Goal::Time | Goal::TimeBelow(_) => u128::from(cycles),
+            Goal::Time | Goal::TimeBelow(_) => u128::from(ticks),
             Goal::Energy => u128::from(energy_fj),
-            Goal::EnergyDelay => u128::from(cycles) * u128::from(energy_fj),
+            Goal::EnergyDelay => u128::from(ticks) * u128::from(energy_fj),
         }
     }
 }
 
-/// Average power in mW of so much energy in so many cycles.
-pub fn milliwatts(machine: &Tcp, cycles: u64, energy_fj: u64) -> u64 {
-    let per_s = u128::from(energy_fj) * u128::from(machine.chip.clock_hz) / u128::from(cycles.max(1));
+/// Average power in mW of so much energy in so many ticks.
+pub fn milliwatts(ticks_per_s: u64, ticks: u64, energy_fj: u64) -> u64 {
+    let per_s = u128::from(energy_fj) * u128::from(ticks_per_s) / u128::from(ticks.max(1));
     u64::try_from(per_s / 1_000_000_000_000).unwrap_or(u64::MAX)
 }
 
 /// A legal candidate with its cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Candidate {
-    /// Cycles of all commands.
-    pub cycles: u64,
-    /// Energy of all commands.
+pub struct Candidate<C> {
+    /// Ticks of all that it does.
+    pub ticks: u64,
+    /// Energy of all that it does.
     pub energy_fj: u64,
     /// Its frame, by number.
     pub frame: u32,
     /// What it chose.
-    pub choice: Choice,
+    pub choice: C,
 }
 
-impl Candidate {
+impl<C: Pick> Candidate<C> {
     fn key(&self, goal: Goal) -> (u128, u64, u64, u32, u64) {
-        (goal.value(self.cycles, self.energy_fj), self.cycles, self.energy_fj, self.frame, self.choice.code())
+        (goal.value(self.ticks, self.energy_fj), self.ticks, self.energy_fj, self.frame, self.choice.code())
     }
 }
 
 /// The best few and the front.
 #[derive(Clone, Debug)]
-pub struct Kept {
+pub struct Kept<C> {
     goal: Goal,
     most: usize,
-    best: Vec<Candidate>,
-    front: Vec<Candidate>,
+    best: Vec<Candidate<C>>,
+    front: Vec<Candidate<C>>,
 }
 
-impl Kept {
+impl<C: Pick> Kept<C> {
     /// Keeps so many.
-    pub fn new(goal: Goal, most: usize) -> Kept {
+    pub fn new(goal: Goal, most: usize) -> Kept<C> {
         Kept { goal, most: most.max(1), best: Vec::new(), front: Vec::new() }
     }
 
     /// The best, best first.
-    pub fn best(&self) -> &[Candidate] {
+    pub fn best(&self) -> &[Candidate<C>] {
         &self.best
     }
 
     /// The front, fastest first.
-    pub fn front(&self) -> &[Candidate] {
+    pub fn front(&self) -> &[Candidate<C>] {
         &self.front
     }
 
     /// Takes a candidate in, if it belongs. What is kept does not depend on the order in which candidates come.
-    pub fn add(&mut self, candidate: Candidate) {
+    pub fn add(&mut self, candidate: Candidate<C>) {
         self.add_best(candidate);
         self.add_front(candidate);
     }
 
-    fn add_best(&mut self, candidate: Candidate) {
+    fn add_best(&mut self, candidate: Candidate<C>) {
         let key = candidate.key(self.goal);
         if self.best.len() == self.most && self.best.last().is_some_and(|last| last.key(self.goal) <= key) {
             return;
@@ -96,11 +94,11 @@ impl Kept {
         }
     }
 
-    fn add_front(&mut self, candidate: Candidate) {
+    fn add_front(&mut self, candidate: Candidate<C>) {
         // Sorted by cycles, the front falls in energy: the last that is as fast decides.
-        let after = self.front.partition_point(|kept| kept.cycles <= candidate.cycles);
+        let after = self.front.partition_point(|kept| kept.ticks <= candidate.ticks);
         if let Some(kept) = after.checked_sub(1).and_then(|last| self.front.get(last)) {
-            let equal = (kept.cycles, kept.energy_fj) == (candidate.cycles, candidate.energy_fj);
+            let equal = (kept.ticks, kept.energy_fj) == (candidate.ticks, candidate.energy_fj);
             let first = (kept.frame, kept.choice.code()) <= (candidate.frame, candidate.choice.code());
             if kept.energy_fj < candidate.energy_fj
                 || kept.energy_fj == candidate.energy_fj && (!equal || first)
@@ -109,22 +107,22 @@ impl Kept {
             }
         }
         let beaten =
-            |kept: &Candidate| kept.cycles >= candidate.cycles && kept.energy_fj >= candidate.energy_fj;
+            |kept: &Candidate<C>| kept.ticks >= candidate.ticks && kept.energy_fj >= candidate.energy_fj;
         self.front.retain(|kept| !beaten(kept));
-        let at = self.front.partition_point(|kept| kept.cycles < candidate.cycles);
+        let at = self.front.partition_point(|kept| kept.ticks < candidate.ticks);
         self.front.insert(at, candidate);
     }
 
     /// Whether nothing that takes at least so much can belong to the best, nor to the front.
-    pub fn excludes(&self, least_cycles: u64, least_energy_fj: u64) -> bool {
-        let value = self.goal.value(least_cycles, least_energy_fj);
+    pub fn excludes(&self, least: Bound) -> bool {
+        let value = self.goal.value(least.ticks, least.energy_fj);
         let full = self.best.len() == self.most;
-        let worst = self.best.last().map(|last| self.goal.value(last.cycles, last.energy_fj));
+        let worst = self.best.last().map(|last| self.goal.value(last.ticks, last.energy_fj));
         if !full || worst.is_none_or(|worst| value <= worst) {
             return false;
         }
         // The front is sorted: the slowest that is fast enough takes the least energy of them.
-        let faster = self.front.partition_point(|kept| kept.cycles < least_cycles);
-        faster > 0 && self.front[faster - 1].energy_fj < least_energy_fj
+        let faster = self.front.partition_point(|kept| kept.ticks < least.ticks);
+        faster > 0 && self.front[faster - 1].energy_fj < least.energy_fj
     }
 }

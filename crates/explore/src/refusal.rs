@@ -31,13 +31,19 @@ pub enum Reason {
     Loops,
     /// A bank is held too long.
     Banks,
+    /// Blocks, results and sums do not fit SBUF.
+    Sbuf,
+    /// Open sums do not fit PSUM.
+    Psum,
+    /// The engine refuses an instruction.
+    Instruction,
     /// The average power is above what was asked for.
     Power,
 }
 
 impl Reason {
     /// All reasons, in the order in which they are asked for.
-    pub const ALL: [Reason; 15] = [
+    pub const ALL: [Reason; 18] = [
         Reason::IdleSlices,
         Reason::Lanes,
         Reason::Repeats,
@@ -52,6 +58,9 @@ impl Reason {
         Reason::Loading,
         Reason::Loops,
         Reason::Banks,
+        Reason::Psum,
+        Reason::Sbuf,
+        Reason::Instruction,
         Reason::Power,
     ];
 
@@ -72,6 +81,9 @@ impl Reason {
             Reason::Loading => "loading",
             Reason::Loops => "loops",
             Reason::Banks => "banks",
+            Reason::Psum => "psum",
+            Reason::Sbuf => "sbuf",
+            Reason::Instruction => "instruction",
             Reason::Power => "power",
         }
     }
@@ -93,6 +105,9 @@ impl Reason {
             Reason::Loading => "contexts with masks",
             Reason::Loops => "sequencer entries",
             Reason::Banks => "accesses to one bank in a row",
+            Reason::Psum => "banks of PSUM",
+            Reason::Sbuf => "B of SBUF a partition",
+            Reason::Instruction => "instructions of these tiles",
             Reason::Power => "mW on average",
         }
     }
@@ -159,8 +174,11 @@ impl Refusals {
 
     /// The rule that binds: the last, in the order in which rules are asked, that refused anything. What it refused had passed all others.
     pub fn binding(&self) -> Option<Refusal> {
-        const ASKED: [Reason; 15] = [
+        const ASKED: [Reason; 18] = [
             Reason::Power,
+            Reason::Sbuf,
+            Reason::Psum,
+            Reason::Instruction,
             Reason::Loading,
             Reason::Banks,
             Reason::Loops,

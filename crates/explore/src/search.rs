@@ -1,26 +1,21 @@
-//! The exact search: frames in the order of their bounds, choices within a frame with bounds of their own.
+//! The search: frames in the order of their bounds, choices within a frame with bounds of their own.
 //!
 //! Frames go in batches of fixed sizes. Within a batch each frame is searched by itself against what was kept before it, so that
-//! what is found and what is counted do not depend on the number of threads.
+//! what is found and what is counted do not depend on the number of threads. Without a budget the search is exact. With one, frames are
+//! first looked at in part, those with the least bounds first, and then in larger parts, until the budget is used up or nothing is left.
 
 use rayon::prelude::*;
-use tilewright_tcp::Setup;
-use tilewright_tcp::cost::command_cycles;
 
-use crate::bound::{Bound, Settled, bound};
 use crate::cloud::Cloud;
-use crate::cost::{Commands, load};
-use crate::events::{counts, cycle_fj, energy};
 use crate::goal::{Candidate, Goal, Kept, milliwatts};
-use crate::legality::{check_banks, check_loading, check_sizes};
-use crate::nest::Framed;
-use crate::point::{Choice, Frame, Loading, Nest, ORDERS};
 use crate::refusal::{Reason, Refusal, Refusals};
-use crate::space;
-use crate::task::Task;
+use crate::target::{Bound, Pick, Target};
 
 /// Frames that are searched side by side: few at first, so that the others meet what these found, then more.
 const BATCHES: std::ops::RangeInclusive<usize> = 2..=64;
+/// Parts of the budget that one frame gets in the first round, and by how much a frame's part grows from round to round.
+const FIRST_SHARES: u64 = 256;
+const GROWTH: u64 = 4;
 
 /// How to search.
 #[derive(Clone, Copy, Debug)]
@@ -33,6 +28,20 @@ pub struct Options {
     pub prune: bool,
     /// Mark where candidates lie, for a picture.
     pub cloud: bool,
+    /// Candidates to look at, for spaces that are too large for an exact answer.
+    pub budget: Option<u64>,
+}
+
+impl Options {
+    /// An exact search that keeps so many.
+    pub fn exact(goal: Goal, keep: usize) -> Options {
+        Options { goal, keep, prune: true, cloud: false, budget: None }
+    }
+
+    /// A search that looks at everything and keeps so many.
+    pub fn everything(goal: Goal, keep: usize) -> Options {
+        Options { prune: false, ..Options::exact(goal, keep) }
+    }
 }
 
 /// How far a search is.
@@ -48,11 +57,11 @@ pub struct Progress {
 
 /// What a search found.
 #[derive(Clone, Debug)]
-pub struct Found {
+pub struct Found<F, C> {
     /// All frames, which candidates name by number.
-    pub frames: Vec<Frame>,
+    pub frames: Vec<F>,
     /// The best and the front.
-    pub kept: Kept,
+    pub kept: Kept<C>,
     /// Candidates whose cost was computed.
     pub evaluated: u64,
     /// Of them, those that are legal.
@@ -67,61 +76,28 @@ pub struct Found {
     pub cloud: Cloud,
     /// Nothing takes less than this.
     pub bound: Option<Bound>,
+    /// Nothing of what was not looked at takes less than this; none if the whole space was looked at or excluded.
+    pub open: Option<Bound>,
     /// The whole space was looked at or excluded.
     pub complete: bool,
 }
 
-/// Searches all of a task's space, until `stop` says so.
-pub fn search(task: &Task<'_>, options: &Options, stop: &mut dyn FnMut(&Progress, &Kept) -> bool) -> Found {
-    let mut refused = Refusals::default();
-    let frames = space::frames_and_misses(task, &mut refused);
-    let mut order: Vec<(Bound, u32)> = (0_u32..)
-        .zip(&frames)
-        .map(|(number, frame)| {
-            let open = Settled { lanes: task.setup.machine.ce.lanes, packet: None };
-            (bound(task, &Framed::new(task, frame), open), number)
-        })
-        .collect();
-    let value = |bound: &Bound| options.goal.value(bound.cycles, bound.energy_fj);
-    order.sort_by_key(|(bound, number)| (value(bound), *number));
-    let mut found = Found {
-        bound: order
-            .iter()
-            .map(|(bound, _)| *bound)
-            .reduce(|a, b| Bound { cycles: a.cycles.min(b.cycles), energy_fj: a.energy_fj.min(b.energy_fj) }),
-        frames,
-        kept: Kept::new(options.goal, options.keep),
-        evaluated: 0,
-        legal: 0,
-        refused,
-        excluded_frames: 0,
-        excluded_sets: 0,
-        cloud: Cloud::default(),
-        complete: true,
-    };
-    let (mut done, mut size) = (0, *BATCHES.start());
-    while done < order.len() {
-        let numbers = &order[done..(done + size).min(order.len())];
-        let progress = Progress { frames: done, of_frames: order.len(), evaluated: found.evaluated };
-        if stop(&progress, &found.kept) {
-            found.complete = false;
-            return found;
-        }
-        done += numbers.len();
-        size = (size * 2).min(*BATCHES.end());
-        let tallies: Vec<Tally> = numbers
-            .par_iter()
-            .map(|(bound, number)| one_frame(task, options, &found, *bound, *number))
-            .collect();
-        for tally in &tallies {
-            found.take(tally);
-        }
+impl<F, C: Pick> Found<F, C> {
+    /// The frame of a candidate.
+    pub fn frame(&self, candidate: &Candidate<C>) -> Option<&F> {
+        self.frames.get(usize::try_from(candidate.frame).ok()?)
     }
-    found
-}
 
-impl Found {
-    fn take(&mut self, tally: &Tally) {
+    /// By which part at most the best is above the optimum; 0 for the optimum, none if nothing was found.
+    pub fn gap(&self, goal: Goal) -> Option<f64> {
+        let best = self.kept.best().first()?;
+        let Some(open) = self.open else { return Some(0.0) };
+        let (best, least) = (goal.value(best.ticks, best.energy_fj), goal.value(open.ticks, open.energy_fj));
+        #[expect(clippy::cast_precision_loss, reason = "a ratio for people")]
+        Some((best as f64 / least.max(1) as f64 - 1.0).max(0.0))
+    }
+
+    fn take(&mut self, tally: &Tally<C>) {
         self.evaluated += tally.evaluated;
         self.legal += tally.legal;
         self.refused.merge(&tally.refused);
@@ -134,189 +110,203 @@ impl Found {
     }
 }
 
+/// What a target's search finds.
+pub type FoundOf<T> = Found<<T as Target>::Frame, <T as Target>::Choice>;
+
+/// Searches a target's space, until `stop` says so.
+pub fn search<T: Target>(
+    target: &T,
+    options: &Options,
+    stop: &mut dyn FnMut(&Progress, &Kept<T::Choice>) -> bool,
+) -> FoundOf<T> {
+    let mut refused = Refusals::default();
+    let frames = target.frames(&mut refused);
+    let mut order: Vec<(Bound, u32)> =
+        (0_u32..).zip(&frames).map(|(number, frame)| (target.bound(frame), number)).collect();
+    let value = |bound: &Bound| options.goal.value(bound.ticks, bound.energy_fj);
+    order.sort_by_key(|(bound, number)| (value(bound), *number));
+    let mut found = Found {
+        bound: order.iter().map(|(bound, _)| *bound).reduce(Bound::least),
+        frames,
+        kept: Kept::new(options.goal, options.keep),
+        evaluated: 0,
+        legal: 0,
+        refused,
+        excluded_frames: 0,
+        excluded_sets: 0,
+        cloud: Cloud::default(),
+        open: None,
+        complete: true,
+    };
+    let mut share = options.budget.map(|budget| (budget / FIRST_SHARES).max(1));
+    loop {
+        let left = round(target, options, &mut found, &order, share, stop);
+        order = left.cut;
+        if order.is_empty() || left.stopped {
+            break;
+        }
+        share = share.map(|share| share.saturating_mul(GROWTH));
+    }
+    found.open = order.into_iter().map(|(bound, _)| bound).reduce(Bound::least);
+    found.complete = found.open.is_none();
+    found
+}
+
+/// Frames that were not looked at to their end.
+struct Left {
+    cut: Vec<(Bound, u32)>,
+    stopped: bool,
+}
+
+/// Goes through frames, each for at most `share` candidates.
+fn round<T: Target>(
+    target: &T,
+    options: &Options,
+    found: &mut FoundOf<T>,
+    order: &[(Bound, u32)],
+    share: Option<u64>,
+    stop: &mut dyn FnMut(&Progress, &Kept<T::Choice>) -> bool,
+) -> Left {
+    let mut left = Left { cut: Vec::new(), stopped: false };
+    let (mut done, mut size) = (0, *BATCHES.start());
+    while done < order.len() {
+        let finished = found.frames.len() - (order.len() - done) - left.cut.len();
+        let progress =
+            Progress { frames: finished, of_frames: found.frames.len(), evaluated: found.evaluated };
+        let spent = options.budget.is_some_and(|budget| found.evaluated >= budget);
+        if stop(&progress, &found.kept) || spent {
+            left.cut.extend(&order[done..]);
+            left.stopped = true;
+            return left;
+        }
+        let numbers = &order[done..(done + size).min(order.len())];
+        done += numbers.len();
+        size = (size * 2).min(*BATCHES.end());
+        let tallies: Vec<Tally<T::Choice>> = numbers
+            .par_iter()
+            .map(|(bound, number)| one_frame(target, options, found, *bound, *number, share))
+            .collect();
+        for (tally, frame) in tallies.iter().zip(numbers) {
+            found.take(tally);
+            left.cut.extend(tally.cut.then_some(*frame));
+        }
+    }
+    left
+}
+
 /// What a frame gave.
-#[derive(Default)]
-struct Tally {
-    kept: Option<Kept>,
+struct Tally<C> {
+    kept: Option<Kept<C>>,
     evaluated: u64,
     legal: u64,
     refused: Refusals,
     excluded_frames: u64,
     excluded_sets: u64,
     cloud: Cloud,
+    cut: bool,
 }
 
-fn one_frame(task: &Task<'_>, options: &Options, found: &Found, bound: Bound, number: u32) -> Tally {
+impl<C> Default for Tally<C> {
+    fn default() -> Tally<C> {
+        Tally {
+            kept: None,
+            evaluated: 0,
+            legal: 0,
+            refused: Refusals::default(),
+            excluded_frames: 0,
+            excluded_sets: 0,
+            cloud: Cloud::default(),
+            cut: false,
+        }
+    }
+}
+
+fn one_frame<T: Target>(
+    target: &T,
+    options: &Options,
+    found: &FoundOf<T>,
+    bound: Bound,
+    number: u32,
+    share: Option<u64>,
+) -> Tally<T::Choice> {
     let before = &found.kept;
-    if options.prune && before.excludes(bound.cycles, bound.energy_fj) {
+    if options.prune && before.excludes(bound) {
         return Tally { excluded_frames: 1, ..Tally::default() };
     }
     let Some(frame) = usize::try_from(number).ok().and_then(|index| found.frames.get(index)) else {
         return Tally::default();
     };
-    let framed = Framed::new(task, frame);
-    let mut walk = Walk {
-        task,
+    let mut seen = Seen {
         options,
-        framed: &framed,
         number,
         before,
-        cycle_fj: cycle_fj(&task.setup),
+        ticks_per_s: target.ticks_per_s(),
+        share: share.unwrap_or(u64::MAX),
         tally: Tally { kept: Some(Kept::new(options.goal, options.keep)), ..Tally::default() },
     };
-    walk.packets();
-    walk.tally
+    target.walk(frame, &mut seen);
+    seen.tally
 }
 
-/// The choices of one frame, one after the other.
-struct Walk<'a> {
-    task: &'a Task<'a>,
+/// What a walk through the choices of one frame is told and asked.
+pub struct Seen<'a, C> {
     options: &'a Options,
-    framed: &'a Framed,
     number: u32,
-    before: &'a Kept,
-    cycle_fj: u64,
-    tally: Tally,
+    before: &'a Kept<C>,
+    ticks_per_s: u64,
+    share: u64,
+    tally: Tally<C>,
 }
 
-impl Walk<'_> {
-    fn excluded(&mut self, settled: Settled) -> bool {
+impl<C: Pick> Seen<'_, C> {
+    /// Whether bounds are asked for.
+    pub fn prunes(&self) -> bool {
+        self.options.prune
+    }
+
+    /// What is sought.
+    pub fn goal(&self) -> Goal {
+        self.options.goal
+    }
+
+    /// Whether a set of choices that takes at least so much can be left out; it is counted as excluded.
+    pub fn excludes(&mut self, bound: Bound) -> bool {
         if !self.options.prune {
             return false;
         }
-        let bound = bound(self.task, self.framed, settled);
-        let excludes = |kept: &Kept| kept.excludes(bound.cycles, bound.energy_fj);
-        let excluded = excludes(self.before) || self.tally.kept.as_ref().is_some_and(excludes);
+        let excluded =
+            self.before.excludes(bound) || self.tally.kept.as_ref().is_some_and(|kept| kept.excludes(bound));
         self.tally.excluded_sets += u64::from(excluded);
         excluded
     }
 
-    /// Lanes and packets, widest first.
-    fn packets(&mut self) {
-        let setup = &self.task.setup;
-        for lanes in space::lanes(setup) {
-            if self.excluded(Settled { lanes, packet: None }) {
-                continue;
-            }
-            for columns in space::columns(setup, self.framed) {
-                for tree in space::trees(setup, self.framed, columns) {
-                    if !self.excluded(Settled { lanes, packet: Some((columns, tree)) }) {
-                        self.nests(lanes, columns, tree);
-                    }
-                }
-            }
-        }
+    /// Whether the walk should end here: the frame had its part of the budget. The rest of the frame stays open.
+    pub fn enough(&mut self) -> bool {
+        self.tally.cut |= self.tally.evaluated >= self.share;
+        self.tally.cut
     }
 
-    /// Repeats and supplies.
-    fn nests(&mut self, lanes: u64, columns: u64, tree: u64) {
-        for repeats in space::repeats(self.framed, lanes) {
-            for supply in space::supplies(self.framed) {
-                let choice = Choice {
-                    lanes,
-                    columns,
-                    tree,
-                    repeats,
-                    supply: *supply,
-                    order: 0,
-                    fetch_bytes: 0,
-                    loading: Loading::Main,
-                };
-                let nest = self.framed.nest(&choice);
-                let checked =
-                    nest.and_then(|nest| check_sizes(&self.task.setup, &nest, *supply).map(|()| nest));
-                match checked {
-                    Ok(nest) => self.orders(&nest, choice),
-                    Err(refusal) => self.tally.refused.add(refusal),
-                }
-            }
-        }
+    /// Counts a refusal.
+    pub fn refuse(&mut self, refusal: Refusal) {
+        self.tally.refused.add(refusal);
     }
 
-    /// Orders of loops, widths of fetches, contexts of loads. What does not change is computed outside.
-    fn orders(&mut self, nest: &Nest, choice: Choice) {
-        let setup = &self.task.setup;
-        let loads = LOADINGS.map(|loading| load_cycles(setup, nest, loading));
-        for order in 0..u8::try_from(ORDERS.len()).unwrap_or(0) {
-            if !space::is_canonical(nest, order, choice.supply) {
-                continue;
-            }
-            let choice = Choice { order, ..choice };
-            match ordered(self.task, &self.framed.frame, nest, &choice) {
-                Ok(ordered) => self.fetches(nest, choice, &ordered, loads),
-                Err(refusal) => self.tally.refused.add(refusal),
-            }
-        }
-    }
-
-    fn fetches(&mut self, nest: &Nest, choice: Choice, ordered: &Ordered, loads: [u64; 2]) {
-        let setup = &self.task.setup;
-        for fetch_bytes in space::fetch_widths(setup, nest) {
-            let choice = Choice { fetch_bytes, ..choice };
-            if let Err(refusal) = check_banks(setup, nest, &choice) {
-                self.tally.refused.add(refusal);
-                continue;
-            }
-            let mut contract = ordered.commands.contract;
-            if let Some(fetch) = &mut contract.fetch {
-                fetch.read_bytes = fetch_bytes;
-            }
-            let contract = command_cycles(setup.machine, &contract).total_cycles;
-            let others = contract.saturating_add(ordered.bridge_cycles);
-            for (loading, load) in LOADINGS.into_iter().zip(loads) {
-                let cycles = others.saturating_add(load).saturating_mul(ordered.parts);
-                let energy_fj = ordered.events_fj.saturating_add(self.cycle_fj.saturating_mul(cycles));
-                match check_loading(nest, loading) {
-                    Ok(()) => self.evaluated(cycles, energy_fj, Choice { loading, ..choice }),
-                    Err(refusal) => self.tally.refused.add(refusal),
-                }
-            }
-        }
-    }
-
-    fn evaluated(&mut self, cycles: u64, energy_fj: u64, choice: Choice) {
+    /// Takes in a candidate with its cost.
+    pub fn add(&mut self, ticks: u64, energy_fj: u64, choice: C) {
         self.tally.evaluated += 1;
         if let Goal::TimeBelow(have) = self.options.goal {
-            let need = milliwatts(self.task.setup.machine, cycles, energy_fj);
+            let need = milliwatts(self.ticks_per_s, ticks, energy_fj);
             if need > have {
                 return self.tally.refused.add(Refusal { reason: Reason::Power, need, have });
             }
         }
         self.tally.legal += 1;
         if self.options.cloud {
-            self.tally.cloud.add(cycles, energy_fj);
+            self.tally.cloud.add(ticks, energy_fj);
         }
-        let candidate = Candidate { cycles, energy_fj, frame: self.number, choice };
+        let candidate = Candidate { ticks, energy_fj, frame: self.number, choice };
         if let Some(kept) = &mut self.tally.kept {
             kept.add(candidate);
         }
     }
-}
-
-/// Who may load.
-const LOADINGS: [Loading; 2] = [Loading::Main, Loading::Sub];
-
-fn load_cycles(setup: &Setup<'_>, nest: &Nest, loading: Loading) -> u64 {
-    command_cycles(setup.machine, &load(setup, nest, loading)).total_cycles
-}
-
-/// A candidate as far as the order of its loops decides.
-struct Ordered {
-    commands: Commands,
-    bridge_cycles: u64,
-    /// Energy of all events of all parts.
-    events_fj: u64,
-    parts: u64,
-}
-
-fn ordered(task: &Task<'_>, frame: &Frame, nest: &Nest, choice: &Choice) -> Result<Ordered, Refusal> {
-    let setup = &task.setup;
-    let commands = Commands::new(setup, nest, choice)?;
-    let parts = frame.commands();
-    let counts = counts(setup, nest, choice, &commands);
-    let events_fj =
-        energy(setup, &counts, 0, parts).iter().fold(0, |all: u64, part| all.saturating_add(*part));
-    let bridge = commands.bridge.as_ref();
-    let bridge_cycles = bridge.map_or(0, |bridge| command_cycles(setup.machine, bridge).total_cycles);
-    Ok(Ordered { commands, bridge_cycles, events_fj, parts })
 }

@@ -22,21 +22,24 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("crates/micro", &["machine", "tcp"]),
     ("crates/sim", &["base", "machine", "num", "record", "tcp"]),
     ("crates/runtime", &["base", "compile", "machine", "num", "record", "sim", "tcp"]),
-    ("crates/explore", &["base", "machine", "notation", "num", "tcp"]),
+    ("crates/explore", &["base", "machine", "neuron", "notation", "num", "tcp"]),
     ("crates/compile", &["base", "graph", "interp", "machine", "num", "tcp"]),
     ("crates/report", &["notation"]),
     (
         "crates/cli",
         &[
-            "base", "compile", "explore", "graph", "import", "interp", "machine", "notation", "num", "record",
-            "report", "runtime", "sim", "tcp",
+            "base", "compile", "explore", "graph", "import", "interp", "machine", "neuron", "notation",
+            "num", "record", "report", "runtime", "sim", "tcp",
         ],
     ),
     ("crates/python", &["", "base", "machine", "neuron", "num", "record"]),
     ("crates/filetest", &["", "base", "graph", "import", "ir", "machine", "notation", "num", "tcp"]),
     (
         "bench",
-        &["base", "explore", "machine", "notation", "num", "record", "report", "runtime", "sim", "tcp"],
+        &[
+            "base", "explore", "machine", "neuron", "notation", "num", "record", "report", "runtime", "sim",
+            "tcp",
+        ],
     ),
 ];
 

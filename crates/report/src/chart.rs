@@ -31,18 +31,27 @@ impl Axis {
         ((value.max(f64::MIN_POSITIVE) / self.least).ln() / span).clamp(0.0, 1.0)
     }
 
-    /// One, two and five times powers of ten within the axis; only powers if there are many.
+    /// One, two and five times powers of ten within the axis; only powers if there are many, steps between them if there are few.
     fn ticks(&self) -> Vec<f64> {
+        const FEW: usize = 4;
+        const MANY: usize = 12;
+        let ticks = self.multiples(&[1.0, 2.0, 5.0]);
+        match ticks.len() {
+            count if count > MANY => self.multiples(&[1.0]),
+            count if count < FEW => self.multiples(&[1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0]),
+            _ => ticks,
+        }
+    }
+
+    /// So many times powers of ten, within the axis.
+    fn multiples(&self, steps: &[f64]) -> Vec<f64> {
         let mut ticks = Vec::new();
         let mut decade = 10_f64.powf(self.least.log10().floor());
         while decade <= self.most {
-            ticks.extend([1.0, 2.0, 5.0].map(|step| step * decade));
+            ticks.extend(steps.iter().map(|step| step * decade));
             decade *= 10.0;
         }
         ticks.retain(|tick| *tick >= self.least && *tick <= self.most);
-        if ticks.len() > 12 {
-            ticks.retain(|tick| (tick.log10() - tick.log10().round()).abs() < 1e-9);
-        }
         ticks
     }
 }

@@ -5,18 +5,23 @@ use clap::Args;
 use crate::args::TargetArgs;
 
 pub(crate) const EXAMPLES: &str = "\
-A candidate covers the whole einsum on one group of PEs: a load of the register files and a contraction. Where its operands do not
+On the TCP a candidate covers the whole einsum on one group of PEs: a load of the register files and a contraction. Where its operands do not
 fit the register files or data memory at once, the two are repeated for parts of an axis (\"commands\"), and the estimate is that of one
 part times their number. Operands lie in data memory in the lowered shapes that are printed; how they came there is not counted,
 unless --in0, --in1 or --out say where they come from or go to. Cycles are those of the commands with their overhead. Energy is that of their
 events, and of the clock of the group's slices. Launch and end of a program are not counted, but --verify compares whole programs.
+
+On a NeuronCore (--chip trainium1, trainium2, trainium3, inferentia2) a candidate is a tiling of the einsum onto the tensor engine: which input is
+stationary, tiles, blocks in SBUF, the order of loops, where sums are added, copies and buffers, and who empties PSUM. Inputs start in HBM
+with the contracted axis outermost, results end there. Times are those of the whole program.
 
 Examples:
   tilewright explore 'HQD,HKD->HQK' --dims H=4,Q=256,K=256,D=128 --dtype int8
   tilewright explore 'HQD,HKD->HQK' --dims H=4,Q=256,K=256,D=128 --goal energy --explain 1
   tilewright explore 'HQD,HKD->HQK' --dims H=4,Q=256,K=256,D=128 --plot qk.svg
   tilewright explore 'MK,N_8K->MN_8' --dims M=16,N=4096,K=4096 --set pe.slices=32..128:x2
-  tilewright explore 'MK,N_8K->MN_8' --dims M=1..2048:x2,N=4096,K=4096 --out results/";
+  tilewright explore 'MK,N_8K->MN_8' --dims M=1..2048:x2,N=4096,K=4096 --out results/
+  tilewright explore 'mk,kn->mn' --dims m=4096,k=4096,n=4096 --chip trainium1 --dtype bf16 --explain 1";
 
 /// What to explore, for what, and how to answer.
 #[derive(Args, Debug)]
@@ -27,7 +32,7 @@ pub(crate) struct ExploreArgs {
     /// Sizes of axes: H=4,Q=256; a sweep: L=128..4096:x2 or L=128..512:+128
     #[arg(long, value_name = "SIZES")]
     pub(crate) dims: Option<String>,
-    /// Element type of the inputs: int8, int4, bf16, f8e4m3, f8e5m2
+    /// Element type of the inputs: int8, int4, bf16, f8e4m3, f8e5m2; on a NeuronCore bf16, f16, f32, f8e4m3, f8e5m2
     #[arg(long, value_name = "TYPE")]
     pub(crate) dtype: Option<String>,
     #[command(flatten)]
@@ -51,10 +56,10 @@ pub(crate) struct ExploreArgs {
     /// Lower and simulate so many of the best, and compare values and cycles
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) verify: usize,
-    /// Stop after so many seconds with the best so far
+    /// Stop after so many seconds with the best so far, and say how far it may be from the optimum
     #[arg(long, value_name = "SECONDS")]
     pub(crate) budget: Option<f64>,
-    /// Stop after so many candidates with the best so far; the same on every machine
+    /// Look at so many candidates at most: parts of all promising frames first, larger parts then; the same on every machine
     #[arg(long, value_name = "N")]
     pub(crate) evaluations: Option<u64>,
     /// Say in words what the K-th best does, and why it takes so long

@@ -3,10 +3,11 @@
 use std::fmt::Write as _;
 
 use serde_json::json;
+use tilewright_explore::Goal;
 use tilewright_explore::goal::milliwatts;
-use tilewright_explore::neighbours::{Bridged, Neighbours, fit};
-use tilewright_explore::program::program_cycles;
-use tilewright_explore::{Found, Goal, Task};
+use tilewright_explore::tcp::neighbours::{Bridged, Neighbours, fit};
+use tilewright_explore::tcp::program::program_cycles;
+use tilewright_explore::tcp::{Found, Task};
 use tilewright_notation::syntax::ast::Operand;
 use tilewright_report::columns::{Align, table, thousands};
 use tilewright_tcp::lower::Options;
@@ -55,7 +56,7 @@ pub(crate) fn answer(
     text.push_str(&rows(task, &fitted.fitting, args.keep));
     text.push_str(&spelled(best));
     for (number, check) in checks.iter().enumerate() {
-        let _ = writeln!(text, "{}", checked(number + 1, check));
+        let _ = writeln!(text, "{}", checked(task, number + 1, check));
     }
     let code = if checks.iter().all(Check::good) { GOOD } else { FAILED };
     let value = json!({
@@ -66,7 +67,7 @@ pub(crate) fn answer(
         "complete": found.complete,
         "best": one(task, best),
         "candidates": fitted.fitting.iter().take(args.keep).map(|bridged| one(task, bridged)).collect::<Vec<_>>(),
-        "verified": checks.iter().map(super::json::checked).collect::<Vec<_>>(),
+        "verified": checks.iter().map(|check| super::json::checked("cycles", check)).collect::<Vec<_>>(),
     });
     Ok(Answer { text, value, code })
 }
@@ -79,9 +80,9 @@ fn one(task: &Task<'_>, bridged: &Bridged) -> serde_json::Value {
         "tactic": bridged.text.tactic.as_ref().map(ToString::to_string),
         "shapes": { "in0": shape(Operand::In0), "in1": shape(Operand::In1), "out": shape(Operand::Out) },
         "cycles": bridged.cycles,
-        "cycles_without_neighbours": bridged.candidate.cycles,
+        "cycles_without_neighbours": bridged.candidate.ticks,
         "energy_pj": bridged.energy_fj / 1000,
-        "milliwatts": milliwatts(task.setup.machine, bridged.cycles, bridged.energy_fj),
+        "milliwatts": milliwatts(task.setup.machine.chip.clock_hz, bridged.cycles, bridged.energy_fj),
         "commands": commands,
     })
 }
@@ -95,9 +96,9 @@ fn rows(task: &Task<'_>, fitting: &[Bridged], keep: usize) -> String {
         rows.push(vec![
             (number + 1).to_string(),
             thousands(bridged.cycles),
-            thousands(bridged.candidate.cycles),
+            thousands(bridged.candidate.ticks),
             thousands(bridged.energy_fj / 1000),
-            thousands(milliwatts(task.setup.machine, bridged.cycles, bridged.energy_fj)),
+            thousands(milliwatts(task.setup.machine.chip.clock_hz, bridged.cycles, bridged.energy_fj)),
             commands.join(", "),
         ]);
     }

@@ -3,27 +3,37 @@
 pub(crate) mod args;
 mod between;
 mod json;
+mod neuron;
 mod plot;
 mod results;
+mod shown;
 mod sweep;
 mod table;
+mod tcp;
 mod verify;
 
 use std::path::Path;
 
 use serde_json::Value;
-use tilewright_explore::explain::explain;
-use tilewright_explore::neighbours::Neighbours;
-use tilewright_explore::{Found, Goal, Options, Task, Told, search};
+use tilewright_base::Sources;
+use tilewright_explore::neuron::Task;
+use tilewright_explore::search::FoundOf;
+use tilewright_explore::tcp::neighbours::Neighbours;
+use tilewright_explore::{Goal, Options, search};
+use tilewright_machine::Loaded;
+use tilewright_neuron::Chip;
 use tilewright_notation::problem::Problem;
 use tilewright_notation::syntax::ast::Program;
-use tilewright_report::columns::thousands;
+use tilewright_num::Dtype;
 
-use crate::args::{NotationArgs, TargetArgs};
+use crate::args::NotationArgs;
+use crate::chip::load_chip;
 use crate::host::Host;
 use crate::notation::gather;
 use crate::outcome::{BAD_INPUT, FAILED, GOOD, Outcome};
 use args::ExploreArgs;
+use neuron::OnCore;
+use shown::Shown;
 use sweep::Setting;
 
 /// Candidates that are put between given neighbours.
@@ -60,70 +70,126 @@ fn pretty(value: &Value) -> String {
 /// Searches for one setting, verifies, and says what was found.
 fn one(args: &ExploreArgs, setting: &Setting, goal: Goal, host: &mut dyn Host) -> Result<Answer, Outcome> {
     let mut gathered = gather::read(&notation_args(args, setting), host)?;
-    let target = TargetArgs { set: setting.set.clone(), ..args.target.clone() };
-    let (_, tcp) = gather::target(&mut gathered.sources, &target, host)?;
-    let setup = gather::setup(&gathered, &tcp, args.target.pes)?;
+    let loaded = load_chip(&mut gathered.sources, &args.target.chip, &setting.set, host)?;
     let colour = host.colour();
-    let refused = |complaints: &[_]| Outcome::refused(BAD_INPUT, &gathered.sources, complaints, colour);
-    let problem = Problem::new(&gathered.program).map_err(|complaints| refused(&complaints))?;
-    let task = Task::new(setup, &gathered.program, &problem).map_err(|complaint| refused(&[*complaint]))?;
+    let refused =
+        |sources: &Sources, complaints: &[_]| Outcome::refused(BAD_INPUT, sources, complaints, colour);
+    let problem =
+        Problem::new(&gathered.program).map_err(|complaints| refused(&gathered.sources, &complaints))?;
     let neighbours = neighbours(&gathered.program);
-    let (found, seconds) = searched(&task, goal, args, &neighbours, host);
-    if found.kept.best().is_empty() {
-        let why = if found.complete {
-            table::nothing(&task, &found)
-        } else {
-            "stopped before anything was found".to_string()
-        };
-        return Err(Outcome { code: FAILED, ..Outcome::usage(&why) });
+    if let Some(figures) = loaded.machine.neuron() {
+        let chip = Chip::new(loaded.name.clone(), figures.clone());
+        let dtype = core_dtype(&gathered.program)?;
+        let task = Task::new(&chip, dtype, &gathered.program, &problem)
+            .map_err(|complaint| refused(&gathered.sources, &[*complaint]))?;
+        no_shapes(&neighbours)?;
+        return searched_and_told(&OnCore { task, assumed: assumed(&loaded) }, args, goal, host);
     }
+    let tcp = gather::tcp(&loaded, &args.target)?;
+    let setup = gather::setup(&gathered, &tcp, args.target.pes)?;
+    let task = tilewright_explore::tcp::Task::new(setup, &gathered.program, &problem)
+        .map_err(|complaint| refused(&gathered.sources, &[*complaint]))?;
     if neighbours.any() {
+        let (found, seconds) = searched(&task, goal, args, BETWEEN, host);
+        something(&task, &found)?;
         return between::answer(args, &task, &found, &neighbours, goal, seconds);
     }
-    let checks = verify::verify(&task, &found, args, host);
-    let mut text = table::answer(&task, &found, args, &checks, goal, seconds);
+    searched_and_told(&task, args, goal, host)
+}
+
+fn something<S: Shown>(shown: &S, found: &FoundOf<S::Target>) -> Result<(), Outcome> {
+    if !found.kept.best().is_empty() {
+        return Ok(());
+    }
+    let why = if found.complete {
+        table::nothing(shown, found)
+    } else {
+        "stopped before anything was found".to_string()
+    };
+    Err(Outcome { code: FAILED, ..Outcome::usage(&why) })
+}
+
+fn searched_and_told<S: Shown>(
+    shown: &S,
+    args: &ExploreArgs,
+    goal: Goal,
+    host: &mut dyn Host,
+) -> Result<Answer, Outcome> {
+    let (found, seconds) = searched(shown, goal, args, 1, host);
+    something(shown, &found)?;
+    let checks = shown.verify(&found, args, host);
+    let mut text = table::answer(shown, &found, args, &checks, goal, seconds);
     if let Some(number) = args.explain {
-        text.push_str(&explained(&task, &found, number)?);
+        text.push_str(&explained(shown, &found, number)?);
     }
     if let Some(path) = &args.plot {
-        write(path, &plot::file(&task, &found, path.ends_with(".html")), host)?;
+        write(path, &plot::file(shown, &found, path.ends_with(".html")), host)?;
         text.push_str(&format!("drawn     {path}\n"));
     }
     let code = if checks.iter().all(verify::Check::good) { GOOD } else { FAILED };
-    Ok(Answer { text, value: json::answer(&task, &found, &checks, seconds), code })
+    Ok(Answer { text, value: json::answer(shown, &found, &checks, goal, seconds), code })
+}
+
+/// The element type on a NeuronCore: as asked, as the file says, or bfloat16.
+fn core_dtype(program: &Program) -> Result<Dtype, Outcome> {
+    let asked = program.dtype.as_ref().map_or("bf16", |(name, _)| name.as_str());
+    tilewright_num::RuleSet::NEURON.dtype(asked).ok_or_else(|| {
+        let allowed: Vec<&str> = Task::MULTIPLIED.iter().map(|dtype| dtype.name()).collect();
+        Outcome::usage(&format!(
+            "--dtype {asked} is no element type\n  = allowed: {}\n  = instead: --dtype bf16",
+            allowed.join(", ")
+        ))
+    })
+}
+
+/// Lowered shapes speak of slices, of which a NeuronCore has none.
+fn no_shapes(neighbours: &Neighbours) -> Result<(), Outcome> {
+    if neighbours.any() {
+        return Err(Outcome::usage(
+            "--in0, --in1 and --out with a lowered shape, on a machine without slices\n  \
+             = allowed: operands that start in HBM\n  = instead: leave them out",
+        ));
+    }
+    Ok(())
+}
+
+/// Figures of energy that are assumptions.
+fn assumed(loaded: &Loaded) -> Vec<String> {
+    let energies = loaded.assumptions().into_iter().filter(|figure| figure.section == "energy");
+    energies.map(|figure| format!("{}.{}", figure.section, figure.key)).collect()
 }
 
 /// The search with its progress, and how long it took.
-fn searched(
-    task: &Task<'_>,
+fn searched<S: Shown>(
+    shown: &S,
     goal: Goal,
     args: &ExploreArgs,
-    neighbours: &Neighbours,
+    least_kept: usize,
     host: &mut dyn Host,
-) -> (Found, f64) {
-    let keep = args.keep.max(args.explain.unwrap_or(0)).max(if neighbours.any() { BETWEEN } else { 1 });
-    let options = Options { goal, keep, prune: args.plot.is_none(), cloud: args.plot.is_some() };
+) -> (FoundOf<S::Target>, f64) {
+    let keep = args.keep.max(args.explain.unwrap_or(0)).max(least_kept);
+    let options = Options {
+        goal,
+        keep,
+        prune: args.plot.is_none(),
+        cloud: args.plot.is_some(),
+        budget: args.evaluations,
+    };
     let started = host.seconds();
-    let found = search(task, &options, &mut |progress, kept| {
+    let found = search(shown.target(), &options, &mut |progress, kept| {
         let seconds = host.seconds() - started;
-        #[expect(clippy::cast_precision_loss, reason = "a rate for people")]
-        let (rate, part) = (
-            progress.evaluated as f64 / seconds.max(1e-3) / 1e6,
-            progress.frames as f64 / progress.of_frames.max(1) as f64,
-        );
-        let best = kept
-            .best()
-            .first()
-            .map_or(String::new(), |best| format!(", best {} cycles", thousands(best.cycles)));
+        #[expect(clippy::cast_precision_loss, reason = "a part for people")]
+        let part = progress.frames as f64 / progress.of_frames.max(1) as f64;
+        let rate = table::per_second(progress.evaluated, seconds);
+        let best = kept.best().first();
+        let best = best.map_or(String::new(), |best| format!(", best {}", shown.time(best.ticks)));
         host.progress(&format!(
-            "{:.0} % of {} frames, {rate:.1} M candidates a second, {:.0} s left{best}",
+            "{:.0} % of {} frames, {rate} candidates a second, {:.0} s left{best}",
             100.0 * part,
             progress.of_frames,
             seconds / part.max(1e-3) - seconds
         ));
-        host.interrupted()
-            || args.budget.is_some_and(|most| seconds > most)
-            || args.evaluations.is_some_and(|most| progress.evaluated >= most)
+        host.interrupted() || args.budget.is_some_and(|most| seconds > most)
     });
     host.progress("");
     (found, host.seconds() - started)
@@ -134,7 +200,7 @@ fn write(path: &str, text: &str, host: &mut dyn Host) -> Result<(), Outcome> {
     host.write(Path::new(path), text.as_bytes()).map_err(failed)
 }
 
-fn explained(task: &Task<'_>, found: &Found, number: usize) -> Result<String, Outcome> {
+fn explained<S: Shown>(shown: &S, found: &FoundOf<S::Target>, number: usize) -> Result<String, Outcome> {
     let best = found.kept.best();
     let candidate = number.checked_sub(1).and_then(|at| best.get(at)).ok_or_else(|| {
         Outcome::usage(&format!(
@@ -142,7 +208,7 @@ fn explained(task: &Task<'_>, found: &Found, number: usize) -> Result<String, Ou
             best.len()
         ))
     })?;
-    let words = Told::new(task, found, candidate).map(|told| explain(task, &told)).unwrap_or_default();
+    let words = shown.explain(found, candidate);
     Ok(format!("explained #{number}\n{words}"))
 }
 

@@ -88,15 +88,25 @@ fn keep(path: &Path, lines: &[Value], host: &mut dyn Host) -> Result<(), Outcome
     let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
     let path: PathBuf = path.to_path_buf();
     let failed = |error| Outcome::usage(&format!("cannot write `{}`: {error}", path.display()));
+    if let Some(folder) = path.parent() {
+        host.create_folder(folder).map_err(failed)?;
+    }
     host.write(&path, text.as_bytes()).map_err(failed)
 }
 
 fn rows(settings: &[Setting], answers: &[Value]) -> String {
-    let head = ["", "cycles", "pJ", "mW", "used", "bound", "simulated", "tactic"];
+    let timed = answers.iter().any(|answer| answer["best"]["picoseconds"].is_u64());
+    let unit = if timed { "picoseconds" } else { "cycles" };
+    let head = ["", if timed { "us" } else { "cycles" }, "pJ", "mW", "used", "bound", "simulated", "tactic"];
     let mut rows = vec![head.map(str::to_string).to_vec()];
     for (setting, answer) in settings.iter().zip(answers) {
         let best = &answer["best"];
         let number = |value: &Value| value.as_u64().map_or(String::new(), thousands);
+        let time = |value: &Value| match value[unit].as_u64() {
+            #[expect(clippy::cast_precision_loss, reason = "a figure for people")]
+            Some(ps) if timed => format!("{:.2}", ps as f64 * 1e-6),
+            _ => number(&value[unit]),
+        };
         let used =
             best["utilisation"].as_f64().map_or(String::new(), |part| format!("{:.1} %", 100.0 * part));
         let tactic = match (best["tactic"].as_str(), answer["refused"].as_str()) {
@@ -105,7 +115,10 @@ fn rows(settings: &[Setting], answers: &[Value]) -> String {
             _ => String::new(),
         };
         let check = &answer["verified"][0];
-        let simulated = match (check["simulated_cycles"].as_u64(), check["estimated_cycles"].as_u64()) {
+        let simulated = match (
+            check[format!("simulated_{unit}")].as_u64(),
+            check[format!("estimated_{unit}")].as_u64(),
+        ) {
             #[expect(clippy::cast_precision_loss, reason = "a ratio for people")]
             (Some(simulated), Some(estimated)) => {
                 format!("{:+.2} %", 100.0 * (simulated as f64 / estimated.max(1) as f64 - 1.0))
@@ -119,11 +132,11 @@ fn rows(settings: &[Setting], answers: &[Value]) -> String {
         };
         rows.push(vec![
             swept,
-            number(&best["cycles"]),
+            time(best),
             number(&best["energy_pj"]),
             number(&best["milliwatts"]),
             used,
-            number(&best["bound"]["cycles"]),
+            time(&best["bound"]),
             simulated,
             tactic,
         ]);

@@ -2,53 +2,47 @@
 
 use std::fmt::Write as _;
 
-use tilewright_explore::point::{Loading, Supply};
-use tilewright_explore::refusal::{Reason, Refusal};
-use tilewright_explore::{Candidate, Found, Goal, Task, Told};
-use tilewright_notation::syntax::ast::Operand;
+use tilewright_explore::Goal;
+use tilewright_explore::refusal::Reason;
+use tilewright_explore::search::FoundOf;
 use tilewright_report::columns::{Align, table, thousands};
 
 use super::args::ExploreArgs;
+use super::shown::{Look, Shown};
 use super::verify::Check;
 
 /// Everything about a search that found something.
-pub(crate) fn answer(
-    task: &Task<'_>,
-    found: &Found,
+pub(crate) fn answer<S: Shown>(
+    shown: &S,
+    found: &FoundOf<S::Target>,
     args: &ExploreArgs,
     checks: &[Check],
     goal: Goal,
     seconds: f64,
 ) -> String {
-    let mut text = headline(task, found, goal, seconds);
-    let best: Vec<Told> = told(task, found, found.kept.best());
-    text.push_str(&candidates(best.iter().take(args.keep)));
+    let mut text = headline(shown, found, goal, seconds);
+    let look = |(at, candidate)| shown.look(found, candidate, at + 1);
+    let best: Vec<Look> = found.kept.best().iter().take(args.keep).enumerate().filter_map(look).collect();
+    text.push_str(&candidates(shown, &best));
     if let Some(best) = best.first() {
-        text.push_str(&spelled(best));
+        let _ = write!(text, "best\n{}", best.spelled);
     }
-    let front = told(task, found, found.kept.front());
-    let _ = writeln!(text, "front     {}", front_words(&front));
+    let _ = writeln!(text, "front     {}", front_words(shown, found));
     for (number, check) in checks.iter().enumerate() {
-        let _ = writeln!(text, "{}", checked(number + 1, check));
+        let _ = writeln!(text, "{}", checked(shown, number + 1, check));
     }
     text
 }
 
-fn told(task: &Task<'_>, found: &Found, candidates: &[Candidate]) -> Vec<Told> {
-    candidates.iter().filter_map(|candidate| Told::new(task, found, candidate)).collect()
-}
-
-/// Cycles and energy of the points that no other beats in both, fastest first.
-fn front_words(front: &[Told]) -> String {
+/// Time and energy of the points that no other beats in both, fastest first.
+fn front_words<S: Shown>(shown: &S, found: &FoundOf<S::Target>) -> String {
     const MOST: usize = 8;
-    let one = |told: &Told| {
-        format!(
-            "{} cycles {} pJ",
-            thousands(told.candidate.cycles),
-            thousands(told.candidate.energy_fj / 1000)
-        )
-    };
-    let mut words: Vec<String> = front.iter().take(MOST).map(one).collect();
+    let front = found.kept.front();
+    let mut words: Vec<String> = front
+        .iter()
+        .take(MOST)
+        .map(|one| format!("{} {} pJ", shown.time(one.ticks), thousands(one.energy_fj / 1000)))
+        .collect();
     if front.len() > MOST {
         words.push(format!("{} more", front.len() - MOST));
     }
@@ -56,20 +50,17 @@ fn front_words(front: &[Told]) -> String {
 }
 
 /// What was searched, how far, and what bounds it.
-pub(crate) fn headline(task: &Task<'_>, found: &Found, goal: Goal, seconds: f64) -> String {
-    let setup = &task.setup;
+pub(crate) fn headline<S: Shown>(shown: &S, found: &FoundOf<S::Target>, goal: Goal, seconds: f64) -> String {
+    let time = if shown.time_value(0).0 == "cycles" { "cycles" } else { "time" };
     let what = match goal {
-        Goal::Time => "least cycles".to_string(),
+        Goal::Time => format!("least {time}"),
         Goal::Energy => "least energy".to_string(),
-        Goal::EnergyDelay => "least energy times cycles".to_string(),
-        Goal::TimeBelow(milliwatts) => format!("least cycles below {milliwatts} mW"),
+        Goal::EnergyDelay => format!("least energy times {time}"),
+        Goal::TimeBelow(milliwatts) => format!("least {time} below {milliwatts} mW"),
     };
-    let mut text =
-        format!("{} on {} slices, {}: {what}\n", task.program.einsum, setup.slices(), setup.dtype.name());
+    let mut text = format!("{} on {}: {what}\n", shown.einsum(), shown.place());
     let rate = if seconds > 0.0 {
-        #[expect(clippy::cast_precision_loss, reason = "a rate for people")]
-        let millions = found.evaluated as f64 / seconds / 1e6;
-        format!(" in {seconds:.2} s, {millions:.1} M a second")
+        format!(" in {seconds:.2} s, {} a second", per_second(found.evaluated, seconds))
     } else {
         String::new()
     };
@@ -95,87 +86,43 @@ pub(crate) fn headline(task: &Task<'_>, found: &Found, goal: Goal, seconds: f64)
         thousands(found.excluded_frames),
         thousands(found.frames.len() as u64),
         thousands(found.excluded_sets),
-        if found.complete { "; nothing better exists in this space" } else { "; stopped early" }
+        if found.complete { "; nothing better exists in this space" } else { "" }
     );
     if let Some(bound) = &found.bound {
+        let _ =
+            writeln!(text, "bound     {}, {} pJ", shown.time(bound.ticks), thousands(bound.energy_fj / 1000));
+    }
+    if let (Some(open), Some(gap)) = (&found.open, found.gap(goal)) {
         let _ = writeln!(
             text,
-            "bound     {} cycles, {} pJ",
-            thousands(bound.cycles),
-            thousands(bound.energy_fj / 1000)
+            "gap       stopped early: what was not looked at takes at least {} and {} pJ, so the best is at most {:.1} % above the optimum",
+            shown.time(open.ticks),
+            thousands(open.energy_fj / 1000),
+            100.0 * gap
         );
     }
+    text.push_str(&shown.notes());
     text
 }
 
-fn candidates<'a>(best: impl Iterator<Item = &'a Told>) -> String {
-    let head = [
-        "#", "held", "commands", "lanes", "tree", "cols", "repeats", "supply", "fetch", "load", "T_mac",
-        "T_stream", "T_drain", "T_ve", "T_commit", "T_load", "fill", "cycles", "pJ", "mW", "used",
-    ];
-    let mut rows = vec![head.map(str::to_string).to_vec()];
-    rows.extend(best.enumerate().map(|(at, told)| row(at + 1, told)));
-    let mut aligns = [Align::Right; 21];
-    for at in [1, 7, 9] {
-        aligns[at] = Align::Left;
-    }
+/// Candidates a second, for people.
+pub(crate) fn per_second(candidates: u64, seconds: f64) -> String {
+    #[expect(clippy::cast_precision_loss, reason = "a rate for people")]
+    let rate = candidates as f64 / seconds.max(1e-3);
+    if rate < 1e5 { format!("{:.1} k", rate / 1e3) } else { format!("{:.1} M", rate / 1e6) }
+}
+
+fn candidates<S: Shown>(shown: &S, best: &[Look]) -> String {
+    let (head, left) = shown.head();
+    let mut aligns = vec![Align::Right; head.len()];
+    left.iter().filter_map(|at| aligns.get_mut(*at).map(|align| *align = Align::Left)).for_each(drop);
+    let mut rows = vec![head.iter().map(ToString::to_string).collect::<Vec<String>>()];
+    rows.extend(best.iter().map(|look| look.row.clone()));
     table(&aligns, &rows)
 }
 
-fn row(number: usize, told: &Told) -> Vec<String> {
-    let (costs, choice) = (&told.columns, &told.candidate.choice);
-    let words = [
-        number.to_string(),
-        told.framed.stationary().name().to_string(),
-        told.framed.frame.commands().to_string(),
-        choice.lanes.to_string(),
-        choice.tree.to_string(),
-        choice.columns.to_string(),
-        choice.repeats.to_string(),
-        supply(choice.supply).to_string(),
-        choice.fetch_bytes.to_string(),
-        if choice.loading == Loading::Main { "main" } else { "sub" }.to_string(),
-    ];
-    let numbers = [
-        costs.mac,
-        costs.stream,
-        costs.drain,
-        costs.vector,
-        costs.commit,
-        costs.load,
-        costs.fill,
-        costs.cycles,
-        told.candidate.energy_fj / 1000,
-        told.milliwatts,
-    ];
-    let used = format!("{:.1} %", 100.0 * told.utilisation);
-    words.into_iter().chain(numbers.map(thousands)).chain([used]).collect()
-}
-
-/// A supply in one word.
-fn supply(supply: Supply) -> &'static str {
-    match supply {
-        Supply::Own => "own",
-        Supply::RingOuter => "ring",
-        Supply::RingInner => "ring-in",
-    }
-}
-
-fn spelled(told: &Told) -> String {
-    let mut text = String::from("best\n");
-    for operand in Operand::ALL {
-        if let Some(shape) = told.program.shape(operand) {
-            let _ = writeln!(text, "  {:<7}{shape}", operand.name());
-        }
-    }
-    if let Some(tactic) = &told.program.tactic {
-        let _ = writeln!(text, "  tactic {tactic}");
-    }
-    text
-}
-
 /// A verification in a line.
-pub(crate) fn checked(number: usize, check: &Check) -> String {
+pub(crate) fn checked<S: Shown>(shown: &S, number: usize, check: &Check) -> String {
     let values = match check.values {
         None => "values not compared".to_string(),
         Some(values) if values.different == 0 => {
@@ -191,19 +138,19 @@ pub(crate) fn checked(number: usize, check: &Check) -> String {
     };
     let simulated = match &check.simulated {
         Err(why) => return format!("verified  #{number}: not simulated: {why}"),
-        Ok(cycles) => thousands(*cycles),
+        Ok(ticks) => shown.ran(*ticks),
     };
     let findings = if check.findings == 0 { String::new() } else { format!("; {} findings", check.findings) };
     format!(
-        "verified  #{number}: program of one command {simulated} cycles simulated, {} estimated ({:+.2} %); {values}{findings}",
-        thousands(check.estimated),
+        "verified  #{number}: {simulated} simulated, {} estimated ({:+.2} %); {values}{findings}",
+        shown.time(check.estimated).trim_end_matches(" cycles"),
         100.0 * check.error().unwrap_or(0.0),
     )
 }
 
 /// Why nothing is legal: the rule that binds, by how much the closest candidate misses, and the least change that helps.
-pub(crate) fn nothing(task: &Task<'_>, found: &Found) -> String {
-    let mut text = format!("no tactic of {} is legal", task.program.einsum);
+pub(crate) fn nothing<S: Shown>(shown: &S, found: &FoundOf<S::Target>) -> String {
+    let mut text = format!("no {} of {} is legal", shown.called(), shown.einsum());
     let Some(binding) = found.refused.binding() else { return text };
     let _ = write!(
         text,
@@ -222,34 +169,6 @@ pub(crate) fn nothing(task: &Task<'_>, found: &Found) -> String {
     if !others.is_empty() {
         let _ = write!(text, "\n  = before it: {}", others.join(", "));
     }
-    let _ = write!(text, "\n  = instead: {}", advice(task, binding));
+    let _ = write!(text, "\n  = instead: {}", shown.advice(binding));
     text
-}
-
-/// The least change that would let the closest candidate through.
-fn advice(task: &Task<'_>, binding: Refusal) -> String {
-    let machine = task.setup.machine;
-    let factor = binding.need.div_ceil(binding.have.max(1)).next_power_of_two();
-    match binding.reason {
-        Reason::Registers => {
-            let rows = machine.trf.rows_per_bank.saturating_mul(factor);
-            format!(
-                "{factor} times as many slices (--pes), a sum {factor} times shorter, or --set trf.rows_per_bank={rows}"
-            )
-        }
-        Reason::DataMemory => {
-            let bytes = binding.need.next_power_of_two();
-            format!(
-                "{factor} times as many slices (--pes), an axis split over PEs (N_8), or --set dm.capacity_bytes={bytes}"
-            )
-        }
-        Reason::Packet => "a contracted axis of at least 2 positions on each slice".to_string(),
-        Reason::Accumulators => {
-            let each = machine.ce.accumulators_per_output.saturating_mul(factor);
-            format!("--set ce.accumulators_per_output={each}")
-        }
-        #[expect(clippy::cast_precision_loss, reason = "a figure for people")]
-        Reason::Power => format!("--goal time@{:.3}", binding.need as f64 / 1000.0),
-        _ => "larger axes, or fewer PEs (--pes 1)".to_string(),
-    }
 }

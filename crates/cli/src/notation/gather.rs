@@ -103,11 +103,14 @@ pub(crate) fn target(
     host: &mut dyn Host,
 ) -> Result<(Loaded, Tcp), Outcome> {
     let loaded = load_chip(sources, &args.chip, &args.set, host)?;
+    let tcp = tcp(&loaded, args)?;
+    Ok((loaded, tcp))
+}
+
+/// The figures of a machine that must have slices.
+pub(crate) fn tcp(loaded: &Loaded, args: &TargetArgs) -> Result<Tcp, Outcome> {
     match loaded.machine.tcp() {
-        Some(tcp) => {
-            let tcp = tcp.clone();
-            Ok((loaded, tcp))
-        }
+        Some(tcp) => Ok(tcp.clone()),
         None => Err(Outcome::usage(&format!(
             "--chip {}: lowered shapes speak of slices, and this machine has none\n  \
              = allowed: machines of architecture tcp\n  = instead: --chip tcp",

@@ -2,12 +2,13 @@
 
 use proptest::prelude::*;
 use tilewright_base::SourceId;
-use tilewright_explore::cost::{Commands, columns};
-use tilewright_explore::events::{counts, energy};
-use tilewright_explore::nest::Framed;
-use tilewright_explore::point::Loading;
-use tilewright_explore::spell::spell;
-use tilewright_explore::{Candidate, Found, Goal, Options, Task, search};
+use tilewright_explore::tcp::cost::{Commands, columns};
+use tilewright_explore::tcp::events::{counts, energy};
+use tilewright_explore::tcp::nest::Framed;
+use tilewright_explore::tcp::point::Loading;
+use tilewright_explore::tcp::spell::spell;
+use tilewright_explore::tcp::{Candidate, Found, Task};
+use tilewright_explore::{Goal, Options, search};
 use tilewright_notation::problem::Problem;
 use tilewright_notation::syntax::parser;
 use tilewright_num::Dtype;
@@ -73,7 +74,7 @@ fn disagreement(task: &Task<'_>, found: &Found, candidate: &Candidate) -> Option
 }
 
 fn everything(goal: Goal) -> Options {
-    Options { goal, keep: usize::MAX, prune: false, cloud: false }
+    Options::everything(goal, usize::MAX)
 }
 
 #[test]

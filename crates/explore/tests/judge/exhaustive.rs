@@ -1,9 +1,9 @@
 //! Branch and bound against a search that looks at everything, on random small einsums.
 
 use proptest::prelude::*;
-use tilewright_explore::nest::Framed;
-use tilewright_explore::plain::every_choice;
-use tilewright_explore::space::frames;
+use tilewright_explore::tcp::nest::Framed;
+use tilewright_explore::tcp::plain::every_choice;
+use tilewright_explore::tcp::space::frames;
 use tilewright_explore::{Goal, Options, search};
 use tilewright_num::Dtype;
 
@@ -30,16 +30,16 @@ proptest! {
                 }
             });
         }
-        let all = search(&task, &Options { goal, keep: 1, prune: false, cloud: false }, &mut |_, _| false);
+        let all = search(&task, &Options::everything(goal, 1), &mut |_, _| false);
         prop_assert_eq!(all.legal, legal);
-        let bounded = search(&task, &Options { goal, keep: 1, prune: true, cloud: false }, &mut |_, _| false);
-        let found = bounded.kept.best().first().map(|c| (goal.value(c.cycles, c.energy_fj), c.cycles, c.energy_fj));
+        let bounded = search(&task, &Options::exact(goal, 1), &mut |_, _| false);
+        let found = bounded.kept.best().first().map(|c| (goal.value(c.ticks, c.energy_fj), c.ticks, c.energy_fj));
         prop_assert_eq!(found, best);
         prop_assert_eq!(bounded.kept.best(), all.kept.best());
         prop_assert_eq!(bounded.kept.front(), all.kept.front());
         let (bound, first) = (bounded.bound, bounded.kept.best().first());
         if let (Some(bound), Some(first)) = (bound, first) {
-            prop_assert!(bound.cycles <= first.cycles && bound.energy_fj <= first.energy_fj);
+            prop_assert!(bound.ticks <= first.ticks && bound.energy_fj <= first.energy_fj);
         }
     }
 }
@@ -48,7 +48,7 @@ proptest! {
 fn the_number_of_threads_changes_nothing() {
     let tcp = machine("tcp");
     let task = task(&tcp, Dtype::I8, "hqd, hkd -> hqk; dims h=4, q=64, k=64, d=64");
-    let options = Options { goal: Goal::EnergyDelay, keep: 9, prune: true, cloud: true };
+    let options = Options { cloud: true, ..Options::exact(Goal::EnergyDelay, 9) };
     let with = |threads: usize| {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("threads");
         pool.install(|| search(&task, &options, &mut |_, _| false))

@@ -1,7 +1,8 @@
 //! The winners of all contractions of LLaMA-2 7B on one PE, simulated: cycles are those of the estimate.
 
-use tilewright_explore::program::{lowered, program_cycles};
-use tilewright_explore::{Goal, Options, Told, search};
+use tilewright_explore::tcp::Told;
+use tilewright_explore::tcp::program::{lowered, program_cycles};
+use tilewright_explore::{Goal, Options, search};
 use tilewright_num::Dtype;
 use tilewright_record::KeepLast;
 use tilewright_runtime::{ArrayError, Wanted, read};
@@ -25,11 +26,7 @@ fn simulated_cycles_are_within_three_parts_in_a_hundred() {
         for text in OPERATORS {
             let text = text.replace("ROWS", &rows.to_string());
             let task = task(&tcp, Dtype::I8, &text);
-            let found = search(
-                &task,
-                &Options { goal: Goal::Time, keep: 1, prune: true, cloud: false },
-                &mut |_, _| false,
-            );
+            let found = search(&task, &Options::exact(Goal::Time, 1), &mut |_, _| false);
             let best = found.kept.best().first().expect("something is legal");
             let told = Told::new(&task, &found, best).expect("it can be told");
             let program = lowered(&task, &told.framed, &best.choice, &lower::Options::default());

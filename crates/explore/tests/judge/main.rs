@@ -3,6 +3,7 @@
 mod agrees;
 mod exhaustive;
 mod llama;
+mod neuron;
 mod refused;
 mod section;
 mod setting;

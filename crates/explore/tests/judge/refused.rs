@@ -1,12 +1,12 @@
 //! What the closed forms refuse because of banks or registers, the engine refuses too.
 
 use tilewright_base::SourceId;
-use tilewright_explore::Task;
-use tilewright_explore::nest::Framed;
-use tilewright_explore::plain::every_choice;
 use tilewright_explore::refusal::Reason;
-use tilewright_explore::space::frames;
-use tilewright_explore::spell::spell;
+use tilewright_explore::tcp::Task;
+use tilewright_explore::tcp::nest::Framed;
+use tilewright_explore::tcp::plain::every_choice;
+use tilewright_explore::tcp::space::frames;
+use tilewright_explore::tcp::spell::spell;
 use tilewright_notation::problem::Problem;
 use tilewright_notation::syntax::parser;
 use tilewright_num::Dtype;

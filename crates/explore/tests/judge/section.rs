@@ -1,6 +1,6 @@
 //! The paper's QK^T space: how many tactics it has, the listed ones stage by stage, and what figures 14 and 15 say of it.
 
-use tilewright_explore::section::{Product, Stages, Tactic, every_tactic, slice_milliwatts, stages};
+use tilewright_explore::tcp::section::{Product, Stages, Tactic, every_tactic, slice_milliwatts, stages};
 use tilewright_num::Dtype;
 use tilewright_tcp::Setup;
 

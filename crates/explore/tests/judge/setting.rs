@@ -1,7 +1,7 @@
 //! Machines and tasks from text.
 
 use tilewright_base::{SourceId, Sources};
-use tilewright_explore::Task;
+use tilewright_explore::tcp::Task;
 use tilewright_machine::tcp::Tcp;
 use tilewright_notation::problem::Problem;
 use tilewright_notation::syntax::parser;

@@ -8,7 +8,7 @@ use crate::chip::{bytes_ps, ns_ps};
 use crate::program::DmaShape;
 
 /// A resource and its last user.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Lane {
     free_ps: u64,
     last: Option<u32>,
@@ -16,6 +16,7 @@ struct Lane {
 
 /// DMA engines of one core. Each moves data in both directions at once: published runs that stream in and out reach
 /// more than the rate of one direction.
+#[derive(Debug)]
 struct Core {
     loads: Vec<Lane>,
     stores: Vec<Lane>,
@@ -23,24 +24,34 @@ struct Core {
 }
 
 /// One copy that is to be moved.
-#[derive(Clone, Copy)]
-pub(super) struct Copy {
-    pub(super) node: u32,
-    pub(super) core: usize,
-    pub(super) shape: DmaShape,
-    pub(super) hbm_read_bytes: u64,
-    pub(super) hbm_written_bytes: u64,
+#[derive(Clone, Copy, Debug)]
+pub struct Copy {
+    /// Its number, for those that wait behind it.
+    pub node: u32,
+    /// The core whose engines move it.
+    pub core: usize,
+    /// How it spreads over engines.
+    pub shape: DmaShape,
+    /// Bytes read from HBM.
+    pub hbm_read_bytes: u64,
+    /// Bytes written to HBM.
+    pub hbm_written_bytes: u64,
 }
 
 /// When a copy's data moves, and behind whom it waited.
-pub(super) struct Moved {
-    pub(super) start_ps: u64,
-    pub(super) end_ps: u64,
-    pub(super) behind: Option<u32>,
+#[derive(Clone, Copy, Debug)]
+pub struct Moved {
+    /// The first byte.
+    pub start_ps: u64,
+    /// The last one has arrived.
+    pub end_ps: u64,
+    /// The copy that it waited for.
+    pub behind: Option<u32>,
 }
 
 /// All DMA engines and HBM.
-pub(super) struct Transfers {
+#[derive(Debug)]
+pub struct Transfers {
     cores: Vec<Core>,
     /// One for each stack.
     hbm: Vec<Lane>,
@@ -49,7 +60,8 @@ pub(super) struct Transfers {
 }
 
 impl Transfers {
-    pub(super) fn new(chip: &Chip, cores: usize) -> Transfers {
+    /// Idle engines of so many cores.
+    pub fn new(chip: &Chip, cores: usize) -> Transfers {
         let lanes =
             || vec![Lane::default(); usize::try_from(chip.neuron.dma.engines_per_core).unwrap_or(1).max(1)];
         let hbm = &chip.neuron.hbm;
@@ -63,7 +75,7 @@ impl Transfers {
     }
 
     /// Moves the data of a copy from `from_ps` on.
-    pub(super) fn place(&mut self, copy: &Copy, from_ps: u64) -> Moved {
+    pub fn place(&mut self, copy: &Copy, from_ps: u64) -> Moved {
         let Some(core) = self.cores.get_mut(copy.core) else {
             return Moved { start_ps: from_ps, end_ps: from_ps, behind: None };
         };
@@ -99,21 +111,42 @@ impl Transfers {
 }
 
 /// A queue: copies start in order, a fixed time apart, a few of them in flight.
-#[derive(Default)]
-pub(super) struct Flight {
+#[derive(Debug, Default)]
+pub struct Flight {
     ends_ps: VecDeque<u64>,
 }
 
 impl Flight {
     /// When the queue can start its next copy, after one that starts at `at_ps` and ends at `end_ps`.
-    pub(super) fn after(&mut self, chip: &Chip, at_ps: u64, data_ps: u64, end_ps: u64) -> u64 {
-        let dma = &chip.neuron.dma;
-        let apart_ps = ns_ps(dma.fixed_ns).max(ns_ps(dma.copy_ns).saturating_add(data_ps));
+    pub fn after(&mut self, chip: &Chip, at_ps: u64, data_ps: u64, end_ps: u64) -> u64 {
+        let apart_ps = apart_ps(chip, data_ps);
         self.ends_ps.push_back(end_ps);
-        let most = usize::try_from(dma.in_flight).unwrap_or(1).max(1);
+        let most = usize::try_from(chip.neuron.dma.in_flight).unwrap_or(1).max(1);
         let earliest = if self.ends_ps.len() >= most { self.ends_ps.pop_front().unwrap_or(0) } else { 0 };
         at_ps.saturating_add(apart_ps).max(earliest)
     }
+}
+
+/// Time from the start of a copy by its queue until its data moves.
+pub fn lead_ps(chip: &Chip) -> u64 {
+    ns_ps(chip.neuron.dma.trigger_ns.saturating_add(chip.neuron.dma.copy_ns))
+}
+
+/// Time that HBM needs for so many bytes of one core.
+pub fn hbm_ps(chip: &Chip, bytes: u64) -> u64 {
+    bytes_ps(bytes, rate_of(chip.neuron.hbm.stack_bytes_per_s, chip.neuron.hbm.efficiency))
+}
+
+/// Least time between the starts of two copies of one queue, the first of which takes so long to move.
+pub fn apart_ps(chip: &Chip, data_ps: u64) -> u64 {
+    let dma = &chip.neuron.dma;
+    ns_ps(dma.fixed_ns).max(ns_ps(dma.copy_ns).saturating_add(data_ps))
+}
+
+/// The queue of a load or store of that line, counted from 0 in its direction.
+pub fn queue_of(chip: &Chip, source: u32) -> usize {
+    let queues = usize::try_from(chip.neuron.dma.copy_queues).unwrap_or(1).max(1);
+    source as usize % queues
 }
 
 /// A part of a rate.

@@ -9,7 +9,7 @@
 
 pub(crate) mod array;
 mod depend;
-mod dma;
+pub mod dma;
 mod pages;
 mod room;
 mod run;
@@ -155,6 +155,15 @@ pub fn schedule_if(
     timeline.spans.truncate(program.instructions.len());
     timeline.busy_ps = busy(program, &timeline);
     timeline
+}
+
+/// Time from one engine's result to another's start.
+pub fn hop_ps(chip: &Chip, from: EngineKind, to: EngineKind) -> u64 {
+    let sync = &chip.neuron.sync;
+    if from == to {
+        return 0;
+    }
+    crate::chip::ns_ps(if from == EngineKind::Dma { sync.dma_to_compute_ns } else { sync.semaphore_ns })
 }
 
 /// Instructions of an engine among which the order may change: one if the kernel places its tiles or keeps its order.

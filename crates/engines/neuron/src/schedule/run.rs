@@ -6,7 +6,7 @@ use std::collections::BinaryHeap;
 
 use super::array::Array;
 use super::depend::{Edges, Wait};
-use super::dma::{Copy, Flight, Transfers};
+use super::dma::{Copy, Flight, Transfers, lead_ps};
 use super::spill::{Node, Nodes};
 use super::tiles::{NONE, Tiles};
 use super::{Reason, Span, Work};
@@ -301,8 +301,7 @@ impl<'a> Machine<'a> {
     }
 
     fn transfer(&mut self, at: usize, copy: &Copy, now_ps: u64, cause: Reason) -> Span {
-        let dma = &self.chip.neuron.dma;
-        let from_ps = now_ps.saturating_add(ns_ps(dma.trigger_ns.saturating_add(dma.copy_ns)));
+        let from_ps = now_ps.saturating_add(lead_ps(self.chip));
         let moved = self.transfers.place(copy, from_ps);
         let reason = moved.behind.map_or(cause, Reason::Transfer);
         let reason = if let Reason::Engine(behind) = reason { Reason::Transfer(behind) } else { reason };
@@ -388,8 +387,8 @@ impl<'a> Machine<'a> {
             let (later, wait) = self.later[at];
             let to = self.engine_of(later);
             let time_ps = match wait {
-                Wait::Done => span.done_ps.saturating_add(self.hop_ps(engine, to)),
-                Wait::Read | Wait::Room => span.end_ps.saturating_add(self.hop_ps(engine, to)),
+                Wait::Done => span.done_ps.saturating_add(super::hop_ps(self.chip, engine, to)),
+                Wait::Read | Wait::Room => span.end_ps.saturating_add(super::hop_ps(self.chip, engine, to)),
                 Wait::Order => span.start_ps,
             };
             let task = &mut self.tasks[later as usize];
@@ -416,15 +415,6 @@ impl<'a> Machine<'a> {
 
     fn engine_of(&self, node: u32) -> EngineKind {
         self.program.instructions.get(node as usize).map_or(EngineKind::Dma, |one| one.engine)
-    }
-
-    /// Time from one engine's result to another's start.
-    fn hop_ps(&self, from: EngineKind, to: EngineKind) -> u64 {
-        let sync = &self.chip.neuron.sync;
-        if from == to {
-            return 0;
-        }
-        ns_ps(if from == EngineKind::Dma { sync.dma_to_compute_ns } else { sync.semaphore_ns })
     }
 }
 

@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 use tilewright_tcp::cost::Stage;
 use tilewright_tcp::cost::contraction::Drain;
 
-use crate::point::{Loading, ORDERS, Supply, Turn};
-use crate::task::Task;
-use crate::told::Told;
+use crate::tcp::point::{Loading, ORDERS, Supply, Turn};
+use crate::tcp::task::Task;
+use crate::tcp::told::Told;
 
 /// Sentences about a candidate, one a line.
 pub fn explain(task: &Task<'_>, told: &Told) -> String {

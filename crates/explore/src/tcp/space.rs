@@ -6,11 +6,11 @@
 use tilewright_notation::syntax::ast::Operand;
 use tilewright_tcp::Setup;
 
-use crate::cost::access_bytes;
-use crate::nest::Framed;
-use crate::point::{Frame, Nest, ORDERS, Role, Supply, Turn};
 use crate::refusal::{Reason, Refusal, Refusals};
-use crate::task::{Class, MAX_AXES, Task};
+use crate::tcp::cost::access_bytes;
+use crate::tcp::nest::Framed;
+use crate::tcp::point::{Frame, Nest, ORDERS, Role, Supply, Turn};
+use crate::tcp::task::{Class, MAX_AXES, Task};
 
 /// Most parts along one axis, as a power of two.
 const PARTS_LOG2: u8 = 16;

@@ -3,15 +3,15 @@
 use tilewright_notation::syntax::ast::Program;
 use tilewright_tcp::energy::{COMPONENTS, Counts};
 
-use crate::cost::{Columns, Commands, columns};
-use crate::events::{counts, energy};
-use crate::goal::{Candidate, milliwatts};
-use crate::legality::data_memory_bytes;
-use crate::nest::Framed;
-use crate::point::Nest;
-use crate::search::Found;
-use crate::spell::spell;
-use crate::task::Task;
+use crate::goal::milliwatts;
+use crate::tcp::cost::{Columns, Commands, columns};
+use crate::tcp::events::{counts, energy};
+use crate::tcp::legality::data_memory_bytes;
+use crate::tcp::nest::Framed;
+use crate::tcp::point::Nest;
+use crate::tcp::spell::spell;
+use crate::tcp::task::Task;
+use crate::tcp::{Candidate, Found};
 
 /// A candidate in full.
 #[derive(Clone, Debug)]
@@ -47,14 +47,14 @@ pub struct Told {
 impl Told {
     /// Says all about a candidate of a search; `None` if it is none.
     pub fn new(task: &Task<'_>, found: &Found, candidate: &Candidate) -> Option<Told> {
-        let frame = found.frames.get(usize::try_from(candidate.frame).ok()?)?;
+        let frame = found.frame(candidate)?;
         let framed = Framed::new(task, frame);
         let nest = framed.nest(&candidate.choice).ok()?;
         let setup = &task.setup;
         let commands = Commands::new(setup, &nest, &candidate.choice).ok()?;
         let columns = columns(setup, &commands, frame.commands());
         let counts = counts(setup, &nest, &candidate.choice, &commands);
-        let each = [candidate.cycles, setup.slices(), setup.machine.ce.lanes, setup.packet_elements()];
+        let each = [candidate.ticks, setup.slices(), setup.machine.ce.lanes, setup.packet_elements()];
         #[expect(clippy::cast_precision_loss, reason = "a ratio for people")]
         let could = each.iter().map(|factor| *factor as f64).product::<f64>();
         #[expect(clippy::cast_precision_loss, reason = "a ratio for people")]
@@ -62,7 +62,7 @@ impl Told {
         Some(Told {
             candidate: *candidate,
             energy_fj: energy(setup, &counts, columns.cycles, frame.commands()),
-            milliwatts: milliwatts(setup.machine, candidate.cycles, candidate.energy_fj),
+            milliwatts: milliwatts(setup.machine.chip.clock_hz, candidate.ticks, candidate.energy_fj),
             utilisation: asked / could.max(1.0),
             stream_reuse: nest.ring * nest.lanes * nest.repeats,
             held_reuse: nest.rows * nest.ring * nest.columns,

@@ -9,19 +9,11 @@ use tilewright_tcp::cost::contraction::latency_cycles;
 use tilewright_tcp::cost::contraction::{Contraction, Drain};
 use tilewright_tcp::energy::Counts;
 
-use crate::events::energy;
-use crate::nest::Framed;
-use crate::point::Role;
-use crate::task::Task;
-
-/// Least cycles and energy.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Bound {
-    /// Cycles of all commands.
-    pub cycles: u64,
-    /// Energy of all commands.
-    pub energy_fj: u64,
-}
+use crate::target::Bound;
+use crate::tcp::events::energy;
+use crate::tcp::nest::Framed;
+use crate::tcp::point::Role;
+use crate::tcp::task::Task;
 
 /// What choices have settled so far.
 #[derive(Clone, Copy, Debug)]
@@ -63,7 +55,7 @@ pub fn bound(task: &Task<'_>, framed: &Framed, settled: Settled) -> Bound {
     let counts = least_counts(task, framed, steps);
     let energy_fj =
         energy(setup, &counts, cycles, parts).iter().fold(0, |all: u64, part| all.saturating_add(*part));
-    Bound { cycles, energy_fj }
+    Bound { ticks: cycles, energy_fj }
 }
 
 /// Groups of the innermost axis, times the others.

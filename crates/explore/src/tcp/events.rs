@@ -8,8 +8,8 @@ use tilewright_tcp::cost::row_cache::{RowLoop, row_reads};
 use tilewright_tcp::cost::switch::ring_slices;
 use tilewright_tcp::energy::{COMPONENTS, Component, Counts, energy_fj};
 
-use crate::cost::{Commands, WORD_BYTES, bytes, row_bytes};
-use crate::point::{Choice, Nest, ORDERS, Supply, Turn};
+use crate::tcp::cost::{Commands, WORD_BYTES, bytes, row_bytes};
+use crate::tcp::point::{Choice, Nest, ORDERS, Supply, Turn};
 
 /// Events of all commands of one part, on all slices of the group.
 pub fn counts(setup: &Setup<'_>, nest: &Nest, choice: &Choice, commands: &Commands) -> Counts {

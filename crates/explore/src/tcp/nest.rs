@@ -2,9 +2,9 @@
 
 use tilewright_notation::syntax::ast::Operand;
 
-use crate::point::{Choice, Frame, Nest, Role, Supply};
 use crate::refusal::{Reason, Refusal};
-use crate::task::{MAX_AXES, Task};
+use crate::tcp::point::{Choice, Frame, Nest, Role, Supply};
+use crate::tcp::task::{MAX_AXES, Task};
 
 /// A frame with what all of its choices share.
 #[derive(Clone, Copy, Debug)]

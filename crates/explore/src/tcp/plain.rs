@@ -1,13 +1,13 @@
 //! The same space without cleverness: every choice of a frame, one after the other, each asked every question. The judge of the search.
 
-use crate::cost::{Commands, columns};
-use crate::events::{counts, energy};
-use crate::legality::{check_banks, check_loading, check_sizes};
-use crate::nest::Framed;
-use crate::point::{Choice, Loading, ORDERS};
 use crate::refusal::Refusal;
-use crate::space;
-use crate::task::Task;
+use crate::tcp::cost::{Commands, columns};
+use crate::tcp::events::{counts, energy};
+use crate::tcp::legality::{check_banks, check_loading, check_sizes};
+use crate::tcp::nest::Framed;
+use crate::tcp::point::{Choice, Loading, ORDERS};
+use crate::tcp::space;
+use crate::tcp::task::Task;
 
 /// Takes a choice with its cycles and energy, or why it is refused.
 pub type Visit<'a> = dyn FnMut(&Choice, Result<(u64, u64), Refusal>) + 'a;

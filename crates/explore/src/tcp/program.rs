@@ -12,10 +12,10 @@ use tilewright_tcp::program::Program;
 use tilewright_tcp::program::control::{Command, Queue, StepKind};
 use tilewright_tcp::program::exec::Body;
 
-use crate::nest::Framed;
-use crate::point::{Choice, Loading};
-use crate::spell::spell;
-use crate::task::Task;
+use crate::tcp::nest::Framed;
+use crate::tcp::point::{Choice, Loading};
+use crate::tcp::spell::spell;
+use crate::tcp::task::Task;
 
 /// A candidate that the engine has accepted.
 #[derive(Clone, Debug)]

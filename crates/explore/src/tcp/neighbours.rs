@@ -12,14 +12,14 @@ use tilewright_tcp::energy::{Counts, counts, energy_fj};
 use tilewright_tcp::lower::{Options, lower};
 use tilewright_tcp::program::Program;
 
-use crate::events::cycle_fj;
-use crate::goal::{Candidate, Goal};
-use crate::nest::Framed;
-use crate::point::Loading;
-use crate::program::load_on_main;
-use crate::search::Found;
-use crate::spell::spell;
-use crate::task::Task;
+use crate::goal::Goal;
+use crate::tcp::events::cycle_fj;
+use crate::tcp::nest::Framed;
+use crate::tcp::point::Loading;
+use crate::tcp::program::load_on_main;
+use crate::tcp::spell::spell;
+use crate::tcp::task::Task;
+use crate::tcp::{Candidate, Found};
 
 /// Shapes that are given.
 #[derive(Clone, Debug, Default)]
@@ -96,8 +96,7 @@ fn bridged(
     neighbours: &Neighbours,
     options: &Options,
 ) -> Result<Bridged, String> {
-    let frame = usize::try_from(candidate.frame).ok().and_then(|at| found.frames.get(at));
-    let frame = frame.ok_or("no such frame")?;
+    let frame = found.frame(candidate).ok_or("no such frame")?;
     if frame.commands() > 1 {
         return Err("the einsum runs in parts, and given shapes hold all of it".to_string());
     }

@@ -12,8 +12,8 @@ use tilewright_tcp::cost::switch::{Ring, Switch, Topology};
 use tilewright_tcp::cost::vector::Vector;
 use tilewright_tcp::cost::{Command, CommandCycles, Context, Stage, command_cycles};
 
-use crate::point::{Choice, Loading, Nest, ORDERS, Supply, Turn};
 use crate::refusal::{Reason, Refusal};
+use crate::tcp::point::{Choice, Loading, Nest, ORDERS, Supply, Turn};
 
 /// Bytes of a sum.
 pub(crate) const WORD_BYTES: u64 = 4;

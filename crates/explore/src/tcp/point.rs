@@ -5,7 +5,7 @@
 
 use tilewright_notation::syntax::ast::Operand;
 
-use crate::task::{Class, MAX_AXES, Task};
+use crate::tcp::task::{Class, MAX_AXES, Task};
 
 /// What the axes of a class do once it is known which operand is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,9 +3,9 @@
 
 use tilewright_tcp::Setup;
 
-use crate::cost::{access_bytes, bridges, row_bytes};
-use crate::point::{Choice, Loading, Nest, ORDERS, Supply, Turn};
 use crate::refusal::{Reason, Refusal};
+use crate::tcp::cost::{access_bytes, bridges, row_bytes};
+use crate::tcp::point::{Choice, Loading, Nest, ORDERS, Supply, Turn};
 
 /// Bytes of a sum.
 const WORD_BYTES: u64 = 4;

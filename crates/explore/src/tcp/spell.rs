@@ -7,10 +7,10 @@ use tilewright_base::{Name, Span};
 use tilewright_notation::syntax::ast::{Dim, LoweredShape, Operand, Place, Program, SpanOf, Tactic, Term};
 use tilewright_notation::syntax::expr::Expr;
 
-use crate::cost::{Commands, access_bytes};
-use crate::nest::Framed;
-use crate::point::{Choice, Nest, ORDERS, Role, Supply, Turn};
-use crate::task::Task;
+use crate::tcp::cost::{Commands, access_bytes};
+use crate::tcp::nest::Framed;
+use crate::tcp::point::{Choice, Nest, ORDERS, Role, Supply, Turn};
+use crate::tcp::task::Task;
 use tilewright_tcp::cost::contraction::Drain;
 
 /// The program of one command of a candidate; `None` if the candidate is not legal.

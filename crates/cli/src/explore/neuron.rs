@@ -1,0 +1,315 @@
+//! Candidates of a NeuronCore as people see them: tilings, engines, blocks; and the best of them run on the engine.
+
+use serde_json::{Map, Value, json};
+use tilewright_explore::neuron::explain::explain;
+use tilewright_explore::neuron::facts::part_names;
+use tilewright_explore::neuron::point::{Copies, Drain, Sums};
+use tilewright_explore::neuron::program::run;
+use tilewright_explore::neuron::told::side_name;
+use tilewright_explore::neuron::{Candidate, Found, Task, Told};
+use tilewright_explore::refusal::{Reason, Refusal};
+use tilewright_notation::syntax::ast::Operand;
+use tilewright_report::columns::thousands;
+use tilewright_runtime::einsum::Comparison;
+
+use super::args::ExploreArgs;
+use super::plot::real;
+use super::shown::{Look, Roof, Shown};
+use super::verify::Check;
+use crate::host::Host;
+
+/// Products up to which all values are computed.
+const MOST_PRODUCTS: u128 = 1 << 28;
+/// Products that the comparison computes again.
+const COMPARED_PRODUCTS: u64 = 1 << 24;
+/// Matmuls up to which a program is built and placed in time.
+const MOST_MATMULS: u64 = 1 << 19;
+
+/// A task with the name of its machine and what its energies rest on.
+pub(crate) struct OnCore<'m> {
+    pub(crate) task: Task<'m>,
+    pub(crate) assumed: Vec<String>,
+}
+
+impl<'m> Shown for OnCore<'m> {
+    type Target = Task<'m>;
+
+    fn target(&self) -> &Task<'m> {
+        &self.task
+    }
+
+    fn einsum(&self) -> String {
+        self.task.program.einsum.to_string()
+    }
+
+    fn place(&self) -> String {
+        format!("one core of {}, {}", self.task.chip.name, self.task.dtype.name())
+    }
+
+    fn sizes(&self) -> Vec<(String, u64)> {
+        self.task.axes.iter().map(|axis| (axis.name.to_string(), axis.extent)).collect()
+    }
+
+    fn macs(&self) -> u128 {
+        self.task.macs()
+    }
+
+    fn time(&self, ticks: u64) -> String {
+        format!("{:.2} us", real(ticks) * 1e-6)
+    }
+
+    fn time_value(&self, ticks: u64) -> (&'static str, Value) {
+        ("picoseconds", json!(ticks))
+    }
+
+    fn head(&self) -> (Vec<&'static str>, Vec<usize>) {
+        let head = [
+            "#",
+            "stationary",
+            "tiles",
+            "blocks",
+            "loops",
+            "sums",
+            "copies",
+            "buffers",
+            "drain",
+            "SBUF",
+            "T_tensor",
+            "T_drain",
+            "T_load",
+            "T_store",
+            "us",
+            "uJ",
+            "mW",
+            "used",
+        ];
+        (head.to_vec(), vec![1, 2, 3, 4, 5, 6, 8])
+    }
+
+    fn parts(&self) -> Vec<&'static str> {
+        part_names(self.task.chip)
+    }
+
+    fn power_of(&self) -> &'static str {
+        "the core and its HBM"
+    }
+
+    fn called(&self) -> &'static str {
+        "tiling"
+    }
+
+    fn look(&self, found: &Found, candidate: &Candidate, number: usize) -> Option<Look> {
+        let told = Told::new(&self.task, found, candidate)?;
+        Some(Look {
+            row: row(number, &told),
+            value: value(self, &told),
+            spelled: spelled(&self.task, &told),
+            brief: told.tiling(),
+            ticks: candidate.ticks,
+            energy_fj: candidate.energy_fj,
+            milliwatts: told.milliwatts,
+            parts_fj: told.energy_fj.to_vec(),
+            roof: under_roof(&self.task, &told),
+        })
+    }
+
+    fn explain(&self, found: &Found, candidate: &Candidate) -> String {
+        Told::new(&self.task, found, candidate).map(|told| explain(&self.task, &told)).unwrap_or_default()
+    }
+
+    fn notes(&self) -> String {
+        if self.assumed.is_empty() {
+            return String::new();
+        }
+        format!("assumed   {}\n", self.assumed.join(", "))
+    }
+
+    fn advice(&self, refusal: Refusal) -> String {
+        match refusal.reason {
+            Reason::Sbuf => format!("--set sbuf.partition_bytes={}", refusal.need.next_power_of_two()),
+            Reason::Psum => format!("--set psum.banks={}", refusal.need.next_power_of_two()),
+            #[expect(clippy::cast_precision_loss, reason = "a figure for people")]
+            Reason::Power => format!("--goal time@{:.3}", refusal.need as f64 / 1000.0),
+            _ => "smaller axes".to_string(),
+        }
+    }
+
+    fn roof(&self) -> Roof {
+        let neuron = &self.task.chip.neuron;
+        let array = real(neuron.tensor.rows * neuron.tensor.columns);
+        let dma = neuron.dma.engines_per_core.saturating_mul(neuron.dma.achieved_bytes_per_s);
+        Roof {
+            title: "Roofline of HBM",
+            x: "products for each byte of HBM",
+            y: "tera products a second",
+            peak: array * real(neuron.tensor.clock_hz) * 1e-12,
+            slope: real(dma) * 1e-12,
+            peak_name: "the whole array",
+            legend: "roof: all DMA engines, then the whole array",
+        }
+    }
+
+    fn verify(&self, found: &Found, args: &ExploreArgs, host: &mut dyn Host) -> Vec<Check> {
+        let mut checks = Vec::new();
+        for candidate in found.kept.best().iter().take(args.verify) {
+            if host.interrupted() {
+                break;
+            }
+            checks.extend(check(&self.task, found, candidate));
+        }
+        checks
+    }
+
+    fn ran(&self, ticks: u64) -> String {
+        self.time(ticks)
+    }
+}
+
+fn check(task: &Task<'_>, found: &Found, candidate: &Candidate) -> Option<Check> {
+    let told = Told::new(task, found, candidate)?;
+    let mut check = Check::new(candidate.ticks);
+    if told.totals.matmuls > MOST_MATMULS {
+        check.simulated = Err(format!("{} matmuls are more than {MOST_MATMULS}", told.totals.matmuls));
+        check.optional = true;
+        return Some(check);
+    }
+    let values = (task.macs() <= MOST_PRODUCTS).then_some(COMPARED_PRODUCTS);
+    match run(task, &told.plan, values) {
+        Err(refusal) => check.simulated = Err(refusal.to_string()),
+        Ok(ran) => {
+            check.simulated = Ok(ran.picoseconds);
+            check.findings = ran.findings;
+            check.values =
+                ran.values.map(|[compared, results, different]| Comparison { compared, results, different });
+        }
+    }
+    Some(check)
+}
+
+/// Products for each byte of HBM, and tera products a second.
+fn under_roof(task: &Task<'_>, told: &Told) -> (f64, f64) {
+    #[expect(clippy::cast_precision_loss, reason = "a place in a picture")]
+    let macs = task.macs() as f64;
+    (macs / real(told.totals.hbm_bytes()).max(1.0), macs / real(told.candidate.ticks).max(1.0))
+}
+
+/// Sizes along the stationary, the moving and the summed side.
+fn sides(sizes: [u64; 3]) -> String {
+    sizes.map(|size| size.to_string()).join("x")
+}
+
+fn loops(told: &Told) -> String {
+    let long = told.plan.order().into_iter().filter(|side| told.plan.cut(*side).blocks() > 1);
+    let words: Vec<&str> = long.map(side_name).collect();
+    if words.is_empty() { "-".to_string() } else { words.join(",") }
+}
+
+fn sums(sums: Sums) -> &'static str {
+    match sums {
+        Sums::Psum => "psum",
+        Sums::Sbuf => "sbuf",
+    }
+}
+
+fn copies(copies: Copies) -> &'static str {
+    match copies {
+        Copies::Block => "block",
+        Copies::Tile => "tile",
+    }
+}
+
+fn drain(drain: Drain) -> &'static str {
+    match drain {
+        Drain::Vector => "vector",
+        Drain::Scalar => "scalar",
+        Drain::Both => "both",
+    }
+}
+
+fn row(number: usize, told: &Told) -> Vec<String> {
+    let (choice, totals) = (&told.plan.choice, &told.totals);
+    let us = |ps: u64| format!("{:.1}", real(ps) * 1e-6);
+    let drained = if choice.drain == Drain::Both {
+        totals.drain_ps[0].max(totals.drain_ps[1])
+    } else {
+        totals.drain_ps.iter().sum()
+    };
+    vec![
+        number.to_string(),
+        told.plan.frame.stationary.name().to_string(),
+        sides(told.plan.frame.tile),
+        sides(choice.block),
+        loops(told),
+        sums(choice.sums).to_string(),
+        copies(choice.copies).to_string(),
+        choice.buffers.to_string(),
+        drain(choice.drain).to_string(),
+        thousands(told.room.sbuf_bytes()),
+        us(totals.tensor_ps),
+        us(drained),
+        us(totals.load_queue_ps[0].max(totals.load_queue_ps[1])),
+        us(totals.store_queue_ps),
+        format!("{:.2}", real(told.candidate.ticks) * 1e-6),
+        format!("{:.1}", real(told.candidate.energy_fj) * 1e-9),
+        thousands(told.milliwatts),
+        format!("{:.1} %", 100.0 * told.utilisation),
+    ]
+}
+
+fn spelled(task: &Task<'_>, told: &Told) -> String {
+    let [in0, in1, out] = told.layouts(task);
+    let stationary = told.plan.frame.stationary;
+    let role = |operand: Operand| if operand == stationary { "stationary" } else { "moving" };
+    format!(
+        "  in0    @hbm {in0}, {}\n  in1    @hbm {in1}, {}\n  out    @hbm {out}\n  tiling {}\n",
+        role(Operand::In0),
+        role(Operand::In1),
+        told.tiling()
+    )
+}
+
+fn value(shown: &OnCore<'_>, told: &Told) -> Value {
+    let (plan, totals, room) = (&told.plan, &told.totals, &told.room);
+    let energy: Map<String, Value> = shown
+        .parts()
+        .into_iter()
+        .zip(told.energy_fj)
+        .filter(|(_, fj)| *fj > 0.0)
+        .map(|(name, fj)| (name.to_string(), json!((fj / 1000.0).round())))
+        .collect();
+    let [in0, in1, out] = told.layouts(&shown.task);
+    let clock = shown.task.chip.neuron.tensor.clock_hz;
+    let cycles = u128::from(told.candidate.ticks) * u128::from(clock) / 1_000_000_000_000;
+    json!({
+        "tactic": told.tiling(),
+        "stationary": plan.frame.stationary.name(),
+        "shapes": { "in0": in0, "in1": in1, "out": out },
+        "tiles": plan.frame.tile,
+        "blocks": plan.choice.block,
+        "loops": plan.order().map(side_name),
+        "sums": sums(plan.choice.sums),
+        "copies": copies(plan.choice.copies),
+        "buffers": plan.choice.buffers,
+        "drain": drain(plan.choice.drain),
+        "picoseconds": told.candidate.ticks,
+        "cycles": u64::try_from(cycles).unwrap_or(u64::MAX),
+        "energy_pj": told.candidate.energy_fj / 1000,
+        "milliwatts": told.milliwatts,
+        "utilisation": told.utilisation,
+        "busy_picoseconds": {
+            "tensor": totals.tensor_ps, "vector": totals.drain_ps[0], "scalar": totals.drain_ps[1],
+            "loads": totals.load_queue_ps, "stores": totals.store_queue_ps,
+        },
+        "energy_pj_by_component": energy,
+        "instructions": {
+            "matmul": totals.matmuls, "drain": totals.leaves, "load": totals.load_copies, "store": totals.store_copies,
+        },
+        "hbm_bytes": { "read": totals.hbm_read_bytes, "written": totals.hbm_written_bytes },
+        "descriptors": totals.descriptors,
+        "reuse": { "in0": told.reuse[0], "in1": told.reuse[1] },
+        "sbuf_partition_bytes": {
+            "stationary": room.held_bytes, "moving": room.moving_bytes, "out": room.out_bytes, "sums": room.sums_bytes,
+        },
+        "psum_banks_of_a_tile": room.tile_banks,
+    })
+}

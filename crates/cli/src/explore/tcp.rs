@@ -1,0 +1,244 @@
+//! Candidates of the TCP as people see them: lowered shapes, tactics, columns of the cost.
+
+use std::fmt::Write as _;
+
+use serde_json::{Map, Value, json};
+use tilewright_explore::refusal::{Reason, Refusal};
+use tilewright_explore::tcp::explain::explain;
+use tilewright_explore::tcp::point::{Loading, Supply};
+use tilewright_explore::tcp::{Candidate, Found, Task, Told};
+use tilewright_notation::syntax::ast::Operand;
+use tilewright_report::columns::thousands;
+use tilewright_tcp::energy::Component;
+
+use super::args::ExploreArgs;
+use super::plot::real;
+use super::shown::{Look, Roof, Shown};
+use super::verify::{Check, verify};
+use crate::host::Host;
+
+impl Shown for Task<'_> {
+    type Target = Self;
+
+    fn target(&self) -> &Self {
+        self
+    }
+
+    fn einsum(&self) -> String {
+        self.program.einsum.to_string()
+    }
+
+    fn place(&self) -> String {
+        format!("{} slices, {}", self.setup.slices(), self.setup.dtype.name())
+    }
+
+    fn sizes(&self) -> Vec<(String, u64)> {
+        self.axes.iter().map(|axis| (axis.name.to_string(), axis.extent)).collect()
+    }
+
+    fn macs(&self) -> u128 {
+        Task::macs(self)
+    }
+
+    fn time(&self, ticks: u64) -> String {
+        format!("{} cycles", thousands(ticks))
+    }
+
+    fn time_value(&self, ticks: u64) -> (&'static str, Value) {
+        ("cycles", json!(ticks))
+    }
+
+    fn head(&self) -> (Vec<&'static str>, Vec<usize>) {
+        let head = [
+            "#", "held", "commands", "lanes", "tree", "cols", "repeats", "supply", "fetch", "load", "T_mac",
+            "T_stream", "T_drain", "T_ve", "T_commit", "T_load", "fill", "cycles", "pJ", "mW", "used",
+        ];
+        (head.to_vec(), vec![1, 7, 9])
+    }
+
+    fn parts(&self) -> Vec<&'static str> {
+        Component::ALL.iter().map(|component| component.name()).collect()
+    }
+
+    fn power_of(&self) -> &'static str {
+        "the slices"
+    }
+
+    fn called(&self) -> &'static str {
+        "tactic"
+    }
+
+    fn look(&self, found: &Found, candidate: &Candidate, number: usize) -> Option<Look> {
+        let told = Told::new(self, found, candidate)?;
+        let tactic = told.program.tactic.as_ref().map(ToString::to_string).unwrap_or_default();
+        Some(Look {
+            row: row(number, &told),
+            value: one(&told),
+            spelled: spelled(&told),
+            brief: tactic,
+            ticks: candidate.ticks,
+            energy_fj: candidate.energy_fj,
+            milliwatts: told.milliwatts,
+            parts_fj: told.energy_fj.iter().map(|fj| real(*fj)).collect(),
+            roof: under_roof(self, &told),
+        })
+    }
+
+    fn explain(&self, found: &Found, candidate: &Candidate) -> String {
+        Told::new(self, found, candidate).map(|told| explain(self, &told)).unwrap_or_default()
+    }
+
+    fn notes(&self) -> String {
+        String::new()
+    }
+
+    fn advice(&self, refusal: Refusal) -> String {
+        advice(self, refusal)
+    }
+
+    fn roof(&self) -> Roof {
+        Roof {
+            title: "Roofline of the stream",
+            x: "products for each byte of the stream",
+            y: "products a cycle on each slice",
+            peak: real(self.setup.machine.ce.lanes * self.setup.packet_elements()),
+            slope: real(self.setup.machine.network.flit_bytes),
+            peak_name: "all lanes",
+            legend: "roof: one flit a cycle, then all lanes",
+        }
+    }
+
+    fn verify(&self, found: &Found, args: &ExploreArgs, host: &mut dyn Host) -> Vec<Check> {
+        verify(self, found, args, host)
+    }
+
+    fn ran(&self, ticks: u64) -> String {
+        format!("program of one command {} cycles", thousands(ticks))
+    }
+}
+
+/// Products for each byte of the stream, and products a cycle on each slice.
+fn under_roof(task: &Task<'_>, told: &Told) -> (f64, f64) {
+    let nest = &told.nest;
+    let bytes = real((nest.columns * nest.tree * task.setup.element_bits()).div_ceil(8));
+    let intensity = real(nest.lanes * nest.repeats * nest.columns * nest.tree) / bytes.max(1.0);
+    let commands = real(told.framed.frame.commands());
+    let products = real(nest.steps() * nest.lanes * nest.columns * nest.tree) * commands;
+    (intensity, products / real(told.candidate.ticks).max(1.0))
+}
+
+fn row(number: usize, told: &Told) -> Vec<String> {
+    let (costs, choice) = (&told.columns, &told.candidate.choice);
+    let words = [
+        number.to_string(),
+        told.framed.stationary().name().to_string(),
+        told.framed.frame.commands().to_string(),
+        choice.lanes.to_string(),
+        choice.tree.to_string(),
+        choice.columns.to_string(),
+        choice.repeats.to_string(),
+        supply(choice.supply).to_string(),
+        choice.fetch_bytes.to_string(),
+        if choice.loading == Loading::Main { "main" } else { "sub" }.to_string(),
+    ];
+    let numbers = [
+        costs.mac,
+        costs.stream,
+        costs.drain,
+        costs.vector,
+        costs.commit,
+        costs.load,
+        costs.fill,
+        costs.cycles,
+        told.candidate.energy_fj / 1000,
+        told.milliwatts,
+    ];
+    let used = format!("{:.1} %", 100.0 * told.utilisation);
+    words.into_iter().chain(numbers.map(thousands)).chain([used]).collect()
+}
+
+/// A supply in one word.
+fn supply(supply: Supply) -> &'static str {
+    match supply {
+        Supply::Own => "own",
+        Supply::RingOuter => "ring",
+        Supply::RingInner => "ring-in",
+    }
+}
+
+fn spelled(told: &Told) -> String {
+    let mut text = String::new();
+    for operand in Operand::ALL {
+        if let Some(shape) = told.program.shape(operand) {
+            let _ = writeln!(text, "  {:<7}{shape}", operand.name());
+        }
+    }
+    if let Some(tactic) = &told.program.tactic {
+        let _ = writeln!(text, "  tactic {tactic}");
+    }
+    text
+}
+
+fn one(told: &Told) -> Value {
+    let columns = &told.columns;
+    let shape = |operand| told.program.shape(operand).map(ToString::to_string);
+    let energy: Map<String, Value> = Component::ALL
+        .iter()
+        .zip(told.energy_fj)
+        .filter(|(_, fj)| *fj > 0)
+        .map(|(component, fj)| (component.name().to_string(), json!(fj / 1000)))
+        .collect();
+    let traffic: Map<String, Value> = told
+        .counts
+        .named()
+        .into_iter()
+        .filter(|(name, count)| *count > 0 && *name != "macs_useful")
+        .map(|(name, count)| (name.to_string(), json!(count)))
+        .collect();
+    json!({
+        "tactic": told.program.tactic.as_ref().map(ToString::to_string),
+        "stationary": told.framed.stationary().name(),
+        "shapes": { "in0": shape(Operand::In0), "in1": shape(Operand::In1), "out": shape(Operand::Out) },
+        "commands": told.framed.frame.commands(),
+        "cycles": told.candidate.ticks,
+        "energy_pj": told.candidate.energy_fj / 1000,
+        "milliwatts": told.milliwatts,
+        "utilisation": told.utilisation,
+        "columns": {
+            "mac": columns.mac, "stream": columns.stream, "drain": columns.drain, "vector": columns.vector,
+            "commit": columns.commit, "load": columns.load, "fill": columns.fill,
+        },
+        "energy_pj_by_component": energy,
+        "events_of_one_command": traffic,
+        "reuse": { "streamed": told.stream_reuse, "held": told.held_reuse },
+        "data_memory_bytes": told.data_memory_bytes,
+    })
+}
+
+/// The least change that would let the closest candidate through.
+fn advice(task: &Task<'_>, binding: Refusal) -> String {
+    let machine = task.setup.machine;
+    let factor = binding.need.div_ceil(binding.have.max(1)).next_power_of_two();
+    match binding.reason {
+        Reason::Registers => {
+            let rows = machine.trf.rows_per_bank.saturating_mul(factor);
+            format!(
+                "{factor} times as many slices (--pes), a sum {factor} times shorter, or --set trf.rows_per_bank={rows}"
+            )
+        }
+        Reason::DataMemory => {
+            let bytes = binding.need.next_power_of_two();
+            format!(
+                "{factor} times as many slices (--pes), an axis split over PEs (N_8), or --set dm.capacity_bytes={bytes}"
+            )
+        }
+        Reason::Packet => "a contracted axis of at least 2 positions on each slice".to_string(),
+        Reason::Accumulators => {
+            let each = machine.ce.accumulators_per_output.saturating_mul(factor);
+            format!("--set ce.accumulators_per_output={each}")
+        }
+        #[expect(clippy::cast_precision_loss, reason = "a figure for people")]
+        Reason::Power => format!("--goal time@{:.3}", binding.need as f64 / 1000.0),
+        _ => "larger axes, or fewer PEs (--pes 1)".to_string(),
+    }
+}

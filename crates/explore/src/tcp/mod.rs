@@ -1,0 +1,36 @@
+//! The TCP as a target: lowered shapes and tactics (paper sections V-B and VII).
+//!
+//! - [`task`]: the einsum on a setup; [`walk`]: what the search asks for;
+//! - [`point`], [`nest`]: a candidate and the loop sizes that follow from it; [`space`]: which candidates there are;
+//! - [`legality`]: which of them fit; [`cost`], [`events`]: cycles and energy, through the closed forms of the engine;
+//! - [`bound`]: what candidates take at least; [`plain`]: the same space without bounds or shortcuts, to judge the search by;
+//! - [`section`]: the space of the paper's figures 14 and 15, by its own closed forms;
+//! - [`told`], [`explain`](mod@explain): one candidate in numbers and in words;
+//! - [`neighbours`]: candidates between given shapes, with their bridges;
+//! - [`spell`], [`program`]: a candidate as lowered shapes and a tactic, and as commands.
+
+pub mod bound;
+pub mod cost;
+pub mod events;
+pub mod explain;
+pub mod legality;
+pub mod neighbours;
+pub mod nest;
+pub mod plain;
+pub mod point;
+pub mod program;
+pub mod section;
+pub mod space;
+pub mod spell;
+pub mod task;
+pub mod told;
+pub mod walk;
+
+pub use point::{Choice, Frame, Nest};
+pub use task::Task;
+pub use told::Told;
+
+/// A legal candidate with its cost.
+pub type Candidate = crate::goal::Candidate<Choice>;
+/// What a search found.
+pub type Found = crate::search::Found<Frame, Choice>;

@@ -1,0 +1,178 @@
+//! The TCP as a target of the search: the choices of a frame, from lanes and packets inwards, each level with a bound or a rule.
+
+use tilewright_tcp::Setup;
+use tilewright_tcp::cost::command_cycles;
+
+use crate::refusal::{Refusal, Refusals};
+use crate::search::Seen;
+use crate::target::{Bound, Pick, Target};
+use crate::tcp::bound::{Settled, bound};
+use crate::tcp::cost::{Commands, load};
+use crate::tcp::events::{counts, cycle_fj, energy};
+use crate::tcp::legality::{check_banks, check_loading, check_sizes};
+use crate::tcp::nest::Framed;
+use crate::tcp::point::{Choice, Frame, Loading, Nest, ORDERS};
+use crate::tcp::space;
+use crate::tcp::task::Task;
+
+impl Pick for Choice {
+    fn code(&self) -> u64 {
+        Choice::code(self)
+    }
+}
+
+impl Target for Task<'_> {
+    type Frame = Frame;
+    type Choice = Choice;
+
+    fn ticks_per_s(&self) -> u64 {
+        self.setup.machine.chip.clock_hz
+    }
+
+    fn frames(&self, refused: &mut Refusals) -> Vec<Frame> {
+        space::frames_and_misses(self, refused)
+    }
+
+    fn bound(&self, frame: &Frame) -> Bound {
+        let open = Settled { lanes: self.setup.machine.ce.lanes, packet: None };
+        bound(self, &Framed::new(self, frame), open)
+    }
+
+    fn walk(&self, frame: &Frame, seen: &mut Seen<'_, Choice>) {
+        let framed = Framed::new(self, frame);
+        Walk { task: self, framed: &framed, cycle_fj: cycle_fj(&self.setup), seen }.packets();
+    }
+}
+
+/// The choices of one frame, one after the other.
+struct Walk<'a, 'b> {
+    task: &'a Task<'a>,
+    framed: &'a Framed,
+    cycle_fj: u64,
+    seen: &'a mut Seen<'b, Choice>,
+}
+
+impl Walk<'_, '_> {
+    fn excluded(&mut self, settled: Settled) -> bool {
+        self.seen.prunes() && self.seen.excludes(bound(self.task, self.framed, settled))
+    }
+
+    /// Lanes and packets, widest first.
+    fn packets(&mut self) {
+        let setup = &self.task.setup;
+        // Widest first: they are the ones that exclude others.
+        let mut all_lanes: Vec<u64> = space::lanes(setup).collect();
+        all_lanes.reverse();
+        for lanes in all_lanes {
+            if self.excluded(Settled { lanes, packet: None }) {
+                continue;
+            }
+            for columns in space::columns(setup, self.framed) {
+                let mut trees: Vec<u64> = space::trees(setup, self.framed, columns).collect();
+                trees.reverse();
+                for tree in trees {
+                    if self.seen.enough() {
+                        return;
+                    }
+                    if !self.excluded(Settled { lanes, packet: Some((columns, tree)) }) {
+                        self.nests(lanes, columns, tree);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Repeats and supplies.
+    fn nests(&mut self, lanes: u64, columns: u64, tree: u64) {
+        for repeats in space::repeats(self.framed, lanes) {
+            for supply in space::supplies(self.framed) {
+                let choice = Choice {
+                    lanes,
+                    columns,
+                    tree,
+                    repeats,
+                    supply: *supply,
+                    order: 0,
+                    fetch_bytes: 0,
+                    loading: Loading::Main,
+                };
+                let nest = self.framed.nest(&choice);
+                let checked =
+                    nest.and_then(|nest| check_sizes(&self.task.setup, &nest, *supply).map(|()| nest));
+                match checked {
+                    Ok(nest) => self.orders(&nest, choice),
+                    Err(refusal) => self.seen.refuse(refusal),
+                }
+            }
+        }
+    }
+
+    /// Orders of loops, widths of fetches, contexts of loads. What does not change is computed outside.
+    fn orders(&mut self, nest: &Nest, choice: Choice) {
+        let setup = &self.task.setup;
+        let loads = LOADINGS.map(|loading| load_cycles(setup, nest, loading));
+        for order in 0..u8::try_from(ORDERS.len()).unwrap_or(0) {
+            if !space::is_canonical(nest, order, choice.supply) {
+                continue;
+            }
+            let choice = Choice { order, ..choice };
+            match ordered(self.task, &self.framed.frame, nest, &choice) {
+                Ok(ordered) => self.fetches(nest, choice, &ordered, loads),
+                Err(refusal) => self.seen.refuse(refusal),
+            }
+        }
+    }
+
+    fn fetches(&mut self, nest: &Nest, choice: Choice, ordered: &Ordered, loads: [u64; 2]) {
+        let setup = &self.task.setup;
+        for fetch_bytes in space::fetch_widths(setup, nest) {
+            let choice = Choice { fetch_bytes, ..choice };
+            if let Err(refusal) = check_banks(setup, nest, &choice) {
+                self.seen.refuse(refusal);
+                continue;
+            }
+            let mut contract = ordered.commands.contract;
+            if let Some(fetch) = &mut contract.fetch {
+                fetch.read_bytes = fetch_bytes;
+            }
+            let contract = command_cycles(setup.machine, &contract).total_cycles;
+            let others = contract.saturating_add(ordered.bridge_cycles);
+            for (loading, load) in LOADINGS.into_iter().zip(loads) {
+                let cycles = others.saturating_add(load).saturating_mul(ordered.parts);
+                let energy_fj = ordered.events_fj.saturating_add(self.cycle_fj.saturating_mul(cycles));
+                match check_loading(nest, loading) {
+                    Ok(()) => self.seen.add(cycles, energy_fj, Choice { loading, ..choice }),
+                    Err(refusal) => self.seen.refuse(refusal),
+                }
+            }
+        }
+    }
+}
+
+/// Who may load.
+const LOADINGS: [Loading; 2] = [Loading::Main, Loading::Sub];
+
+fn load_cycles(setup: &Setup<'_>, nest: &Nest, loading: Loading) -> u64 {
+    command_cycles(setup.machine, &load(setup, nest, loading)).total_cycles
+}
+
+/// A candidate as far as the order of its loops decides.
+struct Ordered {
+    commands: Commands,
+    bridge_cycles: u64,
+    /// Energy of all events of all parts.
+    events_fj: u64,
+    parts: u64,
+}
+
+fn ordered(task: &Task<'_>, frame: &Frame, nest: &Nest, choice: &Choice) -> Result<Ordered, Refusal> {
+    let setup = &task.setup;
+    let commands = Commands::new(setup, nest, choice)?;
+    let parts = frame.commands();
+    let counts = counts(setup, nest, choice, &commands);
+    let events_fj =
+        energy(setup, &counts, 0, parts).iter().fold(0, |all: u64, part| all.saturating_add(*part));
+    let bridge = commands.bridge.as_ref();
+    let bridge_cycles = bridge.map_or(0, |bridge| command_cycles(setup.machine, bridge).total_cycles);
+    Ok(Ordered { commands, bridge_cycles, events_fj, parts })
+}
