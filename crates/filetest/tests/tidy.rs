@@ -28,8 +28,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     (
         "crates/cli",
         &[
-            "base", "compile", "explore", "graph", "import", "interp", "machine", "notation", "num", "record",
-            "report", "runtime", "sim", "tcp",
+            "base", "compile", "explore", "graph", "import", "interp", "machine", "notation", "num",
+            "record", "report", "runtime", "sim", "tcp",
         ],
     ),
     ("crates/python", &["base", "machine", "neuron", "num", "record"]),
