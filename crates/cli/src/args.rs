@@ -3,7 +3,7 @@
 use clap::{Args, Parser, Subcommand};
 
 /// Tools for tensor accelerators whose memory is managed by software: low-level einsum, command programs
-/// and their simulator, explorer, machine files, and (as it comes) a compiler.
+/// and their simulator, explorer, machine files, and a compiler for language models.
 #[derive(Debug, Parser)]
 #[command(name = "tilewright", version, term_width = 100, after_help = TOP_EXAMPLES)]
 pub(crate) struct Cli {
@@ -15,6 +15,8 @@ pub(crate) struct Cli {
 const TOP_EXAMPLES: &str = "\
 Examples:
   tilewright                                  the demonstration: attention on the TCP, with a trace
+  tilewright run stories15M.bin --prompt 'Once upon a time'
+                                              a language model on the simulated chip
   tilewright notation lower kernels/qk-fig10.tw | tilewright sim -
                                               the same as a command program, run
   tilewright machine show tcp                 a chip, its figures, and where each comes from
@@ -26,6 +28,8 @@ Exit codes: 0 good, 1 the thing asked about failed, 2 usage or unreadable input,
 /// The verbs.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Run a demonstration
+    Demo(DemoArgs),
     /// Check, draw and convert low-level einsum: lowered shapes and tactics
     #[command(subcommand)]
     Notation(Box<NotationCommand>),
@@ -40,12 +44,14 @@ pub(crate) enum Command {
     Assemble(AssembleArgs),
     /// Print the text of a program binary
     Disasm(DisasmArgs),
-    /// Compile a model, stage by stage; so far as the graph of primitives
-    #[command(after_help = COMPILE_EXAMPLES)]
-    Compile(CompileArgs),
-    /// Generate text with a language model; so far with the float32 interpreter
-    #[command(after_help = RUN_EXAMPLES)]
-    Run(RunArgs),
+    /// Compile a model: print any stage, or write programs and weights to a file
+    #[command(after_help = crate::compile::args::COMPILE_EXAMPLES)]
+    Compile(Box<crate::compile::args::CompileArgs>),
+    /// Run a compiled model as `run` does
+    Exec(Box<crate::compile::args::ExecArgs>),
+    /// Generate text with a language model on the simulated chip
+    #[command(after_help = crate::run::args::RUN_EXAMPLES)]
+    Run(Box<crate::run::args::RunArgs>),
     /// Run NKI kernels in Python on a NeuronCore: values, times and findings
     #[command(subcommand)]
     Nki(NkiCommand),
@@ -55,6 +61,21 @@ pub(crate) enum Command {
     /// List, show and check machine files
     #[command(subcommand)]
     Machine(MachineCommand),
+}
+
+/// Which demonstration.
+#[derive(Args, Debug)]
+pub(crate) struct DemoArgs {
+    /// What to show
+    #[arg(value_enum, default_value_t = Demo::Attention)]
+    pub(crate) what: Demo,
+}
+
+/// Demonstrations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Demo {
+    /// Attention of four heads on one PE of the TCP, from its tactic to a trace
+    Attention,
 }
 
 const ASSEMBLE_EXAMPLES: &str = "\
@@ -77,71 +98,12 @@ pub(crate) struct AssembleArgs {
 /// What to print.
 #[derive(Args, Debug)]
 pub(crate) struct DisasmArgs {
-    /// A program binary (`-`: standard input)
+    /// A program binary, or a compiled model (`-`: standard input)
     #[arg(value_name = "FILE")]
-    pub(crate) program: String,
-}
-
-const COMPILE_EXAMPLES: &str = "\
-A model is a llama2.c checkpoint (.bin), a GGUF or ONNX file, a folder of Hugging Face, a graph text (.graph),
-or a built-in configuration: llama2-7b, llama2-13b, llama2-70b, llama3-8b, llama3-70b, mistral-7b.
-
-Examples:
-  tilewright compile stories260K.bin --emit graph         the model as it was read
-  tilewright compile stories260K.bin --emit primitives    stage 1: every operator in primitives";
-
-/// What to compile and which stage to print.
-#[derive(Debug, Args)]
-pub(crate) struct CompileArgs {
-    /// A model
-    pub(crate) model: String,
-    /// Print the text of a stage
-    #[arg(long, value_name = "STAGE")]
-    pub(crate) emit: Option<Stage>,
-    /// Fix or bound axes of an ONNX model: batch=1,seq=1..512
-    #[arg(long, value_name = "NAME=N")]
-    pub(crate) dims: Option<String>,
-    /// Write the compiled program to a file
-    #[arg(short, value_name = "FILE")]
-    pub(crate) output: Option<String>,
-}
-
-/// Stages of the compiler that have a text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Stage {
-    /// The model as it was read
-    Graph,
-    /// Every operator in primitives
-    Primitives,
-}
-
-const RUN_EXAMPLES: &str = "\
-Example:
-  tilewright run stories15M.bin --tokenizer tokenizer.bin --prompt 'Once upon a time' --max-tokens 64 --interp";
-
-/// What to run.
-#[derive(Debug, Args)]
-pub(crate) struct RunArgs {
-    /// A language model
-    pub(crate) model: String,
-    /// The text to go on from
-    #[arg(long, default_value = "")]
-    pub(crate) prompt: String,
-    /// Tokens to generate, at most
-    #[arg(long, value_name = "N", default_value_t = 64)]
-    pub(crate) max_tokens: u32,
-    /// Fix or bound axes of an ONNX model: batch=1,seq=1..512
-    #[arg(long, value_name = "NAME=N")]
-    pub(crate) dims: Option<String>,
-    /// Its tokenizer; found beside the model if it is not named
-    #[arg(long, value_name = "FILE")]
-    pub(crate) tokenizer: Option<String>,
-    /// Compute with the plain float32 interpreter instead of a chip
-    #[arg(long)]
-    pub(crate) interp: bool,
-    /// Print data as JSON
-    #[arg(long)]
-    pub(crate) json: bool,
+    pub(crate) file: String,
+    /// Which program of a compiled model; decode if none is named
+    #[arg(long, value_name = "NAME")]
+    pub(crate) program: Option<String>,
 }
 
 /// What can be studied.

@@ -37,6 +37,10 @@ pub trait Host {
     }
     /// Shows how far something is, in place of what was shown before; an empty line ends it. Only people at a terminal see it.
     fn progress(&mut self, _line: &str) {}
+    /// Shows a piece of the answer at once if somebody sits before standard output; whether it was shown.
+    fn say(&mut self, _text: &str) -> bool {
+        false
+    }
     /// Runs `python3` with these arguments on our own streams, and gives its exit code.
     ///
     /// # Errors

@@ -7,6 +7,7 @@ mod args;
 mod chip;
 mod compile;
 mod demo;
+mod embedded;
 mod explore;
 mod host;
 mod machine;
@@ -19,6 +20,7 @@ mod real;
 mod run;
 mod sim;
 mod study;
+mod target;
 
 use std::ffi::OsString;
 
@@ -37,7 +39,13 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, host: &mut dyn Host) -
         Err(error) => return usage(&error, host.colour()),
     };
     match cli.command {
-        None => demo::run(host),
+        None => match &embedded::FABLES {
+            Some(files) => embedded::run(files, host),
+            None => demo::run(host),
+        },
+        Some(Command::Demo(args)) => match args.what {
+            args::Demo::Attention => demo::run(host),
+        },
         Some(Command::Notation(command)) => notation::run(&command, host),
         Some(Command::Explore(args)) => explore::run(&args, host),
         Some(Command::Sim(args)) => sim::run(&args, host),
@@ -45,6 +53,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, host: &mut dyn Host) -
         Some(Command::Disasm(args)) => program::disassemble(&args, host).unwrap_or_else(|refusal| refusal),
         Some(Command::Nki(NkiCommand::Run(args))) => nki::run(&args.arguments, host),
         Some(Command::Compile(args)) => compile::run(&args, host),
+        Some(Command::Exec(args)) => compile::exec(&args, host),
         Some(Command::Run(args)) => run::run(&args, host),
         Some(Command::Study(StudyCommand::Published(args))) => study::published(&args, host),
         Some(Command::Study(StudyCommand::Llama(args))) => study::llama(&args, host),

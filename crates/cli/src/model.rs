@@ -85,35 +85,42 @@ fn graph_text(path: &str, host: &mut dyn Host) -> Result<Model, Outcome> {
 const BESIDE: [&str; 4] =
     ["tokenizer.json", "tokenizer.bin", "tok512.bin", "../llama2-tokenizer/tokenizer.bin"];
 
-/// The tokenizer that is named, or one in the model's own file or beside it.
-pub(crate) fn tokenizer(model: &str, named: Option<&str>, host: &dyn Host) -> Result<Tokenizer, Outcome> {
+/// Where the tokenizer is: as named, in the model's own file, or beside it.
+pub(crate) fn tokenizer_path(model: &str, named: Option<&str>, host: &dyn Host) -> Option<String> {
+    if let Some(path) = named {
+        return Some(path.to_string());
+    }
+    if model.ends_with(".gguf") {
+        return Some(model.to_string());
+    }
     let folder = if host.read(&Path::new(model).join("config.json")).is_ok() {
         Path::new(model)
     } else {
         Path::new(model).parent().unwrap_or(Path::new(""))
     };
-    let beside = || {
-        let mut paths = BESIDE.iter().map(|name| folder.join(name).to_string_lossy().into_owned());
-        paths.find(|path| host.read(Path::new(path)).is_ok())
-    };
-    let found = match named {
-        Some(path) => Some(path.to_string()),
-        None if model.ends_with(".gguf") => Some(model.to_string()),
-        None => beside(),
-    };
-    let Some(path) = found else {
+    let mut paths = BESIDE.iter().map(|name| folder.join(name).to_string_lossy().into_owned());
+    paths.find(|path| host.read(Path::new(path)).is_ok())
+}
+
+/// The tokenizer that is named, or one in the model's own file or beside it.
+pub(crate) fn tokenizer(model: &str, named: Option<&str>, host: &dyn Host) -> Result<Tokenizer, Outcome> {
+    let Some(path) = tokenizer_path(model, named, host) else {
         return Err(Outcome::usage(&format!(
             "no tokenizer lies beside `{model}`\n  = allowed: {}\n  = instead: --tokenizer FILE",
             BESIDE.join(", ")
         )));
     };
-    let bytes = read(&path, host)?;
+    read_tokenizer(&path, &read(&path, host)?)
+}
+
+/// A tokenizer by what the name of its file ends in.
+pub(crate) fn read_tokenizer(path: &str, bytes: &Arc<Vec<u8>>) -> Result<Tokenizer, Outcome> {
     let tokenizer = if path.ends_with(".json") {
-        json::read(&path, &bytes)
+        json::read(path, bytes)
     } else if path.ends_with(".gguf") {
-        gguf::tokenizer(&path, &bytes)
+        gguf::tokenizer(path, bytes)
     } else {
-        Pieces::llama2c(&path, &bytes).map(Tokenizer::Pieces)
+        Pieces::llama2c(path, bytes).map(Tokenizer::Pieces)
     };
     tokenizer.map_err(|error| Outcome::usage(&error.to_string()))
 }

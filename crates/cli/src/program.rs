@@ -132,7 +132,25 @@ pub(crate) fn assemble(args: &AssembleArgs, host: &mut dyn Host) -> Result<Outco
 /// Prints the text of a program.
 pub(crate) fn disassemble(args: &DisasmArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> {
     let mut sources = Sources::default();
-    let loaded =
-        load(&args.program, &mut sources, host).map_err(|refusal| refusal.outcome(&sources, host))?;
+    let loaded = match &args.program {
+        None => load(&args.file, &mut sources, host),
+        Some(name) => named(&args.file, name, &mut sources, host),
+    };
+    let loaded = loaded.map_err(|refusal| refusal.outcome(&sources, host))?;
     Ok(Outcome::good(text::print(&loaded.program)))
+}
+
+/// One of several programs of a file.
+fn named(path: &str, name: &str, sources: &mut Sources, host: &mut dyn Host) -> Result<Loaded, Refusal> {
+    let bytes = read_bytes(host, path).map_err(Refusal::Words)?;
+    let bundle =
+        binary::unpack_bundle(&bytes).map_err(|error| Refusal::Words(format!("`{path}`: {error}")))?;
+    let Some(written) = bundle.program(name) else {
+        let names: Vec<&str> = bundle.programs.iter().map(|(name, _)| *name).collect();
+        let allowed = names.join(", ");
+        return Err(Refusal::Words(format!("`{path}` has no program `{name}`\n  = allowed: {allowed}")));
+    };
+    let id = sources.add(path, written.to_string());
+    let program = text::read(written, id).map_err(Refusal::Complaints)?;
+    Ok(Loaded { program, arrays: Arrays::new() })
 }

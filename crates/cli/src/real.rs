@@ -73,6 +73,11 @@ impl Host for RealHost {
         }
     }
 
+    fn say(&mut self, text: &str) -> bool {
+        let mut stream = std::io::stdout();
+        stream.is_terminal() && stream.write_all(text.as_bytes()).and_then(|()| stream.flush()).is_ok()
+    }
+
     fn python(&mut self, arguments: &[OsString]) -> std::io::Result<u8> {
         let status = std::process::Command::new(&self.python).args(arguments).status()?;
         // Ended by a signal: a failure like any other.

@@ -6,18 +6,21 @@
 //! - [`decides`]: programs that cannot be timed or judged without their values;
 //! - [`readings`]: values, timeline, energy and findings of one run, told by `listener`;
 //! - [`prepared`], [`device`]: programs verified once, on memories that stay;
-//! - [`model`]: a compiled model with its weights and caches.
+//! - [`model`]: a compiled model with its weights and caches;
+//! - [`generate`], [`usage`]: text from it, token by token, and what all runs took together.
 
 pub mod array;
 pub mod decides;
 pub mod device;
 pub mod einsum;
+pub mod generate;
 mod listener;
 pub mod model;
 pub mod npy;
 pub mod prepared;
 pub mod readings;
 pub mod tensors;
+pub mod usage;
 
 pub use array::{Array, ArrayError};
 pub use device::Device;

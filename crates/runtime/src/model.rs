@@ -47,6 +47,19 @@ pub enum ModelError {
     /// Memory that is not there.
     #[error("memory of the device: {0}")]
     Fault(#[from] Fault),
+    /// A prompt without tokens, or with more than fit.
+    #[error(
+        "the prompt has {found} tokens\n  = allowed: 1 to {context}, the context\n  = instead: a shorter prompt, or a longer --context"
+    )]
+    Prompt {
+        /// Its tokens.
+        found: u64,
+        /// Longest context.
+        context: u64,
+    },
+    /// A run that did not come to its end.
+    #[error("a run of the model did not end: {0}")]
+    Stopped(String),
 }
 
 impl ModelDevice {
@@ -82,6 +95,14 @@ impl ModelDevice {
         Ok(())
     }
 
+    /// Writes weights and tables that were packed before, from the first byte of HBM on.
+    ///
+    /// # Errors
+    /// More bytes than the memory has.
+    pub fn load_packed(&mut self, bytes: &[u8]) -> Result<(), ModelError> {
+        Ok(self.device.write(hbm(0, 0), bytes)?)
+    }
+
     /// The model.
     pub fn compiled(&self) -> &Compiled {
         &self.compiled
@@ -90,6 +111,11 @@ impl ModelDevice {
     /// Tokens so far.
     pub fn seen(&self) -> u64 {
         self.seen
+    }
+
+    /// Forgets the last tokens: they may be fed again, or others in their place.
+    pub fn rewind(&mut self, tokens: u64) {
+        self.seen = self.seen.saturating_sub(tokens);
     }
 
     /// Forgets all tokens.

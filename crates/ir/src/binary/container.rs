@@ -20,6 +20,8 @@ pub enum SectionKind {
     Program,
     /// The elements of an array.
     Array,
+    /// What whoever runs the programs is told besides, as UTF-8 text.
+    Text,
 }
 
 impl SectionKind {
@@ -27,11 +29,13 @@ impl SectionKind {
         match self {
             SectionKind::Program => 1,
             SectionKind::Array => 2,
+            SectionKind::Text => 3,
         }
     }
 
     fn of_number(number: u32) -> Option<SectionKind> {
-        [SectionKind::Program, SectionKind::Array].into_iter().find(|kind| kind.number() == number)
+        let all = [SectionKind::Program, SectionKind::Array, SectionKind::Text];
+        all.into_iter().find(|kind| kind.number() == number)
     }
 }
 

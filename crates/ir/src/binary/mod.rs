@@ -15,7 +15,7 @@
 //! | then | the names, one behind the other |
 //!
 //! Sections begin at multiples of [`container::ALIGN_BYTES`], so that arrays can be mapped as they are. Kinds: 1 a program, named by its
-//! chip family; 2 an array's elements, named as the program's `file` says.
+//! chip family, and behind a `/` by its own name if the file has several; 2 an array's elements, named as the program's `file` says; 3 a text.
 //!
 //! | in a program | what |
 //! |---|---|

@@ -129,10 +129,7 @@ fn print_data(data: &Data) -> String {
 ///
 /// # Errors
 /// What the notation has against the shape.
-pub fn lowered_shape(
-    axes: &[(String, u64)],
-    shape: &str,
-) -> Result<(String, RadixMap), Vec<Diagnostic>> {
+pub fn lowered_shape(axes: &[(String, u64)], shape: &str) -> Result<(String, RadixMap), Vec<Diagnostic>> {
     let named = |(name, extent): &(String, u64)| -> Result<Axis, Vec<Diagnostic>> {
         let refused = || vec![Diagnostic::error("program/tensor", format!("`{name}` is no axis"))];
         Ok(Axis { name: Name::new(name).ok_or_else(refused)?, extent: *extent, span: Span::default() })

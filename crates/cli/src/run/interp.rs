@@ -1,19 +1,15 @@
-//! `tilewright run`: a language model generates text.
+//! A language model on the plain float32 interpreter.
 
 use serde::Serialize;
 use tilewright_base::Sources;
 use tilewright_graph::primitives;
 use tilewright_interp::{InterpError, Interpreter, Session, best};
 
-use crate::args::RunArgs;
 use crate::host::Host;
 use crate::machine::to_json;
 use crate::model;
 use crate::outcome::{FAILED, Outcome};
-
-pub(crate) fn run(args: &RunArgs, host: &mut dyn Host) -> Outcome {
-    generate(args, host).unwrap_or_else(|outcome| outcome)
-}
+use crate::run::args::RunArgs;
 
 /// What `--json` prints.
 #[derive(Serialize)]
@@ -23,27 +19,19 @@ struct Generated {
     text: String,
 }
 
-fn generate(args: &RunArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> {
-    if !args.interp {
-        return Err(Outcome::usage(
-            "models do not run on a simulated chip yet\n  = allowed: --interp, the float32 interpreter\n  = instead: add --interp",
-        ));
-    }
+pub(super) fn generate(args: &RunArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> {
     let loaded = model::load(&args.model, args.dims.as_deref(), host)?;
-    let tokenizer = model::tokenizer(&args.model, args.tokenizer.as_deref(), host)?;
+    let tokenizer = model::tokenizer(&args.model, args.prompting.tokenizer.as_deref(), host)?;
     let graph = primitives(&loaded.graph)
         .map_err(|complaint| Outcome::refused(FAILED, &Sources::default(), &[*complaint], host.colour()))?;
     let failed = |error: InterpError| Outcome { code: FAILED, ..Outcome::usage(&error.to_string()) };
     let interpreter = Interpreter::new(graph, &loaded.store).map_err(failed)?;
-    let prompt = tokenizer.encode(&args.prompt);
-    if prompt.is_empty() {
-        return Err(Outcome::usage("the prompt has no token\n  = instead: --prompt TEXT"));
-    }
+    let prompt = super::prompt(&tokenizer, &args.prompting.prompt)?;
     let mut session = Session::new(&interpreter).map_err(failed)?;
     let mut feed: Vec<i64> = prompt.iter().copied().map(i64::from).collect();
     let mut tokens: Vec<u32> = Vec::new();
     let ends = tokenizer.ends();
-    while tokens.len() < args.max_tokens as usize {
+    while tokens.len() < args.prompting.max_tokens as usize {
         let logits = session.feed(&feed).map_err(failed)?;
         let next = best(logits.last().map_or(&[][..], Vec::as_slice));
         let token = u32::try_from(next).unwrap_or(u32::MAX);
@@ -55,7 +43,7 @@ fn generate(args: &RunArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> {
     }
     let all: Vec<u32> = prompt.iter().chain(&tokens).copied().collect();
     let text = tokenizer.decode(&all);
-    if args.json {
+    if args.prompting.json {
         return Ok(Outcome::good(to_json(&Generated { prompt_tokens: prompt, tokens, text })));
     }
     Ok(Outcome::good(text + "\n"))

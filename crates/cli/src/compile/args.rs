@@ -1,0 +1,88 @@
+//! Arguments of `tilewright compile` and `tilewright exec`.
+
+use clap::Args;
+
+use crate::run::args::Prompting;
+use crate::target::ModelTarget;
+
+pub(crate) const COMPILE_EXAMPLES: &str = "\
+A model is a llama2.c checkpoint (.bin), a GGUF or ONNX file, a folder of Hugging Face, a graph text (.graph),
+or a built-in configuration: llama2-7b, llama2-13b, llama2-70b, llama3-8b, llama3-70b, mistral-7b.
+
+Examples:
+  tilewright compile stories260K.bin --emit graph         the model as it was read
+  tilewright compile stories260K.bin --emit primitives    stage 1: every operator in primitives
+  tilewright compile stories260K.bin --emit kernels       stage 2: operators in clusters
+  tilewright compile stories260K.bin --emit commands      the program of one token; --program prefill: of a prompt
+  tilewright compile stories260K.bin -o stories.twb       programs and packed weights in one file
+  tilewright exec stories.twb --prompt 'Once upon a time'";
+
+/// What to compile and which stage to print.
+#[derive(Debug, Args)]
+pub(crate) struct CompileArgs {
+    /// A model
+    pub(crate) model: String,
+    /// Print the text of a stage
+    #[arg(long, value_name = "STAGE")]
+    pub(crate) emit: Option<Stage>,
+    /// Which program `--emit commands` prints
+    #[arg(long, value_name = "NAME", default_value = "decode")]
+    pub(crate) program: ProgramName,
+    #[command(flatten)]
+    pub(crate) target: ModelTarget,
+    /// Fix or bound axes of an ONNX model: batch=1,seq=1..512
+    #[arg(long, value_name = "NAME=N")]
+    pub(crate) dims: Option<String>,
+    /// Its tokenizer, which goes into the file; found beside the model if it is not named
+    #[arg(long, value_name = "FILE")]
+    pub(crate) tokenizer: Option<String>,
+    /// Write the programs and weights to a file; with `--emit`, the text of that stage
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<String>,
+}
+
+/// Stages of the compiler that have a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Stage {
+    /// The model as it was read
+    Graph,
+    /// Every operator in primitives
+    Primitives,
+    /// Operators in clusters, each a pass over the chip
+    Kernels,
+    /// A command program
+    Commands,
+}
+
+/// Programs of a compiled model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum ProgramName {
+    /// Takes one token
+    Decode,
+    /// Takes many tokens
+    Prefill,
+    /// Runs once before the others
+    Clear,
+}
+
+impl ProgramName {
+    pub(crate) const ALL: [ProgramName; 3] = [ProgramName::Decode, ProgramName::Prefill, ProgramName::Clear];
+
+    /// Its name in files.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            ProgramName::Decode => "decode",
+            ProgramName::Prefill => "prefill",
+            ProgramName::Clear => "clear",
+        }
+    }
+}
+
+/// What to execute.
+#[derive(Debug, Args)]
+pub(crate) struct ExecArgs {
+    /// A file that `tilewright compile -o` wrote
+    pub(crate) file: String,
+    #[command(flatten)]
+    pub(crate) prompting: Prompting,
+}

@@ -1,0 +1,177 @@
+//! A compiled model as a file: its programs, its packed weights, and what whoever runs it must know.
+//!
+//! Sections of the container (`tilewright_ir::binary`): programs `tcp/decode`, `tcp/prefill` and `tcp/clear`; the array `hbm`, the bytes of
+//! HBM from address 0 to the caches; the texts `plan` (chip, settings, type, PEs and context, a line each) and `graph` (the model without
+//! weights), from which sizes and places of the plan follow; the array `tokenizer.json` or `tokenizer.bin`, if there is one.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use tilewright_base::SourceId;
+use tilewright_compile::{Compiled, weights};
+use tilewright_graph::Store;
+use tilewright_import::Model;
+use tilewright_import::tokenizer::Tokenizer;
+use tilewright_tcp::program::binary::{Bundle, pack_bundle, unpack_bundle};
+use tilewright_tcp::program::text as commands;
+
+use super::args::{CompileArgs, ExecArgs, ProgramName};
+use super::program;
+use crate::host::{Host, read_bytes};
+use crate::model;
+use crate::outcome::{FAILED, Outcome};
+use crate::run::{Target, Weights, compiled, prompt, refused};
+use crate::target::{ModelTarget, dtype_name};
+
+const HBM: &str = "hbm";
+const PLAN: &str = "plan";
+const GRAPH: &str = "graph";
+const TOKENIZERS: [&str; 2] = ["tokenizer.json", "tokenizer.bin"];
+
+/// The bytes of the file.
+pub(super) fn bytes(
+    args: &CompileArgs,
+    loaded: &Model,
+    compiled: &Compiled,
+    host: &mut dyn Host,
+) -> Result<Vec<u8>, Outcome> {
+    let hbm = packed(loaded, compiled)?;
+    let tokenizer = tokenizer_file(args, host)?;
+    let programs = ProgramName::ALL.map(|name| (name.name(), program(compiled, name)));
+    let mut arrays = vec![(HBM, hbm.as_slice())];
+    arrays.extend(tokenizer.iter().map(|(name, bytes)| (*name, bytes.as_slice())));
+    let (plan, graph) = (plan(&args.target, compiled), tilewright_graph::text::print(&loaded.graph));
+    Ok(pack_bundle(&programs, &arrays, &[(PLAN, &plan), (GRAPH, &graph)]))
+}
+
+/// HBM up to the caches.
+fn packed(loaded: &Model, compiled: &Compiled) -> Result<Vec<u8>, Outcome> {
+    let size = usize::try_from(compiled.plan.caches_start()).unwrap_or(usize::MAX);
+    let mut hbm = Vec::new();
+    hbm.try_reserve_exact(size).map_err(|_| {
+        Outcome::usage(&format!("the weights take {size} B, which this machine does not have"))
+    })?;
+    hbm.resize(size, 0);
+    let constant = |name: &str| weights::constant(&loaded.graph, &loaded.store, name);
+    let mut outside = None;
+    compiled
+        .pack(&constant, &mut |at, bytes| {
+            let start = usize::try_from(at).unwrap_or(usize::MAX);
+            match hbm.get_mut(start..start.saturating_add(bytes.len())) {
+                Some(place) => place.copy_from_slice(bytes),
+                None => outside = Some(at),
+            }
+        })
+        .map_err(|error| refused(&error))?;
+    match outside {
+        None => Ok(hbm),
+        Some(at) => Err(Outcome {
+            code: crate::outcome::OUR_FAULT,
+            ..Outcome::usage(&format!("a weight at {at} lies behind the caches"))
+        }),
+    }
+}
+
+/// A section's name and the file that goes there.
+type Named = (&'static str, Arc<Vec<u8>>);
+
+/// The tokenizer's file, if it is one of its own: one that is named must be there, one beside the model may.
+fn tokenizer_file(args: &CompileArgs, host: &dyn Host) -> Result<Option<Named>, Outcome> {
+    let Some(path) = model::tokenizer_path(&args.model, args.tokenizer.as_deref(), host) else {
+        return Ok(None);
+    };
+    let ending = |name: &&&str| path.rsplit('.').next() == name.rsplit('.').next();
+    let Some(name) = TOKENIZERS.iter().find(ending) else { return Ok(None) };
+    let bytes = host.read(Path::new(&path));
+    let bytes = Arc::new(bytes.map_err(|error| Outcome::usage(&format!("cannot read `{path}`: {error}")))?);
+    model::read_tokenizer(&path, &bytes)?;
+    Ok(Some((*name, bytes)))
+}
+
+fn plan(target: &ModelTarget, compiled: &Compiled) -> String {
+    let options = &compiled.plan.options;
+    let mut text = format!("model 1\nchip {}\n", target.chip);
+    for setting in &target.set {
+        text.push_str(&format!("set {setting}\n"));
+    }
+    let (dtype, context) = (dtype_name(options.dtype), options.context);
+    text + &format!("dtype {dtype}\npes {}\ncontext {context}\n", target.pes)
+}
+
+/// What a plan says.
+fn target_of(text: &str) -> Option<ModelTarget> {
+    let mut lines = text.lines();
+    if lines.next()? != "model 1" {
+        return None;
+    }
+    let mut target = ModelTarget::default();
+    for line in lines {
+        let (key, value) = line.split_once(' ')?;
+        match key {
+            "chip" => target.chip = value.to_string(),
+            "set" => target.set.push(value.to_string()),
+            "dtype" => target.dtype = value.to_string(),
+            "pes" => target.pes = value.parse().ok()?,
+            "context" => target.context = Some(value.parse().ok()?),
+            _ => return None,
+        }
+    }
+    Some(target)
+}
+
+/// Runs a file.
+pub(super) fn exec(args: &ExecArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> {
+    let path = &args.file;
+    let file = read_bytes(host, path).map_err(|why| Outcome::usage(&why))?;
+    let bundle = unpack_bundle(&file).map_err(|error| Outcome::usage(&format!("`{path}`: {error}")))?;
+    let missing = |what: &str| {
+        Outcome::usage(&format!(
+            "`{path}` is no compiled model: it has no {what}\n  = instead: tilewright compile MODEL -o FILE"
+        ))
+    };
+    let target = bundle.text(PLAN).and_then(target_of).ok_or_else(|| missing("plan"))?;
+    let graph = bundle.text(GRAPH).ok_or_else(|| missing("graph"))?;
+    let graph = tilewright_graph::text::read(graph, SourceId(0)).map_err(|_| missing("graph that reads"))?;
+    let hbm = bundle.array(HBM).ok_or_else(|| missing("weights"))?;
+    let machine = target.machine(host)?;
+    let compiled = compiled(&machine, &target, &Model { graph, store: Store::default() }, 1)?;
+    same_programs(path, &bundle, &compiled)?;
+    let tokenizer = tokenizer(args, &bundle, host)?;
+    let prompt = prompt(&tokenizer, &args.prompting.prompt)?;
+    let on = Target { machine: &machine, target: &target, tokenizer: &tokenizer, prompting: &args.prompting };
+    on.job(prompt).run(compiled, &Weights::Packed(hbm), host)
+}
+
+/// The plan is that of the programs only if they are those which follow from it.
+fn same_programs(path: &str, bundle: &Bundle<'_>, compiled: &Compiled) -> Result<(), Outcome> {
+    for name in ProgramName::ALL {
+        let written = bundle.program(name.name());
+        let read = written.and_then(|text| commands::read(text, SourceId(0)).ok());
+        let wanted = commands::print(program(compiled, name));
+        if read.is_none_or(|read| commands::print(&read) != wanted) {
+            return Err(Outcome {
+                code: FAILED,
+                ..Outcome::usage(&format!(
+                    "`{path}`: its program `{}` is not the one that its plan leads to: another release wrote it\n  \
+                     = instead: compile the model again",
+                    name.name()
+                ))
+            });
+        }
+    }
+    Ok(())
+}
+
+fn tokenizer(args: &ExecArgs, bundle: &Bundle<'_>, host: &dyn Host) -> Result<Tokenizer, Outcome> {
+    if let Some(path) = &args.prompting.tokenizer {
+        return model::tokenizer(path, Some(path), host);
+    }
+    let found = TOKENIZERS.iter().find_map(|name| Some((name, bundle.array(name)?)));
+    let Some((name, bytes)) = found else {
+        return Err(Outcome::usage(&format!(
+            "`{}` holds no tokenizer\n  = instead: --tokenizer FILE, which may be the model's .gguf",
+            args.file
+        )));
+    };
+    model::read_tokenizer(name, &Arc::new(bytes.to_vec()))
+}

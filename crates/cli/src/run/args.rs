@@ -1,0 +1,51 @@
+//! Arguments of `tilewright run` and `tilewright exec`.
+
+use clap::Args;
+
+use crate::target::ModelTarget;
+
+pub(crate) const RUN_EXAMPLES: &str = "\
+A model is a llama2.c checkpoint (.bin), a GGUF or ONNX file, or a folder of Hugging Face. It is compiled for the chip, its weights are
+written to the simulated memory, and every token is computed there. Times and energy are those of the simulated chip.
+
+Examples:
+  tilewright run stories15M.bin --prompt 'Once upon a time' --max-tokens 64
+  tilewright run stories15M.bin --prompt 'Once upon a time' --json --trace token.pftrace
+  tilewright run stories15M.bin --tokenizer tokenizer.bin --prompt 'Once upon a time' --interp";
+
+/// What to run.
+#[derive(Debug, Args)]
+pub(crate) struct RunArgs {
+    /// A language model
+    pub(crate) model: String,
+    #[command(flatten)]
+    pub(crate) prompting: Prompting,
+    #[command(flatten)]
+    pub(crate) target: ModelTarget,
+    /// Fix or bound axes of an ONNX model: batch=1,seq=1..512
+    #[arg(long, value_name = "NAME=N")]
+    pub(crate) dims: Option<String>,
+    /// Compute with the plain float32 interpreter instead of a chip
+    #[arg(long)]
+    pub(crate) interp: bool,
+}
+
+/// What to generate, and what to say about it.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Prompting {
+    /// The text to go on from
+    #[arg(long, default_value = "")]
+    pub(crate) prompt: String,
+    /// Tokens to generate, at most
+    #[arg(long, value_name = "N", default_value_t = 64)]
+    pub(crate) max_tokens: u32,
+    /// Its tokenizer; found beside the model if it is not named
+    #[arg(long, value_name = "FILE")]
+    pub(crate) tokenizer: Option<String>,
+    /// Write a Perfetto trace of the last token's run to this file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) trace: Option<String>,
+    /// Print data as JSON on standard output, and nothing else there
+    #[arg(long)]
+    pub(crate) json: bool,
+}

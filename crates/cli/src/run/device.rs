@@ -1,0 +1,111 @@
+//! A compiled model on the simulated chip: weights in, tokens out, a trace if it was asked for.
+
+use std::ops::ControlFlow;
+use std::path::Path;
+
+use tilewright_compile::Compiled;
+use tilewright_compile::tcp::pack::Constants;
+use tilewright_import::tokenizer::Tokenizer;
+use tilewright_machine::Tcp;
+use tilewright_record::perfetto::Stream;
+use tilewright_runtime::ReadingError;
+use tilewright_runtime::generate::{Generation, Limits, generate, trace_last};
+use tilewright_runtime::model::{ModelDevice, ModelError};
+
+use super::args::Prompting;
+use super::report::Report;
+use super::speaker::Speaker;
+use crate::host::Host;
+use crate::outcome::{BAD_INPUT, FAILED, OUR_FAULT, Outcome};
+
+/// Where the bytes of weights come from.
+pub(crate) enum Weights<'w> {
+    /// From a model, to be packed.
+    Constants(&'w Constants<'w>),
+    /// Packed before.
+    Packed(&'w [u8]),
+}
+
+/// A model to be run on a chip.
+pub(crate) struct Job<'j> {
+    pub(crate) machine: &'j Tcp,
+    /// The chip's name.
+    pub(crate) chip: &'j str,
+    pub(crate) pes: u64,
+    pub(crate) tokenizer: &'j Tokenizer,
+    pub(crate) prompting: &'j Prompting,
+    /// Tokens of the prompt.
+    pub(crate) prompt: Vec<u32>,
+}
+
+impl Job<'_> {
+    /// Generates, and says what it took.
+    pub(crate) fn run(
+        &self,
+        compiled: Compiled,
+        weights: &Weights<'_>,
+        host: &mut dyn Host,
+    ) -> Result<Outcome, Outcome> {
+        let wide = |tokens: &[u32]| tokens.iter().copied().map(u64::from).collect::<Vec<u64>>();
+        self.check_room(&compiled)?;
+        let mut device = ModelDevice::new(self.machine, compiled).map_err(|error| failed(&error))?;
+        match weights {
+            Weights::Constants(constants) => device.load(constants),
+            Weights::Packed(bytes) => device.load_packed(bytes),
+        }
+        .map_err(|error| failed(&error))?;
+        let limits =
+            Limits { tokens: u64::from(self.prompting.max_tokens), ends: wide(&self.tokenizer.ends()) };
+        let mut speaker = Speaker::new(self.tokenizer, &self.prompt, !self.prompting.json, host);
+        let generation = generate(&mut device, &wide(&self.prompt), &limits, &mut |token| {
+            speaker.say(u32::try_from(token).unwrap_or(u32::MAX), host);
+            if host.interrupted() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        });
+        let (text, shown) = speaker.end(host);
+        let generation = generation.map_err(|error| failed(&error))?;
+        let traced = self.trace(&mut device, &generation, host)?;
+        let report = Report { job: self, device: &device, generation: &generation, text: &text, traced };
+        Ok(Outcome::good(match (self.prompting.json, shown) {
+            (true, _) => report.json(),
+            (false, true) => report.words(),
+            (false, false) => format!("{text}\n{}", report.words()),
+        }))
+    }
+
+    /// Refuses a prompt before anything is loaded.
+    fn check_room(&self, compiled: &Compiled) -> Result<(), Outcome> {
+        let (found, context) = (self.prompt.len() as u64, compiled.plan.options.context);
+        if found > context {
+            return Err(failed(&ModelError::Prompt { found, context }));
+        }
+        Ok(())
+    }
+
+    fn trace<'t>(
+        &'t self,
+        device: &mut ModelDevice,
+        generation: &Generation,
+        host: &mut dyn Host,
+    ) -> Result<Option<&'t str>, Outcome> {
+        let Some(path) = self.prompting.trace.as_deref() else { return Ok(None) };
+        let unwritten = |error: &std::io::Error| Outcome::usage(&format!("cannot write `{path}`: {error}"));
+        let mut draft = host.draft(Path::new(path)).map_err(|error| unwritten(&error))?;
+        trace_last(device, generation, Stream::new(&mut draft)).map_err(|error| failed(&error))?;
+        draft.keep(host).map_err(|error| unwritten(&error))?;
+        Ok(Some(path))
+    }
+}
+
+/// A model that does not run: what the user gave, or a program of ours.
+fn failed(error: &ModelError) -> Outcome {
+    let (code, words) = match error {
+        ModelError::Compile(_) => (FAILED, error.to_string()),
+        ModelError::Prompt { .. } => (BAD_INPUT, error.to_string()),
+        ModelError::Reading(ReadingError::Refused(complaints)) => {
+            let first = complaints.first().map_or("", |complaint| &complaint.message);
+            (OUR_FAULT, format!("the compiled program is refused: {first}"))
+        }
+        _ => (OUR_FAULT, error.to_string()),
+    };
+    Outcome { code, ..Outcome::usage(&words) }
+}

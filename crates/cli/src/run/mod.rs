@@ -1,0 +1,130 @@
+//! `tilewright run`: a language model generates text, on the simulated chip or with the interpreter.
+
+pub(crate) mod args;
+mod device;
+mod interp;
+mod report;
+mod speaker;
+
+use std::collections::BTreeMap;
+
+use tilewright_compile::cluster::cluster;
+use tilewright_compile::{CompileError, Compiled, compile, weights};
+use tilewright_import::Model;
+use tilewright_import::tokenizer::Tokenizer;
+use tilewright_machine::Tcp;
+
+pub(crate) use device::{Job, Weights};
+
+use crate::host::Host;
+use crate::model;
+use crate::outcome::{FAILED, Outcome};
+use crate::target::ModelTarget;
+use args::{Prompting, RunArgs};
+
+pub(crate) fn run(args: &RunArgs, host: &mut dyn Host) -> Outcome {
+    let outcome = if args.interp { interp::generate(args, host) } else { chip(args, host) };
+    outcome.unwrap_or_else(|refusal| refusal)
+}
+
+fn chip(args: &RunArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> {
+    let machine = args.target.machine(host)?;
+    // What cannot be compiled is refused before a large file is read.
+    args.target.options(1)?;
+    let loaded = model::load(&args.model, args.dims.as_deref(), host)?;
+    let tokenizer = model::tokenizer(&args.model, args.prompting.tokenizer.as_deref(), host)?;
+    let on =
+        Target { machine: &machine, target: &args.target, tokenizer: &tokenizer, prompting: &args.prompting };
+    on_chip(&on, &loaded, host)
+}
+
+/// What a model is run on and asked for.
+pub(crate) struct Target<'t> {
+    pub(crate) machine: &'t Tcp,
+    pub(crate) target: &'t ModelTarget,
+    pub(crate) tokenizer: &'t Tokenizer,
+    pub(crate) prompting: &'t Prompting,
+}
+
+/// Compiles a model and generates with it.
+pub(crate) fn on_chip(on: &Target<'_>, loaded: &Model, host: &mut dyn Host) -> Result<Outcome, Outcome> {
+    let prompt = prompt(on.tokenizer, &on.prompting.prompt)?;
+    let needed = prompt.len() as u64 + u64::from(on.prompting.max_tokens);
+    let compiled = compiled(on.machine, on.target, loaded, needed)?;
+    let constant = |name: &str| weights::constant(&loaded.graph, &loaded.store, name);
+    on.job(prompt).run(compiled, &Weights::Constants(&constant), host)
+}
+
+impl<'t> Target<'t> {
+    /// A prompt for a model that is compiled.
+    pub(crate) fn job(&self, prompt: Vec<u32>) -> Job<'t> {
+        Job {
+            machine: self.machine,
+            chip: &self.target.chip,
+            pes: self.target.pes,
+            tokenizer: self.tokenizer,
+            prompting: self.prompting,
+            prompt,
+        }
+    }
+}
+
+/// Tokens of a prompt.
+pub(crate) fn prompt(tokenizer: &Tokenizer, text: &str) -> Result<Vec<u32>, Outcome> {
+    let prompt = tokenizer.encode(text);
+    if prompt.is_empty() {
+        return Err(Outcome::usage("the prompt has no token\n  = instead: --prompt TEXT"));
+    }
+    Ok(prompt)
+}
+
+/// A model compiled for a target, with this context unless the target has one.
+pub(crate) fn compiled(
+    machine: &Tcp,
+    target: &ModelTarget,
+    model: &Model,
+    context: u64,
+) -> Result<Compiled, Outcome> {
+    compile(machine, &model.graph, target.options(context)?).map(named_apart).map_err(|error| refused(&error))
+}
+
+/// A model compiled for a target; without `--context` all positions, halved until they fit.
+pub(crate) fn compiled_long(machine: &Tcp, target: &ModelTarget, model: &Model) -> Result<Compiled, Outcome> {
+    let mut options = target.options(u64::MAX)?;
+    if target.context.is_none() {
+        options.context = cluster(&model.graph).map_err(|error| refused(&error))?.positions;
+    }
+    loop {
+        match compile(machine, &model.graph, options) {
+            Err(CompileError::Dm { .. } | CompileError::Size { what: "the context", .. })
+                if target.context.is_none() && options.context > LEAST_CONTEXT =>
+            {
+                options.context /= 2;
+            }
+            made => return made.map(named_apart).map_err(|error| refused(&error)),
+        }
+    }
+}
+
+/// Transfers of one name get numbers, so that the text of the programs reads back.
+fn named_apart(mut compiled: Compiled) -> Compiled {
+    for program in [&mut compiled.clear, &mut compiled.prefill, &mut compiled.decode] {
+        let mut seen: BTreeMap<String, u64> = BTreeMap::new();
+        for transfer in &mut program.transfers {
+            let before = seen.entry(transfer.name.clone()).or_default();
+            if *before > 0 {
+                transfer.name = format!("{}_{before}", transfer.name);
+            }
+            *before += 1;
+        }
+    }
+    compiled
+}
+
+/// A shorter context is not tried.
+const LEAST_CONTEXT: u64 = 64;
+
+/// A model that does not compile.
+pub(crate) fn refused(error: &CompileError) -> Outcome {
+    Outcome { code: FAILED, ..Outcome::usage(&error.to_string()) }
+}

@@ -1,0 +1,237 @@
+//! What a generation took, in words and as JSON: time, energy, how busy the chip was, and where the time went.
+
+use std::fmt::Write as _;
+
+use serde::Serialize;
+use tilewright_report::columns::{Align, counted, table, thousands};
+use tilewright_runtime::generate::Generation;
+use tilewright_runtime::model::ModelDevice;
+use tilewright_runtime::usage::Usage;
+use tilewright_sim::Engine;
+
+use super::device::Job;
+use crate::machine::to_json;
+use crate::target::dtype_name;
+
+/// A generation with all that is said about it.
+pub(super) struct Report<'r> {
+    pub(super) job: &'r Job<'r>,
+    pub(super) device: &'r ModelDevice,
+    pub(super) generation: &'r Generation,
+    /// Prompt and what came behind it.
+    pub(super) text: &'r str,
+    /// Where the trace went.
+    pub(super) traced: Option<&'r str>,
+}
+
+/// What `--json` prints.
+#[derive(Serialize)]
+struct Data<'d> {
+    model: &'d str,
+    chip: &'d str,
+    dtype: &'static str,
+    pes: u64,
+    context: u64,
+    prompt_tokens: &'d [u32],
+    tokens: &'d [u64],
+    text: &'d str,
+    stop: &'static str,
+    prefill_ms: f64,
+    ms_per_token: Option<f64>,
+    tokens_per_s: Option<f64>,
+    energy_mj_per_token: Option<f64>,
+    utilisation: Utilisation,
+    breakdown: Vec<Kind<'d>>,
+    decode: Sums,
+    prefill: Sums,
+    prefill_utilisation: Utilisation,
+    prefill_breakdown: Vec<Kind<'d>>,
+    trace: Option<&'d str>,
+}
+
+/// Sums over runs.
+#[derive(Serialize)]
+struct Sums {
+    runs: u64,
+    tokens: u64,
+    cycles: u64,
+    energy_mj: f64,
+    macs: u64,
+    hbm_bytes: u64,
+}
+
+/// Parts of one.
+#[derive(Serialize)]
+struct Utilisation {
+    main: f64,
+    sub: f64,
+    dma: f64,
+    mac: f64,
+    hbm: f64,
+}
+
+/// All commands of a kind.
+#[derive(Serialize)]
+struct Kind<'k> {
+    kind: &'k str,
+    unit: &'static str,
+    commands: u64,
+    cycles: u64,
+    share: f64,
+    energy_pj: f64,
+}
+
+impl Report<'_> {
+    /// As data.
+    pub(super) fn json(&self) -> String {
+        let (decode, prefill) = (&self.generation.decode, &self.generation.prefill);
+        let machine = self.job.machine;
+        let options = &self.device.compiled().plan.options;
+        let ms = decode.ms_per_token(machine);
+        to_json(&Data {
+            model: &self.device.compiled().kernels.name,
+            chip: self.job.chip,
+            dtype: dtype_name(options.dtype),
+            pes: self.job.pes,
+            context: options.context,
+            prompt_tokens: &self.job.prompt,
+            tokens: &self.generation.tokens,
+            text: self.text,
+            stop: self.generation.stop.name(),
+            prefill_ms: prefill.seconds(machine) * 1e3,
+            ms_per_token: ms,
+            tokens_per_s: ms.map(|ms| 1e3 / ms),
+            energy_mj_per_token: decode.mj_per_token(),
+            utilisation: self.utilisation(self.shown()),
+            breakdown: kinds(self.shown()),
+            decode: sums(decode),
+            prefill: sums(prefill),
+            prefill_utilisation: self.utilisation(prefill),
+            prefill_breakdown: kinds(prefill),
+            trace: self.traced,
+        })
+    }
+
+    /// For people.
+    pub(super) fn words(&self) -> String {
+        let mut text = String::from("\n");
+        let (decode, prefill) = (&self.generation.decode, &self.generation.prefill);
+        let (machine, options) = (self.job.machine, &self.device.compiled().plan.options);
+        let mut line = |what: &str, words: &str| {
+            let _ = writeln!(text, "{what:<12}{words}");
+        };
+        let pes = counted(self.job.pes, "PE");
+        let dtype = dtype_name(options.dtype);
+        let context = thousands(options.context);
+        let name = &self.device.compiled().kernels.name;
+        line("model", &format!("{name} in {dtype} on {pes} of {}, context {context}", self.job.chip));
+        let prompt = counted(self.job.prompt.len() as u64, "token");
+        line("prompt", &format!("{prompt} in {:.4} ms", prefill.seconds(machine) * 1e3));
+        let generated = counted(self.generation.tokens.len() as u64, "token");
+        let each = decode.ms_per_token(machine).map_or(String::new(), |ms| {
+            format!(", {ms:.4} ms each, {:.0} tokens/s of the simulated chip", 1e3 / ms)
+        });
+        line("generated", &format!("{generated}{each}"));
+        let shown = self.shown();
+        if let Some(mj) = shown.mj_per_token() {
+            let watts = mj / shown.ms_per_token(machine).unwrap_or(1.0);
+            line("energy", &format!("{mj:.4} mJ a token, {watts:.1} W on average"));
+        }
+        let used = self.utilisation(shown);
+        let (main, sub, dma) = (percent(used.main), percent(used.sub), percent(used.dma));
+        line("busy", &format!("main {main}, sub {sub}, dma {dma}"));
+        let (mac, hbm) = (percent(used.mac), percent(used.hbm));
+        line("used", &format!("MAC {mac} of {pes}, HBM {hbm} of the chip"));
+        let cycles = thousands(shown.cycles / shown.tokens.max(1));
+        line("time", &format!("{cycles} cycles a token; units work side by side"));
+        text.push_str(&self.kinds_table(shown));
+        if let Some(path) = self.traced {
+            let _ = writeln!(text, "{:<12}{path}: the last run (open at https://ui.perfetto.dev)", "trace");
+        }
+        text
+    }
+
+    /// Runs for single tokens; if there are none, those of the prompt.
+    fn shown(&self) -> &Usage {
+        let (decode, prefill) = (&self.generation.decode, &self.generation.prefill);
+        if decode.runs > 0 { decode } else { prefill }
+    }
+
+    fn kinds_table(&self, usage: &Usage) -> String {
+        use Align::{Left, Right};
+        let tokens = usage.tokens.max(1);
+        let head = ["  where it went", "unit", "commands", "cycles", "of the time", "energy pJ"];
+        let mut rows = vec![head.map(String::from).to_vec()];
+        for kind in kinds(usage) {
+            rows.push(vec![
+                format!("  {}", kind.kind),
+                kind.unit.to_string(),
+                thousands(kind.commands / tokens),
+                thousands(kind.cycles / tokens),
+                percent(kind.share),
+                thousands(whole(kind.energy_pj) / tokens),
+            ]);
+        }
+        table(&[Left, Left, Right, Right, Right, Right], &rows)
+    }
+
+    fn utilisation(&self, usage: &Usage) -> Utilisation {
+        let engine = |engine: Engine| {
+            let used = usage.engines.iter().find(|used| used.engine == engine);
+            used.map_or(0.0, |used| real(used.ppm()) / 1e6)
+        };
+        let (machine, options) = (self.job.machine, &self.device.compiled().plan.options);
+        Utilisation {
+            main: engine(Engine::Main),
+            sub: engine(Engine::Sub),
+            dma: engine(Engine::Dma),
+            mac: usage.mac_use(machine, self.job.pes, options.dtype),
+            hbm: usage.hbm_use(machine),
+        }
+    }
+}
+
+fn sums(usage: &Usage) -> Sums {
+    Sums {
+        runs: usage.runs,
+        tokens: usage.tokens,
+        cycles: usage.cycles,
+        energy_mj: usage.mj_per_token().unwrap_or(0.0) * real(usage.tokens),
+        macs: usage.counts.macs_useful,
+        hbm_bytes: usage.counts.hbm_read_bytes.saturating_add(usage.counts.hbm_written_bytes),
+    }
+}
+
+fn kinds(usage: &Usage) -> Vec<Kind<'_>> {
+    let small = |value: u128| u64::try_from(value).unwrap_or(u64::MAX);
+    usage
+        .longest()
+        .into_iter()
+        .map(|(kind, unit, used)| Kind {
+            kind,
+            unit,
+            commands: used.runs,
+            cycles: small(used.busy_cycles),
+            share: real(small(used.busy_cycles)) / real(usage.cycles.max(1)),
+            energy_pj: real(small(used.energy_fj)) / 1e3,
+        })
+        .collect()
+}
+
+fn percent(part: f64) -> String {
+    format!("{:.1} %", part * 100.0)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "figures for people")]
+fn real(value: u64) -> f64 {
+    value as f64
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a figure for people, not negative"
+)]
+fn whole(value: f64) -> u64 {
+    value as u64
+}

@@ -1,0 +1,91 @@
+//! What a model is compiled for: `--chip`, `--set`, `--dtype`, `--pes`, `--context`, for all verbs that compile.
+
+use clap::Args;
+use tilewright_base::Sources;
+use tilewright_compile::Options;
+use tilewright_machine::Tcp;
+use tilewright_num::Dtype;
+
+use crate::chip::load_chip;
+use crate::host::Host;
+use crate::outcome::Outcome;
+
+/// The chip and the arithmetic.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct ModelTarget {
+    /// A machine by name, or a machine file
+    #[arg(long, value_name = "NAME|FILE", default_value = "tcp")]
+    pub(crate) chip: String,
+    /// Change a figure of the machine: hbm.efficiency=0.9
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub(crate) set: Vec<String>,
+    /// Type of weights and activations that are multiplied: bf16 or int8
+    #[arg(long, value_name = "TYPE", default_value = "bf16")]
+    pub(crate) dtype: String,
+    /// PEs that share the work: 1, 2, 4 or 8
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) pes: u64,
+    /// Longest context in tokens, prompt included
+    #[arg(long, value_name = "N")]
+    pub(crate) context: Option<u64>,
+}
+
+impl Default for ModelTarget {
+    fn default() -> ModelTarget {
+        let (chip, dtype) = ("tcp".to_string(), "bf16".to_string());
+        ModelTarget { chip, set: Vec::new(), dtype, pes: 1, context: None }
+    }
+}
+
+/// Types by the name that arguments have for them.
+const DTYPES: [(&str, Dtype); 2] = [("bf16", Dtype::Bf16), ("int8", Dtype::I8)];
+
+/// What `--dtype` calls a type.
+pub(crate) fn dtype_name(dtype: Dtype) -> &'static str {
+    DTYPES.iter().find(|(_, known)| *known == dtype).map_or(dtype.name(), |(name, _)| name)
+}
+
+impl ModelTarget {
+    /// The machine, which must be one that models are compiled for.
+    pub(crate) fn machine(&self, host: &mut dyn Host) -> Result<Tcp, Outcome> {
+        let loaded = load_chip(&mut Sources::default(), &self.chip, &self.set, host)?;
+        loaded.machine.tcp().cloned().ok_or_else(|| {
+            Outcome::usage(&format!(
+                "models are not compiled for `{}`\n  = allowed: machines of architecture tcp\n  = instead: --chip tcp",
+                self.chip
+            ))
+        })
+    }
+
+    /// How to compile: the one place that says which types and numbers of PEs there are. Without `--context` the context is `context`.
+    pub(crate) fn options(&self, context: u64) -> Result<Options, Outcome> {
+        let found = DTYPES.iter().find(|(name, _)| *name == self.dtype);
+        let Some((_, dtype)) = found else {
+            return Err(Outcome::usage(&format!(
+                "--dtype {}\n  = allowed: bf16, int8\n  = instead: --dtype bf16",
+                self.dtype
+            )));
+        };
+        if *dtype != Dtype::Bf16 {
+            return Err(Outcome::usage(
+                "--dtype int8: models are compiled in bf16 only so far\n  = instead: --dtype bf16",
+            ));
+        }
+        if ![1, 2, 4, 8].contains(&self.pes) {
+            return Err(Outcome::usage(&format!(
+                "--pes {}\n  = allowed: 1, 2, 4, 8\n  = instead: --pes 1",
+                self.pes
+            )));
+        }
+        if self.pes != 1 {
+            return Err(Outcome::usage(&format!(
+                "--pes {}: models are compiled for one PE only so far\n  = instead: --pes 1",
+                self.pes
+            )));
+        }
+        if self.context == Some(0) {
+            return Err(Outcome::usage("--context 0\n  = allowed: 1 or more\n  = instead: leave it out"));
+        }
+        Ok(Options { dtype: *dtype, context: self.context.unwrap_or(context) })
+    }
+}

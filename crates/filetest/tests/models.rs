@@ -1,0 +1,149 @@
+//! A small model through the whole path: compiled, run, written to a file and executed, and refused where something is wrong.
+
+use tilewright_cli::{BAD_INPUT, FAILED, GOOD, Outcome};
+use tilewright_filetest::host::TestHost;
+use tilewright_filetest::{host, repository};
+
+const WIDTH: u32 = 64;
+const HIDDEN: u32 = 96;
+const HEADS: u32 = 4;
+const KV_HEADS: u32 = 2;
+const WORDS: u32 = 264;
+const POSITIONS: u32 = 32;
+
+/// Numbers that look random, each time the same.
+fn drawn(count: u32, scale: f32, state: &mut u64) -> Vec<u8> {
+    let mut next = || {
+        *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let high = u16::try_from(*state >> 48).expect("sixteen bits");
+        (f32::from(high) / 32768.0 - 1.0) * scale
+    };
+    (0..count).flat_map(|_| next().to_le_bytes()).collect()
+}
+
+/// A llama2.c checkpoint of one layer.
+fn model() -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for number in [WIDTH, HIDDEN, 1, HEADS, KV_HEADS, WORDS, POSITIONS] {
+        bytes.extend(number.to_le_bytes());
+    }
+    let kv = WIDTH / HEADS * KV_HEADS;
+    let ones = |count: u32| (0..count).flat_map(|_| 1_f32.to_le_bytes()).collect::<Vec<u8>>();
+    let state = &mut 1;
+    bytes.extend(drawn(WORDS * WIDTH, 0.5, state));
+    bytes.extend(ones(WIDTH));
+    for count in [WIDTH * WIDTH, WIDTH * kv, WIDTH * kv, WIDTH * WIDTH] {
+        bytes.extend(drawn(count, 0.2, state));
+    }
+    bytes.extend(ones(WIDTH));
+    (0..3).for_each(|_| bytes.extend(drawn(WIDTH * HIDDEN, 0.2, state)));
+    bytes.extend(ones(WIDTH));
+    bytes.extend(ones(POSITIONS * WIDTH / HEADS));
+    bytes
+}
+
+/// A token for each byte, and one for a space.
+fn tokenizer() -> Vec<u8> {
+    let mut bytes = 8_u32.to_le_bytes().to_vec();
+    for id in 0..WORDS {
+        let piece = match id {
+            0 => "<unk>".to_string(),
+            1 => "\n<s>\n".to_string(),
+            2 => "\n</s>\n".to_string(),
+            3..=258 => format!("<0x{:02X}>", id - 3),
+            259 => " ".to_string(),
+            _ => format!("w{id}"),
+        };
+        bytes.extend(0_f32.to_le_bytes());
+        bytes.extend(u32::try_from(piece.len()).expect("short").to_le_bytes());
+        bytes.extend(piece.as_bytes());
+    }
+    bytes
+}
+
+fn given() -> TestHost {
+    let mut host = TestHost { root: repository(), ..TestHost::default() };
+    host.given.insert("m/model.bin".into(), model());
+    host.given.insert("m/tokenizer.bin".into(), tokenizer());
+    host
+}
+
+fn tilewright(words: &str, host: &mut TestHost) -> Outcome {
+    let words: Vec<String> = words.split(' ').map(String::from).collect();
+    host::run(&words, host)
+}
+
+fn good(words: &str, host: &mut TestHost) -> String {
+    let outcome = tilewright(words, host);
+    assert_eq!(outcome.code, GOOD, "{words}: {}", outcome.stderr);
+    outcome.stdout
+}
+
+#[test]
+fn a_run_says_what_it_took() {
+    let mut host = given();
+    let run = "run m/model.bin --prompt abc --max-tokens 5 --json --trace t.pftrace";
+    let data: serde_json::Value = serde_json::from_str(&good(run, &mut host)).expect("JSON");
+    assert_eq!(data["tokens"].as_array().map(Vec::len), Some(5));
+    assert_eq!(data["prompt_tokens"].as_array().map(Vec::len), Some(5), "begin, space, three letters");
+    for key in ["prefill_ms", "ms_per_token", "energy_mj_per_token"] {
+        assert!(data[key].as_f64().is_some_and(|value| value > 0.0), "{key}");
+    }
+    for key in ["main", "sub", "dma", "mac", "hbm"] {
+        let part = data["utilisation"][key].as_f64();
+        assert!(part.is_some_and(|part| part > 0.0 && part <= 1.0), "{key}");
+    }
+    let kinds = data["breakdown"].as_array().expect("a list");
+    assert!(kinds.iter().any(|kind| kind["kind"] == "project" && kind["cycles"].as_u64() > Some(0)));
+    assert!(host.written["t.pftrace"].len() > 1000, "the trace");
+    let words = good("run m/model.bin --prompt abc --max-tokens 5", &mut host);
+    assert!(words.contains("tokens/s of the simulated chip") && words.contains("MAC"), "{words}");
+}
+
+#[test]
+fn a_file_runs_as_the_model_and_prints_its_programs() {
+    let mut host = given();
+    good("compile m/model.bin --context 16 -o m.twb", &mut host);
+    let asked = "--prompt abc --max-tokens 6 --json";
+    let run = good(&format!("run m/model.bin --context 16 {asked}"), &mut host);
+    let file = host.written["m.twb"].clone();
+    for program in ["decode", "prefill", "clear"] {
+        let text =
+            good(&format!("compile m/model.bin --context 16 --emit commands --program {program}"), &mut host);
+        assert_eq!(good(&format!("disasm m.twb --program {program}"), &mut host), text, "{program}");
+    }
+    host.given.clear();
+    assert_eq!(good(&format!("exec m.twb {asked}"), &mut host), run, "without the model");
+    for at in [4096, file.len() / 2, file.len() - 1] {
+        let mut bad = file.clone();
+        bad[at] ^= 1;
+        host.given.insert("bad.twb".into(), bad);
+        assert_eq!(tilewright(&format!("exec bad.twb {asked}"), &mut host).code, BAD_INPUT, "byte {at}");
+    }
+    let unknown = tilewright("disasm m.twb --program nothing", &mut host);
+    assert!(unknown.stderr.contains("decode, prefill, clear"), "{}", unknown.stderr);
+}
+
+#[test]
+fn what_does_not_fit_is_refused() {
+    let mut host = given();
+    let long = tilewright("run m/model.bin --prompt abcdefgh --context 4", &mut host);
+    assert_eq!(long.code, BAD_INPUT);
+    assert!(long.stderr.contains("10 tokens") && long.stderr.contains("1 to 4"), "{}", long.stderr);
+    let full = good("run m/model.bin --prompt abc --context 8 --max-tokens 20 --json", &mut host);
+    let full: serde_json::Value = serde_json::from_str(&full).expect("JSON");
+    assert_eq!((full["tokens"].as_array().map(Vec::len), full["stop"].as_str()), (Some(4), Some("context")));
+    let mut short = model();
+    short.truncate(5000);
+    host.given.insert("m/short.bin".into(), short);
+    for verb in ["run m/short.bin --prompt abc", "compile m/short.bin -o short.twb"] {
+        let refused = tilewright(verb, &mut host);
+        assert_eq!(refused.code, BAD_INPUT, "{verb}");
+        assert!(refused.stderr.contains("m/short.bin"), "{}", refused.stderr);
+    }
+    let small =
+        tilewright("compile m/model.bin --set dm.capacity_bytes=65536 --context 16 -o small.twb", &mut host);
+    assert_eq!(small.code, FAILED, "{}", small.stderr);
+    assert!(small.stderr.contains("data memory"), "{}", small.stderr);
+    assert!(host.written.is_empty(), "no file is left: {:?}", host.written.keys());
+}

@@ -1,0 +1,140 @@
+//! Text from a model, greedily: the prompt in as few runs as take it, then a run for each token.
+
+use std::ops::ControlFlow;
+
+use tilewright_record::{KeepLast, Sink};
+use tilewright_sim::Ended;
+
+use crate::model::{ModelDevice, ModelError};
+use crate::readings::{Reading, Wanted};
+use crate::usage::Usage;
+
+/// When to stop.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Limits {
+    /// Tokens to generate, at most.
+    pub tokens: u64,
+    /// Tokens that end a text; they are not part of it.
+    pub ends: Vec<u64>,
+}
+
+/// Why it stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stop {
+    /// The model ended its text.
+    End,
+    /// As many tokens as were wanted.
+    Tokens,
+    /// No position is left.
+    Context,
+    /// Whoever listens asked.
+    Asked,
+}
+
+impl Stop {
+    /// Its name in reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Stop::End => "end",
+            Stop::Tokens => "max_tokens",
+            Stop::Context => "context",
+            Stop::Asked => "interrupted",
+        }
+    }
+}
+
+/// What was generated, and what it took.
+#[derive(Clone, Debug)]
+pub struct Generation {
+    /// Tokens behind the prompt.
+    pub tokens: Vec<u64>,
+    /// Why there are no more.
+    pub stop: Stop,
+    /// Runs that took the prompt.
+    pub prefill: Usage,
+    /// Runs that took generated tokens, one each.
+    pub decode: Usage,
+    /// What the last run was fed.
+    pub last: Vec<u64>,
+}
+
+/// Takes a prompt and generates; `said` hears each token.
+///
+/// # Errors
+/// A prompt that does not fit, tokens outside the vocabulary, a run that does not come to its end.
+pub fn generate(
+    chip: &mut ModelDevice,
+    prompt: &[u64],
+    limits: &Limits,
+    said: &mut dyn FnMut(u64) -> ControlFlow<()>,
+) -> Result<Generation, ModelError> {
+    let context = chip.compiled().plan.options.context;
+    let found = prompt.len() as u64;
+    if found == 0 || found > context.saturating_sub(chip.seen()) {
+        return Err(ModelError::Prompt { found, context });
+    }
+    let (mut prefill, mut decode) = (Usage::default(), Usage::default());
+    let most = usize::try_from(chip.compiled().most_tokens()).unwrap_or(usize::MAX).max(1);
+    let mut last = Vec::new();
+    for part in prompt.chunks(most) {
+        prefill.add(&run(chip, part, false, KeepLast::new(0))?.outcome, part.len() as u64);
+        last = part.to_vec();
+    }
+    let mut tokens = Vec::new();
+    let stop = loop {
+        if tokens.len() as u64 >= limits.tokens {
+            break Stop::Tokens;
+        }
+        let token = best(&chip.logits()?);
+        if limits.ends.contains(&token) {
+            break Stop::End;
+        }
+        tokens.push(token);
+        if said(token).is_break() {
+            break Stop::Asked;
+        }
+        if tokens.len() as u64 >= limits.tokens {
+            break Stop::Tokens;
+        }
+        if chip.seen() >= context {
+            break Stop::Context;
+        }
+        decode.add(&run(chip, &[token], false, KeepLast::new(0))?.outcome, 1);
+        last = vec![token];
+    };
+    Ok(Generation { tokens, stop, prefill, decode, last })
+}
+
+/// Runs the last tokens of a generation once more, with everything that a trace shows.
+///
+/// # Errors
+/// As [`generate`]; a trace that cannot be written.
+pub fn trace_last<S: Sink>(
+    chip: &mut ModelDevice,
+    generation: &Generation,
+    sink: S,
+) -> Result<Reading, ModelError> {
+    chip.rewind(generation.last.len() as u64);
+    run(chip, &generation.last, true, sink)
+}
+
+fn run<S: Sink>(chip: &mut ModelDevice, tokens: &[u64], trace: bool, sink: S) -> Result<Reading, ModelError> {
+    let wanted = Wanted { values: true, trace, ..Wanted::default() };
+    let (_, reading) = chip.feed(tokens, &wanted, sink)?;
+    if reading.outcome.ended != Ended::Finished {
+        let found = reading.findings.first().map(|finding| finding.to_diagnostic().message);
+        return Err(ModelError::Stopped(found.unwrap_or_else(|| format!("{:?}", reading.outcome.ended))));
+    }
+    Ok(reading)
+}
+
+/// The place of the largest number, the first of equals.
+pub fn best(logits: &[f32]) -> u64 {
+    let mut found = (0, f32::NEG_INFINITY);
+    for (at, value) in logits.iter().enumerate() {
+        if *value > found.1 {
+            found = (at, *value);
+        }
+    }
+    found.0 as u64
+}
