@@ -66,26 +66,17 @@ impl ModelTarget {
                 self.dtype
             )));
         };
-        if *dtype != Dtype::Bf16 {
-            return Err(Outcome::usage(
-                "--dtype int8: models are compiled in bf16 only so far\n  = instead: --dtype bf16",
-            ));
-        }
         if ![1, 2, 4, 8].contains(&self.pes) {
             return Err(Outcome::usage(&format!(
                 "--pes {}\n  = allowed: 1, 2, 4, 8\n  = instead: --pes 1",
                 self.pes
             )));
         }
-        if self.pes != 1 {
-            return Err(Outcome::usage(&format!(
-                "--pes {}: models are compiled for one PE only so far\n  = instead: --pes 1",
-                self.pes
-            )));
-        }
         if self.context == Some(0) {
             return Err(Outcome::usage("--context 0\n  = allowed: 1 or more\n  = instead: leave it out"));
         }
-        Ok(Options { dtype: *dtype, context: self.context.unwrap_or(context) })
+        // Keys and values stay bf16: what is gained in memory is lost in words.
+        let context = self.context.unwrap_or(context);
+        Ok(Options { dtype: *dtype, cache: Dtype::Bf16, context, pes: self.pes, batch: 1 })
     }
 }

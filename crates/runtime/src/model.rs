@@ -90,6 +90,11 @@ impl ModelDevice {
         if let Some(fault) = fault {
             return Err(fault.into());
         }
+        self.begin()
+    }
+
+    /// Runs the program that all others begin with.
+    fn begin(&mut self) -> Result<(), ModelError> {
         let clear = Prepared::shared(Arc::clone(self.device.machine()), self.compiled.clear.clone())?;
         self.device.run(&clear, &[], &Wanted { values: true, ..Wanted::default() }, KeepLast::new(0))?;
         Ok(())
@@ -100,7 +105,8 @@ impl ModelDevice {
     /// # Errors
     /// More bytes than the memory has.
     pub fn load_packed(&mut self, bytes: &[u8]) -> Result<(), ModelError> {
-        Ok(self.device.write(hbm(0, 0), bytes)?)
+        self.device.write(hbm(0, 0), bytes)?;
+        self.begin()
     }
 
     /// The model.
