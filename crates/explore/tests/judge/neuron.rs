@@ -117,6 +117,7 @@ fn spread(task: &Task<'_>, most: usize) -> Vec<Plan> {
 #[test]
 fn toy_programs_give_the_einsum_and_take_what_was_estimated() {
     let toy = chip("toy-neuron");
+    let (mut all, mut count) = (0.0, 0.0);
     for text in [
         "mk,kn->mn; dims m=16, n=16, k=16",
         "mk,kn->mn; dims m=13, n=21, k=27",
@@ -128,8 +129,8 @@ fn toy_programs_give_the_einsum_and_take_what_was_estimated() {
             let off = difference(&task, &plan, ticks, true);
             // Programs of a few microseconds, all latency: in which order HBM serves loads and stores that start at about the same time is
             // followed less exactly here than it matters for winners on real chips, below.
-            let slack = if plan.choice.buffers == 1 { 0.2 } else { 0.12 };
-            assert!(off.abs() <= slack, "{off:+.4} {text} {plan:?}");
+            assert!(off.abs() <= 0.2, "{off:+.4} {text} {plan:?}");
+            (all, count) = (all + off.abs(), count + 1.0);
             let program = program(&task, &plan).expect("legal");
             let parts = energy(&toy, &program, &Timeline::default());
             let candidate = Candidate { ticks, energy_fj, frame: 0, choice: plan.choice };
@@ -146,6 +147,7 @@ fn toy_programs_give_the_einsum_and_take_what_was_estimated() {
             }
         }
     }
+    assert!(all <= 0.03 * count, "{all} over {count} programs");
 }
 
 #[test]
