@@ -126,7 +126,10 @@ impl<'m> Shown for OnCore<'m> {
 
     fn advice(&self, refusal: Refusal) -> String {
         match refusal.reason {
-            Reason::Sbuf => format!("--set sbuf.partition_bytes={}", refusal.need.next_power_of_two()),
+            Reason::Sbuf => {
+                let all = refusal.need.saturating_add(self.task.chip.neuron.sbuf.reserved_bytes);
+                format!("--set sbuf.partition_bytes={}", all.checked_next_power_of_two().unwrap_or(all))
+            }
             Reason::Psum => format!("--set psum.banks={}", refusal.need.next_power_of_two()),
             #[expect(clippy::cast_precision_loss, reason = "a figure for people")]
             Reason::Power => format!("--goal time@{:.3}", refusal.need as f64 / 1000.0),

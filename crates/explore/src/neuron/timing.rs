@@ -4,6 +4,8 @@
 //!
 //! The outermost loop is followed until two of its iterations in a row take equally long; the rest then takes as long as these.
 
+use std::collections::VecDeque;
+
 use tilewright_neuron::schedule::dma::{Copy, Flight, Transfers, hbm_ps, lead_ps, queue_of};
 use tilewright_neuron::schedule::hop_ps;
 use tilewright_neuron::{Chip, EngineKind};
@@ -12,7 +14,11 @@ use super::count::LINES;
 use super::facts::{Facts, Leaving, index};
 use super::point::{Drain, Plan, Side};
 use super::room::ROWS_OUT;
+use super::space::MOST_BUFFERS;
 use super::table::{BlockLoad, Table, kind};
+
+/// Iterations of the outermost loop that are followed at its end: loads are at most so many blocks ahead.
+const LAST: u64 = MOST_BUFFERS as u64;
 
 /// Times after each iteration of the outermost loop.
 type Marks = [u64; 6];
@@ -29,12 +35,12 @@ pub fn picoseconds(chip: &Chip, plan: &Plan, table: &Table<'_>, slots: u64, hbm_
         marks = [marks[1], marks[2], clock.marks()];
         let left = count - 1 - at;
         if at >= 3
-            && left > 1
+            && left > LAST
             && let Some(period_ps) = period(&marks)
         {
-            offset_ps = period_ps.saturating_mul(left - 1);
-            clock.skip(left - 1);
-            at = count - 1;
+            offset_ps = offset_ps.saturating_add(period_ps.saturating_mul(left - LAST));
+            clock.skip(left - LAST);
+            at = count - LAST;
         } else {
             at += 1;
         }
@@ -149,18 +155,11 @@ impl Ring {
         index(block.unwrap_or(0)) % self.buffers.len()
     }
 
-    /// Whether the buffer of the next block has been read for the last time.
-    fn has_room(&self) -> bool {
+    /// Whether the buffer of the next block has been read for the last time; `over` if the block in use has been, too.
+    fn has_room(&self, over: bool) -> bool {
         let Some(loaded) = self.loaded else { return true };
         let room = self.buffers.len() as u64;
-        loaded + 1 < room || self.used.is_some_and(|used| loaded + 1 < used + room)
-    }
-
-    /// When the first tiles of the buffer of the next block may be overwritten.
-    fn free_ps(&self) -> u64 {
-        let next = self.loaded.map_or(0, |loaded| loaded + 1);
-        let buffer = &self.buffers[self.place(Some(next))];
-        buffer.reads_ps.first().copied().unwrap_or(buffer.read_ps)
+        loaded + 1 < room || self.used.is_some_and(|used| loaded + 1 < used + room + u64::from(over))
     }
 }
 
@@ -172,7 +171,9 @@ struct Clock<'a> {
     /// The step that is computed next, and the one whose blocks are loaded next.
     steps: Steps,
     loads: Steps,
+    /// Steps whose blocks are loaded or lined up, and copies of the last of them that have not started.
     ahead: u64,
+    pending: VecDeque<(usize, &'a Facts, u64, u64)>,
     lead_ps: u64,
     hop_ps: u64,
     arrival_hop_ps: u64,
@@ -209,6 +210,7 @@ impl<'a> Clock<'a> {
             steps: Steps::new(plan),
             loads: Steps::new(plan),
             ahead: 0,
+            pending: VecDeque::new(),
             lead_ps: lead_ps(chip),
             hop_ps: hop_ps(chip, EngineKind::Tensor, EngineKind::Vector),
             arrival_hop_ps: hop_ps(chip, EngineKind::Dma, EngineKind::Tensor),
@@ -258,6 +260,11 @@ impl<'a> Clock<'a> {
         if self.ahead == 0 {
             self.load_next();
         }
+        if self.ahead == 1 {
+            while let Some((at, facts, brought, tiles)) = self.pending.pop_front() {
+                self.copy(at, facts, brought, tiles);
+            }
+        }
         self.ahead = self.ahead.saturating_sub(1);
         for (at, own) in block[..2].iter().enumerate() {
             let (ring, key) = (&mut self.rings[at], Some([batch, *own, block[2]]));
@@ -291,7 +298,7 @@ impl<'a> Clock<'a> {
             }
             if last {
                 let facts = self.table.stores[short_row][kind(&moving, m)];
-                self.store(&facts, row_done_ps);
+                self.store(&facts, row_done_ps, row + 1 == rows);
             }
         }
     }
@@ -320,36 +327,40 @@ impl<'a> Clock<'a> {
         self.open_slots.get(tile).copied().unwrap_or(0)
     }
 
-    /// Starts loads that come before a store: HBM serves transfers in the order in which they start.
-    fn load_until(&mut self, before_ps: u64) {
-        while let Some((batch, block)) = self.loads.step() {
-            let mut start_ps = u64::MAX;
+    /// Starts copies that come before a store: HBM serves transfers in the order in which they start.
+    fn load_until(&mut self, before_ps: u64, step_is_over: bool) {
+        let mut next = self.steps;
+        next.advance();
+        loop {
+            while let Some(&(at, facts, brought, tiles)) = self.pending.front() {
+                if self.copy_start_ps(at, brought, tiles) > before_ps {
+                    return;
+                }
+                self.pending.pop_front();
+                self.copy(at, facts, brought, tiles);
+            }
+            let Some((batch, block)) = self.loads.step() else { return };
             for (at, own) in block[..2].iter().enumerate() {
                 let ring = &self.rings[at];
-                if ring.loaded_key != Some([batch, *own, block[2]]) {
-                    if !ring.has_room() {
-                        return;
-                    }
-                    let queue = queue_of(self.chip, LINES[at]).min(1);
-                    start_ps = start_ps.min(self.load_free_ps[queue].max(ring.free_ps()));
+                let goes_on = next.step().is_some_and(|(b, n)| ring.used_key == Some([b, n[at], n[2]]));
+                let missing = ring.loaded_key != Some([batch, *own, block[2]]);
+                if missing && !ring.has_room(step_is_over && !goes_on) {
+                    return;
                 }
-            }
-            // A step that loads nothing is passed over.
-            if start_ps != u64::MAX && start_ps > before_ps {
-                return;
             }
             self.load_next();
         }
     }
 
-    /// Brings the blocks of the next step that are not there, their copies in turn.
+    /// Makes room for the blocks of the next step that are not there, and lines up their copies, those of both inputs in turn.
     fn load_next(&mut self) {
         let Some((batch, block)) = self.loads.step() else { return };
         self.loads.advance();
         self.ahead += 1;
         let [h, m, s] = block;
         let summed = self.plan.cut(Side::Summed);
-        let mut missing: [Option<&BlockLoad>; 2] = [None; 2];
+        let table = self.table;
+        let mut missing: [Option<&'a BlockLoad>; 2] = [None; 2];
         for (at, (side, own)) in [(Side::Held, h), (Side::Moving, m)].into_iter().enumerate() {
             let ring = &mut self.rings[at];
             let key = Some([batch, own, s]);
@@ -358,7 +369,7 @@ impl<'a> Clock<'a> {
             }
             ring.loaded_key = key;
             ring.loaded = Some(ring.loaded.map_or(0, |loaded| loaded + 1));
-            missing[at] = Some(&self.table.loads[at][kind(self.plan.cut(side), own)][kind(summed, s)]);
+            missing[at] = Some(&table.loads[at][kind(self.plan.cut(side), own)][kind(summed, s)]);
             let place = ring.place(ring.loaded);
             let buffer = &mut ring.buffers[place];
             buffer.arrivals_ps.clear();
@@ -369,9 +380,7 @@ impl<'a> Clock<'a> {
         loop {
             let next = [copies[0].next(), copies[1].next()];
             for (at, copy) in next.iter().enumerate() {
-                if let Some((facts, brought)) = copy {
-                    self.copy(at, facts, *brought, tiles);
-                }
+                self.pending.extend(copy.map(|(facts, brought)| (at, facts, brought, tiles)));
             }
             if next.iter().all(Option::is_none) {
                 break;
@@ -379,11 +388,10 @@ impl<'a> Clock<'a> {
         }
     }
 
-    fn copy(&mut self, at: usize, facts: &Facts, brought: u64, tiles: u64) {
-        let queue = queue_of(self.chip, LINES[at]).min(1);
-        let ring = &mut self.rings[at];
-        let place = ring.place(ring.loaded);
-        let buffer = &mut ring.buffers[place];
+    /// When the queue can start a copy to the buffer that is loaded, the next of its tiles.
+    fn copy_start_ps(&self, at: usize, brought: u64, tiles: u64) -> u64 {
+        let ring = &self.rings[at];
+        let buffer = &ring.buffers[ring.place(ring.loaded)];
         // Tiles that come later are read later by the last run over what the buffer held.
         let upto = buffer.arrivals_ps.len() + index(brought);
         let behind = tiles.saturating_sub(upto as u64);
@@ -393,7 +401,12 @@ impl<'a> Clock<'a> {
             Some(last) => buffer.reads_ps.get(upto.saturating_sub(1)).copied().unwrap_or(*last),
         };
         let free_ps = if buffer.read_ps == 0 { 0 } else { free_ps.saturating_add(self.hop_ps) };
-        let start_ps = self.load_free_ps[queue].max(free_ps);
+        self.load_free_ps[queue_of(self.chip, LINES[at]).min(1)].max(free_ps)
+    }
+
+    fn copy(&mut self, at: usize, facts: &Facts, brought: u64, tiles: u64) {
+        let queue = queue_of(self.chip, LINES[at]).min(1);
+        let start_ps = self.copy_start_ps(at, brought, tiles);
         let copy = Copy {
             node: 0,
             core: 0,
@@ -405,6 +418,9 @@ impl<'a> Clock<'a> {
         self.load_free_ps[queue] =
             self.load_flights[queue].after(self.chip, start_ps, facts.dma.data_ps, moved.end_ps);
         let there_ps = moved.end_ps.saturating_add(self.arrival_hop_ps);
+        let ring = &mut self.rings[at];
+        let place = ring.place(ring.loaded);
+        let buffer = &mut ring.buffers[place];
         buffer.arrivals_ps.extend(std::iter::repeat_n(there_ps, index(brought)));
         buffer.latest_ps = buffer.latest_ps.max(there_ps);
     }
@@ -487,9 +503,9 @@ impl<'a> Clock<'a> {
     }
 
     /// A row of results goes to HBM.
-    fn store(&mut self, facts: &Facts, ready_ps: u64) {
+    fn store(&mut self, facts: &Facts, ready_ps: u64, step_is_over: bool) {
         let start_ps = self.store_free_ps.max(ready_ps.saturating_add(self.hop_ps));
-        self.load_until(start_ps);
+        self.load_until(start_ps, step_is_over);
         let copy = Copy {
             node: 0,
             core: 0,
