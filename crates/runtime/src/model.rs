@@ -1,5 +1,7 @@
 //! A compiled model on a device: weights written once, then prompts and tokens, the caches kept from run to run.
 
+use std::sync::Arc;
+
 use thiserror::Error;
 use tilewright_compile::tcp::image::hbm;
 use tilewright_compile::tcp::pack::Constants;
@@ -88,12 +90,15 @@ impl ModelDevice {
         fault.map_or(Ok(()), |fault| Err(fault.into()))
     }
 
-    /// Writes weights and tables that were packed before, from the first byte of HBM on.
+    /// Writes weights and tables that were packed before, from the first byte of HBM on, and runs the program that all others begin with.
     ///
     /// # Errors
     /// More bytes than the memory has.
     pub fn load_packed(&mut self, bytes: &[u8]) -> Result<(), ModelError> {
-        Ok(self.device.write(hbm(0, 0), bytes)?)
+        self.device.write(hbm(0, 0), bytes)?;
+        let clear = Prepared::shared(Arc::clone(self.device.machine()), self.compiled.clear.clone())?;
+        self.device.run(&clear, &[], &Wanted { values: true, ..Wanted::default() }, KeepLast::new(0))?;
+        Ok(())
     }
 
     /// The model.
