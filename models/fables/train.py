@@ -22,7 +22,7 @@ import fables
 HERE = pathlib.Path(__file__).parent
 VOCABULARY, WIDTH, LAYERS, HEADS, KV_HEADS, HEAD_WIDTH, FEED_FORWARD = 512, 128, 4, 4, 2, 32, 384
 THETA, EPSILON, POSITIONS = 10000.0, 1e-5, 512
-BATCH, LENGTH, FABLES, HELD_OUT = 24, 192, 30000, 200
+BATCH, LENGTH, FABLES, HELD_OUT = 8, 160, 30000, 200
 BEGIN, END = 0, 1
 
 
@@ -101,7 +101,7 @@ def loss_of(weights, tokens):
     return -jnp.mean(jnp.take_along_axis(scores, tokens[:, 1:, None], -1))
 
 
-def train(stream, steps):
+def train(stream, steps, keep):
     """Adam with a warm-up and a cosine."""
     weights = first_weights(jax.random.key(1))
     zeros = jax.tree.map(jnp.zeros_like, weights)
@@ -125,8 +125,10 @@ def train(stream, steps):
     for index in range(steps):
         starts = rng.integers(0, len(stream) - LENGTH - 1, BATCH)
         state, loss = step(state, np.stack([stream[at:at + LENGTH + 1] for at in starts]), index)
-        if index % 50 == 0 or index + 1 == steps:
+        if index % 100 == 0 or index + 1 == steps:
             print(f"step {index:5} loss {float(loss):.4f} {time.time() - started:6.0f} s", flush=True)
+        if index % 250 == 249:
+            keep(state[0])
     return state[0]
 
 
@@ -171,7 +173,7 @@ def main():
     rows = [[BEGIN, *tokenizer.encode(text, add_special_tokens=False).ids, END] for text in texts]
     stream = np.array([token for row in rows for token in row], np.int32)
     print(f"{len(stream):,} tokens, {len(stream) / len(rows):.0f} a fable")
-    weights = train(stream, steps)
+    weights = train(stream, steps, lambda weights: save(weights, tokenizer))
     save(weights, tokenizer)
     rounded = {name: jnp.asarray(as_float(bf16(array))) for name, array in weights.items()}
     held = [fables.fable(seed) for seed in range(FABLES, FABLES + HELD_OUT)]

@@ -7,14 +7,15 @@ use clap::{Args, Parser, Subcommand};
 #[derive(Debug, Parser)]
 #[command(name = "tilewright", version, term_width = 100, after_help = TOP_EXAMPLES)]
 pub(crate) struct Cli {
-    /// What to do; without it, a demonstration runs
+    /// What to do; without it, a model that comes with the binary writes a fable
     #[command(subcommand)]
     pub(crate) command: Option<Command>,
 }
 
 const TOP_EXAMPLES: &str = "\
 Examples:
-  tilewright                                  the demonstration: attention on the TCP, with a trace
+  tilewright                                  a small model writes a fable on the simulated chip
+  tilewright demo                             attention on the TCP, with a trace
   tilewright run stories15M.bin --prompt 'Once upon a time'
                                               a language model on the simulated chip
   tilewright notation lower kernels/qk-fig10.tw | tilewright sim -

@@ -19,9 +19,12 @@ pub(crate) struct Files {
     pub(crate) tokenizer: &'static [u8],
 }
 
-/// The model, once `models/fables` holds its weights:
-/// `Some(Files { config: include_bytes!("../../../models/fables/config.json"), .. })`.
-pub(crate) const FABLES: Option<Files> = None;
+/// The model that comes with the binary.
+pub(crate) const FABLES: Files = Files {
+    config: include_bytes!("../../../models/fables/config.json"),
+    weights: include_bytes!("../../../models/fables/model.safetensors"),
+    tokenizer: include_bytes!("../../../models/fables/tokenizer.json"),
+};
 
 /// Where the trace goes, in the folder that the command is run in.
 const TRACE_PATH: &str = "fables.pftrace";

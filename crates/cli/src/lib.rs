@@ -39,10 +39,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, host: &mut dyn Host) -
         Err(error) => return usage(&error, host.colour()),
     };
     match cli.command {
-        None => match &embedded::FABLES {
-            Some(files) => embedded::run(files, host),
-            None => demo::run(host),
-        },
+        None => embedded::run(&embedded::FABLES, host),
         Some(Command::Demo(args)) => match args.what {
             args::Demo::Attention => demo::run(host),
         },

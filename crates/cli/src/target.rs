@@ -25,7 +25,7 @@ pub(crate) struct ModelTarget {
     /// PEs that share the work: 1, 2, 4 or 8
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) pes: u64,
-    /// Longest context in tokens, prompt included
+    /// Longest context in tokens, prompt included; rounded up to a position for every slice
     #[arg(long, value_name = "N")]
     pub(crate) context: Option<u64>,
 }
@@ -57,8 +57,8 @@ impl ModelTarget {
         })
     }
 
-    /// How to compile: the one place that says which types and numbers of PEs there are. Without `--context` the context is `context`.
-    pub(crate) fn options(&self, context: u64) -> Result<Options, Outcome> {
+    /// The type, if models are compiled in it and for as many PEs: the one place that says which there are.
+    pub(crate) fn check(&self) -> Result<Dtype, Outcome> {
         let found = DTYPES.iter().find(|(name, _)| *name == self.dtype);
         let Some((_, dtype)) = found else {
             return Err(Outcome::usage(&format!(
@@ -75,8 +75,16 @@ impl ModelTarget {
         if self.context == Some(0) {
             return Err(Outcome::usage("--context 0\n  = allowed: 1 or more\n  = instead: leave it out"));
         }
+        Ok(*dtype)
+    }
+
+    /// How to compile. Without `--context` the context is `context`; either is rounded up to a position for every slice, because caches
+    /// are read in whole rows of them.
+    pub(crate) fn options(&self, machine: &Tcp, context: u64) -> Result<Options, Outcome> {
+        let (dtype, context) = (self.check()?, self.context.unwrap_or(context));
+        let slices = machine.pe.slices.max(1);
+        let context = context.checked_next_multiple_of(slices).unwrap_or(context);
         // Keys and values stay bf16: what is gained in memory is lost in words.
-        let context = self.context.unwrap_or(context);
-        Ok(Options { dtype: *dtype, cache: Dtype::Bf16, context, pes: self.pes, batch: 1 })
+        Ok(Options { dtype, cache: Dtype::Bf16, context, pes: self.pes, batch: 1 })
     }
 }

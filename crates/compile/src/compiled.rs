@@ -54,7 +54,9 @@ pub fn compile(machine: &Tcp, graph: &Graph, options: Options) -> Result<Compile
         return Err(CompileError::Size { what: "the number of PEs", found: pes, allowed });
     }
     let kernels = cluster(graph)?.dealt_out(pes);
-    let options = Options { context: options.context.min(kernels.positions).max(1), ..options };
+    // Caches are read in whole rows of slices.
+    let context = options.context.min(kernels.positions).max(1).next_multiple_of(machine.pe.slices);
+    let options = Options { context, ..options };
     // As many rows as there are lanes, or as data memory holds.
     let mut rows = machine.ce.lanes;
     let (plan, prefill) = loop {
@@ -152,8 +154,8 @@ impl Compiled {
     pub fn inputs(&self, past: u64, tokens: &[u64]) -> Result<Inputs, CompileError> {
         let count = tokens.len() as u64;
         let context = past.saturating_add(count);
-        if count == 0 || count > self.most_tokens() || context > self.plan.options.context {
-            let most = self.plan.options.context;
+        let most = self.plan.options.context.min(self.kernels.positions);
+        if count == 0 || count > self.most_tokens() || context > most {
             let allowed = format!("1 to {} at once, {most} in all", self.most_tokens());
             return Err(CompileError::Size { what: "the number of tokens", found: context, allowed });
         }

@@ -4,12 +4,13 @@ use tilewright_cli::{BAD_INPUT, FAILED, GOOD, Outcome};
 use tilewright_filetest::host::TestHost;
 use tilewright_filetest::{host, repository};
 
-const WIDTH: u32 = 64;
-const HIDDEN: u32 = 96;
-const HEADS: u32 = 4;
+const LAYERS: u32 = 2;
+const WIDTH: u32 = 96;
+const HIDDEN: u32 = 128;
+const HEADS: u32 = 6;
 const KV_HEADS: u32 = 2;
 const WORDS: u32 = 264;
-const POSITIONS: u32 = 32;
+const POSITIONS: u32 = 64;
 
 /// Numbers that look random, each time the same.
 fn drawn(count: u32, scale: f32, state: &mut u64) -> Vec<u8> {
@@ -21,22 +22,22 @@ fn drawn(count: u32, scale: f32, state: &mut u64) -> Vec<u8> {
     (0..count).flat_map(|_| next().to_le_bytes()).collect()
 }
 
-/// A llama2.c checkpoint of one layer.
+/// A llama2.c checkpoint with three heads of queries to each of keys.
 fn model() -> Vec<u8> {
     let mut bytes = Vec::new();
-    for number in [WIDTH, HIDDEN, 1, HEADS, KV_HEADS, WORDS, POSITIONS] {
+    for number in [WIDTH, HIDDEN, LAYERS, HEADS, KV_HEADS, WORDS, POSITIONS] {
         bytes.extend(number.to_le_bytes());
     }
     let kv = WIDTH / HEADS * KV_HEADS;
     let ones = |count: u32| (0..count).flat_map(|_| 1_f32.to_le_bytes()).collect::<Vec<u8>>();
     let state = &mut 1;
     bytes.extend(drawn(WORDS * WIDTH, 0.5, state));
-    bytes.extend(ones(WIDTH));
+    bytes.extend(ones(LAYERS * WIDTH));
     for count in [WIDTH * WIDTH, WIDTH * kv, WIDTH * kv, WIDTH * WIDTH] {
-        bytes.extend(drawn(count, 0.2, state));
+        bytes.extend(drawn(LAYERS * count, 0.2, state));
     }
-    bytes.extend(ones(WIDTH));
-    (0..3).for_each(|_| bytes.extend(drawn(WIDTH * HIDDEN, 0.2, state)));
+    bytes.extend(ones(LAYERS * WIDTH));
+    (0..3).for_each(|_| bytes.extend(drawn(LAYERS * WIDTH * HIDDEN, 0.2, state)));
     bytes.extend(ones(WIDTH));
     bytes.extend(ones(POSITIONS * WIDTH / HEADS));
     bytes
@@ -85,6 +86,9 @@ fn a_run_says_what_it_took() {
     let run = "run m/model.bin --prompt abc --max-tokens 5 --json --trace t.pftrace";
     let data: serde_json::Value = serde_json::from_str(&good(run, &mut host)).expect("JSON");
     assert_eq!(data["tokens"].as_array().map(Vec::len), Some(5));
+    let interp = good("run m/model.bin --prompt abc --max-tokens 5 --json --interp", &mut host);
+    let interp: serde_json::Value = serde_json::from_str(&interp).expect("JSON");
+    assert_eq!(data["tokens"], interp["tokens"], "the interpreter's");
     assert_eq!(data["prompt_tokens"].as_array().map(Vec::len), Some(5), "begin, space, three letters");
     for key in ["prefill_ms", "ms_per_token", "energy_mj_per_token"] {
         assert!(data[key].as_f64().is_some_and(|value| value > 0.0), "{key}");
@@ -127,10 +131,11 @@ fn a_file_runs_as_the_model_and_prints_its_programs() {
 #[test]
 fn what_does_not_fit_is_refused() {
     let mut host = given();
-    let long = tilewright("run m/model.bin --prompt abcdefgh --context 4", &mut host);
+    let prompt = "a".repeat(63);
+    let long = tilewright(&format!("run m/model.bin --prompt {prompt}"), &mut host);
     assert_eq!(long.code, BAD_INPUT);
-    assert!(long.stderr.contains("10 tokens") && long.stderr.contains("1 to 4"), "{}", long.stderr);
-    let full = good("run m/model.bin --prompt abc --context 8 --max-tokens 20 --json", &mut host);
+    assert!(long.stderr.contains("65 tokens") && long.stderr.contains("1 to 64"), "{}", long.stderr);
+    let full = good(&format!("run m/model.bin --prompt {} --max-tokens 9 --json", &prompt[4..]), &mut host);
     let full: serde_json::Value = serde_json::from_str(&full).expect("JSON");
     assert_eq!((full["tokens"].as_array().map(Vec::len), full["stop"].as_str()), (Some(4), Some("context")));
     let mut short = model();

@@ -100,7 +100,7 @@ impl ModelDevice {
         Ok(())
     }
 
-    /// Writes weights and tables that were packed before, from the first byte of HBM on.
+    /// Writes weights and tables that were packed before, from the first byte of HBM on, and runs the program that all others begin with.
     ///
     /// # Errors
     /// More bytes than the memory has.

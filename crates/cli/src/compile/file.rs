@@ -1,7 +1,7 @@
 //! A compiled model as a file: its programs, its packed weights, and what whoever runs it must know.
 //!
 //! Sections of the container (`tilewright_ir::binary`): programs `tcp/decode`, `tcp/prefill` and `tcp/clear`; the array `hbm`, the bytes of
-//! HBM from address 0 to the caches; the texts `plan` (chip, settings, type, PEs and context, a line each) and `graph` (the model without
+//! HBM from address 0 to the last weight; the texts `plan` (chip, settings, type, PEs and context, a line each) and `graph` (the model without
 //! weights), from which sizes and places of the plan follow; the array `tokenizer.json` or `tokenizer.bin`, if there is one.
 
 use std::path::Path;
@@ -44,32 +44,33 @@ pub(super) fn bytes(
     Ok(pack_bundle(&programs, &arrays, &[(PLAN, &plan), (GRAPH, &graph)]))
 }
 
-/// HBM up to the caches.
+/// HBM from its first byte to the last that is packed.
 fn packed(loaded: &Model, compiled: &Compiled) -> Result<Vec<u8>, Outcome> {
-    let size = usize::try_from(compiled.plan.caches_start()).unwrap_or(usize::MAX);
-    let mut hbm = Vec::new();
-    hbm.try_reserve_exact(size).map_err(|_| {
-        Outcome::usage(&format!("the weights take {size} B, which this machine does not have"))
-    })?;
-    hbm.resize(size, 0);
     let constant = |name: &str| weights::constant(&loaded.graph, &loaded.store, name);
-    let mut outside = None;
+    let most = usize::try_from(compiled.plan.end).unwrap_or(usize::MAX);
+    let mut hbm: Vec<u8> = Vec::new();
+    let mut short = false;
     compiled
         .pack(&constant, &mut |at, bytes| {
             let start = usize::try_from(at).unwrap_or(usize::MAX);
-            match hbm.get_mut(start..start.saturating_add(bytes.len())) {
-                Some(place) => place.copy_from_slice(bytes),
-                None => outside = Some(at),
+            let end = start.saturating_add(bytes.len());
+            let more = end.saturating_sub(hbm.len());
+            if end > most || hbm.try_reserve(more).is_err() {
+                short = true;
+                return;
+            }
+            hbm.resize(hbm.len() + more, 0);
+            if let Some(place) = hbm.get_mut(start..end) {
+                place.copy_from_slice(bytes);
             }
         })
         .map_err(|error| refused(&error))?;
-    match outside {
-        None => Ok(hbm),
-        Some(at) => Err(Outcome {
-            code: crate::outcome::OUR_FAULT,
-            ..Outcome::usage(&format!("a weight at {at} lies behind the caches"))
-        }),
+    if short {
+        return Err(Outcome::usage(&format!(
+            "the packed weights need up to {most} B of this machine's memory"
+        )));
     }
+    Ok(hbm)
 }
 
 /// A section's name and the file that goes there.

@@ -29,7 +29,7 @@ pub(crate) fn exec(args: &ExecArgs, host: &mut dyn Host) -> Outcome {
 
 fn compile(args: &CompileArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> {
     // What cannot be compiled is refused before a large file is read.
-    args.target.options(1)?;
+    args.target.check()?;
     let loaded = model::load(&args.model, args.dims.as_deref(), host)?;
     let bytes = match args.emit {
         Some(stage) => {

@@ -1,4 +1,4 @@
-//! What runs without arguments: attention of one head group on the chip, from the tactic of its first product to values that plain
+//! `tilewright demo attention`: attention of one head group on the chip, from the tactic of its first product to values that plain
 //! loops judge, and a trace to open.
 
 mod plain;

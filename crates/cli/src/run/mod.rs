@@ -30,7 +30,7 @@ pub(crate) fn run(args: &RunArgs, host: &mut dyn Host) -> Outcome {
 fn chip(args: &RunArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> {
     let machine = args.target.machine(host)?;
     // What cannot be compiled is refused before a large file is read.
-    args.target.options(1)?;
+    args.target.check()?;
     let loaded = model::load(&args.model, args.dims.as_deref(), host)?;
     let tokenizer = model::tokenizer(&args.model, args.prompting.tokenizer.as_deref(), host)?;
     let on =
@@ -85,12 +85,14 @@ pub(crate) fn compiled(
     model: &Model,
     context: u64,
 ) -> Result<Compiled, Outcome> {
-    compile(machine, &model.graph, target.options(context)?).map(named_apart).map_err(|error| refused(&error))
+    compile(machine, &model.graph, target.options(machine, context)?)
+        .map(named_apart)
+        .map_err(|error| refused(&error))
 }
 
 /// A model compiled for a target; without `--context` all positions, halved until they fit.
 pub(crate) fn compiled_long(machine: &Tcp, target: &ModelTarget, model: &Model) -> Result<Compiled, Outcome> {
-    let mut options = target.options(u64::MAX)?;
+    let mut options = target.options(machine, u64::MAX)?;
     if target.context.is_none() {
         options.context = cluster(&model.graph).map_err(|error| refused(&error))?.positions;
     }
