@@ -35,9 +35,10 @@ fn chart(svg: &mut Svg, (left, top): (f64, f64), title: &str, y: &str, lines: &[
         for ((x, y), (tokens, value)) in places.iter().zip(&line.points) {
             svg.dot(*x, *y, 3.0, line.colour, &format!("{}: L={tokens}, {value:.3}", line.name));
         }
-        let at = top + 14.0 + 16.0 * real(index as u64);
-        svg.dot(left + 12.0, at - 4.0, 4.0, line.colour, "");
-        svg.text(left + 22.0, at, Anchor::Start, "small", &line.name);
+        // Below the axis, where no line is.
+        let (at, below) = (left + 105.0 * real(index as u64), top + 300.0 + 60.0);
+        svg.dot(at + 5.0, below - 4.0, 4.0, line.colour, "");
+        svg.text(at + 15.0, below, Anchor::Start, "small", &line.name);
     }
 }
 
@@ -78,7 +79,7 @@ pub(super) fn figures(study: &Study) -> String {
                 colour,
             })
             .collect();
-        chart(&mut svg, (80.0, 460.0), "Fig. 12a: next token", "latency, ms", &lines);
+        chart(&mut svg, (80.0, 490.0), "Fig. 12a: next token", "latency, ms", &lines);
         let ends = [batches.first(), batches.last()];
         let lines: Vec<Line<'_>> = ends
             .into_iter()
@@ -89,7 +90,7 @@ pub(super) fn figures(study: &Study) -> String {
                 uses(&points, &format!("B={batch} "), colours)
             })
             .collect();
-        chart(&mut svg, (620.0, 460.0), "Fig. 12b: utilisation, next token", "of the peak, %", &lines);
+        chart(&mut svg, (620.0, 490.0), "Fig. 12b: utilisation, next token", "of the peak, %", &lines);
     }
     svg.finish()
 }
