@@ -9,7 +9,6 @@ use tilewright_filetest::repository;
 
 /// Figures that reports show and no rule needs.
 const SHOWN: &[(&str, &str)] = &[
-    ("chip.tdp_w", "work per watt is by this power"),
     ("chip.card_tdp_w", "of the card, not the chip"),
     ("chip.card_idle_w", "of the card, not the chip"),
     ("chip.process_nm", "what energies are scaled to"),

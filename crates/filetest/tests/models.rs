@@ -147,7 +147,7 @@ fn what_does_not_fit_is_refused() {
         assert!(refused.stderr.contains("m/short.bin"), "{}", refused.stderr);
     }
     let small =
-        tilewright("compile m/model.bin --set dm.capacity_bytes=65536 --context 16 -o small.twb", &mut host);
+        tilewright("compile m/model.bin --set dm.capacity_bytes=32768 --context 16 -o small.twb", &mut host);
     assert_eq!(small.code, FAILED, "{}", small.stderr);
     assert!(small.stderr.contains("data memory"), "{}", small.stderr);
     assert!(host.written.is_empty(), "no file is left: {:?}", host.written.keys());

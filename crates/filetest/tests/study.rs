@@ -7,7 +7,8 @@ use tilewright_filetest::repository;
 
 /// The JSON that the golden keeps.
 fn study() -> Value {
-    let golden = std::fs::read_to_string(repository().join("tests/study/llama2-7b-brief.cli")).expect("the golden is there");
+    let golden = std::fs::read_to_string(repository().join("tests/study/llama2-7b-brief.cli"))
+        .expect("the golden is there");
     let lines = golden.lines().filter_map(|line| line.strip_prefix("# | ").or(line.strip_prefix("# |")));
     serde_json::from_str(&lines.collect::<Vec<_>>().join("\n")).expect("the golden is JSON")
 }
@@ -34,7 +35,9 @@ fn nothing_beats_its_bound() {
 #[test]
 fn bounds_are_those_of_weights_and_caches() {
     let study = study();
-    for (name, bound) in [("B=1,L=128", 4.30), ("B=1,L=2048", 52.7), ("B=16,2K+2K", 1261.0), ("B=32,2K+2K", 1518.0)] {
+    for (name, bound) in
+        [("B=1,L=128", 4.30), ("B=1,L=2048", 52.7), ("B=16,2K+2K", 1261.0), ("B=32,2K+2K", 1518.0)]
+    {
         let found = number(&row(&study, name)["bound"]);
         assert!((found / bound - 1.0).abs() < 0.002, "{name}: {found}, {bound}");
     }

@@ -6,7 +6,6 @@ mod interp;
 mod report;
 mod speaker;
 
-use std::collections::BTreeMap;
 
 use tilewright_compile::cluster::cluster;
 use tilewright_compile::{CompileError, Compiled, compile, weights};
@@ -85,9 +84,7 @@ pub(crate) fn compiled(
     model: &Model,
     context: u64,
 ) -> Result<Compiled, Outcome> {
-    compile(machine, &model.graph, target.options(machine, context)?)
-        .map(named_apart)
-        .map_err(|error| refused(&error))
+    compile(machine, &model.graph, target.options(machine, context)?).map_err(|error| refused(&error))
 }
 
 /// A model compiled for a target; without `--context` all positions, halved until they fit.
@@ -103,24 +100,9 @@ pub(crate) fn compiled_long(machine: &Tcp, target: &ModelTarget, model: &Model) 
             {
                 options.context /= 2;
             }
-            made => return made.map(named_apart).map_err(|error| refused(&error)),
+            made => return made.map_err(|error| refused(&error)),
         }
     }
-}
-
-/// Transfers of one name get numbers, so that the text of the programs reads back.
-fn named_apart(mut compiled: Compiled) -> Compiled {
-    for program in [&mut compiled.clear, &mut compiled.prefill, &mut compiled.decode] {
-        let mut seen: BTreeMap<String, u64> = BTreeMap::new();
-        for transfer in &mut program.transfers {
-            let before = seen.entry(transfer.name.clone()).or_default();
-            if *before > 0 {
-                transfer.name = format!("{}_{before}", transfer.name);
-            }
-            *before += 1;
-        }
-    }
-    compiled
 }
 
 /// A shorter context is not tried.

@@ -48,6 +48,7 @@ pub struct Emitter<'m> {
     known: BTreeMap<String, Vec<ExecId>>,
     footprints: BTreeMap<u32, Vec<Access>>,
     objects: Vec<Access>,
+    named: BTreeMap<String, u64>,
     conditions: Vec<(Count, i64, Vec<Step>)>,
 }
 
@@ -68,6 +69,7 @@ impl<'m> Emitter<'m> {
             known: BTreeMap::new(),
             footprints: BTreeMap::new(),
             objects: Vec::new(),
+            named: BTreeMap::new(),
             conditions: Vec::new(),
         }
     }
@@ -156,7 +158,13 @@ impl<'m> Emitter<'m> {
     }
 
     /// Issues a transfer.
-    pub fn dma(&mut self, transfer: Transfer) {
+    pub fn dma(&mut self, mut transfer: Transfer) {
+        // Names tell transfers apart in texts.
+        let same = self.named.entry(transfer.name.clone()).or_insert(0);
+        if *same > 0 {
+            transfer.name = format!("{}_{same}", transfer.name);
+        }
+        *same += 1;
         let resolved = transfer.resolved(&self.most);
         let accesses = of_transfer(self.machine, &resolved, &self.objects).accesses;
         self.wait_for(Unit::Dma, &accesses);

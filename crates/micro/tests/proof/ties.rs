@@ -20,7 +20,14 @@ fn contraction(shape: Contraction, read_bytes: u64, narrow: bool) -> Work {
         fetch: Some(Fetch { context, packets, packet_bytes, read_bytes, cast: false }),
         collect: Some(Collect { packets, packet_bytes }),
         contraction: Some(shape),
-        vector: Some(Vector { flits, chain_flits: flits, narrow, upper_half_padding: false, units: 2, reduced_slices: 1 }),
+        vector: Some(Vector {
+            flits,
+            chain_flits: flits,
+            narrow,
+            upper_half_padding: false,
+            units: 2,
+            reduced_slices: 1,
+        }),
         commit: Some(Commit { context, flits, valid_bytes: 32, write_bytes: 32 }),
         ..Command::default()
     };

@@ -139,7 +139,14 @@ fn products_feed_drain_and_vector_engine_of_figure_10_are_balanced() {
     assert_eq!(contraction::feed_cycles(&machine, &FIG_10), 1024);
     assert_eq!(contraction::drain_cycles(&machine, &FIG_10), 512);
     assert_eq!(contraction::tail_cycles(&machine, &FIG_10), 2);
-    let scale = Vector { flits: 512, chain_flits: 512, narrow: true, upper_half_padding: false, units: 2, reduced_slices: 1 };
+    let scale = Vector {
+        flits: 512,
+        chain_flits: 512,
+        narrow: true,
+        upper_half_padding: false,
+        units: 2,
+        reduced_slices: 1,
+    };
     assert_eq!(vector::stream_cycles(&machine, &scale), 1024);
 }
 
@@ -168,8 +175,14 @@ fn idle_lanes_waste_the_bus_of_an_interleaved_drain_only() {
 #[test]
 fn floats_halve_the_vector_engine_unless_the_upper_half_is_padding() {
     let machine = tcp();
-    let integers =
-        Vector { flits: 100, chain_flits: 100, narrow: false, upper_half_padding: false, units: 3, reduced_slices: 16 };
+    let integers = Vector {
+        flits: 100,
+        chain_flits: 100,
+        narrow: false,
+        upper_half_padding: false,
+        units: 3,
+        reduced_slices: 16,
+    };
     let floats = Vector { narrow: true, ..integers };
     let trimmed = Vector { upper_half_padding: true, ..floats };
     assert_eq!([integers, floats, trimmed].map(|v| vector::stream_cycles(&machine, &v)), [100, 200, 100]);

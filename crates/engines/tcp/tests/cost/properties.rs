@@ -159,7 +159,12 @@ fn sizes(command: &mut Command) -> Vec<&mut u64> {
         sizes.extend([&mut ce.groups, &mut ce.group_steps, &mut ce.group_output_steps]);
     }
     if let Some(vector) = &mut command.vector {
-        sizes.extend([&mut vector.flits, &mut vector.chain_flits, &mut vector.units, &mut vector.reduced_slices]);
+        sizes.extend([
+            &mut vector.flits,
+            &mut vector.chain_flits,
+            &mut vector.units,
+            &mut vector.reduced_slices,
+        ]);
     }
     if let Some(tiles) = &mut command.transpose {
         sizes.extend([&mut tiles.rows, &mut tiles.columns, &mut tiles.output_rows, &mut tiles.tiles]);

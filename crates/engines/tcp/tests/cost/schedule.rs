@@ -105,7 +105,14 @@ fn a_broadcast_in_a_ring_of_256_takes_1033() {
 /// The figure's depth of 18 was read off these bars, so it holds the fetch cast (2) and the units (1 or 2) already.
 #[test]
 fn adding_a_bias_takes_284_or_283_in_the_figure_but_288_or_287_by_the_rules() {
-    let add = Vector { flits: 2, chain_flits: 2, narrow: false, upper_half_padding: true, units: 1, reduced_slices: 1 };
+    let add = Vector {
+        flits: 2,
+        chain_flits: 2,
+        narrow: false,
+        upper_half_padding: true,
+        units: 1,
+        reduced_slices: 1,
+    };
     let mut bias =
         Command { vector: Some(add), cast: Some(Cast { flits: 1 }), commit: commit(1), ..fetched(2, 8) };
     bias.fetch = bias.fetch.map(|fetch| Fetch { cast: true, ..fetch });
