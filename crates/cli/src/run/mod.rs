@@ -6,7 +6,6 @@ mod interp;
 mod report;
 mod speaker;
 
-
 use tilewright_compile::cluster::cluster;
 use tilewright_compile::{CompileError, Compiled, compile, weights};
 use tilewright_import::Model;
