@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 
 use tilewright_neuron::schedule::dma::{Copy, Flight, Transfers, hbm_ps, lead_ps, queue_of};
-use tilewright_neuron::schedule::hop_ps;
+use tilewright_neuron::schedule::{Ramp, hop_ps};
 use tilewright_neuron::{Chip, EngineKind};
 
 use super::count::LINES;
@@ -182,6 +182,7 @@ struct Clock<'a> {
     store_free_ps: u64,
     store_flight: Flight,
     tensor_free_ps: u64,
+    ramp: Ramp,
     drain_free_ps: [u64; 2],
     rings: [Ring; 2],
     /// When each tile of PSUM is free again.
@@ -219,6 +220,7 @@ impl<'a> Clock<'a> {
             store_free_ps: 0,
             store_flight: Flight::default(),
             tensor_free_ps: 0,
+            ramp: Ramp::default(),
             drain_free_ps: [0; 2],
             rings: [Side::Held, Side::Moving].map(|side| Ring::new(plan.buffers(side))),
             slots_ps: vec![0; index(slots).max(1)],
@@ -435,10 +437,10 @@ impl<'a> Clock<'a> {
         let [held, moving] = [0, 1].map(|at| self.rings[at].place(self.rings[at].used));
         let there_ps = self.rings[0].buffers[held].latest_ps.max(self.rings[1].buffers[moving].latest_ps);
         let mut at_ps = self.tensor_free_ps.max(begins_ps);
-        if at_ps >= there_ps {
+        if at_ps >= there_ps && self.ramp.is_full(self.chip, at_ps) {
             self.reads_ps.clear();
             let all = if short { whole * (tiles - 1) + part } else { whole * tiles };
-            at_ps = at_ps.saturating_add(all);
+            at_ps = at_ps.saturating_add(self.ramp.slowed(self.chip, at_ps, all));
         } else {
             self.reads_ps.clear();
             for tile in 0..tiles {
@@ -447,7 +449,8 @@ impl<'a> Clock<'a> {
                 };
                 let there_ps = arrival(0, held).max(arrival(1, moving));
                 let busy = if short && tile + 1 == tiles { part } else { whole };
-                at_ps = at_ps.max(there_ps).saturating_add(busy);
+                let start_ps = at_ps.max(there_ps);
+                at_ps = start_ps.saturating_add(self.ramp.slowed(self.chip, start_ps, busy));
                 self.reads_ps.push(at_ps);
             }
         }

@@ -35,6 +35,12 @@ pub(crate) fn cells_of(chip: &Chip, part: Option<ArrayPart>) -> Cells {
 pub(super) struct Array {
     /// Until when each cell is busy.
     busy_ps: [u64; Cells::BITS as usize],
+    ramp: Ramp,
+}
+
+/// The rate that the array has come to.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Ramp {
     /// When it last began to come back from a rest.
     since_ps: Option<u64>,
     /// Until when it was busy.
@@ -55,7 +61,7 @@ impl Array {
         let used = |at: usize| all & (1 << at) != 0;
         let free = self.busy_ps.iter().enumerate().filter(|(at, _)| used(*at)).map(|(_, &time_ps)| time_ps);
         let start_ps = free.max().unwrap_or(0).max(from_ps);
-        let end_ps = start_ps.saturating_add(self.slowed(chip, start_ps, busy_ps));
+        let end_ps = start_ps.saturating_add(self.ramp.slowed(chip, start_ps, busy_ps));
         for (_, time_ps) in self.busy_ps.iter_mut().enumerate().filter(|(at, _)| used(*at)) {
             *time_ps = end_ps;
         }
@@ -67,15 +73,18 @@ impl Array {
         let next_ps = if cells == 0 { end_ps } else { start_ps.saturating_add(load_ps).min(end_ps) };
         Placed { start_ps, end_ps, next_ps }
     }
+}
 
+impl Ramp {
     /// A time at full rate as it is at the rate of now.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
         reason = "a time over a rate of at least a hundredth"
     )]
-    fn slowed(&mut self, chip: &Chip, start_ps: u64, busy_ps: u64) -> u64 {
+    pub fn slowed(&mut self, chip: &Chip, start_ps: u64, busy_ps: u64) -> u64 {
         let (ramp_ps, begin) = (ns_ps(chip.neuron.tensor.ramp_ns), chip.neuron.tensor.ramp_start_fraction);
+        // At full rate many instructions without a pause are as one.
         if ramp_ps == 0 {
             return busy_ps;
         }
@@ -87,6 +96,16 @@ impl Array {
         let taken_ps = (busy_ps as f64 / (begin + (1.0 - begin) * part)) as u64;
         self.end_ps = self.end_ps.max(start_ps.saturating_add(taken_ps));
         taken_ps
+    }
+}
+
+impl Ramp {
+    /// Whether work that starts now goes at full rate.
+    pub fn is_full(&self, chip: &Chip, start_ps: u64) -> bool {
+        let ramp_ps = ns_ps(chip.neuron.tensor.ramp_ns);
+        let rested = start_ps.saturating_sub(self.end_ps) >= ramp_ps;
+        ramp_ps == 0
+            || self.since_ps.is_some_and(|since| !rested && start_ps.saturating_sub(since) >= ramp_ps)
     }
 }
 

@@ -16,6 +16,8 @@ mod run;
 mod spill;
 mod tiles;
 
+pub use array::Ramp;
+
 use crate::program::{Cost, DmaShape, EngineKind, Instruction, Program};
 use crate::{Chip, Memory};
 
