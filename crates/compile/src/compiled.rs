@@ -133,8 +133,7 @@ impl Compiled {
                 let allowed = format!("below {}", self.kernels.vocabulary);
                 return Err(CompileError::Size { what: "a token", found: token.unwrap_or(0), allowed });
             }
-            let at = place;
-            if let Some(entry) = ids.get_mut(to_index(at)) {
+            if let Some(entry) = ids.get_mut(to_index(place)) {
                 *entry = token.unwrap_or(0) * plan.embedding_row;
             }
             angles.push(past * plan.angles_row);

@@ -1,7 +1,8 @@
 //! A program in the making: images, transfers, and a queue for each PE, with every wait that the order of memory accesses needs.
 //!
-//! Queues are written one after the other; images are shared. Commands are given in program order. Before one is issued, whatever is still under way in another unit and touches bytes that it
-//! writes, or writes bytes that it touches, is waited for; within a context commands run in order anyway (paper section III-C).
+//! Queues are written one after the other; images are shared. Commands are given in program order. Before one is issued, whatever is
+//! still under way in another unit and touches bytes that it writes, or writes bytes that it touches, is waited for; within a context
+//! commands run in order anyway (paper section III-C).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -93,18 +93,12 @@ pub(super) fn load(build: &mut Build<'_>, packed: &Packed, fill: &Fill) {
     let kept = row.min(flit);
     let lane = machine.trf_lane_payload_bytes();
     let to = [(n(fill.groups), row), (n(machine.ce.lanes), lane), (n(per_row), flit)];
-    let elements = packed.row * machine.ce.lanes * fill.groups;
-    let from = fetch(dtype, place, &[(n(elements), 1)], packed.row / per_row);
+    // Two loops: one would be longer than a sequencer counts.
+    let piece = packed.row / per_row;
+    let pieces = per_row * machine.ce.lanes * fill.groups;
+    let from = fetch(dtype, place, &[(n(pieces), piece), (n(piece), 1)], piece);
     let to = commit(Memory::Trf { lanes: machine.ce.lanes }, 0, &to, kept);
-    build.emit.exec(main("load_weights", copy(split(from), to)));
-}
-
-/// A fetch whose one loop is longer than a sequencer counts, as two.
-fn split(mut fetch: tilewright_tcp::program::exec::Fetch) -> tilewright_tcp::program::exec::Fetch {
-    let packet = fetch.packet;
-    let all: u64 = fetch.loops.iter().map(|row| row.size.fixed()).product();
-    fetch.loops = nest(&[(n(all / packet), packet), (n(packet), 1)]);
-    fetch
+    build.emit.exec(main("load_weights", copy(from, to)));
 }
 
 /// The contraction of all tokens with a fill; the commit is the caller's.
