@@ -2,21 +2,17 @@
 //! dealt out), and the sums are added to the residual (paper section VI, weight stationary).
 
 use tilewright_num::Dtype;
-use tilewright_tcp::cost::contraction::Drain;
 use tilewright_tcp::cost::switch::{Ring, Topology};
 use tilewright_tcp::kernels::chain::op;
 use tilewright_tcp::program::Count;
-use tilewright_tcp::program::exec::{Contract, Exec, Memory, Stream, Switch};
+use tilewright_tcp::program::exec::{Exec, Memory, Stream, Switch};
 use tilewright_tcp::program::vector::{OpKind, Source, Word};
 
 use super::attend_rows::load_words;
 use super::build::{Build, Mode};
-use super::image::{
-    bytes, chain, commit, contraction, copy, fetch, fetch_pairs, flits, main, n, nest, steps, through, vrf,
-    with,
-};
+use super::image::{bytes, chain, commit, copy, fetch, fetch_pairs, flits, main, n, through, vrf, with};
 use super::plan::{Fill, Packed};
-use super::project::load;
+use super::project::{load, with_fill};
 use crate::CompileError;
 use crate::kernel::{Kernel, ValueId};
 
@@ -61,22 +57,7 @@ pub(super) fn combine(build: &mut Build<'_>, kernel: usize, input: ValueId) -> R
 fn combined(build: &Build<'_>, packed: &Packed, fill: &Fill, from: u64, (rows, first): (Count, u64)) -> Exec {
     let (dtype, share) = (build.dtype(), build.plan.features.share);
     let (packets, groups) = (packed.packets, n(build.groups));
-    let order = [(rows, false), (groups, false), (n(packets.count), true), (n(fill.groups), false)];
-    let walk = [
-        (rows, 0),
-        (groups, 0),
-        (n(packets.count), packets.elements),
-        (n(fill.groups), packed.row),
-        (n(packets.elements), 1),
-    ];
-    let contract = Contract {
-        flits: packets.flits,
-        repeats: n(fill.groups),
-        loops: nest(&walk),
-        tree: packets.elements.next_power_of_two(),
-        steps: steps(&order),
-        ..contraction(dtype, build.machine.ce.lanes, Drain::Interleaved)
-    };
+    let contract = with_fill(build, packed, fill, &[rows, groups]);
     let sums = build.exchanged();
     let word = bytes(sums, 8);
     let by_row = |stride: u64| [(rows, stride * build.groups), (groups, stride)];

@@ -101,6 +101,23 @@ pub(super) fn load(build: &mut Build<'_>, packed: &Packed, fill: &Fill) {
     build.emit.exec(main("load_weights", copy(from, to)));
 }
 
+/// How packets of tokens meet a fill: each is held for all groups of columns, packets of a token are summed.
+pub(super) fn with_fill(build: &Build<'_>, packed: &Packed, fill: &Fill, tokens: &[Count]) -> Contract {
+    let (packets, groups) = (packed.packets, n(fill.groups));
+    let mut walk: Vec<(Count, u64)> = tokens.iter().map(|count| (*count, 0)).collect();
+    walk.extend([(n(packets.count), packets.elements), (groups, packed.row), (n(packets.elements), 1)]);
+    let mut order: Vec<(Count, bool)> = tokens.iter().map(|count| (*count, false)).collect();
+    order.extend([(n(packets.count), true), (groups, false)]);
+    Contract {
+        flits: packets.flits,
+        repeats: groups,
+        loops: nest(&walk),
+        tree: packets.elements.next_power_of_two(),
+        steps: steps(&order),
+        ..contraction(build.dtype(), build.machine.ce.lanes, Drain::Interleaved)
+    }
+}
+
 /// The contraction of all tokens with a fill; the commit is the caller's.
 fn contract(build: &Build<'_>, packed: &Packed, fill: &Fill, ends: Vector) -> Stream {
     let dtype = build.dtype();
@@ -108,23 +125,7 @@ fn contract(build: &Build<'_>, packed: &Packed, fill: &Fill, ends: Vector) -> St
     let packets = packed.packets;
     let [outer, inner] = build.by_token(share);
     let from = fetch(dtype, build.at.normal, &[outer, inner, (n(share), 1)], packets.elements);
-    let (rows, groups) = (build.rows, n(build.groups));
-    let walk = [
-        (rows, 0),
-        (groups, 0),
-        (n(packets.count), packets.elements),
-        (n(fill.groups), share),
-        (n(packets.elements), 1),
-    ];
-    let order = [(rows, false), (groups, false), (n(packets.count), true), (n(fill.groups), false)];
-    let contract = Contract {
-        flits: packets.flits,
-        repeats: n(fill.groups),
-        loops: nest(&walk),
-        tree: packets.elements.next_power_of_two(),
-        steps: steps(&order),
-        ..contraction(dtype, build.machine.ce.lanes, Drain::Interleaved)
-    };
+    let contract = with_fill(build, packed, fill, &[build.rows, n(build.groups)]);
     Stream {
         fetch: from,
         switch: Switch::default(),
@@ -144,12 +145,7 @@ pub(super) fn logits(build: &mut Build<'_>, packed: &Packed, index: usize, to: u
     let mut stream = contract(build, packed, fill, ends);
     let (dtype, packets) = (build.dtype(), packed.packets);
     stream.fetch = fetch(dtype, build.at.normal, &[(n(packed.row), 1)], packets.elements);
-    if let Some(contract) = &mut stream.contract {
-        let walk =
-            [(n(packets.count), packets.elements), (n(fill.groups), packed.row), (n(packets.elements), 1)];
-        contract.loops = nest(&walk);
-        contract.steps = steps(&[(n(packets.count), true), (n(fill.groups), false)]);
-    }
+    stream.contract = Some(with_fill(build, packed, fill, &[]));
     let word = bytes(Dtype::F32, 8);
     let mut to = commit(Memory::Dm, to, &[(n(fill.groups), word)], word);
     to.slices = vec![(0, 1)];
