@@ -7,7 +7,7 @@ use tilewright_tcp::program::Program;
 use crate::CompileError;
 use crate::cluster::cluster;
 use crate::kernel::Kernels;
-use crate::tcp::build::{Mode, PART_ROWS, clear, program};
+use crate::tcp::build::{Mode, Part, clear, program};
 use crate::tcp::pack::{Constants, pack};
 use crate::tcp::plan::{Options, Plan};
 
@@ -183,9 +183,7 @@ impl Compiled {
         let tables = [(plan.token_table, ids), (plan.angle_table, angles), (plan.cache_table, cache)];
         let whole = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
         let key_rows = context.div_ceil(self.slices);
-        let parts = (0..).zip(PARTS).map(|(part, name)| {
-            (name, whole(rows.saturating_sub(part * PART_ROWS).clamp(1, PART_ROWS.min(plan.prefill_rows))))
-        });
+        let parts = (0..).zip(PARTS).map(|(part, name)| (name, whole(Part::rows_of(part, rows).max(1))));
         Ok(Inputs {
             tables: tables.into_iter().map(|(at, table)| (at, bytes(&table))).collect(),
             registers: parts

@@ -83,6 +83,8 @@ fn conclude(machine: &Tcp, mut judge: findings::Judge<'_>, outcome: &Outcome) ->
                     }
                     WaitsFor::Room => ("room in its queue".to_string(), None),
                     WaitsFor::Sync => ("its queue to empty".to_string(), None),
+                    WaitsFor::Command { transfer: true, id } => (format!("transfer {id} to end"), None),
+                    WaitsFor::Command { transfer: false, id } => (format!("execution {id} to end"), None),
                 };
                 findings::Wait { pe: waiting.pe, span: waiting.span, for_what, on }
             })

@@ -12,9 +12,9 @@ use tilewright_tcp::program::event::{Event, Image, PeId, Unit};
 use crate::SimError;
 use crate::contention::FULL_Q32;
 use crate::events::What;
-use crate::outcome::Engine;
+use crate::outcome::{Engine, WaitsFor};
 use crate::plan::ExecPlan;
-use crate::state::{Named, Running, World, small};
+use crate::state::{Running, World, small};
 
 const MAIN: usize = 0;
 const SUB: usize = 1;
@@ -81,7 +81,7 @@ impl<S: Sink> World<'_, '_, S> {
             }
         }
         let state = &mut self.pes[pe];
-        state.execs[usize::from(id)] = Named { ticket: Some(ticket), busy: true };
+        state.execs[usize::from(id)].start(ticket);
         state.outstanding += 1;
         state.generation = state.generation.wrapping_add(1);
         let generation = state.generation;
@@ -228,6 +228,7 @@ impl<S: Sink> World<'_, '_, S> {
         }
         self.slow_dma(pe, running.plan.exec.pes)?;
         self.pes[pe].execs[usize::from(running.id)].busy = false;
+        self.wake_core(pe, WaitsFor::Command { transfer: false, id: running.id });
         self.sums.execs += 1;
         self.sums.counts.add(&running.plan.counts, 1);
         self.images.exec(&running.plan, running.started, self.now);

@@ -31,7 +31,7 @@ pub(crate) struct Core<'p> {
     pub(crate) state: State,
     /// What a push puts into the queue when it ends, and whether it looks for room.
     pushing: Option<(Entry, bool)>,
-    /// Messages taken so far.
+    /// Messages taken and commands awaited so far.
     received: u64,
     /// The poll of the step at hand is over.
     polled: bool,
@@ -206,6 +206,7 @@ impl<'p, S: Sink> World<'p, '_, S> {
                 Ok(Next::Go)
             }
             StepKind::Sync => Ok(self.synced(pe)),
+            StepKind::Await { transfer, id } => Ok(self.awaited(pe, *transfer, *id)),
             StepKind::Read { register, address, dtype } => {
                 let next = self.synced(pe);
                 if matches!(next, Next::Go) {
@@ -291,6 +292,11 @@ impl<'p, S: Sink> World<'p, '_, S> {
             }
             return Ok(());
         }
+        match entry.order {
+            Order::Dma(_, id) => self.pes[pe].transfers[usize::from(id)].queued += 1,
+            Order::Exec(_, id) => self.pes[pe].execs[usize::from(id)].queued += 1,
+            Order::Load(_) | Order::WaitD(_) | Order::WaitE(_) => {}
+        }
         self.pes[pe].queue.push_back(entry);
         self.trace.queue(pe, self.now, self.pes[pe].queue.len())?;
         self.pump(pe)
@@ -306,6 +312,25 @@ impl<'p, S: Sink> World<'p, '_, S> {
         }
         let id = self.pes[pe].id;
         self.tell(&Event::Synced { pe: id });
+        self.advance(pe);
+        Next::Go
+    }
+
+    /// Looks once whether what was pushed under an id is done; then waits until it is.
+    fn awaited(&mut self, pe: usize, transfer: bool, id: u8) -> Next {
+        if let Some(poll) = self.poll(pe) {
+            return poll;
+        }
+        let state = &self.pes[pe];
+        let named = if transfer { &state.transfers } else { &state.execs }[usize::from(id)];
+        if named.busy || named.queued > 0 {
+            return Next::Wait(WaitsFor::Command { transfer, id });
+        }
+        let owner = state.id;
+        self.pes[pe].core.received += 1;
+        if let Some(ticket) = named.ticket {
+            self.tell(&Event::Awaited { pe: owner, ticket });
+        }
         self.advance(pe);
         Next::Go
     }

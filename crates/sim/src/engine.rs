@@ -7,7 +7,7 @@ use tilewright_tcp::program::event::Event;
 
 use crate::SimError;
 use crate::events::What;
-use crate::outcome::Engine;
+use crate::outcome::{Engine, WaitsFor};
 use crate::state::{World, small};
 
 impl<S: Sink> World<'_, '_, S> {
@@ -54,6 +54,7 @@ impl<S: Sink> World<'_, '_, S> {
         state.transfers[usize::from(sending.id)].busy = false;
         let busy = &mut state.busy[Engine::Dma as usize];
         *busy = busy.saturating_add(self.now - sending.started);
+        self.wake_core(pe, WaitsFor::Command { transfer: true, id: sending.id });
         self.sums.transfers += 1;
         self.sums.counts.add(&plan.counts, 1);
         self.images.transfer(&plan, sending.started, self.now);

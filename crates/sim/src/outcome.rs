@@ -101,6 +101,13 @@ pub enum WaitsFor {
     Room,
     /// Its queue and all commands to end.
     Sync,
+    /// One command to end.
+    Command {
+        /// A transfer, or else an execution.
+        transfer: bool,
+        /// Its id.
+        id: u8,
+    },
 }
 
 /// A command that was lost.

@@ -52,7 +52,7 @@ impl<S: Sink> World<'_, '_, S> {
                         at_cycles: self.now,
                     });
                     let state = &mut self.pes[pe];
-                    state.transfers[usize::from(id)] = Named { ticket: Some(ticket), busy: true };
+                    state.transfers[usize::from(id)].start(ticket);
                     state.outstanding += 1;
                     let waits = std::mem::take(&mut state.waits);
                     state.fifo.push_back(Sending { plan, ticket, id, started: 0, waits, power: 0 });

@@ -79,6 +79,15 @@ pub(crate) struct Named {
     /// The last command under this id, if there was one.
     pub(crate) ticket: Option<Ticket>,
     pub(crate) busy: bool,
+    /// Commands under this id that wait in the queue.
+    pub(crate) queued: u32,
+}
+
+impl Named {
+    /// A command leaves the queue and runs.
+    pub(crate) fn start(&mut self, ticket: Ticket) {
+        *self = Named { ticket: Some(ticket), busy: true, queued: self.queued.saturating_sub(1) };
+    }
 }
 
 /// One PE.

@@ -13,6 +13,7 @@ use tilewright_tcp::program::transfer::Address;
 use tilewright_tcp::program::{Count, Exec, Program};
 
 use super::emit::Emitter;
+use super::exchange::Sent;
 use super::held::tensors;
 use super::image::{commit, hbm, n, packet_of, to_slices, transfer, turn};
 use super::place::{Places, place};
@@ -44,9 +45,14 @@ pub struct Build<'a> {
     pub mode: Mode,
     /// Which processing element.
     pub pe: u64,
-    /// Parts of the rows that are combined one after the other, so that one part's sums are on their way while the next are made: rows
-    /// of a part, and the first.
-    pub parts: Vec<(Count, u64)>,
+    /// Parts of the rows that are exchanged one after the other, so that one part is on its way while the next is made.
+    pub parts: Vec<Part>,
+    /// The rows at hand: all, or a part.
+    pub part: Part,
+    /// Partial sums on their way to those who have the tokens.
+    pub sent: Option<Sent>,
+    /// By part, the transfer of own tokens to all others, as long as nobody waited for it.
+    pub gathered: Vec<u8>,
     /// Places of a row of tokens whose residual this processing element has.
     pub own: u64,
     /// Commands.
@@ -75,8 +81,31 @@ pub struct Build<'a> {
     pub exchanges: u64,
 }
 
-/// Rows of a part.
-pub const PART_ROWS: u64 = 2;
+/// Parts of the rows of a prefill program.
+pub const PARTS: u64 = 4;
+
+/// Some of the rows: every so many-th, from one on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// How many.
+    pub rows: Count,
+    /// The first.
+    pub first: u64,
+    /// From one to the next.
+    pub step: u64,
+}
+
+impl Part {
+    /// Rows of a part, if there are so many in all.
+    pub fn rows_of(part: u64, rows: u64) -> u64 {
+        rows.saturating_sub(part).div_ceil(PARTS)
+    }
+
+    /// A loop over the rows, `stride` from a row to the next of all.
+    pub fn by_row(&self, stride: u64) -> (Count, u64) {
+        (self.rows, stride * self.step)
+    }
+}
 
 /// Compiles one program.
 ///
@@ -155,17 +184,21 @@ impl<'a> Build<'a> {
                 (n(1), slices, n(own), emit.register("key_rounds", 1, most(rounds)))
             }
         };
+        let all = Part { rows, first: 0, step: 1 };
         let parts = match mode {
-            Mode::Prefill if plan.options.pes > 1 => (0..plan.prefill_rows.div_ceil(PART_ROWS))
+            Mode::Prefill if plan.options.pes > 1 => (0..PARTS.min(plan.prefill_rows))
                 .map(|part| {
-                    let most_rows = most(PART_ROWS.min(plan.prefill_rows));
-                    (emit.register(&format!("rows{part}"), 1, most_rows), part * PART_ROWS)
+                    let rows = most(Part::rows_of(part, plan.prefill_rows));
+                    Part { rows: emit.register(&format!("rows{part}"), 1, rows), first: part, step: PARTS }
                 })
                 .collect(),
-            _ => vec![(rows, 0)],
+            _ => vec![all],
         };
         let mut build = Build {
             parts,
+            part: all,
+            sent: None,
+            gathered: Vec::new(),
             machine,
             kernels,
             plan,
@@ -206,6 +239,7 @@ impl<'a> Build<'a> {
         self.emit.turn_to(PeId { chip: 0, pe });
         self.pe = pe;
         (self.asked, self.used, self.norms, self.exchanges) = (0, 0, 0, 0);
+        (self.sent, self.gathered) = (None, Vec::new());
     }
 
     /// Processing elements.
@@ -269,15 +303,48 @@ impl<'a> Build<'a> {
         if self.deals_tokens() { Dtype::Bf16 } else { Dtype::F32 }
     }
 
-    /// Loops over own tokens.
+    /// Tokens of a row whose residual this processing element has.
+    pub fn own_of_row(&self) -> u64 {
+        if self.deals_tokens() { self.own } else { self.groups }
+    }
+
+    /// Loops over own tokens of the rows at hand.
     pub fn by_own(&self, stride: u64) -> [(Count, u64); 2] {
-        let own = if self.deals_tokens() { self.own } else { self.groups };
-        [(self.rows, stride * own), (n(own), stride)]
+        let own = self.own_of_row();
+        [self.part.by_row(stride * own), (n(own), stride)]
+    }
+
+    /// What lies before the first of them.
+    pub fn before_own(&self, stride: u64) -> u64 {
+        self.part.first * self.own_of_row() * stride
     }
 
     /// Loops over tokens of a value by features, `stride` from token to token.
     pub fn by_token(&self, stride: u64) -> [(Count, u64); 2] {
-        [(self.rows, stride * self.groups), (n(self.groups), stride)]
+        [self.part.by_row(stride * self.groups), (n(self.groups), stride)]
+    }
+
+    /// What lies before the first of them.
+    pub fn before_token(&self, stride: u64) -> u64 {
+        self.part.first * self.groups * stride
+    }
+
+    /// Emits commands for each part of the rows, one after the other; what a part has no rows for is left out.
+    pub fn each_part<E>(&mut self, mut emit: impl FnMut(&mut Self, usize) -> Result<(), E>) -> Result<(), E> {
+        let all = self.part;
+        for (index, part) in self.parts.clone().into_iter().enumerate() {
+            self.part = part;
+            // A first row there is always.
+            if part.first > 0 {
+                self.emit.begin_if_above(self.rows, part.first);
+            }
+            emit(self, index)?;
+            if part.first > 0 {
+                self.emit.end_if();
+            }
+        }
+        self.part = all;
+        Ok(())
     }
 
     /// What every run starts with.
@@ -322,7 +389,7 @@ impl<'a> Build<'a> {
     fn kernel(&mut self, index: usize, kernel: &Kernel) -> Result<(), CompileError> {
         match kernel {
             Kernel::Embed { .. } => super::ends::embed(self),
-            Kernel::Norm { epsilon, .. } => super::norm::rms(self, *epsilon),
+            Kernel::Norm { epsilon, .. } => super::norm::rms(self, *epsilon)?,
             Kernel::Project { parts, .. } => super::project::project(self, index, parts)?,
             Kernel::Rotate { heads, tables, cache, .. } => {
                 super::rotate::rotate(self, heads, tables.is_some(), *cache)?;

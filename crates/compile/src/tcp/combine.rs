@@ -4,7 +4,6 @@
 use tilewright_num::Dtype;
 use tilewright_tcp::cost::switch::{Ring, Topology};
 use tilewright_tcp::kernels::chain::op;
-use tilewright_tcp::program::Count;
 use tilewright_tcp::program::exec::{Exec, Memory, Stream, Switch};
 use tilewright_tcp::program::vector::{OpKind, Source, Word};
 
@@ -31,50 +30,55 @@ pub(super) fn combine(build: &mut Build<'_>, kernel: usize, input: ValueId) -> R
     let last = packed.fills.len().saturating_sub(1);
     for (index, fill) in packed.fills.iter().enumerate() {
         load(build, packed, fill);
-        if index < last || build.pes() == 1 {
-            let all = (build.rows, 0);
-            build.emit.exec(combined(build, packed, fill, from, all));
-            continue;
-        }
-        for part in build.parts.clone() {
-            // A first part there is always.
-            if part.1 > 0 {
-                build.emit.begin_if_above(build.rows, part.1);
-            }
-            build.emit.exec(combined(build, packed, fill, from, part));
-            super::exchange::send(build, part);
-            if part.1 > 0 {
-                build.emit.end_if();
-            }
+        if build.pes() == 1 {
+            build.emit.exec(combined(build, packed, fill, from));
+        } else if index < last {
+            build.emit.exec(combined(build, packed, fill, from));
+            super::exchange::send(build, fill);
+        } else {
+            let mut parts = Vec::new();
+            build.each_part(|build, _| {
+                build.emit.exec(combined(build, packed, fill, from));
+                parts.push(super::exchange::send(build, fill));
+                Ok::<_, CompileError>(())
+            })?;
+            build.sent = Some(super::exchange::Sent { fills: packed.fills.clone(), parts });
         }
     }
-    let sum = if build.pes() > 1 { super::exchange::receive(build) } else { build.at.y };
-    add(build, sum);
+    if build.pes() == 1 {
+        add(build, build.at.y);
+    }
     Ok(())
 }
 
-/// The contraction of some rows with a fill.
-fn combined(build: &Build<'_>, packed: &Packed, fill: &Fill, from: u64, (rows, first): (Count, u64)) -> Exec {
+/// The contraction of the rows at hand with a fill.
+fn combined(build: &Build<'_>, packed: &Packed, fill: &Fill, from: u64) -> Exec {
     let (dtype, share) = (build.dtype(), build.plan.features.share);
     let (packets, groups) = (packed.packets, n(build.groups));
+    let part = build.part;
+    let rows = part.rows;
     let contract = with_fill(build, packed, fill, &[rows, groups]);
     let sums = build.exchanged();
     let word = bytes(sums, 8);
-    let by_row = |stride: u64| [(rows, stride * build.groups), (groups, stride)];
-    let [outer, inner] = by_row(bytes(sums, share));
-    let to = build.at.y + bytes(sums, first * build.groups * share + fill.first * 8);
+    // Sums that are exchanged lie fill by fill, so that one can go while the next is made.
+    let (columns, before) = match build.pes() {
+        1 => (share, bytes(sums, fill.first * 8)),
+        _ => (fill.groups * 8, super::exchange::before_fill(build, fill)),
+    };
+    let [outer, inner] = build.by_token(bytes(sums, columns));
+    let to = build.at.y + before + build.before_token(bytes(sums, columns));
     let mut to = commit(Memory::Dm, to, &[outer, inner, (n(fill.groups), word)], word);
     to.slices = vec![(0, packed.slices)];
     to.to_bf16 = sums == Dtype::Bf16;
-    let from = from + bytes(dtype, first * packed.row);
-    let fetched = fetch(dtype, from, &[(rows, packed.row), (n(packed.row), 1)], packets.elements);
+    let from = from + bytes(dtype, part.first * packed.row);
+    let fetched = fetch(dtype, from, &[part.by_row(packed.row), (n(packed.row), 1)], packets.elements);
     let switch = multicast(build, packets.count);
     let mut stream = Stream { switch, contract: Some(contract), ..copy(fetched, to) };
     if dtype == Dtype::I8 {
         let columns = n(fill.groups * 8);
-        let [outer, inner] = by_row(2);
+        let [outer, inner] = build.by_token(2);
         let own = vrf(bytes(Dtype::F32, fill.first * 8), &[(rows, 0), (groups, 0), (columns, 1)]);
-        let peaks = bytes(Dtype::F32, share + 2 * first * build.groups);
+        let peaks = bytes(Dtype::F32, share) + build.before_token(bytes(Dtype::F32, 2));
         let ops = vec![
             op(OpKind::ToFloat { int_width: 31 }),
             with(OpKind::Mul0, own),
@@ -109,10 +113,11 @@ fn source(build: &Build<'_>, input: ValueId) -> (u64, (Dtype, u64)) {
     }
 }
 
-/// The residual sum, in place.
-fn add(build: &mut Build<'_>, y: u64) {
+/// The residual sum of the rows at hand, in place.
+pub(super) fn add(build: &mut Build<'_>, y: u64) {
     let share = build.plan.features.share;
-    let x = build.at.x;
+    let before = build.before_own(bytes(Dtype::F32, share));
+    let (x, y) = (build.at.x + before, y + before);
     let [outer, inner] = build.by_own(share);
     let loops = [outer, inner, (n(flits(share)), 8), (n(2), 0), (n(8), 1)];
     let sum = chain(Word::F32, vec![with(OpKind::FAdd, Source::Pair)]).paired();

@@ -27,11 +27,21 @@ enum Unit {
     Dma,
 }
 
+/// A condition that commands are emitted under.
+struct Conditional {
+    register: Count,
+    number: i64,
+    /// Steps before it, and what was under way then.
+    outer: Vec<Step>,
+    live: Vec<Live>,
+}
+
 /// A command that may still be under way.
+#[derive(Clone)]
 struct Live {
     unit: Unit,
     id: u8,
-    accesses: Vec<Access>,
+    accesses: Arc<[Access]>,
 }
 
 /// The program so far.
@@ -50,7 +60,7 @@ pub struct Emitter<'m> {
     footprints: BTreeMap<u32, Vec<Access>>,
     objects: Vec<Access>,
     named: BTreeMap<String, u64>,
-    conditions: Vec<(Count, i64, Vec<Step>)>,
+    conditions: Vec<Conditional>,
 }
 
 impl<'m> Emitter<'m> {
@@ -98,10 +108,11 @@ impl<'m> Emitter<'m> {
         }
     }
 
-    /// Waits until everything of this PE is done, tells the others, and waits for them (paper section III-D: messages between PEs).
-    pub fn barrier(&mut self, pes: u64) {
-        self.step(StepKind::Sync);
-        self.live.clear();
+    /// Waits for one transfer of this PE, tells the others, and waits for theirs (paper section III-D: messages between PEs). The queue
+    /// goes on meanwhile.
+    pub fn meet(&mut self, transfer: u8, pes: u64) {
+        self.step(StepKind::Await { transfer: true, id: transfer });
+        self.live.retain(|live| live.unit != Unit::Dma || live.id != transfer);
         let PeId { chip, pe } = self.pe;
         let others: Vec<u64> = (1..pes).map(|ahead| (pe + ahead) % pes).collect();
         for other in &others {
@@ -113,16 +124,22 @@ impl<'m> Emitter<'m> {
         }
     }
 
-    /// What follows is done only if a register is above a number, until [`Self::end_if`]. A barrier must come next: whatever was waited
-    /// for under the condition may not have been.
+    /// What follows is done only if a register is above a number, until [`Self::end_if`]. What was under way before may still be so
+    /// afterwards, whatever was waited for under the condition.
     pub fn begin_if_above(&mut self, register: Count, number: u64) {
         let outer = std::mem::take(&mut self.steps);
-        self.conditions.push((register, i64::try_from(number).unwrap_or(i64::MAX), outer));
+        let number = i64::try_from(number).unwrap_or(i64::MAX);
+        self.conditions.push(Conditional { register, number, outer, live: self.live.clone() });
     }
 
     /// Ends a condition.
     pub fn end_if(&mut self) {
-        let Some((register, number, outer)) = self.conditions.pop() else { return };
+        let Some(Conditional { register, number, outer, live }) = self.conditions.pop() else { return };
+        for before in live {
+            if !self.live.iter().any(|now| now.unit == before.unit && now.id == before.id) {
+                self.live.push(before);
+            }
+        }
         let then = std::mem::replace(&mut self.steps, outer);
         let Count::Register(register) = register else {
             self.steps.extend(then);
@@ -155,11 +172,11 @@ impl<'m> Emitter<'m> {
         self.push(Command::Exec { context, id });
         // The queue is held until the context is free, so what ran there before is done.
         self.live.retain(|live| live.unit != unit);
-        self.live.push(Live { unit, id, accesses });
+        self.live.push(Live { unit, id, accesses: accesses.into() });
     }
 
-    /// Issues a transfer.
-    pub fn dma(&mut self, mut transfer: Transfer) {
+    /// Issues a transfer; gives its id.
+    pub fn dma(&mut self, mut transfer: Transfer) -> u8 {
         // Names tell transfers apart in texts.
         let same = self.named.entry(transfer.name.clone()).or_insert(0);
         if *same > 0 {
@@ -175,7 +192,8 @@ impl<'m> Emitter<'m> {
         let index = TransferId(u32::try_from(self.program.transfers.len()).unwrap_or(u32::MAX));
         self.program.transfers.push(transfer);
         self.push(Command::Dma { transfer: index, id });
-        self.live.push(Live { unit: Unit::Dma, id, accesses });
+        self.live.push(Live { unit: Unit::Dma, id, accesses: accesses.into() });
+        id
     }
 
     /// The program.

@@ -3,18 +3,29 @@
 //! Every combination leaves partial sums. Each processing element sends to each other the sums of the tokens that the other has, and
 //! adds what it received: a reduce-scatter. What it normalises it sends to all: an all-gather. Tokens are dealt out by their place in a
 //! row; a program of single tokens leaves all of them to everyone, so that no gather is needed.
+//!
+//! Sums go fill by fill, those of the last fill part by part, and parts are added, normalised and gathered one after the other: while
+//! one part is on its way the tensor unit works on another.
 
 use tilewright_num::Dtype;
 use tilewright_tcp::kernels::pass::signed;
-use tilewright_tcp::program::Count;
 use tilewright_tcp::program::exec::Memory;
 use tilewright_tcp::program::transfer::{SLICE_STRIDE, TransferLoop};
 use tilewright_tcp::program::vector::{ReduceOp, Word};
 
-use super::build::Build;
+use super::build::{Build, Part};
 use super::image::{
-    bytes, chain, commit, dm, fetch_words, flits, main, n, packet_of, reduce as fold, through, transfer, turn,
+    bytes, chain, commit, dm, fetch_words, main, n, packet_of, reduce as fold, through, transfer, turn,
 };
+use super::plan::Fill;
+
+/// Partial sums on their way.
+pub struct Sent {
+    /// Columns that were sent one after the other.
+    pub fills: Vec<Fill>,
+    /// The transfer of the last of them, by part of the rows.
+    pub parts: Vec<u8>,
+}
 
 /// A loop over processing elements at the target.
 fn to_pes(build: &Build<'_>, source: u64) -> TransferLoop {
@@ -27,56 +38,82 @@ fn by_slice(slices: u64) -> TransferLoop {
     TransferLoop { size: n(slices), source: SLICE_STRIDE, target: SLICE_STRIDE }
 }
 
-/// Where an exchange puts sums, and the bytes of a row's block and of a sender's slot.
-fn places(build: &Build<'_>) -> (u64, u64, u64) {
-    let own = if build.deals_tokens() { build.own } else { build.groups };
-    let block = bytes(build.exchanged(), own * build.plan.features.share);
-    let slot = (build.most_rows() * block).next_multiple_of(64);
-    // Without gathers in between, the last sums may still be read when the next arrive.
-    let place = build.at.received[usize::from(!build.deals_tokens() && build.exchanges % 2 == 1)];
-    (place, block, slot)
+/// A loop over the rows of a part.
+fn by_row(part: Part, source: u64, target: u64) -> TransferLoop {
+    turn(part.rows, source * part.step, target * part.step)
 }
 
-/// Sends partial sums of some rows to whoever has their tokens.
-pub(super) fn send(build: &mut Build<'_>, (rows, first): (Count, u64)) {
-    let (place, block, slot) = places(build);
-    let row = bytes(build.exchanged(), build.groups * build.plan.features.share);
+/// Bytes of partial sums before those of a fill.
+pub(super) fn before_fill(build: &Build<'_>, fill: &Fill) -> u64 {
+    bytes(build.exchanged(), build.most_rows() * build.groups * fill.first * 8)
+}
+
+/// Where an exchange puts sums of a fill, and the bytes of a row's block and of a sender's slot.
+fn places(build: &Build<'_>, fill: &Fill) -> (u64, u64, u64) {
+    let (own, dtype) = (build.own_of_row(), build.exchanged());
+    let block = bytes(dtype, own * fill.groups * 8);
+    let slot = bytes(dtype, build.most_rows() * own * build.plan.features.share).next_multiple_of(64);
+    // Without gathers in between, the last sums may still be read when the next arrive.
+    let place = build.at.received[usize::from(!build.deals_tokens() && build.exchanges % 2 == 1)];
+    (place + bytes(dtype, build.most_rows() * own * fill.first * 8), block, slot)
+}
+
+/// Sends partial sums of the rows at hand to whoever has their tokens; gives the transfer.
+pub(super) fn send(build: &mut Build<'_>, fill: &Fill) -> u8 {
+    let (place, block, slot) = places(build, fill);
+    let row = bytes(build.exchanged(), build.groups * fill.groups * 8);
     let packet = packet_of(build.machine, block);
     let loops = vec![
         to_pes(build, if build.deals_tokens() { block } else { 0 }),
         by_slice(build.plan.features.slices),
-        turn(rows, row, block),
+        by_row(build.part, row, block),
         turn(n(block / packet), packet, packet),
     ];
     let loops = loops.into_iter().filter(|row| row.size != n(1)).collect();
-    let target = dm(0, 0, place + build.pe * slot + first * block);
-    let source = build.dm(0, build.at.y + first * row);
-    build.emit.dma(transfer("sums", source, target, loops, packet));
+    let target = dm(0, 0, place + build.pe * slot + build.part.first * block);
+    let source = build.dm(0, build.at.y + before_fill(build, fill) + build.part.first * row);
+    build.emit.dma(transfer("sums", source, target, loops, packet))
 }
 
-/// Waits for the sums of all and adds them up; gives the place of the sum.
-pub(super) fn receive(build: &mut Build<'_>) -> u64 {
-    let (dtype, share, pes) = (build.exchanged(), build.plan.features.share, build.pes());
-    let own = if build.deals_tokens() { build.own } else { build.groups };
-    let (place, _, slot) = places(build);
-    build.exchanges += 1;
-    build.emit.barrier(pes);
+/// Waits for the sums of a part from all, and adds up those of the last fill, and with the first part those of all others.
+pub(super) fn receive(build: &mut Build<'_>, sent: &Sent, part: usize) {
+    let pes = build.pes();
+    if let Some(transfer) = sent.parts.get(part) {
+        build.emit.meet(*transfer, pes);
+    }
+    let Some((last, others)) = sent.fills.split_last() else { return };
+    if part == 0 {
+        let all = Part { rows: build.rows, first: 0, step: 1 };
+        let one = std::mem::replace(&mut build.part, all);
+        others.iter().for_each(|fill| sum(build, fill));
+        build.part = one;
+    }
+    sum(build, last);
+    if part + 1 == build.parts.len() {
+        build.exchanges += 1;
+    }
+}
 
-    let elements = slot * 8 / u64::from(dtype.storage_bits());
-    let words = flits(own * share);
-    let from = [(build.rows, own * share), (n(words), 8), (n(pes), elements), (n(8), 1)];
-    let steps = [(build.rows, false), (n(words), false), (n(pes), true), (n(2), false)];
+/// The sum over all senders.
+fn sum(build: &mut Build<'_>, fill: &Fill) {
+    let (dtype, share, own) = (build.exchanged(), build.plan.features.share, build.own_of_row());
+    let (place, block, slot) = places(build, fill);
+    let (part, pes) = (build.part, build.pes());
+    let (columns, senders) = (fill.groups * 8, slot * 8 / u64::from(dtype.storage_bits()));
+    let (place, groups) = (place + part.first * block, n(fill.groups));
+    let from = [part.by_row(own * columns), (n(own), columns), (groups, 8), (n(pes), senders), (n(8), 1)];
+    let steps = [(part.rows, false), (n(own), false), (groups, false), (n(pes), true), (n(2), false)];
     let sum = chain(Word::F32, vec![fold(ReduceOp::Add, false, &steps, Vec::new())]);
-    let flit = bytes(Dtype::F32, 8);
-    let to = [(build.rows, bytes(Dtype::F32, own * share)), (n(words), flit)];
-    let to = commit(Memory::Dm, build.at.sum, &to, flit);
+    let word = bytes(Dtype::F32, 8);
+    let [outer, inner] = build.by_own(bytes(Dtype::F32, share));
+    let to = build.at.sum + bytes(Dtype::F32, fill.first * 8) + build.before_own(bytes(Dtype::F32, share));
+    let to = commit(Memory::Dm, to, &[outer, inner, (groups, word)], word);
     build.emit.exec(main("sum", through(fetch_words(dtype, place, &from), sum, None, to)));
-    build.at.sum
 }
 
-/// Sends own normalised tokens to all.
+/// Sends own normalised tokens of the rows at hand to all.
 pub(super) fn gather(build: &mut Build<'_>) {
-    let (dtype, share, pes) = (build.dtype(), build.plan.features.share, build.pes());
+    let (dtype, share) = (build.dtype(), build.plan.features.share);
     let block = bytes(dtype, build.own * share);
     let row = bytes(dtype, build.groups * share);
     let packet = packet_of(build.machine, block);
@@ -84,11 +121,24 @@ pub(super) fn gather(build: &mut Build<'_>) {
         to_pes(build, 0),
         // Slices without columns have zeros, which contractions read.
         by_slice(build.machine.pe.slices),
-        turn(build.rows, block, row),
+        by_row(build.part, block, row),
         turn(n(block / packet), packet, packet),
     ];
     let loops = loops.into_iter().filter(|row| row.size != n(1)).collect();
-    let target = dm(0, 0, build.at.normal + build.pe * block);
-    build.emit.dma(transfer("tokens", build.dm(0, build.at.normal_own), target, loops, packet));
-    build.emit.barrier(pes);
+    let first = build.part.first;
+    let target = dm(0, 0, build.at.normal + build.pe * block + first * row);
+    let source = build.dm(0, build.at.normal_own + first * block);
+    let transfer = build.emit.dma(transfer("tokens", source, target, loops, packet));
+    build.gathered.push(transfer);
+}
+
+/// Waits for a part of the tokens from all, if they were sent.
+pub(super) fn gathered(build: &mut Build<'_>, part: usize) {
+    let pes = build.pes();
+    if let Some(transfer) = build.gathered.get(part).copied() {
+        build.emit.meet(transfer, pes);
+    }
+    if part + 1 == build.parts.len() {
+        build.gathered.clear();
+    }
 }

@@ -19,12 +19,28 @@ use super::image::{
     through, transfer, turn, vrf, with,
 };
 use super::rows::{UNIT, magnitude};
+use crate::CompileError;
 
 /// Bytes of what is kept of a token: a word, and one of padding.
-const PAIR: u64 = 8;
+pub(super) const PAIR: u64 = 8;
 
 /// A norm of the residual.
-pub(super) fn rms(build: &mut Build<'_>, epsilon: f32) {
+pub(super) fn rms(build: &mut Build<'_>, epsilon: f32) -> Result<(), CompileError> {
+    let sent = build.sent.take();
+    build.each_part(|build, part| {
+        if let Some(sent) = &sent {
+            super::exchange::receive(build, sent, part);
+            super::combine::add(build, build.at.sum);
+        }
+        normalise(build, epsilon);
+        Ok::<_, CompileError>(())
+    })?;
+    build.norms += 1;
+    Ok(())
+}
+
+/// The rows at hand.
+fn normalise(build: &mut Build<'_>, epsilon: f32) {
     let norm = Norm::new(build);
     let width = build.plan.features.width;
     let square = with(OpKind::Mul0, Source::Stash).keep();
@@ -37,7 +53,6 @@ pub(super) fn rms(build: &mut Build<'_>, epsilon: f32) {
     } else {
         norm.floats(build);
     }
-    build.norms += 1;
     if build.deals_tokens() {
         super::exchange::gather(build);
     }
@@ -50,6 +65,8 @@ struct Norm {
     /// Loops over what is kept of tokens, in words, and in bytes.
     kept: [(Count, u64); 2],
     kept_bytes: [(Count, u64); 2],
+    /// Bytes before what is kept of the first.
+    before: u64,
 }
 
 impl Norm {
@@ -57,40 +74,43 @@ impl Norm {
         let share = build.plan.features.share;
         let [outer, inner] = build.by_own(share);
         let words = [outer, inner, (n(share), 1)];
-        Norm { share, words, kept: build.by_own(2), kept_bytes: build.by_own(PAIR) }
+        let before = build.before_own(PAIR);
+        Norm { share, words, kept: build.by_own(2), kept_bytes: build.by_own(PAIR), before }
     }
 
     fn residual(&self, build: &Build<'_>) -> Fetch {
-        fetch_words(Dtype::F32, build.at.x, &self.words)
+        let from = build.at.x + build.before_own(bytes(Dtype::F32, self.share));
+        fetch_words(Dtype::F32, from, &self.words)
     }
 
     /// A reduction of each token's columns within a slice.
     fn within(&self, build: &Build<'_>, how: ReduceOp) -> tilewright_tcp::program::vector::Op {
         let [_, (own, _), _] = self.words;
-        let loops = [(build.rows, false), (own, false), (n(halves(self.share)), true)];
+        let loops = [(build.part.rows, false), (own, false), (n(halves(self.share)), true)];
         reduce(how, true, &loops, Vec::new())
     }
 
     /// The residual reduced to a word a token, the same in all slices.
     fn reduce(&self, build: &mut Build<'_>, name: &str, vector: Vector, how: ReduceOp, to: u64) {
         let vector = vector.then_between(how, build.machine.pe.slices, Gives::Broadcast);
-        let to = commit(Memory::Dm, to, &self.kept_bytes, PAIR);
+        let to = commit(Memory::Dm, to + self.before, &self.kept_bytes, PAIR);
         build.emit.exec(main(name, through(self.residual(build), vector, None, to)));
     }
 
     /// A pass over what is kept of tokens.
     fn each(&self, build: &mut Build<'_>, name: &str, from: u64, vector: Vector, to: u64) {
         let [outer, inner] = self.kept;
-        let from = Fetch { packet: 2, ..fetch_words(Dtype::F32, from, &[outer, inner, (n(2), 1)]) };
-        let to = commit(Memory::Dm, to, &self.kept_bytes, PAIR);
+        let from =
+            Fetch { packet: 2, ..fetch_words(Dtype::F32, from + self.before, &[outer, inner, (n(2), 1)]) };
+        let to = commit(Memory::Dm, to + self.before, &self.kept_bytes, PAIR);
         build.emit.exec(main(name, through(from, vector, None, to)));
     }
 
     /// What is kept of tokens to the vector register file.
     fn load(&self, build: &mut Build<'_>, name: &str, from: u64, base: u64) {
         let [outer, inner] = self.kept;
-        let from = fetch(Dtype::F32, from, &[outer, inner, (n(2), 1)], 2);
-        let to = commit(Memory::Vrf, base, &self.kept_bytes, PAIR);
+        let from = fetch(Dtype::F32, from + self.before, &[outer, inner, (n(2), 1)], 2);
+        let to = commit(Memory::Vrf, base + self.before, &self.kept_bytes, PAIR);
         build.emit.exec(sub(build.machine, name, copy(from, to)));
     }
 
@@ -101,12 +121,12 @@ impl Norm {
 
     fn by_column(&self, build: &Build<'_>) -> Source {
         let [_, (own, _), _] = self.words;
-        vrf(0, &[(build.rows, 0), (own, 0), (n(self.share), 1)])
+        vrf(0, &[(build.part.rows, 0), (own, 0), (n(self.share), 1)])
     }
 
     fn by_token(&self) -> Source {
         let [outer, inner] = self.kept;
-        vrf(bytes(Dtype::F32, self.share), &[outer, inner, (n(self.share), 0)])
+        vrf(bytes(Dtype::F32, self.share) + self.before, &[outer, inner, (n(self.share), 0)])
     }
 
     /// The scaled residual, rounded.
@@ -114,7 +134,7 @@ impl Norm {
         let (dtype, share) = (build.dtype(), self.share);
         let place = if build.deals_tokens() { build.at.normal_own } else { build.at.normal };
         let [outer, inner] = build.by_own(bytes(dtype, share));
-        let piece = bytes(dtype, 8);
+        let (piece, place) = (bytes(dtype, 8), place + build.before_own(bytes(dtype, share)));
         let to = commit(Memory::Dm, place, &[outer, inner, (n(flits(share)), piece)], piece);
         build.emit.exec(main("scale", through(self.residual(build), vector, Some(dtype), to)));
     }
@@ -148,25 +168,28 @@ impl Norm {
     fn worth(&self, build: &mut Build<'_>) {
         let [outer, inner] = self.kept;
         let loops = [outer, inner, (n(2), 0), (n(2), 1)];
-        let from = fetch_pairs(Dtype::F32, build.at.squares, build.at.roots, &loops);
+        let from =
+            fetch_pairs(Dtype::F32, build.at.squares + self.before, build.at.roots + self.before, &loops);
         let from = Fetch { packet: 2, ..from };
         let ratio = chain(Word::F32, vec![with(OpKind::Div, Source::Pair)]).paired();
-        let to = commit(Memory::Dm, build.at.worths, &self.kept_bytes, PAIR);
+        let to = commit(Memory::Dm, build.at.worths + self.before, &self.kept_bytes, PAIR);
         build.emit.exec(main("worths", through(from, ratio, None, to)));
         if build.mode == Mode::Decode {
             return;
         }
         // Slice i of a row has its token; every slice of the owner knows its worth.
-        let own = if build.deals_tokens() { build.own } else { build.groups };
+        let own = build.own_of_row();
         let first = build.pe * own;
         let (pes, slices) = (n(build.pes()), signed(build.machine.pe.slices));
         let by_pe = TransferLoop { size: pes, source: 0, target: SLICE_STRIDE * slices };
         let pair = signed(PAIR);
         let by_place = TransferLoop { size: n(own), source: SLICE_STRIDE + pair, target: SLICE_STRIDE };
-        let loops = vec![by_pe, by_place, turn(build.rows, PAIR * own, PAIR)];
+        let step = build.part.step;
+        let loops = vec![by_pe, by_place, turn(build.part.rows, PAIR * own * step, PAIR * step)];
         let loops = loops.into_iter().filter(|row| row.size != n(1)).collect();
-        let target = super::image::dm(0, first, build.at.row_worths);
-        build.emit.dma(transfer("worths", build.dm(first, build.at.worths), target, loops, PAIR));
+        let target = super::image::dm(0, first, build.at.row_worths + PAIR * build.part.first);
+        let source = build.dm(first, build.at.worths + self.before);
+        build.emit.dma(transfer("worths", source, target, loops, PAIR));
     }
 }
 

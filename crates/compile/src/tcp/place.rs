@@ -205,24 +205,26 @@ fn values(build: &Build<'_>, widths: &Widths, areas: &mut Areas, at: &mut Places
     }
 }
 
-/// Rows are read before there are scores, both before there are sums; partial sums have been sent before they are added up.
+/// Rows are read before there are scores, both before there are sums. Some partial sums are still being sent while others are added up.
 fn shared(build: &Build<'_>, widths: &Widths, areas: &mut Areas, at: &mut Places) {
     let (share, cache, rows) = (build.plan.features.share, build.cache(), build.most_rows());
     let (first, mut end) = (areas.next, areas.next);
-    let mut together = |sizes: [u64; 2]| {
+    let mut together = |sizes: [u64; 3]| {
         areas.next = first;
         let places = sizes.map(|size| areas.take(size));
         end = end.max(areas.next);
         places
     };
-    [at.rows, _] = together([bytes(build.between(), rows * widths.projected), 0]);
-    [at.y, _] = together([bytes(build.exchanged(), rows * build.groups * share), 0]);
+    [at.rows, ..] = together([bytes(build.between(), rows * widths.projected), 0, 0]);
     let own = rows * build.own * share;
-    [at.sum, at.normal_own] = together([bytes(Dtype::F32, own), bytes(build.dtype(), own)]);
+    let (sum, normal) =
+        if build.pes() > 1 { (bytes(Dtype::F32, own), bytes(build.dtype(), own)) } else { (0, 0) };
+    let y = bytes(build.exchanged(), rows * build.groups * share);
+    [at.y, at.sum, at.normal_own] = together([y, sum, normal]);
     let scores = match build.mode {
         Mode::Prefill => build.most_key_rows() * build.machine.pe.slices * build.machine.ce.lanes,
         Mode::Decode | Mode::Batch => build.most_key_rows() * widths.heads,
     };
-    [at.scores, at.chances] = together([bytes(Dtype::F32, scores), bytes(cache, scores)]);
+    [at.scores, at.chances, _] = together([bytes(Dtype::F32, scores), bytes(cache, scores), 0]);
     areas.next = end;
 }

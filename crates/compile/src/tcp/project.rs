@@ -9,8 +9,9 @@ use tilewright_tcp::program::Count;
 use tilewright_tcp::program::exec::{Contract, Memory, Stream, Switch};
 use tilewright_tcp::program::vector::{Gives, OpKind, ReduceOp, Vector, Word};
 
-use super::build::{Build, Mode};
+use super::build::{Build, Mode, Part};
 use super::image::{bytes, chain, commit, contraction, copy, fetch, main, n, nest, steps, sub, vrf, with};
+use super::norm::PAIR;
 use super::plan::{Fill, Packed};
 use crate::CompileError;
 use crate::kernel::Weight;
@@ -19,37 +20,53 @@ use crate::kernel::Weight;
 pub(super) fn project(build: &mut Build<'_>, kernel: usize, parts: &[Weight]) -> Result<(), CompileError> {
     let packed = build.packed(kernel)?;
     let width = build.plan.parts(build.machine, parts).width;
-    let rows = build.rows;
     for (index, fill) in packed.fills.iter().enumerate() {
         load(build, packed, fill);
         let rows_at = if build.dtype() == Dtype::I8 { load_scales(build, kernel, index) } else { 0 };
-        let gives = match build.mode {
-            Mode::Prefill | Mode::Batch => Gives::Scatter { inner: fill.groups },
-            Mode::Decode => Gives::Broadcast,
-        };
-        let ends = ends(build, rows, fill, rows_at, gives);
-        let between = build.between();
-        let word = bytes(between, 8);
-        let to = build.at.rows + bytes(between, fill.first * 8);
-        let mut to = commit(Memory::Dm, to, &[(rows, bytes(between, width)), (n(fill.groups), word)], word);
-        to.to_bf16 = between == Dtype::Bf16;
-        let stream = contract(build, packed, fill, ends);
-        build.emit.exec(main("project", Stream { commit: to, ..stream }));
+        if index > 0 {
+            project_fill(build, packed, fill, (rows_at, width));
+            continue;
+        }
+        // Each part as soon as its tokens are there.
+        build.each_part(|build, part| {
+            super::exchange::gathered(build, part);
+            project_fill(build, packed, fill, (rows_at, width));
+            Ok::<_, CompileError>(())
+        })?;
     }
     Ok(())
 }
 
+/// The rows at hand with a fill; integers know from where in the vector register file what units of rows are worth.
+fn project_fill(build: &mut Build<'_>, packed: &Packed, fill: &Fill, (rows_at, width): (u64, u64)) {
+    if build.dtype() == Dtype::I8 {
+        load_worths(build, rows_at);
+    }
+    let gives = match build.mode {
+        Mode::Prefill | Mode::Batch => Gives::Scatter { inner: fill.groups },
+        Mode::Decode => Gives::Broadcast,
+    };
+    let ends = ends(build, fill, rows_at, gives);
+    let between = build.between();
+    let (word, row) = (bytes(between, 8), bytes(between, width));
+    let to = build.at.rows + bytes(between, fill.first * 8) + build.part.first * row;
+    let mut to = commit(Memory::Dm, to, &[build.part.by_row(row), (n(fill.groups), word)], word);
+    to.to_bf16 = between == Dtype::Bf16;
+    let stream = contract(build, packed, fill, ends);
+    build.emit.exec(main("project", Stream { commit: to, ..stream }));
+}
+
 /// Parts of sums added between slices; integers become what they are worth.
-fn ends(build: &Build<'_>, rows: Count, fill: &Fill, rows_at: u64, gives: Gives) -> Vector {
+fn ends(build: &Build<'_>, fill: &Fill, rows_at: u64, gives: Gives) -> Vector {
     let slices = build.machine.pe.slices;
     if build.dtype() != Dtype::I8 {
         return chain(Word::F32, Vec::new()).after_between(ReduceOp::Add, slices, gives);
     }
-    let columns = n(fill.groups * 8);
+    let (columns, part) = (n(fill.groups * 8), build.part);
     let ops = vec![
         op(OpKind::ToFloat { int_width: 31 }),
-        with(OpKind::Mul0, vrf(0, &[(rows, 0), (columns, 1)])),
-        with(OpKind::Mul1, vrf(rows_at, &[(rows, 2), (columns, 0)])),
+        with(OpKind::Mul0, vrf(0, &[(part.rows, 0), (columns, 1)])),
+        with(OpKind::Mul1, vrf(rows_at + PAIR * part.first, &[part.by_row(2), (columns, 0)])),
     ];
     chain(Word::I32, ops).after_between(ReduceOp::AddWrap, slices, gives)
 }
@@ -58,7 +75,10 @@ fn ends(build: &Build<'_>, rows: Count, fill: &Fill, rows_at: u64, gives: Gives)
 pub(super) fn batch_logits(build: &mut Build<'_>, packed: &Packed, index: usize, to: u64) {
     let Some(fill) = packed.fills.get(index) else { return };
     let rows_at = if build.dtype() == Dtype::I8 { load_scales(build, packed.kernel, index) } else { 0 };
-    let ends = ends(build, build.rows, fill, rows_at, Gives::Scatter { inner: fill.groups });
+    if build.dtype() == Dtype::I8 {
+        load_worths(build, rows_at);
+    }
+    let ends = ends(build, fill, rows_at, Gives::Scatter { inner: fill.groups });
     let stream = contract(build, packed, fill, ends);
     let word = bytes(Dtype::F32, 8);
     let mut to = commit(Memory::Dm, to, &[(n(fill.groups), word)], word);
@@ -66,7 +86,7 @@ pub(super) fn batch_logits(build: &mut Build<'_>, packed: &Packed, index: usize,
     build.emit.exec(main("logits", Stream { commit: to, ..stream }));
 }
 
-/// What units of a fill's columns are worth, from all slices to all; then what units of rows are. Gives the place of the latter.
+/// What units of a fill's columns are worth, from all slices to all. Gives the place behind them, for what units of rows are worth.
 fn load_scales(build: &mut Build<'_>, kernel: usize, fill: usize) -> u64 {
     let slices = build.machine.pe.slices;
     let (place, words) = build.plan.constants.projected(kernel, fill);
@@ -75,12 +95,16 @@ fn load_scales(build: &mut Build<'_>, kernel: usize, fill: usize) -> u64 {
     let ring = Ring { slice1: slices, slice0: 1 };
     let switch = Switch { topology: Topology::Broadcast01(ring, words / 2), sources: Vec::new() };
     build.emit.exec(sub(build.machine, "load_scales", Stream { switch, ..copy(from, to) }));
-    let base = bytes(Dtype::F32, slices * words);
-    let worths = if build.mode == Mode::Decode { build.at.worths } else { build.at.row_worths };
-    let from = fetch(Dtype::F32, worths, &[(build.rows, 2), (n(2), 1)], 2);
-    let to = commit(Memory::Vrf, base, &[(build.rows, 8)], 8);
+    bytes(Dtype::F32, slices * words)
+}
+
+/// What units of the rows at hand are worth, to the vector register file.
+fn load_worths(build: &mut Build<'_>, base: u64) {
+    let (part, worths) = (build.part, build.at.row_worths);
+    let worths = if build.mode == Mode::Decode { build.at.worths } else { worths + PAIR * part.first };
+    let from = fetch(Dtype::F32, worths, &[part.by_row(2), (n(2), 1)], 2);
+    let to = commit(Memory::Vrf, base + PAIR * part.first, &[part.by_row(PAIR)], PAIR);
     build.emit.exec(sub(build.machine, "load_worths", copy(from, to)));
-    base
 }
 
 /// Weights of a fill from data memory to the register files: a column to each lane in turn.
@@ -124,8 +148,9 @@ fn contract(build: &Build<'_>, packed: &Packed, fill: &Fill, ends: Vector) -> St
     let share = packed.row;
     let packets = packed.packets;
     let [outer, inner] = build.by_token(share);
-    let from = fetch(dtype, build.at.normal, &[outer, inner, (n(share), 1)], packets.elements);
-    let contract = with_fill(build, packed, fill, &[build.rows, n(build.groups)]);
+    let normal = build.at.normal + build.before_token(bytes(dtype, share));
+    let from = fetch(dtype, normal, &[outer, inner, (n(share), 1)], packets.elements);
+    let contract = with_fill(build, packed, fill, &[build.part.rows, n(build.groups)]);
     Stream {
         fetch: from,
         switch: Switch::default(),
@@ -141,7 +166,12 @@ fn contract(build: &Build<'_>, packed: &Packed, fill: &Fill, ends: Vector) -> St
 pub(super) fn logits(build: &mut Build<'_>, packed: &Packed, index: usize, to: u64) {
     let Some(fill) = packed.fills.get(index) else { return };
     let rows_at = if build.dtype() == Dtype::I8 { load_scales(build, packed.kernel, index) } else { 0 };
-    let ends = ends(build, n(1), fill, rows_at, Gives::First);
+    let all = std::mem::replace(&mut build.part, Part { rows: n(1), first: 0, step: 1 });
+    if build.dtype() == Dtype::I8 {
+        load_worths(build, rows_at);
+    }
+    let ends = ends(build, fill, rows_at, Gives::First);
+    build.part = all;
     let mut stream = contract(build, packed, fill, ends);
     let (dtype, packets) = (build.dtype(), packed.packets);
     stream.fetch = fetch(dtype, build.at.normal, &[(n(packed.row), 1)], packets.elements);

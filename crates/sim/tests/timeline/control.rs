@@ -116,6 +116,21 @@ fn messages_take_a_doorbell_and_arrive_in_order() {
 }
 
 #[test]
+fn a_core_awaits_one_command_while_the_queue_goes_on() {
+    let wait = StepKind::Await { transfer: true, id: 0 };
+    let first = vec![dma(0, 0), dma(1, 1), step(wait), step(post(1, 3))];
+    let second = vec![step(receive(0)), dma(0, 0)];
+    let queues = vec![queue(0, 0, first), queue(0, 1, second)];
+    let transfers = vec![weights(1, 64), weights(1, 4096)];
+    let outcome = run(&tcp(), &with_register(program(vec![], transfers, queues), 10));
+    let sent = spans(&outcome, "chip0/pe0/dma");
+    let started = spans(&outcome, "chip0/pe1/dma")[0].0;
+    // The first transfer ends, the core has looked; then a post, a doorbell and a push.
+    assert_eq!(started, sent[0].1 + 2 * PUSH + 300);
+    assert!(started < sent[1].1, "the second transfer still runs: {sent:?}");
+}
+
+#[test]
 fn cores_that_wait_for_each_other_are_a_deadlock_with_its_cycle() {
     let queues = vec![
         queue(0, 0, vec![step(receive(1))]),
@@ -184,6 +199,7 @@ impl Judge for Counting {
             Event::Done { .. } => "done",
             Event::Waited { .. } => "waited",
             Event::Synced { .. } => "synced",
+            Event::Awaited { .. } => "awaited",
             Event::Posted { .. } => "posted",
             Event::Received { .. } => "received",
             Event::Read { .. } => "read",

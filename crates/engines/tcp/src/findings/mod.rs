@@ -112,6 +112,7 @@ impl<'m> Judge<'m> {
             }
             Event::Waited { pe, ticket } => self.order.waited(pe, ticket),
             Event::Synced { pe } => self.order.synced(pe),
+            Event::Awaited { pe, ticket } => self.order.awaited(pe, ticket),
             Event::Posted { from, to } => self.order.posted(from, to),
             Event::Received { pe, from } => self.order.received(pe, from),
             Event::Read { ticket, pe, address, dtype, span, at_cycles } => {

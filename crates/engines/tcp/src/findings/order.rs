@@ -4,8 +4,10 @@
 //!   the units of all its PEs) take turns with them, in whatever order they come: nothing is ordered by that.
 //! - A wait orders the command before everything that the queue issues later. So does an `exec`, for the command that ran before it in its
 //!   context: the queue is held until the context is free.
-//! - A core knows what it saw done: its own queue when it synced, and what messages carried. It does not know what its queue waited for.
-//! - A message is ordered before the commands that its receiver pushed after it, not before those that its queue held already.
+//! - A core knows what it saw done: its own queue when it synced, a command that it awaited, and what messages carried. It does not know
+//!   what its queue waited for.
+//! - A message is ordered before the commands that its receiver pushed after it, not before those that its queue held already. So is a
+//!   command that the core awaited.
 //! - A core's reads follow a sync, and order like commands of a unit of its own.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -46,7 +48,7 @@ impl Clock {
 pub(super) struct Named {
     pub(super) ticket: Ticket,
     pub(super) id: u8,
-    /// Messages that the core had taken when it pushed it.
+    /// What the core had waited for when it pushed it.
     pub(super) received: u64,
 }
 
@@ -75,7 +77,8 @@ struct Front {
     queue: Clock,
     /// What the core knows to be done.
     core: Clock,
-    /// Messages that the core has taken, and what those carried that not all commands in the queue come after, by their number.
+    /// Messages and commands that the core has waited for, and what those carried that not all commands in the queue come after, by their
+    /// number.
     received: u64,
     carried: VecDeque<(u64, Clock)>,
     /// The last command it issued on each unit.
@@ -84,6 +87,8 @@ struct Front {
     open: BTreeMap<Ticket, Rc<Clock>>,
     /// The last command of each id: of a transfer or not.
     ids: BTreeMap<(bool, u8), Ticket>,
+    /// Those that a core can await.
+    named: BTreeMap<Ticket, Rc<Clock>>,
 }
 
 /// The order so far.
@@ -140,8 +145,10 @@ impl Order {
         front.issued.insert(own, Rc::clone(&clock));
         if let Some(before) = front.ids.insert((unit == Unit::Dma, id), ticket) {
             front.open.remove(&before);
+            front.named.remove(&before);
         }
         front.open.insert(ticket, Rc::clone(&clock));
+        front.named.insert(ticket, Rc::clone(&clock));
         Stamp { unit: own, count: clock.get(own), clock }
     }
 
@@ -161,6 +168,15 @@ impl Order {
         front.queue.join(&front.core);
         front.open.clear();
         front.carried.clear();
+    }
+
+    pub(super) fn awaited(&mut self, pe: PeId, ticket: Ticket) {
+        let front = self.fronts.entry(pe).or_default();
+        front.received += 1;
+        if let Some(clock) = front.named.get(&ticket).cloned() {
+            front.core.join(&clock);
+            front.carried.push_back((front.received, Clock::clone(&clock)));
+        }
     }
 
     pub(super) fn posted(&mut self, from: PeId, to: PeId) {

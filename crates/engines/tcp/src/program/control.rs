@@ -104,6 +104,13 @@ pub enum StepKind {
     },
     /// Waits until the queue is empty and everything pushed is done.
     Sync,
+    /// Waits until whatever was pushed under an id is done; the queue goes on.
+    Await {
+        /// Of a transfer, or else of an execution.
+        transfer: bool,
+        /// The id.
+        id: u8,
+    },
     /// Writes a message into another PE's area and rings its doorbell.
     Post {
         /// Chip of the receiver.

@@ -81,8 +81,8 @@ pub enum Event<'a> {
         id: u8,
         /// What it is.
         image: Image<'a>,
-        /// Messages that the core had taken when it pushed the command: later ones are not ordered before it, even if they came before
-        /// it was issued.
+        /// Messages that the core had taken, and commands that it had awaited, when it pushed the command: later ones are not ordered
+        /// before it, even if they came before it was issued.
         received: u64,
         /// The `dma` or `exec` step.
         span: Span,
@@ -114,6 +114,13 @@ pub enum Event<'a> {
     Synced {
         /// Whose.
         pe: PeId,
+    },
+    /// A control core saw one of its commands done: all it does and pushes from now on is ordered after it.
+    Awaited {
+        /// Whose.
+        pe: PeId,
+        /// The command.
+        ticket: Ticket,
     },
     /// A core rang another's doorbell: carries all that is ordered before the core itself.
     Posted {

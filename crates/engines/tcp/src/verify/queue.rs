@@ -108,6 +108,8 @@ impl Walk<'_> {
                 state.join(&other);
             }
             StepKind::Sync => state.sync(),
+            StepKind::Await { transfer: true, id } => self.command(Command::WaitD(*id), span, state),
+            StepKind::Await { transfer: false, id } => self.command(Command::WaitE(*id), span, state),
             StepKind::Post { chip, pe, value } => {
                 self.registers(span, value_registers(*value).into_iter());
                 self.peer(*chip, *pe, span);

@@ -43,7 +43,10 @@ impl Room {
                     self.walk(otherwise, depth + 1);
                     self.waiting = self.waiting.max(after);
                 }
-                StepKind::Set(..) | StepKind::Post { .. } | StepKind::Receive { .. } => {}
+                StepKind::Set(..)
+                | StepKind::Await { .. }
+                | StepKind::Post { .. }
+                | StepKind::Receive { .. } => {}
             }
         }
     }

@@ -51,6 +51,7 @@ fn any_leaf(declared: Declared) -> impl Strategy<Value = StepKind> {
         2 => (any_register_id(declared), any_value(declared)).prop_map(|(id, value)| StepKind::Set(id, value)),
         1 => read.prop_map(|(register, address, dtype)| StepKind::Read { register, address, dtype }),
         1 => Just(StepKind::Sync),
+        1 => (any::<bool>(), any::<u8>()).prop_map(|(transfer, id)| StepKind::Await { transfer, id }),
         1 => (any_number(), any_number(), any_value(declared))
             .prop_map(|(chip, pe, value)| StepKind::Post { chip, pe, value }),
         1 => receive.prop_map(|(chip, pe, register)| StepKind::Receive { chip, pe, register }),

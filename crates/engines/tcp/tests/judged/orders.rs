@@ -137,6 +137,14 @@ fn brute(program: &Program, script: &[Happens]) -> BTreeSet<(Key, Key)> {
                 cores[at(owner)] = node;
                 ahead[at(owner)] = false;
             }
+            Happens::Awaited(owner, ticket) => {
+                let command = issued[usize::try_from(ticket).expect("a small number")];
+                let node = graph.after(&[command, cores[at(owner)]]);
+                cores[at(owner)] = node;
+                if !ahead[at(owner)] {
+                    queues[at(owner)] = graph.after(&[node, queues[at(owner)]]);
+                }
+            }
             Happens::Ahead(owner) => {
                 ahead[at(owner)] ^= true;
                 if !ahead[at(owner)] {
@@ -198,7 +206,7 @@ fn racing(graph: &Graph, ran: &[Ran]) -> BTreeSet<(Key, Key)> {
 
 /// Scripts in which waits name commands of their own queue that were not waited for, and groups lie within the PEs.
 fn scripts() -> impl Strategy<Value = Vec<Happens>> {
-    let one = (0_u64..PES, 0_usize..8, 0_u64..PES, 0_u8..15);
+    let one = (0_u64..PES, 0_usize..8, 0_u64..PES, 0_u8..17);
     proptest::collection::vec(one, 1..24).prop_map(|drawn| {
         let mut script: Vec<Happens> = Vec::new();
         let mut owners: Vec<u64> = Vec::new();
@@ -218,6 +226,10 @@ fn scripts() -> impl Strategy<Value = Vec<Happens>> {
                     script.push(Happens::Waited(owner, u64::try_from(ticket).expect("a small number")));
                 }
                 8 => script.push(Happens::Synced(owner)),
+                15 | 16 if !own.is_empty() => {
+                    let ticket = own[image % own.len()];
+                    script.push(Happens::Awaited(owner, u64::try_from(ticket).expect("a small number")));
+                }
                 9 | 10 if other != owner => script.push(Happens::Posted(owner, other)),
                 11 if other != owner => script.push(Happens::Received(owner, other)),
                 12 => script.push(Happens::Ahead(owner)),

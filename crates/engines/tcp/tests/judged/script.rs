@@ -19,6 +19,8 @@ pub(crate) enum Happens {
     Dma(u64, usize),
     Waited(u64, u64),
     Synced(u64),
+    /// A core saw a command done.
+    Awaited(u64, u64),
     Posted(u64, u64),
     Received(u64, u64),
     /// The core has pushed all that its queue issues until the same comes again, or until it syncs.
@@ -64,6 +66,10 @@ pub(crate) fn tell(judge: &mut Judge<'_>, execs: &[Exec], transfers: &[Transfer]
             Happens::Synced(at) => {
                 cores.entry(at).or_default().pushed = None;
                 Event::Synced { pe: pe(at) }
+            }
+            Happens::Awaited(at, ticket) => {
+                cores.entry(at).or_default().received += 1;
+                Event::Awaited { pe: pe(at), ticket: Ticket(ticket) }
             }
             Happens::Posted(from, to) => Event::Posted { from: pe(from), to: pe(to) },
             Happens::Received(at, from) => {

@@ -431,6 +431,9 @@ const PROGRAMS: &[Case] = &[
     ("tcp/queue-room", unchecked, |p| {
         p.queues[0].steps.push(step(StepKind::PushUnchecked(Command::WaitD(0))));
     }),
+    ("tcp/queue-wait", plain, |p| {
+        p.queues[0].steps.push(step(StepKind::Await { transfer: true, id: 77 }));
+    }),
     ("tcp/queue-register", counted, |p| {
         let value = Value::Just(Term::Register(RegisterId(1)));
         p.queues[0].steps.push(step(StepKind::Set(RegisterId(0), value)));

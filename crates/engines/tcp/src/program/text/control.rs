@@ -10,9 +10,9 @@ use super::operand::{print_relation, read_relation};
 use crate::program::control::{Arithmetic, Command, Condition, Queue, Step, StepKind, Term, Value};
 
 const COMMANDS: [&str; 5] = ["dma", "load", "exec", "wait_d", "wait_e"];
-const STEPS: [&str; 15] = [
+const STEPS: [&str; 17] = [
     "dma", "load", "exec", "wait_d", "wait_e", "push!", "set", "read", "for", "if", "else", "while", "sync",
-    "post", "receive",
+    "await_d", "await_e", "post", "receive",
 ];
 const SIGNS: [(Sign, Arithmetic); 5] = [
     (Sign::Plus, Arithmetic::Add),
@@ -130,6 +130,8 @@ fn read_leaf(node: Node<'_>, names: &Names<'_>) -> Read<StepKind> {
             Ok(StepKind::Read { register, address, dtype: read_dtype(args)? })
         }),
         "sync" => node.leaf(|_| Ok(StepKind::Sync)),
+        "await_d" => node.leaf(|args| Ok(StepKind::Await { transfer: true, id: args.integer("an id")? })),
+        "await_e" => node.leaf(|args| Ok(StepKind::Await { transfer: false, id: args.integer("an id")? })),
         "post" => node.leaf(|args| {
             let (chip, pe) = read_pe(args)?;
             Ok(StepKind::Post { chip, pe, value: read_value(args, names)? })
@@ -199,6 +201,9 @@ fn print_step(step: &StepKind, spell: Spell<'_>, items: &mut Vec<Item>) {
             Item::lines(format!("while {}", print_condition(*condition, spell)), print_steps(body, spell))
         }
         StepKind::Sync => Item::line("sync"),
+        StepKind::Await { transfer, id } => {
+            Item::line(format!("{} {id}", if *transfer { "await_d" } else { "await_e" }))
+        }
         StepKind::Post { chip, pe, value } => {
             Item::line(format!("post {} {}", print_pe(*chip, *pe), print_value(*value, spell)))
         }
