@@ -44,7 +44,53 @@ fn main() {
         .iter()
         .filter_map(|(name, value)| Some((prepared.register(name)?, *value)))
         .collect();
-    let outcome = prepared.time(&registers, &Default::default(), KeepLast::new(0)).unwrap().outcome;
+    let reading = prepared
+        .time(
+            &registers,
+            &Default::default(),
+            KeepLast::new(std::env::var("KEEP").map_or(0, |k| k.parse().unwrap())),
+        )
+        .unwrap();
+    let outcome = reading.outcome;
+    if let Ok(name) = std::env::var("COST") {
+        let transfer = program.transfers.iter().find(|t| t.name == name).unwrap();
+        let values: Vec<i64> = program
+            .registers
+            .iter()
+            .map(|r| inputs.registers.iter().find(|(n, _)| *n == r.name).map_or(r.initial, |(_, v)| *v))
+            .collect();
+        let resolved = transfer.resolved(&values);
+        let cost = tilewright_tcp::cost::image::transfer::transfer_cost(&machine, &resolved).unwrap();
+        println!("{resolved:?}");
+        println!(
+            "{:?} moved {} bytes {} requests {}",
+            cost.cycles, cost.moved_cycles, cost.bytes, cost.requests
+        );
+        for path in &cost.paths {
+            println!("   {:?} {}", path.path, path.cycles_q32 >> 32);
+        }
+    }
+    if std::env::var("KEEP").is_ok() {
+        let record = &outcome.record;
+        let mut all: Vec<_> = record
+            .intervals()
+            .filter(|i| {
+                let path = record.layout.path(i.track);
+                path.contains("pe0/")
+                    && (path.ends_with("main") || path.ends_with("dma") || path.ends_with("sub"))
+            })
+            .collect();
+        all.sort_by_key(|i| i.start_cycles);
+        for i in all {
+            println!(
+                "T {:>10} {:>8} {} {}",
+                i.start_cycles,
+                i.length_cycles(),
+                record.layout.path(i.track),
+                i.name
+            );
+        }
+    }
     println!(
         "simulated in {:?}: {} cycles, {} commands, {:?}",
         begun.elapsed(),

@@ -3,7 +3,8 @@
 //!
 //! A transfer alone goes at the pace of its closed form and then keeps each channel busy for a known part of the time. When the
 //! parts of all transfers under way exceed what a channel gives (the machine's efficiency, which contains refresh, applied once), each gets
-//! an equal share, except those that want less. A network gives what commands leave of the banks behind it: DMA comes last there, and a
+//! an equal share, except those that want less. Whoever is held back by one thing takes less of all others, which is divided among the rest:
+//! nothing stands idle while someone waits for it alone. A network gives what commands leave of the banks behind it: DMA comes last there, and a
 //! network is taken to work off its requests in order, so that a slice that is late holds it. A transfer goes as fast as its
 //! scarcest share lets it. Speeds change only when a transfer or such a command starts or ends. All arithmetic is in integers:
 //! times in 2^-32 cycles, speeds and shares in parts of 2^32.
@@ -123,7 +124,6 @@ pub struct Fluid {
     left_q32: BTreeMap<(u64, u64), u64>,
     next_end: u64,
     /// Kept between calls.
-    wants: Vec<(u64, usize)>,
     speeds: Vec<u64>,
 }
 
@@ -139,9 +139,8 @@ impl Fluid {
             let reached = machine.hbm.efficiency.min(1.0 - machine.hbm.refresh_fraction);
             (reached.clamp(0.0, 1.0) * 4_294_967_296.0) as u64
         };
-        let (wants, speeds) = (Vec::new(), Vec::new());
-        let left_q32 = BTreeMap::new();
-        Fluid { moving: Vec::new(), at_cycles: 0, hbm_q32, left_q32, next_end: u64::MAX, wants, speeds }
+        let (moving, speeds) = (Vec::new(), Vec::new());
+        Fluid { moving, at_cycles: 0, hbm_q32, left_q32: BTreeMap::new(), next_end: u64::MAX, speeds }
     }
 
     /// A transfer under way uses this network.
@@ -204,15 +203,7 @@ impl Fluid {
     fn share(&mut self) {
         self.speeds.clear();
         self.speeds.resize(self.moving.len(), FULL_Q32);
-        for at in 0..self.moving.len() {
-            for used in 0..self.moving[at].uses.0.len() {
-                let of = self.moving[at].uses.0[used].of;
-                // Each shared thing is divided once, when its first user comes by.
-                if self.users(of).next().is_some_and(|(first, _)| first == at) {
-                    self.divide(of);
-                }
-            }
-        }
+        self.fill();
         self.next_end = u64::MAX;
         for (moving, speed) in self.moving.iter_mut().zip(&self.speeds) {
             moving.speed_q32 = (*speed).max(1);
@@ -229,35 +220,83 @@ impl Fluid {
         })
     }
 
-    fn divide(&mut self, of: Shared) {
-        let capacity = match of {
+    fn capacity(&self, of: Shared) -> u64 {
+        match of {
             Shared::Hbm(_) => self.hbm_q32,
             Shared::Path(Path::Network { chip, network }) => {
                 self.left_q32.get(&(chip, network)).copied().unwrap_or(FULL_Q32)
             }
             _ => FULL_Q32,
-        };
-        let wanted = self.users(of).fold(0, |all, (_, used)| u64::saturating_add(all, used.most_q32));
-        if wanted <= capacity {
-            return;
-        }
-        let channels = self.users(of).map(|(_, used)| used.channels_q32.len()).max().unwrap_or(0);
-        for channel in 0..channels.max(1) {
-            let mut wants = std::mem::take(&mut self.wants);
-            wants.clear();
-            wants
-                .extend(self.users(of).map(|(at, used)| {
-                    (used.channels_q32.get(channel).copied().unwrap_or(used.most_q32), at)
-                }));
-            let level = level(&mut wants, capacity);
-            for (want, at) in wants.iter().filter(|(want, _)| *want > level) {
-                // The level is below what is wanted, which is at most 2^32.
-                let speed = level.saturating_mul(FULL_Q32) / (*want).max(1);
-                self.speeds[*at] = self.speeds[*at].min(speed);
-            }
-            self.wants = wants;
         }
     }
+
+    /// Everything that is wanted more than it gives, channel by channel: what it gives, who wants how much.
+    fn scarce(&self) -> Vec<Scarce> {
+        let mut uses: Vec<(Shared, usize, &Use)> = Vec::new();
+        for (at, moving) in self.moving.iter().enumerate() {
+            uses.extend(moving.uses.0.iter().map(|used| (used.of, at, used)));
+        }
+        uses.sort_unstable_by_key(|(of, at, _)| (*of, *at));
+        let mut scarce = Vec::new();
+        for users in uses.chunk_by(|one, other| one.0 == other.0) {
+            let Some((of, ..)) = users.first() else { continue };
+            let capacity = self.capacity(*of);
+            let wanted = users.iter().fold(0, |all, (.., used)| u64::saturating_add(all, used.most_q32));
+            if wanted <= capacity {
+                continue;
+            }
+            let channels = users.iter().map(|(.., used)| used.channels_q32.len()).max().unwrap_or(0);
+            for channel in 0..channels.max(1) {
+                let want = |used: &Use| used.channels_q32.get(channel).copied().unwrap_or(used.most_q32);
+                let wants = users.iter().map(|(_, at, used)| (want(used), *at)).collect();
+                scarce.push(Scarce { left: capacity, wants });
+            }
+        }
+        scarce
+    }
+
+    /// Fills up: whatever is scarcest for those who want it is divided first. Those whom it holds back take less of everything else,
+    /// which leaves more to others.
+    fn fill(&mut self) {
+        let mut scarce = self.scarce();
+        let mut held = vec![false; self.moving.len()];
+        loop {
+            let mut slowest: Option<(u64, usize, u64)> = None;
+            for (index, one) in scarce.iter_mut().enumerate() {
+                let level = level(&mut one.wants, one.left);
+                // The last one wants the most, so the level slows it most.
+                let Some((most, _)) = one.wants.last().filter(|(want, _)| *want > level) else { continue };
+                let speed = level.saturating_mul(FULL_Q32) / (*most).max(1);
+                if slowest.is_none_or(|(other, ..)| speed < other) {
+                    slowest = Some((speed, index, level));
+                }
+            }
+            let Some((_, index, level)) = slowest else { return };
+            for (want, at) in scarce.get(index).map_or(Vec::new(), |one| one.wants.clone()) {
+                if want > level {
+                    // The level is below what is wanted, which is at most 2^32.
+                    self.speeds[at] = level.saturating_mul(FULL_Q32) / want.max(1);
+                    held[at] = true;
+                }
+            }
+            for one in &mut scarce {
+                for (want, at) in one.wants.iter().filter(|(_, at)| held[*at]) {
+                    let taken = u128::from(*want) * u128::from(self.speeds[*at]) >> 32;
+                    one.left = one.left.saturating_sub(u64::try_from(taken).unwrap_or(u64::MAX));
+                }
+                one.wants.retain(|(_, at)| !held[*at]);
+            }
+        }
+    }
+}
+
+/// Something that is wanted more than it gives.
+#[derive(Debug)]
+struct Scarce {
+    /// What is left of it for those who want it.
+    left: u64,
+    /// How much each wants, and who.
+    wants: Vec<(u64, usize)>,
 }
 
 /// Cycles that are left at a speed, rounded up; nearly always within 64 bits, where division is quick.

@@ -81,6 +81,9 @@ pub struct Build<'a> {
     pub exchanges: u64,
 }
 
+/// Transfers of a fill: between them others find their turn on the DMA engine.
+const PIECES: usize = 4;
+
 /// Parts of the rows of a prefill program.
 pub const PARTS: u64 = 4;
 
@@ -363,18 +366,44 @@ impl<'a> Build<'a> {
         self.emit.dma(transfer(name, hbm(0, from), target, loops, packet));
     }
 
-    /// Makes sure that the next fill is on its way, and those behind it as far as there are slots; gives its place.
+    /// Makes sure that the next fill is on its way; gives its place.
     pub fn next_fill(&mut self) -> u64 {
-        let slots = self.at.slots.len();
-        while self.asked < self.fills.len() && self.asked < self.used + slots {
-            let (fill, slices) = self.fills[self.asked];
-            let place = self.at.slots[self.asked % slots];
-            self.to_dm("weights", fill.at + self.pe * fill.pe_bytes, place, fill.slice_bytes, slices);
-            self.asked += 1;
+        while self.asked < (self.used + 1) * PIECES {
+            self.ask();
         }
-        let place = self.at.slots[self.used % slots];
+        let place = self.at.slots[self.used % self.at.slots.len()];
         self.used += 1;
         place
+    }
+
+    /// Asks for so many pieces of the fills behind the one in use, as far as there are slots.
+    pub fn prefetch(&mut self, pieces: usize) {
+        let most = (self.used.saturating_sub(1) + self.at.slots.len()) * PIECES;
+        for _ in 0..pieces {
+            if self.asked < most {
+                self.ask();
+            }
+        }
+    }
+
+    /// Asks for the next piece of a fill.
+    fn ask(&mut self) {
+        let (index, piece) = (self.asked / PIECES, (self.asked % PIECES) as u64);
+        self.asked += 1;
+        let Some((fill, slices)) = self.fills.get(index).copied() else { return };
+        let place = self.at.slots[index % self.at.slots.len()];
+        let granule = self.machine.tdma.request_bytes;
+        let whole = fill.slice_bytes.div_ceil(PIECES as u64).next_multiple_of(granule);
+        let first = (piece * whole).min(fill.slice_bytes);
+        let bytes = whole.min(fill.slice_bytes - first);
+        if bytes > 0 {
+            let from = fill.at + self.pe * fill.pe_bytes + first;
+            let packet = packet_of(self.machine, bytes);
+            let target = self.dm(0, place + first);
+            let loops = vec![to_slices(slices, fill.slice_bytes), turn(n(bytes / packet), packet, packet)];
+            let loops = loops.into_iter().filter(|row| row.size != n(1)).collect();
+            self.emit.dma(transfer("weights", hbm(0, from), target, loops, packet));
+        }
     }
 
     /// The weight of a kernel.

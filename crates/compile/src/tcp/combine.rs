@@ -11,7 +11,7 @@ use super::attend_rows::load_words;
 use super::build::{Build, Mode};
 use super::image::{bytes, chain, commit, copy, fetch, fetch_pairs, flits, main, n, through, vrf, with};
 use super::plan::{Fill, Packed};
-use super::project::{load, with_fill};
+use super::project::{load, load_ahead, with_fill};
 use crate::CompileError;
 use crate::kernel::{Kernel, ValueId};
 
@@ -29,19 +29,20 @@ pub(super) fn combine(build: &mut Build<'_>, kernel: usize, input: ValueId) -> R
     }
     let last = packed.fills.len().saturating_sub(1);
     for (index, fill) in packed.fills.iter().enumerate() {
-        load(build, packed, fill);
         if build.pes() == 1 {
+            load_ahead(build, packed, fill);
             build.emit.exec(combined(build, packed, fill, from));
-        } else if index < last {
+            continue;
+        }
+        load(build, packed, fill);
+        let mut parts = Vec::new();
+        build.each_part(|build, _| {
             build.emit.exec(combined(build, packed, fill, from));
-            super::exchange::send(build, fill);
-        } else {
-            let mut parts = Vec::new();
-            build.each_part(|build, _| {
-                build.emit.exec(combined(build, packed, fill, from));
-                parts.push(super::exchange::send(build, fill));
-                Ok::<_, CompileError>(())
-            })?;
+            parts.push(super::exchange::send(build, fill));
+            Ok::<_, CompileError>(())
+        })?;
+        build.prefetch(usize::MAX);
+        if index == last {
             build.sent = Some(super::exchange::Sent { fills: packed.fills.clone(), parts });
         }
     }

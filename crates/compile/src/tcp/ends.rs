@@ -7,7 +7,7 @@ use super::build::{Build, Mode};
 use super::image::{
     bytes, commit, copy, fetch, flits, from_slices, hbm, indexed, main, n, to_slices, transfer, turn,
 };
-use super::project::{batch_logits, load, logits};
+use super::project::{batch_logits, load_ahead, logits};
 use crate::CompileError;
 
 /// The residual from the embedding: gathered by token, then widened.
@@ -40,7 +40,7 @@ pub(super) fn head(build: &mut Build<'_>, kernel: usize) -> Result<(), CompileEr
         Ok::<_, CompileError>(())
     })?;
     for (turn_index, fill) in packed.fills.iter().enumerate() {
-        load(build, packed, fill);
+        load_ahead(build, packed, fill);
         let place = build.at.logits[turn_index % 2];
         if build.mode == Mode::Batch {
             batch_logits(build, packed, turn_index, place);

@@ -21,7 +21,7 @@ pub(super) fn project(build: &mut Build<'_>, kernel: usize, parts: &[Weight]) ->
     let packed = build.packed(kernel)?;
     let width = build.plan.parts(build.machine, parts).width;
     for (index, fill) in packed.fills.iter().enumerate() {
-        load(build, packed, fill);
+        load_ahead(build, packed, fill);
         let rows_at = if build.dtype() == Dtype::I8 { load_scales(build, kernel, index) } else { 0 };
         if index > 0 {
             project_fill(build, packed, fill, (rows_at, width));
@@ -123,6 +123,12 @@ pub(super) fn load(build: &mut Build<'_>, packed: &Packed, fill: &Fill) {
     let from = fetch(dtype, place, &[(n(pieces), piece), (n(piece), 1)], piece);
     let to = commit(Memory::Trf { lanes: machine.ce.lanes }, 0, &to, kept);
     build.emit.exec(main("load_weights", copy(from, to)));
+}
+
+/// The same, with all that can be asked for ahead.
+pub(super) fn load_ahead(build: &mut Build<'_>, packed: &Packed, fill: &Fill) {
+    load(build, packed, fill);
+    build.prefetch(usize::MAX);
 }
 
 /// How packets of tokens meet a fill: each is held for all groups of columns, packets of a token are summed.
