@@ -57,8 +57,8 @@ pub fn compile(machine: &Tcp, graph: &Graph, options: Options) -> Result<Compile
     // Caches are read in whole rows of slices.
     let context = options.context.min(kernels.positions).max(1).next_multiple_of(machine.pe.slices);
     let options = Options { context, ..options };
-    // As many rows as there are lanes, or as data memory holds.
-    let mut rows = machine.ce.lanes;
+    // As many rows as there are lanes, or as data memory holds, or as a context has.
+    let mut rows = machine.ce.lanes.min(options.context.div_ceil(machine.pe.slices).next_power_of_two());
     let (plan, prefill) = loop {
         let plan = Plan::new(machine, &kernels, options, rows)?;
         match program(machine, &kernels, &plan, Mode::Prefill) {

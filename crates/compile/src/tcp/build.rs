@@ -332,8 +332,13 @@ impl<'a> Build<'a> {
         self.part.first * self.groups * stride
     }
 
-    /// Emits commands for each part of the rows, one after the other; what a part has no rows for is left out.
-    pub fn each_part<E>(&mut self, mut emit: impl FnMut(&mut Self, usize) -> Result<(), E>) -> Result<(), E> {
+    /// Emits commands for each part of the rows, one after the other; what a part has no rows for is left out. What comes `after` a part
+    /// comes in any case.
+    pub fn each_part<E>(
+        &mut self,
+        mut emit: impl FnMut(&mut Self, usize) -> Result<(), E>,
+        mut after: impl FnMut(&mut Self),
+    ) -> Result<(), E> {
         let all = self.part;
         for (index, part) in self.parts.clone().into_iter().enumerate() {
             self.part = part;
@@ -345,6 +350,7 @@ impl<'a> Build<'a> {
             if part.first > 0 {
                 self.emit.end_if();
             }
+            after(self);
         }
         self.part = all;
         Ok(())
@@ -379,10 +385,9 @@ impl<'a> Build<'a> {
     /// Asks for so many pieces of the fills behind the one in use, as far as there are slots.
     pub fn prefetch(&mut self, pieces: usize) {
         let most = (self.used.saturating_sub(1) + self.at.slots.len()) * PIECES;
-        for _ in 0..pieces {
-            if self.asked < most {
-                self.ask();
-            }
+        let most = most.min(self.asked.saturating_add(pieces)).min(self.fills.len() * PIECES);
+        while self.asked < most {
+            self.ask();
         }
     }
 

@@ -36,11 +36,14 @@ pub(super) fn combine(build: &mut Build<'_>, kernel: usize, input: ValueId) -> R
         }
         load(build, packed, fill);
         let mut parts = Vec::new();
-        build.each_part(|build, _| {
-            build.emit.exec(combined(build, packed, fill, from));
-            parts.push(super::exchange::send(build, fill));
-            Ok::<_, CompileError>(())
-        })?;
+        build.each_part(
+            |build, _| {
+                build.emit.exec(combined(build, packed, fill, from));
+                parts.push(super::exchange::send(build, fill));
+                Ok::<_, CompileError>(())
+            },
+            |build| build.prefetch(1),
+        )?;
         build.prefetch(usize::MAX);
         if index == last {
             build.sent = Some(super::exchange::Sent { fills: packed.fills.clone(), parts });

@@ -35,10 +35,13 @@ pub(super) fn embed(build: &mut Build<'_>) {
 pub(super) fn head(build: &mut Build<'_>, kernel: usize) -> Result<(), CompileError> {
     let packed = build.packed(kernel)?;
     let part = bytes(Dtype::F32, build.plan.logit_words / build.pes());
-    build.each_part(|build, part| {
-        super::exchange::gathered(build, part);
-        Ok::<_, CompileError>(())
-    })?;
+    build.each_part(
+        |build, part| {
+            super::exchange::gathered(build, part);
+            Ok::<_, CompileError>(())
+        },
+        |_| {},
+    )?;
     for (turn_index, fill) in packed.fills.iter().enumerate() {
         load_ahead(build, packed, fill);
         let place = build.at.logits[turn_index % 2];

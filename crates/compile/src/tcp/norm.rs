@@ -27,14 +27,17 @@ pub(super) const PAIR: u64 = 8;
 /// A norm of the residual.
 pub(super) fn rms(build: &mut Build<'_>, epsilon: f32) -> Result<(), CompileError> {
     let sent = build.sent.take();
-    build.each_part(|build, part| {
-        if let Some(sent) = &sent {
-            super::exchange::receive(build, sent, part);
-            super::combine::add(build, build.at.sum);
-        }
-        normalise(build, epsilon);
-        Ok::<_, CompileError>(())
-    })?;
+    build.each_part(
+        |build, part| {
+            if let Some(sent) = &sent {
+                super::exchange::receive(build, sent, part);
+                super::combine::add(build, build.at.sum);
+            }
+            normalise(build, epsilon);
+            Ok::<_, CompileError>(())
+        },
+        |_| {},
+    )?;
     build.norms += 1;
     Ok(())
 }

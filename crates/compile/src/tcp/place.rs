@@ -12,8 +12,8 @@ use super::sizes::whole_packets;
 use crate::CompileError;
 use crate::kernel::Kernel;
 
-/// Slots for weights: one in use, the other on its way.
-const SLOTS: u64 = 2;
+/// Slots for weights: one in use, others on their way, as many as data memory holds.
+const SLOTS: [u64; 3] = [4, 3, 2];
 
 /// Places in every slice's data memory, and the bytes of each.
 #[derive(Clone, Debug, Default)]
@@ -136,9 +136,20 @@ impl Widths {
 /// # Errors
 /// More than data memory holds.
 pub(super) fn place(build: &Build<'_>) -> Result<Places, CompileError> {
+    let mut placed = with_slots(build, SLOTS[0]);
+    for slots in SLOTS {
+        placed = with_slots(build, slots);
+        if placed.is_ok() {
+            break;
+        }
+    }
+    placed
+}
+
+fn with_slots(build: &Build<'_>, slots: u64) -> Result<Places, CompileError> {
     let (mut areas, mut at) = (Areas::default(), Places::default());
     let widths = Widths::new(build);
-    kept(build, &widths, &mut areas, &mut at);
+    kept(build, &widths, slots, &mut areas, &mut at);
     values(build, &widths, &mut areas, &mut at);
     shared(build, &widths, &mut areas, &mut at);
     at.end = areas.next;
@@ -150,7 +161,7 @@ pub(super) fn place(build: &Build<'_>) -> Result<Places, CompileError> {
 }
 
 /// In the same place in all programs: slices without columns keep their zeros, and what is masked stays a number.
-fn kept(build: &Build<'_>, widths: &Widths, areas: &mut Areas, at: &mut Places) {
+fn kept(build: &Build<'_>, widths: &Widths, slots: u64, areas: &mut Areas, at: &mut Places) {
     let (plan, cache) = (build.plan, build.cache());
     let most_own = plan.prefill_rows * (build.machine.pe.slices / plan.options.pes).max(1);
     at.x = areas.take(bytes(Dtype::F32, most_own * plan.features.share));
@@ -163,7 +174,7 @@ fn kept(build: &Build<'_>, widths: &Widths, areas: &mut Areas, at: &mut Places) 
     if cache != Dtype::I8 {
         at.cached_next = areas.take(next_bytes);
     }
-    at.slots = (0..SLOTS).map(|_| areas.take(widths.fill_bytes)).collect();
+    at.slots = (0..slots).map(|_| areas.take(widths.fill_bytes)).collect();
     if cache == Dtype::I8 {
         at.cached_next = areas.take(next_bytes);
     }

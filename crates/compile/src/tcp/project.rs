@@ -28,11 +28,14 @@ pub(super) fn project(build: &mut Build<'_>, kernel: usize, parts: &[Weight]) ->
             continue;
         }
         // Each part as soon as its tokens are there.
-        build.each_part(|build, part| {
-            super::exchange::gathered(build, part);
-            project_fill(build, packed, fill, (rows_at, width));
-            Ok::<_, CompileError>(())
-        })?;
+        build.each_part(
+            |build, part| {
+                super::exchange::gathered(build, part);
+                project_fill(build, packed, fill, (rows_at, width));
+                Ok::<_, CompileError>(())
+            },
+            |_| {},
+        )?;
     }
     Ok(())
 }
