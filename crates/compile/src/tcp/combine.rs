@@ -35,6 +35,8 @@ pub(super) fn combine(build: &mut Build<'_>, kernel: usize, input: ValueId) -> R
             continue;
         }
         load(build, packed, fill);
+        let ahead = if index < last { usize::MAX } else { 0 };
+        build.prefetch(ahead);
         let mut parts = Vec::new();
         build.each_part(
             |build, _| {
@@ -44,7 +46,6 @@ pub(super) fn combine(build: &mut Build<'_>, kernel: usize, input: ValueId) -> R
             },
             |build| build.prefetch(1),
         )?;
-        build.prefetch(usize::MAX);
         if index == last {
             build.sent = Some(super::exchange::Sent { fills: packed.fills.clone(), parts });
         }

@@ -36,7 +36,7 @@ pub(super) fn rms(build: &mut Build<'_>, epsilon: f32) -> Result<(), CompileErro
             normalise(build, epsilon);
             Ok::<_, CompileError>(())
         },
-        |_| {},
+        |build| build.prefetch(1),
     )?;
     build.norms += 1;
     Ok(())

@@ -202,16 +202,18 @@ fn store(build: &mut Build<'_>, cache: usize) {
 pub(super) fn fetch_cache(build: &mut Build<'_>, cache: usize, sequence: u64, place: u64) {
     let (plan, slices) = (build.plan, build.machine.pe.slices);
     let row = plan.cache_row;
-    let from = hbm(
-        0,
-        plan.caches.get(cache).copied().unwrap_or(0)
-            + build.pe * plan.cache_bytes
-            + sequence * plan.sequence_bytes,
-    );
-    let packet = super::image::packet_of(build.machine, row);
-    let mut loops = vec![turn(build.key_rows, slices * row, row), to_slices(slices, row)];
-    if packet < row {
-        loops.push(turn(n(row / packet), packet, packet));
+    let from = plan.caches.get(cache).copied().unwrap_or(0)
+        + build.pe * plan.cache_bytes
+        + sequence * plan.sequence_bytes;
+    // Keys first: values are not needed before there are scores.
+    let half = row / 2;
+    let packet = super::image::packet_of(build.machine, half);
+    for (name, first) in [("keys", 0), ("values", half)] {
+        let mut loops = vec![turn(build.key_rows, slices * row, row), to_slices(slices, row)];
+        if packet < half {
+            loops.push(turn(n(half / packet), packet, packet));
+        }
+        let from = hbm(0, from + first);
+        build.emit.dma(transfer(name, from, build.dm(0, place + first), loops, packet));
     }
-    build.emit.dma(transfer("cache", from, build.dm(0, place), loops, packet));
 }
