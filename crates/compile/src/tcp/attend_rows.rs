@@ -2,7 +2,8 @@
 //!
 //! Scores of eight queries lie side by side, key after key, so that softmax is a reduction over time. Weights of the values are turned
 //! by the transpose engine, and what a query must not see is masked where they enter the register files. Values are contracted without
-//! a tree: their columns stay, keys are summed in the accumulators (paper Fig. 8, middle). The sum divides at the end.
+//! a tree: their columns stay, keys are summed in the accumulators (paper Fig. 8, middle). The sum of the weights, as they are in the
+//! register files, divides at the end.
 
 use tilewright_num::Dtype;
 use tilewright_tcp::cost::contraction::Drain;
@@ -21,6 +22,7 @@ use super::image::{
     vrf, with,
 };
 use super::rows::UNIT;
+use super::sizes::Packets;
 use crate::CompileError;
 use crate::kernel::Heads;
 
@@ -42,6 +44,8 @@ pub(super) fn attend(
             let head = Head { kv, query: kv * heads.slots + slot, heads: *heads, packets, columns };
             head.scores(build, scale * score_unit(build, cache));
             head.softmax(build);
+            head.chances(build);
+            head.sums(build);
             head.values(build, cache);
         }
     }
@@ -179,19 +183,13 @@ impl Head {
         reduce(operation, false, &loops, vec![limit])
     }
 
-    /// Maxima and sums, then the weights of the values, a row of keys for each query.
+    /// Maxima, then the weights of the values, a row of keys for each query.
     fn softmax(&self, build: &mut Build<'_>) {
         let (dtype, at) = (build.cache(), build.at.clone());
         let most = chain(Word::F32, vec![Self::over_keys(build, ReduceOp::Max)]);
         let to = commit(Memory::Dm, at.maxima, &[], LANE_WORDS);
         build.emit.exec(main("maxima", through(Self::all_scores(build), most, None, to)));
         load_words(build, "load_maxima", at.maxima, LANE_WORDS, 0);
-
-        let mut ops = Self::shifted(build);
-        ops.push(Self::over_keys(build, ReduceOp::Add));
-        let to = commit(Memory::Dm, at.sums, &[], LANE_WORDS);
-        build.emit.exec(main("sums", through(Self::all_scores(build), chain(Word::F32, ops), None, to)));
-        load_words(build, "load_sums", at.sums, LANE_WORDS, LANE_WORDS);
 
         let keys_most = build.most_key_rows() * build.machine.pe.slices;
         let tile = 8 / (u64::from(dtype.storage_bits()) / 8);
@@ -209,10 +207,10 @@ impl Head {
         build.emit.exec(main("chances", stream));
     }
 
-    /// Weights to the lanes, masked; values of all slices meet them, and the sum divides.
-    fn values(&self, build: &mut Build<'_>, cache: usize) {
+    /// Weights to the lanes, masked.
+    fn chances(&self, build: &mut Build<'_>) {
         let (machine, dtype, at) = (build.machine, build.cache(), build.at.clone());
-        let (lanes, depth, slices) = (machine.ce.lanes, self.heads.depth, machine.pe.slices);
+        let (lanes, slices) = (machine.ce.lanes, machine.pe.slices);
         let flit = machine.network.flit_bytes;
         let keys_most = build.most_key_rows() * slices;
         let loops = [(n(lanes), keys_most), (build.key_rows, slices), (n(slices), 1)];
@@ -227,7 +225,41 @@ impl Head {
         let to = [(n(lanes), lane), (build.key_rows, bytes(dtype, slices)), (n(slices / in_flit), flit)];
         let to = commit(Memory::Trf { lanes }, 0, &to, flit);
         build.emit.exec(main("load_chances", copy(from, to)));
+    }
 
+    /// Sums of the weights as they are in the lanes: ones meet them, a packet of keys at a time.
+    fn sums(&self, build: &mut Build<'_>) {
+        let (machine, dtype, at) = (build.machine, build.cache(), build.at.clone());
+        let (lanes, slices) = (machine.ce.lanes, machine.pe.slices);
+        let packets = Packets::new(machine, dtype, slices);
+        let order = [(build.key_rows, true), (n(packets.count), true)];
+        let walk = [(build.key_rows, slices), (n(packets.count), packets.elements), (n(packets.elements), 1)];
+        let contract = Contract {
+            flits: packets.flits,
+            loops: nest(&walk),
+            tree: packets.elements.next_power_of_two(),
+            steps: steps(&order),
+            ..contraction(dtype, lanes, Drain::Interleaved)
+        };
+        let ones = [(build.key_rows, 0), (n(packets.count), 0), (n(packets.elements), 1)];
+        let from = fetch(dtype, at.ones, &ones, packets.elements);
+        let ends = match dtype {
+            Dtype::I8 => {
+                let unit = with(OpKind::Mul0, float(1.0 / UNIT));
+                chain(Word::I32, vec![op(OpKind::ToFloat { int_width: 31 }), unit])
+            }
+            _ => chain(Word::F32, Vec::new()),
+        };
+        let to = commit(Memory::Dm, at.sums, &[], LANE_WORDS);
+        let stream = Stream { contract: Some(contract), ..through(from, ends, None, to) };
+        build.emit.exec(main("sums", stream));
+        load_words(build, "load_sums", at.sums, LANE_WORDS, LANE_WORDS);
+    }
+
+    /// Values of all slices meet the weights, and the sum divides.
+    fn values(&self, build: &mut Build<'_>, cache: usize) {
+        let (machine, dtype, at) = (build.machine, build.cache(), build.at.clone());
+        let (lanes, depth, slices) = (machine.ce.lanes, self.heads.depth, machine.pe.slices);
         let columns = self.columns;
         let walk = [(build.key_rows, slices), (n(slices), 1), (n(columns.packets), 0), (n(columns.each), 0)];
         let order = [(build.key_rows, true), (n(slices), true), (n(columns.packets), false)];

@@ -84,6 +84,10 @@ pub struct Build<'a> {
 /// Transfers of a fill: between them others find their turn on the DMA engine.
 const PIECES: usize = 4;
 
+/// Ones of bf16, and of eight-bit integers.
+const BF16_ONES: u64 = 0x3F80_3F80_3F80_3F80;
+const I8_ONES: u64 = 0x0101_0101_0101_0101;
+
 /// Parts of the rows of a prefill program.
 pub const PARTS: u64 = 4;
 
@@ -358,9 +362,26 @@ impl<'a> Build<'a> {
 
     /// What every run starts with.
     fn start(&mut self) {
+        if self.mode == Mode::Prefill {
+            self.fill_ones(self.at.ones, self.cache());
+        }
+        if self.deals_tokens() {
+            self.fill_ones(self.at.sum_ones, self.exchanged());
+        }
         if self.plan.angles_row > 0 {
             super::rotate::angles(self);
         }
+    }
+
+    /// A packet of ones, in all slices.
+    fn fill_ones(&mut self, at: u64, dtype: Dtype) {
+        let (flit, width) = (self.machine.network.flit_bytes, self.machine.commit.sub_width_bytes);
+        let mut commit = commit(Memory::Dm, at, &[(n(2), flit)], flit);
+        commit.width = width;
+        let word = if dtype == Dtype::I8 { I8_ONES } else { BF16_ONES };
+        let body = Body::Fill(exec::Fill { word, commit });
+        let (name, context) = ("ones".to_string(), Context::Sub);
+        self.emit.exec(Exec { name, context, pes: 1, body, span: Span::default() });
     }
 
     /// A block for each of the first slices, one behind the other in HBM.

@@ -8,14 +8,16 @@
 //! one part is on its way the tensor unit works on another.
 
 use tilewright_num::Dtype;
+use tilewright_tcp::cost::contraction::Drain;
 use tilewright_tcp::kernels::pass::signed;
-use tilewright_tcp::program::exec::Memory;
+use tilewright_tcp::program::exec::{Contract, Memory, Stream};
 use tilewright_tcp::program::transfer::{SLICE_STRIDE, TransferLoop};
 use tilewright_tcp::program::vector::{ReduceOp, Word};
 
 use super::build::{Build, Part};
 use super::image::{
-    bytes, chain, commit, dm, fetch_words, main, n, packet_of, reduce as fold, through, transfer, turn,
+    bytes, chain, commit, contraction, copy, dm, fetch, fetch_words, main, n, nest, packet_of,
+    reduce as fold, steps, through, transfer, turn,
 };
 use super::plan::Fill;
 
@@ -85,6 +87,9 @@ pub(super) fn receive(build: &mut Build<'_>, sent: &Sent, part: usize) {
     if part == 0 {
         let all = Part { rows: build.rows, first: 0, step: 1 };
         let one = std::mem::replace(&mut build.part, all);
+        if build.deals_tokens() {
+            load_ones(build);
+        }
         others.iter().for_each(|fill| sum(build, fill));
         build.part = one;
     }
@@ -94,8 +99,47 @@ pub(super) fn receive(build: &mut Build<'_>, sent: &Sent, part: usize) {
     }
 }
 
+/// Ones to the first lane.
+fn load_ones(build: &mut Build<'_>) {
+    let (dtype, flit) = (build.exchanged(), build.machine.network.flit_bytes);
+    let elements = flit * 8 / u64::from(dtype.storage_bits());
+    let from = fetch(dtype, build.at.sum_ones, &[(n(elements), 1)], elements);
+    let to = commit(Memory::Trf { lanes: 1 }, 0, &[], flit);
+    build.emit.exec(main("load_ones", copy(from, to)));
+}
+
+/// The sum over all senders of short floats: packets meet a one, without a tree, and are summed in the accumulators.
+fn short_sum(build: &mut Build<'_>, fill: &Fill) {
+    let (machine, dtype, own) = (build.machine, build.exchanged(), build.own_of_row());
+    let (place, block, slot) = places(build, fill);
+    let (part, pes, share) = (build.part, n(build.pes()), build.plan.features.share);
+    let bits = u64::from(dtype.storage_bits());
+    let columns = fill.groups * 8;
+    let flit = machine.network.flit_bytes * 8 / bits;
+    // Two flits of columns at once, if that many there are.
+    let each = if (own * columns).is_multiple_of(2 * flit) { 2 * flit } else { flit.min(8) };
+    let packets = n(own * columns / each);
+    let from = [part.by_row(own * columns), (packets, each), (pes, slot * 8 / bits), (n(each), 1)];
+    let from = fetch(dtype, place + part.first * block, &from, each);
+    let walk = [(part.rows, 0), (packets, 0), (pes, 0), (n(each), 0)];
+    let contract = Contract {
+        flits: each.div_ceil(flit),
+        loops: nest(&walk),
+        steps: steps(&[(part.rows, false), (packets, false), (pes, true)]),
+        ..contraction(dtype, 1, Drain::Sequential)
+    };
+    let word = bytes(Dtype::F32, 8);
+    let [outer, inner] = build.by_own(bytes(Dtype::F32, share));
+    let to = build.at.sum + bytes(Dtype::F32, fill.first * 8) + build.before_own(bytes(Dtype::F32, share));
+    let to = commit(Memory::Dm, to, &[outer, inner, (n(fill.groups), word)], word);
+    build.emit.exec(main("sum", Stream { contract: Some(contract), ..copy(from, to) }));
+}
+
 /// The sum over all senders.
 fn sum(build: &mut Build<'_>, fill: &Fill) {
+    if build.deals_tokens() {
+        return short_sum(build, fill);
+    }
     let (dtype, share, own) = (build.exchanged(), build.plan.features.share, build.own_of_row());
     let (place, block, slot) = places(build, fill);
     let (part, pes) = (build.part, build.pes());

@@ -87,6 +87,10 @@ pub struct Places {
     pub maxima: u64,
     /// Sums.
     pub sums: u64,
+    /// Ones of the cache's type, and of partial sums: a packet each.
+    pub ones: u64,
+    /// The latter.
+    pub sum_ones: u64,
     /// Logits of a fill, two of them in turns.
     pub logits: [u64; 2],
     /// Slots for weights.
@@ -209,6 +213,8 @@ fn values(build: &Build<'_>, widths: &Widths, areas: &mut Areas, at: &mut Places
     at.logits = [areas.take(logits), areas.take(logits)];
     at.maxima = areas.take(bytes(Dtype::F32, 2 * widths.heads.max(lanes)));
     at.sums = areas.take(bytes(Dtype::F32, 2 * widths.heads.max(lanes)));
+    let packet = 2 * build.machine.network.flit_bytes;
+    [at.ones, at.sum_ones] = [areas.take(packet), areas.take(packet)];
     // Others write here while this processing element is still at work on anything else.
     if build.pes() > 1 {
         let slot = bytes(build.exchanged(), own * share).next_multiple_of(64) * build.pes();
