@@ -403,9 +403,10 @@ impl<'a> Build<'a> {
         place
     }
 
-    /// Asks for so many pieces of the fills behind the one in use, as far as there are slots.
+    /// Asks for so many pieces of the fills behind the one in use, as far as there are slots: its own is free, since it is in the register
+    /// files.
     pub fn prefetch(&mut self, pieces: usize) {
-        let most = (self.used.saturating_sub(1) + self.at.slots.len()) * PIECES;
+        let most = (self.used + self.at.slots.len()) * PIECES;
         let most = most.min(self.asked.saturating_add(pieces)).min(self.fills.len() * PIECES);
         while self.asked < most {
             self.ask();

@@ -35,8 +35,10 @@ pub(super) fn combine(build: &mut Build<'_>, kernel: usize, input: ValueId) -> R
             continue;
         }
         load(build, packed, fill);
-        let ahead = if index < last { usize::MAX } else { 0 };
-        build.prefetch(ahead);
+        // After the last fill the DMA engine is for sums; weights follow tokens.
+        if index < last {
+            build.prefetch(usize::MAX);
+        }
         let mut parts = Vec::new();
         build.each_part(
             |build, _| {
@@ -44,7 +46,7 @@ pub(super) fn combine(build: &mut Build<'_>, kernel: usize, input: ValueId) -> R
                 parts.push(super::exchange::send(build, fill));
                 Ok::<_, CompileError>(())
             },
-            |build| build.prefetch(1),
+            |_| {},
         )?;
         if index == last {
             build.sent = Some(super::exchange::Sent { fills: packed.fills.clone(), parts });

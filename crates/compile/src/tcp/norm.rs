@@ -117,19 +117,22 @@ impl Norm {
         build.emit.exec(sub(build.machine, name, copy(from, to)));
     }
 
+    /// Gains to the vector register file: as they are, or, behind them, their magnitudes.
     fn gain(&self, build: &mut Build<'_>, magnitudes: bool) {
         let gain = build.at.constants + build.plan.constants.gain(build.norms, magnitudes);
-        load_words(build, "load_gain", gain, bytes(Dtype::F32, self.share), 0);
+        let size = bytes(Dtype::F32, self.share);
+        load_words(build, "load_gain", gain, size, if magnitudes { size } else { 0 });
     }
 
-    fn by_column(&self, build: &Build<'_>) -> Source {
+    fn by_column(&self, build: &Build<'_>, magnitudes: bool) -> Source {
         let [_, (own, _), _] = self.words;
-        vrf(0, &[(build.part.rows, 0), (own, 0), (n(self.share), 1)])
+        let base = if magnitudes { bytes(Dtype::F32, self.share) } else { 0 };
+        vrf(base, &[(build.part.rows, 0), (own, 0), (n(self.share), 1)])
     }
 
     fn by_token(&self) -> Source {
         let [outer, inner] = self.kept;
-        vrf(bytes(Dtype::F32, self.share) + self.before, &[outer, inner, (n(self.share), 0)])
+        vrf(bytes(Dtype::F32, 2 * self.share) + self.before, &[outer, inner, (n(self.share), 0)])
     }
 
     /// The scaled residual, rounded.
@@ -144,22 +147,22 @@ impl Norm {
 
     fn floats(&self, build: &mut Build<'_>) {
         self.gain(build, false);
-        self.load(build, "load_roots", build.at.roots, bytes(Dtype::F32, self.share));
-        let (by_column, by_token) = (self.by_column(build), self.by_token());
+        self.load(build, "load_roots", build.at.roots, bytes(Dtype::F32, 2 * self.share));
+        let (by_column, by_token) = (self.by_column(build, false), self.by_token());
         let ops = vec![with(OpKind::Mul0, by_column), with(OpKind::Div, by_token)];
         self.scaled(build, chain(Word::F32, ops));
     }
 
     fn integers(&self, build: &mut Build<'_>) {
         self.gain(build, true);
-        let scaled = with(OpKind::Mul0, self.by_column(build));
+        self.gain(build, false);
+        let scaled = with(OpKind::Mul0, self.by_column(build, true));
         let peaks = chain(Word::F32, vec![magnitude(), scaled, self.within(build, ReduceOp::Max)]);
         self.reduce(build, "peaks", peaks, ReduceOp::Max, build.at.squares);
+        self.load(build, "load_token_peaks", build.at.squares, bytes(Dtype::F32, 2 * self.share));
         self.worth(build);
-        self.gain(build, false);
-        self.load(build, "load_token_peaks", build.at.squares, bytes(Dtype::F32, self.share));
         let mut ops = vec![
-            with(OpKind::Mul0, self.by_column(build)),
+            with(OpKind::Mul0, self.by_column(build, false)),
             with(OpKind::Mul1, float(UNIT)),
             with(OpKind::Div, self.by_token()),
         ];

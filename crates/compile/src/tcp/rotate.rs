@@ -59,32 +59,32 @@ pub(super) fn rotate(
     let (queries, fresh) = (build.at.queries, build.at.fresh);
     let query_row = bytes(dtype, heads.query_width());
     let row = build.plan.cache_row;
-    let parts = [
-        Part {
-            name: "queries",
-            heads: heads.kv * heads.slots,
-            from: from(0),
-            to: queries,
-            row: query_row,
-            unit: units[0],
-        },
-        Part { name: "keys", heads: heads.kv, from: from(1), to: fresh, row, unit: units[1] },
-    ];
-    let values = from(2);
+    let queries = Part {
+        name: "queries",
+        heads: heads.kv * heads.slots,
+        from: from(0),
+        to: queries,
+        row: query_row,
+        unit: units[0],
+    };
+    let keys = Part { name: "keys", heads: heads.kv, from: from(1), to: fresh, row, unit: units[1] };
+    let to = fresh + bytes(dtype, heads.kv_width());
+    let values = Part { name: "values", heads: heads.kv, from: from(2), to, row, unit: units[2] };
     if turns {
         load_angles(build, heads.depth / 2);
     }
-    for part in parts {
+    let turned = |build: &mut Build<'_>, part: &Part| {
         if turns {
-            turn_heads(build, &part, heads.depth, width);
+            turn_heads(build, part, heads.depth, width);
         } else {
-            round(build, &part, part.heads * heads.depth, width);
+            round(build, part, part.heads * heads.depth, width);
         }
-    }
-    let to = fresh + bytes(dtype, heads.kv_width());
-    let part = Part { name: "values", heads: heads.kv, from: values, to, row, unit: units[2] };
-    round(build, &part, heads.kv_width(), width);
+    };
+    // New rows go to the cache while queries are made.
+    turned(build, &keys);
+    round(build, &values, heads.kv_width(), width);
     store(build, cache);
+    turned(build, &queries);
     Ok(())
 }
 
