@@ -205,13 +205,15 @@ pub(super) fn fetch_cache(build: &mut Build<'_>, cache: usize, sequence: u64, pl
     let from = plan.caches.get(cache).copied().unwrap_or(0)
         + build.pe * plan.cache_bytes
         + sequence * plan.sequence_bytes;
-    // Keys first: values are not needed before there are scores.
-    let half = row / 2;
-    let packet = super::image::packet_of(build.machine, half);
-    for (name, first) in [("keys", 0), ("values", half)] {
+    // Keys first: values are not needed before there are scores. A batch waits for neither.
+    let pieces: &[&str] = if build.mode == Mode::Prefill { &["keys", "values"] } else { &["cache"] };
+    let piece = row / pieces.len() as u64;
+    let packet = super::image::packet_of(build.machine, piece);
+    for (name, index) in pieces.iter().zip(0..) {
+        let first = index * piece;
         let mut loops = vec![turn(build.key_rows, slices * row, row), to_slices(slices, row)];
-        if packet < half {
-            loops.push(turn(n(half / packet), packet, packet));
+        if packet < piece {
+            loops.push(turn(n(piece / packet), packet, packet));
         }
         let from = hbm(0, from + first);
         build.emit.dma(transfer(name, from, build.dm(0, place + first), loops, packet));
