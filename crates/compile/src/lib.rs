@@ -2,6 +2,7 @@
 //!
 //! - [`compiled`]: all stages in order;
 //! - [`kernel`]: the kernel level, clusters of operators with their text;
+//! - [`mod@raise`]: patterns of primitives to rich operators;
 //! - [`cluster`]: stage 2, graphs to kernels;
 //! - [`tcp`]: stages 3 to 5 for the TCP;
 //! - [`weights`]: constants of a graph as numbers.
@@ -9,10 +10,13 @@
 pub mod cluster;
 pub mod compiled;
 pub mod kernel;
+mod lookup;
+pub mod raise;
 pub mod tcp;
 pub mod weights;
 
 pub use compiled::{Compiled, Inputs, compile};
+pub use raise::raise;
 pub use tcp::plan::Options;
 
 use thiserror::Error;

@@ -49,7 +49,7 @@ pub(super) fn combine(build: &mut Build<'_>, kernel: usize, input: ValueId) -> R
         }
     }
     let sum = if build.pes() > 1 { super::exchange::receive(build) } else { build.at.y };
-    add(build, sum);
+    add(build, sum, kernel);
     Ok(())
 }
 
@@ -109,13 +109,18 @@ fn source(build: &Build<'_>, input: ValueId) -> (u64, (Dtype, u64)) {
     }
 }
 
-/// The residual sum, in place.
-fn add(build: &mut Build<'_>, y: u64) {
+/// The residual sum, in place, plus a bias.
+fn add(build: &mut Build<'_>, y: u64, kernel: usize) {
     let share = build.plan.features.share;
     let x = build.at.x;
     let [outer, inner] = build.by_own(share);
+    let mut ops = vec![with(OpKind::FAdd, Source::Pair)];
+    if let Some(bias) = build.plan.constants.combined_bias(kernel) {
+        load_words(build, "load_bias", build.at.constants + bias, bytes(Dtype::F32, share), 0);
+        ops.push(with(OpKind::ClipAdd, vrf(0, &[(outer.0, 0), (inner.0, 0), (n(share), 1)])));
+    }
     let loops = [outer, inner, (n(flits(share)), 8), (n(2), 0), (n(8), 1)];
-    let sum = chain(Word::F32, vec![with(OpKind::FAdd, Source::Pair)]).paired();
+    let sum = chain(Word::F32, ops).paired();
     let [outer, inner] = build.by_own(bytes(Dtype::F32, share));
     let word = bytes(Dtype::F32, 8);
     let to = commit(Memory::Dm, x, &[outer, inner, (n(flits(share)), word)], word);

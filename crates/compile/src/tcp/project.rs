@@ -22,12 +22,12 @@ pub(super) fn project(build: &mut Build<'_>, kernel: usize, parts: &[Weight]) ->
     let rows = build.rows;
     for (index, fill) in packed.fills.iter().enumerate() {
         load(build, packed, fill);
-        let rows_at = if build.dtype() == Dtype::I8 { load_scales(build, kernel, index) } else { 0 };
+        let held = load_columns(build, kernel, index);
         let gives = match build.mode {
             Mode::Prefill | Mode::Batch => Gives::Scatter { inner: fill.groups },
             Mode::Decode => Gives::Broadcast,
         };
-        let ends = ends(build, rows, fill, rows_at, gives);
+        let ends = ends(build, rows, fill, held, gives);
         let between = build.between();
         let word = bytes(between, 8);
         let to = build.at.rows + bytes(between, fill.first * 8);
@@ -39,26 +39,38 @@ pub(super) fn project(build: &mut Build<'_>, kernel: usize, parts: &[Weight]) ->
     Ok(())
 }
 
+/// Where a register file has what belongs to rows and columns of a fill.
+#[derive(Clone, Copy)]
+struct Held {
+    /// What units of rows are worth.
+    rows_at: u64,
+    /// What is added to columns, if anything is.
+    bias_at: Option<u64>,
+}
+
 /// Parts of sums added between slices; integers become what they are worth.
-fn ends(build: &Build<'_>, rows: Count, fill: &Fill, rows_at: u64, gives: Gives) -> Vector {
+fn ends(build: &Build<'_>, rows: Count, fill: &Fill, held: Held, gives: Gives) -> Vector {
     let slices = build.machine.pe.slices;
-    if build.dtype() != Dtype::I8 {
-        return chain(Word::F32, Vec::new()).after_between(ReduceOp::Add, slices, gives);
-    }
     let columns = n(fill.groups * 8);
-    let ops = vec![
+    let bias = held.bias_at.map(|at| with(OpKind::FAdd, vrf(at, &[(rows, 0), (columns, 1)])));
+    if build.dtype() != Dtype::I8 {
+        let ops = bias.into_iter().collect();
+        return chain(Word::F32, ops).after_between(ReduceOp::Add, slices, gives);
+    }
+    let mut ops = vec![
         op(OpKind::ToFloat { int_width: 31 }),
         with(OpKind::Mul0, vrf(0, &[(rows, 0), (columns, 1)])),
-        with(OpKind::Mul1, vrf(rows_at, &[(rows, 2), (columns, 0)])),
+        with(OpKind::Mul1, vrf(held.rows_at, &[(rows, 2), (columns, 0)])),
     ];
+    ops.extend(bias);
     chain(Word::I32, ops).after_between(ReduceOp::AddWrap, slices, gives)
 }
 
 /// Logits of all sequences, a fill of them, each in the slice of its row.
 pub(super) fn batch_logits(build: &mut Build<'_>, packed: &Packed, index: usize, to: u64) {
     let Some(fill) = packed.fills.get(index) else { return };
-    let rows_at = if build.dtype() == Dtype::I8 { load_scales(build, packed.kernel, index) } else { 0 };
-    let ends = ends(build, build.rows, fill, rows_at, Gives::Scatter { inner: fill.groups });
+    let held = load_columns(build, packed.kernel, index);
+    let ends = ends(build, build.rows, fill, held, Gives::Scatter { inner: fill.groups });
     let stream = contract(build, packed, fill, ends);
     let word = bytes(Dtype::F32, 8);
     let mut to = commit(Memory::Dm, to, &[(n(fill.groups), word)], word);
@@ -66,21 +78,38 @@ pub(super) fn batch_logits(build: &mut Build<'_>, packed: &Packed, index: usize,
     build.emit.exec(main("logits", Stream { commit: to, ..stream }));
 }
 
-/// What units of a fill's columns are worth, from all slices to all; then what units of rows are. Gives the place of the latter.
-fn load_scales(build: &mut Build<'_>, kernel: usize, fill: usize) -> u64 {
+/// What belongs to columns of a fill, from all slices to all: what units are worth, and what is added; then what units of rows are worth.
+fn load_columns(build: &mut Build<'_>, kernel: usize, fill: usize) -> Held {
+    let mut next = 0;
+    let integers = build.dtype() == Dtype::I8;
+    if integers {
+        let scales = build.plan.constants.projected(kernel, fill);
+        next = spread(build, "load_scales", scales, next);
+    }
+    let bias = build.plan.constants.projected_bias(kernel, fill);
+    let bias_at = bias.map(|_| next);
+    if let Some(bias) = bias {
+        next = spread(build, "load_bias", bias, next);
+    }
+    let rows_at = next;
+    if integers {
+        let worths = if build.mode == Mode::Decode { build.at.worths } else { build.at.row_worths };
+        let from = fetch(Dtype::F32, worths, &[(build.rows, 2), (n(2), 1)], 2);
+        let to = commit(Memory::Vrf, rows_at, &[(build.rows, 8)], 8);
+        build.emit.exec(sub(build.machine, "load_worths", copy(from, to)));
+    }
+    Held { rows_at, bias_at }
+}
+
+/// Words of every slice, one slice after the other, to all register files; gives the first byte behind them.
+fn spread(build: &mut Build<'_>, name: &str, (place, words): (u64, u64), base: u64) -> u64 {
     let slices = build.machine.pe.slices;
-    let (place, words) = build.plan.constants.projected(kernel, fill);
     let from = fetch(Dtype::F32, build.at.constants + place, &[(n(words), 1)], 2);
-    let to = commit(Memory::Vrf, 0, &[(n(slices * words / 2), 8)], 8);
+    let to = commit(Memory::Vrf, base, &[(n(slices * words / 2), 8)], 8);
     let ring = Ring { slice1: slices, slice0: 1 };
     let switch = Switch { topology: Topology::Broadcast01(ring, words / 2), sources: Vec::new() };
-    build.emit.exec(sub(build.machine, "load_scales", Stream { switch, ..copy(from, to) }));
-    let base = bytes(Dtype::F32, slices * words);
-    let worths = if build.mode == Mode::Decode { build.at.worths } else { build.at.row_worths };
-    let from = fetch(Dtype::F32, worths, &[(build.rows, 2), (n(2), 1)], 2);
-    let to = commit(Memory::Vrf, base, &[(build.rows, 8)], 8);
-    build.emit.exec(sub(build.machine, "load_worths", copy(from, to)));
-    base
+    build.emit.exec(sub(build.machine, name, Stream { switch, ..copy(from, to) }));
+    base + bytes(Dtype::F32, slices * words)
 }
 
 /// Weights of a fill from data memory to the register files: a column to each lane in turn.
@@ -140,8 +169,8 @@ fn contract(build: &Build<'_>, packed: &Packed, fill: &Fill, ends: Vector) -> St
 /// Logits of the token at place 0, a fill of them, in the first slice.
 pub(super) fn logits(build: &mut Build<'_>, packed: &Packed, index: usize, to: u64) {
     let Some(fill) = packed.fills.get(index) else { return };
-    let rows_at = if build.dtype() == Dtype::I8 { load_scales(build, packed.kernel, index) } else { 0 };
-    let ends = ends(build, n(1), fill, rows_at, Gives::First);
+    let held = load_columns(build, packed.kernel, index);
+    let ends = ends(build, n(1), fill, held, Gives::First);
     let mut stream = contract(build, packed, fill, ends);
     let (dtype, packets) = (build.dtype(), packed.packets);
     stream.fetch = fetch(dtype, build.at.normal, &[(n(packed.row), 1)], packets.elements);
