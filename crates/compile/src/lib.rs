@@ -1,6 +1,7 @@
 //! Stages 2 to 5 of the compiler (paper sections V-B and V-C): from graphs to command programs.
 //!
 //! - [`compiled`]: all stages in order;
+//! - [`judge`]: what a chip must give, from kernels alone;
 //! - [`kernel`]: the kernel level, clusters of operators with their text;
 //! - [`mod@raise`]: patterns of primitives to rich operators;
 //! - [`cluster`]: stage 2, graphs to kernels;
@@ -9,6 +10,7 @@
 
 pub mod cluster;
 pub mod compiled;
+pub mod judge;
 pub mod kernel;
 mod lookup;
 pub mod raise;

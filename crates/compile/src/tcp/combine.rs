@@ -13,8 +13,9 @@ use super::build::{Build, Mode};
 use super::image::{bytes, chain, commit, copy, fetch, fetch_pairs, flits, main, n, through, vrf, with};
 use super::plan::{Fill, Packed};
 use super::project::{load, with_fill};
+use super::rows::Spans;
 use crate::CompileError;
-use crate::kernel::{Kernel, ValueId};
+use crate::kernel::{Heads, Kernel, ValueId};
 
 /// The residual plus rows times a weight.
 pub(super) fn combine(build: &mut Build<'_>, kernel: usize, input: ValueId) -> Result<(), CompileError> {
@@ -23,7 +24,8 @@ pub(super) fn combine(build: &mut Build<'_>, kernel: usize, input: ValueId) -> R
     let (dtype, share) = (build.dtype(), build.plan.features.share);
     let scales = bytes(Dtype::F32, share);
     if dtype == Dtype::I8 {
-        super::rows::quantise(build, "rows", floats, from, packed.row);
+        let spans = spans(build, input, packed.row);
+        super::rows::quantise(build, floats, from, packed.row, spans);
         let place = build.at.constants + build.plan.constants.combined(kernel);
         load_words(build, "load_scales", place, scales, 0);
         super::rows::spread_peaks(build, scales);
@@ -107,6 +109,19 @@ fn source(build: &Build<'_>, input: ValueId) -> (u64, (Dtype, u64)) {
     } else {
         (build.at.active, (build.between(), build.at.active_floats))
     }
+}
+
+/// Elements of rows that weights take: places without a head hold anything.
+fn spans(build: &Build<'_>, input: ValueId, row: u64) -> Spans {
+    let heads = build.kernels.kernels.iter().find_map(|kernel| match kernel {
+        Kernel::Attend { heads, out, .. } if *out == input => Some(*heads),
+        _ => None,
+    });
+    heads.map_or(Spans { count: 1, stride: row, width: row }, |Heads { kv, group, slots, depth }| Spans {
+        count: kv,
+        stride: slots * depth,
+        width: group * depth,
+    })
 }
 
 /// The residual sum, in place, plus a bias.
