@@ -10,8 +10,7 @@ use proptest::prelude::*;
 use tilewright_compile::judge::Judge;
 use tilewright_compile::weights::constant;
 use tilewright_compile::{Options, compile};
-use tilewright_graph::{Dtype as Stored, Store, Stored as Tensor};
-use tilewright_import::llama::{Config, Rope, Scaling, graph};
+use tilewright_import::llama::{Config, Rope, Scaling};
 use tilewright_import::{Model, hf, llama2c};
 use tilewright_machine::Tcp;
 use tilewright_num::Dtype;
@@ -19,41 +18,14 @@ use tilewright_record::KeepLast;
 use tilewright_runtime::Wanted;
 use tilewright_runtime::model::ModelDevice;
 
+mod random;
+
+use random::Bert;
+
 fn tcp() -> Tcp {
     let mut sources = tilewright_base::Sources::default();
     let id = sources.add("tcp", tilewright_machine::builtin("tcp").unwrap());
     tilewright_machine::load(&mut sources, id, &|_| None).unwrap().machine.tcp().unwrap().clone()
-}
-
-/// Numbers about zero, the same for the same seed.
-struct Noise(u64);
-
-impl Noise {
-    fn next(&mut self) -> f32 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        f32::from(u16::try_from(self.0 >> 48).unwrap()) / 32768.0 - 1.0
-    }
-}
-
-/// A model of the Llama family with weights from a seed.
-fn random(config: &Config, seed: u64) -> Model {
-    let mut noise = Noise(seed | 1);
-    let mut tensors = Store::default();
-    let mut store = Store::default();
-    let graph = graph(config, &mut store, &mut |b, role| {
-        let dims = config.weight_dims(role).unwrap();
-        let count = usize::try_from(dims.iter().product::<u64>()).unwrap();
-        let wide = f32::from(u16::try_from(*dims.last().unwrap()).unwrap()).sqrt();
-        let scale = if dims.len() == 1 { 1.0 } else { 2.0 / wide };
-        let elements: Vec<f32> =
-            (0..count).map(|_| noise.next() * scale + f32::from(u8::from(dims.len() == 1))).collect();
-        tensors.tensors.entry(role.to_string()).or_insert_with(|| Tensor::floats(&dims, &elements).unwrap());
-        b.stored(role, Stored::F32, &dims)
-    });
-    store.tensors.extend(tensors.tensors);
-    Model { graph: graph.unwrap(), store }
 }
 
 /// What the chip gives for parts of a sequence is what the judge gives.
@@ -117,9 +89,18 @@ fn parts() -> Vec<Vec<u64>> {
 
 #[test]
 fn a_model_of_odd_sizes_is_exact() {
-    let model = random(&config((2, 3, 16), 91, 53, false), 5);
+    let model = random::llama(&config((2, 3, 16), 91, 53, false), 5);
     for (dtype, pes) in [(Dtype::Bf16, 1), (Dtype::Bf16, 2), (Dtype::I8, 1), (Dtype::I8, 2)] {
         judged(&model, options(dtype, pes), &parts());
+    }
+}
+
+/// Keys and values of eight bits, which the study uses.
+#[test]
+fn a_short_cache_is_exact() {
+    let model = random::llama(&config((2, 3, 16), 91, 53, true), 6);
+    for (dtype, pes) in [(Dtype::I8, 1), (Dtype::Bf16, 2)] {
+        judged(&model, Options { cache: Dtype::I8, ..options(dtype, pes) }, &parts());
     }
 }
 
@@ -135,9 +116,24 @@ proptest! {
         two in any::<bool>(),
         seed in 1_u64..1000,
     ) {
-        let model = random(&config(heads, width, hidden, interleaved), seed);
+        let model = random::llama(&config(heads, width, hidden, interleaved), seed);
         let dtype = if integers { Dtype::I8 } else { Dtype::Bf16 };
-        judged(&model, options(dtype, if two { 2 } else { 1 }), &[tokens(9, seed), tokens(1, 3), tokens(1, 4)]);
+        let on = options(dtype, if two { 2 } else { 1 });
+        judged(&model, on, &[tokens(9, seed), tokens(1, 3), tokens(1, 4)]);
+        let encoder = Bert { heads: (heads.0 * heads.1, heads.2), hidden, vocabulary: 77, places: 64 };
+        judged(&encoder.model(seed), Options { context: 64, ..on }, &[tokens(width % 60 + 1, seed)]);
+    }
+}
+
+#[test]
+fn an_encoder_of_odd_sizes_is_exact() {
+    let sizes = Bert { heads: (5, 16), hidden: 53, vocabulary: 61, places: 96 };
+    let model = sizes.model(3);
+    let text =
+        |count: u64, first: u64| -> Vec<u64> { tokens(count, first).iter().map(|id| id % 61).collect() };
+    for (dtype, pes) in [(Dtype::Bf16, 1), (Dtype::Bf16, 2), (Dtype::I8, 1), (Dtype::I8, 2)] {
+        let options = Options { context: 96, ..options(dtype, pes) };
+        judged(&model, options, &[text(7, 1), text(70, 2), text(1, 3), text(2, 4)]);
     }
 }
 

@@ -207,12 +207,13 @@ impl Report<'_> {
 const SHOWN: usize = 8;
 
 /// The first numbers of a vector, how many there are, and its length.
-fn spelled(vector: &[f32]) -> String {
+pub(super) fn spelled(vector: &[f32]) -> String {
     let first: Vec<String> = vector.iter().take(SHOWN).map(|number| format!("{number:.4}")).collect();
     format!("{} ... ({} numbers, length {:.4})", first.join(" "), vector.len(), length(vector))
 }
 
-fn length(vector: &[f32]) -> f64 {
+/// The length of a vector.
+pub(super) fn length(vector: &[f32]) -> f64 {
     vector.iter().map(|number| f64::from(*number).powi(2)).sum::<f64>().sqrt()
 }
 

@@ -1,7 +1,7 @@
 //! Arithmetic of the chip's numbers, and the orders in which it adds.
 
 use tilewright_num::{
-    Dtype, Function, RuleSet, add_f32, convert, div_f32, f32_to_fxp, fma_f32, mul_f32, sub_f32,
+    Dtype, Function, RuleSet, add_f32, convert, div_f32, f32_to_fxp, fma_f32, fxp_to_f32, mul_f32, sub_f32,
 };
 
 const RULES: &RuleSet = &RuleSet::TCP;
@@ -42,6 +42,16 @@ pub(super) fn bf16(value: f32) -> f32 {
 /// The nearest whole number within those of i8.
 pub(super) fn to_i8(value: f32) -> i32 {
     f32_to_fxp(value, 31).clamp(i8::MIN.into(), i8::MAX.into())
+}
+
+/// A whole number as a float.
+pub(super) fn whole(value: i32) -> f32 {
+    fxp_to_f32(value, 31)
+}
+
+/// A float that is a whole number.
+pub(super) fn as_whole(value: f32) -> i32 {
+    f32_to_fxp(value, 31)
 }
 
 /// Neighbours in pairs, level by level; missing ones are zero.

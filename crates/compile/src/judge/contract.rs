@@ -1,8 +1,6 @@
 //! Projections, combinations and logits.
 
-use tilewright_num::fxp_to_f32;
-
-use super::arith::{UNIT, add, bf16, in_order, mul, to_i8, tree};
+use super::arith::{UNIT, add, bf16, in_order, mul, to_i8, tree, whole};
 use super::{Judge, Parts, State};
 use crate::kernel::Weight;
 use crate::tcp::sizes::Packets;
@@ -66,18 +64,18 @@ impl Judge<'_> {
     }
 
     /// Integers: exact, then what units are worth.
-    fn whole(&self, a: &[i32], peak: f32, weight: &Weight, row: u64, elements: &[f32]) -> f32 {
+    fn exact(&self, a: &[i32], peak: f32, weight: &Weight, row: u64, elements: &[f32]) -> f32 {
         let unit = self.unit(weight, row);
         let products = a.iter().zip(elements).map(|(a, b)| a.wrapping_mul(quantised(*b, unit)));
         let sum = products.fold(0, i32::wrapping_add);
-        mul(mul(fxp_to_f32(sum, 31), unit / UNIT), peak)
+        mul(mul(whole(sum), unit / UNIT), peak)
     }
 
     /// Features times a row of a weight: by slice, then between slices.
     fn by_features(&self, taken: &Taken, kernel: usize, weight: &Weight, pe: u64, place: u64) -> f32 {
         let Some((row, elements)) = self.row(weight, pe, place) else { return 0.0 };
         let sum = match taken {
-            Taken::Integers(values, peak) => self.whole(values, *peak, weight, row, &elements),
+            Taken::Integers(values, peak) => self.exact(values, *peak, weight, row, &elements),
             Taken::Floats(values) => {
                 let elements: Vec<f32> = elements.into_iter().map(bf16).collect();
                 let share = usize::try_from(self.plan.features.share).unwrap_or(1).max(1);
@@ -162,7 +160,7 @@ impl Judge<'_> {
     fn by_row(&self, row: &Taken, weight: &Weight, pe: u64, column: u64, packets: Packets) -> f32 {
         let Some((source, elements)) = self.row(weight, pe, column) else { return 0.0 };
         match row {
-            Taken::Integers(values, peak) => self.whole(values, *peak, weight, source, &elements),
+            Taken::Integers(values, peak) => self.exact(values, *peak, weight, source, &elements),
             Taken::Floats(values) => dot(values, |at| elements.get(at).copied().map_or(0.0, bf16), packets),
         }
     }

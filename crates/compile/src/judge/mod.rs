@@ -6,6 +6,7 @@
 //! | value | type |
 //! |---|---|
 //! | embedding, weights, normalised residual, queries, keys, values, weights of values, rows that are combined | bf16 (i8: in units of the greatest magnitude over 127) |
+//! | queries, keys, values and their weights with an 8-bit cache | i8, in units of the plan; weights in units of 1/127 |
 //! | residual, sums, projected rows, scores | f32 (i8: projected rows and activations bf16) |
 //! | partial sums between processing elements | bf16 for prompts, f32 for single tokens |
 //!
@@ -77,17 +78,13 @@ impl<'j> Judge<'j> {
     /// A judge of kernels as they are dealt out, with all constants that they name.
     ///
     /// # Errors
-    /// A constant that cannot be had; keys and values in integers, which it does not know.
+    /// A constant that cannot be had.
     pub fn new(
         machine: &'j Tcp,
         kernels: &'j Kernels,
         plan: &'j Plan,
         constants: &Constants<'_>,
     ) -> Result<Judge<'j>, CompileError> {
-        if plan.options.cache != Dtype::Bf16 {
-            let (found, allowed) = (8, "bf16, of 16 bits".to_string());
-            return Err(CompileError::Size { what: "the width of cached elements", found, allowed });
-        }
         let mut known = BTreeMap::new();
         for name in kernels.kernels.iter().flat_map(names) {
             if let Entry::Vacant(free) = known.entry(name) {
@@ -148,6 +145,11 @@ impl<'j> Judge<'j> {
 
     fn integers(&self) -> bool {
         self.plan.options.dtype == Dtype::I8
+    }
+
+    /// Whether queries, keys and values are integers.
+    fn short_integers(&self) -> bool {
+        self.plan.options.cache == Dtype::I8
     }
 
     fn constant(&self, name: &str) -> &Matrix {

@@ -2,7 +2,7 @@
 
 use tilewright_num::Function;
 
-use super::arith::{add, bf16, div, fma, function, mul};
+use super::arith::{add, bf16, div, fma, function, mul, to_i8, whole};
 use super::{Judge, State};
 use crate::kernel::{Activation, Heads};
 
@@ -22,11 +22,14 @@ impl Judge<'_> {
             let mut queries = Vec::new();
             for (position, parts) in (first..).zip(rows) {
                 let [q, k, v] = &parts[..] else { continue };
-                let turn = |row: &Vec<f32>| -> Vec<f32> {
-                    row.chunks(depth).flat_map(|head| self.turned(head, tables, position)).collect()
+                let turn = |row: &Vec<f32>, unit: f32| -> Vec<f32> {
+                    let turned = row.chunks(depth).flat_map(|head| self.turned(head, tables, position));
+                    turned.map(|value| self.short(value, unit)).collect()
                 };
-                queries.push(turn(q));
-                let (keys, values) = (turn(k), v.iter().copied().map(bf16).collect());
+                let [query, key, value] = self.plan.units(cache);
+                queries.push(turn(q, query));
+                let values = v.iter().map(|v| self.short(*v, value)).collect();
+                let keys = turn(k, key);
                 if let Some(cache) = self.caches.get_mut(cache).and_then(|cache| cache.get_mut(pe)) {
                     cache.keys.push(keys);
                     cache.values.push(values);
@@ -36,9 +39,14 @@ impl Judge<'_> {
         }
     }
 
-    /// Halves of a head turned by the angles of a position, and rounded.
+    /// As the cache has it: bf16, or whole units.
+    fn short(&self, value: f32, unit: f32) -> f32 {
+        if self.short_integers() { whole(to_i8(mul(value, 1.0 / unit))) } else { bf16(value) }
+    }
+
+    /// Halves of a head turned by the angles of a position.
     fn turned(&self, head: &[f32], tables: Option<&(String, String)>, position: u64) -> Vec<f32> {
-        let Some((cos, sin)) = tables else { return head.iter().copied().map(bf16).collect() };
+        let Some((cos, sin)) = tables else { return head.to_vec() };
         let (cos, sin) = (self.constant(cos), self.constant(sin));
         let (first, second) = head.split_at(head.len() / 2);
         let pairs = || (0..).zip(first.iter().zip(second));
@@ -46,7 +54,7 @@ impl Judge<'_> {
             pairs().map(|(at, (a, b))| add(mul(*a, cos.at(position, at)), mul(*b, -sin.at(position, at))));
         let imaginary =
             pairs().map(|(at, (a, b))| add(mul(*a, sin.at(position, at)), mul(*b, cos.at(position, at))));
-        real.chain(imaginary).map(bf16).collect()
+        real.chain(imaginary).collect()
     }
 
     pub(super) fn activate(&self, state: &mut State, activation: Activation) {
