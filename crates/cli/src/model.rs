@@ -48,6 +48,11 @@ pub(crate) fn load(path: &str, dims: Option<&str>, host: &mut dyn Host) -> Resul
     )))
 }
 
+/// The same model with rich operators where its file has patterns of primitives: what the compiler takes.
+pub(crate) fn raised(model: Model) -> Model {
+    Model { graph: tilewright_compile::raise(&model.graph), ..model }
+}
+
 /// `batch=1,seq=1..512`: names of axes with their smallest and largest size.
 fn axes(text: &str) -> Result<BTreeMap<String, (u64, u64)>, Outcome> {
     let mut axes = BTreeMap::new();

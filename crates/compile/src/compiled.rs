@@ -43,6 +43,10 @@ pub struct Inputs {
 /// Registers of the parts of a prefill program's rows.
 const PARTS: [&str; 4] = ["rows0", "rows1", "rows2", "rows3"];
 
+/// Registers of the tokens from each processing element's first on.
+const COUNTED: [&str; 8] =
+    ["counted0", "counted1", "counted2", "counted3", "counted4", "counted5", "counted6", "counted7"];
+
 /// Compiles a model.
 ///
 /// # Errors
@@ -69,6 +73,10 @@ pub fn compile(machine: &Tcp, graph: &Graph, options: Options) -> Result<Compile
     let clear = clear(machine, &kernels, &plan)?;
     let decode = program(machine, &kernels, &plan, Mode::Decode)?;
     let batch = if options.batch > 1 {
+        if kernels.pools() {
+            let (found, allowed) = (options.batch, "1 for an encoder".to_string());
+            return Err(CompileError::Size { what: "the batch", found, allowed });
+        }
         if options.batch > machine.pe.slices {
             let allowed = format!("1 to {}", machine.pe.slices);
             return Err(CompileError::Size { what: "the batch", found: options.batch, allowed });
@@ -165,6 +173,7 @@ impl Compiled {
         let rows = count.div_ceil(self.slices);
         let places = if count == 1 { 1 } else { self.most_tokens() };
         let (mut ids, mut angles, mut cache) = (vec![0; to_index(places)], Vec::new(), Vec::new());
+        let mut positions = ids.clone();
         let own = (self.slices / self.plan.options.pes).max(1);
         for place in 0..places {
             // The newest comes first; places without a token use the first row of tables and the spare row of caches.
@@ -173,20 +182,29 @@ impl Compiled {
             // Places of a row are dealt out over processing elements, whose tables follow each other.
             let (row, within) = (place / self.slices, place % self.slices);
             let at = within / own * self.plan.prefill_rows * own + row * own + within % own;
-            if let Some(entry) = ids.get_mut(to_index(if places == 1 { 0 } else { at })) {
+            let at = to_index(if places == 1 { 0 } else { at });
+            if let (Some(entry), Some(position)) = (ids.get_mut(at), positions.get_mut(at)) {
                 *entry = id * self.plan.embedding_row;
+                *position = token.map_or(0, |at| past + at) * self.plan.embedding_row;
             }
             angles.push(token.map_or(0, |at| past + at) * self.plan.angles_row);
             cache.push(token.map_or(self.plan.options.context, |at| past + at) * self.plan.cache_row);
         }
         let plan = &self.plan;
-        let tables = [(plan.token_table, ids), (plan.angle_table, angles), (plan.cache_table, cache)];
+        let tables = [
+            (plan.token_table, ids),
+            (plan.place_table, positions),
+            (plan.angle_table, angles),
+            (plan.cache_table, cache),
+        ];
         let whole = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
         let key_rows = context.div_ceil(self.slices);
         let parts = (0..).zip(PARTS).map(|(part, name)| (name, whole(Part::rows_of(part, rows).max(1))));
+        let counted = (0..).zip(COUNTED).map(|(pe, name)| (name, whole(count.saturating_sub(pe * own))));
         Ok(Inputs {
             tables: tables.into_iter().map(|(at, table)| (at, bytes(&table))).collect(),
             registers: parts
+                .chain(counted)
                 .chain([
                     ("rows", whole(rows)),
                     ("own_tokens", whole(rows * own)),

@@ -155,10 +155,12 @@ pub enum Norm {
 /// One cluster.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Kernel {
-    /// Rows of a table by token.
+    /// Rows of a table by token, and of others by position.
     Embed {
         /// Name of the table.
         table: String,
+        /// Names of tables by position; their sum is rounded once. One row stands for all positions.
+        places: Vec<String>,
         /// Result.
         out: ValueId,
     },
@@ -209,6 +211,8 @@ pub enum Kernel {
         cache: usize,
         /// What scores are multiplied by.
         scale: f32,
+        /// Queries see no key behind their own position.
+        causal: bool,
         /// Result, by query head.
         out: ValueId,
     },
@@ -231,6 +235,11 @@ pub enum Kernel {
         residual: ValueId,
         /// Result.
         out: ValueId,
+    },
+    /// The mean over the tokens, scaled to length 1.
+    Pool {
+        /// Of what.
+        input: ValueId,
     },
     /// Logits of the last token.
     Head {
@@ -305,6 +314,20 @@ impl Kernels {
         dealt
     }
 
+    /// Whether something is added to a value later: it is then kept in full, besides what contractions take.
+    pub fn stays(&self, id: ValueId) -> bool {
+        self.kernels.iter().any(|kernel| match kernel {
+            Kernel::Combine { residual, .. } => *residual == id,
+            Kernel::Pool { input } => *input == id,
+            _ => false,
+        })
+    }
+
+    /// Whether the result is a vector of all tokens, not logits of the last.
+    pub fn pools(&self) -> bool {
+        self.kernels.iter().any(|kernel| matches!(kernel, Kernel::Pool { .. }))
+    }
+
     /// As text.
     pub fn print(&self) -> String {
         let mut text = format!(
@@ -330,7 +353,10 @@ impl Kernels {
 
     fn line(&self, kernel: &Kernel) -> String {
         match kernel {
-            Kernel::Embed { table, out } => format!("embed {} = {table}", self.named(*out)),
+            Kernel::Embed { table, places, out } => {
+                let places: String = places.iter().map(|place| format!(" + {place}")).collect();
+                format!("embed {} = {table}{places}", self.named(*out))
+            }
             Kernel::Norm { norm, input, gain, bias, epsilon, out } => {
                 let rule = if *norm == Norm::Rms { "rms" } else { "layer" };
                 let bias = bias.as_ref().map_or(String::new(), |bias| format!(" + {bias}"));
@@ -350,11 +376,12 @@ impl Kernels {
                 let (out, input) = (self.named(*out), self.name(*input));
                 format!("rotate {out}, cache{cache} = {input} heads={} tables={tables}", spell_heads(heads))
             }
-            Kernel::Attend { input, heads, cache, scale, out } => format!(
-                "attend {} = {}, cache{cache} heads={} scale={scale:?}",
+            Kernel::Attend { input, heads, cache, scale, causal, out } => format!(
+                "attend {} = {}, cache{cache} heads={} scale={scale:?}{}",
                 self.named(*out),
                 self.name(*input),
-                spell_heads(heads)
+                spell_heads(heads),
+                if *causal { "" } else { " both_ways" }
             ),
             Kernel::Activate { input, activation, out } => {
                 let what = if *activation == Activation::GatedSilu { "gated_silu" } else { "gelu" };
@@ -367,6 +394,7 @@ impl Kernels {
                 self.name(*input),
                 spell(weight)
             ),
+            Kernel::Pool { input } => format!("pool {}", self.name(*input)),
             Kernel::Head { input, weight } => format!("head {} * {}", self.name(*input), spell(weight)),
         }
     }

@@ -1,18 +1,24 @@
 //! Stages 2 to 5 of the compiler (paper sections V-B and V-C): from graphs to command programs.
 //!
 //! - [`compiled`]: all stages in order;
+//! - [`judge`]: what a chip must give, from kernels alone;
 //! - [`kernel`]: the kernel level, clusters of operators with their text;
+//! - [`mod@raise`]: patterns of primitives to rich operators;
 //! - [`cluster`]: stage 2, graphs to kernels;
 //! - [`tcp`]: stages 3 to 5 for the TCP;
 //! - [`weights`]: constants of a graph as numbers.
 
 pub mod cluster;
 pub mod compiled;
+pub mod judge;
 pub mod kernel;
+mod lookup;
+pub mod raise;
 pub mod tcp;
 pub mod weights;
 
 pub use compiled::{Compiled, Inputs, compile};
+pub use raise::raise;
 pub use tcp::plan::Options;
 
 use thiserror::Error;

@@ -105,6 +105,25 @@ pub fn generate(
     Ok(Generation { tokens, stop, prefill, decode, last })
 }
 
+/// The vector of a text by a sentence encoder, with what it took as the run of a prompt.
+///
+/// # Errors
+/// A model that gives logits, more tokens than one run takes, a run that does not come to its end.
+pub fn encode(chip: &mut ModelDevice, prompt: &[u64]) -> Result<(Vec<f32>, Generation), ModelError> {
+    let context = chip.compiled().plan.options.context.min(chip.compiled().most_tokens());
+    let found = prompt.len() as u64;
+    if found == 0 || found > context {
+        return Err(ModelError::Prompt { found, context });
+    }
+    let wanted = Wanted { values: true, ..Wanted::default() };
+    let (vector, reading) = chip.encode(prompt, &wanted, KeepLast::new(0))?;
+    let reading = ended(reading)?;
+    let mut prefill = Usage::default();
+    prefill.add(&reading.outcome, found);
+    let (stop, decode, last) = (Stop::End, Usage::default(), prompt.to_vec());
+    Ok((vector, Generation { tokens: Vec::new(), stop, prefill, decode, last }))
+}
+
 /// Runs the last tokens of a generation once more, with everything that a trace shows.
 ///
 /// # Errors
@@ -121,6 +140,11 @@ pub fn trace_last<S: Sink>(
 fn run<S: Sink>(chip: &mut ModelDevice, tokens: &[u64], trace: bool, sink: S) -> Result<Reading, ModelError> {
     let wanted = Wanted { values: true, trace, ..Wanted::default() };
     let (_, reading) = chip.feed(tokens, &wanted, sink)?;
+    ended(reading)
+}
+
+/// A reading of a run that came to its end.
+fn ended(reading: Reading) -> Result<Reading, ModelError> {
     if reading.outcome.ended != Ended::Finished {
         let found = reading.findings.first().map(|finding| finding.to_diagnostic().message);
         return Err(ModelError::Stopped(found.unwrap_or_else(|| format!("{:?}", reading.outcome.ended))));

@@ -176,6 +176,30 @@ impl ModelDevice {
         Ok(reading)
     }
 
+    /// The vector of a text, for a model that gives one: all tokens in one run, none before them.
+    ///
+    /// # Errors
+    /// A model that gives logits; more tokens than one run takes.
+    pub fn encode<S: Sink>(
+        &mut self,
+        tokens: &[u64],
+        wanted: &Wanted,
+        sink: S,
+    ) -> Result<(Vec<f32>, Reading), ModelError> {
+        if !self.compiled.kernels.pools() {
+            return Err(CompileError::Node {
+                node: self.compiled.kernels.name.clone(),
+                why: "it gives logits, no vector of a text".to_string(),
+                allowed: "encoders, which end in the mean over their tokens",
+            }
+            .into());
+        }
+        self.restart();
+        let (_, reading) = self.feed(tokens, wanted, sink)?;
+        let vector = self.floats(self.compiled.plan.logits, self.compiled.plan.features.width)?;
+        Ok((vector, reading))
+    }
+
     /// Logits of a sequence after [`Self::feed_batch`].
     ///
     /// # Errors

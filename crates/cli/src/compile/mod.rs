@@ -30,7 +30,10 @@ pub(crate) fn exec(args: &ExecArgs, host: &mut dyn Host) -> Outcome {
 fn compile(args: &CompileArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> {
     // What cannot be compiled is refused before a large file is read.
     args.target.check()?;
-    let loaded = model::load(&args.model, args.dims.as_deref(), host)?;
+    let mut loaded = model::load(&args.model, args.dims.as_deref(), host)?;
+    if !matches!(args.emit, Some(Stage::Graph | Stage::Primitives)) {
+        loaded = model::raised(loaded);
+    }
     let bytes = match args.emit {
         Some(stage) => {
             let printed = printed(stage, args, &loaded, host)?;

@@ -7,6 +7,7 @@ use crate::target::ModelTarget;
 pub(crate) const RUN_EXAMPLES: &str = "\
 A model is a llama2.c checkpoint (.bin), a GGUF or ONNX file, or a folder of Hugging Face. It is compiled for the chip, its weights are
 written to the simulated memory, and every token is computed there. Times and energy are those of the simulated chip.
+A sentence encoder (BERT) gives the vector of the prompt instead of text.
 
 Examples:
   tilewright run stories15M.bin --prompt 'Once upon a time' --max-tokens 64

@@ -9,7 +9,7 @@ use tilewright_import::tokenizer::Tokenizer;
 use tilewright_machine::Tcp;
 use tilewright_record::perfetto::Stream;
 use tilewright_runtime::ReadingError;
-use tilewright_runtime::generate::{Generation, Limits, generate, trace_last};
+use tilewright_runtime::generate::{Generation, Limits, encode, generate, trace_last};
 use tilewright_runtime::model::{ModelDevice, ModelError};
 
 use super::args::Prompting;
@@ -54,6 +54,9 @@ impl Job<'_> {
             Weights::Packed(bytes) => device.load_packed(bytes),
         }
         .map_err(|error| failed(&error))?;
+        if device.compiled().kernels.pools() {
+            return self.encode(&mut device, host);
+        }
         let limits =
             Limits { tokens: u64::from(self.prompting.max_tokens), ends: wide(&self.tokenizer.ends()) };
         let mut speaker = Speaker::new(self.tokenizer, &self.prompt, !self.prompting.json, host);
@@ -64,12 +67,23 @@ impl Job<'_> {
         let (text, shown) = speaker.end(host);
         let generation = generation.map_err(|error| failed(&error))?;
         let traced = self.trace(&mut device, &generation, host)?;
-        let report = Report { job: self, device: &device, generation: &generation, text: &text, traced };
+        let report =
+            Report { job: self, device: &device, generation: &generation, text: &text, vector: None, traced };
         Ok(Outcome::good(match (self.prompting.json, shown) {
             (true, _) => report.json(),
             (false, true) => report.words(),
             (false, false) => format!("{text}\n{}", report.words()),
         }))
+    }
+
+    /// The vector of a text, and what it took.
+    fn encode(&self, device: &mut ModelDevice, host: &mut dyn Host) -> Result<Outcome, Outcome> {
+        let tokens: Vec<u64> = self.prompt.iter().copied().map(u64::from).collect();
+        let (vector, generation) = encode(device, &tokens).map_err(|error| failed(&error))?;
+        let traced = self.trace(device, &generation, host)?;
+        let (text, vector) = (&self.prompting.prompt, Some(&vector[..]));
+        let report = Report { job: self, device, generation: &generation, text, vector, traced };
+        Ok(Outcome::good(if self.prompting.json { report.json() } else { report.words() }))
     }
 
     /// Refuses a prompt before anything is loaded.

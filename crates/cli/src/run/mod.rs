@@ -1,4 +1,4 @@
-//! `tilewright run`: a language model generates text, on the simulated chip or with the interpreter.
+//! `tilewright run`: a language model generates text and an encoder gives the vector of one, on the simulated chip or with the interpreter.
 
 pub(crate) mod args;
 mod device;
@@ -29,7 +29,7 @@ fn chip(args: &RunArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> {
     let machine = args.target.machine(host)?;
     // What cannot be compiled is refused before a large file is read.
     args.target.check()?;
-    let loaded = model::load(&args.model, args.dims.as_deref(), host)?;
+    let loaded = model::raised(model::load(&args.model, args.dims.as_deref(), host)?);
     let tokenizer = model::tokenizer(&args.model, args.prompting.tokenizer.as_deref(), host)?;
     let on =
         Target { machine: &machine, target: &args.target, tokenizer: &tokenizer, prompting: &args.prompting };

@@ -20,6 +20,8 @@ pub(super) struct Report<'r> {
     pub(super) generation: &'r Generation,
     /// Prompt and what came behind it.
     pub(super) text: &'r str,
+    /// What an encoder gives instead of tokens.
+    pub(super) vector: Option<&'r [f32]>,
     /// Where the trace went.
     pub(super) traced: Option<&'r str>,
 }
@@ -35,6 +37,10 @@ struct Data<'d> {
     prompt_tokens: &'d [u32],
     tokens: &'d [u64],
     text: &'d str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    embedding: Option<&'d [f32]>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    norm: Option<f64>,
     stop: &'static str,
     prefill_ms: f64,
     ms_per_token: Option<f64>,
@@ -97,6 +103,8 @@ impl Report<'_> {
             prompt_tokens: &self.job.prompt,
             tokens: &self.generation.tokens,
             text: self.text,
+            embedding: self.vector,
+            norm: self.vector.map(length),
             stop: self.generation.stop.name(),
             prefill_ms: prefill.seconds(machine) * 1e3,
             ms_per_token: ms,
@@ -127,11 +135,15 @@ impl Report<'_> {
         line("model", &format!("{name} in {dtype} on {pes} of {}, context {context}", self.job.chip));
         let prompt = counted(self.job.prompt.len() as u64, "token");
         line("prompt", &format!("{prompt} in {:.4} ms", prefill.seconds(machine) * 1e3));
-        let generated = counted(self.generation.tokens.len() as u64, "token");
-        let each = decode.ms_per_token(machine).map_or(String::new(), |ms| {
-            format!(", {ms:.4} ms each, {:.0} tokens/s of the simulated chip", 1e3 / ms)
-        });
-        line("generated", &format!("{generated}{each}"));
+        if let Some(vector) = self.vector {
+            line("embedding", &spelled(vector));
+        } else {
+            let generated = counted(self.generation.tokens.len() as u64, "token");
+            let each = decode.ms_per_token(machine).map_or(String::new(), |ms| {
+                format!(", {ms:.4} ms each, {:.0} tokens/s of the simulated chip", 1e3 / ms)
+            });
+            line("generated", &format!("{generated}{each}"));
+        }
         let shown = self.shown();
         if let Some(mj) = shown.mj_per_token() {
             let watts = mj / shown.ms_per_token(machine).unwrap_or(1.0);
@@ -189,6 +201,20 @@ impl Report<'_> {
             hbm: usage.hbm_use(machine),
         }
     }
+}
+
+/// Numbers of a vector that are shown.
+const SHOWN: usize = 8;
+
+/// The first numbers of a vector, how many there are, and its length.
+pub(super) fn spelled(vector: &[f32]) -> String {
+    let first: Vec<String> = vector.iter().take(SHOWN).map(|number| format!("{number:.4}")).collect();
+    format!("{} ... ({} numbers, length {:.4})", first.join(" "), vector.len(), length(vector))
+}
+
+/// The length of a vector.
+pub(super) fn length(vector: &[f32]) -> f64 {
+    vector.iter().map(|number| f64::from(*number).powi(2)).sum::<f64>().sqrt()
 }
 
 fn sums(usage: &Usage) -> Sums {

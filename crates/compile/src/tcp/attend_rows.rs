@@ -35,13 +35,14 @@ pub(super) fn attend(
     heads: &Heads,
     cache: usize,
     scale: f32,
+    causal: bool,
 ) -> Result<(), CompileError> {
     super::rotate::fetch_cache(build, cache, 0, build.at.cached);
     let packets = HeadPackets::new(build.machine, build.cache(), heads.depth);
     let columns = Columns::new(build.machine, build.cache(), heads.depth, build.machine.ce.lanes)?;
     for kv in 0..heads.kv {
         for slot in 0..heads.group {
-            let head = Head { kv, query: kv * heads.slots + slot, heads: *heads, packets, columns };
+            let head = Head { kv, query: kv * heads.slots + slot, heads: *heads, packets, columns, causal };
             head.scores(build, scale * score_unit(build, cache));
             head.softmax(build);
             head.chances(build);
@@ -58,6 +59,8 @@ struct Head {
     heads: Heads,
     packets: HeadPackets,
     columns: Columns,
+    /// A query sees no key behind it: its place counts besides the key's position.
+    causal: bool,
 }
 
 /// Keys in the order in which they pass: rows of all slices.
@@ -171,14 +174,15 @@ impl Head {
     }
 
     /// Over the keys that each query sees.
-    fn over_keys(build: &Build<'_>, operation: ReduceOp) -> Op {
+    fn over_keys(&self, build: &Build<'_>, operation: ReduceOp) -> Op {
         let slices = build.machine.pe.slices;
         let loops = [(build.key_rows, true), (n(slices), true), (n(2), false)];
+        let place = u64::from(self.causal);
         let limit = ReduceLimit {
             extent: build.context,
-            slices: vec![SliceDigit { stride: 1, size: slices, weight: 1 }],
-            weights: vec![slices, 1, 4 * slices],
-            element: slices,
+            slices: vec![SliceDigit { stride: 1, size: slices, weight: place }],
+            weights: vec![slices, 1, 4 * slices * place],
+            element: slices * place,
         };
         reduce(operation, false, &loops, vec![limit])
     }
@@ -186,7 +190,7 @@ impl Head {
     /// Maxima, then the weights of the values, a row of keys for each query.
     fn softmax(&self, build: &mut Build<'_>) {
         let (dtype, at) = (build.cache(), build.at.clone());
-        let most = chain(Word::F32, vec![Self::over_keys(build, ReduceOp::Max)]);
+        let most = chain(Word::F32, vec![self.over_keys(build, ReduceOp::Max)]);
         let to = commit(Memory::Dm, at.maxima, &[], LANE_WORDS);
         build.emit.exec(main("maxima", through(Self::all_scores(build), most, None, to)));
         load_words(build, "load_maxima", at.maxima, LANE_WORDS, 0);
@@ -218,8 +222,8 @@ impl Head {
         let mut from = fetch(dtype, at.chances, &loops, in_flit);
         from.limits = vec![Limit {
             extent: build.context,
-            slices: vec![SliceDigit { stride: 1, size: slices, weight: 1 }],
-            weights: vec![slices, slices, 1],
+            slices: vec![SliceDigit { stride: 1, size: slices, weight: u64::from(self.causal) }],
+            weights: vec![slices * u64::from(self.causal), slices, 1],
         }];
         let lane = machine.trf_lane_payload_bytes();
         let to = [(n(lanes), lane), (build.key_rows, bytes(dtype, slices)), (n(slices / in_flit), flit)];

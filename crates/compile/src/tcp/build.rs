@@ -20,7 +20,7 @@ use super::place::{Places, place};
 use super::plan::{Fill, Packed, Plan};
 use super::sizes::whole_packets;
 use crate::CompileError;
-use crate::kernel::{Heads, Kernel, Kernels};
+use crate::kernel::{Heads, Kernel, Kernels, Norm};
 
 /// What a program is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,6 +69,8 @@ pub struct Build<'a> {
     pub key_rounds: Count,
     /// Keys that there are.
     pub context: Count,
+    /// Tokens from this processing element's first on, for vectors of all tokens.
+    pub counted: Vec<Count>,
     /// Places in data memory.
     pub at: Places,
     /// Fills in the order in which they are used; how many were asked for, and used.
@@ -201,8 +203,14 @@ impl<'a> Build<'a> {
                 .collect(),
             _ => vec![all],
         };
+        let counted = (0..plan.options.pes).filter(|_| kernels.pools()).map(|pe| match mode {
+            Mode::Prefill => emit.register(&format!("counted{pe}"), 0, most(plan.options.context)),
+            Mode::Decode | Mode::Batch => n(1),
+        });
+        let counted = counted.collect();
         let mut build = Build {
             parts,
+            counted,
             part: all,
             sent: None,
             gathered: Vec::new(),
@@ -233,7 +241,8 @@ impl<'a> Build<'a> {
                 build.emit.object(start, start + plan.cache_bytes);
             }
         }
-        build.emit.object(plan.embedding, plan.angles);
+        build.emit.object(plan.embedding, plan.places);
+        build.emit.object(plan.places, plan.angles);
         build.emit.object(plan.angles, plan.angles + plan.angles_row * kernels.positions);
         for packed in &plan.packed {
             build.fills.extend(packed.fills.iter().map(|fill| (*fill, packed.slices)));
@@ -338,11 +347,7 @@ impl<'a> Build<'a> {
 
     /// Emits commands for each part of the rows, one after the other; what a part has no rows for is left out. What comes `after` a part
     /// comes in any case.
-    pub fn each_part<E>(
-        &mut self,
-        mut emit: impl FnMut(&mut Self, usize) -> Result<(), E>,
-        mut after: impl FnMut(&mut Self),
-    ) -> Result<(), E> {
+    pub fn each_part(&mut self, mut emit: impl FnMut(&mut Self, usize), mut after: impl FnMut(&mut Self)) {
         let all = self.part;
         for (index, part) in self.parts.clone().into_iter().enumerate() {
             self.part = part;
@@ -350,14 +355,13 @@ impl<'a> Build<'a> {
             if part.first > 0 {
                 self.emit.begin_if_above(self.rows, part.first);
             }
-            emit(self, index)?;
+            emit(self, index);
             if part.first > 0 {
                 self.emit.end_if();
             }
             after(self);
         }
         self.part = all;
-        Ok(())
     }
 
     /// What every run starts with.
@@ -444,19 +448,23 @@ impl<'a> Build<'a> {
 
     fn kernel(&mut self, index: usize, kernel: &Kernel) -> Result<(), CompileError> {
         match kernel {
-            Kernel::Embed { .. } => super::ends::embed(self),
-            Kernel::Norm { epsilon, .. } => super::norm::rms(self, *epsilon)?,
+            Kernel::Embed { places, .. } => super::ends::embed(self, !places.is_empty()),
+            Kernel::Norm { norm: Norm::Rms, epsilon, .. } => super::norm::rms(self, *epsilon),
+            Kernel::Norm { norm: Norm::Layer, epsilon, bias, out, .. } => {
+                super::layer_norm::layer(self, *epsilon, bias.is_some(), self.kernels.stays(*out));
+            }
             Kernel::Project { parts, .. } => super::project::project(self, index, parts)?,
             Kernel::Rotate { heads, tables, cache, .. } => {
                 super::rotate::rotate(self, heads, tables.is_some(), *cache)?;
             }
-            Kernel::Attend { heads, cache, scale, .. } => match self.mode {
-                Mode::Prefill => super::attend_rows::attend(self, heads, *cache, *scale)?,
+            Kernel::Attend { heads, cache, scale, causal, .. } => match self.mode {
+                Mode::Prefill => super::attend_rows::attend(self, heads, *cache, *scale, *causal)?,
                 Mode::Decode => super::attend_keys::attend(self, heads, *cache, *scale)?,
                 Mode::Batch => super::attend_keys::attend_all(self, heads, *cache, *scale)?,
             },
             Kernel::Activate { activation, .. } => super::activate::activate(self, *activation, index)?,
             Kernel::Combine { input, .. } => super::combine::combine(self, index, *input)?,
+            Kernel::Pool { .. } => super::pool::pool(self),
             Kernel::Head { .. } => super::ends::head(self, index)?,
         }
         Ok(())

@@ -12,8 +12,9 @@ use super::build::{Build, Mode};
 use super::image::{bytes, chain, commit, copy, fetch, fetch_pairs, flits, main, n, through, vrf, with};
 use super::plan::{Fill, Packed};
 use super::project::{load, load_ahead, with_fill};
+use super::rows::Spans;
 use crate::CompileError;
-use crate::kernel::{Kernel, ValueId};
+use crate::kernel::{Heads, Kernel, ValueId};
 
 /// The residual plus rows times a weight.
 pub(super) fn combine(build: &mut Build<'_>, kernel: usize, input: ValueId) -> Result<(), CompileError> {
@@ -22,7 +23,8 @@ pub(super) fn combine(build: &mut Build<'_>, kernel: usize, input: ValueId) -> R
     let (dtype, share) = (build.dtype(), build.plan.features.share);
     let scales = bytes(Dtype::F32, share);
     if dtype == Dtype::I8 {
-        super::rows::quantise(build, "rows", floats, from, packed.row);
+        let spans = spans(build, input, packed.row);
+        super::rows::quantise(build, floats, from, packed.row, spans);
         let place = build.at.constants + build.plan.constants.combined(kernel);
         load_words(build, "load_scales", place, scales, 0);
         super::rows::spread_peaks(build, scales);
@@ -44,16 +46,15 @@ pub(super) fn combine(build: &mut Build<'_>, kernel: usize, input: ValueId) -> R
             |build, _| {
                 build.emit.exec(combined(build, packed, fill, from));
                 parts.push(super::exchange::send(build, fill));
-                Ok::<_, CompileError>(())
             },
             |_| {},
-        )?;
+        );
         if index == last {
-            build.sent = Some(super::exchange::Sent { fills: packed.fills.clone(), parts });
+            build.sent = Some(super::exchange::Sent { kernel, fills: packed.fills.clone(), parts });
         }
     }
     if build.pes() == 1 {
-        add(build, build.at.y);
+        add(build, build.at.y, kernel);
     }
     Ok(())
 }
@@ -120,14 +121,32 @@ fn source(build: &Build<'_>, input: ValueId) -> (u64, (Dtype, u64)) {
     }
 }
 
-/// The residual sum of the rows at hand, in place.
-pub(super) fn add(build: &mut Build<'_>, y: u64) {
+/// Elements of rows that weights take: places without a head hold anything.
+fn spans(build: &Build<'_>, input: ValueId, row: u64) -> Spans {
+    let heads = build.kernels.kernels.iter().find_map(|kernel| match kernel {
+        Kernel::Attend { heads, out, .. } if *out == input => Some(*heads),
+        _ => None,
+    });
+    heads.map_or(Spans { count: 1, stride: row, width: row }, |Heads { kv, group, slots, depth }| Spans {
+        count: kv,
+        stride: slots * depth,
+        width: group * depth,
+    })
+}
+
+/// The residual sum of the rows at hand, in place, plus a bias.
+pub(super) fn add(build: &mut Build<'_>, y: u64, kernel: usize) {
     let share = build.plan.features.share;
     let before = build.before_own(bytes(Dtype::F32, share));
     let (x, y) = (build.at.x + before, y + before);
     let [outer, inner] = build.by_own(share);
+    let mut ops = vec![with(OpKind::FAdd, Source::Pair)];
+    if let Some(bias) = build.plan.constants.combined_bias(kernel) {
+        load_words(build, "load_bias", build.at.constants + bias, bytes(Dtype::F32, share), 0);
+        ops.push(with(OpKind::ClipAdd, vrf(0, &[(outer.0, 0), (inner.0, 0), (n(share), 1)])));
+    }
     let loops = [outer, inner, (n(flits(share)), 8), (n(2), 0), (n(8), 1)];
-    let sum = chain(Word::F32, vec![with(OpKind::FAdd, Source::Pair)]).paired();
+    let sum = chain(Word::F32, ops).paired();
     let [outer, inner] = build.by_own(bytes(Dtype::F32, share));
     let word = bytes(Dtype::F32, 8);
     let to = commit(Memory::Dm, x, &[outer, inner, (n(flits(share)), word)], word);

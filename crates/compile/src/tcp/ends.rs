@@ -2,46 +2,55 @@
 
 use tilewright_num::Dtype;
 use tilewright_tcp::program::exec::{Fetch, Memory};
+use tilewright_tcp::program::vector::{OpKind, Source, Word};
 
 use super::build::{Build, Mode};
 use super::image::{
-    bytes, commit, copy, fetch, flits, from_slices, hbm, indexed, main, n, to_slices, transfer, turn,
+    bytes, chain, commit, copy, fetch, fetch_pairs, flits, from_slices, hbm, indexed, main, n, through,
+    to_slices, transfer, turn, with,
 };
 use super::project::{batch_logits, load_ahead, logits};
 use crate::CompileError;
 
-/// The residual from the embedding: gathered by token, then widened.
-pub(super) fn embed(build: &mut Build<'_>) {
+/// The residual from the embedding: gathered by token, then widened; rows by position are added on the way.
+pub(super) fn embed(build: &mut Build<'_>, places: bool) {
     let (plan, at, features) = (build.plan, build.at.clone(), build.plan.features);
-    let piece = bytes(Dtype::Bf16, features.share);
-    let loops = vec![turn(build.own_tokens, plan.embedding_row, piece), to_slices(features.slices, piece)];
-    let rows = transfer("embed", hbm(0, plan.embedding), build.dm(0, at.y), loops, piece);
-    let entries = if build.deals_tokens() { build.most_rows() * build.own } else { 0 };
-    let table = plan.token_table + build.pe * bytes(Dtype::U32, entries);
-    build.emit.dma(indexed(rows, hbm(0, table), false));
     let share = features.share;
-    let [outer, inner] = build.by_own(share);
-    let from = fetch(Dtype::Bf16, at.y, &[outer, inner, (n(share), 1)], 8);
-    let from = Fetch { cast: Some(Dtype::F32), ..from };
+    gather(build, "embed", plan.embedding, plan.token_table, at.y);
     let [outer, inner] = build.by_own(bytes(Dtype::F32, share));
     let word = bytes(Dtype::F32, 8);
     let to = commit(Memory::Dm, at.x, &[outer, inner, (n(flits(share)), word)], word);
-    let mut stream = copy(from, to);
+    let [outer, inner] = build.by_own(share);
+    let mut stream = if places {
+        let second = at.y + bytes(Dtype::Bf16, build.most_rows() * build.own * share).next_multiple_of(64);
+        gather(build, "places", plan.places, plan.place_table, second);
+        let loops = [outer, inner, (n(flits(share)), 8), (n(2), 0), (n(8), 1)];
+        let sum = chain(Word::F32, vec![with(OpKind::FAdd, Source::Pair)]).paired();
+        through(fetch_pairs(Dtype::Bf16, at.y, second, &loops), sum, None, to)
+    } else {
+        let from = fetch(Dtype::Bf16, at.y, &[outer, inner, (n(share), 1)], 8);
+        copy(Fetch { cast: Some(Dtype::F32), ..from }, to)
+    };
     stream.commit.slices = vec![(0, features.slices)];
     build.emit.exec(main("widen", stream));
+}
+
+/// Rows of bf16 by a table of offsets, one for each own token.
+fn gather(build: &mut Build<'_>, name: &str, from: u64, table: u64, to: u64) {
+    let (plan, features) = (build.plan, build.plan.features);
+    let piece = bytes(Dtype::Bf16, features.share);
+    let loops = vec![turn(build.own_tokens, plan.embedding_row, piece), to_slices(features.slices, piece)];
+    let rows = transfer(name, hbm(0, from), build.dm(0, to), loops, piece);
+    let entries = if build.deals_tokens() { build.most_rows() * build.own } else { 0 };
+    let table = table + build.pe * bytes(Dtype::U32, entries);
+    build.emit.dma(indexed(rows, hbm(0, table), false));
 }
 
 /// Logits, fill by fill, to HBM.
 pub(super) fn head(build: &mut Build<'_>, kernel: usize) -> Result<(), CompileError> {
     let packed = build.packed(kernel)?;
     let part = bytes(Dtype::F32, build.plan.logit_words / build.pes());
-    build.each_part(
-        |build, part| {
-            super::exchange::gathered(build, part);
-            Ok::<_, CompileError>(())
-        },
-        |_| {},
-    )?;
+    super::exchange::all_gathered(build);
     for (turn_index, fill) in packed.fills.iter().enumerate() {
         load_ahead(build, packed, fill);
         let place = build.at.logits[turn_index % 2];

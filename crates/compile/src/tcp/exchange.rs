@@ -23,6 +23,8 @@ use super::plan::Fill;
 
 /// Partial sums on their way.
 pub struct Sent {
+    /// Index of the combination.
+    pub kernel: usize,
     /// Columns that were sent one after the other.
     pub fills: Vec<Fill>,
     /// The transfer of the last of them, by part of the rows.
@@ -185,4 +187,9 @@ pub(super) fn gathered(build: &mut Build<'_>, part: usize) {
     if part + 1 == build.parts.len() {
         build.gathered.clear();
     }
+}
+
+/// Waits for the tokens of all parts, if they were sent.
+pub(super) fn all_gathered(build: &mut Build<'_>) {
+    build.each_part(gathered, |_| {});
 }

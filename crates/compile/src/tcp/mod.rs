@@ -10,7 +10,7 @@
 //! | [`image`] | parts of register images |
 //! | [`constants`] | gains and scales that slices keep |
 //! | `rows` | rows as integers |
-//! | `norm`, `project`, `rotate`, `heads`, `attend_rows`, `attend_keys`, `activate`, `combine`, `ends` | a kernel each |
+//! | `norm`, `layer_norm`, `pool`, `project`, `rotate`, `heads`, `attend_rows`, `attend_keys`, `activate`, `combine`, `ends` | a kernel each |
 //! | `exchange` | sums and tokens between processing elements |
 //! | `held` | what memories hold before a run, as tensors of the program |
 //! | [`pack`] | weights as bytes in HBM |
@@ -27,10 +27,12 @@ mod exchange;
 mod heads;
 mod held;
 pub mod image;
+mod layer_norm;
 mod norm;
 pub mod pack;
 pub mod place;
 pub mod plan;
+mod pool;
 mod project;
 mod rotate;
 mod rows;

@@ -19,50 +19,48 @@ use super::image::{
     through, transfer, turn, vrf, with,
 };
 use super::rows::{UNIT, magnitude};
-use crate::CompileError;
 
 /// Bytes of what is kept of a token: a word, and one of padding.
 pub(super) const PAIR: u64 = 8;
 
 /// A norm of the residual.
-pub(super) fn rms(build: &mut Build<'_>, epsilon: f32) -> Result<(), CompileError> {
+pub(super) fn rms(build: &mut Build<'_>, epsilon: f32) {
+    by_part(build, |build| {
+        let norm = Norm::new(build, build.at.x);
+        norm.roots(build, epsilon);
+        if build.dtype() == Dtype::I8 {
+            norm.integers(build);
+        } else {
+            norm.floats(build);
+        }
+    });
+}
+
+/// A norm, part of the rows by part: sums that are on their way are added first, and everyone gets the tokens.
+pub(super) fn by_part(build: &mut Build<'_>, norm: impl Fn(&mut Build<'_>)) {
     let sent = build.sent.take();
     build.each_part(
         |build, part| {
             if let Some(sent) = &sent {
                 super::exchange::receive(build, sent, part);
-                super::combine::add(build, build.at.sum);
+                super::combine::add(build, build.at.sum, sent.kernel);
             }
-            normalise(build, epsilon);
-            Ok::<_, CompileError>(())
+            norm(build);
+            if build.deals_tokens() {
+                super::exchange::gather(build);
+            }
         },
         |build| build.prefetch(1),
-    )?;
+    );
     build.norms += 1;
-    Ok(())
 }
 
-/// The rows at hand.
-fn normalise(build: &mut Build<'_>, epsilon: f32) {
-    let norm = Norm::new(build);
-    let width = build.plan.features.width;
-    let square = with(OpKind::Mul0, Source::Stash).keep();
-    let squares = chain(Word::F32, vec![square, norm.within(build, ReduceOp::Add)]);
-    norm.reduce(build, "squares", squares, ReduceOp::Add, build.at.squares);
-    let root = chain(Word::F32, vec![fma(inverse(width), epsilon), op(OpKind::Sqrt)]);
-    norm.each(build, "root", build.at.squares, root, build.at.roots);
-    if build.dtype() == Dtype::I8 {
-        norm.integers(build);
-    } else {
-        norm.floats(build);
-    }
-    if build.deals_tokens() {
-        super::exchange::gather(build);
-    }
-}
-
-struct Norm {
-    share: u64,
+/// Passes over own tokens, by features.
+pub(super) struct Norm {
+    /// Columns of a slice.
+    pub(super) share: u64,
+    /// Where what is read lies.
+    from: u64,
     /// Loops over words of own tokens.
     words: [(Count, u64); 3],
     /// Loops over what is kept of tokens, in words, and in bytes.
@@ -73,35 +71,46 @@ struct Norm {
 }
 
 impl Norm {
-    fn new(build: &Build<'_>) -> Norm {
+    /// Of what lies at a place as the residual does.
+    pub(super) fn new(build: &Build<'_>, from: u64) -> Norm {
         let share = build.plan.features.share;
         let [outer, inner] = build.by_own(share);
         let words = [outer, inner, (n(share), 1)];
-        let before = build.before_own(PAIR);
-        Norm { share, words, kept: build.by_own(2), kept_bytes: build.by_own(PAIR), before }
+        let (before, from) = (build.before_own(PAIR), from + build.before_own(bytes(Dtype::F32, share)));
+        Norm { share, from, words, kept: build.by_own(2), kept_bytes: build.by_own(PAIR), before }
     }
 
-    fn residual(&self, build: &Build<'_>) -> Fetch {
-        let from = build.at.x + build.before_own(bytes(Dtype::F32, self.share));
-        fetch_words(Dtype::F32, from, &self.words)
+    /// The root of each token's mean square.
+    pub(super) fn roots(&self, build: &mut Build<'_>, epsilon: f32) {
+        let width = build.plan.features.width;
+        let square = with(OpKind::Mul0, Source::Stash).keep();
+        let squares = chain(Word::F32, vec![square, self.within(build, ReduceOp::Add)]);
+        self.reduce(build, "squares", squares, ReduceOp::Add, build.at.squares);
+        let root = chain(Word::F32, vec![fma(inverse(width), epsilon), op(OpKind::Sqrt)]);
+        self.each(build, "root", build.at.squares, root, build.at.roots);
+    }
+
+    /// All words, token after token.
+    pub(super) fn all(&self) -> Fetch {
+        fetch_words(Dtype::F32, self.from, &self.words)
     }
 
     /// A reduction of each token's columns within a slice.
-    fn within(&self, build: &Build<'_>, how: ReduceOp) -> tilewright_tcp::program::vector::Op {
+    pub(super) fn within(&self, build: &Build<'_>, how: ReduceOp) -> tilewright_tcp::program::vector::Op {
         let [_, (own, _), _] = self.words;
         let loops = [(build.part.rows, false), (own, false), (n(halves(self.share)), true)];
         reduce(how, true, &loops, Vec::new())
     }
 
     /// The residual reduced to a word a token, the same in all slices.
-    fn reduce(&self, build: &mut Build<'_>, name: &str, vector: Vector, how: ReduceOp, to: u64) {
+    pub(super) fn reduce(&self, build: &mut Build<'_>, name: &str, vector: Vector, how: ReduceOp, to: u64) {
         let vector = vector.then_between(how, build.machine.pe.slices, Gives::Broadcast);
         let to = commit(Memory::Dm, to + self.before, &self.kept_bytes, PAIR);
-        build.emit.exec(main(name, through(self.residual(build), vector, None, to)));
+        build.emit.exec(main(name, through(self.all(), vector, None, to)));
     }
 
     /// A pass over what is kept of tokens.
-    fn each(&self, build: &mut Build<'_>, name: &str, from: u64, vector: Vector, to: u64) {
+    pub(super) fn each(&self, build: &mut Build<'_>, name: &str, from: u64, vector: Vector, to: u64) {
         let [outer, inner] = self.kept;
         let from =
             Fetch { packet: 2, ..fetch_words(Dtype::F32, from + self.before, &[outer, inner, (n(2), 1)]) };
@@ -110,7 +119,7 @@ impl Norm {
     }
 
     /// What is kept of tokens to the vector register file.
-    fn load(&self, build: &mut Build<'_>, name: &str, from: u64, base: u64) {
+    pub(super) fn load(&self, build: &mut Build<'_>, name: &str, from: u64, base: u64) {
         let [outer, inner] = self.kept;
         let from = fetch(Dtype::F32, from + self.before, &[outer, inner, (n(2), 1)], 2);
         let to = commit(Memory::Vrf, base + self.before, &self.kept_bytes, PAIR);
@@ -124,31 +133,37 @@ impl Norm {
         load_words(build, "load_gain", gain, size, if magnitudes { size } else { 0 });
     }
 
-    fn by_column(&self, build: &Build<'_>, magnitudes: bool) -> Source {
+    /// A word for each column, from the register file.
+    pub(super) fn by_column(&self, build: &Build<'_>, base: u64) -> Source {
         let [_, (own, _), _] = self.words;
-        let base = if magnitudes { bytes(Dtype::F32, self.share) } else { 0 };
         vrf(base, &[(build.part.rows, 0), (own, 0), (n(self.share), 1)])
     }
 
-    fn by_token(&self) -> Source {
+    /// Where the register file has what is kept of tokens: behind two words for each column.
+    pub(super) fn tokens_at(&self) -> u64 {
+        bytes(Dtype::F32, 2 * self.share)
+    }
+
+    /// What is kept of tokens.
+    pub(super) fn by_token(&self) -> Source {
         let [outer, inner] = self.kept;
-        vrf(bytes(Dtype::F32, 2 * self.share) + self.before, &[outer, inner, (n(self.share), 0)])
+        vrf(self.tokens_at() + self.before, &[outer, inner, (n(self.share), 0)])
     }
 
     /// The scaled residual, rounded.
-    fn scaled(&self, build: &mut Build<'_>, vector: Vector) {
+    pub(super) fn scaled(&self, build: &mut Build<'_>, vector: Vector) {
         let (dtype, share) = (build.dtype(), self.share);
         let place = if build.deals_tokens() { build.at.normal_own } else { build.at.normal };
         let [outer, inner] = build.by_own(bytes(dtype, share));
         let (piece, place) = (bytes(dtype, 8), place + build.before_own(bytes(dtype, share)));
         let to = commit(Memory::Dm, place, &[outer, inner, (n(flits(share)), piece)], piece);
-        build.emit.exec(main("scale", through(self.residual(build), vector, Some(dtype), to)));
+        build.emit.exec(main("scale", through(self.all(), vector, Some(dtype), to)));
     }
 
     fn floats(&self, build: &mut Build<'_>) {
         self.gain(build, false);
-        self.load(build, "load_roots", build.at.roots, bytes(Dtype::F32, 2 * self.share));
-        let (by_column, by_token) = (self.by_column(build, false), self.by_token());
+        self.load(build, "load_roots", build.at.roots, self.tokens_at());
+        let (by_column, by_token) = (self.by_column(build, 0), self.by_token());
         let ops = vec![with(OpKind::Mul0, by_column), with(OpKind::Div, by_token)];
         self.scaled(build, chain(Word::F32, ops));
     }
@@ -156,13 +171,14 @@ impl Norm {
     fn integers(&self, build: &mut Build<'_>) {
         self.gain(build, true);
         self.gain(build, false);
-        let scaled = with(OpKind::Mul0, self.by_column(build, true));
+        let magnitudes = bytes(Dtype::F32, self.share);
+        let scaled = with(OpKind::Mul0, self.by_column(build, magnitudes));
         let peaks = chain(Word::F32, vec![magnitude(), scaled, self.within(build, ReduceOp::Max)]);
         self.reduce(build, "peaks", peaks, ReduceOp::Max, build.at.squares);
-        self.load(build, "load_token_peaks", build.at.squares, bytes(Dtype::F32, 2 * self.share));
+        self.load(build, "load_token_peaks", build.at.squares, self.tokens_at());
         self.worth(build);
         let mut ops = vec![
-            with(OpKind::Mul0, self.by_column(build, false)),
+            with(OpKind::Mul0, self.by_column(build, 0)),
             with(OpKind::Mul1, float(UNIT)),
             with(OpKind::Div, self.by_token()),
         ];
@@ -170,7 +186,7 @@ impl Norm {
         self.scaled(build, chain(Word::F32, ops));
     }
 
-    /// Magnitudes over roots, to whoever has the rows of a token.
+    /// Magnitudes over roots.
     fn worth(&self, build: &mut Build<'_>) {
         let [outer, inner] = self.kept;
         let loops = [outer, inner, (n(2), 0), (n(2), 1)];
@@ -180,6 +196,11 @@ impl Norm {
         let ratio = chain(Word::F32, vec![with(OpKind::Div, Source::Pair)]).paired();
         let to = commit(Memory::Dm, build.at.worths + self.before, &self.kept_bytes, PAIR);
         build.emit.exec(main("worths", through(from, ratio, None, to)));
+        self.spread_worths(build);
+    }
+
+    /// What units of tokens are worth, to whoever has their rows.
+    pub(super) fn spread_worths(&self, build: &mut Build<'_>) {
         if build.mode == Mode::Decode {
             return;
         }
@@ -200,6 +221,6 @@ impl Norm {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a factor; its rounding is far below that of the result")]
-fn inverse(width: u64) -> f32 {
+pub(super) fn inverse(width: u64) -> f32 {
     1.0 / width as f32
 }

@@ -6,7 +6,7 @@ use tilewright_num::{Dtype, RuleSet, convert};
 use super::plan::{Fill, Packed, Plan, weights_of};
 use super::rows::UNIT;
 use crate::CompileError;
-use crate::kernel::{Kernel, Kernels, Weight};
+use crate::kernel::{Kernel, Kernels, Norm, Weight};
 use crate::weights::Matrix;
 
 /// Gives constants by name.
@@ -27,7 +27,14 @@ pub fn pack(
 ) -> Result<(), CompileError> {
     for kernel in &kernels.kernels {
         match kernel {
-            Kernel::Embed { table, .. } => embedding(plan, &constants(table)?, write),
+            Kernel::Embed { table, places, .. } => {
+                embedding(plan, &constants(table)?, write);
+                if !places.is_empty() {
+                    let tables: Result<Vec<Matrix>, CompileError> =
+                        places.iter().map(|name| constants(name)).collect();
+                    by_position(plan, kernels.positions, &tables?, write);
+                }
+            }
             Kernel::Rotate { tables: Some((cos, sin)), cache: 0, .. } => {
                 angles(plan, &constants(cos)?, &constants(sin)?, write);
             }
@@ -35,8 +42,14 @@ pub fn pack(
         }
     }
     let mut blocks = Blocks::new(plan, slices);
-    for (index, name) in plan.norms.iter().enumerate() {
-        blocks.gain(index as u64, &constants(name)?);
+    for (index, (gain, bias)) in (0..).zip(&plan.norms) {
+        blocks.gain(index, &constants(gain)?);
+        if let Some(bias) = bias {
+            blocks.norm_bias(index, &constants(bias)?);
+        }
+    }
+    if kernels.kernels.iter().any(|kernel| matches!(kernel, Kernel::Norm { norm: Norm::Layer, .. })) {
+        blocks.ones();
     }
     for (packed, first) in plan.packed.iter().zip(parts) {
         let Some(kernel) = kernels.kernels.get(packed.kernel) else { continue };
@@ -44,6 +57,9 @@ pub fn pack(
         let matrices: Result<Vec<Matrix>, CompileError> =
             weights.iter().map(|weight| constants(&weight.name)).collect();
         let matrices = matrices?;
+        let biases: Result<Vec<Option<Matrix>>, CompileError> =
+            weights.iter().map(|weight| weight.bias.as_deref().map(constants).transpose()).collect();
+        let biases = biases?;
         let scales: Vec<Vec<f32>> = matrices.iter().map(row_scales).collect();
         let combines = matches!(kernel, Kernel::Combine { .. });
         let first = if combines { vec![0] } else { first.clone() };
@@ -55,6 +71,7 @@ pub fn pack(
                 weights: &weights,
                 matrices: &matrices,
                 scales: &scales,
+                biases: &biases,
                 first,
                 combines,
                 lanes,
@@ -62,6 +79,9 @@ pub fn pack(
             };
             if plan.options.dtype == Dtype::I8 {
                 blocks.scales(&source);
+            }
+            if packed.biased {
+                blocks.biases(&source);
             }
             for fill in &packed.fills {
                 write(fill.at + pe * fill.pe_bytes, &source.fill(fill));
@@ -100,6 +120,20 @@ fn embedding(plan: &Plan, table: &Matrix, write: &mut dyn FnMut(u64, &[u8])) {
     }
 }
 
+/// Sums of what is added by position, each rounded once.
+fn by_position(plan: &Plan, positions: u64, tables: &[Matrix], write: &mut dyn FnMut(u64, &[u8])) {
+    let width = plan.embedding_row / 2;
+    for row in 0..positions {
+        let sum = |column: u64| {
+            tables
+                .iter()
+                .fold(0.0, |sum, table| sum + table.at(if table.rows == 1 { 0 } else { row }, column))
+        };
+        let line: Vec<u8> = (0..width).flat_map(|column| bf16(sum(column))).collect();
+        write(plan.places + row * plan.embedding_row, &line);
+    }
+}
+
 fn angles(plan: &Plan, cos: &Matrix, sin: &Matrix, write: &mut dyn FnMut(u64, &[u8])) {
     let half = plan.angles_row / 12;
     for row in 0..cos.rows.min(sin.rows) {
@@ -131,37 +165,72 @@ impl Blocks<'_> {
         }
     }
 
-    fn gain(&mut self, index: u64, gain: &Matrix) {
-        let (share, constants) = (self.plan.features.share, self.plan.constants.clone());
+    /// A word for each column of a norm, in all slices.
+    fn by_column(&mut self, place: u64, value: impl Fn(u64) -> f32) {
+        let share = self.plan.features.share;
         for pe in 0..self.plan.options.pes {
             for slice in 0..self.slices {
                 for at in 0..share {
-                    let value = gain.at(0, slice * share + at);
-                    self.put(pe, slice, constants.gain(index, false) + 4 * at, value);
-                    self.put(pe, slice, constants.gain(index, true) + 4 * at, value.abs());
+                    self.put(pe, slice, place + 4 * at, value(slice * share + at));
                 }
             }
         }
     }
 
+    fn gain(&mut self, index: u64, gain: &Matrix) {
+        let constants = self.plan.constants.clone();
+        self.by_column(constants.gain(index, false), |column| gain.at(0, column));
+        self.by_column(constants.gain(index, true), |column| gain.at(0, column).abs());
+    }
+
+    fn norm_bias(&mut self, index: u64, bias: &Matrix) {
+        self.by_column(self.plan.constants.norm_bias(index), |column| bias.at(0, column));
+    }
+
+    fn ones(&mut self) {
+        let width = self.plan.features.width;
+        self.by_column(self.plan.constants.ones(), |column| if column < width { 1.0 } else { 0.0 });
+    }
+
     /// What integers of a weight's columns are worth, over the unit of activations.
     fn scales(&mut self, source: &Source<'_>) {
-        let (constants, packed) = (self.plan.constants.clone(), source.packed);
+        let (constants, kernel) = (self.plan.constants.clone(), source.packed.kernel);
+        let places = |fill| Some(constants.projected(kernel, fill));
+        self.weight(source, constants.combined(kernel), places, |slice, column| {
+            source.scale(slice, column) / UNIT
+        });
+    }
+
+    /// What is added to a weight's columns.
+    fn biases(&mut self, source: &Source<'_>) {
+        let (constants, kernel) = (self.plan.constants.clone(), source.packed.kernel);
+        let place = constants.combined_bias(kernel).unwrap_or(0);
+        let places = |fill| constants.projected_bias(kernel, fill);
+        self.weight(source, place, places, |slice, column| source.bias(slice, column));
+    }
+
+    /// A word for each column of a weight.
+    fn weight(
+        &mut self,
+        source: &Source<'_>,
+        combined: u64,
+        projected: impl Fn(usize) -> Option<(u64, u64)>,
+        value: impl Fn(u64, u64) -> f32,
+    ) {
         if source.combines {
             for slice in 0..self.slices {
                 for column in 0..self.plan.features.share {
-                    let worth = source.scale(slice, column) / UNIT;
-                    self.put(source.pe, slice, constants.combined(packed.kernel) + 4 * column, worth);
+                    self.put(source.pe, slice, combined + 4 * column, value(slice, column));
                 }
             }
             return;
         }
-        for (index, fill) in packed.fills.iter().enumerate() {
-            let (place, words) = constants.projected(packed.kernel, index);
+        for (index, fill) in source.packed.fills.iter().enumerate() {
+            let Some((place, words)) = projected(index) else { continue };
             for column in 0..fill.groups * source.lanes {
                 let (slice, at) = (column / words.max(1), column % words.max(1));
-                let worth = source.scale(0, fill.first * source.lanes + column) / UNIT;
-                self.put(source.pe, slice, place + 4 * at, worth);
+                let word = value(0, fill.first * source.lanes + column);
+                self.put(source.pe, slice, place + 4 * at, word);
             }
         }
     }
@@ -173,6 +242,7 @@ struct Source<'s> {
     weights: &'s [Weight],
     matrices: &'s [Matrix],
     scales: &'s [Vec<f32>],
+    biases: &'s [Option<Matrix>],
     first: Vec<u64>,
     combines: bool,
     lanes: u64,
@@ -207,14 +277,24 @@ impl Source<'_> {
 
     /// What an integer of a column is worth: the greatest of all its weights is 127.
     fn scale(&self, slice: u64, column: u64) -> f32 {
-        let (column, _) =
-            if self.combines { (slice * self.plan.features.share + column, 0) } else { (column, 0) };
-        let part = self.first.iter().rposition(|first| *first <= column).unwrap_or(0);
-        let Some(weight) = self.weights.get(part) else { return 0.0 };
-        let row = weight.rows.source(self.pe, column - self.first.get(part).copied().unwrap_or(0));
-        let Some(row) = row else { return 0.0 };
+        let Some((part, row)) = self.row(slice, column) else { return 0.0 };
         let scales = self.scales.get(part).map_or(&[][..], Vec::as_slice);
         usize::try_from(row).ok().and_then(|row| scales.get(row)).copied().unwrap_or(0.0)
+    }
+
+    /// What is added to a column.
+    fn bias(&self, slice: u64, column: u64) -> f32 {
+        let Some((part, row)) = self.row(slice, column) else { return 0.0 };
+        self.biases.get(part).and_then(Option::as_ref).map_or(0.0, |bias| bias.at(0, row))
+    }
+
+    /// The matrix and the row of it that a column comes from.
+    fn row(&self, slice: u64, column: u64) -> Option<(usize, u64)> {
+        let column = if self.combines { slice * self.plan.features.share + column } else { column };
+        let part = self.first.iter().rposition(|first| *first <= column).unwrap_or(0);
+        let weight = self.weights.get(part)?;
+        let row = weight.rows.source(self.pe, column - self.first.get(part).copied().unwrap_or(0));
+        row.map(|row| (part, row))
     }
 
     /// The weight of a column of the result and a place of the contracted axis.

@@ -170,6 +170,9 @@ fn kept(build: &Build<'_>, widths: &Widths, slots: u64, areas: &mut Areas, at: &
     let most_own = plan.prefill_rows * (build.machine.pe.slices / plan.options.pes).max(1);
     at.x = areas.take(bytes(Dtype::F32, most_own * plan.features.share));
     at.constants = areas.take(plan.constants.bytes);
+    // Places without a head keep their zeros.
+    let rows = plan.prefill_rows.max(build.machine.ce.lanes);
+    at.attended = areas.take(bytes(build.dtype(), rows * widths.queries));
     let cached = plan.cache_row * build.most_key_rows();
     at.cached = areas.take(cached);
     // Any bits are a number if they are integers; else they must be a cache's in all programs.
@@ -201,7 +204,6 @@ fn values(build: &Build<'_>, widths: &Widths, areas: &mut Areas, at: &mut Places
     if build.mode == Mode::Batch {
         at.all_queries = areas.take(bytes(cache, widths.queries) * build.machine.pe.slices);
     }
-    at.attended = areas.take(bytes(dtype, rows.max(lanes) * widths.queries));
     at.active = areas.take(bytes(dtype, rows * widths.contracted));
     if dtype == Dtype::I8 {
         // Attention is over before an activation begins.
@@ -234,8 +236,7 @@ fn shared(build: &Build<'_>, widths: &Widths, areas: &mut Areas, at: &mut Places
     };
     [at.rows, ..] = together([bytes(build.between(), rows * widths.projected), 0, 0]);
     let own = rows * build.own * share;
-    let (sum, normal) =
-        if build.pes() > 1 { (bytes(Dtype::F32, own), bytes(build.dtype(), own)) } else { (0, 0) };
+    let (sum, normal) = (bytes(Dtype::F32, own), bytes(build.dtype(), own));
     let y = bytes(build.exchanged(), rows * build.groups * share);
     [at.y, at.sum, at.normal_own] = together([y, sum, normal]);
     let scores = match build.mode {

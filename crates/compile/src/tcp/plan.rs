@@ -6,11 +6,11 @@
 use tilewright_machine::tcp::Tcp;
 use tilewright_num::Dtype;
 
-use super::constants::Constants;
+use super::constants::{Constants, Norms};
 use super::image::bytes;
 use super::sizes::{Features, Packets, groups_of_fill, whole_packets};
 use crate::CompileError;
-use crate::kernel::{Kernel, Kernels, Weight};
+use crate::kernel::{Kernel, Kernels, Norm, Weight};
 
 /// How a model is compiled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,6 +55,8 @@ pub struct Packed {
     pub slices: u64,
     /// Columns of all groups together: of each slice for a combination, of all for a projection.
     pub columns: u64,
+    /// Whether something is added to columns.
+    pub biased: bool,
     /// Its parts.
     pub fills: Vec<Fill>,
 }
@@ -83,14 +85,16 @@ pub struct Plan {
     pub embedding: u64,
     /// Bytes of a row of it.
     pub embedding_row: u64,
+    /// What is added to it, a row for each position, likewise.
+    pub places: u64,
     /// Sines, cosines and minus sines of each position, f32.
     pub angles: u64,
     /// Bytes of a row of them; 0 without rotation.
     pub angles_row: u64,
     /// Gains and scales that slices keep.
     pub constants: Constants,
-    /// Norms, in order.
-    pub norms: Vec<String>,
+    /// Gains and biases of norms, in order.
+    pub norms: Vec<(String, Option<String>)>,
     /// What integers of queries, keys and values are worth, by cache.
     pub units: Vec<[f32; 3]>,
     /// Caches: first byte of each, for the first processing element.
@@ -103,11 +107,13 @@ pub struct Plan {
     pub cache_bytes: u64,
     /// Byte offsets of embedding rows, by token, those of each processing element side by side.
     pub token_table: u64,
+    /// Byte offsets of rows by position, like those of the embedding.
+    pub place_table: u64,
     /// Byte offsets of angles, by token.
     pub angle_table: u64,
     /// Byte offsets of cache rows, by token.
     pub cache_table: u64,
-    /// Logits of the last token, f32.
+    /// Logits of the last token, or the vector of all tokens, f32.
     pub logits: u64,
     /// Logits, padding included.
     pub logit_words: u64,
@@ -134,10 +140,17 @@ impl Plan {
         let mut hbm = Hbm { next: 0 };
         let embedding_row = bytes(Dtype::Bf16, features.share * features.slices);
         let embedding = hbm.take(embedding_row * kernels.vocabulary);
+        let added = kernels
+            .kernels
+            .iter()
+            .any(|kernel| matches!(kernel, Kernel::Embed { places, .. } if !places.is_empty()));
+        let places = hbm.take(if added { embedding_row * kernels.positions } else { 0 });
         let (half, kv) = heads(kernels);
         let angles_row = bytes(Dtype::F32, 3 * half);
         let angles = hbm.take(angles_row * kernels.positions.max(1));
-        let norms: Vec<String> = kernels.kernels.iter().filter_map(gain).collect();
+        let norms: Vec<(String, Option<String>)> = kernels.kernels.iter().filter_map(gain).collect();
+        let centred =
+            kernels.kernels.iter().any(|kernel| matches!(kernel, Kernel::Norm { norm: Norm::Layer, .. }));
         let mut packed = Vec::new();
         for (index, kernel) in kernels.kernels.iter().enumerate() {
             if let Some(weights) = weights_of(kernel) {
@@ -146,7 +159,8 @@ impl Plan {
             }
         }
         let scaled = options.dtype == Dtype::I8;
-        let mut constants = Constants::new(machine, features.share, norms.len() as u64, &packed, scaled);
+        let kept = Norms { count: norms.len() as u64, centred };
+        let mut constants = Constants::new(machine, features.share, kept, &packed, scaled);
         constants.at = hbm.take(constants.bytes * machine.pe.slices * options.pes);
         let packed = packed.into_iter().map(|(packed, _)| packed).collect();
         let cache_row = 2 * bytes(options.cache, kv);
@@ -159,7 +173,8 @@ impl Plan {
             Kernel::Head { weight, .. } => Some(weight.rows.stored()),
             _ => None,
         });
-        let logit_words = (head.unwrap_or(0) * options.pes).next_multiple_of(8);
+        let pooled = if kernels.pools() { features.share * features.slices } else { 0 };
+        let logit_words = (head.unwrap_or(0) * options.pes).max(pooled).next_multiple_of(8);
         let table = bytes(Dtype::U32, tokens);
         let plan = Plan {
             options,
@@ -168,6 +183,7 @@ impl Plan {
             packed,
             embedding,
             embedding_row,
+            places,
             angles,
             angles_row,
             constants,
@@ -178,6 +194,7 @@ impl Plan {
             sequence_bytes,
             cache_bytes,
             token_table: hbm.take(table),
+            place_table: hbm.take(table),
             angle_table: hbm.take(table),
             cache_table: hbm.take(table),
             logits: hbm.take(bytes(Dtype::F32, logit_words * options.batch.max(1))),
@@ -231,9 +248,9 @@ pub fn weights_of(kernel: &Kernel) -> Option<Vec<Weight>> {
     }
 }
 
-fn gain(kernel: &Kernel) -> Option<String> {
+fn gain(kernel: &Kernel) -> Option<(String, Option<String>)> {
     match kernel {
-        Kernel::Norm { gain, .. } => Some(gain.clone()),
+        Kernel::Norm { gain, bias, .. } => Some((gain.clone(), bias.clone())),
         _ => None,
     }
 }
@@ -268,9 +285,11 @@ fn pack(
     };
     let packets = Packets::new(machine, dtype, row);
     let mut most = groups_of_fill(machine, dtype, row, packets);
-    if dtype == Dtype::I8 {
-        // Scales of all columns are in half of the vector register file.
-        most = most.min(machine.vrf.capacity_bytes / 2 / bytes(Dtype::F32, lanes));
+    // Scales and biases of all columns are in the vector register file, with as much left for rows.
+    let biased = weights.iter().any(|weight| weight.bias.is_some());
+    let kept = u64::from(dtype == Dtype::I8) + u64::from(biased);
+    if kept > 0 {
+        most = most.min(machine.vrf.capacity_bytes / (kept + 1) / bytes(Dtype::F32, lanes));
     }
     let groups = columns.div_ceil(lanes);
     let mut fills = Vec::new();
@@ -283,7 +302,7 @@ fn pack(
         fills.push(Fill { first, groups: count, at, pe_bytes, slice_bytes });
         first += count;
     }
-    Packed { kernel, row, packets, slices: features.slices, columns, fills }
+    Packed { kernel, row, packets, slices: features.slices, columns, biased, fills }
 }
 
 /// Addresses of HBM, one behind the other.

@@ -22,34 +22,31 @@ pub(super) fn project(build: &mut Build<'_>, kernel: usize, parts: &[Weight]) ->
     let width = build.plan.parts(build.machine, parts).width;
     for (index, fill) in packed.fills.iter().enumerate() {
         load_ahead(build, packed, fill);
-        let rows_at = if build.dtype() == Dtype::I8 { load_scales(build, kernel, index) } else { 0 };
+        let held = load_columns(build, kernel, index);
         if index > 0 {
-            project_fill(build, packed, fill, (rows_at, width));
+            project_fill(build, packed, fill, (held, width));
             continue;
         }
         // Each part as soon as its tokens are there.
         build.each_part(
             |build, part| {
                 super::exchange::gathered(build, part);
-                project_fill(build, packed, fill, (rows_at, width));
-                Ok::<_, CompileError>(())
+                project_fill(build, packed, fill, (held, width));
             },
             |_| {},
-        )?;
+        );
     }
     Ok(())
 }
 
-/// The rows at hand with a fill; integers know from where in the vector register file what units of rows are worth.
-fn project_fill(build: &mut Build<'_>, packed: &Packed, fill: &Fill, (rows_at, width): (u64, u64)) {
-    if build.dtype() == Dtype::I8 {
-        load_worths(build, rows_at);
-    }
+/// The rows at hand with a fill.
+fn project_fill(build: &mut Build<'_>, packed: &Packed, fill: &Fill, (held, width): (Held, u64)) {
+    load_worths(build, held);
     let gives = match build.mode {
         Mode::Prefill | Mode::Batch => Gives::Scatter { inner: fill.groups },
         Mode::Decode => Gives::Broadcast,
     };
-    let ends = ends(build, fill, rows_at, gives);
+    let ends = ends(build, fill, held, gives);
     let between = build.between();
     let (word, row) = (bytes(between, 8), bytes(between, width));
     let to = build.at.rows + bytes(between, fill.first * 8) + build.part.first * row;
@@ -59,29 +56,39 @@ fn project_fill(build: &mut Build<'_>, packed: &Packed, fill: &Fill, (rows_at, w
     build.emit.exec(main("project", Stream { commit: to, ..stream }));
 }
 
+/// Where a register file has what belongs to rows and columns of a fill.
+#[derive(Clone, Copy)]
+struct Held {
+    /// What units of rows are worth.
+    rows_at: u64,
+    /// What is added to columns, if anything is.
+    bias_at: Option<u64>,
+}
+
 /// Parts of sums added between slices; integers become what they are worth.
-fn ends(build: &Build<'_>, fill: &Fill, rows_at: u64, gives: Gives) -> Vector {
+fn ends(build: &Build<'_>, fill: &Fill, held: Held, gives: Gives) -> Vector {
     let slices = build.machine.pe.slices;
-    if build.dtype() != Dtype::I8 {
-        return chain(Word::F32, Vec::new()).after_between(ReduceOp::Add, slices, gives);
-    }
     let (columns, part) = (n(fill.groups * 8), build.part);
-    let ops = vec![
+    let bias = held.bias_at.map(|at| with(OpKind::FAdd, vrf(at, &[(part.rows, 0), (columns, 1)])));
+    if build.dtype() != Dtype::I8 {
+        let ops = bias.into_iter().collect();
+        return chain(Word::F32, ops).after_between(ReduceOp::Add, slices, gives);
+    }
+    let mut ops = vec![
         op(OpKind::ToFloat { int_width: 31 }),
         with(OpKind::Mul0, vrf(0, &[(part.rows, 0), (columns, 1)])),
-        with(OpKind::Mul1, vrf(rows_at + PAIR * part.first, &[part.by_row(2), (columns, 0)])),
+        with(OpKind::Mul1, vrf(held.rows_at + PAIR * part.first, &[part.by_row(2), (columns, 0)])),
     ];
+    ops.extend(bias);
     chain(Word::I32, ops).after_between(ReduceOp::AddWrap, slices, gives)
 }
 
 /// Logits of all sequences, a fill of them, each in the slice of its row.
 pub(super) fn batch_logits(build: &mut Build<'_>, packed: &Packed, index: usize, to: u64) {
     let Some(fill) = packed.fills.get(index) else { return };
-    let rows_at = if build.dtype() == Dtype::I8 { load_scales(build, packed.kernel, index) } else { 0 };
-    if build.dtype() == Dtype::I8 {
-        load_worths(build, rows_at);
-    }
-    let ends = ends(build, fill, rows_at, Gives::Scatter { inner: fill.groups });
+    let held = load_columns(build, packed.kernel, index);
+    load_worths(build, held);
+    let ends = ends(build, fill, held, Gives::Scatter { inner: fill.groups });
     let stream = contract(build, packed, fill, ends);
     let word = bytes(Dtype::F32, 8);
     let mut to = commit(Memory::Dm, to, &[(n(fill.groups), word)], word);
@@ -89,25 +96,42 @@ pub(super) fn batch_logits(build: &mut Build<'_>, packed: &Packed, index: usize,
     build.emit.exec(main("logits", Stream { commit: to, ..stream }));
 }
 
-/// What units of a fill's columns are worth, from all slices to all. Gives the place behind them, for what units of rows are worth.
-fn load_scales(build: &mut Build<'_>, kernel: usize, fill: usize) -> u64 {
-    let slices = build.machine.pe.slices;
-    let (place, words) = build.plan.constants.projected(kernel, fill);
-    let from = fetch(Dtype::F32, build.at.constants + place, &[(n(words), 1)], 2);
-    let to = commit(Memory::Vrf, 0, &[(n(slices * words / 2), 8)], 8);
-    let ring = Ring { slice1: slices, slice0: 1 };
-    let switch = Switch { topology: Topology::Broadcast01(ring, words / 2), sources: Vec::new() };
-    build.emit.exec(sub(build.machine, "load_scales", Stream { switch, ..copy(from, to) }));
-    bytes(Dtype::F32, slices * words)
+/// What belongs to columns of a fill, from all slices to all: what units are worth, and what is added.
+fn load_columns(build: &mut Build<'_>, kernel: usize, fill: usize) -> Held {
+    let mut next = 0;
+    if build.dtype() == Dtype::I8 {
+        let scales = build.plan.constants.projected(kernel, fill);
+        next = spread(build, "load_scales", scales, next);
+    }
+    let bias = build.plan.constants.projected_bias(kernel, fill);
+    let bias_at = bias.map(|_| next);
+    if let Some(bias) = bias {
+        next = spread(build, "load_bias", bias, next);
+    }
+    Held { rows_at: next, bias_at }
 }
 
-/// What units of the rows at hand are worth, to the vector register file.
-fn load_worths(build: &mut Build<'_>, base: u64) {
+/// What units of the rows at hand are worth, if they are integers, to the vector register file.
+fn load_worths(build: &mut Build<'_>, held: Held) {
+    if build.dtype() != Dtype::I8 {
+        return;
+    }
     let (part, worths) = (build.part, build.at.row_worths);
     let worths = if build.mode == Mode::Decode { build.at.worths } else { worths + PAIR * part.first };
     let from = fetch(Dtype::F32, worths, &[part.by_row(2), (n(2), 1)], 2);
-    let to = commit(Memory::Vrf, base + PAIR * part.first, &[part.by_row(PAIR)], PAIR);
+    let to = commit(Memory::Vrf, held.rows_at + PAIR * part.first, &[part.by_row(PAIR)], PAIR);
     build.emit.exec(sub(build.machine, "load_worths", copy(from, to)));
+}
+
+/// Words of every slice, one slice after the other, to all register files; gives the first byte behind them.
+fn spread(build: &mut Build<'_>, name: &str, (place, words): (u64, u64), base: u64) -> u64 {
+    let slices = build.machine.pe.slices;
+    let from = fetch(Dtype::F32, build.at.constants + place, &[(n(words), 1)], 2);
+    let to = commit(Memory::Vrf, base, &[(n(slices * words / 2), 8)], 8);
+    let ring = Ring { slice1: slices, slice0: 1 };
+    let switch = Switch { topology: Topology::Broadcast01(ring, words / 2), sources: Vec::new() };
+    build.emit.exec(sub(build.machine, name, Stream { switch, ..copy(from, to) }));
+    base + bytes(Dtype::F32, slices * words)
 }
 
 /// Weights of a fill from data memory to the register files: a column to each lane in turn.
@@ -174,12 +198,10 @@ fn contract(build: &Build<'_>, packed: &Packed, fill: &Fill, ends: Vector) -> St
 /// Logits of the token at place 0, a fill of them, in the first slice.
 pub(super) fn logits(build: &mut Build<'_>, packed: &Packed, index: usize, to: u64) {
     let Some(fill) = packed.fills.get(index) else { return };
-    let rows_at = if build.dtype() == Dtype::I8 { load_scales(build, packed.kernel, index) } else { 0 };
+    let held = load_columns(build, packed.kernel, index);
     let all = std::mem::replace(&mut build.part, Part { rows: n(1), first: 0, step: 1 });
-    if build.dtype() == Dtype::I8 {
-        load_worths(build, rows_at);
-    }
-    let ends = ends(build, fill, rows_at, Gives::First);
+    load_worths(build, held);
+    let ends = ends(build, fill, held, Gives::First);
     build.part = all;
     let mut stream = contract(build, packed, fill, ends);
     let (dtype, packets) = (build.dtype(), packed.packets);

@@ -22,20 +22,31 @@ pub(super) fn magnitude() -> Op {
     with(OpKind::And, int(MAGNITUDE))
 }
 
+/// Elements of a row that say how great it is: so many spans, from one to the next, and of each the first.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Spans {
+    /// Spans.
+    pub(super) count: u64,
+    /// Elements from one to the next.
+    pub(super) stride: u64,
+    /// Elements of each that count.
+    pub(super) width: u64,
+}
+
 /// Quantises rows of so many floats at a place; they go to another as i8, their greatest magnitudes to [`Places::peaks`].
 ///
 /// [`Places::peaks`]: super::build::Places::peaks
-pub(super) fn quantise(build: &mut Build<'_>, name: &str, from: (Dtype, u64), to: u64, row: u64) {
+pub(super) fn quantise(build: &mut Build<'_>, from: (Dtype, u64), to: u64, row: u64, spans: Spans) {
     let (held, from) = from;
     let (rows, peaks) = (build.rows, build.at.peaks);
-    let words = [(rows, row), (n(row), 1)];
     let pair = bytes(Dtype::F32, 2);
-    let most = reduce(ReduceOp::Max, true, &[(rows, false), (n(halves(row)), true)], Vec::new());
+    let steps = [(rows, false), (n(spans.count), true), (n(halves(spans.width)), true)];
+    let most = reduce(ReduceOp::Max, true, &steps, Vec::new());
     let peak = commit(Memory::Dm, peaks, &[(rows, pair)], pair);
     let chained = chain(Word::F32, vec![magnitude(), most]);
-    build
-        .emit
-        .exec(main(&format!("{name}_peaks"), through(fetch_words(held, from, &words), chained, None, peak)));
+    let counted = [(rows, row), (n(spans.count), spans.stride), (n(spans.width), 1)];
+    build.emit.exec(main("rows_peaks", through(fetch_words(held, from, &counted), chained, None, peak)));
+    let words = [(rows, row), (n(row), 1)];
     let file = commit(Memory::Vrf, 0, &[(rows, pair)], pair);
     let loaded = copy(fetch(Dtype::F32, peaks, &[(rows, 2), (n(2), 1)], 2), file);
     build.emit.exec(sub(build.machine, "load_peaks", loaded));
@@ -44,7 +55,7 @@ pub(super) fn quantise(build: &mut Build<'_>, name: &str, from: (Dtype, u64), to
     ops.extend(to_i8());
     let to = commit(Memory::Dm, to, &[(rows, row), (n(flits(row)), 8)], 8);
     let stream = through(fetch_words(held, from, &words), chain(Word::F32, ops), Some(Dtype::I8), to);
-    build.emit.exec(main(&format!("{name}_quantise"), stream));
+    build.emit.exec(main("rows_quantise", stream));
 }
 
 /// Magnitudes of all tokens to the vector register files of all slices, two words each.

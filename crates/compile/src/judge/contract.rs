@@ -1,0 +1,167 @@
+//! Projections, combinations and logits.
+
+use super::arith::{UNIT, add, bf16, in_order, mul, to_i8, tree, whole};
+use super::{Judge, Parts, State};
+use crate::kernel::Weight;
+use crate::tcp::sizes::Packets;
+
+/// What a contraction takes of a row: numbers, or integers and what a unit is worth.
+#[derive(Clone, Debug)]
+pub(super) enum Taken {
+    /// bf16.
+    Floats(Vec<f32>),
+    /// i8, in units of a 127th of this.
+    Integers(Vec<i32>, f32),
+}
+
+impl Taken {
+    /// A row in units of the greatest magnitude of what counts.
+    pub(super) fn quantised(row: &[f32], counts: impl Fn(u64) -> bool) -> Taken {
+        let counted = (0..).zip(row).filter(|(at, _)| counts(*at));
+        let peak = counted.fold(0.0_f32, |peak, (_, value)| peak.max(value.abs()));
+        let integer = |value: &f32| to_i8(super::arith::div(mul(*value, UNIT), peak));
+        Taken::Integers(row.iter().map(integer).collect(), peak)
+    }
+}
+
+/// The greatest magnitude of a weight's row is 127 units.
+fn unit_of(row: &[f32]) -> f32 {
+    row.iter().fold(0.0_f32, |most, weight| most.max(weight.abs())) / UNIT
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "within the numbers of i8")]
+fn quantised(weight: f32, unit: f32) -> i32 {
+    if unit > 0.0 { (weight / unit).round().clamp(-UNIT, UNIT) as i32 } else { 0 }
+}
+
+/// A sum of products of bf16: trees of packets, one after the other from zero.
+pub(super) fn dot(a: &[f32], b: impl Fn(usize) -> f32, packets: Packets) -> f32 {
+    let each = usize::try_from(packets.elements).unwrap_or(1).max(1);
+    let mut sum = 0.0;
+    for (packet, values) in a.chunks(each).enumerate() {
+        let mut products: Vec<f32> =
+            values.iter().enumerate().map(|(at, a)| mul(*a, b(packet * each + at))).collect();
+        products.resize(each, 0.0);
+        sum = add(sum, tree(products));
+    }
+    sum
+}
+
+impl Judge<'_> {
+    /// The row of a weight that comes to a place, in the order of the contracted axis.
+    fn row(&self, weight: &Weight, pe: u64, place: u64) -> Option<(u64, Vec<f32>)> {
+        let matrix = self.constant(&weight.name);
+        let source = weight.rows.source(pe, place)?;
+        let column = |at: u64| weight.columns.source(pe, at).map_or(0.0, |at| matrix.at(source, at));
+        Some((source, (0..weight.columns.stored()).map(column).collect()))
+    }
+
+    /// What a unit of a row of a weight is worth, all columns taken together.
+    fn unit(&self, weight: &Weight, row: u64) -> f32 {
+        let matrix = self.constant(&weight.name);
+        let all: Vec<f32> = (0..matrix.columns).map(|column| matrix.at(row, column)).collect();
+        unit_of(&all)
+    }
+
+    /// Integers: exact, then what units are worth.
+    fn exact(&self, a: &[i32], peak: f32, weight: &Weight, row: u64, elements: &[f32]) -> f32 {
+        let unit = self.unit(weight, row);
+        let products = a.iter().zip(elements).map(|(a, b)| a.wrapping_mul(quantised(*b, unit)));
+        let sum = products.fold(0, i32::wrapping_add);
+        mul(mul(whole(sum), unit / UNIT), peak)
+    }
+
+    /// Features times a row of a weight: by slice, then between slices.
+    fn by_features(&self, taken: &Taken, kernel: usize, weight: &Weight, pe: u64, place: u64) -> f32 {
+        let Some((row, elements)) = self.row(weight, pe, place) else { return 0.0 };
+        let sum = match taken {
+            Taken::Integers(values, peak) => self.exact(values, *peak, weight, row, &elements),
+            Taken::Floats(values) => {
+                let elements: Vec<f32> = elements.into_iter().map(bf16).collect();
+                let share = usize::try_from(self.plan.features.share).unwrap_or(1).max(1);
+                let packets = self.packets(kernel);
+                in_order(values.chunks(share).enumerate().map(|(slice, values)| {
+                    let at = |index: usize| elements.get(slice * share + index).copied().unwrap_or(0.0);
+                    dot(values, at, packets)
+                }))
+            }
+        };
+        match &weight.bias {
+            Some(bias) => add(sum, self.constant(bias).at(0, row)),
+            None => sum,
+        }
+    }
+
+    fn packets(&self, kernel: usize) -> Packets {
+        let packed = self.plan.packed(kernel);
+        packed.map_or(Packets { flits: 1, elements: 1, count: 1 }, |packed| packed.packets)
+    }
+
+    pub(super) fn project(&self, state: &mut State, kernel: usize, parts: &[Weight]) {
+        let of = |taken: &Taken, pe: u64| -> Parts {
+            let place = |weight: &Weight, place: u64| {
+                let value = self.by_features(taken, kernel, weight, pe, place);
+                if self.integers() { bf16(value) } else { value }
+            };
+            parts
+                .iter()
+                .map(|weight| (0..weight.rows.stored()).map(|at| place(weight, at)).collect())
+                .collect()
+        };
+        state.rows =
+            (0..self.pes()).map(|pe| state.normal.iter().map(|taken| of(taken, pe)).collect()).collect();
+    }
+
+    pub(super) fn head(&self, state: &State, kernel: usize, weight: &Weight) -> Vec<f32> {
+        let Some(last) = state.normal.last() else { return Vec::new() };
+        let mut logits = vec![0.0; usize::try_from(weight.rows.size).unwrap_or(0)];
+        for pe in 0..self.pes() {
+            for place in 0..weight.rows.stored() {
+                let source = weight.rows.source(pe, place).and_then(|row| usize::try_from(row).ok());
+                if let Some(logit) = source.and_then(|row| logits.get_mut(row)) {
+                    *logit = self.by_features(last, kernel, weight, pe, place);
+                }
+            }
+        }
+        logits
+    }
+
+    pub(super) fn combine(&self, state: &mut State, kernel: usize, weight: &Weight) {
+        let packets = self.packets(kernel);
+        let bias = weight.bias.as_ref().map(|bias| self.constant(bias));
+        for (token, x) in state.x.iter_mut().enumerate() {
+            let rows: Vec<Taken> = (0..)
+                .zip(&state.ready)
+                .map(|(pe, rows)| {
+                    // What no weight takes does not say how great a row is.
+                    self.taken(rows.get(token).map_or(&[], Vec::as_slice), |at| {
+                        weight.columns.source(pe, at).is_some()
+                    })
+                })
+                .collect();
+            for (column, x) in (0..).zip(x.iter_mut()) {
+                let parts = (0..).zip(&rows).map(|(pe, row)| {
+                    let part = self.by_row(row, weight, pe, column, packets);
+                    // What is sent is short for prompts.
+                    if self.pes() > 1 && !state.one { bf16(part) } else { part }
+                });
+                *x = add(*x, in_order(parts));
+                if let Some(bias) = bias {
+                    *x = add(*x, bias.at(0, column));
+                }
+            }
+        }
+    }
+
+    fn taken(&self, row: &[f32], counts: impl Fn(u64) -> bool) -> Taken {
+        if self.integers() { Taken::quantised(row, counts) } else { Taken::Floats(row.to_vec()) }
+    }
+
+    fn by_row(&self, row: &Taken, weight: &Weight, pe: u64, column: u64, packets: Packets) -> f32 {
+        let Some((source, elements)) = self.row(weight, pe, column) else { return 0.0 };
+        match row {
+            Taken::Integers(values, peak) => self.exact(values, *peak, weight, source, &elements),
+            Taken::Floats(values) => dot(values, |at| elements.get(at).copied().map_or(0.0, bf16), packets),
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! What a chip must give, from kernels, weights and the lowered sizes alone: a judge of templates and command programs, bit for bit.
+//!
+//! It walks the kernels with plain loops and knows no command, address or register. Every place where the chip rounds is written here a
+//! second time, from the rules, not from the templates:
+//!
+//! | value | type |
+//! |---|---|
+//! | embedding, weights, normalised residual, queries, keys, values, weights of values, rows that are combined | bf16 (i8: in units of the greatest magnitude over 127) |
+//! | queries, keys, values and their weights with an 8-bit cache | i8, in units of the plan; weights in units of 1/127 |
+//! | residual, sums, projected rows, scores | f32 (i8: projected rows and activations bf16) |
+//! | partial sums between processing elements | bf16 for prompts, f32 for single tokens |
+//!
+//! Orders of sums: a contraction adds the products of a packet as a tree, packets one after the other, starting from zero; a projection is
+//! contracted by each slice for its own columns, then added from the lowest slice on; sums over a token's columns are of fours as a tree,
+//! then of what a slice has, then from the lowest slice on; partial sums of processing elements are added from the first on. Softmax of
+//! many queries adds the weights of keys as values meet them, a packet of keys after the other; of one query, each slice adds the weights
+//! of its own keys in fours before they are rounded, then slices are added. Packets and columns of a
+//! slice are those of the [`Plan`].
+
+mod arith;
+mod attend;
+mod contract;
+mod features;
+mod rows;
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+
+use tilewright_machine::tcp::Tcp;
+use tilewright_num::Dtype;
+
+use crate::CompileError;
+use crate::kernel::{Kernel, Kernels, Norm, Weight};
+use crate::tcp::pack::Constants;
+use crate::tcp::plan::Plan;
+use crate::weights::Matrix;
+use arith::bf16;
+use contract::Taken;
+
+/// Rows of tokens.
+type Rows = Vec<Vec<f32>>;
+
+/// Keys and values of one processing element, by position.
+#[derive(Clone, Debug, Default)]
+struct Cache {
+    keys: Rows,
+    values: Rows,
+}
+
+/// A model, with one sequence.
+pub struct Judge<'j> {
+    machine: &'j Tcp,
+    kernels: &'j Kernels,
+    plan: &'j Plan,
+    constants: BTreeMap<String, Matrix>,
+    /// In the place of one that is not there.
+    nothing: Matrix,
+    /// By cache, then by processing element.
+    caches: Vec<Vec<Cache>>,
+    seen: usize,
+}
+
+/// What kernels leave to each other for the tokens of a run.
+struct State {
+    one: bool,
+    x: Rows,
+    normal: Vec<Taken>,
+    /// By processing element.
+    rows: Vec<Vec<Parts>>,
+    queries: Vec<Rows>,
+    ready: Vec<Rows>,
+    out: Vec<f32>,
+}
+
+/// A projected row, part by part.
+type Parts = Vec<Vec<f32>>;
+
+impl<'j> Judge<'j> {
+    /// A judge of kernels as they are dealt out, with all constants that they name.
+    ///
+    /// # Errors
+    /// A constant that cannot be had.
+    pub fn new(
+        machine: &'j Tcp,
+        kernels: &'j Kernels,
+        plan: &'j Plan,
+        constants: &Constants<'_>,
+    ) -> Result<Judge<'j>, CompileError> {
+        let mut known = BTreeMap::new();
+        for name in kernels.kernels.iter().flat_map(names) {
+            if let Entry::Vacant(free) = known.entry(name) {
+                let matrix = constants(free.key())?;
+                free.insert(matrix);
+            }
+        }
+        let pes = usize::try_from(plan.options.pes).unwrap_or(1);
+        let caches = vec![vec![Cache::default(); pes]; kernels.caches];
+        let nothing = Matrix { rows: 0, columns: 1, elements: std::sync::Arc::default() };
+        Ok(Judge { machine, kernels, plan, constants: known, nothing, caches, seen: 0 })
+    }
+
+    /// Forgets all tokens.
+    pub fn restart(&mut self) {
+        self.seen = 0;
+        self.caches.iter_mut().flatten().for_each(|cache| *cache = Cache::default());
+    }
+
+    /// Logits behind tokens that follow those before, or the vector of a text.
+    pub fn feed(&mut self, tokens: &[u64]) -> Vec<f32> {
+        let mut state = State {
+            one: tokens.len() == 1,
+            x: Vec::new(),
+            normal: Vec::new(),
+            rows: Vec::new(),
+            queries: Vec::new(),
+            ready: Vec::new(),
+            out: Vec::new(),
+        };
+        let kernels = self.kernels;
+        for (index, kernel) in kernels.kernels.iter().enumerate() {
+            match kernel {
+                Kernel::Embed { table, places, .. } => state.x = self.embed(tokens, table, places),
+                Kernel::Norm { norm, gain, bias, epsilon, out, .. } => {
+                    self.normalise(&mut state, (*norm, gain, bias.as_deref()), *epsilon, kernels.stays(*out));
+                }
+                Kernel::Project { parts, .. } => self.project(&mut state, index, parts),
+                Kernel::Rotate { heads, tables, cache, .. } => {
+                    self.rotate(&mut state, heads, tables.as_ref(), *cache);
+                }
+                Kernel::Attend { heads, cache, scale, causal, .. } => {
+                    self.attend(&mut state, heads, *cache, *scale, *causal);
+                }
+                Kernel::Activate { activation, .. } => self.activate(&mut state, *activation),
+                Kernel::Combine { weight, .. } => self.combine(&mut state, index, weight),
+                Kernel::Pool { .. } => state.out = self.pool(&state.x),
+                Kernel::Head { weight, .. } => state.out = self.head(&state, index, weight),
+            }
+        }
+        self.seen += tokens.len();
+        state.out
+    }
+
+    fn pes(&self) -> u64 {
+        self.plan.options.pes
+    }
+
+    fn integers(&self) -> bool {
+        self.plan.options.dtype == Dtype::I8
+    }
+
+    /// Whether queries, keys and values are integers.
+    fn short_integers(&self) -> bool {
+        self.plan.options.cache == Dtype::I8
+    }
+
+    fn constant(&self, name: &str) -> &Matrix {
+        self.constants.get(name).unwrap_or(&self.nothing)
+    }
+
+    fn embed(&self, tokens: &[u64], table: &str, places: &[String]) -> Rows {
+        let (table, width) = (self.constant(table), self.plan.features.width);
+        let first = self.seen as u64;
+        let row = |(position, token): (u64, &u64)| {
+            (0..width)
+                .map(|column| {
+                    let word = bf16(table.at(*token, column));
+                    if places.is_empty() {
+                        return word;
+                    }
+                    let by_position = places.iter().fold(0.0, |sum, place| {
+                        let table = self.constant(place);
+                        sum + table.at(if table.rows == 1 { 0 } else { position }, column)
+                    });
+                    arith::add(word, bf16(by_position))
+                })
+                .collect()
+        };
+        (first..).zip(tokens).map(row).collect()
+    }
+
+    fn normalise(
+        &self,
+        state: &mut State,
+        (norm, gain, bias): (Norm, &str, Option<&str>),
+        epsilon: f32,
+        stays: bool,
+    ) {
+        let (gain, bias) = (self.constant(gain), bias.map(|bias| self.constant(bias)));
+        state.normal.clear();
+        for x in &mut state.x {
+            match norm {
+                Norm::Rms => state.normal.push(self.rms(x, gain, epsilon)),
+                Norm::Layer => {
+                    let (kept, taken) = self.layer(x, gain, bias, epsilon);
+                    state.normal.push(taken);
+                    if stays {
+                        *x = kept;
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Constants that a kernel names.
+fn names(kernel: &Kernel) -> Vec<String> {
+    let of = |weight: &Weight| [Some(weight.name.clone()), weight.bias.clone()];
+    match kernel {
+        Kernel::Embed { table, places, .. } => places.iter().chain([table]).cloned().collect(),
+        Kernel::Norm { gain, bias, .. } => [Some(gain.clone()), bias.clone()].into_iter().flatten().collect(),
+        Kernel::Project { parts, .. } => parts.iter().flat_map(of).flatten().collect(),
+        Kernel::Combine { weight, .. } | Kernel::Head { weight, .. } => {
+            of(weight).into_iter().flatten().collect()
+        }
+        Kernel::Rotate { tables: Some((cos, sin)), .. } => vec![cos.clone(), sin.clone()],
+        _ => Vec::new(),
+    }
+}

@@ -1,0 +1,85 @@
+//! Elementwise kernels on rows: rotation and rounding, activations.
+
+use tilewright_num::Function;
+
+use super::arith::{add, bf16, div, fma, function, mul, to_i8, whole};
+use super::{Judge, State};
+use crate::kernel::{Activation, Heads};
+
+impl Judge<'_> {
+    /// Queries, and new rows of a cache.
+    pub(super) fn rotate(
+        &mut self,
+        state: &mut State,
+        heads: &Heads,
+        tables: Option<&(String, String)>,
+        cache: usize,
+    ) {
+        state.queries.clear();
+        let first = self.seen as u64;
+        let depth = usize::try_from(heads.depth).unwrap_or(1).max(1);
+        for (pe, rows) in state.rows.iter().enumerate() {
+            let mut queries = Vec::new();
+            for (position, parts) in (first..).zip(rows) {
+                let [q, k, v] = &parts[..] else { continue };
+                let turn = |row: &Vec<f32>, unit: f32| -> Vec<f32> {
+                    let turned = row.chunks(depth).flat_map(|head| self.turned(head, tables, position));
+                    turned.map(|value| self.short(value, unit)).collect()
+                };
+                let [query, key, value] = self.plan.units(cache);
+                queries.push(turn(q, query));
+                let values = v.iter().map(|v| self.short(*v, value)).collect();
+                let keys = turn(k, key);
+                if let Some(cache) = self.caches.get_mut(cache).and_then(|cache| cache.get_mut(pe)) {
+                    cache.keys.push(keys);
+                    cache.values.push(values);
+                }
+            }
+            state.queries.push(queries);
+        }
+    }
+
+    /// As the cache has it: bf16, or whole units.
+    fn short(&self, value: f32, unit: f32) -> f32 {
+        if self.short_integers() { whole(to_i8(mul(value, 1.0 / unit))) } else { bf16(value) }
+    }
+
+    /// Halves of a head turned by the angles of a position.
+    fn turned(&self, head: &[f32], tables: Option<&(String, String)>, position: u64) -> Vec<f32> {
+        let Some((cos, sin)) = tables else { return head.to_vec() };
+        let (cos, sin) = (self.constant(cos), self.constant(sin));
+        let (first, second) = head.split_at(head.len() / 2);
+        let pairs = || (0..).zip(first.iter().zip(second));
+        let real =
+            pairs().map(|(at, (a, b))| add(mul(*a, cos.at(position, at)), mul(*b, -sin.at(position, at))));
+        let imaginary =
+            pairs().map(|(at, (a, b))| add(mul(*a, sin.at(position, at)), mul(*b, cos.at(position, at))));
+        real.chain(imaginary).collect()
+    }
+
+    pub(super) fn activate(&self, state: &mut State, activation: Activation) {
+        let one = |parts: &Vec<Vec<f32>>| -> Vec<f32> {
+            match (activation, &parts[..]) {
+                (Activation::GatedSilu, [gate, up]) => {
+                    gate.iter().zip(up).map(|(gate, up)| gated(*gate, *up)).map(bf16).collect()
+                }
+                (Activation::Gelu, [row]) => row.iter().map(|value| gelu(*value)).map(bf16).collect(),
+                _ => Vec::new(),
+            }
+        };
+        state.ready = state.rows.iter().map(|rows| rows.iter().map(one).collect()).collect();
+    }
+}
+
+/// `gate * sigmoid(gate)` times half of `up`, over a half.
+fn gated(gate: f32, up: f32) -> f32 {
+    let gate = mul(function(Function::Sigmoid, gate), gate);
+    let up = mul(function(Function::Sigmoid, 0.0), up);
+    div(mul(gate, up), 0.5)
+}
+
+/// `x * (erf(x / sqrt 2) / 2 + 1 / 2)`.
+fn gelu(x: f32) -> f32 {
+    let erf = function(Function::Erf, mul(x, std::f32::consts::FRAC_1_SQRT_2));
+    mul(fma(erf, 0.5, 0.5), x)
+}

@@ -1,0 +1,112 @@
+//! `softmax(q * k + mask) * v` over heads.
+
+use tilewright_graph::rich::{Attr, Attrs, Rich};
+use tilewright_graph::{Binary, Dim, Node, Op, Type, ValueId};
+
+use super::view::{View, either, operand, pair, result};
+use super::{Found, Rewrite};
+
+/// What is added to scores that are hidden is at most this: their exponential is zero.
+const HIDDEN: f32 = -1e4;
+
+pub(super) fn attention(view: &View<'_>, node: &Node) -> Found {
+    let (Op::Rich(Rich::Matmul, _), Some((chances, values))) = (&node.op, pair(node)) else {
+        return Found::No;
+    };
+    let Some(softmax) = view.rich(chances, Rich::Softmax) else { return Found::No };
+    match whole(view, softmax, values) {
+        Ok((inputs, scale)) => {
+            let attrs = Attrs::default().float("scale", scale);
+            let mut rewrite = Rewrite::new(Op::Rich(Rich::Attention, attrs), &inputs);
+            let dtype = result(node).and_then(|value| view.graph.value(value)).map(|value| value.ty.dtype);
+            let Some(dtype) = dtype else { return Found::No };
+            rewrite.extra = vec![Type::new(dtype, view.dims(chances).to_vec())];
+            Found::Becomes(Box::new(rewrite))
+        }
+        Err(why) => Found::Near(why.to_string()),
+    }
+}
+
+type Whole = (Vec<ValueId>, f32);
+
+/// Queries, keys, values and perhaps a mask; and what scores are multiplied by.
+fn whole(view: &View<'_>, softmax: &Node, values: ValueId) -> Result<Whole, &'static str> {
+    let scores = operand(softmax, 0).ok_or("softmax of nothing")?;
+    let rank = i64::try_from(view.dims(scores).len()).unwrap_or(0);
+    let last = match &softmax.op {
+        Op::Rich(_, attrs) => match attrs.0.get("axis") {
+            None => true,
+            Some(Attr::Int(axis)) => *axis == -1 || *axis == rank - 1,
+            _ => false,
+        },
+        _ => false,
+    };
+    if rank != 4 || !last {
+        return Err("softmax is not over the keys of `[batch, heads, queries, keys]`");
+    }
+    let (scores, mask) = masked(view, scores)?;
+    let (scores, scale) = scaled(view, scores);
+    let product = view.rich(scores, Rich::Matmul).and_then(pair);
+    let (queries, turned) = product.ok_or("scores are no product of queries and keys")?;
+    let keys = match view.maker(turned) {
+        Some(Node { op: Op::Transpose(order), inputs, .. }) if order == &[0, 1, 3, 2] => {
+            inputs.first().copied().flatten()
+        }
+        _ => None,
+    };
+    let keys = keys.ok_or("keys are not turned before the product")?;
+    let (keys, values) = match (repeated(view, keys), repeated(view, values)) {
+        (Some(keys), Some(values)) => (keys, values),
+        _ => (keys, values),
+    };
+    let mut inputs = vec![queries, keys, values];
+    inputs.extend(mask);
+    Ok((inputs, scale))
+}
+
+/// Scores before a mask, and the mask as truth.
+fn masked(view: &View<'_>, value: ValueId) -> Result<(ValueId, Option<ValueId>), &'static str> {
+    let Some(operands) = view.binary(value, Binary::Add) else { return Ok((value, None)) };
+    for (scores, mask) in either(operands) {
+        let Some(Node { op: Op::Select, inputs, .. }) = view.maker(mask) else { continue };
+        let [Some(condition), Some(seen), Some(hidden)] = inputs[..] else { continue };
+        let hides = view.number(hidden).is_some_and(|number| number <= HIDDEN);
+        if view.number(seen) == Some(0.0) && hides {
+            return Ok((scores, Some(condition)));
+        }
+        return Err("the mask does not add 0 to what is seen and a very negative number to what is not");
+    }
+    Err("what is added to the scores is no choice of two numbers")
+}
+
+/// Scores before a factor, and the factor.
+fn scaled(view: &View<'_>, value: ValueId) -> (ValueId, f32) {
+    if let Some((scores, divisor)) = view.binary(value, Binary::Div)
+        && let Some(divisor) = view.number(divisor)
+    {
+        return (scores, 1.0 / divisor);
+    }
+    if let Some(operands) = view.binary(value, Binary::Mul) {
+        for (scores, factor) in either(operands) {
+            if let Some(factor) = view.number(factor) {
+                return (scores, factor);
+            }
+        }
+    }
+    (value, 1.0)
+}
+
+/// Heads before each was repeated for its group: `[b, h, n, d]` of `[b, h g, n, d]`.
+fn repeated(view: &View<'_>, value: ValueId) -> Option<ValueId> {
+    let stretched = view.reshaped(value)?;
+    let Node { op: Op::Broadcast(dims), inputs, .. } = view.maker(stretched)? else { return None };
+    let single = inputs.first().copied().flatten()?;
+    let plain = view.reshaped(single)?;
+    let [batch, heads, keys, depth] = view.dims(plain) else { return None };
+    let [b, h, group, n, d] = &dims[..] else { return None };
+    let one = Dim::fixed(1);
+    let same = [b, h, n, d] == [batch, heads, keys, depth]
+        && view.dims(single).iter().eq([batch, heads, &one, keys, depth]);
+    let all = Dim::product(&[heads.clone(), group.clone()])?;
+    (same && view.dims(value).get(1) == Some(&all)).then_some(plain)
+}

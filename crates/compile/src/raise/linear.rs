@@ -1,0 +1,38 @@
+//! A product with a constant matrix: rows of it are outputs, as projections have them.
+
+use tilewright_graph::rich::Rich;
+use tilewright_graph::{Node, Op, Type};
+
+use super::view::{View, operand, pair};
+use super::{Found, Rewrite};
+
+/// How clustering knows a projection.
+const PROJECTION: &str = "bse,fe->bsf";
+
+pub(super) fn linear(view: &View<'_>, node: &Node) -> Found {
+    let (Op::Rich(Rich::Matmul, _), Some((x, weight))) = (&node.op, pair(node)) else { return Found::No };
+    if !view.is_constant(weight) {
+        return Found::No;
+    }
+    let (rank, dims) = (view.dims(x).len(), view.dims(weight));
+    let [columns, rows] = dims else {
+        return Found::Near(format!("the weight has {} axes, not two", dims.len()));
+    };
+    if rank != 3 {
+        return Found::Near(format!("what is projected has {rank} axes, not batch, tokens and width"));
+    }
+    let op = Op::Einsum(PROJECTION.to_string());
+    // A matrix that was turned is taken as it was.
+    if let Some(Node { op: Op::Transpose(order), inputs, .. }) = view.maker(weight)
+        && order == &[1, 0]
+        && let Some(plain) = inputs.first().copied().flatten()
+    {
+        return Found::Becomes(Box::new(Rewrite::new(op, &[x, plain])));
+    }
+    let dtype = view.graph.value(weight).map(|value| value.ty.dtype);
+    let (Some(dtype), Some(x)) = (dtype, operand(node, 0)) else { return Found::No };
+    let ty = Type::new(dtype, [rows.clone(), columns.clone()]);
+    let name = format!("{}.T", view.name(weight));
+    let before = Some((Op::Transpose(vec![1, 0]), weight, ty, name));
+    Found::Becomes(Box::new(Rewrite { before, ..Rewrite::new(op, &[x]) }))
+}

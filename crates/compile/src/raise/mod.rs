@@ -1,0 +1,195 @@
+//! Patterns of primitives back to the rich operators that clustering knows (before stage 2): models that come as ONNX files spell norms,
+//! rotations and attention out.
+//!
+//! Each rule is a function of one node, the last of its pattern: it says which operator with which operands gives the same, or why a
+//! pattern that began well did not end so. The node is replaced in its place, what nothing uses any more is taken out, and all begins
+//! anew until no rule fits.
+//!
+//! | rule | pattern |
+//! |---|---|
+//! | [`numbers`] | integers times one, plus zero |
+//! | [`linear`] | `matmul` with a constant matrix |
+//! | [`activation`] | `x * sigmoid(x)` |
+//! | [`norm`] | `x / sqrt(mean(x * x) + eps) * gain` |
+//! | [`rope`] | products with cosines and sines, joined again |
+//! | [`attention`] | `softmax(q * k + mask) * v`, keys perhaps repeated for groups of heads |
+
+mod activation;
+mod attention;
+mod linear;
+mod norm;
+mod numbers;
+mod rope;
+mod view;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use tilewright_graph::prune::prune;
+use tilewright_graph::{Graph, Node, Op, Type, Value, ValueId};
+
+use view::View;
+
+/// What a rule says about a node.
+enum Found {
+    /// It is not the end of this pattern.
+    No,
+    /// It begins like it; why it is not.
+    Near(String),
+    /// It gives the same as this value.
+    Is(ValueId),
+    /// It gives the same as this.
+    Becomes(Box<Rewrite>),
+}
+
+/// A node in the place of another.
+struct Rewrite {
+    op: Op,
+    inputs: Vec<Option<ValueId>>,
+    /// A node before it, whose result it takes as one more operand: what it does, of what, and its type and name.
+    before: Option<(Op, ValueId, Type, String)>,
+    /// Results that the other did not have.
+    extra: Vec<Type>,
+}
+
+impl Rewrite {
+    fn new(op: Op, inputs: &[ValueId]) -> Rewrite {
+        Rewrite { op, inputs: inputs.iter().copied().map(Some).collect(), before: None, extra: Vec::new() }
+    }
+}
+
+type Rule = fn(&View<'_>, &Node) -> Found;
+
+/// Rules by name.
+const RULES: [(&str, Rule); 6] = [
+    ("a number", numbers::neutral),
+    ("a projection", linear::linear),
+    ("silu", activation::silu),
+    ("rms_norm", norm::rms_norm),
+    ("rope", rope::rope),
+    ("attention", attention::attention),
+];
+
+/// Rounds at most; each takes patterns that the last ones made.
+const ROUNDS: usize = 16;
+
+/// The same graph with rich operators in the place of patterns.
+#[must_use]
+pub fn raise(graph: &Graph) -> Graph {
+    let mut graph = graph.clone();
+    for _ in 0..ROUNDS {
+        let Some(next) = round(&graph) else { break };
+        graph = next;
+    }
+    graph
+}
+
+/// Patterns that began well and did not fit: the node, the rule and why.
+pub fn near(graph: &Graph) -> Vec<String> {
+    let view = View::new(graph);
+    let mut all = Vec::new();
+    for node in &graph.nodes {
+        for (name, rule) in RULES {
+            if let Found::Near(why) = rule(&view, node) {
+                let value = node.outputs.first().map_or(String::new(), |value| view.name(*value));
+                all.push(format!("`{value}` is not {name}: {why}"));
+            }
+        }
+    }
+    all
+}
+
+/// All rules on all nodes once; `None` if none fits.
+fn round(graph: &Graph) -> Option<Graph> {
+    let view = View::new(graph);
+    let mut next = Draft::new(graph);
+    let mut changed = false;
+    for node in &graph.nodes {
+        let found = RULES.iter().map(|(_, rule)| rule(&view, node));
+        let mut fits = found.filter(|found| matches!(found, Found::Is(_) | Found::Becomes(_)));
+        changed |= match fits.next() {
+            Some(Found::Is(value)) => next.equal(node, value),
+            Some(Found::Becomes(rewrite)) => next.replace(node, *rewrite),
+            _ => {
+                next.nodes.push(node.clone());
+                false
+            }
+        };
+    }
+    changed.then(|| next.finish())
+}
+
+/// A graph being rewritten.
+struct Draft<'g> {
+    old: &'g Graph,
+    values: Vec<Value>,
+    names: BTreeSet<String>,
+    nodes: Vec<Node>,
+    same: BTreeMap<ValueId, ValueId>,
+}
+
+impl Draft<'_> {
+    fn new(old: &Graph) -> Draft<'_> {
+        let names = old.values.iter().map(|value| value.name.clone()).collect();
+        Draft { old, values: old.values.clone(), names, nodes: Vec::new(), same: BTreeMap::new() }
+    }
+
+    fn add(&mut self, ty: Type, mut name: String) -> ValueId {
+        while !self.names.insert(name.clone()) {
+            name.push('_');
+        }
+        self.values.push(Value { name, ty });
+        ValueId(u32::try_from(self.values.len() - 1).unwrap_or(u32::MAX))
+    }
+
+    /// The value of a name that an earlier rewrite gave.
+    fn known(&self, name: &str) -> Option<ValueId> {
+        let known = self.values.iter().skip(self.old.values.len()).position(|value| value.name == name)?;
+        u32::try_from(self.old.values.len() + known).ok().map(ValueId)
+    }
+
+    fn equal(&mut self, node: &Node, value: ValueId) -> bool {
+        if let [output] = node.outputs[..] {
+            self.same.insert(output, value);
+            return true;
+        }
+        self.nodes.push(node.clone());
+        false
+    }
+
+    fn replace(&mut self, node: &Node, rewrite: Rewrite) -> bool {
+        let Rewrite { op, mut inputs, before, extra } = rewrite;
+        if let Some((op, from, ty, name)) = before {
+            let value = self.known(&name).unwrap_or_else(|| {
+                let value = self.add(ty, name);
+                self.nodes.push(Node { op, inputs: vec![Some(from)], outputs: vec![value] });
+                value
+            });
+            inputs.push(Some(value));
+        }
+        let mut outputs = node.outputs.clone();
+        let name = outputs.first().and_then(|output| self.values.get(output.index()));
+        let name = name.map_or(String::new(), |value| value.name.clone());
+        outputs.extend(extra.into_iter().map(|ty| self.add(ty, format!("{name}.more"))));
+        self.nodes.push(Node { op, inputs, outputs });
+        true
+    }
+
+    fn finish(self) -> Graph {
+        let resolve = |mut id: ValueId| {
+            while let Some(same) = self.same.get(&id) {
+                id = *same;
+            }
+            id
+        };
+        let mut nodes = self.nodes.clone();
+        for input in nodes.iter_mut().flat_map(|node| &mut node.inputs).flatten() {
+            *input = resolve(*input);
+        }
+        let mut outputs = self.old.outputs.clone();
+        outputs.iter_mut().for_each(|output| output.value = resolve(output.value));
+        prune(Graph { values: self.values.clone(), nodes, outputs, ..self.old.clone() })
+    }
+}
+
+#[cfg(test)]
+mod tests;

