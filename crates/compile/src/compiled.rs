@@ -192,17 +192,18 @@ impl Compiled {
         }
         let plan = &self.plan;
         let tables = [
-            (plan.token_table, ids),
+            (Some(plan.token_table), ids),
             (plan.place_table, positions),
-            (plan.angle_table, angles),
-            (plan.cache_table, cache),
+            (Some(plan.angle_table), angles),
+            (Some(plan.cache_table), cache),
         ];
+        let tables = tables.into_iter().filter_map(|(at, table)| Some((at?, bytes(&table))));
         let whole = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
         let key_rows = context.div_ceil(self.slices);
         let parts = (0..).zip(PARTS).map(|(part, name)| (name, whole(Part::rows_of(part, rows).max(1))));
         let counted = (0..).zip(COUNTED).map(|(pe, name)| (name, whole(count.saturating_sub(pe * own))));
         Ok(Inputs {
-            tables: tables.into_iter().map(|(at, table)| (at, bytes(&table))).collect(),
+            tables: tables.collect(),
             registers: parts
                 .chain(counted)
                 .chain([

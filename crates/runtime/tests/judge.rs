@@ -137,19 +137,31 @@ fn an_encoder_of_odd_sizes_is_exact() {
     }
 }
 
-#[test]
-fn stories260k_is_exact() {
-    let path =
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/models/stories260K/stories260K.bin");
+/// A checkpoint beside the repository, on all kinds of chips.
+fn stories(name: &str, kinds: &[(Dtype, u64)], parts: &[Vec<u64>]) {
+    let shared = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/models");
+    let path = shared.join(format!("{name}/{name}.bin"));
     let Ok(bytes) = std::fs::read(&path) else {
         eprintln!("skipped: {} is not there", path.display());
         return;
     };
-    let model = llama2c::read("stories260K", &Arc::new(bytes)).unwrap();
-    let parts = [vec![1, 403, 407, 261, 378], vec![432], vec![383], vec![286, 261, 376]];
-    for (dtype, pes) in [(Dtype::Bf16, 1), (Dtype::Bf16, 4), (Dtype::I8, 1), (Dtype::I8, 2)] {
-        judged(&model, options(dtype, pes), &parts);
+    let model = llama2c::read(name, &Arc::new(bytes)).unwrap();
+    for (dtype, pes) in kinds {
+        judged(&model, options(*dtype, *pes), parts);
     }
+}
+
+#[test]
+fn stories260k_is_exact() {
+    let kinds = [(Dtype::Bf16, 1), (Dtype::Bf16, 4), (Dtype::I8, 1), (Dtype::I8, 2)];
+    stories("stories260K", &kinds, &[vec![1, 403, 407, 261, 378], vec![432], vec![383], vec![286, 261, 376]]);
+}
+
+#[test]
+#[ignore = "takes a minute"]
+fn stories15m_is_exact() {
+    let kinds = [(Dtype::Bf16, 1), (Dtype::I8, 2)];
+    stories("stories15M", &kinds, &[vec![1, 9038, 2501, 263, 931], vec![29892], vec![727]]);
 }
 
 fn minilm(kinds: &[(Dtype, u64)]) {

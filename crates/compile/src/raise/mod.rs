@@ -10,12 +10,14 @@
 //! | [`numbers`] | integers times one, plus zero |
 //! | [`linear`] | `matmul` with a constant matrix |
 //! | [`activation`] | `x * sigmoid(x)` |
+//! | [`gelu`] | `x * (erf(x / sqrt 2) + 1) / 2` |
 //! | [`norm`] | `x / sqrt(mean(x * x) + eps) * gain` |
 //! | [`rope`] | products with cosines and sines, joined again |
 //! | [`attention`] | `softmax(q * k + mask) * v`, keys perhaps repeated for groups of heads |
 
 mod activation;
 mod attention;
+mod gelu;
 mod linear;
 mod norm;
 mod numbers;
@@ -60,10 +62,11 @@ impl Rewrite {
 type Rule = fn(&View<'_>, &Node) -> Found;
 
 /// Rules by name.
-const RULES: [(&str, Rule); 6] = [
+const RULES: [(&str, Rule); 7] = [
     ("a number", numbers::neutral),
     ("a projection", linear::linear),
     ("silu", activation::silu),
+    ("gelu", gelu::gelu),
     ("rms_norm", norm::rms_norm),
     ("rope", rope::rope),
     ("attention", attention::attention),
@@ -125,12 +128,21 @@ struct Draft<'g> {
     names: BTreeSet<String>,
     nodes: Vec<Node>,
     same: BTreeMap<ValueId, ValueId>,
+    /// Results of nodes before others, by the name that was asked for.
+    fresh: BTreeMap<String, ValueId>,
 }
 
 impl Draft<'_> {
     fn new(old: &Graph) -> Draft<'_> {
         let names = old.values.iter().map(|value| value.name.clone()).collect();
-        Draft { old, values: old.values.clone(), names, nodes: Vec::new(), same: BTreeMap::new() }
+        Draft {
+            old,
+            values: old.values.clone(),
+            names,
+            nodes: Vec::new(),
+            same: BTreeMap::new(),
+            fresh: BTreeMap::new(),
+        }
     }
 
     fn add(&mut self, ty: Type, mut name: String) -> ValueId {
@@ -139,12 +151,6 @@ impl Draft<'_> {
         }
         self.values.push(Value { name, ty });
         ValueId(u32::try_from(self.values.len() - 1).unwrap_or(u32::MAX))
-    }
-
-    /// The value of a name that an earlier rewrite gave.
-    fn known(&self, name: &str) -> Option<ValueId> {
-        let known = self.values.iter().skip(self.old.values.len()).position(|value| value.name == name)?;
-        u32::try_from(self.old.values.len() + known).ok().map(ValueId)
     }
 
     fn equal(&mut self, node: &Node, value: ValueId) -> bool {
@@ -159,11 +165,15 @@ impl Draft<'_> {
     fn replace(&mut self, node: &Node, rewrite: Rewrite) -> bool {
         let Rewrite { op, mut inputs, before, extra } = rewrite;
         if let Some((op, from, ty, name)) = before {
-            let value = self.known(&name).unwrap_or_else(|| {
-                let value = self.add(ty, name);
-                self.nodes.push(Node { op, inputs: vec![Some(from)], outputs: vec![value] });
-                value
-            });
+            let value = match self.fresh.get(&name) {
+                Some(value) => *value,
+                None => {
+                    let value = self.add(ty, name.clone());
+                    self.nodes.push(Node { op, inputs: vec![Some(from)], outputs: vec![value] });
+                    self.fresh.insert(name, value);
+                    value
+                }
+            };
             inputs.push(Some(value));
         }
         let mut outputs = node.outputs.clone();

@@ -95,6 +95,24 @@ fn rotations_of_neighbours_and_of_halves_come_back() {
 }
 
 #[test]
+fn gelu_comes_back_however_its_factors_are_grouped() {
+    let mut b = Builder::new("g");
+    let x = b.input("x", shape(&[1, 3, 5])).unwrap();
+    let y = b.rich_one(Rich::Gelu, &[x], Attrs::default()).unwrap();
+    b.output("y", y);
+    comes_back(&b.finish(), &Store::default(), &["gelu"]);
+    let mut b = Builder::new("g");
+    let x = b.input("x", shape(&[1, 3, 5])).unwrap();
+    let small = b.with(Binary::Div, x, std::f64::consts::SQRT_2).unwrap();
+    let erf = b.unary(tilewright_graph::Unary::Erf, small).unwrap();
+    let more = b.with(Binary::Add, erf, 1.0).unwrap();
+    let half = b.with(Binary::Mul, more, 0.5).unwrap();
+    let y = b.mul(x, half).unwrap();
+    b.output("y", y);
+    same_after(&b.finish(), &Store::default(), &["gelu"]);
+}
+
+#[test]
 fn gates_and_projections_come_back() {
     let (mut b, mut store) = (Builder::new("g"), Store::default());
     let x = b.input("x", shape(&[1, 3, 5])).unwrap();

@@ -448,7 +448,7 @@ impl<'a> Build<'a> {
 
     fn kernel(&mut self, index: usize, kernel: &Kernel) -> Result<(), CompileError> {
         match kernel {
-            Kernel::Embed { places, .. } => super::ends::embed(self, !places.is_empty()),
+            Kernel::Embed { .. } => super::ends::embed(self),
             Kernel::Norm { norm: Norm::Rms, epsilon, .. } => super::norm::rms(self, *epsilon),
             Kernel::Norm { norm: Norm::Layer, epsilon, bias, out, .. } => {
                 super::layer_norm::layer(self, *epsilon, bias.is_some(), self.kernels.stays(*out));

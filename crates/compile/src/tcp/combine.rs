@@ -127,11 +127,16 @@ fn spans(build: &Build<'_>, input: ValueId, row: u64) -> Spans {
         Kernel::Attend { heads, out, .. } if *out == input => Some(*heads),
         _ => None,
     });
-    heads.map_or(Spans { count: 1, stride: row, width: row }, |Heads { kv, group, slots, depth }| Spans {
-        count: kv,
-        stride: slots * depth,
-        width: group * depth,
-    })
+    match heads {
+        None => Spans { count: 1, stride: row, width: row },
+        // Heads side by side are one span.
+        Some(heads) if heads.group == heads.slots => {
+            Spans { count: 1, stride: row, width: heads.query_width() }
+        }
+        Some(Heads { kv, group, slots, depth }) => {
+            Spans { count: kv, stride: slots * depth, width: group * depth }
+        }
+    }
 }
 
 /// The residual sum of the rows at hand, in place, plus a bias.

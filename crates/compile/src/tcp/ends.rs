@@ -13,7 +13,7 @@ use super::project::{batch_logits, load_ahead, logits};
 use crate::CompileError;
 
 /// The residual from the embedding: gathered by token, then widened; rows by position are added on the way.
-pub(super) fn embed(build: &mut Build<'_>, places: bool) {
+pub(super) fn embed(build: &mut Build<'_>) {
     let (plan, at, features) = (build.plan, build.at.clone(), build.plan.features);
     let share = features.share;
     gather(build, "embed", plan.embedding, plan.token_table, at.y);
@@ -21,9 +21,9 @@ pub(super) fn embed(build: &mut Build<'_>, places: bool) {
     let word = bytes(Dtype::F32, 8);
     let to = commit(Memory::Dm, at.x, &[outer, inner, (n(flits(share)), word)], word);
     let [outer, inner] = build.by_own(share);
-    let mut stream = if places {
+    let mut stream = if let Some(table) = plan.place_table {
         let second = at.y + bytes(Dtype::Bf16, build.most_rows() * build.own * share).next_multiple_of(64);
-        gather(build, "places", plan.places, plan.place_table, second);
+        gather(build, "places", plan.places, table, second);
         let loops = [outer, inner, (n(flits(share)), 8), (n(2), 0), (n(8), 1)];
         let sum = chain(Word::F32, vec![with(OpKind::FAdd, Source::Pair)]).paired();
         through(fetch_pairs(Dtype::Bf16, at.y, second, &loops), sum, None, to)

@@ -107,8 +107,8 @@ pub struct Plan {
     pub cache_bytes: u64,
     /// Byte offsets of embedding rows, by token, those of each processing element side by side.
     pub token_table: u64,
-    /// Byte offsets of rows by position, like those of the embedding.
-    pub place_table: u64,
+    /// Byte offsets of rows by position, like those of the embedding, if such rows are added.
+    pub place_table: Option<u64>,
     /// Byte offsets of angles, by token.
     pub angle_table: u64,
     /// Byte offsets of cache rows, by token.
@@ -194,7 +194,7 @@ impl Plan {
             sequence_bytes,
             cache_bytes,
             token_table: hbm.take(table),
-            place_table: hbm.take(table),
+            place_table: added.then(|| hbm.take(table)),
             angle_table: hbm.take(table),
             cache_table: hbm.take(table),
             logits: hbm.take(bytes(Dtype::F32, logit_words * options.batch.max(1))),
