@@ -7,8 +7,9 @@ use tilewright_tcp::program::Program;
 use crate::CompileError;
 use crate::cluster::cluster;
 use crate::kernel::Kernels;
-use crate::tcp::build::{Mode, PART_ROWS, clear, program};
+use crate::tcp::build::{Built, Mode, PART_ROWS, clear, program};
 use crate::tcp::pack::{Constants, pack};
+use crate::tcp::place::Places;
 use crate::tcp::plan::{Options, Plan};
 
 /// A model as programs: one for prompts, one for single tokens; both use the same weights and caches.
@@ -26,9 +27,24 @@ pub struct Compiled {
     pub decode: Program,
     /// Takes one of each sequence, if there are several.
     pub batch: Option<Program>,
+    /// What is known of `prefill`, `decode` and `batch` besides their steps.
+    pub outlines: Vec<Outline>,
     slices: u64,
     lanes: u64,
     parts: Vec<Vec<u64>>,
+}
+
+/// Where kernels begin in a program's queues, and what lies where.
+#[derive(Clone, Debug)]
+pub struct Outline {
+    /// The program's name.
+    pub name: &'static str,
+    /// What it is for.
+    pub mode: Mode,
+    /// For each queue, the first step of each kernel.
+    pub begins: Vec<Vec<usize>>,
+    /// Places in data memory.
+    pub places: Places,
 }
 
 /// What a run is told: tables in HBM, and control registers by name.
@@ -68,12 +84,19 @@ pub fn compile(machine: &Tcp, graph: &Graph, options: Options) -> Result<Compile
     };
     let clear = clear(machine, &kernels, &plan)?;
     let decode = program(machine, &kernels, &plan, Mode::Decode)?;
+    let mut outlines = Vec::new();
+    let mut outlined = |name, mode, built: Built| {
+        outlines.push(Outline { name, mode, begins: built.begins, places: built.places });
+        built.program
+    };
+    let prefill = outlined("prefill", Mode::Prefill, prefill);
+    let decode = outlined("decode", Mode::Decode, decode);
     let batch = if options.batch > 1 {
         if options.batch > machine.pe.slices {
             let allowed = format!("1 to {}", machine.pe.slices);
             return Err(CompileError::Size { what: "the batch", found: options.batch, allowed });
         }
-        Some(program(machine, &kernels, &plan, Mode::Batch)?)
+        Some(outlined("batch", Mode::Batch, program(machine, &kernels, &plan, Mode::Batch)?))
     } else {
         None
     };
@@ -89,6 +112,7 @@ pub fn compile(machine: &Tcp, graph: &Graph, options: Options) -> Result<Compile
         prefill,
         decode,
         batch,
+        outlines,
         slices: machine.pe.slices,
         lanes: machine.ce.lanes,
         parts,

@@ -1,11 +1,13 @@
 //! Stages 2 to 5 of the compiler (paper sections V-B and V-C): from graphs to command programs.
 //!
 //! - [`compiled`]: all stages in order;
+//! - [`check`]: the independent checker of schedules;
 //! - [`kernel`]: the kernel level, clusters of operators with their text;
 //! - [`cluster`]: stage 2, graphs to kernels;
 //! - [`tcp`]: stages 3 to 5 for the TCP;
 //! - [`weights`]: constants of a graph as numbers.
 
+pub mod check;
 pub mod cluster;
 pub mod compiled;
 pub mod kernel;

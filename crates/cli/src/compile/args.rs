@@ -36,6 +36,9 @@ pub(crate) struct CompileArgs {
     /// Its tokenizer, which goes into the file; found beside the model if it is not named
     #[arg(long, value_name = "FILE")]
     pub(crate) tokenizer: Option<String>,
+    /// Do not check that every read of the programs sees its write and every wait has its signal
+    #[arg(long)]
+    pub(crate) no_check: bool,
     /// Write the programs and weights to a file; with `--emit`, the text of that stage
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<String>,

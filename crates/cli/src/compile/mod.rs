@@ -10,12 +10,13 @@ use tilewright_compile::Compiled;
 use tilewright_compile::cluster::cluster;
 use tilewright_graph::primitives;
 use tilewright_import::Model;
+use tilewright_machine::Tcp;
 use tilewright_report::columns::thousands;
 use tilewright_tcp::program::{Program, text as commands};
 
 use crate::host::Host;
 use crate::model;
-use crate::outcome::{FAILED, Outcome};
+use crate::outcome::{FAILED, OUR_FAULT, Outcome};
 use crate::run::{compiled_long, refused};
 use args::{CompileArgs, ExecArgs, ProgramName, Stage};
 
@@ -42,8 +43,9 @@ fn compile(args: &CompileArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> 
         None => {
             let machine = args.target.machine(host)?;
             let compiled = compiled_long(&machine, &args.target, &loaded)?;
+            let checked = if args.no_check { String::new() } else { check(&machine, &compiled)? };
             if args.output.is_none() {
-                return Ok(Outcome::good(summary(&compiled)));
+                return Ok(Outcome::good(summary(&compiled) + &checked));
             }
             file::bytes(args, &loaded, &compiled, host)?
         }
@@ -52,6 +54,22 @@ fn compile(args: &CompileArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> 
     host.write(Path::new(path), &bytes)
         .map_err(|error| Outcome::usage(&format!("cannot write `{path}`: {error}")))?;
     Ok(Outcome::good(format!("wrote {path} ({} bytes)\n", thousands(bytes.len() as u64))))
+}
+
+/// Checks the programs; a line on what was gone through, or what is wrong.
+fn check(machine: &Tcp, compiled: &Compiled) -> Result<String, Outcome> {
+    let (mut commands, mut cases, mut wrong) = (0_u64, 0_u64, String::new());
+    for (name, checked) in compiled.check(machine) {
+        commands += checked.commands;
+        cases += checked.cases;
+        checked.errors().for_each(|fault| wrong.push_str(&format!("\n  {name}: {fault}")));
+    }
+    if wrong.is_empty() {
+        let (commands, cases) = (thousands(commands), thousands(cases));
+        return Ok(format!("{:<12}{commands} commands in {cases} cases are in order\n", "check"));
+    }
+    let message = format!("the schedule is wrong, which is a fault of the compiler:{wrong}");
+    Err(Outcome { code: OUR_FAULT, ..Outcome::usage(&message) })
 }
 
 /// The text of a stage.

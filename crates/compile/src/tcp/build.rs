@@ -82,19 +82,34 @@ pub const PART_ROWS: u64 = 2;
 ///
 /// # Errors
 /// A model whose values do not fit data memory, or whose shape no template has.
-pub fn program(machine: &Tcp, kernels: &Kernels, plan: &Plan, mode: Mode) -> Result<Program, CompileError> {
+pub fn program(machine: &Tcp, kernels: &Kernels, plan: &Plan, mode: Mode) -> Result<Built, CompileError> {
     let mut build = Build::new(machine, kernels, plan, mode)?;
+    let mut begins = Vec::new();
     for pe in 0..plan.options.pes {
         build.turn_to(pe);
         build.start();
+        let mut firsts = Vec::new();
         for (index, kernel) in kernels.kernels.iter().enumerate() {
+            firsts.push(build.emit.position());
             build.kernel(index, kernel)?;
         }
+        begins.push(firsts);
     }
-    let held = build.at.end;
+    let places = build.at;
     let mut program = build.emit.finish();
-    program.tensors = tensors(machine, plan, held)?;
-    Ok(program)
+    program.tensors = tensors(machine, plan, places.end)?;
+    Ok(Built { program, begins, places })
+}
+
+/// A program, and what is known of it besides its steps.
+#[derive(Clone, Debug)]
+pub struct Built {
+    /// The program.
+    pub program: Program,
+    /// For each queue, the first step of each kernel.
+    pub begins: Vec<Vec<usize>>,
+    /// Places in data memory.
+    pub places: Places,
 }
 
 /// Fills data memory with zeros and loads constants, once: the state that other programs begin with.

@@ -69,7 +69,8 @@ pub(super) fn receive(build: &mut Build<'_>) -> u64 {
     let sum = chain(Word::F32, vec![fold(ReduceOp::Add, false, &steps, Vec::new())]);
     let flit = bytes(Dtype::F32, 8);
     let to = [(build.rows, bytes(Dtype::F32, own * share)), (n(words), flit)];
-    let to = commit(Memory::Dm, build.at.sum, &to, flit);
+    let mut to = commit(Memory::Dm, build.at.sum, &to, flit);
+    to.slices = vec![(0, build.plan.features.slices)];
     build.emit.exec(main("sum", through(fetch_words(dtype, place, &from), sum, None, to)));
     build.at.sum
 }

@@ -91,6 +91,8 @@ pub struct Places {
     pub logits: [u64; 2],
     /// Slots for weights.
     pub slots: Vec<u64>,
+    /// First byte past what is in the same place in all programs.
+    pub kept_end: u64,
     /// First byte past everything.
     pub end: u64,
 }
@@ -104,6 +106,8 @@ struct Widths {
     /// Heads, and their columns.
     heads: u64,
     queries: u64,
+    /// What attention gives is shorter than what a combination contracts: the rest must stay zero.
+    padded: bool,
     /// Bytes and groups of a fill.
     fill_bytes: u64,
     fill_groups: u64,
@@ -125,6 +129,7 @@ impl Widths {
             contracted: plan.packed.iter().map(|packed| packed.row).max().unwrap_or(0),
             heads: heads.map_or(0, |heads| heads.kv * heads.slots),
             queries: whole_packets(build.machine, build.dtype(), queries),
+            padded: whole_packets(build.machine, build.dtype(), queries) > queries,
             fill_bytes: fills().map(|fill| fill.slice_bytes).max().unwrap_or(0),
             fill_groups: fills().map(|fill| fill.groups).max().unwrap_or(0),
         }
@@ -139,6 +144,7 @@ pub(super) fn place(build: &Build<'_>) -> Result<Places, CompileError> {
     let (mut areas, mut at) = (Areas::default(), Places::default());
     let widths = Widths::new(build);
     kept(build, &widths, &mut areas, &mut at);
+    at.kept_end = areas.next;
     values(build, &widths, &mut areas, &mut at);
     shared(build, &widths, &mut areas, &mut at);
     at.end = areas.next;
@@ -155,6 +161,13 @@ fn kept(build: &Build<'_>, widths: &Widths, areas: &mut Areas, at: &mut Places) 
     let most_own = plan.prefill_rows * (build.machine.pe.slices / plan.options.pes).max(1);
     at.x = areas.take(bytes(Dtype::F32, most_own * plan.features.share));
     at.constants = areas.take(plan.constants.bytes);
+    if widths.padded {
+        let elements = plan.prefill_rows.max(build.machine.ce.lanes) * widths.queries;
+        match build.dtype() {
+            Dtype::I8 => at.attended_floats = areas.take(bytes(Dtype::F32, elements)),
+            dtype => at.attended = areas.take(bytes(dtype, elements)),
+        }
+    }
     let cached = plan.cache_row * build.most_key_rows();
     at.cached = areas.take(cached);
     // Any bits are a number if they are integers; else they must be a cache's in all programs.
@@ -186,13 +199,18 @@ fn values(build: &Build<'_>, widths: &Widths, areas: &mut Areas, at: &mut Places
     if build.mode == Mode::Batch {
         at.all_queries = areas.take(bytes(cache, widths.queries) * build.machine.pe.slices);
     }
-    at.attended = areas.take(bytes(dtype, rows.max(lanes) * widths.queries));
+    if dtype == Dtype::I8 || !widths.padded {
+        at.attended = areas.take(bytes(dtype, rows.max(lanes) * widths.queries));
+    }
     at.active = areas.take(bytes(dtype, rows * widths.contracted));
     if dtype == Dtype::I8 {
         // Attention is over before an activation begins.
-        let attended = bytes(Dtype::F32, rows.max(lanes) * widths.queries);
-        at.attended_floats = areas.take(attended.max(bytes(build.between(), rows * widths.contracted)));
-        at.active_floats = at.attended_floats;
+        let active = bytes(build.between(), rows * widths.contracted);
+        let attended = if widths.padded { 0 } else { bytes(Dtype::F32, rows.max(lanes) * widths.queries) };
+        at.active_floats = areas.take(active.max(attended));
+        if !widths.padded {
+            at.attended_floats = at.active_floats;
+        }
     }
     let logits = bytes(Dtype::F32, widths.fill_groups * lanes);
     at.logits = [areas.take(logits), areas.take(logits)];
