@@ -64,12 +64,20 @@ const PARTS: [&str; 4] = ["rows0", "rows1", "rows2", "rows3"];
 /// # Errors
 /// A graph that no kernels cover, or that does not fit the machine.
 pub fn compile(machine: &Tcp, graph: &Graph, options: Options) -> Result<Compiled, CompileError> {
+    compile_kernels(machine, &cluster(graph)?, options)
+}
+
+/// Compiles a model from its kernels: stages 3 to 5.
+///
+/// # Errors
+/// Kernels that do not fit the machine.
+pub fn compile_kernels(machine: &Tcp, kernels: &Kernels, options: Options) -> Result<Compiled, CompileError> {
     let pes = options.pes.max(1);
     if !pes.is_power_of_two() || pes > machine.pes() {
         let allowed = format!("a power of two up to {}", machine.pes());
         return Err(CompileError::Size { what: "the number of PEs", found: pes, allowed });
     }
-    let kernels = cluster(graph)?.dealt_out(pes);
+    let kernels = kernels.dealt_out(pes);
     // Caches are read in whole rows of slices.
     let context = options.context.min(kernels.positions).max(1).next_multiple_of(machine.pe.slices);
     let options = Options { context, ..options };

@@ -3,6 +3,7 @@
 //! - [`compiled`]: all stages in order;
 //! - [`check`]: the independent checker of schedules;
 //! - [`kernel`]: the kernel level, clusters of operators with their text;
+//! - [`kernel_text`]: the reader of that text, and its verifier;
 //! - [`cluster`]: stage 2, graphs to kernels;
 //! - [`tcp`]: stages 3 to 5 for the TCP;
 //! - [`weights`]: constants of a graph as numbers.
@@ -11,10 +12,11 @@ pub mod check;
 pub mod cluster;
 pub mod compiled;
 pub mod kernel;
+pub mod kernel_text;
 pub mod tcp;
 pub mod weights;
 
-pub use compiled::{Compiled, Inputs, compile};
+pub use compiled::{Compiled, Inputs, compile, compile_kernels};
 pub use tcp::plan::Options;
 
 use thiserror::Error;
