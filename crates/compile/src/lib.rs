@@ -6,6 +6,7 @@
 //! - [`kernel_text`]: the reader of that text, and its verifier;
 //! - [`cluster`]: stage 2, graphs to kernels;
 //! - [`tcp`]: stages 3 to 5 for the TCP;
+//! - [`lowered`]: kernels with lowered shapes, tactics, exchanges and costs;
 //! - [`weights`]: constants of a graph as numbers.
 
 pub mod check;
@@ -13,6 +14,7 @@ pub mod cluster;
 pub mod compiled;
 pub mod kernel;
 pub mod kernel_text;
+pub mod lowered;
 pub mod tcp;
 pub mod weights;
 

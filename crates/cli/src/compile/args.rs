@@ -13,7 +13,10 @@ Examples:
   tilewright compile stories260K.bin --emit graph         the model as it was read
   tilewright compile stories260K.bin --emit primitives    stage 1: every operator in primitives
   tilewright compile stories260K.bin --emit kernels       stage 2: operators in clusters
-  tilewright compile stories260K.bin --emit commands      the program of one token; --program prefill: of a prompt
+  tilewright compile stories260K.bin --emit lowered       stage 3: lowered shapes, tactics, exchanges and costs of each kernel
+  tilewright compile stories260K.bin --emit commands      stage 4: the program of one token; --program prefill: of a prompt
+  tilewright compile stories260K.bin --emit schedule      stage 5: when each command runs, what lies where, and the bound
+  tilewright compile model.kernels --emit commands        the same from a text of kernels, without weights
   tilewright compile stories260K.bin -o stories.twb       programs and packed weights in one file
   tilewright exec stories.twb --prompt 'Once upon a time'";
 
@@ -25,7 +28,7 @@ pub(crate) struct CompileArgs {
     /// Print the text of a stage
     #[arg(long, value_name = "STAGE")]
     pub(crate) emit: Option<Stage>,
-    /// Which program `--emit commands` prints
+    /// Which program `--emit lowered`, `commands` and `schedule` print
     #[arg(long, value_name = "NAME", default_value = "decode")]
     pub(crate) program: ProgramName,
     #[command(flatten)]
@@ -53,8 +56,12 @@ pub(crate) enum Stage {
     Primitives,
     /// Operators in clusters, each a pass over the chip
     Kernels,
+    /// Lowered shapes, tactics, exchanges and costs of each kernel
+    Lowered,
     /// A command program
     Commands,
+    /// When each command runs, what lies where, and the bound
+    Schedule,
 }
 
 /// Programs of a compiled model.

@@ -2,21 +2,25 @@
 
 pub(crate) mod args;
 mod file;
+mod schedule;
 
 use std::path::Path;
 
 use tilewright_base::Sources;
-use tilewright_compile::Compiled;
 use tilewright_compile::cluster::cluster;
+use tilewright_compile::compiled::Outline;
+use tilewright_compile::kernel::Kernels;
+use tilewright_compile::lowered::lowered;
+use tilewright_compile::{Compiled, kernel_text};
 use tilewright_graph::primitives;
 use tilewright_import::Model;
 use tilewright_machine::Tcp;
 use tilewright_report::columns::thousands;
 use tilewright_tcp::program::{Program, text as commands};
 
-use crate::host::Host;
+use crate::host::{Host, read_bytes};
 use crate::model;
-use crate::outcome::{FAILED, OUR_FAULT, Outcome};
+use crate::outcome::{BAD_INPUT, FAILED, OUR_FAULT, Outcome};
 use crate::run::{compiled_long, refused};
 use args::{CompileArgs, ExecArgs, ProgramName, Stage};
 
@@ -28,10 +32,51 @@ pub(crate) fn exec(args: &ExecArgs, host: &mut dyn Host) -> Outcome {
     file::exec(args, host).unwrap_or_else(|outcome| outcome)
 }
 
+/// What is compiled: a model, or kernels without weights.
+enum Source {
+    Model(Box<Model>),
+    Kernels(Kernels),
+}
+
+impl Source {
+    fn load(args: &CompileArgs, host: &mut dyn Host) -> Result<Source, Outcome> {
+        let path = &args.model;
+        if !path.ends_with(".kernels") {
+            return Ok(Source::Model(Box::new(model::load(path, args.dims.as_deref(), host)?)));
+        }
+        let bytes = read_bytes(host, path).map_err(|why| Outcome::usage(&why))?;
+        let text = String::from_utf8(bytes)
+            .map_err(|_| Outcome::usage(&format!("`{path}`: not UTF-8\n  = allowed: a text of kernels")))?;
+        let mut sources = Sources::default();
+        let id = sources.add(path.as_str(), &text);
+        let kernels = kernel_text::read(&text, id)
+            .map_err(|found| Outcome::refused(BAD_INPUT, &sources, &found, host.colour()))?;
+        Ok(Source::Kernels(kernels))
+    }
+
+    /// The model, for what needs its graph or its weights.
+    fn model(&self) -> Result<&Model, Outcome> {
+        match self {
+            Source::Model(model) => Ok(model),
+            Source::Kernels(_) => Err(Outcome::usage(
+                "a text of kernels has neither a graph nor weights\n  = allowed: --emit kernels, lowered, commands or schedule\n  \
+                 = instead: the model that the kernels are of",
+            )),
+        }
+    }
+
+    fn kernels(&self) -> Result<Kernels, Outcome> {
+        match self {
+            Source::Model(model) => cluster(&model.graph).map_err(|error| refused(&error)),
+            Source::Kernels(kernels) => Ok(kernels.clone()),
+        }
+    }
+}
+
 fn compile(args: &CompileArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> {
     // What cannot be compiled is refused before a large file is read.
     args.target.check()?;
-    let loaded = model::load(&args.model, args.dims.as_deref(), host)?;
+    let loaded = Source::load(args, host)?;
     let bytes = match args.emit {
         Some(stage) => {
             let printed = printed(stage, args, &loaded, host)?;
@@ -42,12 +87,12 @@ fn compile(args: &CompileArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> 
         }
         None => {
             let machine = args.target.machine(host)?;
-            let compiled = compiled_long(&machine, &args.target, &loaded)?;
+            let compiled = compiled_long(&machine, &args.target, &loaded.kernels()?)?;
             let checked = if args.no_check { String::new() } else { check(&machine, &compiled)? };
             if args.output.is_none() {
                 return Ok(Outcome::good(summary(&compiled) + &checked));
             }
-            file::bytes(args, &loaded, &compiled, host)?
+            file::bytes(args, loaded.model()?, &compiled, host)?
         }
     };
     let path = args.output.as_deref().unwrap_or_default();
@@ -73,21 +118,40 @@ fn check(machine: &Tcp, compiled: &Compiled) -> Result<String, Outcome> {
 }
 
 /// The text of a stage.
-fn printed(stage: Stage, args: &CompileArgs, loaded: &Model, host: &mut dyn Host) -> Result<String, Outcome> {
-    Ok(match stage {
-        Stage::Graph => tilewright_graph::text::print(&loaded.graph),
+fn printed(
+    stage: Stage,
+    args: &CompileArgs,
+    loaded: &Source,
+    host: &mut dyn Host,
+) -> Result<String, Outcome> {
+    let text = match stage {
+        Stage::Graph => tilewright_graph::text::print(&loaded.model()?.graph),
         Stage::Primitives => {
-            let graph = primitives(&loaded.graph).map_err(|complaint| {
+            let graph = primitives(&loaded.model()?.graph).map_err(|complaint| {
                 Outcome::refused(FAILED, &Sources::default(), &[*complaint], host.colour())
             })?;
             tilewright_graph::text::print(&graph)
         }
-        Stage::Kernels => cluster(&loaded.graph).map_err(|error| refused(&error))?.print(),
-        Stage::Commands => {
+        Stage::Kernels => loaded.kernels()?.print(),
+        Stage::Lowered | Stage::Commands | Stage::Schedule => {
             let machine = args.target.machine(host)?;
-            let compiled = compiled_long(&machine, &args.target, loaded)?;
-            commands::print(program(&compiled, args.program))
+            let compiled = compiled_long(&machine, &args.target, &loaded.kernels()?)?;
+            match stage {
+                Stage::Lowered => lowered(&machine, &compiled, outline(&compiled, args.program)?).print(),
+                Stage::Schedule => schedule::text(&machine, &compiled, args.program)?,
+                _ => commands::print(program(&compiled, args.program)),
+            }
         }
+    };
+    Ok(text)
+}
+
+/// What is known of a program besides its steps.
+fn outline(compiled: &Compiled, name: ProgramName) -> Result<&Outline, Outcome> {
+    let found = compiled.outlines.iter().find(|outline| outline.name == name.name());
+    found.ok_or_else(|| {
+        let name = name.name();
+        Outcome::usage(&format!("`{name}` has no kernels\n  = allowed: --program decode or prefill"))
     })
 }
 

@@ -97,6 +97,47 @@ pub struct Places {
     pub end: u64,
 }
 
+impl Places {
+    /// Names of all places, with their first bytes; those that are not used are at 0 with the residual.
+    pub fn named(&self) -> Vec<(&'static str, u64)> {
+        let mut all = vec![
+            ("residual", self.x),
+            ("constants", self.constants),
+            ("cached", self.cached),
+            ("cached_next", self.cached_next),
+            ("normal", self.normal),
+            ("squares", self.squares),
+            ("roots", self.roots),
+            ("worths", self.worths),
+            ("row_worths", self.row_worths),
+            ("peaks", self.peaks),
+            ("angles", self.angles),
+            ("queries", self.queries),
+            ("fresh", self.fresh),
+            ("all_queries", self.all_queries),
+            ("attended", self.attended),
+            ("active", self.active),
+            ("attended_floats", self.attended_floats),
+            ("active_floats", self.active_floats),
+            ("logits0", self.logits[0]),
+            ("logits1", self.logits[1]),
+            ("maxima", self.maxima),
+            ("sums", self.sums),
+            ("received0", self.received[0]),
+            ("received1", self.received[1]),
+            ("rows", self.rows),
+            ("partial", self.y),
+            ("sum", self.sum),
+            ("normal_own", self.normal_own),
+            ("scores", self.scores),
+            ("chances", self.chances),
+        ];
+        all.extend(self.slots.iter().map(|at| ("weights", *at)));
+        all.retain(|(name, at)| *at > 0 || *name == "residual");
+        all
+    }
+}
+
 /// The greatest sizes of a model.
 struct Widths {
     /// Columns of all parts of a projection.
