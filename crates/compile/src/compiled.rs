@@ -7,7 +7,8 @@ use tilewright_tcp::program::Program;
 use crate::CompileError;
 use crate::cluster::cluster;
 use crate::kernel::Kernels;
-use crate::tcp::build::{Built, Mode, PART_ROWS, clear, program};
+use crate::tcp::build::{Built, Mode, clear, program};
+use crate::tcp::choices::Choices;
 use crate::tcp::pack::{Constants, pack};
 use crate::tcp::place::Places;
 use crate::tcp::plan::{Options, Plan};
@@ -57,7 +58,7 @@ pub struct Inputs {
 }
 
 /// Registers of the parts of a prefill program's rows.
-const PARTS: [&str; 4] = ["rows0", "rows1", "rows2", "rows3"];
+const PARTS: [&str; 8] = ["rows0", "rows1", "rows2", "rows3", "rows4", "rows5", "rows6", "rows7"];
 
 /// Compiles a model.
 ///
@@ -72,6 +73,19 @@ pub fn compile(machine: &Tcp, graph: &Graph, options: Options) -> Result<Compile
 /// # Errors
 /// Kernels that do not fit the machine.
 pub fn compile_kernels(machine: &Tcp, kernels: &Kernels, options: Options) -> Result<Compiled, CompileError> {
+    compile_chosen(machine, kernels, options, &Choices::default())
+}
+
+/// Compiles a model from its kernels with other choices than the rule's.
+///
+/// # Errors
+/// As [`compile_kernels`]; choices that data memory has no room for.
+pub fn compile_chosen(
+    machine: &Tcp,
+    kernels: &Kernels,
+    options: Options,
+    choices: &Choices,
+) -> Result<Compiled, CompileError> {
     let pes = options.pes.max(1);
     if !pes.is_power_of_two() || pes > machine.pes() {
         let allowed = format!("a power of two up to {}", machine.pes());
@@ -82,9 +96,9 @@ pub fn compile_kernels(machine: &Tcp, kernels: &Kernels, options: Options) -> Re
     let context = options.context.min(kernels.positions).max(1).next_multiple_of(machine.pe.slices);
     let options = Options { context, ..options };
     // As many rows as there are lanes, or as data memory holds.
-    let mut rows = machine.ce.lanes;
+    let mut rows = choices.rows.unwrap_or(machine.ce.lanes).clamp(1, machine.ce.lanes);
     let (plan, prefill) = loop {
-        let plan = Plan::new(machine, &kernels, options, rows)?;
+        let plan = Plan::new(machine, &kernels, options, choices, rows)?;
         match program(machine, &kernels, &plan, Mode::Prefill) {
             Err(CompileError::Dm { .. }) if rows > 1 => rows /= 2,
             found => break (plan, found?),
@@ -216,7 +230,8 @@ impl Compiled {
         let whole = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
         let key_rows = context.div_ceil(self.slices);
         let parts = (0..).zip(PARTS).map(|(part, name)| {
-            (name, whole(rows.saturating_sub(part * PART_ROWS).clamp(1, PART_ROWS.min(plan.prefill_rows))))
+            let part_rows = plan.choices.part_rows;
+            (name, whole(rows.saturating_sub(part * part_rows).clamp(1, part_rows.min(plan.prefill_rows))))
         });
         Ok(Inputs {
             tables: tables.into_iter().map(|(at, table)| (at, bytes(&table))).collect(),

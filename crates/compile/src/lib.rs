@@ -18,7 +18,8 @@ pub mod lowered;
 pub mod tcp;
 pub mod weights;
 
-pub use compiled::{Compiled, Inputs, compile, compile_kernels};
+pub use compiled::{Compiled, Inputs, compile, compile_chosen, compile_kernels};
+pub use tcp::choices::Choices;
 pub use tcp::plan::Options;
 
 use thiserror::Error;

@@ -39,6 +39,9 @@ pub(crate) struct CompileArgs {
     /// Its tokenizer, which goes into the file; found beside the model if it is not named
     #[arg(long, value_name = "FILE")]
     pub(crate) tokenizer: Option<String>,
+    /// How many choices are judged by simulated time: 0 none (the rule), 1 a few, 2 and more many
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(0..=9))]
+    pub(crate) effort: u64,
     /// Do not check that every read of the programs sees its write and every wait has its signal
     #[arg(long)]
     pub(crate) no_check: bool,

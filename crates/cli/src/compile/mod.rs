@@ -16,6 +16,7 @@ use tilewright_graph::primitives;
 use tilewright_import::Model;
 use tilewright_machine::Tcp;
 use tilewright_report::columns::thousands;
+use tilewright_runtime::tune::{Tuned, tune};
 use tilewright_tcp::program::{Program, text as commands};
 
 use crate::host::{Host, read_bytes};
@@ -87,18 +88,25 @@ fn compile(args: &CompileArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> 
         }
         None => {
             let machine = args.target.machine(host)?;
-            let compiled = compiled_long(&machine, &args.target, &loaded.kernels()?)?;
-            let checked = if args.no_check { String::new() } else { check(&machine, &compiled)? };
+            let tuned = tuned(&machine, args, &loaded.kernels()?)?;
+            let compiled = &tuned.compiled;
+            let checked = if args.no_check { String::new() } else { check(&machine, compiled)? };
             if args.output.is_none() {
-                return Ok(Outcome::good(summary(&compiled) + &checked));
+                return Ok(Outcome::good(summary(&tuned) + &checked));
             }
-            file::bytes(args, loaded.model()?, &compiled, host)?
+            file::bytes(args, loaded.model()?, compiled, host)?
         }
     };
     let path = args.output.as_deref().unwrap_or_default();
     host.write(Path::new(path), &bytes)
         .map_err(|error| Outcome::usage(&format!("cannot write `{path}`: {error}")))?;
     Ok(Outcome::good(format!("wrote {path} ({} bytes)\n", thousands(bytes.len() as u64))))
+}
+
+/// Compiles by the rule, and then with the choices that an effort finds.
+fn tuned(machine: &Tcp, args: &CompileArgs, kernels: &Kernels) -> Result<Tuned, Outcome> {
+    let rule = compiled_long(machine, &args.target, kernels)?;
+    tune(machine, kernels, rule.plan.options, args.effort).map_err(|error| refused(&error))
 }
 
 /// Checks the programs; a line on what was gone through, or what is wrong.
@@ -135,7 +143,7 @@ fn printed(
         Stage::Kernels => loaded.kernels()?.print(),
         Stage::Lowered | Stage::Commands | Stage::Schedule => {
             let machine = args.target.machine(host)?;
-            let compiled = compiled_long(&machine, &args.target, &loaded.kernels()?)?;
+            let compiled = tuned(&machine, args, &loaded.kernels()?)?.compiled;
             match stage {
                 Stage::Lowered => lowered(&machine, &compiled, outline(&compiled, args.program)?).print(),
                 Stage::Schedule => schedule::text(&machine, &compiled, args.program)?,
@@ -165,7 +173,8 @@ fn program(compiled: &Compiled, name: ProgramName) -> &Program {
 }
 
 /// What the compiler made, in a few lines.
-fn summary(compiled: &Compiled) -> String {
+fn summary(tuned: &Tuned) -> String {
+    let compiled = &tuned.compiled;
     let mut text = String::new();
     let mut line = |what: &str, words: &str| text.push_str(&format!("{what:<12}{words}\n"));
     line("model", &compiled.kernels.name);
@@ -182,6 +191,12 @@ fn summary(compiled: &Compiled) -> String {
             thousands(transfers)
         );
         line(name.name(), &words);
+    }
+    line("choices", &format!("{}, {} judged", compiled.plan.choices, tuned.evaluations));
+    if let Some((rule, own)) = tuned.times {
+        let to = |before: u64, after: u64| format!("{} -> {} cycles", thousands(before), thousands(after));
+        line("a token", &to(rule.decode_cycles, own.decode_cycles));
+        line("of a prompt", &to(rule.prefill_millicycles / 1000, own.prefill_millicycles / 1000));
     }
     let (start, end) = (compiled.plan.caches_start(), compiled.plan.end);
     line("hbm", &format!("{} B, of it {} B of weights and tables", thousands(end), thousands(start)));

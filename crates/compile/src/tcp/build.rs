@@ -75,9 +75,6 @@ pub struct Build<'a> {
     pub exchanges: u64,
 }
 
-/// Rows of a part.
-pub const PART_ROWS: u64 = 2;
-
 /// Compiles one program.
 ///
 /// # Errors
@@ -171,10 +168,11 @@ impl<'a> Build<'a> {
             }
         };
         let parts = match mode {
-            Mode::Prefill if plan.options.pes > 1 => (0..plan.prefill_rows.div_ceil(PART_ROWS))
+            Mode::Prefill if plan.options.pes > 1 => (0..plan.prefill_rows.div_ceil(plan.choices.part_rows))
                 .map(|part| {
-                    let most_rows = most(PART_ROWS.min(plan.prefill_rows));
-                    (emit.register(&format!("rows{part}"), 1, most_rows), part * PART_ROWS)
+                    let part_rows = plan.choices.part_rows;
+                    let most_rows = most(part_rows.min(plan.prefill_rows));
+                    (emit.register(&format!("rows{part}"), 1, most_rows), part * part_rows)
                 })
                 .collect(),
             _ => vec![(rows, 0)],

@@ -12,9 +12,6 @@ use super::sizes::whole_packets;
 use crate::CompileError;
 use crate::kernel::Kernel;
 
-/// Slots for weights: one in use, the other on its way.
-const SLOTS: u64 = 2;
-
 /// Places in every slice's data memory, and the bytes of each.
 #[derive(Clone, Debug, Default)]
 pub struct Areas {
@@ -217,7 +214,7 @@ fn kept(build: &Build<'_>, widths: &Widths, areas: &mut Areas, at: &mut Places) 
     if cache != Dtype::I8 {
         at.cached_next = areas.take(next_bytes);
     }
-    at.slots = (0..SLOTS).map(|_| areas.take(widths.fill_bytes)).collect();
+    at.slots = (0..plan.choices.slots).map(|_| areas.take(widths.fill_bytes)).collect();
     if cache == Dtype::I8 {
         at.cached_next = areas.take(next_bytes);
     }

@@ -6,6 +6,7 @@
 use tilewright_machine::tcp::Tcp;
 use tilewright_num::Dtype;
 
+use super::choices::{Choices, classes};
 use super::constants::Constants;
 use super::image::bytes;
 use super::sizes::{Features, Packets, groups_of_fill, whole_packets};
@@ -73,6 +74,8 @@ pub struct Parts {
 pub struct Plan {
     /// As asked.
     pub options: Options,
+    /// As chosen.
+    pub choices: Choices,
     /// Tokens of each slice that a prefill program takes at once.
     pub prefill_rows: u64,
     /// Columns of the model dealt out over slices.
@@ -127,6 +130,7 @@ impl Plan {
         machine: &Tcp,
         kernels: &Kernels,
         options: Options,
+        choices: &Choices,
         prefill_rows: u64,
     ) -> Result<Plan, CompileError> {
         let width = kernels.values.first().map_or(0, |value| value.width);
@@ -139,10 +143,13 @@ impl Plan {
         let angles = hbm.take(angles_row * kernels.positions.max(1));
         let norms: Vec<String> = kernels.kernels.iter().filter_map(gain).collect();
         let mut packed = Vec::new();
+        let classes = classes(kernels);
         for (index, kernel) in kernels.kernels.iter().enumerate() {
             if let Some(weights) = weights_of(kernel) {
                 let out = matches!(kernel, Kernel::Combine { .. });
-                packed.push((pack(machine, &options, features, index, &weights, out, &mut hbm), out));
+                let most = |most| choices.groups(classes.get(index).copied().flatten(), most);
+                packed
+                    .push((pack(machine, &options, features, index, &weights, (out, &most), &mut hbm), out));
             }
         }
         let scaled = options.dtype == Dtype::I8;
@@ -163,6 +170,7 @@ impl Plan {
         let table = bytes(Dtype::U32, tokens);
         let plan = Plan {
             options,
+            choices: choices.clone(),
             prefill_rows,
             features,
             packed,
@@ -255,7 +263,7 @@ fn pack(
     features: Features,
     kernel: usize,
     weights: &[Weight],
-    combines: bool,
+    (combines, chosen): (bool, &dyn Fn(u64) -> u64),
     hbm: &mut Hbm,
 ) -> Packed {
     let dtype = options.dtype;
@@ -273,6 +281,7 @@ fn pack(
         most = most.min(machine.vrf.capacity_bytes / 2 / bytes(Dtype::F32, lanes));
     }
     let groups = columns.div_ceil(lanes);
+    let most = chosen(most.min(groups));
     let mut fills = Vec::new();
     let mut first = 0;
     while first < groups {
