@@ -22,6 +22,8 @@ pub struct Intent {
     pub held: Vec<Access>,
     /// Bytes of data memory that a run may read as earlier runs left them; without them, all that they hold.
     pub kept_bytes: Option<u64>,
+    /// Further bytes of data memory that are read without having been written, and come to nothing.
+    pub spare: Option<(u64, u64)>,
     /// Slices of each PE that have rows of somebody; others compute with whatever they find, for nobody.
     pub busy_slices: Option<u64>,
     /// Everything that is written is for later runs.
@@ -61,6 +63,12 @@ impl Intent {
             }
             _ => true,
         }
+    }
+
+    /// Whether a run may read a byte of data memory that it has not written.
+    pub(super) fn may_be_old(&self, byte: u64) -> bool {
+        let spare = self.spare.is_some_and(|(start, end)| (start..end).contains(&byte));
+        spare || self.kept_bytes.is_none_or(|kept| byte < kept)
     }
 
     pub(super) fn idle(&self, slice: u64) -> bool {

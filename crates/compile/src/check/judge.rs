@@ -253,8 +253,8 @@ impl Judge<'_, '_> {
             if memory != Store::Hbm && self.intent.idle(slice % self.slices.max(1)) {
                 continue;
             }
-            let kept = self.intent.kept_bytes.filter(|_| self.widest);
-            if memory == Store::Dm && writer == Some(BEFORE) && kept.is_some_and(|kept| byte >= kept) {
+            let old = memory == Store::Dm && writer == Some(BEFORE) && self.widest;
+            if old && !self.intent.may_be_old(byte) {
                 let message = format!("`{}` of {} reads ", touch.name, self.intent.name(kernel));
                 let message =
                     message + &format!("dm byte {byte} of slice {slice}, which this run has not written");

@@ -11,6 +11,7 @@ use super::{Checked, Intent, check};
 use crate::compiled::{Compiled, Outline};
 use crate::kernel::Kernel;
 use crate::tcp::build::Mode;
+use crate::tcp::image::bytes;
 
 impl Compiled {
     /// Checks all programs of the model, by name.
@@ -43,6 +44,13 @@ impl Compiled {
         let mut intent = Intent::of(&self.kernels);
         intent.begins.clone_from(&outline.begins);
         intent.kept_bytes = Some(outline.places.kept_end);
+        // All lanes get a row of queries, whether there are as many rows or not.
+        let queries = self.kernels.kernels.iter().find_map(|kernel| match kernel {
+            Kernel::Attend { heads, .. } => Some(bytes(self.plan.options.cache, heads.query_width())),
+            _ => None,
+        });
+        let unused = outline.places.queries + self.plan.prefill_rows * queries.unwrap_or(0);
+        intent.spare = (outline.mode == Mode::Prefill).then_some((unused, outline.places.fresh));
         intent.busy_slices = (outline.mode == Mode::Batch).then_some(self.plan.options.batch);
         for (index, transfer) in (0_u32..).zip(&program.transfers) {
             let from = transfer.source.locate().filter(|located| located.medium == Medium::Hbm);

@@ -21,6 +21,8 @@ use crate::schedule::{cycles, longest};
 
 /// Blocks of the model that stands for all.
 const BLOCKS: usize = 2;
+/// How much more a cycle counts by which a program is slower than by the rule.
+const SLOWER: u128 = 9;
 /// Choices that live on.
 const POPULATION: usize = 6;
 
@@ -34,10 +36,13 @@ pub struct Times {
 }
 
 impl Times {
-    /// Thousandths of another's times, both counted alike.
+    /// Millionths of the rule's times, both counted alike; what is slower than the rule counts more, so that no program pays for another.
     fn score(&self, rule: &Times) -> u64 {
         let part = |own: u64, whole: u64| {
-            u64::try_from(u128::from(own) * 1_000_000 / u128::from(whole.max(1))).unwrap_or(u64::MAX)
+            let whole = u128::from(whole.max(1));
+            let millionths = u128::from(own) * 1_000_000 / whole;
+            let worse = millionths.saturating_sub(1_000_000) * SLOWER;
+            u64::try_from(millionths + worse).unwrap_or(u64::MAX)
         };
         part(self.decode_cycles, rule.decode_cycles)
             .saturating_add(part(self.prefill_millicycles, rule.prefill_millicycles))
