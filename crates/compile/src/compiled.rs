@@ -7,8 +7,10 @@ use tilewright_tcp::program::Program;
 use crate::CompileError;
 use crate::cluster::cluster;
 use crate::kernel::Kernels;
-use crate::tcp::build::{Mode, Part, clear, program};
+use crate::tcp::build::{Built, Mode, Part, clear, program};
+use crate::tcp::choices::Choices;
 use crate::tcp::pack::{Constants, pack};
+use crate::tcp::place::Places;
 use crate::tcp::plan::{Options, Plan};
 
 /// A model as programs: one for prompts, one for single tokens; both use the same weights and caches.
@@ -26,9 +28,24 @@ pub struct Compiled {
     pub decode: Program,
     /// Takes one of each sequence, if there are several.
     pub batch: Option<Program>,
+    /// What is known of `prefill`, `decode` and `batch` besides their steps.
+    pub outlines: Vec<Outline>,
     slices: u64,
     lanes: u64,
     parts: Vec<Vec<u64>>,
+}
+
+/// Where kernels begin in a program's queues, and what lies where.
+#[derive(Clone, Debug)]
+pub struct Outline {
+    /// The program's name.
+    pub name: &'static str,
+    /// What it is for.
+    pub mode: Mode,
+    /// For each queue, the first step of each kernel.
+    pub begins: Vec<Vec<usize>>,
+    /// Places in data memory.
+    pub places: Places,
 }
 
 /// What a run is told: tables in HBM, and control registers by name.
@@ -41,7 +58,7 @@ pub struct Inputs {
 }
 
 /// Registers of the parts of a prefill program's rows.
-const PARTS: [&str; 4] = ["rows0", "rows1", "rows2", "rows3"];
+const PARTS: [&str; 8] = ["rows0", "rows1", "rows2", "rows3", "rows4", "rows5", "rows6", "rows7"];
 
 /// Registers of the tokens from each processing element's first on.
 const COUNTED: [&str; 8] =
@@ -52,19 +69,41 @@ const COUNTED: [&str; 8] =
 /// # Errors
 /// A graph that no kernels cover, or that does not fit the machine.
 pub fn compile(machine: &Tcp, graph: &Graph, options: Options) -> Result<Compiled, CompileError> {
+    compile_kernels(machine, &cluster(graph)?, options)
+}
+
+/// Compiles a model from its kernels: stages 3 to 5.
+///
+/// # Errors
+/// Kernels that do not fit the machine.
+pub fn compile_kernels(machine: &Tcp, kernels: &Kernels, options: Options) -> Result<Compiled, CompileError> {
+    compile_chosen(machine, kernels, options, &Choices::default())
+}
+
+/// Compiles a model from its kernels with other choices than the rule's.
+///
+/// # Errors
+/// As [`compile_kernels`]; choices that data memory has no room for.
+pub fn compile_chosen(
+    machine: &Tcp,
+    kernels: &Kernels,
+    options: Options,
+    choices: &Choices,
+) -> Result<Compiled, CompileError> {
     let pes = options.pes.max(1);
     if !pes.is_power_of_two() || pes > machine.pes() {
         let allowed = format!("a power of two up to {}", machine.pes());
         return Err(CompileError::Size { what: "the number of PEs", found: pes, allowed });
     }
-    let kernels = cluster(graph)?.dealt_out(pes);
+    let kernels = kernels.dealt_out(pes);
     // Caches are read in whole rows of slices.
     let context = options.context.min(kernels.positions).max(1).next_multiple_of(machine.pe.slices);
     let options = Options { context, ..options };
     // As many rows as there are lanes, or as data memory holds, or as a context has.
-    let mut rows = machine.ce.lanes.min(options.context.div_ceil(machine.pe.slices).next_power_of_two());
+    let most = machine.ce.lanes.min(options.context.div_ceil(machine.pe.slices).next_power_of_two());
+    let mut rows = choices.rows.unwrap_or(most).clamp(1, most);
     let (plan, prefill) = loop {
-        let plan = Plan::new(machine, &kernels, options, rows)?;
+        let plan = Plan::new(machine, &kernels, options, choices, rows)?;
         match program(machine, &kernels, &plan, Mode::Prefill) {
             Err(CompileError::Dm { .. }) if rows > 1 => rows /= 2,
             found => break (plan, found?),
@@ -72,6 +111,13 @@ pub fn compile(machine: &Tcp, graph: &Graph, options: Options) -> Result<Compile
     };
     let clear = clear(machine, &kernels, &plan)?;
     let decode = program(machine, &kernels, &plan, Mode::Decode)?;
+    let mut outlines = Vec::new();
+    let mut outlined = |name, mode, built: Built| {
+        outlines.push(Outline { name, mode, begins: built.begins, places: built.places });
+        built.program
+    };
+    let prefill = outlined("prefill", Mode::Prefill, prefill);
+    let decode = outlined("decode", Mode::Decode, decode);
     let batch = if options.batch > 1 {
         if kernels.pools() {
             let (found, allowed) = (options.batch, "1 for an encoder".to_string());
@@ -81,7 +127,7 @@ pub fn compile(machine: &Tcp, graph: &Graph, options: Options) -> Result<Compile
             let allowed = format!("1 to {}", machine.pe.slices);
             return Err(CompileError::Size { what: "the batch", found: options.batch, allowed });
         }
-        Some(program(machine, &kernels, &plan, Mode::Batch)?)
+        Some(outlined("batch", Mode::Batch, program(machine, &kernels, &plan, Mode::Batch)?))
     } else {
         None
     };
@@ -97,6 +143,7 @@ pub fn compile(machine: &Tcp, graph: &Graph, options: Options) -> Result<Compile
         prefill,
         decode,
         batch,
+        outlines,
         slices: machine.pe.slices,
         lanes: machine.ce.lanes,
         parts,
@@ -200,7 +247,8 @@ impl Compiled {
         let tables = tables.into_iter().filter_map(|(at, table)| Some((at?, bytes(&table))));
         let whole = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
         let key_rows = context.div_ceil(self.slices);
-        let parts = (0..).zip(PARTS).map(|(part, name)| (name, whole(Part::rows_of(part, rows).max(1))));
+        let all = plan.choices.parts;
+        let parts = (0..).zip(PARTS).map(|(part, name)| (name, whole(Part::rows_of(part, rows, all).max(1))));
         let counted = (0..).zip(COUNTED).map(|(pe, name)| (name, whole(count.saturating_sub(pe * own))));
         Ok(Inputs {
             tables: tables.collect(),

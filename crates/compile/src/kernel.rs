@@ -410,5 +410,13 @@ fn spell(weight: &Weight) -> String {
 }
 
 fn spell_axis(axis: &Axis) -> String {
-    if axis.parts > 1 { format!("{}/{}", axis.size, axis.parts) } else { axis.size.to_string() }
+    let mut text = axis.size.to_string();
+    if axis.parts > 1 {
+        let _ = write!(text, "/{}", axis.parts);
+    }
+    if let Order::Heads { groups, group, slots, depth, interleaved } = axis.order {
+        let heads = spell_heads(&Heads { kv: groups, group, slots, depth });
+        let _ = write!(text, "{{{heads}{}}}", if interleaved { "~" } else { "" });
+    }
+    text
 }

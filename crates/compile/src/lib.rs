@@ -1,24 +1,31 @@
 //! Stages 2 to 5 of the compiler (paper sections V-B and V-C): from graphs to command programs.
 //!
 //! - [`compiled`]: all stages in order;
+//! - [`check`]: the independent checker of schedules;
 //! - [`judge`]: what a chip must give, from kernels alone;
 //! - [`kernel`]: the kernel level, clusters of operators with their text;
+//! - [`kernel_text`]: the reader of that text, and its verifier;
 //! - [`mod@raise`]: patterns of primitives to rich operators;
 //! - [`cluster`]: stage 2, graphs to kernels;
 //! - [`tcp`]: stages 3 to 5 for the TCP;
+//! - [`lowered`]: kernels with lowered shapes, tactics, exchanges and costs;
 //! - [`weights`]: constants of a graph as numbers.
 
+pub mod check;
 pub mod cluster;
 pub mod compiled;
 pub mod judge;
 pub mod kernel;
+pub mod kernel_text;
 mod lookup;
+pub mod lowered;
 pub mod raise;
 pub mod tcp;
 pub mod weights;
 
-pub use compiled::{Compiled, Inputs, compile};
+pub use compiled::{Compiled, Inputs, compile, compile_chosen, compile_kernels};
 pub use raise::raise;
+pub use tcp::choices::Choices;
 pub use tcp::plan::Options;
 
 use thiserror::Error;

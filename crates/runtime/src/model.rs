@@ -226,7 +226,7 @@ impl ModelDevice {
 }
 
 /// Values of the registers that a program has.
-fn registers(program: &Program, inputs: &Inputs) -> Vec<(RegisterId, i64)> {
+pub(crate) fn registers(program: &Program, inputs: &Inputs) -> Vec<(RegisterId, i64)> {
     let named = |name: &str| {
         let index = program.registers.iter().position(|register| register.name == name)?;
         u32::try_from(index).ok().map(RegisterId)

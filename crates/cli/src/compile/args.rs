@@ -13,7 +13,10 @@ Examples:
   tilewright compile stories260K.bin --emit graph         the model as it was read
   tilewright compile stories260K.bin --emit primitives    stage 1: every operator in primitives
   tilewright compile stories260K.bin --emit kernels       stage 2: operators in clusters
-  tilewright compile stories260K.bin --emit commands      the program of one token; --program prefill: of a prompt
+  tilewright compile stories260K.bin --emit lowered       stage 3: lowered shapes, tactics, exchanges and costs of each kernel
+  tilewright compile stories260K.bin --emit commands      stage 4: the program of one token; --program prefill: of a prompt
+  tilewright compile stories260K.bin --emit schedule      stage 5: when each command runs, what lies where, and the bound
+  tilewright compile model.kernels --emit commands        the same from a text of kernels, without weights
   tilewright compile stories260K.bin -o stories.twb       programs and packed weights in one file
   tilewright exec stories.twb --prompt 'Once upon a time'";
 
@@ -25,7 +28,7 @@ pub(crate) struct CompileArgs {
     /// Print the text of a stage
     #[arg(long, value_name = "STAGE")]
     pub(crate) emit: Option<Stage>,
-    /// Which program `--emit commands` prints
+    /// Which program `--emit lowered`, `commands` and `schedule` print
     #[arg(long, value_name = "NAME", default_value = "decode")]
     pub(crate) program: ProgramName,
     #[command(flatten)]
@@ -36,6 +39,12 @@ pub(crate) struct CompileArgs {
     /// Its tokenizer, which goes into the file; found beside the model if it is not named
     #[arg(long, value_name = "FILE")]
     pub(crate) tokenizer: Option<String>,
+    /// How many choices are judged by simulated time: 0 none (the rule), 1 a few, 2 and more many
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(0..=9))]
+    pub(crate) effort: u64,
+    /// Do not check that every read of the programs sees its write and every wait has its signal
+    #[arg(long)]
+    pub(crate) no_check: bool,
     /// Write the programs and weights to a file; with `--emit`, the text of that stage
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<String>,
@@ -50,8 +59,12 @@ pub(crate) enum Stage {
     Primitives,
     /// Operators in clusters, each a pass over the chip
     Kernels,
+    /// Lowered shapes, tactics, exchanges and costs of each kernel
+    Lowered,
     /// A command program
     Commands,
+    /// When each command runs, what lies where, and the bound
+    Schedule,
 }
 
 /// Programs of a compiled model.

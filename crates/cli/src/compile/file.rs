@@ -1,15 +1,15 @@
 //! A compiled model as a file: its programs, its packed weights, and what whoever runs it must know.
 //!
 //! Sections of the container (`tilewright_ir::binary`): programs `tcp/decode`, `tcp/prefill` and `tcp/clear`; the array `hbm`, the bytes of
-//! HBM from address 0 to the last weight; the texts `plan` (chip, settings, type, PEs and context, a line each) and `graph` (the model without
+//! HBM from address 0 to the last weight; the texts `plan` (chip, settings, type, PEs, context and choices, a line each) and `graph` (the model without
 //! weights), from which sizes and places of the plan follow; the array `tokenizer.json` or `tokenizer.bin`, if there is one.
 
 use std::path::Path;
 use std::sync::Arc;
 
 use tilewright_base::SourceId;
-use tilewright_compile::{Compiled, weights};
-use tilewright_graph::Store;
+use tilewright_compile::cluster::cluster;
+use tilewright_compile::{Choices, Compiled, compile_chosen, weights};
 use tilewright_import::Model;
 use tilewright_import::tokenizer::Tokenizer;
 use tilewright_tcp::program::binary::{Bundle, pack_bundle, unpack_bundle};
@@ -20,7 +20,7 @@ use super::program;
 use crate::host::{Host, read_bytes};
 use crate::model;
 use crate::outcome::{FAILED, Outcome};
-use crate::run::{Target, Weights, compiled, prompt, refused};
+use crate::run::{Target, Weights, prompt, refused};
 use crate::target::{ModelTarget, dtype_name};
 
 const HBM: &str = "hbm";
@@ -96,16 +96,17 @@ fn plan(target: &ModelTarget, compiled: &Compiled) -> String {
         text.push_str(&format!("set {setting}\n"));
     }
     let (dtype, context) = (dtype_name(options.dtype), options.context);
-    text + &format!("dtype {dtype}\npes {}\ncontext {context}\n", target.pes)
+    let choices = &compiled.plan.choices;
+    text + &format!("dtype {dtype}\npes {}\ncontext {context}\nchoices {choices}\n", target.pes)
 }
 
 /// What a plan says.
-fn target_of(text: &str) -> Option<ModelTarget> {
+fn target_of(text: &str) -> Option<(ModelTarget, Choices)> {
     let mut lines = text.lines();
     if lines.next()? != "model 1" {
         return None;
     }
-    let mut target = ModelTarget::default();
+    let (mut target, mut choices) = (ModelTarget::default(), Choices::default());
     for line in lines {
         let (key, value) = line.split_once(' ')?;
         match key {
@@ -114,10 +115,11 @@ fn target_of(text: &str) -> Option<ModelTarget> {
             "dtype" => target.dtype = value.to_string(),
             "pes" => target.pes = value.parse().ok()?,
             "context" => target.context = Some(value.parse().ok()?),
+            "choices" => choices = value.parse().ok()?,
             _ => return None,
         }
     }
-    Some(target)
+    Some((target, choices))
 }
 
 /// Runs a file.
@@ -130,12 +132,14 @@ pub(super) fn exec(args: &ExecArgs, host: &mut dyn Host) -> Result<Outcome, Outc
             "`{path}` is no compiled model: it has no {what}\n  = instead: tilewright compile MODEL -o FILE"
         ))
     };
-    let target = bundle.text(PLAN).and_then(target_of).ok_or_else(|| missing("plan"))?;
+    let (target, choices) = bundle.text(PLAN).and_then(target_of).ok_or_else(|| missing("plan"))?;
     let graph = bundle.text(GRAPH).ok_or_else(|| missing("graph"))?;
     let graph = tilewright_graph::text::read(graph, SourceId(0)).map_err(|_| missing("graph that reads"))?;
     let hbm = bundle.array(HBM).ok_or_else(|| missing("weights"))?;
     let machine = target.machine(host)?;
-    let compiled = compiled(&machine, &target, &Model { graph, store: Store::default() }, 1)?;
+    let kernels = cluster(&graph).map_err(|error| refused(&error))?;
+    let options = target.options(&machine, 1)?;
+    let compiled = compile_chosen(&machine, &kernels, options, &choices).map_err(|error| refused(&error))?;
     same_programs(path, &bundle, &compiled)?;
     let tokenizer = tokenizer(args, &bundle, host)?;
     let prompt = prompt(&tokenizer, &args.prompting.prompt)?;

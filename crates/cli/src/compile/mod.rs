@@ -2,20 +2,26 @@
 
 pub(crate) mod args;
 mod file;
+mod schedule;
 
 use std::path::Path;
 
 use tilewright_base::Sources;
-use tilewright_compile::Compiled;
 use tilewright_compile::cluster::cluster;
+use tilewright_compile::compiled::Outline;
+use tilewright_compile::kernel::Kernels;
+use tilewright_compile::lowered::lowered;
+use tilewright_compile::{Compiled, kernel_text};
 use tilewright_graph::primitives;
 use tilewright_import::Model;
+use tilewright_machine::Tcp;
 use tilewright_report::columns::thousands;
+use tilewright_runtime::tune::{Tuned, tune};
 use tilewright_tcp::program::{Program, text as commands};
 
-use crate::host::Host;
+use crate::host::{Host, read_bytes};
 use crate::model;
-use crate::outcome::{FAILED, Outcome};
+use crate::outcome::{BAD_INPUT, FAILED, OUR_FAULT, Outcome};
 use crate::run::{compiled_long, refused};
 use args::{CompileArgs, ExecArgs, ProgramName, Stage};
 
@@ -27,13 +33,55 @@ pub(crate) fn exec(args: &ExecArgs, host: &mut dyn Host) -> Outcome {
     file::exec(args, host).unwrap_or_else(|outcome| outcome)
 }
 
+/// What is compiled: a model, or kernels without weights.
+enum Source {
+    Model(Box<Model>),
+    Kernels(Kernels),
+}
+
+impl Source {
+    fn load(args: &CompileArgs, host: &mut dyn Host) -> Result<Source, Outcome> {
+        let path = &args.model;
+        if !path.ends_with(".kernels") {
+            let mut loaded = model::load(path, args.dims.as_deref(), host)?;
+            if !matches!(args.emit, Some(Stage::Graph | Stage::Primitives)) {
+                loaded = model::raised(loaded);
+            }
+            return Ok(Source::Model(Box::new(loaded)));
+        }
+        let bytes = read_bytes(host, path).map_err(|why| Outcome::usage(&why))?;
+        let text = String::from_utf8(bytes)
+            .map_err(|_| Outcome::usage(&format!("`{path}`: not UTF-8\n  = allowed: a text of kernels")))?;
+        let mut sources = Sources::default();
+        let id = sources.add(path.as_str(), &text);
+        let kernels = kernel_text::read(&text, id)
+            .map_err(|found| Outcome::refused(BAD_INPUT, &sources, &found, host.colour()))?;
+        Ok(Source::Kernels(kernels))
+    }
+
+    /// The model, for what needs its graph or its weights.
+    fn model(&self) -> Result<&Model, Outcome> {
+        match self {
+            Source::Model(model) => Ok(model),
+            Source::Kernels(_) => Err(Outcome::usage(
+                "a text of kernels has neither a graph nor weights\n  = allowed: --emit kernels, lowered, commands or schedule\n  \
+                 = instead: the model that the kernels are of",
+            )),
+        }
+    }
+
+    fn kernels(&self) -> Result<Kernels, Outcome> {
+        match self {
+            Source::Model(model) => cluster(&model.graph).map_err(|error| refused(&error)),
+            Source::Kernels(kernels) => Ok(kernels.clone()),
+        }
+    }
+}
+
 fn compile(args: &CompileArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> {
     // What cannot be compiled is refused before a large file is read.
     args.target.check()?;
-    let mut loaded = model::load(&args.model, args.dims.as_deref(), host)?;
-    if !matches!(args.emit, Some(Stage::Graph | Stage::Primitives)) {
-        loaded = model::raised(loaded);
-    }
+    let loaded = Source::load(args, host)?;
     let bytes = match args.emit {
         Some(stage) => {
             let printed = printed(stage, args, &loaded, host)?;
@@ -44,11 +92,13 @@ fn compile(args: &CompileArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> 
         }
         None => {
             let machine = args.target.machine(host)?;
-            let compiled = compiled_long(&machine, &args.target, &loaded)?;
+            let tuned = tuned(&machine, args, &loaded.kernels()?)?;
+            let compiled = &tuned.compiled;
+            let checked = if args.no_check { String::new() } else { check(&machine, compiled)? };
             if args.output.is_none() {
-                return Ok(Outcome::good(summary(&compiled)));
+                return Ok(Outcome::good(summary(&tuned) + &checked));
             }
-            file::bytes(args, &loaded, &compiled, host)?
+            file::bytes(args, loaded.model()?, compiled, host)?
         }
     };
     let path = args.output.as_deref().unwrap_or_default();
@@ -57,22 +107,63 @@ fn compile(args: &CompileArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> 
     Ok(Outcome::good(format!("wrote {path} ({} bytes)\n", thousands(bytes.len() as u64))))
 }
 
+/// Compiles by the rule, and then with the choices that an effort finds.
+fn tuned(machine: &Tcp, args: &CompileArgs, kernels: &Kernels) -> Result<Tuned, Outcome> {
+    let rule = compiled_long(machine, &args.target, kernels)?;
+    tune(machine, kernels, rule.plan.options, args.effort).map_err(|error| refused(&error))
+}
+
+/// Checks the programs; a line on what was gone through, or what is wrong.
+fn check(machine: &Tcp, compiled: &Compiled) -> Result<String, Outcome> {
+    let (mut commands, mut cases, mut wrong) = (0_u64, 0_u64, String::new());
+    for (name, checked) in compiled.check(machine) {
+        commands += checked.commands;
+        cases += checked.cases;
+        checked.errors().for_each(|fault| wrong.push_str(&format!("\n  {name}: {fault}")));
+    }
+    if wrong.is_empty() {
+        let (commands, cases) = (thousands(commands), thousands(cases));
+        return Ok(format!("{:<12}{commands} commands in {cases} cases are in order\n", "check"));
+    }
+    let message = format!("the schedule is wrong, which is a fault of the compiler:{wrong}");
+    Err(Outcome { code: OUR_FAULT, ..Outcome::usage(&message) })
+}
+
 /// The text of a stage.
-fn printed(stage: Stage, args: &CompileArgs, loaded: &Model, host: &mut dyn Host) -> Result<String, Outcome> {
-    Ok(match stage {
-        Stage::Graph => tilewright_graph::text::print(&loaded.graph),
+fn printed(
+    stage: Stage,
+    args: &CompileArgs,
+    loaded: &Source,
+    host: &mut dyn Host,
+) -> Result<String, Outcome> {
+    let text = match stage {
+        Stage::Graph => tilewright_graph::text::print(&loaded.model()?.graph),
         Stage::Primitives => {
-            let graph = primitives(&loaded.graph).map_err(|complaint| {
+            let graph = primitives(&loaded.model()?.graph).map_err(|complaint| {
                 Outcome::refused(FAILED, &Sources::default(), &[*complaint], host.colour())
             })?;
             tilewright_graph::text::print(&graph)
         }
-        Stage::Kernels => cluster(&loaded.graph).map_err(|error| refused(&error))?.print(),
-        Stage::Commands => {
+        Stage::Kernels => loaded.kernels()?.print(),
+        Stage::Lowered | Stage::Commands | Stage::Schedule => {
             let machine = args.target.machine(host)?;
-            let compiled = compiled_long(&machine, &args.target, loaded)?;
-            commands::print(program(&compiled, args.program))
+            let compiled = tuned(&machine, args, &loaded.kernels()?)?.compiled;
+            match stage {
+                Stage::Lowered => lowered(&machine, &compiled, outline(&compiled, args.program)?).print(),
+                Stage::Schedule => schedule::text(&machine, &compiled, args.program)?,
+                _ => commands::print(program(&compiled, args.program)),
+            }
         }
+    };
+    Ok(text)
+}
+
+/// What is known of a program besides its steps.
+fn outline(compiled: &Compiled, name: ProgramName) -> Result<&Outline, Outcome> {
+    let found = compiled.outlines.iter().find(|outline| outline.name == name.name());
+    found.ok_or_else(|| {
+        let name = name.name();
+        Outcome::usage(&format!("`{name}` has no kernels\n  = allowed: --program decode or prefill"))
     })
 }
 
@@ -86,7 +177,8 @@ fn program(compiled: &Compiled, name: ProgramName) -> &Program {
 }
 
 /// What the compiler made, in a few lines.
-fn summary(compiled: &Compiled) -> String {
+fn summary(tuned: &Tuned) -> String {
+    let compiled = &tuned.compiled;
     let mut text = String::new();
     let mut line = |what: &str, words: &str| text.push_str(&format!("{what:<12}{words}\n"));
     line("model", &compiled.kernels.name);
@@ -103,6 +195,12 @@ fn summary(compiled: &Compiled) -> String {
             thousands(transfers)
         );
         line(name.name(), &words);
+    }
+    line("choices", &format!("{}, {} judged", compiled.plan.choices, tuned.evaluations));
+    if let Some((rule, own)) = tuned.times {
+        let to = |before: u64, after: u64| format!("{} -> {} cycles", thousands(before), thousands(after));
+        line("a token", &to(rule.decode_cycles, own.decode_cycles));
+        line("of a prompt", &to(rule.prefill_millicycles / 1000, own.prefill_millicycles / 1000));
     }
     let (start, end) = (compiled.plan.caches_start(), compiled.plan.end);
     line("hbm", &format!("{} B, of it {} B of weights and tables", thousands(end), thousands(start)));

@@ -6,8 +6,8 @@ mod interp;
 mod report;
 mod speaker;
 
-use tilewright_compile::cluster::cluster;
-use tilewright_compile::{CompileError, Compiled, compile, weights};
+use tilewright_compile::kernel::Kernels;
+use tilewright_compile::{CompileError, Compiled, compile, compile_kernels, weights};
 use tilewright_import::Model;
 use tilewright_import::tokenizer::Tokenizer;
 use tilewright_machine::Tcp;
@@ -86,14 +86,18 @@ pub(crate) fn compiled(
     compile(machine, &model.graph, target.options(machine, context)?).map_err(|error| refused(&error))
 }
 
-/// A model compiled for a target; without `--context` all positions, halved until they fit.
-pub(crate) fn compiled_long(machine: &Tcp, target: &ModelTarget, model: &Model) -> Result<Compiled, Outcome> {
+/// Kernels compiled for a target; without `--context` all positions, halved until they fit.
+pub(crate) fn compiled_long(
+    machine: &Tcp,
+    target: &ModelTarget,
+    kernels: &Kernels,
+) -> Result<Compiled, Outcome> {
     let mut options = target.options(machine, u64::MAX)?;
     if target.context.is_none() {
-        options.context = cluster(&model.graph).map_err(|error| refused(&error))?.positions;
+        options.context = kernels.positions;
     }
     loop {
-        match compile(machine, &model.graph, options) {
+        match compile_kernels(machine, kernels, options) {
             Err(CompileError::Dm { .. } | CompileError::Size { what: "the context", .. })
                 if target.context.is_none() && options.context > LEAST_CONTEXT =>
             {

@@ -90,9 +90,6 @@ const PIECES: usize = 4;
 const BF16_ONES: u64 = 0x3F80_3F80_3F80_3F80;
 const I8_ONES: u64 = 0x0101_0101_0101_0101;
 
-/// Parts of the rows of a prefill program.
-pub const PARTS: u64 = 4;
-
 /// Some of the rows: every so many-th, from one on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
@@ -105,9 +102,9 @@ pub struct Part {
 }
 
 impl Part {
-    /// Rows of a part, if there are so many in all.
-    pub fn rows_of(part: u64, rows: u64) -> u64 {
-        rows.saturating_sub(part).div_ceil(PARTS)
+    /// Rows of one of so many parts, if there are so many in all.
+    pub fn rows_of(part: u64, rows: u64, parts: u64) -> u64 {
+        rows.saturating_sub(part).div_ceil(parts.max(1))
     }
 
     /// A loop over the rows, `stride` from a row to the next of all.
@@ -120,19 +117,34 @@ impl Part {
 ///
 /// # Errors
 /// A model whose values do not fit data memory, or whose shape no template has.
-pub fn program(machine: &Tcp, kernels: &Kernels, plan: &Plan, mode: Mode) -> Result<Program, CompileError> {
+pub fn program(machine: &Tcp, kernels: &Kernels, plan: &Plan, mode: Mode) -> Result<Built, CompileError> {
     let mut build = Build::new(machine, kernels, plan, mode)?;
+    let mut begins = Vec::new();
     for pe in 0..plan.options.pes {
         build.turn_to(pe);
         build.start();
+        let mut firsts = Vec::new();
         for (index, kernel) in kernels.kernels.iter().enumerate() {
+            firsts.push(build.emit.position());
             build.kernel(index, kernel)?;
         }
+        begins.push(firsts);
     }
-    let held = build.at.end;
+    let places = build.at;
     let mut program = build.emit.finish();
-    program.tensors = tensors(machine, plan, held)?;
-    Ok(program)
+    program.tensors = tensors(machine, plan, places.end)?;
+    Ok(Built { program, begins, places })
+}
+
+/// A program, and what is known of it besides its steps.
+#[derive(Clone, Debug)]
+pub struct Built {
+    /// The program.
+    pub program: Program,
+    /// For each queue, the first step of each kernel.
+    pub begins: Vec<Vec<usize>>,
+    /// Places in data memory.
+    pub places: Places,
 }
 
 /// Fills data memory with zeros and loads constants, once: the state that other programs begin with.
@@ -195,10 +207,11 @@ impl<'a> Build<'a> {
         };
         let all = Part { rows, first: 0, step: 1 };
         let parts = match mode {
-            Mode::Prefill if plan.options.pes > 1 => (0..PARTS.min(plan.prefill_rows))
+            Mode::Prefill if plan.options.pes > 1 => (0..plan.choices.parts.min(plan.prefill_rows))
                 .map(|part| {
-                    let rows = most(Part::rows_of(part, plan.prefill_rows));
-                    Part { rows: emit.register(&format!("rows{part}"), 1, rows), first: part, step: PARTS }
+                    let step = plan.choices.parts;
+                    let rows = most(Part::rows_of(part, plan.prefill_rows, step));
+                    Part { rows: emit.register(&format!("rows{part}"), 1, rows), first: part, step }
                 })
                 .collect(),
             _ => vec![all],

@@ -150,6 +150,11 @@ impl<'m> Emitter<'m> {
         self.step(StepKind::If { condition, then, otherwise: Vec::new() });
     }
 
+    /// Steps of this PE's queue so far.
+    pub fn position(&self) -> usize {
+        self.steps.len()
+    }
+
     /// A control register with its bounds.
     pub fn register(&mut self, name: &str, least: i64, most: i64) -> Count {
         let id = RegisterId(u32::try_from(self.program.registers.len()).unwrap_or(u32::MAX));

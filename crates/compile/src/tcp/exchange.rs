@@ -133,7 +133,8 @@ fn short_sum(build: &mut Build<'_>, fill: &Fill) {
     let word = bytes(Dtype::F32, 8);
     let [outer, inner] = build.by_own(bytes(Dtype::F32, share));
     let to = build.at.sum + bytes(Dtype::F32, fill.first * 8) + build.before_own(bytes(Dtype::F32, share));
-    let to = commit(Memory::Dm, to, &[outer, inner, (n(fill.groups), word)], word);
+    let mut to = commit(Memory::Dm, to, &[outer, inner, (n(fill.groups), word)], word);
+    to.slices = vec![(0, build.plan.features.slices)];
     build.emit.exec(main("sum", Stream { contract: Some(contract), ..copy(from, to) }));
 }
 
@@ -153,7 +154,8 @@ fn sum(build: &mut Build<'_>, fill: &Fill) {
     let word = bytes(Dtype::F32, 8);
     let [outer, inner] = build.by_own(bytes(Dtype::F32, share));
     let to = build.at.sum + bytes(Dtype::F32, fill.first * 8) + build.before_own(bytes(Dtype::F32, share));
-    let to = commit(Memory::Dm, to, &[outer, inner, (groups, word)], word);
+    let mut to = commit(Memory::Dm, to, &[outer, inner, (groups, word)], word);
+    to.slices = vec![(0, build.plan.features.slices)];
     build.emit.exec(main("sum", through(fetch_words(dtype, place, &from), sum, None, to)));
 }
 

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`sizes`] | how widths are dealt out over slices and register files |
 //! | [`plan`] | what all programs of a model share: places in HBM |
+//! | [`choices`] | what templates leave open, and the rule |
 //! | [`build`] | one program: registers, kernels in order |
 //! | [`place`] | places in data memory |
 //! | [`emit`] | commands in order, with the waits that they need |
@@ -19,6 +20,7 @@ mod activate;
 mod attend_keys;
 mod attend_rows;
 pub mod build;
+pub mod choices;
 mod combine;
 pub mod constants;
 pub mod emit;

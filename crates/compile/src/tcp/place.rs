@@ -12,8 +12,8 @@ use super::sizes::whole_packets;
 use crate::CompileError;
 use crate::kernel::Kernel;
 
-/// Slots for weights: one in use, others on their way, as many as data memory holds.
-const SLOTS: [u64; 3] = [4, 3, 2];
+/// Fewer slots are not tried.
+const FEWEST_SLOTS: u64 = 2;
 
 /// Places in every slice's data memory, and the bytes of each.
 #[derive(Clone, Debug, Default)]
@@ -95,8 +95,51 @@ pub struct Places {
     pub logits: [u64; 2],
     /// Slots for weights.
     pub slots: Vec<u64>,
+    /// First byte past what is in the same place in all programs.
+    pub kept_end: u64,
     /// First byte past everything.
     pub end: u64,
+}
+
+impl Places {
+    /// Names of all places, with their first bytes; those that are not used are at 0 with the residual.
+    pub fn named(&self) -> Vec<(&'static str, u64)> {
+        let mut all = vec![
+            ("residual", self.x),
+            ("constants", self.constants),
+            ("cached", self.cached),
+            ("cached_next", self.cached_next),
+            ("normal", self.normal),
+            ("squares", self.squares),
+            ("roots", self.roots),
+            ("worths", self.worths),
+            ("row_worths", self.row_worths),
+            ("peaks", self.peaks),
+            ("angles", self.angles),
+            ("queries", self.queries),
+            ("fresh", self.fresh),
+            ("all_queries", self.all_queries),
+            ("attended", self.attended),
+            ("active", self.active),
+            ("attended_floats", self.attended_floats),
+            ("active_floats", self.active_floats),
+            ("logits0", self.logits[0]),
+            ("logits1", self.logits[1]),
+            ("maxima", self.maxima),
+            ("sums", self.sums),
+            ("received0", self.received[0]),
+            ("received1", self.received[1]),
+            ("rows", self.rows),
+            ("partial", self.y),
+            ("sum", self.sum),
+            ("normal_own", self.normal_own),
+            ("scores", self.scores),
+            ("chances", self.chances),
+        ];
+        all.extend(self.slots.iter().map(|at| ("weights", *at)));
+        all.retain(|(name, at)| *at > 0 || *name == "residual");
+        all
+    }
 }
 
 /// The greatest sizes of a model.
@@ -108,6 +151,8 @@ struct Widths {
     /// Heads, and their columns.
     heads: u64,
     queries: u64,
+    /// What attention gives is shorter than what a combination contracts: the rest must stay zero.
+    padded: bool,
     /// Bytes and groups of a fill.
     fill_bytes: u64,
     fill_groups: u64,
@@ -129,6 +174,7 @@ impl Widths {
             contracted: plan.packed.iter().map(|packed| packed.row).max().unwrap_or(0),
             heads: heads.map_or(0, |heads| heads.kv * heads.slots),
             queries: whole_packets(build.machine, build.dtype(), queries),
+            padded: whole_packets(build.machine, build.dtype(), queries) > queries,
             fill_bytes: fills().map(|fill| fill.slice_bytes).max().unwrap_or(0),
             fill_groups: fills().map(|fill| fill.groups).max().unwrap_or(0),
         }
@@ -140,12 +186,14 @@ impl Widths {
 /// # Errors
 /// More than data memory holds.
 pub(super) fn place(build: &Build<'_>) -> Result<Places, CompileError> {
-    let mut placed = with_slots(build, SLOTS[0]);
-    for slots in SLOTS {
-        placed = with_slots(build, slots);
+    // One slot in use, the others on their way, as many as data memory holds.
+    let most = build.plan.choices.slots.max(1);
+    let mut placed = with_slots(build, most);
+    for slots in (FEWEST_SLOTS.min(most)..most).rev() {
         if placed.is_ok() {
             break;
         }
+        placed = with_slots(build, slots);
     }
     placed
 }
@@ -154,6 +202,7 @@ fn with_slots(build: &Build<'_>, slots: u64) -> Result<Places, CompileError> {
     let (mut areas, mut at) = (Areas::default(), Places::default());
     let widths = Widths::new(build);
     kept(build, &widths, slots, &mut areas, &mut at);
+    at.kept_end = areas.next;
     values(build, &widths, &mut areas, &mut at);
     shared(build, &widths, &mut areas, &mut at);
     at.end = areas.next;
@@ -170,9 +219,13 @@ fn kept(build: &Build<'_>, widths: &Widths, slots: u64, areas: &mut Areas, at: &
     let most_own = plan.prefill_rows * (build.machine.pe.slices / plan.options.pes).max(1);
     at.x = areas.take(bytes(Dtype::F32, most_own * plan.features.share));
     at.constants = areas.take(plan.constants.bytes);
-    // Places without a head keep their zeros.
-    let rows = plan.prefill_rows.max(build.machine.ce.lanes);
-    at.attended = areas.take(bytes(build.dtype(), rows * widths.queries));
+    if widths.padded {
+        let elements = plan.prefill_rows.max(build.machine.ce.lanes) * widths.queries;
+        match build.dtype() {
+            Dtype::I8 => at.attended_floats = areas.take(bytes(Dtype::F32, elements)),
+            dtype => at.attended = areas.take(bytes(dtype, elements)),
+        }
+    }
     let cached = plan.cache_row * build.most_key_rows();
     at.cached = areas.take(cached);
     // Any bits are a number if they are integers; else they must be a cache's in all programs.
@@ -204,12 +257,18 @@ fn values(build: &Build<'_>, widths: &Widths, areas: &mut Areas, at: &mut Places
     if build.mode == Mode::Batch {
         at.all_queries = areas.take(bytes(cache, widths.queries) * build.machine.pe.slices);
     }
+    if dtype == Dtype::I8 || !widths.padded {
+        at.attended = areas.take(bytes(dtype, rows.max(lanes) * widths.queries));
+    }
     at.active = areas.take(bytes(dtype, rows * widths.contracted));
     if dtype == Dtype::I8 {
         // Attention is over before an activation begins.
-        let attended = bytes(Dtype::F32, rows.max(lanes) * widths.queries);
-        at.attended_floats = areas.take(attended.max(bytes(build.between(), rows * widths.contracted)));
-        at.active_floats = at.attended_floats;
+        let active = bytes(build.between(), rows * widths.contracted);
+        let attended = if widths.padded { 0 } else { bytes(Dtype::F32, rows.max(lanes) * widths.queries) };
+        at.active_floats = areas.take(active.max(attended));
+        if !widths.padded {
+            at.attended_floats = at.active_floats;
+        }
     }
     let logits = bytes(Dtype::F32, widths.fill_groups * lanes);
     at.logits = [areas.take(logits), areas.take(logits)];

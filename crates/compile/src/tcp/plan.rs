@@ -6,6 +6,7 @@
 use tilewright_machine::tcp::Tcp;
 use tilewright_num::Dtype;
 
+use super::choices::{Choices, classes};
 use super::constants::{Constants, Norms};
 use super::image::bytes;
 use super::sizes::{Features, Packets, groups_of_fill, whole_packets};
@@ -75,6 +76,8 @@ pub struct Parts {
 pub struct Plan {
     /// As asked.
     pub options: Options,
+    /// As chosen.
+    pub choices: Choices,
     /// Tokens of each slice that a prefill program takes at once.
     pub prefill_rows: u64,
     /// Columns of the model dealt out over slices.
@@ -133,6 +136,7 @@ impl Plan {
         machine: &Tcp,
         kernels: &Kernels,
         options: Options,
+        choices: &Choices,
         prefill_rows: u64,
     ) -> Result<Plan, CompileError> {
         let width = kernels.values.first().map_or(0, |value| value.width);
@@ -152,10 +156,13 @@ impl Plan {
         let centred =
             kernels.kernels.iter().any(|kernel| matches!(kernel, Kernel::Norm { norm: Norm::Layer, .. }));
         let mut packed = Vec::new();
+        let classes = classes(kernels);
         for (index, kernel) in kernels.kernels.iter().enumerate() {
             if let Some(weights) = weights_of(kernel) {
                 let out = matches!(kernel, Kernel::Combine { .. });
-                packed.push((pack(machine, &options, features, index, &weights, out, &mut hbm), out));
+                let most = |most| choices.groups(classes.get(index).copied().flatten(), most);
+                packed
+                    .push((pack(machine, &options, features, index, &weights, (out, &most), &mut hbm), out));
             }
         }
         let scaled = options.dtype == Dtype::I8;
@@ -178,6 +185,7 @@ impl Plan {
         let table = bytes(Dtype::U32, tokens);
         let plan = Plan {
             options,
+            choices: choices.clone(),
             prefill_rows,
             features,
             packed,
@@ -272,7 +280,7 @@ fn pack(
     features: Features,
     kernel: usize,
     weights: &[Weight],
-    combines: bool,
+    (combines, chosen): (bool, &dyn Fn(u64) -> u64),
     hbm: &mut Hbm,
 ) -> Packed {
     let dtype = options.dtype;
@@ -292,6 +300,7 @@ fn pack(
         most = most.min(machine.vrf.capacity_bytes / (kept + 1) / bytes(Dtype::F32, lanes));
     }
     let groups = columns.div_ceil(lanes);
+    let most = chosen(most.min(groups));
     let mut fills = Vec::new();
     let mut first = 0;
     while first < groups {

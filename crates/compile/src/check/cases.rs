@@ -1,0 +1,176 @@
+//! Values that control registers may have: ranges that are cut wherever a branch depends on them.
+//!
+//! Every PE starts with the same registers, so that a branch on one that no step has set goes the same way in all queues. Where a branch
+//! depends on anything else, both ways are followed.
+
+use tilewright_tcp::program::control::{Arithmetic, Condition, Term, Value};
+use tilewright_tcp::program::vector::Relation;
+use tilewright_tcp::program::{Program, RegisterId};
+
+/// A range of values, both ends included, and whether it is still that of the start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Range {
+    pub(super) least: i64,
+    pub(super) most: i64,
+    pub(super) initial: bool,
+}
+
+impl Range {
+    fn exact(value: i64) -> Range {
+        Range { least: value, most: value, initial: false }
+    }
+}
+
+/// One way through a program.
+#[derive(Clone, Debug)]
+pub(super) struct Case {
+    pub(super) registers: Vec<Range>,
+    /// Ways taken where registers do not tell, in the order in which they are asked for.
+    pub(super) ways: Vec<bool>,
+}
+
+/// A case that must be cut in two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Cut {
+    /// Below and above a value: the first range ends with it.
+    Register(RegisterId, i64),
+    /// Both ways of a branch.
+    Way,
+    /// More steps than are followed.
+    TooLong,
+}
+
+impl Case {
+    /// Everything that registers may be.
+    pub(super) fn all(program: &Program) -> Case {
+        let range = |register: &tilewright_tcp::program::Register| Range {
+            least: register.least,
+            most: register.most,
+            initial: true,
+        };
+        Case { registers: program.registers.iter().map(range).collect(), ways: Vec::new() }
+    }
+
+    /// Some registers have known values.
+    pub(super) fn with(mut self, known: &[(RegisterId, i64)]) -> Case {
+        for (id, value) in known {
+            if let Some(range) = self.registers.get_mut(id.0 as usize) {
+                *range = Range { initial: true, ..Range::exact(*value) };
+            }
+        }
+        self
+    }
+
+    /// The two halves.
+    pub(super) fn cut(&self, cut: Cut) -> Vec<Case> {
+        match cut {
+            Cut::Register(id, at) => {
+                let (mut below, mut above) = (self.clone(), self.clone());
+                if let Some(range) = below.registers.get_mut(id.0 as usize) {
+                    range.most = at;
+                }
+                if let Some(range) = above.registers.get_mut(id.0 as usize) {
+                    range.least = at.saturating_add(1);
+                }
+                vec![below, above]
+            }
+            Cut::Way => [false, true]
+                .into_iter()
+                .map(|way| {
+                    let mut case = self.clone();
+                    case.ways.push(way);
+                    case
+                })
+                .collect(),
+            Cut::TooLong => Vec::new(),
+        }
+    }
+}
+
+fn term(term: Term, registers: &[Range]) -> Range {
+    match term {
+        Term::Number(value) => Range::exact(value),
+        Term::Register(id) => registers.get(id.0 as usize).copied().unwrap_or(Range::exact(0)),
+    }
+}
+
+/// What a value may be, between bounds.
+pub(super) fn value(value: Value, registers: &[Range], bounds: Range) -> Range {
+    let range = match value {
+        Value::Just(only) => term(only, registers),
+        Value::Both(left, arithmetic, right) => {
+            let (a, b) = (term(left, registers), term(right, registers));
+            both(a, arithmetic, b).unwrap_or(bounds)
+        }
+    };
+    Range { initial: false, ..range }
+}
+
+/// Ranges of results where they are easy to tell; `None` is anything.
+fn both(a: Range, arithmetic: Arithmetic, b: Range) -> Option<Range> {
+    let ends = [(a.least, b.least), (a.least, b.most), (a.most, b.least), (a.most, b.most)];
+    let over = |result: fn(i64, i64) -> Option<i64>| {
+        let all = ends.iter().map(|(a, b)| result(*a, *b)).collect::<Option<Vec<i64>>>()?;
+        Some(Range { least: *all.iter().min()?, most: *all.iter().max()?, initial: false })
+    };
+    let known = a.least == a.most && b.least == b.most;
+    match arithmetic {
+        Arithmetic::Add => over(i64::checked_add),
+        Arithmetic::Sub => over(i64::checked_sub),
+        Arithmetic::Mul => over(i64::checked_mul),
+        Arithmetic::Min => over(|a, b| Some(a.min(b))),
+        Arithmetic::Max => over(|a, b| Some(a.max(b))),
+        Arithmetic::Div if known => Some(Range::exact(a.least.checked_div(b.least).unwrap_or(0))),
+        Arithmetic::Rem if known => Some(Range::exact(a.least.checked_rem(b.least).unwrap_or(0))),
+        Arithmetic::Div | Arithmetic::Rem => None,
+    }
+}
+
+/// Whether a condition holds, or how to cut the case so that it can be told.
+pub(super) fn holds(condition: Condition, registers: &[Range]) -> Result<bool, Cut> {
+    let (left, right) = (term(condition.left, registers), term(condition.right, registers));
+    let known = match condition.relation {
+        Relation::Lt => below(left, right),
+        Relation::Ge => below(left, right).map(|is| !is),
+        Relation::Gt => below(right, left),
+        Relation::Le => below(right, left).map(|is| !is),
+        Relation::Eq => equal(left, right),
+        Relation::Ne => equal(left, right).map(|is| !is),
+    };
+    if let Some(known) = known {
+        return Ok(known);
+    }
+    match (condition.left, right.least == right.most) {
+        (Term::Register(id), true) if left.initial => {
+            let at = match condition.relation {
+                Relation::Gt | Relation::Le => right.least,
+                Relation::Lt | Relation::Ge => right.least - 1,
+                // First what is below, then the value itself.
+                Relation::Eq | Relation::Ne if left.least < right.least => right.least - 1,
+                Relation::Eq | Relation::Ne => right.least,
+            };
+            Err(Cut::Register(id, at))
+        }
+        _ => Err(Cut::Way),
+    }
+}
+
+fn below(left: Range, right: Range) -> Option<bool> {
+    if left.most < right.least {
+        Some(true)
+    } else if left.least >= right.most {
+        Some(false)
+    } else {
+        None
+    }
+}
+
+fn equal(left: Range, right: Range) -> Option<bool> {
+    if left.most < right.least || right.most < left.least {
+        Some(false)
+    } else if left.least == left.most && right.least == right.most {
+        Some(true)
+    } else {
+        None
+    }
+}

@@ -1,0 +1,71 @@
+//! What the checker has against a program.
+
+use std::fmt;
+
+use tilewright_tcp::program::event::PeId;
+
+/// Kinds of fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// Two commands touch the same bytes, one writes, and nothing orders them.
+    Unordered,
+    /// A command reads bytes that nothing has written.
+    Unwritten,
+    /// A command reads what a kernel wrote that its own kernel does not read.
+    Stale,
+    /// Nothing reads what a command wrote.
+    Unread,
+    /// A command touches bytes that no memory has.
+    Outside,
+    /// A wait for an id that no command has, or a start without an image.
+    NeverIssued,
+    /// A message that nobody takes.
+    NoReceiver,
+    /// PEs that wait for each other's messages.
+    Deadlock,
+    /// Branches and loops that are too many to follow.
+    NotFollowed,
+}
+
+impl Kind {
+    /// Its name in reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Kind::Unordered => "unordered",
+            Kind::Unwritten => "unwritten",
+            Kind::Stale => "stale",
+            Kind::Unread => "unread",
+            Kind::Outside => "outside",
+            Kind::NeverIssued => "never-issued",
+            Kind::NoReceiver => "no-receiver",
+            Kind::Deadlock => "deadlock",
+            Kind::NotFollowed => "not-followed",
+        }
+    }
+}
+
+/// One fault.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Fault {
+    /// What kind.
+    pub kind: Kind,
+    /// Whose queue.
+    pub pe: (u64, u64),
+    /// The step of that queue, counted without the steps inside of others.
+    pub step: usize,
+    /// In words.
+    pub message: String,
+}
+
+impl Fault {
+    pub(super) fn new(kind: Kind, pe: PeId, step: usize, message: String) -> Fault {
+        Fault { kind, pe: (pe.chip, pe.pe), step, message }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (chip, pe) = self.pe;
+        write!(f, "{}: chip {chip} pe {pe}, step {}: {}", self.kind.name(), self.step, self.message)
+    }
+}

@@ -1,0 +1,182 @@
+//! Which command wrote what a command reads: the last writer of every byte, slice by slice.
+//!
+//! Commands come in an order that keeps to what is ordered. Where nothing races, the last writer in that order is the one whose bytes are
+//! read. Slices that no write tells apart are followed as one.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use tilewright_tcp::footprint::{Access, Store};
+
+use super::touch::Touch;
+
+/// Index of a command that wrote; 0 is what was there before the run.
+pub(super) type Writer = u32;
+
+/// What was there before the run.
+pub(super) const BEFORE: Writer = 0;
+
+/// A run of bytes: first, one past the last, and whoever wrote them.
+type Run = (u64, u64, Writer);
+
+/// Runs of bytes with their last writer, in rising order.
+#[derive(Clone, Debug, Default)]
+struct Runs(Vec<Run>);
+
+impl Runs {
+    /// Runs in rising order have a new writer.
+    fn write(&mut self, new: &[(u64, u64)], writer: Writer) {
+        let (Some(first), Some(last)) = (new.first(), new.last()) else { return };
+        let from = self.0.partition_point(|run| run.1 <= first.0);
+        let to = self.0.partition_point(|run| run.0 < last.1);
+        let old = self.0.get(from..to).unwrap_or_default();
+        let mut merged: Vec<Run> = Vec::with_capacity(old.len() + new.len() + 1);
+        let mut put = |run: Run| match merged.last_mut() {
+            Some(last) if last.1 == run.0 && last.2 == run.2 => last.1 = run.1,
+            _ if run.0 < run.1 => merged.push(run),
+            _ => {}
+        };
+        let mut old = old.iter().copied().peekable();
+        for &(start, end) in new {
+            while let Some(run) = old.peek_mut() {
+                if run.0 < start {
+                    put((run.0, run.1.min(start), run.2));
+                }
+                if run.1 > end {
+                    run.0 = run.0.max(end);
+                    break;
+                }
+                old.next();
+            }
+            put((start, end, writer));
+        }
+        old.for_each(put);
+        self.0.splice(from..to, merged);
+    }
+
+    /// Writers of a run with where their bytes begin; `None` where nobody wrote.
+    fn read(&self, (start, end): (u64, u64), told: &mut dyn FnMut(Option<Writer>, u64)) {
+        let mut at = start;
+        let from = self.0.partition_point(|run| run.1 <= start);
+        for run in self.0.get(from..).unwrap_or_default().iter().take_while(|run| run.0 < end) {
+            if run.0 > at {
+                told(None, at);
+            }
+            told(Some(run.2), run.0.max(at));
+            at = run.1;
+        }
+        if at < end {
+            told(None, at);
+        }
+    }
+}
+
+/// The last writers of all memories.
+#[derive(Clone, Debug)]
+pub(super) struct Flow {
+    /// First slices of groups that no write tells apart, by memory and chip.
+    groups: BTreeMap<(Store, u64), Vec<u64>>,
+    runs: BTreeMap<(Store, u64, u64), Runs>,
+}
+
+impl Flow {
+    /// For commands that write this much.
+    pub(super) fn new<'t>(accesses: impl Iterator<Item = &'t Access>) -> Flow {
+        let mut groups: BTreeMap<(Store, u64), BTreeSet<u64>> = BTreeMap::new();
+        for access in accesses {
+            // Whoever reads before the first slice that is written reads nothing.
+            groups.entry((access.memory, access.chip)).or_default().insert(0);
+            groups
+                .entry((access.memory, access.chip))
+                .or_default()
+                .extend([access.slices.0, access.slices.1]);
+        }
+        let groups =
+            groups.into_iter().map(|(memory, firsts)| (memory, firsts.into_iter().collect())).collect();
+        Flow { groups, runs: BTreeMap::new() }
+    }
+
+    fn groups(&self, access: &Access) -> impl Iterator<Item = u64> + use<> {
+        let firsts = self.groups.get(&(access.memory, access.chip));
+        let firsts = firsts.map_or(&[][..], Vec::as_slice);
+        let from = firsts.partition_point(|first| *first <= access.slices.0).saturating_sub(1);
+        let to = firsts.partition_point(|first| *first < access.slices.1);
+        let within: Vec<u64> = firsts.get(from..to).unwrap_or_default().to_vec();
+        within.into_iter()
+    }
+
+    /// An access writes.
+    pub(super) fn write(&mut self, access: &Access, writer: Writer) {
+        for group in self.groups(access) {
+            let runs = self.runs.entry((access.memory, access.chip, group)).or_default();
+            runs.write(access.bytes.runs(), writer);
+        }
+    }
+
+    /// Whose bytes an access reads: slice and byte of the first of each writer, or of nobody's.
+    pub(super) fn read(&self, access: &Access) -> BTreeMap<Option<Writer>, (u64, u64)> {
+        let mut found = BTreeMap::new();
+        let nothing = Runs::default();
+        for group in self.groups(access) {
+            let runs = self.runs.get(&(access.memory, access.chip, group)).unwrap_or(&nothing);
+            let mut last = None;
+            for run in access.bytes.runs() {
+                runs.read(*run, &mut |writer, at| {
+                    if last != Some(writer) {
+                        found.entry(writer).or_insert((group, at));
+                        last = Some(writer);
+                    }
+                });
+            }
+        }
+        found
+    }
+
+    /// All that a command reads: memory, and whose bytes where.
+    pub(super) fn sources(&self, touch: &Touch) -> Vec<(Store, Option<Writer>, (u64, u64))> {
+        let mut all = Vec::new();
+        for access in touch.accesses.iter().filter(|access| !access.write && access.bytes.is_exact()) {
+            all.extend(self.read(access).into_iter().map(|(writer, at)| (access.memory, writer, at)));
+        }
+        all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A byte at a time.
+    #[test]
+    fn runs_are_what_single_bytes_are() {
+        let mut state = 7_u64;
+        let mut next = |most: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) % most
+        };
+        for _ in 0..200 {
+            let (mut runs, mut bytes) = (Runs::default(), vec![None; 64]);
+            for writer in 1..12 {
+                let mut new: Vec<(u64, u64)> = Vec::new();
+                let mut at = next(20);
+                while at < 60 {
+                    let end = (at + 1 + next(8)).min(64);
+                    new.push((at, end));
+                    at = end + 1 + next(20);
+                }
+                runs.write(&new, writer);
+                for (start, end) in new {
+                    (start..end).for_each(|at| bytes[usize::try_from(at).unwrap()] = Some(writer));
+                }
+                let (start, end) = (next(30), 30 + next(34));
+                let mut seen = BTreeSet::new();
+                runs.read((start, end), &mut |writer, _| {
+                    seen.insert(writer);
+                });
+                let wanted: BTreeSet<Option<Writer>> =
+                    (start..end).map(|at| bytes[usize::try_from(at).unwrap()]).collect();
+                assert_eq!(seen, wanted);
+                assert!(runs.0.windows(2).all(|pair| pair[0].1 <= pair[1].0));
+            }
+        }
+    }
+}

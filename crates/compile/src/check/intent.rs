@@ -1,0 +1,148 @@
+//! Which kernel a command belongs to, and what that kernel reads: the kernel level as a judge of the commands below it.
+
+use std::collections::BTreeMap;
+
+use tilewright_tcp::footprint::Access;
+use tilewright_tcp::program::TransferId;
+
+use crate::kernel::{Kernel, Kernels, ValueId};
+
+/// What is meant. An empty one says nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Intent {
+    /// Names of kernels.
+    pub names: Vec<String>,
+    /// For each queue, the first step of each kernel.
+    pub begins: Vec<Vec<usize>>,
+    /// For each kernel, those whose results it reads.
+    pub reads: Vec<Vec<usize>>,
+    /// Transfers that belong to a kernel wherever they are issued: what is fetched ahead.
+    pub ahead: BTreeMap<TransferId, usize>,
+    /// What memories hold before the run, besides the tensors of the program.
+    pub held: Vec<Access>,
+    /// Bytes of data memory that a run may read as earlier runs left them; without them, all that they hold.
+    pub kept_bytes: Option<u64>,
+    /// Further bytes of data memory that are read without having been written, and come to nothing.
+    pub spare: Option<(u64, u64)>,
+    /// Slices of each PE that have rows of somebody; others compute with whatever they find, for nobody.
+    pub busy_slices: Option<u64>,
+    /// Everything that is written is for later runs.
+    pub keeps_all: bool,
+}
+
+impl Intent {
+    /// Of kernels, without steps.
+    pub fn of(kernels: &Kernels) -> Intent {
+        let mut makers: BTreeMap<usize, usize> = BTreeMap::new();
+        let (mut names, mut reads) = (Vec::new(), Vec::new());
+        for (index, kernel) in kernels.kernels.iter().enumerate() {
+            let inputs = kernel.inputs().into_iter();
+            reads.push(inputs.filter_map(|ValueId(input)| makers.get(&input).copied()).collect());
+            names.push(format!("{} {index}", kernel.kind()));
+            if let Some(ValueId(out)) = kernel.out() {
+                makers.insert(out, index);
+            }
+        }
+        let reads = with_sums(kernels, &reads);
+        Intent { names, reads, ..Intent::default() }
+    }
+
+    /// The kernel of a step.
+    pub(super) fn kernel(&self, queue: usize, step: usize, transfer: Option<TransferId>) -> Option<usize> {
+        if let Some(kernel) = transfer.and_then(|id| self.ahead.get(&id)) {
+            return Some(*kernel);
+        }
+        let begins = self.begins.get(queue)?;
+        begins.partition_point(|first| *first <= step).checked_sub(1)
+    }
+
+    /// Whether a kernel may read what another wrote; what belongs to none may be read by all.
+    pub(super) fn may_read(&self, reader: Option<usize>, writer: Option<usize>) -> bool {
+        match (reader, writer) {
+            (Some(reader), Some(writer)) => {
+                reader == writer || self.reads.get(reader).is_some_and(|reads| reads.contains(&writer))
+            }
+            _ => true,
+        }
+    }
+
+    /// Whether a run may read a byte of data memory that it has not written.
+    pub(super) fn may_be_old(&self, byte: u64) -> bool {
+        let spare = self.spare.is_some_and(|(start, end)| (start..end).contains(&byte));
+        spare || self.kept_bytes.is_none_or(|kept| byte < kept)
+    }
+
+    pub(super) fn idle(&self, slice: u64) -> bool {
+        self.busy_slices.is_some_and(|busy| slice >= busy)
+    }
+
+    pub(super) fn name(&self, kernel: Option<usize>) -> &str {
+        kernel.and_then(|kernel| self.names.get(kernel)).map_or("no kernel", String::as_str)
+    }
+}
+
+/// Sums of several processing elements are added to a residual when the next norm wants them: what a norm reads and writes is also what
+/// the combination before it does.
+fn with_sums(kernels: &Kernels, reads: &[Vec<usize>]) -> Vec<Vec<usize>> {
+    let combines = |index: &usize| matches!(kernels.kernels.get(*index), Some(Kernel::Combine { .. }));
+    let mut adders: BTreeMap<usize, usize> = BTreeMap::new();
+    let mut all = reads.to_vec();
+    for (index, kernel) in kernels.kernels.iter().enumerate() {
+        let Some(own) = all.get_mut(index) else { continue };
+        if matches!(kernel, Kernel::Norm { .. }) {
+            for combined in own.clone().into_iter().filter(combines) {
+                own.extend(reads.get(combined).into_iter().flatten());
+                adders.insert(combined, index);
+            }
+        }
+        let added: Vec<usize> = own.iter().filter_map(|from| adders.get(from).copied()).collect();
+        own.extend(added);
+    }
+    all
+}
+
+impl Kernel {
+    /// What it reads.
+    pub fn inputs(&self) -> Vec<ValueId> {
+        match self {
+            Kernel::Embed { .. } => Vec::new(),
+            Kernel::Norm { input, .. }
+            | Kernel::Project { input, .. }
+            | Kernel::Rotate { input, .. }
+            | Kernel::Attend { input, .. }
+            | Kernel::Activate { input, .. }
+            | Kernel::Pool { input }
+            | Kernel::Head { input, .. } => vec![*input],
+            Kernel::Combine { input, residual, .. } => vec![*input, *residual],
+        }
+    }
+
+    /// What it gives.
+    pub fn out(&self) -> Option<ValueId> {
+        match self {
+            Kernel::Embed { out, .. }
+            | Kernel::Norm { out, .. }
+            | Kernel::Project { out, .. }
+            | Kernel::Rotate { out, .. }
+            | Kernel::Attend { out, .. }
+            | Kernel::Activate { out, .. }
+            | Kernel::Combine { out, .. } => Some(*out),
+            Kernel::Pool { .. } | Kernel::Head { .. } => None,
+        }
+    }
+
+    /// Its word in texts.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Kernel::Embed { .. } => "embed",
+            Kernel::Norm { .. } => "norm",
+            Kernel::Project { .. } => "project",
+            Kernel::Rotate { .. } => "rotate",
+            Kernel::Attend { .. } => "attend",
+            Kernel::Activate { .. } => "activate",
+            Kernel::Combine { .. } => "combine",
+            Kernel::Pool { .. } => "pool",
+            Kernel::Head { .. } => "head",
+        }
+    }
+}

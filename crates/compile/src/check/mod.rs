@@ -1,0 +1,114 @@
+//! The checker of schedules: from a command program alone, that each read sees its write, that nothing overlaps in space and time, and that
+//! every wait has its signal (paper sections III-C, V-A and V-C).
+//!
+//! It shares nothing with what writes the waits. Footprints (`tilewright_tcp::footprint`) say what a command touches; all else follows from
+//! the steps of the queues. Branches are followed both ways, by cutting the ranges of control registers; loops as [`trace`] says.
+//!
+//! | file | owns |
+//! |---|---|
+//! | `cases` | values of registers, and where they must be told apart |
+//! | `trace` | a queue in one case as a list |
+//! | `touch` | what commands touch, and where two meet |
+//! | `order` | what is ordered before what |
+//! | `judge` | all queues of one case together |
+//! | `flow` | whose bytes are read |
+//! | [`intent`] | which kernel reads which |
+//! | `model` | the programs of a compiled model |
+//! | [`fault`] | what is found |
+
+mod cases;
+pub mod fault;
+mod flow;
+pub mod intent;
+mod judge;
+mod model;
+mod order;
+mod touch;
+mod trace;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use tilewright_machine::tcp::Tcp;
+use tilewright_tcp::program::{Program, Register, RegisterId};
+
+pub use fault::{Fault, Kind};
+pub use intent::Intent;
+
+use cases::Case;
+use tilewright_tcp::program::event::PeId;
+
+/// Cases that are followed.
+const MOST_CASES: u64 = 256;
+/// Faults that are told.
+const MOST_FAULTS: usize = 64;
+
+/// What a check went through.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Checked {
+    /// What is wrong; empty if nothing is.
+    pub faults: Vec<Fault>,
+    /// Cases of registers that were told apart.
+    pub cases: u64,
+    /// Commands, over all cases.
+    pub commands: u64,
+    /// Pairs of commands that were found to be ordered or apart, where they might have met.
+    pub pairs: u64,
+    /// Commands whose results nobody reads in some case, by queue and step, and those whose results somebody reads.
+    unread: BTreeMap<(usize, usize), Fault>,
+    read: BTreeSet<(usize, usize)>,
+}
+
+impl Checked {
+    /// Faults that make results wrong: what nobody reads is only in vain.
+    pub fn errors(&self) -> impl Iterator<Item = &Fault> {
+        self.faults.iter().filter(|fault| fault.kind != Kind::Unread)
+    }
+}
+
+/// Checks a program. `runs` are values of registers that are looked at besides all ranges.
+pub fn check(machine: &Tcp, program: &Program, intent: &Intent, runs: &[Vec<(RegisterId, i64)>]) -> Checked {
+    let mut checked = Checked::default();
+    let mut touches = touch::Touches::new(machine, program);
+    let mut open = vec![Case::all(program)];
+    open.extend(runs.iter().map(|run| Case::all(program).with(run)));
+    let mut faults: BTreeMap<(Kind, String), Fault> = BTreeMap::new();
+    while let Some(case) = open.pop() {
+        let mut found = Vec::new();
+        if checked.cases.saturating_add(open.len() as u64) > MOST_CASES {
+            found.push(too_many());
+            open.clear();
+        } else {
+            match trace::traces(program, &case, &mut touches, &mut found) {
+                Err(cases::Cut::TooLong) => found = vec![too_many()],
+                Err(cut) => {
+                    open.extend(case.cut(cut));
+                    continue;
+                }
+                Ok(traces) => {
+                    checked.cases += 1;
+                    let at_most = |(range, known): (&cases::Range, &Register)| range.most == known.most;
+                    let widest = case.registers.iter().zip(&program.registers).all(at_most);
+                    let met = (traces.as_slice(), widest);
+                    judge::judge(machine, program, intent, met, &mut touches, &mut checked, &mut found);
+                }
+            }
+        }
+        for fault in found {
+            faults.entry((fault.kind, fault.message.clone())).or_insert(fault);
+        }
+        if faults.len() > MOST_FAULTS {
+            break;
+        }
+    }
+    let unread = std::mem::take(&mut checked.unread).into_iter();
+    let vain = unread.filter(|(at, _)| !checked.read.contains(at)).map(|(_, fault)| fault);
+    checked.faults = faults.into_values().chain(vain).collect();
+    checked.read.clear();
+    checked.faults.sort_by_key(|fault| (fault.pe, fault.step, fault.kind));
+    checked
+}
+
+fn too_many() -> Fault {
+    let message = "more branches or steps than are followed".to_string();
+    Fault::new(Kind::NotFollowed, PeId { chip: 0, pe: 0 }, 0, message)
+}

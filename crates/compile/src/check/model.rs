@@ -1,0 +1,91 @@
+//! The programs of a compiled model under check: what each kernel may read, and runs that are looked at one by one.
+
+use std::sync::Arc;
+
+use tilewright_machine::tcp::Tcp;
+use tilewright_tcp::footprint::{Access, ByteSet, Store};
+use tilewright_tcp::program::transfer::Medium;
+use tilewright_tcp::program::{Program, RegisterId, TransferId};
+
+use super::{Checked, Intent, check};
+use crate::compiled::{Compiled, Outline};
+use crate::kernel::Kernel;
+use crate::tcp::build::Mode;
+use crate::tcp::image::bytes;
+
+impl Compiled {
+    /// Checks all programs of the model, by name.
+    pub fn check(&self, machine: &Tcp) -> Vec<(&'static str, Checked)> {
+        let bytes = Arc::new(ByteSet::range(0, self.plan.end));
+        let weights = Access { memory: Store::Hbm, chip: 0, slices: (0, 1), write: false, lanes: 0, bytes };
+        let intent = Intent { held: vec![weights], keeps_all: true, ..Intent::default() };
+        let mut all = vec![("clear", check(machine, &self.clear, &intent, &[]))];
+        for outline in &self.outlines {
+            let Some(program) = self.program(outline.name) else { continue };
+            let intent = self.intent(program, outline);
+            all.push((outline.name, check(machine, program, &intent, &self.runs(program))));
+        }
+        all
+    }
+
+    /// A program by its name.
+    pub fn program(&self, name: &str) -> Option<&Program> {
+        match name {
+            "clear" => Some(&self.clear),
+            "prefill" => Some(&self.prefill),
+            "decode" => Some(&self.decode),
+            "batch" => self.batch.as_ref(),
+            _ => None,
+        }
+    }
+
+    /// What a program's commands are meant to read.
+    pub fn intent(&self, program: &Program, outline: &Outline) -> Intent {
+        let mut intent = Intent::of(&self.kernels);
+        intent.begins.clone_from(&outline.begins);
+        intent.kept_bytes = Some(outline.places.kept_end);
+        // All lanes get a row of queries, whether there are as many rows or not.
+        let queries = self.kernels.kernels.iter().find_map(|kernel| match kernel {
+            Kernel::Attend { heads, .. } => Some(bytes(self.plan.options.cache, heads.query_width())),
+            _ => None,
+        });
+        let unused = outline.places.queries + self.plan.prefill_rows * queries.unwrap_or(0);
+        intent.spare = (outline.mode == Mode::Prefill).then_some((unused, outline.places.fresh));
+        intent.busy_slices = (outline.mode == Mode::Batch).then_some(self.plan.options.batch);
+        for (index, transfer) in (0_u32..).zip(&program.transfers) {
+            let from = transfer.source.locate().filter(|located| located.medium == Medium::Hbm);
+            if let Some(kernel) = from.and_then(|located| self.reader_of(located.offset)) {
+                intent.ahead.insert(TransferId(index), kernel);
+            }
+        }
+        intent
+    }
+
+    /// The kernel that a weight or a cache at a place in HBM is for.
+    fn reader_of(&self, offset: u64) -> Option<usize> {
+        let plan = &self.plan;
+        let of_fill = plan.packed.iter().find(|packed| {
+            let mut fills = packed.fills.iter();
+            fills.any(|fill| (fill.at..fill.at + fill.pe_bytes * plan.options.pes).contains(&offset))
+        });
+        let of_cache = || {
+            let bytes = plan.cache_bytes * plan.options.pes;
+            let cache = plan.caches.iter().position(|start| (*start..start + bytes).contains(&offset))?;
+            self.kernels
+                .kernels
+                .iter()
+                .position(|kernel| matches!(kernel, Kernel::Attend { cache: of, .. } if *of == cache))
+        };
+        of_fill.map(|packed| packed.kernel).or_else(of_cache)
+    }
+
+    /// A single token at the start.
+    fn runs(&self, program: &Program) -> Vec<Vec<(RegisterId, i64)>> {
+        let Ok(inputs) = self.inputs(0, &[0]) else { return Vec::new() };
+        let named = inputs.registers.iter().filter_map(|(name, value)| {
+            let index = program.registers.iter().position(|register| register.name == *name)?;
+            Some((RegisterId(u32::try_from(index).ok()?), *value))
+        });
+        vec![named.collect()]
+    }
+}

@@ -1,0 +1,160 @@
+//! What is ordered before what: clocks over the units of all PEs (paper sections III-C and V-A).
+//!
+//! A unit runs the commands of its queue in order. A wait orders a command before all that the queue starts later; so does an `exec`, for the
+//! command before it in its context. A core knows what it synced with, what it awaited and what messages carried; what it pushes then is ordered after that. A
+//! message carries what its sender's core knows.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use tilewright_tcp::program::event::{PeId, Unit};
+
+/// How many commands of each unit are known to be done.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Clock(Vec<u32>);
+
+impl Clock {
+    pub(super) fn get(&self, unit: usize) -> u32 {
+        self.0.get(unit).copied().unwrap_or(0)
+    }
+
+    fn join(&mut self, other: &Clock) {
+        if self.0.len() < other.0.len() {
+            self.0.resize(other.0.len(), 0);
+        }
+        self.0.iter_mut().zip(&other.0).for_each(|(mine, its)| *mine = (*mine).max(*its));
+    }
+
+    fn count(&mut self, unit: usize) -> u32 {
+        if self.0.len() <= unit {
+            self.0.resize(unit + 1, 0);
+        }
+        let Some(slot) = self.0.get_mut(unit) else { return 0 };
+        *slot = slot.saturating_add(1);
+        *slot
+    }
+}
+
+/// Units of a queue.
+const UNITS: usize = 4;
+
+fn place(unit: Unit) -> usize {
+    match unit {
+        Unit::Main => 0,
+        Unit::Sub => 1,
+        Unit::Dma => 2,
+        Unit::Core => 3,
+    }
+}
+
+/// One queue and its core.
+#[derive(Clone, Debug, Default)]
+struct Front {
+    queue: Clock,
+    core: Clock,
+    last: [Clock; UNITS],
+    ids: BTreeMap<(bool, u8), Clock>,
+}
+
+/// A command's place in the order.
+#[derive(Clone, Debug)]
+pub(super) struct Stamp {
+    pub(super) unit: usize,
+    pub(super) count: u32,
+    pub(super) clock: Clock,
+}
+
+/// The order so far.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Order {
+    fronts: Vec<Front>,
+    messages: BTreeMap<(PeId, PeId), VecDeque<Clock>>,
+}
+
+impl Order {
+    pub(super) fn new(queues: usize) -> Order {
+        Order { fronts: vec![Front::default(); queues], messages: BTreeMap::new() }
+    }
+
+    /// Units in all.
+    pub(super) fn units(&self) -> usize {
+        self.fronts.len() * UNITS
+    }
+
+    /// A command of a queue starts.
+    pub(super) fn issue(&mut self, queue: usize, unit: Unit, id: u8) -> Stamp {
+        let index = queue * UNITS + place(unit);
+        let Some(front) = self.fronts.get_mut(queue) else {
+            return Stamp { unit: index, count: 0, clock: Clock::default() };
+        };
+        let mut clock = front.last[place(unit)].clone();
+        if unit != Unit::Dma {
+            front.queue.join(&clock);
+        }
+        clock.join(&front.queue);
+        let count = clock.count(index);
+        front.last[place(unit)] = clock.clone();
+        front.ids.insert((unit == Unit::Dma, id), clock.clone());
+        Stamp { unit: index, count, clock }
+    }
+
+    /// The queue waits for a command by its id; whether there was one.
+    pub(super) fn wait(&mut self, queue: usize, transfer: bool, id: u8) -> bool {
+        let Some(front) = self.fronts.get_mut(queue) else { return false };
+        let Some(clock) = front.ids.get(&(transfer, id)) else { return false };
+        front.queue.join(clock);
+        true
+    }
+
+    /// The core waits for a command by its id; whether there was one.
+    pub(super) fn await_one(&mut self, queue: usize, transfer: bool, id: u8) -> bool {
+        let known = self.wait(queue, transfer, id);
+        let Some(front) = self.fronts.get_mut(queue) else { return false };
+        let Front { core, ids, .. } = front;
+        ids.get(&(transfer, id)).iter().for_each(|clock| core.join(clock));
+        known
+    }
+
+    pub(super) fn sync(&mut self, queue: usize) {
+        let Some(front) = self.fronts.get_mut(queue) else { return };
+        let Front { queue, core, last, .. } = front;
+        last.iter().for_each(|clock| core.join(clock));
+        core.join(queue);
+        queue.join(core);
+    }
+
+    /// A core that just synced reads.
+    pub(super) fn read(&mut self, queue: usize) -> Stamp {
+        let unit = queue * UNITS + place(Unit::Core);
+        let Some(front) = self.fronts.get_mut(queue) else {
+            return Stamp { unit, count: 0, clock: Clock::default() };
+        };
+        let count = front.core.count(unit);
+        front.queue.join(&front.core);
+        Stamp { unit, count, clock: front.core.clone() }
+    }
+
+    pub(super) fn post(&mut self, queue: usize, from: PeId, to: PeId) {
+        let carried = self.fronts.get(queue).map(|front| front.core.clone()).unwrap_or_default();
+        self.messages.entry((from, to)).or_default().push_back(carried);
+    }
+
+    /// Takes the next message; whether there is one.
+    pub(super) fn receive(&mut self, queue: usize, pe: PeId, from: PeId) -> bool {
+        let message = self.messages.get_mut(&(from, pe)).and_then(VecDeque::pop_front);
+        let (Some(message), Some(front)) = (message, self.fronts.get_mut(queue)) else { return false };
+        front.core.join(&message);
+        front.queue.join(&message);
+        true
+    }
+
+    /// Messages that nobody took.
+    pub(super) fn left(&self) -> impl Iterator<Item = (PeId, PeId, usize)> {
+        let some = self.messages.iter().filter(|(_, waiting)| !waiting.is_empty());
+        some.map(|((from, to), waiting)| (*from, *to, waiting.len()))
+    }
+
+    /// Up to which command of a unit all queues know it to be done.
+    pub(super) fn settled(&self, unit: usize) -> u32 {
+        self.fronts.iter().map(|front| front.queue.get(unit)).min().unwrap_or(0)
+    }
+}

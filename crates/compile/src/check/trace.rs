@@ -1,0 +1,235 @@
+//! What one queue does in one case, as a list: commands with what they touch, waits, messages.
+//!
+//! Loops whose ends are known run all their turns; others run none, one and two, which shows every order of two neighbouring turns.
+
+use tilewright_tcp::cost::Context;
+use tilewright_tcp::program::control::{Command, Step, StepKind, Value};
+use tilewright_tcp::program::event::{PeId, Unit};
+use tilewright_tcp::program::{Program, Queue, RegisterId};
+use tilewright_tcp::verify::MAX_NESTING;
+
+use super::cases::{Case, Cut, Range, holds, value};
+use super::fault::{Fault, Kind};
+use super::touch::{TouchId, Touches};
+
+/// Steps of one queue that are followed.
+const MOST_STEPS: usize = 1 << 22;
+/// Turns of loops whose ends are not known.
+const UNKNOWN_TURNS: u32 = 2;
+
+/// One thing that a queue or its core does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Op {
+    /// A command starts.
+    Issue { unit: Unit, id: u8, touch: TouchId },
+    /// The queue waits for a transfer.
+    WaitD(u8),
+    /// The queue waits for an execution.
+    WaitE(u8),
+    /// The core waits for everything.
+    Sync,
+    /// The core waits for a transfer, or else for an execution.
+    Await { transfer: bool, id: u8 },
+    /// The core sends a message.
+    Post(PeId),
+    /// The core takes a message.
+    Receive(PeId),
+    /// The core, synced, reads.
+    Read(TouchId),
+}
+
+/// An op and the step of the queue that it comes from, without counting steps inside of others.
+pub(super) type Traced = (Op, usize);
+
+/// One queue's ops.
+pub(super) struct Trace {
+    pub(super) pe: PeId,
+    pub(super) ops: Vec<Traced>,
+}
+
+/// All queues in a case.
+pub(super) fn traces(
+    program: &Program,
+    case: &Case,
+    touches: &mut Touches<'_>,
+    faults: &mut Vec<Fault>,
+) -> Result<Vec<Trace>, Cut> {
+    let mut ways = case.ways.iter().copied();
+    let mut all = Vec::new();
+    for queue in &program.queues {
+        all.push(trace(program, queue, case, &mut ways, touches, faults)?);
+    }
+    Ok(all)
+}
+
+fn trace(
+    program: &Program,
+    queue: &Queue,
+    case: &Case,
+    ways: &mut dyn Iterator<Item = bool>,
+    touches: &mut Touches<'_>,
+    faults: &mut Vec<Fault>,
+) -> Result<Trace, Cut> {
+    let pe = PeId { chip: queue.chip, pe: queue.pe };
+    let (registers, loaded) = (case.registers.clone(), [None, None]);
+    let mut walk =
+        Walk { program, pe, registers, loaded, ways, touches, faults, ops: Vec::new(), at: 0, taken: 0 };
+    for (at, step) in queue.steps.iter().enumerate() {
+        walk.at = at;
+        walk.step(step, 0)?;
+    }
+    Ok(Trace { pe, ops: walk.ops })
+}
+
+struct Walk<'w, 'm> {
+    program: &'w Program,
+    pe: PeId,
+    registers: Vec<Range>,
+    loaded: [Option<TouchId>; 2],
+    ways: &'w mut dyn Iterator<Item = bool>,
+    touches: &'w mut Touches<'m>,
+    faults: &'w mut Vec<Fault>,
+    ops: Vec<Traced>,
+    at: usize,
+    taken: usize,
+}
+
+impl Walk<'_, '_> {
+    fn op(&mut self, op: Op) {
+        self.ops.push((op, self.at));
+    }
+
+    fn fault(&mut self, kind: Kind, message: String) {
+        self.faults.push(Fault::new(kind, self.pe, self.at, message));
+    }
+
+    fn steps(&mut self, steps: &[Step], depth: usize) -> Result<(), Cut> {
+        if depth > MAX_NESTING {
+            return Err(Cut::TooLong);
+        }
+        steps.iter().try_for_each(|step| self.step(step, depth))
+    }
+
+    fn step(&mut self, step: &Step, depth: usize) -> Result<(), Cut> {
+        self.taken += 1;
+        if self.taken > MOST_STEPS {
+            return Err(Cut::TooLong);
+        }
+        match &step.kind {
+            StepKind::Push(command) | StepKind::PushUnchecked(command) => self.command(*command),
+            StepKind::Set(register, new) => self.set(*register, *new),
+            StepKind::Read { register, address, dtype } => {
+                self.op(Op::Sync);
+                let touch = self.touches.read(*address, dtype.size_bytes(1) as u64);
+                self.op(Op::Read(touch));
+                self.forget(*register);
+            }
+            StepKind::If { condition, then, otherwise } => {
+                let body = if self.asks(*condition)? { then } else { otherwise };
+                self.steps(body, depth + 1)?;
+            }
+            StepKind::For { register, from, to, body } => self.turns(*register, *from, *to, body, depth)?,
+            StepKind::While { condition, body } => {
+                let mut turns = 0;
+                while turns < UNKNOWN_TURNS && self.asks(*condition)? {
+                    self.steps(body, depth + 1)?;
+                    turns += 1;
+                }
+            }
+            StepKind::Sync => self.op(Op::Sync),
+            StepKind::Await { transfer, id } => self.op(Op::Await { transfer: *transfer, id: *id }),
+            StepKind::Post { chip, pe, .. } => self.op(Op::Post(PeId { chip: *chip, pe: *pe })),
+            StepKind::Receive { chip, pe, register } => {
+                self.op(Op::Receive(PeId { chip: *chip, pe: *pe }));
+                register.iter().for_each(|register| self.forget(*register));
+            }
+        }
+        Ok(())
+    }
+
+    fn asks(&mut self, condition: tilewright_tcp::program::control::Condition) -> Result<bool, Cut> {
+        match holds(condition, &self.registers) {
+            Err(Cut::Way) => self.way(),
+            known => known,
+        }
+    }
+
+    fn way(&mut self) -> Result<bool, Cut> {
+        self.ways.next().ok_or(Cut::Way)
+    }
+
+    fn turns(
+        &mut self,
+        register: RegisterId,
+        from: Value,
+        to: Value,
+        body: &[Step],
+        depth: usize,
+    ) -> Result<(), Cut> {
+        let bounds = self.bounds(register);
+        let (first, end) = (value(from, &self.registers, bounds), value(to, &self.registers, bounds));
+        if first.least == first.most && end.least == end.most {
+            for turn in first.least..end.least {
+                self.put(register, Range { least: turn, most: turn, initial: false });
+                self.steps(body, depth + 1)?;
+            }
+            return Ok(());
+        }
+        let mut turns = 0;
+        while turns < UNKNOWN_TURNS && self.way()? {
+            self.put(register, Range { least: first.least, most: end.most, initial: false });
+            self.steps(body, depth + 1)?;
+            turns += 1;
+        }
+        Ok(())
+    }
+
+    fn bounds(&self, register: RegisterId) -> Range {
+        let declared = self.program.registers.get(register.0 as usize);
+        let (least, most) = declared.map_or((0, 0), |declared| (declared.least, declared.most));
+        Range { least, most, initial: false }
+    }
+
+    fn put(&mut self, register: RegisterId, range: Range) {
+        if let Some(slot) = self.registers.get_mut(register.0 as usize) {
+            *slot = range;
+        }
+    }
+
+    fn set(&mut self, register: RegisterId, new: Value) {
+        let range = value(new, &self.registers, self.bounds(register));
+        self.put(register, range);
+    }
+
+    fn forget(&mut self, register: RegisterId) {
+        self.put(register, self.bounds(register));
+    }
+
+    fn command(&mut self, command: Command) {
+        match command {
+            Command::Dma { transfer, id } => {
+                let most: Vec<i64> = self.registers.iter().map(|range| range.most).collect();
+                match self.touches.transfer(transfer, &most) {
+                    Some(touch) => self.op(Op::Issue { unit: Unit::Dma, id, touch }),
+                    None => {
+                        self.fault(Kind::NeverIssued, format!("transfer {} is not there", transfer.0));
+                    }
+                }
+            }
+            Command::Load(exec) => {
+                let most: Vec<i64> = self.registers.iter().map(|range| range.most).collect();
+                let touch = self.touches.exec(exec, self.pe, &most);
+                let context = self.program.execs.get(exec.0 as usize).map(|exec| exec.context);
+                if let Some(context) = context {
+                    self.loaded[usize::from(context == Context::Sub)] = touch;
+                }
+            }
+            Command::Exec { context, id } => match self.loaded[usize::from(context == Context::Sub)] {
+                Some(touch) => self.op(Op::Issue { unit: Unit::of(context), id, touch }),
+                None => self.fault(Kind::NeverIssued, "an `exec` before anything is loaded".to_string()),
+            },
+            Command::WaitD(id) => self.op(Op::WaitD(id)),
+            Command::WaitE(id) => self.op(Op::WaitE(id)),
+        }
+    }
+}

@@ -1,0 +1,306 @@
+//! The text of kernels, as [`Kernels::print`] writes it: a line each, read back and verified.
+//!
+//! ```text
+//! kernels 1
+//! name small
+//! positions 256
+//! vocabulary 512
+//! embed x: features[64] = table
+//! norm n: features[64] = rms x * gain eps=1e-5
+//! project qkv: rows[192] = n * [wq[64{4x1(1)x16~}x64], wk[64{4x1(1)x16~}x64], wv[64{4x1(1)x16}x64]]
+//! ```
+//!
+//! A weight is its name and its axes, rows first: the size, `/n` if it is dealt out over `n` PEs, and in braces its order by heads: groups,
+//! heads of a group, places for them, width; `~` if pairs of a rotation are neighbours.
+
+mod scan;
+mod verify;
+
+use std::collections::BTreeMap;
+
+use tilewright_base::{Diagnostic, SourceId};
+
+use crate::kernel::{Activation, Axis, Heads, Kernel, Kernels, Layout, Norm, Order, ValueId, Weight};
+use scan::{Line, Scanned};
+
+/// Kernels of a text.
+const MOST_KERNELS: usize = 1 << 14;
+/// Complaints about one text.
+const MOST_COMPLAINTS: usize = 20;
+
+/// Reads a text.
+///
+/// # Errors
+/// With every complaint about the text, or about the kernels that it describes.
+pub fn read(text: &str, source: SourceId) -> Result<Kernels, Vec<Diagnostic>> {
+    let mut reader = Reader::default();
+    let mut complaints = Vec::new();
+    let mut lines = Vec::new();
+    let (mut start, mut first) = (0, true);
+    for piece in text.split_inclusive('\n') {
+        let line = Line::new(piece.trim_end(), start, source);
+        start += piece.len();
+        if piece.trim().is_empty() || piece.trim_start().starts_with('#') {
+            continue;
+        }
+        let read = if first { head(line) } else { reader.line(line) };
+        first = false;
+        match read {
+            Ok(true) => lines.push(line.span()),
+            Ok(false) => {}
+            Err(complaint) => complaints.push(*complaint),
+        }
+        if complaints.len() >= MOST_COMPLAINTS || lines.len() > MOST_KERNELS {
+            break;
+        }
+    }
+    if first {
+        complaints.push(Diagnostic::error("kernels/syntax", "the text is empty").allowed("kernels 1"));
+    }
+    if lines.len() > MOST_KERNELS {
+        let message = format!("more than {MOST_KERNELS} kernels");
+        complaints
+            .push(Diagnostic::error("kernels/size", message).allowed(format!("{MOST_KERNELS} kernels")));
+    }
+    if complaints.is_empty() {
+        for (kernel, complaint) in verify::verify(&reader.out) {
+            let span = kernel.and_then(|kernel| lines.get(kernel)).copied();
+            complaints.push(match span {
+                Some(span) => complaint.at(span, ""),
+                None => complaint,
+            });
+        }
+    }
+    if complaints.is_empty() { Ok(reader.out) } else { Err(complaints) }
+}
+
+fn head(mut line: Line<'_>) -> Scanned<bool> {
+    line.expect("kernels")?;
+    line.expect("1")?;
+    line.ends()?;
+    Ok(false)
+}
+
+#[derive(Default)]
+struct Reader {
+    out: Kernels,
+    by_name: BTreeMap<String, ValueId>,
+}
+
+impl Reader {
+    /// Whether the line is a kernel.
+    fn line(&mut self, mut line: Line<'_>) -> Scanned<bool> {
+        let word = line.name()?;
+        match word {
+            "name" => self.out.name = line.name()?.to_string(),
+            "positions" => self.out.positions = line.number()?,
+            "vocabulary" => self.out.vocabulary = line.number()?,
+            _ => {
+                let kernel = self.kernel(word, &mut line)?;
+                line.ends()?;
+                self.out.kernels.push(kernel);
+                return Ok(true);
+            }
+        }
+        line.ends()?;
+        Ok(false)
+    }
+
+    fn kernel(&mut self, word: &str, line: &mut Line<'_>) -> Scanned<Kernel> {
+        Ok(match word {
+            "embed" => {
+                let out = self.result(line)?;
+                line.expect("=")?;
+                let table = line.name()?.to_string();
+                let mut places = Vec::new();
+                while line.has("+") {
+                    places.push(line.name()?.to_string());
+                }
+                Kernel::Embed { table, places, out: self.define(line, out)? }
+            }
+            "norm" => self.norm(line)?,
+            "project" => self.project(line)?,
+            "rotate" => self.rotate(line)?,
+            "attend" => self.attend(line)?,
+            "activate" => {
+                let out = self.result(line)?;
+                line.expect("=")?;
+                let activation = match line.name()? {
+                    "gated_silu" => Activation::GatedSilu,
+                    "gelu" => Activation::Gelu,
+                    other => return unknown(line, "activation", other, "gated_silu, gelu"),
+                };
+                let input = self.value(line)?;
+                Kernel::Activate { input, activation, out: self.define(line, out)? }
+            }
+            "combine" => {
+                let out = self.result(line)?;
+                line.expect("=")?;
+                let residual = self.value(line)?;
+                line.expect("+")?;
+                let input = self.value(line)?;
+                line.expect("*")?;
+                let weight = weight(line)?;
+                Kernel::Combine { input, weight, residual, out: self.define(line, out)? }
+            }
+            "pool" => Kernel::Pool { input: self.value(line)? },
+            "head" => {
+                let input = self.value(line)?;
+                line.expect("*")?;
+                Kernel::Head { input, weight: weight(line)? }
+            }
+            other => {
+                let words = "embed, norm, project, rotate, attend, activate, combine, pool, head";
+                return unknown(line, "kernel", other, words);
+            }
+        })
+    }
+
+    fn norm(&mut self, line: &mut Line<'_>) -> Scanned<Kernel> {
+        let out = self.result(line)?;
+        line.expect("=")?;
+        let norm = match line.name()? {
+            "rms" => Norm::Rms,
+            "layer" => Norm::Layer,
+            other => return unknown(line, "norm", other, "rms, layer"),
+        };
+        let input = self.value(line)?;
+        line.expect("*")?;
+        let gain = line.name()?.to_string();
+        let bias = if line.has("+") { Some(line.name()?.to_string()) } else { None };
+        line.expect("eps=")?;
+        let epsilon = line.float()?;
+        Ok(Kernel::Norm { norm, input, gain, bias, epsilon, out: self.define(line, out)? })
+    }
+
+    fn project(&mut self, line: &mut Line<'_>) -> Scanned<Kernel> {
+        let out = self.result(line)?;
+        line.expect("=")?;
+        let input = self.value(line)?;
+        line.expect("*")?;
+        line.expect("[")?;
+        let mut parts = vec![weight(line)?];
+        while line.has(",") {
+            parts.push(weight(line)?);
+        }
+        line.expect("]")?;
+        Ok(Kernel::Project { input, parts, out: self.define(line, out)? })
+    }
+
+    fn rotate(&mut self, line: &mut Line<'_>) -> Scanned<Kernel> {
+        let out = self.result(line)?;
+        line.expect(",")?;
+        let cache = self.cache(line)?;
+        line.expect("=")?;
+        let input = self.value(line)?;
+        line.expect("heads=")?;
+        let heads = heads(line)?;
+        line.expect("tables=")?;
+        let tables = if line.has("(") {
+            let cos = line.name()?.to_string();
+            line.expect(",")?;
+            let sin = line.name()?.to_string();
+            line.expect(")")?;
+            Some((cos, sin))
+        } else {
+            line.expect("none")?;
+            None
+        };
+        Ok(Kernel::Rotate { input, heads, tables, cache, out: self.define(line, out)? })
+    }
+
+    fn attend(&mut self, line: &mut Line<'_>) -> Scanned<Kernel> {
+        let out = self.result(line)?;
+        line.expect("=")?;
+        let input = self.value(line)?;
+        line.expect(",")?;
+        let cache = self.cache(line)?;
+        line.expect("heads=")?;
+        let heads = heads(line)?;
+        line.expect("scale=")?;
+        let scale = line.float()?;
+        let causal = !line.has("both_ways");
+        Ok(Kernel::Attend { input, heads, cache, scale, causal, out: self.define(line, out)? })
+    }
+
+    /// `x: features[64]`; it is defined once the line is read.
+    fn result<'t>(&self, line: &mut Line<'t>) -> Scanned<(&'t str, Layout, u64)> {
+        let name = line.name()?;
+        line.expect(":")?;
+        let layout = match line.name()? {
+            "features" => Layout::Features,
+            "rows" => Layout::Rows,
+            other => return unknown(line, "layout", other, "features, rows"),
+        };
+        line.expect("[")?;
+        let width = line.number()?;
+        line.expect("]")?;
+        Ok((name, layout, width))
+    }
+
+    fn define(&mut self, line: &Line<'_>, (name, layout, width): (&str, Layout, u64)) -> Scanned<ValueId> {
+        if self.by_name.contains_key(name) {
+            let complaint = Diagnostic::error("kernels/value", format!("`{name}` is defined twice"));
+            return Err(Box::new(complaint.at(line.span(), "").allowed("one definition of each value")));
+        }
+        let id = self.out.add(name, width, layout);
+        self.by_name.insert(name.to_string(), id);
+        Ok(id)
+    }
+
+    fn value(&self, line: &mut Line<'_>) -> Scanned<ValueId> {
+        let name = line.name()?;
+        self.by_name.get(name).copied().ok_or_else(|| {
+            let complaint = Diagnostic::error("kernels/value", format!("`{name}` is not defined before"));
+            Box::new(complaint.at(line.span(), "").allowed("results of kernels that come before"))
+        })
+    }
+
+    fn cache(&mut self, line: &mut Line<'_>) -> Scanned<usize> {
+        line.expect("cache")?;
+        let cache = usize::try_from(line.number()?).unwrap_or(usize::MAX);
+        self.out.caches = self.out.caches.max(cache.saturating_add(1));
+        Ok(cache)
+    }
+}
+
+fn unknown<T>(line: &Line<'_>, what: &str, found: &str, allowed: &str) -> Scanned<T> {
+    let complaint = Diagnostic::error("kernels/syntax", format!("`{found}` is no {what}"));
+    Err(Box::new(complaint.at(line.span(), "").allowed(allowed.to_string())))
+}
+
+/// `4x2(2)x16`.
+fn heads(line: &mut Line<'_>) -> Scanned<Heads> {
+    let kv = line.number()?;
+    line.expect("x")?;
+    let group = line.number()?;
+    line.expect("(")?;
+    let slots = line.number()?;
+    line.expect(")x")?;
+    Ok(Heads { kv, group, slots, depth: line.number()? })
+}
+
+/// `w[64{4x1(1)x16~}x64] + bias`.
+fn weight(line: &mut Line<'_>) -> Scanned<Weight> {
+    let name = line.name()?.to_string();
+    line.expect("[")?;
+    let rows = axis(line)?;
+    line.expect("x")?;
+    let columns = axis(line)?;
+    line.expect("]")?;
+    let bias = if line.has("+") { Some(line.name()?.to_string()) } else { None };
+    Ok(Weight { name, rows, columns, bias })
+}
+
+fn axis(line: &mut Line<'_>) -> Scanned<Axis> {
+    let size = line.number()?;
+    let parts = if line.has("/") { line.number()? } else { 1 };
+    let mut order = Order::Plain;
+    if line.has("{") {
+        let Heads { kv, group, slots, depth } = heads(line)?;
+        let interleaved = line.has("~");
+        line.expect("}")?;
+        order = Order::Heads { groups: kv, group, slots, depth, interleaved };
+    }
+    Ok(Axis { size, order, parts })
+}

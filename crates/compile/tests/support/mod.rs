@@ -1,0 +1,38 @@
+//! Small models of the Llama family without weights, compiled for the paper's chip.
+
+use tilewright_compile::{Compiled, Options, compile};
+use tilewright_graph::{Builder, Built, Dtype as Element, Graph, Store, ValueId};
+use tilewright_import::llama::{Config, Rope, Scaling, graph};
+use tilewright_machine::tcp::Tcp;
+use tilewright_num::Dtype;
+
+pub(crate) fn tcp() -> Tcp {
+    let mut sources = tilewright_base::Sources::default();
+    let id = sources.add("tcp", tilewright_machine::builtin("tcp").unwrap());
+    tilewright_machine::load(&mut sources, id, &|_| None).unwrap().machine.tcp().unwrap().clone()
+}
+
+pub(crate) fn small(layers: u64, width: u64, heads: u64, kv_heads: u64) -> Graph {
+    let config = Config {
+        name: "small".to_string(),
+        width,
+        hidden: width * 11 / 4 / 8 * 8,
+        layers,
+        heads,
+        kv_heads,
+        head_width: width / heads,
+        vocabulary: 512,
+        context: 512,
+        norm_eps: 1e-5,
+        rope: Rope { theta: 10000.0, interleaved: true, scaling: Scaling::None },
+        tied: true,
+    };
+    let mut weight = |b: &mut Builder, role: &str| -> Built<ValueId> {
+        b.stored(role, Element::F32, &config.weight_dims(role).unwrap())
+    };
+    graph(&config, &mut Store::default(), &mut weight).unwrap()
+}
+
+pub(crate) fn compiled(machine: &Tcp, graph: &Graph, dtype: Dtype, pes: u64, batch: u64) -> Compiled {
+    compile(machine, graph, Options { dtype, cache: Dtype::Bf16, context: 256, pes, batch }).unwrap()
+}

@@ -1,0 +1,110 @@
+//! Where time goes that no unit uses: how a PE's time splits into overlap and waiting, and what its idle units waited for.
+
+use std::collections::BTreeMap;
+
+use tilewright_tcp::program::event::{PeId, Ticket, Unit};
+
+use super::{Ahead, Timed};
+
+/// How the time of a PE is made up, in cycles.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Split {
+    /// The tensor unit and the DMA engine work.
+    pub both: u64,
+    /// Only the tensor unit.
+    pub tensor_unit: u64,
+    /// Only the DMA engine.
+    pub dma: u64,
+    /// Neither, between the first command and the last.
+    pub neither: u64,
+}
+
+/// Time that a main context stood still before one kind of command, and what that command had to come after.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Blame {
+    /// What was waited for: a kind of command, or the control core.
+    pub on: String,
+    /// The kind of command that waited.
+    pub before: String,
+    /// Cycles of all together.
+    pub cycles: u64,
+    /// How often.
+    pub count: u64,
+}
+
+/// A name without the number that tells it from others.
+pub(super) fn base(name: &str) -> &str {
+    match name.rsplit_once('_') {
+        Some((base, number)) if number.bytes().all(|digit| digit.is_ascii_digit()) => base,
+        _ => name,
+    }
+}
+
+fn of_pe(commands: &BTreeMap<Ticket, Timed>, pe: PeId) -> impl Iterator<Item = &Timed> {
+    commands.values().filter(move |command| command.pe == pe)
+}
+
+/// Splits the time of a PE.
+pub(super) fn split(commands: &BTreeMap<Ticket, Timed>, pe: PeId) -> Split {
+    let mut edges: Vec<(u64, bool, i64)> = Vec::new();
+    for command in of_pe(commands, pe) {
+        let dma = command.unit == Unit::Dma;
+        edges.extend([(command.start, dma, 1), (command.end, dma, -1)]);
+    }
+    edges.sort_unstable();
+    let (mut split, mut open, mut last) = (Split::default(), [0_i64; 2], None);
+    for (at, dma, change) in edges {
+        let passed = at - last.unwrap_or(at);
+        let part = match (open[0] > 0, open[1] > 0) {
+            (true, true) => &mut split.both,
+            (true, false) => &mut split.tensor_unit,
+            (false, true) => &mut split.dma,
+            (false, false) => &mut split.neither,
+        };
+        *part += passed;
+        open[usize::from(dma)] += change;
+        last = Some(at);
+    }
+    split
+}
+
+/// What a main context stood still for.
+pub(super) fn blames(commands: &BTreeMap<Ticket, Timed>, pe: PeId) -> Vec<Blame> {
+    let mut all: BTreeMap<(String, String), (u64, u64)> = BTreeMap::new();
+    let mut free = None;
+    for command in of_pe(commands, pe).filter(|command| command.unit == Unit::Main) {
+        let idle = command.start.saturating_sub(free.unwrap_or(command.start));
+        free = Some(command.end);
+        if idle == 0 {
+            continue;
+        }
+        let waited = command.waited.iter().filter_map(|ticket| commands.get(ticket));
+        let last = waited.max_by_key(|waited| waited.end);
+        let stood = last.filter(|last| last.end > command.start.saturating_sub(idle));
+        let on = stood.map_or("the queue and the control core".to_string(), |last| {
+            format!("{} ({})", base(&last.name), last.unit.name())
+        });
+        let (cycles, count) = all.entry((on, base(&command.name).to_string())).or_default();
+        *cycles += idle;
+        *count += 1;
+    }
+    let mut blames: Vec<Blame> =
+        all.into_iter().map(|((on, before), (cycles, count))| Blame { on, before, cycles, count }).collect();
+    blames.sort_by(|a, b| b.cycles.cmp(&a.cycles).then_with(|| (&a.on, &a.before).cmp(&(&b.on, &b.before))));
+    blames
+}
+
+/// Weights in the order in which they are fetched and loaded: both are the same.
+pub(super) fn ahead(commands: &BTreeMap<Ticket, Timed>, pe: PeId) -> Vec<Ahead> {
+    let named = |name: &'static str| of_pe(commands, pe).filter(move |command| base(&command.name) == name);
+    let fetched: Vec<&Timed> = named("weights").collect();
+    let loads = named("load_weights");
+    let pairs = fetched.iter().zip(loads);
+    pairs
+        .map(|(fetch, load)| {
+            let under_way = |other: &&&Timed| other.issued <= load.start && other.issued > fetch.issued;
+            let fills = fetched.iter().filter(under_way).count() as u64;
+            Ahead { ready_cycles: load.start.saturating_sub(fetch.end), fills }
+        })
+        .collect()
+}
