@@ -172,6 +172,15 @@ impl LlamaArgs {
             json: false,
         }
     }
+
+    /// Whether this is the model on the chip and the PEs that the paper measured.
+    pub(crate) fn is_papers(&self) -> bool {
+        let papers = LlamaArgs::brief();
+        self.model == papers.model
+            && self.chip == papers.chip
+            && self.pes == papers.pes
+            && self.set.is_empty()
+    }
 }
 
 const PUBLISHED_EXAMPLES: &str = "\

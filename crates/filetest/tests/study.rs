@@ -94,6 +94,10 @@ fn runs_break_none_of_the_simulators_checks() {
         let held = number(&point["score_bytes"]);
         assert!(held > 0.0 && held <= machine.dm.capacity_bytes as f64, "scores of {point}");
     }
+    for point in points(&study) {
+        let held = number(&point["held_bytes"]);
+        assert!(held >= 6.6e9 && held <= machine.hbm_capacity_bytes() as f64, "{point}");
+    }
     for weights in list(&study["layout"]["weights"]) {
         let registers = machine.ce.lanes * machine.trf_lane_payload_bytes();
         assert!(number(&weights["fill_bytes_per_slice"]) <= registers as f64, "{weights}");
@@ -423,5 +427,61 @@ fn published_rows_of_the_tcp_are_expressed_or_say_why_not() {
             let exact = ["fetch", "switch", "transpose", "DMA"].contains(&group);
             assert!(!exact || number(&row["error"]).abs() < 0.01, "{name}: {}", row["error"]);
         }
+    }
+}
+
+/// Every file of a small model: pictures that have no hole, a trace, data; and nothing published of what the paper did not measure.
+#[test]
+fn files_of_a_study_are_whole() {
+    let mut host = TestHost { root: repository(), ..TestHost::default() };
+    let words = ["study", "llama2-7b", "--model", "models/fables", "--brief", "--pes", "1", "--out", "small"];
+    let outcome = run(&words.map(str::to_string), &mut host);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    let file = |name: &str| {
+        let found = host.written.iter().find(|(path, _)| path.ends_with(name));
+        found.map(|(_, bytes)| bytes.clone()).unwrap_or_else(|| panic!("{name} is written"))
+    };
+    for picture in ["figures.svg", "figure10.svg", "figure13.svg", "figure14.svg"] {
+        let text = String::from_utf8(file(picture)).expect("text");
+        assert!(text.starts_with("<svg ") && !text.contains("NaN") && !text.contains("inf"), "{picture}");
+    }
+    assert!(file("block-128.pftrace").len() > 1000);
+    let page = String::from_utf8(file("study.html")).expect("text");
+    for title in ["Table II", "Figure 10", "Figure 13", "Figures 14 and 15", "Operators", "Power"] {
+        assert!(page.contains(title), "{title}");
+    }
+    let study: Value = serde_json::from_slice(&file("study.json")).expect("JSON");
+    assert!(list(&study["table2"]).iter().all(|row| row["published"].is_null()));
+    assert!(number(&study["latency_ms"]).abs() < 1e-12);
+    assert_eq!(list(&study["figure13"]).len(), 1);
+}
+
+/// Figs 11 and 12 over all lengths, contexts and batches.
+#[test]
+#[ignore = "runs the whole study, a minute and a half"]
+fn the_whole_study_has_the_papers_shape() {
+    let mut host = TestHost { root: repository(), ..TestHost::default() };
+    let outcome = run(&["study", "llama2-7b", "--json"].map(str::to_string), &mut host);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    let study: Value = serde_json::from_str(&outcome.stdout).expect("JSON");
+    let of = |name: &str, tokens: u64| number(&prompt(&study, tokens)[name]);
+    // Products are used more up to 2K, a little less above, where attention makes the time rise faster than the length.
+    assert!(of("mac_use", 64) < of("mac_use", 128) && of("mac_use", 128) < of("mac_use", 256));
+    assert!(of("mac_use", 4096) < of("mac_use", 2048));
+    assert!(of("ms", 4096) > 2.0 * of("ms", 2048));
+    let each = |tokens: u64| of("ms", tokens) / tokens as f64;
+    assert!(
+        [64, 128, 256, 4096].iter().all(|tokens| each(*tokens) > each(512).min(each(1024)).min(each(2048)))
+    );
+    // Flat for one sequence, then growing with context and batch; bound by memory throughout.
+    let step = |batch: u64, tokens: u64| {
+        let points = list(&study["figure12"]);
+        let found = points.iter().find(|point| point["batch"] == batch && point["tokens"] == tokens);
+        number(&found.expect("the point is there")["ms"])
+    };
+    assert!(step(1, 4096) < 1.3 * step(1, 128));
+    assert!(step(32, 4096) > 2.0 * step(32, 128) && step(32, 4096) > 2.0 * step(4, 4096));
+    for point in list(&study["figure12"]) {
+        assert!(number(&point["dma_use"]) > number(&point["tensor_unit_use"]), "{point}");
     }
 }

@@ -193,6 +193,9 @@ fn operator(kernels: &[Kernel], at: usize) -> Option<Operator> {
                 "load_gain",
                 "load_roots",
                 "load_token_peaks",
+                // What was exchanged may be added part by part, each before its norm.
+                "sum",
+                "residual",
             ],
         ),
         Kernel::Project { .. } => (

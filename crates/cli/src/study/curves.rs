@@ -36,6 +36,8 @@ pub(super) struct Point {
     pub(super) hbm_bytes: f64,
     /// What the pass cannot do without reading: weights once, and the caches of what came before.
     pub(super) compulsory_bytes: f64,
+    /// What weights, tables and caches of the program take of HBM.
+    pub(super) held_bytes: u64,
     pub(super) hbm_read_bytes: u64,
     pub(super) hbm_written_bytes: u64,
     /// Products of the model, products that were no padding, and all that lanes did.
@@ -78,6 +80,7 @@ impl Run<'_> {
             latency_cycles: super::measure::real(pass.latency_cycles),
             hbm_bytes: pass.hbm_bytes(),
             compulsory_bytes,
+            held_bytes: pass.held_bytes,
             hbm_read_bytes: pass.counts.hbm_read_bytes,
             hbm_written_bytes: pass.counts.hbm_written_bytes,
             macs,
@@ -112,7 +115,7 @@ impl Run<'_> {
 
 /// As text.
 pub(super) fn text(points: &[Point]) -> String {
-    let head = ["B", "L", "runs", "ms", "MAC", "HBM", "TU", "DMA", "W"];
+    let head = ["B", "L", "runs", "ms", "MAC", "HBM", "TU", "DMA", "W", "GB held"];
     let mut rows = vec![head.map(str::to_string).to_vec()];
     for point in points {
         let percent = |value: f64| format!("{:.0} %", value * 100.0);
@@ -126,9 +129,10 @@ pub(super) fn text(points: &[Point]) -> String {
             percent(point.tensor_unit_use),
             percent(point.dma_use),
             format!("{:.0}", point.watts),
+            format!("{:.1}", size(point.held_bytes) / 1e9),
         ]);
     }
-    table(&[Align::Right; 9], &rows)
+    table(&[Align::Right; 10], &rows)
 }
 
 fn uses(points: &[&Point], prefix: &str, colours: [&'static str; 2]) -> Vec<Line<'static>> {

@@ -91,12 +91,15 @@ fn of_weights(compiled: &Compiled, label: &'static str, packed: &Packed, weights
     }
 }
 
-/// Places of the first slice that weights come to.
+/// Places of the first slice that fills begin at.
 fn slots(compiled: &Compiled) -> usize {
+    let starts: BTreeSet<u64> =
+        compiled.plan.packed.iter().flat_map(|packed| packed.fills.iter().map(|fill| fill.at)).collect();
     let transfers = compiled.prefill.transfers.iter().filter(|transfer| kind_of(&transfer.name) == WEIGHTS);
-    let places = transfers.filter_map(|transfer| match transfer.target.locate()? {
-        to if to.medium == (Medium::Dm { slice: 0 }) => Some(to.offset),
-        _ => None,
+    let places = transfers.filter_map(|transfer| {
+        let (from, to) = (transfer.source.locate()?, transfer.target.locate()?);
+        let first = from.medium == Medium::Hbm && starts.contains(&from.offset);
+        (first && to.medium == (Medium::Dm { slice: 0 })).then_some(to.offset)
     });
     places.collect::<BTreeSet<u64>>().len()
 }

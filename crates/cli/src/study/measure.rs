@@ -29,6 +29,8 @@ pub(super) struct Pass {
     /// Tokens of a run, at most, for prompts, and bytes of scores that a slice holds.
     pub(super) run_tokens: u64,
     pub(super) score_bytes: u64,
+    /// Bytes of HBM that weights, tables and caches take.
+    pub(super) held_bytes: u64,
     /// By kind of command: runs, cycles of all PEs, energy.
     pub(super) kinds: BTreeMap<String, (u64, u128, u128)>,
 }
@@ -118,7 +120,8 @@ impl Model<'_> {
         let prepared = Prepared::new(self.machine, compiled.prefill.clone())?;
         let run_tokens = compiled.most_tokens().min(tokens);
         let score_bytes = super::layout::score_bytes(self.machine, &compiled);
-        let mut pass = Pass { run_tokens, score_bytes, ..Pass::default() };
+        let held_bytes = compiled.plan.end;
+        let mut pass = Pass { run_tokens, score_bytes, held_bytes, ..Pass::default() };
         let mut past = 0;
         while past < tokens {
             // One token has a program of its own.
@@ -144,7 +147,7 @@ impl Model<'_> {
         } else {
             compiled.inputs(*context, &[0])?
         };
-        let mut pass = Pass::default();
+        let mut pass = Pass { held_bytes: compiled.plan.end, ..Pass::default() };
         pass.add(&self.time(program, &inputs, false)?, self.options.pes);
         Ok(pass)
     }

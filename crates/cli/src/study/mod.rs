@@ -88,6 +88,7 @@ fn measured(
         graph: &found.graph,
         name: args.model.clone(),
         options,
+        papers: args.is_papers() && dtype == Dtype::I8,
         figures: power::figures(loaded),
         brief: args.brief,
     };

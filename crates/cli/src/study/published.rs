@@ -21,9 +21,10 @@ use super::sizes::size;
 #[serde(deny_unknown_fields, default)]
 struct How {
     cannot: Option<String>,
-    /// A row of Table II, as it is, over another's figure, or the part by which it is below it.
+    /// A row of Table II, as it is, over another's figure, another's over it, or the part by which it is below it.
     study: Option<String>,
     over: Option<f64>,
+    under: Option<f64>,
     below: Option<f64>,
     /// A derived figure of the machine, or a stated one, so many times.
     derived: Option<String>,
@@ -115,9 +116,10 @@ fn value(how: &How, ours: &mut Ours<'_>) -> Result<(f64, &'static str), String> 
     let known = |cycles: Option<u64>| cycles.map(size).ok_or("no engine knows such a stage".to_string());
     if let Some(row) = &how.study {
         let value = (ours.table2)(row)?.ok_or(format!("the study has no row `{row}`"))?;
-        let value = match (how.over, how.below) {
-            (Some(other), _) => value / other,
-            (_, Some(other)) => (1.0 - value / other) * 100.0,
+        let value = match (how.over, how.under, how.below) {
+            (Some(other), ..) => value / other,
+            (_, Some(other), _) => other / value,
+            (.., Some(other)) => (1.0 - value / other) * 100.0,
             _ => value,
         };
         return Ok((value, "simulated programs"));

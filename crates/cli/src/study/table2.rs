@@ -37,7 +37,7 @@ impl Run<'_> {
         let pairs = self.sizes.pair_macs * tokens * (tokens + 1.0) / 2.0;
         let macs = tokens * self.sizes.linear_macs + self.sizes.head_macs + pairs;
         let bound = (self.sizes.weight_bytes / self.bytes_per_s).max(macs / self.macs_per_s) * 1e3;
-        new_row(row, "ms", ms + latency_ms, ms, bound)
+        self.row(row, "ms", [ms + latency_ms, ms, bound])
     }
 
     /// Tokens a second, and a second and watt: single tokens alone, and with their prompts.
@@ -68,28 +68,30 @@ impl Run<'_> {
         let watts = self.setting.machine.chip.tdp_w;
         let mut rows = Vec::new();
         for (name, ours, plain, bound) in &rates {
-            rows.push(new_row(name, "tokens/s", *ours, *plain, *bound));
+            rows.push(self.row(name, "tokens/s", [*ours, *plain, *bound]));
         }
         for (name, ours, plain, bound) in &rates {
             let name = format!("{name},per W of TDP");
-            rows.push(new_row(&name, "tokens/s/W", ours / watts, plain / watts, bound / watts));
+            rows.push(self.row(&name, "tokens/s/W", [ours, plain, bound].map(|rate| rate / watts)));
         }
         rows
     }
-}
 
-fn new_row(row: &str, unit: &'static str, ours: f64, without_latency: f64, bound: f64) -> Row {
-    let value = published(row);
-    Row {
-        row: row.to_string(),
-        unit,
-        published: value,
-        l40s: published(&format!("L40S {row}")),
-        h100: published(&format!("H100 {row}")),
-        ours,
-        without_latency,
-        error_percent: value.map(|value| (ours / value - 1.0) * 100.0),
-        bound,
+    /// A row beside what is published of it, if this is what the paper measured.
+    fn row(&self, row: &str, unit: &'static str, [ours, without_latency, bound]: [f64; 3]) -> Row {
+        let of = |name: &str| published(name).filter(|_| self.setting.papers);
+        let value = of(row);
+        Row {
+            row: row.to_string(),
+            unit,
+            published: value,
+            l40s: of(&format!("L40S {row}")),
+            h100: of(&format!("H100 {row}")),
+            ours,
+            without_latency,
+            error_percent: value.map(|value| (ours / value - 1.0) * 100.0),
+            bound,
+        }
     }
 }
 

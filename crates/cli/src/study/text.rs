@@ -13,10 +13,13 @@ pub(super) fn print(study: &Study) -> String {
         study.pes,
         table2::text(&study.table2)
     );
+    if !study.papers {
+        text += "\nNot what the paper measured: nothing is published of it, and no latency is calibrated.\n";
+    }
     text += &format!(
         "\nThe sum of latencies that may be calibrated on B=1,L=128 is {:.2} ms{}.\n",
         study.latency_ms,
-        if study.latency_ms > 0.0 {
+        if study.latency_ms > 0.0 || !study.papers {
             ""
         } else {
             ": what is simulated (commands, queues, messages between PEs, launch) takes as long as published"
