@@ -195,6 +195,7 @@ fn operator(kernels: &[Kernel], at: usize) -> Option<Operator> {
                 "load_token_peaks",
                 // What was exchanged may be added part by part, each before its norm.
                 "sum",
+                "load_ones",
                 "residual",
             ],
         ),
@@ -237,6 +238,7 @@ fn operator(kernels: &[Kernel], at: usize) -> Option<Operator> {
                     "load_weights",
                     "sums",
                     "sum",
+                    "load_ones",
                     "residual",
                     WEIGHTS,
                 ],
