@@ -37,6 +37,8 @@ pub(super) struct Command {
     pub(super) name: Arc<str>,
     /// Index of its operator; none for what another block needs.
     pub(super) operator: Option<usize>,
+    /// Of weights for the next block, the operator there: as much came for this one before it began.
+    pub(super) ahead: Option<usize>,
     pub(super) span: Span,
     /// The stage that decided how long it took.
     pub(super) binding: Option<&'static str>,
@@ -110,6 +112,7 @@ pub(super) fn find(chunk: &Chunk<'_>, layer: usize) -> Option<Block> {
                 unit,
                 name: interval.name.clone(),
                 operator: None,
+                ahead: None,
                 span: (span.0 - window.0, span.1 - window.0),
                 binding: interval.binding,
                 macs: [count("macs"), count("useful macs")],
@@ -118,7 +121,7 @@ pub(super) fn find(chunk: &Chunk<'_>, layer: usize) -> Option<Block> {
             });
         }
     }
-    assign(&mut block, &fills(compiled));
+    assign(&mut block, &fills(compiled), next - first);
     Some(block)
 }
 
@@ -255,7 +258,7 @@ fn ends_half(kernel: &Kernel) -> bool {
 }
 
 /// Gives each command its operator: main commands in order, the others by what the main context does meanwhile.
-fn assign(block: &mut Block, fills: &BTreeMap<&str, usize>) {
+fn assign(block: &mut Block, fills: &BTreeMap<&str, usize>, kernels: usize) {
     let operators = block.operators.clone();
     let owns =
         |at: usize, kind: &str| operators.get(at).is_some_and(|operator| operator.owns.contains(&kind));
@@ -266,9 +269,12 @@ fn assign(block: &mut Block, fills: &BTreeMap<&str, usize>) {
             let later = (current..operators.len()).find(|at| owns(*at, kind));
             current = later.or_else(|| (0..current).rev().find(|at| owns(*at, kind))).unwrap_or(current);
         }
-        command.operator = match (command.unit, fills.get(&*command.name)) {
+        let for_kernel = |kernel: usize| operators.iter().position(|operator| operator.kernel == kernel);
+        let kernel = fills.get(&*command.name);
+        command.ahead = kernel.and_then(|kernel| for_kernel(kernel.checked_sub(kernels)?));
+        command.operator = match (command.unit, kernel) {
             (Unit::Main, _) => Some(current),
-            (_, Some(kernel)) => operators.iter().position(|operator| operator.kernel == *kernel),
+            (_, Some(kernel)) => for_kernel(*kernel),
             (Unit::Dma, None) => nearest(&operators, current, kind, false),
             _ => nearest(&operators, current, kind, true),
         };

@@ -25,7 +25,7 @@ pub(super) struct Operator {
     pub(super) main_cycles: u64,
     pub(super) sub_cycles: u64,
     pub(super) dma_cycles: u64,
-    /// Bytes of its weights that came within the block, on one PE.
+    /// Bytes of its weights that came within the block, on one PE: for it, or for the next block.
     pub(super) weight_bytes: u64,
     /// Products of one PE, and those that are no padding.
     pub(super) macs: u64,
@@ -54,8 +54,8 @@ impl Breakdown {
         self.cycles += block.cycles();
         let waits = Waits::new(block);
         for (at, operator) in self.operators.iter_mut().enumerate() {
-            let own: Vec<&Command> =
-                block.commands.iter().filter(|command| command.operator == Some(at)).collect();
+            let is_own = |command: &&Command| command.operator == Some(at) || command.ahead == Some(at);
+            let own: Vec<&Command> = block.commands.iter().filter(is_own).collect();
             operator.commands(&own, pes);
             for span in spans_of(block, at) {
                 operator.decided(span, &own, &waits);
