@@ -113,7 +113,7 @@ pub(crate) enum StudyCommand {
     /// Print published times, rates and bytes beside ours, with the error of each
     #[command(after_help = PUBLISHED_EXAMPLES)]
     Published(PublishedArgs),
-    /// Time a language model on the TCP as the paper's case study does: Table II, Figs 11 and 12
+    /// Time a language model on the TCP as the paper's case study does: Table II, Figs 10 to 15
     #[command(name = "llama2-7b", after_help = LLAMA_EXAMPLES)]
     Llama(LlamaArgs),
 }
@@ -127,7 +127,7 @@ Examples:
   tilewright study llama2-7b --brief --json
   tilewright study llama2-7b --out study
   tilewright study llama2-7b --model llama3-8b
-  tilewright study llama2-7b --set hbm.channel_clock_hz=1500000000";
+  tilewright study llama2-7b --set hbm.channel_clock_hz=1500000000 --set hbm.timing_clock_hz=3000000000";
 
 /// What to time.
 #[derive(Debug, Args)]
@@ -147,10 +147,10 @@ pub(crate) struct LlamaArgs {
     /// Processing elements: 1, 2, 4 or 8
     #[arg(long, value_name = "N", default_value_t = 8)]
     pub(crate) pes: u64,
-    /// Only Table II
+    /// Only Table II and what its passes show: not Fig. 12, nor other lengths of Fig. 11
     #[arg(long)]
     pub(crate) brief: bool,
-    /// Write study.json, study.html and figures.svg into this folder
+    /// Write study.json, study.html, the figures as SVG and the blocks of Fig. 13 as Perfetto traces into this folder
     #[arg(long, value_name = "FOLDER")]
     pub(crate) out: Option<String>,
     /// Print data
@@ -158,18 +158,45 @@ pub(crate) struct LlamaArgs {
     pub(crate) json: bool,
 }
 
+impl LlamaArgs {
+    /// The paper's model on its chip, only Table II.
+    pub(crate) fn brief() -> LlamaArgs {
+        LlamaArgs {
+            model: "llama2-7b".to_string(),
+            chip: "tcp".to_string(),
+            set: Vec::new(),
+            dtype: "int8".to_string(),
+            pes: 8,
+            brief: true,
+            out: None,
+            json: false,
+        }
+    }
+
+    /// Whether this is the model on the chip and the PEs that the paper measured.
+    pub(crate) fn is_papers(&self) -> bool {
+        let papers = LlamaArgs::brief();
+        self.model == papers.model
+            && self.chip == papers.chip
+            && self.pes == papers.pes
+            && self.set.is_empty()
+    }
+}
+
 const PUBLISHED_EXAMPLES: &str = "\
-Rows are in bench/published.toml: chip, group, name, source, published value and unit, and the kernel that
-reproduces it, which runs in Python without values. Run it from the folder of the repository.
+Rows are in bench/published.toml: chip, group, name, source, published value and unit, and what reproduces it. Rows of Neuron
+chips name a kernel, which runs in Python without values, from the folder of the repository. Rows of the TCP name simulated programs of the
+case study, a tactic, a figure of the machine, or a closed form of an engine.
 
 Examples:
+  tilewright study published --chip tcp
   tilewright study published --chip trainium1
   tilewright study published --chip trainium2 --group B --json";
 
 /// Which rows to compare.
 #[derive(Debug, Args)]
 pub(crate) struct PublishedArgs {
-    /// Chip: inferentia2, trainium1, trainium2 or trainium3
+    /// Chip: tcp, inferentia2, trainium1, trainium2 or trainium3
     #[arg(long, value_name = "NAME")]
     pub(crate) chip: String,
     /// Only the rows of this group

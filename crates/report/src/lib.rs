@@ -3,10 +3,12 @@
 //! - [`shape`]: which coordinates each slice holds (after Fig. 1 of the TCP paper);
 //! - [`tactic`]: which loop runs where: slices, time, lanes, packet;
 //! - [`chart`]: points and bars on axes with ticks and units;
+//! - [`lanes`]: what units do over time;
 //! - [`svg`], [`columns`]: the two media.
 
 pub mod chart;
 pub mod columns;
+pub mod lanes;
 pub mod shape;
 pub mod svg;
 pub mod tactic;

@@ -38,6 +38,19 @@ impl Svg {
         self.grow(x + width, y + height);
     }
 
+    /// A filled rectangle without a border, for things that may be very narrow.
+    pub fn block(&mut self, x: f64, y: f64, width: f64, height: f64, fill: &str) {
+        let _ = writeln!(
+            self.body,
+            r#"<rect x="{}" y="{}" width="{}" height="{}" fill="{fill}" style="stroke: none"/>"#,
+            px(x),
+            px(y),
+            px(width),
+            px(height)
+        );
+        self.grow(x + width, y + height);
+    }
+
     /// A line of text; `class` is one of the style sheet: title, code, label, small, cell.
     pub fn text(&mut self, x: f64, y: f64, anchor: Anchor, class: &str, text: &str) {
         let anchor_name = match anchor {

@@ -5,7 +5,7 @@ mod check;
 pub(crate) mod gather;
 mod json;
 mod lower;
-mod show;
+pub(crate) mod show;
 
 use crate::args::NotationCommand;
 use crate::host::Host;

@@ -108,15 +108,20 @@ impl Pictures {
 
     fn svg(&self) -> String {
         let mut svg = Svg::default();
+        self.draw(&mut svg);
+        svg.finish()
+    }
+
+    /// Shapes below each other, the tactic below them.
+    pub(crate) fn draw(&self, svg: &mut Svg) {
         let mut top = 8.0;
         for grid in &self.grids {
-            grid.draw(&mut svg, top);
+            grid.draw(svg, top);
             top = svg.bottom() + 20.0;
         }
         if let Some((written, rows)) = &self.tactic {
-            tactic::draw(&mut svg, top, "tactic", written, rows);
+            tactic::draw(svg, top, "tactic", written, rows);
         }
-        svg.finish()
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use tilewright_compile::{CompileError, Compiled, Options, compile};
 use tilewright_graph::Graph;
 use tilewright_machine::Tcp;
-use tilewright_record::KeepLast;
+use tilewright_record::{KeepAll, KeepLast};
 use tilewright_runtime::prepared::Prepared;
 use tilewright_runtime::{ReadingError, Wanted};
 use tilewright_sim::Outcome;
@@ -22,6 +22,15 @@ pub(super) struct Pass {
     /// Cycles of main context and DMA engine, the mean over PEs.
     pub(super) main_cycles: u64,
     pub(super) dma_cycles: u64,
+    /// Cycles that cores, queues and doorbells of all PEs took.
+    pub(super) latency_cycles: u128,
+    /// What should hold of a run but does not, where runs are checked: in builds with debug assertions.
+    pub(super) violations: usize,
+    /// Tokens of a run, at most, for prompts, and bytes of scores that a slice holds.
+    pub(super) run_tokens: u64,
+    pub(super) score_bytes: u64,
+    /// Bytes of HBM that weights, tables and caches take.
+    pub(super) held_bytes: u64,
     /// By kind of command: runs, cycles of all PEs, energy.
     pub(super) kinds: BTreeMap<String, (u64, u128, u128)>,
 }
@@ -51,6 +60,8 @@ impl Pass {
         self.runs += 1;
         self.commands += outcome.commands;
         self.counts.add(&outcome.counts, 1);
+        self.latency_cycles += outcome.latency_cycles;
+        self.violations += outcome.violations.len();
         for (all, part) in self.energy_fj.iter_mut().zip(outcome.energy_fj) {
             *all += part;
         }
@@ -63,8 +74,7 @@ impl Pass {
             }
         }
         for image in &outcome.images {
-            let name = image.name.trim_end_matches(|letter: char| letter.is_ascii_digit() || letter == '_');
-            let name = format!("{} {name}", image.unit.name());
+            let name = format!("{} {}", image.unit.name(), kind_of(&image.name));
             let kind = self.kinds.entry(name).or_default();
             kind.0 += image.runs;
             kind.1 += image.busy_cycles;
@@ -72,6 +82,24 @@ impl Pass {
         }
     }
 }
+
+/// What a command is called without the number that tells it from others of its kind.
+pub(super) fn kind_of(name: &str) -> &str {
+    name.trim_end_matches(|letter: char| letter.is_ascii_digit() || letter == '_')
+}
+
+/// One run of a prompt's program, with its record.
+pub(super) struct Chunk<'c> {
+    pub(super) compiled: &'c Compiled,
+    /// Tokens before those of the run.
+    pub(super) past: u64,
+    /// Tokens of the run.
+    pub(super) count: u64,
+    pub(super) outcome: &'c Outcome,
+}
+
+/// Looks at the runs of a prompt.
+pub(super) type Look<'l> = dyn FnMut(&Chunk<'_>) + 'l;
 
 /// A model on a machine.
 pub(super) struct Model<'m> {
@@ -86,17 +114,25 @@ impl Model<'_> {
         Ok(compile(self.machine, self.graph, Options { context, batch, ..self.options })?)
     }
 
-    /// The first token after a prompt: all its chunks.
-    pub(super) fn prefill(&self, tokens: u64) -> Result<Pass, MeasureError> {
+    /// The first token after a prompt: all its chunks. With a look they are recorded.
+    pub(super) fn prefill(&self, tokens: u64, mut look: Option<&mut Look<'_>>) -> Result<Pass, MeasureError> {
         let compiled = self.compiled(tokens, 1)?;
         let prepared = Prepared::new(self.machine, compiled.prefill.clone())?;
-        let mut pass = Pass::default();
+        let run_tokens = compiled.most_tokens().min(tokens);
+        let score_bytes = super::layout::score_bytes(self.machine, &compiled);
+        let held_bytes = compiled.plan.end;
+        let mut pass = Pass { run_tokens, score_bytes, held_bytes, ..Pass::default() };
         let mut past = 0;
         while past < tokens {
             // One token has a program of its own.
             let count = compiled.most_tokens().min(tokens - past).max(2);
-            let inputs = compiled.inputs(past.min(tokens - count), &vec![0; index(count)])?;
-            pass.add(&self.time(&prepared, &inputs)?, self.options.pes);
+            let before = past.min(tokens - count);
+            let inputs = compiled.inputs(before, &vec![0; index(count)])?;
+            let outcome = self.time(&prepared, &inputs, look.is_some())?;
+            pass.add(&outcome, self.options.pes);
+            if let Some(look) = look.as_mut() {
+                look(&Chunk { compiled: &compiled, past: before, count, outcome: &outcome });
+            }
             past += count;
         }
         Ok(pass)
@@ -111,8 +147,8 @@ impl Model<'_> {
         } else {
             compiled.inputs(*context, &[0])?
         };
-        let mut pass = Pass::default();
-        pass.add(&self.time(program, &inputs)?, self.options.pes);
+        let mut pass = Pass { held_bytes: compiled.plan.end, ..Pass::default() };
+        pass.add(&self.time(program, &inputs, false)?, self.options.pes);
         Ok(pass)
     }
 
@@ -134,10 +170,17 @@ impl Model<'_> {
         &self,
         prepared: &Prepared,
         inputs: &tilewright_compile::Inputs,
+        record: bool,
     ) -> Result<Outcome, MeasureError> {
         let named = |(name, value): &(&str, i64)| Some((prepared.register(name)?, *value));
         let registers: Vec<_> = inputs.registers.iter().filter_map(named).collect();
-        Ok(prepared.time(&registers, &Wanted::default(), KeepLast::new(0))?.outcome)
+        let wanted = Wanted { trace: record, ..Wanted::default() };
+        let reading = if record {
+            prepared.time(&registers, &wanted, KeepAll::default())?
+        } else {
+            prepared.time(&registers, &wanted, KeepLast::new(0))?
+        };
+        Ok(reading.outcome)
     }
 }
 

@@ -6,17 +6,37 @@ use std::path::Path;
 
 use tilewright_base::Sources;
 use tilewright_compile::Options;
+use tilewright_machine::{Loaded, Tcp};
 use tilewright_num::Dtype;
 
 use crate::args::{LlamaArgs, PublishedArgs};
 use crate::chip::load_chip;
+use crate::host::read_text;
 use crate::machine::to_json;
 use crate::outcome::FAILED;
 use crate::{Host, Outcome, model, nki};
 
+mod block;
+mod closed;
+mod curves;
+mod figure10;
+mod figure13;
+mod figure14;
+mod layout;
 mod llama;
 mod measure;
+mod operators;
+mod page;
+mod parts;
 mod pictures;
+mod power;
+mod published;
+mod rows;
+mod sizes;
+mod spans;
+mod table2;
+mod text;
+mod whatif;
 
 /// The case study of the paper's section VI.
 pub(crate) fn llama(args: &LlamaArgs, host: &mut dyn Host) -> Outcome {
@@ -39,6 +59,27 @@ fn case(args: &LlamaArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> {
             return Err(Outcome::usage(&format!("--dtype {other} is not known\n  = allowed: int8, bf16")));
         }
     };
+    let study = measured(&loaded, machine, args, dtype, host)?;
+    if let Some(folder) = &args.out {
+        host.create_folder(Path::new(folder))
+            .map_err(|error| Outcome::usage(&format!("cannot make `{folder}`: {error}")))?;
+        for (name, bytes) in files(machine, &study) {
+            let path = Path::new(folder).join(name);
+            host.write(&path, &bytes)
+                .map_err(|error| Outcome::usage(&format!("cannot write `{}`: {error}", path.display())))?;
+        }
+    }
+    Ok(Outcome::good(if args.json { to_json(&study) } else { text::print(&study) }))
+}
+
+/// Measures a model on a chip.
+fn measured(
+    loaded: &Loaded,
+    machine: &Tcp,
+    args: &LlamaArgs,
+    dtype: Dtype,
+    host: &mut dyn Host,
+) -> Result<llama::Study, Outcome> {
     let found = model::load(&args.model, None, host)?;
     let options = Options { dtype, cache: dtype, context: 2048, pes: args.pes, batch: 1 };
     let setting = llama::Setting {
@@ -47,33 +88,88 @@ fn case(args: &LlamaArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> {
         graph: &found.graph,
         name: args.model.clone(),
         options,
+        papers: args.is_papers() && dtype == Dtype::I8,
+        figures: power::figures(loaded),
         brief: args.brief,
     };
     let study = {
         let mut say = |what: &str| host.progress(what);
         llama::study(&setting, &mut say)
     };
-    let study = study.map_err(|error| Outcome { code: FAILED, ..Outcome::usage(&error.to_string()) })?;
     host.progress("");
-    if let Some(folder) = &args.out {
-        host.create_folder(Path::new(folder))
-            .map_err(|error| Outcome::usage(&format!("cannot make `{folder}`: {error}")))?;
-        let files = [
-            ("study.json", to_json(&study)),
-            ("study.html", pictures::page(&study)),
-            ("figures.svg", pictures::figures(&study)),
-        ];
-        for (name, text) in files {
-            let path = Path::new(folder).join(name);
-            host.write(&path, text.as_bytes())
-                .map_err(|error| Outcome::usage(&format!("cannot write `{}`: {error}", path.display())))?;
-        }
+    study.map_err(|error| Outcome { code: FAILED, ..Outcome::usage(&error.to_string()) })
+}
+
+/// What `--out` writes.
+fn files(machine: &Tcp, study: &llama::Study) -> Vec<(String, Vec<u8>)> {
+    let seen = study.prompts_seen();
+    let mut files = vec![
+        ("study.json".to_string(), to_json(study).into_bytes()),
+        ("study.html".to_string(), page::page(machine, study).into_bytes()),
+        ("figures.svg".to_string(), curves::figures(&study.figure11, &study.figure12).into_bytes()),
+        ("figure13.svg".to_string(), figure13::picture(&seen, study.hz).into_bytes()),
+    ];
+    if let Some(figure) = &study.figure10 {
+        files.push(("figure10.svg".to_string(), figure10::picture(machine, figure).into_bytes()));
     }
-    Ok(Outcome::good(if args.json { to_json(&study) } else { llama::print(&study) }))
+    if let Some(figure) = &study.figure14 {
+        files.push(("figure14.svg".to_string(), figure14::picture(figure, study.hz).into_bytes()));
+    }
+    for (tokens, seen) in seen {
+        files.push((format!("block-{tokens}.pftrace"), seen.trace.clone()));
+    }
+    files
+}
+
+/// Published rows of a chip beside ours.
+pub(crate) fn published(args: &PublishedArgs, host: &mut dyn Host) -> Outcome {
+    if args.chip == TCP {
+        tcp_rows(args, host).unwrap_or_else(|outcome| outcome)
+    } else {
+        neuron_rows(args, host)
+    }
+}
+
+/// The chip whose rows are compared here.
+const TCP: &str = "tcp";
+
+/// Rows of the TCP: from simulated programs and from rules.
+fn tcp_rows(args: &PublishedArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> {
+    let text = match &args.rows {
+        Some(path) => read_text(host, &path.to_string_lossy()).map_err(|why| Outcome::usage(&why))?,
+        None => rows::FILE.to_string(),
+    };
+    let all = rows::read(&text).map_err(|why| Outcome::usage(&format!("the rows cannot be read: {why}")))?;
+    let wanted = |row: &&rows::Row| {
+        let chip = row.chip == TCP || row.also.iter().any(|also| also == TCP);
+        chip && args.group.as_ref().is_none_or(|group| *group == row.group)
+    };
+    let rows: Vec<&rows::Row> = all.iter().filter(wanted).collect();
+    if rows.is_empty() {
+        return Err(Outcome::usage(
+            "there is no such row for tcp\n  = allowed: groups of bench/published.toml",
+        ));
+    }
+    let loaded = load_chip(&mut Sources::default(), TCP, &[], host)?;
+    let Some(machine) = loaded.machine.tcp() else { return Err(Outcome::usage("`tcp` is no TCP")) };
+    let mut study = None;
+    let mut table2 = |name: &str| {
+        if study.is_none() {
+            study = Some(measured(&loaded, machine, &LlamaArgs::brief(), Dtype::I8, host));
+        }
+        match &study {
+            Some(Ok(study)) => Ok(study.table2.iter().find(|row| row.row == name).map(|row| row.ours)),
+            Some(Err(outcome)) => Err(outcome.stderr.clone()),
+            None => Ok(None),
+        }
+    };
+    let mut ours = published::Ours { loaded: &loaded, machine, table2: &mut table2 };
+    let compared = published::compare(TCP, &rows, &mut ours).map_err(|why| Outcome::usage(&why))?;
+    Ok(Outcome::good(if args.json { to_json(&compared) } else { published::text(&compared) }))
 }
 
 /// Rows of Neuron chips run in the Python package, as kernels do.
-pub(crate) fn published(args: &PublishedArgs, host: &mut dyn Host) -> Outcome {
+fn neuron_rows(args: &PublishedArgs, host: &mut dyn Host) -> Outcome {
     let mut all: Vec<OsString> = vec!["--chip".into(), args.chip.as_str().into()];
     let texts = [("--group", args.group.as_ref().map(OsString::from))];
     let paths = [("--rows", args.rows.clone()), ("--kernels", args.kernels.clone())];

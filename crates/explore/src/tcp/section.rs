@@ -5,6 +5,7 @@
 //! powers of two of steps. Cycles are the slowest stage, and to fill the ring and the pipeline.
 
 use tilewright_tcp::Setup;
+use tilewright_tcp::energy::{COMPONENTS, Component};
 
 /// Stages between fetch and the first product, in cycles, whatever the tactic: an assumption of the closed forms.
 const PIPELINE_CYCLES: u64 = 20;
@@ -105,9 +106,13 @@ pub fn stages(setup: &Setup<'_>, product: &Product, tactic: &Tactic) -> Stages {
     Stages { mac, stream, drain, load, cycles }
 }
 
-/// Power of a slice in mW at the chip's clock while it contracts: the events of the closed forms, a cache hit for every register read of a
-/// block that the cache holds.
+/// Power of a slice in mW at the chip's clock while it contracts.
 pub fn slice_milliwatts(setup: &Setup<'_>, product: &Product, tactic: &Tactic) -> f64 {
+    slice_parts(setup, product, tactic).iter().sum()
+}
+
+/// The same by component: the events of the closed forms, a cache hit for every register read of a block that the cache holds.
+pub fn slice_parts(setup: &Setup<'_>, product: &Product, tactic: &Tactic) -> [f64; COMPONENTS] {
     let energy = &setup.machine.energy;
     let [batch, held, streamed, sum] = extents(product, tactic).map(count);
     let stages = stages(setup, product, tactic);
@@ -132,14 +137,20 @@ pub fn slice_milliwatts(setup: &Setup<'_>, product: &Product, tactic: &Tactic) -
     let network = if ring > 1.0 { delivered * energy.network_hop_pj_per_byte } else { 0.0 };
     let fetched = delivered / ring * energy.dm_read_pj_per_byte;
     let written = results * 4.0 * energy.dm_write_pj_per_byte;
-    let event_pj = macs * energy.mac_int8_pj
-        + steps * energy.ce_active_cycle_pj
-        + updates * accumulates
-        + registers
-        + network
-        + fetched
-        + written;
-    event_pj / count(stages.cycles) + energy.slice_idle_cycle_pj
+    let cycles = count(stages.cycles);
+    let mut parts = [0.0; COMPONENTS];
+    for (component, event_pj) in [
+        (Component::Products, macs * energy.mac_int8_pj),
+        (Component::Contraction, steps * energy.ce_active_cycle_pj),
+        (Component::Accumulators, updates * accumulates),
+        (Component::Registers, registers),
+        (Component::Network, network),
+        (Component::DataMemory, fetched + written),
+        (Component::Slices, cycles * energy.slice_idle_cycle_pj),
+    ] {
+        parts[component as usize] = event_pj / cycles;
+    }
+    parts
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a figure for people")]

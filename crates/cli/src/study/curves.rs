@@ -1,0 +1,189 @@
+//! Figs 11 and 12: first and next token over length and batch, and how much of the peaks they use.
+
+use serde::Serialize;
+use tilewright_report::columns::{Align, table};
+use tilewright_report::svg::Svg;
+
+use super::llama::Run;
+use super::measure::{MeasureError, Pass};
+use super::pictures::{COLOURS, Line, chart};
+use super::sizes::size;
+
+/// Contexts and batches of Fig. 12.
+const CONTEXTS: [u64; 5] = [128, 512, 1024, 2048, 4096];
+const BATCHES: [u64; 4] = [1, 4, 16, 32];
+
+/// A point of Fig. 11 or 12.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Point {
+    pub(super) batch: u64,
+    pub(super) tokens: u64,
+    pub(super) ms: f64,
+    pub(super) cycles: u64,
+    /// Runs of the program, and the most tokens of one.
+    pub(super) runs: u64,
+    pub(super) run_tokens: u64,
+    /// Of a prompt, that a slice holds at once.
+    pub(super) score_bytes: u64,
+    /// Products of the model over products that the chip could do.
+    pub(super) mac_use: f64,
+    /// Bytes of weights and caches over bytes that HBM could move.
+    pub(super) hbm_use: f64,
+    pub(super) tensor_unit_use: f64,
+    pub(super) dma_use: f64,
+    /// Cycles of cores, queues and messages, over all PEs.
+    pub(super) latency_cycles: f64,
+    pub(super) hbm_bytes: f64,
+    /// What the pass cannot do without reading: weights once, and the caches of what came before.
+    pub(super) compulsory_bytes: f64,
+    /// What weights, tables and caches of the program take of HBM.
+    pub(super) held_bytes: u64,
+    pub(super) hbm_read_bytes: u64,
+    pub(super) hbm_written_bytes: u64,
+    /// Products of the model, products that were no padding, and all that lanes did.
+    pub(super) macs: f64,
+    pub(super) macs_useful: u64,
+    pub(super) macs_issued: u64,
+    pub(super) joules: f64,
+    pub(super) watts: f64,
+    /// What should hold of its runs and does not, where runs are checked.
+    pub(super) violations: usize,
+}
+
+impl Run<'_> {
+    /// A prompt.
+    pub(super) fn prompt_point(&self, tokens: u64, pass: &Pass) -> Point {
+        self.point(1, tokens, pass, self.sizes.prefill_macs(size(tokens)), self.sizes.weight_bytes)
+    }
+
+    /// Single tokens of sequences that have `context` tokens with it.
+    pub(super) fn step_point(&self, batch: u64, context: u64, pass: &Pass) -> Point {
+        let macs = self.sizes.decode_macs(size(batch), size(context));
+        let before = size(batch) * size(context.saturating_sub(1));
+        self.point(batch, context, pass, macs, self.sizes.weight_bytes + before * self.sizes.kv_bytes)
+    }
+
+    fn point(&self, batch: u64, tokens: u64, pass: &Pass, macs: f64, compulsory_bytes: f64) -> Point {
+        let seconds = size(pass.cycles) / self.hz;
+        Point {
+            batch,
+            tokens,
+            ms: seconds * 1e3,
+            cycles: pass.cycles,
+            runs: pass.runs,
+            run_tokens: pass.run_tokens,
+            score_bytes: pass.score_bytes,
+            mac_use: macs / (seconds * self.macs_per_s),
+            hbm_use: pass.hbm_bytes() / (seconds * self.bytes_per_s),
+            tensor_unit_use: size(pass.main_cycles) / size(pass.cycles),
+            dma_use: size(pass.dma_cycles) / size(pass.cycles),
+            latency_cycles: super::measure::real(pass.latency_cycles),
+            hbm_bytes: pass.hbm_bytes(),
+            compulsory_bytes,
+            held_bytes: pass.held_bytes,
+            hbm_read_bytes: pass.counts.hbm_read_bytes,
+            hbm_written_bytes: pass.counts.hbm_written_bytes,
+            macs,
+            macs_useful: pass.counts.macs_useful,
+            macs_issued: pass.counts.macs(),
+            joules: pass.joules(),
+            watts: pass.joules() / seconds,
+            violations: pass.violations,
+        }
+    }
+
+    /// All points of Fig. 12.
+    pub(super) fn figure12(
+        &self,
+        say: &mut dyn FnMut(&str),
+        missing: &mut Vec<String>,
+    ) -> Result<Vec<Point>, MeasureError> {
+        let mut points = Vec::new();
+        for batch in BATCHES {
+            say(&format!("next tokens of {batch} sequences"));
+            let contexts = CONTEXTS.map(|context| context - 1);
+            match self.model.steps(batch, &contexts) {
+                Ok(steps) => points
+                    .extend(steps.iter().map(|(context, pass)| self.step_point(batch, context + 1, pass))),
+                Err(MeasureError::Compile(why)) => missing.push(format!("batch of {batch}: {why}")),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(points)
+    }
+}
+
+/// As text.
+pub(super) fn text(points: &[Point]) -> String {
+    let head = ["B", "L", "runs", "ms", "MAC", "HBM", "TU", "DMA", "W", "GB held"];
+    let mut rows = vec![head.map(str::to_string).to_vec()];
+    for point in points {
+        let percent = |value: f64| format!("{:.0} %", value * 100.0);
+        rows.push(vec![
+            point.batch.to_string(),
+            point.tokens.to_string(),
+            point.runs.to_string(),
+            format!("{:.2}", point.ms),
+            percent(point.mac_use),
+            percent(point.hbm_use),
+            percent(point.tensor_unit_use),
+            percent(point.dma_use),
+            format!("{:.0}", point.watts),
+            format!("{:.1}", size(point.held_bytes) / 1e9),
+        ]);
+    }
+    table(&[Align::Right; 10], &rows)
+}
+
+fn uses(points: &[&Point], prefix: &str, colours: [&'static str; 2]) -> Vec<Line<'static>> {
+    let line = |name: String, colour, of: fn(&Point) -> f64| Line {
+        name,
+        points: points.iter().map(|point| (size(point.tokens), of(point) * 100.0)).collect(),
+        colour,
+    };
+    vec![
+        line(format!("{prefix}MAC"), colours[0], |point| point.mac_use),
+        line(format!("{prefix}HBM"), colours[1], |point| point.hbm_use),
+    ]
+}
+
+/// As a picture.
+pub(super) fn figures(figure11: &[Point], figure12: &[Point]) -> String {
+    let mut svg = Svg::default();
+    let first: Vec<&Point> = figure11.iter().collect();
+    let line = Line {
+        name: "B=1".to_string(),
+        points: first.iter().map(|point| (size(point.tokens), point.ms)).collect(),
+        colour: COLOURS[0],
+    };
+    chart(&mut svg, (80.0, 50.0), "Fig. 11a: first token", "latency, ms", &[line]);
+    let lines = uses(&first, "", [COLOURS[0], COLOURS[1]]);
+    chart(&mut svg, (620.0, 50.0), "Fig. 11b: utilisation, first token", "of the peak, %", &lines);
+    if !figure12.is_empty() {
+        let mut batches: Vec<u64> = figure12.iter().map(|point| point.batch).collect();
+        batches.dedup();
+        let of = |batch: u64| figure12.iter().filter(move |point| point.batch == batch);
+        let lines: Vec<Line<'_>> = batches
+            .iter()
+            .zip(COLOURS)
+            .map(|(batch, colour)| Line {
+                name: format!("B={batch}"),
+                points: of(*batch).map(|point| (size(point.tokens), point.ms)).collect(),
+                colour,
+            })
+            .collect();
+        chart(&mut svg, (80.0, 490.0), "Fig. 12a: next token", "latency, ms", &lines);
+        let ends = [batches.first(), batches.last()];
+        let lines: Vec<Line<'_>> = ends
+            .into_iter()
+            .flatten()
+            .zip([[COLOURS[0], COLOURS[1]], [COLOURS[2], COLOURS[3]]])
+            .flat_map(|(batch, colours)| {
+                let points: Vec<&Point> = of(*batch).collect();
+                uses(&points, &format!("B={batch} "), colours)
+            })
+            .collect();
+        chart(&mut svg, (620.0, 490.0), "Fig. 12b: utilisation, next token", "of the peak, %", &lines);
+    }
+    svg.finish()
+}

@@ -1,0 +1,57 @@
+//! Sizes that bounds and uses follow from: bytes of weights and caches, products of a pass.
+
+use tilewright_compile::kernel::{Kernel, Kernels};
+use tilewright_num::Dtype;
+
+use super::measure::real;
+
+/// Sizes that bounds and uses follow from.
+pub(super) struct Sizes {
+    pub(super) weight_bytes: f64,
+    pub(super) linear_macs: f64,
+    pub(super) head_macs: f64,
+    /// Of one token in all caches.
+    pub(super) kv_bytes: f64,
+    /// Of one query and one key.
+    pub(super) pair_macs: f64,
+}
+
+impl Sizes {
+    pub(super) fn new(kernels: &Kernels, dtype: Dtype, cache: Dtype) -> Sizes {
+        let bytes = |dtype: Dtype| f64::from(dtype.storage_bits()) / 8.0;
+        let (mut macs, mut head, mut kv, mut pairs) = (0.0, 0.0, 0.0, 0.0);
+        for kernel in &kernels.kernels {
+            match kernel {
+                Kernel::Head { weight, .. } => head += size(weight.rows.size) * size(weight.columns.size),
+                Kernel::Attend { heads, .. } => {
+                    kv += 2.0 * size(heads.kv_width());
+                    pairs += 2.0 * size(heads.kv * heads.group * heads.depth);
+                }
+                _ => {}
+            }
+        }
+        for weight in kernels.weights() {
+            macs += size(weight.rows.size) * size(weight.columns.size);
+        }
+        Sizes {
+            weight_bytes: macs * bytes(dtype),
+            linear_macs: macs - head,
+            head_macs: head,
+            kv_bytes: kv * bytes(cache),
+            pair_macs: pairs,
+        }
+    }
+
+    pub(super) fn prefill_macs(&self, tokens: f64) -> f64 {
+        tokens * self.linear_macs + self.head_macs + self.pair_macs * tokens * tokens
+    }
+
+    pub(super) fn decode_macs(&self, batch: f64, context: f64) -> f64 {
+        batch * (self.linear_macs + self.head_macs + self.pair_macs * context)
+    }
+}
+
+/// A count as a real number.
+pub(super) fn size(count: u64) -> f64 {
+    real(u128::from(count))
+}

@@ -1,0 +1,147 @@
+//! Table II: first tokens and tokens a second, published and ours, with the calibrated sum of latencies and without it.
+
+use serde::Serialize;
+use tilewright_report::columns::{Align, table};
+
+use super::llama::Run;
+use super::measure::Pass;
+use super::rows::published;
+use super::sizes::size;
+
+/// A row.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Row {
+    pub(super) row: String,
+    pub(super) unit: &'static str,
+    pub(super) published: Option<f64>,
+    pub(super) l40s: Option<f64>,
+    pub(super) h100: Option<f64>,
+    /// With the calibrated sum of latencies.
+    pub(super) ours: f64,
+    /// With that sum at zero.
+    pub(super) without_latency: f64,
+    pub(super) error_percent: Option<f64>,
+    /// No implementation is better.
+    pub(super) bound: f64,
+}
+
+/// A prompt and what follows it in the rows of tokens a second.
+const PROMPT: f64 = 2048.0;
+/// The mean context of single tokens behind it.
+const MEAN_CONTEXT: f64 = 3071.5;
+
+impl Run<'_> {
+    /// A latency of a first token.
+    pub(super) fn first_token(&self, row: &str, ms: f64, latency_ms: f64, tokens: f64) -> Row {
+        // Half of the pairs are masked.
+        let pairs = self.sizes.pair_macs * tokens * (tokens + 1.0) / 2.0;
+        let macs = tokens * self.sizes.linear_macs + self.sizes.head_macs + pairs;
+        let bound = (self.sizes.weight_bytes / self.bytes_per_s).max(macs / self.macs_per_s) * 1e3;
+        self.row(row, "ms", [ms + latency_ms, ms, bound])
+    }
+
+    /// Tokens a second, and a second and watt: single tokens alone, and with their prompts.
+    pub(super) fn throughput(
+        &self,
+        batch: u64,
+        steps: &[(u64, Pass)],
+        prefill_ms: Option<f64>,
+        latency_ms: f64,
+    ) -> Vec<Row> {
+        let ms = |at: usize| steps.get(at).map_or(0.0, |(_, pass)| self.ms(pass.cycles));
+        // Steps are nearly straight over the context: Simpson's rule over both ends and the middle.
+        let mean = (ms(0) + 4.0 * ms(1) + ms(2)) / 6.0;
+        let sequences = size(batch);
+        let rate = |step_ms: f64| sequences / step_ms * 1e3;
+        let with_prompts = |step_ms: f64, first_ms: f64| {
+            sequences * PROMPT / (sequences * first_ms + (PROMPT - 1.0) * step_ms) * 1e3
+        };
+        let bytes = self.sizes.weight_bytes + sequences * MEAN_CONTEXT * self.sizes.kv_bytes;
+        let bound_ms = bytes / self.bytes_per_s * 1e3;
+        let bound_all = with_prompts(bound_ms, self.sizes.prefill_macs(PROMPT) / self.macs_per_s * 1e3);
+        let name = format!("B={batch},2K+2K");
+        let mut rates = vec![(name.clone(), rate(mean + latency_ms), rate(mean), rate(bound_ms))];
+        rates.extend(prefill_ms.map(|first_ms| {
+            let ours = with_prompts(mean + latency_ms, first_ms + latency_ms);
+            (format!("{name},prompts included"), ours, with_prompts(mean, first_ms), bound_all)
+        }));
+        let watts = self.setting.machine.chip.tdp_w;
+        let mut rows = Vec::new();
+        for (name, ours, plain, bound) in &rates {
+            rows.push(self.row(name, "tokens/s", [*ours, *plain, *bound]));
+        }
+        for (name, ours, plain, bound) in &rates {
+            let name = format!("{name},per W of TDP");
+            rows.push(self.row(&name, "tokens/s/W", [ours, plain, bound].map(|rate| rate / watts)));
+        }
+        rows
+    }
+
+    /// A row beside what is published of it, if this is what the paper measured.
+    fn row(&self, row: &str, unit: &'static str, [ours, without_latency, bound]: [f64; 3]) -> Row {
+        let of = |name: &str| published(name).filter(|_| self.setting.papers);
+        let value = of(row);
+        Row {
+            row: row.to_string(),
+            unit,
+            published: value,
+            l40s: of(&format!("L40S {row}")),
+            h100: of(&format!("H100 {row}")),
+            ours,
+            without_latency,
+            error_percent: value.map(|value| (ours / value - 1.0) * 100.0),
+            bound,
+        }
+    }
+}
+
+/// Three digits or more, none that nobody reads.
+pub(super) fn number(value: f64) -> String {
+    if value >= 100.0 { format!("{value:.0}") } else { format!("{value:.2}") }
+}
+
+/// As text.
+pub(super) fn text(table2: &[Row]) -> String {
+    let maybe = |value: Option<f64>| value.map_or("-".to_string(), number);
+    let head = ["row", "unit", "L40S", "H100", "TCP", "ours", "error", "sum = 0", "bound"];
+    let mut rows = vec![head.map(str::to_string).to_vec()];
+    for row in table2 {
+        rows.push(vec![
+            row.row.clone(),
+            row.unit.to_string(),
+            maybe(row.l40s),
+            maybe(row.h100),
+            maybe(row.published),
+            number(row.ours),
+            row.error_percent.map_or("-".to_string(), |error| format!("{error:+.1} %")),
+            number(row.without_latency),
+            number(row.bound),
+        ]);
+    }
+    let mut aligns = [Align::Right; 9];
+    aligns[..2].fill(Align::Left);
+    table(&aligns, &rows)
+}
+
+/// As rows of an HTML table.
+pub(super) fn html(table2: &[Row]) -> String {
+    let cell = |value: Option<f64>| value.map_or("–".to_string(), number);
+    let mut rows = String::from(
+        "<tr><th>row</th><th>unit</th><th>L40S</th><th>H100</th><th>TCP, published</th><th>ours</th><th>error</th><th>ours, sum = 0</th><th>bound</th></tr>\n",
+    );
+    for row in table2 {
+        rows += &format!(
+            "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>\n",
+            row.row,
+            row.unit,
+            cell(row.l40s),
+            cell(row.h100),
+            cell(row.published),
+            number(row.ours),
+            row.error_percent.map_or("–".to_string(), |error| format!("{error:+.1} %")),
+            number(row.without_latency),
+            number(row.bound)
+        );
+    }
+    rows
+}

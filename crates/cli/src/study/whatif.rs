@@ -1,0 +1,53 @@
+//! What if off-chip memory were twice as fast: who waits for weights gains, who waits for products does not.
+
+use serde::Serialize;
+use tilewright_report::columns::{Align, table};
+
+use super::llama::Run;
+use super::measure::{MeasureError, Model};
+
+/// A prompt on the chip as it is, and with twice the off-chip memory.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Twice {
+    pub(super) tokens: u64,
+    pub(super) ms: f64,
+    pub(super) ms_with_twice_hbm: f64,
+    /// By how much it becomes faster.
+    pub(super) gain_percent: f64,
+}
+
+impl Run<'_> {
+    /// Prompts that took so many milliseconds, again on a machine whose off-chip memory is clocked twice as fast.
+    pub(super) fn twice_hbm(&self, prompts: &[(u64, f64)]) -> Result<Vec<Twice>, MeasureError> {
+        let mut machine = self.setting.machine.clone();
+        // The bus of a channel, and the DRAM commands that feed it.
+        machine.hbm.channel_clock_hz = machine.hbm.channel_clock_hz.saturating_mul(2);
+        machine.hbm.timing_clock_hz = machine.hbm.timing_clock_hz.saturating_mul(2);
+        let model = Model { machine: &machine, graph: self.setting.graph, options: self.setting.options };
+        let mut found = Vec::new();
+        for (tokens, ms) in prompts {
+            let faster = self.ms(model.prefill(*tokens, None)?.cycles);
+            found.push(Twice {
+                tokens: *tokens,
+                ms: *ms,
+                ms_with_twice_hbm: faster,
+                gain_percent: (ms / faster - 1.0) * 100.0,
+            });
+        }
+        Ok(found)
+    }
+}
+
+/// As text.
+pub(super) fn text(rows: &[Twice]) -> String {
+    let mut lines = vec![["L", "ms", "ms with twice the HBM", "faster by"].map(str::to_string).to_vec()];
+    for row in rows {
+        lines.push(vec![
+            row.tokens.to_string(),
+            format!("{:.2}", row.ms),
+            format!("{:.2}", row.ms_with_twice_hbm),
+            format!("{:.1} %", row.gain_percent),
+        ]);
+    }
+    table(&[Align::Right; 4], &lines)
+}
