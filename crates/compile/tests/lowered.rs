@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 
 use support::{compiled, small, tcp};
 use tilewright_base::Span;
+use tilewright_compile::kernel::Kernel;
 use tilewright_compile::Compiled;
 use tilewright_compile::compiled::Outline;
 use tilewright_compile::lowered::commands::Way;
@@ -56,7 +57,10 @@ fn holds(machine: &Tcp, compiled: &Compiled, outline: &Outline, index: usize, sh
     let program = compiled.program(outline.name).unwrap();
     let mut all = Vec::new();
     for (queue, begins) in program.queues.iter().zip(&outline.begins) {
-        let end = begins.get(index + 1).copied().unwrap_or(queue.steps.len());
+        // Partial sums of several PEs are added up when the next norm wants them.
+        let late = program.queues.len() > 1
+            && matches!(compiled.kernels.kernels.get(index), Some(Kernel::Combine { .. }));
+        let end = begins.get(index + 1 + usize::from(late)).copied().unwrap_or(queue.steps.len());
         all.extend(writes(machine, program, queue.pe, &queue.steps[begins[index]..end]));
     }
     let (shape, map) = lowered_shape(&shaped.axes, &shaped.shape).unwrap();

@@ -27,7 +27,7 @@ fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
             collect(&path, files);
         } else if path
             .extension()
-            .is_some_and(|e| e == "tw" || e == "toml" || e == "cli" || e == "tcp" || e == "graph")
+            .is_some_and(|e| ["tw", "toml", "cli", "tcp", "graph", "kernels"].iter().any(|known| e == *known))
         {
             files.push(path);
         }

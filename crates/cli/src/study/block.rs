@@ -206,6 +206,7 @@ fn operator(kernels: &[Kernel], at: usize) -> Option<Operator> {
             if attends { "queries, keys, values" } else { "gate and up" },
             &["project", "load_weights", "load_scales", "load_worths", WEIGHTS],
         ),
+        Kernel::Pool { .. } => return None,
         Kernel::Rotate { .. } => {
             ("rotation, cache", &["queries", "keys", "values", "load_angles", "store", "widen"])
         }

@@ -166,6 +166,7 @@ impl Judge<'_, '_> {
                     self.found.push(Fault::new(Kind::NeverIssued, pe, step, message));
                 }
             }
+            Op::Skip { transfer, id } => self.order.skip(queue, transfer, id),
             Op::Sync => self.order.sync(queue),
             Op::Post(to) => self.order.post(queue, pe, to),
             Op::Receive(from) => return self.order.receive(queue, pe, from),

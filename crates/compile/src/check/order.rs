@@ -105,6 +105,14 @@ impl Order {
         true
     }
 
+    /// A command of an id would start on another path: waits for it wait for nothing.
+    pub(super) fn skip(&mut self, queue: usize, transfer: bool, id: u8) {
+        let front = self.fronts.get_mut(queue);
+        front.into_iter().for_each(|front| {
+            front.ids.entry((transfer, id)).or_default();
+        });
+    }
+
     /// The core waits for a command by its id; whether there was one.
     pub(super) fn await_one(&mut self, queue: usize, transfer: bool, id: u8) -> bool {
         let known = self.wait(queue, transfer, id);

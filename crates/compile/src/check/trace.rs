@@ -26,6 +26,8 @@ pub(super) enum Op {
     WaitD(u8),
     /// The queue waits for an execution.
     WaitE(u8),
+    /// A command that does not start on this path: its id is known all the same.
+    Skip { transfer: bool, id: u8 },
     /// The core waits for everything.
     Sync,
     /// The core waits for a transfer, or else for an execution.
@@ -125,7 +127,9 @@ impl Walk<'_, '_> {
                 self.forget(*register);
             }
             StepKind::If { condition, then, otherwise } => {
-                let body = if self.asks(*condition)? { then } else { otherwise };
+                let (body, other) =
+                    if self.asks(*condition)? { (then, otherwise) } else { (otherwise, then) };
+                self.skip(other, depth + 1);
                 self.steps(body, depth + 1)?;
             }
             StepKind::For { register, from, to, body } => self.turns(*register, *from, *to, body, depth)?,
@@ -145,6 +149,25 @@ impl Walk<'_, '_> {
             }
         }
         Ok(())
+    }
+
+    /// What is not done on this path.
+    fn skip(&mut self, steps: &[Step], depth: usize) {
+        if depth > MAX_NESTING {
+            return;
+        }
+        for step in steps {
+            match &step.kind {
+                StepKind::Push(Command::Dma { id, .. }) => self.op(Op::Skip { transfer: true, id: *id }),
+                StepKind::Push(Command::Exec { id, .. }) => self.op(Op::Skip { transfer: false, id: *id }),
+                StepKind::If { then, otherwise, .. } => {
+                    self.skip(then, depth + 1);
+                    self.skip(otherwise, depth + 1);
+                }
+                StepKind::For { body, .. } | StepKind::While { body, .. } => self.skip(body, depth + 1),
+                _ => {}
+            }
+        }
     }
 
     fn asks(&mut self, condition: tilewright_tcp::program::control::Condition) -> Result<bool, Cut> {

@@ -48,7 +48,10 @@ pub fn read(text: &str, source: SourceId) -> Result<Kernels, Vec<Diagnostic>> {
         match read {
             Ok(true) => lines.push(line.span()),
             Ok(false) => {}
-            Err(complaint) => complaints.push(*complaint),
+            Err(complaint) => {
+                complaints.push(*complaint);
+                reader.pretend(line);
+            }
         }
         if complaints.len() >= MOST_COMPLAINTS || lines.len() > MOST_KERNELS {
             break;
@@ -104,6 +107,15 @@ impl Reader {
         }
         line.ends()?;
         Ok(false)
+    }
+
+    /// The result of a line that was refused is defined all the same, so that it is not missed further on.
+    fn pretend(&mut self, mut line: Line<'_>) {
+        if line.name().is_ok()
+            && let Ok(out) = self.result(&mut line)
+        {
+            let _ = self.define(&line, out);
+        }
     }
 
     fn kernel(&mut self, word: &str, line: &mut Line<'_>) -> Scanned<Kernel> {

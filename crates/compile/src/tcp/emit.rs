@@ -41,6 +41,10 @@ struct Conditional {
 struct Live {
     unit: Unit,
     id: u8,
+    /// Its number among all commands.
+    number: u64,
+    /// It was issued whatever conditions say.
+    certain: bool,
     accesses: Arc<[Access]>,
 }
 
@@ -60,6 +64,7 @@ pub struct Emitter<'m> {
     footprints: BTreeMap<u32, Vec<Access>>,
     objects: Vec<Access>,
     named: BTreeMap<String, u64>,
+    issued: u64,
     conditions: Vec<Conditional>,
 }
 
@@ -81,6 +86,7 @@ impl<'m> Emitter<'m> {
             footprints: BTreeMap::new(),
             objects: Vec::new(),
             named: BTreeMap::new(),
+            issued: 0,
             conditions: Vec::new(),
         }
     }
@@ -112,7 +118,7 @@ impl<'m> Emitter<'m> {
     /// goes on meanwhile.
     pub fn meet(&mut self, transfer: u8, pes: u64) {
         self.step(StepKind::Await { transfer: true, id: transfer });
-        self.live.retain(|live| live.unit != Unit::Dma || live.id != transfer);
+        self.transfer_done(transfer);
         let PeId { chip, pe } = self.pe;
         let others: Vec<u64> = (1..pes).map(|ahead| (pe + ahead) % pes).collect();
         for other in &others {
@@ -135,8 +141,10 @@ impl<'m> Emitter<'m> {
     /// Ends a condition.
     pub fn end_if(&mut self) {
         let Some(Conditional { register, number, outer, live }) = self.conditions.pop() else { return };
+        let first = live.iter().map(|before| before.number).max().map_or(0, |last| last + 1);
+        self.live.iter_mut().filter(|now| now.number >= first).for_each(|now| now.certain = false);
         for before in live {
-            if !self.live.iter().any(|now| now.unit == before.unit && now.id == before.id) {
+            if !self.live.iter().any(|now| now.number == before.number) {
                 self.live.push(before);
             }
         }
@@ -177,7 +185,7 @@ impl<'m> Emitter<'m> {
         self.push(Command::Exec { context, id });
         // The queue is held until the context is free, so what ran there before is done.
         self.live.retain(|live| live.unit != unit);
-        self.live.push(Live { unit, id, accesses: accesses.into() });
+        self.issue(unit, id, accesses);
     }
 
     /// Issues a transfer; gives its id.
@@ -197,8 +205,25 @@ impl<'m> Emitter<'m> {
         let index = TransferId(u32::try_from(self.program.transfers.len()).unwrap_or(u32::MAX));
         self.program.transfers.push(transfer);
         self.push(Command::Dma { transfer: index, id });
-        self.live.push(Live { unit: Unit::Dma, id, accesses: accesses.into() });
+        self.issue(Unit::Dma, id, accesses);
         id
+    }
+
+    fn issue(&mut self, unit: Unit, id: u8, accesses: Vec<Access>) {
+        let number = self.issued;
+        self.issued += 1;
+        self.live.push(Live { unit, id, number, certain: true, accesses: accesses.into() });
+    }
+
+    /// A transfer is done, and with it all before it, since the engine takes them in order.
+    fn transfer_done(&mut self, id: u8) {
+        let Some(done) = self.live.iter().position(|live| live.unit == Unit::Dma && live.id == id) else {
+            return;
+        };
+        let Live { number, certain, .. } = self.live.swap_remove(done);
+        if certain {
+            self.live.retain(|live| live.unit != Unit::Dma || live.number > number);
+        }
     }
 
     /// The program.
@@ -254,18 +279,24 @@ impl<'m> Emitter<'m> {
             if live.unit != unit || unit == Unit::Dma {
                 let conflict = live.accesses.iter().any(|a| accesses.iter().any(|b| conflicts(a, b)));
                 if conflict {
-                    waits.push((live.unit, live.id));
+                    waits.push((live.number, live.unit, live.id));
                 }
             }
         }
-        for (unit, id) in waits {
+        // The last first: it may end those before it.
+        waits.sort_unstable_by_key(|(number, ..)| std::cmp::Reverse(*number));
+        for (_, unit, id) in waits {
             self.wait_id(unit, id);
         }
     }
 
     fn wait_id(&mut self, unit: Unit, id: u8) {
         let before = self.live.len();
-        self.live.retain(|live| live.unit != unit || live.id != id);
+        if unit == Unit::Dma {
+            self.transfer_done(id);
+        } else {
+            self.live.retain(|live| live.unit != unit || live.id != id);
+        }
         if self.live.len() < before {
             let command = if unit == Unit::Dma { Command::WaitD(id) } else { Command::WaitE(id) };
             self.push(command);

@@ -81,8 +81,16 @@ pub(super) fn blames(commands: &BTreeMap<Ticket, Timed>, pe: PeId) -> Vec<Blame>
         let waited = command.waited.iter().filter_map(|ticket| commands.get(ticket));
         let last = waited.max_by_key(|waited| waited.end);
         let stood = last.filter(|last| last.end > command.start.saturating_sub(idle));
-        let on = stood.map_or("the queue and the control core".to_string(), |last| {
-            format!("{} ({})", base(&last.name), last.unit.name())
+        let gap = command.start.saturating_sub(idle)..=command.start;
+        let told = |last: &Timed| format!("{} ({})", base(&last.name), last.unit.name());
+        let on = stood.map(told).unwrap_or_else(|| {
+            // Without a wait the core held it back: until all was done, or for others.
+            let ended =
+                of_pe(commands, pe).filter(|other| other.unit == Unit::Dma && gap.contains(&other.end));
+            let last = ended.max_by_key(|other| other.end);
+            last.map_or("the queue and the control core".to_string(), |last| {
+                format!("a sync or a message behind {}", told(last))
+            })
         });
         let (cycles, count) = all.entry((on, base(&command.name).to_string())).or_default();
         *cycles += idle;

@@ -241,10 +241,11 @@ fn crossed(one: &Choices, other: &Choices, count: usize, draw: &mut Draw) -> Cho
 
 fn changed(choices: &Choices, count: usize, draw: &mut Draw) -> Choices {
     let mut child = choices.clone();
-    match draw.below(4) {
+    match draw.below(5) {
         0 => child.slots = (child.slots + 1 + draw.below(3)).min(MOST_SLOTS),
         1 => child.slots = child.slots.saturating_sub(1).max(2),
         2 => child.parts = 1 << draw.below(4),
+        3 => child.rows = Some(1 << draw.below(4)).filter(|rows| *rows < WHOLE),
         _ => {
             let class = usize::try_from(draw.below(count as u64)).unwrap_or(0);
             if let Some(eighths) = child.fills.get_mut(class) {
