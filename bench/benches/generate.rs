@@ -61,7 +61,10 @@ fn main() {
         let asked: Vec<&String> = words.iter().filter(|word| choices.contains(&word.as_str())).collect();
         asked.is_empty() || asked.iter().any(|word| *word == name)
     };
-    println!("{:<28} {:>10} {:>12} {:>16}   {:<24} logits", "", "by clock", "one core", "two cores at most", "goal");
+    println!(
+        "{:<28} {:>10} {:>12} {:>16}   {:<24} logits",
+        "", "by clock", "one core", "two cores at most", "goal"
+    );
     for known in MODELS.iter().filter(|known| named(&["stories15M", "smollm2"], known.name)) {
         let (model, origin) = known.model();
         for (dtype, name) in [(Dtype::Bf16, "bf16"), (Dtype::I8, "int8")] {
@@ -111,8 +114,10 @@ impl Known {
         let (start, spent) = (Instant::now(), processor_seconds());
         (0..tokens).for_each(|_| next(&mut chip));
         let clock = f64::from(tokens) / start.elapsed().as_secs_f64();
-        let core = processor_seconds().zip(spent).map(|(now, then)| f64::from(tokens) / (now - then).max(1e-3));
-        let by_core = |cores: f64| core.map_or("unknown".to_string(), |rate| format!("{:.2} /s", rate * cores));
+        let core =
+            processor_seconds().zip(spent).map(|(now, then)| f64::from(tokens) / (now - then).max(1e-3));
+        let by_core =
+            |cores: f64| core.map_or("unknown".to_string(), |rate| format!("{:.2} /s", rate * cores));
         let reached = if clock >= self.goal_per_s { "reached" } else { "MISSED" };
         let goal = format!("{} /s by clock   {reached}", self.goal_per_s);
         println!(
@@ -128,7 +133,17 @@ fn checkpoint(header: [i32; 7]) -> Vec<u8> {
     let [width, hidden, layers, heads, kv_heads, vocabulary, context] =
         header.map(|word| usize::try_from(word).expect("a size"));
     let kv = width / heads * kv_heads;
-    let layer = [width, width * width, kv * width, kv * width, width * width, width, hidden * width, width * hidden, hidden * width];
+    let layer = [
+        width,
+        width * width,
+        kv * width,
+        kv * width,
+        width * width,
+        width,
+        hidden * width,
+        width * hidden,
+        hidden * width,
+    ];
     let sizes = [vocabulary * width].into_iter().chain(layer.map(|each| each * layers));
     let last = [width, context * width / heads / 2, context * width / heads / 2];
     let mut bytes: Vec<u8> = header.iter().flat_map(|word| word.to_le_bytes()).collect();
