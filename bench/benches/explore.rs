@@ -6,7 +6,7 @@
 use std::time::Instant;
 
 use tilewright_base::{SourceId, Sources};
-use tilewright_bench::{Bench, measure};
+use tilewright_bench::{Bench, measure, processor_seconds};
 use tilewright_explore::neuron;
 use tilewright_explore::tcp::Task;
 use tilewright_explore::{Goal, Options, search};
@@ -36,14 +36,6 @@ fn task<'m>(tcp: &'m Tcp, text: &str) -> Task<'m> {
 fn peak_memory() -> Option<String> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     status.lines().find_map(|line| line.strip_prefix("VmHWM:")).map(|size| size.trim().to_string())
-}
-
-/// Processor seconds of all threads so far, if the system says it: ticks are hundredths of a second.
-fn processor_seconds() -> Option<f64> {
-    let status = std::fs::read_to_string("/proc/self/stat").ok()?;
-    let fields: Vec<&str> = status.rsplit_once(')')?.1.split_whitespace().collect();
-    let ticks = |at: usize| fields.get(at)?.parse::<f64>().ok();
-    Some((ticks(11)? + ticks(12)?) / 100.0)
 }
 
 /// Tilings of a matmul on a NeuronCore: every candidate of a small one, and exact optima of a large one.

@@ -69,3 +69,11 @@ fn millis(time: Duration) -> f64 {
 fn grouped(rate: f64) -> String {
     thousands(rate.round() as u64)
 }
+
+/// Processor seconds of all threads so far, if the system says it: ticks are hundredths of a second.
+pub fn processor_seconds() -> Option<f64> {
+    let status = std::fs::read_to_string("/proc/self/stat").ok()?;
+    let fields: Vec<&str> = status.rsplit_once(')')?.1.split_whitespace().collect();
+    let ticks = |at: usize| fields.get(at)?.parse::<f64>().ok();
+    Some((ticks(11)? + ticks(12)?) / 100.0)
+}

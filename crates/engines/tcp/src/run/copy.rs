@@ -15,15 +15,50 @@ const MAX_RUNS: usize = 1 << 16;
 pub(super) struct Copy {
     memory: Memory,
     runs: Vec<Run>,
+    even: Option<Even>,
     bytes: u64,
+}
+
+/// Runs that are alike, in two loops of even steps: what register file loads are.
+#[derive(Clone, Copy)]
+pub(super) struct Even {
+    pub(super) first: Run,
+    /// Iterations, and bytes between them on both sides; the inner loop first.
+    pub(super) loops: [(usize, i64, i64); 2],
+}
+
+impl Even {
+    fn new(runs: &[Run]) -> Option<Even> {
+        let first = *runs.first()?;
+        let step = |run: &Run| {
+            let to = i64::try_from(run.to).ok()?.checked_sub(i64::try_from(first.to).ok()?)?;
+            Some((run.from.checked_sub(first.from)?, to))
+        };
+        let inner = runs.get(1).map_or(Some((0, 0)), step)?;
+        let at = |count: usize, (from, to): (i64, i64)| {
+            let count = i64::try_from(count).ok()?;
+            Some((from.checked_mul(count)?, to.checked_mul(count)?))
+        };
+        let inside = |(count, run): &(usize, &Run)| step(run) == at(*count, inner);
+        let size = runs.iter().enumerate().take_while(inside).count().max(1);
+        let outer = runs.get(size).map_or(Some((0, 0)), step)?;
+        let even = runs.len().is_multiple_of(size)
+            && runs.iter().enumerate().all(|(count, run)| {
+                let (low, high) = (at(count % size, inner), at(count / size, outer));
+                let place = low.zip(high).map(|(low, high)| (low.0 + high.0, low.1 + high.1));
+                run.bytes == first.bytes && place.is_some() && step(run) == place
+            });
+        let loops = [(size, inner.0, inner.1), (runs.len() / size, outer.0, outer.1)];
+        even.then_some(Even { first, loops })
+    }
 }
 
 /// Bytes that are neighbours on both sides.
 #[derive(Clone, Copy)]
-struct Run {
-    from: i64,
-    to: u64,
-    bytes: usize,
+pub(super) struct Run {
+    pub(super) from: i64,
+    pub(super) to: u64,
+    pub(super) bytes: usize,
 }
 
 impl Copy {
@@ -40,8 +75,9 @@ impl Copy {
             && image.cast.is_none()
             && image.transpose.is_none()
             && !image.commit.to_bf16
-            && image.commit.bytes == flit_bytes as u64
-            && fetcher.packet_bytes.is_multiple_of(flit_bytes as u64);
+            && (image.commit.bytes == flit_bytes as u64 && fetcher.packet_bytes.is_multiple_of(flit_bytes as u64)
+                // A packet is padded to a flit, and the padding is not written.
+                || fetcher.packet_bytes < flit_bytes as u64 && image.commit.bytes == fetcher.packet_bytes);
         let fetched = fetcher.packets.checked_mul(fetcher.packet_bytes)?;
         if !moves || fetched != writer.steps().checked_mul(image.commit.bytes)? || fetched == 0 {
             return None;
@@ -66,7 +102,8 @@ impl Copy {
                 }
             }
         }
-        let copy = Copy { memory: image.commit.memory, runs, bytes: fetched };
+        let even = Even::new(&runs);
+        let copy = Copy { memory: image.commit.memory, runs, even, bytes: fetched };
         (image.commit.memory != Memory::Dm || copy.is_apart()).then_some(copy)
     }
 
@@ -93,6 +130,9 @@ impl Copy {
         let work = self.bytes.saturating_mul(memories.len() as u64) / 8;
         for_each(memories, work, |slice, memory| {
             if writer.writes(slice as u64) {
+                if self.even.is_some_and(|even| memory.copy_even(sizes, self.memory, &even)) {
+                    return;
+                }
                 for run in &self.runs {
                     memory.copy_from_dm(sizes, self.memory, run.from, run.to, run.bytes);
                 }

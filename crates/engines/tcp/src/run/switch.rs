@@ -64,9 +64,9 @@ impl<'a> Exchange<'a> {
         let wide = sent.iter().any(|packets| packets.extra.is_some());
         let mut bytes = Vec::with_capacity(room);
         let mut extra = wide.then(|| Vec::with_capacity(room));
-        self.each_source(slice, |source, time| {
+        self.each_source(slice, |source, time, count| {
             let Some(from) = sent.get(index(source)) else { return };
-            let range = index(time) * packet_bytes..(index(time) + 1) * packet_bytes;
+            let range = index(time) * packet_bytes..index(time + count) * packet_bytes;
             bytes.extend_from_slice(from.bytes.get(range.clone()).unwrap_or_default());
             if let Some(extra) = &mut extra {
                 match &from.extra {
@@ -78,11 +78,18 @@ impl<'a> Exchange<'a> {
         Packets { bytes, extra, packet_bytes }
     }
 
-    /// Calls `visit` with source slice and source time of every packet, in the order in which they arrive.
-    fn each_source(&self, slice: u64, mut visit: impl FnMut(u64, u64)) {
+    /// Calls `visit` with source slice and first source time of packets, and how many they are, in the order in which they arrive.
+    fn each_source(&self, slice: u64, mut visit_all: impl FnMut(u64, u64, u64)) {
         let all = self.packets;
+        let mut visit = |source: u64, time: u64| visit_all(source, time, 1);
         match self.image.topology {
-            Topology::Forwarding => (0..all).for_each(|time| visit(slice, time)),
+            Topology::Forwarding => visit_all(slice, 0, all),
+            Topology::Broadcast01(ring, time0) if ring.slice0 == 1 => {
+                let at = Place::of(slice, ring.slice1, ring.slice0);
+                for t1 in 0..all / time0.max(1) {
+                    (0..ring.slice1).for_each(|s1| visit_all(at.slice(ring, s1, 0), t1 * time0, time0));
+                }
+            }
             Topology::Broadcast01(ring, time0) => {
                 let at = Place::of(slice, ring.slice1, ring.slice0);
                 for t1 in 0..all / time0.max(1) {

@@ -4,8 +4,11 @@
 
 use std::arch::x86_64::*;
 
+use super::add;
 use super::path::{Kernel, Run, Tile};
+use super::range::FloatRange;
 use super::shape::Reduce;
+use super::single::{self, FloatPart, IntPart, Task, WORDS, Wide, float_word};
 use super::tile_float::{self, Lanes};
 use super::tile_int::{self, IntLanes};
 use super::words::Form;
@@ -37,8 +40,68 @@ pub(super) fn int(reduce: Reduce) -> Option<Kernel<i32>> {
     detected().then_some(kernel)
 }
 
+/// A word for each row of bf16; only for hosts with the instructions.
+pub(super) fn single_floats(task: &Task<'_, FloatPart>, out: &mut [u32]) {
+    assert!(detected(), "a path of this host");
+    // SAFETY: the features were asked for.
+    unsafe { wide_floats(task, out) }
+}
+
+/// A word for each row of i8; only for hosts with the instructions.
+pub(super) fn single_ints(task: &Task<'_, IntPart>, out: &mut [u32]) {
+    assert!(detected(), "a path of this host");
+    // SAFETY: the features were asked for.
+    unsafe { wide_ints(task, out) }
+}
+
+/// [`FloatRange::of_bf16`]; only for hosts with the instructions.
+pub(super) fn bf16_range(bytes: &[u8]) -> Option<FloatRange> {
+    assert!(detected(), "a path of this host");
+    // SAFETY: the features were asked for.
+    unsafe { range(bytes) }
+}
+
+/// Sums with words; only for hosts with the instructions.
+pub(super) fn add_words(sums: &mut [f32], words: &[u32]) {
+    assert!(detected(), "a path of this host");
+    // SAFETY: the features were asked for.
+    unsafe { wide_words(sums, words) }
+}
+
+/// Sums with a row times a factor; only for hosts with the instructions.
+pub(super) fn add_scaled(sums: &mut [f32], row: &[f32], factor: f32) {
+    assert!(detected(), "a path of this host");
+    // SAFETY: the features were asked for.
+    unsafe { wide_scaled(sums, row, factor) }
+}
+
 fn detected() -> bool {
     is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma")
+}
+
+#[target_feature(enable = "avx2,fma")]
+fn wide_words(sums: &mut [f32], words: &[u32]) {
+    add::words::<Floats>(sums, words);
+}
+
+#[target_feature(enable = "avx2,fma")]
+fn wide_scaled(sums: &mut [f32], row: &[f32], factor: f32) {
+    add::scaled::<Floats>(sums, row, factor);
+}
+
+#[target_feature(enable = "avx2,fma")]
+fn wide_floats(task: &Task<'_, FloatPart>, out: &mut [u32]) {
+    single::run::<WideFloats>(task, out);
+}
+
+#[target_feature(enable = "avx2,fma")]
+fn wide_ints(task: &Task<'_, IntPart>, out: &mut [u32]) {
+    single::run::<WideInts>(task, out);
+}
+
+#[target_feature(enable = "avx2,fma")]
+fn range(bytes: &[u8]) -> Option<FloatRange> {
+    FloatRange::of_bf16(bytes)
 }
 
 #[target_feature(enable = "avx2,fma")]
@@ -150,5 +213,146 @@ impl IntLanes for Pairs {
     #[inline(always)]
     fn sub(self, other: Self) -> Self {
         unsafe { Self(_mm256_sub_epi32(self.0, other.0)) }
+    }
+}
+
+#[derive(Clone, Copy)]
+struct WideFloats(__m256, __m256);
+
+/// Sums of products of neighbours, eight of them.
+#[inline(always)]
+fn float_pairs(even: &[f32], odd: &[f32], bytes: &[u8]) -> __m256 {
+    let (even, odd, bytes) = (&even[..COLUMNS], &odd[..COLUMNS], &bytes[..4 * COLUMNS]);
+    unsafe {
+        let words = _mm256_loadu_si256(bytes.as_ptr().cast());
+        let low = _mm256_castsi256_ps(_mm256_slli_epi32::<16>(words));
+        let high = _mm256_castsi256_ps(_mm256_and_si256(words, _mm256_set1_epi32(-0x1_0000)));
+        let high = _mm256_mul_ps(_mm256_loadu_ps(odd.as_ptr()), high);
+        _mm256_fmadd_ps(_mm256_loadu_ps(even.as_ptr()), low, high)
+    }
+}
+
+#[inline(always)]
+fn fold_floats(a: __m256, b: __m256) -> __m256 {
+    unsafe { _mm256_add_ps(_mm256_shuffle_ps::<0x88>(a, b), _mm256_shuffle_ps::<0xDD>(a, b)) }
+}
+
+#[inline(always)]
+fn fold_float_quarters(a: __m256, b: __m256) -> __m256 {
+    unsafe { _mm256_add_ps(_mm256_permute2f128_ps::<0x20>(a, b), _mm256_permute2f128_ps::<0x31>(a, b)) }
+}
+
+impl Wide for WideFloats {
+    type Part = FloatPart;
+    type Sum = f32;
+    const BYTES: usize = 64;
+
+    #[inline(always)]
+    fn pairs(part: &FloatPart, bytes: &[u8]) -> Self {
+        let low = float_pairs(&part.even, &part.odd, bytes);
+        Self(low, float_pairs(&part.even[COLUMNS..], &part.odd[COLUMNS..], &bytes[4 * COLUMNS..]))
+    }
+
+    #[inline(always)]
+    fn fold(self, other: Self) -> Self {
+        Self(fold_floats(self.0, other.0), fold_floats(self.1, other.1))
+    }
+
+    #[inline(always)]
+    fn fold_quarters(self, other: Self) -> Self {
+        Self(fold_float_quarters(self.0, self.1), fold_float_quarters(other.0, other.1))
+    }
+
+    #[inline(always)]
+    fn words(self) -> [f32; WORDS] {
+        let mut words = [0.0; WORDS];
+        let (low, high) = words.split_at_mut(COLUMNS);
+        unsafe {
+            _mm256_storeu_ps(low.as_mut_ptr(), self.0);
+            _mm256_storeu_ps(high.as_mut_ptr(), self.1);
+        }
+        words
+    }
+
+    #[inline(always)]
+    fn add(sum: f32, step: f32) -> f32 {
+        sum + step
+    }
+
+    #[inline(always)]
+    fn word(sum: f32) -> u32 {
+        float_word(sum)
+    }
+}
+
+#[derive(Clone, Copy)]
+struct WideInts(__m256i, __m256i);
+
+/// Sums of products of neighbours, eight of them.
+#[inline(always)]
+fn int_pairs(part: &[i16], bytes: &[u8]) -> __m256i {
+    let (part, bytes) = (&part[..2 * COLUMNS], &bytes[..2 * COLUMNS]);
+    unsafe {
+        let halves = _mm256_cvtepi8_epi16(_mm_loadu_si128(bytes.as_ptr().cast()));
+        _mm256_madd_epi16(_mm256_loadu_si256(part.as_ptr().cast()), halves)
+    }
+}
+
+#[inline(always)]
+fn fold_ints(a: __m256i, b: __m256i) -> __m256i {
+    unsafe {
+        let (a, b) = (_mm256_castsi256_ps(a), _mm256_castsi256_ps(b));
+        let even = _mm256_castps_si256(_mm256_shuffle_ps::<0x88>(a, b));
+        _mm256_add_epi32(even, _mm256_castps_si256(_mm256_shuffle_ps::<0xDD>(a, b)))
+    }
+}
+
+#[inline(always)]
+fn fold_int_quarters(a: __m256i, b: __m256i) -> __m256i {
+    unsafe {
+        let even = _mm256_permute2x128_si256::<0x20>(a, b);
+        _mm256_add_epi32(even, _mm256_permute2x128_si256::<0x31>(a, b))
+    }
+}
+
+impl Wide for WideInts {
+    type Part = IntPart;
+    type Sum = i32;
+    const BYTES: usize = 32;
+
+    #[inline(always)]
+    fn pairs(part: &IntPart, bytes: &[u8]) -> Self {
+        Self(int_pairs(&part.0, bytes), int_pairs(&part.0[WORDS..], &bytes[WORDS..]))
+    }
+
+    #[inline(always)]
+    fn fold(self, other: Self) -> Self {
+        Self(fold_ints(self.0, other.0), fold_ints(self.1, other.1))
+    }
+
+    #[inline(always)]
+    fn fold_quarters(self, other: Self) -> Self {
+        Self(fold_int_quarters(self.0, self.1), fold_int_quarters(other.0, other.1))
+    }
+
+    #[inline(always)]
+    fn words(self) -> [i32; WORDS] {
+        let mut words = [0; WORDS];
+        let (low, high) = words.split_at_mut(COLUMNS);
+        unsafe {
+            _mm256_storeu_si256(low.as_mut_ptr().cast(), self.0);
+            _mm256_storeu_si256(high.as_mut_ptr().cast(), self.1);
+        }
+        words
+    }
+
+    #[inline(always)]
+    fn add(sum: i32, step: i32) -> i32 {
+        sum.wrapping_add(step)
+    }
+
+    #[inline(always)]
+    fn word(sum: i32) -> u32 {
+        sum.cast_unsigned()
     }
 }

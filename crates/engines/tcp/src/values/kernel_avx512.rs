@@ -7,8 +7,11 @@
 
 use std::arch::x86_64::*;
 
+use super::add;
 use super::path::{Kernel, Run, Tile};
+use super::range::FloatRange;
 use super::shape::Reduce;
+use super::single::{self, FloatPart, IntPart, Task, WORDS, Wide, float_word};
 use super::tile_float::{self, Lanes};
 use super::tile_int::{self, IntLanes};
 use super::words::{Form, QUAD_OFFSET};
@@ -39,11 +42,71 @@ pub(super) fn int(reduce: Reduce, narrow: bool) -> Option<Kernel<i32>> {
     detected().then_some(Kernel { rows: INT_ROWS, columns: COLUMNS, form_a, form_b, run })
 }
 
+/// A word for each row of bf16; only for hosts with the instructions.
+pub(super) fn single_floats(task: &Task<'_, FloatPart>, out: &mut [u32]) {
+    assert!(detected(), "a path of this host");
+    // SAFETY: the features were asked for.
+    unsafe { wide_floats(task, out) }
+}
+
+/// A word for each row of i8; only for hosts with the instructions.
+pub(super) fn single_ints(task: &Task<'_, IntPart>, out: &mut [u32]) {
+    assert!(detected(), "a path of this host");
+    // SAFETY: the features were asked for.
+    unsafe { wide_ints(task, out) }
+}
+
+/// [`FloatRange::of_bf16`]; only for hosts with the instructions.
+pub(super) fn bf16_range(bytes: &[u8]) -> Option<FloatRange> {
+    assert!(detected(), "a path of this host");
+    // SAFETY: the features were asked for.
+    unsafe { range(bytes) }
+}
+
+/// Sums with words; only for hosts with the instructions.
+pub(super) fn add_words(sums: &mut [f32], words: &[u32]) {
+    assert!(detected(), "a path of this host");
+    // SAFETY: the features were asked for.
+    unsafe { wide_words(sums, words) }
+}
+
+/// Sums with a row times a factor; only for hosts with the instructions.
+pub(super) fn add_scaled(sums: &mut [f32], row: &[f32], factor: f32) {
+    assert!(detected(), "a path of this host");
+    // SAFETY: the features were asked for.
+    unsafe { wide_scaled(sums, row, factor) }
+}
+
 fn detected() -> bool {
     is_x86_feature_detected!("avx512f")
         && is_x86_feature_detected!("avx512bw")
         && is_x86_feature_detected!("avx512dq")
         && is_x86_feature_detected!("avx512vnni")
+}
+
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vnni")]
+fn wide_words(sums: &mut [f32], words: &[u32]) {
+    add::words::<Floats>(sums, words);
+}
+
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vnni")]
+fn wide_scaled(sums: &mut [f32], row: &[f32], factor: f32) {
+    add::scaled::<Floats>(sums, row, factor);
+}
+
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vnni")]
+fn wide_floats(task: &Task<'_, FloatPart>, out: &mut [u32]) {
+    single::run::<WideFloats>(task, out);
+}
+
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vnni")]
+fn wide_ints(task: &Task<'_, IntPart>, out: &mut [u32]) {
+    single::run::<WideInts>(task, out);
+}
+
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vnni")]
+fn range(bytes: &[u8]) -> Option<FloatRange> {
+    FloatRange::of_bf16(bytes)
 }
 
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vnni")]
@@ -171,3 +234,110 @@ macro_rules! int_lanes {
 
 int_lanes!(Quads, QUAD_OFFSET, _mm512_dpbusd_epi32);
 int_lanes!(Pairs, 0, _mm512_dpwssd_epi32);
+
+#[derive(Clone, Copy)]
+struct WideFloats(__m512);
+
+impl Wide for WideFloats {
+    type Part = FloatPart;
+    type Sum = f32;
+    const BYTES: usize = 64;
+
+    #[inline(always)]
+    fn pairs(part: &FloatPart, bytes: &[u8]) -> Self {
+        let bytes = &bytes[..Self::BYTES];
+        unsafe {
+            let words = _mm512_loadu_si512(bytes.as_ptr().cast());
+            let even = _mm512_castsi512_ps(_mm512_slli_epi32::<16>(words));
+            let odd = _mm512_castsi512_ps(_mm512_and_si512(words, _mm512_set1_epi32(-0x1_0000)));
+            let odd = _mm512_mul_ps(_mm512_loadu_ps(part.odd.as_ptr()), odd);
+            Self(_mm512_fmadd_ps(_mm512_loadu_ps(part.even.as_ptr()), even, odd))
+        }
+    }
+
+    #[inline(always)]
+    fn fold(self, other: Self) -> Self {
+        unsafe {
+            let even = _mm512_shuffle_ps::<0x88>(self.0, other.0);
+            Self(_mm512_add_ps(even, _mm512_shuffle_ps::<0xDD>(self.0, other.0)))
+        }
+    }
+
+    #[inline(always)]
+    fn fold_quarters(self, other: Self) -> Self {
+        unsafe {
+            let even = _mm512_shuffle_f32x4::<0x88>(self.0, other.0);
+            Self(_mm512_add_ps(even, _mm512_shuffle_f32x4::<0xDD>(self.0, other.0)))
+        }
+    }
+
+    #[inline(always)]
+    fn words(self) -> [f32; WORDS] {
+        let mut words = [0.0; WORDS];
+        unsafe { _mm512_storeu_ps(words.as_mut_ptr(), self.0) }
+        words
+    }
+
+    #[inline(always)]
+    fn add(sum: f32, step: f32) -> f32 {
+        sum + step
+    }
+
+    #[inline(always)]
+    fn word(sum: f32) -> u32 {
+        float_word(sum)
+    }
+}
+
+#[derive(Clone, Copy)]
+struct WideInts(__m512i);
+
+impl Wide for WideInts {
+    type Part = IntPart;
+    type Sum = i32;
+    const BYTES: usize = 32;
+
+    #[inline(always)]
+    fn pairs(part: &IntPart, bytes: &[u8]) -> Self {
+        let bytes = &bytes[..Self::BYTES];
+        unsafe {
+            let row = _mm512_loadu_si512(part.0.as_ptr().cast());
+            let halves = _mm512_cvtepi8_epi16(_mm256_loadu_si256(bytes.as_ptr().cast()));
+            Self(_mm512_madd_epi16(row, halves))
+        }
+    }
+
+    #[inline(always)]
+    fn fold(self, other: Self) -> Self {
+        unsafe {
+            let (a, b) = (_mm512_castsi512_ps(self.0), _mm512_castsi512_ps(other.0));
+            let even = _mm512_castps_si512(_mm512_shuffle_ps::<0x88>(a, b));
+            Self(_mm512_add_epi32(even, _mm512_castps_si512(_mm512_shuffle_ps::<0xDD>(a, b))))
+        }
+    }
+
+    #[inline(always)]
+    fn fold_quarters(self, other: Self) -> Self {
+        unsafe {
+            let even = _mm512_shuffle_i32x4::<0x88>(self.0, other.0);
+            Self(_mm512_add_epi32(even, _mm512_shuffle_i32x4::<0xDD>(self.0, other.0)))
+        }
+    }
+
+    #[inline(always)]
+    fn words(self) -> [i32; WORDS] {
+        let mut words = [0; WORDS];
+        unsafe { _mm512_storeu_si512(words.as_mut_ptr().cast(), self.0) }
+        words
+    }
+
+    #[inline(always)]
+    fn add(sum: i32, step: i32) -> i32 {
+        sum.wrapping_add(step)
+    }
+
+    #[inline(always)]
+    fn word(sum: i32) -> u32 {
+        sum.cast_unsigned()
+    }
+}

@@ -1,7 +1,9 @@
 //! Kernels without instructions of a particular host; the twin that the others are compared with.
 
+use super::add;
 use super::path::{Kernel, Tile};
 use super::shape::Reduce;
+use super::single::{self, FloatPart, IntPart, Task, WORDS, Wide, float_word};
 use super::tile_float::{self, Lanes};
 use super::tile_int::{self, IntLanes, high, low};
 use super::words::Form;
@@ -132,4 +134,137 @@ impl IntLanes for Ints {
     fn sub(self, other: Self) -> Self {
         self.zip(other, i32::wrapping_sub)
     }
+}
+
+/// Sums with words.
+pub(super) fn add_words(sums: &mut [f32], words: &[u32]) {
+    add::words::<Floats>(sums, words);
+}
+
+/// Sums with a row times a factor.
+pub(super) fn add_scaled(sums: &mut [f32], row: &[f32], factor: f32) {
+    add::scaled::<Floats>(sums, row, factor);
+}
+
+/// A word for each row of bf16.
+pub(super) fn single_floats(task: &Task<'_, FloatPart>, out: &mut [u32]) {
+    single::run::<WideFloats>(task, out);
+}
+
+/// A word for each row of i8.
+pub(super) fn single_ints(task: &Task<'_, IntPart>, out: &mut [u32]) {
+    single::run::<WideInts>(task, out);
+}
+
+#[derive(Clone, Copy)]
+struct WideFloats([f32; WORDS]);
+
+impl Wide for WideFloats {
+    type Part = FloatPart;
+    type Sum = f32;
+    const BYTES: usize = 64;
+
+    #[inline(always)]
+    fn pairs(part: &FloatPart, bytes: &[u8]) -> Self {
+        let mut sums = [0.0; WORDS];
+        for (at, word) in bytes.as_chunks().0.iter().enumerate().take(WORDS) {
+            let word = u32::from_le_bytes(*word);
+            let (even, odd) = (f32::from_bits(word << 16), f32::from_bits(word & 0xFFFF_0000));
+            sums[at] = part.even[at] * even + part.odd[at] * odd;
+        }
+        Self(sums)
+    }
+
+    #[inline(always)]
+    fn fold(self, other: Self) -> Self {
+        Self(fold(self.0, other.0, |a, b| a + b))
+    }
+
+    #[inline(always)]
+    fn fold_quarters(self, other: Self) -> Self {
+        Self(fold_quarters(self.0, other.0, |a, b| a + b))
+    }
+
+    #[inline(always)]
+    fn words(self) -> [f32; WORDS] {
+        self.0
+    }
+
+    #[inline(always)]
+    fn add(sum: f32, step: f32) -> f32 {
+        sum + step
+    }
+
+    #[inline(always)]
+    fn word(sum: f32) -> u32 {
+        float_word(sum)
+    }
+}
+
+#[derive(Clone, Copy)]
+struct WideInts([i32; WORDS]);
+
+impl Wide for WideInts {
+    type Part = IntPart;
+    type Sum = i32;
+    const BYTES: usize = 32;
+
+    #[inline(always)]
+    fn pairs(part: &IntPart, bytes: &[u8]) -> Self {
+        let mut sums = [0; WORDS];
+        for (at, [low, high]) in bytes.as_chunks().0.iter().enumerate().take(WORDS) {
+            let product = |at: usize, byte: u8| i32::from(part.0[at]) * i32::from(byte.cast_signed());
+            sums[at] = product(2 * at, *low) + product(2 * at + 1, *high);
+        }
+        Self(sums)
+    }
+
+    #[inline(always)]
+    fn fold(self, other: Self) -> Self {
+        Self(fold(self.0, other.0, i32::wrapping_add))
+    }
+
+    #[inline(always)]
+    fn fold_quarters(self, other: Self) -> Self {
+        Self(fold_quarters(self.0, other.0, i32::wrapping_add))
+    }
+
+    #[inline(always)]
+    fn words(self) -> [i32; WORDS] {
+        self.0
+    }
+
+    #[inline(always)]
+    fn add(sum: i32, step: i32) -> i32 {
+        sum.wrapping_add(step)
+    }
+
+    #[inline(always)]
+    fn word(sum: i32) -> u32 {
+        sum.cast_unsigned()
+    }
+}
+
+#[inline(always)]
+fn fold<T: Copy + Default>(a: [T; WORDS], b: [T; WORDS], add: impl Fn(T, T) -> T) -> [T; WORDS] {
+    let mut sums = [T::default(); WORDS];
+    for quarter in (0..WORDS).step_by(4) {
+        sums[quarter] = add(a[quarter], a[quarter + 1]);
+        sums[quarter + 1] = add(a[quarter + 2], a[quarter + 3]);
+        sums[quarter + 2] = add(b[quarter], b[quarter + 1]);
+        sums[quarter + 3] = add(b[quarter + 2], b[quarter + 3]);
+    }
+    sums
+}
+
+#[inline(always)]
+fn fold_quarters<T: Copy + Default>(a: [T; WORDS], b: [T; WORDS], add: impl Fn(T, T) -> T) -> [T; WORDS] {
+    let mut sums = [T::default(); WORDS];
+    for at in 0..4 {
+        sums[at] = add(a[at], a[at + 4]);
+        sums[at + 4] = add(a[at + 8], a[at + 12]);
+        sums[at + 8] = add(b[at], b[at + 4]);
+        sums[at + 12] = add(b[at + 8], b[at + 12]);
+    }
+    sums
 }

@@ -19,15 +19,18 @@
 //! - [`stationary`]: packed rows of `b` and the loop over blocks; [`shape`]: sizes and their checks;
 //! - `words`, `panel`: operands as 4-byte words, and the k-major panels that kernels read;
 //! - `tile_float`, `tile_int`: the kernels, written once over a vector type; `range`: when flushing cannot matter;
-//! - `dot`: rows that are too few to be packed;
+//! - `dot`, `single`: rows that are too few to be packed;
+//! - `add`: sums of results of several slices;
 //! - `path`, `kernel_portable`, `kernel_avx2`, `kernel_avx512`: the vector types, and which the host has.
 
+mod add;
 mod dot;
 mod kernel_portable;
 mod panel;
 mod path;
 mod range;
 pub mod shape;
+mod single;
 pub mod stationary;
 mod tile_float;
 mod tile_int;
@@ -40,9 +43,11 @@ mod kernel_avx2;
 #[cfg(target_arch = "x86_64")]
 mod kernel_avx512;
 
+pub(crate) use add::{add_scaled, add_words, sum_word};
 pub(crate) use dot::dot_i8;
 pub use path::Path;
 pub use shape::{ContractError, Reduce, Rows, Shape, Sums};
+pub(crate) use single::Single;
 pub use stationary::Stationary;
 
 /// Contracts all rows on the fastest path of this host.

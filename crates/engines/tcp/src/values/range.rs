@@ -21,6 +21,8 @@ pub(super) struct FloatRange {
 
 const MAGNITUDE: u32 = 0x7FFF_FFFF;
 const INFINITY: u32 = 0x7F80_0000;
+/// Pattern of 2^-126.
+const LEAST_NORMAL: u32 = 1 << 23;
 /// Pattern of 2^-103.
 const LEAST_ACCUMULATOR: u32 = (127 - 103) << 23;
 
@@ -34,6 +36,22 @@ impl FloatRange {
             largest = largest.max(if magnitude < INFINITY { magnitude } else { 0 });
         }
         Self { least_exponent: exponent(least), largest_exponent: exponent(largest) }
+    }
+
+    /// The range of operands of bf16 as they lie in memory; `None` if one is subnormal, infinite or NaN.
+    #[inline(always)]
+    pub(super) fn of_bf16(bytes: &[u8]) -> Option<Self> {
+        let (mut least, mut largest) = (u16::MAX, 0);
+        for word in bytes.as_chunks::<2>().0 {
+            let magnitude = u16::from_le_bytes(*word) & 0x7FFF;
+            // Zero wraps to the top.
+            least = least.min(magnitude.wrapping_sub(1));
+            largest = largest.max(magnitude);
+        }
+        let [least, largest] = [least.saturating_add(1), largest].map(|half| u32::from(half) << 16);
+        let plain = largest < INFINITY && least >= LEAST_NORMAL;
+        let least = least.min(INFINITY);
+        plain.then(|| Self { least_exponent: exponent(least), largest_exponent: exponent(largest) })
     }
 
     /// Whether all products of the two are multiples of 2^-126 and below 2^128.

@@ -43,7 +43,7 @@ pub(super) fn add<V: Lanes, const ROWS: usize>(tile: &Tile<'_, f32>, sums: &mut 
     }
 }
 
-const QUIET_NAN: u32 = 0x7FC0_0000;
+pub(super) const QUIET_NAN: u32 = 0x7FC0_0000;
 
 #[inline(always)]
 fn add_in_tree<V: Lanes, A: Arithmetic, const ROWS: usize>(tile: &Tile<'_, f32>, sums: &mut [f32]) {

@@ -219,6 +219,27 @@ proptest! {
         let all_at_once = bulk::contract(&plan, &packets, file).unwrap();
         prop_assert_eq!(all_at_once.as_ref(), Some(&expected), "bulk, {:?}", image);
     }
+
+    #[test]
+    fn partly_inactive_trees_are_the_same_both_ways(seed: u64) {
+        let dice = &mut Dice(seed);
+        let (mut image, dtype) = draw(dice);
+        let active = dice.roll(image.flits * 256 / bits(dtype)) + 1;
+        image.loops.truncate(image.steps.len());
+        image.loops.push(row(active, 1));
+        image.tree = active.next_power_of_two();
+        let (flits, trf, extra) = operands(dice, &image, dtype);
+        let file = RegisterFile { bytes: &trf, extra: extra.as_deref() };
+        let plan = Plan::new(tcp(), &RuleSet::TCP, &image, dtype).unwrap();
+        let packets = plan.feed(flits).unwrap();
+        let all_at_once = bulk::contract(&plan, &packets, file).unwrap();
+        let plain = matches!(dtype, Dtype::Bf16 | Dtype::F8E4M3Fn | Dtype::F8E5M2);
+        prop_assert!(all_at_once.is_some() || !plain || image.op == ContractOp::Max);
+        if let Some(all_at_once) = all_at_once {
+            let stepped = literal::contract(&plan, &packets, file).unwrap();
+            prop_assert_eq!(all_at_once, stepped, "{:?}", image);
+        }
+    }
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use super::Sizes;
 use crate::program::exec::Memory;
+use crate::run::copy::Even;
 use crate::run::index;
 
 /// Memories that take room once they are written to.
@@ -81,6 +82,37 @@ impl SliceMemory {
         }
     }
 
+    /// [`Self::copy_from_dm`] to a register file for runs that are alike; false, and nothing is done, where there is no short way.
+    pub(in crate::run) fn copy_even(&mut self, sizes: &Sizes, memory: Memory, even: &Even) -> bool {
+        let target = match memory {
+            Memory::Vrf => room(&mut self.vrf, sizes.vrf),
+            Memory::Trf { .. } if self.extra.is_empty() => room(&mut self.trf, sizes.trf),
+            _ => return false,
+        };
+        let ends = |first: i64, steps: [i64; 2]| {
+            let reach = steps.into_iter().zip(even.loops).map(|(step, row)| step * (row.0 as i64 - 1));
+            reach.fold((first, first), |(low, high), end| (low + end.min(0), high + end.max(0)))
+        };
+        let [inner, outer] = even.loops;
+        let Ok(to) = i64::try_from(even.first.to) else { return false };
+        let inside = |(low, high): (i64, i64), bytes: usize| {
+            low >= 0 && u64::try_from(high).is_ok_and(|high| high + even.first.bytes as u64 <= bytes as u64)
+        };
+        if !inside(ends(even.first.from, [inner.1, outer.1]), self.dm.len())
+            || !inside(ends(to, [inner.2, outer.2]), target.len())
+        {
+            return false;
+        }
+        match even.first.bytes {
+            8 => copy_loops::<8>(&self.dm, target, even),
+            16 => copy_loops::<16>(&self.dm, target, even),
+            32 => copy_loops::<32>(&self.dm, target, even),
+            64 => copy_loops::<64>(&self.dm, target, even),
+            _ => return false,
+        }
+        true
+    }
+
     /// Bytes that are known to be inside, to be written; their extra bits are gone.
     pub(in crate::run) fn span(
         &mut self,
@@ -114,6 +146,30 @@ impl SliceMemory {
         write(&mut self.trf, sizes.trf, offset, bytes);
         write(&mut self.extra, sizes.trf, offset, extra);
     }
+}
+
+/// Copies runs of so many bytes, all of them inside.
+fn copy_loops<const BYTES: usize>(source: &[u8], target: &mut [u8], even: &Even) {
+    let [inner, outer] = even.loops.map(|(size, from, to)| (size, wide(from), wide(to)));
+    let (mut from, mut to) = (wide(even.first.from).cast_unsigned(), index(even.first.to));
+    for _ in 0..outer.0 {
+        let (mut inner_from, mut inner_to) = (from, to);
+        for _ in 0..inner.0 {
+            let run = source.get(inner_from..).and_then(<[u8]>::first_chunk::<BYTES>);
+            let place = target.get_mut(inner_to..).and_then(<[u8]>::first_chunk_mut::<BYTES>);
+            if let (Some(run), Some(place)) = (run, place) {
+                *place = *run;
+            }
+            inner_from = inner_from.wrapping_add_signed(inner.1);
+            inner_to = inner_to.wrapping_add_signed(inner.2);
+        }
+        from = from.wrapping_add_signed(outer.1);
+        to = to.wrapping_add_signed(outer.2);
+    }
+}
+
+fn wide(step: i64) -> isize {
+    isize::try_from(step).unwrap_or(0)
 }
 
 /// Reads; zeros where the memory was never written. Bounds are the caller's to check.

@@ -5,6 +5,8 @@ use tilewright_num::{self as num, RuleSet};
 
 use super::{FLIT, VectorError};
 use crate::program::vector::{Between, Gives, ReduceOp, Word};
+use crate::run::parallel::for_each;
+use crate::values::{Path, add_words, sum_word};
 
 pub(super) fn apply(
     rules: &RuleSet,
@@ -36,6 +38,7 @@ fn combine(rules: &RuleSet, op: ReduceOp, word: Word, group: &[Vec<u32>]) -> Vec
         (Word::F32, ReduceOp::Max) => floats(rules, group, |a, b| num::max_f32(rules, a, b)),
         (Word::F32, ReduceOp::Min) => floats(rules, group, |a, b| num::min_f32(rules, a, b)),
         (Word::F32, ReduceOp::Mul) => floats(rules, group, |a, b| num::mul_f32(rules, a, b)),
+        (Word::F32, _) if rules == &RuleSet::TCP => sums(group),
         (Word::F32, _) => floats(rules, group, |a, b| num::add_f32(rules, a, b)),
     }
 }
@@ -43,6 +46,25 @@ fn combine(rules: &RuleSet, op: ReduceOp, word: Word, group: &[Vec<u32>]) -> Vec
 fn floats(rules: &RuleSet, group: &[Vec<u32>], f: impl Fn(f32, f32) -> f32) -> Vec<u32> {
     fold(group, |a| rules.settle_f32(a), |a, b| f(f32::from_bits(a), f32::from_bits(b)).to_bits())
 }
+
+/// Sums by the rules of the chip, some words of all slices at a time, so that they stay in the nearest cache.
+fn sums(group: &[Vec<u32>]) -> Vec<u32> {
+    let path = Path::best();
+    let Some((first, others)) = group.split_first() else { return Vec::new() };
+    let settled = |word: &u32| f32::from_bits(RuleSet::TCP.settle_f32(*word));
+    let mut sums: Vec<f32> = first.iter().map(settled).collect();
+    let work = (sums.len() as u64).saturating_mul(others.len() as u64) / 4;
+    for_each(sums.chunks_mut(TOGETHER_WORDS).collect(), work, |part, sums| {
+        let start = part * TOGETHER_WORDS;
+        for words in others {
+            add_words(path, sums, words.get(start..start + sums.len()).unwrap_or_default());
+        }
+    });
+    sums.into_iter().map(sum_word).collect()
+}
+
+/// Words of a slice that are added together.
+const TOGETHER_WORDS: usize = 1 << 10;
 
 fn fold(group: &[Vec<u32>], enter: impl Fn(u32) -> u32, f: impl Fn(u32, u32) -> u32) -> Vec<u32> {
     let mut slices = group.iter();

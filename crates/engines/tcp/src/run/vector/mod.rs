@@ -22,7 +22,7 @@ use std::fmt;
 use tilewright_num::RuleSet;
 
 use super::parallel::map;
-use crate::program::vector::{OpKind, Vector, Word};
+use crate::program::vector::{Guarded, Op, OpKind, Source, Vector, Word};
 use crate::vector::shape::{joins, shapes};
 use crate::vector::unit::{gives, stage};
 use crate::vector::{FLIT_WORDS, Fault, structure};
@@ -113,6 +113,21 @@ pub fn apply(
     if let (Some(reducer), true) = (vector.between, vector.between_first) {
         slices = between::apply(rules, reducer, vector.input, slices)?;
     }
+    if vector.ops.is_empty() {
+        return match (vector.between, vector.between_first) {
+            (Some(reducer), false) => between::apply(rules, reducer, vector.input, slices),
+            _ => Ok(slices),
+        };
+    }
+    let alike = alike(vector, &slices, vrf);
+    let mut files = Vec::new();
+    if let Some(firsts) = &alike {
+        let own = |slice: usize| slice == 0 || firsts.get(slice) != firsts.get(slice - 1);
+        files = vrf.iter().enumerate().filter(|(slice, _)| own(*slice)).map(|(_, file)| *file).collect();
+        let mut slice = 0..;
+        slices.retain(|_| slice.next().is_some_and(own));
+    }
+    let vrf = if alike.is_some() { files.as_slice() } else { vrf };
     let mut word = vector.input;
     let steps = words.saturating_mul(slices.len()).saturating_mul(vector.ops.len() + 1) as u64;
     let all = slices.len();
@@ -128,14 +143,58 @@ pub fn apply(
     });
     let mut slices = Vec::with_capacity(all);
     for (number, result) in done.into_iter().enumerate() {
-        let (words, leaving) = result?;
+        let (words, leaving) = result.map_err(|error| located(error, alike.as_deref()))?;
         let count = together.min(all.saturating_sub(number * together)).max(1);
         split(words, count, &mut slices);
         word = leaving;
     }
+    if let Some(firsts) = alike {
+        slices = firsts.iter().map(|first| slices.get(*first).cloned().unwrap_or_default()).collect();
+    }
     match (vector.between, vector.between_first) {
         (Some(reducer), false) => between::apply(rules, reducer, word, slices),
         _ => Ok(slices),
+    }
+}
+
+/// Words from which on a look at whole register files costs less than another slice's chain.
+const COMPARED_WORDS: usize = 1 << 8;
+
+/// Slices on which the chain does what it does on the one before, numbered by the first of them: same words, same register files, and
+/// nothing that counts slices. `None` if there are few.
+fn alike(vector: &Vector, slices: &[Vec<u32>], vrf: &[&[u8]]) -> Option<Vec<usize>> {
+    let counts = |op: &Op| match &op.kind {
+        OpKind::Reduce(reduce) => reduce.limits.iter().any(|limit| !limit.slices.is_empty()),
+        _ => false,
+    };
+    let file = |source: &Guarded| matches!(source.source, Source::Vrf { .. });
+    let reads = vector.ops.iter().flat_map(|op| &op.operands).any(|choice| choice.sources.iter().any(file));
+    let short = slices.first().is_none_or(|words| words.len() < COMPARED_WORDS);
+    if vrf.len() != slices.len() || vector.ops.iter().any(counts) || (reads && short) {
+        return None;
+    }
+    let mut number = 0;
+    let mut numbers = vec![0; slices.len()];
+    for slice in 1..slices.len() {
+        let same = slices[slice] == slices[slice - 1] && (!reads || vrf[slice] == vrf[slice - 1]);
+        number += usize::from(!same);
+        numbers[slice] = number;
+        // Most slices are alike, or it does not pay.
+        if 2 * number > slices.len() {
+            return None;
+        }
+    }
+    (number + 1 < slices.len()).then_some(numbers)
+}
+
+/// An error with the number of the slice that it was found on.
+fn located(error: VectorError, alike: Option<&[usize]>) -> VectorError {
+    match (error, alike) {
+        (VectorError::Vrf { slice, at }, Some(numbers)) => {
+            let first = numbers.iter().position(|number| *number == slice);
+            VectorError::Vrf { slice: first.unwrap_or(slice), at }
+        }
+        (error, _) => error,
     }
 }
 

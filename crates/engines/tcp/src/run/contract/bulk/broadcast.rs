@@ -1,11 +1,12 @@
 //! Contractions without depth: the register file loop of a packet stands still, so that one element meets the whole packet, and the
 //! tree sums nothing. Products are scaled packets, added step after step.
 
-use tilewright_num::{add_f32, decode, decode_slice, int_value, mul_f32};
+use tilewright_num::{decode, decode_slice, int_value};
 
 use super::{Layout, RegisterFile};
 use crate::run::index;
 use crate::run::packets::{Packets, flight_elements, load_element};
+use crate::values::{Path, add_scaled, sum_word};
 
 /// Words of the flits that leave.
 pub(super) fn words(layout: &Layout<'_>, packets: &Packets, trf: RegisterFile<'_>) -> Vec<u32> {
@@ -15,14 +16,18 @@ pub(super) fn words(layout: &Layout<'_>, packets: &Packets, trf: RegisterFile<'_
         let mut stream = vec![0.0; elements];
         decode_slice(plan.rules, plan.dtype, &packets.bytes, &mut stream);
         let read = |pattern: u32| decode(plan.rules, plan.image.dtype, pattern);
-        let take = |sum: f32, a: f32, b: f32| add_f32(plan.rules, sum, mul_f32(plan.rules, a, b));
-        run(layout, &stream, trf, read, take, f32::to_bits)
+        // Only the chip's rules come here.
+        let path = Path::best();
+        let take = |sums: &mut [f32], a: &[f32], b: f32| add_scaled(path, sums, a, b);
+        run(layout, &stream, trf, read, take, sum_word)
     } else {
         let extra = packets.extra.as_deref();
         let value = |at| narrow(int_value(plan.dtype, load_element(plan.dtype, &packets.bytes, extra, at)));
         let stream: Vec<i32> = (0..elements).map(value).collect();
         let read = |pattern: u32| narrow(int_value(plan.image.dtype, pattern));
-        let take = |sum: i32, a: i32, b: i32| sum.wrapping_add(a.wrapping_mul(b));
+        let take = |sums: &mut [i32], a: &[i32], b: i32| {
+            sums.iter_mut().zip(a).for_each(|(sum, a)| *sum = sum.wrapping_add(a.wrapping_mul(b)));
+        };
         run(layout, &stream, trf, read, take, i32::cast_unsigned)
     }
 }
@@ -37,7 +42,7 @@ fn run<T: Copy + Default>(
     stream: &[T],
     trf: RegisterFile<'_>,
     read: impl Fn(u32) -> T,
-    take: impl Fn(T, T, T) -> T,
+    take: impl Fn(&mut [T], &[T], T),
     word: impl Fn(T) -> u32,
 ) -> Vec<u32> {
     let plan = &layout.plan;
@@ -58,10 +63,7 @@ fn run<T: Copy + Default>(
                     for step in &layout.summed {
                         let packet = batch.packet + stream_row.packet + step.packet;
                         let b = element(batch.trf + trf_row.trf + step.trf + first);
-                        let a = &stream[packet * plan.width..][..plan.columns];
-                        for (sum, a) in sums.iter_mut().zip(a) {
-                            *sum = take(*sum, *a, b);
-                        }
+                        take(&mut sums, &stream[packet * plan.width..][..plan.columns], b);
                     }
                     let result = batch.result + stream_row.result + trf_row.result;
                     let block = &mut words[result * plan.block_words()..][..plan.block_words()];

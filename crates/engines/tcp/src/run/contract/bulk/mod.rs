@@ -6,18 +6,21 @@
 //!
 //! - `layout` (here): what follows from the registers, found once for all slices;
 //! - `product`: one slice's operands and results;
+//! - `few`: one slice's operands where the stream has few rows;
 //! - `broadcast`: one register file element for a whole packet, where products are too small for kernels;
 //! - `sums`: accumulators.
 
 mod broadcast;
+mod few;
 mod product;
 mod sums;
 
-use tilewright_num::RuleSet;
+use tilewright_num::{Dtype, RuleSet};
 
 use super::RegisterFile;
 use super::digits::{Digit, Digits, digits};
 use super::plan::Plan;
+use crate::program::exec::ContractOp;
 use crate::run::fault::Problem;
 use crate::run::packets::Packets;
 use product::Product;
@@ -59,6 +62,8 @@ pub(super) struct Layout<'a> {
     packets_in_order: Option<usize>,
     /// Rows of the register files are runs of elements.
     trf_in_order: bool,
+    /// And follow each other in every lane.
+    trf_rows_in_order: bool,
     /// The tree's 4-bit elements are whole bytes of the register file.
     whole_bytes: bool,
 }
@@ -66,9 +71,8 @@ pub(super) struct Layout<'a> {
 impl<'a> Layout<'a> {
     /// `None` if the loops do not nest.
     pub(super) fn new(plan: Plan<'a>) -> Option<Layout<'a>> {
-        // A tree that is partly inactive would meet zeros instead of nothing.
         let whole = plan.active.is_multiple_of(plan.tree);
-        if !whole || plan.rules != &RuleSet::TCP {
+        if !(whole || adds_zeros(&plan)) || plan.rules != &RuleSet::TCP {
             return None;
         }
         let digits = if plan.steps == 0 { nothing() } else { digits(&plan)? };
@@ -86,19 +90,24 @@ impl<'a> Layout<'a> {
         let mut units = digits.elements.chunks_exact(plan.tree).take(plan.columns);
         let first = units.next();
         let same_elements = units.all(|unit| Some(unit) == first);
-        let packets_in_order = packets_in_order(&plan, stream_rows.iter().chain(&summed));
-        let summed = places(&summed);
-        let tree = (plan.tree as u64).cast_signed();
-        let trf_in_order = (0..).zip(&summed).all(|(at, place): (i64, _)| place.trf == at * tree);
+        let packets_in_order = packets_in_order(&plan, stream_rows.iter().chain(&summed)).filter(|_| whole);
+        let (summed, trf_rows) = (places(&summed), places(&trf_rows));
+        let apart = |places: &[Place], elements: usize| {
+            let elements = (elements as u64).cast_signed();
+            (0..).zip(places).all(|(at, place): (i64, _)| place.trf == at * elements)
+        };
+        let trf_in_order = whole && apart(&summed, plan.tree);
+        let trf_rows_in_order = trf_in_order && apart(&trf_rows, summed.len() * plan.tree);
         Some(Layout {
             plan,
             batch: places(&batch),
             stream_rows: places(&stream_rows),
-            trf_rows: places(&trf_rows),
+            trf_rows,
             summed,
             same_elements,
             packets_in_order,
             trf_in_order,
+            trf_rows_in_order,
             whole_bytes,
             elements: digits.elements,
         })
@@ -127,10 +136,7 @@ impl<'a> Layout<'a> {
         let small = self.batch.len() > 1
             || self.summed.len() < KERNEL_STEPS
             || self.rows_a() * self.rows_b() <= KERNEL_RESULTS;
-        self.plan.tree == 1
-            && self.same_elements
-            && small
-            && self.plan.image.op == crate::program::exec::ContractOp::Add
+        self.plan.tree == 1 && self.same_elements && small && self.plan.image.op == ContractOp::Add
     }
 
     /// Columns that one matrix product has, and how many products there are for them.
@@ -146,9 +152,23 @@ impl<'a> Layout<'a> {
         self.trf_rows.len() * self.plan.lanes
     }
 
+    /// Register file elements that a column's tree meets; fewer than it takes where it is partly inactive.
+    fn unit(&self, column: usize) -> &[i64] {
+        let first = column * self.plan.tree;
+        self.elements.get(first..self.elements.len().min(first + self.plan.tree)).unwrap_or_default()
+    }
+
     fn k(&self) -> usize {
         self.summed.len() * self.plan.tree
     }
+}
+
+/// Whether elements that a partly inactive tree lacks may be zeros on both sides: their products are what sums start from.
+fn adds_zeros(plan: &Plan<'_>) -> bool {
+    plan.active < plan.tree
+        && plan.image.op == ContractOp::Add
+        && plan.dtype == plan.image.dtype
+        && matches!(plan.dtype, Dtype::Bf16 | Dtype::F8E4M3Fn | Dtype::F8E5M2 | Dtype::I8)
 }
 
 /// Loops without steps.

@@ -17,15 +17,17 @@ use crate::values::{Path, Reduce, Rows, Shape, Stationary, dot_i8};
 const DOT_ROWS: usize = 16;
 
 pub(super) struct Product<'a> {
-    layout: &'a Layout<'a>,
+    pub(super) layout: &'a Layout<'a>,
     /// The stream as kernels read it, and its type.
     stream: Cow<'a, [u8]>,
-    stream_type: Dtype,
+    pub(super) stream_type: Dtype,
     packet_bytes: usize,
     /// Bytes of the stream elements that one column's tree takes.
     unit: usize,
-    trf: RegisterFile<'a>,
-    trf_type: Dtype,
+    /// Those of them that are active.
+    active: usize,
+    pub(super) trf: RegisterFile<'a>,
+    pub(super) trf_type: Dtype,
 }
 
 impl<'a> Product<'a> {
@@ -50,6 +52,7 @@ impl<'a> Product<'a> {
             layout,
             packet_bytes: stream_type.size_bytes(plan.width),
             unit: stream_type.size_bytes(plan.tree),
+            active: stream_type.size_bytes(plan.tree.min(plan.active)),
             stream,
             stream_type,
             trf,
@@ -76,6 +79,9 @@ impl<'a> Product<'a> {
         for batch in &layout.batch {
             for column in 0..layout.columns().1 {
                 let a = self.stream_operand(batch, column);
+                if self.few(batch, column, &a, &mut words) {
+                    continue;
+                }
                 sums.reset();
                 match &mut sums {
                     AllSums::Ints(sums, _) if dots => self.dots(batch, column, &a, sums),
@@ -106,7 +112,8 @@ impl<'a> Product<'a> {
                 for step in &layout.summed {
                     let packet = batch.packet + row.packet + step.packet;
                     let first = packet * self.packet_bytes + column * self.unit;
-                    rows.extend_from_slice(&self.stream[first..first + self.unit]);
+                    rows.extend_from_slice(&self.stream[first..first + self.active]);
+                    rows.resize(rows.len() + self.unit - self.active, 0);
                 }
             }
         }
@@ -141,8 +148,7 @@ impl<'a> Product<'a> {
         lane: usize,
         gathered: &'b mut Vec<u8>,
     ) -> &'b [u8] {
-        let tree = self.layout.plan.tree;
-        let elements = &self.layout.elements[column * tree..(column + 1) * tree];
+        let elements = self.layout.unit(column);
         if self.layout.trf_in_order && is_run(elements) {
             let bytes = self.layout.plan.lane(self.trf.bytes, lane);
             let start = usize::try_from(batch.trf + row.trf + elements[0]).ok();
@@ -156,7 +162,7 @@ impl<'a> Product<'a> {
     }
 
     /// Rows of the register files: lane after lane, for each row digit.
-    fn trf_operand(&self, batch: &Place, column: usize) -> Vec<u8> {
+    pub(super) fn trf_operand(&self, batch: &Place, column: usize) -> Vec<u8> {
         let layout = self.layout;
         let mut rows = Vec::with_capacity(layout.rows_b() * self.trf_type.size_bytes(layout.k()));
         for lane in 0..layout.plan.lanes {
@@ -169,7 +175,7 @@ impl<'a> Product<'a> {
 
     fn push_row(&self, rows: &mut Vec<u8>, batch: &Place, row: &Place, column: usize, lane: usize) {
         let plan = &self.layout.plan;
-        let elements = &self.layout.elements[column * plan.tree..(column + 1) * plan.tree];
+        let elements = self.layout.unit(column);
         let contiguous = is_run(elements);
         let bytes = plan.lane(self.trf.bytes, lane);
         let extra = self.trf.extra.map(|extra| plan.lane(extra, lane));
@@ -181,8 +187,12 @@ impl<'a> Product<'a> {
         }
         for step in &self.layout.summed {
             let first = batch.trf + row.trf + step.trf;
-            if !contiguous || !self.push_run(rows, bytes, first + elements[0], plan.tree) {
+            if !contiguous || !self.push_run(rows, bytes, first + elements[0], elements.len()) {
                 elements.iter().for_each(|more| self.push(rows, bytes, extra, first + more));
+            }
+            let inactive = plan.tree - elements.len();
+            if inactive > 0 {
+                rows.resize(rows.len() + self.trf_type.size_bytes(inactive), 0);
             }
         }
     }
@@ -232,7 +242,7 @@ impl<'a> Product<'a> {
     }
 }
 
-fn is_run(elements: &[i64]) -> bool {
+pub(super) fn is_run(elements: &[i64]) -> bool {
     elements.windows(2).all(|pair| pair[1] == pair[0] + 1)
 }
 
