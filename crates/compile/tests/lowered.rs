@@ -7,9 +7,9 @@ use std::collections::BTreeSet;
 
 use support::{compiled, small, tcp};
 use tilewright_base::Span;
-use tilewright_compile::kernel::Kernel;
 use tilewright_compile::Compiled;
 use tilewright_compile::compiled::Outline;
+use tilewright_compile::kernel::Kernel;
 use tilewright_compile::lowered::commands::Way;
 use tilewright_compile::lowered::lowered;
 use tilewright_compile::lowered::shapes::Shaped;
