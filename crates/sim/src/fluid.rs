@@ -281,7 +281,7 @@ impl Fluid {
             }
             for one in &mut scarce {
                 for (want, at) in one.wants.iter().filter(|(_, at)| held[*at]) {
-                    let taken = u128::from(*want) * u128::from(self.speeds[*at]) >> 32;
+                    let taken = (u128::from(*want) * u128::from(self.speeds[*at])) >> 32;
                     one.left = one.left.saturating_sub(u64::try_from(taken).unwrap_or(u64::MAX));
                 }
                 one.wants.retain(|(_, at)| !held[*at]);

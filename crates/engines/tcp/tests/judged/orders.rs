@@ -47,6 +47,14 @@ struct Graph {
 }
 
 impl Graph {
+    /// A core saw something done; so do the commands that it pushes later.
+    fn sees(&mut self, done: usize, (core, queue): (&mut usize, &mut usize), ahead: bool) {
+        *core = self.after(&[done, *core]);
+        if !ahead {
+            *queue = self.after(&[*core, *queue]);
+        }
+    }
+
     fn node(&mut self) -> usize {
         self.after.push(Vec::new());
         self.after.len() - 1
@@ -139,11 +147,8 @@ fn brute(program: &Program, script: &[Happens]) -> BTreeSet<(Key, Key)> {
             }
             Happens::Awaited(owner, ticket) => {
                 let command = issued[usize::try_from(ticket).expect("a small number")];
-                let node = graph.after(&[command, cores[at(owner)]]);
-                cores[at(owner)] = node;
-                if !ahead[at(owner)] {
-                    queues[at(owner)] = graph.after(&[node, queues[at(owner)]]);
-                }
+                let own = (&mut cores[at(owner)], &mut queues[at(owner)]);
+                graph.sees(command, own, ahead[at(owner)]);
             }
             Happens::Ahead(owner) => {
                 ahead[at(owner)] ^= true;
@@ -166,11 +171,8 @@ fn brute(program: &Program, script: &[Happens]) -> BTreeSet<(Key, Key)> {
                 let Some(message) = messages.get_mut(&(from, owner)).and_then(VecDeque::pop_front) else {
                     continue;
                 };
-                let node = graph.after(&[message, cores[at(owner)]]);
-                cores[at(owner)] = node;
-                if !ahead[at(owner)] {
-                    queues[at(owner)] = graph.after(&[node, queues[at(owner)]]);
-                }
+                let own = (&mut cores[at(owner)], &mut queues[at(owner)]);
+                graph.sees(message, own, ahead[at(owner)]);
             }
         }
     }
