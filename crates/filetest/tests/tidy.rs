@@ -37,8 +37,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     (
         "bench",
         &[
-            "base", "explore", "machine", "neuron", "notation", "num", "record", "report", "runtime", "sim",
-            "tcp",
+            "base", "compile", "explore", "import", "machine", "neuron", "notation", "num", "record",
+            "report", "runtime", "sim", "tcp",
         ],
     ),
 ];

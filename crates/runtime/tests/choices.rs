@@ -82,9 +82,9 @@ fn search_is_the_same_every_time_and_never_slower() {
 fn any_choice_gives_a_right_schedule() {
     let machine = tcp();
     for text in [
-        "rows=2 slots=3 part=1 fills=1,2,4,8,1",
-        "rows=auto slots=8 part=8 fills=whole",
-        "slots=1 part=4 fills=2",
+        "rows=2 slots=3 parts=1 fills=1,2,4,8,1",
+        "rows=auto slots=8 parts=8 fills=whole",
+        "slots=1 parts=4 fills=2",
     ] {
         let choices: Choices = text.parse().unwrap();
         assert_eq!(choices.to_string().parse::<Choices>().unwrap(), choices);

@@ -174,7 +174,9 @@ impl Widths {
             contracted: plan.packed.iter().map(|packed| packed.row).max().unwrap_or(0),
             heads: heads.map_or(0, |heads| heads.kv * heads.slots),
             queries: whole_packets(build.machine, build.dtype(), queries),
-            padded: whole_packets(build.machine, build.dtype(), queries) > queries,
+            // A packet's end, or places without a head.
+            padded: whole_packets(build.machine, build.dtype(), queries) > queries
+                || heads.is_some_and(|heads| heads.slots > heads.group),
             fill_bytes: fills().map(|fill| fill.slice_bytes).max().unwrap_or(0),
             fill_groups: fills().map(|fill| fill.groups).max().unwrap_or(0),
         }
