@@ -113,7 +113,7 @@ fn energy_is_events_times_figures() {
     let of = |name: &str| number(&counts[name]) * 1e-12;
     let seconds = number(&prompt(&study, 2048)["cycles"]) / machine.chip.clock_hz as f64;
     let expected = [
-        ("products", of("macs_int8") * energy.mac_int8_pj),
+        ("products", of("macs_int8") * energy.mac_int8_pj + of("macs_bf16") * energy.mac_bf16_pj),
         ("contraction engine", of("contraction_cycles") * energy.ce_active_cycle_pj),
         (
             "accumulators",

@@ -83,7 +83,7 @@ pub struct Build<'a> {
     pub exchanges: u64,
 }
 
-/// Transfers of a fill: between them others find their turn on the DMA engine.
+/// Transfers of a fill at most: between them others find their turn on the DMA engine.
 const PIECES: usize = 4;
 
 /// Ones of bf16, and of eight-bit integers.
@@ -436,8 +436,10 @@ impl<'a> Build<'a> {
         self.asked += 1;
         let Some((fill, slices)) = self.fills.get(index).copied() else { return };
         let place = self.at.slots[index % self.at.slots.len()];
-        let granule = self.machine.tdma.request_bytes;
-        let whole = fill.slice_bytes.div_ceil(PIECES as u64).next_multiple_of(granule);
+        // Nobody else wants the engine of one processing element alone; small pieces cost more than they give way.
+        let pieces = if self.pes() > 1 { PIECES as u64 } else { 1 };
+        let granule = self.machine.tdma.packet_max_bytes;
+        let whole = fill.slice_bytes.div_ceil(pieces).next_multiple_of(granule);
         let first = (piece * whole).min(fill.slice_bytes);
         let bytes = whole.min(fill.slice_bytes - first);
         if bytes > 0 {
