@@ -179,6 +179,9 @@ def main():
             for row in read_rows(chosen["rows"])
             if chosen["chip"] in (row["chip"], *row.get("also", []))
         ]
+        # Other chips have rows too; those that no kernel stands for are not ours.
+        if not any("kernel" in row["how"] for row in rows):
+            rows = []
         if chosen["group"]:
             rows = [row for row in rows if row["group"] == chosen["group"]]
         if not rows:
