@@ -113,6 +113,16 @@ impl Part {
     }
 }
 
+/// Parts of the rows of a prefill program, each with its register.
+fn parts(emit: &mut Emitter<'_>, plan: &Plan) -> Vec<Part> {
+    let step = plan.choices.parts;
+    let part = |first: u64| {
+        let rows = i64::try_from(Part::rows_of(first, plan.prefill_rows, step)).unwrap_or(i64::MAX);
+        Part { rows: emit.register(&format!("rows{first}"), 1, rows), first, step }
+    };
+    (0..step.min(plan.prefill_rows)).map(part).collect()
+}
+
 /// Compiles one program.
 ///
 /// # Errors
@@ -207,13 +217,7 @@ impl<'a> Build<'a> {
         };
         let all = Part { rows, first: 0, step: 1 };
         let parts = match mode {
-            Mode::Prefill if plan.options.pes > 1 => (0..plan.choices.parts.min(plan.prefill_rows))
-                .map(|part| {
-                    let step = plan.choices.parts;
-                    let rows = most(Part::rows_of(part, plan.prefill_rows, step));
-                    Part { rows: emit.register(&format!("rows{part}"), 1, rows), first: part, step }
-                })
-                .collect(),
+            Mode::Prefill if plan.options.pes > 1 => parts(&mut emit, plan),
             _ => vec![all],
         };
         let counted = (0..plan.options.pes).filter(|_| kernels.pools()).map(|pe| match mode {
