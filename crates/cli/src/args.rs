@@ -127,6 +127,7 @@ Examples:
   tilewright study llama2-7b --brief --json
   tilewright study llama2-7b --out study
   tilewright study llama2-7b --model llama3-8b
+  tilewright study llama2-7b --model llama2-70b --chips 4 --brief
   tilewright study llama2-7b --set hbm.channel_clock_hz=1500000000 --set hbm.timing_clock_hz=3000000000";
 
 /// What to time.
@@ -144,9 +145,12 @@ pub(crate) struct LlamaArgs {
     /// Type of weights, activations and caches: int8 or bf16
     #[arg(long, value_name = "TYPE", default_value = "int8")]
     pub(crate) dtype: String,
-    /// Processing elements: 1, 2, 4 or 8
+    /// Processing elements of a chip: 1, 2, 4 or 8
     #[arg(long, value_name = "N", default_value_t = 8)]
     pub(crate) pes: u64,
+    /// Chips that share the weights, joined by PCIe: 1, 2, 4 or 8
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) chips: u64,
     /// Only Table II and what its passes show: not Fig. 12, nor other lengths of Fig. 11
     #[arg(long)]
     pub(crate) brief: bool,
@@ -167,6 +171,7 @@ impl LlamaArgs {
             set: Vec::new(),
             dtype: "int8".to_string(),
             pes: 8,
+            chips: 1,
             brief: true,
             out: None,
             json: false,
@@ -179,6 +184,7 @@ impl LlamaArgs {
         self.model == papers.model
             && self.chip == papers.chip
             && self.pes == papers.pes
+            && self.chips == papers.chips
             && self.set.is_empty()
     }
 }

@@ -1,4 +1,4 @@
-//! What a model is compiled for: `--chip`, `--set`, `--dtype`, `--pes`, `--context`, for all verbs that compile.
+//! What a model is compiled for: `--chip`, `--set`, `--dtype`, `--pes`, `--chips`, `--context`, for all verbs that compile.
 
 use clap::Args;
 use tilewright_base::Sources;
@@ -22,9 +22,12 @@ pub(crate) struct ModelTarget {
     /// Type of weights and activations that are multiplied: bf16 or int8
     #[arg(long, value_name = "TYPE", default_value = "bf16")]
     pub(crate) dtype: String,
-    /// PEs that share the work: 1, 2, 4 or 8
+    /// PEs of a chip that share the work: 1, 2, 4 or 8
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) pes: u64,
+    /// Chips that share the weights, joined by PCIe: 1, 2, 4 or 8
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) chips: u64,
     /// Longest context in tokens, prompt included; rounded up to a position for every slice
     #[arg(long, value_name = "N")]
     pub(crate) context: Option<u64>,
@@ -33,7 +36,7 @@ pub(crate) struct ModelTarget {
 impl Default for ModelTarget {
     fn default() -> ModelTarget {
         let (chip, dtype) = ("tcp".to_string(), "bf16".to_string());
-        ModelTarget { chip, set: Vec::new(), dtype, pes: 1, context: None }
+        ModelTarget { chip, set: Vec::new(), dtype, pes: 1, chips: 1, context: None }
     }
 }
 
@@ -66,11 +69,12 @@ impl ModelTarget {
                 self.dtype
             )));
         };
-        if ![1, 2, 4, 8].contains(&self.pes) {
-            return Err(Outcome::usage(&format!(
-                "--pes {}\n  = allowed: 1, 2, 4, 8\n  = instead: --pes 1",
-                self.pes
-            )));
+        for (what, count) in [("pes", self.pes), ("chips", self.chips)] {
+            if ![1, 2, 4, 8].contains(&count) {
+                return Err(Outcome::usage(&format!(
+                    "--{what} {count}\n  = allowed: 1, 2, 4, 8\n  = instead: --{what} 1"
+                )));
+            }
         }
         if self.context == Some(0) {
             return Err(Outcome::usage("--context 0\n  = allowed: 1 or more\n  = instead: leave it out"));
@@ -85,6 +89,6 @@ impl ModelTarget {
         let slices = machine.pe.slices.max(1);
         let context = context.checked_next_multiple_of(slices).unwrap_or(context);
         // Keys and values stay bf16: what is gained in memory is lost in words.
-        Ok(Options { dtype, cache: Dtype::Bf16, context, pes: self.pes, batch: 1 })
+        Ok(Options { dtype, cache: Dtype::Bf16, context, pes: self.pes, chips: self.chips, batch: 1 })
     }
 }

@@ -64,6 +64,9 @@ const PARTS: [&str; 8] = ["rows0", "rows1", "rows2", "rows3", "rows4", "rows5", 
 const COUNTED: [&str; 8] =
     ["counted0", "counted1", "counted2", "counted3", "counted4", "counted5", "counted6", "counted7"];
 
+/// Chips that a model is dealt out over at most: those of one server (paper section III, peer to peer).
+const MOST_CHIPS: u64 = 8;
+
 /// Compiles a model.
 ///
 /// # Errors
@@ -90,12 +93,16 @@ pub fn compile_chosen(
     options: Options,
     choices: &Choices,
 ) -> Result<Compiled, CompileError> {
-    let pes = options.pes.max(1);
+    let (pes, chips) = (options.pes, options.chips);
+    if chips == 0 || chips > MOST_CHIPS || !chips.is_power_of_two() {
+        let allowed = format!("a power of two up to {MOST_CHIPS}");
+        return Err(CompileError::Size { what: "the number of chips", found: chips, allowed });
+    }
     if !pes.is_power_of_two() || pes > machine.pes() {
         let allowed = format!("a power of two up to {}", machine.pes());
         return Err(CompileError::Size { what: "the number of PEs", found: pes, allowed });
     }
-    let kernels = kernels.dealt_out(pes);
+    let kernels = kernels.dealt_out(options.all_pes());
     // Caches are read in whole rows of slices.
     let context = options.context.min(kernels.positions).max(1).next_multiple_of(machine.pe.slices);
     let options = Options { context, ..options };
@@ -156,14 +163,14 @@ impl Compiled {
         self.plan.prefill_rows * self.slices
     }
 
-    /// The bytes of weights and tables, to their addresses in HBM.
+    /// The bytes of weights and tables, to their chips and addresses in HBM.
     ///
     /// # Errors
     /// A constant that cannot be had.
     pub fn pack(
         &self,
         constants: &Constants<'_>,
-        write: &mut dyn FnMut(u64, &[u8]),
+        write: &mut dyn FnMut(u64, u64, &[u8]),
     ) -> Result<(), CompileError> {
         pack(&self.kernels, &self.plan, self.lanes, self.slices, &self.parts, constants, write)
     }

@@ -58,8 +58,10 @@ pub struct Axis {
     pub size: u64,
     /// Order of its places.
     pub order: Order,
-    /// Processing elements that it is dealt out to: each has its own part (section VI, `E_n`).
+    /// Parts that it is dealt out in, one for each processing element (section VI, `E_n`).
     pub parts: u64,
+    /// Processing elements that have the same part.
+    pub copies: u64,
 }
 
 /// What parts are rounded up to, so that they begin at whole flits.
@@ -77,7 +79,7 @@ impl Axis {
 
     /// What comes to a place of a part; `None` is zero.
     pub fn source(&self, part: u64, place: u64) -> Option<u64> {
-        let part = if self.parts > 1 { part } else { 0 };
+        let part = if self.parts > 1 { part / self.copies.max(1) } else { 0 };
         let source = match self.order {
             Order::Plain => Some(part * self.stored() + place),
             Order::Heads { groups, group, slots, depth, interleaved } => {
@@ -94,6 +96,29 @@ impl Axis {
         };
         source.filter(|source| *source < self.size && place < self.stored())
     }
+
+    /// Deals it out over so many processing elements. Queries of a head of keys and values go to several if there are more of them than
+    /// such heads; `queries` says how many each has.
+    fn deal_out(&mut self, parts: u64, queries: impl Fn(u64) -> u64) {
+        (self.parts, self.copies) = (parts, 1);
+        let Order::Heads { groups, group, slots, .. } = &mut self.order else { return };
+        let sharing = sharing(*groups, queries(*groups), parts);
+        if sharing == 1 {
+            return;
+        }
+        if *group == queries(*groups) {
+            (*groups, *group) = (*groups * sharing, *group / sharing);
+            *slots = group.next_power_of_two();
+        } else {
+            (self.parts, self.copies) = (*groups, sharing);
+        }
+    }
+}
+
+/// Processing elements that share a head of keys and values, if there are fewer heads than elements and their queries can be dealt out evenly.
+fn sharing(heads: u64, group: u64, parts: u64) -> u64 {
+    let each = parts / heads.max(1);
+    if parts.is_multiple_of(heads.max(1)) && group.is_multiple_of(each.max(1)) { each.max(1) } else { 1 }
 }
 
 /// A weight matrix by the name of its value in the graph.
@@ -294,19 +319,30 @@ impl Kernels {
     }
 
     /// The same for one of so many processing elements: heads and inner widths are dealt out, one-dimensional weight stationary
-    /// (section VI). Combinations then give partial sums.
+    /// (section VI). Combinations then give partial sums. Heads of keys and values that are fewer than parts are shared.
     #[must_use]
     pub fn dealt_out(&self, parts: u64) -> Kernels {
+        let parts = parts.max(1);
+        let queries = |groups: u64| {
+            let group = self.kernels.iter().find_map(|kernel| match kernel {
+                Kernel::Attend { heads, .. } if heads.kv == groups => Some(heads.group),
+                _ => None,
+            });
+            group.unwrap_or(1)
+        };
         let mut dealt = self.clone();
         for kernel in &mut dealt.kernels {
             match kernel {
                 Kernel::Project { parts: weights, .. } => {
-                    weights.iter_mut().for_each(|weight| weight.rows.parts = parts);
+                    weights.iter_mut().for_each(|weight| weight.rows.deal_out(parts, queries));
                 }
-                Kernel::Combine { weight, .. } => weight.columns.parts = parts,
-                Kernel::Head { weight, .. } => weight.rows.parts = parts,
+                Kernel::Combine { weight, .. } => weight.columns.deal_out(parts, queries),
+                Kernel::Head { weight, .. } => weight.rows.deal_out(parts, queries),
                 Kernel::Rotate { heads, .. } | Kernel::Attend { heads, .. } => {
-                    heads.kv = heads.kv.div_ceil(parts.max(1));
+                    let sharing = sharing(heads.kv, heads.group, parts);
+                    let group = heads.group / sharing;
+                    let slots = if sharing > 1 { group.next_power_of_two() } else { heads.slots };
+                    *heads = Heads { kv: (heads.kv * sharing).div_ceil(parts), group, slots, ..*heads };
                 }
                 _ => {}
             }
@@ -413,6 +449,9 @@ fn spell_axis(axis: &Axis) -> String {
     let mut text = axis.size.to_string();
     if axis.parts > 1 {
         let _ = write!(text, "/{}", axis.parts);
+    }
+    if axis.copies > 1 {
+        let _ = write!(text, "*{}", axis.copies);
     }
     if let Order::Heads { groups, group, slots, depth, interleaved } = axis.order {
         let heads = spell_heads(&Heads { kv: groups, group, slots, depth });

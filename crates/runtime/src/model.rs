@@ -71,7 +71,7 @@ impl ModelDevice {
         let prefill = Prepared::new(machine, compiled.prefill.clone())?;
         let decode = Prepared::new(machine, compiled.decode.clone())?;
         let batch = compiled.batch.clone().map(|program| Prepared::new(machine, program)).transpose()?;
-        let device = Device::new(machine, 1);
+        let device = Device::new(machine, compiled.plan.options.chips);
         Ok(ModelDevice { device, compiled, prefill, decode, batch, seen: 0 })
     }
 
@@ -82,8 +82,8 @@ impl ModelDevice {
     pub fn load(&mut self, constants: &Constants<'_>) -> Result<(), ModelError> {
         let mut fault = None;
         let device = &mut self.device;
-        self.compiled.pack(constants, &mut |at, bytes| {
-            if let Err(found) = device.write(hbm(0, at), bytes) {
+        self.compiled.pack(constants, &mut |chip, at, bytes| {
+            if let Err(found) = device.write(hbm(chip, at), bytes) {
                 fault.get_or_insert(found);
             }
         })?;
@@ -100,13 +100,26 @@ impl ModelDevice {
         Ok(())
     }
 
-    /// Writes weights and tables that were packed before, from the first byte of HBM on, and runs the program that all others begin with.
+    /// Writes weights and tables that were packed before, for each chip from the first byte of its HBM on, and runs the program that all
+    /// others begin with.
     ///
     /// # Errors
     /// More bytes than the memory has.
-    pub fn load_packed(&mut self, bytes: &[u8]) -> Result<(), ModelError> {
-        self.device.write(hbm(0, 0), bytes)?;
+    pub fn load_packed(&mut self, chips: &[&[u8]]) -> Result<(), ModelError> {
+        for (chip, bytes) in (0..).zip(chips) {
+            self.device.write(hbm(chip, 0), bytes)?;
+        }
         self.begin()
+    }
+
+    /// Tables go to every chip.
+    fn write_tables(&mut self, inputs: &Inputs) -> Result<(), ModelError> {
+        for chip in 0..self.compiled.plan.options.chips {
+            for (at, table) in &inputs.tables {
+                self.device.write(hbm(chip, *at), table)?;
+            }
+        }
+        Ok(())
     }
 
     /// The model.
@@ -140,9 +153,7 @@ impl ModelDevice {
         sink: S,
     ) -> Result<(Phase, Reading), ModelError> {
         let inputs = self.compiled.inputs(self.seen, tokens)?;
-        for (at, table) in &inputs.tables {
-            self.device.write(hbm(0, *at), table)?;
-        }
+        self.write_tables(&inputs)?;
         let phase = if tokens.len() == 1 { Phase::Decode } else { Phase::Prefill };
         let prepared = if phase == Phase::Decode { &self.decode } else { &self.prefill };
         let registers = registers(prepared.program(), &inputs);
@@ -162,9 +173,7 @@ impl ModelDevice {
         sink: S,
     ) -> Result<Reading, ModelError> {
         let inputs = self.compiled.batch_inputs(self.seen, tokens)?;
-        for (at, table) in &inputs.tables {
-            self.device.write(hbm(0, *at), table)?;
-        }
+        self.write_tables(&inputs)?;
         let Some(prepared) = &self.batch else {
             let allowed = "one; compile with a batch for more".to_string();
             let found = tokens.len() as u64;

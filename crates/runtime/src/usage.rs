@@ -81,9 +81,10 @@ impl Usage {
         part(real(u128::from(self.counts.macs_useful)), most)
     }
 
-    /// What the interface of off-chip memory moved, as a part of the peak of the whole chip.
-    pub fn hbm_use(&self, machine: &Tcp) -> f64 {
-        part(real(u128::from(self.counts.hbm_bits)) / 8.0, machine.hbm_bytes_per_s() * self.seconds(machine))
+    /// What the interface of off-chip memory moved, as a part of the peak of so many whole chips.
+    pub fn hbm_use(&self, machine: &Tcp, chips: u64) -> f64 {
+        let peak = machine.hbm_bytes_per_s() * real(u128::from(chips));
+        part(real(u128::from(self.counts.hbm_bits)) / 8.0, peak * self.seconds(machine))
     }
 
     /// Simulated time.

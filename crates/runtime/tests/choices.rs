@@ -22,7 +22,7 @@ fn small() -> Kernels {
 }
 
 fn options(pes: u64) -> Options {
-    Options { dtype: Dtype::Bf16, cache: Dtype::Bf16, context: 128, pes, batch: 1 }
+    Options { dtype: Dtype::Bf16, cache: Dtype::Bf16, context: 128, pes, chips: 1, batch: 1 }
 }
 
 #[test]

@@ -54,9 +54,12 @@ fn golden(model: &str) -> Option<Vec<Case>> {
 
 fn on_chip(model: &Model, dtype: Dtype, context: u64) -> ModelDevice {
     let machine = tcp();
-    let compiled =
-        compile(&machine, &model.graph, Options { dtype, cache: Dtype::Bf16, context, pes: 1, batch: 1 })
-            .unwrap();
+    let compiled = compile(
+        &machine,
+        &model.graph,
+        Options { dtype, cache: Dtype::Bf16, context, pes: 1, chips: 1, batch: 1 },
+    )
+    .unwrap();
     let mut chip = ModelDevice::new(&machine, compiled).unwrap();
     chip.load(&|name: &str| constant(&model.graph, &model.store, name)).unwrap();
     chip

@@ -75,7 +75,7 @@ fn config(heads: (u64, u64, u64), width: u64, hidden: u64, interleaved: bool) ->
 }
 
 fn options(dtype: Dtype, pes: u64) -> Options {
-    Options { dtype, cache: Dtype::Bf16, context: 160, pes, batch: 1 }
+    Options { dtype, cache: Dtype::Bf16, context: 160, pes, chips: 1, batch: 1 }
 }
 
 fn tokens(count: u64, first: u64) -> Vec<u64> {
@@ -102,6 +102,20 @@ fn a_short_cache_is_exact() {
     for (dtype, pes) in [(Dtype::I8, 1), (Dtype::Bf16, 2)] {
         judged(&model, Options { cache: Dtype::I8, ..options(dtype, pes) }, &parts());
     }
+}
+
+/// Weights over chips, sums between them; heads of keys and values that several processing elements share.
+#[test]
+fn several_chips_are_exact() {
+    let model = random::llama(&config((2, 4, 16), 91, 53, false), 7);
+    for (dtype, pes, chips) in
+        [(Dtype::Bf16, 1, 2), (Dtype::Bf16, 2, 2), (Dtype::I8, 2, 4), (Dtype::I8, 1, 4)]
+    {
+        judged(&model, Options { chips, ..options(dtype, pes) }, &parts());
+    }
+    let encoder = Bert { heads: (4, 16), hidden: 53, vocabulary: 77, places: 96 };
+    let options = Options { chips: 2, context: 96, ..options(Dtype::Bf16, 2) };
+    judged(&encoder.model(3), options, &[tokens(7, 1), tokens(70, 2)]);
 }
 
 proptest! {

@@ -51,9 +51,12 @@ fn prompts_and_tokens_give_the_interpreters_logits_within_int8() {
 fn prompts_and_tokens(dtype: Dtype, pes: u64) {
     let Some(model) = model("stories260K/stories260K.bin") else { return };
     let machine = tcp();
-    let compiled =
-        compile(&machine, &model.graph, Options { dtype, cache: Dtype::Bf16, context: 512, pes, batch: 1 })
-            .unwrap();
+    let compiled = compile(
+        &machine,
+        &model.graph,
+        Options { dtype, cache: Dtype::Bf16, context: 512, pes, chips: 1, batch: 1 },
+    )
+    .unwrap();
     let mut chip = ModelDevice::new(&machine, compiled).unwrap();
     chip.load(&|name: &str| constant(&model.graph, &model.store, name)).unwrap();
     let interpreter = Interpreter::new(primitives(&model.graph).unwrap(), &model.store).unwrap();
@@ -79,7 +82,7 @@ fn sequences_of_a_batch_do_not_know_each_other() {
     let machine = tcp();
     let batch = 3;
     for (dtype, pes) in [(Dtype::Bf16, 1), (Dtype::I8, 2)] {
-        let options = Options { dtype, cache: Dtype::Bf16, context: 128, pes, batch };
+        let options = Options { dtype, cache: Dtype::Bf16, context: 128, pes, chips: 1, batch };
         let compiled = compile(&machine, &model.graph, options).unwrap();
         let mut chip = ModelDevice::new(&machine, compiled).unwrap();
         chip.load(&|name: &str| constant(&model.graph, &model.store, name)).unwrap();

@@ -35,23 +35,32 @@ pub(super) fn bytes(
     compiled: &Compiled,
     host: &mut dyn Host,
 ) -> Result<Vec<u8>, Outcome> {
-    let hbm = packed(loaded, compiled)?;
+    let chips = packed(loaded, compiled)?;
     let tokenizer = tokenizer_file(args, host)?;
     let programs = ProgramName::ALL.map(|name| (name.name(), program(compiled, name)));
-    let mut arrays = vec![(HBM, hbm.as_slice())];
+    let names: Vec<String> = (0..).take(chips.len()).map(hbm_of).collect();
+    let mut arrays: Vec<(&str, &[u8])> =
+        names.iter().map(String::as_str).zip(chips.iter().map(Vec::as_slice)).collect();
     arrays.extend(tokenizer.iter().map(|(name, bytes)| (*name, bytes.as_slice())));
     let (plan, graph) = (plan(&args.target, compiled), tilewright_graph::text::print(&loaded.graph));
     Ok(pack_bundle(&programs, &arrays, &[(PLAN, &plan), (GRAPH, &graph)]))
 }
 
-/// HBM from its first byte to the last that is packed.
-fn packed(loaded: &Model, compiled: &Compiled) -> Result<Vec<u8>, Outcome> {
+/// What the section with the HBM of a chip is called.
+fn hbm_of(chip: usize) -> String {
+    if chip == 0 { HBM.to_string() } else { format!("{HBM}{chip}") }
+}
+
+/// HBM of each chip from its first byte to the last that is packed.
+fn packed(loaded: &Model, compiled: &Compiled) -> Result<Vec<Vec<u8>>, Outcome> {
     let constant = |name: &str| weights::constant(&loaded.graph, &loaded.store, name);
     let most = usize::try_from(compiled.plan.end).unwrap_or(usize::MAX);
-    let mut hbm: Vec<u8> = Vec::new();
+    let chips = usize::try_from(compiled.plan.options.chips).unwrap_or(1);
+    let mut all: Vec<Vec<u8>> = vec![Vec::new(); chips];
     let mut short = false;
     compiled
-        .pack(&constant, &mut |at, bytes| {
+        .pack(&constant, &mut |chip, at, bytes| {
+            let Some(hbm) = usize::try_from(chip).ok().and_then(|chip| all.get_mut(chip)) else { return };
             let start = usize::try_from(at).unwrap_or(usize::MAX);
             let end = start.saturating_add(bytes.len());
             let more = end.saturating_sub(hbm.len());
@@ -67,10 +76,10 @@ fn packed(loaded: &Model, compiled: &Compiled) -> Result<Vec<u8>, Outcome> {
         .map_err(|error| refused(&error))?;
     if short {
         return Err(Outcome::usage(&format!(
-            "the packed weights need up to {most} B of this machine's memory"
+            "the packed weights need up to {most} B of this machine's memory for each chip"
         )));
     }
-    Ok(hbm)
+    Ok(all)
 }
 
 /// A section's name and the file that goes there.
@@ -97,6 +106,9 @@ fn plan(target: &ModelTarget, compiled: &Compiled) -> String {
     }
     let (dtype, context) = (dtype_name(options.dtype), options.context);
     let choices = &compiled.plan.choices;
+    if target.chips > 1 {
+        text.push_str(&format!("chips {}\n", target.chips));
+    }
     text + &format!("dtype {dtype}\npes {}\ncontext {context}\nchoices {choices}\n", target.pes)
 }
 
@@ -114,6 +126,7 @@ fn target_of(text: &str) -> Option<(ModelTarget, Choices)> {
             "set" => target.set.push(value.to_string()),
             "dtype" => target.dtype = value.to_string(),
             "pes" => target.pes = value.parse().ok()?,
+            "chips" => target.chips = value.parse().ok()?,
             "context" => target.context = Some(value.parse().ok()?),
             "choices" => choices = value.parse().ok()?,
             _ => return None,
@@ -135,16 +148,18 @@ pub(super) fn exec(args: &ExecArgs, host: &mut dyn Host) -> Result<Outcome, Outc
     let (target, choices) = bundle.text(PLAN).and_then(target_of).ok_or_else(|| missing("plan"))?;
     let graph = bundle.text(GRAPH).ok_or_else(|| missing("graph"))?;
     let graph = tilewright_graph::text::read(graph, SourceId(0)).map_err(|_| missing("graph that reads"))?;
-    let hbm = bundle.array(HBM).ok_or_else(|| missing("weights"))?;
     let machine = target.machine(host)?;
     let kernels = cluster(&graph).map_err(|error| refused(&error))?;
     let options = target.options(&machine, 1)?;
+    let chips = usize::try_from(options.chips).unwrap_or(1);
+    let hbm: Option<Vec<&[u8]>> = (0..chips).map(|chip| bundle.array(&hbm_of(chip))).collect();
+    let hbm = hbm.ok_or_else(|| missing("weights"))?;
     let compiled = compile_chosen(&machine, &kernels, options, &choices).map_err(|error| refused(&error))?;
     same_programs(path, &bundle, &compiled)?;
     let tokenizer = tokenizer(args, &bundle, host)?;
     let prompt = prompt(&tokenizer, &args.prompting.prompt)?;
     let on = Target { machine: &machine, target: &target, tokenizer: &tokenizer, prompting: &args.prompting };
-    on.job(prompt).run(compiled, &Weights::Packed(hbm), host)
+    on.job(prompt).run(compiled, &Weights::Packed(&hbm), host)
 }
 
 /// The plan is that of the programs only if they are those which follow from it.

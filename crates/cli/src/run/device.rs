@@ -23,7 +23,7 @@ pub(crate) enum Weights<'w> {
     /// From a model, to be packed.
     Constants(&'w Constants<'w>),
     /// Packed before.
-    Packed(&'w [u8]),
+    Packed(&'w [&'w [u8]]),
 }
 
 /// A model to be run on a chip.
@@ -32,6 +32,7 @@ pub(crate) struct Job<'j> {
     /// The chip's name.
     pub(crate) chip: &'j str,
     pub(crate) pes: u64,
+    pub(crate) chips: u64,
     pub(crate) tokenizer: &'j Tokenizer,
     pub(crate) prompting: &'j Prompting,
     /// Tokens of the prompt.
@@ -51,7 +52,7 @@ impl Job<'_> {
         let mut device = ModelDevice::new(self.machine, compiled).map_err(|error| failed(&error))?;
         match weights {
             Weights::Constants(constants) => device.load(constants),
-            Weights::Packed(bytes) => device.load_packed(bytes),
+            Weights::Packed(chips) => device.load_packed(chips),
         }
         .map_err(|error| failed(&error))?;
         if device.compiled().kernels.pools() {

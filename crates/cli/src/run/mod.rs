@@ -60,6 +60,7 @@ impl<'t> Target<'t> {
             machine: self.machine,
             chip: &self.target.chip,
             pes: self.target.pes,
+            chips: self.target.chips,
             tokenizer: self.tokenizer,
             prompting: self.prompting,
             prompt,

@@ -33,6 +33,7 @@ struct Data<'d> {
     chip: &'d str,
     dtype: &'static str,
     pes: u64,
+    chips: u64,
     context: u64,
     prompt_tokens: &'d [u32],
     tokens: &'d [u64],
@@ -99,6 +100,7 @@ impl Report<'_> {
             chip: self.job.chip,
             dtype: dtype_name(options.dtype),
             pes: self.job.pes,
+            chips: self.job.chips,
             context: options.context,
             prompt_tokens: &self.job.prompt,
             tokens: &self.generation.tokens,
@@ -129,10 +131,11 @@ impl Report<'_> {
             let _ = writeln!(text, "{what:<12}{words}");
         };
         let pes = counted(self.job.pes, "PE");
+        let chips = if self.job.chips > 1 { format!("each of {} ", self.job.chips) } else { String::new() };
         let dtype = dtype_name(options.dtype);
         let context = thousands(options.context);
         let name = &self.device.compiled().kernels.name;
-        line("model", &format!("{name} in {dtype} on {pes} of {}, context {context}", self.job.chip));
+        line("model", &format!("{name} in {dtype} on {pes} of {chips}{}, context {context}", self.job.chip));
         let prompt = counted(self.job.prompt.len() as u64, "token");
         line("prompt", &format!("{prompt} in {:.4} ms", prefill.seconds(machine) * 1e3));
         if let Some(vector) = self.vector {
@@ -197,8 +200,8 @@ impl Report<'_> {
             main: engine(Engine::Main),
             sub: engine(Engine::Sub),
             dma: engine(Engine::Dma),
-            mac: usage.mac_use(machine, self.job.pes, options.dtype),
-            hbm: usage.hbm_use(machine),
+            mac: usage.mac_use(machine, options.all_pes(), options.dtype),
+            hbm: usage.hbm_use(machine, options.chips),
         }
     }
 }

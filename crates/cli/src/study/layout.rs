@@ -79,7 +79,7 @@ fn model_bytes(compiled: &Compiled, weights: &[Weight]) -> u64 {
 
 fn of_weights(compiled: &Compiled, label: &'static str, packed: &Packed, weights: &[Weight]) -> Weights {
     let stored: u64 = packed.fills.iter().map(|fill| fill.slice_bytes * packed.slices).sum();
-    let stored_bytes = stored * compiled.plan.options.pes;
+    let stored_bytes = stored * compiled.plan.options.all_pes();
     let model_bytes = model_bytes(compiled, weights);
     Weights {
         operator: label,
@@ -108,12 +108,13 @@ fn slots(compiled: &Compiled) -> usize {
 fn inner(machine: &Tcp, compiled: &Compiled, kernel: usize) -> Option<Inner> {
     let Some(Kernel::Combine { weight, .. }) = compiled.kernels.kernels.get(kernel) else { return None };
     let packed = compiled.plan.packed(kernel)?;
-    let (width, pes) = (weight.columns.size, compiled.plan.options.pes);
+    let (width, pes) = (weight.columns.size, compiled.plan.options.all_pes());
     let bits = u64::from(compiled.plan.options.dtype.storage_bits());
     let of_width = |what: &str, width: u64| {
         // Gate, up and down.
         let layer_bytes = 3 * weight.rows.size * width * bits / 8;
-        let us_at_peak = size(layer_bytes) / machine.hbm_bytes_per_s() * 1e6;
+        let us_at_peak =
+            size(layer_bytes) / (machine.hbm_bytes_per_s() * size(compiled.plan.options.chips)) * 1e6;
         Width { what: what.to_string(), width, layer_bytes, us_at_peak }
     };
     let third = width.div_ceil(3);

@@ -40,6 +40,7 @@ pub(super) struct Study {
     pub(super) chip: String,
     pub(super) dtype: String,
     pub(super) pes: u64,
+    pub(super) chips: u64,
     /// `128 t_sync + t_host`, calibrated on B=1, L=128 alone; never below zero.
     pub(super) latency_ms: f64,
     pub(super) table2: Vec<Row>,
@@ -121,8 +122,8 @@ pub(super) fn study(setting: &Setting<'_>, say: &mut dyn FnMut(&str)) -> Result<
         model: Model { machine, graph: setting.graph, options },
         sizes: Sizes::new(&kernels, options.dtype, options.cache),
         hz,
-        macs_per_s: size(machine.slices() * machine.ce.lanes * elements) * hz,
-        bytes_per_s: machine.hbm_bytes_per_s(),
+        macs_per_s: size(machine.slices() * options.chips * machine.ce.lanes * elements) * hz,
+        bytes_per_s: machine.hbm_bytes_per_s() * size(options.chips),
     };
     run.all(say)
 }
@@ -191,7 +192,7 @@ impl Run<'_> {
         let measured: Vec<(u64, f64)> =
             measured.into_iter().filter_map(|(tokens, ms)| Some((tokens, ms?))).collect();
         let twice_hbm = self.twice_hbm(&measured)?;
-        let (pes, machine) = (self.setting.options.pes, self.setting.machine);
+        let (options, machine) = (self.setting.options, self.setting.machine);
         let tactics = super::figure10::sizes(machine).and_then(|sizes| figure14(machine, sizes));
         let figures = self.setting.figures.clone();
         Ok(Study {
@@ -200,7 +201,7 @@ impl Run<'_> {
             papers: self.setting.papers,
             figure14: tactics,
             layout: prompts.seen.last().and_then(|(_, seen)| seen.layout.clone()),
-            power: power(machine.chip.tdp_w, &prompts.points, &steps, figures),
+            power: power(machine.chip.tdp_w * size(options.chips), &prompts.points, &steps, figures),
             transfers: prompts.transferred(),
             counts_2048: long.counts.named().into_iter().collect(),
             joules_2048: Component::ALL
@@ -211,15 +212,16 @@ impl Run<'_> {
             model: self.setting.name.clone(),
             chip: self.setting.chip.clone(),
             dtype: self.setting.options.dtype.to_string(),
-            pes,
+            pes: options.pes,
+            chips: options.chips,
             latency_ms,
             table2,
             figure12,
             figure13: prompts.seen.iter().flat_map(|(_, seen)| seen.activities.clone()).collect(),
             steps,
             missing,
-            prefill_128: parts(&short, pes),
-            prefill_2048: parts(&long, pes),
+            prefill_128: parts(&short, options.all_pes()),
+            prefill_2048: parts(&long, options.all_pes()),
             operators_128: prompts.breakdown(SHORT),
             operators_2048: prompts.breakdown(LONG),
             energy: energy.collect(),
@@ -237,7 +239,7 @@ impl Run<'_> {
             say(&format!("prefill of {tokens} tokens"));
             let mut seen = Seen::default();
             let mut look = |chunk: &super::measure::Chunk<'_>| {
-                seen.look(self.setting.machine, *tokens, self.setting.options.pes, chunk);
+                seen.look(self.setting.machine, *tokens, self.setting.options.all_pes(), chunk);
             };
             let looked = [SHORT, LONG].contains(tokens);
             match self.model.prefill(*tokens, if looked { Some(&mut look) } else { None }) {
@@ -273,6 +275,14 @@ impl Run<'_> {
 }
 
 impl Study {
+    /// PEs and chips.
+    pub(super) fn where_on(&self) -> String {
+        match self.chips {
+            1 => format!("{} PEs", self.pes),
+            chips => format!("{} PEs on each of {chips} chips", self.pes),
+        }
+    }
+
     /// Prompts whose runs were looked at.
     pub(super) fn prompts_seen(&self) -> Vec<(u64, &Seen)> {
         self.seen.iter().map(|(tokens, seen)| (*tokens, seen)).collect()

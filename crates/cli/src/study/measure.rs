@@ -129,7 +129,7 @@ impl Model<'_> {
             let before = past.min(tokens - count);
             let inputs = compiled.inputs(before, &vec![0; index(count)])?;
             let outcome = self.time(&prepared, &inputs, look.is_some())?;
-            pass.add(&outcome, self.options.pes);
+            pass.add(&outcome, self.options.all_pes());
             if let Some(look) = look.as_mut() {
                 look(&Chunk { compiled: &compiled, past: before, count, outcome: &outcome });
             }
@@ -148,7 +148,7 @@ impl Model<'_> {
             compiled.inputs(*context, &[0])?
         };
         let mut pass = Pass { held_bytes: compiled.plan.end, ..Pass::default() };
-        pass.add(&self.time(program, &inputs, false)?, self.options.pes);
+        pass.add(&self.time(program, &inputs, false)?, self.options.all_pes());
         Ok(pass)
     }
 

@@ -81,7 +81,7 @@ fn measured(
     host: &mut dyn Host,
 ) -> Result<llama::Study, Outcome> {
     let found = model::load(&args.model, None, host)?;
-    let options = Options { dtype, cache: dtype, context: 2048, pes: args.pes, batch: 1 };
+    let options = Options { dtype, cache: dtype, context: 2048, pes: args.pes, chips: args.chips, batch: 1 };
     let setting = llama::Setting {
         machine,
         chip: args.chip.clone(),

@@ -65,7 +65,7 @@ impl Run<'_> {
             let ours = with_prompts(mean + latency_ms, first_ms + latency_ms);
             (format!("{name},prompts included"), ours, with_prompts(mean, first_ms), bound_all)
         }));
-        let watts = self.setting.machine.chip.tdp_w;
+        let watts = self.setting.machine.chip.tdp_w * size(self.setting.options.chips);
         let mut rows = Vec::new();
         for (name, ours, plain, bound) in &rates {
             rows.push(self.row(name, "tokens/s", [*ours, *plain, *bound]));

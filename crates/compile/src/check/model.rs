@@ -17,8 +17,12 @@ impl Compiled {
     /// Checks all programs of the model, by name.
     pub fn check(&self, machine: &Tcp) -> Vec<(&'static str, Checked)> {
         let bytes = Arc::new(ByteSet::range(0, self.plan.end));
-        let weights = Access { memory: Store::Hbm, chip: 0, slices: (0, 1), write: false, lanes: 0, bytes };
-        let intent = Intent { held: vec![weights], keeps_all: true, ..Intent::default() };
+        let weights = |chip: u64| {
+            let bytes = Arc::clone(&bytes);
+            Access { memory: Store::Hbm, chip, slices: (0, 1), write: false, lanes: 0, bytes }
+        };
+        let held = (0..self.plan.options.chips).map(weights).collect();
+        let intent = Intent { held, keeps_all: true, ..Intent::default() };
         let mut all = vec![("clear", check(machine, &self.clear, &intent, &[]))];
         for outline in &self.outlines {
             let Some(program) = self.program(outline.name) else { continue };

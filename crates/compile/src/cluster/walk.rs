@@ -113,7 +113,7 @@ impl<'g> Walk<'g> {
         let (true, [Some(rows), Some(columns)]) = (spec == "bse,fe->bsf", dims.as_slice()) else {
             return self.refuse(out, "it is no projection by a matrix");
         };
-        let plain = |size: u64| Axis { size, order: Order::Plain, parts: 1 };
+        let plain = |size: u64| Axis { size, order: Order::Plain, parts: 1, copies: 1 };
         let (rows, columns) = (plain(*rows), plain(*columns));
         let mut weight = Weight { name: self.name(weight), rows, columns, bias: None };
         let sums: Vec<&Node> = self.users(out).collect();

@@ -109,13 +109,13 @@ impl Judge<'_> {
                 .collect()
         };
         state.rows =
-            (0..self.pes()).map(|pe| state.normal.iter().map(|taken| of(taken, pe)).collect()).collect();
+            (0..self.all_pes()).map(|pe| state.normal.iter().map(|taken| of(taken, pe)).collect()).collect();
     }
 
     pub(super) fn head(&self, state: &State, kernel: usize, weight: &Weight) -> Vec<f32> {
         let Some(last) = state.normal.last() else { return Vec::new() };
         let mut logits = vec![0.0; usize::try_from(weight.rows.size).unwrap_or(0)];
-        for pe in 0..self.pes() {
+        for pe in 0..self.all_pes() {
             for place in 0..weight.rows.stored() {
                 let source = weight.rows.source(pe, place).and_then(|row| usize::try_from(row).ok());
                 if let Some(logit) = source.and_then(|row| logits.get_mut(row)) {
@@ -140,12 +140,17 @@ impl Judge<'_> {
                 })
                 .collect();
             for (column, x) in (0..).zip(x.iter_mut()) {
-                let parts = (0..).zip(&rows).map(|(pe, row)| {
-                    let part = self.by_row(row, weight, pe, column, packets);
-                    // What is sent is short for prompts.
-                    if self.pes() > 1 && !state.one { bf16(part) } else { part }
-                });
-                *x = add(*x, in_order(parts));
+                // What is sent is short for prompts.
+                let sent = |sum: f32| if self.pes() > 1 && !state.one { bf16(sum) } else { sum };
+                let part = |(pe, row): (u64, &Taken)| sent(self.by_row(row, weight, pe, column, packets));
+                let parts: Vec<f32> = (0..).zip(&rows).map(part).collect();
+                let of_chip = usize::try_from(self.pes()).unwrap_or(1).max(1);
+                let chips = parts.chunks(of_chip).map(|parts| in_order(parts.iter().copied()));
+                let sum = match self.plan.options.chips {
+                    1 => in_order(chips),
+                    _ => in_order(chips.map(sent)),
+                };
+                *x = add(*x, sum);
                 if let Some(bias) = bias {
                     *x = add(*x, bias.at(0, column));
                 }

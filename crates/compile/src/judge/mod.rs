@@ -93,7 +93,7 @@ impl<'j> Judge<'j> {
                 free.insert(matrix);
             }
         }
-        let pes = usize::try_from(plan.options.pes).unwrap_or(1);
+        let pes = usize::try_from(plan.options.all_pes()).unwrap_or(1);
         let caches = vec![vec![Cache::default(); pes]; kernels.caches];
         let nothing = Matrix { rows: 0, columns: 1, elements: std::sync::Arc::default() };
         Ok(Judge { machine, kernels, plan, constants: known, nothing, caches, seen: 0 })
@@ -140,8 +140,14 @@ impl<'j> Judge<'j> {
         state.out
     }
 
+    /// Processing elements of a chip: tokens are dealt out over them.
     fn pes(&self) -> u64 {
         self.plan.options.pes
+    }
+
+    /// Processing elements of all chips: weights are dealt out over them.
+    fn all_pes(&self) -> u64 {
+        self.plan.options.all_pes()
     }
 
     fn integers(&self) -> bool {

@@ -307,6 +307,7 @@ fn weight(line: &mut Line<'_>) -> Scanned<Weight> {
 fn axis(line: &mut Line<'_>) -> Scanned<Axis> {
     let size = line.number()?;
     let parts = if line.has("/") { line.number()? } else { 1 };
+    let copies = if line.has("*") { line.number()? } else { 1 };
     let mut order = Order::Plain;
     if line.has("{") {
         let Heads { kv, group, slots, depth } = heads(line)?;
@@ -314,5 +315,5 @@ fn axis(line: &mut Line<'_>) -> Scanned<Axis> {
         line.expect("}")?;
         order = Order::Heads { groups: kv, group, slots, depth, interleaved };
     }
-    Ok(Axis { size, order, parts })
+    Ok(Axis { size, order, parts, copies })
 }

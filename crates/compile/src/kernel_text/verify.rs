@@ -53,7 +53,7 @@ fn sizes(kernels: &Kernels, kernel: &Kernel) -> Refused {
         Kernel::Embed { .. } | Kernel::Norm { .. } | Kernel::Activate { .. } | Kernel::Pool { .. } => {}
     }
     for axis in weights.iter().flat_map(|weight| [&weight.rows, &weight.columns]) {
-        all.extend([axis.size, axis.parts]);
+        all.extend([axis.size, axis.parts, axis.copies]);
         if let Order::Heads { groups, group, slots, depth, .. } = axis.order {
             let heads = Heads { kv: groups, group, slots, depth };
             all.extend(of_heads(&heads));
@@ -88,7 +88,7 @@ fn equal(what: &str, found: u64, wanted: u64) -> Refused {
 
 /// Places of an axis that is not dealt out.
 fn stored(axis: &Axis) -> u64 {
-    Axis { parts: 1, ..*axis }.stored()
+    Axis { parts: 1, copies: 1, ..*axis }.stored()
 }
 
 fn fits(kernels: &Kernels, kernel: &Kernel, rotated: &mut [bool]) -> Refused {

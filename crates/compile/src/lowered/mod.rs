@@ -53,8 +53,10 @@ pub fn lowered(machine: &Tcp, compiled: &Compiled, outline: &Outline) -> Lowered
         segment,
     });
     let options = &compiled.plan.options;
+    let chips =
+        if options.chips > 1 { format!(" of each of {} chips", options.chips) } else { String::new() };
     let title = format!(
-        "{} of {}, {} on {} PEs, up to {} tokens at once",
+        "{} of {}, {} on {} PEs{chips}, up to {} tokens at once",
         outline.name,
         compiled.kernels.name,
         options.dtype,

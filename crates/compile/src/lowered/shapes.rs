@@ -71,10 +71,15 @@ impl<'s> Shapes<'s> {
         if self.plan.options.dtype == Dtype::I8 { Dtype::Bf16 } else { Dtype::F32 }
     }
 
+    /// Of all chips.
+    fn all_pes(&self) -> u64 {
+        self.plan.options.all_pes()
+    }
+
     /// `BLF_4`, or `BLF` on one PE.
     fn dealt(&self, axes: &str, last: bool) -> String {
-        match (self.pes() > 1, last) {
-            (true, true) => format!("{axes}_{}", self.pes()),
+        match (self.all_pes() > 1, last) {
+            (true, true) => format!("{axes}_{}", self.all_pes()),
             _ => axes.to_string(),
         }
     }
@@ -152,8 +157,8 @@ impl<'s> Shapes<'s> {
                 }
             }
             _ => {
-                let part = width.div_ceil(self.pes());
-                let part = if self.pes() > 1 { part.next_multiple_of(8) } else { part };
+                let part = width.div_ceil(self.all_pes());
+                let part = if self.all_pes() > 1 { part.next_multiple_of(8) } else { part };
                 let row = whole_packets(self.machine, options.dtype, part);
                 match scaled {
                     true => (row, at.active_floats, self.between()),
@@ -216,7 +221,8 @@ impl<'s> Shapes<'s> {
     }
 
     fn first_dealt(&self, first: &str, second: &str) -> String {
-        if self.pes() > 1 { format!("{first}_{}{second}", self.pes()) } else { format!("{first}{second}") }
+        let pes = self.all_pes();
+        if pes > 1 { format!("{first}_{pes}{second}") } else { format!("{first}{second}") }
     }
 }
 

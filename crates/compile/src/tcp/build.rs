@@ -43,8 +43,10 @@ pub struct Build<'a> {
     pub plan: &'a Plan,
     /// What for.
     pub mode: Mode,
-    /// Which processing element.
+    /// Which processing element of its chip.
     pub pe: u64,
+    /// Which chip.
+    pub chip: u64,
     /// Parts of the rows that are exchanged one after the other, so that one part is on its way while the next is made.
     pub parts: Vec<Part>,
     /// The rows at hand: all, or a part.
@@ -79,8 +81,10 @@ pub struct Build<'a> {
     used: usize,
     /// Norms so far.
     pub norms: u64,
-    /// Exchanges of sums so far.
+    /// Exchanges of sums so far, and those between chips.
     pub exchanges: u64,
+    /// The latter.
+    pub peer_turns: u64,
 }
 
 /// Transfers of a fill at most: between them others find their turn on the DMA engine.
@@ -130,8 +134,8 @@ fn parts(emit: &mut Emitter<'_>, plan: &Plan) -> Vec<Part> {
 pub fn program(machine: &Tcp, kernels: &Kernels, plan: &Plan, mode: Mode) -> Result<Built, CompileError> {
     let mut build = Build::new(machine, kernels, plan, mode)?;
     let mut begins = Vec::new();
-    for pe in 0..plan.options.pes {
-        build.turn_to(pe);
+    for pe in 0..plan.options.all_pes() {
+        build.turn_to(plan.options.home(pe));
         build.start();
         let mut firsts = Vec::new();
         for (index, kernel) in kernels.kernels.iter().enumerate() {
@@ -162,7 +166,7 @@ pub struct Built {
 /// # Errors
 /// As [`program`].
 pub fn clear(machine: &Tcp, kernels: &Kernels, plan: &Plan) -> Result<Program, CompileError> {
-    let mut emit = Emitter::new(machine, PeId { chip: 0, pe: 0 });
+    let mut emit = Emitter::new(machine, plan.options.chips);
     let (mut end, mut constants) = (0, 0);
     let batch = (plan.options.batch > 1).then_some(Mode::Batch);
     for mode in [Mode::Prefill, Mode::Decode].into_iter().chain(batch) {
@@ -177,11 +181,12 @@ pub fn clear(machine: &Tcp, kernels: &Kernels, plan: &Plan) -> Result<Program, C
     let exec = Exec { name, context, pes: 1, body, span: Span::default() };
     let (block, slices) = (plan.constants.bytes, machine.pe.slices);
     let packet = packet_of(machine, block);
-    for pe in 0..plan.options.pes {
-        emit.turn_to(PeId { chip: 0, pe });
+    for pe in 0..plan.options.all_pes() {
+        let home = plan.options.home(pe);
+        emit.turn_to(home);
         emit.exec(exec.clone());
-        let from = hbm(0, plan.constants.at + pe * slices * block);
-        let target = super::image::dm(0, pe * slices, constants);
+        let from = hbm(home.chip, plan.constants.at + home.pe * slices * block);
+        let target = super::image::dm(home.chip, home.pe * slices, constants);
         let loops = vec![to_slices(slices, block), turn(n(block / packet), packet, packet)];
         emit.dma(transfer("constants", from, target, loops, packet));
     }
@@ -195,7 +200,7 @@ impl<'a> Build<'a> {
         plan: &'a Plan,
         mode: Mode,
     ) -> Result<Build<'a>, CompileError> {
-        let mut emit = Emitter::new(machine, PeId { chip: 0, pe: 0 });
+        let mut emit = Emitter::new(machine, plan.options.chips);
         let slices = machine.pe.slices;
         let most = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
         let key_rows = plan.options.context.div_ceil(slices);
@@ -236,6 +241,7 @@ impl<'a> Build<'a> {
             plan,
             mode,
             pe: 0,
+            chip: 0,
             own: (groups / plan.options.pes).max(1),
             emit,
             rows,
@@ -250,6 +256,7 @@ impl<'a> Build<'a> {
             used: 0,
             norms: 0,
             exchanges: 0,
+            peer_turns: 0,
         };
         build.at = place(&build)?;
         for start in &plan.caches {
@@ -268,16 +275,29 @@ impl<'a> Build<'a> {
     }
 
     /// Begins the queue of a processing element.
-    fn turn_to(&mut self, pe: u64) {
-        self.emit.turn_to(PeId { chip: 0, pe });
-        self.pe = pe;
-        (self.asked, self.used, self.norms, self.exchanges) = (0, 0, 0, 0);
+    fn turn_to(&mut self, home: PeId) {
+        self.emit.turn_to(home);
+        (self.chip, self.pe) = (home.chip, home.pe);
+        (self.asked, self.used, self.norms, self.exchanges, self.peer_turns) = (0, 0, 0, 0, 0);
         (self.sent, self.gathered) = (None, Vec::new());
     }
 
-    /// Processing elements.
+    /// Processing elements of a chip.
     pub fn pes(&self) -> u64 {
         self.plan.options.pes
+    }
+
+    /// Chips.
+    pub fn chips(&self) -> u64 {
+        self.plan.options.chips
+    }
+
+    /// Waits for a transfer, tells the others of this chip, and waits for theirs.
+    pub fn meet_chip(&mut self, transfer: u8) {
+        let (chip, pes) = (self.chip, self.pes());
+        let other = |ahead: u64| PeId { chip, pe: (self.pe + ahead) % pes };
+        let others: Vec<PeId> = (1..pes).map(other).collect();
+        self.emit.meet(&[transfer], &others);
     }
 
     /// Whether tokens of the residual are dealt out over processing elements; else each has all of them.
@@ -287,7 +307,17 @@ impl<'a> Build<'a> {
 
     /// A byte of the data memory of one of this processing element's slices.
     pub fn dm(&self, slice: u64, offset: u64) -> Address {
-        super::image::dm(0, self.pe * self.machine.pe.slices + slice, offset)
+        super::image::dm(self.chip, self.pe * self.machine.pe.slices + slice, offset)
+    }
+
+    /// A byte of the data memory of a slice of this chip, counted over all its processing elements.
+    pub fn chip_dm(&self, slice: u64, offset: u64) -> Address {
+        super::image::dm(self.chip, slice, offset)
+    }
+
+    /// A byte of this chip's HBM.
+    pub fn hbm(&self, offset: u64) -> Address {
+        hbm(self.chip, offset)
     }
 
     /// The most rows of a slice.
@@ -411,7 +441,7 @@ impl<'a> Build<'a> {
         let target = self.dm(0, to);
         let loops = vec![to_slices(slices, slice_bytes), turn(n(slice_bytes / packet), packet, packet)];
         let loops = loops.into_iter().filter(|row| row.size != n(1)).collect();
-        self.emit.dma(transfer(name, hbm(0, from), target, loops, packet));
+        self.emit.dma(transfer(name, self.hbm(from), target, loops, packet));
     }
 
     /// Makes sure that the next fill is on its way; gives its place.
@@ -452,7 +482,7 @@ impl<'a> Build<'a> {
             let target = self.dm(0, place + first);
             let loops = vec![to_slices(slices, fill.slice_bytes), turn(n(bytes / packet), packet, packet)];
             let loops = loops.into_iter().filter(|row| row.size != n(1)).collect();
-            self.emit.dma(transfer("weights", hbm(0, from), target, loops, packet));
+            self.emit.dma(transfer("weights", self.hbm(from), target, loops, packet));
         }
     }
 

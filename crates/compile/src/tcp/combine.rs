@@ -53,8 +53,10 @@ pub(super) fn combine(build: &mut Build<'_>, kernel: usize, input: ValueId) -> R
             build.sent = Some(super::exchange::Sent { kernel, fills: packed.fills.clone(), parts });
         }
     }
-    if build.pes() == 1 {
+    if build.pes() == 1 && build.chips() == 1 {
         add(build, build.at.y, kernel);
+    } else if build.pes() == 1 {
+        build.sent = Some(super::exchange::Sent { kernel, fills: Vec::new(), parts: Vec::new() });
     }
     Ok(())
 }
@@ -69,12 +71,13 @@ fn combined(build: &Build<'_>, packed: &Packed, fill: &Fill, from: u64) -> Exec 
     let sums = build.exchanged();
     let word = bytes(sums, 8);
     // Sums that are exchanged lie fill by fill, so that one can go while the next is made.
-    let (columns, before) = match build.pes() {
-        1 => (share, bytes(sums, fill.first * 8)),
-        _ => (fill.groups * 8, super::exchange::before_fill(build, fill)),
+    let (place, columns, before) = match build.pes() {
+        1 if build.chips() > 1 => (super::peers::summed(build).0, share, bytes(sums, fill.first * 8)),
+        1 => (build.at.y, share, bytes(sums, fill.first * 8)),
+        _ => (build.at.y, fill.groups * 8, super::exchange::before_fill(build, fill)),
     };
     let [outer, inner] = build.by_token(bytes(sums, columns));
-    let to = build.at.y + before + build.before_token(bytes(sums, columns));
+    let to = place + before + build.before_token(bytes(sums, columns));
     let mut to = commit(Memory::Dm, to, &[outer, inner, (n(fill.groups), word)], word);
     to.slices = vec![(0, packed.slices)];
     to.to_bf16 = sums == Dtype::Bf16;

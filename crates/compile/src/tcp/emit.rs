@@ -69,9 +69,10 @@ pub struct Emitter<'m> {
 }
 
 impl<'m> Emitter<'m> {
-    /// An empty program for a PE.
-    pub fn new(machine: &'m Tcp, pe: PeId) -> Emitter<'m> {
-        let program = Program { machine: "tcp".to_string(), chips: pe.chip + 1, ..Program::default() };
+    /// An empty program for so many chips, at the first PE of the first.
+    pub fn new(machine: &'m Tcp, chips: u64) -> Emitter<'m> {
+        let pe = PeId { chip: 0, pe: 0 };
+        let program = Program { machine: "tcp".to_string(), chips, ..Program::default() };
         Emitter {
             machine,
             pe,
@@ -91,11 +92,14 @@ impl<'m> Emitter<'m> {
         }
     }
 
-    /// Bytes of HBM that one thing takes: a table of rows leads nowhere else.
+    /// Bytes of each HBM that one thing takes: a table of rows leads nowhere else.
     pub fn object(&mut self, start: u64, end: u64) {
         let bytes = Arc::new(ByteSet::range(start, end));
-        let chip = self.pe.chip;
-        self.objects.push(Access { memory: Store::Hbm, chip, slices: (0, 1), write: false, lanes: 0, bytes });
+        let of = |chip: u64| {
+            let bytes = Arc::clone(&bytes);
+            Access { memory: Store::Hbm, chip, slices: (0, 1), write: false, lanes: 0, bytes }
+        };
+        self.objects.extend((0..self.program.chips).map(of));
     }
 
     /// Goes on with the queue of another PE.
@@ -114,19 +118,19 @@ impl<'m> Emitter<'m> {
         }
     }
 
-    /// Waits for one transfer of this PE, tells the others, and waits for theirs (paper section III-D: messages between PEs). The queue
-    /// goes on meanwhile.
-    pub fn meet(&mut self, transfer: u8, pes: u64) {
-        self.step(StepKind::Await { transfer: true, id: transfer });
-        self.transfer_done(transfer);
-        let PeId { chip, pe } = self.pe;
-        let others: Vec<u64> = (1..pes).map(|ahead| (pe + ahead) % pes).collect();
-        for other in &others {
-            let value = Value::Just(Term::Number(0));
-            self.step(StepKind::Post { chip, pe: *other, value });
+    /// Waits for transfers of this PE, the last of them last, tells others, and waits for theirs (paper section III-D: messages between
+    /// PEs). The queue goes on meanwhile.
+    pub fn meet(&mut self, transfers: &[u8], others: &[PeId]) {
+        for transfer in transfers {
+            self.step(StepKind::Await { transfer: true, id: *transfer });
+            self.transfer_done(*transfer);
         }
-        for other in &others {
-            self.step(StepKind::Receive { chip, pe: *other, register: None });
+        for PeId { chip, pe } in others.iter().copied() {
+            let value = Value::Just(Term::Number(0));
+            self.step(StepKind::Post { chip, pe, value });
+        }
+        for PeId { chip, pe } in others.iter().copied() {
+            self.step(StepKind::Receive { chip, pe, register: None });
         }
     }
 
@@ -239,6 +243,7 @@ impl<'m> Emitter<'m> {
         let mut accesses = self.footprints.get(&image.0).cloned().unwrap_or_default();
         for access in &mut accesses {
             access.slices = (access.slices.0 + first, access.slices.1 + first);
+            access.chip = self.pe.chip;
         }
         accesses
     }

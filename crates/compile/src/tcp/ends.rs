@@ -40,16 +40,17 @@ fn gather(build: &mut Build<'_>, name: &str, from: u64, table: u64, to: u64) {
     let (plan, features) = (build.plan, build.plan.features);
     let piece = bytes(Dtype::Bf16, features.share);
     let loops = vec![turn(build.own_tokens, plan.embedding_row, piece), to_slices(features.slices, piece)];
-    let rows = transfer(name, hbm(0, from), build.dm(0, to), loops, piece);
+    let rows = transfer(name, build.hbm(from), build.dm(0, to), loops, piece);
     let entries = if build.deals_tokens() { build.most_rows() * build.own } else { 0 };
     let table = table + build.pe * bytes(Dtype::U32, entries);
-    build.emit.dma(indexed(rows, hbm(0, table), false));
+    let table = build.hbm(table);
+    build.emit.dma(indexed(rows, table, false));
 }
 
 /// Logits, fill by fill, to HBM.
 pub(super) fn head(build: &mut Build<'_>, kernel: usize) -> Result<(), CompileError> {
     let packed = build.packed(kernel)?;
-    let part = bytes(Dtype::F32, build.plan.logit_words / build.pes());
+    let part = bytes(Dtype::F32, build.plan.logit_words / build.plan.options.all_pes());
     super::exchange::all_gathered(build);
     for (turn_index, fill) in packed.fills.iter().enumerate() {
         load_ahead(build, packed, fill);
@@ -69,7 +70,9 @@ pub(super) fn head(build: &mut Build<'_>, kernel: usize) -> Result<(), CompileEr
         let whole = bytes(Dtype::F32, build.plan.logit_words);
         let loops = vec![from_slices(sequences, whole), turn(n(all / packet), packet, packet)];
         let loops = loops.into_iter().filter(|row| row.size != n(1)).collect();
-        let to = hbm(0, build.plan.logits + build.pe * part + first);
+        // The first chip collects them.
+        let pe = build.chip * build.pes() + build.pe;
+        let to = hbm(0, build.plan.logits + pe * part + first);
         build.emit.dma(transfer("logits", build.dm(0, place), to, loops, packet));
     }
     Ok(())

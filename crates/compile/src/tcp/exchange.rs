@@ -1,4 +1,4 @@
-//! Sums and tokens between processing elements (paper section VI: weights stay, tensors are synchronised after a layer).
+//! Sums and tokens between processing elements of a chip (paper section VI: weights stay, tensors are synchronised after a layer).
 //!
 //! Every combination leaves partial sums. Each processing element sends to each other the sums of the tokens that the other has, and
 //! adds what it received: a reduce-scatter. What it normalises it sends to all: an all-gather. Tokens are dealt out by their place in a
@@ -10,14 +10,14 @@
 use tilewright_num::Dtype;
 use tilewright_tcp::cost::contraction::Drain;
 use tilewright_tcp::kernels::pass::signed;
-use tilewright_tcp::program::exec::{Contract, Memory, Stream};
+use tilewright_tcp::program::exec::{Commit, Contract, Memory, Stream};
 use tilewright_tcp::program::transfer::{SLICE_STRIDE, TransferLoop};
 use tilewright_tcp::program::vector::{ReduceOp, Word};
 
 use super::build::{Build, Part};
 use super::image::{
-    bytes, chain, commit, contraction, copy, dm, fetch, fetch_words, main, n, nest, packet_of,
-    reduce as fold, steps, through, transfer, turn,
+    bytes, chain, commit, contraction, copy, fetch, fetch_words, main, n, nest, packet_of, reduce as fold,
+    steps, through, transfer, turn,
 };
 use super::plan::Fill;
 
@@ -38,12 +38,12 @@ fn to_pes(build: &Build<'_>, source: u64) -> TransferLoop {
 }
 
 /// A loop over slices, on both sides.
-fn by_slice(slices: u64) -> TransferLoop {
+pub(super) fn by_slice(slices: u64) -> TransferLoop {
     TransferLoop { size: n(slices), source: SLICE_STRIDE, target: SLICE_STRIDE }
 }
 
 /// A loop over the rows of a part.
-fn by_row(part: Part, source: u64, target: u64) -> TransferLoop {
+pub(super) fn by_row(part: Part, source: u64, target: u64) -> TransferLoop {
     turn(part.rows, source * part.step, target * part.step)
 }
 
@@ -74,16 +74,15 @@ pub(super) fn send(build: &mut Build<'_>, fill: &Fill) -> u8 {
         turn(n(block / packet), packet, packet),
     ];
     let loops = loops.into_iter().filter(|row| row.size != n(1)).collect();
-    let target = dm(0, 0, place + build.pe * slot + build.part.first * block);
+    let target = build.chip_dm(0, place + build.pe * slot + build.part.first * block);
     let source = build.dm(0, build.at.y + before_fill(build, fill) + build.part.first * row);
     build.emit.dma(transfer("sums", source, target, loops, packet))
 }
 
 /// Waits for the sums of a part from all, and adds up those of the last fill, and with the first part those of all others.
 pub(super) fn receive(build: &mut Build<'_>, sent: &Sent, part: usize) {
-    let pes = build.pes();
     if let Some(transfer) = sent.parts.get(part) {
-        build.emit.meet(*transfer, pes);
+        build.meet_chip(*transfer);
     }
     let Some((last, others)) = sent.fills.split_last() else { return };
     if part == 0 {
@@ -114,7 +113,7 @@ fn load_ones(build: &mut Build<'_>) {
 fn short_sum(build: &mut Build<'_>, fill: &Fill) {
     let (machine, dtype, own) = (build.machine, build.exchanged(), build.own_of_row());
     let (place, block, slot) = places(build, fill);
-    let (part, pes, share) = (build.part, n(build.pes()), build.plan.features.share);
+    let (part, pes) = (build.part, n(build.pes()));
     let bits = u64::from(dtype.storage_bits());
     let columns = fill.groups * 8;
     let flit = machine.network.flit_bytes * 8 / bits;
@@ -130,11 +129,7 @@ fn short_sum(build: &mut Build<'_>, fill: &Fill) {
         steps: steps(&[(part.rows, false), (packets, false), (pes, true)]),
         ..contraction(dtype, 1, Drain::Sequential)
     };
-    let word = bytes(Dtype::F32, 8);
-    let [outer, inner] = build.by_own(bytes(Dtype::F32, share));
-    let to = build.at.sum + bytes(Dtype::F32, fill.first * 8) + build.before_own(bytes(Dtype::F32, share));
-    let mut to = commit(Memory::Dm, to, &[outer, inner, (n(fill.groups), word)], word);
-    to.slices = vec![(0, build.plan.features.slices)];
+    let to = summed(build, fill);
     build.emit.exec(main("sum", Stream { contract: Some(contract), ..copy(from, to) }));
 }
 
@@ -143,7 +138,7 @@ fn sum(build: &mut Build<'_>, fill: &Fill) {
     if build.deals_tokens() {
         return short_sum(build, fill);
     }
-    let (dtype, share, own) = (build.exchanged(), build.plan.features.share, build.own_of_row());
+    let (dtype, own) = (build.exchanged(), build.own_of_row());
     let (place, block, slot) = places(build, fill);
     let (part, pes) = (build.part, build.pes());
     let (columns, senders) = (fill.groups * 8, slot * 8 / u64::from(dtype.storage_bits()));
@@ -151,12 +146,20 @@ fn sum(build: &mut Build<'_>, fill: &Fill) {
     let from = [part.by_row(own * columns), (n(own), columns), (groups, 8), (n(pes), senders), (n(8), 1)];
     let steps = [(part.rows, false), (n(own), false), (groups, false), (n(pes), true), (n(2), false)];
     let sum = chain(Word::F32, vec![fold(ReduceOp::Add, false, &steps, Vec::new())]);
-    let word = bytes(Dtype::F32, 8);
-    let [outer, inner] = build.by_own(bytes(Dtype::F32, share));
-    let to = build.at.sum + bytes(Dtype::F32, fill.first * 8) + build.before_own(bytes(Dtype::F32, share));
-    let mut to = commit(Memory::Dm, to, &[outer, inner, (groups, word)], word);
-    to.slices = vec![(0, build.plan.features.slices)];
+    let to = summed(build, fill);
     build.emit.exec(main("sum", through(fetch_words(dtype, place, &from), sum, None, to)));
+}
+
+/// Sums of a fill's columns to their place.
+fn summed(build: &Build<'_>, fill: &Fill) -> Commit {
+    let (place, dtype) = super::peers::summed(build);
+    let (row, word) = (bytes(dtype, build.plan.features.share), bytes(dtype, 8));
+    let [outer, inner] = build.by_own(row);
+    let place = place + bytes(dtype, fill.first * 8) + build.before_own(row);
+    let mut to = commit(Memory::Dm, place, &[outer, inner, (n(fill.groups), word)], word);
+    to.slices = vec![(0, build.plan.features.slices)];
+    to.to_bf16 = dtype == Dtype::Bf16;
+    to
 }
 
 /// Sends own normalised tokens of the rows at hand to all.
@@ -174,7 +177,7 @@ pub(super) fn gather(build: &mut Build<'_>) {
     ];
     let loops = loops.into_iter().filter(|row| row.size != n(1)).collect();
     let first = build.part.first;
-    let target = dm(0, 0, build.at.normal + build.pe * block + first * row);
+    let target = build.chip_dm(0, build.at.normal + build.pe * block + first * row);
     let source = build.dm(0, build.at.normal_own + first * block);
     let transfer = build.emit.dma(transfer("tokens", source, target, loops, packet));
     build.gathered.push(transfer);
@@ -182,9 +185,8 @@ pub(super) fn gather(build: &mut Build<'_>) {
 
 /// Waits for a part of the tokens from all, if they were sent.
 pub(super) fn gathered(build: &mut Build<'_>, part: usize) {
-    let pes = build.pes();
     if let Some(transfer) = build.gathered.get(part).copied() {
-        build.emit.meet(transfer, pes);
+        build.meet_chip(transfer);
     }
     if part + 1 == build.parts.len() {
         build.gathered.clear();

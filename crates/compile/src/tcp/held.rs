@@ -12,32 +12,52 @@ use tilewright_tcp::program::text::lowered_shape;
 use super::plan::Plan;
 use crate::CompileError;
 
+/// Words of a tensor of weights at most: sizes of the notation end there.
+const PIECE_WORDS: u64 = 1 << 31;
+
 /// Tensors of a program whose values take so many bytes of data memory.
 pub(super) fn tensors(machine: &Tcp, plan: &Plan, dm_bytes: u64) -> Result<Vec<Tensor>, CompileError> {
-    let slices = machine.pe.slices * plan.options.pes;
-    let hbm = |base: u64| Place::Hbm { chip: 0, base };
-    let mut all = vec![
-        words("weights", hbm(0), &[("B", plan.caches_start() / 4)], "| B^1[%]", Role::Input)?,
-        words(
-            "tables",
-            hbm(plan.token_table),
-            &[("B", (plan.logits - plan.token_table) / 4)],
-            "| B^1[%]",
-            Role::Input,
-        )?,
-    ];
+    let mut all = Vec::new();
+    for chip in 0..plan.options.chips {
+        of_chip(machine, plan, dm_bytes, chip, &mut all)?;
+    }
+    Ok(all)
+}
+
+/// Those of one chip; the first alone has logits.
+fn of_chip(
+    machine: &Tcp,
+    plan: &Plan,
+    dm_bytes: u64,
+    chip: u64,
+    all: &mut Vec<Tensor>,
+) -> Result<(), CompileError> {
+    let named = |name: &str| if chip == 0 { name.to_string() } else { format!("{name}_of_{chip}") };
+    let mut hbm = |name: &str, base: u64, count: u64, role: Role| -> Result<(), CompileError> {
+        all.push(words(&named(name), Place::Hbm { chip, base }, &[("B", count)], "| B^1[%]", role)?);
+        Ok(())
+    };
+    let weights = plan.caches_start() / 4;
+    for piece in 0..weights.div_ceil(PIECE_WORDS) {
+        let name = if piece == 0 { "weights".to_string() } else { format!("weights{piece}") };
+        let first = piece * PIECE_WORDS;
+        hbm(&name, 4 * first, PIECE_WORDS.min(weights - first), Role::Input)?;
+    }
+    hbm("tables", plan.token_table, (plan.logits - plan.token_table) / 4, Role::Input)?;
     for (layer, start) in plan.caches.iter().enumerate() {
         for pe in 0..plan.options.pes {
-            let (name, base) = (format!("cache{layer}_{pe}"), start + pe * plan.cache_bytes);
-            all.push(words(&name, hbm(base), &[("B", plan.cache_bytes / 4)], "| B^1[%]", Role::Both)?);
+            let base = start + pe * plan.cache_bytes;
+            hbm(&format!("cache{layer}_{pe}"), base, plan.cache_bytes / 4, Role::Both)?;
         }
     }
-    let logits = plan.logit_words * plan.options.batch.max(1);
-    all.push(words("logits", hbm(plan.logits), &[("B", logits)], "| B^1[%]", Role::Output)?);
-    let held = Place::Dm { chip: 0, slice: 0, base: 0 };
+    if chip == 0 {
+        hbm("logits", plan.logits, plan.logit_words * plan.options.batch.max(1), Role::Output)?;
+    }
+    let slices = machine.pe.slices * plan.options.pes;
+    let held = Place::Dm { chip, slice: 0, base: 0 };
     let axes = [("S", slices), ("B", dm_bytes.div_ceil(4))];
-    all.push(words("memory", held, &axes, &format!("S^1[{slices}] | B^1[%]"), Role::Both)?);
-    Ok(all)
+    all.push(words(&named("memory"), held, &axes, &format!("S^1[{slices}] | B^1[%]"), Role::Both)?);
+    Ok(())
 }
 
 /// Words of a memory; `%` in the shape stands for the last extent.

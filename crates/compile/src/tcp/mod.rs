@@ -32,6 +32,7 @@ pub mod image;
 mod layer_norm;
 mod norm;
 pub mod pack;
+mod peers;
 pub mod place;
 pub mod plan;
 mod pool;

@@ -39,10 +39,21 @@ pub(super) fn rms(build: &mut Build<'_>, epsilon: f32) {
 /// A norm, part of the rows by part: sums that are on their way are added first, and everyone gets the tokens.
 pub(super) fn by_part(build: &mut Build<'_>, norm: impl Fn(&mut Build<'_>)) {
     let sent = build.sent.take();
+    let mut between_chips = Vec::new();
+    if let Some(sent) = sent.as_ref().filter(|_| build.chips() > 1) {
+        let first = |build: &mut Build<'_>, part: usize| {
+            super::exchange::receive(build, sent, part);
+            between_chips.push(super::peers::send(build));
+        };
+        build.each_part(first, |_| {});
+    }
     build.each_part(
         |build, part| {
             if let Some(sent) = &sent {
-                super::exchange::receive(build, sent, part);
+                match between_chips.get(part) {
+                    Some(transfers) => super::peers::receive(build, transfers),
+                    None => super::exchange::receive(build, sent, part),
+                }
                 super::combine::add(build, build.at.sum, sent.kernel);
             }
             norm(build);
@@ -53,6 +64,7 @@ pub(super) fn by_part(build: &mut Build<'_>, norm: impl Fn(&mut Build<'_>)) {
         |build| build.prefetch(1),
     );
     build.norms += 1;
+    build.peer_turns += u64::from(sent.is_some());
 }
 
 /// Passes over own tokens, by features.
@@ -214,7 +226,7 @@ impl Norm {
         let step = build.part.step;
         let loops = vec![by_pe, by_place, turn(build.part.rows, PAIR * own * step, PAIR * step)];
         let loops = loops.into_iter().filter(|row| row.size != n(1)).collect();
-        let target = super::image::dm(0, first, build.at.row_worths + PAIR * build.part.first);
+        let target = build.chip_dm(first, build.at.row_worths + PAIR * build.part.first);
         let source = build.dm(first, build.at.worths + self.before);
         build.emit.dma(transfer("worths", source, target, loops, PAIR));
     }

@@ -12,7 +12,7 @@ use crate::weights::Matrix;
 /// Gives constants by name.
 pub type Constants<'c> = dyn Fn(&str) -> Result<Matrix, CompileError> + Sync + 'c;
 
-/// Writes everything that a model keeps in HBM: `write` takes an address and bytes.
+/// Writes everything that a model keeps in HBM: `write` takes a chip, an address and bytes. Every chip has all tables, and its own weights.
 ///
 /// # Errors
 /// A constant that cannot be had.
@@ -23,20 +23,23 @@ pub fn pack(
     slices: u64,
     parts: &[Vec<u64>],
     constants: &Constants<'_>,
-    write: &mut dyn FnMut(u64, &[u8]),
+    write: &mut dyn FnMut(u64, u64, &[u8]),
 ) -> Result<(), CompileError> {
+    let everywhere = &mut |at: u64, bytes: &[u8]| {
+        (0..plan.options.chips).for_each(|chip| write(chip, at, bytes));
+    };
     for kernel in &kernels.kernels {
         match kernel {
             Kernel::Embed { table, places, .. } => {
-                embedding(plan, &constants(table)?, write);
+                embedding(plan, &constants(table)?, everywhere);
                 if !places.is_empty() {
                     let tables: Result<Vec<Matrix>, CompileError> =
                         places.iter().map(|name| constants(name)).collect();
-                    by_position(plan, kernels.positions, &tables?, write);
+                    by_position(plan, kernels.positions, &tables?, everywhere);
                 }
             }
             Kernel::Rotate { tables: Some((cos, sin)), cache: 0, .. } => {
-                angles(plan, &constants(cos)?, &constants(sin)?, write);
+                angles(plan, &constants(cos)?, &constants(sin)?, everywhere);
             }
             _ => {}
         }
@@ -63,7 +66,7 @@ pub fn pack(
         let scales: Vec<Vec<f32>> = matrices.iter().map(row_scales).collect();
         let combines = matches!(kernel, Kernel::Combine { .. });
         let first = if combines { vec![0] } else { first.clone() };
-        for pe in 0..plan.options.pes {
+        for pe in 0..plan.options.all_pes() {
             let first = first.clone();
             let source = Source {
                 plan,
@@ -83,12 +86,17 @@ pub fn pack(
             if packed.biased {
                 blocks.biases(&source);
             }
+            let home = plan.options.home(pe);
             for fill in &packed.fills {
-                write(fill.at + pe * fill.pe_bytes, &source.fill(fill));
+                write(home.chip, fill.at + home.pe * fill.pe_bytes, &source.fill(fill));
             }
         }
     }
-    write(plan.constants.at, &blocks.bytes);
+    let of_chip = plan.constants.bytes * slices * plan.options.pes;
+    let of_chip = usize::try_from(of_chip).unwrap_or(usize::MAX).max(1);
+    for (chip, bytes) in (0..).zip(blocks.bytes.chunks(of_chip)) {
+        write(chip, plan.constants.at, bytes);
+    }
     Ok(())
 }
 
@@ -153,7 +161,7 @@ struct Blocks<'p> {
 
 impl Blocks<'_> {
     fn new(plan: &Plan, slices: u64) -> Blocks<'_> {
-        let bytes = plan.constants.bytes * slices * plan.options.pes;
+        let bytes = plan.constants.bytes * slices * plan.options.all_pes();
         Blocks { plan, slices, bytes: vec![0; usize::try_from(bytes).unwrap_or(0)] }
     }
 
@@ -168,7 +176,7 @@ impl Blocks<'_> {
     /// A word for each column of a norm, in all slices.
     fn by_column(&mut self, place: u64, value: impl Fn(u64) -> f32) {
         let share = self.plan.features.share;
-        for pe in 0..self.plan.options.pes {
+        for pe in 0..self.plan.options.all_pes() {
             for slice in 0..self.slices {
                 for at in 0..share {
                     self.put(pe, slice, place + 4 * at, value(slice * share + at));

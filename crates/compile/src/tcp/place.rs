@@ -41,6 +41,8 @@ pub struct Places {
     pub y: u64,
     /// Partial sums of all processing elements, for exchanges in turns.
     pub received: [u64; 2],
+    /// Sums of all chips, for exchanges in turns.
+    pub peers: [u64; 2],
     /// Their sum, f32.
     pub sum: u64,
     /// The normalised residual of own tokens.
@@ -129,6 +131,8 @@ impl Places {
             ("sums", self.sums),
             ("received0", self.received[0]),
             ("received1", self.received[1]),
+            ("peers0", self.peers[0]),
+            ("peers1", self.peers[1]),
             ("rows", self.rows),
             ("partial", self.y),
             ("sum", self.sum),
@@ -282,6 +286,10 @@ fn values(build: &Build<'_>, widths: &Widths, areas: &mut Areas, at: &mut Places
     if build.pes() > 1 {
         let slot = bytes(build.exchanged(), own * share).next_multiple_of(64) * build.pes();
         at.received = [areas.take(slot), areas.take(if build.deals_tokens() { 0 } else { slot })];
+    }
+    if build.chips() > 1 {
+        let slots = super::peers::slot(build) * build.chips();
+        at.peers = [areas.take(slots), areas.take(slots)];
     }
 }
 

@@ -1,10 +1,11 @@
-//! What prefill and decode programs of a model share: sizes, and where everything lies in HBM.
+//! What prefill and decode programs of a model share: sizes, and where everything lies in HBM, at the same places on every chip.
 //!
 //! Weights are cut into fills, each as much as the register files take at once. A fill lies in HBM as the slices want it: slice after
 //! slice, in each the rows of its columns, so that it is moved by long packets.
 
 use tilewright_machine::tcp::Tcp;
 use tilewright_num::Dtype;
+use tilewright_tcp::program::event::PeId;
 
 use super::choices::{Choices, classes};
 use super::constants::{Constants, Norms};
@@ -22,10 +23,25 @@ pub struct Options {
     pub cache: Dtype,
     /// Longest context; at most the positions of the model.
     pub context: u64,
-    /// Processing elements.
+    /// Processing elements of each chip.
     pub pes: u64,
+    /// Chips, joined by PCIe.
+    pub chips: u64,
     /// Sequences; with more than one there is a program for single tokens of all of them.
     pub batch: u64,
+}
+
+impl Options {
+    /// Processing elements of all chips: weights are dealt out over them.
+    pub fn all_pes(&self) -> u64 {
+        self.pes.saturating_mul(self.chips)
+    }
+
+    /// Where a processing element is, counted chip by chip.
+    pub fn home(&self, pe: u64) -> PeId {
+        let pes = self.pes.max(1);
+        PeId { chip: pe / pes, pe: pe % pes }
+    }
 }
 
 /// A part of a weight that the register files hold at once.
@@ -35,7 +51,7 @@ pub struct Fill {
     pub first: u64,
     /// Groups.
     pub groups: u64,
-    /// Where it begins in HBM, for the first processing element.
+    /// Where it begins in the HBM of each chip, for its first processing element.
     pub at: u64,
     /// Bytes from one processing element to the next.
     pub pe_bytes: u64,
@@ -100,7 +116,7 @@ pub struct Plan {
     pub norms: Vec<(String, Option<String>)>,
     /// What integers of queries, keys and values are worth, by cache.
     pub units: Vec<[f32; 3]>,
-    /// Caches: first byte of each, for the first processing element.
+    /// Caches: first byte of each, for the first processing element of a chip.
     pub caches: Vec<u64>,
     /// Bytes of a token in a cache: keys, then values.
     pub cache_row: u64,
@@ -181,7 +197,7 @@ impl Plan {
             _ => None,
         });
         let pooled = if kernels.pools() { features.share * features.slices } else { 0 };
-        let logit_words = (head.unwrap_or(0) * options.pes).max(pooled).next_multiple_of(8);
+        let logit_words = (head.unwrap_or(0) * options.all_pes()).max(pooled).next_multiple_of(8);
         let table = bytes(Dtype::U32, tokens);
         let plan = Plan {
             options,

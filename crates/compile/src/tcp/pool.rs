@@ -12,8 +12,8 @@ use tilewright_tcp::program::vector::{Gives, OpKind, ReduceLimit, ReduceOp, Sour
 use super::attend_rows::load_words;
 use super::build::{Build, Mode};
 use super::image::{
-    bytes, chain, commit, dm, fetch_words, flits, from_slices, halves, hbm, main, n, packet_of, reduce,
-    through, transfer, turn, vrf, with,
+    bytes, chain, commit, fetch_words, flits, from_slices, halves, hbm, main, n, packet_of, reduce, through,
+    transfer, turn, vrf, with,
 };
 
 /// Words that are summed at once: as many as the reducer keeps open.
@@ -31,7 +31,7 @@ pub(super) fn pool(build: &mut Build<'_>) {
         from = sum_parts(build, from);
     }
     divide(build, from, build.at.sum);
-    if build.pe == 0 {
+    if (build.chip, build.pe) == (0, 0) {
         let (features, row) = (build.plan.features, bytes(Dtype::F32, build.plan.features.share));
         let packet = packet_of(build.machine, row);
         let loops = vec![from_slices(features.slices, row), turn(n(row / packet), packet, packet)];
@@ -94,9 +94,9 @@ fn sum_parts(build: &mut Build<'_>, from: u64) -> u64 {
     let by_slice = TransferLoop { size: n(slices), source: SLICE_STRIDE, target: SLICE_STRIDE };
     let loops = vec![to_pes, by_slice, turn(n(row / packet), packet, packet)];
     let loops = loops.into_iter().filter(|row| row.size != n(1)).collect();
-    let target = dm(0, 0, place + build.pe * slot);
+    let target = build.chip_dm(0, place + build.pe * slot);
     let sent = build.emit.dma(transfer("token_sums", build.dm(0, from), target, loops, packet));
-    build.emit.meet(sent, pes);
+    build.meet_chip(sent);
     for (first, width) in pieces(build) {
         let steps = [(n(pes), true), (n(halves(width)), false)];
         let sum = chain(Word::F32, vec![reduce(ReduceOp::Add, false, &steps, Vec::new())]);

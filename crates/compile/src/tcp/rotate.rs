@@ -11,8 +11,8 @@ use tilewright_tcp::program::vector::{OpKind, Source, Word};
 
 use super::build::{Build, Mode};
 use super::image::{
-    bytes, chain, commit, copy, fetch, fetch_pairs, fetch_words, from_slices, hbm, indexed, main, n, sub,
-    through, to_slices, transfer, turn, with,
+    bytes, chain, commit, copy, fetch, fetch_pairs, fetch_words, from_slices, indexed, main, n, sub, through,
+    to_slices, transfer, turn, with,
 };
 use crate::CompileError;
 use crate::kernel::{Heads, Kernel};
@@ -28,8 +28,8 @@ pub(super) fn angles(build: &mut Build<'_>) {
             Mode::Prefill | Mode::Batch => vec![to_slices(slices, row)],
             Mode::Decode => vec![turn(n(1), row, row), to_slices(slices, 0)],
         };
-        let gather = transfer("angles", hbm(0, plan.angles), to, loops, row);
-        build.emit.dma(indexed(gather, hbm(0, plan.angle_table + index * entry), false));
+        let gather = transfer("angles", build.hbm(plan.angles), to, loops, row);
+        build.emit.dma(indexed(gather, build.hbm(plan.angle_table + index * entry), false));
     }
 }
 
@@ -181,7 +181,7 @@ fn round(build: &mut Build<'_>, part: &Part, columns: u64, width: u64) {
 fn store(build: &mut Build<'_>, cache: usize) {
     let (plan, slices) = (build.plan, build.machine.pe.slices);
     let row = plan.cache_row;
-    let target = hbm(0, plan.caches.get(cache).copied().unwrap_or(0) + build.pe * plan.cache_bytes);
+    let target = build.hbm(plan.caches.get(cache).copied().unwrap_or(0) + build.pe * plan.cache_bytes);
     let entry = bytes(Dtype::U32, slices);
     for index in 0..build.most_rows() {
         let from = build.dm(0, build.at.fresh + index * row);
@@ -194,7 +194,8 @@ fn store(build: &mut Build<'_>, cache: usize) {
             loops.push(turn(n(row / packet), packet, packet));
         }
         let scatter = transfer("store", from, target, loops, packet);
-        build.emit.dma(indexed(scatter, hbm(0, plan.cache_table + index * entry), true));
+        let table = build.hbm(plan.cache_table + index * entry);
+        build.emit.dma(indexed(scatter, table, true));
     }
 }
 
@@ -215,7 +216,7 @@ pub(super) fn fetch_cache(build: &mut Build<'_>, cache: usize, sequence: u64, pl
         if packet < piece {
             loops.push(turn(n(piece / packet), packet, packet));
         }
-        let from = hbm(0, from + first);
+        let from = build.hbm(from + first);
         build.emit.dma(transfer(name, from, build.dm(0, place + first), loops, packet));
     }
 }

@@ -34,5 +34,6 @@ pub(crate) fn small(layers: u64, width: u64, heads: u64, kv_heads: u64) -> Graph
 }
 
 pub(crate) fn compiled(machine: &Tcp, graph: &Graph, dtype: Dtype, pes: u64, batch: u64) -> Compiled {
-    compile(machine, graph, Options { dtype, cache: Dtype::Bf16, context: 256, pes, batch }).unwrap()
+    compile(machine, graph, Options { dtype, cache: Dtype::Bf16, context: 256, pes, chips: 1, batch })
+        .unwrap()
 }
