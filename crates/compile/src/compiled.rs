@@ -7,7 +7,7 @@ use tilewright_tcp::program::Program;
 use crate::CompileError;
 use crate::cluster::cluster;
 use crate::kernel::Kernels;
-use crate::tcp::build::{Built, Mode, Part, clear, program};
+use crate::tcp::build::{Built, Mode, Part, clear, placed, program};
 use crate::tcp::choices::Choices;
 use crate::tcp::pack::{Constants, pack};
 use crate::tcp::place::Places;
@@ -30,7 +30,7 @@ pub struct Compiled {
     pub batch: Option<Program>,
     /// What is known of `prefill`, `decode` and `batch` besides their steps.
     pub outlines: Vec<Outline>,
-    slices: u64,
+    pub(crate) slices: u64,
     lanes: u64,
     parts: Vec<Vec<u64>>,
 }
@@ -106,17 +106,19 @@ pub fn compile_chosen(
     // Caches are read in whole rows of slices.
     let context = options.context.min(kernels.positions).max(1).next_multiple_of(machine.pe.slices);
     let options = Options { context, ..options };
-    // As many rows as there are lanes, or as data memory holds, or as a context has.
+    // As many rows as there are lanes, or as data memory holds, or as a context has; it keeps constants only if they do not cost rows.
     let most = machine.ce.lanes.min(options.context.div_ceil(machine.pe.slices).next_power_of_two());
-    let mut rows = choices.rows.unwrap_or(most).clamp(1, most);
-    let (plan, prefill) = loop {
-        let plan = Plan::new(machine, &kernels, options, choices, rows)?;
-        match program(machine, &kernels, &plan, Mode::Prefill) {
-            Err(CompileError::Dm { .. }) if rows > 1 => rows /= 2,
-            found => break (plan, found?),
+    let mut kept = (choices.rows.unwrap_or(most).clamp(1, most), false);
+    let plan = loop {
+        let plan = Plan::new(machine, &kernels, options, choices, kept)?;
+        match (placed(machine, &kernels, plan), kept) {
+            (Err(CompileError::Dm { .. }), (rows, false)) => kept = (rows, true),
+            (Err(CompileError::Dm { .. }), (rows, true)) if rows > 1 => kept = (rows / 2, false),
+            (plan, _) => break plan?,
         }
     };
     let clear = clear(machine, &kernels, &plan)?;
+    let prefill = program(machine, &kernels, &plan, Mode::Prefill)?;
     let decode = program(machine, &kernels, &plan, Mode::Decode)?;
     let mut outlines = Vec::new();
     let mut outlined = |name, mode, built: Built| {

@@ -5,7 +5,7 @@ mod support;
 
 use std::collections::BTreeSet;
 
-use support::{compiled, small, tcp};
+use support::{compiled, on_chips, small, tcp};
 use tilewright_compile::Compiled;
 use tilewright_compile::check::{Checked, Fault, Kind, check};
 use tilewright_machine::tcp::Tcp;
@@ -20,11 +20,15 @@ fn every_compiled_model_passes() {
     for (layers, width, heads, kv) in [(2, 64, 8, 4), (1, 288, 6, 6)] {
         let graph = small(layers, width, heads, kv);
         for dtype in [Dtype::Bf16, Dtype::I8] {
-            for (pes, batch) in [(1, 1), (2, 1), (4, 3)] {
-                let compiled = compiled(&machine, &graph, dtype, pes, batch);
+            for (pes, chips, batch) in [(1, 1, 1), (2, 1, 1), (4, 1, 3), (1, 2, 1), (2, 4, 3)] {
+                let compiled = on_chips(&machine, &graph, dtype, (pes, chips), batch);
                 for (name, checked) in compiled.check(&machine) {
                     let wrong = checked.errors().next();
-                    assert!(wrong.is_none(), "{width} {dtype} {pes} PEs, {name}: {}", wrong.unwrap());
+                    assert!(
+                        wrong.is_none(),
+                        "{width} {dtype} {pes} PEs of {chips} chips, {name}: {}",
+                        wrong.unwrap()
+                    );
                     // The last tokens that others gather: only one PE's head needs them.
                     let vain = checked.faults.iter().filter(|fault| fault.kind == Kind::Unread);
                     vain.for_each(|fault| assert!(fault.message.contains("`tokens"), "{fault}"));

@@ -30,12 +30,15 @@ fn tcp() -> Tcp {
 
 /// What the chip gives for parts of a sequence is what the judge gives.
 fn judged(model: &Model, options: Options, parts: &[Vec<u64>]) {
-    let machine = tcp();
-    let compiled = compile(&machine, &model.graph, options).unwrap();
+    judged_on(&tcp(), model, options, parts);
+}
+
+fn judged_on(machine: &Tcp, model: &Model, options: Options, parts: &[Vec<u64>]) {
+    let compiled = compile(machine, &model.graph, options).unwrap();
     let constants = |name: &str| constant(&model.graph, &model.store, name);
     let (kernels, plan) = (compiled.kernels.clone(), compiled.plan.clone());
-    let mut judge = Judge::new(&machine, &kernels, &plan, &constants).unwrap();
-    let mut chip = ModelDevice::new(&machine, compiled).unwrap();
+    let mut judge = Judge::new(machine, &kernels, &plan, &constants).unwrap();
+    let mut chip = ModelDevice::new(machine, compiled).unwrap();
     chip.load(&constants).unwrap();
     let wanted = Wanted { values: true, ..Wanted::default() };
     for (turn, part) in parts.iter().enumerate() {
@@ -116,6 +119,25 @@ fn several_chips_are_exact() {
     let encoder = Bert { heads: (4, 16), hidden: 53, vocabulary: 77, places: 96 };
     let options = Options { chips: 2, context: 96, ..options(Dtype::Bf16, 2) };
     judged(&encoder.model(3), options, &[tokens(7, 1), tokens(70, 2)]);
+}
+
+/// With less data memory, constants come from HBM while the ones before them are in use.
+#[test]
+fn constants_in_turns_are_exact() {
+    let mut machine = tcp();
+    let model = random::llama(&Config { layers: 5, ..config((2, 3, 16), 91, 53, false) }, 8);
+    let encoder = Bert { heads: (5, 16), hidden: 53, vocabulary: 77, places: 96 }.model(3);
+    for (model, dtype, pes) in [(&model, Dtype::I8, 2), (&model, Dtype::Bf16, 1), (&encoder, Dtype::I8, 2)] {
+        let options = options(dtype, pes);
+        let streams = |bytes: u64| {
+            let mut machine = machine.clone();
+            machine.dm.capacity_bytes = bytes;
+            compile(&machine, &model.graph, options).is_ok_and(|compiled| compiled.plan.streams)
+        };
+        let bytes = (1..512).map(|at| at * 1024).rev().find(|bytes| streams(*bytes));
+        machine.dm.capacity_bytes = bytes.unwrap();
+        judged_on(&machine, model, options, &[tokens(71, 1), tokens(1, 2), tokens(3, 3)]);
+    }
 }
 
 proptest! {

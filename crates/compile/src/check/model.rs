@@ -58,11 +58,42 @@ impl Compiled {
         intent.busy_slices = (outline.mode == Mode::Batch).then_some(self.plan.options.batch);
         for (index, transfer) in (0_u32..).zip(&program.transfers) {
             let from = transfer.source.locate().filter(|located| located.medium == Medium::Hbm);
-            if let Some(kernel) = from.and_then(|located| self.reader_of(located.offset)) {
+            let reader = |offset: u64| self.reader_of(offset).or_else(|| self.window_of(offset));
+            if let Some(kernel) = from.and_then(|located| reader(located.offset)) {
                 intent.ahead.insert(TransferId(index), kernel);
             }
         }
+        self.read_constants(&mut intent);
         intent
+    }
+
+    /// Constants that come window by window belong to something of their own, behind the kernels, which those of a window read, and the
+    /// norm behind them, which adds the bias of the last.
+    fn read_constants(&self, intent: &mut Intent) {
+        let windows = self.plan.constants.windows.len();
+        if !self.plan.streams {
+            return;
+        }
+        let (count, mut norms) = (self.kernels.kernels.len(), 0_usize);
+        for (kernel, reads) in self.kernels.kernels.iter().zip(&mut intent.reads) {
+            let norm = matches!(kernel, Kernel::Norm { .. });
+            norms += usize::from(norm);
+            let window = norms.saturating_sub(1);
+            reads.push(count + window);
+            reads.extend((count + window).checked_sub(1).filter(|_| norm && window > 0));
+        }
+        intent.names.extend((0..windows).map(|window| format!("constants {window}")));
+    }
+
+    /// The window of constants at a place in HBM, counted behind the kernels.
+    fn window_of(&self, offset: u64) -> Option<usize> {
+        let constants = &self.plan.constants;
+        let place = offset.checked_sub(constants.at).filter(|_| self.plan.streams)?;
+        if place >= constants.bytes * self.slices * self.plan.options.pes {
+            return None;
+        }
+        let (window, _) = constants.window(place % constants.bytes.max(1))?;
+        Some(self.kernels.kernels.len() + usize::try_from(window).ok()?)
     }
 
     /// The kernel that a weight or a cache at a place in HBM is for.

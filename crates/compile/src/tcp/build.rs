@@ -161,18 +161,36 @@ pub struct Built {
     pub places: Places,
 }
 
+/// Places of all programs.
+fn places(machine: &Tcp, kernels: &Kernels, plan: &Plan) -> Result<Vec<Places>, CompileError> {
+    let batch = (plan.options.batch > 1).then_some(Mode::Batch);
+    let modes = [Mode::Prefill, Mode::Decode].into_iter().chain(batch);
+    modes.map(|mode| Ok(Build::new(machine, kernels, plan, mode)?.at)).collect()
+}
+
+/// A plan that all programs have places for. Slices without weights read what their slots hold; unless all bits are numbers, that must
+/// stay zero, and so all programs have as many slots.
+///
+/// # Errors
+/// Values that do not fit data memory.
+pub fn placed(machine: &Tcp, kernels: &Kernels, mut plan: Plan) -> Result<Plan, CompileError> {
+    let places = places(machine, kernels, &plan)?;
+    if plan.options.dtype != Dtype::I8 && plan.features.slices < machine.pe.slices {
+        let fewest = places.iter().map(|places| places.slots.len() as u64).min();
+        plan.choices.slots = fewest.unwrap_or(plan.choices.slots);
+    }
+    Ok(plan)
+}
+
 /// Fills data memory with zeros and loads constants, once: the state that other programs begin with.
 ///
 /// # Errors
 /// As [`program`].
 pub fn clear(machine: &Tcp, kernels: &Kernels, plan: &Plan) -> Result<Program, CompileError> {
     let mut emit = Emitter::new(machine, plan.options.chips);
-    let (mut end, mut constants) = (0, 0);
-    let batch = (plan.options.batch > 1).then_some(Mode::Batch);
-    for mode in [Mode::Prefill, Mode::Decode].into_iter().chain(batch) {
-        let places = Build::new(machine, kernels, plan, mode)?.at;
-        (end, constants) = (places.end.max(end), places.constants);
-    }
+    let places = places(machine, kernels, plan)?;
+    let end = places.iter().map(|places| places.end).max().unwrap_or(0);
+    let constants = places.first().map_or(0, |places| places.constants);
     let flit = machine.network.flit_bytes;
     let mut commit = commit(Memory::Dm, 0, &[(n(end.div_ceil(flit)), flit)], flit);
     commit.width = machine.commit.sub_width_bytes;
@@ -180,15 +198,18 @@ pub fn clear(machine: &Tcp, kernels: &Kernels, plan: &Plan) -> Result<Program, C
     let (name, context) = ("clear".to_string(), Context::Sub);
     let exec = Exec { name, context, pes: 1, body, span: Span::default() };
     let (block, slices) = (plan.constants.bytes, machine.pe.slices);
-    let packet = packet_of(machine, block);
+    let kept = if plan.streams { plan.constants.common_bytes } else { block };
+    let packet = packet_of(machine, kept);
     for pe in 0..plan.options.all_pes() {
         let home = plan.options.home(pe);
         emit.turn_to(home);
         emit.exec(exec.clone());
         let from = hbm(home.chip, plan.constants.at + home.pe * slices * block);
         let target = super::image::dm(home.chip, home.pe * slices, constants);
-        let loops = vec![to_slices(slices, block), turn(n(block / packet), packet, packet)];
-        emit.dma(transfer("constants", from, target, loops, packet));
+        let loops = vec![to_slices(slices, block), turn(n(kept / packet), packet, packet)];
+        if kept > 0 {
+            emit.dma(transfer("constants", from, target, loops, packet));
+        }
     }
     Ok(emit.finish())
 }
@@ -413,6 +434,7 @@ impl<'a> Build<'a> {
 
     /// What every run starts with.
     fn start(&mut self) {
+        self.ask_constants(0);
         if self.mode == Mode::Prefill {
             self.fill_ones(self.at.ones, self.cache());
         }
@@ -422,6 +444,35 @@ impl<'a> Build<'a> {
         if self.plan.angles_row > 0 {
             super::rotate::angles(self);
         }
+    }
+
+    /// Where data memory has a constant.
+    pub fn constant(&self, place: u64) -> u64 {
+        let constants = &self.plan.constants;
+        let place = match constants.window(place).filter(|_| self.plan.streams) {
+            None => place,
+            Some((index, window)) => {
+                let first = constants.common_bytes + index % 2 * constants.window_bytes();
+                first + place - window.start
+            }
+        };
+        self.at.constants + place
+    }
+
+    /// Asks for the constants from a norm to the next, if data memory does not keep all of them.
+    pub fn ask_constants(&mut self, norm: u64) {
+        let constants = &self.plan.constants;
+        let window = usize::try_from(norm).ok().and_then(|norm| constants.windows.get(norm));
+        let Some(window) = window.copied().filter(|window| self.plan.streams && window.bytes > 0) else {
+            return;
+        };
+        let slices = self.machine.pe.slices;
+        let from = self.hbm(constants.at + self.pe * slices * constants.bytes + window.start);
+        let packet = packet_of(self.machine, window.bytes);
+        let loops = vec![to_slices(slices, constants.bytes), turn(n(window.bytes / packet), packet, packet)];
+        let loops = loops.into_iter().filter(|row| row.size != n(1)).collect();
+        let target = self.dm(0, self.constant(window.start));
+        self.emit.dma(transfer("constants", from, target, loops, packet));
     }
 
     /// A packet of ones, in all slices.

@@ -25,7 +25,7 @@ pub(super) fn combine(build: &mut Build<'_>, kernel: usize, input: ValueId) -> R
     if dtype == Dtype::I8 {
         let spans = spans(build, input, packed.row);
         super::rows::quantise(build, floats, from, packed.row, spans);
-        let place = build.at.constants + build.plan.constants.combined(kernel);
+        let place = build.constant(build.plan.constants.combined(kernel));
         load_words(build, "load_scales", place, scales, 0);
         super::rows::spread_peaks(build, scales);
     }
@@ -150,7 +150,7 @@ pub(super) fn add(build: &mut Build<'_>, y: u64, kernel: usize) {
     let [outer, inner] = build.by_own(share);
     let mut ops = vec![with(OpKind::FAdd, Source::Pair)];
     if let Some(bias) = build.plan.constants.combined_bias(kernel) {
-        load_words(build, "load_bias", build.at.constants + bias, bytes(Dtype::F32, share), 0);
+        load_words(build, "load_bias", build.constant(bias), bytes(Dtype::F32, share), 0);
         ops.push(with(OpKind::ClipAdd, vrf(0, &[(outer.0, 0), (inner.0, 0), (n(share), 1)])));
     }
     let loops = [outer, inner, (n(flits(share)), 8), (n(2), 0), (n(8), 1)];

@@ -1,8 +1,9 @@
-//! Constants that every slice keeps in data memory: gains and biases of norms, what integers of weights are worth, biases of weights.
+//! Constants of slices: gains and biases of norms, what integers of weights are worth, biases of weights.
 //!
-//! One block a slice: gains of all norms and their magnitudes; for centred norms a one for each real column, and biases; then what
-//! belongs to columns of weights: for a combination those of the slice's own columns, for a projection a part of all of them, which
-//! switches bring to everyone.
+//! One block a slice: for centred norms a one for each real column; then window after window, from each norm to the next: its gains and
+//! their magnitudes, its biases, and what belongs to columns of the weights behind it: for a combination those of the slice's own columns,
+//! for a projection a part of all of them, which switches bring to everyone. Data memory keeps the whole block, or, if it has better uses
+//! for its bytes, two windows in turns, each on its way from HBM while the one before it is in use.
 
 use tilewright_machine::tcp::Tcp;
 use tilewright_num::Dtype;
@@ -10,11 +11,11 @@ use tilewright_num::Dtype;
 use super::image::bytes;
 use super::plan::Packed;
 
-/// What norms of a model keep.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Norms of a model.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Norms {
-    /// How many there are.
-    pub count: u64,
+    /// Indices of their kernels.
+    pub kernels: Vec<usize>,
     /// Whether they subtract the mean first.
     pub centred: bool,
 }
@@ -28,43 +29,85 @@ struct ByColumn {
     projected: Vec<(usize, Vec<(u64, u64)>)>,
 }
 
+/// What is in use from a norm to the next.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Window {
+    /// Its first byte in the block.
+    pub start: u64,
+    /// Its bytes.
+    pub bytes: u64,
+}
+
 /// Places within a slice's block.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Constants {
     share: u64,
-    norms: u64,
+    /// Gains by norm; their magnitudes, and biases, follow each.
+    gains: Vec<u64>,
     scales: ByColumn,
     biases: ByColumn,
+    /// Windows in the order of their use.
+    pub windows: Vec<Window>,
+    /// Bytes before the first: always at hand.
+    pub common_bytes: u64,
     /// Bytes of the block.
     pub bytes: u64,
     /// Where blocks begin in HBM, for the first slice of the first processing element.
     pub at: u64,
 }
 
+/// What windows begin at multiples of.
+const GRANULE: u64 = 64;
+
 impl Constants {
     /// Lays the block out for weights, those of combinations marked; scales only for integers.
     pub fn new(
         machine: &Tcp,
         share: u64,
-        norms: Norms,
+        norms: &Norms,
         packed: &[(Packed, bool)],
         scaled: bool,
     ) -> Constants {
-        let rows = if norms.centred { 3 * norms.count + 1 } else { 2 * norms.count };
         let row = bytes(Dtype::F32, share);
-        let mut all = Constants { share, norms: norms.count, bytes: rows * row, ..Constants::default() };
-        for (packed, combines) in packed {
-            if scaled {
-                let taken = all.by_column(machine, packed, *combines);
-                all.scales.join(taken);
+        let common_bytes = if norms.centred { row.next_multiple_of(GRANULE) } else { 0 };
+        let mut all = Constants { share, common_bytes, bytes: common_bytes, ..Constants::default() };
+        let firsts = norms.kernels.iter().enumerate().map(|(at, kernel)| if at == 0 { 0 } else { *kernel });
+        let firsts: Vec<usize> = firsts.collect();
+        for (at, first) in firsts.iter().enumerate() {
+            let end = firsts.get(at + 1).copied().unwrap_or(usize::MAX);
+            let start = all.bytes;
+            all.gains.push(start);
+            all.bytes += row * if norms.centred { 3 } else { 2 };
+            for (packed, combines) in packed.iter().filter(|(of, _)| (*first..end).contains(&of.kernel)) {
+                all.weight(machine, packed, *combines, scaled);
             }
-            if packed.biased {
-                let taken = all.by_column(machine, packed, *combines);
-                all.biases.join(taken);
-            }
+            all.bytes = all.bytes.next_multiple_of(GRANULE);
+            all.windows.push(Window { start, bytes: all.bytes - start });
         }
-        all.bytes = all.bytes.next_multiple_of(64);
         all
+    }
+
+    /// What belongs to a weight.
+    fn weight(&mut self, machine: &Tcp, packed: &Packed, combines: bool, scaled: bool) {
+        if scaled {
+            let taken = self.by_column(machine, packed, combines);
+            self.scales.join(taken);
+        }
+        if packed.biased {
+            let taken = self.by_column(machine, packed, combines);
+            self.biases.join(taken);
+        }
+    }
+
+    /// Bytes of the longest window.
+    pub fn window_bytes(&self) -> u64 {
+        self.windows.iter().map(|window| window.bytes).max().unwrap_or(0)
+    }
+
+    /// The window that has a place of the block, and its index.
+    pub fn window(&self, place: u64) -> Option<(u64, Window)> {
+        let found = self.windows.partition_point(|window| window.start <= place).checked_sub(1)?;
+        Some((found as u64, *self.windows.get(found)?))
     }
 
     /// Words for the columns of one weight.
@@ -86,19 +129,24 @@ impl Constants {
         taken
     }
 
+    fn norm(&self, norm: u64, row: u64) -> u64 {
+        let gains = usize::try_from(norm).ok().and_then(|norm| self.gains.get(norm));
+        gains.copied().unwrap_or(0) + bytes(Dtype::F32, row * self.share)
+    }
+
     /// Gains of a norm, or their magnitudes.
     pub fn gain(&self, norm: u64, magnitudes: bool) -> u64 {
-        bytes(Dtype::F32, (norm + if magnitudes { self.norms } else { 0 }) * self.share)
+        self.norm(norm, u64::from(magnitudes))
     }
 
     /// A one for each column that there is, a zero for padding.
     pub fn ones(&self) -> u64 {
-        bytes(Dtype::F32, 2 * self.norms * self.share)
+        0
     }
 
     /// Biases of a centred norm.
     pub fn norm_bias(&self, norm: u64) -> u64 {
-        bytes(Dtype::F32, (2 * self.norms + 1 + norm) * self.share)
+        self.norm(norm, 2)
     }
 
     /// Scales of a combination's columns.

@@ -49,7 +49,7 @@ fn centre(build: &mut Build<'_>, norm: &Norm, to: u64) {
     norm.reduce(build, "token_sums", sums, ReduceOp::Add, build.at.squares);
     let mean = chain(Word::F32, vec![with(OpKind::Mul0, float(inverse(build.plan.features.width)))]);
     norm.each(build, "means", build.at.squares, mean, build.at.roots);
-    load_words(build, "load_ones", build.at.constants + build.plan.constants.ones(), row, 0);
+    load_words(build, "load_ones", build.constant(build.plan.constants.ones()), row, 0);
     norm.load(build, "load_means", build.at.roots, norm.tokens_at());
     let real = with(OpKind::Mul0, norm.by_column(build, 0));
     let ops = vec![with(OpKind::FSub, norm.by_token()), real];
@@ -62,11 +62,11 @@ fn scale(build: &mut Build<'_>, norm: &Norm, biased: bool, to: u64) {
     let tokens = build.most_rows() * build.own;
     // Behind the gain and what is kept of tokens.
     let bias_at = norm.tokens_at() + bytes(Dtype::F32, 2 * tokens);
-    load_words(build, "load_gain", build.at.constants + constants.gain(build.norms, false), row, 0);
+    load_words(build, "load_gain", build.constant(constants.gain(build.norms, false)), row, 0);
     norm.load(build, "load_roots", build.at.roots, norm.tokens_at());
     let mut ops = vec![with(OpKind::Mul0, norm.by_column(build, 0)), with(OpKind::Div, norm.by_token())];
     if biased {
-        load_words(build, "load_bias", build.at.constants + constants.norm_bias(build.norms), row, bias_at);
+        load_words(build, "load_bias", build.constant(constants.norm_bias(build.norms)), row, bias_at);
         ops.push(with(OpKind::ClipAdd, norm.by_column(build, bias_at)));
     }
     keep(build, "scale", norm, chain(Word::F32, ops), to);

@@ -64,6 +64,7 @@ pub(super) fn by_part(build: &mut Build<'_>, norm: impl Fn(&mut Build<'_>)) {
         |build| build.prefetch(1),
     );
     build.norms += 1;
+    build.ask_constants(build.norms);
     build.peer_turns += u64::from(sent.is_some());
 }
 
@@ -140,7 +141,7 @@ impl Norm {
 
     /// Gains to the vector register file: as they are, or, behind them, their magnitudes.
     fn gain(&self, build: &mut Build<'_>, magnitudes: bool) {
-        let gain = build.at.constants + build.plan.constants.gain(build.norms, magnitudes);
+        let gain = build.constant(build.plan.constants.gain(build.norms, magnitudes));
         let size = bytes(Dtype::F32, self.share);
         load_words(build, "load_gain", gain, size, if magnitudes { size } else { 0 });
     }

@@ -224,7 +224,7 @@ fn kept(build: &Build<'_>, widths: &Widths, slots: u64, areas: &mut Areas, at: &
     let (plan, cache) = (build.plan, build.cache());
     let most_own = plan.prefill_rows * (build.machine.pe.slices / plan.options.pes).max(1);
     at.x = areas.take(bytes(Dtype::F32, most_own * plan.features.share));
-    at.constants = areas.take(plan.constants.bytes);
+    at.constants = areas.take(plan.constants_bytes());
     if widths.padded {
         let elements = plan.prefill_rows.max(build.machine.ce.lanes) * widths.queries;
         match build.dtype() {
@@ -232,6 +232,8 @@ fn kept(build: &Build<'_>, widths: &Widths, slots: u64, areas: &mut Areas, at: &
             dtype => at.attended = areas.take(bytes(dtype, elements)),
         }
     }
+    let tokens = plan.prefill_rows * build.machine.pe.slices;
+    at.normal = areas.take(bytes(build.dtype(), tokens * plan.features.share));
     let cached = plan.cache_row * build.most_key_rows();
     at.cached = areas.take(cached);
     // Any bits are a number if they are integers; else they must be a cache's in all programs.
@@ -251,7 +253,6 @@ fn values(build: &Build<'_>, widths: &Widths, areas: &mut Areas, at: &mut Places
     let (plan, dtype, cache) = (build.plan, build.dtype(), build.cache());
     let (rows, lanes, share) = (build.most_rows(), build.machine.ce.lanes, plan.features.share);
     let own = rows * build.own;
-    at.normal = areas.take(bytes(dtype, rows * build.groups * share));
     at.squares = areas.take(bytes(Dtype::F32, 2 * own));
     at.roots = areas.take(bytes(Dtype::F32, 2 * own));
     at.worths = areas.take(bytes(Dtype::F32, 2 * own));

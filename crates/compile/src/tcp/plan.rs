@@ -96,6 +96,8 @@ pub struct Plan {
     pub choices: Choices,
     /// Tokens of each slice that a prefill program takes at once.
     pub prefill_rows: u64,
+    /// Constants come window by window; else data memory keeps all of them.
+    pub streams: bool,
     /// Columns of the model dealt out over slices.
     pub features: Features,
     /// Weights by kernel.
@@ -153,7 +155,7 @@ impl Plan {
         kernels: &Kernels,
         options: Options,
         choices: &Choices,
-        prefill_rows: u64,
+        (prefill_rows, streams): (u64, bool),
     ) -> Result<Plan, CompileError> {
         let width = kernels.values.first().map_or(0, |value| value.width);
         let features = Features::new(machine, options.dtype, width);
@@ -182,8 +184,9 @@ impl Plan {
             }
         }
         let scaled = options.dtype == Dtype::I8;
-        let kept = Norms { count: norms.len() as u64, centred };
-        let mut constants = Constants::new(machine, features.share, kept, &packed, scaled);
+        let of_norms = (0..).zip(&kernels.kernels).filter(|(_, kernel)| gain(kernel).is_some());
+        let kept = Norms { kernels: of_norms.map(|(index, _)| index).collect(), centred };
+        let mut constants = Constants::new(machine, features.share, &kept, &packed, scaled);
         constants.at = hbm.take(constants.bytes * machine.pe.slices * options.pes);
         let packed = packed.into_iter().map(|(packed, _)| packed).collect();
         let cache_row = 2 * bytes(options.cache, kv);
@@ -203,6 +206,7 @@ impl Plan {
             options,
             choices: choices.clone(),
             prefill_rows,
+            streams,
             features,
             packed,
             embedding,
@@ -235,6 +239,12 @@ impl Plan {
     /// What integers of queries, keys and values of a cache are worth.
     pub fn units(&self, cache: usize) -> [f32; 3] {
         self.units.get(cache).copied().unwrap_or([RANGE / 127.0; 3])
+    }
+
+    /// Bytes of constants in data memory.
+    pub fn constants_bytes(&self) -> u64 {
+        let constants = &self.constants;
+        if self.streams { constants.common_bytes + 2 * constants.window_bytes() } else { constants.bytes }
     }
 
     /// Where caches begin: behind the weights.

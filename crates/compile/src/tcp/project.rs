@@ -126,7 +126,7 @@ fn load_worths(build: &mut Build<'_>, held: Held) {
 /// Words of every slice, one slice after the other, to all register files; gives the first byte behind them.
 fn spread(build: &mut Build<'_>, name: &str, (place, words): (u64, u64), base: u64) -> u64 {
     let slices = build.machine.pe.slices;
-    let from = fetch(Dtype::F32, build.at.constants + place, &[(n(words), 1)], 2);
+    let from = fetch(Dtype::F32, build.constant(place), &[(n(words), 1)], 2);
     let to = commit(Memory::Vrf, base, &[(n(slices * words / 2), 8)], 8);
     let ring = Ring { slice1: slices, slice0: 1 };
     let switch = Switch { topology: Topology::Broadcast01(ring, words / 2), sources: Vec::new() };

@@ -34,6 +34,16 @@ pub(crate) fn small(layers: u64, width: u64, heads: u64, kv_heads: u64) -> Graph
 }
 
 pub(crate) fn compiled(machine: &Tcp, graph: &Graph, dtype: Dtype, pes: u64, batch: u64) -> Compiled {
-    compile(machine, graph, Options { dtype, cache: Dtype::Bf16, context: 256, pes, chips: 1, batch })
-        .unwrap()
+    on_chips(machine, graph, dtype, (pes, 1), batch)
+}
+
+pub(crate) fn on_chips(
+    machine: &Tcp,
+    graph: &Graph,
+    dtype: Dtype,
+    (pes, chips): (u64, u64),
+    batch: u64,
+) -> Compiled {
+    let options = Options { dtype, cache: Dtype::Bf16, context: 256, pes, chips, batch };
+    compile(machine, graph, options).unwrap()
 }
