@@ -1,6 +1,8 @@
-//! Attention of many queries: each slice has its own queries in the register files, keys and values pass all slices by multicast.
+//! Attention of many queries: each slice has its own queries in the register files, keys and values pass all slices of a team by multicast.
 //!
-//! Scores of eight queries lie side by side, key after key, so that softmax is a reduction over time. Weights of the values are turned
+//! Scores of eight queries leave the contraction engine side by side, key after key, so that softmax is a reduction over time. Keys pass
+//! twice: for the greatest score of each query, and then for the weights of the values, so that scores are never stored. Products hide
+//! behind the vector engine both times, and two passes over stored scores would take it as long. Weights are turned
 //! by the transpose engine, and what a query must not see is masked where they enter the register files. Values are contracted without
 //! a tree: their columns stay, keys are summed in the accumulators (paper Fig. 8, middle). The sum of the weights, as they are in the
 //! register files, divides at the end.
@@ -8,9 +10,8 @@
 use tilewright_num::Dtype;
 use tilewright_tcp::cost::contraction::Drain;
 use tilewright_tcp::kernels::chain::{float, op, to_i8};
-use tilewright_tcp::program::Count;
 use tilewright_tcp::program::exec::{
-    Body, Contract, Exec, Fetch, Limit, Memory, Short, SliceDigit, Stream, Transpose,
+    Body, Commit, Contract, Exec, Fetch, Limit, Memory, Short, SliceDigit, Stream, Transpose,
 };
 use tilewright_tcp::program::vector::{Op, OpKind, ReduceLimit, ReduceOp, Source, Vector, Word};
 
@@ -18,18 +19,18 @@ use super::build::Build;
 use super::combine::multicast;
 use super::heads::{Columns, HeadPackets};
 use super::image::{
-    bytes, chain, commit, contraction, copy, fetch, fetch_words, main, n, nest, reduce, steps, sub, through,
-    vrf, with,
+    bytes, chain, commit, contraction, copy, fetch, main, n, nest, reduce, steps, sub, through, vrf, with,
 };
 use super::rows::UNIT;
 use super::sizes::Packets;
+use super::teams::{self, Teams};
 use crate::CompileError;
 use crate::kernel::Heads;
 
 /// Bytes of a word for each lane.
 const LANE_WORDS: u64 = 32;
 
-/// All heads, one after the other.
+/// All heads: those of the teams side by side, one after the other.
 pub(super) fn attend(
     build: &mut Build<'_>,
     heads: &Heads,
@@ -37,36 +38,43 @@ pub(super) fn attend(
     scale: f32,
     causal: bool,
 ) -> Result<(), CompileError> {
-    super::rotate::fetch_cache(build, cache, 0, build.at.cached);
+    let teams = teams::of(build, heads);
+    teams::deal_queries(build, heads, teams);
+    super::rotate::fetch_cache(build, cache, (0, build.at.cached), teams);
     let packets = HeadPackets::new(build.machine, build.cache(), heads.depth);
     let columns = Columns::new(build.machine, build.cache(), heads.depth, build.machine.ce.lanes)?;
-    for kv in 0..heads.kv {
-        for slot in 0..heads.group {
-            let head = Head { kv, query: kv * heads.slots + slot, heads: *heads, packets, columns, causal };
-            head.scores(build, scale * score_unit(build, cache));
-            head.softmax(build);
-            head.chances(build);
+    let turns = teams::turns(build, columns, teams)?;
+    let side = if teams.count > 1 { 1 } else { teams.deep };
+    for kv in 0..teams.kv(heads) {
+        for slot in (0..heads.group).step_by(index(side)) {
+            let query = kv * heads.slots + slot;
+            let head = Head { kv, query, heads: *heads, teams, packets, columns, turns, causal };
+            let scale = scale * score_unit(build, cache);
+            head.load_queries(build);
+            head.maxima(build, scale);
+            head.chances(build, scale);
+            head.load_chances(build);
             head.sums(build);
-            head.values(build, cache);
+            (0..turns).for_each(|turn| head.values(build, cache, turn));
+            teams::collect(build, heads, teams, query);
         }
     }
     Ok(())
 }
 
+/// Query heads that are attended to at once.
 struct Head {
+    /// Of each team, the head of keys and values, and the first of queries.
     kv: u64,
     query: u64,
     heads: Heads,
+    teams: Teams,
     packets: HeadPackets,
     columns: Columns,
+    /// In which values are contracted.
+    turns: u64,
     /// A query sees no key behind it: its place counts besides the key's position.
     causal: bool,
-}
-
-/// Keys in the order in which they pass: rows of all slices.
-fn keys(build: &Build<'_>, stride: u64) -> [(Count, u64); 2] {
-    let slices = build.machine.pe.slices;
-    [(build.key_rows, stride * slices), (n(slices), stride)]
 }
 
 /// Loads words of data memory into the vector register file.
@@ -82,12 +90,16 @@ pub(super) fn score_unit(build: &Build<'_>, cache: usize) -> f32 {
     if build.cache() == Dtype::I8 { query * key } else { 1.0 }
 }
 
-/// Sums of products, scaled.
-pub(super) fn scaled(build: &Build<'_>, scale: f32) -> Vector {
-    let scale = with(OpKind::FMul, float(scale));
+/// Sums of products, scaled, and what comes behind.
+pub(super) fn scaled(build: &Build<'_>, scale: f32, behind: Vec<Op>) -> Vector {
+    let mut ops = vec![with(OpKind::Mul0, float(scale))];
+    ops.extend(behind);
     match build.cache() {
-        Dtype::I8 => chain(Word::I32, vec![op(OpKind::ToFloat { int_width: 31 }), scale]),
-        _ => chain(Word::F32, vec![scale]),
+        Dtype::I8 => {
+            ops.insert(0, op(OpKind::ToFloat { int_width: 31 }));
+            chain(Word::I32, ops)
+        }
+        _ => chain(Word::F32, ops),
     }
 }
 
@@ -95,7 +107,7 @@ pub(super) fn scaled(build: &Build<'_>, scale: f32) -> Vector {
 pub(super) fn as_chances(build: &Build<'_>) -> Vec<Op> {
     let mut ops = Vec::new();
     if build.cache() == Dtype::I8 {
-        ops.push(with(OpKind::Mul0, float(UNIT)));
+        ops.push(with(OpKind::Mul1, float(UNIT)));
         ops.extend(to_i8());
     }
     ops
@@ -115,138 +127,162 @@ pub(super) fn divided(build: &Build<'_>, cache: usize, sums: Source) -> Vector {
 }
 
 impl Head {
-    /// Queries of the slice to the lanes; keys of all slices meet them.
-    fn scores(&self, build: &mut Build<'_>, scale: f32) {
-        let (machine, dtype, at) = (build.machine, build.cache(), build.at.clone());
-        let (lanes, depth) = (machine.ce.lanes, self.heads.depth);
-        let flit = machine.network.flit_bytes;
-        let first = at.queries + bytes(dtype, self.query * depth);
-        let loops = [(n(lanes), self.heads.query_width()), (n(depth), 1)];
-        let from = fetch(dtype, first, &loops, self.packets.packets.elements);
-        let lane = machine.trf_lane_payload_bytes();
-        let to = commit(
-            Memory::Trf { lanes },
-            0,
-            &[(n(lanes), lane), (n(self.packets.flits), flit)],
-            self.packets.kept,
-        );
-        build.emit.exec(main("load_queries", copy(from, to)));
+    /// Queries that a slice has at once.
+    fn queries(&self, build: &Build<'_>) -> u64 {
+        self.teams.deep * build.machine.ce.lanes
+    }
 
-        let packets = self.packets.packets;
-        let slices = n(machine.pe.slices);
+    /// What its place adds to the position that a query asks for.
+    fn place(&self, places: u64) -> u64 {
+        places * u64::from(self.causal)
+    }
+
+    /// The slice's number within its team, in places.
+    fn slice_place(&self) -> Vec<SliceDigit> {
+        vec![SliceDigit { stride: 1, size: self.teams.slices, weight: self.place(1) }]
+    }
+
+    /// Queries of the slice to the lanes.
+    fn load_queries(&self, build: &mut Build<'_>) {
+        let (machine, dtype, teams) = (build.machine, build.cache(), self.teams);
+        let (lanes, depth) = (machine.ce.lanes, self.heads.depth);
+        let (place, width) = match teams.count {
+            1 => (build.at.queries, self.heads.query_width()),
+            _ => (build.at.dealt_queries, teams.width(&self.heads)),
+        };
+        // Another token of the head, or another head of the token.
+        let next = if teams.count > 1 { lanes * width } else { depth };
+        let first = place + bytes(dtype, self.query * depth);
+        let loops = [(n(teams.deep), next), (n(lanes), width), (n(depth), 1)];
+        let from = fetch(dtype, first, &loops, self.packets.packets.elements);
+        let (lane, flit) = (machine.trf_lane_payload_bytes(), machine.network.flit_bytes);
+        let to = [(n(teams.deep), self.packets.row_bytes), (n(lanes), lane), (n(self.packets.flits), flit)];
+        let to = commit(Memory::Trf { lanes }, 0, &to, self.packets.kept);
+        build.emit.exec(main("load_queries", copy(from, to)));
+    }
+
+    /// Rows of the cache as they lie in a slice, from an element of each on.
+    fn cached(&self, build: &Build<'_>, first: u64, elements: u64, packet: u64) -> Fetch {
+        let dtype = build.cache();
+        let row = build.plan.cache_row / self.teams.count * 8 / u64::from(dtype.storage_bits());
+        let rows = [(build.key_rows, self.teams.count * row), (n(self.teams.count), row)];
+        let loops = [rows[0], rows[1], (n(elements), 1)];
+        fetch(dtype, build.at.cached + bytes(dtype, first), &loops, packet)
+    }
+
+    /// Keys of all slices of a team meet its queries.
+    fn scores(&self, build: &Build<'_>, vector: Vector, cast: Option<Dtype>, to: Commit) -> Stream {
+        let (machine, dtype, packets) = (build.machine, build.cache(), self.packets.packets);
+        let (slices, deep) = (n(machine.pe.slices), n(self.teams.deep));
         let walk = [
             (build.key_rows, 0),
             (slices, 0),
             (n(packets.count), self.packets.pitch),
+            (deep, self.packets.row(dtype)),
             (n(packets.elements), 1),
         ];
-        let order = [(build.key_rows, false), (slices, false), (n(packets.count), true)];
+        let order = [(build.key_rows, false), (slices, false), (n(packets.count), true), (deep, false)];
         let contract = Contract {
             flits: packets.flits,
+            repeats: deep,
             loops: nest(&walk),
             tree: packets.elements.next_power_of_two(),
             steps: steps(&order),
-            ..contraction(dtype, lanes, Drain::Interleaved)
+            ..contraction(dtype, machine.ce.lanes, Drain::Interleaved)
         };
-        let row = build.plan.cache_row * 8 / u64::from(dtype.storage_bits());
-        let first = at.cached + bytes(dtype, self.kv * depth);
-        let from = fetch(dtype, first, &[(build.key_rows, row), (n(depth), 1)], packets.elements);
-        let scaled = scaled(build, scale);
-        let to = commit(Memory::Dm, at.scores, &keys(build, LANE_WORDS), LANE_WORDS);
-        let switch = multicast(build, packets.count);
-        let stream = Stream { switch, contract: Some(contract), ..through(from, scaled, None, to) };
-        build.emit.exec(main("scores", stream));
+        let depth = self.heads.depth;
+        let from = self.cached(build, self.kv * depth, depth, packets.elements);
+        let switch = multicast(build, self.teams.slices, packets.count);
+        Stream { switch, contract: Some(contract), ..through(from, vector, cast, to) }
     }
 
-    fn all_scores(build: &Build<'_>) -> Fetch {
-        let [outer, inner] = keys(build, 8);
-        fetch_words(Dtype::F32, build.at.scores, &[outer, inner, (n(8), 1)])
-    }
-
-    /// A word for each query, from the register file.
-    fn by_query(build: &Build<'_>, base: u64) -> Source {
-        let [outer, inner] = keys(build, 0);
-        vrf(base, &[outer, inner, (n(8), 1)])
-    }
-
-    fn shifted(build: &Build<'_>) -> Vec<Op> {
-        vec![with(OpKind::FSub, Self::by_query(build, 0)), op(OpKind::Exp)]
-    }
-
-    /// Over the keys that each query sees.
-    fn over_keys(&self, build: &Build<'_>, operation: ReduceOp) -> Op {
+    /// The greatest score of each query, over the keys that it sees.
+    fn maxima(&self, build: &mut Build<'_>, scale: f32) {
         let slices = build.machine.pe.slices;
-        let loops = [(build.key_rows, true), (n(slices), true), (n(2), false)];
-        let place = u64::from(self.causal);
+        let loops = [(build.key_rows, true), (n(slices), true), (n(self.teams.deep), false), (n(2), false)];
+        let weights = [slices, 1, self.place(self.teams.next_place()), self.place(4 * slices)];
+        let turning = loops.iter().zip(weights).filter(|((size, _), _)| *size != n(1));
         let limit = ReduceLimit {
             extent: build.context,
-            slices: vec![SliceDigit { stride: 1, size: slices, weight: place }],
-            weights: vec![slices, 1, 4 * slices * place],
-            element: slices * place,
+            slices: self.slice_place(),
+            weights: turning.map(|(_, weight)| weight).collect(),
+            element: self.place(slices),
         };
-        reduce(operation, false, &loops, vec![limit])
+        let most = reduce(ReduceOp::Max, false, &loops, vec![limit]);
+        let vector = scaled(build, scale, vec![most]);
+        let size = LANE_WORDS * self.teams.deep;
+        let to = commit(Memory::Dm, build.at.maxima, &[(n(self.teams.deep), LANE_WORDS)], LANE_WORDS);
+        build.emit.exec(main("maxima", self.scores(build, vector, None, to)));
+        load_words(build, "load_maxima", build.at.maxima, size, 0);
     }
 
-    /// Maxima, then the weights of the values, a row of keys for each query.
-    fn softmax(&self, build: &mut Build<'_>) {
-        let (dtype, at) = (build.cache(), build.at.clone());
-        let most = chain(Word::F32, vec![self.over_keys(build, ReduceOp::Max)]);
-        let to = commit(Memory::Dm, at.maxima, &[], LANE_WORDS);
-        build.emit.exec(main("maxima", through(Self::all_scores(build), most, None, to)));
-        load_words(build, "load_maxima", at.maxima, LANE_WORDS, 0);
-
-        let keys_most = build.most_key_rows() * build.machine.pe.slices;
-        let tile = 8 / (u64::from(dtype.storage_bits()) / 8);
-        let to = [
-            (build.key_rows, bytes(dtype, build.machine.pe.slices)),
-            (n(build.machine.pe.slices / tile), bytes(dtype, tile)),
-            (n(8), bytes(dtype, keys_most)),
-        ];
-        let to = commit(Memory::Dm, at.chances, &to, 8);
-        let mut ops = Self::shifted(build);
+    /// Weights of the values, a row of keys for each query.
+    fn chances(&self, build: &mut Build<'_>, scale: f32) {
+        let (dtype, slices) = (build.cache(), build.machine.pe.slices);
+        let by_query = [(build.key_rows, 0), (n(slices), 0), (n(self.teams.deep), 8), (n(8), 1)];
+        let mut ops = vec![with(OpKind::FSub, vrf(0, &by_query)), op(OpKind::Exp)];
         ops.extend(as_chances(build));
-        let ops = chain(Word::F32, ops);
-        let mut stream = through(Self::all_scores(build), ops, Some(dtype), to);
-        stream.transpose = Some(Transpose { rows: tile, columns: 8, kept: 8 });
+        let vector = scaled(build, scale, ops);
+        let tile = 8 / (u64::from(dtype.storage_bits()) / 8);
+        let queries = self.queries(build);
+        let to = [
+            (build.key_rows, bytes(dtype, slices)),
+            (n(slices / tile), bytes(dtype, tile)),
+            (n(queries), bytes(dtype, keys_most(build))),
+        ];
+        let to = commit(Memory::Dm, build.at.chances, &to, 8);
+        let mut stream = self.scores(build, vector, Some(dtype), to);
+        stream.transpose = Some(Transpose { rows: tile, columns: queries, kept: queries });
         build.emit.exec(main("chances", stream));
     }
 
     /// Weights to the lanes, masked.
-    fn chances(&self, build: &mut Build<'_>) {
-        let (machine, dtype, at) = (build.machine, build.cache(), build.at.clone());
+    fn load_chances(&self, build: &mut Build<'_>) {
+        let (machine, dtype, deep) = (build.machine, build.cache(), self.teams.deep);
         let (lanes, slices) = (machine.ce.lanes, machine.pe.slices);
-        let flit = machine.network.flit_bytes;
-        let keys_most = build.most_key_rows() * slices;
-        let loops = [(n(lanes), keys_most), (build.key_rows, slices), (n(slices), 1)];
+        let (flit, keys) = (machine.network.flit_bytes, keys_most(build));
+        let loops = [(n(deep), lanes * keys), (n(lanes), keys), (build.key_rows, slices), (n(slices), 1)];
         let in_flit = flit * 8 / u64::from(dtype.storage_bits());
-        let mut from = fetch(dtype, at.chances, &loops, in_flit);
+        let mut from = fetch(dtype, build.at.chances, &loops, in_flit);
+        let weights = [self.place(self.teams.next_place()), self.place(slices), slices, 1];
+        let turning = loops.iter().zip(weights).filter(|((size, _), _)| *size != n(1));
         from.limits = vec![Limit {
             extent: build.context,
-            slices: vec![SliceDigit { stride: 1, size: slices, weight: u64::from(self.causal) }],
-            weights: vec![slices * u64::from(self.causal), slices, 1],
+            slices: self.slice_place(),
+            weights: turning.map(|(_, weight)| weight).collect(),
         }];
         let lane = machine.trf_lane_payload_bytes();
-        let to = [(n(lanes), lane), (build.key_rows, bytes(dtype, slices)), (n(slices / in_flit), flit)];
+        let to = [
+            (n(deep), bytes(dtype, keys)),
+            (n(lanes), lane),
+            (build.key_rows, bytes(dtype, slices)),
+            (n(slices / in_flit), flit),
+        ];
         let to = commit(Memory::Trf { lanes }, 0, &to, flit);
         build.emit.exec(main("load_chances", copy(from, to)));
     }
 
     /// Sums of the weights as they are in the lanes: ones meet them, a packet of keys at a time.
     fn sums(&self, build: &mut Build<'_>) {
-        let (machine, dtype, at) = (build.machine, build.cache(), build.at.clone());
-        let (lanes, slices) = (machine.ce.lanes, machine.pe.slices);
+        let (machine, dtype, deep) = (build.machine, build.cache(), n(self.teams.deep));
+        let slices = machine.pe.slices;
         let packets = Packets::new(machine, dtype, slices);
-        let order = [(build.key_rows, true), (n(packets.count), true)];
-        let walk = [(build.key_rows, slices), (n(packets.count), packets.elements), (n(packets.elements), 1)];
+        let order = [(deep, false), (build.key_rows, true), (n(packets.count), true)];
+        let walk = [
+            (deep, keys_most(build)),
+            (build.key_rows, slices),
+            (n(packets.count), packets.elements),
+            (n(packets.elements), 1),
+        ];
         let contract = Contract {
             flits: packets.flits,
             loops: nest(&walk),
             tree: packets.elements.next_power_of_two(),
             steps: steps(&order),
-            ..contraction(dtype, lanes, Drain::Interleaved)
+            ..contraction(dtype, machine.ce.lanes, Drain::Interleaved)
         };
-        let ones = [(build.key_rows, 0), (n(packets.count), 0), (n(packets.elements), 1)];
-        let from = fetch(dtype, at.ones, &ones, packets.elements);
+        let ones = [(deep, 0), (build.key_rows, 0), (n(packets.count), 0), (n(packets.elements), 1)];
+        let from = fetch(dtype, build.at.ones, &ones, packets.elements);
         let ends = match dtype {
             Dtype::I8 => {
                 let unit = with(OpKind::Mul0, float(1.0 / UNIT));
@@ -254,39 +290,65 @@ impl Head {
             }
             _ => chain(Word::F32, Vec::new()),
         };
-        let to = commit(Memory::Dm, at.sums, &[], LANE_WORDS);
+        let size = LANE_WORDS * self.teams.deep;
+        let to = commit(Memory::Dm, build.at.sums, &[(deep, LANE_WORDS)], LANE_WORDS);
         let stream = Stream { contract: Some(contract), ..through(from, ends, None, to) };
         build.emit.exec(main("sums", stream));
-        load_words(build, "load_sums", at.sums, LANE_WORDS, LANE_WORDS);
+        load_words(build, "load_sums", build.at.sums, size, size);
     }
 
-    /// Values of all slices meet the weights, and the sum divides.
-    fn values(&self, build: &mut Build<'_>, cache: usize) {
-        let (machine, dtype, at) = (build.machine, build.cache(), build.at.clone());
+    /// Where what attention gives goes: the place, elements from row to row, and from a lane's query to its next.
+    fn given(&self, build: &Build<'_>) -> (u64, u64, u64) {
+        let (place, ..) = build.attended();
+        match self.teams.count {
+            1 => (place, build.attended_row(&self.heads), self.heads.depth),
+            _ => {
+                let width = self.teams.width(&self.heads);
+                (build.at.dealt_attended, width, build.machine.ce.lanes * width)
+            }
+        }
+    }
+
+    /// Values of all slices of a team meet the weights, some columns at a turn, and the sum divides.
+    fn values(&self, build: &mut Build<'_>, cache: usize, turn: u64) {
+        let (machine, dtype, deep) = (build.machine, build.cache(), n(self.teams.deep));
         let (lanes, depth, slices) = (machine.ce.lanes, self.heads.depth, machine.pe.slices);
-        let columns = self.columns;
-        let walk = [(build.key_rows, slices), (n(slices), 1), (n(columns.packets), 0), (n(columns.each), 0)];
-        let order = [(build.key_rows, true), (n(slices), true), (n(columns.packets), false)];
+        let (each, packets) = (self.columns.each, n(self.columns.packets / self.turns));
+        let walk =
+            [(build.key_rows, slices), (n(slices), 1), (packets, 0), (deep, keys_most(build)), (n(each), 0)];
+        let order = [(build.key_rows, true), (n(slices), true), (packets, false), (deep, false)];
         let contract = Contract {
-            flits: columns.flits,
+            flits: self.columns.flits,
+            repeats: deep,
             loops: nest(&walk),
             steps: steps(&order),
             ..contraction(dtype, lanes, Drain::Sequential)
         };
-        let row = build.plan.cache_row * 8 / u64::from(dtype.storage_bits());
-        let first = at.cached + bytes(dtype, self.heads.kv_width() + self.kv * depth);
-        let from = fetch(dtype, first, &[(build.key_rows, row), (n(depth), 1)], columns.each);
-        let sums = vrf(LANE_WORDS, &[(n(columns.packets), 0), (n(8), 1), (n(columns.each), 0)]);
-        let ends = divided(build, cache, sums);
-        let (place, out, cast) = build.attended();
+        let (columns, first) = (depth / self.turns, depth / self.turns * turn);
+        let values = self.teams.kv(&self.heads) * depth;
+        let from = self.cached(build, values + self.kv * depth + first, columns, each);
+        let sums = [(packets, 0), (deep, 8), (n(8), 1), (n(each), 0)];
+        let ends = divided(build, cache, vrf(LANE_WORDS * self.teams.deep, &sums));
+        let (_, out, cast) = build.attended();
+        let (place, row, next) = self.given(build);
         let to = [
-            (n(columns.packets), bytes(out, columns.each)),
-            (n(lanes), bytes(out, build.attended_row(&self.heads))),
-            (n(columns.each / 8), bytes(out, 8)),
+            (packets, bytes(out, each)),
+            (deep, bytes(out, next)),
+            (n(lanes), bytes(out, row)),
+            (n(each / 8), bytes(out, 8)),
         ];
-        let to = commit(Memory::Dm, place + bytes(out, self.query * depth), &to, bytes(out, 8));
-        let switch = multicast(build, columns.packets);
+        let to = commit(Memory::Dm, place + bytes(out, self.query * depth + first), &to, bytes(out, 8));
+        let switch = multicast(build, self.teams.slices, self.columns.packets / self.turns);
         let stream = Stream { switch, contract: Some(contract), ..through(from, ends, cast, to) };
         build.emit.exec(main("values", stream));
     }
+}
+
+/// Keys at most, in whole eights of rows.
+fn keys_most(build: &Build<'_>) -> u64 {
+    build.most_key_rows() * build.machine.pe.slices
+}
+
+fn index(count: u64) -> usize {
+    usize::try_from(count).unwrap_or(1)
 }

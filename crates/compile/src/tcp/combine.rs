@@ -83,7 +83,7 @@ fn combined(build: &Build<'_>, packed: &Packed, fill: &Fill, from: u64) -> Exec 
     to.to_bf16 = sums == Dtype::Bf16;
     let from = from + bytes(dtype, part.first * packed.row);
     let fetched = fetch(dtype, from, &[part.by_row(packed.row), (n(packed.row), 1)], packets.elements);
-    let switch = multicast(build, packets.count);
+    let switch = multicast(build, build.machine.pe.slices, packets.count);
     let mut stream = Stream { switch, contract: Some(contract), ..copy(fetched, to) };
     if dtype == Dtype::I8 {
         let columns = n(fill.groups * 8);
@@ -100,9 +100,9 @@ fn combined(build: &Build<'_>, packed: &Packed, fill: &Fill, from: u64) -> Exec 
     main("combine", stream)
 }
 
-/// Rows to all slices, in the order of tokens.
-pub(super) fn multicast(build: &Build<'_>, packets: u64) -> Switch {
-    let ring = Ring { slice1: build.machine.pe.slices, slice0: 1 };
+/// Rows to all slices of rings of so many, in the order of tokens.
+pub(super) fn multicast(build: &Build<'_>, slices: u64, packets: u64) -> Switch {
+    let ring = Ring { slice1: slices, slice0: 1 };
     let topology = match build.mode {
         Mode::Prefill | Mode::Batch => Topology::Broadcast01(ring, packets),
         Mode::Decode => Topology::Forwarding,

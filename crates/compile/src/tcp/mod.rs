@@ -12,7 +12,8 @@
 //! | [`constants`] | gains and scales that slices keep |
 //! | `rows` | rows as integers |
 //! | `norm`, `layer_norm`, `pool`, `project`, `rotate`, `heads`, `attend_rows`, `attend_keys`, `activate`, `combine`, `ends` | a kernel each |
-//! | `exchange` | sums and tokens between processing elements |
+//! | `teams` | how slices share the heads of a prompt |
+//! | `exchange`, `peers` | sums and tokens between processing elements, and between chips |
 //! | `held` | what memories hold before a run, as tensors of the program |
 //! | [`pack`] | weights as bytes in HBM |
 
@@ -40,3 +41,4 @@ mod project;
 mod rotate;
 mod rows;
 pub mod sizes;
+mod teams;

@@ -9,6 +9,7 @@ use super::build::{Build, Mode};
 use super::image::bytes;
 use super::plan::weights_of;
 use super::sizes::whole_packets;
+use super::teams::Teams;
 use crate::CompileError;
 use crate::kernel::Kernel;
 
@@ -77,6 +78,10 @@ pub struct Places {
     pub cached_next: u64,
     /// Queries of all sequences.
     pub all_queries: u64,
+    /// Queries of the heads of the slice's team, of all teams' tokens.
+    pub dealt_queries: u64,
+    /// What attention gives for them.
+    pub dealt_attended: u64,
     /// What attention gives.
     pub attended: u64,
     /// What an activation gives.
@@ -121,6 +126,8 @@ impl Places {
             ("queries", self.queries),
             ("fresh", self.fresh),
             ("all_queries", self.all_queries),
+            ("dealt_queries", self.dealt_queries),
+            ("dealt_attended", self.dealt_attended),
             ("attended", self.attended),
             ("active", self.active),
             ("attended_floats", self.attended_floats),
@@ -155,6 +162,8 @@ struct Widths {
     /// Heads, and their columns.
     heads: u64,
     queries: u64,
+    /// How slices share the heads of a prompt.
+    teams: Teams,
     /// What attention gives is shorter than what a combination contracts: the rest must stay zero.
     padded: bool,
     /// Bytes and groups of a fill.
@@ -178,6 +187,7 @@ impl Widths {
             contracted: plan.packed.iter().map(|packed| packed.row).max().unwrap_or(0),
             heads: heads.map_or(0, |heads| heads.kv * heads.slots),
             queries: whole_packets(build.machine, build.dtype(), queries),
+            teams: heads.map_or(Teams::one(build.machine), |heads| super::teams::of(build, &heads)),
             // A packet's end, or places without a head.
             padded: whole_packets(build.machine, build.dtype(), queries) > queries
                 || heads.is_some_and(|heads| heads.slots > heads.group),
@@ -279,8 +289,9 @@ fn values(build: &Build<'_>, widths: &Widths, areas: &mut Areas, at: &mut Places
     }
     let logits = bytes(Dtype::F32, widths.fill_groups * lanes);
     at.logits = [areas.take(logits), areas.take(logits)];
-    at.maxima = areas.take(bytes(Dtype::F32, 2 * widths.heads.max(lanes)));
-    at.sums = areas.take(bytes(Dtype::F32, 2 * widths.heads.max(lanes)));
+    let queries = lanes * widths.teams.deep;
+    at.maxima = areas.take(bytes(Dtype::F32, 2 * widths.heads.max(queries)));
+    at.sums = areas.take(bytes(Dtype::F32, 2 * widths.heads.max(queries)));
     let packet = 2 * build.machine.network.flit_bytes;
     [at.ones, at.sum_ones] = [areas.take(packet), areas.take(packet)];
     // Others write here while this processing element is still at work on anything else.
@@ -294,7 +305,7 @@ fn values(build: &Build<'_>, widths: &Widths, areas: &mut Areas, at: &mut Places
     }
 }
 
-/// Rows are read before there are scores, both before there are sums. Some partial sums are still being sent while others are added up.
+/// Rows are read before there are scores or their weights, both before there are sums. Some partial sums are still being sent while others are added up.
 fn shared(build: &Build<'_>, widths: &Widths, areas: &mut Areas, at: &mut Places) {
     let (share, cache, rows) = (build.plan.features.share, build.cache(), build.most_rows());
     let (first, mut end) = (areas.next, areas.next);
@@ -309,10 +320,16 @@ fn shared(build: &Build<'_>, widths: &Widths, areas: &mut Areas, at: &mut Places
     let (sum, normal) = (bytes(Dtype::F32, own), bytes(build.dtype(), own));
     let y = bytes(build.exchanged(), rows * build.groups * share);
     [at.y, at.sum, at.normal_own] = together([y, sum, normal]);
-    let scores = match build.mode {
-        Mode::Prefill => build.most_key_rows() * build.machine.pe.slices * build.machine.ce.lanes,
-        Mode::Decode | Mode::Batch => build.most_key_rows() * widths.heads,
-    };
-    [at.scores, at.chances, _] = together([bytes(Dtype::F32, scores), bytes(cache, scores), 0]);
+    if build.mode == Mode::Prefill {
+        let (lanes, teams) = (build.machine.ce.lanes, widths.teams);
+        let chances = build.most_key_rows() * build.machine.pe.slices * lanes * teams.deep;
+        let dealt = if teams.count > 1 { lanes * widths.queries } else { 0 };
+        let (_, out, _) = build.attended();
+        [at.chances, at.dealt_queries, at.dealt_attended] =
+            together([bytes(cache, chances), bytes(cache, dealt), bytes(out, dealt)]);
+    } else {
+        let scores = build.most_key_rows() * widths.heads;
+        [at.scores, at.chances, _] = together([bytes(Dtype::F32, scores), bytes(cache, scores), 0]);
+    }
     areas.next = end;
 }

@@ -14,6 +14,7 @@ use super::image::{
     bytes, chain, commit, copy, fetch, fetch_pairs, fetch_words, from_slices, indexed, main, n, sub, through,
     to_slices, transfer, turn, with,
 };
+use super::teams::Teams;
 use crate::CompileError;
 use crate::kernel::{Heads, Kernel};
 
@@ -199,9 +200,9 @@ fn store(build: &mut Build<'_>, cache: usize) {
     }
 }
 
-/// Cached rows of all keys to the slices, in turns.
-pub(super) fn fetch_cache(build: &mut Build<'_>, cache: usize, sequence: u64, place: u64) {
-    let (plan, slices) = (build.plan, build.machine.pe.slices);
+/// Cached rows of all keys to the slices of each team, in turns; of a sequence to a place. A team has the heads that it attends to.
+pub(super) fn fetch_cache(build: &mut Build<'_>, cache: usize, (sequence, place): (u64, u64), teams: Teams) {
+    let plan = build.plan;
     let row = plan.cache_row;
     let from = plan.caches.get(cache).copied().unwrap_or(0)
         + build.pe * plan.cache_bytes
@@ -209,14 +210,18 @@ pub(super) fn fetch_cache(build: &mut Build<'_>, cache: usize, sequence: u64, pl
     // Keys first: values are not needed before there are scores. A batch waits for neither.
     let pieces: &[&str] = if build.mode == Mode::Prefill { &["keys", "values"] } else { &["cache"] };
     let piece = row / pieces.len() as u64;
-    let packet = super::image::packet_of(build.machine, piece);
+    let (own, own_row) = (piece / teams.count, row / teams.count);
+    let packet = super::image::packet_of(build.machine, own);
     for (name, index) in pieces.iter().zip(0..) {
-        let first = index * piece;
-        let mut loops = vec![turn(build.key_rows, slices * row, row), to_slices(slices, row)];
-        if packet < piece {
-            loops.push(turn(n(piece / packet), packet, packet));
-        }
-        let from = build.hbm(from + first);
-        build.emit.dma(transfer(name, from, build.dm(0, place + first), loops, packet));
+        let loops = vec![
+            turn(build.key_rows, build.machine.pe.slices * row, row),
+            turn(n(teams.count), teams.slices * row, own_row),
+            teams.to_teams(own),
+            to_slices(teams.slices, row),
+            turn(n(own / packet), packet, packet),
+        ];
+        let loops = loops.into_iter().filter(|row| row.size != n(1)).collect();
+        let from = build.hbm(from + index * piece);
+        build.emit.dma(transfer(name, from, build.dm(0, place + index * own), loops, packet));
     }
 }
