@@ -152,7 +152,7 @@ impl<'s> Shapes<'s> {
             Kernel::Attend { heads, .. } => {
                 let row = whole_packets(self.machine, options.dtype, heads.query_width());
                 match scaled {
-                    true => (row, at.attended_floats, Dtype::F32),
+                    true => (row, at.attended_floats, self.between()),
                     false => (row, at.attended, options.dtype),
                 }
             }

@@ -39,7 +39,6 @@ pub(super) fn attend(
     causal: bool,
 ) -> Result<(), CompileError> {
     let teams = teams::of(build, heads);
-    teams::deal_queries(build, heads, teams);
     super::rotate::fetch_cache(build, cache, (0, build.at.cached), teams);
     let packets = HeadPackets::new(build.machine, build.cache(), heads.depth);
     let columns = Columns::new(build.machine, build.cache(), heads.depth, build.machine.ce.lanes)?;

@@ -372,7 +372,7 @@ impl<'a> Build<'a> {
     /// Where attention leaves its result: place, type, and the cast to it.
     pub fn attended(&self) -> (u64, Dtype, Option<Dtype>) {
         match self.dtype() {
-            Dtype::I8 => (self.at.attended_floats, Dtype::F32, None),
+            Dtype::I8 => (self.at.attended_floats, self.between(), Some(self.between())),
             dtype => (self.at.attended, dtype, Some(dtype)),
         }
     }

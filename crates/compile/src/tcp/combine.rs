@@ -118,7 +118,7 @@ fn source(build: &Build<'_>, input: ValueId) -> (u64, (Dtype, u64)) {
         .iter()
         .any(|kernel| matches!(kernel, Kernel::Attend { out, .. } if *out == input));
     if attends {
-        (build.at.attended, (Dtype::F32, build.at.attended_floats))
+        (build.at.attended, (build.between(), build.at.attended_floats))
     } else {
         (build.at.active, (build.between(), build.at.active_floats))
     }

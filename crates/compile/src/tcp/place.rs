@@ -60,9 +60,9 @@ pub struct Places {
     pub row_worths: u64,
     /// The greatest magnitude of each row: two words.
     pub peaks: u64,
-    /// What attention gives, f32.
+    /// What attention gives, as floats.
     pub attended_floats: u64,
-    /// What an activation gives, f32.
+    /// What an activation gives, as floats.
     pub active_floats: u64,
     /// Sines, cosines, minus sines of each row.
     pub angles: u64,
@@ -238,7 +238,7 @@ fn kept(build: &Build<'_>, widths: &Widths, slots: u64, areas: &mut Areas, at: &
     if widths.padded {
         let elements = plan.prefill_rows.max(build.machine.ce.lanes) * widths.queries;
         match build.dtype() {
-            Dtype::I8 => at.attended_floats = areas.take(bytes(Dtype::F32, elements)),
+            Dtype::I8 => at.attended_floats = areas.take(bytes(build.between(), elements)),
             dtype => at.attended = areas.take(bytes(dtype, elements)),
         }
     }
@@ -281,7 +281,8 @@ fn values(build: &Build<'_>, widths: &Widths, areas: &mut Areas, at: &mut Places
     if dtype == Dtype::I8 {
         // Attention is over before an activation begins.
         let active = bytes(build.between(), rows * widths.contracted);
-        let attended = if widths.padded { 0 } else { bytes(Dtype::F32, rows.max(lanes) * widths.queries) };
+        let attended =
+            if widths.padded { 0 } else { bytes(build.between(), rows.max(lanes) * widths.queries) };
         at.active_floats = areas.take(active.max(attended));
         if !widths.padded {
             at.attended_floats = at.active_floats;

@@ -14,7 +14,7 @@ use super::image::{
     bytes, chain, commit, copy, fetch, fetch_pairs, fetch_words, from_slices, indexed, main, n, sub, through,
     to_slices, transfer, turn, with,
 };
-use super::teams::Teams;
+use super::teams::{self, Teams};
 use crate::CompileError;
 use crate::kernel::{Heads, Kernel};
 
@@ -81,11 +81,19 @@ pub(super) fn rotate(
             round(build, part, part.heads * heads.depth, width);
         }
     };
-    // New rows go to the cache while queries are made.
+    if build.mode == Mode::Prefill {
+        // Queries are dealt out while keys and values are made.
+        turned(build, &queries);
+        let teams = teams::of(build, heads);
+        teams::deal_queries(build, heads, teams);
+    }
     turned(build, &keys);
     round(build, &values, heads.kv_width(), width);
     store(build, cache);
-    turned(build, &queries);
+    if build.mode != Mode::Prefill {
+        // New rows go to the cache meanwhile.
+        turned(build, &queries);
+    }
     Ok(())
 }
 
