@@ -107,6 +107,22 @@ fn a_short_cache_is_exact() {
     }
 }
 
+/// Heads for halves of the slices, with two keys in a packet of values or one, and two heads that share keys in each lane.
+#[test]
+fn teams_of_slices_are_exact() {
+    let of = |heads: (u64, u64, u64)| random::llama(&config(heads, 91, 53, false), 9);
+    let long = [tokens(150, 1), tokens(1, 3), tokens(9, 4)];
+    for (heads, dtype, pes) in [
+        ((2, 1, 64), Dtype::I8, 1),
+        ((4, 1, 32), Dtype::Bf16, 2),
+        ((4, 3, 32), Dtype::I8, 2),
+        ((3, 2, 32), Dtype::I8, 1),
+    ] {
+        judged(&of(heads), Options { cache: Dtype::I8, ..options(dtype, pes) }, &long);
+    }
+    judged(&of((2, 1, 64)), options(Dtype::Bf16, 1), &long);
+}
+
 /// Weights over chips, sums between them; heads of keys and values that several processing elements share.
 #[test]
 fn several_chips_are_exact() {

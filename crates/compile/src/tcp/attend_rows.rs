@@ -4,14 +4,15 @@
 //! twice: for the greatest score of each query, and then for the weights of the values, so that scores are never stored. Products hide
 //! behind the vector engine both times, and two passes over stored scores would take it as long. Weights are turned
 //! by the transpose engine, and what a query must not see is masked where they enter the register files. Values are contracted without
-//! a tree: their columns stay, keys are summed in the accumulators (paper Fig. 8, middle). The sum of the weights, as they are in the
-//! register files, divides at the end.
+//! a tree, or with one that adds two keys: their columns stay, keys are summed in the accumulators (paper Fig. 8, middle). The sum of the
+//! weights, as they are in the register files, divides at the end.
 
 use tilewright_num::Dtype;
 use tilewright_tcp::cost::contraction::Drain;
 use tilewright_tcp::kernels::chain::{float, op, to_i8};
+use tilewright_tcp::program::Count;
 use tilewright_tcp::program::exec::{
-    Body, Commit, Contract, Exec, Fetch, Limit, Memory, Short, SliceDigit, Stream, Transpose,
+    Body, Commit, Contract, Exec, Fetch, FlitTranspose, Limit, Memory, Short, SliceDigit, Stream, Transpose,
 };
 use tilewright_tcp::program::vector::{Op, OpKind, ReduceLimit, ReduceOp, Source, Vector, Word};
 
@@ -23,7 +24,7 @@ use super::image::{
 };
 use super::rows::UNIT;
 use super::sizes::Packets;
-use super::teams::{self, Teams};
+use super::teams::{self, PAIRED, Teams};
 use crate::CompileError;
 use crate::kernel::Heads;
 
@@ -52,6 +53,9 @@ pub(super) fn attend(
             head.load_queries(build);
             head.maxima(build, scale);
             head.chances(build, scale);
+            if teams.pairs && query == 0 {
+                head.pair_values(build);
+            }
             head.load_chances(build);
             head.sums(build);
             (0..turns).for_each(|turn| head.values(build, cache, turn));
@@ -136,6 +140,23 @@ impl Head {
         places * u64::from(self.causal)
     }
 
+    /// Keys in the order in which they pass: for each loop its size, what it steps over of those that passed, and in positions.
+    fn passing(&self, build: &Build<'_>) -> Vec<(Count, u64, u64)> {
+        let (slices, teams) = (build.machine.pe.slices, self.teams);
+        let mut loops = vec![(build.key_rows, slices, slices)];
+        if teams.pairs {
+            loops.extend([(n(teams.slices), 2, 1), (n(2), 1, teams.slices)]);
+        } else {
+            loops.push((n(slices), 1, 1));
+        }
+        loops
+    }
+
+    /// Packets that a slice sends before the next has its turn: of one key, or of two.
+    fn sent(&self, packets: u64) -> u64 {
+        if self.teams.pairs { self.teams.count * packets } else { packets }
+    }
+
     /// The slice's number within its team, in places.
     fn slice_place(&self) -> Vec<SliceDigit> {
         vec![SliceDigit { stride: 1, size: self.teams.slices, weight: self.place(1) }]
@@ -191,20 +212,24 @@ impl Head {
         };
         let depth = self.heads.depth;
         let from = self.cached(build, self.kv * depth, depth, packets.elements);
-        let switch = multicast(build, self.teams.slices, packets.count);
+        let switch = multicast(build, self.teams.slices, self.sent(packets.count));
         Stream { switch, contract: Some(contract), ..through(from, vector, cast, to) }
     }
 
     /// The greatest score of each query, over the keys that it sees.
     fn maxima(&self, build: &mut Build<'_>, scale: f32) {
         let slices = build.machine.pe.slices;
-        let loops = [(build.key_rows, true), (n(slices), true), (n(self.teams.deep), false), (n(2), false)];
-        let weights = [slices, 1, self.place(self.teams.next_place()), self.place(4 * slices)];
-        let turning = loops.iter().zip(weights).filter(|((size, _), _)| *size != n(1));
+        let passing = self.passing(build).into_iter().map(|(size, _, position)| (size, true, position));
+        let queries = [
+            (n(self.teams.deep), false, self.place(self.teams.next_place())),
+            (n(2), false, self.place(4 * slices)),
+        ];
+        let turning: Vec<_> = passing.chain(queries).filter(|(size, ..)| *size != n(1)).collect();
+        let loops: Vec<(Count, bool)> = turning.iter().map(|(size, summed, _)| (*size, *summed)).collect();
         let limit = ReduceLimit {
             extent: build.context,
             slices: self.slice_place(),
-            weights: turning.map(|(_, weight)| weight).collect(),
+            weights: turning.iter().map(|(.., weight)| *weight).collect(),
             element: self.place(slices),
         };
         let most = reduce(ReduceOp::Max, false, &loops, vec![limit]);
@@ -240,15 +265,19 @@ impl Head {
         let (machine, dtype, deep) = (build.machine, build.cache(), self.teams.deep);
         let (lanes, slices) = (machine.ce.lanes, machine.pe.slices);
         let (flit, keys) = (machine.network.flit_bytes, keys_most(build));
-        let loops = [(n(deep), lanes * keys), (n(lanes), keys), (build.key_rows, slices), (n(slices), 1)];
+        let queries = [
+            (n(deep), lanes * keys, self.place(self.teams.next_place())),
+            (n(lanes), keys, self.place(slices)),
+        ];
+        let turning = queries.into_iter().chain(self.passing(build)).filter(|(size, ..)| *size != n(1));
+        let turning: Vec<_> = turning.collect();
+        let loops: Vec<(Count, u64)> = turning.iter().map(|(size, stride, _)| (*size, *stride)).collect();
         let in_flit = flit * 8 / u64::from(dtype.storage_bits());
         let mut from = fetch(dtype, build.at.chances, &loops, in_flit);
-        let weights = [self.place(self.teams.next_place()), self.place(slices), slices, 1];
-        let turning = loops.iter().zip(weights).filter(|((size, _), _)| *size != n(1));
         from.limits = vec![Limit {
             extent: build.context,
             slices: self.slice_place(),
-            weights: turning.map(|(_, weight)| weight).collect(),
+            weights: turning.iter().map(|(.., weight)| *weight).collect(),
         }];
         let lane = machine.trf_lane_payload_bytes();
         let to = [
@@ -308,11 +337,10 @@ impl Head {
         }
     }
 
-    /// Values of all slices of a team meet the weights, some columns at a turn, and the sum divides.
-    fn values(&self, build: &mut Build<'_>, cache: usize, turn: u64) {
-        let (machine, dtype, deep) = (build.machine, build.cache(), n(self.teams.deep));
-        let (lanes, depth, slices) = (machine.ce.lanes, self.heads.depth, machine.pe.slices);
-        let (each, packets) = (self.columns.each, n(self.columns.packets / self.turns));
+    /// Columns of one key at a time, all kept.
+    fn one_key(&self, build: &Build<'_>, first: u64, columns: u64) -> (Contract, Fetch) {
+        let (slices, deep) = (build.machine.pe.slices, n(self.teams.deep));
+        let (each, packets) = (self.columns.each, n(columns / self.columns.each));
         let walk =
             [(build.key_rows, slices), (n(slices), 1), (packets, 0), (deep, keys_most(build)), (n(each), 0)];
         let order = [(build.key_rows, true), (n(slices), true), (packets, false), (deep, false)];
@@ -321,11 +349,64 @@ impl Head {
             repeats: deep,
             loops: nest(&walk),
             steps: steps(&order),
-            ..contraction(dtype, lanes, Drain::Sequential)
+            ..contraction(build.cache(), build.machine.ce.lanes, Drain::Sequential)
         };
-        let (columns, first) = (depth / self.turns, depth / self.turns * turn);
+        let depth = self.heads.depth;
         let values = self.teams.kv(&self.heads) * depth;
-        let from = self.cached(build, values + self.kv * depth + first, columns, each);
+        (contract, self.cached(build, values + self.kv * depth + first, columns, each))
+    }
+
+    /// Columns of two keys at a time, neighbours after the in-flit transpose, which the tree adds.
+    fn two_keys(&self, build: &Build<'_>, first: u64, columns: u64) -> (Contract, Fetch) {
+        let (slices, deep, dtype) = (build.machine.pe.slices, n(self.teams.deep), build.cache());
+        let (each, packets) = (self.columns.each, n(columns / self.columns.each));
+        let (pairs, both) = (n(self.teams.slices), 2 * each);
+        let walk = [
+            (build.key_rows, slices),
+            (pairs, 2),
+            (packets, 0),
+            (deep, keys_most(build)),
+            (n(each), 0),
+            (n(2), 1),
+        ];
+        let order = [(build.key_rows, true), (pairs, true), (packets, false), (deep, false)];
+        let contract = Contract {
+            flits: 2 * self.columns.flits,
+            transpose: Some(FlitTranspose { rows: 2, columns: PAIRED }),
+            repeats: deep,
+            loops: nest(&walk),
+            tree: 2,
+            steps: steps(&order),
+            ..contraction(dtype, build.machine.ce.lanes, Drain::Sequential)
+        };
+        let (depth, width) = (self.heads.depth, self.teams.kv(&self.heads) * self.heads.depth);
+        let place = build.at.paired + bytes(dtype, 2 * (self.kv * depth + first));
+        (contract, fetch(dtype, place, &[(build.key_rows, 2 * width), (n(2 * columns), 1)], both))
+    }
+
+    /// Values of the two keys of a slice in a row side by side, some columns of one and then of the other.
+    fn pair_values(&self, build: &mut Build<'_>) {
+        let dtype = build.cache();
+        let width = self.teams.kv(&self.heads) * self.heads.depth;
+        let row = build.plan.cache_row / self.teams.count * 8 / u64::from(dtype.storage_bits());
+        let loops = [(build.key_rows, 2 * row), (n(width / PAIRED), PAIRED), (n(2), row), (n(PAIRED), 1)];
+        let from = fetch(dtype, build.at.cached + bytes(dtype, width), &loops, PAIRED);
+        let piece = bytes(dtype, PAIRED);
+        let to = [(build.key_rows, bytes(dtype, 2 * width)), (n(2 * width / PAIRED), piece)];
+        let to = commit(Memory::Dm, build.at.paired, &to, piece);
+        build.emit.exec(main("pair_values", copy(from, to)));
+    }
+
+    /// Values of all slices of a team meet the weights, some columns at a turn, and the sum divides.
+    fn values(&self, build: &mut Build<'_>, cache: usize, turn: u64) {
+        let (lanes, depth, deep) = (build.machine.ce.lanes, self.heads.depth, n(self.teams.deep));
+        let (each, packets) = (self.columns.each, n(self.columns.packets / self.turns));
+        let (columns, first) = (depth / self.turns, depth / self.turns * turn);
+        let (contract, from) = if self.teams.pairs {
+            self.two_keys(build, first, columns)
+        } else {
+            self.one_key(build, first, columns)
+        };
         let sums = [(packets, 0), (deep, 8), (n(8), 1), (n(each), 0)];
         let ends = divided(build, cache, vrf(LANE_WORDS * self.teams.deep, &sums));
         let (_, out, cast) = build.attended();

@@ -82,6 +82,8 @@ pub struct Places {
     pub dealt_queries: u64,
     /// What attention gives for them.
     pub dealt_attended: u64,
+    /// Values of two keys side by side.
+    pub paired: u64,
     /// What attention gives.
     pub attended: u64,
     /// What an activation gives.
@@ -128,6 +130,7 @@ impl Places {
             ("all_queries", self.all_queries),
             ("dealt_queries", self.dealt_queries),
             ("dealt_attended", self.dealt_attended),
+            ("paired", self.paired),
             ("attended", self.attended),
             ("active", self.active),
             ("attended_floats", self.attended_floats),
@@ -310,27 +313,29 @@ fn values(build: &Build<'_>, widths: &Widths, areas: &mut Areas, at: &mut Places
 fn shared(build: &Build<'_>, widths: &Widths, areas: &mut Areas, at: &mut Places) {
     let (share, cache, rows) = (build.plan.features.share, build.cache(), build.most_rows());
     let (first, mut end) = (areas.next, areas.next);
-    let mut together = |sizes: [u64; 3]| {
+    let mut together = |sizes: [u64; 4]| {
         areas.next = first;
         let places = sizes.map(|size| areas.take(size));
         end = end.max(areas.next);
         places
     };
-    [at.rows, ..] = together([bytes(build.between(), rows * widths.projected), 0, 0]);
+    [at.rows, ..] = together([bytes(build.between(), rows * widths.projected), 0, 0, 0]);
     let own = rows * build.own * share;
     let (sum, normal) = (bytes(Dtype::F32, own), bytes(build.dtype(), own));
     let y = bytes(build.exchanged(), rows * build.groups * share);
-    [at.y, at.sum, at.normal_own] = together([y, sum, normal]);
+    [at.y, at.sum, at.normal_own, _] = together([y, sum, normal, 0]);
     if build.mode == Mode::Prefill {
         let (lanes, teams) = (build.machine.ce.lanes, widths.teams);
         let chances = build.most_key_rows() * build.machine.pe.slices * lanes * teams.deep;
         let dealt = if teams.count > 1 { lanes * widths.queries } else { 0 };
         let (_, out, _) = build.attended();
-        [at.chances, at.dealt_queries, at.dealt_attended] =
-            together([bytes(cache, chances), bytes(cache, dealt), bytes(out, dealt)]);
+        let values = build.plan.cache_row / 2 * build.most_key_rows();
+        let paired = if teams.pairs { values } else { 0 };
+        [at.chances, at.dealt_queries, at.dealt_attended, at.paired] =
+            together([bytes(cache, chances), bytes(cache, dealt), bytes(out, dealt), paired]);
     } else {
         let scores = build.most_key_rows() * widths.heads;
-        [at.scores, at.chances, _] = together([bytes(Dtype::F32, scores), bytes(cache, scores), 0]);
+        [at.scores, at.chances, ..] = together([bytes(Dtype::F32, scores), bytes(cache, scores), 0, 0]);
     }
     areas.next = end;
 }

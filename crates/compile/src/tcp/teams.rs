@@ -28,12 +28,18 @@ pub(super) struct Teams {
     pub(super) slices: u64,
     /// Queries of a lane.
     pub(super) deep: u64,
+    /// Values of two keys side by side, so that a packet has 32 columns of both: eight-bit packets are longer than the columns that a
+    /// lane keeps.
+    pub(super) pairs: bool,
 }
+
+/// Columns that lie side by side of each of two keys: half a flit.
+pub(super) const PAIRED: u64 = 16;
 
 impl Teams {
     /// All slices for the same heads.
     pub(super) fn one(machine: &Tcp) -> Teams {
-        Teams { count: 1, slices: machine.pe.slices, deep: 1 }
+        Teams { count: 1, slices: machine.pe.slices, deep: 1, pairs: false }
     }
 
     /// For heads of a cache of a type, with so many keys at most.
@@ -42,13 +48,13 @@ impl Teams {
         let fits = bytes(cache, keys).saturating_mul(FULL) <= machine.trf_lane_payload_bytes();
         // The columns of a head fill the accumulators: with twice the queries they go in two turns.
         let columns = Columns::new(machine, cache, heads.depth, machine.ce.lanes);
-        let halves = columns.is_ok_and(|columns| columns.turns(machine, FULL).is_some());
-        if !fits || !halves {
-            one
-        } else if heads.group.is_multiple_of(FULL) {
+        let divides = |columns: &Columns| columns.turns(machine, FULL).is_some();
+        let Some(columns) = columns.ok().filter(divides).filter(|_| fits) else { return one };
+        if heads.group.is_multiple_of(FULL) {
             Teams { deep: FULL, ..one }
         } else if heads.kv.is_multiple_of(FULL) && slices.is_multiple_of(FULL) {
-            Teams { count: FULL, slices: slices / FULL, deep: FULL }
+            let pairs = cache == Dtype::I8 && columns.each == 2 * PAIRED;
+            Teams { count: FULL, slices: slices / FULL, deep: FULL, pairs }
         } else {
             one
         }
