@@ -16,7 +16,6 @@ use super::image::{
     bytes, chain, commit, contraction, copy, fetch, fetch_words, main, n, nest, reduce, steps, through, vrf,
     with,
 };
-use super::teams::Teams;
 use crate::CompileError;
 use crate::kernel::Heads;
 
@@ -28,7 +27,7 @@ pub(super) fn attend(
     scale: f32,
 ) -> Result<(), CompileError> {
     let (queries, cached) = (build.at.queries, build.at.cached);
-    super::rotate::fetch_cache(build, cache, (0, cached), Teams::one(build.machine));
+    super::cache::fetch(build, cache, 0, cached);
     Query::new(build, heads, queries, cached, Vec::new())?.all(build, cache, scale)
 }
 
@@ -49,16 +48,11 @@ pub(super) fn attend_all(
     let switch = super::combine::multicast(build, build.machine.pe.slices, row / packet);
     build.emit.exec(main("spread_queries", Stream { switch, ..copy(from, to) }));
     let places = [build.at.cached, build.at.cached_next];
-    super::rotate::fetch_cache(build, cache, (0, places[0]), Teams::one(build.machine));
+    super::cache::fetch(build, cache, 0, places[0]);
     let batch = build.plan.options.batch;
     for (sequence, turn) in (0..batch).zip([0, 1].into_iter().cycle()) {
         if sequence + 1 < batch {
-            super::rotate::fetch_cache(
-                build,
-                cache,
-                (sequence + 1, places[1 - turn]),
-                Teams::one(build.machine),
-            );
+            super::cache::fetch(build, cache, sequence + 1, places[1 - turn]);
         }
         let queries = build.at.all_queries + sequence * row;
         let kept = vec![(sequence, sequence + 1)];

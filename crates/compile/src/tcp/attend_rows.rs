@@ -40,7 +40,6 @@ pub(super) fn attend(
     causal: bool,
 ) -> Result<(), CompileError> {
     let teams = teams::of(build, heads);
-    super::rotate::fetch_cache(build, cache, (0, build.at.cached), teams);
     let packets = HeadPackets::new(build.machine, build.cache(), heads.depth);
     let columns = Columns::new(build.machine, build.cache(), heads.depth, build.machine.ce.lanes)?;
     let turns = teams::turns(build, columns, teams)?;
@@ -52,14 +51,20 @@ pub(super) fn attend(
             let scale = scale * score_unit(build, cache);
             head.load_queries(build);
             head.maxima(build, scale);
+            if query == 0 {
+                super::cache::turn_values(build, cache, teams);
+            }
             head.chances(build, scale);
             if teams.pairs && query == 0 {
                 head.pair_values(build);
             }
             head.load_chances(build);
             head.sums(build);
-            (0..turns).for_each(|turn| head.values(build, cache, turn));
-            teams::collect(build, heads, teams, query);
+            for turn in 0..turns {
+                head.values(build, cache, turn);
+                let columns = heads.depth / turns;
+                teams::collect(build, heads, teams, (query * heads.depth + turn * columns, columns));
+            }
         }
     }
     Ok(())

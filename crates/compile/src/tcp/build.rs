@@ -71,6 +71,12 @@ pub struct Build<'a> {
     pub key_rounds: Count,
     /// Keys that there are.
     pub context: Count,
+    /// Above zero if every place of a prompt's rows has a token, and if not.
+    pub whole: Count,
+    /// The latter.
+    pub ragged: Count,
+    /// Above zero if logits are wanted: not of the first parts of a prompt.
+    pub speaks: Count,
     /// Tokens from this processing element's first on, for vectors of all tokens.
     pub counted: Vec<Count>,
     /// Places in data memory.
@@ -81,6 +87,8 @@ pub struct Build<'a> {
     used: usize,
     /// Norms so far.
     pub norms: u64,
+    /// Gains that were loaded for the first part of the rows are there for the others.
+    pub gains_stay: bool,
     /// Exchanges of sums so far, and those between chips.
     pub exchanges: u64,
     /// The latter.
@@ -241,6 +249,11 @@ impl<'a> Build<'a> {
                 (n(1), slices, n(own), emit.register("key_rounds", 1, most(rounds)))
             }
         };
+        let mut flag = |name: &str| match mode {
+            Mode::Prefill => emit.register(name, 0, 1),
+            Mode::Decode | Mode::Batch => n(1),
+        };
+        let (whole, ragged, speaks) = (flag("whole"), flag("ragged"), flag("logits"));
         let all = Part { rows, first: 0, step: 1 };
         let parts = match mode {
             Mode::Prefill if plan.options.pes > 1 => parts(&mut emit, plan),
@@ -271,11 +284,15 @@ impl<'a> Build<'a> {
             key_rows: keys,
             key_rounds,
             context,
+            whole,
+            ragged,
+            speaks,
             at: Places::default(),
             fills: Vec::new(),
             asked: 0,
             used: 0,
             norms: 0,
+            gains_stay: false,
             exchanges: 0,
             peer_turns: 0,
         };

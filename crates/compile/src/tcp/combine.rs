@@ -11,7 +11,7 @@ use super::attend_rows::load_words;
 use super::build::{Build, Mode};
 use super::image::{bytes, chain, commit, copy, fetch, fetch_pairs, flits, main, n, through, vrf, with};
 use super::plan::{Fill, Packed};
-use super::project::{load, load_ahead, with_fill};
+use super::project::{load, with_fill};
 use super::rows::Spans;
 use crate::CompileError;
 use crate::kernel::{Heads, Kernel, ValueId};
@@ -20,23 +20,21 @@ use crate::kernel::{Heads, Kernel, ValueId};
 pub(super) fn combine(build: &mut Build<'_>, kernel: usize, input: ValueId) -> Result<(), CompileError> {
     let packed = build.packed(kernel)?;
     let (from, floats) = source(build, input);
-    let (dtype, share) = (build.dtype(), build.plan.features.share);
-    let scales = bytes(Dtype::F32, share);
-    if dtype == Dtype::I8 {
+    if build.dtype() == Dtype::I8 {
         let spans = spans(build, input, packed.row);
         super::rows::quantise(build, floats, from, packed.row, spans);
-        let place = build.constant(build.plan.constants.combined(kernel));
-        load_words(build, "load_scales", place, scales, 0);
-        super::rows::spread_peaks(build, scales);
     }
     let last = packed.fills.len().saturating_sub(1);
     for (index, fill) in packed.fills.iter().enumerate() {
+        load(build, packed, fill);
+        if index == 0 && build.dtype() == Dtype::I8 {
+            load_units(build, kernel);
+        }
         if build.pes() == 1 {
-            load_ahead(build, packed, fill);
+            build.prefetch(usize::MAX);
             build.emit.exec(combined(build, packed, fill, from));
             continue;
         }
-        load(build, packed, fill);
         // After the last fill the DMA engine is for sums; weights follow tokens.
         if index < last {
             build.prefetch(usize::MAX);
@@ -59,6 +57,14 @@ pub(super) fn combine(build: &mut Build<'_>, kernel: usize, input: ValueId) -> R
         build.sent = Some(super::exchange::Sent { kernel, fills: Vec::new(), parts: Vec::new() });
     }
     Ok(())
+}
+
+/// What units of columns and of rows are worth to the vector register files, beside the weights.
+fn load_units(build: &mut Build<'_>, kernel: usize) {
+    let scales = bytes(Dtype::F32, build.plan.features.share);
+    let place = build.constant(build.plan.constants.combined(kernel));
+    load_words(build, "load_scales", place, scales, 0);
+    super::rows::spread_peaks(build, scales);
 }
 
 /// The contraction of the rows at hand with a fill.

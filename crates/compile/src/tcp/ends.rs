@@ -52,6 +52,7 @@ pub(super) fn head(build: &mut Build<'_>, kernel: usize) -> Result<(), CompileEr
     let packed = build.packed(kernel)?;
     let part = bytes(Dtype::F32, build.plan.logit_words / build.plan.options.all_pes());
     super::exchange::all_gathered(build);
+    build.emit.begin_if_above(build.speaks, 0);
     for (turn_index, fill) in packed.fills.iter().enumerate() {
         load_ahead(build, packed, fill);
         let place = build.at.logits[turn_index % 2];
@@ -75,5 +76,6 @@ pub(super) fn head(build: &mut Build<'_>, kernel: usize) -> Result<(), CompileEr
         let to = hbm(0, build.plan.logits + pe * part + first);
         build.emit.dma(transfer("logits", build.dm(0, place), to, loops, packet));
     }
+    build.emit.end_if();
     Ok(())
 }

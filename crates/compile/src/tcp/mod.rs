@@ -12,6 +12,7 @@
 //! | [`constants`] | gains and scales that slices keep |
 //! | `rows` | rows as integers |
 //! | `norm`, `layer_norm`, `pool`, `project`, `rotate`, `heads`, `attend_rows`, `attend_keys`, `activate`, `combine`, `ends` | a kernel each |
+//! | `cache` | keys and values to HBM and back |
 //! | `teams` | how slices share the heads of a prompt |
 //! | `exchange`, `peers` | sums and tokens between processing elements, and between chips |
 //! | `held` | what memories hold before a run, as tensors of the program |
@@ -21,6 +22,7 @@ mod activate;
 mod attend_keys;
 mod attend_rows;
 pub mod build;
+mod cache;
 pub mod choices;
 mod combine;
 pub mod constants;

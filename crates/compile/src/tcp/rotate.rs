@@ -1,4 +1,4 @@
-//! Queries, keys and values from projected rows: rotation by position, rounding, and new rows of the cache.
+//! Queries, keys and values from projected rows: rotation by position, and rounding.
 //!
 //! As in `tilewright_tcp::kernels::rope`: interleaved fetch brings both halves of a head for each half of the result, the walk of the
 //! register file starts at cosines, steps forward to the second group and backward to the second half.
@@ -7,14 +7,16 @@ use tilewright_num::Dtype;
 use tilewright_tcp::kernels::chain::{float, to_i8};
 use tilewright_tcp::kernels::pass::signed;
 use tilewright_tcp::program::exec::{Fetch, Loop, Memory};
+use tilewright_tcp::program::transfer::{Address, SLICE_STRIDE, TransferLoop};
 use tilewright_tcp::program::vector::{OpKind, Source, Word};
 
 use super::build::{Build, Mode};
+use super::cache;
 use super::image::{
     bytes, chain, commit, copy, fetch, fetch_pairs, fetch_words, from_slices, indexed, main, n, sub, through,
     to_slices, transfer, turn, with,
 };
-use super::teams::{self, Teams};
+use super::teams;
 use crate::CompileError;
 use crate::kernel::{Heads, Kernel};
 
@@ -51,11 +53,11 @@ pub(super) fn rotate(
     build: &mut Build<'_>,
     heads: &Heads,
     turns: bool,
-    cache: usize,
+    index: usize,
 ) -> Result<(), CompileError> {
     let dtype = build.cache();
     let (first, width) = columns(build, heads)?;
-    let units = build.plan.units(cache);
+    let units = build.plan.units(index);
     let from = |part: usize| build.at.rows + bytes(build.between(), first[part]);
     let (queries, fresh) = (build.at.queries, build.at.fresh);
     let query_row = bytes(dtype, heads.query_width());
@@ -81,17 +83,19 @@ pub(super) fn rotate(
             round(build, part, part.heads * heads.depth, width);
         }
     };
-    if build.mode == Mode::Prefill {
-        // Queries are dealt out while keys and values are made.
-        turned(build, &queries);
-        let teams = teams::of(build, heads);
-        teams::deal_queries(build, heads, teams);
-    }
     turned(build, &keys);
-    round(build, &values, heads.kv_width(), width);
-    store(build, cache);
-    if build.mode != Mode::Prefill {
+    if build.mode == Mode::Prefill {
+        // Keys come back, and queries are dealt out, while the rest is made.
+        let teams = teams::of(build, heads);
+        cache::turn_keys(build, index, teams);
+        turned(build, &queries);
+        teams::deal_queries(build, heads, teams);
+        round(build, &values, heads.kv_width(), width);
+        cache::turn_ragged_keys(build, index, teams);
+    } else {
+        round(build, &values, heads.kv_width(), width);
         // New rows go to the cache meanwhile.
+        cache::store(build, index);
         turned(build, &queries);
     }
     Ok(())
@@ -184,52 +188,4 @@ fn round(build: &mut Build<'_>, part: &Part, columns: u64, width: u64) {
         copy(fetch(Dtype::F32, part.from, &loops, 8), to)
     };
     build.emit.exec(main(part.name, stream));
-}
-
-/// New rows to their places in HBM.
-fn store(build: &mut Build<'_>, cache: usize) {
-    let (plan, slices) = (build.plan, build.machine.pe.slices);
-    let row = plan.cache_row;
-    let target = build.hbm(plan.caches.get(cache).copied().unwrap_or(0) + build.pe * plan.cache_bytes);
-    let entry = bytes(Dtype::U32, slices);
-    for index in 0..build.most_rows() {
-        let from = build.dm(0, build.at.fresh + index * row);
-        let mut loops = match build.mode {
-            Mode::Prefill | Mode::Batch => vec![from_slices(slices, row)],
-            Mode::Decode => vec![turn(n(1), row, row)],
-        };
-        let packet = super::image::packet_of(build.machine, row);
-        if packet < row {
-            loops.push(turn(n(row / packet), packet, packet));
-        }
-        let scatter = transfer("store", from, target, loops, packet);
-        let table = build.hbm(plan.cache_table + index * entry);
-        build.emit.dma(indexed(scatter, table, true));
-    }
-}
-
-/// Cached rows of all keys to the slices of each team, in turns; of a sequence to a place. A team has the heads that it attends to.
-pub(super) fn fetch_cache(build: &mut Build<'_>, cache: usize, (sequence, place): (u64, u64), teams: Teams) {
-    let plan = build.plan;
-    let row = plan.cache_row;
-    let from = plan.caches.get(cache).copied().unwrap_or(0)
-        + build.pe * plan.cache_bytes
-        + sequence * plan.sequence_bytes;
-    // Keys first: values are not needed before there are scores. A batch waits for neither.
-    let pieces: &[&str] = if build.mode == Mode::Prefill { &["keys", "values"] } else { &["cache"] };
-    let piece = row / pieces.len() as u64;
-    let (own, own_row) = (piece / teams.count, row / teams.count);
-    let packet = super::image::packet_of(build.machine, own);
-    for (name, index) in pieces.iter().zip(0..) {
-        let loops = vec![
-            turn(build.key_rows, build.machine.pe.slices * row, row),
-            turn(n(teams.count), teams.slices * row, own_row),
-            teams.to_teams(own),
-            to_slices(teams.slices, row),
-            turn(n(own / packet), packet, packet),
-        ];
-        let loops = loops.into_iter().filter(|row| row.size != n(1)).collect();
-        let from = build.hbm(from + index * piece);
-        build.emit.dma(transfer(name, from, build.dm(0, place + index * own), loops, packet));
-    }
 }
