@@ -50,21 +50,22 @@ pub(super) fn attend(
             let head = Head { kv, query, heads: *heads, teams, packets, columns, turns, causal };
             let scale = scale * score_unit(build, cache);
             head.load_queries(build);
+            if query == 0 {
+                super::cache::store_values(build, cache);
+            }
             head.maxima(build, scale);
             if query == 0 {
-                super::cache::turn_values(build, cache, teams);
+                super::cache::fetch_values(build, cache, teams);
             }
+            head.load_maxima(build);
             head.chances(build, scale);
             if teams.pairs && query == 0 {
                 head.pair_values(build);
             }
             head.load_chances(build);
             head.sums(build);
-            for turn in 0..turns {
-                head.values(build, cache, turn);
-                let columns = heads.depth / turns;
-                teams::collect(build, heads, teams, (query * heads.depth + turn * columns, columns));
-            }
+            (0..turns).for_each(|turn| head.values(build, cache, turn));
+            teams::collect(build, heads, teams, query);
         }
     }
     Ok(())
@@ -239,10 +240,12 @@ impl Head {
         };
         let most = reduce(ReduceOp::Max, false, &loops, vec![limit]);
         let vector = scaled(build, scale, vec![most]);
-        let size = LANE_WORDS * self.teams.deep;
         let to = commit(Memory::Dm, build.at.maxima, &[(n(self.teams.deep), LANE_WORDS)], LANE_WORDS);
         build.emit.exec(main("maxima", self.scores(build, vector, None, to)));
-        load_words(build, "load_maxima", build.at.maxima, size, 0);
+    }
+
+    fn load_maxima(&self, build: &mut Build<'_>) {
+        load_words(build, "load_maxima", build.at.maxima, LANE_WORDS * self.teams.deep, 0);
     }
 
     /// Weights of the values, a row of keys for each query.

@@ -40,15 +40,21 @@ fn start(build: &Build<'_>, cache: usize) -> u64 {
     build.plan.caches.get(cache).copied().unwrap_or(0) + build.pe * build.plan.cache_bytes
 }
 
-/// New keys of whole rows to the cache, and all keys from it.
-pub(super) fn turn_keys(build: &mut Build<'_>, cache: usize, teams: Teams) {
+/// New keys of whole rows to the cache.
+pub(super) fn store_keys(build: &mut Build<'_>, cache: usize) {
     build.emit.begin_if_above(build.whole, 0);
     store_half(build, cache, Half::Keys);
+    build.emit.end_if();
+}
+
+/// All keys from it, if rows are whole.
+pub(super) fn fetch_keys(build: &mut Build<'_>, cache: usize, teams: Teams) {
+    build.emit.begin_if_above(build.whole, 0);
     fetch_half(build, cache, Half::Keys, teams);
     build.emit.end_if();
 }
 
-/// The same where places of a row have no token, with new values.
+/// Both where places of a row have no token, with new values.
 pub(super) fn turn_ragged_keys(build: &mut Build<'_>, cache: usize, teams: Teams) {
     build.emit.begin_if_above(build.ragged, 0);
     store(build, cache);
@@ -56,11 +62,15 @@ pub(super) fn turn_ragged_keys(build: &mut Build<'_>, cache: usize, teams: Teams
     build.emit.end_if();
 }
 
-/// New values of whole rows to the cache, and all values from it.
-pub(super) fn turn_values(build: &mut Build<'_>, cache: usize, teams: Teams) {
+/// New values of whole rows to the cache.
+pub(super) fn store_values(build: &mut Build<'_>, cache: usize) {
     build.emit.begin_if_above(build.whole, 0);
     store_half(build, cache, Half::Values);
     build.emit.end_if();
+}
+
+/// All values from it.
+pub(super) fn fetch_values(build: &mut Build<'_>, cache: usize, teams: Teams) {
     fetch_half(build, cache, Half::Values, teams);
 }
 

@@ -7,14 +7,13 @@ use tilewright_num::Dtype;
 use tilewright_tcp::kernels::chain::{float, to_i8};
 use tilewright_tcp::kernels::pass::signed;
 use tilewright_tcp::program::exec::{Fetch, Loop, Memory};
-use tilewright_tcp::program::transfer::{Address, SLICE_STRIDE, TransferLoop};
 use tilewright_tcp::program::vector::{OpKind, Source, Word};
 
 use super::build::{Build, Mode};
 use super::cache;
 use super::image::{
-    bytes, chain, commit, copy, fetch, fetch_pairs, fetch_words, from_slices, indexed, main, n, sub, through,
-    to_slices, transfer, turn, with,
+    bytes, chain, commit, copy, fetch, fetch_pairs, fetch_words, indexed, main, n, sub, through, to_slices,
+    transfer, turn, with,
 };
 use super::teams;
 use crate::CompileError;
@@ -85,10 +84,12 @@ pub(super) fn rotate(
     };
     turned(build, &keys);
     if build.mode == Mode::Prefill {
-        // Keys come back, and queries are dealt out, while the rest is made.
+        // Keys come back, and queries are dealt out, while the rest is made. What waits for a transfer is issued as late as can be: it
+        // holds what is behind it.
         let teams = teams::of(build, heads);
-        cache::turn_keys(build, index, teams);
+        cache::store_keys(build, index);
         turned(build, &queries);
+        cache::fetch_keys(build, index, teams);
         teams::deal_queries(build, heads, teams);
         round(build, &values, heads.kv_width(), width);
         cache::turn_ragged_keys(build, index, teams);

@@ -123,26 +123,26 @@ pub(super) fn deal_queries(build: &mut Build<'_>, heads: &Heads, teams: Teams) {
     build.emit.dma(transfer("deal_queries", from, to, loops, packet));
 }
 
-/// What heads of each team gave back to the slices that have the tokens: so many columns of a team's row, from one on.
-pub(super) fn collect(build: &mut Build<'_>, heads: &Heads, teams: Teams, (first, columns): (u64, u64)) {
+/// What a head of each team gave back to the slices that have the tokens; `head` counts those of a team.
+pub(super) fn collect(build: &mut Build<'_>, heads: &Heads, teams: Teams, head: u64) {
     if teams.count == 1 {
         return;
     }
     let lanes = build.machine.ce.lanes;
     let (place, out, _) = build.attended();
-    let (width, columns) = (bytes(out, teams.width(heads)), bytes(out, columns));
+    let (width, depth) = (bytes(out, teams.width(heads)), bytes(out, heads.depth));
     let row = bytes(out, build.attended_row(heads));
-    let packet = packet_of(build.machine, columns);
+    let packet = packet_of(build.machine, depth);
     let loops = vec![
         teams.from_teams(width),
         teams.to_teams(lanes * width),
         teams.by_slice(),
         turn(n(lanes), width, row),
-        turn(n(columns / packet), packet, packet),
+        turn(n(depth / packet), packet, packet),
     ];
     let loops = loops.into_iter().filter(|row| row.size != n(1)).collect();
-    let from = build.dm(0, build.at.dealt_attended + bytes(out, first));
-    let to = build.dm(0, place + bytes(out, first));
+    let from = build.dm(0, build.at.dealt_attended + head * depth);
+    let to = build.dm(0, place + head * depth);
     build.emit.dma(transfer("collect", from, to, loops, packet));
 }
 
