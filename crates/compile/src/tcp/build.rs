@@ -96,7 +96,7 @@ pub struct Build<'a> {
 }
 
 /// Transfers of a fill at most: between them others find their turn on the DMA engine.
-const PIECES: usize = 4;
+pub(super) const PIECES: usize = 4;
 
 /// Ones of bf16, and of eight-bit integers.
 const BF16_ONES: u64 = 0x3F80_3F80_3F80_3F80;
@@ -457,9 +457,6 @@ impl<'a> Build<'a> {
         }
         if self.deals_tokens() {
             self.fill_ones(self.at.sum_ones, self.exchanged());
-        }
-        if self.plan.angles_row > 0 {
-            super::rotate::angles(self);
         }
     }
 

@@ -4,7 +4,7 @@ use tilewright_num::Dtype;
 use tilewright_tcp::program::exec::{Fetch, Memory};
 use tilewright_tcp::program::vector::{OpKind, Source, Word};
 
-use super::build::{Build, Mode};
+use super::build::{Build, Mode, PIECES};
 use super::image::{
     bytes, chain, commit, copy, fetch, fetch_pairs, flits, from_slices, hbm, indexed, main, n, through,
     to_slices, transfer, turn, with,
@@ -32,6 +32,8 @@ pub(super) fn embed(build: &mut Build<'_>) {
         copy(Fetch { cast: Some(Dtype::F32), ..from }, to)
     };
     stream.commit.slices = vec![(0, features.slices)];
+    // The first weights come while the residual is made and normalised.
+    build.prefetch(PIECES);
     build.emit.exec(main("widen", stream));
 }
 

@@ -74,6 +74,10 @@ pub(super) fn by_part(build: &mut Build<'_>, norm: impl Fn(&mut Build<'_>)) {
         },
         |build| build.prefetch(1),
     );
+    // Rotations come behind the first norm.
+    if build.norms == 0 && build.plan.angles_row > 0 {
+        super::rotate::angles(build);
+    }
     build.norms += 1;
     build.ask_constants(build.norms);
     build.peer_turns += u64::from(sent.is_some());
