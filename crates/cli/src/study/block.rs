@@ -199,6 +199,7 @@ fn operator(kernels: &[Kernel], at: usize) -> Option<Operator> {
                 // What was exchanged may be added part by part, each before its norm.
                 "sum",
                 "load_ones",
+                "load_residual",
                 "residual",
             ],
         ),
@@ -207,9 +208,10 @@ fn operator(kernels: &[Kernel], at: usize) -> Option<Operator> {
             &["project", "load_weights", "load_scales", "load_worths", WEIGHTS],
         ),
         Kernel::Pool { .. } => return None,
-        Kernel::Rotate { .. } => {
-            ("rotation, cache", &["queries", "keys", "values", "load_angles", "store", "widen"])
-        }
+        Kernel::Rotate { .. } => (
+            "rotation, cache",
+            &["queries", "keys", "values", "load_angles", "store", "deal_queries", "widen"],
+        ),
         Kernel::Attend { .. } => (
             "attention",
             &[
@@ -218,6 +220,8 @@ fn operator(kernels: &[Kernel], at: usize) -> Option<Operator> {
                 "chances",
                 "sums",
                 "values",
+                "pair_values",
+                "collect",
                 "load_chances",
                 "load_maxima",
                 "load_sums",

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use tilewright_compile::{CompileError, Compiled, Options, compile};
+use tilewright_compile::cluster::cluster;
+use tilewright_compile::{CompileError, Compiled, Options, compile_kernels};
 use tilewright_graph::Graph;
 use tilewright_machine::Tcp;
 use tilewright_record::{KeepAll, KeepLast};
@@ -109,9 +110,12 @@ pub(super) struct Model<'m> {
 }
 
 impl Model<'_> {
-    /// Programs for a context and a batch.
+    /// Programs for a context and a batch. A context that is longer than the model's positions has a longer table of angles: that is all
+    /// that a time needs.
     pub(super) fn compiled(&self, context: u64, batch: u64) -> Result<Compiled, MeasureError> {
-        Ok(compile(self.machine, self.graph, Options { context, batch, ..self.options })?)
+        let mut kernels = cluster(self.graph)?;
+        kernels.positions = kernels.positions.max(context);
+        Ok(compile_kernels(self.machine, &kernels, Options { context, batch, ..self.options })?)
     }
 
     /// The first token after a prompt: all its chunks. With a look they are recorded.

@@ -135,6 +135,14 @@ fn parts(emit: &mut Emitter<'_>, plan: &Plan) -> Vec<Part> {
     (0..step.min(plan.prefill_rows)).map(part).collect()
 }
 
+/// Registers of a prefill program that are zero or one: all rows are whole, they are not, logits are wanted.
+fn flags(emit: &mut Emitter<'_>, mode: Mode) -> [Count; 3] {
+    ["whole", "ragged", "logits"].map(|name| match mode {
+        Mode::Prefill => emit.register(name, 0, 1),
+        Mode::Decode | Mode::Batch => n(1),
+    })
+}
+
 /// Compiles one program.
 ///
 /// # Errors
@@ -249,11 +257,7 @@ impl<'a> Build<'a> {
                 (n(1), slices, n(own), emit.register("key_rounds", 1, most(rounds)))
             }
         };
-        let mut flag = |name: &str| match mode {
-            Mode::Prefill => emit.register(name, 0, 1),
-            Mode::Decode | Mode::Batch => n(1),
-        };
-        let (whole, ragged, speaks) = (flag("whole"), flag("ragged"), flag("logits"));
+        let [whole, ragged, speaks] = flags(&mut emit, mode);
         let all = Part { rows, first: 0, step: 1 };
         let parts = match mode {
             Mode::Prefill if plan.options.pes > 1 => parts(&mut emit, plan),

@@ -120,7 +120,7 @@ fn fetch_half(build: &mut Build<'_>, cache: usize, half: Half, teams: Teams) {
     let loops = vec![
         turn(build.key_rows, build.machine.pe.slices * row, row),
         turn(n(teams.count), teams.slices * row, own_row),
-        teams.to_teams(own),
+        teams.teams_at_target(own),
         to_slices(teams.slices, row),
         turn(n(own / packet), packet, packet),
     ];

@@ -76,7 +76,7 @@ impl Teams {
     }
 
     /// A loop over teams at the target.
-    pub(super) fn to_teams(&self, source: u64) -> TransferLoop {
+    pub(super) fn teams_at_target(&self, source: u64) -> TransferLoop {
         TransferLoop {
             size: n(self.count),
             source: signed(source),
@@ -85,7 +85,7 @@ impl Teams {
     }
 
     /// A loop over teams at the source.
-    fn from_teams(&self, target: u64) -> TransferLoop {
+    fn teams_at_source(&self, target: u64) -> TransferLoop {
         TransferLoop {
             size: n(self.count),
             source: SLICE_STRIDE * signed(self.slices),
@@ -112,8 +112,8 @@ pub(super) fn deal_queries(build: &mut Build<'_>, heads: &Heads, teams: Teams) {
     let (row, width) = (bytes(dtype, heads.query_width()), bytes(dtype, teams.width(heads)));
     let packet = packet_of(build.machine, width);
     let loops = vec![
-        teams.to_teams(width),
-        teams.from_teams(lanes * width),
+        teams.teams_at_target(width),
+        teams.teams_at_source(lanes * width),
         teams.by_slice(),
         turn(n(lanes), row, width),
         turn(n(width / packet), packet, packet),
@@ -134,8 +134,8 @@ pub(super) fn collect(build: &mut Build<'_>, heads: &Heads, teams: Teams, head: 
     let row = bytes(out, build.attended_row(heads));
     let packet = packet_of(build.machine, depth);
     let loops = vec![
-        teams.from_teams(width),
-        teams.to_teams(lanes * width),
+        teams.teams_at_source(width),
+        teams.teams_at_target(lanes * width),
         teams.by_slice(),
         turn(n(lanes), width, row),
         turn(n(depth / packet), packet, packet),
