@@ -8,7 +8,8 @@ pub(crate) const EXAMPLES: &str = "\
 On the TCP a candidate covers the whole einsum on one group of PEs: a load of the register files and a contraction. Where its operands do not
 fit the register files or data memory at once, the two are repeated for parts of an axis (\"commands\"), and the estimate is that of one
 part times their number. Operands lie in data memory in the lowered shapes that are printed; how they came there is not counted,
-unless --in0, --in1 or --out say where they come from or go to. Cycles are those of the commands with their overhead. Energy is that of their
+unless --in0, --in1 or --out say where they come from or go to, or --from hbm says that inputs start off the chip: packed as slices take them,
+brought by one DMA engine before the commands, copies included, once for all parts if all parts take the same. Cycles are those of the commands with their overhead. Energy is that of their
 events, and of the clock of the group's slices. Launch and end of a program are not counted, but --verify compares whole programs.
 
 On a NeuronCore (--chip trainium1, trainium2, trainium3, inferentia2) a candidate is a tiling of the einsum onto the tensor engine: which input is
@@ -19,6 +20,7 @@ Examples:
   tilewright explore 'HQD,HKD->HQK' --dims H=4,Q=256,K=256,D=128 --dtype int8
   tilewright explore 'HQD,HKD->HQK' --dims H=4,Q=256,K=256,D=128 --goal energy --explain 1
   tilewright explore 'HQD,HKD->HQK' --dims H=4,Q=256,K=256,D=128 --plot qk.svg
+  tilewright explore 'MK,N_8K->MN_8' --dims M=16,N=4096,K=4096 --from in1=hbm --explain 1
   tilewright explore 'MK,N_8K->MN_8' --dims M=16,N=4096,K=4096 --set pe.slices=32..128:x2
   tilewright explore 'MK,N_8K->MN_8' --dims M=1..2048:x2,N=4096,K=4096 --out results/
   tilewright explore 'mk,kn->mn' --dims m=4096,k=4096,n=4096 --chip trainium1 --dtype bf16 --explain 1";
@@ -40,6 +42,10 @@ pub(crate) struct ExploreArgs {
     /// What is to be least: time, energy, edp, or time@WATTS for the fastest below a power
     #[arg(long, value_name = "GOAL", default_value = "time")]
     pub(crate) goal: String,
+    /// Where inputs start: `hbm` for both, in0=hbm or in1=hbm for one; the transfers that bring them to the slices are counted. On the TCP
+    /// they start in data memory if nothing is said, on a NeuronCore always in HBM
+    #[arg(long, value_name = "[INPUT=]MEMORY", value_delimiter = ',')]
+    pub(crate) from: Vec<String>,
     /// Lowered shape in which in0 lies: what brings it to where it is needed is counted
     #[arg(long, value_name = "SHAPE")]
     pub(crate) in0: Option<String>,

@@ -42,7 +42,7 @@ pub(crate) fn answer(
     };
     let mut checks = Vec::new();
     for bridged in fitted.fitting.iter().take(args.verify) {
-        let mut check = Check::new(program_cycles(task.setup.machine, bridged.cycles));
+        let mut check = Check::new(program_cycles(task, bridged.cycles));
         run_program(task, task.macs(), &bridged.program, &mut check);
         checks.push(check);
     }

@@ -73,6 +73,7 @@ fn asked(args: &ExploreArgs, setting: &Setting) -> Value {
         "goal": args.goal,
         "keep": args.keep,
         "verify": args.verify,
+        "from": args.from,
         "shapes": [args.in0.as_ref(), args.in1.as_ref(), args.out_shape()],
         "version": env!("CARGO_PKG_VERSION"),
     })

@@ -17,6 +17,9 @@ use super::shown::{Look, Roof, Shown};
 use super::verify::{Check, verify};
 use crate::host::Host;
 
+/// Where the time of transfers from off-chip memory stands in a row.
+const HBM_COLUMN: usize = 10;
+
 impl Shown for Task<'_> {
     type Target = Self;
 
@@ -49,11 +52,14 @@ impl Shown for Task<'_> {
     }
 
     fn head(&self) -> (Vec<&'static str>, Vec<usize>) {
-        let head = [
+        let mut head = vec![
             "#", "held", "commands", "lanes", "tree", "cols", "repeats", "supply", "fetch", "load", "T_mac",
             "T_stream", "T_drain", "T_ve", "T_commit", "T_load", "fill", "cycles", "pJ", "mW", "used",
         ];
-        (head.to_vec(), vec![1, 7, 9])
+        if self.from_hbm != [false; 2] {
+            head.insert(HBM_COLUMN, "T_hbm");
+        }
+        (head, vec![1, 7, 9])
     }
 
     fn parts(&self) -> Vec<&'static str> {
@@ -72,7 +78,7 @@ impl Shown for Task<'_> {
         let told = Told::new(self, found, candidate)?;
         let tactic = told.program.tactic.as_ref().map(ToString::to_string).unwrap_or_default();
         Some(Look {
-            row: row(number, &told),
+            row: row(self, number, &told),
             value: one(&told),
             spelled: spelled(&told),
             brief: tactic,
@@ -127,7 +133,7 @@ fn under_roof(task: &Task<'_>, told: &Told) -> (f64, f64) {
     (intensity, products / real(told.candidate.ticks).max(1.0))
 }
 
-fn row(number: usize, told: &Told) -> Vec<String> {
+fn row(task: &Task<'_>, number: usize, told: &Told) -> Vec<String> {
     let (costs, choice) = (&told.columns, &told.candidate.choice);
     let words = [
         number.to_string(),
@@ -154,7 +160,11 @@ fn row(number: usize, told: &Told) -> Vec<String> {
         told.milliwatts,
     ];
     let used = format!("{:.1} %", 100.0 * told.utilisation);
-    words.into_iter().chain(numbers.map(thousands)).chain([used]).collect()
+    let mut row: Vec<String> = words.into_iter().chain(numbers.map(thousands)).chain([used]).collect();
+    if task.from_hbm != [false; 2] {
+        row.insert(HBM_COLUMN, thousands(costs.bring_cycles.iter().sum()));
+    }
+    row
 }
 
 /// A supply in one word.
@@ -207,7 +217,9 @@ fn one(told: &Told) -> Value {
         "columns": {
             "mac": columns.mac, "stream": columns.stream, "drain": columns.drain, "vector": columns.vector,
             "commit": columns.commit, "load": columns.load, "fill": columns.fill,
+            "hbm": columns.bring_cycles,
         },
+        "hbm_bytes": { "read": told.transferred.hbm_read_bytes, "moved": told.transferred.hbm_bits / 8 },
         "energy_pj_by_component": energy,
         "events_of_one_command": traffic,
         "reuse": { "streamed": told.stream_reuse, "held": told.held_reuse },

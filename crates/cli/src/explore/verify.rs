@@ -70,8 +70,8 @@ pub(crate) fn verify(task: &Task<'_>, found: &Found, args: &ExploreArgs, host: &
 
 fn one(task: &Task<'_>, found: &Found, candidate: &Candidate, options: &Options) -> Option<Check> {
     let told = Told::new(task, found, candidate)?;
-    let each = told.columns.cycles / told.framed.frame.commands().max(1);
-    let mut check = Check::new(program_cycles(task.setup.machine, each));
+    let each = told.columns.part_cycles;
+    let mut check = Check::new(program_cycles(task, each));
     match lowered(task, &told.framed, &candidate.choice, options) {
         Err(complaints) => {
             let words: Vec<&str> = complaints.iter().map(|complaint| complaint.message.as_str()).collect();

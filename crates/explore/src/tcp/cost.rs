@@ -13,6 +13,7 @@ use tilewright_tcp::cost::vector::Vector;
 use tilewright_tcp::cost::{Command, CommandCycles, Context, Stage, command_cycles};
 
 use crate::refusal::{Reason, Refusal};
+use crate::tcp::brought::Brought;
 use crate::tcp::point::{Choice, Loading, Nest, ORDERS, Supply, Turn};
 
 /// Bytes of a sum.
@@ -284,12 +285,21 @@ pub struct Columns {
     pub contract_cycles: u64,
     /// Copying to the output, with overhead; 0 if there is no copy.
     pub bridge_cycles: u64,
-    /// All commands of all parts.
+    /// Bringing in0 and in1 from off-chip memory, once each.
+    pub bring_cycles: [u64; 2],
+    /// One part alone: transfers and commands.
+    pub part_cycles: u64,
+    /// All commands and transfers of all parts.
     pub cycles: u64,
 }
 
-/// Times a candidate that is repeated for so many parts.
-pub fn columns(setup: &Setup<'_>, commands: &Commands, parts: u64) -> Columns {
+/// Times a candidate that is repeated for so many parts, where all parts together wait so long for transfers.
+pub fn columns(
+    setup: &Setup<'_>,
+    commands: &Commands,
+    parts: u64,
+    (brought, all_brought_cycles): (&Brought, u64),
+) -> Columns {
     let machine = setup.machine;
     let load = command_cycles(machine, &commands.load);
     let contract = command_cycles(machine, &commands.contract);
@@ -314,6 +324,8 @@ pub fn columns(setup: &Setup<'_>, commands: &Commands, parts: u64) -> Columns {
         load_cycles: load.total_cycles,
         contract_cycles: contract.total_cycles,
         bridge_cycles: bridge,
-        cycles: each.saturating_mul(parts),
+        bring_cycles: brought.cycles,
+        part_cycles: each.saturating_add(brought.part_cycles()),
+        cycles: each.saturating_mul(parts).saturating_add(all_brought_cycles),
     }
 }

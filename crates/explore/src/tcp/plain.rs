@@ -1,6 +1,9 @@
 //! The same space without cleverness: every choice of a frame, one after the other, each asked every question. The judge of the search.
 
+use tilewright_tcp::energy::energy_fj;
+
 use crate::refusal::Refusal;
+use crate::tcp::brought::{Memo, brought};
 use crate::tcp::cost::{Commands, columns};
 use crate::tcp::events::{counts, energy};
 use crate::tcp::legality::{check_banks, check_loading, check_sizes};
@@ -65,8 +68,10 @@ pub fn judge(task: &Task<'_>, framed: &Framed, choice: &Choice) -> Result<(u64, 
     let commands = Commands::new(setup, &nest, choice)?;
     check_banks(setup, &nest, choice)?;
     check_loading(&nest, choice.loading)?;
-    let parts = framed.frame.commands();
-    let cycles = columns(setup, &commands, parts).cycles;
+    let brought = brought(task, framed, &nest, &mut Memo::new())?;
+    let (frame, parts) = (&framed.frame, framed.frame.commands());
+    let cycles = columns(setup, &commands, parts, (&brought, brought.all_cycles(task, frame))).cycles;
     let parts_fj = energy(setup, &counts(setup, &nest, choice, &commands), cycles, parts);
-    Ok((cycles, parts_fj.iter().fold(0, |all: u64, part| all.saturating_add(*part))))
+    let brought_fj = energy_fj(setup.machine, &brought.all_counts(task, frame));
+    Ok((cycles, parts_fj.iter().chain(&brought_fj).fold(0, |all: u64, part| all.saturating_add(*part))))
 }

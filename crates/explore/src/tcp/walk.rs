@@ -2,11 +2,13 @@
 
 use tilewright_tcp::Setup;
 use tilewright_tcp::cost::command_cycles;
+use tilewright_tcp::energy::energy_fj;
 
 use crate::refusal::{Refusal, Refusals};
 use crate::search::Seen;
 use crate::target::{Bound, Pick, Target};
 use crate::tcp::bound::{Settled, bound};
+use crate::tcp::brought::{Memo, brought};
 use crate::tcp::cost::{Commands, load};
 use crate::tcp::events::{counts, cycle_fj, energy};
 use crate::tcp::legality::{check_banks, check_loading, check_sizes};
@@ -40,7 +42,8 @@ impl Target for Task<'_> {
 
     fn walk(&self, frame: &Frame, seen: &mut Seen<'_, Choice>) {
         let framed = Framed::new(self, frame);
-        Walk { task: self, framed: &framed, cycle_fj: cycle_fj(&self.setup), seen }.packets();
+        let (cycle_fj, memo) = (cycle_fj(&self.setup), Memo::new());
+        Walk { task: self, framed: &framed, cycle_fj, memo, seen }.packets();
     }
 }
 
@@ -49,6 +52,8 @@ struct Walk<'a, 'b> {
     task: &'a Task<'a>,
     framed: &'a Framed,
     cycle_fj: u64,
+    /// Transfers that were asked about.
+    memo: Memo,
     seen: &'a mut Seen<'b, Choice>,
 }
 
@@ -99,16 +104,26 @@ impl Walk<'_, '_> {
                 let nest = self.framed.nest(&choice);
                 let checked =
                     nest.and_then(|nest| check_sizes(&self.task.setup, &nest, *supply).map(|()| nest));
+                let checked = checked.and_then(|nest| Ok((nest, self.brought(&nest)?)));
                 match checked {
-                    Ok(nest) => self.orders(&nest, choice),
+                    Ok((nest, waits)) => self.orders(&nest, choice, waits),
                     Err(refusal) => self.seen.refuse(refusal),
                 }
             }
         }
     }
 
+    /// Cycles and energy of transfers from off-chip memory, of all parts.
+    fn brought(&mut self, nest: &Nest) -> Result<Waits, Refusal> {
+        let frame = &self.framed.frame;
+        let brought = brought(self.task, self.framed, nest, &mut self.memo)?;
+        let events = energy_fj(self.task.setup.machine, &brought.all_counts(self.task, frame));
+        let events_fj = events.iter().fold(0, |all: u64, part| all.saturating_add(*part));
+        Ok(Waits { cycles: brought.all_cycles(self.task, frame), events_fj })
+    }
+
     /// Orders of loops, widths of fetches, contexts of loads. What does not change is computed outside.
-    fn orders(&mut self, nest: &Nest, choice: Choice) {
+    fn orders(&mut self, nest: &Nest, choice: Choice, waits: Waits) {
         let setup = &self.task.setup;
         let loads = LOADINGS.map(|loading| load_cycles(setup, nest, loading));
         for order in 0..u8::try_from(ORDERS.len()).unwrap_or(0) {
@@ -117,13 +132,16 @@ impl Walk<'_, '_> {
             }
             let choice = Choice { order, ..choice };
             match ordered(self.task, &self.framed.frame, nest, &choice) {
-                Ok(ordered) => self.fetches(nest, choice, &ordered, loads),
+                Ok(mut ordered) => {
+                    ordered.events_fj = ordered.events_fj.saturating_add(waits.events_fj);
+                    self.fetches(nest, choice, &ordered, (loads, waits.cycles));
+                }
                 Err(refusal) => self.seen.refuse(refusal),
             }
         }
     }
 
-    fn fetches(&mut self, nest: &Nest, choice: Choice, ordered: &Ordered, loads: [u64; 2]) {
+    fn fetches(&mut self, nest: &Nest, choice: Choice, ordered: &Ordered, (loads, waits): ([u64; 2], u64)) {
         let setup = &self.task.setup;
         for fetch_bytes in space::fetch_widths(setup, nest) {
             let choice = Choice { fetch_bytes, ..choice };
@@ -138,7 +156,7 @@ impl Walk<'_, '_> {
             let contract = command_cycles(setup.machine, &contract).total_cycles;
             let others = contract.saturating_add(ordered.bridge_cycles);
             for (loading, load) in LOADINGS.into_iter().zip(loads) {
-                let cycles = others.saturating_add(load).saturating_mul(ordered.parts);
+                let cycles = others.saturating_add(load).saturating_mul(ordered.parts).saturating_add(waits);
                 let energy_fj = ordered.events_fj.saturating_add(self.cycle_fj.saturating_mul(cycles));
                 match check_loading(nest, loading) {
                     Ok(()) => self.seen.add(cycles, energy_fj, Choice { loading, ..choice }),
@@ -154,6 +172,13 @@ const LOADINGS: [Loading; 2] = [Loading::Main, Loading::Sub];
 
 fn load_cycles(setup: &Setup<'_>, nest: &Nest, loading: Loading) -> u64 {
     command_cycles(setup.machine, &load(setup, nest, loading)).total_cycles
+}
+
+/// What transfers take.
+#[derive(Clone, Copy)]
+struct Waits {
+    cycles: u64,
+    events_fj: u64,
 }
 
 /// A candidate as far as the order of its loops decides.

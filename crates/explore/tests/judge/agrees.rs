@@ -2,6 +2,7 @@
 
 use proptest::prelude::*;
 use tilewright_base::SourceId;
+use tilewright_explore::tcp::brought::Brought;
 use tilewright_explore::tcp::cost::{Commands, columns};
 use tilewright_explore::tcp::events::{counts, energy};
 use tilewright_explore::tcp::nest::Framed;
@@ -43,7 +44,7 @@ fn disagreement(task: &Task<'_>, found: &Found, candidate: &Candidate) -> Option
     };
     let nest = framed.nest(choice).expect("a legal setting");
     let commands = Commands::new(&task.setup, &nest, choice).expect("a legal setting");
-    let columns = columns(&task.setup, &commands, 1);
+    let columns = columns(&task.setup, &commands, 1, (&Brought::default(), 0));
     let names: Vec<&str> = lowered.execs.iter().map(|exec| exec.name.as_str()).collect();
     let mut loading = lowered.execs[0].clone();
     if choice.loading == Loading::Main {

@@ -34,7 +34,7 @@ fn simulated_cycles_are_within_three_parts_in_a_hundred() {
             let mut files = |_: &_| Err(ArrayError::Format("none".to_string()));
             let wanted = Wanted::default();
             let reading = read(&tcp, &program, &mut files, &wanted, KeepLast::new(0)).expect("it runs");
-            let estimated = program_cycles(&tcp, told.columns.cycles / told.framed.frame.commands());
+            let estimated = program_cycles(&task, told.columns.part_cycles);
             let simulated = reading.outcome.cycles;
             assert!(simulated.abs_diff(estimated) * 100 <= estimated * 3, "{text}: {simulated}, {estimated}");
         }

@@ -4,6 +4,7 @@ mod agrees;
 mod exhaustive;
 mod llama;
 mod neuron;
+mod off_chip;
 mod refused;
 mod section;
 mod setting;
