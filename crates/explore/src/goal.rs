@@ -46,8 +46,13 @@ pub struct Candidate<C> {
 }
 
 impl<C: Pick> Candidate<C> {
-    fn key(&self, goal: Goal) -> (u128, u64, u64, u32, u64) {
-        (goal.value(self.ticks, self.energy_fj), self.ticks, self.energy_fj, self.frame, self.choice.code())
+    /// Which of two that take the same comes first.
+    fn order(&self) -> (u64, u32, u64) {
+        (self.choice.rank(), self.frame, self.choice.code())
+    }
+
+    fn key(&self, goal: Goal) -> (u128, u64, u64, (u64, u32, u64)) {
+        (goal.value(self.ticks, self.energy_fj), self.ticks, self.energy_fj, self.order())
     }
 }
 
@@ -99,7 +104,7 @@ impl<C: Pick> Kept<C> {
         let after = self.front.partition_point(|kept| kept.ticks <= candidate.ticks);
         if let Some(kept) = after.checked_sub(1).and_then(|last| self.front.get(last)) {
             let equal = (kept.ticks, kept.energy_fj) == (candidate.ticks, candidate.energy_fj);
-            let first = (kept.frame, kept.choice.code()) <= (candidate.frame, candidate.choice.code());
+            let first = kept.order() <= candidate.order();
             if kept.energy_fj < candidate.energy_fj
                 || kept.energy_fj == candidate.energy_fj && (!equal || first)
             {

@@ -259,7 +259,7 @@ fn goal(text: &str) -> Result<Goal, Outcome> {
         let watts: f64 = text.parse().ok()?;
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "bounded first")]
         let milliwatts = (watts.clamp(0.0, 1e9) * 1000.0).round() as u64;
-        watts.is_finite().then_some(Goal::TimeBelow(milliwatts))
+        (watts.is_finite() && milliwatts > 0).then_some(Goal::TimeBelow(milliwatts))
     };
     let goal = match text {
         "time" => Some(Goal::Time),
@@ -269,7 +269,7 @@ fn goal(text: &str) -> Result<Goal, Outcome> {
     };
     goal.ok_or_else(|| {
         Outcome::usage(&format!(
-            "--goal {text}\n  = allowed: time, energy, edp, time@WATTS\n  = instead: --goal time@5"
+            "--goal {text}\n  = allowed: time, energy, edp, time@WATTS with at least 0.001 W\n  = instead: --goal time@5"
         ))
     })
 }

@@ -6,9 +6,11 @@ use serde_json::{Map, Value, json};
 use tilewright_explore::refusal::{Reason, Refusal};
 use tilewright_explore::tcp::explain::explain;
 use tilewright_explore::tcp::point::{Loading, Supply};
-use tilewright_explore::tcp::{Candidate, Found, Task, Told};
+use tilewright_explore::tcp::remedy::{Remedy, remedies};
+use tilewright_explore::tcp::{Candidate, Choice, Found, Task, Told};
 use tilewright_notation::syntax::ast::Operand;
 use tilewright_report::columns::thousands;
+use tilewright_tcp::cost::contraction::Drain;
 use tilewright_tcp::energy::Component;
 
 use super::args::ExploreArgs;
@@ -18,7 +20,7 @@ use super::verify::{Check, verify};
 use crate::host::Host;
 
 /// Where the time of transfers from off-chip memory stands in a row.
-const HBM_COLUMN: usize = 10;
+const HBM_COLUMN: usize = 12;
 
 impl Shown for Task<'_> {
     type Target = Self;
@@ -53,13 +55,14 @@ impl Shown for Task<'_> {
 
     fn head(&self) -> (Vec<&'static str>, Vec<usize>) {
         let mut head = vec![
-            "#", "held", "commands", "lanes", "tree", "cols", "repeats", "supply", "fetch", "load", "T_mac",
-            "T_stream", "T_drain", "T_ve", "T_commit", "T_load", "fill", "cycles", "pJ", "mW", "used",
+            "#", "held", "commands", "lanes", "tree", "cols", "repeats", "supply", "fetch", "load", "drain",
+            "commit", "T_mac", "T_stream", "T_drain", "T_ve", "T_commit", "T_load", "fill", "cycles", "pJ",
+            "mW", "used",
         ];
         if self.from_hbm != [false; 2] {
             head.insert(HBM_COLUMN, "T_hbm");
         }
-        (head, vec![1, 7, 9])
+        (head, vec![1, 7, 9, 10])
     }
 
     fn parts(&self) -> Vec<&'static str> {
@@ -146,6 +149,8 @@ fn row(task: &Task<'_>, number: usize, told: &Told) -> Vec<String> {
         supply(choice.supply).to_string(),
         choice.fetch_bytes.to_string(),
         if choice.loading == Loading::Main { "main" } else { "sub" }.to_string(),
+        if choice.drain == Drain::Interleaved { "lanes" } else { "rows" }.to_string(),
+        choice.commit_bytes.to_string(),
     ];
     let numbers = [
         costs.mac,
@@ -210,6 +215,7 @@ fn one(told: &Told) -> Value {
         "stationary": told.framed.stationary().name(),
         "shapes": { "in0": shape(Operand::In0), "in1": shape(Operand::In1), "out": shape(Operand::Out) },
         "commands": told.framed.frame.commands(),
+        "choices": choices(&told.candidate.choice),
         "cycles": told.candidate.ticks,
         "energy_pj": told.candidate.energy_fj / 1000,
         "milliwatts": told.milliwatts,
@@ -227,30 +233,34 @@ fn one(told: &Told) -> Value {
     })
 }
 
-/// The least change that would let the closest candidate through.
+/// What a tactic's text does not say, and what it says less plainly.
+fn choices(choice: &Choice) -> Value {
+    json!({
+        "lanes": choice.lanes, "tree": choice.tree, "columns": choice.columns, "repeats": choice.repeats,
+        "supply": supply(choice.supply), "fetch_bytes": choice.fetch_bytes,
+        "load_context": if choice.loading == Loading::Main { "main" } else { "sub" },
+        "drain": if choice.drain == Drain::Interleaved { "lanes" } else { "rows" },
+        "commit_bytes": choice.commit_bytes,
+    })
+}
+
+/// The least change that makes something legal, each of them tried.
 fn advice(task: &Task<'_>, binding: Refusal) -> String {
-    let machine = task.setup.machine;
-    let factor = binding.need.div_ceil(binding.have.max(1)).next_power_of_two();
-    match binding.reason {
-        Reason::Registers => {
-            let rows = machine.trf.rows_per_bank.saturating_mul(factor);
-            format!(
-                "{factor} times as many slices (--pes), a sum {factor} times shorter, or --set trf.rows_per_bank={rows}"
-            )
-        }
-        Reason::DataMemory => {
-            let bytes = binding.need.next_power_of_two();
-            format!(
-                "{factor} times as many slices (--pes), an axis split over PEs (N_8), or --set dm.capacity_bytes={bytes}"
-            )
-        }
-        Reason::Packet => "a contracted axis of at least 2 positions on each slice".to_string(),
-        Reason::Accumulators => {
-            let each = machine.ce.accumulators_per_output.saturating_mul(factor);
-            format!("--set ce.accumulators_per_output={each}")
-        }
-        #[expect(clippy::cast_precision_loss, reason = "a figure for people")]
-        Reason::Power => format!("--goal time@{:.3}", binding.need as f64 / 1000.0),
-        _ => "larger axes, or fewer PEs (--pes 1)".to_string(),
+    #[expect(clippy::cast_precision_loss, reason = "a figure for people")]
+    if binding.reason == Reason::Power {
+        return format!("--goal time@{:.3}", binding.need as f64 / 1000.0);
     }
+    let words: Vec<String> = remedies(task)
+        .into_iter()
+        .map(|remedy| match remedy {
+            Remedy::Figures(figures) => {
+                let sets: Vec<String> =
+                    figures.iter().map(|(key, value)| format!("--set {key}={value}")).collect();
+                sets.join(" ")
+            }
+            Remedy::Pes(pes) => format!("--pes {pes}"),
+            Remedy::Size(name, size) => format!("{name}={size} in --dims"),
+        })
+        .collect();
+    if words.is_empty() { "other sizes of several axes".to_string() } else { words.join(", or ") }
 }

@@ -8,6 +8,7 @@
 //! - [`section`]: the space of the paper's figures 14 and 15, by its own closed forms;
 //! - [`told`], [`explain`](mod@explain): one candidate in numbers and in words;
 //! - [`neighbours`]: candidates between given shapes, with their bridges;
+//! - [`remedy`]: what to change where nothing is legal;
 //! - [`spell`], [`program`]: a candidate as lowered shapes and a tactic, and as commands.
 
 pub mod bound;
@@ -21,6 +22,7 @@ pub mod nest;
 pub mod plain;
 pub mod point;
 pub mod program;
+pub mod remedy;
 pub mod section;
 pub mod space;
 pub mod spell;

@@ -16,8 +16,7 @@ use crate::goal::Goal;
 use crate::tcp::brought::of_program;
 use crate::tcp::events::cycle_fj;
 use crate::tcp::nest::Framed;
-use crate::tcp::point::Loading;
-use crate::tcp::program::load_on_main;
+use crate::tcp::program::as_chosen;
 use crate::tcp::spell::spell;
 use crate::tcp::task::Task;
 use crate::tcp::{Candidate, Found};
@@ -116,9 +115,7 @@ fn bridged(
     let options = Options { from_hbm: task.from_hbm, ..options.clone() };
     let mut program =
         lower(&task.setup, &problem, &verdict, &options).map_err(|refused| refused.message.clone())?;
-    if candidate.choice.loading == Loading::Main {
-        load_on_main(task.setup.machine, &mut program);
-    }
+    as_chosen(task.setup.machine, &candidate.choice, &mut program);
     let machine = task.setup.machine;
     let (waits, mut events) = of_program(machine, &program);
     program.execs.iter().for_each(|exec| events.add(&counts(machine, exec), 1));

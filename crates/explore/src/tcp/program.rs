@@ -47,14 +47,24 @@ pub fn lowered(
     let mut program =
         lower(&task.setup, &problem, &verdict, &Options { from_hbm: task.from_hbm, ..options.clone() })
             .map_err(|refused| vec![*refused])?;
-    if choice.loading == Loading::Main {
-        load_on_main(task.setup.machine, &mut program);
-    }
+    as_chosen(task.setup.machine, choice, &mut program);
     Ok(Lowered { text, program })
 }
 
+/// What shapes and tactic do not say: who loads, and how wide results are written.
+pub(crate) fn as_chosen(machine: &Tcp, choice: &Choice, program: &mut Program) {
+    if choice.loading == Loading::Main {
+        load_on_main(machine, program);
+    }
+    for exec in program.execs.iter_mut().filter(|exec| exec.name == "contract") {
+        if let Body::Stream(stream) = &mut exec.body {
+            stream.commit.width = stream.commit.width.min(choice.commit_bytes);
+        }
+    }
+}
+
 /// The main context loads as wide as rows allow.
-pub(crate) fn load_on_main(machine: &Tcp, program: &mut Program) {
+fn load_on_main(machine: &Tcp, program: &mut Program) {
     let at =
         program.execs.iter().position(|exec| exec.name == "load_registers" && exec.context == Context::Sub);
     let Some(at) = at else { return };

@@ -21,6 +21,12 @@ impl Pick for Choice {
     fn code(&self) -> u64 {
         Choice::code(self)
     }
+
+    /// Ties are told apart by what differs more than how results are written.
+    fn rank(&self) -> u64 {
+        let narrow = u64::from(self.commit_bytes.max(1).leading_zeros());
+        narrow * 2 + self.drain as u64
+    }
 }
 
 impl Target for Task<'_> {
@@ -91,16 +97,7 @@ impl Walk<'_, '_> {
     fn nests(&mut self, lanes: u64, columns: u64, tree: u64) {
         for repeats in space::repeats(self.framed, lanes) {
             for supply in space::supplies(self.framed) {
-                let choice = Choice {
-                    lanes,
-                    columns,
-                    tree,
-                    repeats,
-                    supply: *supply,
-                    order: 0,
-                    fetch_bytes: 0,
-                    loading: Loading::Main,
-                };
+                let choice = Choice { lanes, columns, tree, repeats, supply: *supply, ..Choice::open() };
                 let nest = self.framed.nest(&choice);
                 let checked =
                     nest.and_then(|nest| check_sizes(&self.task.setup, &nest, *supply).map(|()| nest));
@@ -122,7 +119,7 @@ impl Walk<'_, '_> {
         Ok(Waits { cycles: brought.all_cycles(self.task, frame), events_fj })
     }
 
-    /// Orders of loops, widths of fetches, contexts of loads. What does not change is computed outside.
+    /// Orders of loops and of sums that leave, widths of fetches and writes, contexts of loads. What does not change is computed outside.
     fn orders(&mut self, nest: &Nest, choice: Choice, waits: Waits) {
         let setup = &self.task.setup;
         let loads = LOADINGS.map(|loading| load_cycles(setup, nest, loading));
@@ -130,13 +127,15 @@ impl Walk<'_, '_> {
             if !space::is_canonical(nest, order, choice.supply) {
                 continue;
             }
-            let choice = Choice { order, ..choice };
-            match ordered(self.task, &self.framed.frame, nest, &choice) {
-                Ok(mut ordered) => {
-                    ordered.events_fj = ordered.events_fj.saturating_add(waits.events_fj);
-                    self.fetches(nest, choice, &ordered, (loads, waits.cycles));
+            for drain in space::drains(nest) {
+                let choice = Choice { order, drain, ..choice };
+                match ordered(self.task, &self.framed.frame, nest, &choice) {
+                    Ok(mut ordered) => {
+                        ordered.events_fj = ordered.events_fj.saturating_add(waits.events_fj);
+                        self.fetches(nest, choice, &ordered, (loads, waits.cycles));
+                    }
+                    Err(refusal) => self.seen.refuse(refusal),
                 }
-                Err(refusal) => self.seen.refuse(refusal),
             }
         }
     }
@@ -153,14 +152,21 @@ impl Walk<'_, '_> {
             if let Some(fetch) = &mut contract.fetch {
                 fetch.read_bytes = fetch_bytes;
             }
-            let contract = command_cycles(setup.machine, &contract).total_cycles;
-            let others = contract.saturating_add(ordered.bridge_cycles);
-            for (loading, load) in LOADINGS.into_iter().zip(loads) {
-                let cycles = others.saturating_add(load).saturating_mul(ordered.parts).saturating_add(waits);
-                let energy_fj = ordered.events_fj.saturating_add(self.cycle_fj.saturating_mul(cycles));
-                match check_loading(nest, loading) {
-                    Ok(()) => self.seen.add(cycles, energy_fj, Choice { loading, ..choice }),
-                    Err(refusal) => self.seen.refuse(refusal),
+            for commit_bytes in space::commit_widths(setup, nest, choice.drain) {
+                if let Some(commit) = &mut contract.commit {
+                    commit.write_bytes = commit_bytes;
+                }
+                let contract = command_cycles(setup.machine, &contract).total_cycles;
+                let others = contract.saturating_add(ordered.bridge_cycles);
+                let choice = Choice { commit_bytes, ..choice };
+                for (loading, load) in LOADINGS.into_iter().zip(loads) {
+                    let each = others.saturating_add(load);
+                    let cycles = each.saturating_mul(ordered.parts).saturating_add(waits);
+                    let energy_fj = ordered.events_fj.saturating_add(self.cycle_fj.saturating_mul(cycles));
+                    match check_loading(nest, loading) {
+                        Ok(()) => self.seen.add(cycles, energy_fj, Choice { loading, ..choice }),
+                        Err(refusal) => self.seen.refuse(refusal),
+                    }
                 }
             }
         }

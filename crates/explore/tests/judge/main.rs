@@ -6,5 +6,7 @@ mod llama;
 mod neuron;
 mod off_chip;
 mod refused;
+mod remedy;
 mod section;
 mod setting;
+mod widths;
