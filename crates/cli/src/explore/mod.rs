@@ -84,6 +84,7 @@ fn one(args: &ExploreArgs, setting: &Setting, goal: Goal, host: &mut dyn Host) -
         let task = Task::new(&chip, dtype, &gathered.program, &problem)
             .map_err(|complaint| refused(&gathered.sources, &[*complaint]))?;
         no_shapes(&neighbours)?;
+        no_data_memory(&args.from)?;
         return searched_and_told(&OnCore { task, assumed: assumed(&loaded) }, args, goal, host);
     }
     let tcp = gather::tcp(&loaded, &args.target)?;
@@ -153,6 +154,16 @@ fn no_shapes(neighbours: &Neighbours) -> Result<(), Outcome> {
         ));
     }
     Ok(())
+}
+
+/// Inputs of a NeuronCore start in HBM.
+fn no_data_memory(from: &[String]) -> Result<(), Outcome> {
+    match from.iter().find(|text| text.ends_with("dm")) {
+        None => Ok(()),
+        Some(text) => Err(Outcome::usage(&format!(
+            "--from {text}, on a machine without data memory\n  = allowed: hbm\n  = instead: leave it out"
+        ))),
+    }
 }
 
 /// Figures of energy that are assumptions.

@@ -97,6 +97,9 @@ impl Walk<'_, '_> {
     fn nests(&mut self, lanes: u64, columns: u64, tree: u64) {
         for repeats in space::repeats(self.framed, lanes) {
             for supply in space::supplies(self.framed) {
+                if self.seen.enough() {
+                    return;
+                }
                 let choice = Choice { lanes, columns, tree, repeats, supply: *supply, ..Choice::open() };
                 let nest = self.framed.nest(&choice);
                 let checked =
