@@ -69,7 +69,7 @@ fn pretty(value: &Value) -> String {
 
 /// Searches for one setting, verifies, and says what was found.
 fn one(args: &ExploreArgs, setting: &Setting, goal: Goal, host: &mut dyn Host) -> Result<Answer, Outcome> {
-    let from_hbm = from_hbm(&args.from)?;
+    let from_hbm = crate::memories::from_hbm(&args.from)?;
     let mut gathered = gather::read(&notation_args(args, setting), host)?;
     let loaded = load_chip(&mut gathered.sources, &args.target.chip, &setting.set, host)?;
     let colour = host.colour();
@@ -241,28 +241,6 @@ fn notation_args(args: &ExploreArgs, setting: &Setting) -> NotationArgs {
         dtype: args.dtype.clone(),
         target: args.target.clone(),
     }
-}
-
-/// Which inputs start in off-chip memory.
-fn from_hbm(texts: &[String]) -> Result<[bool; 2], Outcome> {
-    let mut from = [false; 2];
-    for text in texts {
-        let (input, memory) = text.split_once('=').map_or((None, text.as_str()), |(a, b)| (Some(a), b));
-        let which = match input {
-            None => [true, true],
-            Some("in0") => [true, false],
-            Some("in1") => [false, true],
-            Some(_) => [false, false],
-        };
-        let known = matches!(memory, "hbm" | "dm") && which != [false, false];
-        if !known {
-            return Err(Outcome::usage(&format!(
-                "--from {text}\n  = allowed: hbm, dm, in0=hbm, in1=hbm, in0=dm, in1=dm\n  = instead: --from in1=hbm"
-            )));
-        }
-        from.iter_mut().zip(which).filter(|(_, of)| *of).for_each(|(from, _)| *from = memory == "hbm");
-    }
-    Ok(from)
 }
 
 fn goal(text: &str) -> Result<Goal, Outcome> {

@@ -70,7 +70,7 @@ impl Shown for Task<'_> {
     }
 
     fn power_of(&self) -> &'static str {
-        "the slices"
+        if self.from_hbm == [false; 2] { "the slices" } else { "the slices and HBM" }
     }
 
     fn called(&self) -> &'static str {
@@ -106,11 +106,23 @@ impl Shown for Task<'_> {
     }
 
     fn roof(&self) -> Roof {
+        let slice_peak = self.setup.machine.ce.lanes * self.setup.packet_elements();
+        if self.from_hbm != [false; 2] {
+            return Roof {
+                title: "Roofline of HBM",
+                x: "products for each byte from HBM",
+                y: "products a cycle on all slices",
+                peak: real(slice_peak * self.setup.slices()),
+                slope: real(self.setup.machine.tdma.bandwidth_bytes_per_cycle),
+                peak_name: "all lanes",
+                legend: "roof: one DMA engine, then all lanes",
+            };
+        }
         Roof {
             title: "Roofline of the stream",
             x: "products for each byte of the stream",
             y: "products a cycle on each slice",
-            peak: real(self.setup.machine.ce.lanes * self.setup.packet_elements()),
+            peak: real(slice_peak),
             slope: real(self.setup.machine.network.flit_bytes),
             peak_name: "all lanes",
             legend: "roof: one flit a cycle, then all lanes",
@@ -126,8 +138,14 @@ impl Shown for Task<'_> {
     }
 }
 
-/// Products for each byte of the stream, and products a cycle on each slice.
+/// Products for each byte of the stream, and products a cycle on each slice; or for each byte from HBM, and on all slices.
 fn under_roof(task: &Task<'_>, told: &Told) -> (f64, f64) {
+    if task.from_hbm != [false; 2] {
+        #[expect(clippy::cast_precision_loss, reason = "a place in a picture")]
+        let macs = task.macs() as f64;
+        let bytes = real(told.transferred.hbm_read_bytes);
+        return (macs / bytes.max(1.0), macs / real(told.candidate.ticks).max(1.0));
+    }
     let nest = &told.nest;
     let bytes = real((nest.columns * nest.tree * task.setup.element_bits()).div_ceil(8));
     let intensity = real(nest.lanes * nest.repeats * nest.columns * nest.tree) / bytes.max(1.0);
