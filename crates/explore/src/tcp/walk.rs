@@ -95,7 +95,10 @@ impl Walk<'_, '_> {
 
     /// Repeats and supplies.
     fn nests(&mut self, lanes: u64, columns: u64, tree: u64) {
-        for repeats in space::repeats(self.framed, lanes) {
+        // Most first: what a budget cuts off are those that fetch more often.
+        let mut all_repeats: Vec<u64> = space::repeats(self.framed, lanes).collect();
+        all_repeats.reverse();
+        for repeats in all_repeats {
             for supply in space::supplies(self.framed) {
                 if self.seen.enough() {
                     return;
