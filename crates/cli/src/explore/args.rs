@@ -59,9 +59,10 @@ pub(crate) struct ExploreArgs {
     /// How many of the best to keep
     #[arg(short = 'k', long, value_name = "K", default_value_t = 5)]
     pub(crate) keep: usize,
-    /// Lower and simulate so many of the best, and compare values and cycles
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    pub(crate) verify: usize,
+    /// Lower and simulate so many of the best, and compare cycles, and values where there are at most 2^32 products; the winner if nothing is
+    /// said, and its values up to 2^28 products
+    #[arg(long, value_name = "N")]
+    pub(crate) verify: Option<usize>,
     /// Stop after so many seconds with the best so far, and say how far it may be from the optimum
     #[arg(long, value_name = "SECONDS")]
     pub(crate) budget: Option<f64>,
@@ -80,6 +81,16 @@ pub(crate) struct ExploreArgs {
 }
 
 impl ExploreArgs {
+    /// How many of the best to run.
+    pub(crate) fn verified(&self) -> usize {
+        self.verify.unwrap_or(1)
+    }
+
+    /// Products up to which values are computed: what takes a moment, or if it was asked for, a minute.
+    pub(crate) fn most_products(&self) -> u128 {
+        if self.verify.is_some() { 1 << 32 } else { 1 << 28 }
+    }
+
     /// The output's shape, if one of the values of `--out` is one.
     pub(crate) fn out_shape(&self) -> Option<&String> {
         self.out.iter().find(|text| text.contains('|'))

@@ -180,7 +180,7 @@ fn searched<S: Shown>(
     least_kept: usize,
     host: &mut dyn Host,
 ) -> (FoundOf<S::Target>, f64) {
-    let keep = args.keep.max(args.explain.unwrap_or(0)).max(least_kept);
+    let keep = args.keep.max(args.explain.unwrap_or(0)).max(args.verified()).max(least_kept);
     let options = Options {
         goal,
         keep,
