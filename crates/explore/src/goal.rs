@@ -88,6 +88,12 @@ impl<C: Pick> Kept<C> {
     }
 
     fn add_best(&mut self, candidate: Candidate<C>) {
+        // Most candidates are worse than all that are kept, which their value alone tells.
+        let value = |one: &Candidate<C>| self.goal.value(one.ticks, one.energy_fj);
+        let full = self.best.len() == self.most;
+        if full && self.best.last().is_some_and(|last| value(last) < value(&candidate)) {
+            return;
+        }
         let key = candidate.key(self.goal);
         if self.best.len() == self.most && self.best.last().is_some_and(|last| last.key(self.goal) <= key) {
             return;

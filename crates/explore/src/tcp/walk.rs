@@ -1,8 +1,8 @@
 //! The TCP as a target of the search: the choices of a frame, from lanes and packets inwards, each level with a bound or a rule.
 
 use tilewright_tcp::Setup;
-use tilewright_tcp::cost::command_cycles;
-use tilewright_tcp::energy::energy_fj;
+use tilewright_tcp::cost::{CommandCycles, command_cycles, command_cycles_with_widths};
+use tilewright_tcp::energy::{Counts, energy_fj};
 
 use crate::refusal::{Refusal, Refusals};
 use crate::search::Seen;
@@ -10,7 +10,7 @@ use crate::target::{Bound, Pick, Target};
 use crate::tcp::bound::{Settled, bound};
 use crate::tcp::brought::{Memo, brought};
 use crate::tcp::cost::{Commands, load};
-use crate::tcp::events::{counts, cycle_fj, energy};
+use crate::tcp::events::{counts, cycle_fj, energy, recommitted};
 use crate::tcp::legality::{check_banks, check_loading, check_sizes};
 use crate::tcp::nest::Framed;
 use crate::tcp::point::{Choice, Frame, Loading, Nest, ORDERS};
@@ -133,9 +133,10 @@ impl Walk<'_, '_> {
             if !space::is_canonical(nest, order, choice.supply) {
                 continue;
             }
+            let mut known = None;
             for drain in space::drains(nest) {
                 let choice = Choice { order, drain, ..choice };
-                match ordered(self.task, &self.framed.frame, nest, &choice) {
+                match ordered(self.task, &self.framed.frame, nest, &choice, &mut known) {
                     Ok(mut ordered) => {
                         ordered.events_fj = ordered.events_fj.saturating_add(waits.events_fj);
                         self.fetches(nest, choice, &ordered, (loads, waits.cycles));
@@ -162,7 +163,8 @@ impl Walk<'_, '_> {
                 if let Some(commit) = &mut contract.commit {
                     commit.write_bytes = commit_bytes;
                 }
-                let contract = command_cycles(setup.machine, &contract).total_cycles;
+                let contract = command_cycles_with_widths(setup.machine, &contract, &ordered.contract_cycles)
+                    .total_cycles;
                 let others = contract.saturating_add(ordered.bridge_cycles);
                 let choice = Choice { commit_bytes, ..choice };
                 for (loading, load) in LOADINGS.into_iter().zip(loads) {
@@ -196,20 +198,34 @@ struct Waits {
 /// A candidate as far as the order of its loops decides.
 struct Ordered {
     commands: Commands,
+    /// The contraction with some width of reads and writes.
+    contract_cycles: CommandCycles,
     bridge_cycles: u64,
     /// Energy of all events of all parts.
     events_fj: u64,
     parts: u64,
 }
 
-fn ordered(task: &Task<'_>, frame: &Frame, nest: &Nest, choice: &Choice) -> Result<Ordered, Refusal> {
+/// Times a candidate, where its events are known of another order in which sums leave.
+fn ordered(
+    task: &Task<'_>,
+    frame: &Frame,
+    nest: &Nest,
+    choice: &Choice,
+    known: &mut Option<Counts>,
+) -> Result<Ordered, Refusal> {
     let setup = &task.setup;
     let commands = Commands::new(setup, nest, choice)?;
     let parts = frame.commands();
-    let counts = counts(setup, nest, choice, &commands);
+    let counts = match known {
+        // Single sums, which go through a copy, leave in one order only.
+        Some(known) => recommitted(nest, &commands, known),
+        None => *known.insert(counts(setup, nest, choice, &commands)),
+    };
     let events_fj =
         energy(setup, &counts, 0, parts).iter().fold(0, |all: u64, part| all.saturating_add(*part));
     let bridge = commands.bridge.as_ref();
     let bridge_cycles = bridge.map_or(0, |bridge| command_cycles(setup.machine, bridge).total_cycles);
-    Ok(Ordered { commands, bridge_cycles, events_fj, parts })
+    let contract_cycles = command_cycles(setup.machine, &commands.contract);
+    Ok(Ordered { commands, contract_cycles, bridge_cycles, events_fj, parts })
 }
