@@ -218,9 +218,9 @@ fn ordered(
     let commands = Commands::new(setup, nest, choice)?;
     let parts = frame.commands();
     let counts = match known {
-        // Single sums, which go through a copy, leave in one order only.
-        Some(known) => recommitted(nest, &commands, known),
-        None => *known.insert(counts(setup, nest, choice, &commands)),
+        // What adds parts of sums takes them in the order in which they leave. Single sums, which go through a copy, leave in one order only.
+        Some(known) if nest.summed_slices == 1 => recommitted(nest, &commands, known),
+        _ => *known.insert(counts(setup, nest, choice, &commands)),
     };
     let events_fj =
         energy(setup, &counts, 0, parts).iter().fold(0, |all: u64, part| all.saturating_add(*part));
