@@ -9,6 +9,7 @@ use tilewright_base::{SourceId, Sources};
 use tilewright_bench::{Bench, measure, processor_seconds};
 use tilewright_explore::neuron;
 use tilewright_explore::tcp::Task;
+use tilewright_explore::tcp::section::{Product, every_tactic, stages};
 use tilewright_explore::{Goal, Options, search};
 use tilewright_machine::tcp::Tcp;
 use tilewright_neuron::Chip;
@@ -63,6 +64,23 @@ fn tilings() {
     measure(&optima, || drop(search(&large, &exact, &mut |_, _| false)));
 }
 
+/// The whole space of the paper's figures 14 and 15, stage by stage.
+fn figures(setup: &Setup<'_>) {
+    let product = Product { batch: 4, rows0: 256, rows1: 256, sum: 128 };
+    let look = || {
+        let (mut all, mut best) = (0, u64::MAX);
+        every_tactic(setup, &product, &mut |tactic| {
+            all += 1;
+            best = best.min(stages(setup, &product, tactic).cycles);
+        });
+        (all, best)
+    };
+    let space = Bench { name: "tactics of the paper's QK^T space", goal_per_s: 2e6, items: look().0 };
+    measure(&space, || {
+        std::hint::black_box(look());
+    });
+}
+
 fn main() {
     tilings();
     let tcp = machine();
@@ -77,6 +95,7 @@ fn main() {
     }
     let every = Bench { name: "candidates of QK^T, whole space", goal_per_s: 2e6, items: found.evaluated };
     measure(&every, || drop(search(&qk, &all, &mut |_, _| false)));
+    figures(&qk.setup);
     let exact = Options::exact(Goal::Time, 5);
     let whole = Bench { name: "exact optima of QK^T", goal_per_s: 1.0, items: 1 };
     measure(&whole, || drop(search(&qk, &exact, &mut |_, _| false)));

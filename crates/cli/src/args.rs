@@ -324,6 +324,9 @@ pub(crate) struct LowerArgs {
     /// Zero points of in0 and in1 for i5 and i9 (8-bit and 4-bit data with a zero point)
     #[arg(long, value_name = "Z0,Z1", default_value = "0,0", allow_hyphen_values = true)]
     pub(crate) zero_points: String,
+    /// Where inputs start: `hbm` for both, in0=hbm or in1=hbm for one; transfers bring them to their shapes in data memory
+    #[arg(long, value_name = "[INPUT=]MEMORY", value_delimiter = ',')]
+    pub(crate) from: Vec<String>,
     /// Write the program to this file instead of standard output
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<String>,

@@ -11,6 +11,7 @@ mod embedded;
 mod explore;
 mod host;
 mod machine;
+mod memories;
 mod model;
 mod nki;
 mod notation;

@@ -46,8 +46,13 @@ pub struct Candidate<C> {
 }
 
 impl<C: Pick> Candidate<C> {
-    fn key(&self, goal: Goal) -> (u128, u64, u64, u32, u64) {
-        (goal.value(self.ticks, self.energy_fj), self.ticks, self.energy_fj, self.frame, self.choice.code())
+    /// Which of two that take the same comes first.
+    fn order(&self) -> (u64, u32, u64) {
+        (self.choice.rank(), self.frame, self.choice.code())
+    }
+
+    fn key(&self, goal: Goal) -> (u128, u64, u64, (u64, u32, u64)) {
+        (goal.value(self.ticks, self.energy_fj), self.ticks, self.energy_fj, self.order())
     }
 }
 
@@ -83,6 +88,12 @@ impl<C: Pick> Kept<C> {
     }
 
     fn add_best(&mut self, candidate: Candidate<C>) {
+        // Most candidates are worse than all that are kept, which their value alone tells.
+        let value = |one: &Candidate<C>| self.goal.value(one.ticks, one.energy_fj);
+        let full = self.best.len() == self.most;
+        if full && self.best.last().is_some_and(|last| value(last) < value(&candidate)) {
+            return;
+        }
         let key = candidate.key(self.goal);
         if self.best.len() == self.most && self.best.last().is_some_and(|last| last.key(self.goal) <= key) {
             return;
@@ -99,7 +110,7 @@ impl<C: Pick> Kept<C> {
         let after = self.front.partition_point(|kept| kept.ticks <= candidate.ticks);
         if let Some(kept) = after.checked_sub(1).and_then(|last| self.front.get(last)) {
             let equal = (kept.ticks, kept.energy_fj) == (candidate.ticks, candidate.energy_fj);
-            let first = (kept.frame, kept.choice.code()) <= (candidate.frame, candidate.choice.code());
+            let first = kept.order() <= candidate.order();
             if kept.energy_fj < candidate.energy_fj
                 || kept.energy_fj == candidate.energy_fj && (!equal || first)
             {

@@ -31,6 +31,8 @@ pub enum Reason {
     Loops,
     /// A bank is held too long.
     Banks,
+    /// The loops of a DMA engine.
+    Transfer,
     /// Blocks, results and sums do not fit SBUF.
     Sbuf,
     /// Open sums do not fit PSUM.
@@ -43,7 +45,7 @@ pub enum Reason {
 
 impl Reason {
     /// All reasons, in the order in which they are asked for.
-    pub const ALL: [Reason; 18] = [
+    pub const ALL: [Reason; 19] = [
         Reason::IdleSlices,
         Reason::Lanes,
         Reason::Repeats,
@@ -58,6 +60,7 @@ impl Reason {
         Reason::Loading,
         Reason::Loops,
         Reason::Banks,
+        Reason::Transfer,
         Reason::Psum,
         Reason::Sbuf,
         Reason::Instruction,
@@ -81,6 +84,7 @@ impl Reason {
             Reason::Loading => "loading",
             Reason::Loops => "loops",
             Reason::Banks => "banks",
+            Reason::Transfer => "transfer",
             Reason::Psum => "psum",
             Reason::Sbuf => "sbuf",
             Reason::Instruction => "instruction",
@@ -105,6 +109,7 @@ impl Reason {
             Reason::Loading => "contexts with masks",
             Reason::Loops => "sequencer entries",
             Reason::Banks => "accesses to one bank in a row",
+            Reason::Transfer => "loops of a DMA engine",
             Reason::Psum => "banks of PSUM",
             Reason::Sbuf => "B of SBUF a partition",
             Reason::Instruction => "instructions of these tiles",
@@ -174,13 +179,14 @@ impl Refusals {
 
     /// The rule that binds: the last, in the order in which rules are asked, that refused anything. What it refused had passed all others.
     pub fn binding(&self) -> Option<Refusal> {
-        const ASKED: [Reason; 18] = [
+        const ASKED: [Reason; 19] = [
             Reason::Power,
             Reason::Sbuf,
             Reason::Psum,
             Reason::Instruction,
             Reason::Loading,
             Reason::Banks,
+            Reason::Transfer,
             Reason::Loops,
             Reason::Accumulators,
             Reason::DataMemory,

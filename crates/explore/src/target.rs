@@ -27,6 +27,11 @@ impl Bound {
 pub trait Pick: Copy + Debug + PartialEq + Send + Sync {
     /// A number that differs from that of any other choice of the same frame, and orders ties.
     fn code(&self) -> u64;
+
+    /// Orders ties of different frames too, least first: for choices that are variants of others.
+    fn rank(&self) -> u64 {
+        0
+    }
 }
 
 /// A machine with an einsum on it.

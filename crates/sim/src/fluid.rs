@@ -12,6 +12,7 @@
 use std::collections::BTreeMap;
 
 use tilewright_machine::tcp::Tcp;
+use tilewright_tcp::cost::hbm::reached_q32;
 use tilewright_tcp::cost::image::networks::Path;
 use tilewright_tcp::cost::image::{TransferCost, transfer::OffChip};
 
@@ -130,15 +131,7 @@ pub struct Fluid {
 impl Fluid {
     /// Nothing moves.
     pub fn new(machine: &Tcp) -> Fluid {
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "between 0 and 1, so at most 2^32"
-        )]
-        let hbm_q32 = {
-            let reached = machine.hbm.efficiency.min(1.0 - machine.hbm.refresh_fraction);
-            (reached.clamp(0.0, 1.0) * 4_294_967_296.0) as u64
-        };
+        let hbm_q32 = reached_q32(machine);
         let (moving, speeds) = (Vec::new(), Vec::new());
         Fluid { moving, at_cycles: 0, hbm_q32, left_q32: BTreeMap::new(), next_end: u64::MAX, speeds }
     }

@@ -41,9 +41,9 @@ pub(crate) fn answer(
         });
     };
     let mut checks = Vec::new();
-    for bridged in fitted.fitting.iter().take(args.verify) {
-        let mut check = Check::new(program_cycles(task.setup.machine, bridged.cycles));
-        run_program(task, task.macs(), &bridged.program, &mut check);
+    for bridged in fitted.fitting.iter().take(args.verified()) {
+        let mut check = Check::new(program_cycles(task, bridged.cycles));
+        run_program(task, task.macs() <= args.most_products(), &bridged.program, &mut check);
         checks.push(check);
     }
     let mut text = headline(task, found, goal, seconds);

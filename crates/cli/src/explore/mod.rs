@@ -69,6 +69,7 @@ fn pretty(value: &Value) -> String {
 
 /// Searches for one setting, verifies, and says what was found.
 fn one(args: &ExploreArgs, setting: &Setting, goal: Goal, host: &mut dyn Host) -> Result<Answer, Outcome> {
+    let from_hbm = crate::memories::from_hbm(&args.from)?;
     let mut gathered = gather::read(&notation_args(args, setting), host)?;
     let loaded = load_chip(&mut gathered.sources, &args.target.chip, &setting.set, host)?;
     let colour = host.colour();
@@ -83,12 +84,14 @@ fn one(args: &ExploreArgs, setting: &Setting, goal: Goal, host: &mut dyn Host) -
         let task = Task::new(&chip, dtype, &gathered.program, &problem)
             .map_err(|complaint| refused(&gathered.sources, &[*complaint]))?;
         no_shapes(&neighbours)?;
+        no_data_memory(&args.from)?;
         return searched_and_told(&OnCore { task, assumed: assumed(&loaded) }, args, goal, host);
     }
     let tcp = gather::tcp(&loaded, &args.target)?;
     let setup = gather::setup(&gathered, &tcp, args.target.pes)?;
     let task = tilewright_explore::tcp::Task::new(setup, &gathered.program, &problem)
-        .map_err(|complaint| refused(&gathered.sources, &[*complaint]))?;
+        .map_err(|complaint| refused(&gathered.sources, &[*complaint]))?
+        .with_inputs_in_hbm(from_hbm);
     if neighbours.any() {
         let (found, seconds) = searched(&task, goal, args, BETWEEN, host);
         something(&task, &found)?;
@@ -153,6 +156,16 @@ fn no_shapes(neighbours: &Neighbours) -> Result<(), Outcome> {
     Ok(())
 }
 
+/// Inputs of a NeuronCore start in HBM.
+fn no_data_memory(from: &[String]) -> Result<(), Outcome> {
+    match from.iter().find(|text| text.ends_with("dm")) {
+        None => Ok(()),
+        Some(text) => Err(Outcome::usage(&format!(
+            "--from {text}, on a machine without data memory\n  = allowed: hbm\n  = instead: leave it out"
+        ))),
+    }
+}
+
 /// Figures of energy that are assumptions.
 fn assumed(loaded: &Loaded) -> Vec<String> {
     let energies = loaded.assumptions().into_iter().filter(|figure| figure.section == "energy");
@@ -167,7 +180,7 @@ fn searched<S: Shown>(
     least_kept: usize,
     host: &mut dyn Host,
 ) -> (FoundOf<S::Target>, f64) {
-    let keep = args.keep.max(args.explain.unwrap_or(0)).max(least_kept);
+    let keep = args.keep.max(args.explain.unwrap_or(0)).max(args.verified()).max(least_kept);
     let options = Options {
         goal,
         keep,
@@ -235,7 +248,7 @@ fn goal(text: &str) -> Result<Goal, Outcome> {
         let watts: f64 = text.parse().ok()?;
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "bounded first")]
         let milliwatts = (watts.clamp(0.0, 1e9) * 1000.0).round() as u64;
-        watts.is_finite().then_some(Goal::TimeBelow(milliwatts))
+        (watts.is_finite() && milliwatts > 0).then_some(Goal::TimeBelow(milliwatts))
     };
     let goal = match text {
         "time" => Some(Goal::Time),
@@ -245,7 +258,7 @@ fn goal(text: &str) -> Result<Goal, Outcome> {
     };
     goal.ok_or_else(|| {
         Outcome::usage(&format!(
-            "--goal {text}\n  = allowed: time, energy, edp, time@WATTS\n  = instead: --goal time@5"
+            "--goal {text}\n  = allowed: time, energy, edp, time@WATTS with at least 0.001 W\n  = instead: --goal time@5"
         ))
     })
 }

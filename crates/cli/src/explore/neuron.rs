@@ -18,8 +18,6 @@ use super::shown::{Look, Roof, Shown};
 use super::verify::Check;
 use crate::host::Host;
 
-/// Products up to which all values are computed.
-const MOST_PRODUCTS: u128 = 1 << 28;
 /// Products that the comparison computes again.
 const COMPARED_PRODUCTS: u64 = 1 << 24;
 /// Matmuls up to which a program is built and placed in time.
@@ -154,11 +152,11 @@ impl<'m> Shown for OnCore<'m> {
 
     fn verify(&self, found: &Found, args: &ExploreArgs, host: &mut dyn Host) -> Vec<Check> {
         let mut checks = Vec::new();
-        for candidate in found.kept.best().iter().take(args.verify) {
+        for candidate in found.kept.best().iter().take(args.verified()) {
             if host.interrupted() {
                 break;
             }
-            checks.extend(check(&self.task, found, candidate));
+            checks.extend(check(&self.task, found, candidate, args.most_products()));
         }
         checks
     }
@@ -168,7 +166,7 @@ impl<'m> Shown for OnCore<'m> {
     }
 }
 
-fn check(task: &Task<'_>, found: &Found, candidate: &Candidate) -> Option<Check> {
+fn check(task: &Task<'_>, found: &Found, candidate: &Candidate, most_products: u128) -> Option<Check> {
     let told = Told::new(task, found, candidate)?;
     let mut check = Check::new(candidate.ticks);
     if told.totals.matmuls > MOST_MATMULS {
@@ -176,7 +174,7 @@ fn check(task: &Task<'_>, found: &Found, candidate: &Candidate) -> Option<Check>
         check.optional = true;
         return Some(check);
     }
-    let values = (task.macs() <= MOST_PRODUCTS).then_some(COMPARED_PRODUCTS);
+    let values = (task.macs() <= most_products).then_some(COMPARED_PRODUCTS);
     match run(task, &told.plan, values) {
         Err(refusal) => check.simulated = Err(refusal.to_string()),
         Ok(ran) => {

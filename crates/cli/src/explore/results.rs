@@ -26,7 +26,7 @@ pub(crate) fn all(
     let mut lines = path.as_deref().map_or(Vec::new(), |path| known(path, host));
     let (mut answers, mut again, mut code) = (Vec::new(), 0, GOOD);
     for setting in settings {
-        let asked = asked(args, setting);
+        let asked = asked(args, setting, host);
         if let Some(line) = lines.iter().find(|line| line["asked"] == asked) {
             answers.push(line["found"].clone());
             again += 1;
@@ -62,17 +62,22 @@ pub(crate) fn all(
 }
 
 /// What decides the answer of one search.
-fn asked(args: &ExploreArgs, setting: &Setting) -> Value {
+fn asked(args: &ExploreArgs, setting: &Setting, host: &dyn Host) -> Value {
+    // A machine file that was changed is another machine.
+    let machine = host.read(Path::new(&args.target.chip)).ok();
+    let machine = machine.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
     json!({
         "einsum": args.einsum,
         "dims": setting.dims,
         "set": setting.set,
         "chip": args.target.chip,
+        "machine": machine,
         "pes": args.target.pes,
         "dtype": args.dtype,
         "goal": args.goal,
         "keep": args.keep,
         "verify": args.verify,
+        "from": args.from,
         "shapes": [args.in0.as_ref(), args.in1.as_ref(), args.out_shape()],
         "version": env!("CARGO_PKG_VERSION"),
     })

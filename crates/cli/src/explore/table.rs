@@ -124,7 +124,7 @@ fn candidates<S: Shown>(shown: &S, best: &[Look]) -> String {
 /// A verification in a line.
 pub(crate) fn checked<S: Shown>(shown: &S, number: usize, check: &Check) -> String {
     let values = match check.values {
-        None => "values not compared".to_string(),
+        None => "values not compared, there are too many products".to_string(),
         Some(values) if values.different == 0 => {
             format!(
                 "{} of {} results compared, all equal",

@@ -6,9 +6,11 @@ use serde_json::{Map, Value, json};
 use tilewright_explore::refusal::{Reason, Refusal};
 use tilewright_explore::tcp::explain::explain;
 use tilewright_explore::tcp::point::{Loading, Supply};
-use tilewright_explore::tcp::{Candidate, Found, Task, Told};
+use tilewright_explore::tcp::remedy::{Remedy, remedies};
+use tilewright_explore::tcp::{Candidate, Choice, Found, Task, Told};
 use tilewright_notation::syntax::ast::Operand;
 use tilewright_report::columns::thousands;
+use tilewright_tcp::cost::contraction::Drain;
 use tilewright_tcp::energy::Component;
 
 use super::args::ExploreArgs;
@@ -16,6 +18,9 @@ use super::plot::real;
 use super::shown::{Look, Roof, Shown};
 use super::verify::{Check, verify};
 use crate::host::Host;
+
+/// Where the time of transfers from off-chip memory stands in a row.
+const HBM_COLUMN: usize = 12;
 
 impl Shown for Task<'_> {
     type Target = Self;
@@ -49,11 +54,15 @@ impl Shown for Task<'_> {
     }
 
     fn head(&self) -> (Vec<&'static str>, Vec<usize>) {
-        let head = [
-            "#", "held", "commands", "lanes", "tree", "cols", "repeats", "supply", "fetch", "load", "T_mac",
-            "T_stream", "T_drain", "T_ve", "T_commit", "T_load", "fill", "cycles", "pJ", "mW", "used",
+        let mut head = vec![
+            "#", "held", "commands", "lanes", "tree", "cols", "repeats", "supply", "fetch", "load", "drain",
+            "commit", "T_mac", "T_stream", "T_drain", "T_ve", "T_commit", "T_load", "fill", "cycles", "pJ",
+            "mW", "used",
         ];
-        (head.to_vec(), vec![1, 7, 9])
+        if self.from_hbm != [false; 2] {
+            head.insert(HBM_COLUMN, "T_hbm");
+        }
+        (head, vec![1, 7, 9, 10])
     }
 
     fn parts(&self) -> Vec<&'static str> {
@@ -61,7 +70,7 @@ impl Shown for Task<'_> {
     }
 
     fn power_of(&self) -> &'static str {
-        "the slices"
+        if self.from_hbm == [false; 2] { "the slices" } else { "the slices and HBM" }
     }
 
     fn called(&self) -> &'static str {
@@ -72,7 +81,7 @@ impl Shown for Task<'_> {
         let told = Told::new(self, found, candidate)?;
         let tactic = told.program.tactic.as_ref().map(ToString::to_string).unwrap_or_default();
         Some(Look {
-            row: row(number, &told),
+            row: row(self, number, &told),
             value: one(&told),
             spelled: spelled(&told),
             brief: tactic,
@@ -97,11 +106,23 @@ impl Shown for Task<'_> {
     }
 
     fn roof(&self) -> Roof {
+        let slice_peak = self.setup.machine.ce.lanes * self.setup.packet_elements();
+        if self.from_hbm != [false; 2] {
+            return Roof {
+                title: "Roofline of HBM",
+                x: "products for each byte from HBM",
+                y: "products a cycle on all slices",
+                peak: real(slice_peak * self.setup.slices()),
+                slope: real(self.setup.machine.tdma.bandwidth_bytes_per_cycle),
+                peak_name: "all lanes",
+                legend: "roof: one DMA engine, then all lanes",
+            };
+        }
         Roof {
             title: "Roofline of the stream",
             x: "products for each byte of the stream",
             y: "products a cycle on each slice",
-            peak: real(self.setup.machine.ce.lanes * self.setup.packet_elements()),
+            peak: real(slice_peak),
             slope: real(self.setup.machine.network.flit_bytes),
             peak_name: "all lanes",
             legend: "roof: one flit a cycle, then all lanes",
@@ -117,8 +138,14 @@ impl Shown for Task<'_> {
     }
 }
 
-/// Products for each byte of the stream, and products a cycle on each slice.
+/// Products for each byte of the stream, and products a cycle on each slice; or for each byte from HBM, and on all slices.
 fn under_roof(task: &Task<'_>, told: &Told) -> (f64, f64) {
+    if task.from_hbm != [false; 2] {
+        #[expect(clippy::cast_precision_loss, reason = "a place in a picture")]
+        let macs = task.macs() as f64;
+        let bytes = real(told.transferred.hbm_read_bytes);
+        return (macs / bytes.max(1.0), macs / real(told.candidate.ticks).max(1.0));
+    }
     let nest = &told.nest;
     let bytes = real((nest.columns * nest.tree * task.setup.element_bits()).div_ceil(8));
     let intensity = real(nest.lanes * nest.repeats * nest.columns * nest.tree) / bytes.max(1.0);
@@ -127,7 +154,7 @@ fn under_roof(task: &Task<'_>, told: &Told) -> (f64, f64) {
     (intensity, products / real(told.candidate.ticks).max(1.0))
 }
 
-fn row(number: usize, told: &Told) -> Vec<String> {
+fn row(task: &Task<'_>, number: usize, told: &Told) -> Vec<String> {
     let (costs, choice) = (&told.columns, &told.candidate.choice);
     let words = [
         number.to_string(),
@@ -140,6 +167,8 @@ fn row(number: usize, told: &Told) -> Vec<String> {
         supply(choice.supply).to_string(),
         choice.fetch_bytes.to_string(),
         if choice.loading == Loading::Main { "main" } else { "sub" }.to_string(),
+        if choice.drain == Drain::Interleaved { "lanes" } else { "rows" }.to_string(),
+        choice.commit_bytes.to_string(),
     ];
     let numbers = [
         costs.mac,
@@ -154,7 +183,11 @@ fn row(number: usize, told: &Told) -> Vec<String> {
         told.milliwatts,
     ];
     let used = format!("{:.1} %", 100.0 * told.utilisation);
-    words.into_iter().chain(numbers.map(thousands)).chain([used]).collect()
+    let mut row: Vec<String> = words.into_iter().chain(numbers.map(thousands)).chain([used]).collect();
+    if task.from_hbm != [false; 2] {
+        row.insert(HBM_COLUMN, thousands(costs.bring_cycles.iter().sum()));
+    }
+    row
 }
 
 /// A supply in one word.
@@ -200,6 +233,7 @@ fn one(told: &Told) -> Value {
         "stationary": told.framed.stationary().name(),
         "shapes": { "in0": shape(Operand::In0), "in1": shape(Operand::In1), "out": shape(Operand::Out) },
         "commands": told.framed.frame.commands(),
+        "choices": choices(&told.candidate.choice),
         "cycles": told.candidate.ticks,
         "energy_pj": told.candidate.energy_fj / 1000,
         "milliwatts": told.milliwatts,
@@ -207,7 +241,9 @@ fn one(told: &Told) -> Value {
         "columns": {
             "mac": columns.mac, "stream": columns.stream, "drain": columns.drain, "vector": columns.vector,
             "commit": columns.commit, "load": columns.load, "fill": columns.fill,
+            "hbm": columns.bring_cycles,
         },
+        "hbm_bytes": { "read": told.transferred.hbm_read_bytes, "moved": told.transferred.hbm_bits / 8 },
         "energy_pj_by_component": energy,
         "events_of_one_command": traffic,
         "reuse": { "streamed": told.stream_reuse, "held": told.held_reuse },
@@ -215,30 +251,34 @@ fn one(told: &Told) -> Value {
     })
 }
 
-/// The least change that would let the closest candidate through.
+/// What a tactic's text does not say, and what it says less plainly.
+fn choices(choice: &Choice) -> Value {
+    json!({
+        "lanes": choice.lanes, "tree": choice.tree, "columns": choice.columns, "repeats": choice.repeats,
+        "supply": supply(choice.supply), "fetch_bytes": choice.fetch_bytes,
+        "load_context": if choice.loading == Loading::Main { "main" } else { "sub" },
+        "drain": if choice.drain == Drain::Interleaved { "lanes" } else { "rows" },
+        "commit_bytes": choice.commit_bytes,
+    })
+}
+
+/// The least change that makes something legal, each of them tried.
 fn advice(task: &Task<'_>, binding: Refusal) -> String {
-    let machine = task.setup.machine;
-    let factor = binding.need.div_ceil(binding.have.max(1)).next_power_of_two();
-    match binding.reason {
-        Reason::Registers => {
-            let rows = machine.trf.rows_per_bank.saturating_mul(factor);
-            format!(
-                "{factor} times as many slices (--pes), a sum {factor} times shorter, or --set trf.rows_per_bank={rows}"
-            )
-        }
-        Reason::DataMemory => {
-            let bytes = binding.need.next_power_of_two();
-            format!(
-                "{factor} times as many slices (--pes), an axis split over PEs (N_8), or --set dm.capacity_bytes={bytes}"
-            )
-        }
-        Reason::Packet => "a contracted axis of at least 2 positions on each slice".to_string(),
-        Reason::Accumulators => {
-            let each = machine.ce.accumulators_per_output.saturating_mul(factor);
-            format!("--set ce.accumulators_per_output={each}")
-        }
-        #[expect(clippy::cast_precision_loss, reason = "a figure for people")]
-        Reason::Power => format!("--goal time@{:.3}", binding.need as f64 / 1000.0),
-        _ => "larger axes, or fewer PEs (--pes 1)".to_string(),
+    #[expect(clippy::cast_precision_loss, reason = "a figure for people")]
+    if binding.reason == Reason::Power {
+        return format!("--goal time@{:.3}", binding.need as f64 / 1000.0);
     }
+    let words: Vec<String> = remedies(task)
+        .into_iter()
+        .map(|remedy| match remedy {
+            Remedy::Figures(figures) => {
+                let sets: Vec<String> =
+                    figures.iter().map(|(key, value)| format!("--set {key}={value}")).collect();
+                sets.join(" ")
+            }
+            Remedy::Pes(pes) => format!("--pes {pes}"),
+            Remedy::Size(name, size) => format!("{name}={size} in --dims"),
+        })
+        .collect();
+    if words.is_empty() { "other sizes of several axes".to_string() } else { words.join(", or ") }
 }

@@ -12,8 +12,6 @@ use tilewright_tcp::program::Program;
 use super::args::ExploreArgs;
 use crate::host::Host;
 
-/// Products up to which all values are computed by the simulator.
-const MOST_PRODUCTS: u128 = 1 << 28;
 /// Products that the comparison computes again.
 const COMPARED_PRODUCTS: u64 = 1 << 22;
 
@@ -59,19 +57,24 @@ impl Check {
 pub(crate) fn verify(task: &Task<'_>, found: &Found, args: &ExploreArgs, host: &mut dyn Host) -> Vec<Check> {
     let options = Options { machine: args.target.chip.clone(), ..Options::default() };
     let mut checks = Vec::new();
-    for candidate in found.kept.best().iter().take(args.verify) {
+    for candidate in found.kept.best().iter().take(args.verified()) {
         if host.interrupted() {
             break;
         }
-        checks.extend(one(task, found, candidate, &options));
+        checks.extend(one(task, found, candidate, (&options, args.most_products())));
     }
     checks
 }
 
-fn one(task: &Task<'_>, found: &Found, candidate: &Candidate, options: &Options) -> Option<Check> {
+fn one(
+    task: &Task<'_>,
+    found: &Found,
+    candidate: &Candidate,
+    (options, most_products): (&Options, u128),
+) -> Option<Check> {
     let told = Told::new(task, found, candidate)?;
-    let each = told.columns.cycles / told.framed.frame.commands().max(1);
-    let mut check = Check::new(program_cycles(task.setup.machine, each));
+    let each = told.columns.part_cycles;
+    let mut check = Check::new(program_cycles(task, each));
     match lowered(task, &told.framed, &candidate.choice, options) {
         Err(complaints) => {
             let words: Vec<&str> = complaints.iter().map(|complaint| complaint.message.as_str()).collect();
@@ -80,16 +83,16 @@ fn one(task: &Task<'_>, found: &Found, candidate: &Candidate, options: &Options)
         Ok(Lowered { program, .. }) => {
             let extents = told.framed.frame.extents.iter();
             let products = extents.fold(1_u128, |all, extent| all.saturating_mul(u128::from(*extent)));
-            run_program(task, products, &program, &mut check);
+            run_program(task, products <= most_products, &program, &mut check);
         }
     }
     Some(check)
 }
 
-/// Simulates a program and compares; values only if it has no more products than that takes a moment for.
-pub(crate) fn run_program(task: &Task<'_>, products: u128, program: &Program, check: &mut Check) {
+/// Simulates a program and compares, values too if they are wanted.
+pub(crate) fn run_program(task: &Task<'_>, values_too: bool, program: &Program, check: &mut Check) {
     let machine = task.setup.machine;
-    let wanted = Wanted { values: products <= MOST_PRODUCTS, findings: true, ..Wanted::default() };
+    let wanted = Wanted { values: values_too, findings: true, ..Wanted::default() };
     let mut files = |_: &_| Err(tilewright_runtime::ArrayError::Format("no file".to_string()));
     match read(machine, program, &mut files, &wanted, KeepLast::new(0)) {
         Err(error) => check.simulated = Err(error.to_string()),

@@ -26,6 +26,7 @@ pub(super) fn run(args: &LowerArgs, host: &mut dyn Host) -> Result<Outcome, Outc
         machine: args.notation.target.chip.clone(),
         data: [data(&args.data0), data(&args.data1)],
         zero_points: zero_points(&args.zero_points, setup.dtype)?,
+        from_hbm: crate::memories::from_hbm(&args.from)?,
     };
     for data in &options.data {
         is_there(data, host)?;

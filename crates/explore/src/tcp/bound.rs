@@ -4,12 +4,14 @@
 //! receives its rows at one flit a cycle and loads its part of the held operand at one flit a cycle. Every product, read and result
 //! costs its energy.
 
+use tilewright_notation::syntax::ast::Operand;
 use tilewright_tcp::Setup;
 use tilewright_tcp::cost::contraction::latency_cycles;
 use tilewright_tcp::cost::contraction::{Contraction, Drain};
-use tilewright_tcp::energy::Counts;
+use tilewright_tcp::energy::{Counts, energy_fj};
 
 use crate::target::Bound;
+use crate::tcp::brought::times;
 use crate::tcp::events::energy;
 use crate::tcp::nest::Framed;
 use crate::tcp::point::Role;
@@ -51,10 +53,14 @@ pub fn bound(task: &Task<'_>, framed: &Framed, settled: Settled) -> Bound {
         .saturating_add(latency(setup))
         .saturating_add(load_bytes.div_ceil(flit_bytes));
     let parts = framed.frame.commands();
-    let cycles = each.saturating_mul(parts);
+    let (bring_cycles, bring_counts) = least_brought(task, framed);
+    let cycles = each.saturating_mul(parts).saturating_add(bring_cycles);
     let counts = least_counts(task, framed, steps);
-    let energy_fj =
-        energy(setup, &counts, cycles, parts).iter().fold(0, |all: u64, part| all.saturating_add(*part));
+    let brought_fj = energy_fj(machine, &bring_counts);
+    let energy_fj = energy(setup, &counts, cycles, parts)
+        .iter()
+        .chain(&brought_fj)
+        .fold(0, |all: u64, part| all.saturating_add(*part));
     Bound { ticks: cycles, energy_fj }
 }
 
@@ -75,6 +81,34 @@ fn latency(setup: &Setup<'_>) -> u64 {
         columns: 1,
         drain: Drain::Interleaved,
     })
+}
+
+/// What every candidate of a frame takes for operands from off-chip memory: each comes whole, the held one for every slice along the
+/// streamed axes, at no more than the engine's rate.
+fn least_brought(task: &Task<'_>, framed: &Framed) -> (u64, Counts) {
+    let machine = task.setup.machine;
+    let (mut cycles, mut counts) = (0_u64, Counts::default());
+    for (operand, _) in [Operand::In0, Operand::In1].into_iter().zip(task.from_hbm).filter(|(_, from)| *from)
+    {
+        let elements =
+            task.axes_of(operand).fold(1_u64, |all, axis| all.saturating_mul(framed.frame.extents[axis]));
+        let copies = if operand == framed.stationary() { framed.slices(Role::Streamed) } else { 1 };
+        let bytes = (elements.saturating_mul(task.setup.element_bits()) / 8).saturating_mul(copies);
+        let moved = bytes.div_ceil(machine.tdma.bandwidth_bytes_per_cycle.max(1));
+        let times = times(task, &framed.frame, operand);
+        let each = machine.tdma.startup_cycles.saturating_add(moved);
+        cycles = cycles.saturating_add(each.saturating_mul(times));
+        let bits = bytes.saturating_mul(8);
+        let once = Counts {
+            dm_written_bytes: bytes,
+            hbm_read_bytes: bytes,
+            hbm_bits: bits,
+            noc_bits: bits,
+            ..Counts::default()
+        };
+        counts.add(&once, times);
+    }
+    (cycles, counts)
 }
 
 /// Events that every candidate of a frame has: each product once, each input read once, each result written once.

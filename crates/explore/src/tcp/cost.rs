@@ -13,6 +13,7 @@ use tilewright_tcp::cost::vector::Vector;
 use tilewright_tcp::cost::{Command, CommandCycles, Context, Stage, command_cycles};
 
 use crate::refusal::{Reason, Refusal};
+use crate::tcp::brought::Brought;
 use crate::tcp::point::{Choice, Loading, Nest, ORDERS, Supply, Turn};
 
 /// Bytes of a sum.
@@ -45,33 +46,22 @@ pub fn groups(nest: &Nest, choice: &Choice) -> Groups {
     Groups { groups: outside, steps, open: steps / nest.chunks }
 }
 
-/// The order in which sums leave: the faster of those whose accumulators hold them, all lanes side by side if both are equal.
+/// Whether the accumulators hold all open sums if they leave in the candidate's order.
 ///
 /// # Errors
-/// More open sums than either order holds.
-pub fn drain(setup: &Setup<'_>, nest: &Nest, open: u64) -> Result<Drain, Refusal> {
-    let machine = setup.machine;
-    let capacity = |drain: Drain| drain_capacity(machine, drain, nest.lanes, nest.columns);
-    let lane_cycles = nest.columns.div_ceil(machine.ce.drain_elements_per_cycle);
-    let sequential = nest.columns > 1 && (nest.lanes == 1 || nest.lanes * lane_cycles < nest.columns);
-    let orders = if sequential {
-        [Drain::Sequential, Drain::Interleaved]
-    } else {
-        [Drain::Interleaved, Drain::Sequential]
+/// More open sums than it holds.
+pub fn check_drain(setup: &Setup<'_>, nest: &Nest, drain: Drain, open: u64) -> Result<(), Refusal> {
+    let have = drain_capacity(setup.machine, drain, nest.lanes, nest.columns);
+    if open > have { Err(Refusal { reason: Reason::Accumulators, need: open, have }) } else { Ok(()) }
+}
+
+/// Bytes of results that leave in a cycle, in whole words of data memory.
+pub fn valid_bytes(setup: &Setup<'_>, nest: &Nest, drain: Drain) -> u64 {
+    let valid = match drain {
+        Drain::Interleaved => nest.lanes,
+        Drain::Sequential => nest.columns.min(setup.machine.ce.drain_elements_per_cycle),
     };
-    // One lane of one column in turn, or rows of one sum: less than the commit unit writes.
-    let writes = |drain: &Drain| match drain {
-        Drain::Interleaved => nest.lanes > 1 || nest.columns == 1,
-        Drain::Sequential => nest.columns > 1,
-    };
-    let mut have = 0;
-    for drain in orders.into_iter().filter(writes) {
-        if open <= capacity(drain) {
-            return Ok(drain);
-        }
-        have = have.max(capacity(drain));
-    }
-    Err(Refusal { reason: Reason::Accumulators, need: open, have })
+    (valid * WORD_BYTES).next_multiple_of(setup.machine.dm.write_granule_bytes)
 }
 
 /// Bytes of register file that a row of the held operand takes, and the part of them that is read.
@@ -113,11 +103,11 @@ impl Commands {
     /// The stages of a candidate.
     ///
     /// # Errors
-    /// More open sums than the accumulators hold in any order.
+    /// More open sums than the accumulators hold in the order in which they leave.
     pub fn new(setup: &Setup<'_>, nest: &Nest, choice: &Choice) -> Result<Commands, Refusal> {
-        let groups = groups(nest, choice);
-        let drain = drain(setup, nest, groups.open)?;
-        let contract = contract(setup, nest, choice, (groups, drain));
+        let (groups, drain) = (groups(nest, choice), choice.drain);
+        check_drain(setup, nest, drain, groups.open)?;
+        let contract = contract(setup, nest, choice, groups);
         let bridge = bridges(nest).then(|| bridge(setup, nest));
         Ok(Commands { load: load(setup, nest, choice.loading), contract, bridge, groups, drain })
     }
@@ -177,7 +167,7 @@ pub fn topology(nest: &Nest, choice: &Choice) -> Topology {
     }
 }
 
-fn contract(setup: &Setup<'_>, nest: &Nest, choice: &Choice, (groups, drain): (Groups, Drain)) -> Command {
+fn contract(setup: &Setup<'_>, nest: &Nest, choice: &Choice, groups: Groups) -> Command {
     let machine = setup.machine;
     let packet_bytes = bytes(setup, nest.columns * nest.tree);
     let own_packets = nest.packets() / nest.ring;
@@ -192,16 +182,10 @@ fn contract(setup: &Setup<'_>, nest: &Nest, choice: &Choice, (groups, drain): (G
         group_output_steps: groups.open,
         lanes: nest.lanes,
         columns: nest.columns,
-        drain,
+        drain: choice.drain,
     };
     let drained = tilewright_tcp::cost::contraction::drain_cycles(machine, &contraction);
-    let valid = match drain {
-        Drain::Interleaved => nest.lanes,
-        Drain::Sequential => nest.columns.min(machine.ce.drain_elements_per_cycle),
-    };
-    let valid_bytes = (valid * WORD_BYTES).next_multiple_of(machine.dm.write_granule_bytes);
-    let widths = machine.commit.main_widths_bytes.iter().copied();
-    let width = widths.filter(|width| valid_bytes.is_multiple_of(*width)).max().unwrap_or(valid_bytes);
+    let valid_bytes = valid_bytes(setup, nest, choice.drain);
     Command {
         fetch: Some(Fetch {
             context: Context::Main,
@@ -225,7 +209,12 @@ fn contract(setup: &Setup<'_>, nest: &Nest, choice: &Choice, (groups, drain): (G
             units: 0,
             reduced_slices: nest.summed_slices,
         }),
-        commit: Some(Commit { context: Context::Main, flits: drained, valid_bytes, write_bytes: width }),
+        commit: Some(Commit {
+            context: Context::Main,
+            flits: drained,
+            valid_bytes,
+            write_bytes: choice.commit_bytes,
+        }),
         ..Command::default()
     }
 }
@@ -284,12 +273,21 @@ pub struct Columns {
     pub contract_cycles: u64,
     /// Copying to the output, with overhead; 0 if there is no copy.
     pub bridge_cycles: u64,
-    /// All commands of all parts.
+    /// Bringing in0 and in1 from off-chip memory, once each.
+    pub bring_cycles: [u64; 2],
+    /// One part alone: transfers and commands.
+    pub part_cycles: u64,
+    /// All commands and transfers of all parts.
     pub cycles: u64,
 }
 
-/// Times a candidate that is repeated for so many parts.
-pub fn columns(setup: &Setup<'_>, commands: &Commands, parts: u64) -> Columns {
+/// Times a candidate that is repeated for so many parts, where all parts together wait so long for transfers.
+pub fn columns(
+    setup: &Setup<'_>,
+    commands: &Commands,
+    parts: u64,
+    (brought, all_brought_cycles): (&Brought, u64),
+) -> Columns {
     let machine = setup.machine;
     let load = command_cycles(machine, &commands.load);
     let contract = command_cycles(machine, &commands.contract);
@@ -314,6 +312,8 @@ pub fn columns(setup: &Setup<'_>, commands: &Commands, parts: u64) -> Columns {
         load_cycles: load.total_cycles,
         contract_cycles: contract.total_cycles,
         bridge_cycles: bridge,
-        cycles: each.saturating_mul(parts),
+        bring_cycles: brought.cycles,
+        part_cycles: each.saturating_add(brought.part_cycles()),
+        cycles: each.saturating_mul(parts).saturating_add(all_brought_cycles),
     }
 }

@@ -24,8 +24,7 @@ pub fn counts(setup: &Setup<'_>, nest: &Nest, choice: &Choice, commands: &Comman
     all.trf_written_bytes = loaded.saturating_mul(loading);
     let committed =
         commands.contract.commit.map_or(0, |commit| commit.flits.saturating_mul(commit.valid_bytes));
-    let writing =
-        if idle_parts { nest.live_slices_of_groups() / nest.summed_slices } else { nest.live_slices };
+    let writing = nest.writing_slices();
     all.commit_bytes = committed.saturating_mul(writing);
     if let Some(bridge) = &commands.bridge {
         let moved = bridge.fetch.map_or(0, |fetch| fetch.packets.saturating_mul(fetch.packet_bytes));
@@ -37,7 +36,23 @@ pub fn counts(setup: &Setup<'_>, nest: &Nest, choice: &Choice, commands: &Comman
     all
 }
 
+/// The same events where results leave in another order: as many, in words that are filled otherwise.
+pub fn recommitted(nest: &Nest, commands: &Commands, counts: &Counts) -> Counts {
+    let committed =
+        commands.contract.commit.map_or(0, |commit| commit.flits.saturating_mul(commit.valid_bytes));
+    Counts { commit_bytes: committed.saturating_mul(nest.writing_slices()), ..*counts }
+}
+
 impl Nest {
+    /// Slices that write results: one of each group that adds its parts.
+    fn writing_slices(&self) -> u64 {
+        if self.summed_slices > 1 {
+            self.live_slices_of_groups() / self.summed_slices
+        } else {
+            self.live_slices
+        }
+    }
+
     /// Slices of the groups that add their parts: idle ones of a group take part with zeros.
     fn live_slices_of_groups(&self) -> u64 {
         self.live_groups.saturating_mul(self.summed_slices)

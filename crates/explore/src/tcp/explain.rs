@@ -2,9 +2,11 @@
 
 use std::fmt::Write as _;
 
+use tilewright_notation::syntax::ast::Operand;
 use tilewright_tcp::cost::Stage;
 use tilewright_tcp::cost::contraction::Drain;
 
+use crate::tcp::brought::times;
 use crate::tcp::point::{Loading, ORDERS, Supply, Turn};
 use crate::tcp::task::Task;
 use crate::tcp::told::Told;
@@ -16,6 +18,7 @@ pub fn explain(task: &Task<'_>, told: &Told) -> String {
         let _ = writeln!(text, "  {words}");
     };
     slices(task, told, &mut line);
+    brought(task, told, &mut line);
     operands(task, told, &mut line);
     loops(told, &mut line);
     cycles(task, told, &mut line);
@@ -37,6 +40,26 @@ fn slices(task: &Task<'_>, told: &Told, line: &mut dyn FnMut(String)) {
         .collect();
     let how = if split.is_empty() { "nothing is split".to_string() } else { split.join(", ") };
     line(format!("{} of {all} slices work: {how}.", nest.live_slices));
+}
+
+/// Where operands come from, and how long that takes.
+fn brought(task: &Task<'_>, told: &Told, line: &mut dyn FnMut(String)) {
+    let frame = &told.framed.frame;
+    for (at, operand) in
+        [Operand::In0, Operand::In1].into_iter().enumerate().filter(|(at, _)| task.from_hbm[*at])
+    {
+        let cycles = told.columns.bring_cycles[at];
+        let often = match (times(task, frame, operand), frame.commands()) {
+            (_, 1) => String::new(),
+            (1, _) => ", once for all parts".to_string(),
+            (times, _) => format!(", for each of {times} parts"),
+        };
+        line(format!(
+            "{} starts in HBM: a transfer brings {} B to the slices in {cycles} cycles{often}; commands wait for it.",
+            operand.name(),
+            told.brought_bytes[at]
+        ));
+    }
 }
 
 fn operands(task: &Task<'_>, told: &Told, line: &mut dyn FnMut(String)) {
@@ -159,4 +182,12 @@ fn cycles(task: &Task<'_>, told: &Told, line: &mut dyn FnMut(String)) {
         "It is bound by {bound}; {:.1} % of the group's multipliers are used.",
         100.0 * told.utilisation
     ));
+    let transfers = columns.bring_cycles.iter().fold(0_u64, |all, cycles| all.saturating_add(*cycles));
+    if transfers > 0 {
+        line(format!(
+            "Of the {} cycles of a part, {transfers} wait for HBM and {} are for commands.",
+            columns.part_cycles,
+            columns.part_cycles.saturating_sub(transfers)
+        ));
+    }
 }

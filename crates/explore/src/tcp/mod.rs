@@ -3,13 +3,16 @@
 //! - [`task`]: the einsum on a setup; [`walk`]: what the search asks for;
 //! - [`point`], [`nest`]: a candidate and the loop sizes that follow from it; [`space`]: which candidates there are;
 //! - [`legality`]: which of them fit; [`cost`], [`events`]: cycles and energy, through the closed forms of the engine;
+//! - [`brought`]: operands that start in off-chip memory;
 //! - [`bound`]: what candidates take at least; [`plain`]: the same space without bounds or shortcuts, to judge the search by;
 //! - [`section`]: the space of the paper's figures 14 and 15, by its own closed forms;
 //! - [`told`], [`explain`](mod@explain): one candidate in numbers and in words;
 //! - [`neighbours`]: candidates between given shapes, with their bridges;
+//! - [`remedy`]: what to change where nothing is legal;
 //! - [`spell`], [`program`]: a candidate as lowered shapes and a tactic, and as commands.
 
 pub mod bound;
+pub mod brought;
 pub mod cost;
 pub mod events;
 pub mod explain;
@@ -19,6 +22,7 @@ pub mod nest;
 pub mod plain;
 pub mod point;
 pub mod program;
+pub mod remedy;
 pub mod section;
 pub mod space;
 pub mod spell;

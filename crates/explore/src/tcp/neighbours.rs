@@ -1,22 +1,22 @@
 //! Candidates between given neighbours: operands that lie as their producers left them, results as their consumer wants them.
 //!
 //! A given shape takes the place of the candidate's own. The engine then puts commands before and after the contraction where they are
-//! needed: copies through the switch, and bridges. What they take is counted.
+//! needed: copies through the switch, and bridges. What they take is counted, and so are transfers of inputs that start in off-chip memory.
 
 use tilewright_base::SourceId;
 use tilewright_notation::problem::Problem;
 use tilewright_notation::syntax::ast::{self, LoweredShape};
 use tilewright_notation::syntax::parser;
 use tilewright_tcp::cost::image::exec_cycles;
-use tilewright_tcp::energy::{Counts, counts, energy_fj};
+use tilewright_tcp::energy::{counts, energy_fj};
 use tilewright_tcp::lower::{Options, lower};
 use tilewright_tcp::program::Program;
 
 use crate::goal::Goal;
+use crate::tcp::brought::of_program;
 use crate::tcp::events::cycle_fj;
 use crate::tcp::nest::Framed;
-use crate::tcp::point::Loading;
-use crate::tcp::program::load_on_main;
+use crate::tcp::program::as_chosen;
 use crate::tcp::spell::spell;
 use crate::tcp::task::Task;
 use crate::tcp::{Candidate, Found};
@@ -112,19 +112,16 @@ fn bridged(
     if !verdict.legal() {
         return Err(verdict.diagnostics.first().map_or(String::new(), |one| one.message.clone()));
     }
+    let options = Options { from_hbm: task.from_hbm, ..options.clone() };
     let mut program =
-        lower(&task.setup, &problem, &verdict, options).map_err(|refused| refused.message.clone())?;
-    if candidate.choice.loading == Loading::Main {
-        load_on_main(task.setup.machine, &mut program);
-    }
+        lower(&task.setup, &problem, &verdict, &options).map_err(|refused| refused.message.clone())?;
+    as_chosen(task.setup.machine, &candidate.choice, &mut program);
     let machine = task.setup.machine;
-    let mut events = Counts::default();
+    let (waits, mut events) = of_program(machine, &program);
     program.execs.iter().for_each(|exec| events.add(&counts(machine, exec), 1));
-    let commands: Vec<(String, u64)> = program
-        .execs
-        .iter()
-        .map(|exec| (exec.name.clone(), exec_cycles(machine, exec).total_cycles))
-        .collect();
+    let transfers = (waits > 0).then(|| ("from HBM".to_string(), waits));
+    let execs = program.execs.iter().map(|exec| (exec.name.clone(), exec_cycles(machine, exec).total_cycles));
+    let commands: Vec<(String, u64)> = transfers.into_iter().chain(execs).collect();
     let cycles = commands.iter().fold(0, |all: u64, (_, cycles)| all.saturating_add(*cycles));
     let events_fj = energy_fj(machine, &events).iter().fold(0, |all: u64, part| all.saturating_add(*part));
     let energy_fj = events_fj.saturating_add(cycle_fj(&task.setup).saturating_mul(cycles));

@@ -4,6 +4,7 @@
 //! they give a nest, the sizes of all loops, from which everything else follows.
 
 use tilewright_notation::syntax::ast::Operand;
+use tilewright_tcp::cost::contraction::Drain;
 
 use crate::tcp::task::{Class, MAX_AXES, Task};
 
@@ -77,23 +78,50 @@ pub struct Choice {
     pub fetch_bytes: u64,
     /// Who loads.
     pub loading: Loading,
+    /// The order in which sums leave.
+    pub drain: Drain,
+    /// Bytes that the commit unit writes at once.
+    pub commit_bytes: u64,
 }
 
 impl Choice {
-    /// A number that differs from that of any other choice of the same frame, and orders ties: wide fetches first.
+    /// A choice before any is made.
+    pub fn open() -> Choice {
+        Choice {
+            lanes: 1,
+            columns: 1,
+            tree: 1,
+            repeats: 1,
+            supply: Supply::Own,
+            order: 0,
+            fetch_bytes: 0,
+            loading: Loading::Main,
+            drain: Drain::Interleaved,
+            commit_bytes: 0,
+        }
+    }
+
+    /// A number that differs from that of any other choice of the same frame, and orders ties: wide fetches first, then wide writes.
     pub fn code(&self) -> u64 {
         let fields = [
-            (self.lanes, 8),
-            (self.columns, 8),
+            (log2(self.lanes), 4),
+            (log2(self.columns), 4),
             (self.tree, 10),
             (self.repeats, 22),
             (self.supply as u64, 2),
             (u64::from(self.order), 5),
             (127_u64.saturating_sub(self.fetch_bytes), 7),
             (self.loading as u64, 1),
+            (self.drain as u64, 1),
+            (127_u64.saturating_sub(self.commit_bytes), 7),
         ];
         fields.into_iter().fold(0, |code, (field, bits)| code << bits | field.min((1 << bits) - 1))
     }
+}
+
+/// Lanes and columns are powers of two.
+fn log2(value: u64) -> u64 {
+    u64::from(value.max(1).ilog2())
 }
 
 /// A loop in time, by what it runs over.

@@ -44,15 +44,27 @@ pub fn lowered(
     if !verdict.legal() {
         return Err(verdict.diagnostics);
     }
-    let mut program = lower(&task.setup, &problem, &verdict, options).map_err(|refused| vec![*refused])?;
-    if choice.loading == Loading::Main {
-        load_on_main(task.setup.machine, &mut program);
-    }
+    let mut program =
+        lower(&task.setup, &problem, &verdict, &Options { from_hbm: task.from_hbm, ..options.clone() })
+            .map_err(|refused| vec![*refused])?;
+    as_chosen(task.setup.machine, choice, &mut program);
     Ok(Lowered { text, program })
 }
 
+/// What shapes and tactic do not say: who loads, and how wide results are written.
+pub(crate) fn as_chosen(machine: &Tcp, choice: &Choice, program: &mut Program) {
+    if choice.loading == Loading::Main {
+        load_on_main(machine, program);
+    }
+    for exec in program.execs.iter_mut().filter(|exec| exec.name == "contract") {
+        if let Body::Stream(stream) = &mut exec.body {
+            stream.commit.width = stream.commit.width.min(choice.commit_bytes);
+        }
+    }
+}
+
 /// The main context loads as wide as rows allow.
-pub(crate) fn load_on_main(machine: &Tcp, program: &mut Program) {
+fn load_on_main(machine: &Tcp, program: &mut Program) {
     let at =
         program.execs.iter().position(|exec| exec.name == "load_registers" && exec.context == Context::Sub);
     let Some(at) = at else { return };
@@ -80,10 +92,13 @@ fn on_main(queue: &mut Queue, at: usize) {
     }
 }
 
-/// Cycles of a program whose commands take so many, one after the other: launch, the first two pushes, the commands, the end. All later
-/// pushes are done while commands run.
-pub fn program_cycles(machine: &Tcp, commands_cycles: u64) -> u64 {
-    let pushes = machine.queue.push_cycles.saturating_mul(2);
+/// Cycles of a task's program whose transfers and commands take so many, one after the other: launch, the pushes before the first of them
+/// starts, the commands, the end. All later pushes are done while commands run.
+pub fn program_cycles(task: &Task<'_>, commands_cycles: u64) -> u64 {
+    let machine = task.setup.machine;
+    // A transfer starts at once; a command takes its image and its start.
+    let first = if task.from_hbm == [false; 2] { 2 } else { 1 };
+    let pushes = machine.queue.push_cycles.saturating_mul(first);
     [machine.command.launch_cycles, pushes, commands_cycles, machine.command.finish_cycles]
         .into_iter()
         .fold(0, u64::saturating_add)

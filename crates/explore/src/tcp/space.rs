@@ -5,13 +5,16 @@
 
 use tilewright_notation::syntax::ast::Operand;
 use tilewright_tcp::Setup;
+use tilewright_tcp::cost::contraction::Drain;
 
 use crate::refusal::{Reason, Refusal, Refusals};
-use crate::tcp::cost::access_bytes;
+use crate::tcp::cost::{access_bytes, valid_bytes};
 use crate::tcp::nest::Framed;
 use crate::tcp::point::{Frame, Nest, ORDERS, Role, Supply, Turn};
 use crate::tcp::task::{Class, MAX_AXES, Task};
 
+/// Widths of writes that a machine may have.
+const MOST_WIDTHS: usize = 8;
 /// Most parts along one axis, as a power of two.
 const PARTS_LOG2: u8 = 16;
 
@@ -227,6 +230,28 @@ pub fn fetch_widths(setup: &Setup<'_>, nest: &Nest) -> impl Iterator<Item = u64>
         *width >= granule && *width < widest && *width < tree && tree.is_multiple_of(*width) && !whole
     });
     std::iter::once(widest).chain(narrower)
+}
+
+/// Orders in which sums may leave: one lane of one column in turn, or rows of one sum, are less than the commit unit writes.
+pub fn drains(nest: &Nest) -> impl Iterator<Item = Drain> + use<> {
+    let interleaved = (nest.lanes > 1 || nest.columns == 1).then_some(Drain::Interleaved);
+    let sequential = (nest.columns > 1).then_some(Drain::Sequential);
+    interleaved.into_iter().chain(sequential)
+}
+
+/// Bytes that the commit unit may write at once, widest first: whole parts of what leaves in a cycle.
+pub fn commit_widths(setup: &Setup<'_>, nest: &Nest, drain: Drain) -> impl Iterator<Item = u64> + use<> {
+    let valid = valid_bytes(setup, nest, drain);
+    let widths = &setup.machine.commit.main_widths_bytes;
+    let fits = |width: &u64| valid.is_multiple_of(*width);
+    // What leaves in a cycle is written as it is where no width divides it.
+    let widest = widths.iter().copied().filter(fits).max().unwrap_or(valid);
+    let next = {
+        let mut narrower = [0; MOST_WIDTHS];
+        widths.iter().copied().filter(fits).zip(&mut narrower).for_each(|(width, slot)| *slot = width);
+        move |width: &u64| narrower.into_iter().filter(|other| *other > 0 && other < width).max()
+    };
+    std::iter::successors(Some(widest), next)
 }
 
 /// Powers of two up to a limit.

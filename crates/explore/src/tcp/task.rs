@@ -2,7 +2,7 @@
 
 use tilewright_base::Diagnostic;
 use tilewright_notation::problem::Problem;
-use tilewright_notation::syntax::ast::Program;
+use tilewright_notation::syntax::ast::{Operand, Program};
 use tilewright_tcp::Setup;
 
 pub use crate::axes::{Axis, Class, MAX_AXES};
@@ -17,6 +17,10 @@ pub struct Task<'m> {
     pub axes: Vec<Axis>,
     /// The einsum and its sizes as written, without shapes and tactic.
     pub program: Program,
+    /// Groups of PEs that each do the same with their part, at the same time.
+    pub groups: u64,
+    /// Whether in0 and in1 start in off-chip memory.
+    pub from_hbm: [bool; 2],
 }
 
 impl<'m> Task<'m> {
@@ -29,7 +33,20 @@ impl<'m> Task<'m> {
         let axes = sorted(problem)?;
         let program =
             Program { in0: None, in1: None, out: None, tactic: None, stationary: None, ..program.clone() };
-        Ok(Task { setup, axes, program })
+        let groups = problem.axes.iter().map(|axis| axis.pes).max().unwrap_or(1);
+        Ok(Task { setup, axes, program, groups, from_hbm: [false; 2] })
+    }
+
+    /// The same where inputs start in off-chip memory.
+    #[must_use]
+    pub fn with_inputs_in_hbm(self, from_hbm: [bool; 2]) -> Task<'m> {
+        Task { from_hbm, ..self }
+    }
+
+    /// Indices of the axes of an input.
+    pub fn axes_of(&self, operand: Operand) -> impl Iterator<Item = usize> + '_ {
+        let others = if operand == Operand::In0 { Class::Free1 } else { Class::Free0 };
+        (0..self.axes.len()).filter(move |axis| self.axes[*axis].class != others)
     }
 
     /// Indices of the axes of a class, in order.

@@ -1,9 +1,10 @@
 //! Everything there is to say about one candidate: its columns, energy by component, traffic, reuse, use of the multipliers.
 
 use tilewright_notation::syntax::ast::Program;
-use tilewright_tcp::energy::{COMPONENTS, Counts};
+use tilewright_tcp::energy::{COMPONENTS, Counts, energy_fj};
 
 use crate::goal::milliwatts;
+use crate::tcp::brought::{Memo, brought};
 use crate::tcp::cost::{Columns, Commands, columns};
 use crate::tcp::events::{counts, energy};
 use crate::tcp::legality::data_memory_bytes;
@@ -30,6 +31,10 @@ pub struct Told {
     pub energy_fj: [u64; COMPONENTS],
     /// Events of one command.
     pub counts: Counts,
+    /// Events of all transfers of all parts.
+    pub transferred: Counts,
+    /// Bytes that slices get of in0 and in1 from off-chip memory, copies included, once.
+    pub brought_bytes: [u64; 2],
     /// Average power of the group's slices, in mW.
     pub milliwatts: u64,
     /// Part of the products that the group could do in this time which the einsum asks for.
@@ -52,8 +57,15 @@ impl Told {
         let nest = framed.nest(&candidate.choice).ok()?;
         let setup = &task.setup;
         let commands = Commands::new(setup, &nest, &candidate.choice).ok()?;
-        let columns = columns(setup, &commands, frame.commands());
+        let brought = brought(task, &framed, &nest, &mut Memo::new()).ok()?;
+        let waited = (&brought, brought.all_cycles(task, frame));
+        let columns = columns(setup, &commands, frame.commands(), waited);
         let counts = counts(setup, &nest, &candidate.choice, &commands);
+        let transferred = brought.all_counts(task, frame);
+        let mut parts_fj = energy(setup, &counts, columns.cycles, frame.commands());
+        for (part, fj) in parts_fj.iter_mut().zip(energy_fj(setup.machine, &transferred)) {
+            *part = part.saturating_add(fj);
+        }
         let each = [candidate.ticks, setup.slices(), setup.machine.ce.lanes, setup.packet_elements()];
         #[expect(clippy::cast_precision_loss, reason = "a ratio for people")]
         let could = each.iter().map(|factor| *factor as f64).product::<f64>();
@@ -61,7 +73,7 @@ impl Told {
         let asked = task.macs() as f64;
         Some(Told {
             candidate: *candidate,
-            energy_fj: energy(setup, &counts, columns.cycles, frame.commands()),
+            energy_fj: parts_fj,
             milliwatts: milliwatts(setup.machine.chip.clock_hz, candidate.ticks, candidate.energy_fj),
             utilisation: asked / could.max(1.0),
             stream_reuse: nest.ring * nest.lanes * nest.repeats,
@@ -73,6 +85,8 @@ impl Told {
             commands,
             columns,
             counts,
+            transferred,
+            brought_bytes: brought.counts.map(|counts| counts.hbm_read_bytes),
         })
     }
 }

@@ -1,20 +1,18 @@
 //! Every candidate that the closed forms call legal is legal for the engine, can be lowered, and takes what they say.
 
 use proptest::prelude::*;
-use tilewright_base::SourceId;
+use tilewright_explore::tcp::brought::Brought;
 use tilewright_explore::tcp::cost::{Commands, columns};
 use tilewright_explore::tcp::events::{counts, energy};
 use tilewright_explore::tcp::nest::Framed;
-use tilewright_explore::tcp::point::Loading;
+use tilewright_explore::tcp::program::lowered;
 use tilewright_explore::tcp::spell::spell;
 use tilewright_explore::tcp::{Candidate, Found, Task};
 use tilewright_explore::{Goal, Options, search};
-use tilewright_notation::problem::Problem;
-use tilewright_notation::syntax::parser;
 use tilewright_num::Dtype;
 use tilewright_tcp::cost::image::exec_cycles;
 use tilewright_tcp::energy::Counts;
-use tilewright_tcp::lower::{Options as LowerOptions, lower};
+use tilewright_tcp::lower::Options as LowerOptions;
 
 use crate::setting::{machine, task};
 
@@ -25,34 +23,16 @@ fn disagreement(task: &Task<'_>, found: &Found, candidate: &Candidate) -> Option
     let choice = &candidate.choice;
     let program = spell(task, &framed, choice)?;
     let text = program.to_string();
-    let read = match parser::program(&text, SourceId(0)) {
-        Ok(read) => read,
-        Err(complaints) => return Some(format!("{text}\n{complaints:?}")),
-    };
-    let problem = match Problem::new(&read) {
-        Ok(problem) => problem,
-        Err(complaints) => return Some(format!("{text}\n{complaints:?}")),
-    };
-    let verdict = tilewright_tcp::check(&task.setup, &problem);
-    if !verdict.legal() {
-        return Some(format!("{text}{choice:?}\n{:?}", verdict.diagnostics));
-    }
-    let lowered = match lower(&task.setup, &problem, &verdict, &LowerOptions::default()) {
-        Ok(lowered) => lowered,
-        Err(refused) => return Some(format!("{text}{choice:?}\n{refused:?}")),
+    let lowered = match lowered(task, &framed, choice, &LowerOptions::default()) {
+        Ok(lowered) => lowered.program,
+        Err(complaints) => return Some(format!("{text}{choice:?}\n{complaints:?}")),
     };
     let nest = framed.nest(choice).expect("a legal setting");
     let commands = Commands::new(&task.setup, &nest, choice).expect("a legal setting");
-    let columns = columns(&task.setup, &commands, 1);
+    let columns = columns(&task.setup, &commands, 1, (&Brought::default(), 0));
     let names: Vec<&str> = lowered.execs.iter().map(|exec| exec.name.as_str()).collect();
-    let mut loading = lowered.execs[0].clone();
-    if choice.loading == Loading::Main {
-        loading.context = tilewright_tcp::cost::Context::Main;
-    }
-    let cycles: Vec<u64> = std::iter::once(&loading)
-        .chain(&lowered.execs[1..])
-        .map(|exec| exec_cycles(task.setup.machine, exec).total_cycles)
-        .collect();
+    let cycles: Vec<u64> =
+        lowered.execs.iter().map(|exec| exec_cycles(task.setup.machine, exec).total_cycles).collect();
     let mut expected = vec![columns.load_cycles, columns.contract_cycles];
     expected.extend((columns.bridge_cycles > 0).then_some(columns.bridge_cycles));
     if cycles != expected {

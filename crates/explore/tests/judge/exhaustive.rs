@@ -15,9 +15,11 @@ proptest! {
     fn nothing_better_exists(
         (b, m, n, k) in (1_u64..3, 1_u64..17, 1_u64..17, 2_u64..17),
         which in 0_usize..3,
+        from_hbm in any::<[bool; 2]>(),
     ) {
         let toy = machine("toy-tcp");
-        let task = task(&toy, Dtype::I8, &format!("bmk,bnk->bmn; dims b={b}, m={m}, n={n}, k={k}"));
+        let task = task(&toy, Dtype::I8, &format!("bmk,bnk->bmn; dims b={b}, m={m}, n={n}, k={k}"))
+            .with_inputs_in_hbm(from_hbm);
         let goal = [Goal::Time, Goal::Energy, Goal::EnergyDelay][which];
         let mut best: Option<(u128, u64, u64)> = None;
         let mut legal = 0_u64;

@@ -215,3 +215,29 @@ fn winners_take_what_was_estimated() {
         }
     }
 }
+
+/// Winners of LLaMA-2 7B for every goal: projections on one of eight cores, and attention of four heads.
+#[test]
+fn winners_of_llama_take_what_was_estimated() {
+    for name in ["trainium1", "trainium2"] {
+        let chip = chip(name);
+        for rows in [1, 16, 32, 128, 2048] {
+            for text in [
+                format!("mk,kn->mn; dims m={rows}, n=512, k=4096"),
+                format!("mk,kn->mn; dims m={rows}, n=1376, k=4096"),
+                format!("mk,kn->mn; dims m={rows}, n=512, k=11008"),
+                format!("hqd,hkd->hqk; dims h=4, q={rows}, k=2048, d=128"),
+                format!("hqk,hkd->hqd; dims h=4, q={rows}, k=2048, d=128"),
+            ] {
+                let task = task(&chip, Dtype::Bf16, &text);
+                for goal in [Goal::Time, Goal::Energy, Goal::EnergyDelay] {
+                    let found = search(&task, &Options::exact(goal, 1), &mut |_, _| false);
+                    let best = found.kept.best().first().expect("something fits");
+                    let plan = Plan::new(&task, found.frame(best).expect("its frame"), &best.choice);
+                    let off = difference(&task, &plan, best.ticks, false);
+                    assert!(off.abs() <= 0.03, "{off:+.4} on {name}: {goal:?} {text} {plan:?}");
+                }
+            }
+        }
+    }
+}

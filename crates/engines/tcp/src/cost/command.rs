@@ -122,7 +122,27 @@ impl CommandCycles {
 /// Overhead, the slowest stage, and every tail.
 pub fn command_cycles(machine: &Tcp, command: &Command) -> CommandCycles {
     let stream_cycles = Stage::ALL.map(|stage| stream(machine, command, stage));
-    let mut tail_cycles = Stage::ALL.map(|stage| tail(machine, command, stage));
+    let tail_cycles = Stage::ALL.map(|stage| tail(machine, command, stage));
+    summed(machine, command, stream_cycles, tail_cycles)
+}
+
+/// The same for a command that differs from one that was timed `before` in the widths of its reads and writes alone: only these two stages
+/// are asked again.
+pub fn command_cycles_with_widths(machine: &Tcp, command: &Command, before: &CommandCycles) -> CommandCycles {
+    let (mut stream_cycles, mut tail_cycles) = (before.stream_cycles, before.tail_cycles);
+    for stage in [Stage::Fetch, Stage::Commit] {
+        stream_cycles[stage as usize] = stream(machine, command, stage);
+        tail_cycles[stage as usize] = tail(machine, command, stage);
+    }
+    summed(machine, command, stream_cycles, tail_cycles)
+}
+
+fn summed(
+    machine: &Tcp,
+    command: &Command,
+    stream_cycles: [u64; Stage::ALL.len()],
+    mut tail_cycles: [u64; Stage::ALL.len()],
+) -> CommandCycles {
     let mut binding = Stage::Fetch;
     for stage in Stage::ALL {
         if stream_cycles[stage as usize] > stream_cycles[binding as usize] {

@@ -15,6 +15,18 @@ mod walk;
 /// Access units that are walked one by one for a nest: some milliseconds.
 pub const WALKED_UNITS: u64 = 1 << 18;
 
+/// The part of a channel's time that transfers can use, times 2^32: its efficiency, which contains refresh.
+pub fn reached_q32(machine: &Tcp) -> u64 {
+    let reached = machine.hbm.efficiency.min(1.0 - machine.hbm.refresh_fraction);
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "between 0 and 1, so at most 2^32"
+    )]
+    let reached_q32 = (reached.clamp(0.0, 1.0) * 4_294_967_296.0) as u64;
+    reached_q32
+}
+
 /// Which way data moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {

@@ -1,6 +1,6 @@
 //! From low-level einsum to a command program: the lowering of the paper's section V-D.
 //!
-//! Inputs lie in data memory as their shapes say. The stationary operand is loaded into the register files, the streamed one is
+//! Inputs lie in data memory as their shapes say, or are brought there from off-chip memory. The stationary operand is loaded into the register files, the streamed one is
 //! fetched past it through the switch, sums over slices are added by the vector engine, and results are committed to the
 //! output's shape. Where one command cannot do it, commands are put before or after: a copy that brings an operand into each
 //! slice's own memory, or a bridge from the order in which sums leave to the order in which the output lies.
@@ -16,6 +16,7 @@
 //! | `drain`, `direct` | the order in which sums leave, and whether it can be written as it is |
 //! | `between` | sums over slices |
 //! | `groups` | the same program on several groups of PEs |
+//! | [`off_chip`] | inputs that start in off-chip memory |
 //! | `limits`, `loops` | masks and sequencer entries |
 //! | `dynamic` | control registers for axes whose size is known only at run time |
 //! | `build`, `contract`, `ending` | the commands, one after the other |
@@ -34,6 +35,7 @@ mod groups;
 mod limits;
 mod loops;
 mod margin;
+pub mod off_chip;
 mod packet;
 mod registers;
 mod shape_text;
@@ -58,11 +60,18 @@ pub struct Options {
     pub data: [Data; 2],
     /// Zero points of in0 and in1, for i5 and i9.
     pub zero_points: [i64; 2],
+    /// Whether in0 and in1 start in off-chip memory.
+    pub from_hbm: [bool; 2],
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { machine: "tcp".to_string(), data: [Data::Random(1), Data::Random(2)], zero_points: [0, 0] }
+        Options {
+            machine: "tcp".to_string(),
+            data: [Data::Random(1), Data::Random(2)],
+            zero_points: [0, 0],
+            from_hbm: [false; 2],
+        }
     }
 }
 
@@ -74,7 +83,12 @@ pub fn lower(
     options: &Options,
 ) -> Result<Program, Box<Diagnostic>> {
     let program = build::Builder::new(setup, problem, verdict, options)?.program()?;
-    groups::spread(setup, problem, program)
+    let program = groups::spread(setup, problem, program)?;
+    if options.from_hbm == [false; 2] {
+        Ok(program)
+    } else {
+        off_chip::bring(setup, problem, options.from_hbm, program)
+    }
 }
 
 /// Adds to the verdict on a whole einsum (three shapes and a tactic) what only lowering finds: registers, masks and drain orders that no

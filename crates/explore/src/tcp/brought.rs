@@ -1,0 +1,194 @@
+//! Operands that start in off-chip memory: what it takes to bring them to the data memories, before the commands of a candidate
+//! (the transfers are `tilewright_tcp::lower::off_chip`, what they cost `tilewright_tcp::cost`).
+//!
+//! One DMA engine brings one operand after the other, and commands wait for both. Groups of PEs do so at the same time and share the channels of
+//! off-chip memory. Where the einsum runs in parts, an operand that is the same for all of them comes once.
+
+use std::collections::BTreeMap;
+
+use tilewright_machine::tcp::Tcp;
+use tilewright_notation::syntax::ast::Operand;
+use tilewright_tcp::cost::hbm::reached_q32;
+use tilewright_tcp::cost::image::{TransferCost, transfer_cost};
+use tilewright_tcp::energy::{Counts, counts_transfer};
+use tilewright_tcp::lower::off_chip::{Image, MOST_DIGITS, SliceDigit};
+use tilewright_tcp::program::control::{Command, Queue, Step, StepKind};
+use tilewright_tcp::program::{Program, Transfer};
+
+use crate::refusal::{Reason, Refusal};
+use crate::tcp::cost::bytes;
+use crate::tcp::nest::Framed;
+use crate::tcp::point::{Frame, Nest, Role};
+use crate::tcp::task::Task;
+
+/// What bringing operands takes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Brought {
+    /// Cycles for in0 and for in1.
+    pub cycles: [u64; 2],
+    /// Events of each, on one group.
+    pub counts: [Counts; 2],
+}
+
+impl Brought {
+    /// Cycles of one part: both operands.
+    pub fn part_cycles(&self) -> u64 {
+        self.cycles.iter().fold(0, |all, cycles| all.saturating_add(*cycles))
+    }
+
+    /// Cycles of all parts.
+    pub fn all_cycles(&self, task: &Task<'_>, frame: &Frame) -> u64 {
+        let times = [Operand::In0, Operand::In1].map(|operand| times(task, frame, operand));
+        self.cycles
+            .iter()
+            .zip(times)
+            .fold(0, |all, (cycles, times)| all.saturating_add(cycles.saturating_mul(times)))
+    }
+
+    /// Events of all parts.
+    pub fn all_counts(&self, task: &Task<'_>, frame: &Frame) -> Counts {
+        let mut all = Counts::default();
+        for (counts, operand) in self.counts.iter().zip([Operand::In0, Operand::In1]) {
+            all.add(counts, times(task, frame, operand));
+        }
+        all
+    }
+}
+
+/// How often an operand is brought: once, or for each part if parts have different ones.
+pub fn times(task: &Task<'_>, frame: &Frame, operand: Operand) -> u64 {
+    let cut = task.axes_of(operand).any(|axis| frame.parts[axis] > 1);
+    if cut { frame.commands() } else { 1 }
+}
+
+/// Images and what they took: many candidates of a frame bring the same.
+pub type Memo = BTreeMap<Image, Result<(u64, Counts), Refusal>>;
+
+/// What the operands of a candidate take that start in off-chip memory.
+///
+/// # Errors
+/// More loops than a DMA engine has.
+pub fn brought(task: &Task<'_>, framed: &Framed, nest: &Nest, memo: &mut Memo) -> Result<Brought, Refusal> {
+    let mut brought = Brought::default();
+    if task.from_hbm == [false; 2] {
+        return Ok(brought);
+    }
+    let mut hbm_base = 0;
+    for (at, operand) in
+        [Operand::In0, Operand::In1].into_iter().enumerate().filter(|(at, _)| task.from_hbm[*at])
+    {
+        let image = image(task, framed, nest, operand, hbm_base);
+        let image_bytes = image.end(task.setup.machine).saturating_sub(hbm_base);
+        hbm_base = hbm_base.saturating_add(image_bytes.saturating_mul(task.groups));
+        let known = memo.entry(image).or_insert_with(|| together(task, &image));
+        (brought.cycles[at], brought.counts[at]) = (*known)?;
+    }
+    Ok(brought)
+}
+
+/// An operand as the candidate's slices take it.
+pub fn image(task: &Task<'_>, framed: &Framed, nest: &Nest, operand: Operand, hbm_base: u64) -> Image {
+    let held = operand == framed.stationary();
+    let mut image = Image {
+        digits: [SliceDigit::default(); MOST_DIGITS],
+        count: 0,
+        slice_bytes: bytes(&task.setup, if held { nest.held_elements() } else { nest.streamed_elements() }),
+        dm_base: 0,
+        slice: 0,
+        hbm_base,
+    };
+    if operand == Operand::In1 {
+        let other = if held { nest.streamed_elements() } else { nest.held_elements() };
+        let flit_bytes = task.setup.machine.network.flit_bytes.max(1);
+        image.dm_base = bytes(&task.setup, other).next_multiple_of(flit_bytes);
+    }
+    let mut push = |digit: SliceDigit| {
+        if let Some(slot) = image.digits.get_mut(image.count).filter(|_| digit.slots > 1) {
+            *slot = digit;
+            image.count += 1;
+        }
+    };
+    let copies = |slots: u64| SliceDigit { live: slots, slots, copies: true };
+    let parts = |role: Role| {
+        let axes = (0..task.axes.len()).filter(move |axis| framed.role(*axis) == role);
+        axes.map(|axis| SliceDigit {
+            live: nest.live[axis],
+            slots: 1 << framed.frame.slices_log2[axis],
+            copies: false,
+        })
+    };
+    parts(Role::Batch).for_each(&mut push);
+    if held {
+        push(copies(nest.streamed_slices));
+        parts(Role::Held).for_each(&mut push);
+    } else {
+        parts(Role::Streamed).for_each(&mut push);
+        if nest.ring > 1 {
+            push(SliceDigit { live: nest.ring, slots: nest.ring, copies: false });
+        } else {
+            push(copies(nest.held_slices));
+        }
+    }
+    parts(Role::Summed).for_each(&mut push);
+    image
+}
+
+/// One image of each group, all at the same time: cycles, and events of one group.
+fn together(task: &Task<'_>, image: &Image) -> Result<(u64, Counts), Refusal> {
+    let machine = task.setup.machine;
+    let stride = image.end(machine).saturating_sub(image.hbm_base);
+    let of_group = |group: u64| {
+        let hbm_base = image.hbm_base.saturating_add(stride.saturating_mul(group));
+        let transfers = Image { hbm_base, ..*image }.transfers(machine, "bring");
+        transfers.map_err(|need| Refusal { reason: Reason::Transfer, need, have: machine.tdma.loops })
+    };
+    let groups: Result<Vec<Vec<Transfer>>, Refusal> = (0..task.groups).map(of_group).collect();
+    Ok(side_by_side(machine, &groups?))
+}
+
+/// Transfers of a program, group by group.
+pub fn of_program(machine: &Tcp, program: &Program) -> (u64, Counts) {
+    let started = |queue: &Queue| {
+        let dma = |step: &Step| match step.kind {
+            StepKind::Push(Command::Dma { transfer, .. }) => {
+                program.transfers.get(transfer.0 as usize).cloned()
+            }
+            _ => None,
+        };
+        queue.steps.iter().filter_map(dma).collect()
+    };
+    let groups: Vec<Vec<Transfer>> = program.queues.iter().map(started).collect();
+    side_by_side(machine, &groups)
+}
+
+/// Groups that each run their transfers one after the other, all groups in step: cycles, and events of one group.
+fn side_by_side(machine: &Tcp, groups: &[Vec<Transfer>]) -> (u64, Counts) {
+    let (mut cycles, mut counts) = (0_u64, Counts::default());
+    let Some((first, others)) = groups.split_first() else { return (cycles, counts) };
+    for (at, transfer) in first.iter().enumerate() {
+        let Some(cost) = transfer_cost(machine, transfer) else { continue };
+        let mut shared = channels(machine, &cost);
+        for other in others.iter().filter_map(|group| transfer_cost(machine, group.get(at)?)) {
+            for (all, one) in shared.iter_mut().zip(channels(machine, &other)) {
+                *all = all.saturating_add(one);
+            }
+        }
+        // Whoever moves data shares what a channel reaches.
+        let busiest_q32 = shared.into_iter().max().unwrap_or(0);
+        let memory = busiest_q32.div_ceil(u128::from(reached_q32(machine).max(1)));
+        let moved = cost.moved_cycles.max(u64::try_from(memory).unwrap_or(u64::MAX));
+        cycles = cycles.saturating_add(cost.cycles.startup_cycles).saturating_add(moved);
+        counts.add(&counts_transfer(machine, &cost), 1);
+    }
+    (cycles, counts)
+}
+
+/// Time of each channel, times 2^32.
+fn channels(machine: &Tcp, cost: &TransferCost) -> Vec<u128> {
+    let count = usize::try_from(machine.hbm_channels()).unwrap_or(0);
+    match &cost.read {
+        Some(read) if read.channels_q32.is_empty() => vec![read.busiest_q32; count],
+        Some(read) => read.channels_q32.clone(),
+        None => vec![0; count],
+    }
+}

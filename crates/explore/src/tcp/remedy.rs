@@ -1,0 +1,135 @@
+//! What to change where nothing is legal: single changes, each tried, and given only if something is legal with it.
+
+use tilewright_machine::tcp::Tcp;
+use tilewright_tcp::Setup;
+
+use crate::goal::Goal;
+use crate::refusal::Reason;
+use crate::search::{Options, search};
+use crate::tcp::Found;
+use crate::tcp::task::{Class, Task};
+
+/// Doublings of figures and halvings of axes that are tried.
+const MOST_STEPS: u32 = 40;
+/// Positions that are added to an axis.
+const MOST_ADDED: u64 = 16;
+
+/// A change after which something is legal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Remedy {
+    /// Figures of the machine, by key.
+    Figures(Vec<(&'static str, u64)>),
+    /// PEs fused into one.
+    Pes(u64),
+    /// Another size of an axis: its name and size.
+    Size(String, u64),
+}
+
+/// Changes that help, for a task of which nothing is legal.
+pub fn remedies(task: &Task<'_>) -> Vec<Remedy> {
+    let mut all = Vec::new();
+    all.extend(sizes(task));
+    all.extend(more_pes(task));
+    all.extend(figures(task));
+    all
+}
+
+/// Looks until something legal is found.
+fn look(task: &Task<'_>) -> Found {
+    search(task, &Options::exact(Goal::Time, 1), &mut |_, kept| !kept.best().is_empty())
+}
+
+fn is_legal(task: &Task<'_>) -> bool {
+    !look(task).kept.best().is_empty()
+}
+
+/// The figures that bind, doubled one after the other.
+fn figures(task: &Task<'_>) -> Option<Remedy> {
+    let mut machine: Tcp = task.setup.machine.clone();
+    let mut changed: Vec<(&'static str, u64)> = Vec::new();
+    for _ in 0..MOST_STEPS {
+        let now = with_machine(task, &machine);
+        let found = look(&now);
+        if !found.kept.best().is_empty() {
+            return (!changed.is_empty()).then_some(Remedy::Figures(changed));
+        }
+        let (key, figure) = match found.refused.binding()?.reason {
+            Reason::Registers => ("trf.rows_per_bank", &mut machine.trf.rows_per_bank),
+            Reason::DataMemory => ("dm.capacity_bytes", &mut machine.dm.capacity_bytes),
+            Reason::Accumulators => ("ce.accumulators_per_output", &mut machine.ce.accumulators_per_output),
+            _ => return None,
+        };
+        *figure = figure.checked_mul(2)?;
+        match changed.iter_mut().find(|(known, _)| *known == key) {
+            Some((_, value)) => *value = *figure,
+            None => changed.push((key, *figure)),
+        }
+    }
+    None
+}
+
+fn with_machine<'m>(task: &Task<'_>, machine: &'m Tcp) -> Task<'m> {
+    Task {
+        setup: Setup { machine, fused_pes: task.setup.fused_pes, dtype: task.setup.dtype },
+        axes: task.axes.clone(),
+        program: task.program.clone(),
+        groups: task.groups,
+        from_hbm: task.from_hbm,
+    }
+}
+
+fn more_pes(task: &Task<'_>) -> Option<Remedy> {
+    let mut pes = task.setup.fused_pes.checked_mul(2)?;
+    while let Ok(setup) = Setup::new(task.setup.machine, pes, task.setup.dtype) {
+        if is_legal(&Task { setup, ..task.clone() }) {
+            return Some(Remedy::Pes(pes));
+        }
+        pes = pes.checked_mul(2)?;
+    }
+    None
+}
+
+/// One axis a little longer, or else a sum shorter by as little as helps.
+fn sizes(task: &Task<'_>) -> Option<Remedy> {
+    let with = |axis: usize, extent: u64| {
+        let mut other = task.clone();
+        other.axes[axis].extent = extent;
+        other
+    };
+    let remedy = |axis: usize, extent: u64| {
+        Some(Remedy::Size(task.axes[axis].name.to_string(), extent.saturating_mul(groups(task, axis))))
+    };
+    for added in 1..=MOST_ADDED {
+        for axis in 0..task.axes.len() {
+            let extent = task.axes[axis].extent.saturating_add(added);
+            if task.axes[axis].extent <= MOST_ADDED && is_legal(&with(axis, extent)) {
+                return remedy(axis, extent);
+            }
+        }
+    }
+    let longest = task.of_class(Class::Contracted).max_by_key(|axis| task.axes[*axis].extent)?;
+    let (mut low, mut high) = (0, task.axes[longest].extent);
+    // The least of these halvings that helps, then what lies between it and the one before.
+    let mut half = high / 2;
+    while half >= 2 && low == 0 {
+        if is_legal(&with(longest, half)) {
+            low = half;
+        } else {
+            high = half;
+        }
+        half /= 2;
+    }
+    while low > 0 && high - low > 1 {
+        let middle = low + (high - low) / 2;
+        if is_legal(&with(longest, middle)) { low = middle } else { high = middle }
+    }
+    if low == 0 { None } else { remedy(longest, low) }
+}
+
+/// Groups over which an axis is dealt out, whose sizes are of the whole.
+fn groups(task: &Task<'_>, axis: usize) -> u64 {
+    let axis = &task.axes[axis];
+    let whole = task.program.dims.iter().find(|dim| dim.name.same_letters(&axis.name));
+    let whole = whole.and_then(|dim| task.program.size_value(&dim.most));
+    whole.map_or(1, |whole| whole / axis.extent.max(1)).max(1)
+}
