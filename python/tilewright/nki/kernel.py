@@ -94,6 +94,7 @@ class _Launch:
         self.inputs, self.like = [], None
         session = self.session = _core.Session(self.chip, os.environ.get("NKI_PRECISE_FP", "1") != "0")
         session.values = self.values
+        session.compiled = self.kernel.dialect == "old" and not getattr(self.func, "as_written", False)
         names = _parameter_names(self.kernel.func)
         args = [self.tensor(session, value, names[at] if at < len(names) else "") for at, value in enumerate(args)]
         kwargs = {name: self.tensor(session, value, name) for name, value in kwargs.items()}
