@@ -210,6 +210,8 @@ pub struct Instruction {
     pub digest: u64,
     /// What it takes on the Scalar engine, if it may as well run there.
     pub on_scalar: Option<Cost>,
+    /// The same of the GpSimd engine.
+    pub on_gpsimd: Option<Cost>,
     /// Another instruction does its work.
     pub merged: bool,
     /// Line, in the program's table.
@@ -248,6 +250,7 @@ impl Instruction {
             form: crate::compiler::Form::Other,
             digest: 0,
             on_scalar: None,
+            on_gpsimd: None,
             merged: false,
             source: 0,
             program: 0,

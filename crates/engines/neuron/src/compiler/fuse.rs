@@ -1,5 +1,5 @@
 //! Pairs of instructions that the machine does in one: an activation and the sum of its results, which the Scalar engine takes
-//! on the way (neuron.md section 2.4), and a reciprocal with the product that it is for, which is a division.
+//! on the way (neuron.md section 2.4), a tile and its own multiple, and a reciprocal with the product that it is for, which is a division.
 
 use super::{Form, Users, merge};
 use crate::chip::cycles_ps;
@@ -14,7 +14,11 @@ pub(super) fn run(chip: &Chip, program: &mut Program, tiles: &Tiles) {
     for at in (0_u32..).take(program.instructions.len()) {
         match program.instructions[at as usize].form {
             Form::Sum => sum(chip, program, tiles, &users, at),
-            Form::Product => division(chip, program, tiles, &users, at),
+            Form::Product => {
+                own_multiple(program, tiles, &users, at);
+                division(chip, program, tiles, &users, at);
+            }
+            Form::Linear => own_multiple(program, tiles, &users, at),
             _ => {}
         }
     }
@@ -42,6 +46,30 @@ fn sum(chip: &Chip, program: &mut Program, tiles: &Tiles, users: &Users, at: u32
     map.cost.busy_ps = map.cost.busy_ps.saturating_add(read_ps);
     map.writes.push(result);
     merge(&mut program.instructions[at as usize]);
+}
+
+/// A tile combined with its own multiple: x + c x is x (1 + c), and c x x a square, which Scalar and Vector compute of one operand.
+fn own_multiple(program: &mut Program, tiles: &Tiles, users: &Users, at: u32) {
+    let [left, right] = program.instructions[at as usize].reads[..] else { return };
+    for (scaled, other) in [(left, right), (right, left)] {
+        let tile = tiles.number(&scaled);
+        let Some(writer) = writer_of(program, tiles, users, &scaled, at) else { continue };
+        let multiple = &program.instructions[writer as usize];
+        let only = users.readers(tile) == [at] && users.writers(tile) == [writer];
+        let of = users.writers(tiles.number(&other));
+        let unchanged = !of.iter().any(|&one| writer < one && one < at);
+        if multiple.form != Form::Scaled || multiple.reads[..] != [other] || !only || !unchanged {
+            continue;
+        }
+        let (cost, on_scalar) = (multiple.cost, multiple.on_scalar);
+        merge(&mut program.instructions[writer as usize]);
+        let instruction = &mut program.instructions[at as usize];
+        (instruction.cost, instruction.on_scalar, instruction.on_gpsimd) = (cost, on_scalar, None);
+        instruction.reads.clear();
+        instruction.reads.push(other);
+        instruction.form = Form::Map;
+        return;
+    }
 }
 
 fn division(chip: &Chip, program: &mut Program, tiles: &Tiles, users: &Users, at: u32) {

@@ -1,8 +1,9 @@
 //! What the compiler of the first dialect changes before a kernel runs. The vendor does not document it; published times of
 //! unmodified kernels tell (neuron.md sections 6 and 10: loops are fused, invariants hoisted, engines chosen).
 //!
+//! - [`rename`]: a tile that is written as a whole again is a new one;
 //! - [`repeat`]: what was computed before from the same operands is not computed again, copies that change nothing go;
-//! - [`fuse`]: sums of an activation's results are taken on the way, a reciprocal and its product become a division;
+//! - [`fuse`]: a tile and its own multiple become one operand, sums of an activation's results are taken on the way, a reciprocal and its product become a division;
 //! - [`products`]: FP32 products take fewer passes;
 //! - [`balance`]: what Vector and Scalar can both run, where the kernel names no engine, goes to the one with less work.
 //!
@@ -11,6 +12,7 @@
 mod balance;
 mod fuse;
 mod products;
+mod rename;
 mod repeat;
 
 use smallvec::SmallVec;
@@ -35,6 +37,10 @@ pub enum Form {
     Product,
     /// A copy that changes no type.
     Copy,
+    /// A tile times a constant.
+    Scaled,
+    /// The sum or difference of two tiles.
+    Linear,
 }
 
 /// The program as the compiler leaves it; none if it changes nothing.
@@ -43,15 +49,17 @@ pub fn compiled(chip: &Chip, program: &Program) -> Option<Program> {
     if !program.compiled || placed || program.in_order {
         return None;
     }
-    let tiles = Tiles::of(chip, program);
+    let mut renamed = program.clone();
+    rename::run(&mut renamed);
+    let tiles = Tiles::of(chip, &renamed);
     let peak = tiles.peak_bytes(Memory::Sbuf);
-    let mut out = program.clone();
+    let mut out = renamed.clone();
     repeat::run(&mut out, &tiles);
     // Results that are kept for later take room: not if that is what makes tiles spill.
     let kept = Tiles::of(chip, &out);
     let after = kept.peak_bytes(Memory::Sbuf);
     let kept = if after > peak && after > chip.sbuf_usable_bytes() {
-        out = program.clone();
+        out = renamed;
         tiles
     } else {
         kept

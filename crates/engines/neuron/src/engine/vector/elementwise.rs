@@ -30,6 +30,7 @@ pub fn tensor_tensor(
     let in_sbuf = [a, b, dst].iter().all(|tile| tile.storage.memory == Memory::Sbuf);
     let preferred =
         if in_sbuf && (op == AluOp::Power || exact) { EngineKind::Gpsimd } else { EngineKind::Vector };
+    let free = engine.is_none();
     let engine = engine.unwrap_or(preferred);
     limits::engine_of(NAME, engine, &[EngineKind::Vector, EngineKind::Gpsimd])?;
     for (role, tile) in [("the first input", a), ("the second input", b), ("the result", dst)] {
@@ -47,11 +48,20 @@ pub fn tensor_tensor(
         dst.write(&chip.rules, &values);
         left.uninitialised | right.uninitialised
     };
-    let cost = cost(chip, engine, pair_cycles(chip, dst, a, b, op), &[a, b, dst], Rate::Pair);
-    let form = if op == AluOp::Multiply && engine == EngineKind::Vector { Form::Product } else { Form::Other };
-    Ok(Instruction::new(NAME, engine, cost, &[dst], &[a, b])
+    let cycles = pair_cycles(chip, dst, a, b, op);
+    let instruction_cost = cost(chip, engine, cycles, &[a, b, dst], Rate::Pair);
+    let form = match op {
+        AluOp::Multiply if engine == EngineKind::Vector => Form::Product,
+        AluOp::Add | AluOp::Subtract if engine == EngineKind::Vector => Form::Linear,
+        _ => Form::Other,
+    };
+    let mut done = Instruction::new(NAME, engine, instruction_cost, &[dst], &[a, b])
         .computing(form, &[dst, a, b], &[op as u64])
-        .reading(uninitialised))
+        .reading(uninitialised);
+    if free && form != Form::Other && in_sbuf && !chip.neuron.access.vector_gpsimd_exclusive {
+        done.on_gpsimd = Some(cost(chip, EngineKind::Gpsimd, cycles, &[a, b, dst], Rate::Pair));
+    }
+    Ok(done)
 }
 
 /// Cycles of `tensor_tensor`: one pass also for sums, differences and products of BF16 that lie side by side in SBUF (instruction page,
@@ -155,8 +165,10 @@ pub fn tensor_scalar(
         };
         words.extend([step.op as u64, u64::from(step.reverse), constant]);
     }
+    let multiple = matches!(steps, [one] if one.op == AluOp::Multiply && one.operand.tile().is_none());
+    let form = if multiple { Form::Scaled } else { Form::Map };
     let mut done = Instruction::new(NAME, engine, cost, &[dst], &reads)
-        .computing(Form::Map, &[dst, data], &words)
+        .computing(form, &[dst, data], &words)
         .reading(uninitialised);
     let linear = |step: &Step| matches!(step.op, AluOp::Multiply | AluOp::Add);
     let wide = [data, dst].iter().all(|tile| tile.view.dtype.is_float());
