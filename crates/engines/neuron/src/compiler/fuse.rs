@@ -92,7 +92,7 @@ fn division(chip: &Chip, program: &mut Program, tiles: &Tiles, users: &Users, at
         if let Some(read) = product.reads.get_mut(place) {
             *read = data;
         }
-        product.form = Form::Other;
+        (product.form, product.on_gpsimd) = (Form::Other, None);
         merge(&mut program.instructions[writer as usize]);
         return;
     }
