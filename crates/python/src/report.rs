@@ -5,14 +5,14 @@ use std::sync::{Arc, PoisonError};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
-use tilewright_neuron::{EngineKind, Program};
+use tilewright_neuron::compiler::compiled;
 use tilewright_neuron::findings::findings;
 use tilewright_neuron::reading::advice::advice;
 use tilewright_neuron::reading::energy::energy;
 use tilewright_neuron::reading::path::{critical, idle};
 use tilewright_neuron::reading::{bound, utilisation};
-use tilewright_neuron::compiler::compiled;
 use tilewright_neuron::schedule::schedule;
+use tilewright_neuron::{EngineKind, Program};
 
 use crate::session::{Run, Session};
 use crate::trace::perfetto_bytes;
@@ -193,10 +193,11 @@ impl Session {
         let run = self.scheduled(py);
         let ns = |ps: u64| ps as f64 / 1000.0;
         let rows = self.running(&run).instructions.iter().zip(&run.timeline.spans);
-        rows.filter(|(one, _)| !one.merged).map(|(one, span)| {
-            let core = self.program.core(one);
-            (one.opcode, one.engine.name(), core, ns(span.start_ps), ns(span.end_ps), ns(span.done_ps))
-        })
-        .collect()
+        rows.filter(|(one, _)| !one.merged)
+            .map(|(one, span)| {
+                let core = self.program.core(one);
+                (one.opcode, one.engine.name(), core, ns(span.start_ps), ns(span.end_ps), ns(span.done_ps))
+            })
+            .collect()
     }
 }

@@ -13,7 +13,8 @@ pub(super) fn run(program: &mut Program) {
     let cores = program.cores;
     for instruction in &mut program.instructions {
         let core = if cores > 1 { instruction.program % cores } else { 0 };
-        let others = [(EngineKind::Scalar, instruction.on_scalar), (EngineKind::Gpsimd, instruction.on_gpsimd)];
+        let others =
+            [(EngineKind::Scalar, instruction.on_scalar), (EngineKind::Gpsimd, instruction.on_gpsimd)];
         if instruction.engine == EngineKind::Vector && !instruction.merged {
             let mut best = (instruction.engine, instruction.cost);
             for (engine, cost) in others {

@@ -79,7 +79,9 @@ fn division(chip: &Chip, program: &mut Program, tiles: &Tiles, users: &Users, at
         let Some(writer) = writer_of(program, tiles, users, region, at) else { continue };
         let reciprocal = &program.instructions[writer as usize];
         let only = users.readers(tile) == [at] && users.writers(tile) == [writer];
-        let ([data], true) = (&reciprocal.reads[..], reciprocal.form == Form::Reciprocal && only) else { continue };
+        let ([data], true) = (&reciprocal.reads[..], reciprocal.form == Form::Reciprocal && only) else {
+            continue;
+        };
         let data = *data;
         let changed = users.writers(tiles.number(&data)).iter().any(|&other| writer < other && other < at);
         if changed {

@@ -7,7 +7,8 @@
 //! - [`products`]: FP32 products take fewer passes;
 //! - [`balance`]: what Vector and Scalar can both run, where the kernel names no engine, goes to the one with less work.
 //!
-//! Values never depend on it. Kernels that place their tiles, keep their order or are of the second dialect run as written.
+//! Values never depend on it. Of kernels that place their tiles or keep their order only engines are chosen; those of the second dialect
+//! run as written.
 
 mod balance;
 mod fuse;
@@ -45,9 +46,15 @@ pub enum Form {
 
 /// The program as the compiler leaves it; none if it changes nothing.
 pub fn compiled(chip: &Chip, program: &Program) -> Option<Program> {
-    let placed = program.allocations.iter().any(|allocation| !allocation.places.is_empty());
-    if !program.compiled || placed || program.in_order {
+    if !program.compiled {
         return None;
+    }
+    let placed = program.allocations.iter().any(|allocation| !allocation.places.is_empty());
+    if placed || program.in_order {
+        let mut out = program.clone();
+        products::run(chip, &mut out);
+        balance::run(&mut out);
+        return Some(out);
     }
     let mut renamed = program.clone();
     rename::run(&mut renamed);
@@ -83,7 +90,8 @@ fn merge(instruction: &mut Instruction) {
 fn is_whole(program: &Program, region: &Region) -> bool {
     let allocation = program.allocations.get(region.storage as usize);
     allocation.is_some_and(|allocation| {
-        region.rows == (0, u64::from(allocation.partitions)) && region.bytes == (0, allocation.partition_bytes)
+        region.rows == (0, u64::from(allocation.partitions))
+            && region.bytes == (0, allocation.partition_bytes)
     })
 }
 
@@ -96,7 +104,8 @@ struct Users {
 impl Users {
     fn of(program: &Program, tiles: &Tiles) -> Users {
         let count = tiles.facts.len();
-        let mut users = Users { writers: vec![SmallVec::new(); count], readers: vec![SmallVec::new(); count] };
+        let mut users =
+            Users { writers: vec![SmallVec::new(); count], readers: vec![SmallVec::new(); count] };
         for (at, instruction) in (0_u32..).zip(&program.instructions) {
             for region in &instruction.reads {
                 if let Some(list) = users.readers.get_mut(tiles.number(region) as usize) {

@@ -11,14 +11,17 @@ pub(super) fn run(program: &mut Program) {
     let mut current: BTreeMap<(u32, u32), u32> = BTreeMap::new();
     let mut instructions = std::mem::take(&mut program.instructions);
     for instruction in &mut instructions {
-        let read: Vec<(u32, u32)> = instruction.reads.iter().map(|region| (region.storage, region.tile)).collect();
+        let read: Vec<(u32, u32)> =
+            instruction.reads.iter().map(|region| (region.storage, region.tile)).collect();
         for region in &mut instruction.reads {
             follow(&mut current, region);
         }
         for region in &mut instruction.writes {
             let tile = (region.storage, region.tile);
-            let on_chip = program.allocations.get(region.storage as usize).is_some_and(|one| one.memory.on_chip());
-            let again = on_chip && current.contains_key(&tile) && !read.contains(&tile) && is_whole(program, region);
+            let on_chip =
+                program.allocations.get(region.storage as usize).is_some_and(|one| one.memory.on_chip());
+            let again =
+                on_chip && current.contains_key(&tile) && !read.contains(&tile) && is_whole(program, region);
             if !again {
                 follow(&mut current, region);
                 continue;

@@ -95,12 +95,19 @@ impl State<'_> {
             && is_whole(program, written)
     }
 
-    fn copies(&mut self, program: &Program, at: u32, instruction: &mut Instruction, written: &Region) -> bool {
+    fn copies(
+        &mut self,
+        program: &Program,
+        at: u32,
+        instruction: &mut Instruction,
+        written: &Region,
+    ) -> bool {
         let [read] = instruction.reads[..] else { return false };
         let source = self.tiles.number(&read);
         let in_sbuf = self.tiles.facts.get(source as usize).is_some_and(|facts| facts.memory == Memory::Sbuf);
         let stays = self.users.writers(source).iter().all(|&writer| writer < at);
-        let same = is_whole(program, &read) && read.pitch_bytes == written.pitch_bytes && read.rows == written.rows;
+        let same =
+            is_whole(program, &read) && read.pitch_bytes == written.pitch_bytes && read.rows == written.rows;
         if instruction.engine == EngineKind::Dma || !in_sbuf || !stays || !same {
             return false;
         }
