@@ -12,7 +12,7 @@ from tilewright import _core
 from tilewright._core import Tensor
 
 from . import arrays, booleans, dtypes, state, team
-from .result import BenchmarkResult, Result
+from .result import BenchmarkResult, Result, write_trace
 
 CHIPS = {
     "trn1": "trainium1",
@@ -282,7 +282,11 @@ class Kernel:
     def run(self, args, kwargs, chip=None, values=True):
         """Runs a launch and keeps what it leaves behind; without values if only the times are wanted."""
         name = chip_name(chip or self.platform_target, self.dialect)
-        return _keep(_Launch(self, name, self.grid, values).run(args, kwargs))
+        result = _keep(_Launch(self, name, self.grid, values).run(args, kwargs))
+        trace = getattr(self, "option_save_trace_name", None)
+        if trace:
+            write_trace(os.path.join(getattr(self, "option_working_directory", None) or "", trace), result.trace)
+        return result
 
     def run_ranks(self, arguments, chip=None):
         """Runs a launch on each of several ranks together; `arguments` has the keywords of each."""
@@ -376,6 +380,8 @@ def benchmark(kernel=None, **options):
         base = kernel if isinstance(kernel, Kernel) else Kernel(kernel, "old")
         wrapped = Benchmark.__new__(Benchmark)
         wrapped.__dict__.update(base.__dict__)
+        for name, value in options.items():
+            setattr(wrapped, "option_" + name, value)
         return wrapped
 
     return make if kernel is None else make(kernel)
