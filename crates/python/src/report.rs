@@ -5,15 +5,16 @@ use std::sync::{Arc, PoisonError};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
-use tilewright_neuron::EngineKind;
+use tilewright_neuron::compiler::compiled;
 use tilewright_neuron::findings::findings;
 use tilewright_neuron::reading::advice::advice;
 use tilewright_neuron::reading::energy::energy;
 use tilewright_neuron::reading::path::{critical, idle};
 use tilewright_neuron::reading::{bound, utilisation};
-use tilewright_neuron::schedule::{Timeline, schedule};
+use tilewright_neuron::schedule::schedule;
+use tilewright_neuron::{EngineKind, Program};
 
-use crate::session::Session;
+use crate::session::{Run, Session};
 use crate::trace::perfetto_bytes;
 
 /// Lines of the critical path that are told.
@@ -25,7 +26,7 @@ fn seconds(ps: u64) -> f64 {
 
 impl Session {
     /// When each instruction runs; found once for as many instructions.
-    fn scheduled(&self, py: Python<'_>) -> Arc<Timeline> {
+    fn scheduled(&self, py: Python<'_>) -> Arc<Run> {
         let count = self.program.instructions.len();
         let held = self.timeline.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if let Some((known, timeline)) = held
@@ -34,10 +35,19 @@ impl Session {
             return timeline;
         }
         let (chip, program) = (self.chip.clone(), &self.program);
-        let timeline = Arc::new(py.detach(|| schedule(&chip, program)));
-        let entry = Some((count, Arc::clone(&timeline)));
+        let run = Arc::new(py.detach(|| {
+            let compiled = compiled(&chip, program);
+            let timeline = schedule(&chip, compiled.as_ref().unwrap_or(program));
+            Run { compiled, timeline }
+        }));
+        let entry = Some((count, Arc::clone(&run)));
         *self.timeline.lock().unwrap_or_else(PoisonError::into_inner) = entry;
-        timeline
+        run
+    }
+
+    /// The program that runs: as the compiler leaves it.
+    fn running<'a>(&'a self, run: &'a Run) -> &'a Program {
+        run.compiled.as_ref().unwrap_or(&self.program)
     }
 }
 
@@ -61,11 +71,13 @@ impl Session {
 
     /// Times in seconds, bytes, busy times by engine, and utilisation as the vendor defines it.
     fn timing<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let (timeline, program) = (self.scheduled(py), &self.program);
+        let run = self.scheduled(py);
+        let (timeline, program) = (&run.timeline, self.running(&run));
         let out = PyDict::new(py);
         out.set_item("time_s", seconds(timeline.total_ps))?;
         let mut counts = [0_u64; 6];
-        program.instructions.iter().for_each(|one| counts[one.engine as usize] += 1);
+        let ran = program.instructions.iter().filter(|one| !one.merged);
+        ran.for_each(|one| counts[one.engine as usize] += 1);
         let engines = PyDict::new(py);
         for (engine, busy) in EngineKind::ALL.into_iter().zip(timeline.busy_ps) {
             let entry = PyDict::new(py);
@@ -85,11 +97,11 @@ impl Session {
         out.set_item("macs", program.instructions.iter().map(|instruction| instruction.macs).sum::<u64>())?;
         out.set_item("sbuf_peak_bytes", timeline.sbuf_peak_bytes)?;
         out.set_item("psum_peak_bytes", timeline.psum_peak_bytes)?;
-        let used = utilisation(&self.chip, program, &timeline);
+        let used = utilisation(&self.chip, program, timeline);
         out.set_item("mfu", used.mfu)?;
         out.set_item("hfu", used.hfu)?;
         out.set_item("mbu", used.mbu)?;
-        let (engine, part) = bound(program, &timeline);
+        let (engine, part) = bound(program, timeline);
         out.set_item("bound_by", engine.name())?;
         out.set_item("bound_part", part)?;
         out.set_item("cores", program.cores.max(1))?;
@@ -98,10 +110,11 @@ impl Session {
 
     /// Where the time went: the critical path by line, and what engines waited for.
     fn where_time_went<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let (timeline, program) = (self.scheduled(py), &self.program);
+        let run = self.scheduled(py);
+        let (timeline, program) = (&run.timeline, self.running(&run));
         let out = PyDict::new(py);
         let path = PyList::empty(py);
-        for share in critical(program, &timeline).iter().take(LINES) {
+        for share in critical(program, timeline).iter().take(LINES) {
             let entry = PyDict::new(py);
             entry.set_item("line", program.source(share.source))?;
             entry.set_item("engine", share.engine.name())?;
@@ -114,7 +127,7 @@ impl Session {
         for engine in EngineKind::ALL {
             waits.set_item(engine.name(), PyDict::new(py))?;
         }
-        for ((engine, why), time_ps) in idle(program, &timeline) {
+        for ((engine, why), time_ps) in idle(program, timeline) {
             if let Some(entry) = waits.get_item(engine.name())? {
                 entry.set_item(why.words(), seconds(time_ps))?;
             }
@@ -125,9 +138,9 @@ impl Session {
 
     /// Joules by component.
     fn energy<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let timeline = self.scheduled(py);
+        let run = self.scheduled(py);
         let out = PyDict::new(py);
-        for part in energy(&self.chip, &self.program, &timeline) {
+        for part in energy(&self.chip, self.running(&run), &run.timeline) {
             out.set_item(part.name, part.joules)?;
         }
         Ok(out)
@@ -135,9 +148,9 @@ impl Session {
 
     /// What could be gained, each with an upper bound in seconds.
     fn advice<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        let timeline = self.scheduled(py);
-        let (chip, program) = (self.chip.clone(), &self.program);
-        let found = py.detach(|| advice(&chip, program, &timeline));
+        let run = self.scheduled(py);
+        let (chip, program) = (self.chip.clone(), self.running(&run));
+        let found = py.detach(|| advice(&chip, program, &run.timeline));
         let list = PyList::empty(py);
         for advice in found {
             let entry = PyDict::new(py);
@@ -152,8 +165,8 @@ impl Session {
 
     /// A Perfetto trace.
     fn trace<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
-        let timeline = self.scheduled(py);
-        let bytes = perfetto_bytes(&self.chip, &self.program, &timeline);
+        let run = self.scheduled(py);
+        let bytes = perfetto_bytes(&self.chip, self.running(&run), &run.timeline);
         Ok(PyBytes::new(py, &bytes.map_err(|error| PyRuntimeError::new_err(error.to_string()))?))
     }
 
@@ -177,13 +190,14 @@ impl Session {
 
     /// When each instruction ran, as (opcode, engine, core, start ns, end ns, done ns).
     fn spans(&self, py: Python<'_>) -> Vec<(&'static str, &'static str, u32, f64, f64, f64)> {
-        let timeline = self.scheduled(py);
+        let run = self.scheduled(py);
         let ns = |ps: u64| ps as f64 / 1000.0;
-        let rows = self.program.instructions.iter().zip(&timeline.spans);
-        rows.map(|(one, span)| {
-            let core = self.program.core(one);
-            (one.opcode, one.engine.name(), core, ns(span.start_ps), ns(span.end_ps), ns(span.done_ps))
-        })
-        .collect()
+        let rows = self.running(&run).instructions.iter().zip(&run.timeline.spans);
+        rows.filter(|(one, _)| !one.merged)
+            .map(|(one, span)| {
+                let core = self.program.core(one);
+                (one.opcode, one.engine.name(), core, ns(span.start_ps), ns(span.end_ps), ns(span.done_ps))
+            })
+            .collect()
     }
 }

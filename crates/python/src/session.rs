@@ -21,6 +21,12 @@ use crate::error::raise;
 use crate::tensor::{Tensor, memory_of};
 use crate::{dtype, source};
 
+/// A recorded program as the compiler leaves it, if it changes anything, and when it runs.
+pub(crate) struct Run {
+    pub(crate) compiled: Option<Program>,
+    pub(crate) timeline: Timeline,
+}
+
 /// A run.
 #[pyclass(module = "tilewright._core")]
 pub(crate) struct Session {
@@ -40,7 +46,7 @@ pub(crate) struct Session {
     #[pyo3(get, set)]
     pub(crate) values: bool,
     /// The timeline of so many instructions.
-    pub(crate) timeline: Mutex<Option<(usize, Arc<Timeline>)>>,
+    pub(crate) timeline: Mutex<Option<(usize, Arc<Run>)>>,
     /// Where matmuls wrote, by tensor.
     summed: BTreeMap<u32, Vec<Region>>,
     lines: BTreeMap<(usize, i32), u32>,
@@ -270,6 +276,12 @@ impl Session {
     fn set_cores(&mut self, cores: u32) {
         let most = u32::try_from(self.chip.neuron.chip.cores).unwrap_or(u32::MAX);
         self.program.cores = cores.min(most);
+    }
+
+    /// The compiler of the first dialect may change what runs.
+    #[setter]
+    fn set_compiled(&mut self, compiled: bool) {
+        self.program.compiled = compiled;
     }
 
     /// The kernel asks for its own order of instructions.

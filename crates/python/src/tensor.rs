@@ -122,6 +122,16 @@ impl Tensor {
             Extent::Nothing => Ok(None),
             Extent::Box(ranges) => {
                 let mut view = self.tile.view.clone();
+                if let (Some(offsets), true) = (&view.gather, shape[..] == full[..]) {
+                    view.gather = Some(boxed(offsets, &shape, &ranges));
+                    for (dim, &(_, count)) in view.dims.iter_mut().zip(&ranges) {
+                        dim.size = count;
+                    }
+                    let mut out = self.with_view(view);
+                    out.bounds = self.bounds.iter().filter_map(|bounds| shrink(bounds, &ranges)).collect();
+                    out.base = self.base;
+                    return Ok(Some(out));
+                }
                 if view.gather.is_some() {
                     return self.flagged(&mask.over(&full)).map(Some);
                 }
@@ -234,11 +244,31 @@ fn fit(mask: &[usize], shape: &[usize]) -> PyResult<Shape> {
     Ok(full)
 }
 
+/// The offsets of a box of a gathered tile, in its order.
+fn boxed(offsets: &[i64], shape: &[usize], ranges: &[(usize, usize)]) -> Arc<[i64]> {
+    let mut kept = Vec::with_capacity(ranges.iter().map(|&(_, count)| count).product());
+    let counts: Vec<usize> = ranges.iter().map(|&(_, count)| count).collect();
+    crate::index::for_each_position(&counts, |position| {
+        let place = position.iter().zip(ranges).zip(shape);
+        let at = place.fold(0, |at, ((&step, &(start, _)), &size)| at * size + start + step);
+        kept.push(offsets.get(at).copied().unwrap_or(SKIP));
+    });
+    kept.into()
+}
+
 /// An index after each axis was cut; `None` if it lies inside its dimension now.
 fn shrink(bounds: &Bounds, ranges: &[(usize, usize)]) -> Option<Bounds> {
     let mut index = bounds.index.clone();
-    if index.values.is_some() {
-        return Some(bounds.clone());
+    if let Some(values) = &index.values {
+        let skip = ranges.len().checked_sub(index.shape.len())?;
+        let own = index.shape.iter().zip(&ranges[skip..]);
+        let ranges: Vec<(usize, usize)> =
+            own.map(|(&size, &range)| if size > 1 { range } else { (0, 1) }).collect();
+        let kept = boxed(values, &index.shape, &ranges).to_vec();
+        index = Index::explicit(ranges.iter().map(|&(_, count)| count).collect(), kept);
+        let (least, most) = index.range()?;
+        let inside = least >= 0 && usize::try_from(most).is_ok_and(|most| most < bounds.size);
+        return (!inside).then(|| Bounds { index, ..bounds.clone() });
     }
     let skip = ranges.len().saturating_sub(index.shape.len());
     for (axis, &(start, count)) in ranges.iter().skip(skip).enumerate() {

@@ -42,6 +42,9 @@ pub(crate) fn perfetto_bytes(
         program.instructions.iter().map(|one| (one.opcode, Arc::from(one.opcode))).collect();
     let signals = signals(program, timeline);
     for (number, (instruction, span)) in (0_u32..).zip(program.instructions.iter().zip(&timeline.spans)) {
+        if instruction.merged {
+            continue;
+        }
         let core = tracks.get(program.core(instruction) as usize).or(tracks.first());
         let Some(track) = core.and_then(|core| core.get(instruction.engine as usize)) else { continue };
         let name = names.get(instruction.opcode).cloned().unwrap_or_else(|| Arc::from(instruction.opcode));

@@ -14,6 +14,7 @@ import sys
 import numpy as np
 
 from . import dtypes, install, kernel
+from .result import write_trace
 
 USAGE = "usage: python -m tilewright.nki FILE.py[::kernel] [arguments] [--chip NAME] [--check] [--trace FILE] [--json]"
 
@@ -71,18 +72,6 @@ class Report:
             print(result.summary(), flush=True)
         self.findings += result.findings
         self.last = result
-
-
-def write_trace(path, data):
-    """Complete or not at all."""
-    partial = f"{path}.partial-{os.getpid()}"
-    try:
-        with open(partial, "wb") as file:
-            file.write(data)
-        os.replace(partial, path)
-    finally:
-        if os.path.exists(partial):
-            os.remove(partial)
 
 
 def run_file(target, arguments):

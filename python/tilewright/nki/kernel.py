@@ -12,7 +12,7 @@ from tilewright import _core
 from tilewright._core import Tensor
 
 from . import arrays, booleans, dtypes, state, team
-from .result import BenchmarkResult, Result
+from .result import BenchmarkResult, Result, write_trace
 
 CHIPS = {
     "trn1": "trainium1",
@@ -94,6 +94,7 @@ class _Launch:
         self.inputs, self.like = [], None
         session = self.session = _core.Session(self.chip, os.environ.get("NKI_PRECISE_FP", "1") != "0")
         session.values = self.values
+        session.compiled = self.kernel.dialect == "old" and not _as_written(self.kernel)
         names = _parameter_names(self.kernel.func)
         args = [self.tensor(session, value, names[at] if at < len(names) else "") for at, value in enumerate(args)]
         kwargs = {name: self.tensor(session, value, name) for name, value in kwargs.items()}
@@ -167,6 +168,11 @@ def _never_written(result, value):
 
 def _named(value):
     return f"`{value.name}`" if value.name else f"of shape {tuple(value.shape)}"
+
+
+def _as_written(kernel):
+    """True for a kernel that asks the compiler of its dialect to change nothing."""
+    return getattr(kernel, "as_written", False) or getattr(kernel.func, "as_written", False)
 
 
 def _parameter_names(func):
@@ -276,7 +282,11 @@ class Kernel:
     def run(self, args, kwargs, chip=None, values=True):
         """Runs a launch and keeps what it leaves behind; without values if only the times are wanted."""
         name = chip_name(chip or self.platform_target, self.dialect)
-        return _keep(_Launch(self, name, self.grid, values).run(args, kwargs))
+        result = _keep(_Launch(self, name, self.grid, values).run(args, kwargs))
+        trace = getattr(self, "option_save_trace_name", None)
+        if trace:
+            write_trace(os.path.join(getattr(self, "option_working_directory", None) or "", trace), result.trace)
+        return result
 
     def run_ranks(self, arguments, chip=None):
         """Runs a launch on each of several ranks together; `arguments` has the keywords of each."""
@@ -370,6 +380,8 @@ def benchmark(kernel=None, **options):
         base = kernel if isinstance(kernel, Kernel) else Kernel(kernel, "old")
         wrapped = Benchmark.__new__(Benchmark)
         wrapped.__dict__.update(base.__dict__)
+        for name, value in options.items():
+            setattr(wrapped, "option_" + name, value)
         return wrapped
 
     return make if kernel is None else make(kernel)

@@ -83,11 +83,14 @@ class Kernels:
         return found
 
     def run(self, chip, how):
-        key = json.dumps([chip, how["kernel"], how["arguments"], how.get("options", {}), how.get("grid")], sort_keys=True)
+        key = json.dumps([chip, how["kernel"], how["arguments"], how.get("options", {}), how.get("grid"), how.get("as_written")], sort_keys=True)
         if key not in self.runs:
             made = self.find(how["kernel"])
             if "grid" in how:
                 made = made[how["grid"]]
+            if how.get("as_written"):
+                made = made[made.grid]
+                made.as_written = True
             values = [shape_only(text) for text in how["arguments"]]
             self.runs[key] = made.run(values, how.get("options", {}), chip, False)
         return self.runs[key]

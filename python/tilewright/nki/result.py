@@ -1,5 +1,7 @@
 """What a run leaves behind: outputs, times, where they went, energy, findings and a trace; and what old scripts ask of it."""
 
+import os
+
 
 class Result:
     """A run: its outputs, times, findings and trace."""
@@ -169,3 +171,15 @@ class BenchmarkResult:
     def __init__(self, result):
         self.result = result
         self.nc_latency = Latency(result)
+
+
+def write_trace(path, data):
+    """Complete or not at all."""
+    partial = f"{path}.partial-{os.getpid()}"
+    try:
+        with open(partial, "wb") as file:
+            file.write(data)
+        os.replace(partial, path)
+    finally:
+        if os.path.exists(partial):
+            os.remove(partial)

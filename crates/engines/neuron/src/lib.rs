@@ -5,12 +5,14 @@
 //! - [`alu`], [`function`], [`convert`], [`mx`]: operators, activation functions, casts and block-scaled words as values;
 //! - [`engine`]: instructions by engine: may it, what does it give, how long;
 //! - [`program`]: what was executed, as data; [`schedule`]: when each of it runs on the real engines;
+//! - [`compiler`]: what the compiler of the first dialect changes before;
 //! - [`reading`]: utilisation, critical path, energy, suggestions;
 //! - [`findings`], [`placement`], [`sharing`]: what is wrong though it ran;
 //! - [`refusal`]: what an illegal instruction is answered with.
 
 pub mod alu;
 pub mod chip;
+pub mod compiler;
 pub mod convert;
 pub mod engine;
 pub mod findings;

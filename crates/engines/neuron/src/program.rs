@@ -194,6 +194,8 @@ pub struct Instruction {
     pub macs: u64,
     /// Bits of an operand of the tensor engine; 0 on other engines.
     pub operand_bits: u32,
+    /// A product of the tensor engine that takes all passes of its type: no transpose, nothing of zeros and ones.
+    pub full_rows: bool,
     /// Cells of the systolic array that it runs on, as bits; 0 for all of them.
     pub cells: u16,
     /// How a transfer spreads.
@@ -202,6 +204,16 @@ pub struct Instruction {
     pub table: Option<Function>,
     /// True if bytes were read that nobody wrote.
     pub uninitialised: bool,
+    /// What it computes, for the compiler.
+    pub form: crate::compiler::Form,
+    /// What it computes besides its operands, as a number; 0 if that is not known.
+    pub digest: u64,
+    /// What it takes on the Scalar engine, if it may as well run there.
+    pub on_scalar: Option<Cost>,
+    /// The same of the GpSimd engine.
+    pub on_gpsimd: Option<Cost>,
+    /// Another instruction does its work.
+    pub merged: bool,
     /// Line, in the program's table.
     pub source: u32,
     /// Program of the launch grid, or core.
@@ -230,14 +242,28 @@ impl Instruction {
             hbm_written_bytes: 0,
             macs: 0,
             operand_bits: 0,
+            full_rows: false,
             cells: 0,
             dma: None,
             table: None,
             uninitialised: false,
+            form: crate::compiler::Form::Other,
+            digest: 0,
+            on_scalar: None,
+            on_gpsimd: None,
+            merged: false,
             source: 0,
             program: 0,
             meeting: 0,
         }
+    }
+
+    /// The same, with what it computes: the form, and a digest of operators and of how operands lie.
+    #[must_use]
+    pub fn computing(mut self, form: crate::compiler::Form, tiles: &[&Tile], words: &[u64]) -> Instruction {
+        self.form = form;
+        self.digest = digest(self.opcode, tiles, words);
+        self
     }
 
     /// The same, with what reading its operands showed.
@@ -246,6 +272,31 @@ impl Instruction {
         self.uninitialised |= uninitialised;
         self
     }
+}
+
+/// A number for what an instruction computes: FNV-1a over its name, its operands' patterns and its other operands; 0 for patterns that
+/// are no loops.
+fn digest(opcode: &str, tiles: &[&Tile], words: &[u64]) -> u64 {
+    const PRIME: u64 = 0x0100_0000_01b3;
+    if tiles.iter().any(|tile| tile.view.gather.is_some()) {
+        return 0;
+    }
+    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
+    let mut add = |word: u64| {
+        for byte in word.to_le_bytes() {
+            hash = (hash ^ u64::from(byte)).wrapping_mul(PRIME);
+        }
+    };
+    opcode.bytes().for_each(|byte| add(u64::from(byte)));
+    words.iter().copied().for_each(&mut add);
+    for tile in tiles {
+        add(tile.view.dtype as u64);
+        for dim in &tile.view.dims {
+            add(as_u64(dim.size));
+            add(dim.stride.cast_unsigned() as u64);
+        }
+    }
+    hash | 1
 }
 
 /// A tensor that the program used, for capacity and findings.
@@ -284,6 +335,8 @@ pub struct Program {
     pub cores: u32,
     /// The kernel asks for its own order of instructions.
     pub in_order: bool,
+    /// The compiler of the first dialect may change it.
+    pub compiled: bool,
 }
 
 impl Program {

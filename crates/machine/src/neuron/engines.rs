@@ -27,6 +27,8 @@ machine_keys! {
         pipeline_cycles: u64 [0, 100_000],
         /// Cycles of an FP32 row; rows of 16 bits take one.
         fp32_row_cycles: u64 [1, 64],
+        /// The same in kernels of the first dialect, as its compiler makes them.
+        fp32_compiled_row_cycles: u64 [1, 64],
         /// Cycles of an FP32 row of a transpose.
         fp32_transpose_row_cycles: u64 [1, 64],
         /// True if there is a bit-exact transpose mode.
@@ -61,6 +63,8 @@ machine_keys! {
         fast_rate: u64 [1, 64],
         /// The same when strided, when in PSUM, or with two inputs.
         fast_strided_rate: u64 [1, 64],
+        /// Cycles of an element of a division, as the compiler makes it of a reciprocal and a product.
+        divide_cycles: f64 [1.0, 64.0],
         /// Partitions that a transpose or shuffle stays within.
         transpose_block: u64 [1, 65536],
     }

@@ -67,6 +67,8 @@ machine_keys! {
         copy_queues: u64 [1, 65536],
         /// Time of each descriptor: one contiguous run.
         descriptor_ns: u64 [0, 1_000_000],
+        /// Bytes whose time a descriptor takes at least.
+        descriptor_least_bytes: u64 [0, 65536],
         /// Copies of a queue that overlap.
         in_flight: u64 [1, 65536],
         /// Partitions of a tile that one engine moves.

@@ -1,5 +1,6 @@
 """`neuronxcc.nki.compiler`: direct allocation and directives. Values never depend on addresses; findings do."""
 
+import inspect
 import math
 
 import numpy as np
@@ -24,7 +25,7 @@ class _Memory:
         def place(sizes, blocks, element_bytes):
             size = math.prod(sizes[blocks + 1 :]) * element_bytes
             indices = np.ndindex(*sizes[:blocks])
-            return [self._flat(func(tuple(map(int, index)), sizes[blocks], size)) for index in indices]
+            return [self._flat(_call(func, tuple(map(int, index)), sizes[blocks], size)) for index in indices]
 
         return Buffer(self.name, place)
 
@@ -55,6 +56,19 @@ class _Memory:
         return Buffer(self.name)
 
 
+#: Names under which allocation functions are called.
+_NAMES = ("idx", "pdim_size", "fdim_size")
+
+
+def _call(func, *values):
+    """Calls an allocation function by the names of its parameters, since others may come before them; by place where it has other names."""
+    try:
+        names = inspect.signature(func).parameters
+    except (TypeError, ValueError):
+        names = {}
+    return func(**dict(zip(_NAMES, values))) if set(_NAMES) <= set(names) else func(*values)
+
+
 def _number(index, counts):
     """The number of a tile among the tiles that have a place of their own."""
     counts = tuple(counts) if isinstance(counts, (tuple, list)) else (counts,)
@@ -67,7 +81,15 @@ def _number(index, counts):
 sbuf = _Memory("sbuf")
 psum = _Memory("psum")
 
-skip_middle_end_transformations = identity
+
+def skip_middle_end_transformations(kernel=None, **_options):
+    """The kernel runs as it is written."""
+    if kernel is None:
+        return skip_middle_end_transformations
+    getattr(kernel, "func", kernel).as_written = True
+    return kernel
+
+
 enable_stack_allocator = identity
 force_auto_alloc = identity
 force_manual_alloc = identity

@@ -151,7 +151,10 @@ fn transfer(chip: &Chip, name: &'static str, dst: &Tile, src: &Tile, factor: u64
     let on_chip = [dst, src].into_iter().find(|tile| tile.storage.memory.on_chip());
     let rows = on_chip.map_or(descriptors, |tile| as_u64(tile.view.partitions()));
     let engines = rows.div_ceil(dma.partitions_per_engine.max(1)).clamp(1, dma.engines_per_core);
-    let data = bytes_ps(bytes.saturating_mul(factor).div_ceil(engines), dma.achieved_bytes_per_s);
+    // Short runs take as long as those of some bytes.
+    let least = descriptors.saturating_mul(dma.descriptor_least_bytes);
+    let phase = bytes.max(least).saturating_mul(factor).div_ceil(engines);
+    let data = bytes_ps(phase, dma.achieved_bytes_per_s);
     let data = data.saturating_add(ns_ps(dma.descriptor_ns.saturating_mul(descriptors.div_ceil(engines))));
     let cost = Cost { busy_ps: data, latency_ps: ns_ps(dma.fixed_ns) };
     let mut instruction = Instruction::new(name, EngineKind::Dma, cost, &[dst], &[src]);

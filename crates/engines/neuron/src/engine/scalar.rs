@@ -84,7 +84,16 @@ pub fn activation(chip: &Chip, dst: &Tile, data: &Tile, how: &Activation) -> Res
     reads.extend(how.scale.tile());
     reads.extend(how.bias.as_ref().and_then(Operand::tile));
     let done = finish(chip, name, (dst, data), &values, &how.sums, &reads)?;
-    Ok(Instruction { table: how.function.table(), ..done }.reading(uninitialised))
+    let done = Instruction { table: how.function.table(), ..done }.reading(uninitialised);
+    if how.sums.tile.is_some() {
+        return Ok(done);
+    }
+    let word = |operand: &Operand| match operand {
+        Operand::Constant(value) => u64::from(value.to_bits()),
+        Operand::PerPartition(_) => u64::MAX,
+    };
+    let words = [how.function as u64, word(&how.scale), how.bias.as_ref().map_or(1 << 40, word)];
+    Ok(done.computing(crate::compiler::Form::Map, &[dst, data], &words))
 }
 
 /// Writes results and their sums.

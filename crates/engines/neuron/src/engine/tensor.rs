@@ -139,6 +139,7 @@ pub fn nc_matmul(
         Instruction::new(NAME, EngineKind::Tensor, cost, &[dst], &reads).reading(uninitialised);
     instruction.macs = as_u64(stationary.view.partitions() * rows_per_pass * m * n);
     instruction.operand_bits = moving.view.dtype.storage_bits();
+    instruction.full_rows = !options.is_transpose && !options.stationary_onezero && !options.moving_onezero;
     instruction.cells = cells_of(chip, options.part);
     Ok(instruction)
 }

@@ -5,7 +5,7 @@
 //! - [`run`]: engines in order within a window, event by event; [`dma`]: queues, DMA engines and HBM.
 //!
 //! The compiler's scheduler is modelled as one that picks the first ready instruction of a window of each engine.
-//! Kernels that place their tiles run as they are written.
+//! Tiles that a kernel places wait for what had their bytes before; a kernel that keeps its order runs as it is written.
 
 pub(crate) mod array;
 mod depend;
@@ -168,10 +168,9 @@ pub fn hop_ps(chip: &Chip, from: EngineKind, to: EngineKind) -> u64 {
     crate::chip::ns_ps(if from == EngineKind::Dma { sync.dma_to_compute_ns } else { sync.semaphore_ns })
 }
 
-/// Instructions of an engine among which the order may change: one if the kernel places its tiles or keeps its order.
+/// Instructions of an engine among which the order may change: one if the kernel keeps its order.
 fn window(chip: &Chip, program: &Program) -> u64 {
-    let placed = program.allocations.iter().any(|allocation| !allocation.places.is_empty());
-    if placed || program.in_order { 1 } else { chip.neuron.sync.schedule_window.max(1) }
+    if program.in_order { 1 } else { chip.neuron.sync.schedule_window.max(1) }
 }
 
 /// Time in which at least one instruction of each engine runs, summed over cores.

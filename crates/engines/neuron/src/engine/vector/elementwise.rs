@@ -4,6 +4,7 @@ use tilewright_num::Dtype;
 
 use super::{Rate, cost, two_input_cycles};
 use crate::alu::AluOp;
+use crate::compiler::Form;
 use crate::convert;
 use crate::engine::{Operand, Step, limits, same_shape};
 use crate::pattern::as_u64;
@@ -29,6 +30,7 @@ pub fn tensor_tensor(
     let in_sbuf = [a, b, dst].iter().all(|tile| tile.storage.memory == Memory::Sbuf);
     let preferred =
         if in_sbuf && (op == AluOp::Power || exact) { EngineKind::Gpsimd } else { EngineKind::Vector };
+    let free = engine.is_none();
     let engine = engine.unwrap_or(preferred);
     limits::engine_of(NAME, engine, &[EngineKind::Vector, EngineKind::Gpsimd])?;
     for (role, tile) in [("the first input", a), ("the second input", b), ("the result", dst)] {
@@ -46,8 +48,31 @@ pub fn tensor_tensor(
         dst.write(&chip.rules, &values);
         left.uninitialised | right.uninitialised
     };
-    let cost = cost(chip, engine, two_input_cycles(a, b), &[a, b, dst], Rate::Pair);
-    Ok(Instruction::new(NAME, engine, cost, &[dst], &[a, b]).reading(uninitialised))
+    let cycles = pair_cycles(chip, dst, a, b, op);
+    let instruction_cost = cost(chip, engine, cycles, &[a, b, dst], Rate::Pair);
+    let form = match op {
+        AluOp::Multiply if engine == EngineKind::Vector => Form::Product,
+        AluOp::Add | AluOp::Subtract if engine == EngineKind::Vector => Form::Linear,
+        _ => Form::Other,
+    };
+    let mut done = Instruction::new(NAME, engine, instruction_cost, &[dst], &[a, b])
+        .computing(form, &[dst, a, b], &[op as u64])
+        .reading(uninitialised);
+    if free && form != Form::Other && in_sbuf && !chip.neuron.access.vector_gpsimd_exclusive {
+        done.on_gpsimd = Some(cost(chip, EngineKind::Gpsimd, cycles, &[a, b, dst], Rate::Pair));
+    }
+    Ok(done)
+}
+
+/// Cycles of `tensor_tensor`: one pass also for sums, differences and products of BF16 that lie side by side in SBUF (instruction page,
+/// nc 2; later generations have a rate of their own for them).
+fn pair_cycles(chip: &Chip, dst: &Tile, a: &Tile, b: &Tile, op: AluOp) -> u64 {
+    let simple = matches!(op, AluOp::Add | AluOp::Subtract | AluOp::Multiply);
+    let quick = [dst, a, b].iter().all(|tile| {
+        tile.view.dtype == Dtype::Bf16 && tile.storage.memory == Memory::Sbuf && tile.view.free_contiguous()
+    });
+    let cycles = two_input_cycles(a, b);
+    if simple && quick && chip.generation() < Generation::V3 { cycles / 2 } else { cycles }
 }
 
 /// Integer inputs in full precision, or as words for bit operators.
@@ -104,6 +129,7 @@ pub fn tensor_scalar(
     engine: Option<EngineKind>,
 ) -> Result<Instruction, Refusal> {
     const NAME: &str = "tensor_scalar";
+    let free = engine.is_none();
     let engine = engine.unwrap_or(EngineKind::Vector);
     limits::engine_of(NAME, engine, &[EngineKind::Vector, EngineKind::Scalar, EngineKind::Gpsimd])?;
     if engine == EngineKind::Scalar {
@@ -131,7 +157,25 @@ pub fn tensor_scalar(
     let cost = cost(chip, engine, columns, &[data, dst], Rate::Fast);
     let mut reads = vec![data];
     reads.extend(steps.iter().filter_map(|step| step.operand.tile()));
-    Ok(Instruction::new(NAME, engine, cost, &[dst], &reads).reading(uninitialised))
+    let mut words: Vec<u64> = Vec::new();
+    for step in steps {
+        let constant = match &step.operand {
+            Operand::Constant(value) => u64::from(value.to_bits()),
+            Operand::PerPartition(_) => u64::MAX,
+        };
+        words.extend([step.op as u64, u64::from(step.reverse), constant]);
+    }
+    let multiple = matches!(steps, [one] if one.op == AluOp::Multiply && one.operand.tile().is_none());
+    let form = if multiple { Form::Scaled } else { Form::Map };
+    let mut done = Instruction::new(NAME, engine, cost, &[dst], &reads)
+        .computing(form, &[dst, data], &words)
+        .reading(uninitialised);
+    let linear = |step: &Step| matches!(step.op, AluOp::Multiply | AluOp::Add);
+    let wide = [data, dst].iter().all(|tile| tile.view.dtype.is_float());
+    if free && wide && matches!(steps, [one] if linear(one)) {
+        done.on_scalar = Some(super::cost_on(chip, EngineKind::Scalar, columns, &[data, dst]));
+    }
+    Ok(done)
 }
 
 /// NeuronCore-v3 has only multiply and add on the Scalar engine, in that order.
@@ -248,6 +292,7 @@ pub fn tensor_copy(
     engine: Option<EngineKind>,
 ) -> Result<Instruction, Refusal> {
     const NAME: &str = "tensor_copy";
+    let free = engine.is_none();
     let engine = engine.unwrap_or(EngineKind::Vector);
     limits::engine_of(NAME, engine, &[EngineKind::Vector, EngineKind::Scalar, EngineKind::Gpsimd])?;
     limits::operand(chip, engine, NAME, "the source", src)?;
@@ -256,7 +301,16 @@ pub fn tensor_copy(
     limits::same_words(NAME, dst, src)?;
     let uninitialised = convert::copy(&chip.rules, dst, src);
     let cost = cost(chip, engine, as_u64(src.view.free_elements()), &[src, dst], Rate::Fast);
-    Ok(Instruction::new(NAME, engine, cost, &[dst], &[src]).reading(uninitialised))
+    let same = src.view.dtype == dst.view.dtype && src.view.dims == dst.view.dims;
+    let form = if same { Form::Copy } else { Form::Other };
+    let mut done = Instruction::new(NAME, engine, cost, &[dst], &[src])
+        .computing(form, &[dst, src], &[])
+        .reading(uninitialised);
+    if free && [src, dst].iter().all(|tile| tile.view.dtype.is_float()) {
+        let columns = as_u64(src.view.free_elements());
+        done.on_scalar = Some(super::cost_on(chip, EngineKind::Scalar, columns, &[src, dst]));
+    }
+    Ok(done)
 }
 
 /// dst = value everywhere.
@@ -308,7 +362,9 @@ pub fn reciprocal(chip: &Chip, dst: &Tile, data: &Tile) -> Result<Instruction, R
     dst.write(&chip.rules, &values);
     let cycles = as_u64(data.view.free_elements()).saturating_mul(8);
     let cost = cost(chip, EngineKind::Vector, cycles, &[data, dst], Rate::Plain);
-    Ok(Instruction::new(NAME, EngineKind::Vector, cost, &[dst], &[data]).reading(read.uninitialised))
+    Ok(Instruction::new(NAME, EngineKind::Vector, cost, &[dst], &[data])
+        .computing(Form::Reciprocal, &[dst, data], &[])
+        .reading(read.uninitialised))
 }
 
 /// Transposes blocks of at most 32 by 32.

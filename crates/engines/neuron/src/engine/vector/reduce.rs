@@ -69,7 +69,10 @@ pub fn tensor_reduce(
     let quick = half && matches!(op, AluOp::Add | AluOp::Maximum);
     let cost =
         cost(chip, EngineKind::Vector, if quick { columns / 2 } else { columns }, &[data], Rate::Plain);
-    Ok(Instruction::new(NAME, EngineKind::Vector, cost, &[dst], &[data]).reading(uninitialised))
+    let sum = op == AluOp::Add && !negate && kept == 1;
+    let form = if sum { crate::compiler::Form::Sum } else { crate::compiler::Form::Other };
+    Ok(Instruction { form, ..Instruction::new(NAME, EngineKind::Vector, cost, &[dst], &[data]) }
+        .reading(uninitialised))
 }
 
 /// What happens to the running value of each lane.

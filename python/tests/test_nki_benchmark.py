@@ -1,0 +1,39 @@
+"""What old scripts ask of `benchmark`, `baremetal` and `profile`: percentiles, and a trace file that is complete or not there."""
+
+import neuronxcc.nki as nki
+import neuronxcc.nki.language as nl
+import numpy as np
+import pytest
+
+ROWS = np.ones((128, 64), np.float32)
+
+
+def double(x):
+    out = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+    nl.store(out, nl.load(x) * 2.0)
+    return out
+
+
+def test_percentiles_are_the_time_of_the_model(tmp_path):
+    trace = tmp_path / "trace.ntff"
+    timed = nki.benchmark(warmup=5, iters=20, save_trace_name=str(trace))(double)
+    assert timed(ROWS) is None
+    latency = timed.benchmark_result.nc_latency
+    assert latency.get_latency_percentile(50) == latency.get_latency_percentile(99) > 0
+    assert trace.stat().st_size > 100
+    assert [path.name for path in tmp_path.iterdir()] == ["trace.ntff"]
+
+
+@pytest.mark.parametrize("how", ["baremetal", "profile"])
+def test_a_trace_is_written_where_it_is_asked_for(how, tmp_path):
+    options = {"working_directory": str(tmp_path), "save_trace_name": "p.ntff"}
+    found = getattr(nki, how)(**options)(double)(ROWS)
+    assert np.array_equal(found, 2 * ROWS) and (tmp_path / "p.ntff").stat().st_size > 100
+
+
+def test_no_trace_without_a_name_and_an_error_for_a_folder_that_is_missing(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    nki.benchmark(double)(ROWS)
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(OSError):
+        nki.benchmark(save_trace_name=str(tmp_path / "missing" / "t.ntff"))(double)(ROWS)
