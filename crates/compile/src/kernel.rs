@@ -359,6 +359,11 @@ impl Kernels {
         })
     }
 
+    /// Whether a value is what attention gives.
+    pub fn attended(&self, id: ValueId) -> bool {
+        self.kernels.iter().any(|kernel| matches!(kernel, Kernel::Attend { out, .. } if *out == id))
+    }
+
     /// Whether the result is a vector of all tokens, not logits of the last.
     pub fn pools(&self) -> bool {
         self.kernels.iter().any(|kernel| matches!(kernel, Kernel::Pool { .. }))

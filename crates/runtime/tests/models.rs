@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use tilewright_compile::weights::constant;
-use tilewright_compile::{Options, compile, raise};
+use tilewright_compile::{Mixed, Options, compile, raise};
 use tilewright_import::{Model, hf, llama2c, onnx};
 use tilewright_machine::Tcp;
 use tilewright_num::Dtype;
@@ -57,8 +57,15 @@ fn stories(file: &str) -> Option<Model> {
 
 /// What a model says after a prompt, and the logits behind it.
 fn said(model: &Model, prompt: &[u64]) -> (Vec<u64>, Vec<f32>) {
-    let options =
-        Options { dtype: Dtype::Bf16, cache: Dtype::Bf16, context: 128, pes: 1, chips: 1, batch: 1 };
+    let options = Options {
+        dtype: Dtype::Bf16,
+        mixed: Mixed::default(),
+        cache: Dtype::Bf16,
+        context: 128,
+        pes: 1,
+        chips: 1,
+        batch: 1,
+    };
     let mut chip = on_chip(model, options);
     let limits = Limits { tokens: 40, ends: Vec::new() };
     let made = generate(&mut chip, prompt, &limits, &mut |_| ControlFlow::Continue(())).unwrap();
@@ -93,7 +100,8 @@ fn minilm(dtype: Dtype, pes: u64, cases: usize) -> Option<Vec<f64>> {
     let golden = bytes(&repository().join("../shared/models/minilm-l6-v2/golden.json"))?;
     bytes(&folder.join("config.json"))?;
     let model = hf::read(&|name: &str| std::fs::read(folder.join(name)).ok().map(Arc::new)).unwrap();
-    let options = Options { dtype, cache: Dtype::Bf16, context: 128, pes, chips: 1, batch: 1 };
+    let options =
+        Options { dtype, mixed: Mixed::default(), cache: Dtype::Bf16, context: 128, pes, chips: 1, batch: 1 };
     let mut chip = on_chip(&model, options);
     let golden: Value = serde_json::from_slice(&golden).unwrap();
     let cases = golden["cases"].as_array().unwrap().iter().take(cases);

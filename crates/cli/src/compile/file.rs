@@ -21,7 +21,7 @@ use crate::host::{Host, read_bytes};
 use crate::model;
 use crate::outcome::{FAILED, Outcome};
 use crate::run::{Target, Weights, prompt, refused};
-use crate::target::{ModelTarget, dtype_name};
+use crate::target::ModelTarget;
 
 const HBM: &str = "hbm";
 const PLAN: &str = "plan";
@@ -104,7 +104,7 @@ fn plan(target: &ModelTarget, compiled: &Compiled) -> String {
     for setting in &target.set {
         text.push_str(&format!("set {setting}\n"));
     }
-    let (dtype, context) = (dtype_name(options.dtype), options.context);
+    let (dtype, context) = (options.dtype_name(), options.context);
     let choices = &compiled.plan.choices;
     if target.chips > 1 {
         text.push_str(&format!("chips {}\n", target.chips));

@@ -18,7 +18,6 @@ use super::held::tensors;
 use super::image::{commit, hbm, n, packet_of, to_slices, transfer, turn};
 use super::place::{Places, place};
 use super::plan::{Fill, Packed, Plan};
-use super::sizes::whole_packets;
 use crate::CompileError;
 use crate::kernel::{Heads, Kernel, Kernels, Norm};
 
@@ -379,7 +378,7 @@ impl<'a> Build<'a> {
 
     /// Elements from row to row of what attention gives.
     pub fn attended_row(&self, heads: &Heads) -> u64 {
-        whole_packets(self.machine, self.dtype(), heads.query_width())
+        self.plan.options.whole_rows(self.machine, heads.query_width())
     }
 
     /// Type of partial sums between processing elements: short ones are exchanged exactly.

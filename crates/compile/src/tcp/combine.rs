@@ -20,13 +20,17 @@ use crate::kernel::{Heads, Kernel, ValueId};
 pub(super) fn combine(build: &mut Build<'_>, kernel: usize, input: ValueId) -> Result<(), CompileError> {
     let packed = build.packed(kernel)?;
     let (from, floats) = source(build, input);
-    let (dtype, share) = (build.dtype(), build.plan.features.share);
-    let scales = bytes(Dtype::F32, share);
-    if dtype == Dtype::I8 {
+    let scales = bytes(Dtype::F32, build.plan.features.share);
+    let integers = packed.dtype == Dtype::I8;
+    if integers {
         let spans = spans(build, input, packed.row);
         super::rows::quantise(build, floats, from, packed.row, spans);
+    }
+    if !packed.held.is_float() {
         let place = build.constant(build.plan.constants.combined(kernel));
         load_words(build, "load_scales", place, scales, 0);
+    }
+    if integers {
         super::rows::spread_peaks(build, scales);
     }
     let last = packed.fills.len().saturating_sub(1);
@@ -63,7 +67,7 @@ pub(super) fn combine(build: &mut Build<'_>, kernel: usize, input: ValueId) -> R
 
 /// The contraction of the rows at hand with a fill.
 fn combined(build: &Build<'_>, packed: &Packed, fill: &Fill, from: u64) -> Exec {
-    let (dtype, share) = (build.dtype(), build.plan.features.share);
+    let (dtype, share) = (packed.dtype, build.plan.features.share);
     let (packets, groups) = (packed.packets, n(build.groups));
     let part = build.part;
     let rows = part.rows;
@@ -85,17 +89,20 @@ fn combined(build: &Build<'_>, packed: &Packed, fill: &Fill, from: u64) -> Exec 
     let fetched = fetch(dtype, from, &[part.by_row(packed.row), (n(packed.row), 1)], packets.elements);
     let switch = multicast(build, packets.count);
     let mut stream = Stream { switch, contract: Some(contract), ..copy(fetched, to) };
+    let columns = n(fill.groups * 8);
+    let own = vrf(bytes(Dtype::F32, fill.first * 8), &[(rows, 0), (groups, 0), (columns, 1)]);
+    let scaled = with(OpKind::Mul0, own);
     if dtype == Dtype::I8 {
-        let columns = n(fill.groups * 8);
         let [outer, inner] = build.by_token(2);
-        let own = vrf(bytes(Dtype::F32, fill.first * 8), &[(rows, 0), (groups, 0), (columns, 1)]);
         let peaks = bytes(Dtype::F32, share) + build.before_token(bytes(Dtype::F32, 2));
         let ops = vec![
             op(OpKind::ToFloat { int_width: 31 }),
-            with(OpKind::Mul0, own),
+            scaled,
             with(OpKind::Mul1, vrf(peaks, &[outer, inner, (columns, 0)])),
         ];
         stream.vector = Some(chain(Word::I32, ops));
+    } else if !packed.held.is_float() {
+        stream.vector = Some(chain(Word::F32, vec![scaled]));
     }
     main("combine", stream)
 }
@@ -112,12 +119,7 @@ pub(super) fn multicast(build: &Build<'_>, packets: u64) -> Switch {
 
 /// Rows as they are contracted, and as floats.
 fn source(build: &Build<'_>, input: ValueId) -> (u64, (Dtype, u64)) {
-    let attends = build
-        .kernels
-        .kernels
-        .iter()
-        .any(|kernel| matches!(kernel, Kernel::Attend { out, .. } if *out == input));
-    if attends {
+    if build.kernels.attended(input) {
         (build.at.attended, (Dtype::F32, build.at.attended_floats))
     } else {
         (build.at.active, (build.between(), build.at.active_floats))

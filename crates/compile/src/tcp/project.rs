@@ -8,9 +8,12 @@ use tilewright_tcp::kernels::chain::op;
 use tilewright_tcp::program::Count;
 use tilewright_tcp::program::exec::{Contract, Memory, Stream, Switch};
 use tilewright_tcp::program::vector::{Gives, OpKind, ReduceOp, Vector, Word};
+use tilewright_tcp::vector::FLIT_WORDS;
 
 use super::build::{Build, Mode, Part};
-use super::image::{bytes, chain, commit, contraction, copy, fetch, main, n, nest, steps, sub, vrf, with};
+use super::image::{
+    bytes, chain, commit, contraction, copy, fetch, fetch_words, main, n, nest, steps, sub, vrf, with,
+};
 use super::norm::PAIR;
 use super::plan::{Fill, Packed};
 use crate::CompileError;
@@ -70,13 +73,14 @@ fn ends(build: &Build<'_>, fill: &Fill, held: Held, gives: Gives) -> Vector {
     let slices = build.machine.pe.slices;
     let (columns, part) = (n(fill.groups * 8), build.part);
     let bias = held.bias_at.map(|at| with(OpKind::FAdd, vrf(at, &[(part.rows, 0), (columns, 1)])));
+    let scales = with(OpKind::Mul0, vrf(0, &[(part.rows, 0), (columns, 1)]));
     if build.dtype() != Dtype::I8 {
-        let ops = bias.into_iter().collect();
+        let ops = build.plan.options.scaled().then_some(scales).into_iter().chain(bias).collect();
         return chain(Word::F32, ops).after_between(ReduceOp::Add, slices, gives);
     }
     let mut ops = vec![
         op(OpKind::ToFloat { int_width: 31 }),
-        with(OpKind::Mul0, vrf(0, &[(part.rows, 0), (columns, 1)])),
+        scales,
         with(OpKind::Mul1, vrf(held.rows_at + PAIR * part.first, &[part.by_row(2), (columns, 0)])),
     ];
     ops.extend(bias);
@@ -99,7 +103,7 @@ pub(super) fn batch_logits(build: &mut Build<'_>, packed: &Packed, index: usize,
 /// What belongs to columns of a fill, from all slices to all: what units are worth, and what is added.
 fn load_columns(build: &mut Build<'_>, kernel: usize, fill: usize) -> Held {
     let mut next = 0;
-    if build.dtype() == Dtype::I8 {
+    if build.plan.options.scaled() {
         let scales = build.plan.constants.projected(kernel, fill);
         next = spread(build, "load_scales", scales, next);
     }
@@ -138,7 +142,10 @@ fn spread(build: &mut Build<'_>, name: &str, (place, words): (u64, u64), base: u
 pub(super) fn load(build: &mut Build<'_>, packed: &Packed, fill: &Fill) {
     let place = build.next_fill();
     let machine = build.machine;
-    let dtype = build.dtype();
+    if packed.held != packed.dtype {
+        return widen(build, packed, fill, place);
+    }
+    let dtype = packed.dtype;
     let (row, flit) = (bytes(dtype, packed.row), machine.network.flit_bytes);
     let per_row = row.div_ceil(flit);
     let kept = row.min(flit);
@@ -150,6 +157,19 @@ pub(super) fn load(build: &mut Build<'_>, packed: &Packed, fill: &Fill) {
     let from = fetch(dtype, place, &[(n(pieces), piece), (n(piece), 1)], piece);
     let to = commit(Memory::Trf { lanes: machine.ce.lanes }, 0, &to, kept);
     build.emit.exec(main("load_weights", copy(from, to)));
+}
+
+/// The same for weights that are narrower than what they meet: by way of words, a flit of them at a time.
+fn widen(build: &mut Build<'_>, packed: &Packed, fill: &Fill, place: u64) {
+    let (machine, dtype) = (build.machine, packed.dtype);
+    let (row, piece) = (bytes(dtype, packed.row), bytes(dtype, FLIT_WORDS));
+    let lane = machine.trf_lane_payload_bytes();
+    let to = [(n(fill.groups), row), (n(machine.ce.lanes), lane), (n(packed.row / FLIT_WORDS), piece)];
+    let from = [(n(machine.ce.lanes * fill.groups), packed.row), (n(packed.row), 1)];
+    let to = commit(Memory::Trf { lanes: machine.ce.lanes }, 0, &to, piece);
+    let floats = dtype.is_float().then(|| chain(Word::I32, vec![op(OpKind::ToFloat { int_width: 31 })]));
+    let stream = copy(fetch_words(packed.held, place, &from), to);
+    build.emit.exec(main("widen_weights", Stream { vector: floats, cast: Some(dtype), ..stream }));
 }
 
 /// The same, with all that can be asked for ahead.
@@ -171,13 +191,13 @@ pub(super) fn with_fill(build: &Build<'_>, packed: &Packed, fill: &Fill, tokens:
         loops: nest(&walk),
         tree: packets.elements.next_power_of_two(),
         steps: steps(&order),
-        ..contraction(build.dtype(), build.machine.ce.lanes, Drain::Interleaved)
+        ..contraction(packed.dtype, build.machine.ce.lanes, Drain::Interleaved)
     }
 }
 
 /// The contraction of all tokens with a fill; the commit is the caller's.
 fn contract(build: &Build<'_>, packed: &Packed, fill: &Fill, ends: Vector) -> Stream {
-    let dtype = build.dtype();
+    let dtype = packed.dtype;
     let share = packed.row;
     let packets = packed.packets;
     let [outer, inner] = build.by_token(share);
@@ -204,7 +224,7 @@ pub(super) fn logits(build: &mut Build<'_>, packed: &Packed, index: usize, to: u
     let ends = ends(build, fill, held, Gives::First);
     build.part = all;
     let mut stream = contract(build, packed, fill, ends);
-    let (dtype, packets) = (build.dtype(), packed.packets);
+    let (dtype, packets) = (packed.dtype, packed.packets);
     stream.fetch = fetch(dtype, build.at.normal, &[(n(packed.row), 1)], packets.elements);
     stream.contract = Some(with_fill(build, packed, fill, &[]));
     let word = bytes(Dtype::F32, 8);
