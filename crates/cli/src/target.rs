@@ -19,7 +19,7 @@ pub(crate) struct ModelTarget {
     /// Change a figure of the machine: hbm.efficiency=0.9
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
-    /// Types of weights and activations that are multiplied: bf16, int8, w8a8 or w8a16
+    /// Types of weights and activations that are multiplied: bf16, int8, w8a8, w8a16, w4a8 or w4a16
     #[arg(long, value_name = "TYPE", default_value = "bf16")]
     pub(crate) dtype: String,
     /// PEs of a chip that share the work: 1, 2, 4 or 8

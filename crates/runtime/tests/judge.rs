@@ -93,7 +93,7 @@ fn parts() -> Vec<Vec<u64>> {
 }
 
 /// All types, on one processing element and on two.
-const KINDS: [(&str, u64); 8] = [
+const KINDS: [(&str, u64); 10] = [
     ("bf16", 1),
     ("bf16", 2),
     ("int8", 1),
@@ -102,6 +102,8 @@ const KINDS: [(&str, u64); 8] = [
     ("w8a8", 2),
     ("w8a16", 1),
     ("w8a16", 2),
+    ("w4a8", 2),
+    ("w4a16", 1),
 ];
 
 #[test]
@@ -116,7 +118,7 @@ fn a_model_of_odd_sizes_is_exact() {
 #[test]
 fn a_short_cache_is_exact() {
     let model = random::llama(&config((2, 3, 16), 91, 53, true), 6);
-    for (dtype, pes) in [("w8a8", 1), ("int8", 2), ("w8a16", 2)] {
+    for (dtype, pes) in [("w8a8", 1), ("int8", 2), ("w8a16", 2), ("w4a8", 1)] {
         judged(&model, Options { cache: Dtype::I8, ..options(dtype, pes) }, &parts());
     }
 }
@@ -202,7 +204,7 @@ fn stories(name: &str, kinds: &[(&str, u64)], parts: &[Vec<u64>]) {
 
 #[test]
 fn stories260k_is_exact() {
-    let kinds = [("bf16", 1), ("bf16", 4), ("w8a8", 1), ("int8", 2), ("w8a16", 1)];
+    let kinds = [("bf16", 1), ("bf16", 4), ("w8a8", 1), ("int8", 2), ("w8a16", 1), ("w4a8", 1), ("w4a16", 2)];
     stories("stories260K", &kinds, &[vec![1, 403, 407, 261, 378], vec![432], vec![383], vec![286, 261, 376]]);
 }
 

@@ -32,7 +32,7 @@ pub struct Named {
 
 impl Named {
     /// All there are.
-    pub const ALL: [Named; 4] = [
+    pub const ALL: [Named; 6] = [
         Named { name: "bf16", dtype: Dtype::Bf16, mixed: Mixed { weights: None, activated: None } },
         Named {
             name: "int8",
@@ -44,6 +44,16 @@ impl Named {
             name: "w8a16",
             dtype: Dtype::Bf16,
             mixed: Mixed { weights: Some(Dtype::I8), activated: None },
+        },
+        Named {
+            name: "w4a8",
+            dtype: Dtype::I8,
+            mixed: Mixed { weights: Some(Dtype::I4), activated: Some(Dtype::Bf16) },
+        },
+        Named {
+            name: "w4a16",
+            dtype: Dtype::Bf16,
+            mixed: Mixed { weights: Some(Dtype::I4), activated: None },
         },
     ];
 

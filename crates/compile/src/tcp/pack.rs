@@ -279,7 +279,16 @@ impl Source<'_> {
                 continue;
             }
             let scale = self.scale(slice, column);
-            line.extend(elements.map(|element| quantised(element, scale, greatest(held)).to_le_bytes()[0]));
+            let integers = elements.map(|element| quantised(element, scale, greatest(held)).to_le_bytes()[0]);
+            if held == Dtype::I4 {
+                // Two of four bits in a byte, the first in the low half; rows are whole eights.
+                let integers: Vec<u8> = integers.collect();
+                line.extend(
+                    integers.chunks(2).map(|two| two.iter().rev().fold(0, |byte, i| byte << 4 | i & 0xF)),
+                );
+            } else {
+                line.extend(integers);
+            }
         }
         line
     }
