@@ -124,7 +124,7 @@ impl Judge<'_> {
         let of = |taken: &Taken, pe: u64| -> Parts {
             let place = |weight: &Weight, place: u64| {
                 let value = self.by_features(taken, kernel, weight, pe, place);
-                if self.integers() { bf16(value) } else { value }
+                if self.eight() { bf16(value) } else { value }
             };
             parts
                 .iter()

@@ -7,7 +7,9 @@
 //! |---|---|
 //! | embedding, weights, normalised residual, queries, keys, values, weights of values, rows that are combined | bf16 (i8: in units of the greatest magnitude over 127) |
 //! | queries, keys, values and their weights with an 8-bit cache | i8, in units of the plan; weights in units of 1/127 |
-//! | residual, sums, projected rows, scores | f32 (i8: projected rows and activations bf16) |
+//! | residual, sums, projected rows, scores | f32 (i8 everywhere, the cache too: projected rows and activations bf16) |
+//! | what activation functions leave | bf16; f32 where integers are made of it |
+//! | weights of integers | i8 or i4, in units of the greatest magnitude of their output; floats meet them as they are, sums are multiplied |
 //! | partial sums between processing elements | bf16 for prompts, f32 for single tokens |
 //!
 //! Orders of sums: a contraction adds the products of a packet as a tree, packets one after the other, starting from zero; a projection is
@@ -152,6 +154,11 @@ impl<'j> Judge<'j> {
 
     fn integers(&self) -> bool {
         self.plan.options.dtype == Dtype::I8
+    }
+
+    /// Whether nothing but integers is made of projected rows.
+    fn eight(&self) -> bool {
+        self.integers() && self.short_integers() && self.plan.options.activated() == Dtype::I8
     }
 
     /// Whether queries, keys and values are integers.

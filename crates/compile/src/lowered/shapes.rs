@@ -67,7 +67,7 @@ impl<'s> Shapes<'s> {
     }
 
     fn between(&self) -> Dtype {
-        if self.plan.options.dtype == Dtype::I8 { Dtype::Bf16 } else { Dtype::F32 }
+        self.plan.options.between()
     }
 
     /// Of all chips.

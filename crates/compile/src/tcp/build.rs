@@ -358,9 +358,9 @@ impl<'a> Build<'a> {
         self.plan.options.dtype
     }
 
-    /// Type of rows between kernels: as wide as what is made of them.
+    /// Type of rows between kernels.
     pub fn between(&self) -> Dtype {
-        if self.dtype() == Dtype::I8 { Dtype::Bf16 } else { Dtype::F32 }
+        self.plan.options.between()
     }
 
     /// Type of queries, keys and values.

@@ -92,6 +92,12 @@ impl Options {
         self.mixed.activated.unwrap_or(self.dtype)
     }
 
+    /// Type of rows between kernels: rounded on the way only if nothing but integers of eight bits is made of them.
+    pub fn between(&self) -> Dtype {
+        let eight = [self.dtype, self.activated(), self.cache].iter().all(|dtype| *dtype == Dtype::I8);
+        if eight { Dtype::Bf16 } else { Dtype::F32 }
+    }
+
     /// Elements of rows, rounded up so that contractions in all their types take them.
     pub fn whole_rows(&self, machine: &Tcp, elements: u64) -> u64 {
         let mut whole = elements;
