@@ -22,6 +22,9 @@ pub(crate) struct ModelTarget {
     /// Types of weights and activations that are multiplied: bf16, int8, w8a8, w8a16, w4a8 or w4a16
     #[arg(long, value_name = "TYPE", default_value = "bf16")]
     pub(crate) dtype: String,
+    /// Find the scales of integer activations on this text beforehand, a line at a time; without it each token has its own
+    #[arg(long, value_name = "FILE")]
+    pub(crate) calibrate: Option<String>,
     /// PEs of a chip that share the work: 1, 2, 4 or 8
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) pes: u64,
@@ -36,7 +39,7 @@ pub(crate) struct ModelTarget {
 impl Default for ModelTarget {
     fn default() -> ModelTarget {
         let (chip, dtype) = ("tcp".to_string(), "bf16".to_string());
-        ModelTarget { chip, set: Vec::new(), dtype, pes: 1, chips: 1, context: None }
+        ModelTarget { chip, set: Vec::new(), dtype, calibrate: None, pes: 1, chips: 1, context: None }
     }
 }
 

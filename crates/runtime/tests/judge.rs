@@ -7,9 +7,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use tilewright_compile::judge::Judge;
+use tilewright_compile::cluster::cluster;
+use tilewright_compile::judge::{Judge, peaks};
+use tilewright_compile::kernel::{Kernel, Kernels};
 use tilewright_compile::weights::constant;
-use tilewright_compile::{Named, Options, compile};
+use tilewright_compile::{Named, Options, compile, compile_kernels, kernel_text};
 use tilewright_import::llama::{Config, Rope, Scaling};
 use tilewright_import::{Model, hf, llama2c};
 use tilewright_machine::Tcp;
@@ -34,7 +36,11 @@ fn judged(model: &Model, options: Options, parts: &[Vec<u64>]) {
 }
 
 fn judged_on(machine: &Tcp, model: &Model, options: Options, parts: &[Vec<u64>]) {
-    let compiled = compile(machine, &model.graph, options).unwrap();
+    judged_kernels(machine, model, &cluster(&model.graph).unwrap(), options, parts);
+}
+
+fn judged_kernels(machine: &Tcp, model: &Model, kernels: &Kernels, options: Options, parts: &[Vec<u64>]) {
+    let compiled = compile_kernels(machine, kernels, options).unwrap();
     let constants = |name: &str| constant(&model.graph, &model.store, name);
     let (kernels, plan) = (compiled.kernels.clone(), compiled.plan.clone());
     let mut judge = Judge::new(machine, &kernels, &plan, &constants).unwrap();
@@ -121,6 +127,52 @@ fn a_short_cache_is_exact() {
     for (dtype, pes) in [("w8a8", 1), ("int8", 2), ("w8a16", 2), ("w4a8", 1)] {
         judged(&model, Options { cache: Dtype::I8, ..options(dtype, pes) }, &parts());
     }
+}
+
+/// Scales from texts, the same for all tokens: fewer passes, the same chip and judge, whatever the tokens are.
+#[test]
+fn scales_found_beforehand_are_exact() {
+    let machine = tcp();
+    let decoder = random::llama(&config((2, 3, 16), 91, 53, false), 9);
+    let encoder = Bert { heads: (5, 16), hidden: 53, vocabulary: 77, places: 96 }.model(4);
+    for (model, dtype, pes) in
+        [(&decoder, "w8a8", 2), (&decoder, "int8", 1), (&decoder, "w4a8", 1), (&encoder, "w8a8", 2)]
+    {
+        let plain = cluster(&model.graph).unwrap();
+        let constants = |name: &str| constant(&model.graph, &model.store, name);
+        let texts = [tokens(12, 5), Vec::new(), tokens(3, 40)];
+        let found = peaks(&machine, &plain, options(dtype, pes), &constants, &texts).unwrap();
+        let again = peaks(&machine, &plain, options(dtype, 1), &constants, &texts).unwrap();
+        assert_eq!(found, again, "scales depend on the number of PEs");
+        let combined = plain.kernels.iter().filter(|kernel| matches!(kernel, Kernel::Combine { .. })).count();
+        let norms = plain.kernels.iter().filter(|kernel| matches!(kernel, Kernel::Norm { .. })).count();
+        let of_activations = if dtype == "w8a8" { 0 } else { combined / 2 };
+        assert_eq!(found.len(), norms + combined - of_activations);
+        let kernels = Kernels { peaks: found, ..plain.clone() };
+        let text = kernels.print();
+        assert_eq!(kernel_text::read(&text, tilewright_base::SourceId(0)).unwrap().print(), text);
+        let parts = [tokens(71, 1), tokens(1, 72), tokens(3, 73)];
+        judged_kernels(&machine, model, &kernels, options(dtype, pes), &parts);
+        let steps = |kernels: &Kernels| -> usize {
+            let compiled = compile_kernels(&machine, kernels, options(dtype, pes)).unwrap();
+            compiled.decode.queues.iter().map(|queue| queue.steps.len()).sum()
+        };
+        assert!(steps(&kernels) < steps(&plain));
+    }
+}
+
+/// Nothing to find scales of, and nothing to find them on.
+#[test]
+fn scales_of_floats_or_of_no_text_are_refused() {
+    let model = random::llama(&config((1, 1, 16), 16, 16, false), 9);
+    let kernels = cluster(&model.graph).unwrap();
+    let constants = |name: &str| constant(&model.graph, &model.store, name);
+    let refused = |dtype: &str, texts: &[Vec<u64>]| {
+        peaks(&tcp(), &kernels, options(dtype, 1), &constants, texts).unwrap_err().to_string()
+    };
+    assert!(refused("w8a16", &[tokens(3, 1)]).contains("allowed: types with some: int8, w8a8, w4a8"));
+    assert!(refused("int8", &[Vec::new()]).contains("allowed: 1 or more"));
+    assert!(refused("int8", &[vec![77]]).contains("allowed: below 77"));
 }
 
 /// Weights over chips, sums between them; heads of keys and values that several processing elements share.

@@ -17,6 +17,11 @@ pub(super) enum Taken {
 }
 
 impl Taken {
+    /// A row in units of a greatest magnitude that is known.
+    pub(super) fn known(row: &[f32], peak: f32) -> Taken {
+        Taken::Integers(row.iter().map(|value| to_i8(mul(*value, UNIT / peak))).collect(), peak)
+    }
+
     /// A row in units of the greatest magnitude of what counts.
     pub(super) fn quantised(row: &[f32], counts: impl Fn(u64) -> bool) -> Taken {
         let counted = (0..).zip(row).filter(|(at, _)| counts(*at));
@@ -152,13 +157,14 @@ impl Judge<'_> {
     pub(super) fn combine(&self, state: &mut State, kernel: usize, weight: &Weight) {
         let packets = self.packets(kernel);
         let dtype = self.plan.packed(kernel).map_or(self.plan.options.dtype, |packed| packed.dtype);
+        let peak = self.kernels.peak_into(kernel);
         let bias = weight.bias.as_ref().map(|bias| self.constant(bias));
         for (token, x) in state.x.iter_mut().enumerate() {
             let rows: Vec<Taken> = (0..)
                 .zip(&state.ready)
                 .map(|(pe, rows)| {
                     // What no weight takes does not say how great a row is.
-                    Judge::taken(dtype, rows.get(token).map_or(&[], Vec::as_slice), |at| {
+                    Judge::taken((dtype, peak), rows.get(token).map_or(&[], Vec::as_slice), |at| {
                         weight.columns.source(pe, at).is_some()
                     })
                 })
@@ -182,8 +188,12 @@ impl Judge<'_> {
         }
     }
 
-    fn taken(dtype: Dtype, row: &[f32], counts: impl Fn(u64) -> bool) -> Taken {
-        if dtype == Dtype::I8 { Taken::quantised(row, counts) } else { Taken::Floats(row.to_vec()) }
+    fn taken((dtype, peak): (Dtype, Option<f32>), row: &[f32], counts: impl Fn(u64) -> bool) -> Taken {
+        match (dtype, peak) {
+            (Dtype::I8, Some(peak)) => Taken::known(row, peak),
+            (Dtype::I8, None) => Taken::quantised(row, counts),
+            _ => Taken::Floats(row.to_vec()),
+        }
     }
 
     fn by_row(&self, row: &Taken, weight: &Weight, pe: u64, column: u64, packets: Packets) -> f32 {

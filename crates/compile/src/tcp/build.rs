@@ -548,9 +548,12 @@ impl<'a> Build<'a> {
     fn kernel(&mut self, index: usize, kernel: &Kernel) -> Result<(), CompileError> {
         match kernel {
             Kernel::Embed { .. } => super::ends::embed(self),
-            Kernel::Norm { norm: Norm::Rms, epsilon, .. } => super::norm::rms(self, *epsilon),
+            Kernel::Norm { norm: Norm::Rms, epsilon, out, .. } => {
+                super::norm::rms(self, *epsilon, self.kernels.peaks.get(out).copied());
+            }
             Kernel::Norm { norm: Norm::Layer, epsilon, bias, out, .. } => {
-                super::layer_norm::layer(self, *epsilon, bias.is_some(), self.kernels.stays(*out));
+                let peak = self.kernels.peaks.get(out).copied();
+                super::layer_norm::layer(self, *epsilon, bias.is_some(), self.kernels.stays(*out), peak);
             }
             Kernel::Project { parts, .. } => super::project::project(self, index, parts)?,
             Kernel::Rotate { heads, tables, cache, .. } => {

@@ -3,7 +3,7 @@
 
 use tilewright_num::Dtype;
 use tilewright_tcp::cost::switch::{Ring, Topology};
-use tilewright_tcp::kernels::chain::op;
+use tilewright_tcp::kernels::chain::{float, op};
 use tilewright_tcp::program::exec::{Exec, Memory, Stream, Switch};
 use tilewright_tcp::program::vector::{OpKind, Source, Word};
 
@@ -22,15 +22,16 @@ pub(super) fn combine(build: &mut Build<'_>, kernel: usize, input: ValueId) -> R
     let (from, floats) = source(build, input);
     let scales = bytes(Dtype::F32, build.plan.features.share);
     let integers = packed.dtype == Dtype::I8;
+    let peak = build.kernels.peak_into(kernel);
     if integers {
         let spans = spans(build, input, packed.row);
-        super::rows::quantise(build, floats, from, packed.row, spans);
+        super::rows::quantise(build, floats, from, (packed.row, spans), peak);
     }
     if !packed.held.is_float() {
         let place = build.constant(build.plan.constants.combined(kernel));
         load_words(build, "load_scales", place, scales, 0);
     }
-    if integers {
+    if integers && peak.is_none() {
         super::rows::spread_peaks(build, scales);
     }
     let last = packed.fills.len().saturating_sub(1);
@@ -95,10 +96,11 @@ fn combined(build: &Build<'_>, packed: &Packed, fill: &Fill, from: u64) -> Exec 
     if dtype == Dtype::I8 {
         let [outer, inner] = build.by_token(2);
         let peaks = bytes(Dtype::F32, share) + build.before_token(bytes(Dtype::F32, 2));
+        let by_token = || vrf(peaks, &[outer, inner, (columns, 0)]);
         let ops = vec![
             op(OpKind::ToFloat { int_width: 31 }),
             scaled,
-            with(OpKind::Mul1, vrf(peaks, &[outer, inner, (columns, 0)])),
+            with(OpKind::Mul1, build.kernels.peak_into(packed.kernel).map_or_else(by_token, float)),
         ];
         stream.vector = Some(chain(Word::I32, ops));
     } else if !packed.held.is_float() {

@@ -4,7 +4,7 @@
 use tilewright_num::Dtype;
 use tilewright_tcp::cost::contraction::Drain;
 use tilewright_tcp::cost::switch::{Ring, Topology};
-use tilewright_tcp::kernels::chain::op;
+use tilewright_tcp::kernels::chain::{float, op};
 use tilewright_tcp::program::Count;
 use tilewright_tcp::program::exec::{Contract, Memory, Stream, Switch};
 use tilewright_tcp::program::vector::{Gives, OpKind, ReduceOp, Vector, Word};
@@ -66,6 +66,8 @@ struct Held {
     rows_at: u64,
     /// What is added to columns, if anything is.
     bias_at: Option<u64>,
+    /// What 127 units of all rows are worth, if it was found beforehand.
+    peak: Option<f32>,
 }
 
 /// Parts of sums added between slices; integers become what they are worth.
@@ -78,11 +80,9 @@ fn ends(build: &Build<'_>, fill: &Fill, held: Held, gives: Gives) -> Vector {
         let ops = build.plan.options.scaled().then_some(scales).into_iter().chain(bias).collect();
         return chain(Word::F32, ops).after_between(ReduceOp::Add, slices, gives);
     }
-    let mut ops = vec![
-        op(OpKind::ToFloat { int_width: 31 }),
-        scales,
-        with(OpKind::Mul1, vrf(held.rows_at + PAIR * part.first, &[part.by_row(2), (columns, 0)])),
-    ];
+    let by_row = || vrf(held.rows_at + PAIR * part.first, &[part.by_row(2), (columns, 0)]);
+    let worths = held.peak.map_or_else(by_row, float);
+    let mut ops = vec![op(OpKind::ToFloat { int_width: 31 }), scales, with(OpKind::Mul1, worths)];
     ops.extend(bias);
     chain(Word::I32, ops).after_between(ReduceOp::AddWrap, slices, gives)
 }
@@ -112,12 +112,12 @@ fn load_columns(build: &mut Build<'_>, kernel: usize, fill: usize) -> Held {
     if let Some(bias) = bias {
         next = spread(build, "load_bias", bias, next);
     }
-    Held { rows_at: next, bias_at }
+    Held { rows_at: next, bias_at, peak: build.kernels.peak_into(kernel) }
 }
 
 /// What units of the rows at hand are worth, if they are integers, to the vector register file.
 fn load_worths(build: &mut Build<'_>, held: Held) {
-    if build.dtype() != Dtype::I8 {
+    if build.dtype() != Dtype::I8 || held.peak.is_some() {
         return;
     }
     let (part, worths) = (build.part, build.at.row_worths);
