@@ -51,8 +51,8 @@ pub(crate) fn on_chip(on: &Target<'_>, loaded: &Model, host: &mut dyn Host) -> R
     let prompt = prompt(on.tokenizer, &on.prompting.prompt)?;
     let needed = prompt.len() as u64 + u64::from(on.prompting.max_tokens);
     let kernels = cluster(&loaded.graph).map_err(|error| refused(&error))?;
-    let found = (loaded, &|_: &dyn Host| Ok(on.tokenizer.clone()));
-    let kernels = calibrate::calibrated(on.machine, on.target, found, kernels, host)?;
+    let tokenizer = |_: &dyn Host| Ok(on.tokenizer.clone());
+    let kernels = calibrate::calibrated(on.machine, on.target, (loaded, &tokenizer), kernels, host)?;
     let options = on.target.options(on.machine, needed)?;
     let compiled = compile_kernels(on.machine, &kernels, options).map_err(|error| refused(&error))?;
     let constant = |name: &str| weights::constant(&loaded.graph, &loaded.store, name);
