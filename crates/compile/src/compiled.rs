@@ -57,6 +57,16 @@ pub struct Inputs {
     pub registers: Vec<(&'static str, i64)>,
 }
 
+impl Inputs {
+    /// The same for tokens that others follow: no logits are made.
+    #[must_use]
+    pub fn silent(mut self) -> Inputs {
+        let logits = self.registers.iter_mut().filter(|(name, _)| *name == "logits");
+        logits.for_each(|(_, wanted)| *wanted = 0);
+        self
+    }
+}
+
 /// Registers of the parts of a prefill program's rows.
 const PARTS: [&str; 8] = ["rows0", "rows1", "rows2", "rows3", "rows4", "rows5", "rows6", "rows7"];
 
@@ -247,11 +257,15 @@ impl Compiled {
             cache.push(token.map_or(self.plan.options.context, |at| past + at) * self.plan.cache_row);
         }
         let plan = &self.plan;
+        let is_whole = count.is_multiple_of(self.slices);
+        let first = |row: u64| context.saturating_sub((row + 1) * self.slices) * plan.cache_row;
+        let firsts = (0..plan.prefill_rows).map(first);
         let tables = [
             (Some(plan.token_table), ids),
             (plan.place_table, positions),
             (Some(plan.angle_table), angles),
             (Some(plan.cache_table), cache),
+            (Some(plan.row_table), firsts.collect()),
         ];
         let tables = tables.into_iter().filter_map(|(at, table)| Some((at?, bytes(&table))));
         let whole = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
@@ -267,6 +281,9 @@ impl Compiled {
                     ("rows", whole(rows)),
                     ("own_tokens", whole(rows * own)),
                     ("context", whole(context)),
+                    ("whole", i64::from(is_whole)),
+                    ("ragged", i64::from(!is_whole)),
+                    ("logits", 1),
                     ("key_rows", whole(key_rows)),
                     ("key_rounds", whole(key_rows.div_ceil(self.lanes))),
                 ])

@@ -76,8 +76,13 @@ pub fn generate(
     let (mut prefill, mut decode) = (Usage::default(), Usage::default());
     let most = usize::try_from(chip.compiled().most_tokens()).unwrap_or(usize::MAX).max(1);
     let mut last = Vec::new();
-    for part in prompt.chunks(most) {
-        prefill.add(&run(chip, part, false, KeepLast::new(0))?.outcome, part.len() as u64);
+    let wanted = Wanted { values: true, ..Wanted::default() };
+    let mut parts = prompt.chunks(most).peekable();
+    while let Some(part) = parts.next() {
+        // Only the last part is asked for a token.
+        let feed = if parts.peek().is_none() { ModelDevice::feed } else { ModelDevice::feed_before };
+        let reading = ended(feed(chip, part, &wanted, KeepLast::new(0))?.1)?;
+        prefill.add(&reading.outcome, part.len() as u64);
         last = part.to_vec();
     }
     let mut tokens = Vec::new();

@@ -153,10 +153,34 @@ impl ModelDevice {
         sink: S,
     ) -> Result<(Phase, Reading), ModelError> {
         let inputs = self.compiled.inputs(self.seen, tokens)?;
-        self.write_tables(&inputs)?;
+        self.take(&inputs, tokens, wanted, sink)
+    }
+
+    /// The same for a part of a prompt that others follow: there are no logits after it.
+    ///
+    /// # Errors
+    /// As [`Self::feed`].
+    pub fn feed_before<S: Sink>(
+        &mut self,
+        tokens: &[u64],
+        wanted: &Wanted,
+        sink: S,
+    ) -> Result<(Phase, Reading), ModelError> {
+        let inputs = self.compiled.inputs(self.seen, tokens)?.silent();
+        self.take(&inputs, tokens, wanted, sink)
+    }
+
+    fn take<S: Sink>(
+        &mut self,
+        inputs: &Inputs,
+        tokens: &[u64],
+        wanted: &Wanted,
+        sink: S,
+    ) -> Result<(Phase, Reading), ModelError> {
+        self.write_tables(inputs)?;
         let phase = if tokens.len() == 1 { Phase::Decode } else { Phase::Prefill };
         let prepared = if phase == Phase::Decode { &self.decode } else { &self.prefill };
-        let registers = registers(prepared.program(), &inputs);
+        let registers = registers(prepared.program(), inputs);
         let reading = self.device.run(prepared, &registers, wanted, sink)?;
         self.seen += tokens.len() as u64;
         Ok((phase, reading))

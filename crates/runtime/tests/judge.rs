@@ -175,6 +175,19 @@ fn scales_of_floats_or_of_no_text_are_refused() {
     assert!(refused("int8", &[vec![77]]).contains("allowed: below 77"));
 }
 
+/// Heads for halves of the slices, with two keys in a packet of values or one, and two heads that share keys in each lane.
+#[test]
+fn teams_of_slices_are_exact() {
+    let of = |heads: (u64, u64, u64)| random::llama(&config(heads, 91, 53, false), 9);
+    let long = [tokens(150, 1), tokens(1, 3), tokens(9, 4)];
+    for (heads, dtype, pes) in
+        [((2, 1, 64), "w8a8", 1), ((4, 1, 32), "bf16", 2), ((4, 3, 32), "w8a8", 2), ((3, 2, 32), "w8a8", 1)]
+    {
+        judged(&of(heads), Options { cache: Dtype::I8, ..options(dtype, pes) }, &long);
+    }
+    judged(&of((2, 1, 64)), options("bf16", 1), &long);
+}
+
 /// Weights over chips, sums between them; heads of keys and values that several processing elements share.
 #[test]
 fn several_chips_are_exact() {

@@ -128,6 +128,8 @@ impl Model<'_> {
             let count = compiled.most_tokens().min(tokens - past).max(2);
             let before = past.min(tokens - count);
             let inputs = compiled.inputs(before, &vec![0; index(count)])?;
+            // Only the last part of a prompt is asked for a token.
+            let inputs = if past + count < tokens { inputs.silent() } else { inputs };
             let outcome = self.time(&prepared, &inputs, look.is_some())?;
             pass.add(&outcome, self.options.all_pes());
             if let Some(look) = look.as_mut() {

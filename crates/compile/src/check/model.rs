@@ -64,7 +64,24 @@ impl Compiled {
             }
         }
         self.read_constants(&mut intent);
+        self.read_angles(program, &mut intent);
         intent
+    }
+
+    /// Angles come once for all rotations: they belong to something of their own.
+    fn read_angles(&self, program: &Program, intent: &mut Intent) {
+        let (plan, own) = (&self.plan, intent.names.len());
+        let table = plan.angles..plan.angles + plan.angles_row * self.kernels.positions;
+        for (index, transfer) in (0_u32..).zip(&program.transfers) {
+            let from = transfer.source.locate().filter(|located| located.medium == Medium::Hbm);
+            if from.is_some_and(|located| table.contains(&located.offset)) {
+                intent.ahead.insert(TransferId(index), own);
+            }
+        }
+        intent.names.push("angles".to_string());
+        let rotates = self.kernels.kernels.iter().zip(&mut intent.reads);
+        let rotates = rotates.filter(|(kernel, _)| matches!(kernel, Kernel::Rotate { .. }));
+        rotates.for_each(|(_, reads)| reads.push(own));
     }
 
     /// Constants that come window by window belong to something of their own, behind the kernels, which those of a window read, and the

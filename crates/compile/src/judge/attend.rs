@@ -70,7 +70,8 @@ impl Judge<'_> {
             let products: Vec<f32> = pairs.map(|(chance, value)| mul(bf16(chance), value)).collect();
             div(if one { self.dealt_total(&products) } else { products.into_iter().fold(0.0, add) }, sum)
         };
-        let short = |quotient: f32| if self.integers() { quotient } else { bf16(quotient) };
+        let wide = self.integers() && !self.eight();
+        let short = |quotient: f32| if wide { quotient } else { bf16(quotient) };
         (0..index(heads.depth)).map(column).map(short).collect()
     }
 

@@ -151,7 +151,7 @@ impl<'s> Shapes<'s> {
             Kernel::Attend { heads, .. } => {
                 let row = options.whole_rows(self.machine, heads.query_width());
                 match scaled {
-                    true => (row, at.attended_floats, Dtype::F32),
+                    true => (row, at.attended_floats, self.between()),
                     false => (row, at.attended, options.dtype),
                 }
             }

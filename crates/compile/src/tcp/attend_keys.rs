@@ -27,7 +27,7 @@ pub(super) fn attend(
     scale: f32,
 ) -> Result<(), CompileError> {
     let (queries, cached) = (build.at.queries, build.at.cached);
-    super::rotate::fetch_cache(build, cache, 0, cached);
+    super::cache::fetch(build, cache, 0, cached);
     Query::new(build, heads, queries, cached, Vec::new())?.all(build, cache, scale)
 }
 
@@ -45,14 +45,14 @@ pub(super) fn attend_all(
         fetch(dtype, build.at.queries, &[(n(heads.query_width()), 1)], heads.query_width() * packet / row);
     let slices = build.machine.pe.slices;
     let to = commit(Memory::Dm, build.at.all_queries, &[(n(slices * row / packet), packet)], packet);
-    let switch = super::combine::multicast(build, row / packet);
+    let switch = super::combine::multicast(build, build.machine.pe.slices, row / packet);
     build.emit.exec(main("spread_queries", Stream { switch, ..copy(from, to) }));
     let places = [build.at.cached, build.at.cached_next];
-    super::rotate::fetch_cache(build, cache, 0, places[0]);
+    super::cache::fetch(build, cache, 0, places[0]);
     let batch = build.plan.options.batch;
     for (sequence, turn) in (0..batch).zip([0, 1].into_iter().cycle()) {
         if sequence + 1 < batch {
-            super::rotate::fetch_cache(build, cache, sequence + 1, places[1 - turn]);
+            super::cache::fetch(build, cache, sequence + 1, places[1 - turn]);
         }
         let queries = build.at.all_queries + sequence * row;
         let kept = vec![(sequence, sequence + 1)];
@@ -146,7 +146,7 @@ impl Query {
         };
         let from = self.queries + bytes(dtype, first * slots * depth);
         let from = fetch(dtype, from, &[(n(count * slots * depth), 1)], packets.elements);
-        let scaled = scaled(build, scale);
+        let scaled = scaled(build, scale, Vec::new());
         let keys = bytes(Dtype::F32, build.most_key_rows());
         let to = commit(
             Memory::Dm,

@@ -1,16 +1,18 @@
-//! Attention of many queries: each slice has its own queries in the register files, keys and values pass all slices by multicast.
+//! Attention of many queries: each slice has its own queries in the register files, keys and values pass all slices of a team by multicast.
 //!
-//! Scores of eight queries lie side by side, key after key, so that softmax is a reduction over time. Weights of the values are turned
+//! Scores of eight queries leave the contraction engine side by side, key after key, so that softmax is a reduction over time. Keys pass
+//! twice: for the greatest score of each query, and then for the weights of the values, so that scores are never stored. Products hide
+//! behind the vector engine both times, and two passes over stored scores would take it as long. Weights are turned
 //! by the transpose engine, and what a query must not see is masked where they enter the register files. Values are contracted without
-//! a tree: their columns stay, keys are summed in the accumulators (paper Fig. 8, middle). The sum of the weights, as they are in the
-//! register files, divides at the end.
+//! a tree, or with one that adds two keys: their columns stay, keys are summed in the accumulators (paper Fig. 8, middle). The sum of the
+//! weights, as they are in the register files, divides at the end.
 
 use tilewright_num::Dtype;
 use tilewright_tcp::cost::contraction::Drain;
 use tilewright_tcp::kernels::chain::{float, op, to_i8};
 use tilewright_tcp::program::Count;
 use tilewright_tcp::program::exec::{
-    Body, Contract, Exec, Fetch, Limit, Memory, Short, SliceDigit, Stream, Transpose,
+    Body, Commit, Contract, Exec, Fetch, FlitTranspose, Limit, Memory, Short, SliceDigit, Stream, Transpose,
 };
 use tilewright_tcp::program::vector::{Op, OpKind, ReduceLimit, ReduceOp, Source, Vector, Word};
 
@@ -18,18 +20,18 @@ use super::build::Build;
 use super::combine::multicast;
 use super::heads::{Columns, HeadPackets};
 use super::image::{
-    bytes, chain, commit, contraction, copy, fetch, fetch_words, main, n, nest, reduce, steps, sub, through,
-    vrf, with,
+    bytes, chain, commit, contraction, copy, fetch, main, n, nest, reduce, steps, sub, through, vrf, with,
 };
 use super::rows::UNIT;
 use super::sizes::Packets;
+use super::teams::{self, PAIRED, Teams};
 use crate::CompileError;
 use crate::kernel::Heads;
 
 /// Bytes of a word for each lane.
 const LANE_WORDS: u64 = 32;
 
-/// All heads, one after the other.
+/// All heads: those of the teams side by side, one after the other.
 pub(super) fn attend(
     build: &mut Build<'_>,
     heads: &Heads,
@@ -37,36 +39,51 @@ pub(super) fn attend(
     scale: f32,
     causal: bool,
 ) -> Result<(), CompileError> {
-    super::rotate::fetch_cache(build, cache, 0, build.at.cached);
+    let teams = teams::of(build, heads);
     let packets = HeadPackets::new(build.machine, build.cache(), heads.depth);
     let columns = Columns::new(build.machine, build.cache(), heads.depth, build.machine.ce.lanes)?;
-    for kv in 0..heads.kv {
-        for slot in 0..heads.group {
-            let head = Head { kv, query: kv * heads.slots + slot, heads: *heads, packets, columns, causal };
-            head.scores(build, scale * score_unit(build, cache));
-            head.softmax(build);
-            head.chances(build);
+    let turns = teams::turns(build, columns, teams)?;
+    let side = if teams.count > 1 { 1 } else { teams.deep };
+    for kv in 0..teams.kv(heads) {
+        for slot in (0..heads.group).step_by(index(side)) {
+            let query = kv * heads.slots + slot;
+            let head = Head { kv, query, heads: *heads, teams, packets, columns, turns, causal };
+            let scale = scale * score_unit(build, cache);
+            head.load_queries(build);
+            if query == 0 {
+                super::cache::store_values(build, cache);
+            }
+            head.maxima(build, scale);
+            if query == 0 {
+                super::cache::fetch_values(build, cache, teams);
+            }
+            head.load_maxima(build);
+            head.chances(build, scale);
+            if teams.pairs && query == 0 {
+                head.pair_values(build);
+            }
+            head.load_chances(build);
             head.sums(build);
-            head.values(build, cache);
+            (0..turns).for_each(|turn| head.values(build, cache, turn));
+            teams::collect(build, heads, teams, query);
         }
     }
     Ok(())
 }
 
+/// Query heads that are attended to at once.
 struct Head {
+    /// Of each team, the head of keys and values, and the first of queries.
     kv: u64,
     query: u64,
     heads: Heads,
+    teams: Teams,
     packets: HeadPackets,
     columns: Columns,
+    /// In which values are contracted.
+    turns: u64,
     /// A query sees no key behind it: its place counts besides the key's position.
     causal: bool,
-}
-
-/// Keys in the order in which they pass: rows of all slices.
-fn keys(build: &Build<'_>, stride: u64) -> [(Count, u64); 2] {
-    let slices = build.machine.pe.slices;
-    [(build.key_rows, stride * slices), (n(slices), stride)]
 }
 
 /// Loads words of data memory into the vector register file.
@@ -82,12 +99,16 @@ pub(super) fn score_unit(build: &Build<'_>, cache: usize) -> f32 {
     if build.cache() == Dtype::I8 { query * key } else { 1.0 }
 }
 
-/// Sums of products, scaled.
-pub(super) fn scaled(build: &Build<'_>, scale: f32) -> Vector {
-    let scale = with(OpKind::FMul, float(scale));
+/// Sums of products, scaled, and what comes behind.
+pub(super) fn scaled(build: &Build<'_>, scale: f32, behind: Vec<Op>) -> Vector {
+    let mut ops = vec![with(OpKind::Mul0, float(scale))];
+    ops.extend(behind);
     match build.cache() {
-        Dtype::I8 => chain(Word::I32, vec![op(OpKind::ToFloat { int_width: 31 }), scale]),
-        _ => chain(Word::F32, vec![scale]),
+        Dtype::I8 => {
+            ops.insert(0, op(OpKind::ToFloat { int_width: 31 }));
+            chain(Word::I32, ops)
+        }
+        _ => chain(Word::F32, ops),
     }
 }
 
@@ -95,7 +116,7 @@ pub(super) fn scaled(build: &Build<'_>, scale: f32) -> Vector {
 pub(super) fn as_chances(build: &Build<'_>) -> Vec<Op> {
     let mut ops = Vec::new();
     if build.cache() == Dtype::I8 {
-        ops.push(with(OpKind::Mul0, float(UNIT)));
+        ops.push(with(OpKind::Mul1, float(UNIT)));
         ops.extend(to_i8());
     }
     ops
@@ -115,138 +136,189 @@ pub(super) fn divided(build: &Build<'_>, cache: usize, sums: Source) -> Vector {
 }
 
 impl Head {
-    /// Queries of the slice to the lanes; keys of all slices meet them.
-    fn scores(&self, build: &mut Build<'_>, scale: f32) {
-        let (machine, dtype, at) = (build.machine, build.cache(), build.at.clone());
-        let (lanes, depth) = (machine.ce.lanes, self.heads.depth);
-        let flit = machine.network.flit_bytes;
-        let first = at.queries + bytes(dtype, self.query * depth);
-        let loops = [(n(lanes), self.heads.query_width()), (n(depth), 1)];
-        let from = fetch(dtype, first, &loops, self.packets.packets.elements);
-        let lane = machine.trf_lane_payload_bytes();
-        let to = commit(
-            Memory::Trf { lanes },
-            0,
-            &[(n(lanes), lane), (n(self.packets.flits), flit)],
-            self.packets.kept,
-        );
-        build.emit.exec(main("load_queries", copy(from, to)));
+    /// Queries that a slice has at once.
+    fn queries(&self, build: &Build<'_>) -> u64 {
+        self.teams.deep * build.machine.ce.lanes
+    }
 
-        let packets = self.packets.packets;
-        let slices = n(machine.pe.slices);
+    /// What its place adds to the position that a query asks for.
+    fn place(&self, places: u64) -> u64 {
+        places * u64::from(self.causal)
+    }
+
+    /// Keys in the order in which they pass: for each loop its size, what it steps over of those that passed, and in positions.
+    fn passing(&self, build: &Build<'_>) -> Vec<(Count, u64, u64)> {
+        let (slices, teams) = (build.machine.pe.slices, self.teams);
+        let mut loops = vec![(build.key_rows, slices, slices)];
+        if teams.pairs {
+            loops.extend([(n(teams.slices), 2, 1), (n(2), 1, teams.slices)]);
+        } else {
+            loops.push((n(slices), 1, 1));
+        }
+        loops
+    }
+
+    /// Packets that a slice sends before the next has its turn: of one key, or of two.
+    fn sent(&self, packets: u64) -> u64 {
+        if self.teams.pairs { self.teams.count * packets } else { packets }
+    }
+
+    /// The slice's number within its team, in places.
+    fn slice_place(&self) -> Vec<SliceDigit> {
+        vec![SliceDigit { stride: 1, size: self.teams.slices, weight: self.place(1) }]
+    }
+
+    /// Queries of the slice to the lanes.
+    fn load_queries(&self, build: &mut Build<'_>) {
+        let (machine, dtype, teams) = (build.machine, build.cache(), self.teams);
+        let (lanes, depth) = (machine.ce.lanes, self.heads.depth);
+        let (place, width) = match teams.count {
+            1 => (build.at.queries, self.heads.query_width()),
+            _ => (build.at.dealt_queries, teams.width(&self.heads)),
+        };
+        // Another token of the head, or another head of the token.
+        let next = if teams.count > 1 { lanes * width } else { depth };
+        let first = place + bytes(dtype, self.query * depth);
+        let loops = [(n(teams.deep), next), (n(lanes), width), (n(depth), 1)];
+        let from = fetch(dtype, first, &loops, self.packets.packets.elements);
+        let (lane, flit) = (machine.trf_lane_payload_bytes(), machine.network.flit_bytes);
+        let to = [(n(teams.deep), self.packets.row_bytes), (n(lanes), lane), (n(self.packets.flits), flit)];
+        let to = commit(Memory::Trf { lanes }, 0, &to, self.packets.kept);
+        build.emit.exec(main("load_queries", copy(from, to)));
+    }
+
+    /// Rows of the cache as they lie in a slice, from an element of each on.
+    fn cached(&self, build: &Build<'_>, first: u64, elements: u64, packet: u64) -> Fetch {
+        let dtype = build.cache();
+        let row = build.plan.cache_row / self.teams.count * 8 / u64::from(dtype.storage_bits());
+        let rows = [(build.key_rows, self.teams.count * row), (n(self.teams.count), row)];
+        let loops = [rows[0], rows[1], (n(elements), 1)];
+        fetch(dtype, build.at.cached + bytes(dtype, first), &loops, packet)
+    }
+
+    /// Keys of all slices of a team meet its queries.
+    fn scores(&self, build: &Build<'_>, vector: Vector, cast: Option<Dtype>, to: Commit) -> Stream {
+        let (machine, dtype, packets) = (build.machine, build.cache(), self.packets.packets);
+        let (slices, deep) = (n(machine.pe.slices), n(self.teams.deep));
         let walk = [
             (build.key_rows, 0),
             (slices, 0),
             (n(packets.count), self.packets.pitch),
+            (deep, self.packets.row(dtype)),
             (n(packets.elements), 1),
         ];
-        let order = [(build.key_rows, false), (slices, false), (n(packets.count), true)];
+        let order = [(build.key_rows, false), (slices, false), (n(packets.count), true), (deep, false)];
         let contract = Contract {
             flits: packets.flits,
+            repeats: deep,
             loops: nest(&walk),
             tree: packets.elements.next_power_of_two(),
             steps: steps(&order),
-            ..contraction(dtype, lanes, Drain::Interleaved)
+            ..contraction(dtype, machine.ce.lanes, Drain::Interleaved)
         };
-        let row = build.plan.cache_row * 8 / u64::from(dtype.storage_bits());
-        let first = at.cached + bytes(dtype, self.kv * depth);
-        let from = fetch(dtype, first, &[(build.key_rows, row), (n(depth), 1)], packets.elements);
-        let scaled = scaled(build, scale);
-        let to = commit(Memory::Dm, at.scores, &keys(build, LANE_WORDS), LANE_WORDS);
-        let switch = multicast(build, packets.count);
-        let stream = Stream { switch, contract: Some(contract), ..through(from, scaled, None, to) };
-        build.emit.exec(main("scores", stream));
+        let depth = self.heads.depth;
+        let from = self.cached(build, self.kv * depth, depth, packets.elements);
+        let switch = multicast(build, self.teams.slices, self.sent(packets.count));
+        Stream { switch, contract: Some(contract), ..through(from, vector, cast, to) }
     }
 
-    fn all_scores(build: &Build<'_>) -> Fetch {
-        let [outer, inner] = keys(build, 8);
-        fetch_words(Dtype::F32, build.at.scores, &[outer, inner, (n(8), 1)])
-    }
-
-    /// A word for each query, from the register file.
-    fn by_query(build: &Build<'_>, base: u64) -> Source {
-        let [outer, inner] = keys(build, 0);
-        vrf(base, &[outer, inner, (n(8), 1)])
-    }
-
-    fn shifted(build: &Build<'_>) -> Vec<Op> {
-        vec![with(OpKind::FSub, Self::by_query(build, 0)), op(OpKind::Exp)]
-    }
-
-    /// Over the keys that each query sees.
-    fn over_keys(&self, build: &Build<'_>, operation: ReduceOp) -> Op {
+    /// The greatest score of each query, over the keys that it sees.
+    fn maxima(&self, build: &mut Build<'_>, scale: f32) {
         let slices = build.machine.pe.slices;
-        let loops = [(build.key_rows, true), (n(slices), true), (n(2), false)];
-        let place = u64::from(self.causal);
+        let passing = self.passing(build).into_iter().map(|(size, _, position)| (size, true, position));
+        let queries = [
+            (n(self.teams.deep), false, self.place(self.teams.next_place())),
+            (n(2), false, self.place(4 * slices)),
+        ];
+        let turning: Vec<_> = passing.chain(queries).filter(|(size, ..)| *size != n(1)).collect();
+        let loops: Vec<(Count, bool)> = turning.iter().map(|(size, summed, _)| (*size, *summed)).collect();
         let limit = ReduceLimit {
             extent: build.context,
-            slices: vec![SliceDigit { stride: 1, size: slices, weight: place }],
-            weights: vec![slices, 1, 4 * slices * place],
-            element: slices * place,
+            slices: self.slice_place(),
+            weights: turning.iter().map(|(.., weight)| *weight).collect(),
+            element: self.place(slices),
         };
-        reduce(operation, false, &loops, vec![limit])
+        let most = reduce(ReduceOp::Max, false, &loops, vec![limit]);
+        let vector = scaled(build, scale, vec![most]);
+        let to = commit(Memory::Dm, build.at.maxima, &[(n(self.teams.deep), LANE_WORDS)], LANE_WORDS);
+        build.emit.exec(main("maxima", self.scores(build, vector, None, to)));
     }
 
-    /// Maxima, then the weights of the values, a row of keys for each query.
-    fn softmax(&self, build: &mut Build<'_>) {
-        let (dtype, at) = (build.cache(), build.at.clone());
-        let most = chain(Word::F32, vec![self.over_keys(build, ReduceOp::Max)]);
-        let to = commit(Memory::Dm, at.maxima, &[], LANE_WORDS);
-        build.emit.exec(main("maxima", through(Self::all_scores(build), most, None, to)));
-        load_words(build, "load_maxima", at.maxima, LANE_WORDS, 0);
+    fn load_maxima(&self, build: &mut Build<'_>) {
+        load_words(build, "load_maxima", build.at.maxima, LANE_WORDS * self.teams.deep, 0);
+    }
 
-        let keys_most = build.most_key_rows() * build.machine.pe.slices;
-        let tile = 8 / (u64::from(dtype.storage_bits()) / 8);
-        let to = [
-            (build.key_rows, bytes(dtype, build.machine.pe.slices)),
-            (n(build.machine.pe.slices / tile), bytes(dtype, tile)),
-            (n(8), bytes(dtype, keys_most)),
-        ];
-        let to = commit(Memory::Dm, at.chances, &to, 8);
-        let mut ops = Self::shifted(build);
+    /// Weights of the values, a row of keys for each query.
+    fn chances(&self, build: &mut Build<'_>, scale: f32) {
+        let (dtype, slices) = (build.cache(), build.machine.pe.slices);
+        let by_query = [(build.key_rows, 0), (n(slices), 0), (n(self.teams.deep), 8), (n(8), 1)];
+        let mut ops = vec![with(OpKind::FSub, vrf(0, &by_query)), op(OpKind::Exp)];
         ops.extend(as_chances(build));
-        let ops = chain(Word::F32, ops);
-        let mut stream = through(Self::all_scores(build), ops, Some(dtype), to);
-        stream.transpose = Some(Transpose { rows: tile, columns: 8, kept: 8 });
+        let vector = scaled(build, scale, ops);
+        let tile = 8 / (u64::from(dtype.storage_bits()) / 8);
+        let queries = self.queries(build);
+        let to = [
+            (build.key_rows, bytes(dtype, slices)),
+            (n(slices / tile), bytes(dtype, tile)),
+            (n(queries), bytes(dtype, keys_most(build))),
+        ];
+        let to = commit(Memory::Dm, build.at.chances, &to, 8);
+        let mut stream = self.scores(build, vector, Some(dtype), to);
+        stream.transpose = Some(Transpose { rows: tile, columns: queries, kept: queries });
         build.emit.exec(main("chances", stream));
     }
 
     /// Weights to the lanes, masked.
-    fn chances(&self, build: &mut Build<'_>) {
-        let (machine, dtype, at) = (build.machine, build.cache(), build.at.clone());
+    fn load_chances(&self, build: &mut Build<'_>) {
+        let (machine, dtype, deep) = (build.machine, build.cache(), self.teams.deep);
         let (lanes, slices) = (machine.ce.lanes, machine.pe.slices);
-        let flit = machine.network.flit_bytes;
-        let keys_most = build.most_key_rows() * slices;
-        let loops = [(n(lanes), keys_most), (build.key_rows, slices), (n(slices), 1)];
+        let (flit, keys) = (machine.network.flit_bytes, keys_most(build));
+        let queries = [
+            (n(deep), lanes * keys, self.place(self.teams.next_place())),
+            (n(lanes), keys, self.place(slices)),
+        ];
+        let turning = queries.into_iter().chain(self.passing(build)).filter(|(size, ..)| *size != n(1));
+        let turning: Vec<_> = turning.collect();
+        let loops: Vec<(Count, u64)> = turning.iter().map(|(size, stride, _)| (*size, *stride)).collect();
         let in_flit = flit * 8 / u64::from(dtype.storage_bits());
-        let mut from = fetch(dtype, at.chances, &loops, in_flit);
+        let mut from = fetch(dtype, build.at.chances, &loops, in_flit);
         from.limits = vec![Limit {
             extent: build.context,
-            slices: vec![SliceDigit { stride: 1, size: slices, weight: u64::from(self.causal) }],
-            weights: vec![slices * u64::from(self.causal), slices, 1],
+            slices: self.slice_place(),
+            weights: turning.iter().map(|(.., weight)| *weight).collect(),
         }];
         let lane = machine.trf_lane_payload_bytes();
-        let to = [(n(lanes), lane), (build.key_rows, bytes(dtype, slices)), (n(slices / in_flit), flit)];
+        let to = [
+            (n(deep), bytes(dtype, keys)),
+            (n(lanes), lane),
+            (build.key_rows, bytes(dtype, slices)),
+            (n(slices / in_flit), flit),
+        ];
         let to = commit(Memory::Trf { lanes }, 0, &to, flit);
         build.emit.exec(main("load_chances", copy(from, to)));
     }
 
     /// Sums of the weights as they are in the lanes: ones meet them, a packet of keys at a time.
     fn sums(&self, build: &mut Build<'_>) {
-        let (machine, dtype, at) = (build.machine, build.cache(), build.at.clone());
-        let (lanes, slices) = (machine.ce.lanes, machine.pe.slices);
+        let (machine, dtype, deep) = (build.machine, build.cache(), n(self.teams.deep));
+        let slices = machine.pe.slices;
         let packets = Packets::new(machine, dtype, slices);
-        let order = [(build.key_rows, true), (n(packets.count), true)];
-        let walk = [(build.key_rows, slices), (n(packets.count), packets.elements), (n(packets.elements), 1)];
+        let order = [(deep, false), (build.key_rows, true), (n(packets.count), true)];
+        let walk = [
+            (deep, keys_most(build)),
+            (build.key_rows, slices),
+            (n(packets.count), packets.elements),
+            (n(packets.elements), 1),
+        ];
         let contract = Contract {
             flits: packets.flits,
             loops: nest(&walk),
             tree: packets.elements.next_power_of_two(),
             steps: steps(&order),
-            ..contraction(dtype, lanes, Drain::Interleaved)
+            ..contraction(dtype, machine.ce.lanes, Drain::Interleaved)
         };
-        let ones = [(build.key_rows, 0), (n(packets.count), 0), (n(packets.elements), 1)];
-        let from = fetch(dtype, at.ones, &ones, packets.elements);
+        let ones = [(deep, 0), (build.key_rows, 0), (n(packets.count), 0), (n(packets.elements), 1)];
+        let from = fetch(dtype, build.at.ones, &ones, packets.elements);
         let ends = match dtype {
             Dtype::I8 => {
                 let unit = with(OpKind::Mul0, float(1.0 / UNIT));
@@ -254,39 +326,117 @@ impl Head {
             }
             _ => chain(Word::F32, Vec::new()),
         };
-        let to = commit(Memory::Dm, at.sums, &[], LANE_WORDS);
+        let size = LANE_WORDS * self.teams.deep;
+        let to = commit(Memory::Dm, build.at.sums, &[(deep, LANE_WORDS)], LANE_WORDS);
         let stream = Stream { contract: Some(contract), ..through(from, ends, None, to) };
         build.emit.exec(main("sums", stream));
-        load_words(build, "load_sums", at.sums, LANE_WORDS, LANE_WORDS);
+        load_words(build, "load_sums", build.at.sums, size, size);
     }
 
-    /// Values of all slices meet the weights, and the sum divides.
-    fn values(&self, build: &mut Build<'_>, cache: usize) {
-        let (machine, dtype, at) = (build.machine, build.cache(), build.at.clone());
-        let (lanes, depth, slices) = (machine.ce.lanes, self.heads.depth, machine.pe.slices);
-        let columns = self.columns;
-        let walk = [(build.key_rows, slices), (n(slices), 1), (n(columns.packets), 0), (n(columns.each), 0)];
-        let order = [(build.key_rows, true), (n(slices), true), (n(columns.packets), false)];
+    /// Where what attention gives goes: the place, elements from row to row, and from a lane's query to its next.
+    fn given(&self, build: &Build<'_>) -> (u64, u64, u64) {
+        let (place, ..) = build.attended();
+        match self.teams.count {
+            1 => (place, build.attended_row(&self.heads), self.heads.depth),
+            _ => {
+                let width = self.teams.width(&self.heads);
+                (build.at.dealt_attended, width, build.machine.ce.lanes * width)
+            }
+        }
+    }
+
+    /// Columns of one key at a time, all kept.
+    fn one_key(&self, build: &Build<'_>, first: u64, columns: u64) -> (Contract, Fetch) {
+        let (slices, deep) = (build.machine.pe.slices, n(self.teams.deep));
+        let (each, packets) = (self.columns.each, n(columns / self.columns.each));
+        let walk =
+            [(build.key_rows, slices), (n(slices), 1), (packets, 0), (deep, keys_most(build)), (n(each), 0)];
+        let order = [(build.key_rows, true), (n(slices), true), (packets, false), (deep, false)];
         let contract = Contract {
-            flits: columns.flits,
+            flits: self.columns.flits,
+            repeats: deep,
             loops: nest(&walk),
             steps: steps(&order),
-            ..contraction(dtype, lanes, Drain::Sequential)
+            ..contraction(build.cache(), build.machine.ce.lanes, Drain::Sequential)
         };
-        let row = build.plan.cache_row * 8 / u64::from(dtype.storage_bits());
-        let first = at.cached + bytes(dtype, self.heads.kv_width() + self.kv * depth);
-        let from = fetch(dtype, first, &[(build.key_rows, row), (n(depth), 1)], columns.each);
-        let sums = vrf(LANE_WORDS, &[(n(columns.packets), 0), (n(8), 1), (n(columns.each), 0)]);
-        let ends = divided(build, cache, sums);
-        let (place, out, cast) = build.attended();
-        let to = [
-            (n(columns.packets), bytes(out, columns.each)),
-            (n(lanes), bytes(out, build.attended_row(&self.heads))),
-            (n(columns.each / 8), bytes(out, 8)),
+        let depth = self.heads.depth;
+        let values = self.teams.kv(&self.heads) * depth;
+        (contract, self.cached(build, values + self.kv * depth + first, columns, each))
+    }
+
+    /// Columns of two keys at a time, neighbours after the in-flit transpose, which the tree adds.
+    fn two_keys(&self, build: &Build<'_>, first: u64, columns: u64) -> (Contract, Fetch) {
+        let (slices, deep, dtype) = (build.machine.pe.slices, n(self.teams.deep), build.cache());
+        let (each, packets) = (self.columns.each, n(columns / self.columns.each));
+        let (pairs, both) = (n(self.teams.slices), 2 * each);
+        let walk = [
+            (build.key_rows, slices),
+            (pairs, 2),
+            (packets, 0),
+            (deep, keys_most(build)),
+            (n(each), 0),
+            (n(2), 1),
         ];
-        let to = commit(Memory::Dm, place + bytes(out, self.query * depth), &to, bytes(out, 8));
-        let switch = multicast(build, columns.packets);
+        let order = [(build.key_rows, true), (pairs, true), (packets, false), (deep, false)];
+        let contract = Contract {
+            flits: 2 * self.columns.flits,
+            transpose: Some(FlitTranspose { rows: 2, columns: PAIRED }),
+            repeats: deep,
+            loops: nest(&walk),
+            tree: 2,
+            steps: steps(&order),
+            ..contraction(dtype, build.machine.ce.lanes, Drain::Sequential)
+        };
+        let (depth, width) = (self.heads.depth, self.teams.kv(&self.heads) * self.heads.depth);
+        let place = build.at.paired + bytes(dtype, 2 * (self.kv * depth + first));
+        (contract, fetch(dtype, place, &[(build.key_rows, 2 * width), (n(2 * columns), 1)], both))
+    }
+
+    /// Values of the two keys of a slice in a row side by side, some columns of one and then of the other.
+    fn pair_values(&self, build: &mut Build<'_>) {
+        let dtype = build.cache();
+        let width = self.teams.kv(&self.heads) * self.heads.depth;
+        let row = build.plan.cache_row / self.teams.count * 8 / u64::from(dtype.storage_bits());
+        let loops = [(build.key_rows, 2 * row), (n(width / PAIRED), PAIRED), (n(2), row), (n(PAIRED), 1)];
+        let from = fetch(dtype, build.at.cached + bytes(dtype, width), &loops, PAIRED);
+        let piece = bytes(dtype, PAIRED);
+        let to = [(build.key_rows, bytes(dtype, 2 * width)), (n(2 * width / PAIRED), piece)];
+        let to = commit(Memory::Dm, build.at.paired, &to, piece);
+        build.emit.exec(main("pair_values", copy(from, to)));
+    }
+
+    /// Values of all slices of a team meet the weights, some columns at a turn, and the sum divides.
+    fn values(&self, build: &mut Build<'_>, cache: usize, turn: u64) {
+        let (lanes, depth, deep) = (build.machine.ce.lanes, self.heads.depth, n(self.teams.deep));
+        let (each, packets) = (self.columns.each, n(self.columns.packets / self.turns));
+        let (columns, first) = (depth / self.turns, depth / self.turns * turn);
+        let (contract, from) = if self.teams.pairs {
+            self.two_keys(build, first, columns)
+        } else {
+            self.one_key(build, first, columns)
+        };
+        let sums = [(packets, 0), (deep, 8), (n(8), 1), (n(each), 0)];
+        let ends = divided(build, cache, vrf(LANE_WORDS * self.teams.deep, &sums));
+        let (_, out, cast) = build.attended();
+        let (place, row, next) = self.given(build);
+        let to = [
+            (packets, bytes(out, each)),
+            (deep, bytes(out, next)),
+            (n(lanes), bytes(out, row)),
+            (n(each / 8), bytes(out, 8)),
+        ];
+        let to = commit(Memory::Dm, place + bytes(out, self.query * depth + first), &to, bytes(out, 8));
+        let switch = multicast(build, self.teams.slices, self.columns.packets / self.turns);
         let stream = Stream { switch, contract: Some(contract), ..through(from, ends, cast, to) };
         build.emit.exec(main("values", stream));
     }
+}
+
+/// Keys at most, in whole eights of rows.
+fn keys_most(build: &Build<'_>) -> u64 {
+    build.most_key_rows() * build.machine.pe.slices
+}
+
+fn index(count: u64) -> usize {
+    usize::try_from(count).unwrap_or(1)
 }

@@ -70,6 +70,12 @@ pub struct Build<'a> {
     pub key_rounds: Count,
     /// Keys that there are.
     pub context: Count,
+    /// Above zero if every place of a prompt's rows has a token, and if not.
+    pub whole: Count,
+    /// The latter.
+    pub ragged: Count,
+    /// Above zero if logits are wanted: not of the first parts of a prompt.
+    pub speaks: Count,
     /// Tokens from this processing element's first on, for vectors of all tokens.
     pub counted: Vec<Count>,
     /// Places in data memory.
@@ -80,6 +86,8 @@ pub struct Build<'a> {
     used: usize,
     /// Norms so far.
     pub norms: u64,
+    /// Gains that were loaded for the first part of the rows are there for the others.
+    pub gains_stay: bool,
     /// Exchanges of sums so far, and those between chips.
     pub exchanges: u64,
     /// The latter.
@@ -87,7 +95,7 @@ pub struct Build<'a> {
 }
 
 /// Transfers of a fill at most: between them others find their turn on the DMA engine.
-const PIECES: usize = 4;
+pub(super) const PIECES: usize = 4;
 
 /// Ones of bf16, and of eight-bit integers.
 const BF16_ONES: u64 = 0x3F80_3F80_3F80_3F80;
@@ -240,6 +248,11 @@ impl<'a> Build<'a> {
                 (n(1), slices, n(own), emit.register("key_rounds", 1, most(rounds)))
             }
         };
+        let mut flag = |name: &str| match mode {
+            Mode::Prefill => emit.register(name, 0, 1),
+            Mode::Decode | Mode::Batch => n(1),
+        };
+        let (whole, ragged, speaks) = (flag("whole"), flag("ragged"), flag("logits"));
         let all = Part { rows, first: 0, step: 1 };
         let parts = match mode {
             Mode::Prefill if plan.options.pes > 1 => parts(&mut emit, plan),
@@ -270,11 +283,15 @@ impl<'a> Build<'a> {
             key_rows: keys,
             key_rounds,
             context,
+            whole,
+            ragged,
+            speaks,
             at: Places::default(),
             fills: Vec::new(),
             asked: 0,
             used: 0,
             norms: 0,
+            gains_stay: false,
             exchanges: 0,
             peer_turns: 0,
         };
@@ -371,7 +388,10 @@ impl<'a> Build<'a> {
     /// Where attention leaves its result: place, type, and the cast to it.
     pub fn attended(&self) -> (u64, Dtype, Option<Dtype>) {
         match self.dtype() {
-            Dtype::I8 => (self.at.attended_floats, Dtype::F32, None),
+            Dtype::I8 => {
+                let between = self.between();
+                (self.at.attended_floats, between, (between != Dtype::F32).then_some(between))
+            }
             dtype => (self.at.attended, dtype, Some(dtype)),
         }
     }
@@ -439,9 +459,6 @@ impl<'a> Build<'a> {
         }
         if self.deals_tokens() {
             self.fill_ones(self.at.sum_ones, self.exchanged());
-        }
-        if self.plan.angles_row > 0 {
-            super::rotate::angles(self);
         }
     }
 

@@ -11,7 +11,7 @@ use super::attend_rows::load_words;
 use super::build::{Build, Mode};
 use super::image::{bytes, chain, commit, copy, fetch, fetch_pairs, flits, main, n, through, vrf, with};
 use super::plan::{Fill, Packed};
-use super::project::{load, load_ahead, with_fill};
+use super::project::{load, with_fill};
 use super::rows::Spans;
 use crate::CompileError;
 use crate::kernel::{Heads, Kernel, ValueId};
@@ -20,28 +20,24 @@ use crate::kernel::{Heads, Kernel, ValueId};
 pub(super) fn combine(build: &mut Build<'_>, kernel: usize, input: ValueId) -> Result<(), CompileError> {
     let packed = build.packed(kernel)?;
     let (from, floats) = source(build, input);
-    let scales = bytes(Dtype::F32, build.plan.features.share);
     let integers = packed.dtype == Dtype::I8;
-    let peak = build.kernels.peak_into(kernel);
     if integers {
         let spans = spans(build, input, packed.row);
+        let peak = build.kernels.peak_into(kernel);
         super::rows::quantise(build, floats, from, (packed.row, spans), peak);
-    }
-    if !packed.held.is_float() {
-        let place = build.constant(build.plan.constants.combined(kernel));
-        load_words(build, "load_scales", place, scales, 0);
-    }
-    if integers && peak.is_none() {
-        super::rows::spread_peaks(build, scales);
     }
     let last = packed.fills.len().saturating_sub(1);
     for (index, fill) in packed.fills.iter().enumerate() {
+        load(build, packed, fill);
+        if index == 0 && !packed.held.is_float() {
+            let by_token = integers && build.kernels.peak_into(kernel).is_none();
+            load_units(build, kernel, by_token);
+        }
         if build.pes() == 1 {
-            load_ahead(build, packed, fill);
+            build.prefetch(usize::MAX);
             build.emit.exec(combined(build, packed, fill, from));
             continue;
         }
-        load(build, packed, fill);
         // After the last fill the DMA engine is for sums; weights follow tokens.
         if index < last {
             build.prefetch(usize::MAX);
@@ -66,6 +62,16 @@ pub(super) fn combine(build: &mut Build<'_>, kernel: usize, input: ValueId) -> R
     Ok(())
 }
 
+/// What units of columns and of rows are worth to the vector register files, beside the weights.
+fn load_units(build: &mut Build<'_>, kernel: usize, by_token: bool) {
+    let scales = bytes(Dtype::F32, build.plan.features.share);
+    let place = build.constant(build.plan.constants.combined(kernel));
+    load_words(build, "load_scales", place, scales, 0);
+    if by_token {
+        super::rows::spread_peaks(build, scales);
+    }
+}
+
 /// The contraction of the rows at hand with a fill.
 fn combined(build: &Build<'_>, packed: &Packed, fill: &Fill, from: u64) -> Exec {
     let (dtype, share) = (packed.dtype, build.plan.features.share);
@@ -88,7 +94,7 @@ fn combined(build: &Build<'_>, packed: &Packed, fill: &Fill, from: u64) -> Exec 
     to.to_bf16 = sums == Dtype::Bf16;
     let from = from + bytes(dtype, part.first * packed.row);
     let fetched = fetch(dtype, from, &[part.by_row(packed.row), (n(packed.row), 1)], packets.elements);
-    let switch = multicast(build, packets.count);
+    let switch = multicast(build, build.machine.pe.slices, packets.count);
     let mut stream = Stream { switch, contract: Some(contract), ..copy(fetched, to) };
     let columns = n(fill.groups * 8);
     let own = vrf(bytes(Dtype::F32, fill.first * 8), &[(rows, 0), (groups, 0), (columns, 1)]);
@@ -109,9 +115,9 @@ fn combined(build: &Build<'_>, packed: &Packed, fill: &Fill, from: u64) -> Exec 
     main("combine", stream)
 }
 
-/// Rows to all slices, in the order of tokens.
-pub(super) fn multicast(build: &Build<'_>, packets: u64) -> Switch {
-    let ring = Ring { slice1: build.machine.pe.slices, slice0: 1 };
+/// Rows to all slices of rings of so many, in the order of tokens.
+pub(super) fn multicast(build: &Build<'_>, slices: u64, packets: u64) -> Switch {
+    let ring = Ring { slice1: slices, slice0: 1 };
     let topology = match build.mode {
         Mode::Prefill | Mode::Batch => Topology::Broadcast01(ring, packets),
         Mode::Decode => Topology::Forwarding,
@@ -122,7 +128,7 @@ pub(super) fn multicast(build: &Build<'_>, packets: u64) -> Switch {
 /// Rows as they are contracted, and as floats.
 fn source(build: &Build<'_>, input: ValueId) -> (u64, (Dtype, u64)) {
     if build.kernels.attended(input) {
-        (build.at.attended, (Dtype::F32, build.at.attended_floats))
+        (build.at.attended, (build.between(), build.at.attended_floats))
     } else {
         (build.at.active, (build.between(), build.at.active_floats))
     }

@@ -4,7 +4,7 @@ use tilewright_num::Dtype;
 use tilewright_tcp::program::exec::{Fetch, Memory};
 use tilewright_tcp::program::vector::{OpKind, Source, Word};
 
-use super::build::{Build, Mode};
+use super::build::{Build, Mode, PIECES};
 use super::image::{
     bytes, chain, commit, copy, fetch, fetch_pairs, flits, from_slices, hbm, indexed, main, n, through,
     to_slices, transfer, turn, with,
@@ -32,6 +32,8 @@ pub(super) fn embed(build: &mut Build<'_>) {
         copy(Fetch { cast: Some(Dtype::F32), ..from }, to)
     };
     stream.commit.slices = vec![(0, features.slices)];
+    // The first weights come while the residual is made and normalised.
+    build.prefetch(PIECES);
     build.emit.exec(main("widen", stream));
 }
 
@@ -52,6 +54,7 @@ pub(super) fn head(build: &mut Build<'_>, kernel: usize) -> Result<(), CompileEr
     let packed = build.packed(kernel)?;
     let part = bytes(Dtype::F32, build.plan.logit_words / build.plan.options.all_pes());
     super::exchange::all_gathered(build);
+    build.emit.begin_if_above(build.speaks, 0);
     for (turn_index, fill) in packed.fills.iter().enumerate() {
         load_ahead(build, packed, fill);
         let place = build.at.logits[turn_index % 2];
@@ -75,5 +78,6 @@ pub(super) fn head(build: &mut Build<'_>, kernel: usize) -> Result<(), CompileEr
         let to = hbm(0, build.plan.logits + pe * part + first);
         build.emit.dma(transfer("logits", build.dm(0, place), to, loops, packet));
     }
+    build.emit.end_if();
     Ok(())
 }

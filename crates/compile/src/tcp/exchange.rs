@@ -12,13 +12,14 @@ use tilewright_tcp::cost::contraction::Drain;
 use tilewright_tcp::kernels::pass::signed;
 use tilewright_tcp::program::exec::{Commit, Contract, Memory, Stream};
 use tilewright_tcp::program::transfer::{SLICE_STRIDE, TransferLoop};
-use tilewright_tcp::program::vector::{ReduceOp, Word};
+use tilewright_tcp::program::vector::{OpKind, ReduceOp, Word};
 
 use super::build::{Build, Part};
 use super::image::{
     bytes, chain, commit, contraction, copy, fetch, fetch_words, main, n, nest, packet_of, reduce as fold,
-    steps, through, transfer, turn,
+    steps, sub, through, transfer, turn, vrf, with,
 };
+use super::norm::PAIR;
 use super::plan::Fill;
 
 /// Partial sums on their way.
@@ -79,10 +80,55 @@ pub(super) fn send(build: &mut Build<'_>, fill: &Fill) -> u8 {
     build.emit.dma(transfer("sums", source, target, loops, packet))
 }
 
+/// Whether sums are added to the residual as they are made: the vector register file holds the residual of a part's tokens behind
+/// what its norm keeps there.
+pub(super) fn adds(build: &Build<'_>, sent: &Sent) -> bool {
+    let rows = build.parts.iter().map(|part| Part::rows_of(part.first, build.most_rows(), part.step)).max();
+    let held = bytes(Dtype::F32, rows.unwrap_or(0) * build.own_of_row() * build.plan.features.share);
+    build.deals_tokens()
+        && build.chips() == 1
+        && build.plan.constants.combined_bias(sent.kernel).is_none()
+        && held_at(build) + held <= build.machine.vrf.capacity_bytes
+}
+
+fn held_at(build: &Build<'_>) -> u64 {
+    bytes(Dtype::F32, 2 * build.plan.features.share) + build.most_rows() * build.own_of_row() * PAIR
+}
+
+/// The residual of the tokens at hand to the vector register file.
+pub(super) fn load_residual(build: &mut Build<'_>) {
+    let share = build.plan.features.share;
+    let [outer, inner] = build.by_own(share);
+    let from = build.at.x + build.before_own(bytes(Dtype::F32, share));
+    let from = fetch(Dtype::F32, from, &[outer, inner, (n(share), 1)], 2);
+    let row = build.own_of_row() * share;
+    let to = [(build.part.rows, bytes(Dtype::F32, row)), (n(row / 2), 8)];
+    let to = commit(Memory::Vrf, held_at(build), &to, 8);
+    build.emit.exec(sub(build.machine, "load_residual", copy(from, to)));
+}
+
+/// The same for the part behind one, if there is one.
+pub(super) fn load_next_residual(build: &mut Build<'_>, part: usize) {
+    let Some(next) = build.parts.get(part + 1).copied() else { return };
+    build.emit.begin_if_above(build.rows, next.first);
+    let this = std::mem::replace(&mut build.part, next);
+    load_residual(build);
+    build.part = this;
+    build.emit.end_if();
+}
+
 /// Waits for the sums of a part from all, and adds up those of the last fill, and with the first part those of all others.
 pub(super) fn receive(build: &mut Build<'_>, sent: &Sent, part: usize) {
     if let Some(transfer) = sent.parts.get(part) {
         build.meet_chip(*transfer);
+    }
+    if adds(build, sent) {
+        if part == 0 {
+            load_ones(build);
+        }
+        sent.fills.iter().for_each(|fill| short_sum(build, fill, true));
+        build.exchanges += u64::from(part + 1 == build.parts.len());
+        return;
     }
     let Some((last, others)) = sent.fills.split_last() else { return };
     if part == 0 {
@@ -110,7 +156,8 @@ fn load_ones(build: &mut Build<'_>) {
 }
 
 /// The sum over all senders of short floats: packets meet a one, without a tree, and are summed in the accumulators.
-fn short_sum(build: &mut Build<'_>, fill: &Fill) {
+/// They are left as they are, or added to the residual.
+fn short_sum(build: &mut Build<'_>, fill: &Fill, adds: bool) {
     let (machine, dtype, own) = (build.machine, build.exchanged(), build.own_of_row());
     let (place, block, slot) = places(build, fill);
     let (part, pes) = (build.part, n(build.pes()));
@@ -129,14 +176,20 @@ fn short_sum(build: &mut Build<'_>, fill: &Fill) {
         steps: steps(&[(part.rows, false), (packets, false), (pes, true)]),
         ..contraction(dtype, 1, Drain::Sequential)
     };
-    let to = summed(build, fill);
-    build.emit.exec(main("sum", Stream { contract: Some(contract), ..copy(from, to) }));
+    let mut stream = Stream { contract: Some(contract), ..copy(from, summed(build, fill, adds)) };
+    if adds {
+        let share = build.plan.features.share;
+        let walk = [(part.rows, own * share), (n(own), share), (n(columns), 1)];
+        let held = vrf(held_at(build) + bytes(Dtype::F32, fill.first * 8), &walk);
+        stream.vector = Some(chain(Word::F32, vec![with(OpKind::FAdd, held)]));
+    }
+    build.emit.exec(main("sum", stream));
 }
 
 /// The sum over all senders.
 fn sum(build: &mut Build<'_>, fill: &Fill) {
     if build.deals_tokens() {
-        return short_sum(build, fill);
+        return short_sum(build, fill, false);
     }
     let (dtype, own) = (build.exchanged(), build.own_of_row());
     let (place, block, slot) = places(build, fill);
@@ -146,13 +199,13 @@ fn sum(build: &mut Build<'_>, fill: &Fill) {
     let from = [part.by_row(own * columns), (n(own), columns), (groups, 8), (n(pes), senders), (n(8), 1)];
     let steps = [(part.rows, false), (n(own), false), (groups, false), (n(pes), true), (n(2), false)];
     let sum = chain(Word::F32, vec![fold(ReduceOp::Add, false, &steps, Vec::new())]);
-    let to = summed(build, fill);
+    let to = summed(build, fill, false);
     build.emit.exec(main("sum", through(fetch_words(dtype, place, &from), sum, None, to)));
 }
 
 /// Sums of a fill's columns to their place.
-fn summed(build: &Build<'_>, fill: &Fill) -> Commit {
-    let (place, dtype) = super::peers::summed(build);
+fn summed(build: &Build<'_>, fill: &Fill, adds: bool) -> Commit {
+    let (place, dtype) = if adds { (build.at.x, Dtype::F32) } else { super::peers::summed(build) };
     let (row, word) = (bytes(dtype, build.plan.features.share), bytes(dtype, 8));
     let [outer, inner] = build.by_own(row);
     let place = place + bytes(dtype, fill.first * 8) + build.before_own(row);

@@ -71,4 +71,11 @@ impl Columns {
         }
         Ok(columns)
     }
+
+    /// In how many turns the columns of a head are contracted, if a lane has so many queries; none if they do not divide.
+    pub(super) fn turns(&self, machine: &Tcp, deep: u64) -> Option<u64> {
+        let open = machine.accumulators() / machine.ce.outputs_per_lane / machine.ce.lanes;
+        let fits = |turns: &u64| self.packets.is_multiple_of(*turns) && self.packets / turns * deep <= open;
+        (1..=self.packets).find(fits)
+    }
 }

@@ -13,7 +13,9 @@
 //! | [`constants`] | gains and scales that slices keep |
 //! | `rows` | rows as integers |
 //! | `norm`, `layer_norm`, `pool`, `project`, `rotate`, `heads`, `attend_rows`, `attend_keys`, `activate`, `combine`, `ends` | a kernel each |
-//! | `exchange` | sums and tokens between processing elements |
+//! | `cache` | keys and values to HBM and back |
+//! | `teams` | how slices share the heads of a prompt |
+//! | `exchange`, `peers` | sums and tokens between processing elements, and between chips |
 //! | `held` | what memories hold before a run, as tensors of the program |
 //! | [`pack`] | weights as bytes in HBM |
 
@@ -21,6 +23,7 @@ mod activate;
 mod attend_keys;
 mod attend_rows;
 pub mod build;
+mod cache;
 pub mod choices;
 mod combine;
 pub mod constants;
@@ -42,3 +45,4 @@ mod project;
 mod rotate;
 mod rows;
 pub mod sizes;
+mod teams;

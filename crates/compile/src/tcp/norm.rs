@@ -42,6 +42,10 @@ pub(super) fn rms(build: &mut Build<'_>, epsilon: f32, peak: Option<f32>) {
 /// A norm, part of the rows by part: sums that are on their way are added first, and everyone gets the tokens.
 pub(super) fn by_part(build: &mut Build<'_>, norm: impl Fn(&mut Build<'_>)) {
     let sent = build.sent.take();
+    let adds = sent.as_ref().is_some_and(|sent| super::exchange::adds(build, sent));
+    // A bias of the sums takes the place of the gains.
+    let bias = sent.as_ref().and_then(|sent| build.plan.constants.combined_bias(sent.kernel));
+    build.gains_stay = bias.is_none();
     let mut between_chips = Vec::new();
     if let Some(sent) = sent.as_ref().filter(|_| build.chips() > 1) {
         let first = |build: &mut Build<'_>, part: usize| {
@@ -52,12 +56,19 @@ pub(super) fn by_part(build: &mut Build<'_>, norm: impl Fn(&mut Build<'_>)) {
     }
     build.each_part(
         |build, part| {
+            if adds && part == 0 {
+                super::exchange::load_residual(build);
+            }
             if let Some(sent) = &sent {
                 match between_chips.get(part) {
                     Some(transfers) => super::peers::receive(build, transfers),
                     None => super::exchange::receive(build, sent, part),
                 }
-                super::combine::add(build, build.at.sum, sent.kernel);
+                if adds {
+                    super::exchange::load_next_residual(build, part);
+                } else {
+                    super::combine::add(build, build.at.sum, sent.kernel);
+                }
             }
             norm(build);
             if build.deals_tokens() {
@@ -66,6 +77,10 @@ pub(super) fn by_part(build: &mut Build<'_>, norm: impl Fn(&mut Build<'_>)) {
         },
         |build| build.prefetch(1),
     );
+    // Rotations come behind the first norm.
+    if build.norms == 0 && build.plan.angles_row > 0 {
+        super::rotate::angles(build);
+    }
     build.norms += 1;
     build.ask_constants(build.norms);
     build.peer_turns += u64::from(sent.is_some());
@@ -144,6 +159,9 @@ impl Norm {
 
     /// Gains to the vector register file: as they are, or, behind them, their magnitudes.
     fn gain(&self, build: &mut Build<'_>, magnitudes: bool) {
+        if build.gains_stay && build.part.first > 0 {
+            return;
+        }
         let gain = build.constant(build.plan.constants.gain(build.norms, magnitudes));
         let size = bytes(Dtype::F32, self.share);
         load_words(build, "load_gain", gain, size, if magnitudes { size } else { 0 });

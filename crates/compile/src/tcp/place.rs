@@ -8,6 +8,7 @@ use tilewright_num::Dtype;
 use super::build::{Build, Mode};
 use super::image::bytes;
 use super::plan::weights_of;
+use super::teams::Teams;
 use crate::CompileError;
 use crate::kernel::Kernel;
 
@@ -58,9 +59,9 @@ pub struct Places {
     pub row_worths: u64,
     /// The greatest magnitude of each row: two words.
     pub peaks: u64,
-    /// What attention gives, f32.
+    /// What attention gives, as floats.
     pub attended_floats: u64,
-    /// What an activation gives, f32.
+    /// What an activation gives, as floats.
     pub active_floats: u64,
     /// Sines, cosines, minus sines of each row.
     pub angles: u64,
@@ -76,6 +77,12 @@ pub struct Places {
     pub cached_next: u64,
     /// Queries of all sequences.
     pub all_queries: u64,
+    /// Queries of the heads of the slice's team, of all teams' tokens.
+    pub dealt_queries: u64,
+    /// What attention gives for them.
+    pub dealt_attended: u64,
+    /// Values of two keys side by side.
+    pub paired: u64,
     /// What attention gives.
     pub attended: u64,
     /// What an activation gives.
@@ -120,6 +127,9 @@ impl Places {
             ("queries", self.queries),
             ("fresh", self.fresh),
             ("all_queries", self.all_queries),
+            ("dealt_queries", self.dealt_queries),
+            ("dealt_attended", self.dealt_attended),
+            ("paired", self.paired),
             ("attended", self.attended),
             ("active", self.active),
             ("attended_floats", self.attended_floats),
@@ -154,6 +164,8 @@ struct Widths {
     /// Heads, and their columns.
     heads: u64,
     queries: u64,
+    /// How slices share the heads of a prompt.
+    teams: Teams,
     /// What attention gives is shorter than what a combination contracts: the rest must stay zero.
     padded: bool,
     /// Bytes and groups of a fill.
@@ -177,6 +189,7 @@ impl Widths {
             contracted: plan.packed.iter().map(|packed| packed.row).max().unwrap_or(0),
             heads: heads.map_or(0, |heads| heads.kv * heads.slots),
             queries: plan.options.whole_rows(build.machine, queries),
+            teams: heads.map_or(Teams::one(build.machine), |heads| super::teams::of(build, &heads)),
             // A packet's end, or places without a head.
             padded: plan.options.whole_rows(build.machine, queries) > queries
                 || heads.is_some_and(|heads| heads.slots > heads.group),
@@ -227,7 +240,7 @@ fn kept(build: &Build<'_>, widths: &Widths, slots: u64, areas: &mut Areas, at: &
     if widths.padded {
         let elements = plan.prefill_rows.max(build.machine.ce.lanes) * widths.queries;
         match build.dtype() {
-            Dtype::I8 => at.attended_floats = areas.take(bytes(Dtype::F32, elements)),
+            Dtype::I8 => at.attended_floats = areas.take(bytes(build.between(), elements)),
             dtype => at.attended = areas.take(bytes(dtype, elements)),
         }
     }
@@ -272,7 +285,8 @@ fn values(build: &Build<'_>, widths: &Widths, areas: &mut Areas, at: &mut Places
         // Attention is over before an activation begins.
         let floats = if activated == Dtype::I8 { rows * widths.contracted } else { 0 };
         let active = bytes(build.between(), floats);
-        let attended = if widths.padded { 0 } else { bytes(Dtype::F32, rows.max(lanes) * widths.queries) };
+        let attended =
+            if widths.padded { 0 } else { bytes(build.between(), rows.max(lanes) * widths.queries) };
         at.active_floats = areas.take(active.max(attended));
         if !widths.padded {
             at.attended_floats = at.active_floats;
@@ -280,8 +294,9 @@ fn values(build: &Build<'_>, widths: &Widths, areas: &mut Areas, at: &mut Places
     }
     let logits = bytes(Dtype::F32, widths.fill_groups * lanes);
     at.logits = [areas.take(logits), areas.take(logits)];
-    at.maxima = areas.take(bytes(Dtype::F32, 2 * widths.heads.max(lanes)));
-    at.sums = areas.take(bytes(Dtype::F32, 2 * widths.heads.max(lanes)));
+    let queries = lanes * widths.teams.deep;
+    at.maxima = areas.take(bytes(Dtype::F32, 2 * widths.heads.max(queries)));
+    at.sums = areas.take(bytes(Dtype::F32, 2 * widths.heads.max(queries)));
     let packet = 2 * build.machine.network.flit_bytes;
     [at.ones, at.sum_ones] = [areas.take(packet), areas.take(packet)];
     // Others write here while this processing element is still at work on anything else.
@@ -295,25 +310,33 @@ fn values(build: &Build<'_>, widths: &Widths, areas: &mut Areas, at: &mut Places
     }
 }
 
-/// Rows are read before there are scores, both before there are sums. Some partial sums are still being sent while others are added up.
+/// Rows are read before there are scores or their weights, both before there are sums. Some partial sums are still being sent while others are added up.
 fn shared(build: &Build<'_>, widths: &Widths, areas: &mut Areas, at: &mut Places) {
     let (share, cache, rows) = (build.plan.features.share, build.cache(), build.most_rows());
     let (first, mut end) = (areas.next, areas.next);
-    let mut together = |sizes: [u64; 3]| {
+    let mut together = |sizes: [u64; 4]| {
         areas.next = first;
         let places = sizes.map(|size| areas.take(size));
         end = end.max(areas.next);
         places
     };
-    [at.rows, ..] = together([bytes(build.between(), rows * widths.projected), 0, 0]);
+    [at.rows, ..] = together([bytes(build.between(), rows * widths.projected), 0, 0, 0]);
     let own = rows * build.own * share;
     let (sum, normal) = (bytes(Dtype::F32, own), bytes(build.dtype(), own));
     let y = bytes(build.exchanged(), rows * build.groups * share);
-    [at.y, at.sum, at.normal_own] = together([y, sum, normal]);
-    let scores = match build.mode {
-        Mode::Prefill => build.most_key_rows() * build.machine.pe.slices * build.machine.ce.lanes,
-        Mode::Decode | Mode::Batch => build.most_key_rows() * widths.heads,
-    };
-    [at.scores, at.chances, _] = together([bytes(Dtype::F32, scores), bytes(cache, scores), 0]);
+    [at.y, at.sum, at.normal_own, _] = together([y, sum, normal, 0]);
+    if build.mode == Mode::Prefill {
+        let (lanes, teams) = (build.machine.ce.lanes, widths.teams);
+        let chances = build.most_key_rows() * build.machine.pe.slices * lanes * teams.deep;
+        let dealt = if teams.count > 1 { lanes * widths.queries } else { 0 };
+        let (_, out, _) = build.attended();
+        let values = build.plan.cache_row / 2 * build.most_key_rows();
+        let paired = if teams.pairs { values } else { 0 };
+        [at.chances, at.dealt_queries, at.dealt_attended, at.paired] =
+            together([bytes(cache, chances), bytes(cache, dealt), bytes(out, dealt), paired]);
+    } else {
+        let scores = build.most_key_rows() * widths.heads;
+        [at.scores, at.chances, ..] = together([bytes(Dtype::F32, scores), bytes(cache, scores), 0, 0]);
+    }
     areas.next = end;
 }

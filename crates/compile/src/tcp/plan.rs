@@ -141,6 +141,8 @@ pub struct Plan {
     pub angle_table: u64,
     /// Byte offsets of cache rows, by token.
     pub cache_table: u64,
+    /// For each row of a prompt, where the cache has the first of its tokens, if all its places have one.
+    pub row_table: u64,
     /// Logits of the last token, or the vector of all tokens, f32.
     pub logits: u64,
     /// Logits, padding included.
@@ -232,6 +234,7 @@ impl Plan {
             place_table: added.then(|| hbm.take(table)),
             angle_table: hbm.take(table),
             cache_table: hbm.take(table),
+            row_table: hbm.take(bytes(Dtype::U32, prefill_rows)),
             logits: hbm.take(bytes(Dtype::F32, logit_words * options.batch.max(1))),
             logit_words,
             end: hbm.next,

@@ -24,16 +24,21 @@ pub(super) fn project(build: &mut Build<'_>, kernel: usize, parts: &[Weight]) ->
     let packed = build.packed(kernel)?;
     let width = build.plan.parts(build.machine, parts).width;
     for (index, fill) in packed.fills.iter().enumerate() {
-        load_ahead(build, packed, fill);
+        load(build, packed, fill);
         let held = load_columns(build, kernel, index);
+        // What is asked for ahead waits for the slot of these weights, and so does all that is issued behind it.
         if index > 0 {
+            load_worths(build, held);
+            build.prefetch(usize::MAX);
             project_fill(build, packed, fill, (held, width));
             continue;
         }
+        build.prefetch(usize::MAX);
         // Each part as soon as its tokens are there.
         build.each_part(
             |build, part| {
                 super::exchange::gathered(build, part);
+                load_worths(build, held);
                 project_fill(build, packed, fill, (held, width));
             },
             |_| {},
@@ -44,7 +49,6 @@ pub(super) fn project(build: &mut Build<'_>, kernel: usize, parts: &[Weight]) ->
 
 /// The rows at hand with a fill.
 fn project_fill(build: &mut Build<'_>, packed: &Packed, fill: &Fill, (held, width): (Held, u64)) {
-    load_worths(build, held);
     let gives = match build.mode {
         Mode::Prefill | Mode::Batch => Gives::Scatter { inner: fill.groups },
         Mode::Decode => Gives::Broadcast,

@@ -1,4 +1,4 @@
-//! Queries, keys and values from projected rows: rotation by position, rounding, and new rows of the cache.
+//! Queries, keys and values from projected rows: rotation by position, and rounding.
 //!
 //! As in `tilewright_tcp::kernels::rope`: interleaved fetch brings both halves of a head for each half of the result, the walk of the
 //! register file starts at cosines, steps forward to the second group and backward to the second half.
@@ -10,10 +10,12 @@ use tilewright_tcp::program::exec::{Fetch, Loop, Memory};
 use tilewright_tcp::program::vector::{OpKind, Source, Word};
 
 use super::build::{Build, Mode};
+use super::cache;
 use super::image::{
-    bytes, chain, commit, copy, fetch, fetch_pairs, fetch_words, from_slices, indexed, main, n, sub, through,
-    to_slices, transfer, turn, with,
+    bytes, chain, commit, copy, fetch, fetch_pairs, fetch_words, indexed, main, n, sub, through, to_slices,
+    transfer, turn, with,
 };
+use super::teams;
 use crate::CompileError;
 use crate::kernel::{Heads, Kernel};
 
@@ -50,11 +52,11 @@ pub(super) fn rotate(
     build: &mut Build<'_>,
     heads: &Heads,
     turns: bool,
-    cache: usize,
+    index: usize,
 ) -> Result<(), CompileError> {
     let dtype = build.cache();
     let (first, width) = columns(build, heads)?;
-    let units = build.plan.units(cache);
+    let units = build.plan.units(index);
     let from = |part: usize| build.at.rows + bytes(build.between(), first[part]);
     let (queries, fresh) = (build.at.queries, build.at.fresh);
     let query_row = bytes(dtype, heads.query_width());
@@ -80,11 +82,23 @@ pub(super) fn rotate(
             round(build, part, part.heads * heads.depth, width);
         }
     };
-    // New rows go to the cache while queries are made.
     turned(build, &keys);
-    round(build, &values, heads.kv_width(), width);
-    store(build, cache);
-    turned(build, &queries);
+    if build.mode == Mode::Prefill {
+        // Keys come back, and queries are dealt out, while the rest is made. What waits for a transfer is issued as late as can be: it
+        // holds what is behind it.
+        let teams = teams::of(build, heads);
+        cache::store_keys(build, index);
+        turned(build, &queries);
+        cache::fetch_keys(build, index, teams);
+        teams::deal_queries(build, heads, teams);
+        round(build, &values, heads.kv_width(), width);
+        cache::turn_ragged_keys(build, index, teams);
+    } else {
+        round(build, &values, heads.kv_width(), width);
+        // New rows go to the cache meanwhile.
+        cache::store(build, index);
+        turned(build, &queries);
+    }
     Ok(())
 }
 
@@ -175,48 +189,4 @@ fn round(build: &mut Build<'_>, part: &Part, columns: u64, width: u64) {
         copy(fetch(Dtype::F32, part.from, &loops, 8), to)
     };
     build.emit.exec(main(part.name, stream));
-}
-
-/// New rows to their places in HBM.
-fn store(build: &mut Build<'_>, cache: usize) {
-    let (plan, slices) = (build.plan, build.machine.pe.slices);
-    let row = plan.cache_row;
-    let target = build.hbm(plan.caches.get(cache).copied().unwrap_or(0) + build.pe * plan.cache_bytes);
-    let entry = bytes(Dtype::U32, slices);
-    for index in 0..build.most_rows() {
-        let from = build.dm(0, build.at.fresh + index * row);
-        let mut loops = match build.mode {
-            Mode::Prefill | Mode::Batch => vec![from_slices(slices, row)],
-            Mode::Decode => vec![turn(n(1), row, row)],
-        };
-        let packet = super::image::packet_of(build.machine, row);
-        if packet < row {
-            loops.push(turn(n(row / packet), packet, packet));
-        }
-        let scatter = transfer("store", from, target, loops, packet);
-        let table = build.hbm(plan.cache_table + index * entry);
-        build.emit.dma(indexed(scatter, table, true));
-    }
-}
-
-/// Cached rows of all keys to the slices, in turns.
-pub(super) fn fetch_cache(build: &mut Build<'_>, cache: usize, sequence: u64, place: u64) {
-    let (plan, slices) = (build.plan, build.machine.pe.slices);
-    let row = plan.cache_row;
-    let from = plan.caches.get(cache).copied().unwrap_or(0)
-        + build.pe * plan.cache_bytes
-        + sequence * plan.sequence_bytes;
-    // Keys first: values are not needed before there are scores. A batch waits for neither.
-    let pieces: &[&str] = if build.mode == Mode::Prefill { &["keys", "values"] } else { &["cache"] };
-    let piece = row / pieces.len() as u64;
-    let packet = super::image::packet_of(build.machine, piece);
-    for (name, index) in pieces.iter().zip(0..) {
-        let first = index * piece;
-        let mut loops = vec![turn(build.key_rows, slices * row, row), to_slices(slices, row)];
-        if packet < piece {
-            loops.push(turn(n(piece / packet), packet, packet));
-        }
-        let from = build.hbm(from + first);
-        build.emit.dma(transfer(name, from, build.dm(0, place + first), loops, packet));
-    }
 }

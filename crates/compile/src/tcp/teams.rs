@@ -1,0 +1,159 @@
+//! How the slices of a processing element share the heads of a prompt's attention.
+//!
+//! A key that passes meets the queries of eight lanes. The stream brings half a packet a cycle, so that the contraction engine is only at
+//! full rate if a packet meets two queries of each lane (paper section VI-D: reuse of what was fetched). Heads that share keys give
+//! them; else halves of the slices attend to different heads, each with the tokens of both: queries go to the other half before, and what
+//! attention gives comes back.
+
+use tilewright_machine::tcp::Tcp;
+use tilewright_num::Dtype;
+use tilewright_tcp::kernels::pass::signed;
+use tilewright_tcp::program::transfer::{SLICE_STRIDE, TransferLoop};
+
+use super::build::Build;
+use super::heads::Columns;
+use super::image::{bytes, n, packet_of, transfer, turn};
+use crate::CompileError;
+use crate::kernel::Heads;
+
+/// Queries of a lane that bring the contraction engine to its full rate.
+const FULL: u64 = 2;
+
+/// Groups of slices, and what each lane of a slice has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Teams {
+    /// Groups of slices that attend to different heads.
+    pub(super) count: u64,
+    /// Slices of a group.
+    pub(super) slices: u64,
+    /// Queries of a lane.
+    pub(super) deep: u64,
+    /// Values of two keys side by side, so that a packet has 32 columns of both: eight-bit packets are longer than the columns that a
+    /// lane keeps.
+    pub(super) pairs: bool,
+}
+
+/// Columns that lie side by side of each of two keys: half a flit.
+pub(super) const PAIRED: u64 = 16;
+
+impl Teams {
+    /// All slices for the same heads.
+    pub(super) fn one(machine: &Tcp) -> Teams {
+        Teams { count: 1, slices: machine.pe.slices, deep: 1, pairs: false }
+    }
+
+    /// For heads of a cache of a type, with so many keys at most.
+    pub(super) fn new(machine: &Tcp, cache: Dtype, heads: &Heads, keys: u64) -> Teams {
+        let (slices, one) = (machine.pe.slices, Teams::one(machine));
+        let fits = bytes(cache, keys).saturating_mul(FULL) <= machine.trf_lane_payload_bytes();
+        // The columns of a head fill the accumulators: with twice the queries they go in two turns.
+        let columns = Columns::new(machine, cache, heads.depth, machine.ce.lanes);
+        let divides = |columns: &Columns| columns.turns(machine, FULL).is_some();
+        let Some(columns) = columns.ok().filter(divides).filter(|_| fits) else { return one };
+        if heads.group.is_multiple_of(FULL) {
+            Teams { deep: FULL, ..one }
+        } else if heads.kv.is_multiple_of(FULL) && slices.is_multiple_of(FULL) {
+            let pairs = cache == Dtype::I8 && columns.each == 2 * PAIRED;
+            Teams { count: FULL, slices: slices / FULL, deep: FULL, pairs }
+        } else {
+            one
+        }
+    }
+
+    /// Heads with keys of their own of a team.
+    pub(super) fn kv(&self, heads: &Heads) -> u64 {
+        heads.kv / self.count
+    }
+
+    /// Columns of a team's queries.
+    pub(super) fn width(&self, heads: &Heads) -> u64 {
+        heads.query_width() / self.count
+    }
+
+    /// What the next query of a lane is worth in places of tokens: another token, or another head of the same.
+    pub(super) fn next_place(&self) -> u64 {
+        if self.count > 1 { self.slices } else { 0 }
+    }
+
+    /// A loop over teams at the target.
+    pub(super) fn to_teams(&self, source: u64) -> TransferLoop {
+        TransferLoop {
+            size: n(self.count),
+            source: signed(source),
+            target: SLICE_STRIDE * signed(self.slices),
+        }
+    }
+
+    /// A loop over teams at the source.
+    fn from_teams(&self, target: u64) -> TransferLoop {
+        TransferLoop {
+            size: n(self.count),
+            source: SLICE_STRIDE * signed(self.slices),
+            target: signed(target),
+        }
+    }
+
+    fn by_slice(&self) -> TransferLoop {
+        TransferLoop { size: n(self.slices), source: SLICE_STRIDE, target: SLICE_STRIDE }
+    }
+}
+
+/// Teams of a program for prompts.
+pub(super) fn of(build: &Build<'_>, heads: &Heads) -> Teams {
+    Teams::new(build.machine, build.cache(), heads, build.most_key_rows() * build.machine.pe.slices)
+}
+
+/// Queries of each team's heads to its slices: those of the tokens of all teams, one team's after the other.
+pub(super) fn deal_queries(build: &mut Build<'_>, heads: &Heads, teams: Teams) {
+    if teams.count == 1 {
+        return;
+    }
+    let (dtype, lanes) = (build.cache(), build.machine.ce.lanes);
+    let (row, width) = (bytes(dtype, heads.query_width()), bytes(dtype, teams.width(heads)));
+    let packet = packet_of(build.machine, width);
+    let loops = vec![
+        teams.to_teams(width),
+        teams.from_teams(lanes * width),
+        teams.by_slice(),
+        turn(n(lanes), row, width),
+        turn(n(width / packet), packet, packet),
+    ];
+    let loops = loops.into_iter().filter(|row| row.size != n(1)).collect();
+    let (from, to) = (build.dm(0, build.at.queries), build.dm(0, build.at.dealt_queries));
+    build.emit.dma(transfer("deal_queries", from, to, loops, packet));
+}
+
+/// What a head of each team gave back to the slices that have the tokens; `head` counts those of a team.
+pub(super) fn collect(build: &mut Build<'_>, heads: &Heads, teams: Teams, head: u64) {
+    if teams.count == 1 {
+        return;
+    }
+    let lanes = build.machine.ce.lanes;
+    let (place, out, _) = build.attended();
+    let (width, depth) = (bytes(out, teams.width(heads)), bytes(out, heads.depth));
+    let row = bytes(out, build.attended_row(heads));
+    let packet = packet_of(build.machine, depth);
+    let loops = vec![
+        teams.from_teams(width),
+        teams.to_teams(lanes * width),
+        teams.by_slice(),
+        turn(n(lanes), width, row),
+        turn(n(depth / packet), packet, packet),
+    ];
+    let loops = loops.into_iter().filter(|row| row.size != n(1)).collect();
+    let from = build.dm(0, build.at.dealt_attended + head * depth);
+    let to = build.dm(0, place + head * depth);
+    build.emit.dma(transfer("collect", from, to, loops, packet));
+}
+
+/// Turns in which the columns of a head are contracted with so many queries of a lane.
+///
+/// # Errors
+/// Columns that do not divide.
+pub(super) fn turns(build: &Build<'_>, columns: Columns, teams: Teams) -> Result<u64, CompileError> {
+    columns.turns(build.machine, teams.deep).ok_or_else(|| CompileError::Size {
+        what: "packets of a head's columns",
+        found: columns.packets,
+        allowed: "what the accumulators hold, or twice that".to_string(),
+    })
+}
