@@ -15,7 +15,7 @@ use std::time::Instant;
 use tilewright_base::Sources;
 use tilewright_bench::processor_seconds;
 use tilewright_compile::weights::constant;
-use tilewright_compile::{Options, compile};
+use tilewright_compile::{Mixed, Options, compile};
 use tilewright_import::{Model, gguf, llama2c};
 use tilewright_machine::{Tcp, builtin, load};
 use tilewright_num::Dtype;
@@ -94,7 +94,15 @@ impl Known {
     /// Generates from the first token on, and prints how fast.
     fn measure(&self, model: &Model, dtype: Dtype, name: &str, tokens: Option<u32>) {
         let machine = tcp();
-        let options = Options { dtype, cache: Dtype::Bf16, context: CONTEXT, pes: 1, chips: 1, batch: 1 };
+        let options = Options {
+            dtype,
+            mixed: Mixed::default(),
+            cache: Dtype::Bf16,
+            context: CONTEXT,
+            pes: 1,
+            chips: 1,
+            batch: 1,
+        };
         let compiled = compile(&machine, &model.graph, options).expect("it compiles");
         let mut chip = ModelDevice::new(&machine, compiled).expect("legal programs");
         chip.load(&|name: &str| constant(&model.graph, &model.store, name)).expect("all weights");

@@ -4,6 +4,7 @@
 //! 2 usage or unreadable input, 3 our own fault.
 
 mod args;
+mod calibrate;
 mod chip;
 mod compile;
 mod demo;

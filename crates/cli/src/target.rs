@@ -2,7 +2,7 @@
 
 use clap::Args;
 use tilewright_base::Sources;
-use tilewright_compile::Options;
+use tilewright_compile::{Named, Options};
 use tilewright_machine::Tcp;
 use tilewright_num::Dtype;
 
@@ -19,9 +19,12 @@ pub(crate) struct ModelTarget {
     /// Change a figure of the machine: hbm.efficiency=0.9
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
-    /// Type of weights and activations that are multiplied: bf16 or int8
+    /// Types of weights and activations that are multiplied: bf16, int8, w8a8, w8a16, w4a8 or w4a16
     #[arg(long, value_name = "TYPE", default_value = "bf16")]
     pub(crate) dtype: String,
+    /// Find the scales of integer activations on this text beforehand, a line at a time; without it each token has its own
+    #[arg(long, value_name = "FILE")]
+    pub(crate) calibrate: Option<String>,
     /// PEs of a chip that share the work: 1, 2, 4 or 8
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) pes: u64,
@@ -36,16 +39,8 @@ pub(crate) struct ModelTarget {
 impl Default for ModelTarget {
     fn default() -> ModelTarget {
         let (chip, dtype) = ("tcp".to_string(), "bf16".to_string());
-        ModelTarget { chip, set: Vec::new(), dtype, pes: 1, chips: 1, context: None }
+        ModelTarget { chip, set: Vec::new(), dtype, calibrate: None, pes: 1, chips: 1, context: None }
     }
-}
-
-/// Types by the name that arguments have for them.
-const DTYPES: [(&str, Dtype); 2] = [("bf16", Dtype::Bf16), ("int8", Dtype::I8)];
-
-/// What `--dtype` calls a type.
-pub(crate) fn dtype_name(dtype: Dtype) -> &'static str {
-    DTYPES.iter().find(|(_, known)| *known == dtype).map_or(dtype.name(), |(name, _)| name)
 }
 
 impl ModelTarget {
@@ -60,13 +55,13 @@ impl ModelTarget {
         })
     }
 
-    /// The type, if models are compiled in it and for as many PEs: the one place that says which there are.
-    pub(crate) fn check(&self) -> Result<Dtype, Outcome> {
-        let found = DTYPES.iter().find(|(name, _)| *name == self.dtype);
-        let Some((_, dtype)) = found else {
+    /// The types, if models are compiled in them and for as many PEs.
+    pub(crate) fn check(&self) -> Result<Named, Outcome> {
+        let Some(named) = Named::find(&self.dtype) else {
             return Err(Outcome::usage(&format!(
-                "--dtype {}\n  = allowed: bf16, int8\n  = instead: --dtype bf16",
-                self.dtype
+                "--dtype {}\n  = allowed: {}\n  = instead: --dtype bf16",
+                self.dtype,
+                Named::names()
             )));
         };
         for (what, count) in [("pes", self.pes), ("chips", self.chips)] {
@@ -79,16 +74,17 @@ impl ModelTarget {
         if self.context == Some(0) {
             return Err(Outcome::usage("--context 0\n  = allowed: 1 or more\n  = instead: leave it out"));
         }
-        Ok(*dtype)
+        Ok(named)
     }
 
     /// How to compile. Without `--context` the context is `context`; either is rounded up to a position for every slice, because caches
     /// are read in whole rows of them.
     pub(crate) fn options(&self, machine: &Tcp, context: u64) -> Result<Options, Outcome> {
-        let (dtype, context) = (self.check()?, self.context.unwrap_or(context));
+        let (Named { dtype, mixed, .. }, context) = (self.check()?, self.context.unwrap_or(context));
         let slices = machine.pe.slices.max(1);
         let context = context.checked_next_multiple_of(slices).unwrap_or(context);
         // Keys and values stay bf16: what is gained in memory is lost in words.
-        Ok(Options { dtype, cache: Dtype::Bf16, context, pes: self.pes, chips: self.chips, batch: 1 })
+        let (cache, pes, chips) = (Dtype::Bf16, self.pes, self.chips);
+        Ok(Options { dtype, mixed, cache, context, pes, chips, batch: 1 })
     }
 }

@@ -4,6 +4,7 @@
 //! kinds: [`Layout::Features`] are dealt out over the slices by column, [`Layout::Rows`] by token. Projections go from features to
 //! rows, combinations from rows to features, so that no value is ever moved between them by itself.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 /// How a value lies on the chip, before any address is known.
@@ -290,6 +291,9 @@ pub struct Kernels {
     pub vocabulary: u64,
     /// Caches, one for each attention.
     pub caches: usize,
+    /// The greatest magnitudes of values that integers are made of, if they were found beforehand: one scale for all tokens. Without,
+    /// each token has its own.
+    pub peaks: BTreeMap<ValueId, f32>,
 }
 
 impl Kernels {
@@ -359,6 +363,21 @@ impl Kernels {
         })
     }
 
+    /// The greatest magnitude of what a kernel contracts, if it was found beforehand.
+    pub fn peak_into(&self, kernel: usize) -> Option<f32> {
+        match self.kernels.get(kernel)? {
+            Kernel::Project { input, .. } | Kernel::Combine { input, .. } | Kernel::Head { input, .. } => {
+                self.peaks.get(input).copied()
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether a value is what attention gives.
+    pub fn attended(&self, id: ValueId) -> bool {
+        self.kernels.iter().any(|kernel| matches!(kernel, Kernel::Attend { out, .. } if *out == id))
+    }
+
     /// Whether the result is a vector of all tokens, not logits of the last.
     pub fn pools(&self) -> bool {
         self.kernels.iter().any(|kernel| matches!(kernel, Kernel::Pool { .. }))
@@ -372,6 +391,9 @@ impl Kernels {
         );
         for kernel in &self.kernels {
             let _ = writeln!(text, "{}", self.line(kernel));
+        }
+        for (value, peak) in &self.peaks {
+            let _ = writeln!(text, "peak {} = {peak:?}", self.name(*value));
         }
         text
     }

@@ -26,6 +26,7 @@ pub mod weights;
 pub use compiled::{Compiled, Inputs, compile, compile_chosen, compile_kernels};
 pub use raise::raise;
 pub use tcp::choices::Choices;
+pub use tcp::mixed::{Mixed, Named};
 pub use tcp::plan::Options;
 
 use thiserror::Error;

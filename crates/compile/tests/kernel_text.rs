@@ -8,7 +8,7 @@ use support::{compiled, small, tcp};
 use tilewright_base::SourceId;
 use tilewright_compile::cluster::cluster;
 use tilewright_compile::kernel_text::read;
-use tilewright_compile::{Options, compile_kernels};
+use tilewright_compile::{Mixed, Options, compile_kernels};
 use tilewright_num::Dtype;
 use tilewright_tcp::program::text::print;
 
@@ -18,8 +18,15 @@ fn kernels_of_a_text_compile_to_the_same_programs() {
     let graph = small(2, 64, 8, 4);
     let of_graph = compiled(&machine, &graph, Dtype::Bf16, 2, 1);
     let kernels = read(&cluster(&graph).unwrap().print(), SourceId(0)).unwrap();
-    let options =
-        Options { dtype: Dtype::Bf16, cache: Dtype::Bf16, context: 256, pes: 2, chips: 1, batch: 1 };
+    let options = Options {
+        dtype: Dtype::Bf16,
+        mixed: Mixed::default(),
+        cache: Dtype::Bf16,
+        context: 256,
+        pes: 2,
+        chips: 1,
+        batch: 1,
+    };
     let of_text = compile_kernels(&machine, &kernels, options).unwrap();
     assert_eq!(print(&of_text.decode), print(&of_graph.decode));
     assert_eq!(print(&of_text.prefill), print(&of_graph.prefill));

@@ -131,6 +131,25 @@ fn a_file_runs_as_the_model_and_prints_its_programs() {
     assert!(unknown.stderr.contains("decode, prefill, clear"), "{}", unknown.stderr);
 }
 
+/// Scales that a text gives are in the kernels, in the file and in what it says.
+#[test]
+fn scales_of_a_text_stay_with_the_model() {
+    let mut host = given();
+    host.given.insert("text".into(), b"abc cab\n\nbca\n".to_vec());
+    let with = "--dtype w8a8 --calibrate text --context 64";
+    let kernels = good(&format!("compile m/model.bin {with} --emit kernels"), &mut host);
+    // A norm and a combination, twice in each block; the last norm.
+    assert_eq!(kernels.lines().filter(|line| line.starts_with("peak ")).count(), 4 * 2 + 1);
+    good(&format!("compile m/model.bin {with} --effort 0 -o m.twb"), &mut host);
+    let file = host.written["m.twb"].clone();
+    host.given.insert("m.twb".into(), file);
+    let run = good(&format!("run m/model.bin --prompt abc --max-tokens 5 --json {with}"), &mut host);
+    let exec = good("exec m.twb --prompt abc --max-tokens 5 --json", &mut host);
+    assert_eq!(run, exec);
+    let empty = tilewright("run m/model.bin --prompt abc --dtype int8 --calibrate m/none", &mut host);
+    assert!(empty.code == BAD_INPUT && empty.stderr.contains("cannot read `m/none`"), "{}", empty.stderr);
+}
+
 #[test]
 fn what_does_not_fit_is_refused() {
     let mut host = given();

@@ -2,7 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use tilewright_compile::kernel::Kernels;
-use tilewright_compile::{Choices, Options, compile_chosen, compile_kernels, kernel_text};
+use tilewright_compile::{Choices, Mixed, Options, compile_chosen, compile_kernels, kernel_text};
 use tilewright_machine::Tcp;
 use tilewright_num::Dtype;
 use tilewright_runtime::schedule::{EXPLAINED_PERCENT, schedule};
@@ -22,7 +22,15 @@ fn small() -> Kernels {
 }
 
 fn options(pes: u64) -> Options {
-    Options { dtype: Dtype::Bf16, cache: Dtype::Bf16, context: 128, pes, chips: 1, batch: 1 }
+    Options {
+        dtype: Dtype::Bf16,
+        mixed: Mixed::default(),
+        cache: Dtype::Bf16,
+        context: 128,
+        pes,
+        chips: 1,
+        batch: 1,
+    }
 }
 
 #[test]

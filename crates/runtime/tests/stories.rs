@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use tilewright_compile::weights::constant;
-use tilewright_compile::{Options, compile};
+use tilewright_compile::{Mixed, Options, compile};
 use tilewright_graph::primitives;
 use tilewright_import::Model;
 use tilewright_interp::{Interpreter, Session, best};
@@ -54,7 +54,7 @@ fn prompts_and_tokens(dtype: Dtype, pes: u64) {
     let compiled = compile(
         &machine,
         &model.graph,
-        Options { dtype, cache: Dtype::Bf16, context: 512, pes, chips: 1, batch: 1 },
+        Options { dtype, mixed: Mixed::default(), cache: Dtype::Bf16, context: 512, pes, chips: 1, batch: 1 },
     )
     .unwrap();
     let mut chip = ModelDevice::new(&machine, compiled).unwrap();
@@ -82,7 +82,15 @@ fn sequences_of_a_batch_do_not_know_each_other() {
     let machine = tcp();
     let batch = 3;
     for (dtype, pes) in [(Dtype::Bf16, 1), (Dtype::I8, 2)] {
-        let options = Options { dtype, cache: Dtype::Bf16, context: 128, pes, chips: 1, batch };
+        let options = Options {
+            dtype,
+            mixed: Mixed::default(),
+            cache: Dtype::Bf16,
+            context: 128,
+            pes,
+            chips: 1,
+            batch,
+        };
         let compiled = compile(&machine, &model.graph, options).unwrap();
         let mut chip = ModelDevice::new(&machine, compiled).unwrap();
         chip.load(&|name: &str| constant(&model.graph, &model.store, name)).unwrap();

@@ -4,11 +4,13 @@
 //! HBM from address 0 to the last weight; the texts `plan` (chip, settings, type, PEs, context and choices, a line each) and `graph` (the model without
 //! weights), from which sizes and places of the plan follow; the array `tokenizer.json` or `tokenizer.bin`, if there is one.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
 use tilewright_base::SourceId;
 use tilewright_compile::cluster::cluster;
+use tilewright_compile::kernel::{Kernels, ValueId};
 use tilewright_compile::{Choices, Compiled, compile_chosen, weights};
 use tilewright_import::Model;
 use tilewright_import::tokenizer::Tokenizer;
@@ -21,7 +23,7 @@ use crate::host::{Host, read_bytes};
 use crate::model;
 use crate::outcome::{FAILED, Outcome};
 use crate::run::{Target, Weights, prompt, refused};
-use crate::target::{ModelTarget, dtype_name};
+use crate::target::ModelTarget;
 
 const HBM: &str = "hbm";
 const PLAN: &str = "plan";
@@ -104,8 +106,11 @@ fn plan(target: &ModelTarget, compiled: &Compiled) -> String {
     for setting in &target.set {
         text.push_str(&format!("set {setting}\n"));
     }
-    let (dtype, context) = (dtype_name(options.dtype), options.context);
+    let (dtype, context) = (options.dtype_name(), options.context);
     let choices = &compiled.plan.choices;
+    for (value, peak) in &compiled.kernels.peaks {
+        text.push_str(&format!("peak {}={peak:?}\n", value.0));
+    }
     if target.chips > 1 {
         text.push_str(&format!("chips {}\n", target.chips));
     }
@@ -113,12 +118,12 @@ fn plan(target: &ModelTarget, compiled: &Compiled) -> String {
 }
 
 /// What a plan says.
-fn target_of(text: &str) -> Option<(ModelTarget, Choices)> {
+fn target_of(text: &str) -> Option<(ModelTarget, Choices, BTreeMap<ValueId, f32>)> {
     let mut lines = text.lines();
     if lines.next()? != "model 1" {
         return None;
     }
-    let (mut target, mut choices) = (ModelTarget::default(), Choices::default());
+    let (mut target, mut choices, mut peaks) = (ModelTarget::default(), Choices::default(), BTreeMap::new());
     for line in lines {
         let (key, value) = line.split_once(' ')?;
         match key {
@@ -128,11 +133,16 @@ fn target_of(text: &str) -> Option<(ModelTarget, Choices)> {
             "pes" => target.pes = value.parse().ok()?,
             "chips" => target.chips = value.parse().ok()?,
             "context" => target.context = Some(value.parse().ok()?),
+            "peak" => {
+                let (value, peak) = value.split_once('=')?;
+                let peak: f32 = peak.parse().ok()?;
+                peaks.insert(ValueId(value.parse().ok()?), (peak.is_normal() && peak > 0.0).then_some(peak)?);
+            }
             "choices" => choices = value.parse().ok()?,
             _ => return None,
         }
     }
-    Some((target, choices))
+    Some((target, choices, peaks))
 }
 
 /// Runs a file.
@@ -145,11 +155,11 @@ pub(super) fn exec(args: &ExecArgs, host: &mut dyn Host) -> Result<Outcome, Outc
             "`{path}` is no compiled model: it has no {what}\n  = instead: tilewright compile MODEL -o FILE"
         ))
     };
-    let (target, choices) = bundle.text(PLAN).and_then(target_of).ok_or_else(|| missing("plan"))?;
+    let (target, choices, peaks) = bundle.text(PLAN).and_then(target_of).ok_or_else(|| missing("plan"))?;
     let graph = bundle.text(GRAPH).ok_or_else(|| missing("graph"))?;
     let graph = tilewright_graph::text::read(graph, SourceId(0)).map_err(|_| missing("graph that reads"))?;
     let machine = target.machine(host)?;
-    let kernels = cluster(&graph).map_err(|error| refused(&error))?;
+    let kernels = Kernels { peaks, ..cluster(&graph).map_err(|error| refused(&error))? };
     let options = target.options(&machine, 1)?;
     let chips = usize::try_from(options.chips).unwrap_or(1);
     let hbm: Option<Vec<&[u8]>> = (0..chips).map(|chip| bundle.array(&hbm_of(chip))).collect();

@@ -19,6 +19,7 @@ use tilewright_report::columns::thousands;
 use tilewright_runtime::tune::{Tuned, tune};
 use tilewright_tcp::program::{Program, text as commands};
 
+use crate::calibrate;
 use crate::host::{Host, read_bytes};
 use crate::model;
 use crate::outcome::{BAD_INPUT, FAILED, OUR_FAULT, Outcome};
@@ -70,17 +71,24 @@ impl Source {
         }
     }
 
-    fn kernels(&self) -> Result<Kernels, Outcome> {
-        match self {
-            Source::Model(model) => cluster(&model.graph).map_err(|error| refused(&error)),
-            Source::Kernels(kernels) => Ok(kernels.clone()),
+    /// Kernels, with scales from a text if one is named.
+    fn kernels(&self, args: &CompileArgs, host: &mut dyn Host) -> Result<Kernels, Outcome> {
+        let kernels = match self {
+            Source::Model(model) => cluster(&model.graph).map_err(|error| refused(&error))?,
+            Source::Kernels(kernels) => kernels.clone(),
+        };
+        if args.target.calibrate.is_none() {
+            return Ok(kernels);
         }
+        let machine = args.target.machine(host)?;
+        let tokenizer = |host: &dyn Host| model::tokenizer(&args.model, args.tokenizer.as_deref(), host);
+        calibrate::calibrated(&machine, &args.target, (self.model()?, &tokenizer), kernels, host)
     }
 }
 
 fn compile(args: &CompileArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> {
     // What cannot be compiled is refused before a large file is read.
-    args.target.check()?;
+    calibrate::check(&args.target)?;
     let loaded = Source::load(args, host)?;
     let bytes = match args.emit {
         Some(stage) => {
@@ -92,7 +100,7 @@ fn compile(args: &CompileArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> 
         }
         None => {
             let machine = args.target.machine(host)?;
-            let tuned = tuned(&machine, args, &loaded.kernels()?)?;
+            let tuned = tuned(&machine, args, &loaded.kernels(args, host)?)?;
             let compiled = &tuned.compiled;
             let checked = if args.no_check { String::new() } else { check(&machine, compiled)? };
             if args.output.is_none() {
@@ -144,10 +152,10 @@ fn printed(
             })?;
             tilewright_graph::text::print(&graph)
         }
-        Stage::Kernels => loaded.kernels()?.print(),
+        Stage::Kernels => loaded.kernels(args, host)?.print(),
         Stage::Lowered | Stage::Commands | Stage::Schedule => {
             let machine = args.target.machine(host)?;
-            let compiled = tuned(&machine, args, &loaded.kernels()?)?.compiled;
+            let compiled = tuned(&machine, args, &loaded.kernels(args, host)?)?.compiled;
             match stage {
                 Stage::Lowered => lowered(&machine, &compiled, outline(&compiled, args.program)?).print(),
                 Stage::Schedule => schedule::text(&machine, &compiled, args.program)?,

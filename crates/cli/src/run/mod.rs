@@ -6,14 +6,16 @@ mod interp;
 mod report;
 mod speaker;
 
+use tilewright_compile::cluster::cluster;
 use tilewright_compile::kernel::Kernels;
-use tilewright_compile::{CompileError, Compiled, compile, compile_kernels, weights};
+use tilewright_compile::{CompileError, Compiled, compile_kernels, weights};
 use tilewright_import::Model;
 use tilewright_import::tokenizer::Tokenizer;
 use tilewright_machine::Tcp;
 
 pub(crate) use device::{Job, Weights};
 
+use crate::calibrate;
 use crate::host::Host;
 use crate::model;
 use crate::outcome::{FAILED, Outcome};
@@ -28,7 +30,7 @@ pub(crate) fn run(args: &RunArgs, host: &mut dyn Host) -> Outcome {
 fn chip(args: &RunArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> {
     let machine = args.target.machine(host)?;
     // What cannot be compiled is refused before a large file is read.
-    args.target.check()?;
+    calibrate::check(&args.target)?;
     let loaded = model::raised(model::load(&args.model, args.dims.as_deref(), host)?);
     let tokenizer = model::tokenizer(&args.model, args.prompting.tokenizer.as_deref(), host)?;
     let on =
@@ -48,7 +50,11 @@ pub(crate) struct Target<'t> {
 pub(crate) fn on_chip(on: &Target<'_>, loaded: &Model, host: &mut dyn Host) -> Result<Outcome, Outcome> {
     let prompt = prompt(on.tokenizer, &on.prompting.prompt)?;
     let needed = prompt.len() as u64 + u64::from(on.prompting.max_tokens);
-    let compiled = compiled(on.machine, on.target, loaded, needed)?;
+    let kernels = cluster(&loaded.graph).map_err(|error| refused(&error))?;
+    let tokenizer = |_: &dyn Host| Ok(on.tokenizer.clone());
+    let kernels = calibrate::calibrated(on.machine, on.target, (loaded, &tokenizer), kernels, host)?;
+    let options = on.target.options(on.machine, needed)?;
+    let compiled = compile_kernels(on.machine, &kernels, options).map_err(|error| refused(&error))?;
     let constant = |name: &str| weights::constant(&loaded.graph, &loaded.store, name);
     on.job(prompt).run(compiled, &Weights::Constants(&constant), host)
 }
@@ -75,16 +81,6 @@ pub(crate) fn prompt(tokenizer: &Tokenizer, text: &str) -> Result<Vec<u32>, Outc
         return Err(Outcome::usage("the prompt has no token\n  = instead: --prompt TEXT"));
     }
     Ok(prompt)
-}
-
-/// A model compiled for a target, with this context unless the target has one.
-pub(crate) fn compiled(
-    machine: &Tcp,
-    target: &ModelTarget,
-    model: &Model,
-    context: u64,
-) -> Result<Compiled, Outcome> {
-    compile(machine, &model.graph, target.options(machine, context)?).map_err(|error| refused(&error))
 }
 
 /// Kernels compiled for a target; without `--context` all positions, halved until they fit.

@@ -11,7 +11,6 @@ use tilewright_sim::Engine;
 
 use super::device::Job;
 use crate::machine::to_json;
-use crate::target::dtype_name;
 
 /// A generation with all that is said about it.
 pub(super) struct Report<'r> {
@@ -98,7 +97,7 @@ impl Report<'_> {
         to_json(&Data {
             model: &self.device.compiled().kernels.name,
             chip: self.job.chip,
-            dtype: dtype_name(options.dtype),
+            dtype: options.dtype_name(),
             pes: self.job.pes,
             chips: self.job.chips,
             context: options.context,
@@ -132,7 +131,7 @@ impl Report<'_> {
         };
         let pes = counted(self.job.pes, "PE");
         let chips = if self.job.chips > 1 { format!("each of {} ", self.job.chips) } else { String::new() };
-        let dtype = dtype_name(options.dtype);
+        let dtype = options.dtype_name();
         let context = thousands(options.context);
         let name = &self.device.compiled().kernels.name;
         line("model", &format!("{name} in {dtype} on {pes} of {chips}{}, context {context}", self.job.chip));

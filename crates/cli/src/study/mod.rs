@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use tilewright_base::Sources;
-use tilewright_compile::Options;
+use tilewright_compile::{Mixed, Options};
 use tilewright_machine::{Loaded, Tcp};
 use tilewright_num::Dtype;
 
@@ -81,7 +81,15 @@ fn measured(
     host: &mut dyn Host,
 ) -> Result<llama::Study, Outcome> {
     let found = model::load(&args.model, None, host)?;
-    let options = Options { dtype, cache: dtype, context: 2048, pes: args.pes, chips: args.chips, batch: 1 };
+    let options = Options {
+        dtype,
+        mixed: Mixed::default(),
+        cache: dtype,
+        context: 2048,
+        pes: args.pes,
+        chips: args.chips,
+        batch: 1,
+    };
     let setting = llama::Setting {
         machine,
         chip: args.chip.clone(),

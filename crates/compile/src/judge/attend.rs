@@ -70,7 +70,9 @@ impl Judge<'_> {
             let products: Vec<f32> = pairs.map(|(chance, value)| mul(bf16(chance), value)).collect();
             div(if one { self.dealt_total(&products) } else { products.into_iter().fold(0.0, add) }, sum)
         };
-        (0..index(heads.depth)).map(column).map(bf16).collect()
+        let wide = self.integers() && !self.eight();
+        let short = |quotient: f32| if wide { quotient } else { bf16(quotient) };
+        (0..index(heads.depth)).map(column).map(short).collect()
     }
 
     /// Weights of many queries, as they are contracted: exact integers, or packets of keys.

@@ -1,6 +1,8 @@
 //! Projections, combinations and logits.
 
 use super::arith::{UNIT, add, bf16, in_order, mul, to_i8, tree, whole};
+use tilewright_num::Dtype;
+
 use super::{Judge, Parts, State};
 use crate::kernel::Weight;
 use crate::tcp::sizes::Packets;
@@ -15,6 +17,11 @@ pub(super) enum Taken {
 }
 
 impl Taken {
+    /// A row in units of a greatest magnitude that is known.
+    pub(super) fn known(row: &[f32], peak: f32) -> Taken {
+        Taken::Integers(row.iter().map(|value| to_i8(mul(*value, UNIT / peak))).collect(), peak)
+    }
+
     /// A row in units of the greatest magnitude of what counts.
     pub(super) fn quantised(row: &[f32], counts: impl Fn(u64) -> bool) -> Taken {
         let counted = (0..).zip(row).filter(|(at, _)| counts(*at));
@@ -24,14 +31,14 @@ impl Taken {
     }
 }
 
-/// The greatest magnitude of a weight's row is 127 units.
-fn unit_of(row: &[f32]) -> f32 {
-    row.iter().fold(0.0_f32, |most, weight| most.max(weight.abs())) / UNIT
+/// The greatest magnitude of a weight's row is the greatest integer.
+fn unit_of(row: &[f32], greatest: f32) -> f32 {
+    row.iter().fold(0.0_f32, |most, weight| most.max(weight.abs())) / greatest
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "within the numbers of i8")]
-fn quantised(weight: f32, unit: f32) -> i32 {
-    if unit > 0.0 { (weight / unit).round().clamp(-UNIT, UNIT) as i32 } else { 0 }
+fn quantised(weight: f32, unit: f32, greatest: f32) -> i32 {
+    if unit > 0.0 { (weight / unit).round().clamp(-greatest, greatest) as i32 } else { 0 }
 }
 
 /// A sum of products of bf16: trees of packets, one after the other from zero.
@@ -58,17 +65,37 @@ impl Judge<'_> {
 
     /// What a unit of a row of a weight is worth, all columns taken together.
     fn unit(&self, weight: &Weight, row: u64) -> f32 {
+        let Some(greatest) = self.greatest() else { return 1.0 };
         let matrix = self.constant(&weight.name);
         let all: Vec<f32> = (0..matrix.columns).map(|column| matrix.at(row, column)).collect();
-        unit_of(&all)
+        unit_of(&all, greatest)
     }
 
     /// Integers: exact, then what units are worth.
     fn exact(&self, a: &[i32], peak: f32, weight: &Weight, row: u64, elements: &[f32]) -> f32 {
-        let unit = self.unit(weight, row);
-        let products = a.iter().zip(elements).map(|(a, b)| a.wrapping_mul(quantised(*b, unit)));
+        let (unit, greatest) = (self.unit(weight, row), self.greatest().unwrap_or(UNIT));
+        let products = a.iter().zip(elements).map(|(a, b)| a.wrapping_mul(quantised(*b, unit, greatest)));
         let sum = products.fold(0, i32::wrapping_add);
         mul(mul(whole(sum), unit / UNIT), peak)
+    }
+
+    /// The greatest integer of weights, if they are integers.
+    fn greatest(&self) -> Option<f32> {
+        match self.plan.options.weights(self.plan.options.dtype) {
+            Dtype::I4 => Some(7.0),
+            Dtype::I8 => Some(UNIT),
+            _ => None,
+        }
+    }
+
+    /// A row of a weight as floats meet it, and what a sum of products is multiplied by: integers are floats too.
+    fn as_floats(&self, weight: &Weight, row: u64, elements: Vec<f32>) -> (Vec<f32>, Option<f32>) {
+        let Some(greatest) = self.greatest() else {
+            return (elements.into_iter().map(bf16).collect(), None);
+        };
+        let unit = self.unit(weight, row);
+        let integers = elements.into_iter().map(|element| whole(quantised(element, unit, greatest)));
+        (integers.collect(), Some(unit))
     }
 
     /// Features times a row of a weight: by slice, then between slices.
@@ -77,13 +104,14 @@ impl Judge<'_> {
         let sum = match taken {
             Taken::Integers(values, peak) => self.exact(values, *peak, weight, row, &elements),
             Taken::Floats(values) => {
-                let elements: Vec<f32> = elements.into_iter().map(bf16).collect();
+                let (elements, unit) = self.as_floats(weight, row, elements);
                 let share = usize::try_from(self.plan.features.share).unwrap_or(1).max(1);
                 let packets = self.packets(kernel);
-                in_order(values.chunks(share).enumerate().map(|(slice, values)| {
+                let sum = in_order(values.chunks(share).enumerate().map(|(slice, values)| {
                     let at = |index: usize| elements.get(slice * share + index).copied().unwrap_or(0.0);
                     dot(values, at, packets)
-                }))
+                }));
+                unit.map_or(sum, |unit| mul(sum, unit))
             }
         };
         match &weight.bias {
@@ -101,7 +129,7 @@ impl Judge<'_> {
         let of = |taken: &Taken, pe: u64| -> Parts {
             let place = |weight: &Weight, place: u64| {
                 let value = self.by_features(taken, kernel, weight, pe, place);
-                if self.integers() { bf16(value) } else { value }
+                if self.eight() { bf16(value) } else { value }
             };
             parts
                 .iter()
@@ -128,13 +156,15 @@ impl Judge<'_> {
 
     pub(super) fn combine(&self, state: &mut State, kernel: usize, weight: &Weight) {
         let packets = self.packets(kernel);
+        let dtype = self.plan.packed(kernel).map_or(self.plan.options.dtype, |packed| packed.dtype);
+        let peak = self.kernels.peak_into(kernel);
         let bias = weight.bias.as_ref().map(|bias| self.constant(bias));
         for (token, x) in state.x.iter_mut().enumerate() {
             let rows: Vec<Taken> = (0..)
                 .zip(&state.ready)
                 .map(|(pe, rows)| {
                     // What no weight takes does not say how great a row is.
-                    self.taken(rows.get(token).map_or(&[], Vec::as_slice), |at| {
+                    Judge::taken((dtype, peak), rows.get(token).map_or(&[], Vec::as_slice), |at| {
                         weight.columns.source(pe, at).is_some()
                     })
                 })
@@ -158,15 +188,23 @@ impl Judge<'_> {
         }
     }
 
-    fn taken(&self, row: &[f32], counts: impl Fn(u64) -> bool) -> Taken {
-        if self.integers() { Taken::quantised(row, counts) } else { Taken::Floats(row.to_vec()) }
+    fn taken((dtype, peak): (Dtype, Option<f32>), row: &[f32], counts: impl Fn(u64) -> bool) -> Taken {
+        match (dtype, peak) {
+            (Dtype::I8, Some(peak)) => Taken::known(row, peak),
+            (Dtype::I8, None) => Taken::quantised(row, counts),
+            _ => Taken::Floats(row.to_vec()),
+        }
     }
 
     fn by_row(&self, row: &Taken, weight: &Weight, pe: u64, column: u64, packets: Packets) -> f32 {
         let Some((source, elements)) = self.row(weight, pe, column) else { return 0.0 };
         match row {
             Taken::Integers(values, peak) => self.exact(values, *peak, weight, source, &elements),
-            Taken::Floats(values) => dot(values, |at| elements.get(at).copied().map_or(0.0, bf16), packets),
+            Taken::Floats(values) => {
+                let (elements, unit) = self.as_floats(weight, source, elements);
+                let sum = dot(values, |at| elements.get(at).copied().unwrap_or(0.0), packets);
+                unit.map_or(sum, |unit| mul(sum, unit))
+            }
         }
     }
 }

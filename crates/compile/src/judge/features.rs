@@ -28,11 +28,15 @@ impl Judge<'_> {
         function(Function::Sqrt, fma(self.sum(&squares), self.inverse_width(), epsilon))
     }
 
-    pub(super) fn rms(&self, x: &[f32], gain: &Matrix, epsilon: f32) -> Taken {
+    pub(super) fn rms(&self, x: &[f32], gain: &Matrix, epsilon: f32, known: Option<f32>) -> Taken {
         let root = self.root(x, epsilon);
         let scaled = (0..).zip(x).map(|(column, x)| mul(*x, gain.at(0, column)));
         if !self.integers() {
             return Taken::Floats(scaled.map(|value| bf16(div(value, root))).collect());
+        }
+        if let Some(peak) = known {
+            let integer = |value: f32| to_i8(div(mul(value, UNIT / peak), root));
+            return Taken::Integers(scaled.map(integer).collect(), peak);
         }
         let scaled: Vec<f32> = scaled.collect();
         let magnitudes = (0..).zip(x).map(|(column, x)| mul(x.abs(), gain.at(0, column).abs()));
@@ -47,7 +51,7 @@ impl Judge<'_> {
         x: &[f32],
         gain: &Matrix,
         bias: Option<&Matrix>,
-        epsilon: f32,
+        (epsilon, known): (f32, Option<f32>),
     ) -> (Vec<f32>, Taken) {
         let mean = mul(self.sum(x), self.inverse_width());
         let centred: Vec<f32> = x.iter().map(|x| sub(*x, mean)).collect();
@@ -57,10 +61,10 @@ impl Judge<'_> {
             bias.map_or(value, |bias| add(value, bias.at(0, column)))
         });
         let kept: Vec<f32> = scaled.collect();
-        let taken = if self.integers() {
-            Taken::quantised(&kept, |_| true)
-        } else {
-            Taken::Floats(kept.iter().copied().map(bf16).collect())
+        let taken = match (self.integers(), known) {
+            (true, Some(peak)) => Taken::known(&kept, peak),
+            (true, None) => Taken::quantised(&kept, |_| true),
+            _ => Taken::Floats(kept.iter().copied().map(bf16).collect()),
         };
         (kept, taken)
     }

@@ -7,7 +7,9 @@
 //! |---|---|
 //! | embedding, weights, normalised residual, queries, keys, values, weights of values, rows that are combined | bf16 (i8: in units of the greatest magnitude over 127) |
 //! | queries, keys, values and their weights with an 8-bit cache | i8, in units of the plan; weights in units of 1/127 |
-//! | residual, sums, projected rows, scores | f32 (i8: projected rows and activations bf16) |
+//! | residual, sums, projected rows, scores | f32 (i8 everywhere, the cache too: projected rows and activations bf16) |
+//! | what activation functions leave | bf16; f32 where integers are made of it |
+//! | weights of integers | i8 or i4, in units of the greatest magnitude of their output; floats meet them as they are, sums are multiplied |
 //! | partial sums between processing elements | bf16 for prompts, f32 for single tokens |
 //!
 //! Orders of sums: a contraction adds the products of a packet as a tree, packets one after the other, starting from zero; a projection is
@@ -19,6 +21,7 @@
 
 mod arith;
 mod attend;
+mod calibrate;
 mod contract;
 mod features;
 mod rows;
@@ -30,11 +33,12 @@ use tilewright_machine::tcp::Tcp;
 use tilewright_num::Dtype;
 
 use crate::CompileError;
-use crate::kernel::{Kernel, Kernels, Norm, Weight};
+use crate::kernel::{Kernel, Kernels, Norm, ValueId, Weight};
 use crate::tcp::pack::Constants;
 use crate::tcp::plan::Plan;
 use crate::weights::Matrix;
 use arith::bf16;
+pub use calibrate::peaks;
 use contract::Taken;
 
 /// Rows of tokens.
@@ -58,6 +62,8 @@ pub struct Judge<'j> {
     /// By cache, then by processing element.
     caches: Vec<Vec<Cache>>,
     seen: usize,
+    /// The greatest magnitudes so far of what integers are made of, if somebody asks.
+    watched: Option<BTreeMap<ValueId, f32>>,
 }
 
 /// What kernels leave to each other for the tokens of a run.
@@ -96,7 +102,7 @@ impl<'j> Judge<'j> {
         let pes = usize::try_from(plan.options.all_pes()).unwrap_or(1);
         let caches = vec![vec![Cache::default(); pes]; kernels.caches];
         let nothing = Matrix { rows: 0, columns: 1, elements: std::sync::Arc::default() };
-        Ok(Judge { machine, kernels, plan, constants: known, nothing, caches, seen: 0 })
+        Ok(Judge { machine, kernels, plan, constants: known, nothing, caches, seen: 0, watched: None })
     }
 
     /// Forgets all tokens.
@@ -121,7 +127,9 @@ impl<'j> Judge<'j> {
             match kernel {
                 Kernel::Embed { table, places, .. } => state.x = self.embed(tokens, table, places),
                 Kernel::Norm { norm, gain, bias, epsilon, out, .. } => {
-                    self.normalise(&mut state, (*norm, gain, bias.as_deref()), *epsilon, kernels.stays(*out));
+                    let how = (*epsilon, kernels.peaks.get(out).copied());
+                    self.normalise(&mut state, (*norm, gain, bias.as_deref()), how, kernels.stays(*out));
+                    self.watch(*out, &state);
                 }
                 Kernel::Project { parts, .. } => self.project(&mut state, index, parts),
                 Kernel::Rotate { heads, tables, cache, .. } => {
@@ -131,8 +139,12 @@ impl<'j> Judge<'j> {
                     self.attend(&mut state, heads, *cache, *scale, *causal);
                 }
                 Kernel::Activate { activation, .. } => self.activate(&mut state, *activation),
-                Kernel::Combine { weight, .. } => self.combine(&mut state, index, weight),
+                Kernel::Combine { weight, input, .. } => {
+                    self.watch_rows(*input, index, weight, &state);
+                    self.combine(&mut state, index, weight);
+                }
                 Kernel::Pool { .. } => state.out = self.pool(&state.x),
+                Kernel::Head { .. } if self.watched.is_some() => {}
                 Kernel::Head { weight, .. } => state.out = self.head(&state, index, weight),
             }
         }
@@ -152,6 +164,11 @@ impl<'j> Judge<'j> {
 
     fn integers(&self) -> bool {
         self.plan.options.dtype == Dtype::I8
+    }
+
+    /// Whether nothing but integers is made of projected rows.
+    fn eight(&self) -> bool {
+        self.integers() && self.short_integers() && self.plan.options.activated() == Dtype::I8
     }
 
     /// Whether queries, keys and values are integers.
@@ -188,16 +205,16 @@ impl<'j> Judge<'j> {
         &self,
         state: &mut State,
         (norm, gain, bias): (Norm, &str, Option<&str>),
-        epsilon: f32,
+        (epsilon, known): (f32, Option<f32>),
         stays: bool,
     ) {
         let (gain, bias) = (self.constant(gain), bias.map(|bias| self.constant(bias)));
         state.normal.clear();
         for x in &mut state.x {
             match norm {
-                Norm::Rms => state.normal.push(self.rms(x, gain, epsilon)),
+                Norm::Rms => state.normal.push(self.rms(x, gain, epsilon, known)),
                 Norm::Layer => {
-                    let (kept, taken) = self.layer(x, gain, bias, epsilon);
+                    let (kept, taken) = self.layer(x, gain, bias, (epsilon, known));
                     state.normal.push(taken);
                     if stays {
                         *x = kept;

@@ -1,6 +1,6 @@
 //! Elementwise kernels on rows: rotation and rounding, activations.
 
-use tilewright_num::Function;
+use tilewright_num::{Dtype, Function};
 
 use super::arith::{add, bf16, div, fma, function, mul, to_i8, whole};
 use super::{Judge, State};
@@ -58,12 +58,14 @@ impl Judge<'_> {
     }
 
     pub(super) fn activate(&self, state: &mut State, activation: Activation) {
+        let wide = self.plan.options.activated() == Dtype::I8 && !self.eight();
+        let short = |value: f32| if wide { value } else { bf16(value) };
         let one = |parts: &Vec<Vec<f32>>| -> Vec<f32> {
             match (activation, &parts[..]) {
                 (Activation::GatedSilu, [gate, up]) => {
-                    gate.iter().zip(up).map(|(gate, up)| gated(*gate, *up)).map(bf16).collect()
+                    gate.iter().zip(up).map(|(gate, up)| gated(*gate, *up)).map(short).collect()
                 }
-                (Activation::Gelu, [row]) => row.iter().map(|value| gelu(*value)).map(bf16).collect(),
+                (Activation::Gelu, [row]) => row.iter().map(|value| gelu(*value)).map(short).collect(),
                 _ => Vec::new(),
             }
         };

@@ -10,6 +10,8 @@
 //! project qkv: rows[192] = n * [wq[64{4x1(1)x16~}x64], wk[64{4x1(1)x16~}x64], wv[64{4x1(1)x16}x64]]
 //! ```
 //!
+//! Behind the kernels, `peak n = 3.5` gives the greatest magnitude of a value that was found beforehand.
+//!
 //! A weight is its name and its axes, rows first: the size, `/n` if it is dealt out over `n` PEs, and in braces its order by heads: groups,
 //! heads of a group, places for them, width; `~` if pairs of a rotation are neighbours.
 
@@ -98,6 +100,12 @@ impl Reader {
             "name" => self.out.name = line.name()?.to_string(),
             "positions" => self.out.positions = line.number()?,
             "vocabulary" => self.out.vocabulary = line.number()?,
+            "peak" => {
+                let value = self.value(&mut line)?;
+                line.expect("=")?;
+                let peak = line.float()?;
+                self.out.peaks.insert(value, peak);
+            }
             _ => {
                 let kernel = self.kernel(word, &mut line)?;
                 line.ends()?;

@@ -27,6 +27,13 @@ pub(super) fn verify(kernels: &Kernels) -> Vec<(Option<usize>, Diagnostic)> {
             Diagnostic::error("kernels/order", "kernels do not lead from `embed` to `head` or `pool`");
         found.push((None, complaint.allowed("`embed` first, `head` or `pool` last")));
     }
+    for peak in kernels.peaks.values() {
+        if !(peak.is_normal() && *peak > 0.0) {
+            let message = format!("a greatest magnitude of {peak:?}");
+            let complaint = Diagnostic::error("kernels/size", message).allowed("positive numbers");
+            found.push((None, complaint));
+        }
+    }
     let mut rotated = vec![false; kernels.kernels.len()];
     for (index, kernel) in kernels.kernels.iter().enumerate() {
         let checks = sizes(kernels, kernel).and_then(|()| fits(kernels, kernel, &mut rotated));

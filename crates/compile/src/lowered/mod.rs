@@ -59,7 +59,7 @@ pub fn lowered(machine: &Tcp, compiled: &Compiled, outline: &Outline) -> Lowered
         "{} of {}, {} on {} PEs{chips}, up to {} tokens at once",
         outline.name,
         compiled.kernels.name,
-        options.dtype,
+        options.dtype_name(),
         options.pes,
         shapes.tokens()
     );

@@ -10,7 +10,6 @@ use crate::compiled::{Compiled, Outline};
 use crate::kernel::{Kernel, Layout, ValueId};
 use crate::tcp::build::Mode;
 use crate::tcp::plan::{Plan, weights_of};
-use crate::tcp::sizes::whole_packets;
 
 /// A tensor at rest.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,7 +67,7 @@ impl<'s> Shapes<'s> {
     }
 
     fn between(&self) -> Dtype {
-        if self.plan.options.dtype == Dtype::I8 { Dtype::Bf16 } else { Dtype::F32 }
+        self.plan.options.between()
     }
 
     /// Of all chips.
@@ -150,7 +149,7 @@ impl<'s> Shapes<'s> {
             }
             Kernel::Rotate { heads, .. } => (heads.query_width(), at.queries, options.cache),
             Kernel::Attend { heads, .. } => {
-                let row = whole_packets(self.machine, options.dtype, heads.query_width());
+                let row = options.whole_rows(self.machine, heads.query_width());
                 match scaled {
                     true => (row, at.attended_floats, self.between()),
                     false => (row, at.attended, options.dtype),
@@ -159,10 +158,10 @@ impl<'s> Shapes<'s> {
             _ => {
                 let part = width.div_ceil(self.all_pes());
                 let part = if self.all_pes() > 1 { part.next_multiple_of(8) } else { part };
-                let row = whole_packets(self.machine, options.dtype, part);
-                match scaled {
-                    true => (row, at.active_floats, self.between()),
-                    false => (row, at.active, options.dtype),
+                let row = options.whole_rows(self.machine, part);
+                match options.activated() {
+                    Dtype::I8 => (row, at.active_floats, self.between()),
+                    dtype => (row, at.active, dtype),
                 }
             }
         }
@@ -210,7 +209,7 @@ impl<'s> Shapes<'s> {
                 let axes = vec![("e".to_string(), slices * row), ("f".to_string(), held)];
                 (axes, shape, self.dealt("EF", true))
             };
-            let dtype = self.plan.options.dtype;
+            let dtype = packed.dtype;
             let shaped = Shaped { name: names.join("+"), partition, dtype, axes, shape, place: ("trf", 0) };
             match all.last_mut() {
                 Some((last, count)) if *last == shaped => *count += 1,

@@ -20,7 +20,7 @@ pub(super) fn activate(
     let packed = build.packed(index + next.unwrap_or(0))?;
     let (row, rows) = (packed.row, build.rows);
     // Integers need the greatest of a row first.
-    let (dtype, place) = match build.dtype() {
+    let (dtype, place) = match packed.dtype {
         Dtype::I8 => (build.between(), build.at.active_floats),
         dtype => (dtype, build.at.active),
     };

@@ -18,7 +18,6 @@ use super::held::tensors;
 use super::image::{commit, hbm, n, packet_of, to_slices, transfer, turn};
 use super::place::{Places, place};
 use super::plan::{Fill, Packed, Plan};
-use super::sizes::whole_packets;
 use crate::CompileError;
 use crate::kernel::{Heads, Kernel, Kernels, Norm};
 
@@ -380,9 +379,9 @@ impl<'a> Build<'a> {
         self.plan.options.dtype
     }
 
-    /// Type of rows between kernels: as wide as what is made of them.
+    /// Type of rows between kernels.
     pub fn between(&self) -> Dtype {
-        if self.dtype() == Dtype::I8 { Dtype::Bf16 } else { Dtype::F32 }
+        self.plan.options.between()
     }
 
     /// Type of queries, keys and values.
@@ -393,14 +392,17 @@ impl<'a> Build<'a> {
     /// Where attention leaves its result: place, type, and the cast to it.
     pub fn attended(&self) -> (u64, Dtype, Option<Dtype>) {
         match self.dtype() {
-            Dtype::I8 => (self.at.attended_floats, self.between(), Some(self.between())),
+            Dtype::I8 => {
+                let between = self.between();
+                (self.at.attended_floats, between, (between != Dtype::F32).then_some(between))
+            }
             dtype => (self.at.attended, dtype, Some(dtype)),
         }
     }
 
     /// Elements from row to row of what attention gives.
     pub fn attended_row(&self, heads: &Heads) -> u64 {
-        whole_packets(self.machine, self.dtype(), heads.query_width())
+        self.plan.options.whole_rows(self.machine, heads.query_width())
     }
 
     /// Type of partial sums between processing elements: short ones are exchanged exactly.
@@ -567,9 +569,12 @@ impl<'a> Build<'a> {
     fn kernel(&mut self, index: usize, kernel: &Kernel) -> Result<(), CompileError> {
         match kernel {
             Kernel::Embed { .. } => super::ends::embed(self),
-            Kernel::Norm { norm: Norm::Rms, epsilon, .. } => super::norm::rms(self, *epsilon),
+            Kernel::Norm { norm: Norm::Rms, epsilon, out, .. } => {
+                super::norm::rms(self, *epsilon, self.kernels.peaks.get(out).copied());
+            }
             Kernel::Norm { norm: Norm::Layer, epsilon, bias, out, .. } => {
-                super::layer_norm::layer(self, *epsilon, bias.is_some(), self.kernels.stays(*out));
+                let peak = self.kernels.peaks.get(out).copied();
+                super::layer_norm::layer(self, *epsilon, bias.is_some(), self.kernels.stays(*out), peak);
             }
             Kernel::Project { parts, .. } => super::project::project(self, index, parts)?,
             Kernel::Rotate { heads, tables, cache, .. } => {

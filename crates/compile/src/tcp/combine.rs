@@ -3,7 +3,7 @@
 
 use tilewright_num::Dtype;
 use tilewright_tcp::cost::switch::{Ring, Topology};
-use tilewright_tcp::kernels::chain::op;
+use tilewright_tcp::kernels::chain::{float, op};
 use tilewright_tcp::program::exec::{Exec, Memory, Stream, Switch};
 use tilewright_tcp::program::vector::{OpKind, Source, Word};
 
@@ -20,15 +20,18 @@ use crate::kernel::{Heads, Kernel, ValueId};
 pub(super) fn combine(build: &mut Build<'_>, kernel: usize, input: ValueId) -> Result<(), CompileError> {
     let packed = build.packed(kernel)?;
     let (from, floats) = source(build, input);
-    if build.dtype() == Dtype::I8 {
+    let integers = packed.dtype == Dtype::I8;
+    if integers {
         let spans = spans(build, input, packed.row);
-        super::rows::quantise(build, floats, from, packed.row, spans);
+        let peak = build.kernels.peak_into(kernel);
+        super::rows::quantise(build, floats, from, (packed.row, spans), peak);
     }
     let last = packed.fills.len().saturating_sub(1);
     for (index, fill) in packed.fills.iter().enumerate() {
         load(build, packed, fill);
-        if index == 0 && build.dtype() == Dtype::I8 {
-            load_units(build, kernel);
+        if index == 0 && !packed.held.is_float() {
+            let by_token = integers && build.kernels.peak_into(kernel).is_none();
+            load_units(build, kernel, by_token);
         }
         if build.pes() == 1 {
             build.prefetch(usize::MAX);
@@ -60,16 +63,18 @@ pub(super) fn combine(build: &mut Build<'_>, kernel: usize, input: ValueId) -> R
 }
 
 /// What units of columns and of rows are worth to the vector register files, beside the weights.
-fn load_units(build: &mut Build<'_>, kernel: usize) {
+fn load_units(build: &mut Build<'_>, kernel: usize, by_token: bool) {
     let scales = bytes(Dtype::F32, build.plan.features.share);
     let place = build.constant(build.plan.constants.combined(kernel));
     load_words(build, "load_scales", place, scales, 0);
-    super::rows::spread_peaks(build, scales);
+    if by_token {
+        super::rows::spread_peaks(build, scales);
+    }
 }
 
 /// The contraction of the rows at hand with a fill.
 fn combined(build: &Build<'_>, packed: &Packed, fill: &Fill, from: u64) -> Exec {
-    let (dtype, share) = (build.dtype(), build.plan.features.share);
+    let (dtype, share) = (packed.dtype, build.plan.features.share);
     let (packets, groups) = (packed.packets, n(build.groups));
     let part = build.part;
     let rows = part.rows;
@@ -91,17 +96,21 @@ fn combined(build: &Build<'_>, packed: &Packed, fill: &Fill, from: u64) -> Exec 
     let fetched = fetch(dtype, from, &[part.by_row(packed.row), (n(packed.row), 1)], packets.elements);
     let switch = multicast(build, build.machine.pe.slices, packets.count);
     let mut stream = Stream { switch, contract: Some(contract), ..copy(fetched, to) };
+    let columns = n(fill.groups * 8);
+    let own = vrf(bytes(Dtype::F32, fill.first * 8), &[(rows, 0), (groups, 0), (columns, 1)]);
+    let scaled = with(OpKind::Mul0, own);
     if dtype == Dtype::I8 {
-        let columns = n(fill.groups * 8);
         let [outer, inner] = build.by_token(2);
-        let own = vrf(bytes(Dtype::F32, fill.first * 8), &[(rows, 0), (groups, 0), (columns, 1)]);
         let peaks = bytes(Dtype::F32, share) + build.before_token(bytes(Dtype::F32, 2));
+        let by_token = || vrf(peaks, &[outer, inner, (columns, 0)]);
         let ops = vec![
             op(OpKind::ToFloat { int_width: 31 }),
-            with(OpKind::Mul0, own),
-            with(OpKind::Mul1, vrf(peaks, &[outer, inner, (columns, 0)])),
+            scaled,
+            with(OpKind::Mul1, build.kernels.peak_into(packed.kernel).map_or_else(by_token, float)),
         ];
         stream.vector = Some(chain(Word::I32, ops));
+    } else if !packed.held.is_float() {
+        stream.vector = Some(chain(Word::F32, vec![scaled]));
     }
     main("combine", stream)
 }
@@ -118,12 +127,7 @@ pub(super) fn multicast(build: &Build<'_>, slices: u64, packets: u64) -> Switch 
 
 /// Rows as they are contracted, and as floats.
 fn source(build: &Build<'_>, input: ValueId) -> (u64, (Dtype, u64)) {
-    let attends = build
-        .kernels
-        .kernels
-        .iter()
-        .any(|kernel| matches!(kernel, Kernel::Attend { out, .. } if *out == input));
-    if attends {
+    if build.kernels.attended(input) {
         (build.at.attended, (build.between(), build.at.attended_floats))
     } else {
         (build.at.active, (build.between(), build.at.active_floats))

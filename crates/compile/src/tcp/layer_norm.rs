@@ -15,19 +15,19 @@ use super::norm::{Norm, by_part, inverse};
 use super::rows::{UNIT, magnitude};
 
 /// A norm of the residual; `stays` says that it becomes the residual.
-pub(super) fn layer(build: &mut Build<'_>, epsilon: f32, biased: bool, stays: bool) {
-    by_part(build, |build| normalise(build, epsilon, biased, stays));
+pub(super) fn layer(build: &mut Build<'_>, epsilon: f32, biased: bool, stays: bool, peak: Option<f32>) {
+    by_part(build, |build| normalise(build, epsilon, biased, stays, peak));
 }
 
 /// The rows at hand.
-fn normalise(build: &mut Build<'_>, epsilon: f32, biased: bool, stays: bool) {
+fn normalise(build: &mut Build<'_>, epsilon: f32, biased: bool, stays: bool, peak: Option<f32>) {
     let centred = Norm::new(build, build.at.sum);
     centre(build, &Norm::new(build, build.at.x), build.at.sum);
     centred.roots(build, epsilon);
     let target = if stays { build.at.x } else { build.at.sum };
     scale(build, &centred, biased, target);
     if build.dtype() == Dtype::I8 {
-        integers(build, &Norm::new(build, target));
+        integers(build, &Norm::new(build, target), peak);
     } else {
         narrow(build, target);
     }
@@ -93,7 +93,11 @@ fn narrow(build: &mut Build<'_>, from: u64) {
 }
 
 /// The same in units of 1/127 of each token's greatest magnitude, which is what they are worth.
-fn integers(build: &mut Build<'_>, norm: &Norm) {
+fn integers(build: &mut Build<'_>, norm: &Norm, peak: Option<f32>) {
+    if let Some(peak) = peak {
+        let ops = [with(OpKind::Mul1, float(UNIT / peak))].into_iter().chain(to_i8()).collect();
+        return norm.scaled(build, chain(Word::F32, ops));
+    }
     let peaks = chain(Word::F32, vec![magnitude(), norm.within(build, ReduceOp::Max)]);
     norm.reduce(build, "peaks", peaks, ReduceOp::Max, build.at.worths);
     norm.load(build, "load_token_peaks", build.at.worths, norm.tokens_at());

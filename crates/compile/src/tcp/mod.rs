@@ -3,6 +3,7 @@
 //! | file | owns |
 //! |---|---|
 //! | [`sizes`] | how widths are dealt out over slices and register files |
+//! | [`mixed`] | types of numbers by name |
 //! | [`plan`] | what all programs of a model share: places in HBM |
 //! | [`choices`] | what templates leave open, and the rule |
 //! | [`build`] | one program: registers, kernels in order |
@@ -33,6 +34,7 @@ mod heads;
 mod held;
 pub mod image;
 mod layer_norm;
+pub mod mixed;
 mod norm;
 pub mod pack;
 mod peers;

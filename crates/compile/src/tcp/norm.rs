@@ -2,7 +2,7 @@
 //!
 //! Squares are summed within slices and between them; the root follows in a pass of two words a token; a last pass multiplies by the gain
 //! and divides by the root. For integers the greatest magnitude of each token divides instead, and what a unit is worth is kept: the
-//! magnitude over the root.
+//! magnitude over the root. A magnitude that was found beforehand is in the program: no pass looks for it.
 
 use tilewright_num::Dtype;
 use tilewright_tcp::kernels::chain::{float, fma, op, to_i8};
@@ -24,12 +24,15 @@ use super::rows::{UNIT, magnitude};
 pub(super) const PAIR: u64 = 8;
 
 /// A norm of the residual.
-pub(super) fn rms(build: &mut Build<'_>, epsilon: f32) {
+pub(super) fn rms(build: &mut Build<'_>, epsilon: f32, peak: Option<f32>) {
     by_part(build, |build| {
         let norm = Norm::new(build, build.at.x);
         norm.roots(build, epsilon);
         if build.dtype() == Dtype::I8 {
-            norm.integers(build);
+            match peak {
+                Some(peak) => norm.known(build, peak),
+                None => norm.integers(build),
+            }
         } else {
             norm.floats(build);
         }
@@ -196,6 +199,19 @@ impl Norm {
         self.load(build, "load_roots", build.at.roots, self.tokens_at());
         let (by_column, by_token) = (self.by_column(build, 0), self.by_token());
         let ops = vec![with(OpKind::Mul0, by_column), with(OpKind::Div, by_token)];
+        self.scaled(build, chain(Word::F32, ops));
+    }
+
+    /// Integers with one scale for all tokens.
+    fn known(&self, build: &mut Build<'_>, peak: f32) {
+        self.gain(build, false);
+        self.load(build, "load_roots", build.at.roots, self.tokens_at());
+        let mut ops = vec![
+            with(OpKind::Mul0, self.by_column(build, 0)),
+            with(OpKind::Mul1, float(UNIT / peak)),
+            with(OpKind::Div, self.by_token()),
+        ];
+        ops.extend(to_i8());
         self.scaled(build, chain(Word::F32, ops));
     }
 

@@ -3,6 +3,7 @@
 use rayon::prelude::*;
 use tilewright_num::{Dtype, RuleSet, convert};
 
+use super::mixed::greatest;
 use super::plan::{Fill, Packed, Plan, weights_of};
 use super::rows::UNIT;
 use crate::CompileError;
@@ -63,7 +64,8 @@ pub fn pack(
         let biases: Result<Vec<Option<Matrix>>, CompileError> =
             weights.iter().map(|weight| weight.bias.as_deref().map(constants).transpose()).collect();
         let biases = biases?;
-        let scales: Vec<Vec<f32>> = matrices.iter().map(row_scales).collect();
+        let most = greatest(packed.held);
+        let scales: Vec<Vec<f32>> = matrices.iter().map(|matrix| row_scales(matrix, most)).collect();
         let combines = matches!(kernel, Kernel::Combine { .. });
         let first = if combines { vec![0] } else { first.clone() };
         for pe in 0..plan.options.all_pes() {
@@ -80,7 +82,7 @@ pub fn pack(
                 lanes,
                 pe,
             };
-            if plan.options.dtype == Dtype::I8 {
+            if plan.options.scaled() {
                 blocks.scales(&source);
             }
             if packed.biased {
@@ -106,17 +108,17 @@ fn bf16(value: f32) -> [u8; 2] {
     [a, b]
 }
 
-/// What an integer of each row is worth: the greatest of its weights is 127.
-fn row_scales(matrix: &Matrix) -> Vec<f32> {
+/// What an integer of each row is worth: the greatest of its weights is the greatest there is.
+fn row_scales(matrix: &Matrix, greatest: f32) -> Vec<f32> {
     let columns = usize::try_from(matrix.columns).unwrap_or(1).max(1);
     let most = |row: &[f32]| row.iter().fold(0.0_f32, |most, weight| most.max(weight.abs()));
-    matrix.elements.chunks(columns).map(|row| most(row) / UNIT).collect()
+    matrix.elements.chunks(columns).map(|row| most(row) / greatest).collect()
 }
 
-/// The nearest integer of eight bits.
-fn quantised(value: f32, scale: f32) -> i8 {
+/// The nearest integer.
+fn quantised(value: f32, scale: f32, greatest: f32) -> i8 {
     #[expect(clippy::cast_possible_truncation, reason = "within the numbers of i8")]
-    let integer = (value / scale).round().clamp(-UNIT, UNIT) as i8;
+    let integer = (value / scale).round().clamp(-greatest, greatest) as i8;
     if scale > 0.0 { integer } else { 0 }
 }
 
@@ -200,12 +202,13 @@ impl Blocks<'_> {
         self.by_column(self.plan.constants.ones(), |column| if column < width { 1.0 } else { 0.0 });
     }
 
-    /// What integers of a weight's columns are worth, over the unit of activations.
+    /// What integers of a weight's columns are worth, over the unit of activations if they are integers too.
     fn scales(&mut self, source: &Source<'_>) {
         let (constants, kernel) = (self.plan.constants.clone(), source.packed.kernel);
         let places = |fill| Some(constants.projected(kernel, fill));
+        let unit = if source.packed.dtype == Dtype::I8 { UNIT } else { 1.0 };
         self.weight(source, constants.combined(kernel), places, |slice, column| {
-            source.scale(slice, column) / UNIT
+            source.scale(slice, column) / unit
         });
     }
 
@@ -268,22 +271,29 @@ impl Source<'_> {
     fn slice(&self, fill: &Fill, slice: u64) -> Vec<u8> {
         let columns = fill.first * self.lanes..(fill.first + fill.groups) * self.lanes;
         let mut line = Vec::new();
-        let integers = self.plan.options.dtype == Dtype::I8;
+        let held = self.packed.held;
         for column in columns {
-            let scale = if integers { self.scale(slice, column) } else { 1.0 };
-            for at in 0..self.packed.row {
-                let element = self.element(slice, column, at);
-                if integers {
-                    line.push(quantised(element, scale).to_le_bytes()[0]);
-                } else {
-                    line.extend(bf16(element));
-                }
+            let elements = (0..self.packed.row).map(|at| self.element(slice, column, at));
+            if held.is_float() {
+                line.extend(elements.flat_map(bf16));
+                continue;
+            }
+            let scale = self.scale(slice, column);
+            let integers = elements.map(|element| quantised(element, scale, greatest(held)).to_le_bytes()[0]);
+            if held == Dtype::I4 {
+                // Two of four bits in a byte, the first in the low half; rows are whole eights.
+                let integers: Vec<u8> = integers.collect();
+                line.extend(
+                    integers.chunks(2).map(|two| two.iter().rev().fold(0, |byte, i| byte << 4 | i & 0xF)),
+                );
+            } else {
+                line.extend(integers);
             }
         }
         line
     }
 
-    /// What an integer of a column is worth: the greatest of all its weights is 127.
+    /// What an integer of a column is worth.
     fn scale(&self, slice: u64, column: u64) -> f32 {
         let Some((part, row)) = self.row(slice, column) else { return 0.0 };
         let scales = self.scales.get(part).map_or(&[][..], Vec::as_slice);

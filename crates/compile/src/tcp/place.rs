@@ -8,7 +8,6 @@ use tilewright_num::Dtype;
 use super::build::{Build, Mode};
 use super::image::bytes;
 use super::plan::weights_of;
-use super::sizes::whole_packets;
 use super::teams::Teams;
 use crate::CompileError;
 use crate::kernel::Kernel;
@@ -189,10 +188,10 @@ impl Widths {
             projected: projected.max().unwrap_or(0),
             contracted: plan.packed.iter().map(|packed| packed.row).max().unwrap_or(0),
             heads: heads.map_or(0, |heads| heads.kv * heads.slots),
-            queries: whole_packets(build.machine, build.dtype(), queries),
+            queries: plan.options.whole_rows(build.machine, queries),
             teams: heads.map_or(Teams::one(build.machine), |heads| super::teams::of(build, &heads)),
             // A packet's end, or places without a head.
-            padded: whole_packets(build.machine, build.dtype(), queries) > queries
+            padded: plan.options.whole_rows(build.machine, queries) > queries
                 || heads.is_some_and(|heads| heads.slots > heads.group),
             fill_bytes: fills().map(|fill| fill.slice_bytes).max().unwrap_or(0),
             fill_groups: fills().map(|fill| fill.groups).max().unwrap_or(0),
@@ -280,10 +279,12 @@ fn values(build: &Build<'_>, widths: &Widths, areas: &mut Areas, at: &mut Places
     if dtype == Dtype::I8 || !widths.padded {
         at.attended = areas.take(bytes(dtype, rows.max(lanes) * widths.queries));
     }
-    at.active = areas.take(bytes(dtype, rows * widths.contracted));
+    let activated = plan.options.activated();
+    at.active = areas.take(bytes(activated, rows * widths.contracted));
     if dtype == Dtype::I8 {
         // Attention is over before an activation begins.
-        let active = bytes(build.between(), rows * widths.contracted);
+        let floats = if activated == Dtype::I8 { rows * widths.contracted } else { 0 };
+        let active = bytes(build.between(), floats);
         let attended =
             if widths.padded { 0 } else { bytes(build.between(), rows.max(lanes) * widths.queries) };
         at.active_floats = areas.take(active.max(attended));

@@ -10,7 +10,8 @@ use tilewright_tcp::program::event::PeId;
 use super::choices::{Choices, classes};
 use super::constants::{Constants, Norms};
 use super::image::bytes;
-use super::sizes::{Features, Packets, groups_of_fill, whole_packets};
+use super::mixed::Mixed;
+use super::sizes::{Features, Packets, groups_of_fill};
 use crate::CompileError;
 use crate::kernel::{Kernel, Kernels, Norm, Weight};
 
@@ -19,6 +20,8 @@ use crate::kernel::{Kernel, Kernels, Norm, Weight};
 pub struct Options {
     /// Type of weights and activations in projections and combinations: bf16 or i8.
     pub dtype: Dtype,
+    /// What differs from it.
+    pub mixed: Mixed,
     /// Type of queries, keys and values: bf16 or i8.
     pub cache: Dtype,
     /// Longest context; at most the positions of the model.
@@ -64,6 +67,10 @@ pub struct Fill {
 pub struct Packed {
     /// Index of its kernel.
     pub kernel: usize,
+    /// Type in contractions.
+    pub dtype: Dtype,
+    /// Type in HBM and data memory.
+    pub held: Dtype,
     /// Elements of a row: what one slice contracts.
     pub row: u64,
     /// The same as packets.
@@ -181,11 +188,11 @@ impl Plan {
             if let Some(weights) = weights_of(kernel) {
                 let out = matches!(kernel, Kernel::Combine { .. });
                 let most = |most| choices.groups(classes.get(index).copied().flatten(), most);
-                packed
-                    .push((pack(machine, &options, features, index, &weights, (out, &most), &mut hbm), out));
+                let of = (index, contracted(kernels, &options, kernel));
+                packed.push((pack(machine, &options, features, of, &weights, (out, &most), &mut hbm), out));
             }
         }
-        let scaled = options.dtype == Dtype::I8;
+        let scaled = options.scaled();
         let of_norms = (0..).zip(&kernels.kernels).filter(|(_, kernel)| gain(kernel).is_some());
         let kept = Norms { kernels: of_norms.map(|(index, _)| index).collect(), centred };
         let mut constants = Constants::new(machine, features.share, &kept, &packed, scaled);
@@ -262,18 +269,26 @@ impl Plan {
 
     /// Parts of a projection side by side, each padded so that a combination can contract it.
     pub fn parts(&self, machine: &Tcp, weights: &[Weight]) -> Parts {
-        parts(machine, self.options.dtype, weights)
+        parts(machine, &self.options, weights)
     }
 }
 
 /// Parts of a projection side by side.
-pub fn parts(machine: &Tcp, dtype: Dtype, weights: &[Weight]) -> Parts {
+pub fn parts(machine: &Tcp, options: &Options, weights: &[Weight]) -> Parts {
     let mut all = Parts { first: Vec::new(), width: 0 };
     for weight in weights {
         all.first.push(all.width);
-        all.width += whole_packets(machine, dtype, weight.rows.stored());
+        all.width += options.whole_rows(machine, weight.rows.stored());
     }
     all
+}
+
+/// Type in which a kernel contracts.
+fn contracted(kernels: &Kernels, options: &Options, kernel: &Kernel) -> Dtype {
+    match kernel {
+        Kernel::Combine { input, .. } if !kernels.attended(*input) => options.activated(),
+        _ => options.dtype,
+    }
 }
 
 /// Weights of a kernel that contracts.
@@ -307,24 +322,24 @@ fn pack(
     machine: &Tcp,
     options: &Options,
     features: Features,
-    kernel: usize,
+    (kernel, dtype): (usize, Dtype),
     weights: &[Weight],
     (combines, chosen): (bool, &dyn Fn(u64) -> u64),
     hbm: &mut Hbm,
 ) -> Packed {
-    let dtype = options.dtype;
+    let held = options.weights(dtype);
     let lanes = machine.ce.lanes;
     let (row, columns) = if combines {
         let contracted = weights.first().map_or(0, |weight| weight.columns.stored());
-        (whole_packets(machine, dtype, contracted), features.share)
+        (options.whole_rows(machine, contracted), features.share)
     } else {
-        (features.share, parts(machine, dtype, weights).width)
+        (features.share, parts(machine, options, weights).width)
     };
     let packets = Packets::new(machine, dtype, row);
     let mut most = groups_of_fill(machine, dtype, row, packets);
     // Scales and biases of all columns are in the vector register file, with as much left for rows.
     let biased = weights.iter().any(|weight| weight.bias.is_some());
-    let kept = u64::from(dtype == Dtype::I8) + u64::from(biased);
+    let kept = u64::from(!held.is_float()) + u64::from(biased);
     if kept > 0 {
         most = most.min(machine.vrf.capacity_bytes / (kept + 1) / bytes(Dtype::F32, lanes));
     }
@@ -334,13 +349,13 @@ fn pack(
     let mut first = 0;
     while first < groups {
         let count = most.min(groups - first);
-        let slice_bytes = bytes(dtype, row) * lanes * count;
+        let slice_bytes = bytes(held, row) * lanes * count;
         let pe_bytes = (slice_bytes * features.slices).next_multiple_of(256);
         let at = hbm.take(pe_bytes * options.pes);
         fills.push(Fill { first, groups: count, at, pe_bytes, slice_bytes });
         first += count;
     }
-    Packed { kernel, row, packets, slices: features.slices, columns, biased, fills }
+    Packed { kernel, dtype, held, row, packets, slices: features.slices, columns, biased, fills }
 }
 
 /// Addresses of HBM, one behind the other.

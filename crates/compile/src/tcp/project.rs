@@ -4,13 +4,16 @@
 use tilewright_num::Dtype;
 use tilewright_tcp::cost::contraction::Drain;
 use tilewright_tcp::cost::switch::{Ring, Topology};
-use tilewright_tcp::kernels::chain::op;
+use tilewright_tcp::kernels::chain::{float, op};
 use tilewright_tcp::program::Count;
 use tilewright_tcp::program::exec::{Contract, Memory, Stream, Switch};
 use tilewright_tcp::program::vector::{Gives, OpKind, ReduceOp, Vector, Word};
+use tilewright_tcp::vector::FLIT_WORDS;
 
 use super::build::{Build, Mode, Part};
-use super::image::{bytes, chain, commit, contraction, copy, fetch, main, n, nest, steps, sub, vrf, with};
+use super::image::{
+    bytes, chain, commit, contraction, copy, fetch, fetch_words, main, n, nest, steps, sub, vrf, with,
+};
 use super::norm::PAIR;
 use super::plan::{Fill, Packed};
 use crate::CompileError;
@@ -67,6 +70,8 @@ struct Held {
     rows_at: u64,
     /// What is added to columns, if anything is.
     bias_at: Option<u64>,
+    /// What 127 units of all rows are worth, if it was found beforehand.
+    peak: Option<f32>,
 }
 
 /// Parts of sums added between slices; integers become what they are worth.
@@ -74,15 +79,14 @@ fn ends(build: &Build<'_>, fill: &Fill, held: Held, gives: Gives) -> Vector {
     let slices = build.machine.pe.slices;
     let (columns, part) = (n(fill.groups * 8), build.part);
     let bias = held.bias_at.map(|at| with(OpKind::FAdd, vrf(at, &[(part.rows, 0), (columns, 1)])));
+    let scales = with(OpKind::Mul0, vrf(0, &[(part.rows, 0), (columns, 1)]));
     if build.dtype() != Dtype::I8 {
-        let ops = bias.into_iter().collect();
+        let ops = build.plan.options.scaled().then_some(scales).into_iter().chain(bias).collect();
         return chain(Word::F32, ops).after_between(ReduceOp::Add, slices, gives);
     }
-    let mut ops = vec![
-        op(OpKind::ToFloat { int_width: 31 }),
-        with(OpKind::Mul0, vrf(0, &[(part.rows, 0), (columns, 1)])),
-        with(OpKind::Mul1, vrf(held.rows_at + PAIR * part.first, &[part.by_row(2), (columns, 0)])),
-    ];
+    let by_row = || vrf(held.rows_at + PAIR * part.first, &[part.by_row(2), (columns, 0)]);
+    let worths = held.peak.map_or_else(by_row, float);
+    let mut ops = vec![op(OpKind::ToFloat { int_width: 31 }), scales, with(OpKind::Mul1, worths)];
     ops.extend(bias);
     chain(Word::I32, ops).after_between(ReduceOp::AddWrap, slices, gives)
 }
@@ -103,7 +107,7 @@ pub(super) fn batch_logits(build: &mut Build<'_>, packed: &Packed, index: usize,
 /// What belongs to columns of a fill, from all slices to all: what units are worth, and what is added.
 fn load_columns(build: &mut Build<'_>, kernel: usize, fill: usize) -> Held {
     let mut next = 0;
-    if build.dtype() == Dtype::I8 {
+    if build.plan.options.scaled() {
         let scales = build.plan.constants.projected(kernel, fill);
         next = spread(build, "load_scales", scales, next);
     }
@@ -112,12 +116,12 @@ fn load_columns(build: &mut Build<'_>, kernel: usize, fill: usize) -> Held {
     if let Some(bias) = bias {
         next = spread(build, "load_bias", bias, next);
     }
-    Held { rows_at: next, bias_at }
+    Held { rows_at: next, bias_at, peak: build.kernels.peak_into(kernel) }
 }
 
 /// What units of the rows at hand are worth, if they are integers, to the vector register file.
 fn load_worths(build: &mut Build<'_>, held: Held) {
-    if build.dtype() != Dtype::I8 {
+    if build.dtype() != Dtype::I8 || held.peak.is_some() {
         return;
     }
     let (part, worths) = (build.part, build.at.row_worths);
@@ -142,7 +146,10 @@ fn spread(build: &mut Build<'_>, name: &str, (place, words): (u64, u64), base: u
 pub(super) fn load(build: &mut Build<'_>, packed: &Packed, fill: &Fill) {
     let place = build.next_fill();
     let machine = build.machine;
-    let dtype = build.dtype();
+    if packed.held != packed.dtype {
+        return widen(build, packed, fill, place);
+    }
+    let dtype = packed.dtype;
     let (row, flit) = (bytes(dtype, packed.row), machine.network.flit_bytes);
     let per_row = row.div_ceil(flit);
     let kept = row.min(flit);
@@ -154,6 +161,19 @@ pub(super) fn load(build: &mut Build<'_>, packed: &Packed, fill: &Fill) {
     let from = fetch(dtype, place, &[(n(pieces), piece), (n(piece), 1)], piece);
     let to = commit(Memory::Trf { lanes: machine.ce.lanes }, 0, &to, kept);
     build.emit.exec(main("load_weights", copy(from, to)));
+}
+
+/// The same for weights that are narrower than what they meet: by way of words, a flit of them at a time.
+fn widen(build: &mut Build<'_>, packed: &Packed, fill: &Fill, place: u64) {
+    let (machine, dtype) = (build.machine, packed.dtype);
+    let (row, piece) = (bytes(dtype, packed.row), bytes(dtype, FLIT_WORDS));
+    let lane = machine.trf_lane_payload_bytes();
+    let to = [(n(fill.groups), row), (n(machine.ce.lanes), lane), (n(packed.row / FLIT_WORDS), piece)];
+    let from = [(n(machine.ce.lanes * fill.groups), packed.row), (n(packed.row), 1)];
+    let to = commit(Memory::Trf { lanes: machine.ce.lanes }, 0, &to, piece);
+    let floats = dtype.is_float().then(|| chain(Word::I32, vec![op(OpKind::ToFloat { int_width: 31 })]));
+    let stream = copy(fetch_words(packed.held, place, &from), to);
+    build.emit.exec(main("widen_weights", Stream { vector: floats, cast: Some(dtype), ..stream }));
 }
 
 /// The same, with all that can be asked for ahead.
@@ -175,13 +195,13 @@ pub(super) fn with_fill(build: &Build<'_>, packed: &Packed, fill: &Fill, tokens:
         loops: nest(&walk),
         tree: packets.elements.next_power_of_two(),
         steps: steps(&order),
-        ..contraction(build.dtype(), build.machine.ce.lanes, Drain::Interleaved)
+        ..contraction(packed.dtype, build.machine.ce.lanes, Drain::Interleaved)
     }
 }
 
 /// The contraction of all tokens with a fill; the commit is the caller's.
 fn contract(build: &Build<'_>, packed: &Packed, fill: &Fill, ends: Vector) -> Stream {
-    let dtype = build.dtype();
+    let dtype = packed.dtype;
     let share = packed.row;
     let packets = packed.packets;
     let [outer, inner] = build.by_token(share);
@@ -208,7 +228,7 @@ pub(super) fn logits(build: &mut Build<'_>, packed: &Packed, index: usize, to: u
     let ends = ends(build, fill, held, Gives::First);
     build.part = all;
     let mut stream = contract(build, packed, fill, ends);
-    let (dtype, packets) = (build.dtype(), packed.packets);
+    let (dtype, packets) = (packed.dtype, packed.packets);
     stream.fetch = fetch(dtype, build.at.normal, &[(n(packed.row), 1)], packets.elements);
     stream.contract = Some(with_fill(build, packed, fill, &[]));
     let word = bytes(Dtype::F32, 8);

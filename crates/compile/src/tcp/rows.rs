@@ -33,12 +33,26 @@ pub(super) struct Spans {
     pub(super) width: u64,
 }
 
-/// Quantises rows of so many floats at a place; they go to another as i8, their greatest magnitudes to [`Places::peaks`].
+/// Quantises rows of so many floats at a place; they go to another as i8, their greatest magnitudes to [`Places::peaks`],
+/// unless one for all of them is known.
 ///
 /// [`Places::peaks`]: super::build::Places::peaks
-pub(super) fn quantise(build: &mut Build<'_>, from: (Dtype, u64), to: u64, row: u64, spans: Spans) {
+pub(super) fn quantise(
+    build: &mut Build<'_>,
+    from: (Dtype, u64),
+    to: u64,
+    (row, spans): (u64, Spans),
+    known: Option<f32>,
+) {
     let (held, from) = from;
     let (rows, peaks) = (build.rows, build.at.peaks);
+    let words = [(rows, row), (n(row), 1)];
+    let to = commit(Memory::Dm, to, &[(rows, row), (n(flits(row)), 8)], 8);
+    if let Some(peak) = known {
+        let ops = [with(OpKind::Mul0, float(UNIT / peak))].into_iter().chain(to_i8()).collect();
+        let stream = through(fetch_words(held, from, &words), chain(Word::F32, ops), Some(Dtype::I8), to);
+        return build.emit.exec(main("rows_quantise", stream));
+    }
     let pair = bytes(Dtype::F32, 2);
     let steps = [(rows, false), (n(spans.count), true), (n(halves(spans.width)), true)];
     let most = reduce(ReduceOp::Max, true, &steps, Vec::new());
@@ -46,14 +60,12 @@ pub(super) fn quantise(build: &mut Build<'_>, from: (Dtype, u64), to: u64, row: 
     let chained = chain(Word::F32, vec![magnitude(), most]);
     let counted = [(rows, row), (n(spans.count), spans.stride), (n(spans.width), 1)];
     build.emit.exec(main("rows_peaks", through(fetch_words(held, from, &counted), chained, None, peak)));
-    let words = [(rows, row), (n(row), 1)];
     let file = commit(Memory::Vrf, 0, &[(rows, pair)], pair);
     let loaded = copy(fetch(Dtype::F32, peaks, &[(rows, 2), (n(2), 1)], 2), file);
     build.emit.exec(sub(build.machine, "load_peaks", loaded));
     let by_row = vrf(0, &[(rows, 2), (n(row), 0)]);
     let mut ops = vec![with(OpKind::Mul0, float(UNIT)), with(OpKind::Div, by_row)];
     ops.extend(to_i8());
-    let to = commit(Memory::Dm, to, &[(rows, row), (n(flits(row)), 8)], 8);
     let stream = through(fetch_words(held, from, &words), chain(Word::F32, ops), Some(Dtype::I8), to);
     build.emit.exec(main("rows_quantise", stream));
 }

@@ -1,6 +1,6 @@
 //! Small models of the Llama family without weights, compiled for the paper's chip.
 
-use tilewright_compile::{Compiled, Options, compile};
+use tilewright_compile::{Compiled, Mixed, Options, compile};
 use tilewright_graph::{Builder, Built, Dtype as Element, Graph, Store, ValueId};
 use tilewright_import::llama::{Config, Rope, Scaling, graph};
 use tilewright_machine::tcp::Tcp;
@@ -44,6 +44,7 @@ pub(crate) fn on_chips(
     (pes, chips): (u64, u64),
     batch: u64,
 ) -> Compiled {
-    let options = Options { dtype, cache: Dtype::Bf16, context: 256, pes, chips, batch };
+    let options =
+        Options { dtype, mixed: Mixed::default(), cache: Dtype::Bf16, context: 256, pes, chips, batch };
     compile(machine, graph, options).unwrap()
 }
