@@ -11,6 +11,7 @@ use tilewright_runtime::einsum::{Named, compare};
 use tilewright_runtime::readings::input;
 use tilewright_runtime::{ArrayError, Wanted, read};
 use tilewright_tcp::lower;
+use tilewright_tcp::lower::off_chip::{Image, MOST_DIGITS, SliceDigit};
 use tilewright_tcp::program::tensor::Place;
 
 use crate::setting::{machine, task};
@@ -121,4 +122,32 @@ fn winners_of_decoding_from_off_chip_memory() {
         // Weights are 2 MB for each group, and nothing brings them sooner than its engine.
         assert!(told.brought_bytes[1] >= 4096 * 4096 / 8 && best.ticks > told.brought_bytes[1] / 256);
     }
+}
+
+/// Slices that continue each other are one loop; odd parts take a second transfer; too many loops are refused.
+#[test]
+fn transfers_of_an_image() {
+    let tcp = machine("tcp");
+    let digit = |live, slots, copies| SliceDigit { live, slots, copies };
+    let image = |list: &[SliceDigit], slice_bytes| {
+        let mut digits = [SliceDigit::default(); MOST_DIGITS];
+        digits[..list.len()].copy_from_slice(list);
+        Image { digits, count: list.len(), slice_bytes, dm_base: 64, slice: 0, hbm_base: 512 }
+    };
+    let whole = image(&[digit(4, 4, false), digit(16, 16, false)], 8192);
+    let transfers = whole.transfers(&tcp, "bring").expect("two loops");
+    assert_eq!((transfers.len(), transfers[0].packet, transfers[0].loops.len()), (1, 4096, 2));
+    assert_eq!((whole.bytes(), whole.end(&tcp)), (64 * 8192, 512 + 64 * 8192));
+
+    // Copies are read again and written further on; idle slices get nothing.
+    let ragged = image(&[digit(4, 4, false), digit(2, 2, true), digit(3, 4, false)], 4104);
+    let transfers = ragged.transfers(&tcp, "bring").expect("three loops");
+    let sizes: Vec<Vec<u64>> =
+        transfers.iter().map(|one| one.loops.iter().map(|row| row.size.fixed()).collect()).collect();
+    assert_eq!((sizes, ragged.bytes()), (vec![vec![4, 2, 3]; 2], 12 * 4104));
+    assert_eq!((transfers[0].packet, transfers[1].packet), (4096, 8));
+    assert_eq!(transfers[0].loops[1].source, 0);
+
+    let many = image(&[digit(2, 4, false); 9], 64);
+    assert_eq!(many.transfers(&tcp, "bring"), Err(9));
 }
