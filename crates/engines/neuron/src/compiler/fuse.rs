@@ -26,7 +26,7 @@ pub(super) fn run(chip: &Chip, program: &mut Program, tiles: &Tiles) {
 
 /// The last instruction before `at` that writes a tile, if it writes that region and nothing else does.
 fn writer_of(program: &Program, tiles: &Tiles, users: &Users, region: &Region, at: u32) -> Option<u32> {
-    let writer = *users.writers(tiles.number(region)).iter().rev().find(|&&writer| writer < at)?;
+    let writer = users.last_writer(tiles.number(region), at)?;
     let instruction = program.instructions.get(writer as usize)?;
     (instruction.writes[..] == [*region]).then_some(writer)
 }
@@ -56,8 +56,7 @@ fn own_multiple(program: &mut Program, tiles: &Tiles, users: &Users, at: u32) {
         let Some(writer) = writer_of(program, tiles, users, &scaled, at) else { continue };
         let multiple = &program.instructions[writer as usize];
         let only = users.readers(tile) == [at] && users.writers(tile) == [writer];
-        let of = users.writers(tiles.number(&other));
-        let unchanged = !of.iter().any(|&one| writer < one && one < at);
+        let unchanged = users.last_writer(tiles.number(&other), at).is_none_or(|last| last <= writer);
         if multiple.form != Form::Scaled || multiple.reads[..] != [other] || !only || !unchanged {
             continue;
         }
@@ -83,7 +82,7 @@ fn division(chip: &Chip, program: &mut Program, tiles: &Tiles, users: &Users, at
             continue;
         };
         let data = *data;
-        let changed = users.writers(tiles.number(&data)).iter().any(|&other| writer < other && other < at);
+        let changed = users.last_writer(tiles.number(&data), at).is_some_and(|last| last > writer);
         if changed {
             continue;
         }

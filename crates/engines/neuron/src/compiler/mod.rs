@@ -126,6 +126,13 @@ impl Users {
         self.writers.get(tile as usize).map_or(&[], |list| list)
     }
 
+    /// The last instruction before `at` that writes a tile.
+    fn last_writer(&self, tile: u32, at: u32) -> Option<u32> {
+        let writers = self.writers(tile);
+        let before = writers.partition_point(|&writer| writer < at);
+        writers.get(before.checked_sub(1)?).copied()
+    }
+
     /// The instructions that read a tile.
     fn readers(&self, tile: u32) -> &[u32] {
         self.readers.get(tile as usize).map_or(&[], |list| list)

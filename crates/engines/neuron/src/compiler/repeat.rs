@@ -105,7 +105,7 @@ impl State<'_> {
         let [read] = instruction.reads[..] else { return false };
         let source = self.tiles.number(&read);
         let in_sbuf = self.tiles.facts.get(source as usize).is_some_and(|facts| facts.memory == Memory::Sbuf);
-        let stays = self.users.writers(source).iter().all(|&writer| writer < at);
+        let stays = self.users.writers(source).last().is_none_or(|&writer| writer < at);
         let same =
             is_whole(program, &read) && read.pitch_bytes == written.pitch_bytes && read.rows == written.rows;
         if instruction.engine == EngineKind::Dma || !in_sbuf || !stays || !same {
