@@ -25,11 +25,14 @@ pub(crate) fn check(target: &ModelTarget) -> Result<(), Outcome> {
     Ok(())
 }
 
+/// Finds the tokenizer, once it is needed.
+pub(crate) type FindTokenizer<'f> = dyn Fn(&dyn Host) -> Result<Tokenizer, Outcome> + 'f;
+
 /// Kernels with the scales that a target's text gives, if it names one.
 pub(crate) fn calibrated(
     machine: &Tcp,
     target: &ModelTarget,
-    (model, tokenizer): (&Model, &dyn Fn(&dyn Host) -> Result<Tokenizer, Outcome>),
+    (model, tokenizer): (&Model, &FindTokenizer<'_>),
     kernels: Kernels,
     host: &mut dyn Host,
 ) -> Result<Kernels, Outcome> {
