@@ -36,6 +36,8 @@ pub(super) struct Builder<'a> {
     next_byte: u64,
     pub(super) execs: Vec<Exec>,
     pub(super) dynamic: Dynamic,
+    /// The output is filled with zeros first.
+    pub(super) clears_out: bool,
 }
 
 /// The loops of a contraction once every view agrees on them.
@@ -78,10 +80,22 @@ impl<'a> Builder<'a> {
         let maps = [map(Operand::In0)?, map(Operand::In1)?, map(Operand::Out)?];
         let dynamic = Dynamic::new(problem, placed)?;
         let (bases, execs) = ([0; 3], Vec::new());
-        Ok(Builder { setup, problem, placed, options, maps, bases, next_byte: 0, execs, dynamic })
+        Ok(Builder {
+            setup,
+            problem,
+            placed,
+            options,
+            maps,
+            bases,
+            next_byte: 0,
+            execs,
+            dynamic,
+            clears_out: false,
+        })
     }
 
-    pub(super) fn program(mut self) -> Result<Program, Box<Diagnostic>> {
+    /// The program of one group, and the first byte of data memory that it leaves free.
+    pub(super) fn program(mut self) -> Result<(Program, u64), Box<Diagnostic>> {
         for operand in Operand::ALL {
             let bits = self.bits(operand);
             let elements = self.map(operand).to[1];
@@ -89,11 +103,16 @@ impl<'a> Builder<'a> {
             let slack = if operand == Operand::Out && elements % 2 == 1 { elements } else { 0 };
             self.bases[operand as usize] = self.room(((elements + slack) * bits).div_ceil(8))?;
         }
+        if self.clears_out {
+            let base = self.base(Operand::Out);
+            self.fill("clear_out".to_string(), base, self.next_byte - base, 0, Vec::new());
+        }
         let nest = self.nest()?;
         self.load(&nest);
         self.contract(&nest)?;
         self.check_loops()?;
-        Ok(self.finish())
+        let free_byte = self.next_byte;
+        Ok((self.finish(), free_byte))
     }
 
     /// Padding, masks and loops that registers count join with nothing, so a walk may need more entries than its pattern alone.

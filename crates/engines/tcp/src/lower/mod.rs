@@ -16,6 +16,7 @@
 //! | `drain`, `direct` | the order in which sums leave, and whether it can be written as it is |
 //! | `between` | sums over slices |
 //! | `groups` | the same program on several groups of PEs |
+//! | `exchange` | sums over groups of PEs |
 //! | `limits`, `loops` | masks and sequencer entries |
 //! | `dynamic` | control registers for axes whose size is known only at run time |
 //! | `build`, `contract`, `ending` | the commands, one after the other |
@@ -30,6 +31,7 @@ mod direct;
 mod drain;
 mod dynamic;
 mod ending;
+mod exchange;
 mod groups;
 mod limits;
 mod loops;
@@ -44,7 +46,11 @@ use tilewright_base::{Diagnostic, Severity};
 use tilewright_notation::problem::Problem;
 use tilewright_notation::syntax::ast::Operand;
 
-use crate::legality::Verdict;
+use self::build::Builder;
+use self::exchange::Exchange;
+use self::groups::Spread;
+use crate::groups::Groups;
+use crate::legality::{Verdict, check};
 use crate::program::Program;
 use crate::program::tensor::Data;
 use crate::setup::Setup;
@@ -73,21 +79,42 @@ pub fn lower(
     verdict: &Verdict,
     options: &Options,
 ) -> Result<Program, Box<Diagnostic>> {
-    let program = build::Builder::new(setup, problem, verdict, options)?.program()?;
-    groups::spread(setup, problem, program)
+    let groups = Groups::new(problem);
+    if groups.count(problem) <= 1 {
+        return Ok(Builder::new(setup, problem, verdict, options)?.program()?.0);
+    }
+    groups::refuse_unmet(problem)?;
+    let computed = exchange::unscattered(problem, &groups)?;
+    if let Some(refused) =
+        computed.iter().flat_map(|problem| check(setup, problem).diagnostics).find(is_error)
+    {
+        return Err(Box::new(refused));
+    }
+    let computed = computed.as_ref().unwrap_or(problem);
+    let mut builder = Builder::new(setup, computed, verdict, options)?;
+    // What DMA carries between groups is written before, padding too.
+    builder.clears_out = groups.team(problem) > 1 && !exchange::filled(computed);
+    let (program, free_byte) = builder.program()?;
+    let out = program.tensors.last();
+    let exchange = match out {
+        Some(out) => Exchange::new(setup, problem, &groups, out, free_byte)?,
+        None => None,
+    };
+    Spread { setup, problem, groups: &groups, exchange }.program(program)
+}
+
+fn is_error(found: &Diagnostic) -> bool {
+    found.severity == Severity::Error
 }
 
 /// Adds to the verdict on a whole einsum (three shapes and a tactic) what only lowering finds: registers, masks and drain orders that no
-/// command has. A sum over groups of PEs is legal and a warning: it takes commands of several programs.
+/// command has.
 pub fn confirm(setup: &Setup<'_>, problem: &Problem, verdict: &mut Verdict) {
     let whole = Operand::ALL.iter().all(|operand| problem.shape(*operand).is_some());
     if !whole || verdict.placed.is_none() || !verdict.legal() {
         return;
     }
-    if let Err(mut refused) = lower(setup, problem, verdict, &Options::default()) {
-        if groups::summed_axis(problem).is_some() {
-            refused.severity = Severity::Warning;
-        }
+    if let Err(refused) = lower(setup, problem, verdict, &Options::default()) {
         verdict.diagnostics.push(*refused);
     }
 }
