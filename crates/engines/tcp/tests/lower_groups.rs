@@ -19,7 +19,8 @@ use tilewright_tcp::{Setup, check};
 
 mod drawn;
 mod plain;
-use drawn::{Dice, program as drawn_program};
+use drawn::Dice;
+use drawn::groups::split;
 use plain::{Plain, element, positions};
 
 fn tcp() -> Tcp {
@@ -254,44 +255,6 @@ fn what_groups_would_have_to_look_for_is_refused() {
         ),
         "parts of 2 PE groups take more than 524288 B of data memory"
     );
-}
-
-/// A drawn einsum with subscripts on some of its axes, the einsum alone, and the split axes: surviving ones, then summed ones.
-fn split(dice: &mut Dice) -> Option<(String, String, Vec<(char, u64)>)> {
-    let text = drawn_program(dice);
-    let (einsum, rest) = text.split_once("; dims ")?;
-    let (dims, shapes) = rest.split_once(';')?;
-    let inside =
-        |name: char| einsum.split('(').skip(1).any(|part| part.split(')').next().unwrap().contains(name));
-    let mut parts: Vec<(char, u64)> = Vec::new();
-    let mut sizes: Vec<String> = Vec::new();
-    for size in dims.split(", ") {
-        let (name, extent) = size.split_once('=')?;
-        let name = name.chars().next()?;
-        let groups: u64 = parts.iter().map(|(_, parts)| parts).product();
-        let wanted = [2, 2, 3, 4][dice.roll(4)];
-        let takes = dice.once_in(2) && !inside(name) && !extent.contains("..") && name != 'y';
-        if takes && groups * wanted <= 8 {
-            parts.push((name, wanted));
-            sizes.push(format!("{name}={}", extent.parse::<u64>().ok()? * wanted));
-        } else {
-            sizes.push(size.to_string());
-        }
-    }
-    if parts.is_empty() || dims.contains("..") {
-        return None;
-    }
-    let mut written = String::new();
-    for letter in einsum.chars() {
-        written.push(letter);
-        if let Some((_, parts)) = parts.iter().find(|(name, _)| *name == letter) {
-            written.push_str(&format!("_{parts}"));
-        }
-    }
-    let sizes = sizes.join(", ");
-    let out = einsum.split("->").nth(1)?;
-    parts.sort_by_key(|(name, _)| (!out.contains(*name), einsum.find(*name)));
-    Some((format!("{written}; dims {sizes};{shapes}"), format!("{einsum}; dims {sizes}"), parts))
 }
 
 /// The first position of a group's tensor on each of its axes.

@@ -13,6 +13,7 @@ use super::loops::Turn;
 use super::packet::Packet;
 use super::registers::{Registers, Wanted};
 use super::shape_text::shape_text;
+use super::shift::Shifted;
 use super::supply::Supply;
 use super::view::{Clash, Piece, Run, View, cut, ragged, steps};
 use crate::legality::Verdict;
@@ -52,6 +53,8 @@ pub(super) struct Nest {
     pub(super) lanes: Vec<Piece>,
     pub(super) packet: Packet,
     pub(super) registers: Registers,
+    /// Packets are shifts of what is fetched.
+    pub(super) shift: Option<Shifted>,
 }
 
 impl Nest {
@@ -175,8 +178,13 @@ impl<'a> Builder<'a> {
             stationary = self.straightened(held, &stationary, self.live_slices())?;
         }
         let out = self.view(Operand::Out);
-        let (first, last) = placed.time.split_at(placed.time.len() - placed.repeat_terms);
+        let first = &placed.time[..placed.time.len() - placed.repeat_terms];
         let mut stream = self.view(operand);
+        if self.has_margins(operand)
+            && let Some(nest) = self.over_margins(&stream, &stationary)
+        {
+            return Ok(nest);
+        }
         let mut switch = None;
         if !self.uneven(&[&stream, &stationary]) && !self.has_margins(operand) {
             let views = self.agreeing([&stream, &stationary, &out]);
@@ -195,6 +203,25 @@ impl<'a> Builder<'a> {
                 stationary = self.straightened(held, &stationary, self.live_slices())?;
             }
         }
+        self.settled(stream, stationary, switch.unwrap_or_default())
+    }
+
+    /// Shifts that show zeros before the start of a window, if they serve and the stream lies in each slice's own memory.
+    fn over_margins(&mut self, stream: &View, stationary: &View) -> Option<Nest> {
+        let operand = self.problem.streamed();
+        let fixed = self.problem.axes.iter().all(|axis| !axis.dynamic);
+        if !fixed || !self.supply(operand, stream).is_local() || self.uneven(&[stream, stationary]) {
+            return None;
+        }
+        let nest = self.settled(stream.clone(), stationary.clone(), Switch::default()).ok()?;
+        nest.shift.is_some().then_some(nest)
+    }
+
+    /// The loops over two views that agree.
+    fn settled(&mut self, stream: View, stationary: View, switch: Switch) -> Result<Nest, Box<Diagnostic>> {
+        let (problem, placed) = (self.problem, self.placed);
+        let out = self.view(Operand::Out);
+        let (first, last) = placed.time.split_at(placed.time.len() - placed.repeat_terms);
         let views = self.agreeing([&stream, &stationary, &out]);
         let fetched = cut(first, &views, Run::Live);
         let packet = cut(&placed.packet, &views, Run::Places);
@@ -210,8 +237,10 @@ impl<'a> Builder<'a> {
         let time: Vec<Piece> = fetched.iter().chain(&held).copied().collect();
         self.dynamic.settle(problem, &time);
         let registers = self.registers(&stationary, &lanes, &time, &packet)?;
-        let switch = switch.unwrap_or_default();
-        Ok(Nest { stream, stationary, switch, fetched, held, lanes, packet, registers })
+        let mut nest =
+            Nest { stream, stationary, switch, fetched, held, lanes, packet, registers, shift: None };
+        nest.shift = self.shifted(&nest);
+        Ok(nest)
     }
 
     /// Whether views cut the tactic where it cannot be cut.

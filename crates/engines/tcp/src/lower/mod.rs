@@ -12,6 +12,7 @@
 //! | `packet` | the elements that meet in one step, and their padding |
 //! | `registers` | the layout of the register files and their load |
 //! | `margin` | copies with zeros before the start of a window |
+//! | `shift` | windows that the feed unit shifts over, instead of fetching each |
 //! | `dense` | copies within a slice, to memory in which an axis is not cut |
 //! | `drain`, `direct` | the order in which sums leave, and whether it can be written as it is |
 //! | `between` | sums over slices |
@@ -39,6 +40,7 @@ mod margin;
 mod packet;
 mod registers;
 mod shape_text;
+mod shift;
 mod supply;
 mod view;
 
