@@ -17,7 +17,6 @@ use crate::cost::Context;
 use crate::groups::Groups;
 use crate::program::control::{Command, Step, StepKind, Term, Value};
 use crate::program::exec::{Exec, Memory, StepLoop, Stream, Switch};
-use crate::program::tensor::{Place, Tensor};
 use crate::program::transfer::{Address, Located, Medium, SLICE_STRIDE, Transfer, TransferLoop};
 use crate::program::vector::{Op, OpKind, Reduce, ReduceOp, Vector, Word};
 use crate::program::{Count, ExecId, Program, TransferId};
@@ -90,17 +89,11 @@ impl Exchange {
         setup: &Setup<'_>,
         problem: &Problem,
         groups: &Groups,
-        out: &Tensor,
+        parts_base: u64,
         free_byte: u64,
     ) -> Result<Option<Exchange>, Box<Diagnostic>> {
         let team = groups.team(problem);
-        let (Some(shape), Place::Dm { base: parts_base, .. }) = (problem.shape(Operand::Out), out.place)
-        else {
-            return Ok(None);
-        };
-        if team <= 1 {
-            return Ok(None);
-        }
+        let Some(shape) = problem.shape(Operand::Out).filter(|_| team > 1) else { return Ok(None) };
         let (flit, word) = (setup.machine.network.flit_bytes, setup.machine.dm.write_granule_bytes);
         let elements: u64 = shape.intra.iter().map(|digit| digit.slots).product();
         let part_bytes = elements * WORD_BYTES;
@@ -283,12 +276,13 @@ fn same(size: u64, bytes: u64) -> TransferLoop {
     TransferLoop { size: Count::Fixed(size), source: stride, target: stride }
 }
 
-fn at(setup: &Setup<'_>, group: u64, offset: u64) -> Address {
+/// A byte of the first slice of a group.
+pub(super) fn at(setup: &Setup<'_>, group: u64, offset: u64) -> Address {
     Address::new(Located { chip: 0, medium: Medium::Dm { slice: group * setup.slices() }, offset })
 }
 
 /// Starts transfers and waits for them, so many at a time as there are ids.
-fn moves(wanted: Vec<Transfer>, transfers: &mut Vec<Transfer>, steps: &mut Vec<Step>) {
+pub(super) fn moves(wanted: Vec<Transfer>, transfers: &mut Vec<Transfer>, steps: &mut Vec<Step>) {
     let mut started: Vec<u8> = Vec::new();
     for transfer in wanted {
         if started.len() == IDS {

@@ -12,6 +12,7 @@ use tilewright_notation::syntax::ast::Operand;
 
 use super::build::refuse;
 use super::exchange::Exchange;
+use super::gather::Gather;
 use super::shape_text::shape_text;
 use crate::groups::Groups;
 use crate::placed::product;
@@ -25,8 +26,30 @@ pub(super) struct Spread<'a> {
     pub(super) setup: &'a Setup<'a>,
     pub(super) problem: &'a Problem,
     pub(super) groups: &'a Groups,
-    /// What teams of groups do with parts of sums, if they have any.
-    pub(super) exchange: Option<Exchange>,
+    /// What groups do with what they computed.
+    pub(super) meeting: Meeting,
+}
+
+/// What groups have to say to each other.
+#[derive(Clone, Debug)]
+pub(super) enum Meeting {
+    /// Each keeps what it computed.
+    None,
+    /// Teams add parts of sums.
+    Sums(Exchange),
+    /// Parts are written to all.
+    Parts(Gather),
+}
+
+impl Meeting {
+    /// Where the output ends up, if not where it was computed.
+    fn result_base(&self) -> Option<u64> {
+        match self {
+            Meeting::None => None,
+            Meeting::Sums(exchange) => Some(exchange.result_base),
+            Meeting::Parts(gather) => Some(gather.result_base),
+        }
+    }
 }
 
 impl Spread<'_> {
@@ -43,16 +66,18 @@ impl Spread<'_> {
                 program.queues.push(Queue { pe: group * setup.fused_pes, ..queue.clone() });
             }
         }
-        if let Some(exchange) = &self.exchange {
-            exchange.append(setup, &mut program);
+        match &self.meeting {
+            Meeting::None => {}
+            Meeting::Sums(exchange) => exchange.append(setup, &mut program),
+            Meeting::Parts(gather) => gather.append(setup, &mut program),
         }
         Ok(program)
     }
 
     /// A group's tensor for all groups: one if it can be written so.
     fn tensors(&self, own: &Tensor, operand: Operand) -> Result<Vec<Tensor>, Box<Diagnostic>> {
-        let own = match &self.exchange {
-            Some(exchange) if operand == Operand::Out => self.result(own, exchange.result_base)?,
+        let own = match self.meeting.result_base() {
+            Some(base) if operand == Operand::Out => self.result(own, base)?,
             _ => own.clone(),
         };
         if let Some(whole) = self.whole(&own, operand) {
@@ -142,14 +167,13 @@ impl Spread<'_> {
     }
 }
 
-/// Parts that a group would have to look for: an input that has all of an axis of which the other input has a part, an output with all
-/// of an axis of which each group computes a part.
+/// Parts that a group would have to look for: an input that has all of an axis of which the other input has a part.
 pub(super) fn refuse_unmet(problem: &Problem) -> Result<(), Box<Diagnostic>> {
     let holds_all = |id: &AxisId, operand: Operand| {
         let axis = problem.axis(*id);
         problem.has(operand, *id) && axis.extent_in[operand as usize] > axis.extent
     };
-    for operand in Operand::ALL {
+    for operand in [Operand::In0, Operand::In1] {
         let Some(id) = problem.axis_ids().find(|id| holds_all(id, operand)) else { continue };
         let (name, parts) = (problem.axis(id).name, problem.axis(id).pes);
         let asked =

@@ -17,7 +17,7 @@
 //! | `drain`, `direct` | the order in which sums leave, and whether it can be written as it is |
 //! | `between` | sums over slices |
 //! | `groups` | the same program on several groups of PEs |
-//! | `exchange` | sums over groups of PEs |
+//! | `exchange`, `gather` | sums over groups of PEs, and parts that all of them want |
 //! | `limits`, `loops` | masks and sequencer entries |
 //! | `dynamic` | control registers for axes whose size is known only at run time |
 //! | `build`, `contract`, `ending` | the commands, one after the other |
@@ -33,6 +33,7 @@ mod drain;
 mod dynamic;
 mod ending;
 mod exchange;
+mod gather;
 mod groups;
 mod limits;
 mod loops;
@@ -50,11 +51,12 @@ use tilewright_notation::syntax::ast::Operand;
 
 use self::build::Builder;
 use self::exchange::Exchange;
-use self::groups::Spread;
+use self::gather::Gather;
+use self::groups::{Meeting, Spread};
 use crate::groups::Groups;
 use crate::legality::{Verdict, check};
 use crate::program::Program;
-use crate::program::tensor::Data;
+use crate::program::tensor::{Data, Place, Tensor};
 use crate::setup::Setup;
 
 /// What the einsum does not say.
@@ -86,7 +88,11 @@ pub fn lower(
         return Ok(Builder::new(setup, problem, verdict, options)?.program()?.0);
     }
     groups::refuse_unmet(problem)?;
-    let computed = exchange::unscattered(problem, &groups)?;
+    let gathers = gather::ungathered(problem, &groups)?;
+    let computed = match &gathers {
+        Some(part) => Some(part.clone()),
+        None => exchange::unscattered(problem, &groups)?,
+    };
     if let Some(refused) =
         computed.iter().flat_map(|problem| check(setup, problem).diagnostics).find(is_error)
     {
@@ -95,14 +101,30 @@ pub fn lower(
     let computed = computed.as_ref().unwrap_or(problem);
     let mut builder = Builder::new(setup, computed, verdict, options)?;
     // What DMA carries between groups is written before, padding too.
-    builder.clears_out = groups.team(problem) > 1 && !exchange::filled(computed);
-    let (program, free_byte) = builder.program()?;
-    let out = program.tensors.last();
-    let exchange = match out {
-        Some(out) => Exchange::new(setup, problem, &groups, out, free_byte)?,
-        None => None,
+    builder.clears_out = match &gathers {
+        Some(part) => !gather::filled(part),
+        None => groups.team(problem) > 1 && !exchange::filled(computed),
     };
-    Spread { setup, problem, groups: &groups, exchange }.program(program)
+    let (program, free_byte) = builder.program()?;
+    let meeting = meeting(setup, (problem, computed), &groups, &program, free_byte)?;
+    Spread { setup, problem, groups: &groups, meeting }.program(program)
+}
+
+/// What groups do with what the einsum of one of them computed.
+fn meeting(
+    setup: &Setup<'_>,
+    (problem, computed): (&Problem, &Problem),
+    groups: &Groups,
+    program: &Program,
+    free_byte: u64,
+) -> Result<Meeting, Box<Diagnostic>> {
+    let Some(Tensor { place: Place::Dm { base, .. }, .. }) = program.tensors.last() else {
+        return Ok(Meeting::None);
+    };
+    if let Some(gather) = Gather::new(setup, (problem, computed), groups, *base, free_byte)? {
+        return Ok(Meeting::Parts(gather));
+    }
+    Ok(Exchange::new(setup, problem, groups, *base, free_byte)?.map_or(Meeting::None, Meeting::Sums))
 }
 
 fn is_error(found: &Diagnostic) -> bool {
