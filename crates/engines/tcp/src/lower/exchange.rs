@@ -129,7 +129,8 @@ impl Exchange {
         for index in 0..program.queues.len() {
             let group = index as u64;
             let member = group % self.team;
-            let mut steps = self.meet(setup, group);
+            let first = group - member;
+            let mut steps = meet(setup, group, first..first + self.team);
             if let Some(adder) = adders.get(index % self.blocks.len()).copied().flatten() {
                 let read = (0..self.team).flat_map(|from| self.read_block(setup, group, from));
                 moves(read.collect(), &mut program.transfers, &mut steps);
@@ -147,17 +148,6 @@ impl Exchange {
             }
             program.queues[index].steps.extend(steps);
         }
-    }
-
-    /// Everything of a group is done and its whole team knows it.
-    fn meet(&self, setup: &Setup<'_>, group: u64) -> Vec<Step> {
-        let first = group - group % self.team;
-        let others = (first..first + self.team).filter(|other| *other != group);
-        let pes: Vec<u64> = others.map(|other| other * setup.fused_pes).collect();
-        let value = Value::Just(Term::Number(1));
-        let rings = pes.iter().map(|pe| StepKind::Post { chip: 0, pe: *pe, value });
-        let answers = pes.iter().map(|pe| StepKind::Receive { chip: 0, pe: *pe, register: None });
-        [StepKind::Sync].into_iter().chain(rings).chain(answers).map(step).collect()
     }
 
     fn read_block(&self, setup: &Setup<'_>, group: u64, from: u64) -> Vec<Transfer> {
@@ -279,6 +269,16 @@ fn same(size: u64, bytes: u64) -> TransferLoop {
 /// A byte of the first slice of a group.
 pub(super) fn at(setup: &Setup<'_>, group: u64, offset: u64) -> Address {
     Address::new(Located { chip: 0, medium: Medium::Dm { slice: group * setup.slices() }, offset })
+}
+
+/// Everything of a group is done, and so it is with all the others that it is told of.
+pub(super) fn meet(setup: &Setup<'_>, group: u64, all: impl IntoIterator<Item = u64>) -> Vec<Step> {
+    let others = all.into_iter().filter(|other| *other != group);
+    let pes: Vec<u64> = others.map(|other| other * setup.fused_pes).collect();
+    let value = Value::Just(Term::Number(1));
+    let rings = pes.iter().map(|pe| StepKind::Post { chip: 0, pe: *pe, value });
+    let answers = pes.iter().map(|pe| StepKind::Receive { chip: 0, pe: *pe, register: None });
+    [StepKind::Sync].into_iter().chain(rings).chain(answers).map(step).collect()
 }
 
 /// Starts transfers and waits for them, so many at a time as there are ids.

@@ -1,14 +1,14 @@
 //! Parts of an output that all groups of PEs want whole: each group computes its part where the first one lies in a copy of the output,
 //! and DMA writes it to its place on every group (paper section VI-A: all-gather).
 //!
-//! Nobody else writes there, so nobody waits: the program ends when all transfers have.
+//! Nobody else writes there, but DMA needs all banks of a slice (vISA book, bank starvation): doorbells say that nobody computes any more.
 
 use tilewright_base::{Diagnostic, Span};
 use tilewright_notation::problem::{AxisId, Digit, Problem, Shape};
 use tilewright_notation::syntax::ast::Operand;
 
 use super::build::{WORD_BYTES, refuse};
-use super::exchange::{at, moves};
+use super::exchange::{at, meet, moves};
 use crate::groups::Groups;
 use crate::program::transfer::{Address, SLICE_STRIDE, Transfer, TransferLoop};
 use crate::program::{Count, Program};
@@ -129,7 +129,8 @@ impl Gather {
     /// Adds the transfers to a program that has a queue for each group.
     pub(super) fn append(&self, setup: &Setup<'_>, program: &mut Program) {
         for (index, place) in self.places.iter().enumerate() {
-            let (group, mut steps) = (index as u64, Vec::new());
+            let group = index as u64;
+            let mut steps = meet(setup, group, self.receivers[index].iter().copied());
             let wanted = self.receivers[index].iter().flat_map(|to| {
                 let pe = |group: u64| group * setup.fused_pes;
                 let name = format!("rows_pe{}_to_pe{}", pe(group), pe(*to));
