@@ -19,6 +19,7 @@ use tilewright_tcp::{Setup, check};
 
 #[path = "../../engines/tcp/tests/drawn/mod.rs"]
 mod drawn;
+use drawn::groups::split;
 use drawn::{Dice, program};
 
 const TYPES: [Dtype; 4] = [Dtype::I8, Dtype::Bf16, Dtype::I4, Dtype::I9];
@@ -82,4 +83,22 @@ proptest! {
 fn a_third_of_the_drawn_programs_are_judged() {
     let judged = (0..100).filter(|seed| findings(&program(&mut Dice(*seed)), Dtype::I8).is_some()).count();
     assert!(judged > 33, "{judged} of 100");
+}
+
+/// Programs of several groups of PEs that are looked at, sums over groups among them.
+const GROUPS: usize = 60;
+
+#[test]
+fn programs_of_several_groups_have_no_findings() {
+    let mut seen = 0;
+    for seed in 0..4_000_u64 {
+        let Some((text, _, _)) = split(&mut Dice(seed << 9)) else { continue };
+        let Some(found) = findings(&text, TYPES[usize::try_from(seed % 2).unwrap()]) else { continue };
+        assert!(found.is_empty(), "{text}\n{found:#?}");
+        seen += 1;
+        if seen == GROUPS {
+            return;
+        }
+    }
+    panic!("only {seen} of the drawn programs are legal");
 }

@@ -76,3 +76,13 @@ pub fn packet_elements(machine: &Tcp, dtype: Dtype, contract: &Contract) -> u64 
 pub fn tree_depth(elements: u64) -> u32 {
     elements.max(1).next_power_of_two().trailing_zeros()
 }
+
+/// The most elements between windows of the feed unit's convolution mode; the first starts at most half as many before the buffer
+/// (vISA book, contraction engine).
+pub fn shift_max(machine: &Tcp, dtype: Dtype) -> u64 {
+    match payload_bits(dtype) {
+        4 => machine.ce.int4_shift_max,
+        8 => machine.ce.int8_shift_max,
+        _ => machine.ce.bf16_shift_max,
+    }
+}

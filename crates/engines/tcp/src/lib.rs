@@ -2,6 +2,7 @@
 //!
 //! - [`setup`]: a machine, how many of its PEs are fused, and the element type of a contraction;
 //! - [`contraction`], [`sequencer`], [`banks`], [`memory`]: limits of single engines;
+//! - [`groups`]: how an einsum with subscripts is dealt out over groups of PEs;
 //! - [`placed`]: a tactic with every loop digit placed on slices, time, lanes or packet;
 //! - [`lower`](mod@lower): from low-level einsum to a command program;
 //! - [`kernels`]: programs of the layers that models are made of, by hand: norms, activations, attention;
@@ -22,6 +23,7 @@ pub mod cost;
 pub mod energy;
 pub mod findings;
 pub mod footprint;
+pub mod groups;
 pub mod kernels;
 pub mod legality;
 pub mod lower;

@@ -1,4 +1,5 @@
-//! An axis split over PEs: every group runs the same commands on its own slices, and each part is right.
+//! Axes split over groups of PEs: every group runs the same commands on its own slices, parts of sums are exchanged and added, and the
+//! whole gives the values of plain loops, on every group that has a copy.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -6,12 +7,21 @@ use tilewright_base::{SourceId, Sources};
 use tilewright_machine::{Tcp, builtin, load};
 use tilewright_notation::problem::Problem;
 use tilewright_notation::syntax::parser;
-use tilewright_num::Dtype;
+use tilewright_num::{Dtype, RuleSet, convert, int_pattern};
 use tilewright_tcp::lower::{Options, lower};
+use tilewright_tcp::program::control::{Command, Step, StepKind};
 use tilewright_tcp::program::event::PeId;
-use tilewright_tcp::run::{State, exec};
+use tilewright_tcp::program::tensor::{Place, Tensor};
+use tilewright_tcp::program::{Program, text};
+use tilewright_tcp::run::{State, exec, transfer};
 use tilewright_tcp::verify::verify;
 use tilewright_tcp::{Setup, check};
+
+mod drawn;
+mod plain;
+use drawn::Dice;
+use drawn::groups::{Part, split};
+use plain::{Plain, element, positions};
 
 fn tcp() -> Tcp {
     let mut sources = Sources::default();
@@ -20,59 +30,307 @@ fn tcp() -> Tcp {
 }
 
 fn problem(text: &str) -> Problem {
-    Problem::new(&parser::program(text, SourceId(0)).unwrap()).unwrap()
+    let parsed = parser::program(text, SourceId(0)).unwrap_or_else(|why| panic!("{text}\n{why:#?}"));
+    Problem::new(&parsed).unwrap_or_else(|why| panic!("{text}\n{why:#?}"))
+}
+
+/// A lowered program, or why there is none.
+fn lowered(machine: &Tcp, text: &str, pes: u64, dtype: Dtype) -> Result<Program, String> {
+    let problem = problem(text);
+    let setup = Setup::new(machine, pes, dtype).unwrap();
+    let verdict = check(&setup, &problem);
+    if !verdict.legal() {
+        return Err(format!("illegal: {}", verdict.diagnostics[0].message));
+    }
+    let program = lower(&setup, &problem, &verdict, &Options::default()).map_err(|why| why.message)?;
+    assert_eq!(verify(machine, &program), [], "{text}");
+    let printed = text::print(&program);
+    let mut again =
+        text::read(&printed, SourceId(0)).unwrap_or_else(|why| panic!("{text}\n{why:#?}\n{printed}"));
+    text::erase_spans(&mut again);
+    assert_eq!(again, program, "{text}\n{printed}");
+    Ok(program)
+}
+
+/// Runs steps of a queue up to where it waits for others, or from there on.
+fn run(machine: &Tcp, program: &Program, state: &mut State, pe: u64, steps: &[Step]) {
+    let mut loaded = None;
+    for step in steps {
+        match &step.kind {
+            StepKind::Push(Command::Load(id)) => loaded = Some(&program.execs[id.0 as usize]),
+            StepKind::Push(Command::Exec { .. }) => {
+                exec(machine, state, PeId { chip: 0, pe }, loaded.take().unwrap()).unwrap();
+            }
+            StepKind::Push(Command::Dma { transfer: id, .. }) => {
+                transfer(machine, state, &program.transfers[id.0 as usize]).unwrap();
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Where a tensor's position lies in the whole one: parts of padded digits are tensors of their own.
+type Origin<'a> = &'a dyn Fn(&Tensor) -> Vec<u64>;
+
+/// Runs a program over inputs that hold a function of whole coordinates, and gives its state.
+fn outputs(
+    machine: &Tcp,
+    program: &Program,
+    origin: Origin<'_>,
+    pattern: &dyn Fn(usize, &[u64]) -> u32,
+) -> State {
+    let mut state = State::new(machine, 1);
+    for tensor in &program.tensors {
+        let Some(input) = ["in0", "in1"].iter().position(|name| tensor.name.starts_with(name)) else {
+            continue;
+        };
+        let extents: Vec<u64> = tensor.axes.iter().map(|(_, extent)| *extent).collect();
+        let first = origin(tensor);
+        let moved = |at: &Vec<u64>| at.iter().zip(&first).map(|(at, first)| at + first).collect::<Vec<_>>();
+        let patterns: Vec<u32> = positions(&extents).iter().map(|at| pattern(input, &moved(at))).collect();
+        state.put(tensor, &patterns).unwrap();
+    }
+    let meets = |steps: &[Step]| steps.iter().position(|step| matches!(step.kind, StepKind::Sync));
+    for before in [true, false] {
+        for queue in &program.queues {
+            let (first, rest) = queue.steps.split_at(meets(&queue.steps).unwrap_or(queue.steps.len()));
+            run(machine, program, &mut state, queue.pe, if before { first } else { rest });
+        }
+    }
+    state
+}
+
+/// The copies of a tensor, over whichever slices it has any.
+fn copies(tensor: &Tensor) -> Vec<Tensor> {
+    let mut all = vec![tensor.clone()];
+    for copies in &tensor.map.copies {
+        let moved = |tensor: &Tensor, by: u64| {
+            let Place::Dm { chip, slice, base } = tensor.place else { panic!("in data memory") };
+            Tensor { place: Place::Dm { chip, slice: slice + by, base }, ..tensor.clone() }
+        };
+        let shift = |tensor: &Tensor| {
+            (0..copies.count).map(|copy| moved(tensor, copy * copies.to_stride)).collect::<Vec<_>>()
+        };
+        all = all.iter().flat_map(shift).collect();
+    }
+    for tensor in &mut all {
+        tensor.map.copies.clear();
+    }
+    all
+}
+
+#[expect(clippy::cast_precision_loss, reason = "small integers")]
+fn pattern(dtype: Dtype, value: i32) -> u32 {
+    if dtype.is_float() {
+        convert(&RuleSet::TCP, Dtype::F32, dtype, (value as f32).to_bits()).unwrap()
+    } else {
+        int_pattern(dtype, i64::from(value))
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "small integers")]
+fn value(dtype: Dtype, pattern: u32) -> i32 {
+    if dtype.is_float() { f32::from_bits(pattern) as i32 } else { pattern.cast_signed() }
+}
+
+/// Compares all copies of all parts of the output with plain loops over the whole einsum.
+fn compare(machine: &Tcp, text: &str, whole: &str, program: &Program, dtype: Dtype, origin: Origin<'_>) {
+    let elements = |input: usize, at: &[u64]| pattern(dtype, element(input as u64 + 1, at));
+    let state = outputs(machine, program, origin, &elements);
+    let whole = problem(whole);
+    let sums = Plain { problem: &whole, zero_points: [0, 0], sizes: &[] }.sums();
+    let mut compared = 0;
+    for out in program.tensors.iter().filter(|tensor| tensor.name.starts_with("out")) {
+        let first = origin(out);
+        let extents: Vec<u64> = out.axes.iter().map(|(_, extent)| *extent).collect();
+        for copy in copies(out) {
+            let patterns = state.get(&copy).unwrap();
+            for (at, got) in positions(&extents).iter().zip(&patterns) {
+                let at: Vec<u64> = at.iter().zip(&first).map(|(at, first)| at + first).collect();
+                let (_, sum) = sums.iter().find(|(position, _)| *position == at).unwrap();
+                let Some(sum) = sum else { continue };
+                assert_eq!(value(out.dtype, *got), *sum, "{text}\n{dtype:?} at {at:?} of {:?}", copy.place);
+                compared += 1;
+            }
+        }
+    }
+    assert!(compared > 0, "{text}");
+}
+
+fn at_zero(tensor: &Tensor) -> Vec<u64> {
+    vec![0; tensor.axes.len()]
 }
 
 #[test]
 fn every_group_computes_its_columns() {
     let machine = tcp();
-    let problem = problem(
-        "mk, kn_4 -> mn_4; dims m=4, k=64, n=64; in0 = | m[4] k[64]; in1 = | n[16] k[64]; out = | m[4] n[16]; \
-         tactic = | m[4] n[16] k[64]",
-    );
-    let setup = Setup::new(&machine, 1, Dtype::I8).unwrap();
-    let verdict = check(&setup, &problem);
-    assert!(verdict.legal(), "{:?}", verdict.diagnostics);
-    let program = lower(&setup, &problem, &verdict, &Options::default()).unwrap();
+    let text = "mk, kn_4 -> mn_4; dims m=4, k=64, n=64; in0 = | m[4] k[64]; in1 = | n[16] k[64]; out = | m[4] n[16]; \
+         tactic = | m[4] n[16] k[64]";
+    let program = lowered(&machine, text, 1, Dtype::I8).unwrap();
     assert_eq!(program.queues.iter().map(|queue| queue.pe).collect::<Vec<_>>(), [0, 1, 2, 3]);
-    assert_eq!(verify(&machine, &program), []);
-    let mut state = State::new(&machine, 1);
-    let element = |tensor: usize, at: usize| i32::try_from((tensor * 131 + at * 7) % 23).unwrap() - 11;
-    for (number, tensor) in program.tensors.iter().enumerate().filter(|(number, _)| number % 3 != 2) {
-        // The activations are the same for every group.
-        let number = if number % 3 == 0 { 0 } else { number };
-        let count: u64 = tensor.axes.iter().map(|(_, extent)| extent).product();
-        let patterns: Vec<u32> = (0..count)
-            .map(|at| (element(number, usize::try_from(at).unwrap()) & 0xFF).cast_unsigned())
-            .collect();
-        state.put(tensor, &patterns).unwrap();
-    }
-    for queue in &program.queues {
-        for image in &program.execs {
-            exec(&machine, &mut state, PeId { chip: 0, pe: queue.pe }, image).unwrap();
+    assert_eq!(program.tensors[1].shape, "n^{16}[4] _[1#64] | n^1[16] k^1[64]");
+    compare(&machine, text, "mk, kn -> mn; dims m=4, k=64, n=64", &program, Dtype::I8, &at_zero);
+}
+
+/// Sums over groups, whole on each and scattered over them, with every number of groups and fused PEs that the chip has.
+#[test]
+fn sums_over_groups_are_whole_on_each_or_scattered() {
+    let machine = tcp();
+    for (team, pes) in [(2, 1), (3, 1), (4, 1), (8, 1), (2, 2), (4, 2), (2, 4)] {
+        for (m, n, split) in [(4, 12, false), (3, 5, false), (1, 1, false), (4, 8, true), (3, 6, true)] {
+            let (k, whole_n) = (32 * team, if split { n * team } else { n });
+            let scattered = if split { format!("_{team}") } else { String::new() };
+            let columns = if split { format!("n^{{{n}}}[{team}] n[{n}]") } else { format!("n[{n}]") };
+            let text = format!(
+                "mk_{team}, k_{team}n -> mn{scattered}; dims m={m}, k={k}, n={whole_n}; in0 = k^8[4] | m[{m}] k[8]; \
+                 in1 = k^8[4] | n[{whole_n}] k[8]; out = _[4] | m[{m}] n[{n}]; tactic = k^8[4] | m[{m}] {columns} k[8]"
+            );
+            let program =
+                lowered(&machine, &text, pes, Dtype::I8).unwrap_or_else(|why| panic!("{text}\n{why}"));
+            let whole = format!("mk, kn -> mn; dims m={m}, k={k}, n={whole_n}");
+            compare(&machine, &text, &whole, &program, Dtype::I8, &at_zero);
         }
     }
-    for group in 0..4 {
-        let out = state.get(&program.tensors[group * 3 + 2]).unwrap();
-        for (at, sum) in out.iter().enumerate() {
-            let (m, n) = (at / 16, at % 16);
-            let plain: i32 =
-                (0..64).map(|k| element(0, m * 64 + k) * element(group * 3 + 1, k * 16 + n)).sum();
-            assert_eq!(sum.cast_signed(), plain, "group {group}, m {m}, n {n}");
+}
+
+/// Parts of rows that every group wants whole: in digits of the offset, of the slice number, and in a digit that parts cut.
+#[test]
+fn groups_gather_what_each_computes() {
+    let machine = tcp();
+    let gathered = [
+        ("m_4k, kn -> mn", "m=16, k=24, n=6", "| m[16] n[6]", "| m[4] n[6] k[24]", "| m[4] k[24]"),
+        ("m_4k, kn -> mn", "m=16, k=24, n=5", "| m^4[4] n[5] m[4]", "| m[4] n[5] k[24]", "| m[4] k[24]"),
+        ("m_4k, kn -> mn", "m=16, k=24, n=8", "| n[8] m[16]", "| m[4] n[8] k[24]", "| m[4] k[24]"),
+        (
+            "m_2k, kn -> mn",
+            "m=8, k=24, n=8",
+            "m[2] | m^2[4] n[8]",
+            "m[2] | m^2[2] n[8] k[24]",
+            "m[2] | m^2[2] k[24]",
+        ),
+    ];
+    for (einsum, dims, out, tactic, in0) in gathered {
+        let slices = out.split('|').next().unwrap();
+        let held = if slices.trim().is_empty() { "" } else { "_[2] " };
+        let n = dims.split("n=").nth(1).unwrap();
+        let text = format!(
+            "{einsum}; dims {dims}; in0 = {in0}; in1 = {held}| n[{n}] k[24]; out = {out}; tactic = {tactic}"
+        );
+        let program = lowered(&machine, &text, 1, Dtype::I8).unwrap_or_else(|why| panic!("{text}\n{why}"));
+        assert!(!program.transfers.is_empty(), "{text}");
+        compare(&machine, &text, &format!("mk, kn -> mn; dims {dims}"), &program, Dtype::I8, &at_zero);
+    }
+}
+
+/// Groups of a surviving axis and groups of a sum: teams of neighbours add among themselves.
+#[test]
+fn teams_add_among_themselves() {
+    let machine = tcp();
+    let text = "mk_2, k_2n_4 -> mn_4; dims m=5, k=24, n=12; in0 = | m[5] k[12]; in1 = | n[3] k[12]; out = | m[5] n[3]; \
+         tactic = | m[5] n[3] k[12]";
+    let program = lowered(&machine, text, 1, Dtype::Bf16).unwrap();
+    assert_eq!(program.queues.len(), 8);
+    assert_eq!(program.tensors[2].shape, "n^3[4] _[2] _[1#64] | m^1[5] n^1[3]");
+    compare(&machine, text, "mk, kn -> mn; dims m=5, k=24, n=12", &program, Dtype::Bf16, &at_zero);
+}
+
+/// Floats are added in the order of the groups: another order would give 0 or 2.
+#[test]
+fn parts_are_added_in_the_order_of_their_groups() {
+    let machine = tcp();
+    let text = "mk_4, k_4n -> mn; dims m=2, k=4, n=4; in0 = | m[2] k[1]; in1 = | n[4] k[1]; out = | m[2] n[4]; \
+         tactic = | m[2] n[4]";
+    let program = lowered(&machine, text, 1, Dtype::Bf16).unwrap();
+    let large = 1 << 30;
+    let elements = |input: usize, at: &[u64]| {
+        let terms = [large, 1, -large, 1];
+        let k = usize::try_from(at[1 - input]).unwrap();
+        pattern(Dtype::Bf16, if input == 0 { terms[k] } else { 1 })
+    };
+    let state = outputs(&machine, &program, &at_zero, &elements);
+    for copy in copies(&program.tensors[2]) {
+        for sum in state.get(&copy).unwrap() {
+            assert_eq!(f32::from_bits(sum).to_bits(), 1.0_f32.to_bits());
         }
     }
 }
 
 #[test]
-fn sums_over_groups_are_refused() {
+fn what_groups_would_have_to_look_for_is_refused() {
     let machine = tcp();
-    let problem = problem(
-        "mk_2, k_2n -> mn; dims m=4, k=64, n=8; in0 = | m[4] k[32]; in1 = | n[8] k[32]; out = | m[4] n[8]; \
-         tactic = | m[4] n[8] k[32]",
+    let refused = |text: &str| lowered(&machine, text, 1, Dtype::I8).unwrap_err();
+    let shapes = "in0 = | m[4] k[32]; out = | m[4] n[8]; tactic = | m[4] n[8] k[32]";
+    assert_eq!(
+        refused(&format!("mk_2, kn -> mn; dims m=4, k=64, n=8; in1 = | n[8] k[64]; {shapes}")),
+        "in1 has all of axis `k`, of which a PE has one part in 2"
     );
-    let setup = Setup::new(&machine, 1, Dtype::I8).unwrap();
-    let verdict = check(&setup, &problem);
-    assert!(verdict.legal(), "{:?}", verdict.diagnostics);
-    let refused = lower(&setup, &problem, &verdict, &Options::default()).unwrap_err();
-    assert_eq!(refused.message, "axis `k` is summed over 2 groups of PEs");
+    assert_eq!(
+        refused(
+            "m_2k_2, k_2n -> mn; dims m=8, k=48, n=6; in0 = | m[4] k[24]; in1 = | n[6] k[24]; out = | m[8] n[6]; \
+             tactic = | m[4] n[6] k[24]"
+        ),
+        "sums over PEs, and axis `m` gathered from PEs"
+    );
+    assert_eq!(
+        refused(
+            "mk_2, k_2n -> mn_2; dims m=4, k=64, n=10; in0 = | m[4] k[32]; in1 = | n[10] k[32]; \
+             out = | m[4] n^3[2#] n[3]; tactic = | m[4] n[10] k[32]"
+        ),
+        "the output's digits of `n` run past a PE's part of 5"
+    );
+    assert_eq!(
+        refused(
+            "mk_4, k_4n -> mn_2; dims m=4, k=128, n=8; in1 = | n[8] k[32]; in0 = | m[4] k[32]; tactic = | m[4] n[8] k[32]"
+        ),
+        "illegal: sums over 4 PE groups are scattered over 2"
+    );
+    assert_eq!(
+        refused(
+            "mk_2, k_2n -> mn; dims m=512, k=64, n=128; in0 = | m[512] k[32]; in1 = | n[128] k[32]; \
+             out = | m[512] n[128]; tactic = | m[512] n[128] k[32]"
+        ),
+        "parts of 2 PE groups take more than 524288 B of data memory"
+    );
+}
+
+/// The first position of a group's tensor on each of its axes.
+fn origin_of(tensor: &Tensor, parts: &[Part]) -> Vec<u64> {
+    let Some((_, pe)) = tensor.name.split_once("_pe") else { return at_zero(tensor) };
+    let mut group: u64 = pe.parse().unwrap();
+    let mut digits: Vec<(String, u64, u64)> = Vec::new();
+    // The axes of sums are the less significant ones, each kind in the order of the einsum.
+    for part in parts.iter().rev() {
+        digits.push((part.name.to_string(), group % part.count, part.whole));
+        group /= part.count;
+    }
+    let first = |(name, extent): &(String, u64)| {
+        let split = digits.iter().find(|(split, _, whole)| split == name && extent < whole);
+        split.map_or(0, |(_, digit, _)| digit * extent)
+    };
+    tensor.axes.iter().map(first).collect()
+}
+
+/// Random einsums with random subscripts: whatever is lowered is right, on every group.
+#[test]
+fn drawn_einsums_over_groups_give_the_values_of_plain_loops() {
+    const COMPARED: usize = 250;
+    const TYPES: [Dtype; 4] = [Dtype::I8, Dtype::Bf16, Dtype::I4, Dtype::F8E4M3Fn];
+    let machine = tcp();
+    let (mut right, mut summed, mut gathered) = (0, 0, 0);
+    for seed in 0..6_000_u64 {
+        let Some((text, whole, parts)) = split(&mut Dice(seed << 8)) else { continue };
+        let dtype = TYPES[usize::try_from(seed % 4).unwrap()];
+        let Ok(program) = lowered(&machine, &text, 1, dtype) else { continue };
+        compare(&machine, &text, &whole, &program, dtype, &|tensor| origin_of(tensor, &parts));
+        right += 1;
+        let adds = program.execs.iter().any(|image| image.name.starts_with("add_block"));
+        summed += usize::from(adds);
+        gathered += usize::from(!adds && !program.transfers.is_empty());
+        if right == COMPARED {
+            assert!(summed > COMPARED / 5, "{summed} of them with sums over groups");
+            assert!(gathered > COMPARED / 20, "{gathered} of them gathered");
+            return;
+        }
+    }
+    panic!("only {right} of the drawn programs are legal");
 }

@@ -15,6 +15,7 @@ use tilewright_num::{Dtype, RuleSet, convert, int_pattern};
 use tilewright_tcp::lower::{Options, lower};
 use tilewright_tcp::program::control::{Arithmetic, Command, StepKind, Term, Value};
 use tilewright_tcp::program::event::PeId;
+use tilewright_tcp::program::exec::{Body, Exec, Shift};
 use tilewright_tcp::program::{Program, text};
 use tilewright_tcp::run::{State, exec};
 use tilewright_tcp::verify::verify;
@@ -221,6 +222,74 @@ fn two_thousand_legal_programs_give_the_values_of_plain_loops() {
         }
     }
     panic!("only {right} of the drawn programs are legal");
+}
+
+/// Windows that the feed unit shifts over: one for each kind of loop in the packet, with factors, blocks, and positions before the start.
+#[test]
+fn overlapping_windows_are_fetched_once_and_shifted_over() {
+    let texts = [
+        (
+            "c(y=x+r), crn -> xn; dims c=4, x=30, r=3, n=8; in0 = | c[4] y[32]; in1 = | n[8] c[4] r[3]; out = | x[30] n[8]; \
+          tactic = | c[4] r[3] | n[8] | x[30]",
+            0,
+        ),
+        (
+            "c(y=x+2r), crn -> xn; dims c=3, x=24, r=5, n=8; in0 = | c[3] y[32]; in1 = | n[8] c[3] r[5]; out = | x[24] n[8]; \
+          tactic = | c[3] r[5] | n[8] | x[24]",
+            0,
+        ),
+        (
+            "c(y=x+r), crn -> xn; dims c=2, x=48, r=3, n=8; in0 = | c[2] y[50]; in1 = | n[8] c[2] r[3]; out = | x[48] n[8]; \
+          tactic = | x^{24}[2] c[2] r[3] | n[8] | x[24]",
+            0,
+        ),
+        (
+            "(y=2x+r), rn -> xn; dims x=16, r=8, n=16; in0 = | y[38]; in1 = | n[16] r[8]; out = | x[16] n[16]; \
+          tactic = | x[16] n^8[2] | n[8] | r[8]",
+            0,
+        ),
+        (
+            "c(y=x+r-1), crn -> xn; dims c=4, x=32, r=3, n=8, y=32; in0 = | c[4] y[32]; in1 = | n[8] c[4] r[3]; \
+          out = | x[32] n[8]; tactic = | c[4] r[3] | n[8] | x[32]",
+            -1,
+        ),
+        (
+            "c(y=x+2r-3), crn -> xn; dims c=3, x=24, r=4, n=8, y=24; in0 = | c[3] y[24]; in1 = | n[8] c[3] r[4]; \
+          out = | x[24] n[8]; tactic = | c[3] r[4] | n[8] | x[24]",
+            -3,
+        ),
+    ];
+    for (text, initial) in texts {
+        for dtype in [Dtype::I8, Dtype::I9, Dtype::I4] {
+            let shift = shift_of(text, dtype);
+            assert_eq!(shift.map(|shift| shift.initial), Some(initial), "{text} {dtype:?}");
+            assert_eq!(agrees(text, dtype), Became::Right, "{text} {dtype:?}");
+        }
+    }
+    // What lies in strides, is moved by a loop further out, or does not fit three flits is fetched window by window.
+    let fetched = [
+        "(y=x+r)c, crn -> xn; dims c=4, x=30, r=3, n=8; in0 = | y[32] c[4]; in1 = | n[8] r[3] c[4]; out = | x[30] n[8]; \
+         tactic = | x[30] r[3] | n[8] | c[4]",
+        "c(y=x+40r), crn -> xn; dims c=4, x=24, r=3, n=8; in0 = | c[4] y[104]; in1 = | n[8] c[4] r[3]; out = | x[24] n[8]; \
+         tactic = | c[4] r[3] | n[8] | x[24]",
+    ];
+    for text in fetched {
+        assert_eq!(shift_of(text, Dtype::I8), None, "{text}");
+        assert_eq!(agrees(text, Dtype::I8), Became::Right, "{text}");
+    }
+}
+
+fn shift_of(text: &str, dtype: Dtype) -> Option<Shift> {
+    let problem = Problem::new(&parser::program(text, SourceId(0)).unwrap()).unwrap();
+    let setup = Setup::new(machine(), 1, dtype).unwrap();
+    let verdict = check(&setup, &problem);
+    let program = lower(&setup, &problem, &verdict, &Options::default())
+        .unwrap_or_else(|why| panic!("{text}\n{why:?}"));
+    let shift = |image: &Exec| match &image.body {
+        Body::Stream(stream) => stream.contract.as_ref()?.shift,
+        _ => None,
+    };
+    program.execs.iter().find_map(shift)
 }
 
 /// Drawn programs that once gave wrong values: parts of an output that freed slices take, out of sums whose lanes are padded; sums that

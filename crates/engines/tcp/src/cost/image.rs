@@ -164,7 +164,7 @@ pub fn contraction(machine: &Tcp, stream: &Stream, contract: &Contract) -> Contr
     let active = active_elements(contract).unwrap_or_else(|| packet_elements(machine, dtype, contract));
     let groups = StepGroups::of(&contract.steps);
     let (repeats, flits) = match contract.shift {
-        Some(shift) => (shift.shifts, shift.pop),
+        Some(shift) => (shift.shifts.saturating_mul(contract.repeats.fixed()), shift.pop),
         None => (contract.repeats.fixed(), contract.flits),
     };
     Contraction {

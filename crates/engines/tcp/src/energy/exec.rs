@@ -85,10 +85,12 @@ fn products(
         Dtype::Bf16 => counts.macs_bf16 = macs,
         _ => counts.macs_int8 = macs,
     }
+    // Shifts show most of what is fetched several times and nothing of its padding, so all that they show counts.
+    let (live, of) = if contract.shift.is_some() { (1, 1) } else { (live, of) };
     // Elements of whole flits that a packet leaves empty multiply zeros.
     let packet_bytes = flow(machine, stream).packet_bytes;
     let filled = packet_flits(machine, packet_bytes).saturating_mul(machine.network.flit_bytes).max(1);
-    let filling = if width < whole { filled } else { packet_bytes.min(filled) };
+    let filling = if width < whole || contract.shift.is_some() { filled } else { packet_bytes.min(filled) };
     let useful = u128::from(macs) * u128::from(filling) / u128::from(filled);
     let useful = useful.saturating_mul(live).checked_div(of).unwrap_or(0);
     counts.macs_useful = u64::try_from(useful).unwrap_or(u64::MAX);

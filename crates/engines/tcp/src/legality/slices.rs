@@ -6,6 +6,7 @@ use tilewright_notation::problem::{Digit, Problem};
 use tilewright_notation::radix::raised;
 
 use super::Verdict;
+use crate::groups::Groups;
 use crate::placed::product;
 use crate::setup::Setup;
 
@@ -62,7 +63,9 @@ fn too_many(setup: &Setup<'_>, who: &str, used: u64, span: Span) -> Diagnostic {
 }
 
 fn check_pe_groups(setup: &Setup<'_>, problem: &Problem, verdict: &mut Verdict) {
-    let groups = problem.axes.iter().map(|axis| axis.pes).fold(1_u64, u64::saturating_mul);
+    let dealt = Groups::new(problem);
+    verdict.diagnostics.extend(dealt.check(problem));
+    let groups = dealt.count(problem);
     let have = setup.machine.pes() / setup.fused_pes;
     if groups > have {
         let axis = problem.axes.iter().rev().find(|axis| axis.pes > 1);

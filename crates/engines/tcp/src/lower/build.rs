@@ -13,6 +13,7 @@ use super::loops::Turn;
 use super::packet::Packet;
 use super::registers::{Registers, Wanted};
 use super::shape_text::shape_text;
+use super::shift::Shifted;
 use super::supply::Supply;
 use super::view::{Clash, Piece, Run, View, cut, ragged, steps};
 use crate::legality::Verdict;
@@ -36,6 +37,8 @@ pub(super) struct Builder<'a> {
     next_byte: u64,
     pub(super) execs: Vec<Exec>,
     pub(super) dynamic: Dynamic,
+    /// The output is filled with zeros first.
+    pub(super) clears_out: bool,
 }
 
 /// The loops of a contraction once every view agrees on them.
@@ -50,6 +53,8 @@ pub(super) struct Nest {
     pub(super) lanes: Vec<Piece>,
     pub(super) packet: Packet,
     pub(super) registers: Registers,
+    /// Packets are shifts of what is fetched.
+    pub(super) shift: Option<Shifted>,
 }
 
 impl Nest {
@@ -78,10 +83,22 @@ impl<'a> Builder<'a> {
         let maps = [map(Operand::In0)?, map(Operand::In1)?, map(Operand::Out)?];
         let dynamic = Dynamic::new(problem, placed)?;
         let (bases, execs) = ([0; 3], Vec::new());
-        Ok(Builder { setup, problem, placed, options, maps, bases, next_byte: 0, execs, dynamic })
+        Ok(Builder {
+            setup,
+            problem,
+            placed,
+            options,
+            maps,
+            bases,
+            next_byte: 0,
+            execs,
+            dynamic,
+            clears_out: false,
+        })
     }
 
-    pub(super) fn program(mut self) -> Result<Program, Box<Diagnostic>> {
+    /// The program of one group, and the first byte of data memory that it leaves free.
+    pub(super) fn program(mut self) -> Result<(Program, u64), Box<Diagnostic>> {
         for operand in Operand::ALL {
             let bits = self.bits(operand);
             let elements = self.map(operand).to[1];
@@ -89,11 +106,16 @@ impl<'a> Builder<'a> {
             let slack = if operand == Operand::Out && elements % 2 == 1 { elements } else { 0 };
             self.bases[operand as usize] = self.room(((elements + slack) * bits).div_ceil(8))?;
         }
+        if self.clears_out {
+            let base = self.base(Operand::Out);
+            self.fill("clear_out".to_string(), base, self.next_byte - base, 0, Vec::new());
+        }
         let nest = self.nest()?;
         self.load(&nest);
         self.contract(&nest)?;
         self.check_loops()?;
-        Ok(self.finish())
+        let free_byte = self.next_byte;
+        Ok((self.finish(), free_byte))
     }
 
     /// Padding, masks and loops that registers count join with nothing, so a walk may need more entries than its pattern alone.
@@ -156,8 +178,13 @@ impl<'a> Builder<'a> {
             stationary = self.straightened(held, &stationary, self.live_slices())?;
         }
         let out = self.view(Operand::Out);
-        let (first, last) = placed.time.split_at(placed.time.len() - placed.repeat_terms);
+        let first = &placed.time[..placed.time.len() - placed.repeat_terms];
         let mut stream = self.view(operand);
+        if self.has_margins(operand)
+            && let Some(nest) = self.over_margins(&stream, &stationary)
+        {
+            return Ok(nest);
+        }
         let mut switch = None;
         if !self.uneven(&[&stream, &stationary]) && !self.has_margins(operand) {
             let views = self.agreeing([&stream, &stationary, &out]);
@@ -176,6 +203,25 @@ impl<'a> Builder<'a> {
                 stationary = self.straightened(held, &stationary, self.live_slices())?;
             }
         }
+        self.settled(stream, stationary, switch.unwrap_or_default())
+    }
+
+    /// Shifts that show zeros before the start of a window, if they serve and the stream lies in each slice's own memory.
+    fn over_margins(&mut self, stream: &View, stationary: &View) -> Option<Nest> {
+        let operand = self.problem.streamed();
+        let fixed = self.problem.axes.iter().all(|axis| !axis.dynamic);
+        if !fixed || !self.supply(operand, stream).is_local() || self.uneven(&[stream, stationary]) {
+            return None;
+        }
+        let nest = self.settled(stream.clone(), stationary.clone(), Switch::default()).ok()?;
+        nest.shift.is_some().then_some(nest)
+    }
+
+    /// The loops over two views that agree.
+    fn settled(&mut self, stream: View, stationary: View, switch: Switch) -> Result<Nest, Box<Diagnostic>> {
+        let (problem, placed) = (self.problem, self.placed);
+        let out = self.view(Operand::Out);
+        let (first, last) = placed.time.split_at(placed.time.len() - placed.repeat_terms);
         let views = self.agreeing([&stream, &stationary, &out]);
         let fetched = cut(first, &views, Run::Live);
         let packet = cut(&placed.packet, &views, Run::Places);
@@ -191,8 +237,10 @@ impl<'a> Builder<'a> {
         let time: Vec<Piece> = fetched.iter().chain(&held).copied().collect();
         self.dynamic.settle(problem, &time);
         let registers = self.registers(&stationary, &lanes, &time, &packet)?;
-        let switch = switch.unwrap_or_default();
-        Ok(Nest { stream, stationary, switch, fetched, held, lanes, packet, registers })
+        let mut nest =
+            Nest { stream, stationary, switch, fetched, held, lanes, packet, registers, shift: None };
+        nest.shift = self.shifted(&nest);
+        Ok(nest)
     }
 
     /// Whether views cut the tactic where it cannot be cut.

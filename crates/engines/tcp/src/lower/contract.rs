@@ -70,7 +70,7 @@ impl Builder<'_> {
             view: &nest.stream,
             rows: &rows,
             over_slices: &[],
-            packet: nest.packet.elements(),
+            packet: nest.shift.as_ref().map_or(nest.packet.elements(), |shifted| shifted.buffer),
             dtype: self.stored(),
             zero_point: self.zero_point(operand),
         };
@@ -95,14 +95,18 @@ impl Builder<'_> {
     /// The loops of the streamed operand: what the switch does not bring, then the packet.
     fn stream_rows(&self, nest: &Nest) -> Result<Vec<Row>, Box<Diagnostic>> {
         let mut rows = Vec::new();
-        for piece in &nest.fetched {
+        let shifts = usize::from(nest.shift.is_some());
+        for piece in &nest.fetched[..nest.fetched.len() - shifts] {
             match nest.stream.step(piece).map_err(|clash| self.clash(clash))? {
                 Some(At::Slice(_)) => {}
                 Some(At::Offset(stride)) => rows.push(self.counted(piece, stride)),
                 None => rows.push(self.counted(piece, 0)),
             }
         }
-        rows.extend(nest.packet.rows(&nest.stream).map_err(|clash| self.clash(clash))?);
+        match &nest.shift {
+            Some(shifted) => rows.push(shifted.row()),
+            None => rows.extend(nest.packet.rows(&nest.stream).map_err(|clash| self.clash(clash))?),
+        }
         Ok(rows)
     }
 
@@ -116,7 +120,7 @@ impl Builder<'_> {
             op: ContractOp::Add,
             flits: nest.packet.flits,
             transpose: None,
-            shift: None,
+            shift: nest.shift.as_ref().map(|shifted| shifted.shift),
             repeats,
             lanes: steps(&nest.lanes),
             dtype: self.setup.dtype,

@@ -1,87 +1,184 @@
 //! One program for several groups of PEs: an axis with a subscript is split over them, and each runs the same commands on its own
 //! part (paper section VI-A: SPMD over PEs).
+//!
+//! A tensor whose digits end where its part does is written as one tensor over all groups, so that its data may come from one file;
+//! others are a tensor for each group.
 
 use tilewright_base::Diagnostic;
-use tilewright_notation::problem::{AxisId, Problem};
+use tilewright_notation::algebra::RadixMap;
+use tilewright_notation::problem::{AxisId, Digit, Problem, Shape};
+use tilewright_notation::radix;
 use tilewright_notation::syntax::ast::Operand;
 
 use super::build::refuse;
+use super::exchange::Exchange;
+use super::gather::Gather;
+use super::shape_text::shape_text;
+use crate::groups::Groups;
+use crate::placed::product;
 use crate::program::Program;
 use crate::program::control::Queue;
 use crate::program::tensor::{Data, Place, Tensor};
 use crate::setup::Setup;
 
-/// Repeats a group's program for every group that the einsum names; one group stays as it is.
-pub(super) fn spread(
-    setup: &Setup<'_>,
-    problem: &Problem,
-    program: Program,
-) -> Result<Program, Box<Diagnostic>> {
-    let groups = problem.axes.iter().map(|axis| axis.pes).max().unwrap_or(1);
-    if groups <= 1 {
-        return Ok(program);
-    }
-    if let Some(axis) = summed_axis(problem) {
-        let name = problem.axis(axis).name;
-        let asked = format!("axis `{name}` is summed over {groups} groups of PEs");
-        return Err(refuse(
-            problem,
-            &asked,
-            "a subscript on a surviving axis; sums over PEs are a transfer and an addition",
-        ));
-    }
-    let there = setup.machine.pes() / setup.fused_pes;
-    if groups > there {
-        let asked = format!("{groups} groups of {} PEs", setup.fused_pes);
-        return Err(refuse(problem, &asked, &format!("a subscript of at most {there}")));
-    }
-    let mut tensors = Vec::new();
-    let mut queues = Vec::new();
-    for group in 0..groups {
-        for (tensor, operand) in program.tensors.iter().zip(Operand::ALL) {
-            tensors.push(part(setup, problem, tensor, operand, group)?);
-        }
-        for queue in &program.queues {
-            queues.push(Queue { pe: group * setup.fused_pes, ..queue.clone() });
-        }
-    }
-    Ok(Program { tensors, queues, ..program })
+/// An einsum that runs on several groups.
+pub(super) struct Spread<'a> {
+    pub(super) setup: &'a Setup<'a>,
+    pub(super) problem: &'a Problem,
+    pub(super) groups: &'a Groups,
+    /// What groups do with what they computed.
+    pub(super) meeting: Meeting,
 }
 
-/// An axis whose sum is spread over groups.
-pub(super) fn summed_axis(problem: &Problem) -> Option<AxisId> {
-    problem.axis_ids().find(|id| problem.contracted(*id) && problem.axis(*id).pes > 1)
+/// What groups have to say to each other.
+#[derive(Clone, Debug)]
+pub(super) enum Meeting {
+    /// Each keeps what it computed.
+    None,
+    /// Teams add parts of sums.
+    Sums(Exchange),
+    /// Parts are written to all.
+    Parts(Gather),
 }
 
-/// A group's tensor: its part of a split one, or a copy.
-fn part(
-    setup: &Setup<'_>,
-    problem: &Problem,
-    tensor: &Tensor,
-    operand: Operand,
-    group: u64,
-) -> Result<Tensor, Box<Diagnostic>> {
-    let split = problem.tensor(operand).iter().any(|id| problem.axis(*id).pes > 1);
-    let data = match &tensor.data {
-        Data::Random(seed) if split => Data::Random(seed.wrapping_add(group << 32)),
-        Data::File(_) | Data::Patterns(_) if split => {
-            let asked = format!("{} is split over PEs and comes from a file", operand.name());
-            return Err(refuse(
-                problem,
-                &asked,
-                "a seed, or one program for each group with its part of the file",
-            ));
+impl Meeting {
+    /// Where the output ends up, if not where it was computed.
+    fn result_base(&self) -> Option<u64> {
+        match self {
+            Meeting::None => None,
+            Meeting::Sums(exchange) => Some(exchange.result_base),
+            Meeting::Parts(gather) => Some(gather.result_base),
         }
-        other => other.clone(),
+    }
+}
+
+impl Spread<'_> {
+    /// Repeats a group's program for every group that the einsum names.
+    pub(super) fn program(&self, mut program: Program) -> Result<Program, Box<Diagnostic>> {
+        let (setup, count) = (self.setup, self.groups.count(self.problem));
+        let own = std::mem::take(&mut program.tensors);
+        for (tensor, operand) in own.iter().zip(Operand::ALL) {
+            program.tensors.extend(self.tensors(tensor, operand)?);
+        }
+        let queues = std::mem::take(&mut program.queues);
+        for group in 0..count {
+            for queue in &queues {
+                program.queues.push(Queue { pe: group * setup.fused_pes, ..queue.clone() });
+            }
+        }
+        match &self.meeting {
+            Meeting::None => {}
+            Meeting::Sums(exchange) => exchange.append(setup, &mut program),
+            Meeting::Parts(gather) => gather.append(setup, &mut program),
+        }
+        Ok(program)
+    }
+
+    /// A group's tensor for all groups: one if it can be written so.
+    fn tensors(&self, own: &Tensor, operand: Operand) -> Result<Vec<Tensor>, Box<Diagnostic>> {
+        let own = match self.meeting.result_base() {
+            Some(base) if operand == Operand::Out => self.result(own, base)?,
+            _ => own.clone(),
+        };
+        if let Some(whole) = self.whole(&own, operand) {
+            return Ok(vec![whole]);
+        }
+        (0..self.groups.count(self.problem)).map(|group| self.part(&own, operand, group)).collect()
+    }
+
+    /// The output as the einsum has it, where sums end up.
+    fn result(&self, own: &Tensor, base: u64) -> Result<Tensor, Box<Diagnostic>> {
+        let problem = self.problem;
+        let Some(shape) = problem.shape(Operand::Out) else { return Ok(own.clone()) };
+        let map = RadixMap::of_shape(problem, shape)
+            .map_err(|_| refuse(problem, "a shape is too large", "a smaller one"))?;
+        let axes =
+            own.axes.iter().zip(&map.from).map(|((name, _), extent)| (name.clone(), *extent)).collect();
+        let place = Place::Dm { chip: 0, slice: 0, base };
+        Ok(Tensor { axes, place, shape: shape_text(problem, shape), map, ..own.clone() })
+    }
+
+    /// One tensor over all groups: its parts are digits of the slice number above those of a group.
+    fn whole(&self, own: &Tensor, operand: Operand) -> Option<Tensor> {
+        let shape = self.problem.shape(operand)?;
+        let mut problem = Problem { shapes: [None, None, None], tactic: None, ..self.problem.clone() };
+        for axis in &mut problem.axes {
+            axis.extent = axis.whole;
+            for extent in axis.extent_in.iter_mut().filter(|extent| **extent > 0) {
+                *extent = axis.whole;
+            }
+        }
+        let plain = Digit { axis: None, stride: 1, live: 1, slots: 1, padded: false, span: shape.span };
+        let of_groups = self.groups.digits(self.problem, operand).into_iter().map(|(axis, parts)| {
+            let stride = axis.map_or(1, |id| self.problem.axis(id).whole / parts);
+            Digit { axis, stride, live: parts, slots: parts, ..plain }
+        });
+        let idle = self.setup.slices() / product(shape.inter.iter()).max(1);
+        let idle = (idle > 1).then_some(Digit { slots: idle, padded: true, ..plain });
+        let inter = of_groups.chain(idle).chain(shape.inter.iter().copied()).collect();
+        let shape = Shape { inter, ..shape.clone() };
+        problem.shapes[operand as usize] = Some(shape.clone());
+        if !radix::check(&problem).is_empty() {
+            return None;
+        }
+        let map = RadixMap::of_shape(&problem, &shape).ok()?;
+        let axes =
+            own.axes.iter().zip(&map.from).map(|((name, _), extent)| (name.clone(), *extent)).collect();
+        Some(Tensor { axes, shape: shape_text(&problem, &shape), map, ..own.clone() })
+    }
+
+    /// A group's tensor: its part of a split one, or a copy.
+    fn part(&self, own: &Tensor, operand: Operand, group: u64) -> Result<Tensor, Box<Diagnostic>> {
+        let setup = self.setup;
+        let number = self.part_number(operand, group);
+        let data = match (&own.data, number) {
+            (Data::Random(seed), Some(number)) => Data::Random(seed.wrapping_add(number << 32)),
+            (Data::File(_) | Data::Patterns(_), Some(_)) => {
+                let asked =
+                    format!("{} is split over PEs in padded digits and comes from a file", operand.name());
+                let instead = "digits that end where a PE's part ends, or a seed";
+                return Err(refuse(self.problem, &asked, instead));
+            }
+            (other, _) => other.clone(),
+        };
+        let place = match own.place {
+            Place::Dm { chip, slice, base } => {
+                Place::Dm { chip, slice: slice + group * setup.slices(), base }
+            }
+            hbm @ Place::Hbm { .. } => hbm,
+        };
+        let name = format!("{}_pe{}", own.name, group * setup.fused_pes);
+        Ok(Tensor { name, data, place, ..own.clone() })
+    }
+
+    /// Which part of a tensor a group has; `None` if all have all of it.
+    fn part_number(&self, operand: Operand, group: u64) -> Option<u64> {
+        let mut rest = group;
+        let (mut number, mut below, mut split) = (0, 1, false);
+        for (axis, parts) in self.groups.digits(self.problem, operand).iter().rev() {
+            if axis.is_some() {
+                number += rest % parts * below;
+                below *= parts;
+                split = true;
+            }
+            rest /= parts;
+        }
+        split.then_some(number)
+    }
+}
+
+/// Parts that a group would have to look for: an input that has all of an axis of which the other input has a part.
+pub(super) fn refuse_unmet(problem: &Problem) -> Result<(), Box<Diagnostic>> {
+    let holds_all = |id: &AxisId, operand: Operand| {
+        let axis = problem.axis(*id);
+        problem.has(operand, *id) && axis.extent_in[operand as usize] > axis.extent
     };
-    let place = match tensor.place {
-        Place::Dm { chip, slice, base } => Place::Dm { chip, slice: slice + group * setup.slices(), base },
-        hbm @ Place::Hbm { .. } => hbm,
-    };
-    Ok(Tensor {
-        name: format!("{}_pe{}", tensor.name, group * setup.fused_pes),
-        data,
-        place,
-        ..tensor.clone()
-    })
+    for operand in [Operand::In0, Operand::In1] {
+        let Some(id) = problem.axis_ids().find(|id| holds_all(id, operand)) else { continue };
+        let (name, parts) = (problem.axis(id).name, problem.axis(id).pes);
+        let asked =
+            format!("{} has all of axis `{name}`, of which a PE has one part in {parts}", operand.name());
+        return Err(refuse(problem, &asked, &format!("{name}_{parts} in {} too", operand.name())));
+    }
+    Ok(())
 }

@@ -3,7 +3,7 @@
 //! A position past the extent of its axis, or past the live values of a padded digit, holds nothing that may count; nor does a position
 //! to which loops move a window past what is stored.
 
-use tilewright_notation::problem::{Digit, Problem};
+use tilewright_notation::problem::{AxisId, Digit, Problem};
 use tilewright_notation::syntax::ast::Operand;
 
 use super::commands::Fetched;
@@ -22,17 +22,19 @@ pub(super) struct Row {
     pub(super) stride: u64,
     /// Iterations that count; the rest is padding.
     pub(super) live: u64,
+    /// The stored axis of a window along which it steps, from its first position on.
+    pub(super) along: Option<AxisId>,
 }
 
 impl Row {
     /// A loop over a whole piece.
     pub(super) fn of(piece: Piece, stride: u64) -> Row {
-        Row { piece: Some(piece), size: piece.size, by: None, stride, live: piece.size }
+        Row { piece: Some(piece), size: piece.size, by: None, stride, live: piece.size, along: None }
     }
 
     /// A loop that counts no axis, of which some iterations are live.
     pub(super) fn plain(size: u64, stride: u64, live: u64) -> Row {
-        Row { piece: None, size, by: None, stride, live }
+        Row { piece: None, size, by: None, stride, live, along: None }
     }
 }
 
@@ -56,15 +58,19 @@ pub(super) fn limits(
     let digits = || fetched.view.digits.iter().chain(fetched.over_slices);
     let mut limits = Vec::new();
     for axis in &problem.read_axes(operand) {
-        // A window with positions before its start is read from a copy that has them.
-        let before = problem.window(*axis).map_or(0, |window| window.before);
+        // A window with positions before its start is read from a copy that has them, or shifted over from its first position on.
+        let shifted = rows.iter().any(|row| row.along == Some(*axis));
+        let before = problem.window(*axis).filter(|_| !shifted).map_or(0, |window| window.before);
         let extent = problem.axis(*axis).extent_in[operand as usize] + before;
         let worth = |piece: Piece| match problem.window(*axis) {
             Some(window) => window.factor(piece.axis) * piece.weight,
             None if piece.axis == *axis => piece.weight,
             None => 0,
         };
-        let of_axis = |row: &Row| row.piece.map_or(0, worth);
+        let of_axis = |row: &Row| match row.along {
+            Some(along) => u64::from(along == *axis),
+            None => row.piece.map_or(0, worth),
+        };
         let on_slices = digits().filter(|digit| digit.axis == *axis).filter_map(slice_digit);
         let end = dynamic.extent(*axis).unwrap_or(End { least: extent, count: Count::Fixed(extent) });
         push(&mut limits, end, on_slices.collect(), rows, of_axis);

@@ -80,22 +80,23 @@ impl Builder<'_> {
 
     /// What a zero is before the zero point is taken off.
     fn fill_margin(&mut self, operand: Operand, base: u64, bytes: u64) {
-        let setup = self.setup;
         let zero = self.zero_point(operand).map_or(0, |zero| u64::from(int_pattern(self.stored(), zero)));
         let byte = if self.stored() == Dtype::I4 { zero & 0xF | (zero & 0xF) << 4 } else { zero & 0xFF };
-        let part = whole_part(bytes, setup.machine.network.flit_bytes);
+        let word = u64::from_le_bytes([byte.to_le_bytes()[0]; 8]);
         let slices = self.live_slices();
+        self.fill(format!("zero_{}_{base}", operand.name()), base, bytes, word, slices);
+    }
+
+    /// Writes a word over and over, on the sub context.
+    pub(super) fn fill(&mut self, name: String, base: u64, bytes: u64, word: u64, slices: Vec<(u64, u64)>) {
+        let setup = self.setup;
+        let part = whole_part(bytes, setup.machine.network.flit_bytes);
         let loops = [Turn::of(bytes / part, part)];
         let mut commit = commands::commit(setup, Memory::Dm, base, &loops, part, slices);
         commit.width = setup.machine.commit.sub_width_bytes;
-        let fill = Fill { word: u64::from_le_bytes([byte.to_le_bytes()[0]; 8]), commit };
-        self.execs.push(Exec {
-            name: format!("zero_{}_{base}", operand.name()),
-            context: Context::Sub,
-            pes: setup.fused_pes,
-            body: Body::Fill(fill),
-            span: Span::default(),
-        });
+        let (context, pes, span) = (Context::Sub, setup.fused_pes, Span::default());
+        let body = Body::Fill(Fill { word, commit });
+        self.execs.push(Exec { name, context, pes, body, span });
     }
 }
 

@@ -12,10 +12,12 @@
 //! | `packet` | the elements that meet in one step, and their padding |
 //! | `registers` | the layout of the register files and their load |
 //! | `margin` | copies with zeros before the start of a window |
+//! | `shift` | windows that the feed unit shifts over, instead of fetching each |
 //! | `dense` | copies within a slice, to memory in which an axis is not cut |
 //! | `drain`, `direct` | the order in which sums leave, and whether it can be written as it is |
 //! | `between` | sums over slices |
 //! | `groups` | the same program on several groups of PEs |
+//! | `exchange`, `gather` | sums over groups of PEs, and parts that all of them want |
 //! | [`off_chip`] | inputs that start in off-chip memory |
 //! | `limits`, `loops` | masks and sequencer entries |
 //! | `dynamic` | control registers for axes whose size is known only at run time |
@@ -31,6 +33,8 @@ mod direct;
 mod drain;
 mod dynamic;
 mod ending;
+mod exchange;
+mod gather;
 mod groups;
 mod limits;
 mod loops;
@@ -39,6 +43,7 @@ pub mod off_chip;
 mod packet;
 mod registers;
 mod shape_text;
+mod shift;
 mod supply;
 mod view;
 
@@ -46,9 +51,14 @@ use tilewright_base::{Diagnostic, Severity};
 use tilewright_notation::problem::Problem;
 use tilewright_notation::syntax::ast::Operand;
 
-use crate::legality::Verdict;
+use self::build::Builder;
+use self::exchange::Exchange;
+use self::gather::Gather;
+use self::groups::{Meeting, Spread};
+use crate::groups::Groups;
+use crate::legality::{Verdict, check};
 use crate::program::Program;
-use crate::program::tensor::Data;
+use crate::program::tensor::{Data, Place, Tensor};
 use crate::setup::Setup;
 
 /// What the einsum does not say.
@@ -82,8 +92,7 @@ pub fn lower(
     verdict: &Verdict,
     options: &Options,
 ) -> Result<Program, Box<Diagnostic>> {
-    let program = build::Builder::new(setup, problem, verdict, options)?.program()?;
-    let program = groups::spread(setup, problem, program)?;
+    let program = on_chip(setup, problem, verdict, options)?;
     if options.from_hbm == [false; 2] {
         Ok(program)
     } else {
@@ -91,17 +100,69 @@ pub fn lower(
     }
 }
 
+/// The program for inputs in data memory, on all groups of PEs.
+fn on_chip(
+    setup: &Setup<'_>,
+    problem: &Problem,
+    verdict: &Verdict,
+    options: &Options,
+) -> Result<Program, Box<Diagnostic>> {
+    let groups = Groups::new(problem);
+    if groups.count(problem) <= 1 {
+        return Ok(Builder::new(setup, problem, verdict, options)?.program()?.0);
+    }
+    groups::refuse_unmet(problem)?;
+    let gathers = gather::ungathered(problem, &groups)?;
+    let computed = match &gathers {
+        Some(part) => Some(part.clone()),
+        None => exchange::unscattered(problem, &groups)?,
+    };
+    if let Some(refused) =
+        computed.iter().flat_map(|problem| check(setup, problem).diagnostics).find(is_error)
+    {
+        return Err(Box::new(refused));
+    }
+    let computed = computed.as_ref().unwrap_or(problem);
+    let mut builder = Builder::new(setup, computed, verdict, options)?;
+    // What DMA carries between groups is written before, padding too.
+    builder.clears_out = match &gathers {
+        Some(part) => !gather::filled(part),
+        None => groups.team(problem) > 1 && !exchange::filled(computed),
+    };
+    let (program, free_byte) = builder.program()?;
+    let meeting = meeting(setup, (problem, computed), &groups, &program, free_byte)?;
+    Spread { setup, problem, groups: &groups, meeting }.program(program)
+}
+
+/// What groups do with what the einsum of one of them computed.
+fn meeting(
+    setup: &Setup<'_>,
+    (problem, computed): (&Problem, &Problem),
+    groups: &Groups,
+    program: &Program,
+    free_byte: u64,
+) -> Result<Meeting, Box<Diagnostic>> {
+    let Some(Tensor { place: Place::Dm { base, .. }, .. }) = program.tensors.last() else {
+        return Ok(Meeting::None);
+    };
+    if let Some(gather) = Gather::new(setup, (problem, computed), groups, *base, free_byte)? {
+        return Ok(Meeting::Parts(gather));
+    }
+    Ok(Exchange::new(setup, problem, groups, *base, free_byte)?.map_or(Meeting::None, Meeting::Sums))
+}
+
+fn is_error(found: &Diagnostic) -> bool {
+    found.severity == Severity::Error
+}
+
 /// Adds to the verdict on a whole einsum (three shapes and a tactic) what only lowering finds: registers, masks and drain orders that no
-/// command has. A sum over groups of PEs is legal and a warning: it takes commands of several programs.
+/// command has.
 pub fn confirm(setup: &Setup<'_>, problem: &Problem, verdict: &mut Verdict) {
     let whole = Operand::ALL.iter().all(|operand| problem.shape(*operand).is_some());
     if !whole || verdict.placed.is_none() || !verdict.legal() {
         return;
     }
-    if let Err(mut refused) = lower(setup, problem, verdict, &Options::default()) {
-        if groups::summed_axis(problem).is_some() {
-            refused.severity = Severity::Warning;
-        }
+    if let Err(refused) = lower(setup, problem, verdict, &Options::default()) {
         verdict.diagnostics.push(*refused);
     }
 }

@@ -52,6 +52,14 @@ impl Packet {
         })
     }
 
+    /// The piece of a packet that is one piece and met as it is.
+    pub(super) fn only(&self) -> Option<Piece> {
+        match self.pieces.as_slice() {
+            [(piece, _)] if piece.size == self.active => Some(*piece),
+            _ => None,
+        }
+    }
+
     /// Elements that are fetched for a packet.
     pub(super) fn elements(&self) -> u64 {
         self.pieces.iter().fold(self.pad, |all, (_, size)| all * size)

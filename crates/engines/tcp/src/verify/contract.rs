@@ -4,7 +4,7 @@ use tilewright_base::Diagnostic;
 use tilewright_num::Dtype;
 
 use super::{Desk, sequencer};
-use crate::contraction::{StepGroups, active_elements, drain_capacity, packet_elements};
+use crate::contraction::{StepGroups, active_elements, drain_capacity, packet_elements, shift_max};
 use crate::footprint::Store;
 use crate::footprint::exec::{in_units, units};
 use crate::footprint::walk::Walked;
@@ -215,11 +215,7 @@ fn split_packet(loops: &[Loop], elements: u64) -> (&[Loop], Option<u64>) {
 fn check_shift(desk: &mut Desk<'_>, contract: &Contract) {
     let Some(shift) = contract.shift else { return };
     let ce = &desk.machine.ce;
-    let most = match payload_bits(contract.dtype) {
-        4 => ce.int4_shift_max,
-        8 => ce.int8_shift_max,
-        _ => ce.bf16_shift_max,
-    };
+    let most = shift_max(desk.machine, contract.dtype);
     let half = i64::try_from(most / 2).unwrap_or(i64::MAX);
     let flits = ce.flit_buffer_bytes / desk.machine.network.flit_bytes;
     let first = (-half..=half.saturating_add(1)).contains(&shift.initial);

@@ -20,7 +20,7 @@ use proptest::prelude::*;
 use tilewright_base::Span;
 use tilewright_num::Dtype;
 use tilewright_tcp::program::transfer::{
-    Address, Located, Medium, SLICE_STRIDE, TransferIndex, TransferLoop,
+    Address, Located, MOST_CHIPS, Medium, SLICE_STRIDE, TransferIndex, TransferLoop,
 };
 use tilewright_tcp::program::{Count, Grant, Program, Register, RegisterId, Transfer};
 
@@ -38,7 +38,7 @@ pub(crate) fn any_program() -> impl Strategy<Value = Program> {
         let declared = Declared { registers, transfers, execs };
         (
             any_name(),
-            any_number(),
+            1..=MOST_CHIPS,
             vec(any_register(), registers as usize),
             (vec(any_tensor(), 0..3), vec(any_grant(), 0..3)),
             vec(any_transfer(declared), transfers as usize),

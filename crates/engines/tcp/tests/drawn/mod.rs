@@ -6,6 +6,7 @@
 #![allow(dead_code, reason = "each test uses a part")]
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+pub(crate) mod groups;
 mod tactic;
 
 use tilewright_notation::syntax::ast::Operand;

@@ -1,7 +1,7 @@
 //! The whole text: its first line, its declarations in any order, and their canonical order.
 
 use tilewright_base::{Diagnostic, SourceId};
-use tilewright_ir::{Fields, Item, Log, Node, Sign, Tree, parser, print as ir};
+use tilewright_ir::{Args, Fields, Item, Log, Node, Read, Sign, Tree, parser, print as ir};
 
 use super::control::{print_queue, read_queue};
 use super::exec::{print_exec, read_exec};
@@ -9,6 +9,7 @@ use super::grant::{print_grant, read_grant};
 use super::names::{Names, Spell};
 use super::tensor::{print_tensor, read_tensor};
 use super::transfer::{print_transfer, read_transfer};
+use crate::program::transfer::MOST_CHIPS;
 use crate::program::{Program, Register};
 
 /// Version of the grammar, as the first line states it.
@@ -66,7 +67,7 @@ fn read_tree(tree: &Tree<'_>, log: &mut Log) -> Option<Program> {
     let names = Names::of(tree, log);
     let fields = Fields::top(tree);
     let machine = fields.one("machine", log, |args| args.name("the name of a machine"));
-    let chips = fields.maybe("chips", 1, log, |args| args.unsigned("a number of chips"));
+    let chips = fields.maybe("chips", 1, log, read_chips);
     fields.node("program", log);
     let mut program = Program::default();
     for statement in tree.statements() {
@@ -78,6 +79,18 @@ fn read_tree(tree: &Tree<'_>, log: &mut Log) -> Option<Program> {
     program.machine = machine?.text.into_owned();
     program.chips = chips?;
     Some(program)
+}
+
+fn read_chips(args: &mut Args<'_>) -> Read<u64> {
+    let span = args.here();
+    let chips = args.unsigned("a number of chips")?;
+    if (1..=MOST_CHIPS).contains(&chips) {
+        return Ok(chips);
+    }
+    let complaint = Diagnostic::error("tcp/program-chips", format!("a program for {chips} chips"));
+    let complaint =
+        complaint.at(span, "").allowed(format!("1 to {MOST_CHIPS}: as many as an address can name"));
+    Err(Box::new(complaint.instead("chips 1, or no such line")))
 }
 
 /// Adds one declaration; what cannot be read is missing in a program that is not given out.
