@@ -91,6 +91,8 @@ pub(super) struct Setting<'s> {
     pub(super) chip: String,
     pub(super) graph: &'s tilewright_graph::Graph,
     pub(super) name: String,
+    /// A built-in configuration, without weights.
+    pub(super) is_configuration: bool,
     pub(super) options: Options,
     /// The model, type, chip and PEs of the paper: only then are there published values, and only on them is anything calibrated.
     pub(super) papers: bool,
@@ -119,7 +121,7 @@ pub(super) fn study(setting: &Setting<'_>, say: &mut dyn FnMut(&str)) -> Result<
     let hz = size(machine.chip.clock_hz);
     let run = Run {
         setting,
-        model: Model { machine, graph: setting.graph, options },
+        model: Model { machine, graph: setting.graph, stretches: setting.is_configuration, options },
         sizes: Sizes::new(&kernels, options.dtype, options.cache),
         hz,
         macs_per_s: size(machine.slices() * options.chips * machine.ce.lanes * elements) * hz,

@@ -103,18 +103,23 @@ pub(super) struct Chunk<'c> {
 pub(super) type Look<'l> = dyn FnMut(&Chunk<'_>) + 'l;
 
 /// A model on a machine.
+#[derive(Clone, Copy)]
 pub(super) struct Model<'m> {
     pub(super) machine: &'m Tcp,
     pub(super) graph: &'m Graph,
+    /// Contexts may be longer than the positions of the model: only its configuration is known, and that its table of angles is longer
+    /// is all that a time needs.
+    pub(super) stretches: bool,
     pub(super) options: Options,
 }
 
 impl Model<'_> {
-    /// Programs for a context and a batch. A context that is longer than the model's positions has a longer table of angles: that is all
-    /// that a time needs.
+    /// Programs for a context and a batch.
     pub(super) fn compiled(&self, context: u64, batch: u64) -> Result<Compiled, MeasureError> {
         let mut kernels = cluster(self.graph)?;
-        kernels.positions = kernels.positions.max(context);
+        if self.stretches {
+            kernels.positions = kernels.positions.max(context);
+        }
         Ok(compile_kernels(self.machine, &kernels, Options { context, batch, ..self.options })?)
     }
 

@@ -95,6 +95,7 @@ fn measured(
         chip: args.chip.clone(),
         graph: &found.graph,
         name: args.model.clone(),
+        is_configuration: tilewright_import::configs::names().contains(&args.model.as_str()),
         options,
         papers: args.is_papers() && dtype == Dtype::I8,
         figures: power::figures(loaded),

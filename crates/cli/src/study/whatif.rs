@@ -23,7 +23,7 @@ impl Run<'_> {
         // The bus of a channel, and the DRAM commands that feed it.
         machine.hbm.channel_clock_hz = machine.hbm.channel_clock_hz.saturating_mul(2);
         machine.hbm.timing_clock_hz = machine.hbm.timing_clock_hz.saturating_mul(2);
-        let model = Model { machine: &machine, graph: self.setting.graph, options: self.setting.options };
+        let model = Model { machine: &machine, ..self.model };
         let mut found = Vec::new();
         for (tokens, ms) in prompts {
             let faster = self.ms(model.prefill(*tokens, None)?.cycles);

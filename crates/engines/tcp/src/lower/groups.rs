@@ -28,6 +28,8 @@ pub(super) struct Spread<'a> {
     pub(super) groups: &'a Groups,
     /// What groups do with what they computed.
     pub(super) meeting: Meeting,
+    /// Inputs of which every group brings its part from off-chip memory: a tensor for each group.
+    pub(super) brought: [bool; 2],
 }
 
 /// What groups have to say to each other.
@@ -80,7 +82,8 @@ impl Spread<'_> {
             Some(base) if operand == Operand::Out => self.result(own, base)?,
             _ => own.clone(),
         };
-        if let Some(whole) = self.whole(&own, operand) {
+        let brought = self.brought.get(operand as usize).copied().unwrap_or(false);
+        if let Some(whole) = self.whole(&own, operand).filter(|_| !brought) {
             return Ok(vec![whole]);
         }
         (0..self.groups.count(self.problem)).map(|group| self.part(&own, operand, group)).collect()

@@ -131,7 +131,7 @@ fn on_chip(
     };
     let (program, free_byte) = builder.program()?;
     let meeting = meeting(setup, (problem, computed), &groups, &program, free_byte)?;
-    Spread { setup, problem, groups: &groups, meeting }.program(program)
+    Spread { setup, problem, groups: &groups, meeting, brought: options.from_hbm }.program(program)
 }
 
 /// What groups do with what the einsum of one of them computed.

@@ -147,9 +147,11 @@ pub(super) fn bring(
     let mut commands: Vec<Vec<TransferId>> = vec![Vec::new(); program.queues.len()];
     for (operand, _) in [Operand::In0, Operand::In1].into_iter().zip(from_hbm).filter(|(_, from)| *from) {
         let Some(shape) = problem.shape(operand) else { continue };
-        for (group, commands) in commands.iter_mut().enumerate() {
-            let at = group * Operand::ALL.len() + operand as usize;
-            let Some(tensor) = program.tensors.get_mut(at) else { continue };
+        // One for each group.
+        let of_groups = format!("{}_pe", operand.name());
+        let of_operand =
+            |tensor: &&mut Tensor| tensor.name == operand.name() || tensor.name.starts_with(&of_groups);
+        for (tensor, commands) in program.tensors.iter_mut().filter(of_operand).zip(&mut commands) {
             let image = image(setup, shape, tensor, next_byte).ok_or_else(|| {
                 refuse(problem, "an input whose slices hold no whole bytes", "whole bytes on every slice")
             })?;
