@@ -2,6 +2,7 @@
 
 use tilewright_explore::tcp::program::{Lowered, lowered, program_cycles};
 use tilewright_explore::tcp::{Candidate, Found, Task, Told};
+use tilewright_notation::syntax::ast::Operand;
 use tilewright_record::KeepLast;
 use tilewright_runtime::einsum::{Comparison, Named, compare};
 use tilewright_runtime::readings::input;
@@ -104,9 +105,17 @@ pub(crate) fn run_program(task: &Task<'_>, values_too: bool, program: &Program, 
     }
 }
 
-/// Results of the first group of PEs against the definition.
+/// Results of all groups of PEs, or of the first, against the definition; none if some tensors are whole and others parts.
 fn values(machine: &tilewright_machine::Tcp, program: &Program, reading: &Reading) -> Option<Comparison> {
-    let [in0, in1, out] = program.tensors.get(..3)? else { return None };
+    let of = |operand: Operand| {
+        let first = format!("{}_pe0", operand.name());
+        program.tensors.iter().find(|tensor| tensor.name == operand.name() || tensor.name == first)
+    };
+    let (in0, in1, out) = (of(Operand::In0)?, of(Operand::In1)?, of(Operand::Out)?);
+    let axes = || [in0, in1, out].into_iter().flat_map(|tensor| &tensor.axes);
+    if axes().any(|(name, extent)| axes().any(|(other, found)| other == name && found != extent)) {
+        return None;
+    }
     let mut files = |_: &_| Err(tilewright_runtime::ArrayError::Format("no file".to_string()));
     let a = input(machine, in0, &mut files).ok()??;
     let b = input(machine, in1, &mut files).ok()??;

@@ -28,7 +28,7 @@ pub(super) struct Spread<'a> {
     pub(super) groups: &'a Groups,
     /// What groups do with what they computed.
     pub(super) meeting: Meeting,
-    /// Inputs of which every group brings its part from off-chip memory: a tensor for each group.
+    /// Inputs of which every group brings its part from off-chip memory: tensors are those of groups then.
     pub(super) brought: [bool; 2],
 }
 
@@ -82,7 +82,7 @@ impl Spread<'_> {
             Some(base) if operand == Operand::Out => self.result(own, base)?,
             _ => own.clone(),
         };
-        let brought = self.brought.get(operand as usize).copied().unwrap_or(false);
+        let brought = self.brought.contains(&true);
         if let Some(whole) = self.whole(&own, operand).filter(|_| !brought) {
             return Ok(vec![whole]);
         }
