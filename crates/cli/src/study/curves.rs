@@ -99,14 +99,22 @@ impl Run<'_> {
         missing: &mut Vec<String>,
     ) -> Result<Vec<Point>, MeasureError> {
         let mut points = Vec::new();
-        for batch in BATCHES {
-            say(&format!("next tokens of {batch} sequences"));
-            let contexts = CONTEXTS.map(|context| context - 1);
-            match self.model.steps(batch, &contexts) {
-                Ok(steps) => points
+        let contexts = CONTEXTS.map(|context| context - 1);
+        let all = std::thread::scope(|scope| {
+            let measured =
+                BATCHES.map(|batch| (batch, scope.spawn(move || self.model.steps(batch, &contexts))));
+            measured.map(|(batch, steps)| {
+                say(&format!("next tokens of {batch} sequences"));
+                (batch, steps.join())
+            })
+        });
+        for (batch, steps) in all {
+            match steps {
+                Ok(Ok(steps)) => points
                     .extend(steps.iter().map(|(context, pass)| self.step_point(batch, context + 1, pass))),
-                Err(MeasureError::Compile(why)) => missing.push(format!("batch of {batch}: {why}")),
-                Err(error) => return Err(error),
+                Ok(Err(MeasureError::Compile(why))) => missing.push(format!("batch of {batch}: {why}")),
+                Ok(Err(error)) => return Err(error),
+                Err(panicked) => std::panic::resume_unwind(panicked),
             }
         }
         Ok(points)

@@ -247,11 +247,10 @@ impl Run<'_> {
             (prompts, ahead.join())
         });
         let mut prompts = prompts?;
-        if let Ok(pass) = pass {
-            let last = self.each_prompt(&[longest], Some(pass), say, missing)?;
-            prompts.points.extend(last.points);
-            prompts.passes.extend(last.passes);
-        }
+        let pass = pass.unwrap_or_else(|panicked| std::panic::resume_unwind(panicked));
+        let last = self.each_prompt(&[longest], Some(pass), say, missing)?;
+        prompts.points.extend(last.points);
+        prompts.passes.extend(last.passes);
         Ok(prompts)
     }
 
