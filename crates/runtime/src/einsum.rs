@@ -3,9 +3,13 @@
 //! Integers are summed exactly and wrapped to 32 bits. Floats are summed in double precision, and may differ by what single
 //! precision loses in any order of the sum.
 
+use tilewright_machine::Tcp;
 use tilewright_num::{Dtype, RuleSet, decode, int_value};
+use tilewright_tcp::program::tensor::Tensor;
 
+use crate::ArrayError;
 use crate::array::Array;
+use crate::readings::{Reading, input};
 
 /// Axis names with extents, and the elements.
 #[derive(Clone, Copy, Debug)]
@@ -52,6 +56,25 @@ pub fn compare(rules: &RuleSet, [in0, in1, out]: [Named<'_>; 3], most_products: 
         comparison.different += u64::from(!sum.agrees(rules, out.array.dtype, found));
     }
     comparison
+}
+
+/// The same for a run of a program: its inputs as they are given, and the output that the run left; none without them.
+pub fn compare_run(
+    machine: &Tcp,
+    [in0, in1, out]: [&Tensor; 3],
+    reading: &Reading,
+    files: &mut dyn FnMut(&Tensor) -> Result<Array, ArrayError>,
+    most_products: u64,
+) -> Option<Comparison> {
+    let a = input(machine, in0, files).ok()??;
+    let b = input(machine, in1, files).ok()??;
+    let (_, result) = reading.outputs.iter().find(|(name, _)| *name == out.name)?;
+    let named = [
+        Named { axes: &in0.axes, array: &a },
+        Named { axes: &in1.axes, array: &b },
+        Named { axes: &out.axes, array: result },
+    ];
+    Some(compare(tilewright_tcp::run::rules(machine), named, most_products))
 }
 
 /// A sum in both arithmetics.

@@ -4,8 +4,7 @@ use tilewright_explore::tcp::program::{Lowered, lowered, program_cycles};
 use tilewright_explore::tcp::{Candidate, Found, Task, Told};
 use tilewright_notation::syntax::ast::Operand;
 use tilewright_record::KeepLast;
-use tilewright_runtime::einsum::{Comparison, Named, compare};
-use tilewright_runtime::readings::input;
+use tilewright_runtime::einsum::{Comparison, compare_run};
 use tilewright_runtime::{Reading, Wanted, read};
 use tilewright_tcp::lower::Options;
 use tilewright_tcp::program::Program;
@@ -117,13 +116,5 @@ fn values(machine: &tilewright_machine::Tcp, program: &Program, reading: &Readin
         return None;
     }
     let mut files = |_: &_| Err(tilewright_runtime::ArrayError::Format("no file".to_string()));
-    let a = input(machine, in0, &mut files).ok()??;
-    let b = input(machine, in1, &mut files).ok()??;
-    let (_, result) = reading.outputs.iter().find(|(name, _)| *name == out.name)?;
-    let named = [
-        Named { axes: &in0.axes, array: &a },
-        Named { axes: &in1.axes, array: &b },
-        Named { axes: &out.axes, array: result },
-    ];
-    Some(compare(tilewright_tcp::run::rules(machine), named, COMPARED_PRODUCTS))
+    compare_run(machine, [in0, in1, out], reading, &mut files, COMPARED_PRODUCTS)
 }

@@ -82,8 +82,9 @@ pub struct Build<'a> {
     pub at: Places,
     /// Fills in the order in which they are used; how many were asked for, and used.
     pub fills: Vec<(Fill, u64)>,
-    asked: usize,
-    used: usize,
+    pub(super) asked: usize,
+    /// The latter.
+    pub(super) used: usize,
     /// Norms so far.
     pub norms: u64,
     /// Gains that were loaded for the first part of the rows are there for the others.
@@ -93,9 +94,6 @@ pub struct Build<'a> {
     /// The latter.
     pub peer_turns: u64,
 }
-
-/// Transfers of a fill at most: between them others find their turn on the DMA engine.
-pub(super) const PIECES: usize = 4;
 
 /// Ones of bf16, and of eight-bit integers.
 const BF16_ONES: u64 = 0x3F80_3F80_3F80_3F80;
@@ -300,19 +298,25 @@ impl<'a> Build<'a> {
             peer_turns: 0,
         };
         build.at = place(&build)?;
-        for start in &plan.caches {
-            for pe in 0..plan.options.pes {
-                let start = start + pe * plan.cache_bytes;
-                build.emit.object(start, start + plan.cache_bytes);
-            }
-        }
-        build.emit.object(plan.embedding, plan.places);
-        build.emit.object(plan.places, plan.angles);
-        build.emit.object(plan.angles, plan.angles + plan.angles_row * kernels.positions);
+        build.name_objects();
         for packed in &plan.packed {
             build.fills.extend(packed.fills.iter().map(|fill| (*fill, packed.slices)));
         }
         Ok(build)
+    }
+
+    /// What transfers by a table touch in HBM: one of these, as a whole.
+    fn name_objects(&mut self) {
+        let plan = self.plan;
+        for start in &plan.caches {
+            for pe in 0..plan.options.pes {
+                let start = start + pe * plan.cache_bytes;
+                self.emit.object(start, start + plan.cache_bytes);
+            }
+        }
+        self.emit.object(plan.embedding, plan.places);
+        self.emit.object(plan.places, plan.angles);
+        self.emit.object(plan.angles, plan.angles + plan.angles_row * self.kernels.positions);
     }
 
     /// Begins the queue of a processing element.
@@ -513,48 +517,6 @@ impl<'a> Build<'a> {
         let loops = vec![to_slices(slices, slice_bytes), turn(n(slice_bytes / packet), packet, packet)];
         let loops = loops.into_iter().filter(|row| row.size != n(1)).collect();
         self.emit.dma(transfer(name, self.hbm(from), target, loops, packet));
-    }
-
-    /// Makes sure that the next fill is on its way; gives its place.
-    pub fn next_fill(&mut self) -> u64 {
-        while self.asked < (self.used + 1) * PIECES {
-            self.ask();
-        }
-        let place = self.at.slots[self.used % self.at.slots.len()];
-        self.used += 1;
-        place
-    }
-
-    /// Asks for so many pieces of the fills behind the one in use, as far as there are slots: its own is free, since it is in the register
-    /// files.
-    pub fn prefetch(&mut self, pieces: usize) {
-        let most = (self.used + self.at.slots.len()) * PIECES;
-        let most = most.min(self.asked.saturating_add(pieces)).min(self.fills.len() * PIECES);
-        while self.asked < most {
-            self.ask();
-        }
-    }
-
-    /// Asks for the next piece of a fill.
-    fn ask(&mut self) {
-        let (index, piece) = (self.asked / PIECES, (self.asked % PIECES) as u64);
-        self.asked += 1;
-        let Some((fill, slices)) = self.fills.get(index).copied() else { return };
-        let place = self.at.slots[index % self.at.slots.len()];
-        // Nobody else wants the engine of one processing element alone; small pieces cost more than they give way.
-        let pieces = if self.pes() > 1 { PIECES as u64 } else { 1 };
-        let granule = self.machine.tdma.packet_max_bytes;
-        let whole = fill.slice_bytes.div_ceil(pieces).next_multiple_of(granule);
-        let first = (piece * whole).min(fill.slice_bytes);
-        let bytes = whole.min(fill.slice_bytes - first);
-        if bytes > 0 {
-            let from = fill.at + self.pe * fill.pe_bytes + first;
-            let packet = packet_of(self.machine, bytes);
-            let target = self.dm(0, place + first);
-            let loops = vec![to_slices(slices, fill.slice_bytes), turn(n(bytes / packet), packet, packet)];
-            let loops = loops.into_iter().filter(|row| row.size != n(1)).collect();
-            self.emit.dma(transfer("weights", self.hbm(from), target, loops, packet));
-        }
     }
 
     /// The weight of a kernel.

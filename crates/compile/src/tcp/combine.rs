@@ -9,9 +9,10 @@ use tilewright_tcp::program::vector::{OpKind, Source, Word};
 
 use super::attend_rows::load_words;
 use super::build::{Build, Mode};
+use super::fills::load;
 use super::image::{bytes, chain, commit, copy, fetch, fetch_pairs, flits, main, n, through, vrf, with};
 use super::plan::{Fill, Packed};
-use super::project::{load, with_fill};
+use super::project::with_fill;
 use super::rows::Spans;
 use crate::CompileError;
 use crate::kernel::{Heads, Kernel, ValueId};

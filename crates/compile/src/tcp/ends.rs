@@ -4,12 +4,13 @@ use tilewright_num::Dtype;
 use tilewright_tcp::program::exec::{Fetch, Memory};
 use tilewright_tcp::program::vector::{OpKind, Source, Word};
 
-use super::build::{Build, Mode, PIECES};
+use super::build::{Build, Mode};
+use super::fills::{PIECES, load_ahead};
 use super::image::{
     bytes, chain, commit, copy, fetch, fetch_pairs, flits, from_slices, hbm, indexed, main, n, through,
     to_slices, transfer, turn, with,
 };
-use super::project::{batch_logits, load_ahead, logits};
+use super::project::{batch_logits, logits};
 use crate::CompileError;
 
 /// The residual from the embedding: gathered by token, then widened; rows by position are added on the way.

@@ -13,6 +13,7 @@
 //! | [`constants`] | gains and scales that slices keep |
 //! | `rows` | rows as integers |
 //! | `norm`, `layer_norm`, `pool`, `project`, `rotate`, `heads`, `attend_rows`, `attend_keys`, `activate`, `combine`, `ends` | a kernel each |
+//! | `fills` | weights on their way to the register files |
 //! | `cache` | keys and values to HBM and back |
 //! | `teams` | how slices share the heads of a prompt |
 //! | `exchange`, `peers` | sums and tokens between processing elements, and between chips |
@@ -30,6 +31,7 @@ pub mod constants;
 pub mod emit;
 mod ends;
 mod exchange;
+mod fills;
 mod heads;
 mod held;
 pub mod image;

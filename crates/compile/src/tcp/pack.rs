@@ -26,25 +26,9 @@ pub fn pack(
     constants: &Constants<'_>,
     write: &mut dyn FnMut(u64, u64, &[u8]),
 ) -> Result<(), CompileError> {
-    let everywhere = &mut |at: u64, bytes: &[u8]| {
+    tables(kernels, plan, constants, &mut |at, bytes| {
         (0..plan.options.chips).for_each(|chip| write(chip, at, bytes));
-    };
-    for kernel in &kernels.kernels {
-        match kernel {
-            Kernel::Embed { table, places, .. } => {
-                embedding(plan, &constants(table)?, everywhere);
-                if !places.is_empty() {
-                    let tables: Result<Vec<Matrix>, CompileError> =
-                        places.iter().map(|name| constants(name)).collect();
-                    by_position(plan, kernels.positions, &tables?, everywhere);
-                }
-            }
-            Kernel::Rotate { tables: Some((cos, sin)), cache: 0, .. } => {
-                angles(plan, &constants(cos)?, &constants(sin)?, everywhere);
-            }
-            _ => {}
-        }
-    }
+    })?;
     let mut blocks = Blocks::new(plan, slices);
     for (index, (gain, bias)) in (0..).zip(&plan.norms) {
         blocks.gain(index, &constants(gain)?);
@@ -98,6 +82,32 @@ pub fn pack(
     let of_chip = usize::try_from(of_chip).unwrap_or(usize::MAX).max(1);
     for (chip, bytes) in (0..).zip(blocks.bytes.chunks(of_chip)) {
         write(chip, plan.constants.at, bytes);
+    }
+    Ok(())
+}
+
+/// Rows by token and by position, and angles: the same on every chip.
+fn tables(
+    kernels: &Kernels,
+    plan: &Plan,
+    constants: &Constants<'_>,
+    write: &mut dyn FnMut(u64, &[u8]),
+) -> Result<(), CompileError> {
+    for kernel in &kernels.kernels {
+        match kernel {
+            Kernel::Embed { table, places, .. } => {
+                embedding(plan, &constants(table)?, write);
+                if !places.is_empty() {
+                    let tables: Result<Vec<Matrix>, CompileError> =
+                        places.iter().map(|name| constants(name)).collect();
+                    by_position(plan, kernels.positions, &tables?, write);
+                }
+            }
+            Kernel::Rotate { tables: Some((cos, sin)), cache: 0, .. } => {
+                angles(plan, &constants(cos)?, &constants(sin)?, write);
+            }
+            _ => {}
+        }
     }
     Ok(())
 }

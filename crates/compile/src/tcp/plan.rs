@@ -154,6 +154,16 @@ pub struct Plan {
 /// The greatest magnitude of queries, keys and values that integers show, where nothing better is known.
 const RANGE: f32 = 16.0;
 
+/// Words of what a model gives: logits of all processing elements, or a vector.
+fn logit_words(kernels: &Kernels, features: Features, options: &Options) -> u64 {
+    let head = kernels.kernels.iter().find_map(|kernel| match kernel {
+        Kernel::Head { weight, .. } => Some(weight.rows.stored()),
+        _ => None,
+    });
+    let pooled = if kernels.pools() { features.share * features.slices } else { 0 };
+    (head.unwrap_or(0) * options.all_pes()).max(pooled).next_multiple_of(8)
+}
+
 impl Plan {
     /// Lays a model out.
     ///
@@ -204,12 +214,7 @@ impl Plan {
         let cache_bytes = sequence_bytes * options.batch.max(1);
         let caches = (0..kernels.caches).map(|_| hbm.take(cache_bytes * options.pes)).collect();
         let tokens = prefill_rows * machine.pe.slices;
-        let head = kernels.kernels.iter().find_map(|kernel| match kernel {
-            Kernel::Head { weight, .. } => Some(weight.rows.stored()),
-            _ => None,
-        });
-        let pooled = if kernels.pools() { features.share * features.slices } else { 0 };
-        let logit_words = (head.unwrap_or(0) * options.all_pes()).max(pooled).next_multiple_of(8);
+        let logit_words = logit_words(kernels, features, &options);
         let table = bytes(Dtype::U32, tokens);
         let plan = Plan {
             options,

@@ -8,12 +8,10 @@ use tilewright_tcp::kernels::chain::{float, op};
 use tilewright_tcp::program::Count;
 use tilewright_tcp::program::exec::{Contract, Memory, Stream, Switch};
 use tilewright_tcp::program::vector::{Gives, OpKind, ReduceOp, Vector, Word};
-use tilewright_tcp::vector::FLIT_WORDS;
 
 use super::build::{Build, Mode, Part};
-use super::image::{
-    bytes, chain, commit, contraction, copy, fetch, fetch_words, main, n, nest, steps, sub, vrf, with,
-};
+use super::fills::load;
+use super::image::{bytes, chain, commit, contraction, copy, fetch, main, n, nest, steps, sub, vrf, with};
 use super::norm::PAIR;
 use super::plan::{Fill, Packed};
 use crate::CompileError;
@@ -140,46 +138,6 @@ fn spread(build: &mut Build<'_>, name: &str, (place, words): (u64, u64), base: u
     let switch = Switch { topology: Topology::Broadcast01(ring, words / 2), sources: Vec::new() };
     build.emit.exec(sub(build.machine, name, Stream { switch, ..copy(from, to) }));
     base + bytes(Dtype::F32, slices * words)
-}
-
-/// Weights of a fill from data memory to the register files: a column to each lane in turn.
-pub(super) fn load(build: &mut Build<'_>, packed: &Packed, fill: &Fill) {
-    let place = build.next_fill();
-    let machine = build.machine;
-    if packed.held != packed.dtype {
-        return widen(build, packed, fill, place);
-    }
-    let dtype = packed.dtype;
-    let (row, flit) = (bytes(dtype, packed.row), machine.network.flit_bytes);
-    let per_row = row.div_ceil(flit);
-    let kept = row.min(flit);
-    let lane = machine.trf_lane_payload_bytes();
-    let to = [(n(fill.groups), row), (n(machine.ce.lanes), lane), (n(per_row), flit)];
-    // Two loops: one would be longer than a sequencer counts.
-    let piece = packed.row / per_row;
-    let pieces = per_row * machine.ce.lanes * fill.groups;
-    let from = fetch(dtype, place, &[(n(pieces), piece), (n(piece), 1)], piece);
-    let to = commit(Memory::Trf { lanes: machine.ce.lanes }, 0, &to, kept);
-    build.emit.exec(main("load_weights", copy(from, to)));
-}
-
-/// The same for weights that are narrower than what they meet: by way of words, a flit of them at a time.
-fn widen(build: &mut Build<'_>, packed: &Packed, fill: &Fill, place: u64) {
-    let (machine, dtype) = (build.machine, packed.dtype);
-    let (row, piece) = (bytes(dtype, packed.row), bytes(dtype, FLIT_WORDS));
-    let lane = machine.trf_lane_payload_bytes();
-    let to = [(n(fill.groups), row), (n(machine.ce.lanes), lane), (n(packed.row / FLIT_WORDS), piece)];
-    let from = [(n(machine.ce.lanes * fill.groups), packed.row), (n(packed.row), 1)];
-    let to = commit(Memory::Trf { lanes: machine.ce.lanes }, 0, &to, piece);
-    let floats = dtype.is_float().then(|| chain(Word::I32, vec![op(OpKind::ToFloat { int_width: 31 })]));
-    let stream = copy(fetch_words(packed.held, place, &from), to);
-    build.emit.exec(main("widen_weights", Stream { vector: floats, cast: Some(dtype), ..stream }));
-}
-
-/// The same, with all that can be asked for ahead.
-pub(super) fn load_ahead(build: &mut Build<'_>, packed: &Packed, fill: &Fill) {
-    load(build, packed, fill);
-    build.prefetch(usize::MAX);
 }
 
 /// How packets of tokens meet a fill: each is held for all groups of columns, packets of a token are summed.

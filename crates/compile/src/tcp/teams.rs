@@ -110,17 +110,9 @@ pub(super) fn deal_queries(build: &mut Build<'_>, heads: &Heads, teams: Teams) {
     }
     let (dtype, lanes) = (build.cache(), build.machine.ce.lanes);
     let (row, width) = (bytes(dtype, heads.query_width()), bytes(dtype, teams.width(heads)));
-    let packet = packet_of(build.machine, width);
-    let loops = vec![
-        teams.teams_at_target(width),
-        teams.teams_at_source(lanes * width),
-        teams.by_slice(),
-        turn(n(lanes), row, width),
-        turn(n(width / packet), packet, packet),
-    ];
-    let loops = loops.into_iter().filter(|row| row.size != n(1)).collect();
-    let (from, to) = (build.dm(0, build.at.queries), build.dm(0, build.at.dealt_queries));
-    build.emit.dma(transfer("deal_queries", from, to, loops, packet));
+    let over = [teams.teams_at_target(width), teams.teams_at_source(lanes * width)];
+    let (from, to) = (build.at.queries, build.at.dealt_queries);
+    exchange(build, "deal_queries", (from, to), teams, over, (row, width, width));
 }
 
 /// What a head of each team gave back to the slices that have the tokens; `head` counts those of a team.
@@ -132,18 +124,27 @@ pub(super) fn collect(build: &mut Build<'_>, heads: &Heads, teams: Teams, head: 
     let (place, out, _) = build.attended();
     let (width, depth) = (bytes(out, teams.width(heads)), bytes(out, heads.depth));
     let row = bytes(out, build.attended_row(heads));
-    let packet = packet_of(build.machine, depth);
-    let loops = vec![
-        teams.teams_at_source(width),
-        teams.teams_at_target(lanes * width),
-        teams.by_slice(),
-        turn(n(lanes), width, row),
-        turn(n(depth / packet), packet, packet),
-    ];
-    let loops = loops.into_iter().filter(|row| row.size != n(1)).collect();
-    let from = build.dm(0, build.at.dealt_attended + head * depth);
-    let to = build.dm(0, place + head * depth);
-    build.emit.dma(transfer("collect", from, to, loops, packet));
+    let over = [teams.teams_at_source(width), teams.teams_at_target(lanes * width)];
+    let (from, to) = (build.at.dealt_attended + head * depth, place + head * depth);
+    exchange(build, "collect", (from, to), teams, over, (width, row, depth));
+}
+
+/// Rows between slices of different teams: so many bytes of each row of a lane, with those from row to row on both sides.
+fn exchange(
+    build: &mut Build<'_>,
+    name: &str,
+    (from, to): (u64, u64),
+    teams: Teams,
+    over: [TransferLoop; 2],
+    (from_row, to_row, size): (u64, u64, u64),
+) {
+    let packet = packet_of(build.machine, size);
+    let rows = turn(n(build.machine.ce.lanes), from_row, to_row);
+    let pieces = turn(n(size / packet), packet, packet);
+    let loops = over.into_iter().chain([teams.by_slice(), rows, pieces]);
+    let loops = loops.filter(|row| row.size != n(1)).collect();
+    let (from, to) = (build.dm(0, from), build.dm(0, to));
+    build.emit.dma(transfer(name, from, to, loops, packet));
 }
 
 /// Turns in which the columns of a head are contracted with so many queries of a lane.

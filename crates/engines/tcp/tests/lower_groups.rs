@@ -7,7 +7,7 @@ use tilewright_base::{SourceId, Sources};
 use tilewright_machine::{Tcp, builtin, load};
 use tilewright_notation::problem::Problem;
 use tilewright_notation::syntax::parser;
-use tilewright_num::{Dtype, RuleSet, convert, int_pattern};
+use tilewright_num::Dtype;
 use tilewright_tcp::lower::{Options, lower};
 use tilewright_tcp::program::control::{Command, Step, StepKind};
 use tilewright_tcp::program::event::PeId;
@@ -21,7 +21,7 @@ mod drawn;
 mod plain;
 use drawn::Dice;
 use drawn::groups::{Part, split};
-use plain::{Plain, element, positions};
+use plain::{Plain, element, pattern, positions, value};
 
 fn tcp() -> Tcp {
     let mut sources = Sources::default();
@@ -117,20 +117,6 @@ fn copies(tensor: &Tensor) -> Vec<Tensor> {
         tensor.map.copies.clear();
     }
     all
-}
-
-#[expect(clippy::cast_precision_loss, reason = "small integers")]
-fn pattern(dtype: Dtype, value: i32) -> u32 {
-    if dtype.is_float() {
-        convert(&RuleSet::TCP, Dtype::F32, dtype, (value as f32).to_bits()).unwrap()
-    } else {
-        int_pattern(dtype, i64::from(value))
-    }
-}
-
-#[expect(clippy::cast_possible_truncation, reason = "small integers")]
-fn value(dtype: Dtype, pattern: u32) -> i32 {
-    if dtype.is_float() { f32::from_bits(pattern) as i32 } else { pattern.cast_signed() }
 }
 
 /// Compares all copies of all parts of the output with plain loops over the whole einsum.

@@ -11,7 +11,7 @@ use tilewright_base::{Severity, SourceId, Sources};
 use tilewright_machine::{Tcp, builtin, load};
 use tilewright_notation::problem::Problem;
 use tilewright_notation::syntax::parser;
-use tilewright_num::{Dtype, RuleSet, convert, int_pattern};
+use tilewright_num::Dtype;
 use tilewright_tcp::lower::{Options, lower};
 use tilewright_tcp::program::control::{Arithmetic, Command, StepKind, Term, Value};
 use tilewright_tcp::program::event::PeId;
@@ -24,7 +24,7 @@ use tilewright_tcp::{Setup, check};
 mod drawn;
 mod plain;
 use drawn::{Dice, program};
-use plain::{Plain, element, positions};
+use plain::{Plain, element, pattern, positions, value};
 
 const TYPES: [Dtype; 7] =
     [Dtype::I8, Dtype::Bf16, Dtype::I4, Dtype::F8E4M3Fn, Dtype::F8E5M2, Dtype::I9, Dtype::I5];
@@ -51,20 +51,6 @@ fn tcp() -> Tcp {
     let mut sources = Sources::default();
     let id = sources.add("tcp", builtin("tcp").unwrap());
     load(&mut sources, id, &|_| None).unwrap().machine.tcp().unwrap().clone()
-}
-
-#[expect(clippy::cast_precision_loss, reason = "small integers")]
-fn pattern(dtype: Dtype, value: i32) -> u32 {
-    if dtype.is_float() {
-        convert(&RuleSet::TCP, Dtype::F32, dtype, (value as f32).to_bits()).unwrap()
-    } else {
-        int_pattern(dtype, i64::from(value))
-    }
-}
-
-#[expect(clippy::cast_possible_truncation, reason = "small integers")]
-fn value(dtype: Dtype, pattern: u32) -> i32 {
-    if dtype.is_float() { f32::from_bits(pattern) as i32 } else { pattern.cast_signed() }
 }
 
 fn term(registers: &[i64], term: Term) -> i64 {

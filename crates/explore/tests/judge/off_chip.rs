@@ -7,8 +7,7 @@ use tilewright_explore::tcp::{Candidate, Found, Task, Told};
 use tilewright_explore::{Goal, Options, search};
 use tilewright_num::Dtype;
 use tilewright_record::KeepLast;
-use tilewright_runtime::einsum::{Named, compare};
-use tilewright_runtime::readings::input;
+use tilewright_runtime::einsum::compare_run;
 use tilewright_runtime::{ArrayError, Wanted, read};
 use tilewright_tcp::lower;
 use tilewright_tcp::lower::off_chip::{Image, MOST_DIGITS, SliceDigit};
@@ -54,15 +53,9 @@ fn disagreement(task: &Task<'_>, found: &Found, candidate: &Candidate) -> Option
     if in_hbm != task.from_hbm {
         return Some(format!("{text}\n{in_hbm:?}"));
     }
-    let a = input(machine, in0, &mut files).ok()??;
-    let b = input(machine, in1, &mut files).ok()??;
-    let (_, result) = reading.outputs.iter().find(|(name, _)| *name == out.name)?;
-    let named = [
-        Named { axes: &in0.axes, array: &a },
-        Named { axes: &in1.axes, array: &b },
-        Named { axes: &out.axes, array: result },
-    ];
-    let compared = compare(tilewright_tcp::run::rules(machine), named, 1 << 20);
+    let Some(compared) = compare_run(machine, [in0, in1, out], &reading, &mut files, 1 << 20) else {
+        return Some(format!("{text}\nno values"));
+    };
     (compared.different > 0).then(|| format!("{text}\n{compared:?}"))
 }
 

@@ -15,8 +15,9 @@ use super::view::{At, Clash, Piece, Run, View, ViewDigit, cut, ragged, steps};
 use crate::cost::Context;
 use crate::cost::contraction::Drain;
 use crate::cost::switch::Topology;
+use crate::kernels::chain::chain;
 use crate::program::exec::{Commit, Memory, StepLoop, Stream, Switch};
-use crate::program::vector::{Gives, Op, OpKind, Reduce, ReduceOp, Vector};
+use crate::program::vector::{Gives, Op, OpKind, Reduce, ReduceOp};
 
 /// What happens to sums.
 pub(super) struct Ending {
@@ -207,15 +208,7 @@ impl Ending {
         let steps = loops.map(|(size, summed)| StepLoop { size, summed }).to_vec();
         let reduce = Reduce { op: ReduceOp::Add, tree: false, steps, limits: Vec::new() };
         let op = Op { kind: OpKind::Reduce(reduce), operands: Vec::new(), reversed: false, stash: false };
-        let vector = Vector {
-            input: builder.word(),
-            trim: false,
-            pair: false,
-            tags: Vec::new(),
-            ops: vec![op],
-            between: None,
-            between_first: false,
-        };
+        let vector = chain(builder.word(), vec![op]);
         let slices = builder.slices_of_groups(parts.bits);
         let commit = commands::commit(setup, Memory::Dm, base, &writes, flit_bytes, slices);
         let stream = Stream {

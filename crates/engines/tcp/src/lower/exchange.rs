@@ -15,10 +15,11 @@ use super::commands::{self, exec, fixed};
 use super::loops::Turn;
 use crate::cost::Context;
 use crate::groups::Groups;
+use crate::kernels::chain::chain;
 use crate::program::control::{Command, Step, StepKind, Term, Value};
 use crate::program::exec::{Exec, Memory, StepLoop, Stream, Switch};
 use crate::program::transfer::{Address, Located, Medium, SLICE_STRIDE, Transfer, TransferLoop};
-use crate::program::vector::{Op, OpKind, Reduce, ReduceOp, Vector, Word};
+use crate::program::vector::{Op, OpKind, Reduce, ReduceOp, Word};
 use crate::program::{Count, ExecId, Program, TransferId};
 use crate::setup::Setup;
 
@@ -220,15 +221,7 @@ impl Exchange {
         let steps = loops.map(|(size, summed)| StepLoop { size, summed }).to_vec();
         let reduce = Reduce { op: ReduceOp::Add, tree: false, steps, limits: Vec::new() };
         let op = Op { kind: OpKind::Reduce(reduce), operands: Vec::new(), reversed: false, stash: false };
-        let vector = Vector {
-            input: if setup.dtype.is_float() { Word::F32 } else { Word::I32 },
-            trim: false,
-            pair: false,
-            tags: Vec::new(),
-            ops: vec![op],
-            between: None,
-            between_first: false,
-        };
+        let vector = chain(if setup.dtype.is_float() { Word::F32 } else { Word::I32 }, vec![op]);
         let base = if self.shared { self.result_base + offset } else { self.result_base };
         let writes = [Turn::of(packets, packet_bytes)];
         let commit = commands::commit(setup, Memory::Dm, base, &writes, packet_bytes, self.written());

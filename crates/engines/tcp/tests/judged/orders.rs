@@ -133,10 +133,7 @@ fn brute(program: &Program, script: &[Happens]) -> BTreeSet<(Key, Key)> {
                 ran.push(Ran { node, name: name.clone(), pe: owner, runs: unit != Unit::Dma, bytes });
             }
             Happens::Waited(owner, ticket) => {
-                let node = graph.node();
-                graph.after[queues[at(owner)]].push(node);
-                graph.after[issued[usize::try_from(ticket).expect("a small number")]].push(node);
-                queues[at(owner)] = node;
+                queues[at(owner)] = graph.after(&[queues[at(owner)], issued[at(ticket)]]);
             }
             Happens::Synced(owner) => {
                 let node = graph.after(&[queues[at(owner)], cores[at(owner)]]);

@@ -5,6 +5,7 @@
 
 use tilewright_notation::problem::{AxisId, Problem};
 use tilewright_notation::syntax::ast::Operand;
+use tilewright_num::{Dtype, RuleSet, convert, int_pattern};
 
 use super::drawn::Dice;
 
@@ -12,6 +13,22 @@ use super::drawn::Dice;
 pub(crate) fn element(seed: u64, at: &[u64]) -> i32 {
     let mut dice = Dice(at.iter().fold(seed, |hash, x| hash.wrapping_mul(31).wrapping_add(*x)));
     i32::try_from(dice.roll(15)).unwrap() - 7
+}
+
+/// A small integer as a type stores it.
+#[expect(clippy::cast_precision_loss, reason = "small integers")]
+pub(crate) fn pattern(dtype: Dtype, value: i32) -> u32 {
+    if dtype.is_float() {
+        convert(&RuleSet::TCP, Dtype::F32, dtype, (value as f32).to_bits()).unwrap()
+    } else {
+        int_pattern(dtype, i64::from(value))
+    }
+}
+
+/// What a sum of such integers stands for.
+#[expect(clippy::cast_possible_truncation, reason = "small integers")]
+pub(crate) fn value(dtype: Dtype, pattern: u32) -> i32 {
+    if dtype.is_float() { f32::from_bits(pattern) as i32 } else { pattern.cast_signed() }
 }
 
 /// Every coordinate in row-major order.
