@@ -126,9 +126,19 @@ Examples:
   tilewright study llama2-7b
   tilewright study llama2-7b --brief --json
   tilewright study llama2-7b --out study
+  tilewright study llama2-7b --scales token --brief
   tilewright study llama2-7b --model llama3-8b
   tilewright study llama2-7b --model llama2-70b --chips 4 --brief
   tilewright study llama2-7b --set hbm.channel_clock_hz=1500000000 --set hbm.timing_clock_hz=3000000000";
+
+/// What integer activations are scaled by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Scales {
+    /// One factor for a whole tensor.
+    Tensor,
+    /// The greatest of each token.
+    Token,
+}
 
 /// What to time.
 #[derive(Debug, Args)]
@@ -145,6 +155,9 @@ pub(crate) struct LlamaArgs {
     /// Type of weights, activations and caches: int8 or bf16
     #[arg(long, value_name = "TYPE", default_value = "int8")]
     pub(crate) dtype: String,
+    /// What integer activations are scaled by: one factor for a whole tensor, found beforehand, or the greatest of each token
+    #[arg(long, value_name = "WHICH", default_value = "tensor")]
+    pub(crate) scales: Scales,
     /// Processing elements of a chip: 1, 2, 4 or 8
     #[arg(long, value_name = "N", default_value_t = 8)]
     pub(crate) pes: u64,
@@ -170,6 +183,7 @@ impl LlamaArgs {
             chip: "tcp".to_string(),
             set: Vec::new(),
             dtype: "int8".to_string(),
+            scales: Scales::Tensor,
             pes: 8,
             chips: 1,
             brief: true,

@@ -363,6 +363,18 @@ impl Kernels {
         })
     }
 
+    /// One scale for all tokens of whatever is contracted, though nothing is known of it: for models without weights, whose times do not
+    /// depend on what a unit is worth.
+    pub fn assume_peaks(&mut self) {
+        let inputs = self.kernels.iter().filter_map(|kernel| match kernel {
+            Kernel::Project { input, .. } | Kernel::Combine { input, .. } | Kernel::Head { input, .. } => {
+                Some((*input, 1.0))
+            }
+            _ => None,
+        });
+        self.peaks = inputs.collect();
+    }
+
     /// The greatest magnitude of what a kernel contracts, if it was found beforehand.
     pub fn peak_into(&self, kernel: usize) -> Option<f32> {
         match self.kernels.get(kernel)? {

@@ -13,7 +13,7 @@ use tilewright_compile::kernel::Kernels;
 use tilewright_compile::lowered::lowered;
 use tilewright_compile::{Compiled, kernel_text};
 use tilewright_graph::primitives;
-use tilewright_import::Model;
+use tilewright_import::{Model, configs};
 use tilewright_machine::Tcp;
 use tilewright_report::columns::thousands;
 use tilewright_runtime::tune::{Tuned, tune};
@@ -73,11 +73,15 @@ impl Source {
 
     /// Kernels, with scales from a text if one is named.
     fn kernels(&self, args: &CompileArgs, host: &mut dyn Host) -> Result<Kernels, Outcome> {
-        let kernels = match self {
+        let mut kernels = match self {
             Source::Model(model) => cluster(&model.graph).map_err(|error| refused(&error))?,
             Source::Kernels(kernels) => kernels.clone(),
         };
         if args.target.calibrate.is_none() {
+            // Without weights there is nothing to find scales with, and no value that they change.
+            if configs::names().contains(&args.model.as_str()) {
+                kernels.assume_peaks();
+            }
             return Ok(kernels);
         }
         let machine = args.target.machine(host)?;

@@ -9,6 +9,7 @@ use serde::Serialize;
 use tilewright_compile::Options;
 use tilewright_compile::cluster::cluster;
 use tilewright_machine::Tcp;
+use tilewright_num::Dtype;
 use tilewright_tcp::energy::Component;
 
 use super::curves::Point;
@@ -24,6 +25,7 @@ use super::rows::published;
 use super::sizes::{Sizes, size};
 use super::table2::Row;
 use super::whatif::Twice;
+use crate::args::Scales;
 
 /// Lengths of prompts of Fig. 11.
 const PROMPTS: [u64; 8] = [64, 128, 256, 512, 1024, 2048, 4096, 8192];
@@ -39,6 +41,8 @@ pub(super) struct Study {
     pub(super) model: String,
     pub(super) chip: String,
     pub(super) dtype: String,
+    /// What integer activations are scaled by, where there are any.
+    pub(super) scales: Option<&'static str>,
     pub(super) pes: u64,
     pub(super) chips: u64,
     /// `128 t_sync + t_host`, calibrated on B=1, L=128 alone; never below zero.
@@ -94,12 +98,22 @@ pub(super) struct Setting<'s> {
     /// A built-in configuration, without weights.
     pub(super) is_configuration: bool,
     pub(super) options: Options,
+    pub(super) scales: Scales,
     /// The model, type, chip and PEs of the paper: only then are there published values, and only on them is anything calibrated.
     pub(super) papers: bool,
     /// Figures that energies rest on.
     pub(super) figures: Vec<Figure>,
     /// Only Table II and what its passes show.
     pub(super) brief: bool,
+}
+
+impl Setting<'_> {
+    fn scales_name(&self) -> Option<&'static str> {
+        (self.options.dtype == Dtype::I8).then_some(match self.scales {
+            Scales::Tensor => "one for a tensor, found beforehand",
+            Scales::Token => "one for each token",
+        })
+    }
 }
 
 /// A study under way.
@@ -121,7 +135,13 @@ pub(super) fn study(setting: &Setting<'_>, say: &mut dyn FnMut(&str)) -> Result<
     let hz = size(machine.chip.clock_hz);
     let run = Run {
         setting,
-        model: Model { machine, graph: setting.graph, stretches: setting.is_configuration, options },
+        model: Model {
+            machine,
+            graph: setting.graph,
+            stretches: setting.is_configuration,
+            scales: setting.scales,
+            options,
+        },
         sizes: Sizes::new(&kernels, options.dtype, options.cache),
         hz,
         macs_per_s: size(machine.slices() * options.chips * machine.ce.lanes * elements) * hz,
@@ -214,6 +234,7 @@ impl Run<'_> {
             model: self.setting.name.clone(),
             chip: self.setting.chip.clone(),
             dtype: self.setting.options.dtype.to_string(),
+            scales: self.setting.scales_name(),
             pes: options.pes,
             chips: options.chips,
             latency_ms,
@@ -307,6 +328,11 @@ impl Run<'_> {
 }
 
 impl Study {
+    /// What integer activations are scaled by.
+    pub(super) fn scaled(&self) -> String {
+        self.scales.map_or_else(String::new, |scales| format!(" (scales of activations: {scales})"))
+    }
+
     /// PEs and chips.
     pub(super) fn where_on(&self) -> String {
         match self.chips {

@@ -12,6 +12,8 @@ use tilewright_runtime::{ReadingError, Wanted};
 use tilewright_sim::Outcome;
 use tilewright_tcp::energy::{COMPONENTS, Counts};
 
+use crate::args::Scales;
+
 /// What a pass took, all its runs together.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Pass {
@@ -110,6 +112,8 @@ pub(super) struct Model<'m> {
     /// Contexts may be longer than the positions of the model: only its configuration is known, and that its table of angles is longer
     /// is all that a time needs.
     pub(super) stretches: bool,
+    /// What integer activations are scaled by. Times do not depend on what calibration would find.
+    pub(super) scales: Scales,
     pub(super) options: Options,
 }
 
@@ -117,6 +121,9 @@ impl Model<'_> {
     /// Programs for a context and a batch.
     pub(super) fn compiled(&self, context: u64, batch: u64) -> Result<Compiled, MeasureError> {
         let mut kernels = cluster(self.graph)?;
+        if self.scales == Scales::Tensor {
+            kernels.assume_peaks();
+        }
         if self.stretches {
             kernels.positions = kernels.positions.max(context);
         }

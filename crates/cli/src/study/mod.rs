@@ -97,6 +97,7 @@ fn measured(
         name: args.model.clone(),
         is_configuration: tilewright_import::configs::names().contains(&args.model.as_str()),
         options,
+        scales: args.scales,
         papers: args.is_papers() && dtype == Dtype::I8,
         figures: power::figures(loaded),
         brief: args.brief,

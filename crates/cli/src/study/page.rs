@@ -15,11 +15,12 @@ pub(super) fn page(machine: &Tcp, study: &Study) -> String {
     let missing: String =
         study.missing.iter().map(|why| format!("<p>Not measured: {}</p>\n", escape(why))).collect();
     let mut body = format!(
-        "<h1>{} on {}</h1>\n<p>{}, {}. Every time is that of a simulated program. The calibrated sum of latencies is {:.2} ms.</p>\n\
+        "<h1>{} on {}</h1>\n<p>{}{}, {}. Every time is that of a simulated program. The calibrated sum of latencies is {:.2} ms.</p>\n\
          <h2>Table II</h2>\n<table>{}</table>\n{missing}",
         escape(&study.model),
         escape(&study.chip),
         study.dtype,
+        study.scaled(),
         study.where_on(),
         study.latency_ms,
         table2::html(&study.table2)

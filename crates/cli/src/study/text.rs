@@ -6,10 +6,11 @@ use super::{curves, figure10, figure13, figure14, layout, operators, parts, powe
 /// As text.
 pub(super) fn print(study: &Study) -> String {
     let mut text = format!(
-        "{} on {}, {} weights and activations, {}; every time is that of a simulated program.\n\nTable II (published values of L40S, H100 and TCP; ours beside them)\n\n{}",
+        "{} on {}, {} weights and activations{}, {}; every time is that of a simulated program.\n\nTable II (published values of L40S, H100 and TCP; ours beside them)\n\n{}",
         study.model,
         study.chip,
         study.dtype,
+        study.scaled(),
         study.where_on(),
         table2::text(&study.table2)
     );

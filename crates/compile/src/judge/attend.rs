@@ -16,17 +16,27 @@ struct Attention {
     scale: f32,
     /// What a unit of values is worth, if they are integers.
     value: f32,
+    /// What a unit of the result is worth, if it is given as integers at once.
+    given: Option<f32>,
     /// One query alone: keys are dealt out over the slices.
     one: bool,
 }
 
 impl Judge<'_> {
-    pub(super) fn attend(&self, state: &mut State, heads: &Heads, cache: usize, scale: f32, causal: bool) {
+    /// What heads attend to. A factor of scores comes with what a unit of the result is worth, if that was found beforehand.
+    pub(super) fn attend(
+        &self,
+        state: &mut State,
+        heads: &Heads,
+        cache: usize,
+        (scale, given): (f32, Option<f32>),
+        causal: bool,
+    ) {
         let Some(caches) = self.caches.get(cache) else { return };
         let [query, key, value] = self.plan.units(cache);
         let short = self.short_integers();
         let scale = if short { scale * (query * key) } else { scale };
-        let attention = Attention { heads: *heads, scale, value, one: state.one };
+        let attention = Attention { heads: *heads, scale, value, given, one: state.one };
         let keys = self.seen + state.x.len();
         let ready = state.queries.iter().zip(caches).map(|(queries, cache)| -> Rows {
             let one = |(at, row): (usize, &Vec<f32>)| {
@@ -52,7 +62,7 @@ impl Judge<'_> {
     }
 
     fn one_head(&self, query: &[f32], keys: &Rows, values: &Rows, attention: Attention) -> Vec<f32> {
-        let Attention { heads, scale, value: unit, one } = attention;
+        let Attention { heads, scale, value: unit, given, one } = attention;
         let scores: Vec<f32> = keys.iter().map(|key| mul(self.score(query, key), scale)).collect();
         let most = scores.iter().copied().fold(f32::NEG_INFINITY, f32::max);
         let chances: Vec<f32> =
@@ -65,13 +75,21 @@ impl Judge<'_> {
                 .map(|(chance, row)| (*chance, row.get(column).copied().unwrap_or(0.0)));
             if self.short_integers() {
                 let products = pairs.map(|(chance, value)| to_i8(mul(chance, UNIT)) * as_whole(value));
-                return div(mul(whole(products.fold(0, i32::wrapping_add)), unit / UNIT), sum);
+                return div(
+                    mul(whole(products.fold(0, i32::wrapping_add)), unit / UNIT / given.unwrap_or(1.0)),
+                    sum,
+                );
             }
             let products: Vec<f32> = pairs.map(|(chance, value)| mul(bf16(chance), value)).collect();
-            div(if one { self.dealt_total(&products) } else { products.into_iter().fold(0.0, add) }, sum)
+            let total = if one { self.dealt_total(&products) } else { products.into_iter().fold(0.0, add) };
+            div(given.map_or(total, |unit| mul(total, 1.0 / unit)), sum)
         };
         let wide = self.integers() && !self.eight();
-        let short = |quotient: f32| if wide { quotient } else { bf16(quotient) };
+        let short = |quotient: f32| match given {
+            Some(_) => whole(to_i8(quotient)),
+            None if wide => quotient,
+            None => bf16(quotient),
+        };
         (0..index(heads.depth)).map(column).map(short).collect()
     }
 

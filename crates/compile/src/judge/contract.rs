@@ -1,6 +1,6 @@
 //! Projections, combinations and logits.
 
-use super::arith::{UNIT, add, bf16, in_order, mul, to_i8, tree, whole};
+use super::arith::{UNIT, add, as_whole, bf16, in_order, mul, to_i8, tree, whole};
 use tilewright_num::Dtype;
 
 use super::{Judge, Parts, State};
@@ -190,7 +190,8 @@ impl Judge<'_> {
 
     fn taken((dtype, peak): (Dtype, Option<f32>), row: &[f32], counts: impl Fn(u64) -> bool) -> Taken {
         match (dtype, peak) {
-            (Dtype::I8, Some(peak)) => Taken::known(row, peak),
+            // With a scale that was found beforehand rows are integers already.
+            (Dtype::I8, Some(peak)) => Taken::Integers(row.iter().copied().map(as_whole).collect(), peak),
             (Dtype::I8, None) => Taken::quantised(row, counts),
             _ => Taken::Floats(row.to_vec()),
         }

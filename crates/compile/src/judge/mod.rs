@@ -37,7 +37,7 @@ use crate::kernel::{Kernel, Kernels, Norm, ValueId, Weight};
 use crate::tcp::pack::Constants;
 use crate::tcp::plan::Plan;
 use crate::weights::Matrix;
-use arith::bf16;
+use arith::{UNIT, bf16};
 pub use calibrate::peaks;
 use contract::Taken;
 
@@ -135,10 +135,13 @@ impl<'j> Judge<'j> {
                 Kernel::Rotate { heads, tables, cache, .. } => {
                     self.rotate(&mut state, heads, tables.as_ref(), *cache);
                 }
-                Kernel::Attend { heads, cache, scale, causal, .. } => {
-                    self.attend(&mut state, heads, *cache, *scale, *causal);
+                Kernel::Attend { heads, cache, scale, causal, out, .. } => {
+                    let unit = kernels.peaks.get(out).map(|peak| peak / UNIT).filter(|_| self.integers());
+                    self.attend(&mut state, heads, *cache, (*scale, unit), *causal);
                 }
-                Kernel::Activate { activation, .. } => self.activate(&mut state, *activation),
+                Kernel::Activate { activation, out, .. } => {
+                    self.activate(&mut state, *activation, kernels.peaks.get(out).copied());
+                }
                 Kernel::Combine { weight, input, .. } => {
                     self.watch_rows(*input, index, weight, &state);
                     self.combine(&mut state, index, weight);

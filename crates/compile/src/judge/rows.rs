@@ -2,7 +2,7 @@
 
 use tilewright_num::{Dtype, Function};
 
-use super::arith::{add, bf16, div, fma, function, mul, to_i8, whole};
+use super::arith::{UNIT, add, bf16, div, fma, function, mul, to_i8, whole};
 use super::{Judge, State};
 use crate::kernel::{Activation, Heads};
 
@@ -57,15 +57,22 @@ impl Judge<'_> {
         real.chain(imaginary).collect()
     }
 
-    pub(super) fn activate(&self, state: &mut State, activation: Activation) {
+    /// Rows of an activation; with a unit, as many of it as integers are made of them at once.
+    pub(super) fn activate(&self, state: &mut State, activation: Activation, peak: Option<f32>) {
         let wide = self.plan.options.activated() == Dtype::I8 && !self.eight();
-        let short = |value: f32| if wide { value } else { bf16(value) };
+        let unit = peak.filter(|_| self.plan.options.activated() == Dtype::I8).map(|peak| peak / UNIT);
+        let short = |value: f32| match unit {
+            Some(_) => whole(to_i8(value)),
+            None if wide => value,
+            None => bf16(value),
+        };
+        let unit = unit.unwrap_or(1.0);
         let one = |parts: &Vec<Vec<f32>>| -> Vec<f32> {
             match (activation, &parts[..]) {
                 (Activation::GatedSilu, [gate, up]) => {
-                    gate.iter().zip(up).map(|(gate, up)| gated(*gate, *up)).map(short).collect()
+                    gate.iter().zip(up).map(|(gate, up)| gated(*gate, *up, unit)).map(short).collect()
                 }
-                (Activation::Gelu, [row]) => row.iter().map(|value| gelu(*value)).map(short).collect(),
+                (Activation::Gelu, [row]) => row.iter().map(|value| gelu(*value, unit)).map(short).collect(),
                 _ => Vec::new(),
             }
         };
@@ -73,15 +80,16 @@ impl Judge<'_> {
     }
 }
 
-/// `gate * sigmoid(gate)` times half of `up`, over a half.
-fn gated(gate: f32, up: f32) -> f32 {
+/// `gate * sigmoid(gate)` times half of `up`, over half a unit.
+fn gated(gate: f32, up: f32, unit: f32) -> f32 {
     let gate = mul(function(Function::Sigmoid, gate), gate);
     let up = mul(function(Function::Sigmoid, 0.0), up);
-    div(mul(gate, up), 0.5)
+    div(mul(gate, up), 0.5 * unit)
 }
 
-/// `x * (erf(x / sqrt 2) / 2 + 1 / 2)`.
-fn gelu(x: f32) -> f32 {
+/// `x * (erf(x / sqrt 2) / 2 + 1 / 2)` in units.
+fn gelu(x: f32, unit: f32) -> f32 {
     let erf = function(Function::Erf, mul(x, std::f32::consts::FRAC_1_SQRT_2));
-    mul(fma(erf, 0.5, 0.5), x)
+    let half = 0.5 / unit;
+    mul(fma(erf, half, half), x)
 }

@@ -19,9 +19,10 @@ pub(super) fn activate(
         build.kernels.kernels.iter().skip(index).position(|kernel| matches!(kernel, Kernel::Combine { .. }));
     let packed = build.packed(index + next.unwrap_or(0))?;
     let (row, rows) = (packed.row, build.rows);
-    // Integers need the greatest of a row first.
+    // Integers need the greatest of a row first, unless it is known.
+    let unit = build.unit_into(packed.kernel).filter(|_| packed.dtype == Dtype::I8);
     let (dtype, place) = match packed.dtype {
-        Dtype::I8 => (build.between(), build.at.active_floats),
+        Dtype::I8 if unit.is_none() => (build.between(), build.at.active_floats),
         dtype => (dtype, build.at.active),
     };
     let cast = (dtype != Dtype::F32).then_some(dtype);
@@ -32,11 +33,11 @@ pub(super) fn activate(
         Activation::GatedSilu => {
             let loops = [(rows, 2 * row), (n(flits(row)), 8), (n(2), 0), (n(8), 1)];
             let second = from + bytes(build.between(), row);
-            through(fetch_pairs(build.between(), from, second, &loops), gated_chain(), cast, to)
+            through(fetch_pairs(build.between(), from, second, &loops), gated_chain(unit), cast, to)
         }
         Activation::Gelu => {
             let loops = [(rows, row), (n(row), 1)];
-            through(fetch_words(build.between(), from, &loops), gelu_chain(), cast, to)
+            through(fetch_words(build.between(), from, &loops), gelu_chain(unit), cast, to)
         }
     };
     build.emit.exec(main("activate", stream));

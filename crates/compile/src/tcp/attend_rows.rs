@@ -125,13 +125,18 @@ pub(super) fn as_chances(build: &Build<'_>) -> Vec<Op> {
 /// Sums of weighted values over the sum of the weights.
 pub(super) fn divided(build: &Build<'_>, cache: usize, sums: Source) -> Vector {
     let quotient = with(OpKind::Div, sums);
+    let to_units = build.attended_unit.into_iter().flat_map(|_| to_i8());
     match build.cache() {
         Dtype::I8 => {
             let [.., value] = build.plan.units(cache);
-            let worth = with(OpKind::Mul0, float(value / UNIT));
-            chain(Word::I32, vec![op(OpKind::ToFloat { int_width: 31 }), worth, quotient])
+            let worth = with(OpKind::Mul0, float(value / UNIT / build.attended_unit.unwrap_or(1.0)));
+            let ops = [op(OpKind::ToFloat { int_width: 31 }), worth, quotient];
+            chain(Word::I32, ops.into_iter().chain(to_units).collect())
         }
-        _ => chain(Word::F32, vec![quotient]),
+        _ => {
+            let worth = build.attended_unit.map(|unit| with(OpKind::Mul0, float(1.0 / unit)));
+            chain(Word::F32, worth.into_iter().chain([quotient]).chain(to_units).collect())
+        }
     }
 }
 

@@ -18,6 +18,7 @@ use super::held::tensors;
 use super::image::{commit, hbm, n, packet_of, to_slices, transfer, turn};
 use super::place::{Places, place};
 use super::plan::{Fill, Packed, Plan};
+use super::rows::UNIT;
 use crate::CompileError;
 use crate::kernel::{Heads, Kernel, Kernels, Norm};
 
@@ -85,6 +86,8 @@ pub struct Build<'a> {
     pub(super) asked: usize,
     /// The latter.
     pub(super) used: usize,
+    /// What a unit of what attention gives is worth, if integers are made of it and that was found beforehand.
+    pub attended_unit: Option<f32>,
     /// Norms so far.
     pub norms: u64,
     /// Gains that were loaded for the first part of the rows are there for the others.
@@ -292,6 +295,7 @@ impl<'a> Build<'a> {
             fills: Vec::new(),
             asked: 0,
             used: 0,
+            attended_unit: None,
             norms: 0,
             gains_stay: false,
             exchanges: 0,
@@ -393,10 +397,15 @@ impl<'a> Build<'a> {
         self.plan.options.cache
     }
 
+    /// What a unit of the integers that a kernel contracts is worth, if it was found beforehand.
+    pub fn unit_into(&self, kernel: usize) -> Option<f32> {
+        self.kernels.peak_into(kernel).map(|peak| peak / UNIT)
+    }
+
     /// Where attention leaves its result: place, type, and the cast to it.
     pub fn attended(&self) -> (u64, Dtype, Option<Dtype>) {
         match self.dtype() {
-            Dtype::I8 => {
+            Dtype::I8 if self.attended_unit.is_none() => {
                 let between = self.between();
                 (self.at.attended_floats, between, (between != Dtype::F32).then_some(between))
             }
@@ -542,11 +551,15 @@ impl<'a> Build<'a> {
             Kernel::Rotate { heads, tables, cache, .. } => {
                 super::rotate::rotate(self, heads, tables.is_some(), *cache)?;
             }
-            Kernel::Attend { heads, cache, scale, causal, .. } => match self.mode {
-                Mode::Prefill => super::attend_rows::attend(self, heads, *cache, *scale, *causal)?,
-                Mode::Decode => super::attend_keys::attend(self, heads, *cache, *scale)?,
-                Mode::Batch => super::attend_keys::attend_all(self, heads, *cache, *scale)?,
-            },
+            Kernel::Attend { heads, cache, scale, causal, out, .. } => {
+                let peak = self.kernels.peaks.get(out).filter(|_| self.dtype() == Dtype::I8);
+                self.attended_unit = peak.map(|peak| peak / UNIT);
+                match self.mode {
+                    Mode::Prefill => super::attend_rows::attend(self, heads, *cache, *scale, *causal)?,
+                    Mode::Decode => super::attend_keys::attend(self, heads, *cache, *scale)?,
+                    Mode::Batch => super::attend_keys::attend_all(self, heads, *cache, *scale)?,
+                }
+            }
             Kernel::Activate { activation, .. } => super::activate::activate(self, *activation, index)?,
             Kernel::Combine { input, .. } => super::combine::combine(self, index, *input)?,
             Kernel::Pool { .. } => super::pool::pool(self),

@@ -21,17 +21,16 @@ use crate::kernel::{Heads, Kernel, ValueId};
 pub(super) fn combine(build: &mut Build<'_>, kernel: usize, input: ValueId) -> Result<(), CompileError> {
     let packed = build.packed(kernel)?;
     let (from, floats) = source(build, input);
-    let integers = packed.dtype == Dtype::I8;
-    if integers {
+    // With a scale that was found beforehand rows come as integers.
+    let by_token = packed.dtype == Dtype::I8 && build.kernels.peak_into(kernel).is_none();
+    if by_token {
         let spans = spans(build, input, packed.row);
-        let peak = build.kernels.peak_into(kernel);
-        super::rows::quantise(build, floats, from, (packed.row, spans), peak);
+        super::rows::quantise(build, floats, from, (packed.row, spans));
     }
     let last = packed.fills.len().saturating_sub(1);
     for (index, fill) in packed.fills.iter().enumerate() {
         load(build, packed, fill);
         if index == 0 && !packed.held.is_float() {
-            let by_token = integers && build.kernels.peak_into(kernel).is_none();
             load_units(build, kernel, by_token);
         }
         if build.pes() == 1 {

@@ -33,26 +33,14 @@ pub(super) struct Spans {
     pub(super) width: u64,
 }
 
-/// Quantises rows of so many floats at a place; they go to another as i8, their greatest magnitudes to [`Places::peaks`],
-/// unless one for all of them is known.
+/// Quantises rows of so many floats at a place; they go to another as i8, their greatest magnitudes to [`Places::peaks`].
 ///
 /// [`Places::peaks`]: super::build::Places::peaks
-pub(super) fn quantise(
-    build: &mut Build<'_>,
-    from: (Dtype, u64),
-    to: u64,
-    (row, spans): (u64, Spans),
-    known: Option<f32>,
-) {
+pub(super) fn quantise(build: &mut Build<'_>, from: (Dtype, u64), to: u64, (row, spans): (u64, Spans)) {
     let (held, from) = from;
     let (rows, peaks) = (build.rows, build.at.peaks);
     let words = [(rows, row), (n(row), 1)];
     let to = commit(Memory::Dm, to, &[(rows, row), (n(flits(row)), 8)], 8);
-    if let Some(peak) = known {
-        let ops = [with(OpKind::Mul0, float(UNIT / peak))].into_iter().chain(to_i8()).collect();
-        let stream = through(fetch_words(held, from, &words), chain(Word::F32, ops), Some(Dtype::I8), to);
-        return build.emit.exec(main("rows_quantise", stream));
-    }
     let pair = bytes(Dtype::F32, 2);
     let steps = [(rows, false), (n(spans.count), true), (n(halves(spans.width)), true)];
     let most = reduce(ReduceOp::Max, true, &steps, Vec::new());
