@@ -186,6 +186,38 @@ fn teams_of_slices_are_exact() {
         judged(&of(heads), Options { cache: Dtype::I8, ..options(dtype, pes) }, &long);
     }
     judged(&of((2, 1, 64)), options("bf16", 1), &long);
+    // With scales that are known, what attention gives is collected as integers.
+    let model = of((4, 3, 32));
+    let mut kernels = cluster(&model.graph).unwrap();
+    kernels.assume_peaks();
+    judged_kernels(&tcp(), &model, &kernels, Options { cache: Dtype::I8, ..options("w8a8", 2) }, &long);
+}
+
+/// Parts of a prompt that others follow give no logits; the last part's are those of the judge.
+#[test]
+fn silent_parts_of_a_prompt_are_remembered() {
+    let (machine, model) = (tcp(), random::llama(&config((2, 3, 16), 91, 53, false), 7));
+    let constants = |name: &str| constant(&model.graph, &model.store, name);
+    let wanted = Wanted { values: true, ..Wanted::default() };
+    let run = |silent: bool| {
+        let compiled = compile(&machine, &model.graph, options("w8a8", 2)).unwrap();
+        let mut chip = ModelDevice::new(&machine, compiled).unwrap();
+        chip.load(&constants).unwrap();
+        let before = if silent {
+            chip.feed_before(&tokens(71, 1), &wanted, KeepLast::new(0)).unwrap()
+        } else {
+            chip.feed(&tokens(71, 1), &wanted, KeepLast::new(0)).unwrap()
+        };
+        chip.feed(&tokens(9, 2), &wanted, KeepLast::new(0)).unwrap();
+        (before.1.outcome.cycles, chip.logits().unwrap())
+    };
+    let ((silent_cycles, silent), (cycles, logits)) = (run(true), run(false));
+    assert_eq!(silent, logits);
+    assert!(silent_cycles < cycles, "{silent_cycles} cycles without logits, {cycles} with them");
+    let compiled = compile(&machine, &model.graph, options("w8a8", 2)).unwrap();
+    let mut judge = Judge::new(&machine, &compiled.kernels, &compiled.plan, &constants).unwrap();
+    judge.feed(&tokens(71, 1));
+    assert_eq!(judge.feed(&tokens(9, 2)), silent);
 }
 
 /// Weights over chips, sums between them; heads of keys and values that several processing elements share.
