@@ -250,12 +250,15 @@ fn steps_are_affine_in_cached_tokens() {
 fn prompts_have_their_shape() {
     let study = study();
     let of = |name: &str, tokens: u64| number(&prompt(&study, tokens)[name]);
-    let each = |tokens: u64| of("ms", tokens) / tokens as f64;
-    assert!(each(128) > each(512) && each(128) > each(1024) && each(128) > each(2048));
-    // Nearly flat from a few hundred tokens on.
-    assert!(each(2048) < 1.15 * each(512).min(each(1024)));
-    assert!(of("mac_use", 128) < of("mac_use", 512));
-    assert!(of("mac_use", 2048) > 0.95 * of("mac_use", 512), "flat, or rising");
+    // As measured outside: with the sum of latencies.
+    let each = |tokens: u64| (of("ms", tokens) + number(&study["latency_ms"])) / tokens as f64;
+    let cheapest = each(1024).min(each(2048));
+    assert!(each(128) > each(512) && each(512) > cheapest, "{} ms, {cheapest} ms", each(512));
+    // Nearly flat from there on.
+    assert!(each(2048) < 1.05 * each(1024));
+    for pair in [128, 512, 1024, 2048].windows(2) {
+        assert!(of("mac_use", pair[0]) < of("mac_use", pair[1]), "{pair:?}");
+    }
     assert!(of("hbm_use", 128) > of("hbm_use", 512) && of("hbm_use", 128) > of("hbm_use", 2048));
     // Single tokens use memory the more, the more is cached.
     let steps = list(&study["steps"]);
@@ -274,13 +277,13 @@ fn more_sequences_take_at_least_their_caches() {
     assert!(more >= 8.39, "{more} ms");
 }
 
-/// B=1,L=2048 misses; the chapter says why. The two rates cannot both be hit, so that each may miss by a tenth or more.
+/// Within a twentieth, after one sum of latencies was calibrated on the first.
 #[test]
 fn rows_are_near_what_is_published() {
     let study = study();
-    for (name, most) in [("B=1,L=128", 5.0), ("B=1,L=2048", 16.0), ("B=16,2K+2K", 5.0), ("B=32,2K+2K", 5.0)] {
+    for name in ["B=1,L=128", "B=1,L=2048", "B=16,2K+2K", "B=32,2K+2K"] {
         let error = number(&row(&study, name)["error_percent"]);
-        assert!(error.abs() <= most, "{name}: {error} %");
+        assert!(error.abs() <= 5.0, "{name}: {error} %");
     }
     // No model that reads the whole cache hits both rates.
     let both = ["B=16,2K+2K", "B=32,2K+2K"].map(|name| number(&row(&study, name)["error_percent"]).abs());

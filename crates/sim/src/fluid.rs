@@ -104,12 +104,25 @@ fn part(time_q32: u128, cycles: u64) -> u64 {
     u64::try_from(part).unwrap_or(FULL_Q32).min(FULL_Q32)
 }
 
+/// Something that transfers share, with those that are under way.
+#[derive(Debug)]
+struct Thing {
+    /// What it gives.
+    capacity_q32: u64,
+    /// What they want of it at their own pace.
+    wanted_q32: u64,
+    /// How many they are.
+    users: u64,
+}
+
 /// A transfer under way.
 #[derive(Debug)]
 struct Moving {
     /// Its engine.
     owner: u32,
     uses: std::sync::Arc<Uses>,
+    /// Which things it uses, use by use.
+    things: Vec<usize>,
     left_q32: u128,
     speed_q32: u64,
     ends_at: u64,
@@ -121,8 +134,10 @@ pub struct Fluid {
     moving: Vec<Moving>,
     at_cycles: u64,
     hbm_q32: u64,
-    /// What commands leave of the banks behind networks, where it is not all: by chip and network.
-    left_q32: BTreeMap<(u64, u64), u64>,
+    /// What was ever shared.
+    things: Vec<Thing>,
+    /// Places of things in their order.
+    known: BTreeMap<Shared, usize>,
     next_end: u64,
     /// Kept between calls.
     speeds: Vec<u64>,
@@ -132,23 +147,39 @@ impl Fluid {
     /// Nothing moves.
     pub fn new(machine: &Tcp) -> Fluid {
         let hbm_q32 = reached_q32(machine);
-        let (moving, speeds) = (Vec::new(), Vec::new());
-        Fluid { moving, at_cycles: 0, hbm_q32, left_q32: BTreeMap::new(), next_end: u64::MAX, speeds }
+        Fluid {
+            moving: Vec::new(),
+            at_cycles: 0,
+            hbm_q32,
+            things: Vec::new(),
+            known: BTreeMap::new(),
+            next_end: u64::MAX,
+            speeds: Vec::new(),
+        }
     }
 
     /// A transfer under way uses this network.
     pub fn uses_network(&self, chip: u64, network: u64) -> bool {
-        self.users(Shared::Path(Path::Network { chip, network })).next().is_some()
+        let known = self.known.get(&Shared::Path(Path::Network { chip, network }));
+        known.and_then(|at| self.things.get(*at)).is_some_and(|thing| thing.users > 0)
     }
 
-    /// From now on commands leave so much of the banks behind a network. Whether that is a change.
+    /// The place of something that is shared.
+    fn thing(&mut self, of: Shared) -> usize {
+        let capacity_q32 = if matches!(of, Shared::Hbm(_)) { self.hbm_q32 } else { FULL_Q32 };
+        let things = &mut self.things;
+        *self.known.entry(of).or_insert_with(|| {
+            things.push(Thing { capacity_q32, wanted_q32: 0, users: 0 });
+            things.len() - 1
+        })
+    }
+
+    /// From now on commands leave so much of the banks behind a network. Whether that changes any speed.
     pub fn leave(&mut self, now: u64, (chip, network): (u64, u64), left_q32: u64) -> bool {
-        let key = (chip, network);
-        let before = match left_q32 {
-            FULL_Q32 => self.left_q32.remove(&key),
-            _ => self.left_q32.insert(key, left_q32),
-        };
-        if before.unwrap_or(FULL_Q32) == left_q32 {
+        let at = self.thing(Shared::Path(Path::Network { chip, network }));
+        let Some(thing) = self.things.get_mut(at) else { return false };
+        let before = std::mem::replace(&mut thing.capacity_q32, left_q32);
+        if before == left_q32 || thing.wanted_q32 <= before.min(left_q32) {
             return false;
         }
         self.advance(now);
@@ -165,7 +196,15 @@ impl Fluid {
     pub fn start(&mut self, now: u64, owner: u32, cycles: u64, uses: std::sync::Arc<Uses>) {
         self.advance(now);
         let left_q32 = u128::from(cycles) << 32;
-        self.moving.push(Moving { owner, uses, left_q32, speed_q32: FULL_Q32, ends_at: now });
+        let mut things = Vec::with_capacity(uses.0.len());
+        for used in &uses.0 {
+            let at = self.thing(used.of);
+            things.push(at);
+            let thing = &mut self.things[at];
+            thing.wanted_q32 = thing.wanted_q32.saturating_add(used.most_q32);
+            thing.users += 1;
+        }
+        self.moving.push(Moving { owner, uses, things, left_q32, speed_q32: FULL_Q32, ends_at: now });
         self.share();
     }
 
@@ -175,6 +214,11 @@ impl Fluid {
         let now = self.next_end;
         self.advance(now);
         let ended = self.moving.remove(at);
+        for (used, at) in ended.uses.0.iter().zip(&ended.things) {
+            let thing = &mut self.things[*at];
+            thing.wanted_q32 = thing.wanted_q32.saturating_sub(used.most_q32);
+            thing.users -= 1;
+        }
         self.share();
         Some((now, ended.owner))
     }
@@ -206,43 +250,30 @@ impl Fluid {
         }
     }
 
-    fn users(&self, of: Shared) -> impl Iterator<Item = (usize, &Use)> {
+    /// Those under way that use a thing, and how.
+    fn users(&self, thing: usize) -> Vec<(usize, &Use)> {
         let moving = self.moving.iter().enumerate();
-        moving.filter_map(move |(at, moving)| {
-            moving.uses.0.iter().find(|used| used.of == of).map(|used| (at, used))
-        })
-    }
-
-    fn capacity(&self, of: Shared) -> u64 {
-        match of {
-            Shared::Hbm(_) => self.hbm_q32,
-            Shared::Path(Path::Network { chip, network }) => {
-                self.left_q32.get(&(chip, network)).copied().unwrap_or(FULL_Q32)
-            }
-            _ => FULL_Q32,
-        }
+        let uses = moving.filter_map(|(at, moving)| {
+            let used = moving.things.iter().position(|used| *used == thing)?;
+            Some((at, moving.uses.0.get(used)?))
+        });
+        uses.collect()
     }
 
     /// Everything that is wanted more than it gives, channel by channel: what it gives, who wants how much.
     fn scarce(&self) -> Vec<Scarce> {
-        let mut uses: Vec<(Shared, usize, &Use)> = Vec::new();
-        for (at, moving) in self.moving.iter().enumerate() {
-            uses.extend(moving.uses.0.iter().map(|used| (used.of, at, used)));
-        }
-        uses.sort_unstable_by_key(|(of, at, _)| (*of, *at));
         let mut scarce = Vec::new();
-        for users in uses.chunk_by(|one, other| one.0 == other.0) {
-            let Some((of, ..)) = users.first() else { continue };
-            let capacity = self.capacity(*of);
-            let wanted = users.iter().fold(0, |all, (.., used)| u64::saturating_add(all, used.most_q32));
-            if wanted <= capacity {
+        for at in self.known.values().copied() {
+            let Some(thing) = self.things.get(at) else { continue };
+            if thing.wanted_q32 <= thing.capacity_q32 {
                 continue;
             }
-            let channels = users.iter().map(|(.., used)| used.channels_q32.len()).max().unwrap_or(0);
+            let users = self.users(at);
+            let channels = users.iter().map(|(_, used)| used.channels_q32.len()).max().unwrap_or(0);
             for channel in 0..channels.max(1) {
                 let want = |used: &Use| used.channels_q32.get(channel).copied().unwrap_or(used.most_q32);
-                let wants = users.iter().map(|(_, at, used)| (want(used), *at)).collect();
-                scarce.push(Scarce { left: capacity, wants });
+                let wants = users.iter().map(|(at, used)| (want(used), *at)).collect();
+                scarce.push(Scarce { left: thing.capacity_q32, wants });
             }
         }
         scarce

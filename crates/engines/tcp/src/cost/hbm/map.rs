@@ -19,6 +19,8 @@ pub(super) struct Map {
     banks: Digits,
     ranks: Digits,
     row_mask: u64,
+    /// What changes of a place from one unit to the next, by the highest address bit that changes; units of a power of two only.
+    steps: [u32; 64],
     pub(super) unit_bytes: u64,
     /// Bytes of an aligned block in which every channel meets every bank that its address can name equally often, and one row of each;
     /// 0 if blocks do not.
@@ -26,6 +28,11 @@ pub(super) struct Map {
     /// Bytes after which neighbouring blocks lie in other banks.
     pub(super) blocks_alike_bytes: u64,
 }
+
+/// Channel and bank of an address. Every bit of both is a parity of address bits, so places of addresses that differ in some bits differ
+/// by those of these bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Place(u32);
 
 /// Address bits that number something.
 #[derive(Clone, Copy, Debug)]
@@ -45,9 +52,9 @@ impl Digits {
         digits
     }
 
-    fn of(&self, at_bytes: u64) -> usize {
+    fn of(&self, at_bytes: u64) -> u32 {
         let bits = self.positions.iter().take(self.count).enumerate();
-        bits.fold(0, |number, (i, position)| number | usize::from(at_bytes >> position & 1 == 1) << i)
+        bits.fold(0, |number, (i, position)| number | u32::from(at_bytes >> position & 1 == 1) << i)
     }
 
     fn mask(&self) -> u64 {
@@ -72,6 +79,7 @@ impl Map {
             banks: Digits::new(&hbm.bank_bit_positions, hbm.banks_per_group),
             ranks: Digits::new(&hbm.rank_bit_positions, hbm.ranks),
             row_mask: mask(&hbm.row_bit_positions),
+            steps: [0; 64],
             unit_bytes: hbm.access_bytes,
             block_bytes: 0,
             blocks_alike_bytes: 0,
@@ -86,21 +94,43 @@ impl Map {
         map.block_bytes = map.whole_blocks(bank_mask);
         let above = bank_mask & !map.block_bytes.wrapping_sub(1);
         map.blocks_alike_bytes = if above == 0 { 1 << 63 } else { 1 << above.trailing_zeros() };
+        let mut step = 0;
+        for bit in map.unit_bytes.trailing_zeros()..64 {
+            step ^= map.place(1 << bit).0;
+            map.steps[bit as usize] = step;
+        }
         map
     }
 
+    /// The place of an address.
+    pub(super) fn place(&self, at_bytes: u64) -> Place {
+        let bit = |i: usize| u32::from((at_bytes & self.masks[i]).count_ones() % 2 == 1) << i;
+        let channel = (0..self.bits).fold(0, |number, i| number | bit(i));
+        let group = self.groups.of(at_bytes);
+        let bank = self.banks.of(at_bytes) << self.groups.count;
+        let rank = self.ranks.of(at_bytes) << (self.groups.count + self.banks.count);
+        Place(channel | (group | bank | rank) << BITS)
+    }
+
+    /// The place of the unit behind one.
+    pub(super) fn next(&self, place: Place, at_bytes: u64) -> Place {
+        let next = at_bytes.wrapping_add(self.unit_bytes);
+        if !self.unit_bytes.is_power_of_two() {
+            return self.place(next);
+        }
+        let highest = (at_bytes ^ next).checked_ilog2().unwrap_or(0);
+        Place(place.0 ^ self.steps[highest as usize & 63])
+    }
+
     /// The channel, counted over all stacks.
-    pub(super) fn channel(&self, at_bytes: u64) -> usize {
-        let bit = |i: usize| usize::from((at_bytes & self.masks[i]).count_ones() % 2 == 1) << i;
-        let number = (0..self.bits).fold(0, |number, i| number | bit(i));
+    pub(super) fn channel(&self, place: Place) -> usize {
+        let number = (place.0 & ((1 << BITS) - 1)) as usize;
         if number < self.channels { number } else { number % self.channels.max(1) }
     }
 
     /// The bank of a channel, counted over its groups and ranks.
-    pub(super) fn bank(&self, at_bytes: u64) -> usize {
-        let group = self.groups.of(at_bytes);
-        let bank = self.banks.of(at_bytes) << self.groups.count;
-        group | bank | self.rank(at_bytes) << (self.groups.count + self.banks.count)
+    pub(super) fn bank(&self, place: Place) -> usize {
+        (place.0 >> BITS) as usize
     }
 
     /// Banks that a channel has, by number.
@@ -108,12 +138,12 @@ impl Map {
         1 << (self.groups.count + self.banks.count + self.ranks.count)
     }
 
-    pub(super) fn rank(&self, at_bytes: u64) -> usize {
-        self.ranks.of(at_bytes)
+    pub(super) fn rank(&self, place: Place) -> usize {
+        self.bank(place) >> (self.groups.count + self.banks.count)
     }
 
-    pub(super) fn group(&self, at_bytes: u64) -> usize {
-        self.groups.of(at_bytes)
+    pub(super) fn group(&self, place: Place) -> usize {
+        self.bank(place) & (self.groups() - 1)
     }
 
     /// Bank groups of a channel; those of all ranks with one number count as one.
@@ -165,4 +195,32 @@ fn mask(positions: &[u64]) -> u64 {
 /// Binary digits of the numbers below `count`.
 fn numbered_bits(count: u64) -> usize {
     count.checked_next_power_of_two().unwrap_or(1 << 63).trailing_zeros() as usize
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+    use proptest::prelude::*;
+    use tilewright_base::Sources;
+    use tilewright_machine::{Tcp, builtin, load};
+
+    use super::Map;
+
+    fn tcp() -> Tcp {
+        let mut sources = Sources::default();
+        let id = sources.add("tcp", builtin("tcp").unwrap());
+        load(&mut sources, id, &|_| None).unwrap().machine.tcp().unwrap().clone()
+    }
+
+    proptest! {
+        #[test]
+        fn the_next_place_is_that_of_the_next_address(at_bytes: u64, unit_bits in 5_u32..12, odd in 0_u64..2) {
+            let mut machine = tcp();
+            machine.hbm.access_bytes = (1 << unit_bits) + 32 * odd;
+            let map = Map::new(&machine);
+            let next = at_bytes.wrapping_add(map.unit_bytes);
+            prop_assert_eq!(map.next(map.place(at_bytes), at_bytes), map.place(next));
+        }
+    }
 }

@@ -69,14 +69,18 @@ impl Channels {
         u64::try_from(busiest.div_ceil(times.denominator.max(1))).unwrap_or(u64::MAX)
     }
 
-    /// Cycles of one channel times 2^32, rounded up, so that many small shares add up to what they are.
-    pub fn channel_cycles_q32(&self, machine: &Tcp, channel: usize) -> u128 {
+    /// Cycles of each channel times 2^32, rounded up, so that many small shares add up to what they are.
+    pub fn cycles_q32(&self, machine: &Tcp) -> Vec<u128> {
         let times = Times::new(machine);
-        let (time, denominator) = (self.time(machine, &times, channel), times.denominator.max(1));
-        let (whole, part) = (time / denominator, time % denominator);
-        // The remainder is below a denominator of at most 2^90.
-        let part = (part << 32).div_ceil(denominator);
-        whole.checked_mul(1 << 32).and_then(|whole| whole.checked_add(part)).unwrap_or(u128::MAX)
+        let denominator = times.denominator.max(1);
+        let cycles = |at: usize| {
+            let time = self.time(machine, &times, at);
+            let (whole, part) = (time / denominator, time % denominator);
+            // The remainder is below a denominator of at most 2^90.
+            let part = (part << 32).div_ceil(denominator);
+            whole.checked_mul(1 << 32).and_then(|whole| whole.checked_add(part)).unwrap_or(u128::MAX)
+        };
+        (0..self.channels.len()).map(cycles).collect()
     }
 
     /// Time of one channel, in parts of the denominator.

@@ -7,6 +7,7 @@
 
 use tilewright_machine::tcp::Tcp;
 
+use super::map::Place;
 use super::{Access, Channels, Direction};
 use crate::cost::dma::packet_requests;
 
@@ -123,8 +124,13 @@ impl Channels {
     }
 
     fn units(&mut self, base_bytes: u64, units: u64, touch: Touch) -> bool {
-        let unit_bytes = self.map.unit_bytes;
-        (0..units).all(|step| self.touch(base_bytes.wrapping_add(step.wrapping_mul(unit_bytes)), touch))
+        let (mut at, mut place) = (base_bytes, self.map.place(base_bytes));
+        (0..units).all(|_| {
+            let done = self.touch_place(at, place, touch);
+            place = self.map.next(place, at);
+            at = at.wrapping_add(self.map.unit_bytes);
+            done
+        })
     }
 
     /// Whole blocks that lie in the same banks: the first as it is, the others as often as there are.
@@ -139,12 +145,17 @@ impl Channels {
 
     /// One step. False, and nothing done, if there are none left.
     fn touch(&mut self, at_bytes: u64, touch: Touch) -> bool {
+        self.touch_place(at_bytes, self.map.place(at_bytes), touch)
+    }
+
+    /// The same for an address whose place is known.
+    fn touch_place(&mut self, at_bytes: u64, place: Place, touch: Touch) -> bool {
         let Some(left) = self.steps_left.checked_sub(1) else { return false };
         self.steps_left = left;
         let Touch { times, bytes, columns, partial, weight } = touch;
         self.covered_bytes = self.covered_bytes.saturating_add(u128::from(bytes) * u128::from(weight));
-        let at = self.map.channel(at_bytes);
-        let (group, rank) = (self.map.group(at_bytes), self.map.rank(at_bytes));
+        let at = self.map.channel(place);
+        let (group, rank) = (self.map.group(place), self.map.rank(place));
         let (row, banks, groups) = (self.map.row(at_bytes), self.map.banks(), self.map.groups());
         let accesses = times.saturating_mul(weight);
         let partial_writes = if partial { accesses } else { 0 };
@@ -152,7 +163,7 @@ impl Channels {
             *used = used.saturating_add(columns.saturating_mul(weight));
         }
         let Some(channel) = self.channels.get_mut(at) else { return true };
-        let Some(bank) = self.banks.get_mut(at * banks + self.map.bank(at_bytes)) else { return true };
+        let Some(bank) = self.banks.get_mut(at * banks + self.map.bank(place)) else { return true };
         let switches = if !partial && bank.row.is_some_and(|last| last != row) { weight } else { 0 };
         let ranks = if channel.rank.is_some_and(|last| last != rank) { weight } else { 0 };
         bank.add(accesses, partial_writes, switches);

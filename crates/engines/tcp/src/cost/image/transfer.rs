@@ -174,8 +174,7 @@ fn channels(machine: &Tcp, transfer: &Transfer, end: &End, requests: u64) -> Cha
 }
 
 fn off_chip(machine: &Tcp, chip: u64, channels: &Channels) -> OffChip {
-    let times: Vec<u128> =
-        (0..channels.channels().len()).map(|at| channels.channel_cycles_q32(machine, at)).collect();
+    let times = channels.cycles_q32(machine);
     let (least, most) =
         times.iter().fold((u128::MAX, 0), |(least, most), time| (least.min(*time), most.max(*time)));
     let even = most - least.min(most) <= most >> 6;
