@@ -15,6 +15,7 @@ use tilewright_compile::{Compiled, kernel_text};
 use tilewright_graph::primitives;
 use tilewright_import::{Model, configs};
 use tilewright_machine::Tcp;
+use tilewright_num::Dtype;
 use tilewright_report::columns::thousands;
 use tilewright_runtime::tune::{Tuned, tune};
 use tilewright_tcp::program::{Program, text as commands};
@@ -79,7 +80,8 @@ impl Source {
         };
         if args.target.calibrate.is_none() {
             // Without weights there is nothing to find scales with, and no value that they change.
-            if configs::names().contains(&args.model.as_str()) {
+            let integers = args.target.check()?.dtype == Dtype::I8;
+            if integers && configs::names().contains(&args.model.as_str()) {
                 kernels.assume_peaks();
             }
             return Ok(kernels);

@@ -239,9 +239,11 @@ fn kept(build: &Build<'_>, widths: &Widths, slots: u64, areas: &mut Areas, at: &
     at.constants = areas.take(plan.constants_bytes());
     if widths.padded {
         let elements = plan.prefill_rows.max(build.machine.ce.lanes) * widths.queries;
-        match build.dtype() {
-            Dtype::I8 => at.attended_floats = areas.take(bytes(build.between(), elements)),
-            dtype => at.attended = areas.take(bytes(dtype, elements)),
+        if attends(build, false) && build.dtype() == Dtype::I8 {
+            at.attended_floats = areas.take(bytes(build.between(), elements));
+        }
+        if attends(build, true) || build.dtype() != Dtype::I8 {
+            at.attended = areas.take(bytes(build.dtype(), elements));
         }
     }
     let tokens = plan.prefill_rows * build.machine.pe.slices;
@@ -260,6 +262,14 @@ fn kept(build: &Build<'_>, widths: &Widths, slots: u64, areas: &mut Areas, at: &
     }
 }
 
+/// Whether there is attention whose result has a scale that was found beforehand, or one without.
+fn attends(build: &Build<'_>, known: bool) -> bool {
+    build.kernels.kernels.iter().any(|kernel| match kernel {
+        Kernel::Attend { out, .. } => build.kernels.peaks.contains_key(out) == known,
+        _ => false,
+    })
+}
+
 /// What kernels leave to each other.
 fn values(build: &Build<'_>, widths: &Widths, areas: &mut Areas, at: &mut Places) {
     let (plan, dtype, cache) = (build.plan, build.dtype(), build.cache());
@@ -276,7 +286,7 @@ fn values(build: &Build<'_>, widths: &Widths, areas: &mut Areas, at: &mut Places
     if build.mode == Mode::Batch {
         at.all_queries = areas.take(bytes(cache, widths.queries) * build.machine.pe.slices);
     }
-    if dtype == Dtype::I8 || !widths.padded {
+    if !widths.padded || dtype == Dtype::I8 && !attends(build, true) {
         at.attended = areas.take(bytes(dtype, rows.max(lanes) * widths.queries));
     }
     let activated = plan.options.activated();
