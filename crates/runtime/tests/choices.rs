@@ -93,6 +93,8 @@ fn any_choice_gives_a_right_schedule() {
         "rows=2 slots=3 parts=1 fills=1,2,4,8,1",
         "rows=auto slots=8 parts=8 fills=whole",
         "slots=1 parts=4 fills=2",
+        "window=4",
+        "window=6 parts=2 slots=2 fills=4",
     ] {
         let choices: Choices = text.parse().unwrap();
         assert_eq!(choices.to_string().parse::<Choices>().unwrap(), choices);
@@ -103,7 +105,7 @@ fn any_choice_gives_a_right_schedule() {
             }
         }
     }
-    for wrong in ["slots", "slots=0", "fills=9", "fills=", "rows=two", "speed=9"] {
+    for wrong in ["slots", "slots=0", "window=9", "fills=9", "fills=", "rows=two", "speed=9"] {
         assert!(wrong.parse::<Choices>().is_err(), "{wrong}");
     }
 }

@@ -11,7 +11,7 @@ use tilewright_compile::cluster::cluster;
 use tilewright_compile::judge::{Judge, peaks};
 use tilewright_compile::kernel::{Kernel, Kernels};
 use tilewright_compile::weights::constant;
-use tilewright_compile::{Named, Options, compile, compile_kernels, kernel_text};
+use tilewright_compile::{Compiled, Named, Options, compile, compile_chosen, compile_kernels, kernel_text};
 use tilewright_import::llama::{Config, Rope, Scaling};
 use tilewright_import::{Model, hf, llama2c};
 use tilewright_machine::Tcp;
@@ -40,9 +40,13 @@ fn judged_on(machine: &Tcp, model: &Model, options: Options, parts: &[Vec<u64>])
 }
 
 fn judged_kernels(machine: &Tcp, model: &Model, kernels: &Kernels, options: Options, parts: &[Vec<u64>]) {
-    let compiled = compile_kernels(machine, kernels, options).unwrap();
+    judged_compiled(machine, model, compile_kernels(machine, kernels, options).unwrap(), parts);
+}
+
+fn judged_compiled(machine: &Tcp, model: &Model, compiled: Compiled, parts: &[Vec<u64>]) {
     let constants = |name: &str| constant(&model.graph, &model.store, name);
     let (kernels, plan) = (compiled.kernels.clone(), compiled.plan.clone());
+    let options = plan.options;
     let mut judge = Judge::new(machine, &kernels, &plan, &constants).unwrap();
     let mut chip = ModelDevice::new(machine, compiled).unwrap();
     chip.load(&constants).unwrap();
@@ -191,6 +195,24 @@ fn teams_of_slices_are_exact() {
     let mut kernels = cluster(&model.graph).unwrap();
     kernels.assume_peaks();
     judged_kernels(&tcp(), &model, &kernels, Options { cache: Dtype::I8, ..options("w8a8", 2) }, &long);
+}
+
+/// Commands that were put into another order do what they did.
+#[test]
+fn commands_in_the_order_of_windows_are_exact() {
+    let (machine, model) = (tcp(), random::llama(&config((2, 3, 16), 91, 53, false), 6));
+    let kernels = cluster(&model.graph).unwrap();
+    for (dtype, pes, choices) in [("w8a8", 2, "window=6"), ("bf16", 1, "window=4"), ("int8", 4, "window=5")] {
+        let options = options(dtype, pes);
+        let compile =
+            |choices: &str| compile_chosen(&machine, &kernels, options, &choices.parse().unwrap()).unwrap();
+        let compiled = compile(choices);
+        assert_ne!(compiled.prefill.queues, compile("window=1").prefill.queues, "{choices}");
+        for (name, checked) in compiled.check(&machine) {
+            assert!(checked.errors().next().is_none(), "{name}: {:?}", checked.errors().next());
+        }
+        judged_compiled(&machine, &model, compiled, &parts());
+    }
 }
 
 /// Parts of a prompt that others follow give no logits; the last part's are those of the judge.

@@ -238,6 +238,7 @@ impl<'a> Build<'a> {
         mode: Mode,
     ) -> Result<Build<'a>, CompileError> {
         let mut emit = Emitter::new(machine, plan.options.chips);
+        emit.window = usize::try_from(plan.choices.window).unwrap_or(0);
         let slices = machine.pe.slices;
         let most = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
         let key_rows = plan.options.context.div_ceil(slices);

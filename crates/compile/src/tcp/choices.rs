@@ -1,5 +1,5 @@
-//! What the templates leave open: rows of a pass, slots for weights on their way, parts of an exchange, and how much of the register files
-//! a fill of each weight takes. The default is the rule: as much as there is room for, up to four slots, four parts.
+//! What the templates leave open: rows of a pass, slots for weights on their way, parts of an exchange, how many commands are put in order
+//! together, and how much of the register files a fill of each weight takes. The default is the rule: as much as there is room for, up to four slots, four parts.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,6 +9,8 @@ use crate::kernel::{Kernel, Kernels};
 
 /// Parts of the register files that fills are counted in.
 pub const WHOLE: u64 = 8;
+/// Commands of a window at most.
+pub const MOST_WINDOW: u64 = super::window::MOST as u64;
 /// Slots that are tried at most.
 pub const MOST_SLOTS: u64 = 16;
 
@@ -21,13 +23,15 @@ pub struct Choices {
     pub slots: u64,
     /// Parts of the rows that are exchanged between processing elements one after the other.
     pub parts: u64,
+    /// Commands whose order is looked for together; 0 leaves it as the templates give it.
+    pub window: u64,
     /// Eighths of the register files that a fill takes, by class of weight ([`classes`]); missing ones are whole.
     pub fills: Vec<u64>,
 }
 
 impl Default for Choices {
     fn default() -> Choices {
-        Choices { rows: None, slots: 4, parts: 4, fills: Vec::new() }
+        Choices { rows: None, slots: 4, parts: 4, window: 0, fills: Vec::new() }
     }
 }
 
@@ -57,7 +61,11 @@ pub fn classes(kernels: &Kernels) -> Vec<Option<usize>> {
 impl fmt::Display for Choices {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let rows = self.rows.map_or("auto".to_string(), |rows| rows.to_string());
-        write!(f, "rows={rows} slots={} parts={} fills=", self.slots, self.parts)?;
+        write!(f, "rows={rows} slots={} parts={} ", self.slots, self.parts)?;
+        if self.window > 0 {
+            write!(f, "window={} ", self.window)?;
+        }
+        write!(f, "fills=")?;
         let fills: Vec<String> = self.fills.iter().map(ToString::to_string).collect();
         write!(f, "{}", if fills.is_empty() { "whole".to_string() } else { fills.join(",") })
     }
@@ -67,8 +75,9 @@ impl FromStr for Choices {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Choices, String> {
-        let refused =
-            |what: &str| format!("`{text}`: {what}\n  = allowed: rows=auto slots=4 parts=4 fills=8,4,8");
+        let refused = |what: &str| {
+            format!("`{text}`: {what}\n  = allowed: rows=auto slots=4 parts=4 window=6 fills=8,4,8")
+        };
         let mut choices = Choices::default();
         for part in text.split_whitespace() {
             let (name, value) = part.split_once('=').ok_or_else(|| refused("NAME=VALUE"))?;
@@ -81,6 +90,7 @@ impl FromStr for Choices {
                 "rows" => choices.rows = Some(number(value, WHOLE)?),
                 "slots" => choices.slots = number(value, MOST_SLOTS)?,
                 "parts" => choices.parts = number(value, WHOLE)?,
+                "window" => choices.window = number(value, MOST_WINDOW)?,
                 "fills" if value == "whole" => choices.fills = Vec::new(),
                 "fills" => {
                     choices.fills =

@@ -2,7 +2,8 @@
 //!
 //! Queues are written one after the other; images are shared. Commands are given in program order. Before one is issued, whatever is
 //! still under way in another unit and touches bytes that it writes, or writes bytes that it touches, is waited for; within a context
-//! commands run in order anyway (paper section III-C).
+//! commands run in order anyway (paper section III-C). With a window, so many commands are held back and issued in the best order of theirs
+//! ([`super::window`]); messages, conditions and the ends of kernels are crossed by none.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,11 +11,14 @@ use std::sync::Arc;
 use tilewright_base::Span;
 use tilewright_machine::tcp::Tcp;
 use tilewright_tcp::cost::Context;
+use tilewright_tcp::cost::image::{exec_cycles, transfer_cost};
 use tilewright_tcp::footprint::{Access, ByteSet, Footprint, Store, of_exec, of_transfer};
 use tilewright_tcp::program::control::{Command, Condition, Queue, Step, StepKind, Term, Value};
 use tilewright_tcp::program::event::PeId;
 use tilewright_tcp::program::vector::Relation;
 use tilewright_tcp::program::{Count, Exec, ExecId, Program, Register, RegisterId, Transfer, TransferId};
+
+use super::window::{self, Clock, Job};
 
 /// Ids of commands of one kind.
 const IDS: u16 = 256;
@@ -24,7 +28,7 @@ const IDS: u16 = 256;
 enum Unit {
     Main,
     Sub,
-    Dma,
+    Dma = window::DMA as isize,
 }
 
 /// A condition that commands are emitted under.
@@ -36,11 +40,24 @@ struct Conditional {
     live: Vec<Live>,
 }
 
+/// A command that is to be issued.
+struct Pending {
+    unit: Unit,
+    command: Command,
+    /// The image that is loaded for it.
+    image: Option<ExecId>,
+    accesses: Vec<Access>,
+    /// How long it takes alone, with most tokens; 0 where nobody asks.
+    cycles: u64,
+}
+
 /// A command that may still be under way.
 #[derive(Clone)]
 struct Live {
     unit: Unit,
     id: u8,
+    /// When it ends, as far as times are kept.
+    end: u64,
     /// Its number among all commands.
     number: u64,
     /// It was issued whatever conditions say.
@@ -66,6 +83,12 @@ pub struct Emitter<'m> {
     named: BTreeMap<String, u64>,
     issued: u64,
     conditions: Vec<Conditional>,
+    /// Commands that are held back at most, to find their order; fewer than two are issued as they come.
+    pub window: usize,
+    pending: Vec<Pending>,
+    clock: Clock,
+    solved: BTreeMap<(Vec<Job>, Clock), Vec<usize>>,
+    lasts: BTreeMap<u32, u64>,
 }
 
 impl<'m> Emitter<'m> {
@@ -89,6 +112,11 @@ impl<'m> Emitter<'m> {
             named: BTreeMap::new(),
             issued: 0,
             conditions: Vec::new(),
+            window: 0,
+            pending: Vec::new(),
+            clock: Clock::default(),
+            solved: BTreeMap::new(),
+            lasts: BTreeMap::new(),
         }
     }
 
@@ -107,10 +135,12 @@ impl<'m> Emitter<'m> {
         self.end_queue();
         self.pe = pe;
         self.live.clear();
+        self.clock = Clock::default();
         (self.next_exec, self.next_dma) = (0, 0);
     }
 
     fn end_queue(&mut self) {
+        self.flush();
         let PeId { chip, pe } = self.pe;
         let steps = std::mem::take(&mut self.steps);
         if !steps.is_empty() {
@@ -121,7 +151,10 @@ impl<'m> Emitter<'m> {
     /// Waits for transfers of this PE, the last of them last, tells others, and waits for theirs (paper section III-D: messages between
     /// PEs). The queue goes on meanwhile.
     pub fn meet(&mut self, transfers: &[u8], others: &[PeId]) {
+        self.flush();
         for transfer in transfers {
+            let ends = self.live.iter().filter(|live| live.unit == Unit::Dma && live.id == *transfer);
+            self.clock.issue = ends.map(|live| live.end).fold(self.clock.issue, u64::max);
             self.step(StepKind::Await { transfer: true, id: *transfer });
             self.transfer_done(*transfer);
         }
@@ -137,6 +170,7 @@ impl<'m> Emitter<'m> {
     /// What follows is done only if a register is above a number, until [`Self::end_if`]. What was under way before may still be so
     /// afterwards, whatever was waited for under the condition.
     pub fn begin_if_above(&mut self, register: Count, number: u64) {
+        self.flush();
         let outer = std::mem::take(&mut self.steps);
         let number = i64::try_from(number).unwrap_or(i64::MAX);
         self.conditions.push(Conditional { register, number, outer, live: self.live.clone() });
@@ -144,6 +178,7 @@ impl<'m> Emitter<'m> {
 
     /// Ends a condition.
     pub fn end_if(&mut self) {
+        self.flush();
         let Some(Conditional { register, number, outer, live }) = self.conditions.pop() else { return };
         let first = live.iter().map(|before| before.number).max().map_or(0, |last| last + 1);
         self.live.iter_mut().filter(|now| now.number >= first).for_each(|now| now.certain = false);
@@ -163,7 +198,8 @@ impl<'m> Emitter<'m> {
     }
 
     /// Steps of this PE's queue so far.
-    pub fn position(&self) -> usize {
+    pub fn position(&mut self) -> usize {
+        self.flush();
         self.steps.len()
     }
 
@@ -183,13 +219,91 @@ impl<'m> Emitter<'m> {
         let unit = if context == Context::Main { Unit::Main } else { Unit::Sub };
         let image = self.image(exec);
         let accesses = self.accesses(image);
-        self.wait_for(unit, &accesses);
-        let id = self.exec_id();
-        self.push(Command::Load(image));
-        self.push(Command::Exec { context, id });
-        // The queue is held until the context is free, so what ran there before is done.
-        self.live.retain(|live| live.unit != unit);
-        self.issue(unit, id, accesses);
+        let cycles = if self.window > 1 { self.image_cycles(image) } else { 0 };
+        let command = Command::Exec { context, id: 0 };
+        self.put(Pending { unit, command, image: Some(image), accesses, cycles });
+    }
+
+    /// How long an image takes alone, with most tokens.
+    fn image_cycles(&mut self, image: ExecId) -> u64 {
+        if let Some(cycles) = self.lasts.get(&image.0) {
+            return *cycles;
+        }
+        let exec = self.program.execs.get(image.0 as usize);
+        let cycles =
+            exec.map_or(0, |exec| exec_cycles(self.machine, &exec.resolved(&self.most)).total_cycles);
+        self.lasts.insert(image.0, cycles);
+        cycles
+    }
+
+    /// Issues a command, or holds it back until its window is full.
+    fn put(&mut self, pending: Pending) {
+        self.pending.push(pending);
+        if self.pending.len() >= self.window.clamp(1, window::MOST) {
+            self.flush();
+        }
+    }
+
+    /// Issues what was held back, in the best order.
+    fn flush(&mut self) {
+        let order =
+            if self.pending.len() > 1 { self.best_order() } else { (0..self.pending.len()).collect() };
+        let mut pending: Vec<Option<Pending>> = self.pending.drain(..).map(Some).collect();
+        for at in order {
+            if let Some(pending) = pending.get_mut(at).and_then(Option::take) {
+                self.issue_pending(pending);
+            }
+        }
+    }
+
+    fn best_order(&mut self) -> Vec<usize> {
+        let jobs: Vec<Job> = (0..self.pending.len()).map(|at| self.job(at)).collect();
+        let key = (jobs, self.clock.since(self.clock.issue));
+        if let Some(known) = self.solved.get(&key) {
+            return known.clone();
+        }
+        let order = window::order(&key.0, key.1);
+        self.solved.insert(key, order.clone());
+        order
+    }
+
+    /// What is held back as a job, times from the next issue on.
+    fn job(&self, at: usize) -> Job {
+        let Some(own) = self.pending.get(at) else { return Job::default() };
+        let meets = |others: &[Access]| others.iter().any(|a| own.accesses.iter().any(|b| conflicts(a, b)));
+        let waited = self.live.iter().filter(|live| live.unit != own.unit || own.unit == Unit::Dma);
+        let ready = waited.filter(|live| meets(&live.accesses)).map(|live| live.end).max();
+        let before = self.pending.iter().take(at).enumerate();
+        let after = before.filter(|(_, other)| meets(&other.accesses)).fold(0, |bits, (i, _)| bits | 1 << i);
+        let ready = ready.unwrap_or(0).saturating_sub(self.clock.issue);
+        Job { unit: own.unit as usize, cycles: own.cycles, ready, after }
+    }
+
+    fn issue_pending(&mut self, pending: Pending) {
+        let Pending { unit, command, image, accesses, cycles } = pending;
+        let ready = self.wait_for(unit, &accesses);
+        let end = self.clock.issue(unit as usize, cycles, ready);
+        let id =
+            match command {
+                Command::Dma { id, .. } => {
+                    self.wait_id(Unit::Dma, id);
+                    self.push(command);
+                    id
+                }
+                Command::Exec { context, .. } => {
+                    let id = self.exec_id();
+                    self.steps.extend(image.map(|image| Step {
+                        kind: StepKind::Push(Command::Load(image)),
+                        span: Span::default(),
+                    }));
+                    self.push(Command::Exec { context, id });
+                    // The queue is held until the context is free, so what ran there before is done.
+                    self.live.retain(|live| live.unit != unit);
+                    id
+                }
+                _ => return,
+            };
+        self.issue(unit, id, end, accesses);
     }
 
     /// Issues a transfer; gives its id.
@@ -202,21 +316,21 @@ impl<'m> Emitter<'m> {
         *same += 1;
         let resolved = transfer.resolved(&self.most);
         let accesses = of_transfer(self.machine, &resolved, &self.objects).accesses;
-        self.wait_for(Unit::Dma, &accesses);
+        let cost = (self.window > 1).then(|| transfer_cost(self.machine, &resolved)).flatten();
         let id = u8::try_from(self.next_dma % IDS).unwrap_or(0);
         self.next_dma += 1;
-        self.wait_id(Unit::Dma, id);
         let index = TransferId(u32::try_from(self.program.transfers.len()).unwrap_or(u32::MAX));
         self.program.transfers.push(transfer);
-        self.push(Command::Dma { transfer: index, id });
-        self.issue(Unit::Dma, id, accesses);
+        let command = Command::Dma { transfer: index, id };
+        let cycles = cost.map_or(0, |cost| cost.cycles.total_cycles);
+        self.put(Pending { unit: Unit::Dma, command, image: None, accesses, cycles });
         id
     }
 
-    fn issue(&mut self, unit: Unit, id: u8, accesses: Vec<Access>) {
+    fn issue(&mut self, unit: Unit, id: u8, end: u64, accesses: Vec<Access>) {
         let number = self.issued;
         self.issued += 1;
-        self.live.push(Live { unit, id, number, certain: true, accesses: accesses.into() });
+        self.live.push(Live { unit, id, end, number, certain: true, accesses: accesses.into() });
     }
 
     /// A transfer is done, and with it all before it, since the engine takes them in order.
@@ -277,14 +391,15 @@ impl<'m> Emitter<'m> {
         id
     }
 
-    /// Waits for everything of other units that a command must come after.
-    fn wait_for(&mut self, unit: Unit, accesses: &[Access]) {
-        let mut waits = Vec::new();
+    /// Waits for everything of other units that a command must come after; gives when that has ended.
+    fn wait_for(&mut self, unit: Unit, accesses: &[Access]) -> u64 {
+        let (mut waits, mut ended) = (Vec::new(), 0);
         for live in &self.live {
             if live.unit != unit || unit == Unit::Dma {
                 let conflict = live.accesses.iter().any(|a| accesses.iter().any(|b| conflicts(a, b)));
                 if conflict {
                     waits.push((live.number, live.unit, live.id));
+                    ended = ended.max(live.end);
                 }
             }
         }
@@ -293,6 +408,7 @@ impl<'m> Emitter<'m> {
         for (_, unit, id) in waits {
             self.wait_id(unit, id);
         }
+        ended
     }
 
     fn wait_id(&mut self, unit: Unit, id: u8) {

@@ -9,6 +9,7 @@
 //! | [`build`] | one program: registers, kernels in order |
 //! | [`place`] | places in data memory |
 //! | [`emit`] | commands in order, with the waits that they need |
+//! | [`window`] | the order of a few commands, by integer programming |
 //! | [`image`] | parts of register images |
 //! | [`constants`] | gains and scales that slices keep |
 //! | `rows` | rows as integers |
@@ -48,3 +49,4 @@ mod rotate;
 mod rows;
 pub mod sizes;
 mod teams;
+pub mod window;

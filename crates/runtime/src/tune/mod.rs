@@ -3,7 +3,8 @@
 //!
 //! 1. A model of one or two blocks stands for all of them: blocks are alike.
 //! 2. Dynamic programming over its chain of kernels chooses the fills of each weight, with the engines' closed forms ([`chain`]).
-//! 3. A population of choices, which begins with the rule and with that, is bred by changes and crossings, and judged by simulated time.
+//! 3. A population of choices, which begins with the rule, with that, and with commands put in order a few at a time by integer programming,
+//!    is bred by changes and crossings, and judged by simulated time.
 //! 4. The best is compiled for the whole model and kept if the whole model is faster with it than with the rule.
 //!
 //! Effort counts evaluations, not time, and all draws come from one fixed seed: the same input gives the same programs.
@@ -23,6 +24,8 @@ use crate::schedule::{cycles, longest};
 const BLOCKS: usize = 2;
 /// How much more a cycle counts by which a program is slower than by the rule.
 const SLOWER: u128 = 9;
+/// Commands that are put in order together; more take longer to solve than they gain.
+const WINDOWS: [u64; 2] = [4, 6];
 /// Choices that live on.
 const POPULATION: usize = 6;
 
@@ -182,6 +185,7 @@ impl Search<'_> {
         for slots in [2, 4] {
             first.extend(chain::choose(self.machine, &self.kernels, self.options, slots));
         }
+        first.extend(WINDOWS.map(|window| Choices { window, ..rule.clone() }));
         first.iter().for_each(|choices| self.judge(choices, &mut living));
         let mut draw = Draw(0x5eed);
         // Draws that repeat what is known cost nothing, so they are bounded too.
@@ -236,16 +240,23 @@ fn crossed(one: &Choices, other: &Choices, count: usize, draw: &mut Draw) -> Cho
     if draw.below(2) == 0 {
         child.parts = other.parts;
     }
+    if draw.below(2) == 0 {
+        child.window = other.window;
+    }
     child
 }
 
 fn changed(choices: &Choices, count: usize, draw: &mut Draw) -> Choices {
     let mut child = choices.clone();
-    match draw.below(5) {
+    match draw.below(6) {
         0 => child.slots = (child.slots + 1 + draw.below(3)).min(MOST_SLOTS),
         1 => child.slots = child.slots.saturating_sub(1).max(2),
         2 => child.parts = 1 << draw.below(4),
-        3 => child.rows = Some(1 << draw.below(4)).filter(|rows| *rows < WHOLE),
+        3 => {
+            let drawn = usize::try_from(draw.below(WINDOWS.len() as u64 + 1)).unwrap_or(0);
+            child.window = WINDOWS.get(drawn).copied().unwrap_or(0);
+        }
+        4 => child.rows = Some(1 << draw.below(4)).filter(|rows| *rows < WHOLE),
         _ => {
             let class = usize::try_from(draw.below(count as u64)).unwrap_or(0);
             if let Some(eighths) = child.fills.get_mut(class) {
