@@ -1,5 +1,7 @@
 //! A compiled model: all stages in order, and what its programs take and give.
 
+use std::borrow::Cow;
+
 use tilewright_graph::Graph;
 use tilewright_machine::tcp::Tcp;
 use tilewright_tcp::program::Program;
@@ -54,7 +56,7 @@ pub struct Inputs {
     /// Addresses in HBM and bytes.
     pub tables: Vec<(u64, Vec<u8>)>,
     /// Registers by name.
-    pub registers: Vec<(&'static str, i64)>,
+    pub registers: Vec<(Cow<'static, str>, i64)>,
 }
 
 impl Inputs {
@@ -187,32 +189,39 @@ impl Compiled {
         pack(&self.kernels, &self.plan, self.lanes, self.slices, &self.parts, constants, write)
     }
 
-    /// What a run of the batch program is told: one token of each sequence, all behind as many others.
+    /// What a run of the batch program is told: for each sequence a token and how many are behind it, or nothing if it is idle. Sequences
+    /// that are not named are idle.
     ///
     /// # Errors
-    /// A token outside the vocabulary, not as many tokens as sequences, or no position left.
-    pub fn batch_inputs(&self, past: u64, tokens: &[u64]) -> Result<Inputs, CompileError> {
+    /// A token outside the vocabulary, more sequences than the program has, none that has a token, or no position left.
+    pub fn batch_inputs(&self, sequences: &[Option<(u64, u64)>]) -> Result<Inputs, CompileError> {
         let plan = &self.plan;
-        if tokens.len() as u64 != plan.options.batch {
-            let allowed = format!("{}, one of each sequence", plan.options.batch);
-            let found = tokens.len() as u64;
+        let found = sequences.iter().flatten().count() as u64;
+        if sequences.len() as u64 > plan.options.batch || found == 0 {
+            let allowed = format!("1 to {}, one of each sequence", plan.options.batch);
             return Err(CompileError::Size { what: "the number of tokens", found, allowed });
         }
-        let mut inputs = self.inputs(past, tokens.get(..1).unwrap_or_default())?;
+        let mut inputs = Inputs::default();
         let mut ids = vec![0; to_index(plan.prefill_rows * self.slices)];
         let (mut angles, mut cache) = (Vec::new(), Vec::new());
         for place in 0..self.slices {
-            let token = tokens.get(to_index(place)).copied();
-            if token.is_some_and(|token| token >= self.kernels.vocabulary) {
-                let allowed = format!("below {}", self.kernels.vocabulary);
-                return Err(CompileError::Size { what: "a token", found: token.unwrap_or(0), allowed });
+            let named = sequences.get(to_index(place)).copied().flatten();
+            let (past, token) = named.unwrap_or((0, 0));
+            // One token alone says what is refused, and what a context needs.
+            let own = self.inputs(past, &[token])?;
+            if place < plan.options.batch {
+                let of = |name: &str| own.registers.iter().find(|(own, _)| own == name);
+                for name in ["key_rows", "key_rounds", "context"] {
+                    let value = of(name).map_or(1, |(_, value)| *value);
+                    inputs.registers.push((format!("{name}{place}").into(), value));
+                }
             }
             if let Some(entry) = ids.get_mut(to_index(place)) {
-                *entry = token.unwrap_or(0) * plan.embedding_row;
+                *entry = token * plan.embedding_row;
             }
             angles.push(past * plan.angles_row);
             let sequence = place.min(plan.options.batch - 1) * plan.sequence_bytes;
-            let position = if token.is_some() { past } else { plan.options.context };
+            let position = if named.is_some() { past } else { plan.options.context };
             cache.push(sequence + position * plan.cache_row);
         }
         let tables = [(plan.token_table, ids), (plan.angle_table, angles), (plan.cache_table, cache)];
@@ -287,6 +296,7 @@ impl Compiled {
                     ("key_rows", whole(key_rows)),
                     ("key_rounds", whole(key_rows.div_ceil(self.lanes))),
                 ])
+                .map(|(name, value)| (name.into(), value))
                 .collect(),
         })
     }

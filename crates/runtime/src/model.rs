@@ -24,6 +24,8 @@ pub struct ModelDevice {
     decode: Prepared,
     batch: Option<Prepared>,
     seen: u64,
+    /// The same for each sequence of a batch.
+    seen_by: Vec<u64>,
 }
 
 /// Which program a run uses.
@@ -72,7 +74,8 @@ impl ModelDevice {
         let decode = Prepared::new(machine, compiled.decode.clone())?;
         let batch = compiled.batch.clone().map(|program| Prepared::new(machine, program)).transpose()?;
         let device = Device::new(machine, compiled.plan.options.chips);
-        Ok(ModelDevice { device, compiled, prefill, decode, batch, seen: 0 })
+        let seen_by = vec![0; usize::try_from(compiled.plan.options.batch).unwrap_or(0)];
+        Ok(ModelDevice { device, compiled, prefill, decode, batch, seen: 0, seen_by })
     }
 
     /// Writes weights and tables, and runs the program that all others begin with.
@@ -140,6 +143,7 @@ impl ModelDevice {
     /// Forgets all tokens.
     pub fn restart(&mut self) {
         self.seen = 0;
+        self.seen_by.fill(0);
     }
 
     /// Takes tokens behind those it has, at most [`Compiled::most_tokens`]; the reading of the run, and which program it was.
@@ -186,17 +190,21 @@ impl ModelDevice {
         Ok((phase, reading))
     }
 
-    /// Takes one token of each sequence, all behind as many others; caches hold what earlier runs of this kind left.
+    /// Takes one token of each sequence that has one, behind those that it took before; caches hold what earlier runs of this kind left.
+    /// Sequences may have come differently far, and those without a token, or not named, stay where they are.
     ///
     /// # Errors
     /// A model that was compiled for one sequence, tokens that it does not have room for.
     pub fn feed_batch<S: Sink>(
         &mut self,
-        tokens: &[u64],
+        tokens: &[Option<u64>],
         wanted: &Wanted,
         sink: S,
     ) -> Result<Reading, ModelError> {
-        let inputs = self.compiled.batch_inputs(self.seen, tokens)?;
+        let past = self.seen_by.iter().copied().chain(std::iter::repeat(0));
+        let sequences: Vec<Option<(u64, u64)>> =
+            past.zip(tokens).map(|(past, token)| token.map(|token| (past, token))).collect();
+        let inputs = self.compiled.batch_inputs(&sequences)?;
         self.write_tables(&inputs)?;
         let Some(prepared) = &self.batch else {
             let allowed = "one; compile with a batch for more".to_string();
@@ -205,7 +213,9 @@ impl ModelDevice {
         };
         let registers = registers(prepared.program(), &inputs);
         let reading = self.device.run(prepared, &registers, wanted, sink)?;
-        self.seen += 1;
+        for (seen, token) in self.seen_by.iter_mut().zip(tokens) {
+            *seen += u64::from(token.is_some());
+        }
         Ok(reading)
     }
 

@@ -97,13 +97,18 @@ fn sequences_of_a_batch_do_not_know_each_other() {
         let interpreter = Interpreter::new(primitives(&model.graph).unwrap(), &model.store).unwrap();
         let mut sessions: Vec<Session<'_>> =
             (0..batch).map(|_| Session::new(&interpreter).unwrap()).collect();
-        for step in 0..3 {
-            let tokens: Vec<u64> = (0..batch).map(|sequence| 1 + step * 50 + sequence * 7 * step).collect();
+        for step in 0..4 {
+            // The second starts a step later, the third waits for a step: all are differently far, and some have no token.
+            let token = |sequence: u64| {
+                let idle = step == 0 && sequence == 1 || step == 2 && sequence == 2;
+                (!idle).then_some(1 + step * 50 + sequence * 7 * step)
+            };
+            let tokens: Vec<Option<u64>> = (0..batch).map(token).collect();
             let wanted = Wanted { values: true, findings: true, ..Wanted::default() };
             let reading = chip.feed_batch(&tokens, &wanted, KeepLast::new(0)).unwrap();
             for (sequence, session) in sessions.iter_mut().enumerate() {
-                let theirs =
-                    session.feed(&[i64::try_from(tokens[sequence]).unwrap()]).unwrap().pop().unwrap();
+                let Some(token) = tokens[sequence] else { continue };
+                let theirs = session.feed(&[i64::try_from(token).unwrap()]).unwrap().pop().unwrap();
                 let ours = chip.sequence_logits(sequence as u64).unwrap();
                 let error = worst(&ours, &theirs);
                 assert_eq!(best(&ours), best(&theirs), "{dtype} on {pes} PEs, sequence {sequence}");

@@ -161,7 +161,7 @@ impl Model<'_> {
         let Step { compiled, program, context } = prepared;
         let batch = compiled.plan.options.batch;
         let inputs = if batch > 1 {
-            compiled.batch_inputs(*context, &vec![0; index(batch)])?
+            compiled.batch_inputs(&vec![Some((*context, 0)); index(batch)])?
         } else {
             compiled.inputs(*context, &[0])?
         };
@@ -190,8 +190,9 @@ impl Model<'_> {
         inputs: &tilewright_compile::Inputs,
         record: bool,
     ) -> Result<Outcome, MeasureError> {
-        let named = |(name, value): &(&str, i64)| Some((prepared.register(name)?, *value));
-        let registers: Vec<_> = inputs.registers.iter().filter_map(named).collect();
+        let named =
+            inputs.registers.iter().filter_map(|(name, value)| Some((prepared.register(name)?, *value)));
+        let registers: Vec<_> = named.collect();
         let wanted = Wanted { trace: record, ..Wanted::default() };
         let reading = if record {
             prepared.time(&registers, &wanted, KeepAll::default())?

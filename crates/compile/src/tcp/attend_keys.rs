@@ -48,12 +48,15 @@ pub(super) fn attend_all(
     let switch = super::combine::multicast(build, build.machine.pe.slices, row / packet);
     build.emit.exec(main("spread_queries", Stream { switch, ..copy(from, to) }));
     let places = [build.at.cached, build.at.cached_next];
+    build.turn_to_sequence(0);
     super::cache::fetch(build, cache, 0, places[0]);
     let batch = build.plan.options.batch;
     for (sequence, turn) in (0..batch).zip([0, 1].into_iter().cycle()) {
         if sequence + 1 < batch {
+            build.turn_to_sequence(sequence + 1);
             super::cache::fetch(build, cache, sequence + 1, places[1 - turn]);
         }
+        build.turn_to_sequence(sequence);
         let queries = build.at.all_queries + sequence * row;
         let kept = vec![(sequence, sequence + 1)];
         Query::new(build, heads, queries, places[turn], kept)?.all(build, cache, scale)?;

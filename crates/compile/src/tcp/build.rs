@@ -71,6 +71,8 @@ pub struct Build<'a> {
     pub key_rounds: Count,
     /// Keys that there are.
     pub context: Count,
+    /// The last three for each sequence of a batch.
+    by_sequence: Vec<[Count; 3]>,
     /// Above zero if every place of a prompt's rows has a token, and if not.
     pub whole: Count,
     /// The latter.
@@ -133,6 +135,28 @@ fn parts(emit: &mut Emitter<'_>, plan: &Plan) -> Vec<Part> {
         Part { rows: emit.register(&format!("rows{first}"), 1, rows), first, step }
     };
     (0..step.min(plan.prefill_rows)).map(part).collect()
+}
+
+/// Rows of keys, eights of them, and keys: registers for each sequence of a batch, or for the one that there is.
+fn by_sequence(emit: &mut Emitter<'_>, machine: &Tcp, plan: &Plan, mode: Mode) -> Vec<[Count; 3]> {
+    let most = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
+    let rows = plan.options.context.div_ceil(machine.pe.slices);
+    let rounds = rows.div_ceil(machine.ce.lanes);
+    let sequences = if mode == Mode::Batch { plan.options.batch } else { 1 };
+    let registers = (0..sequences).map(|sequence| {
+        let name = |name: &str| match mode {
+            Mode::Batch => format!("{name}{sequence}"),
+            Mode::Prefill | Mode::Decode => name.to_string(),
+        };
+        let key_rows = emit.register(&name("key_rows"), 1, most(rows));
+        let context = emit.register(&name("context"), 1, most(plan.options.context));
+        let key_rounds = match mode {
+            Mode::Prefill => n(rounds),
+            Mode::Decode | Mode::Batch => emit.register(&name("key_rounds"), 1, most(rounds)),
+        };
+        [key_rows, key_rounds, context]
+    });
+    registers.collect()
 }
 
 /// Registers of a prefill program that are zero or one: all rows are whole, they are not, logits are wanted.
@@ -241,22 +265,17 @@ impl<'a> Build<'a> {
         emit.window = usize::try_from(plan.choices.window).unwrap_or(0);
         let slices = machine.pe.slices;
         let most = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
-        let key_rows = plan.options.context.div_ceil(slices);
-        let rounds = key_rows.div_ceil(machine.ce.lanes);
-        let keys = emit.register("key_rows", 1, most(key_rows));
-        let context = emit.register("context", 1, most(plan.options.context));
-        let (rows, groups, tokens, key_rounds) = match mode {
+        let by_sequence = by_sequence(&mut emit, machine, plan, mode);
+        let [key_rows, key_rounds, context] = by_sequence.first().copied().unwrap_or([n(1); 3]);
+        let (rows, groups, tokens) = match mode {
             Mode::Prefill => {
                 let rows = emit.register("rows", 1, most(plan.prefill_rows));
                 let own = slices / plan.options.pes;
                 let tokens = emit.register("own_tokens", most(own), most(plan.prefill_rows * own));
-                (rows, slices, tokens, n(rounds))
+                (rows, slices, tokens)
             }
-            Mode::Decode => (n(1), 1, n(1), emit.register("key_rounds", 1, most(rounds))),
-            Mode::Batch => {
-                let own = (slices / plan.options.pes).max(1);
-                (n(1), slices, n(own), emit.register("key_rounds", 1, most(rounds)))
-            }
+            Mode::Decode => (n(1), 1, n(1)),
+            Mode::Batch => (n(1), slices, n((slices / plan.options.pes).max(1))),
         };
         let [whole, ragged, speaks] = flags(&mut emit, mode);
         let all = Part { rows, first: 0, step: 1 };
@@ -286,9 +305,10 @@ impl<'a> Build<'a> {
             rows,
             groups,
             own_tokens: tokens,
-            key_rows: keys,
+            key_rows,
             key_rounds,
             context,
+            by_sequence,
             whole,
             ragged,
             speaks,
@@ -330,6 +350,14 @@ impl<'a> Build<'a> {
         (self.chip, self.pe) = (home.chip, home.pe);
         (self.asked, self.used, self.norms, self.exchanges, self.peer_turns) = (0, 0, 0, 0, 0);
         (self.sent, self.gathered) = (None, Vec::new());
+    }
+
+    /// What follows is of a sequence of the batch.
+    pub fn turn_to_sequence(&mut self, sequence: u64) {
+        let of = usize::try_from(sequence).ok().and_then(|at| self.by_sequence.get(at));
+        if let Some([key_rows, key_rounds, context]) = of.copied() {
+            (self.key_rows, self.key_rounds, self.context) = (key_rows, key_rounds, context);
+        }
     }
 
     /// Processing elements of a chip.

@@ -103,7 +103,12 @@ pub fn longest(compiled: &Compiled, outline: &Outline) -> Vec<(RegisterId, i64)>
     };
     let tokens = vec![0; usize::try_from(count).unwrap_or(1)];
     let Some(program) = compiled.program(outline.name) else { return Vec::new() };
-    compiled.inputs(past, &tokens).map(|inputs| registers(program, &inputs)).unwrap_or_default()
+    let sequences = vec![Some((past, 0)); usize::try_from(compiled.plan.options.batch).unwrap_or(1)];
+    let inputs = match outline.name {
+        "batch" => compiled.batch_inputs(&sequences),
+        _ => compiled.inputs(past, &tokens),
+    };
+    inputs.map(|inputs| registers(program, &inputs)).unwrap_or_default()
 }
 
 /// Times a program of a model, with the longest context that it takes.
