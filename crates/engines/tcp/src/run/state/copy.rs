@@ -96,11 +96,9 @@ impl State {
         let hbm: &Pages = hbm;
         let mut left = parts.iter().peekable();
         let mut jobs = Vec::with_capacity(parts.len());
-        for (pe, first) in pes.iter_mut().zip((0..).step_by(index(sizes.slices))) {
+        for (pe, first) in pes.iter_mut().zip((0_u64..).step_by(index(sizes.slices))) {
             let mut physical: Vec<Option<&mut SliceMemory>> = pe.slices.iter_mut().map(Some).collect();
-            while let Some((_, slice, source, target)) =
-                left.next_if(|part| part.1 < first as u64 + sizes.slices)
-            {
+            while let Some((_, slice, source, target)) = left.next_if(|part| part.1 < first + sizes.slices) {
                 let entry = pe.table.get(index(slice % sizes.slices));
                 let memory = entry.and_then(|entry| physical.get_mut(*entry)?.take());
                 jobs.extend(memory.map(|memory| (memory, *source, *target)));
