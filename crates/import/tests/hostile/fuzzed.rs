@@ -296,6 +296,16 @@ fn lies_are_refused_by_name() {
     files.insert("a.safetensors", safetensors(&[("model.norm.weight", &[9])]));
     let sizes = folder(&files).unwrap_err().to_string();
     assert!(sizes.starts_with("a.safetensors: tensor `model.norm.weight`: has sizes [9]"), "{sizes}");
+    for (kind, named) in [("I32", "i32"), ("F64", "F64"), ("", "")] {
+        let mut files = llama_folder();
+        let norm = safetensors(&[("model.norm.weight", &[8])]);
+        let table = String::from_utf8_lossy(&norm[8..norm.len() - 32]).replace("F32", kind);
+        let weights = [&(table.len() as u64).to_le_bytes()[..], table.as_bytes(), &[0; 32]].concat();
+        files.insert("a.safetensors", weights);
+        let refused = folder(&files).unwrap_err().to_string();
+        let wanted = format!("a.safetensors: tensor `model.norm.weight`: is of type {named}\n");
+        assert!(refused.starts_with(&wanted) && refused.contains("F32, F16, BF16"), "{refused}");
+    }
     let mut files = llama_folder();
     let config = String::from_utf8(files["config.json"].clone()).unwrap();
     files.insert(
