@@ -1,6 +1,6 @@
 //! `--calibrate FILE`: scales of integer activations from a text, a line of it at a time, instead of one for each token as it passes.
 
-use tilewright_compile::judge::peaks;
+use tilewright_compile::judge;
 use tilewright_compile::kernel::Kernels;
 use tilewright_compile::weights;
 use tilewright_import::Model;
@@ -16,9 +16,9 @@ use crate::target::ModelTarget;
 /// Refuses a text for types that have no integer activations.
 pub(crate) fn check(target: &ModelTarget) -> Result<(), Outcome> {
     let named = target.check()?;
-    if target.calibrate.is_some() && named.dtype != Dtype::I8 {
+    if target.calibrate.is_some() && named.dtype != Dtype::I8 && target.cache_type()? != Dtype::I8 {
         return Err(Outcome::usage(&format!(
-            "--calibrate with --dtype {}: its activations are no integers\n  = allowed: int8, w8a8, w4a8\n  = instead: --dtype int8",
+            "--calibrate with --dtype {}: its activations are no integers\n  = allowed: int8, w8a8, w4a8, or --cache int8\n  = instead: --dtype int8",
             named.name
         )));
     }
@@ -47,6 +47,5 @@ pub(crate) fn calibrated(
     let longest = texts.iter().map(Vec::len).max().unwrap_or(0) as u64;
     let options = target.options(machine, longest.max(1))?;
     let constant = |name: &str| weights::constant(&model.graph, &model.store, name);
-    let peaks = peaks(machine, &kernels, options, &constant, &texts).map_err(|error| refused(&error))?;
-    Ok(Kernels { peaks, ..kernels })
+    judge::calibrated(machine, &kernels, options, &constant, &texts).map_err(|error| refused(&error))
 }

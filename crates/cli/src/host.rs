@@ -51,7 +51,7 @@ pub trait Host {
 }
 
 /// A file on its way.
-pub trait Draft: std::io::Write {
+pub trait Draft: std::io::Write + Send {
     /// Gives it its name.
     ///
     /// # Errors

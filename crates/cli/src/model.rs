@@ -39,7 +39,10 @@ pub(crate) fn load(path: &str, dims: Option<&str>, host: &mut dyn Host) -> Resul
         return configs::read(path).map_err(refused);
     }
     if host.read(&Path::new(path).join("config.json")).is_ok() {
-        return hf::read(&|name: &str| beside(Path::new(path), name)).map_err(refused);
+        return hf::read(&|name: &str| beside(Path::new(path), name)).map_err(|mut error| {
+            error.file = Path::new(path).join(&error.file).display().to_string();
+            refused(error)
+        });
     }
     Err(Outcome::usage(&format!(
         "`{path}` is no model that is known\n  = allowed: a file .bin (llama2.c), .gguf, .onnx or .graph, \

@@ -22,7 +22,11 @@ pub(crate) struct ModelTarget {
     /// Types of weights and activations that are multiplied: bf16, int8, w8a8, w8a16, w4a8 or w4a16
     #[arg(long, value_name = "TYPE", default_value = "bf16")]
     pub(crate) dtype: String,
-    /// Find the scales of integer activations on this text beforehand, a line at a time; without it each token has its own
+    /// Type of the keys and values that are kept: bf16 or int8
+    #[arg(long, value_name = "TYPE", default_value = "bf16")]
+    pub(crate) cache: String,
+    /// Find the scales of integer activations, and the ranges of an int8 cache, on this text beforehand, a line at a time; without it each token
+    /// has its own scales, and every cache the same range
     #[arg(long, value_name = "FILE")]
     pub(crate) calibrate: Option<String>,
     /// PEs of a chip that share the work: 1, 2, 4 or 8
@@ -39,7 +43,8 @@ pub(crate) struct ModelTarget {
 impl Default for ModelTarget {
     fn default() -> ModelTarget {
         let (chip, dtype) = ("tcp".to_string(), "bf16".to_string());
-        ModelTarget { chip, set: Vec::new(), dtype, calibrate: None, pes: 1, chips: 1, context: None }
+        let cache = dtype.clone();
+        ModelTarget { chip, set: Vec::new(), dtype, cache, calibrate: None, pes: 1, chips: 1, context: None }
     }
 }
 
@@ -71,10 +76,22 @@ impl ModelTarget {
                 )));
             }
         }
+        self.cache_type()?;
         if self.context == Some(0) {
             return Err(Outcome::usage("--context 0\n  = allowed: 1 or more\n  = instead: leave it out"));
         }
         Ok(named)
+    }
+
+    /// The type of keys and values.
+    pub(crate) fn cache_type(&self) -> Result<Dtype, Outcome> {
+        match self.cache.as_str() {
+            "bf16" => Ok(Dtype::Bf16),
+            "int8" => Ok(Dtype::I8),
+            other => Err(Outcome::usage(&format!(
+                "--cache {other}\n  = allowed: bf16, int8\n  = instead: --cache bf16"
+            ))),
+        }
     }
 
     /// How to compile. Without `--context` the context is `context`; either is rounded up to a position for every slice, because caches
@@ -83,8 +100,7 @@ impl ModelTarget {
         let (Named { dtype, mixed, .. }, context) = (self.check()?, self.context.unwrap_or(context));
         let slices = machine.pe.slices.max(1);
         let context = context.checked_next_multiple_of(slices).unwrap_or(context);
-        // Keys and values stay bf16: what is gained in memory is lost in words.
-        let (cache, pes, chips) = (Dtype::Bf16, self.pes, self.chips);
+        let (cache, pes, chips) = (self.cache_type()?, self.pes, self.chips);
         Ok(Options { dtype, mixed, cache, context, pes, chips, batch: 1 })
     }
 }

@@ -294,6 +294,9 @@ pub struct Kernels {
     /// The greatest magnitudes of values that integers are made of, if they were found beforehand: one scale for all tokens. Without,
     /// each token has its own.
     pub peaks: BTreeMap<ValueId, f32>,
+    /// The greatest magnitudes of queries, keys and values by cache, likewise: what eight bits of them stand for. Without, a range that
+    /// is the same for all.
+    pub ranges: BTreeMap<usize, [f32; 3]>,
 }
 
 impl Kernels {
@@ -406,6 +409,9 @@ impl Kernels {
         }
         for (value, peak) in &self.peaks {
             let _ = writeln!(text, "peak {} = {peak:?}", self.name(*value));
+        }
+        for (cache, [query, key, value]) in &self.ranges {
+            let _ = writeln!(text, "range {cache} = {query:?} {key:?} {value:?}");
         }
         text
     }

@@ -146,6 +146,14 @@ fn scales_of_a_text_stay_with_the_model() {
     let run = good(&format!("run m/model.bin --prompt abc --max-tokens 5 --json {with}"), &mut host);
     let exec = good("exec m.twb --prompt abc --max-tokens 5 --json", &mut host);
     assert_eq!(run, exec);
+    // Ranges of a cache of eight bits, with or without other integers; an effort finds the same programs for both verbs.
+    let with = "--dtype bf16 --cache int8 --calibrate text --context 64 --effort 1";
+    let kernels = good(&format!("compile m/model.bin {with} --emit kernels"), &mut host);
+    let starts = |word: &str| kernels.lines().filter(|line| line.starts_with(word)).count();
+    assert_eq!((starts("range "), starts("peak ")), (2, 0), "{kernels}");
+    good(&format!("compile m/model.bin {with} -o cache.twb"), &mut host);
+    let run = good(&format!("run m/model.bin --prompt abc --max-tokens 5 --json {with}"), &mut host);
+    assert_eq!(run, good("exec cache.twb --prompt abc --max-tokens 5 --json", &mut host));
     let empty = tilewright("run m/model.bin --prompt abc --dtype int8 --calibrate m/none", &mut host);
     assert!(empty.code == BAD_INPUT && empty.stderr.contains("cannot read `m/none`"), "{}", empty.stderr);
 }

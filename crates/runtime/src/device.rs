@@ -115,7 +115,7 @@ impl Device {
     ///
     /// # Errors
     /// A program of another machine or of more chips, a value outside of its register's range, a run that cannot go on.
-    pub fn run<S: Sink>(
+    pub fn run<S: Sink + Send>(
         &mut self,
         prepared: &Prepared,
         registers: &[(RegisterId, i64)],

@@ -133,7 +133,7 @@ pub fn encode(chip: &mut ModelDevice, prompt: &[u64]) -> Result<(Vec<f32>, Gener
 ///
 /// # Errors
 /// As [`generate`]; a trace that cannot be written.
-pub fn trace_last<S: Sink>(
+pub fn trace_last<S: Sink + Send>(
     chip: &mut ModelDevice,
     generation: &Generation,
     sink: S,
@@ -142,7 +142,12 @@ pub fn trace_last<S: Sink>(
     run(chip, &generation.last, true, sink)
 }
 
-fn run<S: Sink>(chip: &mut ModelDevice, tokens: &[u64], trace: bool, sink: S) -> Result<Reading, ModelError> {
+fn run<S: Sink + Send>(
+    chip: &mut ModelDevice,
+    tokens: &[u64],
+    trace: bool,
+    sink: S,
+) -> Result<Reading, ModelError> {
     let wanted = Wanted { values: true, trace, ..Wanted::default() };
     let (_, reading) = chip.feed(tokens, &wanted, sink)?;
     ended(reading)

@@ -40,6 +40,20 @@ pub(crate) struct Run<'a> {
 pub(crate) fn run(
     what: &Run<'_>,
     state: &mut State,
+    simulate: impl FnOnce(&Options, &mut dyn Judge) -> Result<Outcome, SimError> + Send,
+) -> Result<Reading, ReadingError> {
+    // On a thread of the pool that slices are shared between: handing parts of a command to others costs it microseconds, a thread
+    // from outside falls asleep and is woken for each.
+    match what.decides.computed(what.wanted) {
+        true => rayon::scope(|_| run_here(what, state, simulate)),
+        false => run_here(what, state, simulate),
+    }
+}
+
+/// [`run`] on this thread.
+fn run_here(
+    what: &Run<'_>,
+    state: &mut State,
     simulate: impl FnOnce(&Options, &mut dyn Judge) -> Result<Outcome, SimError>,
 ) -> Result<Reading, ReadingError> {
     let Run { machine, program, decides, wanted, before } = *what;

@@ -150,7 +150,7 @@ impl ModelDevice {
     ///
     /// # Errors
     /// Tokens that the model does not have room for.
-    pub fn feed<S: Sink>(
+    pub fn feed<S: Sink + Send>(
         &mut self,
         tokens: &[u64],
         wanted: &Wanted,
@@ -164,7 +164,7 @@ impl ModelDevice {
     ///
     /// # Errors
     /// As [`Self::feed`].
-    pub fn feed_before<S: Sink>(
+    pub fn feed_before<S: Sink + Send>(
         &mut self,
         tokens: &[u64],
         wanted: &Wanted,
@@ -174,7 +174,7 @@ impl ModelDevice {
         self.take(&inputs, tokens, wanted, sink)
     }
 
-    fn take<S: Sink>(
+    fn take<S: Sink + Send>(
         &mut self,
         inputs: &Inputs,
         tokens: &[u64],
@@ -195,7 +195,7 @@ impl ModelDevice {
     ///
     /// # Errors
     /// A model that was compiled for one sequence, tokens that it does not have room for.
-    pub fn feed_batch<S: Sink>(
+    pub fn feed_batch<S: Sink + Send>(
         &mut self,
         tokens: &[Option<u64>],
         wanted: &Wanted,
@@ -223,7 +223,7 @@ impl ModelDevice {
     ///
     /// # Errors
     /// A model that gives logits; more tokens than one run takes.
-    pub fn encode<S: Sink>(
+    pub fn encode<S: Sink + Send>(
         &mut self,
         tokens: &[u64],
         wanted: &Wanted,

@@ -66,7 +66,7 @@ impl Prepared {
     ///
     /// # Errors
     /// As [`Device::run`]; a program whose timeline depends on values needs a device.
-    pub fn time<S: Sink>(
+    pub fn time<S: Sink + Send>(
         &self,
         registers: &[(RegisterId, i64)],
         wanted: &Wanted,
@@ -79,7 +79,7 @@ impl Prepared {
     }
 
     /// A run on a device's memories.
-    pub(crate) fn run<S: Sink>(
+    pub(crate) fn run<S: Sink + Send>(
         &self,
         registers: &[(RegisterId, i64)],
         wanted: &Wanted,
@@ -89,7 +89,7 @@ impl Prepared {
         self.listen(self.decides, registers, wanted, state, sink)
     }
 
-    fn listen<S: Sink>(
+    fn listen<S: Sink + Send>(
         &self,
         decides: Decides,
         registers: &[(RegisterId, i64)],

@@ -82,7 +82,7 @@ pub enum ReadingError {
 ///
 /// # Errors
 /// A program that is refused, inputs that do not fit, a run that cannot go on.
-pub fn read<S: Sink>(
+pub fn read<S: Sink + Send>(
     machine: &Tcp,
     program: &Program,
     files: &mut dyn FnMut(&Tensor) -> Result<Array, ArrayError>,

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use tilewright_compile::cluster::cluster;
-use tilewright_compile::judge::{Judge, peaks};
+use tilewright_compile::judge::{Judge, calibrated};
 use tilewright_compile::kernel::{Kernel, Kernels};
 use tilewright_compile::weights::constant;
 use tilewright_compile::{Compiled, Named, Options, compile, compile_chosen, compile_kernels, kernel_text};
@@ -133,6 +133,34 @@ fn a_short_cache_is_exact() {
     }
 }
 
+/// What eight bits of queries, keys and values are worth, from texts: chip and judge agree, and logits come closer to those of a cache of
+/// floats than with one range for all.
+#[test]
+fn ranges_of_a_short_cache_are_exact_and_worth_it() {
+    let machine = tcp();
+    let model = random::llama(&config((2, 3, 16), 91, 53, true), 6);
+    let plain = cluster(&model.graph).unwrap();
+    let constants = |name: &str| constant(&model.graph, &model.store, name);
+    let short = Options { cache: Dtype::I8, ..options("w8a16", 1) };
+    let kernels = calibrated(&machine, &plain, short, &constants, &[tokens(40, 3)]).unwrap();
+    assert_eq!((kernels.ranges.len(), kernels.peaks.len()), (plain.caches, 0));
+    let text = kernels.print();
+    assert!(text.contains("\nrange 0 = "), "{text}");
+    assert_eq!(kernel_text::read(&text, tilewright_base::SourceId(0)).unwrap(), kernels);
+    judged_kernels(&machine, &model, &kernels, short, &parts());
+    let logits = |kernels: &Kernels, options: Options| {
+        let compiled = compile_kernels(&machine, kernels, options).unwrap();
+        let mut judge = Judge::new(&machine, &compiled.kernels, &compiled.plan, &constants).unwrap();
+        judge.feed(&tokens(30, 9))
+    };
+    let exact = logits(&plain, options("w8a16", 1));
+    let error = |found: Vec<f32>| found.iter().zip(&exact).map(|(a, b)| (a - b).powi(2)).sum::<f32>();
+    let (with, without) = (error(logits(&kernels, short)), error(logits(&plain, short)));
+    assert!(with > 0.0 && 2.0 * with < without, "{with} with ranges, {without} without");
+    let far = kernel_text::read(&text.replace("range 1 =", "range 7 ="), tilewright_base::SourceId(0));
+    assert!(far.unwrap_err()[0].message.contains("a range of cache 7, of 2"));
+}
+
 /// Scales from texts, the same for all tokens: fewer passes, the same chip and judge, whatever the tokens are.
 #[test]
 fn scales_found_beforehand_are_exact() {
@@ -145,14 +173,14 @@ fn scales_found_beforehand_are_exact() {
         let plain = cluster(&model.graph).unwrap();
         let constants = |name: &str| constant(&model.graph, &model.store, name);
         let texts = [tokens(12, 5), Vec::new(), tokens(3, 40)];
-        let found = peaks(&machine, &plain, options(dtype, pes), &constants, &texts).unwrap();
-        let again = peaks(&machine, &plain, options(dtype, 1), &constants, &texts).unwrap();
-        assert_eq!(found, again, "scales depend on the number of PEs");
+        let kernels = calibrated(&machine, &plain, options(dtype, pes), &constants, &texts).unwrap();
+        let again = calibrated(&machine, &plain, options(dtype, 1), &constants, &texts).unwrap();
+        assert_eq!(kernels, again, "scales depend on the number of PEs");
+        assert!(kernels.ranges.is_empty(), "the cache is of floats");
         let combined = plain.kernels.iter().filter(|kernel| matches!(kernel, Kernel::Combine { .. })).count();
         let norms = plain.kernels.iter().filter(|kernel| matches!(kernel, Kernel::Norm { .. })).count();
         let of_activations = if dtype == "w8a8" { 0 } else { combined / 2 };
-        assert_eq!(found.len(), norms + combined - of_activations);
-        let kernels = Kernels { peaks: found, ..plain.clone() };
+        assert_eq!(kernels.peaks.len(), norms + combined - of_activations);
         let text = kernels.print();
         assert_eq!(kernel_text::read(&text, tilewright_base::SourceId(0)).unwrap().print(), text);
         let parts = [tokens(71, 1), tokens(1, 72), tokens(3, 73)];
@@ -172,7 +200,7 @@ fn scales_of_floats_or_of_no_text_are_refused() {
     let kernels = cluster(&model.graph).unwrap();
     let constants = |name: &str| constant(&model.graph, &model.store, name);
     let refused = |dtype: &str, texts: &[Vec<u64>]| {
-        peaks(&tcp(), &kernels, options(dtype, 1), &constants, texts).unwrap_err().to_string()
+        calibrated(&tcp(), &kernels, options(dtype, 1), &constants, texts).unwrap_err().to_string()
     };
     assert!(refused("w8a16", &[tokens(3, 1)]).contains("allowed: types with some: int8, w8a8, w4a8"));
     assert!(refused("int8", &[Vec::new()]).contains("allowed: 1 or more"));

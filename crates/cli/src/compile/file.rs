@@ -14,6 +14,7 @@ use tilewright_compile::kernel::{Kernels, ValueId};
 use tilewright_compile::{Choices, Compiled, compile_chosen, weights};
 use tilewright_import::Model;
 use tilewright_import::tokenizer::Tokenizer;
+use tilewright_num::Dtype;
 use tilewright_tcp::program::binary::{Bundle, pack_bundle, unpack_bundle};
 use tilewright_tcp::program::text as commands;
 
@@ -111,19 +112,34 @@ fn plan(target: &ModelTarget, compiled: &Compiled) -> String {
     for (value, peak) in &compiled.kernels.peaks {
         text.push_str(&format!("peak {}={peak:?}\n", value.0));
     }
+    for (cache, [query, key, value]) in &compiled.kernels.ranges {
+        text.push_str(&format!("range {cache}={query:?},{key:?},{value:?}\n"));
+    }
+    if options.cache == Dtype::I8 {
+        text.push_str("cache int8\n");
+    }
     if target.chips > 1 {
         text.push_str(&format!("chips {}\n", target.chips));
     }
     text + &format!("dtype {dtype}\npes {}\ncontext {context}\nchoices {choices}\n", target.pes)
 }
 
+/// What was found beforehand: [`Kernels::peaks`] and [`Kernels::ranges`].
+#[derive(Default)]
+struct Scales {
+    peaks: BTreeMap<ValueId, f32>,
+    ranges: BTreeMap<usize, [f32; 3]>,
+}
+
 /// What a plan says.
-fn target_of(text: &str) -> Option<(ModelTarget, Choices, BTreeMap<ValueId, f32>)> {
+fn target_of(text: &str) -> Option<(ModelTarget, Choices, Scales)> {
     let mut lines = text.lines();
     if lines.next()? != "model 1" {
         return None;
     }
-    let (mut target, mut choices, mut peaks) = (ModelTarget::default(), Choices::default(), BTreeMap::new());
+    let (mut target, mut choices, mut scales) =
+        (ModelTarget::default(), Choices::default(), Scales::default());
+    let positive = |text: &str| text.parse::<f32>().ok().filter(|peak| peak.is_normal() && *peak > 0.0);
     for line in lines {
         let (key, value) = line.split_once(' ')?;
         match key {
@@ -133,16 +149,21 @@ fn target_of(text: &str) -> Option<(ModelTarget, Choices, BTreeMap<ValueId, f32>
             "pes" => target.pes = value.parse().ok()?,
             "chips" => target.chips = value.parse().ok()?,
             "context" => target.context = Some(value.parse().ok()?),
+            "cache" => target.cache = value.to_string(),
             "peak" => {
                 let (value, peak) = value.split_once('=')?;
-                let peak: f32 = peak.parse().ok()?;
-                peaks.insert(ValueId(value.parse().ok()?), (peak.is_normal() && peak > 0.0).then_some(peak)?);
+                scales.peaks.insert(ValueId(value.parse().ok()?), positive(peak)?);
+            }
+            "range" => {
+                let (cache, range) = value.split_once('=')?;
+                let range: Option<Vec<f32>> = range.split(',').map(positive).collect();
+                scales.ranges.insert(cache.parse().ok()?, range?.try_into().ok()?);
             }
             "choices" => choices = value.parse().ok()?,
             _ => return None,
         }
     }
-    Some((target, choices, peaks))
+    Some((target, choices, scales))
 }
 
 /// Runs a file.
@@ -155,11 +176,12 @@ pub(super) fn exec(args: &ExecArgs, host: &mut dyn Host) -> Result<Outcome, Outc
             "`{path}` is no compiled model: it has no {what}\n  = instead: tilewright compile MODEL -o FILE"
         ))
     };
-    let (target, choices, peaks) = bundle.text(PLAN).and_then(target_of).ok_or_else(|| missing("plan"))?;
+    let (target, choices, Scales { peaks, ranges }) =
+        bundle.text(PLAN).and_then(target_of).ok_or_else(|| missing("plan"))?;
     let graph = bundle.text(GRAPH).ok_or_else(|| missing("graph"))?;
     let graph = tilewright_graph::text::read(graph, SourceId(0)).map_err(|_| missing("graph that reads"))?;
     let machine = target.machine(host)?;
-    let kernels = Kernels { peaks, ..cluster(&graph).map_err(|error| refused(&error))? };
+    let kernels = Kernels { peaks, ranges, ..cluster(&graph).map_err(|error| refused(&error))? };
     let options = target.options(&machine, 1)?;
     let chips = usize::try_from(options.chips).unwrap_or(1);
     let hbm: Option<Vec<&[u8]>> = (0..chips).map(|chip| bundle.array(&hbm_of(chip))).collect();

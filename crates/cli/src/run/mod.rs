@@ -12,6 +12,7 @@ use tilewright_compile::{CompileError, Compiled, compile_kernels, weights};
 use tilewright_import::Model;
 use tilewright_import::tokenizer::Tokenizer;
 use tilewright_machine::Tcp;
+use tilewright_runtime::tune::tune;
 
 pub(crate) use device::{Job, Weights};
 
@@ -35,7 +36,7 @@ fn chip(args: &RunArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> {
     let tokenizer = model::tokenizer(&args.model, args.prompting.tokenizer.as_deref(), host)?;
     let on =
         Target { machine: &machine, target: &args.target, tokenizer: &tokenizer, prompting: &args.prompting };
-    on_chip(&on, &loaded, host)
+    on_chip(&on, &loaded, args.effort, host)
 }
 
 /// What a model is run on and asked for.
@@ -46,15 +47,20 @@ pub(crate) struct Target<'t> {
     pub(crate) prompting: &'t Prompting,
 }
 
-/// Compiles a model and generates with it.
-pub(crate) fn on_chip(on: &Target<'_>, loaded: &Model, host: &mut dyn Host) -> Result<Outcome, Outcome> {
+/// Compiles a model, with the choices that an effort finds, and generates with it.
+pub(crate) fn on_chip(
+    on: &Target<'_>,
+    loaded: &Model,
+    effort: u64,
+    host: &mut dyn Host,
+) -> Result<Outcome, Outcome> {
     let prompt = prompt(on.tokenizer, &on.prompting.prompt)?;
     let needed = prompt.len() as u64 + u64::from(on.prompting.max_tokens);
     let kernels = cluster(&loaded.graph).map_err(|error| refused(&error))?;
     let tokenizer = |_: &dyn Host| Ok(on.tokenizer.clone());
     let kernels = calibrate::calibrated(on.machine, on.target, (loaded, &tokenizer), kernels, host)?;
     let options = on.target.options(on.machine, needed)?;
-    let compiled = compile_kernels(on.machine, &kernels, options).map_err(|error| refused(&error))?;
+    let compiled = tune(on.machine, &kernels, options, effort).map_err(|error| refused(&error))?.compiled;
     let constant = |name: &str| weights::constant(&loaded.graph, &loaded.store, name);
     on.job(prompt).run(compiled, &Weights::Constants(&constant), host)
 }

@@ -145,7 +145,7 @@ fn refused(args: &SimArgs, code: u8, sources: &Sources, complaints: &[Diagnostic
     Outcome { stdout, ..Outcome::refused(code, sources, complaints, colour) }
 }
 
-fn with_sink<S: Sink>(
+fn with_sink<S: Sink + Send>(
     tcp: &Tcp,
     loaded: &program::Loaded,
     wanted: &Wanted,

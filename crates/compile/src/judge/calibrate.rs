@@ -15,28 +15,40 @@ use crate::tcp::pack::Constants;
 use crate::tcp::plan::Options;
 use crate::{CompileError, compile_kernels};
 
-/// Peaks for [`Kernels::peaks`], from texts as tokens, each for itself. Texts longer than the context are cut there.
+/// What was seen so far.
+#[derive(Default)]
+pub(super) struct Watched {
+    peaks: BTreeMap<ValueId, f32>,
+    ranges: BTreeMap<usize, [f32; 3]>,
+}
+
+/// Kernels with [`Kernels::peaks`] and, for a cache of integers, [`Kernels::ranges`] from texts as tokens, each for itself. Texts longer
+/// than the context are cut there.
 ///
 /// # Errors
 /// Kernels that do not fit the machine, constants that cannot be had, no integers in contractions, no token.
-pub fn peaks(
+pub fn calibrated(
     machine: &Tcp,
     kernels: &Kernels,
     options: Options,
     constants: &Constants<'_>,
     texts: &[Vec<u64>],
-) -> Result<BTreeMap<ValueId, f32>, CompileError> {
+) -> Result<Kernels, CompileError> {
     let size = |what, found, allowed: &str| CompileError::Size { what, found, allowed: allowed.to_string() };
-    if options.dtype != Dtype::I8 {
-        return Err(size("the number of integer activations", 0, "types with some: int8, w8a8, w4a8"));
+    let short = options.cache == Dtype::I8;
+    if options.dtype != Dtype::I8 && !short {
+        let allowed = "types with some: int8, w8a8, w4a8, or a cache of int8";
+        return Err(size("the number of integer activations", 0, allowed));
     }
     if texts.iter().all(Vec::is_empty) {
         return Err(size("the number of tokens of the text", 0, "1 or more"));
     }
-    let kernels = Kernels { peaks: BTreeMap::new(), ..kernels.clone() };
-    let compiled = compile_kernels(machine, &kernels, Options { pes: 1, chips: 1, batch: 1, ..options })?;
+    let mut kernels = Kernels { peaks: BTreeMap::new(), ranges: BTreeMap::new(), ..kernels.clone() };
+    // What a cache of integers is to hold is seen in one that cuts nothing off.
+    let options = Options { pes: 1, chips: 1, batch: 1, cache: Dtype::Bf16, ..options };
+    let compiled = compile_kernels(machine, &kernels, options)?;
     let mut judge = Judge::new(machine, &compiled.kernels, &compiled.plan, constants)?;
-    judge.watched = Some(BTreeMap::new());
+    judge.watched = Some(Watched::default());
     let most = compiled.plan.options.context.min(kernels.positions);
     for text in texts.iter().filter(|text| !text.is_empty()) {
         if let Some(token) = text.iter().find(|token| **token >= kernels.vocabulary) {
@@ -46,17 +58,33 @@ pub fn peaks(
         judge.restart();
         judge.feed(text.get(..most).unwrap_or_default());
     }
-    let mut found = judge.watched.take().unwrap_or_default();
-    // What was never anything but zero keeps a scale for each token.
-    found.retain(|_, peak| peak.is_normal());
-    Ok(found)
+    let Watched { mut peaks, mut ranges } = judge.watched.take().unwrap_or_default();
+    // What was never anything but zero keeps a scale for each token, and the range of all.
+    peaks.retain(|_, peak| peak.is_normal());
+    ranges.retain(|_, range| short && range.iter().all(|greatest| greatest.is_normal()));
+    (kernels.peaks, kernels.ranges) = (peaks, ranges);
+    Ok(kernels)
 }
 
 impl Judge<'_> {
     fn saw(&mut self, value: ValueId, peak: f32) {
         if let Some(watched) = &mut self.watched {
-            let most = watched.entry(value).or_insert(0.0);
+            let most = watched.peaks.entry(value).or_insert(0.0);
             *most = most.max(peak);
+        }
+    }
+
+    /// Notes queries, and the rows that a cache got with them.
+    pub(super) fn watch_cache(&mut self, cache: usize, state: &State) {
+        let Some(watched) = &mut self.watched else { return };
+        let range = watched.ranges.entry(cache).or_insert([0.0; 3]);
+        let greatest =
+            |rows: &[Vec<f32>]| rows.iter().flatten().fold(0.0_f32, |most, value| most.max(value.abs()));
+        for (queries, held) in state.queries.iter().zip(self.caches.get(cache).into_iter().flatten()) {
+            let fresh = held.keys.len().saturating_sub(queries.len());
+            let part = |rows: &'_ [Vec<f32>]| greatest(rows.get(fresh..).unwrap_or_default());
+            let seen = [greatest(queries), part(&held.keys), part(&held.values)];
+            range.iter_mut().zip(seen).for_each(|(most, seen)| *most = most.max(seen));
         }
     }
 

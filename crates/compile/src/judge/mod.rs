@@ -33,12 +33,12 @@ use tilewright_machine::tcp::Tcp;
 use tilewright_num::Dtype;
 
 use crate::CompileError;
-use crate::kernel::{Kernel, Kernels, Norm, ValueId, Weight};
+use crate::kernel::{Kernel, Kernels, Norm, Weight};
 use crate::tcp::pack::Constants;
 use crate::tcp::plan::Plan;
 use crate::weights::Matrix;
 use arith::{UNIT, bf16};
-pub use calibrate::peaks;
+pub use calibrate::calibrated;
 use contract::Taken;
 
 /// Rows of tokens.
@@ -63,7 +63,7 @@ pub struct Judge<'j> {
     caches: Vec<Vec<Cache>>,
     seen: usize,
     /// The greatest magnitudes so far of what integers are made of, if somebody asks.
-    watched: Option<BTreeMap<ValueId, f32>>,
+    watched: Option<calibrate::Watched>,
 }
 
 /// What kernels leave to each other for the tokens of a run.
@@ -134,6 +134,7 @@ impl<'j> Judge<'j> {
                 Kernel::Project { parts, .. } => self.project(&mut state, index, parts),
                 Kernel::Rotate { heads, tables, cache, .. } => {
                     self.rotate(&mut state, heads, tables.as_ref(), *cache);
+                    self.watch_cache(*cache, &state);
                 }
                 Kernel::Attend { heads, cache, scale, causal, out, .. } => {
                     let unit = kernels.peaks.get(out).map(|peak| peak / UNIT).filter(|_| self.integers());

@@ -106,6 +106,12 @@ impl Reader {
                 let peak = line.float()?;
                 self.out.peaks.insert(value, peak);
             }
+            "range" => {
+                let cache = usize::try_from(line.number()?).unwrap_or(usize::MAX);
+                line.expect("=")?;
+                let range = [line.float()?, line.float()?, line.float()?];
+                self.out.ranges.insert(cache, range);
+            }
             _ => {
                 let kernel = self.kernel(word, &mut line)?;
                 line.ends()?;

@@ -27,7 +27,11 @@ pub(super) fn verify(kernels: &Kernels) -> Vec<(Option<usize>, Diagnostic)> {
             Diagnostic::error("kernels/order", "kernels do not lead from `embed` to `head` or `pool`");
         found.push((None, complaint.allowed("`embed` first, `head` or `pool` last")));
     }
-    for peak in kernels.peaks.values() {
+    for cache in kernels.ranges.keys().filter(|cache| **cache >= kernels.caches) {
+        let message = format!("a range of cache {cache}, of {}", kernels.caches);
+        found.push((None, Diagnostic::error("kernels/size", message).allowed("caches of the kernels")));
+    }
+    for peak in kernels.peaks.values().chain(kernels.ranges.values().flatten()) {
         if !(peak.is_normal() && *peak > 0.0) {
             let message = format!("a greatest magnitude of {peak:?}");
             let complaint = Diagnostic::error("kernels/size", message).allowed("positive numbers");

@@ -124,7 +124,7 @@ pub struct Plan {
     /// Gains and biases of norms, in order.
     pub norms: Vec<(String, Option<String>)>,
     /// What integers of queries, keys and values are worth, by cache.
-    pub units: Vec<[f32; 3]>,
+    units: Vec<[f32; 3]>,
     /// Caches: first byte of each, for the first processing element of a chip.
     pub caches: Vec<u64>,
     /// Bytes of a token in a cache: keys, then values.
@@ -153,6 +153,14 @@ pub struct Plan {
 
 /// The greatest magnitude of queries, keys and values that integers show, where nothing better is known.
 const RANGE: f32 = 16.0;
+/// Integers on either side of zero.
+const STEPS: f32 = 127.0;
+
+/// What integers of each cache are worth.
+fn units(kernels: &Kernels) -> Vec<[f32; 3]> {
+    let range = |cache| kernels.ranges.get(&cache).copied().unwrap_or([RANGE; 3]);
+    (0..kernels.caches).map(|cache| range(cache).map(|greatest| greatest / STEPS)).collect()
+}
 
 /// Words of what a model gives: logits of all processing elements, or a vector.
 fn logit_words(kernels: &Kernels, features: Features, options: &Options) -> u64 {
@@ -230,7 +238,7 @@ impl Plan {
             angles_row,
             constants,
             norms,
-            units: Vec::new(),
+            units: units(kernels),
             caches,
             cache_row,
             sequence_bytes,
@@ -253,7 +261,7 @@ impl Plan {
 
     /// What integers of queries, keys and values of a cache are worth.
     pub fn units(&self, cache: usize) -> [f32; 3] {
-        self.units.get(cache).copied().unwrap_or([RANGE / 127.0; 3])
+        self.units.get(cache).copied().unwrap_or([RANGE / STEPS; 3])
     }
 
     /// Bytes of constants in data memory.

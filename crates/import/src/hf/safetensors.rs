@@ -15,6 +15,8 @@ const MOST_HEADER_BYTES: u64 = 100 << 20;
 /// Tensors of one or several files.
 pub struct Tensors {
     tensors: BTreeMap<String, (String, Stored)>,
+    /// Types of others, by name and file.
+    unknown: BTreeMap<String, (String, String)>,
 }
 
 const WHOLE: &str = "model.safetensors";
@@ -26,7 +28,7 @@ impl Tensors {
     /// # Errors
     /// If there is neither, or a file is wrong.
     pub fn open(folder: &Folder<'_>) -> Imported<Tensors> {
-        let mut found = Tensors { tensors: BTreeMap::new() };
+        let mut found = Tensors { tensors: BTreeMap::new(), unknown: BTreeMap::new() };
         if let Some(bytes) = folder(WHOLE) {
             found.add(WHOLE, &bytes)?;
             return Ok(found);
@@ -72,7 +74,10 @@ impl Tensors {
         for (name, entry) in table.iter().filter(|(name, _)| *name != "__metadata__") {
             let wrong = |what: String| ImportError::about(file, format!("tensor `{name}`"), what);
             let kind = entry["dtype"].as_str().unwrap_or("");
-            let Some(dtype) = dtype(kind) else { continue };
+            let Some(dtype) = dtype(kind) else {
+                self.unknown.insert(name.clone(), (file.to_string(), kind.to_string()));
+                continue;
+            };
             let numbers = |key: &str| -> Option<Vec<u64>> {
                 entry[key].as_array()?.iter().map(Value::as_u64).collect()
             };
@@ -95,7 +100,7 @@ impl Tensors {
 
     /// Whether there is a tensor of this name.
     pub fn has(&self, name: &str) -> bool {
-        self.tensors.contains_key(name)
+        self.tensors.contains_key(name) || self.unknown.contains_key(name)
     }
 
     /// A tensor, which must have these sizes.
@@ -103,15 +108,21 @@ impl Tensors {
     /// # Errors
     /// If it is missing or has others.
     pub fn get(&self, name: &str, dims: &[u64]) -> Imported<Stored> {
+        let wrong = |file: &str, kind: &str| {
+            let what = format!("is of type {kind}");
+            ImportError::about(file, format!("tensor `{name}`"), what).allowed("F32, F16, BF16")
+        };
+        if let Some((file, kind)) = self.unknown.get(name) {
+            return Err(wrong(file, kind));
+        }
         let Some((file, tensor)) = self.tensors.get(name) else {
             let near = tilewright_base::nearest::nearest(name, self.tensors.keys().map(String::as_str));
-            let missing = ImportError::about(
-                WHOLE,
-                format!("tensor `{name}`"),
-                "is missing, or of a type that is not known",
-            );
+            let missing = ImportError::about(WHOLE, format!("tensor `{name}`"), "is missing");
             return Err(missing.allowed(format!("near is `{near}`")));
         };
+        if !tensor.dtype.is_float() {
+            return Err(wrong(file, tensor.dtype.name()));
+        }
         if tensor.dims != dims {
             let what = format!("has sizes {:?}", tensor.dims);
             return Err(

@@ -78,6 +78,10 @@ pub fn budget(effort: u64) -> u64 {
 /// A model that does not compile by the rule.
 pub fn tune(machine: &Tcp, kernels: &Kernels, options: Options, effort: u64) -> Result<Tuned, CompileError> {
     let rule = compile_chosen(machine, kernels, options, &Choices::default())?;
+    let unchanged = |compiled, evaluations| Ok(Tuned { compiled, evaluations, times: None });
+    if effort == 0 {
+        return unchanged(rule, 0);
+    }
     let mut search = Search {
         machine,
         kernels: short(kernels),
@@ -86,8 +90,7 @@ pub fn tune(machine: &Tcp, kernels: &Kernels, options: Options, effort: u64) -> 
         left: budget(effort),
         rule: Times::default(),
     };
-    let unchanged = |compiled, evaluations| Ok(Tuned { compiled, evaluations, times: None });
-    let Some(own) = search.times(&Choices::default()).filter(|_| effort > 0) else {
+    let Some(own) = search.times(&Choices::default()) else {
         return unchanged(rule, 0);
     };
     search.rule = own;

@@ -6,8 +6,12 @@ use rayon::prelude::*;
 use super::Fault;
 use crate::program::exec::Stream;
 
-/// Host work, in steps of about a nanosecond, from which on threads share it: a hand-off takes some ten thousand.
-const SHARED_STEPS: u64 = 60_000;
+/// Host work, in steps of about a nanosecond, from which on threads share it: a hand-off within a pool takes some thousands.
+const SHARED_STEPS: u64 = 30_000;
+/// Host work of a contraction on a slice whatever it multiplies: operands are found, accumulators and results take room.
+const CONTRACTION_STEPS: u64 = 1_000;
+/// Host work of a result that leaves a lane, besides its products.
+const RESULT_STEPS: u64 = 2;
 
 /// Host work of a command's parts, over all slices, in steps of about a nanosecond.
 #[derive(Clone, Copy, Debug, Default)]
@@ -27,9 +31,12 @@ impl Work {
         let fetch = if adapted { fetched / 2 } else { fetched / 8 };
         let products = image.contract.as_ref().map_or(0, |contract| {
             let walked = contract.loops.iter().map(|row| row.size.fixed()).fold(1, u64::saturating_mul);
-            walked.saturating_mul(contract.lanes).saturating_mul(slices)
+            let products = walked.saturating_mul(contract.lanes) / 16;
+            let left = contract.steps.iter().filter(|step| !step.summed).map(|step| step.size.fixed());
+            let results = left.fold(contract.lanes, u64::saturating_mul).saturating_mul(RESULT_STEPS);
+            products.saturating_add(results).saturating_add(CONTRACTION_STEPS).saturating_mul(slices)
         });
-        Work { fetch, compute: fetch.saturating_add(products / 16), leave: kept / 4 }
+        Work { fetch, compute: fetch.saturating_add(products), leave: kept / 4 }
     }
 }
 

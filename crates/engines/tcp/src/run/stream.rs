@@ -191,7 +191,14 @@ impl<'a> Engines<'a> {
                 Some(packets) if !forwarding => Cow::Borrowed(packets),
                 _ => Cow::Owned(self.fed(self.fetch(memories, slice)?)?),
             };
-            let Some(contraction) = &self.contraction else { return Ok(Flow::Flits(packets)) };
+            let Some(contraction) = &self.contraction else {
+                let words = |packets: &Packets| words(packets).map_err(|problem| problem.at(Stage::Vector));
+                let wide = matches!(self.fetcher.leaves(), Dtype::I32 | Dtype::F32);
+                return match self.image.vector.is_some() && wide {
+                    true => words(&packets).map(Flow::Words),
+                    false => Ok(Flow::Flits(packets)),
+                };
+            };
             let (bytes, extra) = memories[slice].trf();
             let words = contraction.words(&packets, RegisterFile { bytes, extra });
             Ok(Flow::Words(words.map_err(|problem| problem.at(Stage::Contraction))?))

@@ -65,6 +65,7 @@ pub fn transfer(machine: &Tcp, state: &mut State, transfer: &Transfer) -> Result
             }
             Ok(())
         }
+        _ if mover.state.copy_to_slices(source, target, &rows, index(packet)) => Ok(()),
         _ => mover.run(&rows, source, target),
     }
 }

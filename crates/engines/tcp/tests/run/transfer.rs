@@ -90,6 +90,51 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    /// From HBM to slices, which several threads may share, also where spares answer and steps leave slices out.
+    #[test]
+    fn slices_get_what_naive_loops_give_them(seed: u64) {
+        let dice = &mut Dice(seed);
+        let machine = tcp();
+        let mut state = State::new(machine, 1);
+        if dice.roll(2) == 0 {
+            state.replace_slice(0, 1, dice.roll(8)).unwrap();
+        }
+        let source = address(0, Medium::Hbm, (1 << 20) - 3000);
+        state.write(source, &dice.bytes(1 << 16)).unwrap();
+        let target = address(0, Medium::Dm { slice: 60 + dice.roll(4) }, 0x400);
+        let (packet, apart) = (dice.roll(64) + 1, dice.roll(40));
+        let (rows, inner) = (dice.roll(5) + 1, (packet + apart) as i64);
+        let step = SLICE_STRIDE * (dice.roll(2) as i64 + 1);
+        let loops = [(dice.roll(24) + 1, dice.roll(900) as i64, step), (rows, dice.roll(99) as i64, inner), (2, 7, 0x1000)];
+        let sides = |side: fn(&(u64, i64, i64)) -> (u64, i64), first| {
+            let mut found = Vec::new();
+            bytes(first, &loops.iter().map(side).collect::<Vec<_>>(), packet, &mut found);
+            found
+        };
+        let (from, to) = (sides(|l| (l.0, l.1), source), sides(|l| (l.0, l.2), target));
+        transfer(machine, &mut state, &image(source, target, &loops, packet)).unwrap();
+        for (from, to) in from.into_iter().zip(to) {
+            prop_assert_eq!(byte(&state, to), byte(&state, from));
+        }
+    }
+}
+
+#[test]
+fn a_slice_that_is_not_there_stops_the_slices_behind_it() {
+    let machine = tcp();
+    let mut state = State::new(machine, 1);
+    let (source, first) = (address(0, Medium::Hbm, 0), 510);
+    state.write(source, &[7; 256]).unwrap();
+    let target = address(0, Medium::Dm { slice: first }, 0);
+    let fault =
+        transfer(machine, &mut state, &image(source, target, &[(4, 64, SLICE_STRIDE)], 64)).unwrap_err();
+    assert_eq!(fault.stage, Stage::Dma, "{fault}");
+    assert_eq!(byte(&state, address(0, Medium::Dm { slice: 511 }, 63)), 7);
+}
+
 #[test]
 fn slices_follow_each_other_at_the_virtual_stride() {
     let machine = tcp();

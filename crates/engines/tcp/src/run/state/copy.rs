@@ -1,8 +1,13 @@
 //! Bytes from one memory to another without a stop between, where both are on one chip: what DMA does most.
 
+use super::pages::Pages;
 use super::{Chip, Fault, Located, Medium, Memory, Pe, Problem, Sizes, SliceMemory, Stage, State, slice};
 use crate::program::transfer::Address;
 use crate::run::index;
+use crate::run::parallel::for_each;
+
+/// A loop: size, strides of both sides.
+type Row = (u64, i64, i64);
 
 impl State {
     /// Copies bytes of any memory that DMA reaches; all are read before any is written.
@@ -48,6 +53,67 @@ impl State {
         let Some(source) = within(self, from, from_step) else { return false };
         let Some(target) = within(self, to, to_step) else { return false };
         self.copy_packets(source, target, (size, from_step, to_step), bytes)
+    }
+
+    /// Copies what nested loops ask for from HBM to data memories, a slice for each iteration of the outermost, by several threads; false,
+    /// and nothing is done, unless every iteration has a slice of its own and all bytes are inside.
+    pub(in crate::run) fn copy_to_slices(
+        &mut self,
+        from: Address,
+        to: Address,
+        rows: &[Row],
+        bytes: usize,
+    ) -> bool {
+        let Some(((count, from_step, to_step), inner)) = rows.split_first() else { return false };
+        if *count < 2 || rows.iter().any(|row| row.0 == 0) {
+            return false;
+        }
+        let within = |first: Address, step: fn(&Row) -> i64| -> Option<Located> {
+            let (low, high) = reach(inner, step)?;
+            let (low, high) = (first.step(low)?.locate()?, first.step(high)?.locate()?);
+            let same = (low.chip, low.medium) == (high.chip, high.medium);
+            let inside = self.check(&low, bytes).is_ok() && self.check(&high, bytes).is_ok();
+            (same && inside).then_some(first.locate()?)
+        };
+        let part = |at: u64| {
+            let at = i64::try_from(at).ok()?;
+            let source = within(from.step(from_step.checked_mul(at)?)?, |row| row.1)?;
+            let target = within(to.step(to_step.checked_mul(at)?)?, |row| row.2)?;
+            match (source.medium, target.medium) {
+                (Medium::Hbm, Medium::Dm { slice }) if source.chip == target.chip => {
+                    Some((target.chip, slice, source.offset, target.offset))
+                }
+                _ => None,
+            }
+        };
+        let most = self.sizes.slices.saturating_mul(self.sizes.pes);
+        let parts: Option<Vec<_>> = if *count > most { None } else { (0..*count).map(part).collect() };
+        let Some(parts) = parts else { return false };
+        let apart = parts.windows(2).all(|pair| pair[0].0 == pair[1].0 && pair[0].1 < pair[1].1);
+        let Some((chip, ..)) = parts.first().filter(|_| apart) else { return false };
+        let sizes = self.sizes;
+        let Chip { hbm, pes } = self.chip_mut(*chip);
+        let hbm: &Pages = hbm;
+        let mut left = parts.iter().peekable();
+        let mut jobs = Vec::with_capacity(parts.len());
+        for (pe, first) in pes.iter_mut().zip((0_u64..).step_by(index(sizes.slices))) {
+            let mut physical: Vec<Option<&mut SliceMemory>> = pe.slices.iter_mut().map(Some).collect();
+            while let Some((_, slice, source, target)) = left.next_if(|part| part.1 < first + sizes.slices) {
+                let entry = pe.table.get(index(slice % sizes.slices));
+                let memory = entry.and_then(|entry| physical.get_mut(*entry)?.take());
+                jobs.extend(memory.map(|memory| (memory, *source, *target)));
+            }
+        }
+        let moved = rows.iter().map(|row| row.0).fold(bytes as u64, u64::saturating_mul);
+        for_each(jobs, moved / 8, |_, (memory, source, target)| {
+            let Some(dm) = memory.span(&sizes, Memory::Dm, 0, index(sizes.dm)) else { return };
+            nested(inner, source, target, &mut |from, to| {
+                if let Some(place) = dm.get_mut(index(to)..index(to) + bytes) {
+                    hbm.read(from, place);
+                }
+            });
+        });
+        true
     }
 
     /// Copies packets that are known to be inside; false, and nothing is done, unless a shorter way than through a buffer is known.
@@ -111,6 +177,24 @@ impl State {
             _ => return false,
         }
         true
+    }
+}
+
+/// How far loops reach from their first byte, back and on.
+fn reach(rows: &[Row], step: fn(&Row) -> i64) -> Option<(i64, i64)> {
+    rows.iter().try_fold((0_i64, 0_i64), |(low, high), row| {
+        let end = step(row).checked_mul(i64::try_from(row.0).ok()?.checked_sub(1)?)?;
+        Some((low.checked_add(end.min(0))?, high.checked_add(end.max(0))?))
+    })
+}
+
+/// All packets of nested loops, outermost first.
+fn nested(rows: &[Row], from: u64, to: u64, copy: &mut dyn FnMut(u64, u64)) {
+    let Some(((size, from_step, to_step), inner)) = rows.split_first() else { return copy(from, to) };
+    let (mut from, mut to) = (from, to);
+    for _ in 0..*size {
+        nested(inner, from, to, copy);
+        (from, to) = (from.wrapping_add_signed(*from_step), to.wrapping_add_signed(*to_step));
     }
 }
 

@@ -2,6 +2,8 @@
 
 #![expect(clippy::cast_possible_truncation, reason = "files of a few hundred bytes")]
 
+mod fuzzed;
+
 use std::sync::Arc;
 
 use proptest::prelude::*;
