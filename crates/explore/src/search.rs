@@ -291,8 +291,8 @@ impl<C: Pick> Seen<'_, C> {
         self.tally.refused.add(refusal);
     }
 
-    /// Takes in a candidate with its cost.
-    pub fn add(&mut self, ticks: u64, energy_fj: u64, choice: C) {
+    /// Takes in a candidate with its cost; `choice` is asked for if it is to be kept.
+    pub fn add(&mut self, ticks: u64, energy_fj: u64, choice: impl FnOnce() -> C) {
         self.tally.evaluated += 1;
         if let Goal::TimeBelow(have) = self.options.goal {
             let need = milliwatts(self.ticks_per_s, ticks, energy_fj);
@@ -304,9 +304,10 @@ impl<C: Pick> Seen<'_, C> {
         if self.options.cloud {
             self.tally.cloud.add(ticks, energy_fj);
         }
-        let candidate = Candidate { ticks, energy_fj, frame: self.number, choice };
-        if let Some(kept) = &mut self.tally.kept {
-            kept.add(candidate);
+        if let Some(kept) = &mut self.tally.kept
+            && kept.may_take(ticks, energy_fj)
+        {
+            kept.add(Candidate { ticks, energy_fj, frame: self.number, choice: choice() });
         }
     }
 }

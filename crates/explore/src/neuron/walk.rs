@@ -73,7 +73,7 @@ impl Target for Task<'_> {
             let plan = Plan::new(self, frame, choice);
             let (Some(table), Ok(room)) = (transfers.table(choice), check(self, &plan)) else { continue };
             let ticks = picoseconds(self.chip, &plan, &table, room.slots, *hbm_bytes);
-            seen.add(ticks, energy_fj(*dynamic_fj, table.tiles.idle_fj_per_ps, ticks), *choice);
+            seen.add(ticks, energy_fj(*dynamic_fj, table.tiles.idle_fj_per_ps, ticks), || *choice);
         }
     }
 }

@@ -14,7 +14,7 @@ use crate::tcp::point::{Frame, Nest, ORDERS, Role, Supply, Turn};
 use crate::tcp::task::{Class, MAX_AXES, Task};
 
 /// Widths of writes that a machine may have.
-const MOST_WIDTHS: usize = 8;
+pub const MOST_WIDTHS: usize = 8;
 /// Most parts along one axis, as a power of two.
 const PARTS_LOG2: u8 = 16;
 

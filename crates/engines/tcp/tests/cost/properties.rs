@@ -5,6 +5,7 @@ use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::Index;
 use tilewright_notation::algebra::access::{AccessLoop, AccessPattern};
+use tilewright_tcp::cost::batches::Batched;
 use tilewright_tcp::cost::cast::Cast;
 use tilewright_tcp::cost::collect::{self, Collect};
 use tilewright_tcp::cost::commit::{self, Commit};
@@ -16,7 +17,7 @@ use tilewright_tcp::cost::load::Load;
 use tilewright_tcp::cost::switch::{self, Ring, Switch, Topology};
 use tilewright_tcp::cost::transpose::{self, Transpose};
 use tilewright_tcp::cost::vector::Vector;
-use tilewright_tcp::cost::{Command, Context, Stage, command_cycles};
+use tilewright_tcp::cost::{Command, Context, OpenPace, Stage, command_cycles};
 
 use crate::tcp;
 
@@ -186,6 +187,37 @@ proptest! {
         for stage in Stage::ALL {
             prop_assert!(cost.total_cycles >= cost.overhead_cycles.saturating_add(cost.stage_cycles(stage)));
             prop_assert!(cost.stage_cycles(cost.binding) >= cost.stage_cycles(stage));
+        }
+    }
+
+    #[test]
+    fn a_contraction_with_open_widths_takes_what_it_takes_with_each(
+        command in command(), widths in [number(), number()], groups in 1..300_u64,
+    ) {
+        let machine = tcp();
+        let mut command = Command { transpose: None, ..command };
+        if let Some(pace) = OpenPace::new(&machine, &command) {
+            // Steps may be grouped otherwise, as long as they are as many.
+            if let Some(ce) = command.contraction.as_mut().filter(|ce| ce.groups.is_multiple_of(groups)) {
+                ce.group_steps = ce.group_steps.saturating_mul(ce.groups / groups);
+                ce.group_output_steps = ce.group_output_steps.saturating_mul(ce.groups / groups);
+                ce.groups = groups;
+            }
+            if let Some(fetch) = &mut command.fetch {
+                fetch.read_bytes = widths[0];
+            }
+            if let Some(commit) = &mut command.commit {
+                commit.write_bytes = widths[1];
+            }
+            let groups = command.contraction.map_or(0, |ce| ce.groups);
+            let fetched = command.fetch.map_or(0, |fetch| fetch::stream_cycles(&machine, &fetch));
+            let committed = command.commit.map_or(0, |commit| commit::stream_cycles(&machine, &commit));
+            let front = Batched::new(pace.front_cycles(fetched), groups);
+            let behind = Batched::new(pace.behind_cycles(committed), groups);
+            let asked = command_cycles(&machine, &command).total_cycles;
+            prop_assert_eq!(pace.total_cycles(front, behind), asked);
+        } else {
+            prop_assert!(command.contraction.is_none_or(|ce| ce.groups == 0));
         }
     }
 
