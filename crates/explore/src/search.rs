@@ -286,28 +286,35 @@ impl<C: Pick> Seen<'_, C> {
         self.tally.cut
     }
 
-    /// Counts a refusal.
-    pub fn refuse(&mut self, refusal: Refusal) {
-        self.tally.refused.add(refusal);
+    /// Counts so many refusals for the same reason.
+    pub fn refuse(&mut self, refusal: Refusal, times: usize) {
+        self.tally.refused.add_times(refusal, times as u64);
     }
 
-    /// Takes in a candidate with its cost; `choice` is asked for if it is to be kept.
-    pub fn add(&mut self, ticks: u64, energy_fj: u64, choice: impl FnOnce() -> C) {
-        self.tally.evaluated += 1;
+    /// Takes in a candidate with its cost.
+    pub fn add(&mut self, ticks: u64, energy_fj: u64, choice: C) {
+        self.add_alike(ticks, energy_fj, &[choice], |choice| *choice);
+    }
+
+    /// Takes in candidates that all cost the same. `choice` is asked for those that may be kept.
+    pub fn add_alike<K>(&mut self, ticks: u64, energy_fj: u64, all: &[K], choice: impl Fn(&K) -> C) {
+        let count = all.len() as u64;
+        self.tally.evaluated += count;
         if let Goal::TimeBelow(have) = self.options.goal {
             let need = milliwatts(self.ticks_per_s, ticks, energy_fj);
             if need > have {
-                return self.tally.refused.add(Refusal { reason: Reason::Power, need, have });
+                return self.tally.refused.add_times(Refusal { reason: Reason::Power, need, have }, count);
             }
         }
-        self.tally.legal += 1;
+        self.tally.legal += count;
         if self.options.cloud {
             self.tally.cloud.add(ticks, energy_fj);
         }
-        if let Some(kept) = &mut self.tally.kept
-            && kept.may_take(ticks, energy_fj)
-        {
-            kept.add(Candidate { ticks, energy_fj, frame: self.number, choice: choice() });
+        let Some(kept) = &mut self.tally.kept else { return };
+        if kept.may_take(ticks, energy_fj) {
+            for key in all {
+                kept.add(Candidate { ticks, energy_fj, frame: self.number, choice: choice(key) });
+            }
         }
     }
 }

@@ -45,11 +45,11 @@ impl Target for Task<'_> {
 
     fn walk(&self, frame: &Frame, seen: &mut Seen<'_, Choice>) {
         let Ok(transfers) = Transfers::new(self, frame) else {
-            return seen.refuse(Refusal { reason: Reason::Instruction, need: 1, have: 0 });
+            return seen.refuse(Refusal { reason: Reason::Instruction, need: 1, have: 0 }, 1);
         };
         let mut bounded = Vec::new();
         every(self, frame, &mut |plan| match check(self, plan) {
-            Err(refusal) => seen.refuse(refusal),
+            Err(refusal) => seen.refuse(refusal, 1),
             Ok(_) => {
                 let Some(table) = transfers.table(&plan.choice) else { return };
                 let totals = Totals::new(self.chip, plan, &table);
@@ -73,7 +73,7 @@ impl Target for Task<'_> {
             let plan = Plan::new(self, frame, choice);
             let (Some(table), Ok(room)) = (transfers.table(choice), check(self, &plan)) else { continue };
             let ticks = picoseconds(self.chip, &plan, &table, room.slots, *hbm_bytes);
-            seen.add(ticks, energy_fj(*dynamic_fj, table.tiles.idle_fj_per_ps, ticks), || *choice);
+            seen.add(ticks, energy_fj(*dynamic_fj, table.tiles.idle_fj_per_ps, ticks), *choice);
         }
     }
 }

@@ -1,6 +1,5 @@
 //! The TCP as a target of the search: the choices of a frame, from lanes and packets inwards, each level with a bound or a rule.
 
-use tilewright_tcp::Setup;
 use tilewright_tcp::cost::batches::Batched;
 use tilewright_tcp::energy::energy_fj;
 
@@ -9,12 +8,12 @@ use crate::search::Seen;
 use crate::target::{Bound, Pick, Target};
 use crate::tcp::bound::{Settled, bound};
 use crate::tcp::brought::{Memo, brought};
-use crate::tcp::cost::{check_drain, groups};
+use crate::tcp::cost::check_drain;
 use crate::tcp::events::cycle_fj;
-use crate::tcp::legality::{check_banks, check_sizes};
+use crate::tcp::legality::check_sizes;
 use crate::tcp::nest::Framed;
-use crate::tcp::point::{Choice, Frame, Nest, ORDERS};
-use crate::tcp::priced::{Drained, LOADINGS, Priced};
+use crate::tcp::point::{Choice, Frame, Nest};
+use crate::tcp::priced::{Alike, Drained, LOADINGS, Priced};
 use crate::tcp::space;
 use crate::tcp::task::Task;
 
@@ -113,7 +112,7 @@ impl Walk<'_, '_> {
                 let checked = checked.and_then(|nest| Ok((nest, self.brought(&nest)?)));
                 match checked {
                     Ok((nest, waits)) => self.orders(&nest, choice, waits),
-                    Err(refusal) => self.seen.refuse(refusal),
+                    Err(refusal) => self.seen.refuse(refusal, 1),
                 }
             }
         }
@@ -128,31 +127,27 @@ impl Walk<'_, '_> {
         Ok(Waits { cycles: brought.all_cycles(self.task, frame), events_fj })
     }
 
-    /// Orders of loops and of sums that leave, widths of fetches and writes, contexts of loads. What orders do not change is priced before.
+    /// Orders of loops and of sums that leave, widths of fetches and writes, contexts of loads. Orders that cost the same are asked once.
     fn orders(&mut self, nest: &Nest, choice: Choice, waits: Waits) {
         let setup = &self.task.setup;
         self.priced.price(setup, self.framed.frame.commands(), nest, choice);
-        for order in 0..u8::try_from(ORDERS.len()).unwrap_or(0) {
-            if !space::is_canonical(nest, order, choice.supply) {
-                continue;
-            }
-            let choice = Choice { order, ..choice };
-            let groups = groups(nest, &choice);
-            let read_fj = self.priced.reads_fj(setup, nest, &choice).saturating_add(waits.events_fj);
+        for alike in &self.priced.alike {
             for drained in &self.priced.drains {
-                let choice = Choice { drain: drained.drain, ..choice };
-                if let Err(refusal) = check_drain(setup, nest, drained.drain, groups.open) {
-                    self.seen.refuse(refusal);
+                if let Err(refusal) = check_drain(setup, nest, drained.drain, alike.groups.open) {
+                    self.seen.refuse(refusal, alike.orders().len());
                     continue;
                 }
+                let events_fj =
+                    drained.events_fj.saturating_add(alike.reads_fj).saturating_add(waits.events_fj);
                 let ordered = Ordered {
                     nest,
-                    groups: groups.groups,
-                    events_fj: drained.events_fj.saturating_add(read_fj),
+                    alike,
+                    drained,
+                    events_fj,
                     waits_cycles: waits.cycles,
                     cycle_fj: self.cycle_fj,
                 };
-                ordered.widths(setup, &self.priced, drained, choice, self.seen);
+                ordered.widths(&self.priced, Choice { drain: drained.drain, ..choice }, self.seen);
             }
         }
     }
@@ -165,10 +160,11 @@ struct Waits {
     events_fj: u64,
 }
 
-/// A nest whose loops have an order, and whose sums leave in one.
+/// A nest whose loops have one of some orders that cost the same, and whose sums leave in one.
 struct Ordered<'a> {
     nest: &'a Nest,
-    groups: u64,
+    alike: &'a Alike,
+    drained: &'a Drained,
     /// Energy of all events of all parts.
     events_fj: u64,
     waits_cycles: u64,
@@ -176,37 +172,37 @@ struct Ordered<'a> {
 }
 
 impl Ordered<'_> {
-    fn widths(
-        &self,
-        setup: &Setup<'_>,
-        priced: &Priced,
-        drained: &Drained,
-        choice: Choice,
-        seen: &mut Seen<'_, Choice>,
-    ) {
-        for (fetch_bytes, fetch_cycles) in &priced.fetches {
-            let choice = Choice { fetch_bytes: *fetch_bytes, ..choice };
-            if let Err(refusal) = check_banks(setup, self.nest, &choice) {
-                seen.refuse(refusal);
+    fn widths(&self, priced: &Priced, choice: Choice, seen: &mut Seen<'_, Choice>) {
+        let (orders, groups) = (self.alike.orders(), self.alike.groups.groups);
+        for (width, fetched) in priced.fetches.iter().enumerate() {
+            if let Err(refusal) = self.alike.check(width, fetched, self.nest, &choice) {
+                seen.refuse(refusal, orders.len());
                 continue;
             }
-            let front = Batched::new(drained.pace.front_cycles(*fetch_cycles), self.groups);
-            for (commit_bytes, behind_cycles) in drained.commits() {
-                let behind = Batched::new(*behind_cycles, self.groups);
-                let contract = drained.pace.total_cycles(front, behind);
-                let others = contract.saturating_add(drained.bridge_cycles);
-                let choice = Choice { commit_bytes: *commit_bytes, ..choice };
+            let front = Batched::new(self.drained.pace.front_cycles(fetched.cycles), groups);
+            for (commit_bytes, behind_cycles) in self.drained.commits() {
+                let behind = Batched::new(*behind_cycles, groups);
+                let contract = self.drained.pace.total_cycles(front, behind);
+                let others = contract.saturating_add(self.drained.bridge_cycles);
                 for (loading, load) in LOADINGS.into_iter().zip(&priced.loads) {
-                    match load {
-                        Ok(load) => {
-                            let each = others.saturating_add(*load);
-                            let cycles = each.saturating_mul(priced.parts).saturating_add(self.waits_cycles);
-                            let standing_fj = self.cycle_fj.saturating_mul(cycles);
-                            let energy_fj = self.events_fj.saturating_add(standing_fj);
-                            seen.add(cycles, energy_fj, || Choice { loading, ..choice });
+                    let load = match load {
+                        Ok(load) => *load,
+                        Err(refusal) => {
+                            seen.refuse(*refusal, orders.len());
+                            continue;
                         }
-                        Err(refusal) => seen.refuse(*refusal),
-                    }
+                    };
+                    let each = others.saturating_add(load);
+                    let cycles = each.saturating_mul(priced.parts).saturating_add(self.waits_cycles);
+                    let energy_fj = self.events_fj.saturating_add(self.cycle_fj.saturating_mul(cycles));
+                    let (fetch_bytes, commit_bytes) = (fetched.bytes, *commit_bytes);
+                    seen.add_alike(cycles, energy_fj, orders, |order| Choice {
+                        order: *order,
+                        fetch_bytes,
+                        commit_bytes,
+                        loading,
+                        ..choice
+                    });
                 }
             }
         }
