@@ -32,25 +32,20 @@ pub(super) struct Spread<'a> {
     pub(super) brought: [bool; 2],
 }
 
-/// What groups have to say to each other.
-#[derive(Clone, Debug)]
-pub(super) enum Meeting {
-    /// Each keeps what it computed.
-    None,
+/// What groups have to say to each other: nothing, and each keeps what it computed, or one of these or both.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Meeting {
     /// Teams add parts of sums.
-    Sums(Exchange),
-    /// Parts are written to all.
-    Parts(Gather),
+    pub(super) sums: Option<Exchange>,
+    /// Parts are written to all, after that.
+    pub(super) parts: Option<Gather>,
 }
 
 impl Meeting {
     /// Where the output ends up, if not where it was computed.
     fn result_base(&self) -> Option<u64> {
-        match self {
-            Meeting::None => None,
-            Meeting::Sums(exchange) => Some(exchange.result_base),
-            Meeting::Parts(gather) => Some(gather.result_base),
-        }
+        let gathered = self.parts.as_ref().map(|gather| gather.result_base);
+        gathered.or(self.sums.as_ref().map(|exchange| exchange.result_base))
     }
 }
 
@@ -68,10 +63,11 @@ impl Spread<'_> {
                 program.queues.push(Queue { pe: group * setup.fused_pes, ..queue.clone() });
             }
         }
-        match &self.meeting {
-            Meeting::None => {}
-            Meeting::Sums(exchange) => exchange.append(setup, &mut program),
-            Meeting::Parts(gather) => gather.append(setup, &mut program),
+        if let Some(exchange) = &self.meeting.sums {
+            exchange.append(setup, &mut program);
+        }
+        if let Some(gather) = &self.meeting.parts {
+            gather.append(setup, &mut program);
         }
         Ok(program)
     }
