@@ -261,6 +261,42 @@ fn sums_over_groups_are_gathered() {
     }
 }
 
+/// Inputs that every group has whole: parts of sums and of batches, outermost in the copy and inside it, of one input or the other.
+#[test]
+fn groups_find_their_part_in_a_copy() {
+    let machine = tcp();
+    let copies = [
+        (
+            "mk_2, kn -> mn; dims m=4, k=64, n=8; in0 = | m[4] k[32]; in1 = | n[8] k[64]; out = | m[4] n[8]; \
+             tactic = | m[4] n[8] k[32]",
+            "mk, kn -> mn; dims m=4, k=64, n=8",
+        ),
+        (
+            "mk, k_4n -> mn; dims m=3, k=64, n=5; in0 = | k^{16}[4] m[3] k[16]; in1 = | n[5] k[16]; out = | m[3] n[5]; \
+             tactic = | m[3] n[5] k[16]",
+            "mk, kn -> mn; dims m=3, k=64, n=5",
+        ),
+        (
+            "b_2mk_2, bk_2n -> b_2mn; dims b=4, m=3, k=32, n=6; in0 = | b[2] m[3] k[16]; in1 = | b[4] n[6] k[16]; \
+             out = | b[2] m[3] n[6]; tactic = | b[2] m[3] n[6] k[16]",
+            "bmk, bkn -> bmn; dims b=4, m=3, k=32, n=6",
+        ),
+    ];
+    for (text, whole) in copies {
+        for dtype in [Dtype::I8, Dtype::Bf16, Dtype::I4] {
+            let program = lowered(&machine, text, 1, dtype).unwrap_or_else(|why| panic!("{text}\n{why}"));
+            compare(&machine, text, whole, &program, dtype, &|tensor| {
+                let parts = if text.starts_with('b') {
+                    vec![Part { name: 'b', count: 2, whole: 4 }, Part { name: 'k', count: 2, whole: 32 }]
+                } else {
+                    vec![Part { name: 'k', count: if text.contains("_4") { 4 } else { 2 }, whole: 64 }]
+                };
+                origin_of(tensor, &parts)
+            });
+        }
+    }
+}
+
 /// Floats are added in the order of the groups: another order would give 0 or 2.
 #[test]
 fn parts_are_added_in_the_order_of_their_groups() {
@@ -286,10 +322,12 @@ fn parts_are_added_in_the_order_of_their_groups() {
 fn what_groups_would_have_to_look_for_is_refused() {
     let machine = tcp();
     let refused = |text: &str| lowered(&machine, text, 1, Dtype::I8).unwrap_err();
-    let shapes = "in0 = | m[4] k[32]; out = | m[4] n[8]; tactic = | m[4] n[8] k[32]";
     assert_eq!(
-        refused(&format!("mk_2, kn -> mn; dims m=4, k=64, n=8; in1 = | n[8] k[64]; {shapes}")),
-        "in1 has all of axis `k`, of which a PE has one part in 2"
+        refused(
+            "mk_2, kn -> mn; dims m=4, k=60, n=8; in0 = | m[4] k[30]; in1 = | n[8] k^8[8#] k[8]; \
+             out = | m[4] n[8]; tactic = | m[4] n[8] k[30]"
+        ),
+        "parts of 30 of `k` end within a digit of a shape"
     );
     assert_eq!(
         refused(
@@ -330,13 +368,22 @@ fn origin_of(tensor: &Tensor, parts: &[Part]) -> Vec<u64> {
     tensor.axes.iter().map(first).collect()
 }
 
+/// Whether one input has a part of an axis and the other all of it.
+fn has_copy(inputs: &str, parts: &[Part]) -> bool {
+    parts.iter().any(|part| {
+        let split = format!("{}_{}", part.name, part.count);
+        let with = inputs.split(',').filter(|input| input.contains(part.name));
+        with.clone().any(|input| input.contains(&split)) && with.clone().any(|input| !input.contains(&split))
+    })
+}
+
 /// Random einsums with random subscripts: whatever is lowered is right, on every group.
 #[test]
 fn drawn_einsums_over_groups_give_the_values_of_plain_loops() {
     const COMPARED: usize = 250;
     const TYPES: [Dtype; 4] = [Dtype::I8, Dtype::Bf16, Dtype::I4, Dtype::F8E4M3Fn];
     let machine = tcp();
-    let (mut right, mut summed, mut gathered, mut both) = (0, 0, 0, 0);
+    let (mut right, mut summed, mut gathered, mut both, mut copied) = (0, 0, 0, 0, 0);
     for seed in 0..6_000_u64 {
         let Some((text, whole, parts)) = split(&mut Dice(seed << 8)) else { continue };
         let dtype = TYPES[usize::try_from(seed % 4).unwrap()];
@@ -348,10 +395,12 @@ fn drawn_einsums_over_groups_give_the_values_of_plain_loops() {
         let gathers = program.transfers.iter().any(|moved| moved.name.starts_with("rows"));
         gathered += usize::from(gathers);
         both += usize::from(adds && gathers);
+        copied += usize::from(text.split("->").next().is_some_and(|inputs| has_copy(inputs, &parts)));
         if right == COMPARED {
             assert!(summed > COMPARED / 5, "{summed} of them with sums over groups");
             assert!(gathered > COMPARED / 20, "{gathered} of them gathered");
             assert!(both > COMPARED / 100, "{both} of them with both");
+            assert!(copied > COMPARED / 100, "{copied} of them with whole inputs");
             return;
         }
     }

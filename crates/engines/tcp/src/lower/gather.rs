@@ -56,7 +56,7 @@ pub(super) fn ungathered(problem: &Problem, groups: &Groups) -> Result<Option<Pr
 }
 
 /// Leaves the digits of a part their places, and those above it one value.
-fn cut_off(problem: &Problem, shape: &mut Shape, id: AxisId) -> Result<(), Box<Diagnostic>> {
+pub(super) fn cut_off(problem: &Problem, shape: &mut Shape, id: AxisId) -> Result<(), Box<Diagnostic>> {
     let (part, name) = (problem.axis(id).extent, problem.axis(id).name);
     let of_axis = |digit: &&mut Digit| digit.axis == Some(id) && digit.live > 1;
     for digit in shape.inter.iter_mut().chain(&mut shape.intra).filter(of_axis) {
@@ -64,7 +64,7 @@ fn cut_off(problem: &Problem, shape: &mut Shape, id: AxisId) -> Result<(), Box<D
         if kept > 1 && kept < digit.live && !part.is_multiple_of(digit.stride)
             || digit.stride > part && digit.stride % part != 0
         {
-            let asked = format!("parts of {part} of `{name}` end within a digit of the output");
+            let asked = format!("parts of {part} of `{name}` end within a digit of a shape");
             return Err(refuse(problem, &asked, &format!("digits of `{name}` that meet at {part}")));
         }
         digit.padded |= kept < digit.slots;

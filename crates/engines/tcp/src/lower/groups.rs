@@ -6,7 +6,7 @@
 
 use tilewright_base::Diagnostic;
 use tilewright_notation::algebra::RadixMap;
-use tilewright_notation::problem::{AxisId, Digit, Problem, Shape};
+use tilewright_notation::problem::{Digit, Problem, Shape};
 use tilewright_notation::radix;
 use tilewright_notation::syntax::ast::Operand;
 
@@ -14,6 +14,7 @@ use super::build::refuse;
 use super::exchange::Exchange;
 use super::gather::Gather;
 use super::shape_text::shape_text;
+use super::whole::Wholes;
 use crate::groups::Groups;
 use crate::placed::product;
 use crate::program::Program;
@@ -28,6 +29,8 @@ pub(super) struct Spread<'a> {
     pub(super) groups: &'a Groups,
     /// What groups do with what they computed.
     pub(super) meeting: Meeting,
+    /// Inputs that groups have whole.
+    pub(super) wholes: Wholes,
     /// Inputs of which every group brings its part from off-chip memory: tensors are those of groups then.
     pub(super) brought: [bool; 2],
 }
@@ -78,6 +81,9 @@ impl Spread<'_> {
             Some(base) if operand == Operand::Out => self.result(own, base)?,
             _ => own.clone(),
         };
+        if let Some(copies) = self.wholes.tensors(self.setup, self.problem, &own, operand) {
+            return Ok(copies);
+        }
         let brought = self.brought.contains(&true);
         if let Some(whole) = self.whole(&own, operand).filter(|_| !brought) {
             return Ok(vec![whole]);
@@ -164,20 +170,4 @@ impl Spread<'_> {
         }
         split.then_some(number)
     }
-}
-
-/// Parts that a group would have to look for: an input that has all of an axis of which the other input has a part.
-pub(super) fn refuse_unmet(problem: &Problem) -> Result<(), Box<Diagnostic>> {
-    let holds_all = |id: &AxisId, operand: Operand| {
-        let axis = problem.axis(*id);
-        problem.has(operand, *id) && axis.extent_in[operand as usize] > axis.extent
-    };
-    for operand in [Operand::In0, Operand::In1] {
-        let Some(id) = problem.axis_ids().find(|id| holds_all(id, operand)) else { continue };
-        let (name, parts) = (problem.axis(id).name, problem.axis(id).pes);
-        let asked =
-            format!("{} has all of axis `{name}`, of which a PE has one part in {parts}", operand.name());
-        return Err(refuse(problem, &asked, &format!("{name}_{parts} in {} too", operand.name())));
-    }
-    Ok(())
 }
