@@ -327,7 +327,7 @@ fn what_groups_would_have_to_look_for_is_refused() {
             "mk_2, kn -> mn; dims m=4, k=60, n=8; in0 = | m[4] k[30]; in1 = | n[8] k^8[8#] k[8]; \
              out = | m[4] n[8]; tactic = | m[4] n[8] k[30]"
         ),
-        "parts of 30 of `k` end within a digit of a shape"
+        "illegal: in1 and the tactic cut axis `k` incompatibly: 8 against 30"
     );
     assert_eq!(
         refused(
