@@ -9,14 +9,24 @@ const BUCKETS: f64 = 20.0;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cloud {
     buckets: BTreeSet<(u16, u16)>,
-    last: Option<(u64, u64)>,
+    /// Costs that were marked lately, each at a place of its own: candidates near one another in the search often take the same.
+    lately: Vec<(u64, u64)>,
 }
+
+/// Places for costs that were marked lately, as a power of two.
+const LATELY_LOG2: u32 = 10;
 
 impl Cloud {
     /// Marks a candidate.
     pub fn add(&mut self, ticks: u64, energy_fj: u64) {
-        // Neighbours in the search often take the same.
-        if self.last.replace((ticks, energy_fj)) == Some((ticks, energy_fj)) || ticks == 0 {
+        if ticks == 0 {
+            return;
+        }
+        self.lately.resize(1 << LATELY_LOG2, (0, 0));
+        let mixed = (ticks ^ energy_fj.rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let place =
+            usize::try_from(mixed >> (u64::BITS - LATELY_LOG2)).ok().and_then(|at| self.lately.get_mut(at));
+        if place.is_some_and(|place| std::mem::replace(place, (ticks, energy_fj)) == (ticks, energy_fj)) {
             return;
         }
         #[expect(clippy::cast_precision_loss, reason = "a place in a picture")]

@@ -63,12 +63,14 @@ pub struct Kept<C> {
     most: usize,
     best: Vec<Candidate<C>>,
     front: Vec<Candidate<C>>,
+    /// Ticks and energy that candidates were last found to be beyond.
+    beaten_by: (u64, u64),
 }
 
 impl<C: Pick> Kept<C> {
     /// Keeps so many.
     pub fn new(goal: Goal, most: usize) -> Kept<C> {
-        Kept { goal, most: most.max(1), best: Vec::new(), front: Vec::new() }
+        Kept { goal, most: most.max(1), best: Vec::new(), front: Vec::new(), beaten_by: (u64::MAX, u64::MAX) }
     }
 
     /// The best, best first.
@@ -87,13 +89,30 @@ impl<C: Pick> Kept<C> {
         self.add_front(candidate);
     }
 
-    fn add_best(&mut self, candidate: Candidate<C>) {
-        // Most candidates are worse than all that are kept, which their value alone tells.
-        let value = |one: &Candidate<C>| self.goal.value(one.ticks, one.energy_fj);
+    /// False for most candidates that do not belong, told from their cost alone: worse than all of the best, and beaten by one of the front.
+    #[inline]
+    pub fn may_take(&mut self, ticks: u64, energy_fj: u64) -> bool {
+        let value = self.goal.value(ticks, energy_fj);
         let full = self.best.len() == self.most;
-        if full && self.best.last().is_some_and(|last| value(last) < value(&candidate)) {
-            return;
+        let worse = |last: &Candidate<C>| self.goal.value(last.ticks, last.energy_fj) < value;
+        if !full || !self.best.last().is_some_and(worse) {
+            return true;
         }
+        // Whatever took less once is still on the front, or beaten itself.
+        if self.beaten_by.0 <= ticks && self.beaten_by.1 < energy_fj {
+            return false;
+        }
+        let after = self.front.partition_point(|kept| kept.ticks <= ticks);
+        match after.checked_sub(1).and_then(|last| self.front.get(last)) {
+            Some(kept) if kept.energy_fj < energy_fj => {
+                self.beaten_by = (kept.ticks, kept.energy_fj);
+                false
+            }
+            _ => true,
+        }
+    }
+
+    fn add_best(&mut self, candidate: Candidate<C>) {
         let key = candidate.key(self.goal);
         if self.best.len() == self.most && self.best.last().is_some_and(|last| last.key(self.goal) <= key) {
             return;

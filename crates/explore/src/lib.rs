@@ -8,6 +8,7 @@
 //! Nothing here reads a clock or a file; results are the same for any number of threads.
 
 pub mod axes;
+mod batch;
 pub mod cloud;
 pub mod goal;
 pub mod neuron;

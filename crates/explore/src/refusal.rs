@@ -145,7 +145,12 @@ impl Default for Refusals {
 impl Refusals {
     /// Counts one.
     pub fn add(&mut self, refusal: Refusal) {
-        self.counts[refusal.reason as usize] += 1;
+        self.add_times(refusal, 1);
+    }
+
+    /// Counts so many with the same numbers.
+    pub fn add_times(&mut self, refusal: Refusal, times: u64) {
+        self.counts[refusal.reason as usize] += times;
         self.keep(refusal);
     }
 

@@ -4,8 +4,7 @@
 //! what is found and what is counted do not depend on the number of threads. Without a budget the search is exact. With one, frames are
 //! first looked at in part, those with the least bounds first, and then in larger parts, until the budget is used up or nothing is left.
 
-use rayon::prelude::*;
-
+use crate::batch::{Halt, side_by_side};
 use crate::cloud::Cloud;
 use crate::goal::{Candidate, Goal, Kept, milliwatts};
 use crate::refusal::{Reason, Refusal, Refusals};
@@ -168,13 +167,14 @@ fn round<T: Target>(
     stop: &mut dyn FnMut(&Progress, &Kept<T::Choice>) -> bool,
 ) -> Left {
     let mut left = Left { cut: Vec::new(), stopped: false };
+    let halt = Halt::default();
     let (mut done, mut size) = (0, *BATCHES.start());
     while done < order.len() {
         let finished = found.frames.len() - (order.len() - done) - left.cut.len();
         let progress =
             Progress { frames: finished, of_frames: found.frames.len(), evaluated: found.evaluated };
         let spent = options.budget.is_some_and(|budget| found.evaluated >= budget);
-        if stop(&progress, &found.kept) || spent {
+        if halt.asked() || stop(&progress, &found.kept) || spent {
             left.cut.extend(&order[done..]);
             left.stopped = true;
             return left;
@@ -182,10 +182,8 @@ fn round<T: Target>(
         let numbers = &order[done..(done + size).min(order.len())];
         done += numbers.len();
         size = (size * 2).min(*BATCHES.end());
-        let tallies: Vec<Tally<T::Choice>> = numbers
-            .par_iter()
-            .map(|(bound, number)| one_frame(target, options, found, *bound, *number, share))
-            .collect();
+        let search = |frame: &(Bound, u32)| one_frame(target, options, found, &halt, *frame, share);
+        let tallies = side_by_side(numbers, search, &halt, &mut || stop(&progress, &found.kept));
         for (tally, frame) in tallies.iter().zip(numbers) {
             found.take(tally);
             left.cut.extend(tally.cut.then_some(*frame));
@@ -225,8 +223,8 @@ fn one_frame<T: Target>(
     target: &T,
     options: &Options,
     found: &FoundOf<T>,
-    bound: Bound,
-    number: u32,
+    halt: &Halt,
+    (bound, number): (Bound, u32),
     share: Option<u64>,
 ) -> Tally<T::Choice> {
     let before = &found.kept;
@@ -240,6 +238,7 @@ fn one_frame<T: Target>(
         options,
         number,
         before,
+        halt,
         ticks_per_s: target.ticks_per_s(),
         share: share.unwrap_or(u64::MAX),
         tally: Tally { kept: Some(Kept::new(options.goal, options.keep)), ..Tally::default() },
@@ -253,6 +252,7 @@ pub struct Seen<'a, C> {
     options: &'a Options,
     number: u32,
     before: &'a Kept<C>,
+    halt: &'a Halt,
     ticks_per_s: u64,
     share: u64,
     tally: Tally<C>,
@@ -280,33 +280,41 @@ impl<C: Pick> Seen<'_, C> {
         excluded
     }
 
-    /// Whether the walk should end here: the frame had its part of the budget. The rest of the frame stays open.
+    /// Whether the walk should end here: the frame had its part of the budget, or nobody waits any more. The rest of the frame stays open.
     pub fn enough(&mut self) -> bool {
-        self.tally.cut |= self.tally.evaluated >= self.share;
+        self.tally.cut |= self.tally.evaluated >= self.share || self.halt.asked();
         self.tally.cut
     }
 
-    /// Counts a refusal.
-    pub fn refuse(&mut self, refusal: Refusal) {
-        self.tally.refused.add(refusal);
+    /// Counts so many refusals for the same reason.
+    pub fn refuse(&mut self, refusal: Refusal, times: usize) {
+        self.tally.refused.add_times(refusal, times as u64);
     }
 
     /// Takes in a candidate with its cost.
     pub fn add(&mut self, ticks: u64, energy_fj: u64, choice: C) {
-        self.tally.evaluated += 1;
+        self.add_alike(ticks, energy_fj, &[choice], |choice| *choice);
+    }
+
+    /// Takes in candidates that all cost the same. `choice` is asked for those that may be kept.
+    pub fn add_alike<K>(&mut self, ticks: u64, energy_fj: u64, all: &[K], choice: impl Fn(&K) -> C) {
+        let count = all.len() as u64;
+        self.tally.evaluated += count;
         if let Goal::TimeBelow(have) = self.options.goal {
             let need = milliwatts(self.ticks_per_s, ticks, energy_fj);
             if need > have {
-                return self.tally.refused.add(Refusal { reason: Reason::Power, need, have });
+                return self.tally.refused.add_times(Refusal { reason: Reason::Power, need, have }, count);
             }
         }
-        self.tally.legal += 1;
+        self.tally.legal += count;
         if self.options.cloud {
             self.tally.cloud.add(ticks, energy_fj);
         }
-        let candidate = Candidate { ticks, energy_fj, frame: self.number, choice };
-        if let Some(kept) = &mut self.tally.kept {
-            kept.add(candidate);
+        let Some(kept) = &mut self.tally.kept else { return };
+        if kept.may_take(ticks, energy_fj) {
+            for key in all {
+                kept.add(Candidate { ticks, energy_fj, frame: self.number, choice: choice(key) });
+            }
         }
     }
 }

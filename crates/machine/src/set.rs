@@ -20,7 +20,7 @@ const SET: &str = "--set";
 
 impl Loaded {
     /// The machine with `section.key=value` settings; the section may be left out where the key is
-    /// in one section only. Each setting becomes a source text, so that complaints can point at it.
+    /// in one section only, or stand behind the key as in `slices_per_pe`. Each setting becomes a source text, so that complaints can point at it.
     ///
     /// # Errors
     /// Every complaint about the settings.
@@ -65,12 +65,13 @@ impl Loaded {
         Ok((path, Resolved { value, provenance, stated_by: SET.to_owned(), span }))
     }
 
-    /// The key of that path, or of that name if one section has it.
+    /// The key of that path, or of that name if one section has it; `slices_per_pe` is `pe.slices`.
     fn find(&self, given: &str) -> Result<Pair, Box<Diagnostic>> {
         let keys = |section: &'static SectionSpec| section.keys.iter().map(move |key| (section, key));
         let all: Vec<_> = self.machine.architecture().sections().iter().flat_map(keys).collect();
-        let found: Vec<_> =
-            all.iter().filter(|pair| pair.1.name == given || path_of(pair) == given).copied().collect();
+        let per = |(section, key): &Pair| format!("{}_per_{}", key.name, section.name);
+        let named = |pair: &&Pair| pair.1.name == given || path_of(pair) == given || per(pair) == given;
+        let found: Vec<_> = all.iter().filter(named).copied().collect();
         match found.as_slice() {
             [one] => Ok(*one),
             [] => Err(Box::new(unknown(given, &self.name, &all))),

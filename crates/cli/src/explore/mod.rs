@@ -52,6 +52,7 @@ pub(crate) struct Answer {
 
 fn explore(args: &ExploreArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> {
     let goal = goal(&args.goal)?;
+    allowed(args)?;
     // From now on Ctrl-C asks for the best so far.
     host.interrupted();
     let settings = sweep::settings(args.dims.as_deref(), &args.target.set)?;
@@ -61,6 +62,34 @@ fn explore(args: &ExploreArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> 
         return Ok(Outcome { code: answer.code, ..Outcome::good(stdout) });
     }
     results::all(args, &settings, goal, host)
+}
+
+/// What no search could answer is refused before there is one.
+fn allowed(args: &ExploreArgs) -> Result<(), Outcome> {
+    if args.keep == 0 {
+        return Err(Outcome::usage("--keep 0\n  = allowed: 1 or more\n  = instead: --keep 1"));
+    }
+    if args.explain == Some(0) {
+        return Err(Outcome::usage(
+            "--explain 0\n  = allowed: 1 or more, 1 for the best\n  = instead: --explain 1",
+        ));
+    }
+    if let Some(seconds) = args.budget.filter(|seconds| !seconds.is_finite() || *seconds <= 0.0) {
+        return Err(Outcome::usage(&format!(
+            "--budget {seconds}\n  = allowed: seconds, more than 0\n  = instead: --budget 10"
+        )));
+    }
+    if args.evaluations == Some(0) {
+        return Err(Outcome::usage(
+            "--evaluations 0\n  = allowed: 1 or more\n  = instead: --evaluations 100000",
+        ));
+    }
+    match &args.plot {
+        Some(path) if !path.ends_with(".svg") && !path.ends_with(".html") => Err(Outcome::usage(&format!(
+            "--plot {path}\n  = allowed: a file that ends in .svg or .html\n  = instead: --plot {path}.svg"
+        ))),
+        _ => Ok(()),
+    }
 }
 
 fn pretty(value: &Value) -> String {

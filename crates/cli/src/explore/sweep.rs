@@ -64,7 +64,7 @@ fn values(entry: &str) -> Result<Vec<String>, Outcome> {
     };
     let wrong = || {
         Outcome::usage(&format!(
-            "`{entry}` is no sweep\n  = allowed: NAME=FROM..TO:xFACTOR, NAME=FROM..TO:+STEP\n  = instead: L=128..4096:x2"
+            "`{entry}` is no sweep\n  = allowed: NAME=FROM..TO:xFACTOR with a factor above 1, NAME=FROM..TO:+STEP with a step above 0, and FROM up to TO\n  = instead: L=128..4096:x2"
         ))
     };
     let (name, ends) = range.split_once('=').ok_or_else(wrong)?;
@@ -73,10 +73,16 @@ fn values(entry: &str) -> Result<Vec<String>, Outcome> {
     let (from, to) = (number(from)?, number(to)?);
     let next: Box<dyn Fn(u64) -> Option<u64>> = if let Some(factor) = step.strip_prefix('x') {
         let factor = number(factor)?;
-        Box::new(move |at| at.checked_mul(factor).filter(|_| factor > 1))
+        if factor < 2 {
+            return Err(wrong());
+        }
+        Box::new(move |at| at.checked_mul(factor))
     } else {
         let step = number(step.strip_prefix('+').ok_or_else(wrong)?)?;
-        Box::new(move |at| at.checked_add(step).filter(|_| step > 0))
+        if step == 0 {
+            return Err(wrong());
+        }
+        Box::new(move |at| at.checked_add(step))
     };
     if from == 0 || from > to {
         return Err(wrong());
@@ -104,7 +110,7 @@ mod tests {
     #[test]
     fn a_range_without_a_step_is_a_dynamic_axis() {
         assert_eq!(settings(Some("l=1..4096"), &[]).unwrap()[0].dims.as_deref(), Some("l=1..4096"));
-        for bad in ["L=0..8:x2", "L=8..4:x2", "L=1..8:2", "L=a..8:x2", "..:x2"] {
+        for bad in ["L=0..8:x2", "L=8..4:x2", "L=1..8:2", "L=a..8:x2", "..:x2", "L=1..8:x1", "L=1..8:+0"] {
             assert!(settings(Some(bad), &[]).is_err(), "{bad}");
         }
     }

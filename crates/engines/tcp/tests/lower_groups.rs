@@ -9,7 +9,7 @@ use tilewright_notation::problem::Problem;
 use tilewright_notation::syntax::parser;
 use tilewright_num::Dtype;
 use tilewright_tcp::lower::{Options, lower};
-use tilewright_tcp::program::control::{Command, Step, StepKind};
+use tilewright_tcp::program::control::{Command, Queue, Step, StepKind};
 use tilewright_tcp::program::event::PeId;
 use tilewright_tcp::program::tensor::{Place, Tensor};
 use tilewright_tcp::program::{Program, text};
@@ -90,11 +90,16 @@ fn outputs(
         let patterns: Vec<u32> = positions(&extents).iter().map(|at| pattern(input, &moved(at))).collect();
         state.put(tensor, &patterns).unwrap();
     }
-    let meets = |steps: &[Step]| steps.iter().position(|step| matches!(step.kind, StepKind::Sync));
-    for before in [true, false] {
-        for queue in &program.queues {
-            let (first, rest) = queue.steps.split_at(meets(&queue.steps).unwrap_or(queue.steps.len()));
-            run(machine, program, &mut state, queue.pe, if before { first } else { rest });
+    // All groups go on from one meeting to the next.
+    let between = |queue: &Queue| {
+        let parts = queue.steps.split(|step| matches!(step.kind, StepKind::Sync));
+        parts.map(<[Step]>::to_vec).collect::<Vec<_>>()
+    };
+    let queues: Vec<(u64, Vec<Vec<Step>>)> =
+        program.queues.iter().map(|queue| (queue.pe, between(queue))).collect();
+    for part in 0..queues.iter().map(|(_, parts)| parts.len()).max().unwrap_or(0) {
+        for (pe, parts) in &queues {
+            run(machine, program, &mut state, *pe, parts.get(part).map_or(&[], Vec::as_slice));
         }
     }
     state
@@ -220,6 +225,78 @@ fn teams_add_among_themselves() {
     compare(&machine, text, "mk, kn -> mn; dims m=5, k=24, n=12", &program, Dtype::Bf16, &at_zero);
 }
 
+/// Teams add parts of sums, whole on each member or scattered over them, and then gather what other teams computed.
+#[test]
+fn sums_over_groups_are_gathered() {
+    let machine = tcp();
+    let both = [
+        (
+            "m_2k_2, k_2n -> mn; dims m=8, k=48, n=6; in0 = | m[4] k[24]; in1 = | n[6] k[24]; out = | m[8] n[6]; \
+             tactic = | m[4] n[6] k[24]",
+            "m=8, k=48, n=6",
+        ),
+        (
+            "m_2k_4, k_4n -> mn; dims m=6, k=64, n=5; in0 = | m[3] k[16]; in1 = | n[5] k[16]; out = | n[5] m[6]; \
+             tactic = | m[3] n[5] k[16]",
+            "m=6, k=64, n=5",
+        ),
+        (
+            "m_4k_2, k_2n -> mn_2; dims m=16, k=32, n=8; in0 = | m[4] k[16]; in1 = | n[8] k[16]; \
+             out = | m[16] n[4]; tactic = | m[4] n[8] k[16]",
+            "m=16, k=32, n=8",
+        ),
+        (
+            "m_2k_2, k_2n_2 -> mn_2; dims m=8, k=48, n=12; in0 = m[2] | m^2[2] k[24]; \
+             in1 = _[2] | n[6] k[24]; out = m[2] | m^2[4] n[6]; tactic = m[2] | m^2[2] n[6] k[24]",
+            "m=8, k=48, n=12",
+        ),
+    ];
+    for (text, dims) in both {
+        for dtype in [Dtype::I8, Dtype::Bf16] {
+            let program = lowered(&machine, text, 1, dtype).unwrap_or_else(|why| panic!("{text}\n{why}"));
+            let adds = program.execs.iter().any(|image| image.name.starts_with("add_block"));
+            assert!(adds && program.transfers.iter().any(|moved| moved.name.starts_with("rows")), "{text}");
+            compare(&machine, text, &format!("mk, kn -> mn; dims {dims}"), &program, dtype, &at_zero);
+        }
+    }
+}
+
+/// Inputs that every group has whole: parts of sums and of batches, outermost in the copy and inside it, of one input or the other.
+#[test]
+fn groups_find_their_part_in_a_copy() {
+    let machine = tcp();
+    let copies = [
+        (
+            "mk_2, kn -> mn; dims m=4, k=64, n=8; in0 = | m[4] k[32]; in1 = | n[8] k[64]; out = | m[4] n[8]; \
+             tactic = | m[4] n[8] k[32]",
+            "mk, kn -> mn; dims m=4, k=64, n=8",
+        ),
+        (
+            "mk, k_4n -> mn; dims m=3, k=64, n=5; in0 = | k^{16}[4] m[3] k[16]; in1 = | n[5] k[16]; out = | m[3] n[5]; \
+             tactic = | m[3] n[5] k[16]",
+            "mk, kn -> mn; dims m=3, k=64, n=5",
+        ),
+        (
+            "b_2mk_2, bk_2n -> b_2mn; dims b=4, m=3, k=32, n=6; in0 = | b[2] m[3] k[16]; in1 = | b[4] n[6] k[16]; \
+             out = | b[2] m[3] n[6]; tactic = | b[2] m[3] n[6] k[16]",
+            "bmk, bkn -> bmn; dims b=4, m=3, k=32, n=6",
+        ),
+    ];
+    for (text, whole) in copies {
+        for dtype in [Dtype::I8, Dtype::Bf16, Dtype::I4] {
+            let program = lowered(&machine, text, 1, dtype).unwrap_or_else(|why| panic!("{text}\n{why}"));
+            compare(&machine, text, whole, &program, dtype, &|tensor| {
+                let parts = if text.starts_with('b') {
+                    vec![Part { name: 'b', count: 2, whole: 4 }, Part { name: 'k', count: 2, whole: 32 }]
+                } else {
+                    vec![Part { name: 'k', count: if text.contains("_4") { 4 } else { 2 }, whole: 64 }]
+                };
+                origin_of(tensor, &parts)
+            });
+        }
+    }
+}
+
 /// Floats are added in the order of the groups: another order would give 0 or 2.
 #[test]
 fn parts_are_added_in_the_order_of_their_groups() {
@@ -245,17 +322,12 @@ fn parts_are_added_in_the_order_of_their_groups() {
 fn what_groups_would_have_to_look_for_is_refused() {
     let machine = tcp();
     let refused = |text: &str| lowered(&machine, text, 1, Dtype::I8).unwrap_err();
-    let shapes = "in0 = | m[4] k[32]; out = | m[4] n[8]; tactic = | m[4] n[8] k[32]";
-    assert_eq!(
-        refused(&format!("mk_2, kn -> mn; dims m=4, k=64, n=8; in1 = | n[8] k[64]; {shapes}")),
-        "in1 has all of axis `k`, of which a PE has one part in 2"
-    );
     assert_eq!(
         refused(
-            "m_2k_2, k_2n -> mn; dims m=8, k=48, n=6; in0 = | m[4] k[24]; in1 = | n[6] k[24]; out = | m[8] n[6]; \
-             tactic = | m[4] n[6] k[24]"
+            "mk_2, kn -> mn; dims m=4, k=60, n=8; in0 = | m[4] k[30]; in1 = | n[8] k^8[8#] k[8]; \
+             out = | m[4] n[8]; tactic = | m[4] n[8] k[30]"
         ),
-        "sums over PEs, and axis `m` gathered from PEs"
+        "illegal: in1 and the tactic cut axis `k` incompatibly: 8 against 30"
     );
     assert_eq!(
         refused(
@@ -296,13 +368,22 @@ fn origin_of(tensor: &Tensor, parts: &[Part]) -> Vec<u64> {
     tensor.axes.iter().map(first).collect()
 }
 
+/// Whether one input has a part of an axis and the other all of it.
+fn has_copy(inputs: &str, parts: &[Part]) -> bool {
+    parts.iter().any(|part| {
+        let split = format!("{}_{}", part.name, part.count);
+        let with = inputs.split(',').filter(|input| input.contains(part.name));
+        with.clone().any(|input| input.contains(&split)) && with.clone().any(|input| !input.contains(&split))
+    })
+}
+
 /// Random einsums with random subscripts: whatever is lowered is right, on every group.
 #[test]
 fn drawn_einsums_over_groups_give_the_values_of_plain_loops() {
     const COMPARED: usize = 250;
     const TYPES: [Dtype; 4] = [Dtype::I8, Dtype::Bf16, Dtype::I4, Dtype::F8E4M3Fn];
     let machine = tcp();
-    let (mut right, mut summed, mut gathered) = (0, 0, 0);
+    let (mut right, mut summed, mut gathered, mut both, mut copied) = (0, 0, 0, 0, 0);
     for seed in 0..6_000_u64 {
         let Some((text, whole, parts)) = split(&mut Dice(seed << 8)) else { continue };
         let dtype = TYPES[usize::try_from(seed % 4).unwrap()];
@@ -311,10 +392,15 @@ fn drawn_einsums_over_groups_give_the_values_of_plain_loops() {
         right += 1;
         let adds = program.execs.iter().any(|image| image.name.starts_with("add_block"));
         summed += usize::from(adds);
-        gathered += usize::from(!adds && !program.transfers.is_empty());
+        let gathers = program.transfers.iter().any(|moved| moved.name.starts_with("rows"));
+        gathered += usize::from(gathers);
+        both += usize::from(adds && gathers);
+        copied += usize::from(text.split("->").next().is_some_and(|inputs| has_copy(inputs, &parts)));
         if right == COMPARED {
             assert!(summed > COMPARED / 5, "{summed} of them with sums over groups");
             assert!(gathered > COMPARED / 20, "{gathered} of them gathered");
+            assert!(both > COMPARED / 100, "{both} of them with both");
+            assert!(copied > COMPARED / 100, "{copied} of them with whole inputs");
             return;
         }
     }

@@ -32,8 +32,8 @@ const TYPES: [Dtype; 7] =
 /// Zero points of in0 and in1 where a type has them.
 const ZERO_POINTS: [i64; 2] = [1, -2];
 
-/// What lowering refuses and the check cannot foresee: it knows neither the loops and masks that padding adds, nor how shapes cut the
-/// packet and the lanes. Few drawn programs come to this.
+/// What lowering refuses and the rules cannot foresee: they know neither the loops and masks that padding adds, nor how shapes cut the
+/// packet and the lanes. `lower::confirm`, which `notation check` asks last, refuses it there. Few drawn programs come to this.
 const BEYOND_THE_CHECK: [&str; 4] = [
     " loops, masks and padding among them",
     " axes or digits",

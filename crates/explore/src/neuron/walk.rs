@@ -45,11 +45,11 @@ impl Target for Task<'_> {
 
     fn walk(&self, frame: &Frame, seen: &mut Seen<'_, Choice>) {
         let Ok(transfers) = Transfers::new(self, frame) else {
-            return seen.refuse(Refusal { reason: Reason::Instruction, need: 1, have: 0 });
+            return seen.refuse(Refusal { reason: Reason::Instruction, need: 1, have: 0 }, 1);
         };
         let mut bounded = Vec::new();
         every(self, frame, &mut |plan| match check(self, plan) {
-            Err(refusal) => seen.refuse(refusal),
+            Err(refusal) => seen.refuse(refusal, 1),
             Ok(_) => {
                 let Some(table) = transfers.table(&plan.choice) else { return };
                 let totals = Totals::new(self.chip, plan, &table);

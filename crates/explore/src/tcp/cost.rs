@@ -105,11 +105,16 @@ impl Commands {
     /// # Errors
     /// More open sums than the accumulators hold in the order in which they leave.
     pub fn new(setup: &Setup<'_>, nest: &Nest, choice: &Choice) -> Result<Commands, Refusal> {
+        check_drain(setup, nest, choice.drain, groups(nest, choice).open)?;
+        Ok(Commands::unchecked(setup, nest, choice))
+    }
+
+    /// The stages of a candidate, whether the accumulators hold its sums or not.
+    pub fn unchecked(setup: &Setup<'_>, nest: &Nest, choice: &Choice) -> Commands {
         let (groups, drain) = (groups(nest, choice), choice.drain);
-        check_drain(setup, nest, drain, groups.open)?;
         let contract = contract(setup, nest, choice, groups);
         let bridge = bridges(nest).then(|| bridge(setup, nest));
-        Ok(Commands { load: load(setup, nest, choice.loading), contract, bridge, groups, drain })
+        Commands { load: load(setup, nest, choice.loading), contract, bridge, groups, drain }
     }
 
     /// Which order sums leave in.

@@ -36,13 +36,6 @@ pub fn counts(setup: &Setup<'_>, nest: &Nest, choice: &Choice, commands: &Comman
     all
 }
 
-/// The same events where results leave in another order: as many, in words that are filled otherwise.
-pub fn recommitted(nest: &Nest, commands: &Commands, counts: &Counts) -> Counts {
-    let committed =
-        commands.contract.commit.map_or(0, |commit| commit.flits.saturating_mul(commit.valid_bytes));
-    Counts { commit_bytes: committed.saturating_mul(nest.writing_slices()), ..*counts }
-}
-
 impl Nest {
     /// Slices that write results: one of each group that adds its parts.
     fn writing_slices(&self) -> u64 {
@@ -75,13 +68,11 @@ fn contract_counts(setup: &Setup<'_>, nest: &Nest, choice: &Choice, commands: &C
     let own_packets = nest.packets() / nest.ring;
     let flits = packet_flits(machine, packet_bytes);
     let sums = steps.saturating_mul(nest.lanes).saturating_mul(nest.columns);
-    let (stride, read) = row_bytes(setup, nest.tree);
-    let reads = row_reads(machine, row_loops(nest, choice), read, stride);
-    let lane_bytes = machine.trf.row_payload_bytes.saturating_mul(nest.lanes);
+    let (trf_array_bytes, trf_cached_bytes) = register_reads(setup, nest, choice);
     let mut counts = Counts {
         contraction_cycles: steps,
-        trf_array_bytes: reads.missed.saturating_mul(lane_bytes),
-        trf_cached_bytes: reads.hit.saturating_mul(lane_bytes),
+        trf_array_bytes,
+        trf_cached_bytes,
         fetch_bytes: own_packets.saturating_mul(packet_bytes),
         flits: nest.packets().saturating_mul(flits),
         ..Counts::default()
@@ -115,6 +106,14 @@ fn contract_counts(setup: &Setup<'_>, nest: &Nest, choice: &Choice, commands: &C
         counts.hop_bytes = counts.hop_bytes.saturating_add(moved);
     }
     counts
+}
+
+/// Bytes that a slice reads from the arrays of its register files and from their caches: all that the order of loops decides.
+pub fn register_reads(setup: &Setup<'_>, nest: &Nest, choice: &Choice) -> (u64, u64) {
+    let (stride, read) = row_bytes(setup, nest.tree);
+    let reads = row_reads(setup.machine, row_loops(nest, choice), read, stride);
+    let lane_bytes = setup.machine.trf.row_payload_bytes.saturating_mul(nest.lanes);
+    (reads.missed.saturating_mul(lane_bytes), reads.hit.saturating_mul(lane_bytes))
 }
 
 /// Loops over the rows of the register file, innermost first.

@@ -66,45 +66,71 @@ pub fn check_loading(nest: &Nest, loading: Loading) -> Result<(), Refusal> {
 /// # Errors
 /// Streams so short that they stay in a few banks.
 pub fn check_banks(setup: &Setup<'_>, nest: &Nest, choice: &Choice) -> Result<(), Refusal> {
-    let machine = setup.machine;
-    let limit = machine.starvation_accesses().saturating_sub(1);
-    let parts = packet_parts(setup, nest, choice);
-    let accesses = swept_bytes(setup, nest, choice, parts) / choice.fetch_bytes.max(1);
-    let mut held = parts.saturating_mul(2);
-    if nest.passes > 1 && accesses <= 1 {
-        // One access for each part, again and again: all in one bank if the parts lie whole sweeps apart, or nearly.
+    Banked::new(setup, nest, choice.fetch_bytes).check(nest, choice)
+}
+
+/// How fetches of one width meet the banks, as far as the order of loops does not matter.
+#[derive(Clone, Copy, Debug)]
+pub struct Banked {
+    /// Parts of a packet that lie apart: more than one where fetches are narrower than they could be.
+    parts: u64,
+    /// Bytes of one of them.
+    part_bytes: u64,
+    /// Parts lie whole sweeps over the banks apart, or nearly.
+    in_step: bool,
+    limit: u64,
+}
+
+impl Banked {
+    /// Fetches of so many bytes.
+    pub fn new(setup: &Setup<'_>, nest: &Nest, fetch_bytes: u64) -> Banked {
+        let machine = setup.machine;
+        let parts = packet_parts(setup, nest, fetch_bytes);
         let sweep = machine.dm_bytes_per_cycle().max(1);
         let apart = nest.streamed_elements().saturating_mul(setup.element_bits()) / 8 / parts % sweep;
         let apart = apart.min(sweep - apart);
-        if (parts - 1).saturating_mul(apart) < choice.fetch_bytes {
-            held = parts.saturating_mul(nest.passes);
+        let packet = (nest.columns * nest.tree).saturating_mul(setup.element_bits()) / 8;
+        Banked {
+            parts,
+            part_bytes: packet / parts.max(1),
+            in_step: (parts - 1).saturating_mul(apart) < fetch_bytes,
+            limit: machine.starvation_accesses().saturating_sub(1),
         }
     }
-    // Otherwise accesses leave a bank at once; a packet in parts meets it once for each, and for those of the next packet.
-    refuse(Reason::Banks, held, limit)
+
+    /// The rule for one order of loops.
+    ///
+    /// # Errors
+    /// Streams so short that they stay in a few banks.
+    pub fn check(&self, nest: &Nest, choice: &Choice) -> Result<(), Refusal> {
+        // Accesses leave a bank at once; a packet in parts meets it once for each, and for those of the next packet.
+        let mut held = self.parts.saturating_mul(2);
+        if nest.passes > 1 && self.in_step {
+            // One access for each part, again and again, stays in one bank.
+            let accesses = swept_bytes(nest, choice, self.part_bytes) / choice.fetch_bytes.max(1);
+            if accesses <= 1 {
+                held = self.parts.saturating_mul(nest.passes);
+            }
+        }
+        refuse(Reason::Banks, held, self.limit)
+    }
 }
 
-/// Parts of a packet that lie apart: more than one where fetches are narrower than they could be.
-fn packet_parts(setup: &Setup<'_>, nest: &Nest, choice: &Choice) -> u64 {
-    if choice.fetch_bytes >= setup.machine.network.flit_bytes {
+fn packet_parts(setup: &Setup<'_>, nest: &Nest, fetch_bytes: u64) -> u64 {
+    if fetch_bytes >= setup.machine.network.flit_bytes {
         return 1;
     }
     let bits = setup.element_bits();
     let (packet, tree) = (nest.columns * nest.tree * bits / 8, nest.tree * bits / 8);
-    if choice.fetch_bytes < access_bytes(setup, packet, packet) {
-        (tree / choice.fetch_bytes.max(1)).max(1)
-    } else {
-        1
-    }
+    if fetch_bytes < access_bytes(setup, packet, packet) { (tree / fetch_bytes.max(1)).max(1) } else { 1 }
 }
 
 /// Bytes that lie side by side and are read one after the other inside the loop that passes over rows again.
-fn swept_bytes(setup: &Setup<'_>, nest: &Nest, choice: &Choice, parts: u64) -> u64 {
-    let packet = (nest.columns * nest.tree).saturating_mul(setup.element_bits()) / 8;
+fn swept_bytes(nest: &Nest, choice: &Choice, part_bytes: u64) -> u64 {
     let turns = ORDERS[usize::from(choice.order)].into_iter().rev().take_while(|turn| *turn != Turn::Passes);
     let size = |turn: Turn| match turn {
         Turn::Rows => nest.rows,
         other => nest.turn(other, choice.supply),
     };
-    turns.fold(packet / parts.max(1), |all, turn| all.saturating_mul(size(turn)))
+    turns.fold(part_bytes, |all, turn| all.saturating_mul(size(turn)))
 }

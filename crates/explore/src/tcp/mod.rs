@@ -3,6 +3,7 @@
 //! - [`task`]: the einsum on a setup; [`walk`]: what the search asks for;
 //! - [`point`], [`nest`]: a candidate and the loop sizes that follow from it; [`space`]: which candidates there are;
 //! - [`legality`]: which of them fit; [`cost`], [`events`]: cycles and energy, through the closed forms of the engine;
+//! - [`priced`]: what orders of loops share of them;
 //! - [`brought`]: operands that start in off-chip memory;
 //! - [`bound`]: what candidates take at least; [`plain`]: the same space without bounds or shortcuts, to judge the search by;
 //! - [`section`]: the space of the paper's figures 14 and 15, by its own closed forms;
@@ -21,6 +22,7 @@ pub mod neighbours;
 pub mod nest;
 pub mod plain;
 pub mod point;
+pub mod priced;
 pub mod program;
 pub mod remedy;
 pub mod section;

@@ -13,8 +13,8 @@ use crate::tcp::nest::Framed;
 use crate::tcp::point::{Frame, Nest, ORDERS, Role, Supply, Turn};
 use crate::tcp::task::{Class, MAX_AXES, Task};
 
-/// Widths of writes that a machine may have.
-const MOST_WIDTHS: usize = 8;
+/// Widths of fetches, or of writes, that a machine may have.
+pub const MOST_WIDTHS: usize = 8;
 /// Most parts along one axis, as a power of two.
 const PARTS_LOG2: u8 = 16;
 
@@ -200,8 +200,7 @@ pub fn supplies(framed: &Framed) -> &'static [Supply] {
 /// the repeats are repeats.
 pub fn is_canonical(nest: &Nest, order: u8, supply: Supply) -> bool {
     let turns = ORDERS[usize::from(order)];
-    let rings_inside = supply == Supply::RingInner && nest.ring > 1;
-    if turns[3] == Turn::Passes && nest.passes > 1 && !rings_inside {
+    if turns[3] == Turn::Passes && nest.passes > 1 && !rings_inside(nest, supply) {
         return false;
     }
     let mut rank_before = 0;
@@ -216,6 +215,11 @@ pub fn is_canonical(nest: &Nest, order: u8, supply: Supply) -> bool {
         }
     }
     true
+}
+
+/// Whether slices of a ring take turns inside all loops but the repeats.
+pub fn rings_inside(nest: &Nest, supply: Supply) -> bool {
+    supply == Supply::RingInner && nest.ring > 1
 }
 
 /// Bytes of a packet that lie together, widest first: all of it, or less for shapes that cut it.

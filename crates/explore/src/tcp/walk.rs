@@ -1,19 +1,19 @@
 //! The TCP as a target of the search: the choices of a frame, from lanes and packets inwards, each level with a bound or a rule.
 
-use tilewright_tcp::Setup;
-use tilewright_tcp::cost::{CommandCycles, command_cycles, command_cycles_with_widths};
-use tilewright_tcp::energy::{Counts, energy_fj};
+use tilewright_tcp::cost::batches::Batched;
+use tilewright_tcp::energy::energy_fj;
 
 use crate::refusal::{Refusal, Refusals};
 use crate::search::Seen;
 use crate::target::{Bound, Pick, Target};
 use crate::tcp::bound::{Settled, bound};
 use crate::tcp::brought::{Memo, brought};
-use crate::tcp::cost::{Commands, load};
-use crate::tcp::events::{counts, cycle_fj, energy, recommitted};
-use crate::tcp::legality::{check_banks, check_loading, check_sizes};
+use crate::tcp::cost::check_drain;
+use crate::tcp::events::cycle_fj;
+use crate::tcp::legality::check_sizes;
 use crate::tcp::nest::Framed;
-use crate::tcp::point::{Choice, Frame, Loading, Nest, ORDERS};
+use crate::tcp::point::{Choice, Frame, Nest};
+use crate::tcp::priced::{Alike, Drained, LOADINGS, Priced};
 use crate::tcp::space;
 use crate::tcp::task::Task;
 
@@ -49,7 +49,8 @@ impl Target for Task<'_> {
     fn walk(&self, frame: &Frame, seen: &mut Seen<'_, Choice>) {
         let framed = Framed::new(self, frame);
         let (cycle_fj, memo) = (cycle_fj(&self.setup), Memo::new());
-        Walk { task: self, framed: &framed, cycle_fj, memo, seen }.packets();
+        let priced = Priced::new(&self.setup);
+        Walk { task: self, framed: &framed, cycle_fj, memo, priced, seen }.packets();
     }
 }
 
@@ -60,6 +61,7 @@ struct Walk<'a, 'b> {
     cycle_fj: u64,
     /// Transfers that were asked about.
     memo: Memo,
+    priced: Priced,
     seen: &'a mut Seen<'b, Choice>,
 }
 
@@ -110,7 +112,7 @@ impl Walk<'_, '_> {
                 let checked = checked.and_then(|nest| Ok((nest, self.brought(&nest)?)));
                 match checked {
                     Ok((nest, waits)) => self.orders(&nest, choice, waits),
-                    Err(refusal) => self.seen.refuse(refusal),
+                    Err(refusal) => self.seen.refuse(refusal, 1),
                 }
             }
         }
@@ -125,67 +127,30 @@ impl Walk<'_, '_> {
         Ok(Waits { cycles: brought.all_cycles(self.task, frame), events_fj })
     }
 
-    /// Orders of loops and of sums that leave, widths of fetches and writes, contexts of loads. What does not change is computed outside.
+    /// Orders of loops and of sums that leave, widths of fetches and writes, contexts of loads. Orders that cost the same are asked once.
     fn orders(&mut self, nest: &Nest, choice: Choice, waits: Waits) {
         let setup = &self.task.setup;
-        let loads = LOADINGS.map(|loading| load_cycles(setup, nest, loading));
-        for order in 0..u8::try_from(ORDERS.len()).unwrap_or(0) {
-            if !space::is_canonical(nest, order, choice.supply) {
-                continue;
-            }
-            let mut known = None;
-            for drain in space::drains(nest) {
-                let choice = Choice { order, drain, ..choice };
-                match ordered(self.task, &self.framed.frame, nest, &choice, &mut known) {
-                    Ok(mut ordered) => {
-                        ordered.events_fj = ordered.events_fj.saturating_add(waits.events_fj);
-                        self.fetches(nest, choice, &ordered, (loads, waits.cycles));
-                    }
-                    Err(refusal) => self.seen.refuse(refusal),
+        self.priced.price(setup, self.framed.frame.commands(), nest, choice);
+        for alike in &self.priced.alike {
+            for drained in &self.priced.drains {
+                if let Err(refusal) = check_drain(setup, nest, drained.drain, alike.groups.open) {
+                    self.seen.refuse(refusal, alike.orders().len());
+                    continue;
                 }
+                let events_fj =
+                    drained.events_fj.saturating_add(alike.reads_fj).saturating_add(waits.events_fj);
+                let ordered = Ordered {
+                    nest,
+                    alike,
+                    drained,
+                    events_fj,
+                    waits_cycles: waits.cycles,
+                    cycle_fj: self.cycle_fj,
+                };
+                ordered.widths(&self.priced, Choice { drain: drained.drain, ..choice }, self.seen);
             }
         }
     }
-
-    fn fetches(&mut self, nest: &Nest, choice: Choice, ordered: &Ordered, (loads, waits): ([u64; 2], u64)) {
-        let setup = &self.task.setup;
-        for fetch_bytes in space::fetch_widths(setup, nest) {
-            let choice = Choice { fetch_bytes, ..choice };
-            if let Err(refusal) = check_banks(setup, nest, &choice) {
-                self.seen.refuse(refusal);
-                continue;
-            }
-            let mut contract = ordered.commands.contract;
-            if let Some(fetch) = &mut contract.fetch {
-                fetch.read_bytes = fetch_bytes;
-            }
-            for commit_bytes in space::commit_widths(setup, nest, choice.drain) {
-                if let Some(commit) = &mut contract.commit {
-                    commit.write_bytes = commit_bytes;
-                }
-                let contract = command_cycles_with_widths(setup.machine, &contract, &ordered.contract_cycles)
-                    .total_cycles;
-                let others = contract.saturating_add(ordered.bridge_cycles);
-                let choice = Choice { commit_bytes, ..choice };
-                for (loading, load) in LOADINGS.into_iter().zip(loads) {
-                    let each = others.saturating_add(load);
-                    let cycles = each.saturating_mul(ordered.parts).saturating_add(waits);
-                    let energy_fj = ordered.events_fj.saturating_add(self.cycle_fj.saturating_mul(cycles));
-                    match check_loading(nest, loading) {
-                        Ok(()) => self.seen.add(cycles, energy_fj, Choice { loading, ..choice }),
-                        Err(refusal) => self.seen.refuse(refusal),
-                    }
-                }
-            }
-        }
-    }
-}
-
-/// Who may load.
-const LOADINGS: [Loading; 2] = [Loading::Main, Loading::Sub];
-
-fn load_cycles(setup: &Setup<'_>, nest: &Nest, loading: Loading) -> u64 {
-    command_cycles(setup.machine, &load(setup, nest, loading)).total_cycles
 }
 
 /// What transfers take.
@@ -195,37 +160,51 @@ struct Waits {
     events_fj: u64,
 }
 
-/// A candidate as far as the order of its loops decides.
-struct Ordered {
-    commands: Commands,
-    /// The contraction with some width of reads and writes.
-    contract_cycles: CommandCycles,
-    bridge_cycles: u64,
+/// A nest whose loops have one of some orders that cost the same, and whose sums leave in one.
+struct Ordered<'a> {
+    nest: &'a Nest,
+    alike: &'a Alike,
+    drained: &'a Drained,
     /// Energy of all events of all parts.
     events_fj: u64,
-    parts: u64,
+    waits_cycles: u64,
+    cycle_fj: u64,
 }
 
-/// Times a candidate, where its events are known of another order in which sums leave.
-fn ordered(
-    task: &Task<'_>,
-    frame: &Frame,
-    nest: &Nest,
-    choice: &Choice,
-    known: &mut Option<Counts>,
-) -> Result<Ordered, Refusal> {
-    let setup = &task.setup;
-    let commands = Commands::new(setup, nest, choice)?;
-    let parts = frame.commands();
-    let counts = match known {
-        // What adds parts of sums takes them in the order in which they leave. Single sums, which go through a copy, leave in one order only.
-        Some(known) if nest.summed_slices == 1 => recommitted(nest, &commands, known),
-        _ => *known.insert(counts(setup, nest, choice, &commands)),
-    };
-    let events_fj =
-        energy(setup, &counts, 0, parts).iter().fold(0, |all: u64, part| all.saturating_add(*part));
-    let bridge = commands.bridge.as_ref();
-    let bridge_cycles = bridge.map_or(0, |bridge| command_cycles(setup.machine, bridge).total_cycles);
-    let contract_cycles = command_cycles(setup.machine, &commands.contract);
-    Ok(Ordered { commands, contract_cycles, bridge_cycles, events_fj, parts })
+impl Ordered<'_> {
+    fn widths(&self, priced: &Priced, choice: Choice, seen: &mut Seen<'_, Choice>) {
+        let (orders, groups) = (self.alike.orders(), self.alike.groups.groups);
+        for (width, fetched) in priced.fetches.iter().enumerate() {
+            if let Err(refusal) = self.alike.check(width, fetched, self.nest, &choice) {
+                seen.refuse(refusal, orders.len());
+                continue;
+            }
+            let front = Batched::new(self.drained.pace.front_cycles(fetched.cycles), groups);
+            for (commit_bytes, behind_cycles) in self.drained.commits() {
+                let behind = Batched::new(*behind_cycles, groups);
+                let contract = self.drained.pace.total_cycles(front, behind);
+                let others = contract.saturating_add(self.drained.bridge_cycles);
+                for (loading, load) in LOADINGS.into_iter().zip(&priced.loads) {
+                    let load = match load {
+                        Ok(load) => *load,
+                        Err(refusal) => {
+                            seen.refuse(*refusal, orders.len());
+                            continue;
+                        }
+                    };
+                    let each = others.saturating_add(load);
+                    let cycles = each.saturating_mul(priced.parts).saturating_add(self.waits_cycles);
+                    let energy_fj = self.events_fj.saturating_add(self.cycle_fj.saturating_mul(cycles));
+                    let (fetch_bytes, commit_bytes) = (fetched.bytes, *commit_bytes);
+                    seen.add_alike(cycles, energy_fj, orders, |order| Choice {
+                        order: *order,
+                        fetch_bytes,
+                        commit_bytes,
+                        loading,
+                        ..choice
+                    });
+                }
+            }
+        }
+    }
 }

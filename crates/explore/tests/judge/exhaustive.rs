@@ -46,6 +46,34 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
+    /// What orders of loops share is priced once: each candidate must come out as if it were asked alone.
+    #[test]
+    fn every_candidate_costs_what_it_costs_alone(
+        (b, m, n, k) in (1_u64..3, 1_u64..8, 1_u64..8, 2_u64..12),
+        from_hbm in any::<[bool; 2]>(),
+        bf16 in any::<bool>(),
+    ) {
+        let toy = machine("toy-tcp");
+        let dtype = if bf16 { Dtype::Bf16 } else { Dtype::I8 };
+        let task = task(&toy, dtype, &format!("bmk,bnk->bmn; dims b={b}, m={m}, n={n}, k={k}"))
+            .with_inputs_in_hbm(from_hbm);
+        let mut alone = Vec::new();
+        for (number, frame) in (0_u32..).zip(frames(&task)) {
+            every_choice(&task, &Framed::new(&task, &frame), &mut |choice, judged| {
+                alone.extend(judged.ok().map(|(cycles, energy_fj)| (number, choice.code(), cycles, energy_fj)));
+            });
+        }
+        let all = search(&task, &Options::everything(Goal::Time, usize::MAX), &mut |_, _| false);
+        let best = all.kept.best().iter();
+        let mut shared: Vec<_> = best.map(|c| (c.frame, c.choice.code(), c.ticks, c.energy_fj)).collect();
+        alone.sort_unstable();
+        shared.sort_unstable();
+        prop_assert_eq!(shared, alone);
+    }
+}
+
 #[test]
 fn the_number_of_threads_changes_nothing() {
     let tcp = machine("tcp");

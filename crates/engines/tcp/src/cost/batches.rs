@@ -18,15 +18,32 @@ pub fn overlapped_cycles(machine: &Tcp, command: &Command, stream_cycles: &[u64;
     let (first, last) = match &command.transpose {
         Some(tile) if tile.tiles > 0 => with_tiles(machine, &parts, tile),
         _ => {
-            let behind = parts.middle.max(parts.back);
-            (
-                parts.first_group().saturating_add(behind),
-                parts.front.saturating_add(share(behind, parts.groups)),
-            )
+            let front = Batched::new(parts.front, parts.groups);
+            return paced_cycles(front, Batched::new(parts.middle.max(parts.back), parts.groups));
         }
     };
     let slowest = stream_cycles.iter().copied().max().unwrap_or(0);
     first.max(last).max(slowest)
+}
+
+/// The slowest stage of what comes before or behind the sums: in all, and for one group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Batched {
+    all_cycles: u64,
+    group_cycles: u64,
+}
+
+impl Batched {
+    /// So long in all, in so many groups.
+    pub fn new(all_cycles: u64, groups: u64) -> Batched {
+        Batched { all_cycles, group_cycles: share(all_cycles, groups) }
+    }
+}
+
+/// Groups alone: the path that ends with all sums after the first group, and the one that begins with all groups.
+pub fn paced_cycles(front: Batched, behind: Batched) -> u64 {
+    let first = front.group_cycles.saturating_add(behind.all_cycles);
+    first.max(front.all_cycles.saturating_add(behind.group_cycles))
 }
 
 /// Cycles that tiles as large as both buffers take when their neighbours never run ahead: they fill at the pace of what comes

@@ -6,7 +6,7 @@
 
 use tilewright_machine::tcp::Tcp;
 
-use super::batches::{alternating_cycles, overlapped_cycles};
+use super::batches::{Batched, alternating_cycles, overlapped_cycles, paced_cycles};
 use super::cast::{self, Cast};
 use super::collect::{self, Collect};
 use super::commit::{self, Commit};
@@ -126,15 +126,51 @@ pub fn command_cycles(machine: &Tcp, command: &Command) -> CommandCycles {
     summed(machine, command, stream_cycles, tail_cycles)
 }
 
-/// The same for a command that differs from one that was timed `before` in the widths of its reads and writes alone: only these two stages
-/// are asked again.
-pub fn command_cycles_with_widths(machine: &Tcp, command: &Command, before: &CommandCycles) -> CommandCycles {
-    let (mut stream_cycles, mut tail_cycles) = (before.stream_cycles, before.tail_cycles);
-    for stage in [Stage::Fetch, Stage::Commit] {
-        stream_cycles[stage as usize] = stream(machine, command, stage);
-        tail_cycles[stage as usize] = tail(machine, command, stage);
+/// A contraction as far as neither the widths of its reads and writes nor the grouping of its steps matter: what searches ask once for
+/// many commands. For each of them [`OpenPace::total_cycles`] gives what [`command_cycles`] would.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OpenPace {
+    /// Overhead and latencies.
+    fixed_cycles: u64,
+    /// The slowest stage up to the products, the fetch unit left out.
+    arriving_cycles: u64,
+    /// The slowest stage from the sums on, the commit unit left out.
+    leaving_cycles: u64,
+}
+
+impl OpenPace {
+    /// None for commands that do not sum in groups, or that wait for tiles too.
+    pub fn new(machine: &Tcp, command: &Command) -> Option<OpenPace> {
+        command.contraction.filter(|contraction| contraction.groups > 0)?;
+        if command.transpose.is_some() {
+            return None;
+        }
+        let slowest = |stages: &[Stage]| {
+            stages.iter().fold(0, |slowest: u64, &stage| slowest.max(stream(machine, command, stage)))
+        };
+        let overhead_cycles = machine.command.overhead_cycles;
+        let tails = Stage::ALL.into_iter().map(|stage| tail(machine, command, stage));
+        Some(OpenPace {
+            fixed_cycles: tails.fold(overhead_cycles, u64::saturating_add),
+            arriving_cycles: slowest(&[Stage::Switch, Stage::Collect, Stage::Contraction]),
+            leaving_cycles: slowest(&[Stage::Drain, Stage::Vector, Stage::Cast, Stage::Load]),
+        })
     }
-    summed(machine, command, stream_cycles, tail_cycles)
+
+    /// Everything up to the sums, where the fetch unit takes so long.
+    pub fn front_cycles(&self, fetch_cycles: u64) -> u64 {
+        self.arriving_cycles.max(fetch_cycles)
+    }
+
+    /// Everything behind the sums, where the commit unit takes so long.
+    pub fn behind_cycles(&self, commit_cycles: u64) -> u64 {
+        self.leaving_cycles.max(commit_cycles)
+    }
+
+    /// All of the command, given both sides of the sums with what one group has of each.
+    pub fn total_cycles(&self, front: Batched, behind: Batched) -> u64 {
+        paced_cycles(front, behind).saturating_add(self.fixed_cycles)
+    }
 }
 
 fn summed(

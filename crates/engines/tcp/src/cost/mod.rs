@@ -24,7 +24,7 @@ pub mod switch;
 pub mod transpose;
 pub mod vector;
 
-pub use command::{Command, CommandCycles, Stage, command_cycles, command_cycles_with_widths, worst_cycles};
+pub use command::{Command, CommandCycles, OpenPace, Stage, command_cycles, worst_cycles};
 
 /// The execution contexts of a slice (vISA book): they run side by side, each its own commands in order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

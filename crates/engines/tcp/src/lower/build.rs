@@ -39,6 +39,8 @@ pub(super) struct Builder<'a> {
     pub(super) dynamic: Dynamic,
     /// The output is filled with zeros first.
     pub(super) clears_out: bool,
+    /// Bytes of each tensor that lie before where the commands find it.
+    pub(super) before_bytes: [u64; 3],
 }
 
 /// The loops of a contraction once every view agrees on them.
@@ -94,6 +96,7 @@ impl<'a> Builder<'a> {
             execs,
             dynamic,
             clears_out: false,
+            before_bytes: [0; 3],
         })
     }
 
@@ -104,6 +107,7 @@ impl<'a> Builder<'a> {
             let elements = self.map(operand).to[1];
             // A bridge to the output may write one more row, to end on a whole word.
             let slack = if operand == Operand::Out && elements % 2 == 1 { elements } else { 0 };
+            self.room(self.before_bytes[operand as usize])?;
             self.bases[operand as usize] = self.room(((elements + slack) * bits).div_ceil(8))?;
         }
         if self.clears_out {

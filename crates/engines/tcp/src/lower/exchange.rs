@@ -118,6 +118,11 @@ impl Exchange {
         Ok(Some(Exchange { team, parts_base, result_base, scratch_base, slot_bytes, blocks, shared, slices }))
     }
 
+    /// Where nothing of the exchange lies any more.
+    pub(super) fn end_byte(&self) -> u64 {
+        self.scratch_base + self.slot_bytes * self.team
+    }
+
     /// Adds the exchange to a program that has a queue for each group.
     pub(super) fn append(&self, setup: &Setup<'_>, program: &mut Program) {
         let adders: Vec<Option<ExecId>> = (0..self.blocks.len())

@@ -29,6 +29,8 @@ pub(super) struct Gather {
     places: Vec<u64>,
     /// For each group: those that get its part.
     receivers: Vec<Vec<u64>>,
+    /// Groups that added parts of the same sums before: neighbours, each with all of them or with its own block.
+    team: u64,
 }
 
 /// Axes of which groups compute parts and the output has all.
@@ -42,11 +44,6 @@ fn gathered(problem: &Problem, groups: &Groups) -> Vec<AxisId> {
 pub(super) fn ungathered(problem: &Problem, groups: &Groups) -> Result<Option<Problem>, Box<Diagnostic>> {
     let axes = gathered(problem, groups);
     let Some(shape) = problem.shape(Operand::Out).filter(|_| !axes.is_empty()) else { return Ok(None) };
-    if groups.team(problem) > 1 {
-        let name = problem.axis(axes[0]).name;
-        let asked = format!("sums over PEs, and axis `{name}` gathered from PEs");
-        return Err(refuse(problem, &asked, &format!("{name}_{} in the output", problem.axis(axes[0]).pes)));
-    }
     let mut part = problem.clone();
     let mut shape = shape.clone();
     for id in axes {
@@ -59,7 +56,7 @@ pub(super) fn ungathered(problem: &Problem, groups: &Groups) -> Result<Option<Pr
 }
 
 /// Leaves the digits of a part their places, and those above it one value.
-fn cut_off(problem: &Problem, shape: &mut Shape, id: AxisId) -> Result<(), Box<Diagnostic>> {
+pub(super) fn cut_off(problem: &Problem, shape: &mut Shape, id: AxisId) -> Result<(), Box<Diagnostic>> {
     let (part, name) = (problem.axis(id).extent, problem.axis(id).name);
     let of_axis = |digit: &&mut Digit| digit.axis == Some(id) && digit.live > 1;
     for digit in shape.inter.iter_mut().chain(&mut shape.intra).filter(of_axis) {
@@ -67,7 +64,7 @@ fn cut_off(problem: &Problem, shape: &mut Shape, id: AxisId) -> Result<(), Box<D
         if kept > 1 && kept < digit.live && !part.is_multiple_of(digit.stride)
             || digit.stride > part && digit.stride % part != 0
         {
-            let asked = format!("parts of {part} of `{name}` end within a digit of the output");
+            let asked = format!("parts of {part} of `{name}` end within a digit of a shape");
             return Err(refuse(problem, &asked, &format!("digits of `{name}` that meet at {part}")));
         }
         digit.padded |= kept < digit.slots;
@@ -114,23 +111,30 @@ impl Gather {
             let of_axis = groups.surviving.iter().zip(group).filter(|(id, _)| axes.contains(id));
             of_axis.map(|(id, value)| place_of(whole, *id, value * problem.axis(*id).extent)).sum()
         };
+        let team = groups.team(problem).max(1);
         let kept = |a: &[u64], b: &[u64]| {
             let mut pairs = groups.surviving.iter().zip(a.iter().zip(b));
             pairs.all(|(id, (a, b))| axes.contains(id) || a == b)
         };
-        let receivers = digits.iter().map(|from| {
-            (0..count).zip(&digits).filter(|(_, to)| kept(from, to)).map(|(group, _)| group).collect()
+        // Every member of a team sends to its likes in other teams.
+        let receivers = (0..count).zip(&digits).map(|(sender, from)| {
+            let likes = (0..count).zip(&digits).filter(|(group, _)| group % team == sender % team);
+            likes.filter(|(_, to)| kept(from, to)).map(|(group, _)| group).collect()
         });
         let receivers = receivers.collect();
         let places = digits.iter().map(place).collect();
-        Ok(Some(Gather { part_base, result_base: free_byte, walk, packet, places, receivers }))
+        Ok(Some(Gather { part_base, result_base: free_byte, walk, packet, places, receivers, team }))
     }
 
     /// Adds the transfers to a program that has a queue for each group.
     pub(super) fn append(&self, setup: &Setup<'_>, program: &mut Program) {
         for (index, place) in self.places.iter().enumerate() {
             let group = index as u64;
-            let mut steps = meet(setup, group, self.receivers[index].iter().copied());
+            // The others of its team wrote parts of what it sends.
+            let first = group - group % self.team;
+            let likes =
+                self.receivers[index].iter().copied().filter(|to| to / self.team != group / self.team);
+            let mut steps = meet(setup, group, (first..first + self.team).chain(likes));
             let wanted = self.receivers[index].iter().flat_map(|to| {
                 let pe = |group: u64| group * setup.fused_pes;
                 let name = format!("rows_pe{}_to_pe{}", pe(group), pe(*to));
@@ -207,7 +211,7 @@ fn place_of(shape: &Shape, id: AxisId, position: u64) -> u64 {
 
 /// A group's number as values of the surviving axes that are split; there are no others.
 fn values(problem: &Problem, groups: &Groups, group: u64) -> Vec<u64> {
-    let mut rest = group;
+    let mut rest = group / groups.team(problem).max(1);
     let mut values: Vec<u64> = Vec::new();
     for id in groups.surviving.iter().rev() {
         values.push(rest % problem.axis(*id).pes);

@@ -6,7 +6,7 @@
 
 use tilewright_base::Diagnostic;
 use tilewright_notation::algebra::RadixMap;
-use tilewright_notation::problem::{AxisId, Digit, Problem, Shape};
+use tilewright_notation::problem::{Digit, Problem, Shape};
 use tilewright_notation::radix;
 use tilewright_notation::syntax::ast::Operand;
 
@@ -14,6 +14,7 @@ use super::build::refuse;
 use super::exchange::Exchange;
 use super::gather::Gather;
 use super::shape_text::shape_text;
+use super::whole::Wholes;
 use crate::groups::Groups;
 use crate::placed::product;
 use crate::program::Program;
@@ -28,29 +29,26 @@ pub(super) struct Spread<'a> {
     pub(super) groups: &'a Groups,
     /// What groups do with what they computed.
     pub(super) meeting: Meeting,
+    /// Inputs that groups have whole.
+    pub(super) wholes: Wholes,
     /// Inputs of which every group brings its part from off-chip memory: tensors are those of groups then.
     pub(super) brought: [bool; 2],
 }
 
-/// What groups have to say to each other.
-#[derive(Clone, Debug)]
-pub(super) enum Meeting {
-    /// Each keeps what it computed.
-    None,
+/// What groups have to say to each other: nothing, and each keeps what it computed, or one of these or both.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Meeting {
     /// Teams add parts of sums.
-    Sums(Exchange),
-    /// Parts are written to all.
-    Parts(Gather),
+    pub(super) sums: Option<Exchange>,
+    /// Parts are written to all, after that.
+    pub(super) parts: Option<Gather>,
 }
 
 impl Meeting {
     /// Where the output ends up, if not where it was computed.
     fn result_base(&self) -> Option<u64> {
-        match self {
-            Meeting::None => None,
-            Meeting::Sums(exchange) => Some(exchange.result_base),
-            Meeting::Parts(gather) => Some(gather.result_base),
-        }
+        let gathered = self.parts.as_ref().map(|gather| gather.result_base);
+        gathered.or(self.sums.as_ref().map(|exchange| exchange.result_base))
     }
 }
 
@@ -68,10 +66,11 @@ impl Spread<'_> {
                 program.queues.push(Queue { pe: group * setup.fused_pes, ..queue.clone() });
             }
         }
-        match &self.meeting {
-            Meeting::None => {}
-            Meeting::Sums(exchange) => exchange.append(setup, &mut program),
-            Meeting::Parts(gather) => gather.append(setup, &mut program),
+        if let Some(exchange) = &self.meeting.sums {
+            exchange.append(setup, &mut program);
+        }
+        if let Some(gather) = &self.meeting.parts {
+            gather.append(setup, &mut program);
         }
         Ok(program)
     }
@@ -82,6 +81,9 @@ impl Spread<'_> {
             Some(base) if operand == Operand::Out => self.result(own, base)?,
             _ => own.clone(),
         };
+        if let Some(copies) = self.wholes.tensors(self.setup, self.problem, &own, operand) {
+            return Ok(copies);
+        }
         let brought = self.brought.contains(&true);
         if let Some(whole) = self.whole(&own, operand).filter(|_| !brought) {
             return Ok(vec![whole]);
@@ -168,20 +170,4 @@ impl Spread<'_> {
         }
         split.then_some(number)
     }
-}
-
-/// Parts that a group would have to look for: an input that has all of an axis of which the other input has a part.
-pub(super) fn refuse_unmet(problem: &Problem) -> Result<(), Box<Diagnostic>> {
-    let holds_all = |id: &AxisId, operand: Operand| {
-        let axis = problem.axis(*id);
-        problem.has(operand, *id) && axis.extent_in[operand as usize] > axis.extent
-    };
-    for operand in [Operand::In0, Operand::In1] {
-        let Some(id) = problem.axis_ids().find(|id| holds_all(id, operand)) else { continue };
-        let (name, parts) = (problem.axis(id).name, problem.axis(id).pes);
-        let asked =
-            format!("{} has all of axis `{name}`, of which a PE has one part in {parts}", operand.name());
-        return Err(refuse(problem, &asked, &format!("{name}_{parts} in {} too", operand.name())));
-    }
-    Ok(())
 }

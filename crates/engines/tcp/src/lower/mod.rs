@@ -18,6 +18,7 @@
 //! | `between` | sums over slices |
 //! | `groups` | the same program on several groups of PEs |
 //! | `exchange`, `gather` | sums over groups of PEs, and parts that all of them want |
+//! | `whole` | inputs of which every group has a copy and needs a part |
 //! | [`off_chip`] | inputs that start in off-chip memory |
 //! | `limits`, `loops` | masks and sequencer entries |
 //! | `dynamic` | control registers for axes whose size is known only at run time |
@@ -46,6 +47,7 @@ mod shape_text;
 mod shift;
 mod supply;
 mod view;
+mod whole;
 
 use tilewright_base::{Diagnostic, Severity};
 use tilewright_notation::problem::Problem;
@@ -55,6 +57,7 @@ use self::build::Builder;
 use self::exchange::Exchange;
 use self::gather::Gather;
 use self::groups::{Meeting, Spread};
+use self::whole::Wholes;
 use crate::groups::Groups;
 use crate::legality::{Verdict, check};
 use crate::program::Program;
@@ -111,44 +114,47 @@ fn on_chip(
     if groups.count(problem) <= 1 {
         return Ok(Builder::new(setup, problem, verdict, options)?.program()?.0);
     }
-    groups::refuse_unmet(problem)?;
-    let gathers = gather::ungathered(problem, &groups)?;
-    let computed = match &gathers {
-        Some(part) => Some(part.clone()),
-        None => exchange::unscattered(problem, &groups)?,
-    };
+    let wholes = Wholes::new(setup, problem, &groups, options.from_hbm)?;
+    let parted = whole::parted(problem)?;
+    let inputs = parted.as_ref().unwrap_or(problem);
+    let part = gather::ungathered(inputs, &groups)?;
+    let unscattered = exchange::unscattered(part.as_ref().unwrap_or(inputs), &groups)?;
+    let computed = unscattered.as_ref().or(part.as_ref()).or(parted.as_ref());
     if let Some(refused) =
-        computed.iter().flat_map(|problem| check(setup, problem).diagnostics).find(is_error)
+        computed.into_iter().flat_map(|problem| check(setup, problem).diagnostics).find(is_error)
     {
         return Err(Box::new(refused));
     }
-    let computed = computed.as_ref().unwrap_or(problem);
+    let computed = computed.unwrap_or(problem);
     let mut builder = Builder::new(setup, computed, verdict, options)?;
     // What DMA carries between groups is written before, padding too.
-    builder.clears_out = match &gathers {
-        Some(part) => !gather::filled(part),
-        None => groups.team(problem) > 1 && !exchange::filled(computed),
-    };
+    builder.clears_out = part.as_ref().is_some_and(|part| !gather::filled(part))
+        || groups.team(problem) > 1 && !exchange::filled(computed);
+    builder.before_bytes = Operand::ALL.map(|operand| wholes.before_bytes(operand));
     let (program, free_byte) = builder.program()?;
-    let meeting = meeting(setup, (problem, computed), &groups, &program, free_byte)?;
-    Spread { setup, problem, groups: &groups, meeting, brought: options.from_hbm }.program(program)
+    let meeting = meeting(setup, (problem, part.as_ref()), &groups, &program, free_byte)?;
+    Spread { setup, problem, groups: &groups, meeting, wholes, brought: options.from_hbm }.program(program)
 }
 
-/// What groups do with what the einsum of one of them computed.
+/// What groups do with what the einsum of one of them computed: first teams add parts of sums, then parts of the output are gathered.
 fn meeting(
     setup: &Setup<'_>,
-    (problem, computed): (&Problem, &Problem),
+    (problem, part): (&Problem, Option<&Problem>),
     groups: &Groups,
     program: &Program,
     free_byte: u64,
 ) -> Result<Meeting, Box<Diagnostic>> {
     let Some(Tensor { place: Place::Dm { base, .. }, .. }) = program.tensors.last() else {
-        return Ok(Meeting::None);
+        return Ok(Meeting::default());
     };
-    if let Some(gather) = Gather::new(setup, (problem, computed), groups, *base, free_byte)? {
-        return Ok(Meeting::Parts(gather));
-    }
-    Ok(Exchange::new(setup, problem, groups, *base, free_byte)?.map_or(Meeting::None, Meeting::Sums))
+    let sums = Exchange::new(setup, part.unwrap_or(problem), groups, *base, free_byte)?;
+    let (base, free_byte) =
+        sums.as_ref().map_or((*base, free_byte), |sums| (sums.result_base, sums.end_byte()));
+    let parts = match part {
+        Some(part) => Gather::new(setup, (problem, part), groups, base, free_byte)?,
+        None => None,
+    };
+    Ok(Meeting { sums, parts })
 }
 
 fn is_error(found: &Diagnostic) -> bool {

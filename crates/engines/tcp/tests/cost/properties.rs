@@ -5,6 +5,7 @@ use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::Index;
 use tilewright_notation::algebra::access::{AccessLoop, AccessPattern};
+use tilewright_tcp::cost::batches::Batched;
 use tilewright_tcp::cost::cast::Cast;
 use tilewright_tcp::cost::collect::{self, Collect};
 use tilewright_tcp::cost::commit::{self, Commit};
@@ -16,7 +17,7 @@ use tilewright_tcp::cost::load::Load;
 use tilewright_tcp::cost::switch::{self, Ring, Switch, Topology};
 use tilewright_tcp::cost::transpose::{self, Transpose};
 use tilewright_tcp::cost::vector::Vector;
-use tilewright_tcp::cost::{Command, Context, Stage, command_cycles};
+use tilewright_tcp::cost::{Command, Context, OpenPace, Stage, command_cycles};
 
 use crate::tcp;
 
@@ -137,7 +138,8 @@ fn command() -> impl Strategy<Value = Command> {
     })
 }
 
-/// Sizes of a command that make it longer, one after the other.
+/// Sizes of a command that make it longer, one after the other. Groups and tiles are no sizes: more of them cut the same flits into
+/// smaller batches, which overlap better; [`repeated`] makes more of them with all that passes them.
 fn sizes(command: &mut Command) -> Vec<&mut u64> {
     let mut sizes = Vec::new();
     if let Some(fetch) = &mut command.fetch {
@@ -156,7 +158,7 @@ fn sizes(command: &mut Command) -> Vec<&mut u64> {
     }
     if let Some(ce) = &mut command.contraction {
         sizes.extend([&mut ce.packet_bytes, &mut ce.lanes, &mut ce.columns]);
-        sizes.extend([&mut ce.groups, &mut ce.group_steps, &mut ce.group_output_steps]);
+        sizes.extend([&mut ce.group_steps, &mut ce.group_output_steps]);
     }
     if let Some(vector) = &mut command.vector {
         sizes.extend([
@@ -167,7 +169,7 @@ fn sizes(command: &mut Command) -> Vec<&mut u64> {
         ]);
     }
     if let Some(tiles) = &mut command.transpose {
-        sizes.extend([&mut tiles.rows, &mut tiles.columns, &mut tiles.output_rows, &mut tiles.tiles]);
+        sizes.extend([&mut tiles.rows, &mut tiles.columns, &mut tiles.output_rows]);
     }
     if let Some(commit) = &mut command.commit {
         sizes.extend([&mut commit.flits, &mut commit.valid_bytes]);
@@ -177,8 +179,36 @@ fn sizes(command: &mut Command) -> Vec<&mut u64> {
     sizes
 }
 
+/// A command that does everything so many times as often, in batches of the same size; `None` if that cannot be counted.
+fn repeated(mut command: Command, times: u64) -> Option<Command> {
+    let counts = [
+        command.fetch.as_mut().map(|fetch| &mut fetch.packets),
+        command.switch.as_mut().map(|switch| &mut switch.packets),
+        command.collect.as_mut().map(|collect| &mut collect.packets),
+        command.contraction.as_mut().map(|ce| &mut ce.groups),
+        command.cast.as_mut().map(|cast| &mut cast.flits),
+        command.transpose.as_mut().map(|tiles| &mut tiles.tiles),
+        command.commit.as_mut().map(|commit| &mut commit.flits),
+        command.load.as_mut().map(|load| &mut load.slice_bytes),
+    ];
+    let vector = command.vector.as_mut().into_iter();
+    let flits = vector.flat_map(|vector| [&mut vector.flits, &mut vector.chain_flits]);
+    for count in counts.into_iter().flatten().chain(flits) {
+        *count = count.checked_mul(times)?;
+    }
+    Some(command)
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(512))]
+
+    #[test]
+    fn what_is_done_more_often_never_takes_less_time(once in command(), times in 1..300_u64) {
+        let machine = tcp();
+        let Some(often) = repeated(once, times) else { return Ok(()) };
+        let cycles = [once, often].map(|command| command_cycles(&machine, &command).total_cycles);
+        prop_assert!(cycles[0] <= cycles[1], "{cycles:?}, then {times} times {once:?}");
+    }
 
     #[test]
     fn a_command_takes_at_least_its_overhead_and_each_of_its_stages(command in command()) {
@@ -186,6 +216,37 @@ proptest! {
         for stage in Stage::ALL {
             prop_assert!(cost.total_cycles >= cost.overhead_cycles.saturating_add(cost.stage_cycles(stage)));
             prop_assert!(cost.stage_cycles(cost.binding) >= cost.stage_cycles(stage));
+        }
+    }
+
+    #[test]
+    fn a_contraction_with_open_widths_takes_what_it_takes_with_each(
+        command in command(), widths in [number(), number()], groups in 1..300_u64,
+    ) {
+        let machine = tcp();
+        let mut command = Command { transpose: None, ..command };
+        if let Some(pace) = OpenPace::new(&machine, &command) {
+            // Steps may be grouped otherwise, as long as they are as many.
+            if let Some(ce) = command.contraction.as_mut().filter(|ce| ce.groups.is_multiple_of(groups)) {
+                ce.group_steps = ce.group_steps.saturating_mul(ce.groups / groups);
+                ce.group_output_steps = ce.group_output_steps.saturating_mul(ce.groups / groups);
+                ce.groups = groups;
+            }
+            if let Some(fetch) = &mut command.fetch {
+                fetch.read_bytes = widths[0];
+            }
+            if let Some(commit) = &mut command.commit {
+                commit.write_bytes = widths[1];
+            }
+            let groups = command.contraction.map_or(0, |ce| ce.groups);
+            let fetched = command.fetch.map_or(0, |fetch| fetch::stream_cycles(&machine, &fetch));
+            let committed = command.commit.map_or(0, |commit| commit::stream_cycles(&machine, &commit));
+            let front = Batched::new(pace.front_cycles(fetched), groups);
+            let behind = Batched::new(pace.behind_cycles(committed), groups);
+            let asked = command_cycles(&machine, &command).total_cycles;
+            prop_assert_eq!(pace.total_cycles(front, behind), asked);
+        } else {
+            prop_assert!(command.contraction.is_none_or(|ce| ce.groups == 0));
         }
     }
 

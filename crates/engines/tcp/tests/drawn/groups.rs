@@ -44,7 +44,8 @@ pub(crate) fn split(dice: &mut Dice) -> Option<(String, String, Vec<Part>)> {
         }
     }
     let sizes = sizes.join(", ");
-    let shapes = &gathered(dice, &mut written, shapes, &parts);
+    let shapes = gathered(dice, &mut written, shapes, &parts);
+    let shapes = &copied(dice, &mut written, &shapes, &parts);
     let out = einsum.split("->").nth(1)?;
     parts.sort_by_key(|part| (!out.contains(part.name), einsum.find(part.name)));
     Some((format!("{written}; dims {sizes};{shapes}"), format!("{einsum}; dims {sizes}"), parts))
@@ -60,6 +61,22 @@ fn gathered(dice: &mut Dice, written: &mut String, shapes: &str, parts: &[Part])
     };
     let Some(bar) = shapes[shape..].find("| ").filter(|_| dice.once_in(2)) else { return shapes.to_string() };
     written.replace_range(out + at..out + at + subscript.len(), &name.to_string());
+    let mut shapes = shapes.to_string();
+    shapes.insert_str(shape + bar + 2, &format!("{name}^{{{}}}[{count}] ", whole / count));
+    shapes
+}
+
+/// Sometimes takes the subscript off an axis of one input where the other has it too; its shape has one more digit for the parts.
+fn copied(dice: &mut Dice, written: &mut String, shapes: &str, parts: &[Part]) -> String {
+    let Part { name, count, whole } = parts[dice.roll(parts.len())];
+    let subscript = format!("{name}_{count}");
+    let (comma, arrow) = (written.find(',').unwrap_or(0), written.find("->").unwrap_or(0));
+    let (first, second) = (written[..comma].find(&subscript), written[comma..arrow].find(&subscript));
+    let (Some(first), Some(second)) = (first, second) else { return shapes.to_string() };
+    let (at, key) = if dice.once_in(2) { (first, "in0 = ") } else { (comma + second, "in1 = ") };
+    let Some(shape) = shapes.find(key).filter(|_| dice.once_in(2)) else { return shapes.to_string() };
+    let Some(bar) = shapes[shape..].find("| ") else { return shapes.to_string() };
+    written.replace_range(at..at + subscript.len(), &name.to_string());
     let mut shapes = shapes.to_string();
     shapes.insert_str(shape + bar + 2, &format!("{name}^{{{}}}[{count}] ", whole / count));
     shapes

@@ -1,0 +1,232 @@
+//! A nest as far as it costs the same in every order of its loops, so that millions of candidates share it.
+//!
+//! The order of loops decides how steps are grouped, which rows of the register files are read again, and what is legal. Stages, all other
+//! events and the widths that there are depend on the nest, and on the order in which sums leave. Nothing here allocates once the lists have grown.
+
+use tilewright_tcp::Setup;
+use tilewright_tcp::cost::commit::Commit;
+use tilewright_tcp::cost::contraction::Drain;
+use tilewright_tcp::cost::fetch::Fetch;
+use tilewright_tcp::cost::{OpenPace, command_cycles, commit, fetch};
+use tilewright_tcp::energy::{Counts, energy_fj};
+
+use crate::refusal::Refusal;
+use crate::tcp::cost::{Commands, Groups, groups, load};
+use crate::tcp::events::{counts, register_reads};
+use crate::tcp::legality::{Banked, check_loading};
+use crate::tcp::point::{Choice, Loading, Nest, ORDERS, Supply};
+use crate::tcp::space::{self, MOST_WIDTHS};
+
+/// Who may load.
+pub const LOADINGS: [Loading; 2] = [Loading::Main, Loading::Sub];
+
+/// What all orders of a nest share.
+#[derive(Clone, Debug)]
+pub struct Priced {
+    /// Commands that are repeated.
+    pub parts: u64,
+    /// Widths of fetches.
+    pub fetches: Vec<Fetched>,
+    /// Orders in which sums may leave.
+    pub drains: Vec<Drained>,
+    /// Cycles of loading with each of [`LOADINGS`], or why it cannot load.
+    pub loads: [Result<u64, Refusal>; 2],
+    /// Orders of loops that cost the same, and are legal alike: the first of each set stands for it.
+    pub alike: Vec<Alike>,
+    /// The orders that are candidates at all, and what was asked for to find them.
+    orders: Vec<u8>,
+    orders_of: Option<([bool; 4], bool)>,
+    array_byte_fj: u64,
+    cached_byte_fj: u64,
+}
+
+/// A width of fetches.
+#[derive(Clone, Copy, Debug)]
+pub struct Fetched {
+    /// Bytes.
+    pub bytes: u64,
+    /// Cycles of the fetch unit.
+    pub cycles: u64,
+    banked: Banked,
+}
+
+/// Orders of loops that nothing tells apart.
+#[derive(Clone, Copy, Debug)]
+pub struct Alike {
+    /// How steps are grouped.
+    pub groups: Groups,
+    /// Energy of what all slices read from register files in all parts.
+    pub reads_fj: u64,
+    /// The widths of fetches that may not be: a bit for each.
+    refused: u64,
+    orders: [u8; ORDERS.len()],
+    count: usize,
+}
+
+impl Alike {
+    /// The orders.
+    pub fn orders(&self) -> &[u8] {
+        self.orders.get(..self.count).unwrap_or_default()
+    }
+
+    /// The rule of the banks for a width of fetches, by its number.
+    ///
+    /// # Errors
+    /// As [`Banked::check`].
+    pub fn check(
+        &self,
+        width: usize,
+        fetched: &Fetched,
+        nest: &Nest,
+        choice: &Choice,
+    ) -> Result<(), Refusal> {
+        if self.refused >> width & 1 == 0 {
+            return Ok(());
+        }
+        fetched.banked.check(nest, &Choice { order: self.orders[0], fetch_bytes: fetched.bytes, ..*choice })
+    }
+}
+
+/// What all orders of a nest share whose sums leave alike.
+#[derive(Clone, Copy, Debug)]
+pub struct Drained {
+    /// How they leave.
+    pub drain: Drain,
+    /// The contraction.
+    pub pace: OpenPace,
+    /// The copy behind it.
+    pub bridge_cycles: u64,
+    /// Events of all parts but reads of register files.
+    pub events_fj: u64,
+    commits: [(u64, u64); MOST_WIDTHS],
+    widths: usize,
+}
+
+impl Drained {
+    /// Widths of writes, with the cycles of all stages behind the sums.
+    pub fn commits(&self) -> &[(u64, u64)] {
+        self.commits.get(..self.widths).unwrap_or_default()
+    }
+}
+
+impl Priced {
+    /// Nothing yet.
+    pub fn new(setup: &Setup<'_>) -> Priced {
+        let each_fj = |counts: Counts| all_fj(setup, &counts);
+        Priced {
+            parts: 1,
+            fetches: Vec::new(),
+            drains: Vec::new(),
+            loads: [Ok(0); 2],
+            alike: Vec::new(),
+            orders: Vec::new(),
+            orders_of: None,
+            array_byte_fj: each_fj(Counts { trf_array_bytes: 1, ..Counts::default() }),
+            cached_byte_fj: each_fj(Counts { trf_cached_bytes: 1, ..Counts::default() }),
+        }
+    }
+
+    /// Prices another nest; order and widths of the choice do not matter.
+    pub fn price(&mut self, setup: &Setup<'_>, parts: u64, nest: &Nest, choice: Choice) {
+        self.parts = parts;
+        self.loads = LOADINGS.map(|loading| {
+            check_loading(nest, loading)?;
+            Ok(command_cycles(setup.machine, &load(setup, nest, loading)).total_cycles)
+        });
+        self.fetches.clear();
+        self.drains.clear();
+        for drain in space::drains(nest) {
+            let choice = Choice { drain, ..choice };
+            let commands = Commands::unchecked(setup, nest, &choice);
+            let fetch = commands.contract.fetch.filter(|_| self.fetches.is_empty());
+            if let Some(fetched) = fetch {
+                self.fetches.extend(space::fetch_widths(setup, nest).map(|bytes| Fetched {
+                    bytes,
+                    cycles: fetch::stream_cycles(setup.machine, &Fetch { read_bytes: bytes, ..fetched }),
+                    banked: Banked::new(setup, nest, bytes),
+                }));
+            }
+            self.drains.extend(drained(setup, parts, nest, &choice, &commands));
+        }
+        self.sort_orders(setup, nest, choice);
+    }
+
+    /// Sorts the orders of the nest by what they cost.
+    fn sort_orders(&mut self, setup: &Setup<'_>, nest: &Nest, choice: Choice) {
+        self.find_orders(nest, choice.supply);
+        self.alike.clear();
+        for order in &self.orders {
+            let choice = Choice { order: *order, ..choice };
+            let groups = groups(nest, &choice);
+            let reads_fj = self.reads_fj(setup, nest, &choice);
+            let mut refused = 0;
+            for (width, fetched) in self.fetches.iter().enumerate() {
+                let choice = Choice { fetch_bytes: fetched.bytes, ..choice };
+                refused |= u64::from(fetched.banked.check(nest, &choice).is_err()) << width;
+            }
+            let same =
+                |one: &&mut Alike| (one.groups, one.reads_fj, one.refused) == (groups, reads_fj, refused);
+            match self.alike.iter_mut().find(same) {
+                Some(alike) => {
+                    alike.orders[alike.count] = *order;
+                    alike.count += 1;
+                }
+                None => {
+                    let orders = [*order; ORDERS.len()];
+                    self.alike.push(Alike { groups, reads_fj, refused, orders, count: 1 });
+                }
+            }
+        }
+    }
+
+    /// Nests whose loops of one iteration are the same have the same orders.
+    fn find_orders(&mut self, nest: &Nest, supply: Supply) {
+        let long = ORDERS[0].map(|turn| nest.turn(turn, supply) > 1);
+        let asked = (long, space::rings_inside(nest, supply));
+        if self.orders_of.replace(asked) != Some(asked) {
+            let all = 0..u8::try_from(ORDERS.len()).unwrap_or(0);
+            self.orders.clear();
+            self.orders.extend(all.filter(|order| space::is_canonical(nest, *order, supply)));
+        }
+    }
+
+    fn reads_fj(&self, setup: &Setup<'_>, nest: &Nest, choice: &Choice) -> u64 {
+        let (array_bytes, cached_bytes) = register_reads(setup, nest, choice);
+        let array_fj = array_bytes.saturating_mul(self.array_byte_fj);
+        let slice_fj = array_fj.saturating_add(cached_bytes.saturating_mul(self.cached_byte_fj));
+        slice_fj.saturating_mul(setup.slices()).saturating_mul(self.parts)
+    }
+}
+
+fn drained(
+    setup: &Setup<'_>,
+    parts: u64,
+    nest: &Nest,
+    choice: &Choice,
+    commands: &Commands,
+) -> Option<Drained> {
+    let machine = setup.machine;
+    let pace = OpenPace::new(machine, &commands.contract)?;
+    let committed = commands.contract.commit?;
+    let (mut commits, mut widths) = ([(0, 0); MOST_WIDTHS], 0);
+    for (slot, write_bytes) in commits.iter_mut().zip(space::commit_widths(setup, nest, choice.drain)) {
+        let cycles = commit::stream_cycles(machine, &Commit { write_bytes, ..committed });
+        *slot = (write_bytes, pace.behind_cycles(cycles));
+        widths += 1;
+    }
+    let counts = counts(setup, nest, choice, commands);
+    let counts = Counts { trf_array_bytes: 0, trf_cached_bytes: 0, ..counts };
+    let bridge = commands.bridge.as_ref();
+    Some(Drained {
+        drain: choice.drain,
+        pace,
+        bridge_cycles: bridge.map_or(0, |bridge| command_cycles(machine, bridge).total_cycles),
+        events_fj: all_fj(setup, &counts).saturating_mul(parts),
+        commits,
+        widths,
+    })
+}
+
+fn all_fj(setup: &Setup<'_>, counts: &Counts) -> u64 {
+    energy_fj(setup.machine, counts).iter().fold(0, |all: u64, part| all.saturating_add(*part))
+}
