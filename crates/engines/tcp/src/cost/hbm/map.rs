@@ -199,8 +199,6 @@ fn numbered_bits(count: u64) -> usize {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-
     use proptest::prelude::*;
     use tilewright_base::Sources;
     use tilewright_machine::{Tcp, builtin, load};
