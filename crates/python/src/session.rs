@@ -49,7 +49,9 @@ pub(crate) struct Session {
     pub(crate) timeline: Mutex<Option<(usize, Arc<Run>)>>,
     /// Where matmuls wrote, by tensor.
     summed: BTreeMap<u32, Vec<Region>>,
+    /// Lines by code object, and by the place in its code, which is found sooner.
     lines: BTreeMap<(usize, i32), u32>,
+    places: BTreeMap<(usize, i32), u32>,
     /// Code objects of lines, kept so that their addresses stay theirs.
     codes: BTreeMap<usize, Py<PyAny>>,
 }
@@ -71,15 +73,23 @@ fn chip_of(name: &str) -> PyResult<Chip> {
 impl Session {
     /// The line of the kernel that runs now.
     pub(crate) fn line(&mut self, py: Python<'_>) -> u32 {
-        let Some((code, line)) = source::caller(py) else { return 0 };
-        let key = (code.as_ptr() as usize, line);
+        let Some(caller) = source::caller(py) else { return 0 };
+        let code = &caller.code;
+        let place = (code.as_ptr() as usize, caller.place());
+        if let Some(&index) = self.places.get(&place) {
+            return index;
+        }
+        let line = caller.line();
+        let key = (place.0, line);
         if let Some(&index) = self.lines.get(&key) {
+            self.places.insert(place, index);
             return index;
         }
         let file = code.getattr("co_filename").and_then(|name| name.extract::<String>()).unwrap_or_default();
         let index = u32::try_from(self.program.sources.len()).unwrap_or(u32::MAX);
         self.program.sources.push(format!("{file}:{line}"));
-        self.codes.entry(key.0).or_insert_with(|| code.unbind());
+        self.codes.entry(key.0).or_insert_with(|| code.clone().unbind());
+        self.places.insert(place, index);
         self.lines.insert(key, index);
         index
     }
@@ -183,6 +193,7 @@ impl Session {
             timeline: Mutex::new(None),
             summed: BTreeMap::new(),
             lines: BTreeMap::new(),
+            places: BTreeMap::new(),
             codes: BTreeMap::new(),
         })
     }
