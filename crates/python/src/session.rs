@@ -175,6 +175,18 @@ impl Session {
     }
 }
 
+/// Whether an instruction could have written to that on-chip memory itself.
+#[pyfunction]
+pub(crate) fn reaches(producer: &str, memory: &str) -> bool {
+    match producer {
+        "nc_matmul" => memory == "psum",
+        "iota" | "local_gather" | "nc_n_gather" | "sequence_bounds" | "dma_copy" | "dma_transpose" => {
+            memory == "sbuf"
+        }
+        _ => true,
+    }
+}
+
 #[pymethods]
 impl Session {
     /// Without `precise`, tiles of narrow floats hold their values unrounded.
@@ -331,6 +343,19 @@ impl Session {
         name.clone_into(&mut request.name);
         let tensor = self.keep(py, Storage::filled(request, bytes), Vec::new())?;
         Ok(tensor.holding(dtype::from_code(code)?.mx))
+    }
+
+    /// As [`Session::retarget`], if that is all there is to do: a fresh result without a mask, of the same shape, in a
+    /// memory that its instruction can write. False if nothing was done.
+    fn take_over(&mut self, target: &Tensor, value: &Tensor) -> PyResult<bool> {
+        let Some(producer) = self.producer(value) else { return Ok(false) };
+        let memory = target.tile.storage.memory;
+        let plain = !value.is_masked() && memory.on_chip() && reaches(producer, memory.name());
+        if !plain || value.shape() != target.shape() {
+            return Ok(false);
+        }
+        self.retarget(target, value, false)?;
+        Ok(true)
     }
 
     /// The instruction that wrote `value` writes `target` instead; the values are copied. With `add`, they are added

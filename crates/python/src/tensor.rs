@@ -58,6 +58,11 @@ impl Tensor {
         self.result().fresh
     }
 
+    /// Whether it was computed in part only.
+    pub(crate) fn is_masked(&self) -> bool {
+        self.result().mask.is_some()
+    }
+
     /// Marks it as the result of an instruction.
     pub(crate) fn set_fresh(&self, at: usize) {
         self.result().fresh = Some(at);
@@ -372,7 +377,7 @@ impl Tensor {
 
     #[getter]
     fn has_mask(&self) -> bool {
-        self.result().mask.is_some()
+        self.is_masked()
     }
 
     fn __getitem__(&self, key: &Bound<'_, PyAny>) -> PyResult<Tensor> {

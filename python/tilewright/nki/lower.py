@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from tilewright._core import Index, Mask, Tensor, promote
+from tilewright._core import Index, Mask, Tensor, promote, reaches
 
 from . import dtypes, state, team
 
@@ -390,6 +390,8 @@ def conform(value, shape):
 def assign(target, value, temporary):
     """target[...] = value: the instruction that made value writes target itself if nobody else holds value."""
     session = state.running()
+    if temporary and type(value) is Tensor and session.take_over(target, value):
+        return
     value = number(value)
     if isinstance(value, Index):
         value = as_tile(value)
@@ -424,11 +426,7 @@ def assign(target, value, temporary):
 
 def _reaches(producer, target):
     """Whether the instruction could have written there itself."""
-    if producer in ("nc_matmul",):
-        return target.memory == "psum"
-    if producer in ("iota", "local_gather", "nc_n_gather", "sequence_bounds", "dma_copy", "dma_transpose"):
-        return target.memory == "sbuf"
-    return producer is not None
+    return producer is not None and reaches(producer, target.memory)
 
 
 def iadd(target, value, temporary):
