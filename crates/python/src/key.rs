@@ -247,7 +247,7 @@ fn build(view: &View, items: &[Item], layout: &Layout) -> PyResult<Indexed> {
         }
         axis += 1;
     }
-    let mut out = View { offset: 0, dims, dtype: view.dtype, mx: view.mx, blocks, gather: None, index: None };
+    let mut out = View { dims, mx: view.mx, blocks, ..View::whole(&[], view.dtype, 0) };
     if let Some(computed) = computed {
         gather(&mut out, &computed, offset)?;
     } else if offset >= 0 {

@@ -33,7 +33,6 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(dtype::register_dtypes, module)?)?;
     module.add_function(wrap_pyfunction!(dtype::promote, module)?)?;
     module.add_function(wrap_pyfunction!(operators::set_operators, module)?)?;
-    module.add_function(wrap_pyfunction!(session::reaches, module)?)?;
     module.add_function(wrap_pyfunction!(source::set_folder, module)?)?;
     Ok(())
 }

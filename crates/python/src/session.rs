@@ -13,10 +13,11 @@ use tilewright_neuron::engine::tensor::Product;
 use tilewright_neuron::program::Allocation;
 use tilewright_neuron::schedule::Timeline;
 use tilewright_neuron::storage::{Request, Storage};
-use tilewright_neuron::{Chip, EngineKind, Generation, Instruction, Program, Refusal, Region, Tile};
+use tilewright_neuron::{Chip, EngineKind, Generation, Instruction, Memory, Program, Refusal, Region, Tile};
 
 use tilewright_num::Dtype;
 
+use crate::dtype::ElementType;
 use crate::error::raise;
 use crate::tensor::{Tensor, memory_of};
 use crate::{dtype, source};
@@ -162,6 +163,14 @@ impl Session {
         Ok(Tensor::new(Arc::new(storage)))
     }
 
+    /// A place in HBM for the descriptors of one transfer, as those of transfers that are known before have one.
+    pub(crate) fn ring(&mut self, py: Python<'_>) -> PyResult<Tile> {
+        let bytes = ElementType { dtype: Dtype::U8, mx: None }.code();
+        let mut request = self.request(py, vec![1], bytes, "private_hbm")?;
+        "descriptors".clone_into(&mut request.name);
+        Ok(self.keep(py, Storage::without_values(request), Vec::new())?.tile)
+    }
+
     fn request(&mut self, py: Python<'_>, shape: Vec<usize>, code: usize, memory: &str) -> PyResult<Request> {
         Ok(Request {
             id: u32::try_from(self.program.allocations.len()).unwrap_or(u32::MAX),
@@ -175,15 +184,13 @@ impl Session {
     }
 }
 
-/// Whether an instruction could have written to that on-chip memory itself.
-#[pyfunction]
-pub(crate) fn reaches(producer: &str, memory: &str) -> bool {
-    match producer {
-        "nc_matmul" => memory == "psum",
-        "iota" | "local_gather" | "nc_n_gather" | "sequence_bounds" | "dma_copy" | "dma_transpose" => {
-            memory == "sbuf"
-        }
-        _ => true,
+/// Whether an engine writes to a memory: the tensor engine to PSUM alone, GpSimd and transfers never to it
+/// (NKI architecture guide; neuron.md section 2.1).
+fn writes_to(engine: EngineKind, memory: Memory) -> bool {
+    match engine {
+        EngineKind::Tensor => memory == Memory::Psum,
+        EngineKind::Gpsimd | EngineKind::Dma => memory == Memory::Sbuf,
+        EngineKind::Vector | EngineKind::Scalar | EngineKind::Sync => memory.on_chip(),
     }
 }
 
@@ -348,10 +355,7 @@ impl Session {
     /// As [`Session::retarget`], if that is all there is to do: a fresh result without a mask, of the same shape, in a
     /// memory that its instruction can write. False if nothing was done.
     fn take_over(&mut self, target: &Tensor, value: &Tensor) -> PyResult<bool> {
-        let Some(producer) = self.producer(value) else { return Ok(false) };
-        let memory = target.tile.storage.memory;
-        let plain = !value.is_masked() && memory.on_chip() && reaches(producer, memory.name());
-        if !plain || value.shape() != target.shape() {
+        if value.is_masked() || value.shape() != target.shape() || !self.reaches(value, target) {
             return Ok(false);
         }
         self.retarget(target, value, false)?;
@@ -382,6 +386,12 @@ impl Session {
             }
         }
         Ok(())
+    }
+
+    /// Whether the instruction whose result this is could have written to the target itself; false if it is not fresh.
+    fn reaches(&self, value: &Tensor, target: &Tensor) -> bool {
+        let producer = value.fresh().and_then(|at| self.program.instructions.get(at));
+        producer.is_some_and(|producer| writes_to(producer.engine, target.tile.storage.memory))
     }
 
     /// Name of the instruction whose result this is; None if it is not fresh.

@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 use tilewright_neuron::mx::MxFormat;
 use tilewright_neuron::pattern::SKIP;
 use tilewright_neuron::storage::Request;
-use tilewright_neuron::{Memory, Storage, Tile, View};
+use tilewright_neuron::{Memory, Region, Storage, Tile, View};
 use tilewright_num::Dtype;
 
 use crate::dtype::{self, ElementType};
@@ -384,7 +384,11 @@ impl Tensor {
         let shape = self.shape();
         let items = key::parse(key, &shape)?;
         let indexed = key::apply(&self.tile.view, items, self.tile.storage.memory.on_chip())?;
-        let mut out = self.with_view(indexed.view);
+        let mut view = indexed.view;
+        if view.gather.is_some() {
+            view.picked_by = picked_by(key);
+        }
+        let mut out = self.with_view(view);
         out.bounds = indexed.bounds;
         out.base = indexed.base;
         Ok(out)
@@ -537,6 +541,16 @@ impl Tensor {
             }
         }
     }
+}
+
+/// The tiles of a key, whose values pick elements.
+fn picked_by(key: &Bound<'_, PyAny>) -> Option<Arc<[Region]>> {
+    let region = |item: &Bound<'_, PyAny>| Region::of(&item.cast::<Tensor>().ok()?.get().tile);
+    let found: Vec<Region> = match key.cast::<PyTuple>() {
+        Ok(items) => items.iter().filter_map(|item| region(&item)).collect(),
+        Err(_) => region(key).into_iter().collect(),
+    };
+    (!found.is_empty()).then(|| found.into())
 }
 
 /// True for memory that a launch shares.

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from tilewright._core import Index, Mask, Tensor, promote, reaches
+from tilewright._core import Index, Mask, Tensor, promote
 
 from . import dtypes, state, team
 
@@ -416,17 +416,12 @@ def assign(target, value, temporary):
             return
         if value.is_fresh:
             part.adopt(value, True)
-    if temporary and part.is_fresh and target.on_chip and _reaches(session.producer(part), target):
+    if temporary and session.reaches(part, target):
         session.retarget(target, part, False)
     elif target.on_chip and part.on_chip:
         session.tensor_copy(target, part)
     else:
         session.dma_copy(target, part)
-
-
-def _reaches(producer, target):
-    """Whether the instruction could have written there itself."""
-    return producer is not None and reaches(producer, target.memory)
 
 
 def iadd(target, value, temporary):
