@@ -219,7 +219,8 @@ fn build(view: &View, items: &[Item], layout: &Layout) -> PyResult<Indexed> {
             Item::Slice(start, count, step) => {
                 dims[next] = Dim { size: *count, stride: 0 };
                 let index = Index::axis(rank, next, *start, *count, *step);
-                if axis < view.blocks && blocks == axis {
+                // Leading ones that are left still number tiles, whichever were picked before them.
+                if axis < view.blocks && blocks == next {
                     blocks += 1;
                 }
                 next += 1;
