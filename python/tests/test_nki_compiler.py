@@ -252,3 +252,18 @@ def test_rows_that_a_tile_picks_have_descriptors_made_by_gpsimd():
     # 150 cycles and 6 for each of 128 rows, at 1.4 GHz.
     assert abs((made[4] - made[3]) - (150 + 6 * 128) / 1.4) < 1
     assert picked.time > known.time
+
+
+def test_a_transpose_is_an_operand_of_a_product():
+    """Public kernels pass one on: a copy brings it to SBUF. A product in PSUM stays refused."""
+
+    def kernel(x):
+        out = nl.ndarray((64, 64), x.dtype, buffer=nl.shared_hbm)
+        turned = nisa.nc_transpose(nl.load(x[0:64, 0:128]))
+        nl.store(out, nl.copy(nisa.nc_matmul(turned, turned)))
+        return out
+
+    x = np.round(ROWS * 4)
+    result = run(nki.jit(kernel), x)
+    assert np.array_equal(result.outputs, x[:64, :128] @ x[:64, :128].T)
+    assert not result.findings
