@@ -1,5 +1,8 @@
 """What old scripts ask of `benchmark`, `baremetal` and `profile`: percentiles, and a trace file that is complete or not there."""
 
+import subprocess
+import sys
+
 import neuronxcc.nki as nki
 import neuronxcc.nki.language as nl
 import numpy as np
@@ -37,3 +40,31 @@ def test_no_trace_without_a_name_and_an_error_for_a_folder_that_is_missing(tmp_p
     assert list(tmp_path.iterdir()) == []
     with pytest.raises(OSError):
         nki.benchmark(save_trace_name=str(tmp_path / "missing" / "t.ntff"))(double)(ROWS)
+
+
+KILLED = """
+import os, signal, sys
+import numpy as np
+import tilewright.nki
+import neuronxcc.nki.language as nl
+
+def kernel(a):
+    out = nl.ndarray(a.shape, a.dtype, buffer=nl.shared_hbm)
+    nl.store(out, nl.load(a))
+    return out
+
+result = tilewright.nki.run(kernel, np.ones((128, 64), np.float32))
+# Killed when all is written but the name.
+os.replace = lambda *names: os.kill(os.getpid(), signal.SIGKILL)
+tilewright.nki.result.write_trace(sys.argv[1], result.trace)
+"""
+
+
+@pytest.mark.parametrize("before", [None, b"an older trace"])
+def test_a_killed_run_leaves_no_half_written_trace(before, tmp_path):
+    trace = tmp_path / "t.pftrace"
+    if before is not None:
+        trace.write_bytes(before)
+    done = subprocess.run([sys.executable, "-c", KILLED, str(trace)], capture_output=True, text=True, timeout=120)
+    assert done.returncode == -9, done.stderr
+    assert (trace.read_bytes() if trace.exists() else None) == before

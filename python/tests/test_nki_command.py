@@ -75,3 +75,22 @@ def test_wrong_usage_is_named(tmp_path):
     ):
         done = command(tmp_path, *arguments)
         assert done.returncode == 2 and said in done.stderr, (arguments, done)
+
+
+def imported(folder, code):
+    """What a new interpreter prints that has the folder on its path."""
+    line = [sys.executable, "-c", code]
+    return subprocess.run(line, capture_output=True, text=True, cwd=folder, timeout=120)
+
+
+def test_an_import_supplies_the_modules_and_leaves_those_of_others(tmp_path):
+    code = "import tilewright.nki, neuronxcc.nki.language as nl; print(nl.tile_size.pmax)"
+    assert imported(tmp_path, code).stdout.strip() == "128"
+    other = tmp_path / "neuronxcc" / "nki"
+    other.mkdir(parents=True)
+    for folder in (other.parent, other):
+        (folder / "__init__.py").write_text("theirs = True\n")
+    kept = imported(tmp_path, "import tilewright.nki, neuronxcc.nki as nki; print(nki.theirs)\nimport neuronxcc.nki.isa")
+    assert kept.stdout.strip() == "True" and "ModuleNotFoundError" in kept.stderr
+    code = "import tilewright.nki; tilewright.nki.install(); import neuronxcc.nki.isa as isa; print(isa.nc_matmul.__module__)"
+    assert imported(tmp_path, code).stdout.startswith("tilewright.nki")

@@ -3,6 +3,7 @@
 import collections
 
 import ml_dtypes
+import neuronxcc.nki.language as nl
 import numpy as np
 import pytest
 from kernels import new_dialect, old_dialect
@@ -143,3 +144,23 @@ def test_the_same_run_gives_the_same_bits_and_time():
     first, second = (run(old_dialect.attention, q, k, v, chip="trainium2") for _ in range(2))
     assert first.outputs.tobytes() == second.outputs.tobytes()
     assert first.time == second.time and first.time > 0
+
+
+def test_leading_dimensions_picked_one_after_the_other():
+    """What is left of the numbers of tiles still numbers tiles."""
+
+    def kernel(x):
+        out = nl.ndarray((2, 3, 128, 1), x.dtype, buffer=nl.shared_hbm)
+        sums = nl.ndarray((2, 3, nl.par_dim(128), 1), x.dtype)
+        for i in nl.affine_range(2):
+            row = sums[i]
+            for j in nl.affine_range(3):
+                row[j, :, 0] = nl.sum(nl.load(x[i, j]), axis=1)
+                assert row[j, :, 0].shape == (128, 1)
+        for i in nl.affine_range(2):
+            for j in nl.affine_range(3):
+                nl.store(out[i, j], sums[i, j])
+        return out
+
+    x = np.random.default_rng(5).integers(-8, 8, (2, 3, 128, 16)).astype(np.float32)
+    assert np.array_equal(run(kernel, x).outputs, x.sum(axis=3, keepdims=True))

@@ -96,6 +96,23 @@ def test_a_place_for_each_tile():
     assert not run(rotating(4), SQUARE).findings
 
 
+def test_tiles_of_one_tensor_take_turns_at_their_place():
+    """Modulo allocation says that they follow each other: the second waits, and is no race."""
+
+    def kernel(x):
+        out = nl.ndarray((4, 128, 128), x.dtype, buffer=nl.shared_hbm)
+        block = nl.ndarray((4, nl.par_dim(128), 128), nl.float32, name="block", buffer=ncc.sbuf.mod_alloc(base_addr=0, num_free_tiles=(1,)))
+        for at in nl.affine_range(4):
+            block[at] = nl.load(x)
+            nl.store(out[at], block[at])
+        return out
+
+    result = run(kernel, SQUARE)
+    assert not result.findings
+    moves = [(span[3], span[4]) for span in result.spans if span[0] == "dma_copy"]
+    assert all(before[1] <= after[0] for before, after in zip(moves, moves[1:])), "no load overtakes a store of its place"
+
+
 def test_tiles_placed_by_a_function_in_psum():
     def kernel(x):
         out = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)

@@ -360,3 +360,16 @@ def test_an_operator_that_nobody_has():
         new_isa.tensor_scalar(new_nl.load(x), new_nl.load(x), "nonsense", 0.0)
 
     assert refused(kernel, SQUARE, dialect="new") == "neuron/operator"
+
+
+def test_a_tensor_larger_than_any_device():
+    assert refused(lambda: nl.ndarray((1 << 20, 1 << 20), dtype=nl.float32, buffer=nl.hbm)) == "neuron/capacity"
+
+
+def test_picked_rows_in_another_order():
+    def kernel(x):
+        rows = nl.load(x[:, 0:1])
+        picked = x[rows[nl.arange(8)[:, None], 0], nl.arange(4)[None, :]]
+        return nl.load(picked.permute(1, 0))
+
+    assert refused(kernel, np.zeros((8, 4), np.int32)) == "neuron/pattern"

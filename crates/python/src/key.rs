@@ -219,7 +219,8 @@ fn build(view: &View, items: &[Item], layout: &Layout) -> PyResult<Indexed> {
             Item::Slice(start, count, step) => {
                 dims[next] = Dim { size: *count, stride: 0 };
                 let index = Index::axis(rank, next, *start, *count, *step);
-                if axis < view.blocks && blocks == axis {
+                // Leading ones that are left still number tiles, whichever were picked before them.
+                if axis < view.blocks && blocks == next {
                     blocks += 1;
                 }
                 next += 1;
@@ -247,7 +248,7 @@ fn build(view: &View, items: &[Item], layout: &Layout) -> PyResult<Indexed> {
         }
         axis += 1;
     }
-    let mut out = View { offset: 0, dims, dtype: view.dtype, mx: view.mx, blocks, gather: None, index: None };
+    let mut out = View { dims, mx: view.mx, blocks, ..View::whole(&[], view.dtype, 0) };
     if let Some(computed) = computed {
         gather(&mut out, &computed, offset)?;
     } else if offset >= 0 {

@@ -13,10 +13,11 @@ use tilewright_neuron::engine::tensor::Product;
 use tilewright_neuron::program::Allocation;
 use tilewright_neuron::schedule::Timeline;
 use tilewright_neuron::storage::{Request, Storage};
-use tilewright_neuron::{Chip, EngineKind, Generation, Instruction, Program, Refusal, Region, Tile};
+use tilewright_neuron::{Chip, EngineKind, Generation, Instruction, Memory, Program, Refusal, Region, Tile};
 
 use tilewright_num::Dtype;
 
+use crate::dtype::ElementType;
 use crate::error::raise;
 use crate::tensor::{Tensor, memory_of};
 use crate::{dtype, source};
@@ -49,7 +50,9 @@ pub(crate) struct Session {
     pub(crate) timeline: Mutex<Option<(usize, Arc<Run>)>>,
     /// Where matmuls wrote, by tensor.
     summed: BTreeMap<u32, Vec<Region>>,
+    /// Lines by code object, and by the place in its code, which is found sooner.
     lines: BTreeMap<(usize, i32), u32>,
+    places: BTreeMap<(usize, i32), u32>,
     /// Code objects of lines, kept so that their addresses stay theirs.
     codes: BTreeMap<usize, Py<PyAny>>,
 }
@@ -71,15 +74,23 @@ fn chip_of(name: &str) -> PyResult<Chip> {
 impl Session {
     /// The line of the kernel that runs now.
     pub(crate) fn line(&mut self, py: Python<'_>) -> u32 {
-        let Some((code, line)) = source::caller(py) else { return 0 };
-        let key = (code.as_ptr() as usize, line);
+        let Some(caller) = source::caller(py) else { return 0 };
+        let code = &caller.code;
+        let place = (code.as_ptr() as usize, caller.place());
+        if let Some(&index) = self.places.get(&place) {
+            return index;
+        }
+        let line = caller.line();
+        let key = (place.0, line);
         if let Some(&index) = self.lines.get(&key) {
+            self.places.insert(place, index);
             return index;
         }
         let file = code.getattr("co_filename").and_then(|name| name.extract::<String>()).unwrap_or_default();
         let index = u32::try_from(self.program.sources.len()).unwrap_or(u32::MAX);
         self.program.sources.push(format!("{file}:{line}"));
-        self.codes.entry(key.0).or_insert_with(|| code.unbind());
+        self.codes.entry(key.0).or_insert_with(|| code.clone().unbind());
+        self.places.insert(place, index);
         self.lines.insert(key, index);
         index
     }
@@ -152,6 +163,14 @@ impl Session {
         Ok(Tensor::new(Arc::new(storage)))
     }
 
+    /// A place in HBM for the descriptors of one transfer, as those of transfers that are known before have one.
+    pub(crate) fn ring(&mut self, py: Python<'_>) -> PyResult<Tile> {
+        let bytes = ElementType { dtype: Dtype::U8, mx: None }.code();
+        let mut request = self.request(py, vec![1], bytes, "private_hbm")?;
+        "descriptors".clone_into(&mut request.name);
+        Ok(self.keep(py, Storage::without_values(request), Vec::new())?.tile)
+    }
+
     fn request(&mut self, py: Python<'_>, shape: Vec<usize>, code: usize, memory: &str) -> PyResult<Request> {
         Ok(Request {
             id: u32::try_from(self.program.allocations.len()).unwrap_or(u32::MAX),
@@ -162,6 +181,16 @@ impl Session {
             name: String::new(),
             source: self.line(py),
         })
+    }
+}
+
+/// Whether an engine writes to a memory: the tensor engine to PSUM alone, GpSimd and transfers never to it
+/// (NKI architecture guide; neuron.md section 2.1).
+fn writes_to(engine: EngineKind, memory: Memory) -> bool {
+    match engine {
+        EngineKind::Tensor => memory == Memory::Psum,
+        EngineKind::Gpsimd | EngineKind::Dma => memory == Memory::Sbuf,
+        EngineKind::Vector | EngineKind::Scalar | EngineKind::Sync => memory.on_chip(),
     }
 }
 
@@ -183,6 +212,7 @@ impl Session {
             timeline: Mutex::new(None),
             summed: BTreeMap::new(),
             lines: BTreeMap::new(),
+            places: BTreeMap::new(),
             codes: BTreeMap::new(),
         })
     }
@@ -322,6 +352,16 @@ impl Session {
         Ok(tensor.holding(dtype::from_code(code)?.mx))
     }
 
+    /// As [`Session::retarget`], if that is all there is to do: a fresh result without a mask, of the same shape, in a
+    /// memory that its instruction can write. False if nothing was done.
+    fn take_over(&mut self, target: &Tensor, value: &Tensor) -> PyResult<bool> {
+        if value.is_masked() || value.shape() != target.shape() || !self.reaches(value, target) {
+            return Ok(false);
+        }
+        self.retarget(target, value, false)?;
+        Ok(true)
+    }
+
     /// The instruction that wrote `value` writes `target` instead; the values are copied. With `add`, they are added
     /// as the tensor engine adds to PSUM.
     fn retarget(&mut self, target: &Tensor, value: &Tensor, add: bool) -> PyResult<()> {
@@ -346,6 +386,12 @@ impl Session {
             }
         }
         Ok(())
+    }
+
+    /// Whether the instruction whose result this is could have written to the target itself; false if it is not fresh.
+    fn reaches(&self, value: &Tensor, target: &Tensor) -> bool {
+        let producer = value.fresh().and_then(|at| self.program.instructions.get(at));
+        producer.is_some_and(|producer| writes_to(producer.engine, target.tile.storage.memory))
     }
 
     /// Name of the instruction whose result this is; None if it is not fresh.

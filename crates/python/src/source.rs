@@ -23,8 +23,31 @@ pub(crate) fn set_folder(py: Python<'_>, folder: String) -> PyResult<()> {
     Ok(())
 }
 
-/// Code object and line of the frame.
-pub(crate) fn caller(py: Python<'_>) -> Option<(Bound<'_, PyAny>, i32)> {
+/// A frame of a kernel.
+pub(crate) struct Caller<'py> {
+    frame: Bound<'py, PyAny>,
+    /// Its code object.
+    pub(crate) code: Bound<'py, PyAny>,
+}
+
+impl Caller<'_> {
+    /// Where in its code it is: cheaper to ask for than the line.
+    pub(crate) fn place(&self) -> i32 {
+        self.number(intern!(self.frame.py(), "f_lasti"))
+    }
+
+    /// The line that it runs.
+    pub(crate) fn line(&self) -> i32 {
+        self.number(intern!(self.frame.py(), "f_lineno"))
+    }
+
+    fn number(&self, name: &Bound<'_, PyString>) -> i32 {
+        self.frame.getattr(name).and_then(|number| number.extract()).unwrap_or(0)
+    }
+}
+
+/// The innermost frame that is not of this package.
+pub(crate) fn caller(py: Python<'_>) -> Option<Caller<'_>> {
     let (folder, getframe) = (FOLDER.get(py)?, GETFRAME.get(py)?);
     let mut frame = getframe.bind(py).call0().ok()?;
     loop {
@@ -40,8 +63,7 @@ pub(crate) fn caller(py: Python<'_>) -> Option<(Bound<'_, PyAny>, i32)> {
             }
         }
         if !ours {
-            let line = frame.getattr(intern!(py, "f_lineno")).ok()?.extract().unwrap_or(0);
-            return Some((code, line));
+            return Some(Caller { frame, code });
         }
         frame = frame.getattr(intern!(py, "f_back")).ok()?;
         if frame.is_none() {
@@ -52,9 +74,9 @@ pub(crate) fn caller(py: Python<'_>) -> Option<(Bound<'_, PyAny>, i32)> {
 
 /// The frame as `file:line`; empty if there is none.
 pub(crate) fn here(py: Python<'_>) -> String {
-    let place = |(code, line): (Bound<'_, PyAny>, i32)| {
-        let file = code.getattr(intern!(py, "co_filename")).and_then(|name| name.extract::<String>());
-        file.map(|file| format!("{file}:{line}")).ok()
+    let place = |caller: Caller<'_>| {
+        let file = caller.code.getattr(intern!(py, "co_filename")).and_then(|name| name.extract::<String>());
+        file.map(|file| format!("{file}:{}", caller.line())).ok()
     };
     caller(py).and_then(place).unwrap_or_default()
 }

@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 use tilewright_neuron::mx::MxFormat;
 use tilewright_neuron::pattern::SKIP;
 use tilewright_neuron::storage::Request;
-use tilewright_neuron::{Memory, Storage, Tile, View};
+use tilewright_neuron::{Memory, Region, Storage, Tile, View};
 use tilewright_num::Dtype;
 
 use crate::dtype::{self, ElementType};
@@ -56,6 +56,11 @@ impl Tensor {
     /// The instruction whose result this is.
     pub(crate) fn fresh(&self) -> Option<usize> {
         self.result().fresh
+    }
+
+    /// Whether it was computed in part only.
+    pub(crate) fn is_masked(&self) -> bool {
+        self.result().mask.is_some()
     }
 
     /// Marks it as the result of an instruction.
@@ -372,14 +377,18 @@ impl Tensor {
 
     #[getter]
     fn has_mask(&self) -> bool {
-        self.result().mask.is_some()
+        self.is_masked()
     }
 
     fn __getitem__(&self, key: &Bound<'_, PyAny>) -> PyResult<Tensor> {
         let shape = self.shape();
         let items = key::parse(key, &shape)?;
         let indexed = key::apply(&self.tile.view, items, self.tile.storage.memory.on_chip())?;
-        let mut out = self.with_view(indexed.view);
+        let mut view = indexed.view;
+        if view.gather.is_some() {
+            view.picked_by = picked_by(key);
+        }
+        let mut out = self.with_view(view);
         out.bounds = indexed.bounds;
         out.base = indexed.base;
         Ok(out)
@@ -532,6 +541,16 @@ impl Tensor {
             }
         }
     }
+}
+
+/// The tiles of a key, whose values pick elements.
+fn picked_by(key: &Bound<'_, PyAny>) -> Option<Arc<[Region]>> {
+    let region = |item: &Bound<'_, PyAny>| Region::of(&item.cast::<Tensor>().ok()?.get().tile);
+    let found: Vec<Region> = match key.cast::<PyTuple>() {
+        Ok(items) => items.iter().filter_map(|item| region(&item)).collect(),
+        Err(_) => region(key).into_iter().collect(),
+    };
+    (!found.is_empty()).then(|| found.into())
 }
 
 /// True for memory that a launch shares.

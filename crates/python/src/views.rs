@@ -89,16 +89,26 @@ impl Tensor {
         let dims: Dims = pattern.into_iter().map(|(stride, size)| Dim { size, stride }).collect();
         let ElementType { dtype, mx } =
             code.map_or(Ok(ElementType::of(&self.tile.view)), dtype::from_code)?;
-        let out = self.with_view(View { offset, dims, dtype, mx, blocks: 0, gather: None, index: None });
+        let out = self.with_view(View { offset, dims, mx, ..View::whole(&[], dtype, 0) });
         out.tile.check_bounds().map_err(|refusal| plain(&refusal))?;
         Ok(out)
     }
 
-    /// Explicit element offsets over the whole storage; negative ones are skipped.
-    fn gathered(&self, offsets: Vec<i64>, shape: Vec<usize>, base: i64, limit: i64) -> PyResult<Tensor> {
+    /// Explicit element offsets over the whole storage; negative ones are skipped. `by` is the tile that picked them.
+    #[pyo3(signature = (offsets, shape, base, limit, by=None))]
+    fn gathered(
+        &self,
+        offsets: Vec<i64>,
+        shape: Vec<usize>,
+        base: i64,
+        limit: i64,
+        by: Option<&Tensor>,
+    ) -> PyResult<Tensor> {
         let index = Index::explicit(shape.iter().copied().collect(), offsets.clone());
         let mut view = View { mx: self.tile.view.mx, ..View::whole(&shape, self.tile.view.dtype, 0) };
         view.gather = Some(offsets.into());
+        view.picked_by =
+            by.and_then(|by| tilewright_neuron::Region::of(&by.tile)).map(|region| [region].into());
         let mut out = self.with_view(view);
         let inside = index.range().is_none_or(|(least, most)| least >= 0 && most < limit);
         if !inside {

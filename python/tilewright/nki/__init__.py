@@ -1,6 +1,6 @@
 """NKI kernels of both dialects on a laptop: values, findings, times.
 
-    import tilewright.nki
+    import tilewright.nki  # from now on `import neuronxcc.nki` and `import nki` work
     result = tilewright.nki.run(kernel, a, b, chip="trainium1")
     print(result.outputs, result.summary())
 """
@@ -16,6 +16,7 @@ Refused = _core.Refused
 
 _core.set_folder(_os.path.dirname(_os.path.abspath(__file__)))
 methods.install()
+hook.offer()
 
 
 def run(func, *args, chip=None, grid=None, dialect=None, values=True, **kwargs):
@@ -33,7 +34,7 @@ def run_ranks(func, arguments, chip=None, grid=None, dialect="new"):
 
 
 def install():
-    """Makes `import neuronxcc.nki` and `import nki` find this package."""
+    """Makes `import neuronxcc.nki` and `import nki` find this package even where the vendor's is installed."""
     hook.install()
 
 

@@ -36,10 +36,14 @@ MODULES = {
 
 
 class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Finds the modules above before anything else does."""
+    """Finds the modules above: before anything else does if it stands first, those that nobody else has if it stands last."""
 
     def find_spec(self, name, path=None, target=None):
         if name not in MODULES:
+            return None
+        parent = sys.modules.get(name.rpartition(".")[0])
+        if sys.meta_path[0] is not self and parent is not None and parent.__spec__.loader is not self:
+            # Nothing of ours inside a package of others.
             return None
         below = any(other.startswith(name + ".") for other in MODULES)
         return importlib.machinery.ModuleSpec(name, self, is_package=below)
@@ -97,10 +101,17 @@ def _missing(module):
 _finder = _Finder()
 
 
-def install():
-    """Puts the modules in place; modules that were imported before stay."""
+def offer():
+    """Supplies the modules if no other package has them."""
     if _finder not in sys.meta_path:
-        sys.meta_path.insert(0, _finder)
+        sys.meta_path.append(_finder)
+
+
+def install():
+    """Puts the modules in place, before those of other packages; modules that were imported before stay."""
+    if _finder in sys.meta_path:
+        sys.meta_path.remove(_finder)
+    sys.meta_path.insert(0, _finder)
 
 
 def remove():

@@ -148,7 +148,7 @@ def repeat_partitions(tile, count):
     if columns <= _ROW_MOST:
         out = new(shape, tile.code, "psum")
         session.partition_broadcast(out, tile)
-        state.program.broadcasts.add(out.storage_id)
+        state.program.chosen_psum.add(out.storage_id)
         return out
     flat, out = tile.reshaped([1, columns]), new([count, columns], tile.code)
     for start in range(0, columns, _ROW_MOST):
@@ -160,9 +160,9 @@ def repeat_partitions(tile, count):
 
 
 def in_sbuf(tile):
-    """The tile, or a copy in SBUF if it is a row that was spread into PSUM."""
-    if tile.memory == "psum" and tile.storage_id in state.program.broadcasts:
-        return copy(tile)
+    """The tile, or a copy in SBUF if it is in PSUM without the kernel asking for it: a row that was spread, a transpose."""
+    if tile.memory == "psum" and tile.storage_id in state.program.chosen_psum:
+        return _carry_mask(tile, copy(tile))
     return tile
 
 
@@ -390,6 +390,8 @@ def conform(value, shape):
 def assign(target, value, temporary):
     """target[...] = value: the instruction that made value writes target itself if nobody else holds value."""
     session = state.running()
+    if temporary and type(value) is Tensor and session.take_over(target, value):
+        return
     value = number(value)
     if isinstance(value, Index):
         value = as_tile(value)
@@ -414,21 +416,12 @@ def assign(target, value, temporary):
             return
         if value.is_fresh:
             part.adopt(value, True)
-    if temporary and part.is_fresh and target.on_chip and _reaches(session.producer(part), target):
+    if temporary and session.reaches(part, target):
         session.retarget(target, part, False)
     elif target.on_chip and part.on_chip:
         session.tensor_copy(target, part)
     else:
         session.dma_copy(target, part)
-
-
-def _reaches(producer, target):
-    """Whether the instruction could have written there itself."""
-    if producer in ("nc_matmul",):
-        return target.memory == "psum"
-    if producer in ("iota", "local_gather", "nc_n_gather", "sequence_bounds", "dma_copy", "dma_transpose"):
-        return target.memory == "sbuf"
-    return producer is not None
 
 
 def iadd(target, value, temporary):
@@ -524,6 +517,8 @@ def transpose(x, dtype=None, mask=None, engine=""):
     if mask is not None:
         part = x.masked(mask)
         out = new([columns, partitions], code, memory)
+        if not block:
+            state.program.chosen_psum.add(out.storage_id)
         if part is None:
             out.set_mask(False)
             return out
@@ -531,7 +526,10 @@ def transpose(x, dtype=None, mask=None, engine=""):
         state.running().nc_transpose(target, part, "vector" if block else "")
         out.adopt(target, _rows_mask(out.shape, target.shape))
         return out
-    return emit("nc_transpose", [columns, partitions], code, None, [x], "vector" if block else "", memory=memory)
+    out = emit("nc_transpose", [columns, partitions], code, None, [x], "vector" if block else "", memory=memory)
+    if not block:
+        state.program.chosen_psum.add(out.storage_id)
+    return out
 
 
 _REDUCE, _RESET_REDUCE, _LOAD_REDUCE = 2, 3, 4

@@ -143,7 +143,7 @@ def ap(self, pattern, offset=0, scalar_offset=None, vector_offset=None, indirect
     lead = rows.reshape([-1] + [1] * (len(pattern) - 1))[: max(1, pattern[0][1])]
     offsets = grid + lead * step + offset
     limit = self._total()
-    return self.gathered(offsets.reshape(-1).tolist(), list(offsets.shape), 0, limit)
+    return self.gathered(offsets.reshape(-1).tolist(), list(offsets.shape), 0, limit, vector_offset)
 
 
 def indirect(self, index, num_elem=None):

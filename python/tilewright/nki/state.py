@@ -27,7 +27,8 @@ class Program(threading.local):
         self.calls = {}
         self.meeting = 0
         self.placed = set()
-        self.broadcasts = set()
+        #: Tensors that were put into PSUM without the kernel asking for it.
+        self.chosen_psum = set()
 
 
 program = Program()

@@ -48,6 +48,8 @@ pub struct View {
     pub gather: Option<Arc<[i64]>>,
     /// The tile that the offsets were read from.
     pub index: Option<Arc<IndexTile>>,
+    /// Tiles whose values picked the offsets: descriptors of a transfer are then made at run time.
+    pub picked_by: Option<Arc<[Region]>>,
 }
 
 /// A tile of offsets (NKI tensor, `indirect`; neuron.md section 3.9): engines read them in groups of partitions, of a size
@@ -90,7 +92,7 @@ impl View {
             stride = stride.saturating_mul(size.max(1));
         }
         dims.reverse();
-        View { offset: 0, dims, dtype, mx: None, blocks, gather: None, index: None }
+        View { offset: 0, dims, dtype, mx: None, blocks, gather: None, index: None, picked_by: None }
     }
 
     /// The name of its element type in kernels.
@@ -237,6 +239,7 @@ impl View {
         if self.gather.is_some() {
             let mut view = View { mx: self.mx, ..View::whole(shape, self.dtype, 0) };
             view.gather.clone_from(&self.gather);
+            view.picked_by.clone_from(&self.picked_by);
             return Ok(view);
         }
         let dims = regroup(&self.dims, shape).ok_or_else(|| {

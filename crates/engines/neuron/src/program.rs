@@ -212,6 +212,8 @@ pub struct Instruction {
     pub on_scalar: Option<Cost>,
     /// The same of the GpSimd engine.
     pub on_gpsimd: Option<Cost>,
+    /// A Vector instruction in a fast mode, for which it borrows GpSimd's port of SBUF.
+    pub borrows_port: bool,
     /// Another instruction does its work.
     pub merged: bool,
     /// Line, in the program's table.
@@ -251,6 +253,7 @@ impl Instruction {
             digest: 0,
             on_scalar: None,
             on_gpsimd: None,
+            borrows_port: false,
             merged: false,
             source: 0,
             program: 0,

@@ -3,12 +3,12 @@
 //! Every tensor has bytes of its own, whatever address it is given later: values never alias by accident. Memory that
 //! nobody wrote holds NaN, or 4 in integers, as in the vendor's own simulator.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tilewright_num::{Dtype, RuleSet, encode_slice};
 
 use crate::View;
-use crate::matmul::{Factors, Pack, Results, multiply_packed};
+use crate::matmul::{Chain, Factors, Pack};
 use crate::pattern::MAX_ELEMENTS;
 use crate::recycle::{Bytes, zeros};
 use crate::refusal::{Refusal, rule};
@@ -79,6 +79,8 @@ pub struct Content {
     untouched: bool,
     /// Products that are added to all of it when somebody looks.
     later: Vec<(RuleSet, Factors)>,
+    /// Those before them, which workers add already.
+    chain: Option<Arc<Chain>>,
     /// Their sum begins with nothing rather than with what is there.
     from_nothing: bool,
     /// Parts of it that matmuls packed.
@@ -88,8 +90,11 @@ pub struct Content {
 /// Parts of one tensor that are kept packed.
 const MOST_PACKS: usize = 16;
 
-/// Products that wait to be added to one tensor.
+/// Products of one tensor that are held until they are added.
 const MOST_LATER: usize = 64;
+
+/// Products that wait before a worker begins with them.
+const LEAST_TO_BEGIN: usize = 4;
 
 /// What a new tensor is like.
 #[derive(Clone, Debug)]
@@ -182,7 +187,7 @@ impl Storage {
     /// The bytes, for one who writes all of them at once: those of a new tensor are zero and count as written.
     pub(crate) fn lock_to_overwrite(&self) -> MutexGuard<'_, Content> {
         let mut content = self.content.lock().unwrap_or_else(PoisonError::into_inner);
-        content.later.clear();
+        content.forget_later();
         content.as_given = false;
         if content.untouched {
             content.untouched = false;
@@ -203,29 +208,35 @@ impl Storage {
         let mut content = self.content.lock().unwrap_or_else(PoisonError::into_inner);
         content.packs.clear();
         if !accumulate {
-            content.later.clear();
+            content.forget_later();
             content.from_nothing = true;
-        } else if content.later.is_empty() {
+        } else if !content.has_later() {
             drop(content);
             // What is there already is what the sum begins with.
             content = self.lock();
             content.from_nothing = false;
         }
         content.later.push((rules, factors));
-        if content.later.len() >= MOST_LATER {
-            content.settle(self.dtype);
+        if content.later.len() >= LEAST_TO_BEGIN {
+            let chain = content.hand_over(self.dtype);
+            if chain.as_ref().is_some_and(|chain| chain.products() >= MOST_LATER) {
+                content.settle(self.dtype);
+            } else if let Some(chain) = chain {
+                chain.work_on();
+            }
         }
     }
 
     /// Takes back the product that would have been all of a new tensor, if nobody looked yet.
     pub fn take_later(&self) -> Option<(RuleSet, Factors)> {
         let mut content = self.content.lock().unwrap_or_else(PoisonError::into_inner);
-        if content.later.len() == 1 && content.from_nothing { content.later.pop() } else { None }
+        let alone = content.later.len() == 1 && content.chain.is_none() && content.from_nothing;
+        if alone { content.later.pop() } else { None }
     }
 
     /// True if products are still to be added to all of it.
     pub(crate) fn has_later(&self) -> bool {
-        !self.content.lock().unwrap_or_else(PoisonError::into_inner).later.is_empty()
+        self.content.lock().unwrap_or_else(PoisonError::into_inner).has_later()
     }
 
     /// Bytes of the whole tensor.
@@ -256,18 +267,36 @@ impl Storage {
 }
 
 impl Content {
+    fn has_later(&self) -> bool {
+        self.chain.is_some() || !self.later.is_empty()
+    }
+
+    fn forget_later(&mut self) {
+        self.later.clear();
+        self.chain = None;
+    }
+
+    /// Gives the products that wait to the sum that workers may add to.
+    fn hand_over(&mut self, dtype: Dtype) -> Option<Arc<Chain>> {
+        if let (None, Some((rules, first))) = (&self.chain, self.later.first()) {
+            let begin = (!self.from_nothing).then_some((&*self.bytes, dtype));
+            self.chain = Some(Arc::new(Chain::new(rules, first, begin)));
+        }
+        let later = std::mem::take(&mut self.later);
+        let chain = self.chain.clone()?;
+        later.into_iter().for_each(|(_, factors)| chain.push(factors));
+        Some(chain)
+    }
+
     /// Adds the products that wait.
     fn settle(&mut self, dtype: Dtype) {
-        let later = std::mem::take(&mut self.later);
-        let Some((rules, _)) = later.first().cloned() else { return };
+        let Some(chain) = self.hand_over(dtype) else { return };
         if self.untouched {
             self.bytes = zeros(self.unwritten_bytes).into();
         }
         (self.untouched, self.written, self.unwritten_bytes) = (false, None, 0);
-        self.as_given = false;
-        let factors: Vec<Factors> = later.into_iter().map(|(_, factors)| factors).collect();
-        let out = Results { bytes: self.bytes.to_mut(), dtype, accumulate: !self.from_nothing };
-        multiply_packed(&rules, &factors, out);
+        (self.as_given, self.chain) = (false, None);
+        chain.finish(self.bytes.to_mut(), dtype);
     }
 
     /// A part that was packed before, as long as nobody wrote to the tensor.

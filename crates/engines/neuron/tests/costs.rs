@@ -68,9 +68,9 @@ fn sixteen_bit_copies_are_four_times_as_fast_on_the_third_generation() {
 }
 
 #[test]
-fn a_load_spreads_eight_partitions_to_an_engine_and_counts_its_bytes() {
+fn a_load_spreads_over_engines_of_four_partitions_or_more_and_counts_its_bytes() {
     let chip = chip("trainium2");
-    for (partitions, engines) in [(128, 16), (4, 1), (9, 2)] {
+    for (partitions, engines) in [(128, 16), (64, 16), (9, 3), (5, 2), (4, 1)] {
         let hbm = tile(0, Memory::Hbm, Dtype::Bf16, &[partitions, 4096]);
         let sbuf = tile(1, Memory::Sbuf, Dtype::Bf16, &[partitions, 4096]);
         let done = dma::dma_copy(&chip, &sbuf, &hbm, None).unwrap();

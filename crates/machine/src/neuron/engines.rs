@@ -103,6 +103,8 @@ machine_keys! {
         local_cycles: u64 [0, 10_000],
         /// Start of an instruction.
         startup_cycles: u64 [0, 100_000],
+        /// A descriptor of a transfer whose rows are picked at run time.
+        descriptor_cycles: u64 [0, 100_000],
         /// Rate of the DMA engines inside the processors, both directions; 0 if there are none.
         dma_bytes_per_s: u64 [0, 1_000_000_000_000_000],
     }

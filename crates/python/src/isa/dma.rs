@@ -5,14 +5,20 @@ use tilewright_neuron::engine::dma;
 use tilewright_neuron::pattern::SKIP;
 
 use super::{Done, Session, Tensor, Tile, alu};
+use tilewright_neuron::Region;
 
 #[pymethods]
 impl Session {
     #[pyo3(signature = (dst, src, combine=None))]
     fn dma_copy(&mut self, dst: &Bound<'_, Tensor>, src: &Tensor, combine: Option<&str>) -> Done {
         let (from, combine) = (src.operand()?, combine.map(alu).transpose()?);
+        let ring = self.descriptors(dst.py(), dst.get().operand()?, from)?;
         self.emit(dst, |chip, to| {
-            Ok(dma::dma_copy(chip, skipping_like(to, from).as_ref().unwrap_or(to), from, combine))
+            let done = dma::dma_copy(chip, skipping_like(to, from).as_ref().unwrap_or(to), from, combine);
+            Ok(done.map(|mut instruction| {
+                instruction.reads.extend(ring);
+                instruction
+            }))
         })
     }
 
@@ -29,6 +35,19 @@ impl Session {
     ) -> Done {
         let tiles = srcs.iter().map(|src| src.get().operand().cloned()).collect::<PyResult<Vec<Tile>>>()?;
         self.emit(dst, |chip, to| Ok(dma::dma_compute(chip, to, &tiles, &scales, alu(op)?)))
+    }
+}
+
+impl Session {
+    /// Records that the descriptors of a transfer are made at run time, if they are; where they lie.
+    fn descriptors(&mut self, py: Python<'_>, dst: &Tile, src: &Tile) -> PyResult<Option<Region>> {
+        if dst.view.picked_by.is_none() && src.view.picked_by.is_none() {
+            return Ok(None);
+        }
+        let ring = self.ring(py)?;
+        let made = dma::make_descriptors(&self.chip, &ring, dst, src);
+        made.map(|made| self.record(py, Ok(made))).transpose()?;
+        Ok(Region::of(&ring))
     }
 }
 

@@ -135,8 +135,9 @@ def tensor_scalar(
     """(data op0 operand0) op1 operand1."""
     name0 = lower.op_name(op0)
     name1 = None if op1 is None else lower.op_name(op1)
-    operand0 = lower.mask_operand(_operand(operand0), mask)
-    operand1 = lower.mask_operand(_operand(operand1), mask)
+    operand0, operand1 = _operand(operand0), _operand(operand1)
+    if mask is not None:
+        operand0, operand1 = lower.mask_operand(operand0, mask), lower.mask_operand(operand1, mask)
     if dtype is None:
         code = data.code
         if code not in lower._FLOATS and any(_floating(operand) for operand in (operand0, operand1)):

@@ -53,7 +53,7 @@ pub fn compiled(chip: &Chip, program: &Program) -> Option<Program> {
     if placed || program.in_order {
         let mut out = program.clone();
         products::run(chip, &mut out);
-        balance::run(&mut out);
+        balance::run(chip, &mut out);
         return Some(out);
     }
     let mut renamed = program.clone();
@@ -73,7 +73,7 @@ pub fn compiled(chip: &Chip, program: &Program) -> Option<Program> {
     };
     fuse::run(chip, &mut out, &kept);
     products::run(chip, &mut out);
-    balance::run(&mut out);
+    balance::run(chip, &mut out);
     Some(out)
 }
 

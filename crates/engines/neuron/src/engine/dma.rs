@@ -2,12 +2,12 @@
 //! (NKI guide to DMA; neuron.md sections 3.6 and 5).
 
 use crate::alu::AluOp;
-use crate::chip::{bytes_ps, ns_ps};
+use crate::chip::{bytes_ps, cycles_ps, ns_ps};
 use crate::convert;
 use crate::pattern::{SKIP, as_u64};
 use crate::program::{Cost, DmaShape, EngineKind, Instruction};
 use crate::refusal::{Refusal, rule};
-use crate::{Chip, Tile, View};
+use crate::{Chip, Region, Tile, View};
 
 /// dst = src, or dst = dst op src.
 ///
@@ -26,6 +26,23 @@ pub fn dma_copy(chip: &Chip, dst: &Tile, src: &Tile, combine: Option<AluOp>) -> 
     };
     let factor = if combine.is_some() { chip.neuron.dma.accumulate_factor } else { 1 };
     Ok(transfer(chip, NAME, dst, src, factor).reading(uninitialised))
+}
+
+/// Descriptors of a transfer whose rows a tile picks: GpSimd makes them at run time, one after the other (neuron.md section 5.4, mode swdge,
+/// the only one that gathers and scatters). None if addresses are known before.
+pub fn make_descriptors(chip: &Chip, ring: &Tile, dst: &Tile, src: &Tile) -> Option<Instruction> {
+    let tiles: Vec<Region> =
+        [dst, src].iter().filter_map(|tile| tile.view.picked_by.as_deref()).flatten().copied().collect();
+    if tiles.is_empty() {
+        return None;
+    }
+    let gpsimd = &chip.neuron.gpsimd;
+    let each = side(src).descriptors.max(side(dst).descriptors);
+    let cycles = gpsimd.startup_cycles.saturating_add(each.saturating_mul(gpsimd.descriptor_cycles));
+    let cost = Cost { busy_ps: cycles_ps(cycles, gpsimd.clock_hz), latency_ps: 0 };
+    let mut instruction = Instruction::new("dma_descriptors", EngineKind::Gpsimd, cost, &[ring], &[]);
+    instruction.reads = tiles.into();
+    Some(instruction)
 }
 
 /// Combines element by element, so that an index that occurs twice counts twice.
@@ -89,7 +106,7 @@ pub fn dma_compute(
     }
     dst.write(&chip.rules, &total);
     let mut instruction = transfer(chip, NAME, dst, first, as_u64(sources.len())).reading(uninitialised);
-    instruction.reads = sources.iter().filter_map(crate::Region::of).collect();
+    instruction.reads = sources.iter().filter_map(Region::of).collect();
     instruction.hbm_read_bytes = sources.iter().map(hbm_bytes).sum();
     Ok(instruction)
 }

@@ -129,11 +129,12 @@ pub fn local_gather(
     }
     let group = usize::try_from(chip.neuron.gpsimd.partitions_per_processor).unwrap_or(16);
     let partitions = data.view.partitions();
-    rule(partitions.is_multiple_of(group) && indices.view.partitions() == partitions, || {
+    let (picked, written) = (indices.view.partitions(), dst.view.partitions());
+    rule(partitions.is_multiple_of(group) && [picked, written] == [partitions; 2], || {
         Refusal::new(
             "neuron/partitions",
-            format!("local_gather on {partitions} partitions"),
-            format!("a multiple of {group}"),
+            format!("local_gather on {partitions} partitions, with indices on {picked}, into {written}"),
+            format!("a multiple of {group}, the same of all three"),
             "pad the tile",
         )
     })?;
@@ -187,11 +188,17 @@ pub fn gather(chip: &Chip, dst: &Tile, data: &Tile, indices: &Tile) -> Result<In
     }
     let (source, picks) = (data.read_words(), indices.read_integers(&chip.rules));
     let (columns, count) = (data.view.free_elements(), indices.view.free_elements());
-    rule(dst.elements() == picks.values.len() && dst.view.dtype == data.view.dtype, || {
+    let rows = [dst, data].iter().all(|tile| tile.view.partitions() == indices.view.partitions());
+    rule(rows && dst.elements() == picks.values.len() && dst.view.dtype == data.view.dtype, || {
         Refusal::new(
             "neuron/shape",
-            format!("a gather of {:?} into {:?}", indices.view.shape(), dst.view.shape()),
-            "the shape of the indices and the type of the data",
+            format!(
+                "a gather of {:?} from {:?} into {:?}",
+                indices.view.shape(),
+                data.view.shape(),
+                dst.view.shape()
+            ),
+            "the shape of the indices, the partitions and the type of the data",
             "allocate it so",
         )
     })?;

@@ -83,7 +83,7 @@ pub fn check_part(
     })
 }
 
-/// dst (+)= stationary transposed times moving.
+/// dst (+)= stationary transposed times moving. As many columns as the moving tile may have fill a bank of PSUM.
 ///
 /// # Errors
 /// If an operand breaks a rule of the tensor engine.
@@ -327,15 +327,6 @@ fn check_result(
             format!("nc_matmul of [{m}] by [{n}] columns into {:?}", dst.view.shape()),
             format!("a result of shape [{m}, {n}]"),
             "slice the result",
-        )
-    })?;
-    let bank = chip.neuron.psum.bank_bytes;
-    rule(dst.view.free_bytes() <= bank || chip.generation() >= Generation::V4, || {
-        Refusal::new(
-            "neuron/psum-bank",
-            format!("nc_matmul into {} bytes of each partition", dst.view.free_bytes()),
-            format!("one PSUM bank, {bank} bytes"),
-            "tile the moving operand",
         )
     })
 }

@@ -2,23 +2,19 @@
 //!
 //! With operands of 16 bits or fewer a product is exact in FP32, so fused or not makes no difference; with FP32
 //! operands the fused step is our definition. Vector instructions and threads only change the speed: threads share
-//! out columns, and every sum is taken in the same order by one of them. Operands are packed by those threads too, and
+//! out columns, and every sum is taken in the same order, by one of them at a time. Operands are packed by those threads too, and
 //! what was packed is kept with the tensor until somebody writes to it.
 
 mod block;
+mod chain;
 mod pack;
 
 use std::sync::Arc;
 
-use rayon::prelude::*;
 use tilewright_num::{Dtype, RuleSet, decode_slice, encode_slice};
 
-use crate::recycle::Shelf;
-use block::{Block, COLUMNS, Line, ROWS, fastest};
+pub use chain::{Chain, multiply_packed};
 pub use pack::{Pack, PackedColumns, PackedRows, Rows};
-
-/// Multiplications below which a second thread costs more than it gives.
-const LEAST_SHARED: usize = 1 << 20;
 
 /// [`decode_slice`] without a look at NaN, which every result is looked at for.
 fn widen(rules: &RuleSet, dtype: Dtype, bytes: &[u8], out: &mut [f32]) {
@@ -87,81 +83,6 @@ impl Factors {
 pub fn multiply(rules: &RuleSet, a: Rows, b: Rows, out: Results<'_>) {
     let (rows, columns) = (PackedRows::new(rules, a), PackedColumns::new(rules, b));
     multiply_packed(rules, &[Factors { rows: Arc::new(rows), columns: Arc::new(columns) }], out);
-}
-
-/// The same for the sum of several products, one after the other. Those whose sizes do not fit are left out.
-pub fn multiply_packed(rules: &RuleSet, factors: &[Factors], out: Results<'_>) {
-    let Results { bytes, dtype, accumulate } = out;
-    let Some(first) = factors.first() else { return };
-    let (m, n, size) = (first.rows.length, first.columns.length, dtype.size_bytes(1));
-    let fits = |one: &&Factors| {
-        let (rows, columns) = (&one.rows, &one.columns);
-        rows.length == m && columns.length == n && rows.steps == columns.steps
-    };
-    let factors: Vec<&Factors> = factors.iter().filter(fits).collect();
-    let steps: usize = factors.iter().map(|one| one.rows.steps).sum();
-    if steps == 0 || m == 0 || n == 0 || bytes.len() != m * n * size {
-        return;
-    }
-    let shares = if steps * m * n < LEAST_SHARED { 1 } else { rayon::current_num_threads().clamp(1, 64) };
-    let columns = n.div_ceil(shares).next_multiple_of(COLUMNS);
-    let mut parts: Vec<Vec<&mut [u8]>> = (0..n.div_ceil(columns)).map(|_| Vec::with_capacity(m)).collect();
-    for row in bytes.chunks_exact_mut(n * size) {
-        for (part, columns) in parts.iter_mut().zip(row.chunks_mut(columns * size)) {
-            part.push(columns);
-        }
-    }
-    let work = |(index, rows): (usize, Vec<&mut [u8]>)| {
-        let first = index * columns;
-        add_blocks(rules, &factors, rows, (dtype, accumulate), (first, columns.min(n - first)));
-    };
-    if parts.len() == 1 {
-        factors.iter().for_each(|one| one.pack());
-        parts.into_iter().enumerate().for_each(work);
-    } else {
-        factors.par_iter().for_each(|one| one.pack());
-        parts.into_par_iter().enumerate().for_each(work);
-    }
-}
-
-/// All blocks of the rows, for some of the columns: product by product, so that one stationary operand, one moving
-/// operand and the results stay close.
-fn add_blocks(
-    rules: &RuleSet,
-    factors: &[&Factors],
-    mut rows: Vec<&mut [u8]>,
-    (dtype, accumulate): (Dtype, bool),
-    (first, columns): (usize, usize),
-) {
-    static SHELF: Shelf<Block> = Shelf::empty();
-    let add_block = fastest();
-    let (count, blocks) = (columns.div_ceil(COLUMNS), rows.len().div_ceil(ROWS));
-    let mut sums = SHELF.filled(count * blocks, [Line::ZERO; ROWS]);
-    let mut line = vec![0.0; count * COLUMNS];
-    if accumulate {
-        for (at, row) in rows.iter().enumerate() {
-            widen(rules, dtype, row, &mut line[..columns]);
-            for (panel, piece) in line.as_chunks().0.iter().enumerate() {
-                sums[panel * blocks + at / ROWS][at % ROWS].0 = *piece;
-            }
-        }
-    }
-    for one in factors {
-        let steps = one.rows.steps;
-        let panels = one.columns.groups().chunks_exact(steps).skip(first / COLUMNS);
-        for (panel, sums) in panels.zip(sums.chunks_exact_mut(blocks)) {
-            for (block, sums) in one.rows.groups().chunks_exact(steps).zip(sums.iter_mut()) {
-                add_block(block, panel, sums);
-            }
-        }
-    }
-    for (at, row) in rows.iter_mut().enumerate() {
-        for (panel, piece) in line.as_chunks_mut().0.iter_mut().enumerate() {
-            *piece = sums[panel * blocks + at / ROWS][at % ROWS].0;
-        }
-        narrow(rules, dtype, &line[..columns], row);
-    }
-    SHELF.give(sums);
 }
 
 #[cfg(test)]

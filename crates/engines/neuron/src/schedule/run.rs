@@ -357,17 +357,19 @@ impl<'a> Machine<'a> {
             engine if on && engine == b => Some(base + engine_unit(a)),
             _ => None,
         };
-        let gpsimd = pair(access.vector_gpsimd_exclusive, EngineKind::Vector, EngineKind::Gpsimd);
+        let port = access.vector_gpsimd_exclusive || self.chip.neuron.vector.fast_rate > 1;
+        let gpsimd = pair(port, EngineKind::Vector, EngineKind::Gpsimd);
         let scalar = pair(access.vector_scalar_exclusive, EngineKind::Vector, EngineKind::Scalar);
         [gpsimd, scalar].into_iter().flatten()
     }
 
     /// Whether two instructions of engines that exclude each other need the same memory: Vector and GpSimd share SBUF
-    /// always, Vector and Scalar exclude each other from PSUM.
+    /// always, or where Vector has fast modes only in those, Vector and Scalar exclude each other from PSUM.
     fn excludes(&self, instruction: &Instruction, other: u32) -> bool {
         let Some(other) = self.program.instructions.get(other as usize) else { return false };
         if [instruction.engine, other.engine].contains(&EngineKind::Gpsimd) {
-            return true;
+            let borrows = |one: &Instruction| one.engine == EngineKind::Vector && one.borrows_port;
+            return self.chip.neuron.access.vector_gpsimd_exclusive || borrows(instruction) || borrows(other);
         }
         self.in_psum(instruction) && self.in_psum(other)
     }

@@ -2,7 +2,7 @@
 
 use tilewright_num::Dtype;
 
-use super::{Rate, cost, two_input_cycles};
+use super::{Rate, cost, is_fast, two_input_cycles};
 use crate::alu::AluOp;
 use crate::compiler::Form;
 use crate::convert;
@@ -58,6 +58,7 @@ pub fn tensor_tensor(
     let mut done = Instruction::new(NAME, engine, instruction_cost, &[dst], &[a, b])
         .computing(form, &[dst, a, b], &[op as u64])
         .reading(uninitialised);
+    done.borrows_port = is_fast(chip, engine, &[a, b, dst], Rate::Pair);
     if free && form != Form::Other && in_sbuf && !chip.neuron.access.vector_gpsimd_exclusive {
         done.on_gpsimd = Some(cost(chip, EngineKind::Gpsimd, cycles, &[a, b, dst], Rate::Pair));
     }
@@ -170,6 +171,7 @@ pub fn tensor_scalar(
     let mut done = Instruction::new(NAME, engine, cost, &[dst], &reads)
         .computing(form, &[dst, data], &words)
         .reading(uninitialised);
+    done.borrows_port = is_fast(chip, engine, &[data, dst], Rate::Fast);
     let linear = |step: &Step| matches!(step.op, AluOp::Multiply | AluOp::Add);
     let wide = [data, dst].iter().all(|tile| tile.view.dtype.is_float());
     if free && wide && matches!(steps, [one] if linear(one)) {
@@ -306,6 +308,7 @@ pub fn tensor_copy(
     let mut done = Instruction::new(NAME, engine, cost, &[dst], &[src])
         .computing(form, &[dst, src], &[])
         .reading(uninitialised);
+    done.borrows_port = is_fast(chip, engine, &[src, dst], Rate::Fast);
     if free && [src, dst].iter().all(|tile| tile.view.dtype.is_float()) {
         let columns = as_u64(src.view.free_elements());
         done.on_scalar = Some(super::cost_on(chip, EngineKind::Scalar, columns, &[src, dst]));

@@ -77,6 +77,11 @@ pub(super) fn plain_cost(chip: &Chip, cycles: u64, tiles: &[&Tile]) -> Cost {
     cost(chip, EngineKind::Vector, cycles, tiles, Rate::Plain)
 }
 
+/// Whether an instruction runs in one of Vector's fast modes.
+fn is_fast(chip: &Chip, engine: EngineKind, tiles: &[&Tile], rate: Rate) -> bool {
+    engine == EngineKind::Vector && vector_rate(chip, tiles, rate) > 1
+}
+
 fn vector_rate(chip: &Chip, tiles: &[&Tile], rate: Rate) -> u64 {
     let vector = &chip.neuron.vector;
     let half = |tile: &&Tile| tile.view.dtype.is_float() && tile.view.dtype.storage_bits() == 16;

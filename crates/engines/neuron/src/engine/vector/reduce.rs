@@ -34,7 +34,8 @@ pub fn tensor_reduce(
     })?;
     let kept = data.view.dims.len() - axes;
     let count: usize = data.view.dims.iter().skip(kept).map(|dim| dim.size).product();
-    rule(count > 0 && dst.elements() * count == data.elements(), || {
+    let rows = dst.view.partitions() == data.view.partitions();
+    rule(rows && count > 0 && dst.elements() * count == data.elements(), || {
         Refusal::new(
             "neuron/shape",
             format!(

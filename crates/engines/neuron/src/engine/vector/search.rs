@@ -1,7 +1,7 @@
 //! Searches for the eight largest values of a row and where they are.
 
 use super::{Rate, cost};
-use crate::engine::limits;
+use crate::engine::{limits, same_shape};
 use crate::pattern::as_u64;
 use crate::program::{EngineKind, Instruction};
 use crate::refusal::{Refusal, rule};
@@ -25,12 +25,13 @@ fn row_length(name: &str, data: &Tile) -> Result<usize, Refusal> {
     Ok(columns)
 }
 
-fn eight(name: &str, role: &str, tile: &Tile) -> Result<(), Refusal> {
-    rule(tile.view.free_elements() == EIGHT, || {
+fn eight(name: &str, role: &str, tile: &Tile, data: &Tile) -> Result<(), Refusal> {
+    let partitions = data.view.partitions();
+    rule(tile.view.free_elements() == EIGHT && tile.view.partitions() == partitions, || {
         Refusal::new(
             "neuron/shape",
             format!("{name} with {role} of shape {:?}", tile.view.shape()),
-            "[P, 8]",
+            format!("[{partitions}, {EIGHT}]"),
             "give eight elements for each partition",
         )
     })
@@ -45,7 +46,7 @@ pub fn max8(chip: &Chip, dst: &Tile, src: &Tile) -> Result<Instruction, Refusal>
     limits::operand(chip, EngineKind::Vector, NAME, "the source", src)?;
     limits::operand(chip, EngineKind::Vector, NAME, "the result", dst)?;
     let columns = row_length(NAME, src)?;
-    eight(NAME, "the result", dst)?;
+    eight(NAME, "the result", dst, src)?;
     let read = src.read(&chip.rules);
     let mut largest = Vec::with_capacity(dst.elements());
     for row in read.values.chunks(columns) {
@@ -68,8 +69,8 @@ pub fn nc_find_index8(chip: &Chip, dst: &Tile, data: &Tile, values: &Tile) -> Re
         limits::operand(chip, EngineKind::Vector, NAME, role, tile)?;
     }
     let columns = row_length(NAME, data)?;
-    eight(NAME, "the values", values)?;
-    eight(NAME, "the result", dst)?;
+    eight(NAME, "the values", values, data)?;
+    eight(NAME, "the result", dst, data)?;
     let (read, wanted) = (data.read(&chip.rules), values.read(&chip.rules));
     let missing = u32::MAX >> (32 - dst.view.dtype.bits().min(32));
     let mut found = Vec::with_capacity(dst.elements());
@@ -106,7 +107,9 @@ pub fn nc_match_replace8(
         limits::operand(chip, EngineKind::Vector, NAME, role, tile)?;
     }
     let columns = row_length(NAME, data)?;
-    eight(NAME, "the values", values)?;
+    eight(NAME, "the values", values, data)?;
+    same_shape(NAME, dst, data)?;
+    places.map_or(Ok(()), |tile| eight(NAME, "dst_idx", tile, data))?;
     let (read, wanted) = (data.read(&chip.rules), values.read(&chip.rules));
     let bits = places.map_or(32, |tile| tile.view.dtype.bits());
     let missing = u32::MAX >> (32 - bits.min(32));
@@ -130,7 +133,6 @@ pub fn nc_match_replace8(
     dst.write(&chip.rules, &replaced);
     let mut writes = vec![dst];
     if let Some(tile) = places {
-        eight(NAME, "dst_idx", tile)?;
         tile.write_words(&found);
         writes.push(tile);
     }

@@ -1,0 +1,347 @@
+"""A refused kernel for each rule of single instructions and views: one call that breaks it, the code and what is said of it.
+
+Legal twins of these calls are in `instructions/`, where each instruction runs.
+"""
+
+import nki.collectives as ncoll
+import nki.isa as isa
+import nki.language as nl
+import numpy as np
+import pytest
+from tilewright.nki import Refused, run, run_ranks
+
+V2, V3, V4 = "trainium1", "trainium2", "trainium3"
+
+
+def tile(*shape, dtype=nl.float32, buffer=nl.sbuf):
+    """A tile of zeros, which are legal values of every type."""
+    made = nl.ndarray(shape, dtype, buffer=buffer)
+    isa.memset(made, 0)
+    return made
+
+
+def psum(*shape, dtype=nl.float32):
+    return nl.ndarray(shape, dtype, buffer=nl.psum)
+
+
+def packed(*shape, dtype=nl.float8_e4m3fn_x4):
+    return tile(*shape, dtype=dtype)
+
+
+#: Chip, what is called, its code, and a part of what is said.
+CASES = {
+    "a slice beyond a dimension": (V2, lambda: tile(8, 8).slice(1, 4, 12), "neuron/bounds", "elements 4 to"),
+    "a reshape to another size": (V2, lambda: tile(8, 8).reshape(8, 9), "neuron/shape", "reshaped to [8, 9]"),
+    "a reshape across strides": (V2, lambda: tile(8, 4, 8)[:, :, 0:4].reshape(8, 16), "neuron/shape", "strided view"),
+    "a dimension twice": (V2, lambda: tile(8, 4, 8).permute(0, 1, 1), "neuron/shape", "in the order [0, 1, 1]"),
+    "a part of an element": (V2, lambda: tile(8, 3, dtype=nl.bfloat16).view(nl.float32), "neuron/dtype", "as f32"),
+    "a dimension that is not there": (V2, lambda: tile(8, 8).squeeze_dim(2), "neuron/shape", "dimension 2"),
+    "a reduction that Scalar lacks": (
+        V2,
+        lambda: isa.activation(tile(8, 8), nl.exp, tile(8, 8), reduce_op=nl.maximum, reduce_res=tile(8, 1), reduce_cmd=isa.reduce_cmd.reset_reduce),
+        "neuron/operator",
+        "reducing with max",
+    ),
+    "operators that activate2 lacks": (
+        V4,
+        lambda: isa.activate2(tile(8, 8), nl.exp, tile(8, 8), op0=nl.maximum, imm0=1.0),
+        "neuron/operator",
+        "activate2 with",
+    ),
+    "sums of another shape": (
+        V2,
+        lambda: isa.activation_reduce(tile(8, 8), nl.exp, tile(8, 8), nl.add, tile(4, 1)),
+        "neuron/shape",
+        "sums of 8 partitions",
+    ),
+    "a product of FP32 and BF16": (
+        V2,
+        lambda: isa.nc_matmul(psum(8, 8), tile(8, 8), tile(8, 8, dtype=nl.bfloat16)),
+        "neuron/dtype",
+        "nc_matmul of f32 and bf16",
+    ),
+    "a product of another shape": (V2, lambda: isa.nc_matmul(psum(8, 4), tile(8, 8), tile(8, 8)), "neuron/shape", "into [8, 4]"),
+    "a transpose that is too wide": (
+        V2,
+        lambda: isa.nc_transpose(psum(128, 8), tile(8, 256), engine=isa.tensor_engine),
+        "neuron/free-size",
+        "nc_transpose of 256 columns",
+    ),
+    "a transpose into SBUF by the tensor engine": (
+        V2,
+        lambda: isa.nc_transpose(tile(8, 8), tile(8, 8), engine=isa.tensor_engine),
+        "neuron/memory",
+        "from sbuf to sbuf",
+    ),
+    "a transpose into another shape": (
+        V2,
+        lambda: isa.nc_transpose(psum(8, 16), tile(8, 16), engine=isa.tensor_engine),
+        "neuron/shape",
+        "a transpose of [8, 16]",
+    ),
+    "a transpose that Vector cannot do": (
+        V2,
+        lambda: isa.nc_transpose(tile(64, 8), tile(8, 64), engine=isa.vector_engine),
+        "neuron/shape",
+        "on the vector engine",
+    ),
+    "an operand of several columns": (
+        V2,
+        lambda: isa.tensor_scalar(tile(8, 8), tile(8, 8), nl.add, tile(8, 2)),
+        "neuron/shape",
+        "a scalar operand of shape [8, 2]",
+    ),
+    "operands of different shapes": (
+        V2,
+        lambda: isa.tensor_reduce(tile(4, 1), nl.add, tile(8, 8), axis=1),
+        "neuron/shape",
+        "tensor_reduce of [8, 8]",
+    ),
+    "tiles of different partitions": (
+        V2,
+        lambda: isa.max8(tile(4, 8), tile(8, 16)),
+        "neuron/shape",
+        "[4, 8]",
+    ),
+    "sums of other partitions": (
+        V2,
+        lambda: isa.tensor_reduce(tile(4, 2), nl.add, tile(8, 8), axis=1),
+        "neuron/shape",
+        "into [4, 2]",
+    ),
+    "places on other partitions": (
+        V2,
+        lambda: isa.nc_find_index8(tile(4, 8, dtype=nl.uint32), tile(8, 16), tile(8, 8)),
+        "neuron/shape",
+        "of shape [4, 8]",
+    ),
+    "replacements on other partitions": (
+        V2,
+        lambda: isa.nc_match_replace8(tile(4, 16), tile(8, 16), tile(8, 8), 0.0),
+        "neuron/shape",
+        "nc_match_replace8 of",
+    ),
+    "a gather from other partitions": (
+        V2,
+        lambda: isa.nc_n_gather(tile(4, 8), tile(8, 8), tile(4, 8, dtype=nl.uint32)),
+        "neuron/shape",
+        "from [8, 8]",
+    ),
+    "a gather into other partitions": (
+        V2,
+        lambda: isa.local_gather(tile(32, 16), tile(16, 16), tile(16, 1, dtype=nl.uint16)),
+        "neuron/partitions",
+        "into 32",
+    ),
+    "a pattern of another size": (V2, lambda: isa.iota(tile(8, 8, dtype=nl.int32), [[1, 4]]), "neuron/shape", "iota of 32"),
+    "a selection into another size": (
+        V2,
+        lambda: isa.affine_select(tile(8, 4), [[1, 8]], 1, tile(8, 8), 0.0, cmp_op=nl.greater),
+        "neuron/shape",
+        "affine_select of",
+    ),
+    "sums over partitions into several rows": (
+        V2,
+        lambda: isa.tensor_partition_reduce(tile(2, 8), nl.add, tile(8, 8)),
+        "neuron/shape",
+        "a row of 8",
+    ),
+    "a gather on part of a processor": (
+        V2,
+        lambda: isa.local_gather(tile(8, 16), tile(8, 16), tile(8, 1, dtype=nl.uint16)),
+        "neuron/partitions",
+        "local_gather on 8",
+    ),
+    "an index beyond its row": (V2, lambda: beyond(), "neuron/bounds", "element 9 of a row of 8"),
+    "a gather into another shape": (
+        V2,
+        lambda: isa.nc_n_gather(tile(8, 4), tile(8, 8), tile(8, 8, dtype=nl.uint32)),
+        "neuron/shape",
+        "a gather of [8, 8]",
+    ),
+    "bounds into another shape": (
+        V2,
+        lambda: isa.sequence_bounds(tile(1, 2, 4), tile(1, 8)),
+        "neuron/shape",
+        "sequence_bounds of 8",
+    ),
+    "nonzeros without room for the count": (
+        V3,
+        lambda: isa.nonzero_with_count(tile(128, 8, dtype=nl.int32), tile(128, 8)),
+        "neuron/shape",
+        "nonzero_with_count of",
+    ),
+    "the largest of part of a processor": (
+        V4,
+        lambda: isa.topk(tile(8, 8, dtype=nl.bfloat16), tile(8, 8, dtype=nl.uint32), tile(8, 8, dtype=nl.bfloat16), 64),
+        "neuron/shape",
+        "topk of",
+    ),
+    "the largest of floats of 32 bits": (
+        V4,
+        lambda: isa.topk(tile(16, 8), tile(16, 8, dtype=nl.uint32), tile(16, 8), 128),
+        "neuron/dtype",
+        "topk of f32",
+    ),
+    "the largest of too few": (
+        V4,
+        lambda: isa.topk(tile(16, 1, dtype=nl.bfloat16), tile(16, 1, dtype=nl.uint32), tile(16, 1, dtype=nl.bfloat16), 4),
+        "neuron/free-size",
+        "of 4 elements",
+    ),
+    "a row that is too long": (
+        V2,
+        lambda: isa.tensor_copy(tile(1, 1), tile(1, 1).broadcast(1, 2)[:, 0:1]) or wide(),
+        "neuron/free-size",
+        "elements for each partition",
+    ),
+    "a block-scaled copy of FP32": (
+        V4,
+        lambda: isa.quantize_mx(packed(32, 8), tile(32, 32), tile(32, 8, dtype=nl.uint8)),
+        "neuron/dtype",
+        "quantize_mx of f32",
+    ),
+    "a block-scaled product into FP16": (
+        V4,
+        lambda: scaled(dst=psum(8, 8, dtype=nl.float16)),
+        "neuron/memory",
+        "nc_matmul_mx into f16",
+    ),
+    "a block-scaled product of part of a quadrant": (V4, lambda: scaled(rows=16), "neuron/partitions", "of 16 partitions"),
+    "a block-scaled product of plain floats": (
+        V4,
+        lambda: scaled(a=tile(32, 8, dtype=nl.bfloat16)),
+        "neuron/dtype",
+        "nc_matmul_mx with",
+    ),
+    "a block-scaled product with scales of FP32": (
+        V4,
+        lambda: scaled(scales=tile(32, 8)),
+        "neuron/dtype",
+        "with scales of",
+    ),
+    "a block-scaled product with too few scales": (
+        V4,
+        lambda: scaled(scales=tile(32, 4, dtype=nl.uint8)),
+        "neuron/shape",
+        "with scales of shape",
+    ),
+    "block-scaled operands of different partitions": (
+        V4,
+        lambda: scaled(b=packed(64, 8)),
+        "neuron/shape",
+        "nc_matmul_mx of",
+    ),
+    "a sum of no tensors": (V2, lambda: isa.dma_compute(tile(8, 8), [], nl.add), "neuron/shape", "no source"),
+    "a sum of different sizes": (
+        V2,
+        lambda: isa.dma_compute(tile(8, 8), [tile(8, 4)], nl.add),
+        "neuron/shape",
+        "dma_compute of [8, 4]",
+    ),
+    "random bits as floats": (V2, lambda: isa.rng(tile(8, 8)), "neuron/dtype", "rng into"),
+    "a seed of several numbers": (
+        V3,
+        lambda: isa.set_rng_seed(tile(1, 2, dtype=nl.uint32)),
+        "neuron/shape",
+        "set_rng_seed from",
+    ),
+    "a state of another size": (
+        V3,
+        lambda: isa.rand_set_state(tile(128, 3, dtype=nl.uint32)),
+        "neuron/shape",
+        "a state of",
+    ),
+    "a second result of another shape": (
+        V2,
+        lambda: isa.tensor_scalar_reduce(tile(8, 8), tile(8, 8), nl.add, 1.0, nl.add, tile(8, 2)),
+        "neuron/shape",
+        "reduce_res of shape [8, 2]",
+    ),
+    "statistics into another shape": (V2, lambda: isa.bn_stats(tile(8, 5), tile(8, 8)), "neuron/shape", "bn_stats into"),
+    "part of statistics": (V2, lambda: isa.bn_aggr(tile(8, 2), tile(8, 7)), "neuron/free-size", "bn_aggr of 7"),
+    "means into another shape": (V2, lambda: isa.bn_aggr(tile(8, 3), tile(8, 6)), "neuron/shape", "bn_aggr into"),
+    "the eight largest of seven": (V2, lambda: isa.max8(tile(8, 8), tile(8, 7)), "neuron/free-size", "max8 of 7"),
+    "seven values to find": (
+        V2,
+        lambda: isa.nc_find_index8(tile(8, 8, dtype=nl.uint32), tile(8, 16), tile(8, 7)),
+        "neuron/shape",
+        "of shape [8, 7]",
+    ),
+    "the largest of a selection into two columns": (
+        V2,
+        lambda: isa.select_reduce(
+            tile(8, 8), tile(8, 8, dtype=nl.uint8), tile(8, 8), 0.0, reduce_res=tile(8, 2), reduce_cmd=isa.reduce_cmd.reset_reduce
+        ),
+        "neuron/shape",
+        "reduce_res of shape [8, 2]",
+    ),
+    "bits and arithmetic": (
+        V2,
+        lambda: isa.tensor_scalar(
+            tile(8, 8, dtype=nl.int32), tile(8, 8, dtype=nl.int32), nl.bitwise_and, 1, op1=nl.add, operand1=1
+        ),
+        "neuron/operator",
+        "a bit operator and an arithmetic one",
+    ),
+    "a shuffle of too few": (V2, lambda: isa.nc_stream_shuffle(tile(32, 8), tile(32, 8), [0] * 31), "neuron/shape", "31 entries"),
+    "a shuffle of different rows": (
+        V2,
+        lambda: isa.nc_stream_shuffle(tile(32, 8), tile(32, 4), [0] * 32),
+        "neuron/shape",
+        "different free sizes",
+    ),
+    "exponentials with sums of another shape": (
+        V4,
+        lambda: isa.exponential(tile(8, 8), tile(8, 8), reduce_res=tile(8, 2), reduce_cmd=isa.reduce_cmd.reset_reduce),
+        "neuron/shape",
+        "exponential with reduce_res",
+    ),
+}
+
+
+def beyond():
+    """A gather whose index lies outside its row."""
+    index = tile(8, 1, dtype=nl.uint32)
+    isa.memset(index, 9)
+    isa.nc_n_gather(tile(8, 1), tile(8, 8), index)
+
+
+def wide():
+    """More elements of PSUM than one instruction reads."""
+    isa.tensor_copy(tile(8, 4608), psum(8, 4608))
+
+
+def scaled(a=None, b=None, dst=None, scales=None, rows=32):
+    """A block-scaled product, legal as it is."""
+    a = packed(rows, 8) if a is None else a
+    b = packed(rows, 8) if b is None else b
+    scales = tile(rows, 8, dtype=nl.uint8) if scales is None else scales
+    isa.nc_matmul_mx(psum(8, 8) if dst is None else dst, a, b, scales, scales)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_refused(name):
+    chip, call, code, said = CASES[name]
+    with pytest.raises(Refused) as caught:
+        run(lambda: call() and None, chip=chip, dialect="new")
+    error = caught.value
+    assert (error.code, said in error.asked) == (code, True), error
+    assert error.allowed and error.instead and __file__ in error.line
+
+
+def test_the_twin_of_the_block_scaled_ones_is_legal():
+    run(lambda: scaled(), chip=V4, dialect="new")
+
+
+@pytest.mark.parametrize("kind", ["memory", "shape"])
+def test_collectives_between_what_does_not_fit(kind):
+    def kernel(x):
+        out = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+        other = tile(*x.shape) if kind == "memory" else nl.ndarray((4, 4), x.dtype, buffer=nl.shared_hbm)
+        ncoll.all_reduce(srcs=[x], dsts=[other], replica_group=ncoll.ReplicaGroup([[0, 1]]), op=nl.add)
+        return out
+
+    with pytest.raises(Refused) as caught:
+        run_ranks(kernel, [{"x": np.ones((4, 8), np.float32)} for _ in range(2)], chip=V3)
+    assert caught.value.code == f"neuron/{kind}"
