@@ -6,16 +6,20 @@
 //! an equal share, except those that want less. Whoever is held back by one thing takes less of all others, which is divided among the rest:
 //! nothing stands idle while someone waits for it alone. A network gives what commands leave of the banks behind it: DMA comes last there, and a
 //! network is taken to work off its requests in order, so that a slice that is late holds it. A transfer goes as fast as its
-//! scarcest share lets it. Speeds change only when a transfer or such a command starts or ends. All arithmetic is in integers:
-//! times in 2^-32 cycles, speeds and shares in parts of 2^32.
+//! scarcest share lets it. Speeds change only when a transfer or such a command starts or ends, and only those of transfers that want
+//! the same scarce things, or whose neighbours do. All arithmetic is in integers: times in 2^-32 cycles, speeds and shares in parts of 2^32.
+
+mod fill;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use tilewright_machine::tcp::Tcp;
 use tilewright_tcp::cost::hbm::reached_q32;
 use tilewright_tcp::cost::image::networks::Path;
 use tilewright_tcp::cost::image::{TransferCost, transfer::OffChip};
 
+use self::fill::Fill;
 use crate::contention::FULL_Q32;
 
 /// What transfers share.
@@ -39,6 +43,13 @@ struct Use {
     most_q32: u64,
     /// Of each channel; empty if all are alike.
     channels_q32: Vec<u64>,
+}
+
+impl Use {
+    /// Of one channel.
+    fn of_channel(&self, channel: usize) -> u64 {
+        self.channels_q32.get(channel).copied().unwrap_or(self.most_q32)
+    }
 }
 
 /// What a transfer takes of everything that is shared.
@@ -107,61 +118,94 @@ fn part(time_q32: u128, cycles: u64) -> u64 {
 /// Something that transfers share, with those that are under way.
 #[derive(Debug)]
 struct Thing {
+    of: Shared,
     /// What it gives.
     capacity_q32: u64,
     /// What they want of it at their own pace.
     wanted_q32: u64,
-    /// How many they are.
-    users: u64,
+    /// Who they are, and which of their uses this is.
+    users: Vec<(u32, usize)>,
+    /// When it was last looked at.
+    seen: u64,
+}
+
+impl Thing {
+    fn is_scarce(&self) -> bool {
+        self.wanted_q32 > self.capacity_q32
+    }
 }
 
 /// A transfer under way.
 #[derive(Debug)]
 struct Moving {
-    /// Its engine.
+    /// Its engine, which has no other.
     owner: u32,
-    uses: std::sync::Arc<Uses>,
+    uses: Arc<Uses>,
     /// Which things it uses, use by use.
     things: Vec<usize>,
+    /// What was left when it last got a speed, and when that was.
     left_q32: u128,
+    at_cycles: u64,
     speed_q32: u64,
     ends_at: u64,
+    /// When it was last looked at.
+    seen: u64,
+}
+
+impl Moving {
+    /// It has a speed from now on.
+    fn go_on(&mut self, now: u64, speed_q32: u64) {
+        let passed = u128::from(now.saturating_sub(self.at_cycles));
+        self.left_q32 = self.left_q32.saturating_sub(passed * u128::from(self.speed_q32));
+        self.at_cycles = now;
+        self.speed_q32 = speed_q32.max(1);
+        let cycles = cycles_at(self.left_q32, self.speed_q32);
+        self.ends_at = now.saturating_add(cycles).min(u64::MAX - 1);
+    }
 }
 
 /// All transfers that move data.
 #[derive(Debug)]
 pub struct Fluid {
+    /// In the order in which they started.
     moving: Vec<Moving>,
-    at_cycles: u64,
+    /// Where each owner's is among them.
+    places: Vec<usize>,
     hbm_q32: u64,
     /// What was ever shared.
     things: Vec<Thing>,
-    /// Places of things in their order.
+    /// Their places.
     known: BTreeMap<Shared, usize>,
     next_end: u64,
-    /// Kept between calls.
-    speeds: Vec<u64>,
+    /// How often neighbours were looked for.
+    looks: u64,
+    /// Those whose speeds change together; kept between calls, as all that follows.
+    neighbours: Vec<u32>,
+    scarce: Vec<usize>,
+    fill: Fill,
 }
 
 impl Fluid {
     /// Nothing moves.
     pub fn new(machine: &Tcp) -> Fluid {
-        let hbm_q32 = reached_q32(machine);
         Fluid {
             moving: Vec::new(),
-            at_cycles: 0,
-            hbm_q32,
+            places: Vec::new(),
+            hbm_q32: reached_q32(machine),
             things: Vec::new(),
             known: BTreeMap::new(),
             next_end: u64::MAX,
-            speeds: Vec::new(),
+            looks: 0,
+            neighbours: Vec::new(),
+            scarce: Vec::new(),
+            fill: Fill::default(),
         }
     }
 
     /// A transfer under way uses this network.
     pub fn uses_network(&self, chip: u64, network: u64) -> bool {
         let known = self.known.get(&Shared::Path(Path::Network { chip, network }));
-        known.and_then(|at| self.things.get(*at)).is_some_and(|thing| thing.users > 0)
+        known.and_then(|at| self.things.get(*at)).is_some_and(|thing| !thing.users.is_empty())
     }
 
     /// The place of something that is shared.
@@ -169,7 +213,7 @@ impl Fluid {
         let capacity_q32 = if matches!(of, Shared::Hbm(_)) { self.hbm_q32 } else { FULL_Q32 };
         let things = &mut self.things;
         *self.known.entry(of).or_insert_with(|| {
-            things.push(Thing { capacity_q32, wanted_q32: 0, users: 0 });
+            things.push(Thing { of, capacity_q32, wanted_q32: 0, users: Vec::new(), seen: 0 });
             things.len() - 1
         })
     }
@@ -177,13 +221,17 @@ impl Fluid {
     /// From now on commands leave so much of the banks behind a network. Whether that changes any speed.
     pub fn leave(&mut self, now: u64, (chip, network): (u64, u64), left_q32: u64) -> bool {
         let at = self.thing(Shared::Path(Path::Network { chip, network }));
-        let Some(thing) = self.things.get_mut(at) else { return false };
-        let before = std::mem::replace(&mut thing.capacity_q32, left_q32);
+        let thing = &mut self.things[at];
+        let before = thing.capacity_q32;
         if before == left_q32 || thing.wanted_q32 <= before.min(left_q32) {
+            thing.capacity_q32 = left_q32;
             return false;
         }
-        self.advance(now);
-        self.share();
+        // Scarce before or after: whoever shares it is found with the lesser.
+        thing.capacity_q32 = before.min(left_q32);
+        self.look_from_thing(at);
+        self.things[at].capacity_q32 = left_q32;
+        self.share(now);
         true
     }
 
@@ -192,35 +240,52 @@ impl Fluid {
         self.next_end
     }
 
-    /// A transfer of so many cycles starts to move.
-    pub fn start(&mut self, now: u64, owner: u32, cycles: u64, uses: std::sync::Arc<Uses>) {
-        self.advance(now);
-        let left_q32 = u128::from(cycles) << 32;
+    /// A transfer of so many cycles starts to move. Its owner has no other under way.
+    pub fn start(&mut self, now: u64, owner: u32, cycles: u64, uses: Arc<Uses>) {
         let mut things = Vec::with_capacity(uses.0.len());
-        for used in &uses.0 {
+        for (at_use, used) in uses.0.iter().enumerate() {
             let at = self.thing(used.of);
             things.push(at);
             let thing = &mut self.things[at];
             thing.wanted_q32 = thing.wanted_q32.saturating_add(used.most_q32);
-            thing.users += 1;
+            thing.users.push((owner, at_use));
         }
-        self.moving.push(Moving { owner, uses, things, left_q32, speed_q32: FULL_Q32, ends_at: now });
-        self.share();
+        let place = owner as usize;
+        if self.places.len() <= place {
+            self.places.resize(place + 1, usize::MAX);
+        }
+        self.places[place] = self.moving.len();
+        self.moving.push(Moving {
+            owner,
+            uses,
+            things,
+            left_q32: u128::from(cycles) << 32,
+            at_cycles: now,
+            speed_q32: FULL_Q32,
+            ends_at: now,
+            seen: 0,
+        });
+        self.look_from(owner);
+        self.share(now);
     }
 
     /// Takes the transfer that ends next, and lets the others have its share.
     pub fn end(&mut self) -> Option<(u64, u32)> {
         let at = self.moving.iter().position(|moving| moving.ends_at == self.next_end)?;
-        let now = self.next_end;
-        self.advance(now);
+        let (now, owner) = (self.next_end, self.moving[at].owner);
+        self.look_from(owner);
+        self.neighbours.retain(|other| *other != owner);
         let ended = self.moving.remove(at);
+        for later in &self.moving[at..] {
+            self.places[later.owner as usize] -= 1;
+        }
         for (used, at) in ended.uses.0.iter().zip(&ended.things) {
             let thing = &mut self.things[*at];
             thing.wanted_q32 = thing.wanted_q32.saturating_sub(used.most_q32);
-            thing.users -= 1;
+            thing.users.retain(|(user, _)| *user != owner);
         }
-        self.share();
-        Some((now, ended.owner))
+        self.share(now);
+        Some((now, owner))
     }
 
     /// The speed of each transfer under way, by owner.
@@ -228,99 +293,83 @@ impl Fluid {
         self.moving.iter().map(|moving| (moving.owner, moving.speed_q32))
     }
 
-    fn advance(&mut self, now: u64) {
-        let passed = u128::from(now.saturating_sub(self.at_cycles));
-        for moving in &mut self.moving {
-            moving.left_q32 = moving.left_q32.saturating_sub(passed * u128::from(moving.speed_q32));
+    /// Finds all whose speeds depend on that of one.
+    fn look_from(&mut self, owner: u32) {
+        self.looks += 1;
+        self.neighbours.clear();
+        self.meet(owner);
+        self.look_on(0);
+    }
+
+    /// The same for those who use a thing that is scarce.
+    fn look_from_thing(&mut self, thing: usize) {
+        self.looks += 1;
+        self.neighbours.clear();
+        self.meet_users(thing);
+        self.look_on(0);
+    }
+
+    fn meet(&mut self, owner: u32) {
+        let moving = &mut self.moving[self.places[owner as usize]];
+        if std::mem::replace(&mut moving.seen, self.looks) != self.looks {
+            self.neighbours.push(owner);
         }
-        self.at_cycles = now;
     }
 
-    /// Gives every transfer its speed, and says when the first ends.
-    fn share(&mut self) {
-        self.speeds.clear();
-        self.speeds.resize(self.moving.len(), FULL_Q32);
-        self.fill();
-        self.next_end = u64::MAX;
-        for (moving, speed) in self.moving.iter_mut().zip(&self.speeds) {
-            moving.speed_q32 = (*speed).max(1);
-            let cycles = cycles_at(moving.left_q32, moving.speed_q32);
-            moving.ends_at = self.at_cycles.saturating_add(cycles).min(u64::MAX - 1);
-            self.next_end = self.next_end.min(moving.ends_at);
+    fn meet_users(&mut self, thing: usize) {
+        let found = &mut self.things[thing];
+        if !found.is_scarce() || std::mem::replace(&mut found.seen, self.looks) == self.looks {
+            return;
+        }
+        for at in 0..found.users.len() {
+            self.meet(self.things[thing].users[at].0);
         }
     }
 
-    /// Those under way that use a thing, and how.
-    fn users(&self, thing: usize) -> Vec<(usize, &Use)> {
-        let moving = self.moving.iter().enumerate();
-        let uses = moving.filter_map(|(at, moving)| {
-            let used = moving.things.iter().position(|used| *used == thing)?;
-            Some((at, moving.uses.0.get(used)?))
-        });
-        uses.collect()
-    }
-
-    /// Everything that is wanted more than it gives, channel by channel: what it gives, who wants how much.
-    fn scarce(&self) -> Vec<Scarce> {
-        let mut scarce = Vec::new();
-        for at in self.known.values().copied() {
-            let Some(thing) = self.things.get(at) else { continue };
-            if thing.wanted_q32 <= thing.capacity_q32 {
-                continue;
+    /// Everyone who wants a scarce thing that a neighbour wants is one.
+    fn look_on(&mut self, mut next: usize) {
+        while let Some(owner) = self.neighbours.get(next) {
+            let place = self.places[*owner as usize];
+            for at in 0..self.moving[place].things.len() {
+                self.meet_users(self.moving[place].things[at]);
             }
-            let users = self.users(at);
-            let channels = users.iter().map(|(_, used)| used.channels_q32.len()).max().unwrap_or(0);
-            for channel in 0..channels.max(1) {
-                let want = |used: &Use| used.channels_q32.get(channel).copied().unwrap_or(used.most_q32);
-                let wants = users.iter().map(|(at, used)| (want(used), *at)).collect();
-                scarce.push(Scarce { left: thing.capacity_q32, wants });
-            }
+            next += 1;
         }
-        scarce
     }
 
-    /// Fills up: whatever is scarcest for those who want it is divided first. Those whom it holds back take less of everything else,
-    /// which leaves more to others.
-    fn fill(&mut self) {
-        let mut scarce = self.scarce();
-        let mut held = vec![false; self.moving.len()];
-        loop {
-            let mut slowest: Option<(u64, usize, u64)> = None;
-            for (index, one) in scarce.iter_mut().enumerate() {
-                let level = level(&mut one.wants, one.left);
-                // The last one wants the most, so the level slows it most.
-                let Some((most, _)) = one.wants.last().filter(|(want, _)| *want > level) else { continue };
-                let speed = level.saturating_mul(FULL_Q32) / (*most).max(1);
-                if slowest.is_none_or(|(other, ..)| speed < other) {
-                    slowest = Some((speed, index, level));
+    /// Gives every neighbour its speed, and says when the first of all ends.
+    fn share(&mut self, now: u64) {
+        self.find_scarce();
+        self.fill.begin();
+        for at in &self.scarce {
+            let thing = &self.things[*at];
+            let uses = thing.users.iter().filter_map(|(owner, at)| {
+                let moving = self.moving.get(*self.places.get(*owner as usize)?)?;
+                Some((*owner, moving.uses.0.get(*at)?))
+            });
+            self.fill.add(thing.capacity_q32, uses);
+        }
+        self.fill.run();
+        for owner in &self.neighbours {
+            self.moving[self.places[*owner as usize]].go_on(now, self.fill.speed_q32(*owner));
+        }
+        self.next_end = self.moving.iter().map(|moving| moving.ends_at).min().unwrap_or(u64::MAX);
+    }
+
+    /// What neighbours want more of than there is, in its order.
+    fn find_scarce(&mut self) {
+        self.looks += 1;
+        self.scarce.clear();
+        for owner in &self.neighbours {
+            for at in &self.moving[self.places[*owner as usize]].things {
+                let thing = &mut self.things[*at];
+                if thing.is_scarce() && std::mem::replace(&mut thing.seen, self.looks) != self.looks {
+                    self.scarce.push(*at);
                 }
             }
-            let Some((_, index, level)) = slowest else { return };
-            for (want, at) in scarce.get(index).map_or(Vec::new(), |one| one.wants.clone()) {
-                if want > level {
-                    // The level is below what is wanted, which is at most 2^32.
-                    self.speeds[at] = level.saturating_mul(FULL_Q32) / want.max(1);
-                    held[at] = true;
-                }
-            }
-            for one in &mut scarce {
-                for (want, at) in one.wants.iter().filter(|(_, at)| held[*at]) {
-                    let taken = (u128::from(*want) * u128::from(self.speeds[*at])) >> 32;
-                    one.left = one.left.saturating_sub(u64::try_from(taken).unwrap_or(u64::MAX));
-                }
-                one.wants.retain(|(_, at)| !held[*at]);
-            }
         }
+        self.scarce.sort_unstable_by_key(|at| self.things[*at].of);
     }
-}
-
-/// Something that is wanted more than it gives.
-#[derive(Debug)]
-struct Scarce {
-    /// What is left of it for those who want it.
-    left: u64,
-    /// How much each wants, and who.
-    wants: Vec<(u64, usize)>,
 }
 
 /// Cycles that are left at a speed, rounded up; nearly always within 64 bits, where division is quick.
@@ -331,30 +380,91 @@ fn cycles_at(left_q32: u128, speed_q32: u64) -> u64 {
     }
 }
 
-/// The most that anyone gets: those who want less get what they want, and the rest is divided evenly.
-fn level(wants: &mut [(u64, usize)], capacity: u64) -> u64 {
-    wants.sort_unstable();
-    let (mut left, mut others) = (capacity, wants.len() as u64);
-    for (want, _) in wants.iter() {
-        let share = left / others.max(1);
-        if *want > share {
-            return share;
-        }
-        left -= want;
-        others -= 1;
-    }
-    u64::MAX
-}
-
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use tilewright_tcp::cost::image::networks::Path;
+
+    use super::{FULL_Q32, Fluid, Shared, Use, Uses};
+
+    /// A sequence of numbers that looks random.
+    struct Dice(u64);
+
+    impl Dice {
+        fn below(&mut self, end: u64) -> u64 {
+            self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (self.0 >> 33) % end
+        }
+
+        fn part(&mut self) -> u64 {
+            FULL_Q32 / 16 * (1 + self.below(16))
+        }
+
+        /// A network of one of two chips, perhaps its off-chip memory, with channels or without, and perhaps a link.
+        fn uses(&mut self) -> Uses {
+            let chip = self.below(2);
+            let channels_q32: Vec<u64> = (0..4 * self.below(2)).map(|_| self.part()).collect();
+            let most_q32 = channels_q32.iter().copied().max().unwrap_or_else(|| self.part());
+            let plain = |of, most_q32| Use { of, most_q32, channels_q32: Vec::new() };
+            let path = Shared::Path(Path::Network { chip, network: self.below(4) });
+            let mut uses = vec![plain(path, self.part())];
+            if self.below(2) == 0 {
+                uses.push(Use { of: Shared::Hbm(chip), most_q32, channels_q32 });
+            }
+            if self.below(3) == 0 {
+                uses.push(plain(Shared::In(self.below(2)), self.part()));
+            }
+            Uses(uses)
+        }
+    }
+
+    fn empty() -> Fluid {
+        Fluid {
+            moving: Vec::new(),
+            places: Vec::new(),
+            hbm_q32: FULL_Q32 / 10 * 9,
+            things: Vec::new(),
+            known: std::collections::BTreeMap::new(),
+            next_end: u64::MAX,
+            looks: 0,
+            neighbours: Vec::new(),
+            scarce: Vec::new(),
+            fill: super::Fill::default(),
+        }
+    }
+
+    /// Dividing everything anew changes nothing: whoever was left out has the speed that he would get.
     #[test]
-    fn who_wants_little_gets_it_and_the_rest_is_even() {
-        let level = |wants: &[u64], capacity| {
-            super::level(&mut wants.iter().copied().zip(0..).collect::<Vec<_>>(), capacity)
-        };
-        assert_eq!(level(&[10, 100, 100], 110), 50);
-        assert_eq!(level(&[60, 60], 100), 50);
-        assert_eq!(level(&[20, 30], 100), u64::MAX);
+    fn only_neighbours_change_their_speed() {
+        let mut held_back = 0;
+        for seed in 0..200 {
+            let (mut dice, mut fluid, mut now) = (Dice(seed), empty(), 0);
+            for step in 0..100 {
+                let free = (0..12).find(|owner| fluid.moving.iter().all(|moving| moving.owner != *owner));
+                match (dice.below(4), free) {
+                    (0 | 1, Some(owner)) => {
+                        fluid.start(now, owner, 50 + dice.below(100), Arc::new(dice.uses()));
+                    }
+                    (2, _) => {
+                        let network = (dice.below(2), dice.below(4));
+                        fluid.leave(now, network, dice.part());
+                    }
+                    _ => now = fluid.end().map_or(now, |(at, _)| at),
+                }
+                let state = |fluid: &Fluid| {
+                    let each =
+                        fluid.moving.iter().map(|moving| (moving.owner, moving.speed_q32, moving.ends_at));
+                    each.collect::<Vec<_>>()
+                };
+                let found = state(&fluid);
+                held_back += found.iter().filter(|(_, speed, _)| *speed < FULL_Q32).count();
+                fluid.neighbours = fluid.moving.iter().map(|moving| moving.owner).collect();
+                fluid.share(now);
+                assert_eq!(found, state(&fluid), "seed {seed}, step {step}");
+                now = now.saturating_add(dice.below(5)).min(fluid.next_end());
+            }
+        }
+        assert!(held_back > 10_000, "{held_back}");
     }
 }
