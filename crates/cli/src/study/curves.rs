@@ -18,17 +18,25 @@ const BATCHES: [u64; 4] = [1, 4, 16, 32];
 pub(super) struct Point {
     pub(super) batch: u64,
     pub(super) tokens: u64,
+    /// With the calibrated latency, as in Table II; uses of products and memory are over this time.
     pub(super) ms: f64,
+    /// As simulated.
+    pub(super) ms_without_latency: f64,
     pub(super) cycles: u64,
     /// Runs of the program, and the most tokens of one.
     pub(super) runs: u64,
     pub(super) run_tokens: u64,
     /// Of a prompt, that a slice holds at once.
     pub(super) score_bytes: u64,
-    /// Products of the model over products that the chip could do.
+    /// Products of the model over products that the chip could do: those of all pairs of a query and a key, as the paper's sizes have them.
     pub(super) mac_use: f64,
-    /// Bytes of weights and caches over bytes that HBM could move.
+    /// The same without the pairs that a causal mask drops.
+    pub(super) mac_use_causal: f64,
+    /// Bytes of weights and caches, each counted once, over bytes that HBM could move: the paper's measure.
     pub(super) hbm_use: f64,
+    /// The same for all bytes that were moved: a prompt of several runs reads weights in each.
+    pub(super) hbm_traffic_use: f64,
+    /// Of the simulated cycles.
     pub(super) tensor_unit_use: f64,
     pub(super) dma_use: f64,
     /// Cycles of cores, queues and messages, over all PEs.
@@ -44,42 +52,69 @@ pub(super) struct Point {
     pub(super) macs: f64,
     pub(super) macs_useful: u64,
     pub(super) macs_issued: u64,
+    /// Of the program as simulated.
     pub(super) joules: f64,
     pub(super) watts: f64,
     /// What should hold of its runs and does not, where runs are checked.
     pub(super) violations: usize,
 }
 
+impl Point {
+    /// The same with a latency that the programs do not show: nothing is used meanwhile.
+    pub(super) fn with_latency(self, latency_ms: f64) -> Point {
+        let ms = self.ms_without_latency + latency_ms;
+        let part = self.ms / ms;
+        Point {
+            ms,
+            mac_use: self.mac_use * part,
+            mac_use_causal: self.mac_use_causal * part,
+            hbm_use: self.hbm_use * part,
+            hbm_traffic_use: self.hbm_traffic_use * part,
+            ..self
+        }
+    }
+}
+
 impl Run<'_> {
     /// A prompt.
     pub(super) fn prompt_point(&self, tokens: u64, pass: &Pass) -> Point {
-        self.point(1, tokens, pass, self.sizes.prefill_macs(size(tokens)), self.sizes.weight_bytes)
+        let macs = self.sizes.prefill_macs(size(tokens));
+        let cached = size(tokens) * self.sizes.kv_bytes;
+        let point = self.point((1, tokens), pass, macs, [self.sizes.weight_bytes, cached]);
+        let kept = self.sizes.causal_macs(size(tokens)) / macs;
+        Point { mac_use_causal: point.mac_use * kept, ..point }
     }
 
     /// Single tokens of sequences that have `context` tokens with it.
     pub(super) fn step_point(&self, batch: u64, context: u64, pass: &Pass) -> Point {
         let macs = self.sizes.decode_macs(size(batch), size(context));
         let before = size(batch) * size(context.saturating_sub(1));
-        self.point(batch, context, pass, macs, self.sizes.weight_bytes + before * self.sizes.kv_bytes)
+        let read = self.sizes.weight_bytes + before * self.sizes.kv_bytes;
+        self.point((batch, context), pass, macs, [read, size(batch) * self.sizes.kv_bytes])
     }
 
-    fn point(&self, batch: u64, tokens: u64, pass: &Pass, macs: f64, compulsory_bytes: f64) -> Point {
+    /// What a pass came to, with the products of the model and the bytes that it cannot do without reading and writing.
+    fn point(&self, (batch, tokens): (u64, u64), pass: &Pass, macs: f64, [read, written]: [f64; 2]) -> Point {
         let seconds = size(pass.cycles) / self.hz;
+        let mac_use = macs / (seconds * self.macs_per_s);
         Point {
             batch,
             tokens,
             ms: seconds * 1e3,
+            ms_without_latency: seconds * 1e3,
             cycles: pass.cycles,
             runs: pass.runs,
             run_tokens: pass.run_tokens,
             score_bytes: pass.score_bytes,
-            mac_use: macs / (seconds * self.macs_per_s),
-            hbm_use: pass.hbm_bytes() / (seconds * self.bytes_per_s),
+            mac_use,
+            mac_use_causal: mac_use,
+            hbm_use: (read + written) / (seconds * self.bytes_per_s),
+            hbm_traffic_use: pass.hbm_bytes() / (seconds * self.bytes_per_s),
             tensor_unit_use: size(pass.main_cycles) / size(pass.cycles),
             dma_use: size(pass.dma_cycles) / size(pass.cycles),
             latency_cycles: super::measure::real(pass.latency_cycles),
             hbm_bytes: pass.hbm_bytes(),
-            compulsory_bytes,
+            compulsory_bytes: read,
             held_bytes: pass.held_bytes,
             hbm_read_bytes: pass.counts.hbm_read_bytes,
             hbm_written_bytes: pass.counts.hbm_written_bytes,
@@ -123,7 +158,7 @@ impl Run<'_> {
 
 /// As text.
 pub(super) fn text(points: &[Point]) -> String {
-    let head = ["B", "L", "runs", "ms", "MAC", "HBM", "TU", "DMA", "W", "GB held"];
+    let head = ["B", "L", "runs", "ms", "MAC", "HBM", "HBM moved", "TU", "DMA", "W", "GB held"];
     let mut rows = vec![head.map(str::to_string).to_vec()];
     for point in points {
         let percent = |value: f64| format!("{:.0} %", value * 100.0);
@@ -134,13 +169,14 @@ pub(super) fn text(points: &[Point]) -> String {
             format!("{:.2}", point.ms),
             percent(point.mac_use),
             percent(point.hbm_use),
+            percent(point.hbm_traffic_use),
             percent(point.tensor_unit_use),
             percent(point.dma_use),
             format!("{:.0}", point.watts),
             format!("{:.1}", size(point.held_bytes) / 1e9),
         ]);
     }
-    table(&[Align::Right; 10], &rows)
+    table(&[Align::Right; 11], &rows)
 }
 
 fn uses(points: &[&Point], prefix: &str, colours: [&'static str; 2]) -> Vec<Line<'static>> {

@@ -182,8 +182,8 @@ impl Prompts {
 impl Run<'_> {
     fn all(&self, say: &mut dyn FnMut(&str)) -> Result<Study, MeasureError> {
         let mut missing = Vec::new();
-        let prompts = self.prompts(say, &mut missing)?;
-        let figure12 = if self.setting.brief { Vec::new() } else { self.figure12(say, &mut missing)? };
+        let mut prompts = self.prompts(say, &mut missing)?;
+        let mut figure12 = if self.setting.brief { Vec::new() } else { self.figure12(say, &mut missing)? };
         let short = prompts.pass(SHORT).cloned().unwrap_or_default();
         let long = prompts.pass(LONG).cloned();
         let (short_ms, long_ms) = (self.ms(short.cycles), long.as_ref().map(|pass| self.ms(pass.cycles)));
@@ -203,6 +203,9 @@ impl Run<'_> {
                 Err(MeasureError::Compile(why)) => missing.push(format!("batch of {batch}: {why}")),
                 Err(error) => return Err(error),
             }
+        }
+        for points in [&mut prompts.points, &mut figure12, &mut steps] {
+            *points = points.drain(..).map(|point| point.with_latency(latency_ms)).collect();
         }
         let long = long.unwrap_or_default();
         let long_energy = self.components(&long, LONG);

@@ -1,7 +1,8 @@
 //! Power: what tokens take by the energy model, beside tokens for each watt of TDP as the paper counts them.
 //!
 //! The model adds up events times figures of the machine file. Most of these are assumptions or scaled from literature; they are listed, so
-//! that a reader knows what the joules rest on. Watts of single passes are averages, not peaks.
+//! that a reader knows what the joules rest on. Watts of single passes are averages, not peaks. Times are
+//! those of the programs: what a calibrated latency would take is not known.
 
 use serde::Serialize;
 use tilewright_machine::Loaded;
@@ -61,7 +62,7 @@ pub(super) fn figures(loaded: &Loaded) -> Vec<Figure> {
 /// Energy of prompts and of single tokens.
 pub(super) fn power(tdp_w: f64, prompts: &[Point], steps: &[Point], rests_on: Vec<Figure>) -> Power {
     let of = |pass: String, tokens: u64, point: &Point| {
-        let tokens_per_s = size(tokens) / point.ms * 1e3;
+        let tokens_per_s = size(tokens) / point.ms_without_latency * 1e3;
         Tokens {
             pass,
             tokens,

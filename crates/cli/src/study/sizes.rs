@@ -42,8 +42,14 @@ impl Sizes {
         }
     }
 
+    /// Of a prompt, with every pair of a query and a key.
     pub(super) fn prefill_macs(&self, tokens: f64) -> f64 {
         tokens * self.linear_macs + self.head_macs + self.pair_macs * tokens * tokens
+    }
+
+    /// Of a prompt, with the pairs that a causal mask keeps.
+    pub(super) fn causal_macs(&self, tokens: f64) -> f64 {
+        self.prefill_macs(tokens) - self.pair_macs * tokens * (tokens - 1.0) / 2.0
     }
 
     pub(super) fn decode_macs(&self, batch: f64, context: f64) -> f64 {

@@ -18,7 +18,7 @@ pub(super) fn print(study: &Study) -> String {
         text += "\nNot what the paper measured: nothing is published of it, and no latency is calibrated.\n";
     }
     text += &format!(
-        "\nThe sum of latencies that may be calibrated on B=1,L=128 is {:.2} ms{}.\n",
+        "\nThe sum of latencies that may be calibrated on B=1,L=128 is {:.2} ms{}. Figs 11 and 12 have it as Table II does; all other times are those of the programs alone.\n",
         study.latency_ms,
         if study.latency_ms > 0.0 || !study.papers {
             ""
