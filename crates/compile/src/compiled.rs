@@ -14,6 +14,7 @@ use crate::tcp::choices::Choices;
 use crate::tcp::pack::{Constants, pack};
 use crate::tcp::place::Places;
 use crate::tcp::plan::{Options, Plan};
+use crate::tcp::registers::told_halves;
 
 /// A model as programs: one for prompts, one for single tokens; both use the same weights and caches.
 #[derive(Clone, Debug)]
@@ -286,6 +287,7 @@ impl Compiled {
             tables: tables.collect(),
             registers: parts
                 .chain(counted)
+                .chain(told_halves(plan, self.slices, context).map(|(name, value)| (name, whole(value))))
                 .chain([
                     ("rows", whole(rows)),
                     ("own_tokens", whole(rows * own)),

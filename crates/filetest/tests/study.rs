@@ -11,8 +11,8 @@ use tilewright_machine::{Tcp, builtin, load};
 
 /// The JSON that the golden keeps.
 fn study() -> Value {
-    let golden = std::fs::read_to_string(repository().join("tests/study/llama2-7b.cli"))
-        .expect("the golden is there");
+    let golden =
+        std::fs::read_to_string(repository().join("tests/study/llama2-7b.cli")).expect("the golden is there");
     let lines = golden.lines().filter_map(|line| line.strip_prefix("# | ").or(line.strip_prefix("# |")));
     serde_json::from_str(&lines.collect::<Vec<_>>().join("\n")).expect("the golden is JSON")
 }
@@ -246,7 +246,7 @@ fn steps_are_affine_in_cached_tokens() {
     }
 }
 
-/// Checks 10 and 11: a token of a prompt is cheapest in long prompts, products are used more and memory less the longer it is.
+/// Checks 10 and 11: a token of a prompt is cheapest in long prompts, products are used more and memory less the longer it is, up to 2K.
 #[test]
 fn prompts_have_their_shape() {
     let study = study();
@@ -256,15 +256,13 @@ fn prompts_have_their_shape() {
     assert!([64, 128, 256, 512, 8192].iter().all(|tokens| each(*tokens) > cheapest), "{cheapest} ms");
     // Nearly flat from there on.
     assert!(each(2048) < 1.05 * each(1024));
-    let lengths = [64, 128, 256, 512, 1024, 2048, 4096];
-    for pair in lengths[..6].windows(2) {
-        assert!(of("mac_use", pair[0]) < of("mac_use", pair[1]), "{pair:?}");
+    let lengths = [64, 128, 256, 512, 1024, 2048, 4096, 8192];
+    for pair in lengths.windows(2) {
+        let (before, after) = (of("mac_use", pair[0]), of("mac_use", pair[1]));
+        assert_eq!(before < after, pair[1] <= 2048, "{pair:?}: {before}, {after}");
     }
-    // All pairs counted it flattens above 2K: no doubling brings less, and the next brings nothing. Without pairs that are masked it dips.
-    let gain = |tokens: u64| of("mac_use", 2 * tokens) - of("mac_use", tokens);
-    assert!([64, 128, 256, 512, 1024].iter().all(|tokens| gain(*tokens) > gain(2048)), "{}", gain(2048));
-    assert!(gain(4096) < 0.0);
-    assert!(of("mac_use_causal", 4096) < of("mac_use_causal", 2048));
+    // Flat rather than low: a fall of a tenth at most.
+    assert!(of("mac_use", 8192) > 0.9 * of("mac_use", 2048));
     assert!(of("ms", 4096) > 2.0 * of("ms", 2048));
     // Weights and caches counted once; a run has 512 tokens, so that what is moved stays where it is from there on.
     assert!(lengths.windows(2).all(|pair| of("hbm_use", pair[0]) > of("hbm_use", pair[1])));

@@ -225,6 +225,23 @@ fn teams_of_slices_are_exact() {
     judged_kernels(&tcp(), &model, &kernels, Options { cache: Dtype::I8, ..options("w8a8", 2) }, &long);
 }
 
+/// Register files that hold the weights of 512 keys: values of longer prompts are weighted in two halves.
+#[test]
+fn halves_of_keys_are_exact() {
+    let mut machine = tcp();
+    machine.trf.rows_per_bank /= 8;
+    let long = [tokens(300, 1), tokens(250, 3), tokens(1, 4), tokens(65, 2)];
+    for (heads, dtype, pes) in [((2, 1, 32), "w8a8", 1), ((4, 2, 32), "int8", 2)] {
+        let model = random::llama(&Config { context: 1024, ..config(heads, 91, 53, false) }, 9);
+        let options = Options { cache: Dtype::I8, context: 1000, ..options(dtype, pes) };
+        let kernels = cluster(&model.graph).unwrap();
+        let compiled = compile_kernels(&machine, &kernels, options).unwrap();
+        let registers = &compiled.prefill.registers;
+        assert!(registers.iter().any(|register| register.name == "two_halves"), "{dtype}");
+        judged_compiled(&machine, &model, compiled, &long);
+    }
+}
+
 /// Commands that were put into another order do what they did.
 #[test]
 fn commands_in_the_order_of_windows_are_exact() {

@@ -28,10 +28,10 @@ pub(super) struct Point {
     pub(super) run_tokens: u64,
     /// Of a prompt, that a slice holds at once.
     pub(super) score_bytes: u64,
-    /// Products of the model over products that the chip could do: those of all pairs of a query and a key, as the paper's sizes have them.
+    /// Products of the model over products that the chip could do, without those of pairs that a causal mask drops.
     pub(super) mac_use: f64,
-    /// The same without the pairs that a causal mask drops.
-    pub(super) mac_use_causal: f64,
+    /// The same with every pair of a query and a key, masked or not.
+    pub(super) mac_use_all_pairs: f64,
     /// Bytes of weights and caches, each counted once, over bytes that HBM could move: the paper's measure.
     pub(super) hbm_use: f64,
     /// The same for all bytes that were moved: a prompt of several runs reads weights in each.
@@ -67,7 +67,7 @@ impl Point {
         Point {
             ms,
             mac_use: self.mac_use * part,
-            mac_use_causal: self.mac_use_causal * part,
+            mac_use_all_pairs: self.mac_use_all_pairs * part,
             hbm_use: self.hbm_use * part,
             hbm_traffic_use: self.hbm_traffic_use * part,
             ..self
@@ -78,11 +78,11 @@ impl Point {
 impl Run<'_> {
     /// A prompt.
     pub(super) fn prompt_point(&self, tokens: u64, pass: &Pass) -> Point {
-        let macs = self.sizes.prefill_macs(size(tokens));
+        let macs = self.sizes.causal_macs(size(tokens));
         let cached = size(tokens) * self.sizes.kv_bytes;
         let point = self.point((1, tokens), pass, macs, [self.sizes.weight_bytes, cached]);
-        let kept = self.sizes.causal_macs(size(tokens)) / macs;
-        Point { mac_use_causal: point.mac_use * kept, ..point }
+        let all = self.sizes.prefill_macs(size(tokens)) / macs;
+        Point { mac_use_all_pairs: point.mac_use * all, ..point }
     }
 
     /// Single tokens of sequences that have `context` tokens with it.
@@ -107,7 +107,7 @@ impl Run<'_> {
             run_tokens: pass.run_tokens,
             score_bytes: pass.score_bytes,
             mac_use,
-            mac_use_causal: mac_use,
+            mac_use_all_pairs: mac_use,
             hbm_use: (read + written) / (seconds * self.bytes_per_s),
             hbm_traffic_use: pass.hbm_bytes() / (seconds * self.bytes_per_s),
             tensor_unit_use: size(pass.main_cycles) / size(pass.cycles),

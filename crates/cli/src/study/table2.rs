@@ -33,9 +33,7 @@ const MEAN_CONTEXT: f64 = 3071.5;
 impl Run<'_> {
     /// A latency of a first token.
     pub(super) fn first_token(&self, row: &str, ms: f64, latency_ms: f64, tokens: f64) -> Row {
-        // Half of the pairs are masked.
-        let pairs = self.sizes.pair_macs * tokens * (tokens + 1.0) / 2.0;
-        let macs = tokens * self.sizes.linear_macs + self.sizes.head_macs + pairs;
+        let macs = self.sizes.causal_macs(tokens);
         let bound = (self.sizes.weight_bytes / self.bytes_per_s).max(macs / self.macs_per_s) * 1e3;
         self.row(row, "ms", [ms + latency_ms, ms, bound])
     }
@@ -58,7 +56,7 @@ impl Run<'_> {
         };
         let bytes = self.sizes.weight_bytes + sequences * MEAN_CONTEXT * self.sizes.kv_bytes;
         let bound_ms = bytes / self.bytes_per_s * 1e3;
-        let bound_all = with_prompts(bound_ms, self.sizes.prefill_macs(PROMPT) / self.macs_per_s * 1e3);
+        let bound_all = with_prompts(bound_ms, self.sizes.causal_macs(PROMPT) / self.macs_per_s * 1e3);
         let name = format!("B={batch},2K+2K");
         let mut rates = vec![(name.clone(), rate(mean + latency_ms), rate(mean), rate(bound_ms))];
         rates.extend(prefill_ms.map(|first_ms| {

@@ -47,7 +47,8 @@ impl Run<'_> {
 
 /// As text.
 pub(super) fn text(rows: &[Twice]) -> String {
-    let mut lines = vec![["L", "ms simulated", "ms with twice the HBM", "faster by"].map(str::to_string).to_vec()];
+    let mut lines =
+        vec![["L", "ms simulated", "ms with twice the HBM", "faster by"].map(str::to_string).to_vec()];
     for row in rows {
         lines.push(vec![
             row.tokens.to_string(),

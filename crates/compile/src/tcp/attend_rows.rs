@@ -22,6 +22,7 @@ use super::heads::{Columns, HeadPackets};
 use super::image::{
     bytes, chain, commit, contraction, copy, fetch, main, n, nest, reduce, steps, sub, through, vrf, with,
 };
+use super::registers::Halves;
 use super::rows::UNIT;
 use super::sizes::Packets;
 use super::teams::{self, PAIRED, Teams};
@@ -47,7 +48,8 @@ pub(super) fn attend(
     for kv in 0..teams.kv(heads) {
         for slot in (0..heads.group).step_by(index(side)) {
             let query = kv * heads.slots + slot;
-            let head = Head { kv, query, heads: *heads, teams, packets, columns, turns, causal };
+            let all_rows = build.key_rows;
+            let head = Head { kv, query, heads: *heads, teams, packets, columns, turns, causal, all_rows };
             let scale = scale * score_unit(build, cache);
             head.load_queries(build);
             if query == 0 {
@@ -58,17 +60,24 @@ pub(super) fn attend(
                 super::cache::fetch_values(build, cache, teams);
             }
             head.load_maxima(build);
-            head.chances(build, scale);
-            if teams.pairs && query == 0 {
-                head.pair_values(build);
+            match build.halves {
+                None => head.weighted(build, (cache, scale), Sums::All),
+                Some(halves) => head.halves(build, (cache, scale), halves),
             }
-            head.load_chances(build);
-            head.sums(build);
-            (0..turns).for_each(|turn| head.values(build, cache, turn));
             teams::collect(build, heads, teams, query);
         }
     }
     Ok(())
+}
+
+/// Which keys sums are over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sums {
+    All,
+    /// The first half: sums stay integers, and wait for the others.
+    First,
+    /// The second half, with the sums of the first.
+    Second,
 }
 
 /// Query heads that are attended to at once.
@@ -84,6 +93,8 @@ struct Head {
     turns: u64,
     /// A query sees no key behind it: its place counts besides the key's position.
     causal: bool,
+    /// Rows of all keys.
+    all_rows: Count,
 }
 
 /// Loads words of data memory into the vector register file.
@@ -141,9 +152,42 @@ pub(super) fn divided(build: &Build<'_>, cache: usize, sums: Source) -> Vector {
 }
 
 impl Head {
+    /// Values of the keys at hand, weighted.
+    fn weighted(&self, build: &mut Build<'_>, (cache, scale): (usize, f32), sums: Sums) {
+        self.chances(build, scale);
+        if self.teams.pairs && self.query == self.kv * self.heads.slots && sums != Sums::Second {
+            self.pair_values(build);
+        }
+        self.load_chances(build);
+        self.sums(build, sums);
+        (0..self.turns).for_each(|turn| self.values(build, cache, turn, sums));
+    }
+
+    /// The same where the register files hold weights of half of all keys: those of the first, and, if there are more, those of the second.
+    fn halves(&self, build: &mut Build<'_>, of: (usize, f32), halves: Halves) {
+        let all_context = build.context;
+        let [first, second] = halves.rows;
+        build.emit.begin_if_above(halves.is_one, 0);
+        build.key_rows = first;
+        self.weighted(build, of, Sums::All);
+        build.emit.end_if();
+        build.emit.begin_if_above(halves.is_two, 0);
+        self.weighted(build, of, Sums::First);
+        self.load_queries(build);
+        (build.key_rows, build.context, build.first_key_row) = (second, halves.context, self.teams.held_rows);
+        self.weighted(build, of, Sums::Second);
+        build.emit.end_if();
+        (build.key_rows, build.context, build.first_key_row) = (self.all_rows, all_context, 0);
+    }
+
     /// Queries that a slice has at once.
     fn queries(&self, build: &Build<'_>) -> u64 {
         self.teams.deep * build.machine.ce.lanes
+    }
+
+    /// Keys at most whose weights are held, in whole eights of rows.
+    fn keys_most(&self, build: &Build<'_>) -> u64 {
+        build.most_key_rows().min(self.teams.held_rows) * build.machine.pe.slices
     }
 
     /// What its place adds to the position that a query asks for.
@@ -198,7 +242,8 @@ impl Head {
         let row = build.plan.cache_row / self.teams.count * 8 / u64::from(dtype.storage_bits());
         let rows = [(build.key_rows, self.teams.count * row), (n(self.teams.count), row)];
         let loops = [rows[0], rows[1], (n(elements), 1)];
-        fetch(dtype, build.at.cached + bytes(dtype, first), &loops, packet)
+        let place = build.at.cached + build.first_key_row * build.plan.cache_row;
+        fetch(dtype, place + bytes(dtype, first), &loops, packet)
     }
 
     /// Keys of all slices of a team meet its queries.
@@ -265,7 +310,7 @@ impl Head {
         let to = [
             (build.key_rows, bytes(dtype, slices)),
             (n(slices / tile), bytes(dtype, tile)),
-            (n(queries), bytes(dtype, keys_most(build))),
+            (n(queries), bytes(dtype, self.keys_most(build))),
         ];
         let to = commit(Memory::Dm, build.at.chances, &to, 8);
         let mut stream = self.scores(build, vector, Some(dtype), to);
@@ -277,7 +322,7 @@ impl Head {
     fn load_chances(&self, build: &mut Build<'_>) {
         let (machine, dtype, deep) = (build.machine, build.cache(), self.teams.deep);
         let (lanes, slices) = (machine.ce.lanes, machine.pe.slices);
-        let (flit, keys) = (machine.network.flit_bytes, keys_most(build));
+        let (flit, keys) = (machine.network.flit_bytes, self.keys_most(build));
         let queries = [
             (n(deep), lanes * keys, self.place(self.teams.next_place())),
             (n(lanes), keys, self.place(slices)),
@@ -304,13 +349,13 @@ impl Head {
     }
 
     /// Sums of the weights as they are in the lanes: ones meet them, a packet of keys at a time.
-    fn sums(&self, build: &mut Build<'_>) {
+    fn sums(&self, build: &mut Build<'_>, over: Sums) {
         let (machine, dtype, deep) = (build.machine, build.cache(), n(self.teams.deep));
         let slices = machine.pe.slices;
         let packets = Packets::new(machine, dtype, slices);
         let order = [(deep, false), (build.key_rows, true), (n(packets.count), true)];
         let walk = [
-            (deep, keys_most(build)),
+            (deep, self.keys_most(build)),
             (build.key_rows, slices),
             (n(packets.count), packets.elements),
             (n(packets.elements), 1),
@@ -324,14 +369,17 @@ impl Head {
         };
         let ones = [(deep, 0), (build.key_rows, 0), (n(packets.count), 0), (n(packets.elements), 1)];
         let from = fetch(dtype, build.at.ones, &ones, packets.elements);
-        let ends = match dtype {
-            Dtype::I8 => {
+        let size = LANE_WORDS * self.teams.deep;
+        let ends = match (dtype, over) {
+            (Dtype::I8, Sums::First) => chain(Word::I32, Vec::new()),
+            (Dtype::I8, _) => {
                 let unit = with(OpKind::Mul0, float(1.0 / UNIT));
-                chain(Word::I32, vec![op(OpKind::ToFloat { int_width: 31 }), unit])
+                let first = with(OpKind::Add, vrf(size, &[(deep, 8), (n(8), 1)]));
+                let first = Some(first).filter(|_| over == Sums::Second).into_iter();
+                chain(Word::I32, first.chain([op(OpKind::ToFloat { int_width: 31 }), unit]).collect())
             }
             _ => chain(Word::F32, Vec::new()),
         };
-        let size = LANE_WORDS * self.teams.deep;
         let to = commit(Memory::Dm, build.at.sums, &[(deep, LANE_WORDS)], LANE_WORDS);
         let stream = Stream { contract: Some(contract), ..through(from, ends, None, to) };
         build.emit.exec(main("sums", stream));
@@ -354,8 +402,13 @@ impl Head {
     fn one_key(&self, build: &Build<'_>, first: u64, columns: u64) -> (Contract, Fetch) {
         let (slices, deep) = (build.machine.pe.slices, n(self.teams.deep));
         let (each, packets) = (self.columns.each, n(columns / self.columns.each));
-        let walk =
-            [(build.key_rows, slices), (n(slices), 1), (packets, 0), (deep, keys_most(build)), (n(each), 0)];
+        let walk = [
+            (build.key_rows, slices),
+            (n(slices), 1),
+            (packets, 0),
+            (deep, self.keys_most(build)),
+            (n(each), 0),
+        ];
         let order = [(build.key_rows, true), (n(slices), true), (packets, false), (deep, false)];
         let contract = Contract {
             flits: self.columns.flits,
@@ -378,7 +431,7 @@ impl Head {
             (build.key_rows, slices),
             (pairs, 2),
             (packets, 0),
-            (deep, keys_most(build)),
+            (deep, self.keys_most(build)),
             (n(each), 0),
             (n(2), 1),
         ];
@@ -392,54 +445,85 @@ impl Head {
             steps: steps(&order),
             ..contraction(dtype, build.machine.ce.lanes, Drain::Sequential)
         };
-        let (depth, width) = (self.heads.depth, self.teams.kv(&self.heads) * self.heads.depth);
-        let place = build.at.paired + bytes(dtype, 2 * (self.kv * depth + first));
-        (contract, fetch(dtype, place, &[(build.key_rows, 2 * width), (n(2 * columns), 1)], both))
+        let depth = self.heads.depth;
+        let place = build.at.paired + bytes(dtype, 2 * (build.first_key_row * depth + first));
+        (contract, fetch(dtype, place, &[(build.key_rows, 2 * depth), (n(2 * columns), 1)], both))
     }
 
-    /// Values of the two keys of a slice in a row side by side, some columns of one and then of the other.
+    /// Values of all keys of the head, the two of a slice in a row side by side, some columns of one and then of the other.
     fn pair_values(&self, build: &mut Build<'_>) {
-        let dtype = build.cache();
-        let width = self.teams.kv(&self.heads) * self.heads.depth;
+        let (dtype, depth) = (build.cache(), self.heads.depth);
+        let width = self.teams.kv(&self.heads) * depth;
         let row = build.plan.cache_row / self.teams.count * 8 / u64::from(dtype.storage_bits());
-        let loops = [(build.key_rows, 2 * row), (n(width / PAIRED), PAIRED), (n(2), row), (n(PAIRED), 1)];
-        let from = fetch(dtype, build.at.cached + bytes(dtype, width), &loops, PAIRED);
+        let loops = [(self.all_rows, 2 * row), (n(depth / PAIRED), PAIRED), (n(2), row), (n(PAIRED), 1)];
+        let from = fetch(dtype, build.at.cached + bytes(dtype, width + self.kv * depth), &loops, PAIRED);
         let piece = bytes(dtype, PAIRED);
-        let to = [(build.key_rows, bytes(dtype, 2 * width)), (n(2 * width / PAIRED), piece)];
+        let to = [(self.all_rows, bytes(dtype, 2 * depth)), (n(2 * depth / PAIRED), piece)];
         let to = commit(Memory::Dm, build.at.paired, &to, piece);
         build.emit.exec(main("pair_values", copy(from, to)));
     }
 
     /// Values of all slices of a team meet the weights, some columns at a turn, and the sum divides.
-    fn values(&self, build: &mut Build<'_>, cache: usize, turn: u64) {
-        let (lanes, depth, deep) = (build.machine.ce.lanes, self.heads.depth, n(self.teams.deep));
+    fn values(&self, build: &mut Build<'_>, cache: usize, turn: u64, over: Sums) {
+        let (columns, deep) = (self.heads.depth / self.turns, n(self.teams.deep));
         let (each, packets) = (self.columns.each, n(self.columns.packets / self.turns));
-        let (columns, first) = (depth / self.turns, depth / self.turns * turn);
+        let first = columns * turn;
         let (contract, from) = if self.teams.pairs {
             self.two_keys(build, first, columns)
         } else {
             self.one_key(build, first, columns)
         };
-        let sums = [(packets, 0), (deep, 8), (n(8), 1), (n(each), 0)];
-        let ends = divided(build, cache, vrf(LANE_WORDS * self.teams.deep, &sums));
-        let (_, out, cast) = build.attended();
+        let switch = multicast(build, self.teams.slices, self.columns.packets / self.turns);
+        let stream = if over == Sums::First {
+            through(from, chain(Word::I32, Vec::new()), None, self.first_half(build, turn))
+        } else {
+            let sums = [(packets, 0), (deep, 8), (n(8), 1), (n(each), 0)];
+            let mut ends = divided(build, cache, vrf(LANE_WORDS * self.teams.deep, &sums));
+            if over == Sums::Second {
+                ends.ops.insert(0, self.load_first_half(build, turn));
+            }
+            let (_, _, cast) = build.attended();
+            through(from, ends, cast, self.given_to(build, first))
+        };
+        build.emit.exec(main("values", Stream { switch, contract: Some(contract), ..stream }));
+    }
+
+    /// Where values of a turn's columns, from the first on, go.
+    fn given_to(&self, build: &Build<'_>, first: u64) -> Commit {
+        let (_, out, _) = build.attended();
         let (place, row, next) = self.given(build);
+        let each = self.columns.each;
         let to = [
-            (packets, bytes(out, each)),
-            (deep, bytes(out, next)),
-            (n(lanes), bytes(out, row)),
+            (n(self.columns.packets / self.turns), bytes(out, each)),
+            (n(self.teams.deep), bytes(out, next)),
+            (n(build.machine.ce.lanes), bytes(out, row)),
             (n(each / 8), bytes(out, 8)),
         ];
-        let to = commit(Memory::Dm, place + bytes(out, self.query * depth + first), &to, bytes(out, 8));
-        let switch = multicast(build, self.teams.slices, self.columns.packets / self.turns);
-        let stream = Stream { switch, contract: Some(contract), ..through(from, ends, cast, to) };
-        build.emit.exec(main("values", stream));
+        let place = place + bytes(out, self.query * self.heads.depth + first);
+        commit(Memory::Dm, place, &to, bytes(out, 8))
     }
-}
 
-/// Keys at most, in whole eights of rows.
-fn keys_most(build: &Build<'_>) -> u64 {
-    build.most_key_rows() * build.machine.pe.slices
+    /// Sums of a turn, of the first half of the keys: how many words, and where they lie.
+    fn first_half_words(&self, build: &Build<'_>, turn: u64) -> (u64, u64) {
+        let words = self.queries(build) * self.heads.depth / self.turns;
+        (words, build.at.first_half + bytes(Dtype::I32, words * turn))
+    }
+
+    /// They go there as they are made.
+    fn first_half(&self, build: &Build<'_>, turn: u64) -> Commit {
+        let (words, place) = self.first_half_words(build, turn);
+        commit(Memory::Dm, place, &[(n(words / 8), LANE_WORDS)], LANE_WORDS)
+    }
+
+    /// And come to the vector register file, behind maxima and sums of weights, to be added.
+    fn load_first_half(&self, build: &mut Build<'_>, turn: u64) -> Op {
+        let (words, place) = self.first_half_words(build, turn);
+        let base = 2 * LANE_WORDS * self.teams.deep;
+        let to = commit(Memory::Vrf, base, &[(n(words / 2), 8)], 8);
+        let from = fetch(Dtype::F32, place, &[(n(words), 1)], 2);
+        build.emit.exec(sub(build.machine, "load_first_half", copy(from, to)));
+        with(OpKind::Add, vrf(base, &[(n(words), 1)]))
+    }
 }
 
 fn index(count: u64) -> usize {

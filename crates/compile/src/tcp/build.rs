@@ -18,6 +18,7 @@ use super::held::tensors;
 use super::image::{commit, hbm, n, packet_of, to_slices, transfer, turn};
 use super::place::{Places, place};
 use super::plan::{Fill, Packed, Plan};
+use super::registers::{Halves, by_sequence, flags};
 use super::rows::UNIT;
 use crate::CompileError;
 use crate::kernel::{Heads, Kernel, Kernels, Norm};
@@ -73,6 +74,10 @@ pub struct Build<'a> {
     pub context: Count,
     /// The last three for each sequence of a batch.
     by_sequence: Vec<[Count; 3]>,
+    /// Of a prompt whose keys the register files hold one half at a time.
+    pub halves: Option<Halves>,
+    /// The first row of the keys at hand.
+    pub first_key_row: u64,
     /// Above zero if every place of a prompt's rows has a token, and if not.
     pub whole: Count,
     /// The latter.
@@ -135,36 +140,6 @@ fn parts(emit: &mut Emitter<'_>, plan: &Plan) -> Vec<Part> {
         Part { rows: emit.register(&format!("rows{first}"), 1, rows), first, step }
     };
     (0..step.min(plan.prefill_rows)).map(part).collect()
-}
-
-/// Rows of keys, eights of them, and keys: registers for each sequence of a batch, or for the one that there is.
-fn by_sequence(emit: &mut Emitter<'_>, machine: &Tcp, plan: &Plan, mode: Mode) -> Vec<[Count; 3]> {
-    let most = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
-    let rows = plan.options.context.div_ceil(machine.pe.slices);
-    let rounds = rows.div_ceil(machine.ce.lanes);
-    let sequences = if mode == Mode::Batch { plan.options.batch } else { 1 };
-    let registers = (0..sequences).map(|sequence| {
-        let name = |name: &str| match mode {
-            Mode::Batch => format!("{name}{sequence}"),
-            Mode::Prefill | Mode::Decode => name.to_string(),
-        };
-        let key_rows = emit.register(&name("key_rows"), 1, most(rows));
-        let context = emit.register(&name("context"), 1, most(plan.options.context));
-        let key_rounds = match mode {
-            Mode::Prefill => n(rounds),
-            Mode::Decode | Mode::Batch => emit.register(&name("key_rounds"), 1, most(rounds)),
-        };
-        [key_rows, key_rounds, context]
-    });
-    registers.collect()
-}
-
-/// Registers of a prefill program that are zero or one: all rows are whole, they are not, logits are wanted.
-fn flags(emit: &mut Emitter<'_>, mode: Mode) -> [Count; 3] {
-    ["whole", "ragged", "logits"].map(|name| match mode {
-        Mode::Prefill => emit.register(name, 0, 1),
-        Mode::Decode | Mode::Batch => n(1),
-    })
 }
 
 /// Compiles one program.
@@ -278,6 +253,7 @@ impl<'a> Build<'a> {
             Mode::Batch => (n(1), slices, n((slices / plan.options.pes).max(1))),
         };
         let [whole, ragged, speaks] = flags(&mut emit, mode);
+        let halves = Halves::new(&mut emit, plan, kernels, mode);
         let all = Part { rows, first: 0, step: 1 };
         let parts = match mode {
             Mode::Prefill if plan.options.pes > 1 => parts(&mut emit, plan),
@@ -309,6 +285,8 @@ impl<'a> Build<'a> {
             key_rounds,
             context,
             by_sequence,
+            halves,
+            first_key_row: 0,
             whole,
             ragged,
             speaks,
@@ -408,7 +386,7 @@ impl<'a> Build<'a> {
 
     /// The most rows of keys of a slice, in whole eights.
     pub fn most_key_rows(&self) -> u64 {
-        self.plan.options.context.div_ceil(self.machine.pe.slices).next_multiple_of(self.machine.ce.lanes)
+        self.plan.most_key_rows(self.machine)
     }
 
     /// Type in contractions.

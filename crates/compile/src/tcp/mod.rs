@@ -45,6 +45,7 @@ pub mod place;
 pub mod plan;
 mod pool;
 mod project;
+pub(crate) mod registers;
 mod rotate;
 mod rows;
 pub mod sizes;

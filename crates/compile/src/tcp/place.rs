@@ -83,6 +83,8 @@ pub struct Places {
     pub dealt_attended: u64,
     /// Values of two keys side by side.
     pub paired: u64,
+    /// Sums of weighted values of the first half of the keys.
+    pub first_half: u64,
     /// What attention gives.
     pub attended: u64,
     /// What an activation gives.
@@ -130,6 +132,7 @@ impl Places {
             ("dealt_queries", self.dealt_queries),
             ("dealt_attended", self.dealt_attended),
             ("paired", self.paired),
+            ("first_half", self.first_half),
             ("attended", self.attended),
             ("active", self.active),
             ("attended_floats", self.attended_floats),
@@ -289,21 +292,9 @@ fn values(build: &Build<'_>, widths: &Widths, areas: &mut Areas, at: &mut Places
     if !widths.padded || dtype == Dtype::I8 && !attends(build, true) {
         at.attended = areas.take(bytes(dtype, rows.max(lanes) * widths.queries));
     }
-    let activated = plan.options.activated();
-    at.active = areas.take(bytes(activated, rows * widths.contracted));
-    if dtype == Dtype::I8 {
-        // Attention is over before an activation begins.
-        let floats = if activated == Dtype::I8 { rows * widths.contracted } else { 0 };
-        let active = bytes(build.between(), floats);
-        let attended =
-            if widths.padded { 0 } else { bytes(build.between(), rows.max(lanes) * widths.queries) };
-        at.active_floats = areas.take(active.max(attended));
-        if !widths.padded {
-            at.attended_floats = at.active_floats;
-        }
+    if dtype == Dtype::I8 && !widths.padded && attends(build, false) {
+        at.attended_floats = areas.take(bytes(build.between(), rows.max(lanes) * widths.queries));
     }
-    let logits = bytes(Dtype::F32, widths.fill_groups * lanes);
-    at.logits = [areas.take(logits), areas.take(logits)];
     let queries = lanes * widths.teams.deep;
     at.maxima = areas.take(bytes(Dtype::F32, 2 * widths.heads.max(queries)));
     at.sums = areas.take(bytes(Dtype::F32, 2 * widths.heads.max(queries)));
@@ -320,33 +311,68 @@ fn values(build: &Build<'_>, widths: &Widths, areas: &mut Areas, at: &mut Places
     }
 }
 
-/// Rows are read before there are scores or their weights, both before there are sums. Some partial sums are still being sent while others are added up.
+/// What attention needs, and what all other kernels need, share one place: one is over before the other begins. Rows are read before there are
+/// sums. Some partial sums are still being sent while others are added up.
 fn shared(build: &Build<'_>, widths: &Widths, areas: &mut Areas, at: &mut Places) {
-    let (share, cache, rows) = (build.plan.features.share, build.cache(), build.most_rows());
-    let (first, mut end) = (areas.next, areas.next);
-    let mut together = |sizes: [u64; 4]| {
-        areas.next = first;
-        let places = sizes.map(|size| areas.take(size));
-        end = end.max(areas.next);
-        places
-    };
-    [at.rows, ..] = together([bytes(build.between(), rows * widths.projected), 0, 0, 0]);
+    let (plan, share, rows) = (build.plan, build.plan.features.share, build.most_rows());
+    let mut together = Together { areas, first: 0, end: 0 };
+    (together.first, together.end) = (together.areas.next, together.areas.next);
+    let projected = bytes(build.between(), rows * widths.projected);
+    [at.rows] = together.take([projected]);
     let own = rows * build.own * share;
     let (sum, normal) = (bytes(Dtype::F32, own), bytes(build.dtype(), own));
     let y = bytes(build.exchanged(), rows * build.groups * share);
-    [at.y, at.sum, at.normal_own, _] = together([y, sum, normal, 0]);
-    if build.mode == Mode::Prefill {
-        let (lanes, teams) = (build.machine.ce.lanes, widths.teams);
-        let chances = build.most_key_rows() * build.machine.pe.slices * lanes * teams.deep;
-        let dealt = if teams.count > 1 { lanes * widths.queries } else { 0 };
-        let (_, out, _) = build.attended();
-        let values = build.plan.cache_row / 2 * build.most_key_rows();
-        let paired = if teams.pairs { values } else { 0 };
-        [at.chances, at.dealt_queries, at.dealt_attended, at.paired] =
-            together([bytes(cache, chances), bytes(cache, dealt), bytes(out, dealt), paired]);
-    } else {
-        let scores = build.most_key_rows() * widths.heads;
-        [at.scores, at.chances, ..] = together([bytes(Dtype::F32, scores), bytes(cache, scores), 0, 0]);
+    [at.y, at.sum, at.normal_own] = together.take([y, sum, normal]);
+    // Behind rows, which it is made of, and sums, which are made of it.
+    let before = together.end - together.first;
+    let active = bytes(plan.options.activated(), rows * widths.contracted);
+    let floats = if plan.options.activated() == Dtype::I8 { rows * widths.contracted } else { 0 };
+    let floats = bytes(build.between(), floats);
+    // Logits are made when the last activation is over.
+    let logits = bytes(Dtype::F32, widths.fill_groups * build.machine.ce.lanes).next_multiple_of(64);
+    [_, at.active, at.logits[0]] = together.take([before, active, floats.max(2 * logits)]);
+    at.logits[1] = at.logits[0] + logits;
+    at.active_floats = if floats > 0 { at.logits[0] } else { 0 };
+    match build.mode {
+        Mode::Prefill => attention(build, widths, &mut together, at),
+        Mode::Decode | Mode::Batch => {
+            let (scores, cache) = (build.most_key_rows() * widths.heads, build.cache());
+            [at.scores, at.chances] = together.take([bytes(Dtype::F32, scores), bytes(cache, scores)]);
+        }
     }
-    areas.next = end;
+    together.areas.next = together.end;
+}
+
+/// What the attention of a prompt needs.
+fn attention(build: &Build<'_>, widths: &Widths, together: &mut Together<'_>, at: &mut Places) {
+    let (lanes, teams, cache) = (build.machine.ce.lanes, widths.teams, build.cache());
+    let (queries, depth) = (lanes * teams.deep, widths.queries / widths.heads.max(1));
+    let chances = build.most_key_rows().min(teams.held_rows) * build.machine.pe.slices * queries;
+    let dealt = if teams.count > 1 { lanes * widths.queries } else { 0 };
+    let (_, out, _) = build.attended();
+    let paired = if teams.pairs { build.most_key_rows() * teams.count * depth } else { 0 };
+    let halves = if teams.is_halved { bytes(Dtype::I32, queries * depth) } else { 0 };
+    [at.chances, at.dealt_queries, at.dealt_attended, at.paired, at.first_half] = together.take([
+        bytes(cache, chances),
+        bytes(cache, dealt),
+        bytes(out, dealt),
+        bytes(cache, paired),
+        halves,
+    ]);
+}
+
+/// Groups of places that share one: each begins where the first does.
+struct Together<'a> {
+    areas: &'a mut Areas,
+    first: u64,
+    end: u64,
+}
+
+impl Together<'_> {
+    fn take<const N: usize>(&mut self, sizes: [u64; N]) -> [u64; N] {
+        self.areas.next = self.first;
+        let places = sizes.map(|size| self.areas.take(size));
+        self.end = self.end.max(self.areas.next);
+        places
+    }
 }

@@ -103,6 +103,8 @@ pub struct Plan {
     pub choices: Choices,
     /// Tokens of each slice that a prefill program takes at once.
     pub prefill_rows: u64,
+    /// Rows of keys whose weights the register files hold at once.
+    pub held_rows: u64,
     /// Constants come window by window; else data memory keeps all of them.
     pub streams: bool,
     /// Columns of the model dealt out over slices.
@@ -228,6 +230,7 @@ impl Plan {
             options,
             choices: choices.clone(),
             prefill_rows,
+            held_rows: super::teams::held_rows(machine, options.cache),
             streams,
             features,
             packed,
@@ -257,6 +260,11 @@ impl Plan {
             return Err(CompileError::Hbm { needed: plan.end, capacity });
         }
         Ok(plan)
+    }
+
+    /// The most rows of keys of a slice, in whole eights.
+    pub fn most_key_rows(&self, machine: &Tcp) -> u64 {
+        self.options.context.div_ceil(machine.pe.slices).next_multiple_of(machine.ce.lanes)
     }
 
     /// What integers of queries, keys and values of a cache are worth.

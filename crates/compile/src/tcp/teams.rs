@@ -31,6 +31,10 @@ pub(super) struct Teams {
     /// Values of two keys side by side, so that a packet has 32 columns of both: eight-bit packets are longer than the columns that a
     /// lane keeps.
     pub(super) pairs: bool,
+    /// Rows of keys whose weights the register files hold at once.
+    pub(super) held_rows: u64,
+    /// There may be up to twice as many.
+    pub(super) is_halved: bool,
 }
 
 /// Columns that lie side by side of each of two keys: half a flit.
@@ -39,24 +43,33 @@ pub(super) const PAIRED: u64 = 16;
 impl Teams {
     /// All slices for the same heads.
     pub(super) fn one(machine: &Tcp) -> Teams {
-        Teams { count: 1, slices: machine.pe.slices, deep: 1, pairs: false }
+        let held_rows = u64::MAX;
+        Teams { count: 1, slices: machine.pe.slices, deep: 1, pairs: false, held_rows, is_halved: false }
     }
 
-    /// For heads of a cache of a type, with so many keys at most.
-    pub(super) fn new(machine: &Tcp, cache: Dtype, heads: &Heads, keys: u64) -> Teams {
+    /// For heads of a cache of a type, with so many rows of keys at most.
+    pub(super) fn new(machine: &Tcp, cache: Dtype, heads: &Heads, key_rows: u64) -> Teams {
         let (slices, one) = (machine.pe.slices, Teams::one(machine));
-        let fits = bytes(cache, keys).saturating_mul(FULL) <= machine.trf_lane_payload_bytes();
+        let held_rows = held_rows(machine, cache);
         // The columns of a head fill the accumulators: with twice the queries they go in two turns.
-        let columns = Columns::new(machine, cache, heads.depth, machine.ce.lanes);
-        let divides = |columns: &Columns| columns.turns(machine, FULL).is_some();
-        let Some(columns) = columns.ok().filter(divides).filter(|_| fits) else { return one };
+        let columns = Columns::new(machine, cache, heads.depth, machine.ce.lanes).ok();
+        let turns = columns.and_then(|columns| columns.turns(machine, FULL));
+        let (Some(columns), Some(turns)) = (columns, turns) else { return Teams::one(machine) };
+        // Sums of halves are exact in integers alone, and those of the first must fit the vector register file behind maxima and sums of weights.
+        let words = FULL * machine.ce.lanes * (2 + heads.depth / turns.max(1));
+        let halves = cache == Dtype::I8 && bytes(Dtype::I32, words) <= machine.vrf.capacity_bytes;
+        let is_halved = halves && key_rows > held_rows;
+        if held_rows == 0 || key_rows > held_rows.saturating_mul(1 + u64::from(is_halved)) {
+            return Teams::one(machine);
+        }
+        let one = Teams { held_rows, is_halved, ..one };
         if heads.group.is_multiple_of(FULL) {
             Teams { deep: FULL, ..one }
         } else if heads.kv.is_multiple_of(FULL) && slices.is_multiple_of(FULL) {
             let pairs = cache == Dtype::I8 && columns.each == 2 * PAIRED;
-            Teams { count: FULL, slices: slices / FULL, deep: FULL, pairs }
+            Teams { count: FULL, slices: slices / FULL, deep: FULL, pairs, ..one }
         } else {
-            one
+            Teams::one(machine)
         }
     }
 
@@ -98,9 +111,16 @@ impl Teams {
     }
 }
 
+/// Rows of keys whose weights the register files hold, two queries a lane, in whole eights.
+pub(super) fn held_rows(machine: &Tcp, cache: Dtype) -> u64 {
+    let keys = machine.trf_lane_payload_bytes() * 8 / u64::from(cache.storage_bits()) / FULL;
+    let eights = machine.ce.lanes.max(1);
+    keys / machine.pe.slices.max(1) / eights * eights
+}
+
 /// Teams of a program for prompts.
 pub(super) fn of(build: &Build<'_>, heads: &Heads) -> Teams {
-    Teams::new(build.machine, build.cache(), heads, build.most_key_rows() * build.machine.pe.slices)
+    Teams::new(build.machine, build.cache(), heads, build.most_key_rows())
 }
 
 /// Queries of each team's heads to its slices: those of the tokens of all teams, one team's after the other.
