@@ -347,7 +347,7 @@ impl Fluid {
                 let moving = self.moving.get(*self.places.get(*owner as usize)?)?;
                 Some((*owner, moving.uses.0.get(*at)?))
             });
-            self.fill.add(thing.capacity_q32, uses);
+            self.fill.add(thing.capacity_q32, &uses);
         }
         self.fill.run();
         for owner in &self.neighbours {

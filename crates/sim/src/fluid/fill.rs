@@ -41,7 +41,7 @@ impl Fill {
     }
 
     /// Channels of a thing that are wanted more than it gives. Those that are not never will be: who is held back takes less.
-    pub(super) fn add<'u>(&mut self, capacity: u64, uses: impl Iterator<Item = (u32, &'u Use)> + Clone) {
+    pub(super) fn add<'u>(&mut self, capacity: u64, uses: &(impl Iterator<Item = (u32, &'u Use)> + Clone)) {
         let channels = uses.clone().map(|(_, used)| used.channels_q32.len()).max().unwrap_or(0).max(1);
         self.sums.clear();
         self.sums.resize(channels, 0);
