@@ -83,7 +83,7 @@ pub fn sub_speed_q32(machine: &Tcp, sub: &Traffic, main: &Traffic) -> u64 {
     let alone = u128::from(sub.stream_cycles);
     let mut slowed = alone;
     for used in sub.banks.iter().flatten() {
-        slowed = slowed.max(at_speed(used.cycles, bank_speed_q32(machine, &used.walk, main)));
+        slowed = slowed.max(at_speed(used.cycles, bank_speed_q32(machine, used, main)));
     }
     if let Some(reads) = main.reads.filter(|_| sub.store_cycles > 0) {
         let blocked = part_q32(blocked_cycles(machine, &reads), main.busy_cycles);
@@ -120,14 +120,33 @@ pub fn bank_shares_q32(machine: &Tcp, command: &Traffic) -> Vec<u64> {
     shares
 }
 
-/// How fast a walk proceeds beside both units of a main command.
-fn bank_speed_q32(machine: &Tcp, walk: &BankWalk, main: &Traffic) -> u64 {
-    main.banks.iter().flatten().fold(FULL_Q32, |speed, used| {
-        let beside = bank_slowdown(machine, &used.walk, walk);
+/// How fast accesses proceed beside both units of a main command. Those that share no bank never wait; a short walk may not reach one.
+fn bank_speed_q32(machine: &Tcp, sub: &BankUse, main: &Traffic) -> u64 {
+    let touched = banks_of(machine, sub);
+    let meets =
+        |used: &&BankUse| banks_of(machine, used).iter().zip(&touched).any(|(one, other)| *one && *other);
+    main.banks.iter().flatten().filter(meets).fold(FULL_Q32, |speed, used| {
+        let beside = bank_slowdown(machine, &used.walk, &sub.walk);
         let waits = part_q32(beside.cycles.saturating_sub(beside.served), beside.cycles);
         let waits = times(waits, part_q32(used.cycles, main.busy_cycles));
         times(speed, FULL_Q32 - waits)
     })
+}
+
+/// The banks that accesses of a unit touch, one access a cycle.
+fn banks_of(machine: &Tcp, used: &BankUse) -> Vec<bool> {
+    let mut touched = vec![false; usize::try_from(machine.dm.banks).unwrap_or(1).max(1)];
+    let period = machine.dm.banks.saturating_mul(machine.dm.bank_access_bytes).max(1);
+    for at in 0..used.cycles.min(period) {
+        let (first, count) = used.walk.banks(machine, at);
+        for bank in first..first.saturating_add(count) {
+            let bank = usize::try_from(bank % machine.dm.banks.max(1)).unwrap_or(0);
+            if let Some(touched) = touched.get_mut(bank) {
+                *touched = true;
+            }
+        }
+    }
+    touched
 }
 
 fn times(one_q32: u64, other_q32: u64) -> u64 {
