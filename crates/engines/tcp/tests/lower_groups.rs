@@ -36,13 +36,25 @@ fn problem(text: &str) -> Problem {
 
 /// A lowered program, or why there is none.
 fn lowered(machine: &Tcp, text: &str, pes: u64, dtype: Dtype) -> Result<Program, String> {
+    lowered_from(machine, text, pes, dtype, [false; 2])
+}
+
+/// The same with inputs that start in off-chip memory.
+fn lowered_from(
+    machine: &Tcp,
+    text: &str,
+    pes: u64,
+    dtype: Dtype,
+    from_hbm: [bool; 2],
+) -> Result<Program, String> {
     let problem = problem(text);
     let setup = Setup::new(machine, pes, dtype).unwrap();
     let verdict = check(&setup, &problem);
     if !verdict.legal() {
         return Err(format!("illegal: {}", verdict.diagnostics[0].message));
     }
-    let program = lower(&setup, &problem, &verdict, &Options::default()).map_err(|why| why.message)?;
+    let program = lower(&setup, &problem, &verdict, &Options { from_hbm, ..Options::default() })
+        .map_err(|why| why.message)?;
     assert_eq!(verify(machine, &program), [], "{text}");
     let printed = text::print(&program);
     let mut again =
@@ -297,6 +309,20 @@ fn groups_find_their_part_in_a_copy() {
     }
 }
 
+/// Every group cuts the parts of a window that its slices look at out of its own memory.
+#[test]
+fn windows_over_slices_are_cut_out_on_every_group() {
+    let machine = tcp();
+    let text = "c(y=x+r), crn_4 -> xn_4; dims c=4, x=32, r=3, n=32; in0 = _[4] | c[4] y[34]; in1 = _[4] | n[8] c[4] r[3]; \
+         out = x^8[4] | x[8] n[8]; tactic = x^8[4] | c[4] r[3] x[8] n[8]";
+    let whole = "c(y=x+r), crn -> xn; dims c=4, x=32, r=3, n=32";
+    for (pes, dtype) in [(1, Dtype::I8), (2, Dtype::Bf16)] {
+        let program = lowered(&machine, text, pes, dtype).unwrap_or_else(|why| panic!("{text}\n{why}"));
+        assert_eq!(program.transfers.len(), 4, "one for each group");
+        compare(&machine, text, whole, &program, dtype, &at_zero);
+    }
+}
+
 /// Floats are added in the order of the groups: another order would give 0 or 2.
 #[test]
 fn parts_are_added_in_the_order_of_their_groups() {
@@ -383,11 +409,13 @@ fn drawn_einsums_over_groups_give_the_values_of_plain_loops() {
     const COMPARED: usize = 250;
     const TYPES: [Dtype; 4] = [Dtype::I8, Dtype::Bf16, Dtype::I4, Dtype::F8E4M3Fn];
     let machine = tcp();
-    let (mut right, mut summed, mut gathered, mut both, mut copied) = (0, 0, 0, 0, 0);
+    let (mut right, mut summed, mut gathered, mut both, mut copied, mut brought) = (0, 0, 0, 0, 0, 0);
     for seed in 0..6_000_u64 {
         let Some((text, whole, parts)) = split(&mut Dice(seed << 8)) else { continue };
         let dtype = TYPES[usize::try_from(seed % 4).unwrap()];
-        let Ok(program) = lowered(&machine, &text, 1, dtype) else { continue };
+        let from_hbm = [seed.is_multiple_of(2), seed.is_multiple_of(3)];
+        let program = lowered_from(&machine, &text, 1, dtype, from_hbm);
+        let Ok(program) = program.or_else(|_| lowered(&machine, &text, 1, dtype)) else { continue };
         compare(&machine, &text, &whole, &program, dtype, &|tensor| origin_of(tensor, &parts));
         right += 1;
         let adds = program.execs.iter().any(|image| image.name.starts_with("add_block"));
@@ -395,12 +423,16 @@ fn drawn_einsums_over_groups_give_the_values_of_plain_loops() {
         let gathers = program.transfers.iter().any(|moved| moved.name.starts_with("rows"));
         gathered += usize::from(gathers);
         both += usize::from(adds && gathers);
-        copied += usize::from(text.split("->").next().is_some_and(|inputs| has_copy(inputs, &parts)));
+        let copies = text.split("->").next().is_some_and(|inputs| has_copy(inputs, &parts));
+        copied += usize::from(copies);
+        brought +=
+            usize::from(copies && program.transfers.iter().any(|moved| moved.name.starts_with("bring")));
         if right == COMPARED {
             assert!(summed > COMPARED / 5, "{summed} of them with sums over groups");
             assert!(gathered > COMPARED / 20, "{gathered} of them gathered");
             assert!(both > COMPARED / 100, "{both} of them with both");
             assert!(copied > COMPARED / 100, "{copied} of them with whole inputs");
+            assert!(brought > 0, "{brought} of them with some from off-chip memory");
             return;
         }
     }

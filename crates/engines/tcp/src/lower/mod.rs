@@ -12,6 +12,7 @@
 //! | `packet` | the elements that meet in one step, and their padding |
 //! | `registers` | the layout of the register files and their load |
 //! | `margin` | copies with zeros before the start of a window |
+//! | `halo` | what each slice looks at, of a window that loops over slices move |
 //! | `shift` | windows that the feed unit shifts over, instead of fetching each |
 //! | `dense` | copies within a slice, to memory in which an axis is not cut |
 //! | `drain`, `direct` | the order in which sums leave, and whether it can be written as it is |
@@ -37,6 +38,7 @@ mod ending;
 mod exchange;
 mod gather;
 mod groups;
+mod halo;
 mod limits;
 mod loops;
 mod margin;

@@ -91,15 +91,10 @@ impl Image {
     /// # Errors
     /// More loops than the engine has: how many.
     pub fn transfers(&self, machine: &Tcp, name: &str) -> Result<Vec<Transfer>, u64> {
-        let packet_bytes = packet_bytes(machine, self.slice_bytes);
-        let whole = self.slice_bytes / packet_bytes * packet_bytes;
-        let mut pieces = vec![(String::new(), 0, packet_bytes, whole / packet_bytes)];
-        if whole < self.slice_bytes {
-            pieces.push(("_rest".to_string(), whole, self.slice_bytes - whole, 1));
-        }
         let over_slices = self.loops();
-        let mut transfers = Vec::with_capacity(pieces.len());
-        for (suffix, from, packet, packets) in pieces {
+        let mut transfers = Vec::with_capacity(2);
+        for (from, packet, packets) in packets(machine, self.slice_bytes) {
+            let suffix = if from == 0 { "" } else { "_rest" };
             let mut loops = over_slices.clone();
             if packets > 1 {
                 let step = packet.cast_signed();
@@ -124,6 +119,17 @@ impl Image {
         }
         Ok(transfers)
     }
+}
+
+/// The packets of a slice's part: where they begin, their bytes, and how many there are; a rest if it is no whole number of good ones.
+pub(super) fn packets(machine: &Tcp, slice_bytes: u64) -> Vec<(u64, u64, u64)> {
+    let packet_bytes = packet_bytes(machine, slice_bytes);
+    let whole = slice_bytes / packet_bytes * packet_bytes;
+    let mut packets = vec![(0, packet_bytes, whole / packet_bytes)];
+    if whole < slice_bytes {
+        packets.push((whole, slice_bytes - whole, 1));
+    }
+    packets
 }
 
 /// The longest packet of whole requests that divides a slice's part, or else the longest that there is.
