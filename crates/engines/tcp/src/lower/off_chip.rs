@@ -159,7 +159,12 @@ pub(super) fn bring(
             |tensor: &&mut Tensor| tensor.name == operand.name() || tensor.name.starts_with(&of_groups);
         for (tensor, commands) in program.tensors.iter_mut().filter(of_operand).zip(&mut commands) {
             let image = image(setup, shape, tensor, next_byte).ok_or_else(|| {
-                refuse(problem, "an input whose slices hold no whole bytes", "whole bytes on every slice")
+                let unit = setup.machine.tdma.alignment_bytes;
+                let asked = format!(
+                    "slices hold no whole {unit}-byte words of {}, which comes from HBM",
+                    operand.name()
+                );
+                refuse(problem, &asked, &format!("rows padded to {unit} B"))
             })?;
             next_byte = image.end(setup.machine);
             let transfers =
@@ -181,7 +186,8 @@ pub(super) fn bring(
 fn image(setup: &Setup<'_>, shape: &Shape, tensor: &Tensor, hbm_base: u64) -> Option<Image> {
     let Place::Dm { slice, base, .. } = tensor.place else { return None };
     let bits = tensor.map.to.get(1)?.checked_mul(setup.element_bits())?;
-    if !bits.is_multiple_of(8) || shape.inter.len() > MOST_DIGITS {
+    let unit = setup.machine.tdma.alignment_bytes;
+    if !bits.is_multiple_of(unit * 8) || !base.is_multiple_of(unit) || shape.inter.len() > MOST_DIGITS {
         return None;
     }
     let mut digits = [SliceDigit::default(); MOST_DIGITS];
