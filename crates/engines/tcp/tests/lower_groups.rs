@@ -21,7 +21,7 @@ mod drawn;
 mod plain;
 use drawn::Dice;
 use drawn::groups::{Part, split};
-use plain::{Plain, element, pattern, positions, value};
+use plain::{Plain, computed, element, pattern, positions, value};
 
 fn tcp() -> Tcp {
     let mut sources = Sources::default();
@@ -64,17 +64,31 @@ fn lowered_from(
     Ok(program)
 }
 
-/// Runs steps of a queue up to where it waits for others, or from there on.
-fn run(machine: &Tcp, program: &Program, state: &mut State, pe: u64, steps: &[Step]) {
+/// Runs steps of a queue up to where it waits for others, or from there on, with the registers of its core.
+fn run(
+    machine: &Tcp,
+    program: &Program,
+    state: &mut State,
+    (pe, registers): (u64, &mut [i64]),
+    steps: &[Step],
+) {
     let mut loaded = None;
     for step in steps {
         match &step.kind {
-            StepKind::Push(Command::Load(id)) => loaded = Some(&program.execs[id.0 as usize]),
+            StepKind::Set(id, value) => {
+                let register = &program.registers[id.0 as usize];
+                let value = computed(registers, *value);
+                assert!((register.least..=register.most).contains(&value), "{register:?} = {value}");
+                registers[id.0 as usize] = value;
+            }
+            StepKind::Push(Command::Load(id)) => {
+                loaded = Some(program.execs[id.0 as usize].resolved(registers));
+            }
             StepKind::Push(Command::Exec { .. }) => {
-                exec(machine, state, PeId { chip: 0, pe }, loaded.take().unwrap()).unwrap();
+                exec(machine, state, PeId { chip: 0, pe }, &loaded.take().unwrap()).unwrap();
             }
             StepKind::Push(Command::Dma { transfer: id, .. }) => {
-                transfer(machine, state, &program.transfers[id.0 as usize]).unwrap();
+                transfer(machine, state, &program.transfers[id.0 as usize].resolved(registers)).unwrap();
             }
             _ => {}
         }
@@ -88,6 +102,7 @@ type Origin<'a> = &'a dyn Fn(&Tensor) -> Vec<u64>;
 fn outputs(
     machine: &Tcp,
     program: &Program,
+    sizes: &[(String, u64)],
     origin: Origin<'_>,
     pattern: &dyn Fn(usize, &[u64]) -> u32,
 ) -> State {
@@ -107,11 +122,16 @@ fn outputs(
         let parts = queue.steps.split(|step| matches!(step.kind, StepKind::Sync));
         parts.map(<[Step]>::to_vec).collect::<Vec<_>>()
     };
-    let queues: Vec<(u64, Vec<Vec<Step>>)> =
-        program.queues.iter().map(|queue| (queue.pe, between(queue))).collect();
-    for part in 0..queues.iter().map(|(_, parts)| parts.len()).max().unwrap_or(0) {
-        for (pe, parts) in &queues {
-            run(machine, program, &mut state, *pe, parts.get(part).map_or(&[], Vec::as_slice));
+    let given = |name: &str| sizes.iter().find(|(known, _)| known == name);
+    let initial = |register: &tilewright_tcp::program::Register| {
+        given(&register.name).map_or(register.initial, |(_, size)| i64::try_from(*size).unwrap())
+    };
+    let registers: Vec<i64> = program.registers.iter().map(initial).collect();
+    let mut queues: Vec<(u64, Vec<i64>, Vec<Vec<Step>>)> =
+        program.queues.iter().map(|queue| (queue.pe, registers.clone(), between(queue))).collect();
+    for part in 0..queues.iter().map(|(_, _, parts)| parts.len()).max().unwrap_or(0) {
+        for (pe, registers, parts) in &mut queues {
+            run(machine, program, &mut state, (*pe, registers), parts.get(part).map_or(&[], Vec::as_slice));
         }
     }
     state
@@ -139,9 +159,21 @@ fn copies(tensor: &Tensor) -> Vec<Tensor> {
 /// Compares all copies of all parts of the output with plain loops over the whole einsum.
 fn compare(machine: &Tcp, text: &str, whole: &str, program: &Program, dtype: Dtype, origin: Origin<'_>) {
     let elements = |input: usize, at: &[u64]| pattern(dtype, element(input as u64 + 1, at));
-    let state = outputs(machine, program, origin, &elements);
     let whole = problem(whole);
-    let sums = Plain { problem: &whole, zero_points: [0, 0], sizes: &[] }.sums();
+    for sizes in plain::sizes(&whole) {
+        let state = outputs(machine, program, &sizes, origin, &elements);
+        let sums = Plain { problem: &whole, zero_points: [0, 0], sizes: &sizes }.sums();
+        compare_sums(&format!("{text}\n{dtype:?} {sizes:?}"), program, &state, &sums, origin);
+    }
+}
+
+fn compare_sums(
+    text: &str,
+    program: &Program,
+    state: &State,
+    sums: &[(Vec<u64>, Option<i32>)],
+    origin: Origin<'_>,
+) {
     let mut compared = 0;
     for out in program.tensors.iter().filter(|tensor| tensor.name.starts_with("out")) {
         let first = origin(out);
@@ -152,7 +184,7 @@ fn compare(machine: &Tcp, text: &str, whole: &str, program: &Program, dtype: Dty
                 let at: Vec<u64> = at.iter().zip(&first).map(|(at, first)| at + first).collect();
                 let (_, sum) = sums.iter().find(|(position, _)| *position == at).unwrap();
                 let Some(sum) = sum else { continue };
-                assert_eq!(value(out.dtype, *got), *sum, "{text}\n{dtype:?} at {at:?} of {:?}", copy.place);
+                assert_eq!(value(out.dtype, *got), *sum, "{text} at {at:?} of {:?}", copy.place);
                 compared += 1;
             }
         }
@@ -323,6 +355,35 @@ fn windows_over_slices_are_cut_out_on_every_group() {
     }
 }
 
+/// Axes of run-time size in parts, of which the last groups may have nothing: columns of the output, and sums, whole on each and scattered.
+#[test]
+fn groups_take_their_part_of_an_axis_of_run_time_size() {
+    let machine = tcp();
+    let texts = [
+        (
+            "mk, kn_4 -> mn_4; dims m=4, k=24, n=1..32; in0 = | m[4] k[24]; in1 = | n[8] k[24]; out = | m[4] n[8]; \
+             tactic = | n[8] m[4] | | k[24]",
+            "mk, kn -> mn; dims m=4, k=24, n=1..32",
+        ),
+        (
+            "mk_4, k_4n -> mn; dims m=4, k=1..64, n=8; in0 = k^4[4] | m[4] k[4]; in1 = k^4[4] | n[8] k[4]; \
+             out = _[4] | m[4] n[8]; tactic = k^4[4] | m[4] n[8] k[4]",
+            "mk, kn -> mn; dims m=4, k=1..64, n=8",
+        ),
+        (
+            "mk_2, k_2n -> mn_2; dims m=1..6, k=3..32, n=8; in0 = | m[6] k[16]; in1 = | n[8] k[16]; \
+             out = | m[6] n[4]; tactic = | m[6] k[16] n^4[2] n[4]",
+            "mk, kn -> mn; dims m=1..6, k=3..32, n=8",
+        ),
+    ];
+    for (text, whole) in texts {
+        for dtype in [Dtype::I8, Dtype::Bf16] {
+            let program = lowered(&machine, text, 1, dtype).unwrap_or_else(|why| panic!("{text}\n{why}"));
+            compare(&machine, text, whole, &program, dtype, &at_zero);
+        }
+    }
+}
+
 /// Floats are added in the order of the groups: another order would give 0 or 2.
 #[test]
 fn parts_are_added_in_the_order_of_their_groups() {
@@ -336,7 +397,7 @@ fn parts_are_added_in_the_order_of_their_groups() {
         let k = usize::try_from(at[1 - input]).unwrap();
         pattern(Dtype::Bf16, if input == 0 { terms[k] } else { 1 })
     };
-    let state = outputs(&machine, &program, &at_zero, &elements);
+    let state = outputs(&machine, &program, &[], &at_zero, &elements);
     for copy in copies(&program.tensors[2]) {
         for sum in state.get(&copy).unwrap() {
             assert_eq!(f32::from_bits(sum).to_bits(), 1.0_f32.to_bits());
@@ -409,7 +470,8 @@ fn drawn_einsums_over_groups_give_the_values_of_plain_loops() {
     const COMPARED: usize = 250;
     const TYPES: [Dtype; 4] = [Dtype::I8, Dtype::Bf16, Dtype::I4, Dtype::F8E4M3Fn];
     let machine = tcp();
-    let (mut right, mut summed, mut gathered, mut both, mut copied, mut brought) = (0, 0, 0, 0, 0, 0);
+    let (mut right, mut summed, mut gathered, mut both, mut copied, mut brought, mut dynamic) =
+        (0, 0, 0, 0, 0, 0, 0);
     for seed in 0..6_000_u64 {
         let Some((text, whole, parts)) = split(&mut Dice(seed << 8)) else { continue };
         let dtype = TYPES[usize::try_from(seed % 4).unwrap()];
@@ -425,6 +487,7 @@ fn drawn_einsums_over_groups_give_the_values_of_plain_loops() {
         both += usize::from(adds && gathers);
         let copies = text.split("->").next().is_some_and(|inputs| has_copy(inputs, &parts));
         copied += usize::from(copies);
+        dynamic += usize::from(parts.iter().any(|part| whole.contains(&format!("{}=1..", part.name))));
         brought +=
             usize::from(copies && program.transfers.iter().any(|moved| moved.name.starts_with("bring")));
         if right == COMPARED {
@@ -432,6 +495,7 @@ fn drawn_einsums_over_groups_give_the_values_of_plain_loops() {
             assert!(gathered > COMPARED / 20, "{gathered} of them gathered");
             assert!(both > COMPARED / 100, "{both} of them with both");
             assert!(copied > COMPARED / 100, "{copied} of them with whole inputs");
+            assert!(dynamic > COMPARED / 50, "{dynamic} of them with parts of an axis of run-time size");
             assert!(brought > 0, "{brought} of them with some from off-chip memory");
             return;
         }

@@ -13,7 +13,7 @@ use tilewright_notation::problem::Problem;
 use tilewright_notation::syntax::parser;
 use tilewright_num::Dtype;
 use tilewright_tcp::lower::{Options, lower};
-use tilewright_tcp::program::control::{Arithmetic, Command, StepKind, Term, Value};
+use tilewright_tcp::program::control::{Command, StepKind};
 use tilewright_tcp::program::event::PeId;
 use tilewright_tcp::program::exec::{Body, Exec, Shift};
 use tilewright_tcp::program::{Program, text};
@@ -24,7 +24,7 @@ use tilewright_tcp::{Setup, check};
 mod drawn;
 mod plain;
 use drawn::{Dice, program};
-use plain::{Plain, element, pattern, positions, value};
+use plain::{Plain, computed, element, pattern, positions, value};
 
 const TYPES: [Dtype; 7] =
     [Dtype::I8, Dtype::Bf16, Dtype::I4, Dtype::F8E4M3Fn, Dtype::F8E5M2, Dtype::I9, Dtype::I5];
@@ -54,28 +54,6 @@ fn tcp() -> Tcp {
     let mut sources = Sources::default();
     let id = sources.add("tcp", builtin("tcp").unwrap());
     load(&mut sources, id, &|_| None).unwrap().machine.tcp().unwrap().clone()
-}
-
-fn term(registers: &[i64], term: Term) -> i64 {
-    match term {
-        Term::Number(number) => number,
-        Term::Register(id) => registers[id.0 as usize],
-    }
-}
-
-fn computed(registers: &[i64], value: Value) -> i64 {
-    match value {
-        Value::Just(one) => term(registers, one),
-        Value::Both(left, operation, right) => {
-            let (left, right) = (term(registers, left), term(registers, right));
-            match operation {
-                Arithmetic::Add => left + right,
-                Arithmetic::Mul => left * right,
-                Arithmetic::Div => left / right,
-                other => panic!("{other:?} is not used by lowering"),
-            }
-        }
-    }
 }
 
 /// Runs a program's steps in order over tensors filled by [`element`], with registers at given values.

@@ -11,14 +11,15 @@ use tilewright_notation::radix;
 use tilewright_notation::syntax::ast::Operand;
 
 use super::build::refuse;
+use super::dynamic::Split;
 use super::exchange::Exchange;
 use super::gather::Gather;
 use super::shape_text::shape_text;
-use super::whole::Wholes;
+use super::whole::{Wholes, value};
 use crate::groups::Groups;
 use crate::placed::product;
 use crate::program::Program;
-use crate::program::control::{Command, Queue, StepKind};
+use crate::program::control::{Command, Queue, Step, StepKind};
 use crate::program::tensor::{Data, Place, Tensor};
 use crate::program::transfer::{Address, SLICE_STRIDE, Transfer};
 use crate::setup::Setup;
@@ -32,6 +33,8 @@ pub(super) struct Spread<'a> {
     pub(super) meeting: Meeting,
     /// Inputs that groups have whole.
     pub(super) wholes: Wholes,
+    /// Axes of run-time size of which groups have parts.
+    pub(super) splits: Vec<Split>,
     /// Inputs of which every group brings its part from off-chip memory: tensors are those of groups then.
     pub(super) brought: [bool; 2],
 }
@@ -68,6 +71,7 @@ impl Spread<'_> {
             program.transfers.extend(own.iter().map(|transfer| self.of_group(transfer, group)));
             for queue in &queues {
                 let mut queue = Queue { pe: group * setup.fused_pes, ..queue.clone() };
+                queue.steps.splice(0..0, self.sizes(group));
                 for step in &mut queue.steps {
                     if let StepKind::Push(Command::Dma { transfer, .. }) = &mut step.kind {
                         transfer.0 = transfer.0.saturating_add(first);
@@ -83,6 +87,15 @@ impl Spread<'_> {
             gather.append(setup, &mut program);
         }
         Ok(program)
+    }
+
+    /// What a group's core computes first: how much of its parts is there.
+    fn sizes(&self, group: u64) -> Vec<Step> {
+        let of_split = |split: &Split| {
+            let places = self.problem.axis(split.axis).extent;
+            split.steps(value(self.problem, self.groups, group, split.axis) * places, places)
+        };
+        self.splits.iter().flat_map(of_split).collect()
     }
 
     /// A transfer within the data memory of the first group, for another one.
