@@ -267,8 +267,10 @@ fn back_end(machine: &Tcp, choices: &mut Choices<'_>, command: &mut Command, fli
     command.cast = cast.then_some(Cast { flits });
     let mut committed = flits;
     let mut tile = tile(machine, choices);
-    if choices.chance(4) && flits.is_multiple_of(tile_flits(&tile)) {
-        tile.tiles = flits / tile_flits(&tile);
+    tile.tiles = flits / tile_flits(&tile);
+    // Rows that leave may be many more than the flits that came: no more than the simulation takes, each a whole flit.
+    let few = tile.tiles.saturating_mul(tile.output_rows) <= crate::CYCLES_MAX / machine.network.flit_bytes;
+    if choices.chance(4) && few && flits.is_multiple_of(tile_flits(&tile)) {
         committed = tile.tiles * tile.output_rows;
         command.transpose = Some(tile);
     }

@@ -171,6 +171,11 @@ impl Problem {
         self.axis(axis).extent_in[operand as usize] > 0
     }
 
+    /// Whether a tensor stores an axis: loops that only move a window of it are not stored.
+    pub fn stores(&self, operand: Operand, axis: AxisId) -> bool {
+        self.has(operand, axis) && self.windows_of(operand).all(|window| window.factor(axis) == 0)
+    }
+
     /// Summed over: not in the output.
     pub fn contracted(&self, axis: AxisId) -> bool {
         self.has_out && !self.has(Operand::Out, axis) && self.window(axis).is_none()

@@ -21,7 +21,7 @@ mod drawn;
 mod plain;
 use drawn::Dice;
 use drawn::groups::{Part, split};
-use plain::{Plain, element, pattern, positions, value};
+use plain::{Plain, computed, element, pattern, positions, value};
 
 fn tcp() -> Tcp {
     let mut sources = Sources::default();
@@ -36,13 +36,25 @@ fn problem(text: &str) -> Problem {
 
 /// A lowered program, or why there is none.
 fn lowered(machine: &Tcp, text: &str, pes: u64, dtype: Dtype) -> Result<Program, String> {
+    lowered_from(machine, text, pes, dtype, [false; 2])
+}
+
+/// The same with inputs that start in off-chip memory.
+fn lowered_from(
+    machine: &Tcp,
+    text: &str,
+    pes: u64,
+    dtype: Dtype,
+    from_hbm: [bool; 2],
+) -> Result<Program, String> {
     let problem = problem(text);
     let setup = Setup::new(machine, pes, dtype).unwrap();
     let verdict = check(&setup, &problem);
     if !verdict.legal() {
         return Err(format!("illegal: {}", verdict.diagnostics[0].message));
     }
-    let program = lower(&setup, &problem, &verdict, &Options::default()).map_err(|why| why.message)?;
+    let program = lower(&setup, &problem, &verdict, &Options { from_hbm, ..Options::default() })
+        .map_err(|why| why.message)?;
     assert_eq!(verify(machine, &program), [], "{text}");
     let printed = text::print(&program);
     let mut again =
@@ -52,17 +64,31 @@ fn lowered(machine: &Tcp, text: &str, pes: u64, dtype: Dtype) -> Result<Program,
     Ok(program)
 }
 
-/// Runs steps of a queue up to where it waits for others, or from there on.
-fn run(machine: &Tcp, program: &Program, state: &mut State, pe: u64, steps: &[Step]) {
+/// Runs steps of a queue up to where it waits for others, or from there on, with the registers of its core.
+fn run(
+    machine: &Tcp,
+    program: &Program,
+    state: &mut State,
+    (pe, registers): (u64, &mut [i64]),
+    steps: &[Step],
+) {
     let mut loaded = None;
     for step in steps {
         match &step.kind {
-            StepKind::Push(Command::Load(id)) => loaded = Some(&program.execs[id.0 as usize]),
+            StepKind::Set(id, value) => {
+                let register = &program.registers[id.0 as usize];
+                let value = computed(registers, *value);
+                assert!((register.least..=register.most).contains(&value), "{register:?} = {value}");
+                registers[id.0 as usize] = value;
+            }
+            StepKind::Push(Command::Load(id)) => {
+                loaded = Some(program.execs[id.0 as usize].resolved(registers));
+            }
             StepKind::Push(Command::Exec { .. }) => {
-                exec(machine, state, PeId { chip: 0, pe }, loaded.take().unwrap()).unwrap();
+                exec(machine, state, PeId { chip: 0, pe }, &loaded.take().unwrap()).unwrap();
             }
             StepKind::Push(Command::Dma { transfer: id, .. }) => {
-                transfer(machine, state, &program.transfers[id.0 as usize]).unwrap();
+                transfer(machine, state, &program.transfers[id.0 as usize].resolved(registers)).unwrap();
             }
             _ => {}
         }
@@ -76,6 +102,7 @@ type Origin<'a> = &'a dyn Fn(&Tensor) -> Vec<u64>;
 fn outputs(
     machine: &Tcp,
     program: &Program,
+    sizes: &[(String, u64)],
     origin: Origin<'_>,
     pattern: &dyn Fn(usize, &[u64]) -> u32,
 ) -> State {
@@ -95,11 +122,16 @@ fn outputs(
         let parts = queue.steps.split(|step| matches!(step.kind, StepKind::Sync));
         parts.map(<[Step]>::to_vec).collect::<Vec<_>>()
     };
-    let queues: Vec<(u64, Vec<Vec<Step>>)> =
-        program.queues.iter().map(|queue| (queue.pe, between(queue))).collect();
-    for part in 0..queues.iter().map(|(_, parts)| parts.len()).max().unwrap_or(0) {
-        for (pe, parts) in &queues {
-            run(machine, program, &mut state, *pe, parts.get(part).map_or(&[], Vec::as_slice));
+    let given = |name: &str| sizes.iter().find(|(known, _)| known == name);
+    let initial = |register: &tilewright_tcp::program::Register| {
+        given(&register.name).map_or(register.initial, |(_, size)| i64::try_from(*size).unwrap())
+    };
+    let registers: Vec<i64> = program.registers.iter().map(initial).collect();
+    let mut queues: Vec<(u64, Vec<i64>, Vec<Vec<Step>>)> =
+        program.queues.iter().map(|queue| (queue.pe, registers.clone(), between(queue))).collect();
+    for part in 0..queues.iter().map(|(_, _, parts)| parts.len()).max().unwrap_or(0) {
+        for (pe, registers, parts) in &mut queues {
+            run(machine, program, &mut state, (*pe, registers), parts.get(part).map_or(&[], Vec::as_slice));
         }
     }
     state
@@ -127,9 +159,21 @@ fn copies(tensor: &Tensor) -> Vec<Tensor> {
 /// Compares all copies of all parts of the output with plain loops over the whole einsum.
 fn compare(machine: &Tcp, text: &str, whole: &str, program: &Program, dtype: Dtype, origin: Origin<'_>) {
     let elements = |input: usize, at: &[u64]| pattern(dtype, element(input as u64 + 1, at));
-    let state = outputs(machine, program, origin, &elements);
     let whole = problem(whole);
-    let sums = Plain { problem: &whole, zero_points: [0, 0], sizes: &[] }.sums();
+    for sizes in plain::sizes(&whole) {
+        let state = outputs(machine, program, &sizes, origin, &elements);
+        let sums = Plain { problem: &whole, zero_points: [0, 0], sizes: &sizes }.sums();
+        compare_sums(&format!("{text}\n{dtype:?} {sizes:?}"), program, &state, &sums, origin);
+    }
+}
+
+fn compare_sums(
+    text: &str,
+    program: &Program,
+    state: &State,
+    sums: &[(Vec<u64>, Option<i32>)],
+    origin: Origin<'_>,
+) {
     let mut compared = 0;
     for out in program.tensors.iter().filter(|tensor| tensor.name.starts_with("out")) {
         let first = origin(out);
@@ -140,7 +184,7 @@ fn compare(machine: &Tcp, text: &str, whole: &str, program: &Program, dtype: Dty
                 let at: Vec<u64> = at.iter().zip(&first).map(|(at, first)| at + first).collect();
                 let (_, sum) = sums.iter().find(|(position, _)| *position == at).unwrap();
                 let Some(sum) = sum else { continue };
-                assert_eq!(value(out.dtype, *got), *sum, "{text}\n{dtype:?} at {at:?} of {:?}", copy.place);
+                assert_eq!(value(out.dtype, *got), *sum, "{text} at {at:?} of {:?}", copy.place);
                 compared += 1;
             }
         }
@@ -297,6 +341,49 @@ fn groups_find_their_part_in_a_copy() {
     }
 }
 
+/// Every group cuts the parts of a window that its slices look at out of its own memory.
+#[test]
+fn windows_over_slices_are_cut_out_on_every_group() {
+    let machine = tcp();
+    let text = "c(y=x+r), crn_4 -> xn_4; dims c=4, x=32, r=3, n=32; in0 = _[4] | c[4] y[34]; in1 = _[4] | n[8] c[4] r[3]; \
+         out = x^8[4] | x[8] n[8]; tactic = x^8[4] | c[4] r[3] x[8] n[8]";
+    let whole = "c(y=x+r), crn -> xn; dims c=4, x=32, r=3, n=32";
+    for (pes, dtype) in [(1, Dtype::I8), (2, Dtype::Bf16)] {
+        let program = lowered(&machine, text, pes, dtype).unwrap_or_else(|why| panic!("{text}\n{why}"));
+        assert_eq!(program.transfers.len(), 4, "one for each group");
+        compare(&machine, text, whole, &program, dtype, &at_zero);
+    }
+}
+
+/// Axes of run-time size in parts, of which the last groups may have nothing: columns of the output, and sums, whole on each and scattered.
+#[test]
+fn groups_take_their_part_of_an_axis_of_run_time_size() {
+    let machine = tcp();
+    let texts = [
+        (
+            "mk, kn_4 -> mn_4; dims m=4, k=24, n=1..32; in0 = | m[4] k[24]; in1 = | n[8] k[24]; out = | m[4] n[8]; \
+             tactic = | n[8] m[4] | | k[24]",
+            "mk, kn -> mn; dims m=4, k=24, n=1..32",
+        ),
+        (
+            "mk_4, k_4n -> mn; dims m=4, k=1..64, n=8; in0 = k^4[4] | m[4] k[4]; in1 = k^4[4] | n[8] k[4]; \
+             out = _[4] | m[4] n[8]; tactic = k^4[4] | m[4] n[8] k[4]",
+            "mk, kn -> mn; dims m=4, k=1..64, n=8",
+        ),
+        (
+            "mk_2, k_2n -> mn_2; dims m=1..6, k=3..32, n=8; in0 = | m[6] k[16]; in1 = | n[8] k[16]; \
+             out = | m[6] n[4]; tactic = | m[6] k[16] n^4[2] n[4]",
+            "mk, kn -> mn; dims m=1..6, k=3..32, n=8",
+        ),
+    ];
+    for (text, whole) in texts {
+        for dtype in [Dtype::I8, Dtype::Bf16] {
+            let program = lowered(&machine, text, 1, dtype).unwrap_or_else(|why| panic!("{text}\n{why}"));
+            compare(&machine, text, whole, &program, dtype, &at_zero);
+        }
+    }
+}
+
 /// Floats are added in the order of the groups: another order would give 0 or 2.
 #[test]
 fn parts_are_added_in_the_order_of_their_groups() {
@@ -310,7 +397,7 @@ fn parts_are_added_in_the_order_of_their_groups() {
         let k = usize::try_from(at[1 - input]).unwrap();
         pattern(Dtype::Bf16, if input == 0 { terms[k] } else { 1 })
     };
-    let state = outputs(&machine, &program, &at_zero, &elements);
+    let state = outputs(&machine, &program, &[], &at_zero, &elements);
     for copy in copies(&program.tensors[2]) {
         for sum in state.get(&copy).unwrap() {
             assert_eq!(f32::from_bits(sum).to_bits(), 1.0_f32.to_bits());
@@ -383,11 +470,14 @@ fn drawn_einsums_over_groups_give_the_values_of_plain_loops() {
     const COMPARED: usize = 250;
     const TYPES: [Dtype; 4] = [Dtype::I8, Dtype::Bf16, Dtype::I4, Dtype::F8E4M3Fn];
     let machine = tcp();
-    let (mut right, mut summed, mut gathered, mut both, mut copied) = (0, 0, 0, 0, 0);
+    let (mut right, mut summed, mut gathered, mut both, mut copied, mut brought, mut dynamic) =
+        (0, 0, 0, 0, 0, 0, 0);
     for seed in 0..6_000_u64 {
         let Some((text, whole, parts)) = split(&mut Dice(seed << 8)) else { continue };
         let dtype = TYPES[usize::try_from(seed % 4).unwrap()];
-        let Ok(program) = lowered(&machine, &text, 1, dtype) else { continue };
+        let from_hbm = [seed.is_multiple_of(2), seed.is_multiple_of(3)];
+        let program = lowered_from(&machine, &text, 1, dtype, from_hbm);
+        let Ok(program) = program.or_else(|_| lowered(&machine, &text, 1, dtype)) else { continue };
         compare(&machine, &text, &whole, &program, dtype, &|tensor| origin_of(tensor, &parts));
         right += 1;
         let adds = program.execs.iter().any(|image| image.name.starts_with("add_block"));
@@ -395,12 +485,18 @@ fn drawn_einsums_over_groups_give_the_values_of_plain_loops() {
         let gathers = program.transfers.iter().any(|moved| moved.name.starts_with("rows"));
         gathered += usize::from(gathers);
         both += usize::from(adds && gathers);
-        copied += usize::from(text.split("->").next().is_some_and(|inputs| has_copy(inputs, &parts)));
+        let copies = text.split("->").next().is_some_and(|inputs| has_copy(inputs, &parts));
+        copied += usize::from(copies);
+        dynamic += usize::from(parts.iter().any(|part| whole.contains(&format!("{}=1..", part.name))));
+        brought +=
+            usize::from(copies && program.transfers.iter().any(|moved| moved.name.starts_with("bring")));
         if right == COMPARED {
             assert!(summed > COMPARED / 5, "{summed} of them with sums over groups");
             assert!(gathered > COMPARED / 20, "{gathered} of them gathered");
             assert!(both > COMPARED / 100, "{both} of them with both");
             assert!(copied > COMPARED / 100, "{copied} of them with whole inputs");
+            assert!(dynamic > COMPARED / 50, "{dynamic} of them with parts of an axis of run-time size");
+            assert!(brought > 0, "{brought} of them with some from off-chip memory");
             return;
         }
     }

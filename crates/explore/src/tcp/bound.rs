@@ -5,9 +5,6 @@
 //! costs its energy.
 
 use tilewright_notation::syntax::ast::Operand;
-use tilewright_tcp::Setup;
-use tilewright_tcp::cost::contraction::latency_cycles;
-use tilewright_tcp::cost::contraction::{Contraction, Drain};
 use tilewright_tcp::energy::{Counts, energy_fj};
 
 use crate::target::Bound;
@@ -48,10 +45,8 @@ pub fn bound(task: &Task<'_>, framed: &Framed, settled: Settled) -> Bound {
     let stream = bytes(batch.saturating_mul(streamed).saturating_mul(summed)).div_ceil(flit_bytes);
     let load_bytes = bytes(batch.saturating_mul(held).saturating_mul(summed));
     let overhead = machine.command.overhead_cycles.saturating_mul(2);
-    let each = overhead
-        .saturating_add(steps.max(drain).max(stream))
-        .saturating_add(latency(setup))
-        .saturating_add(load_bytes.div_ceil(flit_bytes));
+    let each =
+        overhead.saturating_add(steps.max(drain).max(stream)).saturating_add(load_bytes.div_ceil(flit_bytes));
     let parts = framed.frame.commands();
     let (bring_cycles, bring_counts) = least_brought(task, framed);
     let cycles = each.saturating_mul(parts).saturating_add(bring_cycles);
@@ -67,20 +62,6 @@ pub fn bound(task: &Task<'_>, framed: &Framed, settled: Settled) -> Bound {
 /// Groups of the innermost axis, times the others.
 fn ceil_inner(positions: u64, share: u64, group: u64) -> u64 {
     (positions / share.max(1)).saturating_mul(share.div_ceil(group.max(1)))
-}
-
-fn latency(setup: &Setup<'_>) -> u64 {
-    latency_cycles(&Contraction {
-        packet_elements: setup.packet_elements(),
-        packet_bytes: 0,
-        repeats: 1,
-        groups: 1,
-        group_steps: 1,
-        group_output_steps: 1,
-        lanes: 1,
-        columns: 1,
-        drain: Drain::Interleaved,
-    })
 }
 
 /// What every candidate of a frame takes for operands from off-chip memory: each comes whole, the held one for every slice along the

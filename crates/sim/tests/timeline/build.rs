@@ -18,6 +18,8 @@ use tilewright_tcp::program::{Count, ExecId, Program, Register, TransferId};
 
 /// Cycles from the end of the launch to the first entry in a queue.
 pub(crate) const PUSH: u64 = 20;
+/// Start of a transfer.
+pub(crate) const START: u64 = 441;
 /// Launch and finish.
 pub(crate) const ENDS: u64 = 2600;
 

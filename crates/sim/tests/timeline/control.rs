@@ -14,8 +14,8 @@ use tilewright_tcp::program::vector::Relation;
 use tilewright_tcp::program::{Count, ExecId, Program, RegisterId};
 
 use crate::build::{
-    ENDS, PUSH, copy, dm, dma, loops, program, push, queue, register, run, run_exec, spans, step, stream_of,
-    try_run, weights,
+    ENDS, PUSH, START, copy, dm, dma, loops, program, push, queue, register, run, run_exec, spans, step,
+    stream_of, try_run, weights,
 };
 use crate::tcp;
 
@@ -76,7 +76,7 @@ fn a_full_queue_holds_the_core_and_loses_what_does_not_look() {
     let outcome = run(&tcp(), &all);
     assert_eq!((outcome.commands, outcome.lost_commands), (102, 0));
     // 64 entries wait behind the transfer; the rest is pushed after it.
-    let end = 2020 + 447 + (1 << 14);
+    let end = 2020 + START + (1 << 14);
     assert_eq!(outcome.cycles, end + (102 - 65) * PUSH + 600);
     for step in &mut all.queues[0].steps[2..] {
         step.kind = StepKind::PushUnchecked(Command::Load(ExecId(0)));

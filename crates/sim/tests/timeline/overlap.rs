@@ -7,8 +7,8 @@ use tilewright_tcp::program::control::{Command, Step};
 use tilewright_tcp::program::{Exec, Transfer};
 
 use crate::build::{
-    ENDS, PUSH, contraction, copy, custom, dma, program, push, queue, run, run_exec, short, spans, starving,
-    vector, weights,
+    ENDS, PUSH, START, contraction, copy, custom, dma, program, push, queue, run, run_exec, short, spans,
+    starving, vector, weights,
 };
 use crate::tcp;
 
@@ -38,8 +38,8 @@ fn dma_runs_under_an_execution_until_a_wait_holds_the_queue() {
     steps.push(push(Command::WaitD(0)));
     steps.extend(run_exec(0, Context::Main, 1));
     let outcome = one(vec![copy(100)], vec![weights(0, 1024)], steps);
-    assert_eq!(spans(&outcome, "chip0/pe0/dma"), [(2020, 2020 + 447 + 1024)]);
-    assert_eq!(spans(&outcome, "chip0/pe0/main"), [(2060, 2424), (3491, 3855)]);
+    assert_eq!(spans(&outcome, "chip0/pe0/dma"), [(2020, 2020 + START + 1024)]);
+    assert_eq!(spans(&outcome, "chip0/pe0/main"), [(2060, 2424), (3485, 3849)]);
 }
 
 #[test]
@@ -79,7 +79,7 @@ fn a_satisfied_wait_takes_one_look() {
     steps.push(dma(0, 0));
     let outcome = one(vec![copy(100)], vec![weights(0, 64)], steps);
     // Pushed at 2060 and looked at until 2070; the transfer is pushed at 2080.
-    assert_eq!(spans(&outcome, "chip0/pe0/dma"), [(2080, 2080 + 447 + 64)]);
+    assert_eq!(spans(&outcome, "chip0/pe0/dma"), [(2080, 2080 + START + 64)]);
 }
 
 #[test]
@@ -105,7 +105,7 @@ fn two_contexts_do_not_share_the_vector_engine() {
         spans(&one(vec![main, vector(Context::Sub, 8)], vec![], steps), "chip0/pe0/sub")[0].0
     };
     assert_eq!(main_and_sub(copy(1000)), 2080);
-    assert_eq!(main_and_sub(vector(Context::Main, 1000)), 2040 + 264 + 1000 + 19);
+    assert_eq!(main_and_sub(vector(Context::Main, 1000)), 2040 + 264 + 1000 + 15);
 }
 
 #[test]
@@ -114,7 +114,7 @@ fn a_bitmap_is_written_while_sub_and_dma_stand_still() {
     let mut steps = vec![dma(0, 0)];
     steps.extend(run_exec(0, Context::Main, 0));
     let outcome = one(vec![custom(64)], vec![weights(0, 1024)], steps);
-    assert_eq!(spans(&outcome, "chip0/pe0/main")[0].0, 2020 + 447 + 1024);
+    assert_eq!(spans(&outcome, "chip0/pe0/main")[0].0, 2020 + START + 1024);
     // The bitmap is under way first: sub and DMA wait until it is written.
     let mut steps = run_exec(0, Context::Main, 0).to_vec();
     steps.extend(run_exec(1, Context::Sub, 1));
@@ -153,7 +153,7 @@ fn fused_commands_take_the_contexts_of_all_their_pes() {
 fn transfers_of_one_engine_follow_each_other_in_order() {
     let steps = vec![dma(0, 0), dma(0, 1)];
     let outcome = one(vec![], vec![weights(0, 64)], steps);
-    assert_eq!(spans(&outcome, "chip0/pe0/dma"), [(2020, 2531), (2531, 3042)]);
+    assert_eq!(spans(&outcome, "chip0/pe0/dma"), [(2020, 2525), (2525, 3030)]);
 }
 
 #[test]
@@ -162,5 +162,5 @@ fn an_id_names_one_command_at_a_time() {
     let mut steps = vec![dma(0, 7), dma(0, 7)];
     steps.extend(run_exec(0, Context::Main, 0));
     let outcome = one(vec![copy(1)], vec![weights(0, 64)], steps);
-    assert_eq!(spans(&outcome, "chip0/pe0/main")[0].0, 2531);
+    assert_eq!(spans(&outcome, "chip0/pe0/main")[0].0, 2525);
 }

@@ -7,7 +7,7 @@ use tilewright_tcp::program::transfer::TransferLoop;
 use tilewright_tcp::program::{Count, Program, Transfer};
 
 use crate::build::{
-    ENDS, PUSH, contraction, copy, dm, dma, hbm, program, queue, run, run_exec, spans, weights,
+    ENDS, PUSH, START, contraction, copy, dm, dma, hbm, program, queue, run, run_exec, spans, weights,
 };
 use crate::tcp;
 
@@ -19,7 +19,7 @@ fn loads(pes: u64, requests: u64) -> Program {
 }
 
 fn moved_cycles(outcome: &Outcome) -> u64 {
-    outcome.cycles - ENDS - PUSH - 447
+    outcome.cycles - ENDS - PUSH - START
 }
 
 #[test]
@@ -104,7 +104,7 @@ fn two_transfers_over_one_link_take_twice_as_long() {
     let queue_of = |pe: u32| queue(0, u64::from(pe), vec![dma(pe, 0)]);
     let one = Program { chips: 2, ..program(vec![], vec![far(0)], vec![queue_of(0)]) };
     let two = Program { chips: 2, ..program(vec![], vec![far(0), far(1)], vec![queue_of(0), queue_of(1)]) };
-    let moved = |outcome: Outcome| outcome.cycles - ENDS - PUSH - 447 - 1000;
+    let moved = |outcome: Outcome| outcome.cycles - ENDS - PUSH - START - 1000;
     let (one, two) = (moved(run(&tcp(), &one)), moved(run(&tcp(), &two)));
     // 16 KiB at 50 GB/s.
     assert_eq!((one, two), (328, 656));
@@ -223,7 +223,7 @@ fn beside_copy(flits: u64, pe: u64) -> (u64, (u64, u64)) {
     let transfer = Transfer { source: hbm(0, 0), ..weights(pe, 2048) };
     let outcome = run(&tcp(), &program(vec![copy(flits)], vec![transfer], vec![queue(0, 0, steps)]));
     let (from, to) = spans(&outcome, "chip0/pe0/dma")[0];
-    (to - from - 447, spans(&outcome, "chip0/pe0/main")[0])
+    (to - from - START, spans(&outcome, "chip0/pe0/main")[0])
 }
 
 #[test]
@@ -233,7 +233,7 @@ fn dma_gets_what_commands_leave_of_the_banks() {
     assert_eq!(beside_copy(8000, 1).0, 2048, "other slices");
     // It goes on at full speed when the command is done.
     let (moved, (start, end)) = beside_copy(1000, 0);
-    let beside = end - (start + 20 + 447);
+    let beside = end - (start + 20 + START);
     assert_eq!(moved, 2048 + beside.div_ceil(2));
 }
 

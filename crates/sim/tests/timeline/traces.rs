@@ -8,7 +8,7 @@ use tilewright_tcp::cost::Context;
 use tilewright_tcp::program::Program;
 use tilewright_tcp::program::control::Command;
 
-use crate::build::{contraction, dma, program, push, queue, run_exec, short, weights};
+use crate::build::{START, contraction, dma, program, push, queue, run_exec, short, weights};
 use crate::{decode, tcp};
 
 fn work() -> Program {
@@ -84,7 +84,7 @@ fn slices_follow_their_waits_and_carry_their_counts() {
     let [sent, loaded, product] = ["dma", "sub", "main"].map(|track| slices[&format!("chip0/pe0/{track}")]);
     assert_eq!((&*sent.name, &*loaded.name, &*product.name), ("weights", "load", "contraction"));
     // 20 cycles of a push after the launch; the clock ticks in nanoseconds.
-    assert_eq!((sent.start_ns, sent.end_ns), (2020, 2020 + 447 + 1024));
+    assert_eq!((sent.start_ns, sent.end_ns), (2020, 2020 + START + 1024));
     assert_eq!(loaded.start_ns, sent.end_ns);
     assert!(product.start_ns >= loaded.end_ns);
     assert!(loaded.flow_ids.iter().any(|flow| sent.flow_ids.contains(flow)), "{sent:?} {loaded:?}");

@@ -2,7 +2,8 @@
 //! its MNIST schedule).
 //!
 //! Stages form a pipeline of one flit a cycle, so the slowest sets the rate and the others add what they delay the stream by:
-//! latencies, and what waits for a whole batch ([`super::batches`]).
+//! latencies, and what waits for a whole batch ([`super::batches`]). The overhead was measured on copies, loads and a contraction
+//! alike, 264 + 50 cycles for 50 flits: it holds the depth of every engine of fixed depth, the tree among them, so none of them has a tail.
 
 use tilewright_machine::tcp::Tcp;
 
@@ -241,7 +242,6 @@ fn stream(machine: &Tcp, command: &Command, stage: Stage) -> u64 {
 }
 
 fn tail(machine: &Tcp, command: &Command, stage: Stage) -> u64 {
-    let contraction = command.contraction.as_ref();
     let vector = command.vector.as_ref();
     let cycles = match stage {
         Stage::Fetch => command.fetch.as_ref().map(|s| fetch::latency_cycles(machine, s)),
@@ -249,11 +249,11 @@ fn tail(machine: &Tcp, command: &Command, stage: Stage) -> u64 {
             switch::fill_cycles(machine, s.topology)
                 .saturating_add(switch::bitmap_cycles(machine, s.topology))
         }),
-        Stage::Contraction => contraction.map(contraction::latency_cycles),
         Stage::Vector => vector
             .map(|s| vector::latency_cycles(machine, s).saturating_add(vector::reduce_cycles(machine, s))),
         // What waits for a batch is counted for the whole command.
         Stage::Drain | Stage::Transpose => None,
+        Stage::Contraction => None,
         Stage::Collect | Stage::Cast | Stage::Commit | Stage::Load => None,
     };
     cycles.unwrap_or(0)

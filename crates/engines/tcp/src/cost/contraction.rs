@@ -58,7 +58,8 @@ pub fn drain_cycles(machine: &Tcp, contraction: &Contraction) -> u64 {
     contraction.groups.saturating_mul(group_drain_cycles(machine, contraction))
 }
 
-/// Cycles between the last operand and the last sum: the depth of the whole tree, whatever part of it adds.
+/// Cycles between the last operand and the last sum: the depth of the whole tree, whatever part of it adds. The measured overhead of
+/// commands holds them already ([`super::command`]).
 pub fn latency_cycles(contraction: &Contraction) -> u64 {
     u64::from(tree_depth(contraction.packet_elements.min(1 << 63)))
 }

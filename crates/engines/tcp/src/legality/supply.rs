@@ -2,7 +2,8 @@
 //!
 //! The streamed operand comes from DM through the fetch network, which can multicast within a ring but leaves each axis of the
 //! operand on its own slices. The register files hold what their own slice uses, so a slice digit that the stationary operand
-//! lacks means copies (paper sections III-B and VI-B).
+//! lacks means copies (paper sections III-B and VI-B). A loop that moves a window is no axis of what is stored: every slice along it needs
+//! the window, and cuts its own part out.
 
 use tilewright_base::Diagnostic;
 use tilewright_notation::problem::{Digit, Problem, Shape};
@@ -83,7 +84,7 @@ fn check_memory(problem: &Problem, shape: &Shape, place: Place, stationary: bool
 fn misplaced(problem: &Problem, shape: &Shape, piece: &Piece, held: bool) -> Option<Diagnostic> {
     let who = shape.operand.name();
     let has =
-        |meaning: Meaning| matches!(meaning, Meaning::Axis(axis, _) if problem.has(shape.operand, axis));
+        |meaning: Meaning| matches!(meaning, Meaning::Axis(axis, _) if problem.stores(shape.operand, axis));
     let (needs, holds) = (piece.tactic.0, piece.shape.0);
     let wanted = match needs {
         Meaning::Axis(..) if has(needs) => (needs != holds).then(|| piece.say(problem, needs)),
@@ -114,7 +115,7 @@ fn misplaced(problem: &Problem, shape: &Shape, piece: &Piece, held: bool) -> Opt
 fn delivery(problem: &Problem, operand: Operand, pieces: &[Piece]) -> Delivery {
     let mut delivery = Delivery { ring_slices: 1, receivers: 1 };
     for piece in pieces {
-        let lacks = matches!(piece.tactic.0, Meaning::Axis(axis, _) if !problem.has(operand, axis));
+        let lacks = matches!(piece.tactic.0, Meaning::Axis(axis, _) if !problem.stores(operand, axis));
         let elsewhere = piece.tactic.0 == Meaning::Idle && matches!(piece.shape.0, Meaning::Axis(..));
         if (lacks && piece.shape.0 != Meaning::Copies) || elsewhere {
             delivery.ring_slices = piece.weight * piece.slices;

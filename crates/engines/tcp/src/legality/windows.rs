@@ -1,10 +1,10 @@
-//! Windows (sliding sums of the vISA book): the stored axis lies within a slice, in digits that no sum of loops carries across, and the
-//! loops that move it run in time, on lanes or in the packet.
+//! Windows (sliding sums of the vISA book): the stored axis lies within a slice, in digits that no sum of loops carries across.
 //!
-//! All slices fetch from one base with one set of strides, so a loop over slices cannot move a window.
+//! All slices fetch from one base with one set of strides. A loop over slices may still move a window, if every slice has all of it: the
+//! DMA engine then cuts out what each slice begins with ([`crate::lower`]).
 
 use tilewright_base::Diagnostic;
-use tilewright_notation::problem::{AxisId, Digit, Problem, Shape};
+use tilewright_notation::problem::{Digit, Problem, Shape};
 use tilewright_notation::window::{Carry, Window};
 
 use super::Verdict;
@@ -13,12 +13,6 @@ pub(super) fn check(problem: &Problem, verdict: &mut Verdict) {
     for window in &problem.windows {
         if let Some(shape) = problem.shape(window.operand) {
             check_shape(problem, window, shape, verdict);
-        }
-        let parallel = problem.tactic.iter().flat_map(|tactic| &tactic.parallel);
-        for digit in parallel.filter(|digit| digit.live > 1) {
-            if let Some(axis) = digit.axis.filter(|axis| window.factor(*axis) > 0) {
-                verdict.diagnostics.push(on_slices(problem, window, axis, digit));
-            }
         }
     }
 }
@@ -51,13 +45,4 @@ fn check_shape(problem: &Problem, window: &Window, shape: &Shape, verdict: &mut 
                 .instead(whole),
         );
     }
-}
-
-fn on_slices(problem: &Problem, window: &Window, axis: AxisId, digit: &Digit) -> Diagnostic {
-    let (name, moved) = (problem.axis(axis).name, problem.axis(window.axis).name);
-    Diagnostic::error("tcp/window", format!("loop `{name}` moves window `{moved}` from slice to slice"))
-        .at(digit.span, "all slices fetch with the same strides")
-        .also(window.span, "the window")
-        .allowed("loops of a window in time, on lanes or in the packet")
-        .instead(format!("`{name}` behind the `|`, and other axes over slices"))
 }

@@ -21,7 +21,7 @@ use crate::placed::Placed;
 use crate::program::control::{Command, Queue, Step, StepKind};
 use crate::program::exec::{Body, Exec, Memory, Switch};
 use crate::program::tensor::{Data, Place, Role, Tensor};
-use crate::program::{ExecId, Program};
+use crate::program::{ExecId, Program, Transfer, TransferId};
 use crate::setup::Setup;
 
 /// Bytes of a 32-bit word.
@@ -36,6 +36,8 @@ pub(super) struct Builder<'a> {
     bases: [u64; 3],
     next_byte: u64,
     pub(super) execs: Vec<Exec>,
+    /// Transfers, each with the number of commands before it.
+    pub(super) transfers: Vec<(usize, Transfer)>,
     pub(super) dynamic: Dynamic,
     /// The output is filled with zeros first.
     pub(super) clears_out: bool,
@@ -94,6 +96,7 @@ impl<'a> Builder<'a> {
             bases,
             next_byte: 0,
             execs,
+            transfers: Vec::new(),
             dynamic,
             clears_out: false,
             before_bytes: [0; 3],
@@ -214,7 +217,12 @@ impl<'a> Builder<'a> {
     fn over_margins(&mut self, stream: &View, stationary: &View) -> Option<Nest> {
         let operand = self.problem.streamed();
         let fixed = self.problem.axes.iter().all(|axis| !axis.dynamic);
-        if !fixed || !self.supply(operand, stream).is_local() || self.uneven(&[stream, stationary]) {
+        let together = self.problem.windows_of(operand).all(|window| !self.spreads(window));
+        if !fixed
+            || !together
+            || !self.supply(operand, stream).is_local()
+            || self.uneven(&[stream, stationary])
+        {
             return None;
         }
         let nest = self.settled(stream.clone(), stationary.clone(), Switch::default()).ok()?;
@@ -370,14 +378,15 @@ impl<'a> Builder<'a> {
     fn finish(self) -> Program {
         let tensors = Operand::ALL.map(|operand| self.tensor(operand)).into_iter().flatten().collect();
         let mut steps = self.dynamic.steps_before();
-        for (exec, id) in self.execs.iter().zip(0..) {
-            let commands = [
-                Command::Load(ExecId(id)),
-                Command::Exec { context: exec.context, id: 0 },
-                Command::WaitE(0),
-            ];
-            let step = |command| Step { kind: StepKind::Push(command), span: Span::default() };
-            steps.extend(commands.into_iter().map(step));
+        let step = |command| Step { kind: StepKind::Push(command), span: Span::default() };
+        let mut transfers = self.transfers.iter().zip(0..).peekable();
+        for (at, (exec, id)) in self.execs.iter().zip(0..).enumerate() {
+            while let Some((_, transfer)) = transfers.next_if(|((before, _), _)| *before == at) {
+                let transfer = TransferId(transfer);
+                steps.extend([Command::Dma { transfer, id: 0 }, Command::WaitD(0)].map(step));
+            }
+            let run = Command::Exec { context: exec.context, id: 0 };
+            steps.extend([Command::Load(ExecId(id)), run, Command::WaitE(0)].map(step));
         }
         let queue = Queue { chip: 0, pe: 0, steps, span: Span::default() };
         Program {
@@ -386,6 +395,7 @@ impl<'a> Builder<'a> {
             registers: self.dynamic.registers,
             tensors,
             execs: self.execs,
+            transfers: self.transfers.into_iter().map(|(_, transfer)| transfer).collect(),
             queues: vec![queue],
             ..Program::default()
         }

@@ -2,6 +2,9 @@
 //!
 //! Each such axis has a register with its size. The outermost loop over it runs `ceil(size / weight)` times, which the control core
 //! computes into a register of its own before anything is loaded; inner loops run through, and masks cut off what lies past the size.
+//!
+//! Of an axis that is split over groups of PEs, each group's core computes how much of its part is there, perhaps nothing. All loops over
+//! it run through then, and masks do the rest.
 
 use tilewright_base::{Diagnostic, Span};
 use tilewright_notation::problem::{AxisId, Problem};
@@ -23,6 +26,37 @@ pub(super) struct Dynamic {
     loops: Vec<((AxisId, u64, u64), RegisterId)>,
     products: Vec<((RegisterId, Term), RegisterId)>,
     sets: Vec<(RegisterId, Value)>,
+    /// Axes of which every group of PEs has a part.
+    pub(super) splits: Vec<Split>,
+}
+
+/// A dynamic axis that groups of PEs share.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Split {
+    pub(super) axis: AxisId,
+    /// The whole size.
+    size: RegisterId,
+    /// The same, or where the part begins if that is more.
+    reached: RegisterId,
+    /// Positions from there on.
+    left: RegisterId,
+    /// Positions of the part.
+    part: RegisterId,
+}
+
+impl Split {
+    /// What the control core of a group computes whose part begins there and has so many places.
+    pub(super) fn steps(&self, first: u64, places: u64) -> [Step; 3] {
+        let set = |to, from, operation, number: u64| {
+            let value = Value::Both(Term::Register(from), operation, Term::Number(signed(number)));
+            Step { kind: StepKind::Set(to, value), span: Span::default() }
+        };
+        [
+            set(self.reached, self.size, Arithmetic::Max, first),
+            set(self.left, self.reached, Arithmetic::Sub, first),
+            set(self.part, self.left, Arithmetic::Min, places),
+        ]
+    }
 }
 
 impl Dynamic {
@@ -31,8 +65,10 @@ impl Dynamic {
         for id in problem.axis_ids().filter(|id| problem.axis(*id).dynamic) {
             let axis = problem.axis(id);
             if axis.pes > 1 {
-                let asked = format!("dynamic axis `{}` is split over PEs", axis.name);
-                return Err(refuse(problem, &asked, "the axis whole on each PE"));
+                let split = dynamic.split(problem, id);
+                dynamic.sizes.push((id, split.part));
+                dynamic.splits.push(split);
+                continue;
             }
             let register = dynamic.declare(axis.name.to_string(), axis.least, axis.extent);
             dynamic.sizes.push((id, register));
@@ -46,6 +82,15 @@ impl Dynamic {
             }
         }
         Ok(dynamic)
+    }
+
+    fn split(&mut self, problem: &Problem, id: AxisId) -> Split {
+        let axis = problem.axis(id);
+        let size = self.declare(axis.name.to_string(), axis.least, axis.whole);
+        let reached = self.declare(format!("{}_reached", axis.name), axis.least, axis.whole);
+        let left = self.declare(format!("{}_left", axis.name), 0, axis.whole);
+        let part = self.declare(format!("{}_part", axis.name), 0, axis.extent);
+        Split { axis: id, size, reached, left, part }
     }
 
     fn declare(&mut self, name: String, least: u64, most: u64) -> RegisterId {
@@ -79,7 +124,8 @@ impl Dynamic {
                 continue;
             };
             let outermost = piece.weight.saturating_mul(piece.size) >= problem.axis(piece.axis).extent;
-            if !outermost || self.steps(piece).is_some() {
+            let split = self.splits.iter().any(|split| split.axis == piece.axis);
+            if split || !outermost || self.steps(piece).is_some() {
                 continue;
             }
             let register = if piece.weight == 1 { size } else { self.rounded_up(size, piece.weight) };

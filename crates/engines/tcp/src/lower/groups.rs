@@ -11,15 +11,17 @@ use tilewright_notation::radix;
 use tilewright_notation::syntax::ast::Operand;
 
 use super::build::refuse;
+use super::dynamic::Split;
 use super::exchange::Exchange;
 use super::gather::Gather;
 use super::shape_text::shape_text;
-use super::whole::Wholes;
+use super::whole::{Wholes, value};
 use crate::groups::Groups;
 use crate::placed::product;
 use crate::program::Program;
-use crate::program::control::Queue;
+use crate::program::control::{Command, Queue, Step, StepKind};
 use crate::program::tensor::{Data, Place, Tensor};
+use crate::program::transfer::{Address, SLICE_STRIDE, Transfer};
 use crate::setup::Setup;
 
 /// An einsum that runs on several groups.
@@ -31,6 +33,8 @@ pub(super) struct Spread<'a> {
     pub(super) meeting: Meeting,
     /// Inputs that groups have whole.
     pub(super) wholes: Wholes,
+    /// Axes of run-time size of which groups have parts.
+    pub(super) splits: Vec<Split>,
     /// Inputs of which every group brings its part from off-chip memory: tensors are those of groups then.
     pub(super) brought: [bool; 2],
 }
@@ -61,9 +65,19 @@ impl Spread<'_> {
             program.tensors.extend(self.tensors(tensor, operand)?);
         }
         let queues = std::mem::take(&mut program.queues);
+        let own = std::mem::take(&mut program.transfers);
         for group in 0..count {
+            let first = u32::try_from(program.transfers.len()).unwrap_or(u32::MAX);
+            program.transfers.extend(own.iter().map(|transfer| self.of_group(transfer, group)));
             for queue in &queues {
-                program.queues.push(Queue { pe: group * setup.fused_pes, ..queue.clone() });
+                let mut queue = Queue { pe: group * setup.fused_pes, ..queue.clone() };
+                queue.steps.splice(0..0, self.sizes(group));
+                for step in &mut queue.steps {
+                    if let StepKind::Push(Command::Dma { transfer, .. }) = &mut step.kind {
+                        transfer.0 = transfer.0.saturating_add(first);
+                    }
+                }
+                program.queues.push(queue);
             }
         }
         if let Some(exchange) = &self.meeting.sums {
@@ -73,6 +87,29 @@ impl Spread<'_> {
             gather.append(setup, &mut program);
         }
         Ok(program)
+    }
+
+    /// What a group's core computes first: how much of its parts is there.
+    fn sizes(&self, group: u64) -> Vec<Step> {
+        let of_split = |split: &Split| {
+            let places = self.problem.axis(split.axis).extent;
+            split.steps(value(self.problem, self.groups, group, split.axis) * places, places)
+        };
+        self.splits.iter().flat_map(of_split).collect()
+    }
+
+    /// A transfer within the data memory of the first group, for another one.
+    fn of_group(&self, transfer: &Transfer, group: u64) -> Transfer {
+        let slices = group * self.setup.slices();
+        let moved = |address: Address| {
+            address.step(slices.cast_signed().saturating_mul(SLICE_STRIDE)).unwrap_or(address)
+        };
+        let name = match group {
+            0 => transfer.name.clone(),
+            _ => format!("{}_pe{}", transfer.name, group * self.setup.fused_pes),
+        };
+        let (source, target) = (moved(transfer.source), moved(transfer.target));
+        Transfer { name, source, target, ..transfer.clone() }
     }
 
     /// A group's tensor for all groups: one if it can be written so.

@@ -1,5 +1,6 @@
 //! Zeros before the start of a window: the fetch unit's mask has an upper end only, so what lies before position 0 is put there by a
-//! fill, and the operand is copied behind it with the window outermost.
+//! fill, and the operand is copied behind it with the window outermost. What slices then take from different positions on is cut out of
+//! such a copy ([`super::halo`]).
 
 use tilewright_base::{Diagnostic, Span};
 use tilewright_notation::problem::AxisId;
@@ -17,15 +18,22 @@ use crate::cost::Context;
 use crate::program::exec::{Body, Exec, Fill, Memory};
 
 impl Builder<'_> {
-    /// Whether a window of an operand begins before what is stored.
+    /// Whether a window of an operand begins before what is stored, or elsewhere on every slice.
     pub(super) fn has_margins(&self, operand: Operand) -> bool {
-        self.problem.windows_of(operand).any(|window| window.before > 0)
+        self.problem.windows_of(operand).any(|window| self.has_margin(window))
     }
 
-    /// A view in which every window begins at position 0; the operand must be in each slice's own memory.
+    fn has_margin(&self, window: &Window) -> bool {
+        window.before > 0 || self.spreads(window)
+    }
+
+    /// A view in which every window begins at position 0, or at that of its slice; the operand must be in each slice's own memory.
     pub(super) fn with_margins(&mut self, operand: Operand, mut view: View) -> Result<View, Box<Diagnostic>> {
         let problem = self.problem;
-        for window in problem.windows_of(operand).filter(|window| window.before > 0) {
+        for window in problem.windows_of(operand) {
+            if !self.has_margin(window) {
+                continue;
+            }
             view = self.with_margin(operand, window, &view)?;
         }
         Ok(view)
@@ -57,9 +65,13 @@ impl Builder<'_> {
         let row_elements: u64 = rows.iter().map(|row| row.size).product();
         let positions: u64 = outer.iter().map(|digit| digit.size).product();
         let margin_bytes = window.before.saturating_mul(row_elements * bits / 8);
-        let bytes = positions * row_elements * bits / 8;
-        let base = self.room(bytes.saturating_add(margin_bytes))?;
+        let row_bytes = row_elements * bits / 8;
+        let bytes = positions * row_bytes;
+        // Slices that begin late may look past the end.
+        let behind_bytes = self.positions_behind(window, window.before + positions).saturating_mul(row_bytes);
+        let base = self.room(bytes.saturating_add(margin_bytes).saturating_add(behind_bytes))?;
         self.fill_margin(operand, base, margin_bytes);
+        self.fill_margin(operand, base + margin_bytes + bytes, behind_bytes);
         rows.splice(0..0, outer.iter().map(row));
         let name = format!("margin_{}", operand.name());
         let slices = self.live_slices();
@@ -72,7 +84,10 @@ impl Builder<'_> {
             digits.push(ViewDigit { at: At::Offset(stride), ..*digit });
             stride *= digit.size;
         }
-        let size = window.before + positions;
+        let (base, size) = match self.spreads(window) {
+            true => self.cut_out(operand, window, base, row_bytes)?,
+            false => (base, window.before + positions),
+        };
         digits.push(ViewDigit { axis: window.axis, weight: 1, size, at: At::Offset(row_elements) });
         digits.extend(view.digits.iter().filter(|digit| matches!(digit.at, At::Slice(_))));
         Ok(View { base, digits }.sliding(self.problem, operand))
@@ -80,6 +95,9 @@ impl Builder<'_> {
 
     /// What a zero is before the zero point is taken off.
     fn fill_margin(&mut self, operand: Operand, base: u64, bytes: u64) {
+        if bytes == 0 {
+            return;
+        }
         let zero = self.zero_point(operand).map_or(0, |zero| u64::from(int_pattern(self.stored(), zero)));
         let byte = if self.stored() == Dtype::I4 { zero & 0xF | (zero & 0xF) << 4 } else { zero & 0xFF };
         let word = u64::from_le_bytes([byte.to_le_bytes()[0]; 8]);

@@ -12,6 +12,7 @@
 //! | `packet` | the elements that meet in one step, and their padding |
 //! | `registers` | the layout of the register files and their load |
 //! | `margin` | copies with zeros before the start of a window |
+//! | `halo` | what each slice looks at, of a window that loops over slices move |
 //! | `shift` | windows that the feed unit shifts over, instead of fetching each |
 //! | `dense` | copies within a slice, to memory in which an axis is not cut |
 //! | `drain`, `direct` | the order in which sums leave, and whether it can be written as it is |
@@ -37,6 +38,7 @@ mod ending;
 mod exchange;
 mod gather;
 mod groups;
+mod halo;
 mod limits;
 mod loops;
 mod margin;
@@ -128,12 +130,16 @@ fn on_chip(
     let computed = computed.unwrap_or(problem);
     let mut builder = Builder::new(setup, computed, verdict, options)?;
     // What DMA carries between groups is written before, padding too.
-    builder.clears_out = part.as_ref().is_some_and(|part| !gather::filled(part))
-        || groups.team(problem) > 1 && !exchange::filled(computed);
+    // Loops that registers count write no more than there is.
+    let dynamic = problem.axes.iter().any(|axis| axis.dynamic && axis.pes <= 1);
+    builder.clears_out = part.as_ref().is_some_and(|part| dynamic || !gather::filled(part))
+        || groups.team(problem) > 1 && (dynamic || !exchange::filled(computed));
     builder.before_bytes = Operand::ALL.map(|operand| wholes.before_bytes(operand));
+    let splits = builder.dynamic.splits.clone();
     let (program, free_byte) = builder.program()?;
     let meeting = meeting(setup, (problem, part.as_ref()), &groups, &program, free_byte)?;
-    Spread { setup, problem, groups: &groups, meeting, wholes, brought: options.from_hbm }.program(program)
+    Spread { setup, problem, groups: &groups, meeting, wholes, splits, brought: options.from_hbm }
+        .program(program)
 }
 
 /// What groups do with what the einsum of one of them computed: first teams add parts of sums, then parts of the output are gathered.

@@ -91,15 +91,10 @@ impl Image {
     /// # Errors
     /// More loops than the engine has: how many.
     pub fn transfers(&self, machine: &Tcp, name: &str) -> Result<Vec<Transfer>, u64> {
-        let packet_bytes = packet_bytes(machine, self.slice_bytes);
-        let whole = self.slice_bytes / packet_bytes * packet_bytes;
-        let mut pieces = vec![(String::new(), 0, packet_bytes, whole / packet_bytes)];
-        if whole < self.slice_bytes {
-            pieces.push(("_rest".to_string(), whole, self.slice_bytes - whole, 1));
-        }
         let over_slices = self.loops();
-        let mut transfers = Vec::with_capacity(pieces.len());
-        for (suffix, from, packet, packets) in pieces {
+        let mut transfers = Vec::with_capacity(2);
+        for (from, packet, packets) in packets(machine, self.slice_bytes) {
+            let suffix = if from == 0 { "" } else { "_rest" };
             let mut loops = over_slices.clone();
             if packets > 1 {
                 let step = packet.cast_signed();
@@ -124,6 +119,17 @@ impl Image {
         }
         Ok(transfers)
     }
+}
+
+/// The packets of a slice's part: where they begin, their bytes, and how many there are; a rest if it is no whole number of good ones.
+pub(super) fn packets(machine: &Tcp, slice_bytes: u64) -> Vec<(u64, u64, u64)> {
+    let packet_bytes = packet_bytes(machine, slice_bytes);
+    let whole = slice_bytes / packet_bytes * packet_bytes;
+    let mut packets = vec![(0, packet_bytes, whole / packet_bytes)];
+    if whole < slice_bytes {
+        packets.push((whole, slice_bytes - whole, 1));
+    }
+    packets
 }
 
 /// The longest packet of whole requests that divides a slice's part, or else the longest that there is.
@@ -153,7 +159,12 @@ pub(super) fn bring(
             |tensor: &&mut Tensor| tensor.name == operand.name() || tensor.name.starts_with(&of_groups);
         for (tensor, commands) in program.tensors.iter_mut().filter(of_operand).zip(&mut commands) {
             let image = image(setup, shape, tensor, next_byte).ok_or_else(|| {
-                refuse(problem, "an input whose slices hold no whole bytes", "whole bytes on every slice")
+                let unit = setup.machine.tdma.alignment_bytes;
+                let asked = format!(
+                    "slices hold no whole {unit}-byte words of {}, which comes from HBM",
+                    operand.name()
+                );
+                refuse(problem, &asked, &format!("rows padded to {unit} B"))
             })?;
             next_byte = image.end(setup.machine);
             let transfers =
@@ -175,7 +186,8 @@ pub(super) fn bring(
 fn image(setup: &Setup<'_>, shape: &Shape, tensor: &Tensor, hbm_base: u64) -> Option<Image> {
     let Place::Dm { slice, base, .. } = tensor.place else { return None };
     let bits = tensor.map.to.get(1)?.checked_mul(setup.element_bits())?;
-    if !bits.is_multiple_of(8) || shape.inter.len() > MOST_DIGITS {
+    let unit = setup.machine.tdma.alignment_bytes;
+    if !bits.is_multiple_of(unit * 8) || !base.is_multiple_of(unit) || shape.inter.len() > MOST_DIGITS {
         return None;
     }
     let mut digits = [SliceDigit::default(); MOST_DIGITS];

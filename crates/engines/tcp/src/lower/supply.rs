@@ -36,7 +36,7 @@ impl Supply {
         let mut kept = 0;
         let mut span = 1;
         for digit in parallel.iter().rev() {
-            if digit.axis.is_some_and(|axis| problem.has(operand, axis)) {
+            if digit.axis.is_some_and(|axis| problem.stores(operand, axis)) {
                 kept |= (digit.slots - 1) * span;
             }
             span *= digit.slots;

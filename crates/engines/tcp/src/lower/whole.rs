@@ -1,7 +1,8 @@
 //! Inputs that every group of PEs has whole although it multiplies one part of them (paper section VI-A: copies instead of an exchange).
 //!
 //! All groups run the same commands, which find the part at one address. So each group's copy begins as far before that address as its
-//! part lies behind the copy's start, and nothing has to be moved. Parts must lie apart within slices, not on other ones.
+//! part lies behind the copy's start, and nothing has to be moved. Parts must lie apart within slices, not on other ones, and by whole words
+//! if copies come from off-chip memory.
 
 use tilewright_base::Diagnostic;
 use tilewright_notation::algebra::RadixMap;
@@ -62,22 +63,20 @@ impl Wholes {
             let Some(shape) = problem.shape(operand).filter(|_| !axes.is_empty()) else { continue };
             let (name, parts) = (problem.axis(axes[0]).name, problem.axis(axes[0]).pes);
             let instead = format!("{name}_{parts} in {} too", operand.name());
-            if from_hbm[operand as usize] {
-                let asked =
-                    format!("{} comes from HBM whole, and a PE has a part of `{name}`", operand.name());
-                return Err(refuse(problem, &asked, &instead));
-            }
+            let unit = if from_hbm[operand as usize] { setup.machine.tdma.alignment_bytes } else { 1 };
             let place = |group: u64| -> Option<u64> {
                 let values = axes.iter().map(|id| (*id, value(problem, groups, group, *id)));
                 let elements =
                     values.map(|(id, value)| elements_before(shape, id, value * problem.axis(id).extent));
                 let elements = elements.sum::<Option<u64>>()?;
                 let bits = elements * setup.element_bits();
-                bits.is_multiple_of(8).then_some(bits / 8)
+                bits.is_multiple_of(unit * 8).then_some(bits / 8)
             };
             let places: Option<Vec<u64>> = (0..groups.count(problem)).map(place).collect();
-            let asked =
-                || format!("parts of `{name}` of {} lie on other slices, or within a byte", operand.name());
+            let asked = || {
+                let word = if unit == 1 { "a byte".to_string() } else { format!("{unit} bytes of HBM") };
+                format!("parts of `{name}` of {} lie on other slices, or within {word}", operand.name())
+            };
             *slot = Some(places.ok_or_else(|| refuse(problem, &asked(), &instead))?);
         }
         Ok(wholes)
@@ -122,7 +121,7 @@ impl Wholes {
 }
 
 /// Which part of an axis a group has.
-fn value(problem: &Problem, groups: &Groups, group: u64, id: AxisId) -> u64 {
+pub(super) fn value(problem: &Problem, groups: &Groups, group: u64, id: AxisId) -> u64 {
     let mut rest = group;
     for axis in groups.surviving.iter().chain(&groups.summed).rev() {
         let parts = problem.axis(*axis).pes;

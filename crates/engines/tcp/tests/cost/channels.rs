@@ -217,7 +217,7 @@ fn unaligned_reads_cost_two_accesses_and_unaligned_writes_two_partial_ones() {
     assert_eq!(count(&machine, &read).accesses(), 2);
     let write = count(&machine, &Access { direction: Direction::Write, ..read });
     assert_eq!(write.channels().iter().map(|channel| channel.partial_writes).sum::<u64>(), 2);
-    assert_eq!(write.busiest_cycles(&machine), 195);
+    assert_eq!(write.busiest_cycles(&machine), 196);
 }
 
 #[test]

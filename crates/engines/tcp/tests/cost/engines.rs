@@ -186,7 +186,7 @@ fn floats_halve_the_vector_engine_unless_the_upper_half_is_padding() {
     let floats = Vector { narrow: true, ..integers };
     let trimmed = Vector { upper_half_padding: true, ..floats };
     assert_eq!([integers, floats, trimmed].map(|v| vector::stream_cycles(&machine, &v)), [100, 200, 100]);
-    assert_eq!(vector::latency_cycles(&machine, &integers), 18 + 3);
+    assert_eq!(vector::latency_cycles(&machine, &integers), 14 + 3);
     assert_eq!(vector::reduce_cycles(&machine, &integers), 16);
     assert_eq!(vector::reduce_cycles(&machine, &Vector { reduced_slices: 1, ..integers }), 0);
 }

@@ -55,9 +55,9 @@ fn a_load_of_1600_bytes_takes_464() {
     assert_eq!((cost.total_cycles, cost.stage_cycles(Stage::Load)), (464, 200));
 }
 
-/// The figure has no cycle for the tree (5) and the last sum (1), which the rules add to 264 + 50.
+/// 264 + 50 in the figure, so the tree (5) is in the 264; the last sum leaves one cycle after its last product.
 #[test]
-fn the_first_layer_takes_314_in_the_figure_but_320_by_the_rules() {
+fn the_first_layer_takes_314_but_for_the_last_sum() {
     let contraction = Contraction {
         packet_elements: 32,
         packet_bytes: 64,
@@ -71,8 +71,8 @@ fn the_first_layer_takes_314_in_the_figure_but_320_by_the_rules() {
     };
     let (contraction, cast) = (Some(contraction), Some(Cast { flits: 1 }));
     let cost = run(Command { contraction, cast, commit: commit(1), ..fetched(50, 32) });
-    assert_eq!((cost.total_cycles, cost.stage_cycles(Stage::Contraction)), (320, 50));
-    assert_eq!(cost.total_cycles - cost.tail_cycles.iter().sum::<u64>(), 314);
+    assert_eq!((cost.total_cycles, cost.stage_cycles(Stage::Contraction)), (315, 50));
+    assert!(within_3(cost.total_cycles, 314));
 }
 
 /// One flit, of which each slice keeps what the ring delivers.
@@ -102,9 +102,9 @@ fn a_broadcast_in_a_ring_of_256_takes_1033() {
     assert_eq!(cost.total_cycles, 1033);
 }
 
-/// The figure's depth of 18 was read off these bars, so it holds the fetch cast (2) and the units (1 or 2) already.
+/// 264 + 2 + 18 in the figure: the 18 are fetch cast (2), units (1 or 2), and the depth of the engine.
 #[test]
-fn adding_a_bias_takes_284_or_283_in_the_figure_but_288_or_287_by_the_rules() {
+fn adding_a_bias_takes_284_with_relu_and_283_without() {
     let add = Vector {
         flits: 2,
         chain_flits: 2,
@@ -117,7 +117,7 @@ fn adding_a_bias_takes_284_or_283_in_the_figure_but_288_or_287_by_the_rules() {
         Command { vector: Some(add), cast: Some(Cast { flits: 1 }), commit: commit(1), ..fetched(2, 8) };
     bias.fetch = bias.fetch.map(|fetch| Fetch { cast: true, ..fetch });
     let relu = Command { vector: Some(Vector { units: 2, ..add }), ..bias };
-    assert_eq!([run(relu).total_cycles, run(bias).total_cycles], [288, 287]);
+    assert_eq!([run(relu).total_cycles, run(bias).total_cycles], [284, 283]);
 }
 
 #[test]

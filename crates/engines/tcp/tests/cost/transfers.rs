@@ -96,38 +96,38 @@ fn load_cycles(from: &[AccessLoop], packet_bytes: u64, engines: u64, dmns: u64) 
     transfer_cycles(machine.tdma.startup_cycles, Route::AcrossTiers, read, write).total_cycles
 }
 
-/// The 447 was measured on this transfer, whose one request the rules add once more.
+/// The start is what this bar leaves without its one request.
 #[test]
-fn a_load_of_32_bytes_takes_447_in_the_figure_but_453_by_the_rules() {
-    assert_eq!(load_cycles(&[], 32, 1, 1), 453);
+fn a_load_of_32_bytes_takes_447() {
+    assert_eq!(load_cycles(&[], 32, 1, 1), 447);
 }
 
-/// 512 bytes in a row lie in two access units, so 16 requests a channel. The figure's 31 x 5.33 would be one channel: 618.
+/// 512 bytes in a row lie in two access units, so 16 requests a channel. The figure's 447 + 31 x 5.33 is one channel.
 #[test]
-fn a_load_of_32_slices_takes_612_in_the_figure_but_533_by_the_rules() {
-    assert_eq!(load_cycles(&loops([(32, 16)]), 16, 4, 8), 533);
-    assert_eq!(load_cycles(&loops([(32, 0)]), 16, 4, 8), 618);
+fn a_load_of_32_slices_takes_612_in_the_figure_but_527_by_the_rules() {
+    assert_eq!(load_cycles(&loops([(32, 16)]), 16, 4, 8), 527);
+    assert_eq!(load_cycles(&loops([(32, 0)]), 16, 4, 8), 612);
 }
 
 /// 92 units on a channel, 99 on the busiest: three rows of four are unaligned. The figure's 0.68 cycles a request are not explained.
 #[test]
-fn a_load_of_256_slices_takes_1660_in_the_figure_but_975_by_the_rules() {
-    assert_eq!(load_cycles(&loops([(256, 1600)]), 1600, 4, 8), 975);
+fn a_load_of_256_slices_takes_1660_in_the_figure_but_969_by_the_rules() {
+    assert_eq!(load_cycles(&loops([(256, 1600)]), 1600, 4, 8), 969);
 }
 
 /// 256 reads of the same units, of which each has four columns of one bank group: 10.67 cycles, where the figure's are 19.7.
 #[test]
-fn a_load_of_256_copies_takes_5498_in_the_figure_but_3178_by_the_rules() {
-    assert_eq!(load_cycles(&loops([(256, 0)]), 1600, 4, 8), 3178);
+fn a_load_of_256_copies_takes_5498_in_the_figure_but_3172_by_the_rules() {
+    assert_eq!(load_cycles(&loops([(256, 0)]), 1600, 4, 8), 3172);
 }
 
-/// 195 cycles a write, as derived from this bar, are 195.56 rounded down.
+/// (3576 - 441) / 16 cycles a write, rounded to whole ones.
 #[test]
-fn sixteen_partial_writes_take_3576_in_the_figure_but_3567_by_the_rules() {
+fn sixteen_partial_writes_take_3576_but_for_rounding() {
     let machine = tcp();
     let to = loops([(16, 2)]);
     let write = off_chip(&machine, 1, &[access(Direction::Write, 0, &to, 2)]);
     let read = Side::data_memory(&machine, 16, 1, 1, false);
     let cost = transfer_cycles(machine.tdma.startup_cycles, Route::AcrossTiers, read, write);
-    assert_eq!((cost.total_cycles, cost.binding), (3567, Bound::WriteMemory));
+    assert_eq!((cost.total_cycles, cost.binding), (3577, Bound::WriteMemory));
 }

@@ -24,16 +24,17 @@ pub(crate) fn split(dice: &mut Dice) -> Option<(String, String, Vec<Part>)> {
         let name = name.chars().next()?;
         let groups: u64 = parts.iter().map(|part| part.count).product();
         let wanted = [2, 2, 3, 4][dice.roll(4)];
-        let takes = dice.once_in(2) && !inside(name) && !extent.contains("..") && name != 'y';
+        let takes = dice.once_in(2) && !inside(name) && name != 'y';
         if takes && groups * wanted <= 8 {
-            let whole = extent.parse::<u64>().ok()? * wanted;
+            let (least, most) = extent.split_once("..").map_or(("", extent), |(_, most)| ("1..", most));
+            let whole = most.parse::<u64>().ok()? * wanted;
             parts.push(Part { name, count: wanted, whole });
-            sizes.push(format!("{name}={whole}"));
+            sizes.push(format!("{name}={least}{whole}"));
         } else {
             sizes.push(size.to_string());
         }
     }
-    if parts.is_empty() || dims.contains("..") {
+    if parts.is_empty() {
         return None;
     }
     let mut written = String::new();

@@ -1,6 +1,6 @@
 //! Random einsums with shapes and tactics, as text, for the tests that run them.
 //!
-//! What is drawn: one to four axes a tensor, batch axes, windows with factors and positions before the start, axes of run-time size;
+//! What is drawn: one to four axes a tensor, batch axes, windows with factors and positions before the start, moved by loops in time and over slices, axes of run-time size;
 //! tactics of two and of four sections; stationary operands in register files, halves of them, or data memory with a shape of their own.
 
 #![allow(dead_code, reason = "each test uses a part")]
@@ -105,10 +105,6 @@ impl Drawn {
         self.window.is_some_and(|window| window.operand == operand && window.moves(axis))
     }
 
-    fn moves(&self, axis: char) -> bool {
-        self.window.is_some_and(|window| window.moves(axis))
-    }
-
     /// The axes of a tensor as the einsum writes them.
     fn tensor(&self, operand: Operand) -> String {
         let plain = self.axes.iter().filter(|axis| axis.of[operand as usize]);
@@ -153,9 +149,7 @@ fn draw(dice: &mut Dice) -> Drawn {
     let mut slices = 1;
     for axis in drawn.axes.clone() {
         for piece in cut(dice, axis.name, axis.extent) {
-            let over_slices = slices * piece.slots.next_power_of_two() <= MOST_SLICES
-                && dice.once_in(4)
-                && (!drawn.moves(axis.name) || dice.once_in(20));
+            let over_slices = slices * piece.slots.next_power_of_two() <= MOST_SLICES && dice.once_in(4);
             if over_slices {
                 let piece = piece.in_power();
                 slices *= piece.slots;
@@ -242,8 +236,7 @@ fn shape(dice: &mut Dice, drawn: &Drawn, operand: Operand, moves: bool, innermos
         let slots = digit.slots;
         let own = inside.iter().position(|piece| piece.slots == slots && piece.axis != 'y');
         inter.push(match own {
-            _ if drawn.slides(operand, digit.axis) => format!("_[{slots}]"),
-            _ if drawn.depends(operand, digit.axis) => digit.text(),
+            _ if drawn.depends(operand, digit.axis) && !drawn.slides(operand, digit.axis) => digit.text(),
             Some(index) if moves && dice.once_in(2) => inside.remove(index).text(),
             _ if moves && dice.once_in(2) => format!("_[1#{slots}]"),
             _ => format!("_[{slots}]"),

@@ -6,6 +6,7 @@
 use tilewright_notation::problem::{AxisId, Problem};
 use tilewright_notation::syntax::ast::Operand;
 use tilewright_num::{Dtype, RuleSet, convert, int_pattern};
+use tilewright_tcp::program::control::{Arithmetic, Term, Value};
 
 use super::drawn::Dice;
 
@@ -41,6 +42,32 @@ pub(crate) fn positions(extents: &[u64]) -> Vec<Vec<u64>> {
             .collect();
     }
     all
+}
+
+fn term(registers: &[i64], term: Term) -> i64 {
+    match term {
+        Term::Number(number) => number,
+        Term::Register(id) => registers[id.0 as usize],
+    }
+}
+
+/// What a control core computes.
+pub(crate) fn computed(registers: &[i64], value: Value) -> i64 {
+    match value {
+        Value::Just(one) => term(registers, one),
+        Value::Both(left, operation, right) => {
+            let (left, right) = (term(registers, left), term(registers, right));
+            match operation {
+                Arithmetic::Add => left + right,
+                Arithmetic::Sub => left - right,
+                Arithmetic::Mul => left * right,
+                Arithmetic::Div => left / right,
+                Arithmetic::Min => left.min(right),
+                Arithmetic::Max => left.max(right),
+                Arithmetic::Rem => panic!("lowering takes no remainders"),
+            }
+        }
+    }
 }
 
 /// Sizes of the run-time axes to try: the least, the greatest, and one between; one empty list if there are none.
