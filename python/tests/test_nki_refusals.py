@@ -35,6 +35,7 @@ CASES = {
     "a reshape across strides": (V2, lambda: tile(8, 4, 8)[:, :, 0:4].reshape(8, 16), "neuron/shape", "strided view"),
     "a dimension twice": (V2, lambda: tile(8, 4, 8).permute(0, 1, 1), "neuron/shape", "in the order [0, 1, 1]"),
     "a part of an element": (V2, lambda: tile(8, 3, dtype=nl.bfloat16).view(nl.float32), "neuron/dtype", "as f32"),
+    "a pattern of every other partition": (V2, lambda: tile(16, 32).ap([[64, 8], [1, 32]]), "neuron/pattern", "steps 64 elements"),
     "a dimension that is not there": (V2, lambda: tile(8, 8).squeeze_dim(2), "neuron/shape", "dimension 2"),
     "a reduction that Scalar lacks": (
         V2,
