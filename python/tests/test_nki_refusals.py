@@ -8,7 +8,7 @@ import nki.isa as isa
 import nki.language as nl
 import numpy as np
 import pytest
-from tilewright.nki import Refused, run, run_ranks
+from tilewright.nki import Refused, run, run_ranks, state
 
 V2, V3, V4 = "trainium1", "trainium2", "trainium3"
 
@@ -291,6 +291,44 @@ CASES = {
         lambda: isa.nc_stream_shuffle(tile(32, 8), tile(32, 4), [0] * 32),
         "neuron/shape",
         "different free sizes",
+    ),
+    "more partitions by repetition": (V2, lambda: isa.max8(tile(8, 8), tile(1, 8).broadcast(0, 200)), "neuron/partitions", "of 200 partitions"),
+    "a block-scaled product from PSUM": (
+        V4,
+        lambda: scaled(a=psum(32, 8, dtype=nl.float8_e4m3fn_x4)),
+        "neuron/memory",
+        "with stationary in psum",
+    ),
+    "a transpose of picked elements": (
+        V4,
+        lambda: isa.nc_matmul(psum(32, 32), tile(32, 32), tile(32, 64).indirect(tile(32, 1, dtype=nl.int32)), is_transpose=True),
+        "neuron/shape",
+        "a moving tile with offsets",
+    ),
+    # What the layer above never asks for: it is said all the same.
+    "a sum over all dimensions": (
+        V2,
+        lambda: state.running().tensor_reduce(tile(8, 1), tile(8, 8), "add", 2, False),
+        "neuron/shape",
+        "over 2 of 2 dimensions",
+    ),
+    "several rows on every partition": (
+        V2,
+        lambda: state.running().partition_broadcast(psum(8, 8), tile(2, 4)),
+        "neuron/shape",
+        "partition_broadcast of [2, 4]",
+    ),
+    "a row on every partition of SBUF": (
+        V2,
+        lambda: state.running().partition_broadcast(tile(8, 8), tile(1, 8)),
+        "neuron/memory",
+        "partition_broadcast",
+    ),
+    "too few bytes for a tensor": (
+        V2,
+        lambda: state.running().input(np.zeros(3, np.uint8), [8, 8], 0, "x"),
+        "neuron/shape",
+        "3 bytes for a tensor",
     ),
     "exponentials with sums of another shape": (
         V4,
