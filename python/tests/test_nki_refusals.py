@@ -240,6 +240,12 @@ CASES = {
         "neuron/shape",
         "dma_compute of [8, 4]",
     ),
+    "random bits from GpSimd of the first generation": (
+        V2,
+        lambda: isa.rng(tile(8, 8, dtype=nl.uint32), engine=isa.gpsimd_engine),
+        "neuron/generation",
+        "rng on the gpsimd engine",
+    ),
     "random bits as floats": (V2, lambda: isa.rng(tile(8, 8)), "neuron/dtype", "rng into"),
     "a seed of several numbers": (
         V3,
