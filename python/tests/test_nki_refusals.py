@@ -298,6 +298,18 @@ CASES = {
         "neuron/shape",
         "different free sizes",
     ),
+    "every other partition": (
+        V2,
+        lambda: isa.tensor_copy(tile(4, 8), tile(8, 8)[0:8:2]),
+        "neuron/partitions",
+        "steps 16 elements of 8",
+    ),
+    "free elements as partitions": (
+        V2,
+        lambda: isa.tensor_copy(tile(8, 8), tile(8, 8).permute(1, 0)),
+        "neuron/partitions",
+        "steps 1 elements of 8",
+    ),
     "more partitions by repetition": (V2, lambda: isa.max8(tile(8, 8), tile(1, 8).broadcast(0, 200)), "neuron/partitions", "of 200 partitions"),
     "a block-scaled product from PSUM": (
         V4,
