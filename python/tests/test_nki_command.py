@@ -67,8 +67,8 @@ def test_findings_decide_the_exit_code(tmp_path):
 
 def test_wrong_usage_is_named(tmp_path):
     for arguments, said in (
-        (["kernels.py::nothing"], "it has add, half"),
-        (["missing.py"], "no file"),
+        (["kernels.py::nothing"], "has no kernel nothing; it has add, half"),
+        (["missing.py"], "there is no file"),
         (["kernels.py", "--chip"], "--chip needs a value"),
         (["kernels.py"], "no kernel was called"),
         ([], "usage"),

@@ -8,7 +8,7 @@ import nki.isa as isa
 import nki.language as nl
 import numpy as np
 import pytest
-from tilewright.nki import Refused, run, run_ranks
+from tilewright.nki import Refused, run, run_ranks, state
 
 V2, V3, V4 = "trainium1", "trainium2", "trainium3"
 
@@ -35,6 +35,7 @@ CASES = {
     "a reshape across strides": (V2, lambda: tile(8, 4, 8)[:, :, 0:4].reshape(8, 16), "neuron/shape", "strided view"),
     "a dimension twice": (V2, lambda: tile(8, 4, 8).permute(0, 1, 1), "neuron/shape", "in the order [0, 1, 1]"),
     "a part of an element": (V2, lambda: tile(8, 3, dtype=nl.bfloat16).view(nl.float32), "neuron/dtype", "as f32"),
+    "a pattern of every other partition": (V2, lambda: tile(16, 32).ap([[64, 8], [1, 32]]), "neuron/pattern", "steps 64 elements"),
     "a dimension that is not there": (V2, lambda: tile(8, 8).squeeze_dim(2), "neuron/shape", "dimension 2"),
     "a reduction that Scalar lacks": (
         V2,
@@ -239,6 +240,12 @@ CASES = {
         "neuron/shape",
         "dma_compute of [8, 4]",
     ),
+    "random bits from GpSimd of the first generation": (
+        V2,
+        lambda: isa.rng(tile(8, 8, dtype=nl.uint32), engine=isa.gpsimd_engine),
+        "neuron/generation",
+        "rng on the gpsimd engine",
+    ),
     "random bits as floats": (V2, lambda: isa.rng(tile(8, 8)), "neuron/dtype", "rng into"),
     "a seed of several numbers": (
         V3,
@@ -290,6 +297,56 @@ CASES = {
         lambda: isa.nc_stream_shuffle(tile(32, 8), tile(32, 4), [0] * 32),
         "neuron/shape",
         "different free sizes",
+    ),
+    "every other partition": (
+        V2,
+        lambda: isa.tensor_copy(tile(4, 8), tile(8, 8)[0:8:2]),
+        "neuron/partitions",
+        "steps 16 elements of 8",
+    ),
+    "free elements as partitions": (
+        V2,
+        lambda: isa.tensor_copy(tile(8, 8), tile(8, 8).permute(1, 0)),
+        "neuron/partitions",
+        "steps 1 elements of 8",
+    ),
+    "more partitions by repetition": (V2, lambda: isa.max8(tile(8, 8), tile(1, 8).broadcast(0, 200)), "neuron/partitions", "of 200 partitions"),
+    "a block-scaled product from PSUM": (
+        V4,
+        lambda: scaled(a=psum(32, 8, dtype=nl.float8_e4m3fn_x4)),
+        "neuron/memory",
+        "with stationary in psum",
+    ),
+    "a transpose of picked elements": (
+        V4,
+        lambda: isa.nc_matmul(psum(32, 32), tile(32, 32), tile(32, 64).indirect(tile(32, 1, dtype=nl.int32)), is_transpose=True),
+        "neuron/shape",
+        "a moving tile with offsets",
+    ),
+    # What the layer above never asks for: it is said all the same.
+    "a sum over all dimensions": (
+        V2,
+        lambda: state.running().tensor_reduce(tile(8, 1), tile(8, 8), "add", 2, False),
+        "neuron/shape",
+        "over 2 of 2 dimensions",
+    ),
+    "several rows on every partition": (
+        V2,
+        lambda: state.running().partition_broadcast(psum(8, 8), tile(2, 4)),
+        "neuron/shape",
+        "partition_broadcast of [2, 4]",
+    ),
+    "a row on every partition of SBUF": (
+        V2,
+        lambda: state.running().partition_broadcast(tile(8, 8), tile(1, 8)),
+        "neuron/memory",
+        "partition_broadcast",
+    ),
+    "too few bytes for a tensor": (
+        V2,
+        lambda: state.running().input(np.zeros(3, np.uint8), [8, 8], 0, "x"),
+        "neuron/shape",
+        "3 bytes for a tensor",
     ),
     "exponentials with sums of another shape": (
         V4,

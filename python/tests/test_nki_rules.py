@@ -206,6 +206,25 @@ def test_a_pattern_beyond_the_end():
     assert caught.value.code == "neuron/bounds"
 
 
+@pytest.mark.parametrize(
+    ("pattern", "offset", "columns"),
+    [([[32, 8], [1, 4]], 2, slice(2, 6)), ([[8, 8], [1, 4]], 2, slice(18, 22)), ([[8, 4], [1, 8]], 8 * 4, slice(16, 24))],
+    ids=["of the tensor", "of the view", "of the view's later rows"],
+)
+def test_a_pattern_of_a_pattern_steps_over_what_its_first_step_says(pattern, offset, columns):
+    x = np.arange(8 * 32, dtype=np.float32).reshape(8, 32)
+    rows = slice(8 - pattern[0][1], 8)
+
+    def kernel(x):
+        tile = new_nl.load(x)
+        part = tile.ap([[32, 8], [1, 8]], offset=16).ap(pattern, offset=offset)
+        out = new_nl.ndarray(part.shape, part.dtype, buffer=new_nl.shared_hbm)
+        new_isa.dma_copy(out, part)
+        return out
+
+    np.testing.assert_array_equal(run(kernel, x, dialect="new").outputs, x[rows, columns])
+
+
 def codes(result):
     return {finding["code"] for finding in result.findings}
 

@@ -9,18 +9,20 @@ use crate::source;
 
 create_exception!(_core, Refused, PyException, "A rule of the hardware that an instruction breaks.");
 
-/// A refusal as an exception, with `code`, `asked`, `allowed`, `instead` and `line`.
+/// A refusal as an exception, with `code`, `asked`, `allowed`, `instead`, `line`, and the `rule`: its file and line.
 pub(crate) fn raise(py: Python<'_>, refusal: &Refusal, line: &str) -> PyErr {
     let place = if line.is_empty() { String::new() } else { format!("{line}: ") };
     let text = format!("{place}{refusal}");
     let error = Refused::new_err(text);
     let value = error.value(py);
+    let rule = format!("{}:{}", refusal.rule.file(), refusal.rule.line());
     let fields = [
         ("code", refusal.code),
         ("asked", &refusal.asked),
         ("allowed", &refusal.allowed),
         ("instead", &refusal.instead),
         ("line", line),
+        ("rule", &rule),
     ];
     for (name, field) in fields {
         // An attribute that cannot be set leaves the message, which has it all.

@@ -83,15 +83,14 @@ impl Tensor {
         Ok(self.with_view(View { mx: element.mx, ..view }))
     }
 
-    /// Explicit strides and counts over the whole storage, in elements, and an offset.
+    /// Explicit strides and counts in elements, and an offset.
     #[pyo3(signature = (pattern, offset=0, code=None))]
     fn pattern(&self, pattern: Vec<(isize, usize)>, offset: usize, code: Option<usize>) -> PyResult<Tensor> {
         let dims: Dims = pattern.into_iter().map(|(stride, size)| Dim { size, stride }).collect();
         let ElementType { dtype, mx } =
             code.map_or(Ok(ElementType::of(&self.tile.view)), dtype::from_code)?;
-        let out = self.with_view(View { offset, dims, mx, ..View::whole(&[], dtype, 0) });
-        out.tile.check_bounds().map_err(|refusal| plain(&refusal))?;
-        Ok(out)
+        let tile = self.tile.explicit(dims, offset, dtype, mx).map_err(|refusal| plain(&refusal))?;
+        Ok(self.with_view(tile.view))
     }
 
     /// Explicit element offsets over the whole storage; negative ones are skipped. `by` is the tile that picked them.

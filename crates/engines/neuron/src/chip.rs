@@ -3,7 +3,7 @@
 use tilewright_machine::Neuron;
 use tilewright_num::RuleSet;
 
-use crate::refusal::{Refusal, rule};
+use crate::refusal::Refusal;
 
 /// A chip of a machine file that comes with us.
 #[cfg(test)]
@@ -50,19 +50,21 @@ impl Chip {
         Generation(self.neuron.chip.core_generation)
     }
 
-    /// Refuses an instruction that only later generations have.
+    /// Refuses an instruction that only later generations have. The rule is the caller.
     ///
     /// # Errors
     /// If this chip is older than `least`.
+    #[track_caller]
     pub fn needs(&self, instruction: &str, least: Generation) -> Result<(), Refusal> {
-        rule(self.generation() >= least, || {
-            Refusal::new(
-                "neuron/generation",
-                format!("{instruction} on {}, a NeuronCore-v{}", self.name, self.generation().0),
-                format!("NeuronCore-v{} or later", least.0),
-                "run with a newer chip, or use an instruction that this one has",
-            )
-        })
+        if self.generation() >= least {
+            return Ok(());
+        }
+        Err(Refusal::new(
+            "neuron/generation",
+            format!("{instruction} on {}, a NeuronCore-v{}", self.name, self.generation().0),
+            format!("NeuronCore-v{} or later", least.0),
+            "run with a newer chip, or use an instruction that this one has",
+        ))
     }
 
     /// Partitions of the on-chip memories.

@@ -1,7 +1,7 @@
 //! The NeuronCore: tile storage, access patterns, and the instructions of `nki.isa`, each in the file of its engine.
 //!
 //! - [`chip`]: the figures of a machine file that the rules below ask for;
-//! - [`storage`], [`pattern`]: tensors with real bytes and the views over them;
+//! - [`storage`], [`pattern`], [`explicit`]: tensors with real bytes and the views over them;
 //! - [`alu`], [`function`], [`convert`], [`mx`]: operators, activation functions, casts and block-scaled words as values;
 //! - [`engine`]: instructions by engine: may it, what does it give, how long;
 //! - [`program`]: what was executed, as data; [`schedule`]: when each of it runs on the real engines;
@@ -15,6 +15,7 @@ pub mod chip;
 pub mod compiler;
 pub mod convert;
 pub mod engine;
+pub mod explicit;
 pub mod findings;
 pub mod function;
 pub mod matmul;

@@ -1,6 +1,7 @@
 //! What an illegal instruction is answered with: a stable code, what was asked, what is allowed, what to do instead.
 
 use std::fmt;
+use std::panic::Location;
 
 /// A rule of the hardware that an instruction breaks.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,17 +14,21 @@ pub struct Refusal {
     pub allowed: String,
     /// What to write instead.
     pub instead: String,
+    /// The rule itself: where it is written.
+    pub rule: &'static Location<'static>,
 }
 
 impl Refusal {
-    /// A refusal from its four parts.
+    /// A refusal from its four parts. The rule is the caller.
+    #[track_caller]
     pub fn new(
         code: &'static str,
         asked: impl Into<String>,
         allowed: impl Into<String>,
         instead: impl Into<String>,
     ) -> Refusal {
-        Refusal { code, asked: asked.into(), allowed: allowed.into(), instead: instead.into() }
+        let (asked, allowed, instead) = (asked.into(), allowed.into(), instead.into());
+        Refusal { code, asked, allowed, instead, rule: Location::caller() }
     }
 }
 

@@ -127,8 +127,10 @@ def tensor_scalar(
     )
 
 
-def scalar_tensor_tensor(dst, data, op0, operand0, op1, operand1, reverse0=False, reverse1=False, name=None):
-    """dst = (data op0 operand0) op1 operand1, the last a tensor."""
+def scalar_tensor_tensor(
+    dst, data, op0, operand0, op1, operand1, reverse0=False, reverse1=False, name=None, dtype=None
+):
+    """dst = (data op0 operand0) op1 operand1, the last a tensor. The type of the result is that of dst."""
     state.running().scalar_tensor_tensor(
         dst,
         _like(data, dst),

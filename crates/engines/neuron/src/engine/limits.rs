@@ -1,7 +1,7 @@
 //! Rules that all compute engines share: memories, partitions and where they start, free sizes
 //! (NKI architecture guide, tensor access; neuron.md section 2.1).
 
-use crate::pattern::as_u64;
+use crate::pattern::{as_u64, signed};
 use crate::refusal::{Refusal, rule};
 use crate::{Chip, EngineKind, Memory, Tile};
 
@@ -60,7 +60,7 @@ fn memory(engine: EngineKind, instruction: &str, role: &str, tile: &Tile) -> Res
     })
 }
 
-/// How many partitions. Where they start is a finding: compilers may move a tile that starts elsewhere.
+/// How many partitions, and that they are neighbours. Where they start is a finding: compilers may move a tile that starts elsewhere.
 fn partitions(chip: &Chip, instruction: &str, role: &str, tile: &Tile) -> Result<(), Refusal> {
     let count = tile.view.partitions();
     let most = chip.partitions();
@@ -70,6 +70,19 @@ fn partitions(chip: &Chip, instruction: &str, role: &str, tile: &Tile) -> Result
             format!("{instruction} with {role} of {count} partitions"),
             format!("at most {most} partitions"),
             "split the tile along its first dimension",
+        )
+    })?;
+    let (step, own) = (tile.partition_step(), tile.partition_elements());
+    // One row for all partitions is what compilers broadcast.
+    rule(step.is_none_or(|step| step == signed(own) || step == 0), || {
+        Refusal::new(
+            "neuron/partitions",
+            format!(
+                "{instruction} with {role} that steps {} elements of {own} to its next partition",
+                step.unwrap_or(0)
+            ),
+            "neighbouring partitions, one after the other",
+            "move the rows with a DMA, a transpose or nc_stream_shuffle first",
         )
     })
 }
