@@ -10,6 +10,7 @@ mod compile;
 mod demo;
 mod embedded;
 mod explore;
+mod goal;
 mod host;
 mod machine;
 mod memories;
