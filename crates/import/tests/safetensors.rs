@@ -39,7 +39,8 @@ fn agree(theirs: &SafeTensors<'_>, ours: &Tensors) -> Result<usize, String> {
 
 /// A small file: names, and types and sizes of their tensors.
 fn file() -> impl Strategy<Value = Vec<u8>> {
-    let dtype = prop_oneof![Just(Dtype::F32), Just(Dtype::F16), Just(Dtype::BF16), Just(Dtype::I64), Just(Dtype::U8)];
+    let dtype =
+        prop_oneof![Just(Dtype::F32), Just(Dtype::F16), Just(Dtype::BF16), Just(Dtype::I64), Just(Dtype::U8)];
     let tensor = (dtype, prop::collection::vec(0_usize..5, 0..4));
     prop::collection::btree_map("[a-z.\"\\\\é]{1,6}", tensor, 0..6).prop_map(|tensors| {
         let data: Vec<(String, Dtype, Vec<usize>, Vec<u8>)> = tensors

@@ -178,7 +178,7 @@ mod tests {
     use super::*;
 
     fn aim(goal: Goal) -> Aim {
-        Aim { goal, clock_hz: 1_000_000_000, standing_fj_per_cycle: 10 }
+        Aim { goal, clock_hz: 1_000_000_000, standing_fj_per_cycle: 10_000 }
     }
 
     fn link(fills: u64, main: u64, dma: u64, energy_fj: u64) -> Link {
@@ -197,9 +197,9 @@ mod tests {
 
     #[test]
     fn the_goal_decides_between_fast_and_frugal() {
-        // Whole: 200 cycles, 2000 fJ standing and 1000 of commands. Halves: 165 cycles, 1650 standing and 2000 of commands.
-        let whole = (WHOLE, vec![link(1, 100, 100, 1000)]);
-        let halves = (WHOLE / 2, vec![link(2, 110, 110, 2000)]);
+        // Whole: 200 cycles, 2000 pJ standing and 1000 of commands. Halves: 165 cycles, 1650 standing and 2000 of commands.
+        let whole = (WHOLE, vec![link(1, 100, 100, 1_000_000)]);
+        let halves = (WHOLE / 2, vec![link(2, 110, 110, 2_000_000)]);
         let tables = [whole, halves];
         let best = |goal: Goal| {
             let aim = aim(goal);
@@ -208,7 +208,7 @@ mod tests {
         };
         assert_eq!(best(Goal::Time), Some(WHOLE / 2));
         assert_eq!(best(Goal::Energy), Some(WHOLE));
-        // 3000 fJ in 200 ns are 15 mW, 3650 in 165 ns are 22.
+        // 3000 pJ in 200 ns are 15 mW, 3650 in 165 ns are 22.
         assert_eq!(best(Goal::TimeBelow(15)), Some(WHOLE));
         assert_eq!(best(Goal::TimeBelow(22)), Some(WHOLE / 2));
         // Where nothing stays below, the least power.

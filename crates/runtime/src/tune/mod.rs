@@ -140,6 +140,9 @@ fn candidates(
     effort: u64,
     goal: Goal,
 ) -> (Vec<Choices>, u64) {
+    if effort == 0 {
+        return (Vec::new(), 0);
+    }
     let mut search = Search {
         machine,
         kernels: short(kernels),
