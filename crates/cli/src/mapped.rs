@@ -80,11 +80,7 @@ impl AsRef<[u8]> for Mapped {
 }
 
 #[cfg(test)]
-#[expect(
-    clippy::unwrap_used,
-    clippy::disallowed_methods,
-    reason = "tests write files, and fail if they cannot"
-)]
+#[expect(clippy::disallowed_methods, reason = "tests write files")]
 mod tests {
     use super::*;
 
