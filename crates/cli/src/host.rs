@@ -3,10 +3,23 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use crate::mapped::Mapped;
+
 /// Files, standard input and colour.
 pub trait Host {
     /// Reads a file.
     fn read(&self, path: &Path) -> std::io::Result<Vec<u8>>;
+    /// Bytes of a file of at most so many, mapped where the host has files.
+    ///
+    /// # Errors
+    /// As reading; a longer file.
+    fn map(&self, path: &Path, most_bytes: u64) -> std::io::Result<Mapped> {
+        let bytes = self.read(path)?;
+        if bytes.len() as u64 > most_bytes {
+            return Err(std::io::ErrorKind::FileTooLarge.into());
+        }
+        Ok(Mapped::Read(bytes))
+    }
     /// Makes a folder and those it is in, unless they are there.
     ///
     /// # Errors
@@ -93,6 +106,16 @@ pub(crate) fn read_bytes(host: &mut dyn Host, path: &str) -> Result<Vec<u8>, Str
         host.read_standard_input(MAX_BINARY_BYTES as u64 + 1)
     } else {
         host.read(Path::new(path))
+    };
+    bytes.map_err(|error| format!("cannot read `{path}`: {error}"))
+}
+
+/// Maps a file, or reads standard input for `-`; the error is a sentence.
+pub(crate) fn map_bytes(host: &mut dyn Host, path: &str) -> Result<Mapped, String> {
+    let most_bytes = MAX_BINARY_BYTES as u64;
+    let bytes = match path {
+        "-" => host.read_standard_input(most_bytes + 1).map(Mapped::Read),
+        _ => host.map(Path::new(path), most_bytes),
     };
     bytes.map_err(|error| format!("cannot read `{path}`: {error}"))
 }

@@ -10,8 +10,10 @@ mod compile;
 mod demo;
 mod embedded;
 mod explore;
+mod goal;
 mod host;
 mod machine;
+mod mapped;
 mod memories;
 mod model;
 mod nki;
@@ -29,6 +31,7 @@ use std::ffi::OsString;
 use clap::Parser as _;
 
 pub use host::{Draft, Host};
+pub use mapped::Mapped;
 pub use outcome::{BAD_INPUT, FAILED, GOOD, OUR_FAULT, Outcome};
 pub use real::{RealHost, run_here};
 

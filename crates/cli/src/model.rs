@@ -1,6 +1,7 @@
 //! Models and tokenizers by file name.
 
 use std::collections::BTreeMap;
+use std::io::{Error, ErrorKind};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -38,17 +39,37 @@ pub(crate) fn load(path: &str, dims: Option<&str>, host: &mut dyn Host) -> Resul
     if configs::names().contains(&path) {
         return configs::read(path).map_err(refused);
     }
-    if host.read(&Path::new(path).join("config.json")).is_ok() {
-        return hf::read(&|name: &str| beside(Path::new(path), name)).map_err(|mut error| {
+    match host.read(&Path::new(path).join("config.json")) {
+        Ok(_) => hf::read(&|name: &str| beside(Path::new(path), name)).map_err(|mut error| {
             error.file = Path::new(path).join(&error.file).display().to_string();
             refused(error)
-        });
+        }),
+        Err(error) => Err(Outcome::usage(&unknown(path, &error, host))),
     }
-    Err(Outcome::usage(&format!(
-        "`{path}` is no model that is known\n  = allowed: a file .bin (llama2.c), .gguf, .onnx or .graph, \
+}
+
+/// Why a name that ends in nothing known is no model: nothing, a folder without a configuration, or a file of another kind.
+fn unknown(path: &str, config: &Error, host: &dyn Host) -> String {
+    let what = match config.kind() {
+        // Only whether it can be read is looked at: what is not there is told from a folder.
+        ErrorKind::NotFound => match host.read(Path::new(path)) {
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                format!(
+                    "there is neither a file nor a folder `{path}`, nor a built-in configuration of that name"
+                )
+            }
+            _ => format!("the folder `{path}` has no config.json"),
+        },
+        ErrorKind::NotADirectory => {
+            format!("`{path}` is a file whose name ends in none of .bin, .gguf, .onnx and .graph")
+        }
+        _ => format!("cannot read `{path}/config.json`: {config}"),
+    };
+    format!(
+        "{what}\n  = allowed: a file .bin (llama2.c), .gguf, .onnx or .graph, \
          a folder with config.json (Hugging Face), or {}",
         configs::names().join(", ")
-    )))
+    )
 }
 
 /// The same model with rich operators where its file has patterns of primitives: what the compiler takes.

@@ -12,7 +12,7 @@ use tilewright_tcp::program::{Program, Tensor, text};
 
 use crate::args::{AssembleArgs, DisasmArgs};
 use crate::chip::load_chip;
-use crate::host::{Host, read_bytes, read_text_of};
+use crate::host::{Host, map_bytes, read_text_of};
 use crate::outcome::{BAD_INPUT, FAILED, Outcome};
 
 /// A program with the arrays that its file holds.
@@ -45,14 +45,14 @@ impl Refusal {
 
 /// Reads a program, text or binary; the texts that complaints are about go to the sources.
 pub(crate) fn load(path: &str, sources: &mut Sources, host: &mut dyn Host) -> Result<Loaded, Refusal> {
-    let bytes = read_bytes(host, path).map_err(Refusal::Words)?;
+    let bytes = map_bytes(host, path).map_err(Refusal::Words)?;
     let name = if path == "-" { "program" } else { path };
     let (written, arrays) = if binary::is_binary(&bytes) {
         let unpacked =
             binary::unpack(&bytes).map_err(|error| Refusal::Words(format!("`{path}`: {error}")))?;
         (unpacked.text, unpacked.arrays)
     } else {
-        (read_text_of(bytes, path).map_err(Refusal::Words)?, Arrays::new())
+        (read_text_of(bytes.into_vec(), path).map_err(Refusal::Words)?, Arrays::new())
     };
     let id = sources.add(name, written.clone());
     let program = text::read(&written, id).map_err(Refusal::Complaints)?;
@@ -142,7 +142,7 @@ pub(crate) fn disassemble(args: &DisasmArgs, host: &mut dyn Host) -> Result<Outc
 
 /// One of several programs of a file.
 fn named(path: &str, name: &str, sources: &mut Sources, host: &mut dyn Host) -> Result<Loaded, Refusal> {
-    let bytes = read_bytes(host, path).map_err(Refusal::Words)?;
+    let bytes = map_bytes(host, path).map_err(Refusal::Words)?;
     let bundle =
         binary::unpack_bundle(&bytes).map_err(|error| Refusal::Words(format!("`{path}`: {error}")))?;
     let Some(written) = bundle.program(name) else {

@@ -6,6 +6,7 @@ use std::io::{BufWriter, IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use crate::mapped::Mapped;
 use crate::{Draft, Host, OUR_FAULT, Outcome, run};
 
 /// This machine.
@@ -19,6 +20,10 @@ impl Host for RealHost {
     #[expect(clippy::disallowed_methods, reason = "the command line is where files are read")]
     fn read(&self, path: &Path) -> std::io::Result<Vec<u8>> {
         std::fs::read(path)
+    }
+
+    fn map(&self, path: &Path, most_bytes: u64) -> std::io::Result<Mapped> {
+        Mapped::open(path, most_bytes)
     }
 
     fn write(&mut self, path: &Path, bytes: &[u8]) -> std::io::Result<()> {

@@ -21,7 +21,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("crates/engines/neuron", &["machine", "num"]),
     ("crates/micro", &["machine", "tcp"]),
     ("crates/sim", &["base", "machine", "num", "record", "tcp"]),
-    ("crates/runtime", &["base", "compile", "machine", "num", "record", "sim", "tcp"]),
+    ("crates/runtime", &["base", "compile", "explore", "machine", "num", "record", "sim", "tcp"]),
     ("crates/explore", &["base", "machine", "neuron", "notation", "num", "tcp"]),
     ("crates/compile", &["base", "graph", "interp", "machine", "num", "tcp"]),
     ("crates/report", &["notation"]),

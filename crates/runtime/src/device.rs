@@ -12,6 +12,7 @@ use tilewright_tcp::program::event::PeId;
 use tilewright_tcp::program::tensor::{Role, Tensor};
 use tilewright_tcp::program::transfer::Address;
 use tilewright_tcp::program::{Program, RegisterId};
+use tilewright_tcp::run::state::Lent;
 use tilewright_tcp::run::{Fault, State};
 
 use crate::array::{Array, ArrayError};
@@ -49,6 +50,14 @@ impl Device {
     /// An address where nothing is mapped, or bytes past the end of the memory.
     pub fn write(&mut self, address: Address, bytes: &[u8]) -> Result<(), Fault> {
         self.state.write(address, bytes)
+    }
+
+    /// Writes bytes of HBM that are held elsewhere: they are read there until they change here.
+    ///
+    /// # Errors
+    /// An address that is not in HBM, or bytes past its end.
+    pub fn lend(&mut self, address: Address, lent: &Lent) -> Result<(), Fault> {
+        self.state.lend(address, lent)
     }
 
     /// Reads bytes of any memory that DMA reaches.

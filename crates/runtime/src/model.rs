@@ -11,6 +11,7 @@ use tilewright_num::Dtype;
 use tilewright_record::{KeepLast, Sink};
 use tilewright_tcp::program::{Program, RegisterId};
 use tilewright_tcp::run::Fault;
+use tilewright_tcp::run::state::Lent;
 
 use crate::device::Device;
 use crate::prepared::Prepared;
@@ -108,9 +109,9 @@ impl ModelDevice {
     ///
     /// # Errors
     /// More bytes than the memory has.
-    pub fn load_packed(&mut self, chips: &[&[u8]]) -> Result<(), ModelError> {
-        for (chip, bytes) in (0..).zip(chips) {
-            self.device.write(hbm(chip, 0), bytes)?;
+    pub fn load_packed(&mut self, chips: &[Lent]) -> Result<(), ModelError> {
+        for (chip, lent) in (0..).zip(chips) {
+            self.device.lend(hbm(chip, 0), lent)?;
         }
         self.begin()
     }

@@ -3,10 +3,11 @@
 
 use tilewright_compile::kernel::Kernels;
 use tilewright_compile::{Choices, Mixed, Options, compile_chosen, compile_kernels, kernel_text};
+use tilewright_explore::Goal;
 use tilewright_machine::Tcp;
 use tilewright_num::Dtype;
 use tilewright_runtime::schedule::{EXPLAINED_PERCENT, schedule};
-use tilewright_runtime::tune::{budget, tune};
+use tilewright_runtime::tune::{TuneError, budget, tune};
 use tilewright_tcp::program::event::Unit;
 use tilewright_tcp::program::text::print;
 
@@ -65,17 +66,17 @@ fn no_schedule_beats_its_bound_and_reasons_add_up() {
 fn search_is_the_same_every_time_and_never_slower() {
     let machine = tcp();
     for pes in [1, 4] {
-        let rule = tune(&machine, &small(), options(pes), 0).unwrap();
+        let rule = tune(&machine, &small(), options(pes), 0, Goal::Time).unwrap();
         assert_eq!(rule.compiled.plan.choices, Choices::default());
-        let one = tune(&machine, &small(), options(pes), 2).unwrap();
-        let other = tune(&machine, &small(), options(pes), 2).unwrap();
+        let one = tune(&machine, &small(), options(pes), 2, Goal::Time).unwrap();
+        let other = tune(&machine, &small(), options(pes), 2, Goal::Time).unwrap();
         assert_eq!(print(&one.compiled.decode), print(&other.compiled.decode));
         assert_eq!(print(&one.compiled.prefill), print(&other.compiled.prefill));
         assert!(one.evaluations <= budget(2) + 1);
         let (before, after) = one.times.unwrap();
         assert!(
-            after.decode_cycles <= before.decode_cycles
-                || after.prefill_millicycles < before.prefill_millicycles
+            after.decode.millicycles <= before.decode.millicycles
+                || after.prefill.millicycles < before.prefill.millicycles
         );
         let wrong = one
             .compiled
@@ -84,6 +85,46 @@ fn search_is_the_same_every_time_and_never_slower() {
             .flat_map(|(_, checked)| checked.errors().cloned().collect::<Vec<_>>());
         assert_eq!(wrong.collect::<Vec<_>>(), []);
     }
+}
+
+#[test]
+fn the_goal_of_energy_takes_no_more_of_it_than_the_goal_of_time() {
+    let machine = tcp();
+    for pes in [1, 2] {
+        let by = |goal| tune(&machine, &small(), options(pes), 1, goal).unwrap().times.unwrap();
+        let ((rule, fast), (same, frugal)) = (by(Goal::Time), by(Goal::Energy));
+        assert_eq!(rule, same);
+        let ranks = [&frugal, &fast].map(|times| times.score(&rule, Goal::Energy));
+        assert!(ranks[0] <= ranks[1], "{frugal:?} {fast:?}");
+        let all = |times: &tilewright_runtime::tune::Times| times.decode.energy_fj + times.prefill.energy_fj;
+        assert!(all(&frugal) <= all(&fast) && all(&frugal) <= all(&rule));
+    }
+}
+
+#[test]
+fn a_power_is_stayed_below_or_refused_with_the_least_there_is() {
+    let machine = tcp();
+    let by = |effort, goal| tune(&machine, &small(), options(1), effort, goal);
+    let (_, fast) = by(1, Goal::Time).unwrap().times.unwrap();
+    // Whatever time chose may be had below its own power.
+    let enough = by(1, Goal::TimeBelow(fast.milliwatts())).unwrap().times.unwrap().1;
+    assert!(enough.milliwatts() <= fast.milliwatts());
+    let TuneError::Power { most_milliwatts: 1, least_milliwatts, judged } =
+        by(1, Goal::TimeBelow(1)).unwrap_err()
+    else {
+        panic!("a milliwatt is not enough");
+    };
+    assert!(judged > 1 && least_milliwatts <= fast.milliwatts());
+    // What is said to be reachable is; a little less is not.
+    let least = by(1, Goal::TimeBelow(least_milliwatts)).unwrap().times.unwrap().1;
+    assert!(least.milliwatts() <= least_milliwatts);
+    // The rule alone: without effort there is no other choice.
+    let TuneError::Power { least_milliwatts: rule, judged: 1, .. } = by(0, Goal::TimeBelow(1)).unwrap_err()
+    else {
+        panic!("a milliwatt is not enough for the rule");
+    };
+    assert!(rule >= least_milliwatts);
+    assert!(by(0, Goal::TimeBelow(rule)).is_ok());
 }
 
 #[test]

@@ -16,6 +16,7 @@ Examples:
   tilewright compile stories260K.bin --emit lowered       stage 3: lowered shapes, tactics, exchanges and costs of each kernel
   tilewright compile stories260K.bin --emit commands      stage 4: the program of one token; --program prefill: of a prompt
   tilewright compile stories260K.bin --emit schedule      stage 5: when each command runs, what lies where, and the bound
+  tilewright compile stories260K.bin --goal energy        choices that take the least energy; time@20: the fastest below 20 W
   tilewright compile model.kernels --emit commands        the same from a text of kernels, without weights
   tilewright compile stories260K.bin -o stories.twb       programs and packed weights in one file
   tilewright exec stories.twb --prompt 'Once upon a time'";
@@ -39,7 +40,10 @@ pub(crate) struct CompileArgs {
     /// Its tokenizer, which goes into the file; found beside the model if it is not named
     #[arg(long, value_name = "FILE")]
     pub(crate) tokenizer: Option<String>,
-    /// How many choices are judged by simulated time: 0 none (the rule), 1 a few, 2 and more many
+    /// What is to be least for a token, simulated: time, energy, edp, or time@WATTS for the fastest below a power
+    #[arg(long, value_name = "GOAL", default_value = "time")]
+    pub(crate) goal: String,
+    /// How many choices are judged by a simulation: 0 none (the rule), 1 a few, 2 and more many
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(0..=9))]
     pub(crate) effort: u64,
     /// Do not check that every read of the programs sees its write and every wait has its signal

@@ -17,10 +17,12 @@ use tilewright_import::tokenizer::Tokenizer;
 use tilewright_num::Dtype;
 use tilewright_tcp::program::binary::{Bundle, pack_bundle, unpack_bundle};
 use tilewright_tcp::program::text as commands;
+use tilewright_tcp::run::state::Lent;
 
 use super::args::{CompileArgs, ExecArgs, ProgramName};
 use super::program;
-use crate::host::{Host, read_bytes};
+use crate::host::{Host, map_bytes};
+use crate::mapped::Mapped;
 use crate::model;
 use crate::outcome::{FAILED, Outcome};
 use crate::run::{Target, Weights, prompt, refused};
@@ -169,7 +171,7 @@ fn target_of(text: &str) -> Option<(ModelTarget, Choices, Scales)> {
 /// Runs a file.
 pub(super) fn exec(args: &ExecArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> {
     let path = &args.file;
-    let file = read_bytes(host, path).map_err(|why| Outcome::usage(&why))?;
+    let file = Arc::new(map_bytes(host, path).map_err(|why| Outcome::usage(&why))?);
     let bundle = unpack_bundle(&file).map_err(|error| Outcome::usage(&format!("`{path}`: {error}")))?;
     let missing = |what: &str| {
         Outcome::usage(&format!(
@@ -184,7 +186,9 @@ pub(super) fn exec(args: &ExecArgs, host: &mut dyn Host) -> Result<Outcome, Outc
     let kernels = Kernels { peaks, ranges, ..cluster(&graph).map_err(|error| refused(&error))? };
     let options = target.options(&machine, 1)?;
     let chips = usize::try_from(options.chips).unwrap_or(1);
-    let hbm: Option<Vec<&[u8]>> = (0..chips).map(|chip| bundle.array(&hbm_of(chip))).collect();
+    // Weights are read where the file is mapped: whoever runs them holds it.
+    let lent = |chip| Lent::new(Arc::<Mapped>::clone(&file), file.range(bundle.array(&hbm_of(chip))?)?);
+    let hbm: Option<Vec<Lent>> = (0..chips).map(lent).collect();
     let hbm = hbm.ok_or_else(|| missing("weights"))?;
     let compiled = compile_chosen(&machine, &kernels, options, &choices).map_err(|error| refused(&error))?;
     same_programs(path, &bundle, &compiled)?;

@@ -12,19 +12,21 @@ use tilewright_compile::compiled::Outline;
 use tilewright_compile::kernel::Kernels;
 use tilewright_compile::lowered::lowered;
 use tilewright_compile::{Compiled, kernel_text};
+use tilewright_explore::Goal;
 use tilewright_graph::primitives;
 use tilewright_import::{Model, configs};
 use tilewright_machine::Tcp;
 use tilewright_num::Dtype;
 use tilewright_report::columns::thousands;
-use tilewright_runtime::tune::{Tuned, tune};
+use tilewright_runtime::tune::{Taken, Tuned, tune};
 use tilewright_tcp::program::{Program, text as commands};
 
 use crate::calibrate;
+use crate::goal::goal;
 use crate::host::{Host, read_bytes};
 use crate::model;
 use crate::outcome::{BAD_INPUT, FAILED, OUR_FAULT, Outcome};
-use crate::run::{compiled_long, refused};
+use crate::run::{compiled_long, refused, untuned};
 use args::{CompileArgs, ExecArgs, ProgramName, Stage};
 
 pub(crate) fn run(args: &CompileArgs, host: &mut dyn Host) -> Outcome {
@@ -95,6 +97,7 @@ impl Source {
 fn compile(args: &CompileArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> {
     // What cannot be compiled is refused before a large file is read.
     calibrate::check(&args.target)?;
+    goal(&args.goal)?;
     let loaded = Source::load(args, host)?;
     let bytes = match args.emit {
         Some(stage) => {
@@ -110,7 +113,7 @@ fn compile(args: &CompileArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> 
             let compiled = &tuned.compiled;
             let checked = if args.no_check { String::new() } else { check(&machine, compiled)? };
             if args.output.is_none() {
-                return Ok(Outcome::good(summary(&tuned) + &checked));
+                return Ok(Outcome::good(summary(&tuned, goal(&args.goal)?) + &checked));
             }
             file::bytes(args, loaded.model()?, compiled, host)?
         }
@@ -124,7 +127,8 @@ fn compile(args: &CompileArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> 
 /// Compiles by the rule, and then with the choices that an effort finds.
 fn tuned(machine: &Tcp, args: &CompileArgs, kernels: &Kernels) -> Result<Tuned, Outcome> {
     let rule = compiled_long(machine, &args.target, kernels)?;
-    tune(machine, kernels, rule.plan.options, args.effort).map_err(|error| refused(&error))
+    let goal = goal(&args.goal)?;
+    tune(machine, kernels, rule.plan.options, args.effort, goal).map_err(|error| untuned(&error))
 }
 
 /// Checks the programs; a line on what was gone through, or what is wrong.
@@ -190,8 +194,15 @@ fn program(compiled: &Compiled, name: ProgramName) -> &Program {
     }
 }
 
+/// Energy and average power of a token by the rule, and as it is.
+fn energies(rule: Taken, own: Taken) -> String {
+    let nanojoules = |taken: Taken| thousands(taken.energy_fj / 1_000_000);
+    let watts = |taken: Taken| format!("{}.{:03}", taken.milliwatts / 1000, taken.milliwatts % 1000);
+    format!("{} -> {} nJ, {} -> {} W", nanojoules(rule), nanojoules(own), watts(rule), watts(own))
+}
+
 /// What the compiler made, in a few lines.
-fn summary(tuned: &Tuned) -> String {
+fn summary(tuned: &Tuned, goal: Goal) -> String {
     let compiled = &tuned.compiled;
     let mut text = String::new();
     let mut line = |what: &str, words: &str| text.push_str(&format!("{what:<12}{words}\n"));
@@ -213,8 +224,12 @@ fn summary(tuned: &Tuned) -> String {
     line("choices", &format!("{}, {} judged", compiled.plan.choices, tuned.evaluations));
     if let Some((rule, own)) = tuned.times {
         let to = |before: u64, after: u64| format!("{} -> {} cycles", thousands(before), thousands(after));
-        line("a token", &to(rule.decode_cycles, own.decode_cycles));
-        line("of a prompt", &to(rule.prefill_millicycles / 1000, own.prefill_millicycles / 1000));
+        line("a token", &to(rule.decode.millicycles / 1000, own.decode.millicycles / 1000));
+        line("of a prompt", &to(rule.prefill.millicycles / 1000, own.prefill.millicycles / 1000));
+        if goal != Goal::Time {
+            line("its energy", &energies(rule.decode, own.decode));
+            line("of a prompt", &energies(rule.prefill, own.prefill));
+        }
     }
     let (start, end) = (compiled.plan.caches_start(), compiled.plan.end);
     line("hbm", &format!("{} B, of it {} B of weights and tables", thousands(end), thousands(start)));

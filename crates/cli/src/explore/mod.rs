@@ -28,6 +28,7 @@ use tilewright_num::Dtype;
 
 use crate::args::NotationArgs;
 use crate::chip::load_chip;
+use crate::goal::goal;
 use crate::host::Host;
 use crate::notation::gather;
 use crate::outcome::{BAD_INPUT, FAILED, GOOD, Outcome};
@@ -270,24 +271,4 @@ fn notation_args(args: &ExploreArgs, setting: &Setting) -> NotationArgs {
         dtype: args.dtype.clone(),
         target: args.target.clone(),
     }
-}
-
-fn goal(text: &str) -> Result<Goal, Outcome> {
-    let watts = |text: &str| {
-        let watts: f64 = text.parse().ok()?;
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "bounded first")]
-        let milliwatts = (watts.clamp(0.0, 1e9) * 1000.0).round() as u64;
-        (watts.is_finite() && milliwatts > 0).then_some(Goal::TimeBelow(milliwatts))
-    };
-    let goal = match text {
-        "time" => Some(Goal::Time),
-        "energy" => Some(Goal::Energy),
-        "edp" => Some(Goal::EnergyDelay),
-        other => other.strip_prefix("time@").and_then(watts),
-    };
-    goal.ok_or_else(|| {
-        Outcome::usage(&format!(
-            "--goal {text}\n  = allowed: time, energy, edp, time@WATTS with at least 0.001 W\n  = instead: --goal time@5"
-        ))
-    })
 }

@@ -11,6 +11,7 @@ use tilewright_record::perfetto::Stream;
 use tilewright_runtime::ReadingError;
 use tilewright_runtime::generate::{Generation, Limits, encode, generate, trace_last};
 use tilewright_runtime::model::{ModelDevice, ModelError};
+use tilewright_tcp::run::state::Lent;
 
 use super::args::Prompting;
 use super::report::Report;
@@ -23,7 +24,7 @@ pub(crate) enum Weights<'w> {
     /// From a model, to be packed.
     Constants(&'w Constants<'w>),
     /// Packed before.
-    Packed(&'w [&'w [u8]]),
+    Packed(&'w [Lent]),
 }
 
 /// A model to be run on a chip.

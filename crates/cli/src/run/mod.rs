@@ -9,10 +9,11 @@ mod speaker;
 use tilewright_compile::cluster::cluster;
 use tilewright_compile::kernel::Kernels;
 use tilewright_compile::{CompileError, Compiled, compile_kernels, weights};
+use tilewright_explore::Goal;
 use tilewright_import::Model;
 use tilewright_import::tokenizer::Tokenizer;
 use tilewright_machine::Tcp;
-use tilewright_runtime::tune::tune;
+use tilewright_runtime::tune::{TuneError, tune};
 
 pub(crate) use device::{Job, Weights};
 
@@ -60,7 +61,8 @@ pub(crate) fn on_chip(
     let tokenizer = |_: &dyn Host| Ok(on.tokenizer.clone());
     let kernels = calibrate::calibrated(on.machine, on.target, (loaded, &tokenizer), kernels, host)?;
     let options = on.target.options(on.machine, needed)?;
-    let compiled = tune(on.machine, &kernels, options, effort).map_err(|error| refused(&error))?.compiled;
+    let tuned = tune(on.machine, &kernels, options, effort, Goal::Time).map_err(|error| untuned(&error))?;
+    let compiled = tuned.compiled;
     let constant = |name: &str| weights::constant(&loaded.graph, &loaded.store, name);
     on.job(prompt).run(compiled, &Weights::Constants(&constant), host)
 }
@@ -113,6 +115,11 @@ pub(crate) fn compiled_long(
 
 /// A shorter context is not tried.
 const LEAST_CONTEXT: u64 = 64;
+
+/// A model for which no choice does.
+pub(crate) fn untuned(error: &TuneError) -> Outcome {
+    Outcome { code: FAILED, ..Outcome::usage(&error.to_string()) }
+}
 
 /// A model that does not compile.
 pub(crate) fn refused(error: &CompileError) -> Outcome {

@@ -7,6 +7,7 @@ use tilewright_machine::tcp::Tcp;
 use tilewright_tcp::cost::Context;
 use tilewright_tcp::cost::image::{exec_cycles, transfer_cost};
 use tilewright_tcp::cost::switch::Topology;
+use tilewright_tcp::energy::{Counts, counts, counts_transfer, energy_fj};
 use tilewright_tcp::program::control::{Command, Step, StepKind};
 use tilewright_tcp::program::exec::{Body, Contract, Stream};
 use tilewright_tcp::program::transfer::{Medium, SLICE_STRIDE};
@@ -107,6 +108,8 @@ pub struct Segment {
     pub moves: Vec<Move>,
     /// How long it all takes, with registers at their most.
     pub cycles: UnitCycles,
+    /// What the commands take of energy, without clock and leakage.
+    pub energy_fj: u64,
 }
 
 /// The commands of every kernel; what is fetched ahead counts for the kernel that it is for.
@@ -149,8 +152,8 @@ struct Reader<'r> {
     machine: &'r Tcp,
     program: &'r Program,
     most: Vec<i64>,
-    /// Cycles and tactics of images.
-    known: BTreeMap<u32, (u64, Option<String>)>,
+    /// Cycles, energy and tactics of images.
+    known: BTreeMap<u32, (u64, u64, Option<String>)>,
 }
 
 impl Reader<'_> {
@@ -159,10 +162,12 @@ impl Reader<'_> {
             Command::Load(id) => {
                 let Some(exec) = self.program.execs.get(id.0 as usize) else { return };
                 let (machine, most) = (self.machine, &self.most);
-                let (cycles, tactic) = self.known.entry(id.0).or_insert_with(|| {
+                let (cycles, energy, tactic) = self.known.entry(id.0).or_insert_with(|| {
                     let exec = exec.resolved(most);
-                    (exec_cycles(machine, &exec).total_cycles, tactic(&exec))
+                    let energy = all_fj(machine, &counts(machine, &exec));
+                    (exec_cycles(machine, &exec).total_cycles, energy, tactic(&exec))
                 });
+                segment.energy_fj = segment.energy_fj.saturating_add(*energy);
                 match exec.context {
                     Context::Main => segment.cycles.main += *cycles,
                     Context::Sub => segment.cycles.sub += *cycles,
@@ -177,11 +182,18 @@ impl Reader<'_> {
                 let transfer = transfer.resolved(&self.most);
                 let Some(cost) = transfer_cost(self.machine, &transfer) else { return };
                 segment.cycles.dma += cost.cycles.total_cycles;
+                let energy = all_fj(self.machine, &counts_transfer(self.machine, &cost));
+                segment.energy_fj = segment.energy_fj.saturating_add(energy);
                 moved(&mut segment.moves, way(self.machine, &transfer, kind), &transfer.name, cost.bytes);
             }
             _ => {}
         }
     }
+}
+
+/// Energy of events of all components.
+fn all_fj(machine: &Tcp, counts: &Counts) -> u64 {
+    energy_fj(machine, counts).iter().fold(0, |all: u64, part| all.saturating_add(*part))
 }
 
 /// A name without the number that tells it from others.

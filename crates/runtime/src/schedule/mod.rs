@@ -17,7 +17,7 @@ use tilewright_compile::compiled::Outline;
 use tilewright_machine::tcp::Tcp;
 use tilewright_num::Dtype;
 use tilewright_record::KeepLast;
-use tilewright_sim::{Detail, Judge, Options, SimError};
+use tilewright_sim::{Detail, Judge, Options, Outcome, SimError};
 use tilewright_tcp::program::event::{Event, Image, PeId, Ticket, Unit};
 use tilewright_tcp::program::transfer::Address;
 use tilewright_tcp::program::{Program, RegisterId};
@@ -121,7 +121,7 @@ pub fn schedule(machine: &Tcp, compiled: &Compiled, outline: &Outline) -> Result
     };
     let values = longest(compiled, outline);
     let mut listener = Listener::default();
-    let outcome = run(machine, program, &values, &mut listener)?;
+    let cycles = run(machine, program, &values, &mut listener)?.cycles;
     let commands = listener.commands;
     let first = program
         .queues
@@ -131,7 +131,7 @@ pub fn schedule(machine: &Tcp, compiled: &Compiled, outline: &Outline) -> Result
     let fixed_cycles = machine.command.launch_cycles + machine.command.finish_cycles;
     Ok(Schedule {
         name: outline.name,
-        cycles: outcome,
+        cycles,
         fixed_cycles,
         split: gaps::split(&commands, first),
         blames: gaps::blames(&commands, first),
@@ -142,11 +142,15 @@ pub fn schedule(machine: &Tcp, compiled: &Compiled, outline: &Outline) -> Result
     })
 }
 
-/// Cycles of a program with some registers set.
+/// What a program takes with some registers set.
 ///
 /// # Errors
 /// A program that cannot be simulated.
-pub fn cycles(machine: &Tcp, program: &Program, values: &[(RegisterId, i64)]) -> Result<u64, SimError> {
+pub fn simulated(
+    machine: &Tcp,
+    program: &Program,
+    values: &[(RegisterId, i64)],
+) -> Result<Outcome, SimError> {
     run(machine, program, values, &mut tilewright_sim::NoJudge)
 }
 
@@ -155,10 +159,10 @@ fn run(
     program: &Program,
     values: &[(RegisterId, i64)],
     judge: &mut dyn Judge,
-) -> Result<u64, SimError> {
+) -> Result<Outcome, SimError> {
     let options = Options { detail: Detail::Totals, check: false, ..Options::default() };
     let prepared = tilewright_sim::Prepared::new(Arc::new(machine.clone()), Arc::new(program.clone()));
-    Ok(prepared.simulate(values, &options, KeepLast::new(0), judge)?.cycles)
+    prepared.simulate(values, &options, KeepLast::new(0), judge)
 }
 
 /// Of each unit the PE that is busiest.

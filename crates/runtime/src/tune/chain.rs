@@ -2,7 +2,8 @@
 //!
 //! Costs are closed forms of the commands that the compiler gives for a choice (`tilewright_compile::lowered`). The DMA engine fetches fills in
 //! order, as far ahead as there are slots; the tensor unit takes each when it is there. A state of the chain is when both are done; what is
-//! slower in both is dropped. Weights of one class share a choice, so blocks are decided once.
+//! slower in both is dropped. Weights of one class share a choice, so blocks are decided once. What commands take of energy does not depend on when
+//! they run; clock and leakage follow the end.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +11,10 @@ use tilewright_compile::kernel::Kernels;
 use tilewright_compile::lowered::commands::segments;
 use tilewright_compile::tcp::choices::{WHOLE, classes};
 use tilewright_compile::{Choices, Options, compile_chosen};
+use tilewright_explore::Goal;
+use tilewright_explore::goal::milliwatts;
 use tilewright_machine::tcp::Tcp;
+use tilewright_tcp::energy::standing_fj;
 
 /// Eighths of the register files that are tried.
 const TRIED: [u64; 4] = [WHOLE, WHOLE / 2, WHOLE / 4, WHOLE / 8];
@@ -26,6 +30,36 @@ pub struct Link {
     pub main: u64,
     /// Cycles of the DMA engine.
     pub dma: u64,
+    /// Energy of its commands on all PEs.
+    pub energy_fj: u64,
+}
+
+/// What ends of chains are ranked by.
+#[derive(Clone, Copy, Debug)]
+struct Aim {
+    goal: Goal,
+    clock_hz: u64,
+    /// Clock and leakage of all chips.
+    standing_fj_per_cycle: u64,
+}
+
+impl Aim {
+    fn of(machine: &Tcp, chips: u64, goal: Goal) -> Aim {
+        let each: u128 = standing_fj(machine, chips, 1).iter().sum();
+        let standing_fj_per_cycle = u64::try_from(each).unwrap_or(u64::MAX);
+        Aim { goal, clock_hz: machine.chip.clock_hz, standing_fj_per_cycle }
+    }
+
+    /// Power above what is allowed, and what is to be least.
+    fn rank(&self, state: &State) -> (u64, u128) {
+        let standing = state.main.saturating_mul(self.standing_fj_per_cycle);
+        let energy_fj = state.energy_fj.saturating_add(standing);
+        let excess = match self.goal {
+            Goal::TimeBelow(most) => milliwatts(self.clock_hz, state.main, energy_fj).saturating_sub(most),
+            _ => 0,
+        };
+        (excess, self.goal.value(state.main, energy_fj))
+    }
 }
 
 /// A way through the chain so far.
@@ -33,6 +67,7 @@ pub struct Link {
 struct State {
     main: u64,
     dma: u64,
+    energy_fj: u64,
     /// When the last fills were taken.
     taken: Vec<u64>,
     fills: BTreeMap<usize, u64>,
@@ -40,6 +75,7 @@ struct State {
 
 impl State {
     fn follow(&mut self, link: Link, slots: usize) {
+        self.energy_fj = self.energy_fj.saturating_add(link.energy_fj);
         if link.fills == 0 {
             // What it fetches is made by what comes before it.
             if link.dma > 0 {
@@ -60,15 +96,16 @@ impl State {
     }
 }
 
-/// The choice of the chain with the earliest end, for so many slots; `None` if nothing compiles.
-pub fn choose(machine: &Tcp, kernels: &Kernels, options: Options, slots: u64) -> Option<Choices> {
+/// The choice whose chain is best by a goal, for so many slots; `None` if nothing compiles.
+pub fn choose(machine: &Tcp, kernels: &Kernels, options: Options, slots: u64, goal: Goal) -> Option<Choices> {
+    let aim = Aim::of(machine, options.chips, goal);
     let classes = classes(kernels);
     let tables: Vec<(u64, Vec<Link>)> = TRIED
         .iter()
         .filter_map(|eighths| Some((*eighths, links(machine, kernels, options, slots, *eighths)?)))
         .collect();
-    let states = walk(&classes, &tables, usize::try_from(slots).unwrap_or(1));
-    let best = states.into_iter().min_by_key(|state| (state.main, state.dma))?;
+    let states = walk(&classes, &tables, usize::try_from(slots).unwrap_or(1), &aim);
+    let best = states.into_iter().min_by_key(|state| (aim.rank(state), state.main, state.dma))?;
     let count = classes.iter().flatten().max().map_or(0, |last| last + 1);
     let fills = (0..count).map(|class| best.fills.get(&class).copied().unwrap_or(WHOLE)).collect();
     Some(Choices { slots, fills, ..Choices::default() })
@@ -82,16 +119,19 @@ fn links(machine: &Tcp, kernels: &Kernels, options: Options, slots: u64, eighths
     let mut all: Vec<Link> = Vec::new();
     for outline in compiled.outlines.iter().filter(|outline| outline.name != "batch") {
         let segments = segments(machine, &compiled, outline);
+        // Segments are those of the first PE, and all do alike.
+        let queues = compiled.program(outline.name).map_or(1, |program| program.queues.len() as u64);
         all.extend(segments.iter().enumerate().map(|(index, segment)| Link {
             fills: compiled.plan.packed(index).map_or(0, |packed| packed.fills.len() as u64),
             main: segment.cycles.main,
             dma: segment.cycles.dma,
+            energy_fj: segment.energy_fj.saturating_mul(queues),
         }));
     }
     Some(all)
 }
 
-fn walk(classes: &[Option<usize>], tables: &[(u64, Vec<Link>)], slots: usize) -> Vec<State> {
+fn walk(classes: &[Option<usize>], tables: &[(u64, Vec<Link>)], slots: usize, aim: &Aim) -> Vec<State> {
     let length = tables.first().map_or(0, |(_, links)| links.len());
     let mut states = vec![State::default()];
     for index in 0..length {
@@ -111,18 +151,21 @@ fn walk(classes: &[Option<usize>], tables: &[(u64, Vec<Link>)], slots: usize) ->
                 next.push(state);
             }
         }
-        states = kept(next);
+        states = kept(next, aim);
     }
     states
 }
 
-/// Those that no other beats in both, and that are not too many.
-fn kept(mut states: Vec<State>) -> Vec<State> {
-    states.sort_by(|a, b| (a.main, a.dma, &a.fills).cmp(&(b.main, b.dma, &b.fills)));
+/// Those that no other with the same decisions beats in both, and that are not too many.
+fn kept(mut states: Vec<State>, aim: &Aim) -> Vec<State> {
+    let key = |state: &State| (aim.rank(state), state.main, state.dma);
+    states.sort_by(|a, b| key(a).cmp(&key(b)).then_with(|| a.fills.cmp(&b.fills)));
     let mut kept: Vec<State> = Vec::new();
     for state in states {
         // Ways that decided differently may still meet other costs in later blocks.
-        let beaten = kept.iter().any(|other| other.dma <= state.dma && other.fills == state.fills);
+        let beaten = kept
+            .iter()
+            .any(|other| other.main <= state.main && other.dma <= state.dma && other.fills == state.fills);
         if !beaten && kept.len() < STATES {
             kept.push(state);
         }
@@ -134,22 +177,49 @@ fn kept(mut states: Vec<State>) -> Vec<State> {
 mod tests {
     use super::*;
 
+    fn aim(goal: Goal) -> Aim {
+        Aim { goal, clock_hz: 1_000_000_000, standing_fj_per_cycle: 10_000 }
+    }
+
+    fn link(fills: u64, main: u64, dma: u64, energy_fj: u64) -> Link {
+        Link { fills, main, dma, energy_fj }
+    }
+
     #[test]
     fn a_chain_takes_the_choice_that_overlaps() {
         // One weight: as a whole its fetch is waited for; in halves the second half comes while the first is used.
-        let whole = (WHOLE, vec![Link { fills: 1, main: 100, dma: 100 }]);
-        let halves = (WHOLE / 2, vec![Link { fills: 2, main: 110, dma: 110 }]);
-        let states = walk(&[Some(0)], &[whole, halves], 2);
+        let whole = (WHOLE, vec![link(1, 100, 100, 0)]);
+        let halves = (WHOLE / 2, vec![link(2, 110, 110, 0)]);
+        let states = walk(&[Some(0)], &[whole, halves], 2, &aim(Goal::Time));
         let best = states.iter().min_by_key(|state| state.main).unwrap();
         assert_eq!((best.main, best.fills.get(&0)), (165, Some(&(WHOLE / 2))));
     }
 
     #[test]
+    fn the_goal_decides_between_fast_and_frugal() {
+        // Whole: 200 cycles, 2000 pJ standing and 1000 of commands. Halves: 165 cycles, 1650 standing and 2000 of commands.
+        let whole = (WHOLE, vec![link(1, 100, 100, 1_000_000)]);
+        let halves = (WHOLE / 2, vec![link(2, 110, 110, 2_000_000)]);
+        let tables = [whole, halves];
+        let best = |goal: Goal| {
+            let aim = aim(goal);
+            let states = walk(&[Some(0)], &tables, 2, &aim);
+            states.iter().min_by_key(|state| aim.rank(state)).unwrap().fills.get(&0).copied()
+        };
+        assert_eq!(best(Goal::Time), Some(WHOLE / 2));
+        assert_eq!(best(Goal::Energy), Some(WHOLE));
+        // 3000 pJ in 200 ns are 15 mW, 3650 in 165 ns are 22.
+        assert_eq!(best(Goal::TimeBelow(15)), Some(WHOLE));
+        assert_eq!(best(Goal::TimeBelow(22)), Some(WHOLE / 2));
+        // Where nothing stays below, the least power.
+        assert_eq!(best(Goal::TimeBelow(1)), Some(WHOLE));
+    }
+
+    #[test]
     fn weights_of_a_class_share_a_choice() {
-        let whole = (WHOLE, vec![Link { fills: 1, main: 10, dma: 5 }, Link { fills: 1, main: 90, dma: 80 }]);
-        let halves =
-            (WHOLE / 2, vec![Link { fills: 2, main: 30, dma: 10 }, Link { fills: 2, main: 80, dma: 60 }]);
-        for state in walk(&[Some(0), Some(0)], &[whole, halves], 2) {
+        let whole = (WHOLE, vec![link(1, 10, 5, 0), link(1, 90, 80, 0)]);
+        let halves = (WHOLE / 2, vec![link(2, 30, 10, 0), link(2, 80, 60, 0)]);
+        for state in walk(&[Some(0), Some(0)], &[whole, halves], 2, &aim(Goal::Time)) {
             assert_eq!(state.fills.len(), 1);
         }
     }

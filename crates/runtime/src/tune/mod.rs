@@ -4,52 +4,61 @@
 //! 1. A model of one or two blocks stands for all of them: blocks are alike.
 //! 2. Dynamic programming over its chain of kernels chooses the fills of each weight, with the engines' closed forms ([`chain`]).
 //! 3. A population of choices, which begins with the rule, with that, and with commands put in order a few at a time by integer programming,
-//!    is bred by changes and crossings, and judged by simulated time.
-//! 4. The best is compiled for the whole model and kept if the whole model is faster with it than with the rule.
+//!    is bred by changes and crossings, and judged by what a simulation takes: time, energy, both, or time below a power.
+//! 4. The best is compiled for the whole model and kept if the whole model is better with it than with the rule.
 //!
 //! Effort counts evaluations, not time, and all draws come from one fixed seed: the same input gives the same programs.
 
 pub mod chain;
+mod taken;
 
 use std::collections::BTreeMap;
 
+use thiserror::Error;
 use tilewright_compile::kernel::{Kernel, Kernels};
 use tilewright_compile::tcp::choices::{MOST_SLOTS, WHOLE, classes};
 use tilewright_compile::{Choices, CompileError, Compiled, Options, compile_chosen};
+use tilewright_explore::Goal;
 use tilewright_machine::tcp::Tcp;
 
-use crate::schedule::{cycles, longest};
+pub use taken::{Score, Taken, Times};
 
 /// Blocks of the model that stands for all.
 const BLOCKS: usize = 2;
-/// How much more a cycle counts by which a program is slower than by the rule.
-const SLOWER: u128 = 9;
 /// Commands that are put in order together; more take longer to solve than they gain.
 const WINDOWS: [u64; 2] = [4, 6];
 /// Choices that live on.
 const POPULATION: usize = 6;
 
-/// How long the programs take, in cycles for each token.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Times {
-    /// A token behind the longest context.
-    pub decode_cycles: u64,
-    /// A token of the longest prompt, in thousandths of cycles.
-    pub prefill_millicycles: u64,
+/// Why there is no model.
+#[derive(Debug, Error)]
+pub enum TuneError {
+    /// It does not compile.
+    #[error(transparent)]
+    Compile(#[from] CompileError),
+    /// No choice stays below the power that the goal allows.
+    #[error(
+        "no choice that was judged stays below {} W\n  = allowed: {} W, the least of {judged} choices\n  \
+         = instead: --goal time@{}, fewer --pes or more --effort",
+        watts(*.most_milliwatts), watts(*.least_milliwatts), watts(*.least_milliwatts)
+    )]
+    Power {
+        /// What the goal allows.
+        most_milliwatts: u64,
+        /// The least that any choice takes.
+        least_milliwatts: u64,
+        /// Choices that were judged.
+        judged: u64,
+    },
+    /// The goal needs a simulation, and the programs cannot be simulated without values.
+    #[error(
+        "its programs cannot be timed, so their power is not known\n  = instead: --goal time, energy or edp"
+    )]
+    Untimed,
 }
 
-impl Times {
-    /// Millionths of the rule's times, both counted alike; what is slower than the rule counts more, so that no program pays for another.
-    fn score(&self, rule: &Times) -> u64 {
-        let part = |own: u64, whole: u64| {
-            let whole = u128::from(whole.max(1));
-            let millionths = u128::from(own) * 1_000_000 / whole;
-            let worse = millionths.saturating_sub(1_000_000) * SLOWER;
-            u64::try_from(millionths + worse).unwrap_or(u64::MAX)
-        };
-        part(self.decode_cycles, rule.decode_cycles)
-            .saturating_add(part(self.prefill_millicycles, rule.prefill_millicycles))
-    }
+fn watts(milliwatts: u64) -> String {
+    format!("{}.{:03}", milliwatts / 1000, milliwatts % 1000)
 }
 
 /// A model with the best choices that were found.
@@ -72,39 +81,96 @@ pub fn budget(effort: u64) -> u64 {
     }
 }
 
-/// Compiles with an effort: 0 is the rule.
+/// Compiles with an effort, 0 is the rule; what is to be least is a token of each program, simulated.
+///
+/// For other goals than time the choices that are best by time are found first, and judged like all others: no goal ends with a choice
+/// that ranks behind the one of time.
 ///
 /// # Errors
-/// A model that does not compile by the rule.
-pub fn tune(machine: &Tcp, kernels: &Kernels, options: Options, effort: u64) -> Result<Tuned, CompileError> {
+/// A model that does not compile by the rule; a power that no choice stays below.
+pub fn tune(
+    machine: &Tcp,
+    kernels: &Kernels,
+    options: Options,
+    effort: u64,
+    goal: Goal,
+) -> Result<Tuned, TuneError> {
     let rule = compile_chosen(machine, kernels, options, &Choices::default())?;
-    let unchanged = |compiled, evaluations| Ok(Tuned { compiled, evaluations, times: None });
+    let limited = matches!(goal, Goal::TimeBelow(_));
+    if effort == 0 && !limited {
+        return Ok(Tuned { compiled: rule, evaluations: 0, times: None });
+    }
+    let Some(before) = Times::of(machine, &rule) else {
+        if limited {
+            return Err(TuneError::Untimed);
+        }
+        return Ok(Tuned { compiled: rule, evaluations: 0, times: None });
+    };
+    let (found, evaluations) = candidates(machine, kernels, options, effort, goal);
+    let mut best = (before.score(&before, goal), rule, before);
+    let mut least_milliwatts = before.milliwatts();
+    for choices in &found {
+        let Ok(compiled) = compile_chosen(machine, kernels, options, choices) else { continue };
+        let Some(times) = Times::of(machine, &compiled) else { continue };
+        least_milliwatts = least_milliwatts.min(times.milliwatts());
+        let score = times.score(&before, goal);
+        if score < best.0 {
+            best = (score, compiled, times);
+        }
+        // They come in the order of their rank: none of the others is likely to be faster.
+        if limited && score.excess_milliwatts == 0 {
+            break;
+        }
+    }
+    let (score, compiled, after) = best;
+    match goal {
+        Goal::TimeBelow(most_milliwatts) if score.excess_milliwatts > 0 => {
+            let judged = evaluations.max(1);
+            Err(TuneError::Power { most_milliwatts, least_milliwatts, judged })
+        }
+        _ => Ok(Tuned { compiled, evaluations, times: Some((before, after)) }),
+    }
+}
+
+/// Choices that the whole model is compiled with, and how many were judged on a part of it.
+fn candidates(
+    machine: &Tcp,
+    kernels: &Kernels,
+    options: Options,
+    effort: u64,
+    goal: Goal,
+) -> (Vec<Choices>, u64) {
     if effort == 0 {
-        return unchanged(rule, 0);
+        return (Vec::new(), 0);
     }
     let mut search = Search {
         machine,
         kernels: short(kernels),
         options,
+        goal: Goal::Time,
         known: BTreeMap::new(),
         left: budget(effort),
         rule: Times::default(),
     };
-    let Some(own) = search.times(&Choices::default()) else {
-        return unchanged(rule, 0);
-    };
+    let Some(own) = search.times(&Choices::default()) else { return (Vec::new(), 0) };
     search.rule = own;
-    let best = search.breed();
-    let evaluations = search.known.len() as u64;
-    let before = times(machine, &rule);
-    let chosen = compile_chosen(machine, kernels, options, &best).ok();
-    let after = chosen.as_ref().and_then(|chosen| times(machine, chosen));
-    let (Some(before), Some(after), Some(chosen)) = (before, after, chosen) else {
-        return unchanged(rule, evaluations);
-    };
-    let better = after.score(&before) < before.score(&before);
-    let (compiled, after) = if better { (chosen, after) } else { (rule, before) };
-    Ok(Tuned { compiled, evaluations, times: Some((before, after)) })
+    let mut found: Vec<Choices> = search.breed().into_iter().take(1).collect();
+    if goal != Goal::Time {
+        // Towards the least power whatever the limit is: what one search says can be reached, another one with that limit reaches.
+        let limited = matches!(goal, Goal::TimeBelow(_));
+        search.goal = if limited { Goal::TimeBelow(0) } else { goal };
+        search.left = budget(effort);
+        let frugal = search.breed();
+        search.goal = goal;
+        let ranked = search.living().into_iter().map(|(_, choices)| choices);
+        // What stays below a power in a part of the model may not do so in the whole.
+        let most = if limited { POPULATION } else { 1 };
+        found = ranked.take(most).chain(found).chain(frugal.into_iter().take(most)).collect();
+    }
+    // The rule is judged in any case.
+    found.retain(|choices| *choices != Choices::default());
+    found.dedup();
+    (found, search.known.len() as u64)
 }
 
 /// The first blocks of a model, with its ends.
@@ -132,24 +198,11 @@ fn short(kernels: &Kernels) -> Kernels {
     short
 }
 
-/// Times of both programs; `None` if they do not run.
-fn times(machine: &Tcp, compiled: &Compiled) -> Option<Times> {
-    let of = |name: &str| {
-        let outline = compiled.outlines.iter().find(|outline| outline.name == name)?;
-        cycles(machine, compiled.program(name)?, &longest(compiled, outline)).ok()
-    };
-    let most = compiled.plan.options.context.min(compiled.kernels.positions);
-    let tokens = compiled.most_tokens().min(most).max(1);
-    Some(Times {
-        decode_cycles: of("decode")?,
-        prefill_millicycles: of("prefill")?.saturating_mul(1000) / tokens,
-    })
-}
-
 struct Search<'s> {
     machine: &'s Tcp,
     kernels: Kernels,
     options: Options,
+    goal: Goal,
     /// What was judged, and how.
     known: BTreeMap<Choices, Option<Times>>,
     left: u64,
@@ -162,31 +215,43 @@ impl Search<'_> {
             return *known;
         }
         let compiled = compile_chosen(self.machine, &self.kernels, self.options, choices).ok();
-        let found = compiled.and_then(|compiled| times(self.machine, &compiled));
+        let found = compiled.and_then(|compiled| Times::of(self.machine, &compiled));
         self.known.insert(choices.clone(), found);
         found
     }
 
     /// Judges choices as long as there is budget.
-    fn judge(&mut self, choices: &Choices, living: &mut Vec<(u64, Choices)>) {
+    fn judge(&mut self, choices: &Choices, living: &mut Vec<(Score, Choices)>) {
         if self.left == 0 || self.known.contains_key(choices) {
             return;
         }
         self.left -= 1;
         if let Some(times) = self.times(choices) {
-            living.push((times.score(&self.rule), choices.clone()));
+            living.push((times.score(&self.rule, self.goal), choices.clone()));
             living.sort();
             living.truncate(POPULATION);
         }
     }
 
-    fn breed(&mut self) -> Choices {
+    /// What was judged already, the best few.
+    fn living(&self) -> Vec<(Score, Choices)> {
+        let judged = |(choices, times): (&Choices, &Option<Times>)| {
+            Some(((*times)?.score(&self.rule, self.goal), choices.clone()))
+        };
+        let mut living: Vec<_> = self.known.iter().filter_map(judged).collect();
+        living.sort();
+        living.truncate(POPULATION);
+        living
+    }
+
+    /// The best few, best first.
+    fn breed(&mut self) -> Vec<Choices> {
         let count = classes(&self.kernels).into_iter().flatten().max().map_or(0, |last| last + 1);
         let rule = Choices::default();
-        let mut living = vec![(self.rule.score(&self.rule), rule.clone())];
+        let mut living = self.living();
         let mut first: Vec<Choices> = (2..=4).map(|slots| Choices { slots, ..rule.clone() }).collect();
         for slots in [2, 4] {
-            first.extend(chain::choose(self.machine, &self.kernels, self.options, slots));
+            first.extend(chain::choose(self.machine, &self.kernels, self.options, slots, self.goal));
         }
         first.extend(WINDOWS.map(|window| Choices { window, ..rule.clone() }));
         first.iter().for_each(|choices| self.judge(choices, &mut living));
@@ -200,7 +265,7 @@ impl Search<'_> {
             let child = changed(&crossed(&parent, &other, count, &mut draw), count, &mut draw);
             self.judge(&child, &mut living);
         }
-        living.into_iter().next().map_or(rule, |(_, best)| best)
+        living.into_iter().map(|(_, choices)| choices).collect()
     }
 }
 
@@ -214,7 +279,7 @@ impl Draw {
     }
 
     /// One of the living, the better ones more often.
-    fn of(&mut self, living: &[(u64, Choices)]) -> Choices {
+    fn of(&mut self, living: &[(Score, Choices)]) -> Choices {
         let at = self.below(living.len() as u64).min(self.below(living.len() as u64));
         usize::try_from(at)
             .ok()

@@ -5,6 +5,7 @@
 //! III-B). Register files belong to the slice and move with it.
 
 mod copy;
+mod lent;
 mod pages;
 mod slice;
 mod tensor;
@@ -18,6 +19,7 @@ use super::index;
 use crate::program::event::PeId;
 use crate::program::exec::Memory;
 use crate::program::transfer::{Address, Located, Medium};
+pub use lent::Lent;
 use pages::Pages;
 pub(super) use slice::SliceMemory;
 
@@ -162,6 +164,18 @@ impl State {
     pub fn write(&mut self, address: Address, bytes: &[u8]) -> Result<(), Fault> {
         let at = address.locate().ok_or_else(|| Problem::Unmapped(address).at(Stage::Memory))?;
         self.write_at(at, bytes)
+    }
+
+    /// Writes bytes of HBM that are held elsewhere: they are read there until they change here.
+    ///
+    /// # Errors
+    /// An address that is not in HBM, or bytes past its end.
+    pub fn lend(&mut self, address: Address, lent: &Lent) -> Result<(), Fault> {
+        let at = address.locate().filter(|at| at.medium == Medium::Hbm);
+        let at = at.ok_or_else(|| Problem::Unmapped(address).at(Stage::Memory))?;
+        self.check(&at, lent.bytes().len())?;
+        self.chip_mut(at.chip).hbm.lend(at.offset, lent);
+        Ok(())
     }
 
     /// [`Self::write`] at an address taken apart.

@@ -1,5 +1,6 @@
-//! HBM: pages that exist once something is written to them.
+//! HBM: pages that exist once something is written to them, or that are read where somebody else holds them.
 
+use super::lent::Lent;
 use crate::run::index;
 
 /// Log2 of the bytes of a page: large enough that the host takes memory for what is touched only.
@@ -9,7 +10,37 @@ const PAGE_BYTES: usize = 1 << PAGE_SHIFT;
 /// Sparse bytes. Bounds are the caller's to check.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Pages {
-    pages: Vec<Option<Box<[u8]>>>,
+    pages: Vec<Option<Page>>,
+}
+
+/// All bytes of a page.
+#[derive(Clone, Debug)]
+enum Page {
+    Own(Box<[u8]>),
+    /// Until it is written to.
+    Lent(Lent),
+}
+
+impl Page {
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Page::Own(bytes) => bytes,
+            Page::Lent(lent) => lent.bytes(),
+        }
+    }
+
+    /// The bytes to be changed, copied first if they are somebody else's.
+    fn own(&mut self) -> &mut [u8] {
+        if let Page::Lent(lent) = self {
+            let mut bytes = vec![0; PAGE_BYTES].into_boxed_slice();
+            bytes.iter_mut().zip(lent.bytes()).for_each(|(own, lent)| *own = *lent);
+            *self = Page::Own(bytes);
+        }
+        match self {
+            Page::Own(bytes) => bytes,
+            Page::Lent(_) => &mut [],
+        }
+    }
 }
 
 impl Pages {
@@ -19,8 +50,13 @@ impl Pages {
         while !bytes.is_empty() {
             let (page, start, length) = piece(at, bytes.len());
             let (now, later) = bytes.split_at_mut(length);
-            match self.pages.get(page) {
-                Some(Some(page)) => now.copy_from_slice(&page[start..start + length]),
+            match self
+                .pages
+                .get(page)
+                .and_then(Option::as_ref)
+                .map(|page| page.bytes().get(start..start + length))
+            {
+                Some(Some(held)) => now.copy_from_slice(held),
                 _ => now.fill(0),
             }
             bytes = later;
@@ -34,14 +70,35 @@ impl Pages {
         while !bytes.is_empty() {
             let (page, start, length) = piece(at, bytes.len());
             let (now, later) = bytes.split_at(length);
-            if self.pages.len() <= page {
-                self.pages.resize_with(page + 1, || None);
+            let page =
+                self.place(page).get_or_insert_with(|| Page::Own(vec![0; PAGE_BYTES].into_boxed_slice()));
+            if let Some(place) = page.own().get_mut(start..start + length) {
+                place.copy_from_slice(now);
             }
-            let page = self.pages[page].get_or_insert_with(|| vec![0; PAGE_BYTES].into_boxed_slice());
-            page[start..start + length].copy_from_slice(now);
             bytes = later;
             at += length as u64;
         }
+    }
+
+    /// Lets whole pages be read where they are held; the ends are copied.
+    pub(super) fn lend(&mut self, offset: u64, lent: &Lent) {
+        let (mut at, mut done) = (offset, 0);
+        while done < lent.bytes().len() {
+            let (page, _, length) = piece(at, lent.bytes().len() - done);
+            match lent.part(done, length).filter(|_| length == PAGE_BYTES) {
+                Some(part) => *self.place(page) = Some(Page::Lent(part)),
+                None => self.write(at, lent.bytes().get(done..done + length).unwrap_or_default()),
+            }
+            at += length as u64;
+            done += length;
+        }
+    }
+
+    fn place(&mut self, page: usize) -> &mut Option<Page> {
+        if self.pages.len() <= page {
+            self.pages.resize_with(page + 1, || None);
+        }
+        &mut self.pages[page]
     }
 }
 
@@ -49,4 +106,52 @@ impl Pages {
 fn piece(at: u64, bytes: usize) -> (usize, usize, usize) {
     let start = index(at) % PAGE_BYTES;
     (index(at >> PAGE_SHIFT), start, bytes.min(PAGE_BYTES - start))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    /// Bytes that differ from page to page.
+    fn bytes(count: usize) -> Vec<u8> {
+        (0..count).map(|at| (at / PAGE_BYTES + at % 251).to_le_bytes()[0]).collect()
+    }
+
+    #[test]
+    fn lent_pages_read_as_copies_do_and_keep_what_is_written() {
+        for (offset, count) in
+            [(0, 3 * PAGE_BYTES + 5), (7, 2 * PAGE_BYTES), (PAGE_BYTES as u64, PAGE_BYTES), (3, 4)]
+        {
+            let held = Arc::new(bytes(count + 9));
+            let lent = Lent::new(held.clone(), 9..count + 9).expect("a part");
+            let (mut shared, mut copied) = (Pages::default(), Pages::default());
+            shared.lend(offset, &lent);
+            copied.write(offset, lent.bytes());
+            let same = |shared: &Pages, copied: &Pages| {
+                let (mut one, mut other) = (vec![1; count + 64], vec![2; count + 64]);
+                shared.read(offset.saturating_sub(3), &mut one);
+                copied.read(offset.saturating_sub(3), &mut other);
+                one == other
+            };
+            assert!(same(&shared, &copied));
+            for at in [offset, offset + count as u64 / 2, offset + count as u64 - 2] {
+                shared.write(at, &[0xA5, 0x5A, 0xFF]);
+                copied.write(at, &[0xA5, 0x5A, 0xFF]);
+            }
+            assert!(same(&shared, &copied));
+            assert_eq!(*held, bytes(count + 9), "the holder's bytes stay");
+        }
+    }
+
+    #[test]
+    fn no_more_is_lent_than_is_held() {
+        let held = Arc::new(bytes(16));
+        assert!(Lent::new(held.clone(), 0..17).is_none());
+        assert!(Lent::new(held.clone(), 9..usize::MAX).is_none());
+        let lent = Lent::new(held, 4..16).expect("a part");
+        assert_eq!(lent.bytes().len(), 12);
+        assert!(lent.part(4, 8).is_some() && lent.part(4, 9).is_none() && lent.part(usize::MAX, 2).is_none());
+    }
 }
