@@ -158,6 +158,9 @@ impl Builder {
         let (float, integer) = (number as f32, number as i64);
         let data =
             if dtype.is_float() { Data::Floats(vec![float.to_bits()]) } else { Data::Ints(vec![integer]) };
+        if dtype.integer_range().is_some_and(|(least, most)| !(least..=most).contains(&integer)) {
+            return Err(size_error("a number that its type does not have", "numbers of the type"));
+        }
         let key = (dtype, number.to_bits());
         if let Some(found) = self.scalars.get(&key) {
             return Ok(*found);
