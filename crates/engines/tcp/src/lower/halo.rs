@@ -8,7 +8,7 @@ use tilewright_notation::syntax::ast::Operand;
 use tilewright_notation::window::Window;
 
 use super::build::{Builder, refuse};
-use super::off_chip::packets;
+use super::off_chip::{packets, turn_around};
 use super::view::{At, ViewDigit};
 use crate::program::Count;
 use crate::program::transfer::{Address, Located, Medium, SLICE_STRIDE, Transfer, TransferLoop};
@@ -109,17 +109,7 @@ impl Builder<'_> {
             let target = slices.cast_signed().saturating_mul(SLICE_STRIDE);
             let moved = digit.axis.map_or(0, |axis| window.factor(axis)) * digit.stride * row_bytes;
             let source = target.saturating_add(moved.cast_signed());
-            let joined = loops.last_mut().filter(|inner| {
-                let size = inner.size.fixed().cast_signed();
-                inner.source * size == source && inner.target * size == target
-            });
-            match joined {
-                Some(inner) => inner.size = Count::Fixed(inner.size.fixed() * digit.live),
-                None if digit.live > 1 => {
-                    loops.push(TransferLoop { size: Count::Fixed(digit.live), source, target });
-                }
-                None => {}
-            }
+            turn_around(&mut loops, digit.live, (source, target));
             slices = slices.saturating_mul(digit.slots);
         }
         loops.reverse();

@@ -68,17 +68,7 @@ impl Image {
         for digit in self.digits[..self.count].iter().rev() {
             let target = slices.cast_signed().saturating_mul(SLICE_STRIDE);
             let source = if digit.copies { 0 } else { parts.cast_signed() };
-            let joined = loops.last_mut().filter(|inner| {
-                let size = inner.size.fixed().cast_signed();
-                inner.source * size == source && inner.target * size == target
-            });
-            match joined {
-                Some(inner) => inner.size = Count::Fixed(inner.size.fixed() * digit.live),
-                None if digit.live > 1 => {
-                    loops.push(TransferLoop { size: Count::Fixed(digit.live), source, target });
-                }
-                None => {}
-            }
+            turn_around(&mut loops, digit.live, (source, target));
             slices = slices.saturating_mul(digit.slots);
             parts = if digit.copies { parts } else { parts.saturating_mul(digit.live) };
         }
@@ -227,4 +217,17 @@ fn push_first(queue: &mut Queue, transfers: &[TransferId]) {
         .map(|command| Step { kind: StepKind::Push(command), span: Span::default() })
         .collect();
     queue.steps.splice(at..at, steps);
+}
+
+/// Puts a loop around others, which lie innermost first: one that continues the last on both sides becomes part of it.
+pub(super) fn turn_around(loops: &mut Vec<TransferLoop>, size: u64, (source, target): (i64, i64)) {
+    let joined = loops.last_mut().filter(|inner| {
+        let size = inner.size.fixed().cast_signed();
+        inner.source * size == source && inner.target * size == target
+    });
+    match joined {
+        Some(inner) => inner.size = Count::Fixed(inner.size.fixed() * size),
+        None if size > 1 => loops.push(TransferLoop { size: Count::Fixed(size), source, target }),
+        None => {}
+    }
 }
