@@ -94,6 +94,12 @@ pub struct Parts {
     pub width: u64,
 }
 
+/// Whether something is added to the embedding, position by position.
+fn adds_places(kernels: &Kernels) -> bool {
+    let adds = |kernel: &Kernel| matches!(kernel, Kernel::Embed { places, .. } if !places.is_empty());
+    kernels.kernels.iter().any(adds)
+}
+
 /// Places and sizes.
 #[derive(Clone, Debug)]
 pub struct Plan {
@@ -191,10 +197,7 @@ impl Plan {
         let mut hbm = Hbm { next: 0 };
         let embedding_row = bytes(Dtype::Bf16, features.share * features.slices);
         let embedding = hbm.take(embedding_row * kernels.vocabulary);
-        let added = kernels
-            .kernels
-            .iter()
-            .any(|kernel| matches!(kernel, Kernel::Embed { places, .. } if !places.is_empty()));
+        let added = adds_places(kernels);
         let places = hbm.take(if added { embedding_row * kernels.positions } else { 0 });
         let (half, kv) = heads(kernels);
         let angles_row = bytes(Dtype::F32, 3 * half);
