@@ -147,6 +147,11 @@ pub(super) fn fill(state: &mut State, group: Group, fill: &Fill) -> Result<(), F
     let work = writer.steps().saturating_mul(group.slices).saturating_mul(4);
     for_each(state.slices_mut(group), work, |slice, memory| {
         if writer.writes(slice as u64) {
+            if fill.word == 0 && fill.commit.memory == Memory::Dm {
+                let (starts, bytes) = writer.runs();
+                return starts
+                    .for_each(|at| memory.clear_dm(&sizes, index(at)..index(at).saturating_add(bytes)));
+            }
             for offset in writer.walk.clone() {
                 let at = writer.base.saturating_add(offset).unsigned_abs();
                 memory.write(&sizes, fill.commit.memory, at, &bytes);

@@ -1,6 +1,8 @@
 //! Commands that only move bytes from data memory to another place of the same slice: loads of register files, copies. Runs of both
 //! sides are matched once for all slices.
 
+use std::ops::Range;
+
 use super::commit::Writer;
 use super::fetch::Fetcher;
 use super::parallel::for_each;
@@ -28,6 +30,16 @@ pub(super) struct Even {
 }
 
 impl Even {
+    /// The part of data memory from the first byte that is read to the last; what lies before its start does not count.
+    pub(super) fn reads(&self) -> Range<usize> {
+        let ends = self.loops.iter().map(|(size, from, _)| from.saturating_mul(*size as i64 - 1));
+        let (low, high) = ends.fold((self.first.from, self.first.from), |(low, high), end| {
+            (low.saturating_add(end.min(0)), high.saturating_add(end.max(0)))
+        });
+        let byte = |at: i64| usize::try_from(at).unwrap_or(0);
+        byte(low)..byte(high).saturating_add(self.first.bytes)
+    }
+
     fn new(runs: &[Run]) -> Option<Even> {
         let first = *runs.first()?;
         let step = |run: &Run| {
@@ -130,6 +142,10 @@ impl Copy {
         let work = self.bytes.saturating_mul(memories.len() as u64) / 8;
         for_each(memories, work, |slice, memory| {
             if writer.writes(slice as u64) {
+                if self.even.is_some_and(|even| memory.keep_load(sizes, self.memory, &even)) {
+                    return;
+                }
+                memory.make_way(sizes, self.memory, self.even.as_ref());
                 if self.even.is_some_and(|even| memory.copy_even(sizes, self.memory, &even)) {
                     return;
                 }

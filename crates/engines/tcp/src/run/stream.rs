@@ -21,7 +21,7 @@ use super::state::{Group, Sizes, SliceMemory, State};
 use super::switch::Exchange;
 use super::{MAX_GROUP_BYTES, MAX_SLICE, VectorUnit, Way, index, rules};
 use crate::cost::switch::Topology;
-use crate::program::exec::{Memory, Stream};
+use crate::program::exec::Stream;
 use crate::program::vector::Vector;
 
 /// Runs a command on a group of slices.
@@ -39,9 +39,17 @@ pub(super) fn run(
         copy.run(&sizes, &writer, state.slices_mut(group));
         return Ok(());
     }
+    let whole_file = engines.contraction.as_ref().is_some_and(|contraction| !contraction.takes_loads());
+    let fetched = engines.fetcher.reads();
+    for memory in state.slices_mut(group) {
+        fetched.iter().for_each(|part| memory.settle_dm(part));
+        if whole_file {
+            memory.settle_trf(&sizes);
+        }
+    }
     let memories = state.slices(group);
     let streams = engines.received(&memories)?;
-    let mut flows = engines.results(&memories, &streams)?;
+    let mut flows = engines.results(&sizes, &memories, &streams)?;
     if let Some(unit) = &image.vector {
         flows = engines.vector(unit, flows, &memories, vector)?;
     }
@@ -180,7 +188,12 @@ impl<'a> Engines<'a> {
     }
 
     /// What enters the vector engine on every slice; nothing where it would never be used.
-    fn results<'s>(&self, memories: &[&SliceMemory], streams: &'s Streams) -> Result<Vec<Flow<'s>>, Fault> {
+    fn results<'s>(
+        &self,
+        sizes: &Sizes,
+        memories: &[&SliceMemory],
+        streams: &'s Streams,
+    ) -> Result<Vec<Flow<'s>>, Fault> {
         let forwarding = self.image.switch.topology == Topology::Forwarding;
         each(memories.len(), self.work.compute, |slice| {
             if !self.used(slice) {
@@ -199,8 +212,13 @@ impl<'a> Engines<'a> {
                     false => Ok(Flow::Flits(packets)),
                 };
             };
-            let (bytes, extra) = memories[slice].trf();
-            let words = contraction.words(&packets, RegisterFile { bytes, extra });
+            let memory = memories[slice];
+            if let Some(words) = memory.loads().and_then(|loads| contraction.words_of_loads(&packets, loads))
+            {
+                return Ok(Flow::Words(words));
+            }
+            let (bytes, extra) = memory.trf(sizes);
+            let words = contraction.words(&packets, RegisterFile { bytes: &bytes, extra });
             Ok(Flow::Words(words.map_err(|problem| problem.at(Stage::Contraction))?))
         })
     }
@@ -222,9 +240,9 @@ impl<'a> Engines<'a> {
             Flow::Flits(flits) => words(&flits),
         };
         let streams: Vec<Vec<u32>> = flows.into_iter().map(words).collect::<Result<_, _>>().map_err(fail)?;
-        let unwritten = memories.iter().any(|memory| memory.bytes(Memory::Vrf).is_empty());
+        let unwritten = memories.iter().any(|memory| memory.vrf().is_empty());
         let zeros = vec![0; if unwritten { index(self.vrf_bytes) } else { 0 }];
-        let file = |memory: &&'a SliceMemory| match memory.bytes(Memory::Vrf) {
+        let file = |memory: &&'a SliceMemory| match memory.vrf() {
             [] => zeros.as_slice(),
             bytes => bytes,
         };

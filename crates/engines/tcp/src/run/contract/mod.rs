@@ -19,6 +19,7 @@ pub use plan::Plan;
 use super::Way;
 use super::fault::Problem;
 use super::packets::Packets;
+use super::state::Loads;
 use bulk::Layout;
 
 /// A slice's register file.
@@ -52,6 +53,16 @@ impl<'a> Contraction<'a> {
             Way::Bulk => Layout::new(plan),
         };
         Contraction { plan, layout }
+    }
+
+    /// Whether register file loads may be met where their bytes lie.
+    pub(super) fn takes_loads(&self) -> bool {
+        self.layout.as_ref().is_some_and(Layout::takes_loads)
+    }
+
+    /// [`Self::words`] with loads of the register file that were not carried out; `None` where the register file has to be looked at.
+    pub(super) fn words_of_loads(&self, packets: &Packets, loads: &Loads) -> Option<Vec<u32>> {
+        self.layout.as_ref()?.contract_loads(packets, loads)
     }
 
     /// Words of the flits that leave a slice, for packets from [`Plan::feed`].

@@ -9,6 +9,8 @@
 
 mod rows;
 
+use std::ops::Range;
+
 use smallvec::SmallVec;
 use tilewright_num::{Dtype, RuleSet, convert, int_pattern, int_value, subtract_zero_point};
 
@@ -68,6 +70,24 @@ impl<'a> Fetcher<'a> {
             fetcher.rows = Rows::new(&fetcher);
         }
         Ok(fetcher)
+    }
+
+    /// Parts of data memory, each from the first byte that may be read to the last; the second is that of an interleaved fetch.
+    pub(super) fn reads(&self) -> [Range<usize>; 2] {
+        if self.image.indirect.is_some() {
+            return [0..usize::MAX, 0..0];
+        }
+        let ends = |(size, stride): (u64, i64)| stride.saturating_mul(size.saturating_sub(1).cast_signed());
+        let (low, high) = self.walk.loops().map(ends).fold((0_i64, 0_i64), |(low, high), end| {
+            (low.saturating_add(end.min(0)), high.saturating_add(end.max(0)))
+        });
+        // Rounded to whole bytes on both sides.
+        let bits = |elements: i64| elements.saturating_mul(self.bits.cast_signed());
+        let (low, high) =
+            (bits(low).div_euclid(8), bits(high.saturating_add(1)).saturating_add(7).div_euclid(8));
+        let from =
+            |base: u64| index(base.saturating_add_signed(low))..index(base.saturating_add_signed(high));
+        [from(self.image.base), self.image.interleave.map_or(0..0, |second| from(second.base))]
     }
 
     /// Type that leaves.

@@ -1,7 +1,7 @@
 //! Bytes from one memory to another without a stop between, where both are on one chip: what DMA does most.
 
 use super::pages::Pages;
-use super::{Chip, Fault, Located, Medium, Memory, Pe, Problem, Sizes, SliceMemory, Stage, State, slice};
+use super::{Chip, Fault, Located, Medium, Pe, Problem, Sizes, SliceMemory, Stage, State, slice};
 use crate::program::transfer::Address;
 use crate::run::index;
 use crate::run::parallel::for_each;
@@ -105,8 +105,13 @@ impl State {
             }
         }
         let moved = rows.iter().map(|row| row.0).fold(bytes as u64, u64::saturating_mul);
+        let (low, high) = reach(inner, |row| row.2).unwrap_or((0, i64::MAX));
         for_each(jobs, moved / 8, |_, (memory, source, target)| {
-            let Some(dm) = memory.span(&sizes, Memory::Dm, 0, index(sizes.dm)) else { return };
+            if let Some(lent) = hbm.held(source, bytes).filter(|_| inner.is_empty()) {
+                return memory.lend_dm(&sizes, index(target), lent);
+            }
+            let [first, last] = [low, high].map(|end| index(target.saturating_add_signed(end)));
+            let dm = memory.change_dm(&sizes, &(first..last.saturating_add(bytes)));
             nested(inner, source, target, &mut |from, to| {
                 if let Some(place) = dm.get_mut(index(to)..index(to) + bytes) {
                     hbm.read(from, place);
@@ -128,6 +133,8 @@ impl State {
             return false;
         }
         let (sizes, mut from, mut to) = (self.sizes, source.offset, target.offset);
+        let last = to_step.wrapping_mul(size.saturating_sub(1).cast_signed());
+        let ends = [to, to.wrapping_add_signed(last)].map(index);
         let Chip { hbm, pes } = self.chip_mut(target.chip);
         let mut each = |copy: &mut dyn FnMut(u64, u64)| {
             for _ in 0..size {
@@ -137,11 +144,9 @@ impl State {
         };
         match (source.medium, target.medium) {
             (Medium::Hbm, Medium::Dm { slice }) => {
-                let memory = slice_of(pes, &sizes, slice);
-                let Some(dm) = memory.and_then(|memory| memory.span(&sizes, Memory::Dm, 0, index(sizes.dm)))
-                else {
-                    return false;
-                };
+                let Some(memory) = slice_of(pes, &sizes, slice) else { return false };
+                let part = ends[0].min(ends[1])..ends[0].max(ends[1]).saturating_add(bytes);
+                let dm = memory.change_dm(&sizes, &part);
                 each(&mut |from, to| {
                     if let Some(place) = dm.get_mut(index(to)..index(to) + bytes) {
                         hbm.read(from, place);
@@ -149,7 +154,12 @@ impl State {
                 });
             }
             (Medium::Dm { slice }, Medium::Hbm) => {
-                let Some(dm) = slice_of(pes, &sizes, slice).map(|memory| memory.dm()) else { return false };
+                let Some(dm) = slice_of(pes, &sizes, slice).map(|memory| {
+                    memory.settle_dm(&(0..index(sizes.dm)));
+                    memory.dm()
+                }) else {
+                    return false;
+                };
                 if dm.is_empty() {
                     return false;
                 }
@@ -158,10 +168,15 @@ impl State {
                 });
             }
             (Medium::Dm { slice: own }, Medium::Dm { slice }) if own != slice => {
-                let Some(mut content) = slice_of(pes, &sizes, slice).map(SliceMemory::take_dm) else {
+                let Some(mut content) = slice_of(pes, &sizes, slice).map(|memory| memory.take_dm(&sizes))
+                else {
                     return false;
                 };
-                let read = slice_of(pes, &sizes, own).map(|own| own.dm()).unwrap_or_default();
+                let read = slice_of(pes, &sizes, own).map(|own| {
+                    own.settle_dm(&(0..index(sizes.dm)));
+                    own.dm()
+                });
+                let read = read.unwrap_or_default();
                 let written = !read.is_empty();
                 if written {
                     each(&mut |from, to| {

@@ -6,6 +6,8 @@
 
 mod copy;
 mod lent;
+mod loads;
+mod overlay;
 mod pages;
 mod slice;
 mod tensor;
@@ -20,6 +22,7 @@ use crate::program::event::PeId;
 use crate::program::exec::Memory;
 use crate::program::transfer::{Address, Located, Medium};
 pub use lent::Lent;
+pub(super) use loads::{LoadedRows, Loads};
 use pages::Pages;
 pub(super) use slice::SliceMemory;
 
@@ -149,7 +152,7 @@ impl State {
         };
         match at.medium {
             Medium::Hbm => chip.hbm.read(at.offset, bytes),
-            Medium::Dm { slice } => slice::read(self.slice(at.chip, slice)?.dm(), at.offset, bytes),
+            Medium::Dm { slice } => self.slice(at.chip, slice)?.read_dm(at.offset, bytes),
             Medium::Spm { pe } => {
                 slice::read(chip.pes.get(index(pe)).map_or(&[], |pe| &pe.spm), at.offset, bytes);
             }
@@ -200,7 +203,7 @@ impl State {
     /// No such slice, or bytes past the end.
     pub fn read_slice(&self, at: At, bytes: &mut [u8]) -> Result<(), Fault> {
         self.check_slice(&at, bytes.len())?;
-        slice::read(self.slice(at.chip, at.slice)?.bytes(at.memory), at.offset, bytes);
+        self.slice(at.chip, at.slice)?.read(&self.sizes, at.memory, at.offset, bytes);
         Ok(())
     }
 

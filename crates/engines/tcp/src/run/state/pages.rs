@@ -1,11 +1,15 @@
 //! HBM: pages that exist once something is written to them, or that are read where somebody else holds them.
 
+use std::sync::Arc;
+
 use super::lent::Lent;
 use crate::run::index;
 
-/// Log2 of the bytes of a page: large enough that the host takes memory for what is touched only.
-const PAGE_SHIFT: u32 = 20;
+/// Log2 of the bytes of a page: the host takes memory for what is touched only, and few transfers reach across the end of one.
+const PAGE_SHIFT: u32 = 22;
 const PAGE_BYTES: usize = 1 << PAGE_SHIFT;
+/// Fewer bytes are copied sooner than they are held.
+const LEAST_HELD_BYTES: usize = 1 << 10;
 
 /// Sparse bytes. Bounds are the caller's to check.
 #[derive(Clone, Debug, Default)]
@@ -15,30 +19,53 @@ pub(super) struct Pages {
 
 /// All bytes of a page.
 #[derive(Clone, Debug)]
-enum Page {
-    Own(Box<[u8]>),
-    /// Until it is written to.
+struct Page {
+    bytes: Bytes,
+    /// It was written while others held it: it is not lent again.
+    changes: bool,
+}
+
+#[derive(Clone, Debug)]
+enum Bytes {
+    Own(Arc<Vec<u8>>),
+    /// Until they are written to.
     Lent(Lent),
 }
 
 impl Page {
+    fn new() -> Page {
+        Page { bytes: Bytes::Own(Arc::new(vec![0; PAGE_BYTES])), changes: false }
+    }
+
     fn bytes(&self) -> &[u8] {
-        match self {
-            Page::Own(bytes) => bytes,
-            Page::Lent(lent) => lent.bytes(),
+        match &self.bytes {
+            Bytes::Own(bytes) => bytes,
+            Bytes::Lent(lent) => lent.bytes(),
         }
     }
 
-    /// The bytes to be changed, copied first if they are somebody else's.
-    fn own(&mut self) -> &mut [u8] {
-        if let Page::Lent(lent) = self {
-            let mut bytes = vec![0; PAGE_BYTES].into_boxed_slice();
-            bytes.iter_mut().zip(lent.bytes()).for_each(|(own, lent)| *own = *lent);
-            *self = Page::Own(bytes);
+    /// A part, which stays as it is for whoever holds it; `None` of a page that changes.
+    fn held(&self, first: usize, length: usize) -> Option<Lent> {
+        match &self.bytes {
+            _ if self.changes => None,
+            Bytes::Own(bytes) => Lent::new(Arc::<Vec<u8>>::clone(bytes), first..first.checked_add(length)?),
+            Bytes::Lent(lent) => lent.part(first, length),
         }
-        match self {
-            Page::Own(bytes) => bytes,
-            Page::Lent(_) => &mut [],
+    }
+
+    /// The bytes to be changed, copied first if others have them.
+    fn own(&mut self) -> &mut [u8] {
+        if let Bytes::Lent(lent) = &self.bytes {
+            let mut bytes = vec![0; PAGE_BYTES];
+            bytes.iter_mut().zip(lent.bytes()).for_each(|(own, lent)| *own = *lent);
+            self.bytes = Bytes::Own(Arc::new(bytes));
+        }
+        match &mut self.bytes {
+            Bytes::Own(bytes) => {
+                self.changes |= Arc::get_mut(bytes).is_none();
+                Arc::make_mut(bytes).as_mut_slice()
+            }
+            Bytes::Lent(_) => &mut [],
         }
     }
 }
@@ -70,8 +97,7 @@ impl Pages {
         while !bytes.is_empty() {
             let (page, start, length) = piece(at, bytes.len());
             let (now, later) = bytes.split_at(length);
-            let page =
-                self.place(page).get_or_insert_with(|| Page::Own(vec![0; PAGE_BYTES].into_boxed_slice()));
+            let page = self.place(page).get_or_insert_with(Page::new);
             if let Some(place) = page.own().get_mut(start..start + length) {
                 place.copy_from_slice(now);
             }
@@ -86,12 +112,19 @@ impl Pages {
         while done < lent.bytes().len() {
             let (page, _, length) = piece(at, lent.bytes().len() - done);
             match lent.part(done, length).filter(|_| length == PAGE_BYTES) {
-                Some(part) => *self.place(page) = Some(Page::Lent(part)),
+                Some(part) => *self.place(page) = Some(Page { bytes: Bytes::Lent(part), changes: false }),
                 None => self.write(at, lent.bytes().get(done..done + length).unwrap_or_default()),
             }
             at += length as u64;
             done += length;
         }
+    }
+
+    /// Bytes that stay as they are for whoever holds them; `None` where they are few, cross the end of a page, or change.
+    pub(super) fn held(&self, offset: u64, bytes: usize) -> Option<Lent> {
+        let (page, start, length) = piece(offset, bytes);
+        let page = self.pages.get(page).and_then(Option::as_ref)?;
+        (bytes >= LEAST_HELD_BYTES && length == bytes).then(|| page.held(start, bytes)).flatten()
     }
 
     fn place(&mut self, page: usize) -> &mut Option<Page> {
@@ -110,8 +143,6 @@ fn piece(at: u64, bytes: usize) -> (usize, usize, usize) {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
 
     /// Bytes that differ from page to page.
@@ -143,6 +174,20 @@ mod tests {
             assert!(same(&shared, &copied));
             assert_eq!(*held, bytes(count + 9), "the holder's bytes stay");
         }
+    }
+
+    #[test]
+    fn what_is_held_stays_while_pages_change() {
+        let mut pages = Pages::default();
+        pages.write(0, &bytes(PAGE_BYTES));
+        let held = pages.held(16, 4096).expect("a part");
+        pages.write(20, &[1, 2, 3]);
+        assert_eq!(held.bytes(), &bytes(PAGE_BYTES)[16..16 + 4096]);
+        let mut read = [0; 3];
+        pages.read(20, &mut read);
+        assert_eq!(read, [1, 2, 3]);
+        assert!(pages.held(16, 4096).is_none(), "a page that changes is copied");
+        assert!(pages.held(0, 8).is_none() && pages.held(PAGE_BYTES as u64 - 8, 4096).is_none());
     }
 
     #[test]

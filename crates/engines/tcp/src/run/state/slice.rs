@@ -1,6 +1,15 @@
 //! The memories of one slice: data memory and both register files (paper section IV).
+//!
+//! Bytes may be elsewhere: parts of data memory where DMA found them (`overlay`), parts of the register file where data memory has
+//! them from (`loads`). Who reads or writes comes through here, where they are brought first.
+
+use std::borrow::Cow;
+use std::ops::Range;
 
 use super::Sizes;
+use super::lent::Lent;
+use super::loads::{Load, Loads, Target};
+use super::overlay::{Overlay, Source};
 use crate::program::exec::Memory;
 use crate::run::copy::Even;
 use crate::run::index;
@@ -9,20 +18,24 @@ use crate::run::index;
 #[derive(Clone, Debug, Default)]
 pub(in crate::run) struct SliceMemory {
     dm: Vec<u8>,
+    overlay: Overlay,
     trf: Vec<u8>,
+    loads: Loads,
     /// Extra bits of the register file's elements, one byte for each payload byte.
     extra: Vec<u8>,
     vrf: Vec<u8>,
 }
 
 impl SliceMemory {
-    /// Data memory; empty if nothing was ever written.
+    /// Data memory, of which the part that is read was settled; empty if nothing was ever written.
     pub(in crate::run) fn dm(&self) -> &[u8] {
         &self.dm
     }
 
-    /// Data memory, to be given back.
-    pub(in crate::run) fn take_dm(&mut self) -> Vec<u8> {
+    /// Data memory in whole, all of it settled, to be given back.
+    pub(in crate::run) fn take_dm(&mut self, sizes: &Sizes) -> Vec<u8> {
+        self.settle_dm(&(0..index(sizes.dm)));
+        self.overlay = Overlay::default();
         std::mem::take(&mut self.dm)
     }
 
@@ -31,17 +44,101 @@ impl SliceMemory {
         self.dm = dm;
     }
 
-    /// Payload of the contraction engine's register file, and its extra bits if there ever were any.
-    pub(in crate::run) fn trf(&self) -> (&[u8], Option<&[u8]>) {
-        (&self.trf, (!self.extra.is_empty()).then_some(&self.extra))
+    /// Brings the bytes of a part of data memory that are elsewhere.
+    pub(in crate::run) fn settle_dm(&mut self, part: &Range<usize>) {
+        if self.overlay.holds(part) {
+            self.overlay.settle(part, &mut self.dm);
+        }
     }
 
-    /// The content of a memory; empty if nothing was ever written.
-    pub(in crate::run) fn bytes(&self, memory: Memory) -> &[u8] {
+    /// Data memory, of which bytes of a part are about to be written.
+    pub(in crate::run) fn change_dm(&mut self, sizes: &Sizes, part: &Range<usize>) -> &mut [u8] {
+        let Self { dm, overlay, .. } = self;
+        let dm = room_of_dm(dm, overlay, sizes);
+        overlay.change(part, dm);
+        dm
+    }
+
+    /// Writes zeros to a part of data memory.
+    pub(in crate::run) fn clear_dm(&mut self, sizes: &Sizes, part: Range<usize>) {
+        let Some(place) = self.change_dm(sizes, &part).get_mut(part.clone()) else { return };
+        place.fill(0);
+        self.overlay.clear(part);
+    }
+
+    /// Writes bytes of data memory that somebody holds: they are read there until they change here.
+    pub(in crate::run) fn lend_dm(&mut self, sizes: &Sizes, start: usize, lent: Lent) {
+        let Self { dm, overlay, .. } = self;
+        let dm = room_of_dm(dm, overlay, sizes);
+        overlay.lend(start, lent, dm);
+    }
+
+    /// Reads data memory, wherever its bytes are.
+    pub(in crate::run) fn read_dm(&self, offset: u64, bytes: &mut [u8]) {
+        read(&self.dm, offset, bytes);
+        self.overlay.read(index(offset), bytes);
+    }
+
+    /// Payload of the contraction engine's register file, and its extra bits if there ever were any.
+    pub(in crate::run) fn trf(&self, sizes: &Sizes) -> (Cow<'_, [u8]>, Option<&[u8]>) {
+        let bytes = match self.loads.is_empty() {
+            true => Cow::Borrowed(self.trf.as_slice()),
+            false => Cow::Owned(self.loads.settled(&self.trf, index(sizes.trf))),
+        };
+        (bytes, (!self.extra.is_empty()).then_some(&self.extra))
+    }
+
+    /// Loads of the register file that were not carried out; none where elements have extra bits.
+    pub(in crate::run) fn loads(&self) -> Option<&Loads> {
+        (!self.loads.is_empty()).then_some(&self.loads)
+    }
+
+    /// Carries out all loads.
+    pub(in crate::run) fn settle_trf(&mut self, sizes: &Sizes) {
+        if !self.loads.is_empty() {
+            self.loads.settle(room(&mut self.trf, sizes.trf));
+        }
+    }
+
+    /// The vector engine's register file; empty if nothing was ever written.
+    pub(in crate::run) fn vrf(&self) -> &[u8] {
+        &self.vrf
+    }
+
+    /// Reads a memory, wherever its bytes are.
+    pub(super) fn read(&self, sizes: &Sizes, memory: Memory, offset: u64, bytes: &mut [u8]) {
         match memory {
-            Memory::Dm => &self.dm,
-            Memory::Trf { .. } => &self.trf,
-            Memory::Vrf => &self.vrf,
+            Memory::Dm => self.read_dm(offset, bytes),
+            Memory::Trf { .. } => read(&self.trf(sizes).0, offset, bytes),
+            Memory::Vrf => read(&self.vrf, offset, bytes),
+        }
+    }
+
+    /// Keeps a load of the register file instead of carrying it out; false, and nothing is done, where its bytes may change in data
+    /// memory, or where it has not the form of weights.
+    pub(in crate::run) fn keep_load(&mut self, sizes: &Sizes, memory: Memory, even: &Even) -> bool {
+        let Memory::Trf { lanes } = memory else { return false };
+        let Some((target, steps, part)) = Load::reads(even, lanes, sizes.trf) else { return false };
+        let source = match self.dm.is_empty() {
+            true => (part.end <= index(sizes.dm)).then_some(Source::Zeros),
+            false => self.overlay.source(&part),
+        };
+        let Some(source) = source.filter(|_| self.extra.is_empty()) else { return false };
+        let trf = room(&mut self.trf, sizes.trf);
+        self.loads.make_way(&target, trf);
+        self.loads.keep(target, source, steps, trf);
+        true
+    }
+
+    /// Before a load is carried out: of earlier ones that were not, none writes to the same place any more.
+    pub(in crate::run) fn make_way(&mut self, sizes: &Sizes, memory: Memory, even: Option<&Even>) {
+        let Memory::Trf { lanes } = memory else { return };
+        if self.loads.is_empty() {
+            return;
+        }
+        match even.and_then(|even| Target::of(even, lanes, sizes.trf)) {
+            Some((target, _)) => self.loads.make_way(&target, room(&mut self.trf, sizes.trf)),
+            None => self.settle_trf(sizes),
         }
     }
 
@@ -55,6 +152,7 @@ impl SliceMemory {
         bytes: usize,
     ) {
         let range = usize::try_from(from).ok().and_then(|start| Some(start..start.checked_add(bytes)?));
+        self.settle_dm(range.as_ref().unwrap_or(&(0..index(sizes.dm))));
         let source = range.filter(|range| range.end <= self.dm.len());
         let Some(source) = source else {
             let byte = |at: u64| usize::try_from(from.saturating_add(at.cast_signed())).ok();
@@ -64,16 +162,14 @@ impl SliceMemory {
         };
         let target = match memory {
             Memory::Dm => {
-                if index(to).checked_add(bytes).is_some_and(|end| end <= self.dm.len()) {
-                    self.dm.copy_within(source, index(to));
+                if let Some(end) = index(to).checked_add(bytes).filter(|end| *end <= self.dm.len()) {
+                    self.change_dm(sizes, &(index(to)..end)).copy_within(source, index(to));
                 }
                 return;
             }
             Memory::Trf { .. } => {
-                if let Some(flags) = span(&mut self.extra, to, bytes) {
-                    flags.fill(0);
-                }
-                room(&mut self.trf, sizes.trf)
+                self.change_trf(sizes, to, bytes);
+                &mut self.trf
             }
             Memory::Vrf => room(&mut self.vrf, sizes.vrf),
         };
@@ -84,6 +180,7 @@ impl SliceMemory {
 
     /// [`Self::copy_from_dm`] to a register file for runs that are alike; false, and nothing is done, where there is no short way.
     pub(in crate::run) fn copy_even(&mut self, sizes: &Sizes, memory: Memory, even: &Even) -> bool {
+        self.settle_dm(&even.reads());
         let target = match memory {
             Memory::Vrf => room(&mut self.vrf, sizes.vrf),
             Memory::Trf { .. } if self.extra.is_empty() => room(&mut self.trf, sizes.trf),
@@ -122,13 +219,11 @@ impl SliceMemory {
         bytes: usize,
     ) -> Option<&mut [u8]> {
         let content = match memory {
-            Memory::Dm => room(&mut self.dm, sizes.dm),
+            Memory::Dm => self.change_dm(sizes, &(index(offset)..index(offset).saturating_add(bytes))),
             Memory::Vrf => room(&mut self.vrf, sizes.vrf),
             Memory::Trf { .. } => {
-                if let Some(flags) = span(&mut self.extra, offset, bytes) {
-                    flags.fill(0);
-                }
-                room(&mut self.trf, sizes.trf)
+                self.change_trf(sizes, offset, bytes);
+                &mut self.trf
             }
         };
         span(content, offset, bytes)
@@ -141,8 +236,20 @@ impl SliceMemory {
         }
     }
 
+    /// Before bytes of the register file are written: their extra bits are gone, and no load is to be carried out there later.
+    fn change_trf(&mut self, sizes: &Sizes, offset: u64, bytes: usize) {
+        if let Some(flags) = span(&mut self.extra, offset, bytes) {
+            flags.fill(0);
+        }
+        if self.loads.meet(index(offset), bytes) {
+            self.settle_trf(sizes);
+        }
+        room(&mut self.trf, sizes.trf);
+    }
+
     /// Writes bytes of the register file with their extra bits.
     pub(in crate::run) fn write_extra(&mut self, sizes: &Sizes, offset: u64, bytes: &[u8], extra: &[u8]) {
+        self.settle_trf(sizes);
         write(&mut self.trf, sizes.trf, offset, bytes);
         write(&mut self.extra, sizes.trf, offset, extra);
     }
@@ -185,6 +292,14 @@ pub(super) fn write(memory: &mut Vec<u8>, capacity: u64, offset: u64, bytes: &[u
     if let Some(target) = span(room(memory, capacity), offset, bytes.len()) {
         target.copy_from_slice(bytes);
     }
+}
+
+/// All of data memory, which takes room now if it has none yet.
+fn room_of_dm<'d>(dm: &'d mut Vec<u8>, overlay: &mut Overlay, sizes: &Sizes) -> &'d mut [u8] {
+    if dm.is_empty() {
+        *overlay = Overlay::zeros(index(sizes.dm));
+    }
+    room(dm, sizes.dm)
 }
 
 /// The whole memory, which takes room now if it has none yet.

@@ -2,26 +2,30 @@
 
 use tilewright_num::Dtype;
 
-use super::Place;
 use super::product::{Product, is_run};
+use super::{Layout, Place};
 use crate::program::exec::ContractOp;
 use crate::values::{Path, Single};
 
 /// Rows of the stream that meet the register files one after the other.
 const FEW_ROWS: usize = 4;
 
+impl Layout<'_> {
+    /// Whether the stream has few rows to be summed.
+    pub(super) fn is_few(&self) -> bool {
+        self.plan.image.op == ContractOp::Add && (1..=FEW_ROWS).contains(&self.rows_a())
+    }
+}
+
 impl Product<'_> {
     /// Puts the results of one product where they leave; false, and some may be wrong, if they have to be found in another way.
     pub(super) fn few(&self, batch: &Place, column: usize, a: &[u8], words: &mut [u32]) -> bool {
         let (layout, dtype) = (self.layout, self.stream_type);
         let paired = matches!((dtype, self.trf_type), (Dtype::Bf16, Dtype::Bf16) | (Dtype::I8, Dtype::I8));
-        let rows_a = layout.rows_a();
-        if !paired || layout.plan.image.op != ContractOp::Add || rows_a > FEW_ROWS || rows_a == 0 {
+        if !paired || !layout.is_few() {
             return false;
         }
-        let single = |row: &[u8]| Single::new(Path::best(), dtype, layout.plan.tree, row);
-        let singles: Option<Vec<Single>> = a.chunks_exact((a.len() / rows_a).max(1)).map(single).collect();
-        let Some(singles) = singles else { return false };
+        let Some(singles) = self.singles(a) else { return false };
         let mut sums = vec![0; layout.rows_b()];
         let gathered = if self.lane_rows(batch, column, 0).is_some() {
             Vec::new()
@@ -45,6 +49,12 @@ impl Product<'_> {
         true
     }
 
+    /// Rows of the stream, ready to meet others.
+    pub(super) fn singles(&self, a: &[u8]) -> Option<Vec<Single>> {
+        let single = |row: &[u8]| Single::new(Path::best(), self.stream_type, self.layout.plan.tree, row);
+        a.chunks_exact((a.len() / self.layout.rows_a()).max(1)).map(single).collect()
+    }
+
     /// All rows of a lane, if they follow each other inside the register file.
     fn lane_rows(&self, batch: &Place, column: usize, lane: usize) -> Option<&[u8]> {
         let (layout, elements) = (self.layout, self.layout.unit(column));
@@ -58,7 +68,14 @@ impl Product<'_> {
     }
 
     /// Puts the sums of one row of the stream where they leave: lane after lane, for each row of the register files.
-    fn drain_row(&self, batch: &Place, column: usize, row: usize, sums: &[u32], words: &mut [u32]) {
+    pub(super) fn drain_row(
+        &self,
+        batch: &Place,
+        column: usize,
+        row: usize,
+        sums: &[u32],
+        words: &mut [u32],
+    ) {
         let (layout, plan) = (self.layout, &self.layout.plan);
         let joined = layout.columns().0;
         let Some(stream_row) = layout.stream_rows.get(row / joined) else { return };

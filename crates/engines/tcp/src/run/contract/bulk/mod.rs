@@ -7,11 +7,13 @@
 //! - `layout` (here): what follows from the registers, found once for all slices;
 //! - `product`: one slice's operands and results;
 //! - `few`: one slice's operands where the stream has few rows;
+//! - `loaded`: the same with register file loads that were not carried out;
 //! - `broadcast`: one register file element for a whole packet, where products are too small for kernels;
 //! - `sums`: accumulators.
 
 mod broadcast;
 mod few;
+mod loaded;
 mod product;
 mod sums;
 
@@ -23,6 +25,7 @@ use super::plan::Plan;
 use crate::program::exec::ContractOp;
 use crate::run::fault::Problem;
 use crate::run::packets::Packets;
+use crate::run::state::Loads;
 use product::Product;
 
 /// Most bytes of an operand that is laid out anew; larger ones go the literal way.
@@ -129,6 +132,21 @@ impl<'a> Layout<'a> {
             Some(product) => product.run().map(Some),
             None => Ok(None),
         }
+    }
+
+    /// Whether register file loads may be met where their bytes lie: few rows of the stream, and rows of lanes one after the other.
+    pub(super) fn takes_loads(&self) -> bool {
+        let plan = &self.plan;
+        let paired =
+            matches!((plan.dtype, plan.image.dtype), (Dtype::Bf16, Dtype::Bf16) | (Dtype::I8, Dtype::I8));
+        paired && plan.steps > 0 && self.trf_rows_in_order && !self.is_broadcast() && self.is_few()
+    }
+
+    /// [`Self::contract`] with loads that were not carried out; `None` where the register file has to be looked at.
+    pub(super) fn contract_loads(&self, packets: &Packets, loads: &Loads) -> Option<Vec<u32>> {
+        let unread = RegisterFile { bytes: &[], extra: None };
+        let product = self.takes_loads().then(|| Product::new(self, packets, unread))??;
+        product.run_loads(loads)
     }
 
     /// One register file element meets all elements of a packet, and products are small.

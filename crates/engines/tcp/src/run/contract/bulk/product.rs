@@ -99,7 +99,7 @@ impl<'a> Product<'a> {
     }
 
     /// Rows of the stream: for each row digit and joined column, the tree's elements of every summed step.
-    fn stream_operand(&self, batch: &Place, column: usize) -> Cow<'_, [u8]> {
+    pub(super) fn stream_operand(&self, batch: &Place, column: usize) -> Cow<'_, [u8]> {
         let (layout, joined) = (self.layout, self.layout.columns().0);
         let first = batch.packet * self.packet_bytes;
         let in_order = layout.packets_in_order.map(|packets| first..first + packets * self.packet_bytes);
