@@ -71,7 +71,7 @@ impl Inputs {
 }
 
 /// Registers of the parts of a prefill program's rows.
-const PARTS: [&str; 8] = ["rows0", "rows1", "rows2", "rows3", "rows4", "rows5", "rows6", "rows7"];
+pub(crate) const PARTS: [&str; 8] = ["rows0", "rows1", "rows2", "rows3", "rows4", "rows5", "rows6", "rows7"];
 
 /// Registers of the tokens from each processing element's first on.
 const COUNTED: [&str; 8] =
@@ -230,6 +230,11 @@ impl Compiled {
         Ok(inputs)
     }
 
+    /// Rows of a part, of so many in all, as its register is told: a part without rows is jumped over.
+    pub(crate) fn part_rows(&self, part: u64, rows: u64) -> u64 {
+        Part::rows_of(part, rows, self.plan.choices.parts).max(1)
+    }
+
     /// What a run is told for tokens that follow `past` others.
     ///
     /// # Errors
@@ -280,8 +285,7 @@ impl Compiled {
         let tables = tables.into_iter().filter_map(|(at, table)| Some((at?, bytes(&table))));
         let whole = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
         let key_rows = context.div_ceil(self.slices);
-        let all = plan.choices.parts;
-        let parts = (0..).zip(PARTS).map(|(part, name)| (name, whole(Part::rows_of(part, rows, all).max(1))));
+        let parts = (0..).zip(PARTS).map(|(part, name)| (name, whole(self.part_rows(part, rows))));
         let counted = (0..).zip(COUNTED).map(|(pe, name)| (name, whole(count.saturating_sub(pe * own))));
         Ok(Inputs {
             tables: tables.collect(),

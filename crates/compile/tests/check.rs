@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use support::{compiled, on_chips, small, tcp};
 use tilewright_compile::Compiled;
-use tilewright_compile::check::{Checked, Fault, Kind, check};
+use tilewright_compile::check::{Checked, Fault, Kind, Told, check};
 use tilewright_machine::tcp::Tcp;
 use tilewright_num::Dtype;
 use tilewright_tcp::program::control::StepKind;
@@ -174,7 +174,7 @@ impl Judged {
     fn check(&self, name: &str, program: &Program) -> Checked {
         let outline = self.compiled.outlines.iter().find(|outline| outline.name == name).unwrap();
         let intent = self.compiled.intent(self.compiled.program(name).unwrap(), outline);
-        check(&self.machine, program, &intent, &[])
+        check(&self.machine, program, &intent, &Told::default())
     }
 
     fn kills(&self, name: &str, program: &Program) -> bool {

@@ -3,6 +3,8 @@
 //! Every PE starts with the same registers, so that a branch on one that no step has set goes the same way in all queues. Where a branch
 //! depends on anything else, both ways are followed.
 
+use std::sync::Arc;
+
 use tilewright_tcp::program::control::{Arithmetic, Condition, Term, Value};
 use tilewright_tcp::program::vector::Relation;
 use tilewright_tcp::program::{Program, RegisterId};
@@ -16,15 +18,31 @@ pub(super) struct Range {
 }
 
 impl Range {
+    fn has(&self, value: i64) -> bool {
+        (self.least..=self.most).contains(&value)
+    }
+
     fn exact(value: i64) -> Range {
         Range { least: value, most: value, initial: false }
     }
+}
+
+/// A register that the host sets by another: what it is told is never less where the other is greater.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tie {
+    /// The one that is set by the other.
+    pub of: RegisterId,
+    /// The other.
+    pub by: RegisterId,
+    /// Both, for each value of the other, the least first.
+    pub values: Vec<(i64, i64)>,
 }
 
 /// One way through a program.
 #[derive(Clone, Debug)]
 pub(super) struct Case {
     pub(super) registers: Vec<Range>,
+    ties: Arc<[Tie]>,
     /// Ways taken where registers do not tell, in the order in which they are asked for.
     pub(super) ways: Vec<bool>,
 }
@@ -42,13 +60,31 @@ pub(super) enum Cut {
 
 impl Case {
     /// Everything that registers may be.
-    pub(super) fn all(program: &Program) -> Case {
+    pub(super) fn all(program: &Program, ties: &[Tie]) -> Case {
         let range = |register: &tilewright_tcp::program::Register| Range {
             least: register.least,
             most: register.most,
             initial: true,
         };
-        Case { registers: program.registers.iter().map(range).collect(), ways: Vec::new() }
+        let registers = program.registers.iter().map(range).collect();
+        Case { registers, ties: ties.into(), ways: Vec::new() }
+    }
+
+    /// Leaves out what no host would tell: values of tied registers without one of the other's.
+    fn tied(mut self) -> Case {
+        for tie in Arc::clone(&self.ties).iter() {
+            let [of, by] = [tie.of, tie.by].map(|id| id.0 as usize);
+            let (Some(&own), Some(&other)) = (self.registers.get(of), self.registers.get(by)) else {
+                continue;
+            };
+            let told = |(by, of): &&(i64, i64)| other.has(*by) && own.has(*of);
+            let mut told = tie.values.iter().filter(|_| own.initial && other.initial).filter(told);
+            let Some(first) = told.next() else { continue };
+            let last = told.next_back().unwrap_or(first);
+            self.registers[by] = Range { least: first.0, most: last.0, ..other };
+            self.registers[of] = Range { least: first.1, most: last.1, ..own };
+        }
+        self
     }
 
     /// Some registers have known values.
@@ -72,7 +108,7 @@ impl Case {
                 if let Some(range) = above.registers.get_mut(id.0 as usize) {
                     range.least = at.saturating_add(1);
                 }
-                vec![below, above]
+                vec![below.tied(), above.tied()]
             }
             Cut::Way => [false, true]
                 .into_iter()

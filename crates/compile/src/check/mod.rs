@@ -35,6 +35,7 @@ pub use fault::{Fault, Kind};
 pub use intent::Intent;
 
 use cases::Case;
+pub use cases::Tie;
 use tilewright_tcp::program::event::PeId;
 
 /// Cases that are followed.
@@ -65,12 +66,22 @@ impl Checked {
     }
 }
 
-/// Checks a program. `runs` are values of registers that are looked at besides all ranges.
-pub fn check(machine: &Tcp, program: &Program, intent: &Intent, runs: &[Vec<(RegisterId, i64)>]) -> Checked {
+/// What is known of the registers of a program when it starts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Told {
+    /// Values that are looked at besides all ranges.
+    pub runs: Vec<Vec<(RegisterId, i64)>>,
+    /// Registers that are told together.
+    pub ties: Vec<Tie>,
+}
+
+/// Checks a program.
+pub fn check(machine: &Tcp, program: &Program, intent: &Intent, told: &Told) -> Checked {
     let mut checked = Checked::default();
     let mut touches = touch::Touches::new(machine, program);
-    let mut open = vec![Case::all(program)];
-    open.extend(runs.iter().map(|run| Case::all(program).with(run)));
+    let all = Case::all(program, &told.ties);
+    let mut open = vec![all.clone()];
+    open.extend(told.runs.iter().map(|run| all.clone().with(run)));
     let mut faults: BTreeMap<(Kind, String), Fault> = BTreeMap::new();
     while let Some(case) = open.pop() {
         let mut found = Vec::new();

@@ -7,8 +7,8 @@ use tilewright_tcp::footprint::{Access, ByteSet, Store};
 use tilewright_tcp::program::transfer::Medium;
 use tilewright_tcp::program::{Program, RegisterId, TransferId};
 
-use super::{Checked, Intent, check};
-use crate::compiled::{Compiled, Outline};
+use super::{Checked, Intent, Tie, Told, check};
+use crate::compiled::{Compiled, Inputs, Outline, PARTS};
 use crate::kernel::Kernel;
 use crate::tcp::build::Mode;
 use crate::tcp::image::bytes;
@@ -23,11 +23,11 @@ impl Compiled {
         };
         let held = (0..self.plan.options.chips).map(weights).collect();
         let intent = Intent { held, keeps_all: true, ..Intent::default() };
-        let mut all = vec![("clear", check(machine, &self.clear, &intent, &[]))];
+        let mut all = vec![("clear", check(machine, &self.clear, &intent, &Told::default()))];
         for outline in &self.outlines {
             let Some(program) = self.program(outline.name) else { continue };
             let intent = self.intent(program, outline);
-            all.push((outline.name, check(machine, program, &intent, &self.runs(program))));
+            all.push((outline.name, check(machine, program, &intent, &self.told(program))));
         }
         all
     }
@@ -131,13 +131,28 @@ impl Compiled {
         of_fill.map(|packed| packed.kernel).or_else(of_cache)
     }
 
-    /// A single token at the start.
-    fn runs(&self, program: &Program) -> Vec<Vec<(RegisterId, i64)>> {
-        let Ok(inputs) = self.inputs(0, &[0]) else { return Vec::new() };
-        let named = inputs.registers.iter().filter_map(|(name, value)| {
-            let index = program.registers.iter().position(|register| register.name == *name)?;
-            Some((RegisterId(u32::try_from(index).ok()?), *value))
+    /// What a program's registers are told.
+    fn told(&self, program: &Program) -> Told {
+        let id = |name: &str| {
+            let index = program.registers.iter().position(|register| register.name == name)?;
+            u32::try_from(index).ok().map(RegisterId)
+        };
+        let values = |inputs: &Inputs| -> Vec<(RegisterId, i64)> {
+            inputs.registers.iter().filter_map(|(name, value)| Some((id(name)?, *value))).collect()
+        };
+        // A single token at the start.
+        let runs = self.inputs(0, &[0]).map(|inputs| vec![values(&inputs)]).unwrap_or_default();
+        // Parts of the rows follow from all rows.
+        let ties = PARTS.into_iter().zip(0..).filter_map(|(name, part)| {
+            let told = |rows: u64| {
+                Some((i64::try_from(rows).ok()?, i64::try_from(self.part_rows(part, rows)).ok()?))
+            };
+            Some(Tie {
+                of: id(name)?,
+                by: id("rows")?,
+                values: (1..=self.plan.prefill_rows).filter_map(told).collect(),
+            })
         });
-        vec![named.collect()]
+        Told { runs, ties: ties.collect() }
     }
 }
