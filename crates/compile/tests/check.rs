@@ -5,9 +5,10 @@ mod support;
 
 use std::collections::BTreeSet;
 
-use support::{compiled, on_chips, small, tcp};
-use tilewright_compile::Compiled;
-use tilewright_compile::check::{Checked, Fault, Kind, Told, check};
+use support::{compiled, on_chips, options, small, tcp};
+use tilewright_compile::check::{Checked, Fault, Kind, check};
+use tilewright_compile::cluster::cluster;
+use tilewright_compile::{Compiled, compile_kernels};
 use tilewright_machine::tcp::Tcp;
 use tilewright_num::Dtype;
 use tilewright_tcp::program::control::StepKind;
@@ -35,6 +36,30 @@ fn every_compiled_model_passes() {
                     assert!(checked.commands > 0);
                 }
             }
+        }
+    }
+}
+
+fn is_in_order(machine: &Tcp, what: &str, compiled: &Compiled) {
+    for (name, checked) in compiled.check(machine) {
+        let wrong = checked.errors().next();
+        assert!(wrong.is_none(), "{what}, {name}: {}", wrong.unwrap());
+    }
+}
+
+/// Parts of the rows are told with all rows: a part of four rows has no second where there are four in all.
+#[test]
+fn rows_and_their_parts_are_told_together() {
+    let machine = tcp();
+    let kernels = cluster(&small(2, 128, 4, 2)).unwrap();
+    for dtype in [Dtype::Bf16, Dtype::I8] {
+        for pes in [2, 8] {
+            let options = options(dtype, (pes, 1), 1, 512);
+            is_in_order(
+                &machine,
+                &format!("{dtype} {pes} PEs"),
+                &compile_kernels(&machine, &kernels, options).unwrap(),
+            );
         }
     }
 }
@@ -174,7 +199,7 @@ impl Judged {
     fn check(&self, name: &str, program: &Program) -> Checked {
         let outline = self.compiled.outlines.iter().find(|outline| outline.name == name).unwrap();
         let intent = self.compiled.intent(self.compiled.program(name).unwrap(), outline);
-        check(&self.machine, program, &intent, &Told::default())
+        check(&self.machine, program, &intent, &self.compiled.told(program))
     }
 
     fn kills(&self, name: &str, program: &Program) -> bool {

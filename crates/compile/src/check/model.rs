@@ -132,7 +132,7 @@ impl Compiled {
     }
 
     /// What a program's registers are told.
-    fn told(&self, program: &Program) -> Told {
+    pub fn told(&self, program: &Program) -> Told {
         let id = |name: &str| {
             let index = program.registers.iter().position(|register| register.name == name)?;
             u32::try_from(index).ok().map(RegisterId)

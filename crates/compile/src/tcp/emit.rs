@@ -47,6 +47,8 @@ struct Pending {
     /// The image that is loaded for it.
     image: Option<ExecId>,
     accesses: Vec<Access>,
+    /// It writes to memories of other PEs, which are told when the last of such transfers has ended: they keep their order.
+    leaves: bool,
     /// How long it takes alone, with most tokens; 0 where nobody asks.
     cycles: u64,
 }
@@ -221,7 +223,7 @@ impl<'m> Emitter<'m> {
         let accesses = self.accesses(image);
         let cycles = if self.window > 1 { self.image_cycles(image) } else { 0 };
         let command = Command::Exec { context, id: 0 };
-        self.put(Pending { unit, command, image: Some(image), accesses, cycles });
+        self.put(Pending { unit, command, image: Some(image), accesses, leaves: false, cycles });
     }
 
     /// How long an image takes alone, with most tokens.
@@ -274,13 +276,14 @@ impl<'m> Emitter<'m> {
         let waited = self.live.iter().filter(|live| live.unit != own.unit || own.unit == Unit::Dma);
         let ready = waited.filter(|live| meets(&live.accesses)).map(|live| live.end).max();
         let before = self.pending.iter().take(at).enumerate();
-        let after = before.filter(|(_, other)| meets(&other.accesses)).fold(0, |bits, (i, _)| bits | 1 << i);
+        let kept = |other: &Pending| other.leaves && own.leaves || meets(&other.accesses);
+        let after = before.filter(|(_, other)| kept(other)).fold(0, |bits, (i, _)| bits | 1 << i);
         let ready = ready.unwrap_or(0).saturating_sub(self.clock.issue);
         Job { unit: own.unit as usize, cycles: own.cycles, ready, after }
     }
 
     fn issue_pending(&mut self, pending: Pending) {
-        let Pending { unit, command, image, accesses, cycles } = pending;
+        let Pending { unit, command, image, accesses, cycles, .. } = pending;
         let ready = self.wait_for(unit, &accesses);
         let end = self.clock.issue(unit as usize, cycles, ready);
         let id =
@@ -323,8 +326,17 @@ impl<'m> Emitter<'m> {
         self.program.transfers.push(transfer);
         let command = Command::Dma { transfer: index, id };
         let cycles = cost.map_or(0, |cost| cost.cycles.total_cycles);
-        self.put(Pending { unit: Unit::Dma, command, image: None, accesses, cycles });
+        let leaves = accesses.iter().any(|access| access.write && self.is_others(access));
+        self.put(Pending { unit: Unit::Dma, command, image: None, accesses, leaves, cycles });
         id
+    }
+
+    /// Whether a memory is of another PE.
+    fn is_others(&self, access: &Access) -> bool {
+        let slices = self.machine.pe.slices;
+        let own = (self.pe.pe * slices, (self.pe.pe + 1) * slices);
+        let elsewhere = access.memory != Store::Hbm && (access.slices.0 < own.0 || access.slices.1 > own.1);
+        access.chip != self.pe.chip || elsewhere
     }
 
     fn issue(&mut self, unit: Unit, id: u8, end: u64, accesses: Vec<Access>) {
@@ -435,4 +447,44 @@ impl<'m> Emitter<'m> {
 
 fn conflicts(a: &Access, b: &Access) -> bool {
     (a.write || b.write) && a.meets(b) && a.bytes.overlap(&b.bytes).is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use tilewright_tcp::program::transfer::TransferLoop;
+
+    use super::super::image::{dm, n, transfer};
+    use super::*;
+
+    fn tcp() -> Tcp {
+        let mut sources = tilewright_base::Sources::default();
+        let id = sources.add("tcp", tilewright_machine::builtin("tcp").expect("built in"));
+        let loaded = tilewright_machine::load(&mut sources, id, &|_| None).expect("legal");
+        loaded.machine.tcp().expect("a TCP").clone()
+    }
+
+    /// Numbers of the transfers in the order in which they are issued: a long one, then a short one, both to the slices of a PE.
+    fn issued(target_pe: u64) -> Vec<u8> {
+        let machine = tcp();
+        let mut emit = Emitter::new(&machine, 1);
+        emit.window = 4;
+        let slice = target_pe * machine.pe.slices;
+        for (packets, at) in [(512_u64, 0x1000), (1, 0x40000)] {
+            let loops = vec![TransferLoop { size: n(packets), source: 64, target: 64 }];
+            emit.dma(transfer("sums", dm(0, 0, at), dm(0, slice, at + 0x20000), loops, 64));
+        }
+        let program = emit.finish();
+        let issued = program.queues[0].steps.iter().filter_map(|step| match &step.kind {
+            StepKind::Push(Command::Dma { id, .. }) => Some(*id),
+            _ => None,
+        });
+        issued.collect()
+    }
+
+    /// Others are told when the last of several transfers has ended, which says nothing of those behind it.
+    #[test]
+    fn only_transfers_that_stay_change_their_order() {
+        assert_eq!(issued(0), [1, 0], "the short one ends early");
+        assert_eq!(issued(1), [0, 1]);
+    }
 }

@@ -44,7 +44,10 @@ pub(crate) fn on_chips(
     (pes, chips): (u64, u64),
     batch: u64,
 ) -> Compiled {
-    let options =
-        Options { dtype, mixed: Mixed::default(), cache: Dtype::Bf16, context: 256, pes, chips, batch };
-    compile(machine, graph, options).unwrap()
+    compile(machine, graph, options(dtype, (pes, chips), batch, 256)).unwrap()
+}
+
+#[allow(dead_code, reason = "not every test has options of its own")]
+pub(crate) fn options(dtype: Dtype, (pes, chips): (u64, u64), batch: u64, context: u64) -> Options {
+    Options { dtype, mixed: Mixed::default(), cache: Dtype::Bf16, context, pes, chips, batch }
 }
