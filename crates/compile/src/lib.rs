@@ -56,7 +56,7 @@ pub enum CompileError {
     },
     /// Choices of a solver that is not part of this build.
     #[error(
-        "its commands were put in order by `{0}`, which is not part of this build\n  = instead: build with --features {0}"
+        "its commands were put in order by `{0}`, which is not here\n  = instead: build with --features {0}; `cbc` is a program of its own too"
     )]
     Solver(&'static str),
     /// A memory that is too small.

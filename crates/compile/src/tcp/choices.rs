@@ -103,7 +103,7 @@ impl FromStr for Choices {
                 "window" => choices.window = number(value, MOST_WINDOW)?,
                 "solver" => {
                     let found = Solver::ALL.into_iter().find(|solver| solver.name() == value);
-                    choices.solver = found.ok_or_else(|| refused("solver is microlp or highs"))?;
+                    choices.solver = found.ok_or_else(|| refused("solver is microlp, highs or cbc"))?;
                 }
                 "fills" if value == "whole" => choices.fills = Vec::new(),
                 "fills" => {

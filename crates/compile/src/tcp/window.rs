@@ -10,6 +10,8 @@
 //!
 //! The last end is least; of all such orders, one whose commands end early.
 
+use std::sync::OnceLock;
+
 use good_lp::{Expression, Solution, SolverModel, Variable, constraint, variable, variables};
 
 /// Units of a processing element that work beside each other.
@@ -26,29 +28,41 @@ pub enum Solver {
     Microlp,
     /// HiGHS, if this was built with `--features highs`.
     Highs,
+    /// CBC, if this was built with `--features cbc` and there is a program `cbc`.
+    Cbc,
 }
 
 impl Default for Solver {
     fn default() -> Solver {
-        if Solver::Highs.is_built() { Solver::Highs } else { Solver::Microlp }
+        let others = [Solver::Highs, Solver::Cbc];
+        others.into_iter().find(|solver| solver.is_there()).unwrap_or(Solver::Microlp)
     }
 }
 
 impl Solver {
     /// All.
-    pub const ALL: [Solver; 2] = [Solver::Microlp, Solver::Highs];
+    pub const ALL: [Solver; 3] = [Solver::Microlp, Solver::Highs, Solver::Cbc];
 
     /// As it is written.
     pub fn name(self) -> &'static str {
         match self {
             Solver::Microlp => "microlp",
             Solver::Highs => "highs",
+            Solver::Cbc => "cbc",
         }
     }
 
-    /// Whether it is part of this build.
-    pub fn is_built(self) -> bool {
-        self == Solver::Microlp || cfg!(feature = "highs")
+    /// Whether it is part of this build, and solves the smallest of programs if it is a program of its own.
+    pub fn is_there(self) -> bool {
+        static CBC: OnceLock<bool> = OnceLock::new();
+        match self {
+            Solver::Microlp => true,
+            Solver::Highs => cfg!(feature = "highs"),
+            Solver::Cbc => *CBC.get_or_init(|| {
+                let jobs = [Job { cycles: 1, ..Job::default() }, Job { cycles: 2, ..Job::default() }];
+                cfg!(feature = "cbc") && solved(&jobs, Clock::default(), self).is_some()
+            }),
+        }
     }
 }
 
@@ -159,8 +173,12 @@ fn solved(jobs: &[Job], clock: Clock, solver: Solver) -> Option<Vec<usize>> {
             // Only the very best: its own rule is content with a ten-thousandth more.
             solved_by(jobs, clock, good_lp::highs, |model| model.set_threads(1).set_mip_rel_gap(0.0).ok())
         }
-        #[cfg(not(feature = "highs"))]
-        Solver::Highs => None,
+        #[cfg(feature = "cbc")]
+        Solver::Cbc => {
+            solved_by(jobs, clock, good_lp::LpSolver(good_lp::solvers::lp_solvers::CbcSolver::new()), Some)
+        }
+        #[cfg(not(all(feature = "highs", feature = "cbc")))]
+        _ => None,
     }
 }
 
@@ -293,7 +311,7 @@ mod tests {
             let clock = Clock { issue, free };
             let mut least = u64::MAX;
             orders(&jobs, &mut Vec::new(), &mut |order| least = least.min(clock.behind(&jobs, order).0.end()));
-            for solver in Solver::ALL.into_iter().filter(|solver| solver.is_built()) {
+            for solver in Solver::ALL.into_iter().filter(|solver| solver.is_there()) {
                 let found = order(&jobs, clock, solver);
                 prop_assert_eq!(clock.behind(&jobs, &found).0.end(), least, "{}", solver.name());
                 let place = |at: usize| found.iter().position(|other| *other == at);
@@ -306,22 +324,27 @@ mod tests {
         }
     }
 
-    /// Of whole windows, too many for every order to be tried, both say the same end.
+    /// Of whole windows, too many for every order to be tried, all say the same end.
     #[test]
     fn solvers_agree_on_whole_windows() {
-        if !Solver::Highs.is_built() {
-            return say("skipped: HiGHS is not part of this build; `--features highs` takes it");
-        }
-        let mut runner = proptest::test_runner::TestRunner::deterministic();
-        for _ in 0..24 {
-            let jobs = prop::collection::vec(job(), MOST).new_tree(&mut runner).expect("jobs").current();
-            let jobs: Vec<Job> =
-                (0..).zip(jobs).map(|(at, job)| Job { after: job.after & ((1 << at) - 1), ..job }).collect();
-            let ends = Solver::ALL.map(|solver| {
-                let found = solved(&jobs, Clock::default(), solver).expect("an order");
-                Clock::default().behind(&jobs, &found).0.end()
-            });
-            assert_eq!(ends[0], ends[1], "{jobs:?}");
+        for solver in [Solver::Highs, Solver::Cbc] {
+            if !solver.is_there() {
+                say(&format!("skipped: {0}; `--features {0}` takes it", solver.name()));
+                continue;
+            }
+            let mut runner = proptest::test_runner::TestRunner::deterministic();
+            for _ in 0..24 {
+                let jobs = prop::collection::vec(job(), MOST).new_tree(&mut runner).expect("jobs").current();
+                let jobs: Vec<Job> = (0..)
+                    .zip(jobs)
+                    .map(|(at, job)| Job { after: job.after & ((1 << at) - 1), ..job })
+                    .collect();
+                let ends = [Solver::Microlp, solver].map(|solver| {
+                    let found = solved(&jobs, Clock::default(), solver).expect("an order");
+                    Clock::default().behind(&jobs, &found).0.end()
+                });
+                assert_eq!(ends[0], ends[1], "{}: {jobs:?}", solver.name());
+            }
         }
     }
 
