@@ -115,6 +115,9 @@ pub fn compile_chosen(
         let allowed = format!("a power of two up to {}", machine.pes());
         return Err(CompileError::Size { what: "the number of PEs", found: pes, allowed });
     }
+    if choices.window > 0 && !choices.solver.is_there() {
+        return Err(CompileError::Solver(choices.solver.name()));
+    }
     let kernels = kernels.dealt_out(options.all_pes());
     // Caches are read in whole rows of slices.
     let context = options.context.min(kernels.positions).max(1).next_multiple_of(machine.pe.slices);

@@ -54,6 +54,11 @@ pub enum CompileError {
         /// What it may be.
         allowed: String,
     },
+    /// Choices of a solver that is not part of this build.
+    #[error(
+        "its commands were put in order by `{0}`, which is not here\n  = instead: build with --features {0}; `cbc` is a program of its own too"
+    )]
+    Solver(&'static str),
     /// A memory that is too small.
     #[error(
         "the model takes {needed} B of HBM, the chip has {capacity} B\n  = instead: more chips, or narrower weights"

@@ -1,5 +1,6 @@
-//! Our reader of safetensors against the crate of its authors: what that one writes is read as it was, and of files that were changed
-//! whatever it takes is taken and means the same.
+//! Readings of safetensors against the crate of its authors alone: what that one writes is read as it was, and of files that were changed
+//! exactly those that it takes are taken, mean the same, and the others are refused with the name of the file, of the tensor where one is at
+//! fault, and without a panic where the crate has one.
 
 #![expect(clippy::disallowed_methods, reason = "the tests read the repository")]
 
@@ -80,9 +81,15 @@ proptest! {
         }
         for file in [&file[..], &file[..cut.index(file.len())]] {
             let own = ours(file);
-            if let Ok(theirs) = SafeTensors::deserialize(file) {
-                let own = own.map_err(TestCaseError::fail)?;
-                prop_assert!(agree(&theirs, &own).is_ok(), "{:?}", agree(&theirs, &own));
+            match SafeTensors::deserialize(file) {
+                Ok(theirs) => {
+                    let own = own.map_err(TestCaseError::fail)?;
+                    prop_assert!(agree(&theirs, &own).is_ok(), "{:?}", agree(&theirs, &own));
+                }
+                Err(refusal) => {
+                    let own = own.err().unwrap_or_default();
+                    prop_assert!(own.starts_with("model.safetensors: "), "{refusal}: {own}");
+                }
             }
         }
     }
@@ -96,4 +103,62 @@ fn the_model_of_this_repository_is_read_as_they_read_it() {
     let found = agree(&theirs, &ours(&bytes).expect("a file of ours"));
     assert_eq!(found, Ok(theirs.len()));
     assert!(theirs.len() > 5);
+}
+
+/// A file of a table and bytes behind it.
+fn with_table(table: &str, data: usize) -> Vec<u8> {
+    [&(table.len() as u64).to_le_bytes()[..], table.as_bytes(), &vec![0; data]].concat()
+}
+
+#[test]
+fn refusals_name_the_tensor() {
+    let refused = |table: &str| ours(&with_table(table, 8)).err().unwrap_or_default();
+    let whole = r#"{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"b":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}}"#;
+    assert_eq!(refused(whole), "");
+    for (from, to, wanted) in [
+        ("[4,8]", "[5,9]", "tensor `b`: begins at byte 5, where byte 4 is due"),
+        ("[4,8]", "[8,4]", "tensor `b`: sizes [1] of F32 do not fit bytes 8 to 4"),
+        (
+            "[1],\"data_offsets\":[0",
+            "[3],\"data_offsets\":[0",
+            "tensor `a`: sizes [3] of F32 do not fit bytes 0 to 4",
+        ),
+        (
+            "\"shape\":[1],\"data_offsets\":[4",
+            "\"data_offsets\":[4",
+            "tensor `b`: its entry: missing field `shape`",
+        ),
+        (
+            "\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4",
+            "\"dtype\":\"F33\",\"shape\":[1],\"data_offsets\":[4",
+            "tensor `b`: is of type F33",
+        ),
+        ("[4,8]", "[4,-8]", "tensor `b`: its entry: invalid value: integer `-8`"),
+        ("}}", "", "its table is no JSON: EOF"),
+    ] {
+        assert!(whole.contains(from), "{from}");
+        let why = refused(&whole.replacen(from, to, 1));
+        assert!(why.starts_with(&format!("model.safetensors: {wanted}")), "{why}");
+    }
+    let cut = ours(&with_table(whole, 7)).err().unwrap_or_default();
+    assert!(cut.starts_with("model.safetensors: has 7 bytes of tensors, and its table names 8"), "{cut}");
+}
+
+/// Places at the end of what an address holds: the crate's own reader adds the length of the table to them.
+#[test]
+fn places_beyond_every_file_are_refused() {
+    let (ninth, end) = (u64::MAX / 9, u64::MAX / 9 * 9);
+    let entry = |at: u64| {
+        format!(
+            r#""{at}":{{"dtype":"U8","shape":[{ninth}],"data_offsets":[{},{}]}}"#,
+            at * ninth,
+            (at + 1) * ninth
+        )
+    };
+    let table: Vec<String> = (0..9).map(entry).collect();
+    let why = ours(&with_table(&format!("{{{}}}", table.join(",")), 8)).err().unwrap_or_default();
+    assert!(
+        why.starts_with(&format!("model.safetensors: has 8 bytes of tensors, and its table names {end}")),
+        "{why}"
+    );
 }

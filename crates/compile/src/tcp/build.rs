@@ -238,6 +238,7 @@ impl<'a> Build<'a> {
     ) -> Result<Build<'a>, CompileError> {
         let mut emit = Emitter::new(machine, plan.options.chips);
         emit.window = usize::try_from(plan.choices.window).unwrap_or(0);
+        emit.solver = plan.choices.solver;
         let slices = machine.pe.slices;
         let most = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
         let by_sequence = by_sequence(&mut emit, machine, plan, mode);

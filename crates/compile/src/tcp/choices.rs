@@ -5,6 +5,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use super::plan::weights_of;
+pub use super::window::Solver;
 use crate::kernel::{Kernel, Kernels};
 
 /// Parts of the register files that fills are counted in.
@@ -25,13 +26,16 @@ pub struct Choices {
     pub parts: u64,
     /// Commands whose order is looked for together; 0 leaves it as the templates give it.
     pub window: u64,
+    /// Who finds that order.
+    pub solver: Solver,
     /// Eighths of the register files that a fill takes, by class of weight ([`classes`]); missing ones are whole.
     pub fills: Vec<u64>,
 }
 
 impl Default for Choices {
     fn default() -> Choices {
-        Choices { rows: None, slots: 4, parts: 4, window: 0, fills: Vec::new() }
+        let solver = Solver::default();
+        Choices { rows: None, slots: 4, parts: 4, window: 0, solver, fills: Vec::new() }
     }
 }
 
@@ -65,6 +69,9 @@ impl fmt::Display for Choices {
         if self.window > 0 {
             write!(f, "window={} ", self.window)?;
         }
+        if self.window > 0 && self.solver != Solver::Microlp {
+            write!(f, "solver={} ", self.solver.name())?;
+        }
         write!(f, "fills=")?;
         let fills: Vec<String> = self.fills.iter().map(ToString::to_string).collect();
         write!(f, "{}", if fills.is_empty() { "whole".to_string() } else { fills.join(",") })
@@ -76,9 +83,12 @@ impl FromStr for Choices {
 
     fn from_str(text: &str) -> Result<Choices, String> {
         let refused = |what: &str| {
-            format!("`{text}`: {what}\n  = allowed: rows=auto slots=4 parts=4 window=6 fills=8,4,8")
+            format!(
+                "`{text}`: {what}\n  = allowed: rows=auto slots=4 parts=4 window=6 solver=microlp fills=8,4,8"
+            )
         };
-        let mut choices = Choices::default();
+        // What does not say otherwise was found in Rust.
+        let mut choices = Choices { solver: Solver::Microlp, ..Choices::default() };
         for part in text.split_whitespace() {
             let (name, value) = part.split_once('=').ok_or_else(|| refused("NAME=VALUE"))?;
             let number = |text: &str, most: u64| {
@@ -91,6 +101,10 @@ impl FromStr for Choices {
                 "slots" => choices.slots = number(value, MOST_SLOTS)?,
                 "parts" => choices.parts = number(value, WHOLE)?,
                 "window" => choices.window = number(value, MOST_WINDOW)?,
+                "solver" => {
+                    let found = Solver::ALL.into_iter().find(|solver| solver.name() == value);
+                    choices.solver = found.ok_or_else(|| refused("solver is microlp, highs or cbc"))?;
+                }
                 "fills" if value == "whole" => choices.fills = Vec::new(),
                 "fills" => {
                     choices.fills =

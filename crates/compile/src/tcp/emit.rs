@@ -18,7 +18,7 @@ use tilewright_tcp::program::event::PeId;
 use tilewright_tcp::program::vector::Relation;
 use tilewright_tcp::program::{Count, Exec, ExecId, Program, Register, RegisterId, Transfer, TransferId};
 
-use super::window::{self, Clock, Job};
+use super::window::{self, Clock, Job, Solver};
 
 /// Ids of commands of one kind.
 const IDS: u16 = 256;
@@ -87,6 +87,8 @@ pub struct Emitter<'m> {
     conditions: Vec<Conditional>,
     /// Commands that are held back at most, to find their order; fewer than two are issued as they come.
     pub window: usize,
+    /// Who finds it.
+    pub solver: Solver,
     pending: Vec<Pending>,
     clock: Clock,
     solved: BTreeMap<(Vec<Job>, Clock), Vec<usize>>,
@@ -115,6 +117,7 @@ impl<'m> Emitter<'m> {
             issued: 0,
             conditions: Vec::new(),
             window: 0,
+            solver: Solver::default(),
             pending: Vec::new(),
             clock: Clock::default(),
             solved: BTreeMap::new(),
@@ -264,7 +267,7 @@ impl<'m> Emitter<'m> {
         if let Some(known) = self.solved.get(&key) {
             return known.clone();
         }
-        let order = window::order(&key.0, key.1);
+        let order = window::order(&key.0, key.1, self.solver);
         self.solved.insert(key, order.clone());
         order
     }

@@ -10,13 +10,9 @@
 //!
 //! The last end is least; of all such orders, one whose commands end early.
 
-#[cfg(feature = "highs")]
-use good_lp::highs as solver;
-#[cfg(not(feature = "highs"))]
-use good_lp::microlp as solver;
-use good_lp::{
-    Expression, ResolutionError, Solution, SolverModel, Variable, constraint, variable, variables,
-};
+use std::sync::OnceLock;
+
+use good_lp::{Expression, Solution, SolverModel, Variable, constraint, variable, variables};
 
 /// Units of a processing element that work beside each other.
 pub(crate) const UNITS: usize = 3;
@@ -24,6 +20,51 @@ pub(crate) const UNITS: usize = 3;
 pub(crate) const DMA: usize = 2;
 /// Commands of a window at most: binaries grow with their square.
 pub const MOST: usize = 8;
+
+/// Who solves the programs. Their best orders are equally good and may differ, so choices say who found them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Solver {
+    /// microlp, in Rust.
+    Microlp,
+    /// HiGHS, if this was built with `--features highs`.
+    Highs,
+    /// CBC, if this was built with `--features cbc` and there is a program `cbc`.
+    Cbc,
+}
+
+impl Default for Solver {
+    fn default() -> Solver {
+        let others = [Solver::Highs, Solver::Cbc];
+        others.into_iter().find(|solver| solver.is_there()).unwrap_or(Solver::Microlp)
+    }
+}
+
+impl Solver {
+    /// All.
+    pub const ALL: [Solver; 3] = [Solver::Microlp, Solver::Highs, Solver::Cbc];
+
+    /// As it is written.
+    pub fn name(self) -> &'static str {
+        match self {
+            Solver::Microlp => "microlp",
+            Solver::Highs => "highs",
+            Solver::Cbc => "cbc",
+        }
+    }
+
+    /// Whether it is part of this build, and solves the smallest of programs if it is a program of its own.
+    pub fn is_there(self) -> bool {
+        static CBC: OnceLock<bool> = OnceLock::new();
+        match self {
+            Solver::Microlp => true,
+            Solver::Highs => cfg!(feature = "highs"),
+            Solver::Cbc => *CBC.get_or_init(|| {
+                let jobs = [Job { cycles: 1, ..Job::default() }, Job { cycles: 2, ..Job::default() }];
+                cfg!(feature = "cbc") && solved(&jobs, Clock::default(), self).is_some()
+            }),
+        }
+    }
+}
 
 /// A command of a window.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -93,13 +134,13 @@ impl Clock {
 }
 
 /// The best order of some jobs; as they are if the solver gives up, or finds nothing better.
-pub(crate) fn order(jobs: &[Job], clock: Clock) -> Vec<usize> {
+pub(crate) fn order(jobs: &[Job], clock: Clock, solver: Solver) -> Vec<usize> {
     let given: Vec<usize> = (0..jobs.len()).collect();
     let free = |&(i, j): &(usize, usize)| jobs.get(j).is_some_and(|job| job.after >> i & 1 == 0);
     if jobs.len() > MOST || !pairs(jobs.len()).any(|pair| free(&pair)) {
         return given;
     }
-    let found = solved(jobs, clock).unwrap_or_else(|_| given.clone());
+    let found = solved(jobs, clock, solver).unwrap_or_else(|| given.clone());
     let worth = |order: &[usize]| {
         let (after, ends) = clock.behind(jobs, order);
         (after.end(), ends.iter().sum::<u64>())
@@ -124,7 +165,30 @@ struct Times {
     end: Variable,
 }
 
-fn solved(jobs: &[Job], clock: Clock) -> Result<Vec<usize>, ResolutionError> {
+fn solved(jobs: &[Job], clock: Clock, solver: Solver) -> Option<Vec<usize>> {
+    match solver {
+        Solver::Microlp => solved_by(jobs, clock, good_lp::microlp, Some),
+        #[cfg(feature = "highs")]
+        Solver::Highs => {
+            // Only the very best: its own rule is content with a ten-thousandth more.
+            solved_by(jobs, clock, good_lp::highs, |model| model.set_threads(1).set_mip_rel_gap(0.0).ok())
+        }
+        #[cfg(feature = "cbc")]
+        Solver::Cbc => {
+            solved_by(jobs, clock, good_lp::LpSolver(good_lp::solvers::lp_solvers::CbcSolver::new()), Some)
+        }
+        #[cfg(not(all(feature = "highs", feature = "cbc")))]
+        _ => None,
+    }
+}
+
+/// The order that a solver finds, told how by `told`.
+fn solved_by<S: good_lp::Solver>(
+    jobs: &[Job],
+    clock: Clock,
+    solver: S,
+    told: impl Fn(S::Model) -> Option<S::Model>,
+) -> Option<Vec<usize>> {
     let start = clock.issue;
     let late = |at: u64| real(at.saturating_sub(start));
     let longest = jobs.iter().map(|job| job.cycles + 1 + job.ready.saturating_sub(start)).sum::<u64>();
@@ -145,7 +209,7 @@ fn solved(jobs: &[Job], clock: Clock) -> Result<Vec<usize>, ResolutionError> {
         .collect();
     let ends: Expression = times.iter().map(|time| time.end).sum();
     let share = 1.0 / (horizon.max(1.0) * real(jobs.len() as u64 + 1));
-    let mut model = vars.minimise(last + share * ends).using(solver);
+    let mut model = told(vars.minimise(last + share * ends).using(solver))?;
     for (job, time) in jobs.iter().zip(&times) {
         model.add_constraint(constraint!(time.issue >= late(job.ready)));
         let free = late(clock.free.get(job.unit).copied().unwrap_or(0));
@@ -180,11 +244,11 @@ fn solved(jobs: &[Job], clock: Clock) -> Result<Vec<usize>, ResolutionError> {
             }
         }
     }
-    let solution = model.solve()?;
+    let solution = model.solve().ok()?;
     let mut order: Vec<usize> = (0..jobs.len()).collect();
     let issue = |at: &usize| times.get(*at).map_or(0.0, |time| solution.value(time.issue));
     order.sort_by(|a, b| issue(a).total_cmp(&issue(b)).then(a.cmp(b)));
-    Ok(order)
+    Some(order)
 }
 
 /// What must not be negative if one job comes before another.
@@ -206,6 +270,7 @@ fn follows(before: (&Job, &Times), after: (&Job, &Times), waits: bool) -> Vec<Ex
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use proptest::strategy::ValueTree as _;
 
     use super::*;
 
@@ -233,7 +298,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
-        /// No order ends earlier than the solver's.
+        /// No order ends earlier than that of any solver.
         #[test]
         fn no_order_is_better(
             mut jobs in prop::collection::vec(job(), 2..6),
@@ -244,17 +309,48 @@ mod tests {
                 job.after &= (1 << at) - 1;
             }
             let clock = Clock { issue, free };
-            let found = order(&jobs, clock);
             let mut least = u64::MAX;
             orders(&jobs, &mut Vec::new(), &mut |order| least = least.min(clock.behind(&jobs, order).0.end()));
-            prop_assert_eq!(clock.behind(&jobs, &found).0.end(), least);
-            let place = |at: usize| found.iter().position(|other| *other == at);
-            for (at, job) in jobs.iter().enumerate() {
-                for before in (0..at).filter(|before| job.after >> before & 1 == 1) {
-                    prop_assert!(place(before) < place(at), "{found:?}");
+            for solver in Solver::ALL.into_iter().filter(|solver| solver.is_there()) {
+                let found = order(&jobs, clock, solver);
+                prop_assert_eq!(clock.behind(&jobs, &found).0.end(), least, "{}", solver.name());
+                let place = |at: usize| found.iter().position(|other| *other == at);
+                for (at, job) in jobs.iter().enumerate() {
+                    for before in (0..at).filter(|before| job.after >> before & 1 == 1) {
+                        prop_assert!(place(before) < place(at), "{found:?}");
+                    }
                 }
             }
         }
+    }
+
+    /// Of whole windows, too many for every order to be tried, all say the same end.
+    #[test]
+    fn solvers_agree_on_whole_windows() {
+        for solver in [Solver::Highs, Solver::Cbc] {
+            if !solver.is_there() {
+                say(&format!("skipped: {0}; `--features {0}` takes it", solver.name()));
+                continue;
+            }
+            let mut runner = proptest::test_runner::TestRunner::deterministic();
+            for _ in 0..24 {
+                let jobs = prop::collection::vec(job(), MOST).new_tree(&mut runner).expect("jobs").current();
+                let jobs: Vec<Job> = (0..)
+                    .zip(jobs)
+                    .map(|(at, job)| Job { after: job.after & ((1 << at) - 1), ..job })
+                    .collect();
+                let ends = [Solver::Microlp, solver].map(|solver| {
+                    let found = solved(&jobs, Clock::default(), solver).expect("an order");
+                    Clock::default().behind(&jobs, &found).0.end()
+                });
+                assert_eq!(ends[0], ends[1], "{}: {jobs:?}", solver.name());
+            }
+        }
+    }
+
+    #[expect(clippy::print_stderr, reason = "what was skipped is said")]
+    fn say(words: &str) {
+        eprintln!("{words}");
     }
 
     #[test]
@@ -262,9 +358,9 @@ mod tests {
         // The command waits for something for long; the transfer behind it could be under way.
         let command = Job { unit: 0, cycles: 100, ready: 1000, after: 0 };
         let transfer = Job { unit: DMA, cycles: 900, ready: 0, after: 0 };
-        assert_eq!(order(&[command.clone(), transfer.clone()], Clock::default()), [1, 0]);
+        assert_eq!(order(&[command.clone(), transfer.clone()], Clock::default(), Solver::default()), [1, 0]);
         // Unless it writes what the command reads.
         let transfer = Job { after: 1, ..transfer };
-        assert_eq!(order(&[command, transfer], Clock::default()), [0, 1]);
+        assert_eq!(order(&[command, transfer], Clock::default(), Solver::default()), [0, 1]);
     }
 }

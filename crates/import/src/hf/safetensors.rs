@@ -1,8 +1,13 @@
 //! safetensors: 8 bytes of length, a JSON table of types, sizes and places, then the bytes. Several files have an index.
+//!
+//! The table is read and judged by the crate of the format's authors ([`Metadata`]). Two things are done here: its refusals name no file and
+//! seldom a tensor, so the tensor that is at fault is looked for again ([`blame`]); and whether the table covers the file is asked here, since
+//! the crate (0.8) adds sizes without looking for overflow.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use safetensors::tensor::{Metadata, TensorInfo};
 use serde_json::Value;
 use tilewright_graph::{Dtype, Stored};
 
@@ -69,31 +74,23 @@ impl Tensors {
         }
         let start = 8 + usize::try_from(length).unwrap_or(usize::MAX - 8);
         let table = bytes.get(8..start).ok_or_else(cut)?;
-        let table: serde_json::Map<String, Value> = serde_json::from_slice(table)
-            .map_err(|error| ImportError::new(file, format!("its table is no JSON: {error}")))?;
-        for (name, entry) in table.iter().filter(|(name, _)| *name != "__metadata__") {
-            let wrong = |what: String| ImportError::about(file, format!("tensor `{name}`"), what);
-            let kind = entry["dtype"].as_str().unwrap_or("");
-            let Some(dtype) = dtype(kind) else {
-                self.unknown.insert(name.clone(), (file.to_string(), kind.to_string()));
+        let metadata: Metadata = serde_json::from_slice(table).map_err(|error| blame(file, table, &error))?;
+        let (data, named) = (bytes.len() - start, metadata.data_len());
+        if data != named {
+            let what = format!("has {data} bytes of tensors, and its table names {named}");
+            return Err(ImportError::new(file, what).instead("the whole file"));
+        }
+        for name in metadata.offset_keys() {
+            let Some(info) = metadata.info(&name) else { continue };
+            let Some(dtype) = dtype(info.dtype) else {
+                self.unknown.insert(name, (file.to_string(), info.dtype.to_string()));
                 continue;
             };
-            let numbers = |key: &str| -> Option<Vec<u64>> {
-                entry[key].as_array()?.iter().map(Value::as_u64).collect()
-            };
-            let dims = numbers("shape").ok_or_else(|| wrong("has no shape".to_string()))?;
-            let place = numbers("data_offsets").and_then(|place| <[u64; 2]>::try_from(place).ok());
-            let place = place.ok_or_else(|| wrong("has no data_offsets".to_string()))?;
-            let [from, to] = place.map(|at| usize::try_from(at).ok().and_then(|at| at.checked_add(start)));
-            let tensor = from.zip(to).and_then(|(from, to)| Stored::new(dtype, &dims, bytes, from, to));
-            let tensor = tensor.ok_or_else(|| {
-                let what = format!(
-                    "sizes {dims:?} of {kind} at {place:?} do not fit a file of {} bytes",
-                    bytes.len()
-                );
-                wrong(what).instead("the whole file")
-            })?;
-            self.tensors.insert(name.clone(), (file.to_string(), tensor));
+            let dims: Vec<u64> = info.shape.iter().map(|size| *size as u64).collect();
+            let (from, to) = info.data_offsets;
+            let tensor = Stored::new(dtype, &dims, bytes, start + from, start + to);
+            let tensor = tensor.ok_or_else(|| misfit(file, &name, info))?;
+            self.tensors.insert(name, (file.to_string(), tensor));
         }
         Ok(())
     }
@@ -108,12 +105,8 @@ impl Tensors {
     /// # Errors
     /// If it is missing or has others.
     pub fn get(&self, name: &str, dims: &[u64]) -> Imported<Stored> {
-        let wrong = |file: &str, kind: &str| {
-            let what = format!("is of type {kind}");
-            ImportError::about(file, format!("tensor `{name}`"), what).allowed("F32, F16, BF16")
-        };
         if let Some((file, kind)) = self.unknown.get(name) {
-            return Err(wrong(file, kind));
+            return Err(of_type(file, name, kind));
         }
         let Some((file, tensor)) = self.tensors.get(name) else {
             let near = tilewright_base::nearest::nearest(name, self.tensors.keys().map(String::as_str));
@@ -121,7 +114,7 @@ impl Tensors {
             return Err(missing.allowed(format!("near is `{near}`")));
         };
         if !tensor.dtype.is_float() {
-            return Err(wrong(file, tensor.dtype.name()));
+            return Err(of_type(file, name, tensor.dtype.name()));
         }
         if tensor.dims != dims {
             let what = format!("has sizes {:?}", tensor.dims);
@@ -133,16 +126,64 @@ impl Tensors {
     }
 }
 
-fn dtype(name: &str) -> Option<Dtype> {
-    match name {
-        "F32" => Some(Dtype::F32),
-        "F16" => Some(Dtype::F16),
-        "BF16" => Some(Dtype::Bf16),
-        "I8" => Some(Dtype::I8),
-        "U8" => Some(Dtype::U8),
-        "I32" => Some(Dtype::I32),
-        "I64" => Some(Dtype::I64),
-        "BOOL" => Some(Dtype::Bool),
+/// Why the crate refuses a table: the first tensor, in the order of their bytes, that is wrong.
+fn blame(file: &str, table: &[u8], refusal: &serde_json::Error) -> Box<ImportError> {
+    let Ok(entries) = serde_json::from_slice::<BTreeMap<String, Value>>(table) else {
+        return ImportError::new(file, format!("its table is no JSON: {refusal}"));
+    };
+    let mut tensors = Vec::new();
+    for (name, entry) in entries.into_iter().filter(|(name, _)| name != "__metadata__") {
+        let kind = entry["dtype"].as_str().unwrap_or("").to_string();
+        match serde_json::from_value::<TensorInfo>(entry) {
+            Ok(info) => tensors.push((name, info)),
+            Err(why) if serde_json::from_value::<safetensors::Dtype>(Value::String(kind.clone())).is_ok() => {
+                return ImportError::about(file, format!("tensor `{name}`"), format!("its entry: {why}"));
+            }
+            Err(_) => return of_type(file, &name, &kind),
+        }
+    }
+    tensors.sort_by(|(a, left), (b, right)| left.data_offsets.cmp(&right.data_offsets).then(a.cmp(b)));
+    let mut due = 0;
+    for (name, info) in &tensors {
+        let (from, to) = info.data_offsets;
+        let alone = to.checked_sub(from).map(|bytes| TensorInfo { data_offsets: (0, bytes), ..info.clone() });
+        if alone.is_none_or(|info| Metadata::new(None, vec![(String::new(), info)]).is_err()) {
+            return misfit(file, name, info);
+        }
+        if from != due {
+            let what = format!("begins at byte {from}, where byte {due} is due");
+            return ImportError::about(file, format!("tensor `{name}`"), what)
+                .allowed("tensors one behind the other");
+        }
+        due = to;
+    }
+    ImportError::new(file, format!("its table: {refusal}"))
+}
+
+/// A tensor whose sizes are not those of its bytes.
+fn misfit(file: &str, name: &str, info: &TensorInfo) -> Box<ImportError> {
+    let (from, to) = info.data_offsets;
+    let what = format!("sizes {:?} of {} do not fit bytes {from} to {to}", info.shape, info.dtype);
+    ImportError::about(file, format!("tensor `{name}`"), what).instead("the whole file")
+}
+
+/// A tensor of a type that weights do not have.
+fn of_type(file: &str, name: &str, kind: &str) -> Box<ImportError> {
+    ImportError::about(file, format!("tensor `{name}`"), format!("is of type {kind}"))
+        .allowed("F32, F16, BF16")
+}
+
+/// Types of the format that graphs have.
+fn dtype(kind: safetensors::Dtype) -> Option<Dtype> {
+    match kind {
+        safetensors::Dtype::F32 => Some(Dtype::F32),
+        safetensors::Dtype::F16 => Some(Dtype::F16),
+        safetensors::Dtype::BF16 => Some(Dtype::Bf16),
+        safetensors::Dtype::I8 => Some(Dtype::I8),
+        safetensors::Dtype::U8 => Some(Dtype::U8),
+        safetensors::Dtype::I32 => Some(Dtype::I32),
+        safetensors::Dtype::I64 => Some(Dtype::I64),
+        safetensors::Dtype::BOOL => Some(Dtype::Bool),
         _ => None,
     }
 }

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use crate::tokenizer::merge::merged;
+use crate::tokenizer::special::Specials;
 use crate::tokenizer::split::{Pattern, split};
 
 /// How a text becomes first tokens.
@@ -13,9 +14,20 @@ pub enum Units {
     Bytes(Pattern),
     /// Characters, with a blank written as `▁`; what is no token becomes bytes `<0x0A>`.
     Characters {
-        /// Whether a text gets a blank in front.
-        blank_in_front: bool,
+        /// What gets a blank in front.
+        blank: Blank,
     },
+}
+
+/// What gets a blank in front.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Blank {
+    /// Nothing.
+    Never,
+    /// A text that begins with no special token.
+    First,
+    /// Each part of a text between special tokens.
+    Always,
 }
 
 /// A vocabulary with merges.
@@ -26,8 +38,7 @@ pub struct BytePairs {
     /// Pairs of tokens with the rank of their merge and what they become.
     merges: BTreeMap<(u32, u32), (u32, u32)>,
     units: Units,
-    /// Tokens that are found in the text as they are written, the longest first.
-    special: Vec<(String, u32)>,
+    special: Specials,
     /// Put in front of every text.
     pub begin: Vec<u32>,
     /// Tokens that end a text.
@@ -54,12 +65,7 @@ impl BytePairs {
                 ranks.entry((*left, *right)).or_insert((rank, *whole));
             }
         }
-        let mut special: Vec<(String, u32)> = special
-            .iter()
-            .filter_map(|id| Some((texts.get(*id as usize)?.clone(), *id)))
-            .filter(|(text, _)| !text.is_empty())
-            .collect();
-        special.sort_by(|a, b| b.0.len().cmp(&a.0.len()).then(a.1.cmp(&b.1)));
+        let special = Specials::new(&texts, special);
         BytePairs { texts, by_text, merges: ranks, units, special, begin: Vec::new(), ends: Vec::new() }
     }
 
@@ -71,24 +77,11 @@ impl BytePairs {
     /// The tokens of a text.
     pub fn encode(&self, text: &str) -> Vec<u32> {
         let mut tokens = self.begin.clone();
-        let mut rest = text;
-        let mut first = true;
-        while !rest.is_empty() {
-            let found = self
-                .special
-                .iter()
-                .filter_map(|(text, id)| rest.find(text.as_str()).map(|at| (at, text.len(), *id)))
-                .min_by_key(|(at, length, _)| (*at, usize::MAX - length));
-            let (plain, after) = match found {
-                Some((at, length, _)) => (&rest[..at], &rest[at + length..]),
-                None => (rest, ""),
-            };
+        for (at, (plain, special)) in self.special.parts(text).into_iter().enumerate() {
             if !plain.is_empty() {
-                self.plain(plain, first, &mut tokens);
+                self.plain(plain, at == 0, &mut tokens);
             }
-            tokens.extend(found.map(|(_, _, id)| id));
-            first = false;
-            rest = after;
+            tokens.extend(special);
         }
         tokens
     }
@@ -101,8 +94,9 @@ impl BytePairs {
                     self.part(&letters, tokens);
                 }
             }
-            Units::Characters { blank_in_front } => {
-                let blank = if *blank_in_front && first { "▁" } else { "" };
+            Units::Characters { blank } => {
+                let has_blank = *blank == Blank::Always || *blank == Blank::First && first;
+                let blank = if has_blank { "▁" } else { "" };
                 self.part(&format!("{blank}{}", text.replace(' ', "▁")), tokens);
             }
         }
@@ -133,7 +127,7 @@ impl BytePairs {
         let mut bytes = Vec::new();
         for token in tokens {
             let Some(text) = self.texts.get(*token as usize) else { continue };
-            if self.special.iter().any(|(_, id)| id == token) {
+            if self.special.has(*token) {
                 if !self.begin.contains(token) {
                     bytes.extend(text.as_bytes());
                 }
@@ -149,7 +143,9 @@ impl BytePairs {
         }
         let text = String::from_utf8_lossy(&bytes).into_owned();
         match &self.units {
-            Units::Characters { blank_in_front: true } => text.strip_prefix(' ').unwrap_or(&text).to_string(),
+            Units::Characters { blank: Blank::First | Blank::Always } => {
+                text.strip_prefix(' ').unwrap_or(&text).to_string()
+            }
             _ => text,
         }
     }

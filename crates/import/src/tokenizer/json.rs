@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::error::{ImportError, Imported};
 use crate::tokenizer::Tokenizer;
-use crate::tokenizer::bytes::{BytePairs, Units};
+use crate::tokenizer::bytes::{Blank, BytePairs, Units};
 use crate::tokenizer::split::Pattern;
 use crate::tokenizer::words::WordPieces;
 
@@ -24,7 +24,7 @@ pub fn read(file: &str, bytes: &[u8]) -> Imported<Tokenizer> {
         "BPE" => Ok(Tokenizer::BytePairs(byte_pairs(file, &root, texts)?)),
         "WordPiece" => {
             let lower = root["normalizer"]["lowercase"].as_bool().unwrap_or(true);
-            let words = WordPieces::new(texts, lower);
+            let words = WordPieces::new(texts, lower, &added(&root));
             let lacking = || ImportError::about(file, "model.vocab", "lacks [UNK], [CLS] or [SEP]");
             Ok(Tokenizer::WordPieces(words.ok_or_else(lacking)?))
         }
@@ -64,6 +64,12 @@ fn vocabulary(file: &str, root: &Value) -> Imported<Vec<String>> {
     Ok(texts)
 }
 
+/// Tokens that are found in a text as they are written.
+fn added(root: &Value) -> Vec<u32> {
+    let added = root["added_tokens"].as_array().into_iter().flatten();
+    added.filter_map(|token| u32::try_from(token["id"].as_u64()?).ok()).collect()
+}
+
 /// Every object within a part of the pipeline that has this type.
 fn parts<'v>(value: &'v Value, kind: &str, found: &mut Vec<&'v Value>) {
     if value["type"].as_str() == Some(kind) {
@@ -86,9 +92,13 @@ fn byte_pairs(file: &str, root: &Value, texts: Vec<String>) -> Imported<BytePair
     let before = &root["pre_tokenizer"];
     let units = if all(before, "ByteLevel").is_empty() {
         let prepended = !all(&root["normalizer"], "Prepend").is_empty();
-        let metaspace = all(before, "Metaspace");
-        let always = metaspace.iter().any(|part| part["prepend_scheme"].as_str() != Some("never"));
-        Units::Characters { blank_in_front: prepended || (!metaspace.is_empty() && always) }
+        let blank = match all(before, "Metaspace").first().map(|part| part["prepend_scheme"].as_str()) {
+            _ if prepended => Blank::Always,
+            None | Some(Some("never")) => Blank::Never,
+            Some(Some("first")) => Blank::First,
+            Some(_) => Blank::Always,
+        };
+        Units::Characters { blank }
     } else {
         let by_three =
             |part: &&Value| part["pattern"]["Regex"].as_str().is_some_and(|regex| regex.contains("{1,3}"));
@@ -105,9 +115,7 @@ fn byte_pairs(file: &str, root: &Value, texts: Vec<String>) -> Imported<BytePair
         Value::String(text) => text.split_once(' '),
         pair => Some((pair[0].as_str()?, pair[1].as_str()?)),
     });
-    let added = root["added_tokens"].as_array().into_iter().flatten();
-    let ids: Vec<u32> = added.filter_map(|token| u32::try_from(token["id"].as_u64()?).ok()).collect();
-    let mut tokenizer = BytePairs::new(texts, pairs, units, &ids);
+    let mut tokenizer = BytePairs::new(texts, pairs, units, &added(root));
     tokenizer.begin = begin(root);
     for text in ["</s>", "<|endoftext|>", "<|end_of_text|>", "<|eot_id|>", "<|im_end|>"] {
         tokenizer.ends.extend(tokenizer.token(text));

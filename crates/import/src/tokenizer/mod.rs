@@ -5,11 +5,15 @@
 //! - [`words`]: WordPiece: BERT;
 //! - [`split`]: what byte pair encoding is done within;
 //! - [`json`]: Hugging Face's `tokenizer.json`, of any of these kinds.
+//!
+//! The `tokenizers` crate judges `json` in a test and does not read the files itself: it panics on some that are wrong (decoders, templates
+//! without their token), allocates what a file's `padding` asks for, and would double the time to build the importers.
 
 pub mod bytes;
 pub mod json;
 mod merge;
 pub mod pieces;
+mod special;
 pub mod split;
 pub mod words;
 

@@ -2,7 +2,9 @@
 //!
 //! GPT-2: contractions, then an optional blank with letters, with digits or with other signs, then white space, of which the last
 //! blank belongs to what follows. Llama 3 takes any one sign before letters, digits by three, and line ends with what is before
-//! them. Letters are those of Unicode's `Alphabetic`, which is a little wider than its category L.
+//! them. Letters and digits are Unicode's categories L and N.
+
+use unicode_properties::{GeneralCategoryGroup, UnicodeGeneralCategory as _};
 
 /// Which pattern.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,9 +37,12 @@ pub fn split(text: &str, pattern: Pattern) -> Vec<&str> {
 fn next(rest: &[(usize, char)], pattern: Pattern) -> usize {
     let at = |place: usize| rest.get(place).map(|(_, letter)| *letter);
     let run = |from: usize, test: fn(char) -> bool| rest[from..].iter().take_while(|(_, l)| test(*l)).count();
-    let letter = char::is_alphabetic;
-    let digit = char::is_numeric;
-    let sign = |l: char| !l.is_whitespace() && !l.is_alphabetic() && !l.is_numeric();
+    let letter = |l: char| l.general_category_group() == GeneralCategoryGroup::Letter;
+    let digit = |l: char| l.general_category_group() == GeneralCategoryGroup::Number;
+    let sign = |l: char| {
+        let group = l.general_category_group();
+        !l.is_whitespace() && group != GeneralCategoryGroup::Letter && group != GeneralCategoryGroup::Number
+    };
     let end_of_line = |l: char| l == '\r' || l == '\n';
     if let Some(length) = contraction(rest, pattern == Pattern::Llama3) {
         return length;

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use unicode_normalization::UnicodeNormalization;
-use unicode_normalization::char::is_combining_mark;
+use unicode_properties::{GeneralCategory, GeneralCategoryGroup, UnicodeGeneralCategory as _};
+
+use crate::tokenizer::special::Specials;
 
 /// Characters of a word that is looked up, at most.
 const LONGEST_WORD: usize = 100;
@@ -15,50 +17,56 @@ pub struct WordPieces {
     by_text: BTreeMap<String, u32>,
     /// Whether letters are made small and lose their accents.
     pub lower_case: bool,
+    special: Specials,
     unknown: u32,
     first: u32,
     last: u32,
 }
 
 impl WordPieces {
-    /// A vocabulary; `None` if it lacks `[UNK]`, `[CLS]` or `[SEP]`.
-    pub fn new(texts: Vec<String>, lower_case: bool) -> Option<WordPieces> {
+    /// A vocabulary, and tokens that stand for themselves; `None` if it lacks `[UNK]`, `[CLS]` or `[SEP]`.
+    pub fn new(texts: Vec<String>, lower_case: bool, special: &[u32]) -> Option<WordPieces> {
         let mut by_text = BTreeMap::new();
         for (at, text) in texts.iter().enumerate() {
             by_text.entry(text.clone()).or_insert(u32::try_from(at).unwrap_or(u32::MAX));
         }
         let (unknown, first, last) = (*by_text.get("[UNK]")?, *by_text.get("[CLS]")?, *by_text.get("[SEP]")?);
-        Some(WordPieces { texts, by_text, lower_case, unknown, first, last })
+        let special = Specials::new(&texts, special);
+        Some(WordPieces { texts, by_text, lower_case, special, unknown, first, last })
     }
 
     /// The tokens of a text, between `[CLS]` and `[SEP]`.
     pub fn encode(&self, text: &str) -> Vec<u32> {
         let mut tokens = vec![self.first];
-        let clean: String = text
-            .chars()
-            .filter(|letter| {
-                !(*letter == '\0' || *letter == '\u{FFFD}' || letter.is_control() && !letter.is_whitespace())
-            })
-            .collect();
+        for (plain, special) in self.special.parts(text) {
+            self.words(plain, &mut tokens);
+            tokens.extend(special);
+        }
+        tokens.push(self.last);
+        tokens
+    }
+
+    fn words(&self, text: &str, tokens: &mut Vec<u32>) {
+        let clean: String = text.chars().filter(|letter| !is_dropped(*letter)).collect();
         let clean = if self.lower_case {
-            clean.to_lowercase().nfd().filter(|letter| !is_combining_mark(*letter)).collect()
+            let bare =
+                clean.nfd().filter(|letter| letter.general_category() != GeneralCategory::NonspacingMark);
+            bare.flat_map(char::to_lowercase).collect()
         } else {
             clean
         };
         let mut word = String::new();
         for letter in clean.chars() {
             if letter.is_whitespace() || stands_alone(letter) {
-                self.word(&std::mem::take(&mut word), &mut tokens);
+                self.word(&std::mem::take(&mut word), tokens);
                 if !letter.is_whitespace() {
-                    self.word(&letter.to_string(), &mut tokens);
+                    self.word(&letter.to_string(), tokens);
                 }
             } else {
                 word.push(letter);
             }
         }
-        self.word(&word, &mut tokens);
-        tokens.push(self.last);
-        tokens
+        self.word(&word, tokens);
     }
 
     /// The longest pieces from the left; a word that cannot be pieced together is unknown.
@@ -100,14 +108,21 @@ impl WordPieces {
     }
 }
 
+/// What no word has: characters that control and format.
+fn is_dropped(letter: char) -> bool {
+    let kind = letter.general_category();
+    let other =
+        matches!(kind, GeneralCategory::Control | GeneralCategory::Format | GeneralCategory::PrivateUse);
+    letter == '\u{FFFD}' || other && !matches!(letter, '\t' | '\n' | '\r')
+}
+
 /// Punctuation and the characters of Chinese are words of their own.
 fn stands_alone(letter: char) -> bool {
     let code = u32::from(letter);
     let chinese = matches!(code,
         0x4E00..=0x9FFF | 0x3400..=0x4DBF | 0x20000..=0x2A6DF | 0x2A700..=0x2B73F | 0x2B740..=0x2B81F
         | 0x2B820..=0x2CEAF | 0xF900..=0xFAFF | 0x2F800..=0x2FA1F);
-    let punctuation = letter.is_ascii_punctuation()
-        || matches!(code, 0xA1 | 0xA7 | 0xAB | 0xB6 | 0xB7 | 0xBB | 0xBF | 0x2010..=0x2027 | 0x2030..=0x205E | 0x3001..=0x3003
-            | 0x3008..=0x3011 | 0x3014..=0x301F | 0xFF01..=0xFF0F | 0xFF1A..=0xFF20 | 0xFF3B..=0xFF3D | 0xFF3F | 0xFF5B..=0xFF65);
+    let punctuation =
+        letter.is_ascii_punctuation() || letter.general_category_group() == GeneralCategoryGroup::Punctuation;
     chinese || punctuation
 }

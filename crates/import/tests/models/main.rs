@@ -10,3 +10,4 @@ mod llama2c;
 mod nodes;
 mod onnx;
 mod shared;
+mod tokenizers;
