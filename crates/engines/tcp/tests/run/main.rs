@@ -15,3 +15,4 @@ mod switch;
 mod tail;
 mod transfer;
 mod ways;
+mod weights;
