@@ -1,10 +1,11 @@
 //! GGUF files, versions 2 and 3: a header, typed pairs of key and value, descriptions of tensors, then their bytes.
 //!
-//! - [`file`]: the container;
+//! - [`file`]: the container; `cursor`: numbers, texts and lists in it;
 //! - [`blocks`]: weights quantised in blocks, taken apart into integers and scales;
 //! - this file: the Llama family and the tokenizer in such a file.
 
 pub mod blocks;
+mod cursor;
 pub mod file;
 
 use std::sync::Arc;
@@ -139,10 +140,10 @@ fn factors(file: &Gguf<'_>) -> Imported<Option<Vec<f64>>> {
 pub fn tokenizer(name: &str, bytes: &Arc<Vec<u8>>) -> Imported<Tokenizer> {
     let file = Gguf::read(name, bytes)?;
     let lacking = |key: &str| {
-        ImportError::about(name, format!("tokenizer.ggml.{key}"), "is missing or of another type")
+        ImportError::about(name, format!("tokenizer.ggml.{key}"), "is missing, of another type or no UTF-8")
     };
     let texts = file.texts("tokenizer.ggml.tokens").ok_or_else(|| lacking("tokens"))?;
-    let kinds: Vec<u64> = file.numbers("tokenizer.ggml.token_type").unwrap_or_default();
+    let kinds: Vec<u64> = file.numbers("tokenizer.ggml.token_type", texts.len()).unwrap_or_default();
     let kind_of = |token: u32| kinds.get(token as usize).copied().unwrap_or(1);
     let id = |key: &str| file.number(&format!("tokenizer.ggml.{key}")).and_then(|id| u32::try_from(id).ok());
     let flag = |key: &str, default: bool| match file.pairs.get(&format!("tokenizer.ggml.{key}")) {
@@ -152,7 +153,8 @@ pub fn tokenizer(name: &str, bytes: &Arc<Vec<u8>>) -> Imported<Tokenizer> {
     let (begin, end) = (id("bos_token_id"), id("eos_token_id"));
     match file.text("tokenizer.ggml.model") {
         Some("llama") => {
-            let scores = file.floats("tokenizer.ggml.scores").ok_or_else(|| lacking("scores"))?;
+            let scores =
+                file.floats("tokenizer.ggml.scores", texts.len()).ok_or_else(|| lacking("scores"))?;
             let texts = texts.iter().map(|text| text.replace('▁', " ").into_bytes()).collect();
             // Kinds: 1 ordinary, 4 defined by users; 2 unknown, 3 control, 5 unused, 6 bytes are not found in texts.
             let mut pieces = Pieces::new(texts, scores, |token| matches!(kind_of(token), 1 | 4));

@@ -283,6 +283,34 @@ fn drawn_files_are_models_or_refused() {
     }
 }
 
+/// A list costs what it costs in the file, whatever its elements are.
+#[test]
+fn long_lists_take_no_memory() {
+    const COUNT: usize = 24 << 20;
+    let listed = |key: &str, kind: u32, count: usize, element: &[u8]| {
+        let head = [&b"GGUF"[..], &3_u32.to_le_bytes(), &0_u64.to_le_bytes(), &1_u64.to_le_bytes()].concat();
+        let list = [&9_u32.to_le_bytes()[..], &kind.to_le_bytes(), &(count as u64).to_le_bytes()].concat();
+        Arc::new([head, super::gguf_text(key), list, element.repeat(count)].concat())
+    };
+    let elements: [(u32, &[u8]); 4] = [(0, &[1]), (4, &[1; 4]), (8, &[0; 8]), (9, &[0; 12])];
+    for (kind, element) in elements {
+        let file = listed("tokenizer.ggml.token_type", kind, COUNT / element.len(), element);
+        let refused = gguf::read("f", &file).unwrap_err().to_string();
+        assert!(refused.starts_with("f: general.architecture: "), "{refused}");
+        assert!(gguf::tokenizer("f", &file).is_err());
+    }
+    if let Some(peak) = peak_bytes() {
+        assert!(peak < MOST_BYTES, "{} MiB", peak >> 20);
+    }
+    let deep: Vec<u8> = [9_u32.to_le_bytes(), 1_u32.to_le_bytes(), [0; 4]].concat();
+    let deep = gguf::read("f", &listed("x", 9, 1, &deep.repeat(2))).unwrap_err().to_string();
+    assert!(deep.starts_with("f: key `x`: has lists in lists in a list"), "{deep}");
+    let many =
+        [&b"GGUF"[..], &3_u32.to_le_bytes(), &0_u64.to_le_bytes(), &(1_u64 << 20).to_le_bytes()].concat();
+    let many = gguf::read("f", &Arc::new([many, vec![0; 16 << 20]].concat())).unwrap_err().to_string();
+    assert!(many.starts_with("f: header: 1048576 pairs\n  = allowed: at most 65536"), "{many}");
+}
+
 #[test]
 fn lies_are_refused_by_name() {
     let mut files = llama_folder();
