@@ -107,14 +107,6 @@ impl<'g> Gguf<'g> {
         }
     }
 
-    /// A pair as a float.
-    pub fn float(&self, key: &str) -> Option<f64> {
-        match self.pairs.get(key)? {
-            Item::Float(number) => Some(*number),
-            _ => None,
-        }
-    }
-
     /// A pair as a text.
     pub fn text(&self, key: &str) -> Option<&str> {
         match self.pairs.get(key)? {

@@ -32,7 +32,7 @@ pub(super) fn read(folder: &Folder<'_>, root: &Value) -> Imported<Model> {
     let prefix = if tensors.has("bert.embeddings.word_embeddings.weight") { "bert." } else { "" };
     let mut store = Store::default();
     for (name, dims) in weights(&config) {
-        let tensor = tensors.get(&format!("{prefix}{name}"), &dims)?;
+        let tensor = tensors.weight(&format!("{prefix}{name}"), &dims)?;
         store.tensors.insert(name, tensor);
     }
     let graph = Parts { config: &config, store: &store }.graph();

@@ -117,7 +117,18 @@ fn llama(folder: &Folder<'_>, root: &Value, kind: &str) -> Imported<Model> {
     config.tied |= !tensors.has("lm_head.weight");
     let mut store = Store::default();
     for role in config.roles() {
-        let tensor = tensors.get(&tensor_name(&role), &config.weight_dims(&role).unwrap_or_default())?;
+        let name = tensor_name(&role);
+        let bias = name.replace(".weight", ".bias");
+        if tensors.has(&bias) {
+            return Err(ImportError::about(
+                "model.safetensors",
+                format!("tensor `{bias}`"),
+                "would be left out",
+            )
+            .allowed("weights without biases")
+            .instead("a model without it"));
+        }
+        let tensor = tensors.weight(&name, &config.weight_dims(&role).unwrap_or_default())?;
         store.tensors.insert(role, tensor);
     }
     let parts = store.clone();

@@ -83,7 +83,7 @@ fn number(bytes: &mut Vec<u8>, at: usize, dice: &mut Dice) {
 }
 
 /// A file of safetensors with these tensors, all of f32.
-fn safetensors(tensors: &[(&str, &[u64])]) -> Vec<u8> {
+pub(super) fn safetensors(tensors: &[(&str, &[u64])]) -> Vec<u8> {
     let (mut table, mut at) = (BTreeMap::new(), 0);
     for (name, dims) in tensors {
         let end = at + 4 * dims.iter().product::<u64>();
@@ -97,10 +97,10 @@ fn safetensors(tensors: &[(&str, &[u64])]) -> Vec<u8> {
 }
 
 /// Files of a folder by name.
-type Files = BTreeMap<&'static str, Vec<u8>>;
+pub(super) type Files = BTreeMap<&'static str, Vec<u8>>;
 
 /// A whole Llama in two files with an index.
-fn llama_folder() -> Files {
+pub(super) fn llama_folder() -> Files {
     let config = r#"{"model_type":"llama","hidden_size":8,"num_attention_heads":2,"num_key_value_heads":1,"intermediate_size":12,
         "num_hidden_layers":1,"vocab_size":4,"max_position_embeddings":8,"rms_norm_eps":1e-5,"rope_theta":10000.0,
         "rope_scaling":{"rope_type":"llama3","factor":8.0,"low_freq_factor":1.0,"high_freq_factor":4.0,
@@ -133,7 +133,7 @@ fn bert_folder() -> Files {
     BTreeMap::from([("config.json", config.as_bytes().to_vec()), ("model.safetensors", words)])
 }
 
-fn folder(files: &Files) -> Imported<Model> {
+pub(super) fn folder(files: &Files) -> Imported<Model> {
     let shared: BTreeMap<&str, Arc<Vec<u8>>> =
         files.iter().map(|(name, bytes)| (*name, Arc::new(bytes.clone()))).collect();
     hf::read(&|name| shared.get(name).map(Arc::clone))
@@ -178,8 +178,8 @@ fn sized_onnx() -> Vec<u8> {
 
 fn read_onnx(bytes: &[u8]) -> Imported<Model> {
     let beside = |name: &str| {
-        (name == "data.bin")
-            .then(|| Arc::new([6_u64, 8].repeat(3).iter().flat_map(|word| word.to_le_bytes()).collect()))
+        let bytes = [6_u64, 8].repeat(3).iter().flat_map(|word| word.to_le_bytes()).collect();
+        if name == "data.bin" { Ok(Arc::new(bytes)) } else { Err("is not there".to_string()) }
     };
     onnx::read("f", bytes, &Options { beside: &beside, ..Options::default() })
 }
