@@ -46,7 +46,7 @@ fn pairs_of_gguf_that_do_not_fit_are_refused() {
         assert!(text.starts_with(&format!("f: {key}: {said}\n  = allowed: ")), "{text}");
     }
     let linear = ("llama.rope.scaling.type", 8, super::gguf_text("linear"));
-    let text = read_gguf(&[linear.clone()], &[]).unwrap_err();
+    let text = read_gguf(std::slice::from_ref(&linear), &[]).unwrap_err();
     assert!(text.starts_with("f: llama.rope.scaling.factor: is missing\n  = allowed: "), "{text}");
     let taken = [
         vec![("llama.rope.dimension_count", 4, whole(16)), ("llama.attention.value_length", 4, whole(16))],
