@@ -5,6 +5,16 @@ pub fn nearest<'a>(given: &str, candidates: impl IntoIterator<Item = &'a str>) -
     candidates.into_iter().min_by_key(|candidate| distance(given, candidate)).unwrap_or("")
 }
 
+/// The nearest candidate that is near: a third of the letters differ at most, upper and lower case alike.
+pub fn near<'a>(given: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let given = given.to_lowercase();
+    let apart = |candidate: &str| distance(&given, &candidate.to_lowercase());
+    let (edits, found) =
+        candidates.into_iter().map(|word| (apart(word), word)).min_by_key(|(edits, _)| *edits)?;
+    let letters = given.chars().count().max(found.chars().count());
+    (3 * edits <= letters).then_some(found)
+}
+
 /// Insertions, removals and replacements of characters that turn one word into the other.
 /// Only the first 64 characters of the given word count, so that long rubbish stays cheap.
 fn distance(given: &str, candidate: &str) -> usize {
@@ -32,6 +42,16 @@ mod tests {
         assert_eq!(nearest("capacity_byte", keys), "capacity_bytes");
         assert_eq!(nearest("bnaks", keys), "banks");
         assert_eq!(nearest("x", []), "");
+    }
+
+    #[test]
+    fn what_is_far_is_not_near() {
+        let names = ["Erf", "Log", "Softmax", "Einsum"];
+        assert_eq!(near("SoftMax", names), Some("Softmax"));
+        assert_eq!(near("Einsm", names), Some("Einsum"));
+        assert_eq!(near("If", names), None);
+        assert_eq!(near("LSTM", names), None);
+        assert_eq!(near("x", []), None);
     }
 
     #[test]

@@ -20,6 +20,13 @@ pub trait Host {
         }
         Ok(Mapped::Read(bytes))
     }
+    /// Where a path leads once links are followed; the path itself where there are none.
+    ///
+    /// # Errors
+    /// If nothing is there.
+    fn real_path(&self, path: &Path) -> std::io::Result<PathBuf> {
+        Ok(path.to_owned())
+    }
     /// Makes a folder and those it is in, unless they are there.
     ///
     /// # Errors

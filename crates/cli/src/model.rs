@@ -31,8 +31,7 @@ pub(crate) fn load(path: &str, dims: Option<&str>, host: &mut dyn Host) -> Resul
     }
     if path.ends_with(".onnx") {
         let bytes = read(path, host)?;
-        let folder = Path::new(path).parent().unwrap_or(Path::new(""));
-        let files = |name: &str| beside(folder, name);
+        let files = |name: &str| inside(Path::new(path), name, host);
         let options = onnx::Options { beside: &files, axes, ..onnx::Options::default() };
         return onnx::read(path, &bytes, &options).map_err(refused);
     }
@@ -46,6 +45,25 @@ pub(crate) fn load(path: &str, dims: Option<&str>, host: &mut dyn Host) -> Resul
         }),
         Err(error) => Err(Outcome::usage(&unknown(path, &error, host))),
     }
+}
+
+/// A file in the folder of a model or below, links followed: in the folder that was named, or in the one where the model really is. Caches of
+/// downloads have a link to each file, all to one folder.
+fn inside(model: &Path, name: &str, host: &dyn Host) -> Result<Arc<Vec<u8>>, String> {
+    let unread = |error: Error| format!("cannot be read: {error}");
+    let here =
+        |folder: &Path| if folder.as_os_str().is_empty() { Path::new(".").into() } else { folder.to_owned() };
+    let folder = here(model.parent().unwrap_or(Path::new("")));
+    let named = folder.join(name);
+    let real = host.real_path(&named).map_err(unread)?;
+    let own = host.real_path(&folder).map_err(unread)?;
+    let model = host.real_path(model).map_err(unread)?;
+    let homes = [own.as_path(), model.parent().unwrap_or(&own)];
+    if !homes.iter().any(|home| real.starts_with(home)) {
+        let (real, own) = (real.display(), own.display());
+        return Err(format!("leads to `{real}`, outside the model's folder `{own}`"));
+    }
+    host.read(&named).map(Arc::new).map_err(unread)
 }
 
 /// Why a name that ends in nothing known is no model: nothing, a folder without a configuration, or a file of another kind.

@@ -22,6 +22,10 @@ impl Host for RealHost {
         std::fs::read(path)
     }
 
+    fn real_path(&self, path: &Path) -> std::io::Result<PathBuf> {
+        std::fs::canonicalize(path)
+    }
+
     fn map(&self, path: &Path, most_bytes: u64) -> std::io::Result<Mapped> {
         Mapped::open(path, most_bytes)
     }

@@ -83,6 +83,17 @@ impl ModelTarget {
         Ok(named)
     }
 
+    /// Refuses a context that the model has no positions for.
+    pub(crate) fn check_context(&self, positions: u64) -> Result<(), Outcome> {
+        match self.context {
+            Some(context) if context > positions => Err(Outcome::usage(&format!(
+                "--context {context}\n  = allowed: 1 to {positions}, the positions of the model\n  \
+                 = instead: --context {positions}"
+            ))),
+            _ => Ok(()),
+        }
+    }
+
     /// The type of keys and values.
     pub(crate) fn cache_type(&self) -> Result<Dtype, Outcome> {
         match self.cache.as_str() {

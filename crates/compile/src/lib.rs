@@ -35,7 +35,9 @@ use thiserror::Error;
 #[derive(Debug, Error)]
 pub enum CompileError {
     /// A node that no kernel takes.
-    #[error("`{node}`: {why}\n  = allowed: {allowed}\n  = instead: `--interp` runs any graph")]
+    #[error(
+        "`{node}`: {why}\n  = allowed: {allowed}\n  = instead: `run --interp` takes any graph from tokens to logits or to an embedding"
+    )]
     Node {
         /// Its result.
         node: String,

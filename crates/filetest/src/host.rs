@@ -27,6 +27,13 @@ impl Host for TestHost {
         }
     }
 
+    fn real_path(&self, path: &Path) -> io::Result<PathBuf> {
+        if self.given.contains_key(path.to_string_lossy().as_ref()) {
+            return Ok(self.root.join(path));
+        }
+        std::fs::canonicalize(self.root.join(path))
+    }
+
     fn write(&mut self, path: &Path, bytes: &[u8]) -> io::Result<()> {
         self.written.insert(path.to_string_lossy().into_owned(), bytes.to_vec());
         Ok(())

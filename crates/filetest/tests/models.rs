@@ -164,10 +164,21 @@ fn what_does_not_fit_is_refused() {
     let prompt = "a".repeat(63);
     let long = tilewright(&format!("run m/model.bin --prompt {prompt}"), &mut host);
     assert_eq!(long.code, BAD_INPUT);
-    assert!(long.stderr.contains("65 tokens") && long.stderr.contains("1 to 64"), "{}", long.stderr);
-    let full = good(&format!("run m/model.bin --prompt {} --max-tokens 9 --json", &prompt[4..]), &mut host);
-    let full: serde_json::Value = serde_json::from_str(&full).expect("JSON");
+    let said = "error: the prompt has 65 tokens\n  = allowed: 1 to 64, the positions of the model\n  = instead: a shorter prompt\n";
+    assert_eq!(long.stderr, said);
+    let interp = tilewright(&format!("run m/model.bin --interp --prompt {prompt}"), &mut host);
+    assert_eq!((interp.code, interp.stderr.as_str()), (BAD_INPUT, said));
+    let full = format!("run m/model.bin --prompt {} --max-tokens 9 --json", &prompt[4..]);
+    let interp: serde_json::Value =
+        serde_json::from_str(&good(&format!("{full} --interp"), &mut host)).expect("JSON");
+    let full: serde_json::Value = serde_json::from_str(&good(&full, &mut host)).expect("JSON");
     assert_eq!((full["tokens"].as_array().map(Vec::len), full["stop"].as_str()), (Some(4), Some("context")));
+    assert_eq!(interp["tokens"].as_array().map(Vec::len), Some(4), "the interpreter stops there too");
+    for verb in ["run m/model.bin --prompt abc", "compile m/model.bin"] {
+        let wide = tilewright(&format!("{verb} --context 99999999"), &mut host);
+        let said = "error: --context 99999999\n  = allowed: 1 to 64, the positions of the model\n  = instead: --context 64\n";
+        assert_eq!((wide.code, wide.stderr.as_str()), (BAD_INPUT, said), "{verb}");
+    }
     let mut short = model();
     short.truncate(5000);
     host.given.insert("m/short.bin".into(), short);
@@ -181,4 +192,47 @@ fn what_does_not_fit_is_refused() {
     assert_eq!(small.code, FAILED, "{}", small.stderr);
     assert!(small.stderr.contains("data memory"), "{}", small.stderr);
     assert!(host.written.is_empty(), "no file is left: {:?}", host.written.keys());
+}
+
+/// A model of fewer positions than a chip has slices: contexts are rounded up, positions are not.
+#[test]
+fn generation_ends_with_the_positions() {
+    let mut host = given();
+    let mut few = model();
+    few[24..28].copy_from_slice(&20_u32.to_le_bytes());
+    few.truncate(few.len() - 4 * ((POSITIONS - 20) * WIDTH / HEADS) as usize);
+    host.given.insert("m/few.bin".into(), few);
+    let data = good("run m/few.bin --prompt abcdefghijklm --max-tokens 30 --json", &mut host);
+    let data: serde_json::Value = serde_json::from_str(&data).expect("JSON");
+    assert_eq!((data["tokens"].as_array().map(Vec::len), data["stop"].as_str()), (Some(6), Some("context")));
+    let long = tilewright("run m/few.bin --prompt abcdefghijklmnopqrst", &mut host);
+    assert_eq!(long.code, BAD_INPUT);
+    assert!(long.stderr.contains("22 tokens\n  = allowed: 1 to 20, the positions"), "{}", long.stderr);
+}
+
+/// What the interpreter would pass over, and graphs that a prompt means nothing to.
+#[test]
+fn the_interpreter_refuses_what_it_does_not_do() {
+    let mut host = given();
+    let options = [
+        "--dtype int8",
+        "--pes 2",
+        "--trace t",
+        "--context 16",
+        "--effort 1",
+        "--chip tcp",
+        "--set hbm.efficiency=0.9",
+    ];
+    for option in options {
+        let refused = tilewright(&format!("run m/model.bin --prompt abc --interp {option}"), &mut host);
+        assert_eq!(refused.code, BAD_INPUT, "{option}");
+        let name = option.split(' ').next().unwrap_or_default();
+        assert!(refused.stderr.contains("--interp") && refused.stderr.contains(name), "{}", refused.stderr);
+    }
+    let graph = "graph 1\nname plain\ninput x: f32[2, 4]\nlet y: f32[2, 4] = neg(x)\noutput y = y\n";
+    host.given.insert("plain.graph".into(), graph.as_bytes().to_vec());
+    let plain = tilewright("run plain.graph --prompt abc --interp", &mut host);
+    assert_eq!(plain.code, BAD_INPUT);
+    let said = "error: `plain.graph` takes no text: its inputs are x, its outputs y\n  = allowed: an input tokens or input_ids";
+    assert!(plain.stderr.starts_with(said), "{}", plain.stderr);
 }

@@ -12,6 +12,7 @@
 
 pub mod configs;
 pub mod error;
+mod finite;
 pub mod gguf;
 pub mod hf;
 pub mod llama;

@@ -148,6 +148,9 @@ impl Config {
         if !self.head_width.is_multiple_of(2) {
             return Err(format!("the width of a head is {}; positions turn pairs", self.head_width));
         }
+        if !self.norm_eps.is_finite() {
+            return Err(format!("the epsilon of norms is {}; allowed are numbers of float32", self.norm_eps));
+        }
         if self.context * (self.head_width / 2) > MOST_TABLE {
             return Err(format!(
                 "a context of {} with heads of {} is too long",

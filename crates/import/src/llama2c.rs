@@ -11,6 +11,7 @@ use tilewright_graph::{Builder, Dtype, Store, Stored};
 
 use crate::Model;
 use crate::error::{ImportError, Imported};
+use crate::finite;
 use crate::llama::{Config, Rope, Scaling, graph};
 
 const HEADER_BYTES: usize = 28;
@@ -86,6 +87,7 @@ fn tensors(file: &str, config: &Config, bytes: &Arc<Vec<u8>>) -> Imported<BTreeM
                 let role = layers.map_or_else(|| (*part).to_string(), |_| format!("layer{layer}.{part}"));
                 let dims = config.weight_dims(&role).unwrap_or_default();
                 if let Some(tensor) = take(role.clone(), &dims)? {
+                    finite::check(file, &role, &tensor)?;
                     found.insert(role, tensor);
                 }
             }
@@ -102,6 +104,7 @@ fn tensors(file: &str, config: &Config, bytes: &Arc<Vec<u8>>) -> Imported<BTreeM
     if !config.tied {
         let dims = config.weight_dims("output").unwrap_or_default();
         if let Some(tensor) = take("output".to_string(), &dims)? {
+            finite::check(file, "output", &tensor)?;
             found.insert("output".to_string(), tensor);
         }
     }

@@ -68,7 +68,8 @@ pub fn generate(
     limits: &Limits,
     said: &mut dyn FnMut(u64) -> ControlFlow<()>,
 ) -> Result<Generation, ModelError> {
-    let context = chip.compiled().plan.options.context;
+    // Contexts are rounded up to a position for every slice, the model's positions are not.
+    let context = chip.compiled().plan.options.context.min(chip.compiled().kernels.positions);
     let found = prompt.len() as u64;
     if found == 0 || found > context.saturating_sub(chip.seen()) {
         return Err(ModelError::Prompt { found, context });

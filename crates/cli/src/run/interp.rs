@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use tilewright_base::Sources;
-use tilewright_graph::{Dtype, primitives};
+use tilewright_graph::{Dtype, Graph, primitives};
 use tilewright_interp::{InterpError, Interpreter, Session, Tensor, best};
 
 use crate::host::Host;
@@ -53,14 +53,47 @@ fn encode(
     Ok(Outcome::good(spelled(embedding) + "\n"))
 }
 
+/// Inputs that take tokens, and outputs that are shown.
+const TOKENS: [&str; 2] = ["tokens", "input_ids"];
+const SHOWN: [&str; 2] = ["logits", "embedding"];
+
+/// Refuses a graph that a prompt means nothing to.
+fn takes_text(path: &str, graph: &Graph) -> Result<(), Outcome> {
+    let shown = SHOWN.iter().any(|name| graph.output(name).is_some());
+    if shown && TOKENS.iter().any(|name| graph.input(name).is_some()) {
+        return Ok(());
+    }
+    let inputs = graph.inputs.iter().filter_map(|id| graph.value(*id)).map(|value| value.name.as_str());
+    let outputs = graph.outputs.iter().map(|output| output.name.as_str());
+    let listed = |names: Vec<&str>| if names.is_empty() { "nothing".to_string() } else { names.join(", ") };
+    let (inputs, outputs) = (listed(inputs.collect()), listed(outputs.collect()));
+    Err(Outcome::usage(&format!(
+        "`{path}` takes no text: its inputs are {inputs}, its outputs {outputs}\n  \
+         = allowed: an input {} with an output {}\n  \
+         = instead: tilewright compile {path} --emit primitives, for what it computes",
+        TOKENS.join(" or "),
+        SHOWN.join(" or ")
+    )))
+}
+
+/// The longest sequence that a graph takes.
+fn positions(graph: &Graph) -> u64 {
+    let tokens = TOKENS.iter().find_map(|name| graph.input(name)).and_then(|id| graph.value(id));
+    let most = tokens.and_then(|tokens| tokens.ty.dims.last()).map(|dim| dim.range(&graph.axes).1);
+    most.and_then(|most| u64::try_from(most).ok()).unwrap_or(u64::MAX)
+}
+
 pub(super) fn generate(args: &RunArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> {
     let loaded = model::load(&args.model, args.dims.as_deref(), host)?;
+    takes_text(&args.model, &loaded.graph)?;
     let tokenizer = model::tokenizer(&args.model, args.prompting.tokenizer.as_deref(), host)?;
     let graph = primitives(&loaded.graph)
         .map_err(|complaint| Outcome::refused(FAILED, &Sources::default(), &[*complaint], host.colour()))?;
     let failed = |error: InterpError| Outcome { code: FAILED, ..Outcome::usage(&error.to_string()) };
     let interpreter = Interpreter::new(graph, &loaded.store).map_err(failed)?;
     let prompt = super::prompt(&tokenizer, &args.prompting.prompt)?;
+    let positions = positions(interpreter.graph());
+    super::check_room(&prompt, u64::MAX, positions)?;
     if let Some(output) = interpreter.graph().output("embedding") {
         return encode(&interpreter, output, prompt, args.prompting.json);
     }
@@ -69,6 +102,10 @@ pub(super) fn generate(args: &RunArgs, host: &mut dyn Host) -> Result<Outcome, O
     let mut tokens: Vec<u32> = Vec::new();
     let ends = tokenizer.ends();
     while tokens.len() < args.prompting.max_tokens as usize {
+        // The model has no position for a token behind the last.
+        if prompt.len().saturating_add(tokens.len()) as u64 > positions {
+            break;
+        }
         let logits = session.feed(&feed).map_err(failed)?;
         let next = best(logits.last().map_or(&[][..], Vec::as_slice));
         let token = u32::try_from(next).unwrap_or(u32::MAX);

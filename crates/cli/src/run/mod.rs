@@ -60,6 +60,7 @@ pub(crate) fn on_chip(
     let kernels = cluster(&loaded.graph).map_err(|error| refused(&error))?;
     let tokenizer = |_: &dyn Host| Ok(on.tokenizer.clone());
     let kernels = calibrate::calibrated(on.machine, on.target, (loaded, &tokenizer), kernels, host)?;
+    on.target.check_context(kernels.positions)?;
     let options = on.target.options(on.machine, needed)?;
     let tuned = tune(on.machine, &kernels, options, effort, Goal::Time).map_err(|error| untuned(&error))?;
     let compiled = tuned.compiled;
@@ -91,12 +92,29 @@ pub(crate) fn prompt(tokenizer: &Tokenizer, text: &str) -> Result<Vec<u32>, Outc
     Ok(prompt)
 }
 
+/// Refuses a prompt that the context has no room for, or that the model has no positions for.
+fn check_room(prompt: &[u32], context: u64, positions: u64) -> Result<(), Outcome> {
+    let found = prompt.len() as u64;
+    let (most, named, instead) = if context < positions {
+        (context, "the context", format!("a shorter prompt, or a longer --context, up to {positions}"))
+    } else {
+        (positions, "the positions of the model", "a shorter prompt".to_string())
+    };
+    if found <= most {
+        return Ok(());
+    }
+    Err(Outcome::usage(&format!(
+        "the prompt has {found} tokens\n  = allowed: 1 to {most}, {named}\n  = instead: {instead}"
+    )))
+}
+
 /// Kernels compiled for a target; without `--context` all positions, halved until they fit.
 pub(crate) fn compiled_long(
     machine: &Tcp,
     target: &ModelTarget,
     kernels: &Kernels,
 ) -> Result<Compiled, Outcome> {
+    target.check_context(kernels.positions)?;
     let mut options = target.options(machine, u64::MAX)?;
     if target.context.is_none() {
         options.context = kernels.positions;

@@ -7,6 +7,7 @@
 use tilewright_graph::{Builder, Built, Dim, Dtype, Store, Stored, ValueId};
 
 use crate::error::{ImportError, Imported};
+use crate::finite;
 use crate::gguf::file::Gguf;
 
 /// Elements of a block.
@@ -24,6 +25,7 @@ pub fn load(file: &Gguf<'_>, tensor: &str, role: &str, dims: &[u64], store: &mut
         return Err(wrong(format!("has sizes {:?}", found.dims)).allowed(format!("{dims:?}")));
     }
     if let Some(plain) = plain {
+        finite::check(file.name, tensor, &plain)?;
         store.tensors.insert(role.to_string(), plain);
         return Ok(());
     }
@@ -61,6 +63,7 @@ pub fn load(file: &Gguf<'_>, tensor: &str, role: &str, dims: &[u64], store: &mut
     };
     let mut put = |part: &str, stored: Option<Stored>| -> Imported<()> {
         let stored = stored.ok_or_else(|| wrong("its blocks are not whole".to_string()))?;
+        finite::check(file.name, &format!("{tensor}.{part}"), &stored)?;
         store.tensors.insert(format!("{role}.{part}"), stored);
         Ok(())
     };

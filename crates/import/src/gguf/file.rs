@@ -6,23 +6,12 @@ use std::sync::Arc;
 use tilewright_graph::{Dtype, Stored};
 
 use crate::error::{ImportError, Imported};
+use crate::gguf::cursor::{Cursor, FLOAT32, FLOAT64, List, TEXT, width_bytes};
 
-/// A value of a pair.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Item {
-    /// A number without a sign.
-    Unsigned(u64),
-    /// A number with a sign.
-    Signed(i64),
-    /// A number with a point.
-    Float(f64),
-    /// True or false.
-    Bool(bool),
-    /// A text.
-    Text(String),
-    /// Several of one type.
-    List(Vec<Item>),
-}
+pub use crate::gguf::cursor::Item;
+
+/// Pairs and tensors of a file, at most; files of the largest models have a few thousand.
+const MOST_ENTRIES: u64 = 1 << 16;
 
 /// Where a tensor is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,86 +48,6 @@ pub struct Gguf<'g> {
     pub tensors: BTreeMap<String, Described>,
 }
 
-struct Cursor<'c> {
-    name: &'c str,
-    bytes: &'c [u8],
-    at: usize,
-    item: String,
-}
-
-impl Cursor<'_> {
-    fn wrong(&self, what: impl Into<String>) -> Box<ImportError> {
-        ImportError::about(self.name, self.item.clone(), what)
-    }
-
-    fn take(&mut self, count: usize) -> Imported<&[u8]> {
-        let end = self.at.checked_add(count).filter(|end| *end <= self.bytes.len());
-        let Some(end) = end else {
-            return Err(self.wrong(format!("the file ends at byte {}, in the middle", self.bytes.len())));
-        };
-        let part = &self.bytes[self.at..end];
-        self.at = end;
-        Ok(part)
-    }
-
-    fn array<const N: usize>(&mut self) -> Imported<[u8; N]> {
-        let mut array = [0; N];
-        array.copy_from_slice(self.take(N)?);
-        Ok(array)
-    }
-
-    fn u32(&mut self) -> Imported<u32> {
-        Ok(u32::from_le_bytes(self.array()?))
-    }
-
-    fn u64(&mut self) -> Imported<u64> {
-        Ok(u64::from_le_bytes(self.array()?))
-    }
-
-    /// A count of things that take at least so many bytes each.
-    fn count(&mut self, least_bytes: u64) -> Imported<u64> {
-        let count = self.u64()?;
-        let left = (self.bytes.len() - self.at) as u64;
-        if count.saturating_mul(least_bytes) > left {
-            return Err(self.wrong(format!("claims {count} entries where {left} bytes are left")));
-        }
-        Ok(count)
-    }
-
-    fn text(&mut self) -> Imported<String> {
-        let length = self.count(1)?;
-        let bytes = self.take(usize::try_from(length).unwrap_or(usize::MAX))?;
-        Ok(String::from_utf8_lossy(bytes).into_owned())
-    }
-
-    fn value(&mut self, kind: u32, depth: u32) -> Imported<Item> {
-        Ok(match kind {
-            0 => Item::Unsigned(u64::from(self.array::<1>()?[0])),
-            1 => Item::Signed(i64::from(i8::from_le_bytes(self.array()?))),
-            2 => Item::Unsigned(u64::from(u16::from_le_bytes(self.array()?))),
-            3 => Item::Signed(i64::from(i16::from_le_bytes(self.array()?))),
-            4 => Item::Unsigned(u64::from(self.u32()?)),
-            5 => Item::Signed(i64::from(i32::from_le_bytes(self.array()?))),
-            6 => Item::Float(f64::from(f32::from_le_bytes(self.array()?))),
-            7 => Item::Bool(self.array::<1>()?[0] != 0),
-            8 => Item::Text(self.text()?),
-            9 if depth < 2 => {
-                let inner = self.u32()?;
-                let count = self.count(1)?;
-                let mut items = Vec::new();
-                for _ in 0..count {
-                    items.push(self.value(inner, depth + 1)?);
-                }
-                Item::List(items)
-            }
-            10 => Item::Unsigned(self.u64()?),
-            11 => Item::Signed(i64::from_le_bytes(self.array()?)),
-            12 => Item::Float(f64::from_le_bytes(self.array()?)),
-            other => return Err(self.wrong(format!("value type {other} is not known")).allowed("0 to 12")),
-        })
-    }
-}
-
 impl<'g> Gguf<'g> {
     /// Reads header, pairs and descriptions, and checks that every tensor lies inside the file.
     ///
@@ -153,38 +62,38 @@ impl<'g> Gguf<'g> {
         if !(2..=3).contains(&version) {
             return Err(ImportError::new(name, format!("GGUF version {version}")).allowed("2, 3"));
         }
-        let tensors = cursor.count(24)?;
-        let pairs = cursor.count(12)?;
+        let (tensors, pairs) = (cursor.count(24)?, cursor.count(12)?);
+        for (what, count) in [("tensors", tensors), ("pairs", pairs)] {
+            if count > MOST_ENTRIES {
+                return Err(cursor
+                    .wrong(format!("{count} {what}"))
+                    .allowed(format!("at most {MOST_ENTRIES}")));
+            }
+        }
         let mut file = Gguf { name, bytes, pairs: BTreeMap::new(), tensors: BTreeMap::new() };
         for at in 0..pairs {
             cursor.item = format!("pair {at}");
             let key = cursor.text()?;
             cursor.item = format!("key `{key}`");
             let kind = cursor.u32()?;
-            let value = cursor.value(kind, 0)?;
-            file.pairs.insert(key, value);
+            let value = cursor.value(kind)?;
+            if file.pairs.insert(key, value).is_some() {
+                return Err(cursor.wrong("is there twice").allowed("each key once"));
+            }
         }
         let mut described = Vec::new();
         for at in 0..tensors {
             cursor.item = format!("tensor {at}");
-            let tensor = cursor.text()?;
-            cursor.item = format!("tensor `{tensor}`");
-            let rank = cursor.u32()?;
-            if rank > 8 {
-                return Err(cursor.wrong(format!("has {rank} axes")).allowed("at most 8"));
-            }
-            let mut dims = Vec::new();
-            for _ in 0..rank {
-                dims.push(cursor.u64()?);
-            }
-            dims.reverse();
-            described.push((tensor, dims, cursor.u32()?, cursor.u64()?));
+            described.push(describe(&mut cursor)?);
         }
         let alignment = file.number("general.alignment").unwrap_or(32).clamp(1, 1 << 20);
         let data = (cursor.at as u64).div_ceil(alignment).saturating_mul(alignment);
         for (tensor, dims, kind, offset) in described {
             let placed = place(&file, &tensor, dims, kind, data.saturating_add(offset))?;
-            file.tensors.insert(tensor, placed);
+            if file.tensors.insert(tensor.clone(), placed).is_some() {
+                return Err(ImportError::about(name, format!("tensor `{tensor}`"), "is there twice")
+                    .allowed("each name once"));
+            }
         }
         Ok(file)
     }
@@ -198,14 +107,6 @@ impl<'g> Gguf<'g> {
         }
     }
 
-    /// A pair as a float.
-    pub fn float(&self, key: &str) -> Option<f64> {
-        match self.pairs.get(key)? {
-            Item::Float(number) => Some(*number),
-            _ => None,
-        }
-    }
-
     /// A pair as a text.
     pub fn text(&self, key: &str) -> Option<&str> {
         match self.pairs.get(key)? {
@@ -214,31 +115,49 @@ impl<'g> Gguf<'g> {
         }
     }
 
-    fn list<'i, T>(&'i self, key: &str, each: impl Fn(&'i Item) -> Option<T>) -> Option<Vec<T>> {
+    fn list(&self, key: &str) -> Option<(&List, &'g [u8])> {
         match self.pairs.get(key)? {
-            Item::List(items) => items.iter().map(each).collect(),
+            Item::List(list) => Some((list, self.bytes.get(list.start..list.end)?)),
             _ => None,
         }
     }
 
-    /// A pair as texts.
-    pub fn texts(&self, key: &str) -> Option<Vec<&str>> {
-        self.list(key, |item| if let Item::Text(text) = item { Some(text.as_str()) } else { None })
+    /// Numbers of a list, at most so many.
+    fn items(&self, key: &str, most: usize) -> Option<impl Iterator<Item = Item>> {
+        let (list, bytes) = self.list(key)?;
+        let (name, kind) = (self.name, list.kind);
+        let each = bytes.chunks_exact(width_bytes(kind)?).take(most);
+        Some(
+            each.filter_map(move |bytes| Cursor { name, bytes, at: 0, item: String::new() }.value(kind).ok()),
+        )
     }
 
-    /// A pair as floats.
-    #[expect(clippy::cast_possible_truncation, reason = "stored as f32")]
-    pub fn floats(&self, key: &str) -> Option<Vec<f32>> {
-        self.list(key, |item| if let Item::Float(number) = item { Some(*number as f32) } else { None })
+    /// A pair as texts; `None` also if one of them is no UTF-8.
+    pub fn texts(&self, key: &str) -> Option<Vec<&'g str>> {
+        let (list, bytes) = self.list(key)?;
+        if list.kind != TEXT {
+            return None;
+        }
+        let mut cursor = Cursor { name: self.name, bytes, at: 0, item: String::new() };
+        (0..list.count).map(|_| std::str::from_utf8(cursor.spelled().ok()?).ok()).collect()
     }
 
-    /// A pair as numbers.
-    pub fn numbers(&self, key: &str) -> Option<Vec<u64>> {
-        self.list(key, |item| match item {
-            Item::Unsigned(number) => Some(*number),
-            Item::Signed(number) => u64::try_from(*number).ok(),
+    /// A pair as floats, the first of them.
+    pub fn floats(&self, key: &str, most: usize) -> Option<Vec<f32>> {
+        self.list(key).filter(|(list, _)| matches!(list.kind, FLOAT32 | FLOAT64))?;
+        #[expect(clippy::cast_possible_truncation, reason = "stored as f32")]
+        let float = |item: Item| if let Item::Float(number) = item { Some(number as f32) } else { None };
+        self.items(key, most)?.map(float).collect()
+    }
+
+    /// A pair as numbers, the first of them.
+    pub fn numbers(&self, key: &str, most: usize) -> Option<Vec<u64>> {
+        let number = |item: Item| match item {
+            Item::Unsigned(number) => Some(number),
+            Item::Signed(number) => u64::try_from(number).ok(),
             _ => None,
-        })
+        };
+        self.items(key, most)?.map(number).collect()
     }
 
     /// A tensor that is not quantised, where it lies; `None` if it is.
@@ -258,6 +177,22 @@ impl<'g> Gguf<'g> {
         };
         Ok(Stored::new(dtype, &found.dims, self.bytes, found.start, found.end))
     }
+}
+
+/// Name, sizes, type and offset of a tensor.
+fn describe(cursor: &mut Cursor<'_>) -> Imported<(String, Vec<u64>, u32, u64)> {
+    let tensor = cursor.text()?;
+    cursor.item = format!("tensor `{tensor}`");
+    let rank = cursor.u32()?;
+    if rank > 8 {
+        return Err(cursor.wrong(format!("has {rank} axes")).allowed("at most 8"));
+    }
+    let mut dims = Vec::new();
+    for _ in 0..rank {
+        dims.push(cursor.u64()?);
+    }
+    dims.reverse();
+    Ok((tensor, dims, cursor.u32()?, cursor.u64()?))
 }
 
 /// The bytes of a tensor, which must be inside the file.

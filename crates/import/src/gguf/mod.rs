@@ -1,20 +1,25 @@
 //! GGUF files, versions 2 and 3: a header, typed pairs of key and value, descriptions of tensors, then their bytes.
 //!
-//! - [`file`]: the container;
+//! - [`file`]: the container; `cursor`: numbers, texts and lists in it;
 //! - [`blocks`]: weights quantised in blocks, taken apart into integers and scales;
-//! - this file: the Llama family and the tokenizer in such a file.
+//! - `config`: sizes and constants of the Llama family;
+//! - this file: its weights, and the tokenizer in such a file.
 
 pub mod blocks;
+mod config;
+mod cursor;
 pub mod file;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use tilewright_graph::{Builder, Built, Dtype, Store, ValueId};
+use tilewright_graph::{Builder, Built, Store, ValueId};
 
 use crate::Model;
 use crate::error::{ImportError, Imported};
+use crate::gguf::config::FREQUENCIES;
 use crate::gguf::file::{Gguf, Item};
-use crate::llama::{Config, Rope, Scaling, graph};
+use crate::llama::{Config, graph};
 use crate::tokenizer::Tokenizer;
 use crate::tokenizer::bytes::{BytePairs, Units};
 use crate::tokenizer::pieces::Pieces;
@@ -26,8 +31,9 @@ use crate::tokenizer::split::Pattern;
 /// If the file is cut off or no model of the Llama family.
 pub fn read(name: &str, bytes: &Arc<Vec<u8>>) -> Imported<Model> {
     let file = Gguf::read(name, bytes)?;
-    let config = config(&file)?;
+    let config = config::read(&file)?;
     config.check().map_err(|why| ImportError::new(name, why))?;
+    all_taken(&file, &config)?;
     let mut store = Store::default();
     for role in config.roles() {
         blocks::load(
@@ -68,68 +74,17 @@ fn tensor_name(role: &str) -> String {
     layer.map_or_else(|| format!("{part}.weight"), |layer| format!("blk.{layer}.{part}.weight"))
 }
 
-fn config(file: &Gguf<'_>) -> Imported<Config> {
-    let kind = file.text("general.architecture").unwrap_or("");
-    if kind != "llama" {
-        let what = format!("architecture `{kind}` is not known");
-        return Err(ImportError::about(file.name, "general.architecture", what).allowed("llama"));
-    }
-    let number = |key: &str| file.number(&format!("llama.{key}"));
-    let needed = |key: &str| {
-        number(key)
-            .ok_or_else(|| ImportError::about(file.name, format!("llama.{key}"), "is missing or no number"))
-    };
-    let (width, heads) = (needed("embedding_length")?, needed("attention.head_count")?);
-    let vocabulary = file.tensors.get("token_embd.weight").and_then(|tensor| tensor.dims.first().copied());
-    let head_width = number("attention.key_length").or_else(|| number("rope.dimension_count"));
-    #[expect(clippy::cast_possible_truncation, reason = "stored as f32")]
-    let norm_eps = file.float("llama.attention.layer_norm_rms_epsilon").unwrap_or(1e-5) as f32;
-    let scaling = match (file.text("llama.rope.scaling.type"), file.float("llama.rope.scaling.factor")) {
-        (Some("linear"), Some(factor)) => Scaling::Linear(factor),
-        (None | Some("none"), _) => Scaling::None,
-        (Some(other), _) => {
-            let what = format!("`{other}` is not known");
-            return Err(
-                ImportError::about(file.name, "llama.rope.scaling.type", what).allowed("none, linear")
-            );
-        }
-    };
-    let scaling = match factors(file)? {
-        Some(factors) => Scaling::Factors(factors),
-        None => scaling,
-    };
-    Ok(Config {
-        name: file.text("general.name").unwrap_or("llama").to_string(),
-        width,
-        hidden: needed("feed_forward_length")?,
-        layers: needed("block_count")?,
-        heads,
-        kv_heads: number("attention.head_count_kv").unwrap_or(heads),
-        head_width: head_width.unwrap_or_else(|| width.checked_div(heads).unwrap_or(0)),
-        vocabulary: vocabulary.unwrap_or(0),
-        context: needed("context_length")?,
-        norm_eps,
-        rope: Rope {
-            theta: file.float("llama.rope.freq_base").unwrap_or(10000.0),
-            interleaved: true,
-            scaling,
-        },
-        tied: !file.tensors.contains_key("output.weight"),
-    })
-}
-
-/// Divisors of the frequencies, as Llama 3 files have them.
-fn factors(file: &Gguf<'_>) -> Imported<Option<Vec<f64>>> {
-    if !file.tensors.contains_key("rope_freqs.weight") {
-        return Ok(None);
-    }
-    let stored = file.plain("rope_freqs.weight")?;
-    let stored = stored.filter(|stored| stored.dtype == Dtype::F32);
-    let wrong = || ImportError::about(file.name, "tensor `rope_freqs.weight`", "is not of f32");
-    let words = stored.ok_or_else(wrong)?;
-    Ok(Some(
-        words.bytes().as_chunks::<4>().0.iter().map(|word| f64::from(f32::from_le_bytes(*word))).collect(),
-    ))
+/// Refuses tensors that the graph would leave out: biases, experts, norms of heads.
+fn all_taken(file: &Gguf<'_>, config: &Config) -> Imported<()> {
+    let taken: BTreeSet<String> = config.roles().iter().map(|role| tensor_name(role)).collect();
+    // Files of early converters have tables of positions in every block, which no reader uses.
+    let known =
+        |name: &str| taken.contains(name) || name == FREQUENCIES || name.ends_with("attn_rot_embd.weight");
+    let Some(other) = file.tensors.keys().find(|name| !known(name)) else { return Ok(()) };
+    let what = "is no part of a Llama that is known here, and would be left out";
+    Err(ImportError::about(file.name, format!("tensor `{other}`"), what)
+        .allowed("weights of embedding, norms, attn_q, attn_k, attn_v, attn_output, ffn_gate, ffn_up, ffn_down and output, without biases")
+        .instead("a model without it"))
 }
 
 /// The tokenizer of a file.
@@ -139,10 +94,10 @@ fn factors(file: &Gguf<'_>) -> Imported<Option<Vec<f64>>> {
 pub fn tokenizer(name: &str, bytes: &Arc<Vec<u8>>) -> Imported<Tokenizer> {
     let file = Gguf::read(name, bytes)?;
     let lacking = |key: &str| {
-        ImportError::about(name, format!("tokenizer.ggml.{key}"), "is missing or of another type")
+        ImportError::about(name, format!("tokenizer.ggml.{key}"), "is missing, of another type or no UTF-8")
     };
     let texts = file.texts("tokenizer.ggml.tokens").ok_or_else(|| lacking("tokens"))?;
-    let kinds: Vec<u64> = file.numbers("tokenizer.ggml.token_type").unwrap_or_default();
+    let kinds: Vec<u64> = file.numbers("tokenizer.ggml.token_type", texts.len()).unwrap_or_default();
     let kind_of = |token: u32| kinds.get(token as usize).copied().unwrap_or(1);
     let id = |key: &str| file.number(&format!("tokenizer.ggml.{key}")).and_then(|id| u32::try_from(id).ok());
     let flag = |key: &str, default: bool| match file.pairs.get(&format!("tokenizer.ggml.{key}")) {
@@ -152,7 +107,8 @@ pub fn tokenizer(name: &str, bytes: &Arc<Vec<u8>>) -> Imported<Tokenizer> {
     let (begin, end) = (id("bos_token_id"), id("eos_token_id"));
     match file.text("tokenizer.ggml.model") {
         Some("llama") => {
-            let scores = file.floats("tokenizer.ggml.scores").ok_or_else(|| lacking("scores"))?;
+            let scores =
+                file.floats("tokenizer.ggml.scores", texts.len()).ok_or_else(|| lacking("scores"))?;
             let texts = texts.iter().map(|text| text.replace('▁', " ").into_bytes()).collect();
             // Kinds: 1 ordinary, 4 defined by users; 2 unknown, 3 control, 5 unused, 6 bytes are not found in texts.
             let mut pieces = Pieces::new(texts, scores, |token| matches!(kind_of(token), 1 | 4));

@@ -9,8 +9,9 @@ use tilewright_graph::{Binary, Builder, Built, Dim, Dtype, Fold, Store, Type, Va
 
 use crate::Model;
 use crate::error::{ImportError, Imported};
+use crate::hf::keys::Keys;
 use crate::hf::safetensors::Tensors;
-use crate::hf::{Folder, number, stored};
+use crate::hf::{Folder, stored};
 use crate::llama::MOST_BATCH;
 
 struct Config {
@@ -31,7 +32,7 @@ pub(super) fn read(folder: &Folder<'_>, root: &Value) -> Imported<Model> {
     let prefix = if tensors.has("bert.embeddings.word_embeddings.weight") { "bert." } else { "" };
     let mut store = Store::default();
     for (name, dims) in weights(&config) {
-        let tensor = tensors.get(&format!("{prefix}{name}"), &dims)?;
+        let tensor = tensors.weight(&format!("{prefix}{name}"), &dims)?;
         store.tensors.insert(name, tensor);
     }
     let graph = Parts { config: &config, store: &store }.graph();
@@ -40,7 +41,8 @@ pub(super) fn read(folder: &Folder<'_>, root: &Value) -> Imported<Model> {
 }
 
 fn config(root: &Value) -> Imported<Config> {
-    let gelu = match root["hidden_act"].as_str().unwrap_or("gelu") {
+    let keys = Keys::root(root);
+    let gelu = match keys.word("hidden_act")?.unwrap_or("gelu") {
         "gelu" => "none",
         "gelu_new" | "gelu_pytorch_tanh" => "tanh",
         other => {
@@ -48,17 +50,15 @@ fn config(root: &Value) -> Imported<Config> {
             return Err(ImportError::about("config.json", "hidden_act", what).allowed("gelu, gelu_new"));
         }
     };
-    #[expect(clippy::cast_possible_truncation, reason = "used as f32")]
-    let eps = root["layer_norm_eps"].as_f64().unwrap_or(1e-12) as f32;
     let config = Config {
-        width: number(root, "hidden_size")?,
-        hidden: number(root, "intermediate_size")?,
-        layers: number(root, "num_hidden_layers")?,
-        heads: number(root, "num_attention_heads")?,
-        vocabulary: number(root, "vocab_size")?,
-        places: number(root, "max_position_embeddings")?,
-        kinds: root["type_vocab_size"].as_u64().unwrap_or(2),
-        eps,
+        width: keys.whole("hidden_size")?,
+        hidden: keys.whole("intermediate_size")?,
+        layers: keys.whole("num_hidden_layers")?,
+        heads: keys.whole("num_attention_heads")?,
+        vocabulary: keys.whole("vocab_size")?,
+        places: keys.whole("max_position_embeddings")?,
+        kinds: keys.maybe_whole("type_vocab_size")?.unwrap_or(2),
+        eps: keys.norm_eps("layer_norm_eps", 1e-12)?,
         gelu,
     };
     let fits = config.heads > 0 && config.width.is_multiple_of(config.heads) && config.layers <= 1024;

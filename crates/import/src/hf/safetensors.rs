@@ -124,6 +124,17 @@ impl Tensors {
         }
         Ok(tensor.clone())
     }
+
+    /// The same for a weight, whose elements must be finite.
+    ///
+    /// # Errors
+    /// If it is missing, has others, or one of them is not.
+    pub fn weight(&self, name: &str, dims: &[u64]) -> Imported<Stored> {
+        let tensor = self.get(name, dims)?;
+        let file = self.tensors.get(name).map_or(WHOLE, |(file, _)| file);
+        crate::finite::check(file, name, &tensor)?;
+        Ok(tensor)
+    }
 }
 
 /// Why the crate refuses a table: the first tensor, in the order of their bytes, that is wrong.

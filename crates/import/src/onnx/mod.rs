@@ -1,4 +1,4 @@
-//! ONNX models to graphs: operators of opset 13 to 23 that transformers and convolutional networks use.
+//! ONNX models to graphs: operators of opset 13 to 23 that transformers and convolutional networks use, and those of 7 to 27 that have the same rules.
 //!
 //! A named size becomes an axis. Integer operators that compute shapes run while the graph is built and fold away. An operator
 //! that is not known is refused with its node and what is near.
@@ -8,7 +8,9 @@ mod ops;
 pub mod proto;
 pub mod tensor;
 
-use std::collections::BTreeMap;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use prost::Message as _;
 use tilewright_graph::{Builder, Data, Dim, Dtype, Store, Stored, Type, ValueId};
@@ -30,7 +32,7 @@ pub struct Options<'o> {
 
 impl Default for Options<'_> {
     fn default() -> Self {
-        Options { known: BTreeMap::new(), most: 4096, axes: BTreeMap::new(), beside: &|_| None }
+        Options { known: BTreeMap::new(), most: 4096, axes: BTreeMap::new(), beside: &tensor::nothing_beside }
     }
 }
 
@@ -74,21 +76,29 @@ pub(crate) struct Reader<'r> {
 
 impl Reader<'_> {
     fn graph(&mut self, graph: proto::Graph, options: &Options<'_>) -> Imported<()> {
+        // A file with the elements of many tensors is read once.
+        let read: RefCell<BTreeMap<String, Arc<Vec<u8>>>> = RefCell::default();
+        let beside = |name: &str| {
+            if let Some(bytes) = read.borrow().get(name) {
+                return Ok(Arc::clone(bytes));
+            }
+            let bytes = (options.beside)(name)?;
+            read.borrow_mut().insert(name.to_string(), Arc::clone(&bytes));
+            Ok(bytes)
+        };
         for tensor in graph.initializers {
             let name = tensor.name.clone();
-            let stored = tensor::stored(self.file, tensor, options.beside)?;
+            let stored = tensor::stored(self.file, tensor, &beside)?;
             let id = self.tensor(&name, stored)?;
-            self.values.insert(name, id);
+            self.define(format!("tensor `{name}`"), &name, id)?;
         }
-        for input in &graph.inputs {
-            if self.values.contains_key(&input.name) {
-                continue;
-            }
+        let own: BTreeSet<String> = self.values.keys().cloned().collect();
+        for input in graph.inputs.iter().filter(|input| !own.contains(&input.name)) {
             let id = match options.known.get(&input.name) {
                 Some(stored) => self.tensor(&input.name, stored.clone())?,
                 None => self.input(input, options)?,
             };
-            self.values.insert(input.name.clone(), id);
+            self.define(format!("input `{}`", input.name), &input.name, id)?;
         }
         for node in &graph.nodes {
             self.node(node)?;
@@ -101,6 +111,14 @@ impl Reader<'_> {
         }
         self.states();
         Ok(())
+    }
+
+    /// Gives a value its name, which nothing may have had before.
+    fn define(&mut self, item: String, name: &str, id: ValueId) -> Imported<()> {
+        if self.values.insert(name.to_string(), id).is_none() {
+            return Ok(());
+        }
+        Err(ImportError::about(self.file, item, "is there twice").allowed("every name defined once"))
     }
 
     fn graph_error<T>(&self, item: &str, built: tilewright_graph::Built<T>) -> Imported<T> {

@@ -1,6 +1,6 @@
 //! One node: its operands, attributes and results, and how it asks the graph for operators.
 
-use tilewright_base::nearest::nearest;
+use tilewright_base::nearest::near;
 use tilewright_graph::rich::{Attrs, Rich};
 use tilewright_graph::{Built, Data, Dtype, Stored, ValueId};
 
@@ -19,6 +19,7 @@ impl Reader<'_> {
             let what = format!("operators of domain `{}` are not known", node.domain);
             return Err(ImportError::about(self.file, item, what).allowed("operators of ONNX itself"));
         }
+        self.known_opset(node, &item)?;
         let mut inputs = Vec::new();
         for input in &node.inputs {
             let id = match input.as_str() {
@@ -40,7 +41,7 @@ impl Reader<'_> {
         }?;
         for (output, id) in node.outputs.iter().zip(&outputs) {
             if !output.is_empty() {
-                self.values.insert(output.clone(), *id);
+                self.define(format!("{item}: its result `{output}`"), output, *id)?;
             }
         }
         let wanted = node.outputs.iter().skip(outputs.len()).any(|output| !output.is_empty());
@@ -52,6 +53,41 @@ impl Reader<'_> {
             self.b.rename(*id, &first);
         }
         Ok(())
+    }
+
+    /// Refuses operators of versions whose rules are not known.
+    fn known_opset(&self, node: &proto::Node, item: &str) -> Imported<()> {
+        let old = self.opset < *OPSETS.start() && !SINCE_FIRST.contains(&node.op.as_str());
+        if !old && self.opset <= *OPSETS.end() {
+            return Ok(());
+        }
+        let (opset, first, last) = (self.opset, OPSETS.start(), OPSETS.end());
+        let what = format!("is of opset {opset}, whose rules are not known here");
+        Err(ImportError::about(self.file, item, what)
+            .allowed(format!("opset {first} to {last}"))
+            .instead("the model converted to opset 13 to 23"))
+    }
+}
+
+/// Opsets whose operators are known: 7 has today's broadcasting, 27 is the last that the node tests of ONNX 1.22 have.
+const OPSETS: std::ops::RangeInclusive<i64> = 7..=27;
+
+/// Operators that never meant anything else.
+const SINCE_FIRST: [&str; 12] =
+    ["Abs", "Ceil", "Exp", "Floor", "Identity", "Log", "Neg", "Not", "Relu", "Sigmoid", "Sqrt", "Tanh"];
+
+/// Families of operators that have no near name, and what to do about them.
+fn replacement(op: &str) -> &'static str {
+    match op {
+        "If" | "Loop" | "Scan" => "export the model with the branch or the steps that are taken written out",
+        "LSTM" | "GRU" | "RNN" => "export the model with the steps written out in MatMul, Sigmoid and Tanh",
+        _ if op.contains("Sequence") || op.contains("Optional") => {
+            "export the model with tensors in place of sequences"
+        }
+        _ if op.starts_with("Random") || matches!(op, "Bernoulli" | "Multinomial") => {
+            "draw the numbers outside the model and make them an input"
+        }
+        _ => "export the model without it",
     }
 }
 
@@ -70,10 +106,13 @@ impl Call<'_, '_> {
     }
 
     fn unknown(&self) -> Box<ImportError> {
-        let near = nearest(&self.node.op, NAMES.iter().copied());
+        let near = match near(&self.node.op, NAMES.iter().copied()) {
+            Some(near) => format!("near is `{near}`"),
+            None => "none has a near name".to_string(),
+        };
         self.refuse(format!("operator `{}` is not known here", self.node.op))
-            .allowed(format!("{} operators; near is `{near}`", NAMES.len()))
-            .instead("export the model without it")
+            .allowed(format!("{} operators; {near}", NAMES.len()))
+            .instead(replacement(&self.node.op))
     }
 
     /// What the graph says, with the node's name in a complaint.
@@ -115,7 +154,7 @@ impl Call<'_, '_> {
         let Some(found) = self.attribute(name).and_then(|attribute| attribute.t.clone()) else {
             return Ok(None);
         };
-        tensor::stored(self.reader.file, found, &|_| None).map(Some)
+        tensor::stored(self.reader.file, found, &tensor::nothing_beside).map(Some)
     }
 
     /// Whole numbers that must be known while the model is read.

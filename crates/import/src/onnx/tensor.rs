@@ -27,8 +27,13 @@ pub(super) fn dtype(number: i32) -> Option<Dtype> {
     TYPES.iter().find(|(known, _)| *known == number).map(|(_, dtype)| *dtype)
 }
 
-/// Gives the bytes of a file beside the model.
-pub type Beside<'f> = dyn Fn(&str) -> Option<Arc<Vec<u8>>> + 'f;
+/// Gives the bytes of a file beside the model, or says why not.
+pub type Beside<'f> = dyn Fn(&str) -> Result<Arc<Vec<u8>>, String> + 'f;
+
+/// What [`Beside`] says where there are no other files.
+pub(super) fn nothing_beside(_: &str) -> Result<Arc<Vec<u8>>, String> {
+    Err("cannot be read: only the model itself is at hand".to_string())
+}
 
 /// Reads a file that holds one tensor, as the node tests do.
 ///
@@ -37,7 +42,7 @@ pub type Beside<'f> = dyn Fn(&str) -> Option<Arc<Vec<u8>>> + 'f;
 pub fn read(file: &str, bytes: &[u8]) -> Imported<Stored> {
     let tensor = proto::Tensor::decode(bytes)
         .map_err(|error| ImportError::new(file, format!("not a tensor of ONNX: {error}")))?;
-    stored(file, tensor, &|_| None)
+    stored(file, tensor, &nothing_beside)
 }
 
 /// A tensor with its elements in bytes.
@@ -97,12 +102,21 @@ fn external(
         let what = format!("its elements are in `{location}`, outside the model's folder");
         return Err(about(what).allowed("a file in the same folder or below"));
     }
-    let bytes = beside(location)
-        .ok_or_else(|| about(format!("its elements are in `{location}`, which cannot be read")))?;
-    let number = |key: &str| entry(key).and_then(|text| text.parse::<usize>().ok());
-    let start = number("offset").unwrap_or(0);
+    let bytes = beside(location).map_err(|why| {
+        about(format!("its elements are in `{location}`, which {why}"))
+            .allowed("a file in the model's folder or below, links followed")
+            .instead("the file itself in that folder")
+    })?;
+    let number = |key: &str| match entry(key) {
+        None => Ok(None),
+        Some(text) => text.parse::<usize>().map(Some).map_err(|_| {
+            about(format!("`{key}` of its elements in `{location}` is `{text}`"))
+                .allowed("a whole number of bytes from 0")
+        }),
+    };
+    let start = number("offset")?.unwrap_or(0);
     let rest = bytes.len().saturating_sub(start);
-    let end = start.saturating_add(number("length").unwrap_or(rest));
+    let end = start.saturating_add(number("length")?.unwrap_or(rest));
     Stored::new(dtype, dims, &bytes, start, end)
         .ok_or_else(|| about(format!("bytes {start} to {end} of `{location}` are not its elements")))
 }

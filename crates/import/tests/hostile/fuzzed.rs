@@ -83,7 +83,7 @@ fn number(bytes: &mut Vec<u8>, at: usize, dice: &mut Dice) {
 }
 
 /// A file of safetensors with these tensors, all of f32.
-fn safetensors(tensors: &[(&str, &[u64])]) -> Vec<u8> {
+pub(super) fn safetensors(tensors: &[(&str, &[u64])]) -> Vec<u8> {
     let (mut table, mut at) = (BTreeMap::new(), 0);
     for (name, dims) in tensors {
         let end = at + 4 * dims.iter().product::<u64>();
@@ -97,10 +97,10 @@ fn safetensors(tensors: &[(&str, &[u64])]) -> Vec<u8> {
 }
 
 /// Files of a folder by name.
-type Files = BTreeMap<&'static str, Vec<u8>>;
+pub(super) type Files = BTreeMap<&'static str, Vec<u8>>;
 
 /// A whole Llama in two files with an index.
-fn llama_folder() -> Files {
+pub(super) fn llama_folder() -> Files {
     let config = r#"{"model_type":"llama","hidden_size":8,"num_attention_heads":2,"num_key_value_heads":1,"intermediate_size":12,
         "num_hidden_layers":1,"vocab_size":4,"max_position_embeddings":8,"rms_norm_eps":1e-5,"rope_theta":10000.0,
         "rope_scaling":{"rope_type":"llama3","factor":8.0,"low_freq_factor":1.0,"high_freq_factor":4.0,
@@ -133,7 +133,7 @@ fn bert_folder() -> Files {
     BTreeMap::from([("config.json", config.as_bytes().to_vec()), ("model.safetensors", words)])
 }
 
-fn folder(files: &Files) -> Imported<Model> {
+pub(super) fn folder(files: &Files) -> Imported<Model> {
     let shared: BTreeMap<&str, Arc<Vec<u8>>> =
         files.iter().map(|(name, bytes)| (*name, Arc::new(bytes.clone()))).collect();
     hf::read(&|name| shared.get(name).map(Arc::clone))
@@ -178,8 +178,8 @@ fn sized_onnx() -> Vec<u8> {
 
 fn read_onnx(bytes: &[u8]) -> Imported<Model> {
     let beside = |name: &str| {
-        (name == "data.bin")
-            .then(|| Arc::new([6_u64, 8].repeat(3).iter().flat_map(|word| word.to_le_bytes()).collect()))
+        let bytes = [6_u64, 8].repeat(3).iter().flat_map(|word| word.to_le_bytes()).collect();
+        if name == "data.bin" { Ok(Arc::new(bytes)) } else { Err("is not there".to_string()) }
     };
     onnx::read("f", bytes, &Options { beside: &beside, ..Options::default() })
 }
@@ -281,6 +281,34 @@ fn drawn_files_are_models_or_refused() {
     if let Some(peak) = peak_bytes() {
         assert!(peak < MOST_BYTES, "{} MiB", peak >> 20);
     }
+}
+
+/// A list costs what it costs in the file, whatever its elements are.
+#[test]
+fn long_lists_take_no_memory() {
+    const COUNT: usize = 24 << 20;
+    let listed = |key: &str, kind: u32, count: usize, element: &[u8]| {
+        let head = [&b"GGUF"[..], &3_u32.to_le_bytes(), &0_u64.to_le_bytes(), &1_u64.to_le_bytes()].concat();
+        let list = [&9_u32.to_le_bytes()[..], &kind.to_le_bytes(), &(count as u64).to_le_bytes()].concat();
+        Arc::new([head, super::gguf_text(key), list, element.repeat(count)].concat())
+    };
+    let elements: [(u32, &[u8]); 4] = [(0, &[1]), (4, &[1; 4]), (8, &[0; 8]), (9, &[0; 12])];
+    for (kind, element) in elements {
+        let file = listed("tokenizer.ggml.token_type", kind, COUNT / element.len(), element);
+        let refused = gguf::read("f", &file).unwrap_err().to_string();
+        assert!(refused.starts_with("f: general.architecture: "), "{refused}");
+        assert!(gguf::tokenizer("f", &file).is_err());
+    }
+    if let Some(peak) = peak_bytes() {
+        assert!(peak < MOST_BYTES, "{} MiB", peak >> 20);
+    }
+    let deep: Vec<u8> = [9_u32.to_le_bytes(), 1_u32.to_le_bytes(), [0; 4]].concat();
+    let deep = gguf::read("f", &listed("x", 9, 1, &deep.repeat(2))).unwrap_err().to_string();
+    assert!(deep.starts_with("f: key `x`: has lists in lists in a list"), "{deep}");
+    let many =
+        [&b"GGUF"[..], &3_u32.to_le_bytes(), &0_u64.to_le_bytes(), &(1_u64 << 20).to_le_bytes()].concat();
+    let many = gguf::read("f", &Arc::new([many, vec![0; 16 << 20]].concat())).unwrap_err().to_string();
+    assert!(many.starts_with("f: header: 1048576 pairs\n  = allowed: at most 65536"), "{many}");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 #![expect(clippy::cast_possible_truncation, reason = "files of a few hundred bytes")]
 
 mod fuzzed;
+mod silent;
 
 use std::sync::Arc;
 
@@ -29,6 +30,14 @@ fn gguf_text(text: &str) -> Vec<u8> {
 
 /// A GGUF file of the same model, one matrix quantised.
 fn gguf_file() -> Vec<u8> {
+    gguf_with(&[], &[])
+}
+
+/// Name, sizes (innermost first), number of the type and bytes of a tensor.
+type GgufTensor<'t> = (&'t str, &'t [u64], u32, Vec<u8>);
+
+/// The same with more pairs (key, number of the type, bytes) and tensors.
+fn gguf_with(more_pairs: &[(&str, u32, Vec<u8>)], more_tensors: &[GgufTensor<'_>]) -> Vec<u8> {
     let mut pairs: Vec<u8> = Vec::new();
     let mut count = 0_u64;
     let mut pair = |key: &str, kind: u32, value: &[u8]| {
@@ -39,25 +48,36 @@ fn gguf_file() -> Vec<u8> {
     };
     pair("general.architecture", 8, &gguf_text("llama"));
     let numbers = [
-        ("embedding_length", 32_u32),
-        ("feed_forward_length", 32),
-        ("block_count", 1),
-        ("attention.head_count", 2),
-        ("attention.head_count_kv", 1),
-        ("context_length", 8),
+        ("llama.embedding_length", 32_u32),
+        ("llama.feed_forward_length", 32),
+        ("llama.block_count", 1),
+        ("llama.attention.head_count", 2),
+        ("llama.attention.head_count_kv", 1),
+        ("llama.context_length", 8),
     ];
-    for (key, value) in numbers {
-        pair(&format!("llama.{key}"), 4, &value.to_le_bytes());
+    for (key, value) in numbers.iter().filter(|(key, _)| more_pairs.iter().all(|more| more.0 != *key)) {
+        pair(key, 4, &value.to_le_bytes());
     }
-    let mut tensors: Vec<(&str, Vec<u64>, u32, usize)> = vec![("token_embd", vec![32, 4], 3, 4 * 20)];
-    tensors.push(("output_norm", vec![32], 0, 128));
+    more_pairs.iter().for_each(|(key, kind, value)| pair(key, *kind, value));
+    let own = |name: &str, dims: Vec<u64>, kind: u32, bytes: usize| {
+        let block = name.starts_with("attn") || name.starts_with("ffn");
+        let name = if block { format!("blk.0.{name}.weight") } else { format!("{name}.weight") };
+        (name, dims, kind, vec![1; bytes])
+    };
+    let mut tensors = vec![own("token_embd", vec![32, 4], 3, 4 * 20), own("output_norm", vec![32], 0, 128)];
     for (name, dims) in [("attn_q", 32_u64), ("attn_k", 16), ("attn_v", 16), ("attn_output", 32)] {
-        tensors.push((name, vec![32, dims], 8, dims as usize * 34));
+        tensors.push(own(name, vec![32, dims], 8, dims as usize * 34));
     }
     for name in ["ffn_gate", "ffn_up", "ffn_down"] {
-        tensors.push((name, vec![32, 32], 2, 32 * 18));
+        tensors.push(own(name, vec![32, 32], 2, 32 * 18));
     }
-    tensors.extend([("attn_norm", vec![32], 0, 128), ("ffn_norm", vec![32], 0, 128)]);
+    tensors.extend(["attn_norm", "ffn_norm"].map(|name| own(name, vec![32], 0, 128)));
+    tensors.retain(|(name, ..)| more_tensors.iter().all(|more| more.0 != name));
+    tensors.extend(
+        more_tensors
+            .iter()
+            .map(|(name, dims, kind, bytes)| ((*name).to_string(), dims.to_vec(), *kind, bytes.clone())),
+    );
     let mut bytes = [
         &b"GGUF"[..],
         &3_u32.to_le_bytes(),
@@ -66,21 +86,18 @@ fn gguf_file() -> Vec<u8> {
         &pairs,
     ]
     .concat();
-    let mut offset = 0_u64;
-    for (name, dims, kind, size) in &tensors {
-        let block = name.starts_with("attn") || name.starts_with("ffn");
-        bytes.extend(gguf_text(&if block {
-            format!("blk.0.{name}.weight")
-        } else {
-            format!("{name}.weight")
-        }));
+    let mut blobs: Vec<u8> = Vec::new();
+    for (name, dims, kind, elements) in &tensors {
+        bytes.extend(gguf_text(name));
         bytes.extend((dims.len() as u32).to_le_bytes());
         dims.iter().for_each(|dim| bytes.extend(dim.to_le_bytes()));
         bytes.extend(kind.to_le_bytes());
-        bytes.extend(offset.to_le_bytes());
-        offset += (*size as u64).next_multiple_of(32);
+        bytes.extend((blobs.len() as u64).to_le_bytes());
+        blobs.extend(elements);
+        blobs.resize(blobs.len().next_multiple_of(32), 1);
     }
-    bytes.resize(bytes.len().next_multiple_of(32) + offset as usize, 1);
+    bytes.resize(bytes.len().next_multiple_of(32), 1);
+    bytes.extend(blobs);
     bytes
 }
 

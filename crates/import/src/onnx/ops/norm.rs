@@ -45,7 +45,12 @@ pub(super) fn channels(call: &mut Call<'_, '_>) -> Outputs {
             call.rich(Rich::GroupNorm, Attrs::default().int("groups", 0).float("eps", eps))
         }
         "GroupNormalization" => {
-            let groups = call.int("num_groups", 1);
+            let groups = call.int("num_groups", 0);
+            if groups < 1 {
+                return Err(call
+                    .refuse(format!("`num_groups` is {groups}"))
+                    .allowed("a divisor of the channels, from 1"));
+            }
             call.rich(Rich::GroupNorm, Attrs::default().int("groups", groups).float("eps", eps))
         }
         _ => {
