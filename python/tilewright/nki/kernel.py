@@ -115,15 +115,12 @@ class _Launch:
         """Programs of the old dialect run one after the other unless they need one another."""
         launch = self.prepare(args, kwargs)
         together = self.kernel.dialect == "new" and len(_places(self.grid)) > 1
-        outer, state.session = state.session, self.session
         try:
             if not together:
                 value = _run_alone(*launch)
         except team.Together:
             together = True
             launch = self.prepare(args, kwargs)
-        finally:
-            state.session = outer
         return self.finish(_run_together([launch])[0] if together else value)
 
     def finish(self, value):
@@ -273,7 +270,7 @@ class Kernel:
         return self if instance is None else functools.partial(self, instance)
 
     def __call__(self, *args, **kwargs):
-        if state.session is not None:
+        if state.program.session is not None:
             return self.func(*args, **kwargs)
         if arrays.is_traced((args, kwargs)):
             return arrays.call_traced(lambda args, kwargs: self.run(args, kwargs).outputs, args, kwargs)
@@ -351,7 +348,7 @@ class Benchmark(Kernel):
     benchmark_result = None
 
     def __call__(self, *args, **kwargs):
-        if state.session is not None:
+        if state.program.session is not None:
             return self.func(*args, **kwargs)
         args = [_placeholder(value) for value in args]
         kwargs = {name: _placeholder(value) for name, value in kwargs.items()}

@@ -583,8 +583,8 @@ class no_reorder:
     """Keeps program order on each engine, in all of the kernel."""
 
     def __enter__(self):
-        if state.session is not None:
-            state.session.in_order = True
+        if state.program.session is not None:
+            state.program.session.in_order = True
         return self
 
     def __exit__(self, *_error):

@@ -17,8 +17,8 @@ def _code(dtype, *tiles):
 
 def get_nc_version():
     """The generation of the core."""
-    if state.session is not None:
-        return nc_version(state.session.generation)
+    if state.program.session is not None:
+        return nc_version(state.program.session.generation)
     from ..kernel import chip_name
 
     return {"trainium2": nc_version.gen3, "trainium3": nc_version.gen4}.get(chip_name(), nc_version.gen2)
