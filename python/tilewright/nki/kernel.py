@@ -5,6 +5,7 @@ import functools
 import inspect
 import os
 import threading
+import types
 
 import numpy as np
 
@@ -28,14 +29,12 @@ CHIPS = {
 last = None
 
 
-def chip_name(name=None, dialect="old"):
-    """The chip to run on: as named, as the environment says, or the dialect's default."""
-    name = name or os.environ.get("TILEWRIGHT_CHIP") or os.environ.get("NEURON_PLATFORM_TARGET_OVERRIDE")
+def chip_name(name=None, dialect="old", target=None):
+    """The chip to run on: as the caller or the command line says, as the kernel does (its `platform_target`), as the environment, or the dialect's default."""
+    name = name or os.environ.get("TILEWRIGHT_CHIP") or target or os.environ.get("NEURON_PLATFORM_TARGET_OVERRIDE")
     if not name:
         return "trainium1" if dialect == "old" else "trainium2"
     return CHIPS.get(str(name).lower(), str(name).lower())
-
-
 
 
 class _Launch:
@@ -278,8 +277,13 @@ class Kernel:
 
     def run(self, args, kwargs, chip=None, values=True):
         """Runs a launch and keeps what it leaves behind; without values if only the times are wanted."""
-        name = chip_name(chip or self.platform_target, self.dialect)
-        result = _keep(_Launch(self, name, self.grid, values).run(args, kwargs))
+        name = chip_name(chip, self.dialect, self.platform_target)
+        try:
+            result = _keep(_Launch(self, name, self.grid, values).run(args, kwargs))
+        except Exception as error:
+            for listener in failure_listeners:
+                listener(self.__name__, name, error)
+            raise
         trace = getattr(self, "option_save_trace_name", None)
         if trace:
             write_trace(os.path.join(getattr(self, "option_working_directory", None) or "", trace), result.trace)
@@ -287,7 +291,7 @@ class Kernel:
 
     def run_ranks(self, arguments, chip=None):
         """Runs a launch on each of several ranks together; `arguments` has the keywords of each."""
-        name = chip_name(chip or self.platform_target, self.dialect)
+        name = chip_name(chip, self.dialect, self.platform_target)
         launches = [_Launch(self, name, self.grid) for _ in arguments]
         ready = [launch.prepare((), kwargs) for launch, kwargs in zip(launches, arguments)]
         values = _run_together(ready)
@@ -296,6 +300,8 @@ class Kernel:
 
 #: Called with each result.
 listeners = []
+#: Called with the kernel's name, the chip and the error of each call that raised one.
+failure_listeners = []
 
 
 def _keep(result):
@@ -305,6 +311,14 @@ def _keep(result):
     for listener in listeners:
         listener(result)
     return result
+
+
+def dialect_of(func):
+    """The dialect of a function without a decorator: that of the modules its file imports; the first if it has both, or neither."""
+    values = getattr(func, "__globals__", {}).values()
+    modules = {value.__name__.partition(".")[0] for value in values if isinstance(value, types.ModuleType)}
+    second = any(inspect.isfunction(value) and value.__module__.startswith("tilewright.nki.new") for value in values)
+    return "new" if (second or "nki" in modules) and "neuronxcc" not in modules else "old"
 
 
 class Dim(int):

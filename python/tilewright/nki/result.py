@@ -1,5 +1,6 @@
 """What a run leaves behind: outputs, times, where they went, energy, findings and a trace; and what old scripts ask of it."""
 
+import errno
 import os
 
 
@@ -173,9 +174,21 @@ class BenchmarkResult:
         self.nc_latency = Latency(result)
 
 
+def _partial(path):
+    return f"{path}.partial-{os.getpid()}"
+
+
+def check_writable(path):
+    """Raises OSError if a trace cannot be written there."""
+    if os.path.isdir(path):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+    with open(_partial(path), "wb"):
+        os.remove(_partial(path))
+
+
 def write_trace(path, data):
     """Complete or not at all."""
-    partial = f"{path}.partial-{os.getpid()}"
+    partial = _partial(path)
     try:
         with open(partial, "wb") as file:
             file.write(data)
