@@ -7,7 +7,7 @@
 //! - [`program`]: what was executed, as data; [`schedule`]: when each of it runs on the real engines;
 //! - [`compiler`]: what the compiler of the first dialect changes before;
 //! - [`reading`]: utilisation, critical path, energy, suggestions;
-//! - [`findings`], [`placement`], [`sharing`]: what is wrong though it ran;
+//! - [`findings`], `outside`, [`placement`], [`sharing`]: what is wrong though it ran;
 //! - [`refusal`]: what an illegal instruction is answered with.
 
 pub mod alu;
@@ -20,6 +20,7 @@ pub mod findings;
 pub mod function;
 pub mod matmul;
 pub mod mx;
+mod outside;
 pub mod pattern;
 pub mod placement;
 pub mod program;

@@ -484,6 +484,9 @@ pub(crate) fn transpose_values(chip: &Chip, dst: &Tile, data: &Tile) -> Result<b
     if dst.storage.valueless {
         return Ok(false);
     }
+    if dst.view.dtype == data.view.dtype {
+        return Ok(crate::convert::transpose(dst, data));
+    }
     let turned = |values: &[f32]| -> Vec<f32> {
         (0..f)
             .flat_map(|column| (0..p).map(move |row| row * f + column))
