@@ -12,7 +12,7 @@ import numpy as np
 from tilewright import _core
 from tilewright._core import Tensor
 
-from . import arrays, booleans, dtypes, state, team
+from . import arrays, booleans, dtypes, refusals, state, team
 from .result import BenchmarkResult, Result, write_trace
 
 CHIPS = {
@@ -56,15 +56,15 @@ class _Launch:
             value = value if not session.values else _placeholder(value)
         array = value if isinstance(value, ShapeOnly) else arrays.to_numpy(value)
         if array is not None and not session.values:
-            code = dtypes.F32 if array.dtype is None else dtypes.code(array.dtype)
+            code = dtypes.F32 if array.dtype is None else dtypes.host_code(array.dtype)
             return session.placeholder(list(array.shape), code, name)
         if array is not None:
             if self.like is None:
                 self.like = value
-            device = dtypes.device_array(array)
+            device = dtypes.device_array(array, name)
             raw = device.reshape(-1).view(np.uint8) if device.size else np.zeros(0, np.uint8)
             tensor = session.input(raw, list(device.shape), dtypes.code(device.dtype), name)
-            self.inputs.append((tensor, value, device))
+            self.inputs.append((tensor, value, device, name))
             return tensor
         if isinstance(value, tuple) and type(value) is tuple:
             return tuple(self.tensor(session, item, name) for item in value)
@@ -93,6 +93,8 @@ class _Launch:
         self.inputs, self.like = [], None
         session = self.session = _core.Session(self.chip, os.environ.get("NKI_PRECISE_FP", "1") != "0")
         session.values = self.values
+        if self.kernel.dialect == "new":
+            session.check_launch(len(_places(self.grid)))
         session.compiled = self.kernel.dialect == "old" and not _as_written(self.kernel)
         names = _parameter_names(self.kernel.func)
         args = [self.tensor(session, value, names[at] if at < len(names) else "") for at, value in enumerate(args)]
@@ -107,6 +109,11 @@ class _Launch:
             func = booleans.exchanged(self.func) if str(error).startswith(booleans.NO_TRUTH) else None
             if func is None:
                 raise
+        except AttributeError as error:
+            told = refusals.of_no_tensor(error)
+            if told is None:
+                raise
+            raise told from error
         self.func = func
         return self.run_as_written(args, kwargs)
 
@@ -132,13 +139,13 @@ class _Launch:
 
     def copy_back(self):
         """Arguments that the kernel wrote to change in place."""
-        for tensor, value, device in self.inputs:
+        for tensor, value, device, name in self.inputs:
             if tensor.as_given:
                 continue
             found = tensor.numpy()
             if found.tobytes() == device.tobytes():
                 continue
-            arrays.write_back(value, found)
+            arrays.write_back(value, found, name)
 
 
 def _never_written(result, value):
@@ -333,7 +340,7 @@ class Dim(int):
 def _grid(grid):
     if not isinstance(grid, tuple):
         grid = (grid,)
-    sizes = tuple(int(size) for size in grid)
+    sizes = tuple(refusals.sizes(grid, "a launch grid"))
     # `kernel[0](...)` means one program.
     return () if sizes == (0,) else sizes
 

@@ -22,12 +22,12 @@ impl Session {
         })
     }
 
-    /// Refuses ways to make descriptors, and priorities, that the chip does not have, and tiles in PSUM.
-    fn check_transfer(
+    /// Refuses ways to make descriptors, and priorities, that the chip does not have.
+    #[pyo3(signature = (instruction, mode, priority=None))]
+    fn check_trigger(
         &mut self,
         py: Python<'_>,
         instruction: &str,
-        tiles: (Bound<'_, Tensor>, Bound<'_, Tensor>),
         mode: &str,
         priority: Option<i64>,
     ) -> Done {
@@ -35,9 +35,13 @@ impl Session {
         if !MODES.contains(&mode) {
             return Err(unknown("neuron/operator", "a dge_mode", mode, &MODES));
         }
-        let done = dma::check_trigger(&self.chip, instruction, mode == "hwdge", priority)
-            .and_then(|()| dma::check_reach(instruction, &tiles.0.get().tile))
-            .and_then(|()| dma::check_reach(instruction, &tiles.1.get().tile));
+        let done = dma::check_trigger(&self.chip, instruction, mode == "hwdge", priority);
+        done.map_err(|refusal| self.refused(py, &refusal))
+    }
+
+    /// Refuses a transfer from or to PSUM.
+    fn check_reach(&mut self, py: Python<'_>, instruction: &str, tile: &Tensor) -> Done {
+        let done = dma::check_reach(instruction, &tile.tile);
         done.map_err(|refusal| self.refused(py, &refusal))
     }
 
