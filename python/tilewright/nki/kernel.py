@@ -131,8 +131,11 @@ class _Launch:
 
     def finish(self, value):
         """The result of a launch that ended: outputs as arrays, arguments that were written to in place."""
+        if inspect.isgenerator(value) or inspect.iscoroutine(value):
+            raise TypeError(f"the kernel {self.kernel.__name__} gives a {type(value).__name__}, which nothing runs: return tensors instead of yield or async")
         result = Result(self.kernel.__name__, self.session, None)
         _never_written(result, value)
+        _where_outputs_lie(result, value, self.kernel.dialect)
         result.outputs = self.output(value)
         self.copy_back()
         return result
@@ -165,6 +168,25 @@ def _never_written(result, value):
                 "message": f"output {_named(value)}: {value.unwritten_bytes} bytes were never written",
                 "allowed": "outputs that are written whole",
                 "instead": "store every element, or return a smaller tensor",
+            }
+        )
+
+
+def _where_outputs_lie(result, value, dialect):
+    """Outputs are in HBM; since NKI 0.3 in the part that is shared."""
+    if isinstance(value, (tuple, list, dict)):
+        for item in value.values() if isinstance(value, dict) else value:
+            _where_outputs_lie(result, item, dialect)
+    elif isinstance(value, Tensor) and (value.on_chip or (dialect == "new" and value.memory != "shared_hbm")):
+        result.extra_findings.append(
+            {
+                "code": "neuron/output",
+                # Kernels of NKI 0.2 may return private tensors.
+                "severity": "error" if value.on_chip else "warning",
+                "line": result.made_at(value),
+                "message": f"output {_named(value)} is in {value.memory}",
+                "allowed": "outputs in shared_hbm" if dialect == "new" else "outputs in HBM",
+                "instead": "allocate it with buffer=nl.shared_hbm, and copy into it",
             }
         )
 

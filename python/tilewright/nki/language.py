@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 
+from tilewright import _core
 from tilewright._core import Index, Tensor
 
 from . import dtypes, kernel, keywords, loops, lower, refusals, state
@@ -552,15 +553,16 @@ class _TileSize:
 
     @property
     def total_available_sbuf_size(self):
-        """Bytes of an SBUF partition that kernels may use."""
-        return state.running().sbuf_usable_bytes
+        """Bytes of an SBUF partition that kernels may use; outside a kernel those of the chip that one would run on."""
+        session = state.program.session or _core.Session(kernel.chip_name())
+        return session.sbuf_usable_bytes
 
     sbuf_size_bytes = sbuf_fmax_bytes = total_available_sbuf_size
 
     @property
     def sbuf_fmax(self):
         """FP32 elements of an SBUF partition."""
-        return state.running().sbuf_usable_bytes // 4
+        return self.total_available_sbuf_size // 4
 
 
 tile_size = _TileSize()

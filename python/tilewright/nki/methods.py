@@ -232,6 +232,8 @@ def install():
         "numpy": numpy,
         "rearrange": rearrange,
         "get_pattern": get_pattern,
+        # NumPy leaves operators to tensors, and refuses functions of its own: those would run on the host, unseen.
+        "__array_ufunc__": None,
         "as_tile": lambda self: self,
         "get_view": lambda self: self,
         "__index__": _index,

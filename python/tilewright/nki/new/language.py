@@ -75,8 +75,7 @@ def shared_identity_matrix(n, dtype=dtypes.uint8, dst=None):
 
 
 #: A loop on the device; bounds may be registers.
-dynamic__constant = constant
-range = loops.counted
+dynamic_range = loops.counted
 
 
 def copy(x, dtype=None):
