@@ -31,6 +31,15 @@ REFUSED = {
 }
 
 
+#: What is told to do instead, by what is wrong.
+INSTEAD = {
+    "half": "round with // or int() where it is computed",
+    "negative size": "check what the sizes are computed from",
+    "negative": "check what it is computed from",
+    "tile": "pass arrays as arguments of the kernel",
+}
+
+
 @pytest.mark.parametrize("name", REFUSED)
 def test_refused_with_a_code_and_a_line(name):
     call, code, said = REFUSED[name]
@@ -38,7 +47,8 @@ def test_refused_with_a_code_and_a_line(name):
         run(lambda x: call(x) and None, SQUARE, chip="trainium2", dialect="new")
     error = caught.value
     assert (error.code, said in error.asked) == (code, True), error
-    assert error.allowed and error.instead and __file__ in error.line and str(error).startswith(f"error[{code}] {error.line}\n")
+    assert next(words for kind, words in INSTEAD.items() if kind in name) in error.instead
+    assert error.allowed and __file__ in error.line and str(error).startswith(f"error[{code}] {error.line}\n")
 
 
 def test_whole_numbers_of_other_types():
