@@ -2,11 +2,13 @@
 
 import importlib.metadata
 import json
+import os
 import pathlib
 import subprocess
 import sys
 
 import pytest
+from tilewright.nki.result import write_trace
 
 FILE = """
 import neuronxcc.nki as nki
@@ -141,6 +143,16 @@ def test_a_function_without_a_decorator_is_of_the_dialect_of_its_file(tmp_path):
     (tmp_path / "second.py").write_text("import nki.language as nl\ndef kernel(a):\n    return a\n")
     assert json.loads(command(tmp_path, "second.py::kernel", "64x8", "--json").stdout)["chip"] == "trainium2"
     assert json.loads(command(tmp_path, "kernels.py::plain", "64x8", "--json").stdout)["chip"] == "trainium1"
+
+
+def test_what_a_killed_run_left_is_removed(tmp_path):
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    left, kept = (tmp_path / f"t.pftrace.partial-{number}" for number in (gone.pid, os.getppid()))
+    for path in (left, kept):
+        path.write_bytes(b"half")
+    write_trace(tmp_path / "t.pftrace", b"whole")
+    assert (tmp_path / "t.pftrace").read_bytes() == b"whole" and not left.exists() and kept.exists()
 
 
 def test_findings_decide_the_exit_code(tmp_path):

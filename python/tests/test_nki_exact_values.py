@@ -179,3 +179,36 @@ def test_a_predicated_copy_from_psum_is_one_pass():
     result = run(kernel, np.ones((128, 512), np.float32), chip="trainium2", dialect="new")
     both, one = (busy for opcode, _, _, busy in result.instructions if opcode == "tensor_copy_predicated")
     assert both - one == pytest.approx(512 / 0.96, rel=1e-3)
+
+
+def test_only_gpsimd_adds_integers_exactly():
+    given = np.full((8, 4), BIG, np.int32), np.full((8, 4), 2, np.int32)
+
+    def added(engine):
+        def how(a, b):
+            isa.tensor_tensor(a, a, b, nl.add, engine=engine)
+            return a
+
+        return moved(how, *given)
+
+    assert np.array_equal(added(isa.engine.gpsimd), sum(given)) and np.array_equal(added(None), sum(given))
+    # FP32 rounds both BIG and the sum to even.
+    assert (added(isa.engine.vector) == BIG + 1).all()
+
+
+@pytest.mark.parametrize(("chip", "spreads"), [("trainium1", True), ("trainium2", False)])
+def test_transposes_of_the_tensor_engine_spread_nan_before_they_were_exact(chip, spreads):
+    given = np.arange(64 * 64, dtype=np.float32).reshape(64, 64)
+    given[3, 5], given[7, 9], given[8, 9] = np.inf, np.nan, np.inf
+
+    def turned(a):
+        out = nl.ndarray((64, 64), nl.float32, buffer=nl.psum)
+        isa.nc_transpose(out, a)
+        return out
+
+    wanted = given.T.copy()
+    if spreads:
+        wanted[5] = np.nan
+        wanted[5, 3] = np.inf
+        wanted[9] = np.nan
+    assert np.array_equal(moved(turned, given, chip=chip), wanted, equal_nan=True)

@@ -219,3 +219,31 @@ def test_where_outputs_lie(dialect, memory, severity):
 
     findings = run(kernel, SQUARE, chip=V3, dialect=dialect).findings
     assert [(one["code"], one["severity"]) for one in findings] == ([("neuron/output", severity)] if severity else [])
+
+
+@pytest.mark.parametrize(("chip", "found"), [(V2, ["neuron/accumulate"]), (V3, ["neuron/accumulate"]), (V4, [])])
+def test_products_added_to_what_another_engine_wrote(chip, found):
+    def kernel(x, first):
+        left, total = tile(128, 64), nl.ndarray((64, 64), nl.float32, buffer=nl.psum)
+        if first:
+            isa.nc_matmul(total, left, left, accumulate=False)
+        else:
+            isa.memset(total, 0)
+        isa.nc_matmul(total, left, left, accumulate=True)
+        isa.nc_matmul(total, left, left, accumulate=True)
+        return x
+
+    codes = lambda first: [one["code"] for one in run(kernel, SQUARE, first, chip=chip, dialect="new").findings]
+    assert codes(False) == found and codes(True) == []
+
+
+def test_sums_that_begin_with_zeros_in_the_first_dialect():
+    def kernel(x):
+        out = old_nl.ndarray(x.shape, x.dtype, buffer=old_nl.shared_hbm)
+        total = old_nl.zeros((old_nl.par_dim(128), 128), old_nl.float32, buffer=old_nl.psum)
+        for _ in old_nl.affine_range(3):
+            total += old_nl.matmul(old_nl.load(x), old_nl.load(x), transpose_x=True)
+        old_nl.store(out, old_nl.copy(total))
+        return out
+
+    assert run(kernel, SQUARE).findings == []

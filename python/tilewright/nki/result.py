@@ -1,6 +1,7 @@
 """What a run leaves behind: outputs, times, where they went, energy, findings and a trace; and what old scripts ask of it."""
 
 import errno
+import glob
 import os
 
 
@@ -186,8 +187,21 @@ def check_writable(path):
         os.remove(_partial(path))
 
 
+def _remove_left(path):
+    """Removes what runs that were killed while they wrote there left beside it."""
+    for left in glob.glob(glob.escape(str(path)) + ".partial-*"):
+        process = left.rpartition("-")[2]
+        try:
+            os.kill(int(process), 0)
+        except ProcessLookupError:
+            os.remove(left)
+        except (ValueError, OSError):
+            pass  # nobody's, or of a process that still runs
+
+
 def write_trace(path, data):
     """Complete or not at all."""
+    _remove_left(path)
     partial = _partial(path)
     try:
         with open(partial, "wb") as file:
