@@ -2,9 +2,13 @@
 
 import importlib.metadata
 import json
+import os
 import pathlib
 import subprocess
 import sys
+
+import pytest
+from tilewright.nki.result import write_trace
 
 FILE = """
 import neuronxcc.nki as nki
@@ -21,6 +25,29 @@ def half(a):
     out = nl.ndarray(a.shape, a.dtype, buffer=nl.shared_hbm, name="out")
     nl.store(out[0:64], nl.load(a[0:64]))
     return out
+
+@nki.jit(platform_target="trn3")
+def elsewhere(a):
+    print("a line of the kernel")
+    return add.func(a, a)
+
+def plain(a):
+    return add.func(a, a)
+
+@nki.jit
+def each(a):
+    out = nl.ndarray(a.shape, a.dtype, buffer=nl.shared_hbm)
+    at = nl.program_id(0) * nl.num_programs(1) + nl.program_id(1)
+    nl.store(out[at], nl.load(a[at]))
+    return out
+
+@nki.jit
+def wide(a):
+    nl.ndarray((256, 4), a.dtype, buffer=nl.sbuf)
+
+@nki.jit
+def raising(a):
+    raise KeyError("mine")
 """
 
 
@@ -59,6 +86,75 @@ def test_one_kernel_with_arrays_of_given_shapes(tmp_path):
     assert [path.name for path in pathlib.Path(tmp_path).glob("*.partial*")] == []
 
 
+ENDS = """
+import sys, numpy as np, kernels
+kernels.{}(np.ones((128, 16), np.float32))
+{}
+"""
+
+
+@pytest.mark.parametrize(
+    ("kernel", "end", "options", "code"),
+    [
+        ("half", "sys.exit(0)", [], 1),
+        ("half", "sys.exit()", ["--check"], 1),
+        ("plain", "sys.exit(0)", [], 2),
+        ("elsewhere", "sys.exit(0)", [], 0),
+        ("elsewhere", "sys.exit(5)", [], 5),
+        ("elsewhere", "sys.exit('told why')", [], 1),
+        ("elsewhere", "raise RuntimeError('told why')", [], 1),
+    ],
+)
+def test_a_script_that_ends_early_keeps_its_findings_and_trace(tmp_path, kernel, end, options, code):
+    text = ENDS.format(kernel, end) if kernel != "plain" else "import sys; sys.exit(0)"
+    (tmp_path / "script.py").write_text(text)
+    done = command(tmp_path, "script.py", "--trace", "t.pftrace", *options)
+    assert done.returncode == code, done
+    assert (tmp_path / "t.pftrace").exists() == (kernel != "plain")
+    assert ("told why" in done.stderr) == ("told why" in end)
+    assert ("Traceback" in done.stderr) == ("raise" in end)
+
+
+def test_the_command_line_decides_the_chip(tmp_path):
+    for options, chip in (([], "trainium3"), (["--chip", "trn2"], "trainium2")):
+        assert json.loads(command(tmp_path, "kernels.py::elsewhere", "64x8", "--json", *options).stdout)["chip"] == chip
+
+
+def test_json_stands_alone(tmp_path):
+    done = command(tmp_path, "kernels.py::elsewhere", "64x8", "--json")
+    assert json.loads(done.stdout)["name"] == "elsewhere" and "a line of the kernel" in done.stderr
+    refused = command(tmp_path, "kernels.py::wide", "64x8", "--json")
+    call = json.loads(refused.stdout)
+    assert refused.returncode == 1 and call["name"] == "wide" and call["chip"] == "trainium1" and call["time_us"] is None
+    (finding,) = call["findings"]
+    assert finding["code"] == "neuron/partitions" and "kernels.py:34" in finding["line"]
+    assert "256" in finding["message"] and "128" in finding["allowed"] and finding["instead"]
+    raised = command(tmp_path, "kernels.py::raising", "64x8", "--json")
+    assert raised.returncode == 1 and "Traceback" in raised.stderr and "KeyError" in json.loads(raised.stdout)["findings"][0]["message"]
+
+
+def test_a_grid_for_one_kernel(tmp_path):
+    done = command(tmp_path, "kernels.py::each", "6x128x16", "--grid", "2x3")
+    assert done.returncode == 0, done
+    assert command(tmp_path, "kernels.py::each", "6x128x16").returncode == 1
+
+
+def test_a_function_without_a_decorator_is_of_the_dialect_of_its_file(tmp_path):
+    (tmp_path / "second.py").write_text("import nki.language as nl\ndef kernel(a):\n    return a\n")
+    assert json.loads(command(tmp_path, "second.py::kernel", "64x8", "--json").stdout)["chip"] == "trainium2"
+    assert json.loads(command(tmp_path, "kernels.py::plain", "64x8", "--json").stdout)["chip"] == "trainium1"
+
+
+def test_what_a_killed_run_left_is_removed(tmp_path):
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    left, kept = (tmp_path / f"t.pftrace.partial-{number}" for number in (gone.pid, os.getppid()))
+    for path in (left, kept):
+        path.write_bytes(b"half")
+    write_trace(tmp_path / "t.pftrace", b"whole")
+    assert (tmp_path / "t.pftrace").read_bytes() == b"whole" and not left.exists() and kept.exists()
+
+
 def test_findings_decide_the_exit_code(tmp_path):
     done = command(tmp_path, "kernels.py::half", "128x16")
     assert done.returncode == 1
@@ -67,7 +163,14 @@ def test_findings_decide_the_exit_code(tmp_path):
 
 def test_wrong_usage_is_named(tmp_path):
     for arguments, said in (
-        (["kernels.py::nothing"], "has no kernel nothing; it has add, half"),
+        (["kernels.py::nothing"], "has no kernel nothing; it has add, each, elsewhere, half, raising, wide"),
+        (["kernels.py::add", "--chip", "abacus"], "--chip abacus: no chip is called abacus; there are inferentia2, trainium1, trainium2 and trainium3"),
+        (["kernels.py::add", "--chip", "tcp"], "is no Neuron device"),
+        (["kernels.py::add", "--trace", "nowhere/t.pftrace"], "--trace nowhere/t.pftrace cannot be written: No such file"),
+        (["kernels.py::add", "--trace", "."], "cannot be written: Is a directory"),
+        (["kernels.py::add", "--frob"], "the option --frob is unknown; text that begins so comes after --"),
+        (["kernels.py", "--grid", "2"], "--grid is for one kernel: FILE.py::kernel"),
+        (["kernels.py::add", "--grid", "2.5"], "--grid 2.5: sizes of 1 or more with x between them, as 2 or 4x2"),
         (["missing.py"], "there is no file"),
         (["kernels.py", "--chip"], "--chip needs a value"),
         (["kernels.py"], "no kernel was called"),

@@ -9,10 +9,13 @@ use crate::source;
 
 create_exception!(_core, Refused, PyException, "A rule of the hardware that an instruction breaks.");
 
-/// A refusal as an exception, with `code`, `asked`, `allowed`, `instead`, `line`, and the `rule`: its file and line.
+/// A refusal as an exception that reads as findings do, with `code`, `asked`, `allowed`, `instead`, `line`, and the `rule`: its file and line.
 pub(crate) fn raise(py: Python<'_>, refusal: &Refusal, line: &str) -> PyErr {
-    let place = if line.is_empty() { String::new() } else { format!("{line}: ") };
-    let text = format!("{place}{refusal}");
+    let place = if line.is_empty() { String::new() } else { format!(" {line}") };
+    let text = format!(
+        "error[{}]{place}\n  asked:   {}\n  allowed: {}\n  instead: {}",
+        refusal.code, refusal.asked, refusal.allowed, refusal.instead
+    );
     let error = Refused::new_err(text);
     let value = error.value(py);
     let rule = format!("{}:{}", refusal.rule.file(), refusal.rule.line());

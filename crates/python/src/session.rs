@@ -229,6 +229,12 @@ impl Session {
         done.map_err(|refusal| self.refused(py, &refusal))
     }
 
+    /// Refuses a launch of the second dialect on so many cores.
+    fn check_launch(&mut self, py: Python<'_>, cores: usize) -> PyResult<()> {
+        let done = self.chip.check_launch(cores);
+        done.map_err(|refusal| self.refused(py, &refusal))
+    }
+
     #[getter]
     fn chip(&self) -> &str {
         &self.chip.name

@@ -21,7 +21,7 @@ hook.offer()
 
 def run(func, *args, chip=None, grid=None, dialect=None, values=True, **kwargs):
     """Runs a kernel, decorated or not, and gives what it leaves behind. Without values only times are followed."""
-    made = func if isinstance(func, Kernel) else Kernel(func, dialect or "old")
+    made = func if isinstance(func, Kernel) else Kernel(func, dialect or kernel.dialect_of(func))
     if grid is not None:
         made = made[grid]
     return made.run(args, kwargs, chip, values)

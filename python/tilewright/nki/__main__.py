@@ -1,10 +1,12 @@
-"""`python -m tilewright.nki FILE.py[::kernel] [arguments] [--chip NAME] [--check] [--trace F] [--json]`.
+"""`python -m tilewright.nki FILE.py[::kernel] [arguments] [--chip NAME] [--grid 2x4] [--check] [--trace F] [--json]`.
 
 A file alone runs as it is, and each kernel call is reported. With `::kernel` that kernel is called with the arguments:
 `128x512:bf16` is a random array of that shape and type (float32 without one), everything else a Python literal or text.
+With --json standard output has the JSON alone; what the file prints goes to standard error.
 """
 
 import ast
+import contextlib
 import json
 import os
 import re
@@ -13,10 +15,12 @@ import sys
 
 import numpy as np
 
-from . import dtypes, install, kernel
-from .result import write_trace
+from tilewright import _core
 
-USAGE = "usage: python -m tilewright.nki FILE.py[::kernel] [arguments] [--chip NAME] [--check] [--trace FILE] [--json]"
+from . import dtypes, install, kernel
+from .result import check_writable, write_trace
+
+USAGE = "usage: python -m tilewright.nki FILE.py[::kernel] [arguments] [--chip NAME] [--grid 2x4] [--check] [--trace FILE] [--json]"
 
 
 class Usage(Exception):
@@ -24,21 +28,45 @@ class Usage(Exception):
 
 
 def options(arguments):
-    """Our options, wherever they stand, and the rest."""
-    found = {"chip": None, "trace": None, "check": False, "json": False}
+    """Our options, wherever they stand before `--`, and the rest."""
+    found = {"chip": None, "trace": None, "grid": None, "check": False, "json": False}
     rest, items = [], iter(arguments)
     for item in items:
         if item in ("--check", "--json"):
             found[item[2:]] = True
-        elif item in ("--chip", "--trace"):
+        elif item in ("--chip", "--trace", "--grid"):
             found[item[2:]] = next(items, None)
             if found[item[2:]] is None:
                 raise Usage(f"{item} needs a value")
+        elif item == "--":
+            rest += items
+        elif item.startswith("--") and (not rest or "::" in rest[0]):
+            # A file that runs as it is may have options of its own.
+            raise Usage(f"the option {item} is unknown; text that begins so comes after --\n{USAGE}")
         else:
             rest.append(item)
     if not rest:
         raise Usage(USAGE)
     return found, rest
+
+
+def check(chosen, target):
+    """What can be known to be wrong before anything runs."""
+    if chosen["chip"]:
+        try:
+            _core.Session(kernel.chip_name(chosen["chip"]))
+        except ValueError as error:
+            raise Usage(f"--chip {chosen['chip']}: {error}; there are inferentia2, trainium1, trainium2 and trainium3") from None
+    if chosen["trace"]:
+        try:
+            check_writable(chosen["trace"])
+        except OSError as error:
+            raise Usage(f"--trace {chosen['trace']} cannot be written: {error.strerror}") from None
+    if chosen["grid"] is not None:
+        if "::" not in target:
+            raise Usage("--grid is for one kernel: FILE.py::kernel")
+        if not re.fullmatch(r"[1-9]\d*(x[1-9]\d*)*", chosen["grid"]):
+            raise Usage(f"--grid {chosen['grid']}: sizes of 1 or more with x between them, as 2 or 4x2")
 
 
 def argument(text, generator):
@@ -62,19 +90,34 @@ class Report:
 
     def __init__(self, as_json):
         self.as_json = as_json
+        self.out = sys.stdout
         self.findings = []
         self.last = None
+        self.failed = 0
 
     def __call__(self, result):
-        if self.as_json:
-            print(json.dumps(result.json()), flush=True)
-        else:
-            print(result.summary(), flush=True)
+        print(json.dumps(result.json()) if self.as_json else result.summary(), file=self.out, flush=True)
         self.findings += result.findings
         self.last = result
 
+    def failure(self, name, chip, error):
+        """A call that ended with an error has one finding: what was refused, or what was raised."""
+        self.failed += 1
+        if not self.as_json:
+            return
+        finding = {
+            "code": getattr(error, "code", "python/exception"),
+            "severity": "error",
+            "line": getattr(error, "line", ""),
+            "message": getattr(error, "asked", f"{type(error).__name__}: {error}"),
+            "allowed": getattr(error, "allowed", ""),
+            "instead": getattr(error, "instead", ""),
+        }
+        call = {"name": name, "chip": chip, "time_us": None, "engines": {}, "hbm_bytes": None, "findings": [finding]}
+        print(json.dumps(call), file=self.out, flush=True)
 
-def run_file(target, arguments):
+
+def run_file(target, arguments, grid=None):
     """Runs a file as a script, or one kernel of it."""
     path, _, name = target.partition("::")
     if not os.path.isfile(path):
@@ -90,30 +133,57 @@ def run_file(target, arguments):
         raise Usage(f"{path} has no kernel {name}; it has {kernels or 'none'}")
     generator = np.random.default_rng(0)
     values = [argument(text, generator) for text in arguments]
-    made = func if isinstance(func, kernel.Kernel) else kernel.Kernel(func)
+    made = func if isinstance(func, kernel.Kernel) else kernel.Kernel(func, kernel.dialect_of(func))
+    if grid is not None:
+        made = made[tuple(int(size) for size in grid.split("x"))]
     made.run(values, {})
 
 
+def exit_code(ended):
+    """The exit code of a script that ended so; Python prints what is no number."""
+    if ended is None or ended.code is None:
+        return 0
+    if isinstance(ended.code, int):
+        return ended.code
+    print(ended.code, file=sys.stderr)
+    return 1
+
+
+def run(chosen, rest, report):
+    """Runs the file; the trace of the last call is written however the file ends. Gives the SystemExit it ended with."""
+    ended = None
+    try:
+        with contextlib.redirect_stdout(sys.stderr) if chosen["json"] else contextlib.nullcontext():
+            run_file(rest[0], rest[1:], chosen["grid"])
+    except SystemExit as exit_asked:
+        ended = exit_asked
+    finally:
+        if chosen["trace"] and report.last is not None:
+            write_trace(chosen["trace"], report.last.trace)
+    return ended
+
+
 def main():
-    """Exit code 1 if a kernel has an error, or with --check any finding; 2 for wrong usage."""
+    """Exit code 1 if a kernel has an error, or with --check any finding; 2 for wrong usage; otherwise that of the script."""
     try:
         chosen, rest = options(sys.argv[1:])
+        check(chosen, rest[0])
         if chosen["chip"]:
             os.environ["TILEWRIGHT_CHIP"] = chosen["chip"]
         install()
         report = Report(chosen["json"])
         kernel.listeners.append(report)
-        run_file(rest[0], rest[1:])
+        kernel.failure_listeners.append(report.failure)
+        ended = run(chosen, rest, report)
     except Usage as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    if report.last is None:
+    asked = exit_code(ended)
+    if report.last is None and not report.failed and not asked:
         print("error: no kernel was called; name one with FILE.py::kernel", file=sys.stderr)
         return 2
-    if chosen["trace"]:
-        write_trace(chosen["trace"], report.last.trace)
     counted = report.findings if chosen["check"] else [one for one in report.findings if one["severity"] == "error"]
-    return 1 if counted else 0
+    return asked or (1 if counted else 0)
 
 
 if __name__ == "__main__":

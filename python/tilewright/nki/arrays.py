@@ -18,7 +18,7 @@ def to_numpy(value):
         return value
     if _library(value) == "torch" and hasattr(value, "detach"):
         return _from_torch(value)
-    if isinstance(value, (np.generic, bool, int, float, str)) or not hasattr(value, "shape"):
+    if isinstance(value, (np.generic, bool, int, float, str, type)):
         return None
     if hasattr(value, "__dlpack__"):
         try:
@@ -68,9 +68,11 @@ def _to_torch(array):
     return torch.from_numpy(array.copy())
 
 
-def write_back(value, array):
-    """Changes an argument of the caller in place, if it can be changed."""
-    if isinstance(value, np.ndarray) and value.flags.writeable:
+def write_back(value, array, name=""):
+    """Changes an argument of the caller in place; those of libraries whose arrays never change stay as they are."""
+    if isinstance(value, np.ndarray):
+        if not value.flags.writeable:
+            raise ValueError(f"the kernel writes to its argument {name}, which is a read-only array: pass a copy")
         value[...] = array.astype(value.dtype)
     elif _library(value) == "torch":
         value.copy_(like(array, value).to(value.dtype))

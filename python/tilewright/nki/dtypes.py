@@ -1,5 +1,7 @@
 """Element types: NumPy types, their numbers in the core, and the names kernels use."""
 
+import warnings
+
 import ml_dtypes
 import numpy as np
 
@@ -70,6 +72,9 @@ class _TensorFloat32:
 
 tfloat32 = _TensorFloat32()
 
+#: What hosts have and devices do not, and what takes its place.
+_NARROWED = {"float64": np.dtype(np.float32), "int64": np.dtype(np.int32), "uint64": np.dtype(np.uint32)}
+
 _codes = {}
 
 
@@ -87,11 +92,6 @@ def _register():
         _codes[key] = CODES["tf32"]
     _codes[int] = I32
     _codes[float] = F32
-    # Hosts work in 64 bits; devices have none of it.
-    for key in (np.dtype(np.float64), np.float64, "float64"):
-        _codes[key] = F32
-    for key in (np.dtype(np.int64), np.int64, "int64"):
-        _codes[key] = I32
 
 
 _register()
@@ -105,6 +105,8 @@ def code(dtype):
         pass
     name = getattr(dtype, "name", None) or getattr(dtype, "__name__", None) or str(dtype)
     name = name.rsplit(".", 1)[-1]
+    if name in _NARROWED:
+        raise TypeError(f"devices have no 64-bit types such as {name}: write {_NARROWED[name]}")
     try:
         number = _codes[name]
     except KeyError:
@@ -114,6 +116,12 @@ def code(dtype):
     except TypeError:
         pass
     return number
+
+
+def host_code(dtype):
+    """The number of the element type that a host's array gets on the device."""
+    name = getattr(dtype, "name", None)
+    return code(_NARROWED.get(name, dtype))
 
 
 def by_code(number):
@@ -126,13 +134,32 @@ def size(number):
     return _BY_NAME[NAMES[number]].itemsize
 
 
-def device_array(array):
-    """A contiguous NumPy array of a type that the device has."""
+def device_array(array, name=""):
+    """A contiguous NumPy array of a type that the device has, in its order of bytes.
+
+    64-bit types become those of 32: an error where values would be others altogether, a warning where digits are lost."""
     array = np.asarray(array)
-    if array.dtype == np.float64:
-        array = array.astype(np.float32)
-    elif array.dtype == np.int64:
-        array = array.astype(np.int32)
-    elif array.dtype == np.uint64:
-        array = array.astype(np.uint32)
+    if not array.dtype.isnative:
+        array = array.astype(array.dtype.newbyteorder("="))
+    wanted = _NARROWED.get(array.dtype.name)
+    if wanted is not None and array.size:
+        _check_narrowed(array, wanted, f"argument {name}" if name else "an array")
+    if wanted is not None:
+        array = array.astype(wanted)
     return np.ascontiguousarray(array).reshape(array.shape)
+
+
+def _check_narrowed(array, wanted, what):
+    """Says what is lost."""
+    if array.dtype.kind in "iu":
+        least, most = array.min(), array.max()
+        limits = np.iinfo(wanted)
+        if least < limits.min or most > limits.max:
+            raise ValueError(f"{what} has {array.dtype} values from {least} to {most}, and devices have no 64-bit types: {wanted} has {limits.min} to {limits.max}")
+        return
+    with np.errstate(over="ignore"):
+        narrow = array.astype(wanted)
+    if (np.isinf(narrow) & np.isfinite(array)).any():
+        raise ValueError(f"{what} has {array.dtype} values that {wanted} does not have, and devices have no 64-bit types")
+    if not np.array_equal(narrow, array, equal_nan=True):
+        warnings.warn(f"{what} is rounded from {array.dtype} to {wanted}: devices have no 64-bit types", UserWarning, stacklevel=2)

@@ -1,5 +1,6 @@
 """Supplies the vendor's modules: `neuronxcc.nki`, `nki` and what lies below them."""
 
+import dis
 import importlib
 import importlib.abc
 import importlib.machinery
@@ -77,6 +78,11 @@ def _counterpart(module):
     return module.removeprefix("neuronxcc.") if module.startswith("neuronxcc.") else "neuronxcc." + module
 
 
+def _imports(frame):
+    """True if the frame asks for a name of a module with `from module import name`."""
+    return frame.f_lasti >= 0 and frame.f_code.co_code[frame.f_lasti] == dis.opmap["IMPORT_FROM"]
+
+
 def _missing(module):
     """What a name that does not exist is answered with: the name, the dialect, and what comes nearest."""
 
@@ -93,6 +99,9 @@ def _missing(module):
         near = difflib.get_close_matches(name, known, 1, 0.0)
         if near:
             text += f"; the nearest is {module}.{near[0]}"
+        if _imports(sys._getframe(1)):
+            # What an AttributeError says is lost in `from module import name`.
+            raise ImportError(text, name=module)
         raise AttributeError(text, name=name, obj=sys.modules[module])
 
     return missing

@@ -5,13 +5,14 @@ import functools
 import inspect
 import os
 import threading
+import types
 
 import numpy as np
 
 from tilewright import _core
 from tilewright._core import Tensor
 
-from . import arrays, booleans, dtypes, state, team
+from . import arrays, booleans, dtypes, refusals, state, team
 from .result import BenchmarkResult, Result, write_trace
 
 CHIPS = {
@@ -28,14 +29,12 @@ CHIPS = {
 last = None
 
 
-def chip_name(name=None, dialect="old"):
-    """The chip to run on: as named, as the environment says, or the dialect's default."""
-    name = name or os.environ.get("TILEWRIGHT_CHIP") or os.environ.get("NEURON_PLATFORM_TARGET_OVERRIDE")
+def chip_name(name=None, dialect="old", target=None):
+    """The chip to run on: as the caller or the command line says, as the kernel does (its `platform_target`), as the environment, or the dialect's default."""
+    name = name or os.environ.get("TILEWRIGHT_CHIP") or target or os.environ.get("NEURON_PLATFORM_TARGET_OVERRIDE")
     if not name:
         return "trainium1" if dialect == "old" else "trainium2"
     return CHIPS.get(str(name).lower(), str(name).lower())
-
-
 
 
 class _Launch:
@@ -57,15 +56,15 @@ class _Launch:
             value = value if not session.values else _placeholder(value)
         array = value if isinstance(value, ShapeOnly) else arrays.to_numpy(value)
         if array is not None and not session.values:
-            code = dtypes.F32 if array.dtype is None else dtypes.code(array.dtype)
+            code = dtypes.F32 if array.dtype is None else dtypes.host_code(array.dtype)
             return session.placeholder(list(array.shape), code, name)
         if array is not None:
             if self.like is None:
                 self.like = value
-            device = dtypes.device_array(array)
+            device = dtypes.device_array(array, name)
             raw = device.reshape(-1).view(np.uint8) if device.size else np.zeros(0, np.uint8)
             tensor = session.input(raw, list(device.shape), dtypes.code(device.dtype), name)
-            self.inputs.append((tensor, value, device))
+            self.inputs.append((tensor, value, device, name))
             return tensor
         if isinstance(value, tuple) and type(value) is tuple:
             return tuple(self.tensor(session, item, name) for item in value)
@@ -94,6 +93,8 @@ class _Launch:
         self.inputs, self.like = [], None
         session = self.session = _core.Session(self.chip, os.environ.get("NKI_PRECISE_FP", "1") != "0")
         session.values = self.values
+        if self.kernel.dialect == "new":
+            session.check_launch(len(_places(self.grid)))
         session.compiled = self.kernel.dialect == "old" and not _as_written(self.kernel)
         names = _parameter_names(self.kernel.func)
         args = [self.tensor(session, value, names[at] if at < len(names) else "") for at, value in enumerate(args)]
@@ -108,6 +109,11 @@ class _Launch:
             func = booleans.exchanged(self.func) if str(error).startswith(booleans.NO_TRUTH) else None
             if func is None:
                 raise
+        except AttributeError as error:
+            told = refusals.of_no_tensor(error)
+            if told is None:
+                raise
+            raise told from error
         self.func = func
         return self.run_as_written(args, kwargs)
 
@@ -115,34 +121,34 @@ class _Launch:
         """Programs of the old dialect run one after the other unless they need one another."""
         launch = self.prepare(args, kwargs)
         together = self.kernel.dialect == "new" and len(_places(self.grid)) > 1
-        outer, state.session = state.session, self.session
         try:
             if not together:
                 value = _run_alone(*launch)
         except team.Together:
             together = True
             launch = self.prepare(args, kwargs)
-        finally:
-            state.session = outer
         return self.finish(_run_together([launch])[0] if together else value)
 
     def finish(self, value):
         """The result of a launch that ended: outputs as arrays, arguments that were written to in place."""
+        if inspect.isgenerator(value) or inspect.iscoroutine(value):
+            raise TypeError(f"the kernel {self.kernel.__name__} gives a {type(value).__name__}, which nothing runs: return tensors instead of yield or async")
         result = Result(self.kernel.__name__, self.session, None)
         _never_written(result, value)
+        _where_outputs_lie(result, value, self.kernel.dialect)
         result.outputs = self.output(value)
         self.copy_back()
         return result
 
     def copy_back(self):
         """Arguments that the kernel wrote to change in place."""
-        for tensor, value, device in self.inputs:
+        for tensor, value, device, name in self.inputs:
             if tensor.as_given:
                 continue
             found = tensor.numpy()
             if found.tobytes() == device.tobytes():
                 continue
-            arrays.write_back(value, found)
+            arrays.write_back(value, found, name)
 
 
 def _never_written(result, value):
@@ -162,6 +168,25 @@ def _never_written(result, value):
                 "message": f"output {_named(value)}: {value.unwritten_bytes} bytes were never written",
                 "allowed": "outputs that are written whole",
                 "instead": "store every element, or return a smaller tensor",
+            }
+        )
+
+
+def _where_outputs_lie(result, value, dialect):
+    """Outputs are in HBM; since NKI 0.3 in the part that is shared."""
+    if isinstance(value, (tuple, list, dict)):
+        for item in value.values() if isinstance(value, dict) else value:
+            _where_outputs_lie(result, item, dialect)
+    elif isinstance(value, Tensor) and (value.on_chip or (dialect == "new" and value.memory != "shared_hbm")):
+        result.extra_findings.append(
+            {
+                "code": "neuron/output",
+                # Kernels of NKI 0.2 may return private tensors.
+                "severity": "error" if value.on_chip else "warning",
+                "line": result.made_at(value),
+                "message": f"output {_named(value)} is in {value.memory}",
+                "allowed": "outputs in shared_hbm" if dialect == "new" else "outputs in HBM",
+                "instead": "allocate it with buffer=nl.shared_hbm, and copy into it",
             }
         )
 
@@ -273,7 +298,7 @@ class Kernel:
         return self if instance is None else functools.partial(self, instance)
 
     def __call__(self, *args, **kwargs):
-        if state.session is not None:
+        if state.program.session is not None:
             return self.func(*args, **kwargs)
         if arrays.is_traced((args, kwargs)):
             return arrays.call_traced(lambda args, kwargs: self.run(args, kwargs).outputs, args, kwargs)
@@ -281,8 +306,13 @@ class Kernel:
 
     def run(self, args, kwargs, chip=None, values=True):
         """Runs a launch and keeps what it leaves behind; without values if only the times are wanted."""
-        name = chip_name(chip or self.platform_target, self.dialect)
-        result = _keep(_Launch(self, name, self.grid, values).run(args, kwargs))
+        name = chip_name(chip, self.dialect, self.platform_target)
+        try:
+            result = _keep(_Launch(self, name, self.grid, values).run(args, kwargs))
+        except Exception as error:
+            for listener in failure_listeners:
+                listener(self.__name__, name, error)
+            raise
         trace = getattr(self, "option_save_trace_name", None)
         if trace:
             write_trace(os.path.join(getattr(self, "option_working_directory", None) or "", trace), result.trace)
@@ -290,7 +320,7 @@ class Kernel:
 
     def run_ranks(self, arguments, chip=None):
         """Runs a launch on each of several ranks together; `arguments` has the keywords of each."""
-        name = chip_name(chip or self.platform_target, self.dialect)
+        name = chip_name(chip, self.dialect, self.platform_target)
         launches = [_Launch(self, name, self.grid) for _ in arguments]
         ready = [launch.prepare((), kwargs) for launch, kwargs in zip(launches, arguments)]
         values = _run_together(ready)
@@ -299,6 +329,8 @@ class Kernel:
 
 #: Called with each result.
 listeners = []
+#: Called with the kernel's name, the chip and the error of each call that raised one.
+failure_listeners = []
 
 
 def _keep(result):
@@ -308,6 +340,14 @@ def _keep(result):
     for listener in listeners:
         listener(result)
     return result
+
+
+def dialect_of(func):
+    """The dialect of a function without a decorator: that of the modules its file imports; the first if it has both, or neither."""
+    values = getattr(func, "__globals__", {}).values()
+    modules = {value.__name__.partition(".")[0] for value in values if isinstance(value, types.ModuleType)}
+    second = any(inspect.isfunction(value) and value.__module__.startswith("tilewright.nki.new") for value in values)
+    return "new" if (second or "nki" in modules) and "neuronxcc" not in modules else "old"
 
 
 class Dim(int):
@@ -322,7 +362,7 @@ class Dim(int):
 def _grid(grid):
     if not isinstance(grid, tuple):
         grid = (grid,)
-    sizes = tuple(int(size) for size in grid)
+    sizes = tuple(refusals.sizes(grid, "a launch grid"))
     # `kernel[0](...)` means one program.
     return () if sizes == (0,) else sizes
 
@@ -351,7 +391,7 @@ class Benchmark(Kernel):
     benchmark_result = None
 
     def __call__(self, *args, **kwargs):
-        if state.session is not None:
+        if state.program.session is not None:
             return self.func(*args, **kwargs)
         args = [_placeholder(value) for value in args]
         kwargs = {name: _placeholder(value) for name, value in kwargs.items()}

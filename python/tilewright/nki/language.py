@@ -4,9 +4,10 @@ import math
 
 import numpy as np
 
+from tilewright import _core
 from tilewright._core import Index, Tensor
 
-from . import dtypes, kernel, loops, lower, state
+from . import dtypes, kernel, keywords, loops, lower, refusals, state
 from .dtypes import (  # noqa: F401  names of the language
     bfloat16,
     bool_,
@@ -261,7 +262,7 @@ def ndarray(shape, dtype=None, buffer=None, name="", address=None, **_options):
         shape = (shape,)
     memory = _memory(buffer)
     session = state.running()
-    sizes = [int(size) for size in shape]
+    sizes = refusals.sizes(shape, "a tensor")
     code = dtypes.F32 if dtype is None else dtypes.code(dtype)
     program = state.program
     if memory == "shared_hbm" and program.shared is not None:
@@ -279,7 +280,9 @@ def ndarray(shape, dtype=None, buffer=None, name="", address=None, **_options):
 
 def _address(place):
     partition, offset = place
-    return [(int(partition), int(offset))] if partition is not None and offset is not None else []
+    if partition is None or offset is None:
+        return []
+    return [(refusals.not_negative(partition, "a tile at partition"), refusals.not_negative(offset, "a tile at byte"))]
 
 
 def _shared(session, sizes, code, name, program):
@@ -334,9 +337,9 @@ def empty_like(x, dtype=None, buffer=None, name="", **_options):
     return ndarray(x.shape, dtype or x.dtype, buffer or x.buffer, name)
 
 
-def rand(shape, dtype=float32, **_options):
+def rand(shape, dtype=float32, buffer=None, name="", **_options):
     """Uniform random numbers in [0, 1)."""
-    out = lower.new(shape, dtypes.code(dtype))
+    out = ndarray(lower.tile_shape(list(shape)), dtype, buffer, name)
     state.running().memset(out, 0)
     state.running().random(out)
     return out
@@ -550,15 +553,16 @@ class _TileSize:
 
     @property
     def total_available_sbuf_size(self):
-        """Bytes of an SBUF partition that kernels may use."""
-        return state.running().sbuf_usable_bytes
+        """Bytes of an SBUF partition that kernels may use; outside a kernel those of the chip that one would run on."""
+        session = state.program.session or _core.Session(kernel.chip_name())
+        return session.sbuf_usable_bytes
 
     sbuf_size_bytes = sbuf_fmax_bytes = total_available_sbuf_size
 
     @property
     def sbuf_fmax(self):
         """FP32 elements of an SBUF partition."""
-        return state.running().sbuf_usable_bytes // 4
+        return self.total_available_sbuf_size // 4
 
 
 tile_size = _TileSize()
@@ -583,8 +587,8 @@ class no_reorder:
     """Keeps program order on each engine, in all of the kernel."""
 
     def __enter__(self):
-        if state.session is not None:
-            state.session.in_order = True
+        if state.program.session is not None:
+            state.program.session.in_order = True
         return self
 
     def __exit__(self, *_error):
@@ -592,3 +596,6 @@ class no_reorder:
 
     def __call__(self, func):
         return func
+
+
+keywords.check_all(globals())

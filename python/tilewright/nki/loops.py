@@ -22,8 +22,14 @@ class Loop:
         self.value = first
 
 
-def counted(*args, **_options):
-    """`range` whose indices know their loop."""
+def counted(*args, start=None, stop=None, step=None, **_options):
+    """`range` whose indices know their loop; the second dialect has names for its bounds."""
+    if start is not None:
+        args = (start, *args)
+    if stop is not None:
+        args = (*args, stop) if args else (0, stop)
+    if step is not None:
+        args = (*args, step) if len(args) > 1 else (0, *args, step)
     steps = range(*[_bound(arg) for arg in args])
     stack = state.program.loops
     loop = Loop(steps.start)

@@ -46,6 +46,18 @@ def engine_name(engine):
     return engine if isinstance(engine, str) else _ENGINES.get(int(engine), "")
 
 
+#: Ways to make descriptors by the numbers of the second dialect; the first has others (`old.isa.dge_mode`).
+_DGE_MODES = {0: "unknown", 1: "swdge", 2: "hwdge", 3: "none"}
+
+
+def dge_name(mode, numbers=_DGE_MODES):
+    """The name of a way to make descriptors."""
+    if mode is None:
+        return "unknown"
+    name = getattr(mode, "name", mode)
+    return numbers.get(name, str(name)) if isinstance(name, int) else str(name)
+
+
 def double_row(perf_mode):
     """True if the tensor engine takes two rows in one pass."""
     return perf_mode is not None and "double_row" in str(getattr(perf_mode, "value", perf_mode))
@@ -535,13 +547,22 @@ def transpose(x, dtype=None, mask=None, engine=""):
 _REDUCE, _RESET_REDUCE, _LOAD_REDUCE = 2, 3, 4
 
 
-def accumulate(engine, command, result, partitions):
+def accumulate(engine, command, result, partitions, initial=None):
     """The tile that an instruction's running values go to, and whether it goes on from what is there.
 
-    Running values stay in the lanes between instructions; a result tile gets them when one is given."""
+    Running values stay in the lanes between instructions; a result tile gets them when one is given. `initial` is what
+    the lanes are loaded with first, if the command says so: a number or a tile."""
     number = int(getattr(command, "value", command))
     if number not in (_REDUCE, _RESET_REDUCE, _LOAD_REDUCE):
         return None, False
+    if number == _LOAD_REDUCE and initial is not None:
+        if result is None:
+            result = state.program.lanes[engine, partitions] = new([partitions, 1], dtypes.F32)
+        if isinstance(initial, Tensor):
+            state.running().retarget(result, initial, False)
+        else:
+            state.running().preset(result, float(initial))
+        return result, True
     lanes = state.program.lanes.get((engine, partitions))
     go_on = number != _RESET_REDUCE
     if result is None:

@@ -9,6 +9,7 @@ from tilewright import _core
 from tilewright._core import Tensor
 
 from . import dtypes, lower, state
+from .refusals import not_negative, whole
 
 
 def _shape_of(args, shape):
@@ -118,11 +119,11 @@ def _register_value(value):
 
 def ap(self, pattern, offset=0, scalar_offset=None, vector_offset=None, indirect_dim=0, dtype=None):
     """An access pattern of [stride, count] pairs over the whole tensor, with offsets known only at run time."""
-    pattern = [(int(stride), int(count)) for stride, count in pattern]
+    pattern = [(whole(stride, "a step of"), not_negative(count, "an access pattern with a count of")) for stride, count in pattern]
     code = None if dtype is None else dtypes.code(dtype)
     offset = _register_value(offset)
     if scalar_offset is None and vector_offset is None:
-        return self.pattern(pattern, offset, code)
+        return self.pattern(pattern, not_negative(offset, "an access pattern from element"), code)
     step = self._row_step(indirect_dim)
     if scalar_offset is not None:
         start = offset + _register_value(scalar_offset) * step
@@ -231,6 +232,8 @@ def install():
         "numpy": numpy,
         "rearrange": rearrange,
         "get_pattern": get_pattern,
+        # NumPy leaves operators to tensors, and refuses functions of its own: those would run on the host, unseen.
+        "__array_ufunc__": None,
         "as_tile": lambda self: self,
         "get_view": lambda self: self,
         "__index__": _index,

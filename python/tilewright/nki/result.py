@@ -1,5 +1,7 @@
 """What a run leaves behind: outputs, times, where they went, energy, findings and a trace; and what old scripts ask of it."""
 
+import errno
+import glob
 import os
 
 
@@ -173,9 +175,34 @@ class BenchmarkResult:
         self.nc_latency = Latency(result)
 
 
+def _partial(path):
+    return f"{path}.partial-{os.getpid()}"
+
+
+def check_writable(path):
+    """Raises OSError if a trace cannot be written there."""
+    if os.path.isdir(path):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+    with open(_partial(path), "wb"):
+        os.remove(_partial(path))
+
+
+def _remove_left(path):
+    """Removes what runs that were killed while they wrote there left beside it."""
+    for left in glob.glob(glob.escape(str(path)) + ".partial-*"):
+        process = left.rpartition("-")[2]
+        try:
+            os.kill(int(process), 0)
+        except ProcessLookupError:
+            os.remove(left)
+        except (ValueError, OSError):
+            pass  # nobody's, or of a process that still runs
+
+
 def write_trace(path, data):
     """Complete or not at all."""
-    partial = f"{path}.partial-{os.getpid()}"
+    _remove_left(path)
+    partial = _partial(path)
     try:
         with open(partial, "wb") as file:
             file.write(data)

@@ -2,9 +2,6 @@
 
 import threading
 
-#: The session of the run, or None outside kernels.
-session = None
-
 
 class Program(threading.local):
     """What belongs to one program of a launch."""
@@ -20,6 +17,7 @@ class Program(threading.local):
         #: The programs that run together with it, and its number among them; None if it runs alone.
         self.team = None
         self.member = 0
+        #: The session of the run; None outside kernels. Threads that call kernels each have their own.
         self.session = None
         self.rank = 0
         self.core = 0
@@ -36,6 +34,7 @@ program = Program()
 
 def running():
     """The session; an error outside kernels."""
+    session = program.session
     if session is None:
         raise RuntimeError("this works inside a kernel only: call the kernel, or nki.simulate_kernel(kernel, ...)")
     return session

@@ -74,7 +74,6 @@ class Team:
             if self.failed is not None:
                 raise Stopped("another program failed")
         program = state.program
-        state.session = program.session
         program.session.current_program = program.core
         program.session.current_meeting = program.meeting
 
@@ -127,14 +126,10 @@ def run(bodies, members):
             team.finish(at, error)
 
     threads = [threading.Thread(target=member, args=(at,)) for at in range(len(bodies))]
-    outer = state.session
-    try:
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    finally:
-        state.session = outer
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
     if team.failed is not None:
         raise team.failed
     return values
@@ -143,7 +138,7 @@ def run(bodies, members):
 def met():
     """What comes now is ordered behind what came before on the other programs."""
     state.program.meeting += 1
-    state.session.current_meeting = state.program.meeting
+    state.program.session.current_meeting = state.program.meeting
 
 
 def stored(dst):

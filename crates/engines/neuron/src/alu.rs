@@ -265,6 +265,13 @@ impl AluOp {
         });
     }
 
+    /// `a[i] = op(a[i], b[i])` on integers of so many bits.
+    pub fn combine_integers(self, a: &mut [i64], b: &[i64], bits: u32) {
+        for (a, &b) in a.iter_mut().zip(b) {
+            *a = self.apply_integer(*a, b, bits);
+        }
+    }
+
     /// `a[i] = op(a[i], b)`, operands swapped if `reverse`.
     pub fn combine_scalar(self, a: &mut [f32], b: f32, reverse: bool) {
         each_op(self, |op| {

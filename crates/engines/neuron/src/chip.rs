@@ -67,6 +67,24 @@ impl Chip {
         ))
     }
 
+    /// Refuses a launch on more cores than share their memory: two, from NeuronCore-v3 on (neuron.md sections 1.4 and 6).
+    ///
+    /// # Errors
+    /// If there are others.
+    pub fn check_launch(&self, cores: usize) -> Result<(), Refusal> {
+        if cores == 2 {
+            self.needs("a launch on 2 cores", Generation::V3)?;
+        }
+        crate::refusal::rule((1..=2).contains(&cores), || {
+            Refusal::new(
+                "neuron/launch",
+                format!("a launch on {cores} cores"),
+                "1 core, or the 2 of a logical core",
+                "launch kernel[2], and go over the rest in a loop",
+            )
+        })
+    }
+
     /// Partitions of the on-chip memories.
     pub fn partitions(&self) -> usize {
         usize::try_from(self.neuron.sbuf.partitions).unwrap_or(usize::MAX)

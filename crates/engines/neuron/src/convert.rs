@@ -239,6 +239,21 @@ impl Tile {
         Values { values, uninitialised: self.reads_unwritten(&content) }
     }
 
+    /// The elements as stored words of a type: as they are if it is their own, through integers between integer types,
+    /// through FP32 otherwise.
+    pub(crate) fn read_words_as(&self, rules: &RuleSet, dtype: Dtype) -> Values<u32> {
+        if self.view.dtype == dtype {
+            return self.read_words();
+        }
+        if !self.view.dtype.is_float() && !dtype.is_float() {
+            let read = self.read_integers(rules);
+            let values = read.values.iter().map(|&value| integer_word(rules, dtype, value)).collect();
+            return Values { values, uninitialised: read.uninitialised };
+        }
+        let read = self.read(rules);
+        Values { values: words_of(rules, dtype, &read.values), uninitialised: read.uninitialised }
+    }
+
     /// Writes stored words as they are.
     pub fn write_words(&self, words: &[u32]) {
         if words.len() != self.elements() || self.storage.valueless {
@@ -272,13 +287,7 @@ impl Tile {
             let values: Vec<f32> = values.iter().map(|&value| value as f32).collect();
             return self.write(rules, &values);
         }
-        let words: Vec<u32> = values
-            .iter()
-            .map(|&value| {
-                let narrowed = tilewright_num::narrow_int(rules, dtype, value).unwrap_or_default();
-                tilewright_num::int_pattern(dtype, narrowed)
-            })
-            .collect();
+        let words: Vec<u32> = values.iter().map(|&value| integer_word(rules, dtype, value)).collect();
         self.write_words(&words);
     }
 
@@ -302,6 +311,49 @@ impl Tile {
                 run(usize::try_from(first).ok(), steps, 1);
             }
             rest = &rest[steps..];
+        }
+    }
+}
+
+/// FP32 values as stored words of a type.
+pub(crate) fn words_of(rules: &RuleSet, dtype: Dtype, values: &[f32]) -> Vec<u32> {
+    let mut bytes = vec![0; dtype.size_bytes(values.len())];
+    // Only i5 and i9 can refuse a value, and no tile has them.
+    let _ = encode_slice(rules, dtype, values, &mut bytes);
+    (0..values.len()).map(|at| load(dtype, &bytes, at)).collect()
+}
+
+/// An integer as a stored word of an integer type, saturated.
+fn integer_word(rules: &RuleSet, dtype: Dtype, value: i64) -> u32 {
+    let narrowed = tilewright_num::narrow_int(rules, dtype, value).unwrap_or_default();
+    tilewright_num::int_pattern(dtype, narrowed)
+}
+
+/// Moves elements of one type with rows and columns swapped, bit for bit; both tiles have the type. True if bytes were
+/// read that nobody wrote.
+pub(crate) fn transpose(dst: &Tile, src: &Tile) -> bool {
+    let (rows, columns) = (src.view.partitions(), src.view.free_elements());
+    let (packed, uninitialised) = {
+        let content = src.storage.lock();
+        (src.packed(&content), src.reads_unwritten(&content))
+    };
+    let mut turned = room(packed.len());
+    match src.view.dtype.size_bytes(1) {
+        1 => turn::<1>(&packed, &mut turned, rows, columns),
+        2 => turn::<2>(&packed, &mut turned, rows, columns),
+        _ => turn::<4>(&packed, &mut turned, rows, columns),
+    }
+    give_back(packed);
+    dst.put(turned);
+    uninitialised
+}
+
+/// Appends elements of `N` bytes column by column.
+fn turn<const N: usize>(packed: &[u8], turned: &mut Vec<u8>, rows: usize, columns: usize) {
+    let elements = packed.as_chunks::<N>().0;
+    for column in 0..columns {
+        for row in 0..rows {
+            turned.extend_from_slice(elements.get(row * columns + column).map_or(&[0; N], |element| element));
         }
     }
 }

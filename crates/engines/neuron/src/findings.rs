@@ -96,6 +96,8 @@ pub fn findings(chip: &Chip, program: &Program) -> Vec<Finding> {
             found.push(over_capacity(program, memory, capacity, &peak));
         }
     }
+    found.extend(crate::accumulation::findings(chip, program));
+    found.extend(crate::outside::findings(chip, program));
     found.extend(crate::placement::findings(program, &lives));
     found.extend(crate::sharing::findings(program));
     found.extend(crate::reading::advice::slow_transfers(chip, program));

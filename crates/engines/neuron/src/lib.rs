@@ -7,9 +7,10 @@
 //! - [`program`]: what was executed, as data; [`schedule`]: when each of it runs on the real engines;
 //! - [`compiler`]: what the compiler of the first dialect changes before;
 //! - [`reading`]: utilisation, critical path, energy, suggestions;
-//! - [`findings`], [`placement`], [`sharing`]: what is wrong though it ran;
+//! - [`findings`], `accumulation`, `outside`, [`placement`], [`sharing`]: what is wrong though it ran;
 //! - [`refusal`]: what an illegal instruction is answered with.
 
+mod accumulation;
 pub mod alu;
 pub mod chip;
 pub mod compiler;
@@ -20,6 +21,7 @@ pub mod findings;
 pub mod function;
 pub mod matmul;
 pub mod mx;
+mod outside;
 pub mod pattern;
 pub mod placement;
 pub mod program;

@@ -4,7 +4,7 @@ use pyo3::prelude::*;
 use tilewright_neuron::engine::dma;
 use tilewright_neuron::pattern::SKIP;
 
-use super::{Done, Session, Tensor, Tile, alu};
+use super::{Done, Session, Tensor, Tile, alu, unknown};
 use tilewright_neuron::Region;
 
 #[pymethods]
@@ -20,6 +20,35 @@ impl Session {
                 instruction
             }))
         })
+    }
+
+    /// Refuses ways to make descriptors, and priorities, that the chip does not have.
+    #[pyo3(signature = (instruction, mode, priority=None))]
+    fn check_trigger(
+        &mut self,
+        py: Python<'_>,
+        instruction: &str,
+        mode: &str,
+        priority: Option<i64>,
+    ) -> Done {
+        const MODES: [&str; 4] = ["unknown", "none", "swdge", "hwdge"];
+        if !MODES.contains(&mode) {
+            return Err(unknown("neuron/operator", "a dge_mode", mode, &MODES));
+        }
+        let done = dma::check_trigger(&self.chip, instruction, mode == "hwdge", priority);
+        done.map_err(|refusal| self.refused(py, &refusal))
+    }
+
+    /// Refuses a transfer from or to PSUM.
+    fn check_reach(&mut self, py: Python<'_>, instruction: &str, tile: &Tensor) -> Done {
+        let done = dma::check_reach(instruction, &tile.tile);
+        done.map_err(|refusal| self.refused(py, &refusal))
+    }
+
+    /// Refuses an exchange between cores that is too large for the DMA of GpSimd.
+    fn check_exchange(&mut self, py: Python<'_>, tile: &Tensor) -> Done {
+        let done = dma::check_exchange(tile.operand()?);
+        done.map_err(|refusal| self.refused(py, &refusal))
     }
 
     fn dma_transpose(&mut self, dst: &Bound<'_, Tensor>, src: &Tensor, permuted: &Tensor) -> Done {

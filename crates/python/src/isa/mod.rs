@@ -12,6 +12,7 @@ use pyo3::prelude::*;
 use tilewright_neuron::alu::AluOp;
 use tilewright_neuron::engine::{Operand, Step};
 use tilewright_neuron::function::Function;
+use tilewright_neuron::refusal::rule;
 use tilewright_neuron::{Chip, EngineKind, Instruction, Refusal, Tile};
 
 use crate::error::plain;
@@ -62,6 +63,15 @@ fn scalar_operand(value: &Bound<'_, PyAny>) -> PyResult<Operand> {
 
 fn step(op: &str, operand: &Bound<'_, PyAny>, reverse: bool) -> PyResult<Step> {
     let op = alu(op)?;
+    rule(op.is_unary() || !operand.is_none(), || {
+        Refusal::new(
+            "neuron/operator",
+            format!("{} without its operand", op.name()),
+            "a constant, or a tile of one element for each partition; none for operators of one operand",
+            "give the operand",
+        )
+    })
+    .map_err(|refusal| plain(&refusal))?;
     let operand = if operand.is_none() { Operand::Constant(0.0) } else { scalar_operand(operand)? };
     Ok(Step { op, operand, reverse })
 }

@@ -100,6 +100,12 @@ impl Session {
         })
     }
 
+    /// Refuses a reduction beside a selection that is not the largest.
+    fn largest_only(&mut self, py: Python<'_>, instruction: &str, op: &str) -> Done {
+        let done = vector::largest_only(instruction, alu(op)?);
+        done.map_err(|refusal| self.refused(py, &refusal))
+    }
+
     #[pyo3(signature = (dst, predicate, on_true, on_false, reverse, result=None, go_on=false))]
     #[expect(clippy::too_many_arguments, reason = "the instruction has as many")]
     fn select_reduce(

@@ -8,7 +8,7 @@ from .. import dtypes, lower, state, team
 from ..enums import *  # noqa: F403  names of the module
 from ..enums import engine, matmul_perf_mode, nc_version, oob_mode, reduce_cmd  # noqa: F401
 from ..language import Register
-from ..old.isa import _operand, get_nc_version  # noqa: F401
+from ..old.isa import _largest, _operand, get_nc_version  # noqa: F401
 from . import isa_constants as constants  # noqa: F401
 
 _name, _engine = lower.op_name, lower.engine_name
@@ -167,7 +167,7 @@ def tensor_scalar_reduce(
     name=None,
 ):
     """dst = data op0 operand0, and its reduction."""
-    sums, go_on = lower.accumulate("vector", reduce_cmd, reduce_res, data.shape[0])
+    sums, go_on = lower.accumulate("vector", reduce_cmd, reduce_res, data.shape[0], _operand(reduce_init))
     state.running().tensor_scalar_reduce(
         dst, _like(data, dst), _name(op0), _operand(operand0), bool(reverse0), _name(reduce_op), sums, go_on
     )
@@ -325,7 +325,7 @@ def select_reduce(
     name=None,
 ):
     """dst = on_true where the predicate holds, and its row maxima."""
-    sums, go_on = lower.accumulate("vector", reduce_cmd, reduce_res, dst.shape[0])
+    sums, go_on = _largest("select_reduce", reduce_cmd, reduce_res, reduce_op, dst)
     state.running().select_reduce(dst, predicate, on_true, lower.number(on_false), bool(reverse_pred), sums, go_on)
 
 
@@ -344,7 +344,7 @@ def range_select(
     name=None,
 ):
     """The tile where its column lies between two bounds, and its row maxima."""
-    sums, go_on = lower.accumulate("vector", reduce_cmd, reduce_res, dst.shape[0])
+    sums, go_on = _largest("range_select", reduce_cmd, reduce_res, reduce_op, dst)
     state.running().range_select(
         dst,
         on_true_tile,
@@ -357,10 +357,19 @@ def range_select(
     )
 
 
+def _check_transfer(instruction, dst, src, mode, priority):
+    session = state.running()
+    if mode is not None or priority is not None:
+        session.check_trigger(instruction, lower.dge_name(mode), None if priority is None else int(priority))
+    session.check_reach(instruction, dst)
+    session.check_reach(instruction, src)
+
+
 def dma_copy(
     dst, src, priority=None, oob_mode=oob_mode.error, dge_mode=None, engine=None, name=None, dst_rmw_op=None
 ):
     """A copy between HBM and SBUF."""
+    _check_transfer("dma_copy", dst, src, dge_mode, priority)
     if getattr(oob_mode, "value", oob_mode) == 1:
         dst, src = dst.skipping(), src.skipping()
     if src.size != dst.size:
@@ -371,6 +380,7 @@ def dma_copy(
 
 def dma_transpose(dst, src, axes=None, priority=None, dge_mode=None, oob_mode=oob_mode.error, name=None):
     """A transposing copy."""
+    _check_transfer("dma_transpose", dst, src, dge_mode, priority)
     rank = len(src.shape)
     if axes is None:
         axes = {2: (1, 0), 3: (2, 1, 0), 4: (3, 1, 2, 0)}[rank]
@@ -434,6 +444,8 @@ def sendrecv(src, dst, send_to_rank, recv_from_rank, pipe_id, dma_engine=None, n
     session.needs_generation("sendrecv", 3)
     if program.team is None:
         raise RuntimeError("sendrecv needs a launch on two cores: kernel[2](...)")
+    if getattr(dma_engine, "name", dma_engine) == "gpsimd_dma" or dma_engine == 2:
+        session.check_exchange(src)
     sent = session.alloc(list(src.shape), src.code, "sbuf")
     session.retarget(sent, src, False)
     turns, cores = program.team, _cores()

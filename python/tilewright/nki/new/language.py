@@ -4,7 +4,7 @@ import numpy as np
 
 from tilewright._core import Tensor
 
-from .. import dtypes, loops, state
+from .. import dtypes, loops, lower, state
 from ..language import *  # noqa: F403
 from ..language import (  # noqa: F401
     Register,
@@ -74,9 +74,35 @@ def shared_identity_matrix(n, dtype=dtypes.uint8, dst=None):
     return out
 
 
-def dynamic_range(*args, **_options):
-    """A loop on the device; bounds may be registers."""
-    return loops.counted(*[int(arg) for arg in args])
+#: A loop on the device; bounds may be registers.
+dynamic_range = loops.counted
+
+
+def copy(x, dtype=None):
+    """A copy, cast."""
+    return lower.copy(lower.as_tile(x), None if dtype is None else dtypes.code(dtype))
+
+
+def broadcast_to(x, shape, dtype=None):
+    """Dimensions of size 1 repeated, cast if another type is asked for."""
+    wide = x.broadcast_to(tuple(shape))
+    code = wide.code if dtype is None else dtypes.code(dtype)
+    return wide if code == wide.code else lower.copy(lower.as_tile(wide), code)
+
+
+def expand_dims(x, axis):
+    """A new dimension of size 1."""
+    return x.expanded(axis)
+
+
+def shared_constant(constant):  # noqa: F811  the parameter has this name
+    """An array that the executable carries, in HBM."""
+    return _constant(constant)
+
+
+def device_print(print_prefix, tensor):
+    """Prints a tile."""
+    print(print_prefix, tensor.numpy() if isinstance(tensor, Tensor) else tensor)
 
 
 def fori_loop(lower, upper, body_fun, step=1):
@@ -94,4 +120,5 @@ def while_loop(init, body_fun):
             register = given
 
 
+_constant = constant
 range = loops.counted  # noqa: A001  seen in kernels

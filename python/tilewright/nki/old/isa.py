@@ -1,12 +1,26 @@
 """`neuronxcc.nki.isa`: instructions that return tiles and take masks."""
 
+import enum
+
 from tilewright._core import Tensor
 
-from .. import dtypes, lower, state
+from .. import dtypes, keywords, lower, state
 from ..enums import *  # noqa: F403  names of the module
 from ..enums import engine, matmul_perf_mode, nc_version, oob_mode, reduce_cmd  # noqa: F401
 from ..language import _dma_transpose
 from . import isa_constants as constants  # noqa: F401
+
+
+class dge_mode(enum.Enum):
+    """Where descriptors come from; other numbers than in the second dialect."""
+
+    none = 0
+    swdge = 1
+    hwdge = 2
+    unknown = 3
+
+
+_DGE_MODES = {mode.value: mode.name for mode in dge_mode}
 
 
 def _code(dtype, *tiles):
@@ -17,8 +31,8 @@ def _code(dtype, *tiles):
 
 def get_nc_version():
     """The generation of the core."""
-    if state.session is not None:
-        return nc_version(state.session.generation)
+    if state.program.session is not None:
+        return nc_version(state.program.session.generation)
     from ..kernel import chip_name
 
     return {"trainium2": nc_version.gen3, "trainium3": nc_version.gen4}.get(chip_name(), nc_version.gen2)
@@ -368,6 +382,14 @@ def nc_stream_shuffle(src, dst, shuffle_mask, *, dtype=None, mask=None, **_optio
     state.running().nc_stream_shuffle(dst, src, [int(entry) for entry in shuffle_mask])
 
 
+def _largest(instruction, command, result, op, tile):
+    """Where the row maxima beside a selection go, and whether they go on."""
+    sums, go_on = lower.accumulate("vector", command, result, tile.shape[0])
+    if sums is not None and op is not None:
+        state.running().largest_only(instruction, lower.op_name(op))
+    return sums, go_on
+
+
 def select_reduce(
     *,
     dst,
@@ -383,7 +405,7 @@ def select_reduce(
     **_options,
 ):
     """dst = on_true where the predicate holds, and its row maxima."""
-    sums, go_on = lower.accumulate("vector", reduce_cmd, reduce_res, dst.shape[0])
+    sums, go_on = _largest("select_reduce", reduce_cmd, reduce_res, reduce_op, dst)
     on_false = lower.number(on_false)
     parts = [dst, predicate, on_true, on_false]
     if mask is not None:
@@ -408,7 +430,7 @@ def range_select(
     **_options,
 ):
     """The tile where its column lies between two bounds, and its row maxima."""
-    sums, go_on = lower.accumulate("vector", reduce_cmd, reduce_res, on_true_tile.shape[0])
+    sums, go_on = _largest("range_select", reduce_cmd, reduce_res, reduce_op, on_true_tile)
     out = lower.new(on_true_tile.shape, _code(dtype, on_true_tile))
     state.running().range_select(
         out,
@@ -442,6 +464,8 @@ def sequence_bounds(*, segment_ids, dtype=None, **_options):
 
 def dma_copy(*, dst, src, mask=None, dst_rmw_op=None, oob_mode=oob_mode.error, dge_mode=None, **_options):
     """A copy between HBM and SBUF."""
+    if dge_mode is not None:
+        state.running().check_trigger("dma_copy", lower.dge_name(dge_mode, _DGE_MODES))
     if getattr(oob_mode, "value", oob_mode) == 1:
         dst, src = dst.skipping(), src.skipping()
     if mask is not None:
@@ -464,3 +488,6 @@ def dma_transpose(src, *, axes=None, mask=None, dtype=None, **_options):
 def builtin_custom_op(function_name, *_args, **_options):
     """User operators are not executed."""
     raise NotImplementedError(f"nisa.builtin_custom_op({function_name!r}): user operators cannot be run here")
+
+
+keywords.check_all(globals())

@@ -17,6 +17,9 @@ from ..language import (  # noqa: F401  names that a star leaves out
     min,
     sum,
 )
+from ..language import constant as _constant
+from ..language import empty_like as _empty_like
+from ..language import zeros_like as _zeros_like
 from . import constants  # noqa: F401
 
 par_dim = loops.ParDim
@@ -70,6 +73,21 @@ def shared_identity_matrix(n, dtype=dtypes.uint8, **_options):
     from ..language import constant
 
     return constant(np.identity(n, np.float32), dtype)
+
+
+def zeros_like(a, dtype=None, *, buffer=None, name="", **_options):
+    """Zeros with the shape and type of another tensor."""
+    return _zeros_like(a, dtype, buffer, name)
+
+
+def empty_like(a, dtype=None, *, buffer=None, name="", **_options):
+    """A tensor with the shape and type of another."""
+    return _empty_like(a, dtype, buffer, name)
+
+
+def shared_constant(constant, dtype=None, **_options):
+    """An array that the executable carries, in HBM."""
+    return _constant(constant, dtype)
 
 
 def loop_reduce(x, op, loop_indices, dtype=None, mask=None, **_options):

@@ -70,6 +70,14 @@ pub fn collective(
 ) -> Result<Instruction, Refusal> {
     let name = kind.name();
     check_memories(name, own, parts)?;
+    rule(kind != Kind::AllToAll || own.iter().all(|tile| !tile.storage.memory.on_chip()), || {
+        Refusal::new(
+            "neuron/memory",
+            format!("{name} with tensors in SBUF"),
+            "tensors in HBM",
+            "store the tiles to HBM first",
+        )
+    })?;
     rule(op.is_none_or(|op| matches!(op, AluOp::Add | AluOp::Minimum | AluOp::Maximum)), || {
         Refusal::new(
             "neuron/operator",
@@ -116,6 +124,17 @@ fn receive(chip: &Chip, name: &str, part: &Part, op: Option<AluOp>) -> Result<bo
     }
     let Some((first, rest)) = part.sources.split_first() else { return Ok(false) };
     let Some(op) = op else { return Ok(convert::copy(&chip.rules, dst, first)) };
+    if !dst.view.dtype.is_float() {
+        let read = first.read_integers(&chip.rules);
+        let (mut values, mut uninitialised) = (read.values, read.uninitialised);
+        for source in rest {
+            let read = source.read_integers(&chip.rules);
+            op.combine_integers(&mut values, &read.values, dst.view.dtype.bits());
+            uninitialised |= read.uninitialised;
+        }
+        dst.write_integers(&chip.rules, &values);
+        return Ok(uninitialised);
+    }
     let read = first.read(&chip.rules);
     let (mut values, mut uninitialised) = (read.values, read.uninitialised);
     for source in rest {

@@ -7,7 +7,7 @@ use crate::convert;
 use crate::pattern::{SKIP, as_u64};
 use crate::program::{Cost, DmaShape, EngineKind, Instruction};
 use crate::refusal::{Refusal, rule};
-use crate::{Chip, Region, Tile, View};
+use crate::{Chip, Generation, Memory, Region, Tile, View};
 
 /// dst = src, or dst = dst op src.
 ///
@@ -72,10 +72,95 @@ pub fn dma_transpose(chip: &Chip, dst: &Tile, src: &Tile, permuted: &Tile) -> Re
     Ok(transfer(chip, NAME, dst, src, factor).reading(uninitialised))
 }
 
+/// Sources that one `dma_compute` takes (neuron.md section 3.6).
+const MOST_SOURCES: usize = 16;
+
+/// Refuses what a DMA engine does not compute: more than sums of some sources as they are.
+fn sums_only(sources: usize, scales: &[f32], op: AluOp) -> Result<(), Refusal> {
+    rule(sources <= MOST_SOURCES, || {
+        Refusal::new(
+            "neuron/shape",
+            format!("dma_compute of {sources} sources"),
+            format!("1 to {MOST_SOURCES} sources"),
+            "add in several steps",
+        )
+    })?;
+    rule(op == AluOp::Add, || {
+        Refusal::new(
+            "neuron/operator",
+            format!("dma_compute with {}", op.name()),
+            "add",
+            "load the sources and combine them on the Vector engine",
+        )
+    })?;
+    rule(scales.iter().all(|scale| *scale == 1.0), || {
+        Refusal::new(
+            "neuron/operator",
+            format!("dma_compute with scales {scales:?}"),
+            "scales of 1",
+            "load the sources, and scale and add them with scalar_tensor_tensor",
+        )
+    })
+}
+
+/// Refuses ways to make descriptors and classes of service that the chip does not have (neuron.md sections 3.6 and 5.4).
+///
+/// # Errors
+/// If hardware is to make the descriptors and there is none that does, or the priority is none.
+pub fn check_trigger(chip: &Chip, name: &str, hardware: bool, priority: Option<i64>) -> Result<(), Refusal> {
+    if hardware {
+        chip.needs(&format!("{name} with dge_mode hwdge"), Generation::V3)?;
+    }
+    let Some(priority) = priority else { return Ok(()) };
+    chip.needs(&format!("{name} with a priority"), Generation::V4)?;
+    rule((0..=3).contains(&priority), || {
+        Refusal::new(
+            "neuron/operator",
+            format!("{name} with priority {priority}"),
+            "0 to 3",
+            "leave the priority out, or name one of the four classes",
+        )
+    })
+}
+
+/// Refuses a transfer from or to PSUM: none since NKI 0.3 (neuron.md sections 2.1 and 4.4).
+///
+/// # Errors
+/// If the tile is in PSUM.
+pub fn check_reach(name: &str, tile: &Tile) -> Result<(), Refusal> {
+    rule(tile.storage.memory != Memory::Psum, || {
+        Refusal::new(
+            "neuron/memory",
+            format!("{name} of a tile in PSUM"),
+            "HBM and SBUF",
+            "copy between PSUM and SBUF with tensor_copy",
+        )
+    })
+}
+
+/// Elements of a partition that the DMA of GpSimd moves from core to core (neuron.md section 3.6).
+const MOST_EXCHANGED: usize = 256;
+
+/// Refuses an exchange between cores that is too large for the DMA of GpSimd.
+///
+/// # Errors
+/// If a partition has too many elements.
+pub fn check_exchange(tile: &Tile) -> Result<(), Refusal> {
+    let elements = tile.view.free_elements();
+    rule(elements <= MOST_EXCHANGED, || {
+        Refusal::new(
+            "neuron/free-size",
+            format!("sendrecv on gpsimd_dma of {elements} elements for each partition"),
+            format!("at most {MOST_EXCHANGED}"),
+            "use dma_engine.dma, or exchange in pieces",
+        )
+    })
+}
+
 /// dst = the sum of the sources, each scaled, in FP32.
 ///
 /// # Errors
-/// If the sides have different numbers of elements, or one lies outside its tensor.
+/// If the sides have different numbers of elements, or one lies outside its tensor; if it asks for more than sums.
 pub fn dma_compute(
     chip: &Chip,
     dst: &Tile,
@@ -92,6 +177,7 @@ pub fn dma_compute(
             "pass the sources as a list",
         ));
     };
+    sums_only(sources.len(), scales, op)?;
     let scaled = |tile: &Tile, at: usize| -> Result<(Vec<f32>, bool), Refusal> {
         check(NAME, dst, tile)?;
         let read = tile.read(&chip.rules);

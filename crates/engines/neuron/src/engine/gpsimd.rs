@@ -98,17 +98,25 @@ pub fn tensor_partition_reduce(
             "give the result one partition",
         )
     })?;
-    let read = data.read(&chip.rules);
-    let mut rows = read.values.chunks(columns.max(1));
-    let mut totals = rows.next().unwrap_or_default().to_vec();
-    for row in rows {
-        op.combine(&mut totals, row, false);
-    }
-    dst.write(&chip.rules, &totals);
+    let uninitialised = if !data.view.dtype.is_float() && op.exact_on_integers() {
+        let read = data.read_integers(&chip.rules);
+        let mut rows = read.values.chunks(columns.max(1));
+        let mut totals = rows.next().unwrap_or_default().to_vec();
+        rows.for_each(|row| op.combine_integers(&mut totals, row, data.view.dtype.bits()));
+        dst.write_integers(&chip.rules, &totals);
+        read.uninitialised
+    } else {
+        let read = data.read(&chip.rules);
+        let mut rows = read.values.chunks(columns.max(1));
+        let mut totals = rows.next().unwrap_or_default().to_vec();
+        rows.for_each(|row| op.combine(&mut totals, row, false));
+        dst.write(&chip.rules, &totals);
+        read.uninitialised
+    };
     // Nothing is published: a pass over the data for each doubling of partitions.
     let passes = as_u64(partitions).max(2).ilog2();
     let cost = cost(chip, as_u64(columns).saturating_mul(u64::from(passes)));
-    Ok(Instruction::new(NAME, EngineKind::Gpsimd, cost, &[dst], &[data]).reading(read.uninitialised))
+    Ok(Instruction::new(NAME, EngineKind::Gpsimd, cost, &[dst], &[data]).reading(uninitialised))
 }
 
 /// Each group of 16 partitions gathers from itself, with indices that the group shares, flattened partition first.

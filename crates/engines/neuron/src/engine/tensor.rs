@@ -453,6 +453,10 @@ pub fn nc_transpose(chip: &Chip, dst: &Tile, data: &Tile) -> Result<Instruction,
         )
     })?;
     let uninitialised = transpose_values(chip, dst, data)?;
+    // What nobody wrote is named and does not spread.
+    if !chip.neuron.tensor.exact_transpose && !uninitialised && data.view.dtype.is_float() {
+        spread(chip, dst, p);
+    }
     let tensor = &chip.neuron.tensor;
     let rows = as_u64(p).max(as_u64(f).min(tensor.turnaround_cycles));
     let factor = if data.view.dtype == Dtype::F32 { tensor.fp32_transpose_row_cycles } else { 1 };
@@ -465,6 +469,22 @@ pub fn nc_transpose(chip: &Chip, dst: &Tile, data: &Tile) -> Result<Instruction,
     instruction.macs = as_u64(p * p * f);
     instruction.operand_bits = data.view.dtype.storage_bits();
     Ok(instruction)
+}
+
+/// A product with an identity adds every element of a row times zero: one that is not finite makes NaN of the others
+/// (neuron.md section 2.2).
+fn spread(chip: &Chip, dst: &Tile, columns: usize) {
+    let mut values = dst.read(&chip.rules).values;
+    if values.iter().all(|value| value.is_finite()) {
+        return;
+    }
+    for row in values.chunks_mut(columns.max(1)) {
+        let wild = row.iter().filter(|value| !value.is_finite()).count();
+        for value in row.iter_mut().filter(|value| wild > 1 || (wild == 1 && value.is_finite())) {
+            *value = f32::NAN;
+        }
+    }
+    dst.write(&chip.rules, &values);
 }
 
 /// Moves the values of a transpose.
@@ -483,6 +503,9 @@ pub(crate) fn transpose_values(chip: &Chip, dst: &Tile, data: &Tile) -> Result<b
     })?;
     if dst.storage.valueless {
         return Ok(false);
+    }
+    if dst.view.dtype == data.view.dtype {
+        return Ok(crate::convert::transpose(dst, data));
     }
     let turned = |values: &[f32]| -> Vec<f32> {
         (0..f)

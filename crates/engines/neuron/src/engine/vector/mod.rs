@@ -18,7 +18,9 @@ pub use reduce::{
     tensor_tensor_scan,
 };
 pub use search::{max8, nc_find_index8, nc_match_replace8};
-pub use select::{Bound, dropout, range_select, select_reduce, tensor_copy_predicated, uniform};
+pub use select::{
+    Bound, dropout, largest_only, range_select, select_reduce, tensor_copy_predicated, uniform,
+};
 
 use super::scalar::slowed;
 use crate::chip::cycles_ps;

@@ -71,6 +71,14 @@ pub fn nc_find_index8(chip: &Chip, dst: &Tile, data: &Tile, values: &Tile) -> Re
     let columns = row_length(NAME, data)?;
     eight(NAME, "the values", values, data)?;
     eight(NAME, "the result", dst, data)?;
+    rule(!dst.view.dtype.is_float(), || {
+        Refusal::new(
+            "neuron/dtype",
+            format!("{NAME} with indices as {}", dst.view.type_name()),
+            "uint16 or uint32",
+            "give the result an integer type, and cast it with tensor_copy",
+        )
+    })?;
     let (read, wanted) = (data.read(&chip.rules), values.read(&chip.rules));
     let missing = u32::MAX >> (32 - dst.view.dtype.bits().min(32));
     let mut found = Vec::with_capacity(dst.elements());

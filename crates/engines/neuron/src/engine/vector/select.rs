@@ -1,7 +1,10 @@
 //! Selections: by a predicate tile, by a range of columns, or by chance.
 
-use super::{Rate, cost};
+use tilewright_num::Dtype;
+
+use super::{Rate, cost, two_input_cycles};
 use crate::alu::AluOp;
+use crate::convert::words_of;
 use crate::engine::{Operand, limits, same_shape};
 use crate::pattern::as_u64;
 use crate::program::{EngineKind, Instruction};
@@ -24,14 +27,16 @@ pub fn tensor_copy_predicated(
     limits::operand(chip, EngineKind::Vector, NAME, "the result", dst)?;
     same_shape(NAME, dst, predicate)?;
     let flags = predicate.read(&chip.rules);
-    let kept = dst.read(&chip.rules);
+    // Elements move as they are stored: what is kept, and what comes from a tile of the same type, to the bit.
+    let (dtype, kept) = (dst.view.dtype, dst.read_words());
     let mut uninitialised = flags.uninitialised;
     let source = match src {
-        Operand::Constant(value) => vec![*value; dst.elements()],
+        Operand::Constant(value) => words_of(&chip.rules, dtype, &vec![*value; dst.elements()]),
         Operand::PerPartition(tile) => {
             limits::operand(chip, EngineKind::Vector, NAME, "the source", tile)?;
+            limits::not_both_psum(NAME, tile, predicate)?;
             same_shape(NAME, dst, tile)?;
-            let read = tile.read(&chip.rules);
+            let read = tile.read_words_as(&chip.rules, dtype);
             uninitialised |= read.uninitialised;
             read.values
         }
@@ -45,13 +50,41 @@ pub fn tensor_copy_predicated(
             untouched = true;
         }
     }
-    dst.write(&chip.rules, &values);
+    dst.write_words(&values);
     let mut reads = vec![predicate];
     reads.extend(src.tile());
-    let cycles = as_u64(dst.view.free_elements()) * if src.tile().is_some() { 2 } else { 1 };
+    let one_pass = as_u64(dst.view.free_elements());
+    let cycles = src.tile().map_or(one_pass, |tile| two_input_cycles(tile, predicate));
     let cost = cost(chip, EngineKind::Vector, cycles, &[dst, predicate], Rate::Plain);
     Ok(Instruction::new(NAME, EngineKind::Vector, cost, &[dst], &reads)
         .reading(uninitialised | (untouched & kept.uninitialised)))
+}
+
+/// Refuses a reduction beside a selection that is not the largest (neuron.md section 3.3).
+///
+/// # Errors
+/// If it is another.
+pub fn largest_only(instruction: &str, op: AluOp) -> Result<(), Refusal> {
+    rule(op == AluOp::Maximum, || {
+        Refusal::new(
+            "neuron/operator",
+            format!("{instruction} with reduce_op {}", op.name()),
+            "maximum",
+            "select first, then reduce with tensor_reduce",
+        )
+    })
+}
+
+/// Refuses on_true of a type that `select_reduce` does not take: what does not pass through FP32 as it is.
+fn selectable(on_true: &Tile) -> Result<(), Refusal> {
+    rule(!matches!(on_true.view.dtype, Dtype::Tf32 | Dtype::I32 | Dtype::U32), || {
+        Refusal::new(
+            "neuron/dtype",
+            format!("select_reduce with on_true of {}", on_true.view.type_name()),
+            "floats except TF32, and integers of 8 or 16 bits",
+            "use tensor_copy_predicated, which moves 32-bit integers as they are",
+        )
+    })
 }
 
 /// dst = on_true where the predicate holds, on_false elsewhere, and the largest of each row.
@@ -71,6 +104,7 @@ pub fn select_reduce(
     for (role, tile) in [("the predicate", predicate), ("on_true", on_true), ("the result", dst)] {
         limits::operand(chip, EngineKind::Vector, NAME, role, tile)?;
     }
+    selectable(on_true)?;
     same_shape(NAME, dst, predicate)?;
     same_shape(NAME, dst, on_true)?;
     let (partitions, columns) = (dst.view.partitions(), dst.view.free_elements());

@@ -1,0 +1,167 @@
+"""Slips of whoever writes or calls a kernel: sizes that are none, names that nearly exist, values that are no tensors."""
+
+import neuronxcc.nki.language as old_nl
+import nki.isa as isa
+import nki.language as nl
+import numpy as np
+import pytest
+from tilewright.nki import Kernel, Refused, run
+
+SQUARE = np.ones((128, 128), np.float32)
+
+
+def tile(*shape, dtype=nl.float32):
+    made = nl.ndarray(shape, dtype, buffer=nl.sbuf)
+    isa.memset(made, 0)
+    return made
+
+
+#: What is called, its code, and what is said of it.
+REFUSED = {
+    "a negative size": (lambda x: nl.ndarray((-1, 4), nl.float32), "neuron/shape", "a tensor of shape (-1, 4)"),
+    "half an element": (lambda x: nl.ndarray((4.5, 4), nl.float32), "neuron/shape", "a tensor with a size of 4.5"),
+    "a negative partition": (lambda x: nl.ndarray((4, 4), nl.float32, address=(-32, 0)), "neuron/bounds", "a tile at partition -32"),
+    "a negative byte": (lambda x: nl.ndarray((4, 4), nl.float32, address=(0, -4)), "neuron/bounds", "a tile at byte -4"),
+    "a negative offset": (lambda x: x.ap([[1, 4]], offset=-1), "neuron/bounds", "an access pattern from element -1"),
+    "a negative count": (lambda x: x.ap([[1, -4]]), "neuron/bounds", "an access pattern with a count of -4"),
+    "half a step": (lambda x: x.ap([[1.5, 4]]), "neuron/shape", "a step of 1.5"),
+    "a number of NumPy as a tile": (lambda x: isa.tensor_copy(tile(4, 4), np.float32(3)), "neuron/operand", "a float32"),
+    "a list as a tile": (lambda x: nl.exp([1.0, 2.0]), "neuron/operand", "unary of [1.0, 2.0], a list"),
+    "nothing as a tile": (lambda x: nl.load(None), "neuron/operand", "load of None, a NoneType"),
+}
+
+
+#: What is told to do instead, by what is wrong.
+INSTEAD = {
+    "half": "round with // or int() where it is computed",
+    "negative size": "check what the sizes are computed from",
+    "negative": "check what it is computed from",
+    "tile": "pass arrays as arguments of the kernel",
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refused_with_a_code_and_a_line(name):
+    call, code, said = REFUSED[name]
+    with pytest.raises(Refused) as caught:
+        run(lambda x: call(x) and None, SQUARE, chip="trainium2", dialect="new")
+    error = caught.value
+    assert (error.code, said in error.asked) == (code, True), error
+    assert next(words for kind, words in INSTEAD.items() if kind in name) in error.instead
+    assert error.allowed and __file__ in error.line and str(error).startswith(f"error[{code}] {error.line}\n")
+
+
+def test_whole_numbers_of_other_types():
+    def kernel(x):
+        tile(np.int64(4), 4.0)
+        x.ap([[np.int32(1), nl.ds(0, 4).stop]], offset=np.int64(2))
+        return x
+
+    run(kernel, SQUARE, chip="trainium2", dialect="new")
+
+
+def test_launch_grids_are_whole():
+    made = Kernel(lambda x: x, "old")
+    for grid, said in ((2.5, "a launch grid with a size of 2.5"), ((2, -1), r"a launch grid of shape \(2, -1\)")):
+        with pytest.raises(Refused, match=said):
+            made[grid]
+    assert made[np.int64(2)].grid == (2,)
+
+
+def test_an_attribute_error_of_the_kernel_is_its_own():
+    def kernel(x):
+        return [1, 2].shape
+
+    with pytest.raises(AttributeError, match="'list' object has no attribute 'shape'"):
+        run(kernel, SQUARE)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.dtype(np.int64), "uint64"])
+def test_tiles_of_64_bits(dtype):
+    with pytest.raises(TypeError, match="devices have no 64-bit types such as"):
+        run(lambda: nl.ndarray((4, 4), dtype) and None, dialect="new")
+
+
+def test_keywords_that_are_nearly_parameters():
+    def kernel(x):
+        return old_nl.add(old_nl.load(x), 1.0, dytpe=old_nl.bfloat16)
+
+    with pytest.raises(TypeError, match=r"add\(\) has no parameter 'dytpe': is 'dtype' meant\?"):
+        run(kernel, SQUARE)
+    # The first dialect takes further keywords.
+    run(lambda x: old_nl.add(old_nl.load(x), 1.0, lowering="fast") and None, SQUARE)
+
+
+def test_names_that_a_module_does_not_have():
+    with pytest.raises(ImportError, match=r"nki\.isa\.nosuch does not exist in the second dialect .*; the nearest is nki\.isa\."):
+        from nki.isa import nosuch  # noqa: F401
+    with pytest.raises(ImportError, match=r"neuronxcc\.nki\.isa\.topk does not exist in the first dialect .*; nki\.isa\.topk does"):
+        from neuronxcc.nki.isa import topk  # noqa: F401
+    assert not hasattr(isa, "nosuch")
+
+
+class OnlyConverts:
+    """An array that has no more than its conversion."""
+
+    def __init__(self, array):
+        self.array = array
+
+    def __array__(self, dtype=None, copy=None):
+        return self.array
+
+
+def test_an_object_that_only_converts_is_an_array():
+    assert np.array_equal(run(lambda x: x, OnlyConverts(SQUARE)).outputs, SQUARE)
+
+
+def test_parameters_have_the_names_of_the_second_dialect():
+    def kernel(x):
+        made = tile(4, 1)
+        assert nl.copy(x=made, dtype=nl.bfloat16).dtype == nl.bfloat16
+        assert nl.broadcast_to(x=made, shape=(4, 8), dtype=nl.bfloat16).dtype == nl.bfloat16
+        assert tuple(nl.broadcast_to(x=made, shape=(4, 8)).shape) == (4, 8)
+        assert tuple(nl.expand_dims(x=made, axis=1).shape) == (4, 1, 1)
+        for loop in (nl.affine_range, nl.sequential_range, nl.static_range, nl.dynamic_range):
+            assert list(loop(start=2, stop=5)) == [2, 3, 4] and list(loop(start=3)) == [0, 1, 2]
+            assert list(loop(0, stop=6, step=2)) == [0, 2, 4] and list(loop(4, step=2)) == [0, 2]
+        assert tuple(nl.shared_constant(constant=np.ones((4, 4), np.float32)).shape) == (4, 4)
+        assert nl.rand(shape=(4, 4), dtype=nl.float32, buffer=nl.psum).memory == "psum"
+        nl.device_print(print_prefix="here", tensor=made)
+        return x
+
+    run(kernel, SQUARE, chip="trainium2", dialect="new")
+
+
+def test_parameters_have_the_names_of_the_first_dialect():
+    def kernel(x):
+        made = old_nl.load(x)
+        assert old_nl.zeros_like(a=made).dtype == made.dtype and tuple(old_nl.empty_like(a=made).shape) == (128, 128)
+        assert old_nl.shared_constant(constant=np.ones((4, 4)), dtype=old_nl.bfloat16).dtype == old_nl.bfloat16
+        return x
+
+    run(kernel, SQUARE)
+
+
+def test_operators_of_numpy_leave_tensors_to_the_device():
+    def kernel(x):
+        out = old_nl.ndarray(x.shape, x.dtype, buffer=old_nl.shared_hbm)
+        old_nl.store(out, np.float32(3) * old_nl.load(x))
+        return out
+
+    result = run(kernel, SQUARE)
+    assert np.array_equal(result.outputs, 3 * SQUARE) and "tensor_scalar" in [one[0] for one in result.instructions]
+    with pytest.raises(TypeError, match="does not support ufuncs"):
+        run(lambda x: np.exp(old_nl.load(x)), SQUARE)
+
+
+def test_a_kernel_that_yields_gives_nothing():
+    def kernel(x):
+        yield x
+
+    with pytest.raises(TypeError, match="gives a generator, which nothing runs: return tensors instead of yield or async"):
+        run(kernel, SQUARE)
+
+
+def test_sizes_of_tiles_outside_a_kernel(monkeypatch):
+    monkeypatch.setenv("TILEWRIGHT_CHIP", "trainium1")
+    assert nl.tile_size.total_available_sbuf_size == 176 * 1024 and nl.tile_size.sbuf_fmax == 44 * 1024

@@ -1,0 +1,57 @@
+"""Kernels that are called in several threads of a script have nothing to do with one another."""
+
+import threading
+
+import neuronxcc.nki as nki
+import neuronxcc.nki.isa as nisa
+import neuronxcc.nki.language as nl
+import numpy as np
+from tilewright.nki import run
+
+CALLS = 20
+
+
+@nki.jit
+def powers(a):
+    out = nl.ndarray(a.shape, a.dtype, buffer=nl.shared_hbm)
+    for _ in range(10):
+        nl.store(out, nl.exp(nl.load(a)))
+    return out
+
+
+def test_threads_have_runs_of_their_own():
+    found, failed = {}, []
+    chips = ("trainium1", "trainium2")
+
+    def calls(at):
+        try:
+            given = np.full((128, 64), at, np.float32)
+            found[at] = [run(powers, given, chip=chips[at]) for _ in range(CALLS)]
+        except BaseException as error:  # told below
+            failed.append(error)
+
+    threads = [threading.Thread(target=calls, args=(at,)) for at in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failed
+    for at, results in found.items():
+        assert {result.chip for result in results} == {chips[at]}
+        assert {len(result.instructions) for result in results} == {30}
+        assert all(np.allclose(result.outputs, np.exp(np.float32(at))) for result in results)
+
+
+def test_a_thread_beside_a_kernel_is_outside_of_it():
+    seen = []
+
+    @nki.jit
+    def kernel(a):
+        beside = threading.Thread(target=lambda: seen.append(nisa.get_nc_version()))
+        beside.start()
+        beside.join()
+        seen.append(nisa.get_nc_version())
+        return a
+
+    run(kernel, np.ones((8, 8), np.float32), chip="trainium3")
+    assert seen == [nisa.nc_version.gen2, nisa.nc_version.gen4]

@@ -1,0 +1,73 @@
+"""Refusals of the front end: what cannot be handed to the engine, told as the engine tells its own."""
+
+import operator
+import os
+
+from tilewright import _core
+
+from . import state
+
+_FOLDER = os.path.dirname(os.path.abspath(__file__)) + os.sep
+
+
+def refused(code, asked, allowed, instead, line=None):
+    """A refusal at the line of the kernel that runs now."""
+    if line is None:
+        line = state.program.session.here() if state.program.session is not None else ""
+    place = f" {line}" if line else ""
+    error = _core.Refused(f"error[{code}]{place}\n  asked:   {asked}\n  allowed: {allowed}\n  instead: {instead}")
+    error.code, error.asked, error.allowed, error.instead, error.line = code, asked, allowed, instead, line
+    return error
+
+
+def whole(value, what):
+    """An integer from whatever stands for one; a float only if it is whole."""
+    if type(value) is int:
+        return value
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise refused("neuron/shape", f"{what} {value!r}", "whole numbers", "round with // or int() where it is computed") from None
+
+
+def sizes(shape, what):
+    """Sizes of dimensions, none of them negative."""
+    found = [whole(size, f"{what} with a size of") for size in shape]
+    if any(size < 0 for size in found):
+        raise refused("neuron/shape", f"{what} of shape {tuple(found)}", "sizes of 0 or more", "check what the sizes are computed from")
+    return found
+
+
+def not_negative(value, what):
+    """A number of a place."""
+    found = whole(value, what)
+    if found < 0:
+        raise refused("neuron/bounds", f"{what} {found}", "0 or more", "check what it is computed from")
+    return found
+
+
+def of_no_tensor(error):
+    """A refusal for an AttributeError of this package about a value of somebody else's: a tensor was needed. None for any other."""
+    trace, line, ours = error.__traceback__, "", False
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        ours = code.co_filename.startswith(_FOLDER)
+        if not ours:
+            line = f"{code.co_filename}:{trace.tb_lineno}"
+        last, trace = code, trace.tb_next
+    given = type(error.obj)
+    if not ours or given.__module__.startswith("tilewright") or error.name not in _OF_TENSORS:
+        return None
+    return refused(
+        "neuron/operand",
+        f"{last.co_name} of {error.obj!r}, a {given.__name__}"[:200],
+        "a tensor of the kernel",
+        "pass arrays as arguments of the kernel, and constants through nl.full or nisa.memset",
+        line,
+    )
+
+
+#: Attributes that only tensors are asked for.
+_OF_TENSORS = {"shape", "code", "size", "memory", "on_chip", "masked", "dtype", "buffer", "storage_id", "reshaped", "permuted", "mask", "has_mask", "skipping"}
