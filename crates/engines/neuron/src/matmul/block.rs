@@ -23,8 +23,9 @@ impl Line {
 /// A block of results.
 pub(super) type Block = [Line; ROWS];
 
-/// Adds to a block: `sums[r][c] += a[k][r] * panel[k][c]`, k from first to last.
-pub(super) type AddBlock = fn(a: &[[f32; ROWS]], panel: &[Line], sums: &mut Block);
+/// Adds to a block: `sums[r][c] += a[k][r] * panel[k][c]`, k from first to last. `next` is what is multiplied soon: a host
+/// that can fetches it meanwhile.
+pub(super) type AddBlock = fn(a: &[[f32; ROWS]], panel: &[Line], next: &[Line], sums: &mut Block);
 
 /// The fastest way of this host.
 pub(super) fn fastest() -> AddBlock {
@@ -32,14 +33,14 @@ pub(super) fn fastest() -> AddBlock {
     {
         if is_x86_feature_detected!("avx512f") {
             // SAFETY: the host has the instructions.
-            return |a, panel, sums| unsafe { add_block_avx512(a, panel, sums) };
+            return |a, panel, next, sums| unsafe { add_block_avx512(a, panel, next, sums) };
         }
         if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
             // SAFETY: the host has the instructions.
-            return |a, panel, sums| unsafe { add_block_avx2(a, panel, sums) };
+            return |a, panel, _, sums| unsafe { add_block_avx2(a, panel, sums) };
         }
     }
-    add_block_plain
+    |a, panel, _, sums| add_block_plain(a, panel, sums)
 }
 
 /// What every host has.
@@ -55,8 +56,11 @@ fn add_block_plain(a: &[[f32; ROWS]], panel: &[Line], sums: &mut Block) {
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f")]
-fn add_block_avx512(a: &[[f32; ROWS]], panel: &[Line], sums: &mut Block) {
+fn add_block_avx512(a: &[[f32; ROWS]], panel: &[Line], next: &[Line], sums: &mut Block) {
     const LANES: usize = 16;
+    let steps = a.len().min(panel.len());
+    // Fetches are spread over the steps: many at once would wait for each other.
+    let (between, mut fetched) = (steps / next.len().max(1), 0);
     let mut low = [_mm512_setzero_ps(); ROWS];
     let mut high = [_mm512_setzero_ps(); ROWS];
     for index in 0..ROWS {
@@ -65,8 +69,17 @@ fn add_block_avx512(a: &[[f32; ROWS]], panel: &[Line], sums: &mut Block) {
         (low[index], high[index]) = unsafe { (_mm512_load_ps(sums), _mm512_load_ps(sums.add(LANES))) };
     }
     // Counted by hand: an iterator over both would be a call between the instructions.
-    for step in 0..a.len().min(panel.len()) {
+    for step in 0..steps {
         let (a, b) = (&a[step], panel[step].0.as_ptr());
+        if step == fetched * between && fetched < next.len() {
+            let line = next[fetched].0.as_ptr();
+            // SAFETY: a fetch reads nothing, and both halves are within the line.
+            unsafe {
+                _mm_prefetch::<_MM_HINT_T0>(line.cast());
+                _mm_prefetch::<_MM_HINT_T0>(line.add(LANES).cast());
+            }
+            fetched += 1;
+        }
         // SAFETY: a line has two vectors, on a boundary of them.
         let (left, right) = unsafe { (_mm512_load_ps(b), _mm512_load_ps(b.add(LANES))) };
         for index in 0..ROWS {
@@ -124,7 +137,7 @@ mod tests {
         let mut expected = begin;
         add_block_plain(&a, &panel, &mut expected);
         let mut found = begin;
-        fastest()(&a, &panel, &mut found);
+        fastest()(&a, &panel, &panel[..7], &mut found);
         assert_eq!(found, expected);
         #[cfg(target_arch = "x86_64")]
         if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {

@@ -13,7 +13,7 @@ use crate::recycle::Shelf;
 /// Multiplications of a product below which a second thread costs more than it gives.
 const LEAST_SHARED: usize = 1 << 20;
 /// Panels of columns that a share has: few, so that a thread that is held up leaves most of them to others.
-const SHARE_PANELS: usize = 2;
+const SHARE_PANELS: usize = 4;
 
 static SHELF: Shelf<Block> = Shelf::empty();
 
@@ -128,15 +128,20 @@ impl Chain {
         if share.sums.is_empty() {
             share.sums = self.zeros(index);
         }
-        let add_block = fastest();
-        for one in &missing {
-            let steps = one.rows.steps;
-            let panels = one.columns.groups().chunks_exact(steps);
-            let panels = panels.skip(index * self.share_columns() / COLUMNS);
-            for (panel, sums) in panels.zip(share.sums.chunks_exact_mut(self.blocks())) {
-                for (block, sums) in one.rows.groups().chunks_exact(steps).zip(sums.iter_mut()) {
-                    add_block(block, panel, sums);
-                }
+        let (add_block, blocks) = (fastest(), self.blocks());
+        let (first, count) = (index * self.share_columns() / COLUMNS, share.sums.len() / blocks);
+        let panels = missing.iter().flat_map(|Factors { rows, columns }| {
+            let panels = columns.groups().chunks_exact(rows.steps).skip(first).take(count);
+            panels.enumerate().map(move |(at, panel)| (rows, at * blocks, panel))
+        });
+        let mut panels = panels.peekable();
+        while let Some((rows, at, panel)) = panels.next() {
+            // What comes next is fetched meanwhile, a part of it with each block.
+            let next: &[Line] = panels.peek().map_or(&[], |(_, _, panel)| panel);
+            let mut next = next.chunks(next.len().div_ceil(blocks).max(1));
+            for (block, sums) in rows.groups().chunks_exact(rows.steps).zip(&mut share.sums[at..at + blocks])
+            {
+                add_block(block, panel, next.next().unwrap_or_default(), sums);
             }
         }
         share.done += missing.len();
