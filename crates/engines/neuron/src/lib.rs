@@ -18,6 +18,7 @@ pub mod engine;
 pub mod explicit;
 pub mod findings;
 pub mod function;
+mod late;
 pub mod matmul;
 pub mod mx;
 pub mod pattern;
