@@ -8,7 +8,7 @@ use tilewright_num::{Dtype, RuleSet, decode_slice, encode_slice, load, store};
 
 use crate::late::LateCopy;
 use crate::pattern::SKIP;
-use crate::recycle::{give_back, room, zeros};
+use crate::recycle::{give_back, room, to_overwrite, zeros};
 use crate::refusal::{Refusal, rule};
 use crate::storage::Content;
 use crate::{Tile, View};
@@ -367,7 +367,7 @@ pub(crate) fn change_type(
     shared: bool,
 ) -> Vec<u8> {
     let (from_size, to_size) = (from.size_bytes(1), to.size_bytes(1));
-    let mut changed = zeros(bytes.len() / from_size * to_size);
+    let mut changed = to_overwrite(bytes.len() / from_size * to_size);
     let convert = |(out, bytes): (&mut [u8], &[u8])| {
         let mut values = [0.0; CONVERTED_AT_ONCE];
         let values = &mut values[..bytes.len() / from_size];

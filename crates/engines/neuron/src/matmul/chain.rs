@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use rayon::prelude::*;
 use tilewright_num::{Dtype, RuleSet};
 
-use super::block::{Block, COLUMNS, Line, ROWS, fastest};
+use super::block::{Block, COLUMNS, Line, Operands, ROWS, fastest};
 use super::{Factors, Results, narrow, widen};
-use crate::recycle::{Bytes, Shelf, zeros};
+use crate::recycle::{Bytes, Shelf, to_overwrite};
 
 /// Multiplications of a product below which a second thread costs more than it gives.
 const LEAST_SHARED: usize = 1 << 20;
@@ -154,9 +154,10 @@ impl Chain {
             // What comes next is fetched meanwhile, a part of it with each block.
             let next: &[Line] = panels.peek().map_or(&[], |(_, _, panel)| panel);
             let mut next = next.chunks(next.len().div_ceil(blocks).max(1));
-            for (block, sums) in rows.groups().chunks_exact(rows.steps).zip(&mut share.sums[at..at + blocks])
-            {
-                add_block(block, panel, next.next().unwrap_or_default(), sums);
+            let blocks = rows.groups().chunks_exact(rows.steps).zip(&mut share.sums[at..at + blocks]);
+            for (block, (a, sums)) in blocks.enumerate() {
+                let (used, next) = (self.size.0 - block * ROWS, next.next().unwrap_or_default());
+                add_block(Operands { a, used, panel, next }, sums);
             }
         }
         share.done += missing.len();
@@ -166,7 +167,7 @@ impl Chain {
     /// the caller with what they left.
     pub fn result(&self) -> Bytes {
         let finished = self.result.get_or_init(|| {
-            let mut bytes = zeros(self.dtype.size_bytes(self.size.0 * self.size.1));
+            let mut bytes = to_overwrite(self.dtype.size_bytes(self.size.0 * self.size.1));
             self.parts(&mut bytes).into_iter().enumerate().for_each(|part| self.finish_part(part));
             held(&self.factors).clear();
             bytes.into()
