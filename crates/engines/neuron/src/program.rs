@@ -277,20 +277,22 @@ impl Instruction {
     }
 }
 
-/// A number for what an instruction computes: FNV-1a over its name, its operands' patterns and its other operands; 0 for patterns that
-/// are no loops.
+/// A number for what an instruction computes: a hash of its name, its operands' patterns and its other operands, word by word; 0 for
+/// patterns that are no loops.
 fn digest(opcode: &str, tiles: &[&Tile], words: &[u64]) -> u64 {
-    const PRIME: u64 = 0x0100_0000_01b3;
+    // Odd, half of its bits set: a word changes all that lie above its own bits, the shift brings them down again.
+    const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
     if tiles.iter().any(|tile| tile.view.gather.is_some()) {
         return 0;
     }
     let mut hash = 0xcbf2_9ce4_8422_2325_u64;
     let mut add = |word: u64| {
-        for byte in word.to_le_bytes() {
-            hash = (hash ^ u64::from(byte)).wrapping_mul(PRIME);
-        }
+        hash = (hash ^ word).wrapping_mul(FACTOR);
+        hash ^= hash >> 32;
     };
-    opcode.bytes().for_each(|byte| add(u64::from(byte)));
+    for name in opcode.as_bytes().chunks(8) {
+        add(name.iter().fold(0, |word, &byte| word << 8 | u64::from(byte)));
+    }
     words.iter().copied().for_each(&mut add);
     for tile in tiles {
         add(tile.view.dtype as u64);
