@@ -47,8 +47,8 @@ pub(super) fn fastest() -> AddBlock {
             // SAFETY: the host has the instructions.
             return |operands, sums| unsafe {
                 match operands.used {
-                    ..=4 => add_block_avx512::<4>(operands, sums),
-                    ..=8 => add_block_avx512::<8>(operands, sums),
+                    0..=4 => add_block_avx512::<4>(operands, sums),
+                    5..=8 => add_block_avx512::<8>(operands, sums),
                     _ => add_block_avx512::<ROWS>(operands, sums),
                 }
             };
