@@ -167,6 +167,12 @@ impl Chain {
     /// the caller with what they left.
     pub fn result(&self) -> Bytes {
         let finished = self.result.get_or_init(|| {
+            // Workers begin with the first share.
+            for (index, share) in self.shares.iter().enumerate().rev() {
+                if let Ok(mut share) = share.try_lock() {
+                    self.drain(index, &mut share);
+                }
+            }
             let mut bytes = to_overwrite(self.dtype.size_bytes(self.size.0 * self.size.1));
             self.parts(&mut bytes).into_iter().enumerate().for_each(|part| self.finish_part(part));
             held(&self.factors).clear();
