@@ -1,4 +1,4 @@
-"""`python -m tilewright.nki FILE.py[::kernel] [arguments] [--chip NAME] [--check] [--trace F] [--json]`.
+"""`python -m tilewright.nki FILE.py[::kernel] [arguments] [--chip NAME] [--instance NAME] [--check] [--trace F] [--json]`.
 
 A file alone runs as it is, and each kernel call is reported. With `::kernel` that kernel is called with the arguments:
 `128x512:bf16` is a random array of that shape and type (float32 without one), everything else a Python literal or text.
@@ -16,7 +16,7 @@ import numpy as np
 from . import dtypes, install, kernel
 from .result import write_trace
 
-USAGE = "usage: python -m tilewright.nki FILE.py[::kernel] [arguments] [--chip NAME] [--check] [--trace FILE] [--json]"
+USAGE = "usage: python -m tilewright.nki FILE.py[::kernel] [arguments] [--chip NAME] [--instance NAME] [--check] [--trace FILE] [--json]"
 
 
 class Usage(Exception):
@@ -28,6 +28,11 @@ def options(arguments):
     found = {"chip": None, "trace": None, "check": False, "json": False}
     rest, items = [], iter(arguments)
     for item in items:
+        if item == "--instance":
+            os.environ["TILEWRIGHT_INSTANCE"] = next(items, "")
+            if not os.environ["TILEWRIGHT_INSTANCE"]:
+                raise Usage("--instance needs a value")
+            continue
         if item in ("--check", "--json"):
             found[item[2:]] = True
         elif item in ("--chip", "--trace"):

@@ -173,6 +173,19 @@ fn on_chip(storage: &Storage, least: u64, most: u64, view: &View, size: u64) -> 
     }
 }
 
+/// A rank's part of a collective: with whom it meets, and on which links.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Exchange {
+    /// The ranks that meet, itself among them, rising.
+    pub members: Vec<u32>,
+    /// Links that it uses, and how long it keeps each of them.
+    pub links: Vec<(u32, u64)>,
+    /// How often this core has met these ranks before.
+    pub number: u32,
+    /// When the last of them comes and the links are free; 0 as long as that is not known.
+    pub start_ps: u64,
+}
+
 /// An executed instruction.
 #[derive(Clone, Debug)]
 pub struct Instruction {
@@ -216,6 +229,8 @@ pub struct Instruction {
     pub borrows_port: bool,
     /// Another instruction does its work.
     pub merged: bool,
+    /// With whom it meets, if it is a collective.
+    pub exchange: Option<Box<Exchange>>,
     /// Line, in the program's table.
     pub source: u32,
     /// Program of the launch grid, or core.
@@ -255,6 +270,7 @@ impl Instruction {
             on_gpsimd: None,
             borrows_port: false,
             merged: false,
+            exchange: None,
             source: 0,
             program: 0,
             meeting: 0,

@@ -2,6 +2,7 @@
 
 pub mod collective;
 pub mod dma;
+pub mod exchange;
 pub mod gpsimd;
 pub mod limits;
 pub mod mx;
