@@ -43,12 +43,7 @@ impl Network {
     ///
     /// # Errors
     /// If no instance has that name, it has other devices, or fewer cores than the ranks take.
-    pub fn new(
-        chip: &Chip,
-        name: Option<&str>,
-        ranks: u64,
-        cores_per_rank: u64,
-    ) -> Result<Network, Refusal> {
+    pub fn new(chip: &Chip, name: Option<&str>, ranks: u64, cores_per_rank: u64) -> Result<Network, Refusal> {
         let (cores_per_device, cores_per_rank) = (chip.neuron.chip.cores.max(1), cores_per_rank.max(1));
         let cores = |instance: &Instance| instance.devices().saturating_mul(cores_per_device);
         let need = ranks.saturating_mul(cores_per_rank);
@@ -164,11 +159,16 @@ fn too_many(
     of_chip: &[&Instance],
     cores_per_device: u64,
 ) -> Refusal {
-    let largest = of_chip.last().filter(|one| one.name != instance.name && one.devices() > instance.devices());
+    let largest =
+        of_chip.last().filter(|one| one.name != instance.name && one.devices() > instance.devices());
     Refusal::new(
         "neuron/instance",
         format!("{ranks} ranks of {cores_per_rank} cores on {}", instance.name),
-        format!("{} ranks: {} devices of {cores_per_device} cores", have / cores_per_rank, instance.devices()),
+        format!(
+            "{} ranks: {} devices of {cores_per_device} cores",
+            have / cores_per_rank,
+            instance.devices()
+        ),
         match largest {
             Some(one) => format!("start fewer ranks, or name a larger instance, up to {}", one.name),
             None => "start fewer ranks; more than one server is not modelled".to_owned(),

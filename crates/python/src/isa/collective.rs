@@ -98,8 +98,11 @@ pub(crate) fn meet_ranks(py: Python<'_>, sessions: Vec<Bound<'_, Session>>) {
     let programs: Vec<_> = sessions.iter().map(|session| &session.program).collect();
     let met = py.detach(|| {
         let changed: Vec<_> = programs.iter().map(|program| compiled(&chip, program)).collect();
-        let running: Vec<_> =
-            changed.iter().zip(&programs).map(|(changed, program)| changed.as_ref().unwrap_or(program)).collect();
+        let running: Vec<_> = changed
+            .iter()
+            .zip(&programs)
+            .map(|(changed, program)| changed.as_ref().unwrap_or(program))
+            .collect();
         meet(&chip, &running)
     });
     for session in &mut sessions {

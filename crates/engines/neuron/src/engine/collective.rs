@@ -106,8 +106,7 @@ pub fn collective(
     let mut members = group.ranks.to_vec();
     members.sort_unstable();
     members.dedup();
-    instruction.exchange =
-        Some(Box::new(Exchange { members, links: answer.links, number: 0, start_ps: 0 }));
+    instruction.exchange = Some(Box::new(Exchange { members, links: answer.links, number: 0, start_ps: 0 }));
     instruction.reads = own.iter().filter_map(Region::of).collect();
     let hbm = |tile: &Tile| if tile.storage.memory.on_chip() { 0 } else { message_bytes(tile) };
     instruction.hbm_read_bytes = own.iter().map(hbm).sum();

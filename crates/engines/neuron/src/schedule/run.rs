@@ -161,7 +161,11 @@ impl<'a> Machine<'a> {
                     if meet {
                         self.meetings.count(instruction.meeting as usize);
                     }
-                    let unit = if instruction.exchange.is_some() { per_core - 1 } else { unit_of(instruction, queues) };
+                    let unit = if instruction.exchange.is_some() {
+                        per_core - 1
+                    } else {
+                        unit_of(instruction, queues)
+                    };
                     core * per_core + unit
                 }
                 Node::Save(tile) => self.core_of(tile) * per_core + ENGINES + 2 * queues,

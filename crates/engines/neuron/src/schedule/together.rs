@@ -11,8 +11,8 @@ use super::depend::{self, Edges};
 use super::run::Machine;
 use super::spill::{self, Nodes};
 use super::tiles::Tiles;
-use crate::program::{Cost, Instruction, Program};
 use crate::Chip;
+use crate::program::{Cost, Instruction, Program};
 
 /// A meeting: its core, its ranks, and how often they have met before.
 type Key = (u32, Vec<u32>, u32);
@@ -127,7 +127,9 @@ impl Hall<'_> {
         let came = self.machines[at].came.as_mut().map(std::mem::take).unwrap_or_default();
         for (node, time_ps) in came {
             let Some(instruction) = self.programs[at].instructions.get(node as usize) else { continue };
-            let (Some(key), Some(exchange)) = (key(instruction), instruction.exchange.as_ref()) else { continue };
+            let (Some(key), Some(exchange)) = (key(instruction), instruction.exchange.as_ref()) else {
+                continue;
+            };
             let members = key.1.len();
             let gathering = self.open.entry(key.clone()).or_default();
             gathering.came.push((at, node, time_ps));
