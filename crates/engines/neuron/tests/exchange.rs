@@ -110,7 +110,7 @@ fn pairs_that_share_a_link_share_its_rate() {
         ask(&chip, &network, question).cost.busy_ps
     };
     // Two cores to a device: 0 and 1 send over the same link, 0 and 2 over links of their own.
-    assert_eq!(busy(&[(0, 2), (1, 3)]), 2 * busy(&[(0, 2)]));
+    assert!(busy(&[(0, 2), (1, 3)]).abs_diff(2 * busy(&[(0, 2)])) <= 1, "twice, but for rounding");
     assert_eq!(busy(&[(0, 2), (2, 4)]), busy(&[(0, 2)]));
 }
 
