@@ -5,6 +5,8 @@
 
 import os
 import pathlib
+import subprocess
+import sys
 
 import nki.collectives as ncoll
 import nki.isa as nisa
@@ -222,3 +224,33 @@ def test_what_no_instance_has_is_refused(options, asked):
         run_ranks(kernel, [{"x": x} for x in given(3)], **options)
     assert caught.value.code == "neuron/instance" and caught.value.asked == asked
     assert caught.value.allowed and caught.value.instead
+
+
+SCRIPT = """
+import nki.collectives as ncoll
+import nki.language as nl
+import numpy as np
+import tilewright.nki
+
+def total(x):
+    out = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+    ncoll.all_reduce([x], [out], ncoll.ReplicaGroup([[0, 1]]), op=nl.add)
+    return out
+
+tilewright.nki.run_ranks(total, [{"x": np.ones((4, 8), np.float32)}] * 2)
+"""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["--instance", "inf2.48xlarge"], 0, "total on inferentia2: "),
+        (["--instance", "trn1.32xlarge", "--chip", "trainium2"], 1, "which has trainium1 devices, with trainium2"),
+        (["--instance"], 2, "--instance needs a value"),
+    ],
+)
+def test_the_command_takes_an_instance(tmp_path, arguments, code, said):
+    (tmp_path / "ranks.py").write_text(SCRIPT)
+    command = [sys.executable, "-m", "tilewright.nki", "ranks.py", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=120)
+    assert done.returncode == code and said in done.stdout + done.stderr, done
