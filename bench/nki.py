@@ -63,8 +63,8 @@ def instruction_us():
     return found
 
 
-def matmul_gflops(size=4096):
-    """Functional rate of a blocked bf16 matmul kernel, and of NumPy's float32 matmul on the same host, best of three."""
+def matmul_gflops(size=4096, pairs=5):
+    """Functional rate of a blocked bf16 matmul kernel, of NumPy's float32 matmul, and the share: medians of pairs that take turns."""
     import ml_dtypes
     import neuronxcc.nki.language as nl
     import tilewright.nki
@@ -88,16 +88,18 @@ def matmul_gflops(size=4096):
     generator = np.random.default_rng(0)
     a, b = (generator.standard_normal((size, size), np.float32).astype(ml_dtypes.bfloat16) for _ in range(2))
     wide_a, wide_b = a.T.astype(np.float32), b.astype(np.float32)
-    ours = numpy = np.zeros(2)
-    for _ in range(3):
+    rates = []
+    for _ in range(1 + pairs):
         start = clocks()
         result = tilewright.nki.run(kernel, a, b)
-        ours = np.maximum(ours, 2 * size**3 / (clocks() - start) / 1e9)
+        ours = 2 * size**3 / (clocks() - start) / 1e9
         start = clocks()
         expected = wide_a @ wide_b
-        numpy = np.maximum(numpy, 2 * size**3 / (clocks() - start) / 1e9)
+        numpy = 2 * size**3 / (clocks() - start) / 1e9
+        rates.append((ours, numpy, ours / numpy))
     assert np.allclose(result.outputs.astype(np.float32), expected, rtol=0.02, atol=0.5)
-    return ours, numpy
+    # The first pair finds everything cold.
+    return np.median(rates[1:], axis=0)
 
 
 def million(count=1_000_000):
@@ -140,8 +142,7 @@ def main():
     taken, busy, mib, count = million()
     print(f"timing {count} instructions {taken:.2f} s ({busy:.2f} s of processor time), {mib:.0f} MiB more   goals 2 s, 500 MB")
     size = int(sys.argv[1]) if len(sys.argv) > 1 else 4096
-    ours, numpy = matmul_gflops(size)
-    share = ours / numpy
+    ours, numpy, share = matmul_gflops(size)
     print(
         f"matmul kernel, bf16       {ours[0]:8.1f} GFLOP/s, NumPy float32 {numpy[0]:.1f}: {share[0]:.2f} of it "
         f"({share[1]:.2f} by the processor)   goal 0.5"

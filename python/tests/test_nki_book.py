@@ -18,8 +18,8 @@ def printed(body, folder):
     for line in body.splitlines():
         if line.startswith("$ "):
             words = shlex.split(line[2:])
-            assert words[:3] == ["tilewright", "nki", "run"], line
-            command = [sys.executable, "-m", "tilewright.nki", *words[3:]]
+            assert words[:3] == ["tilewright", "nki", "run"] or words[0] == "python", line
+            command = [sys.executable, *(words[1:] if words[0] == "python" else ["-m", "tilewright.nki", *words[3:]])]
             done = subprocess.run(command, capture_output=True, text=True, cwd=folder, timeout=120)
             text += f"{line}\n{done.stdout}{done.stderr}"
     return text

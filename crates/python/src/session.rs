@@ -10,6 +10,7 @@ use tilewright_base::Sources;
 use tilewright_machine::{builtin, load};
 use tilewright_neuron::engine::random::Lanes;
 use tilewright_neuron::engine::tensor::Product;
+use tilewright_neuron::network::Network;
 use tilewright_neuron::program::Allocation;
 use tilewright_neuron::schedule::Timeline;
 use tilewright_neuron::storage::{Request, Storage};
@@ -48,6 +49,10 @@ pub(crate) struct Session {
     pub(crate) values: bool,
     /// The timeline of so many instructions.
     pub(crate) timeline: Mutex<Option<(usize, Arc<Run>)>>,
+    /// Where the ranks of the launch are.
+    pub(crate) network: Option<Arc<Network>>,
+    /// How often each core has met the same ranks.
+    pub(crate) met: BTreeMap<(u32, Vec<u32>), u32>,
     /// Where matmuls wrote, by tensor.
     summed: BTreeMap<u32, Vec<Region>>,
     /// Lines by code object, and by the place in its code, which is found sooner.
@@ -210,6 +215,8 @@ impl Session {
             current_meeting: 0,
             values: true,
             timeline: Mutex::new(None),
+            network: None,
+            met: BTreeMap::new(),
             summed: BTreeMap::new(),
             lines: BTreeMap::new(),
             places: BTreeMap::new(),

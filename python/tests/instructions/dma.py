@@ -88,3 +88,10 @@ for _kind in ("all_reduce", "all_gather", "reduce_scatter", "all_to_all"):
         if kind != "all_reduce":
             options["collective_dim"] = 0
         getattr(ncoll, kind)([t.a], [t.out], group, **options)
+
+
+for _mode in nisa.dge_mode:
+
+    @case("dma", f"dma_copy with descriptors of dge_mode.{_mode.name}", ROWS, OUT, lambda a: a, in_hbm=("a",))
+    def _(t, mode=_mode):
+        nisa.dma_copy(t.out, t.a, dge_mode=mode)

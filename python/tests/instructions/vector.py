@@ -349,3 +349,14 @@ def _blocks(a):
 @case("vector", "quantize_mx", ROWS, {"out": (128, 64), "scales": (128, 64)}, _blocks, modes=(Mode(BF16), Mode(F16)), out_dtypes={"out": nl.float8_e4m3fn_x4, "scales": U8}, since=4)
 def _(t):
     nisa.quantize_mx(t.out, t.a, t.scales)
+
+
+@case("vector", "tensor_copy_dynamic_src", {"a": (128, 1024)}, {"out": (128, 512)}, lambda a: a[:, 256:768], modes=PATHS)
+def _(t):
+    nisa.tensor_copy_dynamic_src(t.out, t.a[:, 256:768])
+
+
+@case("vector", "tensor_copy_dynamic_dst", {"a": (128, 512)}, {"out": (128, 1024)}, lambda a: np.pad(a, ((0, 0), (256, 256))), modes=PATHS)
+def _(t):
+    nisa.memset(t.out, 0.0)
+    nisa.tensor_copy_dynamic_dst(t.out[:, 256:768], t.a)

@@ -27,10 +27,12 @@ def run(func, *args, chip=None, grid=None, dialect=None, values=True, **kwargs):
     return made.run(args, kwargs, chip, values)
 
 
-def run_ranks(func, arguments, chip=None, grid=None, dialect="new"):
-    """Runs a kernel on several ranks together, which may communicate; `arguments` has the keywords of each rank."""
+def run_ranks(func, arguments, chip=None, grid=None, dialect="new", instance=None):
+    """Runs a kernel on several ranks together, which may communicate; `arguments` has the keywords of each rank.
+
+    The ranks take the cores of an instance in order, `instance="trn1.32xlarge"`; without one, of the smallest that has as many."""
     made = func if isinstance(func, Kernel) else Kernel(func, dialect)
-    return (made if grid is None else made[grid]).run_ranks(arguments, chip)
+    return (made if grid is None else made[grid]).run_ranks(arguments, chip, instance)
 
 
 def install():

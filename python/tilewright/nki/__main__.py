@@ -1,4 +1,4 @@
-"""`python -m tilewright.nki FILE.py[::kernel] [arguments] [--chip NAME] [--grid 2x4] [--check] [--trace F] [--json]`.
+"""`python -m tilewright.nki FILE.py[::kernel] [arguments] [--chip NAME] [--instance NAME] [--grid 2x4] [--check] [--trace F] [--json]`.
 
 A file alone runs as it is, and each kernel call is reported. With `::kernel` that kernel is called with the arguments:
 `128x512:bf16` is a random array of that shape and type (float32 without one), everything else a Python literal or text.
@@ -20,7 +20,7 @@ from tilewright import _core
 from . import dtypes, install, kernel
 from .result import check_writable, write_trace
 
-USAGE = "usage: python -m tilewright.nki FILE.py[::kernel] [arguments] [--chip NAME] [--grid 2x4] [--check] [--trace FILE] [--json]"
+USAGE = "usage: python -m tilewright.nki FILE.py[::kernel] [arguments] [--chip NAME] [--instance NAME] [--grid 2x4] [--check] [--trace FILE] [--json]"
 
 
 class Usage(Exception):
@@ -29,12 +29,12 @@ class Usage(Exception):
 
 def options(arguments):
     """Our options, wherever they stand before `--`, and the rest."""
-    found = {"chip": None, "trace": None, "grid": None, "check": False, "json": False}
+    found = {"chip": None, "instance": None, "trace": None, "grid": None, "check": False, "json": False}
     rest, items = [], iter(arguments)
     for item in items:
         if item in ("--check", "--json"):
             found[item[2:]] = True
-        elif item in ("--chip", "--trace", "--grid"):
+        elif item in ("--chip", "--instance", "--trace", "--grid"):
             found[item[2:]] = next(items, None)
             if found[item[2:]] is None:
                 raise Usage(f"{item} needs a value")
@@ -57,6 +57,8 @@ def check(chosen, target):
             _core.Session(kernel.chip_name(chosen["chip"]))
         except ValueError as error:
             raise Usage(f"--chip {chosen['chip']}: {error}; there are inferentia2, trainium1, trainium2 and trainium3") from None
+    if chosen["instance"] is not None and _core.instance_chip(chosen["instance"]) is None:
+        raise Usage(f"--instance {chosen['instance']}: no such instance; machines/instances.toml lists them, as trn1.32xlarge")
     if chosen["trace"]:
         try:
             check_writable(chosen["trace"])
@@ -170,6 +172,8 @@ def main():
         check(chosen, rest[0])
         if chosen["chip"]:
             os.environ["TILEWRIGHT_CHIP"] = chosen["chip"]
+        if chosen["instance"]:
+            os.environ["TILEWRIGHT_INSTANCE"] = chosen["instance"]
         install()
         report = Report(chosen["json"])
         kernel.listeners.append(report)

@@ -318,13 +318,24 @@ class Kernel:
             write_trace(os.path.join(getattr(self, "option_working_directory", None) or "", trace), result.trace)
         return result
 
-    def run_ranks(self, arguments, chip=None):
-        """Runs a launch on each of several ranks together; `arguments` has the keywords of each."""
+    def run_ranks(self, arguments, chip=None, instance=None):
+        """Runs a launch on each of several ranks together; `arguments` has the keywords of each.
+
+        The ranks take the cores of an instance in order: of the one that is named, of TILEWRIGHT_INSTANCE, or of the smallest
+        that has as many."""
+        instance = instance or os.environ.get("TILEWRIGHT_INSTANCE")
+        chip = _core.instance_chip(instance) if instance and not (chip or os.environ.get("TILEWRIGHT_CHIP")) else chip
         name = chip_name(chip, self.dialect, self.platform_target)
         launches = [_Launch(self, name, self.grid) for _ in arguments]
         ready = [launch.prepare((), kwargs) for launch, kwargs in zip(launches, arguments)]
+        sessions = [launch.session for launch in launches]
+        instance = _core.place_ranks(sessions, instance, len(_places(self.grid)))
         values = _run_together(ready)
-        return [_keep(launch.finish(value)) for launch, value in zip(launches, values)]
+        _core.meet_ranks(sessions)
+        results = [_keep(launch.finish(value)) for launch, value in zip(launches, values)]
+        for result in results:
+            result.instance = instance
+        return results
 
 
 #: Called with each result.

@@ -16,6 +16,8 @@ class Result:
         self._timing = None
         self._findings = None
         self.extra_findings = []
+        #: The instance that ranks ran on.
+        self.instance = None
 
     @property
     def timing(self):

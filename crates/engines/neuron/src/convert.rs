@@ -6,11 +6,12 @@
 use rayon::prelude::*;
 use tilewright_num::{Dtype, RuleSet, decode_slice, encode_slice, load, store};
 
-use crate::Tile;
+use crate::late::LateCopy;
 use crate::pattern::SKIP;
-use crate::recycle::{give_back, room, zeros};
+use crate::recycle::{give_back, room, to_overwrite, zeros};
 use crate::refusal::{Refusal, rule};
 use crate::storage::Content;
+use crate::{Tile, View};
 
 /// What reading an operand gave.
 #[derive(Clone, Debug, Default)]
@@ -79,7 +80,7 @@ impl Tile {
         }
         let mut bytes = vec![0; values.len() * size];
         let _ = encode_slice(rules, dtype, values, &mut bytes);
-        self.unpack(&mut content, &bytes);
+        self.view.unpack(&mut content, &bytes);
     }
 
     /// True if it has a byte that nobody wrote.
@@ -107,7 +108,7 @@ impl Tile {
         let count = self.elements() * self.view.dtype.size_bytes(1);
         let mut bytes = if keep { self.packed(content) } else { vec![0; count] };
         change(&mut bytes);
-        self.unpack(content, &bytes);
+        self.view.unpack(content, &bytes);
     }
 
     /// The byte range of a view that is one run.
@@ -139,7 +140,7 @@ impl Tile {
     pub fn packed(&self, content: &Content) -> Vec<u8> {
         let size = self.view.dtype.size_bytes(1);
         let mut packed = room(self.elements() * size);
-        self.visit(|start, steps, stride| {
+        self.view.visit(|start, steps, stride| {
             let Some(start) = start else {
                 packed.resize(packed.len() + steps * size, 0);
                 return;
@@ -173,38 +174,9 @@ impl Tile {
         if self.is_whole() && packed.len() == self.storage.size_bytes() {
             self.storage.replace(packed);
         } else {
-            self.unpack(&mut self.storage.lock(), &packed);
+            self.view.unpack(&mut self.storage.lock(), &packed);
             give_back(packed);
         }
-    }
-
-    /// Spreads packed elements to their places.
-    pub(crate) fn unpack(&self, content: &mut Content, packed: &[u8]) {
-        content.changed();
-        let size = self.view.dtype.size_bytes(1);
-        let mut at = 0;
-        self.visit(|start, steps, stride| {
-            let Some(source) = packed.get(at..at + steps * size) else { return };
-            at += steps * size;
-            let Some(start) = start else { return };
-            if stride == 1 {
-                if let Some(run) = content.bytes.to_mut().get_mut(start * size..(start + steps) * size) {
-                    run.copy_from_slice(source);
-                }
-                content.mark(start * size, steps * size);
-                return;
-            }
-            let element = |step| start.wrapping_add_signed(stride * crate::pattern::signed(step));
-            let bytes = content.bytes.to_mut();
-            for (step, source) in source.chunks_exact(size).enumerate() {
-                if let Some(to) = bytes.get_mut(element(step) * size..(element(step) + 1) * size) {
-                    to.copy_from_slice(source);
-                }
-            }
-            for step in 0..if content.all_written() { 0 } else { steps } {
-                content.mark(element(step) * size, size);
-            }
-        });
     }
 
     /// True if a byte of it was never written.
@@ -214,7 +186,7 @@ impl Tile {
         }
         let size = self.view.dtype.size_bytes(1);
         let mut missing = false;
-        self.visit(|start, steps, stride| {
+        self.view.visit(|start, steps, stride| {
             let Some(start) = start.filter(|_| !missing) else { return };
             if stride == 1 {
                 missing = !content.is_written(start * size, steps * size);
@@ -263,7 +235,7 @@ impl Tile {
         for (at, &word) in words.iter().enumerate() {
             store(self.view.dtype, &mut packed, at, word);
         }
-        self.unpack(&mut self.storage.lock(), &packed);
+        self.view.unpack(&mut self.storage.lock(), &packed);
     }
 
     /// The elements as integers; floats are rounded to the nearest.
@@ -290,11 +262,42 @@ impl Tile {
         let words: Vec<u32> = values.iter().map(|&value| integer_word(rules, dtype, value)).collect();
         self.write_words(&words);
     }
+}
+
+impl View {
+    /// Spreads packed elements to their places.
+    pub(crate) fn unpack(&self, content: &mut Content, packed: &[u8]) {
+        content.changed();
+        let size = self.dtype.size_bytes(1);
+        let mut at = 0;
+        self.visit(|start, steps, stride| {
+            let Some(source) = packed.get(at..at + steps * size) else { return };
+            at += steps * size;
+            let Some(start) = start else { return };
+            if stride == 1 {
+                if let Some(run) = content.bytes.to_mut().get_mut(start * size..(start + steps) * size) {
+                    run.copy_from_slice(source);
+                }
+                content.mark(start * size, steps * size);
+                return;
+            }
+            let element = |step| start.wrapping_add_signed(stride * crate::pattern::signed(step));
+            let bytes = content.bytes.to_mut();
+            for (step, source) in source.chunks_exact(size).enumerate() {
+                if let Some(to) = bytes.get_mut(element(step) * size..(element(step) + 1) * size) {
+                    to.copy_from_slice(source);
+                }
+            }
+            for step in 0..if content.all_written() { 0 } else { steps } {
+                content.mark(element(step) * size, size);
+            }
+        });
+    }
 
     /// Calls `run(start, steps, stride)` for each innermost loop; `None` where elements are skipped.
     fn visit(&self, mut run: impl FnMut(Option<usize>, usize, isize)) {
-        let Some(offsets) = &self.view.gather else {
-            return self.view.for_each_run(|start, steps, stride| run(Some(start), steps, stride));
+        let Some(offsets) = &self.gather else {
+            return self.for_each_run(|start, steps, stride| run(Some(start), steps, stride));
         };
         let mut rest = &offsets[..];
         while let Some(&first) = rest.first() {
@@ -365,6 +368,9 @@ pub fn copy(rules: &RuleSet, dst: &Tile, src: &Tile) -> bool {
     if src.storage.valueless || dst.storage.valueless {
         return false;
     }
+    if copy_later(rules, dst, src) {
+        return false;
+    }
     if from == to {
         let (packed, uninitialised) = {
             let content = src.storage.lock();
@@ -383,21 +389,37 @@ pub fn copy(rules: &RuleSet, dst: &Tile, src: &Tile) -> bool {
     }
     let (bytes, uninitialised) = {
         let content = src.storage.lock();
-        let bytes = src.contiguous(&content).map(|bytes| change_type(rules, (from, bytes), to));
-        let bytes = bytes.unwrap_or_else(|| change_type(rules, (from, &src.packed(&content)), to));
+        let bytes = src.contiguous(&content).map(|bytes| change_type(rules, (from, bytes), to, true));
+        let bytes = bytes.unwrap_or_else(|| change_type(rules, (from, &src.packed(&content)), to, true));
         (bytes, src.reads_unwritten(&content))
     };
     dst.put(bytes);
     uninitialised
 }
 
+/// Copies a sum that is still being added up when somebody looks at the copy. False if it is none.
+fn copy_later(rules: &RuleSet, dst: &Tile, src: &Tile) -> bool {
+    let same = src.elements() == dst.elements() && src.view.dtype == src.storage.dtype;
+    if !same || dst.view.gather.is_some() || src.storage.id == dst.storage.id || !src.is_whole() {
+        return false;
+    }
+    let Some(sum) = src.storage.sum() else { return false };
+    dst.storage.copy_later(LateCopy { view: dst.view.clone(), whole: dst.is_whole(), sum, rules: *rules });
+    true
+}
+
 /// Elements that one thread converts at a time.
 const CONVERTED_AT_ONCE: usize = 1 << 12;
 
-/// Elements of one type as elements of another, through FP32.
-fn change_type(rules: &RuleSet, (from, bytes): (Dtype, &[u8]), to: Dtype) -> Vec<u8> {
+/// Elements of one type as elements of another, through FP32; many of them by several threads, if they may be `shared`.
+pub(crate) fn change_type(
+    rules: &RuleSet,
+    (from, bytes): (Dtype, &[u8]),
+    to: Dtype,
+    shared: bool,
+) -> Vec<u8> {
     let (from_size, to_size) = (from.size_bytes(1), to.size_bytes(1));
-    let mut changed = zeros(bytes.len() / from_size * to_size);
+    let mut changed = to_overwrite(bytes.len() / from_size * to_size);
     let convert = |(out, bytes): (&mut [u8], &[u8])| {
         let mut values = [0.0; CONVERTED_AT_ONCE];
         let values = &mut values[..bytes.len() / from_size];
@@ -406,7 +428,7 @@ fn change_type(rules: &RuleSet, (from, bytes): (Dtype, &[u8]), to: Dtype) -> Vec
         let _ = encode_slice(rules, to, values, out);
     };
     let (out, bytes) = (CONVERTED_AT_ONCE * to_size, bytes.chunks(CONVERTED_AT_ONCE * from_size));
-    if bytes.len() < 8 {
+    if bytes.len() < 8 || !shared {
         changed.chunks_mut(out).zip(bytes).for_each(convert);
     } else {
         let bytes: Vec<&[u8]> = bytes.collect();

@@ -4,6 +4,7 @@
 //! - [`storage`], [`pattern`], [`explicit`]: tensors with real bytes and the views over them;
 //! - [`alu`], [`function`], [`convert`], [`mx`]: operators, activation functions, casts and block-scaled words as values;
 //! - [`engine`]: instructions by engine: may it, what does it give, how long;
+//! - [`network`]: devices of an instance, their links, and which rank is where;
 //! - [`program`]: what was executed, as data; [`schedule`]: when each of it runs on the real engines;
 //! - [`compiler`]: what the compiler of the first dialect changes before;
 //! - [`reading`]: utilisation, critical path, energy, suggestions;
@@ -19,8 +20,10 @@ pub mod engine;
 pub mod explicit;
 pub mod findings;
 pub mod function;
+mod late;
 pub mod matmul;
 pub mod mx;
+pub mod network;
 mod outside;
 pub mod pattern;
 pub mod placement;

@@ -173,6 +173,19 @@ fn on_chip(storage: &Storage, least: u64, most: u64, view: &View, size: u64) -> 
     }
 }
 
+/// A rank's part of a collective: with whom it meets, and on which links.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Exchange {
+    /// The ranks that meet, itself among them, rising.
+    pub members: Vec<u32>,
+    /// Links that it uses, and how long it keeps each of them.
+    pub links: Vec<(u32, u64)>,
+    /// How often this core has met these ranks before.
+    pub number: u32,
+    /// When the last of them comes and the links are free; 0 as long as that is not known.
+    pub start_ps: u64,
+}
+
 /// An executed instruction.
 #[derive(Clone, Debug)]
 pub struct Instruction {
@@ -216,6 +229,8 @@ pub struct Instruction {
     pub borrows_port: bool,
     /// Another instruction does its work.
     pub merged: bool,
+    /// With whom it meets, if it is a collective.
+    pub exchange: Option<Box<Exchange>>,
     /// Line, in the program's table.
     pub source: u32,
     /// Program of the launch grid, or core.
@@ -255,6 +270,7 @@ impl Instruction {
             on_gpsimd: None,
             borrows_port: false,
             merged: false,
+            exchange: None,
             source: 0,
             program: 0,
             meeting: 0,
@@ -277,20 +293,22 @@ impl Instruction {
     }
 }
 
-/// A number for what an instruction computes: FNV-1a over its name, its operands' patterns and its other operands; 0 for patterns that
-/// are no loops.
+/// A number for what an instruction computes: a hash of its name, its operands' patterns and its other operands, word by word; 0 for
+/// patterns that are no loops.
 fn digest(opcode: &str, tiles: &[&Tile], words: &[u64]) -> u64 {
-    const PRIME: u64 = 0x0100_0000_01b3;
+    // Odd, half of its bits set: a word changes all that lie above its own bits, the shift brings them down again.
+    const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
     if tiles.iter().any(|tile| tile.view.gather.is_some()) {
         return 0;
     }
     let mut hash = 0xcbf2_9ce4_8422_2325_u64;
     let mut add = |word: u64| {
-        for byte in word.to_le_bytes() {
-            hash = (hash ^ u64::from(byte)).wrapping_mul(PRIME);
-        }
+        hash = (hash ^ word).wrapping_mul(FACTOR);
+        hash ^= hash >> 32;
     };
-    opcode.bytes().for_each(|byte| add(u64::from(byte)));
+    for name in opcode.as_bytes().chunks(8) {
+        add(name.iter().fold(0, |word, &byte| word << 8 | u64::from(byte)));
+    }
     words.iter().copied().for_each(&mut add);
     for tile in tiles {
         add(tile.view.dtype as u64);

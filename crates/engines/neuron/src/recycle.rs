@@ -35,6 +35,13 @@ impl<T: Clone> Shelf<T> {
 
     /// A buffer without elements that has room for so many.
     pub fn with_room(&self, count: usize) -> Vec<T> {
+        let mut buffer = self.take(count);
+        buffer.clear();
+        buffer
+    }
+
+    /// A buffer that has room for so many, with what it held when it was used before.
+    fn take(&self, count: usize) -> Vec<T> {
         if (LEAST_BYTES..=MOST_BYTES).contains(&(count * size_of::<T>())) {
             let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
             let fits = |buffer: &Vec<T>| (count..=count + count / 4).contains(&buffer.capacity());
@@ -54,13 +61,19 @@ impl<T: Clone> Shelf<T> {
         buffer
     }
 
+    /// A buffer of so many elements, for one who writes all of them: they are what they were, or the value.
+    pub fn to_overwrite(&self, count: usize, value: T) -> Vec<T> {
+        let mut buffer = self.take(count);
+        buffer.resize(count, value);
+        buffer
+    }
+
     /// Keeps a buffer for the next.
-    pub fn give(&self, mut buffer: Vec<T>) {
+    pub fn give(&self, buffer: Vec<T>) {
         let bytes = size_bytes(&buffer);
         if !(LEAST_BYTES..=MOST_BYTES).contains(&bytes) {
             return;
         }
-        buffer.clear();
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         if kept.bytes + bytes <= MOST_KEPT_BYTES {
             kept.bytes += bytes;
@@ -79,6 +92,11 @@ pub(crate) fn room(count: usize) -> Vec<u8> {
 /// A buffer of zeros.
 pub(crate) fn zeros(count: usize) -> Vec<u8> {
     SHELF.filled(count, 0)
+}
+
+/// A buffer of bytes for one who writes all of them.
+pub(crate) fn to_overwrite(count: usize) -> Vec<u8> {
+    SHELF.to_overwrite(count, 0)
 }
 
 /// Keeps a buffer for the next.
@@ -130,6 +148,8 @@ mod tests {
         assert_ne!(SHELF.with_room(20_000).capacity(), 10_000);
         assert_eq!(SHELF.filled(9_000, 3), vec![3; 9_000]);
         assert!(SHELF.with_room(9_000).is_empty());
+        SHELF.give(vec![7; 10_000]);
+        assert_eq!(SHELF.to_overwrite(9_000, 3).len(), 9_000);
     }
 
     #[test]

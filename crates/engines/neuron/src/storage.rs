@@ -3,11 +3,13 @@
 //! Every tensor has bytes of its own, whatever address it is given later: values never alias by accident. Memory that
 //! nobody wrote holds NaN, or 4 in integers, as in the vendor's own simulator.
 
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tilewright_num::{Dtype, RuleSet, encode_slice};
 
 use crate::View;
+use crate::late::{LateCopy, finish_later};
 use crate::matmul::{Chain, Factors, Pack};
 use crate::pattern::MAX_ELEMENTS;
 use crate::recycle::{Bytes, zeros};
@@ -81,8 +83,12 @@ pub struct Content {
     later: Vec<(RuleSet, Factors)>,
     /// Those before them, which workers add already.
     chain: Option<Arc<Chain>>,
+    /// Others copy that sum: nothing is added to it any more.
+    chain_closed: bool,
     /// Their sum begins with nothing rather than with what is there.
     from_nothing: bool,
+    /// Sums that are copied to it when somebody looks, after all products.
+    copies: VecDeque<LateCopy>,
     /// Parts of it that matmuls packed.
     packs: Vec<(View, Pack)>,
 }
@@ -92,6 +98,9 @@ const MOST_PACKS: usize = 16;
 
 /// Products of one tensor that are held until they are added.
 const MOST_LATER: usize = 64;
+
+/// Copies of one tensor that are held until they are made.
+const MOST_COPIES: usize = 16;
 
 /// Products that wait before a worker begins with them.
 const LEAST_TO_BEGIN: usize = 4;
@@ -174,13 +183,8 @@ impl Storage {
     pub fn lock(&self) -> MutexGuard<'_, Content> {
         let mut content = self.content.lock().unwrap_or_else(PoisonError::into_inner);
         content.settle(self.dtype);
-        if content.untouched {
-            content.untouched = false;
-            let word = poison_word(self.dtype);
-            content.bytes = word.repeat(content.unwritten_bytes / word.len().max(1)).into();
-            content.written =
-                (content.unwritten_bytes > 0).then(|| vec![0; content.bytes.len().div_ceil(64)]);
-        }
+        while content.make_copy(self.dtype) {}
+        content.poison(self.dtype);
         content
     }
 
@@ -210,7 +214,7 @@ impl Storage {
         if !accumulate {
             content.forget_later();
             content.from_nothing = true;
-        } else if !content.has_later() {
+        } else if !content.has_later() || content.chain_closed {
             drop(content);
             // What is there already is what the sum begins with.
             content = self.lock();
@@ -224,6 +228,35 @@ impl Storage {
             } else if let Some(chain) = chain {
                 chain.work_on();
             }
+        }
+    }
+
+    /// The sum that all of it is, if that is still being added up and worth to be copied later.
+    pub(crate) fn sum(&self) -> Option<Arc<Chain>> {
+        let mut content = self.content.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(only) = content.copies.front().filter(|_| content.copies.len() == 1) {
+            return only.unchanged(self.dtype).cloned();
+        }
+        let chain = content.hand_over(self.dtype).filter(|chain| chain.is_shared())?;
+        if !content.chain_closed {
+            content.chain_closed = true;
+            finish_later(&chain);
+        }
+        Some(chain)
+    }
+
+    /// Copies a sum when somebody looks.
+    pub(crate) fn copy_later(&self, copy: LateCopy) {
+        let mut content = self.content.lock().unwrap_or_else(PoisonError::into_inner);
+        if copy.whole {
+            content.forget_later();
+        } else {
+            content.settle(self.dtype);
+        }
+        content.changed();
+        content.copies.push_back(copy);
+        if content.copies.len() > MOST_COPIES {
+            content.make_copy(self.dtype);
         }
     }
 
@@ -273,14 +306,15 @@ impl Content {
 
     fn forget_later(&mut self) {
         self.later.clear();
-        self.chain = None;
+        self.copies.clear();
+        (self.chain, self.chain_closed) = (None, false);
     }
 
     /// Gives the products that wait to the sum that workers may add to.
     fn hand_over(&mut self, dtype: Dtype) -> Option<Arc<Chain>> {
         if let (None, Some((rules, first))) = (&self.chain, self.later.first()) {
-            let begin = (!self.from_nothing).then_some((&*self.bytes, dtype));
-            self.chain = Some(Arc::new(Chain::new(rules, first, begin)));
+            let begin = (!self.from_nothing).then_some(&*self.bytes);
+            self.chain = Some(Arc::new(Chain::new(rules, first, dtype, begin)));
         }
         let later = std::mem::take(&mut self.later);
         let chain = self.chain.clone()?;
@@ -291,12 +325,45 @@ impl Content {
     /// Adds the products that wait.
     fn settle(&mut self, dtype: Dtype) {
         let Some(chain) = self.hand_over(dtype) else { return };
-        if self.untouched {
-            self.bytes = zeros(self.unwritten_bytes).into();
+        if self.chain_closed {
+            self.bytes = chain.result();
+        } else {
+            if self.untouched {
+                self.bytes = zeros(self.unwritten_bytes).into();
+            }
+            chain.finish(self.bytes.to_mut());
         }
-        (self.untouched, self.written, self.unwritten_bytes) = (false, None, 0);
-        (self.as_given, self.chain) = (false, None);
-        chain.finish(self.bytes.to_mut(), dtype);
+        self.all_at_once();
+        (self.chain, self.chain_closed) = (None, false);
+    }
+
+    /// All of it has values now.
+    fn all_at_once(&mut self) {
+        (self.untouched, self.written, self.unwritten_bytes, self.as_given) = (false, None, 0, false);
+    }
+
+    /// Makes the oldest copy that waits; false if none does.
+    fn make_copy(&mut self, dtype: Dtype) -> bool {
+        let Some(copy) = self.copies.pop_front() else { return false };
+        let bytes = copy.bytes();
+        if copy.whole {
+            self.bytes = bytes;
+            self.all_at_once();
+        } else {
+            self.poison(dtype);
+            copy.view.unpack(self, &bytes);
+        }
+        true
+    }
+
+    /// Fills what nobody touched yet.
+    fn poison(&mut self, dtype: Dtype) {
+        if self.untouched {
+            self.untouched = false;
+            let word = poison_word(dtype);
+            self.bytes = word.repeat(self.unwritten_bytes / word.len().max(1)).into();
+            self.written = (self.unwritten_bytes > 0).then(|| vec![0; self.bytes.len().div_ceil(64)]);
+        }
     }
 
     /// A part that was packed before, as long as nobody wrote to the tensor.

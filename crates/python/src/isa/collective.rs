@@ -1,9 +1,16 @@
-//! Collectives: one rank's share, from what the ranks of its group gave.
+//! Collectives: one rank's share, from what the ranks of its group gave; and where and when ranks meet.
+
+use std::sync::Arc;
 
 use pyo3::prelude::*;
-use tilewright_neuron::engine::collective::{Kind, Part, collective};
+use tilewright_machine::neuron::instances;
+use tilewright_neuron::compiler::compiled;
+use tilewright_neuron::engine::collective::{Group, Kind, Part, collective};
+use tilewright_neuron::network::Network;
+use tilewright_neuron::schedule::meet;
 
 use super::{Done, Session, Tensor, Tile, alu, unknown};
+use crate::error::raise;
 
 fn tiles(tensors: &[Bound<'_, Tensor>]) -> PyResult<Vec<Tile>> {
     tensors.iter().map(|tensor| tensor.get().operand().cloned()).collect()
@@ -12,15 +19,17 @@ fn tiles(tensors: &[Bound<'_, Tensor>]) -> PyResult<Vec<Tile>> {
 #[pymethods]
 impl Session {
     /// `own` is sent; each of `parts` is a place and what it is made of.
-    #[pyo3(signature = (kind, own, parts, ranks, op=None))]
+    #[pyo3(signature = (kind, own, parts, ranks, op=None, pairs=Vec::new()))]
+    #[expect(clippy::too_many_arguments, reason = "a collective has as many operands")]
     fn collective(
         &mut self,
         py: Python<'_>,
         kind: &str,
         own: Vec<Bound<'_, Tensor>>,
         parts: Vec<(Bound<'_, Tensor>, Vec<Bound<'_, Tensor>>)>,
-        ranks: u64,
+        ranks: Vec<u32>,
         op: Option<&str>,
+        pairs: Vec<(u32, u32)>,
     ) -> Done {
         let kind = Kind::from_name(kind)
             .ok_or_else(|| unknown("neuron/operator", "a collective", kind, &["all_reduce", "all_gather"]))?;
@@ -30,8 +39,73 @@ impl Session {
             .map(|(dst, sources)| Ok(Part { dst: dst.get().operand()?.clone(), sources: tiles(sources)? }))
             .collect::<PyResult<Vec<Part>>>()?;
         let op = op.map(alu).transpose()?;
-        let done = collective(&self.chip, kind, &own, &parts, op, ranks);
+        let network = self.network(py)?;
+        let group = Group { network: &network, ranks: &ranks, pairs: &pairs };
+        let mut done = collective(&self.chip, kind, &group, &own, &parts, op);
+        if let Some(exchange) = done.as_mut().ok().and_then(|done| done.exchange.as_mut()) {
+            let met = self.met.entry((self.current_program, exchange.members.clone())).or_default();
+            exchange.number = *met;
+            *met += 1;
+        }
         self.record(py, done)?;
         Ok(())
+    }
+}
+
+impl Session {
+    /// Where the ranks are; a launch of its own is alone.
+    fn network(&mut self, py: Python<'_>) -> PyResult<Arc<Network>> {
+        if let Some(network) = &self.network {
+            return Ok(Arc::clone(network));
+        }
+        let network = Network::new(&self.chip, None, 1, 1).map_err(|refusal| self.refused(py, &refusal))?;
+        Ok(Arc::clone(self.network.insert(Arc::new(network))))
+    }
+}
+
+/// The chip of an instance; none if no instance has that name.
+#[pyfunction]
+pub(crate) fn instance_chip(name: &str) -> Option<&'static str> {
+    instances().iter().find(|instance| instance.name == name).map(|instance| instance.chip.as_str())
+}
+
+/// Puts the ranks of these sessions on an instance, of so many cores each, and gives its name.
+#[pyfunction]
+pub(crate) fn place_ranks(
+    py: Python<'_>,
+    sessions: Vec<Bound<'_, Session>>,
+    instance: Option<&str>,
+    cores: u64,
+) -> PyResult<Option<String>> {
+    let Some(first) = sessions.first() else { return Ok(None) };
+    let ranks = u64::try_from(sessions.len()).unwrap_or(u64::MAX);
+    let network = Network::new(&first.borrow().chip, instance, ranks, cores);
+    let network = Arc::new(network.map_err(|refusal| raise(py, &refusal, ""))?);
+    for session in &sessions {
+        session.borrow_mut().network = Some(Arc::clone(&network));
+    }
+    Ok(Some(network.instance.name.clone()))
+}
+
+/// Finds when the collectives of these sessions begin, one session for each rank in order.
+#[pyfunction]
+pub(crate) fn meet_ranks(py: Python<'_>, sessions: Vec<Bound<'_, Session>>) {
+    let mut sessions: Vec<PyRefMut<'_, Session>> = sessions.iter().map(Bound::borrow_mut).collect();
+    let Some(chip) = sessions.first().map(|session| Arc::clone(&session.chip)) else { return };
+    if sessions.iter().all(|session| session.met.is_empty()) {
+        return;
+    }
+    let programs: Vec<_> = sessions.iter().map(|session| &session.program).collect();
+    let met = py.detach(|| {
+        let changed: Vec<_> = programs.iter().map(|program| compiled(&chip, program)).collect();
+        let running: Vec<_> = changed
+            .iter()
+            .zip(&programs)
+            .map(|(changed, program)| changed.as_ref().unwrap_or(program))
+            .collect();
+        meet(&chip, &running)
+    });
+    for session in &mut sessions {
+        session.program.keep(&met);
     }
 }

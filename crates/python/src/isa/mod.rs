@@ -1,6 +1,6 @@
 //! Instructions: from Python operands to the engine, and into the record.
 
-mod collective;
+pub(crate) mod collective;
 mod dma;
 mod gpsimd;
 mod matrix;

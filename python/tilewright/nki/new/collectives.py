@@ -74,8 +74,8 @@ def _listed(tensors):
     return list(tensors) if isinstance(tensors, (list, tuple)) else [tensors]
 
 
-def _run(kind, srcs, parts, ranks, op=None):
-    state.running().collective(kind, srcs, parts, len(ranks), None if op is None else lower.op_name(op))
+def _run(kind, srcs, parts, ranks, op=None, pairs=()):
+    state.running().collective(kind, srcs, parts, ranks, None if op is None else lower.op_name(op), list(pairs))
 
 
 def _split(tensor, dim, count):
@@ -189,7 +189,7 @@ def collective_permute(srcs, dsts, source_target_pairs, priority=None, name=None
     given = dict(zip(ranks, _exchange("collective_permute", srcs, ranks)))
     source = next((source for source, target in pairs if target == rank), None)
     parts = [] if source is None else [(dst, [given[source][at]]) for at, dst in enumerate(dsts)]
-    _run("collective_permute", srcs, parts, ranks)
+    _run("collective_permute", srcs, parts, ranks, pairs=pairs)
 
 
 def collective_permute_implicit(
@@ -205,7 +205,8 @@ def _ring(srcs, dsts, replica_group):
     ranks = _group(replica_group)
     given = _exchange("collective_permute_implicit", srcs, ranks)
     before = given[(ranks.index(state.program.rank) - 1) % len(ranks)]
-    _run("collective_permute", srcs, [(dst, [source]) for dst, source in zip(dsts, before)], ranks)
+    pairs = list(zip(ranks, ranks[1:] + ranks[:1]))
+    _run("collective_permute", srcs, [(dst, [source]) for dst, source in zip(dsts, before)], ranks, pairs=pairs)
 
 
 def collective_permute_implicit_reduce(
@@ -216,7 +217,7 @@ def collective_permute_implicit_reduce(
     for first, second in zip(srcs0_by_channel, srcs1_by_channel):
         first, second = _listed(first)[0], _listed(second)[0]
         total = state.running().alloc(list(first.shape), first.code, first.memory)
-        state.running().collective("all_reduce", [first, second], [(total, [first, second])], 1, lower.op_name(op))
+        state.running().collective("all_reduce", [first, second], [(total, [first, second])], [state.program.rank], lower.op_name(op))
         sums.append(total)
     dsts = [tensor for channel in dsts_by_channel for tensor in _listed(channel)]
     _ring(sums, dsts, replica_group)

@@ -140,7 +140,7 @@ def all_reduce(x, op, program_axes, dtype=None, mask=None, parallel_reduce=True,
     given = team.gather(("all_reduce", tuple(peers)), x.snapshot(), peers)
     out = lower.new(x.shape, x.code if dtype is None else dtypes.code(dtype))
     total = out if out.code == x.code else lower.new(x.shape, x.code)
-    state.running().collective("all_reduce", [x], [(total, given)], len(peers), lower.op_name(op))
+    state.running().collective("all_reduce", [x], [(total, given)], peers, lower.op_name(op))
     if total is not out:
         state.running().tensor_copy(out, total)
     if mask is not None:

@@ -1,14 +1,14 @@
-//! Collectives between ranks: values, and times on the links between devices (neuron.md sections 3.6 and 5.5).
+//! Collectives between ranks: values (neuron.md section 3.6). Times on the links are in [`super::exchange`].
 //!
 //! A rank gives what it sends and takes what belongs to it of what all ranks of its group sent. Sums are taken in the
-//! order of the group, so that every rank has the same bits. Time is steps times the latency of a step, plus bytes over
-//! the rate of the links; the algorithm, and with it the number of steps, goes by the size of the message.
+//! order of the group, so that every rank has the same bits.
 
 use crate::alu::AluOp;
-use crate::chip::{bytes_ps, ns_ps};
 use crate::convert;
+use crate::engine::exchange::{Question, ask};
+use crate::network::Network;
 use crate::pattern::as_u64;
-use crate::program::{Cost, EngineKind, Instruction};
+use crate::program::{EngineKind, Exchange, Instruction};
 use crate::refusal::{Refusal, rule};
 use crate::{Chip, Region, Tile};
 
@@ -22,7 +22,7 @@ pub struct Part {
 }
 
 /// Which way messages go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     /// Everyone has the combination of all.
     AllReduce,
@@ -56,6 +56,17 @@ impl Kind {
     }
 }
 
+/// Who takes part.
+#[derive(Clone, Debug)]
+pub struct Group<'a> {
+    /// Where the ranks are.
+    pub network: &'a Network,
+    /// The ranks, in order.
+    pub ranks: &'a [u32],
+    /// From whom to whom a permutation goes.
+    pub pairs: &'a [(u32, u32)],
+}
+
 /// One rank's share of a collective: `own` is what it sends, `parts` what it takes.
 ///
 /// # Errors
@@ -63,10 +74,10 @@ impl Kind {
 pub fn collective(
     chip: &Chip,
     kind: Kind,
+    group: &Group<'_>,
     own: &[Tile],
     parts: &[Part],
     op: Option<AluOp>,
-    ranks: u64,
 ) -> Result<Instruction, Refusal> {
     let name = kind.name();
     check_memories(name, own, parts)?;
@@ -90,10 +101,20 @@ pub fn collective(
     for part in parts {
         uninitialised |= receive(chip, name, part, op)?;
     }
-    let bytes: u64 = parts.iter().map(|part| message_bytes(&part.dst)).sum();
     let dsts: Vec<&Tile> = parts.iter().map(|part| &part.dst).collect();
-    let mut instruction = Instruction::new(name, EngineKind::Dma, cost(chip, kind, bytes, ranks), &dsts, &[])
-        .reading(uninitialised);
+    let question = Question {
+        kind,
+        ranks: group.ranks.to_vec(),
+        pairs: group.pairs.to_vec(),
+        bytes: asked_bytes(kind, own, &dsts, as_u64(group.ranks.len())),
+    };
+    let answer = ask(chip, group.network, question);
+    let mut instruction =
+        Instruction::new(name, EngineKind::Dma, answer.cost, &dsts, &[]).reading(uninitialised);
+    let mut members = group.ranks.to_vec();
+    members.sort_unstable();
+    members.dedup();
+    instruction.exchange = Some(Box::new(Exchange { members, links: answer.links, number: 0, start_ps: 0 }));
     instruction.reads = own.iter().filter_map(Region::of).collect();
     let hbm = |tile: &Tile| if tile.storage.memory.on_chip() { 0 } else { message_bytes(tile) };
     instruction.hbm_read_bytes = own.iter().map(hbm).sum();
@@ -164,29 +185,15 @@ fn message_bytes(tile: &Tile) -> u64 {
     as_u64(tile.view.dtype.size_bytes(tile.elements()))
 }
 
-/// Steps times latency, plus what crosses a link.
-fn cost(chip: &Chip, kind: Kind, bytes: u64, ranks: u64) -> Cost {
-    let figures = &chip.neuron.collectives;
-    let ranks = ranks.max(1);
-    let around = ranks - 1;
-    let one_way = if bytes <= figures.mesh_max_bytes {
-        around.min(1)
-    } else if bytes <= figures.doubling_max_bytes {
-        u64::from(ranks.ilog2()).max(around.min(1))
-    } else {
-        around
-    };
-    let shared = |times: u64| bytes.saturating_mul(times).saturating_mul(around) / ranks;
-    let (steps, crossing) = match kind {
-        Kind::AllReduce => (one_way.saturating_mul(2), shared(2)),
-        Kind::AllGather | Kind::AllToAll => (one_way, shared(1)),
+/// Bytes of the whole that ranks contribute to; of one message, if it is a permutation.
+fn asked_bytes(kind: Kind, own: &[Tile], dsts: &[&Tile], ranks: u64) -> u64 {
+    let received = || dsts.iter().map(|tile| message_bytes(tile)).fold(0, u64::saturating_add);
+    match kind {
+        Kind::AllReduce | Kind::AllGather | Kind::AllToAll => received(),
         // What a rank keeps is one of as many parts as there are ranks.
-        Kind::ReduceScatter => (one_way, bytes.saturating_mul(around)),
-        Kind::Permute => (around.min(1), if around > 0 { bytes } else { 0 }),
-    };
-    let rate = chip.neuron.link.links.max(1).saturating_mul(chip.neuron.link.link_bytes_per_s);
-    let latency = ns_ps(figures.fixed_ns.saturating_add(steps.saturating_mul(figures.hop_ns)));
-    Cost { busy_ps: bytes_ps(crossing, rate), latency_ps: latency }
+        Kind::ReduceScatter => received().saturating_mul(ranks),
+        Kind::Permute => own.iter().map(message_bytes).fold(0, u64::saturating_add),
+    }
 }
 
 #[cfg(test)]

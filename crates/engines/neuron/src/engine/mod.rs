@@ -2,6 +2,7 @@
 
 pub mod collective;
 pub mod dma;
+pub mod exchange;
 pub mod gpsimd;
 pub mod limits;
 pub mod mx;
@@ -84,13 +85,13 @@ pub struct Step {
 /// # Errors
 /// If `b` has not the shape of `a`, dimensions of size 1 aside.
 pub fn same_shape(instruction: &str, a: &Tile, b: &Tile) -> Result<(), Refusal> {
-    let squeezed =
-        |tile: &Tile| -> Vec<usize> { tile.view.shape().into_iter().filter(|&size| size != 1).collect() };
+    let [squeezed_a, squeezed_b] =
+        [a, b].map(|tile| tile.view.dims.iter().map(|dim| dim.size).filter(|&size| size != 1));
     rule(a.view.partitions() == b.view.partitions() && (a.elements() == b.elements()), || {
         shape_refusal(instruction, a, b)
     })?;
     let folded = |tile: &Tile| (tile.view.partitions(), tile.view.free_elements());
-    rule(squeezed(a) == squeezed(b) || folded(a) == folded(b), || shape_refusal(instruction, a, b))
+    rule(folded(a) == folded(b) || squeezed_a.eq(squeezed_b), || shape_refusal(instruction, a, b))
 }
 
 fn shape_refusal(instruction: &str, a: &Tile, b: &Tile) -> Refusal {

@@ -23,8 +23,21 @@ impl Line {
 /// A block of results.
 pub(super) type Block = [Line; ROWS];
 
+/// What is multiplied.
+#[derive(Clone, Copy)]
+pub(super) struct Operands<'a> {
+    /// Rows of the block, step by step.
+    pub(super) a: &'a [[f32; ROWS]],
+    /// Rows that are looked at later: the sums of others may be left as they are.
+    pub(super) used: usize,
+    /// Columns of the block, step by step.
+    pub(super) panel: &'a [Line],
+    /// What is multiplied soon: a host that can fetches it meanwhile.
+    pub(super) next: &'a [Line],
+}
+
 /// Adds to a block: `sums[r][c] += a[k][r] * panel[k][c]`, k from first to last.
-pub(super) type AddBlock = fn(a: &[[f32; ROWS]], panel: &[Line], sums: &mut Block);
+pub(super) type AddBlock = fn(operands: Operands<'_>, sums: &mut Block);
 
 /// The fastest way of this host.
 pub(super) fn fastest() -> AddBlock {
@@ -32,18 +45,24 @@ pub(super) fn fastest() -> AddBlock {
     {
         if is_x86_feature_detected!("avx512f") {
             // SAFETY: the host has the instructions.
-            return |a, panel, sums| unsafe { add_block_avx512(a, panel, sums) };
+            return |operands, sums| unsafe {
+                match operands.used {
+                    0..=4 => add_block_avx512::<4>(operands, sums),
+                    5..=8 => add_block_avx512::<8>(operands, sums),
+                    _ => add_block_avx512::<ROWS>(operands, sums),
+                }
+            };
         }
         if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
             // SAFETY: the host has the instructions.
-            return |a, panel, sums| unsafe { add_block_avx2(a, panel, sums) };
+            return |operands, sums| unsafe { add_block_avx2(operands, sums) };
         }
     }
     add_block_plain
 }
 
 /// What every host has.
-fn add_block_plain(a: &[[f32; ROWS]], panel: &[Line], sums: &mut Block) {
+fn add_block_plain(Operands { a, panel, .. }: Operands<'_>, sums: &mut Block) {
     for (a, b) in a.iter().zip(panel) {
         for (sums, &a) in sums.iter_mut().zip(a) {
             for (sum, &b) in sums.0.iter_mut().zip(&b.0) {
@@ -53,29 +72,43 @@ fn add_block_plain(a: &[[f32; ROWS]], panel: &[Line], sums: &mut Block) {
     }
 }
 
+/// Adds to the first rows only.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f")]
-fn add_block_avx512(a: &[[f32; ROWS]], panel: &[Line], sums: &mut Block) {
+fn add_block_avx512<const USED: usize>(operands: Operands<'_>, sums: &mut Block) {
     const LANES: usize = 16;
-    let mut low = [_mm512_setzero_ps(); ROWS];
-    let mut high = [_mm512_setzero_ps(); ROWS];
-    for index in 0..ROWS {
+    let Operands { a, panel, next, .. } = operands;
+    let steps = a.len().min(panel.len());
+    // Fetches are spread over the steps: many at once would wait for each other.
+    let (between, mut fetched) = (steps / next.len().max(1), 0);
+    let mut low = [_mm512_setzero_ps(); USED];
+    let mut high = [_mm512_setzero_ps(); USED];
+    for index in 0..USED {
         let sums = sums[index].0.as_ptr();
         // SAFETY: a line has two vectors, on a boundary of them.
         (low[index], high[index]) = unsafe { (_mm512_load_ps(sums), _mm512_load_ps(sums.add(LANES))) };
     }
     // Counted by hand: an iterator over both would be a call between the instructions.
-    for step in 0..a.len().min(panel.len()) {
+    for step in 0..steps {
         let (a, b) = (&a[step], panel[step].0.as_ptr());
+        if step == fetched * between && fetched < next.len() {
+            let line = next[fetched].0.as_ptr();
+            // SAFETY: a fetch reads nothing, and both halves are within the line.
+            unsafe {
+                _mm_prefetch::<_MM_HINT_T0>(line.cast());
+                _mm_prefetch::<_MM_HINT_T0>(line.add(LANES).cast());
+            }
+            fetched += 1;
+        }
         // SAFETY: a line has two vectors, on a boundary of them.
         let (left, right) = unsafe { (_mm512_load_ps(b), _mm512_load_ps(b.add(LANES))) };
-        for index in 0..ROWS {
+        for index in 0..USED {
             let a = _mm512_set1_ps(a[index]);
             low[index] = _mm512_fmadd_ps(a, left, low[index]);
             high[index] = _mm512_fmadd_ps(a, right, high[index]);
         }
     }
-    for index in 0..ROWS {
+    for index in 0..USED {
         let sums = sums[index].0.as_mut_ptr();
         // SAFETY: a line has two vectors, on a boundary of them.
         unsafe {
@@ -87,7 +120,7 @@ fn add_block_avx512(a: &[[f32; ROWS]], panel: &[Line], sums: &mut Block) {
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma")]
-fn add_block_avx2(a: &[[f32; ROWS]], panel: &[Line], sums: &mut Block) {
+fn add_block_avx2(Operands { a, panel, .. }: Operands<'_>, sums: &mut Block) {
     const LANES: usize = 8;
     for first in (0..COLUMNS).step_by(LANES) {
         let mut totals = [_mm256_setzero_ps(); ROWS];
@@ -121,17 +154,20 @@ mod tests {
         let panel: Vec<Line> =
             (0..50).map(|k| Line(std::array::from_fn(|c| ((k * 37 + c) as f32).cos()))).collect();
         let begin = [Line([0.5; COLUMNS]); ROWS];
-        let mut expected = begin;
-        add_block_plain(&a, &panel, &mut expected);
-        let mut found = begin;
-        fastest()(&a, &panel, &mut found);
-        assert_eq!(found, expected);
-        #[cfg(target_arch = "x86_64")]
-        if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
+        for used in [1, 4, 5, 8, 9, ROWS] {
+            let operands = Operands { a: &a, used, panel: &panel, next: &panel[..7] };
+            let mut expected = begin;
+            add_block_plain(operands, &mut expected);
             let mut found = begin;
-            // SAFETY: the host has the instructions.
-            unsafe { add_block_avx2(&a, &panel, &mut found) };
-            assert_eq!(found, expected);
+            fastest()(operands, &mut found);
+            assert_eq!(found[..used], expected[..used]);
+            #[cfg(target_arch = "x86_64")]
+            if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
+                let mut found = begin;
+                // SAFETY: the host has the instructions.
+                unsafe { add_block_avx2(operands, &mut found) };
+                assert_eq!(found, expected);
+            }
         }
     }
 }

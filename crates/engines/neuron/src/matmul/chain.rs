@@ -1,19 +1,19 @@
 //! The sum of several products: columns are shared out, and each share is a chain of its own, added to in the order of the
 //! products by whichever thread is free. Workers begin while the kernel still runs; who wants the sum waits for the rest.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use rayon::prelude::*;
 use tilewright_num::{Dtype, RuleSet};
 
-use super::block::{Block, COLUMNS, Line, ROWS, fastest};
+use super::block::{Block, COLUMNS, Line, Operands, ROWS, fastest};
 use super::{Factors, Results, narrow, widen};
-use crate::recycle::Shelf;
+use crate::recycle::{Bytes, Shelf, to_overwrite};
 
 /// Multiplications of a product below which a second thread costs more than it gives.
 const LEAST_SHARED: usize = 1 << 20;
 /// Panels of columns that a share has: few, so that a thread that is held up leaves most of them to others.
-const SHARE_PANELS: usize = 2;
+const SHARE_PANELS: usize = 4;
 
 static SHELF: Shelf<Block> = Shelf::empty();
 
@@ -23,9 +23,13 @@ pub struct Chain {
     rules: RuleSet,
     /// Rows and columns of the result.
     size: (usize, usize),
+    /// Its type.
+    dtype: Dtype,
     /// What is to be added, in order.
     factors: Mutex<Vec<Factors>>,
     shares: Vec<Mutex<Share>>,
+    /// The sum, once somebody asked for it.
+    result: OnceLock<Bytes>,
 }
 
 /// Some columns of the sum.
@@ -43,16 +47,27 @@ fn held<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Chain {
     /// A sum of products like `first`, which is not among them yet; it begins with nothing, or with what is given.
-    pub fn new(rules: &RuleSet, first: &Factors, begin: Option<(&[u8], Dtype)>) -> Chain {
+    pub fn new(rules: &RuleSet, first: &Factors, dtype: Dtype, begin: Option<&[u8]>) -> Chain {
         let (m, n) = (first.rows.length, first.columns.length);
         let panels = n.div_ceil(COLUMNS);
         let each = if first.rows.steps * m * n < LEAST_SHARED { panels } else { SHARE_PANELS };
         let shares = (0..panels.div_ceil(each.max(1))).map(|_| Mutex::default()).collect();
-        let chain = Chain { rules: *rules, size: (m, n), factors: Mutex::default(), shares };
-        if let Some((bytes, dtype)) = begin.filter(|(bytes, dtype)| bytes.len() == dtype.size_bytes(m * n)) {
-            chain.begin(bytes, dtype);
+        let (factors, result) = (Mutex::default(), OnceLock::new());
+        let chain = Chain { rules: *rules, size: (m, n), dtype, factors, shares, result };
+        if let Some(bytes) = begin.filter(|bytes| bytes.len() == dtype.size_bytes(m * n)) {
+            chain.begin(bytes);
         }
         chain
+    }
+
+    /// The type of the sum.
+    pub fn dtype(&self) -> Dtype {
+        self.dtype
+    }
+
+    /// True if several threads may add to it.
+    pub fn is_shared(&self) -> bool {
+        self.shares.len() > 1
     }
 
     fn share_columns(&self) -> usize {
@@ -74,14 +89,14 @@ impl Chain {
         SHELF.filled(self.columns_of(share).div_ceil(COLUMNS) * self.blocks(), [Line::ZERO; ROWS])
     }
 
-    fn begin(&self, bytes: &[u8], dtype: Dtype) {
-        let (n, size) = (self.size.1, dtype.size_bytes(1));
+    fn begin(&self, bytes: &[u8]) {
+        let (n, size) = (self.size.1, self.dtype.size_bytes(1));
         for (index, share) in self.shares.iter().enumerate() {
             let (first, columns) = (index * self.share_columns(), self.columns_of(index));
             let mut sums = self.zeros(index);
             let mut line = vec![0.0; columns.next_multiple_of(COLUMNS)];
             for (at, row) in bytes.chunks_exact(n * size).enumerate() {
-                widen(&self.rules, dtype, &row[first * size..][..columns * size], &mut line[..columns]);
+                widen(&self.rules, self.dtype, &row[first * size..][..columns * size], &mut line[..columns]);
                 for (panel, piece) in line.as_chunks().0.iter().enumerate() {
                     sums[panel * self.blocks() + at / ROWS][at % ROWS].0 = *piece;
                 }
@@ -105,7 +120,7 @@ impl Chain {
 
     /// Lets a worker add what is there while the caller goes on, if that is worth one.
     pub fn work_on(self: &Arc<Self>) {
-        if self.shares.len() > 1 {
+        if self.is_shared() {
             let chain = Arc::clone(self);
             rayon::spawn(move || {
                 for index in 0..chain.shares.len() {
@@ -128,48 +143,80 @@ impl Chain {
         if share.sums.is_empty() {
             share.sums = self.zeros(index);
         }
-        let add_block = fastest();
-        for one in &missing {
-            let steps = one.rows.steps;
-            let panels = one.columns.groups().chunks_exact(steps);
-            let panels = panels.skip(index * self.share_columns() / COLUMNS);
-            for (panel, sums) in panels.zip(share.sums.chunks_exact_mut(self.blocks())) {
-                for (block, sums) in one.rows.groups().chunks_exact(steps).zip(sums.iter_mut()) {
-                    add_block(block, panel, sums);
-                }
+        let (add_block, blocks) = (fastest(), self.blocks());
+        let (first, count) = (index * self.share_columns() / COLUMNS, share.sums.len() / blocks);
+        let panels = missing.iter().flat_map(|Factors { rows, columns }| {
+            let panels = columns.groups().chunks_exact(rows.steps).skip(first).take(count);
+            panels.enumerate().map(move |(at, panel)| (rows, at * blocks, panel))
+        });
+        let mut panels = panels.peekable();
+        while let Some((rows, at, panel)) = panels.next() {
+            // What comes next is fetched meanwhile, a part of it with each block.
+            let next: &[Line] = panels.peek().map_or(&[], |(_, _, panel)| panel);
+            let mut next = next.chunks(next.len().div_ceil(blocks).max(1));
+            let blocks = rows.groups().chunks_exact(rows.steps).zip(&mut share.sums[at..at + blocks]);
+            for (block, (a, sums)) in blocks.enumerate() {
+                let (used, next) = (self.size.0 - block * ROWS, next.next().unwrap_or_default());
+                add_block(Operands { a, used, panel, next }, sums);
             }
         }
         share.done += missing.len();
     }
 
+    /// Adds the rest and gives the sum, which nothing may be added to any more. Threads that add already go on with it,
+    /// the caller with what they left.
+    pub fn result(&self) -> Bytes {
+        let finished = self.result.get_or_init(|| {
+            // Workers begin with the first share.
+            for (index, share) in self.shares.iter().enumerate().rev() {
+                if let Ok(mut share) = share.try_lock() {
+                    self.drain(index, &mut share);
+                }
+            }
+            let mut bytes = to_overwrite(self.dtype.size_bytes(self.size.0 * self.size.1));
+            self.parts(&mut bytes).into_iter().enumerate().for_each(|part| self.finish_part(part));
+            held(&self.factors).clear();
+            bytes.into()
+        });
+        finished.clone()
+    }
+
     /// Adds the rest and gives the sum; a result of another size, or a sum of nothing, is left undone.
-    pub fn finish(&self, bytes: &mut [u8], dtype: Dtype) {
-        let ((m, n), size) = (self.size, dtype.size_bytes(1));
-        if m == 0 || n == 0 || bytes.len() != m * n * size || self.products() == 0 {
+    pub fn finish(&self, bytes: &mut [u8]) {
+        let (m, n) = self.size;
+        if m == 0 || n == 0 || bytes.len() != self.dtype.size_bytes(m * n) || self.products() == 0 {
             return;
         }
+        let parts = self.parts(bytes);
+        if !self.is_shared() {
+            parts.into_iter().enumerate().for_each(|part| self.finish_part(part));
+            return;
+        }
+        let factors = held(&self.factors).clone();
+        factors.par_iter().for_each(Factors::pack);
+        parts.into_par_iter().enumerate().for_each(|part| self.finish_part(part));
+    }
+
+    /// For each share the rows of its columns.
+    fn parts<'a>(&self, bytes: &'a mut [u8]) -> Vec<Vec<&'a mut [u8]>> {
+        let ((m, n), size) = (self.size, self.dtype.size_bytes(1));
         let mut parts: Vec<Vec<&mut [u8]>> = self.shares.iter().map(|_| Vec::with_capacity(m)).collect();
         for row in bytes.chunks_exact_mut(n * size) {
             for (part, columns) in parts.iter_mut().zip(row.chunks_mut(self.share_columns() * size)) {
                 part.push(columns);
             }
         }
-        let work = |(index, rows): (usize, Vec<&mut [u8]>)| {
-            let mut share = held(&self.shares[index]);
-            self.drain(index, &mut share);
-            self.give(index, &mut share, rows, dtype);
-        };
-        if parts.len() == 1 {
-            parts.into_iter().enumerate().for_each(work);
-            return;
-        }
-        let factors = held(&self.factors).clone();
-        factors.par_iter().for_each(Factors::pack);
-        parts.into_par_iter().enumerate().for_each(work);
+        parts
+    }
+
+    fn finish_part(&self, (index, rows): (usize, Vec<&mut [u8]>)) {
+        let mut share = held(&self.shares[index]);
+        self.drain(index, &mut share);
+        self.give(index, &mut share, rows);
     }
 
     /// Rounds the sums of a share to where they go.
-    fn give(&self, index: usize, share: &mut Share, rows: Vec<&mut [u8]>, dtype: Dtype) {
+    fn give(&self, index: usize, share: &mut Share, rows: Vec<&mut [u8]>) {
         let columns = self.columns_of(index);
         let sums = std::mem::take(&mut share.sums);
         let mut line = vec![0.0; columns.next_multiple_of(COLUMNS)];
@@ -177,7 +224,7 @@ impl Chain {
             for (panel, piece) in line.as_chunks_mut().0.iter_mut().enumerate() {
                 *piece = sums[panel * self.blocks() + at / ROWS][at % ROWS].0;
             }
-            narrow(&self.rules, dtype, &line[..columns], row);
+            narrow(&self.rules, self.dtype, &line[..columns], row);
         }
         SHELF.give(sums);
     }
@@ -187,9 +234,9 @@ impl Chain {
 pub fn multiply_packed(rules: &RuleSet, factors: &[Factors], out: Results<'_>) {
     let Results { bytes, dtype, accumulate } = out;
     let Some(first) = factors.first() else { return };
-    let chain = Chain::new(rules, first, accumulate.then_some((&*bytes, dtype)));
+    let chain = Chain::new(rules, first, dtype, accumulate.then_some(&*bytes));
     for one in factors {
         chain.push(one.clone());
     }
-    chain.finish(bytes, dtype);
+    chain.finish(bytes);
 }

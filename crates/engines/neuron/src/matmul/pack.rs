@@ -122,7 +122,7 @@ impl<T: Group> Drop for Packed<T> {
 fn pack<T: Group>(rules: &RuleSet, rows: &Rows) -> Vec<T> {
     let (steps, length) = (rows.steps, rows.length);
     let count = length.div_ceil(T::WIDTH);
-    let mut groups = T::shelf().filled(count * steps, T::ZERO);
+    let mut groups = T::shelf().to_overwrite(count * steps, T::ZERO);
     let mut row = vec![0.0; count * T::WIDTH];
     for step in 0..steps {
         rows.decode(rules, step, &mut row[..length]);

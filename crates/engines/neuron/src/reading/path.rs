@@ -38,12 +38,12 @@ pub fn critical(program: &Program, timeline: &Timeline) -> Vec<Share> {
             | Reason::Engine(before)
             | Reason::Room(before)
             | Reason::Transfer(before) => Some(before),
-            Reason::Start | Reason::Meeting => None,
+            Reason::Start | Reason::Meeting | Reason::Ranks => None,
         };
         let from_ps = match (span.reason, before.and_then(|before| timeline.span(before))) {
             (Reason::Data(_), Some(earlier)) => earlier.done_ps,
             (_, Some(earlier)) => earlier.end_ps,
-            (Reason::Meeting, None) => span.start_ps,
+            (Reason::Meeting | Reason::Ranks, None) => span.start_ps,
             _ => 0,
         };
         let share = shares.entry(line(program, timeline, number)).or_default();
@@ -78,6 +78,8 @@ pub enum Idle {
     Room,
     /// It waited for the other core.
     Meeting,
+    /// It waited for other ranks.
+    Ranks,
     /// It had nothing left to do.
     Done,
 }
@@ -89,6 +91,7 @@ impl Idle {
             Idle::Waits(engine) => format!("waits for {}", engine.name()),
             Idle::Room => "waits for room".to_owned(),
             Idle::Meeting => "waits for the other core".to_owned(),
+            Idle::Ranks => "waits for other ranks".to_owned(),
             Idle::Done => "has nothing left".to_owned(),
         }
     }
@@ -129,5 +132,6 @@ fn why(program: &Program, reason: Reason) -> Idle {
         Reason::Transfer(_) => Idle::Waits(EngineKind::Dma),
         Reason::Room(_) => Idle::Room,
         Reason::Meeting => Idle::Meeting,
+        Reason::Ranks => Idle::Ranks,
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! - [`tiles`]: what is live when; [`spill`]: what goes to HBM because SBUF is full;
 //! - [`depend`]: who waits for whom, through bytes that both touch and through room ([`room`], [`pages`]);
-//! - [`run`]: engines in order within a window, event by event; [`dma`]: queues, DMA engines and HBM.
+//! - [`run`]: engines in order within a window, event by event; [`dma`]: queues, DMA engines and HBM;
+//! - [`together`]: ranks side by side, where they meet in collectives; [`streams`]: how many of those at once.
 //!
 //! The compiler's scheduler is modelled as one that picks the first ready instruction of a window of each engine.
 //! Tiles that a kernel places wait for what had their bytes before; a kernel that keeps its order runs as it is written.
@@ -14,9 +15,12 @@ mod pages;
 mod room;
 mod run;
 mod spill;
+mod streams;
 mod tiles;
+mod together;
 
 pub use array::Ramp;
+pub use together::{Met, meet, together};
 
 use crate::program::{Cost, DmaShape, EngineKind, Instruction, Program};
 use crate::{Chip, Memory};
@@ -39,6 +43,8 @@ pub enum Reason {
     Transfer(u32),
     /// The other core.
     Meeting,
+    /// Other ranks, or the links between them.
+    Ranks,
 }
 
 /// When an instruction runs.

@@ -8,11 +8,12 @@ use super::array::Array;
 use super::depend::{Edges, Wait};
 use super::dma::{Copy, Flight, Transfers, lead_ps};
 use super::spill::{Node, Nodes};
+use super::streams::Streams;
 use super::tiles::{NONE, Tiles};
 use super::{Reason, Span, Work};
 use crate::chip::{bytes_ps, ns_ps};
 use crate::function::Function;
-use crate::program::{DmaShape, EngineKind, Instruction};
+use crate::program::{Cost, DmaShape, EngineKind, Instruction};
 use crate::{Chip, Memory, Program};
 
 /// Places all nodes in time.
@@ -26,17 +27,12 @@ pub(super) fn run(
 ) -> Vec<Span> {
     let mut machine = Machine::new(chip, program, tiles, nodes, edges, change);
     machine.start(edges);
-    while let Some(Reverse((time_ps, event))) = machine.events.pop() {
-        match event {
-            Event::Ready(node) => machine.ready(node, time_ps),
-            Event::Free(unit) => machine.issue(unit as usize, time_ps),
-        }
-    }
+    while machine.step() {}
     machine.spans
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Event {
+pub(super) enum Event {
     /// A unit can start its next instruction.
     Free(u32),
     /// A node has all that it waits for.
@@ -56,6 +52,8 @@ struct Unit {
     waiting: BinaryHeap<Reverse<u32>>,
     last: Option<u32>,
     flight: Flight,
+    /// Collectives under way, if it is the unit of them.
+    streams: Option<Streams>,
 }
 
 /// What is known of a node that runs.
@@ -71,7 +69,7 @@ struct Task {
     started: bool,
 }
 
-struct Machine<'a> {
+pub(super) struct Machine<'a> {
     chip: &'a Chip,
     program: &'a Program,
     tiles: &'a Tiles,
@@ -89,6 +87,8 @@ struct Machine<'a> {
     /// Until when an engine may not reach SBUF, or PSUM, beside its partner.
     window: usize,
     meetings: Meetings,
+    /// Collectives that came to where they meet others; `None` if it is known when they start.
+    pub(super) came: Option<Vec<(u32, u64)>>,
 }
 
 /// Cores that meet: nothing after a meeting starts before all that is before it is over.
@@ -108,7 +108,7 @@ struct Meetings {
 const ENGINES: usize = 5;
 
 impl<'a> Machine<'a> {
-    fn new(
+    pub(super) fn new(
         chip: &'a Chip,
         program: &'a Program,
         tiles: &'a Tiles,
@@ -118,8 +118,13 @@ impl<'a> Machine<'a> {
     ) -> Machine<'a> {
         let cores = usize::try_from(program.cores).unwrap_or(1).max(1);
         let queues = usize::try_from(chip.neuron.dma.copy_queues).unwrap_or(1).max(1);
-        let per_core = ENGINES + 2 * queues + 2;
-        let units = (0..cores * per_core).map(|at| Unit { core: at / per_core, ..Unit::default() }).collect();
+        let per_core = ENGINES + 2 * queues + 3;
+        let units = (0..cores * per_core)
+            .map(|at| {
+                let streams = (at % per_core == per_core - 1).then(|| Streams::new(chip));
+                Unit { core: at / per_core, streams, ..Unit::default() }
+            })
+            .collect();
         let (starts, later) = edges.reversed();
         let task = Task { unit: NONE, place: 0, open: 0, ready_ps: 0, cause: Reason::Start, started: false };
         let mut machine = Machine {
@@ -139,6 +144,7 @@ impl<'a> Machine<'a> {
             arrays: vec![Array::default(); cores],
             window: usize::try_from(super::window(chip, program)).unwrap_or(1),
             meetings: Meetings::default(),
+            came: None,
         };
         machine.enlist(per_core, queues);
         machine
@@ -155,7 +161,12 @@ impl<'a> Machine<'a> {
                     if meet {
                         self.meetings.count(instruction.meeting as usize);
                     }
-                    core * per_core + unit_of(instruction, queues)
+                    let unit = if instruction.exchange.is_some() {
+                        per_core - 1
+                    } else {
+                        unit_of(instruction, queues)
+                    };
+                    core * per_core + unit
                 }
                 Node::Save(tile) => self.core_of(tile) * per_core + ENGINES + 2 * queues,
                 Node::Reload(tile) => self.core_of(tile) * per_core + ENGINES + 2 * queues + 1,
@@ -177,7 +188,22 @@ impl<'a> Machine<'a> {
         self.program.instructions.get(first as usize).map_or(0, |one| self.program.core(one) as usize)
     }
 
-    fn start(&mut self, edges: &Edges) {
+    /// When something happens next.
+    pub(super) fn next_ps(&self) -> Option<u64> {
+        self.events.peek().map(|Reverse((time_ps, _))| *time_ps)
+    }
+
+    /// Lets the next thing happen; false if there is nothing left.
+    pub(super) fn step(&mut self) -> bool {
+        let Some(Reverse((time_ps, event))) = self.events.pop() else { return false };
+        match event {
+            Event::Ready(node) => self.ready(node, time_ps),
+            Event::Free(unit) => self.issue(unit as usize, time_ps),
+        }
+        true
+    }
+
+    pub(super) fn start(&mut self, edges: &Edges) {
         for node in (0_u32..).take(self.tasks.len()) {
             let open = u32::try_from(edges.waits_of(node).len()).unwrap_or(NONE);
             self.tasks[node as usize].open = open;
@@ -218,7 +244,9 @@ impl<'a> Machine<'a> {
                 return;
             }
             let Some(&Reverse(place)) = unit.waiting.peek() else { return };
-            if place as usize >= unit.oldest.saturating_add(self.window) {
+            // Ranks could wait for each other if collectives changed places.
+            let window = if unit.streams.is_some() { 1 } else { self.window };
+            if place as usize >= unit.oldest.saturating_add(window) {
                 return;
             }
             unit.waiting.pop();
@@ -229,13 +257,47 @@ impl<'a> Machine<'a> {
                 Some(behind) if before_ps >= task.ready_ps && before_ps > 0 => Reason::Engine(behind),
                 _ => task.cause,
             };
+            if self.comes(at, node, now_ps) {
+                continue;
+            }
             let span = self.place(at, node, now_ps, cause);
             self.started(at, node);
-            self.spans[node as usize] = span;
-            self.wake(node, span);
-            let free_ps = self.units[at].free_ps;
+            self.finish(at, node, span);
+        }
+    }
+
+    /// Notes when a node runs, and who can go on then.
+    fn finish(&mut self, at: usize, node: u32, span: Span) {
+        self.spans[node as usize] = span;
+        self.wake(node, span);
+        let free_ps = self.units[at].free_ps;
+        if free_ps < u64::MAX {
             self.events.push(Reverse((free_ps, Event::Free(u32::try_from(at).unwrap_or(NONE)))));
         }
+    }
+
+    /// True if the node is a collective that has to wait for other ranks, of which nothing is known yet.
+    fn comes(&mut self, at: usize, node: u32, now_ps: u64) -> bool {
+        let exchange = self.program.instructions.get(node as usize).and_then(|one| one.exchange.as_ref());
+        let meets = exchange.is_some_and(|exchange| exchange.members.len() > 1);
+        let Some(came) = self.came.as_mut().filter(|_| meets) else { return false };
+        came.push((node, now_ps));
+        if let Some(unit) = self.units.get_mut(at) {
+            unit.free_ps = unit.streams.as_mut().map_or(now_ps, |streams| streams.wait(now_ps));
+        }
+        self.started(at, node);
+        true
+    }
+
+    /// All ranks came: the collective that this machine waits in runs from `start_ps` on.
+    pub(super) fn meet(&mut self, node: u32, start_ps: u64, cost: Cost) {
+        let end_ps = start_ps.saturating_add(cost.busy_ps);
+        let done_ps = end_ps.saturating_add(cost.latency_ps);
+        let at = self.tasks[node as usize].unit as usize;
+        if let Some(unit) = self.units.get_mut(at) {
+            unit.free_ps = unit.streams.as_mut().map_or(end_ps, |streams| streams.go_on(start_ps, done_ps));
+        }
+        self.finish(at, node, Span { start_ps, end_ps, done_ps, reason: Reason::Ranks });
     }
 
     fn started(&mut self, at: usize, node: u32) {
@@ -319,8 +381,10 @@ impl<'a> Machine<'a> {
         cause: Reason,
     ) -> Span {
         let core = self.units[at].core;
-        let mut start_ps = now_ps;
-        let mut reason = cause;
+        let (mut start_ps, mut reason) = (now_ps, cause);
+        if let Some(exchange) = instruction.exchange.as_ref().filter(|exchange| exchange.start_ps > now_ps) {
+            (start_ps, reason) = (exchange.start_ps, Reason::Ranks);
+        }
         for partner in self.partners(at, instruction) {
             let Some(unit) = self.units.get(partner) else { continue };
             let Some(last) = unit.last.filter(|_| unit.free_ps > start_ps) else { continue };
@@ -345,6 +409,10 @@ impl<'a> Machine<'a> {
             (start_ps, end_ps, self.units[at].free_ps) = (placed.start_ps, placed.end_ps, placed.next_ps);
         }
         let done_ps = end_ps.saturating_add(work.cost.latency_ps);
+        let unit = &mut self.units[at];
+        if let Some(streams) = &mut unit.streams {
+            unit.free_ps = streams.begin(now_ps, done_ps);
+        }
         Span { start_ps, end_ps, done_ps, reason }
     }
 
