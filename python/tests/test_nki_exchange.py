@@ -247,6 +247,7 @@ tilewright.nki.run_ranks(total, [{"x": np.ones((4, 8), np.float32)}] * 2)
         (["--instance", "inf2.48xlarge"], 0, "total on inferentia2: "),
         (["--instance", "trn1.32xlarge", "--chip", "trainium2"], 1, "which has trainium1 devices, with trainium2"),
         (["--instance"], 2, "--instance needs a value"),
+        (["--instance", "trn9.xlarge"], 2, ": no such instance; machines/instances.toml lists them, as trn1.32xlarge"),
     ],
 )
 def test_the_command_takes_an_instance(tmp_path, arguments, code, said):

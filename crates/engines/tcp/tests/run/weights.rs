@@ -38,7 +38,7 @@ fn numbers(dice: &mut Dice, count: usize) -> Vec<u8> {
     let mut number = || match dice.roll(16) {
         0 if wild => dice.next() as u16,
         0 => 0,
-        _ => 0x3E80 + (dice.roll(512) as u16) | (dice.roll(2) as u16) << 15,
+        _ => (0x3E80 + dice.roll(512) as u16) | ((dice.roll(2) as u16) << 15),
     };
     (0..count / 2).flat_map(|_| number().to_le_bytes()).collect()
 }
