@@ -4,10 +4,9 @@ import math
 
 import numpy as np
 
-from tilewright import _core
 from tilewright._core import Index, Tensor
 
-from . import dtypes, kernel, keywords, loops, lower, refusals, state
+from . import dtypes, kernel, keywords, loops, lower, products, refusals, state
 from .dtypes import (  # noqa: F401  names of the language
     bfloat16,
     bool_,
@@ -28,6 +27,7 @@ from .dtypes import (  # noqa: F401  names of the language
     uint16,
     uint32,
 )
+from .limits import bfp16, finfo, fp32, sizeinbytes, tile_size  # noqa: F401
 from .methods import Buffer
 
 sbuf = Buffer.named("sbuf")
@@ -384,12 +384,12 @@ def expand_dims(data, axis):
 
 def matmul(x, y, transpose_x=False, mask=None, **_options):
     """x @ y in PSUM; with transpose_x, x comes as [K, M]."""
-    return lower.matmul(x, y, transpose_x, mask)
+    return products.matmul(x, y, transpose_x, mask)
 
 
 def transpose(x, dtype=None, mask=None, **_options):
     """Partitions and free dimensions swapped."""
-    out = lower.transpose(x, dtype, mask)
+    out = products.transpose(x, dtype, mask)
     return lower.copy(out, None, out.mask) if out.memory == "psum" else out
 
 
@@ -423,7 +423,7 @@ def _dma_transpose(src, code, mask=None):
     order = list(range(1, len(part.shape))) + [0]
     state.running().dma_transpose(target, part, part.permuted(order))
     if target is not out:
-        out.adopt(target, lower._rows_mask(out.shape, target.shape))
+        out.adopt(target, lower.rows_mask(out.shape, target.shape))
     return out
 
 
@@ -512,65 +512,6 @@ class Register:
         return self.value * int(other)
 
     __rmul__ = __mul__
-
-
-class _Fp32:
-    """Limits of FP32."""
-
-    min = float(np.finfo(np.float32).min)
-    max = float(np.finfo(np.float32).max)
-
-
-class _Bf16:
-    """Limits of BF16."""
-
-    min = float("-inf")
-
-
-fp32 = _Fp32()
-bfp16 = _Bf16()
-
-
-def finfo(dtype):
-    """Limits of a float type."""
-    import ml_dtypes
-
-    return ml_dtypes.finfo(np.dtype(dtype))
-
-
-class _TileSize:
-    """Sizes of tiles."""
-
-    pmax = 128
-    psum_fmax = 512
-    psum_bank_fmax = 512
-    psum_num_banks = 8
-    gemm_stationary_fmax = 128
-    gemm_moving_fmax = 512
-    bn_stats_fmax = 512
-    psum_min_align = 4
-    sbuf_min_align = 1
-
-    @property
-    def total_available_sbuf_size(self):
-        """Bytes of an SBUF partition that kernels may use; outside a kernel those of the chip that one would run on."""
-        session = state.program.session or _core.Session(kernel.chip_name())
-        return session.sbuf_usable_bytes
-
-    sbuf_size_bytes = sbuf_fmax_bytes = total_available_sbuf_size
-
-    @property
-    def sbuf_fmax(self):
-        """FP32 elements of an SBUF partition."""
-        return self.total_available_sbuf_size // 4
-
-
-tile_size = _TileSize()
-
-
-def sizeinbytes(dtype):
-    """Bytes of an element."""
-    return dtypes.by_code(dtypes.code(dtype)).itemsize
 
 
 def nc(count):

@@ -4,7 +4,7 @@ import enum
 
 from tilewright._core import Tensor
 
-from .. import dtypes, keywords, lower, state
+from .. import dtypes, keywords, lower, products, state
 from ..enums import *  # noqa: F403  names of the module
 from ..enums import engine, matmul_perf_mode, nc_version, oob_mode, reduce_cmd  # noqa: F401
 from ..language import _dma_transpose
@@ -58,12 +58,12 @@ def nc_matmul(
         "double_row": lower.double_row(perf_mode),
         "part": lower.array_part(tile_position, tile_size),
     }
-    return lower.nc_matmul(stationary, moving, mask, bool(is_transpose), **options)
+    return products.nc_matmul(stationary, moving, mask, bool(is_transpose), **options)
 
 
 def nc_transpose(data, *, mask=None, dtype=None, engine=None, **_options):
     """Partitions and free dimensions swapped."""
-    return lower.transpose(data, dtype, mask, lower.engine_name(engine))
+    return products.transpose(data, dtype, mask, lower.engine_name(engine))
 
 
 def activation(
@@ -338,7 +338,7 @@ def _rowwise(method, out, part, *args):
     target = out if part.shape[0] == out.shape[0] else out[0 : part.shape[0]]
     getattr(state.running(), method)(target, part, *args)
     if target is not out:
-        out.adopt(target, lower._rows_mask(out.shape, target.shape))
+        out.adopt(target, lower.rows_mask(out.shape, target.shape))
     return out
 
 
