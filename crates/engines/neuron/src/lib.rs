@@ -1,7 +1,7 @@
 //! The NeuronCore: tile storage, access patterns, and the instructions of `nki.isa`, each in the file of its engine.
 //!
 //! - [`chip`]: the figures of a machine file that the rules below ask for;
-//! - [`storage`], [`pattern`], [`explicit`]: tensors with real bytes and the views over them;
+//! - [`storage`], [`pattern`], [`explicit`], `late`: tensors with real bytes, the views over them, and copies that wait for a sum;
 //! - [`alu`], [`function`], [`convert`], [`mx`]: operators, activation functions, casts and block-scaled words as values;
 //! - [`engine`]: instructions by engine: may it, what does it give, how long;
 //! - [`network`]: devices of an instance, their links, and which rank is where;

@@ -3,6 +3,14 @@
 //! What was never written reads as zeros and takes no room. Data memories are addressed through a table for each PE that says which
 //! of its slices answers to a number, so that a program runs unchanged when a spare slice replaces a faulty one (paper section
 //! III-B). Register files belong to the slice and move with it.
+//!
+//! | file | owns |
+//! |---|---|
+//! | `pages`, `lent` | HBM, of its own or where somebody else holds it |
+//! | `slice` | the memories of one slice; who reads or writes them comes through here |
+//! | `overlay`, `loads` | bytes of a slice that were not copied yet: those of DMA, and those of register file loads |
+//! | `copy` | bytes from memory to memory without a stop between |
+//! | `tensor` | tensors of the host |
 
 mod copy;
 mod lent;
