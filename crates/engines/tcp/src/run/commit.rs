@@ -6,7 +6,7 @@ use tilewright_num::{Dtype, RuleSet, commit_relu, convert};
 use super::fault::{Fault, Problem, Stage, equal, product};
 use super::packets::{Packets, load_bits, store_bits};
 use super::parallel::for_each;
-use super::state::{Group, Sizes, SliceMemory, State};
+use super::state::{Group, Sizes, SliceMemory, State, Target};
 use super::walk::{Walk, pairs};
 use super::{MAX_SLICE, index};
 use crate::program::exec::{Commit, Fill, Memory, Short};
@@ -65,6 +65,13 @@ impl<'a> Writer<'a> {
         let (base, (walk, flits)) = (self.base, self.runs.clone());
         let start = move |offset| base.saturating_add(offset).unsigned_abs();
         (walk.map(start), index(flits.saturating_mul(self.image.bytes)))
+    }
+
+    /// What is written to the contraction engine's register file, if it is the same rows of all lanes.
+    pub(super) fn target(&self, sizes: &Sizes) -> Option<Target> {
+        let Memory::Trf { lanes } = self.image.memory else { return None };
+        let (starts, bytes) = self.runs();
+        Target::of_runs(starts, bytes, lanes, sizes.trf)
     }
 
     /// Checks flits of so many bytes, of which those at hand may keep only the first.

@@ -40,7 +40,8 @@ impl Even {
         byte(low)..byte(high).saturating_add(self.first.bytes)
     }
 
-    fn new(runs: &[Run]) -> Option<Even> {
+    /// `None` if they are not alike.
+    pub(super) fn new(runs: &[Run]) -> Option<Even> {
         let first = *runs.first()?;
         let step = |run: &Run| {
             let to = i64::try_from(run.to).ok()?.checked_sub(i64::try_from(first.to).ok()?)?;

@@ -39,12 +39,12 @@ pub(super) fn run(
         copy.run(&sizes, &writer, state.slices_mut(group));
         return Ok(());
     }
-    let whole_file = engines.contraction.as_ref().is_some_and(|contraction| !contraction.takes_loads());
+    let reads = engines.contraction.as_ref().and_then(Contraction::reads);
     let fetched = engines.fetcher.reads();
     for memory in state.slices_mut(group) {
         fetched.iter().for_each(|part| memory.settle_dm(part));
-        if whole_file {
-            memory.settle_trf(&sizes);
+        if let Some(reads) = &reads {
+            memory.settle_trf_part(&sizes, reads);
         }
     }
     let memories = state.slices(group);
@@ -59,6 +59,7 @@ pub(super) fn run(
 }
 
 /// What is between two engines on one slice.
+#[derive(PartialEq)]
 pub(super) enum Flow<'s> {
     /// Flits, perhaps those of other slices too.
     Flits(Cow<'s, Packets>),
@@ -71,6 +72,13 @@ struct Streams {
     packets: Vec<Packets>,
     /// Which of them a slice receives.
     of: Vec<usize>,
+}
+
+/// What slices write.
+struct Written<'s> {
+    flits: Vec<Cow<'s, Packets>>,
+    /// Which of them a slice writes, if any.
+    of: Vec<Option<usize>>,
 }
 
 struct Engines<'a> {
@@ -213,12 +221,13 @@ impl<'a> Engines<'a> {
                 };
             };
             let memory = memories[slice];
-            if let Some(words) = memory.loads().and_then(|loads| contraction.words_of_loads(&packets, loads))
-            {
+            let takes_loads = contraction.takes_loads();
+            let loads = memory.loads().filter(|_| takes_loads);
+            if let Some(words) = loads.and_then(|loads| contraction.words_of_loads(&packets, loads)) {
                 return Ok(Flow::Words(words));
             }
-            let (bytes, extra) = memory.trf(sizes);
-            let words = contraction.words(&packets, RegisterFile { bytes: &bytes, extra });
+            let bytes = if takes_loads { memory.trf(sizes) } else { memory.settled_trf() };
+            let words = contraction.words(&packets, RegisterFile { bytes: &bytes, extra: memory.extra() });
             Ok(Flow::Words(words.map_err(|problem| problem.at(Stage::Contraction))?))
         })
     }
@@ -256,8 +265,8 @@ impl<'a> Engines<'a> {
         Ok(streams.into_iter().map(Flow::Words).collect())
     }
 
-    /// Flits as the commit unit writes them.
-    fn leaving<'s>(&self, flows: Vec<Flow<'s>>) -> Result<Vec<Cow<'s, Packets>>, Fault> {
+    /// Flits as the commit unit writes them; neighbours that write the same share them.
+    fn leaving<'s>(&self, flows: Vec<Flow<'s>>) -> Result<Written<'s>, Fault> {
         let leaving = Leaving {
             rules: self.rules,
             image: self.image,
@@ -268,20 +277,33 @@ impl<'a> Engines<'a> {
             flit_bytes: self.flit_bytes,
         };
         leaving.check()?;
-        each_of(flows, self.work.leave, |slice, flow| match self.writer.writes(slice as u64) {
-            true => leaving.slice(flow),
-            false => Ok(Cow::Owned(Packets::default())),
-        })
+        let mut firsts: Vec<(usize, Flow<'s>)> = Vec::new();
+        let mut of = vec![None; flows.len()];
+        for (slice, flow) in flows.into_iter().enumerate() {
+            if self.writer.writes(slice as u64) {
+                if firsts.last().is_none_or(|(_, last)| self.way == Way::Literal || *last != flow) {
+                    firsts.push((slice, flow));
+                }
+                of[slice] = firsts.len().checked_sub(1);
+            }
+        }
+        let work = self.work.leave / (of.len() as u64).max(1) * firsts.len() as u64;
+        let flits =
+            each_of(firsts, work, |_, (slice, flow)| leaving.slice(flow).map_err(|fault| fault.on(slice)))?;
+        Ok(Written { flits, of })
     }
 
-    fn commit(&self, sizes: &Sizes, memories: Vec<&mut SliceMemory>, flits: &[Cow<'_, Packets>]) {
-        let all: Vec<_> = memories.into_iter().zip(flits).collect();
-        super::parallel::for_each(all, self.work.leave, |slice, (memory, flits)| {
-            if self.writer.writes(slice as u64) {
-                match self.way {
-                    Way::Literal => self.writer.write_flits(sizes, memory, flits),
-                    Way::Bulk => self.writer.write(sizes, memory, flits),
-                }
+    fn commit(&self, sizes: &Sizes, memories: Vec<&mut SliceMemory>, written: &Written<'_>) {
+        let all: Vec<_> = memories.into_iter().zip(&written.of).collect();
+        let target = self.writer.target(sizes);
+        super::parallel::for_each(all, self.work.leave, |_, (memory, of)| {
+            let Some(flits) = of.and_then(|of| written.flits.get(of)) else { return };
+            if let Some(target) = target.as_ref().filter(|_| flits.extra.is_none()) {
+                memory.make_way_for(sizes, target);
+            }
+            match self.way {
+                Way::Literal => self.writer.write_flits(sizes, memory, flits),
+                Way::Bulk => self.writer.write(sizes, memory, flits),
             }
         });
     }

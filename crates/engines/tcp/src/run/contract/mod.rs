@@ -19,7 +19,7 @@ pub use plan::Plan;
 use super::Way;
 use super::fault::Problem;
 use super::packets::Packets;
-use super::state::Loads;
+use super::state::{Loads, Reads};
 use bulk::Layout;
 
 /// A slice's register file.
@@ -58,6 +58,11 @@ impl<'a> Contraction<'a> {
     /// Whether register file loads may be met where their bytes lie.
     pub(super) fn takes_loads(&self) -> bool {
         self.layout.as_ref().is_some_and(Layout::takes_loads)
+    }
+
+    /// What is looked at of the register file; `None` where loads of it are met where their bytes lie.
+    pub(super) fn reads(&self) -> Option<Reads> {
+        (!self.takes_loads()).then(|| self.plan.reads())
     }
 
     /// [`Self::words`] with loads of the register file that were not carried out; `None` where the register file has to be looked at.

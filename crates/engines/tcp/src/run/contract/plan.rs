@@ -5,9 +5,11 @@ use tilewright_num::{Dtype, RuleSet};
 
 use super::feed;
 use crate::cost::contraction::Drain;
-use crate::program::exec::Contract;
+use crate::memory::payload_bits;
+use crate::program::exec::{Contract, Loop};
 use crate::run::fault::{Problem, divide, equal, product};
 use crate::run::packets::{Packets, flight_elements};
+use crate::run::state::Reads;
 use crate::run::walk::{check_span, pairs};
 use crate::run::{MAX_SLICE, index};
 use crate::values::ContractError;
@@ -141,6 +143,22 @@ impl<'a> Plan<'a> {
                 chunk * self.flit_words + column % self.flit_words
             }
         }
+    }
+
+    /// Bytes of every lane from the first that a step may look at to the last.
+    pub(super) fn reads(&self) -> Reads {
+        let ends = |row: &Loop| row.stride.saturating_mul(row.size.fixed().saturating_sub(1).cast_signed());
+        let (low, high) = self.image.loops.iter().map(ends).fold((0_i64, 0_i64), |(low, high), end| {
+            (low.saturating_add(end.min(0)), high.saturating_add(end.max(0)))
+        });
+        let bits = payload_bits(self.image.dtype).cast_signed();
+        let byte = |element: i64| {
+            let from_base = element.saturating_mul(bits).div_euclid(8);
+            index(self.image.base.saturating_add_signed(from_base)).min(self.lane_bytes)
+        };
+        // Before the base there is nothing to be read.
+        let part = byte(low.max(0))..byte(high.saturating_add(1)).saturating_add(1).min(self.lane_bytes);
+        Reads { lanes: self.lanes, lane_bytes: self.lane_bytes, part }
     }
 
     /// A lane's part of a register file plane, from the base on.

@@ -193,7 +193,11 @@ fn read_element(dm: &[u8], bits: u64, base: u64, offset: i64) -> u32 {
 fn push_run(bytes: &mut Vec<u8>, dm: &[u8], first: i64, length: usize) {
     let inside = usize::try_from(first).ok().and_then(|first| dm.get(first..first.checked_add(length)?));
     match inside {
-        Some(run) => bytes.extend_from_slice(run),
+        // Short runs of a size that is known are two moves and no call.
+        Some(run) => match <&[u8; 32]>::try_from(run) {
+            Ok(run) => bytes.extend_from_slice(run),
+            Err(_) => bytes.extend_from_slice(run),
+        },
         None => bytes.extend((0..length as u64).map(|at| {
             let at = usize::try_from(first.saturating_add(at.cast_signed())).ok();
             at.and_then(|at| dm.get(at)).copied().unwrap_or(0)

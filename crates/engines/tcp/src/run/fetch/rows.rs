@@ -29,7 +29,12 @@ pub(in crate::run) struct Rows {
     indirect: Option<usize>,
     /// Results for all bytes read, where a table or a zero point decides them.
     table: Option<Vec<Result<u32, Problem>>>,
+    /// First bytes of all rows that are runs, where they are the same on every slice.
+    firsts: Option<Vec<i64>>,
 }
+
+/// Most rows whose places are kept for all slices.
+const MAX_FIRSTS: u64 = 1 << 14;
 
 /// Loops joined.
 struct Joined {
@@ -61,7 +66,7 @@ impl Rows {
             special.and_then(|wanted| joined.iter().position(|row| row.special == Some(wanted)))
         };
         let outer = |limit: usize| joined.iter().map(|row| row.weights[limit]).collect();
-        Some(Rows {
+        let mut rows = Rows {
             walk,
             size: row.size,
             stride: row.stride,
@@ -70,7 +75,25 @@ impl Rows {
             interleave: at(image.interleave.map(|interleave| interleave.at_loop)),
             indirect: at(image.indirect.map(|indirect| indirect.at_loop)),
             table: tabled.then(|| (0..256).map(|read| fetcher.adapt(read)).collect()),
-        })
+            firsts: None,
+        };
+        rows.firsts = rows.same_firsts(image, fetcher.bits);
+        Some(rows)
+    }
+
+    /// First bytes of all rows, if they are the same on every slice and rows are runs.
+    fn same_firsts(&self, image: &Fetch, bits: u64) -> Option<Vec<i64>> {
+        let same = image.limits.is_empty() && image.indirect.is_none() && self.walk.left() <= MAX_FIRSTS;
+        if !same || (self.stride != 1 && self.size > 1) {
+            return None;
+        }
+        let mut firsts = Vec::with_capacity(index(self.walk.left()));
+        let mut walk = self.walk.clone();
+        while let Some(offset) = walk.offset() {
+            firsts.push(first_byte(self.start(image, &[], walk.index(), offset), bits));
+            walk.advance();
+        }
+        Some(firsts)
     }
 
     /// Whether bytes pass unchanged.
@@ -99,6 +122,11 @@ impl Rows {
         let width = index(fetcher.bits / 8);
         let elements = index(fetcher.packets.saturating_mul(image.packet));
         let mut bytes = Vec::with_capacity(elements.saturating_mul(width));
+        if let Some(firsts) = &self.firsts {
+            let length = index(self.size).saturating_mul(width);
+            firsts.iter().for_each(|first| super::push_run(&mut bytes, dm, *first, length));
+            return self.adapt(fetcher, bytes, elements, &[]);
+        }
         let mut dead: Vec<(usize, usize)> = Vec::new();
         let origins: SmallVec<[u64; 2]> = image.limits.iter().map(|limit| origin(limit, slice)).collect();
         let mut walk = self.walk.clone();
@@ -149,7 +177,7 @@ impl Rows {
 
     fn push_row(&self, bytes: &mut Vec<u8>, dm: &[u8], (base, offset): (u64, i64), live: u64, bits: u64) {
         let width = (bits / 8).cast_signed();
-        let first = i64::try_from(base).unwrap_or(i64::MAX).saturating_add(offset.saturating_mul(width));
+        let first = first_byte((base, offset), bits);
         if self.stride == 1 || live <= 1 {
             super::push_run(bytes, dm, first, index(live.saturating_mul(width.unsigned_abs())));
             return;
@@ -216,6 +244,12 @@ impl Rows {
         }
         Ok(Packets { bytes, extra: None, packet_bytes })
     }
+}
+
+/// The first byte of a row that starts so many elements from a byte on.
+fn first_byte((base, offset): (u64, i64), bits: u64) -> i64 {
+    let width = (bits / 8).cast_signed();
+    i64::try_from(base).unwrap_or(i64::MAX).saturating_add(offset.saturating_mul(width))
 }
 
 /// Appends elements at even steps, all of them inside.

@@ -5,11 +5,13 @@
 use std::ops::Range;
 
 use super::overlay::Source;
-use crate::run::copy::Even;
+use crate::run::copy::{Even, Run};
 use crate::run::index;
 
 /// Loads below so many bytes are carried out at once.
 const LEAST_BYTES: usize = 1 << 10;
+/// Most runs of a command that are looked at.
+const MAX_RUNS: usize = 1 << 10;
 /// Most loads that are kept for a slice.
 const MAX_LOADS: usize = 8;
 
@@ -22,6 +24,14 @@ pub(in crate::run) struct Target {
     start: usize,
     rows: usize,
     row_bytes: usize,
+}
+
+/// Bytes of every lane of a register file that are looked at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::run) struct Reads {
+    pub(in crate::run) lanes: usize,
+    pub(in crate::run) lane_bytes: usize,
+    pub(in crate::run) part: Range<usize>,
 }
 
 /// A load that was not carried out.
@@ -63,6 +73,23 @@ impl Target {
         let target = Target { lanes: by_lane.0, lane_bytes, start, rows: by_row.0, row_bytes };
         (lanes > 1 && target.part().end <= lane_bytes)
             .then_some((target, [(by_lane.0, by_lane.1), (by_row.0, by_row.1)]))
+    }
+
+    /// What runs of bytes write that are alike; `None` as for [`Self::of`].
+    pub(in crate::run) fn of_runs(
+        starts: impl Iterator<Item = u64>,
+        bytes: usize,
+        lanes: u64,
+        capacity: u64,
+    ) -> Option<Target> {
+        let mut from = 0_i64;
+        let mut runs = Vec::new();
+        for to in starts.take(MAX_RUNS + 1) {
+            runs.push(Run { from, to, bytes });
+            from = from.checked_add(i64::try_from(bytes).ok()?)?;
+        }
+        let even = if runs.len() > MAX_RUNS { None } else { Even::new(&runs) };
+        even.and_then(|even| Target::of(&even, lanes, capacity)).map(|(target, _)| target)
     }
 
     /// Bytes of every lane.
@@ -195,6 +222,18 @@ impl Loads {
     /// Carries all out.
     pub(super) fn settle(&mut self, trf: &mut [u8]) {
         self.all.drain(..).for_each(|load| load.settle(trf));
+    }
+
+    /// Carries out those that write to some bytes of one of the lanes.
+    pub(super) fn settle_part(&mut self, reads: &Reads, trf: &mut [u8]) {
+        self.all.retain(|load| {
+            let read = (0..reads.lanes)
+                .any(|lane| load.target.meets(lane * reads.lane_bytes + reads.part.start, reads.part.len()));
+            if read {
+                load.settle(trf);
+            }
+            !read
+        });
     }
 
     /// A register file as it would be if all were carried out.

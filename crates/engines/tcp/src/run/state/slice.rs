@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use super::Sizes;
 use super::lent::Lent;
-use super::loads::{Load, Loads, Target};
+use super::loads::{Load, Loads, Reads, Target};
 use super::overlay::{Overlay, Source};
 use crate::program::exec::Memory;
 use crate::run::copy::Even;
@@ -79,13 +79,22 @@ impl SliceMemory {
         self.overlay.read(index(offset), bytes);
     }
 
-    /// Payload of the contraction engine's register file, and its extra bits if there ever were any.
-    pub(in crate::run) fn trf(&self, sizes: &Sizes) -> (Cow<'_, [u8]>, Option<&[u8]>) {
-        let bytes = match self.loads.is_empty() {
+    /// Payload of the contraction engine's register file.
+    pub(in crate::run) fn trf(&self, sizes: &Sizes) -> Cow<'_, [u8]> {
+        match self.loads.is_empty() {
             true => Cow::Borrowed(self.trf.as_slice()),
             false => Cow::Owned(self.loads.settled(&self.trf, index(sizes.trf))),
-        };
-        (bytes, (!self.extra.is_empty()).then_some(&self.extra))
+        }
+    }
+
+    /// [`Self::trf`], of which the part that is read was settled.
+    pub(in crate::run) fn settled_trf(&self) -> Cow<'_, [u8]> {
+        Cow::Borrowed(&self.trf)
+    }
+
+    /// Extra bits of the register file, if there ever were any.
+    pub(in crate::run) fn extra(&self) -> Option<&[u8]> {
+        (!self.extra.is_empty()).then_some(&self.extra)
     }
 
     /// Loads of the register file that were not carried out; none where elements have extra bits.
@@ -93,8 +102,15 @@ impl SliceMemory {
         (!self.loads.is_empty()).then_some(&self.loads)
     }
 
+    /// Carries out loads that write to what is looked at.
+    pub(in crate::run) fn settle_trf_part(&mut self, sizes: &Sizes, reads: &Reads) {
+        if !self.loads.is_empty() {
+            self.loads.settle_part(reads, room(&mut self.trf, sizes.trf));
+        }
+    }
+
     /// Carries out all loads.
-    pub(in crate::run) fn settle_trf(&mut self, sizes: &Sizes) {
+    fn settle_trf(&mut self, sizes: &Sizes) {
         if !self.loads.is_empty() {
             self.loads.settle(room(&mut self.trf, sizes.trf));
         }
@@ -109,7 +125,7 @@ impl SliceMemory {
     pub(super) fn read(&self, sizes: &Sizes, memory: Memory, offset: u64, bytes: &mut [u8]) {
         match memory {
             Memory::Dm => self.read_dm(offset, bytes),
-            Memory::Trf { .. } => read(&self.trf(sizes).0, offset, bytes),
+            Memory::Trf { .. } => read(&self.trf(sizes), offset, bytes),
             Memory::Vrf => read(&self.vrf, offset, bytes),
         }
     }
@@ -137,8 +153,15 @@ impl SliceMemory {
             return;
         }
         match even.and_then(|even| Target::of(even, lanes, sizes.trf)) {
-            Some((target, _)) => self.loads.make_way(&target, room(&mut self.trf, sizes.trf)),
+            Some((target, _)) => self.make_way_for(sizes, &target),
             None => self.settle_trf(sizes),
+        }
+    }
+
+    /// Before all bytes of a target are written: of loads that were not carried out, none writes there any more.
+    pub(in crate::run) fn make_way_for(&mut self, sizes: &Sizes, target: &Target) {
+        if !self.loads.is_empty() {
+            self.loads.make_way(target, room(&mut self.trf, sizes.trf));
         }
     }
 

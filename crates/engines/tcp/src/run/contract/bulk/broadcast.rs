@@ -18,7 +18,13 @@ pub(super) fn words(layout: &Layout<'_>, packets: &Packets, trf: RegisterFile<'_
         let read = |pattern: u32| decode(plan.rules, plan.image.dtype, pattern);
         // Only the chip's rules come here.
         let path = Path::best();
-        let take = |sums: &mut [f32], a: &[f32], b: f32| add_scaled(path, sums, a, b);
+        // Zero times what is finite changes no sum: sums begin with plus zero, and none of them becomes minus zero.
+        let finite = stream.iter().all(|value| value.is_finite());
+        let take = |sums: &mut [f32], a: &[f32], b: f32| {
+            if b != 0.0 || !finite {
+                add_scaled(path, sums, a, b);
+            }
+        };
         run(layout, &stream, trf, read, take, sum_word)
     } else {
         let extra = packets.extra.as_deref();
@@ -48,7 +54,8 @@ fn run<T: Copy + Default>(
     let plan = &layout.plan;
     let mut words = vec![0; index(plan.words())];
     let first = layout.elements.first().copied().unwrap_or(0);
-    let mut sums = vec![T::default(); plan.columns];
+    let joined = layout.joined_rows();
+    let mut sums = vec![T::default(); plan.columns * joined];
     for lane in 0..plan.lanes {
         let bytes = plan.lane(trf.bytes, lane);
         let extra = trf.extra.map(|extra| plan.lane(extra, lane));
@@ -57,22 +64,34 @@ fn run<T: Copy + Default>(
             read(usize::try_from(at).map_or(0, pattern))
         };
         for batch in &layout.batch {
-            for stream_row in &layout.stream_rows {
+            for stream_rows in layout.stream_rows.chunks(joined) {
                 for trf_row in &layout.trf_rows {
+                    let Some(start) = stream_rows.first() else { continue };
                     sums.fill(T::default());
                     for step in &layout.summed {
-                        let packet = batch.packet + stream_row.packet + step.packet;
+                        let packet = batch.packet + start.packet + step.packet;
                         let b = element(batch.trf + trf_row.trf + step.trf + first);
-                        take(&mut sums, &stream[packet * plan.width..][..plan.columns], b);
+                        take(&mut sums, &stream[packet * plan.width..][..plan.columns * joined], b);
                     }
-                    let result = batch.result + stream_row.result + trf_row.result;
-                    let block = &mut words[result * plan.block_words()..][..plan.block_words()];
-                    for (column, sum) in sums.iter().enumerate() {
-                        block[plan.word_of(lane, column)] = word(*sum);
+                    for (sums, stream_row) in sums.chunks(plan.columns).zip(stream_rows) {
+                        let result = batch.result + stream_row.result + trf_row.result;
+                        let block = &mut words[result * plan.block_words()..][..plan.block_words()];
+                        for (column, sum) in sums.iter().enumerate() {
+                            block[plan.word_of(lane, column)] = word(*sum);
+                        }
                     }
                 }
             }
         }
     }
     words
+}
+
+impl Layout<'_> {
+    /// Rows of the stream that are taken together: all, if they are neighbouring packets in whole.
+    fn joined_rows(&self) -> usize {
+        let neighbours = self.stream_rows.iter().enumerate().all(|(at, row)| row.packet == at);
+        let whole = self.plan.columns == self.plan.width;
+        if neighbours && whole { self.stream_rows.len().max(1) } else { 1 }
+    }
 }

@@ -8,7 +8,7 @@ use crate::program::exec::ContractOp;
 use crate::values::{Path, Single};
 
 /// Rows of the stream that meet the register files one after the other.
-const FEW_ROWS: usize = 4;
+pub(super) const FEW_ROWS: usize = 4;
 
 impl Layout<'_> {
     /// Whether the stream has few rows to be summed.

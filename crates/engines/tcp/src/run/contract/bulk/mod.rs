@@ -7,12 +7,14 @@
 //! - `layout` (here): what follows from the registers, found once for all slices;
 //! - `product`: one slice's operands and results;
 //! - `few`: one slice's operands where the stream has few rows;
+//! - `lanes`: the same for short rows of the register files, lanes side by side;
 //! - `loaded`: the same with register file loads that were not carried out;
 //! - `broadcast`: one register file element for a whole packet, where products are too small for kernels;
 //! - `sums`: accumulators.
 
 mod broadcast;
 mod few;
+mod lanes;
 mod loaded;
 mod product;
 mod sums;
@@ -128,9 +130,10 @@ impl<'a> Layout<'a> {
         if self.is_broadcast() {
             return Ok(Some(broadcast::words(self, packets, trf)));
         }
-        match Product::new(self, packets, trf) {
-            Some(product) => product.run().map(Some),
-            None => Ok(None),
+        let Some(product) = Product::new(self, packets, trf) else { return Ok(None) };
+        match (self.is_few() && self.is_small()).then(|| product.side_by_side()).flatten() {
+            Some(words) => Ok(Some(words)),
+            None => product.run().map(Some),
         }
     }
 
