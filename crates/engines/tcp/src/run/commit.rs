@@ -1,6 +1,8 @@
 //! Commit unit: the valid part of each flit to the next address of a memory (paper section IV-D; vISA book, commit engine). Fills
 //! and short loads write in the same way.
 
+use std::borrow::Cow;
+
 use tilewright_num::{Dtype, RuleSet, commit_relu, convert};
 
 use super::fault::{Fault, Problem, Stage, equal, product};
@@ -18,7 +20,12 @@ pub(super) struct Writer<'a> {
     walk: Walk,
     /// Where runs of flits start, and flits of a run.
     runs: (Walk, u64),
+    /// First bytes of all runs, if they are not too many.
+    starts: Option<Vec<u64>>,
 }
+
+/// Most runs whose places are kept for all slices.
+const MAX_STARTS: u64 = 1 << 14;
 
 impl<'a> Writer<'a> {
     /// Checks an image.
@@ -46,7 +53,12 @@ impl<'a> Writer<'a> {
         if walk.left() > 0 && end > capacity {
             return Err(out(high));
         }
-        Ok(Writer { image, base, walk, runs })
+        let mut writer = Writer { image, base, walk, runs, starts: None };
+        if writer.runs.0.left() <= MAX_STARTS {
+            let starts = writer.runs().0.collect();
+            writer.starts = Some(starts);
+        }
+        Ok(writer)
     }
 
     /// Flits that are written.
@@ -112,10 +124,11 @@ impl<'a> Writer<'a> {
             return self.write_flits(sizes, memory, flits);
         }
         let (kept, pitch) = (index(self.image.bytes), flits.packet_bytes.max(1));
-        let (starts, bytes) = self.runs();
+        let bytes = index(self.runs.1.saturating_mul(self.image.bytes));
         let run = index(self.runs.1).saturating_mul(pitch).max(1);
-        for (at, source) in starts.zip(flits.bytes.chunks(run)) {
-            let Some(target) = memory.span(sizes, self.image.memory, at, bytes) else { continue };
+        let starts = self.starts.as_ref().map_or_else(|| Cow::Owned(self.runs().0.collect()), Cow::Borrowed);
+        for (at, source) in starts.iter().zip(flits.bytes.chunks(run)) {
+            let Some(target) = memory.span(sizes, self.image.memory, *at, bytes) else { continue };
             if kept == pitch {
                 target.copy_from_slice(source.get(..bytes).unwrap_or_default());
                 continue;

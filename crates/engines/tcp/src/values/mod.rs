@@ -46,7 +46,6 @@ mod kernel_avx512;
 pub(crate) use add::{add_scaled, add_words, sum_word};
 pub(crate) use dot::dot_i8;
 pub use path::Path;
-pub(crate) use range::Magnitudes;
 pub use shape::{ContractError, Reduce, Rows, Shape, Sums};
 pub(crate) use single::Single;
 pub use stationary::Stationary;

@@ -41,11 +41,17 @@ impl FloatRange {
     /// The range of operands of bf16 as they lie in memory; `None` if one is subnormal, infinite or NaN.
     #[inline(always)]
     pub(super) fn of_bf16(bytes: &[u8]) -> Option<Self> {
-        let mut magnitudes = Magnitudes::default();
+        let (mut least, mut largest) = (u16::MAX, 0);
         for word in bytes.as_chunks::<2>().0 {
-            magnitudes.take(u16::from_le_bytes(*word));
+            let magnitude = u16::from_le_bytes(*word) & 0x7FFF;
+            // Zero wraps to the top.
+            least = least.min(magnitude.wrapping_sub(1));
+            largest = largest.max(magnitude);
         }
-        magnitudes.range()
+        let [least, largest] = [least.saturating_add(1), largest].map(|half| u32::from(half) << 16);
+        let plain = largest < INFINITY && least >= LEAST_NORMAL;
+        let least = least.min(INFINITY);
+        plain.then(|| Self { least_exponent: exponent(least), largest_exponent: exponent(largest) })
     }
 
     /// Whether all products of the two are multiples of 2^-126 and below 2^128.
@@ -53,45 +59,6 @@ impl FloatRange {
         let least = self.least_exponent + other.least_exponent - 14;
         let largest = self.largest_exponent + other.largest_exponent + 2;
         least >= -126 && largest <= 128
-    }
-}
-
-/// The range of operands of bf16 that are looked at one by one.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Magnitudes {
-    /// The least magnitude that is not zero, less one.
-    least: u16,
-    largest: u16,
-}
-
-impl Default for Magnitudes {
-    fn default() -> Self {
-        Self { least: u16::MAX, largest: 0 }
-    }
-}
-
-impl Magnitudes {
-    /// The value of a pattern, whose magnitude is taken in.
-    #[inline(always)]
-    pub(crate) fn take(&mut self, pattern: u16) -> f32 {
-        let magnitude = pattern & 0x7FFF;
-        // Zero wraps to the top.
-        self.least = self.least.min(magnitude.wrapping_sub(1));
-        self.largest = self.largest.max(magnitude);
-        f32::from_bits(u32::from(pattern) << 16)
-    }
-
-    /// None of them is subnormal, infinite or NaN, and [`FloatRange::exact_products`].
-    pub(crate) fn exact_products(&self, other: &Self) -> bool {
-        self.range().zip(other.range()).is_some_and(|(own, other)| own.exact_products(other))
-    }
-
-    #[inline(always)]
-    fn range(self) -> Option<FloatRange> {
-        let [least, largest] = [self.least.saturating_add(1), self.largest].map(|half| u32::from(half) << 16);
-        let plain = largest < INFINITY && least >= LEAST_NORMAL;
-        let least = least.min(INFINITY);
-        plain.then(|| FloatRange { least_exponent: exponent(least), largest_exponent: exponent(largest) })
     }
 }
 

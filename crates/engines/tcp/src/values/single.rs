@@ -5,6 +5,8 @@
 //! neighbours become pairs as they are multiplied, pairs are folded level by level in the order of the tree. Floats go this way
 //! only while nothing can be subnormal (see `range`); integers wrap, so that every order gives the same.
 
+use std::borrow::Cow;
+
 use tilewright_num::Dtype;
 
 use super::kernel_portable;
@@ -95,8 +97,10 @@ impl Single {
         if !parts || !matches!(tree, 8 | 16 | MAX_TREE) || !elements.is_multiple_of(tree) {
             return None;
         }
-        let repeated = row.iter().copied().cycle().take(row.len().max(row.len() / elements * ELEMENTS));
-        let repeated: Vec<u8> = repeated.collect();
+        let repeated = match ELEMENTS / elements {
+            0 | 1 => Cow::Borrowed(row),
+            times => Cow::Owned(row.repeat(times)),
+        };
         let form = if dtype == Dtype::I8 {
             if row.iter().all(|byte| *byte == 0) { Form::Zeros } else { Form::Ints(int_parts(&repeated)) }
         } else {
@@ -137,6 +141,12 @@ impl Single {
 }
 
 impl Path {
+    /// Whether nothing can be subnormal, infinite or NaN in products of bf16 with any of some rows, nor in sums of them (see `range`).
+    pub(crate) fn exact_products(self, row: &[u8], others: &[&[u8]]) -> bool {
+        let Some(range) = self.bf16_range(row) else { return false };
+        others.iter().all(|other| self.bf16_range(other).is_some_and(|other| range.exact_products(other)))
+    }
+
     fn bf16_range(self, rows: &[u8]) -> Option<FloatRange> {
         match self {
             #[cfg(target_arch = "x86_64")]

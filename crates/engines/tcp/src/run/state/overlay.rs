@@ -11,6 +11,9 @@ use super::lent::Lent;
 /// Most parts that are known to be zeros; of more than that the shortest are forgotten.
 const MAX_ZEROS: usize = 16;
 
+/// Parts from which on one that is written to is copied in whole.
+const MAX_HELD: usize = 32;
+
 /// Where bytes come from that need not be copied.
 #[derive(Clone, Debug)]
 pub(in crate::run) enum Source {
@@ -30,6 +33,19 @@ pub(super) struct Held {
 impl Held {
     fn range(&self) -> Range<usize> {
         self.start..self.start + self.lent.bytes().len()
+    }
+
+    /// What is left of it without a part.
+    fn rest(&self, part: &Range<usize>) -> impl Iterator<Item = Held> + use<> {
+        let range = self.range();
+        let held = |kept: Range<usize>| {
+            let length = kept.len();
+            let lent = self.lent.part(kept.start - range.start, length).filter(|_| length > 0)?;
+            Some(Held { start: kept.start, lent })
+        };
+        let before = held(range.start..part.start.clamp(range.start, range.end));
+        let after = held(part.end.clamp(range.start, range.end)..range.end);
+        [before, after].into_iter().flatten()
     }
 
     /// Puts the bytes where they belong.
@@ -72,8 +88,32 @@ impl Overlay {
 
     /// Before some bytes of a part are written.
     pub(super) fn change(&mut self, part: &Range<usize>, dm: &mut [u8]) {
-        self.settle(part, dm);
+        self.cut(part, dm, |held, dm| {
+            let (from, end) = (held.start.max(part.start), held.range().end.min(part.end));
+            let source = held.lent.bytes().get(from - held.start..end - held.start);
+            if let (Some(place), Some(source)) = (dm.get_mut(from..end), source) {
+                place.copy_from_slice(source);
+            }
+        });
         self.write(part);
+    }
+
+    /// Nothing of a part is elsewhere any more; `keep` sees what was.
+    fn cut(&mut self, part: &Range<usize>, dm: &mut [u8], keep: impl Fn(&Held, &mut [u8])) {
+        if !self.holds(part) {
+            return;
+        }
+        let many = self.held.len() >= MAX_HELD;
+        for held in std::mem::take(&mut self.held) {
+            if !meet(&held.range(), part) {
+                self.held.push(held);
+            } else if many {
+                held.settle(dm);
+            } else {
+                keep(&held, dm);
+                self.held.extend(held.rest(part));
+            }
+        }
     }
 
     /// Zeros were written to a part.
@@ -93,8 +133,8 @@ impl Overlay {
     /// A part is where somebody holds it.
     pub(super) fn lend(&mut self, start: usize, lent: Lent, dm: &mut [u8]) {
         let part = start..start + lent.bytes().len();
-        self.held.retain(|held| part.start > held.start || held.range().end > part.end);
-        self.change(&part, dm);
+        self.cut(&part, dm, |_, _| {});
+        self.write(&part);
         self.held.push(Held { start, lent });
     }
 

@@ -9,7 +9,7 @@ use super::product::{Product, is_run};
 use super::{Layout, Place};
 use crate::program::exec::ContractOp;
 use crate::run::index;
-use crate::values::{Magnitudes, sum_word};
+use crate::values::{Path, sum_word};
 
 /// Lanes that are taken side by side.
 const LANES: usize = 8;
@@ -38,20 +38,28 @@ impl Product<'_> {
     pub(super) fn side_by_side(&self) -> Option<Vec<u32>> {
         let layout = self.layout;
         let mut words = vec![0; index(layout.plan.words())];
-        let (mut streamed, mut held) = (Magnitudes::default(), Magnitudes::default());
         let mut rows = Vec::new();
+        let mut all = Vec::new();
+        let part = layout.plan.reads().part;
+        for lane in 0..LANES {
+            all.push(layout.plan.lane_part(self.trf.bytes, lane, &part)?);
+        }
+        let path = Path::best();
+        if !path.exact_products(&self.stream, &all) {
+            return None;
+        }
         for batch in &layout.batch {
             for column in 0..layout.columns().1 {
                 rows.clear();
                 for half in self.stream_operand(batch, column).as_chunks().0 {
-                    rows.push(streamed.take(u16::from_le_bytes(*half)));
+                    rows.push(value(*half));
                 }
                 for trf_row in &layout.trf_rows {
-                    self.small(batch, trf_row, column, (&rows, &mut held), &mut words)?;
+                    self.small(batch, trf_row, column, &rows, &mut words)?;
                 }
             }
         }
-        streamed.exact_products(&held).then_some(words)
+        Some(words)
     }
 
     /// A row of every lane with all rows of the stream.
@@ -60,7 +68,7 @@ impl Product<'_> {
         batch: &Place,
         trf_row: &Place,
         column: usize,
-        (rows, held): (&[f32], &mut Magnitudes),
+        rows: &[f32],
         words: &mut [u32],
     ) -> Option<()> {
         let (layout, plan) = (self.layout, &self.layout.plan);
@@ -72,7 +80,7 @@ impl Product<'_> {
         let mut sums = [[0.0; LANES]; super::few::FEW_ROWS];
         for (step, rows_at) in layout.summed.iter().zip((0..).step_by(plan.tree)) {
             let first = batch.trf + trf_row.trf + step.trf + elements.first()?;
-            let sides = self.sides(usize::try_from(first).ok()?, elements.len(), held)?;
+            let sides = self.sides(usize::try_from(first).ok()?, elements.len())?;
             for (sum, row) in sums.iter_mut().zip(rows.chunks_exact(k)) {
                 let tree = tree(&sides[..plan.tree], &row[rows_at..rows_at + plan.tree]);
                 add(sum, &tree);
@@ -89,7 +97,7 @@ impl Product<'_> {
     }
 
     /// So many elements of all lanes from one on, and zeros behind them; `None` where the register file ends before.
-    fn sides(&self, first: usize, count: usize, held: &mut Magnitudes) -> Option<[Side; MAX_TREE]> {
+    fn sides(&self, first: usize, count: usize) -> Option<[Side; MAX_TREE]> {
         let plan = &self.layout.plan;
         let range = first.checked_mul(2)?..first.checked_add(count)?.checked_mul(2)?;
         let mut lanes = [&[][..]; LANES];
@@ -99,11 +107,15 @@ impl Product<'_> {
         let mut sides = [[0.0; LANES]; MAX_TREE];
         for (at, side) in sides.iter_mut().enumerate().take(count) {
             for (value, lane) in side.iter_mut().zip(&lanes) {
-                *value = held.take(u16::from_le_bytes(lane[at]));
+                *value = self::value(lane[at]);
             }
         }
         Some(sides)
     }
+}
+
+fn value(half: [u8; 2]) -> f32 {
+    f32::from_bits(u32::from(u16::from_le_bytes(half)) << 16)
 }
 
 /// Products of the elements of all lanes with those of a row, neighbours added level by level.

@@ -19,7 +19,7 @@ const DOT_ROWS: usize = 16;
 pub(super) struct Product<'a> {
     pub(super) layout: &'a Layout<'a>,
     /// The stream as kernels read it, and its type.
-    stream: Cow<'a, [u8]>,
+    pub(super) stream: Cow<'a, [u8]>,
     pub(super) stream_type: Dtype,
     packet_bytes: usize,
     /// Bytes of the stream elements that one column's tree takes.
