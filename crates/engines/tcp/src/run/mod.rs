@@ -12,6 +12,7 @@
 //! | `parallel` | slices shared between host threads |
 //! | `packets` | what is in flight on one slice: bytes, and the extra bits of i5 and i9 |
 //! | `stream` | the engines of one command in order |
+//! | `alike` | slices on which a command does the same |
 //! | `copy` | commands that only move bytes within slices |
 //! | `fetch`, `switch`, `collect` | from data memory to flits |
 //! | [`contract`] | the contraction engine, literally and in bulk |
@@ -19,6 +20,7 @@
 //! | `leaving`, `cast`, `convert`, `transpose`, `commit` | from results to memory; fills and short loads |
 //! | `transfer` | DMA |
 
+mod alike;
 mod cast;
 mod collect;
 mod commit;

@@ -8,6 +8,7 @@ use std::borrow::Cow;
 use tilewright_machine::tcp::Tcp;
 use tilewright_num::{Dtype, RuleSet};
 
+use super::alike::Alike;
 use super::collect::collect;
 use super::commit::Writer;
 use super::contract::{Contraction, Plan, RegisterFile};
@@ -49,12 +50,12 @@ pub(super) fn run(
     }
     let memories = state.slices(group);
     let streams = engines.received(&memories)?;
-    let mut flows = engines.results(&sizes, &memories, &streams)?;
-    if let Some(unit) = &image.vector {
-        flows = engines.vector(unit, flows, &memories, vector)?;
-    }
-    let flits = engines.leaving(flows)?;
-    engines.commit(&sizes, state.slices_mut(group), &flits);
+    let once = match way {
+        Way::Bulk => engines.written_once(&sizes, &memories, vector),
+        Way::Literal => None,
+    };
+    let written = once.map_or_else(|| engines.written(&sizes, &memories, &streams, vector), Ok)?;
+    engines.commit(&sizes, state.slices_mut(group), &written);
     Ok(())
 }
 
@@ -130,6 +131,37 @@ impl<'a> Engines<'a> {
         let flit_bytes = index(machine.network.flit_bytes);
         let vrf_bytes = machine.vrf.capacity_bytes;
         Ok(Engines { rules, image, writer, fetcher, exchange, contraction, way, flit_bytes, vrf_bytes, work })
+    }
+
+    /// What slices write.
+    fn written<'s>(
+        &self,
+        sizes: &Sizes,
+        memories: &[&SliceMemory],
+        streams: &'s Streams,
+        vector: VectorUnit,
+    ) -> Result<Written<'s>, Fault> {
+        let mut flows = self.results(sizes, memories, streams)?;
+        if let Some(unit) = &self.image.vector {
+            flows = self.vector(unit, flows, memories, vector)?;
+        }
+        self.leaving(flows)
+    }
+
+    /// [`Self::written`] by one slice of those that do the same; `None` if they do not, or if something is wrong with one of them.
+    fn written_once(
+        &self,
+        sizes: &Sizes,
+        memories: &[&SliceMemory],
+        vector: VectorUnit,
+    ) -> Option<Written<'static>> {
+        let Alike { firsts, of } = Alike::new(self.image, &self.fetcher, memories)?;
+        let memories: Vec<&SliceMemory> = firsts.iter().map(|slice| memories[*slice]).collect();
+        let none = Streams { packets: Vec::new(), of: Vec::new() };
+        let written = self.written(sizes, &memories, &none, vector).ok()?;
+        let flits = written.flits.into_iter().map(|flits| Cow::Owned(flits.into_owned())).collect();
+        let of = of.iter().map(|kind| written.of.get(*kind).copied().flatten()).collect();
+        Some(Written { flits, of })
     }
 
     /// Whether what a slice computes is ever used.
@@ -236,7 +268,7 @@ impl<'a> Engines<'a> {
         &self,
         image: &Vector,
         flows: Vec<Flow<'s>>,
-        memories: &[&'a SliceMemory],
+        memories: &[&SliceMemory],
         unit: VectorUnit,
     ) -> Result<Vec<Flow<'s>>, Fault> {
         let fail = |problem: Problem| problem.at(Stage::Vector);
@@ -251,11 +283,13 @@ impl<'a> Engines<'a> {
         let streams: Vec<Vec<u32>> = flows.into_iter().map(words).collect::<Result<_, _>>().map_err(fail)?;
         let unwritten = memories.iter().any(|memory| memory.vrf().is_empty());
         let zeros = vec![0; if unwritten { index(self.vrf_bytes) } else { 0 }];
-        let file = |memory: &&'a SliceMemory| match memory.vrf() {
-            [] => zeros.as_slice(),
-            bytes => bytes,
-        };
-        let files: Vec<&[u8]> = memories.iter().map(file).collect();
+        let files: Vec<&[u8]> = memories
+            .iter()
+            .map(|memory| match memory.vrf() {
+                [] => zeros.as_slice(),
+                bytes => bytes,
+            })
+            .collect();
         let streams =
             unit(self.rules, image, streams, &files).map_err(|error| fail(Problem::Vector(error)))?;
         equal("slices", streams.len() as u64, "slices of the group", files.len() as u64).map_err(fail)?;

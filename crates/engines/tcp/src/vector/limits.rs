@@ -1,6 +1,8 @@
 //! Rules of a chain that need the machine's figures: immediates, comparisons, slots, limits, sequencers, register file
 //! (vISA book, vector engine and sequencer).
 
+use std::ops::Range;
+
 use tilewright_machine::tcp::Tcp;
 
 use super::fault::Fault;
@@ -60,18 +62,34 @@ fn register_file(machine: &Tcp, at: usize, base: u64, loops: &[Loop], faults: &m
         return;
     }
     let capacity = machine.vrf.capacity_bytes;
-    let ends = reach(loops).and_then(|(low, high)| {
-        let base = i64::try_from(base).ok()?;
-        Some((
-            base.checked_add(low.checked_mul(4)?)?,
-            base.checked_add(high.checked_mul(4)?)?.checked_add(3)?,
-        ))
-    });
-    let (first, last) = ends.unwrap_or((i64::MIN, i64::MAX));
+    let (first, last) = ends(base, loops).unwrap_or((i64::MIN, i64::MAX));
     let outside = |byte: i64| u64::try_from(byte).map_or(true, |byte| byte >= capacity);
     if let Some(byte) = [first, last].into_iter().find(|byte| outside(*byte)) {
         faults.push(Fault::VrfRange { at, byte, capacity });
     }
+}
+
+/// The first and the last byte that a walk over the register file reads.
+fn ends(base: u64, loops: &[Loop]) -> Option<(i64, i64)> {
+    let (low, high) = reach(loops)?;
+    let base = i64::try_from(base).ok()?;
+    Some((base.checked_add(low.checked_mul(4)?)?, base.checked_add(high.checked_mul(4)?)?.checked_add(3)?))
+}
+
+/// The part of the register file from the first byte that a chain reads to the last; all of it where loops are not numbers.
+pub(crate) fn reads(vector: &Vector) -> Range<usize> {
+    let part = |base: u64, loops: &[Loop]| {
+        let known = loops.iter().all(|row| fixed(row.size).is_some());
+        let (first, last) = ends(base, loops).filter(|_| known)?;
+        Some(usize::try_from(first).ok()?..usize::try_from(last).ok()?.checked_add(1)?)
+    };
+    let mut all: Option<Range<usize>> = None;
+    for source in vector.ops.iter().flat_map(sources) {
+        let Source::Vrf { base, loops } = source else { continue };
+        let own = part(*base, loops).unwrap_or(0..usize::MAX);
+        all = Some(all.map_or(own.clone(), |all| all.start.min(own.start)..all.end.max(own.end)));
+    }
+    all.unwrap_or(0..0)
 }
 
 fn reduce(machine: &Tcp, at: usize, reduce: &Reduce, faults: &mut Vec<Fault>) {

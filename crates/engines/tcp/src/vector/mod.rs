@@ -25,6 +25,7 @@ pub mod unit;
 
 pub use facts::{OpCounts, cost, narrow, op_counts, output, units};
 pub use fault::Fault;
+pub(crate) use limits::reads;
 pub use shape::{flits_out, misfit};
 pub use structure::structure;
 pub use unit::{Stage, VeUnit, stage, unit};

@@ -26,6 +26,11 @@ impl Lent {
         (*self.holder).as_ref().get(self.range.clone()).unwrap_or_default()
     }
 
+    /// How many.
+    pub(super) fn len(&self) -> usize {
+        self.range.len()
+    }
+
     /// A part of it; `None` if it has less.
     pub(super) fn part(&self, first: usize, length: usize) -> Option<Lent> {
         let start = self.range.start.checked_add(first)?;

@@ -189,7 +189,7 @@ impl Load {
         }
         if let Source::Held(lent) = &self.source {
             let skipped = gone * self.row_step;
-            self.source = Source::Held(lent.part(skipped, lent.bytes().len() - skipped)?);
+            self.source = Source::Held(lent.part(skipped, lent.len() - skipped)?);
         }
         self.target.start += gone * self.target.row_bytes;
         self.target.rows -= gone;

@@ -32,7 +32,7 @@ pub(super) struct Held {
 
 impl Held {
     fn range(&self) -> Range<usize> {
-        self.start..self.start + self.lent.bytes().len()
+        self.start..self.start + self.lent.len()
     }
 
     /// What is left of it without a part.
@@ -132,7 +132,7 @@ impl Overlay {
 
     /// A part is where somebody holds it.
     pub(super) fn lend(&mut self, start: usize, lent: Lent, dm: &mut [u8]) {
-        let part = start..start + lent.bytes().len();
+        let part = start..start + lent.len();
         self.cut(&part, dm, |_, _| {});
         self.write(&part);
         self.held.push(Held { start, lent });

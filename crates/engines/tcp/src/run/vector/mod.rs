@@ -18,14 +18,15 @@ mod reduce;
 mod stream;
 
 use std::fmt;
+use std::ops::Range;
 
 use tilewright_num::RuleSet;
 
 use super::parallel::map;
-use crate::program::vector::{Guarded, Op, OpKind, Source, Vector, Word};
+use crate::program::vector::{Op, OpKind, Vector, Word};
 use crate::vector::shape::{joins, shapes};
 use crate::vector::unit::{gives, stage};
-use crate::vector::{FLIT_WORDS, Fault, structure};
+use crate::vector::{FLIT_WORDS, Fault, reads, structure};
 use stream::Stream;
 
 /// Words of a flit, as a length.
@@ -157,26 +158,37 @@ pub fn apply(
     }
 }
 
-/// Words from which on a look at whole register files costs less than another slice's chain.
-const COMPARED_WORDS: usize = 1 << 8;
+/// Bytes of register files that are looked at for every byte that goes through the chain, at most: more cost as much as the chain.
+const COMPARED: usize = 4;
 
-/// Slices on which the chain does what it does on the one before, numbered by the first of them: same words, same register files, and
-/// nothing that counts slices. `None` if there are few.
-fn alike(vector: &Vector, slices: &[Vec<u32>], vrf: &[&[u8]]) -> Option<Vec<usize>> {
+/// Whether a chain does something else on other slices.
+pub(super) fn counts_slices(vector: &Vector) -> bool {
     let counts = |op: &Op| match &op.kind {
         OpKind::Reduce(reduce) => reduce.limits.iter().any(|limit| !limit.slices.is_empty()),
         _ => false,
     };
-    let file = |source: &Guarded| matches!(source.source, Source::Vrf { .. });
-    let reads = vector.ops.iter().flat_map(|op| &op.operands).any(|choice| choice.sources.iter().any(file));
-    let short = slices.first().is_none_or(|words| words.len() < COMPARED_WORDS);
-    if vrf.len() != slices.len() || vector.ops.iter().any(counts) || (reads && short) {
+    vector.ops.iter().any(counts)
+}
+
+/// As much of a part as a memory has.
+pub(super) fn part<'m>(memory: &'m [u8], part: &Range<usize>) -> &'m [u8] {
+    let end = part.end.min(memory.len());
+    memory.get(part.start.min(end)..end).unwrap_or_default()
+}
+
+/// Slices on which the chain does what it does on the one before, numbered by the first of them: same words, same register files, and
+/// nothing that counts slices. `None` if there are few.
+fn alike(vector: &Vector, slices: &[Vec<u32>], vrf: &[&[u8]]) -> Option<Vec<usize>> {
+    let reads = reads(vector);
+    let costly = slices.first().is_none_or(|words| words.len().saturating_mul(4 * COMPARED) < reads.len());
+    if vrf.len() != slices.len() || counts_slices(vector) || costly {
         return None;
     }
+    let read = |slice: usize| vrf.get(slice).map(|file| part(file, &reads));
     let mut number = 0;
     let mut numbers = vec![0; slices.len()];
     for slice in 1..slices.len() {
-        let same = slices[slice] == slices[slice - 1] && (!reads || vrf[slice] == vrf[slice - 1]);
+        let same = slices[slice] == slices[slice - 1] && read(slice) == read(slice - 1);
         number += usize::from(!same);
         numbers[slice] = number;
         // Most slices are alike, or it does not pay.
