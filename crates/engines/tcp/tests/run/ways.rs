@@ -227,7 +227,8 @@ fn draw(dice: &mut Dice) -> Stream {
     Stream { fetch, switch, contract, vector, cast, transpose, commit }
 }
 
-/// Memories of all slices; neighbours have the same as long as their number divided by `alike` is.
+/// Memories of all slices; neighbours have the same data as long as their number divided by `alike` is the same, and the
+/// same register files for a while longer.
 fn filled(machine: &Tcp, seed: u64, alike: u64) -> State {
     let mut state = State::new(machine, 1);
     for slice in 0..SLICES {
@@ -237,6 +238,7 @@ fn filled(machine: &Tcp, seed: u64, alike: u64) -> State {
         data[128..640].chunks_mut(4).for_each(|entry| entry[1..].fill(0));
         state.write_slice(at(slice, Memory::Dm, 0), &data).unwrap();
         state.write_slice(at(slice, Memory::Trf { lanes: 8 }, 0), &dice.bytes(65536)).unwrap();
+        let dice = &mut Dice(seed + slice / (2 * alike - 1));
         state.write_slice(at(slice, Memory::Vrf, 0), &dice.bytes(8192)).unwrap();
     }
     state
@@ -265,7 +267,12 @@ fn both_leave_the_same(alike: u64) {
     let state = filled(&machine, 7, alike);
     let fitting = std::cell::Cell::new(0_u32);
     let ran = runner.run(&seeds, |seed| {
-        let stream = draw(&mut Dice(seed));
+        let dice = &mut Dice(seed);
+        let own = |stream: &Stream| {
+            let plain = stream.switch.topology == Topology::Forwarding && stream.contract.is_none();
+            plain && stream.vector.is_some() && stream.commit.slices.is_empty()
+        };
+        let stream = std::iter::repeat_with(|| draw(dice)).find(|stream| alike == 1 || own(stream)).unwrap();
         let command = image(Body::Stream(Box::new(stream)));
         let (mut quick, mut slow) = (state.clone(), state.clone());
         let done = exec(&machine, &mut quick, PE, &command);
