@@ -17,11 +17,15 @@ pub(super) struct Pages {
     pages: Vec<Option<Page>>,
 }
 
-/// All bytes of a page.
+/// A page: in front what may be lent, behind it what was written while others held it. So weights are lent although caches, which
+/// change, begin on the page where they end.
 #[derive(Clone, Debug)]
 struct Page {
-    bytes: Bytes,
-    /// It was written while others held it: it is not lent again.
+    /// All bytes of the page, of which those before `behind` count.
+    front: Bytes,
+    /// Bytes that change, up to the end of the page.
+    behind: Vec<u8>,
+    /// Bytes in front of them were written while others held them: nothing is lent again.
     changes: bool,
 }
 
@@ -32,41 +36,87 @@ enum Bytes {
     Lent(Lent),
 }
 
-impl Page {
-    fn new() -> Page {
-        Page { bytes: Bytes::Own(Arc::new(vec![0; PAGE_BYTES])), changes: false }
-    }
-
-    fn bytes(&self) -> &[u8] {
-        match &self.bytes {
+impl Bytes {
+    fn get(&self) -> &[u8] {
+        match self {
             Bytes::Own(bytes) => bytes,
             Bytes::Lent(lent) => lent.bytes(),
         }
     }
+}
 
-    /// A part, which stays as it is for whoever holds it; `None` of a page that changes.
+impl Page {
+    fn new() -> Page {
+        Page::of(Bytes::Own(Arc::new(vec![0; PAGE_BYTES])))
+    }
+
+    fn of(front: Bytes) -> Page {
+        Page { front, behind: Vec::new(), changes: false }
+    }
+
+    /// Where bytes that change begin.
+    fn border(&self) -> usize {
+        PAGE_BYTES - self.behind.len()
+    }
+
+    /// Reads bytes that are inside.
+    fn read(&self, start: usize, bytes: &mut [u8]) {
+        let (border, end) = (self.border(), start + bytes.len());
+        let (front, behind) = bytes.split_at_mut(border.clamp(start, end) - start);
+        if let Some(source) = self.front.get().get(start..start + front.len()) {
+            front.copy_from_slice(source);
+        }
+        let first = start.saturating_sub(border);
+        if let Some(source) = self.behind.get(first..first + behind.len()) {
+            behind.copy_from_slice(source);
+        }
+    }
+
+    /// A part, which stays as it is for whoever holds it; `None` of bytes that change.
     fn held(&self, first: usize, length: usize) -> Option<Lent> {
-        match &self.bytes {
-            _ if self.changes => None,
-            Bytes::Own(bytes) => Lent::new(Arc::<Vec<u8>>::clone(bytes), first..first.checked_add(length)?),
+        let end = first.checked_add(length)?;
+        match &self.front {
+            _ if self.changes || end > self.border() => None,
+            Bytes::Own(bytes) => Lent::new(Arc::<Vec<u8>>::clone(bytes), first..end),
             Bytes::Lent(lent) => lent.part(first, length),
         }
     }
 
-    /// The bytes to be changed, copied first if others have them.
-    fn own(&mut self) -> &mut [u8] {
-        if let Bytes::Lent(lent) = &self.bytes {
-            let mut bytes = vec![0; PAGE_BYTES];
-            bytes.iter_mut().zip(lent.bytes()).for_each(|(own, lent)| *own = *lent);
-            self.bytes = Bytes::Own(Arc::new(bytes));
+    /// Writes bytes that are inside; what others hold stays as it is for them.
+    fn write(&mut self, start: usize, bytes: &[u8]) {
+        let alone = match &mut self.front {
+            Bytes::Own(own) => Arc::get_mut(own).is_some(),
+            Bytes::Lent(_) => false,
+        };
+        if start < self.border() && !alone {
+            self.part(start);
         }
-        match &mut self.bytes {
-            Bytes::Own(bytes) => {
-                self.changes |= Arc::get_mut(bytes).is_none();
-                Arc::make_mut(bytes).as_mut_slice()
+        let (border, end) = (self.border(), start + bytes.len());
+        let (front, behind) = bytes.split_at(border.clamp(start, end) - start);
+        if let (Bytes::Own(own), false) = (&mut self.front, front.is_empty()) {
+            if let Some(place) = Arc::make_mut(own).get_mut(start..start + front.len()) {
+                place.copy_from_slice(front);
             }
-            Bytes::Lent(_) => &mut [],
         }
+        let first = start.saturating_sub(border);
+        if let Some(place) = self.behind.get_mut(first..first + behind.len()) {
+            place.copy_from_slice(behind);
+        }
+    }
+
+    /// Before bytes that others hold are written: what follows them is parted the first time, all of the page is copied the second time.
+    fn part(&mut self, start: usize) {
+        let all = self.front.get();
+        if self.behind.is_empty() && !self.changes {
+            self.behind = all.get(start..).unwrap_or_default().to_vec();
+            self.behind.resize(PAGE_BYTES - start, 0);
+            return;
+        }
+        let mut own = vec![0; PAGE_BYTES];
+        own.iter_mut().zip(all).for_each(|(own, byte)| *own = *byte);
+        let border = self.border();
+        own[border..].copy_from_slice(&self.behind);
+        *self = Page { front: Bytes::Own(Arc::new(own)), behind: Vec::new(), changes: true };
     }
 }
 
@@ -77,14 +127,9 @@ impl Pages {
         while !bytes.is_empty() {
             let (page, start, length) = piece(at, bytes.len());
             let (now, later) = bytes.split_at_mut(length);
-            match self
-                .pages
-                .get(page)
-                .and_then(Option::as_ref)
-                .map(|page| page.bytes().get(start..start + length))
-            {
-                Some(Some(held)) => now.copy_from_slice(held),
-                _ => now.fill(0),
+            match self.pages.get(page).and_then(Option::as_ref) {
+                Some(page) => page.read(start, now),
+                None => now.fill(0),
             }
             bytes = later;
             at += length as u64;
@@ -97,10 +142,7 @@ impl Pages {
         while !bytes.is_empty() {
             let (page, start, length) = piece(at, bytes.len());
             let (now, later) = bytes.split_at(length);
-            let page = self.place(page).get_or_insert_with(Page::new);
-            if let Some(place) = page.own().get_mut(start..start + length) {
-                place.copy_from_slice(now);
-            }
+            self.place(page).get_or_insert_with(Page::new).write(start, now);
             bytes = later;
             at += length as u64;
         }
@@ -112,7 +154,7 @@ impl Pages {
         while done < lent.bytes().len() {
             let (page, _, length) = piece(at, lent.bytes().len() - done);
             match lent.part(done, length).filter(|_| length == PAGE_BYTES) {
-                Some(part) => *self.place(page) = Some(Page { bytes: Bytes::Lent(part), changes: false }),
+                Some(part) => *self.place(page) = Some(Page::of(Bytes::Lent(part))),
                 None => self.write(at, lent.bytes().get(done..done + length).unwrap_or_default()),
             }
             at += length as u64;
@@ -186,8 +228,27 @@ mod tests {
         let mut read = [0; 3];
         pages.read(20, &mut read);
         assert_eq!(read, [1, 2, 3]);
-        assert!(pages.held(16, 4096).is_none(), "a page that changes is copied");
+        assert!(pages.held(16, 4096).is_none(), "bytes that change are copied");
+        assert!(pages.held(PAGE_BYTES as u64 / 2, 4096).is_none(), "and so are those behind them");
         assert!(pages.held(0, 8).is_none() && pages.held(PAGE_BYTES as u64 - 8, 4096).is_none());
+    }
+
+    #[test]
+    fn what_lies_before_bytes_that_change_is_lent_on() {
+        let mut pages = Pages::default();
+        let mut plain = bytes(PAGE_BYTES);
+        pages.write(0, &plain);
+        let first = pages.held(0, 4096).expect("a part");
+        for (at, value) in [(8192, 1), (PAGE_BYTES - 3, 2), (8190, 3), (100, 4), (50, 5)] {
+            let held = pages.held(4096, 4096);
+            assert_eq!(held.is_some(), at > 8190 || value == 3, "before the write at {at}");
+            pages.write(at as u64, &[value; 3]);
+            plain[at..at + 3].fill(value);
+            let mut read = vec![0; PAGE_BYTES];
+            pages.read(0, &mut read);
+            assert!(read == plain, "after the write at {at}");
+        }
+        assert_eq!(first.bytes(), &bytes(PAGE_BYTES)[..4096]);
     }
 
     #[test]
