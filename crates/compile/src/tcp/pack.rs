@@ -1,7 +1,7 @@
 //! Weights as bytes in HBM, in the order in which slices and lanes take them.
 
 use rayon::prelude::*;
-use tilewright_num::{Dtype, RuleSet, convert};
+use tilewright_num::{Dtype, RuleSet, encode_slice};
 
 use super::mixed::greatest;
 use super::plan::{Fill, Packed, Plan, weights_of};
@@ -112,10 +112,13 @@ fn tables(
     Ok(())
 }
 
-fn bf16(value: f32) -> [u8; 2] {
-    let pattern = convert(&RuleSet::TCP, Dtype::F32, Dtype::Bf16, value.to_bits()).unwrap_or(0);
-    let [a, b, ..] = pattern.to_le_bytes();
-    [a, b]
+/// Appends values as bf16.
+fn push_bf16(line: &mut Vec<u8>, values: &[f32]) {
+    let first = line.len();
+    line.resize(first + 2 * values.len(), 0);
+    // A float goes to a float: there is nothing to refuse.
+    let done = encode_slice(&RuleSet::TCP, Dtype::Bf16, values, &mut line[first..]);
+    debug_assert!(done.is_ok(), "bf16 takes floats");
 }
 
 /// What an integer of each row is worth: the greatest of its weights is the greatest there is.
@@ -134,8 +137,12 @@ fn quantised(value: f32, scale: f32, greatest: f32) -> i8 {
 
 fn embedding(plan: &Plan, table: &Matrix, write: &mut dyn FnMut(u64, &[u8])) {
     let width = plan.embedding_row / 2;
+    let (mut line, mut values) = (Vec::new(), Vec::new());
     for row in 0..table.rows {
-        let line: Vec<u8> = (0..width).flat_map(|column| bf16(table.at(row, column))).collect();
+        values.clear();
+        values.extend((0..width).map(|column| table.at(row, column)));
+        line.clear();
+        push_bf16(&mut line, &values);
         write(plan.embedding + row * plan.embedding_row, &line);
     }
 }
@@ -149,7 +156,8 @@ fn by_position(plan: &Plan, positions: u64, tables: &[Matrix], write: &mut dyn F
                 .iter()
                 .fold(0.0, |sum, table| sum + table.at(if table.rows == 1 { 0 } else { row }, column))
         };
-        let line: Vec<u8> = (0..width).flat_map(|column| bf16(sum(column))).collect();
+        let mut line = Vec::new();
+        push_bf16(&mut line, &(0..width).map(sum).collect::<Vec<f32>>());
         write(plan.places + row * plan.embedding_row, &line);
     }
 }
@@ -280,16 +288,18 @@ impl Source<'_> {
 
     fn slice(&self, fill: &Fill, slice: u64) -> Vec<u8> {
         let columns = fill.first * self.lanes..(fill.first + fill.groups) * self.lanes;
-        let mut line = Vec::new();
+        let (mut line, mut elements) = (Vec::new(), Vec::new());
         let held = self.packed.held;
         for column in columns {
-            let elements = (0..self.packed.row).map(|at| self.element(slice, column, at));
+            elements.clear();
+            self.push_elements(&mut elements, slice, column);
             if held.is_float() {
-                line.extend(elements.flat_map(bf16));
+                push_bf16(&mut line, &elements);
                 continue;
             }
             let scale = self.scale(slice, column);
-            let integers = elements.map(|element| quantised(element, scale, greatest(held)).to_le_bytes()[0]);
+            let integer = |element: &f32| quantised(*element, scale, greatest(held)).to_le_bytes()[0];
+            let integers = elements.iter().map(integer);
             if held == Dtype::I4 {
                 // Two of four bits in a byte, the first in the low half; rows are whole eights.
                 let integers: Vec<u8> = integers.collect();
@@ -325,19 +335,19 @@ impl Source<'_> {
         row.map(|row| (part, row))
     }
 
-    /// The weight of a column of the result and a place of the contracted axis.
-    fn element(&self, slice: u64, column: u64, at: u64) -> f32 {
-        let share = self.plan.features.share;
-        let (column, at) =
-            if self.combines { (slice * share + column, at) } else { (column, slice * share + at) };
-        let part = self.first.iter().rposition(|first| *first <= column).unwrap_or(0);
-        let (Some(weight), Some(matrix)) = (self.weights.get(part), self.matrices.get(part)) else {
-            return 0.0;
+    /// Appends the weights of a column of the result, for all places of the contracted axis that a slice has.
+    fn push_elements(&self, elements: &mut Vec<f32>, slice: u64, column: u64) {
+        let count = self.packed.row;
+        let first = if self.combines { 0 } else { slice * self.plan.features.share };
+        let found = self.row(slice, column).and_then(|(part, row)| {
+            let (weight, matrix) = (self.weights.get(part)?, self.matrices.get(part)?);
+            Some((weight, matrix, row))
+        });
+        let Some((weight, matrix, row)) = found else {
+            return elements.resize(elements.len() + usize::try_from(count).unwrap_or(0), 0.0);
         };
-        let row = column - self.first.get(part).copied().unwrap_or(0);
-        match (weight.rows.source(self.pe, row), weight.columns.source(self.pe, at)) {
-            (Some(row), Some(at)) => matrix.at(row, at),
-            _ => 0.0,
-        }
+        let element =
+            |at: u64| weight.columns.source(self.pe, at).map_or(0.0, |column| matrix.at(row, column));
+        elements.extend((first..first + count).map(element));
     }
 }
