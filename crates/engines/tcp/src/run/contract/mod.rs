@@ -19,7 +19,7 @@ pub use plan::Plan;
 use super::Way;
 use super::fault::Problem;
 use super::packets::Packets;
-use super::state::{Loads, Reads};
+use super::state::{Kept, Reads};
 use bulk::Layout;
 
 /// A slice's register file.
@@ -66,7 +66,7 @@ impl<'a> Contraction<'a> {
     }
 
     /// [`Self::words`] with loads of the register file that were not carried out; `None` where the register file has to be looked at.
-    pub(super) fn words_of_loads(&self, packets: &Packets, loads: &Loads) -> Option<Vec<u32>> {
+    pub(super) fn words_of_loads(&self, packets: &Packets, loads: Kept<'_>) -> Option<Vec<u32>> {
         self.layout.as_ref()?.contract_loads(packets, loads)
     }
 

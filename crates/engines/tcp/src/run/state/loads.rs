@@ -1,4 +1,5 @@
-//! Loads of the contraction engine's register file that were not carried out: their bytes lie unchanged where data memory had them from.
+//! Loads of the contraction engine's register file that were not carried out: their bytes lie unchanged where data memory had them from, or
+//! in data memory itself until they change there.
 //!
 //! With one token every byte of a weight meets one element of the stream, so that a copy would take longer than the products.
 
@@ -126,13 +127,13 @@ impl Load {
     }
 
     /// Rows that lie behind each other in every lane, from a byte of the lanes on, if this load has them all.
-    pub(in crate::run) fn rows(
-        &self,
-        lanes: usize,
-        lane_bytes: usize,
+    fn rows<'l>(
+        &'l self,
+        dm: &'l [u8],
+        (lanes, lane_bytes): (usize, usize),
         start: usize,
         (rows, row_bytes): (usize, usize),
-    ) -> Option<LoadedRows<'_>> {
+    ) -> Option<LoadedRows<'l>> {
         let target = &self.target;
         let end = start.checked_add(rows.checked_mul(row_bytes)?)?;
         if (lanes, lane_bytes) != (target.lanes, target.lane_bytes)
@@ -141,7 +142,7 @@ impl Load {
         {
             return None;
         }
-        let Source::Held(lent) = &self.source else { return Some(LoadedRows::Zeros) };
+        let Some(held) = self.bytes(dm) else { return Some(LoadedRows::Zeros) };
         let before = start - target.start;
         let joined = row_bytes == target.row_bytes
             && before.is_multiple_of(row_bytes)
@@ -149,51 +150,85 @@ impl Load {
             && (target.rows == 1 || self.row_step == lanes * row_bytes);
         if joined {
             let first = before * lanes;
-            return lent.bytes().get(first..first + rows * row_bytes * lanes).map(LoadedRows::Joined);
+            return held.get(first..first + rows * row_bytes * lanes).map(LoadedRows::Joined);
         }
         let in_lane = target.rows == 1 || self.row_step == target.row_bytes;
-        let bytes = lent.bytes().get(before..)?;
+        let bytes = held.get(before..)?;
         (in_lane && bytes.len() >= self.lane_step * (lanes - 1) + end - start)
             .then_some(LoadedRows::ByLane(bytes, self.lane_step))
     }
 
+    /// Bytes of the source; `None` if they are zeros.
+    fn bytes<'l>(&'l self, dm: &'l [u8]) -> Option<&'l [u8]> {
+        match &self.source {
+            Source::Zeros => None,
+            Source::Held(lent) => Some(lent.bytes()),
+            Source::Own(range) => Some(dm.get(range.clone()).unwrap_or_default()),
+        }
+    }
+
     /// Carries out the load of one row for all lanes.
-    fn carry_out(&self, row: usize, trf: &mut [u8]) {
+    fn carry_out(&self, row: usize, trf: &mut [u8], dm: &[u8]) {
         let Target { lanes, lane_bytes, start, row_bytes, .. } = self.target;
         for lane in 0..lanes {
             let to = lane * lane_bytes + start + row * row_bytes;
             let Some(place) = trf.get_mut(to..to + row_bytes) else { continue };
-            match &self.source {
-                Source::Zeros => place.fill(0),
-                Source::Held(lent) => {
-                    let from = lane * self.lane_step + row * self.row_step;
-                    place.copy_from_slice(lent.bytes().get(from..from + row_bytes).unwrap_or_default());
-                }
+            let from = lane * self.lane_step + row * self.row_step;
+            match self.bytes(dm).map(|held| held.get(from..from + row_bytes)) {
+                Some(Some(run)) => place.copy_from_slice(run),
+                _ => place.fill(0),
             }
         }
     }
 
+    /// Whether it is from a part of data memory itself.
+    fn reads_own(&self, part: &Range<usize>) -> bool {
+        matches!(&self.source, Source::Own(own) if own.start < part.end && part.start < own.end)
+    }
+
     /// Carries out all of it.
-    fn settle(&self, trf: &mut [u8]) {
-        (0..self.target.rows).for_each(|row| self.carry_out(row, trf));
+    fn settle(&self, trf: &mut [u8], dm: &[u8]) {
+        (0..self.target.rows).for_each(|row| self.carry_out(row, trf, dm));
     }
 
     /// What is left of it once others write so many of its first bytes in every lane.
-    fn behind(mut self, bytes: usize, trf: &mut [u8]) -> Option<Load> {
+    fn behind(mut self, bytes: usize, trf: &mut [u8], dm: &[u8]) -> Option<Load> {
         let gone = bytes.div_ceil(self.target.row_bytes).min(self.target.rows);
         if !bytes.is_multiple_of(self.target.row_bytes) {
-            self.carry_out(gone - 1, trf);
+            self.carry_out(gone - 1, trf, dm);
         }
         if gone == self.target.rows {
             return None;
         }
-        if let Source::Held(lent) = &self.source {
-            let skipped = gone * self.row_step;
-            self.source = Source::Held(lent.part(skipped, lent.len() - skipped)?);
+        let skipped = gone * self.row_step;
+        match &mut self.source {
+            Source::Zeros => {}
+            Source::Held(lent) => *lent = lent.part(skipped, lent.len() - skipped)?,
+            Source::Own(range) => range.start += skipped,
         }
         self.target.start += gone * self.target.row_bytes;
         self.target.rows -= gone;
         Some(self)
+    }
+}
+
+/// Loads of a slice with its data memory.
+#[derive(Clone, Copy)]
+pub(in crate::run) struct Kept<'m> {
+    pub(super) loads: &'m Loads,
+    pub(super) dm: &'m [u8],
+}
+
+impl<'m> Kept<'m> {
+    /// The load that has all of some rows; see [`Load::rows`].
+    pub(in crate::run) fn rows(
+        &self,
+        lanes: (usize, usize),
+        start: usize,
+        size: (usize, usize),
+    ) -> Option<LoadedRows<'m>> {
+        let Kept { loads, dm } = *self;
+        loads.all.iter().find_map(|load| load.rows(dm, lanes, start, size))
     }
 }
 
@@ -208,41 +243,46 @@ impl Loads {
         self.all.is_empty()
     }
 
-    /// The load that has all of some rows; see [`Load::rows`].
-    pub(in crate::run) fn rows(
-        &self,
-        lanes: usize,
-        lane_bytes: usize,
-        start: usize,
-        size: (usize, usize),
-    ) -> Option<LoadedRows<'_>> {
-        self.all.iter().find_map(|load| load.rows(lanes, lane_bytes, start, size))
+    /// Carries all out.
+    pub(super) fn settle(&mut self, trf: &mut [u8], dm: &[u8]) {
+        self.all.drain(..).for_each(|load| load.settle(trf, dm));
     }
 
-    /// Carries all out.
-    pub(super) fn settle(&mut self, trf: &mut [u8]) {
-        self.all.drain(..).for_each(|load| load.settle(trf));
+    /// Before a part of data memory changes: carries out loads from there.
+    pub(super) fn settle_from(&mut self, part: &Range<usize>, trf: &mut [u8], dm: &[u8]) {
+        self.all.retain(|load| {
+            let reads = load.reads_own(part);
+            if reads {
+                load.settle(trf, dm);
+            }
+            !reads
+        });
+    }
+
+    /// Whether one of them is from a part of data memory itself.
+    pub(super) fn are_from(&self, part: &Range<usize>) -> bool {
+        self.all.iter().any(|load| load.reads_own(part))
     }
 
     /// Carries out those that write to some bytes of one of the lanes.
-    pub(super) fn settle_part(&mut self, reads: &Reads, trf: &mut [u8]) {
+    pub(super) fn settle_part(&mut self, reads: &Reads, trf: &mut [u8], dm: &[u8]) {
         self.all.retain(|load| {
             let read = (0..reads.lanes)
                 .any(|lane| load.target.meets(lane * reads.lane_bytes + reads.part.start, reads.part.len()));
             if read {
-                load.settle(trf);
+                load.settle(trf, dm);
             }
             !read
         });
     }
 
     /// A register file as it would be if all were carried out.
-    pub(super) fn settled(&self, trf: &[u8], capacity: usize) -> Vec<u8> {
+    pub(super) fn settled(&self, trf: &[u8], capacity: usize, dm: &[u8]) -> Vec<u8> {
         let mut all = vec![0; capacity];
         if let Some(place) = all.get_mut(..trf.len()) {
             place.copy_from_slice(trf);
         }
-        self.all.iter().for_each(|load| load.settle(&mut all));
+        self.all.iter().for_each(|load| load.settle(&mut all, dm));
         all
     }
 
@@ -252,7 +292,7 @@ impl Loads {
     }
 
     /// Before all bytes of a target are written: what is left of the loads does not meet it.
-    pub(super) fn make_way(&mut self, target: &Target, trf: &mut [u8]) {
+    pub(super) fn make_way(&mut self, target: &Target, trf: &mut [u8], dm: &[u8]) {
         let new = target.part();
         for load in std::mem::take(&mut self.all) {
             let old = load.target.part();
@@ -260,17 +300,23 @@ impl Loads {
             if alike && (old.end <= new.start || new.end <= old.start) {
                 self.all.push(load);
             } else if alike && new.start <= old.start {
-                self.all.extend(load.behind(new.end.min(old.end) - old.start, trf));
+                self.all.extend(load.behind(new.end.min(old.end) - old.start, trf, dm));
             } else {
-                load.settle(trf);
+                load.settle(trf, dm);
             }
         }
     }
 
     /// Keeps a load, for which way was made.
-    pub(super) fn keep(&mut self, target: Target, source: Source, steps: [usize; 2], trf: &mut [u8]) {
+    pub(super) fn keep(
+        &mut self,
+        target: Target,
+        source: Source,
+        steps: [usize; 2],
+        (trf, dm): (&mut [u8], &[u8]),
+    ) {
         if self.all.len() >= MAX_LOADS {
-            self.all.remove(0).settle(trf);
+            self.all.remove(0).settle(trf, dm);
         }
         let [lane_step, row_step] = steps;
         self.all.push(Load { target, source, lane_step, row_step });

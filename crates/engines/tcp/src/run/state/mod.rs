@@ -30,7 +30,7 @@ use crate::program::event::PeId;
 use crate::program::exec::Memory;
 use crate::program::transfer::{Address, Located, Medium};
 pub use lent::Lent;
-pub(super) use loads::{LoadedRows, Loads, Reads, Target};
+pub(super) use loads::{Kept, LoadedRows, Reads, Target};
 use pages::Pages;
 pub(super) use slice::SliceMemory;
 

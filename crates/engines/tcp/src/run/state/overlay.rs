@@ -21,6 +21,8 @@ pub(in crate::run) enum Source {
     Zeros,
     /// Somebody holds them.
     Held(Lent),
+    /// They are in data memory, and are looked at before they change there.
+    Own(Range<usize>),
 }
 
 /// Bytes that are to be found elsewhere.
@@ -138,13 +140,15 @@ impl Overlay {
         self.held.push(Held { start, lent });
     }
 
-    /// Where all bytes of a part come from, if they need not be copied.
+    /// Where all bytes of a part are, if they are in one place.
     pub(super) fn source(&self, part: &Range<usize>) -> Option<Source> {
         if self.zeros.iter().any(|zeros| within(part, zeros)) {
             return Some(Source::Zeros);
         }
-        let held = self.held.iter().find(|held| within(part, &held.range()))?;
-        held.lent.part(part.start - held.start, part.len()).map(Source::Held)
+        match self.held.iter().find(|held| within(part, &held.range())) {
+            Some(held) => held.lent.part(part.start - held.start, part.len()).map(Source::Held),
+            None => (!self.holds(part)).then(|| Source::Own(part.clone())),
+        }
     }
 
     /// Puts bytes that are elsewhere over what was read from a place on.
@@ -229,6 +233,7 @@ mod tests {
                     }
                     _ => match overlay.source(&part) {
                         Some(Source::Held(lent)) => prop_assert_eq!(lent.bytes(), &plain[part.clone()]),
+                        Some(Source::Own(own)) => prop_assert_eq!(&dm[own], &plain[part.clone()]),
                         Some(Source::Zeros) => prop_assert!(plain[part.clone()].iter().all(|byte| *byte == 0)),
                         None => {}
                     },

@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use super::Sizes;
 use super::lent::Lent;
-use super::loads::{Load, Loads, Reads, Target};
+use super::loads::{Kept, Load, Loads, Reads, Target};
 use super::overlay::{Overlay, Source};
 use crate::program::exec::Memory;
 use crate::run::copy::Even;
@@ -34,7 +34,9 @@ impl SliceMemory {
 
     /// Data memory in whole, all of it settled, to be given back.
     pub(in crate::run) fn take_dm(&mut self, sizes: &Sizes) -> Vec<u8> {
-        self.settle_dm(&(0..index(sizes.dm)));
+        let all = 0..index(sizes.dm);
+        self.settle_dm(&all);
+        self.settle_loads_from(sizes, &all);
         self.overlay = Overlay::default();
         std::mem::take(&mut self.dm)
     }
@@ -53,6 +55,7 @@ impl SliceMemory {
 
     /// Data memory, of which bytes of a part are about to be written.
     pub(in crate::run) fn change_dm(&mut self, sizes: &Sizes, part: &Range<usize>) -> &mut [u8] {
+        self.settle_loads_from(sizes, part);
         let Self { dm, overlay, .. } = self;
         let dm = room_of_dm(dm, overlay, sizes);
         overlay.change(part, dm);
@@ -68,9 +71,17 @@ impl SliceMemory {
 
     /// Writes bytes of data memory that somebody holds: they are read there until they change here.
     pub(in crate::run) fn lend_dm(&mut self, sizes: &Sizes, start: usize, lent: Lent) {
+        self.settle_loads_from(sizes, &(start..start.saturating_add(lent.len())));
         let Self { dm, overlay, .. } = self;
         let dm = room_of_dm(dm, overlay, sizes);
         overlay.lend(start, lent, dm);
+    }
+
+    /// Before a part of data memory changes: carries out loads from there.
+    fn settle_loads_from(&mut self, sizes: &Sizes, part: &Range<usize>) {
+        if self.loads.are_from(part) {
+            self.loads.settle_from(part, room(&mut self.trf, sizes.trf), &self.dm);
+        }
     }
 
     /// Reads data memory, wherever its bytes are.
@@ -83,7 +94,7 @@ impl SliceMemory {
     pub(in crate::run) fn trf(&self, sizes: &Sizes) -> Cow<'_, [u8]> {
         match self.loads.is_empty() {
             true => Cow::Borrowed(self.trf.as_slice()),
-            false => Cow::Owned(self.loads.settled(&self.trf, index(sizes.trf))),
+            false => Cow::Owned(self.loads.settled(&self.trf, index(sizes.trf), &self.dm)),
         }
     }
 
@@ -98,21 +109,21 @@ impl SliceMemory {
     }
 
     /// Loads of the register file that were not carried out; none where elements have extra bits.
-    pub(in crate::run) fn loads(&self) -> Option<&Loads> {
-        (!self.loads.is_empty()).then_some(&self.loads)
+    pub(in crate::run) fn loads(&self) -> Option<Kept<'_>> {
+        (!self.loads.is_empty()).then_some(Kept { loads: &self.loads, dm: &self.dm })
     }
 
     /// Carries out loads that write to what is looked at.
     pub(in crate::run) fn settle_trf_part(&mut self, sizes: &Sizes, reads: &Reads) {
         if !self.loads.is_empty() {
-            self.loads.settle_part(reads, room(&mut self.trf, sizes.trf));
+            self.loads.settle_part(reads, room(&mut self.trf, sizes.trf), &self.dm);
         }
     }
 
     /// Carries out all loads.
     fn settle_trf(&mut self, sizes: &Sizes) {
         if !self.loads.is_empty() {
-            self.loads.settle(room(&mut self.trf, sizes.trf));
+            self.loads.settle(room(&mut self.trf, sizes.trf), &self.dm);
         }
     }
 
@@ -137,12 +148,12 @@ impl SliceMemory {
         let Some((target, steps, part)) = Load::reads(even, lanes, sizes.trf) else { return false };
         let source = match self.dm.is_empty() {
             true => (part.end <= index(sizes.dm)).then_some(Source::Zeros),
-            false => self.overlay.source(&part),
+            false => self.overlay.source(&part).filter(|_| part.end <= self.dm.len()),
         };
         let Some(source) = source.filter(|_| self.extra.is_empty()) else { return false };
         let trf = room(&mut self.trf, sizes.trf);
-        self.loads.make_way(&target, trf);
-        self.loads.keep(target, source, steps, trf);
+        self.loads.make_way(&target, trf, &self.dm);
+        self.loads.keep(target, source, steps, (trf, &self.dm));
         true
     }
 
@@ -161,7 +172,7 @@ impl SliceMemory {
     /// Before all bytes of a target are written: of loads that were not carried out, none writes there any more.
     pub(in crate::run) fn make_way_for(&mut self, sizes: &Sizes, target: &Target) {
         if !self.loads.is_empty() {
-            self.loads.make_way(target, room(&mut self.trf, sizes.trf));
+            self.loads.make_way(target, room(&mut self.trf, sizes.trf), &self.dm);
         }
     }
 

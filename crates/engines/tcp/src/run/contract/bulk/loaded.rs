@@ -3,12 +3,12 @@
 use super::Place;
 use super::product::{Product, is_run};
 use crate::run::index;
-use crate::run::state::{LoadedRows, Loads};
+use crate::run::state::{Kept, LoadedRows};
 use crate::values::Single;
 
 impl Product<'_> {
     /// All results; `None` where the register file has to be looked at.
-    pub(super) fn run_loads(&self, loads: &Loads) -> Option<Vec<u32>> {
+    pub(super) fn run_loads(&self, loads: Kept<'_>) -> Option<Vec<u32>> {
         let mut words = vec![0; index(self.layout.plan.words())];
         for batch in &self.layout.batch {
             for column in 0..self.layout.columns().1 {
@@ -21,7 +21,7 @@ impl Product<'_> {
     }
 
     /// Rows that one product asks for.
-    fn loaded_rows<'l>(&self, batch: &Place, column: usize, loads: &'l Loads) -> Option<LoadedRows<'l>> {
+    fn loaded_rows<'l>(&self, batch: &Place, column: usize, loads: Kept<'l>) -> Option<LoadedRows<'l>> {
         let (layout, plan) = (self.layout, &self.layout.plan);
         let elements = layout.unit(column);
         if !is_run(elements) {
@@ -30,7 +30,7 @@ impl Product<'_> {
         let size = self.trf_type.size_bytes(1);
         let first = usize::try_from(batch.trf + elements.first()?).ok()?.checked_mul(size)?;
         let start = index(plan.image.base).checked_add(first)?;
-        loads.rows(plan.lanes, plan.lane_bytes, start, (layout.trf_rows.len(), layout.k() * size))
+        loads.rows((plan.lanes, plan.lane_bytes), start, (layout.trf_rows.len(), layout.k() * size))
     }
 
     /// Puts the results of one product where they leave.

@@ -27,7 +27,7 @@ use super::plan::Plan;
 use crate::program::exec::ContractOp;
 use crate::run::fault::Problem;
 use crate::run::packets::Packets;
-use crate::run::state::Loads;
+use crate::run::state::Kept;
 use product::Product;
 
 /// Most bytes of an operand that is laid out anew; larger ones go the literal way.
@@ -146,7 +146,7 @@ impl<'a> Layout<'a> {
     }
 
     /// [`Self::contract`] with loads that were not carried out; `None` where the register file has to be looked at.
-    pub(super) fn contract_loads(&self, packets: &Packets, loads: &Loads) -> Option<Vec<u32>> {
+    pub(super) fn contract_loads(&self, packets: &Packets, loads: Kept<'_>) -> Option<Vec<u32>> {
         let unread = RegisterFile { bytes: &[], extra: None };
         let product = self.takes_loads().then(|| Product::new(self, packets, unread))??;
         product.run_loads(loads)
