@@ -3,7 +3,7 @@
 use pyo3::prelude::*;
 use tilewright_neuron::engine::vector::{self, Bound as RangeBound};
 
-use super::{Done, Session, Tensor, alu, engine_of, optional, scalar_operand, step};
+use super::{Done, Session, Tensor, alu, engine_of, optional, scalar_operand, step, unknown};
 
 #[pymethods]
 impl Session {
@@ -75,6 +75,21 @@ impl Session {
         self.emit(dst, |chip, to| Ok(vector::tensor_copy(chip, to, src.operand()?, engine_of(engine)?)))
     }
 
+    /// A copy whose source or result lies where an element of a tile says.
+    fn tensor_copy_dynamic(
+        &mut self,
+        dst: &Bound<'_, Tensor>,
+        src: &Tensor,
+        name: &str,
+        engine: &str,
+    ) -> Done {
+        const NAMES: [&str; 2] = ["tensor_copy_dynamic_src", "tensor_copy_dynamic_dst"];
+        let known = NAMES.into_iter().find(|known| *known == name);
+        let name = known.ok_or_else(|| unknown("neuron/operator", "a dynamic copy", name, &NAMES))?;
+        let engine = engine_of(engine)?;
+        self.emit(dst, |chip, to| Ok(vector::tensor_copy_dynamic(chip, name, to, src.operand()?, engine)))
+    }
+
     #[pyo3(signature = (dst, value, engine=""))]
     fn memset(&mut self, dst: &Bound<'_, Tensor>, value: f64, engine: &str) -> Done {
         self.emit(dst, |chip, to| Ok(vector::memset(chip, to, value, engine_of(engine)?)))
@@ -88,15 +103,20 @@ impl Session {
         self.emit(dst, |chip, to| Ok(vector::nc_stream_shuffle(chip, to, src.operand()?, &mask)))
     }
 
+    /// Functions of the language take any types, which the compiler converts; the instruction does not.
+    #[pyo3(signature = (dst, src, predicate, reverse, instruction=true))]
     fn tensor_copy_predicated(
         &mut self,
         dst: &Bound<'_, Tensor>,
         src: &Bound<'_, PyAny>,
         predicate: &Tensor,
         reverse: bool,
+        instruction: bool,
     ) -> Done {
         self.emit(dst, |chip, to| {
-            Ok(vector::tensor_copy_predicated(chip, to, &scalar_operand(src)?, predicate.operand()?, reverse))
+            let (src, predicate) = (scalar_operand(src)?, predicate.operand()?);
+            let fits = if instruction { vector::check_predicate(to, &src, predicate) } else { Ok(()) };
+            Ok(fits.and_then(|()| vector::tensor_copy_predicated(chip, to, &src, predicate, reverse)))
         })
     }
 
