@@ -23,8 +23,14 @@ def number(value):
     return value
 
 
+#: Names of NumPy's functions, which make them anew each time they are asked.
+_UFUNC_NAMES = {}
+
+
 def op_name(op):
     """The name of an operator given as a function, NumPy function or string."""
+    if type(op) is np.ufunc:
+        return _UFUNC_NAMES.get(op) or _UFUNC_NAMES.setdefault(op, op.__name__)
     if isinstance(op, str):
         return op
     name = getattr(op, "__name__", None)
@@ -89,19 +95,19 @@ def new(shape, code, memory="sbuf"):
     return state.running().alloc(tile_shape(shape), code, memory)
 
 
-def emit(method, shape, code, mask, tiles, *args, memory="sbuf", out_mask=None, **kwargs):
+def emit(method, shape, code, mask, tiles, *args, memory="sbuf", out_mask=None):
     """Runs an instruction into a new tile of that shape, or shaped as a tensor, where the mask holds."""
-    session = state.running()
+    session = state.program.session or state.running()
     run = getattr(session, method)
     if mask is None:
         out = session.result(shape, code, memory)
-        run(out, *tiles, *args, **kwargs)
+        run(out, *tiles, *args)
         return out
     out = new(shape.shape if type(shape) is Tensor else shape, code, memory)
     parts = [tile.masked(mask) if isinstance(tile, Tensor) else tile for tile in tiles]
     target = out.masked(mask if out_mask is None else out_mask)
     if target is not None and all(part is not None for part in parts):
-        run(target, *parts, *args, **kwargs)
+        run(target, *parts, *args)
         out.adopt(target, mask if out_mask is None else out_mask)
     else:
         out.set_mask(False)
@@ -215,7 +221,7 @@ def binary(op, x, y, dtype=None, mask=None, engine="", default=None):
     if x_tile and y_tile:
         return _binary_tiles(op, x, y, code, mask, engine)
     tile, value, reverse = (x, y, False) if x_tile else (y, x, True)
-    return emit("tensor_scalar", tile, code, mask, [tile], op, value, reverse, engine=engine)
+    return emit("tensor_scalar", tile, code, mask, (tile,), op, value, reverse, None, None, False, engine)
 
 
 _FLOATS = {dtypes.CODES[name] for name in ("f32", "tf32", "bf16", "f16", "f8e4m3fn", "f8e4m3", "f8e5m2")}
@@ -229,7 +235,7 @@ def _binary_tiles(op, x, y, code, mask, engine):
         per_partition = other.size == other.shape[0] and list(tile.shape) == shape and tile.size > tile.shape[0]
         if per_partition and wide and other.shape[0] == shape[0] and op not in _PAIRED:
             operand = mask_operand(other.reshaped([other.shape[0], 1]), _partition_mask(mask))
-            return emit("tensor_scalar", shape, code, mask, [tile], op, operand, reverse, engine=engine)
+            return emit("tensor_scalar", shape, code, mask, (tile,), op, operand, reverse, None, None, False, engine)
     x, y = fit(x, shape), fit(y, shape)
     if x.memory == "psum" and y.memory == "psum":
         y = copy(y, y.code)

@@ -1,6 +1,8 @@
 //! Element-wise instructions and selections of the Vector engine.
 
 use pyo3::prelude::*;
+use smallvec::{SmallVec, smallvec};
+use tilewright_neuron::engine::Step;
 use tilewright_neuron::engine::vector::{self, Bound as RangeBound};
 
 use super::{Done, Session, Tensor, alu, engine_of, optional, scalar_operand, step, unknown};
@@ -34,7 +36,7 @@ impl Session {
         reverse1: bool,
         engine: &str,
     ) -> Done {
-        let mut steps = vec![step(op0, operand0, reverse0)?];
+        let mut steps: SmallVec<[Step; 2]> = smallvec![step(op0, operand0, reverse0)?];
         if let Some(op1) = op1 {
             let none = dst.py().None().into_bound(dst.py());
             steps.push(step(op1, operand1.unwrap_or(&none), reverse1)?);
