@@ -313,3 +313,22 @@ def test_sums_that_begin_with_zeros_in_the_first_dialect():
         return out
 
     assert run(kernel, SQUARE).findings == []
+
+
+@pytest.mark.parametrize("spelling", ["tile first", "index first", "slice"])
+def test_a_copy_from_a_place_of_a_tile_is_one_instruction(spelling):
+    def kernel(x, at):
+        out = old_nl.ndarray((128, 32), x.dtype, buffer=old_nl.shared_hbm)
+        rows, columns = old_nl.arange(128)[:, None], old_nl.arange(32)[None, :]
+        data, place = old_nl.load(x), old_nl.load(at)
+        where = {"tile first": lambda: place[0, 0] + columns, "index first": lambda: columns + place[0, 0]}
+        view = data[:, old_nl.ds(place, 32)] if spelling == "slice" else data[rows, where[spelling]()]
+        old_nl.store(out, old_isa.tensor_copy_dynamic_src(view))
+        return out
+
+    values = np.arange(128 * 128, dtype=np.float32).reshape(128, 128)
+    result = run(kernel, values, np.array([[17]], np.int32), chip=V2)
+    assert np.array_equal(result.outputs, values[:, 17:49])
+    assert [opcode for opcode, engine, *_ in result.instructions if engine != "dma"] == ["tensor_copy_dynamic_src"]
+    with pytest.raises(IndexError, match="out of bounds"):
+        run(kernel, values, np.array([[100]], np.int32), chip=V2)
