@@ -114,11 +114,11 @@ def test_predicated_copies_move_words():
     assert np.array_equal(found, np.where(pick, nans[0].view(np.uint32), nans[1].view(np.uint32)))
 
 
-def test_predicated_copies_between_types():
+def test_where_takes_any_types():
     pick = np.tile(np.array([1, 0], np.uint8), (8, 2))
     given = np.full((8, 4), -7, np.int16), np.full((8, 4), BIG, np.int32)
-    assert np.array_equal(moved(predicated, *given, pick), np.where(pick, *given))
-    assert np.array_equal(moved(predicated, np.full((8, 4), 2.5, np.float32), given[1], pick), np.where(pick, 2, BIG))
+    for condition in (pick, pick.astype(np.float32)):
+        assert np.array_equal(moved(lambda a, b, p: nl.where(p, a, b), *given, condition), np.where(pick, *given))
 
 
 def test_where_keeps_integers():

@@ -38,8 +38,18 @@ def summed(count=2, op=nl.add, scales=None):
     isa.dma_compute(tile(8, 8), [tile(8, 8) for _ in range(count)], op, scales=scales)
 
 
-def copied(mode=None, priority=None, buffer=nl.sbuf):
-    isa.dma_copy(tile(8, 8), tile(8, 8, buffer=buffer), dge_mode=mode, priority=priority)
+def chosen(dtype=nl.float32, predicate=nl.uint8):
+    isa.tensor_copy_predicated(tile(8, 8), tile(8, 8, dtype=dtype), tile(8, 8, dtype=predicate))
+
+
+def copied(mode=None, priority=None, buffer=nl.sbuf, engine=None):
+    isa.dma_copy(tile(8, 8), tile(8, 8, buffer=buffer), dge_mode=mode, priority=priority, engine=engine)
+
+
+def gathered(mode):
+    table = nl.ndarray((64, 8), nl.float32, buffer=nl.shared_hbm)
+    isa.dma_copy(table, tile(64, 8))
+    isa.dma_copy(tile(8, 8), table.ap([[8, 8], [1, 8]], vector_offset=tile(8, 1, dtype=nl.int32)), dge_mode=mode)
 
 
 def scaled(op, operand):
@@ -75,6 +85,29 @@ CASES = {
         lambda: copied(isa.dge_mode.swdge),
     ),
     "descriptors from nowhere": (V3, lambda: copied("zzz"), "neuron/operator", "a dge_mode called zzz", lambda: copied(isa.dge_mode.hwdge)),
+    "hardware descriptors for GpSimd": (
+        V3,
+        lambda: copied(isa.dge_mode.hwdge, engine=isa.engine.gpsimd),
+        "neuron/engine",
+        "descriptors by hardware for the gpsimd engine",
+        lambda: copied(isa.dge_mode.hwdge, engine=isa.engine.scalar),
+    ),
+    "stored descriptors of rows that a tile picks": (
+        V2,
+        lambda: gathered(isa.dge_mode.none),
+        "neuron/operator",
+        "dge_mode none of rows that a tile picks",
+        lambda: gathered(isa.dge_mode.swdge),
+    ),
+    "hardware descriptors of rows that a tile picks": (
+        V3,
+        lambda: gathered(isa.dge_mode.hwdge),
+        "neuron/operator",
+        "dge_mode hwdge of rows that a tile picks",
+        lambda: gathered(isa.dge_mode.unknown),
+    ),
+    "a predicate of floats": (V2, lambda: chosen(predicate=nl.float32), "neuron/dtype", "a predicate of f32", lambda: chosen(predicate=nl.uint32)),
+    "a predicated copy between types": (V2, lambda: chosen(nl.bfloat16), "neuron/dtype", "from bf16 to f32", chosen),
     "a priority before there were any": (V3, lambda: copied(priority=1), "neuron/generation", "with a priority", copied),
     "a fifth class of service": (V4, lambda: copied(priority=4), "neuron/operator", "priority 4", lambda: copied(priority=3)),
     "a transfer from PSUM": (V3, lambda: copied(buffer=nl.psum), "neuron/memory", "dma_copy of a tile in PSUM", copied),
@@ -91,6 +124,39 @@ def test_refused_beside_its_legal_twin(name):
     assert error.allowed and error.instead and __file__ in error.line
     assert str(error).startswith(f"error[{code}] {error.line}\n  asked:   {error.asked}\n  allowed: ")
     run(lambda: legal() and None, chip=chip, dialect="new")
+
+
+def test_who_makes_descriptors_changes_the_time():
+    def kernel(x, mode, engine):
+        for row in range(16):
+            piece = nl.ndarray((128, 128), nl.float32)
+            isa.dma_copy(piece, x, dge_mode=mode, engine=engine)
+
+    def timed(mode, engine=isa.engine.unknown):
+        result = run(kernel, SQUARE, mode, engine, chip=V3, dialect="new")
+        makers = {engine for opcode, engine, *_ in result.instructions if opcode == "dma_descriptors"}
+        return result.time, makers
+
+    stored, software = timed(isa.dge_mode.none), timed(isa.dge_mode.swdge)
+    sync, scalar = timed(isa.dge_mode.hwdge), timed(isa.dge_mode.hwdge, isa.engine.scalar)
+    assert timed(isa.dge_mode.unknown) == stored
+    assert [makers for _, makers in (stored, software, sync, scalar)] == [set(), {"gpsimd"}, {"sync"}, {"scalar"}]
+    # Stored descriptors are the quickest; those of Scalar cost next to nothing; 16 of Sync take 600 ns each.
+    assert stored[0] < scalar[0] < sync[0] and stored[0] < software[0]
+    assert sync[0] >= 16 * 0.6e-6
+
+
+def test_the_engine_of_an_exchange_changes_the_time():
+    def swap(engine):
+        mine, theirs = tile(128, 128), tile(128, 128)
+        other = 1 - nl.program_id(0)
+        isa.sendrecv(mine, theirs, other, other, 0, engine)
+        return None
+
+    by = {engine: Kernel(lambda e=engine: swap(e), "new")[2].run((), {}, chip=V3) for engine in isa.dma_engine}
+    moved = {name: [engine for opcode, engine, *_ in result.instructions if opcode in ("sendrecv", "dma_copy")] for name, result in by.items()}
+    assert moved == {isa.dma_engine.dma: ["dma"] * 2, isa.dma_engine.gpsimd_dma: ["gpsimd"] * 2}
+    assert by[isa.dma_engine.gpsimd_dma].time < by[isa.dma_engine.dma].time
 
 
 def test_modes_by_number_in_the_first_dialect():
@@ -247,3 +313,22 @@ def test_sums_that_begin_with_zeros_in_the_first_dialect():
         return out
 
     assert run(kernel, SQUARE).findings == []
+
+
+@pytest.mark.parametrize("spelling", ["tile first", "index first", "slice"])
+def test_a_copy_from_a_place_of_a_tile_is_one_instruction(spelling):
+    def kernel(x, at):
+        out = old_nl.ndarray((128, 32), x.dtype, buffer=old_nl.shared_hbm)
+        rows, columns = old_nl.arange(128)[:, None], old_nl.arange(32)[None, :]
+        data, place = old_nl.load(x), old_nl.load(at)
+        where = {"tile first": lambda: place[0, 0] + columns, "index first": lambda: columns + place[0, 0]}
+        view = data[:, old_nl.ds(place, 32)] if spelling == "slice" else data[rows, where[spelling]()]
+        old_nl.store(out, old_isa.tensor_copy_dynamic_src(view))
+        return out
+
+    values = np.arange(128 * 128, dtype=np.float32).reshape(128, 128)
+    result = run(kernel, values, np.array([[17]], np.int32), chip=V2)
+    assert np.array_equal(result.outputs, values[:, 17:49])
+    assert [opcode for opcode, engine, *_ in result.instructions if engine != "dma"] == ["tensor_copy_dynamic_src"]
+    with pytest.raises(IndexError, match="out of bounds"):
+        run(kernel, values, np.array([[100]], np.int32), chip=V2)

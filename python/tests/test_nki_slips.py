@@ -150,8 +150,67 @@ def test_operators_of_numpy_leave_tensors_to_the_device():
 
     result = run(kernel, SQUARE)
     assert np.array_equal(result.outputs, 3 * SQUARE) and "tensor_scalar" in [one[0] for one in result.instructions]
-    with pytest.raises(TypeError, match="does not support ufuncs"):
-        run(lambda x: np.exp(old_nl.load(x)), SQUARE)
+
+
+@pytest.mark.parametrize(
+    ("call", "asked", "instead"),
+    [
+        (np.exp, "np.exp of a tensor", "write nl.exp"),
+        (np.absolute, "np.absolute of a tensor", "write nl.abs"),
+        (np.sum, "np.add.reduce of a tensor", "write nl.sum"),
+        (lambda tile: np.maximum(tile, tile), "np.maximum of a tensor", "write nl.maximum"),
+        (lambda tile: np.add(tile, 1.0), "np.add of a tensor", "write nl.add"),
+    ],
+)
+def test_functions_of_numpy_are_refused_by_name(call, asked, instead):
+    with pytest.raises(Refused) as caught:
+        run(lambda x: call(old_nl.load(x)), SQUARE)
+    assert caught.value.code == "neuron/operand" and asked in caught.value.asked and caught.value.instead == instead
+    assert caught.value.allowed == "functions of nki.language and instructions of nki.isa: NumPy computes on the host"
+    assert __file__ in caught.value.line
+
+
+@pytest.mark.parametrize("operator", ["add", "sub", "mul", "truediv", "lt", "le", "gt", "ge"])
+def test_numbers_of_numpy_may_stand_on_the_left(operator):
+    function = getattr(__import__("operator"), operator)
+
+    def kernel(x, left):
+        out = old_nl.ndarray(x.shape, np.float32, buffer=old_nl.shared_hbm)
+        old_nl.store(out, function(left, old_nl.load(x)))
+        return out
+
+    values = np.arange(128 * 128, dtype=np.float32).reshape(128, 128) + 1
+    for left in (np.float32(3), np.int64(3)):
+        assert np.allclose(run(kernel, values, left).outputs, function(np.float32(left), values))
+
+
+def test_tensors_of_another_launch_are_refused():
+    kept = []
+
+    def keeps(x):
+        kept.append(old_nl.load(x))
+        kept.append(x)
+        return x
+
+    run(keeps, SQUARE)
+    tile, tensor = kept
+    uses = {
+        "as an operand": lambda x: old_nl.add(old_nl.load(x), tile),
+        "by an operator": lambda x: tile + 1.0,
+        "as what is written": lambda x: tile.__setitem__((slice(None), slice(None)), old_nl.load(x)),
+        "as a tensor in HBM": lambda x: old_nl.load(tensor),
+        "to store to": lambda x: old_nl.store(tensor, old_nl.load(x)),
+        "as an index": lambda x: x[tile],
+    }
+    for name, use in uses.items():
+        with pytest.raises(Refused) as caught:
+            run(lambda x: use(x) and None, SQUARE)
+        assert caught.value.code == "neuron/launch" and "another launch" in caught.value.asked, name
+        assert __file__ in caught.value.line and "pass the array" in caught.value.instead
+    # As an argument it is another launch's all the same; its values may be read outside.
+    with pytest.raises(Refused, match="neuron/launch"):
+        run(lambda x: old_nl.load(x) and None, tensor)
+    assert np.array_equal(tile.numpy(), SQUARE)
 
 
 def test_a_kernel_that_yields_gives_nothing():

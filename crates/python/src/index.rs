@@ -10,6 +10,7 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyEllipsis, PyInt, PySlice, PyTuple};
 use smallvec::SmallVec;
+use tilewright_neuron::Region;
 
 /// Sizes of an expression's axes.
 pub(crate) type Shape = SmallVec<[usize; 4]>;
@@ -26,12 +27,14 @@ pub(crate) struct Index {
     pub(crate) coefficients: SmallVec<[i64; 4]>,
     /// Explicit values in row-major order, in place of constant and coefficients.
     pub(crate) values: Option<Arc<[i64]>>,
+    /// Tiles whose elements are in it: it is known only at run time.
+    pub(crate) by: Option<Arc<[Region]>>,
 }
 
 impl Index {
     /// A number.
     pub(crate) fn constant(value: i64) -> Index {
-        Index { shape: Shape::new(), constant: value, coefficients: SmallVec::new(), values: None }
+        Index { shape: Shape::new(), constant: value, coefficients: SmallVec::new(), values: None, by: None }
     }
 
     /// `start + step * position` along one axis of `rank`.
@@ -40,13 +43,13 @@ impl Index {
         let mut coefficients = SmallVec::from_elem(0, rank);
         shape[axis] = count;
         coefficients[axis] = step;
-        Index { shape, constant: start, coefficients, values: None }
+        Index { shape, constant: start, coefficients, values: None, by: None }
     }
 
     /// Explicit values.
     pub(crate) fn explicit(shape: Shape, values: Vec<i64>) -> Index {
         let coefficients = SmallVec::from_elem(0, shape.len());
-        Index { shape, constant: 0, coefficients, values: Some(values.into()) }
+        Index { shape, constant: 0, coefficients, values: Some(values.into()), by: None }
     }
 
     pub(crate) fn elements(&self) -> usize {
@@ -61,7 +64,8 @@ impl Index {
             coefficients.extend(
                 self.coefficients.iter().zip(&self.shape).map(|(&c, &size)| if size == 1 { 0 } else { c }),
             );
-            return Index { shape: shape.into(), constant: self.constant, coefficients, values: None };
+            let by = self.by.clone();
+            return Index { shape: shape.into(), constant: self.constant, coefficients, values: None, by };
         }
         let mut padded = Shape::from_elem(1, missing);
         padded.extend_from_slice(&self.shape);
@@ -74,7 +78,21 @@ impl Index {
             }
             values.push(source.get(at).copied().unwrap_or_default());
         });
-        Index::explicit(shape.into(), values)
+        Index { by: self.by.clone(), ..Index::explicit(shape.into(), values) }
+    }
+
+    /// The same, known only when those tiles are.
+    pub(crate) fn picked_by(mut self, region: Option<Region>) -> Index {
+        self.by = region.map(|region| [region].into());
+        self
+    }
+
+    /// Tiles whose elements are in one of them.
+    fn tiles_of(&self, other: &Index) -> Option<Arc<[Region]>> {
+        match (&self.by, &other.by) {
+            (Some(a), Some(b)) => Some(a.iter().chain(b.iter()).copied().collect()),
+            (by, None) | (None, by) => by.clone(),
+        }
     }
 
     /// Every value in row-major order.
@@ -118,7 +136,8 @@ impl Index {
             let (a, b) = (self.broadcast(&shape), other.broadcast(&shape));
             let coefficients =
                 a.coefficients.iter().zip(&b.coefficients).map(|(&a, &b)| affine(a, b)).collect();
-            return Ok(Index { shape, constant: affine(a.constant, b.constant), coefficients, values: None });
+            let constant = affine(a.constant, b.constant);
+            return Ok(Index { shape, constant, coefficients, values: None, by: self.tiles_of(other) });
         }
         if shape.iter().product::<usize>() > MAX_VALUES {
             return Err(PyValueError::new_err(format!(
@@ -126,7 +145,8 @@ impl Index {
             )));
         }
         let (a, b) = (self.broadcast(&shape).evaluate(), other.broadcast(&shape).evaluate());
-        Ok(Index::explicit(shape, a.iter().zip(&b).map(|(&a, &b)| each(a, b)).collect()))
+        let values = a.iter().zip(&b).map(|(&a, &b)| each(a, b)).collect();
+        Ok(Index { by: self.tiles_of(other), ..Index::explicit(shape, values) })
     }
 
     pub(crate) fn scaled(&self, factor: i64) -> Index {
@@ -148,11 +168,12 @@ impl Index {
     }
 
     fn times(&self, other: &Index) -> PyResult<Index> {
+        let by = self.tiles_of(other);
         if other.is_number() {
-            return Ok(self.scaled(other.constant));
+            return Ok(Index { by, ..self.scaled(other.constant) });
         }
         if self.is_number() {
-            return Ok(other.scaled(self.constant));
+            return Ok(Index { by, ..other.scaled(self.constant) });
         }
         self.combine(other, None, i64::wrapping_mul)
     }

@@ -1,30 +1,57 @@
 //! What stands between brackets: integers, slices, `...`, `None`, index expressions and index tiles.
 
+use std::ops::Deref;
+
 use pyo3::exceptions::{PyIndexError, PyTypeError};
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyEllipsis, PyInt, PySlice, PyTuple};
+use pyo3::types::{PyEllipsis, PyInt, PySlice, PyString, PyTuple};
 use smallvec::SmallVec;
+use tilewright_neuron::Region;
 use tilewright_neuron::pattern::{Dim, Dims, View};
 
 use crate::index::{Index, Shape, broadcast_shapes, operand};
 use crate::tensor::Tensor;
 
+/// An index expression: the kernel's own, or one that was made of what it gave.
+pub(crate) enum Expression<'py> {
+    Given(Bound<'py, Index>),
+    Made(Index),
+}
+
+impl Deref for Expression<'_> {
+    type Target = Index;
+
+    fn deref(&self) -> &Index {
+        match self {
+            Expression::Given(index) => index.get(),
+            Expression::Made(index) => index,
+        }
+    }
+}
+
 /// One item of a key, for one dimension of the tensor.
-pub(crate) enum Item {
+pub(crate) enum Item<'py> {
     /// A number: the dimension goes away.
     Number(i64),
     /// Start, count and step.
     Slice(i64, usize, i64),
     /// An index expression.
-    Index(Index),
+    Index(Expression<'py>),
     /// A new dimension of size 1.
     New,
 }
 
-/// What a key has to say of a tensor of that shape, one item for each dimension.
-pub(crate) fn parse(key: &Bound<'_, PyAny>, shape: &[usize]) -> PyResult<SmallVec<[Item; 6]>> {
-    let items: SmallVec<[Bound<'_, PyAny>; 6]> = match key.cast::<PyTuple>() {
+/// Tiles whose elements a key was made of.
+pub(crate) type Tiles = SmallVec<[Region; 2]>;
+
+/// What a key has to say of a tensor of that shape, one item for each dimension; tiles at which slices start go to `by`.
+pub(crate) fn parse<'py>(
+    key: &Bound<'py, PyAny>,
+    shape: &[usize],
+    by: &mut Tiles,
+) -> PyResult<SmallVec<[Item<'py>; 6]>> {
+    let items: SmallVec<[Bound<'py, PyAny>; 6]> = match key.cast::<PyTuple>() {
         Ok(tuple) => tuple.iter().collect(),
         Err(_) => SmallVec::from_iter([key.clone()]),
     };
@@ -39,7 +66,7 @@ pub(crate) fn parse(key: &Bound<'_, PyAny>, shape: &[usize]) -> PyResult<SmallVe
             shape.len()
         )));
     }
-    let mut parsed: SmallVec<[Item; 6]> = SmallVec::new();
+    let mut parsed: SmallVec<[Item<'py>; 6]> = SmallVec::new();
     let mut axis = 0;
     for item in &items {
         if item.is_none() {
@@ -51,11 +78,11 @@ pub(crate) fn parse(key: &Bound<'_, PyAny>, shape: &[usize]) -> PyResult<SmallVe
             }
         } else if let Some(mesh) = mesh_of(item)? {
             for part in mesh.try_iter()? {
-                parsed.push(one(&part?, shape[axis])?);
+                parsed.push(one(&part?, shape[axis], by)?);
                 axis += 1;
             }
         } else {
-            parsed.push(one(item, shape[axis])?);
+            parsed.push(one(item, shape[axis], by)?);
             axis += 1;
         }
     }
@@ -72,13 +99,18 @@ fn mesh_of<'py>(item: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>>
     if plain { Ok(None) } else { item.getattr_opt(intern!(item.py(), "__mesh__")) }
 }
 
-fn one(item: &Bound<'_, PyAny>, size: usize) -> PyResult<Item> {
+fn one<'py>(item: &Bound<'py, PyAny>, size: usize, by: &mut Tiles) -> PyResult<Item<'py>> {
+    let number = |index: &Index| {
+        (index.shape.is_empty() && index.values.is_none()).then_some(Item::Number(index.constant))
+    };
+    if let Ok(index) = item.cast::<Index>() {
+        return Ok(number(index.get()).unwrap_or_else(|| Item::Index(Expression::Given(index.clone()))));
+    }
     if let Ok(slice) = item.cast::<PySlice>() {
-        return parse_slice(slice, size);
+        return parse_slice(slice, size, by);
     }
     match operand(item)? {
-        Some(index) if index.shape.is_empty() && index.values.is_none() => Ok(Item::Number(index.constant)),
-        Some(index) => Ok(Item::Index(index)),
+        Some(index) => Ok(number(&index).unwrap_or(Item::Index(Expression::Made(index)))),
         None => match item.call_method0("__index__") {
             Ok(number) => Ok(Item::Number(number.extract()?)),
             Err(_) => Err(PyTypeError::new_err(format!(
@@ -90,11 +122,16 @@ fn one(item: &Bound<'_, PyAny>, size: usize) -> PyResult<Item> {
 }
 
 /// A slice; it may reach beyond the end, where only a mask makes it legal.
-fn parse_slice(slice: &Bound<'_, PySlice>, size: usize) -> PyResult<Item> {
-    let number = |name: &str, default: i64| -> PyResult<i64> {
+fn parse_slice<'py>(slice: &Bound<'py, PySlice>, size: usize, by: &mut Tiles) -> PyResult<Item<'py>> {
+    let py = slice.py();
+    let mut number = |name: &Bound<'py, PyString>, default: i64| -> PyResult<i64> {
         let value = slice.getattr(name)?;
         if value.is_none() {
             return Ok(default);
+        }
+        if let Ok(tile) = value.cast::<Tensor>() {
+            by.extend(Region::of(tile.get().operand()?));
+            return tile.get().integer();
         }
         match value.extract() {
             Ok(value) => Ok(value),
@@ -103,12 +140,12 @@ fn parse_slice(slice: &Bound<'_, PySlice>, size: usize) -> PyResult<Item> {
     };
     let end = i64::try_from(size).unwrap_or(i64::MAX);
     let wrap = |value: i64| if value < 0 { value.saturating_add(end) } else { value };
-    let step = number("step", 1)?;
+    let step = number(intern!(py, "step"), 1)?;
     if step < 1 {
         return Err(PyIndexError::new_err(format!("a slice with step {step}; steps are 1 or more")));
     }
-    let start = wrap(number("start", 0)?);
-    let stop = wrap(number("stop", end)?);
+    let start = wrap(number(intern!(py, "start"), 0)?);
+    let stop = wrap(number(intern!(py, "stop"), end)?);
     let count = stop.saturating_sub(start).max(0).saturating_add(step - 1) / step;
     Ok(Item::Slice(start, usize::try_from(count).unwrap_or(0), step))
 }
@@ -133,7 +170,12 @@ pub(crate) struct Indexed {
 }
 
 /// Applies a key to a view. `on_chip` tensors keep their partition dimension and at least two dimensions.
-pub(crate) fn apply(view: &View, items: SmallVec<[Item; 6]>, on_chip: bool) -> PyResult<Indexed> {
+pub(crate) fn apply(
+    view: &View,
+    items: SmallVec<[Item<'_>; 6]>,
+    by: Tiles,
+    on_chip: bool,
+) -> PyResult<Indexed> {
     let mut items = items;
     let partition = if on_chip { Some(view.blocks) } else { None };
     let advanced = items.iter().any(|item| matches!(item, Item::Index(_)));
@@ -153,7 +195,7 @@ pub(crate) fn apply(view: &View, items: SmallVec<[Item; 6]>, on_chip: bool) -> P
         }
     }
     let layout = Layout::of(&items)?;
-    let mut indexed = build(view, &items, &layout)?;
+    let mut indexed = build(view, &items, &layout, by)?;
     let view = &mut indexed.view;
     if on_chip {
         while view.dims.len() < 2 + view.blocks {
@@ -173,7 +215,7 @@ struct Layout {
 }
 
 impl Layout {
-    fn of(items: &[Item]) -> PyResult<Layout> {
+    fn of(items: &[Item<'_>]) -> PyResult<Layout> {
         let mut common = Shape::new();
         let mut any = false;
         for item in items {
@@ -184,7 +226,7 @@ impl Layout {
         }
         let kept = items.iter().filter(|item| matches!(item, Item::Slice(..) | Item::New)).count();
         let is_index =
-            |item: &Item| matches!(item, Item::Index(_)) || (any && matches!(item, Item::Number(_)));
+            |item: &Item<'_>| matches!(item, Item::Index(_)) || (any && matches!(item, Item::Number(_)));
         let start = items.iter().position(is_index).unwrap_or(0);
         let end = items.iter().rposition(is_index).unwrap_or(0);
         let together = items.get(start..=end).is_some_and(|part| part.iter().all(is_index));
@@ -193,9 +235,52 @@ impl Layout {
     }
 }
 
-fn build(view: &View, items: &[Item], layout: &Layout) -> PyResult<Indexed> {
+/// Where an item without explicit values leads: a constant, and the axes of the result that it moves along, with the size
+/// and the coefficient of each.
+struct Affine {
+    constant: i64,
+    terms: SmallVec<[(usize, usize, i64); 4]>,
+}
+
+impl Affine {
+    fn of(item: &Item<'_>, layout: &Layout, next: usize) -> Affine {
+        let mut terms = SmallVec::new();
+        let constant = match item {
+            Item::Number(number) => *number,
+            Item::Slice(start, count, step) => {
+                terms.push((next, *count, *step));
+                *start
+            }
+            Item::Index(index) => {
+                let axes = layout.first + layout.common.len() - index.shape.len()..;
+                let moves = axes.zip(&index.shape).zip(&index.coefficients);
+                terms.extend(
+                    moves.filter(|((_, size), _)| **size != 1).map(|((axis, &size), &c)| (axis, size, c)),
+                );
+                index.constant
+            }
+            Item::New => 0,
+        };
+        Affine { constant, terms }
+    }
+
+    /// True if every value lies in a dimension of that size, or there is none.
+    fn is_inside(&self, size: usize) -> bool {
+        let (mut least, mut most) = (self.constant, self.constant);
+        for &(_, count, c) in &self.terms {
+            if count == 0 {
+                return true;
+            }
+            let reach = c.saturating_mul(count as i64 - 1);
+            if reach < 0 { least = least.saturating_add(reach) } else { most = most.saturating_add(reach) }
+        }
+        least >= 0 && most < size as i64
+    }
+}
+
+fn build(view: &View, items: &[Item<'_>], layout: &Layout, mut by: Tiles) -> PyResult<Indexed> {
     let rank = layout.rank;
-    let mut dims: Dims = (0..rank).map(|_| Dim { size: 1, stride: 0 }).collect();
+    let mut dims: Dims = SmallVec::from_elem(Dim { size: 1, stride: 0 }, rank);
     for (at, &size) in layout.common.iter().enumerate() {
         dims[layout.first + at].size = size;
     }
@@ -214,39 +299,42 @@ fn build(view: &View, items: &[Item], layout: &Layout) -> PyResult<Indexed> {
         }
         let Dim { size, stride } = view.dims[axis];
         let stride = stride as i64;
-        let index = match item {
-            Item::Number(number) => Index::constant(*number),
-            Item::Slice(start, count, step) => {
-                dims[next] = Dim { size: *count, stride: 0 };
-                let index = Index::axis(rank, next, *start, *count, *step);
-                // Leading ones that are left still number tiles, whichever were picked before them.
-                if axis < view.blocks && blocks == next {
-                    blocks += 1;
-                }
-                next += 1;
-                index
-            }
-            Item::Index(index) => spread(index, layout),
-            Item::New => continue,
-        };
-        let inside = index.range().is_none_or(|(least, most)| least >= 0 && most < size as i64);
-        if !inside {
-            bounds.push(Bounds { index: index.clone(), size, stride });
+        axis += 1;
+        if let Item::Index(index) = item {
+            by.extend(index.by.iter().flat_map(|tiles| tiles.iter().copied()));
         }
-        if index.values.is_some() {
+        if let Item::Index(index) = item
+            && index.values.is_some()
+        {
+            let index = spread(index, layout);
             let scaled = index.scaled(stride);
+            if index.range().is_some_and(|(least, most)| least < 0 || most >= size as i64) {
+                bounds.push(Bounds { index, size, stride });
+            }
             computed = Some(match computed {
                 Some(sum) => sum.plus(&scaled)?,
                 None => scaled,
             });
-        } else {
-            offset = offset.wrapping_add(index.constant.wrapping_mul(stride));
-            for (dim, c) in dims[rank - index.shape.len()..].iter_mut().zip(&index.coefficients) {
-                dim.stride =
-                    dim.stride.wrapping_add(isize::try_from(c.wrapping_mul(stride)).unwrap_or(isize::MAX));
-            }
+            continue;
         }
-        axis += 1;
+        let affine = Affine::of(item, layout, next);
+        let empty = matches!(item, Item::Index(_)) && layout.common.contains(&0);
+        if !empty && !affine.is_inside(size) {
+            bounds.push(Bounds { index: explained(item, layout, next), size, stride });
+        }
+        if let Item::Slice(_, count, _) = item {
+            dims[next].size = *count;
+            // Leading ones that are left still number tiles, whichever were picked before them.
+            if axis <= view.blocks && blocks == next {
+                blocks += 1;
+            }
+            next += 1;
+        }
+        offset = offset.wrapping_add(affine.constant.wrapping_mul(stride));
+        for &(along, _, c) in &affine.terms {
+            let step = isize::try_from(c.wrapping_mul(stride)).unwrap_or(isize::MAX);
+            dims[along].stride = dims[along].stride.wrapping_add(step);
+        }
     }
     let mut out = View { dims, mx: view.mx, blocks, ..View::whole(&[], view.dtype, 0) };
     if let Some(computed) = computed {
@@ -256,7 +344,18 @@ fn build(view: &View, items: &[Item], layout: &Layout) -> PyResult<Indexed> {
     } else {
         gather(&mut out, &Index::constant(0), offset)?;
     }
+    out.picked_by = (!by.is_empty()).then(|| by.into_iter().collect());
     Ok(Indexed { view: out, bounds, base })
+}
+
+/// An item as an index over the axes of the result, to say where it leaves its dimension.
+fn explained(item: &Item<'_>, layout: &Layout, next: usize) -> Index {
+    match item {
+        Item::Number(number) => Index::constant(*number),
+        Item::Slice(start, count, step) => Index::axis(layout.rank, next, *start, *count, *step),
+        Item::Index(index) => spread(index, layout),
+        Item::New => Index::constant(0),
+    }
 }
 
 /// An index expression over the axes of the result.
@@ -269,7 +368,7 @@ fn spread(index: &Index, layout: &Layout) -> Index {
     let mut coefficients = SmallVec::from_elem(0, layout.first);
     coefficients.extend_from_slice(&full.coefficients);
     coefficients.extend(std::iter::repeat_n(0, after));
-    Index { shape, constant: full.constant, coefficients, values: full.values }
+    Index { shape, constant: full.constant, coefficients, values: full.values, by: full.by }
 }
 
 /// Turns loops into explicit offsets, with computed ones added.
@@ -280,6 +379,7 @@ fn gather(view: &mut View, computed: &Index, offset: i64) -> PyResult<()> {
         constant: offset,
         coefficients: view.dims.iter().map(|dim| dim.stride as i64).collect(),
         values: None,
+        by: None,
     };
     let offsets = loops.plus(&computed.broadcast(&shape))?.evaluate();
     view.gather = Some(offsets.into());

@@ -4,6 +4,7 @@
 #![expect(clippy::needless_pass_by_value, reason = "arguments come from Python by value")]
 
 mod command;
+mod current;
 mod dtype;
 mod error;
 mod index;
@@ -29,6 +30,8 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<session::Session>()?;
     module.add("Refused", module.py().get_type::<error::Refused>())?;
     module.add_function(wrap_pyfunction!(command::run_command, module)?)?;
+    module.add_function(wrap_pyfunction!(current::enter, module)?)?;
+    module.add_function(wrap_pyfunction!(current::next_launch, module)?)?;
     module.add_function(wrap_pyfunction!(dtype::dtype_names, module)?)?;
     module.add_function(wrap_pyfunction!(dtype::register_dtypes, module)?)?;
     module.add_function(wrap_pyfunction!(dtype::promote, module)?)?;

@@ -5,6 +5,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyTuple;
 
+use crate::index::Index;
 use crate::tensor::Tensor;
 
 /// What Python code does for the operators of tensors: called with a name and the operands.
@@ -52,6 +53,9 @@ impl Tensor {
     }
 
     fn __add__(slf: &Bound<'_, Self>, other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        if let Some((own, other)) = place(slf, other)? {
+            return Ok(Py::new(slf.py(), own.plus(&other)?)?.into_any());
+        }
         operator(slf.py(), "add", (slf.clone(), other.clone()))
     }
 
@@ -60,6 +64,9 @@ impl Tensor {
     }
 
     fn __sub__(slf: &Bound<'_, Self>, other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        if let Some((own, other)) = place(slf, other)? {
+            return Ok(Py::new(slf.py(), own.minus(&other)?)?.into_any());
+        }
         operator(slf.py(), "subtract", (slf.clone(), other.clone()))
     }
 
@@ -110,6 +117,17 @@ impl Tensor {
 
     fn __imul__(slf: &Bound<'_, Self>, other: &Bound<'_, PyAny>) -> PyResult<()> {
         operator(slf.py(), "imultiply", (slf.clone(), other.clone())).map(|_| ())
+    }
+}
+
+/// One integer of a tile beside an index expression: a place known at run time, which no instruction adds up.
+fn place(tile: &Bound<'_, Tensor>, other: &Bound<'_, PyAny>) -> PyResult<Option<(Index, Index)>> {
+    let view = &tile.get().tile.view;
+    match other.cast::<Index>() {
+        Ok(other) if view.elements() == 1 && !view.dtype.is_float() => {
+            Ok(Some((tile.get().as_index()?, other.get().clone())))
+        }
+        _ => Ok(None),
     }
 }
 

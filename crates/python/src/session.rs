@@ -5,7 +5,9 @@ use std::sync::{Arc, Mutex};
 
 use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::PyValueError;
+use pyo3::intern;
 use pyo3::prelude::*;
+use pyo3::types::{PyList, PyTuple};
 use tilewright_base::Sources;
 use tilewright_machine::{builtin, load};
 use tilewright_neuron::engine::random::Lanes;
@@ -18,6 +20,7 @@ use tilewright_neuron::{Chip, EngineKind, Generation, Instruction, Memory, Progr
 
 use tilewright_num::Dtype;
 
+use crate::current::next_launch;
 use crate::dtype::ElementType;
 use crate::error::raise;
 use crate::tensor::{Tensor, memory_of};
@@ -35,6 +38,8 @@ pub(crate) struct Session {
     pub(crate) chip: Arc<Chip>,
     pub(crate) program: Program,
     precise: bool,
+    /// The launch that it belongs to.
+    pub(crate) launch: u64,
     pub(crate) seed: u64,
     /// Generators of random numbers, by engine.
     pub(crate) lanes: BTreeMap<EngineKind, Lanes>,
@@ -60,6 +65,8 @@ pub(crate) struct Session {
     places: BTreeMap<(usize, i32), u32>,
     /// Code objects of lines, kept so that their addresses stay theirs.
     codes: BTreeMap<usize, Py<PyAny>>,
+    /// The tensor that was made last for the result of an instruction, and the line that it was made for.
+    result: Option<(u32, u32)>,
 }
 
 /// The chip of a machine file that comes with us.
@@ -103,6 +110,24 @@ impl Session {
     /// Records what was executed; raises what was refused.
     pub(crate) fn record(&mut self, py: Python<'_>, done: Result<Instruction, Refusal>) -> PyResult<usize> {
         let line = self.line(py);
+        self.record_at(py, line, done)
+    }
+
+    /// The line of the kernel that asked for what is written to a tensor: that of a result was found when it was made.
+    pub(crate) fn line_into(&mut self, py: Python<'_>, storage: u32) -> u32 {
+        match self.result.take() {
+            Some((made, line)) if made == storage => line,
+            _ => self.line(py),
+        }
+    }
+
+    /// Records what was executed for a line; raises what was refused.
+    pub(crate) fn record_at(
+        &mut self,
+        py: Python<'_>,
+        line: u32,
+        done: Result<Instruction, Refusal>,
+    ) -> PyResult<usize> {
         match done {
             Ok(mut instruction) => {
                 instruction.source = line;
@@ -165,7 +190,7 @@ impl Session {
             partitions: u32::try_from(storage.partitions()).unwrap_or(u32::MAX),
             made_at: self.program.instructions.len(),
         });
-        Ok(Tensor::new(Arc::new(storage)))
+        Ok(Tensor::new(Arc::new(storage), self.launch))
     }
 
     /// A place in HBM for the descriptors of one transfer, as those of transfers that are known before have one.
@@ -174,6 +199,34 @@ impl Session {
         let mut request = self.request(py, vec![1], bytes, "private_hbm")?;
         "descriptors".clone_into(&mut request.name);
         Ok(self.keep(py, Storage::without_values(request), Vec::new())?.tile)
+    }
+
+    /// A tensor that nobody wrote to, if it has no more partitions than there are.
+    fn make(
+        &mut self,
+        py: Python<'_>,
+        mut request: Request,
+        code: usize,
+        places: Vec<(u32, u64)>,
+    ) -> PyResult<Tensor> {
+        let (on_chip, most) = (request.memory.on_chip(), self.chip.partitions());
+        if on_chip && request.shape.get(request.blocks).is_some_and(|&partitions| partitions > most) {
+            let refusal = Refusal::new(
+                "neuron/partitions",
+                format!("a tile of shape {:?} in {}", request.shape, request.memory.name()),
+                format!("at most {most} partitions"),
+                "split the first dimension, or mark the partition dimension with nl.par_dim",
+            );
+            return Err(raise(py, &refusal, self.program.source(request.source)));
+        }
+        let narrow = request.dtype.is_float() && request.dtype.storage_bits() < 32;
+        let declared = (!self.precise && on_chip && narrow).then_some(request.dtype);
+        if declared.is_some() {
+            request.dtype = Dtype::F32;
+        }
+        let made = if self.values { Storage::poisoned(request) } else { Storage::without_values(request) };
+        let tensor = self.keep(py, made, places)?;
+        Ok(tensor.holding(dtype::from_code(code)?.mx).declared(declared))
     }
 
     fn request(&mut self, py: Python<'_>, shape: Vec<usize>, code: usize, memory: &str) -> PyResult<Request> {
@@ -201,12 +254,13 @@ fn writes_to(engine: EngineKind, memory: Memory) -> bool {
 
 #[pymethods]
 impl Session {
-    /// Without `precise`, tiles of narrow floats hold their values unrounded.
+    /// Without `precise`, tiles of narrow floats hold their values unrounded. Ranks that run together have one launch.
     #[new]
-    #[pyo3(signature = (chip, precise=true))]
-    fn new(chip: &str, precise: bool) -> PyResult<Session> {
+    #[pyo3(signature = (chip, precise=true, launch=None))]
+    fn new(chip: &str, precise: bool, launch: Option<u64>) -> PyResult<Session> {
         Ok(Session {
             precise,
+            launch: launch.unwrap_or_else(next_launch),
             chip: Arc::new(chip_of(chip)?),
             program: Program { sources: vec!["?".to_owned()], ..Program::default() },
             seed: 0,
@@ -221,6 +275,7 @@ impl Session {
             lines: BTreeMap::new(),
             places: BTreeMap::new(),
             codes: BTreeMap::new(),
+            result: None,
         })
     }
 
@@ -290,28 +345,32 @@ impl Session {
             while request.shape.len() < request.blocks + 2 {
                 request.shape.push(1);
             }
-            let partitions = request.shape.get(request.blocks).copied().unwrap_or(1);
-            if partitions > self.chip.partitions() {
-                let most = self.chip.partitions();
-                let refusal = Refusal::new(
-                    "neuron/partitions",
-                    format!("a tile of shape {:?} in {}", request.shape, request.memory.name()),
-                    format!("at most {most} partitions"),
-                    "split the first dimension, or mark the partition dimension with nl.par_dim",
-                );
-                let line = self.line(py);
-                return Err(raise(py, &refusal, self.program.source(line)));
-            }
         }
         name.clone_into(&mut request.name);
-        let narrow = request.dtype.is_float() && request.dtype.storage_bits() < 32;
-        let declared = (!self.precise && request.memory.on_chip() && narrow).then_some(request.dtype);
-        if declared.is_some() {
-            request.dtype = Dtype::F32;
+        self.make(py, request, code, places)
+    }
+
+    /// A tile for the result of the instruction that comes next, with the shape of a tensor or a given one.
+    fn result(
+        &mut self,
+        py: Python<'_>,
+        like: &Bound<'_, PyAny>,
+        code: usize,
+        memory: &str,
+    ) -> PyResult<Tensor> {
+        let mut shape = match like.cast::<Tensor>() {
+            Ok(tensor) => tensor.get().shape().into_vec(),
+            Err(_) if like.is_instance_of::<PyList>() || like.is_instance_of::<PyTuple>() => {
+                like.extract()?
+            }
+            Err(_) => like.getattr(intern!(py, "shape"))?.extract()?,
+        };
+        while shape.len() < 2 {
+            shape.push(1);
         }
-        let made = if self.values { Storage::poisoned(request) } else { Storage::without_values(request) };
-        let tensor = self.keep(py, made, places)?;
-        Ok(tensor.holding(dtype::from_code(code)?.mx).declared(declared))
+        let request = self.request(py, shape, code, memory)?;
+        self.result = Some((request.id, request.source));
+        self.make(py, request, code, Vec::new())
     }
 
     /// Cores that run the programs of the launch side by side, as many as the chip has.
@@ -367,7 +426,7 @@ impl Session {
 
     /// As [`Session::retarget`], if that is all there is to do: a fresh result without a mask, of the same shape, in a
     /// memory that its instruction can write. False if nothing was done.
-    fn take_over(&mut self, target: &Tensor, value: &Tensor) -> PyResult<bool> {
+    pub(crate) fn take_over(&mut self, target: &Tensor, value: &Tensor) -> PyResult<bool> {
         if value.is_masked() || value.shape() != target.shape() || !self.reaches(value, target) {
             return Ok(false);
         }

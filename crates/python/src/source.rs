@@ -1,7 +1,6 @@
 //! The line of a kernel: the innermost Python frame that is not of this package.
 
-use std::collections::BTreeSet;
-use std::sync::Mutex;
+use std::cell::RefCell;
 
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -9,18 +8,17 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::PyString;
 
 static FOLDER: PyOnceLock<String> = PyOnceLock::new();
-static GETFRAME: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-/// Code objects of this package, which live as long as the process.
-static OURS: Mutex<BTreeSet<usize>> = Mutex::new(BTreeSet::new());
+
+thread_local! {
+    /// Addresses of code objects of this package, rising; the objects live as long as the process.
+    static OURS: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
+}
 
 /// Tells where the package lies, so that its own frames can be passed over.
 #[pyfunction]
-pub(crate) fn set_folder(py: Python<'_>, folder: String) -> PyResult<()> {
-    let getframe = py.import("sys")?.getattr("_getframe")?.unbind();
+pub(crate) fn set_folder(py: Python<'_>, folder: String) {
     // Setting twice keeps the first.
-    let _ = GETFRAME.set(py, getframe);
     let _ = FOLDER.set(py, folder);
-    Ok(())
 }
 
 /// A frame of a kernel.
@@ -48,28 +46,31 @@ impl Caller<'_> {
 
 /// The innermost frame that is not of this package.
 pub(crate) fn caller(py: Python<'_>) -> Option<Caller<'_>> {
-    let (folder, getframe) = (FOLDER.get(py)?, GETFRAME.get(py)?);
-    let mut frame = getframe.bind(py).call0().ok()?;
+    let folder = FOLDER.get(py)?;
+    let mut frame = innermost(py)?;
     loop {
         let code = frame.getattr(intern!(py, "f_code")).ok()?;
         let address = code.as_ptr() as usize;
-        let known = OURS.lock().is_ok_and(|ours| ours.contains(&address));
-        let ours = known || is_ours(&code, folder);
-        if ours && !known {
-            // Held for good, so that the address stays its own.
-            std::mem::forget(code.clone());
-            if let Ok(mut ours) = OURS.lock() {
-                ours.insert(address);
+        if !OURS.with_borrow(|ours| ours.binary_search(&address).is_ok()) {
+            if !is_ours(&code, folder) {
+                return Some(Caller { frame, code });
             }
-        }
-        if !ours {
-            return Some(Caller { frame, code });
+            // Held for good, so that the address stays its own.
+            std::mem::forget(code);
+            OURS.with_borrow_mut(|ours| ours.insert(ours.partition_point(|&other| other < address), address));
         }
         frame = frame.getattr(intern!(py, "f_back")).ok()?;
         if frame.is_none() {
             return None;
         }
     }
+}
+
+/// The frame that runs now.
+#[expect(unsafe_code, reason = "the interpreter lends its frame; it is held from here on")]
+fn innermost(py: Python<'_>) -> Option<Bound<'_, PyAny>> {
+    // SAFETY: the interpreter is attached; what it gives is borrowed and alive, or null outside Python code.
+    unsafe { Bound::from_borrowed_ptr_or_opt(py, pyo3::ffi::PyEval_GetFrame().cast()) }
 }
 
 /// The frame as `file:line`; empty if there is none.

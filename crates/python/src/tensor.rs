@@ -14,6 +14,7 @@ use tilewright_neuron::storage::Request;
 use tilewright_neuron::{Memory, Region, Storage, Tile, View};
 use tilewright_num::Dtype;
 
+use crate::current;
 use crate::dtype::{self, ElementType};
 use crate::error::{out_of_bounds, plain};
 use crate::index::{Extent, Index, Mask, Shape};
@@ -28,6 +29,8 @@ pub(crate) struct Tensor {
     pub(crate) base: i64,
     /// The type that the kernel gave it, if its elements are held unrounded.
     pub(crate) declared: Option<Dtype>,
+    /// The launch that it belongs to.
+    pub(crate) launch: u64,
     result: Mutex<ResultOf>,
 }
 
@@ -43,8 +46,15 @@ struct ResultOf {
 impl Clone for Tensor {
     fn clone(&self) -> Tensor {
         let result = Mutex::new(self.result().clone());
-        let bounds = self.bounds.clone();
-        Tensor { tile: self.tile.clone(), bounds, base: self.base, declared: self.declared, result }
+        let Tensor { tile, bounds, base, declared, launch, .. } = self;
+        Tensor {
+            tile: tile.clone(),
+            bounds: bounds.clone(),
+            base: *base,
+            declared: *declared,
+            launch: *launch,
+            result,
+        }
     }
 }
 
@@ -68,10 +78,10 @@ impl Tensor {
         self.result().fresh = Some(at);
     }
 
-    pub(crate) fn new(storage: Arc<Storage>) -> Tensor {
+    pub(crate) fn new(storage: Arc<Storage>, launch: u64) -> Tensor {
         let view = View::whole(&storage.shape, storage.dtype, storage.blocks);
         let tile = Tile { storage, view };
-        Tensor { tile, bounds: Vec::new(), base: 0, declared: None, result: Mutex::default() }
+        Tensor { tile, bounds: Vec::new(), base: 0, declared: None, launch, result: Mutex::default() }
     }
 
     /// The same tensor, for the kernel of another type than its elements are held in.
@@ -97,6 +107,7 @@ impl Tensor {
             bounds: Vec::new(),
             base: 0,
             declared: self.declared,
+            launch: self.launch,
             result: Mutex::default(),
         }
     }
@@ -105,8 +116,9 @@ impl Tensor {
         self.tile.view.shape()
     }
 
-    /// The tile as an operand, if it lies inside its tensor.
+    /// The tile as an operand, if it lies inside its tensor and is of the launch that runs.
     pub(crate) fn operand(&self) -> PyResult<&Tile> {
+        current::check(self.launch)?;
         for bounds in &self.bounds {
             let size = i64::try_from(bounds.size).unwrap_or(i64::MAX);
             let bad = bounds.index.evaluate().into_iter().find(|&at| at < 0 || at >= size);
@@ -207,7 +219,18 @@ impl Tensor {
     pub(crate) fn as_index(&self) -> PyResult<Index> {
         let tile = self.operand()?;
         let read = tile.read_integers(&tilewright_num::RuleSet::NEURON);
-        Ok(Index::explicit(self.shape().iter().copied().collect(), read.values))
+        let shape: Shape = self.shape().iter().copied().collect();
+        // One element is a constant, and what is indexed with it stays an access pattern.
+        let index = match read.values[..] {
+            [constant] => Index {
+                constant,
+                coefficients: SmallVec::from_elem(0, shape.len()),
+                shape,
+                ..Index::constant(0)
+            },
+            _ => Index::explicit(shape, read.values),
+        };
+        Ok(index.picked_by(Region::of(tile)))
     }
 
     pub(crate) fn affine(
@@ -382,13 +405,10 @@ impl Tensor {
 
     fn __getitem__(&self, key: &Bound<'_, PyAny>) -> PyResult<Tensor> {
         let shape = self.shape();
-        let items = key::parse(key, &shape)?;
-        let indexed = key::apply(&self.tile.view, items, self.tile.storage.memory.on_chip())?;
-        let mut view = indexed.view;
-        if view.gather.is_some() {
-            view.picked_by = picked_by(key);
-        }
-        let mut out = self.with_view(view);
+        let mut by = key::Tiles::new();
+        let items = key::parse(key, &shape, &mut by)?;
+        let indexed = key::apply(&self.tile.view, items, by, self.tile.storage.memory.on_chip())?;
+        let mut out = self.with_view(indexed.view);
         out.bounds = indexed.bounds;
         out.base = indexed.base;
         Ok(out)
@@ -406,6 +426,12 @@ impl Tensor {
         }
         // A result that has no name yet can still be written elsewhere.
         let temporary = references(value) <= 1;
+        if temporary
+            && let (Ok(value), Some(session)) = (value.cast::<Tensor>(), current::session(slf.py()))
+            && session.try_borrow_mut()?.take_over(&target, value.get())?
+        {
+            return Ok(());
+        }
         operator(slf.py(), "assign", (Py::new(slf.py(), target)?, value.clone(), temporary))?;
         Ok(())
     }
@@ -505,7 +531,7 @@ impl Tensor {
             source: 0,
         };
         let storage = Storage::filled(request, bytes).map_err(|refusal| plain(&refusal))?;
-        Ok(Tensor::new(Arc::new(storage)).holding(tile.view.mx))
+        Ok(Tensor::new(Arc::new(storage), self.launch).holding(tile.view.mx))
     }
 
     /// True if every byte of the tensor was written.
@@ -532,7 +558,7 @@ impl Tensor {
     }
 
     /// One element as an integer.
-    fn integer(&self) -> PyResult<i64> {
+    pub(crate) fn integer(&self) -> PyResult<i64> {
         let read = self.operand()?.read_integers(&tilewright_num::RuleSet::NEURON);
         match read.values[..] {
             [value] => Ok(value),
@@ -541,16 +567,6 @@ impl Tensor {
             }
         }
     }
-}
-
-/// The tiles of a key, whose values pick elements.
-fn picked_by(key: &Bound<'_, PyAny>) -> Option<Arc<[Region]>> {
-    let region = |item: &Bound<'_, PyAny>| Region::of(&item.cast::<Tensor>().ok()?.get().tile);
-    let found: Vec<Region> = match key.cast::<PyTuple>() {
-        Ok(items) => items.iter().filter_map(|item| region(&item)).collect(),
-        Err(_) => region(key).into_iter().collect(),
-    };
-    (!found.is_empty()).then(|| found.into())
 }
 
 /// True for memory that a launch shares.

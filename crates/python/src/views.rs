@@ -2,8 +2,8 @@
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use tilewright_neuron::View;
 use tilewright_neuron::pattern::{Dim, Dims};
+use tilewright_neuron::{Region, View};
 
 use crate::dtype::{self, ElementType};
 use crate::error::plain;
@@ -83,14 +83,21 @@ impl Tensor {
         Ok(self.with_view(View { mx: element.mx, ..view }))
     }
 
-    /// Explicit strides and counts in elements, and an offset.
-    #[pyo3(signature = (pattern, offset=0, code=None))]
-    fn pattern(&self, pattern: Vec<(isize, usize)>, offset: usize, code: Option<usize>) -> PyResult<Tensor> {
+    /// Explicit strides and counts in elements, and an offset. `by` is the tile that gave the offset.
+    #[pyo3(signature = (pattern, offset=0, code=None, by=None))]
+    fn pattern(
+        &self,
+        pattern: Vec<(isize, usize)>,
+        offset: usize,
+        code: Option<usize>,
+        by: Option<&Tensor>,
+    ) -> PyResult<Tensor> {
         let dims: Dims = pattern.into_iter().map(|(stride, size)| Dim { size, stride }).collect();
         let ElementType { dtype, mx } =
             code.map_or(Ok(ElementType::of(&self.tile.view)), dtype::from_code)?;
         let tile = self.tile.explicit(dims, offset, dtype, mx).map_err(|refusal| plain(&refusal))?;
-        Ok(self.with_view(tile.view))
+        let picked_by = by.and_then(|by| Region::of(&by.tile)).map(|region| [region].into());
+        Ok(self.with_view(View { picked_by, ..tile.view }))
     }
 
     /// Explicit element offsets over the whole storage; negative ones are skipped. `by` is the tile that picked them.
@@ -106,8 +113,7 @@ impl Tensor {
         let index = Index::explicit(shape.iter().copied().collect(), offsets.clone());
         let mut view = View { mx: self.tile.view.mx, ..View::whole(&shape, self.tile.view.dtype, 0) };
         view.gather = Some(offsets.into());
-        view.picked_by =
-            by.and_then(|by| tilewright_neuron::Region::of(&by.tile)).map(|region| [region].into());
+        view.picked_by = by.and_then(|by| Region::of(&by.tile)).map(|region| [region].into());
         let mut out = self.with_view(view);
         let inside = index.range().is_none_or(|(least, most)| least >= 0 && most < limit);
         if !inside {

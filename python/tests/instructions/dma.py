@@ -50,6 +50,23 @@ def _(t):
     nisa.dma_copy(t.out, t.a.ap([[1024, 128], [1, 1024]], 0, vector_offset=t.i, indirect_dim=0))
 
 
+@case("dma", "dma_copy from a row that a tile names", {"a": (256, 1024), "i": (1, 1)}, OUT, lambda a, i: a[64:192], in_hbm=("a",), dtypes={"i": I32}, values={"i": [[64]]})
+def _(t):
+    nisa.dma_copy(t.out, t.a.ap([[1024, 128], [1, 1024]], 0, scalar_offset=t.i, indirect_dim=0))
+
+
+for _mode, _since in (("none", 2), ("swdge", 2), ("hwdge", 3)):
+
+    @case("dma", f"dma_copy with {_mode}", ROWS, OUT, lambda a: a, in_hbm=("a",), since=_since)
+    def _(t, mode=_mode):
+        nisa.dma_copy(t.out, t.a, dge_mode=getattr(nisa.dge_mode, mode))
+
+
+@case("dma", "dma_copy with hwdge of Scalar", ROWS, OUT, lambda a: a, in_hbm=("a",), since=3)
+def _(t):
+    nisa.dma_copy(t.out, t.a, dge_mode=nisa.dge_mode.hwdge, engine=nisa.engine.scalar)
+
+
 @case("dma", "dma_copy that adds", ROWS, OUT, lambda a: a + 1.0)
 def _(t):
     nisa.memset(t.out, 1.0)

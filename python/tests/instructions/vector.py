@@ -351,12 +351,27 @@ def _(t):
     nisa.quantize_mx(t.out, t.a, t.scales)
 
 
-@case("vector", "tensor_copy_dynamic_src", {"a": (128, 1024)}, {"out": (128, 512)}, lambda a: a[:, 256:768], modes=PATHS)
+_PLACE = {"dtypes": {"at": I32}, "values": {"at": [[256]]}}
+
+
+@case("vector", "tensor_copy_dynamic_src", {"a": (128, 1024), "at": (1, 1)}, {"out": (128, 512)}, lambda a, at: a[:, 256:768], modes=PATHS, **_PLACE)
 def _(t):
-    nisa.tensor_copy_dynamic_src(t.out, t.a[:, 256:768])
+    nisa.tensor_copy_dynamic_src(t.out, t.a[:, nl.ds(t.at, 512)])
 
 
-@case("vector", "tensor_copy_dynamic_dst", {"a": (128, 512)}, {"out": (128, 1024)}, lambda a: np.pad(a, ((0, 0), (256, 256))), modes=PATHS)
+@case("vector", "tensor_copy_dynamic_dst", {"a": (128, 512), "at": (1, 1)}, {"out": (128, 1024)}, lambda a, at: np.pad(a, ((0, 0), (256, 256))), modes=PATHS, **_PLACE)
 def _(t):
     nisa.memset(t.out, 0.0)
-    nisa.tensor_copy_dynamic_dst(t.out[:, 256:768], t.a)
+    nisa.tensor_copy_dynamic_dst(t.out[:, nl.ds(t.at, 512)], t.a)
+
+
+@case("vector", "tensor_copy_dynamic_src, long", {"a": (128, 2048), "at": (1, 1)}, {"out": (128, 1024)}, lambda a, at: a[:, 256:1280], modes=PATHS, **_PLACE)
+def _(t):
+    nisa.tensor_copy_dynamic_src(t.out, t.a[:, nl.ds(t.at, 1024)])
+
+
+for _engine in ("scalar", "gpsimd"):
+
+    @case("vector", f"tensor_copy_dynamic_src on {_engine}", {"a": (128, 1024), "at": (1, 1)}, {"out": (128, 512)}, lambda a, at: a[:, 256:768], **_PLACE)
+    def _(t, engine=_engine):
+        nisa.tensor_copy_dynamic_src(t.out, t.a[:, nl.ds(t.at, 512)], engine=getattr(nisa.engine, engine))

@@ -40,12 +40,14 @@ def chip_name(name=None, dialect="old", target=None):
 class _Launch:
     """One launch: arguments as tensors, and back."""
 
-    def __init__(self, kernel, chip, grid, values=True):
+    def __init__(self, kernel, chip, grid, values=True, number=None):
         self.kernel = kernel
         self.func = kernel.func
         self.chip = chip
         self.grid = grid
         self.values = values
+        #: The number that launches of ranks that run together share.
+        self.number = number
         self.inputs = []
         self.like = None
 
@@ -91,7 +93,7 @@ class _Launch:
     def prepare(self, args, kwargs):
         """A new session with the arguments as its tensors: what a program runs with."""
         self.inputs, self.like = [], None
-        session = self.session = _core.Session(self.chip, os.environ.get("NKI_PRECISE_FP", "1") != "0")
+        session = self.session = _core.Session(self.chip, os.environ.get("NKI_PRECISE_FP", "1") != "0", self.number)
         session.values = self.values
         if self.kernel.dialect == "new":
             session.check_launch(len(_places(self.grid)))
@@ -226,6 +228,7 @@ def _start(program, grid, place, shared, session, core):
     program.loops, program.reductions, program.lanes, program.placed = [], {}, {}, set()
     program.at, program.meeting, program.calls = 0, 0, {}
     program.session, program.core = session, core
+    _core.enter(session)
 
 
 def _run_alone(func, grid, args, kwargs, session):
@@ -244,6 +247,7 @@ def _run_alone(func, grid, args, kwargs, session):
     finally:
         program.__dict__.clear()
         program.__dict__.update(saved)
+        _core.enter(program.session)
 
 
 def _run_together(launches):
@@ -326,7 +330,8 @@ class Kernel:
         instance = instance or os.environ.get("TILEWRIGHT_INSTANCE")
         chip = _core.instance_chip(instance) if instance and not (chip or os.environ.get("TILEWRIGHT_CHIP")) else chip
         name = chip_name(chip, self.dialect, self.platform_target)
-        launches = [_Launch(self, name, self.grid) for _ in arguments]
+        number = _core.next_launch()
+        launches = [_Launch(self, name, self.grid, number=number) for _ in arguments]
         ready = [launch.prepare((), kwargs) for launch, kwargs in zip(launches, arguments)]
         sessions = [launch.session for launch in launches]
         instance = _core.place_ranks(sessions, instance, len(_places(self.grid)))

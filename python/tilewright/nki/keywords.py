@@ -11,16 +11,21 @@ ALIKE = 0.75
 def checked(function):
     """The function, which refuses keywords that are nearly its own."""
     parameters = inspect.signature(function).parameters.values()
-    known = {one.name for one in parameters if one.kind is not inspect.Parameter.VAR_KEYWORD}
+    known = frozenset(one.name for one in parameters if one.kind is not inspect.Parameter.VAR_KEYWORD)
 
     @functools.wraps(function)
     def call(*args, **options):
-        for name in options:
-            if name not in known and (near := difflib.get_close_matches(name, known, 1, ALIKE)):
-                raise TypeError(f"{function.__name__}() has no parameter {name!r}: is {near[0]!r} meant?")
+        if options and not known.issuperset(options):
+            _refuse_slips(function, known, options)
         return function(*args, **options)
 
     return call
+
+
+def _refuse_slips(function, known, options):
+    for name in options:
+        if name not in known and (near := difflib.get_close_matches(name, known, 1, ALIKE)):
+            raise TypeError(f"{function.__name__}() has no parameter {name!r}: is {near[0]!r} meant?")
 
 
 def check_all(names):

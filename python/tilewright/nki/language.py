@@ -467,7 +467,10 @@ affine_range = sequential_range = static_range = loops.counted
 
 def ds(start, size):
     """A slice by its start and size."""
-    if isinstance(start, (Tensor, Register)):
+    if isinstance(start, Tensor):
+        # The tile stays in the slice: what is cut out lies where it says.
+        return slice(start, int(start) + size)
+    if isinstance(start, Register):
         start = int(start)
     if isinstance(start, Index):
         return start + Index.arange(0, size)

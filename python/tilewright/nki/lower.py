@@ -23,8 +23,14 @@ def number(value):
     return value
 
 
+#: Names of NumPy's functions, which make them anew each time they are asked.
+_UFUNC_NAMES = {}
+
+
 def op_name(op):
     """The name of an operator given as a function, NumPy function or string."""
+    if type(op) is np.ufunc:
+        return _UFUNC_NAMES.get(op) or _UFUNC_NAMES.setdefault(op, op.__name__)
     if isinstance(op, str):
         return op
     name = getattr(op, "__name__", None)
@@ -89,17 +95,19 @@ def new(shape, code, memory="sbuf"):
     return state.running().alloc(tile_shape(shape), code, memory)
 
 
-def emit(method, shape, code, mask, tiles, *args, memory="sbuf", out_mask=None, **kwargs):
-    """Runs an instruction into a new tile of that shape, where the mask holds."""
-    out = new(shape, code, memory)
-    run = getattr(state.running(), method)
+def emit(method, shape, code, mask, tiles, *args, memory="sbuf", out_mask=None):
+    """Runs an instruction into a new tile of that shape, or shaped as a tensor, where the mask holds."""
+    session = state.program.session or state.running()
+    run = getattr(session, method)
     if mask is None:
-        run(out, *tiles, *args, **kwargs)
+        out = session.result(shape, code, memory)
+        run(out, *tiles, *args)
         return out
+    out = new(shape.shape if type(shape) is Tensor else shape, code, memory)
     parts = [tile.masked(mask) if isinstance(tile, Tensor) else tile for tile in tiles]
     target = out.masked(mask if out_mask is None else out_mask)
     if target is not None and all(part is not None for part in parts):
-        run(target, *parts, *args, **kwargs)
+        run(target, *parts, *args)
         out.adopt(target, mask if out_mask is None else out_mask)
     else:
         out.set_mask(False)
@@ -213,7 +221,7 @@ def binary(op, x, y, dtype=None, mask=None, engine="", default=None):
     if x_tile and y_tile:
         return _binary_tiles(op, x, y, code, mask, engine)
     tile, value, reverse = (x, y, False) if x_tile else (y, x, True)
-    return emit("tensor_scalar", tile.shape, code, mask, [tile], op, value, reverse, engine=engine)
+    return emit("tensor_scalar", tile, code, mask, (tile,), op, value, reverse, None, None, False, engine)
 
 
 _FLOATS = {dtypes.CODES[name] for name in ("f32", "tf32", "bf16", "f16", "f8e4m3fn", "f8e4m3", "f8e5m2")}
@@ -227,7 +235,7 @@ def _binary_tiles(op, x, y, code, mask, engine):
         per_partition = other.size == other.shape[0] and list(tile.shape) == shape and tile.size > tile.shape[0]
         if per_partition and wide and other.shape[0] == shape[0] and op not in _PAIRED:
             operand = mask_operand(other.reshaped([other.shape[0], 1]), _partition_mask(mask))
-            return emit("tensor_scalar", shape, code, mask, [tile], op, operand, reverse, engine=engine)
+            return emit("tensor_scalar", shape, code, mask, (tile,), op, operand, reverse, None, None, False, engine)
     x, y = fit(x, shape), fit(y, shape)
     if x.memory == "psum" and y.memory == "psum":
         y = copy(y, y.code)
@@ -253,27 +261,27 @@ def unary(function, x, dtype=None, mask=None):
     code = x.code if dtype is None else dtypes.code(dtype)
     if code not in _FLOATS and dtype is None and function not in ("relu", "square", "abs", "sign", "copy"):
         code = dtypes.F32
-    return emit("activation", x.shape, code, mask, [x], function)
+    return emit("activation", x, code, mask, [x], function)
 
 
 def scaled(x, op, value, dtype=None, mask=None):
     """x op value on the Vector engine."""
     x = as_tile(x)
-    return emit("tensor_scalar", x.shape, x.code if dtype is None else dtypes.code(dtype), mask, [x], op, value)
+    return emit("tensor_scalar", x, x.code if dtype is None else dtypes.code(dtype), mask, [x], op, value)
 
 
 def copy(x, code=None, mask=None, engine=""):
     """A copy of a tile, cast."""
-    return emit("tensor_copy", x.shape, x.code if code is None else code, mask, [x], engine)
+    return emit("tensor_copy", x, x.code if code is None else code, mask, [x], engine)
 
 
 def sine(x, shift, dtype=None, mask=None):
     """sin(x + shift) with the argument brought to [-pi, pi] first."""
     turned = emit(
-        "tensor_scalar", x.shape, dtypes.F32, mask, [x], "add", shift + math.pi, False, "mod", 2 * math.pi, False
+        "tensor_scalar", x, dtypes.F32, mask, [x], "add", shift + math.pi, False, "mod", 2 * math.pi, False
     )
-    centred = emit("tensor_scalar", x.shape, dtypes.F32, mask, [turned], "subtract", math.pi)
-    return emit("activation", x.shape, x.code if dtype is None else dtypes.code(dtype), mask, [centred], "sin")
+    centred = emit("tensor_scalar", x, dtypes.F32, mask, [turned], "subtract", math.pi)
+    return emit("activation", x, x.code if dtype is None else dtypes.code(dtype), mask, [centred], "sin")
 
 
 def rounded(x, how, dtype=None, mask=None):
@@ -281,8 +289,8 @@ def rounded(x, how, dtype=None, mask=None):
     code = x.code if dtype is None else dtypes.code(dtype)
     if how == "ceil":
         return scaled(rounded(scaled(x, "multiply", -1.0, np.float32, mask), "floor", None, mask), "multiply", -1.0, dtypes.NAMES[code], mask)
-    part = emit("tensor_scalar", x.shape, dtypes.F32, mask, [x], "mod" if how == "floor" else "fmod", 1.0)
-    return emit("tensor_tensor", x.shape, code, mask, [x, part], "subtract", "")
+    part = emit("tensor_scalar", x, dtypes.F32, mask, [x], "mod" if how == "floor" else "fmod", 1.0)
+    return emit("tensor_tensor", x, code, mask, [x, part], "subtract", "")
 
 
 def axes_of(axis, rank):
@@ -348,7 +356,7 @@ def reduce_into(dst, op, x, axes, negate=False):
 def load(src, dtype=None, mask=None):
     """An HBM view in a new SBUF tile."""
     code = src.code if dtype is None else dtypes.code(dtype)
-    return emit("dma_copy", src.shape, code, mask, [src])
+    return emit("dma_copy", src, code, mask, [src])
 
 
 def store(dst, value, mask=None):
@@ -400,10 +408,10 @@ def conform(value, shape):
 
 
 def assign(target, value, temporary):
-    """target[...] = value: the instruction that made value writes target itself if nobody else holds value."""
+    """target[...] = value: the instruction that made value writes target itself if nobody else holds value.
+
+    Where that is all there is to do, it is done before this is asked."""
     session = state.running()
-    if temporary and type(value) is Tensor and session.take_over(target, value):
-        return
     value = number(value)
     if isinstance(value, Index):
         value = as_tile(value)
@@ -542,7 +550,7 @@ def select(condition, x, y, dtype=None, mask=None):
         session.tensor_copy(target, y)
     else:
         session.memset(target, y)
-    session.tensor_copy_predicated(target, x, condition, False)
+    session.tensor_copy_predicated(target, x, condition, False, False)
     if mask is not None:
         out.adopt(target, mask)
     return out

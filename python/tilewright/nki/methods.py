@@ -8,7 +8,7 @@ import numpy as np
 from tilewright import _core
 from tilewright._core import Tensor
 
-from . import dtypes, lower, state
+from . import dtypes, lower, state, ufuncs
 from .refusals import not_negative, whole
 
 
@@ -129,7 +129,7 @@ def ap(self, pattern, offset=0, scalar_offset=None, vector_offset=None, indirect
         start = offset + _register_value(scalar_offset) * step
         last = start + sum(stride * (count - 1) for stride, count in pattern)
         if 0 <= start and last < self._total():
-            return self.pattern(pattern, start, code)
+            return self.pattern(pattern, start, code, scalar_offset if isinstance(scalar_offset, Tensor) else None)
         rows, first, offset = np.zeros(1, np.int64), 0, start
     else:
         # The dimension that the offsets stand for gives no step of its own.
@@ -232,8 +232,7 @@ def install():
         "numpy": numpy,
         "rearrange": rearrange,
         "get_pattern": get_pattern,
-        # NumPy leaves operators to tensors, and refuses functions of its own: those would run on the host, unseen.
-        "__array_ufunc__": None,
+        "__array_ufunc__": ufuncs.of_tensor,
         "as_tile": lambda self: self,
         "get_view": lambda self: self,
         "__index__": _index,

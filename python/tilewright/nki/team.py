@@ -6,6 +6,8 @@ Who runs next is fixed, so that every run is the same.
 
 import threading
 
+from tilewright import _core
+
 from . import state
 
 
@@ -123,6 +125,7 @@ def run(bodies, members):
         except BaseException as caught:  # raised again below
             error = caught
         finally:
+            _core.enter(None)
             team.finish(at, error)
 
     threads = [threading.Thread(target=member, args=(at,)) for at in range(len(bodies))]

@@ -73,6 +73,8 @@ pub struct DmaShape {
     pub bytes: u64,
     /// Contiguous runs.
     pub descriptors: u64,
+    /// GpSimd makes the descriptors, and triggers the transfer itself.
+    pub software: bool,
 }
 
 /// Bytes of one tensor that an instruction touches: rows of a pitch, and bytes within a row.

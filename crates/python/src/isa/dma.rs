@@ -1,25 +1,37 @@
 //! Transfers.
 
 use pyo3::prelude::*;
+use smallvec::SmallVec;
+use tilewright_neuron::Region;
+use tilewright_neuron::engine::dge::{Mode, make_descriptors};
 use tilewright_neuron::engine::dma;
 use tilewright_neuron::pattern::SKIP;
 
-use super::{Done, Session, Tensor, Tile, alu, unknown};
-use tilewright_neuron::Region;
+use super::{Done, Instruction, Session, Tensor, Tile, alu, engine_of};
 
 #[pymethods]
 impl Session {
-    #[pyo3(signature = (dst, src, combine=None))]
-    fn dma_copy(&mut self, dst: &Bound<'_, Tensor>, src: &Tensor, combine: Option<&str>) -> Done {
+    /// `mode` says who makes the descriptors, for the engine that triggers them.
+    #[pyo3(signature = (dst, src, combine=None, mode="unknown", engine=""))]
+    fn dma_copy(
+        &mut self,
+        dst: &Bound<'_, Tensor>,
+        src: &Tensor,
+        combine: Option<&str>,
+        mode: &str,
+        engine: &str,
+    ) -> Done {
         let (from, combine) = (src.operand()?, combine.map(alu).transpose()?);
-        let ring = self.descriptors(dst.py(), dst.get().operand()?, from)?;
+        let made = self.descriptors(dst, "dma_copy", &[from], mode, engine)?;
         self.emit(dst, |chip, to| {
             let done = dma::dma_copy(chip, skipping_like(to, from).as_ref().unwrap_or(to), from, combine);
-            Ok(done.map(|mut instruction| {
-                instruction.reads.extend(ring);
-                instruction
-            }))
+            Ok(done.map(|instruction| made.given_to(instruction)))
         })
+    }
+
+    /// A tile of another core, through the DMA engines of GpSimd.
+    fn gpsimd_exchange(&mut self, dst: &Bound<'_, Tensor>, src: &Tensor) -> Done {
+        self.emit(dst, |chip, to| Ok(dma::gpsimd_exchange(chip, to, src.operand()?)))
     }
 
     /// Refuses ways to make descriptors, and priorities, that the chip does not have.
@@ -31,10 +43,6 @@ impl Session {
         mode: &str,
         priority: Option<i64>,
     ) -> Done {
-        const MODES: [&str; 4] = ["unknown", "none", "swdge", "hwdge"];
-        if !MODES.contains(&mode) {
-            return Err(unknown("neuron/operator", "a dge_mode", mode, &MODES));
-        }
         let done = dma::check_trigger(&self.chip, instruction, mode == "hwdge", priority);
         done.map_err(|refusal| self.refused(py, &refusal))
     }
@@ -51,8 +59,20 @@ impl Session {
         done.map_err(|refusal| self.refused(py, &refusal))
     }
 
-    fn dma_transpose(&mut self, dst: &Bound<'_, Tensor>, src: &Tensor, permuted: &Tensor) -> Done {
-        self.emit(dst, |chip, to| Ok(dma::dma_transpose(chip, to, src.operand()?, permuted.operand()?)))
+    #[pyo3(signature = (dst, src, permuted, mode="unknown"))]
+    fn dma_transpose(
+        &mut self,
+        dst: &Bound<'_, Tensor>,
+        src: &Tensor,
+        permuted: &Tensor,
+        mode: &str,
+    ) -> Done {
+        let from = src.operand()?;
+        let made = self.descriptors(dst, "dma_transpose", &[from], mode, "")?;
+        self.emit(dst, |chip, to| {
+            let done = dma::dma_transpose(chip, to, from, permuted.operand()?);
+            Ok(done.map(|instruction| made.given_to(instruction)))
+        })
     }
 
     fn dma_compute(
@@ -63,20 +83,55 @@ impl Session {
         op: &str,
     ) -> Done {
         let tiles = srcs.iter().map(|src| src.get().operand().cloned()).collect::<PyResult<Vec<Tile>>>()?;
-        self.emit(dst, |chip, to| Ok(dma::dma_compute(chip, to, &tiles, &scales, alu(op)?)))
+        let made = self.descriptors(dst, "dma_compute", &tiles.iter().collect::<Vec<_>>(), "unknown", "")?;
+        self.emit(dst, |chip, to| {
+            let done = dma::dma_compute(chip, to, &tiles, &scales, alu(op)?);
+            Ok(done.map(|instruction| made.given_to(instruction)))
+        })
+    }
+}
+
+/// Descriptors that are made for a transfer: where they lie, and whether software makes them; nothing of those that are stored before.
+#[derive(Clone, Copy, Default)]
+struct Descriptors {
+    ring: Option<Region>,
+    software: bool,
+}
+
+impl Descriptors {
+    /// The transfer that waits for them.
+    fn given_to(self, mut transfer: Instruction) -> Instruction {
+        transfer.reads.extend(self.ring);
+        if let Some(shape) = &mut transfer.dma {
+            shape.software = self.software;
+        }
+        transfer
     }
 }
 
 impl Session {
-    /// Records that the descriptors of a transfer are made at run time, if they are; where they lie.
-    fn descriptors(&mut self, py: Python<'_>, dst: &Tile, src: &Tile) -> PyResult<Option<Region>> {
-        if dst.view.picked_by.is_none() && src.view.picked_by.is_none() {
-            return Ok(None);
+    /// Records that the descriptors of a transfer are made at run time, if they are.
+    fn descriptors(
+        &mut self,
+        dst: &Bound<'_, Tensor>,
+        name: &str,
+        sources: &[&Tile],
+        mode: &str,
+        engine: &str,
+    ) -> PyResult<Descriptors> {
+        let (py, to) = (dst.py(), dst.get().operand()?);
+        let tiles: SmallVec<[&Tile; 4]> = [to].into_iter().chain(sources.iter().copied()).collect();
+        let mode =
+            Mode::named(mode, engine_of(engine)?).and_then(|mode| mode.settled(&self.chip, name, &tiles));
+        let mode = mode.map_err(|refusal| self.refused(py, &refusal))?;
+        if mode == Mode::None {
+            return Ok(Descriptors::default());
         }
         let ring = self.ring(py)?;
-        let made = dma::make_descriptors(&self.chip, &ring, dst, src);
-        made.map(|made| self.record(py, Ok(made))).transpose()?;
-        Ok(Region::of(&ring))
+        if let Some(made) = make_descriptors(&self.chip, mode, &ring, &tiles) {
+            self.record(py, Ok(made))?;
+        }
+        Ok(Descriptors { ring: Region::of(&ring), software: mode == Mode::Software })
     }
 }
 

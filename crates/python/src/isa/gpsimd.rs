@@ -9,7 +9,12 @@ use crate::index::{Index, Mask};
 #[pymethods]
 impl Session {
     fn iota(&mut self, dst: &Bound<'_, Tensor>, values: &Index) -> Done {
-        self.emit(dst, |chip, to| Ok(gpsimd::iota(chip, to, &values.evaluate())))
+        self.emit(dst, |chip, to| {
+            Ok(gpsimd::iota(chip, to, &values.evaluate()).map(|mut instruction| {
+                instruction.reads.extend(values.by.iter().flat_map(|tiles| tiles.iter().copied()));
+                instruction
+            }))
+        })
     }
 
     fn affine_select(

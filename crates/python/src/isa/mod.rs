@@ -93,7 +93,8 @@ impl Session {
 
     /// Records and marks the result as fresh.
     fn done(&mut self, dst: &Bound<'_, Tensor>, done: Result<Instruction, Refusal>) -> Done {
-        let at = self.record(dst.py(), done)?;
+        let line = self.line_into(dst.py(), dst.get().tile.storage.id);
+        let at = self.record_at(dst.py(), line, done)?;
         dst.get().set_fresh(at);
         Ok(())
     }

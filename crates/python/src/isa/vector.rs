@@ -1,9 +1,11 @@
 //! Element-wise instructions and selections of the Vector engine.
 
 use pyo3::prelude::*;
+use smallvec::{SmallVec, smallvec};
+use tilewright_neuron::engine::Step;
 use tilewright_neuron::engine::vector::{self, Bound as RangeBound};
 
-use super::{Done, Session, Tensor, alu, engine_of, optional, scalar_operand, step};
+use super::{Done, Session, Tensor, alu, engine_of, optional, scalar_operand, step, unknown};
 
 #[pymethods]
 impl Session {
@@ -34,7 +36,7 @@ impl Session {
         reverse1: bool,
         engine: &str,
     ) -> Done {
-        let mut steps = vec![step(op0, operand0, reverse0)?];
+        let mut steps: SmallVec<[Step; 2]> = smallvec![step(op0, operand0, reverse0)?];
         if let Some(op1) = op1 {
             let none = dst.py().None().into_bound(dst.py());
             steps.push(step(op1, operand1.unwrap_or(&none), reverse1)?);
@@ -75,6 +77,21 @@ impl Session {
         self.emit(dst, |chip, to| Ok(vector::tensor_copy(chip, to, src.operand()?, engine_of(engine)?)))
     }
 
+    /// A copy whose source or result lies where an element of a tile says.
+    fn tensor_copy_dynamic(
+        &mut self,
+        dst: &Bound<'_, Tensor>,
+        src: &Tensor,
+        name: &str,
+        engine: &str,
+    ) -> Done {
+        const NAMES: [&str; 2] = ["tensor_copy_dynamic_src", "tensor_copy_dynamic_dst"];
+        let known = NAMES.into_iter().find(|known| *known == name);
+        let name = known.ok_or_else(|| unknown("neuron/operator", "a dynamic copy", name, &NAMES))?;
+        let engine = engine_of(engine)?;
+        self.emit(dst, |chip, to| Ok(vector::tensor_copy_dynamic(chip, name, to, src.operand()?, engine)))
+    }
+
     #[pyo3(signature = (dst, value, engine=""))]
     fn memset(&mut self, dst: &Bound<'_, Tensor>, value: f64, engine: &str) -> Done {
         self.emit(dst, |chip, to| Ok(vector::memset(chip, to, value, engine_of(engine)?)))
@@ -88,15 +105,20 @@ impl Session {
         self.emit(dst, |chip, to| Ok(vector::nc_stream_shuffle(chip, to, src.operand()?, &mask)))
     }
 
+    /// Functions of the language take any types, which the compiler converts; the instruction does not.
+    #[pyo3(signature = (dst, src, predicate, reverse, instruction=true))]
     fn tensor_copy_predicated(
         &mut self,
         dst: &Bound<'_, Tensor>,
         src: &Bound<'_, PyAny>,
         predicate: &Tensor,
         reverse: bool,
+        instruction: bool,
     ) -> Done {
         self.emit(dst, |chip, to| {
-            Ok(vector::tensor_copy_predicated(chip, to, &scalar_operand(src)?, predicate.operand()?, reverse))
+            let (src, predicate) = (scalar_operand(src)?, predicate.operand()?);
+            let fits = if instruction { vector::check_predicate(to, &src, predicate) } else { Ok(()) };
+            Ok(fits.and_then(|()| vector::tensor_copy_predicated(chip, to, &src, predicate, reverse)))
         })
     }
 

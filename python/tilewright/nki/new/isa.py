@@ -194,12 +194,12 @@ def tensor_copy(dst, src, engine=None, name=None, dtype=None):
 
 def tensor_copy_dynamic_src(dst, src, engine=None, name=None):
     """A copy from a place known at run time."""
-    tensor_copy(dst, src, engine)
+    state.running().tensor_copy_dynamic(dst, _like(src, dst), "tensor_copy_dynamic_src", _engine(engine))
 
 
 def tensor_copy_dynamic_dst(dst, src, engine=None, name=None):
     """A copy to a place known at run time."""
-    tensor_copy(dst, src, engine)
+    state.running().tensor_copy_dynamic(dst, _like(src, dst), "tensor_copy_dynamic_dst", _engine(engine))
 
 
 def tensor_copy_predicated(dst, src, predicate, reverse_pred=False, name=None):
@@ -374,7 +374,8 @@ def dma_copy(
         dst, src = dst.skipping(), src.skipping()
     if src.size != dst.size:
         src = lower.conform(src, dst.shape)
-    state.running().dma_copy(dst, src, None if dst_rmw_op is None else _name(dst_rmw_op))
+    combine = None if dst_rmw_op is None else _name(dst_rmw_op)
+    state.running().dma_copy(dst, src, combine, lower.dge_name(dge_mode), _engine(engine))
     team.stored(dst)
 
 
@@ -386,7 +387,7 @@ def dma_transpose(dst, src, axes=None, priority=None, dge_mode=None, oob_mode=oo
         axes = {2: (1, 0), 3: (2, 1, 0), 4: (3, 1, 2, 0)}[rank]
     if getattr(oob_mode, "value", oob_mode) == 1:
         src = src.skipping()
-    state.running().dma_transpose(dst, src, src.permuted([int(axis) for axis in axes]))
+    state.running().dma_transpose(dst, src, src.permuted([int(axis) for axis in axes]), lower.dge_name(dge_mode))
 
 
 def dma_compute(dst, srcs, reduce_op, scales=None, unique_indices=True, oob_mode=oob_mode.error, name=None):
@@ -444,7 +445,8 @@ def sendrecv(src, dst, send_to_rank, recv_from_rank, pipe_id, dma_engine=None, n
     session.needs_generation("sendrecv", 3)
     if program.team is None:
         raise RuntimeError("sendrecv needs a launch on two cores: kernel[2](...)")
-    if getattr(dma_engine, "name", dma_engine) == "gpsimd_dma" or dma_engine == 2:
+    by_gpsimd = getattr(dma_engine, "name", dma_engine) == "gpsimd_dma" or dma_engine == 2
+    if by_gpsimd:
         session.check_exchange(src)
     sent = session.alloc(list(src.shape), src.code, "sbuf")
     session.retarget(sent, src, False)
@@ -460,7 +462,8 @@ def sendrecv(src, dst, send_to_rank, recv_from_rank, pipe_id, dma_engine=None, n
         return bool(turns.mail.get(wanted))
 
     turns.wait(ready, f"sendrecv from core {int(recv_from_rank)}")
-    session.dma_copy(dst, turns.mail[wanted].pop(0))
+    exchange = session.gpsimd_exchange if by_gpsimd else session.dma_copy
+    exchange(dst, turns.mail[wanted].pop(0))
     team.met()
 
 

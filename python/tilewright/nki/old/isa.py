@@ -96,10 +96,10 @@ def _activation(op, data, bias, scale, reduce_op, reduce_res, command, mask, dty
     sums, go_on = lower.accumulate("scalar", command, reduce_res, data.shape[0])
     return lower.emit(
         "activation",
-        data.shape,
+        data,
         code,
         mask,
-        [data],
+        (data,),
         name,
         bias,
         scale,
@@ -160,10 +160,10 @@ def tensor_scalar(
         code = dtypes.code(dtype)
     return lower.emit(
         "tensor_scalar",
-        data.shape,
+        data,
         code,
         mask,
-        [data],
+        (data,),
         name0,
         operand0,
         bool(reverse0),
@@ -261,12 +261,17 @@ def tensor_copy(src, *, mask=None, dtype=None, engine=None, **_options):
 
 def tensor_copy_dynamic_src(src, *, mask=None, dtype=None, engine=None, **_options):
     """A copy from a place known at run time."""
-    return tensor_copy(src, mask=mask, dtype=dtype, engine=engine)
+    code = src.code if dtype is None else dtypes.code(dtype)
+    return lower.emit("tensor_copy_dynamic", src, code, mask, [src], "tensor_copy_dynamic_src", lower.engine_name(engine))
 
 
 def tensor_copy_dynamic_dst(*, dst, src, mask=None, dtype=None, engine=None, **_options):
     """A copy to a place known at run time."""
-    state.running().tensor_copy(dst, src, lower.engine_name(engine))
+    if mask is not None:
+        dst, src = dst.masked(mask), src.masked(mask)
+        if dst is None:
+            return
+    state.running().tensor_copy_dynamic(dst, src, "tensor_copy_dynamic_dst", lower.engine_name(engine))
 
 
 def tensor_copy_predicated(*, src, dst, predicate, reverse_pred=False, mask=None, dtype=None, **_options):
@@ -464,15 +469,16 @@ def sequence_bounds(*, segment_ids, dtype=None, **_options):
 
 def dma_copy(*, dst, src, mask=None, dst_rmw_op=None, oob_mode=oob_mode.error, dge_mode=None, **_options):
     """A copy between HBM and SBUF."""
+    mode = lower.dge_name(dge_mode, _DGE_MODES)
     if dge_mode is not None:
-        state.running().check_trigger("dma_copy", lower.dge_name(dge_mode, _DGE_MODES))
+        state.running().check_trigger("dma_copy", mode)
     if getattr(oob_mode, "value", oob_mode) == 1:
         dst, src = dst.skipping(), src.skipping()
     if mask is not None:
         dst, src = dst.masked(mask), src.masked(mask)
         if dst is None:
             return
-    state.running().dma_copy(dst, src, None if dst_rmw_op is None else lower.op_name(dst_rmw_op))
+    state.running().dma_copy(dst, src, None if dst_rmw_op is None else lower.op_name(dst_rmw_op), mode)
 
 
 def dma_transpose(src, *, axes=None, mask=None, dtype=None, **_options):

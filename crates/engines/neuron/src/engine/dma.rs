@@ -28,23 +28,6 @@ pub fn dma_copy(chip: &Chip, dst: &Tile, src: &Tile, combine: Option<AluOp>) -> 
     Ok(transfer(chip, NAME, dst, src, factor).reading(uninitialised))
 }
 
-/// Descriptors of a transfer whose rows a tile picks: GpSimd makes them at run time, one after the other (neuron.md section 5.4, mode swdge,
-/// the only one that gathers and scatters). None if addresses are known before.
-pub fn make_descriptors(chip: &Chip, ring: &Tile, dst: &Tile, src: &Tile) -> Option<Instruction> {
-    let tiles: Vec<Region> =
-        [dst, src].iter().filter_map(|tile| tile.view.picked_by.as_deref()).flatten().copied().collect();
-    if tiles.is_empty() {
-        return None;
-    }
-    let gpsimd = &chip.neuron.gpsimd;
-    let each = side(src).descriptors.max(side(dst).descriptors);
-    let cycles = gpsimd.startup_cycles.saturating_add(each.saturating_mul(gpsimd.descriptor_cycles));
-    let cost = Cost { busy_ps: cycles_ps(cycles, gpsimd.clock_hz), latency_ps: 0 };
-    let mut instruction = Instruction::new("dma_descriptors", EngineKind::Gpsimd, cost, &[ring], &[]);
-    instruction.reads = tiles.into();
-    Some(instruction)
-}
-
 /// Combines element by element, so that an index that occurs twice counts twice.
 fn add_each(chip: &Chip, dst: &Tile, values: &[f32], op: AluOp) {
     let offsets = dst.view.offsets();
@@ -138,6 +121,22 @@ pub fn check_reach(name: &str, tile: &Tile) -> Result<(), Refusal> {
     })
 }
 
+/// A tile of another core, moved by the DMA engines inside GpSimd's processors: half of their rate is one direction (NKI Trainium2
+/// architecture guide; neuron.md section 2.5). Assumed: it takes GpSimd as long as it lasts, and no queue of transfers.
+///
+/// # Errors
+/// If the two sides have different numbers of elements, or one lies outside its tensor.
+pub fn gpsimd_exchange(chip: &Chip, dst: &Tile, src: &Tile) -> Result<Instruction, Refusal> {
+    const NAME: &str = "sendrecv";
+    check(NAME, dst, src)?;
+    let uninitialised = convert::copy(&chip.rules, dst, src);
+    let gpsimd = &chip.neuron.gpsimd;
+    let moving_ps = bytes_ps(side(src).bytes, gpsimd.dma_bytes_per_s / 2);
+    let busy_ps = cycles_ps(gpsimd.startup_cycles, gpsimd.clock_hz).saturating_add(moving_ps);
+    let cost = Cost { busy_ps, latency_ps: 0 };
+    Ok(Instruction::new(NAME, EngineKind::Gpsimd, cost, &[dst], &[src]).reading(uninitialised))
+}
+
 /// Elements of a partition that the DMA of GpSimd moves from core to core (neuron.md section 3.6).
 const MOST_EXCHANGED: usize = 256;
 
@@ -217,12 +216,12 @@ fn hbm_bytes(tile: &Tile) -> u64 {
 }
 
 /// How one side of a transfer lies in memory.
-struct Side {
+pub(super) struct Side {
     bytes: u64,
-    descriptors: u64,
+    pub(super) descriptors: u64,
 }
 
-fn side(tile: &Tile) -> Side {
+pub(super) fn side(tile: &Tile) -> Side {
     let size = as_u64(tile.view.dtype.size_bytes(1));
     if let Some(offsets) = &tile.view.gather {
         let used = offsets.iter().filter(|offset| **offset != SKIP).count();
@@ -268,6 +267,7 @@ fn transfer(chip: &Chip, name: &'static str, dst: &Tile, src: &Tile, factor: u64
         data_ps: data,
         bytes,
         descriptors,
+        software: false,
     });
     instruction
 }

@@ -1,6 +1,7 @@
 //! Instructions by engine. Each function checks, computes, and says what was done and how long it takes.
 
 pub mod collective;
+pub mod dge;
 pub mod dma;
 pub mod exchange;
 pub mod gpsimd;

@@ -132,6 +132,15 @@ pub fn lead_ps(chip: &Chip) -> u64 {
     ns_ps(chip.neuron.dma.trigger_ns.saturating_add(chip.neuron.dma.copy_ns))
 }
 
+/// The same of one transfer: software that made its descriptors has its own time from the trigger to the first byte.
+pub fn lead_of_ps(chip: &Chip, shape: &DmaShape) -> u64 {
+    let dma = &chip.neuron.dma;
+    if !shape.software {
+        return lead_ps(chip);
+    }
+    ns_ps(dma.software_descriptor_ns.saturating_add(dma.copy_ns))
+}
+
 /// Time that HBM needs for so many bytes of one core.
 pub fn hbm_ps(chip: &Chip, bytes: u64) -> u64 {
     bytes_ps(bytes, rate_of(chip.neuron.hbm.stack_bytes_per_s, chip.neuron.hbm.efficiency))

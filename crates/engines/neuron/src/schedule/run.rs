@@ -6,7 +6,7 @@ use std::collections::BinaryHeap;
 
 use super::array::Array;
 use super::depend::{Edges, Wait};
-use super::dma::{Copy, Flight, Transfers, lead_ps};
+use super::dma::{Copy, Flight, Transfers, lead_of_ps};
 use super::spill::{Node, Nodes};
 use super::streams::Streams;
 use super::tiles::{NONE, Tiles};
@@ -357,13 +357,14 @@ impl<'a> Machine<'a> {
             data_ps: bytes_ps(bytes.div_ceil(engines), dma.achieved_bytes_per_s),
             bytes,
             descriptors: partitions,
+            software: false,
         };
         let (read, written) = if saves { (0, bytes) } else { (bytes, 0) };
         Copy { node, core: self.units[at].core, shape, hbm_read_bytes: read, hbm_written_bytes: written }
     }
 
     fn transfer(&mut self, at: usize, copy: &Copy, now_ps: u64, cause: Reason) -> Span {
-        let from_ps = now_ps.saturating_add(lead_ps(self.chip));
+        let from_ps = now_ps.saturating_add(lead_of_ps(self.chip, &copy.shape));
         let moved = self.transfers.place(copy, from_ps);
         let reason = moved.behind.map_or(cause, Reason::Transfer);
         let reason = if let Reason::Engine(behind) = reason { Reason::Transfer(behind) } else { reason };

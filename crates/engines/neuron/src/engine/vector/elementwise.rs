@@ -1,5 +1,6 @@
 //! Element-wise instructions: every element by itself, or with a partner.
 
+use smallvec::SmallVec;
 use tilewright_num::Dtype;
 
 use super::{Rate, cost, is_fast, two_input_cycles};
@@ -158,9 +159,9 @@ pub fn tensor_scalar(
     };
     let columns = as_u64(data.view.free_elements());
     let cost = cost(chip, engine, columns, &[data, dst], Rate::Fast);
-    let mut reads = vec![data];
+    let mut reads: SmallVec<[&Tile; 3]> = smallvec::smallvec![data];
     reads.extend(steps.iter().filter_map(|step| step.operand.tile()));
-    let mut words: Vec<u64> = Vec::new();
+    let mut words: SmallVec<[u64; 6]> = SmallVec::new();
     for step in steps {
         let constant = match &step.operand {
             Operand::Constant(value) => u64::from(value.to_bits()),
@@ -215,6 +216,10 @@ pub(crate) fn apply_steps(
     let (partitions, columns) = (data.view.partitions(), data.view.free_elements());
     let mut uninitialised = false;
     for step in steps {
+        if let Operand::Constant(value) = &step.operand {
+            step.op.combine_scalar(values, *value, step.reverse);
+            continue;
+        }
         let (operands, missing) = step.operand.values(&chip.rules, partitions)?;
         uninitialised |= missing;
         for (row, operand) in values.chunks_mut(columns.max(1)).zip(&operands) {

@@ -11,6 +11,30 @@ use crate::program::{EngineKind, Instruction};
 use crate::refusal::{Refusal, rule};
 use crate::{Chip, Generation, Tile};
 
+/// Refuses operands of `tensor_copy_predicated` that the instruction does not take (instruction page; neuron.md section 3.3).
+///
+/// # Errors
+/// If the predicate is no unsigned integer, or the source has another type than the result.
+pub fn check_predicate(dst: &Tile, src: &Operand, predicate: &Tile) -> Result<(), Refusal> {
+    rule(matches!(predicate.view.dtype, Dtype::U8 | Dtype::U16 | Dtype::U32), || {
+        Refusal::new(
+            "neuron/dtype",
+            format!("tensor_copy_predicated with a predicate of {}", predicate.view.type_name()),
+            "predicates of uint8, uint16 or uint32",
+            "give the comparison that makes the predicate dtype=nl.uint8, or use nl.where",
+        )
+    })?;
+    let Some(src) = src.tile() else { return Ok(()) };
+    rule(src.view.dtype == dst.view.dtype, || {
+        Refusal::new(
+            "neuron/dtype",
+            format!("tensor_copy_predicated from {} to {}", src.view.type_name(), dst.view.type_name()),
+            "source and result of one type",
+            "cast the source with tensor_copy first",
+        )
+    })
+}
+
 /// dst = src where the predicate is not zero.
 ///
 /// # Errors
@@ -55,7 +79,8 @@ pub fn tensor_copy_predicated(
     reads.extend(src.tile());
     let one_pass = as_u64(dst.view.free_elements());
     let cycles = src.tile().map_or(one_pass, |tile| two_input_cycles(tile, predicate));
-    let cost = cost(chip, EngineKind::Vector, cycles, &[dst, predicate], Rate::Plain);
+    let tiles: Vec<&Tile> = [dst].into_iter().chain(reads.iter().copied()).collect();
+    let cost = cost(chip, EngineKind::Vector, cycles, &tiles, Rate::Plain);
     Ok(Instruction::new(NAME, EngineKind::Vector, cost, &[dst], &reads)
         .reading(uninitialised | (untouched & kept.uninitialised)))
 }
