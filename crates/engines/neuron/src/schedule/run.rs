@@ -399,7 +399,8 @@ impl<'a> Machine<'a> {
         {
             self.tables[core] = instruction.table;
             // ACT_TABLE_LOAD stands before the activation in the engine's stream and needs no operand: it runs while those are waited for.
-            let loaded_ps = self.units[at].free_ps.saturating_add(ns_ps(self.chip.neuron.scalar.table_load_ns));
+            let loaded_ps =
+                self.units[at].free_ps.saturating_add(ns_ps(self.chip.neuron.scalar.table_load_ns));
             start_ps = start_ps.max(loaded_ps);
         }
         let mut end_ps = start_ps.saturating_add(work.cost.busy_ps);
