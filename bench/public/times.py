@@ -113,11 +113,13 @@ for _row, _module, _name, _dtype in (
     row("trainium1", _row, "samples", _small_head(_module, _name, _dtype))
 
 
-def _flash(heads, kv_heads, length, depth):
+def _flash(heads, kv_heads, length, depth, keys=None):
+    keys = keys or length
+
     def make(folder):
         config = reference(folder, "attention", "FlashConfig")(seq_tile_size=2048, training=True)
         q = shape(1, heads, depth, length, dtype=BF16)
-        k, v = shape(1, kv_heads, depth, length, dtype=BF16), shape(1, kv_heads, length, depth, dtype=BF16)
+        k, v = shape(1, kv_heads, depth, keys, dtype=BF16), shape(1, kv_heads, keys, depth, dtype=BF16)
         options = {"use_causal_mask": True, "mixed_precision": True, "config": config}
         return reference(folder, "attention", "flash_fwd"), (q, k, v, shape(1, dtype=np.int32)), options, (1, kv_heads)
 
@@ -125,6 +127,8 @@ def _flash(heads, kv_heads, length, depth):
 
 
 row("trainium1", "F.7", "samples", _flash(6, 3, 32768, 96))
+row("trainium1", "F.9", "samples", _flash(3, 3, 32768, 96, keys=16384))
+row("trainium1", "F.9 long keys", "samples", _flash(3, 3, 16384, 96, keys=32768))
 row("trainium1", "F.10", "samples", _flash(1, 1, 16384, 96))
 
 
@@ -138,16 +142,17 @@ def _flash_backward(folder):
 row("trainium1", "F.12", "samples", _flash_backward)
 
 
-def _norm_qkv(length, hidden, dtype):
+def _norm_qkv(length, hidden, dtype, results=512):
     def make(folder):
         kernel = reference(folder, "allocated_fused_linear", "allocated_fused_rms_norm_qkv")
-        return kernel, (shape(1, length, hidden, dtype=dtype), shape(hidden, 512, dtype=dtype)), {}, None
+        return kernel, (shape(1, length, hidden, dtype=dtype), shape(hidden, results, dtype=dtype)), {}, None
 
     return make
 
 
 row("trainium1", "F.13", "samples", _norm_qkv(128, 512, F16))
 row("trainium1", "F.15", "samples", _norm_qkv(128, 1024, BF16))
+row("trainium1", "norm_qkv 512", "samples", _norm_qkv(512, 1024, BF16, results=384))
 row("trainium1", "F.16", "samples", _norm_qkv(1024, 8192, BF16))
 
 

@@ -67,6 +67,7 @@ def norm_matmul(x, right, epsilon=1e-5):
     """RMS norm of the rows of x, then a product. x: [M, K]; right: [K, N]."""
     (m, k), n = x.shape, right.shape[1]
     out = nl.ndarray((m, n), dtype=x.dtype, buffer=nl.shared_hbm)
+    identity = nl.load(nl.shared_constant(np.identity(PART), dtype=x.dtype))
     held = nl.ndarray((k // PART, nl.par_dim(PART), n), dtype=right.dtype, buffer=nl.sbuf)
     for step in nl.affine_range(k // PART):
         held[step] = nl.load(right[nl.ds(step * PART, PART)])
@@ -78,7 +79,8 @@ def norm_matmul(x, right, epsilon=1e-5):
         scaled = nl.multiply(tile, inverse)
         turned = nl.ndarray((k // PART, nl.par_dim(PART), PART), dtype=x.dtype, buffer=nl.sbuf)
         for step in nl.affine_range(k // PART):
-            turned[step] = nl.copy(nisa.nc_transpose(scaled[:, nl.ds(step * PART, PART)]))
+            part = scaled[:, nl.ds(step * PART, PART)]
+            turned[step] = nl.copy(nisa.nc_matmul(part, identity, is_moving_onezero=True, is_transpose=True))
         for j in nl.affine_range(n // 512):
             sums = nl.zeros((PART, 512), nl.float32, buffer=nl.psum)
             for step in nl.affine_range(k // PART):

@@ -3,6 +3,7 @@
 import neuronxcc.nki as nki
 import neuronxcc.nki.isa as nisa
 import neuronxcc.nki.language as nl
+import numpy as np
 
 PART, WIDE = 128, 512
 
@@ -106,16 +107,18 @@ def full(left_t, right, tiles_m=16, tiles_n=2, tiles_k=8):
 
 @nki.jit
 def row_major(left, right, wide=1024):
-    """left is [M, K] as it lies and is turned by the tensor engine; both operands come from HBM for each block of columns."""
+    """left is [M, K] as it lies and is turned by a product with an identity; both operands come from HBM for each block of columns."""
     (m, k), n = left.shape, right.shape[1]
     out = nl.ndarray((m, n), dtype=left.dtype, buffer=nl.shared_hbm)
+    identity = nl.load(nl.shared_constant(np.identity(PART), dtype=left.dtype))
     steps = k // PART
     for block in nl.affine_range(n // wide):
         for i in nl.affine_range(m // PART):
             row = nl.load(left[nl.ds(i * PART, PART)])
             sums = [nl.zeros((PART, WIDE), nl.float32, buffer=nl.psum) for _ in range(wide // WIDE)]
             for step in nl.affine_range(steps):
-                turned = nl.copy(nisa.nc_transpose(row[:, nl.ds(step * PART, PART)]))
+                part_of_row = row[:, nl.ds(step * PART, PART)]
+                turned = nl.copy(nisa.nc_matmul(part_of_row, identity, is_moving_onezero=True, is_transpose=True), dtype=left.dtype)
                 b = nl.load(right[nl.ds(step * PART, PART), nl.ds(block * wide, wide)])
                 for j, part in enumerate(sums):
                     part += nisa.nc_matmul(turned, b[:, nl.ds(j * WIDE, WIDE)])

@@ -26,6 +26,7 @@ import matmul  # noqa: E402
 import norm  # noqa: E402
 import pictures  # noqa: E402
 import placed  # noqa: E402
+import probes  # noqa: E402
 from tilewright.nki import display, published  # noqa: E402
 from tilewright.nki.kernel import ShapeOnly  # noqa: E402
 
@@ -184,8 +185,8 @@ def test_the_axis_of_a_picture_has_few_round_times():
 
 
 def quick(row):
-    """Rows of A, B and C that record in about a second."""
-    return row["group"] in ("A", "B") or row["name"].startswith(("C.2", "C.3", "C.4", "C.7", "C.8"))
+    """Times, shares and bytes of A, B and C that record in about a second."""
+    return row["unit"] != "no." and (row["group"] in ("A", "B") or row["name"].startswith(("C.2", "C.3", "C.4", "C.7", "C.8")))
 
 
 @pytest.mark.parametrize("row", [row for row in ROWS if quick(row) and "kernel" in row["how"]], ids=lambda row: row["name"])
@@ -193,10 +194,79 @@ def test_the_model_is_near_published_times(row):
     assert abs(published.compare(row, KERNELS)["error"]) < 0.25
 
 
-@pytest.mark.parametrize("name", ["silu read", "silu written", "adamw read", "adamw written", "rmsnorm_matmul written"])
+EXACT = ["silu read", "silu written", "adamw read", "adamw written", "rmsnorm_matmul written", "matmul_add_rmsnorm written", "matmul read", "matmul written"]
+
+
+@pytest.mark.parametrize("name", EXACT)
 def test_bytes_are_exact(name):
     (row,) = [row for row in ROWS if row["name"] == name]
     assert published.compare(row, KERNELS)["error"] == 0
+
+
+@pytest.mark.parametrize("name", ["B.2 matmuls", "rmsnorm_matmul GFLOP", "matmul GFLOP", "silu GFLOP"])
+def test_work_of_the_tensor_engine_is_counted_as_profiles_do(name):
+    (row,) = [row for row in ROWS if row["name"] == name]
+    found = published.compare(row, KERNELS)
+    assert round(found["ours"], 2) == row["published"]
+
+
+def test_a_number_that_is_published_as_zero():
+    row = {**next(row for row in ROWS if row["name"] == "silu GFLOP"), "how": {**probe("duration activation"), "measure": "instructions scalar"}, "unit": "no."}
+    assert published.compare(row, KERNELS)["error"] == 1
+
+
+def test_transposes_are_no_useful_work(random):
+    turned = tn.run(matmul.row_major, random(128, 128), random(128, 1024), chip="trainium1").timing
+    macs = 128 * 128 * 1024
+    assert turned["macs"] == macs + 128**3 and turned["matmuls"] == 2 * 3 and turned["matmul_flops"] == 4 * turned["macs"]
+    assert turned["mfu"] * (macs + 128**3) == pytest.approx(turned["hfu"] * macs)
+    halves = [ShapeOnly(shape, ml_dtypes.bfloat16) for shape in ((128, 128), (128, 512))]
+    once = tn.run(probes.product, *halves, chip="trainium1", values=False).timing
+    assert once["matmuls"] == 16 and once["matmul_flops"] == 2 * once["macs"] and once["mfu"] == once["hfu"]
+
+
+def probe(measure, shape="128x128:bf16"):
+    return {"kernel": "probes.py::through", "arguments": [shape], "measure": measure}
+
+
+def test_measures_of_single_instructions():
+    run = KERNELS.run("trainium2", probe("time"))
+    (load, hot, store), ns = run.spans, 1e-9
+    for measure, wanted in (
+        ("start activation", hot[3]),
+        ("arrival dma_copy", load[5]),
+        ("whole dma_copy", load[5] - load[3]),
+        ("gap dma_copy activation", hot[3] - load[5]),
+        ("gap activation dma_copy", store[3] - hot[5]),
+        ("duration activation", hot[5] - hot[3]),
+        ("last duration dma_copy", store[4] - store[3]),
+    ):
+        assert published.measured(run, probe(measure)) == pytest.approx(wanted * ns), measure
+    with pytest.raises(published.Usage, match="the kernel runs no iota"):
+        published.measured(run, probe("gap dma_copy iota"))
+
+
+def test_function_tables_are_loaded_while_operands_are_waited_for():
+    import nki.isa as nisa
+    import nki.language as nl
+
+    x = ShapeOnly((128, 128), np.float32)
+    load, first = tn.run(probes.through, x, chip="trainium2", values=False).spans[:2]
+    table_ns = 1300
+    assert first[3] > table_ns > first[3] - load[5]
+
+    def two(x, other):
+        out, tile = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm), nl.ndarray(x.shape, x.dtype)
+        nisa.dma_copy(dst=tile, src=x)
+        for function in (nl.exp, other):
+            hot = nl.ndarray(x.shape, x.dtype)
+            nisa.activation(dst=hot, op=function, data=tile)
+        nisa.dma_copy(dst=out, src=hot)
+        return out
+
+    for other, waits in ((nl.exp, False), (nl.sqrt, True)):
+        _, first, second, _ = tn.run(two, x, other, chip="trainium2", dialect="new", values=False).spans
+        assert (second[3] - first[4] >= table_ns) == waits
 
 
 def test_every_row_has_a_kernel_or_a_reason():

@@ -10,7 +10,7 @@ use tilewright_neuron::findings::findings;
 use tilewright_neuron::reading::advice::advice;
 use tilewright_neuron::reading::energy::energy;
 use tilewright_neuron::reading::path::{critical, idle};
-use tilewright_neuron::reading::{bound, utilisation};
+use tilewright_neuron::reading::{bound, matmuls, utilisation};
 use tilewright_neuron::schedule::schedule;
 use tilewright_neuron::{EngineKind, Program};
 
@@ -95,6 +95,9 @@ impl Session {
         out.set_item("spill_save_bytes", saved)?;
         out.set_item("spill_reload_bytes", reloaded)?;
         out.set_item("macs", program.instructions.iter().map(|instruction| instruction.macs).sum::<u64>())?;
+        let (matmuls, flops) = matmuls(program);
+        out.set_item("matmuls", matmuls)?;
+        out.set_item("matmul_flops", flops)?;
         out.set_item("sbuf_peak_bytes", timeline.sbuf_peak_bytes)?;
         out.set_item("psum_peak_bytes", timeline.psum_peak_bytes)?;
         let used = utilisation(&self.chip, program, timeline);

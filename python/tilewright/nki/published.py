@@ -18,8 +18,8 @@ from .__main__ import Usage, argument
 
 USAGE = "usage: tilewright study published --chip NAME [--group G] [--rows FILE] [--kernels FOLDER] [--json]"
 
-#: How many of a unit are in one of the units that measures give: seconds, bytes, parts of one.
-UNITS = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9, "B": 1.0, "%": 100.0}
+#: How many of a unit are in one of the units that measures give: seconds, bytes, parts of one, floating-point operations, numbers of things.
+UNITS = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9, "B": 1.0, "%": 100.0, "GF": 1e-9, "no.": 1.0}
 
 #: Part of the ceiling of a regression test that is taken as what was measured.
 CEILING = 0.95
@@ -111,28 +111,53 @@ class _NoValues:
 
 
 def measured(result, how):
-    """What a row measures: seconds, bytes or a part of one."""
+    """What a row measures: seconds, bytes, a part of one or a number of things."""
     words = how.get("measure", "time").split()
     timing = result.timing
-    if words[0] in ("mfu", "hfu", "mbu"):
+    if words[0] in ("mfu", "hfu", "mbu", "matmuls", "matmul_flops"):
         return timing[words[0]]
     if words[0] in ("hbm_read", "hbm_written"):
         return timing[f"{words[0]}_bytes"]
-    if words[0] == "busy":
-        return timing["engines"][words[1]]["busy_s"]
+    if words[0] in ("busy", "active", "instructions"):
+        engine = timing["engines"][words[1]]
+        return {"busy": engine["busy_s"], "active": engine["busy_s"] / timing["time_s"], "instructions": engine["instructions"]}[words[0]]
     if words[0] == "time":
         return timing["time_s"]
-    spans = [span for span in result.spans if span[0] == words[-1]]
-    if not spans:
-        raise Usage(f"the kernel runs no {words[-1]}")
+    return spanned(result, words) * 1e-9
+
+
+#: Where a span of result.spans has its operation, its engine, and when it starts, when its engine is free and when its result is there, in ns.
+OPCODE, ENGINE, START, END, DONE = 0, 1, 3, 4, 5
+
+
+def spanned(result, words):
+    """Nanoseconds that single instructions take, and that lie between them."""
+    named = {word: [span for span in result.spans if span[OPCODE] == word] for word in words[1:]}
+    named.pop("duration", None)
+    for word, found in named.items():
+        if not found:
+            raise Usage(f"the kernel runs no {word}")
+    spans = named[words[-1]]
+    first, last = spans[0], spans[-1]
+    # Of a stream that has come to its full rate: its last two.
+    interval = last[START] - spans[-2 if len(spans) > 1 else -1][START]
     if words[0] == "interval":
-        # Of a stream that has come to its full rate: its last two.
-        return (spans[-1][3] - spans[-2 if len(spans) > 1 else -1][3]) * 1e-9
+        return interval
+    if words[0] in ("pass", "latency"):
+        # Of one of the MATMULs that each product is.
+        one = interval * len(spans) / result.timing["matmuls"]
+        return one if words[0] == "pass" else one + last[DONE] - last[END]
+    if words[0] == "start":
+        return first[START]
+    if words[0] == "gap":
+        before = named[words[1]][0]
+        return min(span[START] for span in spans if span[START] >= before[DONE]) - before[DONE]
     if words[0] == "arrival":
-        return spans[0][5] * 1e-9
-    chosen = spans[-1] if words[0] == "last" else spans[0]
-    busy_only = chosen[1] == "dma"
-    return (chosen[4 if busy_only else 5] - chosen[3]) * 1e-9
+        return first[DONE]
+    if words[0] == "whole":
+        return first[DONE] - first[START]
+    chosen = last if words[0] == "last" else first
+    return chosen[END if chosen[ENGINE] == "dma" else DONE] - chosen[START]
 
 
 def compare(row, kernels):
@@ -148,7 +173,8 @@ def compare(row, kernels):
         raise Usage(f"row {row['name']}: no unit is called {row['unit']}; there are {', '.join(UNITS)}")
     ours = measured(result, how) * UNITS[row["unit"]]
     against = row["published"] * (CEILING if row.get("ceiling") else 1.0)
-    return {**out, "ours": ours, "error": ours / against - 1.0, "ceiling": bool(row.get("ceiling"))}
+    error = ours / against - 1.0 if against else float(ours != 0)
+    return {**out, "ours": ours, "error": error, "ceiling": bool(row.get("ceiling"))}
 
 
 def line(row):

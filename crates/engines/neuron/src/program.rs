@@ -209,6 +209,8 @@ pub struct Instruction {
     pub macs: u64,
     /// Bits of an operand of the tensor engine; 0 on other engines.
     pub operand_bits: u32,
+    /// MATMUL instructions that a product of the tensor engine is.
+    pub passes: u8,
     /// A product of the tensor engine that takes all passes of its type: no transpose, nothing of zeros and ones.
     pub full_rows: bool,
     /// Cells of the systolic array that it runs on, as bits; 0 for all of them.
@@ -261,6 +263,7 @@ impl Instruction {
             hbm_written_bytes: 0,
             macs: 0,
             operand_bits: 0,
+            passes: 1,
             full_rows: false,
             cells: 0,
             dma: None,

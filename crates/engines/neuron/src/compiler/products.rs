@@ -12,6 +12,7 @@ pub(super) fn run(chip: &Chip, program: &mut Program) {
         if instruction.opcode == "nc_matmul" && instruction.operand_bits == 32 && instruction.full_rows {
             let busy_ps = instruction.cost.busy_ps.saturating_mul(tensor.fp32_compiled_row_cycles);
             instruction.cost.busy_ps = busy_ps / tensor.fp32_row_cycles.max(1);
+            instruction.passes = 1;
         }
     }
 }

@@ -139,6 +139,7 @@ pub fn nc_matmul(
         Instruction::new(NAME, EngineKind::Tensor, cost, &[dst], &reads).reading(uninitialised);
     instruction.macs = as_u64(stationary.view.partitions() * rows_per_pass * m * n);
     instruction.operand_bits = moving.view.dtype.storage_bits();
+    instruction.passes = passes(moving.view.dtype);
     instruction.full_rows = !options.is_transpose && !options.stationary_onezero && !options.moving_onezero;
     instruction.cells = cells_of(chip, options.part);
     Ok(instruction)
@@ -366,6 +367,11 @@ pub(super) fn stream_cost(chip: &Chip, m: u64, n: u64, row_cycles: u64) -> Cost 
 }
 
 /// The rate of a stream of such matmuls: FP32 several times as long.
+/// MATMUL instructions that profiles show for one product: FP32 operands pass in two halves (neuron.md section 2.2).
+fn passes(dtype: Dtype) -> u8 {
+    if dtype == Dtype::F32 { 2 } else { 1 }
+}
+
 fn cost(chip: &Chip, stationary: &Tile, moving: &Tile, options: MatmulOptions) -> Cost {
     let tensor = &chip.neuron.tensor;
     let per_pass = if options.double_row { 2 } else { 1 };
@@ -419,6 +425,7 @@ pub fn partition_broadcast(chip: &Chip, dst: &Tile, row: &Tile) -> Result<Instru
         Instruction::new(NAME, EngineKind::Tensor, cost, &[dst], &[row]).reading(uninitialised);
     instruction.macs = as_u64(m * n);
     instruction.operand_bits = row.view.dtype.storage_bits();
+    instruction.passes = passes(row.view.dtype);
     Ok(instruction)
 }
 
@@ -468,6 +475,7 @@ pub fn nc_transpose(chip: &Chip, dst: &Tile, data: &Tile) -> Result<Instruction,
         Instruction::new(NAME, EngineKind::Tensor, cost, &[dst], &[data]).reading(uninitialised);
     instruction.macs = as_u64(p * p * f);
     instruction.operand_bits = data.view.dtype.storage_bits();
+    instruction.passes = passes(data.view.dtype);
     Ok(instruction)
 }
 

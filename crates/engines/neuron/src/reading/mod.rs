@@ -34,7 +34,7 @@ pub fn utilisation(chip: &Chip, program: &Program, timeline: &Timeline) -> Utili
     let (mut useful, mut all) = (0_u64, 0_u64);
     for instruction in &program.instructions {
         all = all.saturating_add(instruction.macs);
-        if instruction.opcode == "nc_matmul" {
+        if instruction.opcode == "nc_matmul_mx" || instruction.full_rows {
             useful = useful.saturating_add(instruction.macs);
         }
     }
@@ -46,6 +46,16 @@ pub fn utilisation(chip: &Chip, program: &Program, timeline: &Timeline) -> Utili
         hfu: all as f64 / peak,
         mbu: moved as f64 / seconds / chip.neuron.hbm.stack_bytes_per_s as f64,
     }
+}
+
+/// What profiles count of the tensor engine: MATMUL instructions, and their floating-point operations, transposes and broadcasts included.
+/// Each pass of an FP32 product is an instruction of its own, with all operations of the product.
+pub fn matmuls(program: &Program) -> (u64, u64) {
+    let ran = program.instructions.iter().filter(|one| !one.merged && one.macs > 0);
+    ran.fold((0, 0), |(count, flops), one| {
+        let passes = u64::from(one.passes);
+        (count + passes, one.macs.saturating_mul(2 * passes).saturating_add(flops))
+    })
 }
 
 /// What a run is bound by: the engine that is busy longest, and the part of the time that it is.

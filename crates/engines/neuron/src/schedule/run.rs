@@ -399,7 +399,10 @@ impl<'a> Machine<'a> {
             && self.tables.get(core).is_some_and(|table| *table != instruction.table)
         {
             self.tables[core] = instruction.table;
-            start_ps = start_ps.saturating_add(ns_ps(self.chip.neuron.scalar.table_load_ns));
+            // ACT_TABLE_LOAD stands before the activation in the engine's stream and needs no operand: it runs while those are waited for.
+            let loaded_ps =
+                self.units[at].free_ps.saturating_add(ns_ps(self.chip.neuron.scalar.table_load_ns));
+            start_ps = start_ps.max(loaded_ps);
         }
         let mut end_ps = start_ps.saturating_add(work.cost.busy_ps);
         self.units[at].free_ps = end_ps;
