@@ -29,14 +29,13 @@ impl GraphDevice {
         let mut device = Device::new(machine, 1);
         for (number, value) in planned.kernels.values.iter().enumerate() {
             if let Origin::Constant(patterns) = &value.origin {
-                let bytes: Vec<u8> = if value.half {
-                    patterns.iter().flat_map(|word| word.to_le_bytes()[..2].to_vec()).collect()
-                } else {
-                    patterns.iter().flat_map(|word| word.to_le_bytes()).collect()
-                };
-                let written = device.write(place(&planned, number), &bytes);
+                let written = device.write(place(&planned, number), &bytes(patterns, value.half));
                 written.map_err(|fault| faulted(&value.name, fault))?;
             }
+        }
+        for block in &planned.blocks {
+            let written = device.write(hbm(block.base), &bytes(&block.patterns, block.half));
+            written.map_err(|fault| faulted("constants", fault))?;
         }
         Ok(GraphDevice { device, prepared, planned })
     }
@@ -69,19 +68,40 @@ impl GraphDevice {
         self.device.run(&self.prepared, &[], wanted, sink)
     }
 
-    /// The elements of a value, by its number: words, or patterns of bf16.
+    /// The elements of a value in row-major order, by its number: words, or patterns of bf16.
     ///
     /// # Errors
-    /// A place outside of HBM.
+    /// A place outside of HBM, a value that never leaves data memory.
     pub fn value(&self, number: usize) -> Result<Vec<u32>, ReadingError> {
         let value = &self.planned.kernels.values[number];
         let each = usize::try_from(value.element_bytes()).unwrap_or(4);
         let count = usize::try_from(value.count()).unwrap_or(0);
-        let mut bytes = vec![0; count * each];
-        let read = self.device.read(place(&self.planned, number), &mut bytes);
-        read.map_err(|fault| faulted(&value.name, fault))?;
-        let word = |bytes: &[u8]| bytes.iter().rev().fold(0_u32, |word, byte| word << 8 | u32::from(*byte));
-        Ok(bytes.chunks(each).map(word).collect())
+        let words = |from: Address, count: usize| {
+            let mut bytes = vec![0; count * each];
+            let read = self.device.read(from, &mut bytes);
+            read.map_err(|fault| faulted(&value.name, fault))?;
+            let word =
+                |bytes: &[u8]| bytes.iter().rev().fold(0_u32, |word, byte| word << 8 | u32::from(*byte));
+            Ok(bytes.chunks(each).map(word).collect::<Vec<u32>>())
+        };
+        let laid = match self.planned.laid.get(&number) {
+            None => return words(place(&self.planned, number), count),
+            Some(None) => {
+                return Err(ReadingError::Unfit(format!("`{}` never leaves data memory", value.name)));
+            }
+            Some(Some(laid)) => laid,
+        };
+        let image = &laid.placed.image;
+        let block = words(hbm(laid.base), usize::try_from(image.elements()).unwrap_or(0))?;
+        let mut all = vec![0; count];
+        for part in image.parts(number, &laid.axes, false).unwrap_or_default() {
+            part.each(|row_major, place| {
+                if let (Some(slot), Some(word)) = (all.get_mut(row_major), block.get(place)) {
+                    *slot = *word;
+                }
+            });
+        }
+        Ok(all)
     }
 
     /// Results of the last run as words, in the order of the graph's outputs.
@@ -93,8 +113,19 @@ impl GraphDevice {
     }
 }
 
+fn bytes(patterns: &[u32], half: bool) -> Vec<u8> {
+    if half {
+        return patterns.iter().flat_map(|word| word.to_le_bytes()[..2].to_vec()).collect();
+    }
+    patterns.iter().flat_map(|word| word.to_le_bytes()).collect()
+}
+
+fn hbm(offset: u64) -> Address {
+    Address::new(Located { chip: 0, medium: Medium::Hbm, offset })
+}
+
 fn place(planned: &Planned, number: usize) -> Address {
-    Address::new(Located { chip: 0, medium: Medium::Hbm, offset: planned.places[number] })
+    hbm(planned.places[number])
 }
 
 fn faulted(name: &str, fault: Fault) -> ReadingError {

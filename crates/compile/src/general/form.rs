@@ -83,6 +83,10 @@ pub(super) fn fixed(dims: &[Dim]) -> Lowered<Vec<u64>> {
 impl<'g> Former<'g> {
     fn input(&mut self, id: ValueId) -> Lowered<()> {
         let Some(value) = self.graph.value(id) else { return Ok(()) };
+        if value.ty.dims.iter().any(|dim| dim.as_fixed() == Some(0)) {
+            // Whoever reads it is refused.
+            return Ok(());
+        }
         let dims = fixed(&value.ty.dims).map_err(|why| format!("input `{}`: {why}", value.name))?;
         let number = self.value(&value.name, &dims, value.ty.dtype, Origin::Input);
         self.all.inputs.push(number);
@@ -115,7 +119,7 @@ impl<'g> Former<'g> {
 
     pub(super) fn held(&self, id: Option<ValueId>) -> Lowered<&Held> {
         let held = id.and_then(|id| self.held.get(id.index())).and_then(Option::as_ref);
-        held.ok_or_else(|| "an operand that nothing gives".to_string())
+        held.ok_or_else(|| "an operand without elements".to_string())
     }
 
     /// A value of the graph as a view; constants get a place.

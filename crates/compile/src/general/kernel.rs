@@ -62,6 +62,22 @@ impl Part {
         let loops = self.loops.iter().map(|(size, from, to)| (*size, *to, *from)).collect();
         Part { from: self.from, from_first: self.to_first, to_first: self.from_first, loops }
     }
+
+    /// Calls a function with the place of every element at both ends.
+    pub fn each(&self, mut take: impl FnMut(usize, usize)) {
+        let mut places = vec![(self.from_first, self.to_first)];
+        for (size, from, to) in &self.loops {
+            let step = |(a, b): (i64, i64)| {
+                (0..super::view::signed(*size)).map(move |at| (a + at * from, b + at * to))
+            };
+            places = places.into_iter().flat_map(step).collect();
+        }
+        for (from, to) in places {
+            if let (Ok(from), Ok(to)) = (usize::try_from(from), usize::try_from(to)) {
+                take(from, to);
+            }
+        }
+    }
 }
 
 /// Sizes of a contraction: `bmk, bnk -> bmn`.

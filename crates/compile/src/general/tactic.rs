@@ -10,12 +10,19 @@ use tilewright_machine::tcp::Tcp;
 use tilewright_notation::problem::Problem;
 use tilewright_notation::syntax::parser;
 use tilewright_num::Dtype;
+use tilewright_tcp::footprint::Store;
+use tilewright_tcp::footprint::exec::of_exec;
 use tilewright_tcp::program::Program;
+use tilewright_tcp::program::event::PeId;
 use tilewright_tcp::program::tensor::{Data, Place, Tensor};
+use tilewright_tcp::vector::FLIT_WORDS;
 use tilewright_tcp::{Setup, lower};
 
+use super::commands_chain::Rooms;
 use super::image::Image;
-use super::kernel::Sizes;
+use super::kernel::{Kernels, Part, Sizes, Work};
+use super::link::LETTERS;
+use super::passes::passes;
 
 /// Candidates that the explorer looks at, if there are more.
 const BUDGET: u64 = 200_000;
@@ -93,8 +100,9 @@ fn placed(machine: &Tcp, program: &Program) -> Option<[Placed; 3]> {
     let find = |name: &str| program.tensors.iter().find(|tensor| tensor.name == name);
     let one = |tensor: &Tensor| {
         let Place::Dm { base, slice: 0, .. } = tensor.place else { return None };
-        let bytes = u64::from(tensor.dtype.storage_bits()) / 8;
-        let image = Image::new(&tensor.map, bytes, machine.tdma.alignment_bytes)?;
+        // The engine takes room in whole flits; results are read back as flits of words.
+        let granule = if tensor.name == "out" { FLIT_WORDS } else { machine.tdma.alignment_bytes / 2 };
+        let image = Image::new(&tensor.map, granule)?;
         Some(Placed { base, image, axes: tensor.axes.clone() })
     };
     Some([one(find("in0")?)?, one(find("in1")?)?, one(find("out")?)?])
@@ -108,7 +116,43 @@ fn chunk([a, b, _]: &[Placed; 3]) -> Sizes {
     Sizes { batch: size(a, "b"), rows: size(a, "m"), columns: size(b, "n"), summed: size(a, "k") }
 }
 
+impl Tactic {
+    /// The first byte of data memory behind all that its commands touch, in whole flits.
+    pub fn free_byte(&self, machine: &Tcp) -> u64 {
+        let pe = PeId { chip: 0, pe: 0 };
+        let ends = self.program.execs.iter().flat_map(|exec| {
+            let touched = of_exec(machine, exec, pe, &[]).accesses;
+            let own = touched.into_iter().filter(|access| access.memory == Store::Dm);
+            own.filter_map(|access| access.bytes.bounds().map(|bounds| bounds.1)).collect::<Vec<u64>>()
+        });
+        let out = &self.operands[2];
+        let end = ends.chain([out.base + out.image.pitch * 4]).max().unwrap_or(0);
+        end.next_multiple_of(machine.network.flit_bytes)
+    }
+
+    /// Whether a chain can run where this leaves its result: all of it at once, all streams beside what the commands need.
+    pub fn takes_tail(&self, machine: &Tcp, all: &Kernels, tail: usize, sizes: Sizes) -> bool {
+        let kernel = &all.kernels[tail];
+        let Work::Chain { inputs, lines, streams } = &kernel.work else { return false };
+        let Some(made) = passes(machine, inputs.len(), lines, streams) else { return false };
+        let rooms = Rooms::new(inputs.len(), streams, &made).most + streams.len() as u64;
+        let words = self.operands[2].image.pitch;
+        let end = rooms.saturating_mul(words).saturating_mul(4).saturating_add(self.free_byte(machine));
+        self.chunk == sizes && words <= machine.sequencer.entry_size_max && end <= machine.dm.capacity_bytes
+    }
+}
+
 impl Placed {
+    /// How elements of this result come straight to an operand of another contraction whose axes count the same.
+    pub fn parts_to(&self, other: &Placed, operand: usize) -> Option<Vec<Part>> {
+        let find = |placed: &Placed, letter: &str| {
+            placed.axes.iter().position(|(name, _)| name.eq_ignore_ascii_case(letter))
+        };
+        let pairs = LETTERS[2].iter().zip(LETTERS[operand]);
+        let axes: Vec<_> = pairs.map(|(own, its)| (find(self, own), find(other, its))).collect();
+        self.image.parts_to(0, &other.image, &axes)
+    }
+
     /// Stride and live positions of each axis of the shape, by the letters of a row-major value, its sizes, and how many are live.
     pub fn axes_of(&self, letters: [&str; 3], sizes: [u64; 3], live: [u64; 3]) -> Vec<(i64, u64)> {
         let of = |name: &str| {

@@ -26,7 +26,7 @@ use crate::run::args::RunArgs;
 pub(super) fn planned(machine: &Tcp, model: &Model, host: &dyn Host) -> Result<Planned, Outcome> {
     let graph = primitives(&model.graph)
         .map_err(|complaint| Outcome::refused(FAILED, &Sources::default(), &[*complaint], host.colour()))?;
-    general::plan(machine, &graph, &model.store).map_err(|refusal| Outcome {
+    general::plan(machine, &graph, &model.store, &general::Options::default()).map_err(|refusal| Outcome {
         code: FAILED,
         ..Outcome::usage(&format!("{refusal}\n  = instead: --interp, which computes every operator"))
     })
