@@ -1,6 +1,6 @@
 //! Einsums as contractions of two values in bf16, reductions, and rows by number.
 
-use tilewright_graph::{Dtype, Fold, Subscripts, ValueId};
+use tilewright_graph::{Binary, Dtype, Fold, Subscripts, ValueId};
 
 use super::elementwise::{Arg, Writer};
 use super::form::{Former, Held};
@@ -102,6 +102,9 @@ impl Former<'_> {
             columns: size(&b, &columns),
             summed: size(&a, &summed),
         };
+        if sizes.rows == 1 && sizes.columns == 1 {
+            return self.dots(name, [&a, &b], (&batch, &summed), out);
+        }
         let mut values = [0; 2];
         for (at, (from, own)) in [(&a, &rows), (&b, &columns)].into_iter().enumerate() {
             let order = [&batch[..], own, &summed].concat();
@@ -115,6 +118,34 @@ impl Former<'_> {
         let value = self.made(name, &dims, Dtype::F32, work);
         let whole = Lettered { letters: made, view: View::whole(value, &dims) };
         whole.ordered(out).ok_or_else(|| "a letter of the result that no operand has".to_string())
+    }
+
+    /// A sum of products for each position of a batch alone: the contraction engine has nothing to share, so that the vector engine
+    /// multiplies and adds in f32.
+    fn dots(
+        &mut self,
+        name: &str,
+        [a, b]: [&Lettered; 2],
+        (batch, summed): (&[u8], &[u8]),
+        out: &[u8],
+    ) -> Lowered<View> {
+        let order = [batch, summed].concat();
+        let mut inputs = Vec::new();
+        for (at, from) in [a, b].into_iter().enumerate() {
+            let view = from.ordered(&order).ok_or("letters that no operand has")?;
+            inputs.push(self.plain(&view, &format!("{name}.{at}"))?);
+        }
+        let dims: Vec<u64> = order.iter().map(|letter| a.size(*letter)).collect();
+        let mut writer = Writer::new(2);
+        let stream = writer.binary(Binary::Mul, Dtype::F32, Arg::Stream(0), Arg::Stream(1))?;
+        let work = Work::Chain { inputs, lines: writer.lines, streams: vec![stream] };
+        let products = self.made(&format!("{name}.products"), &dims, Dtype::F32, work);
+        let one = Lettered { letters: order, view: View::whole(products, &dims) };
+        let ones: Vec<u8> = out.iter().copied().filter(|letter| !batch.contains(letter)).collect();
+        let mut sums = self.summed(name, one, batch)?;
+        sums.view.axes.extend(ones.iter().map(|_| (1, 0)));
+        sums.letters.extend(ones);
+        sums.ordered(out).ok_or_else(|| "a letter of the result that no operand has".to_string())
     }
 
     /// Folds axes; the result has `dims`.
@@ -186,8 +217,7 @@ impl Former<'_> {
             let [Some(a), Some(b)] = parts else { return Err(none()) };
             let inputs = vec![self.plain(&a, &format!("{name}.a"))?, self.plain(&b, &format!("{name}.b"))?];
             let mut writer = Writer::new(2);
-            let stream =
-                writer.binary(tilewright_graph::Binary::Mul, dtype, Arg::Stream(0), Arg::Stream(1))?;
+            let stream = writer.binary(Binary::Mul, dtype, Arg::Stream(0), Arg::Stream(1))?;
             let work = Work::Chain { inputs, lines: writer.lines, streams: vec![stream] };
             let value = self.made(&format!("{name}.half"), &[rows, half], dtype, work);
             let done = View::whole(value, &[rows, half]);

@@ -30,6 +30,8 @@ pub(super) struct Former<'g> {
     pub(super) graph: &'g Graph,
     pub(super) all: Kernels,
     held: Vec<Option<Held>>,
+    /// Constants that have a place.
+    placed: BTreeMap<ValueId, View>,
     /// Values in bf16 by the value that they are of.
     halves: BTreeMap<usize, usize>,
 }
@@ -46,7 +48,7 @@ pub(super) fn kernels(graph: &Graph, store: &Store) -> Result<Kernels, Refusal> 
     let (tensors, known) = folded(graph, store).map_err(whole)?;
     let held = tensors.into_iter().map(|tensor| tensor.map(Held::Known)).collect();
     let all = Kernels { name: graph.name.clone(), ..Kernels::default() };
-    let mut former = Former { graph, all, held, halves: BTreeMap::new() };
+    let mut former = Former { graph, all, held, placed: BTreeMap::new(), halves: BTreeMap::new() };
     for id in &graph.inputs {
         former.input(*id).map_err(whole)?;
     }
@@ -128,9 +130,12 @@ impl<'g> Former<'g> {
             Held::Seen(view) => return Ok(view.clone()),
             Held::Known(tensor) => tensor.clone(),
         };
+        if let Some(view) = self.placed.get(&id) {
+            return Ok(view.clone());
+        }
         let name = named(self.graph, Some(id));
         let view = self.constant(&name, &tensor)?;
-        self.held[id.index()] = Some(Held::Seen(view.clone()));
+        self.placed.insert(id, view.clone());
         Ok(view)
     }
 

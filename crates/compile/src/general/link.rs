@@ -25,8 +25,8 @@ pub struct Chosen {
     pub tails: BTreeMap<usize, usize>,
     /// Operands that come straight from a contraction: by kernel and operand, the contraction.
     pub straight: BTreeMap<(usize, usize), usize>,
-    /// Tactics that were weighed for each contraction.
-    pub weighed: BTreeMap<usize, usize>,
+    /// Which of how many tactics each contraction got, the fastest alone first.
+    pub picks: BTreeMap<usize, (usize, usize)>,
     /// Cycles of contractions and bridges by closed forms: as chosen, and with the fastest tactic for each alone.
     pub cycles: (u64, u64),
 }
@@ -187,7 +187,7 @@ pub(super) fn chosen(machine: &Tcp, all: &Kernels, options: &Options) -> Result<
         if weigher.joins(*number, &tactic) {
             chosen.tails.insert(*number, tails[number]);
         }
-        chosen.weighed.insert(*number, candidates.len());
+        chosen.picks.insert(*number, (*pick + 1, candidates.len()));
         chosen.tactics.insert(*number, tactic);
     }
     for (number, operand, value, from) in handed {

@@ -1,4 +1,5 @@
-//! Chains that read one another become one, so that what is between them never leaves data memory.
+//! Chains that read one another become one, so that what is between them never leaves data memory; what a chain behind a contraction needs
+//! besides comes before the contraction, so that the chain may follow it at once.
 
 use std::collections::BTreeSet;
 
@@ -14,6 +15,32 @@ pub(super) fn merged(mut all: Kernels) -> Kernels {
         all.kernels.remove(if at == first { second } else { first });
     }
     unread(&mut all);
+    all
+}
+
+/// The same kernels in an order in which nothing that a chain needs comes between it and the last contraction that it reads, where that is
+/// possible.
+#[must_use]
+pub(super) fn close(mut all: Kernels) -> Kernels {
+    for chain in 0..all.kernels.len() {
+        let Work::Chain { inputs, .. } = &all.kernels[chain].work else { continue };
+        let makers = inputs.iter().filter_map(|value| maker(&all, *value));
+        let last = makers.filter(|at| matches!(all.kernels[*at].work, Work::Contract { .. })).max();
+        let Some(contraction) = last else { continue };
+        // What depends on the contraction stays behind it.
+        let mut made: BTreeSet<usize> = all.kernels[contraction].results.iter().copied().collect();
+        let (mut before, mut behind) = (Vec::new(), Vec::new());
+        for kernel in &all.kernels[contraction + 1..chain] {
+            if kernel.reads().iter().any(|value| made.contains(value)) {
+                made.extend(kernel.results.iter().copied());
+                behind.push(kernel.clone());
+            } else {
+                before.push(kernel.clone());
+            }
+        }
+        before.push(all.kernels[contraction].clone());
+        all.kernels.splice(contraction..chain, before.into_iter().chain(behind));
+    }
     all
 }
 

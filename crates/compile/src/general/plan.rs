@@ -17,7 +17,7 @@ use super::emit::Emitter;
 use super::form::kernels;
 use super::kernel::{Kernels, Value, Work};
 use super::link::{Chosen, chosen};
-use super::merge::merged;
+use super::merge::{close, merged};
 use super::passes::passes;
 use super::refusal::{Lowered, Refusal};
 use super::tactic::Placed;
@@ -36,7 +36,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Options {
-        Options { tactics: 4, keep: false }
+        Options { tactics: 12, keep: false }
     }
 }
 
@@ -93,7 +93,7 @@ pub fn share(machine: &Tcp, count: u64) -> u64 {
 /// # Errors
 /// The first node that is not lowered, and why.
 pub fn plan(machine: &Tcp, graph: &Graph, store: &Store, options: &Options) -> Result<Planned, Refusal> {
-    let kernels = merged(kernels(graph, store)?);
+    let kernels = close(merged(kernels(graph, store)?));
     let chosen =
         chosen(machine, &kernels, options).map_err(|(number, why)| refusal(&kernels, number, why))?;
     let mut planner = Planner {

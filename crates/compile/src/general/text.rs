@@ -107,8 +107,8 @@ pub fn lowered(machine: &Tcp, planned: &Planned) -> String {
             continue;
         }
         if let Some(tactic) = planned.chosen.tactics.get(&number) {
-            let weighed = planned.chosen.weighed.get(&number).copied().unwrap_or(1);
-            let _ = writeln!(text, "  tactic   1 of {weighed}, {} cycles", tactic.cycles);
+            let (pick, weighed) = planned.chosen.picks.get(&number).copied().unwrap_or((1, 1));
+            let _ = writeln!(text, "  tactic   {pick} of {weighed}, {} cycles", tactic.cycles);
             for line in tactic.text.lines() {
                 let _ = writeln!(text, "    {line}");
             }

@@ -32,6 +32,27 @@ pub(super) fn planned(machine: &Tcp, model: &Model, host: &dyn Host) -> Result<P
     })
 }
 
+/// Refuses options that mean nothing to a general graph.
+fn fits(args: &RunArgs) -> Result<(), Outcome> {
+    let target = &args.target;
+    let odd = [
+        ("--pes", target.pes != 1),
+        ("--chips", target.chips != 1),
+        ("--dtype", target.dtype != "bf16"),
+        ("--cache", target.cache != "bf16"),
+        ("--calibrate", target.calibrate.is_some()),
+        ("--context", target.context.is_some()),
+        ("--effort", args.effort != 0),
+    ];
+    match odd.iter().find(|(_, given)| *given) {
+        None => Ok(()),
+        Some((option, _)) => Err(Outcome::usage(&format!(
+            "{option} with a graph that takes arrays\n  \
+             = allowed: one PE, contractions in bf16\n  = instead: leave {option} out"
+        ))),
+    }
+}
+
 /// Runs a graph, and says what it gave and took.
 pub(super) fn run(
     args: &RunArgs,
@@ -40,11 +61,7 @@ pub(super) fn run(
     host: &mut dyn Host,
 ) -> Result<Outcome, Outcome> {
     let machine = args.target.machine(host)?;
-    if (args.target.pes, args.target.chips) != (1, 1) {
-        return Err(Outcome::usage(
-            "graphs that are no language models run on one PE\n  = allowed: --pes 1 --chips 1",
-        ));
-    }
+    fits(args)?;
     let planned = planned(&machine, model, host)?;
     let words = |input: &usize| {
         let value = &planned.kernels.values[*input];
