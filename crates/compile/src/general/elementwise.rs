@@ -64,7 +64,7 @@ impl Writer {
         self.push(x, Step::With { arith, other: Other::Stream(y), reversed: false })
     }
 
-    fn from_word(&mut self, word: u32, arith: Arith, x: usize) -> usize {
+    fn word_first(&mut self, word: u32, arith: Arith, x: usize) -> usize {
         self.push(x, Step::With { arith, other: Other::Word(word), reversed: true })
     }
 
@@ -113,7 +113,7 @@ impl Writer {
             (Arg::Word(word), Arg::Stream(y))
                 if matches!(arith, Arith::FSub | Arith::FDiv | Arith::Sub | Arith::SubSat) =>
             {
-                self.from_word(word, arith, y)
+                self.word_first(word, arith, y)
             }
             (x @ Arg::Word(_), Arg::Stream(y)) => {
                 let x = self.stream(x, y);
@@ -179,11 +179,11 @@ impl Writer {
         computes(dtype)?;
         match op {
             Unary::Neg => {
-                let turned = self.from_word(0, Arith::Sub, x);
+                let turned = self.word_first(0, Arith::Sub, x);
                 Ok(self.wrapped(turned, dtype))
             }
             Unary::Abs => {
-                let turned = self.from_word(0, Arith::Sub, x);
+                let turned = self.word_first(0, Arith::Sub, x);
                 let size = self.both(Arith::Max, turned, x);
                 Ok(self.wrapped(size, dtype))
             }
@@ -213,9 +213,9 @@ impl Writer {
             Unary::Sqrt => self.apply(x, Function::Sqrt),
             Unary::Rsqrt => {
                 let root = self.apply(x, Function::Sqrt);
-                self.from_word(one, Arith::FDiv, root)
+                self.word_first(one, Arith::FDiv, root)
             }
-            Unary::Recip => self.from_word(one, Arith::FDiv, x),
+            Unary::Recip => self.word_first(one, Arith::FDiv, x),
             Unary::Sin => self.apply(x, Function::Sin),
             Unary::Cos => self.apply(x, Function::Cos),
             Unary::Tanh => self.apply(x, Function::Tanh),
@@ -313,7 +313,7 @@ impl Writer {
         if exponent < -3.0 {
             return refused();
         }
-        Ok(if exponent < 0.0 { self.from_word(1.0_f32.to_bits(), Arith::FDiv, positive) } else { positive })
+        Ok(if exponent < 0.0 { self.word_first(1.0_f32.to_bits(), Arith::FDiv, positive) } else { positive })
     }
 
     fn compared(&mut self, op: Binary, dtype: Dtype, x: Arg, y: Arg) -> usize {

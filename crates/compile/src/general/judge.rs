@@ -34,7 +34,7 @@ impl Wanted {
             Wanted::Near(wanted) => {
                 let far = |((sum, magnitude), found): (&(f64, f64), &u32)| {
                     let off = (f64::from(f32::from_bits(*found)) - sum).abs();
-                    !(off <= SLACK * magnitude) && magnitude.is_finite()
+                    (off.is_nan() || off > SLACK * magnitude) && magnitude.is_finite()
                 };
                 wanted.iter().zip(found).position(far)
             }

@@ -3,6 +3,7 @@
 //! A chain that alone reads a contraction's result runs where the result lies in data memory. What the chain gives is laid from there straight
 //! into the shape in which a later contraction takes it, where the digits of both shapes allow it.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
 use tilewright_machine::tcp::Tcp;
@@ -153,11 +154,14 @@ pub(super) fn chosen(machine: &Tcp, all: &Kernels, options: &Options) -> Result<
     let mut weigher = Weigher { machine, all, tails: &tails, candidates: BTreeMap::new() };
     for number in 0..all.kernels.len() {
         let Some((_, sizes)) = contraction(all, number) else { continue };
-        if !found.contains_key(&sizes) {
-            let keep = options.tactics.max(1);
-            found.insert(sizes, tactics(machine, sizes, keep).map_err(|why| (number, why))?);
-        }
-        weigher.candidates.insert(number, found.get(&sizes).cloned().unwrap_or_default());
+        let candidates = match found.entry(sizes) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(open) => {
+                let keep = options.tactics.max(1);
+                open.insert(tactics(machine, sizes, keep).map_err(|why| (number, why))?)
+            }
+        };
+        weigher.candidates.insert(number, candidates.clone());
     }
     let handed = handed(all, &tails);
     let places: Vec<usize> = weigher.candidates.keys().copied().collect();

@@ -34,13 +34,13 @@ pub(super) fn run(args: &RunArgs, host: &mut dyn Host) -> Result<Outcome, Outcom
     if !args.interp {
         return chip::run(args, &model, &given, host);
     }
-    let results = interpreted(model, &given, host)?;
+    let results = interpreted(&model, &given, host)?;
     outputs::written(args, &results, host)?;
     Ok(Outcome::good(outputs::said(args, &results)))
 }
 
 /// Outputs of the plain float32 interpreter.
-fn interpreted(model: Model, given: &Given, host: &dyn Host) -> Result<Vec<(String, Tensor)>, Outcome> {
+fn interpreted(model: &Model, given: &Given, host: &dyn Host) -> Result<Vec<(String, Tensor)>, Outcome> {
     let failed = |error: InterpError| Outcome { code: FAILED, ..Outcome::usage(&error.to_string()) };
     let graph = primitives(&model.graph)
         .map_err(|complaint| Outcome::refused(FAILED, &Sources::default(), &[*complaint], host.colour()))?;
