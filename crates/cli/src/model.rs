@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use tilewright_base::{SourceId, Sources};
-use tilewright_graph::{Store, text};
+use tilewright_graph::{Store, Stored, text};
 use tilewright_import::tokenizer::pieces::Pieces;
 use tilewright_import::tokenizer::{Tokenizer, json};
 use tilewright_import::{Model, configs, gguf, hf, llama2c, onnx};
@@ -30,10 +30,7 @@ pub(crate) fn load(path: &str, dims: Option<&str>, host: &mut dyn Host) -> Resul
         return gguf::read(path, &read(path, host)?).map_err(refused);
     }
     if path.ends_with(".onnx") {
-        let bytes = read(path, host)?;
-        let files = |name: &str| inside(Path::new(path), name, host);
-        let options = onnx::Options { beside: &files, axes, ..onnx::Options::default() };
-        return onnx::read(path, &bytes, &options).map_err(refused);
+        return load_onnx(path, axes, BTreeMap::new(), host);
     }
     if configs::names().contains(&path) {
         return configs::read(path).map_err(refused);
@@ -45,6 +42,24 @@ pub(crate) fn load(path: &str, dims: Option<&str>, host: &mut dyn Host) -> Resul
         }),
         Err(error) => Err(Outcome::usage(&unknown(path, &error, host))),
     }
+}
+
+/// An ONNX model with bounds of axes, and inputs whose elements are known.
+pub(crate) fn load_onnx(
+    path: &str,
+    axes: BTreeMap<String, (u64, u64)>,
+    known: BTreeMap<String, Stored>,
+    host: &dyn Host,
+) -> Result<Model, Outcome> {
+    let bytes = read(path, host)?;
+    let files = |name: &str| inside(Path::new(path), name, host);
+    let options = onnx::Options { beside: &files, axes, known, ..onnx::Options::default() };
+    onnx::read(path, &bytes, &options).map_err(|error| Outcome::usage(&error.to_string()))
+}
+
+/// Inputs that an ONNX model asks for.
+pub(crate) fn onnx_inputs(path: &str, host: &dyn Host) -> Result<Vec<onnx::Declared>, Outcome> {
+    onnx::inputs(path, &read(path, host)?).map_err(|error| Outcome::usage(&error.to_string()))
 }
 
 /// A file in the folder of a model or below, links followed: in the folder that was named, or in the one where the model really is. Caches of
@@ -96,7 +111,7 @@ pub(crate) fn raised(model: Model) -> Model {
 }
 
 /// `batch=1,seq=1..512`: names of axes with their smallest and largest size.
-fn axes(text: &str) -> Result<BTreeMap<String, (u64, u64)>, Outcome> {
+pub(crate) fn axes(text: &str) -> Result<BTreeMap<String, (u64, u64)>, Outcome> {
     let mut axes = BTreeMap::new();
     for part in text.split(',').filter(|part| !part.is_empty()) {
         let bounds = part.split_once('=').and_then(|(name, sizes)| {

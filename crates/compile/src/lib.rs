@@ -7,6 +7,7 @@
 //! - [`kernel_text`]: the reader of that text, and its verifier;
 //! - [`mod@raise`]: patterns of primitives to rich operators;
 //! - [`cluster`]: stage 2, graphs to kernels;
+//! - [`general`]: any other graph, kernel by kernel;
 //! - [`tcp`]: stages 3 to 5 for the TCP;
 //! - [`lowered`]: kernels with lowered shapes, tactics, exchanges and costs;
 //! - [`weights`]: constants of a graph as numbers.
@@ -14,6 +15,7 @@
 pub mod check;
 pub mod cluster;
 pub mod compiled;
+pub mod general;
 pub mod judge;
 pub mod kernel;
 pub mod kernel_text;

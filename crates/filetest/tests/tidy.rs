@@ -23,7 +23,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("crates/sim", &["base", "machine", "num", "record", "tcp"]),
     ("crates/runtime", &["base", "compile", "explore", "machine", "num", "record", "sim", "tcp"]),
     ("crates/explore", &["base", "machine", "neuron", "notation", "num", "tcp"]),
-    ("crates/compile", &["base", "graph", "interp", "machine", "num", "tcp"]),
+    ("crates/compile", &["base", "explore", "graph", "interp", "machine", "notation", "num", "tcp"]),
     ("crates/report", &["notation"]),
     (
         "crates/cli",

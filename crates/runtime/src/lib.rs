@@ -16,6 +16,7 @@ pub mod decides;
 pub mod device;
 pub mod einsum;
 pub mod generate;
+pub mod graph;
 mod listener;
 pub mod model;
 pub mod npy;

@@ -30,6 +30,45 @@ pub fn read(bytes: &[u8], wanted: Dtype, rules: &RuleSet) -> Result<Array, Array
     Array { dtype: stored, extents, patterns }.converted(rules, wanted)
 }
 
+/// Reads integers or truth values of any width that NumPy has, with their extents.
+///
+/// # Errors
+/// What is no array of integers.
+pub fn read_ints(bytes: &[u8]) -> Result<(Vec<u64>, Vec<i64>), ArrayError> {
+    let (header, data) = split(bytes)?;
+    if quoted(header, "descr") != Some("<i8") {
+        let stored = quoted(header, "descr").and_then(|kind| stored_type(kind, Dtype::I32));
+        let wanted = stored.filter(|dtype| !dtype.is_float()).unwrap_or(Dtype::I32);
+        let array = read(bytes, wanted, &RuleSet::TCP)?;
+        let values = array.patterns.iter().map(|pattern| int_value(array.dtype, *pattern)).collect();
+        return Ok((array.extents, values));
+    }
+    if after(header, "fortran_order").is_some_and(|rest| rest.starts_with("True")) {
+        return Err(bad("it is in Fortran order; save it with numpy.ascontiguousarray"));
+    }
+    let extents = shape(header).ok_or_else(|| bad("its header has no 'shape' of numbers"))?;
+    let count = Array::count(&extents).ok_or_else(|| bad("it has too many elements"))?;
+    let (words, rest) = data.as_chunks::<8>();
+    if words.len() != count || !rest.is_empty() {
+        return Err(bad(&format!("its header asks for {count} elements, its data has {} bytes", data.len())));
+    }
+    Ok((extents, words.iter().map(|word| i64::from_le_bytes(*word)).collect()))
+}
+
+/// Writes integers of 64 bits.
+pub fn write_ints(extents: &[u64], values: &[i64]) -> Vec<u8> {
+    let mut bytes = head("<i8", extents);
+    bytes.extend(values.iter().flat_map(|value| value.to_le_bytes()));
+    bytes
+}
+
+/// Writes truth values: what is not zero is true.
+pub fn write_truths(extents: &[u64], values: &[i64]) -> Vec<u8> {
+    let mut bytes = head("|b1", extents);
+    bytes.extend(values.iter().map(|value| u8::from(*value != 0)));
+    bytes
+}
+
 /// Writes an array.
 pub fn write(array: &Array, rules: &RuleSet) -> Vec<u8> {
     let (kind, stored) = match array.dtype {
@@ -42,10 +81,18 @@ pub fn write(array: &Array, rules: &RuleSet) -> Vec<u8> {
         Dtype::F16 => ("<f2", Dtype::F16),
         _ => ("<f4", Dtype::F32),
     };
-    let extents: Vec<String> = array.extents.iter().map(u64::to_string).collect();
-    let comma = if extents.len() == 1 { "," } else { "" };
+    let mut bytes = head(kind, &array.extents);
+    let widened = array.patterns.iter().map(|pattern| widen(rules, array.dtype, stored, *pattern)).collect();
+    bytes.extend(Array { dtype: stored, extents: array.extents.clone(), patterns: widened }.bytes());
+    bytes
+}
+
+/// All that comes before the elements.
+fn head(kind: &str, extents: &[u64]) -> Vec<u8> {
+    let written: Vec<String> = extents.iter().map(u64::to_string).collect();
+    let comma = if written.len() == 1 { "," } else { "" };
     let mut header =
-        format!("{{'descr': '{kind}', 'fortran_order': False, 'shape': ({}{comma}), }}", extents.join(", "));
+        format!("{{'descr': '{kind}', 'fortran_order': False, 'shape': ({}{comma}), }}", written.join(", "));
     // The data starts at a multiple of 64.
     while !(MAGIC.len() + 4 + header.len() + 1).is_multiple_of(64) {
         header.push(' ');
@@ -55,8 +102,6 @@ pub fn write(array: &Array, rules: &RuleSet) -> Vec<u8> {
     bytes.extend([1, 0]);
     bytes.extend(u16::try_from(header.len()).unwrap_or(u16::MAX).to_le_bytes());
     bytes.extend(header.as_bytes());
-    let widened = array.patterns.iter().map(|pattern| widen(rules, array.dtype, stored, *pattern)).collect();
-    bytes.extend(Array { dtype: stored, extents: array.extents.clone(), patterns: widened }.bytes());
     bytes
 }
 
@@ -235,6 +280,19 @@ mod tests {
             bytes.splice(0..0, MAGIC.iter().copied());
             let _ = read(&bytes, Dtype::I8, &RuleSet::TCP);
         }
+    }
+
+    #[test]
+    fn wide_integers_and_truths_read_back() {
+        let values = [i64::MIN, -1, 0, 7, i64::MAX, 1 << 40];
+        assert_eq!(read_ints(&write_ints(&[2, 3], &values)).unwrap(), (vec![2, 3], values.to_vec()));
+        let truths = (vec![3], vec![1, 0, 1]);
+        assert_eq!(read_ints(&write_truths(&[3], &[5, 0, -1])).unwrap(), truths);
+        let floats = Array::random(&RuleSet::TCP, Dtype::F32, &[3], 1).unwrap();
+        assert!(read_ints(&write(&floats, &RuleSet::TCP)).is_err());
+        let mut short = write_ints(&[2, 3], &values);
+        short.pop();
+        assert!(read_ints(&short).is_err());
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 pub(crate) mod args;
 mod file;
+mod general;
 mod schedule;
 
 use std::path::Path;
@@ -154,6 +155,11 @@ fn printed(
     loaded: &Source,
     host: &mut dyn Host,
 ) -> Result<String, Outcome> {
+    if let Source::Model(model) = loaded
+        && let Some(text) = general::printed(stage, args, model, host)?
+    {
+        return Ok(text);
+    }
     let text = match stage {
         Stage::Graph => tilewright_graph::text::print(&loaded.model()?.graph),
         Stage::Primitives => {

@@ -8,19 +8,23 @@ pub(crate) const RUN_EXAMPLES: &str = "\
 A model is a llama2.c checkpoint (.bin), a GGUF or ONNX file, or a folder of Hugging Face. It is compiled for the chip, its weights are
 written to the simulated memory, and every token is computed there. Times and energy are those of the simulated chip.
 A sentence encoder (BERT) gives the vector of the prompt instead of text.
+Any other ONNX graph takes arrays: one --input for each of its inputs, or --seed to draw them.
 
 Examples:
   tilewright run stories15M.bin --prompt 'Once upon a time' --max-tokens 64
   tilewright run stories15M.bin --prompt 'Once upon a time' --json --trace token.pftrace
-  tilewright run stories15M.bin --tokenizer tokenizer.bin --prompt 'Once upon a time' --interp";
+  tilewright run stories15M.bin --tokenizer tokenizer.bin --prompt 'Once upon a time' --interp
+  tilewright run digits.onnx --input image=seven.npy -o results/";
 
 /// What to run.
 #[derive(Debug, Args)]
 pub(crate) struct RunArgs {
-    /// A language model
+    /// A language model, or any ONNX graph
     pub(crate) model: String,
     #[command(flatten)]
     pub(crate) prompting: Prompting,
+    #[command(flatten)]
+    pub(crate) tensors: TensorArgs,
     #[command(flatten)]
     pub(crate) target: ModelTarget,
     /// Fix or bound axes of an ONNX model: batch=1,seq=1..512
@@ -37,6 +41,20 @@ pub(crate) struct RunArgs {
         ]
     )]
     pub(crate) interp: bool,
+}
+
+/// Tensors of a graph that takes no text.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct TensorArgs {
+    /// An input of an ONNX graph as an array file; once for each input
+    #[arg(long = "input", value_name = "NAME=FILE.npy")]
+    pub(crate) inputs: Vec<String>,
+    /// Draw inputs that are not given from this seed
+    #[arg(long, value_name = "N")]
+    pub(crate) seed: Option<u64>,
+    /// Write every output of an ONNX graph as DIR/NAME.npy
+    #[arg(short, long, value_name = "DIR")]
+    pub(crate) output: Option<String>,
 }
 
 /// What to generate, and what to say about it.

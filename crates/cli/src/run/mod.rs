@@ -1,10 +1,12 @@
-//! `tilewright run`: a language model generates text and an encoder gives the vector of one, on the simulated chip or with the interpreter.
+//! `tilewright run`: a language model generates text, an encoder gives the vector of one, any other graph its outputs, on the simulated
+//! chip or with the interpreter.
 
 pub(crate) mod args;
 mod device;
 mod interp;
 mod report;
 mod speaker;
+mod tensors;
 
 use tilewright_compile::cluster::cluster;
 use tilewright_compile::kernel::Kernels;
@@ -25,7 +27,13 @@ use crate::target::ModelTarget;
 use args::{Prompting, RunArgs};
 
 pub(crate) fn run(args: &RunArgs, host: &mut dyn Host) -> Outcome {
-    let outcome = if args.interp { interp::generate(args, host) } else { chip(args, host) };
+    let outcome = if tensors::asked(args) {
+        tensors::run(args, host)
+    } else if args.interp {
+        interp::generate(args, host)
+    } else {
+        chip(args, host)
+    };
     outcome.unwrap_or_else(|refusal| refusal)
 }
 

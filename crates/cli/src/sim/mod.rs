@@ -186,7 +186,7 @@ fn unwritten(path: &str, error: &std::io::Error) -> Outcome {
 }
 
 /// A tensor's name as a file name.
-fn file_name(name: &str) -> String {
+pub(crate) fn file_name(name: &str) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '_' };
     let safe: String = name.chars().map(plain).collect();
     if safe.starts_with('.') { format!("_{safe}") } else { safe }

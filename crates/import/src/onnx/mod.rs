@@ -61,6 +61,60 @@ pub fn read(file: &str, bytes: &[u8], options: &Options<'_>) -> Imported<Model> 
     Ok(Model { graph: reader.b.finish(), store: reader.store })
 }
 
+/// An input as a file declares it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Declared {
+    /// Its name.
+    pub name: String,
+    /// Type of its elements.
+    pub dtype: Dtype,
+    /// Its sizes, outermost first.
+    pub sizes: Vec<Size>,
+}
+
+/// A size that a file declares.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Size {
+    /// A number.
+    Fixed(u64),
+    /// An axis by name; those without one are called after their input.
+    Named(String),
+}
+
+/// Inputs that a file asks for, in its order: those that it has no elements for itself.
+///
+/// # Errors
+/// If the file is no model, or an input has a type that is not known.
+pub fn inputs(file: &str, bytes: &[u8]) -> Imported<Vec<Declared>> {
+    let model = proto::Model::decode(bytes)
+        .map_err(|error| ImportError::new(file, format!("not an ONNX model: {error}")))?;
+    let graph = model.graph.ok_or_else(|| ImportError::new(file, "an ONNX model without a graph"))?;
+    let own: BTreeSet<&str> = graph.initializers.iter().map(|tensor| tensor.name.as_str()).collect();
+    let asked = graph.inputs.iter().filter(|input| !own.contains(input.name.as_str()));
+    asked.map(|input| declared(file, input)).collect()
+}
+
+fn declared(file: &str, input: &proto::ValueInfo) -> Imported<Declared> {
+    let about = |what: &str| ImportError::about(file, format!("input `{}`", input.name), what);
+    let tensor = input.ty.as_ref().and_then(|ty| ty.tensor.as_ref());
+    let tensor = tensor.ok_or_else(|| about("is no tensor").allowed("tensors"))?;
+    let dtype = tensor::dtype(tensor.element)
+        .ok_or_else(|| about(&format!("element type {} is not known here", tensor.element)))?;
+    let shape =
+        tensor.shape.as_ref().ok_or_else(|| about("has no shape").allowed("sizes or names of axes"))?;
+    let size = |(at, dim): (usize, &proto::Dimension)| {
+        let named =
+            dim.name.as_deref().filter(|name| name.contains(|letter: char| letter.is_ascii_alphanumeric()));
+        match (dim.value.and_then(|size| u64::try_from(size).ok()), named) {
+            (Some(size), None) => Size::Fixed(size),
+            (_, Some(name)) => Size::Named(word(name)),
+            _ => Size::Named(word(&format!("{}_{at}", input.name))),
+        }
+    };
+    let sizes = shape.dims.iter().enumerate().map(size).collect();
+    Ok(Declared { name: input.name.clone(), dtype, sizes })
+}
+
 fn is_onnx(domain: &str) -> bool {
     domain.is_empty() || domain == "ai.onnx"
 }
@@ -170,26 +224,15 @@ impl Reader<'_> {
     }
 
     fn input(&mut self, input: &proto::ValueInfo, options: &Options<'_>) -> Imported<ValueId> {
-        let about = |what: &str| ImportError::about(self.file, format!("input `{}`", input.name), what);
-        let tensor = input.ty.as_ref().and_then(|ty| ty.tensor.as_ref());
-        let tensor = tensor.ok_or_else(|| about("is no tensor").allowed("tensors"))?;
-        let dtype = tensor::dtype(tensor.element)
-            .ok_or_else(|| about(&format!("element type {} is not known here", tensor.element)))?;
-        let shape =
-            tensor.shape.as_ref().ok_or_else(|| about("has no shape").allowed("sizes or names of axes"))?;
+        let declared = declared(self.file, input)?;
         let mut dims = Vec::new();
-        for (at, dim) in shape.dims.iter().enumerate() {
-            let named = dim
-                .name
-                .as_deref()
-                .filter(|name| name.contains(|letter: char| letter.is_ascii_alphanumeric()));
-            dims.push(match (dim.value, named) {
-                (Some(size), None) if size >= 0 => Dim::fixed(size),
-                (_, Some(name)) => self.axis(&word(name), &input.name, options),
-                _ => self.axis(&word(&format!("{}_{at}", input.name)), &input.name, options),
+        for size in &declared.sizes {
+            dims.push(match size {
+                Size::Fixed(size) => Dim::fixed(i64::try_from(*size).unwrap_or(i64::MAX)),
+                Size::Named(name) => self.axis(name, &input.name, options),
             });
         }
-        let built = self.b.input(&input.name, Type::new(dtype, dims));
+        let built = self.b.input(&input.name, Type::new(declared.dtype, dims));
         self.graph_error(&input.name, built)
     }
 

@@ -1,0 +1,283 @@
+//! Inputs of a graph: what it asks for, arrays of files, and arrays drawn from a seed.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use tilewright_graph::{Dtype, Graph, Stored};
+use tilewright_import::Model;
+use tilewright_import::onnx::{Declared, Size};
+use tilewright_interp::{Elements, Tensor};
+use tilewright_num::{Dtype as Pattern, RuleSet, int_value};
+use tilewright_runtime::{Array, npy};
+
+use crate::host::Host;
+use crate::model;
+use crate::outcome::Outcome;
+use crate::run::args::RunArgs;
+
+/// What a graph asks for.
+pub(super) enum Asked {
+    /// An ONNX file, which is read once sizes are known.
+    Onnx(Vec<Declared>),
+    /// A graph that has been read.
+    Graph(Box<Model>, Vec<Declared>),
+}
+
+impl Asked {
+    pub(super) fn of(args: &RunArgs, host: &mut dyn Host) -> Result<Asked, Outcome> {
+        if args.model.ends_with(".onnx") {
+            return Ok(Asked::Onnx(model::onnx_inputs(&args.model, host)?));
+        }
+        if !args.model.ends_with(".graph") {
+            return Err(Outcome::usage(&format!(
+                "`{}` takes no arrays\n  = allowed: files .onnx and .graph\n  = instead: --prompt TEXT",
+                args.model
+            )));
+        }
+        let model = model::load(&args.model, args.dims.as_deref(), host)?;
+        let graph = &model.graph;
+        let declared = graph.inputs.iter().filter_map(|id| graph.value(*id)).map(|value| {
+            let size = |dim: &tilewright_graph::Dim| match dim.as_fixed().and_then(|n| u64::try_from(n).ok())
+            {
+                Some(size) => Size::Fixed(size),
+                None => Size::Named(dim.text(&graph.axes)),
+            };
+            let sizes = value.ty.dims.iter().map(size).collect();
+            Declared { name: value.name.clone(), dtype: value.ty.dtype, sizes }
+        });
+        let declared = declared.collect();
+        Ok(Asked::Graph(Box::new(model), declared))
+    }
+
+    fn inputs(&self) -> &[Declared] {
+        match self {
+            Asked::Onnx(inputs) | Asked::Graph(_, inputs) => inputs,
+        }
+    }
+
+    /// The model with the sizes of its inputs. Integers that shapes follow from become constants where nothing else does.
+    pub(super) fn model(self, args: &RunArgs, given: &Given, host: &mut dyn Host) -> Result<Model, Outcome> {
+        match self {
+            Asked::Graph(model, _) => Ok(*model),
+            Asked::Onnx(_) => {
+                let axes = given.axes.iter().map(|(name, size)| (name.clone(), (*size, *size)));
+                let axes: BTreeMap<String, (u64, u64)> = axes.collect();
+                let plain = model::load_onnx(&args.model, axes.clone(), BTreeMap::new(), host);
+                match plain {
+                    Ok(model) => Ok(model),
+                    Err(refused) => {
+                        let known = given.known();
+                        if known.is_empty() {
+                            return Err(refused);
+                        }
+                        model::load_onnx(&args.model, axes, known, host)
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Arrays by name, and the sizes that they give to axes.
+pub(super) struct Given {
+    tensors: BTreeMap<String, Tensor>,
+    axes: BTreeMap<String, u64>,
+}
+
+impl Given {
+    pub(super) fn new(args: &RunArgs, asked: &Asked, host: &mut dyn Host) -> Result<Given, Outcome> {
+        let (inputs, mut files) = (asked.inputs(), BTreeMap::new());
+        for written in &args.tensors.inputs {
+            let Some((name, file)) = written.split_once('=') else {
+                return Err(Outcome::usage(&format!(
+                    "--input {written}\n  = allowed: NAME=FILE.npy\n  = instead: {}",
+                    wanted(inputs)
+                )));
+            };
+            if !inputs.iter().any(|input| input.name == name) || files.insert(name, file).is_some() {
+                return Err(Outcome::usage(&format!(
+                    "--input {written}: an input that the graph has not, or that was given before\n  \
+                     = allowed: {}",
+                    listed(inputs)
+                )));
+            }
+        }
+        let bounds = model::axes(args.dims.as_deref().unwrap_or(""))?;
+        let fixed = bounds.into_iter().filter(|(_, (least, most))| least == most);
+        let mut given =
+            Given { tensors: BTreeMap::new(), axes: fixed.map(|(n, (size, _))| (n, size)).collect() };
+        for input in inputs {
+            if let Some(file) = files.get(input.name.as_str()) {
+                let tensor = read(input, file, host)?;
+                given.bind(input, &tensor, file)?;
+                given.tensors.insert(input.name.clone(), tensor);
+            }
+        }
+        given.draw(args, inputs)?;
+        Ok(given)
+    }
+
+    /// What is left: drawn, or asked for.
+    fn draw(&mut self, args: &RunArgs, inputs: &[Declared]) -> Result<(), Outcome> {
+        let missing = inputs.iter().enumerate().filter(|(_, input)| !self.tensors.contains_key(&input.name));
+        let missing: Vec<(usize, &Declared)> = missing.collect();
+        let Some(seed) = args.tensors.seed else {
+            return match missing.first() {
+                None => Ok(()),
+                Some((_, first)) => Err(Outcome::usage(&format!(
+                    "input `{}` is not given\n  = allowed: {}\n  = instead: {}, or --seed N to draw it",
+                    first.name,
+                    listed(inputs),
+                    wanted(inputs)
+                ))),
+            };
+        };
+        for (at, input) in missing {
+            let dims = self.sizes(input)?;
+            let tensor = drawn(input.dtype, &dims, seed.wrapping_add(at as u64));
+            let large = || Outcome::usage(&format!("input `{}` has too many elements", input.name));
+            self.tensors.insert(input.name.clone(), tensor.ok_or_else(large)?);
+        }
+        Ok(())
+    }
+
+    /// Sizes of an input that is drawn.
+    fn sizes(&self, input: &Declared) -> Result<Vec<u64>, Outcome> {
+        let size = |size: &Size| {
+            match size {
+            Size::Fixed(size) => Ok(*size),
+            Size::Named(axis) => self.axes.get(axis).copied().ok_or_else(|| {
+                Outcome::usage(&format!(
+                    "the size `{axis}` of input `{}` is open\n  = allowed: a number\n  = instead: --dims {axis}=1",
+                    input.name
+                ))
+            }),
+        }
+        };
+        input.sizes.iter().map(size).collect()
+    }
+
+    /// Compares an array with what is asked for; named sizes are what it has.
+    fn bind(&mut self, input: &Declared, tensor: &Tensor, file: &str) -> Result<(), Outcome> {
+        let found = || {
+            Outcome::usage(&format!(
+                "`{file}` has sizes {:?}\n  = allowed: {}",
+                tensor.dims,
+                listed(std::slice::from_ref(input))
+            ))
+        };
+        if tensor.dims.len() != input.sizes.len() {
+            return Err(found());
+        }
+        for (size, found_size) in input.sizes.iter().zip(&tensor.dims) {
+            let found_size = *found_size as u64;
+            let fits = match size {
+                Size::Fixed(size) => *size == found_size,
+                Size::Named(axis) => *self.axes.entry(axis.clone()).or_insert(found_size) == found_size,
+            };
+            if !fits {
+                return Err(found());
+            }
+        }
+        Ok(())
+    }
+
+    /// Integers of one axis at most, by name.
+    fn known(&self) -> BTreeMap<String, Stored> {
+        let stored = |(name, tensor): (&String, &Tensor)| {
+            let Elements::Ints(values) = &tensor.elements else { return None };
+            let dims: Vec<u64> = tensor.dims.iter().map(|dim| *dim as u64).collect();
+            let bytes: Vec<u8> = match tensor.dtype {
+                Dtype::I64 => values.iter().flat_map(|value| value.to_le_bytes()).collect(),
+                Dtype::I32 => {
+                    let words = values.iter().filter_map(|value| i32::try_from(*value).ok());
+                    words.flat_map(i32::to_le_bytes).collect()
+                }
+                Dtype::Bool => values.iter().map(|value| u8::from(*value != 0)).collect(),
+                _ => return None,
+            };
+            Some((name.clone(), Stored::owned(tensor.dtype, &dims, bytes)?))
+        };
+        self.tensors.iter().filter(|(_, tensor)| tensor.dims.len() <= 1).filter_map(stored).collect()
+    }
+
+    /// The array of a name.
+    pub(super) fn named(&self, name: &str) -> Result<&Tensor, Outcome> {
+        self.tensors.get(name).ok_or_else(|| Outcome::usage(&format!("input `{name}` is not given")))
+    }
+
+    /// Arrays in the order of a graph's inputs.
+    pub(super) fn of(&self, graph: &Graph) -> Result<Vec<Tensor>, Outcome> {
+        let names = graph.inputs.iter().filter_map(|id| graph.value(*id)).map(|value| &value.name);
+        names.map(|name| self.named(name).cloned()).collect()
+    }
+}
+
+/// Inputs as a graph declares them: `x: f32[1, n]`.
+fn listed(inputs: &[Declared]) -> String {
+    let one = |input: &Declared| {
+        let sizes: Vec<String> = input.sizes.iter().map(spelled).collect();
+        format!("{}: {}[{}]", input.name, input.dtype, sizes.join(", "))
+    };
+    let all: Vec<String> = inputs.iter().map(one).collect();
+    if all.is_empty() { "no input".to_string() } else { all.join("; ") }
+}
+
+fn spelled(size: &Size) -> String {
+    match size {
+        Size::Fixed(size) => size.to_string(),
+        Size::Named(axis) => axis.clone(),
+    }
+}
+
+/// Options that give all inputs.
+fn wanted(inputs: &[Declared]) -> String {
+    let options: Vec<String> =
+        inputs.iter().map(|input| format!("--input {0}={0}.npy", input.name)).collect();
+    if options.is_empty() { "no --input".to_string() } else { options.join(" ") }
+}
+
+fn read(input: &Declared, file: &str, host: &mut dyn Host) -> Result<Tensor, Outcome> {
+    let unread = |why: String| Outcome::usage(&format!("input `{}`: `{file}`: {why}", input.name));
+    let bytes = host.read(Path::new(file)).map_err(|error| unread(error.to_string()))?;
+    let lengths = |extents: &[u64]| -> Vec<usize> {
+        extents.iter().map(|extent| usize::try_from(*extent).unwrap_or(usize::MAX)).collect()
+    };
+    if input.dtype.is_float() {
+        let array = npy::read(&bytes, Pattern::F32, &RuleSet::TCP).map_err(|why| unread(why.to_string()))?;
+        let floats = array.patterns.iter().map(|pattern| f32::from_bits(*pattern)).collect();
+        return Ok(Tensor::floats(input.dtype, &lengths(&array.extents), floats));
+    }
+    let (extents, values) = npy::read_ints(&bytes).map_err(|why| unread(why.to_string()))?;
+    let (least, most) = input.dtype.integer_range().unwrap_or((0, 0));
+    let outside =
+        values.iter().position(|value| input.dtype != Dtype::Bool && !(least..=most).contains(value));
+    if let Some(at) = outside {
+        return Err(unread(format!("element {at} is {}, which is outside {}", values[at], input.dtype)));
+    }
+    Ok(Tensor::ints(input.dtype, &lengths(&extents), values))
+}
+
+/// Elements drawn as [`Array::random`] does, in the type that holds them.
+fn drawn(dtype: Dtype, dims: &[u64], seed: u64) -> Option<Tensor> {
+    let pattern = match dtype {
+        Dtype::F32 | Dtype::F16 | Dtype::Bf16 => Pattern::F32,
+        Dtype::I4 => Pattern::I4,
+        Dtype::U4 | Dtype::U8 | Dtype::Bool => Pattern::U8,
+        Dtype::I8 => Pattern::I8,
+        Dtype::I32 | Dtype::I64 => Pattern::I32,
+    };
+    let array = Array::random(&RuleSet::TCP, pattern, dims, seed)?;
+    let dims: Option<Vec<usize>> = dims.iter().map(|dim| usize::try_from(*dim).ok()).collect();
+    let dims = dims?;
+    if dtype.is_float() {
+        let floats = array.patterns.iter().map(|pattern| f32::from_bits(*pattern)).collect();
+        return Some(Tensor::floats(dtype, &dims, floats));
+    }
+    let odd = i64::from(dtype == Dtype::Bool);
+    let whole = |value: &u32| {
+        let value = int_value(pattern, *value);
+        if odd == 1 { value & odd } else { value }
+    };
+    Some(Tensor::ints(dtype, &dims, array.patterns.iter().map(whole).collect()))
+}

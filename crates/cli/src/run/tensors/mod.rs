@@ -1,0 +1,52 @@
+//! `tilewright run` of a graph with arrays: any ONNX graph whose inputs are given, or drawn from a seed.
+
+mod chip;
+mod inputs;
+mod outputs;
+
+use tilewright_base::Sources;
+use tilewright_graph::primitives;
+use tilewright_import::Model;
+use tilewright_interp::{InterpError, Interpreter, Tensor};
+
+use crate::host::Host;
+use crate::outcome::{FAILED, Outcome};
+use crate::run::args::RunArgs;
+use inputs::{Asked, Given};
+
+/// Whether arrays are meant rather than text.
+pub(super) fn asked(args: &RunArgs) -> bool {
+    let tensors = &args.tensors;
+    let named = !tensors.inputs.is_empty() || tensors.seed.is_some() || tensors.output.is_some();
+    let graph = args.model.ends_with(".onnx") || args.model.ends_with(".graph");
+    named || (graph && args.prompting.prompt.is_empty())
+}
+
+pub(super) fn run(args: &RunArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> {
+    if !args.prompting.prompt.is_empty() {
+        return Err(Outcome::usage(
+            "--prompt with --input, --seed or --output\n  = allowed: a text, or arrays\n  = instead: leave one of them out",
+        ));
+    }
+    let asked = Asked::of(args, host)?;
+    let given = Given::new(args, &asked, host)?;
+    let model = asked.model(args, &given, host)?;
+    if !args.interp {
+        return chip::run(args, &model, &given, host);
+    }
+    let results = interpreted(&model, &given, host)?;
+    outputs::written(args, &results, host)?;
+    Ok(Outcome::good(outputs::said(args, &results)))
+}
+
+/// Outputs of the plain float32 interpreter.
+fn interpreted(model: &Model, given: &Given, host: &dyn Host) -> Result<Vec<(String, Tensor)>, Outcome> {
+    let failed = |error: InterpError| Outcome { code: FAILED, ..Outcome::usage(&error.to_string()) };
+    let graph = primitives(&model.graph)
+        .map_err(|complaint| Outcome::refused(FAILED, &Sources::default(), &[*complaint], host.colour()))?;
+    let interpreter = Interpreter::new(graph, &model.store).map_err(failed)?;
+    let inputs = given.of(interpreter.graph())?;
+    let results = interpreter.run(&inputs).map_err(failed)?;
+    let names = interpreter.graph().outputs.iter().map(|output| output.name.clone());
+    Ok(names.zip(results).collect())
+}

@@ -1,0 +1,122 @@
+//! Outputs of a graph: as files, as lines for people, as data.
+
+use std::path::Path;
+
+use serde::Serialize;
+use tilewright_graph::Dtype;
+use tilewright_interp::{Elements, Tensor};
+use tilewright_num::{Dtype as Pattern, RuleSet, int_pattern};
+use tilewright_runtime::{Array, npy};
+
+use crate::host::Host;
+use crate::machine::to_json;
+use crate::outcome::Outcome;
+use crate::run::args::RunArgs;
+use crate::sim::file_name;
+
+/// Elements of an output that are printed for people.
+const SHOWN: usize = 8;
+
+/// An output as `--json` prints it.
+#[derive(Serialize)]
+pub(super) struct Said<'s> {
+    name: &'s str,
+    dtype: &'static str,
+    shape: &'s [usize],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    file: Option<String>,
+    values: Numbers<'s>,
+}
+
+/// Elements in row-major order.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Numbers<'s> {
+    Floats(&'s [f32]),
+    Ints(&'s [i64]),
+}
+
+/// Writes every output, if a folder is named.
+pub(super) fn written(
+    args: &RunArgs,
+    results: &[(String, Tensor)],
+    host: &mut dyn Host,
+) -> Result<(), Outcome> {
+    let Some(folder) = &args.tensors.output else { return Ok(()) };
+    let made = host.create_folder(Path::new(folder));
+    made.map_err(|error| Outcome::usage(&format!("cannot make `{folder}`: {error}")))?;
+    for (name, tensor) in results {
+        let path = path(folder, name);
+        let done = host.write(Path::new(&path), &bytes(tensor));
+        done.map_err(|error| Outcome::usage(&format!("cannot write `{path}`: {error}")))?;
+    }
+    Ok(())
+}
+
+fn path(folder: &str, name: &str) -> String {
+    Path::new(folder).join(format!("{}.npy", file_name(name))).to_string_lossy().into_owned()
+}
+
+/// An array file.
+fn bytes(tensor: &Tensor) -> Vec<u8> {
+    let extents: Vec<u64> = tensor.dims.iter().map(|dim| *dim as u64).collect();
+    match (&tensor.elements, tensor.dtype) {
+        (Elements::Floats(values), _) => {
+            let patterns = values.iter().map(|value| value.to_bits()).collect();
+            npy::write(&Array { dtype: Pattern::F32, extents, patterns }, &RuleSet::TCP)
+        }
+        (Elements::Ints(values), Dtype::Bool) => npy::write_truths(&extents, values),
+        (Elements::Ints(values), Dtype::I64) => npy::write_ints(&extents, values),
+        (Elements::Ints(values), dtype) => {
+            let dtype = match dtype {
+                Dtype::U4 | Dtype::U8 => Pattern::U8,
+                Dtype::I4 | Dtype::I8 => Pattern::I8,
+                _ => Pattern::I32,
+            };
+            let patterns = values.iter().map(|value| int_pattern(dtype, *value)).collect();
+            npy::write(&Array { dtype, extents, patterns }, &RuleSet::TCP)
+        }
+    }
+}
+
+/// All outputs as lines.
+pub(super) fn words(args: &RunArgs, results: &[(String, Tensor)]) -> String {
+    let mut text = String::new();
+    for (name, tensor) in results {
+        let (shown, more) = (tensor.len().min(SHOWN), tensor.len() > SHOWN);
+        let values: Vec<String> = match &tensor.elements {
+            Elements::Floats(values) => values[..shown].iter().map(f32::to_string).collect(),
+            Elements::Ints(values) => values[..shown].iter().map(i64::to_string).collect(),
+        };
+        let rest = if more { ", ..." } else { "" };
+        text += &format!("{name}: {} = [{}{rest}]\n", tensor.ty(), values.join(", "));
+        if let Some(folder) = &args.tensors.output {
+            text += &format!("  {}\n", path(folder, name));
+        }
+    }
+    text
+}
+
+/// All outputs as data.
+pub(super) fn data<'s>(args: &RunArgs, results: &'s [(String, Tensor)]) -> Vec<Said<'s>> {
+    let one = |(name, tensor): &'s (String, Tensor)| Said {
+        name,
+        dtype: tensor.dtype.name(),
+        shape: &tensor.dims,
+        file: args.tensors.output.as_ref().map(|folder| path(folder, name)),
+        values: match &tensor.elements {
+            Elements::Floats(values) => Numbers::Floats(values),
+            Elements::Ints(values) => Numbers::Ints(values),
+        },
+    };
+    results.iter().map(one).collect()
+}
+
+/// What a run without a chip says.
+pub(super) fn said(args: &RunArgs, results: &[(String, Tensor)]) -> String {
+    #[derive(Serialize)]
+    struct All<'s> {
+        outputs: Vec<Said<'s>>,
+    }
+    if args.prompting.json { to_json(&All { outputs: data(args, results) }) } else { words(args, results) }
+}

@@ -1,0 +1,114 @@
+//! Reductions of rows within slices (vISA book, intra-slice reduce): every slice has whole rows, and gives a word for each.
+
+use tilewright_graph::Fold;
+use tilewright_num::Dtype;
+use tilewright_tcp::cost::Context;
+use tilewright_tcp::kernels::chain::chain;
+use tilewright_tcp::kernels::pass::{commit, exec, fetch_words};
+use tilewright_tcp::program::Count;
+use tilewright_tcp::program::exec::{StepLoop, Stream, Switch, Transpose};
+use tilewright_tcp::program::vector::{Op, OpKind, Reduce, ReduceLimit, ReduceOp, Word};
+use tilewright_tcp::vector::FLIT_WORDS;
+
+use super::emit::Block;
+use super::plan::{Planner, WORD_BYTES, share};
+use super::refusal::Lowered;
+use super::view::signed;
+
+impl Planner<'_> {
+    pub(super) fn reduce(&mut self, from: usize, to: usize, fold: Fold, columns: u64) -> Lowered<()> {
+        let machine = self.emitter.machine;
+        let rows = self.value(to).count();
+        let share = share(machine, rows);
+        let float = self.value(from).dtype.is_float();
+        // Rows start on whole granules, in HBM too.
+        let granule_words = machine.tdma.alignment_bytes / WORD_BYTES;
+        let pitch = columns.next_multiple_of(granule_words.max(1));
+        let mut source = self.places[from];
+        if pitch != columns {
+            let staged = self.emitter.room(rows * pitch * WORD_BYTES);
+            let loops = vec![(rows, signed(columns), signed(pitch)), (columns, 1, 1)];
+            let part = super::kernel::Part { from, from_first: 0, to_first: 0, loops };
+            self.emitter.part("pad", &part, WORD_BYTES, [source, staged]);
+            source = staged;
+        }
+        let padded = columns.next_multiple_of(FLIT_WORDS);
+        let row_words = padded + 1;
+        let most = machine.dm.capacity_bytes / WORD_BYTES / row_words / FLIT_WORDS * FLIT_WORDS;
+        if most == 0 {
+            return Err(format!("rows of {columns} do not fit data memory"));
+        }
+        let mut first = 0;
+        while first < share {
+            let tile = most.min(share - first);
+            let sums = tile * padded * WORD_BYTES;
+            self.emitter.clear("clear", 0, sums);
+            // Slices whose rows are all there, and the one where they end.
+            let (whole, rest) = (rows / share, rows % share);
+            let ends = [(0, whole, tile), (whole, 1, rest.saturating_sub(first).min(tile))];
+            for (first_slice, slices, live) in ends.into_iter().filter(|(_, slices, live)| slices * live > 0)
+            {
+                let block = Block {
+                    hbm: source + (first_slice * share + first) * pitch * WORD_BYTES,
+                    dm: 0,
+                    first_slice,
+                    slices,
+                    pitch_bytes: share * pitch * WORD_BYTES,
+                    rows: live,
+                    row_bytes: pitch * WORD_BYTES,
+                    hbm_row_bytes: pitch * WORD_BYTES,
+                    dm_row_bytes: padded * WORD_BYTES,
+                };
+                self.emitter.slices("bring", true, &block);
+            }
+            self.emitter.exec(reduction(fold, float, (tile, columns), sums));
+            let block = Block {
+                hbm: self.places[to] + first * WORD_BYTES,
+                dm: sums,
+                first_slice: 0,
+                slices: machine.pe.slices,
+                pitch_bytes: share * WORD_BYTES,
+                rows: 1,
+                row_bytes: tile * WORD_BYTES,
+                hbm_row_bytes: 0,
+                dm_row_bytes: 0,
+            };
+            self.emitter.slices("keep", false, &block);
+            first += tile;
+        }
+        Ok(())
+    }
+}
+
+/// One word of each row.
+fn reduction(fold: Fold, float: bool, (rows, columns): (u64, u64), to: u64) -> tilewright_tcp::program::Exec {
+    let padded = columns.next_multiple_of(FLIT_WORDS);
+    let halves = padded / tilewright_tcp::vector::HALF_WORDS;
+    let op = match fold {
+        Fold::Max => ReduceOp::Max,
+        Fold::Min => ReduceOp::Min,
+        Fold::Sum | Fold::Prod => ReduceOp::Add,
+    };
+    let step = |size: u64, summed: bool| StepLoop { size: Count::Fixed(size), summed };
+    let limit = ReduceLimit {
+        extent: Count::Fixed(columns),
+        slices: Vec::new(),
+        weights: vec![0, tilewright_tcp::vector::HALF_WORDS],
+        element: 1,
+    };
+    let limits = if padded == columns { Vec::new() } else { vec![limit] };
+    let reduce = Reduce { op, tree: true, steps: vec![step(rows, false), step(halves, true)], limits };
+    let op = Op { kind: OpKind::Reduce(reduce), operands: Vec::new(), reversed: false, stash: false };
+    let (word, dtype) = if float { (Word::F32, Dtype::F32) } else { (Word::I32, Dtype::I32) };
+    let stream = Stream {
+        fetch: fetch_words(dtype, 0, &[(rows, signed(padded)), (padded, 1)]),
+        switch: Switch::default(),
+        contract: None,
+        vector: Some(chain(word, vec![op])),
+        cast: None,
+        // Each word comes in a flit of its own; two of them make a granule.
+        transpose: Some(Transpose { rows: 2, columns: FLIT_WORDS, kept: 1 }),
+        commit: commit(to, rows / 2, 2 * WORD_BYTES),
+    };
+    exec("reduce", Context::Main, stream)
+}

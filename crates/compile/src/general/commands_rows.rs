@@ -1,0 +1,101 @@
+//! Rows by number: transfers whose outermost loop takes its places from a table (vISA book, DMA engine).
+
+use tilewright_num::Dtype;
+use tilewright_tcp::program::Count;
+use tilewright_tcp::program::transfer::{Transfer, TransferIndex, TransferLoop};
+
+use super::emit::hbm;
+use super::plan::{Planner, WORD_BYTES};
+use super::view::signed;
+
+impl Planner<'_> {
+    /// Rows by a table of byte offsets: the table's loop is the outermost.
+    fn rows(&mut self, name: &str, bytes: &IndexedRows, scatter: bool) {
+        let machine = self.emitter.machine;
+        let most = machine.tdma.packet_max_bytes;
+        let (mut row, entries) = (0, machine.sequencer.entry_size_max);
+        while row < bytes.rows {
+            let rows = (bytes.rows - row).min(entries);
+            let mut done = 0;
+            while done < bytes.row_bytes {
+                let packet = (bytes.row_bytes - done).min(most);
+                let skip = |stride: i64| stride.saturating_mul(signed(row)).saturating_add(signed(done));
+                let at = |base: u64, stride: i64, by_table: bool| {
+                    hbm(base).step(if by_table { signed(done) } else { skip(stride) }).unwrap_or(hbm(base))
+                };
+                let looped = |size: u64, source: i64, target: i64| TransferLoop {
+                    size: Count::Fixed(size),
+                    source,
+                    target,
+                };
+                let step = signed(bytes.row_bytes);
+                let transfer = Transfer {
+                    name: name.to_string(),
+                    source: at(bytes.source, step, !scatter),
+                    target: at(bytes.target, step, scatter),
+                    loops: vec![
+                        looped(rows, step, step),
+                        looped(bytes.outer.0, bytes.outer.1, bytes.outer.2),
+                    ],
+                    packet,
+                    index: Some(TransferIndex {
+                        table: hbm(bytes.table + row * WORD_BYTES),
+                        dtype: Dtype::I32,
+                        scatter,
+                    }),
+                    span: tilewright_base::Span::default(),
+                };
+                self.emitter.transfer(transfer);
+                done += packet;
+            }
+            row += rows;
+        }
+    }
+
+    pub(super) fn gather(
+        &mut self,
+        from: usize,
+        table: usize,
+        (outer, size, inner): (u64, u64, u64),
+        to: usize,
+    ) {
+        let (rows, row_bytes) = (self.value(table).count(), inner * WORD_BYTES);
+        let by = |rows: u64| signed(rows * row_bytes);
+        let rows = IndexedRows {
+            source: self.places[from],
+            target: self.places[to],
+            table: self.places[table],
+            rows,
+            row_bytes,
+            outer: (outer, by(size), by(rows)),
+        };
+        self.rows("gather", &rows, false);
+    }
+
+    pub(super) fn scatter(&mut self, [base, table, rows, to]: [usize; 4], inner: u64) {
+        let bytes = self.value(to).count() * WORD_BYTES;
+        let (source, target) = (hbm(self.places[base]), hbm(self.places[to]));
+        let whole = super::moves::Bytes { source, target, loops: Vec::new(), inside: bytes };
+        self.emitter.bytes("copy", &whole);
+        let rows = IndexedRows {
+            source: self.places[rows],
+            target: self.places[to],
+            table: self.places[table],
+            rows: self.value(table).count(),
+            row_bytes: inner * WORD_BYTES,
+            outer: (1, 0, 0),
+        };
+        self.rows("scatter", &rows, true);
+    }
+}
+
+/// Rows that a table names.
+struct IndexedRows {
+    source: u64,
+    target: u64,
+    table: u64,
+    rows: u64,
+    row_bytes: u64,
+    /// A loop inside: size, bytes at the source and at the target.
+    outer: (u64, i64, i64),
+}

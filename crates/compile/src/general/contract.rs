@@ -1,0 +1,297 @@
+//! Einsums as contractions of two values in bf16, reductions, and rows by number.
+
+use tilewright_graph::{Binary, Dtype, Fold, Subscripts, ValueId};
+
+use super::elementwise::{Arg, Writer};
+use super::form::{Former, Held};
+use super::kernel::{Part, Sizes, Work};
+use super::refusal::Lowered;
+use super::view::{View, count, signed, strides};
+
+/// Columns that a reduction takes at once; longer rows are reduced in two turns.
+const MOST_COLUMNS: u64 = 4096;
+
+/// A view with a letter for each axis.
+struct Lettered {
+    letters: Vec<u8>,
+    view: View,
+}
+
+impl Lettered {
+    /// Letters that come twice are walked together.
+    fn new(letters: &[u8], view: &View) -> Lettered {
+        let mut one = Lettered { letters: Vec::new(), view: View { axes: Vec::new(), ..view.clone() } };
+        for (letter, (size, stride)) in letters.iter().zip(&view.axes) {
+            match one.letters.iter().position(|known| known == letter) {
+                Some(at) => one.view.axes[at].1 += stride,
+                None => {
+                    one.letters.push(*letter);
+                    one.view.axes.push((*size, *stride));
+                }
+            }
+        }
+        one
+    }
+
+    fn has(&self, letter: u8) -> bool {
+        self.letters.contains(&letter)
+    }
+
+    fn size(&self, letter: u8) -> u64 {
+        let at = self.letters.iter().position(|known| *known == letter);
+        at.and_then(|at| self.view.axes.get(at)).map_or(1, |axis| axis.0)
+    }
+
+    /// Axes in the order of letters.
+    fn ordered(&self, letters: &[u8]) -> Option<View> {
+        let order: Option<Vec<usize>> =
+            letters.iter().map(|letter| self.letters.iter().position(|known| known == letter)).collect();
+        self.view.transposed(&order?)
+    }
+}
+
+impl Former<'_> {
+    /// Sums of products.
+    pub(super) fn einsum(&mut self, name: &str, spec: &str, ids: &[ValueId], dtype: Dtype) -> Lowered<View> {
+        let parsed = Subscripts::parse(spec).ok_or("subscripts that are not letters")?;
+        if dtype != Dtype::F32 {
+            return Err(format!("sums of products of {dtype}: the contraction engine takes f32 as bf16"));
+        }
+        let mut operands = Vec::new();
+        for (id, letters) in ids.iter().zip(&parsed.inputs) {
+            operands.push(Lettered::new(letters, &self.view(*id)?));
+        }
+        match <[Lettered; 2]>::try_from(operands) {
+            Ok([a, b]) => self.contraction(name, [a, b], &parsed.output),
+            Err(mut one) if one.len() == 1 => {
+                let one = one.remove(0);
+                self.summed(name, one, &parsed.output)?.ordered(&parsed.output).ok_or("letters".to_string())
+            }
+            Err(more) => Err(format!("an einsum of {} operands; allowed are one and two", more.len())),
+        }
+    }
+
+    /// Sums over the axes that are not kept.
+    fn summed(&mut self, name: &str, one: Lettered, kept: &[u8]) -> Lowered<Lettered> {
+        let (stay, go): (Vec<u8>, Vec<u8>) = one.letters.iter().partition(|letter| kept.contains(letter));
+        if go.is_empty() {
+            return Ok(one);
+        }
+        let axes: Vec<usize> =
+            one.letters.iter().enumerate().filter(|(_, l)| go.contains(l)).map(|(at, _)| at).collect();
+        let dims: Vec<u64> = stay.iter().map(|letter| one.size(*letter)).collect();
+        let view = self.reduce(&format!("{name}.sum"), &one.view, Fold::Sum, &axes, &dims)?;
+        Ok(Lettered { letters: stay, view })
+    }
+
+    fn contraction(&mut self, name: &str, [a, b]: [Lettered; 2], out: &[u8]) -> Lowered<View> {
+        let kept = |other: &Lettered| [out, &other.letters[..]].concat();
+        let (of_a, of_b) = (kept(&b), kept(&a));
+        let (a, b) = (self.summed(name, a, &of_a)?, self.summed(name, b, &of_b)?);
+        let letters = |wanted: &dyn Fn(u8) -> bool, from: &[u8]| -> Vec<u8> {
+            from.iter().copied().filter(|letter| wanted(*letter)).collect()
+        };
+        let batch = letters(&|l| a.has(l) && b.has(l), out);
+        let rows = letters(&|l| a.has(l) && !b.has(l), out);
+        let columns = letters(&|l| !a.has(l) && b.has(l), out);
+        let summed = letters(&|l| b.has(l) && !out.contains(&l), &a.letters);
+        let size = |from: &Lettered, letters: &[u8]| letters.iter().map(|l| from.size(*l)).product::<u64>();
+        let sizes = Sizes {
+            batch: size(&a, &batch),
+            rows: size(&a, &rows),
+            columns: size(&b, &columns),
+            summed: size(&a, &summed),
+        };
+        if sizes.rows == 1 && sizes.columns == 1 {
+            return self.dots(name, [&a, &b], (&batch, &summed), out);
+        }
+        let mut values = [0; 2];
+        for (at, (from, own)) in [(&a, &rows), (&b, &columns)].into_iter().enumerate() {
+            let order = [&batch[..], own, &summed].concat();
+            let view = from.ordered(&order).ok_or("letters that no operand has")?;
+            let half = View { value: self.half(view.value), ..view };
+            values[at] = self.plain(&half, &format!("{name}.{at}"))?;
+        }
+        let made = [&batch[..], &rows, &columns].concat();
+        let dims: Vec<u64> = made.iter().map(|l| if a.has(*l) { a.size(*l) } else { b.size(*l) }).collect();
+        let work = Work::Contract { a: values[0], b: values[1], sizes };
+        let value = self.made(name, &dims, Dtype::F32, work);
+        let whole = Lettered { letters: made, view: View::whole(value, &dims) };
+        whole.ordered(out).ok_or_else(|| "a letter of the result that no operand has".to_string())
+    }
+
+    /// A sum of products for each position of a batch alone: the contraction engine has nothing to share, so that the vector engine
+    /// multiplies and adds in f32.
+    fn dots(
+        &mut self,
+        name: &str,
+        [a, b]: [&Lettered; 2],
+        (batch, summed): (&[u8], &[u8]),
+        out: &[u8],
+    ) -> Lowered<View> {
+        let order = [batch, summed].concat();
+        let mut inputs = Vec::new();
+        for (at, from) in [a, b].into_iter().enumerate() {
+            let view = from.ordered(&order).ok_or("letters that no operand has")?;
+            inputs.push(self.plain(&view, &format!("{name}.{at}"))?);
+        }
+        let dims: Vec<u64> = order.iter().map(|letter| a.size(*letter)).collect();
+        let mut writer = Writer::new(2);
+        let stream = writer.binary(Binary::Mul, Dtype::F32, Arg::Stream(0), Arg::Stream(1))?;
+        let work = Work::Chain { inputs, lines: writer.lines, streams: vec![stream] };
+        let products = self.made(&format!("{name}.products"), &dims, Dtype::F32, work);
+        let one = Lettered { letters: order, view: View::whole(products, &dims) };
+        let ones: Vec<u8> = out.iter().copied().filter(|letter| !batch.contains(letter)).collect();
+        let mut sums = self.summed(name, one, batch)?;
+        sums.view.axes.extend(ones.iter().map(|_| (1, 0)));
+        sums.letters.extend(ones);
+        sums.ordered(out).ok_or_else(|| "a letter of the result that no operand has".to_string())
+    }
+
+    /// Folds axes; the result has `dims`.
+    pub(super) fn reduce(
+        &mut self,
+        name: &str,
+        x: &View,
+        fold: Fold,
+        axes: &[usize],
+        dims: &[u64],
+    ) -> Lowered<View> {
+        let dtype = self.all.values[x.value].dtype;
+        let fold = match (dtype, fold) {
+            // Truth is all ones, which is the least integer but one: any is the least, all the greatest.
+            (Dtype::Bool, Fold::Max) => Fold::Min,
+            (Dtype::Bool, Fold::Min) => Fold::Max,
+            (_, Fold::Max | Fold::Min) | (Dtype::F32 | Dtype::I32, Fold::Sum) | (Dtype::F32, Fold::Prod) => {
+                fold
+            }
+            (dtype, fold) => return Err(format!("{} of {dtype} over an axis", fold.name())),
+        };
+        let rank = x.axes.len();
+        let order: Vec<usize> =
+            (0..rank).filter(|axis| !axes.contains(axis)).chain(axes.iter().copied()).collect();
+        let turned = x.transposed(&order).ok_or("an axis that is not there")?;
+        let columns = axes.iter().filter_map(|axis| x.axes.get(*axis)).map(|axis| axis.0).product::<u64>();
+        let rows = count(dims);
+        let flat = match turned.reshaped(&[rows, columns]) {
+            Some(view) => view,
+            None => View::whole(self.plain(&turned, &format!("{name}.rows"))?, &[rows, columns]),
+        };
+        let value = if fold == Fold::Prod {
+            self.product(name, flat)?
+        } else {
+            let from = self.plain(&flat, &format!("{name}.rows"))?;
+            self.folded(name, from, fold, (rows, columns))?
+        };
+        Ok(View::whole(value, dims))
+    }
+
+    fn folded(&mut self, name: &str, from: usize, fold: Fold, (rows, columns): (u64, u64)) -> Lowered<usize> {
+        let dtype = self.all.values[from].dtype;
+        if columns == 1 {
+            return Ok(from);
+        }
+        if columns <= MOST_COLUMNS {
+            return Ok(self.made(name, &[rows], dtype, Work::Reduce { from, fold, columns }));
+        }
+        let part = (2..=MOST_COLUMNS).rev().find(|part| columns.is_multiple_of(*part));
+        let part = part.ok_or_else(|| {
+            format!("rows of {columns}: allowed are {MOST_COLUMNS}, or a number that has such a divisor")
+        })?;
+        let work = Work::Reduce { from, fold, columns: part };
+        let parts = self.made(&format!("{name}.parts"), &[rows * (columns / part)], dtype, work);
+        self.folded(name, parts, fold, (rows, columns / part))
+    }
+
+    /// Products of rows: the vector engine multiplies streams, so that halves of rows are multiplied until one column is left.
+    fn product(&mut self, name: &str, mut x: View) -> Lowered<usize> {
+        let dtype = self.all.values[x.value].dtype;
+        loop {
+            let (rows, columns) = (x.axes[0].0, x.axes[1].0);
+            if columns == 1 {
+                return self.plain(&x, name);
+            }
+            let half = columns / 2;
+            let none = || "columns that are not there".to_string();
+            let parts = [0, half].map(|start| x.sliced(1, signed(start), half, 1));
+            let [Some(a), Some(b)] = parts else { return Err(none()) };
+            let inputs = vec![self.plain(&a, &format!("{name}.a"))?, self.plain(&b, &format!("{name}.b"))?];
+            let mut writer = Writer::new(2);
+            let stream = writer.binary(Binary::Mul, dtype, Arg::Stream(0), Arg::Stream(1))?;
+            let work = Work::Chain { inputs, lines: writer.lines, streams: vec![stream] };
+            let value = self.made(&format!("{name}.half"), &[rows, half], dtype, work);
+            let done = View::whole(value, &[rows, half]);
+            x = if columns % 2 == 0 {
+                done
+            } else {
+                let rest = x.sliced(1, signed(columns - 1), 1, 1).ok_or_else(none)?;
+                let dims = [rows, half + 1];
+                let to = strides(&dims);
+                let parts: Vec<Part> = vec![self.part(&done, 0, &to), self.part(&rest, signed(half), &to)];
+                View::whole(self.made(&format!("{name}.odd"), &dims, dtype, Work::Move(parts)), &dims)
+            };
+        }
+    }
+
+    /// Byte offsets of rows of a size, from their numbers: those below 0 count from the end, others are clamped.
+    fn table(&mut self, name: &str, id: ValueId, size: u64, row_bytes: u64) -> Lowered<(usize, u64)> {
+        let word = |number: u64| u32::try_from(number).map_err(|_| "rows beyond 32 bits".to_string());
+        let (last, row_bytes) = (word(size.saturating_sub(1))?, word(row_bytes)?);
+        word(size.saturating_mul(row_bytes.into()))?;
+        if let Held::Known(tensor) = self.held(Some(id))? {
+            let inside = tensor.as_ints().iter().map(|number| {
+                let number = if *number < 0 { number + signed(size) } else { *number };
+                (0..signed(size)).contains(&number).then_some(number * i64::from(row_bytes))
+            });
+            let offsets: Option<Vec<i64>> = inside.collect();
+            let offsets = offsets.ok_or_else(|| format!("a number of a row that is none of {size}"))?;
+            let rows = offsets.len();
+            let view = self.constant(name, &tilewright_interp::Tensor::ints(Dtype::I32, &[rows], offsets))?;
+            return Ok((view.value, rows as u64));
+        }
+        let view = self.view(id)?;
+        let dims = view.dims();
+        let numbers = self.plain(&view, &format!("{name}.numbers"))?;
+        let mut writer = Writer::new(1);
+        let stream = writer.row_offsets(0, word(size)?, last, row_bytes);
+        let work = Work::Chain { inputs: vec![numbers], lines: writer.lines, streams: vec![stream] };
+        Ok((self.made(name, &[count(&dims)], Dtype::I32, work), count(&dims)))
+    }
+
+    /// Rows of an axis by number.
+    pub(super) fn gather(
+        &mut self,
+        name: &str,
+        dims: &[u64],
+        axis: usize,
+        x: ValueId,
+        indices: ValueId,
+    ) -> Lowered<View> {
+        let view = self.view(x)?;
+        let own = view.dims();
+        let from = self.plain(&view, &format!("{name}.from"))?;
+        let (before, behind) = (own.get(..axis).ok_or("an axis")?, own.get(axis + 1..).ok_or("an axis")?);
+        let around = (count(before), own[axis], count(behind));
+        let (table, _) = self.table(&format!("{name}.table"), indices, own[axis], count(behind) * 4)?;
+        let dtype = self.all.values[from].dtype;
+        let value = self.made(name, dims, dtype, Work::Gather { from, table, around });
+        Ok(View::whole(value, dims))
+    }
+
+    /// Rows replaced by others.
+    pub(super) fn scatter(
+        &mut self,
+        name: &str,
+        dims: &[u64],
+        [x, indices, rows]: [ValueId; 3],
+    ) -> Lowered<View> {
+        let (view, rows) = (self.view(x)?, self.view(rows)?);
+        let base = self.plain(&view, &format!("{name}.from"))?;
+        let rows = self.plain(&rows, &format!("{name}.rows"))?;
+        let (size, inner) = (dims.first().copied().unwrap_or(1), count(dims.get(1..).unwrap_or(&[])));
+        let (table, _) = self.table(&format!("{name}.table"), indices, size, inner * 4)?;
+        let dtype = self.all.values[base].dtype;
+        let value = self.made(name, dims, dtype, Work::Scatter { base, table, rows, inner });
+        Ok(View::whole(value, dims))
+    }
+}

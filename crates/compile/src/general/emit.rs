@@ -1,0 +1,190 @@
+//! Commands of a general graph, one after the other on one PE: transfers between HBM and data memory, passes, contractions (stage 4).
+//!
+//! Every value has its own place in HBM and every command waits for the one before it, so that nothing has to be ordered.
+
+use tilewright_base::Span;
+use tilewright_machine::tcp::Tcp;
+use tilewright_tcp::cost::Context;
+use tilewright_tcp::program::control::{Command, Queue, Step, StepKind};
+use tilewright_tcp::program::exec::{Body, Commit, Exec, Fill, Memory};
+use tilewright_tcp::program::transfer::{Address, Located, Medium, SLICE_STRIDE, Transfer};
+use tilewright_tcp::program::{ExecId, Program, TransferId};
+
+use super::kernel::Part;
+use super::moves::{Bytes, transfers};
+use super::view::signed;
+
+/// Names transfers and executions: one is in flight at a time.
+const ID: u8 = 0;
+
+/// A program in the making.
+pub(super) struct Emitter<'m> {
+    pub(super) machine: &'m Tcp,
+    program: Program,
+    steps: Vec<Step>,
+    /// First byte of HBM that is free.
+    next_byte: u64,
+}
+
+/// A byte of HBM.
+pub(super) fn hbm(offset: u64) -> Address {
+    Address::new(Located { chip: 0, medium: Medium::Hbm, offset })
+}
+
+/// A byte of the first slice's data memory.
+pub(super) fn dm(offset: u64) -> Address {
+    Address::new(Located { chip: 0, medium: Medium::Dm { slice: 0 }, offset })
+}
+
+impl<'m> Emitter<'m> {
+    pub(super) fn new(machine: &'m Tcp) -> Emitter<'m> {
+        Emitter { machine, program: Program::default(), steps: Vec::new(), next_byte: 0 }
+    }
+
+    /// Takes room in HBM.
+    pub(super) fn room(&mut self, bytes: u64) -> u64 {
+        let base = self.next_byte;
+        let unit = self.machine.hbm.access_bytes.max(self.machine.tdma.alignment_bytes).max(1);
+        self.next_byte = base.saturating_add(bytes).next_multiple_of(unit);
+        base
+    }
+
+    /// Bytes of HBM that are taken.
+    pub(super) fn taken_bytes(&self) -> u64 {
+        self.next_byte
+    }
+
+    /// How many commands there are.
+    pub(super) fn commands(&self) -> (usize, usize) {
+        (self.program.transfers.len(), self.program.execs.len())
+    }
+
+    fn push(&mut self, kind: StepKind) {
+        self.steps.push(Step { kind, span: Span::default() });
+    }
+
+    /// Starts a transfer and waits for it.
+    pub(super) fn transfer(&mut self, transfer: Transfer) {
+        let number = TransferId(u32::try_from(self.program.transfers.len()).unwrap_or(u32::MAX));
+        self.program.transfers.push(transfer);
+        self.push(StepKind::Push(Command::Dma { transfer: number, id: ID }));
+        self.push(StepKind::Push(Command::WaitD(ID)));
+    }
+
+    /// Moves bytes.
+    pub(super) fn bytes(&mut self, name: &str, bytes: &Bytes) {
+        for transfer in transfers(self.machine, name, bytes) {
+            self.transfer(transfer);
+        }
+    }
+
+    /// Moves elements of so many bytes between two places of HBM.
+    pub(super) fn part(&mut self, name: &str, part: &Part, element_bytes: u64, [from, to]: [u64; 2]) {
+        let scale = |elements: i64| elements.saturating_mul(signed(element_bytes));
+        let at = |base: u64, first: i64| hbm(base).step(scale(first)).unwrap_or(hbm(base));
+        let loops = part.loops.iter().map(|(size, from, to)| (*size, scale(*from), scale(*to))).collect();
+        let (source, target) = (at(from, part.from_first), at(to, part.to_first));
+        self.bytes(name, &Bytes { source, target, loops, inside: element_bytes });
+    }
+
+    /// Part of each slice's share between HBM, where slices follow each other by a pitch, and data memory.
+    pub(super) fn slices(&mut self, name: &str, to_dm: bool, block: &Block) {
+        let (hbm, dm) = (hbm(block.hbm), dm(block.dm).step(signed(block.first_slice) * SLICE_STRIDE));
+        let dm = dm.unwrap_or(hbm);
+        let row = |by: u64, to: u64| (signed(by), signed(to));
+        let (outer, inner) = (signed(block.pitch_bytes), row(block.hbm_row_bytes, block.dm_row_bytes));
+        let loops = if to_dm {
+            vec![(block.slices, outer, SLICE_STRIDE), (block.rows, inner.0, inner.1)]
+        } else {
+            vec![(block.slices, SLICE_STRIDE, outer), (block.rows, inner.1, inner.0)]
+        };
+        let (source, target) = if to_dm { (hbm, dm) } else { (dm, hbm) };
+        self.bytes(name, &Bytes { source, target, loops, inside: block.row_bytes });
+    }
+
+    /// Starts a command of the tensor unit and waits for it.
+    pub(super) fn exec(&mut self, mut exec: Exec) {
+        let number = self.program.execs.len();
+        let context = exec.context;
+        exec.name = format!("{}_{number}", exec.name);
+        self.program.execs.push(exec);
+        self.push(StepKind::Push(Command::Load(ExecId(u32::try_from(number).unwrap_or(u32::MAX)))));
+        self.push(StepKind::Push(Command::Exec { context, id: ID }));
+        self.push(StepKind::Push(Command::WaitE(ID)));
+    }
+
+    /// Zeros on every slice.
+    pub(super) fn clear(&mut self, name: &str, base: u64, bytes: u64) {
+        let width = self.machine.commit.sub_width_bytes;
+        let most = self.machine.sequencer.entry_size_max;
+        let mut done = 0;
+        while done < bytes {
+            let words = (bytes - done).div_ceil(width).min(most);
+            let loops = tilewright_tcp::kernels::chain::rows(&[(words, signed(width))]);
+            let commit = Commit {
+                memory: Memory::Dm,
+                base: base + done,
+                loops,
+                bytes: width,
+                width,
+                to_bf16: false,
+                relu: false,
+                slices: Vec::new(),
+            };
+            let body = Body::Fill(Fill { word: 0, commit });
+            let (name, span) = (name.to_string(), Span::default());
+            self.exec(Exec { name, context: Context::Sub, pes: 1, body, span });
+            done += words * width;
+        }
+    }
+
+    /// All commands of another program on the same PE, then a wait for all of them.
+    pub(super) fn commands_of(&mut self, other: &Program, name: &str) {
+        let first = u32::try_from(self.program.execs.len()).unwrap_or(u32::MAX);
+        for exec in &other.execs {
+            let name = format!("{name}_{}_{}", exec.name, self.program.execs.len());
+            self.program.execs.push(Exec { name, ..exec.clone() });
+        }
+        for step in other.queues.iter().flat_map(|queue| &queue.steps) {
+            let kind = match &step.kind {
+                StepKind::Push(Command::Load(ExecId(number))) => {
+                    StepKind::Push(Command::Load(ExecId(first.saturating_add(*number))))
+                }
+                kind => kind.clone(),
+            };
+            self.push(kind);
+        }
+        self.push(StepKind::Sync);
+    }
+
+    /// The program.
+    pub(super) fn finish(mut self) -> Program {
+        self.program.machine = "tcp".to_string();
+        self.program.chips = 1;
+        self.program.queues = vec![Queue { chip: 0, pe: 0, steps: self.steps, span: Span::default() }];
+        self.program
+    }
+}
+
+/// Rows of each slice, at both ends.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Block {
+    /// First byte in HBM.
+    pub(super) hbm: u64,
+    /// First byte in data memory.
+    pub(super) dm: u64,
+    /// First slice.
+    pub(super) first_slice: u64,
+    /// How many.
+    pub(super) slices: u64,
+    /// Bytes from slice to slice in HBM.
+    pub(super) pitch_bytes: u64,
+    /// Rows of each slice.
+    pub(super) rows: u64,
+    /// Bytes of a row.
+    pub(super) row_bytes: u64,
+    /// From row to row in HBM.
+    pub(super) hbm_row_bytes: u64,
+    /// From row to row in data memory.
+    pub(super) dm_row_bytes: u64,
+}

@@ -1,0 +1,398 @@
+//! A graph of primitives as kernels (stage 2): shapes become views, elementwise operators chains, einsums contractions.
+
+use std::collections::BTreeMap;
+
+use tilewright_graph::{Dim, Dtype, Graph, Node, Op, Store, ValueId};
+use tilewright_interp::Tensor;
+use tilewright_num::{Dtype as Pattern, RuleSet, convert};
+
+use super::constants::folded;
+use super::elementwise::{Arg, Writer};
+use super::kernel::{Kernel, Kernels, Origin, Part, Result as Output, Value, Work};
+use super::refusal::{Lowered, Refusal};
+use super::tensors::words;
+use super::view::{View, count, strides};
+
+/// Elements of a value, at most.
+const MOST_ELEMENTS: u64 = 1 << 26;
+
+/// What is known of a value of the graph.
+#[derive(Clone, Debug)]
+pub(super) enum Held {
+    /// Its elements.
+    Known(Tensor),
+    /// Where they are.
+    Seen(View),
+}
+
+/// Kernels in the making.
+pub(super) struct Former<'g> {
+    pub(super) graph: &'g Graph,
+    pub(super) all: Kernels,
+    held: Vec<Option<Held>>,
+    /// Constants that have a place.
+    placed: BTreeMap<ValueId, View>,
+    /// Values in bf16 by the value that they are of.
+    halves: BTreeMap<usize, usize>,
+}
+
+/// The kernels of a graph of primitives with fixed sizes.
+///
+/// # Errors
+/// The first node that the chip does not compute.
+pub(super) fn kernels(graph: &Graph, store: &Store) -> Result<Kernels, Refusal> {
+    let whole = |why: String| Refusal { node: graph.name.clone(), op: "graph".to_string(), why };
+    if let Some(axis) = graph.axes.first() {
+        return Err(whole(format!("the size `{}` is open; give it a number with --dims", axis.name)));
+    }
+    let (tensors, known) = folded(graph, store).map_err(whole)?;
+    let held = tensors.into_iter().map(|tensor| tensor.map(Held::Known)).collect();
+    let all = Kernels { name: graph.name.clone(), ..Kernels::default() };
+    let mut former = Former { graph, all, held, placed: BTreeMap::new(), halves: BTreeMap::new() };
+    for id in &graph.inputs {
+        former.input(*id).map_err(whole)?;
+    }
+    for node in graph.nodes.iter().filter(|node| node.outputs.iter().any(|id| !known.contains(id))) {
+        former.node(node).map_err(|why| Refusal {
+            node: named(graph, node.outputs.first().copied()),
+            op: node.op.name().to_string(),
+            why,
+        })?;
+    }
+    for output in &graph.outputs {
+        let refused = |why| Refusal { node: output.name.clone(), op: "output".to_string(), why };
+        former.output(&output.name, output.value).map_err(refused)?;
+    }
+    Ok(former.all)
+}
+
+fn named(graph: &Graph, id: Option<ValueId>) -> String {
+    id.and_then(|id| graph.value(id)).map_or_else(String::new, |value| value.name.clone())
+}
+
+/// Sizes as numbers.
+pub(super) fn fixed(dims: &[Dim]) -> Lowered<Vec<u64>> {
+    let sizes: Option<Vec<u64>> =
+        dims.iter().map(|dim| dim.as_fixed().and_then(|n| u64::try_from(n).ok())).collect();
+    let sizes = sizes.ok_or("a size that is open")?;
+    match count(&sizes) {
+        0 => Err("a tensor without elements".to_string()),
+        more if more > MOST_ELEMENTS => Err(format!("{more} elements; at most {MOST_ELEMENTS}")),
+        _ => Ok(sizes),
+    }
+}
+
+impl<'g> Former<'g> {
+    fn input(&mut self, id: ValueId) -> Lowered<()> {
+        let Some(value) = self.graph.value(id) else { return Ok(()) };
+        if value.ty.dims.iter().any(|dim| dim.as_fixed() == Some(0)) {
+            // Whoever reads it is refused.
+            return Ok(());
+        }
+        let dims = fixed(&value.ty.dims).map_err(|why| format!("input `{}`: {why}", value.name))?;
+        let number = self.value(&value.name, &dims, value.ty.dtype, Origin::Input);
+        self.all.inputs.push(number);
+        self.held[id.index()] = Some(Held::Seen(View::whole(number, &dims)));
+        Ok(())
+    }
+
+    fn output(&mut self, name: &str, id: ValueId) -> Lowered<()> {
+        let ty = self.graph.value(id).map(|value| value.ty.clone()).ok_or("no value")?;
+        let dims = fixed(&ty.dims)?;
+        let view = self.view(id)?;
+        let value = self.plain(&view, name)?;
+        self.all.results.push(Output { name: name.to_string(), value, dims, dtype: ty.dtype });
+        Ok(())
+    }
+
+    /// A new value.
+    pub(super) fn value(&mut self, name: &str, dims: &[u64], dtype: Dtype, origin: Origin) -> usize {
+        let (name, dims) = (name.to_string(), dims.to_vec());
+        self.all.values.push(Value { name, dims, dtype, half: false, origin });
+        self.all.values.len() - 1
+    }
+
+    /// A value that a kernel makes.
+    pub(super) fn made(&mut self, name: &str, dims: &[u64], dtype: Dtype, work: Work) -> usize {
+        let number = self.value(name, dims, dtype, Origin::Kernel);
+        self.all.kernels.push(Kernel { work, results: vec![number] });
+        number
+    }
+
+    pub(super) fn held(&self, id: Option<ValueId>) -> Lowered<&Held> {
+        let held = id.and_then(|id| self.held.get(id.index())).and_then(Option::as_ref);
+        held.ok_or_else(|| "an operand without elements".to_string())
+    }
+
+    /// A value of the graph as a view; constants get a place.
+    pub(super) fn view(&mut self, id: ValueId) -> Lowered<View> {
+        let tensor = match self.held(Some(id))? {
+            Held::Seen(view) => return Ok(view.clone()),
+            Held::Known(tensor) => tensor.clone(),
+        };
+        if let Some(view) = self.placed.get(&id) {
+            return Ok(view.clone());
+        }
+        let name = named(self.graph, Some(id));
+        let view = self.constant(&name, &tensor)?;
+        self.placed.insert(id, view.clone());
+        Ok(view)
+    }
+
+    /// A constant with a place of its own.
+    pub(super) fn constant(&mut self, name: &str, tensor: &Tensor) -> Lowered<View> {
+        let dims: Vec<u64> = tensor.dims.iter().map(|dim| *dim as u64).collect();
+        if tensor.is_empty() {
+            return Err("a tensor without elements".to_string());
+        }
+        let words = words(tensor).ok_or("an integer beyond 32 bits")?;
+        let number = self.value(name, &dims, tensor.dtype, Origin::Constant(words));
+        Ok(View::whole(number, &dims))
+    }
+
+    /// The value that has exactly the elements of a view, in its order: the one it looks at, or one that they are moved to.
+    pub(super) fn plain(&mut self, view: &View, name: &str) -> Lowered<usize> {
+        let of = &self.all.values[view.value];
+        if view.is_plain() && of.count() == count(&view.dims()) {
+            return Ok(view.value);
+        }
+        let (dtype, half) = (of.dtype, of.half);
+        let dims = view.dims();
+        if count(&dims) > MOST_ELEMENTS {
+            return Err(format!("{} elements; at most {MOST_ELEMENTS}", count(&dims)));
+        }
+        if let Origin::Constant(words) = &of.origin {
+            let words = taken(words, view).ok_or("elements that are not there")?;
+            let moved = self.value(name, &dims, dtype, Origin::Constant(words));
+            self.all.values[moved].half = half;
+            return Ok(moved);
+        }
+        let part = self.part(view, 0, &strides(&dims));
+        let moved = self.made(name, &dims, dtype, Work::Move(vec![part]));
+        self.all.values[moved].half = half;
+        Ok(moved)
+    }
+
+    /// A view's elements to places with their own strides.
+    pub(super) fn part(&self, view: &View, to_first: i64, to: &[i64]) -> Part {
+        let loops = view.axes.iter().zip(to).map(|((size, from), to)| (*size, *from, *to)).collect();
+        Part { from: view.value, from_first: view.first, to_first, loops }
+    }
+
+    /// A value in bf16.
+    pub(super) fn half(&mut self, value: usize) -> usize {
+        if let Some(half) = self.halves.get(&value) {
+            return *half;
+        }
+        let Value { name, dims, dtype, origin, .. } = self.all.values[value].clone();
+        let name = format!("{name}.bf16");
+        let number = match origin {
+            Origin::Constant(words) => {
+                let narrow =
+                    |word: &u32| convert(&RuleSet::TCP, Pattern::F32, Pattern::Bf16, *word).unwrap_or(0);
+                self.value(&name, &dims, dtype, Origin::Constant(words.iter().map(narrow).collect()))
+            }
+            _ => {
+                let work = Work::Chain { inputs: vec![value], lines: Vec::new(), streams: vec![0] };
+                self.made(&name, &dims, dtype, work)
+            }
+        };
+        self.all.values[number].half = true;
+        self.halves.insert(value, number);
+        number
+    }
+
+    fn node(&mut self, node: &Node) -> Lowered<()> {
+        let Some(out) = node.outputs.first().copied() else { return Ok(()) };
+        if self.held[out.index()].is_some() {
+            return Ok(());
+        }
+        let ty = self.graph.value(out).map(|value| value.ty.clone()).ok_or("no result")?;
+        let (name, dims) = (named(self.graph, Some(out)), fixed(&ty.dims)?);
+        let view = self.lowered(node, &name, &dims, ty.dtype)?;
+        if view.dims() != dims {
+            return Err(format!("a result of sizes {:?} instead of {dims:?}", view.dims()));
+        }
+        self.held[out.index()] = Some(Held::Seen(view));
+        Ok(())
+    }
+
+    fn lowered(&mut self, node: &Node, name: &str, dims: &[u64], dtype: Dtype) -> Lowered<View> {
+        let input =
+            |at: usize| node.inputs.get(at).copied().flatten().ok_or("an operand is left out".to_string());
+        let none = || "no strides say this".to_string();
+        match &node.op {
+            Op::Unary(_) | Op::Binary(_) | Op::Select | Op::Convert(_) => self.chain(node, name, dims, dtype),
+            Op::Reshape(_) => {
+                let view = self.view(input(0)?)?;
+                if let Some(view) = view.reshaped(dims) {
+                    return Ok(view);
+                }
+                let moved = self.plain(&view, &format!("{name}.moved"))?;
+                Ok(View::whole(moved, dims))
+            }
+            Op::Broadcast(_) => self.view(input(0)?)?.stretched(dims).ok_or_else(none),
+            Op::Transpose(order) => self.view(input(0)?)?.transposed(order).ok_or_else(none),
+            Op::Slice { axis, start, step, .. } => {
+                let start = start.as_fixed().ok_or("a start that is open")?;
+                let size = dims.get(*axis).copied().unwrap_or(1);
+                self.view(input(0)?)?.sliced(*axis, start, size, *step).ok_or_else(none)
+            }
+            Op::Window { axis, size, stride, dilation } => {
+                self.view(input(0)?)?.windowed(*axis, *size, *stride, *dilation).ok_or_else(none)
+            }
+            Op::Concat { axis } => {
+                let ids: Vec<ValueId> = node.inputs.iter().copied().flatten().collect();
+                let views = ids.iter().map(|id| self.view(*id)).collect::<Lowered<Vec<View>>>()?;
+                self.joined(name, dims, dtype, *axis, &views)
+            }
+            Op::Pad { axis, low, high } => {
+                let (x, fill) = (self.view(input(0)?)?, self.view(input(1)?)?);
+                let sizes = [low, high].map(|dim| dim.as_fixed().and_then(|n| u64::try_from(n).ok()));
+                let [Some(low), Some(high)] = sizes else {
+                    return Err("padding of an open size".to_string());
+                };
+                self.padded(name, dims, *axis, [low, high], (&x, &fill))
+            }
+            Op::Gather { axis } => self.gather(name, dims, *axis, input(0)?, input(1)?),
+            Op::Scatter { fold: None } => self.scatter(name, dims, [input(0)?, input(1)?, input(2)?]),
+            Op::Scatter { fold: Some(_) } => {
+                Err("rows that are folded into those that are there".to_string())
+            }
+            Op::Reduce { fold, axes, .. } => {
+                let x = self.view(input(0)?)?;
+                self.reduce(name, &x, *fold, axes, dims)
+            }
+            Op::Einsum(spec) => {
+                let ids: Vec<ValueId> = node.inputs.iter().copied().flatten().collect();
+                self.einsum(name, spec, &ids, dtype)
+            }
+            other => Err(format!("`{}` has no kernel", other.name())),
+        }
+    }
+
+    /// Views one behind the other along an axis.
+    fn joined(
+        &mut self,
+        name: &str,
+        dims: &[u64],
+        dtype: Dtype,
+        axis: usize,
+        views: &[View],
+    ) -> Lowered<View> {
+        let to = strides(dims);
+        let (mut parts, mut at) = (Vec::new(), 0_u64);
+        for view in views {
+            let size = view.axes.get(axis).ok_or("an axis that is not there")?.0;
+            if size > 0 {
+                parts.push(self.part(view, super::view::signed(at) * to[axis], &to));
+            }
+            at += size;
+        }
+        let value = self.made(name, dims, dtype, Work::Move(parts));
+        Ok(View::whole(value, dims))
+    }
+
+    fn padded(
+        &mut self,
+        name: &str,
+        dims: &[u64],
+        axis: usize,
+        [low, high]: [u64; 2],
+        (x, fill): (&View, &View),
+    ) -> Lowered<View> {
+        if low == 0 && high == 0 {
+            return Ok(x.clone());
+        }
+        let dtype = self.all.values[x.value].dtype;
+        let edge = |size: u64| {
+            let mut sizes = dims.to_vec();
+            sizes[axis] = size;
+            fill.stretched(&sizes).ok_or_else(|| "padding that is no scalar".to_string())
+        };
+        let all = [edge(low)?, x.clone(), edge(high)?];
+        let live: Vec<View> = all.into_iter().filter(|view| count(&view.dims()) > 0).collect();
+        self.joined(name, dims, dtype, axis, &live)
+    }
+
+    /// An elementwise operator: a chain of one.
+    fn chain(&mut self, node: &Node, name: &str, dims: &[u64], dtype: Dtype) -> Lowered<View> {
+        let ids: Vec<ValueId> = node.inputs.iter().copied().flatten().collect();
+        let types: Vec<Dtype> =
+            ids.iter().filter_map(|id| self.graph.value(*id)).map(|value| value.ty.dtype).collect();
+        let order = self.order(&ids, dims);
+        let (mut inputs, mut args) = (Vec::new(), Vec::new());
+        for (at, id) in ids.iter().enumerate() {
+            if let Held::Known(tensor) = self.held(Some(*id))?
+                && let Some(word) = uniform(tensor)?
+            {
+                args.push(Arg::Word(word));
+                continue;
+            }
+            let none = || "sizes that do not stretch".to_string();
+            let view =
+                self.view(*id)?.stretched(dims).ok_or_else(none)?.transposed(&order).ok_or_else(none)?;
+            let value = self.plain(&view, &format!("{name}.{at}"))?;
+            let stream = inputs.iter().position(|known| *known == value).unwrap_or(inputs.len());
+            if stream == inputs.len() {
+                inputs.push(value);
+            }
+            args.push(Arg::Stream(stream));
+        }
+        let mut writer = Writer::new(inputs.len());
+        let stream = match (&node.op, &args[..], &types[..]) {
+            (Op::Unary(op), [Arg::Stream(x)], [ty]) => writer.unary(*op, *ty, *x)?,
+            (Op::Binary(op), [x, y], [ty, _]) => writer.binary(*op, *ty, *x, *y)?,
+            (Op::Convert(to), [Arg::Stream(x)], [from]) => writer.convert(*from, *to, *x)?,
+            (Op::Select, [Arg::Stream(c), x, y], _) => writer.select(*c, *x, *y),
+            (Op::Select, [Arg::Word(c), x, y], _) => {
+                let taken = if *c == 0 { y } else { x };
+                writer.stream(*taken, 0)
+            }
+            _ => return Err("operands that do not fit".to_string()),
+        };
+        let stored: Vec<u64> = order.iter().map(|axis| dims[*axis]).collect();
+        let value = if stream < inputs.len() {
+            inputs[stream]
+        } else {
+            let work = Work::Chain { inputs, lines: writer.lines, streams: vec![stream] };
+            self.made(name, &stored, dtype, work)
+        };
+        let mut back = vec![0; order.len()];
+        order.iter().enumerate().for_each(|(at, axis)| back[*axis] = at);
+        View::whole(value, &stored).transposed(&back).ok_or_else(|| "axes that do not fit".to_string())
+    }
+
+    /// The order of axes in which the first operand of full size lies in memory, so that it is not moved.
+    fn order(&self, ids: &[ValueId], dims: &[u64]) -> Vec<usize> {
+        let plain: Vec<usize> = (0..dims.len()).collect();
+        for id in ids {
+            let Ok(Held::Seen(view)) = self.held(Some(*id)) else { continue };
+            if view.dims() != dims || self.all.values[view.value].count() != count(dims) {
+                continue;
+            }
+            let mut order = plain.clone();
+            order.sort_by_key(|axis| std::cmp::Reverse((view.axes[*axis].0 > 1, view.axes[*axis].1)));
+            if view.transposed(&order).is_some_and(|view| view.is_plain()) {
+                return if view.is_plain() { plain } else { order };
+            }
+        }
+        plain
+    }
+}
+
+/// Elements of a view, in its order.
+fn taken(words: &[u32], view: &View) -> Option<Vec<u32>> {
+    let mut places = vec![view.first];
+    for (size, stride) in &view.axes {
+        let step = |from: i64| (0..*size).map(move |at| from + super::view::signed(at) * stride);
+        places = places.into_iter().flat_map(step).collect();
+    }
+    places.into_iter().map(|at| usize::try_from(at).ok().and_then(|at| words.get(at).copied())).collect()
+}
+
+/// The word that all elements are, if they are.
+fn uniform(tensor: &Tensor) -> Lowered<Option<u32>> {
+    let words = words(tensor).ok_or("an integer beyond 32 bits")?;
+    Ok(words.first().copied().filter(|first| words.iter().all(|word| word == first)))
+}

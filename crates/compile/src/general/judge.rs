@@ -1,0 +1,160 @@
+//! What kernels of a general graph must give, from the values that they read alone: neither layouts nor commands.
+//!
+//! Chains, moves and reductions are judged bit for bit. A contraction takes bf16 and sums in f32 in the order of its tactic: its result may
+//! differ from the exact sum of products by what f32 loses ([`SLACK`] of the sum of magnitudes).
+
+use tilewright_graph::Fold;
+use tilewright_num::{self as num, Dtype, RuleSet, convert, decode};
+
+use super::kernel::{Kernels, Sizes, Work};
+use super::view::signed;
+use super::words::evaluate;
+
+/// Parts of the sum of magnitudes by which a sum of products may differ from the exact one: some hundred roundings of f32.
+pub const SLACK: f64 = 1e-5;
+
+/// What a kernel must give.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Wanted {
+    /// These patterns; places that a kernel does not write are zero.
+    Exact(Vec<u32>),
+    /// f32 near these sums, each with the sum of its magnitudes.
+    Near(Vec<(f64, f64)>),
+}
+
+impl Wanted {
+    /// The first element that differs, if one does.
+    pub fn differs(&self, found: &[u32]) -> Option<usize> {
+        match self {
+            Wanted::Exact(wanted) => {
+                let length = wanted.len().min(found.len());
+                let place = wanted.iter().zip(found).position(|(wanted, found)| wanted != found);
+                place.or_else(|| (wanted.len() != found.len()).then_some(length))
+            }
+            Wanted::Near(wanted) => {
+                let far = |((sum, magnitude), found): (&(f64, f64), &u32)| {
+                    let off = (f64::from(f32::from_bits(*found)) - sum).abs();
+                    (off.is_nan() || off > SLACK * magnitude) && magnitude.is_finite()
+                };
+                wanted.iter().zip(found).position(far)
+            }
+        }
+    }
+}
+
+/// Values by number.
+pub type Values<'v> = dyn Fn(usize) -> Vec<u32> + 'v;
+
+fn index(number: i64) -> usize {
+    usize::try_from(number).unwrap_or(usize::MAX)
+}
+
+/// What a kernel gives for each of its results.
+pub fn judge(rules: &RuleSet, all: &Kernels, number: usize, values: &Values<'_>) -> Vec<Wanted> {
+    let kernel = &all.kernels[number];
+    let count = |value: usize| index(signed(all.values[value].count()));
+    let to = kernel.results.first().copied().unwrap_or(0);
+    match &kernel.work {
+        Work::Move(parts) => {
+            let mut out = vec![0; count(to)];
+            for part in parts {
+                let from = values(part.from);
+                part.each(|from_place, to_place| {
+                    if let (Some(word), Some(slot)) = (from.get(from_place), out.get_mut(to_place)) {
+                        *slot = *word;
+                    }
+                });
+            }
+            vec![Wanted::Exact(out)]
+        }
+        Work::Gather { from, table, around: (outer, size, inner) } => {
+            let (from, table) = (values(*from), values(*table));
+            let inner = index(signed(*inner));
+            let mut out = Vec::with_capacity(count(to));
+            for block in from.chunks(index(signed(*size)) * inner).take(index(signed(*outer))) {
+                for offset in &table {
+                    let first = *offset as usize / 4;
+                    out.extend((first..first + inner).map(|at| block.get(at).copied().unwrap_or(0)));
+                }
+            }
+            vec![Wanted::Exact(out)]
+        }
+        Work::Scatter { base, table, rows, inner } => {
+            let (mut out, table, rows) = (values(*base), values(*table), values(*rows));
+            for (row, offset) in rows.chunks(index(signed(*inner))).zip(&table) {
+                for (at, word) in row.iter().enumerate() {
+                    if let Some(slot) = out.get_mut(*offset as usize / 4 + at) {
+                        *slot = *word;
+                    }
+                }
+            }
+            vec![Wanted::Exact(out)]
+        }
+        Work::Chain { inputs, lines, streams } => {
+            let inputs: Vec<Vec<u32>> = inputs.iter().map(|value| values(*value)).collect();
+            let mut outs = vec![Vec::new(); streams.len()];
+            for at in 0..count(to) {
+                let elements: Vec<u32> =
+                    inputs.iter().map(|input| input.get(at).copied().unwrap_or(0)).collect();
+                let all_streams = evaluate(rules, &elements, lines);
+                for ((out, stream), value) in outs.iter_mut().zip(streams).zip(&kernel.results) {
+                    let word = all_streams[*stream];
+                    let narrow = |word| convert(rules, Dtype::F32, Dtype::Bf16, word).unwrap_or(0);
+                    out.push(if all.values[*value].half { narrow(word) } else { word });
+                }
+            }
+            outs.into_iter().map(Wanted::Exact).collect()
+        }
+        Work::Contract { a, b, sizes } => {
+            vec![Wanted::Near(products(rules, &values(*a), &values(*b), *sizes))]
+        }
+        Work::Reduce { from, fold, columns } => {
+            let float = all.values[*from].dtype.is_float();
+            let from = values(*from);
+            let rows = from.chunks(index(signed(*columns))).map(|row| reduced(rules, *fold, float, row));
+            vec![Wanted::Exact(rows.collect())]
+        }
+    }
+}
+
+fn products(rules: &RuleSet, a: &[u32], b: &[u32], sizes: Sizes) -> Vec<(f64, f64)> {
+    let wide = |words: &[u32]| -> Vec<f64> {
+        words.iter().map(|word| f64::from(decode(rules, Dtype::Bf16, *word))).collect()
+    };
+    let (a, b) = (wide(a), wide(b));
+    let [rows, columns, summed] = [sizes.rows, sizes.columns, sizes.summed].map(|size| index(signed(size)));
+    let mut all = Vec::with_capacity(index(signed(sizes.batch)) * rows * columns);
+    for (a, b) in a.chunks(rows * summed).zip(b.chunks(columns * summed)) {
+        for row in a.chunks(summed) {
+            for column in b.chunks(summed) {
+                let products = row.iter().zip(column).map(|(x, y)| x * y);
+                all.push(
+                    products.fold((0.0, 0.0), |(sum, size), product| (sum + product, size + product.abs())),
+                );
+            }
+        }
+    }
+    all
+}
+
+/// Four at a time in a tree, then one after the other (vISA book, intra-slice reduce).
+fn reduced(rules: &RuleSet, fold: Fold, float: bool, row: &[u32]) -> u32 {
+    let join = |a: u32, b: u32| {
+        let (x, y) = (f32::from_bits(a), f32::from_bits(b));
+        let (i, j) = (a.cast_signed(), b.cast_signed());
+        match (fold, float) {
+            (Fold::Max, true) => num::max_f32(rules, x, y).to_bits(),
+            (Fold::Min, true) => num::min_f32(rules, x, y).to_bits(),
+            (_, true) => num::add_f32(rules, x, y).to_bits(),
+            (Fold::Max, false) => i.max(j).cast_unsigned(),
+            (Fold::Min, false) => i.min(j).cast_unsigned(),
+            (_, false) => num::add_sat(i, j).cast_unsigned(),
+        }
+    };
+    let settled: Vec<u32> =
+        row.iter().map(|word| if float { rules.settle_f32(*word) } else { *word }).collect();
+    let fours = settled
+        .chunks(4)
+        .filter_map(|four| four.chunks(2).filter_map(|two| two.iter().copied().reduce(join)).reduce(join));
+    fours.reduce(join).unwrap_or(0)
+}

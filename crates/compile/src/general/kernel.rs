@@ -1,0 +1,211 @@
+//! Kernels of a general graph: moves, chains, contractions and reductions between values that lie in HBM (stage 2).
+
+use tilewright_graph::{Dtype, Fold};
+
+use super::words::Line;
+
+/// A value that is kept: elements one after the other, row-major, in words of 32 bits or in bf16.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Value {
+    /// Its name.
+    pub name: String,
+    /// Sizes.
+    pub dims: Vec<u64>,
+    /// What elements stand for.
+    pub dtype: Dtype,
+    /// Elements are bf16: operands of a contraction.
+    pub half: bool,
+    /// Where it comes from.
+    pub origin: Origin,
+}
+
+impl Value {
+    /// The number of elements.
+    pub fn count(&self) -> u64 {
+        super::view::count(&self.dims)
+    }
+
+    /// Bytes of an element.
+    pub fn element_bytes(&self) -> u64 {
+        if self.half { 2 } else { 4 }
+    }
+}
+
+/// Where a value comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// An input of the graph.
+    Input,
+    /// Patterns that are known.
+    Constant(Vec<u32>),
+    /// A kernel.
+    Kernel,
+}
+
+/// Elements that go from one value to another: loops of size, stride in the source and stride in the target.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// The source.
+    pub from: usize,
+    /// Its first element.
+    pub from_first: i64,
+    /// First element of the target.
+    pub to_first: i64,
+    /// Outermost first.
+    pub loops: Vec<(u64, i64, i64)>,
+}
+
+impl Part {
+    /// The same from the target to the source.
+    #[must_use]
+    pub fn turned(&self) -> Part {
+        let loops = self.loops.iter().map(|(size, from, to)| (*size, *to, *from)).collect();
+        Part { from: self.from, from_first: self.to_first, to_first: self.from_first, loops }
+    }
+
+    /// Calls a function with the place of every element at both ends.
+    pub fn each(&self, mut take: impl FnMut(usize, usize)) {
+        let mut places = vec![(self.from_first, self.to_first)];
+        for (size, from, to) in &self.loops {
+            let step = |(a, b): (i64, i64)| {
+                (0..super::view::signed(*size)).map(move |at| (a + at * from, b + at * to))
+            };
+            places = places.into_iter().flat_map(step).collect();
+        }
+        for (from, to) in places {
+            if let (Ok(from), Ok(to)) = (usize::try_from(from), usize::try_from(to)) {
+                take(from, to);
+            }
+        }
+    }
+}
+
+/// Sizes of a contraction: `bmk, bnk -> bmn`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Sizes {
+    /// In both inputs and in the result.
+    pub batch: u64,
+    /// In the first input and in the result.
+    pub rows: u64,
+    /// In the second input and in the result.
+    pub columns: u64,
+    /// Summed.
+    pub summed: u64,
+}
+
+/// What a kernel does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Work {
+    /// Elements to other places.
+    Move(Vec<Part>),
+    /// Rows of an axis by number: `[outer, size, inner]` to `[outer, indices, inner]`, byte offsets of the rows in a table.
+    Gather {
+        /// The value.
+        from: usize,
+        /// Offsets in bytes.
+        table: usize,
+        /// Elements before the axis, of it, and behind it.
+        around: (u64, u64, u64),
+    },
+    /// Rows of the target replaced by others.
+    Scatter {
+        /// What the target holds elsewhere.
+        base: usize,
+        /// Offsets in bytes.
+        table: usize,
+        /// The rows.
+        rows: usize,
+        /// Elements of a row.
+        inner: u64,
+    },
+    /// Steps on the elements of values of one size.
+    Chain {
+        /// Streams that enter.
+        inputs: Vec<usize>,
+        /// Steps.
+        lines: Vec<Line>,
+        /// Streams that are written, in the order of the kernel's results.
+        streams: Vec<usize>,
+    },
+    /// Sums of products of two values in bf16.
+    Contract {
+        /// `[batch, rows, summed]`.
+        a: usize,
+        /// `[batch, columns, summed]`.
+        b: usize,
+        /// Sizes.
+        sizes: Sizes,
+    },
+    /// One result of each row.
+    Reduce {
+        /// `[rows, columns]`.
+        from: usize,
+        /// How.
+        fold: Fold,
+        /// Columns of a row.
+        columns: u64,
+    },
+}
+
+/// A kernel and the values that it makes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Kernel {
+    /// What it does.
+    pub work: Work,
+    /// What it gives.
+    pub results: Vec<usize>,
+}
+
+impl Kernel {
+    /// Values that it reads.
+    pub fn reads(&self) -> Vec<usize> {
+        match &self.work {
+            Work::Move(parts) => parts.iter().map(|part| part.from).collect(),
+            Work::Gather { from, table, .. } => vec![*from, *table],
+            Work::Scatter { base, table, rows, .. } => vec![*base, *table, *rows],
+            Work::Chain { inputs, .. } => inputs.clone(),
+            Work::Contract { a, b, .. } => vec![*a, *b],
+            Work::Reduce { from, .. } => vec![*from],
+        }
+    }
+
+    /// Its name in texts.
+    pub fn name(&self) -> &'static str {
+        match &self.work {
+            Work::Move(_) => "move",
+            Work::Gather { .. } => "gather",
+            Work::Scatter { .. } => "scatter",
+            Work::Chain { .. } => "chain",
+            Work::Contract { .. } => "contract",
+            Work::Reduce { .. } => "reduce",
+        }
+    }
+}
+
+/// A result of the graph.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Result {
+    /// Its name.
+    pub name: String,
+    /// The value.
+    pub value: usize,
+    /// Sizes as the graph has them.
+    pub dims: Vec<u64>,
+    /// Type as the graph has it.
+    pub dtype: Dtype,
+}
+
+/// A general graph as kernels, in an order in which each comes behind what it reads.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Kernels {
+    /// What the graph is called.
+    pub name: String,
+    /// Every value.
+    pub values: Vec<Value>,
+    /// Every kernel.
+    pub kernels: Vec<Kernel>,
+    /// Inputs, by number of their value, in the order of the graph.
+    pub inputs: Vec<usize>,
+    /// Results.
+    pub results: Vec<Result>,
+}

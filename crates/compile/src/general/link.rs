@@ -1,0 +1,254 @@
+//! Contractions that hand their results on without a way through row-major order, and the choice of tactics with what that takes (stage 3).
+//!
+//! A chain that alone reads a contraction's result runs where the result lies in data memory. What the chain gives is laid from there straight
+//! into the shape in which a later contraction takes it, where the digits of both shapes allow it.
+
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
+
+use tilewright_machine::tcp::Tcp;
+use tilewright_tcp::cost::image::transfer_cost;
+
+use super::choose::{Bridge, choose, total};
+use super::emit::hbm;
+use super::kernel::{Kernels, Origin, Part, Sizes, Work};
+use super::moves::{Bytes, transfers};
+use super::plan::Options;
+use super::tactic::{Tactic, tactics};
+use super::view::signed;
+
+/// What was chosen for the contractions of a graph.
+#[derive(Clone, Debug, Default)]
+pub struct Chosen {
+    /// Tactic of each contraction, by the number of its kernel.
+    pub tactics: BTreeMap<usize, Tactic>,
+    /// The chain that runs where a contraction leaves its result.
+    pub tails: BTreeMap<usize, usize>,
+    /// Operands that come straight from a contraction: by kernel and operand, the contraction.
+    pub straight: BTreeMap<(usize, usize), usize>,
+    /// Which of how many tactics each contraction got, the fastest alone first.
+    pub picks: BTreeMap<usize, (usize, usize)>,
+    /// Cycles of contractions and bridges by closed forms: as chosen, and with the fastest tactic for each alone.
+    pub cycles: (u64, u64),
+}
+
+impl Chosen {
+    /// Whether a chain runs where a contraction leaves its result.
+    pub fn is_tail(&self, chain: usize) -> bool {
+        self.tails.values().any(|tail| *tail == chain)
+    }
+}
+
+/// A contraction's kernel.
+fn contraction(all: &Kernels, number: usize) -> Option<([usize; 2], Sizes)> {
+    match all.kernels.get(number)?.work {
+        Work::Contract { a, b, sizes } => Some(([a, b], sizes)),
+        _ => None,
+    }
+}
+
+/// Sizes of an operand as batch, own and summed.
+pub(super) fn operand_sizes(sizes: Sizes, operand: usize) -> [u64; 3] {
+    [sizes.batch, if operand == 0 { sizes.rows } else { sizes.columns }, sizes.summed]
+}
+
+/// Letters of an operand, and of a result.
+pub(super) const LETTERS: [[&str; 3]; 3] = [["b", "m", "k"], ["b", "n", "k"], ["b", "m", "n"]];
+
+/// Chains by the contraction whose result they alone read, last of all that they read.
+fn tails(all: &Kernels) -> BTreeMap<usize, usize> {
+    let maker = |value: usize| all.kernels.iter().position(|kernel| kernel.results.contains(&value));
+    let mut tails = BTreeMap::new();
+    for (number, kernel) in all.kernels.iter().enumerate() {
+        let Work::Chain { inputs, .. } = &kernel.work else { continue };
+        let makers = inputs.iter().filter_map(|value| Some((maker(*value)?, *value)));
+        let Some((last, value)) = makers.max() else { continue };
+        let readers = all.kernels.iter().filter(|kernel| kernel.reads().contains(&value)).count();
+        let given = all.results.iter().any(|result| result.value == value);
+        if contraction(all, last).is_some() && readers == 1 && !given {
+            tails.insert(last, number);
+        }
+    }
+    tails
+}
+
+/// Cycles of moving elements between two places of HBM.
+pub(super) fn cycles(machine: &Tcp, parts: &[Part], element_bytes: u64) -> u64 {
+    let scale = |elements: i64| elements.saturating_mul(signed(element_bytes));
+    let one = |part: &Part| {
+        let loops = part.loops.iter().map(|(size, from, to)| (*size, scale(*from), scale(*to))).collect();
+        let bytes = Bytes { source: hbm(0), target: hbm(1 << 30), loops, inside: element_bytes };
+        let all = transfers(machine, "lay", &bytes);
+        all.iter()
+            .filter_map(|one| transfer_cost(machine, one))
+            .map(|cost| cost.cycles.total_cycles)
+            .sum::<u64>()
+    };
+    parts.iter().map(one).sum()
+}
+
+struct Weigher<'w> {
+    machine: &'w Tcp,
+    all: &'w Kernels,
+    tails: &'w BTreeMap<usize, usize>,
+    candidates: BTreeMap<usize, Vec<Tactic>>,
+}
+
+impl Weigher<'_> {
+    /// Whether a chain can run where a tactic leaves its result.
+    fn joins(&self, number: usize, tactic: &Tactic) -> bool {
+        let Some((_, sizes)) = contraction(self.all, number) else { return false };
+        self.tails.get(&number).is_some_and(|tail| tactic.takes_tail(self.machine, self.all, *tail, sizes))
+    }
+
+    /// What it takes to lay an operand as a tactic takes it, from row-major order.
+    fn lays(&self, number: usize, operand: usize, tactic: &Tactic) -> u64 {
+        let Some((values, sizes)) = contraction(self.all, number) else { return 0 };
+        if matches!(self.all.values[values[operand]].origin, Origin::Constant(_)) && tactic.chunk == sizes {
+            return 0;
+        }
+        let dims = operand_sizes(sizes, operand);
+        let placed = &tactic.operands[operand];
+        let axes = placed.axes_of(LETTERS[operand], dims, dims);
+        placed.image.parts(0, &axes, true).map_or(u64::MAX, |parts| cycles(self.machine, &parts, 2))
+    }
+
+    /// What it takes to lay a result in row-major order.
+    fn unlays(&self, number: usize, tactic: &Tactic, element_bytes: u64) -> u64 {
+        let Some((_, sizes)) = contraction(self.all, number) else { return 0 };
+        let dims = [sizes.batch, sizes.rows, sizes.columns];
+        let placed = &tactic.operands[2];
+        let axes = placed.axes_of(LETTERS[2], dims, dims);
+        placed.image.parts(0, &axes, false).map_or(u64::MAX, |parts| {
+            let turned: Vec<Part> = parts.iter().map(Part::turned).collect();
+            cycles(self.machine, &turned, element_bytes)
+        })
+    }
+}
+
+/// Operands that a contraction may take straight from another: kernel, operand, value, contraction that it comes from.
+fn handed(all: &Kernels, tails: &BTreeMap<usize, usize>) -> Vec<(usize, usize, usize, usize)> {
+    let mut found = Vec::new();
+    for number in 0..all.kernels.len() {
+        let Some((values, sizes)) = contraction(all, number) else { continue };
+        for (operand, value) in values.iter().enumerate() {
+            let from = tails.iter().find(|(_, tail)| all.kernels[**tail].results.contains(value));
+            let Some((from, _)) = from else { continue };
+            let same = contraction(all, *from)
+                .is_some_and(|(_, own)| [own.batch, own.rows, own.columns] == operand_sizes(sizes, operand));
+            if same {
+                found.push((number, operand, *value, *from));
+            }
+        }
+    }
+    found
+}
+
+/// Tactics for all contractions, by dynamic programming.
+///
+/// # Errors
+/// The first contraction without a tactic, and why.
+pub(super) fn chosen(machine: &Tcp, all: &Kernels, options: &Options) -> Result<Chosen, (usize, String)> {
+    let tails = tails(all);
+    let mut found: BTreeMap<Sizes, Vec<Tactic>> = BTreeMap::new();
+    let mut weigher = Weigher { machine, all, tails: &tails, candidates: BTreeMap::new() };
+    for number in 0..all.kernels.len() {
+        let Some((_, sizes)) = contraction(all, number) else { continue };
+        let candidates = match found.entry(sizes) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(open) => {
+                let keep = options.tactics.max(1);
+                open.insert(tactics(machine, sizes, keep).map_err(|why| (number, why))?)
+            }
+        };
+        weigher.candidates.insert(number, candidates.clone());
+    }
+    let handed = handed(all, &tails);
+    let places: Vec<usize> = weigher.candidates.keys().copied().collect();
+    let at = |number: usize| places.iter().position(|known| *known == number).unwrap_or(0);
+    let own = |number: usize| {
+        weigher.candidates[&number].iter().map(|tactic| weigher.own(number, tactic, &handed)).collect()
+    };
+    let kernels: Vec<Vec<u64>> = places.iter().map(|number| own(*number)).collect();
+    let mut bridges = Vec::new();
+    for (number, operand, value, from) in &handed {
+        let row = |first: &Tactic| {
+            let second = weigher.candidates[number].iter();
+            second
+                .map(|second| weigher.bridge((*from, first), (*number, *operand, second), *value).0)
+                .collect()
+        };
+        let costs = weigher.candidates[from].iter().map(row).collect();
+        bridges.push(Bridge { from: at(*from), to: at(*number), costs });
+    }
+    let choice = choose(&kernels, &bridges);
+    let alone = vec![0; kernels.len()];
+    let totals = (total(&kernels, &bridges, &choice), total(&kernels, &bridges, &alone));
+    let mut chosen = Chosen { cycles: totals, ..Chosen::default() };
+    for (number, pick) in places.iter().zip(&choice) {
+        let candidates = &weigher.candidates[number];
+        let tactic = candidates[*pick].clone();
+        if weigher.joins(*number, &tactic) {
+            chosen.tails.insert(*number, tails[number]);
+        }
+        chosen.picks.insert(*number, (*pick + 1, candidates.len()));
+        chosen.tactics.insert(*number, tactic);
+    }
+    for (number, operand, value, from) in handed {
+        let (first, second) = (&chosen.tactics[&from], &chosen.tactics[&number]);
+        if weigher.bridge((from, first), (number, operand, second), value).1 {
+            chosen.straight.insert((number, operand), from);
+        }
+    }
+    Ok(chosen)
+}
+
+impl Weigher<'_> {
+    /// What a contraction takes with the way from and to row-major order, but for operands that may come straight.
+    fn own(&self, number: usize, tactic: &Tactic, handed: &[(usize, usize, usize, usize)]) -> u64 {
+        let may = |operand: usize| handed.iter().any(|(to, at, ..)| (*to, *at) == (number, operand));
+        let lays = (0..2).filter(|operand| !may(*operand)).map(|operand| self.lays(number, operand, tactic));
+        let results = match self.tails.get(&number).filter(|_| self.joins(number, tactic)) {
+            Some(tail) => self.all.kernels[*tail].results.clone(),
+            None => self.all.kernels[number].results.clone(),
+        };
+        let unlays = results
+            .iter()
+            .filter(|value| self.is_plain(**value, handed))
+            .map(|value| self.unlays(number, tactic, self.all.values[*value].element_bytes()));
+        lays.chain(unlays).fold(tactic.cycles, u64::saturating_add)
+    }
+
+    /// Whether a value must lie in row-major order whatever is chosen.
+    fn is_plain(&self, value: usize, handed: &[(usize, usize, usize, usize)]) -> bool {
+        let straight: BTreeSet<usize> =
+            handed.iter().filter(|(_, _, known, _)| *known == value).map(|(to, ..)| *to).collect();
+        let readers =
+            self.all.kernels.iter().enumerate().filter(|(_, kernel)| kernel.reads().contains(&value));
+        let mut readers = readers.map(|(number, _)| number);
+        straight.is_empty()
+            || self.all.results.iter().any(|result| result.value == value)
+            || readers.any(|reader| !straight.contains(&reader))
+    }
+
+    /// What it takes from the result of one tactic to the operand of another, and whether that is straight.
+    fn bridge(
+        &self,
+        (from, first): (usize, &Tactic),
+        (to, operand, second): (usize, usize, &Tactic),
+        value: usize,
+    ) -> (u64, bool) {
+        let lays = self.lays(to, operand, second);
+        if !self.joins(from, first) {
+            return (lays, false);
+        }
+        let whole = contraction(self.all, to).is_some_and(|(_, sizes)| second.chunk == sizes);
+        let parts = first.operands[2].parts_to(&second.operands[operand], operand);
+        let straight = parts.filter(|_| whole).map(|parts| cycles(self.machine, &parts, 2));
+        let around = lays.saturating_add(self.unlays(from, first, self.all.values[value].element_bytes()));
+        match straight {
+            Some(straight) if straight <= around => (straight, true),
+            _ => (around, false),
+        }
+    }
+}

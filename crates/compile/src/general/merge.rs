@@ -1,0 +1,140 @@
+//! Chains that read one another become one, so that what is between them never leaves data memory; what a chain behind a contraction needs
+//! besides comes before the contraction, so that the chain may follow it at once.
+
+use std::collections::BTreeSet;
+
+use super::kernel::{Kernel, Kernels, Work};
+use super::words::{Line, Other, Step};
+
+/// The same kernels with neighbouring chains joined, and without results that nobody reads.
+#[must_use]
+pub(super) fn merged(mut all: Kernels) -> Kernels {
+    while let Some((first, second, at)) = pair(&all) {
+        let joined = joined(&all.kernels[first], &all.kernels[second]);
+        all.kernels[at] = joined;
+        all.kernels.remove(if at == first { second } else { first });
+    }
+    unread(&mut all);
+    all
+}
+
+/// The same kernels in an order in which nothing that a chain needs comes between it and the last contraction that it reads, where that is
+/// possible.
+#[must_use]
+pub(super) fn close(mut all: Kernels) -> Kernels {
+    for chain in 0..all.kernels.len() {
+        let Work::Chain { inputs, .. } = &all.kernels[chain].work else { continue };
+        let makers = inputs.iter().filter_map(|value| maker(&all, *value));
+        let last = makers.filter(|at| matches!(all.kernels[*at].work, Work::Contract { .. })).max();
+        let Some(contraction) = last else { continue };
+        // What depends on the contraction stays behind it.
+        let mut made: BTreeSet<usize> = all.kernels[contraction].results.iter().copied().collect();
+        let (mut before, mut behind) = (Vec::new(), Vec::new());
+        for kernel in &all.kernels[contraction + 1..chain] {
+            if kernel.reads().iter().any(|value| made.contains(value)) {
+                made.extend(kernel.results.iter().copied());
+                behind.push(kernel.clone());
+            } else {
+                before.push(kernel.clone());
+            }
+        }
+        before.push(all.kernels[contraction].clone());
+        all.kernels.splice(contraction..chain, before.into_iter().chain(behind));
+    }
+    all
+}
+
+/// The kernel that makes a value.
+fn maker(all: &Kernels, value: usize) -> Option<usize> {
+    all.kernels.iter().position(|kernel| kernel.results.contains(&value))
+}
+
+/// Two chains to join, and whose place the joined one takes.
+fn pair(all: &Kernels) -> Option<(usize, usize, usize)> {
+    for (second, kernel) in all.kernels.iter().enumerate() {
+        let Work::Chain { inputs, .. } = &kernel.work else { continue };
+        for first in inputs.iter().filter_map(|value| maker(all, *value)) {
+            if !matches!(all.kernels[first].work, Work::Chain { .. }) || !alike(all, first, second) {
+                continue;
+            }
+            let made = &all.kernels[first].results;
+            let early = inputs
+                .iter()
+                .all(|value| made.contains(value) || maker(all, *value).is_none_or(|maker| maker < first));
+            if early {
+                return Some((first, second, first));
+            }
+            let reads = |kernel: &Kernel| kernel.reads().iter().any(|value| made.contains(value));
+            if !all.kernels[first + 1..second].iter().any(reads) {
+                return Some((first, second, second));
+            }
+        }
+    }
+    None
+}
+
+/// Whether two chains run over as many elements.
+fn alike(all: &Kernels, first: usize, second: usize) -> bool {
+    let count = |kernel: usize| all.kernels[kernel].results.first().map(|value| all.values[*value].count());
+    count(first) == count(second)
+}
+
+/// One chain that does what two did.
+fn joined(first: &Kernel, second: &Kernel) -> Kernel {
+    let (
+        Work::Chain { inputs: a, lines: lines_a, streams: out_a },
+        Work::Chain { inputs: b, lines: lines_b, streams: out_b },
+    ) = (&first.work, &second.work)
+    else {
+        return first.clone();
+    };
+    let mut inputs = a.clone();
+    inputs.extend(b.iter().copied().filter(|value| !a.contains(value) && !first.results.contains(value)));
+    let inputs = inputs;
+    let place = |value: usize| inputs.iter().position(|known| *known == value).unwrap_or(0);
+    let of_a = |stream: usize| match a.get(stream) {
+        Some(value) => place(*value),
+        None => inputs.len() + stream - a.len(),
+    };
+    let of_b = |stream: usize| match b.get(stream) {
+        Some(value) => match first.results.iter().position(|made| made == value) {
+            Some(at) => of_a(out_a[at]),
+            None => place(*value),
+        },
+        None => inputs.len() + lines_a.len() + stream - b.len(),
+    };
+    let lines = lines_a
+        .iter()
+        .map(|line| renamed(line, &of_a))
+        .chain(lines_b.iter().map(|line| renamed(line, &of_b)));
+    let lines = lines.collect();
+    let streams = out_a.iter().map(|s| of_a(*s)).chain(out_b.iter().map(|s| of_b(*s))).collect();
+    let results = [&first.results[..], &second.results].concat();
+    Kernel { work: Work::Chain { inputs: inputs.clone(), lines, streams }, results }
+}
+
+fn renamed(line: &Line, to: &dyn Fn(usize) -> usize) -> Line {
+    let step = match &line.step {
+        Step::With { arith, other: Other::Stream(stream), reversed } => {
+            Step::With { arith: *arith, other: Other::Stream(to(*stream)), reversed: *reversed }
+        }
+        step => step.clone(),
+    };
+    Line { input: to(line.input), step }
+}
+
+/// Takes away results of chains that nobody reads.
+fn unread(all: &mut Kernels) {
+    let read: BTreeSet<usize> = all.kernels.iter().flat_map(Kernel::reads).collect();
+    let read: BTreeSet<usize> =
+        read.into_iter().chain(all.results.iter().map(|result| result.value)).collect();
+    for kernel in &mut all.kernels {
+        let Work::Chain { streams, .. } = &mut kernel.work else { continue };
+        let keep: Vec<bool> = kernel.results.iter().map(|value| read.contains(value)).collect();
+        let mut flags = keep.iter();
+        streams.retain(|_| flags.next().copied().unwrap_or(true));
+        let mut flags = keep.iter();
+        kernel.results.retain(|_| flags.next().copied().unwrap_or(true));
+    }
+    all.kernels.retain(|kernel| !kernel.results.is_empty());
+}

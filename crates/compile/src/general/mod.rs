@@ -1,0 +1,47 @@
+//! The general path: any graph of primitives with fixed sizes as one program of the TCP, kernel by kernel (paper sections V-B and V-C).
+//!
+//! | file | owns |
+//! |---|---|
+//! | [`kernel`] | the kernel level: values in HBM, moves, chains, contractions, reductions |
+//! | [`view`] | strided looks at values |
+//! | `form`, `contract`, `constants` | stage 2: a graph of primitives to kernels |
+//! | [`elementwise`], [`words`] | elementwise primitives as steps on 32-bit words, and what a step gives |
+//! | `merge` | chains that read one another as one |
+//! | [`passes`](mod@passes) | steps as commands of the vector engine |
+//! | [`tactic`], [`image`] | contractions by the explorer's tactics; their shapes seen from HBM |
+//! | [`link`], [`choose`](mod@choose) | which tactics together take least, bridges included: dynamic programming |
+//! | [`moves`] | loops over elements as transfers |
+//! | `emit`, `commands_*`, [`plan`](mod@plan) | the program |
+//! | [`tensors`] | tensors as words |
+//! | [`text`] | kernels as text, with what was chosen and what it takes |
+//! | [`judge`](mod@judge) | what kernels must give, from what they read alone |
+//! | [`refusal`] | what is not lowered, and why |
+
+pub mod choose;
+pub mod elementwise;
+pub mod image;
+pub mod judge;
+pub mod kernel;
+pub mod link;
+pub mod moves;
+pub mod passes;
+pub mod plan;
+pub mod refusal;
+pub mod tactic;
+pub mod tensors;
+pub mod text;
+pub mod view;
+pub mod words;
+
+mod commands_chain;
+mod commands_contract;
+mod commands_reduce;
+mod commands_rows;
+mod constants;
+mod contract;
+mod emit;
+mod form;
+mod merge;
+
+pub use plan::{Options, Planned, plan, share};
+pub use refusal::Refusal;

@@ -1,0 +1,125 @@
+//! Loops over elements as transfers of the DMA engine: packets as long as neighbours are neighbours on both sides, as many loops as the
+//! engine has (vISA book, DMA engine).
+
+use tilewright_base::Span;
+use tilewright_machine::tcp::Tcp;
+use tilewright_tcp::program::Count;
+use tilewright_tcp::program::transfer::{Address, Transfer, TransferLoop};
+
+use super::view::signed;
+
+/// Bytes that go from one place to another: loops of size and of strides in bytes at both ends, and what is contiguous inside.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Bytes {
+    /// First byte read.
+    pub source: Address,
+    /// First byte written.
+    pub target: Address,
+    /// Outermost first.
+    pub loops: Vec<(u64, i64, i64)>,
+    /// Contiguous bytes inside.
+    pub inside: u64,
+}
+
+/// Transfers that move them.
+pub fn transfers(machine: &Tcp, name: &str, bytes: &Bytes) -> Vec<Transfer> {
+    let parts = packets(machine, &simple(bytes)).into_iter();
+    let parts = parts.flat_map(|part| short(machine, part)).flat_map(|part| few(machine, part));
+    parts.enumerate().map(|(number, part)| transfer(name, &part, number)).collect()
+}
+
+fn transfer(name: &str, bytes: &Bytes, number: usize) -> Transfer {
+    let name = if number == 0 { name.to_string() } else { format!("{name}_{number}") };
+    let row = |(size, source, target): &(u64, i64, i64)| TransferLoop {
+        size: Count::Fixed(*size),
+        source: *source,
+        target: *target,
+    };
+    Transfer {
+        name,
+        source: bytes.source,
+        target: bytes.target,
+        loops: bytes.loops.iter().map(row).collect(),
+        packet: bytes.inside,
+        index: None,
+        span: Span::default(),
+    }
+}
+
+/// The same without loops that run once, neighbours joined, and the contiguous part as long as it gets.
+fn simple(bytes: &Bytes) -> Bytes {
+    let mut loops: Vec<(u64, i64, i64)> = Vec::new();
+    for (size, source, target) in bytes.loops.iter().copied().filter(|row| row.0 != 1) {
+        let next = signed(size);
+        match loops.last_mut() {
+            Some(outer) if outer.1 == source * next && outer.2 == target * next => {
+                *outer = (outer.0 * size, source, target);
+            }
+            _ => loops.push((size, source, target)),
+        }
+    }
+    let mut inside = bytes.inside;
+    while let Some((size, source, target)) = loops.last().copied() {
+        if (source, target) != (signed(inside), signed(inside)) {
+            break;
+        }
+        inside *= size;
+        loops.pop();
+    }
+    Bytes { loops, inside, ..bytes.clone() }
+}
+
+/// The same so many bytes on at both ends.
+fn moved(bytes: &Bytes, source: i64, target: i64) -> Bytes {
+    let step = |from: Address, by: i64| from.step(by).unwrap_or(from);
+    Bytes { source: step(bytes.source, source), target: step(bytes.target, target), ..bytes.clone() }
+}
+
+/// Contiguous bytes in packets that the engine has: of one length, and what is left.
+fn packets(machine: &Tcp, bytes: &Bytes) -> Vec<Bytes> {
+    let most = machine.tdma.packet_max_bytes.max(1);
+    if bytes.inside <= most {
+        return vec![bytes.clone()];
+    }
+    let granule = machine.tdma.alignment_bytes.max(1);
+    let packet = (1..=most / granule).rev().map(|granules| granules * granule);
+    let packet =
+        packet.take_while(|packet| *packet * 4 > most).find(|packet| bytes.inside.is_multiple_of(*packet));
+    let packet = packet.unwrap_or(most);
+    let mut whole = Bytes { inside: packet, ..bytes.clone() };
+    whole.loops.push((bytes.inside / packet, signed(packet), signed(packet)));
+    let done = bytes.inside / packet * packet;
+    let mut all = vec![whole];
+    if done < bytes.inside {
+        all.push(Bytes { inside: bytes.inside - done, ..moved(bytes, signed(done), signed(done)) });
+    }
+    all
+}
+
+/// Loops that the sequencer counts.
+fn short(machine: &Tcp, bytes: Bytes) -> Vec<Bytes> {
+    let long = bytes.loops.iter().position(|row| row.0 > machine.sequencer.entry_size_max);
+    let Some(at) = long else { return vec![bytes] };
+    let (size, source, target) = bytes.loops[at];
+    let part = |size: u64, skip: u64| {
+        let mut part = moved(&bytes, source * signed(skip), target * signed(skip));
+        part.loops[at].0 = size;
+        part
+    };
+    let halves = [part(size / 2, 0), part(size - size / 2, size / 2)];
+    halves.into_iter().flat_map(|half| short(machine, half)).collect()
+}
+
+/// As many loops as the engine has.
+fn few(machine: &Tcp, bytes: Bytes) -> Vec<Bytes> {
+    if bytes.loops.len() as u64 <= machine.tdma.loops {
+        return vec![bytes];
+    }
+    let (size, source, target) = bytes.loops[0];
+    let part = |at: u64| {
+        let mut part = moved(&bytes, source * signed(at), target * signed(at));
+        part.loops.remove(0);
+        part
+    };
+    (0..size).map(part).flat_map(|part| few(machine, part)).collect()
+}

@@ -1,0 +1,158 @@
+//! Steps of a chain as commands: as many in one pass through the vector engine as its units allow, two streams side by side where a step
+//! joins them (vISA book, vector engine; the rules themselves are the engine's, `tilewright_tcp::vector`).
+
+use tilewright_machine::tcp::Tcp;
+use tilewright_num::Function;
+use tilewright_tcp::kernels::chain::{chain, guarded, op, with};
+use tilewright_tcp::program::vector::{
+    Choice, Comparison, Guarded, Op, OpKind, Relation, Source, Vector, Word,
+};
+use tilewright_tcp::vector::check;
+
+use super::words::{Line, MAGNITUDE, Other, Step};
+
+/// One command: a stream, perhaps joined with another, through units to a new stream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pass {
+    /// What enters.
+    pub stream: usize,
+    /// What it is joined with.
+    pub pair: Option<usize>,
+    /// The units.
+    pub vector: Vector,
+    /// What leaves.
+    pub result: usize,
+}
+
+/// Passes for the lines of a chain with so many inputs; streams of `kept` must leave a pass. `None` if a step has no unit.
+pub fn passes(machine: &Tcp, inputs: usize, lines: &[Line], kept: &[usize]) -> Option<Vec<Pass>> {
+    let mut uses = vec![0_usize; inputs + lines.len()];
+    for line in lines {
+        *uses.get_mut(line.input)? += 1;
+        if let Step::With { other: Other::Stream(stream), .. } = line.step {
+            *uses.get_mut(stream)? += 1;
+        }
+    }
+    kept.iter().for_each(|stream| uses[*stream] += 1);
+    let mut all: Vec<Pass> = Vec::new();
+    for (at, line) in lines.iter().enumerate() {
+        let result = inputs + at;
+        if let Some(last) = all.last_mut()
+            && last.result == line.input
+            && uses[line.input] == 1
+            && let Some(longer) = longer(machine, last, &line.step)
+        {
+            last.vector = longer;
+            last.result = result;
+            continue;
+        }
+        all.push(Pass { result, ..alone(machine, line)? });
+    }
+    Some(all)
+}
+
+/// The units of a pass with one more step, if they can do it.
+fn longer(machine: &Tcp, pass: &Pass, step: &Step) -> Option<Vector> {
+    let behind: Vec<Vec<Op>> = match step {
+        Step::Pick { .. } | Step::Order | Step::With { other: Other::Stream(_), .. } => return None,
+        other => choices(other),
+    };
+    let legal = |ops: Vec<Op>| {
+        let mut vector = pass.vector.clone();
+        vector.ops.extend(ops);
+        let clean = check(machine, &vector).is_empty();
+        clean.then_some(vector)
+    };
+    behind.into_iter().find_map(legal)
+}
+
+/// A pass of one step.
+fn alone(machine: &Tcp, line: &Line) -> Option<Pass> {
+    let pass = |vector: Vector, pair: Option<usize>| Pass { stream: line.input, pair, vector, result: 0 };
+    match &line.step {
+        Step::Pick { word, when, mask, value, yes, no } => {
+            let source =
+                |mask: u8, value: u8, word: u32| Guarded { mask, value, source: Source::Immediate(word) };
+            let one = Choice { sources: vec![source(*mask, *value, *yes), source(0, 0, *no)] };
+            let pick = Op { operands: vec![one], ..op(OpKind::Or) };
+            let mut vector = chain(*word, vec![with(OpKind::And, Source::Immediate(0)), pick]);
+            vector.tags.clone_from(when);
+            Some(pass(vector, None))
+        }
+        Step::Order => {
+            let mut vector = chain(Word::I32, vec![guarded(OpKind::Xor, 1, 1, Source::Immediate(MAGNITUDE))]);
+            vector.tags = vec![Comparison { relation: Relation::Lt, word: 0 }];
+            Some(pass(vector, None))
+        }
+        Step::With { arith, other: Other::Stream(stream), reversed } => {
+            let word = arith.word().unwrap_or(Word::I32);
+            let joined = |kind: &OpKind| {
+                let ops = vec![Op { reversed: *reversed, ..with(kind.clone(), Source::Pair) }];
+                let vector = chain(word, ops).paired();
+                check(machine, &vector).is_empty().then_some(vector)
+            };
+            if *stream == line.input {
+                let twice = |kind: &OpKind| {
+                    let vector = chain(word, vec![with(kind.clone(), Source::Stash).keep()]);
+                    check(machine, &vector).is_empty().then_some(vector)
+                };
+                if let Some(vector) = arith.units().iter().find_map(twice) {
+                    return Some(pass(vector, None));
+                }
+            }
+            let vector = arith.units().iter().find_map(joined)?;
+            Some(pass(vector, Some(*stream)))
+        }
+        step => {
+            let legal = |ops: Vec<Op>| {
+                let words = [Word::F32, Word::I32].into_iter();
+                let mut vectors = words.map(|word| chain(word, ops.clone()));
+                vectors.find(|vector| {
+                    takes(step).is_none_or(|word| word == vector.input) && check(machine, vector).is_empty()
+                })
+            };
+            Some(pass(choices(step).into_iter().find_map(legal)?, None))
+        }
+    }
+}
+
+/// The type of the words that a step takes; none for bits.
+pub fn takes(step: &Step) -> Option<Word> {
+    match step {
+        Step::Apply(_) | Step::ToInt => Some(Word::F32),
+        Step::ToFloat | Step::Order => Some(Word::I32),
+        Step::With { arith, .. } => arith.word(),
+        Step::Pick { word, .. } => Some(*word),
+    }
+}
+
+/// Ways to do a step that needs nothing but its stream.
+fn choices(step: &Step) -> Vec<Vec<Op>> {
+    match step {
+        Step::Apply(function) => vec![vec![op(unit(*function))]],
+        Step::ToFloat => vec![vec![op(OpKind::ToFloat { int_width: 31 })]],
+        Step::ToInt => vec![vec![op(OpKind::ToFixed { int_width: 31 })]],
+        Step::With { arith, other: Other::Word(word), reversed } => {
+            let one = |kind: &OpKind| {
+                vec![Op { reversed: *reversed, ..with(kind.clone(), Source::Immediate(*word)) }]
+            };
+            arith.units().iter().map(one).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// The unit of a function.
+fn unit(function: Function) -> OpKind {
+    match function {
+        Function::Sqrt => OpKind::Sqrt,
+        Function::Tanh => OpKind::Tanh,
+        Function::Sigmoid => OpKind::Sigmoid,
+        Function::Erf => OpKind::Erf,
+        Function::Log => OpKind::Log,
+        Function::Sin => OpKind::Sin,
+        Function::Cos => OpKind::Cos,
+        Function::Exp => OpKind::Exp,
+        Function::ExpNeg => OpKind::ExpNeg,
+    }
+}

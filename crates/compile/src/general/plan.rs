@@ -1,0 +1,204 @@
+//! A general graph on the chip: kernels, their places in HBM, and one program (stages 3 to 5).
+//!
+//! Values of 32-bit words lie row-major over the slices of a PE: each slice's share is a block of whole flits, the blocks follow each other, so
+//! that the elements of a value follow each other in HBM. What a contraction hands straight on lies as its tactic leaves it.
+
+use std::collections::BTreeMap;
+
+use tilewright_graph::{Graph, Store};
+use tilewright_machine::tcp::Tcp;
+use tilewright_num::Dtype;
+use tilewright_tcp::program::Program;
+use tilewright_tcp::program::tensor::{Data, Place, Role, Tensor};
+use tilewright_tcp::program::text::lowered_shape;
+use tilewright_tcp::vector::FLIT_WORDS;
+
+use super::emit::Emitter;
+use super::form::kernels;
+use super::kernel::{Kernels, Value, Work};
+use super::link::{Chosen, chosen};
+use super::merge::{close, merged};
+use super::passes::passes;
+use super::refusal::{Lowered, Refusal};
+use super::tactic::Placed;
+
+/// Bytes of a word.
+pub(super) const WORD_BYTES: u64 = 4;
+
+/// How to plan.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Tactics that are weighed for each contraction.
+    pub tactics: usize,
+    /// Whether results of contractions that are read in data memory are also written, so that they can be judged.
+    pub keep: bool,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options { tactics: 12, keep: false }
+    }
+}
+
+/// A graph that is ready to run on a chip.
+#[derive(Clone, Debug)]
+pub struct Planned {
+    /// Its kernels.
+    pub kernels: Kernels,
+    /// First byte of each value in HBM.
+    pub places: Vec<u64>,
+    /// Values that lie as a tactic leaves them, and nowhere else; none if they never leave data memory.
+    pub laid: BTreeMap<usize, Option<Laid>>,
+    /// Constants that lie as a tactic takes them.
+    pub blocks: Vec<Ready>,
+    /// Bytes of HBM that it takes.
+    pub hbm_bytes: u64,
+    /// What was chosen for contractions.
+    pub chosen: Chosen,
+    /// Transfers and commands of each kernel: how many came before it.
+    pub commands: Vec<(usize, usize)>,
+    /// All commands.
+    pub program: Program,
+}
+
+/// A value in the shape of a contraction's result.
+#[derive(Clone, Debug)]
+pub struct Laid {
+    /// First byte in HBM.
+    pub base: u64,
+    /// The shape.
+    pub placed: Placed,
+    /// Stride and positions of each axis in row-major order.
+    pub axes: Vec<(i64, u64)>,
+}
+
+/// Patterns that the host writes before the first run.
+#[derive(Clone, Debug)]
+pub struct Ready {
+    /// First byte in HBM.
+    pub base: u64,
+    /// Patterns are bf16.
+    pub half: bool,
+    /// One for each element, padding included.
+    pub patterns: Vec<u32>,
+}
+
+/// Elements of each slice's share of a value.
+pub fn share(machine: &Tcp, count: u64) -> u64 {
+    count.div_ceil(machine.pe.slices.max(1)).next_multiple_of(FLIT_WORDS)
+}
+
+/// A graph of primitives as one program.
+///
+/// # Errors
+/// The first node that is not lowered, and why.
+pub fn plan(machine: &Tcp, graph: &Graph, store: &Store, options: &Options) -> Result<Planned, Refusal> {
+    let kernels = close(merged(kernels(graph, store)?));
+    let chosen =
+        chosen(machine, &kernels, options).map_err(|(number, why)| refusal(&kernels, number, why))?;
+    let mut planner = Planner {
+        emitter: Emitter::new(machine),
+        kernels: &kernels,
+        chosen: &chosen,
+        keep: options.keep,
+        places: Vec::new(),
+        laid: BTreeMap::new(),
+        blocks: Vec::new(),
+    };
+    for value in &kernels.values {
+        let bytes = share(machine, value.count()) * machine.pe.slices * value.element_bytes();
+        let place = planner.emitter.room(bytes);
+        planner.places.push(place);
+    }
+    let mut commands = Vec::new();
+    for number in 0..kernels.kernels.len() {
+        commands.push(planner.emitter.commands());
+        planner.kernel(number).map_err(|why| refusal(&kernels, number, why))?;
+    }
+    let Planner { emitter, places, laid, blocks, .. } = planner;
+    let hbm_bytes = emitter.taken_bytes();
+    let capacity = machine.hbm_capacity_bytes();
+    if hbm_bytes > capacity {
+        let why = format!("its values take {hbm_bytes} B of HBM, which has {capacity} B");
+        return Err(Refusal { node: kernels.name.clone(), op: "graph".to_string(), why });
+    }
+    let mut program = emitter.finish();
+    program.tensors.extend(memory(hbm_bytes));
+    Ok(Planned { kernels, places, laid, blocks, hbm_bytes, chosen, commands, program })
+}
+
+/// All of HBM that is used, which the host clears and fills before a run.
+fn memory(bytes: u64) -> Option<Tensor> {
+    let words = bytes.div_ceil(WORD_BYTES).max(1);
+    let axes = vec![("W".to_string(), words)];
+    let (shape, map) = lowered_shape(&axes, &format!("| W^1[{words}]")).ok()?;
+    Some(Tensor {
+        name: "memory".to_string(),
+        dtype: Dtype::I32,
+        axes,
+        role: Role::Input,
+        place: Place::Hbm { chip: 0, base: 0 },
+        shape,
+        map,
+        data: Data::None,
+        span: tilewright_base::Span::default(),
+    })
+}
+
+fn refusal(kernels: &Kernels, number: usize, why: String) -> Refusal {
+    let kernel = &kernels.kernels[number];
+    let node = kernel.results.first().map_or_else(String::new, |value| kernels.values[*value].name.clone());
+    Refusal { node, op: kernel.name().to_string(), why }
+}
+
+/// A plan in the making.
+pub(super) struct Planner<'p> {
+    pub(super) emitter: Emitter<'p>,
+    pub(super) kernels: &'p Kernels,
+    pub(super) chosen: &'p Chosen,
+    pub(super) keep: bool,
+    pub(super) places: Vec<u64>,
+    pub(super) laid: BTreeMap<usize, Option<Laid>>,
+    pub(super) blocks: Vec<Ready>,
+}
+
+impl Planner<'_> {
+    pub(super) fn value(&self, number: usize) -> &Value {
+        &self.kernels.values[number]
+    }
+
+    pub(super) fn machine(&self) -> &Tcp {
+        self.emitter.machine
+    }
+
+    fn kernel(&mut self, number: usize) -> Lowered<()> {
+        let kernel = &self.kernels.kernels[number];
+        let to = *kernel.results.first().ok_or("a kernel without a result")?;
+        match &kernel.work {
+            Work::Move(parts) => {
+                for part in parts {
+                    let bytes = self.value(to).element_bytes();
+                    let places = [self.places[part.from], self.places[to]];
+                    self.emitter.part("move", part, bytes, places);
+                }
+                Ok(())
+            }
+            Work::Gather { from, table, around } => {
+                self.gather(*from, *table, *around, to);
+                Ok(())
+            }
+            Work::Scatter { base, table, rows, inner } => {
+                self.scatter([*base, *table, *rows, to], *inner);
+                Ok(())
+            }
+            // Its commands came with those of its contraction.
+            Work::Chain { .. } if self.chosen.is_tail(number) => Ok(()),
+            Work::Chain { inputs, lines, streams } => {
+                let made = passes(self.emitter.machine, inputs.len(), lines, streams);
+                self.chain(inputs, streams, &kernel.results, &made.ok_or("a step that no unit does")?)
+            }
+            Work::Contract { .. } => self.contract(number),
+            Work::Reduce { from, fold, columns } => self.reduce(*from, to, *fold, *columns),
+        }
+    }
+}

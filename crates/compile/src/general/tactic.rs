@@ -1,0 +1,164 @@
+//! Tactics of contractions: the explorer's best, lowered to commands by the engine (stage 3).
+
+use std::fmt::Write as _;
+
+use tilewright_base::{Diagnostic, SourceId};
+use tilewright_explore::tcp::program::lowered;
+use tilewright_explore::tcp::{Task, Told};
+use tilewright_explore::{Goal, Options, search};
+use tilewright_machine::tcp::Tcp;
+use tilewright_notation::problem::Problem;
+use tilewright_notation::syntax::parser;
+use tilewright_num::Dtype;
+use tilewright_tcp::footprint::Store;
+use tilewright_tcp::footprint::exec::of_exec;
+use tilewright_tcp::program::Program;
+use tilewright_tcp::program::event::PeId;
+use tilewright_tcp::program::tensor::{Data, Place, Tensor};
+use tilewright_tcp::vector::FLIT_WORDS;
+use tilewright_tcp::{Setup, lower};
+
+use super::commands_chain::Rooms;
+use super::image::Image;
+use super::kernel::{Kernels, Part, Sizes, Work};
+use super::link::LETTERS;
+use super::passes::passes;
+
+/// Candidates that the explorer looks at, if there are more.
+const BUDGET: u64 = 200_000;
+
+/// A contraction with shapes and commands.
+#[derive(Clone, Debug)]
+pub struct Tactic {
+    /// Shapes and tactic as they are written.
+    pub text: String,
+    /// The commands, operands in data memory.
+    pub program: Program,
+    /// What they compute at once: all of it, or a part along some axes.
+    pub chunk: Sizes,
+    /// Cycles of all parts by the explorer.
+    pub cycles: u64,
+    /// Operands and result as they lie in data memory.
+    pub operands: [Placed; 3],
+}
+
+/// A tensor in data memory.
+#[derive(Clone, Debug)]
+pub struct Placed {
+    /// First byte.
+    pub base: u64,
+    /// The same as a block of HBM.
+    pub image: Image,
+    /// Its axes, by name.
+    pub axes: Vec<(String, u64)>,
+}
+
+/// The best tactics of a contraction, at most `keep`, the fastest first.
+///
+/// # Errors
+/// Why there is none.
+pub fn tactics(machine: &Tcp, sizes: Sizes, keep: usize) -> Result<Vec<Tactic>, String> {
+    let first = |complaints: Vec<Diagnostic>| complaints.first().map_or(String::new(), |c| c.message.clone());
+    let text = einsum(sizes);
+    let parsed = parser::program(&text, SourceId(0)).map_err(|complaint| complaint.message.clone())?;
+    let problem = Problem::new(&parsed).map_err(first)?;
+    let setup = Setup::new(machine, 1, Dtype::Bf16).map_err(|_| "a machine without bf16".to_string())?;
+    let task = Task::new(setup, &parsed, &problem).map_err(|complaint| complaint.message.clone())?;
+    let options = Options { budget: Some(BUDGET), ..Options::exact(Goal::Time, keep) };
+    let found = search(&task, &options, &mut |_, _| false);
+    let mut all = Vec::new();
+    let mut why = "no tactic is legal".to_string();
+    for best in found.kept.best() {
+        let Some(told) = Told::new(&task, &found, best) else { continue };
+        let options = lower::Options { data: [Data::None, Data::None], ..lower::Options::default() };
+        match lowered(&task, &told.framed, &best.choice, &options) {
+            Ok(done) => match placed(machine, &done.program).map(|operands| (chunk(&operands), operands)) {
+                Some((chunk, operands)) if chunk.summed == sizes.summed => {
+                    let (text, program) = (done.text.to_string(), done.program);
+                    all.push(Tactic { text, program, chunk, cycles: told.columns.cycles, operands });
+                }
+                Some(_) => why = "sums in parts".to_string(),
+                None => why = "a shape that is no block".to_string(),
+            },
+            Err(complaints) => why = first(complaints),
+        }
+    }
+    if all.is_empty() { Err(format!("`{text}`: {why}")) } else { Ok(all) }
+}
+
+fn einsum(sizes: Sizes) -> String {
+    let batch = if sizes.batch > 1 { "b" } else { "" };
+    let mut text = format!("{batch}mk, {batch}nk -> {batch}mn; dims ");
+    if sizes.batch > 1 {
+        let _ = write!(text, "b={}, ", sizes.batch);
+    }
+    let _ = write!(text, "m={}, n={}, k={}", sizes.rows, sizes.columns, sizes.summed);
+    text
+}
+
+fn placed(machine: &Tcp, program: &Program) -> Option<[Placed; 3]> {
+    let find = |name: &str| program.tensors.iter().find(|tensor| tensor.name == name);
+    let one = |tensor: &Tensor| {
+        let Place::Dm { base, slice: 0, .. } = tensor.place else { return None };
+        // The engine takes room in whole flits; results are read back as flits of words.
+        let granule = if tensor.name == "out" { FLIT_WORDS } else { machine.tdma.alignment_bytes / 2 };
+        let image = Image::new(&tensor.map, granule)?;
+        Some(Placed { base, image, axes: tensor.axes.clone() })
+    };
+    Some([one(find("in0")?)?, one(find("in1")?)?, one(find("out")?)?])
+}
+
+/// Sizes of what a program computes.
+fn chunk([a, b, _]: &[Placed; 3]) -> Sizes {
+    let size = |of: &Placed, name: &str| {
+        of.axes.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map_or(1, |(_, size)| *size)
+    };
+    Sizes { batch: size(a, "b"), rows: size(a, "m"), columns: size(b, "n"), summed: size(a, "k") }
+}
+
+impl Tactic {
+    /// The first byte of data memory behind all that its commands touch, in whole flits.
+    pub fn free_byte(&self, machine: &Tcp) -> u64 {
+        let pe = PeId { chip: 0, pe: 0 };
+        let ends = self.program.execs.iter().flat_map(|exec| {
+            let touched = of_exec(machine, exec, pe, &[]).accesses;
+            let own = touched.into_iter().filter(|access| access.memory == Store::Dm);
+            own.filter_map(|access| access.bytes.bounds().map(|bounds| bounds.1)).collect::<Vec<u64>>()
+        });
+        let out = &self.operands[2];
+        let end = ends.chain([out.base + out.image.pitch * 4]).max().unwrap_or(0);
+        end.next_multiple_of(machine.network.flit_bytes)
+    }
+
+    /// Whether a chain can run where this leaves its result: all of it at once, all streams beside what the commands need.
+    pub fn takes_tail(&self, machine: &Tcp, all: &Kernels, tail: usize, sizes: Sizes) -> bool {
+        let kernel = &all.kernels[tail];
+        let Work::Chain { inputs, lines, streams } = &kernel.work else { return false };
+        let Some(made) = passes(machine, inputs.len(), lines, streams) else { return false };
+        let rooms = Rooms::new(inputs.len(), streams, &made).most + streams.len() as u64;
+        let words = self.operands[2].image.pitch;
+        let end = rooms.saturating_mul(words).saturating_mul(4).saturating_add(self.free_byte(machine));
+        self.chunk == sizes && words <= machine.sequencer.entry_size_max && end <= machine.dm.capacity_bytes
+    }
+}
+
+impl Placed {
+    /// How elements of this result come straight to an operand of another contraction whose axes count the same.
+    pub fn parts_to(&self, other: &Placed, operand: usize) -> Option<Vec<Part>> {
+        let find = |placed: &Placed, letter: &str| {
+            placed.axes.iter().position(|(name, _)| name.eq_ignore_ascii_case(letter))
+        };
+        let pairs = LETTERS[2].iter().zip(LETTERS[operand]);
+        let axes: Vec<_> = pairs.map(|(own, its)| (find(self, own), find(other, its))).collect();
+        self.image.parts_to(0, &other.image, &axes)
+    }
+
+    /// Stride and live positions of each axis of the shape, by the letters of a row-major value, its sizes, and how many are live.
+    pub fn axes_of(&self, letters: [&str; 3], sizes: [u64; 3], live: [u64; 3]) -> Vec<(i64, u64)> {
+        let of = |name: &str| {
+            let at = letters.iter().position(|letter| name.eq_ignore_ascii_case(letter))?;
+            Some((super::view::signed(sizes[at + 1..].iter().product()), live[at]))
+        };
+        self.axes.iter().map(|(name, _)| of(name).unwrap_or((0, 1))).collect()
+    }
+}

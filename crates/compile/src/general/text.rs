@@ -1,0 +1,146 @@
+//! Kernels of a general graph as text: what they do (stage 2), and shapes, tactics, bridges and costs (stage 3).
+
+use std::fmt::Write as _;
+
+use tilewright_machine::tcp::Tcp;
+use tilewright_tcp::cost::image::{exec_cycles, transfer_cost};
+use tilewright_tcp::program::vector::Comparison;
+
+use super::kernel::{Kernel, Kernels, Origin, Value, Work};
+use super::plan::Planned;
+use super::words::{Line, Other, Step};
+
+/// A value with its type: `y: f32[1, 10]`.
+fn typed(value: &Value) -> String {
+    let dims: Vec<String> = value.dims.iter().map(u64::to_string).collect();
+    let dtype = if value.half { "bf16" } else { value.dtype.name() };
+    format!("{}: {dtype}[{}]", value.name, dims.join(", "))
+}
+
+/// What a step does, in the words of the units; streams as `$n`, constants as patterns.
+fn step(line: &Line) -> String {
+    let word = |word: u32| format!("{word:#x}");
+    let tests = |when: &[Comparison]| {
+        let one = |test: &Comparison| format!("{:?} {}", test.relation, word(test.word)).to_lowercase();
+        when.iter().map(one).collect::<Vec<String>>().join(", ")
+    };
+    let text = match &line.step {
+        Step::Apply(function) => format!("{function:?}"),
+        Step::With { arith, other, reversed } => {
+            let other = match other {
+                Other::Word(pattern) => word(*pattern),
+                Other::Stream(stream) => format!("${stream}"),
+            };
+            format!("{arith:?} {other}{}", if *reversed { " reversed" } else { "" })
+        }
+        Step::ToFloat => "to_float".to_string(),
+        Step::ToInt => "to_int".to_string(),
+        Step::Pick { when, yes, no, .. } => format!("pick ({}) {} {}", tests(when), word(*yes), word(*no)),
+        Step::Order => "order".to_string(),
+    };
+    format!("${} {}", line.input, text.to_lowercase())
+}
+
+/// A kernel in one line.
+fn kernel(all: &Kernels, number: usize, kernel: &Kernel) -> String {
+    let results: Vec<String> = kernel.results.iter().map(|value| typed(&all.values[*value])).collect();
+    let mut reads = kernel.reads();
+    reads.dedup();
+    let reads: Vec<&str> = reads.iter().map(|value| all.values[*value].name.as_str()).collect();
+    let more = match &kernel.work {
+        Work::Move(parts) => {
+            let elements = |loops: &[(u64, i64, i64)]| loops.iter().map(|row| row.0).product::<u64>();
+            format!("elements {}", parts.iter().map(|part| elements(&part.loops)).sum::<u64>())
+        }
+        Work::Gather { around: (outer, size, inner), .. } => format!("rows {outer}x{size}x{inner}"),
+        Work::Scatter { inner, .. } => format!("rows of {inner}"),
+        Work::Chain { inputs, lines, streams } => {
+            let steps: Vec<String> = lines
+                .iter()
+                .enumerate()
+                .map(|(at, line)| format!("${}={}", inputs.len() + at, step(line)))
+                .collect();
+            let given: Vec<String> = streams.iter().map(|stream| format!("${stream}")).collect();
+            format!("{{{}}} gives {}", steps.join("; "), given.join(", "))
+        }
+        Work::Contract { sizes, .. } => {
+            format!(
+                "bmk, bnk -> bmn; b={} m={} n={} k={}",
+                sizes.batch, sizes.rows, sizes.columns, sizes.summed
+            )
+        }
+        Work::Reduce { fold, columns, .. } => format!("{} of {columns}", fold.name()),
+    };
+    format!("{number} {} {} = ({}) {more}", kernel.name(), results.join(", "), reads.join(", "))
+}
+
+/// Kernels as text.
+pub fn kernels(all: &Kernels) -> String {
+    let mut text = format!("general kernels 1\nname {}\n", all.name);
+    for input in &all.inputs {
+        let _ = writeln!(text, "input {}", typed(&all.values[*input]));
+    }
+    for value in all.values.iter().filter(|value| matches!(value.origin, Origin::Constant(_))) {
+        let _ = writeln!(text, "const {}", typed(value));
+    }
+    for (number, one) in all.kernels.iter().enumerate() {
+        let _ = writeln!(text, "{}", kernel(all, number, one));
+    }
+    for result in &all.results {
+        let _ = writeln!(text, "output {} = {}", result.name, all.values[result.value].name);
+    }
+    text
+}
+
+/// Kernels with shapes, tactics, bridges and what their commands take, each command alone.
+pub fn lowered(machine: &Tcp, planned: &Planned) -> String {
+    let all = &planned.kernels;
+    let mut text = format!("general lowered 1\nname {}\n", all.name);
+    let ends = planned.commands[1.min(planned.commands.len())..].iter().copied();
+    let end = (planned.program.transfers.len(), planned.program.execs.len());
+    for ((number, one), (from, to)) in
+        all.kernels.iter().enumerate().zip(planned.commands.iter().copied().zip(ends.chain([end])))
+    {
+        let _ = writeln!(text, "{}", kernel(all, number, one));
+        if planned.chosen.is_tail(number) {
+            let _ = writeln!(text, "  where the contraction leaves its result");
+            continue;
+        }
+        if let Some(tactic) = planned.chosen.tactics.get(&number) {
+            let (pick, weighed) = planned.chosen.picks.get(&number).copied().unwrap_or((1, 1));
+            let _ = writeln!(text, "  tactic   {pick} of {weighed}, {} cycles", tactic.cycles);
+            for line in tactic.text.lines() {
+                let _ = writeln!(text, "    {line}");
+            }
+            if let Some(tail) = planned.chosen.tails.get(&number) {
+                let _ = writeln!(text, "  tail     kernel {tail}");
+            }
+            for ((_, operand), from) in planned.chosen.straight.range((number, 0)..(number + 1, 0)) {
+                let _ = writeln!(text, "  straight operand {operand} from kernel {from}");
+            }
+        }
+        let (transfers, execs) =
+            (&planned.program.transfers[from.0..to.0], &planned.program.execs[from.1..to.1]);
+        let dma = transfers
+            .iter()
+            .filter_map(|one| transfer_cost(machine, one))
+            .map(|cost| cost.cycles.total_cycles);
+        let tensor_unit = execs.iter().map(|exec| exec_cycles(machine, exec).total_cycles);
+        let _ = writeln!(
+            text,
+            "  cycles   dma {} in {}, tensor unit {} in {}",
+            dma.sum::<u64>(),
+            transfers.len(),
+            tensor_unit.sum::<u64>(),
+            execs.len()
+        );
+    }
+    let (chosen, alone) = planned.chosen.cycles;
+    if !planned.chosen.tactics.is_empty() {
+        let _ = writeln!(
+            text,
+            "contractions and bridges {chosen} cycles, each by its own fastest tactic {alone}"
+        );
+    }
+    text
+}

@@ -1,0 +1,172 @@
+//! Small random graphs on the chip: every kernel against the judge, and whole numbers against the interpreter bit for bit.
+
+use proptest::prelude::*;
+use tilewright_base::Sources;
+use tilewright_compile::general::judge::judge;
+use tilewright_compile::general::{Options, plan, tensors};
+use tilewright_graph::{Binary, Builder, Dim, Dtype, Fold, Graph, Store, Type, Unary, ValueId, primitives};
+use tilewright_interp::{Interpreter, Tensor};
+use tilewright_machine::Tcp;
+use tilewright_num::RuleSet;
+use tilewright_record::KeepLast;
+use tilewright_runtime::Wanted;
+use tilewright_runtime::graph::GraphDevice;
+
+fn tcp() -> Tcp {
+    let mut sources = Sources::default();
+    let id = sources.add("tcp", tilewright_machine::builtin("tcp").expect("a machine"));
+    let loaded = tilewright_machine::load(&mut sources, id, &|_| None).expect("a machine");
+    loaded.machine.tcp().expect("a TCP").clone()
+}
+
+/// Sizes of a value.
+fn dims(b: &Builder, x: ValueId) -> Vec<i64> {
+    b.dims(x).iter().filter_map(Dim::as_fixed).collect()
+}
+
+/// One more value from what is there, by three drawn numbers; nothing where they do not fit. `whole` leaves out what gives other than whole
+/// numbers.
+fn grown(b: &mut Builder, pool: &[ValueId], [kind, a, c]: [u8; 3], whole: bool) -> Option<ValueId> {
+    let pick = |number: u8| pool.get(usize::from(number) % pool.len()).copied();
+    let (x, y) = (pick(a)?, pick(c)?);
+    let sizes = dims(b, x);
+    let rank = sizes.len();
+    let axis = usize::from(c) % rank.max(1);
+    match kind % 12 {
+        0 => b.binary(Binary::Add, x, y).ok(),
+        1 => b.binary(Binary::Max, x, y).ok(),
+        2 => b.binary(Binary::Sub, x, y).ok(),
+        3 if whole => b.unary(Unary::Neg, x).ok(),
+        3 => b
+            .unary([Unary::Exp, Unary::Tanh, Unary::Sigmoid, Unary::Abs, Unary::Floor][usize::from(c) % 5], x)
+            .ok(),
+        4 => {
+            let limit = b.scalar(Dtype::F32, 0.0).ok()?;
+            let positive = b.binary(Binary::Gt, x, limit).ok()?;
+            b.select(positive, x, limit).ok()
+        }
+        5 => b.reduce([Fold::Sum, Fold::Max, Fold::Min][usize::from(c) % 3], x, &[axis], c % 2 == 0).ok(),
+        6 => {
+            let mut order: Vec<usize> = (0..rank).collect();
+            order.rotate_left(1.min(rank.saturating_sub(1)));
+            b.transpose(x, &order).ok()
+        }
+        7 => {
+            let size = *sizes.get(axis)?;
+            b.slice(x, axis, (size / 3).into(), (size - size / 3).into(), 1).ok()
+        }
+        8 => {
+            let fill = b.scalar(Dtype::F32, 2.0).ok()?;
+            b.pad(x, axis, 1.into(), i64::from(a % 3).into(), fill).ok()
+        }
+        9 => {
+            let all: i64 = sizes.iter().product();
+            b.reshape(x, &[all.into()]).ok()
+        }
+        _ => {
+            let (rank, other) = (dims(b, x), dims(b, y));
+            (rank.len() == 2 && other.len() == 2).then_some(())?;
+            if rank[1] == other[1] {
+                b.einsum("mk,nk->mn", &[x, y]).ok()
+            } else if rank[1] == other[0] {
+                b.einsum("mk,kn->mn", &[x, y]).ok()
+            } else {
+                None
+            }
+        }
+    }
+}
+
+/// A graph from drawn numbers.
+fn graph(rows: i64, columns: i64, drawn: &[[u8; 3]], whole: bool) -> Option<Graph> {
+    let mut b = Builder::new("random");
+    let ty = |dims: [i64; 2]| Type::new(Dtype::F32, dims.map(Dim::fixed).to_vec());
+    let mut pool = vec![b.input("x", ty([rows, columns])).ok()?, b.input("y", ty([rows, columns])).ok()?];
+    for numbers in drawn {
+        if let Some(value) = grown(&mut b, &pool, *numbers, whole) {
+            pool.push(value);
+        }
+    }
+    let last = pool[2..].iter().rev().take(2);
+    last.enumerate().for_each(|(at, value)| b.output(&format!("out{at}"), *value));
+    primitives(&b.finish()).ok()
+}
+
+/// Runs a graph on the chip; every kernel is judged by what it read. Gives the results.
+fn on_chip(graph: &Graph, inputs: &[Tensor]) -> Result<Vec<Tensor>, TestCaseError> {
+    let machine = tcp();
+    let options = Options { keep: true, ..Options::default() };
+    let planned = plan(&machine, graph, &Store::default(), &options);
+    let planned = planned.map_err(|refusal| TestCaseError::reject(refusal.to_string()))?;
+    let words: Vec<Vec<u32>> = inputs.iter().filter_map(tensors::words).collect();
+    let mut device =
+        GraphDevice::new(&machine, planned).map_err(|error| TestCaseError::fail(format!("{error:?}")))?;
+    let wanted = Wanted { values: true, findings: true, ..Wanted::default() };
+    let reading = device.run(&words, &wanted, KeepLast::new(0));
+    let reading = reading.map_err(|error| TestCaseError::fail(error.to_string()))?;
+    prop_assert!(reading.findings.is_empty(), "{:?}", reading.findings.first());
+    let kernels = &device.planned().kernels;
+    for (number, kernel) in kernels.kernels.iter().enumerate() {
+        let read = |value: usize| device.value(value).expect("a value");
+        for (value, judged) in kernel.results.iter().zip(judge(&RuleSet::TCP, kernels, number, &read)) {
+            let differs = judged.differs(&read(*value));
+            prop_assert_eq!(differs, None, "kernel {} ({})", number, kernel.name());
+        }
+    }
+    let words = device.results().expect("results");
+    let results = kernels.results.iter().zip(&words);
+    Ok(results.map(|(result, words)| tensors::tensor(result.dtype, &result.dims, words)).collect())
+}
+
+fn steps() -> impl Strategy<Value = Vec<[u8; 3]>> {
+    proptest::collection::vec(any::<[u8; 3]>(), 1..9)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+
+    #[test]
+    fn kernels_give_what_the_judge_says(
+        (rows, columns) in (1..9_i64, 1..20_i64), drawn in steps(), values in proptest::collection::vec(-2.0..2.0_f32, 400),
+    ) {
+        let Some(graph) = graph(rows, columns, &drawn, false) else { return Ok(()) };
+        let count = usize::try_from(rows * columns).expect("a size");
+        let sizes = [usize::try_from(rows).expect("a size"), usize::try_from(columns).expect("a size")];
+        let inputs = [&values[..count], &values[200..200 + count]]
+            .map(|values| Tensor::floats(Dtype::F32, &sizes, values.to_vec()));
+        on_chip(&graph, &inputs)?;
+    }
+
+    #[test]
+    fn whole_numbers_are_those_of_the_interpreter(
+        (rows, columns) in (1..9_i64, 1..20_i64), drawn in steps(), values in proptest::collection::vec(-3..4_i8, 400),
+    ) {
+        let Some(graph) = graph(rows, columns, &drawn, true) else { return Ok(()) };
+        let count = usize::try_from(rows * columns).expect("a size");
+        let sizes = [usize::try_from(rows).expect("a size"), usize::try_from(columns).expect("a size")];
+        let inputs = [&values[..count], &values[200..200 + count]].map(|values| {
+            Tensor::floats(Dtype::F32, &sizes, values.iter().map(|value| f32::from(*value)).collect())
+        });
+        let wanted = Interpreter::new(graph.clone(), &Store::default()).expect("a graph").run(&inputs).expect("results");
+        let found = on_chip(&graph, &inputs)?;
+        for (found, wanted) in found.iter().zip(&wanted) {
+            // bf16 has eight bits: larger whole numbers are rounded before they are multiplied.
+            let exact = wanted.as_floats().iter().all(|value| value.abs() <= 256.0);
+            if exact && found.as_floats() != wanted.as_floats() {
+                let large = largest(&graph, &inputs);
+                prop_assert!(large > 256.0, "{:?} instead of {:?}", found.as_floats(), wanted.as_floats());
+            }
+        }
+    }
+}
+
+/// The largest number of all values of a graph.
+fn largest(graph: &Graph, inputs: &[Tensor]) -> f32 {
+    let mut seen = graph.clone();
+    let values = graph.nodes.iter().flat_map(|node| node.outputs.iter().copied());
+    seen.outputs = values.map(|value| tilewright_graph::Output { name: String::new(), value }).collect();
+    let all = Interpreter::new(seen, &Store::default()).expect("a graph").run(inputs).expect("results");
+    all.iter()
+        .flat_map(|tensor| tensor.as_floats().iter())
+        .fold(0.0, |most: f32, value| most.max(value.abs()))
+}
