@@ -70,3 +70,18 @@ fn llama2c_file() {
 fn hugging_face_file() {
     replay("hugging_face_file", fuzz::hugging_face_file);
 }
+
+#[test]
+fn kernel_text() {
+    replay("kernel_text", fuzz::kernel_text);
+}
+
+#[test]
+fn lowered_text() {
+    replay("lowered_text", fuzz::lowered_text);
+}
+
+#[test]
+fn schedule_text() {
+    replay("schedule_text", fuzz::schedule_text);
+}
