@@ -123,7 +123,7 @@ fn edited_decisions_give_other_programs_that_are_in_order() {
         assert_ne!(other, commands, "{name}={value}");
         assert!(good("compile e.lowered", &mut host).contains("are in order"), "{name}={value}");
     }
-    for (name, value) in [("rows", "8"), ("slots", "16"), ("fills", "8,8,8,8,8,8,8,8")] {
+    for (name, value) in [("rows", "8"), ("fills", "8,8,8,8,8,8,8,8")] {
         host.given.insert("e.lowered".to_string(), rechosen(&text, name, value).into_bytes());
         let refused = tilewright("compile e.lowered", &mut host);
         assert_eq!(refused.code, FAILED, "{name}={value}: {}", refused.stderr);
