@@ -151,9 +151,8 @@ impl<'t> Judge<'t> {
         order.sort_by_key(|area| (area.memory, area.live));
         let mut alive: Vec<&'t Area> = Vec::new();
         for area in order {
-            let (first, last) = area.bytes;
             alive.retain(|other| other.memory == area.memory && other.live.1 > area.live.0);
-            let shared = alive.iter().filter(|other| other.bytes.0 < last && first < other.bytes.1);
+            let shared = alive.iter().filter(|other| other.meets(area));
             let clash = shared.copied().find(|other| !self.in_place(other, area));
             if let Some(other) = clash {
                 let (from, to) = other.live;

@@ -56,6 +56,8 @@ pub struct Area {
     pub memory: Store,
     /// First byte and one past the last.
     pub bytes: (u64, u64),
+    /// More pieces as long as that, and how far they are apart.
+    pub more: (u64, u64),
     /// From the start of who writes it, or the launch, to the last end of who touches it.
     pub live: (u64, u64),
     /// Who writes it; `None` if it was there before.
@@ -125,6 +127,35 @@ pub struct Text {
     pub spans: Vec<(&'static str, Span)>,
 }
 
+impl Area {
+    /// One past the last byte of the last piece.
+    pub fn end(&self) -> u64 {
+        self.bytes.1.saturating_add(self.more.0.saturating_mul(self.more.1))
+    }
+
+    /// Whether two areas of a memory share a byte.
+    pub fn meets(&self, other: &Area) -> bool {
+        if self.bytes.0 >= other.end() || other.bytes.0 >= self.end() {
+            return false;
+        }
+        let (few, many) = if self.more.0 <= other.more.0 { (self, other) } else { (other, self) };
+        (0..=few.more.0).any(|at| {
+            let step = at.saturating_mul(few.more.1);
+            many.holds_any(few.bytes.0.saturating_add(step), few.bytes.1.saturating_add(step))
+        })
+    }
+
+    /// Whether a piece has a byte of a range: the last one that begins before its end ends behind its start.
+    fn holds_any(&self, start: u64, end: u64) -> bool {
+        let (first, last) = self.bytes;
+        if end <= first {
+            return false;
+        }
+        let at = (end - 1 - first).checked_div(self.more.1).unwrap_or(0).min(self.more.0);
+        last.saturating_add(at.saturating_mul(self.more.1)) > start
+    }
+}
+
 /// A part of a whole in percent.
 pub fn percent(part: u64, whole: u64) -> u64 {
     u64::try_from(u128::from(part) * 100 / u128::from(whole.max(1))).unwrap_or(u64::MAX)
@@ -166,9 +197,13 @@ impl Text {
             let ((from, to), (start, end), memory) = (area.live, area.bytes, area.memory.name());
             let by = area.by.map_or(String::new(), |Ticket(number)| format!(" by {number}"));
             let readers = numbers("for", &area.readers);
+            let more = match area.more {
+                (0, _) => String::new(),
+                (count, stride) => format!(" and {count} more every {stride},"),
+            };
             let _ = writeln!(
                 text,
-                "  {memory:<4} {start:>11}..{end:<11} {from:>9}..{to:<9}{by}{readers}, {}",
+                "  {memory:<4} {start:>11}..{end:<11}{more} {from:>9}..{to:<9}{by}{readers}, {}",
                 area.name
             );
         }

@@ -14,6 +14,8 @@ const MEMORIES: [Store; 5] = [Store::Hbm, Store::Dm, Store::Trf, Store::Vrf, Sto
 /// Lines that every text has, by their first words.
 const REPORTED: [&str; 8] =
     ["program", "cycles", "busy", "bound", "time", "prefetch", "placement", "commands"];
+/// Pieces of an area besides the first.
+const MOST_PIECES: u64 = 1 << 20;
 /// Commands and areas of a text, and numbers that they name.
 const MOST: usize = 1 << 22;
 
@@ -154,12 +156,13 @@ impl Reader {
             return refuse(span, &format!("`{word}` is no memory"), &names);
         };
         let bytes = range(&mut line)?;
+        let more = if line.has("and ") { pieces(&mut line, bytes, span)? } else { (0, 0) };
         let live = range(&mut line)?;
         let by = if line.has("by") { Some(Ticket(line.number()?)) } else { None };
         let readers = if line.has("for") { self.tickets(&mut line, span)? } else { Vec::new() };
         line.expect(",")?;
         let name = line.words();
-        Ok(Area { memory, bytes, live, by, readers, name, span })
+        Ok(Area { memory, bytes, more, live, by, readers, name, span })
     }
 
     fn command(&mut self, mut line: Line<'_>, span: Span) -> Scanned<Command> {
@@ -196,6 +199,20 @@ fn range(line: &mut Line<'_>) -> Scanned<(u64, u64)> {
     let first = line.number()?;
     line.expect("..")?;
     Ok((first, line.number()?))
+}
+
+/// `and 3 more every 16,`: pieces that do not touch each other.
+fn pieces(line: &mut Line<'_>, (start, end): (u64, u64), span: Span) -> Scanned<(u64, u64)> {
+    let count = line.number()?;
+    line.expect("more every")?;
+    let stride = line.number()?;
+    line.expect(",")?;
+    let fits = count.checked_mul(stride).and_then(|far| far.checked_add(end)).is_some();
+    if !(1..=MOST_PIECES).contains(&count) || stride <= end.saturating_sub(start) || !fits {
+        let allowed = format!("1 to {MOST_PIECES} pieces, further apart than they are long");
+        return refuse(span, &format!("{count} more pieces every {stride} bytes"), &allowed);
+    }
+    Ok((count, stride))
 }
 
 /// `1.401`.

@@ -81,15 +81,38 @@ impl Memory {
         let mut joined: Vec<(u64, Piece)> = Vec::new();
         for (start, piece) in all {
             match joined.last_mut() {
-                Some((_, last))
-                    if last.end == start && (last.by, &last.readers) == (piece.by, &piece.readers) =>
-                {
-                    last.end = piece.end;
-                }
+                Some((_, last)) if last.end == start && last.is_alike(&piece) => last.end = piece.end,
                 _ => joined.push((start, piece)),
             }
         }
         joined
+    }
+
+    /// The same as areas: pieces as long as each other and as far apart are one, told by how many there are more and how far.
+    fn areas(self) -> Vec<(u64, Piece, (u64, u64))> {
+        let mut areas: Vec<(u64, Piece, (u64, u64))> = Vec::new();
+        for (start, piece) in self.all() {
+            if let Some((first, last, more)) = areas.last_mut()
+                && last.is_alike(&piece)
+                && last.end - *first == piece.end - start
+            {
+                let (count, stride) = *more;
+                let far = start - *first;
+                if count == 0 || far == (count + 1) * stride {
+                    *more = (count + 1, if count == 0 { far } else { stride });
+                    continue;
+                }
+            }
+            areas.push((start, piece, (0, 0)));
+        }
+        areas
+    }
+}
+
+impl Piece {
+    /// The same commands touch it.
+    fn is_alike(&self, other: &Piece) -> bool {
+        (self.by, &self.readers) == (other.by, &other.readers)
     }
 }
 
@@ -118,7 +141,7 @@ pub(super) fn areas(
     let names = named(compiled, outline);
     let mut all = Vec::new();
     for (memory, pieces) in memories {
-        for (start, Piece { end, by, readers }) in pieces.all() {
+        for (start, Piece { end, by, readers }, more) in pieces.areas() {
             let from = by.and_then(|by| commands.get(&by)).map_or(0, |writer| writer.start);
             let ends = by.iter().chain(&readers).filter_map(|ticket| commands.get(ticket));
             let to = ends.map(|command| command.end).max().unwrap_or(from);
@@ -126,7 +149,7 @@ pub(super) fn areas(
             let name =
                 place.filter(|((of, _), _)| *of == memory).map_or(String::new(), |(_, name)| name.join("/"));
             let (bytes, live, span) = ((start, end), (from, to), Span::default());
-            all.push(Area { memory, bytes, live, by, readers, name, span });
+            all.push(Area { memory, bytes, more, live, by, readers, name, span });
         }
     }
     all.sort_by_key(|area| (area.memory, area.bytes, area.live));
