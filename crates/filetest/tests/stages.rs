@@ -177,6 +177,6 @@ fn no_command_can_begin_earlier() {
         let refused = tilewright("compile e.schedule", &mut host);
         assert_eq!(refused.code, FAILED, "line {at}");
     }
-    edited("m.schedule", "bound ", "bound 1", &mut host);
+    edited("m.schedule", "\nbound ", "\nbound 1", &mut host);
     assert!(tilewright("compile edited.m.schedule", &mut host).stderr.contains("error[schedule/sum]"));
 }
