@@ -85,3 +85,34 @@ fn lowered_text() {
 fn schedule_text() {
     replay("schedule_text", fuzz::schedule_text);
 }
+
+/// Texts of stages with lines and bytes changed, each time the same: nothing panics.
+#[test]
+fn changed_texts_of_stages() {
+    let targets: [(&str, fn(&[u8])); 3] = [
+        ("kernel_text", fuzz::kernel_text),
+        ("lowered_text", fuzz::lowered_text),
+        ("schedule_text", fuzz::schedule_text),
+    ];
+    let mut state = 1_u64;
+    let mut below = |most: usize| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        usize::try_from(state >> 33).unwrap_or(0) % most.max(1)
+    };
+    for (target, check) in targets {
+        let text = read(&repository().join("fuzz/corpus").join(target).join("canonical"));
+        let lines: Vec<&[u8]> = text.split_inclusive(|byte| *byte == b'\n').collect();
+        for _ in 0..400 {
+            let mut changed = lines.clone();
+            match below(3) {
+                0 => drop(changed.remove(below(lines.len()))),
+                1 => changed.swap(below(lines.len()), below(lines.len())),
+                _ => changed.insert(below(lines.len()), lines[below(lines.len())]),
+            }
+            let mut bytes = changed.concat();
+            let at = below(bytes.len());
+            bytes[at] = b"0123456789 .,x=\n-[]|"[below(20)];
+            check(&bytes);
+        }
+    }
+}
