@@ -409,7 +409,8 @@ impl Kernels {
 
     /// The lines before those of kernels.
     pub(crate) fn head(&self) -> String {
-        format!("name {}\npositions {}\nvocabulary {}\n", self.name, self.positions, self.vocabulary)
+        let name = if self.name.is_empty() { String::new() } else { format!("name {}\n", self.name) };
+        format!("{name}positions {}\nvocabulary {}\n", self.positions, self.vocabulary)
     }
 
     /// The lines behind those of kernels.

@@ -125,7 +125,13 @@ impl Reader {
     fn line(&mut self, mut line: Line<'_>) -> Scanned<bool> {
         let word = line.name()?;
         match word {
-            "name" => self.out.name = line.name()?.to_string(),
+            "name" => {
+                // Models may have names of several words.
+                let words = line.words();
+                line.name()?;
+                self.out.name = words;
+                return Ok(false);
+            }
             "positions" => self.out.positions = line.number()?,
             "vocabulary" => self.out.vocabulary = line.number()?,
             "peak" => {
