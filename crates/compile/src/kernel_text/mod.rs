@@ -41,7 +41,7 @@ pub fn read(text: &str, source: SourceId) -> Result<Kernels, Vec<Diagnostic>> {
     match lines.next() {
         Some(line) => reading.head(line, "kernels"),
         None => {
-            reading.complain(Diagnostic::error("kernels/syntax", "the text is empty").allowed("kernels 1"))
+            reading.complain(Diagnostic::error("kernels/syntax", "the text is empty").allowed("kernels 1"));
         }
     }
     for line in lines {

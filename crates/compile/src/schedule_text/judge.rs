@@ -211,7 +211,7 @@ impl<'t> Judge<'t> {
             return self.sum("more", format!("{count} reasons"), "0 reasons".to_string());
         }
         let main = || text.commands.iter().filter(|c| c.pe == first && c.unit == Unit::Main);
-        let (start, end) = (main().next().map_or(0, |c| c.start), main().last().map_or(0, |c| c.end));
+        let (start, end) = (main().next().map_or(0, |c| c.start), main().next_back().map_or(0, |c| c.end));
         let worked: u64 = main().map(|command| command.end - command.start).sum();
         let idle = (end - start).saturating_sub(worked);
         let told: u64 = text.reasons.iter().fold(0, |all, reason| all.saturating_add(reason.cycles));

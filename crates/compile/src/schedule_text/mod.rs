@@ -192,7 +192,7 @@ impl Text {
             text,
             "\nprefetch: {fills} fills, at most {most} more under way when one is loaded; ready {ready_cycles} cycles before on average, {late} not before"
         );
-        let _ = writeln!(text, "\n{}", PLACEMENT);
+        let _ = writeln!(text, "\n{PLACEMENT}");
         for area in &self.areas {
             let ((from, to), (start, end), memory) = (area.live, area.bytes, area.memory.name());
             let by = area.by.map_or(String::new(), |Ticket(number)| format!(" by {number}"));
@@ -207,7 +207,7 @@ impl Text {
                 area.name
             );
         }
-        let _ = writeln!(text, "\n{}", COMMANDS);
+        let _ = writeln!(text, "\n{COMMANDS}");
         for command in &self.commands {
             let Command { ticket: Ticket(number), issued, start, end, pe, unit, name, after, .. } = command;
             let (PeId { chip, pe }, unit) = (pe, unit.name());

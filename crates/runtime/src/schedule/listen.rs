@@ -50,8 +50,8 @@ impl Listener {
         let waited = std::mem::take(&mut front.waited);
         front.issued.insert((pe, unit), ticket);
         let mut told = Vec::new();
-        while let Some((_, brought)) = front.carried.pop_front_if(|(number, _)| *number <= received) {
-            told.extend(brought);
+        while front.carried.front().is_some_and(|(number, _)| *number <= received) {
+            told.extend(front.carried.pop_front().into_iter().flat_map(|(_, brought)| brought));
         }
         let timed = Timed { pe, unit, name, issued: at, start: at, end: at, waited, told, ran };
         self.commands.insert(ticket, timed);
