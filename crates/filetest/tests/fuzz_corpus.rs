@@ -4,7 +4,10 @@ use std::path::Path;
 
 use tilewright_filetest::{fuzz, repository};
 
-fn replay(target: &str, check: fn(&[u8])) {
+/// What must hold for any bytes.
+type Check = fn(&[u8]);
+
+fn replay(target: &str, check: Check) {
     let folder = repository().join("fuzz/corpus").join(target);
     let files = std::fs::read_dir(&folder).expect("the corpus is part of the repository");
     let mut count = 0;
@@ -89,7 +92,7 @@ fn schedule_text() {
 /// Texts of stages with lines and bytes changed, each time the same: nothing panics.
 #[test]
 fn changed_texts_of_stages() {
-    let targets: [(&str, fn(&[u8])); 3] = [
+    let targets: [(&str, Check); 3] = [
         ("kernel_text", fuzz::kernel_text),
         ("lowered_text", fuzz::lowered_text),
         ("schedule_text", fuzz::schedule_text),
