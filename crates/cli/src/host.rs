@@ -61,6 +61,10 @@ pub trait Host {
     fn say(&mut self, _text: &str) -> bool {
         false
     }
+    /// Whether the shell finds a program of this name.
+    fn has_program(&self, _name: &str) -> bool {
+        false
+    }
     /// Runs `python3` with these arguments on our own streams, and gives its exit code.
     ///
     /// # Errors

@@ -26,6 +26,11 @@ impl Host for RealHost {
         std::fs::canonicalize(path)
     }
 
+    fn has_program(&self, name: &str) -> bool {
+        let folders = std::env::var_os("PATH").unwrap_or_default();
+        std::env::split_paths(&folders).any(|folder| folder.join(name).is_file())
+    }
+
     fn map(&self, path: &Path, most_bytes: u64) -> std::io::Result<Mapped> {
         Mapped::open(path, most_bytes)
     }

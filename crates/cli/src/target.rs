@@ -2,6 +2,7 @@
 
 use clap::Args;
 use tilewright_base::Sources;
+use tilewright_compile::tcp::choices::Solver;
 use tilewright_compile::{Named, Options};
 use tilewright_machine::Tcp;
 use tilewright_num::Dtype;
@@ -38,13 +39,18 @@ pub(crate) struct ModelTarget {
     /// Longest context in tokens, prompt included; rounded up to a position for every slice
     #[arg(long, value_name = "N")]
     pub(crate) context: Option<u64>,
+    /// Who puts commands in order with `--effort` 1 and more: microlp, or highs or cbc if this was built with them
+    #[arg(long, value_name = "NAME", default_value = "microlp")]
+    pub(crate) solver: String,
 }
 
 impl Default for ModelTarget {
     fn default() -> ModelTarget {
         let (chip, dtype) = ("tcp".to_string(), "bf16".to_string());
         let cache = dtype.clone();
-        ModelTarget { chip, set: Vec::new(), dtype, cache, calibrate: None, pes: 1, chips: 1, context: None }
+        let solver = Solver::Microlp.name().to_string();
+        let (set, calibrate, context) = (Vec::new(), None, None);
+        ModelTarget { chip, set, dtype, cache, calibrate, pes: 1, chips: 1, context, solver }
     }
 }
 
@@ -105,6 +111,19 @@ impl ModelTarget {
         }
     }
 
+    /// Who puts commands in order, if it is here.
+    pub(crate) fn solver(&self, host: &dyn Host) -> Result<Solver, Outcome> {
+        let Some(solver) = Solver::find(&self.solver) else {
+            return Err(Outcome::usage(&format!(
+                "--solver {}\n  = allowed: {}\n  = instead: --solver microlp",
+                self.solver,
+                Solver::ALL.map(Solver::name).join(", ")
+            )));
+        };
+        here(solver, host)?;
+        Ok(solver)
+    }
+
     /// How to compile. Without `--context` the context is `context`; either is rounded up to a position for every slice, because caches
     /// are read in whole rows of them.
     pub(crate) fn options(&self, machine: &Tcp, context: u64) -> Result<Options, Outcome> {
@@ -113,5 +132,25 @@ impl ModelTarget {
         let context = context.checked_next_multiple_of(slices).unwrap_or(context);
         let (cache, pes, chips) = (self.cache_type()?, self.pes, self.chips);
         Ok(Options { dtype, mixed, cache, context, pes, chips, batch: 1 })
+    }
+}
+
+/// Refuses a solver that is not part of this build, or whose program is not found.
+pub(crate) fn here(solver: Solver, host: &dyn Host) -> Result<(), Outcome> {
+    let name = solver.name();
+    if !solver.is_built() {
+        let built: Vec<&str> = Solver::ALL.into_iter().filter(|s| s.is_built()).map(Solver::name).collect();
+        return Err(Outcome::usage(&format!(
+            "the solver `{name}` is not part of this build\n  = allowed: {}\n  \
+             = instead: --solver microlp, or build with --features {name}",
+            built.join(", ")
+        )));
+    }
+    match solver.program().filter(|program| !host.has_program(program)) {
+        None => Ok(()),
+        Some(program) => Err(Outcome::usage(&format!(
+            "the solver `{name}` calls a program `{program}`, which the shell does not find\n  \
+             = instead: install it, or --solver microlp"
+        ))),
     }
 }

@@ -115,7 +115,7 @@ pub fn compile_chosen(
         let allowed = format!("a power of two up to {}", machine.pes());
         return Err(CompileError::Size { what: "the number of PEs", found: pes, allowed });
     }
-    if choices.window > 0 && !choices.solver.is_there() {
+    if choices.window > 0 && !choices.solver.is_built() {
         return Err(CompileError::Solver(choices.solver.name()));
     }
     let kernels = kernels.dealt_out(options.all_pes());
@@ -176,6 +176,13 @@ pub fn compile_chosen(
 }
 
 impl Compiled {
+    /// Choices as they were taken: rows and slots that there was room for. With them the same programs are made.
+    pub fn settled(&self) -> Choices {
+        let slots = self.outlines.iter().map(|outline| outline.places.slots.len() as u64).max();
+        let choices = self.plan.choices.clone();
+        Choices { rows: Some(self.plan.prefill_rows), slots: slots.unwrap_or(choices.slots), ..choices }
+    }
+
     /// Tokens that one run of the prefill program takes.
     pub fn most_tokens(&self) -> u64 {
         self.plan.prefill_rows * self.slices

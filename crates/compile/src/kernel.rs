@@ -400,13 +400,22 @@ impl Kernels {
 
     /// As text.
     pub fn print(&self) -> String {
-        let mut text = format!(
-            "kernels 1\nname {}\npositions {}\nvocabulary {}\n",
-            self.name, self.positions, self.vocabulary
-        );
+        let mut text = format!("kernels 1\n{}", self.head());
         for kernel in &self.kernels {
             let _ = writeln!(text, "{}", self.line(kernel));
         }
+        text + &self.scales()
+    }
+
+    /// The lines before those of kernels.
+    pub(crate) fn head(&self) -> String {
+        let name = if self.name.is_empty() { String::new() } else { format!("name {}\n", self.name) };
+        format!("{name}positions {}\nvocabulary {}\n", self.positions, self.vocabulary)
+    }
+
+    /// The lines behind those of kernels.
+    pub(crate) fn scales(&self) -> String {
+        let mut text = String::new();
         for (value, peak) in &self.peaks {
             let _ = writeln!(text, "peak {} = {peak:?}", self.name(*value));
         }
@@ -427,7 +436,7 @@ impl Kernels {
         self.value(id).map_or("", |value| &value.name)
     }
 
-    fn line(&self, kernel: &Kernel) -> String {
+    pub(crate) fn line(&self, kernel: &Kernel) -> String {
         match kernel {
             Kernel::Embed { table, places, out } => {
                 let places: String = places.iter().map(|place| format!(" + {place}")).collect();

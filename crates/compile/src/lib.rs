@@ -9,7 +9,8 @@
 //! - [`cluster`]: stage 2, graphs to kernels;
 //! - [`general`]: any other graph, kernel by kernel;
 //! - [`tcp`]: stages 3 to 5 for the TCP;
-//! - [`lowered`]: kernels with lowered shapes, tactics, exchanges and costs;
+//! - [`lowered`]: kernels with lowered shapes, tactics, exchanges and costs; their text, and its reader;
+//! - [`schedule_text`]: the text of a schedule, its reader and its judge;
 //! - [`weights`]: constants of a graph as numbers.
 
 pub mod check;
@@ -22,6 +23,8 @@ pub mod kernel_text;
 mod lookup;
 pub mod lowered;
 pub mod raise;
+mod scan;
+pub mod schedule_text;
 pub mod tcp;
 pub mod weights;
 
@@ -60,7 +63,7 @@ pub enum CompileError {
     },
     /// Choices of a solver that is not part of this build.
     #[error(
-        "its commands were put in order by `{0}`, which is not here\n  = instead: build with --features {0}; `cbc` is a program of its own too"
+        "commands are put in order by `{0}`, which is not part of this build\n  = instead: build with --features {0}, or choose --solver microlp"
     )]
     Solver(&'static str),
     /// A memory that is too small.

@@ -120,6 +120,66 @@ pub fn graph_text(bytes: &[u8]) {
     }
 }
 
+/// The text of kernels.
+pub fn kernel_text(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    match tilewright_compile::kernel_text::read(text, SourceId(0)) {
+        Ok(kernels) => {
+            let printed = kernels.print();
+            let again = tilewright_compile::kernel_text::read(&printed, SourceId(0))
+                .expect("canonical text reads back");
+            assert_eq!(again.print(), printed);
+        }
+        Err(complaints) => refused(text, &complaints),
+    }
+}
+
+/// Lowered texts: what is read either compiles to what it says, or is refused with a code.
+pub fn lowered_text(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    match tilewright_compile::lowered::read::read(text, SourceId(0)) {
+        // A model of any size would take as long as it takes.
+        Ok(read) if !is_small(&read.kernels) => {}
+        Ok(read) => {
+            static MACHINE: OnceLock<Tcp> = OnceLock::new();
+            if let Err(complaints) = read.compile(MACHINE.get_or_init(tcp)) {
+                refused(text, &complaints);
+            }
+        }
+        Err(complaints) => refused(text, &complaints),
+    }
+}
+
+fn is_small(kernels: &tilewright_compile::kernel::Kernels) -> bool {
+    let mut sizes = kernels.values.iter().map(|value| value.width);
+    let few = kernels.kernels.len() <= 16 && kernels.positions.max(kernels.vocabulary) <= 512;
+    few && sizes.all(|size| size <= 512)
+}
+
+/// Schedules: what is read is judged, and prints as itself.
+pub fn schedule_text(bytes: &[u8]) {
+    use tilewright_compile::schedule_text::{judge, read};
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    match read::read(text, SourceId(0)) {
+        Ok(schedule) => {
+            let printed = schedule.print();
+            let again = read::read(&printed, SourceId(0)).expect("canonical text reads back");
+            assert_eq!(again.print(), printed);
+            let complaints = judge::judge(&schedule);
+            if !complaints.is_empty() {
+                refused(text, &complaints);
+            }
+        }
+        Err(complaints) => refused(text, &complaints),
+    }
+}
+
+fn refused(text: &str, complaints: &[tilewright_base::Diagnostic]) {
+    let mut sources = Sources::default();
+    sources.add("fuzz", text);
+    assert!(render::plain(&sources, complaints).starts_with("error["));
+}
+
 /// What verifies either lowers to primitives that verify, or is refused with a code.
 fn lowers(graph: &tilewright_graph::Graph) {
     match tilewright_graph::primitives(graph) {

@@ -4,7 +4,10 @@ use std::path::Path;
 
 use tilewright_filetest::{fuzz, repository};
 
-fn replay(target: &str, check: fn(&[u8])) {
+/// What must hold for any bytes.
+type Check = fn(&[u8]);
+
+fn replay(target: &str, check: Check) {
     let folder = repository().join("fuzz/corpus").join(target);
     let files = std::fs::read_dir(&folder).expect("the corpus is part of the repository");
     let mut count = 0;
@@ -69,4 +72,50 @@ fn llama2c_file() {
 #[test]
 fn hugging_face_file() {
     replay("hugging_face_file", fuzz::hugging_face_file);
+}
+
+#[test]
+fn kernel_text() {
+    replay("kernel_text", fuzz::kernel_text);
+}
+
+#[test]
+fn lowered_text() {
+    replay("lowered_text", fuzz::lowered_text);
+}
+
+#[test]
+fn schedule_text() {
+    replay("schedule_text", fuzz::schedule_text);
+}
+
+/// Texts of stages with lines and bytes changed, each time the same: nothing panics.
+#[test]
+fn changed_texts_of_stages() {
+    let targets: [(&str, Check); 3] = [
+        ("kernel_text", fuzz::kernel_text),
+        ("lowered_text", fuzz::lowered_text),
+        ("schedule_text", fuzz::schedule_text),
+    ];
+    let mut state = 1_u64;
+    let mut below = |most: usize| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        usize::try_from(state >> 33).unwrap_or(0) % most.max(1)
+    };
+    for (target, check) in targets {
+        let text = read(&repository().join("fuzz/corpus").join(target).join("canonical"));
+        let lines: Vec<&[u8]> = text.split_inclusive(|byte| *byte == b'\n').collect();
+        for _ in 0..400 {
+            let mut changed = lines.clone();
+            match below(3) {
+                0 => drop(changed.remove(below(lines.len()))),
+                1 => changed.swap(below(lines.len()), below(lines.len())),
+                _ => changed.insert(below(lines.len()), lines[below(lines.len())]),
+            }
+            let mut bytes = changed.concat();
+            let at = below(bytes.len());
+            bytes[at] = b"0123456789 .,x=\n-[]|"[below(20)];
+            check(&bytes);
+        }
+    }
 }

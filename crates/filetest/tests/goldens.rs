@@ -5,6 +5,9 @@ use std::path::{Path, PathBuf};
 use libtest_mimic::{Arguments, Trial};
 use tilewright_filetest::{golden, program_text, repository};
 
+/// What names of goldens end in.
+const KINDS: [&str; 8] = ["tw", "toml", "cli", "tcp", "graph", "kernels", "lowered", "schedule"];
+
 fn main() {
     let arguments = Arguments::from_args();
     let root = repository().join("tests");
@@ -25,10 +28,7 @@ fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
         let path = entry.path();
         if path.is_dir() {
             collect(&path, files);
-        } else if path
-            .extension()
-            .is_some_and(|e| ["tw", "toml", "cli", "tcp", "graph", "kernels"].iter().any(|known| e == *known))
-        {
+        } else if path.extension().is_some_and(|e| KINDS.iter().any(|known| e == *known)) {
             files.push(path);
         }
     }

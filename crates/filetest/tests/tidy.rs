@@ -33,7 +33,10 @@ const MAY_USE: &[(&str, &[&str])] = &[
         ],
     ),
     ("crates/python", &["", "base", "machine", "neuron", "num", "record"]),
-    ("crates/filetest", &["", "base", "graph", "import", "ir", "machine", "notation", "num", "tcp"]),
+    (
+        "crates/filetest",
+        &["", "base", "compile", "graph", "import", "ir", "machine", "notation", "num", "tcp"],
+    ),
     (
         "bench",
         &[

@@ -21,6 +21,8 @@ pub struct Builder {
     graph: Graph,
     known: Vec<Option<Known>>,
     names: BTreeSet<String>,
+    /// Names that values get only if they are called so.
+    reserved: BTreeSet<String>,
     scalars: BTreeMap<(Dtype, u64), ValueId>,
     sizes: BTreeMap<Dim, ValueId>,
     /// Name for the next value.
@@ -103,6 +105,11 @@ impl Builder {
         self
     }
 
+    /// Keeps a name for a value that will be called so.
+    pub fn reserve(&mut self, name: &str) {
+        self.reserved.insert(name.to_string());
+    }
+
     fn define(&mut self, ty: Type, known: Option<Known>) -> Built<ValueId> {
         let at = self.graph.values.len();
         if at >= MOST_VALUES {
@@ -110,7 +117,13 @@ impl Builder {
         }
         bounded(&ty, &self.graph.axes)?;
         let wanted = self.hint.take().filter(|name| !name.is_empty());
-        let mut name = wanted.unwrap_or_else(|| format!("v{at}"));
+        let mut name = wanted.unwrap_or_else(|| {
+            let mut name = format!("v{at}");
+            while self.reserved.contains(&name) {
+                name.push('x');
+            }
+            name
+        });
         if self.names.contains(&name) {
             name = format!("{name}.v{at}");
             while self.names.contains(&name) {

@@ -11,6 +11,8 @@ use crate::op::Op;
 /// The same graph in primitives.
 pub fn primitives(graph: &Graph) -> Built<Graph> {
     let mut b = Builder::new(graph.name.clone());
+    // What the graph names is called so in primitives too, whatever comes between.
+    graph.values.iter().for_each(|value| b.reserve(&value.name));
     for axis in &graph.axes {
         b.axis(&axis.name, axis.least, axis.most);
     }

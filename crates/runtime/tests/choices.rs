@@ -7,7 +7,7 @@ use tilewright_explore::Goal;
 use tilewright_machine::Tcp;
 use tilewright_num::Dtype;
 use tilewright_runtime::schedule::{EXPLAINED_PERCENT, schedule};
-use tilewright_runtime::tune::{TuneError, budget, tune};
+use tilewright_runtime::tune::{Aim, TuneError, budget, tune};
 use tilewright_tcp::program::event::Unit;
 use tilewright_tcp::program::text::print;
 
@@ -55,7 +55,7 @@ fn no_schedule_beats_its_bound_and_reasons_add_up() {
             let busy: u64 = main(0).map(|command| command.end - command.start).sum();
             let stood: u64 = schedule.blames.iter().map(|blame| blame.cycles).sum();
             assert_eq!(busy + stood, last - first);
-            let told = schedule.print().contains("more than the bound because");
+            let told = schedule.text().print().contains("more than the bound because");
             assert_eq!(told, schedule.ratio_thousandths() * 100 > EXPLAINED_PERCENT * 1000);
             assert!(schedule.areas.iter().all(|area| area.bytes.0 < area.bytes.1));
         }
@@ -66,10 +66,10 @@ fn no_schedule_beats_its_bound_and_reasons_add_up() {
 fn search_is_the_same_every_time_and_never_slower() {
     let machine = tcp();
     for pes in [1, 4] {
-        let rule = tune(&machine, &small(), options(pes), 0, Goal::Time).unwrap();
+        let rule = tune(&machine, &small(), options(pes), Aim::time(0)).unwrap();
         assert_eq!(rule.compiled.plan.choices, Choices::default());
-        let one = tune(&machine, &small(), options(pes), 2, Goal::Time).unwrap();
-        let other = tune(&machine, &small(), options(pes), 2, Goal::Time).unwrap();
+        let one = tune(&machine, &small(), options(pes), Aim::time(2)).unwrap();
+        let other = tune(&machine, &small(), options(pes), Aim::time(2)).unwrap();
         assert_eq!(print(&one.compiled.decode), print(&other.compiled.decode));
         assert_eq!(print(&one.compiled.prefill), print(&other.compiled.prefill));
         assert!(one.evaluations <= budget(2) + 1);
@@ -91,7 +91,9 @@ fn search_is_the_same_every_time_and_never_slower() {
 fn the_goal_of_energy_takes_no_more_of_it_than_the_goal_of_time() {
     let machine = tcp();
     for pes in [1, 2] {
-        let by = |goal| tune(&machine, &small(), options(pes), 1, goal).unwrap().times.unwrap();
+        let by = |goal| {
+            tune(&machine, &small(), options(pes), Aim { goal, ..Aim::time(1) }).unwrap().times.unwrap()
+        };
         let ((rule, fast), (same, frugal)) = (by(Goal::Time), by(Goal::Energy));
         assert_eq!(rule, same);
         let ranks = [&frugal, &fast].map(|times| times.score(&rule, Goal::Energy));
@@ -104,7 +106,7 @@ fn the_goal_of_energy_takes_no_more_of_it_than_the_goal_of_time() {
 #[test]
 fn a_power_is_stayed_below_or_refused_with_the_least_there_is() {
     let machine = tcp();
-    let by = |effort, goal| tune(&machine, &small(), options(1), effort, goal);
+    let by = |effort, goal| tune(&machine, &small(), options(1), Aim { goal, ..Aim::time(effort) });
     let (_, fast) = by(1, Goal::Time).unwrap().times.unwrap();
     // Whatever time chose may be had below its own power.
     let enough = by(1, Goal::TimeBelow(fast.milliwatts())).unwrap().times.unwrap().1;

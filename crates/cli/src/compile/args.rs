@@ -18,6 +18,8 @@ Examples:
   tilewright compile stories260K.bin --emit schedule      stage 5: when each command runs, what lies where, and the bound
   tilewright compile stories260K.bin --goal energy        choices that take the least energy; time@20: the fastest below 20 W
   tilewright compile model.kernels --emit commands        the same from a text of kernels, without weights
+  tilewright compile model.lowered --emit commands        the same from a text of lowered kernels, with the choices that it has
+  tilewright compile model.schedule                       judges a schedule: queues, units, waits, areas, and what it reports
   tilewright compile stories260K.bin -o stories.twb       programs and packed weights in one file
   tilewright exec stories.twb --prompt 'Once upon a time'";
 
@@ -29,9 +31,9 @@ pub(crate) struct CompileArgs {
     /// Print the text of a stage
     #[arg(long, value_name = "STAGE")]
     pub(crate) emit: Option<Stage>,
-    /// Which program `--emit lowered`, `commands` and `schedule` print
-    #[arg(long, value_name = "NAME", default_value = "decode")]
-    pub(crate) program: ProgramName,
+    /// Which program `--emit lowered`, `commands` and `schedule` print; without, that of the lowered text, or decode
+    #[arg(long, value_name = "NAME")]
+    pub(crate) program: Option<ProgramName>,
     #[command(flatten)]
     pub(crate) target: ModelTarget,
     /// Fix or bound axes of an ONNX model: batch=1,seq=1..512

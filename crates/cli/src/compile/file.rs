@@ -26,7 +26,7 @@ use crate::mapped::Mapped;
 use crate::model;
 use crate::outcome::{FAILED, Outcome};
 use crate::run::{Target, Weights, prompt, refused};
-use crate::target::ModelTarget;
+use crate::target::{ModelTarget, here};
 
 const HBM: &str = "hbm";
 const PLAN: &str = "plan";
@@ -190,6 +190,9 @@ pub(super) fn exec(args: &ExecArgs, host: &mut dyn Host) -> Result<Outcome, Outc
     let lent = |chip| Lent::new(Arc::<Mapped>::clone(&file), file.range(bundle.array(&hbm_of(chip))?)?);
     let hbm: Option<Vec<Lent>> = (0..chips).map(lent).collect();
     let hbm = hbm.ok_or_else(|| missing("weights"))?;
+    if choices.window > 0 {
+        here(choices.solver, host)?;
+    }
     let compiled = compile_chosen(&machine, &kernels, options, &choices).map_err(|error| refused(&error))?;
     same_programs(path, &bundle, &compiled)?;
     let tokenizer = tokenizer(args, &bundle, host)?;

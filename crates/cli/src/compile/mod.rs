@@ -4,31 +4,27 @@ pub(crate) mod args;
 mod file;
 mod general;
 mod schedule;
+mod source;
 
 use std::path::Path;
 
 use tilewright_base::Sources;
-use tilewright_compile::cluster::cluster;
+use tilewright_compile::Compiled;
 use tilewright_compile::compiled::Outline;
-use tilewright_compile::kernel::Kernels;
-use tilewright_compile::lowered::lowered;
-use tilewright_compile::{Compiled, kernel_text};
+use tilewright_compile::lowered::{Origin, lowered};
 use tilewright_explore::Goal;
 use tilewright_graph::primitives;
-use tilewright_import::{Model, configs};
 use tilewright_machine::Tcp;
-use tilewright_num::Dtype;
 use tilewright_report::columns::thousands;
-use tilewright_runtime::tune::{Taken, Tuned, tune};
+use tilewright_runtime::tune::{Taken, Tuned};
 use tilewright_tcp::program::{Program, text as commands};
 
 use crate::calibrate;
 use crate::goal::goal;
-use crate::host::{Host, read_bytes};
-use crate::model;
-use crate::outcome::{BAD_INPUT, FAILED, OUR_FAULT, Outcome};
-use crate::run::{compiled_long, refused, untuned};
+use crate::host::Host;
+use crate::outcome::{FAILED, OUR_FAULT, Outcome};
 use args::{CompileArgs, ExecArgs, ProgramName, Stage};
+use source::{Made, Source};
 
 pub(crate) fn run(args: &CompileArgs, host: &mut dyn Host) -> Outcome {
     compile(args, host).unwrap_or_else(|outcome| outcome)
@@ -38,68 +34,14 @@ pub(crate) fn exec(args: &ExecArgs, host: &mut dyn Host) -> Outcome {
     file::exec(args, host).unwrap_or_else(|outcome| outcome)
 }
 
-/// What is compiled: a model, or kernels without weights.
-enum Source {
-    Model(Box<Model>),
-    Kernels(Kernels),
-}
-
-impl Source {
-    fn load(args: &CompileArgs, host: &mut dyn Host) -> Result<Source, Outcome> {
-        let path = &args.model;
-        if !path.ends_with(".kernels") {
-            let mut loaded = model::load(path, args.dims.as_deref(), host)?;
-            if !matches!(args.emit, Some(Stage::Graph | Stage::Primitives)) {
-                loaded = model::raised(loaded);
-            }
-            return Ok(Source::Model(Box::new(loaded)));
-        }
-        let bytes = read_bytes(host, path).map_err(|why| Outcome::usage(&why))?;
-        let text = String::from_utf8(bytes)
-            .map_err(|_| Outcome::usage(&format!("`{path}`: not UTF-8\n  = allowed: a text of kernels")))?;
-        let mut sources = Sources::default();
-        let id = sources.add(path.as_str(), &text);
-        let kernels = kernel_text::read(&text, id)
-            .map_err(|found| Outcome::refused(BAD_INPUT, &sources, &found, host.colour()))?;
-        Ok(Source::Kernels(kernels))
-    }
-
-    /// The model, for what needs its graph or its weights.
-    fn model(&self) -> Result<&Model, Outcome> {
-        match self {
-            Source::Model(model) => Ok(model),
-            Source::Kernels(_) => Err(Outcome::usage(
-                "a text of kernels has neither a graph nor weights\n  = allowed: --emit kernels, lowered, commands or schedule\n  \
-                 = instead: the model that the kernels are of",
-            )),
-        }
-    }
-
-    /// Kernels, with scales from a text if one is named.
-    fn kernels(&self, args: &CompileArgs, host: &mut dyn Host) -> Result<Kernels, Outcome> {
-        let mut kernels = match self {
-            Source::Model(model) => cluster(&model.graph).map_err(|error| refused(&error))?,
-            Source::Kernels(kernels) => kernels.clone(),
-        };
-        if args.target.calibrate.is_none() {
-            // Without weights there is nothing to find scales with, and no value that they change.
-            let integers = args.target.check()?.dtype == Dtype::I8;
-            if integers && configs::names().contains(&args.model.as_str()) {
-                kernels.assume_peaks();
-            }
-            return Ok(kernels);
-        }
-        let machine = args.target.machine(host)?;
-        let tokenizer = |host: &dyn Host| model::tokenizer(&args.model, args.tokenizer.as_deref(), host);
-        calibrate::calibrated(&machine, &args.target, (self.model()?, &tokenizer), kernels, host)
-    }
-}
-
 fn compile(args: &CompileArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> {
     // What cannot be compiled is refused before a large file is read.
     calibrate::check(&args.target)?;
     goal(&args.goal)?;
     let loaded = Source::load(args, host)?;
+    if let Some(judged) = judged(args, &loaded, host) {
+        return judged;
+    }
     let bytes = match args.emit {
         Some(stage) => {
             let printed = printed(stage, args, &loaded, host)?;
@@ -109,27 +51,18 @@ fn compile(args: &CompileArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> 
             printed.into_bytes()
         }
         None => {
-            let machine = args.target.machine(host)?;
-            let tuned = tuned(&machine, args, &loaded.kernels(args, host)?)?;
-            let compiled = &tuned.compiled;
-            let checked = if args.no_check { String::new() } else { check(&machine, compiled)? };
+            let Made { machine, tuned, .. } = loaded.made(args, host)?;
+            let checked = if args.no_check { String::new() } else { check(&machine, &tuned.compiled)? };
             if args.output.is_none() {
                 return Ok(Outcome::good(summary(&tuned, goal(&args.goal)?) + &checked));
             }
-            file::bytes(args, loaded.model()?, compiled, host)?
+            file::bytes(args, loaded.model()?, &tuned.compiled, host)?
         }
     };
     let path = args.output.as_deref().unwrap_or_default();
     host.write(Path::new(path), &bytes)
         .map_err(|error| Outcome::usage(&format!("cannot write `{path}`: {error}")))?;
     Ok(Outcome::good(format!("wrote {path} ({} bytes)\n", thousands(bytes.len() as u64))))
-}
-
-/// Compiles by the rule, and then with the choices that an effort finds.
-fn tuned(machine: &Tcp, args: &CompileArgs, kernels: &Kernels) -> Result<Tuned, Outcome> {
-    let rule = compiled_long(machine, &args.target, kernels)?;
-    let goal = goal(&args.goal)?;
-    tune(machine, kernels, rule.plan.options, args.effort, goal).map_err(|error| untuned(&error))
 }
 
 /// Checks the programs; a line on what was gone through, or what is wrong.
@@ -146,6 +79,16 @@ fn check(machine: &Tcp, compiled: &Compiled) -> Result<String, Outcome> {
     }
     let message = format!("the schedule is wrong, which is a fault of the compiler:{wrong}");
     Err(Outcome { code: OUR_FAULT, ..Outcome::usage(&message) })
+}
+
+/// What is said of a schedule that is right.
+fn judged(args: &CompileArgs, loaded: &Source, host: &dyn Host) -> Option<Result<Outcome, Outcome>> {
+    let Source::Schedule(read) = loaded else { return None };
+    let emit = match (args.emit, &args.output) {
+        (emit @ (None | Some(Stage::Schedule)), None) => emit.is_some(),
+        _ => return Some(Err(source::ended())),
+    };
+    Some(schedule::judged(&read.0, &read.1, emit, host.colour()).map(Outcome::good))
 }
 
 /// The text of a stage.
@@ -170,12 +113,15 @@ fn printed(
         }
         Stage::Kernels => loaded.kernels(args, host)?.print(),
         Stage::Lowered | Stage::Commands | Stage::Schedule => {
-            let machine = args.target.machine(host)?;
-            let compiled = tuned(&machine, args, &loaded.kernels(args, host)?)?.compiled;
+            let Made { machine, target, kernels, tuned } = loaded.made(args, host)?;
+            let (compiled, name) = (&tuned.compiled, loaded.program(args));
             match stage {
-                Stage::Lowered => lowered(&machine, &compiled, outline(&compiled, args.program)?).print(),
-                Stage::Schedule => schedule::text(&machine, &compiled, args.program)?,
-                _ => commands::print(program(&compiled, args.program)),
+                Stage::Lowered => {
+                    let origin = Origin { chip: &target.chip, set: &target.set, kernels: &kernels };
+                    lowered(&machine, compiled, outline(compiled, name)?).print(origin)
+                }
+                Stage::Schedule => schedule::text(&machine, compiled, name)?,
+                _ => commands::print(program(compiled, name)),
             }
         }
     };

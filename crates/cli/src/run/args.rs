@@ -37,7 +37,8 @@ pub(crate) struct RunArgs {
     #[arg(
         long,
         conflicts_with_all = [
-            "chip", "set", "dtype", "cache", "calibrate", "pes", "chips", "context", "effort", "trace",
+            "chip", "set", "dtype", "cache", "calibrate", "pes", "chips", "context", "effort", "solver",
+            "trace",
         ]
     )]
     pub(crate) interp: bool,

@@ -11,11 +11,10 @@ mod tensors;
 use tilewright_compile::cluster::cluster;
 use tilewright_compile::kernel::Kernels;
 use tilewright_compile::{CompileError, Compiled, compile_kernels, weights};
-use tilewright_explore::Goal;
 use tilewright_import::Model;
 use tilewright_import::tokenizer::Tokenizer;
 use tilewright_machine::Tcp;
-use tilewright_runtime::tune::{TuneError, tune};
+use tilewright_runtime::tune::{Aim, TuneError, tune};
 
 pub(crate) use device::{Job, Weights};
 
@@ -70,7 +69,8 @@ pub(crate) fn on_chip(
     let kernels = calibrate::calibrated(on.machine, on.target, (loaded, &tokenizer), kernels, host)?;
     on.target.check_context(kernels.positions)?;
     let options = on.target.options(on.machine, needed)?;
-    let tuned = tune(on.machine, &kernels, options, effort, Goal::Time).map_err(|error| untuned(&error))?;
+    let aim = Aim { solver: on.target.solver(host)?, ..Aim::time(effort) };
+    let tuned = tune(on.machine, &kernels, options, aim).map_err(|error| untuned(&error))?;
     let compiled = tuned.compiled;
     let constant = |name: &str| weights::constant(&loaded.graph, &loaded.store, name);
     on.job(prompt).run(compiled, &Weights::Constants(&constant), host)

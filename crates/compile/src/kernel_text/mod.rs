@@ -15,75 +15,103 @@
 //! A weight is its name and its axes, rows first: the size, `/n` if it is dealt out over `n` PEs, and in braces its order by heads: groups,
 //! heads of a group, places for them, width; `~` if pairs of a rotation are neighbours.
 
-mod scan;
 mod verify;
 
 use std::collections::BTreeMap;
 
-use tilewright_base::{Diagnostic, SourceId};
+use tilewright_base::{Diagnostic, SourceId, Span};
 
 use crate::kernel::{Activation, Axis, Heads, Kernel, Kernels, Layout, Norm, Order, ValueId, Weight};
-use scan::{Line, Scanned};
+use crate::scan::{self, Line, Scanned};
 
+/// The code of what is no kernel.
+pub(crate) const SYNTAX: &str = "kernels/syntax";
 /// Kernels of a text.
-const MOST_KERNELS: usize = 1 << 14;
+pub(crate) const MOST_KERNELS: usize = 1 << 14;
 /// Complaints about one text.
-const MOST_COMPLAINTS: usize = 20;
+pub(crate) const MOST_COMPLAINTS: usize = 20;
 
 /// Reads a text.
 ///
 /// # Errors
 /// With every complaint about the text, or about the kernels that it describes.
 pub fn read(text: &str, source: SourceId) -> Result<Kernels, Vec<Diagnostic>> {
-    let mut reader = Reader::default();
-    let mut complaints = Vec::new();
-    let mut lines = Vec::new();
-    let (mut start, mut first) = (0, true);
-    for piece in text.split_inclusive('\n') {
-        let line = Line::new(piece.trim_end(), start, source);
-        start += piece.len();
-        if piece.trim().is_empty() || piece.trim_start().starts_with('#') {
-            continue;
+    let mut reading = Reading::default();
+    let mut lines = scan::lines(text, source, SYNTAX);
+    match lines.next() {
+        Some(line) => reading.head(line, "kernels"),
+        None => {
+            reading.complain(Diagnostic::error("kernels/syntax", "the text is empty").allowed("kernels 1"));
         }
-        let read = if first { head(line) } else { reader.line(line) };
-        first = false;
-        match read {
-            Ok(true) => lines.push(line.span()),
-            Ok(false) => {}
-            Err(complaint) => {
-                complaints.push(*complaint);
-                reader.pretend(line);
-            }
-        }
-        if complaints.len() >= MOST_COMPLAINTS || lines.len() > MOST_KERNELS {
+    }
+    for line in lines {
+        if !reading.line(line) {
             break;
         }
     }
-    if first {
-        complaints.push(Diagnostic::error("kernels/syntax", "the text is empty").allowed("kernels 1"));
-    }
-    if lines.len() > MOST_KERNELS {
-        let message = format!("more than {MOST_KERNELS} kernels");
-        complaints
-            .push(Diagnostic::error("kernels/size", message).allowed(format!("{MOST_KERNELS} kernels")));
-    }
-    if complaints.is_empty() {
-        for (kernel, complaint) in verify::verify(&reader.out) {
-            let span = kernel.and_then(|kernel| lines.get(kernel)).copied();
-            complaints.push(match span {
-                Some(span) => complaint.at(span, ""),
-                None => complaint,
-            });
-        }
-    }
-    if complaints.is_empty() { Ok(reader.out) } else { Err(complaints) }
+    reading.finish().map(|(kernels, _)| kernels)
 }
 
-fn head(mut line: Line<'_>) -> Scanned<bool> {
-    line.expect("kernels")?;
-    line.expect("1")?;
-    line.ends()?;
-    Ok(false)
+/// Kernels as they are read, line by line.
+#[derive(Default)]
+pub(crate) struct Reading {
+    reader: Reader,
+    complaints: Vec<Diagnostic>,
+    /// The line of each kernel.
+    lines: Vec<Span>,
+}
+
+impl Reading {
+    /// The first line: which text it is, in which version.
+    pub(crate) fn head(&mut self, mut line: Line<'_>, word: &str) {
+        let read = line.expect(word).and_then(|()| line.expect("1")).and_then(|()| line.ends());
+        self.complaints.extend(read.err().map(|complaint| *complaint));
+    }
+
+    /// Another line; whether more is wanted.
+    pub(crate) fn line(&mut self, line: Line<'_>) -> bool {
+        match self.reader.line(line) {
+            Ok(true) => self.lines.push(line.span()),
+            Ok(false) => {}
+            Err(complaint) => {
+                self.complaints.push(*complaint);
+                self.reader.pretend(line);
+            }
+        }
+        self.wants_more()
+    }
+
+    /// Something else that is wrong with the text.
+    pub(crate) fn complain(&mut self, complaint: Diagnostic) {
+        self.complaints.push(complaint);
+    }
+
+    pub(crate) fn wants_more(&self) -> bool {
+        self.complaints.len() < MOST_COMPLAINTS && self.lines.len() <= MOST_KERNELS
+    }
+
+    /// Kernels so far.
+    pub(crate) fn count(&self) -> usize {
+        self.lines.len()
+    }
+
+    /// The kernels, verified, and the line of each.
+    pub(crate) fn finish(mut self) -> Result<(Kernels, Vec<Span>), Vec<Diagnostic>> {
+        if self.lines.len() > MOST_KERNELS {
+            let complaint = Diagnostic::error("kernels/size", format!("more than {MOST_KERNELS} kernels"));
+            self.complaints.push(complaint.allowed(format!("{MOST_KERNELS} kernels")));
+        }
+        if self.complaints.is_empty() {
+            for (kernel, complaint) in verify::verify(&self.reader.out) {
+                let span = kernel.and_then(|kernel| self.lines.get(kernel)).copied();
+                self.complaints.push(match span {
+                    Some(span) => complaint.at(span, ""),
+                    None => complaint,
+                });
+            }
+        }
+        if self.complaints.is_empty() { Ok((self.reader.out, self.lines)) } else { Err(self.complaints) }
+    }
 }
 
 #[derive(Default)]
@@ -97,7 +125,13 @@ impl Reader {
     fn line(&mut self, mut line: Line<'_>) -> Scanned<bool> {
         let word = line.name()?;
         match word {
-            "name" => self.out.name = line.name()?.to_string(),
+            "name" => {
+                // Models may have names of several words.
+                let words = line.words();
+                line.name()?;
+                self.out.name = words;
+                return Ok(false);
+            }
             "positions" => self.out.positions = line.number()?,
             "vocabulary" => self.out.vocabulary = line.number()?,
             "peak" => {

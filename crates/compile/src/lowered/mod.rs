@@ -4,15 +4,22 @@
 //! Shapes follow from the sizes that the templates take ([`shapes`]); everything else is read off the commands that they gave
 //! ([`commands`]), costs by the closed forms of the engines. Partitions are written as the paper writes them: `BLE_4` has its last axis dealt
 //! out over four PEs.
+//!
+//! Its text is that of the kernels, with what was decided before it and what follows from that below each kernel. It reads back ([`read`]) and
+//! is compiled on from there; what it states must be what the commands are ([`stated`]).
 
 pub mod commands;
+pub mod read;
 pub mod shapes;
+pub mod stated;
 
 use std::fmt::Write as _;
 
 use tilewright_machine::tcp::Tcp;
 
 use crate::compiled::{Compiled, Outline};
+use crate::kernel::Kernels;
+use crate::tcp::choices::{WHOLE, classes};
 use commands::{Segment, segments};
 use shapes::{Shaped, Shapes};
 
@@ -21,6 +28,8 @@ use shapes::{Shaped, Shapes};
 pub struct Lowered {
     /// Of what.
     pub title: String,
+    /// What was decided, a line each.
+    pub decided: String,
     /// Its kernels, in order.
     pub kernels: Vec<LoweredKernel>,
 }
@@ -34,6 +43,8 @@ pub struct LoweredKernel {
     pub reads: Vec<(&'static str, Shaped)>,
     /// Weights of each fill in the register files, and how many fills of this shape.
     pub weights: Vec<(Shaped, u64)>,
+    /// The class of its weights, and the eighths of the register files that a fill takes.
+    pub fill: Option<(usize, u64)>,
     /// What it gives.
     pub gives: Option<Shaped>,
     /// Its commands on the first PE.
@@ -44,11 +55,14 @@ pub struct LoweredKernel {
 pub fn lowered(machine: &Tcp, compiled: &Compiled, outline: &Outline) -> Lowered {
     let shapes = Shapes::new(machine, compiled, outline);
     let segments = segments(machine, compiled, outline);
+    let classes = classes(&compiled.kernels);
+    let eighths = |class: usize| compiled.plan.choices.fills.get(class).copied().unwrap_or(WHOLE);
     let kernels = compiled.kernels.kernels.iter().enumerate().zip(segments);
     let kernels = kernels.map(|((index, kernel), segment)| LoweredKernel {
         name: format!("{index} {}", kernel.kind()),
         reads: shapes.reads(kernel),
         weights: shapes.weights(index, kernel),
+        fill: classes.get(index).copied().flatten().map(|class| (class, eighths(class))),
         gives: kernel.out().and_then(|out| shapes.value(out)),
         segment,
     });
@@ -63,37 +77,64 @@ pub fn lowered(machine: &Tcp, compiled: &Compiled, outline: &Outline) -> Lowered
         options.pes,
         shapes.tokens()
     );
-    Lowered { title, kernels: kernels.collect() }
+    let decided = format!(
+        "dtype {}\ncache {}\npes {}\nchips {}\ncontext {}\nchoices {}\n",
+        options.dtype_name(),
+        read::cache_name(options.cache),
+        options.pes,
+        options.chips,
+        options.context.min(compiled.kernels.positions),
+        compiled.settled()
+    );
+    Lowered { title, decided: format!("program {}\n{decided}", outline.name), kernels: kernels.collect() }
+}
+
+/// What the text of a program is told besides: the machine by name with its settings, and the kernels before they are dealt out.
+#[derive(Clone, Copy, Debug)]
+pub struct Origin<'o> {
+    /// The machine's name.
+    pub chip: &'o str,
+    /// Figures that differ from its own.
+    pub set: &'o [String],
+    /// Stage 2.
+    pub kernels: &'o Kernels,
 }
 
 impl Lowered {
     /// As text.
-    pub fn print(&self) -> String {
-        let mut text = format!("lowered 1\n# {}\n", self.title);
-        for kernel in &self.kernels {
-            kernel.print(&mut text);
+    pub fn print(&self, origin: Origin<'_>) -> String {
+        let mut text = format!("lowered 1\n# {}\nchip {}\n", self.title, origin.chip);
+        for setting in origin.set {
+            let _ = writeln!(text, "set {setting}");
         }
-        text
+        text += &self.decided;
+        text += &origin.kernels.head();
+        for (kernel, lowered) in origin.kernels.kernels.iter().zip(&self.kernels) {
+            let _ = writeln!(text, "\n{}", origin.kernels.line(kernel));
+            for (what, words) in lowered.lines() {
+                let _ = writeln!(text, "  {what:<9}{words}");
+            }
+        }
+        let scales = origin.kernels.scales();
+        if scales.is_empty() { text } else { format!("{text}\n{scales}") }
     }
 }
 
 impl LoweredKernel {
-    fn print(&self, text: &mut String) {
-        let _ = writeln!(text, "\nkernel {}", self.name);
-        let mut line = |what: &str, words: &str| {
-            let _ = writeln!(text, "  {what:<9}{words}");
-        };
-        self.reads.iter().for_each(|(role, shaped)| line(role, &shaped.to_string()));
-        for (shaped, fills) in &self.weights {
-            line("weight", &format!("{shaped} x {fills}"));
-        }
-        if let Some(gives) = &self.gives {
-            line("gives", &gives.to_string());
-        }
-        self.segment.tactics.iter().for_each(|tactic| line("tactic", tactic));
-        self.segment.moves.iter().for_each(|moved| line("move", &moved.to_string()));
+    /// What is stated of it: what a line is about, and its words.
+    pub fn lines(&self) -> Vec<(&'static str, String)> {
+        let mut lines: Vec<(&'static str, String)> =
+            self.reads.iter().map(|(role, shaped)| (*role, shaped.to_string())).collect();
+        lines.extend(self.weights.iter().map(|(shaped, fills)| ("weight", format!("{shaped} x {fills}"))));
+        lines.extend(self.fill.map(|(class, eighths)| {
+            ("fill", format!("{eighths}/{WHOLE} of the register files, class {class}"))
+        }));
+        lines.extend(self.gives.iter().map(|gives| ("gives", gives.to_string())));
+        lines.extend(self.segment.tactics.iter().map(|tactic| ("tactic", tactic.clone())));
+        lines.extend(self.segment.moves.iter().map(|moved| ("move", moved.to_string())));
         let run: Vec<String> = self.segment.runs.iter().map(ToString::to_string).collect();
-        line("run", &run.join(", "));
-        line("cycles", &self.segment.cycles.to_string());
+        lines.push(("run", run.join(", ")));
+        lines.push(("cycles", self.segment.cycles.to_string()));
+        lines
     }
 }

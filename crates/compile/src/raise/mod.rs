@@ -1,5 +1,5 @@
 //! Patterns of primitives back to the rich operators that clustering knows (before stage 2): models that come as ONNX files spell norms,
-//! rotations and attention out.
+//! rotations and attention out, and so does the text of stage 1.
 //!
 //! Each rule is a function of one node, the last of its pattern: it says which operator with which operands gives the same, or why a
 //! pattern that began well did not end so. The node is replaced in its place, what nothing uses any more is taken out, and all begins
@@ -13,11 +13,15 @@
 //! | [`gelu`] | `x * (erf(x / sqrt 2) + 1) / 2` |
 //! | [`norm`] | `x / sqrt(mean(x * x) + eps) * gain` |
 //! | [`rope`] | products with cosines and sines, joined again |
+//! | [`layer_norm`] | `(x - mean(x)) / sqrt(variance(x) + eps) * gain + bias` |
+//! | [`grouped`] | attention as stage 1 writes it |
 //! | [`attention`] | `softmax(q * k + mask) * v`, keys perhaps repeated for groups of heads |
 
 mod activation;
 mod attention;
 mod gelu;
+mod grouped;
+mod layer_norm;
 mod linear;
 mod norm;
 mod numbers;
@@ -62,13 +66,15 @@ impl Rewrite {
 type Rule = fn(&View<'_>, &Node) -> Found;
 
 /// Rules by name.
-const RULES: [(&str, Rule); 7] = [
+const RULES: [(&str, Rule); 9] = [
     ("a number", numbers::neutral),
     ("a projection", linear::linear),
     ("silu", activation::silu),
     ("gelu", gelu::gelu),
     ("rms_norm", norm::rms_norm),
     ("rope", rope::rope),
+    ("layer_norm", layer_norm::layer_norm),
+    ("attention by groups", grouped::attention),
     ("attention", attention::attention),
 ];
 

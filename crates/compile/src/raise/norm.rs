@@ -25,7 +25,7 @@ pub(super) fn rms_norm(view: &View<'_>, node: &Node) -> Found {
 }
 
 /// `x` and `a` of `x / sqrt(a)`.
-fn over_root(view: &View<'_>, value: ValueId) -> Option<(ValueId, ValueId)> {
+pub(super) fn over_root(view: &View<'_>, value: ValueId) -> Option<(ValueId, ValueId)> {
     if let Some((x, root)) = view.binary(value, Binary::Div) {
         return Some((x, view.unary(root, Unary::Sqrt)?));
     }
@@ -42,31 +42,32 @@ fn over_root(view: &View<'_>, value: ValueId) -> Option<(ValueId, ValueId)> {
     })
 }
 
+/// What a mean over the last axis is of.
+pub(super) fn mean_of(view: &View<'_>, mean: ValueId) -> Result<ValueId, &'static str> {
+    let (total, count) = view.binary(mean, Binary::Div).ok_or("there is no mean")?;
+    let Some(Node { op: Op::Reduce { fold: Fold::Sum, axes, keep: true }, inputs, .. }) = view.maker(total)
+    else {
+        return Err("there is no mean of a sum");
+    };
+    let of = inputs.first().copied().flatten().ok_or("there is no mean of anything")?;
+    let last = view.dims(of).len().saturating_sub(1);
+    #[expect(clippy::cast_precision_loss, reason = "widths are far below 2^24")]
+    let width = view.dims(of).last().and_then(tilewright_graph::Dim::as_fixed).map(|width| width as f32);
+    if width.is_none() || view.number(count) != width {
+        return Err("there is no sum that is divided by the width");
+    }
+    if axes[..] == [last] { Ok(of) } else { Err("there is no mean over the last axis") }
+}
+
 /// What is added to the mean of the squares of `x`.
-fn epsilon(view: &View<'_>, x: ValueId, sum: ValueId) -> Result<f32, String> {
+pub(super) fn epsilon(view: &View<'_>, x: ValueId, sum: ValueId) -> Result<f32, String> {
     let refused = |what: &str| Err(what.to_string());
     let Some(operands) = view.binary(sum, Binary::Add) else {
         return refused("nothing is added under the root");
     };
     let found = either(operands).into_iter().find_map(|(mean, eps)| Some((mean, view.number(eps)?)));
     let Some((mean, eps)) = found else { return refused("what is added under the root is no number") };
-    let last = view.dims(x).len().saturating_sub(1);
-    let Some((total, count)) = view.binary(mean, Binary::Div) else {
-        return refused("there is no mean under the root");
-    };
-    #[expect(clippy::cast_precision_loss, reason = "widths are far below 2^24")]
-    let width = view.dims(x).last().and_then(tilewright_graph::Dim::as_fixed).map(|width| width as f32);
-    if width.is_none() || view.number(count) != width {
-        return refused("the sum of squares is not divided by the width");
-    }
-    let Some(Node { op: Op::Reduce { fold: Fold::Sum, axes, keep: true }, inputs, .. }) = view.maker(total)
-    else {
-        return refused("the mean is of no sum");
-    };
-    if axes[..] != [last] {
-        return refused("the mean is not over the last axis");
-    }
-    let squares = inputs.first().copied().flatten();
+    let squares = Some(mean_of(view, mean).map_err(|why| format!("{why} under the root"))?);
     let square = squares.is_some_and(|squares| {
         let powers = view
             .binary(squares, Binary::Pow)

@@ -81,6 +81,36 @@ fn norms_come_back() {
 }
 
 #[test]
+fn norms_without_a_mean_come_back() {
+    let (mut b, mut store) = (Builder::new("g"), Store::default());
+    let x = b.input("x", shape(&[1, 3, 12])).unwrap();
+    let gain = stored(&mut b, &mut store, "gain", &[12]);
+    let bias = stored(&mut b, &mut store, "bias", &[12]);
+    let attrs = Attrs::default().int("axis", -1).float("eps", 1e-3);
+    let y = b.rich(Rich::LayerNorm, &[Some(x), Some(gain), Some(bias)], attrs).unwrap()[0];
+    b.output("y", y);
+    comes_back(&b.finish(), &store, &["layer_norm"]);
+}
+
+#[test]
+fn attention_in_primitives_comes_back() {
+    for (heads, kv_heads, masked) in [(4, 2, true), (3, 3, true), (4, 1, false)] {
+        let mut b = Builder::new("g");
+        let q = b.input("q", shape(&[1, heads, 3, 8])).unwrap();
+        let k = b.input("k", shape(&[1, kv_heads, 5, 8])).unwrap();
+        let v = b.input("v", shape(&[1, kv_heads, 5, 8])).unwrap();
+        let mut inputs = vec![Some(q), Some(k), Some(v)];
+        if masked {
+            let bound = b.input("bound", shape(&[1, 1, 3, 5])).unwrap();
+            inputs.push(Some(b.with(Binary::Lt, bound, 0.5).unwrap()));
+        }
+        let y = b.rich(Rich::Attention, &inputs, Attrs::default().float("scale", 0.3)).unwrap()[0];
+        b.output("y", y);
+        comes_back(&b.finish(), &Store::default(), &["attention"]);
+    }
+}
+
+#[test]
 fn rotations_of_neighbours_and_of_halves_come_back() {
     for interleaved in [0, 1] {
         let mut b = Builder::new("g");

@@ -87,8 +87,7 @@ impl FromStr for Choices {
                 "`{text}`: {what}\n  = allowed: rows=auto slots=4 parts=4 window=6 solver=microlp fills=8,4,8"
             )
         };
-        // What does not say otherwise was found in Rust.
-        let mut choices = Choices { solver: Solver::Microlp, ..Choices::default() };
+        let mut choices = Choices::default();
         for part in text.split_whitespace() {
             let (name, value) = part.split_once('=').ok_or_else(|| refused("NAME=VALUE"))?;
             let number = |text: &str, most: u64| {
@@ -102,8 +101,8 @@ impl FromStr for Choices {
                 "parts" => choices.parts = number(value, WHOLE)?,
                 "window" => choices.window = number(value, MOST_WINDOW)?,
                 "solver" => {
-                    let found = Solver::ALL.into_iter().find(|solver| solver.name() == value);
-                    choices.solver = found.ok_or_else(|| refused("solver is microlp, highs or cbc"))?;
+                    choices.solver =
+                        Solver::find(value).ok_or_else(|| refused("solver is microlp, highs or cbc"))?;
                 }
                 "fills" if value == "whole" => choices.fills = Vec::new(),
                 "fills" => {

@@ -10,8 +10,6 @@
 //!
 //! The last end is least; of all such orders, one whose commands end early.
 
-use std::sync::OnceLock;
-
 use good_lp::{Expression, Solution, SolverModel, Variable, constraint, variable, variables};
 
 /// Units of a processing element that work beside each other.
@@ -22,29 +20,28 @@ pub(crate) const DMA: usize = 2;
 pub const MOST: usize = 8;
 
 /// Who solves the programs. Their best orders are equally good and may differ, so choices say who found them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Solver {
     /// microlp, in Rust.
+    #[default]
     Microlp,
     /// HiGHS, if this was built with `--features highs`.
     Highs,
-    /// CBC, if this was built with `--features cbc` and there is a program `cbc`.
+    /// CBC, if this was built with `--features cbc`; whoever asks for it sees to it that there is a program `cbc`.
     Cbc,
-}
-
-impl Default for Solver {
-    fn default() -> Solver {
-        let others = [Solver::Highs, Solver::Cbc];
-        others.into_iter().find(|solver| solver.is_there()).unwrap_or(Solver::Microlp)
-    }
 }
 
 impl Solver {
     /// All.
     pub const ALL: [Solver; 3] = [Solver::Microlp, Solver::Highs, Solver::Cbc];
 
+    /// The one of a name.
+    pub fn find(name: &str) -> Option<Solver> {
+        Solver::ALL.into_iter().find(|solver| solver.name() == name)
+    }
+
     /// As it is written.
-    pub fn name(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         match self {
             Solver::Microlp => "microlp",
             Solver::Highs => "highs",
@@ -52,16 +49,20 @@ impl Solver {
         }
     }
 
-    /// Whether it is part of this build, and solves the smallest of programs if it is a program of its own.
-    pub fn is_there(self) -> bool {
-        static CBC: OnceLock<bool> = OnceLock::new();
+    /// Whether it is part of this build.
+    pub const fn is_built(self) -> bool {
         match self {
             Solver::Microlp => true,
             Solver::Highs => cfg!(feature = "highs"),
-            Solver::Cbc => *CBC.get_or_init(|| {
-                let jobs = [Job { cycles: 1, ..Job::default() }, Job { cycles: 2, ..Job::default() }];
-                cfg!(feature = "cbc") && solved(&jobs, Clock::default(), self).is_some()
-            }),
+            Solver::Cbc => cfg!(feature = "cbc"),
+        }
+    }
+
+    /// The program of its own that it calls, found by its name.
+    pub const fn program(self) -> Option<&'static str> {
+        match self {
+            Solver::Cbc => Some("cbc"),
+            Solver::Microlp | Solver::Highs => None,
         }
     }
 }
@@ -311,7 +312,7 @@ mod tests {
             let clock = Clock { issue, free };
             let mut least = u64::MAX;
             orders(&jobs, &mut Vec::new(), &mut |order| least = least.min(clock.behind(&jobs, order).0.end()));
-            for solver in Solver::ALL.into_iter().filter(|solver| solver.is_there()) {
+            for solver in Solver::ALL.into_iter().filter(|solver| is_there(*solver)) {
                 let found = order(&jobs, clock, solver);
                 prop_assert_eq!(clock.behind(&jobs, &found).0.end(), least, "{}", solver.name());
                 let place = |at: usize| found.iter().position(|other| *other == at);
@@ -328,7 +329,7 @@ mod tests {
     #[test]
     fn solvers_agree_on_whole_windows() {
         for solver in [Solver::Highs, Solver::Cbc] {
-            if !solver.is_there() {
+            if !is_there(solver) {
                 say(&format!("skipped: {0}; `--features {0}` takes it", solver.name()));
                 continue;
             }
@@ -346,6 +347,12 @@ mod tests {
                 assert_eq!(ends[0], ends[1], "{}: {jobs:?}", solver.name());
             }
         }
+    }
+
+    /// Part of this build, and able to solve the smallest of programs.
+    fn is_there(solver: Solver) -> bool {
+        let jobs = [Job { cycles: 1, ..Job::default() }, Job { cycles: 2, ..Job::default() }];
+        solver.is_built() && solved(&jobs, Clock::default(), solver).is_some()
     }
 
     #[expect(clippy::print_stderr, reason = "what was skipped is said")]

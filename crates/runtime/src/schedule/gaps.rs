@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use tilewright_compile::schedule_text::kind;
 use tilewright_tcp::program::event::{PeId, Ticket, Unit};
 
-use super::{Ahead, Timed};
+use super::Timed;
 
 /// How the time of a PE is made up, in cycles.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -30,14 +31,6 @@ pub struct Blame {
     pub cycles: u64,
     /// How often.
     pub count: u64,
-}
-
-/// A name without the number that tells it from others.
-pub(super) fn base(name: &str) -> &str {
-    match name.rsplit_once('_') {
-        Some((base, number)) if number.bytes().all(|digit| digit.is_ascii_digit()) => base,
-        _ => name,
-    }
 }
 
 fn of_pe(commands: &BTreeMap<Ticket, Timed>, pe: PeId) -> impl Iterator<Item = &Timed> {
@@ -82,7 +75,7 @@ pub(super) fn blames(commands: &BTreeMap<Ticket, Timed>, pe: PeId) -> Vec<Blame>
         let last = waited.max_by_key(|waited| waited.end);
         let stood = last.filter(|last| last.end > command.start.saturating_sub(idle));
         let gap = command.start.saturating_sub(idle)..=command.start;
-        let told = |last: &Timed| format!("{} ({})", base(&last.name), last.unit.name());
+        let told = |last: &Timed| format!("{} ({})", kind(&last.name), last.unit.name());
         let on = stood.map(told).unwrap_or_else(|| {
             // Without a wait the core held it back: until all was done, or for others.
             let ended =
@@ -92,7 +85,7 @@ pub(super) fn blames(commands: &BTreeMap<Ticket, Timed>, pe: PeId) -> Vec<Blame>
                 format!("a sync or a message behind {}", told(last))
             })
         });
-        let (cycles, count) = all.entry((on, base(&command.name).to_string())).or_default();
+        let (cycles, count) = all.entry((on, kind(&command.name).to_string())).or_default();
         *cycles += idle;
         *count += 1;
     }
@@ -100,19 +93,4 @@ pub(super) fn blames(commands: &BTreeMap<Ticket, Timed>, pe: PeId) -> Vec<Blame>
         all.into_iter().map(|((on, before), (cycles, count))| Blame { on, before, cycles, count }).collect();
     blames.sort_by(|a, b| b.cycles.cmp(&a.cycles).then_with(|| (&a.on, &a.before).cmp(&(&b.on, &b.before))));
     blames
-}
-
-/// Weights in the order in which they are fetched and loaded: both are the same.
-pub(super) fn ahead(commands: &BTreeMap<Ticket, Timed>, pe: PeId) -> Vec<Ahead> {
-    let named = |name: &'static str| of_pe(commands, pe).filter(move |command| base(&command.name) == name);
-    let fetched: Vec<&Timed> = named("weights").collect();
-    let loads = named("load_weights");
-    let pairs = fetched.iter().zip(loads);
-    pairs
-        .map(|(fetch, load)| {
-            let under_way = |other: &&&Timed| other.issued <= load.start && other.issued > fetch.issued;
-            let fills = fetched.iter().filter(under_way).count() as u64;
-            Ahead { ready_cycles: load.start.saturating_sub(fetch.end), fills }
-        })
-        .collect()
 }

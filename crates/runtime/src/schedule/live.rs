@@ -1,128 +1,194 @@
-//! What lies where, and from when to when: areas of data memory by the times of the commands that touch them, and ranges of other memories.
+//! What lies where, and from when to when: bytes of the first slice, of the register files and of HBM, from who writes them to who reads them
+//! last.
 
 use std::collections::BTreeMap;
 
+use tilewright_base::Span;
 use tilewright_compile::Compiled;
 use tilewright_compile::compiled::Outline;
+use tilewright_compile::schedule_text::Area;
 use tilewright_machine::tcp::Tcp;
 use tilewright_tcp::footprint::{Access, Store, of_exec, of_transfer};
 use tilewright_tcp::program::event::{PeId, Ticket};
-use tilewright_tcp::program::{Program, RegisterId};
 
-use super::Timed;
+use super::{Ran, Timed};
 
-/// Bytes of a memory that belong together.
+/// Bytes from one place on that one command wrote, or that were there before.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Area {
-    /// The memory.
-    pub memory: Store,
-    /// What lies there; several names share one place.
-    pub name: String,
-    /// First byte and one past the last that is touched.
-    pub bytes: (u64, u64),
-    /// First and last cycle at which somebody touches it; `None` if nobody does.
-    pub live: Option<(u64, u64)>,
+struct Piece {
+    end: u64,
+    by: Option<Ticket>,
+    readers: Vec<Ticket>,
 }
 
-/// Areas of the first PE's slices and of HBM.
+/// A memory, piece by piece: which ones there are, and which were before them.
+#[derive(Default)]
+struct Memory {
+    pieces: BTreeMap<u64, Piece>,
+    over: Vec<(u64, Piece)>,
+}
+
+impl Memory {
+    /// Makes a piece begin at a byte, if one holds it.
+    fn cut(&mut self, at: u64) {
+        let before = self.pieces.range_mut(..at).next_back();
+        if let Some((_, piece)) = before.filter(|(_, piece)| piece.end > at) {
+            let behind = piece.clone();
+            piece.end = at;
+            self.pieces.insert(at, behind);
+        }
+    }
+
+    fn read(&mut self, (start, end): (u64, u64), ticket: Ticket) {
+        self.cut(start);
+        self.cut(end);
+        // What nobody wrote was there before.
+        let mut at = start;
+        let mut gaps = Vec::new();
+        for (first, piece) in self.pieces.range_mut(start..end) {
+            if at < *first {
+                gaps.push((at, *first));
+            }
+            at = piece.end;
+            if piece.readers.last() != Some(&ticket) {
+                piece.readers.push(ticket);
+            }
+        }
+        if at < end {
+            gaps.push((at, end));
+        }
+        for (first, end) in gaps {
+            self.pieces.insert(first, Piece { end, by: None, readers: vec![ticket] });
+        }
+    }
+
+    fn write(&mut self, (start, end): (u64, u64), ticket: Ticket) {
+        self.cut(start);
+        self.cut(end);
+        let old: Vec<u64> = self.pieces.range(start..end).map(|(first, _)| *first).collect();
+        for first in old {
+            let piece = self.pieces.remove(&first);
+            self.over.extend(piece.filter(|piece| piece.by != Some(ticket)).map(|piece| (first, piece)));
+        }
+        self.pieces.insert(start, Piece { end, by: Some(ticket), readers: Vec::new() });
+    }
+
+    /// All pieces that there were; those side by side that the same commands touch are one.
+    fn all(self) -> Vec<(u64, Piece)> {
+        let mut all: Vec<(u64, Piece)> = self.over;
+        all.extend(self.pieces);
+        all.sort_by(|(a, one), (b, other)| (one.by, &one.readers, a).cmp(&(other.by, &other.readers, b)));
+        let mut joined: Vec<(u64, Piece)> = Vec::new();
+        for (start, piece) in all {
+            match joined.last_mut() {
+                Some((_, last)) if last.end == start && last.is_alike(&piece) => last.end = piece.end,
+                _ => joined.push((start, piece)),
+            }
+        }
+        joined
+    }
+
+    /// The same as areas: pieces as long as each other and as far apart are one, told by how many there are more and how far.
+    fn areas(self) -> Vec<(u64, Piece, (u64, u64))> {
+        let mut areas: Vec<(u64, Piece, (u64, u64))> = Vec::new();
+        for (start, piece) in self.all() {
+            if let Some((first, last, more)) = areas.last_mut()
+                && last.is_alike(&piece)
+                && last.end - *first == piece.end - start
+            {
+                let (count, stride) = *more;
+                let far = start - *first;
+                if count == 0 || far == (count + 1) * stride {
+                    *more = (count + 1, if count == 0 { far } else { stride });
+                    continue;
+                }
+            }
+            areas.push((start, piece, (0, 0)));
+        }
+        areas
+    }
+}
+
+impl Piece {
+    /// The same commands touch it.
+    fn is_alike(&self, other: &Piece) -> bool {
+        (self.by, &self.readers) == (other.by, &other.readers)
+    }
+}
+
+/// Areas of the first PE's first slice and of HBM.
 pub(super) fn areas(
     machine: &Tcp,
     compiled: &Compiled,
     outline: &Outline,
-    values: &[(RegisterId, i64)],
     commands: &BTreeMap<Ticket, Timed>,
     pe: PeId,
 ) -> Vec<Area> {
-    let mut all = named(compiled, outline);
-    let Some(program) = compiled.program(outline.name) else { return all };
-    let touched = touched(machine, program, values, pe);
-    for command in commands.values() {
-        let Some(accesses) = touched.get(command.name.as_str()) else { continue };
-        for access in accesses.iter().filter(|access| of_first(machine, access, pe)) {
-            for run in access.bytes.runs() {
-                touch(&mut all, access.memory, *run, (command.start, command.end));
+    let mut order: Vec<(&Ticket, &Timed)> = commands.iter().collect();
+    order.sort_by_key(|(ticket, command)| (command.start, **ticket));
+    let mut memories: BTreeMap<Store, Memory> = BTreeMap::new();
+    for (ticket, command) in order {
+        let accesses = touched(machine, command, pe);
+        for write in [false, true] {
+            for access in accesses.iter().filter(|access| access.write == write) {
+                let memory = memories.entry(access.memory).or_default();
+                for run in access.bytes.runs() {
+                    if write { memory.write(*run, *ticket) } else { memory.read(*run, *ticket) }
+                }
             }
         }
     }
-    all.retain(|area| area.live.is_some());
+    let names = named(compiled, outline);
+    let mut all = Vec::new();
+    for (memory, pieces) in memories {
+        for (start, Piece { end, by, readers }, more) in pieces.areas() {
+            let from = by.and_then(|by| commands.get(&by)).map_or(0, |writer| writer.start);
+            let ends = by.iter().chain(&readers).filter_map(|ticket| commands.get(ticket));
+            let to = ends.map(|command| command.end).max().unwrap_or(from);
+            let place = names.range(..=(memory, start)).next_back();
+            let name =
+                place.filter(|((of, _), _)| *of == memory).map_or(String::new(), |(_, name)| name.join("/"));
+            let (bytes, live, span) = ((start, end), (from, to), Span::default());
+            all.push(Area { memory, bytes, more, live, by, readers, name, span });
+        }
+    }
+    all.sort_by_key(|area| (area.memory, area.bytes, area.live));
     all
 }
 
-fn of_first(machine: &Tcp, access: &Access, pe: PeId) -> bool {
-    let first = pe.pe * machine.pe.slices;
-    access.memory == Store::Hbm || (access.slices.0..access.slices.1).contains(&first)
-}
-
-/// Places with names, in order; each ends where the next begins.
-fn named(compiled: &Compiled, outline: &Outline) -> Vec<Area> {
-    let plan = &compiled.plan;
-    let area = |memory, name: &str, start: u64| Area {
-        memory,
-        name: name.to_string(),
-        bytes: (start, start),
-        live: None,
+/// What a command touches in the first slice of a PE and in its chip's HBM.
+fn touched(machine: &Tcp, command: &Timed, pe: PeId) -> Vec<Access> {
+    let mut accesses = match &command.ran {
+        Ran::Exec(exec) => of_exec(machine, exec, command.pe, &[]).accesses,
+        Ran::Transfer(transfer) => of_transfer(machine, transfer, &[]).accesses,
     };
-    let mut all = vec![area(Store::Trf, "register files", 0), area(Store::Vrf, "vector registers", 0)];
-    let mut dm: BTreeMap<u64, Vec<&str>> = BTreeMap::new();
-    for (name, start) in outline.places.named() {
-        dm.entry(start).or_default().push(name);
-    }
-    all.extend(dm.into_iter().map(|(start, names)| area(Store::Dm, &names.join("/"), start)));
-    all.extend([
-        area(Store::Hbm, "embedding", plan.embedding),
-        area(Store::Hbm, "angles", plan.angles),
-        area(Store::Hbm, "caches", plan.caches_start()),
-        area(Store::Hbm, "tables", plan.token_table),
-        area(Store::Hbm, "logits", plan.logits),
-    ]);
-    if let Some(first) = plan.packed.first().and_then(|packed| packed.fills.first()) {
-        all.push(area(Store::Hbm, "weights", first.at));
-    }
-    all.sort_by_key(|area| (area.memory, area.bytes.0));
-    all
-}
-
-fn touched<'p>(
-    machine: &Tcp,
-    program: &'p Program,
-    values: &[(RegisterId, i64)],
-    pe: PeId,
-) -> BTreeMap<&'p str, Vec<Access>> {
-    let mut registers: Vec<i64> = program.registers.iter().map(|register| register.initial).collect();
-    for (RegisterId(id), value) in values {
-        if let Some(slot) = registers.get_mut(*id as usize) {
-            *slot = *value;
-        }
-    }
-    let execs = program
-        .execs
-        .iter()
-        .map(|exec| (exec.name.as_str(), of_exec(machine, &exec.resolved(&registers), pe, &[]).accesses));
-    // What comes from tables is somewhere in what they lead to.
-    let transfers = program.transfers.iter().map(|transfer| {
-        let mut accesses = of_transfer(machine, &transfer.resolved(&registers), &[]).accesses;
-        accesses.retain(|access| access.bytes.is_exact());
-        (transfer.name.as_str(), accesses)
+    let first = pe.pe * machine.pe.slices;
+    accesses.retain(|access| {
+        let here = access.memory == Store::Hbm || (access.slices.0..access.slices.1).contains(&first);
+        // What comes from tables is somewhere in what they lead to.
+        access.chip == pe.chip && here && access.bytes.is_exact()
     });
-    execs.chain(transfers).collect()
+    accesses
 }
 
-/// A run of bytes belongs to the last area that begins before it.
-fn touch(areas: &mut [Area], memory: Store, (start, end): (u64, u64), (from, to): (u64, u64)) {
-    let mut at = start;
-    while at < end {
-        let next = areas
-            .iter()
-            .filter(|area| area.memory == memory && area.bytes.0 > at)
-            .map(|area| area.bytes.0)
-            .min()
-            .unwrap_or(u64::MAX);
-        let own = areas.iter_mut().filter(|area| area.memory == memory && area.bytes.0 <= at);
-        if let Some(area) = own.max_by_key(|area| area.bytes.0) {
-            area.bytes.1 = area.bytes.1.max(end.min(next));
-            let live = area.live.get_or_insert((from, to));
-            *live = (live.0.min(from), live.1.max(to));
-        }
-        at = next;
+/// Names of places by memory and first byte; each ends where the next begins.
+fn named(compiled: &Compiled, outline: &Outline) -> BTreeMap<(Store, u64), Vec<&'static str>> {
+    let plan = &compiled.plan;
+    let mut all: BTreeMap<(Store, u64), Vec<&'static str>> = BTreeMap::new();
+    let weights = plan.packed.first().and_then(|packed| packed.fills.first()).map(|fill| fill.at);
+    let hbm = [
+        ("embedding", plan.embedding),
+        ("angles", plan.angles),
+        ("caches", plan.caches_start()),
+        ("tables", plan.token_table),
+        ("logits", plan.logits),
+    ];
+    let hbm =
+        hbm.into_iter().chain(weights.map(|at| ("weights", at))).map(|(name, at)| (Store::Hbm, name, at));
+    let dm = outline.places.named().into_iter().map(|(name, at)| (Store::Dm, name, at));
+    let files = [(Store::Trf, "register files", 0), (Store::Vrf, "vector registers", 0)];
+    for (memory, name, at) in hbm.chain(dm).chain(files) {
+        all.entry((memory, at)).or_default().push(name);
     }
+    all
 }

@@ -5,27 +5,31 @@
 //! faster.
 
 mod gaps;
+mod listen;
 mod live;
-mod print;
 
 use std::collections::BTreeMap;
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use tilewright_base::Span;
 use tilewright_compile::Compiled;
 use tilewright_compile::compiled::Outline;
+use tilewright_compile::schedule_text::judge::prefetch;
+use tilewright_compile::schedule_text::{Area, Command, Reason, Text, UNITS, percent};
 use tilewright_machine::tcp::Tcp;
-use tilewright_num::Dtype;
 use tilewright_record::KeepLast;
 use tilewright_sim::{Detail, Judge, Options, Outcome, SimError};
-use tilewright_tcp::program::event::{Event, Image, PeId, Ticket, Unit};
-use tilewright_tcp::program::transfer::Address;
-use tilewright_tcp::program::{Program, RegisterId};
+use tilewright_tcp::program::event::{PeId, Ticket, Unit};
+use tilewright_tcp::program::{Exec, Program, RegisterId, Transfer};
 
 pub use gaps::{Blame, Split};
-pub use live::Area;
+pub use tilewright_compile::schedule_text::EXPLAINED_PERCENT;
 
 use crate::model::registers;
+use listen::Listener;
+
+/// Reasons that are told.
+const REASONS: usize = 6;
 
 /// A command of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,15 +48,19 @@ pub struct Timed {
     pub end: u64,
     /// What its queue waited for before, since the command before it.
     pub waited: Vec<Ticket>,
+    /// What its control core knew to be done when it pushed it, and its queue did not wait for.
+    pub told: Vec<Ticket>,
+    /// What ran.
+    pub ran: Ran,
 }
 
-/// A weight that was fetched: how long it lay ready before it was used.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ahead {
-    /// Cycles from the end of the transfer to the start of the load; negative cannot be.
-    pub ready_cycles: u64,
-    /// Fills that were under way or ready then.
-    pub fills: u64,
+/// An image as it ran, every size a number.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ran {
+    /// On a context.
+    Exec(Arc<Exec>),
+    /// On the DMA engine.
+    Transfer(Arc<Transfer>),
 }
 
 /// A run of a program, timed.
@@ -72,14 +80,11 @@ pub struct Schedule {
     pub split: Split,
     /// What the busiest unit's PE waited for, longest first.
     pub blames: Vec<Blame>,
-    /// Weights of the first PE.
-    pub ahead: Vec<Ahead>,
     /// Data memory of the first slice of the first PE, and other memories.
     pub areas: Vec<Area>,
+    /// The first PE.
+    pub first: PeId,
 }
-
-/// Above this much of the bound a report says why.
-pub const EXPLAINED_PERCENT: u64 = 115;
 
 impl Schedule {
     /// The time of the busiest unit: no order of the same commands is faster.
@@ -92,6 +97,48 @@ impl Schedule {
         let spent = u128::from(self.cycles.saturating_sub(self.fixed_cycles)) * 1000;
         u64::try_from(spent.checked_div(u128::from(self.bound_cycles())).unwrap_or(0)).unwrap_or(u64::MAX)
     }
+
+    /// As its text has it.
+    pub fn text(&self) -> Text {
+        let commands: Vec<Command> =
+            self.commands.iter().map(|(ticket, timed)| command(*ticket, timed)).collect();
+        let busy = UNITS.map(|unit| self.busy.get(&unit).copied().unwrap_or(0));
+        let Split { both, tensor_unit, dma, neither } = self.split;
+        let all = both + tensor_unit + dma + neither;
+        let reason = |blame: &Blame| Reason {
+            cycles: blame.cycles,
+            percent: percent(blame.cycles, self.cycles),
+            before: blame.before.clone(),
+            count: blame.count,
+            on: blame.on.clone(),
+        };
+        let mut text = Text {
+            program: self.name.to_string(),
+            cycles: self.cycles,
+            fixed_cycles: self.fixed_cycles,
+            busy,
+            bound: self.bound_cycles(),
+            ratio_thousandths: self.ratio_thousandths(),
+            split: [both, tensor_unit, dma, neither].map(|part| percent(part, all)),
+            reasons: Vec::new(),
+            prefetch: prefetch(&commands, &self.areas, self.first),
+            areas: self.areas.clone(),
+            commands,
+            spans: Vec::new(),
+        };
+        if text.is_explained() {
+            text.reasons = self.blames.iter().take(REASONS).map(reason).collect();
+        }
+        text
+    }
+}
+
+fn command(ticket: Ticket, timed: &Timed) -> Command {
+    let Timed { pe, unit, issued, start, end, .. } = *timed;
+    let mut after: Vec<Ticket> = timed.waited.iter().chain(&timed.told).copied().collect();
+    after.sort_unstable();
+    after.dedup();
+    Command { ticket, issued, start, end, pe, unit, name: timed.name.clone(), after, span: Span::default() }
 }
 
 /// What a run is asked: registers as with this many tokens behind so many others.
@@ -135,8 +182,8 @@ pub fn schedule(machine: &Tcp, compiled: &Compiled, outline: &Outline) -> Result
         fixed_cycles,
         split: gaps::split(&commands, first),
         blames: gaps::blames(&commands, first),
-        ahead: gaps::ahead(&commands, first),
-        areas: live::areas(machine, compiled, outline, &values, &commands, first),
+        areas: live::areas(machine, compiled, outline, &commands, first),
+        first,
         busy,
         commands,
     })
@@ -177,44 +224,4 @@ fn busy(commands: &BTreeMap<Ticket, Timed>) -> BTreeMap<Unit, u64> {
         *most = cycles.max(*most);
     }
     all
-}
-
-#[derive(Default)]
-struct Listener {
-    commands: BTreeMap<Ticket, Timed>,
-    waited: BTreeMap<PeId, Vec<Ticket>>,
-}
-
-impl Judge for Listener {
-    fn observe(&mut self, event: &Event<'_>) -> ControlFlow<()> {
-        match *event {
-            Event::Issue { ticket, pe, unit, image, at_cycles, .. } => {
-                let name = match image {
-                    Image::Exec(exec) => exec.name.clone(),
-                    Image::Transfer(transfer) => transfer.name.clone(),
-                };
-                let waited = self.waited.remove(&pe).unwrap_or_default();
-                let timed =
-                    Timed { pe, unit, name, issued: at_cycles, start: at_cycles, end: at_cycles, waited };
-                self.commands.insert(ticket, timed);
-            }
-            Event::Start { ticket, at_cycles } => {
-                if let Some(command) = self.commands.get_mut(&ticket) {
-                    command.start = at_cycles;
-                }
-            }
-            Event::Done { ticket, at_cycles } => {
-                if let Some(command) = self.commands.get_mut(&ticket) {
-                    command.end = at_cycles;
-                }
-            }
-            Event::Waited { pe, ticket } => self.waited.entry(pe).or_default().push(ticket),
-            _ => {}
-        }
-        ControlFlow::Continue(())
-    }
-
-    fn read(&mut self, _address: Address, _dtype: Dtype) -> Option<i64> {
-        None
-    }
 }

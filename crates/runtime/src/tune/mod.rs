@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 
 use thiserror::Error;
 use tilewright_compile::kernel::{Kernel, Kernels};
-use tilewright_compile::tcp::choices::{MOST_SLOTS, WHOLE, classes};
+use tilewright_compile::tcp::choices::{MOST_SLOTS, Solver, WHOLE, classes};
 use tilewright_compile::{Choices, CompileError, Compiled, Options, compile_chosen};
 use tilewright_explore::Goal;
 use tilewright_machine::tcp::Tcp;
@@ -72,6 +72,24 @@ pub struct Tuned {
     pub times: Option<(Times, Times)>,
 }
 
+/// What choices are looked for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Aim {
+    /// How long: [`budget`].
+    pub effort: u64,
+    /// What is to be least.
+    pub goal: Goal,
+    /// Who puts commands in order; whoever asks sees to it that it is there.
+    pub solver: Solver,
+}
+
+impl Aim {
+    /// The least time, with the solver in Rust.
+    pub fn time(effort: u64) -> Aim {
+        Aim { effort, goal: Goal::Time, solver: Solver::Microlp }
+    }
+}
+
 /// Evaluations of an effort.
 pub fn budget(effort: u64) -> u64 {
     match effort {
@@ -88,13 +106,8 @@ pub fn budget(effort: u64) -> u64 {
 ///
 /// # Errors
 /// A model that does not compile by the rule; a power that no choice stays below.
-pub fn tune(
-    machine: &Tcp,
-    kernels: &Kernels,
-    options: Options,
-    effort: u64,
-    goal: Goal,
-) -> Result<Tuned, TuneError> {
+pub fn tune(machine: &Tcp, kernels: &Kernels, options: Options, aim: Aim) -> Result<Tuned, TuneError> {
+    let Aim { effort, goal, .. } = aim;
     let rule = compile_chosen(machine, kernels, options, &Choices::default())?;
     let limited = matches!(goal, Goal::TimeBelow(_));
     if effort == 0 && !limited {
@@ -106,7 +119,7 @@ pub fn tune(
         }
         return Ok(Tuned { compiled: rule, evaluations: 0, times: None });
     };
-    let (found, evaluations) = candidates(machine, kernels, options, effort, goal);
+    let (found, evaluations) = candidates(machine, kernels, options, aim);
     let mut best = (before.score(&before, goal), rule, before);
     let mut least_milliwatts = before.milliwatts();
     for choices in &found {
@@ -137,8 +150,7 @@ fn candidates(
     machine: &Tcp,
     kernels: &Kernels,
     options: Options,
-    effort: u64,
-    goal: Goal,
+    Aim { effort, goal, solver }: Aim,
 ) -> (Vec<Choices>, u64) {
     if effort == 0 {
         return (Vec::new(), 0);
@@ -148,6 +160,7 @@ fn candidates(
         kernels: short(kernels),
         options,
         goal: Goal::Time,
+        solver,
         known: BTreeMap::new(),
         left: budget(effort),
         rule: Times::default(),
@@ -203,6 +216,7 @@ struct Search<'s> {
     kernels: Kernels,
     options: Options,
     goal: Goal,
+    solver: Solver,
     /// What was judged, and how.
     known: BTreeMap<Choices, Option<Times>>,
     left: u64,
@@ -222,12 +236,15 @@ impl Search<'_> {
 
     /// Judges choices as long as there is budget.
     fn judge(&mut self, choices: &Choices, living: &mut Vec<(Score, Choices)>) {
-        if self.left == 0 || self.known.contains_key(choices) {
+        // Without windows there is nothing to solve.
+        let solver = if choices.window > 0 { self.solver } else { Solver::Microlp };
+        let choices = Choices { solver, ..choices.clone() };
+        if self.left == 0 || self.known.contains_key(&choices) {
             return;
         }
         self.left -= 1;
-        if let Some(times) = self.times(choices) {
-            living.push((times.score(&self.rule, self.goal), choices.clone()));
+        if let Some(times) = self.times(&choices) {
+            living.push((times.score(&self.rule, self.goal), choices));
             living.sort();
             living.truncate(POPULATION);
         }

@@ -1,27 +1,60 @@
-//! One line of a text of kernels, read from left to right.
+//! One line of a text of a stage, read from left to right.
 
 use tilewright_base::{Diagnostic, SourceId, Span};
 
 /// A line, and how far it is read.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Line<'t> {
+pub(crate) struct Line<'t> {
     text: &'t str,
     at: usize,
     /// Where the line begins in the whole text.
     start: usize,
     source: SourceId,
+    /// The code of what it is refused with.
+    code: &'static str,
 }
 
 /// What a line gives, or what is wrong with it.
-pub(super) type Scanned<T> = Result<T, Box<Diagnostic>>;
+pub(crate) type Scanned<T> = Result<T, Box<Diagnostic>>;
+
+/// The lines of a text that are neither empty nor comments.
+pub(crate) fn lines<'t>(
+    text: &'t str,
+    source: SourceId,
+    code: &'static str,
+) -> impl Iterator<Item = Line<'t>> {
+    let mut start = 0;
+    text.split_inclusive('\n').filter_map(move |piece| {
+        let at = start;
+        start += piece.len();
+        let said = !piece.trim().is_empty() && !piece.trim_start().starts_with('#');
+        said.then(|| Line { text: piece.trim_end(), at: 0, start: at, source, code })
+    })
+}
 
 impl<'t> Line<'t> {
-    pub(super) fn new(text: &'t str, start: usize, source: SourceId) -> Line<'t> {
-        Line { text, at: 0, start, source }
+    /// The same line of a text inside another, which has a code of its own.
+    pub(crate) fn coded(self, code: &'static str) -> Line<'t> {
+        Line { code, ..self }
+    }
+
+    /// Whether it begins with a space: it belongs to the line before it that does not.
+    pub(crate) fn is_indented(&self) -> bool {
+        self.text.starts_with([' ', '\t'])
+    }
+
+    /// Whether a number follows.
+    pub(crate) fn is_at_digit(&self) -> bool {
+        self.rest().trim_start().starts_with(|sign: char| sign.is_ascii_digit())
+    }
+
+    /// What is not read yet, in words with single spaces between them.
+    pub(crate) fn words(&self) -> String {
+        self.rest().split_whitespace().collect::<Vec<_>>().join(" ")
     }
 
     /// All of the line.
-    pub(super) fn span(&self) -> Span {
+    pub(crate) fn span(&self) -> Span {
         self.part(0, self.text.trim_end().len())
     }
 
@@ -41,12 +74,12 @@ impl<'t> Line<'t> {
     fn refuse<T>(&self, wanted: &str) -> Scanned<T> {
         let found = self.rest().split_whitespace().next().unwrap_or("the end of the line");
         let end = (self.at + found.len()).min(self.text.len()).max(self.at);
-        let complaint = Diagnostic::error("kernels/syntax", format!("{wanted} is missing before {found}"));
+        let complaint = Diagnostic::error(self.code, format!("{wanted} is missing before {found}"));
         Err(Box::new(complaint.at(self.part(self.at, end), "").allowed(wanted.to_string())))
     }
 
     /// Whether the line goes on with these signs; then they are read.
-    pub(super) fn has(&mut self, signs: &str) -> bool {
+    pub(crate) fn has(&mut self, signs: &str) -> bool {
         self.skip();
         let has = self.rest().starts_with(signs);
         if has {
@@ -55,7 +88,7 @@ impl<'t> Line<'t> {
         has
     }
 
-    pub(super) fn expect(&mut self, signs: &str) -> Scanned<()> {
+    pub(crate) fn expect(&mut self, signs: &str) -> Scanned<()> {
         if self.has(signs) { Ok(()) } else { self.refuse(&format!("`{signs}`")) }
     }
 
@@ -71,7 +104,7 @@ impl<'t> Line<'t> {
     }
 
     /// A name of a value.
-    pub(super) fn name(&mut self) -> Scanned<&'t str> {
+    pub(crate) fn name(&mut self) -> Scanned<&'t str> {
         let before = self.at;
         let name = self.taken(|sign| sign.is_alphanumeric() || "_./-:@$".contains(sign), "a name")?;
         // Colons stand within names; one at the end says what is named.
@@ -85,7 +118,7 @@ impl<'t> Line<'t> {
     }
 
     /// A whole number.
-    pub(super) fn number(&mut self) -> Scanned<u64> {
+    pub(crate) fn number(&mut self) -> Scanned<u64> {
         let before = self.at;
         let digits = self.taken(|sign| sign.is_ascii_digit(), "a number")?;
         digits.parse().or_else(|_| {
@@ -95,7 +128,7 @@ impl<'t> Line<'t> {
     }
 
     /// A number with a point or an exponent.
-    pub(super) fn float(&mut self) -> Scanned<f32> {
+    pub(crate) fn float(&mut self) -> Scanned<f32> {
         let before = self.at;
         let digits = self.taken(|sign| sign.is_ascii_alphanumeric() || ".-+".contains(sign), "a number")?;
         digits.parse().or_else(|_| {
@@ -105,7 +138,7 @@ impl<'t> Line<'t> {
     }
 
     /// Nothing may follow.
-    pub(super) fn ends(&mut self) -> Scanned<()> {
+    pub(crate) fn ends(&mut self) -> Scanned<()> {
         self.skip();
         if self.rest().is_empty() { Ok(()) } else { self.refuse("the end of the line") }
     }
