@@ -93,10 +93,10 @@ impl Page {
         }
         let (border, end) = (self.border(), start + bytes.len());
         let (front, behind) = bytes.split_at(border.clamp(start, end) - start);
-        if let (Bytes::Own(own), false) = (&mut self.front, front.is_empty()) {
-            if let Some(place) = Arc::make_mut(own).get_mut(start..start + front.len()) {
-                place.copy_from_slice(front);
-            }
+        if let (Bytes::Own(own), false) = (&mut self.front, front.is_empty())
+            && let Some(place) = Arc::make_mut(own).get_mut(start..start + front.len())
+        {
+            place.copy_from_slice(front);
         }
         let first = start.saturating_sub(border);
         if let Some(place) = self.behind.get_mut(first..first + behind.len()) {
