@@ -5,6 +5,9 @@ import threading
 import neuronxcc.nki as nki
 import neuronxcc.nki.isa as nisa
 import neuronxcc.nki.language as nl
+import nki as new
+import nki.isa as isa
+import nki.language as language
 import numpy as np
 from tilewright.nki import run
 
@@ -55,3 +58,23 @@ def test_a_thread_beside_a_kernel_is_outside_of_it():
 
     run(kernel, np.ones((8, 8), np.float32), chip="trainium3")
     assert seen == [nisa.nc_version.gen2, nisa.nc_version.gen4]
+
+
+@new.jit
+def halves(a):
+    at = language.program_id(0)
+    out = language.ndarray((2, *a.shape), a.dtype, buffer=language.shared_hbm)
+    tile = language.ndarray(a.shape, a.dtype, buffer=language.sbuf)
+    isa.dma_copy(dst=tile, src=a)
+    for _ in range(8):
+        isa.activation(dst=tile, op=language.tanh, data=tile)
+    isa.dma_copy(dst=out[at], src=tile)
+    return out
+
+
+def test_a_core_starts_while_another_computes():
+    given = np.linspace(-1, 1, 128 * 4096, dtype=np.float32).reshape(128, 4096)
+    first = run(halves[2], given, chip="trainium2").outputs
+    assert np.array_equal(first[0], first[1])
+    for _ in range(7):
+        assert np.array_equal(run(halves[2], given, chip="trainium2").outputs, first)

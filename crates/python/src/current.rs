@@ -27,11 +27,16 @@ pub(crate) fn next_launch() -> u64 {
 /// Makes a session the one that runs in this thread; none after the kernel.
 #[pyfunction]
 #[pyo3(signature = (session=None))]
-pub(crate) fn enter(session: Option<Bound<'_, Session>>) {
-    LAUNCH.set(session.as_ref().map_or(0, |session| session.borrow().launch));
+pub(crate) fn enter(session: Option<Bound<'_, Session>>) -> PyResult<()> {
+    let launch = match &session {
+        Some(session) => session.try_borrow()?.launch,
+        None => 0,
+    };
+    LAUNCH.set(launch);
     let before = SESSION.replace(session.map(Bound::unbind));
     // Dropped last: the end of a session may run Python code.
     drop(before);
+    Ok(())
 }
 
 /// The session that runs in this thread.

@@ -223,12 +223,11 @@ def _places(grid):
 
 
 def _start(program, grid, place, shared, session, core):
-    """Makes a program of a launch the one that runs."""
+    """Makes a program of a launch the one that is to run in this thread; `_core.enter` follows when it is its turn."""
     program.grid, program.place, program.shared = grid, place, shared
     program.loops, program.reductions, program.lanes, program.placed = [], {}, {}, set()
     program.at, program.meeting, program.calls = 0, 0, {}
     program.session, program.core = session, core
-    _core.enter(session)
 
 
 def _run_alone(func, grid, args, kwargs, session):
@@ -239,6 +238,7 @@ def _run_alone(func, grid, args, kwargs, session):
     try:
         for number, place in enumerate(_places(grid)):
             _start(program, grid, place, shared, session, number)
+            _core.enter(session)
             session.current_program, session.current_meeting = number, 0
             value = func(*args, **kwargs)
             if number == 0:
@@ -263,6 +263,7 @@ def _run_together(launches):
                 _start(state.program, grid, place, shared, session, core)
                 state.program.rank = rank
                 turns.wait_turn(at)
+                _core.enter(session)
                 return func(*args, **kwargs)
 
             bodies.append(body)
