@@ -125,7 +125,8 @@ impl Given {
             return match missing.first() {
                 None => Ok(()),
                 Some((_, first)) => Err(Outcome::usage(&format!(
-                    "input `{}` is not given\n  = allowed: {}\n  = instead: {}, or --seed N to draw it; --prompt TEXT with a language model",
+                    "input `{}` is not given\n  = allowed: {}\n  = instead: {}, or --seed N to draw it; \
+                     --prompt TEXT with a language model",
                     first.name,
                     listed(inputs),
                     wanted(inputs)
