@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use tilewright_cli::{Host, Outcome};
+use tilewright_cli::{GOOD, Host, Outcome};
 
 /// Files given to a command and files that it wrote.
 #[derive(Debug, Default)]
@@ -52,6 +52,22 @@ impl Host for TestHost {
 pub fn run(words: &[String], host: &mut TestHost) -> Outcome {
     let arguments = std::iter::once("tilewright").chain(words.iter().map(String::as_str)).map(OsString::from);
     tilewright_cli::run(arguments, host)
+}
+
+/// Runs `tilewright` with the words of a line behind it.
+pub fn tilewright(line: &str, host: &mut TestHost) -> Outcome {
+    let words: Vec<String> = line.split(' ').map(String::from).collect();
+    run(&words, host)
+}
+
+/// What a line prints.
+///
+/// # Panics
+/// If it fails.
+pub fn good(line: &str, host: &mut TestHost) -> String {
+    let outcome = tilewright(line, host);
+    assert_eq!(outcome.code, GOOD, "{line}: {}", outcome.stderr);
+    outcome.stdout
 }
 
 /// Runs the commands of a pipe, each on what the one before printed; the first that fails is the last.

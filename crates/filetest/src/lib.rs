@@ -14,6 +14,7 @@ pub mod book;
 pub mod fuzz;
 pub mod golden;
 pub mod host;
+pub mod node_tests;
 pub mod program_text;
 pub mod words;
 

@@ -1,8 +1,8 @@
 //! A small model through the whole path: compiled, run, written to a file and executed, and refused where something is wrong.
 
-use tilewright_cli::{BAD_INPUT, FAILED, GOOD, Outcome};
-use tilewright_filetest::host::TestHost;
-use tilewright_filetest::{host, repository};
+use tilewright_cli::{BAD_INPUT, FAILED};
+use tilewright_filetest::host::{TestHost, good, tilewright};
+use tilewright_filetest::repository;
 
 const LAYERS: u32 = 2;
 const WIDTH: u32 = 96;
@@ -67,17 +67,6 @@ fn given() -> TestHost {
     host.given.insert("m/model.bin".into(), model());
     host.given.insert("m/tokenizer.bin".into(), tokenizer());
     host
-}
-
-fn tilewright(words: &str, host: &mut TestHost) -> Outcome {
-    let words: Vec<String> = words.split(' ').map(String::from).collect();
-    host::run(&words, host)
-}
-
-fn good(words: &str, host: &mut TestHost) -> String {
-    let outcome = tilewright(words, host);
-    assert_eq!(outcome.code, GOOD, "{words}: {}", outcome.stderr);
-    outcome.stdout
 }
 
 #[test]

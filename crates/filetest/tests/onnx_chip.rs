@@ -7,14 +7,14 @@
 #![expect(clippy::disallowed_methods, reason = "reads test data that was downloaded")]
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use prost::Message as _;
 use tilewright_base::{SourceId, Sources};
 use tilewright_explore::tcp::program::lowered;
 use tilewright_explore::tcp::{Task, Told};
 use tilewright_explore::{Goal, Options, search};
-use tilewright_filetest::repository;
+use tilewright_filetest::node_tests;
 use tilewright_graph::graph::Output;
 use tilewright_graph::{Dtype as GraphType, Graph, Op, Stored, primitives};
 use tilewright_import::onnx::{self, proto};
@@ -237,24 +237,11 @@ fn labels(spec: &str) -> Option<[Vec<u8>; 3]> {
     (!b.contains(',') && parts.iter().all(once)).then_some(parts)
 }
 
-fn downloaded() -> Option<PathBuf> {
-    let found = repository().join("target/models/onnx-1.22.0/onnx/backend/test/data/node");
-    found.is_dir().then_some(found)
-}
-
 #[test]
 #[expect(clippy::print_stderr, reason = "what was skipped or counted is said")]
 fn contractions_of_node_tests_run_on_the_chip() {
-    let Some(data) = downloaded() else {
-        eprintln!("skipped: no target/models/onnx-1.22.0; `models/fetch onnx` downloads it");
-        return;
-    };
+    let Some(names) = node_tests::folders() else { return };
     let machine = tcp();
-    let mut names: Vec<PathBuf> = std::fs::read_dir(data)
-        .expect("a folder")
-        .filter_map(|entry| entry.ok().map(|entry| entry.path()))
-        .collect();
-    names.sort();
     let mut programs: BTreeMap<String, Result<Program, String>> = BTreeMap::new();
     let (mut passed, mut with, mut refused, mut wrong) =
         (0, 0, BTreeMap::<String, usize>::new(), String::new());

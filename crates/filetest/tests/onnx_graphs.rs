@@ -8,13 +8,13 @@
 #![expect(clippy::disallowed_methods, reason = "reads test data that was downloaded")]
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use prost::Message as _;
 use tilewright_base::Sources;
 use tilewright_compile::general::judge::{Wanted as Judged, judge};
 use tilewright_compile::general::{Options, plan, tensors};
-use tilewright_filetest::repository;
+use tilewright_filetest::node_tests;
 use tilewright_graph::{Dtype, Stored, primitives};
 use tilewright_import::onnx::{self, proto};
 use tilewright_interp::Tensor;
@@ -153,24 +153,11 @@ fn differs(found: &Tensor, wanted: &Tensor, magnitude: f64) -> Option<String> {
     ints.map(|(x, y)| format!("{x} instead of {y}"))
 }
 
-fn downloaded() -> Option<PathBuf> {
-    let found = repository().join("target/models/onnx-1.22.0/onnx/backend/test/data/node");
-    found.is_dir().then_some(found)
-}
-
 #[test]
 #[expect(clippy::print_stderr, reason = "what was skipped or counted is said")]
 fn node_tests_run_whole_on_the_chip() {
-    let Some(data) = downloaded() else {
-        eprintln!("skipped: no target/models/onnx-1.22.0; `models/fetch onnx` downloads it");
-        return;
-    };
+    let Some(names) = node_tests::folders() else { return };
     let machine = tcp();
-    let mut names: Vec<PathBuf> = std::fs::read_dir(data)
-        .expect("a folder")
-        .filter_map(|entry| entry.ok().map(|entry| entry.path()))
-        .collect();
-    names.sort();
     let only = std::env::var("ONLY").unwrap_or_default();
     let (mut passed, mut computed, mut unread, mut refused, mut wrong) =
         (0, 0, 0, BTreeMap::<String, usize>::new(), String::new());

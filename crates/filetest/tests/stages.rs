@@ -1,25 +1,14 @@
 //! Every stage is text in, text out: what a text compiles to is what the stage before it compiles to, and an edited text is compiled as edited
 //! or refused.
 
-use tilewright_cli::{FAILED, GOOD, Outcome};
-use tilewright_filetest::host::TestHost;
-use tilewright_filetest::{host, repository};
+use tilewright_cli::{FAILED, GOOD};
+use tilewright_filetest::host::{TestHost, good, tilewright};
+use tilewright_filetest::repository;
 
 const SMALL: &str = "tests/kernels/canonical.kernels";
 
 fn given() -> TestHost {
     TestHost { root: repository(), ..TestHost::default() }
-}
-
-fn tilewright(words: &str, host: &mut TestHost) -> Outcome {
-    let words: Vec<String> = words.split(' ').map(String::from).collect();
-    host::run(&words, host)
-}
-
-fn good(words: &str, host: &mut TestHost) -> String {
-    let outcome = tilewright(words, host);
-    assert_eq!(outcome.code, GOOD, "{words}: {}", outcome.stderr);
-    outcome.stdout
 }
 
 /// Keeps what a command prints as a file.
