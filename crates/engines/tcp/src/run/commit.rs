@@ -2,9 +2,12 @@
 //! and short loads write in the same way.
 
 use std::borrow::Cow;
+use std::sync::OnceLock;
 
+use smallvec::SmallVec;
 use tilewright_num::{Dtype, RuleSet, commit_relu, convert};
 
+use super::copy::{Even, Side};
 use super::fault::{Fault, Problem, Stage, equal, product};
 use super::packets::{Packets, load_bits, store_bits};
 use super::parallel::for_each;
@@ -20,8 +23,8 @@ pub(super) struct Writer<'a> {
     walk: Walk,
     /// Where runs of flits start, and flits of a run.
     runs: (Walk, u64),
-    /// First bytes of all runs, if they are not too many.
-    starts: Option<Vec<u64>>,
+    /// First bytes of all runs, if they are not too many; found when they are first asked for.
+    starts: OnceLock<Option<Vec<u64>>>,
 }
 
 /// Most runs whose places are kept for all slices.
@@ -53,12 +56,7 @@ impl<'a> Writer<'a> {
         if walk.left() > 0 && end > capacity {
             return Err(out(high));
         }
-        let mut writer = Writer { image, base, walk, runs, starts: None };
-        if writer.runs.0.left() <= MAX_STARTS {
-            let starts = writer.runs().0.collect();
-            writer.starts = Some(starts);
-        }
-        Ok(writer)
+        Ok(Writer { image, base, walk, runs, starts: OnceLock::new() })
     }
 
     /// Flits that are written.
@@ -79,11 +77,18 @@ impl<'a> Writer<'a> {
         (walk.map(start), index(flits.saturating_mul(self.image.bytes)))
     }
 
+    /// [`Self::runs`] as loops.
+    pub(super) fn side(&self) -> Side {
+        let bytes = self.runs.1.saturating_mul(self.image.bytes);
+        Side { first: self.base, loops: self.runs.0.loops().collect(), bytes }
+    }
+
     /// What is written to the contraction engine's register file, if it is the same rows of all lanes.
     pub(super) fn target(&self, sizes: &Sizes) -> Option<Target> {
         let Memory::Trf { lanes } = self.image.memory else { return None };
-        let (starts, bytes) = self.runs();
-        Target::of_runs(starts, bytes, lanes, sizes.trf)
+        let written = self.walk.left().checked_mul(self.image.bytes).filter(|bytes| *bytes > 0)?;
+        let from = Side { first: 0, loops: SmallVec::new(), bytes: written };
+        Target::of(&Even::of(&from, &self.side())?, lanes, sizes.trf).map(|(target, _)| target)
     }
 
     /// Checks flits of so many bytes, of which those at hand may keep only the first.
@@ -126,7 +131,9 @@ impl<'a> Writer<'a> {
         let (kept, pitch) = (index(self.image.bytes), flits.packet_bytes.max(1));
         let bytes = index(self.runs.1.saturating_mul(self.image.bytes));
         let run = index(self.runs.1).saturating_mul(pitch).max(1);
-        let starts = self.starts.as_ref().map_or_else(|| Cow::Owned(self.runs().0.collect()), Cow::Borrowed);
+        let few = self.runs.0.left() <= MAX_STARTS;
+        let starts = self.starts.get_or_init(|| few.then(|| self.runs().0.collect()));
+        let starts = starts.as_ref().map_or_else(|| Cow::Owned(self.runs().0.collect()), Cow::Borrowed);
         for (at, source) in starts.iter().zip(flits.bytes.chunks(run)) {
             let Some(target) = memory.span(sizes, self.image.memory, *at, bytes) else { continue };
             if kept == pitch {

@@ -3,8 +3,11 @@
 
 use std::ops::Range;
 
+use smallvec::SmallVec;
+
 use super::commit::Writer;
 use super::fetch::Fetcher;
+use super::index;
 use super::parallel::for_each;
 use super::state::{Sizes, SliceMemory};
 use crate::cost::switch::Topology;
@@ -16,17 +19,43 @@ const MAX_RUNS: usize = 1 << 16;
 /// A command as runs of bytes.
 pub(super) struct Copy {
     memory: Memory,
-    runs: Vec<Run>,
-    even: Option<Even>,
+    runs: Runs,
     bytes: u64,
 }
 
+/// Runs in their order.
+enum Runs {
+    Even(Even),
+    Listed(Vec<Run>),
+}
+
 /// Runs that are alike, in two loops of even steps: what register file loads are.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Even {
     pub(super) first: Run,
     /// Iterations, and bytes between them on both sides; the inner loop first.
     pub(super) loops: [(usize, i64, i64); 2],
+}
+
+/// Where one side of a command has its runs of bytes.
+#[derive(Clone, Debug)]
+pub(super) struct Side {
+    pub(super) first: i64,
+    /// Iterations and bytes between them, outermost first.
+    pub(super) loops: SmallVec<[(u64, i64); 8]>,
+    /// Bytes of a run.
+    pub(super) bytes: u64,
+}
+
+impl Side {
+    /// Loops over runs of fewer bytes, innermost last; `None` if they are no whole parts.
+    fn cut(&self, bytes: u64) -> Option<SmallVec<[(u64, i64); 8]>> {
+        let parts = self.bytes.checked_div(bytes).filter(|_| self.bytes.is_multiple_of(bytes))?;
+        let mut loops = self.loops.clone();
+        loops.push((parts, i64::try_from(bytes).ok()?));
+        loops.retain(|row| row.0 != 1);
+        Some(loops)
+    }
 }
 
 impl Even {
@@ -38,6 +67,53 @@ impl Even {
         });
         let byte = |at: i64| usize::try_from(at).unwrap_or(0);
         byte(low)..byte(high).saturating_add(self.first.bytes)
+    }
+
+    /// What is read from one side and written to the other; `None` if it takes more than two loops, or the sides differ in size.
+    pub(super) fn of(from: &Side, to: &Side) -> Option<Even> {
+        let bytes = from.bytes.min(to.bytes);
+        let (mut sources, mut targets) = (from.cut(bytes)?, to.cut(bytes)?);
+        let mut all: SmallVec<[(u64, i64, i64); 4]> = SmallVec::new();
+        while let (Some(source), Some(target)) = (sources.last_mut(), targets.last_mut()) {
+            let size = source.0.min(target.0);
+            if size == 0 || !source.0.is_multiple_of(size) || !target.0.is_multiple_of(size) {
+                return None;
+            }
+            let step = i64::try_from(size).ok()?;
+            match all.last_mut().filter(|last| continues(last, source.1, target.1)) {
+                Some(last) => last.0 = last.0.checked_mul(size)?,
+                None => all.push((size, source.1, target.1)),
+            }
+            *source = (source.0 / size, source.1.checked_mul(step)?);
+            *target = (target.0 / size, target.1.checked_mul(step)?);
+            sources.retain(|row| row.0 != 1);
+            targets.retain(|row| row.0 != 1);
+        }
+        let whole = sources.is_empty() && targets.is_empty() && all.len() <= 2;
+        let row = |at: usize| match all.get(at) {
+            Some((size, from, to)) => Some((usize::try_from(*size).ok()?, *from, *to)),
+            None => Some((1, 0, 0)),
+        };
+        let first = Run { from: from.first, to: u64::try_from(to.first).ok()?, bytes: index(bytes) };
+        Some(Even { first, loops: [row(0)?, row(1)?] }).filter(|_| whole)
+    }
+
+    /// How many runs.
+    fn count(&self) -> usize {
+        self.loops.iter().map(|row| row.0).fold(1, usize::saturating_mul)
+    }
+
+    /// All runs in their order.
+    fn runs(&self) -> impl Iterator<Item = Run> {
+        let Even { first, loops: [inner, outer] } = *self;
+        let run = move |(low, high): (i64, i64)| Run {
+            from: first.from.saturating_add(low * inner.1).saturating_add(high * outer.1),
+            to: first.to.saturating_add_signed((low * inner.2).saturating_add(high * outer.2)),
+            bytes: first.bytes,
+        };
+        let places =
+            (0..outer.0 as i64).flat_map(move |high| (0..inner.0 as i64).map(move |low| (low, high)));
+        places.map(run)
     }
 
     /// `None` if they are not alike.
@@ -66,8 +142,14 @@ impl Even {
     }
 }
 
+/// Whether iterations with these steps go on where a loop ends.
+fn continues(&(size, from, to): &(u64, i64, i64), next_from: i64, next_to: i64) -> bool {
+    let size = size.cast_signed();
+    from.checked_mul(size) == Some(next_from) && to.checked_mul(size) == Some(next_to)
+}
+
 /// Bytes that are neighbours on both sides.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Run {
     pub(super) from: i64,
     pub(super) to: u64,
@@ -96,46 +178,37 @@ impl Copy {
             return None;
         }
         let rows = fetcher.rows.as_ref().filter(|rows| rows.is_plain(&image.fetch))?;
-        let (starts, length) = rows.runs(&image.fetch)?;
-        let mut runs: Vec<Run> = Vec::new();
-        let (mut targets, room) = writer.runs();
-        let (mut to, mut left) = (0_u64, 0_usize);
-        for start in starts {
-            let (mut from, mut bytes) = (start, length);
-            while bytes > 0 {
-                if left == 0 {
-                    (to, left) = (targets.next()?, room);
-                }
-                let part = bytes.min(left);
-                runs.push(Run { from, to, bytes: part });
-                from = from.checked_add(i64::try_from(part).ok()?)?;
-                (to, left, bytes) = (to + part as u64, left - part, bytes - part);
-                if runs.len() > MAX_RUNS {
-                    return None;
-                }
+        let from = rows.side(&image.fetch)?;
+        let runs = match Even::of(&from, &writer.side()) {
+            Some(even) if even.count() <= MAX_RUNS => Runs::Even(even),
+            Some(_) => return None,
+            None => {
+                let listed = listed(rows.runs(&image.fetch)?, writer.runs())?;
+                Even::new(&listed).map_or(Runs::Listed(listed), Runs::Even)
             }
-        }
-        let even = Even::new(&runs);
-        let copy = Copy { memory: image.commit.memory, runs, even, bytes: fetched };
+        };
+        let copy = Copy { memory: image.commit.memory, runs, bytes: fetched };
         (image.commit.memory != Memory::Dm || copy.is_apart()).then_some(copy)
     }
 
     /// Nothing that is read is written.
     fn is_apart(&self) -> bool {
-        let from = self
-            .runs
-            .iter()
-            .map(|run| run.from)
-            .min()
-            .zip(self.runs.iter().map(|run| run.from.saturating_add(run.bytes as i64)).max());
-        let to = self
-            .runs
-            .iter()
-            .map(|run| run.to)
-            .min()
-            .zip(self.runs.iter().map(|run| run.to.saturating_add(run.bytes as u64)).max());
-        let (Some((from, from_end)), Some((to, to_end))) = (from, to) else { return false };
+        let mut all: Option<(i64, i64, u64, u64)> = None;
+        self.for_each(|run| {
+            let (from, to) =
+                (run.from.saturating_add(run.bytes as i64), run.to.saturating_add(run.bytes as u64));
+            let (low, high, first, last) = all.unwrap_or((run.from, from, run.to, to));
+            all = Some((low.min(run.from), high.max(from), first.min(run.to), last.max(to)));
+        });
+        let Some((from, from_end, to, to_end)) = all else { return false };
         i64::try_from(to).is_ok_and(|to| from_end <= to) || i64::try_from(to_end).is_ok_and(|end| end <= from)
+    }
+
+    fn for_each(&self, each: impl FnMut(Run)) {
+        match &self.runs {
+            Runs::Even(even) => even.runs().for_each(each),
+            Runs::Listed(runs) => runs.iter().copied().for_each(each),
+        }
     }
 
     /// Moves the bytes on every slice that writes.
@@ -143,17 +216,105 @@ impl Copy {
         let work = self.bytes.saturating_mul(memories.len() as u64) / 8;
         for_each(memories, work, |slice, memory| {
             if writer.writes(slice as u64) {
-                if self.even.is_some_and(|even| memory.keep_load(sizes, self.memory, &even)) {
+                let even = match &self.runs {
+                    Runs::Even(even) => Some(even),
+                    Runs::Listed(_) => None,
+                };
+                if even.is_some_and(|even| memory.keep_load(sizes, self.memory, even)) {
                     return;
                 }
-                memory.make_way(sizes, self.memory, self.even.as_ref());
-                if self.even.is_some_and(|even| memory.copy_even(sizes, self.memory, &even)) {
+                memory.make_way(sizes, self.memory, even);
+                if even.is_some_and(|even| memory.copy_even(sizes, self.memory, even)) {
                     return;
                 }
-                for run in &self.runs {
-                    memory.copy_from_dm(sizes, self.memory, run.from, run.to, run.bytes);
-                }
+                self.for_each(|run| memory.copy_from_dm(sizes, self.memory, run.from, run.to, run.bytes));
             }
         });
+    }
+}
+
+/// Runs of both sides matched one by one: first bytes of each, and their length.
+fn listed(
+    (starts, length): (impl Iterator<Item = i64>, usize),
+    (mut targets, room): (impl Iterator<Item = u64>, usize),
+) -> Option<Vec<Run>> {
+    let mut runs: Vec<Run> = Vec::new();
+    let (mut to, mut left) = (0_u64, 0_usize);
+    for start in starts {
+        let (mut from, mut bytes) = (start, length);
+        while bytes > 0 {
+            if left == 0 {
+                (to, left) = (targets.next()?, room);
+            }
+            let part = bytes.min(left);
+            runs.push(Run { from, to, bytes: part });
+            from = from.checked_add(i64::try_from(part).ok()?)?;
+            (to, left, bytes) = (to + part as u64, left - part, bytes - part);
+            if runs.len() > MAX_RUNS {
+                return None;
+            }
+        }
+    }
+    Some(runs)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use smallvec::SmallVec;
+
+    use super::{Even, Run, Side, listed};
+    use crate::run::walk::Walk;
+
+    type Loops = SmallVec<[(u64, i64); 8]>;
+
+    /// First bytes of all runs of a side.
+    fn starts(side: &Side) -> Vec<i64> {
+        let walk = Walk::new(side.loops.clone()).expect("few steps");
+        walk.map(|offset| side.first + offset).collect()
+    }
+
+    /// What [`Even::of`] must give: runs cut to the shorter ones of both sides.
+    fn literally(from: &Side, to: &Side) -> Option<Vec<Run>> {
+        let targets = starts(to).into_iter().map(i64::unsigned_abs);
+        let length = |side: &Side| usize::try_from(side.bytes).expect("few bytes");
+        listed((starts(from).into_iter(), length(from)), (targets, length(to)))
+    }
+
+    fn side() -> impl Strategy<Value = Side> {
+        let row = (1..5_u64, prop_oneof![Just(8_i64), Just(16), Just(32), Just(64), 0..256_i64]);
+        (0..64_i64, prop::collection::vec(row, 0..4), prop_oneof![Just(8_u64), Just(16), Just(32), Just(24)])
+            .prop_map(|(first, loops, bytes)| Side { first, loops: Loops::from_vec(loops), bytes })
+    }
+
+    /// Pairs of sides, half of which have the same number of bytes because one is the other in one run.
+    fn sides() -> impl Strategy<Value = (Side, Side)> {
+        (side(), side(), any::<bool>()).prop_map(|(from, to, joined)| {
+            let whole = |side: &Side| side.bytes * side.loops.iter().map(|row| row.0).product::<u64>();
+            let bytes = whole(&to);
+            let from = if joined { Side { loops: Loops::new(), bytes, ..from } } else { from };
+            (from, to)
+        })
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2000))]
+
+        #[test]
+        fn loops_of_both_sides_are_their_runs((from, to) in sides()) {
+            let total = |side: &Side| side.bytes * starts(side).len() as u64;
+            match Even::of(&from, &to) {
+                Some(even) => {
+                    prop_assert_eq!(total(&from), total(&to));
+                    let runs: Vec<Run> = even.runs().collect();
+                    prop_assert_eq!(Some(runs), literally(&from, &to));
+                }
+                // One run on one side, and what fits it on the other, never takes more than the other's loops.
+                None => {
+                    let other = total(&from) != total(&to);
+                    prop_assert!(other || !from.loops.is_empty() || to.loops.len() > 2);
+                }
+            }
+        }
     }
 }

@@ -8,6 +8,7 @@ use super::{Fetcher, origin, read_element};
 use crate::memory::payload_bits;
 use crate::program::exec::Fetch;
 use crate::run::convert::convert_slice;
+use crate::run::copy::Side;
 use crate::run::fault::Problem;
 use crate::run::index;
 use crate::run::packets::{Packets, load_bits, store_bits, store_element};
@@ -114,6 +115,17 @@ impl Rows {
         let base = i64::try_from(image.base).unwrap_or(i64::MAX);
         let first = move |offset: i64| base.saturating_add(offset.saturating_mul(width));
         Some((self.walk.clone().map(first), index(self.size.saturating_mul(width.unsigned_abs()))))
+    }
+
+    /// [`Self::runs`] as loops.
+    pub(in crate::run) fn side(&self, image: &Fetch) -> Option<Side> {
+        if self.stride != 1 && self.size != 1 {
+            return None;
+        }
+        let width = payload_bits(image.dtype) / 8;
+        let bytes = |(size, stride): (u64, i64)| Some((size, stride.checked_mul(width.cast_signed())?));
+        let loops = self.walk.loops().map(bytes).collect::<Option<_>>()?;
+        Some(Side { first: i64::try_from(image.base).ok()?, loops, bytes: self.size.checked_mul(width)? })
     }
 
     /// All packets of a slice of the group.

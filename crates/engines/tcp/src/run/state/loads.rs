@@ -6,13 +6,11 @@
 use std::ops::Range;
 
 use super::overlay::Source;
-use crate::run::copy::{Even, Run};
+use crate::run::copy::Even;
 use crate::run::index;
 
 /// Loads below so many bytes are carried out at once.
 const LEAST_BYTES: usize = 1 << 10;
-/// Most runs of a command that are looked at.
-const MAX_RUNS: usize = 1 << 10;
 /// Most loads that are kept for a slice.
 const MAX_LOADS: usize = 8;
 
@@ -57,7 +55,7 @@ pub(in crate::run) enum LoadedRows<'l> {
 
 impl Target {
     /// What a load writes to a register file of so many lanes and bytes; `None` if lanes differ or rows have gaps.
-    pub(super) fn of(even: &Even, lanes: u64, capacity: u64) -> Option<(Target, [(usize, i64); 2])> {
+    pub(in crate::run) fn of(even: &Even, lanes: u64, capacity: u64) -> Option<(Target, [(usize, i64); 2])> {
         let lane_bytes = capacity.checked_div(lanes)?;
         let lane_stride = i64::try_from(lane_bytes).ok()?;
         let of_lanes = |row: &(usize, i64, i64)| row.0 as u64 == lanes && row.2 == lane_stride;
@@ -74,23 +72,6 @@ impl Target {
         let target = Target { lanes: by_lane.0, lane_bytes, start, rows: by_row.0, row_bytes };
         (lanes > 1 && target.part().end <= lane_bytes)
             .then_some((target, [(by_lane.0, by_lane.1), (by_row.0, by_row.1)]))
-    }
-
-    /// What runs of bytes write that are alike; `None` as for [`Self::of`].
-    pub(in crate::run) fn of_runs(
-        starts: impl Iterator<Item = u64>,
-        bytes: usize,
-        lanes: u64,
-        capacity: u64,
-    ) -> Option<Target> {
-        let mut from = 0_i64;
-        let mut runs = Vec::new();
-        for to in starts.take(MAX_RUNS + 1) {
-            runs.push(Run { from, to, bytes });
-            from = from.checked_add(i64::try_from(bytes).ok()?)?;
-        }
-        let even = if runs.len() > MAX_RUNS { None } else { Even::new(&runs) };
-        even.and_then(|even| Target::of(&even, lanes, capacity)).map(|(target, _)| target)
     }
 
     /// Bytes of every lane.
