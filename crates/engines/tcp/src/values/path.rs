@@ -1,5 +1,7 @@
 //! Which instructions compute: a choice of speed only, since every path gives the same bits.
 
+use std::sync::OnceLock;
+
 use super::kernel_portable;
 use super::shape::{ContractError, Reduce};
 use super::words::{Form, Word};
@@ -25,7 +27,9 @@ impl Path {
     /// The fastest path of this host.
     #[must_use]
     pub fn best() -> Self {
-        Self::ALL.into_iter().rfind(|path| path.is_available()).unwrap_or(Self::Portable)
+        static BEST: OnceLock<Path> = OnceLock::new();
+        *BEST
+            .get_or_init(|| Self::ALL.into_iter().rfind(|path| path.is_available()).unwrap_or(Self::Portable))
     }
 
     /// Whether this host has the instructions.

@@ -104,7 +104,7 @@ impl Single {
         let form = if dtype == Dtype::I8 {
             if row.iter().all(|byte| *byte == 0) { Form::Zeros } else { Form::Ints(int_parts(&repeated)) }
         } else {
-            let range = FloatRange::of_bf16(row)?;
+            let range = path.bf16_range(row)?;
             let zeros = row.as_chunks::<2>().0.iter().all(|word| u16::from_le_bytes(*word) << 1 == 0);
             if zeros { Form::Zeros } else { Form::Floats(float_parts(&repeated), range) }
         };
@@ -141,12 +141,6 @@ impl Single {
 }
 
 impl Path {
-    /// Whether nothing can be subnormal, infinite or NaN in products of bf16 with any of some rows, nor in sums of them (see `range`).
-    pub(crate) fn exact_products(self, row: &[u8], others: &[&[u8]]) -> bool {
-        let Some(range) = self.bf16_range(row) else { return false };
-        others.iter().all(|other| self.bf16_range(other).is_some_and(|other| range.exact_products(other)))
-    }
-
     fn bf16_range(self, rows: &[u8]) -> Option<FloatRange> {
         match self {
             #[cfg(target_arch = "x86_64")]

@@ -1,7 +1,5 @@
 //! What the registers of the contraction engine ask for, checked once for all slices.
 
-use std::ops::Range;
-
 use tilewright_machine::tcp::Tcp;
 use tilewright_num::{Dtype, RuleSet};
 
@@ -161,17 +159,6 @@ impl<'a> Plan<'a> {
         // Before the base there is nothing to be read.
         let part = byte(low.max(0))..byte(high.saturating_add(1)).saturating_add(1).min(self.lane_bytes);
         Reads { lanes: self.lanes, lane_bytes: self.lane_bytes, part }
-    }
-
-    /// Some bytes of a lane; `None` where a register file ends before.
-    pub(super) fn lane_part<'t>(
-        &self,
-        plane: &'t [u8],
-        lane: usize,
-        part: &Range<usize>,
-    ) -> Option<&'t [u8]> {
-        let start = lane * self.lane_bytes;
-        plane.get(start..start + self.lane_bytes)?.get(part.clone())
     }
 
     /// A lane's part of a register file plane, from the base on.

@@ -7,14 +7,12 @@
 //! - `layout` (here): what follows from the registers, found once for all slices;
 //! - `product`: one slice's operands and results;
 //! - `few`: one slice's operands where the stream has few rows;
-//! - `lanes`: the same for short rows of the register files, lanes side by side;
 //! - `loaded`: the same with register file loads that were not carried out;
 //! - `broadcast`: one register file element for a whole packet, where products are too small for kernels;
 //! - `sums`: accumulators.
 
 mod broadcast;
 mod few;
-mod lanes;
 mod loaded;
 mod product;
 mod sums;
@@ -131,10 +129,7 @@ impl<'a> Layout<'a> {
             return Ok(Some(broadcast::words(self, packets, trf)));
         }
         let Some(product) = Product::new(self, packets, trf) else { return Ok(None) };
-        match (self.is_few() && self.is_small()).then(|| product.side_by_side()).flatten() {
-            Some(words) => Ok(Some(words)),
-            None => product.run().map(Some),
-        }
+        product.run().map(Some)
     }
 
     /// Whether register file loads may be met where their bytes lie: few rows of the stream, and rows of lanes one after the other.

@@ -164,6 +164,9 @@ impl<'a> Product<'a> {
     /// Rows of the register files: lane after lane, for each row digit.
     pub(super) fn trf_operand(&self, batch: &Place, column: usize) -> Vec<u8> {
         let layout = self.layout;
+        if let Some(rows) = self.trf_runs(batch, column) {
+            return rows;
+        }
         let mut rows = Vec::with_capacity(layout.rows_b() * self.trf_type.size_bytes(layout.k()));
         for lane in 0..layout.plan.lanes {
             for row in &layout.trf_rows {
@@ -171,6 +174,33 @@ impl<'a> Product<'a> {
             }
         }
         rows
+    }
+
+    /// [`Self::trf_operand`] where what each step meets is one run of bytes inside the register file.
+    fn trf_runs(&self, batch: &Place, column: usize) -> Option<Vec<u8>> {
+        let (layout, elements) = (self.layout, self.layout.unit(column));
+        if !matches!(self.trf_type, Dtype::I8 | Dtype::Bf16) || !is_run(elements) {
+            return None;
+        }
+        let size = self.trf_type.size_bytes(1);
+        let (first, whole) = (batch.trf + elements.first()?, [Place::default()]);
+        let (steps, run, place_bytes) = match layout.trf_in_order {
+            true => (whole.as_slice(), layout.k() * size, layout.k() * size),
+            false => (layout.summed.as_slice(), elements.len() * size, layout.plan.tree * size),
+        };
+        let mut rows = vec![0; layout.rows_b() * steps.len() * place_bytes];
+        let mut places = rows.chunks_exact_mut(place_bytes.max(1));
+        for lane in 0..layout.plan.lanes {
+            let bytes = layout.plan.lane(self.trf.bytes, lane);
+            for row in &layout.trf_rows {
+                for step in steps {
+                    let start = usize::try_from(first + row.trf + step.trf).ok()?.checked_mul(size)?;
+                    let found = bytes.get(start..start.checked_add(run)?)?;
+                    copy(found, places.next()?.get_mut(..run)?);
+                }
+            }
+        }
+        Some(rows)
     }
 
     fn push_row(&self, rows: &mut Vec<u8>, batch: &Place, row: &Place, column: usize, lane: usize) {
@@ -239,6 +269,17 @@ impl<'a> Product<'a> {
                 }
             }
         }
+    }
+}
+
+/// Copies a run; those of usual sizes without a call.
+fn copy(from: &[u8], to: &mut [u8]) {
+    if let (Ok(from), Ok(to)) = (<&[u8; 64]>::try_from(from), <&mut [u8; 64]>::try_from(&mut *to)) {
+        *to = *from;
+    } else if let (Ok(from), Ok(to)) = (<&[u8; 48]>::try_from(from), <&mut [u8; 48]>::try_from(&mut *to)) {
+        *to = *from;
+    } else {
+        to.copy_from_slice(from);
     }
 }
 
