@@ -3,6 +3,7 @@
 //! In bulk, flits keep only the bytes that hold elements: [`Packets::packet_bytes`] is then less than that of a flit.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use tilewright_num::{Dtype, RuleSet, commit_relu};
 
@@ -133,7 +134,7 @@ fn flits(flow: Flow<'_>, flit_bytes: usize) -> Packets {
 fn words_of(flow: Flow<'_>) -> Result<Vec<u32>, Problem> {
     match flow {
         Flow::Flits(flits) => words(&flits),
-        Flow::Words(words) => Ok(words),
+        Flow::Words(words) => Ok(Arc::unwrap_or_clone(words)),
     }
 }
 

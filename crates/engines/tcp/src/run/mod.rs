@@ -51,17 +51,13 @@ use tilewright_num::RuleSet;
 use crate::program::Exec;
 use crate::program::event::PeId;
 use crate::program::exec::Body;
-use crate::program::vector::Vector;
-
-/// The vector engine: each slice's 32-bit words, 8 to a flit in time order, to words likewise; the register file of each slice.
-pub type VectorUnit = fn(&RuleSet, &Vector, Vec<Vec<u32>>, &[&[u8]]) -> Result<Vec<Vec<u32>>, String>;
 
 /// Runs one tensor unit command of the group that starts at a PE. Every size in the image is a number.
 ///
 /// # Errors
 /// A command whose units do not fit one another, or that writes where no memory is. Nothing is written then.
 pub fn exec(machine: &Tcp, state: &mut State, pe: PeId, exec: &Exec) -> Result<(), Fault> {
-    exec_with(machine, state, pe, exec, VECTOR)
+    exec_in(machine, state, pe, exec, Way::Bulk)
 }
 
 /// [`exec`] as registers say it, element by element and flit by flit: the definition that [`exec`] is compared with.
@@ -69,7 +65,7 @@ pub fn exec(machine: &Tcp, state: &mut State, pe: PeId, exec: &Exec) -> Result<(
 /// # Errors
 /// As [`exec`].
 pub fn exec_literally(machine: &Tcp, state: &mut State, pe: PeId, exec: &Exec) -> Result<(), Fault> {
-    exec_in(machine, state, pe, exec, (VECTOR, Way::Literal))
+    exec_in(machine, state, pe, exec, Way::Literal)
 }
 
 /// How a command is followed; both give the same.
@@ -81,35 +77,10 @@ enum Way {
     Bulk,
 }
 
-/// What [`exec`] takes for the vector engine.
-const VECTOR: VectorUnit = |rules, image, slices, files| {
-    vector::apply(rules, image, slices, files).map_err(|error| error.to_string())
-};
-
-/// [`exec`] with a vector engine of the caller's.
-///
-/// # Errors
-/// As [`exec`].
-pub fn exec_with(
-    machine: &Tcp,
-    state: &mut State,
-    pe: PeId,
-    exec: &Exec,
-    vector: VectorUnit,
-) -> Result<(), Fault> {
-    exec_in(machine, state, pe, exec, (vector, Way::Bulk))
-}
-
-fn exec_in(
-    machine: &Tcp,
-    state: &mut State,
-    pe: PeId,
-    exec: &Exec,
-    how: (VectorUnit, Way),
-) -> Result<(), Fault> {
+fn exec_in(machine: &Tcp, state: &mut State, pe: PeId, exec: &Exec, way: Way) -> Result<(), Fault> {
     let group = state.group(pe, exec.pes)?;
     match &exec.body {
-        Body::Stream(image) => stream::run(machine, state, group, image, how),
+        Body::Stream(image) => stream::run(machine, state, group, image, way),
         Body::Fill(fill) => commit::fill(state, group, fill),
         Body::Short(short) => commit::short(state, group, short),
     }

@@ -40,6 +40,11 @@ impl Work {
     }
 }
 
+/// Whether threads share so much work.
+pub(super) fn is_shared(work: u64) -> bool {
+    work >= SHARED_STEPS
+}
+
 /// The same on every slice.
 pub(super) fn each<T: Send>(
     slices: usize,
@@ -47,7 +52,7 @@ pub(super) fn each<T: Send>(
     run: impl Fn(usize) -> Result<T, Fault> + Sync + Send,
 ) -> Result<Vec<T>, Fault> {
     let on = |slice: usize| run(slice).map_err(|fault| fault.on(slice));
-    if work < SHARED_STEPS {
+    if !is_shared(work) {
         return (0..slices).map(on).collect();
     }
     let all: Vec<Result<T, Fault>> = (0..slices).into_par_iter().map(on).collect();
@@ -61,7 +66,7 @@ pub(super) fn each_of<I: Send, T: Send>(
     run: impl Fn(usize, I) -> Result<T, Fault> + Sync + Send,
 ) -> Result<Vec<T>, Fault> {
     let on = |(slice, item): (usize, I)| run(slice, item).map_err(|fault| fault.on(slice));
-    if work < SHARED_STEPS {
+    if !is_shared(work) {
         return items.into_iter().enumerate().map(on).collect();
     }
     let all: Vec<Result<T, Fault>> = items.into_par_iter().enumerate().map(on).collect();
@@ -74,7 +79,7 @@ pub(super) fn map<I: Send, T: Send>(
     work: u64,
     run: impl Fn(usize, I) -> T + Sync + Send,
 ) -> Vec<T> {
-    if work < SHARED_STEPS {
+    if !is_shared(work) {
         return items.into_iter().enumerate().map(|(slice, item)| run(slice, item)).collect();
     }
     items.into_par_iter().enumerate().map(|(slice, item)| run(slice, item)).collect()
@@ -82,7 +87,7 @@ pub(super) fn map<I: Send, T: Send>(
 
 /// [`each_of`] without faults.
 pub(super) fn for_each<I: Send>(items: Vec<I>, work: u64, run: impl Fn(usize, I) + Sync + Send) {
-    if work < SHARED_STEPS {
+    if !is_shared(work) {
         items.into_iter().enumerate().for_each(|(slice, item)| run(slice, item));
     } else {
         items.into_par_iter().enumerate().for_each(|(slice, item)| run(slice, item));

@@ -4,6 +4,7 @@
 //! registers element by element and flit by flit, the other one takes runs and whole streams at once.
 
 use std::borrow::Cow;
+use std::sync::{Arc, OnceLock};
 
 use tilewright_machine::tcp::Tcp;
 use tilewright_num::{Dtype, RuleSet};
@@ -20,7 +21,8 @@ use super::packets::{Packets, words};
 use super::parallel::{Work, each, each_of};
 use super::state::{Group, Sizes, SliceMemory, State};
 use super::switch::Exchange;
-use super::{MAX_GROUP_BYTES, MAX_SLICE, VectorUnit, Way, index, rules};
+use super::vector::{Words, apply_for};
+use super::{MAX_GROUP_BYTES, MAX_SLICE, Way, index, rules};
 use crate::cost::switch::Topology;
 use crate::program::exec::Stream;
 use crate::program::vector::Vector;
@@ -31,7 +33,7 @@ pub(super) fn run(
     state: &mut State,
     group: Group,
     image: &Stream,
-    (vector, way): (VectorUnit, Way),
+    way: Way,
 ) -> Result<(), Fault> {
     let sizes = state.sizes;
     let writer = Writer::new(&sizes, &image.commit).map_err(|problem| problem.at(Stage::Commit))?;
@@ -51,21 +53,33 @@ pub(super) fn run(
     let memories = state.slices(group);
     let streams = engines.received(&memories)?;
     let once = match way {
-        Way::Bulk => engines.written_once(&sizes, &memories, vector),
+        Way::Bulk => engines.written_once(&sizes, &memories),
         Way::Literal => None,
     };
-    let written = once.map_or_else(|| engines.written(&sizes, &memories, &streams, vector), Ok)?;
+    let written = once.map_or_else(|| engines.written(&sizes, &memories, &streams), Ok)?;
     engines.commit(&sizes, state.slices_mut(group), &written);
     Ok(())
 }
 
 /// What is between two engines on one slice.
-#[derive(PartialEq)]
 pub(super) enum Flow<'s> {
     /// Flits, perhaps those of other slices too.
     Flits(Cow<'s, Packets>),
-    /// Words of whole flits.
-    Words(Vec<u32>),
+    /// Words of whole flits, perhaps those of other slices too.
+    Words(Words),
+}
+
+impl Flow<'_> {
+    /// Whether two are the same.
+    fn is(&self, other: &Flow<'_>) -> bool {
+        match (self, other) {
+            (Flow::Flits(one), Flow::Flits(other)) => {
+                std::ptr::eq(one.as_ref(), other.as_ref()) || one == other
+            }
+            (Flow::Words(one), Flow::Words(other)) => Arc::ptr_eq(one, other) || one == other,
+            _ => false,
+        }
+    }
 }
 
 /// Packets that slices receive.
@@ -139,34 +153,33 @@ impl<'a> Engines<'a> {
         sizes: &Sizes,
         memories: &[&SliceMemory],
         streams: &'s Streams,
-        vector: VectorUnit,
     ) -> Result<Written<'s>, Fault> {
         let mut flows = self.results(sizes, memories, streams)?;
         if let Some(unit) = &self.image.vector {
-            flows = self.vector(unit, flows, memories, vector)?;
+            flows = self.vector(unit, flows, memories)?;
         }
         self.leaving(flows)
     }
 
     /// [`Self::written`] by one slice of those that do the same; `None` if they do not, or if something is wrong with one of them.
-    fn written_once(
-        &self,
-        sizes: &Sizes,
-        memories: &[&SliceMemory],
-        vector: VectorUnit,
-    ) -> Option<Written<'static>> {
+    fn written_once(&self, sizes: &Sizes, memories: &[&SliceMemory]) -> Option<Written<'static>> {
         let Alike { firsts, of } = Alike::new(self.image, &self.fetcher, memories)?;
         let memories: Vec<&SliceMemory> = firsts.iter().map(|slice| memories[*slice]).collect();
         let none = Streams { packets: Vec::new(), of: Vec::new() };
-        let written = self.written(sizes, &memories, &none, vector).ok()?;
+        let written = self.written(sizes, &memories, &none).ok()?;
         let flits = written.flits.into_iter().map(|flits| Cow::Owned(flits.into_owned())).collect();
         let of = of.iter().map(|kind| written.of.get(*kind).copied().flatten()).collect();
         Some(Written { flits, of })
     }
 
-    /// Whether what a slice computes is ever used.
+    /// Whether what a slice computes is ever used: by itself, or by others behind the vector engine.
     fn used(&self, slice: usize) -> bool {
-        self.image.vector.is_some() || self.writer.writes(slice as u64)
+        let between = self.image.vector.as_ref().is_some_and(|vector| vector.between.is_some());
+        between || self.writes(slice)
+    }
+
+    fn writes(&self, slice: usize) -> bool {
+        self.writer.writes(slice as u64)
     }
 
     fn fetch(&self, memories: &[&SliceMemory], slice: usize) -> Result<Packets, Fault> {
@@ -235,6 +248,7 @@ impl<'a> Engines<'a> {
         streams: &'s Streams,
     ) -> Result<Vec<Flow<'s>>, Fault> {
         let forwarding = self.image.switch.topology == Topology::Forwarding;
+        let zeros: OnceLock<Words> = OnceLock::new();
         each(memories.len(), self.work.compute, |slice| {
             if !self.used(slice) {
                 return Ok(Flow::Flits(Cow::Owned(Packets::default())));
@@ -248,19 +262,23 @@ impl<'a> Engines<'a> {
                 let words = |packets: &Packets| words(packets).map_err(|problem| problem.at(Stage::Vector));
                 let wide = matches!(self.fetcher.leaves(), Dtype::I32 | Dtype::F32);
                 return match self.image.vector.is_some() && wide {
-                    true => words(&packets).map(Flow::Words),
+                    true => words(&packets).map(|words| Flow::Words(Arc::new(words))),
                     false => Ok(Flow::Flits(packets)),
                 };
             };
+            if self.way == Way::Bulk && contraction.gives_zeros(&packets) {
+                let words = || Arc::new(vec![0; index(contraction.plan.words())]);
+                return Ok(Flow::Words(Arc::clone(zeros.get_or_init(words))));
+            }
             let memory = memories[slice];
             let takes_loads = contraction.takes_loads();
             let loads = memory.loads().filter(|_| takes_loads);
             if let Some(words) = loads.and_then(|loads| contraction.words_of_loads(&packets, loads)) {
-                return Ok(Flow::Words(words));
+                return Ok(Flow::Words(Arc::new(words)));
             }
             let bytes = if takes_loads { memory.trf(sizes) } else { memory.settled_trf() };
             let words = contraction.words(&packets, RegisterFile { bytes: &bytes, extra: memory.extra() });
-            Ok(Flow::Words(words.map_err(|problem| problem.at(Stage::Contraction))?))
+            Ok(Flow::Words(Arc::new(words.map_err(|problem| problem.at(Stage::Contraction))?)))
         })
     }
 
@@ -269,7 +287,6 @@ impl<'a> Engines<'a> {
         image: &Vector,
         flows: Vec<Flow<'s>>,
         memories: &[&SliceMemory],
-        unit: VectorUnit,
     ) -> Result<Vec<Flow<'s>>, Fault> {
         let fail = |problem: Problem| problem.at(Stage::Vector);
         let dtype = self.contraction.is_none().then(|| self.fetcher.leaves());
@@ -278,9 +295,9 @@ impl<'a> Engines<'a> {
         }
         let words = |flow: Flow<'s>| match flow {
             Flow::Words(words) => Ok(words),
-            Flow::Flits(flits) => words(&flits),
+            Flow::Flits(flits) => words(&flits).map(Arc::new),
         };
-        let streams: Vec<Vec<u32>> = flows.into_iter().map(words).collect::<Result<_, _>>().map_err(fail)?;
+        let streams: Vec<Words> = flows.into_iter().map(words).collect::<Result<_, _>>().map_err(fail)?;
         let unwritten = memories.iter().any(|memory| memory.vrf().is_empty());
         let zeros = vec![0; if unwritten { index(self.vrf_bytes) } else { 0 }];
         let files: Vec<&[u8]> = memories
@@ -290,8 +307,15 @@ impl<'a> Engines<'a> {
                 bytes => bytes,
             })
             .collect();
-        let streams =
-            unit(self.rules, image, streams, &files).map_err(|error| fail(Problem::Vector(error)))?;
+        let wanted = |slice: usize| self.way == Way::Literal || self.writes(slice);
+        let run =
+            |wanted: &dyn Fn(usize) -> bool, streams| apply_for(self.rules, image, streams, &files, wanted);
+        let streams = match image.between {
+            // Faults are those of the first slice that has one, whether it writes or not.
+            Some(_) => run(&wanted, streams.clone()).or_else(|_| run(&|_| true, streams)),
+            None => run(&|slice| self.writes(slice), streams),
+        };
+        let streams = streams.map_err(|error| fail(Problem::Vector(error.to_string())))?;
         equal("slices", streams.len() as u64, "slices of the group", files.len() as u64).map_err(fail)?;
         for stream in &streams {
             divide("words", stream.len() as u64, self.flit_bytes as u64 / 4).map_err(fail)?;
@@ -315,7 +339,7 @@ impl<'a> Engines<'a> {
         let mut of = vec![None; flows.len()];
         for (slice, flow) in flows.into_iter().enumerate() {
             if self.writer.writes(slice as u64) {
-                if firsts.last().is_none_or(|(_, last)| self.way == Way::Literal || *last != flow) {
+                if firsts.last().is_none_or(|(_, last)| self.way == Way::Literal || !last.is(&flow)) {
                     firsts.push((slice, flow));
                 }
                 of[slice] = firsts.len().checked_sub(1);

@@ -9,7 +9,9 @@ use tilewright_tcp::program::exec::{
     Body, Commit, Fetch, Indirect, Interleave, Limit, Lookup, Loop, Memory, SliceDigit, Stream, Switch,
     Transpose,
 };
-use tilewright_tcp::program::vector::{Choice, Guarded, Op, OpKind, Source, Vector, Word};
+use tilewright_tcp::program::vector::{
+    Between, Choice, Gives, Guarded, Op, OpKind, ReduceOp, Source, Vector, Word,
+};
 use tilewright_tcp::run::{State, exec, exec_literally};
 
 use crate::contract::{contraction, step};
@@ -147,7 +149,15 @@ fn draw_vector(dice: &mut Dice, input: Word, elements: u64) -> Vector {
         (Word::F32, _) => vec![op(OpKind::Mul0, Some(vrf)), op(OpKind::ToFixed { int_width: 31 }, None)],
     };
     let none = Vec::new();
-    Vector { input, trim: false, pair: false, tags: none, ops, between: None, between_first: false }
+    let between = (dice.roll(2) == 0).then(|| Between {
+        op: match input {
+            Word::I32 => dice.pick(&[ReduceOp::AddWrap, ReduceOp::AddWrap, ReduceOp::Add, ReduceOp::Max]),
+            Word::F32 => dice.pick(&[ReduceOp::Add, ReduceOp::Min, ReduceOp::Mul]),
+        },
+        slices: dice.pick(&[SLICES, 4, 2, 3]),
+        gives: dice.pick(&[Gives::First, Gives::Broadcast, Gives::Broadcast, Gives::Scatter { inner: 1 }]),
+    });
+    Vector { input, trim: false, pair: false, tags: none, ops, between, between_first: dice.roll(2) == 0 }
 }
 
 fn draw_commit(dice: &mut Dice, flits: u64, full: u64) -> Commit {
@@ -233,7 +243,7 @@ fn filled(machine: &Tcp, seed: u64, alike: u64) -> State {
     let mut state = State::new(machine, 1);
     for slice in 0..SLICES {
         let dice = &mut Dice(seed + slice / alike);
-        let mut data = dice.bytes(DATA as usize);
+        let mut data = if slice % 5 > 2 { vec![0; DATA as usize] } else { dice.bytes(DATA as usize) };
         // Rows of an indirect fetch: small numbers.
         data[128..640].chunks_mut(4).for_each(|entry| entry[1..].fill(0));
         state.write_slice(at(slice, Memory::Dm, 0), &data).unwrap();

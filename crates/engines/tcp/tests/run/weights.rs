@@ -57,10 +57,11 @@ enum Event {
 
 /// A load of rows of so many elements from a slot, and the product with them.
 fn load(dice: &mut Dice, joined: bool) -> (Exec, Exec) {
-    let elements = dice.pick(&[8, 16]);
-    let bytes = elements * 2;
+    let dtype = dice.pick(&[Dtype::Bf16, Dtype::Bf16, Dtype::I8]);
+    let bytes = dice.pick(&[16, 32]);
+    let elements = if dtype == Dtype::I8 { bytes } else { bytes / 2 };
     let rows = 1 + dice.roll(SLOT_BYTES / LANES / bytes);
-    let mut from = fetch(Dtype::Bf16, elements, vec![row(rows * LANES * elements, 1)]);
+    let mut from = fetch(dtype, elements, vec![row(rows * LANES * elements, 1)]);
     from.base = dice.pick(&SLOTS);
     let start = dice.pick(&[0, 0, 0, 64]);
     let lane = tcp().trf_lane_payload_bytes() as i64;
@@ -72,13 +73,10 @@ fn load(dice: &mut Dice, joined: bool) -> (Exec, Exec) {
     (to.bytes, to.width) = (bytes, bytes);
     let loads = stream(Stream { commit: to, ..copy(from, 1) });
     let asked = if dice.roll(4) == 0 { 1 + dice.roll(rows) } else { rows };
-    let mut contract = contraction(
-        Dtype::Bf16,
-        vec![row(asked, elements as i64), row(elements, 1)],
-        vec![step(asked, false)],
-    );
+    let mut contract =
+        contraction(dtype, vec![row(asked, elements as i64), row(elements, 1)], vec![step(asked, false)]);
     (contract.repeats, contract.tree, contract.base) = (Count::Fixed(asked), elements, start);
-    let one = fetch(Dtype::Bf16, elements, vec![row(elements, 1)]);
+    let one = fetch(dtype, elements, vec![row(elements, 1)]);
     let mut product = Stream { contract: Some(contract), ..copy(one, asked) };
     product.commit.base = OUT;
     (loads, stream(product))

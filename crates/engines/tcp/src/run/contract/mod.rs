@@ -16,6 +16,8 @@ mod plan;
 
 pub use plan::Plan;
 
+use tilewright_num::Dtype;
+
 use super::Way;
 use super::fault::Problem;
 use super::packets::Packets;
@@ -58,6 +60,12 @@ impl<'a> Contraction<'a> {
     /// Whether register file loads may be met where their bytes lie.
     pub(super) fn takes_loads(&self) -> bool {
         self.layout.as_ref().is_some_and(Layout::takes_loads)
+    }
+
+    /// Whether packets of integers meet the register file with nothing but zeros.
+    pub(super) fn gives_zeros(&self, packets: &Packets) -> bool {
+        let plain = self.plan.dtype == Dtype::I8 && packets.extra.is_none();
+        plain && self.takes_loads() && packets.bytes.iter().all(|byte| *byte == 0)
     }
 
     /// What is looked at of the register file; `None` where loads of it are met where their bytes lie.

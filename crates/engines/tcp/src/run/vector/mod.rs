@@ -19,10 +19,11 @@ mod stream;
 
 use std::fmt;
 use std::ops::Range;
+use std::sync::Arc;
 
 use tilewright_num::RuleSet;
 
-use super::parallel::map;
+use super::parallel::{is_shared, map};
 use crate::program::vector::{Op, OpKind, Vector, Word};
 use crate::vector::shape::{joins, shapes};
 use crate::vector::unit::{gives, stage};
@@ -34,6 +35,8 @@ use stream::Stream;
 const FLIT: usize = FLIT_WORDS as usize;
 /// Words of as many slices as go through the chain together, so that they stay in a near cache.
 const TOGETHER_WORDS: usize = 1 << 12;
+/// Parts that shared slices go through the chain in, at least.
+const PARTS: usize = 8;
 /// Words of half a flit, as a length.
 #[expect(clippy::cast_possible_truncation, reason = "it is 4")]
 const HALF: usize = crate::vector::HALF_WORDS as usize;
@@ -91,6 +94,9 @@ impl From<Fault> for VectorError {
     }
 }
 
+/// A slice's words; slices with the same ones may share them.
+pub(super) type Words = Arc<Vec<u32>>;
+
 /// Runs a chain over the words of all slices of a group: 8 to a flit, in time order. `vrf` holds each slice's register file.
 ///
 /// # Errors
@@ -98,63 +104,141 @@ impl From<Fault> for VectorError {
 pub fn apply(
     rules: &RuleSet,
     vector: &Vector,
-    mut slices: Vec<Vec<u32>>,
+    slices: Vec<Vec<u32>>,
     vrf: &[&[u8]],
 ) -> Result<Vec<Vec<u32>>, VectorError> {
+    let slices = slices.into_iter().map(Arc::new).collect();
+    let done = apply_for(rules, vector, slices, vrf, &|_| true)?;
+    Ok(done.into_iter().map(Arc::unwrap_or_clone).collect())
+}
+
+/// [`apply`] for some slices: others may be without words where slices are not reduced, and may leave without.
+///
+/// # Errors
+/// As [`apply`].
+pub(super) fn apply_for(
+    rules: &RuleSet,
+    vector: &Vector,
+    mut slices: Vec<Words>,
+    vrf: &[&[u8]],
+    wanted: &dyn Fn(usize) -> bool,
+) -> Result<Vec<Words>, VectorError> {
     if let Some(fault) = structure(vector).first() {
         return Err((*fault).into());
     }
-    let words = slices.first().map_or(0, Vec::len);
-    for (slice, found) in slices.iter().map(Vec::len).enumerate() {
-        if found != words || !found.is_multiple_of(FLIT) {
-            return Err(VectorError::Words { slice, found });
-        }
+    let enters = |slice: &usize| vector.between.is_some() || wanted(*slice);
+    let mut entering = slices.iter().enumerate().filter(|(slice, _)| enters(slice));
+    let words = entering.clone().next().map_or(0, |(_, words)| words.len());
+    if let Some((slice, odd)) = entering.find(|(_, of)| of.len() != words || !words.is_multiple_of(FLIT)) {
+        return Err(VectorError::Words { slice, found: odd.len() });
     }
     shapes(vector, (words / FLIT) as u64)?;
-    if let (Some(reducer), true) = (vector.between, vector.between_first) {
-        slices = between::apply(rules, reducer, vector.input, slices)?;
+    let before = vector.between.filter(|_| vector.between_first);
+    let after = vector.between.filter(|_| !vector.between_first);
+    if let Some(reducer) = before {
+        slices = between::apply(rules, reducer, vector.input, &slices, wanted)?;
     }
-    if vector.ops.is_empty() {
-        return match (vector.between, vector.between_first) {
-            (Some(reducer), false) => between::apply(rules, reducer, vector.input, slices),
-            _ => Ok(slices),
-        };
-    }
-    let alike = alike(vector, &slices, vrf);
-    let mut files = Vec::new();
-    if let Some(firsts) = &alike {
-        let own = |slice: usize| slice == 0 || firsts.get(slice) != firsts.get(slice - 1);
-        files = vrf.iter().enumerate().filter(|(slice, _)| own(*slice)).map(|(_, file)| *file).collect();
-        let mut slice = 0..;
-        slices.retain(|_| slice.next().is_some_and(own));
-    }
-    let vrf = if alike.is_some() { files.as_slice() } else { vrf };
     let mut word = vector.input;
-    let steps = words.saturating_mul(slices.len()).saturating_mul(vector.ops.len() + 1) as u64;
-    let all = slices.len();
-    let together = (TOGETHER_WORDS / words.max(1)).clamp(1, all.max(1));
-    let mut left = slices.into_iter();
-    let mut parts: Vec<Vec<Vec<u32>>> = Vec::new();
-    while left.len() > 0 {
-        parts.push(left.by_ref().take(together).collect());
+    if !vector.ops.is_empty() {
+        let needed: Vec<usize> =
+            (0..slices.len()).filter(|slice| after.is_some() || wanted(*slice)).collect();
+        word = chain_of(rules, vector, &mut slices, vrf, &needed)?;
     }
-    let done = map(parts, steps, |number, part: Vec<Vec<u32>>| {
-        let chain = Chain { rules, vector, first: number * together, slices: part.len(), vrf };
-        chain.run(joined(part))
+    match after {
+        Some(reducer) => between::apply(rules, reducer, word, &slices, wanted),
+        None => Ok(slices),
+    }
+}
+
+/// Runs the operations of a chain over the words of some slices.
+fn chain_of(
+    rules: &RuleSet,
+    vector: &Vector,
+    slices: &mut [Words],
+    vrf: &[&[u8]],
+    needed: &[usize],
+) -> Result<Word, VectorError> {
+    let own: Vec<Words> = needed.iter().filter_map(|slice| slices.get(*slice).cloned()).collect();
+    let file = |slice: &usize| vrf.get(*slice).copied().unwrap_or_default();
+    let files: Vec<&[u8]> = needed.iter().map(file).collect();
+    // What counts slices takes them by their place in the group.
+    let apart = needed.last().is_some_and(|last| last + 1 != needed.len());
+    let (done, word) = match apart && counts_slices(vector) {
+        false => chain(rules, vector, &own, &files, 0).map_err(|error| placed(error, needed))?,
+        true => {
+            let mut all = (Vec::new(), vector.input);
+            for ((words, file), slice) in own.iter().zip(&files).zip(needed) {
+                let done = chain(rules, vector, std::slice::from_ref(words), &[*file], *slice);
+                let (mut done, word) = done.map_err(|error| placed(error, &[*slice]))?;
+                all.0.append(&mut done);
+                all.1 = word;
+            }
+            all
+        }
+    };
+    for (slice, words) in needed.iter().zip(done) {
+        slices[*slice] = words;
+    }
+    Ok(word)
+}
+
+/// An error with the number that a slice has in the group.
+fn placed(error: VectorError, numbers: &[usize]) -> VectorError {
+    match error {
+        VectorError::Vrf { slice, at } => {
+            VectorError::Vrf { slice: numbers.get(slice).copied().unwrap_or(slice), at }
+        }
+        error => error,
+    }
+}
+
+/// Runs the operations of a chain over the words of neighbouring slices, of which the first has a number in the group.
+fn chain(
+    rules: &RuleSet,
+    vector: &Vector,
+    slices: &[Words],
+    vrf: &[&[u8]],
+    first: usize,
+) -> Result<(Vec<Words>, Word), VectorError> {
+    let words = slices.first().map_or(0, |words| words.len());
+    let alike = alike(vector, slices, vrf);
+    let own = |slice: &usize| {
+        let numbers = alike.as_deref().and_then(|numbers| numbers.get(slice.checked_sub(1)?..=*slice));
+        numbers.is_none_or(|pair| pair.first() != pair.last())
+    };
+    let kinds: Vec<usize> = (0..slices.len()).filter(own).collect();
+    let files: Vec<&[u8]> = kinds.iter().filter_map(|slice| vrf.get(*slice).copied()).collect();
+    let each = vector.ops.iter().map(|op| word_steps(&op.kind)).fold(1, u64::saturating_add);
+    let steps = (words as u64).saturating_mul(kinds.len() as u64).saturating_mul(each);
+    // Work that is shared has parts to share.
+    let most = if is_shared(steps) { kinds.len().div_ceil(PARTS) } else { kinds.len() };
+    let together = (TOGETHER_WORDS / words.max(1)).clamp(1, most.max(1));
+    let parts: Vec<&[usize]> = kinds.chunks(together).collect();
+    let done = map(parts, steps, |number, part: &[usize]| {
+        let run =
+            Chain { rules, vector, number: first, first: number * together, slices: part.len(), vrf: &files };
+        run.run(joined(slices, part)).map(|(words, word)| (split(words, part.len()), word))
     });
-    let mut slices = Vec::with_capacity(all);
-    for (number, result) in done.into_iter().enumerate() {
+    let mut word = vector.input;
+    let mut results: Vec<Words> = Vec::with_capacity(kinds.len());
+    for result in done {
         let (words, leaving) = result.map_err(|error| located(error, alike.as_deref()))?;
-        let count = together.min(all.saturating_sub(number * together)).max(1);
-        split(words, count, &mut slices);
+        results.extend(words);
         word = leaving;
     }
-    if let Some(firsts) = alike {
-        slices = firsts.iter().map(|first| slices.get(*first).cloned().unwrap_or_default()).collect();
+    if let Some(numbers) = alike {
+        results = numbers.iter().filter_map(|number| results.get(*number).cloned()).collect();
     }
-    match (vector.between, vector.between_first) {
-        (Some(reducer), false) => between::apply(rules, reducer, word, slices),
-        _ => Ok(slices),
+    Ok((results, word))
+}
+
+/// Host work of an operation on a word, in steps of about a nanosecond.
+fn word_steps(kind: &OpKind) -> u64 {
+    match kind {
+        OpKind::Reduce(_) => 12,
+        OpKind::Tanh | OpKind::Sigmoid | OpKind::Erf | OpKind::Log => 20,
+        OpKind::Sin | OpKind::Cos | OpKind::Exp | OpKind::ExpNeg => 20,
+        _ => 1,
     }
 }
 
@@ -178,7 +262,7 @@ pub(super) fn part<'m>(memory: &'m [u8], part: &Range<usize>) -> &'m [u8] {
 
 /// Slices on which the chain does what it does on the one before, numbered by the first of them: same words, same register files, and
 /// nothing that counts slices. `None` if there are few.
-fn alike(vector: &Vector, slices: &[Vec<u32>], vrf: &[&[u8]]) -> Option<Vec<usize>> {
+fn alike(vector: &Vector, slices: &[Words], vrf: &[&[u8]]) -> Option<Vec<usize>> {
     let reads = reads(vector);
     let costly = slices.first().is_none_or(|words| words.len().saturating_mul(4 * COMPARED) < reads.len());
     if vrf.len() != slices.len() || counts_slices(vector) || costly {
@@ -188,7 +272,8 @@ fn alike(vector: &Vector, slices: &[Vec<u32>], vrf: &[&[u8]]) -> Option<Vec<usiz
     let mut number = 0;
     let mut numbers = vec![0; slices.len()];
     for slice in 1..slices.len() {
-        let same = slices[slice] == slices[slice - 1] && read(slice) == read(slice - 1);
+        let [one, other] = [&slices[slice - 1], &slices[slice]];
+        let same = (Arc::ptr_eq(one, other) || one == other) && read(slice) == read(slice - 1);
         number += usize::from(!same);
         numbers[slice] = number;
         // Most slices are alike, or it does not pay.
@@ -210,32 +295,32 @@ fn located(error: VectorError, alike: Option<&[usize]>) -> VectorError {
     }
 }
 
-/// Words of all slices of a part, one after the other.
-fn joined(mut part: Vec<Vec<u32>>) -> Vec<u32> {
-    match part.len() {
-        1 => part.pop().unwrap_or_default(),
-        _ => part.concat(),
-    }
+/// Words of some slices, one after the other.
+fn joined(slices: &[Words], part: &[usize]) -> Vec<u32> {
+    let all: Vec<&[u32]> =
+        part.iter().filter_map(|slice| slices.get(*slice)).map(|words| words.as_slice()).collect();
+    all.concat()
 }
 
 /// The words of each of so many slices that have as many.
-fn split(words: Vec<u32>, slices: usize, all: &mut Vec<Vec<u32>>) {
+fn split(words: Vec<u32>, slices: usize) -> Vec<Words> {
     if slices == 1 {
-        all.push(words);
-        return;
+        return vec![Arc::new(words)];
     }
-    let each = words.len() / slices;
-    all.extend((0..slices).map(|slice| words[slice * each..(slice + 1) * each].to_vec()));
+    let each = words.len() / slices.max(1);
+    (0..slices).map(|slice| Arc::new(words[slice * each..(slice + 1) * each].to_vec())).collect()
 }
 
 /// The chain on some neighbouring slices.
 struct Chain<'a> {
     rules: &'a RuleSet,
     vector: &'a Vector,
+    /// Number in the group of the first slice that has a register file here.
+    number: usize,
     /// The first of them, and how many.
     first: usize,
     slices: usize,
-    /// Register files of all slices of the group.
+    /// Register files.
     vrf: &'a [&'a [u8]],
 }
 
@@ -256,7 +341,8 @@ impl Chain<'_> {
             let pair = if joins(op) { stream.split_pair() } else { Vec::new() };
             match &op.kind {
                 OpKind::Reduce(reduce) => {
-                    let slices = self.first..self.first + self.slices;
+                    let first = self.number + self.first;
+                    let slices = first..first + self.slices;
                     reduce::apply(self.rules, reduce, word, slices, &mut stream);
                 }
                 OpKind::Filter { mask, value } => filter::apply(*mask, *value, &mut stream),
