@@ -24,6 +24,10 @@ use tilewright_runtime::Wanted;
 use tilewright_runtime::generate::best;
 use tilewright_runtime::model::ModelDevice;
 
+/// As in the program.
+#[global_allocator]
+static MEMORY: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// A model: where its file may be, the header of a llama2.c checkpoint of its shape, tokens a second that it should reach on two cores,
 /// and tokens that are measured.
 struct Known {
