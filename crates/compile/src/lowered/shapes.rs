@@ -39,8 +39,8 @@ impl fmt::Display for Shaped {
 pub struct Shapes<'s> {
     machine: &'s Tcp,
     compiled: &'s Compiled,
-    outline: &'s Outline,
-    plan: &'s Plan,
+    pub(super) outline: &'s Outline,
+    pub(super) plan: &'s Plan,
 }
 
 impl<'s> Shapes<'s> {

@@ -1,9 +1,11 @@
 //! From a lowered text on: its decisions are compiled, and what it states must be what the commands are.
 
+use std::collections::BTreeSet;
+
 use tilewright_base::{Diagnostic, Span};
 use tilewright_machine::tcp::Tcp;
 
-use super::read::{STATED, Stated, Text};
+use super::read::{BEST, STATED, Stated, Text};
 use super::{LoweredKernel, lowered};
 use crate::CompileError;
 use crate::compiled::{Compiled, compile_chosen};
@@ -86,7 +88,10 @@ impl Text {
         let Some(outline) = compiled.outlines.iter().find(|outline| outline.name == self.program) else {
             return Vec::new();
         };
+        let asks: BTreeSet<usize> =
+            self.stated.iter().filter(|line| line.what == BEST).map(|line| line.kernel).collect();
         let built = lowered(machine, compiled, outline);
+        let built = built.explored(machine, compiled, outline, &|index| asks.contains(&index));
         let mut rest = self.stated.as_slice();
         let mut found = Vec::new();
         for (index, kernel) in built.kernels.iter().enumerate() {
@@ -107,7 +112,7 @@ impl Text {
 fn code(what: &str) -> &'static str {
     match what {
         "weight" | "fill" => "lowered/weight",
-        "tactic" => "lowered/tactic",
+        "tactic" | BEST => "lowered/tactic",
         "move" => "lowered/move",
         "run" | "cycles" => "lowered/cost",
         _ => "lowered/shape",
