@@ -68,6 +68,13 @@ impl Text {
                 format!("rows=1 to rows={rows}, or rows=auto"),
             );
         }
+        let (asked, bands) = (self.choices.bands, taken.bands);
+        if asked != bands {
+            refuse(
+                format!("bands={asked}, of which {bands} are of use"),
+                format!("bands=1 to bands={bands}, powers of two; none on several PEs or chips"),
+            );
+        }
         let (asked, slots) = (self.choices.slots, taken.slots);
         if asked != slots {
             refuse(format!("slots={asked}, of which {slots} find room"), format!("slots=1 to slots={slots}"));

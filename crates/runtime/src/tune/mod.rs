@@ -322,6 +322,10 @@ fn crossed(one: &Choices, other: &Choices, count: usize, draw: &mut Draw) -> Cho
     if draw.below(2) == 0 {
         child.slots = other.slots;
     }
+    // What has no bands draws as if there were none.
+    if one.bands != other.bands && draw.below(2) == 0 {
+        child.bands = other.bands;
+    }
     if draw.below(2) == 0 {
         child.parts = other.parts;
     }
