@@ -150,7 +150,9 @@ fn any_choice_gives_a_right_schedule() {
             }
         }
     }
-    for wrong in ["slots", "slots=0", "bands=3", "bands=32", "window=9", "fills=9", "fills=", "rows=two", "speed=9"] {
+    for wrong in
+        ["slots", "slots=0", "bands=3", "bands=32", "window=9", "fills=9", "fills=", "rows=two", "speed=9"]
+    {
         assert!(wrong.parse::<Choices>().is_err(), "{wrong}");
     }
 }

@@ -264,7 +264,7 @@ fn commands_in_the_order_of_windows_are_exact() {
 #[test]
 fn bands_of_slices_are_exact() {
     let machine = tcp();
-    for (width, heads, most) in [(91, (2, 3, 16), 8), (136, (2, 1, 32), 8), (1030, (1, 2, 16), 1)] {
+    for (width, heads, most) in [(91, (2, 3, 16), 8), (136, (2, 1, 32), 8)] {
         let model = random::llama(&config(heads, width, 53, true), 9);
         let kernels = cluster(&model.graph).unwrap();
         for (dtype, pes) in KINDS.into_iter().filter(|(_, pes)| *pes == 1) {

@@ -15,12 +15,11 @@ use tilewright_tcp::program::{Count, Exec, Program};
 use super::emit::Emitter;
 use super::exchange::Sent;
 use super::held::tensors;
-use super::image::{bytes, commit, hbm, n, packet_of, to_slices, transfer, turn};
+use super::image::{commit, hbm, n, packet_of, to_slices, transfer, turn};
 use super::place::{Places, place};
 use super::plan::{Fill, Packed, Plan};
 use super::registers::{Halves, by_sequence, flags};
 use super::rows::UNIT;
-use super::sizes::Features;
 use crate::CompileError;
 use crate::kernel::{Heads, Kernel, Kernels, Norm};
 
@@ -363,22 +362,6 @@ impl<'a> Build<'a> {
         self.pes() > 1 && self.mode != Mode::Decode
     }
 
-    /// Bands of slices that have tokens of their own: prompts alone deal them out.
-    pub fn bands(&self) -> u64 {
-        if self.mode == Mode::Prefill { self.plan.features.bands } else { 1 }
-    }
-
-    /// Slices of a band.
-    pub fn band_slices(&self) -> u64 {
-        self.machine.pe.slices / self.bands().max(1)
-    }
-
-    /// Slices that have columns of the residual.
-    pub fn with_columns(&self) -> Vec<(u64, u64)> {
-        let band = |band: u64| band * self.band_slices();
-        (0..self.bands()).map(|at| (band(at), band(at) + self.plan.features.slices)).collect()
-    }
-
     /// A byte of the data memory of one of this processing element's slices.
     pub fn dm(&self, slice: u64, offset: u64) -> Address {
         super::image::dm(self.chip, self.pe * self.machine.pe.slices + slice, offset)
@@ -502,22 +485,7 @@ impl<'a> Build<'a> {
         if self.deals_tokens() {
             self.fill_ones(self.at.sum_ones, self.exchanged());
         }
-        if self.mode == Mode::Decode && self.plan.features.bands > 1 {
-            self.forget_bands();
-        }
-    }
-
-    /// Zeros for the columns that other bands have of a token, since sums of a single token are those of all slices.
-    fn forget_bands(&mut self) {
-        let Features { share, slices, bands, band_slices, .. } = self.plan.features;
-        let flit = self.machine.network.flit_bytes;
-        let loops = [(n(bytes(Dtype::F32, share).div_ceil(flit)), flit)];
-        let mut commit = commit(Memory::Dm, self.at.x, &loops, flit);
-        commit.width = self.machine.commit.sub_width_bytes;
-        commit.slices = (1..bands).map(|band| (band * band_slices, band * band_slices + slices)).collect();
-        let body = Body::Fill(exec::Fill { word: 0, commit });
-        let (name, context) = ("forget".to_string(), Context::Sub);
-        self.emit.exec(Exec { name, context, pes: 1, body, span: Span::default() });
+        self.forget_bands();
     }
 
     /// Where data memory has a constant.

@@ -5,11 +5,9 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::plan::{Options, weights_of};
-use super::sizes::Features;
+use super::plan::weights_of;
 pub use super::window::Solver;
 use crate::kernel::{Kernel, Kernels};
-use tilewright_machine::tcp::Tcp;
 
 /// Parts of the register files that fills are counted in.
 pub const WHOLE: u64 = 8;
@@ -25,7 +23,7 @@ pub const MOST_BANDS: u64 = 16;
 pub struct Choices {
     /// Rows of a prefill pass at most; without, as many as there are lanes or data memory holds.
     pub rows: Option<u64>,
-    /// Bands of slices that a prompt's tokens are dealt out over, a power of two ([`bands`]): each has all columns of its tokens, and all weights.
+    /// Bands of slices that a prompt's tokens are dealt out over, a power of two ([`super::bands`]): each has all columns of its tokens, and all weights.
     pub bands: u64,
     /// Slots for weights at most: one in use, the others on their way, as many as data memory holds.
     pub slots: u64,
@@ -52,16 +50,6 @@ impl Choices {
         let eighths = class.and_then(|class| self.fills.get(class)).copied().unwrap_or(WHOLE);
         (most * eighths.clamp(1, WHOLE) / WHOLE).max(1)
     }
-}
-
-/// Bands that a model can have, as many as are asked for at most. A narrow model leaves most of a slice's packets and sums without use if
-/// its columns are dealt out over all slices; on several processing elements tokens are dealt out over those.
-pub fn bands(machine: &Tcp, kernels: &Kernels, options: &Options, asked: u64) -> u64 {
-    if options.all_pes() > 1 || options.batch > 1 || kernels.pools() {
-        return 1;
-    }
-    let width = kernels.values.first().map_or(0, |value| value.width);
-    Features::most_bands(machine, options.dtype, width).min(asked.max(1))
 }
 
 /// Weights that are alike, kernel by kernel: those of the same kind and sizes, as in all blocks of a model.

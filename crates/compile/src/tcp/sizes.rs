@@ -52,7 +52,8 @@ impl Features {
             bytes(dtype, features.share) <= machine.ce.packet_bytes
         };
         let bands = std::iter::successors(Some(2_u64), |bands| Some(bands * 2));
-        let most = bands.take_while(|bands| *bands <= MOST_BANDS.min(machine.pe.slices)).take_while(of_packet);
+        let most =
+            bands.take_while(|bands| *bands <= MOST_BANDS.min(machine.pe.slices)).take_while(of_packet);
         most.last().unwrap_or(1)
     }
 }

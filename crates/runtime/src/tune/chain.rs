@@ -9,7 +9,8 @@ use std::collections::BTreeMap;
 
 use tilewright_compile::kernel::Kernels;
 use tilewright_compile::lowered::commands::segments;
-use tilewright_compile::tcp::choices::{MOST_BANDS, WHOLE, bands, classes};
+use tilewright_compile::tcp::bands::bands;
+use tilewright_compile::tcp::choices::{MOST_BANDS, WHOLE, classes};
 use tilewright_compile::{Choices, Options, compile_chosen};
 use tilewright_explore::Goal;
 use tilewright_explore::goal::milliwatts;
