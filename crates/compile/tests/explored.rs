@@ -2,6 +2,7 @@
 //! measured, rounded up; what exceeds a few per cent has its cause beside it.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+#[allow(dead_code, reason = "its models have sizes of their own")]
 mod support;
 
 use support::{llama, tcp};

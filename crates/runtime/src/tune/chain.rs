@@ -102,8 +102,7 @@ pub fn choose(machine: &Tcp, kernels: &Kernels, options: Options, slots: u64, go
     let aim = Aim::of(machine, options.chips, goal);
     let classes = classes(kernels);
     let most = bands(machine, kernels, &options, MOST_BANDS);
-    let tried = std::iter::successors(Some(1), |bands| Some(bands * 2)).take_while(|bands| *bands <= most);
-    let ends = tried.flat_map(|bands| {
+    let ends = powers(most).flat_map(|bands| {
         let links = |eighths: &u64| links(machine, kernels, options, (slots, bands), *eighths);
         let tables: Vec<(u64, Vec<Link>)> =
             TRIED.iter().filter_map(|eighths| Some((*eighths, links(eighths)?))).collect();
@@ -114,6 +113,11 @@ pub fn choose(machine: &Tcp, kernels: &Kernels, options: Options, slots: u64, go
     let count = classes.iter().flatten().max().map_or(0, |last| last + 1);
     let fills = (0..count).map(|class| best.fills.get(&class).copied().unwrap_or(WHOLE)).collect();
     Some(Choices { slots, bands, fills, ..Choices::default() })
+}
+
+/// Powers of two, from one on.
+pub(super) fn powers(most: u64) -> impl Iterator<Item = u64> {
+    std::iter::successors(Some(1_u64), |power| power.checked_mul(2)).take_while(move |power| *power <= most)
 }
 
 /// Both programs of a choice, one behind the other.
