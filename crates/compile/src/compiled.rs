@@ -9,6 +9,7 @@ use tilewright_tcp::program::Program;
 use crate::CompileError;
 use crate::cluster::cluster;
 use crate::kernel::Kernels;
+use crate::tcp::bands::bands;
 use crate::tcp::build::{Built, Mode, Part, clear, placed, program};
 use crate::tcp::choices::Choices;
 use crate::tcp::pack::{Constants, pack};
@@ -122,6 +123,7 @@ pub fn compile_chosen(
     // Caches are read in whole rows of slices.
     let context = options.context.min(kernels.positions).max(1).next_multiple_of(machine.pe.slices);
     let options = Options { context, ..options };
+    let choices = &Choices { bands: bands(machine, &kernels, &options, choices.bands), ..choices.clone() };
     // As many rows as there are lanes, or as data memory holds, or as a context has; it keeps constants only if they do not cost rows.
     let most = machine.ce.lanes.min(options.context.div_ceil(machine.pe.slices).next_power_of_two());
     let mut kept = (choices.rows.unwrap_or(most).clamp(1, most), false);
@@ -265,12 +267,12 @@ impl Compiled {
         let places = if count == 1 { 1 } else { self.most_tokens() };
         let (mut ids, mut angles, mut cache) = (vec![0; to_index(places)], Vec::new(), Vec::new());
         let mut positions = ids.clone();
-        let own = (self.slices / self.plan.options.pes).max(1);
+        let own = (self.slices / self.plan.options.pes / self.plan.features.bands).max(1);
         for place in 0..places {
             // The newest comes first; places without a token use the first row of tables and the spare row of caches.
             let token = count.checked_sub(place + 1);
             let id = token.and_then(|at| tokens.get(usize::try_from(at).ok()?)).copied().unwrap_or(0);
-            // Places of a row are dealt out over processing elements, whose tables follow each other.
+            // Places of a row are dealt out over processing elements, or over bands of slices, whose tables follow each other.
             let (row, within) = (place / self.slices, place % self.slices);
             let at = within / own * self.plan.prefill_rows * own + row * own + within % own;
             let at = to_index(if places == 1 { 0 } else { at });

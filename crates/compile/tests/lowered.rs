@@ -5,14 +5,15 @@ mod support;
 
 use std::collections::BTreeSet;
 
-use support::{compiled, small, tcp};
+use support::{compiled, options, small, tcp};
 use tilewright_base::Span;
-use tilewright_compile::Compiled;
+use tilewright_compile::cluster::cluster;
 use tilewright_compile::compiled::Outline;
 use tilewright_compile::kernel::Kernel;
 use tilewright_compile::lowered::commands::Way;
 use tilewright_compile::lowered::lowered;
 use tilewright_compile::lowered::shapes::Shaped;
+use tilewright_compile::{Choices, Compiled, compile_chosen};
 use tilewright_machine::tcp::Tcp;
 use tilewright_num::Dtype;
 use tilewright_tcp::footprint::{Access, Store, of_exec, of_transfer, tensor};
@@ -95,6 +96,25 @@ fn shapes_are_where_the_commands_write() {
             for outline in &compiled.outlines {
                 let lowered = lowered(&machine, &compiled, outline);
                 for (index, kernel) in lowered.kernels.iter().enumerate() {
+                    kernel.gives.iter().for_each(|gives| holds(&machine, &compiled, outline, index, gives));
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn shapes_of_bands_are_where_the_commands_write() {
+    let machine = tcp();
+    for (width, heads, bands) in [(64, 8, 8), (288, 6, 2), (288, 6, 4)] {
+        let kernels = cluster(&small(1, width, heads, heads)).unwrap();
+        for dtype in [Dtype::Bf16, Dtype::I8] {
+            let choices = Choices { bands, ..Choices::default() };
+            let made = compile_chosen(&machine, &kernels, options(dtype, (1, 1), 1, 256), &choices);
+            let compiled = made.unwrap();
+            assert_eq!(compiled.settled().bands, bands);
+            for outline in &compiled.outlines {
+                for (index, kernel) in lowered(&machine, &compiled, outline).kernels.iter().enumerate() {
                     kernel.gives.iter().for_each(|gives| holds(&machine, &compiled, outline, index, gives));
                 }
             }

@@ -138,6 +138,8 @@ fn any_choice_gives_a_right_schedule() {
         "slots=1 parts=4 fills=2",
         "window=4",
         "window=6 parts=2 slots=2 fills=4",
+        "bands=4 fills=4",
+        "rows=1 bands=2 slots=2 parts=4 window=4 fills=8,2,8",
     ] {
         let choices: Choices = text.parse().unwrap();
         assert_eq!(choices.to_string().parse::<Choices>().unwrap(), choices);
@@ -148,7 +150,9 @@ fn any_choice_gives_a_right_schedule() {
             }
         }
     }
-    for wrong in ["slots", "slots=0", "window=9", "fills=9", "fills=", "rows=two", "speed=9"] {
+    for wrong in
+        ["slots", "slots=0", "bands=3", "bands=32", "window=9", "fills=9", "fills=", "rows=two", "speed=9"]
+    {
         assert!(wrong.parse::<Choices>().is_err(), "{wrong}");
     }
 }

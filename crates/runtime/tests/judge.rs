@@ -260,6 +260,26 @@ fn commands_in_the_order_of_windows_are_exact() {
     }
 }
 
+/// Bands of slices with tokens of their own: as many as each width takes, prompts between single tokens, all types.
+#[test]
+fn bands_of_slices_are_exact() {
+    let machine = tcp();
+    for (width, heads, most) in [(91, (2, 3, 16), 8), (136, (2, 1, 32), 8)] {
+        let model = random::llama(&config(heads, width, 53, true), 9);
+        let kernels = cluster(&model.graph).unwrap();
+        for (dtype, pes) in KINDS.into_iter().filter(|(_, pes)| *pes == 1) {
+            let choices = "bands=16".parse().unwrap();
+            let compiled = compile_chosen(&machine, &kernels, options(dtype, pes), &choices).unwrap();
+            let bands = compiled.plan.features.bands;
+            assert!(bands >= most, "{dtype} {width}: {bands}");
+            for (name, checked) in compiled.check(&machine) {
+                assert!(checked.errors().next().is_none(), "{name}: {:?}", checked.errors().next());
+            }
+            judged_compiled(&machine, &model, compiled, &parts());
+        }
+    }
+}
+
 /// Parts of a prompt that others follow give no logits; the last part's are those of the judge.
 #[test]
 fn silent_parts_of_a_prompt_are_remembered() {

@@ -118,7 +118,9 @@ fn printed(
             match stage {
                 Stage::Lowered => {
                     let origin = Origin { chip: &target.chip, set: &target.set, kernels: &kernels };
-                    lowered(&machine, compiled, outline(compiled, name)?).print(origin)
+                    let outline = outline(compiled, name)?;
+                    let lowered = lowered(&machine, compiled, outline);
+                    lowered.explored(&machine, compiled, outline, &|_| true).print(origin)
                 }
                 Stage::Schedule => schedule::text(&machine, compiled, name)?,
                 _ => commands::print(program(compiled, name)),

@@ -22,6 +22,8 @@ pub struct Ran {
     pub name: String,
     /// How many.
     pub count: u64,
+    /// Cycles of all of them, each alone.
+    pub cycles: u64,
 }
 
 impl fmt::Display for Ran {
@@ -172,7 +174,7 @@ impl Reader<'_> {
                     Context::Main => segment.cycles.main += *cycles,
                     Context::Sub => segment.cycles.sub += *cycles,
                 }
-                ran(&mut segment.runs, &exec.name);
+                ran(&mut segment.runs, &exec.name, *cycles);
                 if let Some(tactic) = tactic.as_ref().filter(|tactic| !segment.tactics.contains(tactic)) {
                     segment.tactics.push(tactic.clone());
                 }
@@ -204,11 +206,14 @@ fn base(name: &str) -> &str {
     }
 }
 
-fn ran(runs: &mut Vec<Ran>, name: &str) {
+fn ran(runs: &mut Vec<Ran>, name: &str, cycles: u64) {
     let name = base(name);
     match runs.iter_mut().find(|ran| ran.name == name) {
-        Some(ran) => ran.count += 1,
-        None => runs.push(Ran { name: name.to_string(), count: 1 }),
+        Some(ran) => {
+            ran.count += 1;
+            ran.cycles += cycles;
+        }
+        None => runs.push(Ran { name: name.to_string(), count: 1, cycles }),
     }
 }
 

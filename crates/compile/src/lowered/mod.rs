@@ -6,9 +6,11 @@
 //! out over four PEs.
 //!
 //! Its text is that of the kernels, with what was decided before it and what follows from that below each kernel. It reads back ([`read`]) and
-//! is compiled on from there; what it states must be what the commands are ([`stated`]).
+//! is compiled on from there; what it states must be what the commands are ([`stated`]). How far the template's tactics are from the best that the
+//! explorer finds for the same einsums is looked up where a text says so ([`explored`](mod@explored)).
 
 pub mod commands;
+pub mod explored;
 pub mod read;
 pub mod shapes;
 pub mod stated;
@@ -21,6 +23,7 @@ use crate::compiled::{Compiled, Outline};
 use crate::kernel::Kernels;
 use crate::tcp::choices::{WHOLE, classes};
 use commands::{Segment, segments};
+use explored::{Explored, Searches, works};
 use shapes::{Shaped, Shapes};
 
 /// A program at the lowered level.
@@ -49,6 +52,8 @@ pub struct LoweredKernel {
     pub gives: Option<Shaped>,
     /// Its commands on the first PE.
     pub segment: Segment,
+    /// What the explorer finds for its contractions, if it was asked.
+    pub explored: Vec<Explored>,
 }
 
 /// Lowers a program of a model.
@@ -65,6 +70,7 @@ pub fn lowered(machine: &Tcp, compiled: &Compiled, outline: &Outline) -> Lowered
         fill: classes.get(index).copied().flatten().map(|class| (class, eighths(class))),
         gives: kernel.out().and_then(|out| shapes.value(out)),
         segment,
+        explored: Vec::new(),
     });
     let options = &compiled.plan.options;
     let chips =
@@ -87,6 +93,28 @@ pub fn lowered(machine: &Tcp, compiled: &Compiled, outline: &Outline) -> Lowered
         compiled.settled()
     );
     Lowered { title, decided: format!("program {}\n{decided}", outline.name), kernels: kernels.collect() }
+}
+
+impl Lowered {
+    /// Asks the explorer for the best of each contraction of the kernels that are wanted.
+    #[must_use]
+    pub fn explored(
+        mut self,
+        machine: &Tcp,
+        compiled: &Compiled,
+        outline: &Outline,
+        wanted: &dyn Fn(usize) -> bool,
+    ) -> Lowered {
+        let shapes = Shapes::new(machine, compiled, outline);
+        let mut searches = Searches::default();
+        let kernels = self.kernels.iter_mut().zip(&compiled.kernels.kernels).enumerate();
+        for (index, (lowered, kernel)) in kernels.filter(|(index, _)| wanted(*index)) {
+            let all = works(&shapes, index, kernel).into_iter();
+            let all = all.map(|work| searches.explored(machine, work, &lowered.segment));
+            lowered.explored = all.collect();
+        }
+        self
+    }
 }
 
 /// What the text of a program is told besides: the machine by name with its settings, and the kernels before they are dealt out.
@@ -131,6 +159,7 @@ impl LoweredKernel {
         }));
         lines.extend(self.gives.iter().map(|gives| ("gives", gives.to_string())));
         lines.extend(self.segment.tactics.iter().map(|tactic| ("tactic", tactic.clone())));
+        lines.extend(self.explored.iter().map(|explored| ("best", explored.to_string())));
         lines.extend(self.segment.moves.iter().map(|moved| ("move", moved.to_string())));
         let run: Vec<String> = self.segment.runs.iter().map(ToString::to_string).collect();
         lines.push(("run", run.join(", ")));

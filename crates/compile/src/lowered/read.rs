@@ -36,8 +36,10 @@ const PROGRAMS: [&str; 2] = ["decode", "prefill"];
 /// Lines that every text has.
 const DECIDED: [&str; 8] = ["chip", "program", "dtype", "cache", "pes", "chips", "context", "choices"];
 /// What lines of a kernel may be about.
-pub(super) const STATED: [&str; 10] =
-    ["input", "residual", "cache", "weight", "fill", "gives", "tactic", "move", "run", "cycles"];
+pub(super) const STATED: [&str; 11] =
+    ["input", "residual", "cache", "weight", "fill", "gives", "tactic", BEST, "move", "run", "cycles"];
+/// What the explorer finds.
+pub(super) const BEST: &str = "best";
 /// Lines of that kind in a text.
 const MOST_STATED: usize = 1 << 20;
 

@@ -10,6 +10,7 @@ use crate::compiled::{Compiled, Outline};
 use crate::kernel::{Kernel, Layout, ValueId};
 use crate::tcp::build::Mode;
 use crate::tcp::plan::{Plan, weights_of};
+use crate::tcp::sizes::Features;
 
 /// A tensor at rest.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,8 +40,8 @@ impl fmt::Display for Shaped {
 pub struct Shapes<'s> {
     machine: &'s Tcp,
     compiled: &'s Compiled,
-    outline: &'s Outline,
-    plan: &'s Plan,
+    pub(super) outline: &'s Outline,
+    pub(super) plan: &'s Plan,
 }
 
 impl<'s> Shapes<'s> {
@@ -56,6 +57,21 @@ impl<'s> Shapes<'s> {
     /// Tokens that the program takes at most, padding included.
     pub fn tokens(&self) -> u64 {
         self.rows() * if self.outline.mode == Mode::Decode { 1 } else { self.machine.pe.slices }
+    }
+
+    /// Bands of slices with tokens of their own.
+    fn bands(&self) -> u64 {
+        if self.outline.mode == Mode::Prefill { self.plan.features.bands } else { 1 }
+    }
+
+    /// Slices that hold weights: those of each band the same.
+    fn holders(&self, stride: u64, slices: u64) -> String {
+        match self.bands() {
+            1 => format!("e^{}[{slices}]", raised(stride)),
+            bands => {
+                format!("_[{bands}] e^{}[{slices}#{}]", raised(stride), self.plan.features.band_slices)
+            }
+        }
     }
 
     fn pes(&self) -> u64 {
@@ -129,8 +145,14 @@ impl<'s> Shapes<'s> {
 
     /// Columns over slices. Norms fill idle slices with zeros.
     fn features(&self, tokens: u64, all: bool) -> (Vec<(String, u64)>, String) {
-        let features = self.plan.features;
-        let (share, used) = (features.share, features.slices);
+        let Features { share, slices: used, band_slices, .. } = self.plan.features;
+        if self.bands() > 1 {
+            let axes = vec![("l".to_string(), tokens), ("e".to_string(), used * share)];
+            let (bands, band) = (self.bands(), raised(band_slices));
+            let slices = format!("l^{band}[{bands}] e^{}[{used}#{band_slices}]", raised(share));
+            let (row, rows) = (raised(self.machine.pe.slices), self.rows());
+            return (axes, format!("{slices} | l^{row}[{rows}] l^1[{band_slices}] e^1[{share}]"));
+        }
         let slices = if all { self.machine.pe.slices } else { used };
         let places = if slices > used { format!("#{slices}") } else { String::new() };
         let axes = vec![("l".to_string(), tokens), ("e".to_string(), used * share)];
@@ -193,19 +215,13 @@ impl<'s> Shapes<'s> {
             let (axes, shape, partition) = if combines {
                 let share = self.plan.features.share;
                 let e = slices * share.max(held);
-                let shape = format!(
-                    "e^{}[{slices}] | e^1[{lanes}] e^{}[{groups}] f^1[{row}]",
-                    raised(held),
-                    raised(lanes)
-                );
+                let (holders, lane) = (self.holders(held, slices), raised(lanes));
+                let shape = format!("{holders} | e^1[{lanes}] e^{lane}[{groups}] f^1[{row}]");
                 let shape = if held == share { shape } else { shape + " of columns" };
                 (vec![("e".to_string(), e), ("f".to_string(), row)], shape, self.first_dealt("F", "E"))
             } else {
-                let shape = format!(
-                    "e^{}[{slices}] | f^1[{lanes}] f^{}[{groups}] e^1[{row}]",
-                    raised(row),
-                    raised(lanes)
-                );
+                let (holders, lane) = (self.holders(row, slices), raised(lanes));
+                let shape = format!("{holders} | f^1[{lanes}] f^{lane}[{groups}] e^1[{row}]");
                 let axes = vec![("e".to_string(), slices * row), ("f".to_string(), held)];
                 (axes, shape, self.dealt("EF", true))
             };

@@ -1,9 +1,11 @@
 //! From a lowered text on: its decisions are compiled, and what it states must be what the commands are.
 
+use std::collections::BTreeSet;
+
 use tilewright_base::{Diagnostic, Span};
 use tilewright_machine::tcp::Tcp;
 
-use super::read::{STATED, Stated, Text};
+use super::read::{BEST, STATED, Stated, Text};
 use super::{LoweredKernel, lowered};
 use crate::CompileError;
 use crate::compiled::{Compiled, compile_chosen};
@@ -66,6 +68,13 @@ impl Text {
                 format!("rows=1 to rows={rows}, or rows=auto"),
             );
         }
+        let (asked, bands) = (self.choices.bands, taken.bands);
+        if asked != bands {
+            refuse(
+                format!("bands={asked}, of which {bands} are of use"),
+                format!("bands=1 to bands={bands}, powers of two; none on several PEs or chips"),
+            );
+        }
         let (asked, slots) = (self.choices.slots, taken.slots);
         if asked != slots {
             refuse(format!("slots={asked}, of which {slots} find room"), format!("slots=1 to slots={slots}"));
@@ -86,7 +95,10 @@ impl Text {
         let Some(outline) = compiled.outlines.iter().find(|outline| outline.name == self.program) else {
             return Vec::new();
         };
+        let asks: BTreeSet<usize> =
+            self.stated.iter().filter(|line| line.what == BEST).map(|line| line.kernel).collect();
         let built = lowered(machine, compiled, outline);
+        let built = built.explored(machine, compiled, outline, &|index| asks.contains(&index));
         let mut rest = self.stated.as_slice();
         let mut found = Vec::new();
         for (index, kernel) in built.kernels.iter().enumerate() {
@@ -107,7 +119,7 @@ impl Text {
 fn code(what: &str) -> &'static str {
     match what {
         "weight" | "fill" => "lowered/weight",
-        "tactic" => "lowered/tactic",
+        "tactic" | BEST => "lowered/tactic",
         "move" => "lowered/move",
         "run" | "cycles" => "lowered/cost",
         _ => "lowered/shape",

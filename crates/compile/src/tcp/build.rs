@@ -62,7 +62,7 @@ pub struct Build<'a> {
     pub emit: Emitter<'a>,
     /// Rows of a slice.
     pub rows: Count,
-    /// Tokens of a row, over slices.
+    /// Tokens of a row, over slices of a band.
     pub groups: u64,
     /// Tokens whose residual this processing element has, padding included.
     pub own_tokens: Count,
@@ -246,9 +246,9 @@ impl<'a> Build<'a> {
         let (rows, groups, tokens) = match mode {
             Mode::Prefill => {
                 let rows = emit.register("rows", 1, most(plan.prefill_rows));
-                let own = slices / plan.options.pes;
+                let own = slices / plan.options.pes / plan.features.bands;
                 let tokens = emit.register("own_tokens", most(own), most(plan.prefill_rows * own));
-                (rows, slices, tokens)
+                (rows, slices / plan.features.bands, tokens)
             }
             Mode::Decode => (n(1), 1, n(1)),
             Mode::Batch => (n(1), slices, n((slices / plan.options.pes).max(1))),
@@ -485,6 +485,7 @@ impl<'a> Build<'a> {
         if self.deals_tokens() {
             self.fill_ones(self.at.sum_ones, self.exchanged());
         }
+        self.forget_bands();
     }
 
     /// Where data memory has a constant.

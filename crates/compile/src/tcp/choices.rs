@@ -1,5 +1,6 @@
-//! What the templates leave open: rows of a pass, slots for weights on their way, parts of an exchange, how many commands are put in order
-//! together, and how much of the register files a fill of each weight takes. The default is the rule: as much as there is room for, up to four slots, four parts.
+//! What the templates leave open: rows of a pass, bands of slices that take tokens of their own, slots for weights on their way, parts of an
+//! exchange, how many commands are put in order together, and how much of the register files a fill of each weight takes. The default is the
+//! rule: as much as there is room for, up to four slots, four parts, and one band.
 
 use std::fmt;
 use std::str::FromStr;
@@ -14,12 +15,16 @@ pub const WHOLE: u64 = 8;
 pub const MOST_WINDOW: u64 = super::window::MOST as u64;
 /// Slots that are tried at most.
 pub const MOST_SLOTS: u64 = 16;
+/// Bands of slices at most.
+pub const MOST_BANDS: u64 = 16;
 
 /// Choices of one model.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Choices {
     /// Rows of a prefill pass at most; without, as many as there are lanes or data memory holds.
     pub rows: Option<u64>,
+    /// Bands of slices that a prompt's tokens are dealt out over, a power of two ([`super::bands`]): each has all columns of its tokens, and all weights.
+    pub bands: u64,
     /// Slots for weights at most: one in use, the others on their way, as many as data memory holds.
     pub slots: u64,
     /// Parts of the rows that are exchanged between processing elements one after the other.
@@ -35,7 +40,7 @@ pub struct Choices {
 impl Default for Choices {
     fn default() -> Choices {
         let solver = Solver::default();
-        Choices { rows: None, slots: 4, parts: 4, window: 0, solver, fills: Vec::new() }
+        Choices { rows: None, bands: 1, slots: 4, parts: 4, window: 0, solver, fills: Vec::new() }
     }
 }
 
@@ -65,7 +70,11 @@ pub fn classes(kernels: &Kernels) -> Vec<Option<usize>> {
 impl fmt::Display for Choices {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let rows = self.rows.map_or("auto".to_string(), |rows| rows.to_string());
-        write!(f, "rows={rows} slots={} parts={} ", self.slots, self.parts)?;
+        write!(f, "rows={rows} ")?;
+        if self.bands > 1 {
+            write!(f, "bands={} ", self.bands)?;
+        }
+        write!(f, "slots={} parts={} ", self.slots, self.parts)?;
         if self.window > 0 {
             write!(f, "window={} ", self.window)?;
         }
@@ -84,7 +93,7 @@ impl FromStr for Choices {
     fn from_str(text: &str) -> Result<Choices, String> {
         let refused = |what: &str| {
             format!(
-                "`{text}`: {what}\n  = allowed: rows=auto slots=4 parts=4 window=6 solver=microlp fills=8,4,8"
+                "`{text}`: {what}\n  = allowed: rows=auto bands=2 slots=4 parts=4 window=6 solver=microlp fills=8,4,8"
             )
         };
         let mut choices = Choices::default();
@@ -97,6 +106,11 @@ impl FromStr for Choices {
             match name {
                 "rows" if value == "auto" => choices.rows = None,
                 "rows" => choices.rows = Some(number(value, WHOLE)?),
+                "bands" => {
+                    let asked = number(value, MOST_BANDS)?;
+                    let power = Some(asked).filter(|bands| bands.is_power_of_two());
+                    choices.bands = power.ok_or_else(|| refused("bands is a power of two"))?;
+                }
                 "slots" => choices.slots = number(value, MOST_SLOTS)?,
                 "parts" => choices.parts = number(value, WHOLE)?,
                 "window" => choices.window = number(value, MOST_WINDOW)?,

@@ -90,11 +90,11 @@ fn combined(build: &Build<'_>, packed: &Packed, fill: &Fill, from: u64) -> Exec 
     let [outer, inner] = build.by_token(bytes(sums, columns));
     let to = place + before + build.before_token(bytes(sums, columns));
     let mut to = commit(Memory::Dm, to, &[outer, inner, (n(fill.groups), word)], word);
-    to.slices = vec![(0, packed.slices)];
+    to.slices = build.with_columns();
     to.to_bf16 = sums == Dtype::Bf16;
     let from = from + bytes(dtype, part.first * packed.row);
     let fetched = fetch(dtype, from, &[part.by_row(packed.row), (n(packed.row), 1)], packets.elements);
-    let switch = multicast(build, build.machine.pe.slices, packets.count);
+    let switch = multicast(build, build.band_slices(), packets.count);
     let mut stream = Stream { switch, contract: Some(contract), ..copy(fetched, to) };
     let columns = n(fill.groups * 8);
     let own = vrf(bytes(Dtype::F32, fill.first * 8), &[(rows, 0), (groups, 0), (columns, 1)]);
@@ -169,6 +169,6 @@ pub(super) fn add(build: &mut Build<'_>, y: u64, kernel: usize) {
     let word = bytes(Dtype::F32, 8);
     let to = commit(Memory::Dm, x, &[outer, inner, (n(flits(share)), word)], word);
     let mut stream = through(fetch_pairs(Dtype::F32, x, y, &loops), sum, None, to);
-    stream.commit.slices = vec![(0, build.plan.features.slices)];
+    stream.commit.slices = build.with_columns();
     build.emit.exec(main("residual", stream));
 }

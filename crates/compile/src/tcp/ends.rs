@@ -15,8 +15,8 @@ use crate::CompileError;
 
 /// The residual from the embedding: gathered by token, then widened; rows by position are added on the way.
 pub(super) fn embed(build: &mut Build<'_>) {
-    let (plan, at, features) = (build.plan, build.at.clone(), build.plan.features);
-    let share = features.share;
+    let (plan, at) = (build.plan, build.at.clone());
+    let share = plan.features.share;
     gather(build, "embed", plan.embedding, plan.token_table, at.y);
     let [outer, inner] = build.by_own(bytes(Dtype::F32, share));
     let word = bytes(Dtype::F32, 8);
@@ -32,22 +32,25 @@ pub(super) fn embed(build: &mut Build<'_>) {
         let from = fetch(Dtype::Bf16, at.y, &[outer, inner, (n(share), 1)], 8);
         copy(Fetch { cast: Some(Dtype::F32), ..from }, to)
     };
-    stream.commit.slices = vec![(0, features.slices)];
+    stream.commit.slices = build.with_columns();
     // The first weights come while the residual is made and normalised.
     build.prefetch(PIECES);
     build.emit.exec(main("widen", stream));
 }
 
-/// Rows of bf16 by a table of offsets, one for each own token.
+/// Rows of bf16 by a table of offsets, one for each own token, those of a band behind those of the one before it.
 fn gather(build: &mut Build<'_>, name: &str, from: u64, table: u64, to: u64) {
     let (plan, features) = (build.plan, build.plan.features);
     let piece = bytes(Dtype::Bf16, features.share);
     let loops = vec![turn(build.own_tokens, plan.embedding_row, piece), to_slices(features.slices, piece)];
-    let rows = transfer(name, build.hbm(from), build.dm(0, to), loops, piece);
-    let entries = if build.deals_tokens() { build.most_rows() * build.own } else { 0 };
-    let table = table + build.pe * bytes(Dtype::U32, entries);
-    let table = build.hbm(table);
-    build.emit.dma(indexed(rows, table, false));
+    let dealt = build.deals_tokens() || build.bands() > 1;
+    let entries = bytes(Dtype::U32, if dealt { build.most_rows() * build.own } else { 0 });
+    for band in 0..build.bands() {
+        let target = build.dm(band * build.band_slices(), to);
+        let rows = transfer(name, build.hbm(from), target, loops.clone(), piece);
+        let table = build.hbm(table + (build.pe + band) * entries);
+        build.emit.dma(indexed(rows, table, false));
+    }
 }
 
 /// Logits, fill by fill, to HBM.

@@ -2,7 +2,9 @@
 //! (paper section VI: feed forward in thirds, with prefetch).
 
 use tilewright_tcp::kernels::chain::op;
+use tilewright_tcp::kernels::pass::signed;
 use tilewright_tcp::program::exec::{Memory, Stream};
+use tilewright_tcp::program::transfer::{SLICE_STRIDE, TransferLoop};
 use tilewright_tcp::program::vector::{OpKind, Word};
 use tilewright_tcp::vector::FLIT_WORDS;
 
@@ -52,7 +54,11 @@ impl Build<'_> {
             let from = fill.at + self.pe * fill.pe_bytes + first;
             let packet = packet_of(self.machine, bytes);
             let target = self.dm(0, place + first);
-            let loops = vec![to_slices(slices, fill.slice_bytes), turn(n(bytes / packet), packet, packet)];
+            // Every band has all of them.
+            let band = SLICE_STRIDE * signed(self.band_slices());
+            let by_band = TransferLoop { size: n(self.bands()), source: 0, target: band };
+            let by_packet = turn(n(bytes / packet), packet, packet);
+            let loops = vec![by_band, to_slices(slices, fill.slice_bytes), by_packet];
             let loops = loops.into_iter().filter(|row| row.size != n(1)).collect();
             self.emit.dma(transfer("weights", self.hbm(from), target, loops, packet));
         }

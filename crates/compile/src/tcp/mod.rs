@@ -6,6 +6,7 @@
 //! | [`mixed`] | types of numbers by name |
 //! | [`plan`] | what all programs of a model share: places in HBM |
 //! | [`choices`] | what templates leave open, and the rule |
+//! | [`bands`] | parts of the slices with tokens of their own |
 //! | [`build`] | one program: registers, kernels in order |
 //! | [`place`] | places in data memory |
 //! | [`emit`] | commands in order, with the waits that they need |
@@ -24,6 +25,7 @@
 mod activate;
 mod attend_keys;
 mod attend_rows;
+pub mod bands;
 pub mod build;
 mod cache;
 pub mod choices;

@@ -135,7 +135,7 @@ impl Norm {
 
     /// The residual reduced to a word a token, the same in all slices.
     pub(super) fn reduce(&self, build: &mut Build<'_>, name: &str, vector: Vector, how: ReduceOp, to: u64) {
-        let vector = vector.then_between(how, build.machine.pe.slices, Gives::Broadcast);
+        let vector = vector.then_between(how, build.band_slices(), Gives::Broadcast);
         let to = commit(Memory::Dm, to + self.before, &self.kept_bytes, PAIR);
         build.emit.exec(main(name, through(self.all(), vector, None, to)));
     }
@@ -259,7 +259,9 @@ impl Norm {
         let pair = signed(PAIR);
         let by_place = TransferLoop { size: n(own), source: SLICE_STRIDE + pair, target: SLICE_STRIDE };
         let step = build.part.step;
-        let loops = vec![by_pe, by_place, turn(build.part.rows, PAIR * own * step, PAIR * step)];
+        let band = SLICE_STRIDE * signed(build.band_slices());
+        let by_band = TransferLoop { size: n(build.bands()), source: band, target: band };
+        let loops = vec![by_pe, by_band, by_place, turn(build.part.rows, PAIR * own * step, PAIR * step)];
         let loops = loops.into_iter().filter(|row| row.size != n(1)).collect();
         let target = build.chip_dm(first, build.at.row_worths + PAIR * build.part.first);
         let source = build.dm(first, build.at.worths + self.before);

@@ -6,6 +6,7 @@ use tilewright_num::{Dtype, RuleSet, encode_slice};
 use super::mixed::greatest;
 use super::plan::{Fill, Packed, Plan, weights_of};
 use super::rows::UNIT;
+use super::sizes::Features;
 use crate::CompileError;
 use crate::kernel::{Kernel, Kernels, Norm, Weight};
 use crate::weights::Matrix;
@@ -195,11 +196,11 @@ impl Blocks<'_> {
 
     /// A word for each column of a norm, in all slices.
     fn by_column(&mut self, place: u64, value: impl Fn(u64) -> f32) {
-        let share = self.plan.features.share;
+        let Features { share, band_slices, .. } = self.plan.features;
         for pe in 0..self.plan.options.all_pes() {
             for slice in 0..self.slices {
                 for at in 0..share {
-                    self.put(pe, slice, place + 4 * at, value(slice * share + at));
+                    self.put(pe, slice, place + 4 * at, value(slice % band_slices * share + at));
                 }
             }
         }
@@ -249,7 +250,8 @@ impl Blocks<'_> {
         if source.combines {
             for slice in 0..self.slices {
                 for column in 0..self.plan.features.share {
-                    self.put(source.pe, slice, combined + 4 * column, value(slice, column));
+                    let of_band = slice % self.plan.features.band_slices;
+                    self.put(source.pe, slice, combined + 4 * column, value(of_band, column));
                 }
             }
             return;

@@ -237,7 +237,8 @@ fn with_slots(build: &Build<'_>, slots: u64) -> Result<Places, CompileError> {
 /// In the same place in all programs: slices without columns keep their zeros, and what is masked stays a number.
 fn kept(build: &Build<'_>, widths: &Widths, slots: u64, areas: &mut Areas, at: &mut Places) {
     let (plan, cache) = (build.plan, build.cache());
-    let most_own = plan.prefill_rows * (build.machine.pe.slices / plan.options.pes).max(1);
+    let of_row = (build.machine.pe.slices / plan.features.bands).max(1);
+    let most_own = plan.prefill_rows * (of_row / plan.options.pes).max(1);
     at.x = areas.take(bytes(Dtype::F32, most_own * plan.features.share));
     at.constants = areas.take(plan.constants_bytes());
     if widths.padded {
@@ -249,7 +250,7 @@ fn kept(build: &Build<'_>, widths: &Widths, slots: u64, areas: &mut Areas, at: &
             at.attended = areas.take(bytes(build.dtype(), elements));
         }
     }
-    let tokens = plan.prefill_rows * build.machine.pe.slices;
+    let tokens = plan.prefill_rows * of_row;
     at.normal = areas.take(bytes(build.dtype(), tokens * plan.features.share));
     let cached = plan.cache_row * build.most_key_rows();
     at.cached = areas.take(cached);

@@ -193,7 +193,7 @@ impl Plan {
         (prefill_rows, streams): (u64, bool),
     ) -> Result<Plan, CompileError> {
         let width = kernels.values.first().map_or(0, |value| value.width);
-        let features = Features::new(machine, options.dtype, width);
+        let features = Features::new(machine, options.dtype, width, choices.bands);
         let mut hbm = Hbm { next: 0 };
         let embedding_row = bytes(Dtype::Bf16, features.share * features.slices);
         let embedding = hbm.take(embedding_row * kernels.vocabulary);

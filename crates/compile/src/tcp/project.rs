@@ -74,7 +74,7 @@ struct Held {
 
 /// Parts of sums added between slices; integers become what they are worth.
 fn ends(build: &Build<'_>, fill: &Fill, held: Held, gives: Gives) -> Vector {
-    let slices = build.machine.pe.slices;
+    let slices = build.band_slices();
     let (columns, part) = (n(fill.groups * 8), build.part);
     let bias = held.bias_at.map(|at| with(OpKind::FAdd, vrf(at, &[(part.rows, 0), (columns, 1)])));
     let scales = with(OpKind::Mul0, vrf(0, &[(part.rows, 0), (columns, 1)]));

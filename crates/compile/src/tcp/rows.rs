@@ -64,7 +64,7 @@ pub(super) fn spread_peaks(build: &mut Build<'_>, base: u64) {
     let from: Fetch = fetch(Dtype::F32, build.at.peaks, &[(build.rows, 2), (n(2), 1)], 2);
     let [outer, inner] = build.by_token(pair);
     let to = commit(Memory::Vrf, base, &[outer, inner], pair);
-    let switch = multicast(build, build.machine.pe.slices, 1);
+    let switch = multicast(build, build.band_slices(), 1);
     let stream = Stream { switch, ..copy(from, to) };
     build.emit.exec(sub(build.machine, "spread_peaks", stream));
 }

@@ -3,6 +3,7 @@
 use tilewright_machine::tcp::Tcp;
 use tilewright_num::Dtype;
 
+use super::choices::MOST_BANDS;
 use super::image::bytes;
 
 /// Elements that a flit of words has.
@@ -21,22 +22,39 @@ pub fn whole_packets(machine: &Tcp, dtype: Dtype, elements: u64) -> u64 {
     elements
 }
 
-/// A width dealt out over the slices.
+/// A width dealt out over the slices, or, where prompts deal their tokens out over bands of slices, over those of a band.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Features {
     /// Columns.
     pub width: u64,
     /// Columns of each slice, padding included.
     pub share: u64,
-    /// Slices that have any.
+    /// Slices of a band that have any.
     pub slices: u64,
+    /// Bands.
+    pub bands: u64,
+    /// All slices of a band.
+    pub band_slices: u64,
 }
 
 impl Features {
-    /// Deals a width out; contractions read it as elements of a type.
-    pub fn new(machine: &Tcp, dtype: Dtype, width: u64) -> Features {
-        let share = whole_packets(machine, dtype, width.div_ceil(machine.pe.slices));
-        Features { width, share, slices: width.div_ceil(share) }
+    /// Deals a width out over bands of slices; contractions read it as elements of a type.
+    pub fn new(machine: &Tcp, dtype: Dtype, width: u64, bands: u64) -> Features {
+        let band_slices = (machine.pe.slices / bands.max(1)).max(1);
+        let share = whole_packets(machine, dtype, width.div_ceil(band_slices));
+        Features { width, share, slices: width.div_ceil(share.max(1)), bands, band_slices }
+    }
+
+    /// The most bands of use, a power of two: with more of them slices would have more columns than a packet, and none would be idle for less.
+    pub fn most_bands(machine: &Tcp, dtype: Dtype, width: u64) -> u64 {
+        let of_packet = |bands: &u64| {
+            let features = Features::new(machine, dtype, width, *bands);
+            bytes(dtype, features.share) <= machine.ce.packet_bytes
+        };
+        let bands = std::iter::successors(Some(2_u64), |bands| Some(bands * 2));
+        let most =
+            bands.take_while(|bands| *bands <= MOST_BANDS.min(machine.pe.slices)).take_while(of_packet);
+        most.last().unwrap_or(1)
     }
 }
 

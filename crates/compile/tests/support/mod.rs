@@ -27,10 +27,15 @@ pub(crate) fn small(layers: u64, width: u64, heads: u64, kv_heads: u64) -> Graph
         rope: Rope { theta: 10000.0, interleaved: true, scaling: Scaling::None },
         tied: true,
     };
+    llama(&config)
+}
+
+/// A model of any sizes.
+pub(crate) fn llama(config: &Config) -> Graph {
     let mut weight = |b: &mut Builder, role: &str| -> Built<ValueId> {
         b.stored(role, Element::F32, &config.weight_dims(role).unwrap())
     };
-    graph(&config, &mut Store::default(), &mut weight).unwrap()
+    graph(config, &mut Store::default(), &mut weight).unwrap()
 }
 
 pub(crate) fn compiled(machine: &Tcp, graph: &Graph, dtype: Dtype, pes: u64, batch: u64) -> Compiled {

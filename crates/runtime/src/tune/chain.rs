@@ -1,4 +1,4 @@
-//! Dynamic programming over the chain of kernels: how much of each weight to load at once.
+//! Dynamic programming over the chain of kernels: how much of each weight to load at once, for each number of bands that a model may have.
 //!
 //! Costs are closed forms of the commands that the compiler gives for a choice (`tilewright_compile::lowered`). The DMA engine fetches fills in
 //! order, as far ahead as there are slots; the tensor unit takes each when it is there. A state of the chain is when both are done; what is
@@ -9,7 +9,8 @@ use std::collections::BTreeMap;
 
 use tilewright_compile::kernel::Kernels;
 use tilewright_compile::lowered::commands::segments;
-use tilewright_compile::tcp::choices::{WHOLE, classes};
+use tilewright_compile::tcp::bands::bands;
+use tilewright_compile::tcp::choices::{MOST_BANDS, WHOLE, classes};
 use tilewright_compile::{Choices, Options, compile_chosen};
 use tilewright_explore::Goal;
 use tilewright_explore::goal::milliwatts;
@@ -100,21 +101,35 @@ impl State {
 pub fn choose(machine: &Tcp, kernels: &Kernels, options: Options, slots: u64, goal: Goal) -> Option<Choices> {
     let aim = Aim::of(machine, options.chips, goal);
     let classes = classes(kernels);
-    let tables: Vec<(u64, Vec<Link>)> = TRIED
-        .iter()
-        .filter_map(|eighths| Some((*eighths, links(machine, kernels, options, slots, *eighths)?)))
-        .collect();
-    let states = walk(&classes, &tables, usize::try_from(slots).unwrap_or(1), &aim);
-    let best = states.into_iter().min_by_key(|state| (aim.rank(state), state.main, state.dma))?;
+    let most = bands(machine, kernels, &options, MOST_BANDS);
+    let ends = powers(most).flat_map(|bands| {
+        let links = |eighths: &u64| links(machine, kernels, options, (slots, bands), *eighths);
+        let tables: Vec<(u64, Vec<Link>)> =
+            TRIED.iter().filter_map(|eighths| Some((*eighths, links(eighths)?))).collect();
+        let states = walk(&classes, &tables, usize::try_from(slots).unwrap_or(1), &aim);
+        states.into_iter().map(move |state| (bands, state))
+    });
+    let (bands, best) = ends.min_by_key(|(_, state)| (aim.rank(state), state.main, state.dma))?;
     let count = classes.iter().flatten().max().map_or(0, |last| last + 1);
     let fills = (0..count).map(|class| best.fills.get(&class).copied().unwrap_or(WHOLE)).collect();
-    Some(Choices { slots, fills, ..Choices::default() })
+    Some(Choices { slots, bands, fills, ..Choices::default() })
+}
+
+/// Powers of two, from one on.
+pub(super) fn powers(most: u64) -> impl Iterator<Item = u64> {
+    std::iter::successors(Some(1_u64), |power| power.checked_mul(2)).take_while(move |power| *power <= most)
 }
 
 /// Both programs of a choice, one behind the other.
-fn links(machine: &Tcp, kernels: &Kernels, options: Options, slots: u64, eighths: u64) -> Option<Vec<Link>> {
+fn links(
+    machine: &Tcp,
+    kernels: &Kernels,
+    options: Options,
+    (slots, bands): (u64, u64),
+    eighths: u64,
+) -> Option<Vec<Link>> {
     let count = classes(kernels).into_iter().flatten().max().map_or(0, |last| last + 1);
-    let choices = Choices { slots, fills: vec![eighths; count], ..Choices::default() };
+    let choices = Choices { slots, bands, fills: vec![eighths; count], ..Choices::default() };
     let compiled = compile_chosen(machine, kernels, options, &choices).ok()?;
     let mut all: Vec<Link> = Vec::new();
     for outline in compiled.outlines.iter().filter(|outline| outline.name != "batch") {

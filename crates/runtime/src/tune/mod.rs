@@ -3,7 +3,7 @@
 //!
 //! 1. A model of one or two blocks stands for all of them: blocks are alike.
 //! 2. Dynamic programming over its chain of kernels chooses the fills of each weight, with the engines' closed forms ([`chain`]).
-//! 3. A population of choices, which begins with the rule, with that, and with commands put in order a few at a time by integer programming,
+//! 3. A population of choices, which begins with the rule, with that, with more bands, and with commands put in order a few at a time by integer programming,
 //!    is bred by changes and crossings, and judged by what a simulation takes: time, energy, both, or time below a power.
 //! 4. The best is compiled for the whole model and kept if the whole model is better with it than with the rule.
 //!
@@ -16,7 +16,8 @@ use std::collections::BTreeMap;
 
 use thiserror::Error;
 use tilewright_compile::kernel::{Kernel, Kernels};
-use tilewright_compile::tcp::choices::{MOST_SLOTS, Solver, WHOLE, classes};
+use tilewright_compile::tcp::bands::bands;
+use tilewright_compile::tcp::choices::{MOST_BANDS, MOST_SLOTS, Solver, WHOLE, classes};
 use tilewright_compile::{Choices, CompileError, Compiled, Options, compile_chosen};
 use tilewright_explore::Goal;
 use tilewright_machine::tcp::Tcp;
@@ -270,6 +271,9 @@ impl Search<'_> {
         for slots in [2, 4] {
             first.extend(chain::choose(self.machine, &self.kernels, self.options, slots, self.goal));
         }
+        let most = bands(self.machine, &self.kernels, &self.options, MOST_BANDS);
+        let more = chain::powers(most).skip(1).map(|bands| Choices { bands, ..rule.clone() });
+        first.extend(more);
         first.extend(WINDOWS.map(|window| Choices { window, ..rule.clone() }));
         first.iter().for_each(|choices| self.judge(choices, &mut living));
         let mut draw = Draw(0x5eed);
@@ -321,6 +325,10 @@ fn crossed(one: &Choices, other: &Choices, count: usize, draw: &mut Draw) -> Cho
     }
     if draw.below(2) == 0 {
         child.slots = other.slots;
+    }
+    // What has no bands draws as if there were none.
+    if one.bands != other.bands && draw.below(2) == 0 {
+        child.bands = other.bands;
     }
     if draw.below(2) == 0 {
         child.parts = other.parts;
