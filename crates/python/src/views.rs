@@ -100,6 +100,15 @@ impl Tensor {
         Ok(self.with_view(View { picked_by, ..tile.view }))
     }
 
+    /// The same view, whose place is known when these registers are.
+    fn placed_by(&self, registers: Vec<Bound<'_, Tensor>>) -> Tensor {
+        let mut view = self.tile.view.clone();
+        let known = registers.iter().filter_map(|register| Region::of(&register.get().tile));
+        let earlier = view.picked_by.iter().flat_map(|tiles| tiles.iter().copied());
+        view.picked_by = Some(earlier.chain(known).collect());
+        self.with_view(view)
+    }
+
     /// Explicit element offsets over the whole storage; negative ones are skipped. `by` is the tile that picked them.
     #[pyo3(signature = (offsets, shape, base, limit, by=None))]
     fn gathered(

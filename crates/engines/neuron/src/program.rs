@@ -201,6 +201,8 @@ pub struct Instruction {
     pub reads: SmallVec<[Region; 3]>,
     /// What it writes.
     pub writes: SmallVec<[Region; 1]>,
+    /// Those of its reads that say where operands lie, by the sequencer and not by lanes.
+    pub offsets: Option<Box<[Region]>>,
     /// Bytes read from HBM.
     pub hbm_read_bytes: u64,
     /// Bytes written to HBM.
@@ -253,12 +255,18 @@ impl Instruction {
         reads: &[&Tile],
     ) -> Instruction {
         let indices = writes.iter().chain(reads).filter_map(|tile| Some(tile.view.index.as_ref()?.region));
+        // Those of a transfer are read where its descriptors are made.
+        let picked = writes.iter().chain(reads).filter(|_| engine != EngineKind::Dma);
+        let picked = picked.filter_map(|tile| tile.view.picked_by.as_deref()).flatten().copied();
+        let offsets: Vec<Region> = picked.collect();
+        let sources = reads.iter().filter_map(|tile| Region::of(tile));
         Instruction {
             opcode,
             engine,
             cost,
-            reads: reads.iter().filter_map(|tile| Region::of(tile)).chain(indices).collect(),
+            reads: sources.chain(indices).chain(offsets.iter().copied()).collect(),
             writes: writes.iter().filter_map(|tile| Region::of(tile)).collect(),
+            offsets: (!offsets.is_empty()).then(|| offsets.into()),
             hbm_read_bytes: 0,
             hbm_written_bytes: 0,
             macs: 0,

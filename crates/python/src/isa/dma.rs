@@ -91,17 +91,18 @@ impl Session {
     }
 }
 
-/// Descriptors that are made for a transfer: where they lie, and whether software makes them; nothing of those that are stored before.
-#[derive(Clone, Copy, Default)]
+/// Descriptors that are made for a transfer: where they lie, and whether software makes them; of those that are stored before only what
+/// says where the transfer begins.
+#[derive(Default)]
 struct Descriptors {
-    ring: Option<Region>,
+    waits: SmallVec<[Region; 1]>,
     software: bool,
 }
 
 impl Descriptors {
     /// The transfer that waits for them.
     fn given_to(self, mut transfer: Instruction) -> Instruction {
-        transfer.reads.extend(self.ring);
+        transfer.reads.extend(self.waits);
         if let Some(shape) = &mut transfer.dma {
             shape.software = self.software;
         }
@@ -125,13 +126,15 @@ impl Session {
             Mode::named(mode, engine_of(engine)?).and_then(|mode| mode.settled(&self.chip, name, &tiles));
         let mode = mode.map_err(|refusal| self.refused(py, &refusal))?;
         if mode == Mode::None {
-            return Ok(Descriptors::default());
+            let picked = tiles.iter().filter_map(|tile| tile.view.picked_by.as_deref()).flatten();
+            return Ok(Descriptors { waits: picked.copied().collect(), software: false });
         }
-        let ring = self.ring(py)?;
+        let ring = self.place_of_its_own(py, "descriptors")?.tile;
         if let Some(made) = make_descriptors(&self.chip, mode, &ring, &tiles) {
             self.record(py, Ok(made))?;
         }
-        Ok(Descriptors { ring: Region::of(&ring), software: mode == Mode::Software })
+        let waits = Region::of(&ring).into_iter().collect();
+        Ok(Descriptors { waits, software: mode == Mode::Software })
     }
 }
 

@@ -4,11 +4,11 @@ import numpy as np
 
 from tilewright._core import Index, Tensor
 
-from .. import dtypes, lower, state, team
+from .. import dtypes, lower, registers, state, team
 from ..enums import *  # noqa: F403  names of the module
 from ..enums import engine, matmul_perf_mode, nc_version, oob_mode, reduce_cmd  # noqa: F401
-from ..language import Register
 from ..old.isa import _largest, _operand, get_nc_version  # noqa: F401
+from ..registers import Register
 from . import isa_constants as constants  # noqa: F401
 
 _name, _engine = lower.op_name, lower.engine_name
@@ -400,25 +400,26 @@ def register_alloc(x=None):
     """A scalar register."""
     register = Register()
     if isinstance(x, Tensor):
-        register.value = x.integer()
+        register.load(x)
     elif x is not None:
-        register.value = int(x)
+        register.move(x)
     return register
 
 
 def register_load(dst, src):
     """register <- one element."""
-    dst.value = src.integer() if isinstance(src, Tensor) else int(src)
+    dst.load(src) if isinstance(src, Tensor) else dst.move(src)
 
 
 def register_move(dst, src):
     """register <- register or constant."""
-    dst.value = int(src)
+    dst.move(src)
 
 
 def register_store(dst, src):
     """One element <- register."""
     state.running().memset(dst, int(src))
+    state.running().uses(registers.of(src))
 
 
 def _cores():

@@ -8,6 +8,7 @@ pub mod gpsimd;
 pub mod limits;
 pub mod mx;
 pub mod random;
+pub mod register;
 pub mod scalar;
 pub mod tensor;
 pub mod vector;
