@@ -170,3 +170,20 @@ def test_a_register_is_read_from_any_partition():
 
     result = run(kernel, X, np.full((8, 1), 64, np.int32), chip="trainium2")
     assert np.array_equal(result.outputs, X[:, 64:128]) and not result.findings
+
+
+def test_a_transfer_transposes_the_rows_that_a_tile_picks():
+    @nki.jit
+    def kernel(table, rows):
+        out = nl.ndarray((32, 1, 2, 16), table.dtype, buffer=nl.shared_hbm)
+        where, turned = nl.ndarray((16, 1), nl.uint32), nl.ndarray((32, 1, 2, 16), table.dtype)
+        nisa.dma_copy(where, rows)
+        nisa.dma_transpose(turned, table.ap([[64, 16], [1, 1], [32, 2], [1, 32]], vector_offset=where))
+        nisa.dma_copy(out, turned)
+        return out
+
+    table = np.arange(64 * 64, dtype=np.int16).reshape(64, 1, 2, 32)
+    rows = np.random.default_rng(5).permutation(64)[:16].astype(np.uint32).reshape(16, 1)
+    result = run(kernel, table, rows, chip="trainium2")
+    assert np.array_equal(result.outputs, table[rows[:, 0]].transpose(3, 1, 2, 0))
+    assert spans(result, "dma_descriptors")[0][ENGINE] == "gpsimd"

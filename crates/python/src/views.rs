@@ -30,6 +30,12 @@ impl Tensor {
         Ok(self.with_view(view))
     }
 
+    /// The same of picked elements too, for transfers that transpose.
+    fn turned(&self, order: Vec<usize>) -> PyResult<Tensor> {
+        let view = self.tile.view.turn(&order).map_err(|refusal| plain(&refusal))?;
+        Ok(self.with_view(view))
+    }
+
     /// Sizes of 1 repeated, new dimensions in front.
     fn broadcasted(&self, shape: Vec<usize>) -> PyResult<Tensor> {
         let missing = shape.len().saturating_sub(self.tile.view.dims.len());

@@ -4,7 +4,7 @@ use pyo3::prelude::*;
 use smallvec::SmallVec;
 use tilewright_neuron::Region;
 use tilewright_neuron::engine::dge::{Mode, make_descriptors};
-use tilewright_neuron::engine::dma;
+use tilewright_neuron::engine::{dma, transpose};
 use tilewright_neuron::pattern::SKIP;
 
 use super::{Done, Instruction, Session, Tensor, Tile, alu, engine_of};
@@ -56,6 +56,24 @@ impl Session {
     /// Refuses an exchange between cores that is too large for the DMA of GpSimd.
     fn check_exchange(&mut self, py: Python<'_>, tile: &Tensor) -> Done {
         let done = dma::check_exchange(tile.operand()?);
+        done.map_err(|refusal| self.refused(py, &refusal))
+    }
+
+    /// The order of dimensions of a transpose; refuses others.
+    #[pyo3(signature = (src, axes=None))]
+    fn transpose_order(
+        &mut self,
+        py: Python<'_>,
+        src: &Tensor,
+        axes: Option<Vec<usize>>,
+    ) -> PyResult<Vec<usize>> {
+        let order = transpose::order(src.tile.view.dims.len(), axes.as_deref());
+        order.map(<[usize]>::to_vec).map_err(|refusal| self.refused(py, &refusal))
+    }
+
+    /// Refuses results and sources that a transpose does not take.
+    fn check_transpose(&mut self, py: Python<'_>, dst: &Tensor, src: &Tensor, mode: &str) -> Done {
+        let done = transpose::check(&self.chip, &dst.tile, &src.tile, mode == "hwdge");
         done.map_err(|refusal| self.refused(py, &refusal))
     }
 

@@ -382,12 +382,12 @@ def dma_copy(
 def dma_transpose(dst, src, axes=None, priority=None, dge_mode=None, oob_mode=oob_mode.error, name=None):
     """A transposing copy."""
     _check_transfer("dma_transpose", dst, src, dge_mode, priority)
-    rank = len(src.shape)
-    if axes is None:
-        axes = {2: (1, 0), 3: (2, 1, 0), 4: (3, 1, 2, 0)}[rank]
+    session, mode = state.running(), lower.dge_name(dge_mode)
+    order = session.transpose_order(src, None if axes is None else [int(axis) for axis in axes])
+    session.check_transpose(dst, src, mode)
     if getattr(oob_mode, "value", oob_mode) == 1:
         src = src.skipping()
-    state.running().dma_transpose(dst, src, src.permuted([int(axis) for axis in axes]), lower.dge_name(dge_mode))
+    session.dma_transpose(dst, src, src.turned(order), mode)
 
 
 def dma_compute(dst, srcs, reduce_op, scales=None, unique_indices=True, oob_mode=oob_mode.error, name=None):

@@ -11,6 +11,7 @@ pub mod random;
 pub mod register;
 pub mod scalar;
 pub mod tensor;
+pub mod transpose;
 pub mod vector;
 
 use tilewright_num::RuleSet;
