@@ -211,6 +211,8 @@ pub struct Instruction {
     pub macs: u64,
     /// Bits of an operand of the tensor engine; 0 on other engines.
     pub operand_bits: u32,
+    /// Its operands are block-scaled (MXFP8, MXFP4).
+    pub block_scaled: bool,
     /// MATMUL instructions that a product of the tensor engine is.
     pub passes: u8,
     /// A product of the tensor engine that takes all passes of its type: no transpose, nothing of zeros and ones.
@@ -271,6 +273,7 @@ impl Instruction {
             hbm_written_bytes: 0,
             macs: 0,
             operand_bits: 0,
+            block_scaled: false,
             passes: 1,
             full_rows: false,
             cells: 0,
