@@ -246,6 +246,17 @@ def test_measures_of_single_instructions():
         published.measured(run, probe("gap dma_copy iota"))
 
 
+def test_measures_of_descriptors_by_software(random):
+    how = {"kernel": "probes.py::by_software", "arguments": ["128x128:bf16"]}
+    run, ns = KERNELS.run("trainium2", how), 1e-9
+    made, load, hot, _, store = run.spans
+    assert (made[0], made[1], load[0], store[0]) == ("dma_descriptors", "gpsimd", "dma_copy", "dma_copy")
+    for measure, wanted in (("gap dma_descriptors dma_copy", load[3] - made[5]), ("gap activation dma_copy", store[3] - hot[5])):
+        assert published.measured(run, {**how, "measure": measure}) == pytest.approx(wanted * ns) and wanted > 740
+    x = random(128, 128)
+    near(tn.run(probes.by_software, x, chip="trainium2").outputs, np.exp(x))
+
+
 def test_function_tables_are_loaded_while_operands_are_waited_for():
     import nki.isa as nisa
     import nki.language as nl

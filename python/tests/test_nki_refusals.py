@@ -233,6 +233,41 @@ CASES = {
         "neuron/shape",
         "nc_matmul_mx of",
     ),
+    "a transfer that transposes in another order": (
+        V3,
+        lambda: isa.dma_transpose(tile(8, 4, 8, dtype=nl.bfloat16), tile(8, 4, 8, dtype=nl.bfloat16), axes=(0, 2, 1)),
+        "neuron/shape",
+        "in the order [0, 2, 1]",
+    ),
+    "a transfer that transposes five dimensions": (
+        V3,
+        lambda: isa.dma_transpose(tile(8, 1, 1, 1, 8, dtype=nl.bfloat16), tile(8, 1, 1, 1, 8, dtype=nl.bfloat16)),
+        "neuron/shape",
+        "of 5 dimensions",
+    ),
+    "a transfer that transposes to HBM": (
+        V3,
+        lambda: isa.dma_transpose(nl.ndarray((8, 16), nl.bfloat16, buffer=nl.shared_hbm), tile(16, 8, dtype=nl.bfloat16)),
+        "neuron/memory",
+        "dma_transpose to shared_hbm",
+    ),
+    "a transfer that transposes to another rank": (
+        V3,
+        lambda: isa.dma_transpose(tile(8, 1, 16, dtype=nl.bfloat16), tile(16, 8, dtype=nl.bfloat16)),
+        "neuron/shape",
+        "to [8, 1, 16]",
+    ),
+    "hardware that transposes words": (V3, lambda: turned(16, 128, dtype=nl.float32), "neuron/dtype", "dma_transpose of f32 with dge_mode hwdge"),
+    "hardware that transposes other rows than 16": (V3, lambda: turned(32, 128), "neuron/shape", "of [32, 128] with dge_mode hwdge"),
+    "hardware that transposes three rows": (V3, lambda: turned(3, 4, 128), "neuron/shape", "of [3, 4, 128] with dge_mode hwdge"),
+    "hardware that transposes rows that are too long": (
+        V3,
+        lambda: turned(16, 4, 192, into=(96, 4, 32)),
+        "neuron/free-size",
+        "of [16, 4, 192]",
+    ),
+    "a transpose of picked words": (V3, lambda: turned_rows(nl.float32), "neuron/dtype", "dma_transpose of f32 of rows"),
+    "a transpose of picked rows before it was there": (V2, lambda: turned_rows(nl.bfloat16), "neuron/generation", "dma_transpose of rows"),
     "a sum of no tensors": (V2, lambda: isa.dma_compute(tile(8, 8), [], nl.add), "neuron/shape", "no source"),
     "a sum of different sizes": (
         V2,
@@ -369,6 +404,17 @@ def wide():
     isa.tensor_copy(tile(8, 4608), psum(8, 4608))
 
 
+def turned(*shape, dtype=nl.bfloat16, into=None):
+    """A transposing transfer with descriptors made by hardware."""
+    isa.dma_transpose(tile(*(into or shape[::-1]), dtype=dtype), tile(*shape, dtype=dtype), dge_mode=isa.dge_mode.hwdge)
+
+
+def turned_rows(dtype):
+    """A transposing transfer of rows that a tile picks."""
+    table, rows = nl.ndarray((64, 1, 1, 32), dtype, buffer=nl.shared_hbm), tile(16, 1, dtype=nl.uint32)
+    isa.dma_transpose(tile(32, 1, 1, 16, dtype=dtype), table.ap([[32, 16], [1, 1], [1, 1], [1, 32]], vector_offset=rows))
+
+
 def scaled(a=None, b=None, dst=None, scales=None, rows=32):
     """A block-scaled product, legal as it is."""
     a = packed(rows, 8) if a is None else a
@@ -389,6 +435,11 @@ def test_refused(name):
 
 def test_the_twin_of_the_block_scaled_ones_is_legal():
     run(lambda: scaled(), chip=V4, dialect="new")
+
+
+@pytest.mark.parametrize("twin", [lambda: turned(16, 128), lambda: turned(4, 3, 128), lambda: turned_rows(nl.bfloat16)])
+def test_the_twins_of_the_transposing_transfers_are_legal(twin):
+    run(twin, chip=V3, dialect="new")
 
 
 @pytest.mark.parametrize("kind", ["memory", "shape"])

@@ -264,7 +264,21 @@ pub(crate) fn operand(value: &Bound<'_, PyAny>) -> PyResult<Option<Index>> {
     if !value.is_instance_of::<PyInt>() && !value.hasattr(intern!(value.py(), "__index__"))? {
         return Ok(None);
     }
-    Ok(value.extract::<i64>().ok().map(Index::constant))
+    let by = registers_of(value)?;
+    Ok(value.extract::<i64>().ok().map(|number| Index { by, ..Index::constant(number) }))
+}
+
+/// The registers that a number was loaded into; none of a number that is known before the run.
+pub(crate) fn registers_of(value: &Bound<'_, PyAny>) -> PyResult<Option<Arc<[Region]>>> {
+    if value.is_exact_instance_of::<PyInt>() {
+        return Ok(None);
+    }
+    let Some(registers) = value.getattr_opt(intern!(value.py(), "__registers__"))? else { return Ok(None) };
+    let mut regions: Vec<Region> = Vec::new();
+    for register in registers.try_iter()? {
+        regions.extend(Region::of(&register?.cast::<crate::tensor::Tensor>()?.get().tile));
+    }
+    Ok((!regions.is_empty()).then(|| regions.into()))
 }
 
 fn binary(value: &Bound<'_, PyAny>, combine: impl FnOnce(&Index) -> PyResult<Index>) -> PyResult<Py<PyAny>> {

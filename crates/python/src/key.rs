@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 use tilewright_neuron::Region;
 use tilewright_neuron::pattern::{Dim, Dims, View};
 
-use crate::index::{Index, Shape, broadcast_shapes, operand};
+use crate::index::{Index, Shape, broadcast_shapes, operand, registers_of};
 use crate::tensor::Tensor;
 
 /// An index expression: the kernel's own, or one that was made of what it gave.
@@ -110,7 +110,13 @@ fn one<'py>(item: &Bound<'py, PyAny>, size: usize, by: &mut Tiles) -> PyResult<I
         return parse_slice(slice, size, by);
     }
     match operand(item)? {
-        Some(index) => Ok(number(&index).unwrap_or(Item::Index(Expression::Made(index)))),
+        Some(index) => {
+            let number = number(&index);
+            // Those of other expressions are found where these are applied.
+            let known_by = index.by.iter().filter(|_| number.is_some());
+            by.extend(known_by.flat_map(|tiles| tiles.iter().copied()));
+            Ok(number.unwrap_or(Item::Index(Expression::Made(index))))
+        }
         None => match item.call_method0("__index__") {
             Ok(number) => Ok(Item::Number(number.extract()?)),
             Err(_) => Err(PyTypeError::new_err(format!(
@@ -133,6 +139,8 @@ fn parse_slice<'py>(slice: &Bound<'py, PySlice>, size: usize, by: &mut Tiles) ->
             by.extend(Region::of(tile.get().operand()?));
             return tile.get().integer();
         }
+        let registers = registers_of(&value)?;
+        by.extend(registers.iter().flat_map(|regions| regions.iter().copied()));
         match value.extract() {
             Ok(value) => Ok(value),
             Err(_) => value.call_method0("__index__")?.extract(),
@@ -195,6 +203,10 @@ pub(crate) fn apply(
         }
     }
     let layout = Layout::of(&items)?;
+    let mut by = by;
+    if view.gather.is_none() {
+        by.extend(view.picked_by.iter().flat_map(|tiles| tiles.iter().copied()));
+    }
     let mut indexed = build(view, &items, &layout, by)?;
     let view = &mut indexed.view;
     if on_chip {

@@ -12,6 +12,7 @@ mod indirect;
 mod isa;
 mod key;
 mod operators;
+mod register;
 mod report;
 mod session;
 mod source;

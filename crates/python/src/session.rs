@@ -23,6 +23,7 @@ use tilewright_num::Dtype;
 use crate::current::next_launch;
 use crate::dtype::ElementType;
 use crate::error::raise;
+use crate::register::Registers;
 use crate::tensor::{Tensor, memory_of};
 use crate::{dtype, source};
 
@@ -58,6 +59,7 @@ pub(crate) struct Session {
     pub(crate) network: Option<Arc<Network>>,
     /// How often each core has met the same ranks.
     pub(crate) met: BTreeMap<(u32, Vec<u32>), u32>,
+    pub(crate) registers: Registers,
     /// Where matmuls wrote, by tensor.
     summed: BTreeMap<u32, Vec<Region>>,
     /// Lines by code object, and by the place in its code, which is found sooner.
@@ -133,6 +135,8 @@ impl Session {
                 instruction.source = line;
                 instruction.program = self.current_program;
                 instruction.meeting = self.current_meeting;
+                self.own_registers(&instruction);
+                self.follow_branch(&mut instruction);
                 self.program.instructions.push(instruction);
                 Ok(self.program.instructions.len() - 1)
             }
@@ -193,12 +197,13 @@ impl Session {
         Ok(Tensor::new(Arc::new(storage), self.launch))
     }
 
-    /// A place in HBM for the descriptors of one transfer, as those of transfers that are known before have one.
-    pub(crate) fn ring(&mut self, py: Python<'_>) -> PyResult<Tile> {
+    /// A place that stands for what is made at run time and read soon after: descriptors of one transfer, which have theirs in HBM as those
+    /// that are known before, or a register.
+    pub(crate) fn place_of_its_own(&mut self, py: Python<'_>, name: &str) -> PyResult<Tensor> {
         let bytes = ElementType { dtype: Dtype::U8, mx: None }.code();
         let mut request = self.request(py, vec![1], bytes, "private_hbm")?;
-        "descriptors".clone_into(&mut request.name);
-        Ok(self.keep(py, Storage::without_values(request), Vec::new())?.tile)
+        name.clone_into(&mut request.name);
+        self.keep(py, Storage::without_values(request), Vec::new())
     }
 
     /// A tensor that nobody wrote to, if it has no more partitions than there are.
@@ -271,6 +276,7 @@ impl Session {
             timeline: Mutex::new(None),
             network: None,
             met: BTreeMap::new(),
+            registers: Registers::default(),
             summed: BTreeMap::new(),
             lines: BTreeMap::new(),
             places: BTreeMap::new(),

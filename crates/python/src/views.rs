@@ -30,6 +30,12 @@ impl Tensor {
         Ok(self.with_view(view))
     }
 
+    /// The same of picked elements too, for transfers that transpose.
+    fn turned(&self, order: Vec<usize>) -> PyResult<Tensor> {
+        let view = self.tile.view.turn(&order).map_err(|refusal| plain(&refusal))?;
+        Ok(self.with_view(view))
+    }
+
     /// Sizes of 1 repeated, new dimensions in front.
     fn broadcasted(&self, shape: Vec<usize>) -> PyResult<Tensor> {
         let missing = shape.len().saturating_sub(self.tile.view.dims.len());
@@ -98,6 +104,15 @@ impl Tensor {
         let tile = self.tile.explicit(dims, offset, dtype, mx).map_err(|refusal| plain(&refusal))?;
         let picked_by = by.and_then(|by| Region::of(&by.tile)).map(|region| [region].into());
         Ok(self.with_view(View { picked_by, ..tile.view }))
+    }
+
+    /// The same view, whose place is known when these registers are.
+    fn placed_by(&self, registers: Vec<Bound<'_, Tensor>>) -> Tensor {
+        let mut view = self.tile.view.clone();
+        let known = registers.iter().filter_map(|register| Region::of(&register.get().tile));
+        let earlier = view.picked_by.iter().flat_map(|tiles| tiles.iter().copied());
+        view.picked_by = Some(earlier.chain(known).collect());
+        self.with_view(view)
     }
 
     /// Explicit element offsets over the whole storage; negative ones are skipped. `by` is the tile that picked them.

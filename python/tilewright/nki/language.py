@@ -29,6 +29,7 @@ from .dtypes import (  # noqa: F401  names of the language
 )
 from .limits import bfp16, finfo, fp32, sizeinbytes, tile_size  # noqa: F401
 from .methods import Buffer
+from .registers import Register
 
 sbuf = Buffer.named("sbuf")
 psum = Buffer.named("psum")
@@ -471,50 +472,10 @@ def ds(start, size):
         # The tile stays in the slice: what is cut out lies where it says.
         return slice(start, int(start) + size)
     if isinstance(start, Register):
-        start = int(start)
+        start = start.number()
     if isinstance(start, Index):
         return start + Index.arange(0, size)
     return slice(start, start + size)
-
-
-class Register:
-    """A scalar register."""
-
-    def __init__(self, value=0):
-        self.value = int(value)
-
-    def __index__(self):
-        return self.value
-
-    __int__ = __index__
-
-    def __bool__(self):
-        return self.value != 0
-
-    def __eq__(self, other):
-        return self.value == int(other)
-
-    def __lt__(self, other):
-        return self.value < int(other)
-
-    def __hash__(self):
-        return id(self)
-
-    def __add__(self, other):
-        return self.value + int(other)
-
-    __radd__ = __add__
-
-    def __sub__(self, other):
-        return self.value - int(other)
-
-    def __rsub__(self, other):
-        return int(other) - self.value
-
-    def __mul__(self, other):
-        return self.value * int(other)
-
-    __rmul__ = __mul__
 
 
 def nc(count):

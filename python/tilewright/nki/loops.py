@@ -1,6 +1,6 @@
 """Loop iterators, which tell `loop_reduce` where they are, and shapes with a marked partition dimension."""
 
-from . import state
+from . import registers, state
 
 
 class LoopInt(int):
@@ -44,7 +44,10 @@ def counted(*args, start=None, stop=None, step=None, **_options):
 
 
 def _bound(value):
-    return value if type(value) is int else int(value)
+    if type(value) is int:
+        return value
+    registers.branch(value)
+    return int(value)
 
 
 class ParDim(int):

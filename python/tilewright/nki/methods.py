@@ -8,7 +8,7 @@ import numpy as np
 from tilewright import _core
 from tilewright._core import Tensor
 
-from . import dtypes, lower, state, ufuncs
+from . import dtypes, lower, registers, state, ufuncs
 from .refusals import not_negative, whole
 
 
@@ -57,8 +57,8 @@ def assert_shape(self, shape):
 
 def slice_(self, dim, start, end, step=1):
     """A slice of one dimension."""
-    start, end = int(start), int(end)
-    return self.sliced(dim, start, max(0, -(-(end - start) // step)), step)
+    first, last = int(start), int(end)
+    return registers.placed(self.sliced(dim, first, max(0, -(-(last - first) // step)), step), start)
 
 
 def select(self, dim, index):
@@ -121,15 +121,17 @@ def ap(self, pattern, offset=0, scalar_offset=None, vector_offset=None, indirect
     """An access pattern of [stride, count] pairs over the whole tensor, with offsets known only at run time."""
     pattern = [(whole(stride, "a step of"), not_negative(count, "an access pattern with a count of")) for stride, count in pattern]
     code = None if dtype is None else dtypes.code(dtype)
-    offset = _register_value(offset)
+    place, offset = offset, _register_value(offset)
     if scalar_offset is None and vector_offset is None:
-        return self.pattern(pattern, not_negative(offset, "an access pattern from element"), code)
+        view = self.pattern(pattern, not_negative(offset, "an access pattern from element"), code)
+        return registers.placed(view, place)
     step = self._row_step(indirect_dim)
     if scalar_offset is not None:
         start = offset + _register_value(scalar_offset) * step
         last = start + sum(stride * (count - 1) for stride, count in pattern)
         if 0 <= start and last < self._total():
-            return self.pattern(pattern, start, code, scalar_offset if isinstance(scalar_offset, Tensor) else None)
+            view = self.pattern(pattern, start, code, scalar_offset if isinstance(scalar_offset, Tensor) else None)
+            return registers.placed(view, place, scalar_offset)
         rows, first, offset = np.zeros(1, np.int64), 0, start
     else:
         # The dimension that the offsets stand for gives no step of its own.

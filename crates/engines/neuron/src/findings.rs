@@ -153,7 +153,9 @@ fn starts(chip: &Chip, program: &Program) -> Vec<Finding> {
         if matches!(instruction.engine, EngineKind::Dma | EngineKind::Sync) {
             continue;
         }
-        for region in instruction.reads.iter().chain(&instruction.writes) {
+        let offsets = instruction.offsets.as_deref().unwrap_or_default();
+        let operands = instruction.reads.iter().filter(|region| !offsets.contains(region));
+        for region in operands.chain(&instruction.writes) {
             let Some(base) = on_chip.get(&region.storage) else { continue };
             let (start, count) = (base + region.rows.0, region.rows.1 - region.rows.0);
             if start % start_grain(chip, count) != 0 {

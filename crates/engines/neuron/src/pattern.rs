@@ -279,6 +279,19 @@ impl View {
         Ok(View { dims, blocks: 0, ..self.clone() })
     }
 
+    /// Dimensions in another order, of picked elements too: what a transfer reads when it transposes rows that a tile picks.
+    ///
+    /// # Errors
+    /// If `order` is no permutation.
+    pub fn turn(&self, order: &[usize]) -> Result<View, Refusal> {
+        let Some(offsets) = &self.gather else { return self.permute(order) };
+        let turned = View::whole(&self.shape(), self.dtype, 0).permute(order)?;
+        let from = turned.offsets().into_iter().map(|at| usize::try_from(at).ok());
+        let picked = from.map(|at| at.and_then(|at| offsets.get(at)).copied().unwrap_or(SKIP));
+        let whole = View::whole(&turned.shape(), self.dtype, 0);
+        Ok(View { dims: whole.dims, gather: Some(picked.collect()), blocks: 0, ..self.clone() })
+    }
+
     /// The same bytes as another type; the innermost dimension grows or shrinks.
     ///
     /// # Errors

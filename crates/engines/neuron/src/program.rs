@@ -201,6 +201,8 @@ pub struct Instruction {
     pub reads: SmallVec<[Region; 3]>,
     /// What it writes.
     pub writes: SmallVec<[Region; 1]>,
+    /// Those of its reads that say where operands lie, by the sequencer and not by lanes.
+    pub offsets: Option<Box<[Region]>>,
     /// Bytes read from HBM.
     pub hbm_read_bytes: u64,
     /// Bytes written to HBM.
@@ -209,6 +211,8 @@ pub struct Instruction {
     pub macs: u64,
     /// Bits of an operand of the tensor engine; 0 on other engines.
     pub operand_bits: u32,
+    /// Its operands are block-scaled (MXFP8, MXFP4).
+    pub block_scaled: bool,
     /// MATMUL instructions that a product of the tensor engine is.
     pub passes: u8,
     /// A product of the tensor engine that takes all passes of its type: no transpose, nothing of zeros and ones.
@@ -253,16 +257,23 @@ impl Instruction {
         reads: &[&Tile],
     ) -> Instruction {
         let indices = writes.iter().chain(reads).filter_map(|tile| Some(tile.view.index.as_ref()?.region));
+        // Those of a transfer are read where its descriptors are made.
+        let picked = writes.iter().chain(reads).filter(|_| engine != EngineKind::Dma);
+        let picked = picked.filter_map(|tile| tile.view.picked_by.as_deref()).flatten().copied();
+        let offsets: Vec<Region> = picked.collect();
+        let sources = reads.iter().filter_map(|tile| Region::of(tile));
         Instruction {
             opcode,
             engine,
             cost,
-            reads: reads.iter().filter_map(|tile| Region::of(tile)).chain(indices).collect(),
+            reads: sources.chain(indices).chain(offsets.iter().copied()).collect(),
             writes: writes.iter().filter_map(|tile| Region::of(tile)).collect(),
+            offsets: (!offsets.is_empty()).then(|| offsets.into()),
             hbm_read_bytes: 0,
             hbm_written_bytes: 0,
             macs: 0,
             operand_bits: 0,
+            block_scaled: false,
             passes: 1,
             full_rows: false,
             cells: 0,

@@ -52,6 +52,8 @@ machine_keys! {
         mac_bf16_pj: f64 [0.0, 1000.0],
         /// The same in FP8.
         mac_fp8_pj: f64 [0.0, 1000.0],
+        /// The same of block-scaled elements, with their part of the scale.
+        mac_mx_pj: f64 [0.0, 1000.0],
         /// The same in FP32.
         mac_fp32_pj: f64 [0.0, 1000.0],
         /// Lane of the vector engine for a cycle.

@@ -4,7 +4,7 @@ use pyo3::prelude::*;
 use smallvec::SmallVec;
 use tilewright_neuron::Region;
 use tilewright_neuron::engine::dge::{Mode, make_descriptors};
-use tilewright_neuron::engine::dma;
+use tilewright_neuron::engine::{dma, transpose};
 use tilewright_neuron::pattern::SKIP;
 
 use super::{Done, Instruction, Session, Tensor, Tile, alu, engine_of};
@@ -59,6 +59,24 @@ impl Session {
         done.map_err(|refusal| self.refused(py, &refusal))
     }
 
+    /// The order of dimensions of a transpose; refuses others.
+    #[pyo3(signature = (src, axes=None))]
+    fn transpose_order(
+        &mut self,
+        py: Python<'_>,
+        src: &Tensor,
+        axes: Option<Vec<usize>>,
+    ) -> PyResult<Vec<usize>> {
+        let order = transpose::order(src.tile.view.dims.len(), axes.as_deref());
+        order.map(<[usize]>::to_vec).map_err(|refusal| self.refused(py, &refusal))
+    }
+
+    /// Refuses results and sources that a transpose does not take.
+    fn check_transpose(&mut self, py: Python<'_>, dst: &Tensor, src: &Tensor, mode: &str) -> Done {
+        let done = transpose::check(&self.chip, &dst.tile, &src.tile, mode == "hwdge");
+        done.map_err(|refusal| self.refused(py, &refusal))
+    }
+
     #[pyo3(signature = (dst, src, permuted, mode="unknown"))]
     fn dma_transpose(
         &mut self,
@@ -91,17 +109,18 @@ impl Session {
     }
 }
 
-/// Descriptors that are made for a transfer: where they lie, and whether software makes them; nothing of those that are stored before.
-#[derive(Clone, Copy, Default)]
+/// Descriptors that are made for a transfer: where they lie, and whether software makes them; of those that are stored before only what
+/// says where the transfer begins.
+#[derive(Default)]
 struct Descriptors {
-    ring: Option<Region>,
+    waits: SmallVec<[Region; 1]>,
     software: bool,
 }
 
 impl Descriptors {
     /// The transfer that waits for them.
     fn given_to(self, mut transfer: Instruction) -> Instruction {
-        transfer.reads.extend(self.ring);
+        transfer.reads.extend(self.waits);
         if let Some(shape) = &mut transfer.dma {
             shape.software = self.software;
         }
@@ -125,13 +144,15 @@ impl Session {
             Mode::named(mode, engine_of(engine)?).and_then(|mode| mode.settled(&self.chip, name, &tiles));
         let mode = mode.map_err(|refusal| self.refused(py, &refusal))?;
         if mode == Mode::None {
-            return Ok(Descriptors::default());
+            let picked = tiles.iter().filter_map(|tile| tile.view.picked_by.as_deref()).flatten();
+            return Ok(Descriptors { waits: picked.copied().collect(), software: false });
         }
-        let ring = self.ring(py)?;
+        let ring = self.place_of_its_own(py, "descriptors")?.tile;
         if let Some(made) = make_descriptors(&self.chip, mode, &ring, &tiles) {
             self.record(py, Ok(made))?;
         }
-        Ok(Descriptors { ring: Region::of(&ring), software: mode == Mode::Software })
+        let waits = Region::of(&ring).into_iter().collect();
+        Ok(Descriptors { waits, software: mode == Mode::Software })
     }
 }
 

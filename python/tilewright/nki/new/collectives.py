@@ -5,7 +5,7 @@ rank 0 of one. With several cores to a rank, each core communicates with the sam
 """
 
 from .. import lower, state, team
-from ..language import Register
+from ..registers import Register
 
 __all__ = [
     "ReplicaGroup",

@@ -4,11 +4,11 @@ import numpy as np
 
 from tilewright._core import Index, Tensor
 
-from .. import dtypes, lower, state, team
+from .. import dtypes, lower, registers, state, team
 from ..enums import *  # noqa: F403  names of the module
 from ..enums import engine, matmul_perf_mode, nc_version, oob_mode, reduce_cmd  # noqa: F401
-from ..language import Register
 from ..old.isa import _largest, _operand, get_nc_version  # noqa: F401
+from ..registers import Register
 from . import isa_constants as constants  # noqa: F401
 
 _name, _engine = lower.op_name, lower.engine_name
@@ -382,12 +382,12 @@ def dma_copy(
 def dma_transpose(dst, src, axes=None, priority=None, dge_mode=None, oob_mode=oob_mode.error, name=None):
     """A transposing copy."""
     _check_transfer("dma_transpose", dst, src, dge_mode, priority)
-    rank = len(src.shape)
-    if axes is None:
-        axes = {2: (1, 0), 3: (2, 1, 0), 4: (3, 1, 2, 0)}[rank]
+    session, mode = state.running(), lower.dge_name(dge_mode)
+    order = session.transpose_order(src, None if axes is None else [int(axis) for axis in axes])
+    session.check_transpose(dst, src, mode)
     if getattr(oob_mode, "value", oob_mode) == 1:
         src = src.skipping()
-    state.running().dma_transpose(dst, src, src.permuted([int(axis) for axis in axes]), lower.dge_name(dge_mode))
+    session.dma_transpose(dst, src, src.turned(order), mode)
 
 
 def dma_compute(dst, srcs, reduce_op, scales=None, unique_indices=True, oob_mode=oob_mode.error, name=None):
@@ -400,25 +400,26 @@ def register_alloc(x=None):
     """A scalar register."""
     register = Register()
     if isinstance(x, Tensor):
-        register.value = x.integer()
+        register.load(x)
     elif x is not None:
-        register.value = int(x)
+        register.move(x)
     return register
 
 
 def register_load(dst, src):
     """register <- one element."""
-    dst.value = src.integer() if isinstance(src, Tensor) else int(src)
+    dst.load(src) if isinstance(src, Tensor) else dst.move(src)
 
 
 def register_move(dst, src):
     """register <- register or constant."""
-    dst.value = int(src)
+    dst.move(src)
 
 
 def register_store(dst, src):
     """One element <- register."""
     state.running().memset(dst, int(src))
+    state.running().uses(registers.of(src))
 
 
 def _cores():

@@ -107,7 +107,7 @@ def device_print(print_prefix, tensor):
 
 def fori_loop(lower, upper, body_fun, step=1):
     """A loop on the device."""
-    for index in loops.counted(int(lower), int(upper), int(step)):
+    for index in loops.counted(lower, upper, step):
         body_fun(index)
 
 

@@ -484,7 +484,7 @@ def dma_copy(*, dst, src, mask=None, dst_rmw_op=None, oob_mode=oob_mode.error, d
 def dma_transpose(src, *, axes=None, mask=None, dtype=None, **_options):
     """A transposing copy to SBUF."""
     if axes is not None and len(src.shape) > 2:
-        order = [int(axis) for axis in axes]
+        order = state.running().transpose_order(src, [int(axis) for axis in axes])
         out = lower.new([src.shape[axis] for axis in order], _code(dtype, src))
         state.running().dma_transpose(out, src, src.permuted(order))
         return out

@@ -8,8 +8,10 @@ pub mod gpsimd;
 pub mod limits;
 pub mod mx;
 pub mod random;
+pub mod register;
 pub mod scalar;
 pub mod tensor;
+pub mod transpose;
 pub mod vector;
 
 use tilewright_num::RuleSet;

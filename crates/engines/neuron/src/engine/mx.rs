@@ -164,6 +164,7 @@ pub fn nc_matmul_mx(
     let mut instruction =
         Instruction::new(NAME, EngineKind::Tensor, cost, &[dst], &reads).reading(uninitialised);
     instruction.macs = as_u64(partitions * LANES * m * n);
+    instruction.block_scaled = true;
     Ok(instruction)
 }
 

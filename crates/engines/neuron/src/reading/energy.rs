@@ -22,6 +22,7 @@ pub fn energy(chip: &Chip, program: &Program, timeline: &Timeline) -> Vec<Part> 
         events.engine_ps[instruction.engine as usize] += u128::from(instruction.cost.busy_ps);
         let macs = u128::from(instruction.macs);
         match instruction.operand_bits {
+            _ if instruction.block_scaled => events.macs_mx += macs,
             bits if bits > 16 => events.macs_fp32 += macs,
             bits if bits <= 8 && bits > 0 => events.macs_fp8 += macs,
             _ => events.macs_bf16 += macs,
@@ -47,6 +48,7 @@ pub fn energy(chip: &Chip, program: &Program, timeline: &Timeline) -> Vec<Part> 
     let neuron = &chip.neuron;
     let macs = events.macs_bf16 as f64 * costs.mac_bf16_pj
         + events.macs_fp8 as f64 * costs.mac_fp8_pj
+        + events.macs_mx as f64 * costs.mac_mx_pj
         + events.macs_fp32 as f64 * costs.mac_fp32_pj;
     let gpsimd_lanes = neuron.gpsimd.processors * neuron.gpsimd.partitions_per_processor;
     let part = |name, joules| Part { name, joules };
@@ -79,6 +81,7 @@ struct Events {
     engine_ps: [u128; 6],
     macs_bf16: u128,
     macs_fp8: u128,
+    macs_mx: u128,
     macs_fp32: u128,
     sbuf_bytes: u128,
     psum_bytes: u128,

@@ -247,7 +247,9 @@ impl State<'_> {
         /// From here on accesses are kept by place.
         const MANY: usize = 96;
         let tile = self.tiles.number(&access.region);
-        if !self.tiles.facts.get(tile as usize).is_some_and(|facts| facts.written) {
+        let Some(facts) = self.tiles.facts.get(tile as usize).filter(|facts| facts.written) else { return };
+        // Nobody waits for reads behind the last write, unless for room.
+        if !writing && !facts.memory.on_chip() && access.node > facts.last_write {
             return;
         }
         let Some(accesses) = self.accesses.get_mut(tile as usize) else { return };

@@ -25,6 +25,8 @@ pub(crate) struct TileFacts {
     pub(crate) life: (u32, u32),
     /// Some instruction writes it.
     pub(crate) written: bool,
+    /// The last one that does, if any.
+    pub(crate) last_write: u32,
 }
 
 /// Tiles of a program that instructions touch.
@@ -65,7 +67,9 @@ impl Tiles {
         let number = self.number(region);
         if let Some(facts) = self.facts.get_mut(number as usize) {
             facts.life.1 = at;
-            facts.written |= writes;
+            if writes {
+                (facts.written, facts.last_write) = (true, at);
+            }
             return;
         }
         let Some(allocation) = program.allocations.get(region.storage as usize) else { return };
@@ -90,6 +94,7 @@ impl Tiles {
             partitions: u64::from(allocation.partitions.max(1)),
             life: (at, at),
             written: writes,
+            last_write: if writes { at } else { 0 },
         });
     }
 

@@ -39,8 +39,6 @@ pub fn tensor_copy_dynamic(
     let mut cost = cost(chip, engine, as_u64(src.view.free_elements()), &[src, dst], Rate::Fast);
     cost.busy_ps = cost.busy_ps.max(cycles_ps(LEAST_CYCLES, clock_hz));
     let mut done = Instruction::new(name, engine, cost, &[dst], &[src]).reading(uninitialised);
-    let places = [dst, src].into_iter().filter_map(|tile| tile.view.picked_by.as_deref());
-    done.reads.extend(places.flatten().copied());
     done.borrows_port = is_fast(chip, engine, &[src, dst], Rate::Fast);
     Ok(done)
 }
