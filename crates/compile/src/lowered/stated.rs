@@ -70,10 +70,14 @@ impl Text {
         }
         let (asked, bands) = (self.choices.bands, taken.bands);
         if asked != bands {
-            refuse(
-                format!("bands={asked}, of which {bands} are of use"),
-                format!("bands=1 to bands={bands}, powers of two; none on several PEs or chips"),
-            );
+            let allowed = match bands {
+                1 => {
+                    "bands=1; more on one PE of one chip alone, where fewer slices have room for all columns"
+                        .to_string()
+                }
+                _ => format!("powers of two, bands=1 to bands={bands}"),
+            };
+            refuse(format!("bands={asked}, of which {bands} are of use"), allowed);
         }
         let (asked, slots) = (self.choices.slots, taken.slots);
         if asked != slots {
