@@ -53,8 +53,7 @@ fn without_zeros(group: &[Words]) -> Vec<Words> {
     let mut zeros: Option<&Words> = None;
     let mut kept = Vec::with_capacity(group.len());
     for words in group {
-        let known = zeros.is_some_and(|zeros| Arc::ptr_eq(zeros, words));
-        if !known && zeros.is_none() && Arc::strong_count(words) > 1 && words.iter().all(|word| *word == 0) {
+        if zeros.is_none() && Arc::strong_count(words) > 1 && words.iter().all(|word| *word == 0) {
             zeros = Some(words);
         }
         if kept.is_empty() || !zeros.is_some_and(|zeros| Arc::ptr_eq(zeros, words)) {
