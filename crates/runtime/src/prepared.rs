@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tilewright_base::Diagnostic;
 use tilewright_machine::tcp::Tcp;
-use tilewright_record::Sink;
+use tilewright_record::{KeepLast, Sink};
 use tilewright_sim as sim;
 use tilewright_tcp::program::{Program, RegisterId};
 
@@ -99,6 +99,11 @@ impl Prepared {
     ) -> Result<Reading, ReadingError> {
         let (machine, program) = (self.machine(), self.program());
         let what = listener::Run { machine, program, decides, wanted, before: Before::Inputs };
-        listener::run(&what, state, |options, judge| self.sim.simulate(registers, options, sink, judge))
+        listener::run(
+            &what,
+            state,
+            |options, judge| self.sim.simulate(registers, options, sink, judge),
+            |options, judge| self.sim.simulate(registers, options, KeepLast::new(0), judge),
+        )
     }
 }

@@ -5,7 +5,7 @@
 use thiserror::Error;
 use tilewright_base::{Diagnostic, Severity};
 use tilewright_machine::tcp::Tcp;
-use tilewright_record::{RecordError, Sink};
+use tilewright_record::{KeepLast, RecordError, Sink};
 use tilewright_sim::{Outcome, SimError, simulate};
 use tilewright_tcp::findings::Finding;
 use tilewright_tcp::program::Program;
@@ -97,9 +97,12 @@ pub fn read<S: Sink + Send>(
         device.load(program, files)?;
     }
     let what = listener::Run { machine, program, decides, wanted, before: Before::Nothing };
-    let mut reading = listener::run(&what, device.state_mut(), |options, judge| {
-        simulate(machine, program, options, sink, judge)
-    })?;
+    let mut reading = listener::run(
+        &what,
+        device.state_mut(),
+        |options, judge| simulate(machine, program, options, sink, judge),
+        |options, judge| simulate(machine, program, options, KeepLast::new(0), judge),
+    )?;
     let stopped = reading.outcome.ended == tilewright_sim::Ended::Stopped;
     if wanted.values && !stopped {
         reading.outputs = device.outputs(program)?;

@@ -168,3 +168,68 @@ fn a_refused_program_is_not_prepared() {
     broken.execs[0].pes = 3;
     assert!(matches!(Prepared::new(tcp(), broken), Err(ReadingError::Refused(_))));
 }
+
+/// Scatters by a table whose second offset lies before HBM, between commands that are well; a race comes after it.
+const FAULTY: &str = r#"
+program tcp 1
+machine tcp
+
+register i = 0 in 0..200
+
+tensor rows: i32[R=2] input at hbm+0x0 = "| R[2]" patterns [0, 0x80000000]
+tensor x: i8[R=2, B=8] input at dm[0]+0x0 = "| R[2] B[8]" random 1
+tensor y: i8[R=2, B=8] output at hbm+0x1000 = "| R[2] B[8]"
+tensor before: i8[R=2, B=8] output at hbm+0x2000 = "| R[2] B[8]"
+tensor after: i8[R=2, B=8] output at hbm+0x3000 = "| R[2] B[8]"
+
+transfer early { from dm[0]+0x0; to hbm+0x2000; loops (2: 8 -> 8); packet 8 }
+transfer put { from dm[0]+0x0; to hbm+0x1000; loops (2: 8 -> 8); packet 8; scatter hbm+0x0 as i32 }
+transfer late { from dm[0]+0x0; to hbm+0x3000; loops (2: 8 -> 8); packet 8 }
+transfer back { from hbm+0x3000; to dm[0]+0x0; loops (2: 8 -> 8); packet 8 }
+
+queue pe0 {
+  dma early 0
+  wait_d 0
+  dma put 1
+  wait_d 1
+  for i = 0 to 200 {
+    dma late 2
+    dma back 3
+    wait_d 2
+    wait_d 3
+  }
+}
+"#;
+
+/// What a run tells but for its record.
+fn counted(reading: &Reading) -> String {
+    let outcome = &reading.outcome;
+    let ran = (outcome.cycles, outcome.commands, outcome.execs, outcome.transfers, outcome.steps);
+    format!("{:?} {ran:?} {:?} {:?}", outcome.ended, outcome.energy_fj, reading.findings)
+}
+
+/// Without a trace the timeline is ahead of values, so a fault is found late. Nothing tells.
+#[test]
+fn a_fault_ends_a_run_at_the_same_cycle_whether_values_are_computed_beside_it_or_not() {
+    let program = text::read(FAULTY, SourceId(0)).unwrap_or_else(|complaints| panic!("{complaints:#?}"));
+    let prepared = Prepared::new(tcp(), program.clone()).unwrap();
+    let run = |wanted: &Wanted| {
+        let mut device = Device::new(tcp(), 1);
+        device.load(&program, &mut none).unwrap();
+        let reading = device.run(&prepared, &[], wanted, KeepLast::new(0)).unwrap();
+        (counted(&reading), device.outputs(&program).unwrap(), reading)
+    };
+    for findings in [true, false] {
+        let wanted = Wanted { findings, ..all() };
+        let (told, outputs, reading) = run(&wanted);
+        assert_eq!((reading.outcome.ended, reading.findings.len()), (Ended::Stopped, 1));
+        assert_eq!(reading.findings[0].code, "tcp/out-of-bounds");
+        let zeros = |at: usize| outputs[at].1.patterns.iter().all(|pattern| *pattern == 0);
+        assert_eq!([1, 2].map(zeros), [false, true], "before, after");
+        for _ in 0..20 {
+            let (beside, left, _) = run(&Wanted { trace: false, ..wanted.clone() });
+            assert_eq!(beside, told);
+            assert!(left == outputs);
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! Who listens to a run: values are computed when a command is done, findings are judged as commands are issued.
+
+mod apart;
+mod values;
+
+use std::ops::ControlFlow;
+
+use tilewright_machine::tcp::Tcp;
+use tilewright_num::Dtype;
+use tilewright_sim::{Detail, Ended, Judge, Options, Outcome, SimError, WaitsFor};
+use tilewright_tcp::findings::{self, Finding};
+use tilewright_tcp::program::Program;
+use tilewright_tcp::program::event::{Event, Ticket};
+use tilewright_tcp::program::tensor::Role;
+use tilewright_tcp::program::transfer::Address;
+use tilewright_tcp::run::State;
+
+use crate::decides::Decides;
+use crate::readings::{Reading, ReadingError, Wanted};
+use values::{Command, UnderWay, Values};
+
+/// What memory held before a run, as findings see it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Before {
+    /// Inputs that have data.
+    Nothing,
+    /// All inputs: earlier runs and the host may have written them.
+    Inputs,
+}
+
+/// A run to listen to.
+pub(crate) struct Run<'a> {
+    pub(crate) machine: &'a Tcp,
+    pub(crate) program: &'a Program,
+    pub(crate) decides: Decides,
+    pub(crate) wanted: &'a Wanted,
+    pub(crate) before: Before,
+}
+
+/// Runs a program on memories that hold its inputs; outputs are left there. `simulate` makes its timeline; so does `again`, whose record
+/// nobody looks at.
+pub(crate) fn run(
+    what: &Run<'_>,
+    state: &mut State,
+    simulate: impl FnOnce(&Options, &mut dyn Judge) -> Result<Outcome, SimError> + Send,
+    again: impl FnOnce(&Options, &mut dyn Judge) -> Result<Outcome, SimError>,
+) -> Result<Reading, ReadingError> {
+    let mut values = Values::new(what.machine, state);
+    if !what.decides.computed(what.wanted) {
+        return Ok(what.timeline(None, simulate)?.with(None));
+    }
+    if !what.goes_apart() {
+        let timeline = in_pool(|| what.timeline(Some(&mut values), simulate))?;
+        return Ok(timeline.with(values.fault));
+    }
+    let timeline = apart::run(&mut values, |commands| what.timeline(Some(commands), simulate));
+    let Some((mut last, fault)) = values.fault else { return Ok(timeline?.with(None)) };
+    let timeline = what.timeline(Some(&mut last), again)?;
+    Ok(timeline.with(Some((last, fault))))
+}
+
+/// On a thread of the pool that slices are shared between: handing parts of a command to others costs it microseconds, a thread from
+/// outside falls asleep and is woken for each.
+fn in_pool<R: Send>(work: impl FnOnce() -> R + Send) -> R {
+    rayon::scope(|_| work())
+}
+
+impl<'a> Run<'a> {
+    fn options(&self) -> Options {
+        Options {
+            detail: if self.wanted.trace { Detail::Everything } else { Detail::Totals },
+            max_steps: self.wanted.max_steps.unwrap_or(Options::default().max_steps),
+            ..Options::default()
+        }
+    }
+
+    /// Whether the timeline needs no values, and nobody would see that it went on after a fault.
+    fn goes_apart(&self) -> bool {
+        !self.decides.time && !self.wanted.trace && rayon::current_num_threads() > 1
+    }
+
+    fn judge(&self) -> Option<findings::Judge<'a>> {
+        let mut judge = self.wanted.findings.then(|| findings::Judge::new(self.machine, self.program))?;
+        if self.before == Before::Inputs {
+            let inputs = self.program.tensors.iter().filter(|tensor| tensor.role != Role::Output);
+            inputs.for_each(|tensor| judge.holds(tensor));
+        }
+        Some(judge)
+    }
+
+    /// Simulates, judges, and tells someone what is done.
+    fn timeline(
+        &self,
+        follows: Option<&mut dyn Follows>,
+        simulate: impl FnOnce(&Options, &mut dyn Judge) -> Result<Outcome, SimError>,
+    ) -> Result<Timeline, SimError> {
+        let mut listener = Listener { findings: self.judge(), under_way: UnderWay::default(), follows };
+        let outcome = simulate(&self.options(), &mut listener)?;
+        let judge = listener.findings;
+        let findings = judge.map_or(Vec::new(), |judge| conclude(self.machine, judge, &outcome));
+        Ok(Timeline { outcome, findings })
+    }
+}
+
+/// What a run tells without its values.
+struct Timeline {
+    outcome: Outcome,
+    findings: Vec<Finding>,
+}
+
+impl Timeline {
+    /// With the command that could not be carried out, if there is one.
+    fn with(mut self, fault: Option<(Ticket, Finding)>) -> Reading {
+        if let Some((_, fault)) = fault {
+            // What was not written after it is no finding of its own.
+            self.findings.retain(|finding| finding.code != "tcp/output-unwritten");
+            self.findings.push(fault);
+        }
+        Reading { outcome: self.outcome, findings: self.findings, outputs: Vec::new() }
+    }
+}
+
+/// What only the end of a run shows.
+fn conclude(machine: &Tcp, mut judge: findings::Judge<'_>, outcome: &Outcome) -> Vec<Finding> {
+    for lost in &outcome.overflows {
+        let entries = machine.queue.entries;
+        judge.report(Finding::queue_overflow(lost.pe, lost.span, "a command", entries, lost.at_cycles));
+    }
+    if let Ended::Deadlock(chain) = &outcome.ended {
+        let waits: Vec<findings::Wait> = chain
+            .iter()
+            .map(|waiting| {
+                let (for_what, on) = match waiting.on {
+                    WaitsFor::Message(pe) => {
+                        (format!("a message of chip {} pe {}", pe.chip, pe.pe), Some(pe))
+                    }
+                    WaitsFor::Room => ("room in its queue".to_string(), None),
+                    WaitsFor::Sync => ("its queue to empty".to_string(), None),
+                    WaitsFor::Command { transfer: true, id } => (format!("transfer {id} to end"), None),
+                    WaitsFor::Command { transfer: false, id } => (format!("execution {id} to end"), None),
+                };
+                findings::Wait { pe: waiting.pe, span: waiting.span, for_what, on }
+            })
+            .collect();
+        judge.report(Finding::deadlock(&waits, outcome.cycles));
+    }
+    judge.finish()
+}
+
+/// Told which commands are done.
+trait Follows {
+    /// A command is done; breaking ends the run.
+    fn take(&mut self, command: Command) -> ControlFlow<()>;
+
+    /// An integer in memory, if memory is known.
+    fn read(&self, _address: Address, _dtype: Dtype) -> Option<i64> {
+        None
+    }
+}
+
+/// The last command of a run.
+impl Follows for Ticket {
+    fn take(&mut self, command: Command) -> ControlFlow<()> {
+        if command.ticket == *self { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+}
+
+struct Listener<'f, 'm> {
+    findings: Option<findings::Judge<'m>>,
+    under_way: UnderWay,
+    follows: Option<&'f mut dyn Follows>,
+}
+
+impl Judge for Listener<'_, '_> {
+    fn observe(&mut self, event: &Event<'_>) -> ControlFlow<()> {
+        if let Some(judge) = &mut self.findings {
+            judge.observe(event);
+        }
+        let Some(follows) = &mut self.follows else { return ControlFlow::Continue(()) };
+        self.under_way.observe(event).map_or(ControlFlow::Continue(()), |command| follows.take(command))
+    }
+
+    fn read(&mut self, address: Address, dtype: Dtype) -> Option<i64> {
+        self.follows.as_ref()?.read(address, dtype)
+    }
+}

@@ -1,0 +1,90 @@
+//! Values of a run: each command is carried out on the memories when it is done.
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use tilewright_base::Span;
+use tilewright_machine::tcp::Tcp;
+use tilewright_num::Dtype;
+use tilewright_tcp::findings::{Finding, Party};
+use tilewright_tcp::program::event::{Event, Image, PeId, Ticket, Unit};
+use tilewright_tcp::program::transfer::Address;
+use tilewright_tcp::program::{Exec, Transfer};
+use tilewright_tcp::run::{self, State};
+
+use super::Follows;
+
+/// A command that is done, and who issued it where.
+pub(super) struct Command {
+    pub(super) ticket: Ticket,
+    pe: PeId,
+    unit: Unit,
+    span: Span,
+    image: Kept,
+    at_cycles: u64,
+}
+
+enum Kept {
+    Exec(Arc<Exec>),
+    Transfer(Arc<Transfer>),
+}
+
+/// Commands between their issue and their end.
+#[derive(Default)]
+pub(super) struct UnderWay(BTreeMap<Ticket, Command>);
+
+impl UnderWay {
+    /// The command that an event ends.
+    pub(super) fn observe(&mut self, event: &Event<'_>) -> Option<Command> {
+        match event {
+            Event::Issue { ticket, pe, unit, image, span, at_cycles, .. } => {
+                let image = match image {
+                    Image::Exec(exec) => Kept::Exec(Arc::clone(exec)),
+                    Image::Transfer(transfer) => Kept::Transfer(Arc::clone(transfer)),
+                };
+                let (ticket, pe, unit, span, at_cycles) = (*ticket, *pe, *unit, *span, *at_cycles);
+                self.0.insert(ticket, Command { ticket, pe, unit, span, image, at_cycles });
+                None
+            }
+            Event::Done { ticket, at_cycles } => {
+                let command = self.0.remove(ticket)?;
+                Some(Command { at_cycles: *at_cycles, ..command })
+            }
+            _ => None,
+        }
+    }
+}
+
+/// The memories, and the command that could not be carried out.
+pub(super) struct Values<'a> {
+    machine: &'a Tcp,
+    state: &'a mut State,
+    pub(super) fault: Option<(Ticket, Finding)>,
+}
+
+impl<'a> Values<'a> {
+    pub(super) fn new(machine: &'a Tcp, state: &'a mut State) -> Values<'a> {
+        Values { machine, state, fault: None }
+    }
+}
+
+impl Follows for Values<'_> {
+    /// Carries a command out; breaks if that cannot be done.
+    fn take(&mut self, command: Command) -> ControlFlow<()> {
+        let (name, done) = match &command.image {
+            Kept::Exec(exec) => (&exec.name, run::exec(self.machine, self.state, command.pe, exec)),
+            Kept::Transfer(transfer) => (&transfer.name, run::transfer(self.machine, self.state, transfer)),
+        };
+        let Err(fault) = done else { return ControlFlow::Continue(()) };
+        let party = Party::new(name, command.pe, command.unit.name(), command.ticket, command.span);
+        self.fault = Some((command.ticket, Finding::fault(party, &fault, command.at_cycles)));
+        ControlFlow::Break(())
+    }
+
+    fn read(&self, address: Address, dtype: Dtype) -> Option<i64> {
+        let mut bytes = vec![0; dtype.size_bytes(1)];
+        self.state.read(address, &mut bytes).ok()?;
+        Some(tilewright_num::int_value(dtype, tilewright_num::load(dtype, &bytes, 0)))
+    }
+}
