@@ -2,6 +2,7 @@
 //! and short loads write in the same way.
 
 use std::borrow::Cow;
+use std::ops::Range;
 use std::sync::OnceLock;
 
 use smallvec::SmallVec;
@@ -21,6 +22,8 @@ pub(super) struct Writer<'a> {
     image: &'a Commit,
     base: i64,
     walk: Walk,
+    /// From the first byte that is written to the last.
+    extent: Range<usize>,
     /// Where runs of flits start, and flits of a run.
     runs: (Walk, u64),
     /// First bytes of all runs, if they are not too many; found when they are first asked for.
@@ -56,7 +59,8 @@ impl<'a> Writer<'a> {
         if walk.left() > 0 && end > capacity {
             return Err(out(high));
         }
-        Ok(Writer { image, base, walk, runs, starts: OnceLock::new() })
+        let extent = usize::try_from(low).unwrap_or(0)..index(end);
+        Ok(Writer { image, base, walk, extent, runs, starts: OnceLock::new() })
     }
 
     /// Flits that are written.
@@ -134,15 +138,13 @@ impl<'a> Writer<'a> {
         let few = self.runs.0.left() <= MAX_STARTS;
         let starts = self.starts.get_or_init(|| few.then(|| self.runs().0.collect()));
         let starts = starts.as_ref().map_or_else(|| Cow::Owned(self.runs().0.collect()), Cow::Borrowed);
-        for (at, source) in starts.iter().zip(flits.bytes.chunks(run)) {
-            let Some(target) = memory.span(sizes, self.image.memory, *at, bytes) else { continue };
-            if kept == pitch {
-                target.copy_from_slice(source.get(..bytes).unwrap_or_default());
-                continue;
-            }
-            for (target, flit) in target.chunks_exact_mut(kept.max(1)).zip(source.chunks_exact(pitch)) {
-                target.copy_from_slice(flit.get(..kept).unwrap_or_default());
-            }
+        let runs = starts.iter().zip(flits.bytes.chunks(run));
+        if let Some(mut opened) = memory.open(sizes, self.image.memory, &self.extent) {
+            runs.for_each(|(at, run)| put(opened.span(*at, bytes), run, kept, pitch));
+        } else {
+            runs.for_each(|(at, run)| {
+                put(memory.span(sizes, self.image.memory, *at, bytes), run, kept, pitch)
+            });
         }
     }
 
@@ -159,6 +161,33 @@ impl<'a> Writer<'a> {
                 None => memory.write(sizes, self.image.memory, at, bytes),
             }
         }
+    }
+}
+
+/// Writes a run of flits, so many bytes apart, to a place: the first bytes of each.
+fn put(target: Option<&mut [u8]>, run: &[u8], kept: usize, pitch: usize) {
+    let Some(target) = target else { return };
+    if kept == pitch {
+        return copy(target, run.get(..target.len()).unwrap_or_default());
+    }
+    for (target, flit) in target.chunks_exact_mut(kept.max(1)).zip(run.chunks_exact(pitch)) {
+        copy(target, flit.get(..kept).unwrap_or_default());
+    }
+}
+
+/// Copies as many bytes; lengths of flits and of their parts without a call.
+fn copy(target: &mut [u8], source: &[u8]) {
+    fn fixed<const BYTES: usize>(target: &mut [u8], source: &[u8]) {
+        if let (Some(target), Some(source)) = (target.first_chunk_mut::<BYTES>(), source.first_chunk()) {
+            *target = *source;
+        }
+    }
+    match target.len() {
+        4 => fixed::<4>(target, source),
+        8 => fixed::<8>(target, source),
+        16 => fixed::<16>(target, source),
+        32 => fixed::<32>(target, source),
+        _ => target.copy_from_slice(source),
     }
 }
 

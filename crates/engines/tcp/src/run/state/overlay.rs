@@ -163,8 +163,14 @@ impl Overlay {
         }
     }
 
-    fn write(&mut self, part: &Range<usize>) {
-        if !self.zeros.iter().any(|zeros| meet(zeros, part)) {
+    /// Whether bytes of a part are known to be zeros.
+    pub(super) fn has_zeros(&self, part: &Range<usize>) -> bool {
+        self.zeros.iter().any(|zeros| meet(zeros, part))
+    }
+
+    /// Bytes of a part, none of which is elsewhere, are written.
+    pub(super) fn write(&mut self, part: &Range<usize>) {
+        if !self.has_zeros(part) {
             return;
         }
         let rest = |zeros: Range<usize>| {

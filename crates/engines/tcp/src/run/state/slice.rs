@@ -26,6 +26,23 @@ pub(in crate::run) struct SliceMemory {
     vrf: Vec<u8>,
 }
 
+/// A memory that is written to.
+pub(in crate::run) struct Opened<'m> {
+    bytes: &'m mut [u8],
+    /// Who has to be told which zeros are none any more.
+    zeros: Option<&'m mut Overlay>,
+}
+
+impl Opened<'_> {
+    /// Bytes that are known to be inside the part, to be written.
+    pub(in crate::run) fn span(&mut self, offset: u64, bytes: usize) -> Option<&mut [u8]> {
+        if let Some(overlay) = &mut self.zeros {
+            overlay.write(&(index(offset)..index(offset).saturating_add(bytes)));
+        }
+        span(self.bytes, offset, bytes)
+    }
+}
+
 impl SliceMemory {
     /// Data memory, of which the part that is read was settled; empty if nothing was ever written.
     pub(in crate::run) fn dm(&self) -> &[u8] {
@@ -261,6 +278,28 @@ impl SliceMemory {
             }
         };
         span(content, offset, bytes)
+    }
+
+    /// A memory in whole, bytes of a part of which are about to be written; `None` where something has to be done before each.
+    pub(in crate::run) fn open(
+        &mut self,
+        sizes: &Sizes,
+        memory: Memory,
+        part: &Range<usize>,
+    ) -> Option<Opened<'_>> {
+        match memory {
+            Memory::Dm if self.overlay.holds(part) || self.loads.are_from(part) => None,
+            Memory::Dm => {
+                let Self { dm, overlay, .. } = self;
+                let bytes = room_of_dm(dm, overlay, sizes);
+                Some(Opened { bytes, zeros: overlay.has_zeros(part).then_some(overlay) })
+            }
+            Memory::Vrf => Some(Opened { bytes: room(&mut self.vrf, sizes.vrf), zeros: None }),
+            Memory::Trf { .. } if self.extra.is_empty() && self.loads.is_empty() => {
+                Some(Opened { bytes: room(&mut self.trf, sizes.trf), zeros: None })
+            }
+            Memory::Trf { .. } => None,
+        }
     }
 
     /// Writes bytes that are known to be inside.
