@@ -252,6 +252,20 @@ impl Compiled {
     /// # Errors
     /// A token outside the vocabulary, or more tokens than positions.
     pub fn inputs(&self, past: u64, tokens: &[u64]) -> Result<Inputs, CompileError> {
+        self.sequence_inputs(0, past, tokens)
+    }
+
+    /// [`Self::inputs`] for a sequence of a batch. One token of another sequence than the first is for the batch program.
+    ///
+    /// # Errors
+    /// As there; a sequence that there is not.
+    pub fn sequence_inputs(&self, sequence: u64, past: u64, tokens: &[u64]) -> Result<Inputs, CompileError> {
+        let sequences = self.plan.options.batch.max(1);
+        if sequence >= sequences {
+            let allowed = format!("below {sequences}");
+            return Err(CompileError::Size { what: "a sequence", found: sequence, allowed });
+        }
+        let begin = sequence * self.plan.sequence_bytes;
         let count = tokens.len() as u64;
         let context = past.saturating_add(count);
         let most = self.plan.options.context.min(self.kernels.positions);
@@ -281,11 +295,12 @@ impl Compiled {
                 *position = token.map_or(0, |at| past + at) * self.plan.embedding_row;
             }
             angles.push(token.map_or(0, |at| past + at) * self.plan.angles_row);
-            cache.push(token.map_or(self.plan.options.context, |at| past + at) * self.plan.cache_row);
+            let position = token.map_or(self.plan.options.context, |at| past + at);
+            cache.push(begin + position * self.plan.cache_row);
         }
         let plan = &self.plan;
         let is_whole = count.is_multiple_of(self.slices);
-        let first = |row: u64| context.saturating_sub((row + 1) * self.slices) * plan.cache_row;
+        let first = |row: u64| begin + context.saturating_sub((row + 1) * self.slices) * plan.cache_row;
         let firsts = (0..plan.prefill_rows).map(first);
         let tables = [
             (Some(plan.token_table), ids),
@@ -293,6 +308,7 @@ impl Compiled {
             (Some(plan.angle_table), angles),
             (Some(plan.cache_table), cache),
             (Some(plan.row_table), firsts.collect()),
+            (plan.sequence_table, vec![begin]),
         ];
         let tables = tables.into_iter().filter_map(|(at, table)| Some((at?, bytes(&table))));
         let whole = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);

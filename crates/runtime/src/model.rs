@@ -191,6 +191,34 @@ impl ModelDevice {
         Ok((phase, reading))
     }
 
+    /// Takes tokens of one sequence of a batch, behind those that it took before: a prompt, or a part of one. [`Self::logits`] gives
+    /// what follows them.
+    ///
+    /// # Errors
+    /// As [`Self::feed`]; a sequence that there is not, or fewer than two tokens: one is for [`Self::feed_batch`].
+    pub fn feed_sequence<S: Sink + Send>(
+        &mut self,
+        sequence: u64,
+        tokens: &[u64],
+        wanted: &Wanted,
+        sink: S,
+    ) -> Result<Reading, ModelError> {
+        let at = usize::try_from(sequence).unwrap_or(usize::MAX);
+        let inputs =
+            self.compiled.sequence_inputs(sequence, self.seen_by.get(at).copied().unwrap_or(0), tokens)?;
+        if tokens.len() == 1 {
+            let allowed = "2 and more; one goes with those of other sequences".to_string();
+            return Err(CompileError::Size { what: "the number of tokens", found: 1, allowed }.into());
+        }
+        self.write_tables(&inputs)?;
+        let registers = registers(self.prefill.program(), &inputs);
+        let reading = self.device.run(&self.prefill, &registers, wanted, sink)?;
+        if let Some(seen) = self.seen_by.get_mut(at) {
+            *seen += tokens.len() as u64;
+        }
+        Ok(reading)
+    }
+
     /// Takes one token of each sequence that has one, behind those that it took before; caches hold what earlier runs of this kind left.
     /// Sequences may have come differently far, and those without a token, or not named, stay where they are.
     ///

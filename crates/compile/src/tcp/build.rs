@@ -14,7 +14,7 @@ use tilewright_tcp::program::{Count, Exec, Program};
 
 use super::emit::Emitter;
 use super::exchange::Sent;
-use super::held::tensors;
+use super::held::{Held, tensors};
 use super::image::{commit, hbm, n, packet_of, to_slices, transfer, turn};
 use super::place::{Places, place};
 use super::plan::{Fill, Packed, Plan};
@@ -159,9 +159,10 @@ pub fn program(machine: &Tcp, kernels: &Kernels, plan: &Plan, mode: Mode) -> Res
         }
         begins.push(firsts);
     }
+    let held = Held { dm_bytes: build.at.end, sequences: build.sequences() };
     let places = build.at;
     let mut program = build.emit.finish();
-    program.tensors = tensors(machine, plan, places.end)?;
+    program.tensors = tensors(machine, plan, held)?;
     Ok(Built { program, begins, places })
 }
 
@@ -329,6 +330,11 @@ impl<'a> Build<'a> {
         (self.chip, self.pe) = (home.chip, home.pe);
         (self.asked, self.used, self.norms, self.exchanges, self.peer_turns) = (0, 0, 0, 0, 0);
         (self.sent, self.gathered) = (None, Vec::new());
+    }
+
+    /// Sequences that a run takes tokens of.
+    pub(super) fn sequences(&self) -> u64 {
+        if self.mode == Mode::Batch { self.plan.options.batch } else { 1 }
     }
 
     /// What follows is of a sequence of the batch.

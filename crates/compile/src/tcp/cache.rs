@@ -112,7 +112,7 @@ pub(super) fn store(build: &mut Build<'_>, cache: usize) {
     }
 }
 
-/// A half of all rows to the slices of each team: a team has the heads that it attends to.
+/// A half of all rows of the prompt's sequence to the slices of each team: a team has the heads that it attends to.
 fn fetch_half(build: &mut Build<'_>, cache: usize, half: Half, teams: Teams) {
     let row = build.plan.cache_row;
     let (own, own_row) = (row / 2 / teams.count, row / teams.count);
@@ -124,10 +124,17 @@ fn fetch_half(build: &mut Build<'_>, cache: usize, half: Half, teams: Teams) {
         to_slices(teams.slices, row),
         turn(n(own / packet), packet, packet),
     ];
-    let loops = loops.into_iter().filter(|row| row.size != n(1)).collect();
+    let mut loops: Vec<_> = loops.into_iter().filter(|row| row.size != n(1)).collect();
     let from = build.hbm(start(build, cache) + half.first(row));
     let to = build.dm(0, build.at.cached + half.first(own_row));
-    build.emit.dma(transfer(half.name(), from, to, loops, packet));
+    let fetched = match build.plan.sequence_table {
+        None => transfer(half.name(), from, to, loops, packet),
+        Some(table) => {
+            loops.insert(0, turn(n(1), 0, 0));
+            indexed(transfer(half.name(), from, to, loops, packet), build.hbm(table), false)
+        }
+    };
+    build.emit.dma(fetched);
 }
 
 /// All rows of a sequence to the slices, in turns, at a place.

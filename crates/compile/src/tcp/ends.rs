@@ -73,7 +73,7 @@ pub(super) fn head(build: &mut Build<'_>, kernel: usize) -> Result<(), CompileEr
             continue;
         }
         let packet = super::image::packet_of(build.machine, all);
-        let sequences = if build.mode == Mode::Batch { build.plan.options.batch } else { 1 };
+        let sequences = build.sequences();
         let whole = bytes(Dtype::F32, build.plan.logit_words);
         let loops = vec![from_slices(sequences, whole), turn(n(all / packet), packet, packet)];
         let loops = loops.into_iter().filter(|row| row.size != n(1)).collect();

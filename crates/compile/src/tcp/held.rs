@@ -15,11 +15,20 @@ use crate::CompileError;
 /// Words of a tensor of weights at most: sizes of the notation end there.
 const PIECE_WORDS: u64 = 1 << 31;
 
-/// Tensors of a program whose values take so many bytes of data memory.
-pub(super) fn tensors(machine: &Tcp, plan: &Plan, dm_bytes: u64) -> Result<Vec<Tensor>, CompileError> {
+/// What differs between programs of a model.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Held {
+    /// Data memory that values take.
+    pub(super) dm_bytes: u64,
+    /// Sequences that get logits.
+    pub(super) sequences: u64,
+}
+
+/// Tensors of a program.
+pub(super) fn tensors(machine: &Tcp, plan: &Plan, held: Held) -> Result<Vec<Tensor>, CompileError> {
     let mut all = Vec::new();
     for chip in 0..plan.options.chips {
-        of_chip(machine, plan, dm_bytes, chip, &mut all)?;
+        of_chip(machine, plan, held, chip, &mut all)?;
     }
     Ok(all)
 }
@@ -28,7 +37,7 @@ pub(super) fn tensors(machine: &Tcp, plan: &Plan, dm_bytes: u64) -> Result<Vec<T
 fn of_chip(
     machine: &Tcp,
     plan: &Plan,
-    dm_bytes: u64,
+    held: Held,
     chip: u64,
     all: &mut Vec<Tensor>,
 ) -> Result<(), CompileError> {
@@ -51,12 +60,12 @@ fn of_chip(
         }
     }
     if chip == 0 {
-        hbm("logits", plan.logits, plan.logit_words * plan.options.batch.max(1), Role::Output)?;
+        hbm("logits", plan.logits, plan.logit_words * held.sequences, Role::Output)?;
     }
     let slices = machine.pe.slices * plan.options.pes;
-    let held = Place::Dm { chip, slice: 0, base: 0 };
-    let axes = [("S", slices), ("B", dm_bytes.div_ceil(4))];
-    all.push(words(&named("memory"), held, &axes, &format!("S^1[{slices}] | B^1[%]"), Role::Both)?);
+    let place = Place::Dm { chip, slice: 0, base: 0 };
+    let axes = [("S", slices), ("B", held.dm_bytes.div_ceil(4))];
+    all.push(words(&named("memory"), place, &axes, &format!("S^1[{slices}] | B^1[%]"), Role::Both)?);
     Ok(())
 }
 

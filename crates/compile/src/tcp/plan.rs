@@ -151,6 +151,8 @@ pub struct Plan {
     pub cache_table: u64,
     /// For each row of a prompt, where the cache has the first of its tokens, if all its places have one.
     pub row_table: u64,
+    /// Where the sequence that a prompt is of begins in every cache, if there is more than one.
+    pub sequence_table: Option<u64>,
     /// Logits of the last token, or the vector of all tokens, f32.
     pub logits: u64,
     /// Logits, padding included.
@@ -254,6 +256,7 @@ impl Plan {
             angle_table: hbm.take(table),
             cache_table: hbm.take(table),
             row_table: hbm.take(bytes(Dtype::U32, prefill_rows)),
+            sequence_table: (options.batch > 1).then(|| hbm.take(bytes(Dtype::U32, 1))),
             logits: hbm.take(bytes(Dtype::F32, logit_words * options.batch.max(1))),
             logit_words,
             end: hbm.next,
