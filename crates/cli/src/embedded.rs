@@ -59,7 +59,13 @@ fn write(files: &Files, host: &mut dyn Host) -> Result<Outcome, Outcome> {
     };
     let target = ModelTarget::default();
     let machine = target.machine(host)?;
-    let on = Target { machine: &machine, target: &target, tokenizer: &tokenizer, prompting: &prompting };
+    let on = Target {
+        machine: &machine,
+        target: &target,
+        tokenizer: &tokenizer,
+        prompting: &prompting,
+        with: &[],
+    };
     let outcome = on_chip(&on, &loaded, 0, host)?;
     Ok(Outcome { stdout: outcome.stdout + NEXT, stderr: note + &outcome.stderr, ..outcome })
 }

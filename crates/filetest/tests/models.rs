@@ -69,6 +69,33 @@ fn given() -> TestHost {
     host
 }
 
+/// Prompts of one token, of some, and of many; each goes on as it does alone.
+#[test]
+fn texts_go_on_together_as_they_do_alone() {
+    let mut host = given();
+    let long = "xyz".repeat(14);
+    let run =
+        format!("run m/model.bin --prompt abc --with  --with {long} --max-tokens 8 --dtype bf16 --json");
+    let data: serde_json::Value = serde_json::from_str(&good(&run, &mut host)).expect("JSON");
+    let texts = [(&data, "abc"), (&data["with"][0], ""), (&data["with"][1], long.as_str())];
+    for (text, prompt) in texts {
+        let alone = good(&format!("run m/model.bin --prompt {prompt} --max-tokens 8 --json"), &mut host);
+        let alone: serde_json::Value = serde_json::from_str(&alone).expect("JSON");
+        for key in ["prompt_tokens", "tokens", "text", "stop"] {
+            assert_eq!(text[key], alone[key], "{key} of {prompt}");
+        }
+    }
+    assert_eq!(data["decode"]["tokens"], 21, "seven of each are fed back");
+    assert_eq!(data["decode"]["runs"], 7);
+    let words = good("run m/model.bin --prompt abc --with q --max-tokens 2", &mut host);
+    assert!(words.contains("2 at the same time") && words.contains("generated   4 tokens"), "{words}");
+    let too_long = format!("--with {long}{long}");
+    for refused in ["--with q --interp", "--with q --trace t", &too_long] {
+        let outcome = tilewright(&format!("run m/model.bin --prompt abc {refused}"), &mut host);
+        assert_eq!(outcome.code, BAD_INPUT, "{refused}: {}", outcome.stderr);
+    }
+}
+
 #[test]
 fn a_run_says_what_it_took() {
     let mut host = given();

@@ -155,7 +155,7 @@ fn run<S: Sink + Send>(
 }
 
 /// A reading of a run that came to its end.
-fn ended(reading: Reading) -> Result<Reading, ModelError> {
+pub(crate) fn ended(reading: Reading) -> Result<Reading, ModelError> {
     if reading.outcome.ended != Ended::Finished {
         let found = reading.findings.first().map(|finding| finding.to_diagnostic().message);
         return Err(ModelError::Stopped(found.unwrap_or_else(|| format!("{:?}", reading.outcome.ended))));

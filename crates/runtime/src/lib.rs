@@ -9,7 +9,7 @@
 //! - [`model`]: a compiled model with its weights and caches;
 //! - [`schedule`]: when each command of a compiled program runs, what lies where until when, and the bound;
 //! - [`tune`]: choices of the compiler by cost and simulated time;
-//! - [`generate`], [`usage`]: text from it, token by token, and what all runs took together.
+//! - [`generate`], [`together`], [`usage`]: text from it, token by token, or several texts at once, and what all runs took.
 
 pub mod array;
 pub mod decides;
@@ -24,6 +24,7 @@ pub mod prepared;
 pub mod readings;
 pub mod schedule;
 pub mod tensors;
+pub mod together;
 pub mod tune;
 pub mod usage;
 

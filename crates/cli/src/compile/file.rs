@@ -25,7 +25,7 @@ use crate::host::{Host, map_bytes};
 use crate::mapped::Mapped;
 use crate::model;
 use crate::outcome::{FAILED, Outcome};
-use crate::run::{Target, Weights, prompt, refused};
+use crate::run::{Target, Weights, refused};
 use crate::target::{ModelTarget, here};
 
 const HBM: &str = "hbm";
@@ -196,9 +196,14 @@ pub(super) fn exec(args: &ExecArgs, host: &mut dyn Host) -> Result<Outcome, Outc
     let compiled = compile_chosen(&machine, &kernels, options, &choices).map_err(|error| refused(&error))?;
     same_programs(path, &bundle, &compiled)?;
     let tokenizer = tokenizer(args, &bundle, host)?;
-    let prompt = prompt(&tokenizer, &args.prompting.prompt)?;
-    let on = Target { machine: &machine, target: &target, tokenizer: &tokenizer, prompting: &args.prompting };
-    on.job(prompt).run(compiled, &Weights::Packed(&hbm), host)
+    let on = Target {
+        machine: &machine,
+        target: &target,
+        tokenizer: &tokenizer,
+        prompting: &args.prompting,
+        with: &[],
+    };
+    on.job(on.prompts()?).run(compiled, &Weights::Packed(&hbm), host)
 }
 
 /// The plan is that of the programs only if they are those which follow from it.

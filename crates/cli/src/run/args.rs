@@ -13,6 +13,7 @@ Any other ONNX graph takes arrays: one --input for each of its inputs, or --seed
 Examples:
   tilewright run stories15M.bin --prompt 'Once upon a time' --max-tokens 64
   tilewright run stories15M.bin --prompt 'Once upon a time' --json --trace token.pftrace
+  tilewright run stories15M.bin --prompt 'Once upon a time' --with 'The cat' --with 'A boat'
   tilewright run stories15M.bin --tokenizer tokenizer.bin --prompt 'Once upon a time' --interp
   tilewright run digits.onnx --input image=seven.npy -o results/";
 
@@ -23,6 +24,9 @@ pub(crate) struct RunArgs {
     pub(crate) model: String,
     #[command(flatten)]
     pub(crate) prompting: Prompting,
+    /// Another text to go on from at the same time, as one more sequence of a batch; as often as wanted
+    #[arg(long = "with", value_name = "TEXT", conflicts_with_all = ["interp", "trace"])]
+    pub(crate) with: Vec<String>,
     #[command(flatten)]
     pub(crate) tensors: TensorArgs,
     #[command(flatten)]

@@ -37,8 +37,8 @@ pub(crate) struct Job<'j> {
     pub(crate) chips: u64,
     pub(crate) tokenizer: &'j Tokenizer,
     pub(crate) prompting: &'j Prompting,
-    /// Tokens of the prompt.
-    pub(crate) prompt: Vec<u32>,
+    /// Tokens of the prompt, and of texts that go on at the same time.
+    pub(crate) prompts: Vec<Vec<u32>>,
 }
 
 impl Job<'_> {
@@ -49,9 +49,10 @@ impl Job<'_> {
         weights: &Weights<'_>,
         host: &mut dyn Host,
     ) -> Result<Outcome, Outcome> {
-        let wide = |tokens: &[u32]| tokens.iter().copied().map(u64::from).collect::<Vec<u64>>();
         // A prompt is refused before anything is loaded.
-        check_room(&self.prompt, compiled.plan.options.context, compiled.kernels.positions)?;
+        for prompt in &self.prompts {
+            check_room(prompt, compiled.plan.options.context, compiled.kernels.positions)?;
+        }
         let mut device = ModelDevice::new(self.machine, compiled).map_err(|error| failed(&error))?;
         match weights {
             Weights::Constants(constants) => device.load(constants),
@@ -61,18 +62,26 @@ impl Job<'_> {
         if device.compiled().kernels.pools() {
             return self.encode(&mut device, host);
         }
-        let limits =
-            Limits { tokens: u64::from(self.prompting.max_tokens), ends: wide(&self.tokenizer.ends()) };
-        let mut speaker = Speaker::new(self.tokenizer, &self.prompt, !self.prompting.json, host);
-        let generation = generate(&mut device, &wide(&self.prompt), &limits, &mut |token| {
+        if self.prompts.len() > 1 {
+            return self.together(&mut device, host);
+        }
+        let mut speaker = Speaker::new(self.tokenizer, self.prompt(), !self.prompting.json, host);
+        let generation = generate(&mut device, &wide(self.prompt()), &self.limits(), &mut |token| {
             speaker.say(u32::try_from(token).unwrap_or(u32::MAX), host);
             if host.interrupted() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });
         let (text, shown) = speaker.end(host);
         let generation = generation.map_err(|error| failed(&error))?;
         let traced = self.trace(&mut device, &generation, host)?;
-        let report =
-            Report { job: self, device: &device, generation: &generation, text: &text, vector: None, traced };
+        let report = Report {
+            job: self,
+            device: &device,
+            generation: &generation,
+            text: &text,
+            vector: None,
+            traced,
+            with: Vec::new(),
+        };
         Ok(Outcome::good(match (self.prompting.json, shown) {
             (true, _) => report.json(),
             (false, true) => report.words(),
@@ -80,13 +89,23 @@ impl Job<'_> {
         }))
     }
 
+    /// The prompt.
+    pub(super) fn prompt(&self) -> &[u32] {
+        self.prompts.first().map_or(&[], Vec::as_slice)
+    }
+
+    /// When to stop.
+    pub(super) fn limits(&self) -> Limits {
+        Limits { tokens: u64::from(self.prompting.max_tokens), ends: wide(&self.tokenizer.ends()) }
+    }
+
     /// The vector of a text, and what it took.
     fn encode(&self, device: &mut ModelDevice, host: &mut dyn Host) -> Result<Outcome, Outcome> {
-        let tokens: Vec<u64> = self.prompt.iter().copied().map(u64::from).collect();
-        let (vector, generation) = encode(device, &tokens).map_err(|error| failed(&error))?;
+        let (vector, generation) = encode(device, &wide(self.prompt())).map_err(|error| failed(&error))?;
         let traced = self.trace(device, &generation, host)?;
         let (text, vector) = (&self.prompting.prompt, Some(&vector[..]));
-        let report = Report { job: self, device, generation: &generation, text, vector, traced };
+        let with = Vec::new();
+        let report = Report { job: self, device, generation: &generation, text, vector, traced, with };
         Ok(Outcome::good(if self.prompting.json { report.json() } else { report.words() }))
     }
 
@@ -105,8 +124,13 @@ impl Job<'_> {
     }
 }
 
+/// Tokens as a model takes them.
+pub(super) fn wide(tokens: &[u32]) -> Vec<u64> {
+    tokens.iter().copied().map(u64::from).collect()
+}
+
 /// A model that does not run: what the user gave, or a program of ours.
-fn failed(error: &ModelError) -> Outcome {
+pub(super) fn failed(error: &ModelError) -> Outcome {
     let (code, words) = match error {
         ModelError::Compile(_) => (FAILED, error.to_string()),
         ModelError::Prompt { .. } => (BAD_INPUT, error.to_string()),

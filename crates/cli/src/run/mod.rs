@@ -7,10 +7,11 @@ mod interp;
 mod report;
 mod speaker;
 mod tensors;
+mod together;
 
 use tilewright_compile::cluster::cluster;
 use tilewright_compile::kernel::Kernels;
-use tilewright_compile::{CompileError, Compiled, compile_kernels, weights};
+use tilewright_compile::{CompileError, Compiled, Options, compile_kernels, weights};
 use tilewright_import::Model;
 use tilewright_import::tokenizer::Tokenizer;
 use tilewright_machine::Tcp;
@@ -42,8 +43,13 @@ fn chip(args: &RunArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> {
     calibrate::check(&args.target)?;
     let loaded = model::raised(model::load(&args.model, args.dims.as_deref(), host)?);
     let tokenizer = model::tokenizer(&args.model, args.prompting.tokenizer.as_deref(), host)?;
-    let on =
-        Target { machine: &machine, target: &args.target, tokenizer: &tokenizer, prompting: &args.prompting };
+    let on = Target {
+        machine: &machine,
+        target: &args.target,
+        tokenizer: &tokenizer,
+        prompting: &args.prompting,
+        with: &args.with,
+    };
     on_chip(&on, &loaded, args.effort, host)
 }
 
@@ -53,6 +59,8 @@ pub(crate) struct Target<'t> {
     pub(crate) target: &'t ModelTarget,
     pub(crate) tokenizer: &'t Tokenizer,
     pub(crate) prompting: &'t Prompting,
+    /// Texts besides the prompt that go on at the same time.
+    pub(crate) with: &'t [String],
 }
 
 /// Compiles a model, with the choices that an effort finds, and generates with it.
@@ -62,23 +70,30 @@ pub(crate) fn on_chip(
     effort: u64,
     host: &mut dyn Host,
 ) -> Result<Outcome, Outcome> {
-    let prompt = prompt(on.tokenizer, &on.prompting.prompt)?;
-    let needed = prompt.len() as u64 + u64::from(on.prompting.max_tokens);
+    let prompts = on.prompts()?;
+    let longest = prompts.iter().map(Vec::len).max().unwrap_or(0) as u64;
+    let needed = longest + u64::from(on.prompting.max_tokens);
     let kernels = cluster(&loaded.graph).map_err(|error| refused(&error))?;
     let tokenizer = |_: &dyn Host| Ok(on.tokenizer.clone());
     let kernels = calibrate::calibrated(on.machine, on.target, (loaded, &tokenizer), kernels, host)?;
     on.target.check_context(kernels.positions)?;
-    let options = on.target.options(on.machine, needed)?;
+    let options = Options { batch: prompts.len() as u64, ..on.target.options(on.machine, needed)? };
     let aim = Aim { solver: on.target.solver(host)?, ..Aim::time(effort) };
     let tuned = tune(on.machine, &kernels, options, aim).map_err(|error| untuned(&error))?;
     let compiled = tuned.compiled;
     let constant = |name: &str| weights::constant(&loaded.graph, &loaded.store, name);
-    on.job(prompt).run(compiled, &Weights::Constants(&constant), host)
+    on.job(prompts).run(compiled, &Weights::Constants(&constant), host)
 }
 
 impl<'t> Target<'t> {
-    /// A prompt for a model that is compiled.
-    pub(crate) fn job(&self, prompt: Vec<u32>) -> Job<'t> {
+    /// Tokens of all texts, the prompt's first.
+    pub(crate) fn prompts(&self) -> Result<Vec<Vec<u32>>, Outcome> {
+        let texts = std::iter::once(&self.prompting.prompt).chain(self.with);
+        texts.map(|text| prompt(self.tokenizer, text)).collect()
+    }
+
+    /// Prompts for a model that is compiled.
+    pub(crate) fn job(&self, prompts: Vec<Vec<u32>>) -> Job<'t> {
         Job {
             machine: self.machine,
             chip: &self.target.chip,
@@ -86,13 +101,13 @@ impl<'t> Target<'t> {
             chips: self.target.chips,
             tokenizer: self.tokenizer,
             prompting: self.prompting,
-            prompt,
+            prompts,
         }
     }
 }
 
 /// Tokens of a prompt.
-pub(crate) fn prompt(tokenizer: &Tokenizer, text: &str) -> Result<Vec<u32>, Outcome> {
+fn prompt(tokenizer: &Tokenizer, text: &str) -> Result<Vec<u32>, Outcome> {
     let prompt = tokenizer.encode(text);
     if prompt.is_empty() {
         return Err(Outcome::usage("the prompt has no token\n  = instead: --prompt TEXT"));

@@ -23,6 +23,17 @@ pub(super) struct Report<'r> {
     pub(super) vector: Option<&'r [f32]>,
     /// Where the trace went.
     pub(super) traced: Option<&'r str>,
+    /// Texts that went on at the same time.
+    pub(super) with: Vec<Text>,
+}
+
+/// One of several texts.
+#[derive(Serialize)]
+pub(super) struct Text {
+    pub(super) prompt_tokens: Vec<u32>,
+    pub(super) tokens: Vec<u64>,
+    pub(super) text: String,
+    pub(super) stop: &'static str,
 }
 
 /// What `--json` prints.
@@ -42,6 +53,8 @@ struct Data<'d> {
     #[serde(skip_serializing_if = "Option::is_none")]
     norm: Option<f64>,
     stop: &'static str,
+    #[serde(skip_serializing_if = "<[Text]>::is_empty")]
+    with: &'d [Text],
     prefill_ms: f64,
     ms_per_token: Option<f64>,
     tokens_per_s: Option<f64>,
@@ -101,12 +114,13 @@ impl Report<'_> {
             pes: self.job.pes,
             chips: self.job.chips,
             context: options.context,
-            prompt_tokens: &self.job.prompt,
+            prompt_tokens: self.job.prompt(),
             tokens: &self.generation.tokens,
             text: self.text,
             embedding: self.vector,
             norm: self.vector.map(length),
             stop: self.generation.stop.name(),
+            with: &self.with,
             prefill_ms: prefill.seconds(machine) * 1e3,
             ms_per_token: ms,
             tokens_per_s: ms.map(|ms| 1e3 / ms),
@@ -135,12 +149,16 @@ impl Report<'_> {
         let context = thousands(options.context);
         let name = &self.device.compiled().kernels.name;
         line("model", &format!("{name} in {dtype} on {pes} of {chips}{}, context {context}", self.job.chip));
-        let prompt = counted(self.job.prompt.len() as u64, "token");
+        let prompt = counted(self.job.prompts.iter().map(Vec::len).sum::<usize>() as u64, "token");
+        if !self.with.is_empty() {
+            line("texts", &format!("{} at the same time", self.with.len() + 1));
+        }
         line("prompt", &format!("{prompt} in {:.4} ms", prefill.seconds(machine) * 1e3));
         if let Some(vector) = self.vector {
             line("embedding", &spelled(vector));
         } else {
-            let generated = counted(self.generation.tokens.len() as u64, "token");
+            let others = self.with.iter().map(|text| text.tokens.len()).sum::<usize>();
+            let generated = counted((self.generation.tokens.len() + others) as u64, "token");
             let each = decode.ms_per_token(machine).map_or(String::new(), |ms| {
                 format!(", {ms:.4} ms each, {:.0} tokens/s of the simulated chip", 1e3 / ms)
             });

@@ -23,7 +23,7 @@ pub(super) fn asked(args: &RunArgs) -> bool {
 }
 
 pub(super) fn run(args: &RunArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> {
-    if !args.prompting.prompt.is_empty() {
+    if !args.prompting.prompt.is_empty() || !args.with.is_empty() {
         return Err(Outcome::usage(
             "--prompt with --input, --seed or --output\n  = allowed: a text, or arrays\n  = instead: leave one of them out",
         ));

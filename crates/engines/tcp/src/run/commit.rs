@@ -143,7 +143,7 @@ impl<'a> Writer<'a> {
             runs.for_each(|(at, run)| put(opened.span(*at, bytes), run, kept, pitch));
         } else {
             runs.for_each(|(at, run)| {
-                put(memory.span(sizes, self.image.memory, *at, bytes), run, kept, pitch)
+                put(memory.span(sizes, self.image.memory, *at, bytes), run, kept, pitch);
             });
         }
     }
