@@ -156,6 +156,10 @@ fn gates_and_projections_come_back() {
     let raised = raise(&graph);
     assert!(raised.nodes.iter().any(|node| node.op == Op::Einsum("bse,fe->bsf".to_string())));
     assert!(raised.values.iter().any(|value| value.name == "w.T"));
+    // And from the einsum that stage 1 makes of the product.
+    comes_back(&graph, &store, &["silu"]);
+    let raised = raise(&primitives(&graph).unwrap());
+    assert!(raised.nodes.iter().any(|node| node.op == Op::Einsum("bse,fe->bsf".to_string())));
 }
 
 /// Attention as exporters write it; `break_it` spoils one place of the pattern.
