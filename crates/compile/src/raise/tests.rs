@@ -198,6 +198,7 @@ fn spelled_attention(break_it: &str) -> Graph {
 #[test]
 fn attention_of_repeated_keys_comes_back() {
     same_after(&spelled_attention(""), &Store::default(), &["attention"]);
+    comes_back(&spelled_attention(""), &Store::default(), &["attention"]);
 }
 
 #[test]
