@@ -21,6 +21,7 @@ pub(crate) fn load(path: &str, dims: Option<&str>, host: &mut dyn Host) -> Resul
     if path.ends_with(".graph") || path == "-" {
         return graph_text(path, host);
     }
+    own_sizes(path, dims)?;
     let host = &*host;
     let beside = |folder: &Path, name: &str| host.read(&folder.join(name)).ok().map(Arc::new);
     if path.ends_with(".bin") {
@@ -42,6 +43,17 @@ pub(crate) fn load(path: &str, dims: Option<&str>, host: &mut dyn Host) -> Resul
         }),
         Err(error) => Err(Outcome::usage(&unknown(path, &error, host))),
     }
+}
+
+/// Refuses bounds of axes for a file that is no ONNX model: they would change nothing.
+pub(crate) fn own_sizes(path: &str, dims: Option<&str>) -> Result<(), Outcome> {
+    if dims.is_none() || path.ends_with(".onnx") {
+        return Ok(());
+    }
+    Err(Outcome::usage(&format!(
+        "--dims with `{path}`, whose sizes are its own\n  = allowed: an ONNX model (.onnx)\n  \
+         = instead: leave it out; --context bounds what a language model takes"
+    )))
 }
 
 /// An ONNX model with bounds of axes, and inputs whose elements are known.
@@ -175,8 +187,26 @@ pub(crate) fn tokenizer(model: &str, named: Option<&str>, host: &dyn Host) -> Re
     read_tokenizer(&path, &read(&path, host)?)
 }
 
+/// Refuses to generate with a configuration that has sizes alone.
+pub(crate) fn with_weights(path: &str) -> Result<(), Outcome> {
+    if !configs::names().contains(&path) {
+        return Ok(());
+    }
+    Err(Outcome::usage(&format!(
+        "`{path}` is a built-in configuration without weights, for timing\n  = allowed: a model with weights\n  \
+         = instead: tilewright compile {path} --emit schedule"
+    )))
+}
+
 /// A tokenizer by what the name of its file ends in.
 pub(crate) fn read_tokenizer(path: &str, bytes: &Arc<Vec<u8>>) -> Result<Tokenizer, Outcome> {
+    if path.ends_with(".model") {
+        return Err(Outcome::usage(&format!(
+            "`{path}` is a model of SentencePiece, which is not read\n  \
+             = allowed: tokenizer.json (Hugging Face), .gguf, or .bin (llama2.c)\n  \
+             = instead: the same pieces in one of these"
+        )));
+    }
     let tokenizer = if path.ends_with(".json") {
         json::read(path, bytes)
     } else if path.ends_with(".gguf") {

@@ -72,7 +72,8 @@ impl Usage {
         kinds
     }
 
-    /// Products of elements that are no padding, as a part of what the engines of so many PEs could have made.
+    /// Products that commands make, as a part of what the engines of so many PEs could have made. Empty elements of packets are left out;
+    /// rows and columns that templates pad are elements like others.
     pub fn mac_use(&self, machine: &Tcp, pes: u64, dtype: Dtype) -> f64 {
         let each = Setup::new(machine, 1, dtype).map_or(0, |setup| setup.packet_elements());
         let slices = machine.pe.slices.saturating_mul(pes);

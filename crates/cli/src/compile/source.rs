@@ -60,6 +60,7 @@ impl Source {
             let loaded = model::load(path, args.dims.as_deref(), host)?;
             return Ok(Source::of_model(args, loaded));
         }
+        model::own_sizes(path, args.dims.as_deref())?;
         let text = read_text(host, path).map_err(|why| Outcome::usage(&why))?;
         let mut sources = Sources::default();
         let id = sources.add(path.as_str(), &text);

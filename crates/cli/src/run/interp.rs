@@ -84,6 +84,7 @@ fn positions(graph: &Graph) -> u64 {
 }
 
 pub(super) fn generate(args: &RunArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> {
+    model::with_weights(&args.model)?;
     let loaded = model::load(&args.model, args.dims.as_deref(), host)?;
     takes_text(&args.model, &loaded.graph)?;
     let tokenizer = model::tokenizer(&args.model, args.prompting.tokenizer.as_deref(), host)?;

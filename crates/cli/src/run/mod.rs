@@ -41,6 +41,7 @@ fn chip(args: &RunArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> {
     let machine = args.target.machine(host)?;
     // What cannot be compiled is refused before a large file is read.
     calibrate::check(&args.target)?;
+    model::with_weights(&args.model)?;
     let loaded = model::raised(model::load(&args.model, args.dims.as_deref(), host)?);
     let tokenizer = model::tokenizer(&args.model, args.prompting.tokenizer.as_deref(), host)?;
     let on = Target {

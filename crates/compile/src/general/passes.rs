@@ -7,7 +7,7 @@ use tilewright_tcp::kernels::chain::{chain, guarded, op, with};
 use tilewright_tcp::program::vector::{
     Choice, Comparison, Guarded, Op, OpKind, Relation, Source, Vector, Word,
 };
-use tilewright_tcp::vector::check;
+use tilewright_tcp::vector::{check, output};
 
 use super::words::{Line, MAGNITUDE, Other, Step};
 
@@ -52,7 +52,13 @@ pub fn passes(machine: &Tcp, inputs: usize, lines: &[Line], kept: &[usize]) -> O
 }
 
 /// The units of a pass with one more step, if they can do it.
+///
+/// A unit that floats and integers have in common takes words as what they are said to be: behind bits that entered as integers a sum
+/// of floats begins another pass.
 fn longer(machine: &Tcp, pass: &Pass, step: &Step) -> Option<Vector> {
+    if takes(step).is_some_and(|word| word != output(&pass.vector)) {
+        return None;
+    }
     let behind: Vec<Vec<Op>> = match step {
         Step::Pick { .. } | Step::Order | Step::With { other: Other::Stream(_), .. } => return None,
         other => choices(other),
@@ -154,5 +160,39 @@ fn unit(function: Function) -> OpKind {
         Function::Cos => OpKind::Cos,
         Function::Exp => OpKind::Exp,
         Function::ExpNeg => OpKind::ExpNeg,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tilewright_base::Sources;
+
+    use super::super::words::Arith;
+    use super::*;
+
+    fn machine() -> Tcp {
+        let mut sources = Sources::default();
+        let id = sources.add("tcp", tilewright_machine::builtin("tcp").unwrap());
+        tilewright_machine::load(&mut sources, id, &|_| None).unwrap().machine.tcp().unwrap().clone()
+    }
+
+    fn with_other(input: usize, arith: Arith, other: Other) -> Line {
+        Line { input, step: Step::With { arith, other, reversed: false } }
+    }
+
+    /// Rounding ends in an exclusive or of two streams, and what comes behind is a float.
+    #[test]
+    fn floats_behind_bits_are_added_as_floats() {
+        let machine = machine();
+        let floats = [Arith::FAdd, Arith::FSub, Arith::FMul, Arith::FDiv, Arith::FMax, Arith::FMin];
+        let integers = [Arith::Add, Arith::Sub, Arith::Max, Arith::Min];
+        for arith in floats.into_iter().chain(integers) {
+            let word = arith.word().unwrap();
+            let joined = with_other(0, Arith::Xor, Other::Stream(1));
+            let behind = with_other(2, arith, Other::Word(0x4300_0000));
+            let passes = passes(&machine, 2, &[joined, behind], &[3]).unwrap();
+            let last = passes.last().unwrap();
+            assert_eq!(last.vector.input, word, "{arith:?}: {passes:?}");
+        }
     }
 }

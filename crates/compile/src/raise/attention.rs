@@ -1,20 +1,18 @@
-//! `softmax(q * k + mask) * v` over heads.
+//! `softmax(q * k + mask) * v` over heads, as exporters write it or as stage 1 does.
 
 use tilewright_graph::rich::{Attr, Attrs, Rich};
-use tilewright_graph::{Binary, Dim, Node, Op, Type, ValueId};
+use tilewright_graph::{Binary, Dim, Fold, Node, Op, Type, Unary, ValueId};
 
-use super::view::{View, either, operand, pair, result};
+use super::view::{View, either, pair, result};
 use super::{Found, Rewrite};
 
 /// What is added to scores that are hidden is at most this: their exponential is zero.
 const HIDDEN: f32 = -1e4;
 
 pub(super) fn attention(view: &View<'_>, node: &Node) -> Found {
-    let (Op::Rich(Rich::Matmul, _), Some((chances, values))) = (&node.op, pair(node)) else {
-        return Found::No;
-    };
-    let Some(softmax) = view.rich(chances, Rich::Softmax) else { return Found::No };
-    match whole(view, softmax, values) {
+    let Some((chances, values)) = product(node) else { return Found::No };
+    let Some(scores) = softmax(view, chances) else { return Found::No };
+    match scores.and_then(|scores| whole(view, scores, values)) {
         Ok((inputs, scale)) => {
             let attrs = Attrs::default().float("scale", scale);
             let mut rewrite = Rewrite::new(Op::Rich(Rich::Attention, attrs), &inputs);
@@ -29,25 +27,54 @@ pub(super) fn attention(view: &View<'_>, node: &Node) -> Found {
 
 type Whole = (Vec<ValueId>, f32);
 
-/// Queries, keys, values and perhaps a mask; and what scores are multiplied by.
-fn whole(view: &View<'_>, softmax: &Node, values: ValueId) -> Result<Whole, &'static str> {
-    let scores = operand(softmax, 0).ok_or("softmax of nothing")?;
-    let rank = i64::try_from(view.dims(scores).len()).unwrap_or(0);
-    let last = match &softmax.op {
-        Op::Rich(_, attrs) => match attrs.0.get("axis") {
-            None => true,
-            Some(Attr::Int(axis)) => *axis == -1 || *axis == rank - 1,
-            _ => false,
-        },
+/// Two operands of a product of matrices for each head, or of the einsum that stage 1 writes for one.
+fn product(node: &Node) -> Option<(ValueId, ValueId)> {
+    let fits = match &node.op {
+        Op::Rich(Rich::Matmul, _) => true,
+        Op::Einsum(spec) => spec == "abNK,abKM->abNM",
         _ => false,
     };
-    if rank != 4 || !last {
-        return Err("softmax is not over the keys of `[batch, heads, queries, keys]`");
-    }
+    pair(node).filter(|_| fits)
+}
+
+/// What a softmax is of, which must be over the last of four axes; none if a value is made by something else. Stage 1 writes it out.
+fn softmax(view: &View<'_>, chances: ValueId) -> Option<Result<ValueId, &'static str>> {
+    let (scores, last) = match view.rich(chances, Rich::Softmax) {
+        Some(Node { op: Op::Rich(_, attrs), inputs, .. }) => {
+            let scores = inputs.first().copied().flatten()?;
+            let rank = i64::try_from(view.dims(scores).len()).unwrap_or(0);
+            let last = match attrs.0.get("axis") {
+                None => true,
+                Some(Attr::Int(axis)) => *axis == -1 || *axis == rank - 1,
+                _ => false,
+            };
+            (scores, last)
+        }
+        _ => (written_out(view, chances)?, true),
+    };
+    let fits = last && view.dims(scores).len() == 4;
+    Some(if fits {
+        Ok(scores)
+    } else {
+        Err("softmax is not over the keys of `[batch, heads, queries, keys]`")
+    })
+}
+
+/// `exp(x - max(x)) / sum(exp(x - max(x)))` over the last axis.
+fn written_out(view: &View<'_>, chances: ValueId) -> Option<ValueId> {
+    let (exponentials, sum) = view.binary(chances, Binary::Div)?;
+    let (scores, most) = view.binary(view.unary(exponentials, Unary::Exp)?, Binary::Sub)?;
+    let fits =
+        view.folded(sum, Fold::Sum) == Some(exponentials) && view.folded(most, Fold::Max) == Some(scores);
+    fits.then_some(scores)
+}
+
+/// Queries, keys, values and perhaps a mask; and what scores are multiplied by.
+fn whole(view: &View<'_>, scores: ValueId, values: ValueId) -> Result<Whole, &'static str> {
     let (scores, mask) = masked(view, scores)?;
     let (scores, scale) = scaled(view, scores);
-    let product = view.rich(scores, Rich::Matmul).and_then(pair);
-    let (queries, turned) = product.ok_or("scores are no product of queries and keys")?;
+    let both = view.maker(scores).and_then(product);
+    let (queries, turned) = both.ok_or("scores are no product of queries and keys")?;
     let keys = match view.maker(turned) {
         Some(Node { op: Op::Transpose(order), inputs, .. }) if order == &[0, 1, 3, 2] => {
             inputs.first().copied().flatten()

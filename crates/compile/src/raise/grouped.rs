@@ -62,15 +62,6 @@ fn select(view: &View<'_>, value: ValueId) -> Option<(ValueId, ValueId, ValueId)
     Some((operand(node, 0)?, operand(node, 1)?, operand(node, 2)?))
 }
 
-/// What is folded over the last axis, which stays.
-fn folded(view: &View<'_>, value: ValueId, wanted: Fold) -> Option<ValueId> {
-    let node = view.maker(value)?;
-    let Op::Reduce { fold, axes, keep: true } = &node.op else { return None };
-    let of = operand(node, 0)?;
-    let last = view.dims(of).len().checked_sub(1)?;
-    (*fold == wanted && axes[..] == [last]).then_some(of)
-}
-
 /// What a softmax over the last axis is of, if rows without a score become zeros.
 fn softmax(view: &View<'_>, chances: ValueId) -> Option<ValueId> {
     let (exponentials, divisor) = view.binary(chances, Binary::Div)?;
@@ -82,7 +73,7 @@ fn softmax(view: &View<'_>, chances: ValueId) -> Option<ValueId> {
     let fits = numbers == [Some(1.0), Some(0.0), Some(f32::NEG_INFINITY)]
         && hidden == same
         && row == greatest
-        && folded(view, sum, Fold::Sum) == Some(exponentials)
-        && folded(view, greatest, Fold::Max) == Some(scores);
+        && view.folded(sum, Fold::Sum) == Some(exponentials)
+        && view.folded(greatest, Fold::Max) == Some(scores);
     fits.then_some(scores)
 }

@@ -1,4 +1,4 @@
-//! A product with a constant matrix: rows of it are outputs, as projections have them.
+//! A product with a constant matrix, or the einsum that stage 1 makes of one: rows of it are outputs, as projections have them.
 
 use tilewright_graph::rich::Rich;
 use tilewright_graph::{Node, Op, Type};
@@ -10,7 +10,7 @@ use super::{Found, Rewrite};
 const PROJECTION: &str = "bse,fe->bsf";
 
 pub(super) fn linear(view: &View<'_>, node: &Node) -> Found {
-    let (Op::Rich(Rich::Matmul, _), Some((x, weight))) = (&node.op, pair(node)) else { return Found::No };
+    let (true, Some((x, weight))) = (multiplies(&node.op), pair(node)) else { return Found::No };
     if !view.is_constant(weight) {
         return Found::No;
     }
@@ -35,4 +35,26 @@ pub(super) fn linear(view: &View<'_>, node: &Node) -> Found {
     let name = format!("{}.T", view.name(weight));
     let before = Some((Op::Transpose(vec![1, 0]), weight, ty, name));
     Found::Becomes(Box::new(Rewrite { before, ..Rewrite::new(op, &[x]) }))
+}
+
+/// A product of matrices, or the einsum that stage 1 writes for one.
+fn multiplies(op: &Op) -> bool {
+    match op {
+        Op::Rich(Rich::Matmul, _) => true,
+        Op::Einsum(spec) => is_plain(spec),
+        _ => false,
+    }
+}
+
+/// Whether batch, tokens and width meet a matrix by its rows: `bse,ef->bsf`, whatever the labels are.
+fn is_plain(spec: &str) -> bool {
+    let Some((inputs, output)) = spec.split_once("->") else { return false };
+    let Some((left, right)) = inputs.split_once(',') else { return false };
+    let labels = |text: &str| text.chars().collect::<Vec<char>>();
+    let ([batch, token, width], [row, column]) = (&labels(left)[..], &labels(right)[..]) else {
+        return false;
+    };
+    let all = [batch, token, width, column];
+    let differ = (1..all.len()).all(|at| !all[..at].contains(&all[at]));
+    differ && width == row && labels(output) == [*batch, *token, *column]
 }

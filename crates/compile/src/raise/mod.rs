@@ -8,7 +8,7 @@
 //! | rule | pattern |
 //! |---|---|
 //! | [`numbers`] | integers times one, plus zero |
-//! | [`linear`] | `matmul` with a constant matrix |
+//! | [`linear`] | `matmul` with a constant matrix, or its einsum |
 //! | [`activation`] | `x * sigmoid(x)` |
 //! | [`gelu`] | `x * (erf(x / sqrt 2) + 1) / 2` |
 //! | [`norm`] | `x / sqrt(mean(x * x) + eps) * gain` |

@@ -156,6 +156,10 @@ fn gates_and_projections_come_back() {
     let raised = raise(&graph);
     assert!(raised.nodes.iter().any(|node| node.op == Op::Einsum("bse,fe->bsf".to_string())));
     assert!(raised.values.iter().any(|value| value.name == "w.T"));
+    // And from the einsum that stage 1 makes of the product.
+    comes_back(&graph, &store, &["silu"]);
+    let raised = raise(&primitives(&graph).unwrap());
+    assert!(raised.nodes.iter().any(|node| node.op == Op::Einsum("bse,fe->bsf".to_string())));
 }
 
 /// Attention as exporters write it; `break_it` spoils one place of the pattern.
@@ -194,6 +198,7 @@ fn spelled_attention(break_it: &str) -> Graph {
 #[test]
 fn attention_of_repeated_keys_comes_back() {
     same_after(&spelled_attention(""), &Store::default(), &["attention"]);
+    comes_back(&spelled_attention(""), &Store::default(), &["attention"]);
 }
 
 #[test]

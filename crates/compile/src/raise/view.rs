@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use tilewright_graph::rich::Rich;
-use tilewright_graph::{Binary, Data, Dim, Graph, Node, Op, Unary, ValueId};
+use tilewright_graph::{Binary, Data, Dim, Fold, Graph, Node, Op, Unary, ValueId};
 
 use crate::lookup::Lookup;
 
@@ -64,6 +64,15 @@ impl<'g> View<'g> {
     /// Operands of a rich operator of two, if a value is made by it.
     pub(super) fn rich(&self, value: ValueId, kind: Rich) -> Option<&'g Node> {
         self.maker(value).filter(|node| matches!(&node.op, Op::Rich(rich, _) if *rich == kind))
+    }
+
+    /// What is folded over the last axis, which stays.
+    pub(super) fn folded(&self, value: ValueId, wanted: Fold) -> Option<ValueId> {
+        let node = self.maker(value)?;
+        let Op::Reduce { fold, axes, keep: true } = &node.op else { return None };
+        let of = operand(node, 0)?;
+        let last = self.dims(of).len().checked_sub(1)?;
+        (*fold == wanted && axes[..] == [last]).then_some(of)
     }
 
     /// What was reshaped.

@@ -44,6 +44,7 @@ pub(super) fn attend(
     let packets = HeadPackets::new(build.machine, build.cache(), heads.depth);
     let columns = Columns::new(build.machine, build.cache(), heads.depth, build.machine.ce.lanes)?;
     let turns = teams::turns(build, columns, teams)?;
+    check_held(build, teams)?;
     let side = if teams.count > 1 { 1 } else { teams.deep };
     for kv in 0..teams.kv(heads) {
         for slot in (0..heads.group).step_by(index(side)) {
@@ -68,6 +69,20 @@ pub(super) fn attend(
         }
     }
     Ok(())
+}
+
+/// Refuses a context with more keys than a lane of the register files holds weights of.
+fn check_held(build: &Build<'_>, teams: Teams) -> Result<(), CompileError> {
+    let (slices, lane) = (build.machine.pe.slices, build.machine.trf_lane_payload_bytes());
+    let rows = build.most_key_rows().min(teams.held_rows);
+    if bytes(build.cache(), rows * slices * teams.deep) <= lane {
+        return Ok(());
+    }
+    let eights = bytes(build.cache(), slices * build.machine.ce.lanes).max(1);
+    let most = lane / eights * slices * build.machine.ce.lanes;
+    let narrower = if build.cache() == Dtype::I8 { "" } else { "; more with --cache int8" };
+    let allowed = format!("1 to {most}, whose weights the register files hold for a prompt{narrower}");
+    Err(CompileError::Size { what: "the context", found: build.plan.options.context, allowed })
 }
 
 /// Which keys sums are over.

@@ -36,6 +36,20 @@ const KINDS: [(u32, &str, u64, u64); 6] = [
     (30, "BF16", 1, 2),
 ];
 
+/// Names of element types that are not read, for complaints.
+const OTHERS: [(u32, &str); 10] = [
+    (6, "Q5_0"),
+    (7, "Q5_1"),
+    (9, "Q8_1"),
+    (10, "Q2_K"),
+    (11, "Q3_K"),
+    (12, "Q4_K"),
+    (13, "Q5_K"),
+    (14, "Q6_K"),
+    (16, "IQ2_XXS"),
+    (28, "F64"),
+];
+
 /// A file taken apart.
 pub struct Gguf<'g> {
     /// Its name for complaints.
@@ -89,13 +103,39 @@ impl<'g> Gguf<'g> {
         let alignment = file.number("general.alignment").unwrap_or(32).clamp(1, 1 << 20);
         let data = (cursor.at as u64).div_ceil(alignment).saturating_mul(alignment);
         for (tensor, dims, kind, offset) in described {
+            if offset % alignment != 0 {
+                return Err(ImportError::about(
+                    name,
+                    format!("tensor `{tensor}`"),
+                    format!("begins at {offset}"),
+                )
+                .allowed(format!("multiples of {alignment}, the alignment of the file")));
+            }
             let placed = place(&file, &tensor, dims, kind, data.saturating_add(offset))?;
             if file.tensors.insert(tensor.clone(), placed).is_some() {
                 return Err(ImportError::about(name, format!("tensor `{tensor}`"), "is there twice")
                     .allowed("each name once"));
             }
         }
+        file.apart()?;
         Ok(file)
+    }
+
+    /// Refuses tensors that share bytes.
+    fn apart(&self) -> Imported<()> {
+        let mut placed: Vec<(&String, &Described)> = self.tensors.iter().collect();
+        placed.sort_by_key(|(_, tensor)| (tensor.start, tensor.end));
+        for pair in placed.windows(2) {
+            let [(first, one), (second, other)] = pair else { continue };
+            if other.start < one.end {
+                let what =
+                    format!("begins at byte {}, inside `{first}`, which ends at {}", other.start, one.end);
+                return Err(ImportError::about(self.name, format!("tensor `{second}`"), what)
+                    .allowed("tensors one behind the other")
+                    .instead("the whole file, as it was made"));
+            }
+        }
+        Ok(())
     }
 
     /// A pair as a number.
@@ -200,7 +240,11 @@ fn place(file: &Gguf<'_>, tensor: &str, dims: Vec<u64>, kind: u32, start: u64) -
     let wrong = |what: String| ImportError::about(file.name, format!("tensor `{tensor}`"), what);
     let Some((_, name, block, bytes)) = KINDS.iter().find(|known| known.0 == kind) else {
         let names: Vec<&str> = KINDS.iter().map(|known| known.1).collect();
-        return Err(wrong(format!("element type {kind} is not known")).allowed(names.join(", ")));
+        let other = OTHERS
+            .iter()
+            .find(|other| other.0 == kind)
+            .map_or(String::new(), |(_, name)| format!(" ({name})"));
+        return Err(wrong(format!("element type {kind}{other} is not known")).allowed(names.join(", ")));
     };
     let width = dims.last().copied().unwrap_or(1);
     if width % block != 0 {

@@ -11,6 +11,7 @@ mod keys;
 mod rope;
 pub mod safetensors;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -113,21 +114,12 @@ fn tensor_name(role: &str) -> String {
 fn llama(folder: &Folder<'_>, root: &Value, kind: &str) -> Imported<Model> {
     let mut config = llama_config(root, kind)?;
     let tensors = Tensors::open(folder)?;
-    // Some checkpoints leave the output matrix out without saying that it is tied.
-    config.tied |= !tensors.has("lm_head.weight");
+    // Some checkpoints leave the output matrix out without saying that it is tied; one that says it is not must have it.
+    config.tied |= root["tie_word_embeddings"].is_null() && !tensors.has("lm_head.weight");
+    all_taken(&tensors, &config)?;
     let mut store = Store::default();
     for role in config.roles() {
         let name = tensor_name(&role);
-        let bias = name.replace(".weight", ".bias");
-        if tensors.has(&bias) {
-            return Err(ImportError::about(
-                "model.safetensors",
-                format!("tensor `{bias}`"),
-                "would be left out",
-            )
-            .allowed("weights without biases")
-            .instead("a model without it"));
-        }
         let tensor = tensors.weight(&name, &config.weight_dims(&role).unwrap_or_default())?;
         store.tensors.insert(role, tensor);
     }
@@ -136,6 +128,20 @@ fn llama(folder: &Folder<'_>, root: &Value, kind: &str) -> Imported<Model> {
     let graph = graph(&config, &mut store, &mut weight);
     let graph = graph.map_err(|complaint| ImportError::graph(FILE, "graph", &complaint))?;
     Ok(Model { graph, store })
+}
+
+/// Refuses tensors that the graph would leave out: biases, norms of heads, layers beyond those of the configuration.
+fn all_taken(tensors: &Tensors, config: &Config) -> Imported<()> {
+    let taken: BTreeSet<String> = config.roles().iter().map(|role| tensor_name(role)).collect();
+    // A matrix that is tied may be there as well, and old checkpoints have the frequencies of positions in every block.
+    let known = |name: &str| {
+        taken.contains(name) || name == "lm_head.weight" || name.ends_with("rotary_emb.inv_freq")
+    };
+    let Some((other, file)) = tensors.names().find(|(name, _)| !known(name)) else { return Ok(()) };
+    let what = "is no part of a Llama that is known here, and would be left out";
+    Err(ImportError::about(file, format!("tensor `{other}`"), what)
+        .allowed(format!("weights of {} layers, without biases", config.layers))
+        .instead("a model without it, or its own config.json"))
 }
 
 /// A tensor of a store in f32.

@@ -100,6 +100,12 @@ impl Tensors {
         self.tensors.contains_key(name) || self.unknown.contains_key(name)
     }
 
+    /// All names, each with its file.
+    pub fn names(&self) -> impl Iterator<Item = (&str, &str)> {
+        let known = self.tensors.iter().map(|(name, (file, _))| (name.as_str(), file.as_str()));
+        known.chain(self.unknown.iter().map(|(name, (file, _))| (name.as_str(), file.as_str())))
+    }
+
     /// A tensor, which must have these sizes.
     ///
     /// # Errors

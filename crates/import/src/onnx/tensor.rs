@@ -59,7 +59,8 @@ pub(super) fn stored(file: &str, tensor: proto::Tensor, beside: &Beside<'_>) -> 
     let count = dims.iter().try_fold(1_u64, |count, dim| count.checked_mul(*dim));
     let size = count.and_then(|count| dtype.size_bytes(count)).and_then(|size| usize::try_from(size).ok());
     let wrong = |held: usize| {
-        let what = format!("sizes {dims:?} of {dtype} ask for {size:?} bytes, the file has {held}");
+        let asked = size.map_or("more than 2^64".to_string(), |size| size.to_string());
+        let what = format!("sizes {dims:?} of {dtype} ask for {asked} bytes, the file has {held}");
         about(what).instead("the whole file")
     };
     if tensor.data_location == 1 {

@@ -77,6 +77,34 @@ fn tensors_of_gguf_that_would_be_dropped_are_refused() {
     }
 }
 
+/// The offset of a tensor of a GGUF file, changed; sizes of `output_norm` have one axis.
+fn moved(offset: u64) -> Result<(), String> {
+    let mut bytes = gguf_with(&[], &[]);
+    let name = b"output_norm.weight";
+    let at = bytes.windows(name.len()).position(|part| part == name).unwrap() + name.len() + 4 + 8 + 4;
+    bytes[at..at + 8].copy_from_slice(&offset.to_le_bytes());
+    gguf::read("f", &Arc::new(bytes)).map(drop).map_err(|error| error.to_string())
+}
+
+#[test]
+fn tensors_of_gguf_that_share_bytes_are_refused() {
+    // Behind the embedding: 4 rows of a block of 20 bytes, padded.
+    moved(96).unwrap_or_else(|error| panic!("{error}"));
+    let text = moved(64).unwrap_err();
+    assert!(text.contains("inside `token_embd.weight`, which ends at"), "{text}");
+    let text = moved(97).unwrap_err();
+    let said = "f: tensor `output_norm.weight`: begins at 97\n  = allowed: multiples of 32, the alignment of the file";
+    assert!(text.starts_with(said), "{text}");
+}
+
+#[test]
+fn types_of_gguf_that_are_not_read_are_named() {
+    let text = read_gguf(&[], &[("output_norm.weight", &[256], 12, vec![1; 144])]).unwrap_err();
+    let said =
+        "f: tensor `output_norm.weight`: element type 12 (Q4_K) is not known\n  = allowed: F32, F16, Q4_0";
+    assert!(text.starts_with(said), "{text}");
+}
+
 #[test]
 fn weights_that_are_no_numbers_are_refused() {
     let mut norm = [1.0; 32];
@@ -104,14 +132,40 @@ fn weights_that_are_no_numbers_are_refused() {
 }
 
 #[test]
-fn biases_of_a_llama_folder_are_refused() {
+fn tensors_of_a_llama_folder_that_would_be_dropped_are_refused() {
+    let with = |name: &'static str| {
+        let mut files = super::fuzzed::llama_folder();
+        let tensors: [(&str, &[u64]); 2] = [("model.norm.weight", &[8]), (name, &[8])];
+        files.insert("a.safetensors", super::fuzzed::safetensors(&tensors));
+        super::fuzzed::folder(&files).map_err(|error| error.to_string())
+    };
+    for name in [
+        "model.layers.0.self_attn.q_proj.bias",
+        "model.layers.0.self_attn.q_norm.weight",
+        "model.layers.1.input_layernorm.weight",
+    ] {
+        let text = with(name).map(|_| ()).unwrap_err();
+        let said = format!("a.safetensors: tensor `{name}`: is no part of a Llama that is known here");
+        assert!(text.starts_with(&said), "{text}");
+        assert!(text.contains("= allowed: weights of 1 layers") && text.contains("= instead: "), "{text}");
+    }
+    for name in ["lm_head.weight", "model.layers.0.self_attn.rotary_emb.inv_freq"] {
+        with(name).unwrap_or_else(|error| panic!("{name}: {error}"));
+    }
+}
+
+#[test]
+fn an_output_matrix_that_is_said_not_to_be_tied_must_be_there() {
     let mut files = super::fuzzed::llama_folder();
-    let tensors: [(&str, &[u64]); 2] =
-        [("model.norm.weight", &[8]), ("model.layers.0.self_attn.q_proj.bias", &[8])];
-    files.insert("a.safetensors", super::fuzzed::safetensors(&tensors));
-    let text = hf::read(&|name| files.get(name).cloned().map(Arc::new)).unwrap_err().to_string();
-    let said = "tensor `model.layers.0.self_attn.q_proj.bias`: would be left out\n  = allowed: weights without biases";
-    assert!(text.contains(said), "{text}");
+    let config = String::from_utf8(files["config.json"].clone()).unwrap();
+    let mut said = |words: &str| {
+        let other = config.replace(",\"tie_word_embeddings\":true", words);
+        files.insert("config.json", other.into_bytes());
+        super::fuzzed::folder(&files).map(drop).map_err(|error| error.to_string())
+    };
+    said("").unwrap_or_else(|error| panic!("{error}"));
+    let text = said(",\"tie_word_embeddings\":false").unwrap_err();
+    assert!(text.contains("tensor `lm_head.weight`: is missing"), "{text}");
 }
 
 /// A model of an opset; every node gives a value, the last one `y`.
