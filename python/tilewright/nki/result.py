@@ -160,6 +160,8 @@ class Latency:
 
     def get_latency_percentile(self, percentile):
         """Microseconds, as whole as the benchmark tool gives them."""
+        if not 0 <= percentile <= 100:
+            raise ValueError(f"the percentile {percentile}: there are 0 to 100")
         return self._result.time * 1e6
 
 
