@@ -5,13 +5,20 @@ import neuronxcc.nki as nki
 import neuronxcc.nki.language as nl
 import numpy as np
 import pytest
-from tilewright.nki import run
+from tilewright.nki import kernel, run
 
 
 @nki.jit
 def add(a, b):
     out = nl.ndarray(a.shape, a.dtype, buffer=nl.shared_hbm)
     nl.store(out, nl.load(a) + nl.load(b))
+    return out
+
+
+@nki.jit
+def same(a):
+    out = nl.ndarray(a.shape, a.dtype, buffer=nl.shared_hbm)
+    nl.store(out, nl.load(a))
     return out
 
 
@@ -72,6 +79,11 @@ def test_an_argument_that_is_written_to_changes():
     assert np.array_equal(a, before * 2)
 
 
+def test_arrays_of_no_numbers_are_named():
+    with pytest.raises(TypeError, match="no element type of the device is called object"):
+        add(np.array([[None, 1]]), np.array([[None, 1]]))
+
+
 class TestJax:
     @pytest.fixture(autouse=True)
     def installed(self):
@@ -95,6 +107,20 @@ class TestJax:
         a, b = values(), values(seed=1)
         assert np.allclose(function(a, b), a * 2 + b + 1, atol=1e-5)
         assert np.allclose(function(b, a), b * 2 + a + 1, atol=1e-5)
+
+    def test_an_array_that_never_changes_is_not_written_to_silently(self):
+        with pytest.raises(ValueError, match="writes to its argument a, an array of jaxlib that cannot be changed: return a tensor instead"):
+            double_in_place(self.jax.numpy.ones((8, 8)))
+
+    def test_a_jitted_call_is_told_once_and_may_give_numbers(self, monkeypatch):
+        def both(a):
+            return {"sum": add.func(a, a), "rows": a.shape[0]}
+
+        told = []
+        monkeypatch.setattr(kernel, "listeners", [told.append])
+        found = self.jax.jit(lambda a: nki.jit(both)(a))(values())
+        assert np.array_equal(found["sum"], values() * 2) and found["rows"] == 64
+        assert [np.array_equal(one.outputs["sum"], values() * 2) for one in told] == [True]
 
     def test_inside_a_loop_on_the_device(self):
         def step(carry, x):
@@ -125,6 +151,17 @@ class TestTorch:
         a = self.torch.ones(8, 8)
         double_in_place(a)
         assert a.eq(2).all()
+
+    @pytest.mark.parametrize("name", ["uint16", "uint32"])
+    def test_unsigned_integers_stay_unsigned(self, name):
+        a = self.torch.from_numpy(np.full((8, 8), 65535 if name == "uint16" else 2**32 - 1, name))
+        found = same(a)
+        assert found.dtype == a.dtype and np.array_equal(found.numpy(), a.numpy())
+
+    def test_inside_a_compiled_function(self):
+        pytest.importorskip("jax", reason="what is asked of it must not stop torch")
+        compiled = self.torch.compile(lambda a: add(a, a) + 1, backend="eager")
+        assert compiled(self.torch.ones(8, 8)).eq(3).all()
 
     def test_a_tensor_with_gradient_is_taken_as_it_is(self):
         a = self.torch.ones(8, 8, requires_grad=True)

@@ -68,3 +68,18 @@ def test_a_killed_run_leaves_no_half_written_trace(before, tmp_path):
     done = subprocess.run([sys.executable, "-c", KILLED, str(trace)], capture_output=True, text=True, timeout=120)
     assert done.returncode == -9, done.stderr
     assert (trace.read_bytes() if trace.exists() else None) == before
+
+
+def test_the_result_of_a_launch_on_a_grid_is_found_where_scripts_look_for_it():
+    timed = nki.benchmark(warmup=1, iters=2)(double)
+    launched = timed[2]
+    launched(ROWS)
+    assert timed.benchmark_result is launched.benchmark_result is not None
+
+
+@pytest.mark.parametrize("percentile", [-1, 100.5])
+def test_percentiles_that_there_are_not(percentile):
+    timed = nki.benchmark(double)
+    timed(ROWS)
+    with pytest.raises(ValueError, match="the percentile .*: there are 0 to 100"):
+        timed.benchmark_result.nc_latency.get_latency_percentile(percentile)

@@ -197,3 +197,37 @@ def test_an_import_supplies_the_modules_and_leaves_those_of_others(tmp_path):
     assert kept.stdout.strip() == "True" and "ModuleNotFoundError" in kept.stderr
     code = "import tilewright.nki; tilewright.nki.install(); import neuronxcc.nki.isa as isa; print(isa.nc_matmul.__module__)"
     assert imported(tmp_path, code).stdout.startswith("tilewright.nki")
+
+
+@pytest.mark.parametrize("asked", ["--help", "-h"])
+def test_help(tmp_path, asked):
+    done = command(tmp_path, asked)
+    assert done.returncode == 0 and "--instance NAME" in done.stdout and done.stderr == ""
+
+
+def test_options_with_an_equals_sign_are_options(tmp_path):
+    done = command(tmp_path, "kernels.py::add", "64x8", "64x8", "--chip=trn3", "--json")
+    assert json.loads(done.stdout)["chip"] == "trainium3", done
+    (tmp_path / "script.py").write_text(ENDS.format("half", "print(sys.argv[1:])"))
+    done = command(tmp_path, "script.py", "--chip=trn2", "--mine=1")
+    assert "half on trainium2" in done.stdout and "['--mine=1']" in done.stdout, done
+    empty = command(tmp_path, "kernels.py::add", "--chip=")
+    assert empty.returncode == 2 and "--chip needs a value" in empty.stderr
+
+
+def test_json_has_the_line_of_an_exception(tmp_path):
+    (finding,) = json.loads(command(tmp_path, "kernels.py::raising", "64x8", "--json").stdout)["findings"]
+    assert finding["line"].endswith(f"kernels.py:{FILE[: FILE.index('raise KeyError')].count(chr(10)) + 1}")
+
+
+def test_a_reader_that_goes_early_stops_nothing(tmp_path):
+    (tmp_path / "kernels.py").write_text(FILE)
+    (tmp_path / "script.py").write_text("import sys; sys.stdin.readline()" + ENDS.format("elsewhere", "print('the end', file=sys.stderr)"))
+    line = [sys.executable, "-m", "tilewright.nki", "script.py", "--trace", "t.pftrace", "--json"]
+    done = subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path)
+    done.stdout.close()
+    done.stdin.write("go\n")
+    done.stdin.close()
+    told = done.stderr.read()
+    assert done.wait(timeout=120) == 0 and "the end" in told and "Traceback" not in told, told
+    assert (tmp_path / "t.pftrace").stat().st_size > 100

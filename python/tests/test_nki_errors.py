@@ -104,6 +104,11 @@ SECOND = {
         ValueError,
         "is in none of the groups",
     ),
+    "a rank twice": (
+        lambda x: ncoll.all_reduce(srcs=[x], dsts=[x], replica_group=ncoll.ReplicaGroup([[0], [1, 1]]), op=new_nl.add),
+        ValueError,
+        "have a rank twice: each rank is in one group, once",
+    ),
     "a group of ranks that do not run": (
         lambda x: ncoll.all_reduce(srcs=[x], dsts=[x], replica_group=ncoll.ReplicaGroup([[0, 7]]), op=new_nl.add),
         ValueError,

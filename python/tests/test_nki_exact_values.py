@@ -212,3 +212,68 @@ def test_transposes_of_the_tensor_engine_spread_nan_before_they_were_exact(chip,
         wanted[5, 3] = np.inf
         wanted[9] = np.nan
     assert np.array_equal(moved(turned, given, chip=chip), wanted, equal_nan=True)
+
+
+#: Constants that FP32 lacks, and the largest ones.
+WORDS = [0x7FFFFFFF, 0x80000001, 0x01234567, 0xFFFFFFFF, BIG, -1, -2]
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.uint32])
+@pytest.mark.parametrize("constant", WORDS)
+def test_constants_of_bit_operators_are_words(dtype, constant):
+    given = np.random.default_rng(0).integers(0, 2**32, (8, 6), np.uint32)
+    expected = np.uint32(constant % 2**32)
+
+    def both(a):
+        out = nl.ndarray(a.shape, a.dtype, buffer=nl.sbuf)
+        isa.tensor_scalar(out, a, op0=nl.bitwise_and, operand0=constant, op1=nl.bitwise_xor, operand1=constant)
+        return out
+
+    found = moved(both, given.view(dtype)).view(np.uint32)
+    assert np.array_equal(found, (given & expected) ^ expected)
+    alone = moved(lambda a: nl.bitwise_or(a, constant), given.view(dtype)).view(np.uint32)
+    assert np.array_equal(alone, given | expected)
+
+
+def test_a_sign_is_taken_off_by_its_bit():
+    given = np.random.default_rng(0).standard_normal((8, 6)).astype(np.float32)
+
+    def magnitude(a):
+        out = nl.ndarray(a.shape, nl.uint32, buffer=nl.sbuf)
+        isa.tensor_scalar(out, a.view(nl.uint32), op0=nl.bitwise_and, operand0=0x7FFFFFFF)
+        return out.view(nl.float32)
+
+    assert np.array_equal(moved(magnitude, given), np.abs(given))
+
+
+def test_constants_that_are_copied_where_a_predicate_holds_keep_their_digits():
+    def filled(a):
+        pick = nl.ndarray(a.shape, nl.uint8, buffer=nl.sbuf)
+        isa.memset(pick, 1)
+        isa.tensor_copy_predicated(a, BIG, pick)
+        return a
+
+    assert (moved(filled, np.zeros((8, 4), np.int32)) == BIG).all()
+
+
+def test_comparisons_are_bytes_however_they_are_written():
+    given = np.arange(48, dtype=np.float32).reshape(8, 6)
+    found = moved(lambda a: nl.bitwise_and(a > 3.0, a <= 40.0), given)
+    assert found.dtype == np.uint8 and np.array_equal(found, (given > 3) & (given <= 40))
+
+
+def test_rows_that_a_tile_picks_may_be_read_as_another_type():
+    table = np.random.default_rng(0).standard_normal((32, 8)).astype(np.float32)
+    rows = np.array([[5], [0], [31], [7]], np.int32)
+
+    def kernel(table, rows):
+        picks = nl.ndarray((4, 1), nl.int32, buffer=nl.sbuf)
+        isa.dma_copy(picks, rows)
+        out = nl.ndarray((4, 8), nl.uint32, buffer=nl.sbuf)
+        isa.dma_copy(out, table.ap([[8, 4], [1, 8]], vector_offset=picks, indirect_dim=0, dtype=nl.uint32))
+        result = nl.ndarray((4, 8), nl.uint32, buffer=nl.shared_hbm)
+        isa.dma_copy(result, out)
+        return result
+
+    found = run(kernel, table, rows, chip="trainium2", dialect="new").outputs
+    assert np.array_equal(found, table[rows[:, 0]].view(np.uint32))

@@ -13,7 +13,7 @@ import nki.isa as nisa
 import nki.language as nl
 import numpy as np
 import pytest
-from tilewright.nki import Refused, run_ranks
+from tilewright.nki import Refused, run, run_ranks
 
 GOLDEN = pathlib.Path(__file__).parent / "goldens" / "exchange.txt"
 CHIPS = ("trainium1", "trainium2", "trainium3")
@@ -255,3 +255,24 @@ def test_the_command_takes_an_instance(tmp_path, arguments, code, said):
     command = [sys.executable, "-m", "tilewright.nki", "ranks.py", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=120)
     assert done.returncode == code and said in done.stdout + done.stderr, done
+
+
+def test_the_critical_path_goes_on_behind_a_meeting_of_two_cores():
+    def kernel(x):
+        me, half = nl.program_id(0), x.shape[1] // 2
+        mine, other = (nl.ndarray((128, half), x.dtype, buffer=nl.sbuf) for _ in range(2))
+        nisa.dma_copy(mine, x[:, nl.ds(me * half, half)])
+        for _ in range(1 + 20 * me):
+            nisa.activation(mine, nl.tanh, mine)
+        nisa.sendrecv(mine, other, 1 - me, 1 - me, 0)
+        out = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+        nisa.dma_copy(out[:, nl.ds(me * half, half)], other)
+        return out
+
+    result = run(kernel, np.ones((128, 2048), np.float32), chip="trainium2", grid=2, dialect="new")
+    path = result.critical_path
+    assert sum(share["time_s"] for share in path) == pytest.approx(result.time, rel=0.1)
+    assert path[0]["engine"] == "scalar" and path[0]["instructions"] >= 20
+    assert result.timing["cores"] == 2 and result.engines["scalar"]["busy_s"] > 0.4 * result.time
+    share = result.engines["scalar"]["busy_s"] / result.time / 2
+    assert f" {share:.1%}" in next(line for line in result.summary().splitlines() if line.startswith("  scalar"))

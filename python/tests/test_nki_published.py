@@ -359,3 +359,8 @@ def test_a_trace_has_engines_and_arrows(random):
     assert {"core0", "tensor", "vector", "scalar", "dma"} <= names
     flows = [flow for packet in trace.packet for flow in packet.track_event.flow_ids]
     assert flows and all(flows.count(flow) == 2 for flow in set(flows))
+
+
+def test_a_ceiling_says_what_its_error_is_against():
+    row = {"name": "x", "published": 100.0, "unit": "us", "ours": 95.0, "error": 0.0, "what": "a test", "ceiling": True}
+    assert published.line(row).endswith("+0.0%   a test (against 95% of a ceiling)")

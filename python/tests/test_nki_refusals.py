@@ -28,8 +28,36 @@ def packed(*shape, dtype=nl.float8_e4m3fn_x4):
     return tile(*shape, dtype=dtype)
 
 
+def words(columns=8):
+    return tile(8, columns, dtype=nl.int32)
+
+
+def on_bits(instruction, **options):
+    """An instruction that computes in FP32, of integers."""
+    instruction(words(), words(), **options)
+
+
+#: What those say that bit operators do not belong to.
+BITS = ("neuron/operator", "with ")
+
 #: Chip, what is called, its code, and a part of what is said.
 CASES = {
+    "bits before a tensor": (V2, lambda: on_bits(isa.scalar_tensor_tensor, op0=nl.left_shift, operand0=1, op1=nl.add, operand1=words()), *BITS),
+    "bits of a tensor": (V2, lambda: on_bits(isa.scalar_tensor_tensor, op0=nl.add, operand0=1, op1=nl.bitwise_or, operand1=words()), *BITS),
+    "bits that are summed": (V2, lambda: on_bits(isa.tensor_scalar_reduce, op0=nl.bitwise_and, operand0=1, reduce_op=nl.add, reduce_res=words(1)), *BITS),
+    "bits that are joined": (V2, lambda: on_bits(isa.tensor_scalar_reduce, op0=nl.add, operand0=1, reduce_op=nl.bitwise_or, reduce_res=words(1)), *BITS),
+    "bits of a running sum": (V3, lambda: isa.tensor_scalar_cumulative(words(), words(), nl.bitwise_and, nl.add, 1, 0), *BITS),
+    "bits of a scan": (V2, lambda: isa.tensor_tensor_scan(words(), words(), words(), 0.0, nl.bitwise_or, nl.add), *BITS),
+    "bits of floats, reduced": (V2, lambda: isa.tensor_reduce(tile(8, 1), nl.bitwise_or, tile(8, 8), axis=1), "neuron/dtype", "bitwise_or of f32"),
+    "bits of integers and floats": (V2, lambda: isa.tensor_tensor(words(), words(), tile(8, 8), nl.bitwise_or), "neuron/dtype", "bitwise_or of f32"),
+    "bits into floats": (V2, lambda: isa.tensor_scalar(tile(8, 8), words(), op0=nl.bitwise_or, operand0=1), "neuron/dtype", "bitwise_or of f32"),
+    "bits of a fraction": (V2, lambda: isa.tensor_scalar(words(), words(), op0=nl.bitwise_or, operand0=1.5), "neuron/operand", "bitwise_or with 1.5"),
+    "bits of no number": (V2, lambda: isa.tensor_scalar(words(), words(), op0=nl.bitwise_or, operand0=float("nan")), "neuron/operand", "bitwise_or with NaN"),
+    "bits of 33": (V2, lambda: isa.tensor_scalar(words(), words(), op0=nl.bitwise_or, operand0=2**32), "neuron/operand", "bitwise_or with 4294967296"),
+    "a shift backwards": (V2, lambda: isa.tensor_scalar(words(), words(), op0=nl.left_shift, operand0=-1), "neuron/operand", "left_shift with -1"),
+    "a mode that the tensor engine lacks": (V3, lambda: isa.nc_matmul(psum(8, 8), tile(8, 8), tile(8, 8), perf_mode="fast"), "neuron/operand", "the perf_mode 'fast'"),
+    "half a turn of a loop": (V2, lambda: list(nl.affine_range(5 / 2)), "neuron/shape", "a loop with a bound of 2.5"),
+    "a pattern that is none": (V2, lambda: tile(8, 8).ap("ab"), "neuron/pattern", "an access pattern with 'a' in it"),
     "a slice beyond a dimension": (V2, lambda: tile(8, 8).slice(1, 4, 12), "neuron/bounds", "elements 4 to"),
     "a reshape to another size": (V2, lambda: tile(8, 8).reshape(8, 9), "neuron/shape", "reshaped to [8, 9]"),
     "a reshape across strides": (V2, lambda: tile(8, 4, 8)[:, :, 0:4].reshape(8, 16), "neuron/shape", "strided view"),
@@ -453,3 +481,14 @@ def test_collectives_between_what_does_not_fit(kind):
     with pytest.raises(Refused) as caught:
         run_ranks(kernel, [{"x": np.ones((4, 8), np.float32)} for _ in range(2)], chip=V3)
     assert caught.value.code == f"neuron/{kind}"
+
+
+def test_an_axis_that_the_launch_grid_lacks():
+    for axis in (lambda: nl.program_id(2), lambda: nl.num_programs(2), lambda: nl.num_programs([2])):
+        with pytest.raises(Refused, match="axis 2 of a launch grid of 1 dimensions"):
+            run(lambda: axis() and None, chip=V3, dialect="old", grid=2)
+
+
+def test_a_launch_that_would_never_end():
+    with pytest.raises(Refused, match="a launch of 10000000000 programs"):
+        run(lambda: None, chip=V3, dialect="old", grid=(100000, 100000))

@@ -255,6 +255,21 @@ def test_psum_overflow_is_found():
     assert "neuron/psum-capacity" in codes(run(kernel, SQUARE))
 
 
+def test_sines_that_the_table_lacks():
+    angles = np.linspace(-np.pi, np.pi, SQUARE.size, dtype=np.float32).reshape(SQUARE.shape)
+
+    def kernel(x, sine):
+        out = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+        nl.store(out, sine(nl.load(x)))
+        return out
+
+    def table(x):
+        return nisa.activation(np.sin, x)
+
+    assert codes(run(kernel, angles, table)) == codes(run(kernel, angles * 3, nl.sin)) == set()
+    assert codes(run(kernel, angles * 3, table)) == {"neuron/domain"}
+
+
 def test_reads_of_memory_that_nobody_wrote():
     def kernel(x):
         tile = nl.ndarray((128, 128), nl.float32)

@@ -244,6 +244,8 @@ pub(crate) enum NkiCommand {
 const NKI_EXAMPLES: &str = "\
 Options, before or after FILE:
   --chip NAME    inferentia2, trainium1, trainium2 or trainium3
+  --instance NAME
+                 trn1.32xlarge and others of machines/instances.toml, for kernels that communicate
   --grid 4x2     launch grid of FILE.py::kernel; 2 for both cores of a logical core
   --check        exit code 1 if a kernel has a finding of any kind, not only errors
   --trace F      write a Perfetto trace of the last kernel call

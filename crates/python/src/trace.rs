@@ -80,7 +80,9 @@ pub(crate) fn perfetto_bytes(
 
 /// The instruction of another engine that one waited for last.
 fn waited(program: &Program, engine: EngineKind, span: &Span) -> Option<u32> {
-    let (Reason::Data(before) | Reason::Room(before)) = span.reason else { return None };
+    let (Reason::Data(before) | Reason::Room(before) | Reason::Meeting(before)) = span.reason else {
+        return None;
+    };
     let other = program.instructions.get(before as usize)?.engine;
     (other != engine).then_some(before)
 }

@@ -27,17 +27,39 @@ class Usage(Exception):
     """Wrong arguments."""
 
 
+class Help(Exception):
+    """Somebody asks what there is."""
+
+
+HELP = f"""{USAGE}
+
+FILE.py         runs as it is, and each kernel call is reported
+FILE.py::kernel runs one kernel with the arguments: 128x512:bf16 is a random array of that shape and type (float32 without
+                one), everything else a Python literal or text
+
+--chip NAME     inferentia2, trainium1, trainium2 or trainium3
+--instance NAME trn1.32xlarge and others of machines/instances.toml, for kernels that communicate
+--grid 4x2      launch grid of FILE.py::kernel; 2 for both cores of a logical core
+--check         exit code 1 if a kernel has a finding of any kind, not only errors
+--trace FILE    write a Perfetto trace of the last kernel call
+--json          one line of JSON for each kernel call; what the file prints goes to standard error
+--              what follows belongs to the file"""
+
+
 def options(arguments):
     """Our options, wherever they stand before `--`, and the rest."""
     found = {"chip": None, "instance": None, "trace": None, "grid": None, "check": False, "json": False}
     rest, items = [], iter(arguments)
     for item in items:
+        option, joined, value = item.partition("=")
         if item in ("--check", "--json"):
             found[item[2:]] = True
-        elif item in ("--chip", "--instance", "--trace", "--grid"):
-            found[item[2:]] = next(items, None)
-            if found[item[2:]] is None:
-                raise Usage(f"{item} needs a value")
+        elif option in ("--chip", "--instance", "--trace", "--grid"):
+            found[option[2:]] = value if joined else next(items, None)
+            if not found[option[2:]]:
+                raise Usage(f"{option} needs a value")
+        elif item in ("--help", "-h") and not rest:
+            raise Help
         elif item == "--":
             rest += items
         elif item.startswith("--") and (not rest or "::" in rest[0]):
@@ -97,8 +119,19 @@ class Report:
         self.last = None
         self.failed = 0
 
+    def say(self, text):
+        """Prints a report; a reader that has gone, as `head` does, ends the reports and nothing else."""
+        if self.out is None:
+            return
+        try:
+            print(text, file=self.out, flush=True)
+        except BrokenPipeError:
+            # What Python still holds for the reader goes nowhere.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), self.out.fileno())
+            self.out = None
+
     def __call__(self, result):
-        print(json.dumps(result.json()) if self.as_json else result.summary(), file=self.out, flush=True)
+        self.say(json.dumps(result.json()) if self.as_json else result.summary())
         self.findings += result.findings
         self.last = result
 
@@ -110,13 +143,25 @@ class Report:
         finding = {
             "code": getattr(error, "code", "python/exception"),
             "severity": "error",
-            "line": getattr(error, "line", ""),
+            "line": getattr(error, "line", None) or line_of(error),
             "message": getattr(error, "asked", f"{type(error).__name__}: {error}"),
             "allowed": getattr(error, "allowed", ""),
             "instead": getattr(error, "instead", ""),
         }
         call = {"name": name, "chip": chip, "time_us": None, "engines": {}, "hbm_bytes": None, "findings": [finding]}
-        print(json.dumps(call), file=self.out, flush=True)
+        self.say(json.dumps(call))
+
+
+def line_of(error):
+    """The innermost line of the user's own files that an exception came through."""
+    line, trace = "", error.__traceback__
+    others = (os.path.dirname(os.path.abspath(__file__)), sys.prefix, sys.base_prefix, "<")
+    while trace is not None:
+        name = trace.tb_frame.f_code.co_filename
+        if not name.startswith(others):
+            line = f"{name}:{trace.tb_lineno}"
+        trace = trace.tb_next
+    return line
 
 
 def run_file(target, arguments, grid=None):
@@ -179,6 +224,9 @@ def main():
         kernel.listeners.append(report)
         kernel.failure_listeners.append(report.failure)
         ended = run(chosen, rest, report)
+    except Help:
+        print(HELP)
+        return 0
     except Usage as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

@@ -63,25 +63,37 @@ def _to_torch(array):
     for name in ("float8_e4m3fn", "float8_e5m2"):
         if array.dtype == getattr(dtypes, name):
             return torch.from_numpy(array.view(np.uint8).copy()).view(getattr(torch, name))
-    if array.dtype.name in ("uint16", "uint32"):
-        array = array.astype(np.int32)
+    if array.dtype.name in ("uint16", "uint32") and not hasattr(torch, array.dtype.name):
+        raise TypeError(f"this version of torch has no {array.dtype.name}: store the output as another type")
     return torch.from_numpy(array.copy())
 
 
 def write_back(value, array, name=""):
-    """Changes an argument of the caller in place; those of libraries whose arrays never change stay as they are."""
+    """Changes an argument of the caller in place; an error for arrays that never change."""
     if isinstance(value, np.ndarray):
         if not value.flags.writeable:
             raise ValueError(f"the kernel writes to its argument {name}, which is a read-only array: pass a copy")
         value[...] = array.astype(value.dtype)
     elif _library(value) == "torch":
         value.copy_(like(array, value).to(value.dtype))
+    else:
+        kind = _library(value)
+        raise ValueError(f"the kernel writes to its argument {name}, an array of {kind} that cannot be changed: return a tensor instead, or pass a NumPy array")
 
 
 def is_traced(values):
     """True if JAX is tracing a function that calls the kernel."""
     jax = sys.modules.get("jax")
-    return jax is not None and any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree_util.tree_leaves(values))
+    return jax is not None and _holds(values, jax.core.Tracer)
+
+
+def _holds(value, kind):
+    """True if there is one of a kind among the values; plain Python, which `torch.compile` can follow."""
+    if isinstance(value, (tuple, list)):
+        return any([_holds(item, kind) for item in value])
+    if isinstance(value, dict):
+        return any([_holds(item, kind) for item in value.values()])
+    return isinstance(value, kind)
 
 
 def call_traced(run, args, kwargs):
@@ -89,15 +101,30 @@ def call_traced(run, args, kwargs):
     import jax
 
     leaves, tree = jax.tree_util.tree_flatten((args, kwargs))
-    places = [at for at, leaf in enumerate(leaves) if hasattr(leaf, "shape") and hasattr(leaf, "dtype")]
+    places = _arrays_at(leaves)
 
-    def call(*given):
+    def call(given, told):
         filled = list(leaves)
         for at, array in zip(places, given):
             filled[at] = np.asarray(array)
         args, kwargs = jax.tree_util.tree_unflatten(tree, filled)
-        return run(args, kwargs)
+        return run(args, kwargs, told)
 
     zeros = [np.zeros(leaves[at].shape, leaves[at].dtype) for at in places]
-    shapes = jax.tree_util.tree_map(lambda out: jax.ShapeDtypeStruct(out.shape, out.dtype), call(*zeros))
-    return jax.pure_callback(call, shapes, *(leaves[at] for at in places), vmap_method="sequential")
+    # Nobody asked for this run: it is not told as a call. What is no array stays as it is.
+    outputs, shape = jax.tree_util.tree_flatten(call(zeros, told=False))
+    found = _arrays_at(outputs)
+
+    def arrays(*given):
+        leaves = jax.tree_util.tree_leaves(call(given, told=True))
+        return [leaves[at] for at in found]
+
+    shapes = [jax.ShapeDtypeStruct(outputs[at].shape, outputs[at].dtype) for at in found]
+    results = jax.pure_callback(arrays, shapes, *(leaves[at] for at in places), vmap_method="sequential")
+    for at, result in zip(found, results):
+        outputs[at] = result
+    return jax.tree_util.tree_unflatten(shape, outputs)
+
+
+def _arrays_at(leaves):
+    return [at for at, leaf in enumerate(leaves) if hasattr(leaf, "shape") and hasattr(leaf, "dtype")]

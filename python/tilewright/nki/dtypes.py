@@ -139,6 +139,8 @@ def device_array(array, name=""):
 
     64-bit types become those of 32: an error where values would be others altogether, a warning where digits are lost."""
     array = np.asarray(array)
+    if array.dtype.kind not in "biuf" and array.dtype.name not in _NARROWED:
+        code(array.dtype)
     if not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))
     wanted = _NARROWED.get(array.dtype.name)

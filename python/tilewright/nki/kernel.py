@@ -3,6 +3,7 @@
 import contextlib
 import functools
 import inspect
+import math
 import os
 import threading
 import types
@@ -24,6 +25,9 @@ CHIPS = {
     "trn3": "trainium3",
     "gen4": "trainium3",
 }
+
+#: Programs of a launch that are still run: a limit of this project.
+MOST_PROGRAMS = 1 << 20
 
 #: The last run of any kernel.
 last = None
@@ -293,6 +297,7 @@ class Kernel:
         other = Kernel.__new__(type(self))
         other.__dict__.update(self.__dict__)
         other.grid = grid
+        other.ungridded = self.__dict__.get("ungridded", self)
         return other
 
     def with_schedule(self, pairs):
@@ -306,14 +311,17 @@ class Kernel:
         if state.program.session is not None:
             return self.func(*args, **kwargs)
         if arrays.is_traced((args, kwargs)):
-            return arrays.call_traced(lambda args, kwargs: self.run(args, kwargs).outputs, args, kwargs)
+            return arrays.call_traced(lambda args, kwargs, told: self.run(args, kwargs, told=told).outputs, args, kwargs)
         return self.run(args, kwargs).outputs
 
-    def run(self, args, kwargs, chip=None, values=True):
-        """Runs a launch and keeps what it leaves behind; without values if only the times are wanted."""
+    def run(self, args, kwargs, chip=None, values=True, told=True):
+        """Runs a launch and keeps what it leaves behind; without values if only the times are wanted, unless told as if it never ran."""
         name = chip_name(chip, self.dialect, self.platform_target)
         try:
-            result = _keep(_Launch(self, name, self.grid, values).run(args, kwargs))
+            result = _Launch(self, name, self.grid, values).run(args, kwargs)
+            if not told:
+                return result
+            _keep(result)
         except Exception as error:
             for listener in failure_listeners:
                 listener(self.__name__, name, error)
@@ -380,6 +388,9 @@ def _grid(grid):
     if not isinstance(grid, tuple):
         grid = (grid,)
     sizes = tuple(refusals.sizes(grid, "a launch grid"))
+    programs = math.prod(sizes)
+    if programs > MOST_PROGRAMS:
+        raise refusals.refused("neuron/launch", f"a launch of {programs} programs", f"at most {MOST_PROGRAMS}, each of which runs here", "give a program more to do, in a loop")
     # `kernel[0](...)` means one program.
     return () if sizes == (0,) else sizes
 
@@ -414,6 +425,8 @@ class Benchmark(Kernel):
         kwargs = {name: _placeholder(value) for name, value in kwargs.items()}
         result = self.run(args, kwargs)
         self.benchmark_result = BenchmarkResult(result)
+        # Scripts that write `timed[grid](...)` ask `timed` for the result.
+        self.__dict__.get("ungridded", self).benchmark_result = self.benchmark_result
         return None
 
 

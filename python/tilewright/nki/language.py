@@ -445,7 +445,14 @@ def device_print(prefix, x=None, mask=None, **options):
 def program_id(axis=0):
     """The place of this program in the launch grid."""
     place = state.program.place
-    return place[axis] if place else 0
+    return place[_grid_axis(axis, place)] if place else 0
+
+
+def _grid_axis(axis, grid):
+    """An axis of the launch grid."""
+    if not -len(grid) <= axis < len(grid):
+        raise refusals.refused("neuron/launch", f"axis {axis} of a launch grid of {len(grid)} dimensions", "axes that the grid has", "launch the kernel on a grid with more dimensions")
+    return axis
 
 
 def num_programs(axes=None):
@@ -454,8 +461,8 @@ def num_programs(axes=None):
     if axes is None:
         return math.prod(grid) if grid else 1
     if isinstance(axes, (tuple, list)):
-        return math.prod(grid[axis] for axis in axes)
-    return grid[axes] if grid else 1
+        return math.prod(grid[_grid_axis(axis, grid)] for axis in axes) if grid else 1
+    return grid[_grid_axis(axes, grid)] if grid else 1
 
 
 def program_ndim():

@@ -1,6 +1,8 @@
 """Loop iterators, which tell `loop_reduce` where they are, and shapes with a marked partition dimension."""
 
-from . import registers, state
+import numpy as np
+
+from . import refusals, registers, state
 
 
 class LoopInt(int):
@@ -46,6 +48,8 @@ def counted(*args, start=None, stop=None, step=None, **_options):
 def _bound(value):
     if type(value) is int:
         return value
+    if isinstance(value, (float, np.floating)):
+        return refusals.whole(float(value), "a loop with a bound of")
     registers.branch(value)
     return int(value)
 

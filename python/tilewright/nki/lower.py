@@ -7,6 +7,8 @@ import numpy as np
 from tilewright._core import Index, Mask, Tensor, promote
 
 from . import dtypes, state, team
+from .enums import matmul_perf_mode
+from .refusals import refused
 
 #: Types that need no conversion.
 _PLAIN = frozenset((int, float, bool, type(None), Tensor))
@@ -66,7 +68,11 @@ def dge_name(mode, numbers=_DGE_MODES):
 
 def double_row(perf_mode):
     """True if the tensor engine takes two rows in one pass."""
-    return perf_mode is not None and "double_row" in str(getattr(perf_mode, "value", perf_mode))
+    name = getattr(perf_mode, "value", perf_mode) or "none"
+    known = [mode.value for mode in matmul_perf_mode]
+    if name not in known:
+        raise refused("neuron/operand", f"the perf_mode {perf_mode!r}", ", ".join(known), "leave perf_mode out, or name one of these")
+    return name != "none"
 
 
 def array_part(position, size):
@@ -214,6 +220,10 @@ def binary(op, x, y, dtype=None, mask=None, engine="", default=None):
         code = dtypes.code(dtype)
     elif default is not None:
         code = default
+    elif op in _BITWISE:
+        # Words stay words: promotion of signed and unsigned 32-bit integers would make FP32 of them.
+        code = x.code if x_tile else y.code
+        code = max(code, y.code, key=dtypes.size) if x_tile and y_tile else code
     else:
         code = promote(x.code if x_tile else scalar_code(x), y.code if y_tile else scalar_code(y))
         if op == "divide" and code not in _FLOATS:
@@ -224,6 +234,7 @@ def binary(op, x, y, dtype=None, mask=None, engine="", default=None):
     return emit("tensor_scalar", tile, code, mask, (tile,), op, value, reverse, None, None, False, engine)
 
 
+_BITWISE = frozenset(("bitwise_and", "bitwise_or", "bitwise_xor", "left_shift", "right_shift"))
 _FLOATS = {dtypes.CODES[name] for name in ("f32", "tf32", "bf16", "f16", "f8e4m3fn", "f8e4m3", "f8e5m2")}
 
 

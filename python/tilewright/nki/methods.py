@@ -9,7 +9,7 @@ from tilewright import _core
 from tilewright._core import Tensor
 
 from . import dtypes, lower, registers, state, ufuncs
-from .refusals import not_negative, whole
+from .refusals import not_negative, refused, whole
 
 
 def _shape_of(args, shape):
@@ -117,9 +117,16 @@ def _register_value(value):
     return int(value)
 
 
+def _step(pair):
+    """Stride and count of one dimension of an access pattern."""
+    if not isinstance(pair, (list, tuple)) or len(pair) != 2:
+        raise refused("neuron/pattern", f"an access pattern with {pair!r} in it", "pairs [stride, count]", "give one pair for each dimension")
+    return whole(pair[0], "a step of"), not_negative(pair[1], "an access pattern with a count of")
+
+
 def ap(self, pattern, offset=0, scalar_offset=None, vector_offset=None, indirect_dim=0, dtype=None):
     """An access pattern of [stride, count] pairs over the whole tensor, with offsets known only at run time."""
-    pattern = [(whole(stride, "a step of"), not_negative(count, "an access pattern with a count of")) for stride, count in pattern]
+    pattern = [_step(pair) for pair in pattern]
     code = None if dtype is None else dtypes.code(dtype)
     place, offset = offset, _register_value(offset)
     if scalar_offset is None and vector_offset is None:
@@ -146,7 +153,8 @@ def ap(self, pattern, offset=0, scalar_offset=None, vector_offset=None, indirect
     lead = rows.reshape([-1] + [1] * (len(pattern) - 1))[: max(1, pattern[0][1])]
     offsets = grid + lead * step + offset
     limit = self._total()
-    return self.gathered(offsets.reshape(-1).tolist(), list(offsets.shape), 0, limit, vector_offset)
+    view = self.gathered(offsets.reshape(-1).tolist(), list(offsets.shape), 0, limit, vector_offset)
+    return view if code is None or code == self.code else view.reinterpreted(code)
 
 
 def indirect(self, index, num_elem=None):
@@ -279,6 +287,7 @@ def _memory(name):
     return "private_hbm" if name == "hbm" else name
 
 
+_COMPARISONS = frozenset(("less", "less_equal", "equal", "not_equal", "greater", "greater_equal"))
 _INPLACE = {"isubtract": "subtract", "imultiply": "multiply"}
 
 
@@ -293,4 +302,5 @@ def _operator(name, operands):
         return lower.scaled(operands[0], "multiply", -1.0)
     if name == "invert":
         return lower.emit("tensor_scalar", operands[0].shape, operands[0].code, None, [operands[0]], "invert", 0)
-    return lower.binary(name, *operands)
+    # As the functions of `nl`: 0 or 1 in a byte.
+    return lower.binary(name, *operands, default=dtypes.U8 if name in _COMPARISONS else None)

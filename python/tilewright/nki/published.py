@@ -183,7 +183,7 @@ def line(row):
     if "cannot" in row:
         return f"{head} {'not run':>14}     {row['cannot']}"
     mark = " !" if abs(row["error"]) > LARGE else ""
-    ceiling = " (ceiling)" if row["ceiling"] else ""
+    ceiling = f" (against {CEILING:.0%} of a ceiling)" if row["ceiling"] else ""
     return f"{head} {row['ours']:>14.6g} {row['unit']:<3} {row['error']:>+7.1%}{mark:<2} {row['what']}{ceiling}"
 
 

@@ -93,7 +93,7 @@ class Result:
         rows = [f"{self.name} on {self.chip}: {self.time * 1e6:.2f} us"]
         for name, engine in timing["engines"].items():
             if engine["instructions"]:
-                share = engine["busy_s"] / self.time if self.time else 0.0
+                share = engine["busy_s"] / (self.time * timing["cores"]) if self.time else 0.0
                 rows.append(
                     f"  {name:<8} {engine['busy_s'] * 1e6:12.2f} us {share:7.1%} {engine['instructions']:9} instructions"
                 )
@@ -160,6 +160,8 @@ class Latency:
 
     def get_latency_percentile(self, percentile):
         """Microseconds, as whole as the benchmark tool gives them."""
+        if not 0 <= percentile <= 100:
+            raise ValueError(f"the percentile {percentile}: there are 0 to 100")
         return self._result.time * 1e6
 
 

@@ -319,11 +319,20 @@ impl View {
 }
 
 /// FP32 values as stored words of a type.
-pub(crate) fn words_of(rules: &RuleSet, dtype: Dtype, values: &[f32]) -> Vec<u32> {
+fn words_of(rules: &RuleSet, dtype: Dtype, values: &[f32]) -> Vec<u32> {
     let mut bytes = vec![0; dtype.size_bytes(values.len())];
     // Only i5 and i9 can refuse a value, and no tile has them.
     let _ = encode_slice(rules, dtype, values, &mut bytes);
     (0..values.len()).map(|at| load(dtype, &bytes, at)).collect()
+}
+
+/// A constant as a stored word: exact in integer types, through FP32 in others.
+#[expect(clippy::cast_possible_truncation, reason = "constants are FP32, or integers of at most 32 bits")]
+pub(crate) fn word_of(rules: &RuleSet, dtype: Dtype, value: f64) -> u32 {
+    if dtype.is_float() {
+        return words_of(rules, dtype, &[value as f32]).first().copied().unwrap_or_default();
+    }
+    integer_word(rules, dtype, value.round_ties_even() as i64)
 }
 
 /// An integer as a stored word of an integer type, saturated.

@@ -87,6 +87,7 @@ pub fn peak(program: &Program, lives: &Lifetimes, memory: Memory) -> Peak {
 /// Everything that can be seen without timing.
 pub fn findings(chip: &Chip, program: &Program) -> Vec<Finding> {
     let mut found = uninitialised(program);
+    found.extend(outside_tables(program));
     found.extend(starts(chip, program));
     let lives = lifetimes(program);
     let memories = [(Memory::Sbuf, chip.sbuf_usable_bytes()), (Memory::Psum, chip.psum_partition_bytes())];
@@ -191,6 +192,26 @@ fn uninitialised(program: &Program) -> Vec<Finding> {
             message: format!("{opcode} reads memory that nobody wrote ({count} times)"),
             allowed: "reads of what an instruction wrote before".to_owned(),
             instead: "write the whole tile first, or mask the read".to_owned(),
+        })
+        .collect()
+}
+
+/// Values that a function's table does not reach, one finding for each line (NKI, `nisa.activation`: sine from -pi to pi).
+fn outside_tables(program: &Program) -> Vec<Finding> {
+    let mut lines: BTreeMap<(u32, &str), usize> = BTreeMap::new();
+    for Instruction { source, opcode, .. } in program.instructions.iter().filter(|one| one.outside_table) {
+        *lines.entry((*source, opcode)).or_default() += 1;
+    }
+    lines
+        .into_iter()
+        .map(|((source, opcode), count)| Finding {
+            code: "neuron/domain",
+            error: false,
+            source: program.source(source).to_owned(),
+            message: format!("{opcode} with the sine of values beyond pi ({count} times)"),
+            allowed: "-pi to pi: outside, the table of the Scalar engine gives no sine".to_owned(),
+            instead: "write nl.sin, which reduces its argument, or subtract multiples of 2 pi first"
+                .to_owned(),
         })
         .collect()
 }

@@ -90,6 +90,11 @@ impl Function {
         }
     }
 
+    /// True if a value lies where its table does not reach.
+    pub fn leaves_table(self, values: &[f32]) -> bool {
+        self == Function::Sin && values.iter().any(|value| value.abs() > SINE_REACH)
+    }
+
     /// The function of each value.
     #[expect(clippy::cast_possible_truncation, reason = "results are rounded to FP32")]
     pub fn apply_slice(self, values: &mut [f32]) {
@@ -195,6 +200,9 @@ fn density(x: f64) -> f64 {
 fn gelu_inner(x: f64) -> f64 {
     (2.0 / PI).sqrt() * (x + 0.044_715 * x * x * x)
 }
+
+/// Just beyond pi: arguments that were reduced to it in FP32 count as inside.
+const SINE_REACH: f32 = std::f32::consts::PI + 1e-5;
 
 /// Inside [-pi, pi] the sine; outside, the last cubic of the table runs on: sin(9) is about 27.65.
 fn sin(x: f64) -> f64 {

@@ -225,6 +225,8 @@ pub struct Instruction {
     pub table: Option<Function>,
     /// True if bytes were read that nobody wrote.
     pub uninitialised: bool,
+    /// True if a value lies where the table of its function does not reach.
+    pub outside_table: bool,
     /// What it computes, for the compiler.
     pub form: crate::compiler::Form,
     /// What it computes besides its operands, as a number; 0 if that is not known.
@@ -280,6 +282,7 @@ impl Instruction {
             dma: None,
             table: None,
             uninitialised: false,
+            outside_table: false,
             form: crate::compiler::Form::Other,
             digest: 0,
             on_scalar: None,

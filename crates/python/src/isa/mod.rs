@@ -56,9 +56,7 @@ fn scalar_operand(value: &Bound<'_, PyAny>) -> PyResult<Operand> {
     if let Ok(tensor) = value.cast::<Tensor>() {
         return Ok(Operand::PerPartition(tensor.get().operand()?.clone()));
     }
-    let number: f64 = value.extract()?;
-    #[expect(clippy::cast_possible_truncation, reason = "constants of instructions are FP32")]
-    Ok(Operand::Constant(number as f32))
+    Ok(Operand::Constant(value.extract()?))
 }
 
 fn step(op: &str, operand: &Bound<'_, PyAny>, reverse: bool) -> PyResult<Step> {

@@ -55,6 +55,11 @@ fn is_exact(clock_hz: NonZeroU64) -> bool {
     NANOSECONDS.is_multiple_of(clock_hz.get())
 }
 
+/// Names of the exact times of an interval: a record that counts picoseconds has no cycles.
+fn exact_names(clock_hz: NonZeroU64) -> [&'static str; 2] {
+    if clock_hz.get() == 1000 * NANOSECONDS { ["start_ps", "end_ps"] } else { ["start_cycles", "end_cycles"] }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -68,5 +73,12 @@ mod tests {
         assert_eq!(ns(u64::MAX, 1), i64::MAX.cast_unsigned());
         assert!(is_exact(NonZeroU64::new(250_000_000).unwrap()));
         assert!(!is_exact(NonZeroU64::new(1_400_000_000).unwrap()));
+    }
+
+    #[test]
+    fn exact_times_are_named_after_their_unit() {
+        let names = |clock_hz| exact_names(NonZeroU64::new(clock_hz).unwrap());
+        assert_eq!(names(1_400_000_000), ["start_cycles", "end_cycles"]);
+        assert_eq!(names(1_000_000_000_000), ["start_ps", "end_ps"]);
     }
 }

@@ -9,7 +9,7 @@ use super::field;
 use super::intern::Interner;
 use super::lanes::Lanes;
 use super::wire::Wire;
-use super::{is_exact, timestamp_ns};
+use super::{exact_names, is_exact, timestamp_ns};
 use crate::error::RecordError;
 use crate::event::{Event, Interval, Sample};
 use crate::layout::Layout;
@@ -102,8 +102,9 @@ impl<W: Write> Stream<W> {
             None => event.bytes(field::EVENT_NAME, interval.name.as_bytes()),
         }
         if !is_exact(self.clock_hz) {
-            self.annotations.count(event, interned, "start_cycles", interval.start_cycles);
-            self.annotations.count(event, interned, "end_cycles", interval.end_cycles);
+            let [start, end] = exact_names(self.clock_hz);
+            self.annotations.count(event, interned, start, interval.start_cycles);
+            self.annotations.count(event, interned, end, interval.end_cycles);
         }
         for (name, count) in &interval.counts {
             self.annotations.count(event, interned, name, *count);

@@ -39,6 +39,9 @@ def _group(replica_group):
     """The ranks of the group of this one."""
     groups = replica_group.groups if isinstance(replica_group, ReplicaGroup) else replica_group
     rank = state.program.rank
+    everyone = [one for group in groups for one in group]
+    if len(set(everyone)) < len(everyone):
+        raise ValueError(f"the groups {groups} have a rank twice: each rank is in one group, once")
     ranks = next((list(group) for group in groups if rank in group), None)
     if ranks is None:
         raise ValueError(f"rank {rank} is in none of the groups {groups}")

@@ -1,6 +1,7 @@
 //! Rules that all compute engines share: memories, partitions and where they start, free sizes
 //! (NKI architecture guide, tensor access; neuron.md section 2.1).
 
+use crate::alu::AluOp;
 use crate::pattern::{as_u64, signed};
 use crate::refusal::{Refusal, rule};
 use crate::{Chip, EngineKind, Memory, Tile};
@@ -198,4 +199,15 @@ pub fn engine_of(instruction: &str, engine: EngineKind, allowed: &[EngineKind]) 
             "leave the engine to be chosen, or name one of these",
         )
     })
+}
+
+/// Bit operators belong to `tensor_tensor`, `tensor_scalar` and reductions; other instructions compute in FP32 (instruction pages).
+///
+/// # Errors
+/// If one of the operators works on bits.
+pub fn arithmetic(instruction: &str, ops: &[AluOp]) -> Result<(), Refusal> {
+    let Some(bitwise) = ops.iter().find(|op| op.is_bitwise()) else { return Ok(()) };
+    let asked = format!("{instruction} with {}", bitwise.name());
+    let instead = "use tensor_scalar or tensor_tensor for the bits, and another instruction for the rest";
+    Err(Refusal::new("neuron/operator", asked, "arithmetic operators", instead))
 }

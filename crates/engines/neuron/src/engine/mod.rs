@@ -23,8 +23,8 @@ use crate::refusal::{Refusal, rule};
 /// A constant, or a value for each partition.
 #[derive(Clone, Debug)]
 pub enum Operand {
-    /// The same for all partitions.
-    Constant(f32),
+    /// The same for all partitions: rounded to FP32 by arithmetic, taken as a word of 32 bits by bit operators.
+    Constant(f64),
     /// A tile of one element for each partition.
     PerPartition(Tile),
 }
@@ -34,9 +34,10 @@ impl Operand {
     ///
     /// # Errors
     /// If a tile has another shape than one element for each partition.
+    #[expect(clippy::cast_possible_truncation, reason = "constants of arithmetic are FP32")]
     pub fn values(&self, rules: &RuleSet, partitions: usize) -> Result<(Vec<f32>, bool), Refusal> {
         match self {
-            Operand::Constant(value) => Ok((vec![*value; partitions], false)),
+            Operand::Constant(value) => Ok((vec![*value as f32; partitions], false)),
             Operand::PerPartition(tile) => {
                 let fits =
                     tile.view.free_elements() == 1 && [1, partitions].contains(&tile.view.partitions());

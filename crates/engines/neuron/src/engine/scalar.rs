@@ -74,22 +74,24 @@ pub fn activation(chip: &Chip, dst: &Tile, data: &Tile, how: &Activation) -> Res
     if dst.storage.valueless {
         values.clear();
     }
+    let mut outside_table = false;
     for ((row, scale), bias) in values.chunks_mut(columns.max(1)).zip(&scale).zip(&bias.0) {
         if *scale != 1.0 || *bias != 0.0 {
             row.iter_mut().for_each(|value| *value = *value * scale + bias);
         }
+        outside_table |= how.function.leaves_table(row);
         how.function.apply_slice(row);
     }
     let mut reads = vec![data];
     reads.extend(how.scale.tile());
     reads.extend(how.bias.as_ref().and_then(Operand::tile));
     let done = finish(chip, name, (dst, data), &values, &how.sums, &reads)?;
-    let done = Instruction { table: how.function.table(), ..done }.reading(uninitialised);
+    let done = Instruction { table: how.function.table(), outside_table, ..done }.reading(uninitialised);
     if how.sums.tile.is_some() {
         return Ok(done);
     }
     let word = |operand: &Operand| match operand {
-        Operand::Constant(value) => u64::from(value.to_bits()),
+        Operand::Constant(value) => value.to_bits(),
         Operand::PerPartition(_) => u64::MAX,
     };
     let words = [how.function as u64, word(&how.scale), how.bias.as_ref().map_or(1 << 40, word)];

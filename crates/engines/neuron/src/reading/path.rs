@@ -37,13 +37,14 @@ pub fn critical(program: &Program, timeline: &Timeline) -> Vec<Share> {
             Reason::Data(before)
             | Reason::Engine(before)
             | Reason::Room(before)
-            | Reason::Transfer(before) => Some(before),
-            Reason::Start | Reason::Meeting | Reason::Ranks => None,
+            | Reason::Transfer(before)
+            | Reason::Meeting(before) => Some(before),
+            Reason::Start | Reason::Ranks => None,
         };
         let from_ps = match (span.reason, before.and_then(|before| timeline.span(before))) {
-            (Reason::Data(_), Some(earlier)) => earlier.done_ps,
+            (Reason::Data(_) | Reason::Meeting(_), Some(earlier)) => earlier.done_ps,
             (_, Some(earlier)) => earlier.end_ps,
-            (Reason::Meeting | Reason::Ranks, None) => span.start_ps,
+            (Reason::Ranks, None) => span.start_ps,
             _ => 0,
         };
         let share = shares.entry(line(program, timeline, number)).or_default();
@@ -131,7 +132,7 @@ fn why(program: &Program, reason: Reason) -> Idle {
         Reason::Data(number) | Reason::Engine(number) => Idle::Waits(engine(number)),
         Reason::Transfer(_) => Idle::Waits(EngineKind::Dma),
         Reason::Room(_) => Idle::Room,
-        Reason::Meeting => Idle::Meeting,
+        Reason::Meeting(_) => Idle::Meeting,
         Reason::Ranks => Idle::Ranks,
     }
 }

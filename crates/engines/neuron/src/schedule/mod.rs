@@ -41,8 +41,8 @@ pub enum Reason {
     Room(u32),
     /// HBM bandwidth or a DMA engine, or its queue, behind this transfer.
     Transfer(u32),
-    /// The other core.
-    Meeting,
+    /// A meeting with the other core, for which this instruction was the last.
+    Meeting(u32),
     /// Other ranks, or the links between them.
     Ranks,
 }

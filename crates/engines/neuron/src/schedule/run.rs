@@ -101,8 +101,10 @@ struct Meetings {
     open: usize,
     /// Until when all that is before a meeting is over.
     time_ps: u64,
-    /// When each meeting was.
-    times_ps: Vec<u64>,
+    /// The node that is over last of them.
+    last: u32,
+    /// When each meeting was, and the node that it waited for.
+    times_ps: Vec<(u64, u32)>,
 }
 
 const ENGINES: usize = 5;
@@ -224,10 +226,10 @@ impl<'a> Machine<'a> {
             if self.meetings.holds(meeting, node) {
                 return;
             }
-            let after_ps = self.meetings.times_ps.get(meeting).copied().unwrap_or(0);
+            let (after_ps, last) = self.meetings.times_ps.get(meeting).copied().unwrap_or_default();
             if after_ps > time_ps {
                 let task = &mut self.tasks[node as usize];
-                (task.ready_ps, task.cause) = (after_ps, Reason::Meeting);
+                (task.ready_ps, task.cause) = (after_ps, Reason::Meeting(last));
                 self.events.push(Reverse((after_ps, Event::Ready(node))));
                 return;
             }
@@ -481,7 +483,7 @@ impl<'a> Machine<'a> {
                 self.program.instructions.get(node as usize).map(|one| one.meeting as usize)
         {
             let hop_ps = ns_ps(self.chip.neuron.sync.dma_round_trip_ns);
-            for held in self.meetings.over(meeting, span.done_ps, hop_ps) {
+            for held in self.meetings.over(meeting, node, span.done_ps.saturating_add(hop_ps)) {
                 self.events.push(Reverse((span.start_ps, Event::Ready(held))));
             }
         }
@@ -497,7 +499,7 @@ impl Meetings {
         if self.left.len() <= meeting {
             self.left.resize(meeting + 1, 0);
             self.held.resize_with(meeting + 1, Vec::new);
-            self.times_ps.resize(meeting + 1, 0);
+            self.times_ps.resize(meeting + 1, (0, 0));
         }
         self.left[meeting] += 1;
     }
@@ -513,16 +515,18 @@ impl Meetings {
         true
     }
 
-    /// A node is over; those that may go on now.
-    fn over(&mut self, meeting: usize, done_ps: u64, hop_ps: u64) -> Vec<u32> {
+    /// A node is over, and the other core knows; those that may go on now.
+    fn over(&mut self, meeting: usize, node: u32, known_ps: u64) -> Vec<u32> {
         if let Some(left) = self.left.get_mut(meeting) {
             *left = left.saturating_sub(1);
         }
-        self.time_ps = self.time_ps.max(done_ps.saturating_add(hop_ps));
+        if known_ps > self.time_ps {
+            (self.time_ps, self.last) = (known_ps, node);
+        }
         let mut free = Vec::new();
         while self.left.get(self.open).is_some_and(|&left| left == 0) && self.open + 1 < self.left.len() {
             self.open += 1;
-            self.times_ps[self.open] = self.time_ps;
+            self.times_ps[self.open] = (self.time_ps, self.last);
             free.append(&mut self.held[self.open]);
         }
         free

@@ -81,7 +81,9 @@ fn pair_cycles(chip: &Chip, dst: &Tile, a: &Tile, b: &Tile, op: AluOp) -> u64 {
 
 /// Integer inputs in full precision, or as words for bit operators.
 fn integer_pair(chip: &Chip, dst: &Tile, a: &Tile, b: &Tile, op: AluOp) -> Result<bool, Refusal> {
-    integers_only(op, a)?;
+    for tile in [a, b, dst] {
+        integers_only(op, tile)?;
+    }
     let (left, right) = (a.read_integers(&chip.rules), b.read_integers(&chip.rules));
     let bits = a.view.dtype.bits();
     let values: Vec<i64> =
@@ -110,7 +112,7 @@ fn wrap(dtype: Dtype, value: i64) -> i64 {
     if negative { word - (1_i64 << bits) } else { word }
 }
 
-fn integers_only(op: AluOp, tile: &Tile) -> Result<(), Refusal> {
+pub(super) fn integers_only(op: AluOp, tile: &Tile) -> Result<(), Refusal> {
     rule(!op.is_bitwise() || !tile.view.dtype.is_float(), || {
         Refusal::new(
             "neuron/dtype",
@@ -164,7 +166,7 @@ pub fn tensor_scalar(
     let mut words: SmallVec<[u64; 6]> = SmallVec::new();
     for step in steps {
         let constant = match &step.operand {
-            Operand::Constant(value) => u64::from(value.to_bits()),
+            Operand::Constant(value) => value.to_bits(),
             Operand::PerPartition(_) => u64::MAX,
         };
         words.extend([step.op as u64, u64::from(step.reverse), constant]);
@@ -207,6 +209,7 @@ fn float_steps(chip: &Chip, dst: &Tile, data: &Tile, steps: &[Step]) -> Result<b
 }
 
 /// Runs the steps over rows of a tile.
+#[expect(clippy::cast_possible_truncation, reason = "constants of arithmetic are FP32")]
 pub(crate) fn apply_steps(
     chip: &Chip,
     values: &mut [f32],
@@ -217,7 +220,7 @@ pub(crate) fn apply_steps(
     let mut uninitialised = false;
     for step in steps {
         if let Operand::Constant(value) = &step.operand {
-            step.op.combine_scalar(values, *value, step.reverse);
+            step.op.combine_scalar(values, *value as f32, step.reverse);
             continue;
         }
         let (operands, missing) = step.operand.values(&chip.rules, partitions)?;
@@ -229,16 +232,31 @@ pub(crate) fn apply_steps(
     Ok(uninitialised)
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "constants saturate")]
+/// Constants of bit operators are words: whole numbers of 32 bits, and no negative number of places to shift by.
+#[expect(clippy::cast_possible_truncation, reason = "whole numbers of 32 bits")]
+fn word_constant(op: AluOp, value: f64) -> Result<i64, Refusal> {
+    let shift = matches!(op, AluOp::LeftShift | AluOp::RightShift);
+    let least = if shift { 0.0 } else { f64::from(i32::MIN) };
+    let fits = value.fract() == 0.0 && (least..=f64::from(u32::MAX)).contains(&value);
+    rule(fits, || {
+        let allowed = if shift { "whole numbers of 0 or more" } else { "whole numbers of 32 bits" };
+        let asked = format!("{} with {value}", op.name());
+        Refusal::new("neuron/operand", asked, allowed, "check what the constant is computed from")
+    })?;
+    Ok(value as i64)
+}
+
 fn integer_steps(chip: &Chip, dst: &Tile, data: &Tile, steps: &[Step]) -> Result<bool, Refusal> {
     let (partitions, columns) = (data.view.partitions(), data.view.free_elements());
     let read = data.read_integers(&chip.rules);
     let (mut values, mut uninitialised) = (read.values, read.uninitialised);
     for step in steps {
         integers_only(step.op, data)?;
+        integers_only(step.op, dst)?;
         let operands: Vec<i64> = match &step.operand {
-            Operand::Constant(value) => vec![value.round_ties_even() as i64; partitions],
+            Operand::Constant(value) => vec![word_constant(step.op, *value)?; partitions],
             Operand::PerPartition(tile) => {
+                integers_only(step.op, tile)?;
                 let read = tile.read_integers(&chip.rules);
                 uninitialised |= read.uninitialised;
                 read.values
@@ -269,6 +287,7 @@ pub fn scalar_tensor_tensor(
     reverse: bool,
 ) -> Result<Instruction, Refusal> {
     const NAME: &str = "scalar_tensor_tensor";
+    limits::arithmetic(NAME, &[first.op, op])?;
     for (role, tile) in [("data", data), ("the second tensor", tensor), ("the result", dst)] {
         limits::operand(chip, EngineKind::Vector, NAME, role, tile)?;
     }

@@ -1,6 +1,6 @@
 //! Reductions over the free dimensions, scans, and the statistics of batch normalisation.
 
-use super::elementwise::apply_steps;
+use super::elementwise::{apply_steps, integers_only};
 use super::{Rate, cost, two_input_cycles};
 use crate::alu::AluOp;
 use crate::engine::{Operand, Step, limits, same_shape};
@@ -47,6 +47,9 @@ pub fn tensor_reduce(
             "check the shape of the result",
         )
     })?;
+    for tile in [data, dst] {
+        integers_only(op, tile)?;
+    }
     let integers = !data.view.dtype.is_float() && !dst.view.dtype.is_float();
     let uninitialised = if op.is_bitwise() || integers {
         let read = data.read_integers(&chip.rules);
@@ -99,6 +102,7 @@ pub fn tensor_scalar_reduce(
     how: Accumulate,
 ) -> Result<Instruction, Refusal> {
     const NAME: &str = "tensor_scalar_reduce";
+    limits::arithmetic(NAME, &[step.op, reduce])?;
     for (role, tile) in [("data", data), ("the result", dst), ("reduce_res", result)] {
         limits::operand(chip, EngineKind::Vector, NAME, role, tile)?;
     }
@@ -142,6 +146,7 @@ pub fn tensor_scalar_cumulative(
     initial: Option<&Operand>,
 ) -> Result<Instruction, Refusal> {
     const NAME: &str = "tensor_scalar_cumulative";
+    limits::arithmetic(NAME, &[step.op, reduce])?;
     limits::operand(chip, EngineKind::Vector, NAME, "data", data)?;
     limits::operand(chip, EngineKind::Vector, NAME, "the result", dst)?;
     same_shape(NAME, dst, data)?;
@@ -180,6 +185,7 @@ pub fn tensor_tensor_scan(
     ops: [(AluOp, bool); 2],
 ) -> Result<Instruction, Refusal> {
     const NAME: &str = "tensor_tensor_scan";
+    limits::arithmetic(NAME, &ops.map(|(op, _)| op))?;
     for (role, tile) in [("the first input", a), ("the second input", b), ("the result", dst)] {
         limits::operand(chip, EngineKind::Vector, NAME, role, tile)?;
     }

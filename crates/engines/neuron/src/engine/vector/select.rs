@@ -4,7 +4,7 @@ use tilewright_num::Dtype;
 
 use super::{Rate, cost, two_input_cycles};
 use crate::alu::AluOp;
-use crate::convert::words_of;
+use crate::convert::word_of;
 use crate::engine::{Operand, limits, same_shape};
 use crate::pattern::as_u64;
 use crate::program::{EngineKind, Instruction};
@@ -55,7 +55,7 @@ pub fn tensor_copy_predicated(
     let (dtype, kept) = (dst.view.dtype, dst.read_words());
     let mut uninitialised = flags.uninitialised;
     let source = match src {
-        Operand::Constant(value) => words_of(&chip.rules, dtype, &vec![*value; dst.elements()]),
+        Operand::Constant(value) => vec![word_of(&chip.rules, dtype, *value); dst.elements()],
         Operand::PerPartition(tile) => {
             limits::operand(chip, EngineKind::Vector, NAME, "the source", tile)?;
             limits::not_both_psum(NAME, tile, predicate)?;
