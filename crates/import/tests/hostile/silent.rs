@@ -5,7 +5,7 @@ use std::sync::Arc;
 use prost::Message as _;
 use tilewright_graph::Data;
 use tilewright_import::onnx::{self, Options, proto};
-use tilewright_import::{gguf, hf, llama2c};
+use tilewright_import::{gguf, llama2c};
 
 use super::{GgufTensor, gguf_with, info, node};
 
@@ -81,7 +81,8 @@ fn tensors_of_gguf_that_would_be_dropped_are_refused() {
 fn moved(offset: u64) -> Result<(), String> {
     let mut bytes = gguf_with(&[], &[]);
     let name = b"output_norm.weight";
-    let at = bytes.windows(name.len()).position(|part| part == name).unwrap() + name.len() + 4 + 8 + 4;
+    let at =
+        bytes.windows(name.len()).position(|part| part == name).expect("its name") + name.len() + 4 + 8 + 4;
     bytes[at..at + 8].copy_from_slice(&offset.to_le_bytes());
     gguf::read("f", &Arc::new(bytes)).map(drop).map_err(|error| error.to_string())
 }
