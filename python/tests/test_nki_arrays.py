@@ -109,7 +109,7 @@ class TestJax:
         assert np.allclose(function(b, a), b * 2 + a + 1, atol=1e-5)
 
     def test_an_array_that_never_changes_is_not_written_to_silently(self):
-        with pytest.raises(ValueError, match="writes to its argument a, an array of jaxlib that cannot be changed: return a tensor instead"):
+        with pytest.raises(ValueError, match="writes to its argument a, an array of jaxlib that cannot be changed: return a tensor instead, or pass a NumPy array"):
             double_in_place(self.jax.numpy.ones((8, 8)))
 
     def test_a_jitted_call_is_told_once_and_may_give_numbers(self, monkeypatch):

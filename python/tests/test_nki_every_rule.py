@@ -65,6 +65,7 @@ def test_every_code_is_explained_and_tested():
 
 #: Words that no kernel and no call brings about.
 NEVER_SEEN = {
+    ": store the output as another type": "versions of torch that have every type of NumPy",
     "element type without object": "every type has one",
     "the machine file of": "those that come with the package load: tests/machines",
     "another program failed": "ends the other programs of a team; what is told is why the first failed",

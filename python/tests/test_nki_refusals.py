@@ -492,3 +492,18 @@ def test_an_axis_that_the_launch_grid_lacks():
 def test_a_launch_that_would_never_end():
     with pytest.raises(Refused, match="a launch of 10000000000 programs"):
         run(lambda: None, chip=V3, dialect="old", grid=(100000, 100000))
+
+
+INSTEAD = {
+    "give a program more to do, in a loop": lambda: run(lambda: None, chip=V3, dialect="old", grid=(10**5, 10**5)),
+    "launch the kernel on a grid with more dimensions": lambda: run(lambda: nl.program_id(2) and None, chip=V3, dialect="old", grid=2),
+    "leave perf_mode out, or name one of these": lambda: run(lambda: isa.nc_matmul(psum(8, 8), tile(8, 8), tile(8, 8), perf_mode="fast"), chip=V3),
+    "give one pair for each dimension": lambda: run(lambda: tile(8, 8).ap("ab") and None, chip=V2),
+}
+
+
+@pytest.mark.parametrize("words", INSTEAD)
+def test_what_to_write_instead(words):
+    with pytest.raises(Refused) as refusal:
+        INSTEAD[words]()
+    assert words in str(refusal.value)
