@@ -34,7 +34,7 @@ FUNCTIONS = {
 def table(tmp_path_factory):
     """Runs the example once and returns a reader of its tables."""
     directory = tmp_path_factory.mktemp("functions")
-    command = ["cargo", "run", "--release", "-q", "-p", "tilewright-num", "--example", "function_tables"]
+    command = ["cargo", "run", "-q", "-p", "tilewright-num", "--example", "function_tables"]
     subprocess.run([*command, "--", str(directory)], cwd=ROOT, check=True)
     return lambda name: np.fromfile(directory / f"{name}.u32", dtype="<u4")
 

@@ -35,7 +35,7 @@ F32_MIN_NORMAL = np.uint32(0x0080_0000)
 def table(tmp_path_factory):
     """Runs the example once and returns a reader of its tables."""
     directory = tmp_path_factory.mktemp("tables")
-    command = ["cargo", "run", "--release", "-q", "-p", "tilewright-num", "--example", "conversion_tables"]
+    command = ["cargo", "run", "-q", "-p", "tilewright-num", "--example", "conversion_tables"]
     subprocess.run([*command, "--", str(directory)], cwd=ROOT, check=True)
     return lambda name: np.fromfile(directory / f"{name}.u32", dtype="<u4")
 
