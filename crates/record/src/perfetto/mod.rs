@@ -3,12 +3,14 @@
 //! One packet sequence, no clock snapshot: timestamps are nanoseconds of the default trace clock, from
 //! zero. Tracks and counters are described first, in the order of the layout. Then each interval is a
 //! slice begin and a slice end, and each sample a counter event, in order of arrival; a reader sorts
-//! them by time and keeps the order of the file among equals. The same events give the same bytes,
+//! them by time and keeps the order of the file among equals. A flow is written where both its ends are
+//! (`held`): a signal that nobody waits for is none. The same events give the same bytes,
 //! written as they come ([`Stream`]) or afterwards ([`write()`]).
 
 mod annotate;
 mod describe;
 mod field;
+mod held;
 mod intern;
 mod lanes;
 mod stream;
@@ -18,7 +20,6 @@ use std::io::Write;
 use std::num::NonZeroU64;
 
 use crate::error::RecordError;
-use crate::event::Event;
 use crate::record::Record;
 use crate::sink::Sink;
 
@@ -30,10 +31,7 @@ pub fn write(record: &Record, out: impl Write) -> Result<(), RecordError> {
     let mut stream = Stream::new(out);
     stream.begin(&record.layout)?;
     for event in &record.events {
-        match event {
-            Event::Interval(interval) => stream.write_interval(interval)?,
-            Event::Sample(sample) => stream.sample(*sample)?,
-        }
+        stream.take(event.clone())?;
     }
     stream.finish()?;
     Ok(())
