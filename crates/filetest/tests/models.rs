@@ -1,6 +1,8 @@
 //! A small model through the whole path: compiled, run, written to a file and executed, and refused where something is wrong.
 
-use tilewright_cli::{BAD_INPUT, FAILED};
+use std::path::Path;
+
+use tilewright_cli::{BAD_INPUT, FAILED, Host};
 use tilewright_filetest::host::{TestHost, good, tilewright};
 use tilewright_filetest::repository;
 use tilewright_ir::binary;
@@ -226,6 +228,39 @@ fn a_file_with_another_batch_is_refused() {
         "{}",
         none.stderr
     );
+}
+
+/// What `generation_config.json` says ends a text, before the names of tokens; a compiled file keeps it.
+#[test]
+fn a_folder_says_what_ends_a_text() {
+    let mut host = TestHost { root: repository(), ..TestHost::default() };
+    for name in ["config.json", "model.safetensors", "tokenizer.json"] {
+        let bytes = host.read(&Path::new("models/fables").join(name)).expect("a file of the repository");
+        host.given.insert(format!("f/{name}"), bytes);
+    }
+    let asked = "--prompt The --max-tokens 6 --json";
+    let all = json(&format!("run f {asked}"), &mut host)["tokens"].as_array().expect("tokens").clone();
+    let end = &all[3];
+    let before: Vec<_> = all.iter().take_while(|token| *token != end).cloned().collect();
+    let said = format!("{{\"eos_token_id\": [0, {end}]}}");
+    host.given.insert("f/generation_config.json".into(), said.into_bytes());
+    good("compile f --context 64 --effort 0 -o f.twb", &mut host);
+    for verb in ["run f", "run f --interp", "exec f.twb"] {
+        let ended = json(&format!("{verb} {asked}"), &mut host);
+        assert_eq!(ended["tokens"].as_array(), Some(&before), "{verb}");
+        assert!(verb.contains("--interp") || ended["stop"] == "end", "{verb}");
+    }
+    host.given.insert("f/generation_config.json".into(), b"{\"eos_token_id\": \"end\"}".to_vec());
+    for verb in ["run f --prompt The", "compile f --context 64 --effort 0 -o bad.twb"] {
+        let refused = tilewright(verb, &mut host);
+        assert_eq!(refused.code, BAD_INPUT, "{verb}");
+        assert!(
+            refused.stderr.starts_with("error: f/generation_config.json: eos_token_id: is `\"end\"`"),
+            "{}",
+            refused.stderr
+        );
+    }
+    assert!(!host.written.contains_key("bad.twb"));
 }
 
 /// Scales that a text gives are in the kernels, in the file and in what it says.

@@ -46,7 +46,8 @@ pub(super) fn bytes(
     let mut arrays: Vec<(&str, &[u8])> =
         names.iter().map(String::as_str).zip(chips.iter().map(Vec::as_slice)).collect();
     arrays.extend(tokenizer.iter().map(|(name, bytes)| (*name, bytes.as_slice())));
-    let plan = plan::print(&args.target, compiled);
+    let ends = model::ends(&args.model, host)?;
+    let plan = plan::print(&args.target, compiled, ends.as_deref());
     let graph = tilewright_graph::text::print(&loaded.graph);
     Ok(pack_bundle(&programs, &arrays, &[(PLAN, &plan), (GRAPH, &graph)]))
 }
@@ -113,7 +114,7 @@ pub(super) fn exec(args: &ExecArgs, host: &mut dyn Host) -> Result<Outcome, Outc
             "`{path}` is no compiled model: it has no {what}\n  = instead: tilewright compile MODEL -o FILE"
         ))
     };
-    let Planned { target, batch, choices, peaks, ranges } =
+    let Planned { target, batch, ends, choices, peaks, ranges } =
         bundle.text(PLAN).and_then(plan::read).ok_or_else(|| missing("plan"))?;
     let graph = bundle.text(GRAPH).ok_or_else(|| missing("graph"))?;
     let graph = tilewright_graph::text::read(graph, SourceId(0)).map_err(|_| missing("graph that reads"))?;
@@ -131,6 +132,10 @@ pub(super) fn exec(args: &ExecArgs, host: &mut dyn Host) -> Result<Outcome, Outc
     let compiled = compile_chosen(&machine, &kernels, options, &choices).map_err(|error| refused(&error))?;
     same_programs(path, &bundle, &compiled)?;
     let tokenizer = tokenizer(args, &bundle, host)?;
+    let tokenizer = match ends {
+        Some(ends) => tokenizer.with_ends(ends),
+        None => tokenizer,
+    };
     let on = Target {
         machine: &machine,
         target: &target,

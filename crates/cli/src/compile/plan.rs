@@ -9,14 +9,15 @@
 //! cache int8
 //! chips 2
 //! batch 4
+//! ends 2,5
 //! dtype bf16
 //! pes 2
 //! context 128
 //! choices rows=2 slots=4 parts=4 fills=8,4,8
 //! ```
 //!
-//! `set`, `peak` and `range` are there as often as there are some; `cache`, `chips` and `batch` if they are other than `bf16`, 1 and 1.
-//! A release that does not know a line refuses the file.
+//! `set`, `peak` and `range` are there as often as there are some; `cache`, `chips` and `batch` if they are other than `bf16`, 1 and 1; `ends`, the
+//! tokens that end a text, if the model's configuration says them. A release that does not know a line refuses the file.
 
 use std::collections::BTreeMap;
 
@@ -31,6 +32,8 @@ pub(super) struct Planned {
     pub(super) target: ModelTarget,
     /// Sequences that the programs are for.
     pub(super) batch: u64,
+    /// Tokens that end a text, unless the tokenizer says them.
+    pub(super) ends: Option<Vec<u32>>,
     pub(super) choices: Choices,
     /// `Kernels::peaks`.
     pub(super) peaks: BTreeMap<ValueId, f32>,
@@ -39,7 +42,7 @@ pub(super) struct Planned {
 }
 
 /// The plan of a model.
-pub(super) fn print(target: &ModelTarget, compiled: &Compiled) -> String {
+pub(super) fn print(target: &ModelTarget, compiled: &Compiled, ends: Option<&[u32]>) -> String {
     let options = &compiled.plan.options;
     let mut text = format!("{VERSION}\nchip {}\n", target.chip);
     for setting in &target.set {
@@ -61,6 +64,10 @@ pub(super) fn print(target: &ModelTarget, compiled: &Compiled) -> String {
             text.push_str(&format!("{key} {count}\n"));
         }
     }
+    if let Some(ends) = ends {
+        let ends: Vec<String> = ends.iter().map(u32::to_string).collect();
+        text.push_str(&format!("ends {}\n", ends.join(",")));
+    }
     text + &format!("dtype {dtype}\npes {}\ncontext {context}\nchoices {choices}\n", target.pes)
 }
 
@@ -75,6 +82,7 @@ pub(super) fn read(text: &str) -> Option<Planned> {
     let mut plan = Planned {
         target: ModelTarget::default(),
         batch: 1,
+        ends: None,
         choices: Choices::default(),
         peaks: BTreeMap::new(),
         ranges: BTreeMap::new(),
@@ -98,6 +106,10 @@ impl Planned {
             "pes" => target.pes = value.parse().ok()?,
             "chips" => target.chips = value.parse().ok()?,
             "batch" => self.batch = value.parse().ok()?,
+            "ends" => {
+                let ends: Option<Vec<u32>> = value.split(',').map(|end| end.parse().ok()).collect();
+                self.ends = Some(ends?);
+            }
             "context" => target.context = Some(value.parse().ok()?),
             "cache" => target.cache = value.to_string(),
             "peak" => {

@@ -55,4 +55,15 @@ impl Tokenizer {
             Tokenizer::WordPieces(_) => Vec::new(),
         }
     }
+
+    /// The same with other tokens that end a text.
+    #[must_use]
+    pub fn with_ends(mut self, ends: Vec<u32>) -> Tokenizer {
+        match &mut self {
+            Tokenizer::Pieces(pieces) => pieces.ends = ends,
+            Tokenizer::BytePairs(pairs) => pairs.ends = ends,
+            Tokenizer::WordPieces(_) => {}
+        }
+        self
+    }
 }
