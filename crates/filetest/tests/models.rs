@@ -230,6 +230,39 @@ fn a_file_with_another_batch_is_refused() {
     );
 }
 
+/// A tokenizer of fewer tokens than the model has: what cannot be written is told of. One of more: what the model lacks is refused.
+#[test]
+fn tokenizers_of_other_sizes_are_told_of() {
+    let mut host = given();
+    // Three tokens and forty bytes.
+    let mut few = tokenizer();
+    let each: usize = 4 + 4 + "<0x00>".len();
+    let first = few.windows(6).position(|part| part == b"<0x00>").expect("a byte") - 8;
+    few.truncate(first + 40 * each);
+    host.given.insert("few.bin".into(), few);
+    let asked = "--prompt ! --max-tokens 8 --tokenizer few.bin --json";
+    for verb in ["run m/model.bin", "run m/model.bin --interp"] {
+        let outcome = tilewright(&format!("{verb} {asked}"), &mut host);
+        let data: serde_json::Value = serde_json::from_str(&outcome.stdout).expect("JSON");
+        let tokens = data["tokens"].as_array().expect("a list");
+        let lost = tokens.iter().filter(|token| token.as_u64() >= Some(43)).count();
+        assert!(lost > 0, "{tokens:?}");
+        let said = format!("warning: {lost} of {} tokens have no text, ", tokens.len());
+        assert!(outcome.stderr.starts_with(&said), "{verb}: {}", outcome.stderr);
+        assert!(outcome.stderr.contains(": the tokenizer has 43 of the model's 264\n"), "{}", outcome.stderr);
+    }
+    assert_eq!(tilewright("run m/model.bin --prompt abc --max-tokens 8", &mut host).stderr, "", "its own");
+    let mut more = tokenizer();
+    more.extend([&0_f32.to_le_bytes()[..], &2_u32.to_le_bytes(), b"ab"].concat());
+    host.given.insert("more.bin".into(), more);
+    for verb in ["run m/model.bin", "run m/model.bin --interp"] {
+        let refused = tilewright(&format!("{verb} --prompt xab --tokenizer more.bin"), &mut host);
+        let said = "error: the tokenizer gives token 264 for the prompt\n  = allowed: below 264, the vocabulary of the model\n  \
+                    = instead: the model's own tokenizer, --tokenizer FILE\n";
+        assert_eq!((refused.code, refused.stderr.as_str()), (BAD_INPUT, said), "{verb}");
+    }
+}
+
 /// What `generation_config.json` says ends a text, before the names of tokens; a compiled file keeps it.
 #[test]
 fn a_folder_says_what_ends_a_text() {

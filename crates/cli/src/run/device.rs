@@ -18,6 +18,7 @@ use super::args::Prompting;
 use super::check_room;
 use super::report::Report;
 use super::speaker::Speaker;
+use super::vocabulary;
 use crate::host::Host;
 use crate::outcome::{BAD_INPUT, FAILED, OUR_FAULT, Outcome};
 
@@ -55,6 +56,7 @@ impl Job<'_> {
         // A prompt is refused before anything is loaded.
         for prompt in iter::once(&self.prompt).chain(&self.with) {
             check_room(prompt, compiled.plan.options.context, compiled.kernels.positions)?;
+            vocabulary::check(prompt, compiled.kernels.vocabulary)?;
         }
         self.check_batch(&compiled)?;
         let mut device = ModelDevice::new(self.machine, compiled).map_err(|error| failed(&error))?;
@@ -86,11 +88,17 @@ impl Job<'_> {
             traced,
             with: Vec::new(),
         };
-        Ok(Outcome::good(match (self.prompting.json, shown) {
+        let stdout = match (self.prompting.json, shown) {
             (true, _) => report.json(),
             (false, true) => report.words(),
             (false, false) => format!("{text}\n{}", report.words()),
-        }))
+        };
+        Ok(Outcome { stderr: self.unwritten(&device, &generation.tokens), ..Outcome::good(stdout) })
+    }
+
+    /// What is said of tokens without a text.
+    pub(super) fn unwritten(&self, device: &ModelDevice, tokens: &[u64]) -> String {
+        vocabulary::unwritten(self.tokenizer, tokens, device.compiled().kernels.vocabulary)
     }
 
     /// Refuses more texts than the model was compiled for.

@@ -8,6 +8,7 @@ mod report;
 mod speaker;
 mod tensors;
 mod together;
+mod vocabulary;
 
 use tilewright_compile::cluster::cluster;
 use tilewright_compile::kernel::Kernels;

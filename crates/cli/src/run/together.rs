@@ -28,14 +28,21 @@ impl Job<'_> {
         let with: Vec<Text> = with.collect();
         let texts: Vec<&str> = iter::once(text.as_str()).chain(with.iter().map(|with| &*with.text)).collect();
         let texts = texts.join("\n\n");
+        let generated: Vec<u64> = iter::once(&first.tokens)
+            .chain(with.iter().map(|with| &with.tokens))
+            .flatten()
+            .copied()
+            .collect();
+        let stderr = self.unwritten(device, &generated);
         let (tokens, stop, last) = (first.tokens, first.stop, Vec::new());
         let generation = Generation { tokens, stop, prefill, decode, last };
         let (text, vector, traced) = (&text, None, None);
         let report = Report { job: self, device, generation: &generation, text, vector, traced, with };
-        Ok(Outcome::good(match self.prompting.json {
+        let stdout = match self.prompting.json {
             true => report.json(),
             false => format!("{texts}\n{}", report.words()),
-        }))
+        };
+        Ok(Outcome { stderr, ..Outcome::good(stdout) })
     }
 
     /// A prompt and what came behind it, as text.
