@@ -2,9 +2,11 @@
 //!
 //! Every command names the signal that it raises, and most of these nobody waits for. Whether somebody does is known only later, while a slice
 //! is written with its flows. So the newest events wait here, in their order; a signal and a wait that meet among them are a flow, and what meets
-//! nothing before it leaves is written without one.
+//! nothing before it leaves is written without one. Where all events are known the flows are too ([`flows`]).
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use smallvec::SmallVec;
 
 use crate::event::{Event, FlowId, Interval};
 
@@ -51,14 +53,7 @@ impl Held {
     pub(super) fn pop(&mut self) -> Option<Event> {
         let mut event = self.events.pop_front()?;
         if let Event::Interval(interval) = &mut event {
-            let all: Vec<(FlowId, bool)> = named(interval).collect();
-            interval.signals.clear();
-            interval.waits.clear();
-            for (id, raises) in all {
-                if self.leave(id, raises) {
-                    (if raises { &mut interval.signals } else { &mut interval.waits }).push(id);
-                }
-            }
+            keep(interval, |id, raises| self.leave(id, raises));
         }
         Some(event)
     }
@@ -73,6 +68,30 @@ impl Held {
             self.ends.remove(&id);
         }
         is_flow
+    }
+}
+
+/// Flows of which some events have one end and others the other.
+pub(super) fn flows(events: &[Event]) -> BTreeSet<FlowId> {
+    let (mut raised, mut waited) = (BTreeSet::new(), BTreeSet::new());
+    for event in events {
+        let Event::Interval(interval) = event else { continue };
+        for (id, raises) in named(interval) {
+            if raises { &mut raised } else { &mut waited }.insert(id);
+        }
+    }
+    raised.intersection(&waited).copied().collect()
+}
+
+/// Leaves those ends of flows that are written, told for each whether it raises.
+pub(super) fn keep(interval: &mut Interval, mut is_written: impl FnMut(FlowId, bool) -> bool) {
+    let all: SmallVec<[(FlowId, bool); 4]> = named(interval).collect();
+    interval.signals.clear();
+    interval.waits.clear();
+    for (id, raises) in all {
+        if is_written(id, raises) {
+            if raises { &mut interval.signals } else { &mut interval.waits }.push(id);
+        }
     }
 }
 

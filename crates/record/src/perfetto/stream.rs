@@ -55,12 +55,13 @@ impl<W: Write> Stream<W> {
     }
 
     /// Takes an event, and writes one that was held back long enough.
-    pub(super) fn take(&mut self, event: Event) -> Result<(), RecordError> {
+    fn take(&mut self, event: Event) -> Result<(), RecordError> {
         let Some(event) = self.held.push(event) else { return Ok(()) };
         self.write(&event)
     }
 
-    fn write(&mut self, event: &Event) -> Result<(), RecordError> {
+    /// Writes an event with the flows that it has.
+    pub(super) fn write(&mut self, event: &Event) -> Result<(), RecordError> {
         match event {
             Event::Interval(interval) => self.write_interval(interval),
             Event::Sample(sample) => self.write_sample(*sample),
