@@ -167,13 +167,31 @@ pub(crate) fn tokenizer_path(model: &str, named: Option<&str>, host: &dyn Host) 
     if model.ends_with(".gguf") {
         return Some(model.to_string());
     }
-    let folder = if host.read(&Path::new(model).join("config.json")).is_ok() {
+    let folder = home(model, host);
+    let mut paths = BESIDE.iter().map(|name| folder.join(name).to_string_lossy().into_owned());
+    paths.find(|path| host.read(Path::new(path)).is_ok())
+}
+
+/// The folder of a model: itself, or the one that its file is in.
+fn home<'m>(model: &'m str, host: &dyn Host) -> &'m Path {
+    if host.read(&Path::new(model).join("config.json")).is_ok() {
         Path::new(model)
     } else {
         Path::new(model).parent().unwrap_or(Path::new(""))
-    };
-    let mut paths = BESIDE.iter().map(|name| folder.join(name).to_string_lossy().into_owned());
-    paths.find(|path| host.read(Path::new(path)).is_ok())
+    }
+}
+
+/// Tokens that end a text, if the configuration of a folder of Hugging Face, or that beside an ONNX file, says them.
+pub(crate) fn ends(model: &str, host: &dyn Host) -> Result<Option<Vec<u32>>, Outcome> {
+    let folder = home(model, host);
+    if !model.ends_with(".onnx") && folder != Path::new(model) {
+        return Ok(None);
+    }
+    let files = |name: &str| host.read(&folder.join(name)).ok().map(Arc::new);
+    hf::ends(&files).map_err(|mut error| {
+        error.file = folder.join(&error.file).display().to_string();
+        Outcome::usage(&error.to_string())
+    })
 }
 
 /// The tokenizer that is named, or one in the model's own file or beside it.
@@ -184,7 +202,11 @@ pub(crate) fn tokenizer(model: &str, named: Option<&str>, host: &dyn Host) -> Re
             BESIDE.join(", ")
         )));
     };
-    read_tokenizer(&path, &read(&path, host)?)
+    let tokenizer = read_tokenizer(&path, &read(&path, host)?)?;
+    Ok(match ends(model, host)? {
+        Some(ends) => tokenizer.with_ends(ends),
+        None => tokenizer,
+    })
 }
 
 /// Refuses to generate with a configuration that has sizes alone.

@@ -116,6 +116,7 @@ pub fn compile_chosen(
         let allowed = format!("a power of two up to {}", machine.pes());
         return Err(CompileError::Size { what: "the number of PEs", found: pes, allowed });
     }
+    check_batch(machine, kernels, options.batch)?;
     if choices.window > 0 && !choices.solver.is_built() {
         return Err(CompileError::Solver(choices.solver.name()));
     }
@@ -146,14 +147,6 @@ pub fn compile_chosen(
     let prefill = outlined("prefill", Mode::Prefill, prefill);
     let decode = outlined("decode", Mode::Decode, decode);
     let batch = if options.batch > 1 {
-        if kernels.pools() {
-            let (found, allowed) = (options.batch, "1 for an encoder".to_string());
-            return Err(CompileError::Size { what: "the batch", found, allowed });
-        }
-        if options.batch > machine.pe.slices {
-            let allowed = format!("1 to {}", machine.pe.slices);
-            return Err(CompileError::Size { what: "the batch", found: options.batch, allowed });
-        }
         Some(outlined("batch", Mode::Batch, program(machine, &kernels, &plan, Mode::Batch)?))
     } else {
         None
@@ -175,6 +168,16 @@ pub fn compile_chosen(
         lanes: machine.ce.lanes,
         parts,
     })
+}
+
+/// Sequences that a model is compiled for: an encoder has one, and a run takes a token of each in a slice of its own.
+fn check_batch(machine: &Tcp, kernels: &Kernels, found: u64) -> Result<(), CompileError> {
+    let allowed = match (kernels.pools(), machine.pe.slices) {
+        (true, _) if found != 1 => "1 for an encoder".to_string(),
+        (false, most) if found == 0 || found > most => format!("1 to {most}, a slice of a PE for each"),
+        _ => return Ok(()),
+    };
+    Err(CompileError::Size { what: "the batch", found, allowed })
 }
 
 impl Compiled {

@@ -68,7 +68,7 @@ pub enum CompileError {
     Solver(&'static str),
     /// A memory that is too small.
     #[error(
-        "the model takes {needed} B of HBM, the chip has {capacity} B\n  = instead: more chips, or narrower weights"
+        "the model takes {needed} B of HBM, the chip has {capacity} B\n  = instead: more chips, narrower weights, a shorter context or a smaller batch"
     )]
     Hbm {
         /// Bytes needed.

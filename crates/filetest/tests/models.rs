@@ -1,8 +1,11 @@
 //! A small model through the whole path: compiled, run, written to a file and executed, and refused where something is wrong.
 
-use tilewright_cli::{BAD_INPUT, FAILED};
+use std::path::Path;
+
+use tilewright_cli::{BAD_INPUT, FAILED, Host};
 use tilewright_filetest::host::{TestHost, good, tilewright};
 use tilewright_filetest::repository;
+use tilewright_ir::binary;
 
 const LAYERS: u32 = 2;
 const WIDTH: u32 = 96;
@@ -145,6 +148,152 @@ fn a_file_runs_as_the_model_and_prints_its_programs() {
     }
     let unknown = tilewright("disasm m.twb --program nothing", &mut host);
     assert!(unknown.stderr.contains("decode, prefill, clear"), "{}", unknown.stderr);
+}
+
+fn json(words: &str, host: &mut TestHost) -> serde_json::Value {
+    serde_json::from_str(&good(words, host)).expect("JSON")
+}
+
+/// Texts up to the batch of a file go on as they do from the model, each as it does alone; more are refused.
+#[test]
+fn a_file_serves_as_many_texts_as_its_batch() {
+    let mut host = given();
+    let compile = "compile m/model.bin --batch 3 --context 64 --effort 0";
+    good(&format!("{compile} -o m.twb"), &mut host);
+    good("compile m/model.bin --context 64 --effort 0 -o one.twb", &mut host);
+    let long = "xyz".repeat(14);
+    let asked = [
+        "--prompt abc --max-tokens 6 --json".to_string(),
+        "--prompt abc --with q --max-tokens 6 --json".to_string(),
+        format!("--prompt abc --with  --with {long} --max-tokens 6 --json"),
+    ];
+    let own = asked.each_ref().map(|asked| json(&format!("run m/model.bin {asked}"), &mut host));
+    let batch = good(&format!("{compile} --emit commands --program batch"), &mut host);
+    host.given.clear();
+    for (asked, own) in asked.iter().zip(&own) {
+        for verb in ["exec", "run"] {
+            let file = json(&format!("{verb} m.twb {asked}"), &mut host);
+            for key in ["prompt_tokens", "tokens", "text", "stop", "with"] {
+                assert_eq!(file[key], own[key], "{key} of {verb} {asked}");
+            }
+        }
+    }
+    assert_eq!(good("disasm m.twb --program batch", &mut host), batch);
+    for (file, texts, most) in [("m.twb", 4, 3), ("one.twb", 2, 1)] {
+        let with = " --with q".repeat(texts - 1);
+        let more = tilewright(&format!("exec {file} --prompt abc{with}"), &mut host);
+        let said = format!(
+            "error: {texts} texts at the same time\n  = allowed: 1 to {most}, the batch that the file was compiled for\n  \
+             = instead: fewer --with, or tilewright compile MODEL --batch {texts} -o FILE\n"
+        );
+        assert_eq!((more.code, more.stderr), (BAD_INPUT, said));
+    }
+    let decided = tilewright("run m.twb --prompt abc --pes 2", &mut host);
+    assert!(decided.stderr.starts_with("error: --pes with `m.twb`, which is compiled"), "{}", decided.stderr);
+}
+
+/// A plan that says another batch than the programs are for, or one that no chip has, is refused.
+#[test]
+fn a_file_with_another_batch_is_refused() {
+    let mut host = given();
+    good("compile m/model.bin --batch 2 --context 64 --effort 0 -o m.twb", &mut host);
+    let file = host.written["m.twb"].clone();
+    let sections = binary::read(&file).expect("a file of sections");
+    for batch in ["batch 0", "batch 1", "batch 3", "batch 65", "batch 18446744073709551615", "batch x"] {
+        let edited: Vec<(binary::SectionKind, &str, Vec<u8>)> = sections
+            .iter()
+            .map(|section| {
+                let text = String::from_utf8_lossy(section.bytes);
+                let bytes = match section.name {
+                    "plan" => text.replace("batch 2", batch).into_bytes(),
+                    _ => section.bytes.to_vec(),
+                };
+                (section.kind, section.name, bytes)
+            })
+            .collect();
+        let edited: Vec<binary::Section<'_>> =
+            edited.iter().map(|(kind, name, bytes)| binary::Section { kind: *kind, name, bytes }).collect();
+        host.given.insert("bad.twb".into(), binary::write(&edited));
+        let refused = tilewright("exec bad.twb --prompt abc --max-tokens 2", &mut host);
+        assert!([BAD_INPUT, FAILED].contains(&refused.code), "{batch}: {} {}", refused.code, refused.stdout);
+    }
+    for batch in ["0", "65", "18446744073709551615"] {
+        let refused = tilewright(&format!("compile m/model.bin --batch {batch}"), &mut host);
+        let said = format!("error: the batch is {batch}\n  = allowed: 1 to 64, a slice of a PE for each\n");
+        assert_eq!((refused.code, refused.stderr), (FAILED, said));
+    }
+    let none = tilewright("compile m/model.bin --emit commands --program batch", &mut host);
+    assert!(
+        none.stderr.contains("allowed: decode, prefill, clear\n  = instead: --batch N"),
+        "{}",
+        none.stderr
+    );
+}
+
+/// A tokenizer of fewer tokens than the model has: what cannot be written is told of. One of more: what the model lacks is refused.
+#[test]
+fn tokenizers_of_other_sizes_are_told_of() {
+    let mut host = given();
+    // Three tokens and forty bytes.
+    let mut few = tokenizer();
+    let each: usize = 4 + 4 + "<0x00>".len();
+    let first = few.windows(6).position(|part| part == b"<0x00>").expect("a byte") - 8;
+    few.truncate(first + 40 * each);
+    host.given.insert("few.bin".into(), few);
+    let asked = "--prompt ! --max-tokens 8 --tokenizer few.bin --json";
+    for verb in ["run m/model.bin", "run m/model.bin --interp"] {
+        let outcome = tilewright(&format!("{verb} {asked}"), &mut host);
+        let data: serde_json::Value = serde_json::from_str(&outcome.stdout).expect("JSON");
+        let tokens = data["tokens"].as_array().expect("a list");
+        let lost = tokens.iter().filter(|token| token.as_u64() >= Some(43)).count();
+        assert!(lost > 0, "{tokens:?}");
+        let said = format!("warning: {lost} of {} tokens have no text, ", tokens.len());
+        assert!(outcome.stderr.starts_with(&said), "{verb}: {}", outcome.stderr);
+        assert!(outcome.stderr.contains(": the tokenizer has 43 of the model's 264\n"), "{}", outcome.stderr);
+    }
+    assert_eq!(tilewright("run m/model.bin --prompt abc --max-tokens 8", &mut host).stderr, "", "its own");
+    let mut more = tokenizer();
+    more.extend([&0_f32.to_le_bytes()[..], &2_u32.to_le_bytes(), b"ab"].concat());
+    host.given.insert("more.bin".into(), more);
+    for verb in ["run m/model.bin", "run m/model.bin --interp"] {
+        let refused = tilewright(&format!("{verb} --prompt xab --tokenizer more.bin"), &mut host);
+        let said = "error: the tokenizer gives token 264 for the prompt\n  = allowed: below 264, the vocabulary of the model\n  \
+                    = instead: the model's own tokenizer, --tokenizer FILE\n";
+        assert_eq!((refused.code, refused.stderr.as_str()), (BAD_INPUT, said), "{verb}");
+    }
+}
+
+/// What `generation_config.json` says ends a text, before the names of tokens; a compiled file keeps it.
+#[test]
+fn a_folder_says_what_ends_a_text() {
+    let mut host = TestHost { root: repository(), ..TestHost::default() };
+    for name in ["config.json", "model.safetensors", "tokenizer.json"] {
+        let bytes = host.read(&Path::new("models/fables").join(name)).expect("a file of the repository");
+        host.given.insert(format!("f/{name}"), bytes);
+    }
+    let asked = "--prompt The --max-tokens 6 --json";
+    let all = json(&format!("run f {asked}"), &mut host)["tokens"].as_array().expect("tokens").clone();
+    let end = &all[3];
+    let before: Vec<_> = all.iter().take_while(|token| *token != end).cloned().collect();
+    let said = format!("{{\"eos_token_id\": [0, {end}]}}");
+    host.given.insert("f/generation_config.json".into(), said.into_bytes());
+    good("compile f --context 64 --effort 0 -o f.twb", &mut host);
+    for verb in ["run f", "run f --interp", "exec f.twb"] {
+        let ended = json(&format!("{verb} {asked}"), &mut host);
+        assert_eq!(ended["tokens"].as_array(), Some(&before), "{verb}");
+        assert!(verb.contains("--interp") || ended["stop"] == "end", "{verb}");
+    }
+    host.given.insert("f/generation_config.json".into(), b"{\"eos_token_id\": \"end\"}".to_vec());
+    for verb in ["run f --prompt The", "compile f --context 64 --effort 0 -o bad.twb"] {
+        let refused = tilewright(verb, &mut host);
+        assert_eq!(refused.code, BAD_INPUT, "{verb}");
+        assert!(
+            refused.stderr.starts_with("error: f/generation_config.json: eos_token_id: is `\"end\"`"),
+            "{}",
+            refused.stderr
+        );
+    }
+    assert!(!host.written.contains_key("bad.twb"));
 }
 
 /// Scales that a text gives are in the kernels, in the file and in what it says.

@@ -61,6 +61,8 @@ fn a_lowered_text_gives_the_commands_of_its_kernels() {
         ("--pes 2 --dtype int8 --effort 0", ["prefill", "decode"]),
         ("--pes 4 --dtype w4a16 --cache int8 --context 64 --effort 0", ["decode", "prefill"]),
         ("--pes 2 --chips 2 --set hbm.efficiency=0.8 --effort 0", ["prefill", "decode"]),
+        ("--batch 3 --dtype int8 --cache int8 --effort 0", ["batch", "decode"]),
+        ("--batch 2 --pes 2 --effort 1", ["batch", "prefill"]),
         // With windows and other slots than the rule's.
         ("--pes 2 --effort 1", ["decode", "prefill"]),
     ] {
@@ -122,10 +124,15 @@ fn edited_decisions_give_other_programs_that_are_in_order() {
 
 #[test]
 fn schedules_are_judged_from_their_text() {
-    for options in
-        ["--effort 0", "--pes 4 --effort 0", "--pes 2 --chips 2 --effort 0", "--pes 2 --dtype int8"]
-    {
-        for program in ["decode", "prefill"] {
+    let both = ["decode", "prefill"];
+    for (options, programs) in [
+        ("--effort 0", both),
+        ("--pes 4 --effort 0", both),
+        ("--pes 2 --chips 2 --effort 0", both),
+        ("--pes 2 --dtype int8", both),
+        ("--batch 3 --effort 0", ["batch", "prefill"]),
+    ] {
+        for program in programs {
             let mut host = given();
             let asked = format!("compile {SMALL} {options} --program {program} --emit schedule");
             kept(&asked, "m.schedule", &mut host);

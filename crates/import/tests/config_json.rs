@@ -1,8 +1,10 @@
 //! What `config.json` says of a Llama: rotary positions in both of their forms, and values that no key may have.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
-use tilewright_import::hf::llama_config;
+use tilewright_import::hf::{self, llama_config};
 use tilewright_import::llama::{Rope, Scaling};
 
 /// A configuration with some keys set; null takes one away.
@@ -114,4 +116,41 @@ fn values_that_no_key_may_have_are_refused() {
         text.starts_with("config.json: rope_scaling.high_freq_factor: is 1, and `low_freq_factor` 1"),
         "{text}"
     );
+}
+
+/// What a folder with these two files says.
+fn ends(config: &Value, generation: Option<&str>) -> Result<Option<Vec<u32>>, String> {
+    let read = |name: &str| match name {
+        "config.json" => Some(Arc::new(config.to_string().into_bytes())),
+        "generation_config.json" => generation.map(|text| Arc::new(text.as_bytes().to_vec())),
+        _ => None,
+    };
+    hf::ends(&read).map_err(|error| error.to_string())
+}
+
+#[test]
+fn ends_of_generation_come_before_those_of_the_model() {
+    let two = with(json!({"eos_token_id": 2}));
+    assert_eq!(ends(&with(json!({})), None), Ok(None));
+    assert_eq!(ends(&two, None), Ok(Some(vec![2])));
+    assert_eq!(ends(&with(json!({"eos_token_id": [2, 7]})), None), Ok(Some(vec![2, 7])));
+    assert_eq!(ends(&two, Some(r#"{"eos_token_id": [3, 5]}"#)), Ok(Some(vec![3, 5])));
+    for silent in ["{}", r#"{"eos_token_id": null}"#] {
+        assert_eq!(ends(&two, Some(silent)), Ok(Some(vec![2])));
+    }
+}
+
+#[test]
+fn ends_that_are_no_tokens_are_refused() {
+    for bad in ["\"</s>\"", "-1", "1.5", "32", "[1, 32]", "[1, \"x\"]", "[]", "[[1]]", "true", "{}"] {
+        let value: Value = serde_json::from_str(bad).unwrap();
+        let model = ends(&with(json!({"eos_token_id": value})), None).unwrap_err();
+        assert!(model.starts_with("config.json: eos_token_id: is `"), "{bad}: {model}");
+        assert!(model.contains("allowed: a whole number from 0 to 31, or a list of them"), "{bad}: {model}");
+        let generation = format!("{{\"eos_token_id\": {bad}}}");
+        let generation = ends(&with(json!({})), Some(&generation)).unwrap_err();
+        assert!(generation.starts_with("generation_config.json: eos_token_id: is `"), "{bad}: {generation}");
+    }
+    let cut = ends(&with(json!({})), Some("{")).unwrap_err();
+    assert!(cut.starts_with("generation_config.json: is no JSON"), "{cut}");
 }

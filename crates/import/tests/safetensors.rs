@@ -38,6 +38,42 @@ fn agree(theirs: &SafeTensors<'_>, ours: &Tensors) -> Result<usize, String> {
     Ok(found)
 }
 
+/// A file with one tensor of two floats.
+fn single(name: &str, value: f32) -> Vec<u8> {
+    let bytes = [value.to_le_bytes(), value.to_le_bytes()].concat();
+    let view = TensorView::new(Dtype::F32, vec![2], &bytes).expect("two floats");
+    serialize([(name, view)], None).expect("a file")
+}
+
+/// A tensor that stands in two files is the one of the file that the index says; without its word it is refused.
+#[test]
+fn a_tensor_of_two_files_is_the_one_that_the_index_names() {
+    let open = |map: &str| {
+        let index = format!("{{\"weight_map\": {map}}}");
+        let read = |name: &str| match name {
+            "model.safetensors.index.json" => Some(Arc::new(index.clone().into_bytes())),
+            "1.safetensors" => Some(Arc::new(single("w", 1.0))),
+            "2.safetensors" => Some(Arc::new(single("w", 2.0))),
+            "3.safetensors" => Some(Arc::new(single("other", 3.0))),
+            _ => None,
+        };
+        Tensors::open(&read).map_err(|error| error.to_string())
+    };
+    for (file, value) in [("1.safetensors", 1_f32), ("2.safetensors", 2.0)] {
+        let map = format!(r#"{{"w": "{file}", "a": "1.safetensors", "b": "2.safetensors"}}"#);
+        let tensor = open(&map).and_then(|found| found.get("w", &[2]).map_err(|error| error.to_string()));
+        assert_eq!(tensor.expect("one of them").bytes()[..4], value.to_le_bytes(), "{file}");
+    }
+    for map in [
+        r#"{"a": "1.safetensors", "b": "2.safetensors"}"#,
+        r#"{"w": "3.safetensors", "a": "1.safetensors", "b": "2.safetensors"}"#,
+    ] {
+        let refused = open(map).err().expect("two of them");
+        assert!(refused.starts_with("2.safetensors: tensor `w`: is in `1.safetensors` too"), "{refused}");
+        assert!(refused.contains("= instead: its file in `weight_map`"), "{refused}");
+    }
+}
+
 /// A small file: names, and types and sizes of their tensors.
 fn file() -> impl Strategy<Value = Vec<u8>> {
     let dtype =

@@ -6,7 +6,8 @@ use std::num::NonZeroU64;
 
 use tilewright_record::perfetto::{self, Stream};
 use tilewright_record::{
-    CounterId, Event, Interval, KeepAll, Layout, Record, RecordError, Recorder, Sample, TrackId, TrackKind,
+    CounterId, Event, FlowId, Interval, KeepAll, Layout, Record, RecordError, Recorder, Sample, Sink,
+    TrackId, TrackKind,
 };
 
 mod decode;
@@ -115,4 +116,27 @@ fn a_writer_that_fails_is_reported() {
     let mut small = [0; 8];
     let refused = perfetto::write(&made_by_hand(Vec::new()), small.as_mut_slice());
     assert!(matches!(refused, Err(RecordError::Write(_))));
+}
+
+/// What is written afterwards has flows of any length; what is written on the way has none with one end.
+#[test]
+fn ends_of_a_flow_may_be_far_apart_in_a_record() {
+    let mut events: Vec<Interval> =
+        (0..70_000).map(|at| Interval::new(TrackId(0), "x", at, at + 1)).collect();
+    events[0].signals.push(FlowId(1));
+    events[69_999].waits.push(FlowId(1));
+    events[69_998].signals.push(FlowId(2));
+    events[69_999].waits.push(FlowId(2));
+    let record = made_by_hand(events.into_iter().map(Event::Interval).collect());
+    let (mut written, mut streamed) = (Vec::new(), Vec::new());
+    perfetto::write(&record, &mut written).unwrap();
+    let mut stream = Stream::new(&mut streamed);
+    stream.begin(&record.layout).unwrap();
+    record.intervals().for_each(|interval| stream.interval(interval.clone()).unwrap());
+    stream.finish().unwrap();
+    let flows = |bytes: &[u8]| -> Vec<u64> {
+        decode::trace(bytes).slices.into_iter().flat_map(|slice| slice.flow_ids).collect()
+    };
+    assert_eq!(flows(&written), [1, 2, 1, 2]);
+    assert_eq!(flows(&streamed), [2, 2]);
 }

@@ -1,5 +1,6 @@
 //! Texts from a model that go on at the same time, as sequences of a batch: prompts one after the other, then a run for a token of each.
 
+use std::iter;
 use std::ops::ControlFlow;
 
 use tilewright_record::KeepLast;
@@ -21,41 +22,47 @@ pub struct Spoken {
 /// What was generated, and what it took.
 #[derive(Clone, Debug)]
 pub struct Together {
-    /// Texts in the order of their prompts.
-    pub texts: Vec<Spoken>,
+    /// The first text.
+    pub first: Spoken,
+    /// The others, in the order of their prompts.
+    pub others: Vec<Spoken>,
     /// Runs that took prompts.
     pub prefill: Usage,
     /// Runs that took generated tokens, one of each text that went on.
     pub decode: Usage,
 }
 
-/// Takes a prompt for each sequence and generates; `said` hears each token and whose it is.
+/// Takes the prompt of the first sequence and those of others, and generates; `said` hears each token and whose it is.
 ///
 /// # Errors
 /// More prompts than the model was compiled for, one that does not fit, a run that does not come to its end.
 pub fn generate_together(
     chip: &mut ModelDevice,
-    prompts: &[Vec<u64>],
+    first: &[u64],
+    others: &[Vec<u64>],
     limits: &Limits,
     said: &mut dyn FnMut(usize, u64) -> ControlFlow<()>,
 ) -> Result<Together, ModelError> {
+    let prompts: Vec<&[u64]> = iter::once(first).chain(others.iter().map(Vec::as_slice)).collect();
     let context = chip.compiled().plan.options.context.min(chip.compiled().kernels.positions);
     chip.restart();
-    let mut all = Together { texts: Vec::new(), prefill: Usage::default(), decode: Usage::default() };
+    let (prefill, decode) = (Usage::default(), Usage::default());
+    let mut all =
+        Together { first: Spoken::default(), others: vec![Spoken::default(); others.len()], prefill, decode };
     // What each text goes on with, while it does.
     let mut next: Vec<Option<u64>> = Vec::new();
-    for (sequence, prompt) in (0..).zip(prompts) {
+    for (sequence, prompt) in (0..).zip(&prompts) {
         let found = prompt.len() as u64;
         if found == 0 || found > context {
             return Err(ModelError::Prompt { found, context });
         }
         next.push(Some(best(&take(chip, sequence, prompt, &mut all.prefill)?)));
-        all.texts.push(Spoken { tokens: Vec::new(), stop: Stop::Asked });
     }
     loop {
-        for (sequence, (text, next)) in all.texts.iter_mut().zip(&mut next).enumerate() {
+        let texts = iter::once(&mut all.first).chain(&mut all.others);
+        for (sequence, ((text, prompt), next)) in texts.zip(&prompts).zip(&mut next).enumerate() {
             let Some(token) = *next else { continue };
-            let seen = prompts.get(sequence).map_or(0, Vec::len) + text.tokens.len();
+            let seen = prompt.len() + text.tokens.len();
             let (is_said, stop) = text.take(token, limits, (seen as u64) < context);
             if let Some(stop) = stop {
                 (text.stop, *next) = (stop, None);
@@ -73,6 +80,13 @@ pub fn generate_together(
         for (sequence, next) in (0..).zip(&mut next).filter(|(_, next)| next.is_some()) {
             *next = Some(best(&chip.sequence_logits(sequence)?));
         }
+    }
+}
+
+impl Default for Spoken {
+    /// A text that has not begun.
+    fn default() -> Spoken {
+        Spoken { tokens: Vec::new(), stop: Stop::Asked }
     }
 }
 

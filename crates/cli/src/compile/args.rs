@@ -21,7 +21,9 @@ Examples:
   tilewright compile model.lowered --emit commands        the same from a text of lowered kernels, with the choices that it has
   tilewright compile model.schedule                       judges a schedule: queues, units, waits, areas, and what it reports
   tilewright compile stories260K.bin -o stories.twb       programs and packed weights in one file
-  tilewright exec stories.twb --prompt 'Once upon a time'";
+  tilewright exec stories.twb --prompt 'Once upon a time'
+  tilewright compile stories260K.bin --batch 4 -o stories.twb   the same for up to four texts at the same time
+  tilewright exec stories.twb --prompt 'Once upon a time' --with 'The cat'";
 
 /// What to compile and which stage to print.
 #[derive(Debug, Args)]
@@ -36,6 +38,9 @@ pub(crate) struct CompileArgs {
     pub(crate) program: Option<ProgramName>,
     #[command(flatten)]
     pub(crate) target: ModelTarget,
+    /// Texts that may go on at the same time, as sequences of a batch, at most
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) batch: u64,
     /// Fix or bound axes of an ONNX model: batch=1,seq=1..512
     #[arg(long, value_name = "NAME=N")]
     pub(crate) dims: Option<String>,
@@ -82,10 +87,13 @@ pub(crate) enum ProgramName {
     Prefill,
     /// Runs once before the others
     Clear,
+    /// Takes one token of each sequence, if there are several
+    Batch,
 }
 
 impl ProgramName {
-    pub(crate) const ALL: [ProgramName; 3] = [ProgramName::Decode, ProgramName::Prefill, ProgramName::Clear];
+    pub(crate) const ALL: [ProgramName; 4] =
+        [ProgramName::Decode, ProgramName::Prefill, ProgramName::Clear, ProgramName::Batch];
 
     /// Its name in files.
     pub(crate) const fn name(self) -> &'static str {
@@ -93,6 +101,7 @@ impl ProgramName {
             ProgramName::Decode => "decode",
             ProgramName::Prefill => "prefill",
             ProgramName::Clear => "clear",
+            ProgramName::Batch => "batch",
         }
     }
 }
@@ -104,4 +113,7 @@ pub(crate) struct ExecArgs {
     pub(crate) file: String,
     #[command(flatten)]
     pub(crate) prompting: Prompting,
+    /// Another text to go on from at the same time, if the file was compiled with `--batch`; as often as wanted
+    #[arg(long = "with", value_name = "TEXT", conflicts_with = "trace")]
+    pub(crate) with: Vec<String>,
 }

@@ -1,32 +1,31 @@
 //! A compiled model as a file: its programs, its packed weights, and what whoever runs it must know.
 //!
-//! Sections of the container (`tilewright_ir::binary`): programs `tcp/decode`, `tcp/prefill` and `tcp/clear`; the array `hbm`, the bytes of
-//! HBM from address 0 to the last weight; the texts `plan` (chip, settings, type, PEs, context and choices, a line each) and `graph` (the model without
-//! weights), from which sizes and places of the plan follow; the array `tokenizer.json` or `tokenizer.bin`, if there is one.
+//! Sections of the container (`tilewright_ir::binary`): programs `tcp/decode`, `tcp/prefill` and `tcp/clear`, and `tcp/batch` if it is for several
+//! sequences; the array `hbm`, the bytes of HBM from address 0 to the last weight, which all programs share; the texts `plan` ([`plan`]) and `graph`
+//! (the model without weights), from which sizes and places follow; the array `tokenizer.json` or `tokenizer.bin`, if there is one.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
 use tilewright_base::SourceId;
 use tilewright_compile::cluster::cluster;
-use tilewright_compile::kernel::{Kernels, ValueId};
-use tilewright_compile::{Choices, Compiled, compile_chosen, weights};
+use tilewright_compile::kernel::Kernels;
+use tilewright_compile::{Compiled, Options, compile_chosen, weights};
 use tilewright_import::Model;
 use tilewright_import::tokenizer::Tokenizer;
-use tilewright_num::Dtype;
 use tilewright_tcp::program::binary::{Bundle, pack_bundle, unpack_bundle};
 use tilewright_tcp::program::text as commands;
 use tilewright_tcp::run::state::Lent;
 
-use super::args::{CompileArgs, ExecArgs, ProgramName};
-use super::program;
+use super::args::{CompileArgs, ExecArgs};
+use super::plan::{self, Planned};
+use super::programs;
 use crate::host::{Host, map_bytes};
 use crate::mapped::Mapped;
 use crate::model;
 use crate::outcome::{FAILED, Outcome};
 use crate::run::{Target, Weights, refused};
-use crate::target::{ModelTarget, here};
+use crate::target::here;
 
 const HBM: &str = "hbm";
 const PLAN: &str = "plan";
@@ -42,12 +41,14 @@ pub(super) fn bytes(
 ) -> Result<Vec<u8>, Outcome> {
     let chips = packed(loaded, compiled)?;
     let tokenizer = tokenizer_file(args, host)?;
-    let programs = ProgramName::ALL.map(|name| (name.name(), program(compiled, name)));
+    let programs: Vec<_> = programs(compiled).map(|(name, program)| (name.name(), program)).collect();
     let names: Vec<String> = (0..).take(chips.len()).map(hbm_of).collect();
     let mut arrays: Vec<(&str, &[u8])> =
         names.iter().map(String::as_str).zip(chips.iter().map(Vec::as_slice)).collect();
     arrays.extend(tokenizer.iter().map(|(name, bytes)| (*name, bytes.as_slice())));
-    let (plan, graph) = (plan(&args.target, compiled), tilewright_graph::text::print(&loaded.graph));
+    let ends = model::ends(&args.model, host)?;
+    let plan = plan::print(&args.target, compiled, ends.as_deref());
+    let graph = tilewright_graph::text::print(&loaded.graph);
     Ok(pack_bundle(&programs, &arrays, &[(PLAN, &plan), (GRAPH, &graph)]))
 }
 
@@ -103,71 +104,6 @@ fn tokenizer_file(args: &CompileArgs, host: &dyn Host) -> Result<Option<Named>, 
     Ok(Some((*name, bytes)))
 }
 
-fn plan(target: &ModelTarget, compiled: &Compiled) -> String {
-    let options = &compiled.plan.options;
-    let mut text = format!("model 1\nchip {}\n", target.chip);
-    for setting in &target.set {
-        text.push_str(&format!("set {setting}\n"));
-    }
-    let (dtype, context) = (options.dtype_name(), options.context);
-    let choices = &compiled.plan.choices;
-    for (value, peak) in &compiled.kernels.peaks {
-        text.push_str(&format!("peak {}={peak:?}\n", value.0));
-    }
-    for (cache, [query, key, value]) in &compiled.kernels.ranges {
-        text.push_str(&format!("range {cache}={query:?},{key:?},{value:?}\n"));
-    }
-    if options.cache == Dtype::I8 {
-        text.push_str("cache int8\n");
-    }
-    if target.chips > 1 {
-        text.push_str(&format!("chips {}\n", target.chips));
-    }
-    text + &format!("dtype {dtype}\npes {}\ncontext {context}\nchoices {choices}\n", target.pes)
-}
-
-/// What was found beforehand: [`Kernels::peaks`] and [`Kernels::ranges`].
-#[derive(Default)]
-struct Scales {
-    peaks: BTreeMap<ValueId, f32>,
-    ranges: BTreeMap<usize, [f32; 3]>,
-}
-
-/// What a plan says.
-fn target_of(text: &str) -> Option<(ModelTarget, Choices, Scales)> {
-    let mut lines = text.lines();
-    if lines.next()? != "model 1" {
-        return None;
-    }
-    let (mut target, mut choices, mut scales) =
-        (ModelTarget::default(), Choices::default(), Scales::default());
-    let positive = |text: &str| text.parse::<f32>().ok().filter(|peak| peak.is_normal() && *peak > 0.0);
-    for line in lines {
-        let (key, value) = line.split_once(' ')?;
-        match key {
-            "chip" => target.chip = value.to_string(),
-            "set" => target.set.push(value.to_string()),
-            "dtype" => target.dtype = value.to_string(),
-            "pes" => target.pes = value.parse().ok()?,
-            "chips" => target.chips = value.parse().ok()?,
-            "context" => target.context = Some(value.parse().ok()?),
-            "cache" => target.cache = value.to_string(),
-            "peak" => {
-                let (value, peak) = value.split_once('=')?;
-                scales.peaks.insert(ValueId(value.parse().ok()?), positive(peak)?);
-            }
-            "range" => {
-                let (cache, range) = value.split_once('=')?;
-                let range: Option<Vec<f32>> = range.split(',').map(positive).collect();
-                scales.ranges.insert(cache.parse().ok()?, range?.try_into().ok()?);
-            }
-            "choices" => choices = value.parse().ok()?,
-            _ => return None,
-        }
-    }
-    Some((target, choices, scales))
-}
-
 /// Runs a file.
 pub(super) fn exec(args: &ExecArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> {
     let path = &args.file;
@@ -178,13 +114,13 @@ pub(super) fn exec(args: &ExecArgs, host: &mut dyn Host) -> Result<Outcome, Outc
             "`{path}` is no compiled model: it has no {what}\n  = instead: tilewright compile MODEL -o FILE"
         ))
     };
-    let (target, choices, Scales { peaks, ranges }) =
-        bundle.text(PLAN).and_then(target_of).ok_or_else(|| missing("plan"))?;
+    let Planned { target, batch, ends, choices, peaks, ranges } =
+        bundle.text(PLAN).and_then(plan::read).ok_or_else(|| missing("plan"))?;
     let graph = bundle.text(GRAPH).ok_or_else(|| missing("graph"))?;
     let graph = tilewright_graph::text::read(graph, SourceId(0)).map_err(|_| missing("graph that reads"))?;
     let machine = target.machine(host)?;
     let kernels = Kernels { peaks, ranges, ..cluster(&graph).map_err(|error| refused(&error))? };
-    let options = target.options(&machine, 1)?;
+    let options = Options { batch, ..target.options(&machine, 1)? };
     let chips = usize::try_from(options.chips).unwrap_or(1);
     // Weights are read where the file is mapped: whoever runs them holds it.
     let lent = |chip| Lent::new(Arc::<Mapped>::clone(&file), file.range(bundle.array(&hbm_of(chip))?)?);
@@ -196,22 +132,26 @@ pub(super) fn exec(args: &ExecArgs, host: &mut dyn Host) -> Result<Outcome, Outc
     let compiled = compile_chosen(&machine, &kernels, options, &choices).map_err(|error| refused(&error))?;
     same_programs(path, &bundle, &compiled)?;
     let tokenizer = tokenizer(args, &bundle, host)?;
+    let tokenizer = match ends {
+        Some(ends) => tokenizer.with_ends(ends),
+        None => tokenizer,
+    };
     let on = Target {
         machine: &machine,
         target: &target,
         tokenizer: &tokenizer,
         prompting: &args.prompting,
-        with: &[],
+        with: &args.with,
     };
-    on.job(on.prompts()?).run(compiled, &Weights::Packed(&hbm), host)
+    on.job()?.run(compiled, &Weights::Packed(&hbm), host)
 }
 
 /// The plan is that of the programs only if they are those which follow from it.
 fn same_programs(path: &str, bundle: &Bundle<'_>, compiled: &Compiled) -> Result<(), Outcome> {
-    for name in ProgramName::ALL {
+    for (name, program) in programs(compiled) {
         let written = bundle.program(name.name());
         let read = written.and_then(|text| commands::read(text, SourceId(0)).ok());
-        let wanted = commands::print(program(compiled, name));
+        let wanted = commands::print(program);
         if read.is_none_or(|read| commands::print(&read) != wanted) {
             return Err(Outcome {
                 code: FAILED,

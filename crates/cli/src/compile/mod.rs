@@ -3,6 +3,8 @@
 pub(crate) mod args;
 mod file;
 mod general;
+mod plan;
+mod ready;
 mod schedule;
 mod source;
 
@@ -29,6 +31,8 @@ use source::{Made, Source};
 pub(crate) fn run(args: &CompileArgs, host: &mut dyn Host) -> Outcome {
     compile(args, host).unwrap_or_else(|outcome| outcome)
 }
+
+pub(crate) use ready::executed;
 
 pub(crate) fn exec(args: &ExecArgs, host: &mut dyn Host) -> Outcome {
     file::exec(args, host).unwrap_or_else(|outcome| outcome)
@@ -115,6 +119,7 @@ fn printed(
         Stage::Lowered | Stage::Commands | Stage::Schedule => {
             let Made { machine, target, kernels, tuned } = loaded.made(args, host)?;
             let (compiled, name) = (&tuned.compiled, loaded.program(args));
+            let program = program(compiled, name)?;
             match stage {
                 Stage::Lowered => {
                     let origin = Origin { chip: &target.chip, set: &target.set, kernels: &kernels };
@@ -123,7 +128,7 @@ fn printed(
                     lowered.explored(&machine, compiled, outline, &|_| true).print(origin)
                 }
                 Stage::Schedule => schedule::text(&machine, compiled, name)?,
-                _ => commands::print(program(compiled, name)),
+                _ => commands::print(program),
             }
         }
     };
@@ -135,17 +140,27 @@ fn outline(compiled: &Compiled, name: ProgramName) -> Result<&Outline, Outcome> 
     let found = compiled.outlines.iter().find(|outline| outline.name == name.name());
     found.ok_or_else(|| {
         let name = name.name();
-        Outcome::usage(&format!("`{name}` has no kernels\n  = allowed: --program decode or prefill"))
+        Outcome::usage(&format!(
+            "`{name}` has no kernels\n  = allowed: --program decode or prefill, or batch with --batch N"
+        ))
     })
 }
 
-/// A program of a model.
-fn program(compiled: &Compiled, name: ProgramName) -> &Program {
-    match name {
-        ProgramName::Decode => &compiled.decode,
-        ProgramName::Prefill => &compiled.prefill,
-        ProgramName::Clear => &compiled.clear,
-    }
+/// The programs that a model has.
+fn programs(compiled: &Compiled) -> impl Iterator<Item = (ProgramName, &Program)> {
+    ProgramName::ALL.into_iter().filter_map(|name| Some((name, compiled.program(name.name())?)))
+}
+
+/// One of them, which must be there.
+fn program(compiled: &Compiled, name: ProgramName) -> Result<&Program, Outcome> {
+    compiled.program(name.name()).ok_or_else(|| {
+        let (name, allowed) = (name.name(), programs(compiled).map(|(name, _)| name.name()));
+        let allowed: Vec<&str> = allowed.collect();
+        Outcome::usage(&format!(
+            "--program {name} of a model for one sequence\n  = allowed: {}\n  = instead: --batch N as well",
+            allowed.join(", ")
+        ))
+    })
 }
 
 /// Energy and average power of a token by the rule, and as it is.
@@ -162,9 +177,12 @@ fn summary(tuned: &Tuned, goal: Goal) -> String {
     let mut line = |what: &str, words: &str| text.push_str(&format!("{what:<12}{words}\n"));
     line("model", &compiled.kernels.name);
     line("kernels", &thousands(compiled.kernels.kernels.len() as u64));
-    line("context", &format!("{} tokens", thousands(compiled.plan.options.context)));
-    for name in ProgramName::ALL {
-        let program = program(compiled, name);
+    let options = &compiled.plan.options;
+    line("context", &format!("{} tokens", thousands(options.context)));
+    if options.batch > 1 {
+        line("texts", &format!("up to {} at the same time", thousands(options.batch)));
+    }
+    for (name, program) in programs(compiled) {
         let steps: u64 = program.queues.iter().map(|queue| queue.steps.len() as u64).sum();
         let (execs, transfers) = (program.execs.len() as u64, program.transfers.len() as u64);
         let words = format!(

@@ -110,10 +110,10 @@ impl Source {
     /// The program that is meant if none is named.
     pub(super) fn program(&self, args: &CompileArgs) -> ProgramName {
         let own = match self {
-            Source::Lowered(read) if read.0.program == "prefill" => ProgramName::Prefill,
-            _ => ProgramName::Decode,
+            Source::Lowered(read) => ProgramName::ALL.into_iter().find(|name| name.name() == read.0.program),
+            _ => None,
         };
-        args.program.unwrap_or(own)
+        args.program.or(own).unwrap_or(ProgramName::Decode)
     }
 
     /// Kernels, with scales from a text if one is named.
@@ -142,7 +142,7 @@ impl Source {
         let kernels = self.kernels(args, host)?;
         if let Source::Lowered(read) = self {
             let (text, sources) = &**read;
-            let target = decided(text, &args.target)?;
+            let target = decided(text, args)?;
             let machine = target.machine(host)?;
             if text.choices.window > 0 {
                 here(text.choices.solver, host)?;
@@ -154,7 +154,7 @@ impl Source {
             return Ok(Made { machine, target, kernels, tuned });
         }
         let (target, machine) = (args.target.clone(), args.target.machine(host)?);
-        let rule = compiled_long(&machine, &target, &kernels)?;
+        let rule = compiled_long(&machine, &target, &kernels, args.batch)?;
         let aim = Aim { effort: args.effort, goal: goal(&args.goal)?, solver: target.solver(host)? };
         let tuned = tune(&machine, &kernels, rule.plan.options, aim).map_err(|error| untuned(&error))?;
         Ok(Made { machine, target, kernels, tuned })
@@ -170,7 +170,8 @@ pub(super) fn ended() -> Outcome {
 }
 
 /// What a text was lowered for; the command line may say the same, or nothing.
-fn decided(text: &lowered::read::Text, asked: &ModelTarget) -> Result<ModelTarget, Outcome> {
+fn decided(text: &lowered::read::Text, args: &CompileArgs) -> Result<ModelTarget, Outcome> {
+    let asked = &args.target;
     let (options, rule) = (&text.options, ModelTarget::default());
     let cache = if options.cache == Dtype::I8 { "int8" } else { "bf16" };
     let own = ModelTarget {
@@ -192,6 +193,7 @@ fn decided(text: &lowered::read::Text, asked: &ModelTarget) -> Result<ModelTarge
         ("cache", &asked.cache, &rule.cache, &own.cache),
         ("pes", &asked.pes.to_string(), &rule.pes.to_string(), &own.pes.to_string()),
         ("chips", &asked.chips.to_string(), &rule.chips.to_string(), &own.chips.to_string()),
+        ("batch", &args.batch.to_string(), &"1".to_string(), &options.batch.to_string()),
         ("context", &number(asked.context), &String::new(), &number(own.context)),
         ("solver", &asked.solver, &rule.solver, &own.solver),
     ];

@@ -1,5 +1,6 @@
 //! A compiled model on the simulated chip: weights in, tokens out, a trace if it was asked for.
 
+use std::iter;
 use std::ops::ControlFlow;
 use std::path::Path;
 
@@ -17,6 +18,7 @@ use super::args::Prompting;
 use super::check_room;
 use super::report::Report;
 use super::speaker::Speaker;
+use super::vocabulary;
 use crate::host::Host;
 use crate::outcome::{BAD_INPUT, FAILED, OUR_FAULT, Outcome};
 
@@ -37,8 +39,10 @@ pub(crate) struct Job<'j> {
     pub(crate) chips: u64,
     pub(crate) tokenizer: &'j Tokenizer,
     pub(crate) prompting: &'j Prompting,
-    /// Tokens of the prompt, and of texts that go on at the same time.
-    pub(crate) prompts: Vec<Vec<u32>>,
+    /// Tokens of the prompt.
+    pub(crate) prompt: Vec<u32>,
+    /// Those of texts that go on at the same time.
+    pub(crate) with: Vec<Vec<u32>>,
 }
 
 impl Job<'_> {
@@ -50,9 +54,11 @@ impl Job<'_> {
         host: &mut dyn Host,
     ) -> Result<Outcome, Outcome> {
         // A prompt is refused before anything is loaded.
-        for prompt in &self.prompts {
+        for prompt in iter::once(&self.prompt).chain(&self.with) {
             check_room(prompt, compiled.plan.options.context, compiled.kernels.positions)?;
+            vocabulary::check(prompt, compiled.kernels.vocabulary)?;
         }
+        self.check_batch(&compiled)?;
         let mut device = ModelDevice::new(self.machine, compiled).map_err(|error| failed(&error))?;
         match weights {
             Weights::Constants(constants) => device.load(constants),
@@ -62,11 +68,11 @@ impl Job<'_> {
         if device.compiled().kernels.pools() {
             return self.encode(&mut device, host);
         }
-        if self.prompts.len() > 1 {
+        if !self.with.is_empty() {
             return self.together(&mut device, host);
         }
-        let mut speaker = Speaker::new(self.tokenizer, self.prompt(), !self.prompting.json, host);
-        let generation = generate(&mut device, &wide(self.prompt()), &self.limits(), &mut |token| {
+        let mut speaker = Speaker::new(self.tokenizer, &self.prompt, !self.prompting.json, host);
+        let generation = generate(&mut device, &wide(&self.prompt), &self.limits(), &mut |token| {
             speaker.say(u32::try_from(token).unwrap_or(u32::MAX), host);
             if host.interrupted() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });
@@ -82,16 +88,33 @@ impl Job<'_> {
             traced,
             with: Vec::new(),
         };
-        Ok(Outcome::good(match (self.prompting.json, shown) {
+        let stdout = match (self.prompting.json, shown) {
             (true, _) => report.json(),
             (false, true) => report.words(),
             (false, false) => format!("{text}\n{}", report.words()),
-        }))
+        };
+        Ok(Outcome { stderr: self.unwritten(&device, &generation.tokens), ..Outcome::good(stdout) })
     }
 
-    /// The prompt.
-    pub(super) fn prompt(&self) -> &[u32] {
-        self.prompts.first().map_or(&[], Vec::as_slice)
+    /// What is said of tokens without a text.
+    pub(super) fn unwritten(&self, device: &ModelDevice, tokens: &[u64]) -> String {
+        vocabulary::unwritten(self.tokenizer, tokens, device.compiled().kernels.vocabulary)
+    }
+
+    /// Refuses more texts than the model was compiled for.
+    fn check_batch(&self, compiled: &Compiled) -> Result<(), Outcome> {
+        let (asked, batch) = (self.with.len() as u64 + 1, compiled.plan.options.batch);
+        if asked <= batch {
+            return Ok(());
+        }
+        let instead = match compiled.kernels.pools() {
+            true => "one text a run".to_string(),
+            false => format!("fewer --with, or tilewright compile MODEL --batch {asked} -o FILE"),
+        };
+        Err(Outcome::usage(&format!(
+            "{asked} texts at the same time\n  = allowed: 1 to {batch}, the batch that the file was compiled for\n  \
+             = instead: {instead}"
+        )))
     }
 
     /// When to stop.
@@ -101,7 +124,7 @@ impl Job<'_> {
 
     /// The vector of a text, and what it took.
     fn encode(&self, device: &mut ModelDevice, host: &mut dyn Host) -> Result<Outcome, Outcome> {
-        let (vector, generation) = encode(device, &wide(self.prompt())).map_err(|error| failed(&error))?;
+        let (vector, generation) = encode(device, &wide(&self.prompt)).map_err(|error| failed(&error))?;
         let traced = self.trace(device, &generation, host)?;
         let (text, vector) = (&self.prompting.prompt, Some(&vector[..]));
         let with = Vec::new();

@@ -83,6 +83,16 @@ fn positions(graph: &Graph) -> u64 {
     most.and_then(|most| u64::try_from(most).ok()).unwrap_or(u64::MAX)
 }
 
+/// Tokens that a graph has logits of; of an encoder that is not said.
+fn vocabulary(graph: &Graph) -> u64 {
+    let logits = graph
+        .output("logits")
+        .and_then(|at| graph.outputs.get(at))
+        .and_then(|output| graph.value(output.value));
+    let most = logits.and_then(|logits| logits.ty.dims.last()).map(|dim| dim.range(&graph.axes).1);
+    most.and_then(|most| u64::try_from(most).ok()).unwrap_or(u64::MAX)
+}
+
 pub(super) fn generate(args: &RunArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> {
     model::with_weights(&args.model)?;
     let loaded = model::load(&args.model, args.dims.as_deref(), host)?;
@@ -95,6 +105,8 @@ pub(super) fn generate(args: &RunArgs, host: &mut dyn Host) -> Result<Outcome, O
     let prompt = super::prompt(&tokenizer, &args.prompting.prompt)?;
     let positions = positions(interpreter.graph());
     super::check_room(&prompt, u64::MAX, positions)?;
+    let words = vocabulary(interpreter.graph());
+    super::vocabulary::check(&prompt, words)?;
     if let Some(output) = interpreter.graph().output("embedding") {
         return encode(&interpreter, output, prompt, args.prompting.json);
     }
@@ -118,8 +130,11 @@ pub(super) fn generate(args: &RunArgs, host: &mut dyn Host) -> Result<Outcome, O
     }
     let all: Vec<u32> = prompt.iter().chain(&tokens).copied().collect();
     let text = tokenizer.decode(&all);
-    if args.prompting.json {
-        return Ok(Outcome::good(to_json(&Generated { prompt_tokens: prompt, tokens, text })));
-    }
-    Ok(Outcome::good(text + "\n"))
+    let generated: Vec<u64> = tokens.iter().copied().map(u64::from).collect();
+    let stderr = super::vocabulary::unwritten(&tokenizer, &generated, words);
+    let stdout = match args.prompting.json {
+        true => to_json(&Generated { prompt_tokens: prompt, tokens, text }),
+        false => text + "\n",
+    };
+    Ok(Outcome { stderr, ..Outcome::good(stdout) })
 }

@@ -8,6 +8,7 @@ mod report;
 mod speaker;
 mod tensors;
 mod together;
+mod vocabulary;
 
 use tilewright_compile::cluster::cluster;
 use tilewright_compile::kernel::Kernels;
@@ -20,6 +21,7 @@ use tilewright_runtime::tune::{Aim, TuneError, tune};
 pub(crate) use device::{Job, Weights};
 
 use crate::calibrate;
+use crate::compile::executed;
 use crate::host::Host;
 use crate::model;
 use crate::outcome::{FAILED, Outcome};
@@ -27,6 +29,9 @@ use crate::target::ModelTarget;
 use args::{Prompting, RunArgs};
 
 pub(crate) fn run(args: &RunArgs, host: &mut dyn Host) -> Outcome {
+    if let Some(outcome) = executed(args, host) {
+        return outcome;
+    }
     let outcome = if tensors::asked(args) {
         tensors::run(args, host)
     } else if args.interp {
@@ -71,39 +76,35 @@ pub(crate) fn on_chip(
     effort: u64,
     host: &mut dyn Host,
 ) -> Result<Outcome, Outcome> {
-    let prompts = on.prompts()?;
-    let longest = prompts.iter().map(Vec::len).max().unwrap_or(0) as u64;
+    let job = on.job()?;
+    let longest = job.with.iter().map(Vec::len).fold(job.prompt.len(), usize::max) as u64;
     let needed = longest + u64::from(on.prompting.max_tokens);
     let kernels = cluster(&loaded.graph).map_err(|error| refused(&error))?;
     let tokenizer = |_: &dyn Host| Ok(on.tokenizer.clone());
     let kernels = calibrate::calibrated(on.machine, on.target, (loaded, &tokenizer), kernels, host)?;
     on.target.check_context(kernels.positions)?;
-    let options = Options { batch: prompts.len() as u64, ..on.target.options(on.machine, needed)? };
+    let options = Options { batch: job.with.len() as u64 + 1, ..on.target.options(on.machine, needed)? };
     let aim = Aim { solver: on.target.solver(host)?, ..Aim::time(effort) };
     let tuned = tune(on.machine, &kernels, options, aim).map_err(|error| untuned(&error))?;
     let compiled = tuned.compiled;
     let constant = |name: &str| weights::constant(&loaded.graph, &loaded.store, name);
-    on.job(prompts).run(compiled, &Weights::Constants(&constant), host)
+    job.run(compiled, &Weights::Constants(&constant), host)
 }
 
 impl<'t> Target<'t> {
-    /// Tokens of all texts, the prompt's first.
-    pub(crate) fn prompts(&self) -> Result<Vec<Vec<u32>>, Outcome> {
-        let texts = std::iter::once(&self.prompting.prompt).chain(self.with);
-        texts.map(|text| prompt(self.tokenizer, text)).collect()
-    }
-
-    /// Prompts for a model that is compiled.
-    pub(crate) fn job(&self, prompts: Vec<Vec<u32>>) -> Job<'t> {
-        Job {
+    /// All texts as tokens, for a model that is compiled.
+    pub(crate) fn job(&self) -> Result<Job<'t>, Outcome> {
+        let with: Result<Vec<_>, _> = self.with.iter().map(|text| prompt(self.tokenizer, text)).collect();
+        Ok(Job {
             machine: self.machine,
             chip: &self.target.chip,
             pes: self.target.pes,
             chips: self.target.chips,
             tokenizer: self.tokenizer,
             prompting: self.prompting,
-            prompts,
-        }
+            prompt: prompt(self.tokenizer, &self.prompting.prompt)?,
+            with: with?,
+        })
     }
 }
 
@@ -137,21 +138,25 @@ pub(crate) fn compiled_long(
     machine: &Tcp,
     target: &ModelTarget,
     kernels: &Kernels,
+    batch: u64,
 ) -> Result<Compiled, Outcome> {
     target.check_context(kernels.positions)?;
-    let mut options = target.options(machine, u64::MAX)?;
+    let mut options = Options { batch, ..target.options(machine, u64::MAX)? };
     if target.context.is_none() {
         options.context = kernels.positions;
     }
     loop {
-        match compile_kernels(machine, kernels, options) {
-            Err(CompileError::Dm { .. } | CompileError::Size { what: "the context", .. })
-                if target.context.is_none() && options.context > LEAST_CONTEXT =>
-            {
-                options.context /= 2;
-            }
-            made => return made.map_err(|error| refused(&error)),
+        let made = compile_kernels(machine, kernels, options);
+        let too_long = match &made {
+            Err(CompileError::Dm { .. } | CompileError::Size { what: "the context", .. }) => true,
+            // Caches of many sequences; weights are the same with a shorter context.
+            Err(CompileError::Hbm { .. }) => batch > 1,
+            _ => false,
+        };
+        if !(too_long && target.context.is_none() && options.context > LEAST_CONTEXT) {
+            return made.map_err(|error| refused(&error));
         }
+        options.context /= 2;
     }
 }
 

@@ -114,7 +114,7 @@ impl Report<'_> {
             pes: self.job.pes,
             chips: self.job.chips,
             context: options.context,
-            prompt_tokens: self.job.prompt(),
+            prompt_tokens: &self.job.prompt,
             tokens: &self.generation.tokens,
             text: self.text,
             embedding: self.vector,
@@ -149,7 +149,8 @@ impl Report<'_> {
         let context = thousands(options.context);
         let name = &self.device.compiled().kernels.name;
         line("model", &format!("{name} in {dtype} on {pes} of {chips}{}, context {context}", self.job.chip));
-        let prompt = counted(self.job.prompts.iter().map(Vec::len).sum::<usize>() as u64, "token");
+        let others = self.job.with.iter().map(Vec::len).sum::<usize>();
+        let prompt = counted((self.job.prompt.len() + others) as u64, "token");
         if !self.with.is_empty() {
             line("texts", &format!("{} at the same time", self.with.len() + 1));
         }

@@ -1,5 +1,6 @@
 //! Several texts that go on at the same time, as sequences of a batch.
 
+use std::iter;
 use std::ops::ControlFlow;
 
 use tilewright_runtime::generate::Generation;
@@ -14,28 +15,40 @@ use crate::outcome::Outcome;
 impl Job<'_> {
     /// Generates all texts, and says what it took.
     pub(super) fn together(&self, device: &mut ModelDevice, host: &mut dyn Host) -> Result<Outcome, Outcome> {
-        let prompts: Vec<Vec<u64>> = self.prompts.iter().map(|prompt| wide(prompt)).collect();
-        let done = generate_together(device, &prompts, &self.limits(), &mut |_, _| {
+        let others: Vec<Vec<u64>> = self.with.iter().map(|prompt| wide(prompt)).collect();
+        let done = generate_together(device, &wide(&self.prompt), &others, &self.limits(), &mut |_, _| {
             if host.interrupted() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });
-        let Together { texts, prefill, decode } = done.map_err(|error| failed(&error))?;
-        let stops: Vec<_> = texts.iter().map(|text| text.stop).collect();
-        let spoken = self.prompts.iter().zip(texts).map(|(prompt, spoken)| {
-            let narrow = |token: &u64| u32::try_from(*token).unwrap_or(u32::MAX);
-            let all: Vec<u32> = prompt.iter().copied().chain(spoken.tokens.iter().map(narrow)).collect();
-            let (text, stop) = (self.tokenizer.decode(&all), spoken.stop.name());
-            Text { prompt_tokens: prompt.clone(), tokens: spoken.tokens, text, stop }
+        let Together { first, others, prefill, decode } = done.map_err(|error| failed(&error))?;
+        let text = self.told(&self.prompt, &first.tokens);
+        let with = self.with.iter().zip(others).map(|(prompt, spoken)| {
+            let text = self.told(prompt, &spoken.tokens);
+            Text { prompt_tokens: prompt.clone(), tokens: spoken.tokens, text, stop: spoken.stop.name() }
         });
-        let mut with: Vec<Text> = spoken.collect();
-        let all = with.iter().map(|text| text.text.as_str()).collect::<Vec<_>>().join("\n\n");
-        let (Some(stop), false) = (stops.first(), with.is_empty()) else { return Ok(Outcome::good(all)) };
-        let first = with.remove(0);
-        let generation = Generation { tokens: first.tokens, stop: *stop, prefill, decode, last: Vec::new() };
-        let (text, vector, traced) = (&first.text, None, None);
+        let with: Vec<Text> = with.collect();
+        let texts: Vec<&str> = iter::once(text.as_str()).chain(with.iter().map(|with| &*with.text)).collect();
+        let texts = texts.join("\n\n");
+        let generated: Vec<u64> = iter::once(&first.tokens)
+            .chain(with.iter().map(|with| &with.tokens))
+            .flatten()
+            .copied()
+            .collect();
+        let stderr = self.unwritten(device, &generated);
+        let (tokens, stop, last) = (first.tokens, first.stop, Vec::new());
+        let generation = Generation { tokens, stop, prefill, decode, last };
+        let (text, vector, traced) = (&text, None, None);
         let report = Report { job: self, device, generation: &generation, text, vector, traced, with };
-        Ok(Outcome::good(match self.prompting.json {
+        let stdout = match self.prompting.json {
             true => report.json(),
-            false => format!("{all}\n{}", report.words()),
-        }))
+            false => format!("{texts}\n{}", report.words()),
+        };
+        Ok(Outcome { stderr, ..Outcome::good(stdout) })
+    }
+
+    /// A prompt and what came behind it, as text.
+    fn told(&self, prompt: &[u32], tokens: &[u64]) -> String {
+        let narrow = |token: &u64| u32::try_from(*token).unwrap_or(u32::MAX);
+        let all: Vec<u32> = prompt.iter().copied().chain(tokens.iter().map(narrow)).collect();
+        self.tokenizer.decode(&all)
     }
 }

@@ -83,8 +83,9 @@ pub fn lowered(machine: &Tcp, compiled: &Compiled, outline: &Outline) -> Lowered
         options.pes,
         shapes.tokens()
     );
+    let batch = if options.batch > 1 { format!("batch {}\n", options.batch) } else { String::new() };
     let decided = format!(
-        "dtype {}\ncache {}\npes {}\nchips {}\ncontext {}\nchoices {}\n",
+        "dtype {}\ncache {}\npes {}\nchips {}\n{batch}context {}\nchoices {}\n",
         options.dtype_name(),
         read::cache_name(options.cache),
         options.pes,

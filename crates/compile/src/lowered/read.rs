@@ -16,7 +16,7 @@
 //!   gives    x1 BL_2E f32 @dm+0 e^8[8] | l^1[64] e^1[8]
 //! ```
 //!
-//! Lines that begin with a space state something of the kernel before them. They may be left out, one kind of them at a time.
+//! A line `batch N` says for how many sequences, if there are several. Lines that begin with a space state something of the kernel before them. They may be left out, one kind of them at a time.
 
 use std::collections::BTreeMap;
 
@@ -32,9 +32,11 @@ use crate::tcp::plan::Options;
 
 const SYNTAX: &str = "lowered/syntax";
 /// Programs that have kernels.
-const PROGRAMS: [&str; 2] = ["decode", "prefill"];
+const PROGRAMS: [&str; 3] = ["decode", "prefill", "batch"];
 /// Lines that every text has.
 const DECIDED: [&str; 8] = ["chip", "program", "dtype", "cache", "pes", "chips", "context", "choices"];
+/// Lines that a text may have besides.
+const OPTIONAL: [&str; 2] = ["set", "batch"];
 /// What lines of a kernel may be about.
 pub(super) const STATED: [&str; 11] =
     ["input", "residual", "cache", "weight", "fill", "gives", "tactic", BEST, "move", "run", "cycles"];
@@ -99,7 +101,7 @@ pub fn read(text: &str, source: SourceId) -> Result<Text, Vec<Diagnostic>> {
             let read = reader.stated(line, kernels.count());
             read.unwrap_or_else(|complaint| kernels.complain(*complaint));
             kernels.wants_more()
-        } else if let Some(word) = DECIDED.iter().chain(&["set"]).find(|known| **known == word) {
+        } else if let Some(word) = DECIDED.iter().chain(&OPTIONAL).find(|known| **known == word) {
             let read = reader.decided(word, first);
             read.unwrap_or_else(|complaint| kernels.complain(*complaint));
             kernels.wants_more()
@@ -207,9 +209,18 @@ impl Reader {
             let span = self.spans.get("context").copied().unwrap_or_default();
             return Err(vec![complaint.at(span, "").allowed(allowed)]);
         }
+        let batch = number("batch");
+        if self.program == "batch" && batch < 2 {
+            let complaint =
+                Diagnostic::error("lowered/target", format!("a program `batch` for a batch of {batch}"));
+            let span = self.spans.get("program").copied().unwrap_or_default();
+            let complaint =
+                complaint.at(span, "").allowed("decode, prefill").instead("a line `batch N` of 2 and more");
+            return Err(vec![complaint]);
+        }
         let types = self.types.unwrap_or(Named::ALL[0]);
         let (dtype, mixed, cache) = (types.dtype, types.mixed, self.cache.unwrap_or(Dtype::Bf16));
-        let options = Options { dtype, mixed, cache, context, pes, chips, batch: 1 };
+        let options = Options { dtype, mixed, cache, context, pes, chips, batch };
         Ok(Text {
             chip: self.chip,
             set: self.set,

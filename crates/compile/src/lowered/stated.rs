@@ -36,6 +36,7 @@ impl Text {
         let line = match error {
             CompileError::Size { what: "the number of PEs", .. } => "pes",
             CompileError::Size { what: "the number of chips", .. } => "chips",
+            CompileError::Size { what: "the batch", .. } => "batch",
             CompileError::Size { what: "the context", .. } => "context",
             _ => "choices",
         };

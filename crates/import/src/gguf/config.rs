@@ -84,7 +84,11 @@ pub(super) fn read(file: &Gguf<'_>) -> Imported<Config> {
         kv_heads: pairs.maybe_whole("attention.head_count_kv")?.unwrap_or(heads),
         head_width,
         vocabulary: vocabulary.unwrap_or(0),
-        context: pairs.whole("context_length")?,
+        // Within a sliding window every key is seen; longer contexts are not offered. 0 is written for none.
+        context: pairs.whole("context_length")?.min(match pairs.maybe_whole("attention.sliding_window")? {
+            None | Some(0) => u64::MAX,
+            Some(window) => window,
+        }),
         norm_eps,
         rope: Rope {
             theta: pairs.positive("rope.freq_base")?.unwrap_or(10000.0),

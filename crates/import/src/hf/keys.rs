@@ -96,7 +96,7 @@ const WHOLE: &str = "a whole number from 0";
 const POSITIVE: &str = "a number above 0";
 
 /// A value as it is written, cut off where it is long.
-fn shortened(value: &Value) -> String {
+pub(super) fn shortened(value: &Value) -> String {
     let text = value.to_string();
     let short: String = text.chars().take(40).collect();
     if short.len() < text.len() { format!("`{short}...`") } else { format!("`{short}`") }

@@ -2,11 +2,13 @@
 //!
 //! - [`safetensors`]: the container;
 //! - [`bert`]: the graph of BERT encoders;
+//! - `ends`: tokens that end a text;
 //! - `keys`: values of the configuration by type;
 //! - `rope`: its rotary positions;
 //! - this file: which model a folder holds, and the Llama family.
 
 pub mod bert;
+mod ends;
 mod keys;
 mod rope;
 pub mod safetensors;
@@ -22,6 +24,8 @@ use crate::error::{ImportError, Imported};
 use crate::hf::keys::Keys;
 use crate::hf::safetensors::Tensors;
 use crate::llama::{Config, graph};
+
+pub use ends::ends;
 
 const FILE: &str = "config.json";
 

@@ -22,6 +22,8 @@ pub struct Tensors {
     tensors: BTreeMap<String, (String, Stored)>,
     /// Types of others, by name and file.
     unknown: BTreeMap<String, (String, String)>,
+    /// Which file a tensor is of, as an index says.
+    chosen: BTreeMap<String, String>,
 }
 
 const WHOLE: &str = "model.safetensors";
@@ -33,7 +35,8 @@ impl Tensors {
     /// # Errors
     /// If there is neither, or a file is wrong.
     pub fn open(folder: &Folder<'_>) -> Imported<Tensors> {
-        let mut found = Tensors { tensors: BTreeMap::new(), unknown: BTreeMap::new() };
+        let (tensors, unknown, chosen) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        let mut found = Tensors { tensors, unknown, chosen };
         if let Some(bytes) = folder(WHOLE) {
             found.add(WHOLE, &bytes)?;
             return Ok(found);
@@ -45,6 +48,8 @@ impl Tensors {
             .map_err(|error| ImportError::new(INDEX, format!("is no JSON: {error}")))?;
         let map = index["weight_map"].as_object();
         let map = map.ok_or_else(|| ImportError::about(INDEX, "weight_map", "is no table"))?;
+        let named = map.iter().filter_map(|(name, file)| Some((name.clone(), file.as_str()?.to_string())));
+        found.chosen = named.collect();
         let mut files: Vec<&str> = map.values().filter_map(Value::as_str).collect();
         files.sort_unstable();
         files.dedup();
@@ -82,6 +87,9 @@ impl Tensors {
         }
         for name in metadata.offset_keys() {
             let Some(info) = metadata.info(&name) else { continue };
+            if !self.makes_room(file, &name)? {
+                continue;
+            }
             let Some(dtype) = dtype(info.dtype) else {
                 self.unknown.insert(name, (file.to_string(), info.dtype.to_string()));
                 continue;
@@ -93,6 +101,28 @@ impl Tensors {
             self.tensors.insert(name, (file.to_string(), tensor));
         }
         Ok(())
+    }
+
+    /// Whether a tensor is taken from a file. Of one that stands in two the index says which is meant.
+    fn makes_room(&mut self, file: &str, name: &str) -> Imported<bool> {
+        let held = self.tensors.get(name).map(|(file, _)| file);
+        let Some(held) = held.or_else(|| self.unknown.get(name).map(|(file, _)| file)) else {
+            return Ok(true);
+        };
+        match self.chosen.get(name) {
+            Some(chosen) if chosen == held => Ok(false),
+            Some(chosen) if chosen == file => {
+                self.tensors.remove(name);
+                self.unknown.remove(name);
+                Ok(true)
+            }
+            _ => {
+                let what = format!("is in `{held}` too, and {INDEX} does not say which is meant");
+                Err(ImportError::about(file, format!("tensor `{name}`"), what)
+                    .allowed("each tensor once")
+                    .instead("its file in `weight_map`, or one of the two"))
+            }
+        }
     }
 
     /// Whether there is a tensor of this name.

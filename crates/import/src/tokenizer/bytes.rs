@@ -69,6 +69,11 @@ impl BytePairs {
         BytePairs { texts, by_text, merges: ranks, units, special, begin: Vec::new(), ends: Vec::new() }
     }
 
+    /// Texts by token; those that there are none of are empty.
+    pub(super) fn texts(&self) -> &[String] {
+        &self.texts
+    }
+
     /// The token of a text as it is in the vocabulary.
     pub fn token(&self, text: &str) -> Option<u32> {
         self.by_text.get(text).copied()

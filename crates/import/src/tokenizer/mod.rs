@@ -55,4 +55,39 @@ impl Tokenizer {
             Tokenizer::WordPieces(_) => Vec::new(),
         }
     }
+
+    /// How many tokens there are, those without a text among them included.
+    pub fn len(&self) -> usize {
+        match self {
+            Tokenizer::Pieces(pieces) => pieces.len(),
+            Tokenizer::BytePairs(pairs) => pairs.texts().len(),
+            Tokenizer::WordPieces(words) => words.texts().len(),
+        }
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Whether a token is one of the vocabulary.
+    pub fn has(&self, token: u32) -> bool {
+        let of = |texts: &[String]| texts.get(token as usize).is_some_and(|text| !text.is_empty());
+        match self {
+            Tokenizer::Pieces(pieces) => (token as usize) < pieces.len(),
+            Tokenizer::BytePairs(pairs) => of(pairs.texts()),
+            Tokenizer::WordPieces(words) => of(words.texts()),
+        }
+    }
+
+    /// The same with other tokens that end a text.
+    #[must_use]
+    pub fn with_ends(mut self, ends: Vec<u32>) -> Tokenizer {
+        match &mut self {
+            Tokenizer::Pieces(pieces) => pieces.ends = ends,
+            Tokenizer::BytePairs(pairs) => pairs.ends = ends,
+            Tokenizer::WordPieces(_) => {}
+        }
+        self
+    }
 }

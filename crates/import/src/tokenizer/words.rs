@@ -35,6 +35,11 @@ impl WordPieces {
         Some(WordPieces { texts, by_text, lower_case, special, unknown, first, last })
     }
 
+    /// Texts by token; those that there are none of are empty.
+    pub(super) fn texts(&self) -> &[String] {
+        &self.texts
+    }
+
     /// The tokens of a text, between `[CLS]` and `[SEP]`.
     pub fn encode(&self, text: &str) -> Vec<u32> {
         let mut tokens = vec![self.first];

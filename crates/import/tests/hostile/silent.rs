@@ -58,6 +58,24 @@ fn pairs_of_gguf_that_do_not_fit_are_refused() {
     }
 }
 
+/// Keys beyond a window are not seen, so that no context is longer; 0 is written for none.
+#[test]
+fn windows_of_gguf_bound_the_positions() {
+    let key = "llama.attention.sliding_window";
+    let positions = |pairs: &[(&str, u32, Vec<u8>)]| {
+        let model =
+            gguf::read("f", &Arc::new(gguf_with(pairs, &[]))).unwrap_or_else(|error| panic!("{error}"));
+        model.graph.axes.iter().map(|axis| (axis.name.clone(), axis.most)).collect::<Vec<_>>()
+    };
+    let none = positions(&[]);
+    assert_eq!(none, positions(&[(key, 4, whole(0))]));
+    assert_eq!(none, positions(&[(key, 4, whole(4096))]), "longer than the context");
+    assert_eq!(positions(&[(key, 4, whole(5))]), positions(&[("llama.context_length", 4, whole(5))]));
+    assert_ne!(positions(&[(key, 4, whole(5))]), none);
+    let text = read_gguf(&[(key, 8, [&1_u64.to_le_bytes()[..], b"x"].concat())], &[]).unwrap_err();
+    assert!(text.starts_with("f: llama.attention.sliding_window: is "), "{text}");
+}
+
 #[test]
 fn tensors_of_gguf_that_would_be_dropped_are_refused() {
     let frequencies = |numbers: &[f32]| {

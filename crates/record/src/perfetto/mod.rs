@@ -3,12 +3,14 @@
 //! One packet sequence, no clock snapshot: timestamps are nanoseconds of the default trace clock, from
 //! zero. Tracks and counters are described first, in the order of the layout. Then each interval is a
 //! slice begin and a slice end, and each sample a counter event, in order of arrival; a reader sorts
-//! them by time and keeps the order of the file among equals. The same events give the same bytes,
-//! written as they come ([`Stream`]) or afterwards ([`write()`]).
+//! them by time and keeps the order of the file among equals. A flow is written where both its ends are
+//! (`held`): a signal that nobody waits for is none. The same events give the same bytes, written as they come
+//! ([`Stream`]) or afterwards ([`write()`]), unless more than 65,536 events lie between the ends of a flow: then only the latter has it.
 
 mod annotate;
 mod describe;
 mod field;
+mod held;
 mod intern;
 mod lanes;
 mod stream;
@@ -29,11 +31,13 @@ pub fn write(record: &Record, out: impl Write) -> Result<(), RecordError> {
     record.layout.check()?;
     let mut stream = Stream::new(out);
     stream.begin(&record.layout)?;
+    let flows = held::flows(&record.events);
     for event in &record.events {
-        match event {
-            Event::Interval(interval) => stream.write_interval(interval)?,
-            Event::Sample(sample) => stream.sample(*sample)?,
+        let mut event = event.clone();
+        if let Event::Interval(interval) = &mut event {
+            held::keep(interval, |id, _| flows.contains(&id));
         }
+        stream.write(&event)?;
     }
     stream.finish()?;
     Ok(())

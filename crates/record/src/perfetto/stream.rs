@@ -1,4 +1,4 @@
-//! A trace written while the run goes on. Memory is that of the lanes and of the interned strings.
+//! A trace written while the run goes on. Memory is that of the lanes, of the interned strings and of the newest events.
 
 use std::io::Write;
 use std::num::NonZeroU64;
@@ -6,6 +6,7 @@ use std::num::NonZeroU64;
 use super::annotate::Annotations;
 use super::describe::{describe, encode_unit, first_packet, packet, place_below};
 use super::field;
+use super::held::{Held, ROOM};
 use super::intern::Interner;
 use super::lanes::Lanes;
 use super::wire::Wire;
@@ -15,12 +16,13 @@ use crate::event::{Event, Interval, Sample};
 use crate::layout::Layout;
 use crate::sink::Sink;
 
-/// Writes a Perfetto trace as events come, and keeps none of them.
+/// Writes a Perfetto trace as events come, the newest when they are no longer needed to find both ends of flows.
 ///
 /// Writes are small, one an event: give a buffered writer.
 #[derive(Debug)]
 pub struct Stream<W> {
     out: W,
+    held: Held,
     clock_hz: NonZeroU64,
     /// What descriptions of further lanes repeat, by track.
     tracks: Vec<(Lanes, Wire)>,
@@ -39,6 +41,7 @@ impl<W: Write> Stream<W> {
     pub fn new(out: W) -> Stream<W> {
         Stream {
             out,
+            held: Held::new(ROOM),
             clock_hz: NonZeroU64::MIN,
             tracks: Vec::new(),
             counter_uuids: Vec::new(),
@@ -51,8 +54,22 @@ impl<W: Write> Stream<W> {
         }
     }
 
+    /// Takes an event, and writes one that was held back long enough.
+    fn take(&mut self, event: Event) -> Result<(), RecordError> {
+        let Some(event) = self.held.push(event) else { return Ok(()) };
+        self.write(&event)
+    }
+
+    /// Writes an event with the flows that it has.
+    pub(super) fn write(&mut self, event: &Event) -> Result<(), RecordError> {
+        match event {
+            Event::Interval(interval) => self.write_interval(interval),
+            Event::Sample(sample) => self.write_sample(*sample),
+        }
+    }
+
     /// Writes the two ends of a slice.
-    pub(super) fn write_interval(&mut self, interval: &Interval) -> Result<(), RecordError> {
+    fn write_interval(&mut self, interval: &Interval) -> Result<(), RecordError> {
         let uuid = self.lane(interval)?;
         self.event.bytes.clear();
         self.interned.bytes.clear();
@@ -120,6 +137,24 @@ impl<W: Write> Stream<W> {
         }
     }
 
+    fn write_sample(&mut self, sample: Sample) -> Result<(), RecordError> {
+        let Some(uuid) = self.counter_uuids.get(sample.counter.0 as usize) else {
+            let count = self.counter_uuids.len();
+            return Err(RecordError::UnknownCounter { counter: sample.counter, count });
+        };
+        let at_ns = timestamp_ns(sample.at_cycles, self.clock_hz);
+        packet(&mut self.packets, |packet| {
+            packet.varint(field::PACKET_TIMESTAMP, at_ns);
+            packet.message(field::PACKET_TRACK_EVENT, |event| {
+                event.varint(field::EVENT_TYPE, field::TYPE_COUNTER);
+                event.varint(field::EVENT_TRACK_UUID, *uuid);
+                // The field is signed.
+                event.varint(field::EVENT_COUNTER_VALUE, sample.value.min(i64::MAX.cast_unsigned()));
+            });
+        });
+        self.flush_packets()
+    }
+
     fn describe_layout(&mut self, layout: &Layout) {
         self.clock_hz = layout.clock_hz;
         for track in &layout.tracks {
@@ -155,28 +190,17 @@ impl<W: Write> Sink for Stream<W> {
     }
 
     fn interval(&mut self, interval: Interval) -> Result<(), RecordError> {
-        self.write_interval(&interval)
+        self.take(Event::Interval(interval))
     }
 
     fn sample(&mut self, sample: Sample) -> Result<(), RecordError> {
-        let Some(uuid) = self.counter_uuids.get(sample.counter.0 as usize) else {
-            let count = self.counter_uuids.len();
-            return Err(RecordError::UnknownCounter { counter: sample.counter, count });
-        };
-        let at_ns = timestamp_ns(sample.at_cycles, self.clock_hz);
-        packet(&mut self.packets, |packet| {
-            packet.varint(field::PACKET_TIMESTAMP, at_ns);
-            packet.message(field::PACKET_TRACK_EVENT, |event| {
-                event.varint(field::EVENT_TYPE, field::TYPE_COUNTER);
-                event.varint(field::EVENT_TRACK_UUID, *uuid);
-                // The field is signed.
-                event.varint(field::EVENT_COUNTER_VALUE, sample.value.min(i64::MAX.cast_unsigned()));
-            });
-        });
-        self.flush_packets()
+        self.take(Event::Sample(sample))
     }
 
     fn finish(&mut self) -> Result<Vec<Event>, RecordError> {
+        while let Some(event) = self.held.pop() {
+            self.write(&event)?;
+        }
         self.out.flush()?;
         Ok(Vec::new())
     }

@@ -99,6 +99,17 @@ fn slices_follow_their_waits_and_carry_their_counts() {
     assert_eq!(count(product, "macs"), Some(1024 * 512 * 64));
 }
 
+/// A command that nobody waits for begins no flow.
+#[test]
+fn every_flow_has_both_ends() {
+    let trace = trace();
+    let mut ends: BTreeMap<u64, u64> = BTreeMap::new();
+    for flow in trace.slices.iter().flat_map(|slice| &slice.flow_ids) {
+        *ends.entry(*flow).or_default() += 1;
+    }
+    assert_eq!(ends.into_values().collect::<Vec<_>>(), [2, 2], "transfer to load, load to contraction");
+}
+
 #[test]
 fn power_rises_and_falls_back() {
     let trace = trace();
