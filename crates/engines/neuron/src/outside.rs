@@ -98,7 +98,10 @@ fn across(
     bank: u64,
 ) -> Finding {
     let (of, instead) = if allocation.places.is_empty() {
-        ("partition of its tile", "begin the columns of a result where a bank begins, or end them where it ends")
+        (
+            "partition of its tile",
+            "begin the columns of a result where a bank begins, or end them where it ends",
+        )
     } else {
         ("PSUM partition", "place it at the beginning of a bank")
     };
