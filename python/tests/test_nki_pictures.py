@@ -76,3 +76,9 @@ def test_the_unit_stands_apart_from_the_last_figure():
     assert found[-2][2] == "100" and found[-1][2] == "us" and 'text-anchor="end"' in found[-1][1]
     # Eleven pixels high, letters and digits are at most seven wide.
     assert float(found[-2][0]) + 1.5 * 7 < float(found[-1][0]) - 2 * 7
+
+
+def test_long_lines_of_the_summary_go_on_below():
+    result = run(too_much, ShapeOnly((10, 128, 8192), np.float32), chip="trainium1", values=False)
+    assert max(map(len, result.summary().splitlines())) > 120
+    assert '<pre style="white-space: pre-wrap">too_much on trainium1' in result._repr_html_()

@@ -86,5 +86,10 @@ def _lane(result, top, core, engine, intervals, total):
 def html(result):
     """The summary under the timeline."""
     if not result.time:
-        return f"<pre>{_html.escape(result.summary())}</pre>"
-    return f"<div>{svg(result)}<pre>{_html.escape(result.summary())}</pre></div>"
+        return _text(result)
+    return f"<div>{svg(result)}{_text(result)}</div>"
+
+
+def _text(result):
+    """The summary, whose long lines go on below."""
+    return f'<pre style="white-space: pre-wrap">{_html.escape(result.summary())}</pre>'
