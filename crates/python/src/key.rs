@@ -218,26 +218,24 @@ impl Bounds {
     /// simulator does (nki-kernels.md section 5).
     pub(crate) fn refusal(&self, by_values: bool, elements: usize) -> Option<PyErr> {
         let (least, most) = self.outside()?;
-        let bad = if least < 0 { least } else { most.max(least) };
-        let first =
-            self.index.evaluate().into_iter().find(|&at| at < 0 || at >= self.size as i64).unwrap_or(bad);
+        let size = i64::try_from(self.size).unwrap_or(i64::MAX);
         let Some(axis) = self.axis.filter(|_| !by_values) else {
+            let first = self.index.evaluate().into_iter().find(|&at| at < 0 || at >= size)?;
             return Some(out_of_bounds(
                 self.base.saturating_add(first.saturating_mul(self.stride)),
                 elements,
             ));
         };
         let asked = if least == most {
-            format!("element {least} of dimension {axis}, which has {}", self.size)
+            format!("element {least} of dimension {axis}, which has {size}")
         } else {
-            format!("elements {least} to {most} of dimension {axis}, which has {}", self.size)
+            format!("elements {least} to {most} of dimension {axis}, which has {size}")
         };
+        let allowed = if size == 0 { "none".to_owned() } else { format!("elements 0 to {}", size - 1) };
         let instead = format!(
-            "end it at {}, or with min(...) where a tile is cut short; mask= of the first dialect leaves out what lies beyond",
-            self.size
+            "end it at {size}, or with min(...) where a tile is cut short; mask= of the first dialect leaves out what lies beyond"
         );
-        let last = i64::try_from(self.size).unwrap_or(i64::MAX) - 1;
-        Some(plain(&Refusal::new("neuron/bounds", asked, format!("elements 0 to {last}"), instead)))
+        Some(plain(&Refusal::new("neuron/bounds", asked, allowed, instead)))
     }
 }
 
