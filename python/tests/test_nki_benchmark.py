@@ -1,5 +1,6 @@
 """What old scripts ask of `benchmark`, `baremetal` and `profile`: percentiles, and a trace file that is complete or not there."""
 
+import signal
 import subprocess
 import sys
 
@@ -7,6 +8,7 @@ import neuronxcc.nki as nki
 import neuronxcc.nki.language as nl
 import numpy as np
 import pytest
+from tilewright.nki.result import write_trace
 
 ROWS = np.ones((128, 64), np.float32)
 
@@ -60,14 +62,47 @@ tilewright.nki.result.write_trace(sys.argv[1], result.trace)
 """
 
 
+#: The same in the middle of the bytes: the system stops a process whose file grows beyond a limit.
+KILLED_WRITING = KILLED.replace(
+    "os.replace = lambda *names: os.kill(os.getpid(), signal.SIGKILL)",
+    """import resource
+signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))""",
+)
+#: And by the command line, asked to end when all is written but the name.
+ENDED = """
+import os, signal
+import neuronxcc.nki.language as nl
+
+def kernel(a):
+    out = nl.ndarray(a.shape, a.dtype, buffer=nl.shared_hbm)
+    nl.store(out, nl.load(a))
+    return out
+
+os.replace = lambda *names: os.kill(os.getpid(), signal.SIGTERM)
+"""
+
+
+def killed(how, trace, tmp_path):
+    if how == signal.SIGTERM:
+        (tmp_path / "ended.py").write_text(ENDED)
+        return [sys.executable, "-m", "tilewright.nki", str(tmp_path / "ended.py") + "::kernel", "128x64", "--trace", str(trace)]
+    return [sys.executable, "-c", KILLED_WRITING if how == signal.SIGXFSZ else KILLED, str(trace)]
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGXFSZ, signal.SIGTERM])
 @pytest.mark.parametrize("before", [None, b"an older trace"])
-def test_a_killed_run_leaves_no_half_written_trace(before, tmp_path):
+def test_a_killed_run_leaves_no_half_written_trace(before, how, tmp_path):
     trace = tmp_path / "t.pftrace"
     if before is not None:
         trace.write_bytes(before)
-    done = subprocess.run([sys.executable, "-c", KILLED, str(trace)], capture_output=True, text=True, timeout=120)
-    assert done.returncode == -9, done.stderr
+    done = subprocess.run(killed(how, trace, tmp_path), capture_output=True, text=True, timeout=120)
+    assert done.returncode == -how, done.stderr
     assert (trace.read_bytes() if trace.exists() else None) == before
+    # It was writing; the next run removes what is left.
+    assert [path.stat().st_size for path in tmp_path.glob("t.pftrace.partial-*")] == [100] or how != signal.SIGXFSZ
+    write_trace(trace, b"whole")
+    assert sorted(path.name for path in tmp_path.glob("t.*")) == ["t.pftrace"]
 
 
 def test_the_result_of_a_launch_on_a_grid_is_found_where_scripts_look_for_it():

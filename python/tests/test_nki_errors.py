@@ -136,8 +136,21 @@ def test_in_a_kernel_of_the_second_dialect(name):
 
 
 def test_outside_a_kernel():
-    words = "this works inside a kernel only: call the kernel, or nki.simulate_kernel(kernel, ...)"
-    fails(lambda: nl.ndarray((4, 4), dtype=nl.float32), RuntimeError, words)
+    words = "works inside a kernel only: call the kernel, or nki.simulate_kernel(kernel, ...); what stands in no function goes into one"
+    calls = {
+        "ndarray": lambda: nl.ndarray((4, 4), dtype=nl.float32),
+        "load": lambda: nl.load(SQUARE),
+        "store": lambda: nl.store(SQUARE, SQUARE),
+        "exp": lambda: nl.exp(SQUARE),
+        "sum": lambda: nl.sum(SQUARE, axis=1),
+        "matmul": lambda: nl.matmul(SQUARE, SQUARE),
+        "add": lambda: nl.add(SQUARE, SQUARE),
+        "load_transpose2d": lambda: nl.load_transpose2d(SQUARE),
+        "tensor_scalar": lambda: nisa.tensor_scalar(SQUARE, np.add, 1.0),
+        "this": lambda: new_isa.tensor_copy(SQUARE, SQUARE),
+    }
+    for name, call in calls.items():
+        fails(call, RuntimeError, f"{name} {words}")
 
 
 def test_rows_that_cannot_be_packed():

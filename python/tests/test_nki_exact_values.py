@@ -277,3 +277,43 @@ def test_rows_that_a_tile_picks_may_be_read_as_another_type():
 
     found = run(kernel, table, rows, chip="trainium2", dialect="new").outputs
     assert np.array_equal(found, table[rows[:, 0]].view(np.uint32))
+
+
+@pytest.mark.parametrize("dialect", ["old", "new"])
+def test_integers_that_an_affine_predicate_selects(dialect):
+    given = np.arange(BIG, BIG + 128 * 64, dtype=np.int32).reshape(128, 64)
+
+    def second(a):
+        out = nl.ndarray((128, 64), nl.int32, buffer=nl.sbuf)
+        isa.affine_select(out, [[-1, 64]], 1, a, -5, cmp_op=nl.greater_equal)
+        return out
+
+    def first(a):
+        rows, columns = old_nl.arange(128)[:, None], old_nl.arange(64)[None, :]
+        return old_isa.affine_select(rows >= columns, a, -5)
+
+    found = moved({"old": first, "new": second}[dialect], given)
+    assert np.array_equal(found, np.where(np.arange(128)[:, None] >= np.arange(64), given, -5))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int32])
+def test_reductions_in_which_the_first_is_not_like_the_others(dtype):
+    given = (np.arange(8 * 6).reshape(8, 6) % 7 + 1).astype(dtype)
+
+    def differences(a):
+        out = nl.ndarray((8, 1), a.dtype, buffer=nl.sbuf)
+        isa.tensor_reduce(out, nl.subtract, a, axis=1)
+        return out
+
+    assert np.array_equal(moved(differences, given), np.subtract.reduce(given, 1)[:, None])
+
+
+def test_products_of_integers_saturate():
+    given = np.full((8, 40), 3000, np.uint16)
+
+    def product(a):
+        out = nl.ndarray((8, 1), nl.int16, buffer=nl.sbuf)
+        isa.tensor_reduce(out, nl.multiply, a, axis=1)
+        return out
+
+    assert (moved(product, given) == 32767).all()

@@ -262,6 +262,22 @@ def test_products_across_banks(byte, crosses):
     assert not crosses or "nc_matmul writes `product` at bytes 2040 to 2296" in findings[0]["message"]
 
 
+@pytest.mark.parametrize(("column", "crosses"), [(256, True), (0, False), (512, False), (448, False), (449, True)])
+def test_products_across_banks_of_a_tile_that_is_left_to_be_placed(column, crosses):
+    def kernel(x):
+        left, right = tile(128, 64), tile(128, 64 if column > 400 else 512)
+        made = nl.ndarray((64, 1024), nl.float32, buffer=nl.psum, name="wide")
+        isa.nc_matmul(made[:, column : column + right.shape[1]], left, right)
+        return x
+
+    findings = run(kernel, SQUARE, chip=V3, dialect="new").findings
+    assert [one["code"] for one in findings] == ["neuron/address"] * crosses
+    if crosses:
+        (finding,) = findings
+        assert f"nc_matmul writes `wide` at bytes {column * 4} to" in finding["message"] and "of each partition of its tile" in finding["message"]
+        assert "banks of 2048 bytes" in finding["allowed"] and "where a bank begins" in finding["instead"] and __file__ in finding["line"]
+
+
 def test_a_base_outside_a_memory_in_the_first_dialect():
     def kernel(x):
         out = old_nl.ndarray(x.shape, x.dtype, buffer=old_nl.shared_hbm)

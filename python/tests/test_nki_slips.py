@@ -224,3 +224,46 @@ def test_a_kernel_that_yields_gives_nothing():
 def test_sizes_of_tiles_outside_a_kernel(monkeypatch):
     monkeypatch.setenv("TILEWRIGHT_CHIP", "trainium1")
     assert nl.tile_size.total_available_sbuf_size == 176 * 1024 and nl.tile_size.sbuf_fmax == 44 * 1024
+
+
+#: Comparisons of tiles that the kernel's own code asks for their truth.
+ASKED = {
+    "a branch": lambda t: 1 if t > 0 else 2,
+    "a branch on one element": lambda t: 1 if t[0:1, 0:1] == 0 else 2,
+    "two joined with a word": lambda t: (t > 0) and (t < 1),
+    "a loop": lambda t: next(iter(()), 3) if not (t <= 0) else 4,
+    "a search": lambda t: t in [tile(8, 8)],
+    "a function": lambda t: 1 if nl.greater(t, 0) else 2,
+}
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_a_comparison_of_tiles_has_no_truth(name):
+    with pytest.raises(TypeError, match="a comparison of tiles has no truth value for the kernel's own code: choose with nl.where"):
+        run(lambda x: ASKED[name](tile(8, 8)) and None, SQUARE, chip="trainium2", dialect="new")
+
+
+def test_a_tensor_is_something():
+    def kernel(x, bias=None):
+        return x if x and not bias else None
+
+    assert run(kernel, SQUARE, dialect="new").outputs.shape == (128, 128)
+
+
+def test_an_operator_where_a_tile_is_needed_is_told_by_name():
+    with pytest.raises(Refused) as caught:
+        run(lambda x: isa.tensor_tensor(tile(8, 8), tile(8, 8), nl.add, tile(8, 8)), SQUARE, chip="trainium2", dialect="new")
+    assert (caught.value.code, caught.value.asked) == ("neuron/operand", "tensor_tensor of add, a function")
+
+
+def test_shapes_that_do_not_fit_are_told_whole():
+    with pytest.raises(Refused) as caught:
+        run(lambda x: isa.dma_copy(tile(128, 32), x), SQUARE, chip="trainium2", dialect="new")
+    error = caught.value
+    assert (error.code, error.asked) == ("neuron/shape", "a tensor of shape [128, 128] where one of [128, 32] is needed")
+    assert "a dimension of size 1 may be repeated" in error.allowed
+
+
+def test_indices_without_axes_say_what_to_write():
+    with pytest.raises(ValueError, match=r"shapes \[128\] and \[64\] do not fit: give each its axis with \[:, None\] or \[None, :\]"):
+        run(lambda x: old_nl.load(x[old_nl.arange(128), old_nl.arange(64)]), SQUARE)

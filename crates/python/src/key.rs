@@ -5,11 +5,12 @@ use std::ops::Deref;
 use pyo3::exceptions::{PyIndexError, PyTypeError};
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyEllipsis, PyInt, PySlice, PyString, PyTuple};
+use pyo3::types::{PyBool, PyEllipsis, PyInt, PySlice, PyString, PyTuple};
 use smallvec::SmallVec;
-use tilewright_neuron::Region;
-use tilewright_neuron::pattern::{Dim, Dims, View};
+use tilewright_neuron::pattern::{Dim, Dims, SKIP, View};
+use tilewright_neuron::{Refusal, Region};
 
+use crate::error::{out_of_bounds, plain};
 use crate::index::{Index, Shape, broadcast_shapes, operand, registers_of};
 use crate::tensor::Tensor;
 
@@ -109,6 +110,7 @@ fn one<'py>(item: &Bound<'py, PyAny>, size: usize, by: &mut Tiles) -> PyResult<I
     if let Ok(slice) = item.cast::<PySlice>() {
         return parse_slice(slice, size, by);
     }
+    no_truth(item)?;
     match operand(item)? {
         Some(index) => {
             let number = number(&index);
@@ -127,6 +129,22 @@ fn one<'py>(item: &Bound<'py, PyAny>, size: usize, by: &mut Tiles) -> PyResult<I
     }
 }
 
+/// Refuses truth values, which Python takes for 0 and 1.
+fn no_truth(item: &Bound<'_, PyAny>) -> PyResult<()> {
+    if !item.is_instance_of::<PyBool>() {
+        return Ok(());
+    }
+    let asked = format!("a tensor indexed with {}", item.str()?);
+    let instead =
+        "write 0 or 1 for a place; elements are chosen with mask=, nl.where or nisa.tensor_copy_predicated";
+    Err(plain(&Refusal::new(
+        "neuron/operand",
+        asked,
+        "numbers, slices, index expressions, tiles of integers, None and ...",
+        instead,
+    )))
+}
+
 /// A slice; it may reach beyond the end, where only a mask makes it legal.
 fn parse_slice<'py>(slice: &Bound<'py, PySlice>, size: usize, by: &mut Tiles) -> PyResult<Item<'py>> {
     let py = slice.py();
@@ -135,6 +153,7 @@ fn parse_slice<'py>(slice: &Bound<'py, PySlice>, size: usize, by: &mut Tiles) ->
         if value.is_none() {
             return Ok(default);
         }
+        no_truth(&value)?;
         if let Ok(tile) = value.cast::<Tensor>() {
             by.extend(Region::of(tile.get().operand()?));
             return tile.get().integer();
@@ -163,18 +182,89 @@ fn parse_slice<'py>(slice: &Bound<'py, PySlice>, size: usize, by: &mut Tiles) ->
 pub(crate) struct Bounds {
     /// The index, over the axes of the result.
     pub(crate) index: Index,
+    /// The dimension's number; none if the index counts elements of the whole tensor.
+    pub(crate) axis: Option<usize>,
     /// Size of the dimension.
     pub(crate) size: usize,
     /// Elements from one step of the dimension to the next.
     pub(crate) stride: i64,
+    /// Element of the tensor that the dimension starts at.
+    pub(crate) base: i64,
+}
+
+impl Bounds {
+    /// Least and greatest place that an element has, if one of them lies outside.
+    fn outside(&self) -> Option<(i64, i64)> {
+        let (least, most) = self.index.range()?;
+        let inside = least >= 0 && usize::try_from(most).is_ok_and(|most| most < self.size);
+        (!inside).then_some((least, most))
+    }
+
+    /// The same while an element still lies outside.
+    pub(crate) fn still(self) -> Option<Bounds> {
+        self.outside().is_some().then_some(self)
+    }
+
+    /// The same of elements that a view picks: `positions` count them in row-major order of `shape`.
+    pub(crate) fn of_positions(&self, shape: &[usize], positions: &View) -> Option<Bounds> {
+        let values = self.index.broadcast(shape).evaluate();
+        let place = |at: i64| usize::try_from(at).ok().and_then(|at| values.get(at)).copied().unwrap_or(0);
+        let picked = positions.offsets().into_iter().map(place).collect();
+        let index = Index::explicit(positions.shape().iter().copied().collect(), picked);
+        Bounds { index, ..self.clone() }.still()
+    }
+
+    /// What to say of it. A place that only values of the run give is told as NumPy tells it, as the vendor's own
+    /// simulator does (nki-kernels.md section 5).
+    pub(crate) fn refusal(&self, by_values: bool, elements: usize) -> Option<PyErr> {
+        let (least, most) = self.outside()?;
+        let size = i64::try_from(self.size).unwrap_or(i64::MAX);
+        let Some(axis) = self.axis.filter(|_| !by_values) else {
+            let first = self.index.evaluate().into_iter().find(|&at| at < 0 || at >= size)?;
+            return Some(out_of_bounds(
+                self.base.saturating_add(first.saturating_mul(self.stride)),
+                elements,
+            ));
+        };
+        let asked = if least == most {
+            format!("element {least} of dimension {axis}, which has {size}")
+        } else {
+            format!("elements {least} to {most} of dimension {axis}, which has {size}")
+        };
+        let allowed = if size == 0 { "none".to_owned() } else { format!("elements 0 to {}", size - 1) };
+        let instead = format!(
+            "end it at {size}, or with min(...) where a tile is cut short; mask= of the first dialect leaves out what lies beyond"
+        );
+        Some(plain(&Refusal::new("neuron/bounds", asked, allowed, instead)))
+    }
 }
 
 /// What a key makes of a view.
 pub(crate) struct Indexed {
     pub(crate) view: View,
     pub(crate) bounds: Vec<Bounds>,
-    /// First element of the tensor that the bounds are counted from.
-    pub(crate) base: i64,
+}
+
+/// Applies a key to a view whose elements, or places outside the tensor, are listed: to their positions first.
+pub(crate) fn apply_to_listed(
+    view: &View,
+    earlier: &[Bounds],
+    items: SmallVec<[Item<'_>; 6]>,
+    by: Tiles,
+    on_chip: bool,
+) -> PyResult<Indexed> {
+    let shape = view.shape();
+    let whole = View {
+        mx: view.mx,
+        picked_by: view.picked_by.clone(),
+        ..View::whole(&shape, view.dtype, view.blocks)
+    };
+    let Indexed { view: positions, mut bounds } = apply(&whole, items, by, on_chip)?;
+    bounds.extend(earlier.iter().filter_map(|bounds| bounds.of_positions(&shape, &positions)));
+    let offsets = view.offsets();
+    let pick = |at: i64| usize::try_from(at).ok().and_then(|at| offsets.get(at)).copied().unwrap_or(SKIP);
+    let gather = Some(positions.offsets().into_iter().map(pick).collect());
+    Ok(Indexed { view: View { gather, offset: 0, ..positions }, bounds })
 }
 
 /// Applies a key to a view. `on_chip` tensors keep their partition dimension and at least two dimensions.
@@ -321,7 +411,7 @@ fn build(view: &View, items: &[Item<'_>], layout: &Layout, mut by: Tiles) -> PyR
             let index = spread(index, layout);
             let scaled = index.scaled(stride);
             if index.range().is_some_and(|(least, most)| least < 0 || most >= size as i64) {
-                bounds.push(Bounds { index, size, stride });
+                bounds.push(Bounds { index, axis: Some(axis - 1), size, stride, base });
             }
             computed = Some(match computed {
                 Some(sum) => sum.plus(&scaled)?,
@@ -332,7 +422,13 @@ fn build(view: &View, items: &[Item<'_>], layout: &Layout, mut by: Tiles) -> PyR
         let affine = Affine::of(item, layout, next);
         let empty = matches!(item, Item::Index(_)) && layout.common.contains(&0);
         if !empty && !affine.is_inside(size) {
-            bounds.push(Bounds { index: explained(item, layout, next), size, stride });
+            bounds.push(Bounds {
+                index: explained(item, layout, next),
+                axis: Some(axis - 1),
+                size,
+                stride,
+                base,
+            });
         }
         if let Item::Slice(_, count, _) = item {
             dims[next].size = *count;
@@ -357,7 +453,7 @@ fn build(view: &View, items: &[Item<'_>], layout: &Layout, mut by: Tiles) -> PyR
         gather(&mut out, &Index::constant(0), offset)?;
     }
     out.picked_by = (!by.is_empty()).then(|| by.into_iter().collect());
-    Ok(Indexed { view: out, bounds, base })
+    Ok(Indexed { view: out, bounds })
 }
 
 /// An item as an index over the axes of the result, to say where it leaves its dimension.

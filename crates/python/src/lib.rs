@@ -11,6 +11,8 @@ mod index;
 mod indirect;
 mod isa;
 mod key;
+mod mask;
+mod masked;
 mod operators;
 mod register;
 mod report;
@@ -27,7 +29,7 @@ use pyo3::prelude::*;
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<tensor::Tensor>()?;
     module.add_class::<index::Index>()?;
-    module.add_class::<index::Mask>()?;
+    module.add_class::<mask::Mask>()?;
     module.add_class::<session::Session>()?;
     module.add("Refused", module.py().get_type::<error::Refused>())?;
     module.add_function(wrap_pyfunction!(command::run_command, module)?)?;

@@ -203,4 +203,13 @@ impl Session {
             })
             .collect()
     }
+
+    /// What moved tiles out of SBUF and back: (`spill` or `reload`, start, end), in ns.
+    fn spills(&self, py: Python<'_>) -> Vec<(&'static str, f64, f64)> {
+        let run = self.scheduled(py);
+        let ns = |ps: u64| ps as f64 / 1000.0;
+        let moved = run.timeline.spills.iter().filter(|spill| spill.bytes > 0);
+        let name = |saves: bool| if saves { "spill" } else { "reload" };
+        moved.map(|one| (name(one.saves), ns(one.span.start_ps), ns(one.span.end_ps))).collect()
+    }
 }

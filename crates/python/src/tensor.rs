@@ -9,16 +9,16 @@ use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use smallvec::SmallVec;
 use tilewright_neuron::mx::MxFormat;
-use tilewright_neuron::pattern::SKIP;
 use tilewright_neuron::storage::Request;
-use tilewright_neuron::{Memory, Region, Storage, Tile, View};
+use tilewright_neuron::{Memory, Refusal, Region, Storage, Tile, View};
 use tilewright_num::Dtype;
 
 use crate::current;
 use crate::dtype::{self, ElementType};
-use crate::error::{out_of_bounds, plain};
-use crate::index::{Extent, Index, Mask, Shape};
+use crate::error::plain;
+use crate::index::{Index, Shape};
 use crate::key::{self, Bounds};
+use crate::mask::Mask;
 use crate::operators::{operator, references};
 
 /// A tensor, or a view of one.
@@ -26,7 +26,6 @@ use crate::operators::{operator, references};
 pub(crate) struct Tensor {
     pub(crate) tile: Tile,
     pub(crate) bounds: Vec<Bounds>,
-    pub(crate) base: i64,
     /// The type that the kernel gave it, if its elements are held unrounded.
     pub(crate) declared: Option<Dtype>,
     /// The launch that it belongs to.
@@ -41,20 +40,15 @@ struct ResultOf {
     fresh: Option<usize>,
     /// Where the result was computed.
     mask: Option<Mask>,
+    /// It says where a comparison holds.
+    compared: bool,
 }
 
 impl Clone for Tensor {
     fn clone(&self) -> Tensor {
         let result = Mutex::new(self.result().clone());
-        let Tensor { tile, bounds, base, declared, launch, .. } = self;
-        Tensor {
-            tile: tile.clone(),
-            bounds: bounds.clone(),
-            base: *base,
-            declared: *declared,
-            launch: *launch,
-            result,
-        }
+        let Tensor { tile, bounds, declared, launch, .. } = self;
+        Tensor { tile: tile.clone(), bounds: bounds.clone(), declared: *declared, launch: *launch, result }
     }
 }
 
@@ -81,7 +75,7 @@ impl Tensor {
     pub(crate) fn new(storage: Arc<Storage>, launch: u64) -> Tensor {
         let view = View::whole(&storage.shape, storage.dtype, storage.blocks);
         let tile = Tile { storage, view };
-        Tensor { tile, bounds: Vec::new(), base: 0, declared: None, launch, result: Mutex::default() }
+        Tensor { tile, bounds: Vec::new(), declared: None, launch, result: Mutex::default() }
     }
 
     /// The same tensor, for the kernel of another type than its elements are held in.
@@ -105,7 +99,6 @@ impl Tensor {
         Tensor {
             tile: Tile { storage: self.tile.storage.clone(), view },
             bounds: Vec::new(),
-            base: 0,
             declared: self.declared,
             launch: self.launch,
             result: Mutex::default(),
@@ -119,100 +112,12 @@ impl Tensor {
     /// The tile as an operand, if it lies inside its tensor and is of the launch that runs.
     pub(crate) fn operand(&self) -> PyResult<&Tile> {
         current::check(self.launch)?;
-        for bounds in &self.bounds {
-            let size = i64::try_from(bounds.size).unwrap_or(i64::MAX);
-            let bad = bounds.index.evaluate().into_iter().find(|&at| at < 0 || at >= size);
-            if let Some(bad) = bad {
-                let total: usize = self.tile.storage.shape.iter().product();
-                return Err(out_of_bounds(self.base + bad.saturating_mul(bounds.stride), total));
-            }
+        let by_values = self.tile.view.picked_by.is_some();
+        let elements = self.tile.storage.shape.iter().product();
+        match self.bounds.iter().find_map(|bounds| bounds.refusal(by_values, elements)) {
+            Some(error) => Err(error),
+            None => Ok(&self.tile),
         }
-        Ok(&self.tile)
-    }
-
-    /// What the mask leaves of the view; elements outside the tensor must be among what it takes away.
-    pub(crate) fn masked(&self, mask: &Mask) -> PyResult<Option<Tensor>> {
-        let shape = self.shape();
-        let full: Shape = fit(&mask.shape, &shape)?;
-        match mask.extent(&full) {
-            Extent::Everything => Ok(Some(self.clone())),
-            Extent::Nothing => Ok(None),
-            Extent::Box(ranges) => {
-                let mut view = self.tile.view.clone();
-                if let (Some(offsets), true) = (&view.gather, shape[..] == full[..]) {
-                    view.gather = Some(boxed(offsets, &shape, &ranges));
-                    for (dim, &(_, count)) in view.dims.iter_mut().zip(&ranges) {
-                        dim.size = count;
-                    }
-                    let mut out = self.with_view(view);
-                    out.bounds = self.bounds.iter().filter_map(|bounds| shrink(bounds, &ranges)).collect();
-                    out.base = self.base;
-                    return Ok(Some(out));
-                }
-                if view.gather.is_some() {
-                    return self.flagged(&mask.over(&full)).map(Some);
-                }
-                let bounds = self.bounds.iter().filter_map(|bounds| shrink(bounds, &ranges)).collect();
-                for (axis, &(start, count)) in ranges.iter().enumerate() {
-                    if shape[axis] == full[axis] && (start, count) != (0, shape[axis]) {
-                        view.slice(axis, start, count, 1).map_err(|refusal| plain(&refusal))?;
-                    }
-                }
-                let mut out = self.with_view(view);
-                out.bounds = bounds;
-                out.base = self.base;
-                Ok(Some(out))
-            }
-            Extent::Flags(flags) => self.flagged(&flags).map(Some),
-        }
-    }
-
-    /// Only the elements whose flag is set; the others are skipped.
-    pub(crate) fn flagged(&self, flags: &[bool]) -> PyResult<Tensor> {
-        let offsets = self.tile.view.offsets();
-        if offsets.len() != flags.len() {
-            return Err(PyValueError::new_err(format!(
-                "a mask of {} elements for {}",
-                flags.len(),
-                offsets.len()
-            )));
-        }
-        let kept: Vec<i64> =
-            offsets.iter().zip(flags).map(|(&offset, &flag)| if flag { offset } else { SKIP }).collect();
-        let mut view = self.tile.view.clone();
-        view.gather = Some(kept.into());
-        view.offset = 0;
-        let mut out = self.with_view(view);
-        for bounds in &self.bounds {
-            let mut values = bounds.index.broadcast(&self.shape()).evaluate();
-            for (value, flag) in values.iter_mut().zip(flags) {
-                if !flag {
-                    *value = 0;
-                }
-            }
-            let index = Index::explicit(self.shape().iter().copied().collect(), values);
-            out.bounds.push(Bounds { index, ..bounds.clone() });
-        }
-        out.base = self.base;
-        Ok(out)
-    }
-
-    /// The view without what lies outside the tensor.
-    pub(crate) fn skipping(&self) -> PyResult<Tensor> {
-        if self.bounds.is_empty() {
-            return Ok(self.clone());
-        }
-        let shape = self.shape();
-        let mut flags = vec![true; self.tile.elements()];
-        for bounds in &self.bounds {
-            let size = i64::try_from(bounds.size).unwrap_or(i64::MAX);
-            for (flag, at) in flags.iter_mut().zip(bounds.index.broadcast(&shape).evaluate()) {
-                *flag &= (0..size).contains(&at);
-            }
-        }
-        let mut out = self.flagged(&flags)?;
-        out.bounds.clear();
-        Ok(out)
     }
 
     /// The elements as index values.
@@ -233,13 +138,26 @@ impl Tensor {
         Ok(index.picked_by(Region::of(tile)))
     }
 
-    pub(crate) fn affine(
-        &self,
-        change: impl FnOnce(&mut View) -> Result<(), tilewright_neuron::Refusal>,
-    ) -> PyResult<Tensor> {
-        let mut view = self.tile.view.clone();
-        change(&mut view).map_err(|refusal| plain(&refusal))?;
-        Ok(self.with_view(view))
+    /// The tensor seen as a change of its view makes it; what lies outside still does.
+    pub(crate) fn viewed(&self, change: impl Fn(&View) -> Result<View, Refusal>) -> PyResult<Tensor> {
+        let change = |view: &View| change(view).map_err(|refusal| plain(&refusal));
+        let mut out = self.with_view(change(&self.tile.view)?);
+        if !self.bounds.is_empty() {
+            let (shape, dtype) = (self.shape(), self.tile.view.dtype);
+            let positions = change(&View::whole(&shape, dtype, self.tile.view.blocks))?;
+            let moved = self.bounds.iter().filter_map(|bounds| bounds.of_positions(&shape, &positions));
+            out.bounds = moved.collect();
+        }
+        Ok(out)
+    }
+
+    /// The same of a change in place.
+    pub(crate) fn affine(&self, change: impl Fn(&mut View) -> Result<(), Refusal>) -> PyResult<Tensor> {
+        self.viewed(|view| {
+            let mut view = view.clone();
+            change(&mut view)?;
+            Ok(view)
+        })
     }
 
     pub(crate) fn axis(&self, axis: isize) -> PyResult<usize> {
@@ -250,64 +168,6 @@ impl Tensor {
             .filter(|&at| at <= rank)
             .ok_or_else(|| PyValueError::new_err(format!("dimension {axis} of a tensor of {rank}")))
     }
-}
-
-/// The mask's shape over the axes of a tile.
-fn fit(mask: &[usize], shape: &[usize]) -> PyResult<Shape> {
-    let missing = shape.len().checked_sub(mask.len());
-    let Some(missing) = missing else {
-        return Err(PyValueError::new_err(format!("a mask of shape {mask:?} for a tile of shape {shape:?}")));
-    };
-    let mut full: Shape = shape.iter().copied().collect();
-    for (axis, &size) in mask.iter().enumerate() {
-        let tile = &mut full[missing + axis];
-        if *tile == 1 || size == *tile {
-            *tile = size;
-        } else if size != 1 {
-            return Err(PyValueError::new_err(format!(
-                "a mask of shape {mask:?} for a tile of shape {shape:?}"
-            )));
-        }
-    }
-    Ok(full)
-}
-
-/// The offsets of a box of a gathered tile, in its order.
-fn boxed(offsets: &[i64], shape: &[usize], ranges: &[(usize, usize)]) -> Arc<[i64]> {
-    let mut kept = Vec::with_capacity(ranges.iter().map(|&(_, count)| count).product());
-    let counts: Vec<usize> = ranges.iter().map(|&(_, count)| count).collect();
-    crate::index::for_each_position(&counts, |position| {
-        let place = position.iter().zip(ranges).zip(shape);
-        let at = place.fold(0, |at, ((&step, &(start, _)), &size)| at * size + start + step);
-        kept.push(offsets.get(at).copied().unwrap_or(SKIP));
-    });
-    kept.into()
-}
-
-/// An index after each axis was cut; `None` if it lies inside its dimension now.
-fn shrink(bounds: &Bounds, ranges: &[(usize, usize)]) -> Option<Bounds> {
-    let mut index = bounds.index.clone();
-    if let Some(values) = &index.values {
-        let skip = ranges.len().checked_sub(index.shape.len())?;
-        let own = index.shape.iter().zip(&ranges[skip..]);
-        let ranges: Vec<(usize, usize)> =
-            own.map(|(&size, &range)| if size > 1 { range } else { (0, 1) }).collect();
-        let kept = boxed(values, &index.shape, &ranges).to_vec();
-        index = Index::explicit(ranges.iter().map(|&(_, count)| count).collect(), kept);
-        let (least, most) = index.range()?;
-        let inside = least >= 0 && usize::try_from(most).is_ok_and(|most| most < bounds.size);
-        return (!inside).then(|| Bounds { index, ..bounds.clone() });
-    }
-    let skip = ranges.len().saturating_sub(index.shape.len());
-    for (axis, &(start, count)) in ranges.iter().skip(skip).enumerate() {
-        if index.shape[axis] > 1 {
-            index.shape[axis] = count;
-            index.constant += index.coefficients[axis] * start as i64;
-        }
-    }
-    let (least, most) = index.range()?;
-    let inside = least >= 0 && usize::try_from(most).is_ok_and(|most| most < bounds.size);
-    (!inside).then(|| Bounds { index, ..bounds.clone() })
 }
 
 #[pymethods]
@@ -404,13 +264,20 @@ impl Tensor {
     }
 
     fn __getitem__(&self, key: &Bound<'_, PyAny>) -> PyResult<Tensor> {
+        if let Ok(mask) = key.cast::<Mask>() {
+            return self.first_of(mask.get());
+        }
         let shape = self.shape();
         let mut by = key::Tiles::new();
         let items = key::parse(key, &shape, &mut by)?;
-        let indexed = key::apply(&self.tile.view, items, by, self.tile.storage.memory.on_chip())?;
+        let (view, on_chip) = (&self.tile.view, self.tile.storage.memory.on_chip());
+        let indexed = if view.gather.is_some() || !self.bounds.is_empty() {
+            key::apply_to_listed(view, &self.bounds, items, by, on_chip)?
+        } else {
+            key::apply(view, items, by, on_chip)?
+        };
         let mut out = self.with_view(indexed.view);
         out.bounds = indexed.bounds;
-        out.base = indexed.base;
         Ok(out)
     }
 
@@ -440,8 +307,20 @@ impl Tensor {
         self.tile.view.partitions()
     }
 
-    fn __bool__(&self) -> bool {
-        true
+    /// A tensor is something; what a comparison gives is known on the device only.
+    fn __bool__(&self) -> PyResult<bool> {
+        if !self.result().compared {
+            return Ok(true);
+        }
+        Err(PyTypeError::new_err(
+            "a comparison of tiles has no truth value for the kernel's own code: choose with nl.where or \
+             nisa.tensor_copy_predicated, join with nl.logical_and, or load a register and compare that",
+        ))
+    }
+
+    /// Marks it as what a comparison gave.
+    fn set_compared(&self) {
+        self.result().compared = true;
     }
 
     fn __hash__(slf: &Bound<'_, Self>) -> isize {
@@ -454,18 +333,6 @@ impl Tensor {
 
     fn __repr__(&self) -> String {
         format!("<tensor {:?} {} in {}>", self.shape(), self.tile.view.dtype, self.tile.storage.memory.name())
-    }
-
-    /// What a mask leaves of it; None if nothing.
-    #[pyo3(name = "masked")]
-    fn py_masked(&self, mask: &Bound<'_, PyAny>) -> PyResult<Option<Tensor>> {
-        self.masked(&Mask::from_python(mask)?)
-    }
-
-    /// Without what lies outside the tensor.
-    #[pyo3(name = "skipping")]
-    fn py_skipping(&self) -> PyResult<Tensor> {
-        self.skipping()
     }
 
     /// Remembers where a result was computed.
@@ -482,7 +349,8 @@ impl Tensor {
 
     /// Takes over what is known of a part of it: which instruction wrote it, and where it was computed.
     fn adopt(&self, part: &Tensor, mask: &Bound<'_, PyAny>) -> PyResult<()> {
-        let result = ResultOf { fresh: part.fresh(), mask: Some(Mask::from_python(mask)?) };
+        let mask = Some(Mask::from_python(mask)?);
+        let result = ResultOf { fresh: part.fresh(), mask, ..ResultOf::default() };
         *self.result() = result;
         Ok(())
     }

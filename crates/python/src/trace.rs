@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use tilewright_neuron::reading::energy::energy;
 use tilewright_neuron::schedule::{Reason, Span, Timeline};
-use tilewright_neuron::{Chip, EngineKind, Program};
+use tilewright_neuron::{Chip, EngineKind, Instruction, Program};
 use tilewright_record::{
     FlowId, Interval, KeepAll, Layout, RecordError, Recorder, TrackId, TrackKind, perfetto,
 };
@@ -56,7 +56,7 @@ pub(crate) fn perfetto_bytes(
         if instruction.macs > 0 {
             interval = interval.with_count("macs", instruction.macs);
         }
-        if waited(program, instruction.engine, span).is_some() {
+        if waited(program, instruction, span).is_some() {
             interval.waits.push(FlowId(u64::from(number)));
         }
         let later = signals.get(&number).map(Vec::as_slice).unwrap_or_default();
@@ -78,20 +78,21 @@ pub(crate) fn perfetto_bytes(
     Ok(bytes)
 }
 
-/// The instruction of another engine that one waited for last.
-fn waited(program: &Program, engine: EngineKind, span: &Span) -> Option<u32> {
+/// The instruction of another engine, or of another core, that one waited for last.
+fn waited(program: &Program, instruction: &Instruction, span: &Span) -> Option<u32> {
     let (Reason::Data(before) | Reason::Room(before) | Reason::Meeting(before)) = span.reason else {
         return None;
     };
-    let other = program.instructions.get(before as usize)?.engine;
-    (other != engine).then_some(before)
+    let track = |one: &Instruction| (program.core(one), one.engine);
+    let other = program.instructions.get(before as usize)?;
+    (track(other) != track(instruction)).then_some(before)
 }
 
 /// Later instructions that waited for each.
 fn signals(program: &Program, timeline: &Timeline) -> BTreeMap<u32, Vec<u32>> {
     let mut later: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
     for (number, (instruction, span)) in (0_u32..).zip(program.instructions.iter().zip(&timeline.spans)) {
-        if let Some(before) = waited(program, instruction.engine, span) {
+        if let Some(before) = waited(program, instruction, span) {
             later.entry(before).or_default().push(number);
         }
     }

@@ -3,7 +3,7 @@
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use tilewright_neuron::pattern::{Dim, Dims};
-use tilewright_neuron::{Region, View};
+use tilewright_neuron::{Refusal, Region, View};
 
 use crate::dtype::{self, ElementType};
 use crate::error::plain;
@@ -20,20 +20,17 @@ impl Tensor {
         let elements = self.tile.elements();
         let sizes: Vec<usize> =
             shape.iter().map(|&size| usize::try_from(size).unwrap_or(elements / known.max(1))).collect();
-        let view = self.tile.view.reshape(&sizes).map_err(|refusal| plain(&refusal))?;
-        Ok(self.with_view(view))
+        self.viewed(|view| view.reshape(&sizes))
     }
 
     /// Dimensions in another order.
     fn permuted(&self, order: Vec<usize>) -> PyResult<Tensor> {
-        let view = self.tile.view.permute(&order).map_err(|refusal| plain(&refusal))?;
-        Ok(self.with_view(view))
+        self.viewed(|view| view.permute(&order))
     }
 
     /// The same of picked elements too, for transfers that transpose.
     fn turned(&self, order: Vec<usize>) -> PyResult<Tensor> {
-        let view = self.tile.view.turn(&order).map_err(|refusal| plain(&refusal))?;
-        Ok(self.with_view(view))
+        self.viewed(|view| view.turn(&order))
     }
 
     /// Sizes of 1 repeated, new dimensions in front.
@@ -44,7 +41,11 @@ impl Tensor {
                 view.dims.insert(0, Dim { size: 1, stride: 0 });
             }
             for (axis, &size) in shape.iter().enumerate() {
-                view.broadcast(axis, size)?;
+                view.broadcast(axis, size).map_err(|refusal| {
+                    let asked =
+                        format!("a tensor of shape {:?} where one of {shape:?} is needed", self.shape());
+                    Refusal { asked, ..refusal }
+                })?;
             }
             Ok(())
         })
@@ -85,7 +86,7 @@ impl Tensor {
         if self.declared.is_some() {
             return Ok(self.clone());
         }
-        let view = self.tile.view.reinterpret(element.dtype).map_err(|refusal| plain(&refusal))?;
+        let view = self.operand()?.view.reinterpret(element.dtype).map_err(|refusal| plain(&refusal))?;
         Ok(self.with_view(View { mx: element.mx, ..view }))
     }
 
@@ -112,7 +113,9 @@ impl Tensor {
         let known = registers.iter().filter_map(|register| Region::of(&register.get().tile));
         let earlier = view.picked_by.iter().flat_map(|tiles| tiles.iter().copied());
         view.picked_by = Some(earlier.chain(known).collect());
-        self.with_view(view)
+        let mut out = self.with_view(view);
+        out.bounds.clone_from(&self.bounds);
+        out
     }
 
     /// Explicit element offsets over the whole storage; negative ones are skipped. `by` is the tile that picked them.
@@ -132,8 +135,8 @@ impl Tensor {
         let mut out = self.with_view(view);
         let inside = index.range().is_none_or(|(least, most)| least >= 0 && most < limit);
         if !inside {
-            out.bounds.push(Bounds { index, size: usize::try_from(limit).unwrap_or(0), stride: 1 });
-            out.base = base;
+            let size = usize::try_from(limit).unwrap_or(0);
+            out.bounds.push(Bounds { index, axis: None, size, stride: 1, base });
         }
         Ok(out)
     }

@@ -15,6 +15,8 @@ def lanes(result):
     found = {}
     for opcode, engine, core, start, end, _done in result.spans:
         found.setdefault((core, engine), []).append((start, end, opcode))
+    for kind, start, end in result.spills:
+        found.setdefault((0, "dma"), []).append((start, end, kind))
     joined = {}
     for lane, intervals in sorted(found.items(), key=lambda item: (item[0][0], list(COLOURS).index(item[0][1]))):
         kept = []
@@ -58,7 +60,8 @@ def svg(result):
         x = LEFT + time / total * WIDTH
         parts.append(f'<line x1="{x:.1f}" y1="0" x2="{x:.1f}" y2="{bottom + 4}" stroke="#cccccc"/>')
         parts.append(f'<text x="{x:.1f}" y="{bottom + 16}" text-anchor="middle" fill="#333333">{time / size:g}</text>')
-    parts.append(f'<text x="{LEFT + WIDTH + 6}" y="{bottom + 16}" fill="#333333">{name}</text>')
+    # At the edge: the last figure of the axis may stand where the axis ends.
+    parts.append(f'<text x="{LEFT + WIDTH + RIGHT - 4}" y="{bottom + 16}" text-anchor="end" fill="#333333">{name}</text>')
     for at, ((core, engine), intervals) in enumerate(rows.items()):
         parts += _lane(result, at * ROW, core, engine, intervals, total)
     return "".join(parts) + "</svg>"
@@ -83,5 +86,10 @@ def _lane(result, top, core, engine, intervals, total):
 def html(result):
     """The summary under the timeline."""
     if not result.time:
-        return f"<pre>{_html.escape(result.summary())}</pre>"
-    return f"<div>{svg(result)}<pre>{_html.escape(result.summary())}</pre></div>"
+        return _text(result)
+    return f"<div>{svg(result)}{_text(result)}</div>"
+
+
+def _text(result):
+    """The summary, whose long lines go on below."""
+    return f'<pre style="white-space: pre-wrap">{_html.escape(result.summary())}</pre>'

@@ -230,7 +230,7 @@ def _start(program, grid, place, shared, session, core):
     """Makes a program of a launch the one that is to run in this thread; `_core.enter` follows when it is its turn."""
     program.grid, program.place, program.shared = grid, place, shared
     program.loops, program.reductions, program.lanes, program.placed = [], {}, {}, set()
-    program.at, program.meeting, program.calls = 0, 0, {}
+    program.at, program.meeting, program.calls, program.chosen_psum = 0, 0, {}, set()
     program.session, program.core = session, core
 
 

@@ -4,12 +4,14 @@ import difflib
 import functools
 import inspect
 
+from . import state
+
 #: How alike two names are before one is taken for a slip of the other.
 ALIKE = 0.75
 
 
 def checked(function):
-    """The function, which refuses keywords that are nearly its own."""
+    """The function, which refuses keywords that are nearly its own, and says so if no kernel runs."""
     parameters = inspect.signature(function).parameters.values()
     known = frozenset(one.name for one in parameters if one.kind is not inspect.Parameter.VAR_KEYWORD)
 
@@ -17,7 +19,13 @@ def checked(function):
     def call(*args, **options):
         if options and not known.issuperset(options):
             _refuse_slips(function, known, options)
-        return function(*args, **options)
+        try:
+            return function(*args, **options)
+        except (AttributeError, TypeError, RuntimeError):
+            # Outside kernels an array is no tensor, and that is not what is wrong.
+            if state.program.session is None:
+                raise state.outside(function.__name__) from None
+            raise
 
     return call
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from tilewright._core import Index, Tensor
 
-from . import dtypes, kernel, keywords, loops, lower, products, refusals, state
+from . import dtypes, kernel, keywords, loops, lower, masks, products, refusals, state
 from .dtypes import (  # noqa: F401  names of the language
     bfloat16,
     bool_,
@@ -416,15 +416,16 @@ def _dma_transpose(src, code, mask=None):
     out = lower.new([math.prod(whole[1:]), whole[0]], code)
     part, target = src, out
     if mask is not None:
-        part = src.masked(mask)
+        ranges, part = masks.left_of(src, mask, "dma_transpose"), src.masked(mask)
         if part is None:
             out.set_mask(False)
             return out
-        target = out[0 : math.prod(part.shape[1:]), 0 : part.shape[0]]
+        left = [masks.free_range(whole, ranges, "dma_transpose"), ranges[0]]
+        target = masks.boxed(out, left)
     order = list(range(1, len(part.shape))) + [0]
     state.running().dma_transpose(target, part, part.permuted(order))
     if target is not out:
-        out.adopt(target, lower.rows_mask(out.shape, target.shape))
+        out.adopt(target, masks.of_box(out.shape, left))
     return out
 
 

@@ -60,7 +60,7 @@ class ParDim(int):
 
 def blocks_of(shape):
     """Dimensions before the partition dimension."""
-    for at, size in enumerate(shape):
-        if isinstance(size, ParDim):
-            return at
-    return 0
+    marked = [at for at, size in enumerate(shape) if isinstance(size, ParDim)]
+    if len(marked) > 1:
+        raise refusals.refused("neuron/shape", f"a tensor of shape {tuple(map(int, shape))} with nl.par_dim {len(marked)} times", "one partition dimension", "mark the dimension whose steps lie on partitions, and no other")
+    return marked[0] if marked else 0

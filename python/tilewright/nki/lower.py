@@ -4,9 +4,9 @@ import math
 
 import numpy as np
 
-from tilewright._core import Index, Mask, Tensor, promote
+from tilewright._core import Index, Tensor, promote
 
-from . import dtypes, state, team
+from . import dtypes, masks, state, team
 from .enums import matmul_perf_mode
 from .refusals import refused
 
@@ -120,14 +120,6 @@ def emit(method, shape, code, mask, tiles, *args, memory="sbuf", out_mask=None):
     return out
 
 
-def mask_operand(value, mask):
-    """A [P, 1] operand where the mask holds."""
-    if mask is None or not isinstance(value, Tensor):
-        return value
-    part = value.masked(mask)
-    return value if part is None else part
-
-
 def broadcast_shapes(a, b):
     """The shape that two tiles are repeated to."""
     rank = max(len(a), len(b))
@@ -211,7 +203,15 @@ def scalar_code(value):
 
 
 def binary(op, x, y, dtype=None, mask=None, engine="", default=None):
-    """x op y."""
+    """x op y. A comparison is what has a type by default."""
+    if default is not None:
+        made = _binary(op, x, y, dtype, mask, engine, default)
+        made.set_compared()
+        return made
+    return _binary(op, x, y, dtype, mask, engine, None)
+
+
+def _binary(op, x, y, dtype, mask, engine, default):
     x, y = number(as_tile(x)), number(as_tile(y))
     x_tile, y_tile = isinstance(x, Tensor), isinstance(y, Tensor)
     if not x_tile and not y_tile:
@@ -245,7 +245,7 @@ def _binary_tiles(op, x, y, code, mask, engine):
         # One value for each partition is an operand of tensor_scalar.
         per_partition = other.size == other.shape[0] and list(tile.shape) == shape and tile.size > tile.shape[0]
         if per_partition and wide and other.shape[0] == shape[0] and op not in _PAIRED:
-            operand = mask_operand(other.reshaped([other.shape[0], 1]), _partition_mask(mask))
+            operand = masks.operand(other.reshaped([other.shape[0], 1]), mask)
             return emit("tensor_scalar", shape, code, mask, (tile,), op, operand, reverse, None, None, False, engine)
     x, y = fit(x, shape), fit(y, shape)
     if x.memory == "psum" and y.memory == "psum":
@@ -256,14 +256,6 @@ def _binary_tiles(op, x, y, code, mask, engine):
 
 
 _PAIRED = {"bitwise_and", "bitwise_or", "bitwise_xor", "left_shift", "right_shift", "power"}
-
-
-def _partition_mask(mask):
-    """What a mask says of partitions alone; None where it says nothing that a [P, 1] operand can take."""
-    if not isinstance(mask, Mask):
-        return None
-    shape = mask.shape
-    return mask if shape and all(size == 1 for size in shape[1:]) else None
 
 
 def unary(function, x, dtype=None, mask=None):
@@ -326,33 +318,21 @@ def reduce(op, x, axis, dtype=None, mask=None, keepdims=False, negate=False):
     axes = axes_of(axis, len(x.shape))
     code = x.code if dtype is None else dtypes.code(dtype)
     out = new(reduce_shape(x.shape, axes, keepdims), code)
-    target = out
-    if mask is not None:
-        part = x.masked(mask)
-        if part is None:
-            out.set_mask(False)
-            return out
-        if list(part.shape) != list(x.shape):
-            # Only what is left of the kept axes is written.
-            key = tuple(slice(0, part.shape[at]) for at in range(len(x.shape)) if keepdims or at not in axes)
-            target = out[tuple(slice(0, 1) if keepdims and at in axes else slice(0, part.shape[at]) for at in range(len(x.shape)) if keepdims or at not in axes)] if key else out
-        x = part
+    if mask is None:
+        reduce_into(out, op, x, axes, negate)
+        return out
+    ranges, x = masks.left_of(x, mask, f"reduction with {op}"), x.masked(mask)
+    if x is None:
+        out.set_mask(False)
+        return out
+    # Only what is left of the kept axes is written.
+    left = [(0, 1) if at in axes else one for at, one in enumerate(ranges) if keepdims or at not in axes]
+    left += [(0, 1)] * (len(out.shape) - len(left))
+    target = masks.boxed(out, left)
     reduce_into(target, op, x, axes, negate)
     if target is not out:
-        out.adopt(target, rows_mask(out.shape, target.shape))
+        out.adopt(target, masks.of_box(out.shape, left))
     return out
-
-
-def rows_mask(full, part):
-    """The mask of a leading part of a tile."""
-    mask = True
-    for axis, (size, left) in enumerate(zip(full, part)):
-        if left < size:
-            shape = [None] * len(full)
-            shape[axis] = slice(None)
-            term = Index.arange(0, size)[tuple(shape)] < left
-            mask = term if mask is True else mask & term
-    return mask
 
 
 def reduce_into(dst, op, x, axes, negate=False):
@@ -378,8 +358,6 @@ def store(dst, value, mask=None):
         tile = new(dst.shape, dst.code)
         session.memset(tile, value)
         value = tile
-    if value.memory == "psum":
-        value = _carry_mask(value, copy(value))
     if mask is None and value.has_mask:
         mask = value.mask
     if value.shape != dst.shape:
@@ -388,7 +366,7 @@ def store(dst, value, mask=None):
         dst, value = dst.masked(mask), value.masked(mask)
         if dst is None or value is None:
             return
-    session.dma_copy(dst, value)
+    session.dma_copy(dst, copy(value) if value.memory == "psum" else value)
     team.stored(dst)
 
 

@@ -2,7 +2,7 @@
 
 from tilewright._core import Mask
 
-from . import dtypes, lower, state
+from . import dtypes, lower, masks, state
 
 
 def matmul(x, y, transpose_x=False, mask=None):
@@ -33,19 +33,24 @@ def nc_matmul(stationary, moving, mask=None, is_transpose=False, **options):
 
 
 def _matmul_masked(stationary, moving, out, mask):
-    """A mask of a matmul is over (contraction, columns of either operand), or over the result."""
+    """A mask of a matmul is over (contraction, columns of either operand), as its indices are those of the operands
+    (NKI API masking); over the result if its first size is that of the result alone."""
     shape = list(mask.shape) if isinstance(mask, Mask) else []
     if not shape:
         return (stationary, moving, out if mask else None, True)
-    full = [max(size, 1) for size in shape]
-    if full == list(out.shape) or (len(full) == 2 and full[0] in (1, out.shape[0]) and full[1] in (1, out.shape[1])):
+    if shape[0] not in (1, moving.shape[0]) and len(shape) == 2 and shape[0] == out.shape[0] and shape[1] in (1, out.shape[1]):
         return stationary, moving, out.masked(mask), mask
-    cut = moving.masked(mask) if full[-1] in (1, moving.shape[-1]) else moving
-    if cut is None:
+    cut, other = (moving, stationary) if shape[-1] in (1, moving.shape[-1]) else (stationary, moving)
+    ranges = masks.left_of(cut, mask, "nc_matmul")
+    rows, columns = ranges[0], masks.free_range(cut.shape, ranges, "nc_matmul")
+    if rows[1] == 0 or columns[1] == 0:
         return stationary, moving, None, mask
-    if cut.shape[0] != stationary.shape[0]:
-        stationary = stationary[0 : cut.shape[0]]
-    return stationary, cut, out[:, 0 : lower.free_size(cut)], lower.rows_mask(out.shape, [out.shape[0], lower.free_size(cut)])
+    cut = masks.boxed(cut, ranges)
+    other = masks.boxed(other, [rows] + [(0, size) for size in other.shape[1:]])
+    left = [(0, out.shape[0]), columns]
+    if shape[-1] not in (1, moving.shape[-1]):
+        left, cut, other = [columns, (0, out.shape[1])], other, cut
+    return other, cut, masks.boxed(out, left), masks.of_box(out.shape, left)
 
 
 def transpose(x, dtype=None, mask=None, engine=""):
@@ -57,16 +62,17 @@ def transpose(x, dtype=None, mask=None, engine=""):
     block = engine == "vector" or (engine == "" and partitions <= 32 and columns <= 32)
     memory = "sbuf" if block else "psum"
     if mask is not None:
-        part = x.masked(mask)
+        ranges, part = masks.left_of(x, mask, "nc_transpose"), x.masked(mask)
         out = lower.new([columns, partitions], code, memory)
         if not block:
             state.program.chosen_psum.add(out.storage_id)
         if part is None:
             out.set_mask(False)
             return out
-        target = out[0 : lower.free_size(part), 0 : part.shape[0]]
+        left = [masks.free_range(x.shape, ranges, "nc_transpose"), ranges[0]]
+        target = masks.boxed(out, left)
         state.running().nc_transpose(target, part, "vector" if block else "")
-        out.adopt(target, lower.rows_mask(out.shape, target.shape))
+        out.adopt(target, masks.of_box(out.shape, left))
         return out
     out = lower.emit("nc_transpose", [columns, partitions], code, None, [x], "vector" if block else "", memory=memory)
     if not block:

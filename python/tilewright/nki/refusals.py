@@ -50,19 +50,21 @@ def not_negative(value, what):
 
 def of_no_tensor(error):
     """A refusal for an AttributeError of this package about a value of somebody else's: a tensor was needed. None for any other."""
-    trace, line, ours = error.__traceback__, "", False
+    trace, line, ours, called = error.__traceback__, "", False, ""
     while trace is not None:
         code = trace.tb_frame.f_code
         ours = code.co_filename.startswith(_FOLDER)
         if not ours:
-            line = f"{code.co_filename}:{trace.tb_lineno}"
-        last, trace = code, trace.tb_next
+            line, called = f"{code.co_filename}:{trace.tb_lineno}", ""
+        elif not called or not code.co_name.startswith("_"):
+            called = code.co_name
+        trace = trace.tb_next
     given = type(error.obj)
     if not ours or given.__module__.startswith("tilewright") or error.name not in _OF_TENSORS:
         return None
     return refused(
         "neuron/operand",
-        f"{last.co_name} of {error.obj!r}, a {given.__name__}"[:200],
+        f"{called} of {getattr(error.obj, '__name__', None) or repr(error.obj)}, a {given.__name__}"[:200],
         "a tensor of the kernel",
         "pass arrays as arguments of the kernel, and constants through nl.full or nisa.memset",
         line,

@@ -54,6 +54,11 @@ class Result:
         return self._session.spans()
 
     @property
+    def spills(self):
+        """When tiles were moved out of SBUF and back: (`spill` or `reload`, start ns, end ns)."""
+        return self._session.spills()
+
+    @property
     def critical_path(self):
         """Lines that the time went to, from the last result back, longest first."""
         return self._session.where_time_went()["critical_path"]

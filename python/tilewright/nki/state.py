@@ -36,5 +36,13 @@ def running():
     """The session; an error outside kernels."""
     session = program.session
     if session is None:
-        raise RuntimeError("this works inside a kernel only: call the kernel, or nki.simulate_kernel(kernel, ...)")
+        raise outside("this")
     return session
+
+
+def outside(name):
+    """What to say of a call that no kernel makes."""
+    return RuntimeError(
+        f"{name} works inside a kernel only: call the kernel, or nki.simulate_kernel(kernel, ...);"
+        " what stands in no function goes into one, with its arrays as arguments"
+    )

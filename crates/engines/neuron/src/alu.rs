@@ -198,7 +198,7 @@ impl AluOp {
         match self {
             AluOp::Add => a.wrapping_add(b),
             AluOp::Subtract => a.wrapping_sub(b),
-            AluOp::Multiply => a.wrapping_mul(b),
+            AluOp::Multiply => a.saturating_mul(b),
             AluOp::Maximum => a.max(b),
             AluOp::Minimum => a.min(b),
             AluOp::BitwiseAnd => a & b,
@@ -215,7 +215,7 @@ impl AluOp {
             AluOp::GreaterEqual => i64::from(a >= b),
             AluOp::Bypass => a,
             AluOp::Abs => a.wrapping_abs(),
-            AluOp::Square => a.wrapping_mul(a),
+            AluOp::Square => a.saturating_mul(a),
             AluOp::Negative => a.wrapping_neg(),
             AluOp::Relu => a.max(0),
             AluOp::LogicalAnd => i64::from(a != 0 && b != 0),
@@ -301,6 +301,10 @@ impl AluOp {
     pub fn reduce(self, row: &[f32]) -> f32 {
         match self {
             AluOp::Add => sum(row),
+            // Where it matters which one is first, that one is not combined with anything.
+            AluOp::Subtract | AluOp::Divide | AluOp::Power | AluOp::Mod | AluOp::Fmod => {
+                row.iter().copied().reduce(|total, value| self.apply(total, value)).unwrap_or(self.identity())
+            }
             _ => row.iter().fold(self.identity(), |total, &value| self.apply(total, value)),
         }
     }

@@ -1,5 +1,5 @@
 //! Tiles that the kernel itself places where there is no memory: beyond the last partition, beyond the last byte of a
-//! partition, or results of the tensor engine across two banks of PSUM (neuron.md sections 1.3 and 2.2).
+//! partition; and results of the tensor engine across two banks of PSUM (neuron.md sections 1.3 and 2.2).
 
 use std::collections::BTreeMap;
 
@@ -55,42 +55,58 @@ fn outside(
     Some(placed(program, allocation.source, message, allowed, instead))
 }
 
-/// Placed tiles of PSUM that one instruction of the tensor engine writes across two banks, by line.
+/// Tiles of PSUM that one instruction of the tensor engine writes across two banks, by line: of the tile if the kernel
+/// placed it there, otherwise of the instruction, as tiles that are left to be placed begin where a bank does.
 fn across_banks(chip: &Chip, program: &Program) -> BTreeMap<u32, Finding> {
     let bank = chip.neuron.psum.bank_bytes.max(1);
-    let placed_psum: BTreeMap<u32, &Allocation> = program
+    let psum: BTreeMap<u32, &Allocation> = program
         .allocations
         .iter()
-        .filter(|allocation| allocation.memory == Memory::Psum && !allocation.places.is_empty())
+        .filter(|one| one.memory == Memory::Psum && (!one.places.is_empty() || one.partition_bytes > bank))
         .map(|allocation| (allocation.storage, allocation))
         .collect();
     let mut found = BTreeMap::new();
-    if placed_psum.is_empty() {
+    if psum.is_empty() {
         return found;
     }
     for instruction in program.instructions.iter().filter(|one| one.engine == EngineKind::Tensor) {
         for region in &instruction.writes {
-            let Some(allocation) = placed_psum.get(&region.storage) else { continue };
+            let Some(allocation) = psum.get(&region.storage) else { continue };
             let tile = usize::try_from(region.tile).unwrap_or(usize::MAX);
-            let Some(&(_, start)) = allocation.places.get(tile) else { continue };
+            let is_placed = !allocation.places.is_empty();
+            let place = if is_placed { allocation.places.get(tile).copied() } else { Some((0, 0)) };
+            let Some((_, start)) = place else { continue };
             let (first, last) = (start.saturating_add(region.bytes.0), start.saturating_add(region.bytes.1));
             // More than a bank at once is what later generations allow, and whole banks then.
             let crosses = first / bank != last.saturating_sub(1) / bank && !first.is_multiple_of(bank);
             if crosses {
-                let opcode = instruction.opcode;
-                let message = format!(
-                    "{opcode} writes {} at bytes {first} to {last} of each PSUM partition",
-                    named(allocation)
-                );
-                let allowed = format!("results inside one of the banks of {bank} bytes");
-                let instead = "place it at the beginning of a bank";
-                found
-                    .entry(allocation.source)
-                    .or_insert_with(|| placed(program, allocation.source, message, allowed, instead));
+                let line = if is_placed { allocation.source } else { instruction.source };
+                let write = (instruction.opcode, first, last);
+                found.entry(line).or_insert_with(|| across(program, allocation, line, write, bank));
             }
         }
     }
     found
+}
+
+/// What to say of such a write.
+fn across(
+    program: &Program,
+    allocation: &Allocation,
+    line: u32,
+    (opcode, first, last): (&str, u64, u64),
+    bank: u64,
+) -> Finding {
+    let (of, instead) = if allocation.places.is_empty() {
+        (
+            "partition of its tile",
+            "begin the columns of a result where a bank begins, or end them where it ends",
+        )
+    } else {
+        ("PSUM partition", "place it at the beginning of a bank")
+    };
+    let message = format!("{opcode} writes {} at bytes {first} to {last} of each {of}", named(allocation));
+    placed(program, line, message, format!("results inside one of the banks of {bank} bytes"), instead)
 }
 
 fn named(allocation: &Allocation) -> String {

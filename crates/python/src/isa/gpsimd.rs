@@ -4,7 +4,8 @@ use pyo3::prelude::*;
 use tilewright_neuron::engine::gpsimd;
 
 use super::{Done, Session, Tensor, alu};
-use crate::index::{Index, Mask};
+use crate::index::Index;
+use crate::mask::Mask;
 
 #[pymethods]
 impl Session {

@@ -4,10 +4,11 @@ import enum
 
 from tilewright._core import Tensor
 
-from .. import dtypes, keywords, lower, products, state
+from .. import dtypes, keywords, lower, masks, products, state
 from ..enums import *  # noqa: F403  names of the module
 from ..enums import engine, matmul_perf_mode, nc_version, oob_mode, reduce_cmd  # noqa: F401
 from ..language import _dma_transpose
+from ..refusals import refused
 from . import isa_constants as constants  # noqa: F401
 
 
@@ -87,13 +88,15 @@ def _activation(op, data, bias, scale, reduce_op, reduce_res, command, mask, dty
     name = lower.op_name(op)
     code = _code(dtype, data)
     shrink = mask is not None
-    bias = lower.mask_operand(_operand(bias), mask) if shrink else _operand(bias)
-    scale = lower.mask_operand(_operand(scale), mask) if shrink else _operand(scale)
+    bias = masks.operand(_operand(bias), mask) if shrink else _operand(bias)
+    scale = masks.operand(_operand(scale), mask) if shrink else _operand(scale)
     if reduce_res is not None and shrink:
-        reduce_res = lower.mask_operand(reduce_res, mask)
+        reduce_res = masks.operand(reduce_res, mask)
     if reduce_res is not None and int(getattr(command, "value", command)) == 0:
         command = reduce_cmd.reset_reduce
     sums, go_on = lower.accumulate("scalar", command, reduce_res, data.shape[0])
+    if sums is not None and shrink:
+        masks.left_of(data, mask, "activation_reduce")
     return lower.emit(
         "activation",
         data,
@@ -151,7 +154,7 @@ def tensor_scalar(
     name1 = None if op1 is None else lower.op_name(op1)
     operand0, operand1 = _operand(operand0), _operand(operand1)
     if mask is not None:
-        operand0, operand1 = lower.mask_operand(operand0, mask), lower.mask_operand(operand1, mask)
+        operand0, operand1 = masks.operand(operand0, mask), masks.operand(operand1, mask)
     if dtype is None:
         code = data.code
         if code not in lower._FLOATS and any(_floating(operand) for operand in (operand0, operand1)):
@@ -188,7 +191,7 @@ def scalar_tensor_tensor(
     target = out
     if mask is not None:
         target, data, operand1 = out.masked(mask), data.masked(mask), operand1.masked(mask)
-        operand0 = lower.mask_operand(operand0, mask)
+        operand0 = masks.operand(operand0, mask)
         if target is None:
             out.set_mask(False)
             return out
@@ -208,13 +211,24 @@ def tensor_reduce(op, data, axis, *, mask=None, dtype=None, negate=False, keepdi
 def tensor_partition_reduce(op, data, *, mask=None, dtype=None, **_options):
     """data reduced over partitions."""
     out = lower.new([1] + list(data.shape[1:]), _code(dtype, data))
-    part = data if mask is None else data.masked(mask)
-    state.running().tensor_partition_reduce(out, part, lower.op_name(op))
+    target = out
+    if mask is not None:
+        ranges = masks.left_of(data, mask, "tensor_partition_reduce")
+        left = [(0, 1), *ranges[1:]]
+        data, target = data.masked(mask), masks.boxed(out, left)
+        if data is None:
+            out.set_mask(False)
+            return out
+    state.running().tensor_partition_reduce(target, data, lower.op_name(op))
+    if target is not out:
+        out.adopt(target, masks.of_box(out.shape, left))
     return out
 
 
 def tensor_scalar_reduce(*, data, op0, operand0, reduce_op, reduce_res, reverse0=False, dtype=None, mask=None, **_options):
     """data op0 operand0, and its reduction."""
+    if mask is not None:
+        masks.left_of(data, mask, "tensor_scalar_reduce")
     return lower.emit(
         "tensor_scalar_reduce",
         data.shape,
@@ -222,10 +236,10 @@ def tensor_scalar_reduce(*, data, op0, operand0, reduce_op, reduce_res, reverse0
         mask,
         [data],
         lower.op_name(op0),
-        lower.mask_operand(_operand(operand0), mask),
+        masks.operand(_operand(operand0), mask),
         bool(reverse0),
         lower.op_name(reduce_op),
-        lower.mask_operand(reduce_res, mask),
+        masks.operand(reduce_res, mask),
         False,
     )
 
@@ -239,6 +253,8 @@ def tensor_tensor_scan(data0, data1, initial, op0, op1, reverse0=False, reverse1
     """r[i] = (data0[i] op0 r[i - 1]) op1 data1[i]."""
     shape = lower.broadcast_shapes(data0.shape, data1.shape)
     data0, data1 = lower.fit(data0, shape), lower.fit(data1, shape)
+    if mask is not None:
+        masks.left_of(data0, mask, "tensor_tensor_scan")
     code = dtypes.code(dtype) if dtype is not None else lower.promote(data0.code, data1.code)
     return lower.emit(
         "tensor_tensor_scan",
@@ -246,7 +262,7 @@ def tensor_tensor_scan(data0, data1, initial, op0, op1, reverse0=False, reverse1
         code,
         mask,
         [data0, data1],
-        lower.mask_operand(_operand(initial), mask),
+        masks.operand(_operand(initial), mask),
         lower.op_name(op0),
         lower.op_name(op1),
         bool(reverse0),
@@ -318,52 +334,51 @@ def affine_select(pred, on_true_tile, on_false_value, *, mask=None, dtype=None, 
 
 def dropout(data, prob, *, mask=None, dtype=None, **_options):
     """Elements set to zero by chance."""
-    return lower.emit("dropout", data.shape, _code(dtype, data), mask, [data], lower.mask_operand(_operand(prob), mask))
+    return lower.emit("dropout", data.shape, _code(dtype, data), mask, [data], masks.operand(_operand(prob), mask))
 
 
 def bn_stats(data, *, mask=None, dtype=None, **_options):
     """Six statistics of each partition."""
-    part = data if mask is None else data.masked(mask)
-    out = lower.new([data.shape[0], 6], _code(dtype, data))
-    return _rowwise("bn_stats", out, part)
+    return _rowwise("bn_stats", lower.new([data.shape[0], 6], _code(dtype, data)), data, mask)
 
 
 def bn_aggr(data, *, mask=None, dtype=None, **_options):
     """Mean and variance from statistics."""
-    part = data if mask is None else data.masked(mask)
-    out = lower.new([data.shape[0], 2], _code(dtype, data))
-    return _rowwise("bn_aggr", out, part)
+    return _rowwise("bn_aggr", lower.new([data.shape[0], 2], _code(dtype, data)), data, mask)
 
 
-def _rowwise(method, out, part, *args):
-    """An instruction whose result has as many partitions as what a mask left of its data."""
+def _rowwise(method, out, data, mask, *operands):
+    """An instruction whose result and other operands have the partitions that a mask leaves of its data."""
+    if mask is None:
+        getattr(state.running(), method)(out, data, *operands)
+        return out
+    rows = masks.left_of(data, mask, method)[0]
+    part = data.masked(mask)
     if part is None:
         out.set_mask(False)
         return out
-    target = out if part.shape[0] == out.shape[0] else out[0 : part.shape[0]]
-    getattr(state.running(), method)(target, part, *args)
+    left = [rows, *((0, size) for size in out.shape[1:])]
+    target = masks.boxed(out, left)
+    getattr(state.running(), method)(target, part, *(_rows(operand, rows) for operand in operands))
     if target is not out:
-        out.adopt(target, lower.rows_mask(out.shape, target.shape))
+        out.adopt(target, masks.of_box(out.shape, left))
     return out
 
 
-def _first_rows(tile, part):
-    """As many rows of an operand as a mask left of the data."""
-    return tile if tile is None or tile.shape[0] == part.shape[0] else tile[0 : part.shape[0]]
+def _rows(tile, rows):
+    """The partitions of an operand that a mask leaves of the data."""
+    return tile if tile is None else masks.boxed(tile, [rows, *((0, size) for size in tile.shape[1:])])
 
 
 def max8(*, src, mask=None, dtype=None, **_options):
     """The eight largest of each row."""
-    part = src if mask is None else src.masked(mask)
-    return _rowwise("max8", lower.new([src.shape[0], 8], _code(dtype, src)), part)
+    return _rowwise("max8", lower.new([src.shape[0], 8], _code(dtype, src)), src, mask)
 
 
 def nc_find_index8(*, data, vals, mask=None, dtype=None, **_options):
     """Where eight values are."""
     out = lower.new([data.shape[0], 8], dtypes.CODES["u32"] if dtype is None else dtypes.code(dtype))
-    part = data if mask is None else data.masked(mask)
-    vals = vals if part is None else _first_rows(vals, part)
-    return _rowwise("nc_find_index8", out, part, vals)
+    return _rowwise("nc_find_index8", out, data, mask, vals)
 
 
 def nc_match_replace8(*, data, vals, imm, dst_idx=None, mask=None, dtype=None, **_options):
@@ -371,19 +386,27 @@ def nc_match_replace8(*, data, vals, imm, dst_idx=None, mask=None, dtype=None, *
     out = lower.new(data.shape, _code(dtype, data))
     part, target = data, out
     if mask is not None:
+        rows = masks.left_of(data, mask, "nc_match_replace8")[0]
         part, target = data.masked(mask), out.masked(mask)
         if part is None:
             out.set_mask(False)
             return out
-        vals, dst_idx = _first_rows(vals, part), _first_rows(dst_idx, part)
+        vals, dst_idx = _rows(vals, rows), _rows(dst_idx, rows)
     state.running().nc_match_replace8(target, part, vals, float(imm), dst_idx)
     if mask is not None:
         out.adopt(target, mask)
     return out
 
 
+def _all_or_nothing(what, tile, mask):
+    """Refuses a mask of an instruction whose elements do not stay where they are."""
+    if mask is not None and tile.ranges(mask) != [(0, size) for size in tile.shape]:
+        raise refused("neuron/pattern", f"{what} where a mask takes away part of {tuple(tile.shape)}", "a mask that leaves all of it", "copy what is wanted of the result with nl.copy and that mask")
+
+
 def nc_stream_shuffle(src, dst, shuffle_mask, *, dtype=None, mask=None, **_options):
     """Partitions copied within quadrants."""
+    _all_or_nothing("nc_stream_shuffle", dst, mask)
     state.running().nc_stream_shuffle(dst, src, [int(entry) for entry in shuffle_mask])
 
 
@@ -414,7 +437,11 @@ def select_reduce(
     on_false = lower.number(on_false)
     parts = [dst, predicate, on_true, on_false]
     if mask is not None:
+        masks.left_of(dst, mask, "select_reduce")
         parts = [part.masked(mask) if isinstance(part, Tensor) else part for part in parts]
+        if parts[0] is None:
+            return
+        sums = masks.operand(sums, mask)
     state.running().select_reduce(parts[0], parts[1], parts[2], parts[3], bool(reverse_pred), sums, go_on)
 
 
@@ -437,16 +464,20 @@ def range_select(
     """The tile where its column lies between two bounds, and its row maxima."""
     sums, go_on = _largest("range_select", reduce_cmd, reduce_res, reduce_op, on_true_tile)
     out = lower.new(on_true_tile.shape, _code(dtype, on_true_tile))
-    state.running().range_select(
-        out,
-        on_true_tile,
-        (lower.op_name(comp_op0), lower.op_name(comp_op1)),
-        (_operand(bound0), _operand(bound1)),
-        float(lower.number(range_start)),
-        float(on_false_value),
-        sums,
-        go_on,
-    )
+    target, bounds, start = out, [_operand(bound0), _operand(bound1)], float(lower.number(range_start))
+    if mask is not None:
+        ranges = masks.left_of(on_true_tile, mask, "range_select")
+        on_true_tile, target = on_true_tile.masked(mask), out.masked(mask)
+        if target is None:
+            out.set_mask(False)
+            return out
+        # Columns are counted from the first that is left.
+        start += masks.free_range(out.shape, ranges, "range_select")[0]
+        bounds, sums = [masks.operand(bound, mask) for bound in bounds], masks.operand(sums, mask)
+    ops = lower.op_name(comp_op0), lower.op_name(comp_op1)
+    state.running().range_select(target, on_true_tile, ops, tuple(bounds), start, float(on_false_value), sums, go_on)
+    if mask is not None:
+        out.adopt(target, mask)
     return out
 
 
@@ -456,6 +487,7 @@ def local_gather(src_buffer, index, num_elem_per_idx=1, num_valid_indices=None, 
     each = int(num_elem_per_idx)
     shape = [src_buffer.shape[0], count] + ([each] if each > 1 else [])
     out = lower.new(shape, src_buffer.code)
+    _all_or_nothing("local_gather", out, mask)
     state.running().local_gather(out, src_buffer, index, each, count)
     return out
 

@@ -100,9 +100,14 @@ def loop_reduce(x, op, loop_indices, dtype=None, mask=None, **_options):
     code = x.code if dtype is None else dtypes.code(dtype)
     if first:
         total = lower.copy(x, code, mask)
+    elif mask is None:
+        total = lower.binary(lower.op_name(op), state.program.reductions[key], x, dtypes.NAMES[code])
     else:
-        before = state.program.reductions[key]
-        total = lower.binary(lower.op_name(op), before, x, dtypes.NAMES[code], mask)
+        # What the mask leaves out keeps what it has.
+        total = state.program.reductions[key]
+        target, part = total.masked(mask), x.masked(mask)
+        if target is not None:
+            state.running().tensor_tensor(target, target, part, lower.op_name(op))
     state.program.reductions[key] = total
     return _alias(total)
 

@@ -6,6 +6,7 @@ use tilewright_num::Dtype;
 use super::limits;
 use crate::alu::AluOp;
 use crate::chip::cycles_ps;
+use crate::convert::word_of;
 use crate::pattern::as_u64;
 use crate::program::{Cost, EngineKind, Instruction};
 use crate::refusal::{Refusal, rule};
@@ -37,7 +38,8 @@ pub fn iota(chip: &Chip, dst: &Tile, values: &[i64]) -> Result<Instruction, Refu
     Ok(Instruction::new(NAME, EngineKind::Gpsimd, cost, &[dst], &[]))
 }
 
-/// dst = data where the affine predicate holds, a constant elsewhere.
+/// dst = data where the affine predicate holds, a constant of FP32 elsewhere; elements move as they are stored, and
+/// integers as integers.
 ///
 /// # Errors
 /// If an operand breaks a rule of the engine.
@@ -64,14 +66,15 @@ pub fn affine_select(
             "check the shape of the predicate",
         )
     })?;
-    let read = data.read(&chip.rules);
+    let read = data.read_words_as(&chip.rules, dst.view.dtype);
+    let otherwise = word_of(&chip.rules, dst.view.dtype, f64::from(otherwise));
     let mut values = read.values;
     for (value, holds) in values.iter_mut().zip(holds) {
         if !holds {
             *value = otherwise;
         }
     }
-    dst.write(&chip.rules, &values);
+    dst.write_words(&values);
     let cost = cost(chip, as_u64(dst.view.free_elements()));
     Ok(Instruction::new(NAME, EngineKind::Gpsimd, cost, &[dst], &[data]).reading(read.uninitialised))
 }
