@@ -92,6 +92,8 @@ fn texts_go_on_together_as_they_do_alone() {
     assert_eq!(data["decode"]["runs"], 7);
     let words = good("run m/model.bin --prompt abc --with q --max-tokens 2", &mut host);
     assert!(words.contains("2 at the same time") && words.contains("generated   4 tokens"), "{words}");
+    let halves = |line: &str| line.contains(" embed ") && line.contains(" 0.5 ");
+    assert!(words.lines().any(halves), "one command for both: {words}");
     let too_long = format!("--with {long}{long}");
     for refused in ["--with q --interp", "--with q --trace t", &too_long] {
         let outcome = tilewright(&format!("run m/model.bin --prompt abc {refused}"), &mut host);

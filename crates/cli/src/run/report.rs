@@ -199,7 +199,7 @@ impl Report<'_> {
             rows.push(vec![
                 format!("  {}", kind.kind),
                 kind.unit.to_string(),
-                thousands(kind.commands / tokens),
+                each(kind.commands, tokens),
                 thousands(kind.cycles / tokens),
                 percent(kind.share),
                 thousands(whole(kind.energy_pj) / tokens),
@@ -263,6 +263,14 @@ fn kinds(usage: &Usage) -> Vec<Kind<'_>> {
             energy_pj: real(small(used.energy_fj)) / 1e3,
         })
         .collect()
+}
+
+/// Commands for each token: of several texts one serves many.
+fn each(commands: u64, tokens: u64) -> String {
+    match commands.is_multiple_of(tokens) {
+        true => thousands(commands / tokens),
+        false => format!("{:.1}", real(commands) / real(tokens)),
+    }
 }
 
 fn percent(part: f64) -> String {
