@@ -1,0 +1,7 @@
+//! All integration tests of this crate in one binary, which is linked once.
+
+mod check;
+mod explored;
+mod kernel_text;
+mod lowered;
+mod support;

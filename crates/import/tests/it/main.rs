@@ -1,0 +1,7 @@
+//! All integration tests of this crate in one binary, which is linked once.
+
+mod blocks;
+mod config_json;
+mod hostile;
+mod models;
+mod safetensors;

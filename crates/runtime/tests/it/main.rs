@@ -1,0 +1,13 @@
+//! All integration tests of this crate in one binary, which is linked once.
+
+mod choices;
+mod device;
+mod edited_programs;
+mod golden;
+mod judge;
+mod kernels;
+mod lowered_findings;
+mod models;
+mod random;
+mod stories;
+mod threads;
