@@ -10,7 +10,7 @@ use std::num::NonZeroU64;
 
 use tilewright_record::{KeepAll, Recorder, perfetto::Stream, summary};
 
-#[path = "../tests/tiny/mod.rs"]
+#[path = "../tests/it/tiny/mod.rs"]
 mod tiny;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -1,5 +1,4 @@
 //! Kernels as text: what is printed reads back as the same, and nothing that is read makes anything fall over.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use crate::support;
 

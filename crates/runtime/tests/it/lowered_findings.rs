@@ -17,7 +17,7 @@ use tilewright_tcp::findings::Finding;
 use tilewright_tcp::lower::{Options, lower};
 use tilewright_tcp::{Setup, check};
 
-#[path = "../../../engines/tcp/tests/drawn/mod.rs"]
+#[path = "../../../engines/tcp/tests/it/drawn/mod.rs"]
 mod drawn;
 use drawn::groups::split;
 use drawn::{Dice, program};

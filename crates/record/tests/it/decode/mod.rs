@@ -1,6 +1,8 @@
 //! A decoder of the protobuf wire format and of the trace fields, written apart from the encoder:
 //! numbers are spelled out here again.
 
+#![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
 use std::collections::BTreeMap;
 
 /// A field as it stands on the wire.

@@ -12,7 +12,9 @@ use tilewright_tcp::cost::{self, Context};
 use tilewright_tcp::program::exec::StepLoop;
 use tilewright_tcp::program::{Count, Exec};
 
-use crate::timeline::build::{PUSH, contraction, copy, loops, program, queue, run, run_exec, short, spans, stream_of};
+use crate::timeline::build::{
+    PUSH, contraction, copy, loops, program, queue, run, run_exec, short, spans, stream_of,
+};
 use crate::timeline::tcp;
 
 const OVERHEAD: u64 = 264;

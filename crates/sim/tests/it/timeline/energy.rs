@@ -7,7 +7,9 @@ use tilewright_tcp::energy::{COMPONENTS, Component, counts, energy_fj};
 use tilewright_tcp::program::Program;
 use tilewright_tcp::program::event::PeId;
 
-use crate::timeline::build::{contraction, dma, program, queue, run, run_exec, short, spans, try_run, weights};
+use crate::timeline::build::{
+    contraction, dma, program, queue, run, run_exec, short, spans, try_run, weights,
+};
 use crate::timeline::tcp;
 
 fn work(times: usize) -> Program {

@@ -3,8 +3,7 @@
 mod build;
 mod contention;
 mod control;
-#[path = "../../../../record/tests/decode/mod.rs"]
-#[expect(clippy::unwrap_used, reason = "a trace that cannot be decoded is a failed test")]
+#[path = "../../../../record/tests/it/decode/mod.rs"]
 mod decode;
 mod energy;
 mod moves;

@@ -10,7 +10,9 @@ use tilewright_tcp::vector::{
     op_counts, output, units,
 };
 
-use crate::vector::build::{RULES, chain, choice, float, int, machine, op, reduce, reversed, run, stash, vrf, with};
+use crate::vector::build::{
+    RULES, chain, choice, float, int, machine, op, reduce, reversed, run, stash, vrf, with,
+};
 
 /// The chain is legal.
 fn legal(vector: &Vector) {
