@@ -1,5 +1,6 @@
 """Kernels import the vendor's modules; ours stand for them. Notes which rules of the hardware were broken."""
 
+import os
 import pathlib
 import sys
 
@@ -20,6 +21,22 @@ def _note(self, name, value):
 
 
 Refused.__setattr__ = _note
+
+
+#: Where `./test` has the processes of a parallel run leave what they noted, one file each.
+NOTES = os.environ.get("TILEWRIGHT_REFUSED_RULES")
+
+
+def pytest_sessionfinish():
+    """Leaves what was noted to the run that asks for all rules."""
+    if NOTES and BROKEN:
+        (pathlib.Path(NOTES) / f"{os.getpid()}.txt").write_text("\n".join(sorted(BROKEN)))
+
+
+def broken_by_all():
+    """Rules that refused something, in this process and in those that left notes."""
+    notes = pathlib.Path(NOTES).glob("*.txt") if NOTES else ()
+    return BROKEN.union(*(note.read_text().split() for note in notes))
 
 
 def pytest_collection_modifyitems(items):

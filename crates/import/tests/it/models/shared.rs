@@ -8,31 +8,7 @@ use tilewright_graph::primitives;
 use tilewright_import::Model;
 use tilewright_interp::{Interpreter, Session, best};
 
-/// The folder of a model's data, if it is there.
-pub(crate) fn folder(name: &str) -> Option<PathBuf> {
-    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let found = root.join("../shared/models").join(name);
-    if found.is_dir() {
-        return Some(found);
-    }
-    skip(&format!("no ../shared/models/{name} beside the checkout"));
-    None
-}
-
-/// Something that was downloaded into `target/models`, if it was.
-pub(crate) fn downloaded(name: &str) -> Option<PathBuf> {
-    let found = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../target/models").join(name);
-    if found.exists() {
-        return Some(found);
-    }
-    skip(&format!("no target/models/{name}; `models/fetch` downloads it"));
-    None
-}
-
-/// Says that a test skips.
-pub(crate) fn skip(why: &str) {
-    say(&format!("skipped: {why}"));
-}
+pub(crate) use tilewright_testkit::{fetched_model as downloaded, shared_model as folder};
 
 /// What a test has to say.
 #[expect(clippy::print_stderr, reason = "what was skipped or measured is said")]
