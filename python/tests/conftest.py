@@ -39,6 +39,16 @@ def broken_by_all():
     return BROKEN.union(*(note.read_text().split() for note in notes))
 
 
+#: Whether this is the long run, with every case instead of a draw.
+DEEP = os.environ.get("TILEWRIGHT_DEEP", "0") not in ("", "0")
+
+
+def example(package, name):
+    """The command of an example of a crate: what `./test` has built, or Cargo's."""
+    built = os.environ.get("TILEWRIGHT_EXAMPLES")
+    return [str(pathlib.Path(built) / name)] if built else ["cargo", "run", "-q", "-p", package, "--example", name, "--"]
+
+
 def pytest_collection_modifyitems(items):
     """What asks for all rules runs last."""
     items.sort(key=lambda item: item.path.name == "test_nki_every_rule.py")

@@ -10,6 +10,7 @@ from pathlib import Path
 import ml_dtypes
 import numpy as np
 import pytest
+from conftest import example
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -35,8 +36,8 @@ F32_MIN_NORMAL = np.uint32(0x0080_0000)
 def table(tmp_path_factory):
     """Runs the example once and returns a reader of its tables."""
     directory = tmp_path_factory.mktemp("tables")
-    command = ["cargo", "run", "-q", "-p", "tilewright-num", "--example", "conversion_tables"]
-    subprocess.run([*command, "--", str(directory)], cwd=ROOT, check=True)
+    command = example("tilewright-num", "conversion_tables")
+    subprocess.run([*command, str(directory)], cwd=ROOT, check=True)
     return lambda name: np.fromfile(directory / f"{name}.u32", dtype="<u4")
 
 

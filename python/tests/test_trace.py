@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from conftest import example
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, unknown_fields
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -132,7 +133,7 @@ class Reading:
 
 def tiny(directory, clock_hz):
     path = directory / "tiny.pftrace"
-    command = ["cargo", "run", "-q", "-p", "tilewright-record", "--example", "tiny_trace", "--", str(path), str(clock_hz)]
+    command = [*example("tilewright-record", "tiny_trace"), str(path), str(clock_hz)]
     subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
     trace = trace_class().FromString(path.read_bytes())
     refuse_unknown(trace)

@@ -11,13 +11,20 @@
 //!
 //! `FILE` stands for the input, the lines between head and expectations. Comments start with `//` in `.tw`, `.tcp` and `.graph` files and
 //! with `#` elsewhere, so that an input with its expectations is still a valid file of its kind. `a | b -` gives what `a` prints
-//! to `b`; `tilewright` is not written. `run = ["..", ".."]` runs several commands on the same input.
+//! to `b`; `tilewright` is not written. `deep = true` leaves a golden that takes long to `./test deep`. `run = ["..", ".."]` runs several commands on the same input.
 
 use std::fmt::Write as _;
 use std::path::Path;
 
 use crate::host::{TestHost, run_pipe};
 use crate::{blessing, difference, repository, words};
+
+/// Whether a golden's head says `deep = true`: it is left to `./test deep`.
+pub fn is_deep(path: &Path) -> bool {
+    let text = std::fs::read_to_string(path).unwrap_or_default();
+    let head = text.lines().take_while(|line| line.starts_with("//!") || line.starts_with("#!"));
+    head.map(|line| line.trim_start_matches(['/', '#', '!']).trim()).any(|line| line == "deep = true")
+}
 
 /// Runs one golden file; the error is what to print.
 pub fn check(path: &Path) -> Result<(), String> {
@@ -87,8 +94,8 @@ fn run_command(seen: &mut String, comment: &str, command: &str, name: &str, whol
 fn commands(head: &str, mark: &str) -> Result<Vec<String>, String> {
     let directives: String = head.lines().map(|line| format!("{}\n", line[mark.len()..].trim())).collect();
     let table: toml::Table = directives.parse().map_err(|error| format!("head: {error}"))?;
-    if let Some(unknown) = table.keys().find(|key| *key != "run") {
-        return Err(format!("head: unknown directive `{unknown}`; only `run` is known"));
+    if let Some(unknown) = table.keys().find(|key| !["run", "deep"].contains(&key.as_str())) {
+        return Err(format!("head: unknown directive `{unknown}`; `run` and `deep` are known"));
     }
     let text = |value: &toml::Value| value.as_str().map(str::to_string);
     let commands = match table.get("run") {

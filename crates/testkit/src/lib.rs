@@ -38,6 +38,16 @@ pub fn fetched_model(name: &str) -> Option<PathBuf> {
     None
 }
 
+/// Whether this is the long run, `./test deep`, with every case instead of a draw.
+pub fn is_deep() -> bool {
+    std::env::var("TILEWRIGHT_DEEP").is_ok_and(|value| !value.is_empty() && value != "0")
+}
+
+/// How many cases of a property to draw: few in `./test`, many in `./test deep`.
+pub fn draws<N>(quick: N, deep: N) -> N {
+    if is_deep() { deep } else { quick }
+}
+
 /// Notes that the calling test skips, and why, for the summary of `./test`.
 ///
 /// # Panics

@@ -14,6 +14,7 @@ use tilewright_num::Dtype;
 use tilewright_tcp::program::control::StepKind;
 use tilewright_tcp::program::exec::Body;
 use tilewright_tcp::program::{Command, Program};
+use tilewright_testkit::draws;
 
 #[test]
 fn every_compiled_model_passes() {
@@ -218,7 +219,7 @@ fn changed_programs_are_caught() {
         for name in ["prefill", "decode"] {
             let program = judged.compiled.program(name).unwrap();
             for (mutation, killed, all) in &mut survey {
-                for draw in 0..16 {
+                for draw in 0..draws(5, 16) {
                     let queue = draw % program.queues.len();
                     let changed = mutated(program, *mutation, queue, draw * 7919 + 13);
                     let Some(changed) = changed else { continue };

@@ -13,6 +13,7 @@ use tilewright_num::Dtype;
 use tilewright_tcp::cost::image::exec_cycles;
 use tilewright_tcp::energy::Counts;
 use tilewright_tcp::lower::Options as LowerOptions;
+use tilewright_testkit::draws;
 
 use crate::setting::{machine, task};
 
@@ -77,7 +78,7 @@ fn all_candidates_of_some_small_einsums() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: draws(8, 24), failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
     fn candidates_of_random_einsums(
         (b, m, n, k) in (1_u64..4, 1_u64..17, 1_u64..17, 2_u64..17),

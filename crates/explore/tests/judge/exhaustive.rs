@@ -6,11 +6,12 @@ use tilewright_explore::tcp::plain::every_choice;
 use tilewright_explore::tcp::space::frames;
 use tilewright_explore::{Goal, Options, search};
 use tilewright_num::Dtype;
+use tilewright_testkit::draws;
 
 use crate::setting::{machine, task};
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: draws(75, 300), failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
     fn nothing_better_exists(
         (b, m, n, k) in (1_u64..3, 1_u64..17, 1_u64..17, 2_u64..17),

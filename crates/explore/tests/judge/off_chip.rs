@@ -12,6 +12,7 @@ use tilewright_runtime::{ArrayError, Wanted, read};
 use tilewright_tcp::lower;
 use tilewright_tcp::lower::off_chip::{Image, MOST_DIGITS, SliceDigit};
 use tilewright_tcp::program::tensor::Place;
+use tilewright_testkit::draws;
 
 use crate::setting::{machine, task};
 
@@ -77,7 +78,7 @@ fn programs_with_transfers_take_what_was_estimated() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: draws(8, 24), failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
     fn random_einsums(
         (b, m, n, k) in (1_u64..4, 1_u64..17, 1_u64..17, 2_u64..17),
