@@ -19,8 +19,7 @@ struct Dice(u64);
 
 impl Dice {
     fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) ^ self.0 << 31 >> 3
+        tilewright_base::random::next(&mut self.0)
     }
 
     fn below(&mut self, most: usize) -> usize {
