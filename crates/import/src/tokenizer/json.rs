@@ -58,7 +58,7 @@ pub fn read(file: &str, bytes: &[u8]) -> Imported<Tokenizer> {
     let model = model(file, &root["model"])?;
     let (added, last) = added(file, &root)?;
     let len = model.1.max(last);
-    let mut pipeline = Pipeline::new(file, (model.0, len), stages(file, &root)?, added)?;
+    let mut pipeline = Pipeline::new(file, (model.0, len), stages(file, &root)?, &added)?;
     if kind(&root["model"]) == "WordPiece" {
         let lacking = || ImportError::about(file, "model.vocab", "lacks [CLS] or [SEP]");
         pipeline.begin = vec![pipeline.token("[CLS]").ok_or_else(lacking)?];

@@ -64,7 +64,7 @@ impl Pipeline {
         file: &str,
         (model, len): (ModelWrapper, usize),
         stages: Stages,
-        added: Vec<(AddedToken, u32)>,
+        added: &[(AddedToken, u32)],
     ) -> Imported<Pipeline> {
         let mut inner = Tokenizer::new(model);
         inner.with_normalizer(stages.normalizer).map_err(|error| refused(file, "normalizer", &error))?;
@@ -72,7 +72,7 @@ impl Pipeline {
         inner.with_decoder(stages.decoder);
         let tokens: Vec<AddedToken> = added.iter().map(|(token, _)| token.clone()).collect();
         inner.add_tokens(tokens).map_err(|error| refused(file, "added_tokens", &error))?;
-        for (token, id) in &added {
+        for (token, id) in added {
             let found = inner.token_to_id(&token.content);
             if !token.content.is_empty() && found != Some(*id) {
                 let numbered = found.map_or("is not taken".to_string(), |found| format!("is token {found}"));
@@ -98,13 +98,13 @@ impl Pipeline {
         let model = BPE::builder().vocab_and_merges(vocabulary(numbered), merges).build();
         let model = model.map_err(|error| refused(file, "merges", &error))?;
         let token = |id: &u32| Some((AddedToken::from(*texts.get(*id as usize)?, true), *id));
-        let added = added.iter().filter_map(token).collect();
+        let added: Vec<_> = added.iter().filter_map(token).collect();
         let stages = Stages {
             pre_tokenizer: Some(byte_split(file, split)?),
             decoder: Some(DecoderWrapper::ByteLevel(ByteLevel::default())),
             ..Stages::default()
         };
-        Pipeline::new(file, (ModelWrapper::BPE(model), texts.len()), stages, added)
+        Pipeline::new(file, (ModelWrapper::BPE(model), texts.len()), stages, &added)
     }
 
     /// The token of a text as it is in the vocabulary.
