@@ -67,7 +67,8 @@ impl Chip {
         ))
     }
 
-    /// Refuses a launch on more cores than share their memory: two, from NeuronCore-v3 on (neuron.md sections 1.4 and 6).
+    /// Refuses a launch on more cores than share their memory: two, from NeuronCore-v3 on
+    /// (docs/hardware-rules.md#instances-and-logical-cores and #order-and-synchronisation).
     ///
     /// # Errors
     /// If there are others.

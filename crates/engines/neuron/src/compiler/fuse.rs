@@ -1,12 +1,13 @@
-//! Pairs of instructions that the machine does in one: an activation and the sum of its results, which the Scalar engine takes
-//! on the way (neuron.md section 2.4), a tile and its own multiple, and a reciprocal with the product that it is for, which is a division.
+//! Pairs of instructions that the machine does in one: an activation and the sum of its results, which the
+//! Scalar engine takes on the way (docs/hardware-rules.md#scalar-engine), a tile and its own multiple, and a
+//! reciprocal with the product that it is for, which is a division.
 
 use super::{Form, Users, merge};
 use crate::chip::cycles_ps;
 use crate::schedule::Tiles;
 use crate::{Chip, EngineKind, Program, Region};
 
-/// Cycles of an element of a reciprocal (neuron.md section 3.3).
+/// Cycles of an element of a reciprocal (docs/hardware-rules.md#vector-instructions).
 const RECIPROCAL_CYCLES: u64 = 8;
 
 pub(super) fn run(chip: &Chip, program: &mut Program, tiles: &Tiles) {

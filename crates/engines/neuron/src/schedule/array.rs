@@ -1,7 +1,8 @@
-//! The systolic array in time: parts of it run side by side (NKI instruction pages, nc_matmul, tiling mode), and after a rest
-//! it comes back to its full rate over some microseconds (neuron.md section 2.2; between the two figures given there the
-//! rate is taken to grow linearly, as section 10 suggests). A rest is a whole such time without work: that the limit also
-//! returns when less than half of a window is busy is documented, but published times of attention contradict it.
+//! The systolic array in time: parts of it run side by side (NKI instruction pages, nc_matmul, tiling mode),
+//! and after a rest it comes back to its full rate over some microseconds
+//! (docs/hardware-rules.md#tensor-engine; between the two figures given there the rate is taken to grow
+//! linearly, which is an assumption). A rest is a whole such time without work: that the limit also returns
+//! when less than half of a window is busy is documented, but published times of attention contradict it.
 
 use crate::Chip;
 use crate::chip::{cycles_ps, ns_ps};

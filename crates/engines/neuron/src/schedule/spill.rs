@@ -1,5 +1,6 @@
-//! Spills: where a kernel leaves placement to the compiler and needs more SBUF than there is, tiles whose next use is
-//! farthest away go to HBM and come back (neuron.md section 6; the choice of the tile is an assumption).
+//! Spills: where a kernel leaves placement to the compiler and needs more SBUF than there is, tiles whose
+//! next use is farthest away go to HBM and come back (docs/hardware-rules.md#order-and-synchronisation; the
+//! choice of the tile is an assumption).
 
 use std::collections::{BTreeMap, BTreeSet};
 

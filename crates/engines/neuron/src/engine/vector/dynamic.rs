@@ -1,4 +1,5 @@
-//! Copies from or to a place that is known only at run time (instruction pages of `tensor_copy_dynamic_src` and `_dst`; neuron.md section 3.3).
+//! Copies from or to a place that is known only at run time (instruction pages of `tensor_copy_dynamic_src`
+//! and `_dst`; docs/hardware-rules.md#vector-instructions).
 
 use super::{Rate, cost, is_fast};
 use crate::chip::cycles_ps;

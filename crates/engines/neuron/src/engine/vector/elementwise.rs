@@ -40,7 +40,7 @@ pub fn tensor_tensor(
     limits::not_both_psum(NAME, a, b)?;
     same_shape(NAME, a, b)?;
     same_shape(NAME, dst, a)?;
-    // Only GpSimd has integers; Vector computes in FP32 (neuron.md section 3.7).
+    // Only GpSimd has integers; Vector computes in FP32 (docs/hardware-rules.md#integer-arithmetic).
     let on_integers = exact && op.exact_on_integers() && engine == EngineKind::Gpsimd;
     let uninitialised = if op.is_bitwise() || on_integers {
         integer_pair(chip, dst, a, b, op)?
