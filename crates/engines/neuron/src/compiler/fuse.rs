@@ -7,9 +7,6 @@ use crate::chip::cycles_ps;
 use crate::schedule::Tiles;
 use crate::{Chip, EngineKind, Program, Region};
 
-/// Cycles of an element of a reciprocal (docs/hardware-rules.md#vector-instructions).
-const RECIPROCAL_CYCLES: u64 = 8;
-
 pub(super) fn run(chip: &Chip, program: &mut Program, tiles: &Tiles) {
     let users = Users::of(program, tiles);
     for at in (0_u32..).take(program.instructions.len()) {
@@ -88,7 +85,7 @@ fn division(chip: &Chip, program: &mut Program, tiles: &Tiles, users: &Users, at
             continue;
         }
         let fixed_ps = cycles_ps(chip.neuron.vector.fixed_cycles, chip.neuron.vector.clock_hz);
-        let pass_ps = reciprocal.cost.busy_ps.saturating_sub(fixed_ps) / RECIPROCAL_CYCLES;
+        let pass_ps = reciprocal.cost.busy_ps.saturating_sub(fixed_ps) / chip.neuron.vector.reciprocal_cycles;
         let product = &mut program.instructions[at as usize];
         product.cost.busy_ps = times(pass_ps, chip.neuron.vector.divide_cycles).saturating_add(fixed_ps);
         if let Some(read) = product.reads.get_mut(place) {

@@ -55,16 +55,15 @@ pub fn dma_transpose(chip: &Chip, dst: &Tile, src: &Tile, permuted: &Tile) -> Re
     Ok(transfer(chip, NAME, dst, src, factor).reading(uninitialised))
 }
 
-/// Sources that one `dma_compute` takes (docs/hardware-rules.md#transfers-and-communication).
-const MOST_SOURCES: usize = 16;
-
-/// Refuses what a DMA engine does not compute: more than sums of some sources as they are.
-fn sums_only(sources: usize, scales: &[f32], op: AluOp) -> Result<(), Refusal> {
-    rule(sources <= MOST_SOURCES, || {
+/// Refuses what a DMA engine does not compute: more than sums of some sources as they are
+/// (docs/hardware-rules.md#transfers-and-communication).
+fn sums_only(chip: &Chip, sources: usize, scales: &[f32], op: AluOp) -> Result<(), Refusal> {
+    let most = chip.neuron.dma.sources_max;
+    rule(as_u64(sources) <= most, || {
         Refusal::new(
             "neuron/shape",
             format!("dma_compute of {sources} sources"),
-            format!("1 to {MOST_SOURCES} sources"),
+            format!("1 to {most} sources"),
             "add in several steps",
         )
     })?;
@@ -92,7 +91,7 @@ fn sums_only(sources: usize, scales: &[f32], op: AluOp) -> Result<(), Refusal> {
 /// # Errors
 /// If hardware is to make the descriptors and there is none that does, or the priority is none.
 pub fn check_trigger(chip: &Chip, name: &str, hardware: bool, priority: Option<i64>) -> Result<(), Refusal> {
-    if hardware {
+    if hardware && chip.neuron.dma.hardware_generators == 0 {
         chip.needs(&format!("{name} with dge_mode hwdge"), Generation::V3)?;
     }
     let Some(priority) = priority else { return Ok(()) };
@@ -140,21 +139,18 @@ pub fn gpsimd_exchange(chip: &Chip, dst: &Tile, src: &Tile) -> Result<Instructio
     Ok(Instruction::new(NAME, EngineKind::Gpsimd, cost, &[dst], &[src]).reading(uninitialised))
 }
 
-/// Elements of a partition that the DMA of GpSimd moves from core to core
+/// Refuses an exchange between cores that is too large for the DMA of GpSimd
 /// (docs/hardware-rules.md#transfers-and-communication).
-const MOST_EXCHANGED: usize = 256;
-
-/// Refuses an exchange between cores that is too large for the DMA of GpSimd.
 ///
 /// # Errors
 /// If a partition has too many elements.
-pub fn check_exchange(tile: &Tile) -> Result<(), Refusal> {
-    let elements = tile.view.free_elements();
-    rule(elements <= MOST_EXCHANGED, || {
+pub fn check_exchange(chip: &Chip, tile: &Tile) -> Result<(), Refusal> {
+    let (elements, most) = (tile.view.free_elements(), chip.neuron.gpsimd.exchange_elements_max);
+    rule(as_u64(elements) <= most, || {
         Refusal::new(
             "neuron/free-size",
             format!("sendrecv on gpsimd_dma of {elements} elements for each partition"),
-            format!("at most {MOST_EXCHANGED}"),
+            format!("at most {most}"),
             "use dma_engine.dma, or exchange in pieces",
         )
     })
@@ -180,7 +176,7 @@ pub fn dma_compute(
             "pass the sources as a list",
         ));
     };
-    sums_only(sources.len(), scales, op)?;
+    sums_only(chip, sources.len(), scales, op)?;
     let scaled = |tile: &Tile, at: usize| -> Result<(Vec<f32>, bool), Refusal> {
         check(NAME, dst, tile)?;
         let read = tile.read(&chip.rules);

@@ -64,7 +64,7 @@ pub fn check_part(
     let (size, position) = (part.size, part.position);
     let fits =
         as_u64(stationary.view.partitions()) <= size.0 && as_u64(stationary.view.free_elements()) <= size.1;
-    let small = size == (grain, grain) && chip.generation() < Generation::V3;
+    let small = size.0.max(size.1) < chip.neuron.tensor.tile_min;
     let legal = one(position.0, size.0, rows) && one(position.1, size.1, columns) && !small;
     rule(legal && fits && (!rows_only || size.1 == columns), || {
         Refusal::new(

@@ -66,11 +66,11 @@ impl Array {
         for (_, time_ps) in self.busy_ps.iter_mut().enumerate().filter(|(at, _)| used(*at)) {
             *time_ps = end_ps;
         }
-        // The next part's weights can be loaded at once: four columns in a cycle.
+        // The next part's weights can be loaded at once, several columns in a cycle.
         let widest = (0..SIDE).map(|row| (all >> (row * SIDE) & 0xf).count_ones()).max().unwrap_or(0);
         let tensor = &chip.neuron.tensor;
         let columns = u64::from(widest) * tensor.stationary_free_max / SIDE;
-        let load_ps = cycles_ps(columns.div_ceil(4), tensor.clock_hz);
+        let load_ps = cycles_ps(columns.div_ceil(tensor.load_speedup), tensor.clock_hz);
         let next_ps = if cells == 0 { end_ps } else { start_ps.saturating_add(load_ps).min(end_ps) };
         Placed { start_ps, end_ps, next_ps }
     }

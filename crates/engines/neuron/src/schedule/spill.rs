@@ -62,8 +62,14 @@ pub(crate) fn nodes(chip: &Chip, program: &Program, tiles: &Tiles, spills: bool)
     if placed || !spills || tiles.peak_bytes(Memory::Sbuf) <= capacity {
         return Nodes { runs, extra: Vec::new(), order: (0..runs).collect() };
     }
-    // An eighth stays free for what is loaded ahead.
-    Spiller::new(program, tiles, capacity - capacity / 8, runs).run()
+    // A part stays free for what is loaded ahead.
+    Spiller::new(program, tiles, capacity - part(capacity, chip.neuron.sbuf.spill_reserve_fraction), runs)
+        .run()
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a part of some bytes")]
+fn part(bytes: u64, fraction: f64) -> u64 {
+    (bytes as f64 * fraction) as u64
 }
 
 /// Tiles of one core that are in SBUF.

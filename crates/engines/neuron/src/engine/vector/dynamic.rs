@@ -10,9 +10,6 @@ use crate::program::{EngineKind, Instruction};
 use crate::refusal::Refusal;
 use crate::{Chip, Tile};
 
-/// Least cycles of such a copy, on any engine: it costs max(600, N).
-const LEAST_CYCLES: u64 = 600;
-
 /// dst = src, one of which lies where an element of a tile says.
 ///
 /// # Errors
@@ -38,7 +35,7 @@ pub fn tensor_copy_dynamic(
         _ => neuron.vector.clock_hz,
     };
     let mut cost = cost(chip, engine, as_u64(src.view.free_elements()), &[src, dst], Rate::Fast);
-    cost.busy_ps = cost.busy_ps.max(cycles_ps(LEAST_CYCLES, clock_hz));
+    cost.busy_ps = cost.busy_ps.max(cycles_ps(chip.neuron.vector.dynamic_copy_cycles, clock_hz));
     let mut done = Instruction::new(name, engine, cost, &[dst], &[src]).reading(uninitialised);
     done.borrows_port = is_fast(chip, engine, &[src, dst], Rate::Fast);
     Ok(done)
