@@ -53,11 +53,7 @@ fn filled(machine: &Tcp) -> State {
     for slice in 0..SLICES {
         for (memory, bytes) in [(Memory::Dm, ROWS * K), (Memory::Trf { lanes: LANES }, 0x10000)] {
             let content: Vec<u8> = (0..bytes)
-                .map(|_| {
-                    seed =
-                        seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-                    seed.to_be_bytes()[0] & 0xBF
-                })
+                .map(|_| tilewright_base::random::next(&mut seed).to_be_bytes()[0] & 0xBF)
                 .collect();
             state.write_slice(At { chip: 0, slice, memory, offset: 0 }, &content).expect("it fits");
         }

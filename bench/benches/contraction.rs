@@ -72,8 +72,7 @@ fn operand(dtype: Dtype, elements: usize, seed: u64, wide: bool) -> Vec<u8> {
     let mut bytes = vec![0; dtype.size_bytes(elements)];
     let mut state = seed;
     for (index, byte) in bytes.iter_mut().enumerate() {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        *byte = state.to_be_bytes()[0];
+        *byte = tilewright_base::random::next(&mut state).to_be_bytes()[0];
         match dtype {
             Dtype::Bf16 if index % 2 == 1 => *byte = (*byte & 0x81) | if wide { 0x22 } else { 0x3E },
             Dtype::F8E4M3Fn | Dtype::F8E5M2 => *byte &= 0xBF,

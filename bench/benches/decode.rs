@@ -104,9 +104,8 @@ fn filled(machine: &Tcp) -> State {
     let mut seed = 1_u64;
     let mut content = |bytes: u64| -> Vec<u8> {
         let next = |at: u64| {
-            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             // As bf16 and f32: exponents around 0.
-            let byte = seed.to_be_bytes()[0];
+            let byte = tilewright_base::random::next(&mut seed).to_be_bytes()[0];
             if at % 2 == 1 { 0x3F | byte & 0x80 } else { byte }
         };
         (0..bytes).map(next).collect()

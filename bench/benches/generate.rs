@@ -163,8 +163,7 @@ fn checkpoint(header: [i32; 7]) -> Vec<u8> {
     for (at, size) in sizes.chain(last).enumerate() {
         let middle = if matches!(at, 1 | 6 | 10) { 1.0 } else { 0.0 };
         for _ in 0..size {
-            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            let [low, high, ..] = seed.to_be_bytes();
+            let [low, high, ..] = tilewright_base::random::next(&mut seed).to_be_bytes();
             let value = f32::from(i16::from_be_bytes([low, high])) / (16.0 * 32768.0) + middle;
             bytes.extend_from_slice(&value.to_le_bytes());
         }

@@ -4,7 +4,6 @@ import functools
 import importlib
 import inspect
 import pathlib
-import re
 
 import pytest
 
@@ -134,29 +133,19 @@ def test_a_name_of_the_other_dialect_is_pointed_out():
         importlib.import_module("neuronxcc.nki.isa").topk
 
 
-#: The survey of public kernels lies beside the checkout.
-SURVEY = pathlib.Path(__file__).parents[3] / "shared" / "reference" / "nki-kernels.md"
-#: Its tables: dialect, and the headings between which it lies.
-TABLES = {"neuronxcc.nki": ("### 3.1", "### 3.2"), "nki": ("### 3.2", "### 3.3")}
-ROW = re.compile(r"^\| `(?P<symbol>[^`]+)` \| (?P<kernels>\d+) \|(?P<rest>.*)$", re.MULTILINE)
-#: How many cells lie between the number of kernels and the keywords.
-BEFORE_KEYWORDS = {"neuronxcc.nki": 2, "nki": 1}
+#: What public kernels use: a line has package, name, number of kernels and keyword arguments.
+SURVEY = pathlib.Path(__file__).with_name("nki_survey.tsv")
 
 
 def surveyed(package):
     """(symbol, keyword arguments) of what two kernels or more use."""
-    if not SURVEY.exists():
-        pytest.skip("no ../shared/reference beside the checkout")
-    text = SURVEY.read_text()
-    begin, end = (text.index(heading) for heading in TABLES[package])
-    for row in ROW.finditer(text[begin:end]):
-        if int(row["kernels"]) >= 2:
-            cells = row["rest"].split(" | ")
-            words = re.split(r"[,\s]+", cells[BEFORE_KEYWORDS[package]].strip())
-            yield row["symbol"], [word for word in words if word.isidentifier()]
+    for line in SURVEY.read_text().splitlines()[1:]:
+        where, symbol, _, keywords = line.split("\t")
+        if where == package:
+            yield symbol, keywords.split()
 
 
-@pytest.mark.parametrize("package", TABLES)
+@pytest.mark.parametrize("package", ["neuronxcc.nki", "nki"])
 def test_every_name_of_the_survey_exists_and_takes_its_keywords(package):
     listed = OLD if package == "neuronxcc.nki" else NEW
     symbols = dict(surveyed(package))

@@ -19,6 +19,7 @@ pub mod diagnostic;
 pub mod json;
 pub mod name;
 pub mod nearest;
+pub mod random;
 pub mod render;
 pub mod source;
 

@@ -42,8 +42,9 @@ pub(crate) fn calibrated(
         .map_err(|_| Outcome::usage(&format!("`{path}`: not UTF-8\n  = allowed: a text, a line each")))?;
     let tokenizer = tokenizer(host)?;
     let lines = text.lines().filter(|line| !line.trim().is_empty());
-    let texts: Vec<Vec<u64>> =
-        lines.map(|line| tokenizer.encode(line).into_iter().map(u64::from).collect()).collect();
+    let ids = |line| tokenizer.encode(line).map(|ids| ids.into_iter().map(u64::from).collect());
+    let texts: Result<Vec<Vec<u64>>, _> = lines.map(ids).collect();
+    let texts = texts.map_err(|error| Outcome::usage(&error.to_string()))?;
     let longest = texts.iter().map(Vec::len).max().unwrap_or(0) as u64;
     let options = target.options(machine, longest.max(1))?;
     let constant = |name: &str| weights::constant(&model.graph, &model.store, name);

@@ -55,8 +55,8 @@ pub trait Host {
     fn interrupted(&self) -> bool {
         false
     }
-    /// Shows how far something is, in place of what was shown before; an empty line ends it. Only people at a terminal see it.
-    fn progress(&mut self, _line: &str) {}
+    /// Shows what goes on and which part of it is done (0 to 1, if known), in place of what was shown before. An empty phase ends it.
+    fn progress(&mut self, _phase: &str, _part: Option<f64>) {}
     /// Shows a piece of the answer at once if somebody sits before standard output; whether it was shown.
     fn say(&mut self, _text: &str) -> bool {
         false

@@ -20,6 +20,7 @@ mod nki;
 mod notation;
 mod outcome;
 mod program;
+mod progress;
 mod real;
 mod run;
 mod sim;

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::mapped::Mapped;
+use crate::progress::Shown;
 use crate::{Draft, Host, OUR_FAULT, Outcome, run};
 
 /// This machine.
@@ -14,6 +15,8 @@ use crate::{Draft, Host, OUR_FAULT, Outcome, run};
 pub struct RealHost {
     /// The interpreter that runs kernels.
     pub python: OsString,
+    /// How far the command is.
+    progress: Shown,
 }
 
 impl Host for RealHost {
@@ -79,12 +82,9 @@ impl Host for RealHost {
         ASKED.load(Ordering::Relaxed)
     }
 
-    fn progress(&mut self, line: &str) {
-        let mut stream = std::io::stderr();
-        if stream.is_terminal() {
-            let _ = write!(stream, "\r\x1b[2K{line}");
-            let _ = stream.flush();
-        }
+    fn progress(&mut self, phase: &str, part: Option<f64>) {
+        let seconds = self.seconds();
+        self.progress.show(phase, part, seconds);
     }
 
     fn say(&mut self, text: &str) -> bool {
@@ -142,12 +142,14 @@ impl Drop for FileDraft {
 /// Runs one command line here, prints what it gave and returns the exit code.
 pub fn run_here(arguments: impl IntoIterator<Item = OsString>, python: OsString) -> u8 {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
-    let outcome =
-        std::panic::catch_unwind(|| run(arguments, &mut RealHost { python })).unwrap_or_else(|_| {
-            let stderr =
-                "tilewright: this is a defect of tilewright, not of your input; please report the command\n";
-            Outcome { code: OUR_FAULT, stdout: String::new(), stderr: stderr.into() }
-        });
+    let outcome = std::panic::catch_unwind(|| {
+        run(arguments, &mut RealHost { python, progress: Shown::default() })
+    })
+    .unwrap_or_else(|_| {
+        let stderr =
+            "tilewright: this is a defect of tilewright, not of your input; please report the command\n";
+        Outcome { code: OUR_FAULT, stdout: String::new(), stderr: stderr.into() }
+    });
     // A reader that has seen enough closes the pipe; that is not a failure.
     let mut stdout = std::io::stdout().lock();
     let _ = stdout.write_all(outcome.stdout.as_bytes()).and_then(|()| stdout.flush());

@@ -208,7 +208,7 @@ pub fn gguf_file(bytes: &[u8]) {
     let bytes = Arc::new(bytes.to_vec());
     imported(tilewright_import::gguf::read("fuzz", &bytes));
     if let Ok(tokenizer) = tilewright_import::gguf::tokenizer("fuzz", &bytes) {
-        let _ = tokenizer.decode(&tokenizer.encode("Once upon a time, 2026"));
+        let _ = tokenizer.encode("Once upon a time, 2026").map(|tokens| tokenizer.decode(&tokens));
     }
 }
 
@@ -227,7 +227,7 @@ pub fn hugging_face_file(bytes: &[u8]) {
         (name == "model.safetensors").then(|| Arc::clone(&shared))
     });
     if let Ok(tokenizer) = tilewright_import::tokenizer::json::read("fuzz", bytes) {
-        let _ = tokenizer.decode(&tokenizer.encode("Once upon a time, 2026"));
+        let _ = tokenizer.encode("Once upon a time, 2026").map(|tokens| tokenizer.decode(&tokens));
     }
 }
 

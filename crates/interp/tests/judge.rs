@@ -36,13 +36,10 @@ fn made(dims: &[usize], element: impl Fn(&[usize]) -> i64) -> Tensor {
 }
 
 fn filled(dims: &[usize], seed: i64) -> Tensor {
-    let mut state = seed;
+    let mut state = seed.cast_unsigned();
     made(dims, |_| 0);
     let count = dims.iter().product();
-    let elements = (0..count).map(|_: usize| {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (state >> 33) % 100
-    });
+    let elements = (0..count).map(|_: usize| tilewright_base::random::below(&mut state, 100).cast_signed());
     Tensor::ints(Dtype::I64, dims, elements.collect())
 }
 

@@ -66,13 +66,7 @@ impl<'list> Choices<'list> {
 /// Numbers for a seed (SplitMix64), for programs that have no other source of them.
 pub fn choices_of_seed(seed: u64) -> [u16; CHOICES] {
     let mut state = seed;
-    std::array::from_fn(|_| {
-        state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut mixed = state;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        u16::try_from((mixed ^ (mixed >> 31)) & 0xFFFF).unwrap_or(0)
-    })
+    std::array::from_fn(|_| u16::try_from(tilewright_base::random::next(&mut state) & 0xFFFF).unwrap_or(0))
 }
 
 /// A command of one slice: a contraction half of the time, otherwise a copy, a vector command, a transpose or a load.

@@ -1,4 +1,5 @@
-//! Views whose elements are named by a tile of offsets (NKI tensor, `indirect`; neuron.md section 3.9).
+//! Views whose elements are named by a tile of offsets (NKI tensor, `indirect`;
+//! docs/hardware-rules.md#tensor-indirection).
 //!
 //! Offset i of a group of partitions is in partition i mod G of the group, column i div G. The page says so for one group;
 //! that every group reads its own partitions is our reading of it, as `local_gather` does.

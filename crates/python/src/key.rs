@@ -214,8 +214,8 @@ impl Bounds {
         Bounds { index, ..self.clone() }.still()
     }
 
-    /// What to say of it. A place that only values of the run give is told as NumPy tells it, as the vendor's own
-    /// simulator does (nki-kernels.md section 5).
+    /// What to say of it. A place that only values of the run give is told as NumPy tells it, as the vendor's
+    /// own simulator does (docs/hardware-rules.md#eager-execution).
     pub(crate) fn refusal(&self, by_values: bool, elements: usize) -> Option<PyErr> {
         let (least, most) = self.outside()?;
         let size = i64::try_from(self.size).unwrap_or(i64::MAX);

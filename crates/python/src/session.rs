@@ -248,7 +248,7 @@ impl Session {
 }
 
 /// Whether an engine writes to a memory: the tensor engine to PSUM alone, GpSimd and transfers never to it
-/// (NKI architecture guide; neuron.md section 2.1).
+/// (NKI architecture guide; docs/hardware-rules.md#tensor-access).
 fn writes_to(engine: EngineKind, memory: Memory) -> bool {
     match engine {
         EngineKind::Tensor => memory == Memory::Psum,

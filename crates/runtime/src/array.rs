@@ -145,11 +145,7 @@ impl Array {
 
 /// One element from a seed and its place, so that no order of drawing matters.
 fn draw(rules: &RuleSet, dtype: Dtype, seed: u64, index: u64) -> u32 {
-    let mut mixed =
-        seed.wrapping_add(index.wrapping_mul(0x9E37_79B9_7F4A_7C15)).wrapping_add(0x9E37_79B9_7F4A_7C15);
-    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    mixed ^= mixed >> 31;
+    let mixed = tilewright_base::random::at(seed, index);
     if dtype.is_float() {
         // 24 bits: every value is an f32 between -1 and 1.
         #[expect(clippy::cast_precision_loss, reason = "24 bits fit a mantissa")]

@@ -393,8 +393,7 @@ mod tests {
 
     impl Dice {
         fn below(&mut self, end: u64) -> u64 {
-            self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            (self.0 >> 33) % end
+            tilewright_base::random::below(&mut self.0, end)
         }
 
         fn part(&mut self) -> u64 {

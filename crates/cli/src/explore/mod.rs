@@ -223,18 +223,16 @@ fn searched<S: Shown>(
         let seconds = host.seconds() - started;
         #[expect(clippy::cast_precision_loss, reason = "a part for people")]
         let part = progress.frames as f64 / progress.of_frames.max(1) as f64;
-        let rate = table::per_second(progress.evaluated, seconds);
-        let best = kept.best().first();
-        let best = best.map_or(String::new(), |best| format!(", best {}", shown.time(best.ticks)));
-        host.progress(&format!(
-            "{:.0} % of {} frames, {rate} candidates a second, {:.0} s left{best}",
-            100.0 * part,
-            progress.of_frames,
-            seconds / part.max(1e-3) - seconds
-        ));
+        if !args.json {
+            let rate = table::per_second(progress.evaluated, seconds);
+            let best = kept.best().first();
+            let best = best.map_or(String::new(), |best| format!(", best {}", shown.time(best.ticks)));
+            let phase = format!("{} frames, {rate} candidates a second{best}", progress.of_frames);
+            host.progress(&phase, Some(part));
+        }
         host.interrupted() || args.budget.is_some_and(|most| seconds > most)
     });
-    host.progress("");
+    host.progress("", None);
     (found, host.seconds() - started)
 }
 

@@ -110,7 +110,7 @@ impl<'t> Target<'t> {
 
 /// Tokens of a prompt.
 fn prompt(tokenizer: &Tokenizer, text: &str) -> Result<Vec<u32>, Outcome> {
-    let prompt = tokenizer.encode(text);
+    let prompt = tokenizer.encode(text).map_err(|error| Outcome::usage(&error.to_string()))?;
     if prompt.is_empty() {
         return Err(Outcome::usage("the prompt has no token\n  = instead: --prompt TEXT"));
     }

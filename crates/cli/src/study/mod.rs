@@ -103,10 +103,14 @@ fn measured(
         brief: args.brief,
     };
     let study = {
-        let mut say = |what: &str| host.progress(what);
+        let mut say = |what: &str| {
+            if !args.json {
+                host.progress(what, None);
+            }
+        };
         llama::study(&setting, &mut say)
     };
-    host.progress("");
+    host.progress("", None);
     study.map_err(|error| Outcome { code: FAILED, ..Outcome::usage(&error.to_string()) })
 }
 

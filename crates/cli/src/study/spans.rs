@@ -67,12 +67,8 @@ mod tests {
 
     #[test]
     fn stretches_are_sets_of_cycles() {
-        // Any few numbers: those of a linear congruence.
         let mut state = 1_u64;
-        let mut next = |most: u64| {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            (state >> 33) % most
-        };
+        let mut next = |most: u64| tilewright_base::random::below(&mut state, most);
         for _ in 0..500 {
             let mut some = || -> Vec<Span> {
                 let count = next(6);

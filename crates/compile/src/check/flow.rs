@@ -149,10 +149,7 @@ mod tests {
     #[test]
     fn runs_are_what_single_bytes_are() {
         let mut state = 7_u64;
-        let mut next = |most: u64| {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            (state >> 33) % most
-        };
+        let mut next = |most: u64| tilewright_base::random::below(&mut state, most);
         for _ in 0..200 {
             let (mut runs, mut bytes) = (Runs::default(), vec![None; 64]);
             for writer in 1..12 {

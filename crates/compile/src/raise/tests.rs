@@ -16,12 +16,10 @@ fn riches(graph: &Graph) -> Vec<&'static str> {
 
 /// Numbers without a pattern that a rule could use.
 fn noise(count: usize, seed: u64) -> Vec<f32> {
-    let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
+    let mut state = seed;
     let mut next = || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        f32::from(u16::try_from(state >> 48).unwrap()) / 32768.0 - 1.0
+        let word = tilewright_base::random::next(&mut state);
+        f32::from(u16::try_from(word >> 48).unwrap()) / 32768.0 - 1.0
     };
     (0..count).map(|_| next()).collect()
 }

@@ -1,4 +1,5 @@
-//! Products that are added to what another engine left in PSUM: undefined before NeuronCore-v4 (neuron.md section 2.2).
+//! Products that are added to what another engine left in PSUM: undefined before NeuronCore-v4
+//! (docs/hardware-rules.md#tensor-engine).
 
 use std::collections::BTreeMap;
 

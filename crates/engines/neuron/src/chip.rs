@@ -67,7 +67,8 @@ impl Chip {
         ))
     }
 
-    /// Refuses a launch on more cores than share their memory: two, from NeuronCore-v3 on (neuron.md sections 1.4 and 6).
+    /// Refuses a launch on more cores than share their memory: two, from NeuronCore-v3 on
+    /// (docs/hardware-rules.md#instances-and-logical-cores and #order-and-synchronisation).
     ///
     /// # Errors
     /// If there are others.
@@ -75,7 +76,8 @@ impl Chip {
         if cores == 2 {
             self.needs("a launch on 2 cores", Generation::V3)?;
         }
-        crate::refusal::rule((1..=2).contains(&cores), || {
+        let most = usize::try_from(self.neuron.chip.logical_cores_max).unwrap_or(usize::MAX);
+        crate::refusal::rule((1..=most).contains(&cores), || {
             Refusal::new(
                 "neuron/launch",
                 format!("a launch on {cores} cores"),

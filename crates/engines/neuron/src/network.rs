@@ -1,4 +1,5 @@
-//! Devices of an instance, the links between them, and which rank is where (neuron.md sections 1.4 and 5.5).
+//! Devices of an instance, the links between them, and which rank is where
+//! (docs/hardware-rules.md#instances-and-logical-cores and #collectives).
 //!
 //! Documented: devices, wiring and rates of the instances (`machines/instances.toml` says which of them are assumed),
 //! and 1 to 2 us for a hop inside a server, 15 us between servers. Assumed: ranks take cores in order, so that the first

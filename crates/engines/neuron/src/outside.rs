@@ -1,5 +1,6 @@
-//! Tiles that the kernel itself places where there is no memory: beyond the last partition, beyond the last byte of a
-//! partition; and results of the tensor engine across two banks of PSUM (neuron.md sections 1.3 and 2.2).
+//! Tiles that the kernel itself places where there is no memory: beyond the last partition, beyond the last
+//! byte of a partition; and results of the tensor engine across two banks of PSUM
+//! (docs/hardware-rules.md#on-chip-memories and #tensor-engine).
 
 use std::collections::BTreeMap;
 

@@ -52,8 +52,8 @@ pub struct View {
     pub picked_by: Option<Arc<[Region]>>,
 }
 
-/// A tile of offsets (NKI tensor, `indirect`; neuron.md section 3.9): engines read them in groups of partitions, of a size
-/// that depends on the engine.
+/// A tile of offsets (NKI tensor, `indirect`; docs/hardware-rules.md#tensor-indirection): engines read them
+/// in groups of partitions, of a size that depends on the engine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IndexTile {
     /// Where it lies.

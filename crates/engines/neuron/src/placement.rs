@@ -1,9 +1,10 @@
 //! Tiles that the kernel itself places (`address=`, `sbuf.alloc`, `psum.mod_alloc`): two that hold values at the same
 //! bytes at once, and two that follow each other there while nothing makes the second wait for the first.
 //!
-//! Waits come from the tiles that instructions share and from the order of each engine (neuron.md section 6). DMA
-//! queues have no order among each other. Assumed: sharing an address alone gives no wait, except among the tiles of one tensor,
-//! whose modulo allocation says that they follow each other (public kernels that are known to be right rely on it).
+//! Waits come from the tiles that instructions share and from the order of each engine
+//! (docs/hardware-rules.md#order-and-synchronisation). DMA queues have no order among each other. Assumed:
+//! sharing an address alone gives no wait, except among the tiles of one tensor, whose modulo allocation says
+//! that they follow each other (public kernels that are known to be right rely on it).
 
 use std::collections::{BTreeMap, BTreeSet};
 

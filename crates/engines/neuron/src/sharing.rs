@@ -1,5 +1,6 @@
-//! Programs and cores that touch the same bytes of HBM while nothing orders them: programs of a launch run in any
-//! order, cores meet only at `core_barrier` and `sendrecv` (neuron.md section 6).
+//! Programs and cores that touch the same bytes of HBM while nothing orders them: programs of a launch run in
+//! any order, cores meet only at `core_barrier` and `sendrecv`
+//! (docs/hardware-rules.md#order-and-synchronisation).
 
 use std::collections::BTreeMap;
 

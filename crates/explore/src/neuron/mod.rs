@@ -1,4 +1,5 @@
-//! The NeuronCore as a target: tilings of an einsum onto the tensor engine (NKI architecture guide; neuron.md sections 2 to 6).
+//! The NeuronCore as a target: tilings of an einsum onto the tensor engine (NKI architecture guide;
+//! docs/hardware-rules.md#neuroncore).
 //!
 //! - [`task`]: the einsum on a chip, as a matmul for each batch position; [`walk`]: what the search asks for;
 //! - [`point`]: a candidate; [`cut`]: an axis in blocks of tiles; [`space`]: which candidates there are;

@@ -7,9 +7,6 @@
 use tilewright_tcp::Setup;
 use tilewright_tcp::energy::{COMPONENTS, Component};
 
-/// Stages between fetch and the first product, in cycles, whatever the tactic: an assumption of the closed forms.
-const PIPELINE_CYCLES: u64 = 20;
-
 /// `batch` independent products of `rows0 x sum` by `rows1 x sum`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Product {
@@ -102,7 +99,7 @@ pub fn stages(setup: &Setup<'_>, product: &Product, tactic: &Tactic) -> Stages {
     let drained = machine.ce.drain_elements_per_cycle.min(tactic.lanes * columns);
     let drain = batch * held * streamed / drained;
     let load = batch * bytes(held * sum) / machine.fetch.sub_width_bytes;
-    let cycles = mac.max(stream).max(drain) + ring(tactic) + PIPELINE_CYCLES;
+    let cycles = mac.max(stream).max(drain) + ring(tactic) + machine.ce.fill_cycles;
     Stages { mac, stream, drain, load, cycles }
 }
 

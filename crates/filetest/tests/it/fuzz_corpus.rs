@@ -99,8 +99,7 @@ fn changed_texts_of_stages() {
     ];
     let mut state = 1_u64;
     let mut below = |most: usize| {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        usize::try_from(state >> 33).unwrap_or(0) % most.max(1)
+        usize::try_from(tilewright_base::random::below(&mut state, most as u64)).expect("below a size")
     };
     for (target, check) in targets {
         let text = read(&repository().join("fuzz/corpus").join(target).join("canonical"));

@@ -18,8 +18,7 @@ const POSITIONS: u32 = 64;
 /// Numbers that look random, each time the same.
 fn drawn(count: u32, scale: f32, state: &mut u64) -> Vec<u8> {
     let mut next = || {
-        *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        let high = u16::try_from(*state >> 48).expect("sixteen bits");
+        let high = u16::try_from(tilewright_base::random::next(state) >> 48).expect("sixteen bits");
         (f32::from(high) / 32768.0 - 1.0) * scale
     };
     (0..count).flat_map(|_| next().to_le_bytes()).collect()

@@ -18,8 +18,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("crates/import", &["base", "graph"]),
     ("crates/record", &[]),
     ("crates/engines/tcp", &["base", "ir", "machine", "notation", "num"]),
-    ("crates/engines/neuron", &["machine", "num"]),
-    ("crates/micro", &["machine", "tcp"]),
+    ("crates/engines/neuron", &["base", "machine", "num"]),
+    ("crates/micro", &["base", "machine", "tcp"]),
     ("crates/sim", &["base", "machine", "num", "record", "tcp"]),
     ("crates/runtime", &["base", "compile", "explore", "machine", "num", "record", "sim", "tcp"]),
     ("crates/explore", &["base", "machine", "neuron", "notation", "num", "tcp"]),
@@ -150,6 +150,34 @@ fn the_book_lists_every_chapter_and_its_links_lead_somewhere() {
             let outside = target.starts_with("http") || target.is_empty();
             let folder = page.parent().unwrap_or(&docs);
             assert!(outside || folder.join(target).exists(), "{}: no {target}", page.display());
+        }
+    }
+}
+
+/// Citations name public work or a section of the book: a file outside the repository is nothing that a reader has.
+#[test]
+fn citations_stay_within_the_repository() {
+    let root = repository();
+    let rules = read(&root.join("docs/hardware-rules.md"));
+    let headings =
+        rules.lines().filter(|line| line.starts_with('#')).map(|line| line.trim_start_matches('#').trim());
+    let anchors: Vec<String> = headings.map(|heading| heading.to_lowercase().replace(' ', "-")).collect();
+    let mut pages = sources();
+    for (folder, extension) in [("docs", "md"), ("machines", "toml"), ("machines", "md"), ("python", "py")] {
+        files(&root.join(folder), extension, &mut pages);
+    }
+    let outside =
+        ["shared/".to_string() + "reference", "seeds".to_string() + "/", ".md ".to_string() + "section"];
+    for page in pages {
+        let text = read(&page);
+        for word in &outside {
+            assert!(!text.contains(word.as_str()), "{}: cites `{word}`, which is not here", page.display());
+        }
+        for rest in text.split("hardware-rules.md#").skip(1) {
+            let end = rest.find(|letter: char| !letter.is_ascii_lowercase() && letter != '-');
+            let anchor = &rest[..end.unwrap_or(rest.len())];
+            let is_here = anchor.is_empty() || anchors.iter().any(|known| known == anchor);
+            assert!(is_here, "{}: docs/hardware-rules.md has no section `{anchor}`", page.display());
         }
     }
 }

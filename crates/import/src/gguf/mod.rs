@@ -21,9 +21,8 @@ use crate::gguf::config::FREQUENCIES;
 use crate::gguf::file::{Gguf, Item};
 use crate::llama::{Config, graph};
 use crate::tokenizer::Tokenizer;
-use crate::tokenizer::bytes::{BytePairs, Units};
 use crate::tokenizer::pieces::Pieces;
-use crate::tokenizer::split::Pattern;
+use crate::tokenizer::pipeline::{ByteSplit, Pipeline};
 
 /// Reads a model; `name` is the file's name for complaints.
 ///
@@ -119,21 +118,23 @@ pub fn tokenizer(name: &str, bytes: &Arc<Vec<u8>>) -> Imported<Tokenizer> {
         }
         Some("gpt2") => {
             let merges = file.texts("tokenizer.ggml.merges").ok_or_else(|| lacking("merges"))?;
-            let pattern = match file.text("tokenizer.ggml.pre").unwrap_or("") {
-                "llama-bpe" | "llama3" | "llama-v3" => Pattern::Llama3,
-                "smollm" | "starcoder" | "refact" | "command-r" => Pattern::Gpt2 { single_digits: true },
-                _ => Pattern::Gpt2 { single_digits: false },
+            let split = match file.text("tokenizer.ggml.pre").unwrap_or("") {
+                "llama-bpe" | "llama3" | "llama-v3" => ByteSplit::Llama3,
+                "smollm" | "starcoder" | "refact" | "command-r" => ByteSplit::SingleDigits,
+                _ => ByteSplit::Gpt2,
             };
             let count = u32::try_from(texts.len()).unwrap_or(u32::MAX);
             let special: Vec<u32> = (0..count).filter(|token| matches!(kind_of(*token), 3 | 4)).collect();
-            let texts = texts.iter().map(ToString::to_string).collect();
-            let pairs = merges.iter().filter_map(|merge| merge.split_once(' '));
-            let mut pairs = BytePairs::new(texts, pairs, Units::Bytes(pattern), &special);
+            let pair = |merge: &&str| {
+                merge.split_once(' ').map(|(left, right)| (left.to_string(), right.to_string()))
+            };
+            let merges = merges.iter().filter_map(pair).collect();
+            let mut pipeline = Pipeline::byte_level(name, &texts, merges, split, &special)?;
             if flag("add_bos_token", false) {
-                pairs.begin = begin.into_iter().collect();
+                pipeline.begin = begin.into_iter().collect();
             }
-            pairs.ends = end.into_iter().collect();
-            Ok(Tokenizer::BytePairs(pairs))
+            pipeline.ends = end.into_iter().collect();
+            Ok(Tokenizer::Pipeline(Box::new(pipeline)))
         }
         other => {
             let what = format!("`{}` is not known", other.unwrap_or(""));

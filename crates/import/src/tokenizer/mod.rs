@@ -1,40 +1,37 @@
 //! Texts to tokens and back.
 //!
-//! - [`pieces`]: SentencePiece vocabularies with scores: llama2.c and GGUF files of the Llama 2 family;
-//! - [`bytes`]: byte pair encoding: GPT-2, Llama 3, SmolLM2;
-//! - [`words`]: WordPiece: BERT;
-//! - [`split`]: what byte pair encoding is done within;
-//! - [`json`]: Hugging Face's `tokenizer.json`, of any of these kinds.
-//!
-//! The `tokenizers` crate judges `json` in a test and does not read the files itself: it panics on some that are wrong (decoders, templates
-//! without their token), allocates what a file's `padding` asks for, and would double the time to build the importers.
+//! - [`pipeline`]: tokenizers of the `tokenizers` crate: byte-level BPE, BPE over characters, WordPiece, Unigram;
+//! - [`json`]: Hugging Face's `tokenizer.json` to such a pipeline;
+//! - [`pieces`]: our own, for what the crate has no model of: SentencePiece vocabularies with scores and without merges, as in
+//!   llama2.c's `tokenizer.bin` and GGUF files of the Llama 2 family. Any two neighbours whose joined text is a piece may be
+//!   joined, the highest score first and the leftmost of equals. A list of merges orders the pairs of equal score by rank
+//!   instead of by place, so a vocabulary turned into merges gives other tokens (`aaaa` with pieces `aa` and `aaa`).
 
-pub mod bytes;
 pub mod json;
 mod merge;
 pub mod pieces;
-mod special;
-pub mod split;
-pub mod words;
+pub mod pipeline;
+
+use crate::error::Imported;
 
 /// A tokenizer of any kind.
 #[derive(Clone, Debug)]
 pub enum Tokenizer {
     /// Pieces with scores, merged by score.
     Pieces(pieces::Pieces),
-    /// Pairs merged by rank.
-    BytePairs(bytes::BytePairs),
-    /// Longest pieces of words.
-    WordPieces(words::WordPieces),
+    /// A tokenizer of the library.
+    Pipeline(Box<pipeline::Pipeline>),
 }
 
 impl Tokenizer {
     /// The tokens of a text, with whatever the model wants around it.
-    pub fn encode(&self, text: &str) -> Vec<u32> {
+    ///
+    /// # Errors
+    /// If the vocabulary has no token for a part of the text, and none for what is unknown.
+    pub fn encode(&self, text: &str) -> Imported<Vec<u32>> {
         match self {
-            Tokenizer::Pieces(pieces) => pieces.encode(text),
-            Tokenizer::BytePairs(pairs) => pairs.encode(text),
-            Tokenizer::WordPieces(words) => words.encode(text),
+            Tokenizer::Pieces(pieces) => Ok(pieces.encode(text)),
+            Tokenizer::Pipeline(pipeline) => pipeline.encode(text),
         }
     }
 
@@ -42,8 +39,7 @@ impl Tokenizer {
     pub fn decode(&self, tokens: &[u32]) -> String {
         match self {
             Tokenizer::Pieces(pieces) => pieces.decode(tokens),
-            Tokenizer::BytePairs(pairs) => pairs.decode(tokens),
-            Tokenizer::WordPieces(words) => words.decode(tokens),
+            Tokenizer::Pipeline(pipeline) => pipeline.decode(tokens),
         }
     }
 
@@ -51,8 +47,7 @@ impl Tokenizer {
     pub fn ends(&self) -> Vec<u32> {
         match self {
             Tokenizer::Pieces(pieces) => pieces.ends.clone(),
-            Tokenizer::BytePairs(pairs) => pairs.ends.clone(),
-            Tokenizer::WordPieces(_) => Vec::new(),
+            Tokenizer::Pipeline(pipeline) => pipeline.ends.clone(),
         }
     }
 
@@ -60,8 +55,7 @@ impl Tokenizer {
     pub fn len(&self) -> usize {
         match self {
             Tokenizer::Pieces(pieces) => pieces.len(),
-            Tokenizer::BytePairs(pairs) => pairs.texts().len(),
-            Tokenizer::WordPieces(words) => words.texts().len(),
+            Tokenizer::Pipeline(pipeline) => pipeline.len(),
         }
     }
 
@@ -72,11 +66,9 @@ impl Tokenizer {
 
     /// Whether a token is one of the vocabulary.
     pub fn has(&self, token: u32) -> bool {
-        let of = |texts: &[String]| texts.get(token as usize).is_some_and(|text| !text.is_empty());
         match self {
             Tokenizer::Pieces(pieces) => (token as usize) < pieces.len(),
-            Tokenizer::BytePairs(pairs) => of(pairs.texts()),
-            Tokenizer::WordPieces(words) => of(words.texts()),
+            Tokenizer::Pipeline(pipeline) => pipeline.has(token),
         }
     }
 
@@ -85,8 +77,7 @@ impl Tokenizer {
     pub fn with_ends(mut self, ends: Vec<u32>) -> Tokenizer {
         match &mut self {
             Tokenizer::Pieces(pieces) => pieces.ends = ends,
-            Tokenizer::BytePairs(pairs) => pairs.ends = ends,
-            Tokenizer::WordPieces(_) => {}
+            Tokenizer::Pipeline(pipeline) => pipeline.ends = ends,
         }
         self
     }

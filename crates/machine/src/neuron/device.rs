@@ -14,14 +14,10 @@ machine_keys! {
         logical_cores_max: u64 [1, 16],
         /// Cores for collective communication.
         cc_cores: u64 [0, 256],
-        /// Clock that profiles count in.
-        profiler_clock_hz: u64 [1_000_000, 10_000_000_000],
     }
 
     /// Semaphores, dispatch and launches.
     Sync {
-        /// Registers of an engine's sequencer.
-        registers: u64 [0, 65536],
         /// Shortest interval between two instructions of an engine.
         dispatch_cycles: u64 [0, 100_000],
         /// Semaphore from one compute engine to another.
@@ -32,10 +28,6 @@ machine_keys! {
         dma_round_trip_ns: u64 [0, 1_000_000],
         /// Instructions of an engine among which the compiler changes the order.
         schedule_window: u64 [1, 1_000_000],
-        /// Start of a program before its first instruction.
-        preamble_ns: u64 [0, 1_000_000_000],
-        /// End of a program after its last instruction.
-        tail_ns: u64 [0, 1_000_000_000],
     }
 
     /// Links between devices.

@@ -13,8 +13,6 @@ machine_keys! {
         rows: u64 [1, 4096],
         /// Columns of processing elements: the outputs.
         columns: u64 [1, 4096],
-        /// Elements of 16 bits that the input ports take in one cycle.
-        input_elements_per_cycle: u64 [1, 65536],
         /// Largest free size of the stationary tile.
         stationary_free_max: u64 [1, 65536],
         /// Largest free size of the moving tile with FP32 results.
@@ -41,7 +39,7 @@ machine_keys! {
         mx_rate: u64 [0, 64],
         /// Structured-sparse rate over BF16 rate; 0 if not offered.
         sparse_rate: u64 [0, 64],
-        /// Smallest tile that rows and columns may be split into.
+        /// Smallest that the longer side of a part of the array may be.
         tile_min: u64 [1, 4096],
         /// Time from idle to full rate.
         ramp_ns: u64 [0, 1_000_000],
@@ -63,6 +61,14 @@ machine_keys! {
         fast_rate: u64 [1, 64],
         /// The same when strided, when in PSUM, or with two inputs.
         fast_strided_rate: u64 [1, 64],
+        /// Cycles of an element of a reciprocal.
+        reciprocal_cycles: u64 [1, 64],
+        /// Shortest time of a copy from or to a place that is known at run time.
+        dynamic_copy_cycles: u64 [0, 100_000],
+        /// Longest row of which statistics are taken.
+        statistics_free_max: u64 [1, 65536],
+        /// Longest row that is searched for its largest elements.
+        search_free_max: u64 [8, 1 << 20],
         /// Cycles of an element of a division, as the compiler makes it of a reciprocal and a product.
         divide_cycles: f64 [1.0, 64.0],
         /// Partitions that a transpose or shuffle stays within.
@@ -95,17 +101,13 @@ machine_keys! {
         processors: u64 [1, 256],
         /// Partitions that a processor is wired to.
         partitions_per_processor: u64 [1, 4096],
-        /// Width of a processor's vectors.
-        vector_bits: u64 [8, 65536],
-        /// Local memory of a processor.
-        local_bytes: u64 [0, 1 << 30],
-        /// Latency of local memory.
-        local_cycles: u64 [0, 10_000],
         /// Start of an instruction.
         startup_cycles: u64 [0, 100_000],
         /// A descriptor of a transfer whose rows are picked at run time.
         descriptor_cycles: u64 [0, 100_000],
         /// Rate of the DMA engines inside the processors, both directions; 0 if there are none.
         dma_bytes_per_s: u64 [0, 1_000_000_000_000_000],
+        /// Elements of a partition that these move from core to core, at most.
+        exchange_elements_max: u64 [0, 65536],
     }
 }

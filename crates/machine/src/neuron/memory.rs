@@ -15,8 +15,6 @@ machine_keys! {
         sbuf_free_max: u64 [1, 1 << 30],
         /// The same in PSUM.
         psum_free_max: u64 [1, 1 << 30],
-        /// Dimensions of a free pattern.
-        pattern_dimensions: u64 [1, 16],
         /// Tiles of at most this many partitions may start at any multiple of it.
         quadrant_partitions: u64 [1, 4096],
         /// True if the vector and general-purpose engines exclude each other from SBUF.
@@ -33,10 +31,8 @@ machine_keys! {
         partition_bytes: u64 [64, 1 << 30],
         /// Bytes of a partition that the compiler keeps.
         reserved_bytes: u64 [0, 1 << 30],
-        /// Distance between the addresses of neighbouring partitions.
-        partition_stride_bytes: u64 [64, 1 << 30],
-        /// Clock of a port, which moves one element of each partition in one cycle.
-        port_clock_hz: u64 [1_000_000, 10_000_000_000],
+        /// Part that stays free for what is loaded ahead when tiles are spilled.
+        spill_reserve_fraction: f64 [0.0, 0.9],
     }
 
     /// Partial-sum buffer of a core.
@@ -45,16 +41,12 @@ machine_keys! {
         banks: u64 [1, 1024],
         /// Bytes of a bank in one partition.
         bank_bytes: u64 [4, 1 << 20],
-        /// True if sums may be kept in BF16.
-        bf16_accumulate: bool,
     }
 
     /// DMA engines.
     Dma {
         /// Engines that serve a core.
         engines_per_core: u64 [1, 4096],
-        /// Queues of an engine.
-        queues_per_engine: u64 [1, 4096],
         /// Peak rate of an engine.
         engine_bytes_per_s: u64 [1, 1_000_000_000_000_000],
         /// Rate that large transfers of an engine reach.
@@ -79,10 +71,6 @@ machine_keys! {
         descriptor_max_bytes: u64 [1, 1 << 30],
         /// Packets of compute traffic.
         packet_bytes: u64 [1, 1 << 30],
-        /// Packets of collectives.
-        collective_packet_bytes: u64 [1, 1 << 30],
-        /// Semaphore write at the end of a transfer.
-        semaphore_write_ns: u64 [0, 1_000_000],
         /// Trigger to data, static descriptors.
         trigger_ns: u64 [0, 1_000_000],
         /// Trigger to data, descriptors made by the general-purpose engine.
@@ -93,6 +81,8 @@ machine_keys! {
         hardware_descriptor_ns: u64 [0, 1_000_000],
         /// Times as long that a transfer takes that accumulates into its target.
         accumulate_factor: u64 [1, 64],
+        /// Sources that one transfer adds up, at most.
+        sources_max: u64 [1, 4096],
     }
 
     /// Off-chip memory.

@@ -70,12 +70,6 @@ pub(crate) fn conflicts(neuron: &Neuron) -> Vec<Conflict> {
             "at most sbuf.partitions rows and columns",
         ),
         Conflict::unless(
-            sbuf.partition_bytes <= sbuf.partition_stride_bytes,
-            "sbuf.partition_bytes",
-            format!("{} B overlap at a stride of {} B", sbuf.partition_bytes, sbuf.partition_stride_bytes),
-            "at most sbuf.partition_stride_bytes",
-        ),
-        Conflict::unless(
             sbuf.reserved_bytes < sbuf.partition_bytes,
             "sbuf.reserved_bytes",
             format!("{} B of {} B are kept by the compiler", sbuf.reserved_bytes, sbuf.partition_bytes),

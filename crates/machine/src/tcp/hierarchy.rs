@@ -17,12 +17,6 @@ machine_keys! {
         fused_pes: List [1, 64],
         /// Thermal design power of the chip.
         tdp_w: f64 [0.1, 10_000.0],
-        /// Rated power of the card that is sold.
-        card_tdp_w: f64 [0.1, 10_000.0],
-        /// Power of an idle card.
-        card_idle_w: f64 [0.0, 10_000.0],
-        /// Process node.
-        process_nm: u64 [1, 1000],
         /// Width of the die.
         die_width_mm: f64 [0.1, 100.0],
         /// Height of the die.
@@ -41,14 +35,6 @@ machine_keys! {
 
     /// The control processor of a processing element.
     Cpu {
-        /// Clock.
-        clock_hz: u64 [1_000_000, 10_000_000_000],
-        /// First-level instruction cache.
-        l1_instruction_bytes: u64 [0, 1 << 30],
-        /// First-level data cache.
-        l1_data_bytes: u64 [0, 1 << 30],
-        /// Second-level cache.
-        l2_bytes: u64 [0, 1 << 30],
         /// Scratchpad memory that control code runs from.
         spm_bytes: u64 [0, 1 << 30],
         /// Rate of the scratchpad as a DMA medium, for each data memory network.

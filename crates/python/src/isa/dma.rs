@@ -55,7 +55,7 @@ impl Session {
 
     /// Refuses an exchange between cores that is too large for the DMA of GpSimd.
     fn check_exchange(&mut self, py: Python<'_>, tile: &Tensor) -> Done {
-        let done = dma::check_exchange(tile.operand()?);
+        let done = dma::check_exchange(&self.chip, tile.operand()?);
         done.map_err(|refusal| self.refused(py, &refusal))
     }
 

@@ -1,48 +1,34 @@
 //! Debug annotations of slices: counts and texts, with interned strings.
 
-use super::field;
 use super::intern::Interner;
-use super::wire::Wire;
+use super::message::{DebugAnnotation, InternedData};
 
 /// Strings of debug annotations.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Annotations {
     names: Interner,
     strings: Interner,
 }
 
 impl Annotations {
-    pub(super) fn new() -> Annotations {
-        Annotations {
-            names: Interner::new(field::INTERNED_ANNOTATION_NAMES),
-            strings: Interner::new(field::INTERNED_ANNOTATION_STRINGS),
+    /// A named count.
+    pub(super) fn count(&mut self, interned: &mut InternedData, name: &str, count: u64) -> DebugAnnotation {
+        DebugAnnotation { uint_value: Some(count), ..self.named(interned, name) }
+    }
+
+    /// A named text.
+    pub(super) fn text(&mut self, interned: &mut InternedData, name: &str, text: &str) -> DebugAnnotation {
+        let named = self.named(interned, name);
+        match self.strings.iid(text, &mut interned.debug_annotation_string_values) {
+            Some(iid) => DebugAnnotation { string_value_iid: Some(iid), ..named },
+            None => DebugAnnotation { string_value: Some(text.to_string()), ..named },
         }
     }
 
-    pub(super) fn count(&mut self, event: &mut Wire, interned: &mut Wire, name: &str, count: u64) {
-        let iid = self.names.iid(name, interned);
-        event.message(field::EVENT_ANNOTATIONS, |annotation| {
-            annotation_name(annotation, iid, name);
-            annotation.varint(field::ANNOTATION_UINT, count);
-        });
-    }
-
-    pub(super) fn text(&mut self, event: &mut Wire, interned: &mut Wire, name: &str, text: &str) {
-        let iid = self.names.iid(name, interned);
-        let text_iid = self.strings.iid(text, interned);
-        event.message(field::EVENT_ANNOTATIONS, |annotation| {
-            annotation_name(annotation, iid, name);
-            match text_iid {
-                Some(iid) => annotation.varint(field::ANNOTATION_STRING_IID, iid),
-                None => annotation.bytes(field::ANNOTATION_STRING, text.as_bytes()),
-            }
-        });
-    }
-}
-
-fn annotation_name(annotation: &mut Wire, iid: Option<u64>, name: &str) {
-    match iid {
-        Some(iid) => annotation.varint(field::ANNOTATION_NAME_IID, iid),
-        None => annotation.bytes(field::ANNOTATION_NAME, name.as_bytes()),
+    fn named(&mut self, interned: &mut InternedData, name: &str) -> DebugAnnotation {
+        match self.names.iid(name, &mut interned.debug_annotation_names) {
+            Some(iid) => DebugAnnotation { name_iid: Some(iid), ..DebugAnnotation::default() },
+            None => DebugAnnotation { name: Some(name.to_string()), ..DebugAnnotation::default() },
+        }
     }
 }

@@ -1,52 +1,58 @@
 //! Packets of the one sequence, and the descriptions of tracks and counters in them.
 
-use super::field;
-use super::wire::Wire;
-use crate::layout::{Counter, TrackId, Unit};
+use super::message::{
+    ChildTracksOrdering, CounterDescriptor, CounterUnit, SEQ_INCREMENTAL_STATE_CLEARED,
+    SEQ_NEEDS_INCREMENTAL_STATE, TracePacket, TrackDescriptor,
+};
+use crate::layout::{Counter, Track, TrackId, Unit};
 
 /// Every packet belongs to one sequence.
-const SEQUENCE_ID: u64 = 1;
+const SEQUENCE_ID: u32 = 1;
 
 /// The first packet: interned strings start here.
-pub(super) fn first_packet(packets: &mut Wire) {
-    packets.message(field::TRACE_PACKET, |packet| {
-        packet.varint(field::PACKET_SEQUENCE_ID, SEQUENCE_ID);
-        packet.varint(field::PACKET_SEQUENCE_FLAGS, field::FLAG_STATE_CLEARED);
-    });
+pub(super) fn first_packet() -> TracePacket {
+    TracePacket { sequence_flags: Some(SEQ_INCREMENTAL_STATE_CLEARED), ..packet() }
 }
 
-/// A further packet of the sequence.
-pub(super) fn packet(packets: &mut Wire, body: impl FnOnce(&mut Wire)) {
-    packets.message(field::TRACE_PACKET, |packet| {
-        packet.varint(field::PACKET_SEQUENCE_ID, SEQUENCE_ID);
-        packet.varint(field::PACKET_SEQUENCE_FLAGS, field::FLAG_NEEDS_STATE);
-        body(packet);
-    });
-}
-
-/// A packet with a track descriptor.
-pub(super) fn describe(packets: &mut Wire, uuid: u64, description: &Wire) {
-    packet(packets, |packet| {
-        packet.message(field::PACKET_TRACK_DESCRIPTOR, |track| {
-            track.varint(field::TRACK_UUID, uuid);
-            track.bytes.extend_from_slice(&description.bytes);
-        });
-    });
-}
-
-/// Name, parent and rank, which keeps siblings in the order of the layout. Track uuids are track ids plus one: zero means the root of a trace.
-pub(super) fn place_below(description: &mut Wire, name: &str, parent: Option<TrackId>, rank: u64) {
-    description.bytes(field::TRACK_NAME, name.as_bytes());
-    if let Some(parent) = parent {
-        description.varint(field::TRACK_PARENT_UUID, u64::from(parent.0) + 1);
+/// A further packet of the sequence, without content.
+pub(super) fn packet() -> TracePacket {
+    TracePacket {
+        trusted_packet_sequence_id: Some(SEQUENCE_ID),
+        sequence_flags: Some(SEQ_NEEDS_INCREMENTAL_STATE),
+        ..TracePacket::default()
     }
-    description.varint(field::TRACK_SIBLING_RANK, rank);
 }
 
-pub(super) fn encode_unit(description: &mut Wire, counter: &Counter) {
-    description.message(field::TRACK_COUNTER, |descriptor| match counter.unit {
-        Unit::Bytes => descriptor.varint(field::COUNTER_UNIT, field::UNIT_SIZE_BYTES),
-        Unit::Count => descriptor.varint(field::COUNTER_UNIT, field::UNIT_COUNT),
-        Unit::Milliwatts => descriptor.bytes(field::COUNTER_UNIT_NAME, b"mW"),
-    });
+/// A packet that describes a track under a number.
+pub(super) fn described(uuid: u64, description: &TrackDescriptor) -> TracePacket {
+    let description = TrackDescriptor { uuid: Some(uuid), ..description.clone() };
+    TracePacket { track_descriptor: Some(Box::new(description)), ..packet() }
+}
+
+/// A track for slices.
+pub(super) fn track(track: &Track, rank: u64) -> TrackDescriptor {
+    let child_ordering = Some(ChildTracksOrdering::Explicit as i32);
+    TrackDescriptor { child_ordering, ..place_below(&track.name, track.parent, rank) }
+}
+
+/// A track for the values of a counter.
+pub(super) fn counter(counter: &Counter, rank: u64) -> TrackDescriptor {
+    let unit = |unit: CounterUnit| CounterDescriptor { unit: Some(unit as i32), unit_name: None };
+    let descriptor = match counter.unit {
+        Unit::Bytes => unit(CounterUnit::SizeBytes),
+        Unit::Count => unit(CounterUnit::Count),
+        Unit::Milliwatts => CounterDescriptor { unit: None, unit_name: Some("mW".to_string()) },
+    };
+    TrackDescriptor { counter: Some(descriptor), ..place_below(&counter.name, Some(counter.track), rank) }
+}
+
+/// Name, parent and rank, which keeps siblings in the order of the layout. Track uuids are track ids plus one: zero means
+/// the root of a trace. Ranks beyond the field's range share its last.
+fn place_below(name: &str, parent: Option<TrackId>, rank: u64) -> TrackDescriptor {
+    TrackDescriptor {
+        name: Some(name.to_string()),
+        parent_uuid: parent.map(|parent| u64::from(parent.0) + 1),
+        sibling_order_rank: Some(i32::try_from(rank).unwrap_or(i32::MAX)),
+        ..TrackDescriptor::default()
+    }
 }

@@ -2,29 +2,22 @@
 
 use std::collections::BTreeMap;
 
-use super::field;
-use super::wire::Wire;
+use super::message::InternedString;
 
 /// Most strings of one kind, and longest of them: the rest are written where they stand.
 const MAX_STRINGS: u64 = 4096;
 const MAX_STRING_BYTES: usize = 256;
 
 /// Strings of one kind that the trace knows.
-#[derive(Debug)]
-pub(crate) struct Interner {
-    /// The field of `InternedData` that takes them.
-    field: u32,
+#[derive(Debug, Default)]
+pub(super) struct Interner {
     iids: BTreeMap<Box<str>, u64>,
 }
 
 impl Interner {
-    pub(crate) fn new(field: u32) -> Interner {
-        Interner { field, iids: BTreeMap::new() }
-    }
-
-    /// The number of a string, from 1. A new one is added to `interned`, the `InternedData` of the
-    /// packet in hand. None if it has to be written where it stands.
-    pub(crate) fn iid(&mut self, text: &str, interned: &mut Wire) -> Option<u64> {
+    /// The number of a string, from 1. A new one is added to `interned`, the strings of this kind that the
+    /// packet in hand brings. None if it has to be written where it stands.
+    pub(super) fn iid(&mut self, text: &str, interned: &mut Vec<InternedString>) -> Option<u64> {
         if let Some(iid) = self.iids.get(text) {
             return Some(*iid);
         }
@@ -33,10 +26,7 @@ impl Interner {
             return None;
         }
         self.iids.insert(text.into(), iid);
-        interned.message(self.field, |entry| {
-            entry.varint(field::INTERNED_IID, iid);
-            entry.bytes(field::INTERNED_TEXT, text.as_bytes());
-        });
+        interned.push(InternedString { iid: Some(iid), text: Some(text.to_string()) });
         Some(iid)
     }
 }
@@ -47,11 +37,11 @@ mod tests {
 
     #[test]
     fn strings_are_written_once_and_memory_is_bounded() {
-        let (mut interner, mut interned) = (Interner::new(2), Wire::default());
+        let (mut interner, mut interned) = (Interner::default(), Vec::new());
         assert_eq!(interner.iid("exec", &mut interned), Some(1));
-        let written = interned.bytes.len();
+        let written = interned.len();
         assert_eq!(interner.iid("exec", &mut interned), Some(1));
-        assert_eq!(interned.bytes.len(), written);
+        assert_eq!(interned.len(), written);
         for serial in 1..MAX_STRINGS {
             assert_eq!(interner.iid(&serial.to_string(), &mut interned), Some(serial + 1));
         }
@@ -62,8 +52,8 @@ mod tests {
 
     #[test]
     fn long_strings_are_written_where_they_stand() {
-        let (mut interner, mut interned) = (Interner::new(2), Wire::default());
+        let (mut interner, mut interned) = (Interner::default(), Vec::new());
         assert_eq!(interner.iid(&"x".repeat(MAX_STRING_BYTES + 1), &mut interned), None);
-        assert!(interned.bytes.is_empty());
+        assert!(interned.is_empty());
     }
 }

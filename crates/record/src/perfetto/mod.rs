@@ -9,12 +9,11 @@
 
 mod annotate;
 mod describe;
-mod field;
 mod held;
 mod intern;
 mod lanes;
+mod message;
 mod stream;
-mod wire;
 
 use std::io::Write;
 use std::num::NonZeroU64;

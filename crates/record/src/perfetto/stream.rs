@@ -3,13 +3,14 @@
 use std::io::Write;
 use std::num::NonZeroU64;
 
+use prost::Message as _;
+
 use super::annotate::Annotations;
-use super::describe::{describe, encode_unit, first_packet, packet, place_below};
-use super::field;
+use super::describe::{counter, described, first_packet, packet, track};
 use super::held::{Held, ROOM};
 use super::intern::Interner;
 use super::lanes::Lanes;
-use super::wire::Wire;
+use super::message::{EventType, InternedData, Trace, TracePacket, TrackDescriptor, TrackEvent};
 use super::{exact_names, is_exact, timestamp_ns};
 use crate::error::RecordError;
 use crate::event::{Event, Interval, Sample};
@@ -25,15 +26,14 @@ pub struct Stream<W> {
     held: Held,
     clock_hz: NonZeroU64,
     /// What descriptions of further lanes repeat, by track.
-    tracks: Vec<(Lanes, Wire)>,
+    tracks: Vec<(Lanes, TrackDescriptor)>,
     counter_uuids: Vec<u64>,
     next_uuid: u64,
     names: Interner,
     annotations: Annotations,
-    /// Packets of the event in hand; kept for their capacity, as are the next two.
-    packets: Wire,
-    event: Wire,
-    interned: Wire,
+    /// Packets of the event in hand, and their bytes; both kept for their capacity.
+    trace: Trace,
+    bytes: Vec<u8>,
 }
 
 impl<W: Write> Stream<W> {
@@ -46,11 +46,10 @@ impl<W: Write> Stream<W> {
             tracks: Vec::new(),
             counter_uuids: Vec::new(),
             next_uuid: 1,
-            names: Interner::new(field::INTERNED_EVENT_NAMES),
-            annotations: Annotations::new(),
-            packets: Wire::default(),
-            event: Wire::default(),
-            interned: Wire::default(),
+            names: Interner::default(),
+            annotations: Annotations::default(),
+            trace: Trace::default(),
+            bytes: Vec::new(),
         }
     }
 
@@ -71,25 +70,18 @@ impl<W: Write> Stream<W> {
     /// Writes the two ends of a slice.
     fn write_interval(&mut self, interval: &Interval) -> Result<(), RecordError> {
         let uuid = self.lane(interval)?;
-        self.event.bytes.clear();
-        self.interned.bytes.clear();
-        self.encode_begin(uuid, interval);
-        let start_ns = timestamp_ns(interval.start_cycles, self.clock_hz);
-        let (event, interned) = (&self.event.bytes, &self.interned.bytes);
-        packet(&mut self.packets, |packet| {
-            packet.varint(field::PACKET_TIMESTAMP, start_ns);
-            packet.bytes(field::PACKET_TRACK_EVENT, event);
-            if !interned.is_empty() {
-                packet.bytes(field::PACKET_INTERNED_DATA, interned);
-            }
+        let (begin, interned) = self.begin(uuid, interval);
+        let is_new = interned != InternedData::default();
+        self.trace.packet.push(TracePacket {
+            timestamp: Some(timestamp_ns(interval.start_cycles, self.clock_hz)),
+            track_event: Some(begin),
+            interned_data: is_new.then_some(interned),
+            ..packet()
         });
-        let end_ns = timestamp_ns(interval.end_cycles, self.clock_hz);
-        packet(&mut self.packets, |packet| {
-            packet.varint(field::PACKET_TIMESTAMP, end_ns);
-            packet.message(field::PACKET_TRACK_EVENT, |event| {
-                event.varint(field::EVENT_TYPE, field::TYPE_SLICE_END);
-                event.varint(field::EVENT_TRACK_UUID, uuid);
-            });
+        self.trace.packet.push(TracePacket {
+            timestamp: Some(timestamp_ns(interval.end_cycles, self.clock_hz)),
+            track_event: Some(track_event(EventType::SliceEnd, uuid)),
+            ..packet()
         });
         self.flush_packets()
     }
@@ -106,35 +98,33 @@ impl<W: Write> Stream<W> {
         let uuid = self.next_uuid;
         self.next_uuid += 1;
         lanes.open(uuid, interval.end_cycles);
-        describe(&mut self.packets, uuid, description);
+        self.trace.packet.push(described(uuid, description));
         Ok(uuid)
     }
 
-    fn encode_begin(&mut self, uuid: u64, interval: &Interval) {
-        let (event, interned) = (&mut self.event, &mut self.interned);
-        event.varint(field::EVENT_TYPE, field::TYPE_SLICE_BEGIN);
-        event.varint(field::EVENT_TRACK_UUID, uuid);
-        match self.names.iid(&interval.name, interned) {
-            Some(iid) => event.varint(field::EVENT_NAME_IID, iid),
-            None => event.bytes(field::EVENT_NAME, interval.name.as_bytes()),
-        }
+    /// The begin of a slice, and the strings that it names for the first time.
+    fn begin(&mut self, uuid: u64, interval: &Interval) -> (TrackEvent, InternedData) {
+        let (mut event, mut interned) = (track_event(EventType::SliceBegin, uuid), InternedData::default());
+        event.name_iid = self.names.iid(&interval.name, &mut interned.event_names);
+        event.name = event.name_iid.is_none().then(|| interval.name.to_string());
+        let notes = &mut event.debug_annotations;
+        notes.reserve_exact(interval.counts.len() + 4);
         if !is_exact(self.clock_hz) {
             let [start, end] = exact_names(self.clock_hz);
-            self.annotations.count(event, interned, start, interval.start_cycles);
-            self.annotations.count(event, interned, end, interval.end_cycles);
+            notes.push(self.annotations.count(&mut interned, start, interval.start_cycles));
+            notes.push(self.annotations.count(&mut interned, end, interval.end_cycles));
         }
         for (name, count) in &interval.counts {
-            self.annotations.count(event, interned, name, *count);
+            notes.push(self.annotations.count(&mut interned, name, *count));
         }
         if let Some(stage) = interval.binding {
-            self.annotations.text(event, interned, "binding", stage);
+            notes.push(self.annotations.text(&mut interned, "binding", stage));
         }
         if let Some(source) = &interval.source {
-            self.annotations.text(event, interned, "source", source);
+            notes.push(self.annotations.text(&mut interned, "source", source));
         }
-        for id in interval.signals.iter().chain(&interval.waits) {
-            event.fixed64(field::EVENT_FLOW_IDS, id.0);
-        }
+        event.flow_ids.extend(interval.signals.iter().chain(&interval.waits).map(|id| id.0));
+        (event, interned)
     }
 
     fn write_sample(&mut self, sample: Sample) -> Result<(), RecordError> {
@@ -142,49 +132,46 @@ impl<W: Write> Stream<W> {
             let count = self.counter_uuids.len();
             return Err(RecordError::UnknownCounter { counter: sample.counter, count });
         };
-        let at_ns = timestamp_ns(sample.at_cycles, self.clock_hz);
-        packet(&mut self.packets, |packet| {
-            packet.varint(field::PACKET_TIMESTAMP, at_ns);
-            packet.message(field::PACKET_TRACK_EVENT, |event| {
-                event.varint(field::EVENT_TYPE, field::TYPE_COUNTER);
-                event.varint(field::EVENT_TRACK_UUID, *uuid);
-                // The field is signed.
-                event.varint(field::EVENT_COUNTER_VALUE, sample.value.min(i64::MAX.cast_unsigned()));
-            });
-        });
+        // The field is signed.
+        let value = i64::try_from(sample.value).unwrap_or(i64::MAX);
+        let event = TrackEvent { counter_value: Some(value), ..track_event(EventType::Counter, *uuid) };
+        let timestamp = Some(timestamp_ns(sample.at_cycles, self.clock_hz));
+        self.trace.packet.push(TracePacket { timestamp, track_event: Some(event), ..packet() });
         self.flush_packets()
     }
 
     fn describe_layout(&mut self, layout: &Layout) {
         self.clock_hz = layout.clock_hz;
-        for track in &layout.tracks {
-            let mut description = Wire::default();
-            place_below(&mut description, &track.name, track.parent, self.next_uuid);
-            description.varint(field::TRACK_CHILD_ORDERING, field::ORDERING_EXPLICIT);
-            describe(&mut self.packets, self.next_uuid, &description);
+        for each in &layout.tracks {
+            let description = track(each, self.next_uuid);
+            self.trace.packet.push(described(self.next_uuid, &description));
             self.tracks.push((Lanes::new(self.next_uuid), description));
             self.next_uuid += 1;
         }
-        for counter in &layout.counters {
-            let mut description = Wire::default();
-            place_below(&mut description, &counter.name, Some(counter.track), self.next_uuid);
-            encode_unit(&mut description, counter);
-            describe(&mut self.packets, self.next_uuid, &description);
+        for each in &layout.counters {
+            self.trace.packet.push(described(self.next_uuid, &counter(each, self.next_uuid)));
             self.counter_uuids.push(self.next_uuid);
             self.next_uuid += 1;
         }
     }
 
     fn flush_packets(&mut self) -> Result<(), RecordError> {
-        self.out.write_all(&self.packets.bytes)?;
-        self.packets.bytes.clear();
+        self.bytes.clear();
+        self.trace.encode(&mut self.bytes).map_err(std::io::Error::other)?;
+        self.trace.packet.clear();
+        self.out.write_all(&self.bytes)?;
         Ok(())
     }
 }
 
+/// An event of a kind on a track.
+fn track_event(kind: EventType, uuid: u64) -> TrackEvent {
+    TrackEvent { r#type: Some(kind as i32), track_uuid: Some(uuid), ..TrackEvent::default() }
+}
+
 impl<W: Write> Sink for Stream<W> {
     fn begin(&mut self, layout: &Layout) -> Result<(), RecordError> {
-        first_packet(&mut self.packets);
+        self.trace.packet.push(first_packet());
         self.describe_layout(layout);
         self.flush_packets()
     }

@@ -1,13 +1,11 @@
-//! Pairs of instructions that the machine does in one: an activation and the sum of its results, which the Scalar engine takes
-//! on the way (neuron.md section 2.4), a tile and its own multiple, and a reciprocal with the product that it is for, which is a division.
+//! Pairs of instructions that the machine does in one: an activation and the sum of its results, which the
+//! Scalar engine takes on the way (docs/hardware-rules.md#scalar-engine), a tile and its own multiple, and a
+//! reciprocal with the product that it is for, which is a division.
 
 use super::{Form, Users, merge};
 use crate::chip::cycles_ps;
 use crate::schedule::Tiles;
 use crate::{Chip, EngineKind, Program, Region};
-
-/// Cycles of an element of a reciprocal (neuron.md section 3.3).
-const RECIPROCAL_CYCLES: u64 = 8;
 
 pub(super) fn run(chip: &Chip, program: &mut Program, tiles: &Tiles) {
     let users = Users::of(program, tiles);
@@ -87,7 +85,7 @@ fn division(chip: &Chip, program: &mut Program, tiles: &Tiles, users: &Users, at
             continue;
         }
         let fixed_ps = cycles_ps(chip.neuron.vector.fixed_cycles, chip.neuron.vector.clock_hz);
-        let pass_ps = reciprocal.cost.busy_ps.saturating_sub(fixed_ps) / RECIPROCAL_CYCLES;
+        let pass_ps = reciprocal.cost.busy_ps.saturating_sub(fixed_ps) / chip.neuron.vector.reciprocal_cycles;
         let product = &mut program.instructions[at as usize];
         product.cost.busy_ps = times(pass_ps, chip.neuron.vector.divide_cycles).saturating_add(fixed_ps);
         if let Some(read) = product.reads.get_mut(place) {

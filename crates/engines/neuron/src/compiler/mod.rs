@@ -1,5 +1,6 @@
-//! What the compiler of the first dialect changes before a kernel runs. The vendor does not document it; published times of
-//! unmodified kernels tell (neuron.md sections 6 and 10: loops are fused, invariants hoisted, engines chosen).
+//! What the compiler of the first dialect changes before a kernel runs. The vendor does not document it;
+//! published times of unmodified kernels tell (docs/hardware-rules.md#order-and-synchronisation and
+//! #what-is-assumed: loops are fused, invariants hoisted, engines chosen).
 //!
 //! - [`rename`]: a tile that is written as a whole again is a new one;
 //! - [`repeat`]: what was computed before from the same operands is not computed again, copies that change nothing go;

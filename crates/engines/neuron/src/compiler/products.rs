@@ -1,5 +1,6 @@
-//! FP32 products: from NeuronCore-v3 on published times of kernels of the first dialect are those of one pass over the rows, not of the
-//! two that profiles of the second dialect show (neuron.md section 2.2).
+//! FP32 products: from NeuronCore-v3 on published times of kernels of the first dialect are those of one pass
+//! over the rows, not of the two that profiles of the second dialect show
+//! (docs/hardware-rules.md#tensor-engine).
 
 use crate::{Chip, Program};
 

@@ -1,5 +1,6 @@
-//! Tiles that are written as a whole again, as one that a kernel makes outside of a loop is in every iteration: from there on they are
-//! new tiles, so that an iteration need not wait for the last (neuron.md section 6: several buffers arise from independent iterations).
+//! Tiles that are written as a whole again, as one that a kernel makes outside of a loop is in every
+//! iteration: from there on they are new tiles, so that an iteration need not wait for the last
+//! (docs/hardware-rules.md#order-and-synchronisation: several buffers arise from independent iterations).
 
 use std::collections::BTreeMap;
 

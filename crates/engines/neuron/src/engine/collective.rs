@@ -1,4 +1,5 @@
-//! Collectives between ranks: values (neuron.md section 3.6). Times on the links are in [`super::exchange`].
+//! Collectives between ranks: values (docs/hardware-rules.md#transfers-and-communication). Times on the links
+//! are in [`super::exchange`].
 //!
 //! A rank gives what it sends and takes what belongs to it of what all ranks of its group sent. Sums are taken in the
 //! order of the group, so that every rank has the same bits.

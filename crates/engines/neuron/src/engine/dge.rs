@@ -1,5 +1,5 @@
-//! Where the descriptors of a transfer come from, and what making them takes (NKI reference of descriptor generation;
-//! neuron.md sections 5.3 and 5.4).
+//! Where the descriptors of a transfer come from, and what making them takes (NKI reference of descriptor
+//! generation; docs/hardware-rules.md#dma and #descriptors).
 //!
 //! Documented: `none` finds them in HBM and is the quickest; `swdge` takes time of GpSimd and is the only one for rows that a
 //! tile picks; `hwdge` takes about 600 ns for each transfer on the sequencer that triggers it, Sync or Scalar, and what Scalar

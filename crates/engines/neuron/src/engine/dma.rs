@@ -1,5 +1,5 @@
-//! DMA engines: copies, gathers, scatters, transposes and read-modify-write between HBM and SBUF
-//! (NKI guide to DMA; neuron.md sections 3.6 and 5).
+//! DMA engines: copies, gathers, scatters, transposes and read-modify-write between HBM and SBUF (NKI guide
+//! to DMA; docs/hardware-rules.md#transfers-and-communication and #dma).
 
 use crate::alu::AluOp;
 use crate::chip::{bytes_ps, cycles_ps, ns_ps};
@@ -55,16 +55,15 @@ pub fn dma_transpose(chip: &Chip, dst: &Tile, src: &Tile, permuted: &Tile) -> Re
     Ok(transfer(chip, NAME, dst, src, factor).reading(uninitialised))
 }
 
-/// Sources that one `dma_compute` takes (neuron.md section 3.6).
-const MOST_SOURCES: usize = 16;
-
-/// Refuses what a DMA engine does not compute: more than sums of some sources as they are.
-fn sums_only(sources: usize, scales: &[f32], op: AluOp) -> Result<(), Refusal> {
-    rule(sources <= MOST_SOURCES, || {
+/// Refuses what a DMA engine does not compute: more than sums of some sources as they are
+/// (docs/hardware-rules.md#transfers-and-communication).
+fn sums_only(chip: &Chip, sources: usize, scales: &[f32], op: AluOp) -> Result<(), Refusal> {
+    let most = chip.neuron.dma.sources_max;
+    rule(as_u64(sources) <= most, || {
         Refusal::new(
             "neuron/shape",
             format!("dma_compute of {sources} sources"),
-            format!("1 to {MOST_SOURCES} sources"),
+            format!("1 to {most} sources"),
             "add in several steps",
         )
     })?;
@@ -86,12 +85,13 @@ fn sums_only(sources: usize, scales: &[f32], op: AluOp) -> Result<(), Refusal> {
     })
 }
 
-/// Refuses ways to make descriptors and classes of service that the chip does not have (neuron.md sections 3.6 and 5.4).
+/// Refuses ways to make descriptors and classes of service that the chip does not have
+/// (docs/hardware-rules.md#transfers-and-communication and #descriptors).
 ///
 /// # Errors
 /// If hardware is to make the descriptors and there is none that does, or the priority is none.
 pub fn check_trigger(chip: &Chip, name: &str, hardware: bool, priority: Option<i64>) -> Result<(), Refusal> {
-    if hardware {
+    if hardware && chip.neuron.dma.hardware_generators == 0 {
         chip.needs(&format!("{name} with dge_mode hwdge"), Generation::V3)?;
     }
     let Some(priority) = priority else { return Ok(()) };
@@ -106,7 +106,8 @@ pub fn check_trigger(chip: &Chip, name: &str, hardware: bool, priority: Option<i
     })
 }
 
-/// Refuses a transfer from or to PSUM: none since NKI 0.3 (neuron.md sections 2.1 and 4.4).
+/// Refuses a transfer from or to PSUM: none since NKI 0.3 (docs/hardware-rules.md#tensor-access and
+/// #versions-of-the-language).
 ///
 /// # Errors
 /// If the tile is in PSUM.
@@ -121,8 +122,9 @@ pub fn check_reach(name: &str, tile: &Tile) -> Result<(), Refusal> {
     })
 }
 
-/// A tile of another core, moved by the DMA engines inside GpSimd's processors: half of their rate is one direction (NKI Trainium2
-/// architecture guide; neuron.md section 2.5). Assumed: it takes GpSimd as long as it lasts, and no queue of transfers.
+/// A tile of another core, moved by the DMA engines inside GpSimd's processors: half of their rate is one
+/// direction (NKI Trainium2 architecture guide; docs/hardware-rules.md#gpsimd-engine). Assumed: it takes
+/// GpSimd as long as it lasts, and no queue of transfers.
 ///
 /// # Errors
 /// If the two sides have different numbers of elements, or one lies outside its tensor.
@@ -137,20 +139,18 @@ pub fn gpsimd_exchange(chip: &Chip, dst: &Tile, src: &Tile) -> Result<Instructio
     Ok(Instruction::new(NAME, EngineKind::Gpsimd, cost, &[dst], &[src]).reading(uninitialised))
 }
 
-/// Elements of a partition that the DMA of GpSimd moves from core to core (neuron.md section 3.6).
-const MOST_EXCHANGED: usize = 256;
-
-/// Refuses an exchange between cores that is too large for the DMA of GpSimd.
+/// Refuses an exchange between cores that is too large for the DMA of GpSimd
+/// (docs/hardware-rules.md#transfers-and-communication).
 ///
 /// # Errors
 /// If a partition has too many elements.
-pub fn check_exchange(tile: &Tile) -> Result<(), Refusal> {
-    let elements = tile.view.free_elements();
-    rule(elements <= MOST_EXCHANGED, || {
+pub fn check_exchange(chip: &Chip, tile: &Tile) -> Result<(), Refusal> {
+    let (elements, most) = (tile.view.free_elements(), chip.neuron.gpsimd.exchange_elements_max);
+    rule(as_u64(elements) <= most, || {
         Refusal::new(
             "neuron/free-size",
             format!("sendrecv on gpsimd_dma of {elements} elements for each partition"),
-            format!("at most {MOST_EXCHANGED}"),
+            format!("at most {most}"),
             "use dma_engine.dma, or exchange in pieces",
         )
     })
@@ -176,7 +176,7 @@ pub fn dma_compute(
             "pass the sources as a list",
         ));
     };
-    sums_only(sources.len(), scales, op)?;
+    sums_only(chip, sources.len(), scales, op)?;
     let scaled = |tile: &Tile, at: usize| -> Result<(Vec<f32>, bool), Refusal> {
         check(NAME, dst, tile)?;
         let read = tile.read(&chip.rules);

@@ -1,4 +1,5 @@
-//! What collectives cost on the links of an instance (neuron.md sections 5.5 and 10).
+//! What collectives cost on the links of an instance (docs/hardware-rules.md#collectives and
+//! #what-is-assumed).
 //!
 //! Documented: time is steps times the latency of a step, plus bytes over the rate of the links; up to 1 MB messages may
 //! go straight to every rank (mesh), up to 56 MB pairs may exchange halves (recursive doubling and halving), and any

@@ -1,5 +1,5 @@
-//! GpSimd engine: index patterns, affine selections, gathers, reductions across partitions
-//! (NKI architecture guide, GpSimd engine; neuron.md sections 2.5 and 3.4).
+//! GpSimd engine: index patterns, affine selections, gathers, reductions across partitions (NKI architecture
+//! guide, GpSimd engine; docs/hardware-rules.md#gpsimd-engine).
 
 use tilewright_num::Dtype;
 

@@ -1,5 +1,5 @@
-//! Rules that all compute engines share: memories, partitions and where they start, free sizes
-//! (NKI architecture guide, tensor access; neuron.md section 2.1).
+//! Rules that all compute engines share: memories, partitions and where they start, free sizes (NKI
+//! architecture guide, tensor access; docs/hardware-rules.md#tensor-access).
 
 use crate::alu::AluOp;
 use crate::pattern::{as_u64, signed};

@@ -1,5 +1,5 @@
-//! Block-scaled instructions of NeuronCore-v4: `quantize_mx` on the Vector engine and `nc_matmul_mx` on the Tensor
-//! engine (NKI instruction pages; neuron.md sections 2.2 and 3.3).
+//! Block-scaled instructions of NeuronCore-v4: `quantize_mx` on the Vector engine and `nc_matmul_mx` on the
+//! Tensor engine (NKI instruction pages; docs/hardware-rules.md#tensor-engine and #vector-instructions).
 //!
 //! A block is 8 partitions by the 4 elements of a word. The scales of a quadrant of 32 partitions lie in its first four
 //! partitions, or in those from where the view of the scales starts.

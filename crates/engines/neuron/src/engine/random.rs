@@ -1,4 +1,5 @@
-//! Random numbers: seeds, states, raw bits and uniform floats (NKI instruction pages; neuron.md section 3.5).
+//! Random numbers: seeds, states, raw bits and uniform floats (NKI instruction pages;
+//! docs/hardware-rules.md#random-numbers).
 //!
 //! Generators with a state that kernels can set are XORWOW (Marsaglia, "Xorshift RNGs"), one for each partition. How the
 //! hardware spreads a seed over lanes is not published, nor is the shift register of the older Vector generator: the
@@ -39,7 +40,7 @@ impl Lanes {
     /// Lanes that start from a seed.
     pub fn seeded(partitions: usize, mut seed: u64) -> Lanes {
         let mut word = || {
-            let bits = splitmix(&mut seed);
+            let bits = tilewright_base::random::next(&mut seed);
             u32::try_from(bits >> 32).unwrap_or(u32::MAX)
         };
         let lane = |_| {
@@ -51,15 +52,6 @@ impl Lanes {
         };
         Lanes((0..partitions).map(lane).collect())
     }
-}
-
-/// The next word of a splitmix sequence.
-fn splitmix(seed: &mut u64) -> u64 {
-    *seed = seed.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    let mut word = *seed;
-    word = (word ^ (word >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    word = (word ^ (word >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    word ^ (word >> 31)
 }
 
 /// dst = random bits, on the Vector or the GpSimd engine.

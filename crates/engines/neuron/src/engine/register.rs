@@ -1,5 +1,7 @@
-//! Registers of the engines' sequencers: one element of SBUF or HBM that says where later operands lie, or how often a loop runs
-//! (NKI reference of `register_alloc` and `register_load`; neuron.md sections 2 and 3.6).
+//! Registers of the engines' sequencers: one element of SBUF or HBM that says where later operands lie, or
+//! how often a loop runs (NKI reference of `register_alloc` and `register_load`;
+//! docs/hardware-rules.md#engines and
+//! #transfers-and-communication).
 //!
 //! Documented: each sequencer has registers of its own, and the compiler takes those of the engines that use a value. Assumed, since no page
 //! says it: a load takes what issuing an instruction takes, wherever the element lies, and Sync issues at the clock of Scalar.

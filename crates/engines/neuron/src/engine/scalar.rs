@@ -1,5 +1,5 @@
-//! Scalar engine: activation functions with scale, bias and a running sum (NKI architecture guide, scalar engine;
-//! neuron.md sections 2.4 and 3.2).
+//! Scalar engine: activation functions with scale, bias and a running sum (NKI architecture guide, scalar
+//! engine; docs/hardware-rules.md#scalar-engine).
 
 use super::{Operand, Step, limits, same_shape};
 use crate::alu::AluOp;

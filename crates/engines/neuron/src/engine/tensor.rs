@@ -1,5 +1,5 @@
 //! Tensor engine: `nc_matmul` and the transpose that is a matmul (NKI architecture guide, tensor engine;
-//! neuron.md sections 2.2 and 3.1).
+//! docs/hardware-rules.md#tensor-engine).
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -64,7 +64,7 @@ pub fn check_part(
     let (size, position) = (part.size, part.position);
     let fits =
         as_u64(stationary.view.partitions()) <= size.0 && as_u64(stationary.view.free_elements()) <= size.1;
-    let small = size == (grain, grain) && chip.generation() < Generation::V3;
+    let small = size.0.max(size.1) < chip.neuron.tensor.tile_min;
     let legal = one(position.0, size.0, rows) && one(position.1, size.1, columns) && !small;
     rule(legal && fits && (!rows_only || size.1 == columns), || {
         Refusal::new(
@@ -366,8 +366,8 @@ pub(super) fn stream_cost(chip: &Chip, m: u64, n: u64, row_cycles: u64) -> Cost 
     }
 }
 
-/// The rate of a stream of such matmuls: FP32 several times as long.
-/// MATMUL instructions that profiles show for one product: FP32 operands pass in two halves (neuron.md section 2.2).
+/// The rate of a stream of such matmuls: FP32 several times as long. MATMUL instructions that profiles show
+/// for one product: FP32 operands pass in two halves (docs/hardware-rules.md#tensor-engine).
 fn passes(dtype: Dtype) -> u8 {
     if dtype == Dtype::F32 { 2 } else { 1 }
 }
@@ -479,8 +479,8 @@ pub fn nc_transpose(chip: &Chip, dst: &Tile, data: &Tile) -> Result<Instruction,
     Ok(instruction)
 }
 
-/// A product with an identity adds every element of a row times zero: one that is not finite makes NaN of the others
-/// (neuron.md section 2.2).
+/// A product with an identity adds every element of a row times zero: one that is not finite makes NaN of the
+/// others (docs/hardware-rules.md#tensor-engine).
 fn spread(chip: &Chip, dst: &Tile, columns: usize) {
     let mut values = dst.read(&chip.rules).values;
     if values.iter().all(|value| value.is_finite()) {

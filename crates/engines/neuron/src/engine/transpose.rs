@@ -1,5 +1,5 @@
-//! What a transposing transfer may be asked for (NKI reference of `dma_transpose`; neuron.md sections 3.1 and 5.4, and its list of what pages say
-//! differently; nki-kernels.md for the rank of the result).
+//! What a transposing transfer may be asked for (NKI reference of `dma_transpose`;
+//! docs/hardware-rules.md#descriptors; docs/hardware-rules.md#eager-execution for the rank of the result).
 //!
 //! Not checked: the rule on products of sizes for hardware descriptors, of which the references have the name alone.
 

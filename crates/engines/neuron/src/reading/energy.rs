@@ -1,5 +1,5 @@
 //! Energy of a run from its events and the constants of the machine file, which name their sources; most are
-//! assumptions or literature for another chip (cost-model.md section 7 has the anchors).
+//! assumptions or literature for another chip (docs/hardware-rules.md#energy has the anchors).
 
 use crate::program::{EngineKind, Program, Region};
 use crate::schedule::Timeline;

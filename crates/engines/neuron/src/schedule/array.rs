@@ -1,7 +1,8 @@
-//! The systolic array in time: parts of it run side by side (NKI instruction pages, nc_matmul, tiling mode), and after a rest
-//! it comes back to its full rate over some microseconds (neuron.md section 2.2; between the two figures given there the
-//! rate is taken to grow linearly, as section 10 suggests). A rest is a whole such time without work: that the limit also
-//! returns when less than half of a window is busy is documented, but published times of attention contradict it.
+//! The systolic array in time: parts of it run side by side (NKI instruction pages, nc_matmul, tiling mode),
+//! and after a rest it comes back to its full rate over some microseconds
+//! (docs/hardware-rules.md#tensor-engine; between the two figures given there the rate is taken to grow
+//! linearly, which is an assumption). A rest is a whole such time without work: that the limit also returns
+//! when less than half of a window is busy is documented, but published times of attention contradict it.
 
 use crate::Chip;
 use crate::chip::{cycles_ps, ns_ps};
@@ -65,11 +66,11 @@ impl Array {
         for (_, time_ps) in self.busy_ps.iter_mut().enumerate().filter(|(at, _)| used(*at)) {
             *time_ps = end_ps;
         }
-        // The next part's weights can be loaded at once: four columns in a cycle.
+        // The next part's weights can be loaded at once, several columns in a cycle.
         let widest = (0..SIDE).map(|row| (all >> (row * SIDE) & 0xf).count_ones()).max().unwrap_or(0);
         let tensor = &chip.neuron.tensor;
         let columns = u64::from(widest) * tensor.stationary_free_max / SIDE;
-        let load_ps = cycles_ps(columns.div_ceil(4), tensor.clock_hz);
+        let load_ps = cycles_ps(columns.div_ceil(tensor.load_speedup), tensor.clock_hz);
         let next_ps = if cells == 0 { end_ps } else { start_ps.saturating_add(load_ps).min(end_ps) };
         Placed { start_ps, end_ps, next_ps }
     }

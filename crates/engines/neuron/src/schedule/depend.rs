@@ -1,5 +1,6 @@
 //! Which instruction waits for which: overlap of what they touch, and room that must have become free
-//! (neuron.md section 6: dependences are tile based and come from access patterns).
+//! (docs/hardware-rules.md#order-and-synchronisation: dependences are tile based and come from access
+//! patterns).
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! Transfers: queues that start copies one after the other, DMA engines that move the data, HBM that all cores share
-//! (NKI guide to DMA; neuron.md sections 5.1 to 5.3).
+//! Transfers: queues that start copies one after the other, DMA engines that move the data, HBM that all
+//! cores share (NKI guide to DMA; docs/hardware-rules.md#dma).
 
 use std::collections::VecDeque;
 

@@ -1,4 +1,5 @@
-//! When each recorded instruction runs (neuron.md sections 5, 6 and 10).
+//! When each recorded instruction runs (docs/hardware-rules.md#dma, #order-and-synchronisation and
+//! #what-is-assumed).
 //!
 //! - [`tiles`]: what is live when; [`spill`]: what goes to HBM because SBUF is full;
 //! - [`depend`]: who waits for whom, through bytes that both touch and through room ([`room`], [`pages`]);

@@ -1,5 +1,6 @@
-//! The event loop: an instruction becomes ready when what it waits for is over, and starts when its engine is free and
-//! no earlier instruction of the engine's window is ready (neuron.md sections 6 and 10).
+//! The event loop: an instruction becomes ready when what it waits for is over, and starts when its engine is
+//! free and no earlier instruction of the engine's window is ready
+//! (docs/hardware-rules.md#order-and-synchronisation and #what-is-assumed).
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

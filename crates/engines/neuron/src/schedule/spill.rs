@@ -1,5 +1,6 @@
-//! Spills: where a kernel leaves placement to the compiler and needs more SBUF than there is, tiles whose next use is
-//! farthest away go to HBM and come back (neuron.md section 6; the choice of the tile is an assumption).
+//! Spills: where a kernel leaves placement to the compiler and needs more SBUF than there is, tiles whose
+//! next use is farthest away go to HBM and come back (docs/hardware-rules.md#order-and-synchronisation; the
+//! choice of the tile is an assumption).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -61,8 +62,14 @@ pub(crate) fn nodes(chip: &Chip, program: &Program, tiles: &Tiles, spills: bool)
     if placed || !spills || tiles.peak_bytes(Memory::Sbuf) <= capacity {
         return Nodes { runs, extra: Vec::new(), order: (0..runs).collect() };
     }
-    // An eighth stays free for what is loaded ahead.
-    Spiller::new(program, tiles, capacity - capacity / 8, runs).run()
+    // A part stays free for what is loaded ahead.
+    Spiller::new(program, tiles, capacity - part(capacity, chip.neuron.sbuf.spill_reserve_fraction), runs)
+        .run()
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a part of some bytes")]
+fn part(bytes: u64, fraction: f64) -> u64 {
+    (bytes as f64 * fraction) as u64
 }
 
 /// Tiles of one core that are in SBUF.

@@ -1,7 +1,8 @@
 //! Collectives that a core has under way: as many as there are CC-cores for it.
 //!
-//! Documented: the CC-cores of a device (neuron.md sections 1.1 and 5.5). Assumed: a core has an equal share of them, one
-//! collective takes one of them from where its ranks meet to its last result, and they start in the order of the program.
+//! Documented: the CC-cores of a device (docs/hardware-rules.md#chips-and-cores and #collectives). Assumed: a
+//! core has an equal share of them, one collective takes one of them from where its ranks meet to its last
+//! result, and they start in the order of the program.
 
 use crate::Chip;
 

@@ -41,8 +41,8 @@ mod tests {
         let mut seed = 1_u64;
         let mut bytes = |count: usize| -> Vec<u8> {
             let next = |_| {
-                seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-                if seed >> 60 == 0 { 0x80 } else { seed.to_be_bytes()[0] }
+                let word = tilewright_base::random::next(&mut seed);
+                if word >> 60 == 0 { 0x80 } else { word.to_be_bytes()[0] }
             };
             (0..count).map(next).collect()
         };

@@ -315,8 +315,7 @@ mod tests {
 
     impl Bytes {
         fn next(&mut self) -> u8 {
-            self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            self.0.to_be_bytes()[0]
+            tilewright_base::random::next(&mut self.0).to_be_bytes()[0]
         }
 
         /// bf16 between 2^-31 and 2 in magnitude, some of them zeros.

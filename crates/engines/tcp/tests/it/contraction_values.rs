@@ -204,10 +204,7 @@ proptest! {
 /// A fixed sequence of words.
 fn sequence(len: usize, seed: u64) -> Vec<u16> {
     let mut state = seed;
-    let mut next = || {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        u16::try_from(state >> 48).unwrap()
-    };
+    let mut next = || u16::try_from(tilewright_base::random::next(&mut state) >> 48).unwrap();
     (0..len).map(|_| next()).collect()
 }
 

@@ -19,8 +19,7 @@ struct Dice(u64);
 
 impl Dice {
     fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) ^ self.0 << 31 >> 3
+        tilewright_base::random::next(&mut self.0)
     }
 
     fn below(&mut self, most: usize) -> usize {
@@ -201,8 +200,9 @@ fn model(found: Imported<Model>) -> bool {
 fn tokenizer(found: Imported<Tokenizer>) -> bool {
     match found {
         Ok(tokenizer) => {
-            let tokens = tokenizer.encode("Once upon a time, 2026: <s>abba\u{301}\0");
-            let _ = tokenizer.decode(&tokens);
+            if let Ok(tokens) = tokenizer.encode("Once upon a time, 2026: <s>abba\u{301}\0") {
+                let _ = tokenizer.decode(&tokens);
+            }
             let _ = tokenizer.decode(&[0, 1, u32::MAX]);
             true
         }
@@ -215,6 +215,23 @@ fn refused(error: &ImportError) -> bool {
     assert!(error.to_string().starts_with(&format!("{}: ", error.file)), "{error}");
     false
 }
+
+/// Every stage of a `tokenizer.json` that changes a text.
+const STAGES: &str = r###"{"added_tokens":[{"id":4,"content":"<s>","lstrip":true,"single_word":true,"special":false}],
+    "normalizer":{"type":"Sequence","normalizers":[{"type":"Prepend","prepend":"_"},{"type":"NFKC"},{"type":"StripAccents"},
+    {"type":"Replace","pattern":{"String":" "},"content":"_"},{"type":"Replace","pattern":{"Regex":"x*"},"content":"y"}]},
+    "pre_tokenizer":{"type":"Sequence","pretokenizers":[{"type":"Metaspace","replacement":"_","prepend_scheme":"first","split":true},
+    {"type":"Split","pattern":{"Regex":"a|b*"},"behavior":"MergedWithNext","invert":false},{"type":"Punctuation","behavior":"Isolated"},
+    {"type":"Digits","individual_digits":true}]},
+    "post_processor":{"type":"TemplateProcessing","single":[{"SpecialToken":{"id":"<s>","type_id":0}}],"special_tokens":{}},
+    "decoder":{"type":"Sequence","decoders":[{"type":"Replace","pattern":{"String":"_"},"content":" "},{"type":"ByteFallback"},
+    {"type":"Fuse"},{"type":"Strip","content":" ","start":1,"stop":1}]},
+    "model":{"type":"BPE","vocab":{"a":0,"b":1,"ab":2,"_":3},"merges":[["a","b"]],"byte_fallback":true,"fuse_unk":true,
+    "unk_token":"a"},"padding":{"strategy":{"Fixed":1000000000},"direction":"Right","pad_id":0,"pad_type_id":0,"pad_token":"a"}}"###;
+
+/// A model of pieces with probabilities.
+const UNIGRAM: &str = r#"{"model":{"type":"Unigram","unk_id":0,"vocab":[["<unk>",0.0],["O",-1.5],["n",-2],["ce",-2.5],["a",-3],["aa",-3.5]],
+    "byte_fallback":false},"pre_tokenizer":{"type":"WhitespaceSplit"},"decoder":{"type":"Metaspace","replacement":"_"}}"#;
 
 /// A reader by name, and a file that it takes.
 type Reader = (&'static str, Vec<u8>, fn(&[u8]) -> bool);
@@ -234,6 +251,8 @@ fn readers() -> Vec<Reader> {
         ("safetensors", safetensors_file, |bytes| super::read(3, bytes.to_vec())),
         ("byte pairs", tokenizer_file, |bytes| tokenizer(json::read("f", bytes))),
         ("word pieces", words.to_vec(), |bytes| tokenizer(json::read("f", bytes))),
+        ("stages", STAGES.as_bytes().to_vec(), |bytes| tokenizer(json::read("f", bytes))),
+        ("unigram", UNIGRAM.as_bytes().to_vec(), |bytes| tokenizer(json::read("f", bytes))),
         ("pieces", pieces, |bytes| tokenizer(Pieces::llama2c("f", bytes).map(Tokenizer::Pieces))),
     ]
 }

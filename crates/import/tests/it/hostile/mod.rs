@@ -150,7 +150,7 @@ fn safetensors_file() -> Vec<u8> {
 
 fn tokenizer_file() -> Vec<u8> {
     let text = r#"{"model":{"type":"BPE","vocab":{"a":0,"b":1,"ab":2},"merges":["a b"]},"added_tokens":[{"id":3,"content":"<s>"}],
-        "pre_tokenizer":{"type":"ByteLevel"}}"#;
+        "pre_tokenizer":{"type":"ByteLevel","add_prefix_space":false,"trim_offsets":true,"use_regex":true}}"#;
     text.as_bytes().to_vec()
 }
 

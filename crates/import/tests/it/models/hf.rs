@@ -39,7 +39,7 @@ fn minilm_gives_its_golden_vectors() {
     let imported = hf::read(&read).unwrap_or_else(|error| panic!("{error}"));
     let interpreter = interpreter(&imported);
     for case in &golden.cases {
-        let ids: Vec<i64> = words.encode(&case.text).into_iter().map(i64::from).collect();
+        let ids: Vec<i64> = words.encode(&case.text).expect("tokens").into_iter().map(i64::from).collect();
         assert_eq!(ids, case.input_ids, "{:?}", case.text);
         let dims = [1, ids.len()];
         let mask = Tensor::ints(Dtype::I64, &dims, vec![1; ids.len()]);
@@ -180,7 +180,8 @@ fn byte_pairs_of_json_and_gguf_agree() {
     for text in
         ["<|im_start|>user\nWhat is gravity?<|im_end|>\n", "  In 2026,\twe'll\n\n see: naïve Ünïcode 🙂!", ""]
     {
-        assert_eq!(ours.encode(text), theirs.encode(text), "{text:?}");
-        assert_eq!(ours.decode(&ours.encode(text)), text);
+        let ids = ours.encode(text).expect("tokens");
+        assert_eq!(ids, theirs.encode(text).expect("tokens"), "{text:?}");
+        assert_eq!(ours.decode(&ids), text);
     }
 }

@@ -1,4 +1,5 @@
-//! Copies from or to a place that is known only at run time (instruction pages of `tensor_copy_dynamic_src` and `_dst`; neuron.md section 3.3).
+//! Copies from or to a place that is known only at run time (instruction pages of `tensor_copy_dynamic_src`
+//! and `_dst`; docs/hardware-rules.md#vector-instructions).
 
 use super::{Rate, cost, is_fast};
 use crate::chip::cycles_ps;
@@ -8,9 +9,6 @@ use crate::pattern::as_u64;
 use crate::program::{EngineKind, Instruction};
 use crate::refusal::Refusal;
 use crate::{Chip, Tile};
-
-/// Least cycles of such a copy, on any engine: it costs max(600, N).
-const LEAST_CYCLES: u64 = 600;
 
 /// dst = src, one of which lies where an element of a tile says.
 ///
@@ -37,7 +35,7 @@ pub fn tensor_copy_dynamic(
         _ => neuron.vector.clock_hz,
     };
     let mut cost = cost(chip, engine, as_u64(src.view.free_elements()), &[src, dst], Rate::Fast);
-    cost.busy_ps = cost.busy_ps.max(cycles_ps(LEAST_CYCLES, clock_hz));
+    cost.busy_ps = cost.busy_ps.max(cycles_ps(chip.neuron.vector.dynamic_copy_cycles, clock_hz));
     let mut done = Instruction::new(name, engine, cost, &[dst], &[src]).reading(uninitialised);
     done.borrows_port = is_fast(chip, engine, &[src, dst], Rate::Fast);
     Ok(done)

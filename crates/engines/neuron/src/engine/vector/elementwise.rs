@@ -40,7 +40,7 @@ pub fn tensor_tensor(
     limits::not_both_psum(NAME, a, b)?;
     same_shape(NAME, a, b)?;
     same_shape(NAME, dst, a)?;
-    // Only GpSimd has integers; Vector computes in FP32 (neuron.md section 3.7).
+    // Only GpSimd has integers; Vector computes in FP32 (docs/hardware-rules.md#integer-arithmetic).
     let on_integers = exact && op.exact_on_integers() && engine == EngineKind::Gpsimd;
     let uninitialised = if op.is_bitwise() || on_integers {
         integer_pair(chip, dst, a, b, op)?
@@ -389,7 +389,7 @@ pub fn reciprocal(chip: &Chip, dst: &Tile, data: &Tile) -> Result<Instruction, R
     let mut values = read.values;
     AluOp::Reciprocal.combine_scalar(&mut values, 0.0, false);
     dst.write(&chip.rules, &values);
-    let cycles = as_u64(data.view.free_elements()).saturating_mul(8);
+    let cycles = as_u64(data.view.free_elements()).saturating_mul(chip.neuron.vector.reciprocal_cycles);
     let cost = cost(chip, EngineKind::Vector, cycles, &[data, dst], Rate::Plain);
     Ok(Instruction::new(NAME, EngineKind::Vector, cost, &[dst], &[data])
         .computing(Form::Reciprocal, &[dst, data], &[])

@@ -223,15 +223,15 @@ pub fn tensor_tensor_scan(
 #[expect(clippy::cast_possible_truncation, reason = "statistics are rounded to FP32")]
 pub fn bn_stats(chip: &Chip, dst: &Tile, data: &Tile) -> Result<Instruction, Refusal> {
     const NAME: &str = "bn_stats";
-    const MOST: usize = 512;
     limits::operand(chip, EngineKind::Vector, NAME, "data", data)?;
     limits::operand(chip, EngineKind::Vector, NAME, "the result", dst)?;
     let columns = data.view.free_elements();
-    rule((1..=MOST).contains(&columns), || {
+    let most = chip.neuron.vector.statistics_free_max;
+    rule((1..=most).contains(&as_u64(columns)), || {
         Refusal::new(
             "neuron/free-size",
             format!("bn_stats of {columns} elements"),
-            format!("1 to {MOST}"),
+            format!("1 to {most}"),
             "split the row and combine with bn_aggr",
         )
     })?;

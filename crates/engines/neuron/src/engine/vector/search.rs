@@ -9,16 +9,14 @@ use crate::{Chip, Tile};
 
 /// Values that one of these instructions looks for.
 const EIGHT: usize = 8;
-/// Longest row of these instructions.
-const MOST: usize = 16_384;
 
-fn row_length(name: &str, data: &Tile) -> Result<usize, Refusal> {
-    let columns = data.view.free_elements();
-    rule((EIGHT..=MOST).contains(&columns), || {
+fn row_length(chip: &Chip, name: &str, data: &Tile) -> Result<usize, Refusal> {
+    let (columns, most) = (data.view.free_elements(), chip.neuron.vector.search_free_max);
+    rule(columns >= EIGHT && as_u64(columns) <= most, || {
         Refusal::new(
             "neuron/free-size",
             format!("{name} of {columns} elements"),
-            format!("{EIGHT} to {MOST}"),
+            format!("{EIGHT} to {most}"),
             "split or pad the row",
         )
     })?;
@@ -45,7 +43,7 @@ pub fn max8(chip: &Chip, dst: &Tile, src: &Tile) -> Result<Instruction, Refusal>
     const NAME: &str = "max8";
     limits::operand(chip, EngineKind::Vector, NAME, "the source", src)?;
     limits::operand(chip, EngineKind::Vector, NAME, "the result", dst)?;
-    let columns = row_length(NAME, src)?;
+    let columns = row_length(chip, NAME, src)?;
     eight(NAME, "the result", dst, src)?;
     let read = src.read(&chip.rules);
     let mut largest = Vec::with_capacity(dst.elements());
@@ -68,7 +66,7 @@ pub fn nc_find_index8(chip: &Chip, dst: &Tile, data: &Tile, values: &Tile) -> Re
     for (role, tile) in [("data", data), ("the values", values), ("the result", dst)] {
         limits::operand(chip, EngineKind::Vector, NAME, role, tile)?;
     }
-    let columns = row_length(NAME, data)?;
+    let columns = row_length(chip, NAME, data)?;
     eight(NAME, "the values", values, data)?;
     eight(NAME, "the result", dst, data)?;
     rule(!dst.view.dtype.is_float(), || {
@@ -114,7 +112,7 @@ pub fn nc_match_replace8(
     for (role, tile) in [("data", data), ("the values", values), ("the result", dst)] {
         limits::operand(chip, EngineKind::Vector, NAME, role, tile)?;
     }
-    let columns = row_length(NAME, data)?;
+    let columns = row_length(chip, NAME, data)?;
     eight(NAME, "the values", values, data)?;
     same_shape(NAME, dst, data)?;
     places.map_or(Ok(()), |tile| eight(NAME, "dst_idx", tile, data))?;

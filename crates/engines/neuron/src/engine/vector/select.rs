@@ -11,7 +11,8 @@ use crate::program::{EngineKind, Instruction};
 use crate::refusal::{Refusal, rule};
 use crate::{Chip, Generation, Tile};
 
-/// Refuses operands of `tensor_copy_predicated` that the instruction does not take (instruction page; neuron.md section 3.3).
+/// Refuses operands of `tensor_copy_predicated` that the instruction does not take (instruction page;
+/// docs/hardware-rules.md#vector-instructions).
 ///
 /// # Errors
 /// If the predicate is no unsigned integer, or the source has another type than the result.
@@ -85,7 +86,8 @@ pub fn tensor_copy_predicated(
         .reading(uninitialised | (untouched & kept.uninitialised)))
 }
 
-/// Refuses a reduction beside a selection that is not the largest (neuron.md section 3.3).
+/// Refuses a reduction beside a selection that is not the largest
+/// (docs/hardware-rules.md#vector-instructions).
 ///
 /// # Errors
 /// If it is another.
@@ -264,9 +266,5 @@ pub fn dropout(
 
 /// The next number in [0, 1) of a splitmix generator.
 pub fn uniform(seed: &mut u64) -> f32 {
-    *seed = seed.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    let mut word = *seed;
-    word = (word ^ (word >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    word = (word ^ (word >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    ((word ^ (word >> 31)) >> 40) as f32 / 16_777_216.0
+    (tilewright_base::random::next(seed) >> 40) as f32 / 16_777_216.0
 }

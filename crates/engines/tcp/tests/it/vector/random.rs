@@ -14,15 +14,12 @@ use tilewright_tcp::vector::{check, flits_out, misfit, output, unit};
 use crate::vector::build::{RULES, bytes, chain, choice, machine, op, reduce, vrf};
 use crate::vector::judge::judge;
 
-/// A small generator with a seed (Marsaglia's xorshift).
+/// Numbers from a seed.
 struct Random(u64);
 
 impl Random {
     fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 32
+        tilewright_base::random::next(&mut self.0) >> 32
     }
 
     fn below(&mut self, end: u64) -> u64 {
