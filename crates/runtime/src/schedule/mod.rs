@@ -25,7 +25,6 @@ use tilewright_tcp::program::{Exec, Program, RegisterId, Transfer};
 pub use gaps::{Blame, Split};
 pub use tilewright_compile::schedule_text::EXPLAINED_PERCENT;
 
-use crate::model::registers;
 use listen::Listener;
 
 /// Reasons that are told.
@@ -155,7 +154,7 @@ pub fn longest(compiled: &Compiled, outline: &Outline) -> Vec<(RegisterId, i64)>
         "batch" => compiled.batch_inputs(&sequences),
         _ => compiled.inputs(past, &tokens),
     };
-    inputs.map(|inputs| registers(program, &inputs)).unwrap_or_default()
+    inputs.map(|inputs| inputs.register_values(program)).unwrap_or_default()
 }
 
 /// Times a program of a model, with the longest context that it takes.
