@@ -18,7 +18,7 @@ use tilewright_explore::Goal;
 use tilewright_graph::primitives;
 use tilewright_machine::Tcp;
 use tilewright_report::columns::thousands;
-use tilewright_runtime::tune::{Taken, Tuned};
+use tilewright_schedule::tune::{Taken, Tuned};
 use tilewright_tcp::program::{Program, text as commands};
 
 use crate::calibrate;

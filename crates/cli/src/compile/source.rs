@@ -8,7 +8,7 @@ use tilewright_graph::Store;
 use tilewright_import::{Model, configs};
 use tilewright_machine::Tcp;
 use tilewright_num::Dtype;
-use tilewright_runtime::tune::{Aim, Tuned, tune};
+use tilewright_schedule::tune::{Aim, Tuned, tune};
 
 use super::args::{CompileArgs, ProgramName, Stage};
 use crate::calibrate;

@@ -16,7 +16,7 @@ use tilewright_compile::{CompileError, Compiled, Options, compile_kernels, weigh
 use tilewright_import::Model;
 use tilewright_import::tokenizer::Tokenizer;
 use tilewright_machine::Tcp;
-use tilewright_runtime::tune::{Aim, TuneError, tune};
+use tilewright_schedule::tune::{Aim, TuneError, tune};
 
 pub(crate) use device::{Job, Weights};
 

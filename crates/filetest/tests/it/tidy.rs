@@ -21,15 +21,16 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("crates/engines/neuron", &["machine", "num"]),
     ("crates/micro", &["machine", "tcp"]),
     ("crates/sim", &["base", "machine", "num", "record", "tcp"]),
-    ("crates/runtime", &["base", "compile", "explore", "machine", "num", "record", "sim", "tcp"]),
+    ("crates/runtime", &["base", "compile", "machine", "num", "record", "sim", "tcp"]),
     ("crates/explore", &["base", "machine", "neuron", "notation", "num", "tcp"]),
     ("crates/compile", &["base", "explore", "graph", "interp", "machine", "notation", "num", "tcp"]),
+    ("crates/schedule", &["base", "compile", "explore", "machine", "num", "record", "sim", "tcp"]),
     ("crates/report", &["notation"]),
     (
         "crates/cli",
         &[
             "base", "compile", "explore", "graph", "import", "interp", "machine", "neuron", "notation",
-            "num", "record", "report", "runtime", "sim", "tcp",
+            "num", "record", "report", "runtime", "schedule", "sim", "tcp",
         ],
     ),
     ("crates/python", &["", "base", "machine", "neuron", "num", "record"]),

@@ -5,7 +5,7 @@ use tilewright_explore::Goal;
 use tilewright_explore::goal::milliwatts;
 use tilewright_machine::tcp::Tcp;
 
-use crate::schedule::{longest, simulated};
+use crate::timing::{longest, simulated};
 
 /// How much more counts by which a program is worse than by the rule.
 const WORSE: u128 = 9;

@@ -6,8 +6,8 @@ use tilewright_compile::{Choices, Mixed, Options, compile_chosen, compile_kernel
 use tilewright_explore::Goal;
 use tilewright_machine::Tcp;
 use tilewright_num::Dtype;
-use tilewright_runtime::schedule::{EXPLAINED_PERCENT, schedule};
-use tilewright_runtime::tune::{Aim, TuneError, budget, tune};
+use tilewright_schedule::timing::{EXPLAINED_PERCENT, schedule};
+use tilewright_schedule::tune::{Aim, TuneError, budget, tune};
 use tilewright_tcp::program::event::Unit;
 use tilewright_tcp::program::text::print;
 
@@ -98,7 +98,7 @@ fn the_goal_of_energy_takes_no_more_of_it_than_the_goal_of_time() {
         assert_eq!(rule, same);
         let ranks = [&frugal, &fast].map(|times| times.score(&rule, Goal::Energy));
         assert!(ranks[0] <= ranks[1], "{frugal:?} {fast:?}");
-        let all = |times: &tilewright_runtime::tune::Times| times.decode.energy_fj + times.prefill.energy_fj;
+        let all = |times: &tilewright_schedule::tune::Times| times.decode.energy_fj + times.prefill.energy_fj;
         assert!(all(&frugal) <= all(&fast) && all(&frugal) <= all(&rule));
     }
 }
