@@ -10,11 +10,10 @@ use tilewright_notation::problem::{Digit, Problem};
 use tilewright_notation::syntax::ast::{Operand, Program};
 use tilewright_notation::syntax::parser;
 use tilewright_num::Dtype;
+use tilewright_report::einsum::{Pictures, PlacedLoops};
 use tilewright_report::svg::{Anchor, Svg};
 use tilewright_tcp::legality::Verdict;
 use tilewright_tcp::{Placed, Setup};
-
-use crate::notation::show::pictures;
 
 /// The paper's example.
 const TACTIC: &str = include_str!("../../../../kernels/qk-fig10.tw");
@@ -123,14 +122,25 @@ pub(super) fn text(figure: &Figure10) -> String {
 /// As a picture: the shapes, the tactic, and the way of one query.
 pub(super) fn picture(machine: &Tcp, figure: &Figure10) -> String {
     let mut svg = Svg::default();
-    if let Some(Example { setup, program, problem, .. }) = example(machine)
-        && let Some(pictures) = pictures(&program, &setup, &problem)
+    if let Some(Example { program, problem, verdict, .. }) = example(machine)
+        && let Some(pictures) = Pictures::new(&program, &problem, verdict.placed.as_ref().map(loops))
     {
         pictures.draw(&mut svg);
     }
     let top = svg.bottom() + 40.0;
     way(&mut svg, top, figure);
     svg.finish()
+}
+
+/// Where the engine runs the loops, as pictures take them.
+fn loops(placed: &Placed) -> PlacedLoops<'_> {
+    PlacedLoops {
+        slices: &placed.parallel,
+        time: &placed.time,
+        repeats: placed.repeat_terms,
+        lanes: &placed.lanes,
+        packet: &placed.packet,
+    }
 }
 
 const LEFT: f64 = 24.0;
