@@ -140,6 +140,15 @@ pub(crate) enum Scales {
     Token,
 }
 
+impl From<Scales> for tilewright_study::Scales {
+    fn from(scales: Scales) -> tilewright_study::Scales {
+        match scales {
+            Scales::Tensor => tilewright_study::Scales::Tensor,
+            Scales::Token => tilewright_study::Scales::Token,
+        }
+    }
+}
+
 /// What to time.
 #[derive(Debug, Args)]
 pub(crate) struct LlamaArgs {

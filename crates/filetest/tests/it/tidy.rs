@@ -27,10 +27,17 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("crates/schedule", &["base", "compile", "explore", "machine", "num", "record", "sim", "tcp"]),
     ("crates/report", &["notation"]),
     (
+        "crates/study",
+        &[
+            "base", "compile", "explore", "graph", "machine", "notation", "num", "record", "report",
+            "runtime", "sim", "tcp",
+        ],
+    ),
+    (
         "crates/cli",
         &[
             "base", "compile", "explore", "graph", "import", "interp", "machine", "neuron", "notation",
-            "num", "record", "report", "runtime", "schedule", "sim", "tcp",
+            "num", "record", "report", "runtime", "schedule", "sim", "study", "tcp",
         ],
     ),
     ("crates/python", &["", "base", "machine", "neuron", "num", "record"]),

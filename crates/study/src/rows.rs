@@ -3,23 +3,31 @@
 use serde::Deserialize;
 
 /// The file, as it comes with the binary.
-pub(super) const FILE: &str = include_str!("../../../../bench/published.toml");
+pub const FILE: &str = include_str!("../../../bench/published.toml");
 
-/// One row.
+/// A published figure and how it is reproduced.
 #[derive(Clone, Debug, Deserialize)]
-pub(super) struct Row {
-    pub(super) chip: String,
+pub struct Row {
+    /// The chip that it was measured on.
+    pub chip: String,
+    /// Other chips that it holds of.
     #[serde(default)]
-    pub(super) also: Vec<String>,
-    pub(super) group: String,
-    pub(super) name: String,
+    pub also: Vec<String>,
+    /// The table or figure that it is from.
+    pub group: String,
+    /// Its name there.
+    pub name: String,
+    /// What was measured.
     #[serde(default)]
-    pub(super) what: String,
-    pub(super) source: String,
-    pub(super) published: f64,
-    pub(super) unit: String,
+    pub what: String,
+    /// Where it was published.
+    pub source: String,
+    /// The published value.
+    pub published: f64,
+    /// Its unit.
+    pub unit: String,
     /// What reproduces it; read by whoever does.
-    pub(super) how: toml::Value,
+    pub how: toml::Value,
 }
 
 #[derive(Deserialize)]
@@ -32,7 +40,7 @@ struct Rows {
 ///
 /// # Errors
 /// A text that is no such file.
-pub(super) fn read(text: &str) -> Result<Vec<Row>, String> {
+pub fn read(text: &str) -> Result<Vec<Row>, String> {
     toml::from_str::<Rows>(text).map(|rows| rows.row).map_err(|error| error.to_string())
 }
 
@@ -40,7 +48,7 @@ pub(super) fn read(text: &str) -> Result<Vec<Row>, String> {
 const TABLE2: (&str, &str) = ("tcp", "Table II");
 
 /// A published value of Table II; GPUs have their name before that of the row.
-pub(super) fn published(name: &str) -> Option<f64> {
+pub(crate) fn published(name: &str) -> Option<f64> {
     let rows = read(FILE).unwrap_or_default();
     let is = |row: &&Row| (row.chip.as_str(), row.group.as_str()) == TABLE2 && row.name == name;
     rows.iter().find(is).map(|row| row.published)

@@ -16,48 +16,48 @@ use tilewright_report::svg::{Anchor, Svg};
 use tilewright_tcp::Setup;
 use tilewright_tcp::energy::{COMPONENTS, Component};
 
-use super::sizes::size;
+use crate::sizes::size;
 
 /// Classes of time, in multiples of the least.
 const CLASSES: [u64; 3] = [1, 2, 4];
 
 /// One of the six tactics.
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct Chosen {
-    pub(super) name: String,
+pub(crate) struct Chosen {
+    pub(crate) name: String,
     /// Multiple of the least time.
-    pub(super) class: u64,
-    pub(super) cycles: u64,
+    pub(crate) class: u64,
+    pub(crate) cycles: u64,
     /// Slices along heads, queries, keys, and the sum.
-    pub(super) split: [u64; 4],
-    pub(super) holds: &'static str,
-    pub(super) lanes: u64,
-    pub(super) tree_depth: u32,
-    pub(super) repeats: u64,
-    pub(super) fetch_bytes: u64,
+    pub(crate) split: [u64; 4],
+    pub(crate) holds: &'static str,
+    pub(crate) lanes: u64,
+    pub(crate) tree_depth: u32,
+    pub(crate) repeats: u64,
+    pub(crate) fetch_bytes: u64,
     /// Sums that are kept at once.
-    pub(super) accumulators: u64,
+    pub(crate) accumulators: u64,
     /// Cycles of products, stream, drain.
-    pub(super) product_cycles: u64,
-    pub(super) stream_cycles: u64,
-    pub(super) drain_cycles: u64,
+    pub(crate) product_cycles: u64,
+    pub(crate) stream_cycles: u64,
+    pub(crate) drain_cycles: u64,
     /// Of one slice.
-    pub(super) milliwatts: f64,
+    pub(crate) milliwatts: f64,
     /// Products and contraction engine: what the paper calls DPE.
-    pub(super) dpe_milliwatts: f64,
-    pub(super) parts: BTreeMap<&'static str, f64>,
+    pub(crate) dpe_milliwatts: f64,
+    pub(crate) parts: BTreeMap<&'static str, f64>,
 }
 
 /// Both figures.
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct Figure14 {
+pub(crate) struct Figure14 {
     /// Heads, queries, keys, length of the sum.
-    pub(super) sizes: [u64; 4],
-    pub(super) slices: u64,
-    pub(super) tactics: u64,
+    pub(crate) sizes: [u64; 4],
+    pub(crate) slices: u64,
+    pub(crate) tactics: u64,
     /// Tactics of each class.
-    pub(super) in_class: [u64; 3],
-    pub(super) chosen: Vec<Chosen>,
+    pub(crate) in_class: [u64; 3],
+    pub(crate) chosen: Vec<Chosen>,
     #[serde(skip)]
     cloud: Cloud,
 }
@@ -70,7 +70,7 @@ fn power((_, parts): &Found) -> f64 {
 }
 
 /// The figures on a machine.
-pub(super) fn figure14(machine: &Tcp, product: Product) -> Option<Figure14> {
+pub(crate) fn figure14(machine: &Tcp, product: Product) -> Option<Figure14> {
     let setup = Setup::new(machine, 1, Dtype::I8).ok()?;
     let slowest = |tactic: &Tactic| {
         let stages = stages(&setup, &product, tactic);
@@ -145,7 +145,7 @@ fn told(setup: &Setup<'_>, product: &Product, name: String, class: u64, found: &
 }
 
 /// As text.
-pub(super) fn text(figure: &Figure14) -> String {
+pub(crate) fn text(figure: &Figure14) -> String {
     let head = [
         "tactic",
         "time",
@@ -211,7 +211,7 @@ const PARTS: [(Component, &str); 7] = [
 ];
 
 /// As a picture.
-pub(super) fn picture(figure: &Figure14, hz: f64) -> String {
+pub(crate) fn picture(figure: &Figure14, hz: f64) -> String {
     let mut svg = Svg::default();
     let milliwatts = |fj_per_cycle: f64| fj_per_cycle * 1e-15 * hz * 1e3;
     let cloud: Vec<(f64, f64)> = figure.cloud.points().map(|(cycles, fj)| (cycles, milliwatts(fj))).collect();

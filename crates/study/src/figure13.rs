@@ -8,53 +8,53 @@ use tilewright_report::lanes::{Bar, Frame, Lane, draw};
 use tilewright_report::svg::{Anchor, Svg, colour};
 use tilewright_tcp::program::event::Unit;
 
-use super::block::{Block, WEIGHTS, find, middle};
-use super::layout::{Layout, layout};
-use super::measure::{Chunk, kind_of};
-use super::operators::Breakdown;
-use super::sizes::size;
-use super::spans::{Span, common, length, union};
+use crate::block::{Block, WEIGHTS, find, middle};
+use crate::layout::{Layout, layout};
+use crate::measure::{Chunk, kind_of};
+use crate::operators::Breakdown;
+use crate::sizes::size;
+use crate::spans::{Span, common, length, union};
 
 /// The block in one run of a prompt's program, on the first PE.
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct Activity {
+pub(crate) struct Activity {
     /// Tokens of the prompt, those before this run, those of this run.
-    pub(super) tokens: u64,
-    pub(super) past: u64,
-    pub(super) count: u64,
-    pub(super) layer: usize,
-    pub(super) cycles: u64,
-    pub(super) us: f64,
+    pub(crate) tokens: u64,
+    pub(crate) past: u64,
+    pub(crate) count: u64,
+    pub(crate) layer: usize,
+    pub(crate) cycles: u64,
+    pub(crate) us: f64,
     /// Parts of the block in which main or sub context run, in which the DMA engine runs, both, and neither.
-    pub(super) tensor_unit: f64,
-    pub(super) dma: f64,
-    pub(super) both: f64,
-    pub(super) neither: f64,
+    pub(crate) tensor_unit: f64,
+    pub(crate) dma: f64,
+    pub(crate) both: f64,
+    pub(crate) neither: f64,
     /// The part in which weights come.
-    pub(super) weights: f64,
+    pub(crate) weights: f64,
     /// The part of the shorter of the two that runs beside the longer: 1 if it is hidden.
-    pub(super) hidden: f64,
+    pub(crate) hidden: f64,
 }
 
 /// What was seen of a prompt.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Seen {
+pub(crate) struct Seen {
     /// One for each run.
-    pub(super) activities: Vec<Activity>,
+    pub(crate) activities: Vec<Activity>,
     /// Operators of the block, over all runs.
-    pub(super) breakdown: Breakdown,
+    pub(crate) breakdown: Breakdown,
     /// The block of the last run, and its trace.
-    pub(super) last: Option<Block>,
-    pub(super) trace: Vec<u8>,
+    pub(crate) last: Option<Block>,
+    pub(crate) trace: Vec<u8>,
     /// How the block is laid out.
-    pub(super) layout: Option<Layout>,
+    pub(crate) layout: Option<Layout>,
     /// Bytes that transfers brought from off-chip memory, transfer by transfer, on all PEs.
-    pub(super) dma_hbm_bytes: u64,
+    pub(crate) dma_hbm_bytes: u64,
 }
 
 impl Seen {
     /// Looks at a run of a prompt of so many tokens.
-    pub(super) fn look(&mut self, machine: &Tcp, tokens: u64, pes: u64, chunk: &Chunk<'_>) {
+    pub(crate) fn look(&mut self, machine: &Tcp, tokens: u64, pes: u64, chunk: &Chunk<'_>) {
         self.dma_hbm_bytes += off_chip_bytes(chunk);
         let Some(block) = find(chunk, middle(&chunk.compiled.kernels)) else { return };
         self.activities.push(activity(&block, tokens, size(machine.chip.clock_hz), chunk));
@@ -141,7 +141,7 @@ fn cut(record: &Record, (from, to): Span) -> Record {
 }
 
 /// As text.
-pub(super) fn text(activities: &[Activity]) -> String {
+pub(crate) fn text(activities: &[Activity]) -> String {
     let head = ["L", "tokens", "us", "TU", "TDMA", "both", "neither", "weights", "hidden"];
     let mut rows = vec![head.map(str::to_string).to_vec()];
     let percent = |part: f64| format!("{:.0} %", part * 100.0);
@@ -165,7 +165,7 @@ const WIDTH: f64 = 900.0;
 const OTHER: &str = "#888";
 
 /// As a picture: for each prompt a lane for main, sub, and DMA.
-pub(super) fn picture(prompts: &[(u64, &Seen)], hz: f64) -> String {
+pub(crate) fn picture(prompts: &[(u64, &Seen)], hz: f64) -> String {
     let mut svg = Svg::default();
     let mut top = 50.0;
     let mut labels: Vec<&str> = Vec::new();

@@ -8,42 +8,47 @@ use serde::Serialize;
 use tilewright_machine::Loaded;
 use tilewright_report::columns::{Align, table};
 
-use super::curves::Point;
-use super::sizes::size;
+use crate::curves::Point;
+use crate::sizes::size;
 
 /// A figure that energies rest on.
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct Figure {
-    pub(super) figure: String,
-    pub(super) value: String,
-    pub(super) unit: &'static str,
-    pub(super) assumption: bool,
-    pub(super) source: String,
+pub struct Figure {
+    /// Its key in the machine file.
+    pub figure: String,
+    /// Its value as written.
+    pub value: String,
+    /// Its unit.
+    pub unit: &'static str,
+    /// Whether it is assumed rather than published.
+    pub assumption: bool,
+    /// Where it comes from.
+    pub source: String,
 }
 
 /// What tokens of a pass take.
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct Tokens {
-    pub(super) pass: String,
-    pub(super) tokens: u64,
-    pub(super) tokens_per_s: f64,
-    pub(super) watts: f64,
-    pub(super) joules_per_token: f64,
+pub(crate) struct Tokens {
+    pub(crate) pass: String,
+    pub(crate) tokens: u64,
+    pub(crate) tokens_per_s: f64,
+    pub(crate) watts: f64,
+    pub(crate) joules_per_token: f64,
     /// Tokens a second for each watt of the model, and for each of the TDP.
-    pub(super) per_modelled_watt: f64,
-    pub(super) per_tdp_watt: f64,
+    pub(crate) per_modelled_watt: f64,
+    pub(crate) per_tdp_watt: f64,
 }
 
 /// The section.
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct Power {
-    pub(super) tdp_w: f64,
-    pub(super) passes: Vec<Tokens>,
-    pub(super) rests_on: Vec<Figure>,
+pub(crate) struct Power {
+    pub(crate) tdp_w: f64,
+    pub(crate) passes: Vec<Tokens>,
+    pub(crate) rests_on: Vec<Figure>,
 }
 
 /// Figures of the machine that energy and TDP are made of.
-pub(super) fn figures(loaded: &Loaded) -> Vec<Figure> {
+pub fn figures(loaded: &Loaded) -> Vec<Figure> {
     let assumed: Vec<(&str, &str)> =
         loaded.assumptions().iter().map(|figure| (figure.section, figure.key)).collect();
     let of_energy = |section: &str, key: &str| section == "energy" || (section, key) == ("chip", "tdp_w");
@@ -60,7 +65,7 @@ pub(super) fn figures(loaded: &Loaded) -> Vec<Figure> {
 }
 
 /// Energy of prompts and of single tokens.
-pub(super) fn power(tdp_w: f64, prompts: &[Point], steps: &[Point], rests_on: Vec<Figure>) -> Power {
+pub(crate) fn power(tdp_w: f64, prompts: &[Point], steps: &[Point], rests_on: Vec<Figure>) -> Power {
     let of = |pass: String, tokens: u64, point: &Point| {
         let tokens_per_s = size(tokens) / point.ms_without_latency * 1e3;
         Tokens {
@@ -80,7 +85,7 @@ pub(super) fn power(tdp_w: f64, prompts: &[Point], steps: &[Point], rests_on: Ve
 }
 
 /// As text.
-pub(super) fn text(power: &Power) -> String {
+pub(crate) fn text(power: &Power) -> String {
     let head = ["pass", "tokens/s", "W", "mJ a token", "tokens/s/W", "tokens/s/W of TDP"];
     let mut rows = vec![head.map(str::to_string).to_vec()];
     for pass in &power.passes {

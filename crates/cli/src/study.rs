@@ -1,4 +1,4 @@
-//! `tilewright study`: the models beside what others measured.
+//! `tilewright study`: arguments of the studies, and their results as text, JSON or files.
 
 use std::ffi::OsString;
 
@@ -8,6 +8,7 @@ use tilewright_base::Sources;
 use tilewright_compile::{Mixed, Options};
 use tilewright_machine::{Loaded, Tcp};
 use tilewright_num::Dtype;
+use tilewright_study::{Setting, Study, files, power, published, rows, study, text};
 
 use crate::args::{LlamaArgs, PublishedArgs};
 use crate::chip::load_chip;
@@ -15,28 +16,6 @@ use crate::host::read_text;
 use crate::machine::to_json;
 use crate::outcome::FAILED;
 use crate::{Host, Outcome, model, nki};
-
-mod block;
-mod closed;
-mod curves;
-mod figure10;
-mod figure13;
-mod figure14;
-mod layout;
-mod llama;
-mod measure;
-mod operators;
-mod page;
-mod parts;
-mod pictures;
-mod power;
-mod published;
-mod rows;
-mod sizes;
-mod spans;
-mod table2;
-mod text;
-mod whatif;
 
 /// The case study of the paper's section VI.
 pub(crate) fn llama(args: &LlamaArgs, host: &mut dyn Host) -> Outcome {
@@ -63,7 +42,8 @@ fn case(args: &LlamaArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> {
     if let Some(folder) = &args.out {
         host.create_folder(Path::new(folder))
             .map_err(|error| Outcome::usage(&format!("cannot make `{folder}`: {error}")))?;
-        for (name, bytes) in files(machine, &study) {
+        let data = ("study.json".to_string(), to_json(&study).into_bytes());
+        for (name, bytes) in [data].into_iter().chain(files(machine, &study)) {
             let path = Path::new(folder).join(name);
             host.write(&path, &bytes)
                 .map_err(|error| Outcome::usage(&format!("cannot write `{}`: {error}", path.display())))?;
@@ -79,8 +59,8 @@ fn measured(
     args: &LlamaArgs,
     dtype: Dtype,
     host: &mut dyn Host,
-) -> Result<llama::Study, Outcome> {
-    let found = model::load(&args.model, None, host)?;
+) -> Result<Study, Outcome> {
+    let model = model::load(&args.model, None, host)?;
     let options = Options {
         dtype,
         mixed: Mixed::default(),
@@ -90,45 +70,21 @@ fn measured(
         chips: args.chips,
         batch: 1,
     };
-    let setting = llama::Setting {
+    let setting = Setting {
         machine,
         chip: args.chip.clone(),
-        graph: &found.graph,
+        graph: &model.graph,
         name: args.model.clone(),
         is_configuration: tilewright_import::configs::names().contains(&args.model.as_str()),
         options,
-        scales: args.scales,
+        scales: args.scales.into(),
         papers: args.is_papers() && dtype == Dtype::I8,
         figures: power::figures(loaded),
         brief: args.brief,
     };
-    let study = {
-        let mut say = |what: &str| host.progress(what);
-        llama::study(&setting, &mut say)
-    };
+    let found = study(&setting, &mut |what| host.progress(what));
     host.progress("");
-    study.map_err(|error| Outcome { code: FAILED, ..Outcome::usage(&error.to_string()) })
-}
-
-/// What `--out` writes.
-fn files(machine: &Tcp, study: &llama::Study) -> Vec<(String, Vec<u8>)> {
-    let seen = study.prompts_seen();
-    let mut files = vec![
-        ("study.json".to_string(), to_json(study).into_bytes()),
-        ("study.html".to_string(), page::page(machine, study).into_bytes()),
-        ("figures.svg".to_string(), curves::figures(&study.figure11, &study.figure12).into_bytes()),
-        ("figure13.svg".to_string(), figure13::picture(&seen, study.hz).into_bytes()),
-    ];
-    if let Some(figure) = &study.figure10 {
-        files.push(("figure10.svg".to_string(), figure10::picture(machine, figure).into_bytes()));
-    }
-    if let Some(figure) = &study.figure14 {
-        files.push(("figure14.svg".to_string(), figure14::picture(figure, study.hz).into_bytes()));
-    }
-    for (tokens, seen) in seen {
-        files.push((format!("block-{tokens}.pftrace"), seen.trace.clone()));
-    }
-    files
+    found.map_err(|error| Outcome { code: FAILED, ..Outcome::usage(&error.to_string()) })
 }
 
 /// Published rows of a chip beside ours.
@@ -168,7 +124,7 @@ fn tcp_rows(args: &PublishedArgs, host: &mut dyn Host) -> Result<Outcome, Outcom
             study = Some(measured(&loaded, machine, &LlamaArgs::brief(), Dtype::I8, host));
         }
         match &study {
-            Some(Ok(study)) => Ok(study.table2.iter().find(|row| row.row == name).map(|row| row.ours)),
+            Some(Ok(study)) => Ok(study.table2_value(name)),
             Some(Err(outcome)) => Err(outcome.stderr.clone()),
             None => Ok(None),
         }

@@ -3,21 +3,21 @@
 use tilewright_compile::kernel::{Kernel, Kernels};
 use tilewright_num::Dtype;
 
-use super::measure::real;
+use crate::measure::real;
 
 /// Sizes that bounds and uses follow from.
-pub(super) struct Sizes {
-    pub(super) weight_bytes: f64,
-    pub(super) linear_macs: f64,
-    pub(super) head_macs: f64,
+pub(crate) struct Sizes {
+    pub(crate) weight_bytes: f64,
+    pub(crate) linear_macs: f64,
+    pub(crate) head_macs: f64,
     /// Of one token in all caches.
-    pub(super) kv_bytes: f64,
+    pub(crate) kv_bytes: f64,
     /// Of one query and one key.
-    pub(super) pair_macs: f64,
+    pub(crate) pair_macs: f64,
 }
 
 impl Sizes {
-    pub(super) fn new(kernels: &Kernels, dtype: Dtype, cache: Dtype) -> Sizes {
+    pub(crate) fn new(kernels: &Kernels, dtype: Dtype, cache: Dtype) -> Sizes {
         let bytes = |dtype: Dtype| f64::from(dtype.storage_bits()) / 8.0;
         let (mut macs, mut head, mut kv, mut pairs) = (0.0, 0.0, 0.0, 0.0);
         for kernel in &kernels.kernels {
@@ -43,21 +43,21 @@ impl Sizes {
     }
 
     /// Of a prompt, with every pair of a query and a key.
-    pub(super) fn prefill_macs(&self, tokens: f64) -> f64 {
+    pub(crate) fn prefill_macs(&self, tokens: f64) -> f64 {
         tokens * self.linear_macs + self.head_macs + self.pair_macs * tokens * tokens
     }
 
     /// Of a prompt, with the pairs that a causal mask keeps.
-    pub(super) fn causal_macs(&self, tokens: f64) -> f64 {
+    pub(crate) fn causal_macs(&self, tokens: f64) -> f64 {
         self.prefill_macs(tokens) - self.pair_macs * tokens * (tokens - 1.0) / 2.0
     }
 
-    pub(super) fn decode_macs(&self, batch: f64, context: f64) -> f64 {
+    pub(crate) fn decode_macs(&self, batch: f64, context: f64) -> f64 {
         batch * (self.linear_macs + self.head_macs + self.pair_macs * context)
     }
 }
 
 /// A count as a real number.
-pub(super) fn size(count: u64) -> f64 {
+pub(crate) fn size(count: u64) -> f64 {
     real(u128::from(count))
 }

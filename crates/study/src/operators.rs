@@ -9,44 +9,44 @@ use serde::Serialize;
 use tilewright_report::columns::{Align, table};
 use tilewright_tcp::program::event::Unit;
 
-use super::block::{Block, Command, EXCHANGES, WEIGHTS};
-use super::measure::kind_of;
-use super::sizes::size;
-use super::spans::{Span, common, gaps, length};
+use crate::block::{Block, Command, EXCHANGES, WEIGHTS};
+use crate::measure::kind_of;
+use crate::sizes::size;
+use crate::spans::{Span, common, gaps, length};
 
 /// An operator of a block, over all runs of a prompt.
 #[derive(Clone, Debug, Default, Serialize)]
-pub(super) struct Operator {
-    pub(super) operator: &'static str,
+pub(crate) struct Operator {
+    pub(crate) operator: &'static str,
     /// Of the first PE.
-    pub(super) cycles: u64,
-    pub(super) percent: f64,
+    pub(crate) cycles: u64,
+    pub(crate) percent: f64,
     /// Cycles of its commands, and of its transfers.
-    pub(super) main_cycles: u64,
-    pub(super) sub_cycles: u64,
-    pub(super) dma_cycles: u64,
+    pub(crate) main_cycles: u64,
+    pub(crate) sub_cycles: u64,
+    pub(crate) dma_cycles: u64,
     /// Bytes of its weights that came within the block, on one PE: for it, or for the next block.
-    pub(super) weight_bytes: u64,
+    pub(crate) weight_bytes: u64,
     /// Products of one PE, and those that are no padding.
-    pub(super) macs: u64,
-    pub(super) macs_useful: u64,
+    pub(crate) macs: u64,
+    pub(crate) macs_useful: u64,
     /// What decided most of its time, and all that did, in cycles.
-    pub(super) bound: String,
-    pub(super) by: BTreeMap<String, u64>,
+    pub(crate) bound: String,
+    pub(crate) by: BTreeMap<String, u64>,
     /// Energy of its commands on all PEs, without what standing still takes.
-    pub(super) microjoules: f64,
+    pub(crate) microjoules: f64,
 }
 
 /// All operators of a block.
 #[derive(Clone, Debug, Default, Serialize)]
-pub(super) struct Breakdown {
-    pub(super) cycles: u64,
-    pub(super) operators: Vec<Operator>,
+pub(crate) struct Breakdown {
+    pub(crate) cycles: u64,
+    pub(crate) operators: Vec<Operator>,
 }
 
 impl Breakdown {
     /// Adds the block of a run.
-    pub(super) fn add(&mut self, block: &Block, pes: u64) {
+    pub(crate) fn add(&mut self, block: &Block, pes: u64) {
         if self.operators.is_empty() {
             let new = |label| Operator { operator: label, ..Operator::default() };
             self.operators = block.operators.iter().map(|operator| new(operator.label)).collect();
@@ -86,7 +86,7 @@ fn spans_of(block: &Block, at: usize) -> Vec<Span> {
             spans.push((from, to));
         }
     }
-    super::spans::union(spans)
+    crate::spans::union(spans)
 }
 
 /// Why a main context may wait: transfers under way.
@@ -145,7 +145,7 @@ impl Operator {
             busy.push(part);
             add(command.binding.unwrap_or("command").to_string(), part.1 - part.0);
         }
-        let mut idle = gaps(&super::spans::union(busy), span);
+        let mut idle = gaps(&crate::spans::union(busy), span);
         for (what, spans) in &waits.kinds {
             let meanwhile = common(&idle, spans);
             add(format!("waits: {what}"), length(&meanwhile));
@@ -156,7 +156,7 @@ impl Operator {
 }
 
 /// As text.
-pub(super) fn text(breakdown: &Breakdown) -> String {
+pub(crate) fn text(breakdown: &Breakdown) -> String {
     let head = [
         "operator",
         "cycles",

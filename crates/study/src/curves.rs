@@ -4,10 +4,10 @@ use serde::Serialize;
 use tilewright_report::columns::{Align, table};
 use tilewright_report::svg::Svg;
 
-use super::llama::Run;
-use super::measure::{MeasureError, Pass};
-use super::pictures::{COLOURS, Line, chart};
-use super::sizes::size;
+use crate::llama::Run;
+use crate::measure::{MeasureError, Pass};
+use crate::pictures::{COLOURS, Line, chart};
+use crate::sizes::size;
 
 /// Contexts and batches of Fig. 12.
 const CONTEXTS: [u64; 5] = [128, 512, 1024, 2048, 4096];
@@ -15,53 +15,53 @@ const BATCHES: [u64; 4] = [1, 4, 16, 32];
 
 /// A point of Fig. 11 or 12.
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct Point {
-    pub(super) batch: u64,
-    pub(super) tokens: u64,
+pub(crate) struct Point {
+    pub(crate) batch: u64,
+    pub(crate) tokens: u64,
     /// With the calibrated latency, as in Table II; uses of products and memory are over this time.
-    pub(super) ms: f64,
+    pub(crate) ms: f64,
     /// As simulated.
-    pub(super) ms_without_latency: f64,
-    pub(super) cycles: u64,
+    pub(crate) ms_without_latency: f64,
+    pub(crate) cycles: u64,
     /// Runs of the program, and the most tokens of one.
-    pub(super) runs: u64,
-    pub(super) run_tokens: u64,
+    pub(crate) runs: u64,
+    pub(crate) run_tokens: u64,
     /// Of a prompt, that a slice holds at once.
-    pub(super) score_bytes: u64,
+    pub(crate) score_bytes: u64,
     /// Products of the model over products that the chip could do, without those of pairs that a causal mask drops.
-    pub(super) mac_use: f64,
+    pub(crate) mac_use: f64,
     /// The same with every pair of a query and a key, masked or not.
-    pub(super) mac_use_all_pairs: f64,
+    pub(crate) mac_use_all_pairs: f64,
     /// Bytes of weights and caches, each counted once, over bytes that HBM could move: the paper's measure.
-    pub(super) hbm_use: f64,
+    pub(crate) hbm_use: f64,
     /// The same for all bytes that were moved: a prompt of several runs reads weights in each.
-    pub(super) hbm_traffic_use: f64,
+    pub(crate) hbm_traffic_use: f64,
     /// Of the simulated cycles.
-    pub(super) tensor_unit_use: f64,
-    pub(super) dma_use: f64,
+    pub(crate) tensor_unit_use: f64,
+    pub(crate) dma_use: f64,
     /// Cycles of cores, queues and messages, over all PEs.
-    pub(super) latency_cycles: f64,
-    pub(super) hbm_bytes: f64,
+    pub(crate) latency_cycles: f64,
+    pub(crate) hbm_bytes: f64,
     /// What the pass cannot do without reading: weights once, and the caches of what came before.
-    pub(super) compulsory_bytes: f64,
+    pub(crate) compulsory_bytes: f64,
     /// What weights, tables and caches of the program take of HBM.
-    pub(super) held_bytes: u64,
-    pub(super) hbm_read_bytes: u64,
-    pub(super) hbm_written_bytes: u64,
+    pub(crate) held_bytes: u64,
+    pub(crate) hbm_read_bytes: u64,
+    pub(crate) hbm_written_bytes: u64,
     /// Products of the model, products that were no padding, and all that lanes did.
-    pub(super) macs: f64,
-    pub(super) macs_useful: u64,
-    pub(super) macs_issued: u64,
+    pub(crate) macs: f64,
+    pub(crate) macs_useful: u64,
+    pub(crate) macs_issued: u64,
     /// Of the program as simulated.
-    pub(super) joules: f64,
-    pub(super) watts: f64,
+    pub(crate) joules: f64,
+    pub(crate) watts: f64,
     /// What should hold of its runs and does not, where runs are checked.
-    pub(super) violations: usize,
+    pub(crate) violations: usize,
 }
 
 impl Point {
     /// The same with a latency that the programs do not show: nothing is used meanwhile.
-    pub(super) fn with_latency(self, latency_ms: f64) -> Point {
+    pub(crate) fn with_latency(self, latency_ms: f64) -> Point {
         let ms = self.ms_without_latency + latency_ms;
         let part = self.ms / ms;
         Point {
@@ -77,7 +77,7 @@ impl Point {
 
 impl Run<'_> {
     /// A prompt.
-    pub(super) fn prompt_point(&self, tokens: u64, pass: &Pass) -> Point {
+    pub(crate) fn prompt_point(&self, tokens: u64, pass: &Pass) -> Point {
         let macs = self.sizes.causal_macs(size(tokens));
         let cached = size(tokens) * self.sizes.kv_bytes;
         let point = self.point((1, tokens), pass, macs, [self.sizes.weight_bytes, cached]);
@@ -86,7 +86,7 @@ impl Run<'_> {
     }
 
     /// Single tokens of sequences that have `context` tokens with it.
-    pub(super) fn step_point(&self, batch: u64, context: u64, pass: &Pass) -> Point {
+    pub(crate) fn step_point(&self, batch: u64, context: u64, pass: &Pass) -> Point {
         let macs = self.sizes.decode_macs(size(batch), size(context));
         let before = size(batch) * size(context.saturating_sub(1));
         let read = self.sizes.weight_bytes + before * self.sizes.kv_bytes;
@@ -112,7 +112,7 @@ impl Run<'_> {
             hbm_traffic_use: pass.hbm_bytes() / (seconds * self.bytes_per_s),
             tensor_unit_use: size(pass.main_cycles) / size(pass.cycles),
             dma_use: size(pass.dma_cycles) / size(pass.cycles),
-            latency_cycles: super::measure::real(pass.latency_cycles),
+            latency_cycles: crate::measure::real(pass.latency_cycles),
             hbm_bytes: pass.hbm_bytes(),
             compulsory_bytes: read,
             held_bytes: pass.held_bytes,
@@ -128,7 +128,7 @@ impl Run<'_> {
     }
 
     /// All points of Fig. 12.
-    pub(super) fn figure12(
+    pub(crate) fn figure12(
         &self,
         say: &mut dyn FnMut(&str),
         missing: &mut Vec<String>,
@@ -157,7 +157,7 @@ impl Run<'_> {
 }
 
 /// As text.
-pub(super) fn text(points: &[Point]) -> String {
+pub(crate) fn text(points: &[Point]) -> String {
     let head = ["B", "L", "runs", "ms", "MAC", "HBM", "HBM moved", "TU", "DMA", "W", "GB held"];
     let mut rows = vec![head.map(str::to_string).to_vec()];
     for point in points {
@@ -192,7 +192,7 @@ fn uses(points: &[&Point], prefix: &str, colours: [&'static str; 2]) -> Vec<Line
 }
 
 /// As a picture.
-pub(super) fn figures(figure11: &[Point], figure12: &[Point]) -> String {
+pub(crate) fn figures(figure11: &[Point], figure12: &[Point]) -> String {
     let mut svg = Svg::default();
     let first: Vec<&Point> = figure11.iter().collect();
     let line = Line {

@@ -3,22 +3,22 @@
 use serde::Serialize;
 use tilewright_report::columns::{Align, table};
 
-use super::llama::Run;
-use super::measure::{MeasureError, Model};
+use crate::llama::Run;
+use crate::measure::{MeasureError, Model};
 
 /// A prompt on the chip as it is, and with twice the off-chip memory.
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct Twice {
-    pub(super) tokens: u64,
-    pub(super) ms: f64,
-    pub(super) ms_with_twice_hbm: f64,
+pub(crate) struct Twice {
+    pub(crate) tokens: u64,
+    pub(crate) ms: f64,
+    pub(crate) ms_with_twice_hbm: f64,
     /// By how much it becomes faster.
-    pub(super) gain_percent: f64,
+    pub(crate) gain_percent: f64,
 }
 
 impl Run<'_> {
     /// Prompts that took so many milliseconds, again on a machine whose off-chip memory is clocked twice as fast.
-    pub(super) fn twice_hbm(&self, prompts: &[(u64, f64)]) -> Result<Vec<Twice>, MeasureError> {
+    pub(crate) fn twice_hbm(&self, prompts: &[(u64, f64)]) -> Result<Vec<Twice>, MeasureError> {
         let mut machine = self.setting.machine.clone();
         // The bus of a channel, and the DRAM commands that feed it.
         machine.hbm.channel_clock_hz = machine.hbm.channel_clock_hz.saturating_mul(2);
@@ -46,7 +46,7 @@ impl Run<'_> {
 }
 
 /// As text.
-pub(super) fn text(rows: &[Twice]) -> String {
+pub(crate) fn text(rows: &[Twice]) -> String {
     let mut lines =
         vec![["L", "ms simulated", "ms with twice the HBM", "faster by"].map(str::to_string).to_vec()];
     for row in rows {

@@ -12,74 +12,74 @@ use tilewright_record::{Interval, Record, TrackId};
 use tilewright_tcp::program::event::Unit;
 use tilewright_tcp::program::transfer::Medium;
 
-use super::measure::{Chunk, kind_of, real};
-use super::spans::Span;
+use crate::measure::{Chunk, kind_of, real};
+use crate::spans::Span;
 
 /// The first command of every norm.
 const NORM_STARTS: &str = "squares";
 /// Transfers of weights.
-pub(super) const WEIGHTS: &str = "weights";
+pub(crate) const WEIGHTS: &str = "weights";
 /// Transfers between PEs.
-pub(super) const EXCHANGES: [&str; 3] = ["sums", "tokens", "worths"];
+pub(crate) const EXCHANGES: [&str; 3] = ["sums", "tokens", "worths"];
 
 /// A kernel of the block.
 #[derive(Clone, Debug)]
-pub(super) struct Operator {
-    pub(super) label: &'static str,
-    pub(super) kernel: usize,
+pub(crate) struct Operator {
+    pub(crate) label: &'static str,
+    pub(crate) kernel: usize,
     owns: &'static [&'static str],
 }
 
 /// A command of the first PE, from the beginning of the block.
 #[derive(Clone, Debug)]
-pub(super) struct Command {
-    pub(super) unit: Unit,
-    pub(super) name: Arc<str>,
+pub(crate) struct Command {
+    pub(crate) unit: Unit,
+    pub(crate) name: Arc<str>,
     /// Index of its operator; none for what another block needs.
-    pub(super) operator: Option<usize>,
+    pub(crate) operator: Option<usize>,
     /// Of weights for the next block, the operator there: as much came for this one before it began.
-    pub(super) ahead: Option<usize>,
-    pub(super) span: Span,
+    pub(crate) ahead: Option<usize>,
+    pub(crate) span: Span,
     /// The stage that decided how long it took.
-    pub(super) binding: Option<&'static str>,
+    pub(crate) binding: Option<&'static str>,
     /// Products, and those that are no padding.
-    pub(super) macs: [u64; 2],
+    pub(crate) macs: [u64; 2],
     /// Bytes of a transfer.
-    pub(super) bytes: u64,
+    pub(crate) bytes: u64,
     /// Energy of the command itself, in fJ.
-    pub(super) energy_fj: f64,
+    pub(crate) energy_fj: f64,
 }
 
 /// A block.
 #[derive(Clone, Debug)]
-pub(super) struct Block {
-    pub(super) layer: usize,
+pub(crate) struct Block {
+    pub(crate) layer: usize,
     /// Where it lies in its run.
-    pub(super) window: Span,
-    pub(super) operators: Vec<Operator>,
-    pub(super) commands: Vec<Command>,
+    pub(crate) window: Span,
+    pub(crate) operators: Vec<Operator>,
+    pub(crate) commands: Vec<Command>,
 }
 
 impl Block {
     /// How long it takes.
-    pub(super) fn cycles(&self) -> u64 {
+    pub(crate) fn cycles(&self) -> u64 {
         self.window.1.saturating_sub(self.window.0)
     }
 
     /// Stretches of the commands that `which` picks.
-    pub(super) fn spans(&self, which: impl Fn(&Command) -> bool) -> Vec<Span> {
-        super::spans::union(self.commands.iter().filter(|command| which(command)).map(|command| command.span))
+    pub(crate) fn spans(&self, which: impl Fn(&Command) -> bool) -> Vec<Span> {
+        crate::spans::union(self.commands.iter().filter(|command| which(command)).map(|command| command.span))
     }
 }
 
 /// The layer in the middle of a model.
-pub(super) fn middle(kernels: &Kernels) -> usize {
+pub(crate) fn middle(kernels: &Kernels) -> usize {
     let attends = kernels.kernels.iter().filter(|kernel| matches!(kernel, Kernel::Attend { .. })).count();
     attends.saturating_sub(1) / 2
 }
 
 /// Finds a block in a run; `None` if the model has no such blocks or the record does not show them.
-pub(super) fn find(chunk: &Chunk<'_>, layer: usize) -> Option<Block> {
+pub(crate) fn find(chunk: &Chunk<'_>, layer: usize) -> Option<Block> {
     let Chunk { compiled, outcome, .. } = chunk;
     let kernels = &compiled.kernels.kernels;
     let (first, next) = bounds(kernels, layer)?;

@@ -20,7 +20,7 @@ use tilewright_tcp::cost::{Command, Context, command_cycles};
 /// A contiguous tensor in packets.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Fetched {
+pub(crate) struct Fetched {
     elements: u64,
     packet: u64,
     bits: u64,
@@ -29,7 +29,7 @@ pub(super) struct Fetched {
 /// Packets through a ring.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Switched {
+pub(crate) struct Switched {
     topology: String,
     ring: [u64; 2],
     #[serde(default)]
@@ -41,7 +41,7 @@ pub(super) struct Switched {
 /// Tiles through the transpose engine.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Turned {
+pub(crate) struct Turned {
     bits: u64,
     rows: u64,
     columns: u64,
@@ -53,7 +53,7 @@ pub(super) struct Turned {
 /// A transfer: loops of sizes and strides of the side in off-chip memory, requests of the side in data memory.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Moved {
+pub(crate) struct Moved {
     route: String,
     /// That of the book's examples; the machine's if there is none.
     startup: Option<u64>,
@@ -74,7 +74,7 @@ pub(super) struct Moved {
 /// Stages of a command; those that are left out it does not have.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub(super) struct Stages {
+pub(crate) struct Stages {
     sub: bool,
     packets: u64,
     packet_bytes: u64,
@@ -92,7 +92,7 @@ pub(super) struct Stages {
 }
 
 /// Cycles of a fetch.
-pub(super) fn fetched(machine: &Tcp, how: &Fetched) -> u64 {
+pub(crate) fn fetched(machine: &Tcp, how: &Fetched) -> u64 {
     let pattern = AccessPattern { loops: [AccessLoop::new(how.elements, 1)].into_iter().collect() };
     let read_bytes = fetch::read_bytes(machine, Context::Main, &pattern, how.packet, how.bits);
     let packets = how.elements.checked_div(how.packet).unwrap_or(0);
@@ -102,9 +102,9 @@ pub(super) fn fetched(machine: &Tcp, how: &Fetched) -> u64 {
 }
 
 /// Part of its flits that a packet leaves empty.
-pub(super) fn wasted(machine: &Tcp, packet_bytes: u64) -> f64 {
+pub(crate) fn wasted(machine: &Tcp, packet_bytes: u64) -> f64 {
     let flits = packet_flits(machine, packet_bytes) * machine.network.flit_bytes;
-    super::sizes::size(padding_bytes(machine, packet_bytes)) / super::sizes::size(flits.max(1))
+    crate::sizes::size(padding_bytes(machine, packet_bytes)) / crate::sizes::size(flits.max(1))
 }
 
 fn topology(how: &Switched) -> Option<Topology> {
@@ -121,7 +121,7 @@ fn topology(how: &Switched) -> Option<Topology> {
 }
 
 /// Cycles of a switch.
-pub(super) fn switched(how: &Switched) -> Option<u64> {
+pub(crate) fn switched(how: &Switched) -> Option<u64> {
     let topology = topology(how)?;
     Some(switch::stream_cycles(&switch::Switch { topology, packets: how.packets, packet_flits: how.flits }))
 }
@@ -138,12 +138,12 @@ fn tiles(how: &Turned) -> Transpose {
 }
 
 /// Cycles of a transpose.
-pub(super) fn turned(machine: &Tcp, how: &Turned) -> u64 {
+pub(crate) fn turned(machine: &Tcp, how: &Turned) -> u64 {
     transpose::stream_cycles(machine, &tiles(how))
 }
 
 /// Cycles of a command.
-pub(super) fn command(machine: &Tcp, how: &Stages) -> Option<u64> {
+pub(crate) fn command(machine: &Tcp, how: &Stages) -> Option<u64> {
     let context = if how.sub { Context::Sub } else { Context::Main };
     let (packets, packet_bytes) = (how.packets, how.packet_bytes);
     let read_bytes = how.read_bytes.unwrap_or(packet_bytes);
@@ -207,7 +207,7 @@ fn off_chip(
 }
 
 /// Cycles of a transfer.
-pub(super) fn moved(machine: &Tcp, how: &Moved) -> Option<u64> {
+pub(crate) fn moved(machine: &Tcp, how: &Moved) -> Option<u64> {
     let bases = if how.bases.is_empty() { &[0][..] } else { &how.bases };
     let within = |loops: &[[u64; 2]]| {
         let packets: u64 = loops.iter().map(|[size, _]| *size).product();

@@ -1,10 +1,10 @@
 //! The study as text.
 
-use super::llama::Study;
-use super::{curves, figure10, figure13, figure14, layout, operators, parts, power, table2, whatif};
+use crate::llama::Study;
+use crate::{curves, figure10, figure13, figure14, layout, operators, parts, power, table2, whatif};
 
-/// As text.
-pub(super) fn print(study: &Study) -> String {
+/// The study as text.
+pub fn print(study: &Study) -> String {
     let mut text = format!(
         "{} on {}, {} weights and activations{}, {}; every time is that of a simulated program.\n\nTable II (published values of L40S, H100 and TCP; ours beside them)\n\n{}",
         study.model,

@@ -2,16 +2,16 @@
 
 use tilewright_machine::Tcp;
 
-use super::llama::Study;
-use super::pictures::escape;
-use super::{curves, figure10, figure13, figure14, layout, operators, power, table2, whatif};
+use crate::llama::Study;
+use crate::pictures::escape;
+use crate::{curves, figure10, figure13, figure14, layout, operators, power, table2, whatif};
 
 const STYLE: &str = "body{font:15px sans-serif;margin:2em;max-width:1200px}table{border-collapse:collapse}\
                      td,th{border:1px solid #ccc;padding:.3em .6em;text-align:right}td:first-child,td:nth-child(2){text-align:left}\
                      pre{background:#f6f6f6;padding:1em;overflow-x:auto}svg{max-width:100%;height:auto}";
 
 /// The page.
-pub(super) fn page(machine: &Tcp, study: &Study) -> String {
+pub fn page(machine: &Tcp, study: &Study) -> String {
     let missing: String =
         study.missing.iter().map(|why| format!("<p>Not measured: {}</p>\n", escape(why))).collect();
     let mut body = format!(

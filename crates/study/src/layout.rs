@@ -14,55 +14,55 @@ use tilewright_tcp::footprint::{Store, of_exec};
 use tilewright_tcp::program::event::PeId;
 use tilewright_tcp::program::transfer::Medium;
 
-use super::block::{Operator, WEIGHTS};
-use super::measure::kind_of;
-use super::sizes::size;
+use crate::block::{Operator, WEIGHTS};
+use crate::measure::kind_of;
+use crate::sizes::size;
 
 /// The weights of an operator.
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct Weights {
-    pub(super) operator: &'static str,
+pub(crate) struct Weights {
+    pub(crate) operator: &'static str,
     /// Parts that come one after the other, and the bytes of each on a slice, at most.
-    pub(super) fills: usize,
-    pub(super) fill_bytes_per_slice: u64,
+    pub(crate) fills: usize,
+    pub(crate) fill_bytes_per_slice: u64,
     /// Bytes in the model and in HBM, all PEs.
-    pub(super) model_bytes: u64,
-    pub(super) stored_bytes: u64,
-    pub(super) padding_percent: f64,
+    pub(crate) model_bytes: u64,
+    pub(crate) stored_bytes: u64,
+    pub(crate) padding_percent: f64,
 }
 
 /// Another width that feed-forward weights could be padded to.
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct Width {
-    pub(super) what: String,
-    pub(super) width: u64,
+pub(crate) struct Width {
+    pub(crate) what: String,
+    pub(crate) width: u64,
     /// Bytes of gate, up and down in a layer, and what they take from HBM at its peak.
-    pub(super) layer_bytes: u64,
-    pub(super) us_at_peak: f64,
+    pub(crate) layer_bytes: u64,
+    pub(crate) us_at_peak: f64,
 }
 
 /// The inner width of the feed-forward network.
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct Inner {
-    pub(super) width: u64,
+pub(crate) struct Inner {
+    pub(crate) width: u64,
     /// Of one PE, and what one PE contracts: whole packets.
-    pub(super) of_pe: u64,
-    pub(super) contracted_of_pe: u64,
-    pub(super) packet_elements: u64,
-    pub(super) widths: Vec<Width>,
+    pub(crate) of_pe: u64,
+    pub(crate) contracted_of_pe: u64,
+    pub(crate) packet_elements: u64,
+    pub(crate) widths: Vec<Width>,
 }
 
 /// A block of the program.
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct Layout {
+pub(crate) struct Layout {
     /// Places in data memory that weights come to in turns: one in use, the others on their way.
-    pub(super) slots: usize,
-    pub(super) weights: Vec<Weights>,
-    pub(super) inner: Option<Inner>,
+    pub(crate) slots: usize,
+    pub(crate) weights: Vec<Weights>,
+    pub(crate) inner: Option<Inner>,
 }
 
 /// The layout of a block's operators.
-pub(super) fn layout(machine: &Tcp, compiled: &Compiled, operators: &[Operator]) -> Layout {
+pub(crate) fn layout(machine: &Tcp, compiled: &Compiled, operators: &[Operator]) -> Layout {
     let weights = operators.iter().filter_map(|operator| {
         let packed = compiled.plan.packed(operator.kernel)?;
         let kernel = compiled.kernels.kernels.get(operator.kernel)?;
@@ -133,7 +133,7 @@ fn inner(machine: &Tcp, compiled: &Compiled, kernel: usize) -> Option<Inner> {
 }
 
 /// Bytes of scores and of their exponentials that a slice holds at once.
-pub(super) fn score_bytes(machine: &Tcp, compiled: &Compiled) -> u64 {
+pub(crate) fn score_bytes(machine: &Tcp, compiled: &Compiled) -> u64 {
     let program = &compiled.prefill;
     let most: Vec<i64> = program.registers.iter().map(|register| register.most).collect();
     let written = |kind: &str| {
@@ -150,7 +150,7 @@ pub(super) fn score_bytes(machine: &Tcp, compiled: &Compiled) -> u64 {
 }
 
 /// As text.
-pub(super) fn text(layout: &Layout) -> String {
+pub(crate) fn text(layout: &Layout) -> String {
     let head = ["weights", "fills", "B of a slice", "MB in the model", "MB in HBM", "padding"];
     let mut rows = vec![head.map(str::to_string).to_vec()];
     for weights in &layout.weights {

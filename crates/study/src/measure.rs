@@ -12,49 +12,51 @@ use tilewright_runtime::{ReadingError, Wanted};
 use tilewright_sim::Outcome;
 use tilewright_tcp::energy::{COMPONENTS, Counts};
 
-use crate::args::Scales;
+use crate::llama::Scales;
 
 /// What a pass took, all its runs together.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Pass {
-    pub(super) cycles: u64,
-    pub(super) runs: u64,
-    pub(super) commands: u64,
-    pub(super) counts: Counts,
-    pub(super) energy_fj: [u128; COMPONENTS],
+pub(crate) struct Pass {
+    pub(crate) cycles: u64,
+    pub(crate) runs: u64,
+    pub(crate) commands: u64,
+    pub(crate) counts: Counts,
+    pub(crate) energy_fj: [u128; COMPONENTS],
     /// Cycles of main context and DMA engine, the mean over PEs.
-    pub(super) main_cycles: u64,
-    pub(super) dma_cycles: u64,
+    pub(crate) main_cycles: u64,
+    pub(crate) dma_cycles: u64,
     /// Cycles that cores, queues and doorbells of all PEs took.
-    pub(super) latency_cycles: u128,
+    pub(crate) latency_cycles: u128,
     /// What should hold of a run but does not, where runs are checked: in builds with debug assertions.
-    pub(super) violations: usize,
+    pub(crate) violations: usize,
     /// Tokens of a run, at most, for prompts, and bytes of scores that a slice holds.
-    pub(super) run_tokens: u64,
-    pub(super) score_bytes: u64,
+    pub(crate) run_tokens: u64,
+    pub(crate) score_bytes: u64,
     /// Bytes of HBM that weights, tables and caches take.
-    pub(super) held_bytes: u64,
+    pub(crate) held_bytes: u64,
     /// By kind of command: runs, cycles of all PEs, energy.
-    pub(super) kinds: BTreeMap<String, (u64, u128, u128)>,
+    pub(crate) kinds: BTreeMap<String, (u64, u128, u128)>,
 }
 
 /// Why there is no measure.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum MeasureError {
+pub enum MeasureError {
+    /// The model does not compile.
     #[error(transparent)]
     Compile(#[from] CompileError),
+    /// Its programs cannot be simulated.
     #[error(transparent)]
     Reading(#[from] ReadingError),
 }
 
 impl Pass {
     /// Joules.
-    pub(super) fn joules(&self) -> f64 {
+    pub(crate) fn joules(&self) -> f64 {
         self.energy_fj.iter().map(|fj| real(*fj) * 1e-15).sum()
     }
 
     /// Bytes of HBM that were read or written.
-    pub(super) fn hbm_bytes(&self) -> f64 {
+    pub(crate) fn hbm_bytes(&self) -> f64 {
         real(u128::from(self.counts.hbm_read_bytes + self.counts.hbm_written_bytes))
     }
 
@@ -87,39 +89,39 @@ impl Pass {
 }
 
 /// What a command is called without the number that tells it from others of its kind.
-pub(super) fn kind_of(name: &str) -> &str {
+pub(crate) fn kind_of(name: &str) -> &str {
     name.trim_end_matches(|letter: char| letter.is_ascii_digit() || letter == '_')
 }
 
 /// One run of a prompt's program, with its record.
-pub(super) struct Chunk<'c> {
-    pub(super) compiled: &'c Compiled,
+pub(crate) struct Chunk<'c> {
+    pub(crate) compiled: &'c Compiled,
     /// Tokens before those of the run.
-    pub(super) past: u64,
+    pub(crate) past: u64,
     /// Tokens of the run.
-    pub(super) count: u64,
-    pub(super) outcome: &'c Outcome,
+    pub(crate) count: u64,
+    pub(crate) outcome: &'c Outcome,
 }
 
 /// Looks at the runs of a prompt.
-pub(super) type Look<'l> = dyn FnMut(&Chunk<'_>) + 'l;
+pub(crate) type Look<'l> = dyn FnMut(&Chunk<'_>) + 'l;
 
 /// A model on a machine.
 #[derive(Clone, Copy)]
-pub(super) struct Model<'m> {
-    pub(super) machine: &'m Tcp,
-    pub(super) graph: &'m Graph,
+pub(crate) struct Model<'m> {
+    pub(crate) machine: &'m Tcp,
+    pub(crate) graph: &'m Graph,
     /// Contexts may be longer than the positions of the model: only its configuration is known, and that its table of angles is longer
     /// is all that a time needs.
-    pub(super) stretches: bool,
+    pub(crate) stretches: bool,
     /// What integer activations are scaled by. Times do not depend on what calibration would find.
-    pub(super) scales: Scales,
-    pub(super) options: Options,
+    pub(crate) scales: Scales,
+    pub(crate) options: Options,
 }
 
 impl Model<'_> {
     /// Programs for a context and a batch.
-    pub(super) fn compiled(&self, context: u64, batch: u64) -> Result<Compiled, MeasureError> {
+    pub(crate) fn compiled(&self, context: u64, batch: u64) -> Result<Compiled, MeasureError> {
         let mut kernels = cluster(self.graph)?;
         if self.scales == Scales::Tensor {
             kernels.assume_peaks();
@@ -131,11 +133,11 @@ impl Model<'_> {
     }
 
     /// The first token after a prompt: all its chunks. With a look they are recorded.
-    pub(super) fn prefill(&self, tokens: u64, mut look: Option<&mut Look<'_>>) -> Result<Pass, MeasureError> {
+    pub(crate) fn prefill(&self, tokens: u64, mut look: Option<&mut Look<'_>>) -> Result<Pass, MeasureError> {
         let compiled = self.compiled(tokens, 1)?;
         let prepared = Prepared::new(self.machine, compiled.prefill.clone())?;
         let run_tokens = compiled.most_tokens().min(tokens);
-        let score_bytes = super::layout::score_bytes(self.machine, &compiled);
+        let score_bytes = crate::layout::score_bytes(self.machine, &compiled);
         let held_bytes = compiled.plan.end;
         let mut pass = Pass { run_tokens, score_bytes, held_bytes, ..Pass::default() };
         let mut past = 0;
@@ -157,7 +159,7 @@ impl Model<'_> {
     }
 
     /// The next token of each of `batch` sequences that have `context` tokens.
-    pub(super) fn decode(&self, prepared: &Step) -> Result<Pass, MeasureError> {
+    pub(crate) fn decode(&self, prepared: &Step) -> Result<Pass, MeasureError> {
         let Step { compiled, program, context } = prepared;
         let batch = compiled.plan.options.batch;
         let inputs = if batch > 1 {
@@ -171,7 +173,7 @@ impl Model<'_> {
     }
 
     /// The program of single tokens, for contexts up to a greatest.
-    pub(super) fn steps(&self, batch: u64, contexts: &[u64]) -> Result<Vec<(u64, Pass)>, MeasureError> {
+    pub(crate) fn steps(&self, batch: u64, contexts: &[u64]) -> Result<Vec<(u64, Pass)>, MeasureError> {
         let most = contexts.iter().max().copied().unwrap_or(1) + 1;
         let compiled = self.compiled(most, batch)?;
         let program = compiled.batch.clone().unwrap_or_else(|| compiled.decode.clone());
@@ -204,18 +206,18 @@ impl Model<'_> {
 }
 
 /// A program of single tokens and the context that it is run with.
-pub(super) struct Step {
+pub(crate) struct Step {
     compiled: Compiled,
     program: Prepared,
     context: u64,
 }
 
-pub(super) fn index(count: u64) -> usize {
+pub(crate) fn index(count: u64) -> usize {
     usize::try_from(count).unwrap_or(usize::MAX)
 }
 
 /// A count as a real number.
 #[expect(clippy::cast_precision_loss, reason = "printed with few digits")]
-pub(super) fn real(count: u128) -> f64 {
+pub(crate) fn real(count: u128) -> f64 {
     count as f64
 }

@@ -3,18 +3,18 @@
 use serde::Serialize;
 use tilewright_report::columns::{Align, table};
 
-use super::measure::{Pass, real};
-use super::sizes::size;
+use crate::measure::{Pass, real};
+use crate::sizes::size;
 
 /// A kind of command in a pass.
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct Part {
-    pub(super) kind: String,
-    pub(super) runs: u64,
+pub(crate) struct Part {
+    pub(crate) kind: String,
+    pub(crate) runs: u64,
     /// Of one processing element.
-    pub(super) cycles: f64,
-    pub(super) percent: f64,
-    pub(super) microjoules: f64,
+    pub(crate) cycles: f64,
+    pub(crate) percent: f64,
+    pub(crate) microjoules: f64,
 }
 
 /// Kinds that are kept, and shown.
@@ -22,7 +22,7 @@ const KEPT: usize = 24;
 const SHOWN: usize = 14;
 
 /// Kinds of commands of a pass, those that take longest first.
-pub(super) fn parts(pass: &Pass, pes: u64) -> Vec<Part> {
+pub(crate) fn parts(pass: &Pass, pes: u64) -> Vec<Part> {
     let pes = size(pes);
     let mut parts: Vec<Part> = pass
         .kinds
@@ -41,7 +41,7 @@ pub(super) fn parts(pass: &Pass, pes: u64) -> Vec<Part> {
 }
 
 /// As text.
-pub(super) fn text(parts: &[Part]) -> String {
+pub(crate) fn text(parts: &[Part]) -> String {
     let mut rows = vec![["command", "runs", "cycles", "of the pass"].map(str::to_string).to_vec()];
     for part in parts.iter().take(SHOWN) {
         rows.push(vec![

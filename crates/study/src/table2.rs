@@ -3,26 +3,26 @@
 use serde::Serialize;
 use tilewright_report::columns::{Align, table};
 
-use super::llama::Run;
-use super::measure::Pass;
-use super::rows::published;
-use super::sizes::size;
+use crate::llama::Run;
+use crate::measure::Pass;
+use crate::rows::published;
+use crate::sizes::size;
 
 /// A row.
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct Row {
-    pub(super) row: String,
-    pub(super) unit: &'static str,
-    pub(super) published: Option<f64>,
-    pub(super) l40s: Option<f64>,
-    pub(super) h100: Option<f64>,
+pub(crate) struct Row {
+    pub(crate) row: String,
+    pub(crate) unit: &'static str,
+    pub(crate) published: Option<f64>,
+    pub(crate) l40s: Option<f64>,
+    pub(crate) h100: Option<f64>,
     /// With the calibrated sum of latencies.
-    pub(super) ours: f64,
+    pub(crate) ours: f64,
     /// With that sum at zero.
-    pub(super) without_latency: f64,
-    pub(super) error_percent: Option<f64>,
+    pub(crate) without_latency: f64,
+    pub(crate) error_percent: Option<f64>,
     /// No implementation is better.
-    pub(super) bound: f64,
+    pub(crate) bound: f64,
 }
 
 /// A prompt and what follows it in the rows of tokens a second.
@@ -32,14 +32,14 @@ const MEAN_CONTEXT: f64 = 3071.5;
 
 impl Run<'_> {
     /// A latency of a first token.
-    pub(super) fn first_token(&self, row: &str, ms: f64, latency_ms: f64, tokens: f64) -> Row {
+    pub(crate) fn first_token(&self, row: &str, ms: f64, latency_ms: f64, tokens: f64) -> Row {
         let macs = self.sizes.causal_macs(tokens);
         let bound = (self.sizes.weight_bytes / self.bytes_per_s).max(macs / self.macs_per_s) * 1e3;
         self.row(row, "ms", [ms + latency_ms, ms, bound])
     }
 
     /// Tokens a second, and a second and watt: single tokens alone, and with their prompts.
-    pub(super) fn throughput(
+    pub(crate) fn throughput(
         &self,
         batch: u64,
         steps: &[(u64, Pass)],
@@ -94,12 +94,12 @@ impl Run<'_> {
 }
 
 /// Three digits or more, none that nobody reads.
-pub(super) fn number(value: f64) -> String {
+pub(crate) fn number(value: f64) -> String {
     if value >= 100.0 { format!("{value:.0}") } else { format!("{value:.2}") }
 }
 
 /// As text.
-pub(super) fn text(table2: &[Row]) -> String {
+pub(crate) fn text(table2: &[Row]) -> String {
     let maybe = |value: Option<f64>| value.map_or("-".to_string(), number);
     let head = ["row", "unit", "L40S", "H100", "TCP", "ours", "error", "sum = 0", "bound"];
     let mut rows = vec![head.map(str::to_string).to_vec()];
@@ -122,7 +122,7 @@ pub(super) fn text(table2: &[Row]) -> String {
 }
 
 /// As rows of an HTML table.
-pub(super) fn html(table2: &[Row]) -> String {
+pub(crate) fn html(table2: &[Row]) -> String {
     let cell = |value: Option<f64>| value.map_or("–".to_string(), number);
     let mut rows = String::from(
         "<tr><th>row</th><th>unit</th><th>L40S</th><th>H100</th><th>TCP, published</th><th>ours</th><th>error</th><th>ours, sum = 0</th><th>bound</th></tr>\n",

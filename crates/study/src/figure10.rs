@@ -16,35 +16,35 @@ use tilewright_tcp::legality::Verdict;
 use tilewright_tcp::{Placed, Setup};
 
 /// The paper's example.
-const TACTIC: &str = include_str!("../../../../kernels/qk-fig10.tw");
+const TACTIC: &str = include_str!("../../../kernels/qk-fig10.tw");
 
 /// A tensor of it.
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct Held {
-    pub(super) tensor: &'static str,
-    pub(super) shape: String,
-    pub(super) slices: u64,
-    pub(super) bytes_per_slice: u64,
-    pub(super) place: &'static str,
+pub(crate) struct Held {
+    pub(crate) tensor: &'static str,
+    pub(crate) shape: String,
+    pub(crate) slices: u64,
+    pub(crate) bytes_per_slice: u64,
+    pub(crate) place: &'static str,
 }
 
 /// What the figure says.
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct Figure10 {
-    pub(super) einsum: String,
-    pub(super) tactic: String,
-    pub(super) slices: u64,
-    pub(super) held: Vec<Held>,
+pub(crate) struct Figure10 {
+    pub(crate) einsum: String,
+    pub(crate) tactic: String,
+    pub(crate) slices: u64,
+    pub(crate) held: Vec<Held>,
     /// Uses of a fetched query: slices that it passes, lanes, repeats of the feed unit, all together.
-    pub(super) reuse_slices: u64,
-    pub(super) reuse_lanes: u64,
-    pub(super) reuse_repeats: u64,
-    pub(super) reuse: u64,
+    pub(crate) reuse_slices: u64,
+    pub(crate) reuse_lanes: u64,
+    pub(crate) reuse_repeats: u64,
+    pub(crate) reuse: u64,
     /// Cycles of products, and of the stream of queries, on each slice.
-    pub(super) product_cycles: u64,
-    pub(super) stream_cycles: u64,
+    pub(crate) product_cycles: u64,
+    pub(crate) stream_cycles: u64,
     /// Part of the multipliers that work in them.
-    pub(super) multiplier_use: f64,
+    pub(crate) multiplier_use: f64,
 }
 
 struct Example<'m> {
@@ -67,7 +67,7 @@ fn product(digits: &[Digit]) -> u64 {
 }
 
 /// The figure on a machine; `None` if the tactic is not legal there.
-pub(super) fn figure10(machine: &Tcp) -> Option<Figure10> {
+pub(crate) fn figure10(machine: &Tcp) -> Option<Figure10> {
     let Example { setup, program, problem, verdict } = example(machine)?;
     let reuse = verdict.reuse.as_ref()?;
     let placed: &Placed = verdict.placed.as_ref()?;
@@ -98,7 +98,7 @@ pub(super) fn figure10(machine: &Tcp) -> Option<Figure10> {
 }
 
 /// As text.
-pub(super) fn text(figure: &Figure10) -> String {
+pub(crate) fn text(figure: &Figure10) -> String {
     let mut text = format!("{}   tactic {}\n", figure.einsum, figure.tactic);
     for held in &figure.held {
         text += &format!(
@@ -120,7 +120,7 @@ pub(super) fn text(figure: &Figure10) -> String {
 }
 
 /// As a picture: the shapes, the tactic, and the way of one query.
-pub(super) fn picture(machine: &Tcp, figure: &Figure10) -> String {
+pub(crate) fn picture(machine: &Tcp, figure: &Figure10) -> String {
     let mut svg = Svg::default();
     if let Some(Example { program, problem, verdict, .. }) = example(machine)
         && let Some(pictures) = Pictures::new(&program, &problem, verdict.placed.as_ref().map(loops))
@@ -194,7 +194,7 @@ fn way(svg: &mut Svg, top: f64, figure: &Figure10) {
 }
 
 /// Sizes of the example: batch, rows of both inputs, length of the sum.
-pub(super) fn sizes(machine: &Tcp) -> Option<tilewright_explore::tcp::section::Product> {
+pub(crate) fn sizes(machine: &Tcp) -> Option<tilewright_explore::tcp::section::Product> {
     let Example { problem, .. } = example(machine)?;
     let [mut batch, mut rows0, mut rows1, mut sum] = [1; 4];
     for id in problem.axis_ids() {

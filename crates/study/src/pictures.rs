@@ -3,20 +3,20 @@
 use tilewright_report::chart::{Axis, Plane};
 use tilewright_report::svg::{Anchor, Svg};
 
-use super::sizes::size;
+use crate::sizes::size;
 
 /// Colours of lines.
-pub(super) const COLOURS: [&str; 4] = ["#1f77b4", "#d62728", "#2ca02c", "#9467bd"];
+pub(crate) const COLOURS: [&str; 4] = ["#1f77b4", "#d62728", "#2ca02c", "#9467bd"];
 
 /// One line of a chart.
-pub(super) struct Line<'p> {
-    pub(super) name: String,
-    pub(super) points: Vec<(f64, f64)>,
-    pub(super) colour: &'p str,
+pub(crate) struct Line<'p> {
+    pub(crate) name: String,
+    pub(crate) points: Vec<(f64, f64)>,
+    pub(crate) colour: &'p str,
 }
 
 /// Lines over tokens, with a legend below.
-pub(super) fn chart(svg: &mut Svg, (left, top): (f64, f64), title: &str, y: &str, lines: &[Line<'_>]) {
+pub(crate) fn chart(svg: &mut Svg, (left, top): (f64, f64), title: &str, y: &str, lines: &[Line<'_>]) {
     let all = || lines.iter().flat_map(|line| line.points.iter());
     let plane = Plane {
         left,
@@ -41,6 +41,6 @@ pub(super) fn chart(svg: &mut Svg, (left, top): (f64, f64), title: &str, y: &str
 }
 
 /// Text in HTML.
-pub(super) fn escape(text: &str) -> String {
+pub(crate) fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }

@@ -12,20 +12,19 @@ use tilewright_machine::Tcp;
 use tilewright_num::Dtype;
 use tilewright_tcp::energy::Component;
 
-use super::curves::Point;
-use super::figure10::{Figure10, figure10};
-use super::figure13::{Activity, Seen};
-use super::figure14::{Figure14, figure14};
-use super::layout::Layout;
-use super::measure::{MeasureError, Model, Pass, real};
-use super::operators::Breakdown;
-use super::parts::{Part, parts};
-use super::power::{Figure, Power, power};
-use super::rows::published;
-use super::sizes::{Sizes, size};
-use super::table2::Row;
-use super::whatif::Twice;
-use crate::args::Scales;
+use crate::curves::Point;
+use crate::figure10::{Figure10, figure10};
+use crate::figure13::{Activity, Seen};
+use crate::figure14::{Figure14, figure14};
+use crate::layout::Layout;
+use crate::measure::{MeasureError, Model, Pass, real};
+use crate::operators::Breakdown;
+use crate::parts::{Part, parts};
+use crate::power::{Figure, Power, power};
+use crate::rows::published;
+use crate::sizes::{Sizes, size};
+use crate::table2::Row;
+use crate::whatif::Twice;
 
 /// Lengths of prompts of Fig. 11.
 const PROMPTS: [u64; 8] = [64, 128, 256, 512, 1024, 2048, 4096, 8192];
@@ -35,76 +34,91 @@ const FEW_PROMPTS: [u64; 4] = [128, 512, 1024, 2048];
 const SHORT: u64 = 128;
 const LONG: u64 = 2048;
 
+/// What a scale of integer activations is shared by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scales {
+    /// A whole tensor, found beforehand.
+    Tensor,
+    /// The activations of one token.
+    Token,
+}
+
 /// All of it.
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct Study {
-    pub(super) model: String,
-    pub(super) chip: String,
-    pub(super) dtype: String,
+pub struct Study {
+    pub(crate) model: String,
+    pub(crate) chip: String,
+    pub(crate) dtype: String,
     /// What integer activations are scaled by, where there are any.
-    pub(super) scales: Option<&'static str>,
-    pub(super) pes: u64,
-    pub(super) chips: u64,
+    pub(crate) scales: Option<&'static str>,
+    pub(crate) pes: u64,
+    pub(crate) chips: u64,
     /// `128 t_sync + t_host`, calibrated on B=1, L=128 alone; never below zero.
-    pub(super) latency_ms: f64,
-    pub(super) table2: Vec<Row>,
-    pub(super) figure10: Option<Figure10>,
-    pub(super) figure11: Vec<Point>,
-    pub(super) figure12: Vec<Point>,
-    pub(super) figure13: Vec<Activity>,
+    pub(crate) latency_ms: f64,
+    pub(crate) table2: Vec<Row>,
+    pub(crate) figure10: Option<Figure10>,
+    pub(crate) figure11: Vec<Point>,
+    pub(crate) figure12: Vec<Point>,
+    pub(crate) figure13: Vec<Activity>,
     /// Fig. 15 are the parts of its six tactics.
-    pub(super) figure14: Option<Figure14>,
+    pub(crate) figure14: Option<Figure14>,
     /// Steps that tokens a second are the mean of.
-    pub(super) steps: Vec<Point>,
+    pub(crate) steps: Vec<Point>,
     /// What could not be measured, and why.
-    pub(super) missing: Vec<String>,
-    pub(super) prefill_128: Vec<Part>,
-    pub(super) prefill_2048: Vec<Part>,
-    pub(super) operators_128: Breakdown,
-    pub(super) operators_2048: Breakdown,
-    pub(super) layout: Option<Layout>,
+    pub(crate) missing: Vec<String>,
+    pub(crate) prefill_128: Vec<Part>,
+    pub(crate) prefill_2048: Vec<Part>,
+    pub(crate) operators_128: Breakdown,
+    pub(crate) operators_2048: Breakdown,
+    pub(crate) layout: Option<Layout>,
     /// What twice the off-chip memory would do.
-    pub(super) twice_hbm: Vec<Twice>,
-    pub(super) power: Power,
+    pub(crate) twice_hbm: Vec<Twice>,
+    pub(crate) power: Power,
     /// Bytes that transfers moved between HBM and slices, one by one, beside those that were counted as events.
-    pub(super) transfers: Vec<Transferred>,
+    pub(crate) transfers: Vec<Transferred>,
     /// Everything that was counted in the long prompt, and its joules.
-    pub(super) counts_2048: BTreeMap<&'static str, u64>,
-    pub(super) joules_2048: BTreeMap<&'static str, f64>,
+    pub(crate) counts_2048: BTreeMap<&'static str, u64>,
+    pub(crate) joules_2048: BTreeMap<&'static str, f64>,
     /// Joules of a token by component, prompts of 2048 and batches of 32.
-    pub(super) energy: Vec<(String, f64, f64)>,
+    pub(crate) energy: Vec<(String, f64, f64)>,
     #[serde(skip)]
-    pub(super) papers: bool,
+    pub(crate) papers: bool,
     #[serde(skip)]
-    pub(super) seen: Vec<(u64, Seen)>,
+    pub(crate) seen: Vec<(u64, Seen)>,
     #[serde(skip)]
-    pub(super) hz: f64,
+    pub(crate) hz: f64,
 }
 
 /// Bytes of a prompt.
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct Transferred {
-    pub(super) tokens: u64,
-    pub(super) by_transfer: u64,
-    pub(super) counted: u64,
+pub(crate) struct Transferred {
+    pub(crate) tokens: u64,
+    pub(crate) by_transfer: u64,
+    pub(crate) counted: u64,
 }
 
-/// What the study needs.
-pub(super) struct Setting<'s> {
-    pub(super) machine: &'s Tcp,
-    pub(super) chip: String,
-    pub(super) graph: &'s tilewright_graph::Graph,
-    pub(super) name: String,
+/// What a case study is of.
+pub struct Setting<'s> {
+    /// The machine.
+    pub machine: &'s Tcp,
+    /// Name or file of the machine.
+    pub chip: String,
+    /// The model.
+    pub graph: &'s tilewright_graph::Graph,
+    /// Name or file of the model.
+    pub name: String,
     /// A built-in configuration, without weights.
-    pub(super) is_configuration: bool,
-    pub(super) options: Options,
-    pub(super) scales: Scales,
+    pub is_configuration: bool,
+    /// What the model is compiled for.
+    pub options: Options,
+    /// What integer activations are scaled by.
+    pub scales: Scales,
     /// The model, type, chip and PEs of the paper: only then are there published values, and only on them is anything calibrated.
-    pub(super) papers: bool,
+    pub papers: bool,
     /// Figures that energies rest on.
-    pub(super) figures: Vec<Figure>,
+    pub figures: Vec<Figure>,
     /// Only Table II and what its passes show.
-    pub(super) brief: bool,
+    pub brief: bool,
 }
 
 impl Setting<'_> {
@@ -117,18 +131,21 @@ impl Setting<'_> {
 }
 
 /// A study under way.
-pub(super) struct Run<'s> {
-    pub(super) setting: &'s Setting<'s>,
-    pub(super) model: Model<'s>,
-    pub(super) sizes: Sizes,
-    pub(super) hz: f64,
+pub(crate) struct Run<'s> {
+    pub(crate) setting: &'s Setting<'s>,
+    pub(crate) model: Model<'s>,
+    pub(crate) sizes: Sizes,
+    pub(crate) hz: f64,
     /// Peaks, products and bytes a second.
-    pub(super) macs_per_s: f64,
-    pub(super) bytes_per_s: f64,
+    pub(crate) macs_per_s: f64,
+    pub(crate) bytes_per_s: f64,
 }
 
 /// Measures everything; `say` is told what is being done.
-pub(super) fn study(setting: &Setting<'_>, say: &mut dyn FnMut(&str)) -> Result<Study, MeasureError> {
+///
+/// # Errors
+/// A model that does not compile, programs that cannot be simulated.
+pub fn study(setting: &Setting<'_>, say: &mut dyn FnMut(&str)) -> Result<Study, MeasureError> {
     let (machine, options) = (setting.machine, setting.options);
     let kernels = cluster(setting.graph)?;
     let elements = 8 * machine.ce.packet_bytes / u64::from(options.dtype.storage_bits());
@@ -218,7 +235,7 @@ impl Run<'_> {
             measured.into_iter().filter_map(|(tokens, ms)| Some((tokens, ms?))).collect();
         let twice_hbm = self.twice_hbm(&measured)?;
         let (options, machine) = (self.setting.options, self.setting.machine);
-        let tactics = super::figure10::sizes(machine).and_then(|sizes| figure14(machine, sizes));
+        let tactics = crate::figure10::sizes(machine).and_then(|sizes| figure14(machine, sizes));
         let figures = self.setting.figures.clone();
         Ok(Study {
             figure10: figure10(machine),
@@ -290,7 +307,7 @@ impl Run<'_> {
         for tokens in lengths {
             say(&format!("prefill of {tokens} tokens"));
             let mut seen = Seen::default();
-            let mut look = |chunk: &super::measure::Chunk<'_>| {
+            let mut look = |chunk: &crate::measure::Chunk<'_>| {
                 seen.look(self.setting.machine, *tokens, self.setting.options.all_pes(), chunk);
             };
             let looked = [SHORT, LONG].contains(tokens);
@@ -317,7 +334,7 @@ impl Run<'_> {
     }
 
     /// Milliseconds of cycles.
-    pub(super) fn ms(&self, cycles: u64) -> f64 {
+    pub(crate) fn ms(&self, cycles: u64) -> f64 {
         size(cycles) / self.hz * 1e3
     }
 
@@ -331,13 +348,18 @@ impl Run<'_> {
 }
 
 impl Study {
+    /// Our value of a row of Table II.
+    pub fn table2_value(&self, row: &str) -> Option<f64> {
+        self.table2.iter().find(|found| found.row == row).map(|row| row.ours)
+    }
+
     /// What integer activations are scaled by.
-    pub(super) fn scaled(&self) -> String {
+    pub(crate) fn scaled(&self) -> String {
         self.scales.map_or_else(String::new, |scales| format!(" (scales of activations: {scales})"))
     }
 
     /// PEs and chips.
-    pub(super) fn where_on(&self) -> String {
+    pub(crate) fn where_on(&self) -> String {
         match self.chips {
             1 => format!("{} PEs", self.pes),
             chips => format!("{} PEs on each of {chips} chips", self.pes),
@@ -345,7 +367,7 @@ impl Study {
     }
 
     /// Prompts whose runs were looked at.
-    pub(super) fn prompts_seen(&self) -> Vec<(u64, &Seen)> {
+    pub(crate) fn prompts_seen(&self) -> Vec<(u64, &Seen)> {
         self.seen.iter().map(|(tokens, seen)| (*tokens, seen)).collect()
     }
 }

@@ -1,10 +1,10 @@
 //! Stretches of time: their union, their length, what two of them have in common.
 
 /// From a cycle to before another.
-pub(super) type Span = (u64, u64);
+pub(crate) type Span = (u64, u64);
 
 /// The same cycles as stretches in order with gaps between them.
-pub(super) fn union(spans: impl IntoIterator<Item = Span>) -> Vec<Span> {
+pub(crate) fn union(spans: impl IntoIterator<Item = Span>) -> Vec<Span> {
     let mut spans: Vec<Span> = spans.into_iter().filter(|(start, end)| start < end).collect();
     spans.sort_unstable();
     let mut joined: Vec<Span> = Vec::new();
@@ -18,12 +18,12 @@ pub(super) fn union(spans: impl IntoIterator<Item = Span>) -> Vec<Span> {
 }
 
 /// Cycles of a union.
-pub(super) fn length(union: &[Span]) -> u64 {
+pub(crate) fn length(union: &[Span]) -> u64 {
     union.iter().map(|(start, end)| end - start).sum()
 }
 
 /// What two unions have in common.
-pub(super) fn common(a: &[Span], b: &[Span]) -> Vec<Span> {
+pub(crate) fn common(a: &[Span], b: &[Span]) -> Vec<Span> {
     let (mut a, mut b) = (a.iter().peekable(), b.iter().peekable());
     let mut both = Vec::new();
     while let (Some(left), Some(right)) = (a.peek(), b.peek()) {
@@ -41,7 +41,7 @@ pub(super) fn common(a: &[Span], b: &[Span]) -> Vec<Span> {
 }
 
 /// What a union leaves of a stretch.
-pub(super) fn gaps(union: &[Span], (start, end): Span) -> Vec<Span> {
+pub(crate) fn gaps(union: &[Span], (start, end): Span) -> Vec<Span> {
     let mut left = Vec::new();
     let mut from = start;
     for (busy, free) in union {

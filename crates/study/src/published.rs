@@ -1,4 +1,4 @@
-//! `tilewright study published --chip tcp`: published figures of the TCP, ours beside each that the model can express.
+//! Published figures of the TCP, ours beside each that the model can express.
 //!
 //! A row says what reproduces it: a row of the study (simulated programs), a tactic (the notation's rules), a derived or stated figure of
 //! the machine file, a closed form of an engine, or why nothing does.
@@ -12,9 +12,9 @@ use tilewright_num::Dtype;
 use tilewright_report::columns::{Align, table};
 use tilewright_tcp::Setup;
 
-use super::closed::{self, Fetched, Moved, Stages, Switched, Turned};
-use super::rows::Row;
-use super::sizes::size;
+use crate::closed::{self, Fetched, Moved, Stages, Switched, Turned};
+use crate::rows::Row;
+use crate::sizes::size;
 
 /// What reproduces a row.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -43,45 +43,59 @@ struct How {
 
 /// A row with ours, or with the reason why there is none. The same form as rows of Neuron chips have.
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct Compared {
-    chip: String,
-    group: String,
-    name: String,
-    published: f64,
-    unit: String,
-    source: String,
-    what: String,
+pub struct Compared {
+    /// The chip.
+    pub chip: String,
+    /// The table or figure that the row is from.
+    pub group: String,
+    /// Its name there.
+    pub name: String,
+    /// The published value.
+    pub published: f64,
+    /// Its unit.
+    pub unit: String,
+    /// Where it was published.
+    pub source: String,
+    /// What was measured.
+    pub what: String,
+    /// Why our model does not express it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    cannot: Option<String>,
+    pub cannot: Option<String>,
+    /// Our value.
     #[serde(skip_serializing_if = "Option::is_none")]
-    ours: Option<f64>,
+    pub ours: Option<f64>,
+    /// Ours over the published value, less one.
     #[serde(skip_serializing_if = "Option::is_none")]
-    error: Option<f64>,
+    pub error: Option<f64>,
     /// Where ours comes from.
     #[serde(skip_serializing_if = "Option::is_none")]
-    by: Option<&'static str>,
+    pub by: Option<&'static str>,
 }
 
 /// All rows of a chip.
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct Comparison {
-    chip: String,
-    rows: Vec<Compared>,
+pub struct Comparison {
+    /// The chip.
+    pub chip: String,
+    /// Its rows, in the order of the file.
+    pub rows: Vec<Compared>,
 }
 
 /// What rows are compared with.
-pub(super) struct Ours<'o> {
-    pub(super) loaded: &'o Loaded,
-    pub(super) machine: &'o Tcp,
+pub struct Ours<'o> {
+    /// The machine file, with derived figures and sources.
+    pub loaded: &'o Loaded,
+    /// Its machine.
+    pub machine: &'o Tcp,
     /// Our value of a row of Table II; asked only if a row needs it.
-    pub(super) table2: &'o mut dyn FnMut(&str) -> Result<Option<f64>, String>,
+    pub table2: &'o mut dyn FnMut(&str) -> Result<Option<f64>, String>,
 }
 
 /// Compares rows.
 ///
 /// # Errors
 /// A row that says nothing that can be done.
-pub(super) fn compare(chip: &str, rows: &[&Row], ours: &mut Ours<'_>) -> Result<Comparison, String> {
+pub fn compare(chip: &str, rows: &[&Row], ours: &mut Ours<'_>) -> Result<Comparison, String> {
     let mut compared = Vec::new();
     for row in rows {
         let how: How = row.how.clone().try_into().map_err(|error| format!("row `{}`: {error}", row.name))?;
@@ -171,8 +185,8 @@ fn tactic(machine: &Tcp, text: &str, measure: &str) -> Result<f64, String> {
 /// Relative errors beyond this are marked.
 const LARGE: f64 = 0.25;
 
-/// As text.
-pub(super) fn text(comparison: &Comparison) -> String {
+/// The comparison as a table.
+pub fn text(comparison: &Comparison) -> String {
     let head = ["row", "published", "unit", "ours", "error", "", "by, or why not"];
     let mut rows = vec![head.map(str::to_string).to_vec()];
     let number = |value: f64| {
