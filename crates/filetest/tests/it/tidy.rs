@@ -25,6 +25,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("crates/explore", &["base", "machine", "neuron", "notation", "num", "tcp"]),
     ("crates/compile", &["base", "explore", "graph", "interp", "machine", "notation", "num", "tcp"]),
     ("crates/schedule", &["base", "compile", "explore", "machine", "num", "record", "sim", "tcp"]),
+    ("crates/artifact", &["base", "compile", "graph", "num", "tcp"]),
     ("crates/report", &["notation"]),
     (
         "crates/study",
@@ -36,8 +37,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     (
         "crates/cli",
         &[
-            "base", "compile", "explore", "graph", "import", "interp", "machine", "neuron", "notation",
-            "num", "record", "report", "runtime", "schedule", "sim", "study", "tcp",
+            "artifact", "base", "compile", "explore", "graph", "import", "interp", "machine", "neuron",
+            "notation", "num", "record", "report", "runtime", "schedule", "sim", "study", "tcp",
         ],
     ),
     ("crates/python", &["", "base", "machine", "neuron", "num", "record"]),
