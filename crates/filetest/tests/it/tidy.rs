@@ -22,6 +22,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("crates/micro", &["machine", "tcp"]),
     ("crates/sim", &["base", "machine", "num", "record", "tcp"]),
     ("crates/runtime", &["base", "compile", "machine", "num", "record", "sim", "tcp"]),
+    ("crates/verify", &["base", "explore", "machine", "neuron", "notation", "record", "runtime", "tcp"]),
     ("crates/explore", &["base", "machine", "neuron", "notation", "num", "tcp"]),
     ("crates/compile", &["base", "explore", "graph", "interp", "machine", "notation", "num", "tcp"]),
     ("crates/schedule", &["base", "compile", "explore", "machine", "num", "record", "sim", "tcp"]),
@@ -38,7 +39,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         "crates/cli",
         &[
             "artifact", "base", "compile", "explore", "graph", "import", "interp", "machine", "neuron",
-            "notation", "num", "record", "report", "runtime", "schedule", "sim", "study", "tcp",
+            "notation", "num", "record", "report", "runtime", "schedule", "sim", "study", "tcp", "verify",
         ],
     ),
     ("crates/python", &["", "base", "machine", "neuron", "num", "record"]),
