@@ -15,48 +15,59 @@ const BATCHES: [u64; 4] = [1, 4, 16, 32];
 
 /// A point of Fig. 11 or 12.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct Point {
-    pub(crate) batch: u64,
-    pub(crate) tokens: u64,
-    /// With the calibrated latency, as in Table II; uses of products and memory are over this time.
-    pub(crate) ms: f64,
-    /// As simulated.
-    pub(crate) ms_without_latency: f64,
-    pub(crate) cycles: u64,
-    /// Runs of the program, and the most tokens of one.
-    pub(crate) runs: u64,
-    pub(crate) run_tokens: u64,
-    /// Of a prompt, that a slice holds at once.
-    pub(crate) score_bytes: u64,
+pub struct Point {
+    /// Sequences.
+    pub batch: u64,
+    /// Tokens of the prompt, or of the context with the new token.
+    pub tokens: u64,
+    /// Milliseconds with the calibrated latency, as in Table II; uses of products and memory are over this time.
+    pub ms: f64,
+    /// Milliseconds as simulated.
+    pub ms_without_latency: f64,
+    /// Cycles as simulated.
+    pub cycles: u64,
+    /// Runs of the program.
+    pub runs: u64,
+    /// Tokens of a run, at most.
+    pub run_tokens: u64,
+    /// Bytes of a prompt's scores that a slice holds at once.
+    pub score_bytes: u64,
     /// Products of the model over products that the chip could do, without those of pairs that a causal mask drops.
-    pub(crate) mac_use: f64,
-    /// The same with every pair of a query and a key, masked or not.
-    pub(crate) mac_use_all_pairs: f64,
+    pub mac_use: f64,
+    /// Products over products that the chip could do, with every pair of a query and a key, masked or not.
+    pub mac_use_all_pairs: f64,
     /// Bytes of weights and caches, each counted once, over bytes that HBM could move: the paper's measure.
-    pub(crate) hbm_use: f64,
-    /// The same for all bytes that were moved: a prompt of several runs reads weights in each.
-    pub(crate) hbm_traffic_use: f64,
-    /// Of the simulated cycles.
-    pub(crate) tensor_unit_use: f64,
-    pub(crate) dma_use: f64,
+    pub hbm_use: f64,
+    /// All bytes that were moved over bytes that HBM could move: a prompt of several runs reads weights in each.
+    pub hbm_traffic_use: f64,
+    /// Part of the simulated cycles in which main contexts run.
+    pub tensor_unit_use: f64,
+    /// Part of the simulated cycles in which DMA engines run.
+    pub dma_use: f64,
     /// Cycles of cores, queues and messages, over all PEs.
-    pub(crate) latency_cycles: f64,
-    pub(crate) hbm_bytes: f64,
+    pub latency_cycles: f64,
+    /// Bytes of HBM that were read or written.
+    pub hbm_bytes: f64,
     /// What the pass cannot do without reading: weights once, and the caches of what came before.
-    pub(crate) compulsory_bytes: f64,
+    pub compulsory_bytes: f64,
     /// What weights, tables and caches of the program take of HBM.
-    pub(crate) held_bytes: u64,
-    pub(crate) hbm_read_bytes: u64,
-    pub(crate) hbm_written_bytes: u64,
-    /// Products of the model, products that were no padding, and all that lanes did.
-    pub(crate) macs: f64,
-    pub(crate) macs_useful: u64,
-    pub(crate) macs_issued: u64,
-    /// Of the program as simulated.
-    pub(crate) joules: f64,
-    pub(crate) watts: f64,
+    pub held_bytes: u64,
+    /// Bytes of HBM that were read.
+    pub hbm_read_bytes: u64,
+    /// Bytes of HBM that were written.
+    pub hbm_written_bytes: u64,
+    /// Products of the model.
+    pub macs: f64,
+    /// Products that were no padding.
+    pub macs_useful: u64,
+    /// All products that lanes did.
+    pub macs_issued: u64,
+    /// Energy of the program as simulated.
+    pub joules: f64,
+    /// Average power of the program as simulated.
+    pub watts: f64,
     /// What should hold of its runs and does not, where runs are checked.
-    pub(crate) violations: usize,
+    pub violations: usize,
 }
 
 impl Point {

@@ -18,33 +18,46 @@ use tilewright_tcp::{Placed, Setup};
 /// The paper's example.
 const TACTIC: &str = include_str!("../../../kernels/qk-fig10.tw");
 
-/// A tensor of it.
+/// A tensor of the figure, and where it lies.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct Held {
-    pub(crate) tensor: &'static str,
-    pub(crate) shape: String,
-    pub(crate) slices: u64,
-    pub(crate) bytes_per_slice: u64,
-    pub(crate) place: &'static str,
+pub struct Held {
+    /// The operand.
+    pub tensor: &'static str,
+    /// Its lowered shape.
+    pub shape: String,
+    /// Slices that hold it.
+    pub slices: u64,
+    /// Bytes of each slice.
+    pub bytes_per_slice: u64,
+    /// The memory.
+    pub place: &'static str,
 }
 
-/// What the figure says.
+/// What Fig. 10 says.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct Figure10 {
-    pub(crate) einsum: String,
-    pub(crate) tactic: String,
-    pub(crate) slices: u64,
-    pub(crate) held: Vec<Held>,
-    /// Uses of a fetched query: slices that it passes, lanes, repeats of the feed unit, all together.
-    pub(crate) reuse_slices: u64,
-    pub(crate) reuse_lanes: u64,
-    pub(crate) reuse_repeats: u64,
-    pub(crate) reuse: u64,
-    /// Cycles of products, and of the stream of queries, on each slice.
-    pub(crate) product_cycles: u64,
-    pub(crate) stream_cycles: u64,
-    /// Part of the multipliers that work in them.
-    pub(crate) multiplier_use: f64,
+pub struct Figure10 {
+    /// The einsum.
+    pub einsum: String,
+    /// The tactic.
+    pub tactic: String,
+    /// Slices that it runs on.
+    pub slices: u64,
+    /// Its tensors.
+    pub held: Vec<Held>,
+    /// Slices that a fetched query passes.
+    pub reuse_slices: u64,
+    /// Lanes that use it on each slice.
+    pub reuse_lanes: u64,
+    /// Steps for which the feed unit holds it.
+    pub reuse_repeats: u64,
+    /// Uses of a fetched query, all together.
+    pub reuse: u64,
+    /// Cycles of products on each slice.
+    pub product_cycles: u64,
+    /// Cycles of the stream of queries on each slice.
+    pub stream_cycles: u64,
+    /// Part of the multipliers that work in the cycles of products.
+    pub multiplier_use: f64,
 }
 
 struct Example<'m> {

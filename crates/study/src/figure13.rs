@@ -17,23 +17,31 @@ use crate::spans::{Span, common, length, union};
 
 /// The block in one run of a prompt's program, on the first PE.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct Activity {
-    /// Tokens of the prompt, those before this run, those of this run.
-    pub(crate) tokens: u64,
-    pub(crate) past: u64,
-    pub(crate) count: u64,
-    pub(crate) layer: usize,
-    pub(crate) cycles: u64,
-    pub(crate) us: f64,
-    /// Parts of the block in which main or sub context run, in which the DMA engine runs, both, and neither.
-    pub(crate) tensor_unit: f64,
-    pub(crate) dma: f64,
-    pub(crate) both: f64,
-    pub(crate) neither: f64,
-    /// The part in which weights come.
-    pub(crate) weights: f64,
-    /// The part of the shorter of the two that runs beside the longer: 1 if it is hidden.
-    pub(crate) hidden: f64,
+pub struct Activity {
+    /// Tokens of the prompt.
+    pub tokens: u64,
+    /// Tokens before this run.
+    pub past: u64,
+    /// Tokens of this run.
+    pub count: u64,
+    /// The layer of the block.
+    pub layer: usize,
+    /// Cycles of the block.
+    pub cycles: u64,
+    /// Microseconds of the block.
+    pub us: f64,
+    /// Part of the block in which main or sub context run.
+    pub tensor_unit: f64,
+    /// Part in which the DMA engine runs.
+    pub dma: f64,
+    /// Part in which both run.
+    pub both: f64,
+    /// Part in which neither runs.
+    pub neither: f64,
+    /// Part in which weights come.
+    pub weights: f64,
+    /// Part of the shorter of the two that runs beside the longer: 1 if it is hidden.
+    pub hidden: f64,
 }
 
 /// What was seen of a prompt.

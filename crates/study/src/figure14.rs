@@ -23,41 +23,54 @@ const CLASSES: [u64; 3] = [1, 2, 4];
 
 /// One of the six tactics.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct Chosen {
-    pub(crate) name: String,
-    /// Multiple of the least time.
-    pub(crate) class: u64,
-    pub(crate) cycles: u64,
+pub struct Chosen {
+    /// What it is called in the figure.
+    pub name: String,
+    /// Its time as a multiple of the least.
+    pub class: u64,
+    /// Cycles.
+    pub cycles: u64,
     /// Slices along heads, queries, keys, and the sum.
-    pub(crate) split: [u64; 4],
-    pub(crate) holds: &'static str,
-    pub(crate) lanes: u64,
-    pub(crate) tree_depth: u32,
-    pub(crate) repeats: u64,
-    pub(crate) fetch_bytes: u64,
+    pub split: [u64; 4],
+    /// The operand that the register files hold.
+    pub holds: &'static str,
+    /// Lanes that are used.
+    pub lanes: u64,
+    /// Depth of the adder tree.
+    pub tree_depth: u32,
+    /// Steps for which the feed unit holds a packet.
+    pub repeats: u64,
+    /// Bytes of a fetch.
+    pub fetch_bytes: u64,
     /// Sums that are kept at once.
-    pub(crate) accumulators: u64,
-    /// Cycles of products, stream, drain.
-    pub(crate) product_cycles: u64,
-    pub(crate) stream_cycles: u64,
-    pub(crate) drain_cycles: u64,
-    /// Of one slice.
-    pub(crate) milliwatts: f64,
-    /// Products and contraction engine: what the paper calls DPE.
-    pub(crate) dpe_milliwatts: f64,
-    pub(crate) parts: BTreeMap<&'static str, f64>,
+    pub accumulators: u64,
+    /// Cycles of products.
+    pub product_cycles: u64,
+    /// Cycles of the stream.
+    pub stream_cycles: u64,
+    /// Cycles of the drain.
+    pub drain_cycles: u64,
+    /// Power of one slice.
+    pub milliwatts: f64,
+    /// Power of products and contraction engine: what the paper calls DPE.
+    pub dpe_milliwatts: f64,
+    /// Power by component.
+    pub parts: BTreeMap<&'static str, f64>,
 }
 
-/// Both figures.
+/// Figs. 14 and 15.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct Figure14 {
+pub struct Figure14 {
     /// Heads, queries, keys, length of the sum.
-    pub(crate) sizes: [u64; 4],
-    pub(crate) slices: u64,
-    pub(crate) tactics: u64,
+    pub sizes: [u64; 4],
+    /// Slices that the tactics run on.
+    pub slices: u64,
+    /// Tactics that there are.
+    pub tactics: u64,
     /// Tactics of each class.
-    pub(crate) in_class: [u64; 3],
-    pub(crate) chosen: Vec<Chosen>,
+    pub in_class: [u64; 3],
+    /// The six tactics that are shown.
+    pub chosen: Vec<Chosen>,
     #[serde(skip)]
     cloud: Cloud,
 }

@@ -20,45 +20,58 @@ use crate::sizes::size;
 
 /// The weights of an operator.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct Weights {
-    pub(crate) operator: &'static str,
-    /// Parts that come one after the other, and the bytes of each on a slice, at most.
-    pub(crate) fills: usize,
-    pub(crate) fill_bytes_per_slice: u64,
-    /// Bytes in the model and in HBM, all PEs.
-    pub(crate) model_bytes: u64,
-    pub(crate) stored_bytes: u64,
-    pub(crate) padding_percent: f64,
+pub struct Weights {
+    /// What it is called.
+    pub operator: &'static str,
+    /// Tiles that come one after the other.
+    pub fills: usize,
+    /// Bytes of a tile on a slice, at most.
+    pub fill_bytes_per_slice: u64,
+    /// Bytes in the model.
+    pub model_bytes: u64,
+    /// Bytes in HBM, for all PEs.
+    pub stored_bytes: u64,
+    /// Part of the stored bytes that is padding.
+    pub padding_percent: f64,
 }
 
 /// Another width that feed-forward weights could be padded to.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct Width {
-    pub(crate) what: String,
-    pub(crate) width: u64,
-    /// Bytes of gate, up and down in a layer, and what they take from HBM at its peak.
-    pub(crate) layer_bytes: u64,
-    pub(crate) us_at_peak: f64,
+pub struct Width {
+    /// Why this one.
+    pub what: String,
+    /// The width.
+    pub width: u64,
+    /// Bytes of gate, up and down in a layer.
+    pub layer_bytes: u64,
+    /// What they take from HBM at its peak.
+    pub us_at_peak: f64,
 }
 
 /// The inner width of the feed-forward network.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct Inner {
-    pub(crate) width: u64,
-    /// Of one PE, and what one PE contracts: whole packets.
-    pub(crate) of_pe: u64,
-    pub(crate) contracted_of_pe: u64,
-    pub(crate) packet_elements: u64,
-    pub(crate) widths: Vec<Width>,
+pub struct Inner {
+    /// Of the model.
+    pub width: u64,
+    /// Of one PE.
+    pub of_pe: u64,
+    /// What one PE contracts: whole packets.
+    pub contracted_of_pe: u64,
+    /// Elements of a packet.
+    pub packet_elements: u64,
+    /// Widths that it could be padded to.
+    pub widths: Vec<Width>,
 }
 
-/// A block of the program.
+/// How a decoder block is laid out.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct Layout {
-    /// Places in data memory that weights come to in turns: one in use, the others on their way.
-    pub(crate) slots: usize,
-    pub(crate) weights: Vec<Weights>,
-    pub(crate) inner: Option<Inner>,
+pub struct Layout {
+    /// Buffers in data memory that weights come to in turns: one in use, the others on their way.
+    pub slots: usize,
+    /// The weights of each operator.
+    pub weights: Vec<Weights>,
+    /// The inner width, if the block has a feed-forward network.
+    pub inner: Option<Inner>,
 }
 
 /// The layout of a block's operators.

@@ -8,26 +8,26 @@
 
 mod block;
 mod closed;
-mod curves;
-mod figure10;
-mod figure13;
-mod figure14;
+pub mod curves;
+pub mod figure10;
+pub mod figure13;
+pub mod figure14;
 pub mod files;
-mod layout;
+pub mod layout;
 pub mod llama;
 pub mod measure;
-mod operators;
+pub mod operators;
 pub mod page;
-mod parts;
+pub mod parts;
 mod pictures;
 pub mod power;
 pub mod published;
 pub mod rows;
 mod sizes;
 mod spans;
-mod table2;
+pub mod table2;
 pub mod text;
-mod whatif;
+pub mod whatif;
 
 pub use files::files;
 pub use llama::{Scales, Setting, Study, study};

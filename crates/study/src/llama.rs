@@ -43,58 +43,79 @@ pub enum Scales {
     Token,
 }
 
-/// All of it.
+/// What a case study found: the tables and figures of the paper's section VI, ours beside published values.
 #[derive(Clone, Debug, Serialize)]
 pub struct Study {
-    pub(crate) model: String,
-    pub(crate) chip: String,
-    pub(crate) dtype: String,
+    /// Name or file of the model.
+    pub model: String,
+    /// Name or file of the machine.
+    pub chip: String,
+    /// Type of weights and activations.
+    pub dtype: String,
     /// What integer activations are scaled by, where there are any.
-    pub(crate) scales: Option<&'static str>,
-    pub(crate) pes: u64,
-    pub(crate) chips: u64,
+    pub scales: Option<&'static str>,
+    /// Processing elements of a chip.
+    pub pes: u64,
+    /// Chips that share the weights.
+    pub chips: u64,
     /// `128 t_sync + t_host`, calibrated on B=1, L=128 alone; never below zero.
-    pub(crate) latency_ms: f64,
-    pub(crate) table2: Vec<Row>,
-    pub(crate) figure10: Option<Figure10>,
-    pub(crate) figure11: Vec<Point>,
-    pub(crate) figure12: Vec<Point>,
-    pub(crate) figure13: Vec<Activity>,
-    /// Fig. 15 are the parts of its six tactics.
-    pub(crate) figure14: Option<Figure14>,
+    pub latency_ms: f64,
+    /// Table II: first tokens, and tokens a second.
+    pub table2: Vec<Row>,
+    /// Fig. 10, if its tactic is legal on the machine.
+    pub figure10: Option<Figure10>,
+    /// Fig. 11: the first token by length of prompt.
+    pub figure11: Vec<Point>,
+    /// Fig. 12: the next token by context and batch.
+    pub figure12: Vec<Point>,
+    /// Fig. 13: a decoder block, run by run.
+    pub figure13: Vec<Activity>,
+    /// Figs. 14 and 15: tactics of Fig. 10 by time and power, and the parts of six of them.
+    pub figure14: Option<Figure14>,
     /// Steps that tokens a second are the mean of.
-    pub(crate) steps: Vec<Point>,
+    pub steps: Vec<Point>,
     /// What could not be measured, and why.
-    pub(crate) missing: Vec<String>,
-    pub(crate) prefill_128: Vec<Part>,
-    pub(crate) prefill_2048: Vec<Part>,
-    pub(crate) operators_128: Breakdown,
-    pub(crate) operators_2048: Breakdown,
-    pub(crate) layout: Option<Layout>,
+    pub missing: Vec<String>,
+    /// Kinds of commands of a prompt of 128 tokens, those that take longest first.
+    pub prefill_128: Vec<Part>,
+    /// Kinds of commands of a prompt of 2048 tokens, those that take longest first.
+    pub prefill_2048: Vec<Part>,
+    /// Operators of a decoder block of a prompt of 128 tokens.
+    pub operators_128: Breakdown,
+    /// Operators of a decoder block of a prompt of 2048 tokens.
+    pub operators_2048: Breakdown,
+    /// How a decoder block is laid out in memory.
+    pub layout: Option<Layout>,
     /// What twice the off-chip memory would do.
-    pub(crate) twice_hbm: Vec<Twice>,
-    pub(crate) power: Power,
+    pub twice_hbm: Vec<Twice>,
+    /// Power and energy of the passes.
+    pub power: Power,
     /// Bytes that transfers moved between HBM and slices, one by one, beside those that were counted as events.
-    pub(crate) transfers: Vec<Transferred>,
-    /// Everything that was counted in the long prompt, and its joules.
-    pub(crate) counts_2048: BTreeMap<&'static str, u64>,
-    pub(crate) joules_2048: BTreeMap<&'static str, f64>,
+    pub transfers: Vec<Transferred>,
+    /// Everything that was counted in the prompt of 2048 tokens.
+    pub counts_2048: BTreeMap<&'static str, u64>,
+    /// Joules of the prompt of 2048 tokens, by component.
+    pub joules_2048: BTreeMap<&'static str, f64>,
     /// Joules of a token by component, prompts of 2048 and batches of 32.
-    pub(crate) energy: Vec<(String, f64, f64)>,
+    pub energy: Vec<(String, f64, f64)>,
+    /// Whether this is what the paper measured: only then are there published values.
     #[serde(skip)]
-    pub(crate) papers: bool,
+    pub papers: bool,
     #[serde(skip)]
     pub(crate) seen: Vec<(u64, Seen)>,
     #[serde(skip)]
     pub(crate) hz: f64,
 }
 
-/// Bytes of a prompt.
+/// Bytes of a prompt that transfers moved between HBM and slices.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct Transferred {
-    pub(crate) tokens: u64,
-    pub(crate) by_transfer: u64,
-    pub(crate) counted: u64,
+pub struct Transferred {
+    /// Tokens of the prompt.
+    pub tokens: u64,
+    /// Bytes, added transfer by transfer.
+    pub by_transfer: u64,
+    /// Bytes that were counted as events.
+    pub counted: u64,
 }
 
 /// What a case study is of.

@@ -16,32 +16,40 @@ use crate::spans::{Span, common, gaps, length};
 
 /// An operator of a block, over all runs of a prompt.
 #[derive(Clone, Debug, Default, Serialize)]
-pub(crate) struct Operator {
-    pub(crate) operator: &'static str,
-    /// Of the first PE.
-    pub(crate) cycles: u64,
-    pub(crate) percent: f64,
-    /// Cycles of its commands, and of its transfers.
-    pub(crate) main_cycles: u64,
-    pub(crate) sub_cycles: u64,
-    pub(crate) dma_cycles: u64,
+pub struct Operator {
+    /// What it is called.
+    pub operator: &'static str,
+    /// Cycles of the first PE.
+    pub cycles: u64,
+    /// Cycles as a part of those of the block.
+    pub percent: f64,
+    /// Cycles of its commands in the main context.
+    pub main_cycles: u64,
+    /// Cycles of its commands in the sub context.
+    pub sub_cycles: u64,
+    /// Cycles of its transfers.
+    pub dma_cycles: u64,
     /// Bytes of its weights that came within the block, on one PE: for it, or for the next block.
-    pub(crate) weight_bytes: u64,
-    /// Products of one PE, and those that are no padding.
-    pub(crate) macs: u64,
-    pub(crate) macs_useful: u64,
-    /// What decided most of its time, and all that did, in cycles.
-    pub(crate) bound: String,
-    pub(crate) by: BTreeMap<String, u64>,
+    pub weight_bytes: u64,
+    /// Products of one PE.
+    pub macs: u64,
+    /// Products of one PE that are no padding.
+    pub macs_useful: u64,
+    /// What decided most of its time.
+    pub bound: String,
+    /// Everything that decided its time, in cycles.
+    pub by: BTreeMap<String, u64>,
     /// Energy of its commands on all PEs, without what standing still takes.
-    pub(crate) microjoules: f64,
+    pub microjoules: f64,
 }
 
 /// All operators of a block.
 #[derive(Clone, Debug, Default, Serialize)]
-pub(crate) struct Breakdown {
-    pub(crate) cycles: u64,
-    pub(crate) operators: Vec<Operator>,
+pub struct Breakdown {
+    /// Cycles of the block.
+    pub cycles: u64,
+    /// The operators in the order of the block.
+    pub operators: Vec<Operator>,
 }
 
 impl Breakdown {

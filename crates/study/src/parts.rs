@@ -8,13 +8,17 @@ use crate::sizes::size;
 
 /// A kind of command in a pass.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct Part {
-    pub(crate) kind: String,
-    pub(crate) runs: u64,
-    /// Of one processing element.
-    pub(crate) cycles: f64,
-    pub(crate) percent: f64,
-    pub(crate) microjoules: f64,
+pub struct Part {
+    /// Its unit and name.
+    pub kind: String,
+    /// Commands of it.
+    pub runs: u64,
+    /// Cycles of one processing element.
+    pub cycles: f64,
+    /// Cycles as a part of those of the pass.
+    pub percent: f64,
+    /// Energy of all its commands.
+    pub microjoules: f64,
 }
 
 /// Kinds that are kept, and shown.

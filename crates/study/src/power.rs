@@ -28,23 +28,32 @@ pub struct Figure {
 
 /// What tokens of a pass take.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct Tokens {
-    pub(crate) pass: String,
-    pub(crate) tokens: u64,
-    pub(crate) tokens_per_s: f64,
-    pub(crate) watts: f64,
-    pub(crate) joules_per_token: f64,
-    /// Tokens a second for each watt of the model, and for each of the TDP.
-    pub(crate) per_modelled_watt: f64,
-    pub(crate) per_tdp_watt: f64,
+pub struct Tokens {
+    /// The pass.
+    pub pass: String,
+    /// Tokens of it.
+    pub tokens: u64,
+    /// Tokens a second.
+    pub tokens_per_s: f64,
+    /// Average power.
+    pub watts: f64,
+    /// Energy of a token.
+    pub joules_per_token: f64,
+    /// Tokens a second for each watt of the energy model.
+    pub per_modelled_watt: f64,
+    /// Tokens a second for each watt of the TDP.
+    pub per_tdp_watt: f64,
 }
 
-/// The section.
+/// Power and energy, by the energy model and by TDP.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct Power {
-    pub(crate) tdp_w: f64,
-    pub(crate) passes: Vec<Tokens>,
-    pub(crate) rests_on: Vec<Figure>,
+pub struct Power {
+    /// TDP of all chips.
+    pub tdp_w: f64,
+    /// The passes.
+    pub passes: Vec<Tokens>,
+    /// Figures of the machine that the energy model rests on.
+    pub rests_on: Vec<Figure>,
 }
 
 /// Figures of the machine that energy and TDP are made of.

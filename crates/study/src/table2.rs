@@ -8,21 +8,27 @@ use crate::measure::Pass;
 use crate::rows::published;
 use crate::sizes::size;
 
-/// A row.
+/// A row of Table II.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct Row {
-    pub(crate) row: String,
-    pub(crate) unit: &'static str,
-    pub(crate) published: Option<f64>,
-    pub(crate) l40s: Option<f64>,
-    pub(crate) h100: Option<f64>,
-    /// With the calibrated sum of latencies.
-    pub(crate) ours: f64,
-    /// With that sum at zero.
-    pub(crate) without_latency: f64,
-    pub(crate) error_percent: Option<f64>,
-    /// No implementation is better.
-    pub(crate) bound: f64,
+pub struct Row {
+    /// Its name.
+    pub row: String,
+    /// Its unit.
+    pub unit: &'static str,
+    /// What the paper has for the TCP.
+    pub published: Option<f64>,
+    /// What the paper has for an L40S.
+    pub l40s: Option<f64>,
+    /// What the paper has for an H100.
+    pub h100: Option<f64>,
+    /// Ours, with the calibrated sum of latencies.
+    pub ours: f64,
+    /// Ours with that sum at zero.
+    pub without_latency: f64,
+    /// By how much ours is above the published value.
+    pub error_percent: Option<f64>,
+    /// What no implementation is better than.
+    pub bound: f64,
 }
 
 /// A prompt and what follows it in the rows of tokens a second.

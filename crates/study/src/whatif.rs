@@ -8,12 +8,15 @@ use crate::measure::{MeasureError, Model};
 
 /// A prompt on the chip as it is, and with twice the off-chip memory.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct Twice {
-    pub(crate) tokens: u64,
-    pub(crate) ms: f64,
-    pub(crate) ms_with_twice_hbm: f64,
+pub struct Twice {
+    /// Tokens of the prompt.
+    pub tokens: u64,
+    /// Milliseconds as it is.
+    pub ms: f64,
+    /// Milliseconds with twice the off-chip memory.
+    pub ms_with_twice_hbm: f64,
     /// By how much it becomes faster.
-    pub(crate) gain_percent: f64,
+    pub gain_percent: f64,
 }
 
 impl Run<'_> {
