@@ -11,6 +11,7 @@ use tilewright_notation::syntax::ast::{Operand, Program};
 use tilewright_notation::syntax::parser;
 use tilewright_report::columns::thousands;
 use tilewright_report::einsum::{Pictures, PlacedLoops};
+use tilewright_tcp::legality::check_placement;
 use tilewright_tcp::{Placed, Setup};
 
 use super::{check, gather};
@@ -27,9 +28,10 @@ pub(super) fn run(args: &ShowArgs, host: &mut dyn Host) -> Result<Outcome, Outco
     if !complaints.is_empty() {
         return Err(Outcome::refused(FAILED, &gathered.sources, &complaints, host.colour()));
     }
-    let placed = placed(&setup, &problem);
-    let placed = placed.as_ref().map(loops);
-    let pictures = Pictures::new(&gathered.program, &problem, placed).ok_or_else(too_large)?;
+    let verdict = check_placement(&setup, &problem, complaints);
+    let placed = verdict.placed.clone().or_else(|| placed(&setup, &problem));
+    let pictures = Pictures::new(&gathered.program, &problem, placed.as_ref().map(loops));
+    let pictures = pictures.ok_or_else(too_large)?;
     let mut stdout = pictures.text();
     if stdout.is_empty() {
         return Err(Outcome::usage(
@@ -45,7 +47,6 @@ pub(super) fn run(args: &ShowArgs, host: &mut dyn Host) -> Result<Outcome, Outco
             .map_err(|error| Outcome::usage(&format!("cannot write `{path}`: {error}")))?;
         stdout.push_str(&format!("picture: {path}\n"));
     }
-    let verdict = tilewright_tcp::check(&setup, &problem);
     let stderr = if verdict.legal() {
         String::new()
     } else {
@@ -54,7 +55,7 @@ pub(super) fn run(args: &ShowArgs, host: &mut dyn Host) -> Result<Outcome, Outco
     Ok(Outcome { stderr, ..Outcome::good(stdout) })
 }
 
-/// Where the engine runs the loops of a tactic for two inputs.
+/// Where the engine would run the loops of a tactic for two inputs that is not legal: it is drawn all the same.
 fn placed(setup: &Setup<'_>, problem: &Problem) -> Option<Placed> {
     let tactic = problem.tactic.as_ref().filter(|_| problem.contracts_two())?;
     Some(Placed::new(setup, problem, tactic))
