@@ -50,9 +50,7 @@ pub enum ModelError {
     #[error("memory of the device: {0}")]
     Fault(#[from] Fault),
     /// A prompt without tokens, or with more than fit.
-    #[error(
-        "the prompt has {found} tokens\n  = allowed: 1 to {context}, the context\n  = instead: a shorter prompt, or a longer --context"
-    )]
+    #[error("the prompt has {found} tokens\n  = allowed: 1 to {context}, the context")]
     Prompt {
         /// Its tokens.
         found: u64,

@@ -18,7 +18,7 @@ use tilewright_explore::Goal;
 use tilewright_graph::primitives;
 use tilewright_machine::Tcp;
 use tilewright_report::columns::thousands;
-use tilewright_schedule::tune::{Taken, Tuned};
+use tilewright_schedule::tune::{Taken, Tuned, watts};
 use tilewright_tcp::program::{Program, text as commands};
 
 use crate::calibrate;
@@ -161,7 +161,7 @@ fn program(compiled: &Compiled, name: ProgramName) -> Result<&Program, Outcome> 
 /// Energy and average power of a token by the rule, and as it is.
 fn energies(rule: Taken, own: Taken) -> String {
     let nanojoules = |taken: Taken| thousands(taken.energy_fj / 1_000_000);
-    let watts = |taken: Taken| format!("{}.{:03}", taken.milliwatts / 1000, taken.milliwatts % 1000);
+    let watts = |taken: Taken| watts(taken.milliwatts);
     format!("{} -> {} nJ, {} -> {} W", nanojoules(rule), nanojoules(own), watts(rule), watts(own))
 }
 

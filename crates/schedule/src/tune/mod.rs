@@ -39,9 +39,8 @@ pub enum TuneError {
     Compile(#[from] CompileError),
     /// No choice stays below the power that the goal allows.
     #[error(
-        "no choice that was judged stays below {} W\n  = allowed: {} W, the least of {judged} choices\n  \
-         = instead: --goal time@{}, fewer --pes or more --effort",
-        watts(*.most_milliwatts), watts(*.least_milliwatts), watts(*.least_milliwatts)
+        "no choice that was judged stays below {} W\n  = allowed: {} W, the least of {judged} choices",
+        watts(*.most_milliwatts), watts(*.least_milliwatts)
     )]
     Power {
         /// What the goal allows.
@@ -52,13 +51,12 @@ pub enum TuneError {
         judged: u64,
     },
     /// The goal needs a simulation, and the programs cannot be simulated without values.
-    #[error(
-        "its programs cannot be timed, so their power is not known\n  = instead: --goal time, energy or edp"
-    )]
+    #[error("its programs cannot be timed, so their power is not known")]
     Untimed,
 }
 
-fn watts(milliwatts: u64) -> String {
+/// Milliwatts as watts with three digits behind the point.
+pub fn watts(milliwatts: u64) -> String {
     format!("{}.{:03}", milliwatts / 1000, milliwatts % 1000)
 }
 
