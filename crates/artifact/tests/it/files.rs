@@ -121,7 +121,7 @@ fn a_section_that_is_missing_or_wrong_is_named() {
 }
 
 #[test]
-fn weights_are_packed_within_what_the_plan_gives_a_chip() {
+fn a_weight_that_cannot_be_had_is_named() {
     let compiled = compiled(1);
     let constant = |name: &str| -> Result<Matrix, CompileError> {
         Err(CompileError::Weight { name: name.to_string(), why: "there is none".to_string() })
