@@ -4,7 +4,7 @@ use serde::Serialize;
 use tilewright_report::columns::{Align, table};
 use tilewright_report::svg::Svg;
 
-use crate::llama::Run;
+use crate::llama::StudyRun;
 use crate::measure::{MeasureError, Pass};
 use crate::pictures::{COLOURS, Line, chart};
 use crate::sizes::size;
@@ -86,7 +86,7 @@ impl Point {
     }
 }
 
-impl Run<'_> {
+impl StudyRun<'_> {
     /// A prompt.
     pub(crate) fn prompt_point(&self, tokens: u64, pass: &Pass) -> Point {
         let macs = self.sizes.causal_macs(size(tokens));

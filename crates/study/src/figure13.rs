@@ -9,7 +9,7 @@ use tilewright_report::svg::{Anchor, Svg, colour};
 use tilewright_tcp::program::event::Unit;
 
 use crate::block::{Block, WEIGHTS, find, middle};
-use crate::layout::{Layout, layout};
+use crate::layout::{BlockLayout, layout};
 use crate::measure::{Chunk, kind_of};
 use crate::operators::Breakdown;
 use crate::sizes::size;
@@ -55,7 +55,7 @@ pub(crate) struct Seen {
     pub(crate) last: Option<Block>,
     pub(crate) trace: Vec<u8>,
     /// How the block is laid out.
-    pub(crate) layout: Option<Layout>,
+    pub(crate) layout: Option<BlockLayout>,
     /// Bytes that transfers brought from off-chip memory, transfer by transfer, on all PEs.
     pub(crate) dma_hbm_bytes: u64,
 }

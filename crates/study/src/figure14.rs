@@ -23,7 +23,7 @@ const CLASSES: [u64; 3] = [1, 2, 4];
 
 /// One of the six tactics.
 #[derive(Clone, Debug, Serialize)]
-pub struct Chosen {
+pub struct ChosenTactic {
     /// What it is called in the figure.
     pub name: String,
     /// Its time as a multiple of the least.
@@ -70,7 +70,7 @@ pub struct Figure14 {
     /// Tactics of each class.
     pub in_class: [u64; 3],
     /// The six tactics that are shown.
-    pub chosen: Vec<Chosen>,
+    pub chosen: Vec<ChosenTactic>,
     #[serde(skip)]
     cloud: Cloud,
 }
@@ -131,13 +131,13 @@ fn femtojoules(picojoules: f64) -> u64 {
     whole
 }
 
-fn told(setup: &Setup<'_>, product: &Product, name: String, class: u64, found: &Found) -> Chosen {
+fn told(setup: &Setup<'_>, product: &Product, name: String, class: u64, found: &Found) -> ChosenTactic {
     let (tactic, parts) = found;
     let stages = stages(setup, product, tactic);
     let columns = setup.packet_elements() >> tactic.depth;
     let part = |component: Component| parts.get(component as usize).copied().unwrap_or(0.0);
     let named = Component::ALL.iter().zip(parts).filter(|(_, mw)| **mw > 0.0);
-    Chosen {
+    ChosenTactic {
         name,
         class,
         cycles: stages.cycles,

@@ -20,7 +20,7 @@ use crate::sizes::size;
 
 /// The weights of an operator.
 #[derive(Clone, Debug, Serialize)]
-pub struct Weights {
+pub struct WeightLayout {
     /// What it is called.
     pub operator: &'static str,
     /// Tiles that come one after the other.
@@ -37,7 +37,7 @@ pub struct Weights {
 
 /// Another width that feed-forward weights could be padded to.
 #[derive(Clone, Debug, Serialize)]
-pub struct Width {
+pub struct PaddedWidth {
     /// Why this one.
     pub what: String,
     /// The width.
@@ -50,7 +50,7 @@ pub struct Width {
 
 /// The inner width of the feed-forward network.
 #[derive(Clone, Debug, Serialize)]
-pub struct Inner {
+pub struct InnerWidth {
     /// Of the model.
     pub width: u64,
     /// Of one PE.
@@ -60,29 +60,29 @@ pub struct Inner {
     /// Elements of a packet.
     pub packet_elements: u64,
     /// Widths that it could be padded to.
-    pub widths: Vec<Width>,
+    pub widths: Vec<PaddedWidth>,
 }
 
 /// How a decoder block is laid out.
 #[derive(Clone, Debug, Serialize)]
-pub struct Layout {
+pub struct BlockLayout {
     /// Buffers in data memory that weights come to in turns: one in use, the others on their way.
     pub slots: usize,
     /// The weights of each operator.
-    pub weights: Vec<Weights>,
+    pub weights: Vec<WeightLayout>,
     /// The inner width, if the block has a feed-forward network.
-    pub inner: Option<Inner>,
+    pub inner: Option<InnerWidth>,
 }
 
 /// The layout of a block's operators.
-pub(crate) fn layout(machine: &Tcp, compiled: &Compiled, operators: &[Operator]) -> Layout {
+pub(crate) fn layout(machine: &Tcp, compiled: &Compiled, operators: &[Operator]) -> BlockLayout {
     let weights = operators.iter().filter_map(|operator| {
         let packed = compiled.plan.packed(operator.kernel)?;
         let kernel = compiled.kernels.kernels.get(operator.kernel)?;
         Some(of_weights(compiled, operator.label, packed, &weights_of(kernel)?))
     });
     let inner = operators.iter().rev().find_map(|operator| inner(machine, compiled, operator.kernel));
-    Layout { slots: slots(compiled), weights: weights.collect(), inner }
+    BlockLayout { slots: slots(compiled), weights: weights.collect(), inner }
 }
 
 fn model_bytes(compiled: &Compiled, weights: &[Weight]) -> u64 {
@@ -90,11 +90,11 @@ fn model_bytes(compiled: &Compiled, weights: &[Weight]) -> u64 {
     elements * u64::from(compiled.plan.options.dtype.storage_bits()) / 8
 }
 
-fn of_weights(compiled: &Compiled, label: &'static str, packed: &Packed, weights: &[Weight]) -> Weights {
+fn of_weights(compiled: &Compiled, label: &'static str, packed: &Packed, weights: &[Weight]) -> WeightLayout {
     let stored: u64 = packed.fills.iter().map(|fill| fill.slice_bytes * packed.slices).sum();
     let stored_bytes = stored * compiled.plan.options.all_pes();
     let model_bytes = model_bytes(compiled, weights);
-    Weights {
+    WeightLayout {
         operator: label,
         fills: packed.fills.len(),
         fill_bytes_per_slice: packed.fills.iter().map(|fill| fill.slice_bytes).max().unwrap_or(0),
@@ -118,7 +118,7 @@ fn slots(compiled: &Compiled) -> usize {
 }
 
 /// The width that the last combination of a block contracts.
-fn inner(machine: &Tcp, compiled: &Compiled, kernel: usize) -> Option<Inner> {
+fn inner(machine: &Tcp, compiled: &Compiled, kernel: usize) -> Option<InnerWidth> {
     let Some(Kernel::Combine { weight, .. }) = compiled.kernels.kernels.get(kernel) else { return None };
     let packed = compiled.plan.packed(kernel)?;
     let (width, pes) = (weight.columns.size, compiled.plan.options.all_pes());
@@ -128,10 +128,10 @@ fn inner(machine: &Tcp, compiled: &Compiled, kernel: usize) -> Option<Inner> {
         let layer_bytes = 3 * weight.rows.size * width * bits / 8;
         let us_at_peak =
             size(layer_bytes) / (machine.hbm_bytes_per_s() * size(compiled.plan.options.chips)) * 1e6;
-        Width { what: what.to_string(), width, layer_bytes, us_at_peak }
+        PaddedWidth { what: what.to_string(), width, layer_bytes, us_at_peak }
     };
     let third = width.div_ceil(3);
-    Some(Inner {
+    Some(InnerWidth {
         width,
         of_pe: weight.columns.stored(),
         contracted_of_pe: packed.row,
@@ -163,7 +163,7 @@ pub(crate) fn score_bytes(machine: &Tcp, compiled: &Compiled) -> u64 {
 }
 
 /// As text.
-pub(crate) fn text(layout: &Layout) -> String {
+pub(crate) fn text(layout: &BlockLayout) -> String {
     let head = ["weights", "fills", "B of a slice", "MB in the model", "MB in HBM", "padding"];
     let mut rows = vec![head.map(str::to_string).to_vec()];
     for weights in &layout.weights {

@@ -16,15 +16,15 @@ use crate::curves::Point;
 use crate::figure10::{Figure10, figure10};
 use crate::figure13::{Activity, Seen};
 use crate::figure14::{Figure14, figure14};
-use crate::layout::Layout;
+use crate::layout::BlockLayout;
 use crate::measure::{MeasureError, Model, Pass, real};
 use crate::operators::Breakdown;
-use crate::parts::{Part, parts};
-use crate::power::{Figure, Power, power};
+use crate::parts::{CommandKind, parts};
+use crate::power::{MachineFigure, Power, power};
 use crate::rows::published;
 use crate::sizes::{Sizes, size};
-use crate::table2::Row;
-use crate::whatif::Twice;
+use crate::table2::Table2Row;
+use crate::whatif::TwiceHbm;
 
 /// Lengths of prompts of Fig. 11.
 const PROMPTS: [u64; 8] = [64, 128, 256, 512, 1024, 2048, 4096, 8192];
@@ -61,7 +61,7 @@ pub struct Study {
     /// `128 t_sync + t_host`, calibrated on B=1, L=128 alone; never below zero.
     pub latency_ms: f64,
     /// Table II: first tokens, and tokens a second.
-    pub table2: Vec<Row>,
+    pub table2: Vec<Table2Row>,
     /// Fig. 10, if its tactic is legal on the machine.
     pub figure10: Option<Figure10>,
     /// Fig. 11: the first token by length of prompt.
@@ -77,17 +77,17 @@ pub struct Study {
     /// What could not be measured, and why.
     pub missing: Vec<String>,
     /// Kinds of commands of a prompt of 128 tokens, those that take longest first.
-    pub prefill_128: Vec<Part>,
+    pub prefill_128: Vec<CommandKind>,
     /// Kinds of commands of a prompt of 2048 tokens, those that take longest first.
-    pub prefill_2048: Vec<Part>,
+    pub prefill_2048: Vec<CommandKind>,
     /// Operators of a decoder block of a prompt of 128 tokens.
     pub operators_128: Breakdown,
     /// Operators of a decoder block of a prompt of 2048 tokens.
     pub operators_2048: Breakdown,
     /// How a decoder block is laid out in memory.
-    pub layout: Option<Layout>,
+    pub layout: Option<BlockLayout>,
     /// What twice the off-chip memory would do.
-    pub twice_hbm: Vec<Twice>,
+    pub twice_hbm: Vec<TwiceHbm>,
     /// Power and energy of the passes.
     pub power: Power,
     /// Bytes that transfers moved between HBM and slices, one by one, beside those that were counted as events.
@@ -137,7 +137,7 @@ pub struct Setting<'s> {
     /// The model, type, chip and PEs of the paper: only then are there published values, and only on them is anything calibrated.
     pub papers: bool,
     /// Figures that energies rest on.
-    pub figures: Vec<Figure>,
+    pub figures: Vec<MachineFigure>,
     /// Only Table II and what its passes show.
     pub brief: bool,
 }
@@ -152,7 +152,7 @@ impl Setting<'_> {
 }
 
 /// A study under way.
-pub(crate) struct Run<'s> {
+pub(crate) struct StudyRun<'s> {
     pub(crate) setting: &'s Setting<'s>,
     pub(crate) model: Model<'s>,
     pub(crate) sizes: Sizes,
@@ -171,7 +171,7 @@ pub fn study(setting: &Setting<'_>, say: &mut dyn FnMut(&str)) -> Result<Study, 
     let kernels = cluster(setting.graph)?;
     let elements = 8 * machine.ce.packet_bytes / u64::from(options.dtype.storage_bits());
     let hz = size(machine.chip.clock_hz);
-    let run = Run {
+    let run = StudyRun {
         setting,
         model: Model {
             machine,
@@ -217,7 +217,7 @@ impl Prompts {
     }
 }
 
-impl Run<'_> {
+impl StudyRun<'_> {
     fn all(&self, say: &mut dyn FnMut(&str)) -> Result<Study, MeasureError> {
         let mut missing = Vec::new();
         let mut prompts = self.prompts(say, &mut missing)?;

@@ -16,7 +16,7 @@ use crate::spans::{Span, common, gaps, length};
 
 /// An operator of a block, over all runs of a prompt.
 #[derive(Clone, Debug, Default, Serialize)]
-pub struct Operator {
+pub struct OperatorTime {
     /// What it is called.
     pub operator: &'static str,
     /// Cycles of the first PE.
@@ -49,14 +49,14 @@ pub struct Breakdown {
     /// Cycles of the block.
     pub cycles: u64,
     /// The operators in the order of the block.
-    pub operators: Vec<Operator>,
+    pub operators: Vec<OperatorTime>,
 }
 
 impl Breakdown {
     /// Adds the block of a run.
     pub(crate) fn add(&mut self, block: &Block, pes: u64) {
         if self.operators.is_empty() {
-            let new = |label| Operator { operator: label, ..Operator::default() };
+            let new = |label| OperatorTime { operator: label, ..OperatorTime::default() };
             self.operators = block.operators.iter().map(|operator| new(operator.label)).collect();
         }
         self.cycles += block.cycles();
@@ -118,7 +118,7 @@ impl Waits {
     }
 }
 
-impl Operator {
+impl OperatorTime {
     fn commands(&mut self, own: &[&Command], pes: u64) {
         for command in own {
             let cycles = command.span.1 - command.span.0;

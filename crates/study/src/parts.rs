@@ -8,7 +8,7 @@ use crate::sizes::size;
 
 /// A kind of command in a pass.
 #[derive(Clone, Debug, Serialize)]
-pub struct Part {
+pub struct CommandKind {
     /// Its unit and name.
     pub kind: String,
     /// Commands of it.
@@ -26,12 +26,12 @@ const KEPT: usize = 24;
 const SHOWN: usize = 14;
 
 /// Kinds of commands of a pass, those that take longest first.
-pub(crate) fn parts(pass: &Pass, pes: u64) -> Vec<Part> {
+pub(crate) fn parts(pass: &Pass, pes: u64) -> Vec<CommandKind> {
     let pes = size(pes);
-    let mut parts: Vec<Part> = pass
+    let mut parts: Vec<CommandKind> = pass
         .kinds
         .iter()
-        .map(|(kind, (runs, cycles, fj))| Part {
+        .map(|(kind, (runs, cycles, fj))| CommandKind {
             kind: kind.clone(),
             runs: *runs,
             cycles: real(*cycles) / pes,
@@ -45,7 +45,7 @@ pub(crate) fn parts(pass: &Pass, pes: u64) -> Vec<Part> {
 }
 
 /// As text.
-pub(crate) fn text(parts: &[Part]) -> String {
+pub(crate) fn text(parts: &[CommandKind]) -> String {
     let mut rows = vec![["command", "runs", "cycles", "of the pass"].map(str::to_string).to_vec()];
     for part in parts.iter().take(SHOWN) {
         rows.push(vec![

@@ -13,7 +13,7 @@ use crate::sizes::size;
 
 /// A figure that energies rest on.
 #[derive(Clone, Debug, Serialize)]
-pub struct Figure {
+pub struct MachineFigure {
     /// Its key in the machine file.
     pub figure: String,
     /// Its value as written.
@@ -28,7 +28,7 @@ pub struct Figure {
 
 /// What tokens of a pass take.
 #[derive(Clone, Debug, Serialize)]
-pub struct Tokens {
+pub struct PassPower {
     /// The pass.
     pub pass: String,
     /// Tokens of it.
@@ -51,19 +51,19 @@ pub struct Power {
     /// TDP of all chips.
     pub tdp_w: f64,
     /// The passes.
-    pub passes: Vec<Tokens>,
+    pub passes: Vec<PassPower>,
     /// Figures of the machine that the energy model rests on.
-    pub rests_on: Vec<Figure>,
+    pub rests_on: Vec<MachineFigure>,
 }
 
 /// Figures of the machine that energy and TDP are made of.
-pub fn figures(loaded: &Loaded) -> Vec<Figure> {
+pub fn figures(loaded: &Loaded) -> Vec<MachineFigure> {
     let assumed: Vec<(&str, &str)> =
         loaded.assumptions().iter().map(|figure| (figure.section, figure.key)).collect();
     let of_energy = |section: &str, key: &str| section == "energy" || (section, key) == ("chip", "tdp_w");
     let figures = loaded.key_values().into_iter().filter(|figure| of_energy(figure.section, figure.key));
     figures
-        .map(|figure| Figure {
+        .map(|figure| MachineFigure {
             figure: format!("{}.{}", figure.section, figure.key),
             value: figure.value.to_string(),
             unit: figure.unit,
@@ -74,10 +74,10 @@ pub fn figures(loaded: &Loaded) -> Vec<Figure> {
 }
 
 /// Energy of prompts and of single tokens.
-pub(crate) fn power(tdp_w: f64, prompts: &[Point], steps: &[Point], rests_on: Vec<Figure>) -> Power {
+pub(crate) fn power(tdp_w: f64, prompts: &[Point], steps: &[Point], rests_on: Vec<MachineFigure>) -> Power {
     let of = |pass: String, tokens: u64, point: &Point| {
         let tokens_per_s = size(tokens) / point.ms_without_latency * 1e3;
-        Tokens {
+        PassPower {
             pass,
             tokens,
             tokens_per_s,

@@ -3,14 +3,14 @@
 use serde::Serialize;
 use tilewright_report::columns::{Align, table};
 
-use crate::llama::Run;
+use crate::llama::StudyRun;
 use crate::measure::Pass;
 use crate::rows::published;
 use crate::sizes::size;
 
 /// A row of Table II.
 #[derive(Clone, Debug, Serialize)]
-pub struct Row {
+pub struct Table2Row {
     /// Its name.
     pub row: String,
     /// Its unit.
@@ -36,9 +36,9 @@ const PROMPT: f64 = 2048.0;
 /// The mean context of single tokens behind it.
 const MEAN_CONTEXT: f64 = 3071.5;
 
-impl Run<'_> {
+impl StudyRun<'_> {
     /// A latency of a first token.
-    pub(crate) fn first_token(&self, row: &str, ms: f64, latency_ms: f64, tokens: f64) -> Row {
+    pub(crate) fn first_token(&self, row: &str, ms: f64, latency_ms: f64, tokens: f64) -> Table2Row {
         let macs = self.sizes.causal_macs(tokens);
         let bound = (self.sizes.weight_bytes / self.bytes_per_s).max(macs / self.macs_per_s) * 1e3;
         self.row(row, "ms", [ms + latency_ms, ms, bound])
@@ -51,7 +51,7 @@ impl Run<'_> {
         steps: &[(u64, Pass)],
         prefill_ms: Option<f64>,
         latency_ms: f64,
-    ) -> Vec<Row> {
+    ) -> Vec<Table2Row> {
         let ms = |at: usize| steps.get(at).map_or(0.0, |(_, pass)| self.ms(pass.cycles));
         // Steps are nearly straight over the context: Simpson's rule over both ends and the middle.
         let mean = (ms(0) + 4.0 * ms(1) + ms(2)) / 6.0;
@@ -82,10 +82,10 @@ impl Run<'_> {
     }
 
     /// A row beside what is published of it, if this is what the paper measured.
-    fn row(&self, row: &str, unit: &'static str, [ours, without_latency, bound]: [f64; 3]) -> Row {
+    fn row(&self, row: &str, unit: &'static str, [ours, without_latency, bound]: [f64; 3]) -> Table2Row {
         let of = |name: &str| published(name).filter(|_| self.setting.papers);
         let value = of(row);
-        Row {
+        Table2Row {
             row: row.to_string(),
             unit,
             published: value,
@@ -105,7 +105,7 @@ pub(crate) fn number(value: f64) -> String {
 }
 
 /// As text.
-pub(crate) fn text(table2: &[Row]) -> String {
+pub(crate) fn text(table2: &[Table2Row]) -> String {
     let maybe = |value: Option<f64>| value.map_or("-".to_string(), number);
     let head = ["row", "unit", "L40S", "H100", "TCP", "ours", "error", "sum = 0", "bound"];
     let mut rows = vec![head.map(str::to_string).to_vec()];
@@ -128,7 +128,7 @@ pub(crate) fn text(table2: &[Row]) -> String {
 }
 
 /// As rows of an HTML table.
-pub(crate) fn html(table2: &[Row]) -> String {
+pub(crate) fn html(table2: &[Table2Row]) -> String {
     let cell = |value: Option<f64>| value.map_or("–".to_string(), number);
     let mut rows = String::from(
         "<tr><th>row</th><th>unit</th><th>L40S</th><th>H100</th><th>TCP, published</th><th>ours</th><th>error</th><th>ours, sum = 0</th><th>bound</th></tr>\n",

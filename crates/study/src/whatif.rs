@@ -3,12 +3,12 @@
 use serde::Serialize;
 use tilewright_report::columns::{Align, table};
 
-use crate::llama::Run;
+use crate::llama::StudyRun;
 use crate::measure::{MeasureError, Model};
 
 /// A prompt on the chip as it is, and with twice the off-chip memory.
 #[derive(Clone, Debug, Serialize)]
-pub struct Twice {
+pub struct TwiceHbm {
     /// Tokens of the prompt.
     pub tokens: u64,
     /// Milliseconds as it is.
@@ -19,9 +19,9 @@ pub struct Twice {
     pub gain_percent: f64,
 }
 
-impl Run<'_> {
+impl StudyRun<'_> {
     /// Prompts that took so many milliseconds, again on a machine whose off-chip memory is clocked twice as fast.
-    pub(crate) fn twice_hbm(&self, prompts: &[(u64, f64)]) -> Result<Vec<Twice>, MeasureError> {
+    pub(crate) fn twice_hbm(&self, prompts: &[(u64, f64)]) -> Result<Vec<TwiceHbm>, MeasureError> {
         let mut machine = self.setting.machine.clone();
         // The bus of a channel, and the DRAM commands that feed it.
         machine.hbm.channel_clock_hz = machine.hbm.channel_clock_hz.saturating_mul(2);
@@ -37,7 +37,7 @@ impl Run<'_> {
         for ((tokens, ms), pass) in prompts.iter().zip(passes) {
             let pass = pass.unwrap_or_else(|panicked| std::panic::resume_unwind(panicked));
             let faster = self.ms(pass?.cycles);
-            found.push(Twice {
+            found.push(TwiceHbm {
                 tokens: *tokens,
                 ms: *ms,
                 ms_with_twice_hbm: faster,
@@ -49,7 +49,7 @@ impl Run<'_> {
 }
 
 /// As text.
-pub(crate) fn text(rows: &[Twice]) -> String {
+pub(crate) fn text(rows: &[TwiceHbm]) -> String {
     let mut lines =
         vec![["L", "ms simulated", "ms with twice the HBM", "faster by"].map(str::to_string).to_vec()];
     for row in rows {
