@@ -8,6 +8,7 @@ use tilewright_base::Sources;
 use tilewright_compile::{Mixed, Options};
 use tilewright_machine::{Loaded, Tcp};
 use tilewright_num::Dtype;
+use tilewright_study::published::StudyFailed;
 use tilewright_study::{Setting, Study, files, power, published, rows, study, text};
 
 use crate::args::{LlamaArgs, PublishedArgs};
@@ -106,11 +107,7 @@ fn tcp_rows(args: &PublishedArgs, host: &mut dyn Host) -> Result<Outcome, Outcom
         None => rows::FILE.to_string(),
     };
     let all = rows::read(&text).map_err(|why| Outcome::usage(&format!("the rows cannot be read: {why}")))?;
-    let wanted = |row: &&rows::Row| {
-        let chip = row.chip == TCP || row.also.iter().any(|also| also == TCP);
-        chip && args.group.as_ref().is_none_or(|group| *group == row.group)
-    };
-    let rows: Vec<&rows::Row> = all.iter().filter(wanted).collect();
+    let rows = rows::of_chip(&all, TCP, args.group.as_deref());
     if rows.is_empty() {
         return Err(Outcome::usage(
             "there is no such row for tcp\n  = allowed: groups of bench/published.toml",
@@ -125,12 +122,13 @@ fn tcp_rows(args: &PublishedArgs, host: &mut dyn Host) -> Result<Outcome, Outcom
         }
         match &study {
             Some(Ok(study)) => Ok(study.table2_value(name)),
-            Some(Err(outcome)) => Err(outcome.stderr.clone()),
+            Some(Err(outcome)) => Err(StudyFailed(outcome.stderr.clone())),
             None => Ok(None),
         }
     };
     let mut ours = published::Ours { loaded: &loaded, machine, table2: &mut table2 };
-    let compared = published::compare(TCP, &rows, &mut ours).map_err(|why| Outcome::usage(&why))?;
+    let compared =
+        published::compare(TCP, &rows, &mut ours).map_err(|error| Outcome::usage(&error.to_string()))?;
     Ok(Outcome::good(if args.json { to_json(&compared) } else { published::text(&compared) }))
 }
 

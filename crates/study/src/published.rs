@@ -4,6 +4,7 @@
 //! the machine file, a closed form of an engine, or why nothing does.
 
 use serde::{Deserialize, Serialize};
+use thiserror::Error;
 use tilewright_base::SourceId;
 use tilewright_machine::{Loaded, Tcp};
 use tilewright_notation::problem::Problem;
@@ -88,21 +89,75 @@ pub struct Ours<'o> {
     /// Its machine.
     pub machine: &'o Tcp,
     /// Our value of a row of Table II; asked only if a row needs it.
-    pub table2: &'o mut dyn FnMut(&str) -> Result<Option<f64>, String>,
+    pub table2: &'o mut dyn FnMut(&str) -> Result<Option<f64>, StudyFailed>,
+}
+
+/// The case study that a row needs was not made; whoever was asked for it knows why.
+#[derive(Clone, Debug, Error)]
+#[error("{0}")]
+pub struct StudyFailed(pub String);
+
+/// Why a row has no value of ours.
+#[derive(Debug, Error)]
+#[error("row `{row}`: {fault}")]
+pub struct RowError {
+    /// Its name.
+    pub row: String,
+    /// What is wrong.
+    pub fault: RowFault,
+}
+
+/// What is wrong with a row.
+#[derive(Debug, Error)]
+pub enum RowFault {
+    /// Its `how` is not in the form that rows have.
+    #[error(transparent)]
+    Form(#[from] toml::de::Error),
+    /// Its `how` is empty.
+    #[error("it says neither what reproduces it nor why nothing does")]
+    Nothing,
+    /// The case study was not made.
+    #[error(transparent)]
+    Study(#[from] StudyFailed),
+    /// Table II has no such row.
+    #[error("the study has no row `{0}`")]
+    Table2(String),
+    /// The machine derives no such figure.
+    #[error("no derived figure is called `{0}`")]
+    Derived(String),
+    /// The machine file has no such figure.
+    #[error("no figure is called `{0}`")]
+    Figure(String),
+    /// The figure is a word.
+    #[error("`{0}` is no number")]
+    NoNumber(String),
+    /// A stage whose sizes no engine has.
+    #[error("no engine knows such a stage")]
+    Stage,
+    /// The tactic does not read.
+    #[error("{0}")]
+    Syntax(String),
+    /// The tactic is refused.
+    #[error("its tactic is not legal")]
+    Illegal,
+    /// Neither `reuse` nor `use`.
+    #[error("`{0}` is no measure of a tactic")]
+    Measure(String),
 }
 
 /// Compares rows.
 ///
 /// # Errors
 /// A row that says nothing that can be done.
-pub fn compare(chip: &str, rows: &[&Row], ours: &mut Ours<'_>) -> Result<Comparison, String> {
+pub fn compare(chip: &str, rows: &[&Row], ours: &mut Ours<'_>) -> Result<Comparison, RowError> {
     let mut compared = Vec::new();
     for row in rows {
-        let how: How = row.how.clone().try_into().map_err(|error| format!("row `{}`: {error}", row.name))?;
+        let faulty = |fault: RowFault| RowError { row: row.name.clone(), fault };
+        let how: How = row.how.clone().try_into().map_err(|error: toml::de::Error| faulty(error.into()))?;
         let (value, by) = match &how.cannot {
             Some(_) => (None, None),
             None => {
-                let (value, by) = value(&how, ours).map_err(|why| format!("row `{}`: {why}", row.name))?;
+                let (value, by) = value(&how, ours).map_err(faulty)?;
                 (Some(value), Some(by))
             }
         };
@@ -124,12 +179,12 @@ pub fn compare(chip: &str, rows: &[&Row], ours: &mut Ours<'_>) -> Result<Compari
 }
 
 /// Our value, and where it comes from.
-fn value(how: &How, ours: &mut Ours<'_>) -> Result<(f64, &'static str), String> {
+fn value(how: &How, ours: &mut Ours<'_>) -> Result<(f64, &'static str), RowFault> {
     const CLOSED: &str = "closed form of an engine";
     let machine = ours.machine;
-    let known = |cycles: Option<u64>| cycles.map(size).ok_or("no engine knows such a stage".to_string());
+    let known = |cycles: Option<u64>| cycles.map(size).ok_or(RowFault::Stage);
     if let Some(row) = &how.study {
-        let value = (ours.table2)(row)?.ok_or(format!("the study has no row `{row}`"))?;
+        let value = (ours.table2)(row)?.ok_or_else(|| RowFault::Table2(row.clone()))?;
         let value = match (how.over, how.under, how.below) {
             (Some(other), ..) => value / other,
             (_, Some(other), _) => other / value,
@@ -140,15 +195,15 @@ fn value(how: &How, ours: &mut Ours<'_>) -> Result<(f64, &'static str), String> 
     }
     if let Some(name) = &how.derived {
         let found = ours.loaded.comparisons().into_iter().find(|found| found.derived.name == name.as_str());
-        let value = found.ok_or(format!("no derived figure is called `{name}`"))?.derived.value;
+        let value = found.ok_or_else(|| RowFault::Derived(name.clone()))?.derived.value;
         return Ok((value * how.times.unwrap_or(1.0), "derived from the machine file"));
     }
     if let Some(name) = &how.figure {
         let is = |section: &str, key: &str| name.split_once('.') == Some((section, key));
         let found = ours.loaded.key_values().into_iter().find(|found| is(found.section, found.key));
-        let text = found.ok_or(format!("no figure is called `{name}`"))?.value.to_string();
+        let text = found.ok_or_else(|| RowFault::Figure(name.clone()))?.value.to_string();
         let value: f64 =
-            text.replace([',', '_'], "").parse().map_err(|_| format!("`{name}` is no number"))?;
+            text.replace([',', '_'], "").parse().map_err(|_| RowFault::NoNumber(name.clone()))?;
         return Ok((value * how.times.unwrap_or(1.0), "stated by the machine file"));
     }
     if let Some(text) = &how.tactic {
@@ -162,23 +217,25 @@ fn value(how: &How, ours: &mut Ours<'_>) -> Result<(f64, &'static str), String> 
         How { transpose: Some(tiles), .. } => size(closed::turned(machine, tiles)),
         How { dma: Some(transfer), .. } => known(closed::moved(machine, transfer))?,
         How { command: Some(stages), .. } => known(closed::command(machine, stages))?,
-        _ => return Err("it says neither what reproduces it nor why nothing does".to_string()),
+        _ => return Err(RowFault::Nothing),
     };
     Ok((value, CLOSED))
 }
 
 /// What a tactic gives.
-fn tactic(machine: &Tcp, text: &str, measure: &str) -> Result<f64, String> {
-    let wrong = || "its tactic is not legal".to_string();
-    let setup = Setup::new(machine, 1, Dtype::I8).map_err(|_| wrong())?;
-    let program = parser::program(text, SourceId(0)).map_err(|error| error.message.clone())?;
-    let problem = Problem::new(&program).map_err(|_| wrong())?;
+fn tactic(machine: &Tcp, text: &str, measure: &str) -> Result<f64, RowFault> {
+    let setup = Setup::new(machine, 1, Dtype::I8).map_err(|_| RowFault::Illegal)?;
+    let program =
+        parser::program(text, SourceId(0)).map_err(|error| RowFault::Syntax(error.message.clone()))?;
+    let problem = Problem::new(&program).map_err(|_| RowFault::Illegal)?;
     let verdict = tilewright_tcp::check(&setup, &problem);
-    let (Some(reuse), Some(placed)) = (&verdict.reuse, &verdict.placed) else { return Err(wrong()) };
+    let (Some(reuse), Some(placed)) = (&verdict.reuse, &verdict.placed) else {
+        return Err(RowFault::Illegal);
+    };
     match measure {
         "reuse" => Ok(size(reuse.count())),
         "use" => Ok(placed.multiplier_use(&setup, &problem) * 100.0),
-        other => Err(format!("`{other}` is no measure of a tactic")),
+        other => Err(RowFault::Measure(other.to_string())),
     }
 }
 

@@ -40,8 +40,15 @@ struct Rows {
 ///
 /// # Errors
 /// A text that is no such file.
-pub fn read(text: &str) -> Result<Vec<Row>, String> {
-    toml::from_str::<Rows>(text).map(|rows| rows.row).map_err(|error| error.to_string())
+pub fn read(text: &str) -> Result<Vec<Row>, toml::de::Error> {
+    toml::from_str::<Rows>(text).map(|rows| rows.row)
+}
+
+/// The rows of a chip, of one group or of all.
+pub fn of_chip<'r>(rows: &'r [Row], chip: &str, group: Option<&str>) -> Vec<&'r Row> {
+    let is_its = |row: &&Row| row.chip == chip || row.also.iter().any(|also| also == chip);
+    let in_group = |row: &&Row| group.is_none_or(|group| group == row.group);
+    rows.iter().filter(is_its).filter(in_group).collect()
 }
 
 /// Chip and group of the paper's Table II.
