@@ -106,8 +106,28 @@ pub fn budget(effort: u64) -> u64 {
 /// # Errors
 /// A model that does not compile by the rule; a power that no choice stays below.
 pub fn tune(machine: &Tcp, kernels: &Kernels, options: Options, aim: Aim) -> Result<Tuned, TuneError> {
-    let Aim { effort, goal, .. } = aim;
     let rule = compile_chosen(machine, kernels, options, &Choices::default())?;
+    improved(machine, kernels, options, rule, aim)
+}
+
+/// What [`tune`] does for kernels that are compiled by the rule already: they are not compiled so again.
+///
+/// # Errors
+/// A power that no choice stays below.
+pub fn tune_compiled(machine: &Tcp, kernels: &Kernels, rule: Compiled, aim: Aim) -> Result<Tuned, TuneError> {
+    let options = rule.plan.options;
+    improved(machine, kernels, options, rule, aim)
+}
+
+/// The best of the rule's programs and those of the choices that an effort finds.
+fn improved(
+    machine: &Tcp,
+    kernels: &Kernels,
+    options: Options,
+    rule: Compiled,
+    aim: Aim,
+) -> Result<Tuned, TuneError> {
+    let Aim { effort, goal, .. } = aim;
     let limited = matches!(goal, Goal::TimeBelow(_));
     if effort == 0 && !limited {
         return Ok(Tuned { compiled: rule, evaluations: 0, times: None });
