@@ -330,13 +330,14 @@ Examples:
       --out '| m[16] n[16]' --tactic '| m[16] n[16] k[64]' --dtype bf16 --data0 a.npy --data1 w.safetensors:layer.weight";
 
 const RUN_EINSUM_EXAMPLES: &str = "\
-Without any of --values, --timeline, --energy and --findings all four are printed. Findings point at lines of the program that
-`tilewright notation lower` prints.
+Without any of --values, --timeline, --energy and --findings all four are printed. Findings point at
+lines of the program that `tilewright notation lower` prints.
 
 Examples:
   tilewright notation run kernels/qk-fig10.tw
   tilewright notation run kernels/qk-fig10.tw --timeline --set network.flit_bytes=64
-  tilewright notation run kernels/qk-fig10.tw --data0 q.npy --data1 k.npy -o results/     outputs as results/NAME.npy
+  tilewright notation run kernels/qk-fig10.tw --data0 q.npy --data1 k.npy -o results/
+                                              inputs from files, outputs as results/NAME.npy
 
 Exit code 1 if the einsum is not legal, or if there are findings.";
 

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use tilewright_base::Sources;
+use tilewright_base::{Diagnostic, Sources};
 use tilewright_machine::Tcp;
 use tilewright_num::Dtype;
 use tilewright_tcp::lower::{Options, lower};
@@ -11,13 +11,13 @@ use tilewright_tcp::program::tensor::Data;
 use tilewright_tcp::program::text::print;
 
 use super::check::resolve;
-use super::gather;
+use super::{gather, json};
 use crate::args::{InputArgs, LowerArgs, NotationArgs};
 use crate::host::Host;
 use crate::outcome::{BAD_INPUT, FAILED, Outcome, rendered};
 
 pub(super) fn run(args: &LowerArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> {
-    let Lowered { program, stderr, .. } = lowered(&args.notation, &args.inputs, host)?;
+    let Lowered { program, stderr, .. } = lowered(&args.notation, &args.inputs, false, host)?;
     let text = print(&program);
     match &args.output {
         None => Ok(Outcome { stderr, ..Outcome::good(text) }),
@@ -38,19 +38,24 @@ pub(super) struct Lowered {
     pub(super) stderr: String,
 }
 
-/// Checks an einsum, once, and lowers it.
+/// Checks an einsum, once, and lowers it. What is refused is told as data too if that is wanted.
 pub(super) fn lowered(
     notation: &NotationArgs,
     inputs: &InputArgs,
+    as_json: bool,
     host: &mut dyn Host,
 ) -> Result<Lowered, Outcome> {
     let mut gathered = gather::read(notation, host)?;
     let (_, machine) = gather::target(&mut gathered.sources, &notation.target, host)?;
     let setup = gather::setup(&gathered, &machine, notation.target.pes)?;
-    let problem = resolve(&gathered, false, host)?;
+    let problem = resolve(&gathered, as_json, host)?;
     let verdict = tilewright_tcp::check(&setup, &problem);
+    let refused = |complaints: &[Diagnostic], host: &dyn Host| {
+        let stdout = if as_json { json::refusal(&gathered.sources, complaints) } else { String::new() };
+        Outcome { stdout, ..Outcome::refused(FAILED, &gathered.sources, complaints, host.colour()) }
+    };
     if !verdict.legal() {
-        return Err(Outcome::refused(FAILED, &gathered.sources, &verdict.diagnostics, host.colour()));
+        return Err(refused(&verdict.diagnostics, host));
     }
     let options = Options {
         machine: notation.target.chip.clone(),
@@ -61,8 +66,8 @@ pub(super) fn lowered(
     for data in &options.data {
         is_there(data, host)?;
     }
-    let program = lower(&setup, &problem, &verdict, &options)
-        .map_err(|refused| Outcome::refused(FAILED, &gathered.sources, &[*refused], host.colour()))?;
+    let program =
+        lower(&setup, &problem, &verdict, &options).map_err(|complaint| refused(&[*complaint], host))?;
     let stderr = rendered(&gathered.sources, &verdict.diagnostics, host.colour());
     Ok(Lowered { program, machine, sources: gathered.sources, stderr })
 }

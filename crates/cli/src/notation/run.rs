@@ -8,7 +8,9 @@ use crate::program::Loaded;
 use crate::sim::readings;
 
 pub(super) fn run(args: &RunEinsumArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> {
-    let Lowered { program, machine, mut sources, stderr } = lowered(&args.notation, &args.inputs, host)?;
+    let as_json = args.readings.json;
+    let Lowered { program, machine, mut sources, stderr } =
+        lowered(&args.notation, &args.inputs, as_json, host)?;
     // Read back from its text, so that findings have lines to point at.
     let loaded = Loaded::printed(&program, "program", &mut sources)
         .map_err(|refusal| refusal.outcome(&sources, host))?;
