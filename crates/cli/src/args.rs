@@ -140,6 +140,15 @@ pub(crate) enum Scales {
     Token,
 }
 
+impl From<Scales> for tilewright_study::Scales {
+    fn from(scales: Scales) -> tilewright_study::Scales {
+        match scales {
+            Scales::Tensor => tilewright_study::Scales::Tensor,
+            Scales::Token => tilewright_study::Scales::Token,
+        }
+    }
+}
+
 /// What to time.
 #[derive(Debug, Args)]
 pub(crate) struct LlamaArgs {
@@ -279,6 +288,9 @@ pub(crate) enum NotationCommand {
     /// Print the command program that a legal einsum means: loads, contraction, sums over slices, bridges
     #[command(after_help = LOWER_EXAMPLES)]
     Lower(LowerArgs),
+    /// Lower a legal einsum and run its program: values, timeline, energy and findings, as `lower` and `sim` together
+    #[command(after_help = RUN_EINSUM_EXAMPLES)]
+    Run(RunEinsumArgs),
     /// Print in the canonical spelling, whatever mixture of ASCII, Unicode and TeX was written
     Format(NotationArgs),
 }
@@ -317,6 +329,18 @@ Examples:
   tilewright notation lower 'mk,kn->mn' --dims m=16,n=16,k=64 --in0 '| m[16] k[64]' --in1 '@dm | n[16] k[64]' \\
       --out '| m[16] n[16]' --tactic '| m[16] n[16] k[64]' --dtype bf16 --data0 a.npy --data1 w.safetensors:layer.weight";
 
+const RUN_EINSUM_EXAMPLES: &str = "\
+Without any of --values, --timeline, --energy and --findings all four are printed. Findings point at
+lines of the program that `tilewright notation lower` prints.
+
+Examples:
+  tilewright notation run kernels/qk-fig10.tw
+  tilewright notation run kernels/qk-fig10.tw --timeline --set network.flit_bytes=64
+  tilewright notation run kernels/qk-fig10.tw --data0 q.npy --data1 k.npy -o results/
+                                              inputs from files, outputs as results/NAME.npy
+
+Exit code 1 if the einsum is not legal, or if there are findings.";
+
 const SIM_EXAMPLES: &str = "\
 Without any of --values, --timeline, --energy and --findings all four are printed.
 
@@ -332,6 +356,27 @@ Exit code 1 if there are findings.";
 pub(crate) struct LowerArgs {
     #[command(flatten)]
     pub(crate) notation: NotationArgs,
+    #[command(flatten)]
+    pub(crate) inputs: InputArgs,
+    /// Write the program to this file instead of standard output
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<String>,
+}
+
+/// What to lower and run, and what to say about it.
+#[derive(Args, Debug)]
+pub(crate) struct RunEinsumArgs {
+    #[command(flatten)]
+    pub(crate) notation: NotationArgs,
+    #[command(flatten)]
+    pub(crate) inputs: InputArgs,
+    #[command(flatten)]
+    pub(crate) readings: ReadingArgs,
+}
+
+/// What the inputs of an einsum hold, and where they start.
+#[derive(Args, Debug)]
+pub(crate) struct InputArgs {
     /// What in0 holds: a seed, zeros, or an array file (.npy, or .safetensors:NAME)
     #[arg(long, value_name = "SEED|zeros|FILE", default_value = "1")]
     pub(crate) data0: String,
@@ -344,9 +389,6 @@ pub(crate) struct LowerArgs {
     /// Where inputs start: `hbm` for both, in0=hbm or in1=hbm for one; transfers bring them to their shapes in data memory
     #[arg(long, value_name = "[INPUT=]MEMORY", value_delimiter = ',')]
     pub(crate) from: Vec<String>,
-    /// Write the program to this file instead of standard output
-    #[arg(short, long, value_name = "FILE")]
-    pub(crate) output: Option<String>,
 }
 
 /// What to run and what to say about it.
@@ -361,6 +403,13 @@ pub(crate) struct SimArgs {
     /// Change a figure of the machine: hbm.efficiency=0.9
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
+    #[command(flatten)]
+    pub(crate) readings: ReadingArgs,
+}
+
+/// Which readings of a run are printed, and what is written to files.
+#[derive(Args, Debug)]
+pub(crate) struct ReadingArgs {
     /// Compute the outputs
     #[arg(long)]
     pub(crate) values: bool,

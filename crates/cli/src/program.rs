@@ -60,6 +60,14 @@ pub(crate) fn load(path: &str, sources: &mut Sources, host: &mut dyn Host) -> Re
 }
 
 impl Loaded {
+    /// A program without arrays of its own, as its text says it: complaints are about the text, which goes to the sources.
+    pub(crate) fn printed(program: &Program, name: &str, sources: &mut Sources) -> Result<Loaded, Refusal> {
+        let written = text::print(program);
+        let id = sources.add(name, written.clone());
+        let program = text::read(&written, id).map_err(Refusal::Complaints)?;
+        Ok(Loaded { program, arrays: Arrays::new() })
+    }
+
     /// The array of a tensor whose data is a file: one that came with the program, `x.npy`, or `x.safetensors:NAME`.
     pub(crate) fn array(
         &self,

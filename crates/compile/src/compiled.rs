@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use tilewright_graph::Graph;
 use tilewright_machine::tcp::Tcp;
-use tilewright_tcp::program::Program;
+use tilewright_tcp::program::{Program, RegisterId};
 
 use crate::CompileError;
 use crate::cluster::cluster;
@@ -68,6 +68,15 @@ impl Inputs {
         let logits = self.registers.iter_mut().filter(|(name, _)| *name == "logits");
         logits.for_each(|(_, wanted)| *wanted = 0);
         self
+    }
+
+    /// Values of those registers that a program has, by their ids in it.
+    pub fn register_values(&self, program: &Program) -> Vec<(RegisterId, i64)> {
+        let named = |name: &str| {
+            let index = program.registers.iter().position(|register| register.name == name)?;
+            u32::try_from(index).ok().map(RegisterId)
+        };
+        self.registers.iter().filter_map(|(name, value)| Some((named(name)?, *value))).collect()
     }
 }
 

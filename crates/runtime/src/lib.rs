@@ -7,8 +7,6 @@
 //! - [`readings`]: values, timeline, energy and findings of one run, told by `listener`;
 //! - [`prepared`], [`device`]: programs verified once, on memories that stay;
 //! - [`model`]: a compiled model with its weights and caches;
-//! - [`schedule`]: when each command of a compiled program runs, what lies where until when, and the bound;
-//! - [`tune`]: choices of the compiler by cost and simulated time;
 //! - [`generate`], [`together`], [`usage`]: text from it, token by token, or several texts at once, and what all runs took.
 
 pub mod array;
@@ -22,10 +20,8 @@ pub mod model;
 pub mod npy;
 pub mod prepared;
 pub mod readings;
-pub mod schedule;
 pub mod tensors;
 pub mod together;
-pub mod tune;
 pub mod usage;
 
 pub use array::{Array, ArrayError};

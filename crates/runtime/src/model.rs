@@ -9,7 +9,6 @@ use tilewright_compile::{CompileError, Compiled, Inputs};
 use tilewright_machine::tcp::Tcp;
 use tilewright_num::Dtype;
 use tilewright_record::{KeepLast, Sink};
-use tilewright_tcp::program::{Program, RegisterId};
 use tilewright_tcp::run::Fault;
 use tilewright_tcp::run::state::Lent;
 
@@ -51,9 +50,7 @@ pub enum ModelError {
     #[error("memory of the device: {0}")]
     Fault(#[from] Fault),
     /// A prompt without tokens, or with more than fit.
-    #[error(
-        "the prompt has {found} tokens\n  = allowed: 1 to {context}, the context\n  = instead: a shorter prompt, or a longer --context"
-    )]
+    #[error("the prompt has {found} tokens\n  = allowed: 1 to {context}, the context")]
     Prompt {
         /// Its tokens.
         found: u64,
@@ -185,7 +182,7 @@ impl ModelDevice {
         self.write_tables(inputs)?;
         let phase = if tokens.len() == 1 { Phase::Decode } else { Phase::Prefill };
         let prepared = if phase == Phase::Decode { &self.decode } else { &self.prefill };
-        let registers = registers(prepared.program(), inputs);
+        let registers = inputs.register_values(prepared.program());
         let reading = self.device.run(prepared, &registers, wanted, sink)?;
         self.seen += tokens.len() as u64;
         Ok((phase, reading))
@@ -211,7 +208,7 @@ impl ModelDevice {
             return Err(CompileError::Size { what: "the number of tokens", found: 1, allowed }.into());
         }
         self.write_tables(&inputs)?;
-        let registers = registers(self.prefill.program(), &inputs);
+        let registers = inputs.register_values(self.prefill.program());
         let reading = self.device.run(&self.prefill, &registers, wanted, sink)?;
         if let Some(seen) = self.seen_by.get_mut(at) {
             *seen += tokens.len() as u64;
@@ -240,7 +237,7 @@ impl ModelDevice {
             let found = tokens.len() as u64;
             return Err(CompileError::Size { what: "the number of sequences", found, allowed }.into());
         };
-        let registers = registers(prepared.program(), &inputs);
+        let registers = inputs.register_values(prepared.program());
         let reading = self.device.run(prepared, &registers, wanted, sink)?;
         for (seen, token) in self.seen_by.iter_mut().zip(tokens) {
             *seen += u64::from(token.is_some());
@@ -295,13 +292,4 @@ impl ModelDevice {
         let words = bytes.chunks_exact(4).filter_map(|word| word.try_into().ok());
         Ok(words.map(f32::from_le_bytes).collect())
     }
-}
-
-/// Values of the registers that a program has.
-pub(crate) fn registers(program: &Program, inputs: &Inputs) -> Vec<(RegisterId, i64)> {
-    let named = |name: &str| {
-        let index = program.registers.iter().position(|register| register.name == name)?;
-        u32::try_from(index).ok().map(RegisterId)
-    };
-    inputs.registers.iter().filter_map(|(name, value)| Some((named(name)?, *value))).collect()
 }

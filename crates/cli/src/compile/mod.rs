@@ -3,13 +3,13 @@
 pub(crate) mod args;
 mod file;
 mod general;
-mod plan;
 mod ready;
 mod schedule;
 mod source;
 
 use std::path::Path;
 
+use tilewright_artifact::programs;
 use tilewright_base::Sources;
 use tilewright_compile::Compiled;
 use tilewright_compile::compiled::Outline;
@@ -18,7 +18,7 @@ use tilewright_explore::Goal;
 use tilewright_graph::primitives;
 use tilewright_machine::Tcp;
 use tilewright_report::columns::thousands;
-use tilewright_runtime::tune::{Taken, Tuned};
+use tilewright_schedule::tune::{Taken, Tuned, watts};
 use tilewright_tcp::program::{Program, text as commands};
 
 use crate::calibrate;
@@ -146,15 +146,10 @@ fn outline(compiled: &Compiled, name: ProgramName) -> Result<&Outline, Outcome> 
     })
 }
 
-/// The programs that a model has.
-fn programs(compiled: &Compiled) -> impl Iterator<Item = (ProgramName, &Program)> {
-    ProgramName::ALL.into_iter().filter_map(|name| Some((name, compiled.program(name.name())?)))
-}
-
-/// One of them, which must be there.
+/// A program of a model, which must be there.
 fn program(compiled: &Compiled, name: ProgramName) -> Result<&Program, Outcome> {
     compiled.program(name.name()).ok_or_else(|| {
-        let (name, allowed) = (name.name(), programs(compiled).map(|(name, _)| name.name()));
+        let (name, allowed) = (name.name(), programs(compiled).map(|(name, _)| name));
         let allowed: Vec<&str> = allowed.collect();
         Outcome::usage(&format!(
             "--program {name} of a model for one sequence\n  = allowed: {}\n  = instead: --batch N as well",
@@ -166,7 +161,7 @@ fn program(compiled: &Compiled, name: ProgramName) -> Result<&Program, Outcome> 
 /// Energy and average power of a token by the rule, and as it is.
 fn energies(rule: Taken, own: Taken) -> String {
     let nanojoules = |taken: Taken| thousands(taken.energy_fj / 1_000_000);
-    let watts = |taken: Taken| format!("{}.{:03}", taken.milliwatts / 1000, taken.milliwatts % 1000);
+    let watts = |taken: Taken| watts(taken.milliwatts);
     format!("{} -> {} nJ, {} -> {} W", nanojoules(rule), nanojoules(own), watts(rule), watts(own))
 }
 
@@ -191,7 +186,7 @@ fn summary(tuned: &Tuned, goal: Goal) -> String {
             thousands(execs),
             thousands(transfers)
         );
-        line(name.name(), &words);
+        line(name, &words);
     }
     line("choices", &format!("{}, {} judged", compiled.plan.choices, tuned.evaluations));
     if let Some((rule, own)) = tuned.times {

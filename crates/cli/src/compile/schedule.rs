@@ -6,7 +6,7 @@ use tilewright_compile::schedule_text::Text;
 use tilewright_compile::schedule_text::judge::judge;
 use tilewright_machine::Tcp;
 use tilewright_report::columns::thousands;
-use tilewright_runtime::schedule::schedule;
+use tilewright_schedule::schedule;
 
 use super::args::ProgramName;
 use super::outline;

@@ -8,7 +8,7 @@ use tilewright_graph::Store;
 use tilewright_import::{Model, configs};
 use tilewright_machine::Tcp;
 use tilewright_num::Dtype;
-use tilewright_runtime::tune::{Aim, Tuned, tune};
+use tilewright_schedule::tune::{Aim, Tuned, tune_compiled};
 
 use super::args::{CompileArgs, ProgramName, Stage};
 use crate::calibrate;
@@ -156,7 +156,7 @@ impl Source {
         let (target, machine) = (args.target.clone(), args.target.machine(host)?);
         let rule = compiled_long(&machine, &target, &kernels, args.batch)?;
         let aim = Aim { effort: args.effort, goal: goal(&args.goal)?, solver: target.solver(host)? };
-        let tuned = tune(&machine, &kernels, rule.plan.options, aim).map_err(|error| untuned(&error))?;
+        let tuned = tune_compiled(&machine, &kernels, rule, aim).map_err(|error| untuned(&error))?;
         Ok(Made { machine, target, kernels, tuned })
     }
 }

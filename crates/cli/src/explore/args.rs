@@ -1,6 +1,7 @@
 //! Arguments of `tilewright explore`.
 
 use clap::Args;
+use tilewright_verify::Limits;
 
 use crate::args::TargetArgs;
 
@@ -86,9 +87,10 @@ impl ExploreArgs {
         self.verify.unwrap_or(1)
     }
 
-    /// Products up to which values are computed: what takes a moment, or if it was asked for, a minute.
-    pub(crate) fn most_products(&self) -> u128 {
-        if self.verify.is_some() { 1 << 32 } else { 1 << 28 }
+    /// How much is verified: values are computed where that takes a moment, or if it was asked for, a minute.
+    pub(crate) fn limits(&self) -> Limits {
+        let products = if self.verify.is_some() { 1 << 32 } else { 1 << 28 };
+        Limits { candidates: self.verified(), products }
     }
 
     /// The output's shape, if one of the values of `--out` is one.

@@ -11,11 +11,12 @@ use tilewright_explore::tcp::{Found, Task};
 use tilewright_notation::syntax::ast::Operand;
 use tilewright_report::columns::{Align, table, thousands};
 use tilewright_tcp::lower::Options;
+use tilewright_verify::Check;
+use tilewright_verify::tcp::run_program;
 
 use super::Answer;
 use super::args::ExploreArgs;
 use super::table::{checked, headline};
-use super::verify::{Check, run_program};
 use crate::outcome::{FAILED, GOOD, Outcome};
 
 /// Puts what was found between neighbours and says which is best there.
@@ -40,12 +41,12 @@ pub(crate) fn answer(
             ))
         });
     };
-    let mut checks = Vec::new();
-    for bridged in fitted.fitting.iter().take(args.verified()) {
-        let mut check = Check::new(program_cycles(task, bridged.cycles));
-        run_program(task, task.macs() <= args.most_products(), &bridged.program, &mut check);
-        checks.push(check);
-    }
+    let limits = args.limits();
+    let check = |bridged: &Bridged| {
+        let estimated = program_cycles(task, bridged.cycles);
+        run_program(task, &bridged.program, estimated, task.macs() <= limits.products)
+    };
+    let checks: Vec<Check> = fitted.fitting.iter().take(limits.candidates).map(check).collect();
     let mut text = headline(task, found, goal, seconds);
     let _ = writeln!(
         text,

@@ -4,9 +4,9 @@ use serde_json::{Map, Value, json};
 use tilewright_explore::Goal;
 use tilewright_explore::refusal::Reason;
 use tilewright_explore::search::FoundOf;
+use tilewright_verify::Check;
 
 use super::shown::{CandidateOf, Shown};
-use super::verify::Check;
 
 /// One search.
 pub(crate) fn answer<S: Shown>(
@@ -49,7 +49,7 @@ pub(crate) fn answer<S: Shown>(
 pub(crate) fn checked(unit: &str, check: &Check) -> Value {
     let (simulated, refused) = match &check.simulated {
         Ok(ticks) => (json!(ticks), Value::Null),
-        Err(why) => (Value::Null, json!(why)),
+        Err(why) => (Value::Null, json!(why.to_string())),
     };
     json!({
         format!("estimated_{unit}"): check.estimated,

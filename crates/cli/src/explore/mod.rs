@@ -10,7 +10,6 @@ mod shown;
 mod sweep;
 mod table;
 mod tcp;
-mod verify;
 
 use std::path::Path;
 
@@ -25,6 +24,7 @@ use tilewright_neuron::Chip;
 use tilewright_notation::problem::Problem;
 use tilewright_notation::syntax::ast::Program;
 use tilewright_num::Dtype;
+use tilewright_verify::Check;
 
 use crate::args::NotationArgs;
 use crate::chip::load_chip;
@@ -159,7 +159,7 @@ fn searched_and_told<S: Shown>(
         write(path, &plot::file(shown, &found, path.ends_with(".html")), host)?;
         text.push_str(&format!("drawn     {path}\n"));
     }
-    let code = if checks.iter().all(verify::Check::good) { GOOD } else { FAILED };
+    let code = if checks.iter().all(Check::good) { GOOD } else { FAILED };
     Ok(Answer { text, value: json::answer(shown, &found, &checks, goal, seconds), code })
 }
 

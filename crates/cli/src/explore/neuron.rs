@@ -1,27 +1,21 @@
-//! Candidates of a NeuronCore as people see them: tilings, engines, blocks; and the best of them run on the engine.
+//! Candidates of a NeuronCore as people see them: tilings, engines, blocks.
 
 use serde_json::{Map, Value, json};
 use tilewright_explore::neuron::explain::explain;
 use tilewright_explore::neuron::facts::part_names;
 use tilewright_explore::neuron::point::{Copies, Drain, Sums};
-use tilewright_explore::neuron::program::run;
 use tilewright_explore::neuron::told::side_name;
 use tilewright_explore::neuron::{Candidate, Found, Task, Told};
 use tilewright_explore::refusal::{Reason, Refusal};
 use tilewright_notation::syntax::ast::Operand;
 use tilewright_report::columns::thousands;
-use tilewright_runtime::einsum::Comparison;
+use tilewright_verify::Check;
+use tilewright_verify::neuron::verify;
 
 use super::args::ExploreArgs;
 use super::plot::real;
 use super::shown::{Look, Roof, Shown};
-use super::verify::Check;
 use crate::host::Host;
-
-/// Products that the comparison computes again.
-const COMPARED_PRODUCTS: u64 = 1 << 24;
-/// Matmuls up to which a program is built and placed in time.
-const MOST_MATMULS: u64 = 1 << 19;
 
 /// A task with the name of its machine and what its energies rest on.
 pub(crate) struct OnCore<'m> {
@@ -151,40 +145,12 @@ impl<'m> Shown for OnCore<'m> {
     }
 
     fn verify(&self, found: &Found, args: &ExploreArgs, host: &mut dyn Host) -> Vec<Check> {
-        let mut checks = Vec::new();
-        for candidate in found.kept.best().iter().take(args.verified()) {
-            if host.interrupted() {
-                break;
-            }
-            checks.extend(check(&self.task, found, candidate, args.most_products()));
-        }
-        checks
+        verify(&self.task, found, args.limits(), &mut || host.interrupted())
     }
 
     fn ran(&self, ticks: u64) -> String {
         self.time(ticks)
     }
-}
-
-fn check(task: &Task<'_>, found: &Found, candidate: &Candidate, most_products: u128) -> Option<Check> {
-    let told = Told::new(task, found, candidate)?;
-    let mut check = Check::new(candidate.ticks);
-    if told.totals.matmuls > MOST_MATMULS {
-        check.simulated = Err(format!("{} matmuls are more than {MOST_MATMULS}", told.totals.matmuls));
-        check.optional = true;
-        return Some(check);
-    }
-    let values = (task.macs() <= most_products).then_some(COMPARED_PRODUCTS);
-    match run(task, &told.plan, values) {
-        Err(refusal) => check.simulated = Err(refusal.to_string()),
-        Ok(ran) => {
-            check.simulated = Ok(ran.picoseconds);
-            check.findings = ran.findings;
-            check.values =
-                ran.values.map(|[compared, results, different]| Comparison { compared, results, different });
-        }
-    }
-    Some(check)
 }
 
 /// Products for each byte of HBM, and tera products a second.

@@ -4,9 +4,9 @@ use serde_json::Value;
 use tilewright_explore::refusal::Refusal;
 use tilewright_explore::search::FoundOf;
 use tilewright_explore::{Candidate, Target};
+use tilewright_verify::Check;
 
 use super::args::ExploreArgs;
-use super::verify::Check;
 use crate::host::Host;
 
 /// A candidate of a target.

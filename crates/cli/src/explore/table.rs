@@ -6,10 +6,10 @@ use tilewright_explore::Goal;
 use tilewright_explore::refusal::Reason;
 use tilewright_explore::search::FoundOf;
 use tilewright_report::columns::{Align, table, thousands};
+use tilewright_verify::Check;
 
 use super::args::ExploreArgs;
 use super::shown::{Look, Shown};
-use super::verify::Check;
 
 /// Everything about a search that found something.
 pub(crate) fn answer<S: Shown>(

@@ -12,11 +12,12 @@ use tilewright_notation::syntax::ast::Operand;
 use tilewright_report::columns::thousands;
 use tilewright_tcp::cost::contraction::Drain;
 use tilewright_tcp::energy::Component;
+use tilewright_verify::Check;
+use tilewright_verify::tcp::verify;
 
 use super::args::ExploreArgs;
 use super::plot::real;
 use super::shown::{Look, Roof, Shown};
-use super::verify::{Check, verify};
 use crate::host::Host;
 
 /// Where the time of transfers from off-chip memory stands in a row.
@@ -130,7 +131,7 @@ impl Shown for Task<'_> {
     }
 
     fn verify(&self, found: &Found, args: &ExploreArgs, host: &mut dyn Host) -> Vec<Check> {
-        verify(self, found, args, host)
+        verify(self, found, &args.target.chip, args.limits(), &mut || host.interrupted())
     }
 
     fn ran(&self, ticks: u64) -> String {

@@ -2,39 +2,23 @@
 
 use std::path::Path;
 
+use tilewright_base::{Diagnostic, Sources};
+use tilewright_machine::Tcp;
 use tilewright_num::Dtype;
 use tilewright_tcp::lower::{Options, lower};
+use tilewright_tcp::program::Program;
 use tilewright_tcp::program::tensor::Data;
 use tilewright_tcp::program::text::print;
 
 use super::check::resolve;
-use super::gather;
-use crate::args::LowerArgs;
+use super::{gather, json};
+use crate::args::{InputArgs, LowerArgs, NotationArgs};
 use crate::host::Host;
 use crate::outcome::{BAD_INPUT, FAILED, Outcome, rendered};
 
 pub(super) fn run(args: &LowerArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> {
-    let mut gathered = gather::read(&args.notation, host)?;
-    let (_, tcp) = gather::target(&mut gathered.sources, &args.notation.target, host)?;
-    let setup = gather::setup(&gathered, &tcp, args.notation.target.pes)?;
-    let problem = resolve(&gathered, false, host)?;
-    let verdict = tilewright_tcp::check(&setup, &problem);
-    if !verdict.legal() {
-        return Err(Outcome::refused(FAILED, &gathered.sources, &verdict.diagnostics, host.colour()));
-    }
-    let options = Options {
-        machine: args.notation.target.chip.clone(),
-        data: [data(&args.data0), data(&args.data1)],
-        zero_points: zero_points(&args.zero_points, setup.dtype)?,
-        from_hbm: crate::memories::from_hbm(&args.from)?,
-    };
-    for data in &options.data {
-        is_there(data, host)?;
-    }
-    let program = lower(&setup, &problem, &verdict, &options)
-        .map_err(|refused| Outcome::refused(FAILED, &gathered.sources, &[*refused], host.colour()))?;
+    let Lowered { program, stderr, .. } = lowered(&args.notation, &args.inputs, false, host)?;
     let text = print(&program);
-    let stderr = rendered(&gathered.sources, &verdict.diagnostics, host.colour());
     match &args.output {
         None => Ok(Outcome { stderr, ..Outcome::good(text) }),
         Some(path) => match host.write(Path::new(path), text.as_bytes()) {
@@ -42,6 +26,50 @@ pub(super) fn run(args: &LowerArgs, host: &mut dyn Host) -> Result<Outcome, Outc
             Err(error) => Err(Outcome::usage(&format!("cannot write `{path}`: {error}"))),
         },
     }
+}
+
+/// A legal einsum as a program of a machine.
+pub(super) struct Lowered {
+    pub(super) program: Program,
+    pub(super) machine: Tcp,
+    /// Texts that the einsum came from.
+    pub(super) sources: Sources,
+    /// What the check said of it, none of it an error.
+    pub(super) stderr: String,
+}
+
+/// Checks an einsum, once, and lowers it. What is refused is told as data too if that is wanted.
+pub(super) fn lowered(
+    notation: &NotationArgs,
+    inputs: &InputArgs,
+    as_json: bool,
+    host: &mut dyn Host,
+) -> Result<Lowered, Outcome> {
+    let mut gathered = gather::read(notation, host)?;
+    let (_, machine) = gather::target(&mut gathered.sources, &notation.target, host)?;
+    let setup = gather::setup(&gathered, &machine, notation.target.pes)?;
+    let problem = resolve(&gathered, as_json, host)?;
+    let verdict = tilewright_tcp::check(&setup, &problem);
+    let refused = |complaints: &[Diagnostic], host: &dyn Host| {
+        let stdout = if as_json { json::refusal(&gathered.sources, complaints) } else { String::new() };
+        Outcome { stdout, ..Outcome::refused(FAILED, &gathered.sources, complaints, host.colour()) }
+    };
+    if !verdict.legal() {
+        return Err(refused(&verdict.diagnostics, host));
+    }
+    let options = Options {
+        machine: notation.target.chip.clone(),
+        data: [data(&inputs.data0), data(&inputs.data1)],
+        zero_points: zero_points(&inputs.zero_points, setup.dtype)?,
+        from_hbm: crate::memories::from_hbm(&inputs.from)?,
+    };
+    for data in &options.data {
+        is_there(data, host)?;
+    }
+    let program =
+        lower(&setup, &problem, &verdict, &options).map_err(|complaint| refused(&[*complaint], host))?;
+    let stderr = rendered(&gathered.sources, &verdict.diagnostics, host.colour());
+    Ok(Lowered { program, machine, sources: gathered.sources, stderr })
 }
 
 /// A seed, zeros, or a file.

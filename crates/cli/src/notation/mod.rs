@@ -1,11 +1,12 @@
-//! `tilewright notation check|show|bridge|lower|format`.
+//! `tilewright notation check|show|bridge|lower|run|format`.
 
 mod bridge;
 mod check;
 pub(crate) mod gather;
 mod json;
 mod lower;
-pub(crate) mod show;
+mod run;
+mod show;
 
 use crate::args::NotationCommand;
 use crate::host::Host;
@@ -19,6 +20,7 @@ pub(crate) fn run(command: &NotationCommand, host: &mut dyn Host) -> Outcome {
         NotationCommand::Show(args) => show::run(args, host),
         NotationCommand::Bridge(args) => bridge::run(args, host),
         NotationCommand::Lower(args) => lower::run(args, host),
+        NotationCommand::Run(args) => run::run(args, host),
         NotationCommand::Format(args) => format(args, host),
     };
     outcome.unwrap_or_else(|refusal| refusal)

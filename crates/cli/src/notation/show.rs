@@ -10,21 +10,14 @@ use tilewright_notation::radix;
 use tilewright_notation::syntax::ast::{Operand, Program};
 use tilewright_notation::syntax::parser;
 use tilewright_report::columns::thousands;
-use tilewright_report::shape::ShapeGrid;
-use tilewright_report::svg::Svg;
-use tilewright_report::tactic::{self, LoopRow, Role};
+use tilewright_report::einsum::{Pictures, PlacedLoops};
+use tilewright_tcp::legality::check_placement;
 use tilewright_tcp::{Placed, Setup};
 
 use super::{check, gather};
 use crate::args::ShowArgs;
 use crate::host::Host;
 use crate::outcome::{BAD_INPUT, FAILED, Outcome};
-
-/// What there is to draw.
-pub(crate) struct Pictures {
-    grids: Vec<ShapeGrid>,
-    tactic: Option<(String, Vec<LoopRow>)>,
-}
 
 pub(super) fn run(args: &ShowArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> {
     let mut gathered = gather::read(&args.notation, host)?;
@@ -35,7 +28,10 @@ pub(super) fn run(args: &ShowArgs, host: &mut dyn Host) -> Result<Outcome, Outco
     if !complaints.is_empty() {
         return Err(Outcome::refused(FAILED, &gathered.sources, &complaints, host.colour()));
     }
-    let pictures = pictures(&gathered.program, &setup, &problem).ok_or_else(too_large)?;
+    let verdict = check_placement(&setup, &problem, complaints);
+    let placed = verdict.placed.clone().or_else(|| placed(&setup, &problem));
+    let pictures = Pictures::new(&gathered.program, &problem, placed.as_ref().map(loops));
+    let pictures = pictures.ok_or_else(too_large)?;
     let mut stdout = pictures.text();
     if stdout.is_empty() {
         return Err(Outcome::usage(
@@ -51,7 +47,6 @@ pub(super) fn run(args: &ShowArgs, host: &mut dyn Host) -> Result<Outcome, Outco
             .map_err(|error| Outcome::usage(&format!("cannot write `{path}`: {error}")))?;
         stdout.push_str(&format!("picture: {path}\n"));
     }
-    let verdict = tilewright_tcp::check(&setup, &problem);
     let stderr = if verdict.legal() {
         String::new()
     } else {
@@ -60,69 +55,27 @@ pub(super) fn run(args: &ShowArgs, host: &mut dyn Host) -> Result<Outcome, Outco
     Ok(Outcome { stderr, ..Outcome::good(stdout) })
 }
 
+/// Where the engine would run the loops of a tactic for two inputs that is not legal: it is drawn all the same.
+fn placed(setup: &Setup<'_>, problem: &Problem) -> Option<Placed> {
+    let tactic = problem.tactic.as_ref().filter(|_| problem.contracts_two())?;
+    Some(Placed::new(setup, problem, tactic))
+}
+
+/// Those loops as pictures take them.
+fn loops(placed: &Placed) -> PlacedLoops<'_> {
+    PlacedLoops {
+        slices: &placed.parallel,
+        time: &placed.time,
+        repeats: placed.repeat_terms,
+        lanes: &placed.lanes,
+        packet: &placed.packet,
+    }
+}
+
 fn too_large() -> Outcome {
     Outcome::usage(
         "a shape has more than 2^32 places\n  = allowed: 2^32 slices and 2^32 elements on a slice\n  = instead: smaller sizes",
     )
-}
-
-/// Works out all pictures; `None` if a shape is too large to number its places.
-pub(crate) fn pictures(program: &Program, setup: &Setup<'_>, problem: &Problem) -> Option<Pictures> {
-    let mut grids = Vec::new();
-    for operand in Operand::ALL {
-        let (Some(shape), Some(written)) = (problem.shape(operand), program.shape(operand)) else { continue };
-        let map = RadixMap::of_shape(problem, shape).ok()?;
-        grids.push(ShapeGrid::new(problem, shape, &map, &written.to_string()));
-    }
-    let tactic = problem.tactic.as_ref().zip(program.tactic.as_ref()).map(|(loops, written)| {
-        let rows = if problem.contracts_two() {
-            placed_rows(problem, &Placed::new(setup, problem, loops))
-        } else {
-            let slices = loops.parallel.iter().map(|digit| LoopRow::new(problem, Role::Slices, digit));
-            slices.chain(loops.slice.iter().map(|digit| LoopRow::new(problem, Role::Time, digit))).collect()
-        };
-        (written.to_string(), rows)
-    });
-    Some(Pictures { grids, tactic })
-}
-
-fn placed_rows(problem: &Problem, placed: &Placed) -> Vec<LoopRow> {
-    let fetched = placed.time.len() - placed.repeat_terms;
-    let row = |role| move |digit| LoopRow::new(problem, role, digit);
-    let mut rows: Vec<LoopRow> = placed.parallel.iter().map(row(Role::Slices)).collect();
-    rows.extend(placed.time[..fetched].iter().map(row(Role::Time)));
-    rows.extend(placed.time[fetched..].iter().map(row(Role::Repeat)));
-    rows.extend(placed.lanes.iter().map(row(Role::Lanes)));
-    rows.extend(placed.packet.iter().map(row(Role::Packet)));
-    rows
-}
-
-impl Pictures {
-    pub(crate) fn text(&self) -> String {
-        let mut parts: Vec<String> = self.grids.iter().map(ShapeGrid::text).collect();
-        if let Some((written, rows)) = &self.tactic {
-            parts.push(format!("tactic   {written}\n{}", tactic::text(rows)));
-        }
-        parts.join("\n")
-    }
-
-    fn svg(&self) -> String {
-        let mut svg = Svg::default();
-        self.draw(&mut svg);
-        svg.finish()
-    }
-
-    /// Shapes below each other, the tactic below them.
-    pub(crate) fn draw(&self, svg: &mut Svg) {
-        let mut top = 8.0;
-        for grid in &self.grids {
-            grid.draw(svg, top);
-            top = svg.bottom() + 20.0;
-        }
-        if let Some((written, rows)) = &self.tactic {
-            tactic::draw(svg, top, "tactic", written, rows);
-        }
-    }
 }
 
 /// Where one element lives in each shape.

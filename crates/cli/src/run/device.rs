@@ -156,7 +156,9 @@ pub(super) fn wide(tokens: &[u32]) -> Vec<u64> {
 pub(super) fn failed(error: &ModelError) -> Outcome {
     let (code, words) = match error {
         ModelError::Compile(_) => (FAILED, error.to_string()),
-        ModelError::Prompt { .. } => (BAD_INPUT, error.to_string()),
+        ModelError::Prompt { .. } => {
+            (BAD_INPUT, format!("{error}\n  = instead: a shorter prompt, or a longer --context"))
+        }
         ModelError::Reading(ReadingError::Refused(complaints)) => {
             let first = complaints.first().map_or("", |complaint| &complaint.message);
             (OUR_FAULT, format!("the compiled program is refused: {first}"))

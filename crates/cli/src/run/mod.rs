@@ -16,7 +16,7 @@ use tilewright_compile::{CompileError, Compiled, Options, compile_kernels, weigh
 use tilewright_import::Model;
 use tilewright_import::tokenizer::Tokenizer;
 use tilewright_machine::Tcp;
-use tilewright_runtime::tune::{Aim, TuneError, tune};
+use tilewright_schedule::tune::{Aim, TuneError, tune, watts};
 
 pub(crate) use device::{Job, Weights};
 
@@ -165,7 +165,14 @@ const LEAST_CONTEXT: u64 = 64;
 
 /// A model for which no choice does.
 pub(crate) fn untuned(error: &TuneError) -> Outcome {
-    Outcome { code: FAILED, ..Outcome::usage(&error.to_string()) }
+    let instead = match error {
+        TuneError::Compile(_) => String::new(),
+        TuneError::Power { least_milliwatts, .. } => {
+            format!("\n  = instead: --goal time@{}, fewer --pes or more --effort", watts(*least_milliwatts))
+        }
+        TuneError::Untimed => "\n  = instead: --goal time, energy or edp".to_string(),
+    };
+    Outcome { code: FAILED, ..Outcome::usage(&format!("{error}{instead}")) }
 }
 
 /// A model that does not compile.

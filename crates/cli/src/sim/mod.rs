@@ -13,7 +13,7 @@ use tilewright_runtime::{Reading, ReadingError, Wanted, npy, read};
 use tilewright_tcp::program::event::PeId;
 use tilewright_tcp::program::{Exec, Program};
 
-use crate::args::SimArgs;
+use crate::args::{ReadingArgs, SimArgs};
 use crate::chip::load_chip;
 use crate::host::{Draft, Host};
 use crate::outcome::{BAD_INPUT, FAILED, GOOD, OUR_FAULT, Outcome, rendered};
@@ -47,7 +47,7 @@ pub(crate) fn engines(exec: &Exec) -> String {
     words::engines(exec)
 }
 
-fn asked(args: &SimArgs) -> Asked {
+fn asked(args: &ReadingArgs) -> Asked {
     let any = args.values || args.timeline || args.energy || args.findings;
     let pick = |flag: bool| flag || !any;
     Asked {
@@ -61,10 +61,23 @@ fn asked(args: &SimArgs) -> Asked {
 fn simulate(args: &SimArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> {
     let mut sources = Sources::default();
     let loaded = program::load(&args.program, &mut sources, host).map_err(|refusal| match refusal {
-        Refusal::Complaints(complaints) => refused(args, BAD_INPUT, &sources, &complaints, host.colour()),
+        Refusal::Complaints(complaints) => {
+            refused(&args.readings, BAD_INPUT, &sources, &complaints, host.colour())
+        }
         other @ Refusal::Words(_) => other.outcome(&sources, host),
     })?;
     let tcp = machine(args, &loaded.program, &mut sources, host)?;
+    readings(&args.readings, &tcp, &loaded, &sources, host)
+}
+
+/// Runs a program on a machine and says what was asked of it; complaints and findings are about texts of the sources.
+pub(crate) fn readings(
+    args: &ReadingArgs,
+    tcp: &Tcp,
+    loaded: &program::Loaded,
+    sources: &Sources,
+    host: &mut dyn Host,
+) -> Result<Outcome, Outcome> {
     let asked = asked(args);
     let wanted = Wanted {
         values: asked.values,
@@ -73,9 +86,9 @@ fn simulate(args: &SimArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> {
         faulty_slices: faulty_slices(&args.faulty)?,
         max_steps: args.max_steps,
     };
-    let (reading, trace) = run_program(args, &tcp, &loaded, &wanted, host, &sources)?;
-    write_files(args, &reading, trace, &tcp, host)?;
-    Ok(said(args, asked, &tcp, &loaded.program, &reading, &sources, host))
+    let (reading, trace) = run_program(args, tcp, loaded, &wanted, host, sources)?;
+    write_files(args, &reading, trace, tcp, host)?;
+    Ok(said(args, asked, tcp, &loaded.program, &reading, sources, host))
 }
 
 /// `PE.SLICE` or `CHIP.PE.SLICE`.
@@ -110,7 +123,7 @@ fn machine(
 
 /// Runs, and gives the trace's bytes if there is to be one.
 fn run_program(
-    args: &SimArgs,
+    args: &ReadingArgs,
     tcp: &Tcp,
     program: &program::Loaded,
     wanted: &Wanted,
@@ -140,7 +153,13 @@ fn run_program(
 }
 
 /// A program that does not run: complaints in words, and as data if that was asked for.
-fn refused(args: &SimArgs, code: u8, sources: &Sources, complaints: &[Diagnostic], colour: bool) -> Outcome {
+fn refused(
+    args: &ReadingArgs,
+    code: u8,
+    sources: &Sources,
+    complaints: &[Diagnostic],
+    colour: bool,
+) -> Outcome {
     let stdout = if args.json { json::refusal(sources, complaints) } else { String::new() };
     Outcome { stdout, ..Outcome::refused(code, sources, complaints, colour) }
 }
@@ -157,7 +176,7 @@ fn with_sink<S: Sink + Send>(
 }
 
 fn write_files(
-    args: &SimArgs,
+    args: &ReadingArgs,
     reading: &Reading,
     trace: Option<Box<dyn Draft>>,
     tcp: &Tcp,
@@ -193,7 +212,7 @@ pub(crate) fn file_name(name: &str) -> String {
 }
 
 fn said(
-    args: &SimArgs,
+    args: &ReadingArgs,
     asked: Asked,
     tcp: &Tcp,
     program: &Program,

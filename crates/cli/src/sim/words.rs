@@ -14,7 +14,7 @@ use tilewright_tcp::program::exec::{Body, Stream};
 use tilewright_tcp::program::{Exec, Program};
 
 use super::Asked;
-use crate::args::SimArgs;
+use crate::args::ReadingArgs;
 
 pub(super) fn reading(asked: Asked, tcp: &Tcp, program: &Program, reading: &Reading) -> String {
     let mut text = String::new();
@@ -38,7 +38,7 @@ pub(super) fn reading(asked: Asked, tcp: &Tcp, program: &Program, reading: &Read
 }
 
 /// Where files went.
-pub(super) fn files(args: &SimArgs) -> String {
+pub(super) fn files(args: &ReadingArgs) -> String {
     let mut text = String::new();
     if let Some(path) = &args.trace {
         line(&mut text, "trace", &format!("{path} (open at https://ui.perfetto.dev)"));

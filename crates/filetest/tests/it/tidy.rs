@@ -21,15 +21,25 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("crates/engines/neuron", &["base", "machine", "num"]),
     ("crates/micro", &["base", "machine", "tcp"]),
     ("crates/sim", &["base", "machine", "num", "record", "tcp"]),
-    ("crates/runtime", &["base", "compile", "explore", "machine", "num", "record", "sim", "tcp"]),
+    ("crates/runtime", &["base", "compile", "machine", "num", "record", "sim", "tcp"]),
+    ("crates/verify", &["base", "explore", "machine", "neuron", "notation", "record", "runtime", "tcp"]),
     ("crates/explore", &["base", "machine", "neuron", "notation", "num", "tcp"]),
     ("crates/compile", &["base", "explore", "graph", "interp", "machine", "notation", "num", "tcp"]),
+    ("crates/schedule", &["base", "compile", "explore", "machine", "num", "record", "sim", "tcp"]),
+    ("crates/artifact", &["base", "compile", "graph", "num", "tcp"]),
     ("crates/report", &["notation"]),
+    (
+        "crates/study",
+        &[
+            "base", "compile", "explore", "graph", "machine", "notation", "num", "record", "report",
+            "runtime", "sim", "tcp",
+        ],
+    ),
     (
         "crates/cli",
         &[
-            "base", "compile", "explore", "graph", "import", "interp", "machine", "neuron", "notation",
-            "num", "record", "report", "runtime", "sim", "tcp",
+            "artifact", "base", "compile", "explore", "graph", "import", "interp", "machine", "neuron",
+            "notation", "num", "record", "report", "runtime", "schedule", "sim", "study", "tcp", "verify",
         ],
     ),
     ("crates/python", &["", "base", "machine", "neuron", "num", "record"]),

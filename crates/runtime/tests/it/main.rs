@@ -1,6 +1,5 @@
 //! All integration tests of this crate in one binary, which is linked once.
 
-mod choices;
 mod device;
 mod edited_programs;
 mod golden;

@@ -78,7 +78,12 @@ impl Verdict {
 
 /// Checks everything that is given; shapes and tactic may be left out.
 pub fn check(setup: &Setup<'_>, problem: &Problem) -> Verdict {
-    let mut verdict = Verdict { diagnostics: radix::check(problem), ..Verdict::default() };
+    check_placement(setup, problem, radix::check(problem))
+}
+
+/// What [`check`] does for a problem whose digits were checked before: `digits` is what `radix::check` said of them.
+pub fn check_placement(setup: &Setup<'_>, problem: &Problem, digits: Vec<Diagnostic>) -> Verdict {
+    let mut verdict = Verdict { diagnostics: digits, ..Verdict::default() };
     slices::check(setup, problem, &mut verdict);
     capacity::check(setup, problem, &mut verdict);
     windows::check(problem, &mut verdict);

@@ -1,0 +1,49 @@
+//! A compiled model as a file: its programs, its packed weights, and what whoever runs it must know.
+//!
+//! Sections of the container (`tilewright_ir::binary`, which has the layout, the version and the checksums): programs `tcp/decode`,
+//! `tcp/prefill` and `tcp/clear`, and `tcp/batch` if it is for several sequences; the array `hbm`, the bytes of HBM from address 0
+//! to the last weight, which all programs share, and `hbm1`, `hbm2` ... for further chips; the texts `plan` ([`plan`]) and `graph`
+//! (the model without weights), from which sizes and places follow; the array `tokenizer.json` or `tokenizer.bin`, if there is one.
+//!
+//! - [`write`]: the bytes of a file;
+//! - [`Artifact::read`]: any bytes to a file's parts or to what is wrong with them; nothing of it is copied;
+//! - [`pack_hbm`]: weights as the chips hold them.
+
+mod pack;
+pub mod plan;
+mod read;
+mod write;
+
+use tilewright_compile::Compiled;
+use tilewright_tcp::program::Program;
+
+pub use pack::{PackError, pack_hbm};
+pub use plan::{Plan, PlanError};
+pub use read::{Artifact, ArtifactError};
+pub use write::{Contents, write};
+
+const HBM: &str = "hbm";
+const PLAN: &str = "plan";
+const GRAPH: &str = "graph";
+
+/// Sections that a tokenizer may be in; each is called as the file that it was.
+pub const TOKENIZERS: [&str; 2] = ["tokenizer.json", "tokenizer.bin"];
+
+/// Programs of a compiled model in the order of their sections; the last is there only for several sequences.
+const PROGRAMS: [&str; 4] = ["decode", "prefill", "clear", "batch"];
+
+/// The programs that a model has, with their names.
+pub fn programs(compiled: &Compiled) -> impl Iterator<Item = (&'static str, &Program)> {
+    PROGRAMS.into_iter().filter_map(|name| Some((name, compiled.program(name)?)))
+}
+
+/// The section that a tokenizer's file goes to, by what its name ends in.
+pub fn tokenizer_section(path: &str) -> Option<&'static str> {
+    let ending = |name: &&str| path.rsplit('.').next() == name.rsplit('.').next();
+    TOKENIZERS.into_iter().find(ending)
+}
+
+/// The section with the HBM of a chip.
+fn hbm_section(chip: u64) -> String {
+    if chip == 0 { HBM.to_string() } else { format!("{HBM}{chip}") }
+}

@@ -1,0 +1,46 @@
+//! Weights and tables of a compiled model as bytes of HBM, for each chip.
+
+use thiserror::Error;
+use tilewright_compile::tcp::pack::Constants;
+use tilewright_compile::{CompileError, Compiled};
+
+/// Why weights are not packed.
+#[derive(Debug, Error)]
+pub enum PackError {
+    /// A constant that cannot be had.
+    #[error(transparent)]
+    Compile(#[from] CompileError),
+    /// The host has too little memory.
+    #[error("the packed weights need up to {most_bytes} B of this machine's memory for each chip")]
+    Memory {
+        /// Bytes that the plan gives a chip.
+        most_bytes: u64,
+    },
+}
+
+/// HBM of each chip from its first byte to the last that is packed.
+///
+/// # Errors
+/// A constant that cannot be had; more bytes than the plan has or the host can hold.
+pub fn pack_hbm(compiled: &Compiled, constants: &Constants<'_>) -> Result<Vec<Vec<u8>>, PackError> {
+    let most_bytes = compiled.plan.end;
+    let most = usize::try_from(most_bytes).unwrap_or(usize::MAX);
+    let chips = usize::try_from(compiled.plan.options.chips).unwrap_or(1);
+    let mut all: Vec<Vec<u8>> = vec![Vec::new(); chips];
+    let mut short = false;
+    compiled.pack(constants, &mut |chip, at, bytes| {
+        let Some(hbm) = usize::try_from(chip).ok().and_then(|chip| all.get_mut(chip)) else { return };
+        let start = usize::try_from(at).unwrap_or(usize::MAX);
+        let end = start.saturating_add(bytes.len());
+        let more = end.saturating_sub(hbm.len());
+        if end > most || hbm.try_reserve(more).is_err() {
+            short = true;
+            return;
+        }
+        hbm.resize(hbm.len() + more, 0);
+        if let Some(place) = hbm.get_mut(start..end) {
+            place.copy_from_slice(bytes);
+        }
+    })?;
+    if short { Err(PackError::Memory { most_bytes }) } else { Ok(all) }
+}

@@ -1,0 +1,156 @@
+//! `tilewright study`: arguments of the studies, and their results as text, JSON or files.
+
+use std::ffi::OsString;
+
+use std::path::Path;
+
+use tilewright_base::Sources;
+use tilewright_compile::{Mixed, Options};
+use tilewright_machine::{Loaded, Tcp};
+use tilewright_num::Dtype;
+use tilewright_study::published::StudyFailed;
+use tilewright_study::{Setting, Study, files, power, published, rows, study, text};
+
+use crate::args::{LlamaArgs, PublishedArgs};
+use crate::chip::load_chip;
+use crate::host::read_text;
+use crate::machine::to_json;
+use crate::outcome::FAILED;
+use crate::{Host, Outcome, model, nki};
+
+/// The case study of the paper's section VI.
+pub(crate) fn llama(args: &LlamaArgs, host: &mut dyn Host) -> Outcome {
+    case(args, host).unwrap_or_else(|outcome| outcome)
+}
+
+fn case(args: &LlamaArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> {
+    let mut sources = Sources::default();
+    let loaded = load_chip(&mut sources, &args.chip, &args.set, host)?;
+    let Some(machine) = loaded.machine.tcp() else {
+        return Err(Outcome::usage(&format!(
+            "`{}` is no TCP\n  = allowed: tcp, or a file whose base is tcp",
+            args.chip
+        )));
+    };
+    let dtype = match args.dtype.as_str() {
+        "int8" | "i8" => Dtype::I8,
+        "bf16" => Dtype::Bf16,
+        other => {
+            return Err(Outcome::usage(&format!("--dtype {other} is not known\n  = allowed: int8, bf16")));
+        }
+    };
+    let study = measured(&loaded, machine, args, dtype, host)?;
+    if let Some(folder) = &args.out {
+        host.create_folder(Path::new(folder))
+            .map_err(|error| Outcome::usage(&format!("cannot make `{folder}`: {error}")))?;
+        let data = ("study.json".to_string(), to_json(&study).into_bytes());
+        for (name, bytes) in [data].into_iter().chain(files(machine, &study)) {
+            let path = Path::new(folder).join(name);
+            host.write(&path, &bytes)
+                .map_err(|error| Outcome::usage(&format!("cannot write `{}`: {error}", path.display())))?;
+        }
+    }
+    Ok(Outcome::good(if args.json { to_json(&study) } else { text::print(&study) }))
+}
+
+/// Measures a model on a chip.
+fn measured(
+    loaded: &Loaded,
+    machine: &Tcp,
+    args: &LlamaArgs,
+    dtype: Dtype,
+    host: &mut dyn Host,
+) -> Result<Study, Outcome> {
+    let model = model::load(&args.model, None, host)?;
+    let options = Options {
+        dtype,
+        mixed: Mixed::default(),
+        cache: dtype,
+        context: 2048,
+        pes: args.pes,
+        chips: args.chips,
+        batch: 1,
+    };
+    let setting = Setting {
+        machine,
+        chip: args.chip.clone(),
+        graph: &model.graph,
+        name: args.model.clone(),
+        is_configuration: tilewright_import::configs::names().contains(&args.model.as_str()),
+        options,
+        scales: args.scales.into(),
+        papers: args.is_papers() && dtype == Dtype::I8,
+        figures: power::figures(loaded),
+        brief: args.brief,
+    };
+    let found = {
+        let mut say = |what: &str| {
+            if !args.json {
+                host.progress(what, None);
+            }
+        };
+        study(&setting, &mut say)
+    };
+    host.progress("", None);
+    found.map_err(|error| Outcome { code: FAILED, ..Outcome::usage(&error.to_string()) })
+}
+
+/// Published rows of a chip beside ours.
+pub(crate) fn published(args: &PublishedArgs, host: &mut dyn Host) -> Outcome {
+    if args.chip == TCP {
+        tcp_rows(args, host).unwrap_or_else(|outcome| outcome)
+    } else {
+        neuron_rows(args, host)
+    }
+}
+
+/// The chip whose rows are compared here.
+const TCP: &str = "tcp";
+
+/// Rows of the TCP: from simulated programs and from rules.
+fn tcp_rows(args: &PublishedArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> {
+    let text = match &args.rows {
+        Some(path) => read_text(host, &path.to_string_lossy()).map_err(|why| Outcome::usage(&why))?,
+        None => rows::FILE.to_string(),
+    };
+    let all = rows::read(&text).map_err(|why| Outcome::usage(&format!("the rows cannot be read: {why}")))?;
+    let rows = rows::of_chip(&all, TCP, args.group.as_deref());
+    if rows.is_empty() {
+        return Err(Outcome::usage(
+            "there is no such row for tcp\n  = allowed: groups of bench/published.toml",
+        ));
+    }
+    let loaded = load_chip(&mut Sources::default(), TCP, &[], host)?;
+    let Some(machine) = loaded.machine.tcp() else { return Err(Outcome::usage("`tcp` is no TCP")) };
+    let mut study = None;
+    let mut table2 = |name: &str| {
+        if study.is_none() {
+            study = Some(measured(&loaded, machine, &LlamaArgs::brief(), Dtype::I8, host));
+        }
+        match &study {
+            Some(Ok(study)) => Ok(study.table2_value(name)),
+            Some(Err(outcome)) => Err(StudyFailed(outcome.stderr.clone())),
+            None => Ok(None),
+        }
+    };
+    let mut ours = published::Ours { loaded: &loaded, machine, table2: &mut table2 };
+    let compared =
+        published::compare(TCP, &rows, &mut ours).map_err(|error| Outcome::usage(&error.to_string()))?;
+    Ok(Outcome::good(if args.json { to_json(&compared) } else { published::text(&compared) }))
+}
+
+/// Rows of Neuron chips run in the Python package, as kernels do.
+fn neuron_rows(args: &PublishedArgs, host: &mut dyn Host) -> Outcome {
+    let mut all: Vec<OsString> = vec!["--chip".into(), args.chip.as_str().into()];
+    let texts = [("--group", args.group.as_ref().map(OsString::from))];
+    let paths = [("--rows", args.rows.clone()), ("--kernels", args.kernels.clone())];
+    for (name, value) in texts.into_iter().chain(paths) {
+        if let Some(value) = value {
+            all.extend([name.into(), value]);
+        }
+    }
+    if args.json {
+        all.push("--json".into());
+    }
+    nki::module("tilewright.nki.published", &all, host)
+}

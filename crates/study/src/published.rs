@@ -1,0 +1,280 @@
+//! Published figures of the TCP, ours beside each that the model can express.
+//!
+//! A row says what reproduces it: a row of the study (simulated programs), a tactic (the notation's rules), a derived or stated figure of
+//! the machine file, a closed form of an engine, or why nothing does.
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+use tilewright_base::SourceId;
+use tilewright_machine::{Loaded, Tcp};
+use tilewright_notation::problem::Problem;
+use tilewright_notation::syntax::parser;
+use tilewright_num::Dtype;
+use tilewright_report::columns::{Align, table};
+use tilewright_tcp::Setup;
+
+use crate::closed::{self, Fetched, Moved, Stages, Switched, Turned};
+use crate::rows::Row;
+use crate::sizes::size;
+
+/// What reproduces a row.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct How {
+    cannot: Option<String>,
+    /// A row of Table II, as it is, over another's figure, another's over it, or the part by which it is below it.
+    study: Option<String>,
+    over: Option<f64>,
+    under: Option<f64>,
+    below: Option<f64>,
+    /// A derived figure of the machine, or a stated one, so many times.
+    derived: Option<String>,
+    figure: Option<String>,
+    times: Option<f64>,
+    /// An einsum with its tactic, and what of it is measured.
+    tactic: Option<String>,
+    measure: Option<String>,
+    fetch: Option<Fetched>,
+    waste: Option<u64>,
+    switch: Option<Switched>,
+    transpose: Option<Turned>,
+    dma: Option<Moved>,
+    command: Option<Stages>,
+}
+
+/// A row with ours, or with the reason why there is none. The same form as rows of Neuron chips have.
+#[derive(Clone, Debug, Serialize)]
+pub struct Compared {
+    /// The chip.
+    pub chip: String,
+    /// The table or figure that the row is from.
+    pub group: String,
+    /// Its name there.
+    pub name: String,
+    /// The published value.
+    pub published: f64,
+    /// Its unit.
+    pub unit: String,
+    /// Where it was published.
+    pub source: String,
+    /// What was measured.
+    pub what: String,
+    /// Why our model does not express it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cannot: Option<String>,
+    /// Our value.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ours: Option<f64>,
+    /// Ours over the published value, less one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<f64>,
+    /// Where ours comes from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub by: Option<&'static str>,
+}
+
+/// All rows of a chip.
+#[derive(Clone, Debug, Serialize)]
+pub struct Comparison {
+    /// The chip.
+    pub chip: String,
+    /// Its rows, in the order of the file.
+    pub rows: Vec<Compared>,
+}
+
+/// What rows are compared with.
+pub struct Ours<'o> {
+    /// The machine file, with derived figures and sources.
+    pub loaded: &'o Loaded,
+    /// Its machine.
+    pub machine: &'o Tcp,
+    /// Our value of a row of Table II; asked only if a row needs it.
+    pub table2: &'o mut dyn FnMut(&str) -> Result<Option<f64>, StudyFailed>,
+}
+
+/// The case study that a row needs was not made; whoever was asked for it knows why.
+#[derive(Clone, Debug, Error)]
+#[error("{0}")]
+pub struct StudyFailed(pub String);
+
+/// Why a row has no value of ours.
+#[derive(Debug, Error)]
+#[error("row `{row}`: {fault}")]
+pub struct RowError {
+    /// Its name.
+    pub row: String,
+    /// What is wrong.
+    pub fault: RowFault,
+}
+
+/// What is wrong with a row.
+#[derive(Debug, Error)]
+pub enum RowFault {
+    /// Its `how` is not in the form that rows have.
+    #[error(transparent)]
+    Form(#[from] toml::de::Error),
+    /// Its `how` is empty.
+    #[error("it says neither what reproduces it nor why nothing does")]
+    Nothing,
+    /// The case study was not made.
+    #[error(transparent)]
+    Study(#[from] StudyFailed),
+    /// Table II has no such row.
+    #[error("the study has no row `{0}`")]
+    Table2(String),
+    /// The machine derives no such figure.
+    #[error("no derived figure is called `{0}`")]
+    Derived(String),
+    /// The machine file has no such figure.
+    #[error("no figure is called `{0}`")]
+    Figure(String),
+    /// The figure is a word.
+    #[error("`{0}` is no number")]
+    NoNumber(String),
+    /// A stage whose sizes no engine has.
+    #[error("no engine knows such a stage")]
+    Stage,
+    /// The tactic does not read.
+    #[error("{0}")]
+    Syntax(String),
+    /// The tactic is refused.
+    #[error("its tactic is not legal")]
+    Illegal,
+    /// Neither `reuse` nor `use`.
+    #[error("`{0}` is no measure of a tactic")]
+    Measure(String),
+}
+
+/// Compares rows.
+///
+/// # Errors
+/// A row that says nothing that can be done.
+pub fn compare(chip: &str, rows: &[&Row], ours: &mut Ours<'_>) -> Result<Comparison, RowError> {
+    let mut compared = Vec::new();
+    for row in rows {
+        let faulty = |fault: RowFault| RowError { row: row.name.clone(), fault };
+        let how: How = row.how.clone().try_into().map_err(|error: toml::de::Error| faulty(error.into()))?;
+        let (value, by) = match &how.cannot {
+            Some(_) => (None, None),
+            None => {
+                let (value, by) = value(&how, ours).map_err(faulty)?;
+                (Some(value), Some(by))
+            }
+        };
+        compared.push(Compared {
+            chip: chip.to_string(),
+            group: row.group.clone(),
+            name: row.name.clone(),
+            published: row.published,
+            unit: row.unit.clone(),
+            source: row.source.clone(),
+            what: row.what.clone(),
+            cannot: how.cannot,
+            ours: value,
+            error: value.map(|value| value / row.published - 1.0),
+            by,
+        });
+    }
+    Ok(Comparison { chip: chip.to_string(), rows: compared })
+}
+
+/// Our value, and where it comes from.
+fn value(how: &How, ours: &mut Ours<'_>) -> Result<(f64, &'static str), RowFault> {
+    const CLOSED: &str = "closed form of an engine";
+    let machine = ours.machine;
+    let known = |cycles: Option<u64>| cycles.map(size).ok_or(RowFault::Stage);
+    if let Some(row) = &how.study {
+        let value = (ours.table2)(row)?.ok_or_else(|| RowFault::Table2(row.clone()))?;
+        let value = match (how.over, how.under, how.below) {
+            (Some(other), ..) => value / other,
+            (_, Some(other), _) => other / value,
+            (.., Some(other)) => (1.0 - value / other) * 100.0,
+            _ => value,
+        };
+        return Ok((value, "simulated programs"));
+    }
+    if let Some(name) = &how.derived {
+        let found = ours.loaded.comparisons().into_iter().find(|found| found.derived.name == name.as_str());
+        let value = found.ok_or_else(|| RowFault::Derived(name.clone()))?.derived.value;
+        return Ok((value * how.times.unwrap_or(1.0), "derived from the machine file"));
+    }
+    if let Some(name) = &how.figure {
+        let is = |section: &str, key: &str| name.split_once('.') == Some((section, key));
+        let found = ours.loaded.key_values().into_iter().find(|found| is(found.section, found.key));
+        let text = found.ok_or_else(|| RowFault::Figure(name.clone()))?.value.to_string();
+        let value: f64 =
+            text.replace([',', '_'], "").parse().map_err(|_| RowFault::NoNumber(name.clone()))?;
+        return Ok((value * how.times.unwrap_or(1.0), "stated by the machine file"));
+    }
+    if let Some(text) = &how.tactic {
+        let measure = how.measure.as_deref().unwrap_or("reuse");
+        return Ok((tactic(machine, text, measure)?, "rules of the notation"));
+    }
+    let value = match how {
+        How { fetch: Some(fetch), .. } => size(closed::fetched(machine, fetch)),
+        How { waste: Some(bytes), .. } => closed::wasted(machine, *bytes) * 100.0,
+        How { switch: Some(switch), .. } => known(closed::switched(switch))?,
+        How { transpose: Some(tiles), .. } => size(closed::turned(machine, tiles)),
+        How { dma: Some(transfer), .. } => known(closed::moved(machine, transfer))?,
+        How { command: Some(stages), .. } => known(closed::command(machine, stages))?,
+        _ => return Err(RowFault::Nothing),
+    };
+    Ok((value, CLOSED))
+}
+
+/// What a tactic gives.
+fn tactic(machine: &Tcp, text: &str, measure: &str) -> Result<f64, RowFault> {
+    let setup = Setup::new(machine, 1, Dtype::I8).map_err(|_| RowFault::Illegal)?;
+    let program =
+        parser::program(text, SourceId(0)).map_err(|error| RowFault::Syntax(error.message.clone()))?;
+    let problem = Problem::new(&program).map_err(|_| RowFault::Illegal)?;
+    let verdict = tilewright_tcp::check(&setup, &problem);
+    let (Some(reuse), Some(placed)) = (&verdict.reuse, &verdict.placed) else {
+        return Err(RowFault::Illegal);
+    };
+    match measure {
+        "reuse" => Ok(size(reuse.count())),
+        "use" => Ok(placed.multiplier_use(&setup, &problem) * 100.0),
+        other => Err(RowFault::Measure(other.to_string())),
+    }
+}
+
+/// Relative errors beyond this are marked.
+const LARGE: f64 = 0.25;
+
+/// The comparison as a table.
+pub fn text(comparison: &Comparison) -> String {
+    let head = ["row", "published", "unit", "ours", "error", "", "by, or why not"];
+    let mut rows = vec![head.map(str::to_string).to_vec()];
+    let number = |value: f64| {
+        let text = format!("{value:.2}");
+        text.trim_end_matches('0').trim_end_matches('.').to_string()
+    };
+    for row in &comparison.rows {
+        let large = row.error.is_some_and(|error| error.abs() > LARGE);
+        let why = row.cannot.as_ref().map(|why| format!("not expressible: {why}"));
+        rows.push(vec![
+            row.name.clone(),
+            number(row.published),
+            row.unit.clone(),
+            row.ours.map_or("-".to_string(), number),
+            row.error.map_or("-".to_string(), |error| format!("{:+.1} %", error * 100.0)),
+            if large { "!" } else { "" }.to_string(),
+            why.or(row.by.map(str::to_string)).unwrap_or_default(),
+        ]);
+    }
+    use Align::{Left, Right};
+    let mut errors: Vec<f64> = comparison.rows.iter().filter_map(|row| row.error.map(f64::abs)).collect();
+    errors.sort_by(f64::total_cmp);
+    let median = errors.get(errors.len() / 2).copied().unwrap_or(0.0);
+    format!(
+        "{}{} rows have ours, {} do not; median error {:.1} %, {} over {:.0} %, largest {:.1} %\n",
+        table(&[Left, Right, Left, Right, Right, Left, Left], &rows),
+        errors.len(),
+        comparison.rows.len() - errors.len(),
+        median * 100.0,
+        errors.iter().filter(|error| **error > LARGE).count(),
+        LARGE * 100.0,
+        errors.last().copied().unwrap_or(0.0) * 100.0
+    )
+}

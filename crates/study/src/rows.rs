@@ -1,0 +1,62 @@
+//! The rows of `bench/published.toml`: what others published, with its source, and how it is reproduced.
+
+use serde::Deserialize;
+
+/// The file, as it comes with the binary.
+pub const FILE: &str = include_str!("../../../bench/published.toml");
+
+/// A published figure and how it is reproduced.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Row {
+    /// The chip that it was measured on.
+    pub chip: String,
+    /// Other chips that it holds of.
+    #[serde(default)]
+    pub also: Vec<String>,
+    /// The table or figure that it is from.
+    pub group: String,
+    /// Its name there.
+    pub name: String,
+    /// What was measured.
+    #[serde(default)]
+    pub what: String,
+    /// Where it was published.
+    pub source: String,
+    /// The published value.
+    pub published: f64,
+    /// Its unit.
+    pub unit: String,
+    /// What reproduces it; read by whoever does.
+    pub how: toml::Value,
+}
+
+#[derive(Deserialize)]
+struct Rows {
+    #[serde(default)]
+    row: Vec<Row>,
+}
+
+/// The rows of a file's text.
+///
+/// # Errors
+/// A text that is no such file.
+pub fn read(text: &str) -> Result<Vec<Row>, toml::de::Error> {
+    toml::from_str::<Rows>(text).map(|rows| rows.row)
+}
+
+/// The rows of a chip, of one group or of all.
+pub fn of_chip<'r>(rows: &'r [Row], chip: &str, group: Option<&str>) -> Vec<&'r Row> {
+    let is_its = |row: &&Row| row.chip == chip || row.also.iter().any(|also| also == chip);
+    let in_group = |row: &&Row| group.is_none_or(|group| group == row.group);
+    rows.iter().filter(is_its).filter(in_group).collect()
+}
+
+/// Chip and group of the paper's Table II.
+const TABLE2: (&str, &str) = ("tcp", "Table II");
+
+/// A published value of Table II; GPUs have their name before that of the row.
+pub(crate) fn published(name: &str) -> Option<f64> {
+    let rows = read(FILE).unwrap_or_default();
+    let is = |row: &&Row| (row.chip.as_str(), row.group.as_str()) == TABLE2 && row.name == name;
+    rows.iter().find(is).map(|row| row.published)
+}
