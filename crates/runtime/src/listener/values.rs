@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tilewright_base::Span;
 use tilewright_machine::tcp::Tcp;
 use tilewright_num::Dtype;
-use tilewright_tcp::findings::{Finding, Party};
+use tilewright_tcp::findings::{FaultKind, Finding, Party};
 use tilewright_tcp::program::event::{Event, Image, PeId, Ticket, Unit};
 use tilewright_tcp::program::transfer::Address;
 use tilewright_tcp::program::{Exec, Transfer};
@@ -78,7 +78,9 @@ impl Follows for Values<'_> {
         };
         let Err(fault) = done else { return ControlFlow::Continue(()) };
         let party = Party::new(name, command.pe, command.unit.name(), command.ticket, command.span);
-        self.fault = Some((command.ticket, Finding::fault(party, &fault, command.at_cycles)));
+        let kind = if fault.is_out_of_bounds() { FaultKind::OutOfBounds } else { FaultKind::Registers };
+        let finding = Finding::fault(party, kind, fault.to_string(), command.at_cycles);
+        self.fault = Some((command.ticket, finding));
         ControlFlow::Break(())
     }
 

@@ -4,8 +4,6 @@ use serde::Serialize;
 use tilewright_base::{Diagnostic, Severity, Span};
 
 use crate::program::event::{PeId, Ticket};
-use crate::run::Fault;
-use crate::run::fault::Problem;
 
 /// Codes of findings, with what each means.
 pub const CODES: &[(&str, &str)] = &[
@@ -91,6 +89,15 @@ pub struct Finding {
     pub span: Option<Span>,
 }
 
+/// Why a command stopped the run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FaultKind {
+    /// It touches bytes that no memory has.
+    OutOfBounds,
+    /// Its registers do not fit one another, or the values that they meet.
+    Registers,
+}
+
 /// Something that a queue or core waits for, in a cycle of waits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wait {
@@ -136,21 +143,18 @@ impl Finding {
     }
 
     /// A command stopped the run: nothing after it happened.
-    pub fn fault(command: Party, fault: &Fault, at_cycles: u64) -> Finding {
-        let (code, instead) = match fault.problem {
-            Problem::OutOfBounds { .. }
-            | Problem::Unmapped(_)
-            | Problem::Stepped(..)
-            | Problem::Nowhere { .. } => {
+    pub fn fault(command: Party, kind: FaultKind, message: String, at_cycles: u64) -> Finding {
+        let (code, instead) = match kind {
+            FaultKind::OutOfBounds => {
                 ("tcp/out-of-bounds", "a base, strides or a table that stay inside the memory")
             }
-            _ => ("tcp/fault", "registers that fit the values, or other values"),
+            FaultKind::Registers => ("tcp/fault", "registers that fit the values, or other values"),
         };
         Finding {
             at_cycles: Some(at_cycles),
             first: Some(command),
             notes: vec!["the run ends here".to_string()],
-            ..Finding::new(code, fault.to_string(), instead)
+            ..Finding::new(code, message, instead)
         }
     }
 

@@ -1,10 +1,10 @@
 //! Which slices of a command are heard: all slices of a group run the same image, but what a slice reads matters only if some slice
 //! that commits may get it, through the ring of the switch or through the reducer between slices (vISA book, commit unit: slice mask).
 
-use crate::cost::switch::ring_slices;
 use crate::footprint::{Access, Store};
 use crate::program::Exec;
 use crate::program::exec::Body;
+use crate::switch::ring_slices;
 
 /// The parts of a read that are heard. `first` is the first slice of the group.
 pub(super) fn heard(exec: Option<&Exec>, first: u64, access: &Access) -> Vec<Access> {

@@ -24,7 +24,7 @@ use std::rc::Rc;
 use tilewright_base::Span;
 use tilewright_machine::tcp::Tcp;
 
-pub use finding::{CODES, Finding, Party, Spot, Wait};
+pub use finding::{CODES, FaultKind, Finding, Party, Spot, Wait};
 
 use crate::cost::image::held_accesses;
 use crate::footprint::{Access, Outside, Store, tensor};

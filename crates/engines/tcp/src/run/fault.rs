@@ -5,8 +5,8 @@ use std::fmt;
 
 use tilewright_num::{Dtype, NumError};
 
-use crate::cost::switch::SwitchError;
 use crate::program::transfer::Address;
+use crate::switch::SwitchError;
 use crate::values::ContractError;
 
 /// A command that cannot run as its registers say.
@@ -112,6 +112,17 @@ impl Problem {
 }
 
 impl Fault {
+    /// Whether the command touches bytes that no memory has; otherwise its registers do not fit.
+    pub fn is_out_of_bounds(&self) -> bool {
+        matches!(
+            self.problem,
+            Problem::OutOfBounds { .. }
+                | Problem::Unmapped(_)
+                | Problem::Stepped(..)
+                | Problem::Nowhere { .. }
+        )
+    }
+
     /// The same, of one slice.
     pub(super) fn on(mut self, slice: usize) -> Fault {
         self.slice = self.slice.or(Some(slice as u64));

@@ -2,14 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use tilewright_tcp::cost::Context;
-use tilewright_tcp::cost::switch::{Ring, Topology};
-use tilewright_tcp::findings::{CODES, Finding, Party, Wait};
+use tilewright_tcp::findings::{CODES, FaultKind, Finding, Party, Wait};
 use tilewright_tcp::program::event::Ticket;
-use tilewright_tcp::program::exec::{Body, Memory};
+use tilewright_tcp::program::exec::{Body, Context, Memory};
 use tilewright_tcp::program::tensor::{Place, Role};
 use tilewright_tcp::program::{Exec, Program, Transfer};
-use tilewright_tcp::run::fault::{Fault, Problem, Stage};
+use tilewright_tcp::switch::{Ring, Topology};
 
 use crate::judged::build::*;
 use crate::judged::script::Happens::{Dma, Exec as Run, Posted, Received, Synced, Waited};
@@ -234,9 +232,8 @@ fn every_code_is_covered() {
 }
 
 fn fault() -> Finding {
-    let stopped =
-        Fault { stage: Stage::Vector, slice: Some(3), problem: Problem::Vector("no such word".into()) };
-    Finding::fault(Party::new("scale", pe(1), "main", Ticket(7), span(4)), &stopped, 90)
+    let command = Party::new("scale", pe(1), "main", Ticket(7), span(4));
+    Finding::fault(command, FaultKind::Registers, "vector engine, slice 3: no such word".into(), 90)
 }
 
 #[test]
