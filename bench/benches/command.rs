@@ -6,11 +6,9 @@ use tilewright_base::{SourceId, Sources, Span};
 use tilewright_bench::{Bench, measure};
 use tilewright_machine::{Tcp, builtin, load};
 use tilewright_num::Dtype;
-use tilewright_tcp::cost::Context;
-use tilewright_tcp::cost::contraction::Drain;
 use tilewright_tcp::program::event::PeId;
 use tilewright_tcp::program::exec::{
-    Body, Commit, Contract, ContractOp, Fetch, Loop, Memory, StepLoop, Stream, Switch,
+    Body, Commit, Context, Contract, ContractOp, Drain, Fetch, Loop, Memory, StepLoop, Stream, Switch,
 };
 use tilewright_tcp::program::{Count, Exec};
 use tilewright_tcp::run::state::At;

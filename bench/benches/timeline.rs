@@ -12,15 +12,13 @@ use tilewright_base::{Sources, Span};
 use tilewright_bench::{Bench, measure};
 use tilewright_machine::{Tcp, builtin, load};
 use tilewright_num::Dtype;
-use tilewright_record::perfetto;
-use tilewright_record::{KeepLast, Sink};
+use tilewright_record::{KeepLast, Sink, perfetto};
 use tilewright_sim::{Detail, Judge, NoJudge, Options, Outcome, simulate};
-use tilewright_tcp::cost::Context;
-use tilewright_tcp::cost::contraction::Drain;
 use tilewright_tcp::program::control::{Command, Queue, Step, StepKind, Term, Value};
 use tilewright_tcp::program::event::Event;
 use tilewright_tcp::program::exec::{
-    Body, Commit, Contract, ContractOp, Exec, Fetch, Loop, Memory, Short, StepLoop, Stream, Switch,
+    Body, Commit, Context, Contract, ContractOp, Drain, Exec, Fetch, Loop, Memory, Short, StepLoop, Stream,
+    Switch,
 };
 use tilewright_tcp::program::transfer::{Address, Located, Medium, SLICE_STRIDE, Transfer, TransferLoop};
 use tilewright_tcp::program::{Count, ExecId, Program, Register, RegisterId, TransferId};

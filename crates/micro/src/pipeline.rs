@@ -2,7 +2,7 @@
 
 use tilewright_machine::tcp::Tcp;
 use tilewright_tcp::cost::Command;
-use tilewright_tcp::cost::switch::Topology;
+use tilewright_tcp::switch::Topology;
 
 use crate::contraction::Engine;
 use crate::fetch::FetchUnit;

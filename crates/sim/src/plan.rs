@@ -7,12 +7,12 @@ use std::sync::{Arc, OnceLock};
 
 use tilewright_base::Span;
 use tilewright_machine::tcp::Tcp;
+use tilewright_tcp::cost::CommandCycles;
 use tilewright_tcp::cost::image::{
     Occupies, Traffic, TransferCost, bank_shares_q32, exec_cycles, occupies, traffic, transfer_cost,
 };
-use tilewright_tcp::cost::{CommandCycles, Context};
 use tilewright_tcp::energy::{COMPONENTS, Counts, counts, counts_transfer, energy_fj};
-use tilewright_tcp::program::exec::Exec;
+use tilewright_tcp::program::exec::{Context, Exec};
 use tilewright_tcp::program::transfer::{Medium, Transfer};
 use tilewright_tcp::program::{Count, ExecId, Program, RegisterId, TransferId};
 

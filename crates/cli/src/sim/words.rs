@@ -8,9 +8,8 @@ use tilewright_num::{Dtype, RuleSet, convert, int_value};
 use tilewright_report::columns::{Align, counted, table, thousands};
 use tilewright_runtime::{Array, Reading};
 use tilewright_sim::{Ended, Outcome};
-use tilewright_tcp::cost::Context;
 use tilewright_tcp::energy::{Component, Counts};
-use tilewright_tcp::program::exec::{Body, Stream};
+use tilewright_tcp::program::exec::{Body, Context, Stream};
 use tilewright_tcp::program::{Exec, Program};
 
 use super::Asked;

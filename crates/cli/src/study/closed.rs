@@ -4,18 +4,20 @@
 use serde::Deserialize;
 use tilewright_machine::Tcp;
 use tilewright_notation::algebra::access::{AccessLoop, AccessPattern};
+use tilewright_tcp::contraction::Contraction;
 use tilewright_tcp::cost::cast::Cast;
-use tilewright_tcp::cost::collect::{Collect, packet_flits, padding_bytes};
+use tilewright_tcp::cost::collect::{Collect, padding_bytes};
 use tilewright_tcp::cost::commit::Commit;
-use tilewright_tcp::cost::contraction::{Contraction, Drain};
 use tilewright_tcp::cost::dma::{Route, Side, ahead_cycles, requests, transfer_cycles};
 use tilewright_tcp::cost::fetch::{self, Fetch};
 use tilewright_tcp::cost::hbm::{Access, Channels, Direction};
 use tilewright_tcp::cost::load::Load;
-use tilewright_tcp::cost::switch::{self, Ring, Topology, delivered_packets};
-use tilewright_tcp::cost::transpose::{self, Transpose};
 use tilewright_tcp::cost::vector::Vector;
-use tilewright_tcp::cost::{Command, Context, command_cycles};
+use tilewright_tcp::cost::{Command, command_cycles, switch, transpose};
+use tilewright_tcp::flow::packet_flits;
+use tilewright_tcp::program::exec::{Context, Drain};
+use tilewright_tcp::switch::{Ring, Topology, delivered_packets};
+use tilewright_tcp::transpose::Transpose;
 
 /// A contiguous tensor in packets.
 #[derive(Clone, Debug, Deserialize)]

@@ -2,9 +2,9 @@
 //!
 //! Loops whose ends are known run all their turns; others run none, one and two, which shows every order of two neighbouring turns.
 
-use tilewright_tcp::cost::Context;
 use tilewright_tcp::program::control::{Command, Step, StepKind, Value};
 use tilewright_tcp::program::event::{PeId, Unit};
+use tilewright_tcp::program::exec::Context;
 use tilewright_tcp::program::{Program, Queue, RegisterId};
 use tilewright_tcp::verify::MAX_NESTING;
 

@@ -2,11 +2,10 @@
 
 use tilewright_graph::Fold;
 use tilewright_num::Dtype;
-use tilewright_tcp::cost::Context;
 use tilewright_tcp::kernels::chain::chain;
 use tilewright_tcp::kernels::pass::{commit, exec, fetch_words};
 use tilewright_tcp::program::Count;
-use tilewright_tcp::program::exec::{StepLoop, Stream, Switch, Transpose};
+use tilewright_tcp::program::exec::{Context, StepLoop, Stream, Switch, Transpose};
 use tilewright_tcp::program::vector::{Op, OpKind, Reduce, ReduceLimit, ReduceOp, Word};
 use tilewright_tcp::vector::FLIT_WORDS;
 

@@ -4,9 +4,8 @@
 
 use tilewright_base::Span;
 use tilewright_machine::tcp::Tcp;
-use tilewright_tcp::cost::Context;
 use tilewright_tcp::program::control::{Command, Queue, Step, StepKind};
-use tilewright_tcp::program::exec::{Body, Commit, Exec, Fill, Memory};
+use tilewright_tcp::program::exec::{Body, Commit, Context, Exec, Fill, Memory};
 use tilewright_tcp::program::transfer::{Address, Located, Medium, SLICE_STRIDE, Transfer};
 use tilewright_tcp::program::{ExecId, Program, TransferId};
 

@@ -4,14 +4,13 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use tilewright_machine::tcp::Tcp;
-use tilewright_tcp::cost::Context;
 use tilewright_tcp::cost::image::{exec_cycles, transfer_cost};
-use tilewright_tcp::cost::switch::Topology;
 use tilewright_tcp::energy::{Counts, counts, counts_transfer, energy_fj};
 use tilewright_tcp::program::control::{Command, Step, StepKind};
-use tilewright_tcp::program::exec::{Body, Contract, Stream};
+use tilewright_tcp::program::exec::{Body, Context, Contract, Stream};
 use tilewright_tcp::program::transfer::{Medium, SLICE_STRIDE};
 use tilewright_tcp::program::{Exec, Program, Transfer};
+use tilewright_tcp::switch::Topology;
 
 use crate::compiled::{Compiled, Outline};
 

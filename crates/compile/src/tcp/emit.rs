@@ -10,11 +10,11 @@ use std::sync::Arc;
 
 use tilewright_base::Span;
 use tilewright_machine::tcp::Tcp;
-use tilewright_tcp::cost::Context;
 use tilewright_tcp::cost::image::{exec_cycles, transfer_cost};
 use tilewright_tcp::footprint::{Access, ByteSet, Footprint, Store, of_exec, of_transfer};
 use tilewright_tcp::program::control::{Command, Condition, Queue, Step, StepKind, Term, Value};
 use tilewright_tcp::program::event::PeId;
+use tilewright_tcp::program::exec::Context;
 use tilewright_tcp::program::vector::Relation;
 use tilewright_tcp::program::{Count, Exec, ExecId, Program, Register, RegisterId, Transfer, TransferId};
 

@@ -8,9 +8,8 @@
 //! one part is on its way the tensor unit works on another.
 
 use tilewright_num::Dtype;
-use tilewright_tcp::cost::contraction::Drain;
 use tilewright_tcp::kernels::pass::signed;
-use tilewright_tcp::program::exec::{Commit, Contract, Memory, Stream};
+use tilewright_tcp::program::exec::{Commit, Contract, Drain, Memory, Stream};
 use tilewright_tcp::program::transfer::{SLICE_STRIDE, TransferLoop};
 use tilewright_tcp::program::vector::{OpKind, ReduceOp, Word};
 

@@ -3,10 +3,9 @@
 use tilewright_base::Span;
 use tilewright_machine::tcp::Tcp;
 use tilewright_num::Dtype;
-use tilewright_tcp::cost::Context;
-use tilewright_tcp::cost::contraction::Drain;
 use tilewright_tcp::program::exec::{
-    Commit, Contract, ContractOp, Exec, Fetch, Interleave, Loop, Memory, StepLoop, Stream, Switch,
+    Commit, Context, Contract, ContractOp, Drain, Exec, Fetch, Interleave, Loop, Memory, StepLoop, Stream,
+    Switch,
 };
 use tilewright_tcp::program::transfer::{
     Address, Located, Medium, SLICE_STRIDE, TransferIndex, TransferLoop,

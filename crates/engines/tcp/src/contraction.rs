@@ -1,11 +1,11 @@
-//! The contraction engine's limits: tree depth, surviving outputs, accumulators (paper section IV-C; drain orders from the vISA book).
+//! The contraction engine: types, packets, steps and sums of a command, and the limits of tree and accumulators (paper section IV-C;
+//! drain orders from the vISA book).
 
 use tilewright_machine::tcp::Tcp;
 use tilewright_num::Dtype;
 
-use crate::cost::contraction::Drain;
 use crate::memory::payload_bits;
-use crate::program::exec::{Contract, StepLoop};
+use crate::program::exec::{Contract, Drain, StepLoop, Stream};
 
 /// How many partial sums each output of the tree can keep while the loops inside a reduced loop run.
 ///
@@ -21,6 +21,23 @@ pub fn drain_capacity(machine: &Tcp, drain: Drain, lanes: u64, columns: u64) -> 
     match drain {
         Drain::Interleaved => machine.accumulators() / (machine.ce.lanes * columns.max(1)),
         Drain::Sequential => machine.ce.outputs_per_lane / lanes.max(1),
+    }
+}
+
+/// Types that the contraction engine multiplies (paper section IV-C).
+pub const CONTRACTED: [Dtype; 7] =
+    [Dtype::I4, Dtype::I5, Dtype::I8, Dtype::I9, Dtype::F8E4M3Fn, Dtype::F8E5M2, Dtype::Bf16];
+
+/// Elements of a full packet, and multiplications of a lane in one cycle (paper section IV-C); 0 for a type that
+/// the contraction engine does not multiply.
+pub fn full_packet_elements(machine: &Tcp, dtype: Dtype) -> u64 {
+    let ce = &machine.ce;
+    match dtype {
+        Dtype::I4 | Dtype::I5 => ce.int4_elements,
+        Dtype::I8 | Dtype::I9 => ce.int8_elements,
+        Dtype::F8E4M3Fn | Dtype::F8E5M2 => ce.fp8_elements,
+        Dtype::Bf16 => ce.bf16_elements,
+        _ => 0,
     }
 }
 
@@ -63,6 +80,71 @@ impl StepGroups {
     /// Steps of all groups.
     pub fn all_steps(&self) -> u64 {
         self.groups.saturating_mul(self.steps)
+    }
+}
+
+/// What a command contracts on each slice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Contraction {
+    /// Elements of a full packet of the type: [`full_packet_elements`].
+    pub packet_elements: u64,
+    /// Bytes of the streamed packet, one or two flits.
+    pub packet_bytes: u64,
+    /// Consecutive steps for which the feed unit holds a packet.
+    pub repeats: u64,
+    /// Groups of sums: the time loops around those that a group accumulates over.
+    pub groups: u64,
+    /// Steps of the time loops of a group, after packing, repeats included.
+    pub group_steps: u64,
+    /// Steps of them that survive the accumulation.
+    pub group_output_steps: u64,
+    /// Lanes in use.
+    pub lanes: u64,
+    /// Columns: sums that leave a lane's tree in one step.
+    pub columns: u64,
+    /// The order in which sums leave.
+    pub drain: Drain,
+}
+
+impl Contraction {
+    /// The contraction of a stream, from its registers.
+    pub fn of(machine: &Tcp, stream: &Stream, contract: &Contract) -> Contraction {
+        let dtype = stream.fetch.leaves();
+        let flit_bytes = machine.network.flit_bytes;
+        let active = active_elements(contract).unwrap_or_else(|| packet_elements(machine, dtype, contract));
+        let groups = StepGroups::of(&contract.steps);
+        let (repeats, flits) = match contract.shift {
+            Some(shift) => (shift.shifts.saturating_mul(contract.repeats.fixed()), shift.pop),
+            None => (contract.repeats.fixed(), contract.flits),
+        };
+        Contraction {
+            packet_elements: full_packet_elements(machine, dtype),
+            packet_bytes: flits.saturating_mul(flit_bytes),
+            repeats,
+            groups: groups.groups,
+            group_steps: groups.steps,
+            group_output_steps: groups.open,
+            lanes: contract.lanes,
+            columns: active.div_ceil(contract.tree.max(1)).min(machine.ce.outputs_per_lane),
+            drain: contract.drain,
+        }
+    }
+
+    /// Flits of sums that leave one group, at the drain's fixed width.
+    pub fn group_drained_flits(&self, machine: &Tcp) -> u64 {
+        let step_flits = match self.drain {
+            Drain::Interleaved => self.columns,
+            Drain::Sequential => {
+                let lane_flits = self.columns.div_ceil(machine.ce.drain_elements_per_cycle);
+                self.lanes.saturating_mul(lane_flits)
+            }
+        };
+        self.group_output_steps.saturating_mul(step_flits)
+    }
+
+    /// Flits of sums that leave all groups.
+    pub fn drained_flits(&self, machine: &Tcp) -> u64 {
+        self.groups.saturating_mul(self.group_drained_flits(machine))
     }
 }
 

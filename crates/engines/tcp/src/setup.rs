@@ -6,6 +6,7 @@
 use tilewright_machine::tcp::Tcp;
 use tilewright_num::Dtype;
 
+use crate::contraction::full_packet_elements;
 use crate::memory::payload_bits;
 
 /// The target of one low-level einsum.
@@ -46,10 +47,6 @@ impl<'m> Setup<'m> {
         Ok(setup)
     }
 
-    /// Types that the contraction engine multiplies (paper section IV-C).
-    pub const CONTRACTED: [Dtype; 7] =
-        [Dtype::I4, Dtype::I5, Dtype::I8, Dtype::I9, Dtype::F8E4M3Fn, Dtype::F8E5M2, Dtype::Bf16];
-
     /// Slices of the fused group.
     pub fn slices(&self) -> u64 {
         self.machine.fused_slices(self.fused_pes)
@@ -58,14 +55,7 @@ impl<'m> Setup<'m> {
     /// Elements of a full packet, and multiplications of a lane in one cycle (paper section IV-C); 0 for a type that
     /// the contraction engine does not multiply.
     pub fn packet_elements(&self) -> u64 {
-        let ce = &self.machine.ce;
-        match self.dtype {
-            Dtype::I4 | Dtype::I5 => ce.int4_elements,
-            Dtype::I8 | Dtype::I9 => ce.int8_elements,
-            Dtype::F8E4M3Fn | Dtype::F8E5M2 => ce.fp8_elements,
-            Dtype::Bf16 => ce.bf16_elements,
-            _ => 0,
-        }
+        full_packet_elements(self.machine, self.dtype)
     }
 
     /// Bits that an input element takes in memory; i5 and i9 exist only behind the fetch unit.

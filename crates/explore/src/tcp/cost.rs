@@ -2,15 +2,17 @@
 //! `tilewright_tcp::cost`; nothing here allocates).
 
 use tilewright_tcp::Setup;
-use tilewright_tcp::contraction::drain_capacity;
-use tilewright_tcp::cost::collect::{Collect, packet_flits};
+use tilewright_tcp::contraction::{Contraction, drain_capacity};
+use tilewright_tcp::cost::collect::Collect;
 use tilewright_tcp::cost::commit::Commit;
-use tilewright_tcp::cost::contraction::{Contraction, Drain};
 use tilewright_tcp::cost::fetch::Fetch;
 use tilewright_tcp::cost::load::Load;
-use tilewright_tcp::cost::switch::{Ring, Switch, Topology};
+use tilewright_tcp::cost::switch::Switch;
 use tilewright_tcp::cost::vector::Vector;
-use tilewright_tcp::cost::{Command, CommandCycles, Context, Stage, command_cycles};
+use tilewright_tcp::cost::{Command, CommandCycles, Stage, command_cycles};
+use tilewright_tcp::flow::packet_flits;
+use tilewright_tcp::program::exec::{Context, Drain};
+use tilewright_tcp::switch::{Ring, Topology};
 
 use crate::refusal::{Reason, Refusal};
 use crate::tcp::brought::Brought;

@@ -3,10 +3,10 @@
 
 use tilewright_num::Dtype;
 use tilewright_tcp::Setup;
-use tilewright_tcp::cost::collect::packet_flits;
 use tilewright_tcp::cost::row_cache::{RowLoop, row_reads};
-use tilewright_tcp::cost::switch::ring_slices;
 use tilewright_tcp::energy::{COMPONENTS, Component, Counts, energy_fj};
+use tilewright_tcp::flow::packet_flits;
+use tilewright_tcp::switch::ring_slices;
 
 use crate::tcp::cost::{Commands, WORD_BYTES, bytes, row_bytes};
 use crate::tcp::point::{Choice, Nest, ORDERS, Supply, Turn};

@@ -5,10 +5,10 @@
 
 use tilewright_tcp::Setup;
 use tilewright_tcp::cost::commit::Commit;
-use tilewright_tcp::cost::contraction::Drain;
 use tilewright_tcp::cost::fetch::Fetch;
 use tilewright_tcp::cost::{OpenPace, command_cycles, commit, fetch};
 use tilewright_tcp::energy::{Counts, energy_fj};
+use tilewright_tcp::program::exec::Drain;
 
 use crate::refusal::Refusal;
 use crate::tcp::cost::{Commands, Groups, groups, load};

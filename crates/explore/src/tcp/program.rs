@@ -4,13 +4,11 @@
 use tilewright_base::{Diagnostic, SourceId};
 use tilewright_machine::tcp::Tcp;
 use tilewright_notation::problem::Problem;
-use tilewright_notation::syntax::ast;
-use tilewright_notation::syntax::parser;
-use tilewright_tcp::cost::Context;
+use tilewright_notation::syntax::{ast, parser};
 use tilewright_tcp::lower::{Options, lower};
 use tilewright_tcp::program::Program;
 use tilewright_tcp::program::control::{Command, Queue, StepKind};
-use tilewright_tcp::program::exec::Body;
+use tilewright_tcp::program::exec::{Body, Context};
 
 use crate::tcp::nest::Framed;
 use crate::tcp::point::{Choice, Loading};

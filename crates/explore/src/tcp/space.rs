@@ -5,7 +5,7 @@
 
 use tilewright_notation::syntax::ast::Operand;
 use tilewright_tcp::Setup;
-use tilewright_tcp::cost::contraction::Drain;
+use tilewright_tcp::program::exec::Drain;
 
 use crate::refusal::{Reason, Refusal, Refusals};
 use crate::tcp::cost::{access_bytes, valid_bytes};

@@ -6,8 +6,8 @@ use tilewright_explore::{Goal, Options, search};
 use tilewright_num::Dtype;
 use tilewright_record::KeepLast;
 use tilewright_runtime::{ArrayError, Wanted, read};
-use tilewright_tcp::cost::contraction::Drain;
 use tilewright_tcp::lower;
+use tilewright_tcp::program::exec::Drain;
 
 use crate::setting::{machine, task};
 

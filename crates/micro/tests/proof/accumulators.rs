@@ -3,7 +3,8 @@
 use proptest::prelude::*;
 use tilewright_micro::sample::{self, Choices};
 use tilewright_micro::{Accumulators, Work};
-use tilewright_tcp::cost::contraction::{Contraction, shared_group_cycles};
+use tilewright_tcp::contraction::Contraction;
+use tilewright_tcp::cost::contraction::shared_group_cycles;
 use tilewright_tcp::cost::{Stage, command_cycles};
 
 use crate::{choices, gap, tcp};

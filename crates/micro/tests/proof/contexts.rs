@@ -3,15 +3,16 @@
 use proptest::prelude::*;
 use tilewright_micro::sample::{self, Choices};
 use tilewright_micro::{Outcome, Reads, Walk, Work, run};
+use tilewright_tcp::contraction::Contraction;
+use tilewright_tcp::cost::Command;
 use tilewright_tcp::cost::collect::Collect;
 use tilewright_tcp::cost::commit::Commit;
 use tilewright_tcp::cost::contention::{
     BankWalk, ContractionReads, bank_slowdown, contended_cycles, exposed_load_cycles,
 };
-use tilewright_tcp::cost::contraction::{Contraction, Drain};
 use tilewright_tcp::cost::fetch::Fetch;
 use tilewright_tcp::cost::load::Load;
-use tilewright_tcp::cost::{Command, Context};
+use tilewright_tcp::program::exec::{Context, Drain};
 
 use crate::{choices, tcp};
 

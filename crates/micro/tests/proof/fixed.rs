@@ -2,13 +2,15 @@
 //! Each was a closed form without a rule that it has now: see `tilewright_tcp::cost::batches` and `switch::burst_cycles`.
 
 use tilewright_micro::{MicroError, Work, run};
+use tilewright_tcp::contraction::Contraction;
 use tilewright_tcp::cost::collect::Collect;
 use tilewright_tcp::cost::commit::Commit;
-use tilewright_tcp::cost::contraction::{Contraction, Drain};
 use tilewright_tcp::cost::fetch::Fetch;
-use tilewright_tcp::cost::switch::{Ring, Switch, Topology};
-use tilewright_tcp::cost::transpose::Transpose;
-use tilewright_tcp::cost::{Command, Context, Stage};
+use tilewright_tcp::cost::switch::Switch;
+use tilewright_tcp::cost::{Command, Stage};
+use tilewright_tcp::program::exec::{Context, Drain};
+use tilewright_tcp::switch::{Ring, Topology};
+use tilewright_tcp::transpose::Transpose;
 
 use crate::{gap, tcp};
 

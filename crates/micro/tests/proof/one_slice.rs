@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use tilewright_micro::gap::SLACK_CYCLES;
 use tilewright_micro::sample::{self, Choices};
 use tilewright_micro::{Walk, Work};
-use tilewright_tcp::cost::Context;
+use tilewright_tcp::program::exec::Context;
 
 use crate::{choices, gap, tcp};
 

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use tilewright_micro::gap::Gap;
 use tilewright_micro::sample::{self, Choices};
-use tilewright_tcp::cost::switch::Topology;
+use tilewright_tcp::switch::Topology;
 
 use crate::{choices, gap, tcp};
 

@@ -6,9 +6,9 @@
 
 use tilewright_machine::tcp::Tcp;
 
-use super::Command;
 use super::command::Stage;
-use super::transpose::{self, Transpose};
+use super::{Command, transpose};
+use crate::transpose::{Transpose, tile_flits};
 
 /// Cycles of all stages with everything that overlaps, latencies left out: at least those of the slowest stage.
 ///
@@ -91,7 +91,7 @@ impl Parts {
 
     /// Cycles in which a tile fills and leaves.
     fn tile_cycles(&self, tile: &Transpose) -> (u64, u64) {
-        let fill = transpose::tile_flits(tile).max(share(self.middle, tile.tiles));
+        let fill = tile_flits(tile).max(share(self.middle, tile.tiles));
         (fill, tile.output_rows.max(share(self.back, tile.tiles)))
     }
 }
@@ -99,7 +99,7 @@ impl Parts {
 /// The path that ends with all tiles after the first group, and the one that begins with all groups.
 fn with_tiles(machine: &Tcp, parts: &Parts, tile: &Transpose) -> (u64, u64) {
     let (fill, leave) = parts.tile_cycles(tile);
-    let filling = transpose::tile_flits(tile);
+    let filling = tile_flits(tile);
     let middle = parts.middle.max(tile.tiles.saturating_mul(filling));
     let behind = [
         middle.saturating_add(leave),

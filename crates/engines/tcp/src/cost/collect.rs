@@ -2,6 +2,8 @@
 
 use tilewright_machine::tcp::Tcp;
 
+use crate::flow::packet_flits;
+
 /// What arrives from the network at each slice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Collect {
@@ -14,11 +16,6 @@ pub struct Collect {
 /// Cycles in which flits leave: as many as there are.
 pub fn stream_cycles(machine: &Tcp, collect: &Collect) -> u64 {
     collect.packets.saturating_mul(packet_flits(machine, collect.packet_bytes))
-}
-
-/// Flits of a packet.
-pub fn packet_flits(machine: &Tcp, packet_bytes: u64) -> u64 {
-    packet_bytes.div_ceil(machine.network.flit_bytes)
 }
 
 /// Bytes of a packet's flits that hold nothing.

@@ -11,12 +11,14 @@ use super::batches::{Batched, alternating_cycles, overlapped_cycles, paced_cycle
 use super::cast::{self, Cast};
 use super::collect::{self, Collect};
 use super::commit::{self, Commit};
-use super::contraction::{self, Contraction};
 use super::fetch::{self, Fetch};
 use super::load::{self, Load};
 use super::switch::{self, Switch};
-use super::transpose::{self, Transpose};
 use super::vector::{self, Vector};
+use super::{contraction, transpose};
+use crate::contraction::Contraction;
+use crate::switch::ring_slices;
+use crate::transpose::Transpose;
 
 /// The stages that a command uses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -216,7 +218,7 @@ pub fn worst_cycles(machine: &Tcp, command: &Command) -> u64 {
         if kept_cycles > sent.packet_flits {
             // The last packet that is kept may come last, and pass the slower engines alone; or the first may come last of its step.
             *stream = stream.saturating_add(kept_cycles);
-            first_step = switch::ring_slices(sent.topology).saturating_mul(sent.packet_flits);
+            first_step = ring_slices(sent.topology).saturating_mul(sent.packet_flits);
         }
     }
     let overlapped = overlapped_cycles(machine, command, &stream_cycles);

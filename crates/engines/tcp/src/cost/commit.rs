@@ -3,7 +3,7 @@
 
 use tilewright_machine::tcp::Tcp;
 
-use super::Context;
+use crate::program::exec::Context;
 
 /// What a command writes on each slice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,40 +7,8 @@
 
 use tilewright_machine::tcp::Tcp;
 
-use crate::contraction::tree_depth;
-
-/// The order in which sums leave.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Drain {
-    /// One column of all lanes in a cycle; lanes that are not in use waste the bus.
-    #[default]
-    Interleaved,
-    /// Columns of one lane in a cycle, lane after lane.
-    Sequential,
-}
-
-/// What a command contracts on each slice.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Contraction {
-    /// Elements of a full packet of the type: [`crate::Setup::packet_elements`].
-    pub packet_elements: u64,
-    /// Bytes of the streamed packet, one or two flits.
-    pub packet_bytes: u64,
-    /// Consecutive steps for which the feed unit holds a packet.
-    pub repeats: u64,
-    /// Groups of sums: the time loops around those that a group accumulates over.
-    pub groups: u64,
-    /// Steps of the time loops of a group, after packing, repeats included.
-    pub group_steps: u64,
-    /// Steps of them that survive the accumulation.
-    pub group_output_steps: u64,
-    /// Lanes in use.
-    pub lanes: u64,
-    /// Columns: sums that leave a lane's tree in one step.
-    pub columns: u64,
-    /// The order in which sums leave.
-    pub drain: Drain,
-}
+use crate::contraction::{Contraction, tree_depth};
+use crate::program::exec::Drain;
 
 /// Cycles in which the lanes multiply, or wait for the feed.
 pub fn stream_cycles(machine: &Tcp, contraction: &Contraction) -> u64 {
@@ -53,9 +21,9 @@ pub fn feed_cycles(machine: &Tcp, contraction: &Contraction) -> u64 {
     packets.saturating_mul(contraction.packet_bytes.div_ceil(machine.network.flit_bytes))
 }
 
-/// Cycles in which sums leave.
+/// Cycles in which sums leave: one for each flit.
 pub fn drain_cycles(machine: &Tcp, contraction: &Contraction) -> u64 {
-    contraction.groups.saturating_mul(group_drain_cycles(machine, contraction))
+    contraction.drained_flits(machine)
 }
 
 /// Cycles between the last operand and the last sum: the depth of the whole tree, whatever part of it adds. The measured overhead of
@@ -68,7 +36,7 @@ pub fn latency_cycles(contraction: &Contraction) -> u64 {
 pub fn tail_cycles(machine: &Tcp, contraction: &Contraction) -> u64 {
     match contraction.groups {
         0 => 0,
-        _ => contraction.group_steps.min(group_drain_cycles(machine, contraction)),
+        _ => contraction.group_steps.min(contraction.group_drained_flits(machine)),
     }
 }
 
@@ -102,15 +70,4 @@ pub fn shared_group_cycles(
 /// The product of all time loops.
 fn steps(contraction: &Contraction) -> u64 {
     contraction.groups.saturating_mul(contraction.group_steps)
-}
-
-fn group_drain_cycles(machine: &Tcp, contraction: &Contraction) -> u64 {
-    let step_cycles = match contraction.drain {
-        Drain::Interleaved => contraction.columns,
-        Drain::Sequential => {
-            let lane_cycles = contraction.columns.div_ceil(machine.ce.drain_elements_per_cycle);
-            contraction.lanes.saturating_mul(lane_cycles)
-        }
-    };
-    contraction.group_output_steps.saturating_mul(step_cycles)
 }

@@ -6,7 +6,7 @@
 use tilewright_machine::tcp::Tcp;
 use tilewright_notation::algebra::access::AccessPattern;
 
-use super::Context;
+use crate::program::exec::Context;
 use crate::sequencer;
 
 /// What a command fetches on each slice.

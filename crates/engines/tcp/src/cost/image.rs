@@ -7,19 +7,19 @@ use tilewright_machine::tcp::Tcp;
 use tilewright_notation::algebra::access::{AccessLoop, AccessPattern};
 
 use super::cast::Cast;
-use super::collect::{Collect, packet_flits};
+use super::collect::Collect;
 use super::commit::Commit;
-use super::contraction::{Contraction, drain_cycles};
 use super::fetch::{self, Fetch};
 use super::load::Load;
-use super::switch::{Switch, Topology, delivered_packets};
-use super::transpose::Transpose;
+use super::switch::Switch;
 use super::vector::Vector;
-use super::{Command, CommandCycles, Context, Stage, command_cycles};
-use crate::Setup;
-use crate::contraction::{StepGroups, active_elements, packet_elements};
+use super::{Command, CommandCycles, Stage, command_cycles};
+use crate::contraction::Contraction;
+use crate::flow::{Flow, flow, packet_flits};
 use crate::memory::payload_bits;
-use crate::program::exec::{self, Body, Contract, Exec, Fill, Loop, Memory, Short, Stream};
+use crate::program::exec::{self, Body, Context, Exec, Fill, Memory, Short, Stream, iterations};
+use crate::switch::Topology;
+use crate::transpose::{Transpose, tile_flits};
 
 mod accesses;
 pub mod beside;
@@ -55,39 +55,6 @@ pub fn exec_command(machine: &Tcp, exec: &Exec) -> Command {
     }
 }
 
-/// What passes each part of a stream, on one slice.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Flow {
-    /// Packets that the slice fetches.
-    pub packets: u64,
-    /// Bytes of a packet in data memory.
-    pub read_packet_bytes: u64,
-    /// Bytes of a packet on its way to the network.
-    pub packet_bytes: u64,
-    /// Packets that the slice keeps of what its ring sends.
-    pub kept_packets: u64,
-    /// Flits that leave collect.
-    pub flits: u64,
-    /// Flits that enter the vector engine, or whatever comes next.
-    pub vector_flits: u64,
-    /// Flits that the commit unit writes.
-    pub commit_flits: u64,
-}
-
-/// Follows the counts of a stream through the engines.
-pub fn flow(machine: &Tcp, stream: &Stream) -> Flow {
-    let fetch = &stream.fetch;
-    let packets = product(&fetch.loops).checked_div(fetch.packet).unwrap_or(0);
-    let read_packet_bytes = bytes(fetch.packet, payload_bits(fetch.dtype));
-    let packet_bytes = bytes(fetch.packet, payload_bits(fetch.leaves()));
-    let kept_packets = kept_packets(&stream.switch, packets);
-    let flits = kept_packets.saturating_mul(packet_flits(machine, packet_bytes));
-    let contraction = stream.contract.as_ref().map(|contract| contraction(machine, stream, contract));
-    let vector_flits = contraction.map_or(flits, |contraction| drain_cycles(machine, &contraction));
-    let commit_flits = product(&stream.commit.loops);
-    Flow { packets, read_packet_bytes, packet_bytes, kept_packets, flits, vector_flits, commit_flits }
-}
-
 fn stream_command(machine: &Tcp, context: Context, stream: &Stream) -> Command {
     let flow = flow(machine, stream);
     let switch = (stream.switch.topology != Topology::Forwarding).then(|| Switch {
@@ -96,13 +63,12 @@ fn stream_command(machine: &Tcp, context: Context, stream: &Stream) -> Command {
         packet_flits: packet_flits(machine, flow.packet_bytes),
     });
     let tiles = stream.transpose.map(|transpose| transpose_stage(stream, transpose, flow.commit_flits));
-    let cast_flits = tiles
-        .map_or(flow.commit_flits, |tiles| tiles.tiles.saturating_mul(super::transpose::tile_flits(&tiles)));
+    let cast_flits = tiles.map_or(flow.commit_flits, |tiles| tiles.tiles.saturating_mul(tile_flits(&tiles)));
     let mut command = Command {
         fetch: Some(fetch_stage(machine, context, stream, &flow)),
         switch,
         collect: Some(Collect { packets: flow.kept_packets, packet_bytes: flow.packet_bytes }),
-        contraction: stream.contract.as_ref().map(|contract| contraction(machine, stream, contract)),
+        contraction: stream.contract.as_ref().map(|contract| Contraction::of(machine, stream, contract)),
         vector: vector_stage(stream, &flow),
         cast: stream.cast.map(|_| Cast { flits: cast_flits }),
         transpose: tiles,
@@ -147,41 +113,8 @@ pub(crate) fn pattern(fetch: &exec::Fetch) -> AccessPattern {
     AccessPattern { loops: loops.collect() }.merged()
 }
 
-fn kept_packets(switch: &exec::Switch, packets: u64) -> u64 {
-    match switch.topology {
-        Topology::Custom(_) => {
-            let most = switch.sources.iter().map(Vec::len).max().unwrap_or(0);
-            packets.saturating_mul(most as u64)
-        }
-        topology => delivered_packets(topology, packets),
-    }
-}
-
-/// The contraction of a stream as its closed form takes it.
-pub fn contraction(machine: &Tcp, stream: &Stream, contract: &Contract) -> Contraction {
-    let dtype = stream.fetch.leaves();
-    let flit_bytes = machine.network.flit_bytes;
-    let active = active_elements(contract).unwrap_or_else(|| packet_elements(machine, dtype, contract));
-    let groups = StepGroups::of(&contract.steps);
-    let (repeats, flits) = match contract.shift {
-        Some(shift) => (shift.shifts.saturating_mul(contract.repeats.fixed()), shift.pop),
-        None => (contract.repeats.fixed(), contract.flits),
-    };
-    Contraction {
-        packet_elements: Setup { machine, fused_pes: 1, dtype }.packet_elements(),
-        packet_bytes: flits.saturating_mul(flit_bytes),
-        repeats,
-        groups: groups.groups,
-        group_steps: groups.steps,
-        group_output_steps: groups.open,
-        lanes: contract.lanes,
-        columns: active.div_ceil(contract.tree.max(1)).min(machine.ce.outputs_per_lane),
-        drain: contract.drain,
-    }
-}
-
 fn vector_stage(stream: &Stream, flow: &Flow) -> Option<Vector> {
-    stream.vector.as_ref().map(|vector| crate::vector::cost(vector, flow.vector_flits))
+    stream.vector.as_ref().map(|vector| Vector::of(vector, flow.vector_flits))
 }
 
 fn transpose_stage(stream: &Stream, transpose: exec::Transpose, commit_flits: u64) -> Transpose {
@@ -200,7 +133,7 @@ fn transpose_stage(stream: &Stream, transpose: exec::Transpose, commit_flits: u6
 
 /// The commit unit, or the register file that takes what would be committed.
 fn write_stage(context: Context, commit: &exec::Commit, command: &mut Command) {
-    let flits = product(&commit.loops);
+    let flits = iterations(&commit.loops);
     match commit.memory {
         Memory::Dm => {
             let (valid_bytes, write_bytes) = (commit.bytes, commit.width);
@@ -220,13 +153,4 @@ fn fill_command(context: Context, fill: &Fill) -> Command {
 
 fn short_command(context: Context, short: Short) -> Command {
     Command { load: Some(Load { context, slice_bytes: short.bytes }), ..Command::default() }
-}
-
-/// Iterations of all loops together.
-pub(crate) fn product(loops: &[Loop]) -> u64 {
-    loops.iter().fold(1, |all, row| all.saturating_mul(row.size.fixed()))
-}
-
-pub(crate) fn bytes(elements: u64, bits: u64) -> u64 {
-    elements.saturating_mul(bits).div_ceil(8)
 }

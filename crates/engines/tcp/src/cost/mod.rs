@@ -25,13 +25,3 @@ pub mod transpose;
 pub mod vector;
 
 pub use command::{Command, CommandCycles, OpenPace, Stage, command_cycles, worst_cycles};
-
-/// The execution contexts of a slice (vISA book): they run side by side, each its own commands in order.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Context {
-    /// Has every engine.
-    #[default]
-    Main,
-    /// Lacks the contraction engine; narrower fetch and commit.
-    Sub,
-}

@@ -6,6 +6,10 @@
 
 use tilewright_machine::tcp::Tcp;
 
+use crate::program;
+use crate::vector::shape::shapes;
+use crate::vector::{narrow, units};
+
 /// What a command computes on each slice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Vector {
@@ -21,6 +25,20 @@ pub struct Vector {
     pub units: u64,
     /// Slices whose values the reducer combines; 1 for none.
     pub reduced_slices: u64,
+}
+
+impl Vector {
+    /// Of a chain on a stream of so many flits; a chain that does not fit them takes all of them.
+    pub fn of(chain: &program::vector::Vector, flits: u64) -> Vector {
+        Vector {
+            flits,
+            chain_flits: shapes(chain, flits).map_or(flits, |shapes| shapes.flits),
+            narrow: narrow(chain),
+            upper_half_padding: chain.trim,
+            units: units(chain),
+            reduced_slices: chain.between.map_or(1, |between| between.slices),
+        }
+    }
 }
 
 /// Cycles in which flits, or their parts, enter.

@@ -4,14 +4,12 @@ use tilewright_machine::tcp::Tcp;
 use tilewright_num::Dtype;
 
 use super::{Counts, live};
-use crate::contraction::active_elements;
-use crate::contraction::packet_elements;
-use crate::cost::collect::packet_flits;
-use crate::cost::image::{contraction, flow, product};
+use crate::contraction::{Contraction, active_elements, packet_elements};
 use crate::cost::registers;
-use crate::cost::switch::{Topology, ring_slices};
-use crate::program::exec::{Body, Commit, Contract, Exec, Memory, Stream};
+use crate::flow::{flow, packet_flits};
+use crate::program::exec::{Body, Commit, Contract, Exec, Memory, Stream, iterations};
 use crate::program::vector::{Gives, Vector};
+use crate::switch::{Topology, ring_slices};
 use crate::vector::{flits_out, op_counts};
 
 /// What a resolved image does, on all slices of its group together.
@@ -74,7 +72,7 @@ fn products(
     (live, of): (u128, u128),
     counts: &mut Counts,
 ) {
-    let shape = contraction(machine, stream, contract);
+    let shape = Contraction::of(machine, stream, contract);
     let whole = packet_elements(machine, stream.fetch.leaves(), contract);
     let width = active_elements(contract).unwrap_or(whole);
     let steps = shape.groups.saturating_mul(shape.group_steps);
@@ -134,7 +132,7 @@ fn written(commit: &Commit, slices: u64, counts: &mut Counts) {
             u64::saturating_add(all, end.saturating_sub(*first))
         })
     };
-    let bytes = product(&commit.loops).saturating_mul(commit.bytes).saturating_mul(writing.min(slices));
+    let bytes = iterations(&commit.loops).saturating_mul(commit.bytes).saturating_mul(writing.min(slices));
     match commit.memory {
         Memory::Dm => counts.commit_bytes = bytes,
         Memory::Trf { .. } => counts.trf_written_bytes = bytes,

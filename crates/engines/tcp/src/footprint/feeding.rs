@@ -1,7 +1,7 @@
 //! Which slices of a command feed a write: what other slices fetch or multiply goes nowhere, so it is not read.
 
-use crate::cost::switch::{Topology, ring_slices};
 use crate::program::exec::{Stream, Switch};
+use crate::switch::{Topology, ring_slices};
 
 /// Slices of a group that matter to each engine, as ranges within the group.
 pub(super) struct Feeding {

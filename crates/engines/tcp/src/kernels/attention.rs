@@ -15,13 +15,13 @@ use super::pass::{Target, commit, exec, fetch, signed};
 use super::quantise::Factor;
 use super::softmax::{self, Scores, UNIT};
 use super::{KernelError, multiple};
-use crate::cost::Context;
-use crate::cost::contraction::Drain;
-use crate::cost::switch::{Ring, Topology};
-use crate::program::exec::{Commit, Contract, ContractOp, Exec, Memory, StepLoop, Stream, Switch};
+use crate::program::exec::{
+    Commit, Context, Contract, ContractOp, Drain, Exec, Memory, StepLoop, Stream, Switch,
+};
 use crate::program::tensor::Data;
 use crate::program::vector::{Gives, OpKind, ReduceOp, Word};
 use crate::program::{Count, Program};
+use crate::switch::{Ring, Topology};
 use crate::vector::FLIT_WORDS;
 
 /// A group of heads: INT8 queries, keys and values.

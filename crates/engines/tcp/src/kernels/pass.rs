@@ -5,8 +5,9 @@ use tilewright_num::Dtype;
 
 use super::builder::bytes;
 use super::chain::rows;
-use crate::cost::Context;
-use crate::program::exec::{Body, Commit, Exec, Fetch, Interleave, Memory, Short, Stream, Switch, Transpose};
+use crate::program::exec::{
+    Body, Commit, Context, Exec, Fetch, Interleave, Memory, Short, Stream, Switch, Transpose,
+};
 use crate::program::vector::{Vector, Word};
 use crate::vector::{FLIT_WORDS, output};
 

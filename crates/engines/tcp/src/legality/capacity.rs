@@ -6,7 +6,8 @@ use tilewright_notation::sizes::MAX_EXTENT;
 use tilewright_notation::syntax::ast::{Operand, Place};
 
 use super::Verdict;
-use crate::memory::{Footprint, capacity_bytes, default_place};
+use crate::legality::memory::{Footprint, default_place};
+use crate::memory::capacity_bytes;
 use crate::setup::Setup;
 
 pub(super) fn check(setup: &Setup<'_>, problem: &Problem, verdict: &mut Verdict) {

@@ -13,6 +13,7 @@
 //! | banks | [`sequences`] |
 
 mod capacity;
+pub mod memory;
 mod output;
 mod places;
 mod roles;
@@ -33,7 +34,7 @@ use tilewright_notation::syntax::ast::Operand;
 pub use output::{Freed, Reduction};
 pub use supply::Delivery;
 
-use crate::memory::Footprint;
+use crate::legality::memory::Footprint;
 use crate::placed::Placed;
 use crate::setup::Setup;
 

@@ -11,7 +11,7 @@ use tilewright_notation::syntax::ast::{Operand, Place, Terms};
 
 use super::Verdict;
 use super::places::{Meaning, Piece, pieces};
-use crate::memory::default_place;
+use crate::legality::memory::default_place;
 
 /// How the streamed operand reaches the slices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

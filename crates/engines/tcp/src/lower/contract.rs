@@ -11,9 +11,8 @@ use super::ending::Ending;
 use super::limits::Row;
 use super::loops::{Turn, entries};
 use super::view::{At, Piece, steps};
-use crate::cost::Context;
 use crate::program::Count;
-use crate::program::exec::{Contract, ContractOp, Loop, Memory, StepLoop, Stream, Switch};
+use crate::program::exec::{Context, Contract, ContractOp, Loop, Memory, StepLoop, Stream, Switch};
 use crate::program::vector::{Between, Gives, ReduceOp, Vector, Word};
 use crate::sequencer::innermost_run;
 

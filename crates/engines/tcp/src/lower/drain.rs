@@ -4,7 +4,7 @@
 use super::dynamic::Dynamic;
 use super::loops::Turn;
 use super::view::{At, Piece, View, ViewDigit, steps};
-use crate::cost::contraction::Drain;
+use crate::program::exec::Drain;
 
 /// What leaves, outermost first: loops over flits, then the elements of a flit.
 #[derive(Clone, Debug)]

@@ -12,12 +12,10 @@ use super::drain::{FlitLoop, Leaving, Sums};
 use super::limits::Row;
 use super::loops::Turn;
 use super::view::{At, Clash, Piece, Run, View, ViewDigit, cut, ragged, steps};
-use crate::cost::Context;
-use crate::cost::contraction::Drain;
-use crate::cost::switch::Topology;
 use crate::kernels::chain::chain;
-use crate::program::exec::{Commit, Memory, StepLoop, Stream, Switch};
+use crate::program::exec::{Commit, Context, Drain, Memory, StepLoop, Stream, Switch};
 use crate::program::vector::{Gives, Op, OpKind, Reduce, ReduceOp};
+use crate::switch::Topology;
 
 /// What happens to sums.
 pub(super) struct Ending {

@@ -14,8 +14,7 @@ use super::dense::Dense;
 use super::limits::Row;
 use super::loops::Turn;
 use super::view::{At, View, ViewDigit};
-use crate::cost::Context;
-use crate::program::exec::{Body, Exec, Fill, Memory};
+use crate::program::exec::{Body, Context, Exec, Fill, Memory};
 
 impl Builder<'_> {
     /// Whether a window of an operand begins before what is stored, or elsewhere on every slice.

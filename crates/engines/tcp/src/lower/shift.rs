@@ -11,8 +11,8 @@ use super::build::{Builder, Nest};
 use super::limits::Row;
 use super::view::{At, Piece};
 use crate::contraction::shift_max;
-use crate::cost::switch::Topology;
 use crate::program::exec::Shift;
+use crate::switch::Topology;
 
 /// A stream whose packets are shifts of what is fetched.
 #[derive(Clone, Debug)]

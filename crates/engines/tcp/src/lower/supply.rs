@@ -11,8 +11,8 @@ use tilewright_notation::syntax::ast::Operand;
 
 use super::dynamic::Dynamic;
 use super::view::{At, Piece, View, ViewDigit};
-use crate::cost::switch::{Ring, Topology};
 use crate::program::exec::Switch;
+use crate::switch::{Ring, Topology};
 
 /// Where each slice's data comes from.
 #[derive(Clone, Debug)]

@@ -8,7 +8,7 @@ use tilewright_num::Dtype;
 
 use super::transfer::Address;
 use super::{ExecId, RegisterId, TransferId};
-use crate::cost::Context;
+use crate::program::exec::Context;
 
 /// What one PE's control core does.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use tilewright_num::Dtype;
 
 use super::exec::Exec;
 use super::transfer::{Address, Transfer};
-use crate::cost::Context;
+use crate::program::exec::Context;
 
 /// A PE of some chip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

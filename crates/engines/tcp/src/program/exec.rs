@@ -8,9 +8,7 @@ use tilewright_num::Dtype;
 
 use super::Count;
 use super::vector::Vector;
-use crate::cost::Context;
-use crate::cost::contraction::Drain;
-use crate::cost::switch::Topology;
+use crate::switch::Topology;
 
 /// A register image and the context that runs it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,6 +23,16 @@ pub struct Exec {
     pub body: Body,
     /// Where it is written.
     pub span: Span,
+}
+
+/// The execution contexts of a slice (vISA book): they run side by side, each its own commands in order.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Context {
+    /// Has every engine.
+    #[default]
+    Main,
+    /// Lacks the contraction engine; narrower fetch and commit.
+    Sub,
 }
 
 /// The three kinds of tensor unit command.
@@ -64,6 +72,11 @@ pub struct Loop {
     pub size: Count,
     /// Between iterations, in the unit's own measure; may be negative.
     pub stride: i64,
+}
+
+/// Iterations of all loops together.
+pub fn iterations(loops: &[Loop]) -> u64 {
+    loops.iter().fold(1, |all, row| all.saturating_mul(row.size.fixed()))
 }
 
 /// Fetch unit: the sequence of all element addresses, cut into packets of `packet` elements.
@@ -199,6 +212,16 @@ pub enum ContractOp {
     Add,
     /// The greatest product.
     Max,
+}
+
+/// The order in which sums leave.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Drain {
+    /// One column of all lanes in a cycle; lanes that are not in use waste the bus.
+    #[default]
+    Interleaved,
+    /// Columns of one lane in a cycle, lane after lane.
+    Sequential,
 }
 
 /// A loop over steps.

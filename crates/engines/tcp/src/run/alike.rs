@@ -6,8 +6,8 @@ use std::ops::Range;
 use super::fetch::Fetcher;
 use super::state::SliceMemory;
 use super::vector::{counts_slices, part};
-use crate::cost::switch::Topology;
 use crate::program::exec::Stream;
+use crate::switch::Topology;
 use crate::vector::reads;
 
 /// Bytes that are compared for every byte that is fetched, at most.

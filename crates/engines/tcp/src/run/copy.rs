@@ -10,8 +10,8 @@ use super::fetch::Fetcher;
 use super::index;
 use super::parallel::for_each;
 use super::state::{Sizes, SliceMemory};
-use crate::cost::switch::Topology;
 use crate::program::exec::{Memory, Stream};
+use crate::switch::Topology;
 
 /// Most runs of a command; with more it goes packet by packet.
 const MAX_RUNS: usize = 1 << 16;

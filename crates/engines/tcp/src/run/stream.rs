@@ -23,9 +23,9 @@ use super::state::{Group, Sizes, SliceMemory, State};
 use super::switch::Exchange;
 use super::vector::{Words, apply_for};
 use super::{MAX_GROUP_BYTES, MAX_SLICE, Way, index, rules};
-use crate::cost::switch::Topology;
 use crate::program::exec::Stream;
 use crate::program::vector::Vector;
+use crate::switch::Topology;
 
 /// Runs a command on a group of slices.
 pub(super) fn run(

@@ -6,8 +6,9 @@ use tilewright_machine::tcp::Tcp;
 use super::fault::Problem;
 use super::index;
 use super::packets::Packets;
-use crate::cost::switch::{self, Ring, Topology};
 use crate::program::exec::Switch;
+use crate::switch;
+use crate::switch::{Ring, Topology};
 
 /// An exchange between the slices of a group.
 pub(super) struct Exchange<'a> {

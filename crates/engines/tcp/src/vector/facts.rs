@@ -2,7 +2,6 @@
 
 use super::shape::shapes;
 use super::unit::{Stage, VeUnit, gives, stage, unit};
-use crate::cost;
 use crate::program::vector::{Between, Gives, Vector, Word};
 
 /// Whether any stage takes half a flit at a time.
@@ -76,17 +75,5 @@ impl OpCounts {
             Word::I32 => &mut self.int,
             Word::F32 => &mut self.float,
         }
-    }
-}
-
-/// What the closed forms need to know.
-pub fn cost(vector: &Vector, flits_in: u64) -> cost::vector::Vector {
-    cost::vector::Vector {
-        flits: flits_in,
-        chain_flits: shapes(vector, flits_in).map_or(flits_in, |shapes| shapes.flits),
-        narrow: narrow(vector),
-        upper_half_padding: vector.trim,
-        units: units(vector),
-        reduced_slices: vector.between.map_or(1, |between| between.slices),
     }
 }

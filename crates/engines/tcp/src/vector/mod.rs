@@ -23,7 +23,7 @@ pub mod steps;
 pub mod structure;
 pub mod unit;
 
-pub use facts::{OpCounts, cost, narrow, op_counts, output, units};
+pub use facts::{OpCounts, narrow, op_counts, output, units};
 pub use fault::Fault;
 pub(crate) use limits::reads;
 pub use shape::{flits_out, misfit};

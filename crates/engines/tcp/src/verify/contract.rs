@@ -4,13 +4,14 @@ use tilewright_base::Diagnostic;
 use tilewright_num::Dtype;
 
 use super::{Desk, sequencer};
-use crate::contraction::{StepGroups, active_elements, drain_capacity, packet_elements, shift_max};
+use crate::contraction::{
+    CONTRACTED, StepGroups, active_elements, drain_capacity, packet_elements, shift_max,
+};
 use crate::footprint::Store;
 use crate::footprint::exec::{in_units, units};
 use crate::footprint::walk::Walked;
 use crate::memory::payload_bits;
 use crate::program::exec::{Contract, Loop, Stream};
-use crate::setup::Setup;
 
 pub(super) fn check(desk: &mut Desk<'_>, stream: &Stream, contract: &Contract, written: &Contract) {
     if desk.is_sub() {
@@ -96,7 +97,7 @@ fn multiply(streamed: Dtype, held: Dtype) -> bool {
     let kind = |dtype| match dtype {
         Dtype::I4 | Dtype::I5 => Some(Dtype::I4),
         Dtype::I8 | Dtype::I9 => Some(Dtype::I8),
-        other => Setup::CONTRACTED.contains(&other).then_some(other),
+        other => CONTRACTED.contains(&other).then_some(other),
     };
     kind(streamed).is_some() && kind(streamed) == kind(held)
 }

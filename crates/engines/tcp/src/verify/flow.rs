@@ -7,9 +7,9 @@ use tilewright_num::Dtype;
 
 use super::{Desk, transpose, vector};
 use crate::contraction::StepGroups;
-use crate::cost::image::{Flow, flow};
-use crate::cost::transpose::tile_flits;
+use crate::flow::{Flow, flow};
 use crate::program::exec::Stream;
+use crate::transpose::tile_flits;
 
 /// The type behind the contraction engine, used or not.
 pub(super) fn leaves_contract(stream: &Stream) -> Dtype {

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::cost::Context;
+use crate::program::exec::Context;
 
 /// What may be true at a step.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

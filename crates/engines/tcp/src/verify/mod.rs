@@ -39,8 +39,7 @@ use tilewright_base::diagnostic::any_error;
 use tilewright_base::{Diagnostic, Span};
 use tilewright_machine::tcp::Tcp;
 
-use crate::cost::Context;
-use crate::program::exec::{Body, Stream};
+use crate::program::exec::{Body, Context, Stream};
 use crate::program::{Exec, Program};
 
 /// Codes of refusals and warnings, with what each asks.

@@ -1,8 +1,8 @@
 //! Switch engine: topologies over the slices of the group, sources of custom ones (rule of [`crate::cost::switch`]).
 
 use super::{Desk, fetch};
-use crate::cost::switch::{SwitchError, Topology, check as check_topology};
 use crate::program::exec::Stream;
+use crate::switch::{SwitchError, Topology, check as check_topology};
 
 /// Whether packets arrive at all.
 pub(super) fn check(desk: &mut Desk<'_>, stream: &Stream) -> bool {

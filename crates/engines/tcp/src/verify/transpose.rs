@@ -1,9 +1,9 @@
 //! Transpose engine: tiles that it has (rule of [`crate::cost::transpose`]).
 
 use super::{Desk, flow};
-use crate::cost::transpose::{Transpose as Tile, TransposeError, check as check_tile};
 use crate::memory::payload_bits;
 use crate::program::exec::{Stream, Transpose};
+use crate::transpose::{Transpose as Tile, TransposeError, check as check_tile};
 
 /// Elements that a flit holds on its way in: 16 of 4 bits, 8 of any other size (vISA book).
 fn flit_elements(element_bits: u64) -> u64 {

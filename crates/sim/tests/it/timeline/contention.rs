@@ -4,12 +4,12 @@
 
 use proptest::prelude::*;
 use tilewright_micro::{Reads, Walk, Work};
+use tilewright_tcp::cost;
 use tilewright_tcp::cost::collect::Collect;
 use tilewright_tcp::cost::fetch::Fetch;
 use tilewright_tcp::cost::image::exec_command;
 use tilewright_tcp::cost::load::Load;
-use tilewright_tcp::cost::{self, Context};
-use tilewright_tcp::program::exec::StepLoop;
+use tilewright_tcp::program::exec::{Context, StepLoop};
 use tilewright_tcp::program::{Count, Exec};
 
 use crate::timeline::build::{

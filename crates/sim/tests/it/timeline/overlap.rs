@@ -2,8 +2,8 @@
 
 use tilewright_record::{Event, Interval};
 use tilewright_sim::Outcome;
-use tilewright_tcp::cost::Context;
 use tilewright_tcp::program::control::{Command, Step};
+use tilewright_tcp::program::exec::Context;
 use tilewright_tcp::program::{Exec, Transfer};
 
 use crate::timeline::build::{

@@ -2,8 +2,8 @@
 
 use tilewright_machine::tcp::Tcp;
 use tilewright_sim::checks;
-use tilewright_tcp::cost::Context;
 use tilewright_tcp::program::control::Command;
+use tilewright_tcp::program::exec::Context;
 use tilewright_tcp::program::transfer::TransferLoop;
 use tilewright_tcp::program::{Count, Program, Transfer};
 
@@ -128,7 +128,7 @@ fn more_bandwidth_step_by_step_is_never_slower() {
 /// Check 4: a multicast reads data memory once, however many slices keep it.
 #[test]
 fn reads_of_data_memory_do_not_grow_with_receivers() {
-    use tilewright_tcp::cost::switch::{Ring, Topology};
+    use tilewright_tcp::switch::{Ring, Topology};
     let counts = |topology: Topology| {
         let mut exec = copy(8);
         let stream = crate::timeline::build::stream_of(&mut exec);

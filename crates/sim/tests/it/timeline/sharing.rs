@@ -2,7 +2,7 @@
 
 use tilewright_machine::tcp::Tcp;
 use tilewright_sim::{Outcome, checks};
-use tilewright_tcp::cost::Context;
+use tilewright_tcp::program::exec::Context;
 use tilewright_tcp::program::transfer::TransferLoop;
 use tilewright_tcp::program::{Count, Program, Transfer};
 

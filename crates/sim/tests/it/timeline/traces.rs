@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use tilewright_record::perfetto::Stream;
 use tilewright_sim::{NoJudge, Options, simulate};
-use tilewright_tcp::cost::Context;
 use tilewright_tcp::program::Program;
 use tilewright_tcp::program::control::Command;
+use tilewright_tcp::program::exec::Context;
 
 use crate::timeline::build::{START, contraction, dma, program, push, queue, run_exec, short, weights};
 use crate::timeline::{decode, tcp};

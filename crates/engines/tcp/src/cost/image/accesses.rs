@@ -6,12 +6,11 @@
 use tilewright_machine::tcp::Tcp;
 use tilewright_notation::algebra::access::AccessLoop;
 
-use super::{bytes, pattern, product, read_bytes};
+use super::{pattern, read_bytes};
 use crate::banks::longest_hold;
-use crate::cost::Context;
 use crate::cost::contention::BankWalk;
-use crate::memory::payload_bits;
-use crate::program::exec::{Body, Commit, Exec, Fetch, Memory, Short};
+use crate::memory::{bytes_of, payload_bits};
+use crate::program::exec::{Body, Commit, Context, Exec, Fetch, Memory, Short, iterations};
 
 /// One unit's accesses.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,14 +32,14 @@ impl Accesses {
         if let Some((inner, row)) =
             loops.last_mut().zip(merged.loops.last()).filter(|(_, row)| row.stride == 1)
         {
-            *inner = AccessLoop::new(bytes(row.size, bits).div_ceil(width), width);
+            *inner = AccessLoop::new(bytes_of(row.size, bits).div_ceil(width), width);
         }
         Accesses { base_bytes: fetch.base, loops, width_bytes: width }
     }
 
     /// What the commit unit of a context writes to data memory; `None` if it writes elsewhere, or nothing.
     pub(super) fn of_commit(machine: &Tcp, context: Context, commit: &Commit) -> Option<Accesses> {
-        if commit.memory != Memory::Dm || product(&commit.loops) == 0 {
+        if commit.memory != Memory::Dm || iterations(&commit.loops) == 0 {
             return None;
         }
         let width = match context {

@@ -9,7 +9,8 @@
 use tilewright_machine::tcp::Tcp;
 
 use super::accesses::Accesses;
-use super::{contraction, exec_cycles};
+use super::exec_cycles;
+use crate::contraction::Contraction;
 use crate::cost::contention::{BankWalk, ContractionReads, bank_slowdown, blocked_cycles};
 use crate::cost::{Stage, registers};
 use crate::program::exec::{Body, Exec, Memory};
@@ -56,7 +57,7 @@ pub fn traffic(machine: &Tcp, exec: &Exec) -> Traffic {
         Body::Stream(stream) => {
             let fetch = unit(Accesses::of_fetch(machine, exec.context, &stream.fetch), Stage::Fetch);
             let reads = stream.contract.as_ref().map(|contract| {
-                let shape = contraction(machine, stream, contract);
+                let shape = Contraction::of(machine, stream, contract);
                 let steps = shape.groups.saturating_mul(shape.group_steps);
                 registers::reads(machine, stream, contract, steps).ports
             });

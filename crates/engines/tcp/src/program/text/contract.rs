@@ -4,9 +4,8 @@ use tilewright_ir::{Args, Fields, Item, Log, Node, Read};
 
 use super::loops::{print_loops, print_steps, read_at, read_loops, read_steps};
 use super::names::{Names, Spell, read_dtype};
-use crate::cost::contraction::Drain;
 use crate::program::Count;
-use crate::program::exec::{Contract, ContractOp, FlitTranspose, Shift};
+use crate::program::exec::{Contract, ContractOp, Drain, FlitTranspose, Shift};
 
 const FIELDS: &[&str] =
     &["op", "flits", "transpose", "shift", "repeats", "lanes", "trf", "tree", "steps", "drain"];

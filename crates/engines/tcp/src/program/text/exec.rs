@@ -11,9 +11,8 @@ use super::loops::read_at;
 use super::names::{Names, Spell, read_dtype};
 use super::switch::{print_switch, read_switch};
 use super::vector::{print_vector, read_vector};
-use crate::cost::Context;
 use crate::program::Exec;
-use crate::program::exec::{Body, Fill, Short, Stream, Switch, Transpose};
+use crate::program::exec::{Body, Context, Fill, Short, Stream, Switch, Transpose};
 
 const CONTEXTS: [(&str, Context); 2] = [("main", Context::Main), ("sub", Context::Sub)];
 const STREAM: &[&str] = &["fetch", "switch", "contract", "vector", "cast", "transpose", "commit"];

@@ -2,8 +2,8 @@
 
 use tilewright_ir::{Args, Item, Read, print};
 
-use crate::cost::switch::{Ring, Topology};
 use crate::program::exec::Switch;
+use crate::switch::{Ring, Topology};
 
 /// Topologies by name; numbers are read behind it.
 const TOPOLOGIES: [(&str, Topology); 7] = [

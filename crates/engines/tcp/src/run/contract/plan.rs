@@ -4,9 +4,8 @@ use tilewright_machine::tcp::Tcp;
 use tilewright_num::{Dtype, RuleSet};
 
 use super::feed;
-use crate::cost::contraction::Drain;
 use crate::memory::payload_bits;
-use crate::program::exec::{Contract, Loop};
+use crate::program::exec::{Contract, Drain, Loop};
 use crate::run::fault::{Problem, divide, equal, product};
 use crate::run::packets::{Packets, flight_elements};
 use crate::run::state::Reads;

@@ -4,14 +4,12 @@ use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 use tilewright_base::Span;
-use tilewright_tcp::cost::Context;
-use tilewright_tcp::cost::contraction::Drain;
-use tilewright_tcp::cost::switch::{Ring, Topology};
 use tilewright_tcp::program::Exec;
 use tilewright_tcp::program::exec::{
-    Body, Commit, Contract, ContractOp, Fetch, Fill, FlitTranspose, Indirect, Interleave, Limit, Lookup,
-    Loop, Memory, Shift, Short, SliceDigit, StepLoop, Stream, Switch, Transpose,
+    Body, Commit, Context, Contract, ContractOp, Drain, Fetch, Fill, FlitTranspose, Indirect, Interleave,
+    Limit, Lookup, Loop, Memory, Shift, Short, SliceDigit, StepLoop, Stream, Switch, Transpose,
 };
+use tilewright_tcp::switch::{Ring, Topology};
 
 use super::{Declared, any_count, any_dtype, any_name, any_number, any_signed, any_vector};
 

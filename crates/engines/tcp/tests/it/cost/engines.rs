@@ -1,13 +1,15 @@
 //! The worked examples of the vISA book for single engines: bare counts, without overhead and ring fill.
 
 use tilewright_notation::algebra::access::{AccessLoop, AccessPattern};
+use tilewright_tcp::contraction::Contraction;
 use tilewright_tcp::cost::collect::padding_bytes;
-use tilewright_tcp::cost::contraction::{self, Contraction, Drain};
 use tilewright_tcp::cost::fetch::{self, Fetch};
-use tilewright_tcp::cost::switch::{self, Ring, Switch, SwitchError, Topology};
-use tilewright_tcp::cost::transpose::{self, Transpose, TransposeError};
+use tilewright_tcp::cost::switch::{self, Switch};
 use tilewright_tcp::cost::vector::{self, Vector};
-use tilewright_tcp::cost::{Context, commit, load};
+use tilewright_tcp::cost::{commit, contraction, load, transpose};
+use tilewright_tcp::program::exec::{Context, Drain};
+use tilewright_tcp::switch::{self as exchange, Ring, SwitchError, Topology};
+use tilewright_tcp::transpose::{self as tile, Transpose, TransposeError};
 
 use crate::cost::tcp;
 
@@ -48,7 +50,7 @@ fn packets_of_20_and_40_bytes_waste_three_eighths_of_their_flits() {
 }
 
 fn switch_cycles(topology: Topology, packets: u64, packet_flits: u64) -> u64 {
-    assert_eq!(switch::check(&tcp(), topology, 256, packets), Ok(()), "{topology:?}");
+    assert_eq!(exchange::check(&tcp(), topology, 256, packets), Ok(()), "{topology:?}");
     switch::stream_cycles(&Switch { topology, packets, packet_flits })
 }
 
@@ -70,7 +72,7 @@ fn switch_examples_take_2048_4096_8192_256_16384_96() {
 
 #[test]
 fn broadcasts_multiply_the_packets_that_a_slice_keeps() {
-    let kept = |topology| switch::delivered_packets(topology, 10);
+    let kept = |topology| exchange::delivered_packets(topology, 10);
     assert_eq!(kept(Topology::Broadcast01(ring(2, 4), 1)), 80);
     assert_eq!(kept(Topology::Broadcast1(ring(2, 4))), 20);
     assert_eq!(kept(Topology::TransposedBroadcast1(ring(2, 4))), 40);
@@ -79,7 +81,7 @@ fn broadcasts_multiply_the_packets_that_a_slice_keeps() {
 
 #[test]
 fn impossible_rings_are_refused() {
-    let check = |topology, slices, packets| switch::check(&tcp(), topology, slices, packets);
+    let check = |topology, slices, packets| exchange::check(&tcp(), topology, slices, packets);
     assert_eq!(check(Topology::Broadcast1(ring(3, 8)), 256, 1), Err(SwitchError::NotPowerOfTwo(3)));
     assert_eq!(check(Topology::Broadcast1(ring(0, 8)), 256, 1), Err(SwitchError::NotPowerOfTwo(0)));
     let large = SwitchError::Ring { ring_slices: 128, slices: 64 };
@@ -105,13 +107,13 @@ fn tiles(element_bits: u64, rows: u64, columns: u64, output_rows: u64, tiles: u6
 fn transpose_examples_take_48_6_128_80() {
     let examples =
         [tiles(8, 8, 16, 16, 2), tiles(8, 4, 8, 2, 1), tiles(8, 8, 32, 32, 2), tiles(4, 16, 16, 16, 4)];
-    assert_eq!(examples.map(|example| transpose::check(&tcp(), &example)), [Ok(()); 4]);
+    assert_eq!(examples.map(|example| tile::check(&tcp(), &example)), [Ok(()); 4]);
     assert_eq!(examples.map(|example| transpose::stream_cycles(&tcp(), &example)), [48, 6, 128, 80]);
 }
 
 #[test]
 fn tiles_beyond_the_buffers_are_refused() {
-    let check = |tile| transpose::check(&tcp(), &tile);
+    let check = |tiles| tile::check(&tcp(), &tiles);
     assert_eq!(check(tiles(8, 9, 16, 16, 1)), Err(TransposeError::Rows { rows: 9, most: 8 }));
     assert_eq!(check(tiles(32, 3, 8, 8, 1)), Err(TransposeError::Rows { rows: 3, most: 2 }));
     assert_eq!(check(tiles(4, 16, 8, 8, 1)), Err(TransposeError::Columns(8)));

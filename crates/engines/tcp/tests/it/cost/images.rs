@@ -2,17 +2,16 @@
 
 use tilewright_base::Span;
 use tilewright_num::Dtype;
-use tilewright_tcp::cost::contraction::Drain;
 use tilewright_tcp::cost::image::{exec_cycles, occupies};
-use tilewright_tcp::cost::switch::{Ring, Topology};
-use tilewright_tcp::cost::{CommandCycles, Context, Stage};
+use tilewright_tcp::cost::{CommandCycles, Stage};
 use tilewright_tcp::energy::{Component, counts, energy_fj};
 use tilewright_tcp::program::Count;
 use tilewright_tcp::program::exec::{
-    Body, Commit, Contract, ContractOp, Exec, Fetch, Limit, Loop, Memory, Short, StepLoop, Stream, Switch,
-    Transpose,
+    Body, Commit, Context, Contract, ContractOp, Drain, Exec, Fetch, Limit, Loop, Memory, Short, StepLoop,
+    Stream, Switch, Transpose,
 };
 use tilewright_tcp::program::vector::{Between, Gives, Op, OpKind, ReduceOp, Vector, Word};
+use tilewright_tcp::switch::{Ring, Topology};
 
 use crate::cost::tcp;
 

@@ -5,19 +5,21 @@ use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::Index;
 use tilewright_notation::algebra::access::{AccessLoop, AccessPattern};
+use tilewright_tcp::contraction::Contraction;
 use tilewright_tcp::cost::batches::Batched;
 use tilewright_tcp::cost::cast::Cast;
 use tilewright_tcp::cost::collect::{self, Collect};
 use tilewright_tcp::cost::commit::{self, Commit};
-use tilewright_tcp::cost::contraction::{Contraction, Drain};
 use tilewright_tcp::cost::dma::{Route, Side, requests, transfer_cycles};
 use tilewright_tcp::cost::fetch::{self, Fetch};
 use tilewright_tcp::cost::hbm::{Access, Channels, Direction};
 use tilewright_tcp::cost::load::Load;
-use tilewright_tcp::cost::switch::{self, Ring, Switch, Topology};
-use tilewright_tcp::cost::transpose::{self, Transpose};
+use tilewright_tcp::cost::switch::Switch;
 use tilewright_tcp::cost::vector::Vector;
-use tilewright_tcp::cost::{Command, Context, OpenPace, Stage, command_cycles};
+use tilewright_tcp::cost::{Command, OpenPace, Stage, command_cycles};
+use tilewright_tcp::program::exec::{Context, Drain};
+use tilewright_tcp::switch::{self as exchange, Ring, Topology};
+use tilewright_tcp::transpose::{self as tile, Transpose};
 
 use crate::cost::tcp;
 
@@ -266,11 +268,11 @@ proptest! {
         topology in topology(), slices in number(), packets in number(), tiles in tiles(),
     ) {
         let machine = tcp();
-        if switch::check(&machine, topology, slices, packets).is_ok() {
-            prop_assert!(switch::ring_slices(topology) <= machine.network.snoop_entries);
+        if exchange::check(&machine, topology, slices, packets).is_ok() {
+            prop_assert!(exchange::ring_slices(topology) <= machine.network.snoop_entries);
         }
-        switch::delivered_packets(topology, packets);
-        if transpose::check(&machine, &tiles).is_ok() {
+        exchange::delivered_packets(topology, packets);
+        if tile::check(&machine, &tiles).is_ok() {
             prop_assert!(machine.transpose.columns.contains(&tiles.columns));
         }
     }

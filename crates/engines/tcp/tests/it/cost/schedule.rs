@@ -1,16 +1,18 @@
 //! The tensor unit commands of the vISA book's MNIST schedule, whose bars are measured to about 3 cycles. Stages are those of the
 //! program that the book schedules. What the rules miss is asserted as it is, and its test says so.
 
+use tilewright_tcp::contraction::Contraction;
 use tilewright_tcp::cost::cast::Cast;
 use tilewright_tcp::cost::collect::Collect;
 use tilewright_tcp::cost::commit::Commit;
-use tilewright_tcp::cost::contraction::{Contraction, Drain};
 use tilewright_tcp::cost::fetch::Fetch;
 use tilewright_tcp::cost::load::Load;
-use tilewright_tcp::cost::switch::{Ring, Switch, Topology, delivered_packets};
-use tilewright_tcp::cost::transpose::Transpose;
+use tilewright_tcp::cost::switch::Switch;
 use tilewright_tcp::cost::vector::Vector;
-use tilewright_tcp::cost::{Command, CommandCycles, Context, Stage, command_cycles};
+use tilewright_tcp::cost::{Command, CommandCycles, Stage, command_cycles};
+use tilewright_tcp::program::exec::{Context, Drain};
+use tilewright_tcp::switch::{Ring, Topology, delivered_packets};
+use tilewright_tcp::transpose::Transpose;
 
 use crate::cost::tcp;
 

@@ -4,11 +4,10 @@ use tilewright_base::{SourceId, Span};
 use tilewright_notation::algebra::RadixMap;
 use tilewright_notation::algebra::map::{MapDigit, OFFSET};
 use tilewright_num::Dtype;
-use tilewright_tcp::cost::Context;
-use tilewright_tcp::cost::contraction::Drain;
 use tilewright_tcp::program::control::{Command, Queue, Step, StepKind};
 use tilewright_tcp::program::exec::{
-    Body, Commit, Contract, ContractOp, Exec, Fetch, Loop, Memory, Short, StepLoop, Stream, Switch,
+    Body, Commit, Context, Contract, ContractOp, Drain, Exec, Fetch, Loop, Memory, Short, StepLoop, Stream,
+    Switch,
 };
 use tilewright_tcp::program::tensor::{Data, Place, Role, Tensor};
 use tilewright_tcp::program::transfer::{Address, Located, Medium, Transfer, TransferLoop};

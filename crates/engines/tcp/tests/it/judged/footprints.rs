@@ -4,11 +4,12 @@ use std::collections::BTreeSet;
 
 use proptest::prelude::*;
 use tilewright_num::Dtype;
-use tilewright_tcp::cost::Context;
 use tilewright_tcp::footprint::{Access, Footprint, Store, of_exec, of_transfer, tensor};
 use tilewright_tcp::program::Count;
 use tilewright_tcp::program::event::PeId;
-use tilewright_tcp::program::exec::{Body, Commit, Exec, Fetch, Interleave, Limit, Memory, SliceDigit};
+use tilewright_tcp::program::exec::{
+    Body, Commit, Context, Exec, Fetch, Interleave, Limit, Memory, SliceDigit,
+};
 use tilewright_tcp::program::tensor::{Place, Role};
 use tilewright_tcp::program::transfer::{Address, Medium, Transfer};
 

@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use proptest::prelude::*;
-use tilewright_tcp::cost::Context;
 use tilewright_tcp::findings::Party;
 use tilewright_tcp::footprint::Store;
 use tilewright_tcp::program::Program;
 use tilewright_tcp::program::event::Unit;
+use tilewright_tcp::program::exec::Context;
 use tilewright_tcp::program::transfer::{Address, Medium};
 
 use crate::judged::build::*;

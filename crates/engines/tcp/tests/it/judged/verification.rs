@@ -5,16 +5,16 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 use tilewright_base::diagnostic::{Diagnostic, any_error};
 use tilewright_num::Dtype;
-use tilewright_tcp::cost::Context;
-use tilewright_tcp::cost::switch::{Ring, Topology};
 use tilewright_tcp::program::control::{Command, StepKind, Term, Value};
 use tilewright_tcp::program::exec::{
-    Body, Fill, FlitTranspose, Indirect, Interleave, Limit, Lookup, Memory, Shift, StepLoop, Transpose,
+    Body, Context, Fill, FlitTranspose, Indirect, Interleave, Limit, Lookup, Memory, Shift, StepLoop,
+    Transpose,
 };
 use tilewright_tcp::program::tensor::{Data, Place, Role};
 use tilewright_tcp::program::transfer::{Address, TransferIndex};
 use tilewright_tcp::program::vector::{Source, Word};
 use tilewright_tcp::program::{Count, Exec, Grant, Program, Register, RegisterId, Tensor};
+use tilewright_tcp::switch::{Ring, Topology};
 use tilewright_tcp::verify::{CODES, MAX_NESTING, verify};
 
 use crate::judged::build::*;

@@ -1,8 +1,8 @@
 //! Long runs: what a judge keeps does not grow with them.
 
-use tilewright_tcp::cost::Context;
 use tilewright_tcp::findings::Judge;
 use tilewright_tcp::program::Program;
+use tilewright_tcp::program::exec::Context;
 
 use crate::judged::build::*;
 use crate::judged::script::{Happens, tell};

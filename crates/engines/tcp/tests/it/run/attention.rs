@@ -5,13 +5,11 @@
 use tilewright_notation::algebra::RadixMap;
 use tilewright_notation::algebra::map::{MapDigit, OFFSET, SLICE};
 use tilewright_num::{Dtype, int_value};
-use tilewright_tcp::cost::Context;
-use tilewright_tcp::cost::contraction::Drain;
-use tilewright_tcp::cost::switch::{Ring, Topology};
-use tilewright_tcp::program::exec::{Body, Memory, Stream};
+use tilewright_tcp::program::exec::{Body, Context, Drain, Memory, Stream};
 use tilewright_tcp::program::tensor::Place;
 use tilewright_tcp::program::{Count, Tensor};
 use tilewright_tcp::run::{State, exec};
+use tilewright_tcp::switch::{Ring, Topology};
 
 use crate::run::contract::{contraction, step};
 use crate::run::images::{Dice, PE, commit, copy, fetch, image, row, tcp};

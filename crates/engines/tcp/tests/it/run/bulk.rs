@@ -1,9 +1,9 @@
 //! Whole commands do not depend on the number of threads.
 
 use tilewright_num::Dtype;
-use tilewright_tcp::cost::switch::{Ring, Topology};
 use tilewright_tcp::program::exec::Memory;
 use tilewright_tcp::run::{Fault, State};
+use tilewright_tcp::switch::{Ring, Topology};
 
 use crate::run::contract::{contraction, step};
 use crate::run::images::{Dice, OUT, at, copy, fetch, read, row, run, tcp};

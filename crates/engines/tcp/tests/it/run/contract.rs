@@ -4,9 +4,8 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 use tilewright_num::{Dtype, RuleSet, decode, int_value, mul_f32, tree_sum};
-use tilewright_tcp::cost::contraction::Drain;
 use tilewright_tcp::program::Count;
-use tilewright_tcp::program::exec::{Contract, ContractOp, FlitTranspose, Loop, Memory, StepLoop};
+use tilewright_tcp::program::exec::{Contract, ContractOp, Drain, FlitTranspose, Loop, Memory, StepLoop};
 use tilewright_tcp::run::contract::{Plan, RegisterFile, bulk, contract, literal};
 use tilewright_tcp::run::packets::Packets;
 use tilewright_tcp::run::{Problem, Stage, State};

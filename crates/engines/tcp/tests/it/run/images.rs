@@ -5,11 +5,9 @@ use std::sync::LazyLock;
 use tilewright_base::{SourceId, Sources, Span};
 use tilewright_machine::{Tcp, builtin, load};
 use tilewright_num::Dtype;
-use tilewright_tcp::cost::Context;
-use tilewright_tcp::program::Count;
-use tilewright_tcp::program::Exec;
 use tilewright_tcp::program::event::PeId;
-use tilewright_tcp::program::exec::{Body, Commit, Fetch, Loop, Memory, Stream, Switch};
+use tilewright_tcp::program::exec::{Body, Commit, Context, Fetch, Loop, Memory, Stream, Switch};
+use tilewright_tcp::program::{Count, Exec};
 use tilewright_tcp::run::state::At;
 use tilewright_tcp::run::{Fault, State, exec};
 

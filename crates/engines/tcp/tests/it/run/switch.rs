@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use tilewright_num::Dtype;
-use tilewright_tcp::cost::switch::{Ring, Topology};
 use tilewright_tcp::program::exec::{Memory, Switch};
 use tilewright_tcp::run::{Stage, State};
+use tilewright_tcp::switch::{Ring, Topology};
 
 use crate::run::images::{OUT, at, copy, fetch, read, row, run, tcp};
 

@@ -3,7 +3,6 @@
 use proptest::prelude::*;
 use tilewright_machine::Tcp;
 use tilewright_num::Dtype;
-use tilewright_tcp::cost::switch::{Ring, Topology};
 use tilewright_tcp::program::Count;
 use tilewright_tcp::program::exec::{
     Body, Commit, Fetch, Indirect, Interleave, Limit, Lookup, Loop, Memory, SliceDigit, Stream, Switch,
@@ -13,6 +12,7 @@ use tilewright_tcp::program::vector::{
     Between, Choice, Gives, Guarded, Op, OpKind, ReduceOp, Source, Vector, Word,
 };
 use tilewright_tcp::run::{State, exec, exec_literally};
+use tilewright_tcp::switch::{Ring, Topology};
 
 use crate::run::contract::{contraction, step};
 use crate::run::images::{Dice, PE, at, bits, fetch, image, read, row, tcp};

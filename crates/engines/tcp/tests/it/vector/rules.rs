@@ -1,13 +1,14 @@
 //! Every rule with a legal chain and its refused twin, and the facts that follow from chains.
 
+use tilewright_tcp::cost;
 use tilewright_tcp::program::vector::{
     Between, Comparison, Gives, OpKind, ReduceLimit, ReduceOp, Relation, Source, Vector, Word,
 };
 use tilewright_tcp::program::{Count, RegisterId};
 use tilewright_tcp::run::vector::{VectorError, apply};
 use tilewright_tcp::vector::{
-    FLIT_WORDS, Fault, GROUP_TAG, HALF_WORDS, OpCounts, VeUnit, check, cost, flits_out, misfit, narrow,
-    op_counts, output, units,
+    FLIT_WORDS, Fault, GROUP_TAG, HALF_WORDS, OpCounts, VeUnit, check, flits_out, misfit, narrow, op_counts,
+    output, units,
 };
 
 use crate::vector::build::{
@@ -287,7 +288,7 @@ fn facts_follow_from_the_chain() {
     assert_eq!(op_counts(&vector, 4), Some(OpCounts { int: 64, float: 72, exp: 36 }));
     vector.between = Some(Between { op: ReduceOp::Max, slices: 4, gives: Gives::First });
     assert_eq!(op_counts(&vector, 4), Some(OpCounts { int: 64, float: 80, exp: 36 }));
-    let cost = cost(&vector, 4);
+    let cost = cost::vector::Vector::of(&vector, 4);
     assert_eq!((cost.flits, cost.narrow, cost.upper_half_padding), (4, true, false));
     assert_eq!((cost.units, cost.reduced_slices), (5, 4));
 }
