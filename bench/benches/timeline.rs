@@ -13,7 +13,6 @@ use tilewright_bench::{Bench, measure};
 use tilewright_machine::{Tcp, builtin, load};
 use tilewright_num::Dtype;
 use tilewright_record::{KeepLast, Sink, perfetto};
-use tilewright_sim::{Detail, Judge, NoJudge, Options, Outcome, simulate};
 use tilewright_tcp::program::control::{Command, Queue, Step, StepKind, Term, Value};
 use tilewright_tcp::program::event::Event;
 use tilewright_tcp::program::exec::{
@@ -22,6 +21,7 @@ use tilewright_tcp::program::exec::{
 };
 use tilewright_tcp::program::transfer::{Address, Located, Medium, SLICE_STRIDE, Transfer, TransferLoop};
 use tilewright_tcp::program::{Count, ExecId, Program, Register, RegisterId, TransferId};
+use tilewright_tcp_sim::{Detail, Judge, NoJudge, Options, Outcome, simulate};
 
 fn main() {
     let machine = tcp();

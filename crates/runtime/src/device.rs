@@ -120,7 +120,7 @@ impl Device {
     /// see [`Device::load`] and [`Device::put`]; outputs are read with [`Device::get`].
     ///
     /// Memories change if values are wanted, or needed for what is wanted. A command that cannot be run stops the run
-    /// ([`tilewright_sim::Ended::Stopped`]) and is a finding.
+    /// ([`tilewright_tcp_sim::Ended::Stopped`]) and is a finding.
     ///
     /// # Errors
     /// A program of another machine or of more chips, a value outside of its register's range, a run that cannot go on.

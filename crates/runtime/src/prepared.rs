@@ -5,8 +5,8 @@ use std::sync::Arc;
 use tilewright_base::Diagnostic;
 use tilewright_machine::tcp::Tcp;
 use tilewright_record::{KeepLast, Sink};
-use tilewright_sim as sim;
 use tilewright_tcp::program::{Program, RegisterId};
+use tilewright_tcp_sim as sim;
 
 use crate::Device;
 use crate::decides::Decides;

@@ -7,10 +7,10 @@ use tilewright_machine::Tcp;
 use tilewright_num::{Dtype, RuleSet, convert, int_value};
 use tilewright_report::columns::{Align, counted, table, thousands};
 use tilewright_runtime::{Array, Reading};
-use tilewright_sim::{Ended, Outcome};
 use tilewright_tcp::energy::{Component, Counts};
 use tilewright_tcp::program::exec::{Body, Context, Stream};
 use tilewright_tcp::program::{Exec, Program};
+use tilewright_tcp_sim::{Ended, Outcome};
 
 use super::Asked;
 use crate::args::SimArgs;

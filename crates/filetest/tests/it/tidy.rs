@@ -19,9 +19,9 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("crates/record", &[]),
     ("crates/engines/tcp", &["base", "ir", "machine", "notation", "num"]),
     ("crates/engines/neuron", &["machine", "num"]),
-    ("crates/micro", &["machine", "tcp"]),
-    ("crates/sim", &["base", "machine", "num", "record", "tcp"]),
-    ("crates/runtime", &["base", "compile", "explore", "machine", "num", "record", "sim", "tcp"]),
+    ("crates/tcp/micro", &["machine", "tcp"]),
+    ("crates/tcp/sim", &["base", "machine", "num", "record", "tcp"]),
+    ("crates/runtime", &["base", "compile", "explore", "machine", "num", "record", "tcp-sim", "tcp"]),
     ("crates/explore", &["base", "machine", "neuron", "notation", "num", "tcp"]),
     ("crates/compile", &["base", "explore", "graph", "interp", "machine", "notation", "num", "tcp"]),
     ("crates/report", &["notation"]),
@@ -29,7 +29,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         "crates/cli",
         &[
             "base", "compile", "explore", "graph", "import", "interp", "machine", "neuron", "notation",
-            "num", "record", "report", "runtime", "sim", "tcp",
+            "num", "record", "report", "runtime", "tcp-sim", "tcp",
         ],
     ),
     ("crates/python", &["", "base", "machine", "neuron", "num", "record"]),
@@ -41,7 +41,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         "bench",
         &[
             "base", "compile", "explore", "import", "machine", "neuron", "notation", "num", "record",
-            "report", "runtime", "sim", "tcp",
+            "report", "runtime", "tcp-sim", "tcp",
         ],
     ),
 ];

@@ -1,7 +1,7 @@
 //! How the two contexts of a slice slow each other: ports of the register file and banks of data memory (vISA book, tensor register
 //! file and data memory). The main context always wins, so only the sub context gets longer.
 //!
-//! Each rule is held to a simulation by the cycle (`crates/micro/tests/proof/contexts.rs`), which states how close it is.
+//! Each rule is held to a simulation by the cycle (`crates/tcp/micro/tests/proof/contexts.rs`), which states how close it is.
 
 use tilewright_machine::tcp::Tcp;
 

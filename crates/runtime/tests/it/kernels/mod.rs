@@ -22,10 +22,10 @@ use tilewright_machine::{Tcp, builtin, load};
 use tilewright_num::{Dtype, convert, int_value};
 use tilewright_record::KeepLast;
 use tilewright_runtime::{Array, ArrayError, Reading, Wanted, read, readings};
-use tilewright_sim::Ended;
 use tilewright_tcp::program::Program;
 use tilewright_tcp::program::tensor::Role;
 use tilewright_tcp::run::rules;
+use tilewright_tcp_sim::Ended;
 
 /// The machine.
 fn tcp() -> &'static Tcp {

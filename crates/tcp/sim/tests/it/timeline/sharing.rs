@@ -1,10 +1,10 @@
 //! Off-chip memory and links between PEs and chips that use them at once.
 
 use tilewright_machine::tcp::Tcp;
-use tilewright_sim::{Outcome, checks};
 use tilewright_tcp::program::exec::Context;
 use tilewright_tcp::program::transfer::TransferLoop;
 use tilewright_tcp::program::{Count, Program, Transfer};
+use tilewright_tcp_sim::{Outcome, checks};
 
 use crate::timeline::build::{
     ENDS, PUSH, START, contraction, copy, dm, dma, hbm, program, queue, run, run_exec, spans, weights,

@@ -1,7 +1,6 @@
 //! What random commands once got wrong, shrunk.
 //! Each was a closed form without a rule that it has now: see `tilewright_tcp::cost::batches` and `switch::burst_cycles`.
 
-use tilewright_micro::{MicroError, Work, run};
 use tilewright_tcp::contraction::Contraction;
 use tilewright_tcp::cost::collect::Collect;
 use tilewright_tcp::cost::commit::Commit;
@@ -11,6 +10,7 @@ use tilewright_tcp::cost::{Command, Stage};
 use tilewright_tcp::program::exec::{Context, Drain};
 use tilewright_tcp::switch::{Ring, Topology};
 use tilewright_tcp::transpose::Transpose;
+use tilewright_tcp_micro::{MicroError, Work, run};
 
 use crate::{gap, tcp};
 

@@ -1,9 +1,8 @@
-//! Two commands side by side, as the timeline has them and as a simulation by the cycle does (`crates/micro`).
+//! Two commands side by side, as the timeline has them and as a simulation by the cycle does (`crates/tcp/micro`).
 //!
 //! The judge starts both at their first access; here the second starts two pushes after the first.
 
 use proptest::prelude::*;
-use tilewright_micro::{Reads, Walk, Work};
 use tilewright_tcp::cost;
 use tilewright_tcp::cost::collect::Collect;
 use tilewright_tcp::cost::fetch::Fetch;
@@ -11,6 +10,7 @@ use tilewright_tcp::cost::image::exec_command;
 use tilewright_tcp::cost::load::Load;
 use tilewright_tcp::program::exec::{Context, StepLoop};
 use tilewright_tcp::program::{Count, Exec};
+use tilewright_tcp_micro::{Reads, Walk, Work};
 
 use crate::timeline::build::{
     PUSH, contraction, copy, loops, program, queue, run, run_exec, short, spans, stream_of,
@@ -63,7 +63,8 @@ fn both(main: Exec, main_work: &Work, bytes: u64) -> [(u64, u64); 2] {
         let (start, end) = spans(&outcome, path)[0];
         end - start - OVERHEAD
     };
-    let judged = tilewright_micro::run(&tcp(), Some(main_work), Some(&load_work(bytes))).expect("it ends");
+    let judged =
+        tilewright_tcp_micro::run(&tcp(), Some(main_work), Some(&load_work(bytes))).expect("it ends");
     [(lasted("chip0/pe0/sub"), lasted("chip0/pe0/main")), (judged.sub_cycles, judged.main_cycles)]
 }
 

@@ -1,8 +1,6 @@
 //! Two contexts on one slice: ports of the register file, banks of data memory.
 
 use proptest::prelude::*;
-use tilewright_micro::sample::{self, Choices};
-use tilewright_micro::{Outcome, Reads, Walk, Work, run};
 use tilewright_tcp::contraction::Contraction;
 use tilewright_tcp::cost::Command;
 use tilewright_tcp::cost::collect::Collect;
@@ -13,6 +11,8 @@ use tilewright_tcp::cost::contention::{
 use tilewright_tcp::cost::fetch::Fetch;
 use tilewright_tcp::cost::load::Load;
 use tilewright_tcp::program::exec::{Context, Drain};
+use tilewright_tcp_micro::sample::{self, Choices};
+use tilewright_tcp_micro::{Outcome, Reads, Walk, Work, run};
 
 use crate::{choices, tcp};
 

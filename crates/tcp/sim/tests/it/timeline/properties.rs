@@ -2,13 +2,13 @@
 
 use proptest::prelude::*;
 use tilewright_record::KeepLast;
-use tilewright_sim::{Detail, Ended, NoJudge, Options, SimError, checks, simulate};
 use tilewright_tcp::program::control::{Command, Step, StepKind, Term, Value};
 use tilewright_tcp::program::exec::{Context, Limit, Loop, Memory, SliceDigit};
 use tilewright_tcp::program::transfer::{Address, TransferLoop};
 use tilewright_tcp::program::vector::{Between, Gives, ReduceOp};
 use tilewright_tcp::program::{Count, Exec, Program, RegisterId, Transfer};
 use tilewright_tcp::switch::{Ring, Topology};
+use tilewright_tcp_sim::{Detail, Ended, NoJudge, Options, SimError, checks, simulate};
 
 use crate::timeline::build::{
     contraction, copy, custom, dma, program, push, queue, register, run, run_exec, short, starving, step,

@@ -5,9 +5,9 @@
 use tilewright_base::{Sources, render};
 use tilewright_machine::tcp::Tcp;
 use tilewright_machine::{builtin, load};
-use tilewright_micro::gap::{Gap, SLACK_CYCLES};
-use tilewright_micro::sample::{self, Choices};
-use tilewright_micro::{Accumulators, Work};
+use tilewright_tcp_micro::gap::{Gap, SLACK_CYCLES};
+use tilewright_tcp_micro::sample::{self, Choices};
+use tilewright_tcp_micro::{Accumulators, Work};
 
 const CASES: u64 = 1000;
 

@@ -1,10 +1,10 @@
 //! What runs side by side and what does not (vISA book, contexts).
 
 use tilewright_record::{Event, Interval};
-use tilewright_sim::Outcome;
 use tilewright_tcp::program::control::{Command, Step};
 use tilewright_tcp::program::exec::Context;
 use tilewright_tcp::program::{Exec, Transfer};
+use tilewright_tcp_sim::Outcome;
 
 use crate::timeline::build::{
     ENDS, PUSH, START, contraction, copy, custom, dma, program, push, queue, run, run_exec, short, spans,

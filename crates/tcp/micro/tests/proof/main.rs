@@ -13,9 +13,9 @@ use proptest::prelude::*;
 use tilewright_base::{Sources, render};
 use tilewright_machine::tcp::Tcp;
 use tilewright_machine::{builtin, load};
-use tilewright_micro::Work;
-use tilewright_micro::gap::Gap;
-use tilewright_micro::sample::CHOICES;
+use tilewright_tcp_micro::Work;
+use tilewright_tcp_micro::gap::Gap;
+use tilewright_tcp_micro::sample::CHOICES;
 
 /// The paper's chip.
 fn tcp() -> &'static Tcp {

@@ -3,7 +3,7 @@
 mod build;
 mod contention;
 mod control;
-#[path = "../../../../record/tests/it/decode/mod.rs"]
+#[path = "../../../../../record/tests/it/decode/mod.rs"]
 mod decode;
 mod energy;
 mod moves;

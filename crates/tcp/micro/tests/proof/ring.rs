@@ -1,9 +1,9 @@
 //! Exchanges in rings, in every topology, with loads, contractions, vector commands and copies behind them.
 
 use proptest::prelude::*;
-use tilewright_micro::gap::Gap;
-use tilewright_micro::sample::{self, Choices};
 use tilewright_tcp::switch::Topology;
+use tilewright_tcp_micro::gap::Gap;
+use tilewright_tcp_micro::sample::{self, Choices};
 
 use crate::{choices, gap, tcp};
 

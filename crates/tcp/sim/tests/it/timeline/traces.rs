@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use tilewright_record::perfetto::Stream;
-use tilewright_sim::{NoJudge, Options, simulate};
 use tilewright_tcp::program::Program;
 use tilewright_tcp::program::control::Command;
 use tilewright_tcp::program::exec::Context;
+use tilewright_tcp_sim::{NoJudge, Options, simulate};
 
 use crate::timeline::build::{START, contraction, dma, program, push, queue, run_exec, short, weights};
 use crate::timeline::{decode, tcp};

@@ -1,11 +1,11 @@
 //! Transfers over several engines, between chips, and to scratchpads.
 
 use tilewright_base::Span;
-use tilewright_sim::Outcome;
 use tilewright_tcp::energy::Component;
 use tilewright_tcp::program::control::{StepKind, Term, Value};
 use tilewright_tcp::program::transfer::{Address, Located, Medium, SLICE_STRIDE, Transfer, TransferLoop};
 use tilewright_tcp::program::{Count, Program};
+use tilewright_tcp_sim::Outcome;
 
 use crate::timeline::build::{ENDS, PUSH, START, dm, dma, hbm, program, queue, run, spans, step, weights};
 use crate::timeline::tcp;

@@ -1,10 +1,10 @@
 //! Commands of one slice: contractions, copies, vector commands, transposes, loads.
 
 use proptest::prelude::*;
-use tilewright_micro::gap::SLACK_CYCLES;
-use tilewright_micro::sample::{self, Choices};
-use tilewright_micro::{Walk, Work};
 use tilewright_tcp::program::exec::Context;
+use tilewright_tcp_micro::gap::SLACK_CYCLES;
+use tilewright_tcp_micro::sample::{self, Choices};
+use tilewright_tcp_micro::{Walk, Work};
 
 use crate::{choices, gap, tcp};
 

@@ -1,11 +1,11 @@
 //! Check 8: with more of a resource, or less of a fixed cost, and nothing else changed, no program is slower.
 
 use tilewright_machine::tcp::Tcp;
-use tilewright_sim::checks;
 use tilewright_tcp::program::control::Command;
 use tilewright_tcp::program::exec::Context;
 use tilewright_tcp::program::transfer::TransferLoop;
 use tilewright_tcp::program::{Count, Program, Transfer};
+use tilewright_tcp_sim::checks;
 
 use crate::timeline::build::{
     contraction, copy, dm, dma, hbm, program, push, queue, run, run_exec, short, vector, weights,

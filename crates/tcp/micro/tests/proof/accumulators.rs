@@ -1,11 +1,11 @@
 //! One set of accumulators for all groups, instead of a copy that drains: what the closed forms do not assume.
 
 use proptest::prelude::*;
-use tilewright_micro::sample::{self, Choices};
-use tilewright_micro::{Accumulators, Work};
 use tilewright_tcp::contraction::Contraction;
 use tilewright_tcp::cost::contraction::shared_group_cycles;
 use tilewright_tcp::cost::{Stage, command_cycles};
+use tilewright_tcp_micro::sample::{self, Choices};
+use tilewright_tcp_micro::{Accumulators, Work};
 
 use crate::{choices, gap, tcp};
 

@@ -1,11 +1,11 @@
 //! Energy and counters of whole runs.
 
-use tilewright_sim::checks::{self, Violation};
-use tilewright_sim::{Engine, Outcome};
 use tilewright_tcp::energy::{COMPONENTS, Component, counts, energy_fj};
 use tilewright_tcp::program::Program;
 use tilewright_tcp::program::event::PeId;
 use tilewright_tcp::program::exec::Context;
+use tilewright_tcp_sim::checks::{self, Violation};
+use tilewright_tcp_sim::{Engine, Outcome};
 
 use crate::timeline::build::{
     contraction, dma, program, queue, run, run_exec, short, spans, try_run, weights,

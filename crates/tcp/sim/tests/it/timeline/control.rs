@@ -4,13 +4,13 @@ use std::ops::ControlFlow;
 
 use tilewright_num::Dtype;
 use tilewright_record::KeepAll;
-use tilewright_sim::{Ended, Judge, Options, SimError, WaitsFor, simulate};
 use tilewright_tcp::program::control::{Arithmetic, Command, Condition, StepKind, Term, Value};
 use tilewright_tcp::program::event::{Event, PeId};
 use tilewright_tcp::program::exec::{Context, Loop};
 use tilewright_tcp::program::transfer::Address;
 use tilewright_tcp::program::vector::Relation;
 use tilewright_tcp::program::{Count, ExecId, Program, RegisterId};
+use tilewright_tcp_sim::{Ended, Judge, Options, SimError, WaitsFor, simulate};
 
 use crate::timeline::build::{
     ENDS, PUSH, START, copy, dm, dma, loops, program, push, queue, register, run, run_exec, spans, step,
