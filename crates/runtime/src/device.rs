@@ -8,12 +8,12 @@ use std::sync::Arc;
 
 use tilewright_machine::tcp::Tcp;
 use tilewright_record::Sink;
-use tilewright_tcp::program::event::PeId;
-use tilewright_tcp::program::tensor::{Role, Tensor};
-use tilewright_tcp::program::transfer::Address;
-use tilewright_tcp::program::{Program, RegisterId};
-use tilewright_tcp::run::state::Lent;
-use tilewright_tcp::run::{Fault, State};
+use tilewright_tcp_exec::state::Lent;
+use tilewright_tcp_exec::{Fault, State};
+use tilewright_tcp_isa::program::event::PeId;
+use tilewright_tcp_isa::program::tensor::{Role, Tensor};
+use tilewright_tcp_isa::program::transfer::Address;
+use tilewright_tcp_isa::program::{Program, RegisterId};
 
 use crate::array::{Array, ArrayError};
 use crate::prepared::Prepared;

@@ -13,9 +13,9 @@ use tilewright_compile::kernel::Kernels;
 use tilewright_compile::{Compiled, Options, compile_chosen, weights};
 use tilewright_import::Model;
 use tilewright_import::tokenizer::Tokenizer;
-use tilewright_tcp::program::binary::{Bundle, pack_bundle, unpack_bundle};
-use tilewright_tcp::program::text as commands;
-use tilewright_tcp::run::state::Lent;
+use tilewright_tcp_exec::state::Lent;
+use tilewright_tcp_isa::program::binary::{Bundle, pack_bundle, unpack_bundle};
+use tilewright_tcp_isa::program::text as commands;
 
 use super::args::{CompileArgs, ExecArgs};
 use super::plan::{self, Planned};

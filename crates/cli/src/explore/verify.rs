@@ -6,8 +6,8 @@ use tilewright_notation::syntax::ast::Operand;
 use tilewright_record::KeepLast;
 use tilewright_runtime::einsum::{Comparison, compare_run};
 use tilewright_runtime::{Reading, Wanted, read};
-use tilewright_tcp::lower::Options;
-use tilewright_tcp::program::Program;
+use tilewright_tcp_isa::program::Program;
+use tilewright_tcp_lower::Options;
 
 use super::args::ExploreArgs;
 use crate::host::Host;

@@ -5,9 +5,9 @@ use tilewright_machine::{Loaded, Tcp};
 use tilewright_notation::syntax::ast::{Operand, Program, SpanOf};
 use tilewright_notation::syntax::parser::{self, Parsed};
 use tilewright_num::Dtype;
-use tilewright_tcp::Setup;
-use tilewright_tcp::contraction::CONTRACTED;
-use tilewright_tcp::setup::SetupError;
+use tilewright_tcp_cost::Setup;
+use tilewright_tcp_cost::setup::SetupError;
+use tilewright_tcp_isa::contraction::CONTRACTED;
 
 use crate::args::{NotationArgs, TargetArgs};
 use crate::chip::load_chip;

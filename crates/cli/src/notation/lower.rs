@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use tilewright_num::Dtype;
-use tilewright_tcp::lower::{Options, lower};
-use tilewright_tcp::program::tensor::Data;
-use tilewright_tcp::program::text::print;
+use tilewright_tcp_isa::program::tensor::Data;
+use tilewright_tcp_isa::program::text::print;
+use tilewright_tcp_lower::{Options, lower};
 
 use super::check::resolve;
 use super::gather;
@@ -18,7 +18,7 @@ pub(super) fn run(args: &LowerArgs, host: &mut dyn Host) -> Result<Outcome, Outc
     let (_, tcp) = gather::target(&mut gathered.sources, &args.notation.target, host)?;
     let setup = gather::setup(&gathered, &tcp, args.notation.target.pes)?;
     let problem = resolve(&gathered, false, host)?;
-    let verdict = tilewright_tcp::check(&setup, &problem);
+    let verdict = tilewright_tcp_cost::check(&setup, &problem);
     if !verdict.legal() {
         return Err(Outcome::refused(FAILED, &gathered.sources, &verdict.diagnostics, host.colour()));
     }

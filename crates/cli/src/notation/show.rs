@@ -13,7 +13,7 @@ use tilewright_report::columns::thousands;
 use tilewright_report::shape::ShapeGrid;
 use tilewright_report::svg::Svg;
 use tilewright_report::tactic::{self, LoopRow, Role};
-use tilewright_tcp::{Placed, Setup};
+use tilewright_tcp_cost::{Placed, Setup};
 
 use super::{check, gather};
 use crate::args::ShowArgs;
@@ -51,7 +51,7 @@ pub(super) fn run(args: &ShowArgs, host: &mut dyn Host) -> Result<Outcome, Outco
             .map_err(|error| Outcome::usage(&format!("cannot write `{path}`: {error}")))?;
         stdout.push_str(&format!("picture: {path}\n"));
     }
-    let verdict = tilewright_tcp::check(&setup, &problem);
+    let verdict = tilewright_tcp_cost::check(&setup, &problem);
     let stderr = if verdict.legal() {
         String::new()
     } else {

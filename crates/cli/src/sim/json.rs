@@ -3,8 +3,8 @@
 use serde_json::{Map, Value, json};
 use tilewright_base::{Diagnostic, Sources};
 use tilewright_runtime::Reading;
-use tilewright_tcp::energy::Component;
-use tilewright_tcp::program::Program;
+use tilewright_tcp_cost::energy::Component;
+use tilewright_tcp_isa::program::Program;
 use tilewright_tcp_sim::{Ended, ImageUse};
 
 use super::Asked;

@@ -9,7 +9,7 @@ use tilewright_machine::Tcp;
 use tilewright_record::{KeepAll, KeepLast};
 use tilewright_runtime::prepared::Prepared;
 use tilewright_runtime::{ReadingError, Wanted};
-use tilewright_tcp::energy::{COMPONENTS, Counts};
+use tilewright_tcp_cost::energy::{COMPONENTS, Counts};
 use tilewright_tcp_sim::Outcome;
 
 use crate::args::Scales;

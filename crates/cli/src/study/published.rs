@@ -10,7 +10,7 @@ use tilewright_notation::problem::Problem;
 use tilewright_notation::syntax::parser;
 use tilewright_num::Dtype;
 use tilewright_report::columns::{Align, table};
-use tilewright_tcp::Setup;
+use tilewright_tcp_cost::Setup;
 
 use super::closed::{self, Fetched, Moved, Stages, Switched, Turned};
 use super::rows::Row;
@@ -159,7 +159,7 @@ fn tactic(machine: &Tcp, text: &str, measure: &str) -> Result<f64, String> {
     let setup = Setup::new(machine, 1, Dtype::I8).map_err(|_| wrong())?;
     let program = parser::program(text, SourceId(0)).map_err(|error| error.message.clone())?;
     let problem = Problem::new(&program).map_err(|_| wrong())?;
-    let verdict = tilewright_tcp::check(&setup, &problem);
+    let verdict = tilewright_tcp_cost::check(&setup, &problem);
     let (Some(reuse), Some(placed)) = (&verdict.reuse, &verdict.placed) else { return Err(wrong()) };
     match measure {
         "reuse" => Ok(size(reuse.count())),

@@ -17,31 +17,73 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("crates/interp", &["graph"]),
     ("crates/import", &["base", "graph"]),
     ("crates/record", &[]),
-    ("crates/engines/tcp", &["base", "ir", "machine", "notation", "num"]),
+    ("crates/tcp/isa", &["base", "ir", "machine", "notation", "num"]),
+    ("crates/tcp/cost", &["base", "machine", "notation", "num", "tcp-isa"]),
+    ("crates/tcp/exec", &["machine", "notation", "num", "tcp-isa"]),
+    ("crates/tcp/lower", &["base", "machine", "notation", "num", "tcp-cost", "tcp-isa"]),
+    ("crates/tcp/sim", &["base", "machine", "num", "record", "tcp-cost", "tcp-isa"]),
+    ("crates/tcp/micro", &["machine", "tcp-cost", "tcp-isa"]),
     ("crates/engines/neuron", &["machine", "num"]),
-    ("crates/tcp/micro", &["machine", "tcp"]),
-    ("crates/tcp/sim", &["base", "machine", "num", "record", "tcp"]),
-    ("crates/runtime", &["base", "compile", "explore", "machine", "num", "record", "tcp-sim", "tcp"]),
-    ("crates/explore", &["base", "machine", "neuron", "notation", "num", "tcp"]),
-    ("crates/compile", &["base", "explore", "graph", "interp", "machine", "notation", "num", "tcp"]),
+    (
+        "crates/runtime",
+        &[
+            "base", "compile", "explore", "machine", "num", "record", "tcp-cost", "tcp-exec", "tcp-isa",
+            "tcp-sim",
+        ],
+    ),
+    ("crates/explore", &["base", "machine", "neuron", "notation", "num", "tcp-cost", "tcp-isa", "tcp-lower"]),
+    (
+        "crates/compile",
+        &[
+            "base",
+            "explore",
+            "graph",
+            "interp",
+            "machine",
+            "notation",
+            "num",
+            "tcp-cost",
+            "tcp-isa",
+            "tcp-lower",
+        ],
+    ),
     ("crates/report", &["notation"]),
     (
         "crates/cli",
         &[
-            "base", "compile", "explore", "graph", "import", "interp", "machine", "neuron", "notation",
-            "num", "record", "report", "runtime", "tcp-sim", "tcp",
+            "base",
+            "compile",
+            "explore",
+            "graph",
+            "import",
+            "interp",
+            "machine",
+            "neuron",
+            "notation",
+            "num",
+            "record",
+            "report",
+            "runtime",
+            "tcp-cost",
+            "tcp-exec",
+            "tcp-isa",
+            "tcp-lower",
+            "tcp-sim",
         ],
     ),
     ("crates/python", &["", "base", "machine", "neuron", "num", "record"]),
     (
         "crates/filetest",
-        &["", "base", "compile", "graph", "import", "ir", "machine", "notation", "num", "tcp"],
+        &[
+            "", "base", "compile", "graph", "import", "ir", "machine", "notation", "num", "tcp-cost",
+            "tcp-isa",
+        ],
     ),
     (
         "bench",
         &[
             "base", "compile", "explore", "import", "machine", "neuron", "notation", "num", "record",
-            "report", "runtime", "tcp-sim", "tcp",
+            "report", "runtime", "tcp-cost", "tcp-exec", "tcp-isa", "tcp-sim",
         ],
     ),
 ];
@@ -155,7 +197,7 @@ fn the_book_lists_every_chapter_and_its_links_lead_somewhere() {
 
 fn codes() -> impl Iterator<Item = &'static (&'static str, &'static str)> {
     let graphs = tilewright_graph::verify::CODES.iter();
-    tilewright_tcp::verify::CODES.iter().chain(tilewright_tcp::findings::CODES).chain(graphs)
+    tilewright_tcp_isa::verify::CODES.iter().chain(tilewright_tcp_sim::findings::CODES).chain(graphs)
 }
 
 #[test]
@@ -185,7 +227,9 @@ fn every_finding_has_a_program_that_shows_it() {
     let mut programs = Vec::new();
     files(&repository().join("tests/sim"), "tcp", &mut programs);
     let shown: Vec<String> = programs.iter().map(|path| read(path)).collect();
-    for (code, _) in tilewright_tcp::findings::CODES.iter().filter(|(code, _)| !FORESTALLED.contains(code)) {
+    for (code, _) in
+        tilewright_tcp_sim::findings::CODES.iter().filter(|(code, _)| !FORESTALLED.contains(code))
+    {
         let seen = shown.iter().filter(|text| text.contains(&format!("// | error[{code}]"))).count();
         assert!(seen > 0, "no program in tests/sim shows {code}");
     }

@@ -18,8 +18,8 @@ use tilewright_compile::schedule_text::judge::prefetch;
 use tilewright_compile::schedule_text::{Area, Command, Reason, Text, UNITS, percent};
 use tilewright_machine::tcp::Tcp;
 use tilewright_record::KeepLast;
-use tilewright_tcp::program::event::{PeId, Ticket, Unit};
-use tilewright_tcp::program::{Exec, Program, RegisterId, Transfer};
+use tilewright_tcp_isa::program::event::{PeId, Ticket, Unit};
+use tilewright_tcp_isa::program::{Exec, Program, RegisterId, Transfer};
 use tilewright_tcp_sim::{Detail, Judge, Options, Outcome, SimError};
 
 pub use gaps::{Blame, Split};

@@ -8,8 +8,8 @@ use tilewright_machine::Tcp;
 use tilewright_num::Dtype;
 use tilewright_runtime::schedule::{EXPLAINED_PERCENT, schedule};
 use tilewright_runtime::tune::{Aim, TuneError, budget, tune};
-use tilewright_tcp::program::event::Unit;
-use tilewright_tcp::program::text::print;
+use tilewright_tcp_isa::program::event::Unit;
+use tilewright_tcp_isa::program::text::print;
 
 fn tcp() -> Tcp {
     let mut sources = tilewright_base::Sources::default();

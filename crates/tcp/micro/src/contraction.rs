@@ -4,8 +4,8 @@
 //! A group of sums drains after its last step has left the tree ("accumulation of N steps delays the output by N").
 
 use tilewright_machine::tcp::Tcp;
-use tilewright_tcp::contraction::Contraction;
-use tilewright_tcp::program::exec::Drain;
+use tilewright_tcp_isa::contraction::Contraction;
+use tilewright_tcp_isa::program::exec::Drain;
 
 use crate::fifo::Fifo;
 use crate::register_file::{Reads, RegisterFile};

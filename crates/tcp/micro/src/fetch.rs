@@ -1,8 +1,8 @@
 //! Fetch unit: one access a cycle; bytes become flits, a packet's last flit may be partly filled (vISA book, fetch engine).
 
 use tilewright_machine::tcp::Tcp;
-use tilewright_tcp::cost::fetch::Fetch;
-use tilewright_tcp::program::exec::Context;
+use tilewright_tcp_cost::cycles::fetch::Fetch;
+use tilewright_tcp_isa::program::exec::Context;
 
 use crate::banks::{Walk, touched};
 use crate::fifo::Fifo;

@@ -1,7 +1,9 @@
 //! The closed form of a command beside what the simulation counts.
 
 use tilewright_machine::tcp::Tcp;
-use tilewright_tcp::cost::{Command, Stage, command_cycles, contraction, switch, vector, worst_cycles};
+use tilewright_tcp_cost::cycles::{
+    Command, Stage, command_cycles, contraction, switch, vector, worst_cycles,
+};
 
 use crate::pipeline::custom_sources;
 use crate::simulate::run;

@@ -1,8 +1,8 @@
 //! One context of one slice: fetch unit, the queue to the network, engines with a queue before each, and the last unit.
 
 use tilewright_machine::tcp::Tcp;
-use tilewright_tcp::cost::Command;
-use tilewright_tcp::switch::Topology;
+use tilewright_tcp_cost::cycles::Command;
+use tilewright_tcp_isa::switch::Topology;
 
 use crate::contraction::Engine;
 use crate::fetch::FetchUnit;

@@ -6,8 +6,8 @@
 //! simplest that gives both what the book counts (ring size times flits) and what it measures (a fill of two cycles a slice).
 
 use tilewright_machine::tcp::Tcp;
-use tilewright_tcp::cost::switch::Switch;
-use tilewright_tcp::switch::Topology;
+use tilewright_tcp_cost::cycles::switch::Switch;
+use tilewright_tcp_isa::switch::Topology;
 
 use crate::fifo::Fifo;
 use crate::pipeline::Pipeline;

@@ -1,18 +1,18 @@
 //! Random legal commands, drawn from a list of numbers: the same list gives the same command, and smaller numbers smaller commands.
 
 use tilewright_machine::tcp::Tcp;
-use tilewright_tcp::contraction::Contraction;
-use tilewright_tcp::cost::Command;
-use tilewright_tcp::cost::cast::Cast;
-use tilewright_tcp::cost::collect::Collect;
-use tilewright_tcp::cost::commit::Commit;
-use tilewright_tcp::cost::fetch::Fetch;
-use tilewright_tcp::cost::load::Load;
-use tilewright_tcp::cost::switch::Switch;
-use tilewright_tcp::cost::vector::Vector;
-use tilewright_tcp::program::exec::{Context, Drain};
-use tilewright_tcp::switch::{Ring, Topology};
-use tilewright_tcp::transpose::Transpose;
+use tilewright_tcp_cost::cycles::Command;
+use tilewright_tcp_cost::cycles::cast::Cast;
+use tilewright_tcp_cost::cycles::collect::Collect;
+use tilewright_tcp_cost::cycles::commit::Commit;
+use tilewright_tcp_cost::cycles::fetch::Fetch;
+use tilewright_tcp_cost::cycles::load::Load;
+use tilewright_tcp_cost::cycles::switch::Switch;
+use tilewright_tcp_cost::cycles::vector::Vector;
+use tilewright_tcp_isa::contraction::Contraction;
+use tilewright_tcp_isa::program::exec::{Context, Drain};
+use tilewright_tcp_isa::switch::{Ring, Topology};
+use tilewright_tcp_isa::transpose::Transpose;
 
 use crate::banks::Walk;
 use crate::register_file::Reads;

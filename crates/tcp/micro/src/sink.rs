@@ -1,9 +1,9 @@
 //! Where flits end: commit unit or register file (vISA book, commit engine and tensor register file).
 
 use tilewright_machine::tcp::Tcp;
-use tilewright_tcp::cost::commit::Commit;
-use tilewright_tcp::cost::load::Load;
-use tilewright_tcp::program::exec::Context;
+use tilewright_tcp_cost::cycles::commit::Commit;
+use tilewright_tcp_cost::cycles::load::Load;
+use tilewright_tcp_isa::program::exec::Context;
 
 use crate::banks::{Walk, touched};
 use crate::fifo::Fifo;

@@ -2,8 +2,8 @@
 //! (vISA book, the engine of each name).
 
 use tilewright_machine::tcp::Tcp;
-use tilewright_tcp::cost::vector::Vector;
-use tilewright_tcp::transpose::Transpose;
+use tilewright_tcp_cost::cycles::vector::Vector;
+use tilewright_tcp_isa::transpose::Transpose;
 
 use crate::contraction::Engine;
 use crate::fifo::Fifo;

@@ -1,6 +1,6 @@
 //! Who keeps which packet, and in which order packets pass: the generators of the vISA book's switch engine, packet by packet.
 
-use tilewright_tcp::switch::{Ring, Topology};
+use tilewright_tcp_isa::switch::{Ring, Topology};
 
 /// A packet on the ring: the step in which its source sends it, and the source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! What is simulated: a command as the closed forms describe it, and what they do not need to know.
 
-use tilewright_tcp::cost::Command;
+use tilewright_tcp_cost::cycles::Command;
 
 use crate::banks::Walk;
 use crate::contraction::Accumulators;

@@ -1,7 +1,7 @@
 //! Integer arithmetic and comparisons of control cores (paper section V-A: dynamic shapes and control flow).
 
-use tilewright_tcp::program::control::{Arithmetic, Condition, Term, Value};
-use tilewright_tcp::program::vector::Relation;
+use tilewright_tcp_isa::program::control::{Arithmetic, Condition, Term, Value};
+use tilewright_tcp_isa::program::vector::Relation;
 
 /// The value of two operands at most.
 pub(crate) fn evaluate(value: Value, registers: &[i64]) -> i64 {

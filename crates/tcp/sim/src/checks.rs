@@ -5,8 +5,8 @@
 use std::sync::Arc;
 
 use tilewright_machine::tcp::Tcp;
-use tilewright_tcp::energy::{COMPONENTS, Component, energy_of_run_fj, standing_fj};
-use tilewright_tcp::program::event::PeId;
+use tilewright_tcp_cost::energy::{COMPONENTS, Component, energy_of_run_fj, standing_fj};
+use tilewright_tcp_isa::program::event::PeId;
 
 use crate::Outcome;
 use crate::ledger::Ledger;
@@ -341,7 +341,7 @@ mod tests {
     use tilewright_base::Sources;
     use tilewright_machine::{builtin, load};
     use tilewright_record::KeepLast;
-    use tilewright_tcp::program::Program;
+    use tilewright_tcp_isa::program::Program;
 
     use super::*;
     use crate::{NoJudge, Options, simulate};

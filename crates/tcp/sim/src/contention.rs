@@ -1,11 +1,11 @@
 //! How main commands slow sub commands beside them through ports and banks, and both slow DMA: the rules are
-//! `tilewright_tcp::cost::image::beside`, asked once for each pair of images.
+//! `tilewright_tcp_cost::cycles::image::beside`, asked once for each pair of images.
 
 use std::collections::BTreeMap;
 
 use tilewright_machine::tcp::Tcp;
 use tilewright_record::Sink;
-use tilewright_tcp::cost::image::sub_speed_q32;
+use tilewright_tcp_cost::cycles::image::sub_speed_q32;
 
 use crate::SimError;
 use crate::contexts::{first_access, last_access};

@@ -6,8 +6,8 @@
 
 use tilewright_base::Span;
 use tilewright_record::Sink;
-use tilewright_tcp::cost::Stage;
-use tilewright_tcp::program::event::{Event, Image, PeId, Unit};
+use tilewright_tcp_cost::cycles::Stage;
+use tilewright_tcp_isa::program::event::{Event, Image, PeId, Unit};
 
 use crate::SimError;
 use crate::contention::FULL_Q32;

@@ -7,10 +7,10 @@ use std::collections::{BTreeMap, VecDeque};
 
 use tilewright_base::Span;
 use tilewright_record::Sink;
-use tilewright_tcp::cost::image::transfer::cycles_of_ns;
-use tilewright_tcp::program::RegisterId;
-use tilewright_tcp::program::control::{Command, Condition, Step, StepKind, Value};
-use tilewright_tcp::program::event::{Event, PeId};
+use tilewright_tcp_cost::cycles::image::transfer::cycles_of_ns;
+use tilewright_tcp_isa::program::RegisterId;
+use tilewright_tcp_isa::program::control::{Command, Condition, Step, StepKind, Value};
+use tilewright_tcp_isa::program::event::{Event, PeId};
 
 use crate::SimError;
 use crate::arithmetic::{evaluate, holds};

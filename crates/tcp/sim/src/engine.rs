@@ -3,7 +3,7 @@
 //! A transfer takes its start-up, then moves data as fast as [`crate::fluid`] lets it.
 
 use tilewright_record::Sink;
-use tilewright_tcp::program::event::Event;
+use tilewright_tcp_isa::program::event::Event;
 
 use crate::SimError;
 use crate::events::What;

@@ -2,7 +2,7 @@
 
 use tilewright_base::{Diagnostic, Span};
 use tilewright_record::RecordError;
-use tilewright_tcp::program::event::PeId;
+use tilewright_tcp_isa::program::event::PeId;
 
 /// Why a run stops before its end.
 #[derive(Debug, thiserror::Error)]

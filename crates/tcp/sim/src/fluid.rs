@@ -15,9 +15,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tilewright_machine::tcp::Tcp;
-use tilewright_tcp::cost::hbm::reached_q32;
-use tilewright_tcp::cost::image::networks::Path;
-use tilewright_tcp::cost::image::{TransferCost, transfer::OffChip};
+use tilewright_tcp_cost::cycles::hbm::reached_q32;
+use tilewright_tcp_cost::cycles::image::TransferCost;
+use tilewright_tcp_cost::cycles::image::networks::Path;
+use tilewright_tcp_cost::cycles::image::transfer::OffChip;
 
 use self::fill::Fill;
 use crate::contention::FULL_Q32;
@@ -384,7 +385,7 @@ fn cycles_at(left_q32: u128, speed_q32: u64) -> u64 {
 mod tests {
     use std::sync::Arc;
 
-    use tilewright_tcp::cost::image::networks::Path;
+    use tilewright_tcp_cost::cycles::image::networks::Path;
 
     use super::{FULL_Q32, Fluid, Shared, Use, Uses};
 

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use tilewright_tcp::cost::Stage;
-use tilewright_tcp::program::Program;
-use tilewright_tcp::program::event::Unit;
+use tilewright_tcp_cost::cycles::Stage;
+use tilewright_tcp_isa::program::Program;
+use tilewright_tcp_isa::program::event::Unit;
 
 use crate::plan::{ExecPlan, Plans, TransferPlan};
 

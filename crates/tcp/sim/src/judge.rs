@@ -3,8 +3,8 @@
 use std::ops::ControlFlow;
 
 use tilewright_num::Dtype;
-use tilewright_tcp::program::event::Event;
-use tilewright_tcp::program::transfer::Address;
+use tilewright_tcp_isa::program::event::Event;
+use tilewright_tcp_isa::program::transfer::Address;
 
 /// Told what happens, in the order in which it happens. A command's values are those of its end.
 pub trait Judge {

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use tilewright_machine::tcp::Tcp;
-use tilewright_tcp::memory::payload_bits;
-use tilewright_tcp::program::event::PeId;
-use tilewright_tcp::program::exec::{Body, Commit, Exec, Loop, Memory, Switch};
-use tilewright_tcp::program::transfer::Medium;
-use tilewright_tcp::switch::Topology;
+use tilewright_tcp_isa::memory::payload_bits;
+use tilewright_tcp_isa::program::event::PeId;
+use tilewright_tcp_isa::program::exec::{Body, Commit, Exec, Loop, Memory, Switch};
+use tilewright_tcp_isa::program::transfer::Medium;
+use tilewright_tcp_isa::switch::Topology;
 
 use crate::plan::{ExecPlan, TransferPlan};
 use crate::touched::Touched;

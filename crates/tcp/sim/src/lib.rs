@@ -1,8 +1,8 @@
 //! The timeline of a program: when every command runs, what it waits for, and what the chips use meanwhile.
 //!
 //! Event-driven, one event for each thing that a control core, a command processor, a context or a DMA engine does; how long a
-//! command takes alone is asked of its engine (`tilewright_tcp::cost::image`), once for each image and register values. Values
-//! and findings are computed elsewhere: a [`Judge`] is told what happens, in order.
+//! command takes alone is asked of its engine (`tilewright_tcp_cost::cycles::image`), once for each image and register values. Values
+//! are computed elsewhere: a [`Judge`] is told what happens, in order, as are the [`findings`].
 //!
 //! | file | owns |
 //! |---|---|
@@ -19,6 +19,7 @@
 //! | `images` | what all runs of an image took |
 //! | `trace` | tracks, counters, flows and energy of the record |
 //! | [`checks`] | what must hold after every run |
+//! | [`findings`] | races and other faults that the commands of a run do to each other |
 
 mod arithmetic;
 pub mod checks;
@@ -28,6 +29,7 @@ mod core;
 mod engine;
 mod error;
 mod events;
+pub mod findings;
 pub mod fluid;
 mod images;
 mod judge;

@@ -2,8 +2,8 @@
 
 use tilewright_base::Span;
 use tilewright_record::Record;
-use tilewright_tcp::energy::{COMPONENTS, Counts};
-use tilewright_tcp::program::event::PeId;
+use tilewright_tcp_cost::energy::{COMPONENTS, Counts};
+use tilewright_tcp_isa::program::event::PeId;
 
 use crate::checks::Violation;
 use crate::images::ImageUse;
@@ -56,7 +56,7 @@ pub struct Outcome {
     pub counts: Counts,
     /// What each image took, by the first start of those that ran.
     pub images: Vec<ImageUse>,
-    /// Energy by component, in the order of `tilewright_tcp::energy::Component::ALL`.
+    /// Energy by component, in the order of `tilewright_tcp_cost::energy::Component::ALL`.
     pub energy_fj: [u128; COMPONENTS],
     /// How busy each kind of engine was; collect, cast and transpose only if something used them.
     pub utilisation: Vec<EngineUse>,

@@ -7,14 +7,14 @@ use std::sync::{Arc, OnceLock};
 
 use tilewright_base::Span;
 use tilewright_machine::tcp::Tcp;
-use tilewright_tcp::cost::CommandCycles;
-use tilewright_tcp::cost::image::{
+use tilewright_tcp_cost::cycles::CommandCycles;
+use tilewright_tcp_cost::cycles::image::{
     Occupies, Traffic, TransferCost, bank_shares_q32, exec_cycles, occupies, traffic, transfer_cost,
 };
-use tilewright_tcp::energy::{COMPONENTS, Counts, counts, counts_transfer, energy_fj};
-use tilewright_tcp::program::exec::{Context, Exec};
-use tilewright_tcp::program::transfer::{Medium, Transfer};
-use tilewright_tcp::program::{Count, ExecId, Program, RegisterId, TransferId};
+use tilewright_tcp_cost::energy::{COMPONENTS, Counts, counts, counts_transfer, energy_fj};
+use tilewright_tcp_isa::program::exec::{Context, Exec};
+use tilewright_tcp_isa::program::transfer::{Medium, Transfer};
+use tilewright_tcp_isa::program::{Count, ExecId, Program, RegisterId, TransferId};
 
 use crate::SimError;
 use crate::contention::Speeds;

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 
 use tilewright_machine::tcp::Tcp;
 use tilewright_record::Sink;
-use tilewright_tcp::program::{Program, RegisterId};
+use tilewright_tcp_isa::program::{Program, RegisterId};
 
 use crate::plan::Plans;
 use crate::simulate::{Run, run};

@@ -4,7 +4,7 @@
 //! wait for an engine. A wait takes the time of one look at least. Loads are part of the overhead of their execution.
 
 use tilewright_record::Sink;
-use tilewright_tcp::program::event::{Event, Image, Unit};
+use tilewright_tcp_isa::program::event::{Event, Image, Unit};
 
 use crate::SimError;
 use crate::events::What;

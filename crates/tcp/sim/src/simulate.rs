@@ -3,9 +3,9 @@
 use tilewright_base::Span;
 use tilewright_machine::tcp::Tcp;
 use tilewright_record::Sink;
-use tilewright_tcp::energy::{COMPONENTS, Component, energy_of_run_fj, standing_fj};
-use tilewright_tcp::program::event::PeId;
-use tilewright_tcp::program::{Program, RegisterId};
+use tilewright_tcp_cost::energy::{COMPONENTS, Component, energy_of_run_fj, standing_fj};
+use tilewright_tcp_isa::program::event::PeId;
+use tilewright_tcp_isa::program::{Program, RegisterId};
 
 use crate::core::State;
 use crate::events::{Events, What};

@@ -8,10 +8,10 @@ use smallvec::SmallVec;
 use tilewright_base::Span;
 use tilewright_machine::tcp::Tcp;
 use tilewright_record::Sink;
-use tilewright_tcp::energy::Counts;
-use tilewright_tcp::program::Program;
-use tilewright_tcp::program::event::{Event, PeId, Ticket};
-use tilewright_tcp::program::exec::Context;
+use tilewright_tcp_cost::energy::Counts;
+use tilewright_tcp_isa::program::Program;
+use tilewright_tcp_isa::program::event::{Event, PeId, Ticket};
+use tilewright_tcp_isa::program::exec::Context;
 
 use crate::core::Core;
 use crate::events::Events;

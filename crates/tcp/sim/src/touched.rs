@@ -3,9 +3,9 @@
 //! Nests with few wide steps are marked step by step; others as the whole range between their ends.
 
 use tilewright_machine::tcp::Tcp;
-use tilewright_tcp::memory::payload_bits;
-use tilewright_tcp::program::exec::{Body, Commit, Exec, Memory, Stream};
-use tilewright_tcp::program::transfer::{SLICE_STRIDE, Transfer};
+use tilewright_tcp_isa::memory::payload_bits;
+use tilewright_tcp_isa::program::exec::{Body, Commit, Exec, Memory, Stream};
+use tilewright_tcp_isa::program::transfer::{SLICE_STRIDE, Transfer};
 
 /// Steps that are marked one by one.
 const MARKED: u32 = 1024;

@@ -8,12 +8,12 @@ use tilewright_record::{
     ComponentId, CounterId, FlowId, Interval, Layout, Record, Recorder, Sample, Sink, TrackId, TrackKind,
     Unit,
 };
-use tilewright_tcp::cost::Stage;
-use tilewright_tcp::cost::dma::Bound;
-use tilewright_tcp::energy::{COMPONENTS, Component, standing_fj};
-use tilewright_tcp::program::Program;
-use tilewright_tcp::program::exec::{Body, Memory};
-use tilewright_tcp::program::transfer::Medium;
+use tilewright_tcp_cost::cycles::Stage;
+use tilewright_tcp_cost::cycles::dma::Bound;
+use tilewright_tcp_cost::energy::{COMPONENTS, Component, standing_fj};
+use tilewright_tcp_isa::program::Program;
+use tilewright_tcp_isa::program::exec::{Body, Memory};
+use tilewright_tcp_isa::program::transfer::Medium;
 
 use crate::SimError;
 use crate::contexts::engine_cycles;

@@ -1,9 +1,9 @@
 //! One set of accumulators for all groups, instead of a copy that drains: what the closed forms do not assume.
 
 use proptest::prelude::*;
-use tilewright_tcp::contraction::Contraction;
-use tilewright_tcp::cost::contraction::shared_group_cycles;
-use tilewright_tcp::cost::{Stage, command_cycles};
+use tilewright_tcp_cost::cycles::contraction::shared_group_cycles;
+use tilewright_tcp_cost::cycles::{Stage, command_cycles};
+use tilewright_tcp_isa::contraction::Contraction;
 use tilewright_tcp_micro::sample::{self, Choices};
 use tilewright_tcp_micro::{Accumulators, Work};
 

@@ -1,16 +1,16 @@
 //! Two contexts on one slice: ports of the register file, banks of data memory.
 
 use proptest::prelude::*;
-use tilewright_tcp::contraction::Contraction;
-use tilewright_tcp::cost::Command;
-use tilewright_tcp::cost::collect::Collect;
-use tilewright_tcp::cost::commit::Commit;
-use tilewright_tcp::cost::contention::{
+use tilewright_tcp_cost::cycles::Command;
+use tilewright_tcp_cost::cycles::collect::Collect;
+use tilewright_tcp_cost::cycles::commit::Commit;
+use tilewright_tcp_cost::cycles::contention::{
     BankWalk, ContractionReads, bank_slowdown, contended_cycles, exposed_load_cycles,
 };
-use tilewright_tcp::cost::fetch::Fetch;
-use tilewright_tcp::cost::load::Load;
-use tilewright_tcp::program::exec::{Context, Drain};
+use tilewright_tcp_cost::cycles::fetch::Fetch;
+use tilewright_tcp_cost::cycles::load::Load;
+use tilewright_tcp_isa::contraction::Contraction;
+use tilewright_tcp_isa::program::exec::{Context, Drain};
 use tilewright_tcp_micro::sample::{self, Choices};
 use tilewright_tcp_micro::{Outcome, Reads, Walk, Work, run};
 

@@ -1,15 +1,15 @@
 //! What random commands once got wrong, shrunk.
-//! Each was a closed form without a rule that it has now: see `tilewright_tcp::cost::batches` and `switch::burst_cycles`.
+//! Each was a closed form without a rule that it has now: see `tilewright_tcp_cost::cycles::batches` and `switch::burst_cycles`.
 
-use tilewright_tcp::contraction::Contraction;
-use tilewright_tcp::cost::collect::Collect;
-use tilewright_tcp::cost::commit::Commit;
-use tilewright_tcp::cost::fetch::Fetch;
-use tilewright_tcp::cost::switch::Switch;
-use tilewright_tcp::cost::{Command, Stage};
-use tilewright_tcp::program::exec::{Context, Drain};
-use tilewright_tcp::switch::{Ring, Topology};
-use tilewright_tcp::transpose::Transpose;
+use tilewright_tcp_cost::cycles::collect::Collect;
+use tilewright_tcp_cost::cycles::commit::Commit;
+use tilewright_tcp_cost::cycles::fetch::Fetch;
+use tilewright_tcp_cost::cycles::switch::Switch;
+use tilewright_tcp_cost::cycles::{Command, Stage};
+use tilewright_tcp_isa::contraction::Contraction;
+use tilewright_tcp_isa::program::exec::{Context, Drain};
+use tilewright_tcp_isa::switch::{Ring, Topology};
+use tilewright_tcp_isa::transpose::Transpose;
 use tilewright_tcp_micro::{MicroError, Work, run};
 
 use crate::{gap, tcp};

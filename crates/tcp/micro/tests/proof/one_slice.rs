@@ -1,7 +1,7 @@
 //! Commands of one slice: contractions, copies, vector commands, transposes, loads.
 
 use proptest::prelude::*;
-use tilewright_tcp::program::exec::Context;
+use tilewright_tcp_isa::program::exec::Context;
 use tilewright_tcp_micro::gap::SLACK_CYCLES;
 use tilewright_tcp_micro::sample::{self, Choices};
 use tilewright_tcp_micro::{Walk, Work};

@@ -1,7 +1,7 @@
 //! Exchanges in rings, in every topology, with loads, contractions, vector commands and copies behind them.
 
 use proptest::prelude::*;
-use tilewright_tcp::switch::Topology;
+use tilewright_tcp_isa::switch::Topology;
 use tilewright_tcp_micro::gap::Gap;
 use tilewright_tcp_micro::sample::{self, Choices};
 

@@ -1,12 +1,12 @@
 //! Stages that take equally long, where a queue that is too small would show most: fetch and products, products and drain, all of them.
 
-use tilewright_tcp::contraction::Contraction;
-use tilewright_tcp::cost::Command;
-use tilewright_tcp::cost::collect::Collect;
-use tilewright_tcp::cost::commit::Commit;
-use tilewright_tcp::cost::fetch::Fetch;
-use tilewright_tcp::cost::vector::Vector;
-use tilewright_tcp::program::exec::{Context, Drain};
+use tilewright_tcp_cost::cycles::Command;
+use tilewright_tcp_cost::cycles::collect::Collect;
+use tilewright_tcp_cost::cycles::commit::Commit;
+use tilewright_tcp_cost::cycles::fetch::Fetch;
+use tilewright_tcp_cost::cycles::vector::Vector;
+use tilewright_tcp_isa::contraction::Contraction;
+use tilewright_tcp_isa::program::exec::{Context, Drain};
 use tilewright_tcp_micro::{Reads, Work};
 
 use crate::gap;

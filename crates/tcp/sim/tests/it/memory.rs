@@ -3,8 +3,8 @@
 use tilewright_base::{SourceId, Sources};
 use tilewright_machine::{builtin, load};
 use tilewright_record::KeepLast;
-use tilewright_tcp::program::text;
-use tilewright_tcp::verify::verify;
+use tilewright_tcp_isa::program::text;
+use tilewright_tcp_isa::verify::verify;
 use tilewright_tcp_sim::{Detail, NoJudge, Options, simulate};
 
 /// 2048 x 4096 x 11008 in INT8 on one PE: 512 columns a turn, eight on each slice, while the next weights arrive.

@@ -4,15 +4,15 @@ use tilewright_base::Span;
 use tilewright_machine::tcp::Tcp;
 use tilewright_num::Dtype;
 use tilewright_record::KeepAll;
-use tilewright_tcp::program::control::{Command, Queue, Step, StepKind};
-use tilewright_tcp::program::exec::{
+use tilewright_tcp_isa::program::control::{Command, Queue, Step, StepKind};
+use tilewright_tcp_isa::program::exec::{
     Body, Commit, Context, Contract, ContractOp, Drain, Exec, Fetch, Loop, Memory, Short, StepLoop, Stream,
     Switch,
 };
-use tilewright_tcp::program::transfer::{Address, Located, Medium, SLICE_STRIDE, Transfer, TransferLoop};
-use tilewright_tcp::program::vector::{Op, OpKind, Vector, Word};
-use tilewright_tcp::program::{Count, ExecId, Program, Register, TransferId};
-use tilewright_tcp::switch::Topology;
+use tilewright_tcp_isa::program::transfer::{Address, Located, Medium, SLICE_STRIDE, Transfer, TransferLoop};
+use tilewright_tcp_isa::program::vector::{Op, OpKind, Vector, Word};
+use tilewright_tcp_isa::program::{Count, ExecId, Program, Register, TransferId};
+use tilewright_tcp_isa::switch::Topology;
 use tilewright_tcp_sim::{Ended, NoJudge, Options, Outcome, SimError, simulate};
 
 /// Cycles from the end of the launch to the first entry in a queue.

@@ -3,13 +3,13 @@
 //! The judge starts both at their first access; here the second starts two pushes after the first.
 
 use proptest::prelude::*;
-use tilewright_tcp::cost;
-use tilewright_tcp::cost::collect::Collect;
-use tilewright_tcp::cost::fetch::Fetch;
-use tilewright_tcp::cost::image::exec_command;
-use tilewright_tcp::cost::load::Load;
-use tilewright_tcp::program::exec::{Context, StepLoop};
-use tilewright_tcp::program::{Count, Exec};
+use tilewright_tcp_cost::cycles;
+use tilewright_tcp_cost::cycles::collect::Collect;
+use tilewright_tcp_cost::cycles::fetch::Fetch;
+use tilewright_tcp_cost::cycles::image::exec_command;
+use tilewright_tcp_cost::cycles::load::Load;
+use tilewright_tcp_isa::program::exec::{Context, StepLoop};
+use tilewright_tcp_isa::program::{Count, Exec};
 use tilewright_tcp_micro::{Reads, Walk, Work};
 
 use crate::timeline::build::{
@@ -44,11 +44,11 @@ fn product(rows: u64, held: u64, wide: bool) -> Exec {
 fn load_work(bytes: u64) -> Work {
     let (context, packet_bytes) = (Context::Sub, 32);
     let packets = bytes / packet_bytes;
-    let command = cost::Command {
+    let command = cycles::Command {
         fetch: Some(Fetch { context, packets, packet_bytes, read_bytes: 8, cast: false }),
         collect: Some(Collect { packets, packet_bytes }),
         load: Some(Load { context, slice_bytes: bytes }),
-        ..cost::Command::default()
+        ..cycles::Command::default()
     };
     Work { fetch: Walk { base_bytes: 0, stride_bytes: 8 }, ..Work::new(command) }
 }

@@ -4,12 +4,12 @@ use std::ops::ControlFlow;
 
 use tilewright_num::Dtype;
 use tilewright_record::KeepAll;
-use tilewright_tcp::program::control::{Arithmetic, Command, Condition, StepKind, Term, Value};
-use tilewright_tcp::program::event::{Event, PeId};
-use tilewright_tcp::program::exec::{Context, Loop};
-use tilewright_tcp::program::transfer::Address;
-use tilewright_tcp::program::vector::Relation;
-use tilewright_tcp::program::{Count, ExecId, Program, RegisterId};
+use tilewright_tcp_isa::program::control::{Arithmetic, Command, Condition, StepKind, Term, Value};
+use tilewright_tcp_isa::program::event::{Event, PeId};
+use tilewright_tcp_isa::program::exec::{Context, Loop};
+use tilewright_tcp_isa::program::transfer::Address;
+use tilewright_tcp_isa::program::vector::Relation;
+use tilewright_tcp_isa::program::{Count, ExecId, Program, RegisterId};
 use tilewright_tcp_sim::{Ended, Judge, Options, SimError, WaitsFor, simulate};
 
 use crate::timeline::build::{
@@ -170,7 +170,7 @@ fn what_the_program_lacks_is_refused() {
     assert!(matches!(refused(vec![start]), Err(SimError::NothingLoaded { .. })));
     assert!(matches!(refused(vec![step(post(8, 0))]), Err(SimError::NoSuchPe { .. })));
     let group = |pes, pe| {
-        let fused = tilewright_tcp::program::Exec { pes, ..copy(1) };
+        let fused = tilewright_tcp_isa::program::Exec { pes, ..copy(1) };
         let queues = vec![queue(0, pe, run_exec(0, Context::Main, 0).to_vec())];
         try_run(&tcp(), &program(vec![fused], vec![], queues))
     };

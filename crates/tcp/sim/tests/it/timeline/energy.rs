@@ -1,9 +1,9 @@
 //! Energy and counters of whole runs.
 
-use tilewright_tcp::energy::{COMPONENTS, Component, counts, energy_fj};
-use tilewright_tcp::program::Program;
-use tilewright_tcp::program::event::PeId;
-use tilewright_tcp::program::exec::Context;
+use tilewright_tcp_cost::energy::{COMPONENTS, Component, counts, energy_fj};
+use tilewright_tcp_isa::program::Program;
+use tilewright_tcp_isa::program::event::PeId;
+use tilewright_tcp_isa::program::exec::Context;
 use tilewright_tcp_sim::checks::{self, Violation};
 use tilewright_tcp_sim::{Engine, Outcome};
 

@@ -1,9 +1,9 @@
 //! What runs side by side and what does not (vISA book, contexts).
 
 use tilewright_record::{Event, Interval};
-use tilewright_tcp::program::control::{Command, Step};
-use tilewright_tcp::program::exec::Context;
-use tilewright_tcp::program::{Exec, Transfer};
+use tilewright_tcp_isa::program::control::{Command, Step};
+use tilewright_tcp_isa::program::exec::Context;
+use tilewright_tcp_isa::program::{Exec, Transfer};
 use tilewright_tcp_sim::Outcome;
 
 use crate::timeline::build::{

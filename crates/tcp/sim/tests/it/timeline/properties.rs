@@ -2,12 +2,12 @@
 
 use proptest::prelude::*;
 use tilewright_record::KeepLast;
-use tilewright_tcp::program::control::{Command, Step, StepKind, Term, Value};
-use tilewright_tcp::program::exec::{Context, Limit, Loop, Memory, SliceDigit};
-use tilewright_tcp::program::transfer::{Address, TransferLoop};
-use tilewright_tcp::program::vector::{Between, Gives, ReduceOp};
-use tilewright_tcp::program::{Count, Exec, Program, RegisterId, Transfer};
-use tilewright_tcp::switch::{Ring, Topology};
+use tilewright_tcp_isa::program::control::{Command, Step, StepKind, Term, Value};
+use tilewright_tcp_isa::program::exec::{Context, Limit, Loop, Memory, SliceDigit};
+use tilewright_tcp_isa::program::transfer::{Address, TransferLoop};
+use tilewright_tcp_isa::program::vector::{Between, Gives, ReduceOp};
+use tilewright_tcp_isa::program::{Count, Exec, Program, RegisterId, Transfer};
+use tilewright_tcp_isa::switch::{Ring, Topology};
 use tilewright_tcp_sim::{Detail, Ended, NoJudge, Options, SimError, checks, simulate};
 
 use crate::timeline::build::{

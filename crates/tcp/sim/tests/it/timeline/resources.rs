@@ -1,10 +1,10 @@
 //! Check 8: with more of a resource, or less of a fixed cost, and nothing else changed, no program is slower.
 
 use tilewright_machine::tcp::Tcp;
-use tilewright_tcp::program::control::Command;
-use tilewright_tcp::program::exec::Context;
-use tilewright_tcp::program::transfer::TransferLoop;
-use tilewright_tcp::program::{Count, Program, Transfer};
+use tilewright_tcp_isa::program::control::Command;
+use tilewright_tcp_isa::program::exec::Context;
+use tilewright_tcp_isa::program::transfer::TransferLoop;
+use tilewright_tcp_isa::program::{Count, Program, Transfer};
 use tilewright_tcp_sim::checks;
 
 use crate::timeline::build::{
@@ -128,7 +128,7 @@ fn more_bandwidth_step_by_step_is_never_slower() {
 /// Check 4: a multicast reads data memory once, however many slices keep it.
 #[test]
 fn reads_of_data_memory_do_not_grow_with_receivers() {
-    use tilewright_tcp::switch::{Ring, Topology};
+    use tilewright_tcp_isa::switch::{Ring, Topology};
     let counts = |topology: Topology| {
         let mut exec = copy(8);
         let stream = crate::timeline::build::stream_of(&mut exec);

@@ -1,9 +1,9 @@
 //! Off-chip memory and links between PEs and chips that use them at once.
 
 use tilewright_machine::tcp::Tcp;
-use tilewright_tcp::program::exec::Context;
-use tilewright_tcp::program::transfer::TransferLoop;
-use tilewright_tcp::program::{Count, Program, Transfer};
+use tilewright_tcp_isa::program::exec::Context;
+use tilewright_tcp_isa::program::transfer::TransferLoop;
+use tilewright_tcp_isa::program::{Count, Program, Transfer};
 use tilewright_tcp_sim::{Outcome, checks};
 
 use crate::timeline::build::{

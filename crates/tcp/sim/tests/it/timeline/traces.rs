@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use tilewright_record::perfetto::Stream;
-use tilewright_tcp::program::Program;
-use tilewright_tcp::program::control::Command;
-use tilewright_tcp::program::exec::Context;
+use tilewright_tcp_isa::program::Program;
+use tilewright_tcp_isa::program::control::Command;
+use tilewright_tcp_isa::program::exec::Context;
 use tilewright_tcp_sim::{NoJudge, Options, simulate};
 
 use crate::timeline::build::{START, contraction, dma, program, push, queue, run_exec, short, weights};
