@@ -9,9 +9,9 @@
 use tilewright_notation::problem::{Digit, Loops, Problem, Roles};
 use tilewright_notation::reuse::held_terms;
 use tilewright_notation::syntax::ast::{Operand, Terms};
+use tilewright_tcp_isa::contraction::{slot_capacity, tree_depth};
 
 use crate::setup::Setup;
-use tilewright_tcp_isa::contraction::{slot_capacity, tree_depth};
 
 /// Where every digit of a tactic runs.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,12 +3,13 @@
 
 use std::ops::Range;
 
-use super::fetch::Fetcher;
-use super::state::SliceMemory;
-use super::vector::{counts_slices, part};
 use tilewright_tcp_isa::program::exec::Stream;
 use tilewright_tcp_isa::switch::Topology;
 use tilewright_tcp_isa::vector::reads;
+
+use super::fetch::Fetcher;
+use super::state::SliceMemory;
+use super::vector::{counts_slices, part};
 
 /// Bytes that are compared for every byte that is fetched, at most.
 const COMPARED: usize = 4;

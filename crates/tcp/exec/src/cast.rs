@@ -1,11 +1,11 @@
 //! Cast engine: the 8 words of each flit become a narrow type at its front (vISA book, cast engine; rules of `tilewright_num`).
 
 use tilewright_num::{Dtype, RuleSet, convert};
+use tilewright_tcp_isa::memory::payload_bits;
 
 use super::fault::Problem;
-use super::index;
 use super::packets::{Packets, load_bits, store_bits};
-use tilewright_tcp_isa::memory::payload_bits;
+use crate::limits::index;
 
 /// Casts flits of i32 or, for a float type, f32.
 pub(super) fn cast(rules: &RuleSet, flits: &Packets, to: Dtype) -> Result<Packets, Problem> {

@@ -7,15 +7,15 @@ use std::sync::OnceLock;
 
 use smallvec::SmallVec;
 use tilewright_num::{Dtype, RuleSet, commit_relu, convert};
+use tilewright_tcp_isa::program::exec::{Commit, Fill, Memory, Short};
 
-use super::copy::{Even, Side};
 use super::fault::{Fault, Problem, Stage, equal, product};
 use super::packets::{Packets, load_bits, store_bits};
 use super::parallel::for_each;
 use super::state::{Group, Sizes, SliceMemory, State, Target};
 use super::walk::{Walk, pairs};
-use super::{MAX_SLICE, index};
-use tilewright_tcp_isa::program::exec::{Commit, Fill, Memory, Short};
+use crate::limits::{MAX_SLICE, index};
+use crate::runs::{Even, Side};
 
 /// A commit whose addresses are known to lie inside the memory.
 pub(super) struct Writer<'a> {

@@ -4,10 +4,10 @@ use std::error::Error;
 use std::fmt;
 
 use tilewright_num::{Dtype, NumError};
-
-use crate::values::ContractError;
 use tilewright_tcp_isa::program::transfer::Address;
 use tilewright_tcp_isa::switch::SwitchError;
+
+use crate::values::ContractError;
 
 /// A command that cannot run as its registers say.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,6 +6,8 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use tilewright_num::{Dtype, RuleSet, commit_relu};
+use tilewright_tcp_isa::memory::payload_bits;
+use tilewright_tcp_isa::program::exec::Stream;
 
 use super::cast::cast;
 use super::commit::Writer;
@@ -14,9 +16,7 @@ use super::fault::{Fault, Problem, Stage};
 use super::packets::{Packets, flits_of, words};
 use super::stream::Flow;
 use super::transpose::transpose;
-use super::{Way, index};
-use tilewright_tcp_isa::memory::payload_bits;
-use tilewright_tcp_isa::program::exec::Stream;
+use crate::limits::{Way, index};
 
 /// What happens behind the vector engine.
 pub(super) struct Leaving<'a> {

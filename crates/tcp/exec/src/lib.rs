@@ -9,6 +9,8 @@
 //! | [`state`] | all memories of a program's chips, page tables, placement of tensors |
 //! | [`fault`] | why a command could not be run |
 //! | `walk` | the loop sequencer, followed address by address |
+//! | `limits` | how a command is followed, and how much of it is held at once |
+//! | `runs` | runs of bytes that are alike on both sides of a copy |
 //! | `parallel` | slices shared between host threads |
 //! | `packets` | what is in flight on one slice: bytes, and the extra bits of i5 and i9 |
 //! | `stream` | the engines of one command in order |
@@ -31,8 +33,10 @@ mod copy;
 pub mod fault;
 mod fetch;
 mod leaving;
+mod limits;
 pub mod packets;
 mod parallel;
+mod runs;
 pub mod state;
 mod stream;
 mod switch;
@@ -43,12 +47,12 @@ pub mod vector;
 mod walk;
 
 pub use fault::{Fault, Problem, Stage};
+pub use limits::{MAX_GROUP_BYTES, MAX_SLICE, rules};
 pub use state::State;
 pub use transfer::transfer;
 
-use tilewright_machine::NumberRules;
+use limits::Way;
 use tilewright_machine::tcp::Tcp;
-use tilewright_num::RuleSet;
 
 use tilewright_tcp_isa::program::Exec;
 use tilewright_tcp_isa::program::event::PeId;
@@ -70,15 +74,6 @@ pub fn exec_literally(machine: &Tcp, state: &mut State, pe: PeId, exec: &Exec) -
     exec_in(machine, state, pe, exec, Way::Literal)
 }
 
-/// How a command is followed; both give the same.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
-    /// Element by element.
-    Literal,
-    /// Runs and whole streams at once, where registers are regular.
-    Bulk,
-}
-
 fn exec_in(machine: &Tcp, state: &mut State, pe: PeId, exec: &Exec, way: Way) -> Result<(), Fault> {
     let group = state.group(pe, exec.pes)?;
     match &exec.body {
@@ -86,23 +81,4 @@ fn exec_in(machine: &Tcp, state: &mut State, pe: PeId, exec: &Exec, way: Way) ->
         Body::Fill(fill) => commit::fill(state, group, fill),
         Body::Short(short) => commit::short(state, group, short),
     }
-}
-
-/// The number rules that a machine computes by.
-pub fn rules(machine: &Tcp) -> &'static RuleSet {
-    match machine.numerics.rules {
-        NumberRules::Tcp => &RuleSet::TCP,
-        NumberRules::Neuron => &RuleSet::NEURON,
-    }
-}
-
-/// Most elements, steps or bytes of one slice's part of a command; more are refused before memory is taken.
-pub const MAX_SLICE: u64 = 1 << 32;
-
-/// Most bytes of a command that are held at once, over all its slices.
-pub const MAX_GROUP_BYTES: u64 = 1 << 32;
-
-/// As an index; a number that is none of this host is past the end of everything.
-fn index(value: u64) -> usize {
-    usize::try_from(value).unwrap_or(usize::MAX)
 }

@@ -7,7 +7,7 @@
 use tilewright_num::{Dtype, int_pattern, int_value};
 
 use super::fault::{Problem, divide};
-use super::index;
+use crate::limits::index;
 
 use tilewright_tcp_isa::memory::payload_bits;
 

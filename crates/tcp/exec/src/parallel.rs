@@ -2,9 +2,9 @@
 //! on the number of threads: of several faults, that of the lowest slice counts.
 
 use rayon::prelude::*;
+use tilewright_tcp_isa::program::exec::Stream;
 
 use super::Fault;
-use tilewright_tcp_isa::program::exec::Stream;
 
 /// Host work, in steps of about a nanosecond, from which on threads share it: a hand-off within a pool takes some thousands.
 const SHARED_STEPS: u64 = 30_000;

@@ -8,6 +8,9 @@ use std::sync::{Arc, OnceLock};
 
 use tilewright_machine::tcp::Tcp;
 use tilewright_num::{Dtype, RuleSet};
+use tilewright_tcp_isa::program::exec::Stream;
+use tilewright_tcp_isa::program::vector::Vector;
+use tilewright_tcp_isa::switch::Topology;
 
 use super::alike::Alike;
 use super::collect::collect;
@@ -22,10 +25,7 @@ use super::parallel::{Work, each, each_of};
 use super::state::{Group, Sizes, SliceMemory, State};
 use super::switch::Exchange;
 use super::vector::{Words, apply_for};
-use super::{MAX_GROUP_BYTES, MAX_SLICE, Way, index, rules};
-use tilewright_tcp_isa::program::exec::Stream;
-use tilewright_tcp_isa::program::vector::Vector;
-use tilewright_tcp_isa::switch::Topology;
+use crate::limits::{MAX_GROUP_BYTES, MAX_SLICE, Way, index, rules};
 
 /// Runs a command on a group of slices.
 pub(super) fn run(

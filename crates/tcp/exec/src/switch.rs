@@ -2,13 +2,13 @@
 //! book, switch engine).
 
 use tilewright_machine::tcp::Tcp;
-
-use super::fault::Problem;
-use super::index;
-use super::packets::Packets;
 use tilewright_tcp_isa::program::exec::Switch;
 use tilewright_tcp_isa::switch;
 use tilewright_tcp_isa::switch::{Ring, Topology};
+
+use super::fault::Problem;
+use super::packets::Packets;
+use crate::limits::index;
 
 /// An exchange between the slices of a group.
 pub(super) struct Exchange<'a> {

@@ -5,13 +5,13 @@
 
 use tilewright_machine::tcp::Tcp;
 use tilewright_num::{Dtype, int_value};
+use tilewright_tcp_isa::program::Transfer;
+use tilewright_tcp_isa::program::transfer::{Address, Medium, TransferIndex};
 
 use super::fault::{Fault, Problem, Stage, product};
 use super::packets::load_bits;
 use super::state::State;
-use super::{MAX_SLICE, index};
-use tilewright_tcp_isa::program::Transfer;
-use tilewright_tcp_isa::program::transfer::{Address, Medium, TransferIndex};
+use crate::limits::{MAX_SLICE, index};
 
 /// Most bytes that are read before they are written when packets are joined.
 const JOINED_BYTES: u64 = 1 << 16;

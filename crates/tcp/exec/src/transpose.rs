@@ -1,9 +1,10 @@
 //! Transpose engine: tiles of rows x columns leave as columns, one to a flit (vISA book, transpose engine).
 
+use tilewright_tcp_isa::program::exec::Transpose;
+
 use super::fault::{Problem, divide, product};
 use super::packets::{Packets, load_bits, store_bits};
-use super::{MAX_SLICE, index};
-use tilewright_tcp_isa::program::exec::Transpose;
+use crate::limits::{MAX_SLICE, index};
 
 /// Elements that the engine takes of a flit: 16 of 4 bits, 8 of any other size.
 fn flit_elements(bits: u64) -> u64 {

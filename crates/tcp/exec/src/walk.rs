@@ -1,10 +1,10 @@
 //! The loop sequencer followed literally: every address of nested loops, in order (vISA book, sequencer).
 
 use smallvec::SmallVec;
-
-use super::MAX_SLICE;
-use super::fault::{Problem, product};
 use tilewright_tcp_isa::program::exec::Loop;
+
+use super::fault::{Problem, product};
+use crate::limits::MAX_SLICE;
 
 /// Farthest that the steps of a walk may lie from its start: sums of addresses then never overflow.
 const MAX_SPAN: u64 = 1 << 60;

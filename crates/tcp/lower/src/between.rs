@@ -3,11 +3,11 @@
 use tilewright_notation::algebra::RadixMap;
 use tilewright_notation::algebra::map::SLICE;
 use tilewright_notation::problem::{Digit, Problem};
+use tilewright_tcp_isa::program::vector::Gives;
 
 use super::drain::{FlitLoop, Leaving};
 use super::dynamic::Dynamic;
 use super::view::{At, View};
-use tilewright_tcp_isa::program::vector::Gives;
 
 /// The slices that hold parts of the same sums.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,6 +5,13 @@ use tilewright_notation::algebra::RadixMap;
 use tilewright_notation::problem::Problem;
 use tilewright_notation::syntax::ast::Operand;
 use tilewright_num::Dtype;
+use tilewright_tcp_cost::legality::Verdict;
+use tilewright_tcp_cost::placed::Placed;
+use tilewright_tcp_cost::setup::Setup;
+use tilewright_tcp_isa::program::control::{Command, Queue, Step, StepKind};
+use tilewright_tcp_isa::program::exec::{Body, Exec, Memory, Switch};
+use tilewright_tcp_isa::program::tensor::{Data, Place, Role, Tensor};
+use tilewright_tcp_isa::program::{ExecId, Program, Transfer, TransferId};
 
 use super::Options;
 use super::commands::{self, copy};
@@ -16,13 +23,6 @@ use super::shape_text::shape_text;
 use super::shift::Shifted;
 use super::supply::Supply;
 use super::view::{Clash, Piece, Run, View, cut, ragged, steps};
-use tilewright_tcp_cost::legality::Verdict;
-use tilewright_tcp_cost::placed::Placed;
-use tilewright_tcp_cost::setup::Setup;
-use tilewright_tcp_isa::program::control::{Command, Queue, Step, StepKind};
-use tilewright_tcp_isa::program::exec::{Body, Exec, Memory, Switch};
-use tilewright_tcp_isa::program::tensor::{Data, Place, Role, Tensor};
-use tilewright_tcp_isa::program::{ExecId, Program, Transfer, TransferId};
 
 /// Bytes of a 32-bit word.
 pub(super) const WORD_BYTES: u64 = 4;

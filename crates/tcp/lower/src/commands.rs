@@ -1,17 +1,17 @@
 //! The register images that a lowering is made of, from loops with numbers.
 
 use tilewright_base::Span;
+use tilewright_notation::problem::{Digit, Problem};
+use tilewright_notation::syntax::ast::Operand;
 use tilewright_num::Dtype;
+use tilewright_tcp_cost::setup::Setup;
+use tilewright_tcp_isa::program::Count;
+use tilewright_tcp_isa::program::exec::{Body, Commit, Context, Exec, Fetch, Limit, Memory, Stream, Switch};
 
 use super::dynamic::Dynamic;
 use super::limits::{Row, limits};
 use super::loops::{Turn, entries, masked_entries};
 use super::view::{View, ViewDigit};
-use tilewright_notation::problem::{Digit, Problem};
-use tilewright_notation::syntax::ast::Operand;
-use tilewright_tcp_cost::setup::Setup;
-use tilewright_tcp_isa::program::Count;
-use tilewright_tcp_isa::program::exec::{Body, Commit, Context, Exec, Fetch, Limit, Memory, Stream, Switch};
 
 /// A fetch of rows over a view, masked where rows run into padding.
 pub(super) struct Fetched<'a> {

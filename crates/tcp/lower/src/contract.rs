@@ -3,6 +3,12 @@
 use tilewright_base::Diagnostic;
 use tilewright_notation::syntax::ast::Operand;
 use tilewright_num::Dtype;
+use tilewright_tcp_isa::program::Count;
+use tilewright_tcp_isa::program::exec::{
+    Context, Contract, ContractOp, Loop, Memory, StepLoop, Stream, Switch,
+};
+use tilewright_tcp_isa::program::vector::{Between, Gives, ReduceOp, Vector, Word};
+use tilewright_tcp_isa::sequencer::innermost_run;
 
 use super::between::Parts;
 use super::build::{Builder, Nest, WORD_BYTES};
@@ -11,12 +17,6 @@ use super::ending::Ending;
 use super::limits::Row;
 use super::loops::{Turn, entries};
 use super::view::{At, Piece, steps};
-use tilewright_tcp_isa::program::Count;
-use tilewright_tcp_isa::program::exec::{
-    Context, Contract, ContractOp, Loop, Memory, StepLoop, Stream, Switch,
-};
-use tilewright_tcp_isa::program::vector::{Between, Gives, ReduceOp, Vector, Word};
-use tilewright_tcp_isa::sequencer::innermost_run;
 
 impl Builder<'_> {
     /// Data memory to register files, through the sub context if it has the stages.

@@ -1,10 +1,11 @@
 //! The order in which sums leave the contraction engine, as a layout: flit after flit (paper section IV-C; drain orders from the
 //! vISA book).
 
+use tilewright_tcp_isa::program::exec::Drain;
+
 use super::dynamic::Dynamic;
 use super::loops::Turn;
 use super::view::{At, Piece, View, ViewDigit, steps};
-use tilewright_tcp_isa::program::exec::Drain;
 
 /// What leaves, outermost first: loops over flits, then the elements of a flit.
 #[derive(Clone, Debug)]

@@ -8,14 +8,14 @@
 
 use tilewright_base::{Diagnostic, Span};
 use tilewright_notation::problem::{AxisId, Problem};
+use tilewright_tcp_cost::placed::Placed;
+use tilewright_tcp_isa::program::control::{Arithmetic, Step, StepKind, Term, Value};
+use tilewright_tcp_isa::program::{Count, Register, RegisterId};
 
 use super::build::refuse;
 use super::limits::End;
 use super::loops::signed;
 use super::view::Piece;
-use tilewright_tcp_cost::placed::Placed;
-use tilewright_tcp_isa::program::control::{Arithmetic, Step, StepKind, Term, Value};
-use tilewright_tcp_isa::program::{Count, Register, RegisterId};
 
 /// The registers of a program and the steps that compute them.
 #[derive(Clone, Debug, Default)]

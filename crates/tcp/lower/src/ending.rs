@@ -2,6 +2,9 @@
 
 use tilewright_base::Diagnostic;
 use tilewright_notation::syntax::ast::Operand;
+use tilewright_tcp_isa::program::exec::{Commit, Context, Drain, Memory, StepLoop, Stream, Switch};
+use tilewright_tcp_isa::program::vector::{Gives, Op, OpKind, Reduce, ReduceOp};
+use tilewright_tcp_isa::switch::Topology;
 
 use super::between::Parts;
 use super::build::{Builder, Nest, WORD_BYTES, refuse};
@@ -13,9 +16,6 @@ use super::limits::Row;
 use super::loops::Turn;
 use super::view::{At, Clash, Piece, Run, View, ViewDigit, cut, ragged, steps};
 use crate::kernels::chain::chain;
-use tilewright_tcp_isa::program::exec::{Commit, Context, Drain, Memory, StepLoop, Stream, Switch};
-use tilewright_tcp_isa::program::vector::{Gives, Op, OpKind, Reduce, ReduceOp};
-use tilewright_tcp_isa::switch::Topology;
 
 /// What happens to sums.
 pub(super) struct Ending {

@@ -9,11 +9,6 @@
 use tilewright_base::{Diagnostic, Span};
 use tilewright_notation::problem::{Digit, Problem, Shape};
 use tilewright_notation::syntax::ast::Operand;
-
-use super::build::{WORD_BYTES, refuse, whole_part};
-use super::commands::{self, exec, fixed};
-use super::loops::Turn;
-use crate::kernels::chain::chain;
 use tilewright_tcp_cost::groups::Groups;
 use tilewright_tcp_cost::setup::Setup;
 use tilewright_tcp_isa::program::control::{Command, Step, StepKind, Term, Value};
@@ -21,6 +16,11 @@ use tilewright_tcp_isa::program::exec::{Context, Exec, Memory, StepLoop, Stream,
 use tilewright_tcp_isa::program::transfer::{Address, Located, Medium, SLICE_STRIDE, Transfer, TransferLoop};
 use tilewright_tcp_isa::program::vector::{Op, OpKind, Reduce, ReduceOp, Word};
 use tilewright_tcp_isa::program::{Count, ExecId, Program, TransferId};
+
+use super::build::{WORD_BYTES, refuse, whole_part};
+use super::commands::{self, exec, fixed};
+use super::loops::Turn;
+use crate::kernels::chain::chain;
 
 /// Transfers that are under way at once, each with an id of its own.
 const IDS: usize = 64;

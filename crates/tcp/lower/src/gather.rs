@@ -6,13 +6,13 @@
 use tilewright_base::{Diagnostic, Span};
 use tilewright_notation::problem::{AxisId, Digit, Problem, Shape};
 use tilewright_notation::syntax::ast::Operand;
-
-use super::build::{WORD_BYTES, refuse};
-use super::exchange::{at, meet, moves};
 use tilewright_tcp_cost::groups::Groups;
 use tilewright_tcp_cost::setup::Setup;
 use tilewright_tcp_isa::program::transfer::{Address, SLICE_STRIDE, Transfer, TransferLoop};
 use tilewright_tcp_isa::program::{Count, Program};
+
+use super::build::{WORD_BYTES, refuse};
+use super::exchange::{at, meet, moves};
 
 /// What groups do with their parts.
 #[derive(Clone, Debug)]

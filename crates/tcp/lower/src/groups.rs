@@ -9,13 +9,6 @@ use tilewright_notation::algebra::RadixMap;
 use tilewright_notation::problem::{Digit, Problem, Shape};
 use tilewright_notation::radix;
 use tilewright_notation::syntax::ast::Operand;
-
-use super::build::refuse;
-use super::dynamic::Split;
-use super::exchange::Exchange;
-use super::gather::Gather;
-use super::shape_text::shape_text;
-use super::whole::{Wholes, value};
 use tilewright_tcp_cost::groups::Groups;
 use tilewright_tcp_cost::placed::product;
 use tilewright_tcp_cost::setup::Setup;
@@ -23,6 +16,13 @@ use tilewright_tcp_isa::program::Program;
 use tilewright_tcp_isa::program::control::{Command, Queue, Step, StepKind};
 use tilewright_tcp_isa::program::tensor::{Data, Place, Tensor};
 use tilewright_tcp_isa::program::transfer::{Address, SLICE_STRIDE, Transfer};
+
+use super::build::refuse;
+use super::dynamic::Split;
+use super::exchange::Exchange;
+use super::gather::Gather;
+use super::shape_text::shape_text;
+use super::whole::{Wholes, value};
 
 /// An einsum that runs on several groups.
 pub(super) struct Spread<'a> {

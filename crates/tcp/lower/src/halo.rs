@@ -6,12 +6,12 @@ use tilewright_base::{Diagnostic, Span};
 use tilewright_notation::problem::Digit;
 use tilewright_notation::syntax::ast::Operand;
 use tilewright_notation::window::Window;
+use tilewright_tcp_isa::program::Count;
+use tilewright_tcp_isa::program::transfer::{Address, Located, Medium, SLICE_STRIDE, Transfer, TransferLoop};
 
 use super::build::{Builder, refuse};
 use super::off_chip::{packets, turn_around};
 use super::view::{At, ViewDigit};
-use tilewright_tcp_isa::program::Count;
-use tilewright_tcp_isa::program::transfer::{Address, Located, Medium, SLICE_STRIDE, Transfer, TransferLoop};
 
 impl Builder<'_> {
     /// Whether loops over slices move a window.

@@ -57,17 +57,17 @@ mod whole;
 use tilewright_base::{Diagnostic, Severity};
 use tilewright_notation::problem::Problem;
 use tilewright_notation::syntax::ast::Operand;
+use tilewright_tcp_cost::groups::Groups;
+use tilewright_tcp_cost::legality::{Verdict, check};
+use tilewright_tcp_cost::setup::Setup;
+use tilewright_tcp_isa::program::Program;
+use tilewright_tcp_isa::program::tensor::{Data, Place, Tensor};
 
 use self::build::Builder;
 use self::exchange::Exchange;
 use self::gather::Gather;
 use self::groups::{Meeting, Spread};
 use self::whole::Wholes;
-use tilewright_tcp_cost::groups::Groups;
-use tilewright_tcp_cost::legality::{Verdict, check};
-use tilewright_tcp_cost::setup::Setup;
-use tilewright_tcp_isa::program::Program;
-use tilewright_tcp_isa::program::tensor::{Data, Place, Tensor};
 
 /// What the einsum does not say.
 #[derive(Clone, Debug)]

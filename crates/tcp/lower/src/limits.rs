@@ -5,12 +5,12 @@
 
 use tilewright_notation::problem::{AxisId, Digit, Problem};
 use tilewright_notation::syntax::ast::Operand;
+use tilewright_tcp_isa::program::exec::{Limit, SliceDigit};
+use tilewright_tcp_isa::program::{Count, RegisterId};
 
 use super::commands::Fetched;
 use super::dynamic::Dynamic;
 use super::view::{At, Piece, ViewDigit, Whole};
-use tilewright_tcp_isa::program::exec::{Limit, SliceDigit};
-use tilewright_tcp_isa::program::{Count, RegisterId};
 
 /// A loop of a fetch: the piece it runs, if it is one.
 #[derive(Clone, Copy, Debug)]

@@ -7,6 +7,7 @@ use tilewright_notation::problem::AxisId;
 use tilewright_notation::syntax::ast::Operand;
 use tilewright_notation::window::Window;
 use tilewright_num::{Dtype, int_pattern};
+use tilewright_tcp_isa::program::exec::{Body, Context, Exec, Fill, Memory};
 
 use super::build::{Builder, whole_part};
 use super::commands;
@@ -14,7 +15,6 @@ use super::dense::Dense;
 use super::limits::Row;
 use super::loops::Turn;
 use super::view::{At, View, ViewDigit};
-use tilewright_tcp_isa::program::exec::{Body, Context, Exec, Fill, Memory};
 
 impl Builder<'_> {
     /// Whether a window of an operand begins before what is stored, or elsewhere on every slice.

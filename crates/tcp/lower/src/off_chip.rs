@@ -9,14 +9,14 @@ use tilewright_machine::tcp::Tcp;
 use tilewright_notation::algebra::RadixMap;
 use tilewright_notation::problem::{Digit, Problem, Shape};
 use tilewright_notation::syntax::ast::Operand;
-
-use super::build::refuse;
-use super::shape_text::shape_text;
 use tilewright_tcp_cost::setup::Setup;
 use tilewright_tcp_isa::program::control::{Command, Queue, Step, StepKind};
 use tilewright_tcp_isa::program::tensor::{Place, Tensor};
 use tilewright_tcp_isa::program::transfer::{Address, Located, Medium, SLICE_STRIDE, Transfer, TransferLoop};
 use tilewright_tcp_isa::program::{Count, Program, TransferId};
+
+use super::build::refuse;
+use super::shape_text::shape_text;
 
 /// Most digits of a slice number.
 pub const MOST_DIGITS: usize = 16;

@@ -2,10 +2,10 @@
 //! 8-byte words, the feed unit joins one or two flits).
 
 use tilewright_notation::problem::Problem;
+use tilewright_tcp_cost::setup::Setup;
 
 use super::limits::Row;
 use super::view::{Clash, Piece, View, steps};
-use tilewright_tcp_cost::setup::Setup;
 
 /// A packet with its padding.
 #[derive(Clone, Debug)]

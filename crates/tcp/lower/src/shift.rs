@@ -6,13 +6,13 @@
 
 use tilewright_notation::problem::AxisId;
 use tilewright_notation::window::Window;
+use tilewright_tcp_isa::contraction::shift_max;
+use tilewright_tcp_isa::program::exec::Shift;
+use tilewright_tcp_isa::switch::Topology;
 
 use super::build::{Builder, Nest};
 use super::limits::Row;
 use super::view::{At, Piece};
-use tilewright_tcp_isa::contraction::shift_max;
-use tilewright_tcp_isa::program::exec::Shift;
-use tilewright_tcp_isa::switch::Topology;
 
 /// A stream whose packets are shifts of what is fetched.
 #[derive(Clone, Debug)]

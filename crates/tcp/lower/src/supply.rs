@@ -8,11 +8,11 @@ use tilewright_notation::algebra::RadixMap;
 use tilewright_notation::algebra::map::SLICE;
 use tilewright_notation::problem::{Digit, Problem};
 use tilewright_notation::syntax::ast::Operand;
+use tilewright_tcp_isa::program::exec::Switch;
+use tilewright_tcp_isa::switch::{Ring, Topology};
 
 use super::dynamic::Dynamic;
 use super::view::{At, Piece, View, ViewDigit};
-use tilewright_tcp_isa::program::exec::Switch;
-use tilewright_tcp_isa::switch::{Ring, Topology};
 
 /// Where each slice's data comes from.
 #[derive(Clone, Debug)]

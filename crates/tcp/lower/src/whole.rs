@@ -8,13 +8,13 @@ use tilewright_base::Diagnostic;
 use tilewright_notation::algebra::RadixMap;
 use tilewright_notation::problem::{AxisId, Digit, Problem, Shape};
 use tilewright_notation::syntax::ast::Operand;
+use tilewright_tcp_cost::groups::Groups;
+use tilewright_tcp_cost::setup::Setup;
+use tilewright_tcp_isa::program::tensor::{Place, Tensor};
 
 use super::build::refuse;
 use super::gather::cut_off;
 use super::shape_text::shape_text;
-use tilewright_tcp_cost::groups::Groups;
-use tilewright_tcp_cost::setup::Setup;
-use tilewright_tcp_isa::program::tensor::{Place, Tensor};
 
 /// Inputs, in0 and in1.
 const INPUTS: [Operand; 2] = [Operand::In0, Operand::In1];

@@ -5,10 +5,10 @@
 //! batches are those of the vISA book; that the rule is a lower bound and how close it is was found by simulation by the cycle.
 
 use tilewright_machine::tcp::Tcp;
-
-use super::command::Stage;
-use super::{Command, transpose};
 use tilewright_tcp_isa::transpose::{Transpose, tile_flits};
+
+use super::stage::{Command, Stage};
+use super::transpose;
 
 /// Cycles of all stages with everything that overlaps, latencies left out: at least those of the slowest stage.
 ///

@@ -6,99 +6,11 @@
 //! alike, 264 + 50 cycles for 50 flits: it holds the depth of every engine of fixed depth, the tree among them, so none of them has a tail.
 
 use tilewright_machine::tcp::Tcp;
+use tilewright_tcp_isa::switch::ring_slices;
 
 use super::batches::{Batched, alternating_cycles, overlapped_cycles, paced_cycles};
-use super::cast::{self, Cast};
-use super::collect::{self, Collect};
-use super::commit::{self, Commit};
-use super::fetch::{self, Fetch};
-use super::load::{self, Load};
-use super::switch::{self, Switch};
-use super::vector::{self, Vector};
-use super::{contraction, transpose};
-use tilewright_tcp_isa::contraction::Contraction;
-use tilewright_tcp_isa::switch::ring_slices;
-use tilewright_tcp_isa::transpose::Transpose;
-
-/// The stages that a command uses.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Command {
-    /// Fetch unit.
-    pub fetch: Option<Fetch>,
-    /// Switch engine.
-    pub switch: Option<Switch>,
-    /// Collect.
-    pub collect: Option<Collect>,
-    /// Contraction engine, with its drain.
-    pub contraction: Option<Contraction>,
-    /// Vector engine.
-    pub vector: Option<Vector>,
-    /// Cast engine.
-    pub cast: Option<Cast>,
-    /// Transpose engine.
-    pub transpose: Option<Transpose>,
-    /// Commit unit.
-    pub commit: Option<Commit>,
-    /// Register files, where they are what is written.
-    pub load: Option<Load>,
-}
-
-/// A stage of a command, in the order in which data passes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Stage {
-    /// Fetch unit.
-    Fetch,
-    /// Switch engine.
-    Switch,
-    /// Collect.
-    Collect,
-    /// Products, or their feed.
-    Contraction,
-    /// Sums that leave the contraction engine.
-    Drain,
-    /// Vector engine.
-    Vector,
-    /// Cast engine.
-    Cast,
-    /// Transpose engine.
-    Transpose,
-    /// Commit unit.
-    Commit,
-    /// Register file load.
-    Load,
-}
-
-impl Stage {
-    /// All stages.
-    pub const ALL: [Stage; 10] = [
-        Stage::Fetch,
-        Stage::Switch,
-        Stage::Collect,
-        Stage::Contraction,
-        Stage::Drain,
-        Stage::Vector,
-        Stage::Cast,
-        Stage::Transpose,
-        Stage::Commit,
-        Stage::Load,
-    ];
-
-    /// Its name in tables and traces.
-    pub fn name(self) -> &'static str {
-        match self {
-            Stage::Fetch => "fetch",
-            Stage::Switch => "switch",
-            Stage::Collect => "collect",
-            Stage::Contraction => "contraction",
-            Stage::Drain => "drain",
-            Stage::Vector => "vector",
-            Stage::Cast => "cast",
-            Stage::Transpose => "transpose",
-            Stage::Commit => "commit",
-            Stage::Load => "load",
-        }
-    }
-}
+use super::stage::{Command, Stage};
+use super::{cast, collect, commit, contraction, fetch, load, switch, transpose, vector};
 
 /// How long a command takes, and why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -107,7 +107,7 @@ impl Channels {
             channels: vec![Channel::default(); count],
             banks: vec![Bank::default(); count.saturating_mul(map.banks())],
             columns: vec![0; count.saturating_mul(map.groups())],
-            column_bytes: time::column_bytes(machine),
+            column_bytes: column_bytes(machine),
             exact: true,
             steps_left: 0,
             covered_bytes: 0,
@@ -214,4 +214,9 @@ impl Bank {
         self.partial_writes = self.partial_writes.saturating_add(partial_writes);
         self.row_switches = self.row_switches.saturating_add(row_switches);
     }
+}
+
+/// Bytes of a column: what a channel moves in one cycle of its clock.
+fn column_bytes(machine: &Tcp) -> u64 {
+    machine.hbm.channel_bytes_per_cycle.max(1)
 }

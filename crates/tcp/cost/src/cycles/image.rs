@@ -5,6 +5,13 @@
 
 use tilewright_machine::tcp::Tcp;
 use tilewright_notation::algebra::access::{AccessLoop, AccessPattern};
+use tilewright_tcp_isa::contraction::Contraction;
+use tilewright_tcp_isa::flow::{Flow, flow, packet_flits};
+use tilewright_tcp_isa::memory::payload_bits;
+use tilewright_tcp_isa::program::exec;
+use tilewright_tcp_isa::program::exec::{Body, Context, Exec, Fill, Memory, Short, Stream, iterations};
+use tilewright_tcp_isa::switch::Topology;
+use tilewright_tcp_isa::transpose::{Transpose, tile_flits};
 
 use super::cast::Cast;
 use super::collect::Collect;
@@ -14,13 +21,6 @@ use super::load::Load;
 use super::switch::Switch;
 use super::vector::Vector;
 use super::{Command, CommandCycles, Stage, command_cycles};
-use tilewright_tcp_isa::contraction::Contraction;
-use tilewright_tcp_isa::flow::{Flow, flow, packet_flits};
-use tilewright_tcp_isa::memory::payload_bits;
-use tilewright_tcp_isa::program::exec;
-use tilewright_tcp_isa::program::exec::{Body, Context, Exec, Fill, Memory, Short, Stream, iterations};
-use tilewright_tcp_isa::switch::Topology;
-use tilewright_tcp_isa::transpose::{Transpose, tile_flits};
 
 mod accesses;
 pub mod beside;

@@ -20,8 +20,10 @@ pub mod image;
 pub mod load;
 pub mod registers;
 pub mod row_cache;
+pub mod stage;
 pub mod switch;
 pub mod transpose;
 pub mod vector;
 
-pub use command::{Command, CommandCycles, OpenPace, Stage, command_cycles, worst_cycles};
+pub use command::{CommandCycles, OpenPace, command_cycles, worst_cycles};
+pub use stage::{Command, Stage};

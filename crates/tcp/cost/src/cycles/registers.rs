@@ -4,12 +4,12 @@
 //! up to a number of steps; after that the rest is taken to hit and miss in the same proportion.
 
 use tilewright_machine::tcp::Tcp;
-
-use super::contention::ContractionReads;
 use tilewright_tcp_isa::contraction::{active_elements, packet_elements};
 use tilewright_tcp_isa::memory::payload_bits;
 use tilewright_tcp_isa::program::Count;
 use tilewright_tcp_isa::program::exec::{Contract, Loop, Stream};
+
+use super::contention::ContractionReads;
 
 /// Steps that are followed one by one.
 const FOLLOWED: u64 = 1 << 14;

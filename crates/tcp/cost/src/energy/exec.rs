@@ -2,15 +2,15 @@
 
 use tilewright_machine::tcp::Tcp;
 use tilewright_num::Dtype;
-
-use super::{Counts, live};
-use crate::cycles::registers;
 use tilewright_tcp_isa::contraction::{Contraction, active_elements, packet_elements};
 use tilewright_tcp_isa::flow::{flow, packet_flits};
 use tilewright_tcp_isa::program::exec::{Body, Commit, Contract, Exec, Memory, Stream, iterations};
 use tilewright_tcp_isa::program::vector::{Gives, Vector};
 use tilewright_tcp_isa::switch::{Topology, ring_slices};
 use tilewright_tcp_isa::vector::{flits_out, op_counts};
+
+use super::{Counts, live};
+use crate::cycles::registers;
 
 /// What a resolved image does, on all slices of its group together.
 pub fn counts(machine: &Tcp, exec: &Exec) -> Counts {

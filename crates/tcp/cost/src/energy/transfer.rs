@@ -1,10 +1,10 @@
 //! Events of a DMA command (paper section III-D; vISA book, DMA engine).
 
 use tilewright_machine::tcp::Tcp;
+use tilewright_tcp_isa::program::transfer::{Located, Medium};
 
 use super::Counts;
 use crate::cycles::image::TransferCost;
-use tilewright_tcp_isa::program::transfer::{Located, Medium};
 
 /// What a transfer does, from its cost: [`crate::cycles::image::transfer_cost`].
 pub fn counts_transfer(machine: &Tcp, cost: &TransferCost) -> Counts {

@@ -4,11 +4,11 @@ use tilewright_base::Diagnostic;
 use tilewright_notation::problem::{Problem, Shape};
 use tilewright_notation::sizes::MAX_EXTENT;
 use tilewright_notation::syntax::ast::{Operand, Place};
+use tilewright_tcp_isa::memory::capacity_bytes;
 
-use super::Verdict;
+use super::verdict::Verdict;
 use crate::legality::memory::{Footprint, default_place};
 use crate::setup::Setup;
-use tilewright_tcp_isa::memory::capacity_bytes;
 
 pub(super) fn check(setup: &Setup<'_>, problem: &Problem, verdict: &mut Verdict) {
     for shape in problem.shapes.iter().flatten() {

@@ -20,62 +20,19 @@ mod roles;
 mod sequences;
 mod slices;
 mod supply;
+mod verdict;
 mod windows;
 
-use smallvec::SmallVec;
 use tilewright_base::Diagnostic;
-use tilewright_notation::algebra::RadixMap;
-use tilewright_notation::algebra::access::AccessPattern;
 use tilewright_notation::problem::{AxisId, Problem};
 use tilewright_notation::radix;
 use tilewright_notation::reuse::Reuse;
 use tilewright_notation::syntax::ast::Operand;
 
-pub use output::{Freed, Reduction};
-pub use supply::Delivery;
+pub use verdict::{Delivery, Freed, Reduction, Sequence, Verdict};
 
-use crate::legality::memory::Footprint;
 use crate::placed::Placed;
 use crate::setup::Setup;
-
-/// What the check found out; everything but the complaints is there as far as it could be worked out.
-#[derive(Clone, Debug, Default)]
-pub struct Verdict {
-    /// Refusals, warnings and notes.
-    pub diagnostics: Vec<Diagnostic>,
-    /// Memory of each shape given.
-    pub footprints: SmallVec<[Footprint; 4]>,
-    /// The tactic with its digits placed.
-    pub placed: Option<Placed>,
-    /// How the streamed operand reaches the slices.
-    pub delivery: Option<Delivery>,
-    /// Reuse of the streamed operand.
-    pub reuse: Option<Reuse>,
-    /// Address loops of each operand that has a shape and a tactic.
-    pub sequences: SmallVec<[Sequence; 4]>,
-    /// Bytes of each fetch of the streamed operand.
-    pub read_bytes: Option<u64>,
-    /// What happens to sums spread over slices.
-    pub reduction: Option<Reduction>,
-}
-
-/// The address loops of one operand.
-#[derive(Clone, Debug)]
-pub struct Sequence {
-    /// Whose.
-    pub operand: Operand,
-    /// The loops in elements, merged.
-    pub pattern: AccessPattern,
-    /// Sequencer entries that they take.
-    pub entries: usize,
-}
-
-impl Verdict {
-    /// Nothing was refused.
-    pub fn legal(&self) -> bool {
-        !tilewright_base::diagnostic::any_error(&self.diagnostics)
-    }
-}
 
 /// Checks everything that is given; shapes and tactic may be left out.
 pub fn check(setup: &Setup<'_>, problem: &Problem) -> Verdict {
@@ -124,9 +81,4 @@ fn commits_directly(problem: &Problem, verdict: &mut Verdict) -> bool {
         );
     }
     false
-}
-
-/// The map of an operand's shape. Shapes whose size was refused have none.
-fn map_of(problem: &Problem, operand: Operand) -> Option<RadixMap> {
-    problem.shape(operand).and_then(|shape| RadixMap::of_shape(problem, shape).ok())
 }

@@ -5,30 +5,8 @@ use tilewright_base::Diagnostic;
 use tilewright_notation::problem::{Digit, Problem, Shape};
 use tilewright_notation::syntax::ast::{Operand, Place};
 
-use super::Verdict;
 use super::places::{Meaning, Piece, pieces};
-
-/// What happens to sums that are spread over slices.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Reduction {
-    /// Slices that hold parts of one sum.
-    pub group_slices: u64,
-    /// The parts lie on neighbouring slices, so the inter-slice reducer adds them; otherwise DMA and the vector engine do.
-    pub by_reducer: bool,
-    /// What the freed slices take, if the output shape is given.
-    pub freed: Option<Freed>,
-}
-
-/// What slices take once their partial sums are added up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Freed {
-    /// Copies of the result.
-    Broadcast,
-    /// Nothing.
-    Idle,
-    /// Each a part of the result.
-    Scatter,
-}
+use super::verdict::{Freed, Reduction, Verdict};
 
 pub(super) fn check(problem: &Problem, parallel: &[Digit], verdict: &mut Verdict) {
     let Some(shape) = problem.shape(Operand::Out) else {

@@ -4,11 +4,11 @@
 use tilewright_base::Diagnostic;
 use tilewright_notation::problem::{AxisId, Digit, Loops, Problem};
 use tilewright_notation::radix::raised;
+use tilewright_tcp_isa::contraction::slot_capacity;
 
-use super::Verdict;
+use super::verdict::Verdict;
 use crate::placed::Placed;
 use crate::setup::Setup;
-use tilewright_tcp_isa::contraction::slot_capacity;
 
 pub(super) fn check(setup: &Setup<'_>, problem: &Problem, placed: &Placed, verdict: &mut Verdict) {
     check_lanes(setup, problem, placed, verdict);

@@ -8,12 +8,12 @@ use tilewright_notation::problem::{Digit, Problem, Shape};
 use tilewright_notation::syntax::ast::{Operand, Place};
 
 use smallvec::SmallVec;
+use tilewright_tcp_isa::sequencer::{Unfit, entries, read_bytes};
 
-use super::{Sequence, Verdict, map_of};
+use super::verdict::{Sequence, Verdict};
 use crate::banks::longest_hold;
 use crate::placed::Placed;
 use crate::setup::Setup;
-use tilewright_tcp_isa::sequencer::{Unfit, entries, read_bytes};
 
 pub(super) fn check(setup: &Setup<'_>, problem: &Problem, placed: &Placed, verdict: &mut Verdict) {
     for operand in Operand::ALL {
@@ -263,4 +263,9 @@ fn accesses(merged: &AccessPattern, width: u64, bits: u64) -> SmallVec<[AccessLo
         }
     }
     loops
+}
+
+/// The map of an operand's shape. Shapes whose size was refused have none.
+fn map_of(problem: &Problem, operand: Operand) -> Option<RadixMap> {
+    problem.shape(operand).and_then(|shape| RadixMap::of_shape(problem, shape).ok())
 }

@@ -5,7 +5,7 @@ use tilewright_base::{Diagnostic, Span};
 use tilewright_notation::problem::{Digit, Problem};
 use tilewright_notation::radix::raised;
 
-use super::Verdict;
+use super::verdict::Verdict;
 use crate::groups::Groups;
 use crate::placed::product;
 use crate::setup::Setup;

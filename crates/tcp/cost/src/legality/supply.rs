@@ -9,18 +9,9 @@ use tilewright_base::Diagnostic;
 use tilewright_notation::problem::{Digit, Problem, Shape};
 use tilewright_notation::syntax::ast::{Operand, Place, Terms};
 
-use super::Verdict;
 use super::places::{Meaning, Piece, pieces};
+use super::verdict::{Delivery, Verdict};
 use crate::legality::memory::default_place;
-
-/// How the streamed operand reaches the slices.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Delivery {
-    /// Slices of a ring that exchange packets; 1 if each slice reads its own DM only.
-    pub ring_slices: u64,
-    /// Slices that receive each packet.
-    pub receivers: u64,
-}
 
 /// Checks the inputs; gives the digits over slices that the network serves with one fetch, which are all that the stream
 /// lacks but those for which it is stored in copies.

@@ -7,7 +7,7 @@ use tilewright_base::Diagnostic;
 use tilewright_notation::problem::{Digit, Problem, Shape};
 use tilewright_notation::window::{Carry, Window};
 
-use super::Verdict;
+use super::verdict::Verdict;
 
 pub(super) fn check(problem: &Problem, verdict: &mut Verdict) {
     for window in &problem.windows {

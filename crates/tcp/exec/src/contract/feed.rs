@@ -4,18 +4,32 @@
 //! As many places are used as the steps ask for; together they must take in the whole stream. What a window shows before the
 //! buffer or behind it is zero.
 
-use super::plan::Plan;
-use crate::fault::{Problem, divide, equal, product};
-use crate::index;
-use crate::packets::{Packets, load_bits, store_bits};
 use tilewright_tcp_isa::memory::payload_bits;
 use tilewright_tcp_isa::program::exec::{FlitTranspose, Shift};
+
+use super::plan::Plan;
+use crate::fault::{Problem, divide, equal, product};
+use crate::limits::index;
+use crate::packets::{Packets, load_bits, store_bits};
 
 /// Most bytes of windows on a slice.
 const MAX_WINDOW_BYTES: u64 = 1 << 30;
 
+impl Plan<'_> {
+    /// Packets of a slice's stream, as the lanes meet them.
+    ///
+    /// # Errors
+    /// Flits that are no whole packets, or not as many as the steps take.
+    pub fn feed(&self, flits: Packets) -> Result<Packets, Problem> {
+        let packets = feed(self, flits)?;
+        let fed = (packets.count() as u64).saturating_mul(self.repeats);
+        equal("steps", self.steps, "steps of all packets", fed)?;
+        Ok(packets)
+    }
+}
+
 /// Packets as the lanes meet them, before repeats.
-pub(super) fn feed(plan: &Plan<'_>, flits: Packets) -> Result<Packets, Problem> {
+fn feed(plan: &Plan<'_>, flits: Packets) -> Result<Packets, Problem> {
     let flits = match plan.image.transpose {
         Some(image) => transpose(plan, image, &flits)?,
         None => flits,

@@ -2,14 +2,14 @@
 //! the result in. The definition that faster ways are compared with.
 
 use tilewright_num::{Dtype, RuleSet, add_f32, decode, int_value, mul_f32, tree_add};
+use tilewright_tcp_isa::program::exec::ContractOp;
 
-use super::RegisterFile;
 use super::plan::Plan;
+use crate::contract::register_file::RegisterFile;
 use crate::fault::Problem;
-use crate::index;
+use crate::limits::index;
 use crate::packets::{Packets, load_element};
 use crate::walk::{Walk, pairs};
-use tilewright_tcp_isa::program::exec::ContractOp;
 
 /// Words of the flits that leave, for packets from [`Plan::feed`].
 ///

@@ -13,25 +13,18 @@ mod digits;
 mod feed;
 pub mod literal;
 mod plan;
+mod register_file;
 
 pub use plan::Plan;
+pub use register_file::RegisterFile;
 
 use tilewright_num::Dtype;
 
-use super::Way;
 use super::fault::Problem;
 use super::packets::Packets;
 use super::state::{Kept, Reads};
+use crate::limits::Way;
 use bulk::Layout;
-
-/// A slice's register file.
-#[derive(Clone, Copy, Debug)]
-pub struct RegisterFile<'a> {
-    /// Payload; missing bytes are zero.
-    pub bytes: &'a [u8],
-    /// Extra bits of i5 and i9, as [`Packets`] has them.
-    pub extra: Option<&'a [u8]>,
-}
 
 /// Words of the flits that leave, for the flits that arrive on one slice.
 ///

@@ -2,16 +2,15 @@
 
 use tilewright_machine::tcp::Tcp;
 use tilewright_num::{Dtype, RuleSet};
+use tilewright_tcp_isa::memory::payload_bits;
+use tilewright_tcp_isa::program::exec::{Contract, Drain, Loop};
 
-use super::feed;
-use crate::fault::{Problem, divide, equal, product};
-use crate::packets::{Packets, flight_elements};
+use crate::fault::{Problem, divide, product};
+use crate::limits::{MAX_SLICE, index};
+use crate::packets::flight_elements;
 use crate::state::Reads;
 use crate::values::ContractError;
 use crate::walk::{check_span, pairs};
-use crate::{MAX_SLICE, index};
-use tilewright_tcp_isa::memory::payload_bits;
-use tilewright_tcp_isa::program::exec::{Contract, Drain, Loop};
 
 /// A checked image.
 #[derive(Clone, Copy, Debug)]
@@ -105,17 +104,6 @@ impl<'a> Plan<'a> {
         }
         product("words of results", [survivors, plan.block_words() as u64], MAX_SLICE)?;
         Ok(plan)
-    }
-
-    /// Packets of a slice's stream, as the lanes meet them.
-    ///
-    /// # Errors
-    /// Flits that are no whole packets, or not as many as the steps take.
-    pub fn feed(&self, flits: Packets) -> Result<Packets, Problem> {
-        let packets = feed::feed(self, flits)?;
-        let fed = (packets.count() as u64).saturating_mul(self.repeats);
-        equal("steps", self.steps, "steps of all packets", fed)?;
-        Ok(packets)
     }
 
     /// Words that leave on each slice.

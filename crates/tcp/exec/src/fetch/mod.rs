@@ -17,7 +17,7 @@ use tilewright_num::{Dtype, RuleSet, convert, int_pattern, int_value, subtract_z
 use super::fault::{Problem, divide};
 use super::packets::{Packets, flight_bytes, load_bits, store_element};
 use super::walk::{Walk, pairs};
-use super::{MAX_SLICE, Way, index};
+use crate::limits::{MAX_SLICE, Way, index};
 use rows::Rows;
 use tilewright_tcp_isa::memory::payload_bits;
 use tilewright_tcp_isa::program::exec::{Fetch, Limit};

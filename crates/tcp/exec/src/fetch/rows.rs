@@ -3,16 +3,16 @@
 
 use smallvec::SmallVec;
 use tilewright_num::{Dtype, int_value};
+use tilewright_tcp_isa::memory::payload_bits;
+use tilewright_tcp_isa::program::exec::Fetch;
 
 use super::{Fetcher, origin, read_element};
 use crate::convert::convert_slice;
-use crate::copy::Side;
 use crate::fault::Problem;
-use crate::index;
+use crate::limits::index;
 use crate::packets::{Packets, load_bits, store_bits, store_element};
+use crate::runs::Side;
 use crate::walk::Walk;
-use tilewright_tcp_isa::memory::payload_bits;
-use tilewright_tcp_isa::program::exec::Fetch;
 
 /// A fetch as rows.
 pub(crate) struct Rows {

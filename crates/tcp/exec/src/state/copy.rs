@@ -1,10 +1,11 @@
 //! Bytes from one memory to another without a stop between, where both are on one chip: what DMA does most.
 
+use tilewright_tcp_isa::program::transfer::Address;
+
 use super::pages::Pages;
 use super::{Chip, Fault, Located, Medium, Pe, Problem, Sizes, SliceMemory, Stage, State, slice};
-use crate::index;
+use crate::limits::index;
 use crate::parallel::for_each;
-use tilewright_tcp_isa::program::transfer::Address;
 
 /// A loop: size, strides of both sides.
 type Row = (u64, i64, i64);

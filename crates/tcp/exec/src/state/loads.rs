@@ -6,8 +6,8 @@
 use std::ops::Range;
 
 use super::overlay::Source;
-use crate::copy::Even;
-use crate::index;
+use crate::limits::index;
+use crate::runs::Even;
 
 /// Loads below so many bytes are carried out at once.
 const LEAST_BYTES: usize = 1 << 10;

@@ -25,7 +25,7 @@ use std::collections::BTreeMap;
 use tilewright_machine::tcp::Tcp;
 
 use super::fault::{Fault, Problem, Stage};
-use super::index;
+use crate::limits::index;
 pub use lent::Lent;
 pub(super) use loads::{Kept, LoadedRows, Reads, Target};
 use pages::Pages;

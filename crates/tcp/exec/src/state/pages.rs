@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::lent::Lent;
-use crate::index;
+use crate::limits::index;
 
 /// Log2 of the bytes of a page: the host takes memory for what is touched only, and few transfers reach across the end of one.
 const PAGE_SHIFT: u32 = 22;

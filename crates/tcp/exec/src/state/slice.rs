@@ -6,13 +6,14 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
+use tilewright_tcp_isa::program::exec::Memory;
+
 use super::Sizes;
 use super::lent::Lent;
 use super::loads::{Kept, Load, Loads, Reads, Target};
 use super::overlay::{Overlay, Source};
-use crate::copy::Even;
-use crate::index;
-use tilewright_tcp_isa::program::exec::Memory;
+use crate::limits::index;
+use crate::runs::Even;
 
 /// Memories that take room once they are written to.
 #[derive(Clone, Debug, Default)]

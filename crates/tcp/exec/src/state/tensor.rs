@@ -3,12 +3,12 @@
 use smallvec::SmallVec;
 use tilewright_notation::algebra::map::{MapDigit, OFFSET, RadixMap, SLICE};
 use tilewright_num::{Dtype, load, store};
+use tilewright_tcp_isa::program::Tensor;
+use tilewright_tcp_isa::program::tensor::Place;
 
 use super::{Fault, Located, Medium, Problem, Stage, State};
 use crate::fault::{equal, product};
-use crate::index;
-use tilewright_tcp_isa::program::Tensor;
-use tilewright_tcp_isa::program::tensor::Place;
+use crate::limits::index;
 
 /// Farthest place that a digit may reach: sums of all digits then never overflow.
 const MAX_REACH: u64 = 1 << 56;

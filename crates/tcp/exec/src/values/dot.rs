@@ -1,6 +1,7 @@
 //! Dot products of a few rows with one row, all of i8: for contractions whose rows are too few to be worth packing. Sums wrap, so that
 //! every order gives the same.
 
+use super::dot_row::row_sum;
 #[cfg(target_arch = "x86_64")]
 use super::dot_x86;
 use super::path::Path;
@@ -23,13 +24,6 @@ fn portable(a: &[u8], b: &[u8], sums: &mut [i32]) {
     for (row, sum) in a.chunks_exact(b.len()).zip(sums) {
         *sum = sum.wrapping_add(row_sum(row, b));
     }
-}
-
-/// One product after the other; the compiler makes vectors of it.
-#[inline(always)]
-pub(super) fn row_sum(a: &[u8], b: &[u8]) -> i32 {
-    let product = |(a, b): (&u8, &u8)| i32::from(a.cast_signed()) * i32::from(b.cast_signed());
-    a.iter().zip(b).map(product).fold(0, i32::wrapping_add)
 }
 
 #[cfg(test)]

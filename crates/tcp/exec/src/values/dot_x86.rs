@@ -7,7 +7,7 @@
 
 use std::arch::x86_64::*;
 
-use super::dot::row_sum;
+use super::dot_row::row_sum;
 
 /// Rows of `a` that meet a part of `b` while it is in registers.
 const ROWS: usize = 4;

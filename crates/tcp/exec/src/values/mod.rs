@@ -19,12 +19,13 @@
 //! - [`stationary`]: packed rows of `b` and the loop over blocks; [`shape`]: sizes and their checks;
 //! - `words`, `panel`: operands as 4-byte words, and the k-major panels that kernels read;
 //! - `tile_float`, `tile_int`: the kernels, written once over a vector type; `range`: when flushing cannot matter;
-//! - `dot`, `single`: rows that are too few to be packed;
+//! - `dot`, `dot_row`, `single`: rows that are too few to be packed;
 //! - `add`: sums of results of several slices;
 //! - `path`, `kernel_portable`, `kernel_avx2`, `kernel_avx512`: the vector types, and which the host has.
 
 mod add;
 mod dot;
+mod dot_row;
 mod kernel_portable;
 mod panel;
 mod path;

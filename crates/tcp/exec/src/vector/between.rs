@@ -4,11 +4,11 @@
 use std::sync::Arc;
 
 use tilewright_num::{self as num, RuleSet};
+use tilewright_tcp_isa::program::vector::{Between, Gives, ReduceOp, Word};
 
 use super::{FLIT, VectorError, Words};
 use crate::parallel::for_each;
 use crate::values::{Path, add_words, sum_word};
-use tilewright_tcp_isa::program::vector::{Between, Gives, ReduceOp, Word};
 
 /// Results of slices that are wanted; others have no words then.
 pub(super) fn apply(

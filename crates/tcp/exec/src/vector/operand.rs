@@ -1,11 +1,12 @@
 //! Operands of an operation for all elements at once: immediates, register file walks, stash, the other group, by tag.
 
-use super::stream::Stream;
-use super::{Chain, VectorError};
 use tilewright_tcp_isa::program::exec::Loop;
 use tilewright_tcp_isa::program::vector::{Choice, Guarded, Op, Source};
 use tilewright_tcp_isa::vector::Fault;
 use tilewright_tcp_isa::vector::steps::fixed;
+
+use super::stream::Stream;
+use super::{Chain, VectorError};
 
 /// What an operation meets besides its elements.
 pub(super) enum Operand {

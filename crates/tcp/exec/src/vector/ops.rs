@@ -2,9 +2,9 @@
 
 use tilewright_num as num;
 use tilewright_num::{Function, RuleSet};
+use tilewright_tcp_isa::program::vector::{Op, OpKind, Word};
 
 use super::operand::Operand;
-use tilewright_tcp_isa::program::vector::{Op, OpKind, Word};
 
 pub(super) fn apply(rules: &RuleSet, op: &Op, word: Word, operands: &[Operand], words: &mut [u32]) {
     match (&op.kind, operands) {

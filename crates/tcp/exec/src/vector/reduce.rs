@@ -6,11 +6,11 @@
 use std::ops::Range;
 
 use tilewright_num::{self as num, RuleSet};
+use tilewright_tcp_isa::program::vector::{Reduce, ReduceLimit, ReduceOp, Word};
+use tilewright_tcp_isa::vector::steps::{Rewiden, Steps, fixed, rewiden, steps};
 
 use super::HALF;
 use super::stream::Stream;
-use tilewright_tcp_isa::program::vector::{Reduce, ReduceLimit, ReduceOp, Word};
-use tilewright_tcp_isa::vector::steps::{Rewiden, Steps, fixed, rewiden, steps};
 
 pub(super) fn apply(rules: &RuleSet, reduce: &Reduce, word: Word, slices: Range<usize>, stream: &mut Stream) {
     let (Some(sizes), Some(how)) = (steps(reduce), rewiden(reduce, stream.width == HALF)) else { return };

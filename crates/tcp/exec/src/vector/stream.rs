@@ -1,10 +1,10 @@
 //! A slice's words on their way through the chain, with their tags and the stash.
 
 use tilewright_num::RuleSet;
-
-use super::{FLIT, HALF};
 use tilewright_tcp_isa::program::vector::{Comparison, Op, OpKind, Relation, Vector, Word};
 use tilewright_tcp_isa::vector::GROUP_TAG;
+
+use super::{FLIT, HALF};
 
 /// Words between two operations.
 pub(super) struct Stream {

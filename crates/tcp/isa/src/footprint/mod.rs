@@ -28,9 +28,9 @@ pub use exec::of_exec;
 pub use transfer::{of_read, of_transfer};
 
 use tilewright_machine::tcp::Tcp;
+use tilewright_notation::syntax::ast::Place;
 
 use crate::memory::capacity_bytes;
-use tilewright_notation::syntax::ast::Place;
 
 /// Memories of a chip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -8,6 +8,8 @@ use tilewright_num::Dtype;
 
 use super::Count;
 use super::vector::Vector;
+
+pub use super::loops::{Loop, SliceDigit, StepLoop, iterations};
 use crate::switch::Topology;
 
 /// A register image and the context that runs it.
@@ -63,20 +65,6 @@ pub struct Stream {
     pub transpose: Option<Transpose>,
     /// Commit unit.
     pub commit: Commit,
-}
-
-/// One loop of a sequencer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Loop {
-    /// Iterations.
-    pub size: Count,
-    /// Between iterations, in the unit's own measure; may be negative.
-    pub stride: i64,
-}
-
-/// Iterations of all loops together.
-pub fn iterations(loops: &[Loop]) -> u64 {
-    loops.iter().fold(1, |all, row| all.saturating_mul(row.size.fixed()))
 }
 
 /// Fetch unit: the sequence of all element addresses, cut into packets of `packet` elements.
@@ -155,17 +143,6 @@ pub struct Limit {
     pub weights: Vec<u64>,
 }
 
-/// A digit of the slice number: `slice / stride % size`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SliceDigit {
-    /// Slices between neighbours.
-    pub stride: u64,
-    /// Values.
-    pub size: u64,
-    /// What one is worth.
-    pub weight: u64,
-}
-
 /// Switch engine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Switch {
@@ -222,15 +199,6 @@ pub enum Drain {
     Interleaved,
     /// Columns of one lane in a cycle, lane after lane.
     Sequential,
-}
-
-/// A loop over steps.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct StepLoop {
-    /// Iterations.
-    pub size: Count,
-    /// Its iterations go into one result.
-    pub summed: bool,
 }
 
 /// Rows and columns of an in-flit transpose.

@@ -21,6 +21,7 @@ pub mod control;
 pub mod event;
 pub mod exec;
 pub mod grant;
+mod loops;
 mod resolve;
 pub mod tensor;
 pub mod text;

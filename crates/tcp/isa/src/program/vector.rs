@@ -4,7 +4,7 @@
 //! any order (an assumption: the book's example needs multiplications both before and after others).
 
 use super::Count;
-use super::exec::{Loop, SliceDigit, StepLoop};
+use super::loops::{Loop, SliceDigit, StepLoop};
 
 /// The type of the words in a stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

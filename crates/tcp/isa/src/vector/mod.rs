@@ -17,6 +17,7 @@
 
 pub mod facts;
 pub mod fault;
+mod flit;
 pub mod limits;
 pub mod shape;
 pub mod steps;
@@ -25,6 +26,7 @@ pub mod unit;
 
 pub use facts::{OpCounts, narrow, op_counts, output, units};
 pub use fault::Fault;
+pub use flit::{FLIT_WORDS, GROUP_TAG, HALF_WORDS};
 pub use limits::reads;
 pub use shape::{flits_out, misfit};
 pub use structure::structure;
@@ -33,13 +35,6 @@ pub use unit::{Stage, VeUnit, stage, unit};
 use tilewright_machine::tcp::Tcp;
 
 use crate::program::vector::Vector;
-
-/// Words of a flit.
-pub const FLIT_WORDS: u64 = 8;
-/// Words that narrow stages take at once: half a flit.
-pub const HALF_WORDS: u64 = 4;
-/// The tag bit that tells the groups of pair mode apart.
-pub const GROUP_TAG: u8 = 1 << 3;
 
 /// Everything that keeps a machine's registers from holding a chain. Sizes still held in control registers are not judged: resolve
 /// first. Whether loops fit the stream is [`misfit`]'s question.

@@ -3,9 +3,9 @@
 //! Trimmed flits enter narrow stages with their low half only; after a reduction that leaves half a flit, so do later narrow stages.
 
 use super::fault::Fault;
+use super::flit::{FLIT_WORDS, HALF_WORDS};
 use super::steps::{fixed, product, rewiden, steps};
 use super::unit::stage;
-use super::{FLIT_WORDS, HALF_WORDS};
 use crate::program::vector::{Between, Gives, Op, OpKind, Source, Vector};
 
 /// The stream in front of an operation.

@@ -3,7 +3,7 @@
 //! The outermost summed loop and everything inside it form a group; surviving loops inside it are slots, which stay open until the
 //! group ends. Without a summed loop every step is a group of its own.
 
-use super::{FLIT_WORDS, HALF_WORDS};
+use super::flit::{FLIT_WORDS, HALF_WORDS};
 use crate::program::Count;
 use crate::program::vector::Reduce;
 

@@ -2,7 +2,7 @@
 
 use tilewright_num::Dtype;
 
-use super::Desk;
+use super::context::VerifyContext;
 use crate::memory::payload_bits;
 use crate::program::exec::{Fetch, Memory, Stream};
 
@@ -25,16 +25,16 @@ const CASTS: [(Dtype, Dtype); 7] = [
     (Dtype::F32, Dtype::Bf16),
 ];
 
-pub(super) fn check(desk: &mut Desk<'_>, stream: &Stream) {
+pub(super) fn check(cx: &mut VerifyContext<'_>, stream: &Stream) {
     let fetch = &stream.fetch;
-    check_lookup(desk, fetch);
-    check_cast(desk, fetch);
-    check_zero_point(desk, fetch);
+    check_lookup(cx, fetch);
+    check_cast(cx, fetch);
+    check_zero_point(cx, fetch);
     let stages =
         [fetch.lookup.is_some(), fetch.cast.is_some(), fetch.zero_point.is_some(), !fetch.limits.is_empty()];
     let stages = stages.into_iter().filter(|used| *used).count();
-    if desk.is_sub() && stages > 1 {
-        desk.refuse(
+    if cx.is_sub() && stages > 1 {
+        cx.refuse(
             "tcp/adapter-stages",
             format!("{stages} stages of the adapter in the sub context"),
             "one of limits, lookup, cast and zero point".into(),
@@ -47,7 +47,7 @@ pub(super) fn check(desk: &mut Desk<'_>, stream: &Stream) {
         && stream.cast.is_none()
         && stream.transpose.is_none();
     if matches!(leaves, Dtype::I5 | Dtype::I9) && stream.contract.is_none() && !loads {
-        desk.refuse(
+        cx.refuse(
             "tcp/adapter-target",
             format!("{leaves} does not go to the contraction engine"),
             "the contraction engine, or a load of its register file".into(),
@@ -61,14 +61,14 @@ fn looked_up(fetch: &Fetch) -> Dtype {
     fetch.lookup.as_ref().map_or(fetch.dtype, |lookup| lookup.dtype)
 }
 
-fn check_lookup(desk: &mut Desk<'_>, fetch: &Fetch) {
+fn check_lookup(cx: &mut VerifyContext<'_>, fetch: &Fetch) {
     let Some(lookup) = &fetch.lookup else { return };
     let pair = LOOKUPS.contains(&(fetch.dtype, lookup.dtype));
-    let entries = if fetch.dtype == Dtype::F4E2M1 { 16 } else { desk.machine.fetch.lookup_entries };
+    let entries = if fetch.dtype == Dtype::F4E2M1 { 16 } else { cx.machine.fetch.lookup_entries };
     let count = lookup.patterns.len() as u64;
     let wide = lookup.patterns.iter().any(|pattern| u64::from(*pattern) >> lookup.dtype.bits() != 0);
     if !pair || count != entries || wide {
-        desk.refuse(
+        cx.refuse(
             "tcp/adapter-lookup",
             format!("a lookup of {count} patterns from {} to {}", fetch.dtype, lookup.dtype),
             "f4e2m1 to an 8-bit float by 16 patterns, an 8-bit float to bf16 by 256, each pattern as wide as its type".into(),
@@ -77,11 +77,11 @@ fn check_lookup(desk: &mut Desk<'_>, fetch: &Fetch) {
     }
 }
 
-fn check_cast(desk: &mut Desk<'_>, fetch: &Fetch) {
+fn check_cast(cx: &mut VerifyContext<'_>, fetch: &Fetch) {
     let Some(to) = fetch.cast else { return };
     let from = looked_up(fetch);
     if !CASTS.contains(&(from, to)) {
-        return desk.refuse(
+        return cx.refuse(
             "tcp/adapter-cast",
             format!("a cast while fetching from {from} to {to}"),
             "i4, i8, i16 to i32; 8-bit floats and bf16 to f32; f32 to bf16".into(),
@@ -89,20 +89,20 @@ fn check_cast(desk: &mut Desk<'_>, fetch: &Fetch) {
         );
     }
     // The main unit reads as little as it must; the sub unit has one width.
-    let read_bits = desk.machine.fetch.sub_width_bytes * 8;
+    let read_bits = cx.machine.fetch.sub_width_bytes * 8;
     let elements = read_bits / payload_bits(fetch.dtype);
     let bytes = elements * payload_bits(to) / 8;
-    if desk.is_sub() && bytes > desk.machine.network.flit_bytes {
-        desk.refuse(
+    if cx.is_sub() && bytes > cx.machine.network.flit_bytes {
+        cx.refuse(
             "tcp/adapter-width",
             format!("an access of {elements} {from} becomes {bytes} B of {to}"),
-            format!("{} B, one flit", desk.machine.network.flit_bytes),
+            format!("{} B, one flit", cx.machine.network.flit_bytes),
             "the main context, which reads less at a time".into(),
         );
     }
 }
 
-fn check_zero_point(desk: &mut Desk<'_>, fetch: &Fetch) {
+fn check_zero_point(cx: &mut VerifyContext<'_>, fetch: &Fetch) {
     let Some(zero) = fetch.zero_point else { return };
     let from = fetch.cast.unwrap_or(looked_up(fetch));
     let range = match from {
@@ -110,7 +110,7 @@ fn check_zero_point(desk: &mut Desk<'_>, fetch: &Fetch) {
         _ => None,
     };
     if range.is_none_or(|(least, most)| zero < least || zero > most) {
-        desk.refuse(
+        cx.refuse(
             "tcp/adapter-zero-point",
             format!("zero point {zero} of {from}"),
             "-8..=7 for i4, -128..=127 for i8".into(),

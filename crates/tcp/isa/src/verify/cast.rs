@@ -2,7 +2,8 @@
 
 use tilewright_num::Dtype;
 
-use super::{Desk, flow};
+use super::context::VerifyContext;
+use super::types;
 use crate::program::exec::Stream;
 
 const CASTS: [(Dtype, Dtype); 6] = [
@@ -14,11 +15,11 @@ const CASTS: [(Dtype, Dtype); 6] = [
     (Dtype::F32, Dtype::Bf16),
 ];
 
-pub(super) fn check(desk: &mut Desk<'_>, stream: &Stream) {
+pub(super) fn check(cx: &mut VerifyContext<'_>, stream: &Stream) {
     let Some(to) = stream.cast else { return };
-    let from = flow::leaves_vector(stream);
+    let from = types::leaves_vector(stream);
     if !CASTS.contains(&(from, to)) {
-        desk.refuse(
+        cx.refuse(
             "tcp/cast-types",
             format!("a cast from {from} to {to}"),
             "i32 to i4, i8, i16; f32 to f8e4m3, f8e5m2, bf16".into(),

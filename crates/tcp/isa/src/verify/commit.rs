@@ -2,19 +2,20 @@
 
 use tilewright_num::Dtype;
 
-use super::{Desk, sequencer};
+use super::context::VerifyContext;
+use super::sequencer;
 use crate::footprint::Store;
 use crate::footprint::exec::{in_units, store_of};
 use crate::footprint::walk::Walked;
 use crate::program::exec::{Commit, Fill, Memory, Short};
 
 /// `enters` is the type of the elements that arrive.
-pub(super) fn check(desk: &mut Desk<'_>, commit: &Commit, written: &Commit, enters: Dtype) {
-    sequencer::check(desk, "the commit unit", &written.loops, None);
-    check_width(desk, commit);
-    check_strides(desk, commit);
+pub(super) fn check(cx: &mut VerifyContext<'_>, commit: &Commit, written: &Commit, enters: Dtype) {
+    sequencer::check(cx, "the commit unit", &written.loops, None);
+    check_width(cx, commit);
+    check_strides(cx, commit);
     if commit.to_bf16 && enters != Dtype::F32 {
-        desk.refuse(
+        cx.refuse(
             "tcp/commit-bf16",
             format!("{enters} becomes bf16 while it is committed"),
             "f32".into(),
@@ -22,34 +23,34 @@ pub(super) fn check(desk: &mut Desk<'_>, commit: &Commit, written: &Commit, ente
         );
     }
     if commit.relu && !commit.to_bf16 {
-        desk.refuse(
+        cx.refuse(
             "tcp/commit-relu",
             "ReLU without the conversion to bf16".into(),
             "ReLU with `bf16`".into(),
             "a maximum with 0 in the vector engine".into(),
         );
     }
-    check_slices(desk, commit);
-    check_bounds(desk, commit);
+    check_slices(cx, commit);
+    check_bounds(cx, commit);
 }
 
-pub(super) fn check_fill(desk: &mut Desk<'_>, fill: &Fill, written: &Fill) {
-    if !desk.is_sub() {
-        desk.refuse(
+pub(super) fn check_fill(cx: &mut VerifyContext<'_>, fill: &Fill, written: &Fill) {
+    if !cx.is_sub() {
+        cx.refuse(
             "tcp/fill-context",
             "a fill in the main context".into(),
             "the sub context".into(),
             "the sub context".into(),
         );
     }
-    check(desk, &fill.commit, &written.commit, Dtype::I32);
+    check(cx, &fill.commit, &written.commit, Dtype::I32);
 }
 
-pub(super) fn check_short(desk: &mut Desk<'_>, short: &Short) {
-    let granule = desk.machine.dm.write_granule_bytes;
+pub(super) fn check_short(cx: &mut VerifyContext<'_>, short: &Short) {
+    let granule = cx.machine.dm.write_granule_bytes;
     let (store, _) = store_of(short.memory);
     let fits = |base: u64, store: Store| {
-        base.checked_add(short.bytes).is_some_and(|end| end <= store.capacity_bytes(desk.machine))
+        base.checked_add(short.bytes).is_some_and(|end| end <= store.capacity_bytes(cx.machine))
     };
     let whole = [short.from, short.bytes, short.base].iter().all(|part| part.is_multiple_of(granule));
     if store == Store::Dm
@@ -58,8 +59,8 @@ pub(super) fn check_short(desk: &mut Desk<'_>, short: &Short) {
         || !fits(short.from, Store::Dm)
         || !fits(short.base, store)
     {
-        let to = store.capacity_bytes(desk.machine);
-        desk.refuse(
+        let to = store.capacity_bytes(cx.machine);
+        cx.refuse(
             "tcp/short-load",
             format!(
                 "{} B from {} of data memory to {} of the {}",
@@ -72,12 +73,12 @@ pub(super) fn check_short(desk: &mut Desk<'_>, short: &Short) {
             "a stream in the sub context for anything else".into(),
         );
     }
-    check_lanes(desk, short.memory);
+    check_lanes(cx, short.memory);
 }
 
-fn check_width(desk: &mut Desk<'_>, commit: &Commit) {
-    let machine = desk.machine;
-    let (fits, allowed) = if desk.is_sub() {
+fn check_width(cx: &mut VerifyContext<'_>, commit: &Commit) {
+    let machine = cx.machine;
+    let (fits, allowed) = if cx.is_sub() {
         let width = machine.commit.sub_width_bytes;
         (commit.width == width, format!("{width} B in the sub context"))
     } else {
@@ -85,14 +86,14 @@ fn check_width(desk: &mut Desk<'_>, commit: &Commit) {
         (widths.contains(&commit.width), format!("{:?} B in the main context", &**widths))
     };
     if !fits {
-        desk.refuse("tcp/commit-width", format!("writes of {} B", commit.width), allowed, "8 B".into());
+        cx.refuse("tcp/commit-width", format!("writes of {} B", commit.width), allowed, "8 B".into());
     }
     let granule = machine.dm.write_granule_bytes;
     let most = if commit.to_bf16 { machine.network.flit_bytes / 2 } else { machine.network.flit_bytes };
     let divides = commit.width == 0 || commit.bytes.is_multiple_of(commit.width);
     if commit.bytes == 0 || commit.bytes > most || !commit.bytes.is_multiple_of(granule) || (fits && !divides)
     {
-        desk.refuse(
+        cx.refuse(
             "tcp/commit-bytes",
             format!("{} B of every flit are kept, by writes of {} B", commit.bytes, commit.width),
             format!("multiples of the width and of {granule} B, at most {most} B"),
@@ -101,13 +102,13 @@ fn check_width(desk: &mut Desk<'_>, commit: &Commit) {
     }
 }
 
-fn check_strides(desk: &mut Desk<'_>, commit: &Commit) {
-    let granule = desk.machine.dm.write_granule_bytes;
+fn check_strides(cx: &mut VerifyContext<'_>, commit: &Commit) {
+    let granule = cx.machine.dm.write_granule_bytes;
     let moves = |stride: i64| stride != 0 && stride.unsigned_abs().is_multiple_of(granule);
     let bad = commit.loops.iter().find(|row| row.size.fixed() > 1 && !moves(row.stride));
     if bad.is_some() || !commit.base.is_multiple_of(granule) {
         let stride = bad.map_or(0, |row| row.stride);
-        desk.refuse(
+        cx.refuse(
             "tcp/commit-stride",
             format!("writes from {} on, a loop at stride {stride}", commit.base),
             format!("base and strides that are multiples of {granule} B, strides not 0"),
@@ -116,13 +117,13 @@ fn check_strides(desk: &mut Desk<'_>, commit: &Commit) {
     }
 }
 
-fn check_slices(desk: &mut Desk<'_>, commit: &Commit) {
-    let slices = desk.slices();
+fn check_slices(cx: &mut VerifyContext<'_>, commit: &Commit) {
+    let slices = cx.slices();
     let rising = commit.slices.windows(2).all(|pair| pair[0].1 <= pair[1].0);
     let inside = commit.slices.iter().all(|(first, end)| first < end && *end <= slices);
-    let named = commit.slices.is_empty() || slices <= desk.machine.commit.mask_slices;
+    let named = commit.slices.is_empty() || slices <= cx.machine.commit.mask_slices;
     if !rising || !inside || !named {
-        desk.refuse(
+        cx.refuse(
             "tcp/commit-slices",
             "the write mask names slices that the group has not".into(),
             format!("rising ranges of the {slices} slices of the group"),
@@ -131,25 +132,25 @@ fn check_slices(desk: &mut Desk<'_>, commit: &Commit) {
     }
 }
 
-fn check_lanes(desk: &mut Desk<'_>, memory: Memory) {
+fn check_lanes(cx: &mut VerifyContext<'_>, memory: Memory) {
     let Memory::Trf { lanes } = memory else { return };
-    if !lanes.is_power_of_two() || lanes > desk.machine.ce.lanes {
-        desk.refuse(
+    if !lanes.is_power_of_two() || lanes > cx.machine.ce.lanes {
+        cx.refuse(
             "tcp/commit-lanes",
             format!("a register file cut into {lanes} lanes"),
-            format!("a power of two up to {}", desk.machine.ce.lanes),
+            format!("a power of two up to {}", cx.machine.ce.lanes),
             "as many as the contraction uses".into(),
         );
     }
 }
 
-fn check_bounds(desk: &mut Desk<'_>, commit: &Commit) {
-    check_lanes(desk, commit.memory);
+fn check_bounds(cx: &mut VerifyContext<'_>, commit: &Commit) {
+    check_lanes(cx, commit.memory);
     let (store, _) = store_of(commit.memory);
-    let capacity = store.capacity_bytes(desk.machine);
+    let capacity = store.capacity_bytes(cx.machine);
     let walked = Walked::of_loops(&in_units(&commit.loops, 1), commit.bytes);
     if let Some((start, end)) = walked.placed(commit.base.into(), 1, capacity).outside {
-        desk.refuse(
+        cx.refuse(
             "tcp/commit-bounds",
             format!("writes bytes {start}..{end} of the {}", store.name()),
             format!("0..{capacity} on each slice"),

@@ -3,7 +3,8 @@
 use tilewright_base::Diagnostic;
 use tilewright_num::Dtype;
 
-use super::{Desk, sequencer};
+use super::context::VerifyContext;
+use super::sequencer;
 use crate::contraction::{
     CONTRACTED, StepGroups, active_elements, drain_capacity, packet_elements, shift_max,
 };
@@ -13,61 +14,61 @@ use crate::footprint::walk::Walked;
 use crate::memory::payload_bits;
 use crate::program::exec::{Contract, Loop, Stream};
 
-pub(super) fn check(desk: &mut Desk<'_>, stream: &Stream, contract: &Contract, written: &Contract) {
-    if desk.is_sub() {
-        desk.refuse(
+pub(super) fn check(cx: &mut VerifyContext<'_>, stream: &Stream, contract: &Contract, written: &Contract) {
+    if cx.is_sub() {
+        cx.refuse(
             "tcp/contract-context",
             "a contraction in the sub context".into(),
             "the main context".into(),
             "the main context".into(),
         );
     }
-    sequencer::check(desk, "the register file walk", &written.loops, None);
+    sequencer::check(cx, "the register file walk", &written.loops, None);
     let steps: Vec<Loop> =
         written.steps.iter().map(|step| Loop { size: step.size, stride: i64::from(!step.summed) }).collect();
-    check_step_sizes(desk, &steps);
-    check_feed(desk, stream, contract);
-    check_tree(desk, contract);
-    check_walk(desk, contract);
-    check_shift(desk, contract);
-    check_transpose(desk, contract);
+    check_step_sizes(cx, &steps);
+    check_feed(cx, stream, contract);
+    check_tree(cx, contract);
+    check_walk(cx, contract);
+    check_shift(cx, contract);
+    check_transpose(cx, contract);
 }
 
 /// Elements of a packet that meet the register file.
-fn active(desk: &Desk<'_>, contract: &Contract) -> u64 {
-    active_elements(contract).unwrap_or_else(|| packet_elements(desk.machine, contract.dtype, contract))
+fn active(cx: &VerifyContext<'_>, contract: &Contract) -> u64 {
+    active_elements(contract).unwrap_or_else(|| packet_elements(cx.machine, contract.dtype, contract))
 }
 
 /// Columns that a lane keeps.
-pub(super) fn columns(desk: &Desk<'_>, contract: &Contract) -> u64 {
-    active(desk, contract).div_ceil(contract.tree.max(1)).clamp(1, desk.machine.ce.outputs_per_lane)
+pub(super) fn columns(cx: &VerifyContext<'_>, contract: &Contract) -> u64 {
+    active(cx, contract).div_ceil(contract.tree.max(1)).clamp(1, cx.machine.ce.outputs_per_lane)
 }
 
-fn check_step_sizes(desk: &mut Desk<'_>, steps: &[Loop]) {
-    let most = desk.machine.sequencer.entry_size_max;
-    if let Some(step) = steps.iter().find(|step| (desk.program.most(step.size).max(1)) > most) {
-        desk.refuse(
+fn check_step_sizes(cx: &mut VerifyContext<'_>, steps: &[Loop]) {
+    let most = cx.machine.sequencer.entry_size_max;
+    if let Some(step) = steps.iter().find(|step| (cx.program.most(step.size).max(1)) > most) {
+        cx.refuse(
             "tcp/sequencer-size",
-            format!("a step loop has size {}", desk.program.most(step.size)),
+            format!("a step loop has size {}", cx.program.most(step.size)),
             format!("1 to {most}"),
             "two loops whose sizes multiply to it".into(),
         );
     }
 }
 
-fn check_feed(desk: &mut Desk<'_>, stream: &Stream, contract: &Contract) {
-    let most = desk.machine.ce.packet_bytes / desk.machine.network.flit_bytes;
+fn check_feed(cx: &mut VerifyContext<'_>, stream: &Stream, contract: &Contract) {
+    let most = cx.machine.ce.packet_bytes / cx.machine.network.flit_bytes;
     if contract.flits == 0 || contract.flits > most {
-        desk.refuse(
+        cx.refuse(
             "tcp/contract-flits",
             format!("packets of {} flits", contract.flits),
             format!("1 to {most}"),
             format!("{most} flits and more steps"),
         );
     }
-    let lanes = desk.machine.ce.lanes;
+    let lanes = cx.machine.ce.lanes;
     if !contract.lanes.is_power_of_two() || contract.lanes > lanes {
-        desk.refuse(
+        cx.refuse(
             "tcp/contract-lanes",
             format!("{} lanes", contract.lanes),
             format!("a power of two up to {lanes}"),
@@ -75,7 +76,7 @@ fn check_feed(desk: &mut Desk<'_>, stream: &Stream, contract: &Contract) {
         );
     }
     if contract.repeats.fixed() == 0 {
-        desk.refuse(
+        cx.refuse(
             "tcp/contract-repeats",
             "packets are held for no step".into(),
             "at least 1".into(),
@@ -84,7 +85,7 @@ fn check_feed(desk: &mut Desk<'_>, stream: &Stream, contract: &Contract) {
     }
     let streamed = stream.fetch.leaves();
     if !multiply(streamed, contract.dtype) {
-        desk.refuse(
+        cx.refuse(
             "tcp/contract-types",
             format!("{streamed} times {}", contract.dtype),
             "i4 or i5 with i4 or i5, i8 or i9 with i8 or i9, equal 8-bit floats or bf16".into(),
@@ -102,46 +103,46 @@ fn multiply(streamed: Dtype, held: Dtype) -> bool {
     kind(streamed).is_some() && kind(streamed) == kind(held)
 }
 
-fn check_tree(desk: &mut Desk<'_>, contract: &Contract) {
-    let elements = packet_elements(desk.machine, contract.dtype, contract);
+fn check_tree(cx: &mut VerifyContext<'_>, contract: &Contract) {
+    let elements = packet_elements(cx.machine, contract.dtype, contract);
     if !contract.tree.is_power_of_two() || contract.tree > elements {
-        return desk.refuse(
+        return cx.refuse(
             "tcp/contract-tree",
             format!("the tree sums {} elements", contract.tree),
             format!("a power of two up to the {elements} of a packet"),
             "the contracted axis padded to a power of two".into(),
         );
     }
-    let (made, kept) = (active(desk, contract).div_ceil(contract.tree), desk.machine.ce.outputs_per_lane);
+    let (made, kept) = (active(cx, contract).div_ceil(contract.tree), cx.machine.ce.outputs_per_lane);
     if made > kept {
-        let name = &desk.exec.name;
+        let name = &cx.exec.name;
         let text = format!("{made} columns leave the tree, {kept} are kept");
         let warning = Diagnostic::warning("tcp/contract-columns", format!("`{name}`: {text}"));
-        let warning = warning.at(desk.exec.span, text).allowed(format!("{kept} columns of a lane"));
-        desk.found.push(warning.instead("one flit a packet, or a deeper tree"));
+        let warning = warning.at(cx.exec.span, text).allowed(format!("{kept} columns of a lane"));
+        cx.found.push(warning.instead("one flit a packet, or a deeper tree"));
     }
     let StepGroups { open, .. } = StepGroups::of(&contract.steps);
-    let most = drain_capacity(desk.machine, contract.drain, contract.lanes, columns(desk, contract));
+    let most = drain_capacity(cx.machine, contract.drain, contract.lanes, columns(cx, contract));
     if open > most {
-        desk.refuse(
+        cx.refuse(
             "tcp/contract-slots",
             format!("{open} sums are open for each column"),
             format!(
                 "{most} with this drain order, {} lanes and {} columns",
                 contract.lanes,
-                columns(desk, contract)
+                columns(cx, contract)
             ),
             "surviving loops outside of the summed ones, or the other drain order".into(),
         );
     }
 }
 
-fn check_walk(desk: &mut Desk<'_>, contract: &Contract) {
+fn check_walk(cx: &mut VerifyContext<'_>, contract: &Contract) {
     let steps = StepGroups::of(&contract.steps).all_steps();
-    let most = packet_elements(desk.machine, contract.dtype, contract);
+    let most = packet_elements(cx.machine, contract.dtype, contract);
     let made = contract.loops.iter().fold(1_u64, |all, row| all.saturating_mul(row.size.fixed()));
     if !active_elements(contract).is_some_and(|active| (1..=most).contains(&active)) {
-        return desk.refuse(
+        return cx.refuse(
             "tcp/contract-walk",
             format!("{made} register file addresses for {steps} steps"),
             format!("as many for each step, at most the {most} of a packet"),
@@ -149,27 +150,27 @@ fn check_walk(desk: &mut Desk<'_>, contract: &Contract) {
         );
     }
     let (element, per_byte) = units(contract.dtype);
-    let part = Store::Trf.capacity_bytes(desk.machine) / contract.lanes.max(1);
+    let part = Store::Trf.capacity_bytes(cx.machine) / contract.lanes.max(1);
     let walked = Walked::of_loops(&in_units(&contract.loops, element), element);
     let base = i128::from(contract.base) * i128::from(per_byte);
     if let Some((start, end)) = walked.placed(base, per_byte, part).outside {
-        desk.refuse(
+        cx.refuse(
             "tcp/contract-bounds",
             format!("reads bytes {start}..{end} of a lane"),
             format!("0..{part}: the register file in {} lanes", contract.lanes),
             "fewer lanes, which have more each, or two commands".into(),
         );
     }
-    check_aligned(desk, contract, element, per_byte);
+    check_aligned(cx, contract, element, per_byte);
 }
 
 /// A step reads one run of each lane's rows, elements of it perhaps several times; a read of both banks at once starts at a whole packet.
-fn check_aligned(desk: &mut Desk<'_>, contract: &Contract, element: u64, per_byte: u64) {
-    let packet = desk.machine.ce.packet_bytes;
-    let elements = active(desk, contract);
+fn check_aligned(cx: &mut VerifyContext<'_>, contract: &Contract, element: u64, per_byte: u64) {
+    let packet = cx.machine.ce.packet_bytes;
+    let elements = active(cx, contract);
     let (outer, run) = split_packet(&contract.loops, elements);
     let Some(run) = run else {
-        desk.refuse(
+        cx.refuse(
             "tcp/contract-gather",
             format!("a step reads {elements} elements that are no run of the register file"),
             format!("a run of at most {packet} B a lane and cycle, its elements repeated if need be"),
@@ -178,7 +179,7 @@ fn check_aligned(desk: &mut Desk<'_>, contract: &Contract, element: u64, per_byt
         );
         return;
     };
-    let wide = contract.flits.saturating_mul(desk.machine.network.flit_bytes) == packet && run == elements;
+    let wide = contract.flits.saturating_mul(cx.machine.network.flit_bytes) == packet && run == elements;
     if !wide {
         return;
     }
@@ -186,7 +187,7 @@ fn check_aligned(desk: &mut Desk<'_>, contract: &Contract, element: u64, per_byt
     let bytes = |row: &&Loop| row.stride.unsigned_abs().saturating_mul(element).is_multiple_of(unit);
     let strides = outer.iter().filter(|row| row.size.fixed() > 1).all(|row| bytes(&row));
     if !strides || !contract.base.is_multiple_of(packet) {
-        desk.refuse(
+        cx.refuse(
             "tcp/contract-align",
             format!("reads of {packet} B from base {} at strides that are not whole reads", contract.base),
             format!("base and strides that are multiples of {packet} B"),
@@ -213,15 +214,15 @@ fn split_packet(loops: &[Loop], elements: u64) -> (&[Loop], Option<u64>) {
     (loops.get(..at).unwrap_or_default(), run)
 }
 
-fn check_shift(desk: &mut Desk<'_>, contract: &Contract) {
+fn check_shift(cx: &mut VerifyContext<'_>, contract: &Contract) {
     let Some(shift) = contract.shift else { return };
-    let ce = &desk.machine.ce;
-    let most = shift_max(desk.machine, contract.dtype);
+    let ce = &cx.machine.ce;
+    let most = shift_max(cx.machine, contract.dtype);
     let half = i64::try_from(most / 2).unwrap_or(i64::MAX);
-    let flits = ce.flit_buffer_bytes / desk.machine.network.flit_bytes;
+    let flits = ce.flit_buffer_bytes / cx.machine.network.flit_bytes;
     let first = (-half..=half.saturating_add(1)).contains(&shift.initial);
     if !first || shift.stride > most || shift.shifts == 0 || shift.pop == 0 || shift.pop > flits {
-        desk.refuse(
+        cx.refuse(
             "tcp/contract-shift",
             format!(
                 "windows from {} on, {} apart, {} before {} new flits",
@@ -237,7 +238,7 @@ fn check_shift(desk: &mut Desk<'_>, contract: &Contract) {
     }
 }
 
-fn check_transpose(desk: &mut Desk<'_>, contract: &Contract) {
+fn check_transpose(cx: &mut VerifyContext<'_>, contract: &Contract) {
     let Some(tile) = contract.transpose else { return };
     let allowed: &[(u64, u64)] = match payload_bits(contract.dtype) {
         4 => &[(4, 16)],
@@ -247,7 +248,7 @@ fn check_transpose(desk: &mut Desk<'_>, contract: &Contract) {
     if !allowed.contains(&(tile.rows, tile.columns)) {
         let names: Vec<String> =
             allowed.iter().map(|(rows, columns)| format!("{rows} x {columns}")).collect();
-        desk.refuse(
+        cx.refuse(
             "tcp/contract-transpose",
             format!("an in-flit transpose of {} x {} {}", tile.rows, tile.columns, contract.dtype),
             names.join(", "),

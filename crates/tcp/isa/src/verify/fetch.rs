@@ -2,7 +2,7 @@
 
 use tilewright_num::Dtype;
 
-use super::Desk;
+use super::context::VerifyContext;
 use super::sequencer;
 use crate::footprint::Store;
 use crate::footprint::exec::{in_units, units};
@@ -24,10 +24,10 @@ const IN_MEMORY: [Dtype; 9] = [
     Dtype::F32,
 ];
 
-pub(super) fn check(desk: &mut Desk<'_>, fetch: &Fetch, written: &Fetch) {
+pub(super) fn check(cx: &mut VerifyContext<'_>, fetch: &Fetch, written: &Fetch) {
     if !IN_MEMORY.contains(&fetch.dtype) {
         let names: Vec<&str> = IN_MEMORY.iter().map(|dtype| dtype.name()).collect();
-        desk.refuse(
+        cx.refuse(
             "tcp/fetch-type",
             format!("fetches {}", fetch.dtype),
             names.join(", "),
@@ -35,13 +35,13 @@ pub(super) fn check(desk: &mut Desk<'_>, fetch: &Fetch, written: &Fetch) {
         );
     }
     let kept = fetch.interleave.map(|pair| pair.at_loop).or(fetch.indirect.map(|table| table.at_loop));
-    sequencer::check(desk, "the fetch unit", &written.loops, kept);
-    check_packet(desk, fetch);
-    check_innermost(desk, fetch);
-    check_interleave(desk, fetch);
-    check_indirect(desk, fetch);
-    check_limits(desk, fetch);
-    check_bounds(desk, fetch);
+    sequencer::check(cx, "the fetch unit", &written.loops, kept);
+    check_packet(cx, fetch);
+    check_innermost(cx, fetch);
+    check_interleave(cx, fetch);
+    check_indirect(cx, fetch);
+    check_limits(cx, fetch);
+    check_bounds(cx, fetch);
 }
 
 /// Elements that the loops make.
@@ -49,21 +49,21 @@ pub(super) fn elements(fetch: &Fetch) -> u64 {
     fetch.loops.iter().fold(1, |all, row| all.saturating_mul(row.size.fixed()))
 }
 
-fn check_packet(desk: &mut Desk<'_>, fetch: &Fetch) {
+fn check_packet(cx: &mut VerifyContext<'_>, fetch: &Fetch) {
     let (elements, packet) = (elements(fetch), fetch.packet);
     if packet == 0 || !elements.is_multiple_of(packet) {
-        return desk.refuse(
+        return cx.refuse(
             "tcp/fetch-packet",
             format!("packets of {packet} elements do not divide the {elements} that are fetched"),
             "packets that the loops make whole".into(),
             "a packet that is the product of the innermost loops".into(),
         );
     }
-    let granule_bits = desk.machine.fetch.packet_granule_bytes * 8;
+    let granule_bits = cx.machine.fetch.packet_granule_bytes * 8;
     let bits = packet.saturating_mul(payload_bits(fetch.leaves()));
     if !bits.is_multiple_of(granule_bits) {
         let unit = granule_bits / gcd(granule_bits, payload_bits(fetch.leaves()));
-        desk.refuse(
+        cx.refuse(
             "tcp/fetch-granule",
             format!("a packet of {packet} {} is {bits} bits", fetch.leaves()),
             format!("multiples of {} B on the way to the network", granule_bits / 8),
@@ -74,14 +74,14 @@ fn check_packet(desk: &mut Desk<'_>, fetch: &Fetch) {
 
 /// The main unit gathers packets from accesses as narrow as they must be; the sub unit has one width, so what it reads lies
 /// side by side.
-fn check_innermost(desk: &mut Desk<'_>, fetch: &Fetch) {
-    let width = desk.machine.fetch.sub_width_bytes;
+fn check_innermost(cx: &mut VerifyContext<'_>, fetch: &Fetch) {
+    let width = cx.machine.fetch.sub_width_bytes;
     let run = innermost_run(&fetch.loops);
     let whole = |elements: u64| elements.saturating_mul(payload_bits(fetch.dtype)).is_multiple_of(width * 8);
     let packet = fetch.packet.max(1);
     let divides = run.is_multiple_of(packet) || packet.is_multiple_of(run);
-    if desk.is_sub() && !(whole(run) && divides) {
-        desk.refuse(
+    if cx.is_sub() && !(whole(run) && divides) {
+        cx.refuse(
             "tcp/fetch-contiguous",
             format!("the sub context reads runs of {run} {}", fetch.dtype),
             format!("runs of whole {width} B, its only width"),
@@ -90,33 +90,33 @@ fn check_innermost(desk: &mut Desk<'_>, fetch: &Fetch) {
     }
 }
 
-fn check_interleave(desk: &mut Desk<'_>, fetch: &Fetch) {
+fn check_interleave(cx: &mut VerifyContext<'_>, fetch: &Fetch) {
     let Some(pair) = fetch.interleave else { return };
     let size = fetch.loops.get(pair.at_loop).map(|row| row.size.fixed());
-    let tensors = desk.machine.fetch.interleaved_tensors;
-    if size != Some(tensors) || desk.is_sub() {
+    let tensors = cx.machine.fetch.interleaved_tensors;
+    if size != Some(tensors) || cx.is_sub() {
         let loop_size = size.map_or("no loop".into(), |size| format!("a loop of size {size}"));
-        desk.refuse(
+        cx.refuse(
             "tcp/fetch-interleave",
-            format!("an interleaved fetch alternates by {loop_size} in the {} context", context_name(desk)),
+            format!("an interleaved fetch alternates by {loop_size} in the {} context", context_name(cx)),
             format!("a loop of size {tensors}, in the main context"),
             "a copy that lays the two tensors side by side".into(),
         );
     }
 }
 
-fn context_name(desk: &Desk<'_>) -> &'static str {
-    if desk.is_sub() { "sub" } else { "main" }
+fn context_name(cx: &VerifyContext<'_>) -> &'static str {
+    if cx.is_sub() { "sub" } else { "main" }
 }
 
-fn check_indirect(desk: &mut Desk<'_>, fetch: &Fetch) {
+fn check_indirect(cx: &mut VerifyContext<'_>, fetch: &Fetch) {
     let Some(table) = fetch.indirect else { return };
     let size = fetch.loops.get(table.at_loop).map(|row| row.size.fixed());
     let twice = fetch.interleave.is_some_and(|pair| pair.at_loop == table.at_loop);
     let end = size.and_then(|size| size.checked_mul(4)).and_then(|bytes| table.table.checked_add(bytes));
-    let capacity = Store::Dm.capacity_bytes(desk.machine);
+    let capacity = Store::Dm.capacity_bytes(cx.machine);
     if twice || !table.table.is_multiple_of(4) || end.is_none_or(|end| end > capacity) {
-        desk.refuse(
+        cx.refuse(
             "tcp/fetch-indirect",
             format!("loop {} takes its addresses from a table at {}", table.at_loop, table.table),
             format!("a loop of the fetch, and a table of i32 aligned to 4 B inside {capacity} B"),
@@ -125,15 +125,15 @@ fn check_indirect(desk: &mut Desk<'_>, fetch: &Fetch) {
     }
 }
 
-fn check_limits(desk: &mut Desk<'_>, fetch: &Fetch) {
-    let most = desk.machine.fetch.mask_chunks;
+fn check_limits(cx: &mut VerifyContext<'_>, fetch: &Fetch) {
+    let most = cx.machine.fetch.mask_chunks;
     let unequal = fetch.limits.iter().find(|limit| limit.weights.len() != fetch.loops.len());
     let idle = |limit: &crate::program::exec::Limit| {
         limit.slices.iter().any(|digit| digit.stride == 0 || digit.size == 0)
     };
     if fetch.limits.len() as u64 > most || unequal.is_some() || fetch.limits.iter().any(idle) {
         let weights = unequal.map_or(fetch.loops.len(), |limit| limit.weights.len());
-        return desk.refuse(
+        return cx.refuse(
             "tcp/fetch-limits",
             format!(
                 "{} limits, one with {weights} weights for {} loops",
@@ -147,11 +147,11 @@ fn check_limits(desk: &mut Desk<'_>, fetch: &Fetch) {
     let Some(cut) = cut_within_packet(fetch) else { return };
     let bits = payload_bits(fetch.dtype);
     let (padding, most, what) = match bits {
-        32 => (cut, desk.machine.fetch.pad_words_max, "words"),
-        bits => (cut.saturating_mul(bits) / 4, desk.machine.fetch.pad_cells_max, "cells of 4 bits"),
+        32 => (cut, cx.machine.fetch.pad_words_max, "words"),
+        bits => (cut.saturating_mul(bits) / 4, cx.machine.fetch.pad_cells_max, "cells of 4 bits"),
     };
     if padding > most {
-        desk.refuse(
+        cx.refuse(
             "tcp/fetch-pad",
             format!("a limit may cut {padding} {what} off a packet"),
             format!("{most} {what}"),
@@ -174,12 +174,12 @@ fn cut_within_packet(fetch: &Fetch) -> Option<u64> {
     counted.then(|| fetch.packet.saturating_sub(1))
 }
 
-fn check_bounds(desk: &mut Desk<'_>, fetch: &Fetch) {
+fn check_bounds(cx: &mut VerifyContext<'_>, fetch: &Fetch) {
     if fetch.indirect.is_some() {
         return;
     }
     let (element, per_byte) = units(fetch.dtype);
-    let capacity = Store::Dm.capacity_bytes(desk.machine);
+    let capacity = Store::Dm.capacity_bytes(cx.machine);
     let mut loops = in_units(&fetch.loops, element);
     let second = fetch.interleave.map(|pair| pair.base);
     if let Some(row) = fetch.interleave.and_then(|pair| loops.get_mut(pair.at_loop)) {
@@ -190,7 +190,7 @@ fn check_bounds(desk: &mut Desk<'_>, fetch: &Fetch) {
         let placed = walked.placed(i128::from(base) * i128::from(per_byte), per_byte, capacity);
         // A limit may cut off what lies outside; the run finds what it leaves.
         if let Some((start, end)) = placed.outside.filter(|_| fetch.limits.is_empty()) {
-            desk.refuse(
+            cx.refuse(
                 "tcp/fetch-bounds",
                 format!("fetches bytes {start}..{end}"),
                 format!("0..{capacity} of each slice's data memory"),

@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use tilewright_base::{Diagnostic, Span};
 use tilewright_machine::tcp::Tcp;
 
-use super::{queue, refusal};
+use super::context::refusal;
+use super::queue;
 use crate::footprint::{Access, ByteSet, Footprint, Store, of_exec, of_transfer, tensor};
 use crate::program::event::PeId;
 use crate::program::grant::Grant;

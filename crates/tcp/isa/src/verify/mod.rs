@@ -15,10 +15,12 @@
 //! | `queue`, `ids`, `room` | control steps; ids of commands; room in the queue |
 //! | `program` | registers, tensors, chips |
 //! | `grant` | address translation |
+//! | `context`, `types` | the image under examination; the types that leave each engine |
 
 mod adapter;
 mod cast;
 mod commit;
+mod context;
 mod contract;
 mod fetch;
 mod flow;
@@ -31,15 +33,17 @@ mod sequencer;
 mod switch;
 mod transfer;
 mod transpose;
+mod types;
 mod vector;
 
-pub use queue::MAX_NESTING;
+pub use room::MAX_NESTING;
 
+use tilewright_base::Diagnostic;
 use tilewright_base::diagnostic::any_error;
-use tilewright_base::{Diagnostic, Span};
 use tilewright_machine::tcp::Tcp;
 
-use crate::program::exec::{Body, Context, Stream};
+use self::context::VerifyContext;
+use crate::program::exec::{Body, Stream};
 use crate::program::{Exec, Program};
 
 /// Codes of refusals and warnings, with what each asks.
@@ -143,94 +147,60 @@ pub fn verify_exec(machine: &Tcp, program: &Program, exec: &Exec) -> Vec<Diagnos
     let most: Vec<i64> = program.registers.iter().map(|register| register.most).collect();
     let mut found = Vec::new();
     let resolved = exec.resolved(&most);
-    let mut desk = Desk { machine, program, exec: &resolved, written: exec, found: &mut found };
-    desk.check();
+    let mut cx = VerifyContext { machine, program, exec: &resolved, written: exec, found: &mut found };
+    check_exec(&mut cx);
     if !any_error(&found) {
         let least: Vec<i64> = program.registers.iter().map(|register| register.least.max(1)).collect();
         let resolved = exec.resolved(&least);
-        let mut desk = Desk { machine, program, exec: &resolved, written: exec, found: &mut found };
+        let mut cx = VerifyContext { machine, program, exec: &resolved, written: exec, found: &mut found };
         if least != most {
-            desk.check_flow();
+            check_flow(&mut cx);
         }
     }
     found
 }
 
-/// One image under examination.
-struct Desk<'a> {
-    machine: &'a Tcp,
-    program: &'a Program,
-    /// With every size a number.
-    exec: &'a Exec,
-    /// As it is written.
-    written: &'a Exec,
-    found: &'a mut Vec<Diagnostic>,
-}
-
-impl Desk<'_> {
-    fn check(&mut self) {
-        let (exec, written) = (self.exec, self.written);
-        let allowed = &self.machine.chip.fused_pes;
-        if !allowed.contains(&exec.pes) {
-            let allowed: Vec<String> = allowed.iter().map(u64::to_string).collect();
-            self.refuse(
-                "tcp/exec-pes",
-                format!("{} PEs are fused", exec.pes),
-                format!("{} PEs", allowed.join(", ")),
-                "a group that can be fused, and one command for each group".into(),
-            );
-            return;
-        }
-        match (&exec.body, &written.body) {
-            (Body::Stream(stream), Body::Stream(written)) => self.check_stream(stream, written),
-            (Body::Fill(fill), Body::Fill(written)) => commit::check_fill(self, fill, written),
-            (Body::Short(short), _) => commit::check_short(self, short),
-            _ => {}
-        }
+fn check_exec(cx: &mut VerifyContext<'_>) {
+    let (exec, written) = (cx.exec, cx.written);
+    let allowed = &cx.machine.chip.fused_pes;
+    if !allowed.contains(&exec.pes) {
+        let allowed: Vec<String> = allowed.iter().map(u64::to_string).collect();
+        cx.refuse(
+            "tcp/exec-pes",
+            format!("{} PEs are fused", exec.pes),
+            format!("{} PEs", allowed.join(", ")),
+            "a group that can be fused, and one command for each group".into(),
+        );
+        return;
     }
-
-    fn check_stream(&mut self, stream: &Stream, written: &Stream) {
-        fetch::check(self, &stream.fetch, &written.fetch);
-        adapter::check(self, stream);
-        let delivers = switch::check(self, stream);
-        if let (Some(contract), Some(written)) = (&stream.contract, &written.contract) {
-            contract::check(self, stream, contract, written);
-        }
-        if let Some(vector) = &stream.vector {
-            vector::check(self, stream, vector);
-        }
-        cast::check(self, stream);
-        transpose::check(self, stream);
-        commit::check(self, &stream.commit, &written.commit, flow::leaves_transpose(stream));
-        if delivers && !any_error(self.found) {
-            flow::check(self, stream);
-        }
-    }
-
-    fn check_flow(&mut self) {
-        if let Body::Stream(stream) = &self.exec.body {
-            flow::check(self, stream);
-        }
-    }
-
-    /// A refusal that points at the image.
-    fn refuse(&mut self, code: &'static str, message: String, allowed: String, instead: String) {
-        let name = &self.exec.name;
-        let refusal = Diagnostic::error(code, format!("`{name}`: {message}"));
-        self.found.push(refusal.at(self.exec.span, message).allowed(allowed).instead(instead));
-    }
-
-    /// Slices of the group.
-    fn slices(&self) -> u64 {
-        self.machine.fused_slices(self.exec.pes)
-    }
-
-    fn is_sub(&self) -> bool {
-        self.exec.context == Context::Sub
+    match (&exec.body, &written.body) {
+        (Body::Stream(stream), Body::Stream(written)) => check_stream(cx, stream, written),
+        (Body::Fill(fill), Body::Fill(written)) => commit::check_fill(cx, fill, written),
+        (Body::Short(short), _) => commit::check_short(cx, short),
+        _ => {}
     }
 }
 
-/// A refusal outside of images.
-fn refusal(code: &'static str, span: Span, message: String, allowed: String, instead: &str) -> Diagnostic {
-    Diagnostic::error(code, message.clone()).at(span, message).allowed(allowed).instead(instead)
+fn check_stream(cx: &mut VerifyContext<'_>, stream: &Stream, written: &Stream) {
+    fetch::check(cx, &stream.fetch, &written.fetch);
+    adapter::check(cx, stream);
+    let delivers = switch::check(cx, stream);
+    if let (Some(contract), Some(written)) = (&stream.contract, &written.contract) {
+        contract::check(cx, stream, contract, written);
+    }
+    if let Some(vector) = &stream.vector {
+        vector::check(cx, stream, vector);
+    }
+    cast::check(cx, stream);
+    transpose::check(cx, stream);
+    commit::check(cx, &stream.commit, &written.commit, types::leaves_transpose(stream));
+    if delivers && !any_error(cx.found) {
+        flow::check(cx, stream);
+    }
+}
+
+fn check_flow(cx: &mut VerifyContext<'_>) {
+    if let Body::Stream(stream) = &cx.exec.body {
+        flow::check(cx, stream);
+    }
 }

@@ -3,7 +3,7 @@
 use tilewright_base::{Diagnostic, Span};
 use tilewright_machine::tcp::Tcp;
 
-use super::refusal;
+use super::context::refusal;
 use crate::footprint::Access;
 use crate::footprint::tensor::whole;
 use crate::program::Program;

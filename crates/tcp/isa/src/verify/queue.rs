@@ -6,15 +6,14 @@ use tilewright_base::{Diagnostic, Span};
 use tilewright_machine::tcp::Tcp;
 use tilewright_num::Dtype;
 
+use super::context::refusal;
 use super::ids::State;
-use super::{refusal, room};
+use super::room;
+use super::room::MAX_NESTING;
 use crate::footprint::transfer::site_of;
 use crate::program::control::{Condition, StepKind, Term, Value};
 use crate::program::transfer::Address;
 use crate::program::{Command, Exec, ExecId, Program, Queue, RegisterId, Step};
-
-/// Loops and branches inside one another that any reader of programs follows.
-pub const MAX_NESTING: usize = 16;
 
 pub(super) fn check(machine: &Tcp, program: &Program, found: &mut Vec<Diagnostic>) {
     let mut pes: BTreeSet<(u64, u64)> = BTreeSet::new();

@@ -12,8 +12,8 @@ pub(super) fn first_overflow(steps: &[Step], entries: u64) -> Option<(Span, u64)
     room.overflow
 }
 
-/// Deepest nesting that is followed: deeper is refused elsewhere.
-const DEEPEST: usize = super::queue::MAX_NESTING;
+/// Loops and branches inside one another that any reader of programs follows.
+pub const MAX_NESTING: usize = 16;
 
 struct Room {
     entries: u64,
@@ -23,7 +23,7 @@ struct Room {
 
 impl Room {
     fn walk(&mut self, steps: &[Step], depth: usize) {
-        if depth > DEEPEST {
+        if depth > MAX_NESTING {
             return;
         }
         for step in steps {
@@ -93,7 +93,7 @@ fn empties(steps: &[Step]) -> bool {
 }
 
 fn first_unchecked(steps: &[Step], depth: usize) -> Option<Span> {
-    if depth > DEEPEST {
+    if depth > MAX_NESTING {
         return None;
     }
     steps.iter().find_map(|step| match &step.kind {

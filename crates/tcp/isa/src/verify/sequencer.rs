@@ -2,18 +2,18 @@
 
 use tilewright_notation::algebra::access::{AccessLoop, AccessPattern};
 
-use super::Desk;
+use super::context::VerifyContext;
 use crate::program::Count;
 use crate::program::exec::Loop;
 use crate::sequencer::entries;
 
 /// Checks the loops of one unit. `kept` is a loop that joins no other: its addresses come from elsewhere.
-pub(super) fn check(desk: &mut Desk<'_>, who: &str, loops: &[Loop], kept: Option<usize>) {
-    let most = desk.machine.sequencer.entry_size_max;
+pub(super) fn check(cx: &mut VerifyContext<'_>, who: &str, loops: &[Loop], kept: Option<usize>) {
+    let most = cx.machine.sequencer.entry_size_max;
     for row in loops {
-        let size = desk.program.most(row.size);
+        let size = cx.program.most(row.size);
         if size == 0 || size > most {
-            desk.refuse(
+            cx.refuse(
                 "tcp/sequencer-size",
                 format!("a loop of {who} has size {size}"),
                 format!("1 to {most}"),
@@ -30,7 +30,7 @@ pub(super) fn check(desk: &mut Desk<'_>, who: &str, loops: &[Loop], kept: Option
         .iter()
         .enumerate()
         .map(|(at, row)| Row {
-            size: desk.program.most(row.size),
+            size: cx.program.most(row.size),
             stride: row.stride,
             dynamic: matches!(row.size, Count::Register(_)),
             kept: kept == Some(at),
@@ -41,12 +41,12 @@ pub(super) fn check(desk: &mut Desk<'_>, who: &str, loops: &[Loop], kept: Option
     let pattern = AccessPattern {
         loops: merged.iter().map(|row| AccessLoop::new(row.size, row.stride.unsigned_abs())).collect(),
     };
-    let fits = written as u64 <= desk.machine.sequencer.entries || entries(desk.machine, &pattern).is_ok();
+    let fits = written as u64 <= cx.machine.sequencer.entries || entries(cx.machine, &pattern).is_ok();
     if !fits {
-        desk.refuse(
+        cx.refuse(
             "tcp/sequencer-entries",
             format!("{who} needs {} loops after joining neighbours", merged.len()),
-            format!("{} loops", desk.machine.sequencer.entries),
+            format!("{} loops", cx.machine.sequencer.entries),
             "loops whose strides continue one another, or two commands".into(),
         );
     }

@@ -1,22 +1,23 @@
 //! Switch engine: topologies over the slices of the group, sources of custom ones (rule of [`crate::switch`]).
 
-use super::{Desk, fetch};
+use super::context::VerifyContext;
+use super::fetch;
 use crate::program::exec::Stream;
 use crate::switch::{SwitchError, Topology, check as check_topology};
 
 /// Whether packets arrive at all.
-pub(super) fn check(desk: &mut Desk<'_>, stream: &Stream) -> bool {
+pub(super) fn check(cx: &mut VerifyContext<'_>, stream: &Stream) -> bool {
     let packets = fetch::elements(&stream.fetch) / stream.fetch.packet.max(1);
     let topology = stream.switch.topology;
-    if let Err(error) = check_topology(desk.machine, topology, desk.slices(), packets) {
+    if let Err(error) = check_topology(cx.machine, topology, cx.slices(), packets) {
         let (asked, allowed) = describe(error);
-        desk.refuse("tcp/switch-topology", asked, allowed, "factors of two that divide what there is".into());
+        cx.refuse("tcp/switch-topology", asked, allowed, "factors of two that divide what there is".into());
         return false;
     }
     let sources = &stream.switch.sources;
     let Topology::Custom(ring) = topology else {
         if !sources.is_empty() {
-            desk.refuse(
+            cx.refuse(
                 "tcp/switch-sources",
                 "sources for a topology that has its own".into(),
                 "sources with a custom topology only".into(),
@@ -33,7 +34,7 @@ pub(super) fn check(desk: &mut Desk<'_>, stream: &Stream) -> bool {
     let equal = sources.windows(2).all(|pair| pair[0].len() == pair[1].len());
     let fits = sources.len() as u64 == ring && sources.iter().all(named) && equal;
     if !fits {
-        desk.refuse(
+        cx.refuse(
             "tcp/switch-sources",
             format!("{} lists of sources for rings of {ring} slices", sources.len()),
             format!("{ring} lists, each of as many slices below {ring}, rising"),

@@ -4,7 +4,7 @@ use tilewright_base::Diagnostic;
 use tilewright_machine::tcp::Tcp;
 use tilewright_num::Dtype;
 
-use super::refusal;
+use super::context::refusal;
 use crate::footprint::{Footprint, Store, of_transfer};
 use crate::program::transfer::{Address, Medium};
 use crate::program::{Program, Transfer};

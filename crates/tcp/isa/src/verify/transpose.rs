@@ -1,6 +1,7 @@
 //! Transpose engine: tiles that it has (rule of [`crate::transpose`]).
 
-use super::{Desk, flow};
+use super::context::VerifyContext;
+use super::types;
 use crate::memory::payload_bits;
 use crate::program::exec::{Stream, Transpose};
 use crate::transpose::{Transpose as Tile, TransposeError, check as check_tile};
@@ -12,7 +13,7 @@ fn flit_elements(element_bits: u64) -> u64 {
 
 /// The tile as the engine's own file describes it.
 pub(super) fn tile(stream: &Stream, transpose: Transpose) -> Tile {
-    let element_bits = payload_bits(flow::leaves_transpose(stream));
+    let element_bits = payload_bits(types::leaves_transpose(stream));
     Tile {
         element_bits,
         rows: transpose.rows,
@@ -23,20 +24,20 @@ pub(super) fn tile(stream: &Stream, transpose: Transpose) -> Tile {
     }
 }
 
-pub(super) fn check(desk: &mut Desk<'_>, stream: &Stream) {
+pub(super) fn check(cx: &mut VerifyContext<'_>, stream: &Stream) {
     let Some(transpose) = stream.transpose else { return };
-    let dtype = flow::leaves_transpose(stream);
-    let error = match check_tile(desk.machine, &tile(stream, transpose)) {
+    let dtype = types::leaves_transpose(stream);
+    let error = match check_tile(cx.machine, &tile(stream, transpose)) {
         Ok(()) if transpose.rows == 0 => Some("at least one row".to_owned()),
         Ok(()) => None,
         Err(TransposeError::Element(_)) => Some("elements of 4, 8, 16 or 32 bits".into()),
         Err(TransposeError::Rows { most, .. }) => Some(format!("{most} rows of {dtype}")),
         Err(TransposeError::Columns(_)) => {
-            Some(format!("{:?} columns; 8 not of 4 bits", &*desk.machine.transpose.columns))
+            Some(format!("{:?} columns; 8 not of 4 bits", &*cx.machine.transpose.columns))
         }
     };
     if let Some(allowed) = error {
-        desk.refuse(
+        cx.refuse(
             "tcp/transpose-tile",
             format!("tiles of {} x {} {dtype}", transpose.rows, transpose.columns),
             allowed,
@@ -44,7 +45,7 @@ pub(super) fn check(desk: &mut Desk<'_>, stream: &Stream) {
         );
     }
     if transpose.kept == 0 || transpose.kept > transpose.columns {
-        desk.refuse(
+        cx.refuse(
             "tcp/transpose-kept",
             format!("{} of {} columns leave", transpose.kept, transpose.columns),
             format!("1 to {}", transpose.columns),

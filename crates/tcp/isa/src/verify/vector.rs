@@ -1,25 +1,24 @@
 //! Vector engine, as far as other engines depend on it: what enters, what it reads of its register file, how many flits leave
 //! (vISA book, vector engine).
 
-use tilewright_num::Dtype;
-
-use super::{Desk, flow, sequencer};
+use super::context::VerifyContext;
+use super::{sequencer, types};
 use crate::footprint::Store;
 use crate::footprint::exec::in_units;
 use crate::footprint::walk::Walked;
 use crate::program::exec::Stream;
-use crate::program::vector::{OpKind, Source, Vector, Word};
+use crate::program::vector::{Source, Vector};
 
-pub(super) fn check(desk: &mut Desk<'_>, stream: &Stream, vector: &Vector) {
-    for fault in crate::vector::check(desk.machine, vector) {
+pub(super) fn check(cx: &mut VerifyContext<'_>, stream: &Stream, vector: &Vector) {
+    for fault in crate::vector::check(cx.machine, vector) {
         let at = fault.to_string();
         let allowed = "stages in order, each unit once, operands as the engine's table says".to_string();
-        desk.refuse("tcp/vector-chain", at, allowed, "a second command for what does not fit".into());
+        cx.refuse("tcp/vector-chain", at, allowed, "a second command for what does not fit".into());
     }
-    let wanted = dtype_of(vector.input);
-    let enters = flow::leaves_contract(stream);
+    let wanted = types::dtype_of(vector.input);
+    let enters = types::leaves_contract(stream);
     if enters != wanted {
-        desk.refuse(
+        cx.refuse(
             "tcp/vector-input",
             format!("{enters} enters a vector engine set to {wanted}"),
             "i32 or f32, as its first stage is set".into(),
@@ -28,11 +27,11 @@ pub(super) fn check(desk: &mut Desk<'_>, stream: &Stream, vector: &Vector) {
     }
     for source in sources(vector) {
         let Source::Vrf { base, loops } = source else { continue };
-        sequencer::check(desk, "the vector register file walk", loops, None);
-        let capacity = Store::Vrf.capacity_bytes(desk.machine);
+        sequencer::check(cx, "the vector register file walk", loops, None);
+        let capacity = Store::Vrf.capacity_bytes(cx.machine);
         let walked = Walked::of_loops(&in_units(loops, 4), 4);
         if let Some((start, end)) = walked.placed((*base).into(), 1, capacity).outside {
-            desk.refuse(
+            cx.refuse(
                 "tcp/vector-bounds",
                 format!("an operand reads bytes {start}..{end} of the vector register file"),
                 format!("0..{capacity}"),
@@ -45,21 +44,4 @@ pub(super) fn check(desk: &mut Desk<'_>, stream: &Stream, vector: &Vector) {
 fn sources(vector: &Vector) -> impl Iterator<Item = &Source> {
     let operands = vector.ops.iter().flat_map(|op| &op.operands);
     operands.flat_map(|choice| &choice.sources).map(|guarded| &guarded.source)
-}
-
-fn dtype_of(word: Word) -> Dtype {
-    match word {
-        Word::I32 => Dtype::I32,
-        Word::F32 => Dtype::F32,
-    }
-}
-
-/// The type that leaves: the last conversion decides.
-pub(super) fn leaves(vector: &Vector) -> Dtype {
-    let converted = vector.ops.iter().rev().find_map(|op| match op.kind {
-        OpKind::ToFloat { .. } => Some(Dtype::F32),
-        OpKind::ToFixed { .. } => Some(Dtype::I32),
-        _ => None,
-    });
-    converted.unwrap_or(dtype_of(vector.input))
 }

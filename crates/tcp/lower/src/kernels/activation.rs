@@ -2,15 +2,15 @@
 
 use tilewright_machine::tcp::Tcp;
 use tilewright_num::Dtype;
+use tilewright_tcp_isa::program::Program;
+use tilewright_tcp_isa::program::vector::{OpKind, Source, Vector, Word};
+use tilewright_tcp_isa::vector::{FLIT_WORDS, GROUP_TAG};
 
 use super::KernelError;
 use super::builder::Builder;
 use super::chain::{chain, float, fma, guarded, int, op, to_i8, with};
 use super::pass::{Target, fetch_pairs, map, pass};
 use super::rows::Rows;
-use tilewright_tcp_isa::program::Program;
-use tilewright_tcp_isa::program::vector::{OpKind, Source, Vector, Word};
-use tilewright_tcp_isa::vector::{FLIT_WORDS, GROUP_TAG};
 
 /// `x * sigmoid(x)`.
 fn silu_chain() -> Vector {

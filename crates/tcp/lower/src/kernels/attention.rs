@@ -8,13 +8,6 @@
 
 use tilewright_machine::tcp::Tcp;
 use tilewright_num::Dtype;
-
-use super::builder::{Builder, Named, bytes};
-use super::chain::{chain, float, op, rows, with};
-use super::pass::{Target, commit, exec, fetch, signed};
-use super::quantise::Factor;
-use super::softmax::{self, Scores, UNIT};
-use super::{KernelError, multiple};
 use tilewright_tcp_isa::program::exec::{
     Commit, Context, Contract, ContractOp, Drain, Exec, Memory, StepLoop, Stream, Switch,
 };
@@ -23,6 +16,13 @@ use tilewright_tcp_isa::program::vector::{Gives, OpKind, ReduceOp, Word};
 use tilewright_tcp_isa::program::{Count, Program};
 use tilewright_tcp_isa::switch::{Ring, Topology};
 use tilewright_tcp_isa::vector::FLIT_WORDS;
+
+use super::builder::{Builder, Named, bytes};
+use super::chain::{chain, float, op, rows, with};
+use super::pass::{Target, commit, exec, fetch, signed};
+use super::quantise::Factor;
+use super::softmax::{self, Scores, UNIT};
+use super::{KernelError, multiple};
 
 /// A group of heads: INT8 queries, keys and values.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -3,13 +3,13 @@
 use tilewright_base::Span;
 use tilewright_machine::tcp::Tcp;
 use tilewright_num::Dtype;
-
-use super::KernelError;
 use tilewright_tcp_isa::program::control::{Command, Queue, Step, StepKind};
 use tilewright_tcp_isa::program::exec::Exec;
 use tilewright_tcp_isa::program::tensor::{Data, Place, Role, Tensor};
 use tilewright_tcp_isa::program::text::lowered_shape;
 use tilewright_tcp_isa::program::{ExecId, Program};
+
+use super::KernelError;
 
 /// A tensor before it has a place.
 pub(super) struct Named<'a> {

@@ -2,14 +2,14 @@
 
 use tilewright_base::Span;
 use tilewright_num::Dtype;
-
-use super::builder::bytes;
-use super::chain::rows;
 use tilewright_tcp_isa::program::exec::{
     Body, Commit, Context, Exec, Fetch, Interleave, Memory, Short, Stream, Switch, Transpose,
 };
 use tilewright_tcp_isa::program::vector::{Vector, Word};
 use tilewright_tcp_isa::vector::{FLIT_WORDS, output};
+
+use super::builder::bytes;
+use super::chain::rows;
 
 /// Elements of a slice that lie side by side.
 #[derive(Clone, Copy)]

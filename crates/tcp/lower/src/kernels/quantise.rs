@@ -2,14 +2,14 @@
 
 use tilewright_machine::tcp::Tcp;
 use tilewright_num::Dtype;
+use tilewright_tcp_isa::program::Program;
+use tilewright_tcp_isa::program::vector::{Op, OpKind, Vector, Word};
 
 use super::KernelError;
 use super::builder::Builder;
 use super::chain::{chain, clip_i8, float, int, op, to_i8, with};
 use super::pass::{Target, map};
 use super::rows::Rows;
-use tilewright_tcp_isa::program::Program;
-use tilewright_tcp_isa::program::vector::{Op, OpKind, Vector, Word};
 
 /// What one step of the integers is worth in the program of [`quantise`].
 pub const STEP: f32 = 1.0 / 128.0;

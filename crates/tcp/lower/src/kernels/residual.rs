@@ -2,15 +2,15 @@
 
 use tilewright_machine::tcp::Tcp;
 use tilewright_num::Dtype;
+use tilewright_tcp_isa::program::Program;
+use tilewright_tcp_isa::program::vector::{OpKind, Source, Word};
+use tilewright_tcp_isa::vector::FLIT_WORDS;
 
 use super::KernelError;
 use super::builder::Builder;
 use super::chain::{chain, with};
 use super::pass::{Target, fetch_pairs, pass};
 use super::rows::Rows;
-use tilewright_tcp_isa::program::Program;
-use tilewright_tcp_isa::program::vector::{OpKind, Source, Word};
-use tilewright_tcp_isa::vector::FLIT_WORDS;
 
 /// `z = x + y` on bf16, rows over the slices.
 ///

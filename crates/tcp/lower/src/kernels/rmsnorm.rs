@@ -4,15 +4,15 @@
 
 use tilewright_machine::tcp::Tcp;
 use tilewright_num::Dtype;
+use tilewright_tcp_isa::program::Program;
+use tilewright_tcp_isa::program::tensor::Data;
+use tilewright_tcp_isa::program::vector::{Gives, OpKind, ReduceOp, Source, Word};
+use tilewright_tcp_isa::vector::{FLIT_WORDS, HALF_WORDS};
 
 use super::builder::{Builder, Named, bytes};
 use super::chain::{chain, fma, op, reduce_rows, vrf, with};
 use super::pass::{Run, Target, load_vrf, map, reduce};
 use super::{KernelError, multiple};
-use tilewright_tcp_isa::program::Program;
-use tilewright_tcp_isa::program::tensor::Data;
-use tilewright_tcp_isa::program::vector::{Gives, OpKind, ReduceOp, Source, Word};
-use tilewright_tcp_isa::vector::{FLIT_WORDS, HALF_WORDS};
 
 /// What keeps the root away from zero.
 pub const EPSILON: f32 = 1e-5;

@@ -6,16 +6,16 @@
 
 use tilewright_machine::tcp::Tcp;
 use tilewright_num::Dtype;
-
-use super::builder::{Builder, Named, bytes};
-use super::chain::{chain, float, op, vrf, with};
-use super::pass::{Target, commit, exec, fetch_words, load_vrf, pass, signed};
-use super::{KernelError, multiple};
 use tilewright_tcp_isa::program::Program;
 use tilewright_tcp_isa::program::exec::{Context, Exec, Fetch, Interleave, Stream, Switch};
 use tilewright_tcp_isa::program::tensor::Data;
 use tilewright_tcp_isa::program::vector::{Op, OpKind, Source, Word};
 use tilewright_tcp_isa::vector::FLIT_WORDS;
+
+use super::builder::{Builder, Named, bytes};
+use super::chain::{chain, float, op, vrf, with};
+use super::pass::{Target, commit, exec, fetch_words, load_vrf, pass, signed};
+use super::{KernelError, multiple};
 
 /// The greatest wavelength is this times 2 pi.
 pub const BASE: f64 = 10_000.0;

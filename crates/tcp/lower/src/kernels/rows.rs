@@ -2,12 +2,12 @@
 
 use tilewright_machine::tcp::Tcp;
 use tilewright_num::Dtype;
+use tilewright_tcp_isa::program::tensor::Data;
+use tilewright_tcp_isa::vector::FLIT_WORDS;
 
 use super::builder::{Builder, Named};
 use super::pass::Run;
 use super::{KernelError, multiple};
-use tilewright_tcp_isa::program::tensor::Data;
-use tilewright_tcp_isa::vector::FLIT_WORDS;
 
 /// `tokens` rows of `width`, neighbouring rows in the same slice.
 pub(super) struct Rows {

@@ -6,16 +6,16 @@
 
 use tilewright_machine::tcp::Tcp;
 use tilewright_num::Dtype;
-
-use super::builder::{Builder, Named, bytes};
-use super::chain::{chain, float, op, reduce_rows, to_i8, vrf, with};
-use super::pass::{Run, Target, load_vrf, map, reduce};
-use super::{KernelError, multiple};
 use tilewright_tcp_isa::program::Program;
 use tilewright_tcp_isa::program::exec::Exec;
 use tilewright_tcp_isa::program::tensor::Data;
 use tilewright_tcp_isa::program::vector::{Gives, Op, OpKind, ReduceOp, Word};
 use tilewright_tcp_isa::vector::{FLIT_WORDS, HALF_WORDS};
+
+use super::builder::{Builder, Named, bytes};
+use super::chain::{chain, float, op, reduce_rows, to_i8, vrf, with};
+use super::pass::{Run, Target, load_vrf, map, reduce};
+use super::{KernelError, multiple};
 
 /// Integers that stand for probability 1.
 pub const UNIT: i8 = i8::MAX;

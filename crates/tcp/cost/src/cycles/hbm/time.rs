@@ -11,7 +11,7 @@
 
 use tilewright_machine::tcp::Tcp;
 
-use super::Channels;
+use super::{Channels, column_bytes};
 
 /// Times as multiples of one over a denominator.
 struct Times {
@@ -24,11 +24,6 @@ struct Times {
     rank: u128,
     row: u128,
     partial: u128,
-}
-
-/// Bytes of a column: what a channel moves in one cycle of its clock.
-pub(super) fn column_bytes(machine: &Tcp) -> u64 {
-    machine.hbm.channel_bytes_per_cycle.max(1)
 }
 
 impl Times {

@@ -5,12 +5,12 @@
 
 use tilewright_machine::tcp::Tcp;
 use tilewright_notation::algebra::access::AccessLoop;
+use tilewright_tcp_isa::memory::{bytes_of, payload_bits};
+use tilewright_tcp_isa::program::exec::{Body, Commit, Context, Exec, Fetch, Memory, Short, iterations};
 
 use super::{pattern, read_bytes};
 use crate::banks::longest_hold;
 use crate::cycles::contention::BankWalk;
-use tilewright_tcp_isa::memory::{bytes_of, payload_bits};
-use tilewright_tcp_isa::program::exec::{Body, Commit, Context, Exec, Fetch, Memory, Short, iterations};
 
 /// One unit's accesses.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -7,13 +7,13 @@
 //! DMA has the lowest priority: [`bank_shares_q32`] is what a command leaves of the banks to it.
 
 use tilewright_machine::tcp::Tcp;
+use tilewright_tcp_isa::contraction::Contraction;
+use tilewright_tcp_isa::program::exec::{Body, Exec, Memory};
 
 use super::accesses::Accesses;
 use super::exec_cycles;
 use crate::cycles::contention::{BankWalk, ContractionReads, bank_slowdown, blocked_cycles};
 use crate::cycles::{Stage, registers};
-use tilewright_tcp_isa::contraction::Contraction;
-use tilewright_tcp_isa::program::exec::{Body, Exec, Memory};
 
 const FULL_Q32: u64 = 1 << 32;
 

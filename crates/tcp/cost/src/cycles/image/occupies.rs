@@ -2,11 +2,11 @@
 //! the bank rule).
 
 use tilewright_machine::tcp::Tcp;
+use tilewright_tcp_isa::memory::payload_bits;
+use tilewright_tcp_isa::program::exec::{Body, Commit, Contract, Exec, Loop, Memory, Stream};
 
 use super::held_accesses;
 use crate::cycles::switch::bitmap_cycles;
-use tilewright_tcp_isa::memory::payload_bits;
-use tilewright_tcp_isa::program::exec::{Body, Commit, Contract, Exec, Loop, Memory, Stream};
 
 /// What an execution needs for itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

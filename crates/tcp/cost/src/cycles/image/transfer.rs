@@ -6,12 +6,12 @@
 
 use tilewright_machine::tcp::Tcp;
 use tilewright_notation::algebra::access::AccessLoop;
+use tilewright_tcp_isa::program::transfer::{Located, Medium, Transfer};
 
 use super::networks::{self, PathUse, Reached};
 use crate::cycles::dma;
 use crate::cycles::dma::{Bound, DmaCycles, Route, Side, transfer_cycles};
 use crate::cycles::hbm::{Access, Channels, Direction};
-use tilewright_tcp_isa::program::transfer::{Located, Medium, Transfer};
 
 /// A transfer alone: time, and what it takes of what is shared.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use std::ops::Range;
 use tilewright_num::{Dtype, RuleSet, decode, decode_slice, int_value};
 
 use super::{Layout, Plan, RegisterFile};
-use crate::index;
+use crate::limits::index;
 use crate::packets::{Packets, flight_elements, load_element};
 use crate::values::{Path, add_scaled, sum_word};
 

@@ -1,11 +1,11 @@
 //! Products of few rows of the stream, for which the register files are read as they lie.
 
 use tilewright_num::Dtype;
+use tilewright_tcp_isa::program::exec::ContractOp;
 
 use super::product::{Product, is_run};
 use super::{Layout, Place};
 use crate::values::{Path, Single};
-use tilewright_tcp_isa::program::exec::ContractOp;
 
 /// Rows of the stream that meet the register files one after the other.
 pub(super) const FEW_ROWS: usize = 4;

@@ -2,7 +2,7 @@
 
 use super::Place;
 use super::product::{Product, is_run};
-use crate::index;
+use crate::limits::index;
 use crate::state::{Kept, LoadedRows};
 use crate::values::Single;
 

@@ -19,9 +19,9 @@ mod sums;
 
 use tilewright_num::{Dtype, RuleSet};
 
-use super::RegisterFile;
 use super::digits::{Digit, Digits, digits};
 use super::plan::Plan;
+use crate::contract::register_file::RegisterFile;
 use crate::fault::Problem;
 use crate::packets::Packets;
 use crate::state::Kept;

@@ -3,15 +3,15 @@
 use std::borrow::Cow;
 
 use tilewright_num::{Dtype, int_value};
+use tilewright_tcp_isa::program::exec::ContractOp;
 
 use super::sums::AllSums;
 use super::{Layout, MAX_OPERAND_BYTES, Place, RegisterFile};
 use crate::contract::plan::Plan;
 use crate::fault::Problem;
-use crate::index;
+use crate::limits::index;
 use crate::packets::{Packets, flight_elements, load_element};
 use crate::values::{Path, Reduce, Rows, Shape, Stationary, dot_i8};
-use tilewright_tcp_isa::program::exec::ContractOp;
 
 /// Rows of the stream that meet rows of i8 one by one; more are worth packing the register files.
 const DOT_ROWS: usize = 16;

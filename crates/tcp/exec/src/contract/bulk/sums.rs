@@ -1,8 +1,9 @@
 //! Accumulators of either kind.
 
+use tilewright_tcp_isa::program::exec::ContractOp;
+
 use super::Plan;
 use crate::values::Sums;
-use tilewright_tcp_isa::program::exec::ContractOp;
 
 pub(super) enum AllSums {
     Ints(Vec<i32>, i32),
