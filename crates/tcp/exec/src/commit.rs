@@ -12,10 +12,11 @@ use tilewright_tcp_isa::program::exec::{Commit, Fill, Memory, Short};
 use super::fault::{Fault, Problem, Stage, equal, product};
 use super::packets::{Packets, load_bits, store_bits};
 use super::parallel::for_each;
-use super::state::{Group, Sizes, SliceMemory, State, Target};
+use super::state::{Group, SliceMemory, State, Target};
 use super::walk::{Walk, pairs};
 use crate::limits::{MAX_SLICE, index};
 use crate::runs::{Even, Side};
+use crate::state::sizes::Sizes;
 
 /// A commit whose addresses are known to lie inside the memory.
 pub(super) struct Writer<'a> {

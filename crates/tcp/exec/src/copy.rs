@@ -7,8 +7,9 @@ use tilewright_tcp_isa::switch::Topology;
 use super::commit::Writer;
 use super::fetch::Fetcher;
 use super::parallel::for_each;
-use super::state::{Sizes, SliceMemory};
+use super::state::SliceMemory;
 use crate::runs::{Even, Run};
+use crate::state::sizes::Sizes;
 
 /// Most runs of a command; with more it goes packet by packet.
 const MAX_RUNS: usize = 1 << 16;

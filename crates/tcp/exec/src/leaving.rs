@@ -14,8 +14,8 @@ use super::commit::Writer;
 use super::convert::narrow_words;
 use super::fault::{Fault, Problem, Stage};
 use super::packets::{Packets, flits_of, words};
-use super::stream::Flow;
 use super::transpose::transpose;
+use crate::flow::Flow;
 use crate::limits::{Way, index};
 
 /// What happens behind the vector engine.

@@ -13,6 +13,7 @@
 //! | `runs` | runs of bytes that are alike on both sides of a copy |
 //! | `parallel` | slices shared between host threads |
 //! | `packets` | what is in flight on one slice: bytes, and the extra bits of i5 and i9 |
+//! | `flow` | what passes from one engine to the next on a slice |
 //! | `stream` | the engines of one command in order |
 //! | `alike` | slices on which a command does the same |
 //! | `copy` | commands that only move bytes within slices |
@@ -32,6 +33,7 @@ mod convert;
 mod copy;
 pub mod fault;
 mod fetch;
+mod flow;
 mod leaving;
 mod limits;
 pub mod packets;

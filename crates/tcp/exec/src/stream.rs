@@ -19,13 +19,15 @@ use super::contract::{Contraction, Plan, RegisterFile};
 use super::copy::Copy;
 use super::fault::{Fault, Problem, Stage, divide, equal, product};
 use super::fetch::Fetcher;
+use super::flow::Flow;
 use super::leaving::Leaving;
 use super::packets::{Packets, words};
 use super::parallel::{Work, each, each_of};
-use super::state::{Group, Sizes, SliceMemory, State};
+use super::state::{Group, SliceMemory, State};
 use super::switch::Exchange;
 use super::vector::{Words, apply_for};
 use crate::limits::{MAX_GROUP_BYTES, MAX_SLICE, Way, index, rules};
+use crate::state::sizes::Sizes;
 
 /// Runs a command on a group of slices.
 pub(super) fn run(
@@ -59,27 +61,6 @@ pub(super) fn run(
     let written = once.map_or_else(|| engines.written(&sizes, &memories, &streams), Ok)?;
     engines.commit(&sizes, state.slices_mut(group), &written);
     Ok(())
-}
-
-/// What is between two engines on one slice.
-pub(super) enum Flow<'s> {
-    /// Flits, perhaps those of other slices too.
-    Flits(Cow<'s, Packets>),
-    /// Words of whole flits, perhaps those of other slices too.
-    Words(Words),
-}
-
-impl Flow<'_> {
-    /// Whether two are the same.
-    fn is(&self, other: &Flow<'_>) -> bool {
-        match (self, other) {
-            (Flow::Flits(one), Flow::Flits(other)) => {
-                std::ptr::eq(one.as_ref(), other.as_ref()) || one == other
-            }
-            (Flow::Words(one), Flow::Words(other)) => Arc::ptr_eq(one, other) || one == other,
-            _ => false,
-        }
-    }
 }
 
 /// Packets that slices receive.

@@ -13,19 +13,18 @@ use tilewright_tcp_isa::program::exec::{Body, Exec, Memory, Switch};
 use tilewright_tcp_isa::program::tensor::{Data, Place, Role, Tensor};
 use tilewright_tcp_isa::program::{ExecId, Program, Transfer, TransferId};
 
-use super::Options;
 use super::commands::{self, copy};
 use super::dynamic::Dynamic;
 use super::loops::Turn;
 use super::packet::Packet;
+use super::refusal::refuse;
 use super::registers::{Registers, Wanted};
 use super::shape_text::shape_text;
 use super::shift::Shifted;
 use super::supply::Supply;
 use super::view::{Clash, Piece, Run, View, cut, ragged, steps};
-
-/// Bytes of a 32-bit word.
-pub(super) const WORD_BYTES: u64 = 4;
+use super::words::{WORD_BYTES, whole_part};
+use crate::options::Options;
 
 pub(super) struct Builder<'a> {
     pub(super) setup: &'a Setup<'a>,
@@ -425,20 +424,4 @@ impl<'a> Builder<'a> {
             span: Span::default(),
         })
     }
-}
-
-/// The largest of one flit, half of it and so on that divides.
-pub(super) fn whole_part(bytes: u64, flit_bytes: u64) -> u64 {
-    let mut part = flit_bytes;
-    while !bytes.is_multiple_of(part) {
-        part /= 2;
-    }
-    part
-}
-
-/// A legal contraction that cannot be lowered.
-pub(super) fn refuse(problem: &Problem, asked: &str, instead: &str) -> Box<Diagnostic> {
-    Box::new(
-        Diagnostic::error("tcp/lower", asked.to_string()).at(problem.span, "").instead(instead.to_string()),
-    )
 }

@@ -2,28 +2,14 @@
 
 use tilewright_base::Span;
 use tilewright_notation::problem::{Digit, Problem};
-use tilewright_notation::syntax::ast::Operand;
 use tilewright_num::Dtype;
 use tilewright_tcp_cost::setup::Setup;
 use tilewright_tcp_isa::program::Count;
 use tilewright_tcp_isa::program::exec::{Body, Commit, Context, Exec, Fetch, Limit, Memory, Stream, Switch};
 
 use super::dynamic::Dynamic;
-use super::limits::{Row, limits};
+use super::limits::{Fetched, limits};
 use super::loops::{Turn, entries, masked_entries};
-use super::view::{View, ViewDigit};
-
-/// A fetch of rows over a view, masked where rows run into padding.
-pub(super) struct Fetched<'a> {
-    pub(super) operand: Operand,
-    pub(super) view: &'a View,
-    pub(super) rows: &'a [Row],
-    /// Digits over slices that count towards positions and are not the view's own.
-    pub(super) over_slices: &'a [ViewDigit],
-    pub(super) packet: u64,
-    pub(super) dtype: Dtype,
-    pub(super) zero_point: Option<i64>,
-}
 
 pub(super) fn fetch(
     setup: &Setup<'_>,

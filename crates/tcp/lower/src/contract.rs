@@ -11,12 +11,14 @@ use tilewright_tcp_isa::program::vector::{Between, Gives, ReduceOp, Vector, Word
 use tilewright_tcp_isa::sequencer::innermost_run;
 
 use super::between::Parts;
-use super::build::{Builder, Nest, WORD_BYTES};
-use super::commands::{self, Fetched, exec};
+use super::build::{Builder, Nest};
+use super::commands::{self, exec};
 use super::ending::Ending;
 use super::limits::Row;
 use super::loops::{Turn, entries};
 use super::view::{At, Piece, steps};
+use crate::limits::Fetched;
+use crate::words::WORD_BYTES;
 
 impl Builder<'_> {
     /// Data memory to register files, through the sub context if it has the stages.

@@ -6,11 +6,13 @@ use tilewright_notation::syntax::ast::Operand;
 use tilewright_num::Dtype;
 use tilewright_tcp_isa::program::exec::{Memory, Switch};
 
-use super::build::{Builder, whole_part};
-use super::commands::{self, Fetched, copy};
+use super::build::Builder;
+use super::commands::{self, copy};
 use super::limits::Row;
 use super::loops::Turn;
 use super::view::{At, Piece, View, ViewDigit, Whole};
+use crate::limits::Fetched;
+use crate::words::whole_part;
 
 /// A dense copy: what is fetched in which order.
 pub(super) struct Dense<'a> {

@@ -12,10 +12,18 @@ use tilewright_tcp_cost::placed::Placed;
 use tilewright_tcp_isa::program::control::{Arithmetic, Step, StepKind, Term, Value};
 use tilewright_tcp_isa::program::{Count, Register, RegisterId};
 
-use super::build::refuse;
-use super::limits::End;
 use super::loops::signed;
 use super::view::Piece;
+use crate::refusal::refuse;
+
+/// Where positions end.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct End {
+    /// The least that it may be.
+    pub(super) least: u64,
+    /// What it is.
+    pub(super) count: Count,
+}
 
 /// The registers of a program and the steps that compute them.
 #[derive(Clone, Debug, Default)]

@@ -7,7 +7,7 @@ use tilewright_tcp_isa::program::vector::{Gives, Op, OpKind, Reduce, ReduceOp};
 use tilewright_tcp_isa::switch::Topology;
 
 use super::between::Parts;
-use super::build::{Builder, Nest, WORD_BYTES, refuse};
+use super::build::{Builder, Nest};
 use super::commands::{self, exec, fixed};
 use super::dense::Dense;
 use super::direct::{Direct, direct};
@@ -16,6 +16,8 @@ use super::limits::Row;
 use super::loops::Turn;
 use super::view::{At, Clash, Piece, Run, View, ViewDigit, cut, ragged, steps};
 use crate::kernels::chain::chain;
+use crate::refusal::refuse;
+use crate::words::WORD_BYTES;
 
 /// What happens to sums.
 pub(super) struct Ending {

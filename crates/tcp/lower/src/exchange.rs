@@ -17,10 +17,11 @@ use tilewright_tcp_isa::program::transfer::{Address, Located, Medium, SLICE_STRI
 use tilewright_tcp_isa::program::vector::{Op, OpKind, Reduce, ReduceOp, Word};
 use tilewright_tcp_isa::program::{Count, ExecId, Program, TransferId};
 
-use super::build::{WORD_BYTES, refuse, whole_part};
 use super::commands::{self, exec, fixed};
 use super::loops::Turn;
 use crate::kernels::chain::chain;
+use crate::refusal::refuse;
+use crate::words::{WORD_BYTES, whole_part};
 
 /// Transfers that are under way at once, each with an id of its own.
 const IDS: usize = 64;

@@ -11,8 +11,9 @@ use tilewright_tcp_cost::setup::Setup;
 use tilewright_tcp_isa::program::transfer::{Address, SLICE_STRIDE, Transfer, TransferLoop};
 use tilewright_tcp_isa::program::{Count, Program};
 
-use super::build::{WORD_BYTES, refuse};
 use super::exchange::{at, meet, moves};
+use crate::refusal::refuse;
+use crate::words::WORD_BYTES;
 
 /// What groups do with their parts.
 #[derive(Clone, Debug)]

@@ -17,12 +17,12 @@ use tilewright_tcp_isa::program::control::{Command, Queue, Step, StepKind};
 use tilewright_tcp_isa::program::tensor::{Data, Place, Tensor};
 use tilewright_tcp_isa::program::transfer::{Address, SLICE_STRIDE, Transfer};
 
-use super::build::refuse;
 use super::dynamic::Split;
 use super::exchange::Exchange;
 use super::gather::Gather;
 use super::shape_text::shape_text;
 use super::whole::{Wholes, value};
+use crate::refusal::refuse;
 
 /// An einsum that runs on several groups.
 pub(super) struct Spread<'a> {

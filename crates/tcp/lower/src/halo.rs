@@ -9,9 +9,10 @@ use tilewright_notation::window::Window;
 use tilewright_tcp_isa::program::Count;
 use tilewright_tcp_isa::program::transfer::{Address, Located, Medium, SLICE_STRIDE, Transfer, TransferLoop};
 
-use super::build::{Builder, refuse};
+use super::build::Builder;
 use super::off_chip::{packets, turn_around};
 use super::view::{At, ViewDigit};
+use crate::refusal::refuse;
 
 impl Builder<'_> {
     /// Whether loops over slices move a window.

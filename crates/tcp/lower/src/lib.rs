@@ -25,6 +25,7 @@
 //! | `dynamic` | control registers for axes whose size is known only at run time |
 //! | `build`, `contract`, `ending` | the commands, one after the other |
 //! | `commands` | register images from loops with numbers |
+//! | `options`, `refusal`, `words` | what lowering takes and says; words and parts of flits |
 //!
 //! Beside it, [`kernels`] holds layers of models written as programs by hand: norms, activations, attention.
 
@@ -46,13 +47,16 @@ mod limits;
 mod loops;
 mod margin;
 pub mod off_chip;
+mod options;
 mod packet;
+mod refusal;
 mod registers;
 mod shape_text;
 mod shift;
 mod supply;
 mod view;
 mod whole;
+mod words;
 
 use tilewright_base::{Diagnostic, Severity};
 use tilewright_notation::problem::Problem;
@@ -61,37 +65,15 @@ use tilewright_tcp_cost::groups::Groups;
 use tilewright_tcp_cost::legality::{Verdict, check};
 use tilewright_tcp_cost::setup::Setup;
 use tilewright_tcp_isa::program::Program;
-use tilewright_tcp_isa::program::tensor::{Data, Place, Tensor};
+use tilewright_tcp_isa::program::tensor::{Place, Tensor};
+
+pub use self::options::Options;
 
 use self::build::Builder;
 use self::exchange::Exchange;
 use self::gather::Gather;
 use self::groups::{Meeting, Spread};
 use self::whole::Wholes;
-
-/// What the einsum does not say.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// The machine, by name.
-    pub machine: String,
-    /// What in0 and in1 hold.
-    pub data: [Data; 2],
-    /// Zero points of in0 and in1, for i5 and i9.
-    pub zero_points: [i64; 2],
-    /// Whether in0 and in1 start in off-chip memory.
-    pub from_hbm: [bool; 2],
-}
-
-impl Default for Options {
-    fn default() -> Options {
-        Options {
-            machine: "tcp".to_string(),
-            data: [Data::Random(1), Data::Random(2)],
-            zero_points: [0, 0],
-            from_hbm: [false; 2],
-        }
-    }
-}
 
 /// The program of a contraction that `check` calls legal.
 pub fn lower(

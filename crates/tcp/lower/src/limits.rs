@@ -5,12 +5,24 @@
 
 use tilewright_notation::problem::{AxisId, Digit, Problem};
 use tilewright_notation::syntax::ast::Operand;
+use tilewright_num::Dtype;
 use tilewright_tcp_isa::program::exec::{Limit, SliceDigit};
 use tilewright_tcp_isa::program::{Count, RegisterId};
 
-use super::commands::Fetched;
-use super::dynamic::Dynamic;
-use super::view::{At, Piece, ViewDigit, Whole};
+use super::dynamic::{Dynamic, End};
+use super::view::{At, Piece, View, ViewDigit, Whole};
+
+/// A fetch of rows over a view, masked where rows run into padding.
+pub(super) struct Fetched<'a> {
+    pub(super) operand: Operand,
+    pub(super) view: &'a View,
+    pub(super) rows: &'a [Row],
+    /// Digits over slices that count towards positions and are not the view's own.
+    pub(super) over_slices: &'a [ViewDigit],
+    pub(super) packet: u64,
+    pub(super) dtype: Dtype,
+    pub(super) zero_point: Option<i64>,
+}
 
 /// A loop of a fetch: the piece it runs, if it is one.
 #[derive(Clone, Copy, Debug)]
@@ -36,15 +48,6 @@ impl Row {
     pub(super) fn plain(size: u64, stride: u64, live: u64) -> Row {
         Row { piece: None, size, by: None, stride, live, along: None }
     }
-}
-
-/// Where positions end.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct End {
-    /// The least that it may be.
-    pub(super) least: u64,
-    /// What it is.
-    pub(super) count: Count,
 }
 
 /// The limits of a fetch that runs these loops over a view.

@@ -9,12 +9,13 @@ use tilewright_notation::window::Window;
 use tilewright_num::{Dtype, int_pattern};
 use tilewright_tcp_isa::program::exec::{Body, Context, Exec, Fill, Memory};
 
-use super::build::{Builder, whole_part};
+use super::build::Builder;
 use super::commands;
 use super::dense::Dense;
 use super::limits::Row;
 use super::loops::Turn;
 use super::view::{At, View, ViewDigit};
+use crate::words::whole_part;
 
 impl Builder<'_> {
     /// Whether a window of an operand begins before what is stored, or elsewhere on every slice.

@@ -15,8 +15,8 @@ use tilewright_tcp_isa::program::tensor::{Place, Tensor};
 use tilewright_tcp_isa::program::transfer::{Address, Located, Medium, SLICE_STRIDE, Transfer, TransferLoop};
 use tilewright_tcp_isa::program::{Count, Program, TransferId};
 
-use super::build::refuse;
 use super::shape_text::shape_text;
+use crate::refusal::refuse;
 
 /// Most digits of a slice number.
 pub const MOST_DIGITS: usize = 16;

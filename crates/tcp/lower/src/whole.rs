@@ -12,9 +12,9 @@ use tilewright_tcp_cost::groups::Groups;
 use tilewright_tcp_cost::setup::Setup;
 use tilewright_tcp_isa::program::tensor::{Place, Tensor};
 
-use super::build::refuse;
 use super::gather::cut_off;
 use super::shape_text::shape_text;
+use crate::refusal::refuse;
 
 /// Inputs, in0 and in1.
 const INPUTS: [Operand; 2] = [Operand::In0, Operand::In1];

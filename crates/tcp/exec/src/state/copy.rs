@@ -3,9 +3,10 @@
 use tilewright_tcp_isa::program::transfer::Address;
 
 use super::pages::Pages;
-use super::{Chip, Fault, Located, Medium, Pe, Problem, Sizes, SliceMemory, Stage, State, slice};
+use super::{Chip, Fault, Located, Medium, Pe, Problem, SliceMemory, Stage, State, slice};
 use crate::limits::index;
 use crate::parallel::for_each;
+use crate::state::sizes::Sizes;
 
 /// A loop: size, strides of both sides.
 type Row = (u64, i64, i64);

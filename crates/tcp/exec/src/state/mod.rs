@@ -17,6 +17,7 @@ mod lent;
 mod loads;
 mod overlay;
 mod pages;
+pub(crate) mod sizes;
 mod slice;
 mod tensor;
 
@@ -29,25 +30,11 @@ use crate::limits::index;
 pub use lent::Lent;
 pub(super) use loads::{Kept, LoadedRows, Reads, Target};
 use pages::Pages;
+use sizes::Sizes;
 pub(super) use slice::SliceMemory;
 use tilewright_tcp_isa::program::event::PeId;
 use tilewright_tcp_isa::program::exec::Memory;
 use tilewright_tcp_isa::program::transfer::{Address, Located, Medium};
-
-/// Bytes of each memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Sizes {
-    pub(super) dm: u64,
-    pub(super) trf: u64,
-    pub(super) vrf: u64,
-    spm: u64,
-    hbm: u64,
-    /// Slices of a PE that programs see.
-    slices: u64,
-    spares: u64,
-    pes: u64,
-    chips: u64,
-}
 
 /// The memories of some chips.
 #[derive(Clone, Debug)]
@@ -302,17 +289,6 @@ impl State {
     fn chip_mut(&mut self, chip: u64) -> &mut Chip {
         let sizes = self.sizes;
         self.chips.entry(chip).or_insert_with(|| Chip::new(&sizes))
-    }
-}
-
-impl Sizes {
-    /// What a slice's memory is called, and its bytes.
-    pub(super) fn of(&self, memory: Memory) -> (&'static str, u64) {
-        match memory {
-            Memory::Dm => ("data memory", self.dm),
-            Memory::Trf { .. } => ("the contraction register file", self.trf),
-            Memory::Vrf => ("the vector register file", self.vrf),
-        }
     }
 }
 

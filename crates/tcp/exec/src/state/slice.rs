@@ -8,12 +8,12 @@ use std::ops::Range;
 
 use tilewright_tcp_isa::program::exec::Memory;
 
-use super::Sizes;
 use super::lent::Lent;
 use super::loads::{Kept, Load, Loads, Reads, Target};
 use super::overlay::{Overlay, Source};
 use crate::limits::index;
 use crate::runs::Even;
+use crate::state::sizes::Sizes;
 
 /// Memories that take room once they are written to.
 #[derive(Clone, Debug, Default)]
