@@ -6,15 +6,13 @@ use tilewright_base::{SourceId, Sources, Span};
 use tilewright_bench::{Bench, measure};
 use tilewright_machine::{Tcp, builtin, load};
 use tilewright_num::Dtype;
-use tilewright_tcp::cost::Context;
-use tilewright_tcp::cost::contraction::Drain;
-use tilewright_tcp::program::event::PeId;
-use tilewright_tcp::program::exec::{
-    Body, Commit, Contract, ContractOp, Fetch, Loop, Memory, StepLoop, Stream, Switch,
+use tilewright_tcp_exec::state::At;
+use tilewright_tcp_exec::{State, exec};
+use tilewright_tcp_isa::program::event::PeId;
+use tilewright_tcp_isa::program::exec::{
+    Body, Commit, Context, Contract, ContractOp, Drain, Fetch, Loop, Memory, StepLoop, Stream, Switch,
 };
-use tilewright_tcp::program::{Count, Exec};
-use tilewright_tcp::run::state::At;
-use tilewright_tcp::run::{State, exec};
+use tilewright_tcp_isa::program::{Count, Exec};
 
 const SLICES: u64 = 64;
 /// Rows streamed, rows in the register files, elements of a row.

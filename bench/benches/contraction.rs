@@ -9,7 +9,7 @@ use std::hint::black_box;
 
 use tilewright_bench::{Bench, measure};
 use tilewright_num::Dtype;
-use tilewright_tcp::values::{Path, Reduce, Rows, Shape, Stationary, Sums};
+use tilewright_tcp_exec::values::{Path, Reduce, Rows, Shape, Stationary, Sums};
 
 const ROWS_A: usize = 512;
 const ROWS_B: usize = 512;

@@ -8,12 +8,12 @@ use tilewright_bench::{Bench, measure};
 use tilewright_machine::{Tcp, builtin, load};
 use tilewright_record::KeepLast;
 use tilewright_runtime::{Device, Prepared, Wanted};
-use tilewright_tcp::program::event::PeId;
-use tilewright_tcp::program::exec::Memory;
-use tilewright_tcp::program::transfer::{Address, Located, Medium};
-use tilewright_tcp::program::{Program, text};
-use tilewright_tcp::run::state::At;
-use tilewright_tcp::run::{State, exec, transfer};
+use tilewright_tcp_exec::state::At;
+use tilewright_tcp_exec::{State, exec, transfer};
+use tilewright_tcp_isa::program::event::PeId;
+use tilewright_tcp_isa::program::exec::Memory;
+use tilewright_tcp_isa::program::transfer::{Address, Located, Medium};
+use tilewright_tcp_isa::program::{Program, text};
 
 const SLICES: u64 = 64;
 

@@ -7,16 +7,15 @@ use std::time::Instant;
 
 use tilewright_base::{SourceId, Sources};
 use tilewright_bench::{Bench, measure, processor_seconds};
-use tilewright_explore::neuron;
 use tilewright_explore::tcp::Task;
 use tilewright_explore::tcp::section::{Product, every_tactic, stages};
-use tilewright_explore::{Goal, Options, search};
+use tilewright_explore::{Goal, Options, neuron, search};
 use tilewright_machine::tcp::Tcp;
 use tilewright_neuron::Chip;
 use tilewright_notation::problem::Problem;
 use tilewright_notation::syntax::parser;
 use tilewright_num::Dtype;
-use tilewright_tcp::Setup;
+use tilewright_tcp_cost::Setup;
 
 fn machine() -> Tcp {
     let mut sources = Sources::default();

@@ -15,7 +15,7 @@ use tilewright_notation::problem::Problem;
 use tilewright_notation::syntax::ast::Operand;
 use tilewright_notation::syntax::parser;
 use tilewright_num::{Dtype, RuleSet};
-use tilewright_tcp::Setup;
+use tilewright_tcp_cost::Setup;
 
 const FFN: &str = "ble, ef -> blf; dims b=4, l=4, e=64, f=32, s=4; \
     in0 = e^{E/s}[s] | b^1[B] l^1[L] e^1[E/s]; in1 = e^{E/s}[s] | f^1[F] e^1[E/s]; \
@@ -45,7 +45,7 @@ fn verify() {
             for _ in 0..1000 {
                 let program = parser::program(black_box(text), SourceId(0)).expect("readable");
                 let problem = Problem::new(&program).expect("resolved");
-                assert!(black_box(tilewright_tcp::check(&setup, &problem)).legal());
+                assert!(black_box(tilewright_tcp_cost::check(&setup, &problem)).legal());
             }
         });
     }

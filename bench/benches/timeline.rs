@@ -12,18 +12,16 @@ use tilewright_base::{Sources, Span};
 use tilewright_bench::{Bench, measure};
 use tilewright_machine::{Tcp, builtin, load};
 use tilewright_num::Dtype;
-use tilewright_record::perfetto;
-use tilewright_record::{KeepLast, Sink};
-use tilewright_sim::{Detail, Judge, NoJudge, Options, Outcome, simulate};
-use tilewright_tcp::cost::Context;
-use tilewright_tcp::cost::contraction::Drain;
-use tilewright_tcp::program::control::{Command, Queue, Step, StepKind, Term, Value};
-use tilewright_tcp::program::event::Event;
-use tilewright_tcp::program::exec::{
-    Body, Commit, Contract, ContractOp, Exec, Fetch, Loop, Memory, Short, StepLoop, Stream, Switch,
+use tilewright_record::{KeepLast, Sink, perfetto};
+use tilewright_tcp_isa::program::control::{Command, Queue, Step, StepKind, Term, Value};
+use tilewright_tcp_isa::program::event::Event;
+use tilewright_tcp_isa::program::exec::{
+    Body, Commit, Context, Contract, ContractOp, Drain, Exec, Fetch, Loop, Memory, Short, StepLoop, Stream,
+    Switch,
 };
-use tilewright_tcp::program::transfer::{Address, Located, Medium, SLICE_STRIDE, Transfer, TransferLoop};
-use tilewright_tcp::program::{Count, ExecId, Program, Register, RegisterId, TransferId};
+use tilewright_tcp_isa::program::transfer::{Address, Located, Medium, SLICE_STRIDE, Transfer, TransferLoop};
+use tilewright_tcp_isa::program::{Count, ExecId, Program, Register, RegisterId, TransferId};
+use tilewright_tcp_sim::{Detail, Judge, NoJudge, Options, Outcome, simulate};
 
 fn main() {
     let machine = tcp();
@@ -48,7 +46,7 @@ fn main() {
     for (name, program, _) in &rows[..2] {
         let outcome = run(&machine, program);
         rates(&format!("{name}, findings"), &outcome, [0.0; 2], || {
-            let mut judge = Findings(tilewright_tcp::findings::Judge::new(&machine, program));
+            let mut judge = Findings(tilewright_tcp_sim::findings::Judge::new(&machine, program));
             black_box(observed(&machine, black_box(program), Detail::Totals, KeepLast::new(0), &mut judge));
             black_box(judge.0.finish());
         });
@@ -100,7 +98,7 @@ fn peak_kib() -> u64 {
 }
 
 /// Judges races and the like while the timeline runs.
-struct Findings<'m>(tilewright_tcp::findings::Judge<'m>);
+struct Findings<'m>(tilewright_tcp_sim::findings::Judge<'m>);
 
 impl Judge for Findings<'_> {
     fn observe(&mut self, event: &Event<'_>) -> ControlFlow<()> {

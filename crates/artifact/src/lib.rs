@@ -15,7 +15,7 @@ mod read;
 mod write;
 
 use tilewright_compile::Compiled;
-use tilewright_tcp::program::Program;
+use tilewright_tcp_isa::program::Program;
 
 pub use pack::{PackError, pack_hbm};
 pub use plan::{Plan, PlanError};

@@ -6,8 +6,8 @@ use tilewright_compile::cluster::cluster;
 use tilewright_compile::kernel::Kernels;
 use tilewright_compile::{CompileError, Compiled};
 use tilewright_graph::Graph;
-use tilewright_tcp::program::binary::{Bundle, UnpackError, unpack_bundle};
-use tilewright_tcp::program::text as commands;
+use tilewright_tcp_isa::program::binary::{Bundle, UnpackError, unpack_bundle};
+use tilewright_tcp_isa::program::text as commands;
 
 use crate::plan::{Plan, PlanError};
 use crate::{GRAPH, PLAN, TOKENIZERS, hbm_section, programs};

@@ -2,7 +2,7 @@
 
 use tilewright_compile::Compiled;
 use tilewright_graph::Graph;
-use tilewright_tcp::program::binary::pack_bundle;
+use tilewright_tcp_isa::program::binary::pack_bundle;
 
 use crate::plan::Plan;
 use crate::{GRAPH, PLAN, hbm_section, programs};

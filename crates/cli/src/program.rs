@@ -6,9 +6,9 @@ use tilewright_base::{Diagnostic, Severity, Sources};
 use tilewright_num::Dtype;
 use tilewright_report::columns::thousands;
 use tilewright_runtime::{Array, ArrayError, npy, tensors};
-use tilewright_tcp::program::binary::{self, Arrays};
-use tilewright_tcp::program::tensor::Data;
-use tilewright_tcp::program::{Program, Tensor, text};
+use tilewright_tcp_isa::program::binary::{self, Arrays};
+use tilewright_tcp_isa::program::tensor::Data;
+use tilewright_tcp_isa::program::{Program, Tensor, text};
 
 use crate::args::{AssembleArgs, DisasmArgs};
 use crate::chip::load_chip;
@@ -115,11 +115,11 @@ pub(crate) fn assemble(args: &AssembleArgs, host: &mut dyn Host) -> Result<Outco
     let tcp = machine.machine.tcp().ok_or_else(|| {
         Outcome::usage(&format!("`{}` is no machine of architecture tcp", loaded.program.machine))
     })?;
-    let complaints = tilewright_tcp::verify::verify(tcp, &loaded.program);
+    let complaints = tilewright_tcp_isa::verify::verify(tcp, &loaded.program);
     if complaints.iter().any(|complaint| complaint.severity == Severity::Error) {
         return Err(Outcome::refused(FAILED, &sources, &complaints, host.colour()));
     }
-    let rules = tilewright_tcp::run::rules(tcp);
+    let rules = tilewright_tcp_exec::rules(tcp);
     let mut arrays = Arrays::new();
     for tensor in &loaded.program.tensors {
         let Data::File(name) = &tensor.data else { continue };

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use tilewright_graph::Graph;
 use tilewright_machine::tcp::Tcp;
-use tilewright_tcp::program::{Program, RegisterId};
+use tilewright_tcp_isa::program::{Program, RegisterId};
 
 use crate::CompileError;
 use crate::cluster::cluster;

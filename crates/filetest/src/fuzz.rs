@@ -13,8 +13,8 @@ use tilewright_notation::radix;
 use tilewright_notation::syntax::ast::Program;
 use tilewright_notation::syntax::parser;
 use tilewright_num::Dtype;
-use tilewright_tcp::Setup;
-use tilewright_tcp::program::text;
+use tilewright_tcp_cost::Setup;
+use tilewright_tcp_isa::program::text;
 
 /// The file form of the notation.
 pub fn notation_program(bytes: &[u8]) {
@@ -63,7 +63,7 @@ pub fn machine_file(bytes: &[u8]) {
 }
 
 /// A program's text to the statements of its binary and back.
-fn through_binary(printed: &str) -> tilewright_tcp::program::Program {
+fn through_binary(printed: &str) -> tilewright_tcp_isa::program::Program {
     let tree = tilewright_ir::parser::parse(printed, SourceId(0), &mut tilewright_ir::Log::default());
     let text = tokens::decode(&tokens::encode(&tree)).expect("what was encoded decodes");
     text::read(&text, SourceId(0)).expect("and reads as a program")
@@ -240,7 +240,7 @@ fn judge(program: &Program) {
     let machine = MACHINE.get_or_init(tcp);
     for pes in [1, 4] {
         if let Ok(setup) = Setup::new(machine, pes, Dtype::I8) {
-            tilewright_tcp::check(&setup, &problem);
+            tilewright_tcp_cost::check(&setup, &problem);
         }
     }
     if radix::check(&problem).is_empty() {

@@ -14,7 +14,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use tilewright_base::{Sources, render};
-use tilewright_tcp::program::text;
+use tilewright_tcp_isa::program::text;
 
 use crate::{blessing, difference};
 

@@ -1,8 +1,8 @@
 //! What values decide besides the outputs: programs whose time or whose accesses are not known without them.
 
-use tilewright_tcp::program::Program;
-use tilewright_tcp::program::control::{Step, StepKind};
-use tilewright_tcp::program::exec::Body;
+use tilewright_tcp_isa::program::Program;
+use tilewright_tcp_isa::program::control::{Step, StepKind};
+use tilewright_tcp_isa::program::exec::Body;
 
 use crate::readings::Wanted;
 

@@ -8,12 +8,12 @@ use std::sync::Arc;
 
 use tilewright_machine::tcp::Tcp;
 use tilewright_record::Sink;
-use tilewright_tcp::program::event::PeId;
-use tilewright_tcp::program::tensor::{Role, Tensor};
-use tilewright_tcp::program::transfer::Address;
-use tilewright_tcp::program::{Program, RegisterId};
-use tilewright_tcp::run::state::Lent;
-use tilewright_tcp::run::{Fault, State};
+use tilewright_tcp_exec::state::Lent;
+use tilewright_tcp_exec::{Fault, State};
+use tilewright_tcp_isa::program::event::PeId;
+use tilewright_tcp_isa::program::tensor::{Role, Tensor};
+use tilewright_tcp_isa::program::transfer::Address;
+use tilewright_tcp_isa::program::{Program, RegisterId};
 
 use crate::array::{Array, ArrayError};
 use crate::prepared::Prepared;
@@ -120,7 +120,7 @@ impl Device {
     /// see [`Device::load`] and [`Device::put`]; outputs are read with [`Device::get`].
     ///
     /// Memories change if values are wanted, or needed for what is wanted. A command that cannot be run stops the run
-    /// ([`tilewright_sim::Ended::Stopped`]) and is a finding.
+    /// ([`tilewright_tcp_sim::Ended::Stopped`]) and is a finding.
     ///
     /// # Errors
     /// A program of another machine or of more chips, a value outside of its register's range, a run that cannot go on.

@@ -5,7 +5,7 @@
 
 use tilewright_machine::Tcp;
 use tilewright_num::{Dtype, RuleSet, decode, int_value};
-use tilewright_tcp::program::tensor::Tensor;
+use tilewright_tcp_isa::program::tensor::Tensor;
 
 use crate::ArrayError;
 use crate::array::Array;
@@ -74,7 +74,7 @@ pub fn compare_run(
         Named { axes: &in1.axes, array: &b },
         Named { axes: &out.axes, array: result },
     ];
-    Some(compare(tilewright_tcp::run::rules(machine), named, most_products))
+    Some(compare(tilewright_tcp_exec::rules(machine), named, most_products))
 }
 
 /// A sum in both arithmetics.

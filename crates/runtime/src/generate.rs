@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use tilewright_record::{KeepLast, Sink};
-use tilewright_sim::Ended;
+use tilewright_tcp_sim::Ended;
 
 use crate::model::{ModelDevice, ModelError};
 use crate::readings::{Reading, Wanted};

@@ -4,8 +4,8 @@ use tilewright_compile::general::Planned;
 use tilewright_compile::general::kernel::Origin;
 use tilewright_machine::tcp::Tcp;
 use tilewright_record::Sink;
-use tilewright_tcp::program::transfer::{Address, Located, Medium};
-use tilewright_tcp::run::Fault;
+use tilewright_tcp_exec::Fault;
+use tilewright_tcp_isa::program::transfer::{Address, Located, Medium};
 
 use crate::Device;
 use crate::prepared::Prepared;

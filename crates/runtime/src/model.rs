@@ -9,8 +9,8 @@ use tilewright_compile::{CompileError, Compiled, Inputs};
 use tilewright_machine::tcp::Tcp;
 use tilewright_num::Dtype;
 use tilewright_record::{KeepLast, Sink};
-use tilewright_tcp::run::Fault;
-use tilewright_tcp::run::state::Lent;
+use tilewright_tcp_exec::Fault;
+use tilewright_tcp_exec::state::Lent;
 
 use crate::device::Device;
 use crate::prepared::Prepared;

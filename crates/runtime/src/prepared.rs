@@ -5,8 +5,8 @@ use std::sync::Arc;
 use tilewright_base::Diagnostic;
 use tilewright_machine::tcp::Tcp;
 use tilewright_record::{KeepLast, Sink};
-use tilewright_sim as sim;
-use tilewright_tcp::program::{Program, RegisterId};
+use tilewright_tcp_isa::program::{Program, RegisterId};
+use tilewright_tcp_sim as sim;
 
 use crate::Device;
 use crate::decides::Decides;
@@ -83,7 +83,7 @@ impl Prepared {
         &self,
         registers: &[(RegisterId, i64)],
         wanted: &Wanted,
-        state: &mut tilewright_tcp::run::State,
+        state: &mut tilewright_tcp_exec::State,
         sink: S,
     ) -> Result<Reading, ReadingError> {
         self.listen(self.decides, registers, wanted, state, sink)
@@ -94,7 +94,7 @@ impl Prepared {
         decides: Decides,
         registers: &[(RegisterId, i64)],
         wanted: &Wanted,
-        state: &mut tilewright_tcp::run::State,
+        state: &mut tilewright_tcp_exec::State,
         sink: S,
     ) -> Result<Reading, ReadingError> {
         let (machine, program) = (self.machine(), self.program());

@@ -6,13 +6,13 @@ use thiserror::Error;
 use tilewright_base::{Diagnostic, Severity};
 use tilewright_machine::tcp::Tcp;
 use tilewright_record::{KeepLast, RecordError, Sink};
-use tilewright_sim::{Outcome, SimError, simulate};
-use tilewright_tcp::findings::Finding;
-use tilewright_tcp::program::Program;
-use tilewright_tcp::program::event::PeId;
-use tilewright_tcp::program::tensor::{Data, Tensor};
-use tilewright_tcp::run::{self, Fault};
-use tilewright_tcp::verify::verify;
+use tilewright_tcp_exec::Fault;
+use tilewright_tcp_isa::program::Program;
+use tilewright_tcp_isa::program::event::PeId;
+use tilewright_tcp_isa::program::tensor::{Data, Tensor};
+use tilewright_tcp_isa::verify::verify;
+use tilewright_tcp_sim::findings::Finding;
+use tilewright_tcp_sim::{Outcome, SimError, simulate};
 
 use crate::array::{Array, ArrayError};
 use crate::decides::Decides;
@@ -103,7 +103,7 @@ pub fn read<S: Sink + Send>(
         |options, judge| simulate(machine, program, options, sink, judge),
         |options, judge| simulate(machine, program, options, KeepLast::new(0), judge),
     )?;
-    let stopped = reading.outcome.ended == tilewright_sim::Ended::Stopped;
+    let stopped = reading.outcome.ended == tilewright_tcp_sim::Ended::Stopped;
     if wanted.values && !stopped {
         reading.outputs = device.outputs(program)?;
     }
@@ -130,7 +130,7 @@ pub fn input(
 ) -> Result<Option<Array>, ArrayError> {
     let extents: Vec<u64> = tensor.axes.iter().map(|(_, extent)| *extent).collect();
     let large = || ArrayError::Format("it has too many elements".to_string());
-    let rules = run::rules(machine);
+    let rules = tilewright_tcp_exec::rules(machine);
     Ok(Some(match &tensor.data {
         Data::None => return Ok(None),
         Data::Zeros => Array::zeros(tensor.dtype, &extents).ok_or_else(large)?,

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use tilewright_machine::tcp::Tcp;
 use tilewright_num::Dtype;
-use tilewright_sim::{EngineUse, Outcome};
-use tilewright_tcp::Setup;
-use tilewright_tcp::energy::Counts;
+use tilewright_tcp_cost::Setup;
+use tilewright_tcp_cost::energy::Counts;
+use tilewright_tcp_sim::{EngineUse, Outcome};
 
 /// Sums over runs.
 #[derive(Clone, Debug, Default)]

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use tilewright_compile::Compiled;
 use tilewright_compile::kernel::{Kernel, Kernels};
 use tilewright_record::{Interval, Record, TrackId};
-use tilewright_tcp::program::event::Unit;
-use tilewright_tcp::program::transfer::Medium;
+use tilewright_tcp_isa::program::event::Unit;
+use tilewright_tcp_isa::program::transfer::Medium;
 
 use crate::measure::{Chunk, kind_of, real};
 use crate::spans::Span;

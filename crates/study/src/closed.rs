@@ -1,21 +1,23 @@
 //! Published cycle counts by the closed forms of the engine: single stages, whole commands, transfers. Rows of `bench/published.toml` say
-//! what runs; nothing is computed here that `tilewright_tcp::cost` does not say.
+//! what runs; nothing is computed here that `tilewright_tcp_cost::cycles` does not say.
 
 use serde::Deserialize;
 use tilewright_machine::Tcp;
 use tilewright_notation::algebra::access::{AccessLoop, AccessPattern};
-use tilewright_tcp::cost::cast::Cast;
-use tilewright_tcp::cost::collect::{Collect, packet_flits, padding_bytes};
-use tilewright_tcp::cost::commit::Commit;
-use tilewright_tcp::cost::contraction::{Contraction, Drain};
-use tilewright_tcp::cost::dma::{Route, Side, ahead_cycles, requests, transfer_cycles};
-use tilewright_tcp::cost::fetch::{self, Fetch};
-use tilewright_tcp::cost::hbm::{Access, Channels, Direction};
-use tilewright_tcp::cost::load::Load;
-use tilewright_tcp::cost::switch::{self, Ring, Topology, delivered_packets};
-use tilewright_tcp::cost::transpose::{self, Transpose};
-use tilewright_tcp::cost::vector::Vector;
-use tilewright_tcp::cost::{Command, Context, command_cycles};
+use tilewright_tcp_cost::cycles::cast::Cast;
+use tilewright_tcp_cost::cycles::collect::{Collect, padding_bytes};
+use tilewright_tcp_cost::cycles::commit::Commit;
+use tilewright_tcp_cost::cycles::dma::{Route, Side, ahead_cycles, requests, transfer_cycles};
+use tilewright_tcp_cost::cycles::fetch::{self, Fetch};
+use tilewright_tcp_cost::cycles::hbm::{Access, Channels, Direction};
+use tilewright_tcp_cost::cycles::load::Load;
+use tilewright_tcp_cost::cycles::vector::Vector;
+use tilewright_tcp_cost::cycles::{Command, command_cycles, switch, transpose};
+use tilewright_tcp_isa::contraction::Contraction;
+use tilewright_tcp_isa::flow::packet_flits;
+use tilewright_tcp_isa::program::exec::{Context, Drain};
+use tilewright_tcp_isa::switch::{Ring, Topology, delivered_packets};
+use tilewright_tcp_isa::transpose::Transpose;
 
 /// A contiguous tensor in packets.
 #[derive(Clone, Debug, Deserialize)]

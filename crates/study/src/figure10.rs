@@ -12,8 +12,8 @@ use tilewright_notation::syntax::parser;
 use tilewright_num::Dtype;
 use tilewright_report::einsum::{Pictures, PlacedLoops};
 use tilewright_report::svg::{Anchor, Svg};
-use tilewright_tcp::legality::Verdict;
-use tilewright_tcp::{Placed, Setup};
+use tilewright_tcp_cost::legality::Verdict;
+use tilewright_tcp_cost::{Placed, Setup};
 
 /// The paper's example.
 const TACTIC: &str = include_str!("../../../kernels/qk-fig10.tw");
@@ -71,7 +71,7 @@ fn example(machine: &Tcp) -> Option<Example<'_>> {
     let setup = Setup::new(machine, 1, Dtype::I8).ok()?;
     let program = parser::program(TACTIC, SourceId(0)).ok()?;
     let problem = Problem::new(&program).ok()?;
-    let verdict = tilewright_tcp::check(&setup, &problem);
+    let verdict = tilewright_tcp_cost::check(&setup, &problem);
     verdict.legal().then_some(Example { setup, program, problem, verdict })
 }
 

@@ -6,7 +6,7 @@ use tilewright_record::{Event, Interval, Record, Sample, perfetto};
 use tilewright_report::columns::{Align, table};
 use tilewright_report::lanes::{Bar, Frame, Lane, draw};
 use tilewright_report::svg::{Anchor, Svg, colour};
-use tilewright_tcp::program::event::Unit;
+use tilewright_tcp_isa::program::event::Unit;
 
 use crate::block::{Block, WEIGHTS, find, middle};
 use crate::layout::{BlockLayout, layout};
@@ -77,9 +77,9 @@ impl Seen {
 
 /// Bytes of all transfers from or to off-chip memory.
 fn off_chip_bytes(chunk: &Chunk<'_>) -> u64 {
-    use tilewright_tcp::program::transfer::Medium;
+    use tilewright_tcp_isa::program::transfer::Medium;
     let transfers = &chunk.compiled.prefill.transfers;
-    let outside = |address: tilewright_tcp::program::transfer::Address| {
+    let outside = |address: tilewright_tcp_isa::program::transfer::Address| {
         address.locate().is_some_and(|located| located.medium == Medium::Hbm)
     };
     let names: std::collections::BTreeSet<&str> = transfers

@@ -13,8 +13,8 @@ use tilewright_num::Dtype;
 use tilewright_report::chart::{Axis, Bar, Plane, stacked};
 use tilewright_report::columns::{Align, table};
 use tilewright_report::svg::{Anchor, Svg};
-use tilewright_tcp::Setup;
-use tilewright_tcp::energy::{COMPONENTS, Component};
+use tilewright_tcp_cost::Setup;
+use tilewright_tcp_cost::energy::{COMPONENTS, Component};
 
 use crate::sizes::size;
 

@@ -10,9 +10,9 @@ use tilewright_compile::kernel::{Kernel, Weight};
 use tilewright_compile::tcp::plan::{Packed, weights_of};
 use tilewright_machine::Tcp;
 use tilewright_report::columns::{Align, table};
-use tilewright_tcp::footprint::{Store, of_exec};
-use tilewright_tcp::program::event::PeId;
-use tilewright_tcp::program::transfer::Medium;
+use tilewright_tcp_isa::footprint::{Store, of_exec};
+use tilewright_tcp_isa::program::event::PeId;
+use tilewright_tcp_isa::program::transfer::Medium;
 
 use crate::block::{Operator, WEIGHTS};
 use crate::measure::kind_of;

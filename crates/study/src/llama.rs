@@ -10,7 +10,7 @@ use tilewright_compile::Options;
 use tilewright_compile::cluster::cluster;
 use tilewright_machine::Tcp;
 use tilewright_num::Dtype;
-use tilewright_tcp::energy::Component;
+use tilewright_tcp_cost::energy::Component;
 
 use crate::curves::Point;
 use crate::figure10::{Figure10, figure10};

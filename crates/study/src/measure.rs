@@ -9,8 +9,8 @@ use tilewright_machine::Tcp;
 use tilewright_record::{KeepAll, KeepLast};
 use tilewright_runtime::prepared::Prepared;
 use tilewright_runtime::{ReadingError, Wanted};
-use tilewright_sim::Outcome;
-use tilewright_tcp::energy::{COMPONENTS, Counts};
+use tilewright_tcp_cost::energy::{COMPONENTS, Counts};
+use tilewright_tcp_sim::Outcome;
 
 use crate::llama::Scales;
 
@@ -73,8 +73,8 @@ impl Pass {
         for used in &outcome.utilisation {
             let mean = u64::try_from(used.busy_cycles / u128::from(pes.max(1))).unwrap_or(u64::MAX);
             match used.engine {
-                tilewright_sim::Engine::Main => self.main_cycles += mean,
-                tilewright_sim::Engine::Dma => self.dma_cycles += mean,
+                tilewright_tcp_sim::Engine::Main => self.main_cycles += mean,
+                tilewright_tcp_sim::Engine::Dma => self.dma_cycles += mean,
                 _ => {}
             }
         }

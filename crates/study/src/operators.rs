@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use tilewright_report::columns::{Align, table};
-use tilewright_tcp::program::event::Unit;
+use tilewright_tcp_isa::program::event::Unit;
 
 use crate::block::{Block, Command, EXCHANGES, WEIGHTS};
 use crate::measure::kind_of;

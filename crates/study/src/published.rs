@@ -11,7 +11,7 @@ use tilewright_notation::problem::Problem;
 use tilewright_notation::syntax::parser;
 use tilewright_num::Dtype;
 use tilewright_report::columns::{Align, table};
-use tilewright_tcp::Setup;
+use tilewright_tcp_cost::Setup;
 
 use crate::closed::{self, Fetched, Moved, Stages, Switched, Turned};
 use crate::rows::Row;
@@ -228,7 +228,7 @@ fn tactic(machine: &Tcp, text: &str, measure: &str) -> Result<f64, RowFault> {
     let program =
         parser::program(text, SourceId(0)).map_err(|error| RowFault::Syntax(error.message.clone()))?;
     let problem = Problem::new(&program).map_err(|_| RowFault::Illegal)?;
-    let verdict = tilewright_tcp::check(&setup, &problem);
+    let verdict = tilewright_tcp_cost::check(&setup, &problem);
     let (Some(reuse), Some(placed)) = (&verdict.reuse, &verdict.placed) else {
         return Err(RowFault::Illegal);
     };

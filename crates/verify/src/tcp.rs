@@ -7,9 +7,9 @@ use tilewright_notation::syntax::ast::Operand;
 use tilewright_record::KeepLast;
 use tilewright_runtime::einsum::{Comparison, compare_run};
 use tilewright_runtime::{Array, ArrayError, Reading, Wanted, read};
-use tilewright_tcp::lower::Options;
-use tilewright_tcp::program::Program;
-use tilewright_tcp::program::tensor::Tensor;
+use tilewright_tcp_isa::program::Program;
+use tilewright_tcp_isa::program::tensor::Tensor;
+use tilewright_tcp_lower::Options;
 
 use crate::{Check, Limits, NotRun};
 

@@ -10,7 +10,7 @@ use tilewright_compile::{Compiled, Options, compile_chosen, weights};
 use tilewright_import::Model;
 use tilewright_import::tokenizer::Tokenizer;
 use tilewright_num::Dtype;
-use tilewright_tcp::run::state::Lent;
+use tilewright_tcp_exec::state::Lent;
 
 use super::args::{CompileArgs, ExecArgs};
 use crate::host::{Host, map_bytes};

@@ -5,7 +5,7 @@ use tilewright_compile::cluster::cluster;
 use tilewright_compile::general::{self, text};
 use tilewright_graph::primitives;
 use tilewright_import::Model;
-use tilewright_tcp::program::text as commands;
+use tilewright_tcp_isa::program::text as commands;
 
 use super::args::{CompileArgs, Stage};
 use crate::host::Host;

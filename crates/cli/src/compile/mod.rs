@@ -19,7 +19,7 @@ use tilewright_graph::primitives;
 use tilewright_machine::Tcp;
 use tilewright_report::columns::thousands;
 use tilewright_schedule::tune::{Taken, Tuned, watts};
-use tilewright_tcp::program::{Program, text as commands};
+use tilewright_tcp_isa::program::{Program, text as commands};
 
 use crate::calibrate;
 use crate::goal::goal;

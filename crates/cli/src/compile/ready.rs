@@ -1,6 +1,6 @@
 //! `tilewright run` of a file that `tilewright compile` wrote: what `exec` does. What the file decides cannot be asked for once more.
 
-use tilewright_tcp::program::binary::is_binary;
+use tilewright_tcp_isa::program::binary::is_binary;
 
 use super::args::ExecArgs;
 use crate::host::{Host, map_bytes};

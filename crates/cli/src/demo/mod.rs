@@ -15,8 +15,8 @@ use tilewright_record::perfetto::Stream;
 use tilewright_report::columns::{counted, thousands};
 use tilewright_runtime::readings::input;
 use tilewright_runtime::{Array, ArrayError, Reading, Wanted, read};
-use tilewright_tcp::Setup;
-use tilewright_tcp::program::{Program, Tensor, text};
+use tilewright_tcp_cost::Setup;
+use tilewright_tcp_isa::program::{Program, Tensor, text};
 
 use crate::chip::load_chip;
 use crate::host::Host;
@@ -48,7 +48,7 @@ fn demonstrate(host: &mut dyn Host) -> Result<Outcome, Outcome> {
     let setup = Setup::new(tcp, 1, Dtype::I8).map_err(|_| broken())?;
     let einsum = parser::program(TACTIC, SourceId(0)).map_err(|_| broken())?;
     let problem = Problem::new(&einsum).map_err(|_| broken())?;
-    let verdict = tilewright_tcp::check(&setup, &problem);
+    let verdict = tilewright_tcp_cost::check(&setup, &problem);
     let _ =
         write!(stdout, "the tactic of Q times K\n{}", summary(&einsum, &setup, &problem, &verdict, &loaded));
 
@@ -143,7 +143,7 @@ fn group(tcp: &Tcp, program: &Program, reading: &Reading) -> Option<Group> {
 
 #[expect(clippy::cast_precision_loss, reason = "integers of at most 32 bits")]
 fn numbers(tcp: &Tcp, array: &Array) -> Option<Vec<f64>> {
-    let rules = tilewright_tcp::run::rules(tcp);
+    let rules = tilewright_tcp_exec::rules(tcp);
     let number = |pattern: &u32| {
         if array.dtype.is_float() {
             let word = convert(rules, array.dtype, Dtype::F32, *pattern).ok()?;

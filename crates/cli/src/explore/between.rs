@@ -10,7 +10,7 @@ use tilewright_explore::tcp::program::program_cycles;
 use tilewright_explore::tcp::{Found, Task};
 use tilewright_notation::syntax::ast::Operand;
 use tilewright_report::columns::{Align, table, thousands};
-use tilewright_tcp::lower::Options;
+use tilewright_tcp_lower::Options;
 use tilewright_verify::Check;
 use tilewright_verify::tcp::run_program;
 

@@ -10,8 +10,8 @@ use tilewright_explore::tcp::remedy::{Remedy, remedies};
 use tilewright_explore::tcp::{Candidate, Choice, Found, Task, Told};
 use tilewright_notation::syntax::ast::Operand;
 use tilewright_report::columns::thousands;
-use tilewright_tcp::cost::contraction::Drain;
-use tilewright_tcp::energy::Component;
+use tilewright_tcp_cost::energy::Component;
+use tilewright_tcp_isa::program::exec::Drain;
 use tilewright_verify::Check;
 use tilewright_verify::tcp::verify;
 

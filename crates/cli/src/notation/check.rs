@@ -8,8 +8,8 @@ use tilewright_notation::reuse::Reuse;
 use tilewright_notation::syntax::ast::{Operand, Program, Term};
 use tilewright_notation::syntax::expr::Expr;
 use tilewright_report::columns::{counted, thousands};
-use tilewright_tcp::legality::Reduction;
-use tilewright_tcp::{Placed, Setup, Verdict};
+use tilewright_tcp_cost::legality::Reduction;
+use tilewright_tcp_cost::{Placed, Setup, Verdict};
 
 use super::gather::{self, Gathered};
 use super::json;
@@ -22,8 +22,8 @@ pub(super) fn run(args: &CheckArgs, host: &mut dyn Host) -> Result<Outcome, Outc
     let (loaded, tcp) = gather::target(&mut gathered.sources, &args.notation.target, host)?;
     let setup = gather::setup(&gathered, &tcp, args.notation.target.pes)?;
     let problem = resolve(&gathered, args.json, host)?;
-    let mut verdict = tilewright_tcp::check(&setup, &problem);
-    tilewright_tcp::lower::confirm(&setup, &problem, &mut verdict);
+    let mut verdict = tilewright_tcp_cost::check(&setup, &problem);
+    tilewright_tcp_lower::confirm(&setup, &problem, &mut verdict);
     let code = if verdict.legal() { GOOD } else { FAILED };
     if args.json {
         let stdout = json::verdict(&gathered, &setup, &problem, &verdict, &loaded.name);
@@ -213,7 +213,7 @@ fn terms(problem: &Problem, digits: &[Digit]) -> String {
 }
 
 fn reduction_words(reduction: &Reduction) -> String {
-    use tilewright_tcp::legality::Freed;
+    use tilewright_tcp_cost::legality::Freed;
     let who = if reduction.by_reducer { "the inter-slice reducer" } else { "DMA and the vector engine" };
     let freed = match reduction.freed {
         Some(Freed::Broadcast) => ", each of them keeps the result",

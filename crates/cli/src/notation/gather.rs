@@ -5,8 +5,9 @@ use tilewright_machine::{Loaded, Tcp};
 use tilewright_notation::syntax::ast::{Operand, Program, SpanOf};
 use tilewright_notation::syntax::parser::{self, Parsed};
 use tilewright_num::Dtype;
-use tilewright_tcp::Setup;
-use tilewright_tcp::setup::SetupError;
+use tilewright_tcp_cost::Setup;
+use tilewright_tcp_cost::setup::SetupError;
+use tilewright_tcp_isa::contraction::CONTRACTED;
 
 use crate::args::{NotationArgs, TargetArgs};
 use crate::chip::load_chip;
@@ -123,7 +124,7 @@ pub(crate) fn tcp(loaded: &Loaded, args: &TargetArgs) -> Result<Tcp, Outcome> {
 pub(crate) fn setup<'m>(gathered: &Gathered, tcp: &'m Tcp, pes: u64) -> Result<Setup<'m>, Outcome> {
     let asked = gathered.program.dtype.as_ref().map_or("int8", |(name, _)| name.as_str());
     let refused = |asked: &str| {
-        let allowed: Vec<&str> = Setup::CONTRACTED.iter().map(|dtype| dtype.name()).collect();
+        let allowed: Vec<&str> = CONTRACTED.iter().map(|dtype| dtype.name()).collect();
         let complaint = format!("the contraction engine does not multiply `{asked}`");
         let complaint =
             Diagnostic::error("tcp/dtype", complaint).allowed(allowed.join(", ")).instead("--dtype int8");

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use tilewright_base::{Diagnostic, Sources};
 use tilewright_notation::problem::Problem;
 use tilewright_notation::syntax::ast::Operand;
-use tilewright_tcp::{Setup, Verdict};
+use tilewright_tcp_cost::{Setup, Verdict};
 
 use super::gather::Gathered;
 use crate::machine::to_json;

@@ -5,10 +5,10 @@ use std::path::Path;
 use tilewright_base::{Diagnostic, Sources};
 use tilewright_machine::Tcp;
 use tilewright_num::Dtype;
-use tilewright_tcp::lower::{Options, lower};
-use tilewright_tcp::program::Program;
-use tilewright_tcp::program::tensor::Data;
-use tilewright_tcp::program::text::print;
+use tilewright_tcp_isa::program::Program;
+use tilewright_tcp_isa::program::tensor::Data;
+use tilewright_tcp_isa::program::text::print;
+use tilewright_tcp_lower::{Options, lower};
 
 use super::check::resolve;
 use super::{gather, json};
@@ -49,7 +49,7 @@ pub(super) fn lowered(
     let (_, machine) = gather::target(&mut gathered.sources, &notation.target, host)?;
     let setup = gather::setup(&gathered, &machine, notation.target.pes)?;
     let problem = resolve(&gathered, as_json, host)?;
-    let verdict = tilewright_tcp::check(&setup, &problem);
+    let verdict = tilewright_tcp_cost::check(&setup, &problem);
     let refused = |complaints: &[Diagnostic], host: &dyn Host| {
         let stdout = if as_json { json::refusal(&gathered.sources, complaints) } else { String::new() };
         Outcome { stdout, ..Outcome::refused(FAILED, &gathered.sources, complaints, host.colour()) }

@@ -11,8 +11,8 @@ use tilewright_notation::syntax::ast::{Operand, Program};
 use tilewright_notation::syntax::parser;
 use tilewright_report::columns::thousands;
 use tilewright_report::einsum::{Pictures, PlacedLoops};
-use tilewright_tcp::legality::check_placement;
-use tilewright_tcp::{Placed, Setup};
+use tilewright_tcp_cost::legality::check_placement;
+use tilewright_tcp_cost::{Placed, Setup};
 
 use super::{check, gather};
 use crate::args::ShowArgs;

@@ -12,13 +12,12 @@ use tilewright_record::perfetto::Stream;
 use tilewright_runtime::ReadingError;
 use tilewright_runtime::generate::{Generation, Limits, encode, generate, trace_last};
 use tilewright_runtime::model::{ModelDevice, ModelError};
-use tilewright_tcp::run::state::Lent;
+use tilewright_tcp_exec::state::Lent;
 
 use super::args::Prompting;
-use super::check_room;
 use super::report::Report;
 use super::speaker::Speaker;
-use super::vocabulary;
+use super::{check_room, vocabulary};
 use crate::host::Host;
 use crate::outcome::{BAD_INPUT, FAILED, OUR_FAULT, Outcome};
 

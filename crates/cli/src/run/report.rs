@@ -7,7 +7,7 @@ use tilewright_report::columns::{Align, counted, table, thousands};
 use tilewright_runtime::generate::Generation;
 use tilewright_runtime::model::ModelDevice;
 use tilewright_runtime::usage::Usage;
-use tilewright_sim::Engine;
+use tilewright_tcp_sim::Engine;
 
 use super::device::Job;
 use crate::machine::to_json;

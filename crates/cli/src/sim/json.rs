@@ -3,9 +3,9 @@
 use serde_json::{Map, Value, json};
 use tilewright_base::{Diagnostic, Sources};
 use tilewright_runtime::Reading;
-use tilewright_sim::{Ended, ImageUse};
-use tilewright_tcp::energy::Component;
-use tilewright_tcp::program::Program;
+use tilewright_tcp_cost::energy::Component;
+use tilewright_tcp_isa::program::Program;
+use tilewright_tcp_sim::{Ended, ImageUse};
 
 use super::Asked;
 

@@ -10,8 +10,8 @@ use tilewright_machine::Tcp;
 use tilewright_record::perfetto::Stream;
 use tilewright_record::{KeepLast, Sink};
 use tilewright_runtime::{Reading, ReadingError, Wanted, npy, read};
-use tilewright_tcp::program::event::PeId;
-use tilewright_tcp::program::{Exec, Program};
+use tilewright_tcp_isa::program::event::PeId;
+use tilewright_tcp_isa::program::{Exec, Program};
 
 use crate::args::{ReadingArgs, SimArgs};
 use crate::chip::load_chip;
@@ -171,7 +171,7 @@ fn with_sink<S: Sink + Send>(
     host: &mut dyn Host,
     sink: S,
 ) -> Result<Reading, ReadingError> {
-    let rules = tilewright_tcp::run::rules(tcp);
+    let rules = tilewright_tcp_exec::rules(tcp);
     read(tcp, &loaded.program, &mut |tensor| loaded.array(tensor, rules, &*host), wanted, sink)
 }
 
@@ -190,7 +190,7 @@ fn write_files(
         trace.keep(host).map_err(|error| unwritten(path, &error))?;
     }
     if let Some(folder) = &args.output {
-        let rules = tilewright_tcp::run::rules(tcp);
+        let rules = tilewright_tcp_exec::rules(tcp);
         for (name, array) in &reading.outputs {
             let path = Path::new(folder).join(format!("{}.npy", file_name(name)));
             let written = host.write(&path, &npy::write(array, rules));

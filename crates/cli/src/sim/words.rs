@@ -7,11 +7,10 @@ use tilewright_machine::Tcp;
 use tilewright_num::{Dtype, RuleSet, convert, int_value};
 use tilewright_report::columns::{Align, counted, table, thousands};
 use tilewright_runtime::{Array, Reading};
-use tilewright_sim::{Ended, Outcome};
-use tilewright_tcp::cost::Context;
-use tilewright_tcp::energy::{Component, Counts};
-use tilewright_tcp::program::exec::{Body, Stream};
-use tilewright_tcp::program::{Exec, Program};
+use tilewright_tcp_cost::energy::{Component, Counts};
+use tilewright_tcp_isa::program::exec::{Body, Context, Stream};
+use tilewright_tcp_isa::program::{Exec, Program};
+use tilewright_tcp_sim::{Ended, Outcome};
 
 use super::Asked;
 use crate::args::ReadingArgs;
@@ -63,7 +62,7 @@ pub(super) fn engines(exec: &Exec) -> String {
 fn passed(stream: &Stream) -> Vec<&'static str> {
     [
         Some("fetch"),
-        (stream.switch != tilewright_tcp::program::exec::Switch::default()).then_some("switch"),
+        (stream.switch != tilewright_tcp_isa::program::exec::Switch::default()).then_some("switch"),
         stream.contract.as_ref().map(|_| "contract"),
         stream.vector.as_ref().map(|_| "vector"),
         stream.cast.map(|_| "cast"),
@@ -188,7 +187,7 @@ fn elements(text: &mut String, tcp: &Tcp, array: &Array) {
     if array.patterns.len() > MOST_PRINTED {
         return;
     }
-    let rules = tilewright_tcp::run::rules(tcp);
+    let rules = tilewright_tcp_exec::rules(tcp);
     let spelled: Vec<String> =
         array.patterns.iter().map(|pattern| number(rules, array.dtype, *pattern)).collect();
     let width = spelled.iter().map(String::len).max().unwrap_or(0);

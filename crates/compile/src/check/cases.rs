@@ -5,9 +5,9 @@
 
 use std::sync::Arc;
 
-use tilewright_tcp::program::control::{Arithmetic, Condition, Term, Value};
-use tilewright_tcp::program::vector::Relation;
-use tilewright_tcp::program::{Program, RegisterId};
+use tilewright_tcp_isa::program::control::{Arithmetic, Condition, Term, Value};
+use tilewright_tcp_isa::program::vector::Relation;
+use tilewright_tcp_isa::program::{Program, RegisterId};
 
 /// A range of values, both ends included, and whether it is still that of the start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,7 +61,7 @@ pub(super) enum Cut {
 impl Case {
     /// Everything that registers may be.
     pub(super) fn all(program: &Program, ties: &[Tie]) -> Case {
-        let range = |register: &tilewright_tcp::program::Register| Range {
+        let range = |register: &tilewright_tcp_isa::program::Register| Range {
             least: register.least,
             most: register.most,
             initial: true,

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use tilewright_tcp::program::event::PeId;
+use tilewright_tcp_isa::program::event::PeId;
 
 /// Kinds of fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

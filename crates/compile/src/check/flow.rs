@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tilewright_tcp::footprint::{Access, Store};
+use tilewright_tcp_isa::footprint::{Access, Store};
 
 use super::touch::Touch;
 

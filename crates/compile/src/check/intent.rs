@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use tilewright_tcp::footprint::Access;
-use tilewright_tcp::program::TransferId;
+use tilewright_tcp_isa::footprint::Access;
+use tilewright_tcp_isa::program::TransferId;
 
 use crate::kernel::{Kernel, Kernels, ValueId};
 

@@ -5,10 +5,10 @@
 use std::collections::BTreeMap;
 
 use tilewright_machine::tcp::Tcp;
-use tilewright_tcp::footprint::{Access, Store, tensor};
-use tilewright_tcp::program::event::PeId;
-use tilewright_tcp::program::tensor::{Data, Role};
-use tilewright_tcp::program::{Program, Tensor};
+use tilewright_tcp_isa::footprint::{Access, Store, tensor};
+use tilewright_tcp_isa::program::event::PeId;
+use tilewright_tcp_isa::program::tensor::{Data, Role};
+use tilewright_tcp_isa::program::{Program, Tensor};
 
 use super::Checked;
 use super::fault::{Fault, Kind};

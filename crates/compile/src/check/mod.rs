@@ -1,7 +1,7 @@
 //! The checker of schedules: from a command program alone, that each read sees its write, that nothing overlaps in space and time, and that
 //! every wait has its signal (paper sections III-C, V-A and V-C).
 //!
-//! It shares nothing with what writes the waits. Footprints (`tilewright_tcp::footprint`) say what a command touches; all else follows from
+//! It shares nothing with what writes the waits. Footprints (`tilewright_tcp_isa::footprint`) say what a command touches; all else follows from
 //! the steps of the queues. Branches are followed both ways, by cutting the ranges of control registers; loops as [`trace`] says.
 //!
 //! | file | owns |
@@ -29,14 +29,14 @@ mod trace;
 use std::collections::{BTreeMap, BTreeSet};
 
 use tilewright_machine::tcp::Tcp;
-use tilewright_tcp::program::{Program, Register, RegisterId};
+use tilewright_tcp_isa::program::{Program, Register, RegisterId};
 
 pub use fault::{Fault, Kind};
 pub use intent::Intent;
 
 use cases::Case;
 pub use cases::Tie;
-use tilewright_tcp::program::event::PeId;
+use tilewright_tcp_isa::program::event::PeId;
 
 /// Cases that are followed.
 const MOST_CASES: u64 = 256;

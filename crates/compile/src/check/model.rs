@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use tilewright_machine::tcp::Tcp;
-use tilewright_tcp::footprint::{Access, ByteSet, Store};
-use tilewright_tcp::program::transfer::Medium;
-use tilewright_tcp::program::{Program, RegisterId, TransferId};
+use tilewright_tcp_isa::footprint::{Access, ByteSet, Store};
+use tilewright_tcp_isa::program::transfer::Medium;
+use tilewright_tcp_isa::program::{Program, RegisterId, TransferId};
 
 use super::{Checked, Intent, Tie, Told, check};
 use crate::compiled::{Compiled, Inputs, Outline, PARTS};

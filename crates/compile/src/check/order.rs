@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use tilewright_tcp::program::event::{PeId, Unit};
+use tilewright_tcp_isa::program::event::{PeId, Unit};
 
 /// How many commands of each unit are known to be done.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -3,10 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use tilewright_machine::tcp::Tcp;
-use tilewright_tcp::footprint::{Access, Footprint, Outside, Store, of_exec, of_read, of_transfer, tensor};
-use tilewright_tcp::program::event::PeId;
-use tilewright_tcp::program::transfer::Address;
-use tilewright_tcp::program::{Count, ExecId, Program, TransferId};
+use tilewright_tcp_isa::footprint::{
+    Access, Footprint, Outside, Store, of_exec, of_read, of_transfer, tensor,
+};
+use tilewright_tcp_isa::program::event::PeId;
+use tilewright_tcp_isa::program::transfer::Address;
+use tilewright_tcp_isa::program::{Count, ExecId, Program, TransferId};
 
 /// Index of a known footprint.
 pub(super) type TouchId = u32;

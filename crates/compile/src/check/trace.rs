@@ -2,11 +2,11 @@
 //!
 //! Loops whose ends are known run all their turns; others run none, one and two, which shows every order of two neighbouring turns.
 
-use tilewright_tcp::cost::Context;
-use tilewright_tcp::program::control::{Command, Step, StepKind, Value};
-use tilewright_tcp::program::event::{PeId, Unit};
-use tilewright_tcp::program::{Program, Queue, RegisterId};
-use tilewright_tcp::verify::MAX_NESTING;
+use tilewright_tcp_isa::program::control::{Command, Step, StepKind, Value};
+use tilewright_tcp_isa::program::event::{PeId, Unit};
+use tilewright_tcp_isa::program::exec::Context;
+use tilewright_tcp_isa::program::{Program, Queue, RegisterId};
+use tilewright_tcp_isa::verify::MAX_NESTING;
 
 use super::cases::{Case, Cut, Range, holds, value};
 use super::fault::{Fault, Kind};
@@ -170,7 +170,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    fn asks(&mut self, condition: tilewright_tcp::program::control::Condition) -> Result<bool, Cut> {
+    fn asks(&mut self, condition: tilewright_tcp_isa::program::control::Condition) -> Result<bool, Cut> {
         match holds(condition, &self.registers) {
             Err(Cut::Way) => self.way(),
             known => known,

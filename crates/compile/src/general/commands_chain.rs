@@ -1,10 +1,10 @@
 //! Chains on the vector engine: tiles of every slice's share come from HBM, go through the passes, and go back.
 
 use tilewright_num::Dtype;
-use tilewright_tcp::kernels::chain::chain;
-use tilewright_tcp::kernels::pass::{Run, Target, fetch_pairs, fetch_words, pass};
-use tilewright_tcp::program::vector::{Vector, Word};
-use tilewright_tcp::vector::FLIT_WORDS;
+use tilewright_tcp_isa::program::vector::{Vector, Word};
+use tilewright_tcp_isa::vector::FLIT_WORDS;
+use tilewright_tcp_lower::kernels::chain::chain;
+use tilewright_tcp_lower::kernels::pass::{Run, Target, fetch_pairs, fetch_words, pass};
 
 use super::emit::Block;
 use super::passes::Pass;
@@ -152,7 +152,7 @@ fn command(
     pair: Option<u64>,
     words: u64,
     (to, cast): (u64, Option<Dtype>),
-) -> tilewright_tcp::program::Exec {
+) -> tilewright_tcp_isa::program::Exec {
     let dtype = match vector.input {
         Word::F32 => Dtype::F32,
         Word::I32 => Dtype::I32,
@@ -162,7 +162,7 @@ fn command(
         Some(second) => fetch_pairs(run, second),
         None => fetch_words(dtype, from, &[(words, 1)]),
     };
-    let leaves = match tilewright_tcp::vector::output(vector) {
+    let leaves = match tilewright_tcp_isa::vector::output(vector) {
         Word::F32 => Dtype::F32,
         Word::I32 => Dtype::I32,
     };

@@ -1,8 +1,8 @@
 //! Contractions by their tactics: operands are laid as the tactic takes them, its commands run, and the result goes on.
 
 use tilewright_num::Dtype;
-use tilewright_tcp::kernels::chain::chain;
-use tilewright_tcp::program::vector::Word;
+use tilewright_tcp_isa::program::vector::Word;
+use tilewright_tcp_lower::kernels::chain::chain;
 
 use super::commands_chain::Rooms;
 use super::emit::Block;

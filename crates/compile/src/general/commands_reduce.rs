@@ -2,13 +2,12 @@
 
 use tilewright_graph::Fold;
 use tilewright_num::Dtype;
-use tilewright_tcp::cost::Context;
-use tilewright_tcp::kernels::chain::chain;
-use tilewright_tcp::kernels::pass::{commit, exec, fetch_words};
-use tilewright_tcp::program::Count;
-use tilewright_tcp::program::exec::{StepLoop, Stream, Switch, Transpose};
-use tilewright_tcp::program::vector::{Op, OpKind, Reduce, ReduceLimit, ReduceOp, Word};
-use tilewright_tcp::vector::FLIT_WORDS;
+use tilewright_tcp_isa::program::Count;
+use tilewright_tcp_isa::program::exec::{Context, StepLoop, Stream, Switch, Transpose};
+use tilewright_tcp_isa::program::vector::{Op, OpKind, Reduce, ReduceLimit, ReduceOp, Word};
+use tilewright_tcp_isa::vector::FLIT_WORDS;
+use tilewright_tcp_lower::kernels::chain::chain;
+use tilewright_tcp_lower::kernels::pass::{commit, exec, fetch_words};
 
 use super::emit::Block;
 use super::plan::{Planner, WORD_BYTES, share};
@@ -81,9 +80,14 @@ impl Planner<'_> {
 }
 
 /// One word of each row.
-fn reduction(fold: Fold, float: bool, (rows, columns): (u64, u64), to: u64) -> tilewright_tcp::program::Exec {
+fn reduction(
+    fold: Fold,
+    float: bool,
+    (rows, columns): (u64, u64),
+    to: u64,
+) -> tilewright_tcp_isa::program::Exec {
     let padded = columns.next_multiple_of(FLIT_WORDS);
-    let halves = padded / tilewright_tcp::vector::HALF_WORDS;
+    let halves = padded / tilewright_tcp_isa::vector::HALF_WORDS;
     let op = match fold {
         Fold::Max => ReduceOp::Max,
         Fold::Min => ReduceOp::Min,
@@ -93,7 +97,7 @@ fn reduction(fold: Fold, float: bool, (rows, columns): (u64, u64), to: u64) -> t
     let limit = ReduceLimit {
         extent: Count::Fixed(columns),
         slices: Vec::new(),
-        weights: vec![0, tilewright_tcp::vector::HALF_WORDS],
+        weights: vec![0, tilewright_tcp_isa::vector::HALF_WORDS],
         element: 1,
     };
     let limits = if padded == columns { Vec::new() } else { vec![limit] };

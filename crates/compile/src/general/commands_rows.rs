@@ -1,8 +1,8 @@
 //! Rows by number: transfers whose outermost loop takes its places from a table (vISA book, DMA engine).
 
 use tilewright_num::Dtype;
-use tilewright_tcp::program::Count;
-use tilewright_tcp::program::transfer::{Transfer, TransferIndex, TransferLoop};
+use tilewright_tcp_isa::program::Count;
+use tilewright_tcp_isa::program::transfer::{Transfer, TransferIndex, TransferLoop};
 
 use super::emit::hbm;
 use super::plan::{Planner, WORD_BYTES};

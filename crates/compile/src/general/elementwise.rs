@@ -5,7 +5,7 @@
 
 use tilewright_graph::{Binary, Dtype, Unary};
 use tilewright_num::Function;
-use tilewright_tcp::program::vector::{Comparison, Relation, Word};
+use tilewright_tcp_isa::program::vector::{Comparison, Relation, Word};
 
 use super::words::{Arith, Line, MAGNITUDE, Other, SIGN, Step};
 

@@ -4,11 +4,10 @@
 
 use tilewright_base::Span;
 use tilewright_machine::tcp::Tcp;
-use tilewright_tcp::cost::Context;
-use tilewright_tcp::program::control::{Command, Queue, Step, StepKind};
-use tilewright_tcp::program::exec::{Body, Commit, Exec, Fill, Memory};
-use tilewright_tcp::program::transfer::{Address, Located, Medium, SLICE_STRIDE, Transfer};
-use tilewright_tcp::program::{ExecId, Program, TransferId};
+use tilewright_tcp_isa::program::control::{Command, Queue, Step, StepKind};
+use tilewright_tcp_isa::program::exec::{Body, Commit, Context, Exec, Fill, Memory};
+use tilewright_tcp_isa::program::transfer::{Address, Located, Medium, SLICE_STRIDE, Transfer};
+use tilewright_tcp_isa::program::{ExecId, Program, TransferId};
 
 use super::kernel::Part;
 use super::moves::{Bytes, transfers};
@@ -120,7 +119,7 @@ impl<'m> Emitter<'m> {
         let mut done = 0;
         while done < bytes {
             let words = (bytes - done).div_ceil(width).min(most);
-            let loops = tilewright_tcp::kernels::chain::rows(&[(words, signed(width))]);
+            let loops = tilewright_tcp_lower::kernels::chain::rows(&[(words, signed(width))]);
             let commit = Commit {
                 memory: Memory::Dm,
                 base: base + done,

@@ -7,7 +7,7 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
 use tilewright_machine::tcp::Tcp;
-use tilewright_tcp::cost::image::transfer_cost;
+use tilewright_tcp_cost::cycles::image::transfer_cost;
 
 use super::choose::{Bridge, choose, total};
 use super::emit::hbm;

@@ -3,8 +3,8 @@
 
 use tilewright_base::Span;
 use tilewright_machine::tcp::Tcp;
-use tilewright_tcp::program::Count;
-use tilewright_tcp::program::transfer::{Address, Transfer, TransferLoop};
+use tilewright_tcp_isa::program::Count;
+use tilewright_tcp_isa::program::transfer::{Address, Transfer, TransferLoop};
 
 use super::view::signed;
 

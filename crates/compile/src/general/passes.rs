@@ -1,13 +1,13 @@
 //! Steps of a chain as commands: as many in one pass through the vector engine as its units allow, two streams side by side where a step
-//! joins them (vISA book, vector engine; the rules themselves are the engine's, `tilewright_tcp::vector`).
+//! joins them (vISA book, vector engine; the rules themselves are the engine's, `tilewright_tcp_isa::vector`).
 
 use tilewright_machine::tcp::Tcp;
 use tilewright_num::Function;
-use tilewright_tcp::kernels::chain::{chain, guarded, op, with};
-use tilewright_tcp::program::vector::{
+use tilewright_tcp_isa::program::vector::{
     Choice, Comparison, Guarded, Op, OpKind, Relation, Source, Vector, Word,
 };
-use tilewright_tcp::vector::{check, output};
+use tilewright_tcp_isa::vector::{check, output};
+use tilewright_tcp_lower::kernels::chain::{chain, guarded, op, with};
 
 use super::words::{Line, MAGNITUDE, Other, Step};
 

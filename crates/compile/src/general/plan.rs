@@ -8,10 +8,10 @@ use std::collections::BTreeMap;
 use tilewright_graph::{Graph, Store};
 use tilewright_machine::tcp::Tcp;
 use tilewright_num::Dtype;
-use tilewright_tcp::program::Program;
-use tilewright_tcp::program::tensor::{Data, Place, Role, Tensor};
-use tilewright_tcp::program::text::lowered_shape;
-use tilewright_tcp::vector::FLIT_WORDS;
+use tilewright_tcp_isa::program::Program;
+use tilewright_tcp_isa::program::tensor::{Data, Place, Role, Tensor};
+use tilewright_tcp_isa::program::text::lowered_shape;
+use tilewright_tcp_isa::vector::FLIT_WORDS;
 
 use super::emit::Emitter;
 use super::form::kernels;

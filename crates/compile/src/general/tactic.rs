@@ -10,13 +10,13 @@ use tilewright_machine::tcp::Tcp;
 use tilewright_notation::problem::Problem;
 use tilewright_notation::syntax::parser;
 use tilewright_num::Dtype;
-use tilewright_tcp::footprint::Store;
-use tilewright_tcp::footprint::exec::of_exec;
-use tilewright_tcp::program::Program;
-use tilewright_tcp::program::event::PeId;
-use tilewright_tcp::program::tensor::{Data, Place, Tensor};
-use tilewright_tcp::vector::FLIT_WORDS;
-use tilewright_tcp::{Setup, lower};
+use tilewright_tcp_cost::Setup;
+use tilewright_tcp_isa::footprint::Store;
+use tilewright_tcp_isa::footprint::exec::of_exec;
+use tilewright_tcp_isa::program::Program;
+use tilewright_tcp_isa::program::event::PeId;
+use tilewright_tcp_isa::program::tensor::{Data, Place, Tensor};
+use tilewright_tcp_isa::vector::FLIT_WORDS;
 
 use super::commands_chain::Rooms;
 use super::image::Image;
@@ -70,7 +70,10 @@ pub fn tactics(machine: &Tcp, sizes: Sizes, keep: usize) -> Result<Vec<Tactic>, 
     let mut why = "no tactic is legal".to_string();
     for best in found.kept.best() {
         let Some(told) = Told::new(&task, &found, best) else { continue };
-        let options = lower::Options { data: [Data::None, Data::None], ..lower::Options::default() };
+        let options = tilewright_tcp_lower::Options {
+            data: [Data::None, Data::None],
+            ..tilewright_tcp_lower::Options::default()
+        };
         match lowered(&task, &told.framed, &best.choice, &options) {
             Ok(done) => match placed(machine, &done.program).map(|operands| (chunk(&operands), operands)) {
                 Some((chunk, operands)) if chunk.summed == sizes.summed => {

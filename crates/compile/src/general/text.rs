@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use tilewright_machine::tcp::Tcp;
-use tilewright_tcp::cost::image::{exec_cycles, transfer_cost};
-use tilewright_tcp::program::vector::Comparison;
+use tilewright_tcp_cost::cycles::image::{exec_cycles, transfer_cost};
+use tilewright_tcp_isa::program::vector::Comparison;
 
 use super::kernel::{Kernel, Kernels, Origin, Value, Work};
 use super::plan::Planned;

@@ -4,7 +4,7 @@
 //! list of steps, each on the result of an earlier one; how many of them a command takes is decided in `passes`.
 
 use tilewright_num::{self as num, Function, RuleSet};
-use tilewright_tcp::program::vector::{Comparison, OpKind, Relation, Word};
+use tilewright_tcp_isa::program::vector::{Comparison, OpKind, Relation, Word};
 
 /// An operation on two words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

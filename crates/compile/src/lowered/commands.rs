@@ -4,14 +4,13 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use tilewright_machine::tcp::Tcp;
-use tilewright_tcp::cost::Context;
-use tilewright_tcp::cost::image::{exec_cycles, transfer_cost};
-use tilewright_tcp::cost::switch::Topology;
-use tilewright_tcp::energy::{Counts, counts, counts_transfer, energy_fj};
-use tilewright_tcp::program::control::{Command, Step, StepKind};
-use tilewright_tcp::program::exec::{Body, Contract, Stream};
-use tilewright_tcp::program::transfer::{Medium, SLICE_STRIDE};
-use tilewright_tcp::program::{Exec, Program, Transfer};
+use tilewright_tcp_cost::cycles::image::{exec_cycles, transfer_cost};
+use tilewright_tcp_cost::energy::{Counts, counts, counts_transfer, energy_fj};
+use tilewright_tcp_isa::program::control::{Command, Step, StepKind};
+use tilewright_tcp_isa::program::exec::{Body, Context, Contract, Stream};
+use tilewright_tcp_isa::program::transfer::{Medium, SLICE_STRIDE};
+use tilewright_tcp_isa::program::{Exec, Program, Transfer};
+use tilewright_tcp_isa::switch::Topology;
 
 use crate::compiled::{Compiled, Outline};
 
@@ -230,7 +229,8 @@ fn moved(moves: &mut Vec<Move>, way: Way, name: &str, bytes: u64) {
 
 /// Which way a transfer goes, by its addresses and loops.
 fn way(machine: &Tcp, transfer: &Transfer, kind: &str) -> Way {
-    let medium = |address: tilewright_tcp::program::transfer::Address| address.locate().map(|at| at.medium);
+    let medium =
+        |address: tilewright_tcp_isa::program::transfer::Address| address.locate().map(|at| at.medium);
     match (medium(transfer.source), medium(transfer.target)) {
         (Some(Medium::Hbm), _) => return Way::Fetch,
         (_, Some(Medium::Hbm)) => return Way::Store,

@@ -16,7 +16,7 @@ use tilewright_notation::problem::Problem;
 use tilewright_notation::syntax::ast::Operand;
 use tilewright_notation::syntax::parser;
 use tilewright_num::Dtype;
-use tilewright_tcp::Setup;
+use tilewright_tcp_cost::Setup;
 
 use super::commands::Segment;
 use super::shapes::Shapes;

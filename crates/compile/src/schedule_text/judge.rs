@@ -12,7 +12,7 @@
 use std::collections::BTreeMap;
 
 use tilewright_base::{Diagnostic, Span};
-use tilewright_tcp::program::event::{PeId, Ticket, Unit};
+use tilewright_tcp_isa::program::event::{PeId, Ticket, Unit};
 
 use super::{Area, Command, Prefetch, Text, UNITS, kind, percent};
 use crate::kernel_text::MOST_COMPLAINTS;

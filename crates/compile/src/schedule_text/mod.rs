@@ -18,8 +18,8 @@ pub mod read;
 use std::fmt::Write as _;
 
 use tilewright_base::Span;
-use tilewright_tcp::footprint::Store;
-use tilewright_tcp::program::event::{PeId, Ticket, Unit};
+use tilewright_tcp_isa::footprint::Store;
+use tilewright_tcp_isa::program::event::{PeId, Ticket, Unit};
 
 /// Above this much of the bound a report says why.
 pub const EXPLAINED_PERCENT: u64 = 115;

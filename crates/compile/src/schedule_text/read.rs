@@ -1,8 +1,8 @@
 //! The reader of schedules.
 
 use tilewright_base::{Diagnostic, SourceId, Span};
-use tilewright_tcp::footprint::Store;
-use tilewright_tcp::program::event::{PeId, Ticket};
+use tilewright_tcp_isa::footprint::Store;
+use tilewright_tcp_isa::program::event::{PeId, Ticket};
 
 use super::{Area, COMMANDS, Command, PLACEMENT, Prefetch, Reason, Text, UNITS, WHY};
 use crate::kernel_text::MOST_COMPLAINTS;
@@ -172,7 +172,7 @@ impl Reader {
         let pe = PeId { chip, pe: line.number()? };
         let word = line.name()?;
         let Some(unit) = UNITS.into_iter().find(|unit| unit.name() == word) else {
-            let names = UNITS.map(tilewright_tcp::program::event::Unit::name).join(", ");
+            let names = UNITS.map(tilewright_tcp_isa::program::event::Unit::name).join(", ");
             return refuse(span, &format!("`{word}` is no unit"), &names);
         };
         let name = line.name()?.to_string();

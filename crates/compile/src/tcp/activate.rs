@@ -1,8 +1,8 @@
 //! Elementwise ends of projected rows, which combinations contract next.
 
 use tilewright_num::Dtype;
-use tilewright_tcp::kernels::activation::{gated_chain, gelu_chain};
-use tilewright_tcp::program::exec::Memory;
+use tilewright_tcp_isa::program::exec::Memory;
+use tilewright_tcp_lower::kernels::activation::{gated_chain, gelu_chain};
 
 use super::build::Build;
 use super::image::{bytes, commit, fetch_pairs, fetch_words, flits, main, n, through};

@@ -4,10 +4,9 @@
 //! E8); each slice sums its values, the reducer between slices adds them up, and the sum of the weights divides.
 
 use tilewright_num::Dtype;
-use tilewright_tcp::cost::contraction::Drain;
-use tilewright_tcp::kernels::chain::op;
-use tilewright_tcp::program::exec::{Contract, Fetch, Limit, Memory, SliceDigit, Stream};
-use tilewright_tcp::program::vector::{Gives, Op, OpKind, ReduceLimit, ReduceOp, Word};
+use tilewright_tcp_isa::program::exec::{Contract, Drain, Fetch, Limit, Memory, SliceDigit, Stream};
+use tilewright_tcp_isa::program::vector::{Gives, Op, OpKind, ReduceLimit, ReduceOp, Word};
+use tilewright_tcp_lower::kernels::chain::op;
 
 use super::attend_rows::{as_chances, divided, load_words, scaled, score_unit};
 use super::build::Build;

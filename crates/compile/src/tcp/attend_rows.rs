@@ -8,13 +8,13 @@
 //! weights, as they are in the register files, divides at the end.
 
 use tilewright_num::Dtype;
-use tilewright_tcp::cost::contraction::Drain;
-use tilewright_tcp::kernels::chain::{float, op, to_i8};
-use tilewright_tcp::program::Count;
-use tilewright_tcp::program::exec::{
-    Body, Commit, Contract, Exec, Fetch, FlitTranspose, Limit, Memory, Short, SliceDigit, Stream, Transpose,
+use tilewright_tcp_isa::program::Count;
+use tilewright_tcp_isa::program::exec::{
+    Body, Commit, Contract, Drain, Exec, Fetch, FlitTranspose, Limit, Memory, Short, SliceDigit, Stream,
+    Transpose,
 };
-use tilewright_tcp::program::vector::{Op, OpKind, ReduceLimit, ReduceOp, Source, Vector, Word};
+use tilewright_tcp_isa::program::vector::{Op, OpKind, ReduceLimit, ReduceOp, Source, Vector, Word};
+use tilewright_tcp_lower::kernels::chain::{float, op, to_i8};
 
 use super::build::Build;
 use super::combine::multicast;

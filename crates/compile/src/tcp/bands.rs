@@ -10,9 +10,8 @@
 use tilewright_base::Span;
 use tilewright_machine::tcp::Tcp;
 use tilewright_num::Dtype;
-use tilewright_tcp::cost::Context;
-use tilewright_tcp::program::Exec;
-use tilewright_tcp::program::exec::{Body, Fill, Memory};
+use tilewright_tcp_isa::program::Exec;
+use tilewright_tcp_isa::program::exec::{Body, Context, Fill, Memory};
 
 use super::build::{Build, Mode};
 use super::image::{bytes, commit, n};

@@ -6,11 +6,10 @@
 use tilewright_base::Span;
 use tilewright_machine::tcp::Tcp;
 use tilewright_num::Dtype;
-use tilewright_tcp::cost::Context;
-use tilewright_tcp::program::event::PeId;
-use tilewright_tcp::program::exec::{self, Body, Memory};
-use tilewright_tcp::program::transfer::Address;
-use tilewright_tcp::program::{Count, Exec, Program};
+use tilewright_tcp_isa::program::event::PeId;
+use tilewright_tcp_isa::program::exec::{self, Body, Context, Memory};
+use tilewright_tcp_isa::program::transfer::Address;
+use tilewright_tcp_isa::program::{Count, Exec, Program};
 
 use super::emit::Emitter;
 use super::exchange::Sent;

@@ -4,8 +4,8 @@
 //! queries and values are still made. Else tokens go one by one to where a table says.
 
 use tilewright_num::Dtype;
-use tilewright_tcp::kernels::pass::signed;
-use tilewright_tcp::program::transfer::{Address, SLICE_STRIDE, TransferLoop};
+use tilewright_tcp_isa::program::transfer::{Address, SLICE_STRIDE, TransferLoop};
+use tilewright_tcp_lower::kernels::pass::signed;
 
 use super::build::{Build, Mode};
 use super::image::{bytes, from_slices, indexed, n, packet_of, to_slices, transfer, turn};

@@ -2,10 +2,10 @@
 //! dealt out), and the sums are added to the residual (paper section VI, weight stationary).
 
 use tilewright_num::Dtype;
-use tilewright_tcp::cost::switch::{Ring, Topology};
-use tilewright_tcp::kernels::chain::{float, op};
-use tilewright_tcp::program::exec::{Exec, Memory, Stream, Switch};
-use tilewright_tcp::program::vector::{OpKind, Source, Word};
+use tilewright_tcp_isa::program::exec::{Exec, Memory, Stream, Switch};
+use tilewright_tcp_isa::program::vector::{OpKind, Source, Word};
+use tilewright_tcp_isa::switch::{Ring, Topology};
+use tilewright_tcp_lower::kernels::chain::{float, op};
 
 use super::attend_rows::load_words;
 use super::build::{Build, Mode};

@@ -10,13 +10,13 @@ use std::sync::Arc;
 
 use tilewright_base::Span;
 use tilewright_machine::tcp::Tcp;
-use tilewright_tcp::cost::Context;
-use tilewright_tcp::cost::image::{exec_cycles, transfer_cost};
-use tilewright_tcp::footprint::{Access, ByteSet, Footprint, Store, of_exec, of_transfer};
-use tilewright_tcp::program::control::{Command, Condition, Queue, Step, StepKind, Term, Value};
-use tilewright_tcp::program::event::PeId;
-use tilewright_tcp::program::vector::Relation;
-use tilewright_tcp::program::{Count, Exec, ExecId, Program, Register, RegisterId, Transfer, TransferId};
+use tilewright_tcp_cost::cycles::image::{exec_cycles, transfer_cost};
+use tilewright_tcp_isa::footprint::{Access, ByteSet, Footprint, Store, of_exec, of_transfer};
+use tilewright_tcp_isa::program::control::{Command, Condition, Queue, Step, StepKind, Term, Value};
+use tilewright_tcp_isa::program::event::PeId;
+use tilewright_tcp_isa::program::exec::Context;
+use tilewright_tcp_isa::program::vector::Relation;
+use tilewright_tcp_isa::program::{Count, Exec, ExecId, Program, Register, RegisterId, Transfer, TransferId};
 
 use super::window::{self, Clock, Job, Solver};
 
@@ -454,7 +454,7 @@ fn conflicts(a: &Access, b: &Access) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use tilewright_tcp::program::transfer::TransferLoop;
+    use tilewright_tcp_isa::program::transfer::TransferLoop;
 
     use super::super::image::{dm, n, transfer};
     use super::*;

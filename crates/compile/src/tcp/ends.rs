@@ -1,8 +1,8 @@
 //! Where a model begins and ends: rows of the embedding by token, and logits of the last token.
 
 use tilewright_num::Dtype;
-use tilewright_tcp::program::exec::{Fetch, Memory};
-use tilewright_tcp::program::vector::{OpKind, Source, Word};
+use tilewright_tcp_isa::program::exec::{Fetch, Memory};
+use tilewright_tcp_isa::program::vector::{OpKind, Source, Word};
 
 use super::build::{Build, Mode};
 use super::fills::{PIECES, load_ahead};

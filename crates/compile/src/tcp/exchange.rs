@@ -8,11 +8,10 @@
 //! one part is on its way the tensor unit works on another.
 
 use tilewright_num::Dtype;
-use tilewright_tcp::cost::contraction::Drain;
-use tilewright_tcp::kernels::pass::signed;
-use tilewright_tcp::program::exec::{Commit, Contract, Memory, Stream};
-use tilewright_tcp::program::transfer::{SLICE_STRIDE, TransferLoop};
-use tilewright_tcp::program::vector::{OpKind, ReduceOp, Word};
+use tilewright_tcp_isa::program::exec::{Commit, Contract, Drain, Memory, Stream};
+use tilewright_tcp_isa::program::transfer::{SLICE_STRIDE, TransferLoop};
+use tilewright_tcp_isa::program::vector::{OpKind, ReduceOp, Word};
+use tilewright_tcp_lower::kernels::pass::signed;
 
 use super::build::{Build, Part};
 use super::image::{

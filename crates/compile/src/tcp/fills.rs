@@ -1,12 +1,12 @@
 //! Weights on their way: from HBM to slots of data memory, piece by piece and ahead of their use, and from there to the register files
 //! (paper section VI: feed forward in thirds, with prefetch).
 
-use tilewright_tcp::kernels::chain::op;
-use tilewright_tcp::kernels::pass::signed;
-use tilewright_tcp::program::exec::{Memory, Stream};
-use tilewright_tcp::program::transfer::{SLICE_STRIDE, TransferLoop};
-use tilewright_tcp::program::vector::{OpKind, Word};
-use tilewright_tcp::vector::FLIT_WORDS;
+use tilewright_tcp_isa::program::exec::{Memory, Stream};
+use tilewright_tcp_isa::program::transfer::{SLICE_STRIDE, TransferLoop};
+use tilewright_tcp_isa::program::vector::{OpKind, Word};
+use tilewright_tcp_isa::vector::FLIT_WORDS;
+use tilewright_tcp_lower::kernels::chain::op;
+use tilewright_tcp_lower::kernels::pass::signed;
 
 use super::build::Build;
 use super::image::{

@@ -5,9 +5,9 @@
 use tilewright_base::Span;
 use tilewright_machine::tcp::Tcp;
 use tilewright_num::Dtype;
-use tilewright_tcp::program::Tensor;
-use tilewright_tcp::program::tensor::{Data, Place, Role};
-use tilewright_tcp::program::text::lowered_shape;
+use tilewright_tcp_isa::program::Tensor;
+use tilewright_tcp_isa::program::tensor::{Data, Place, Role};
+use tilewright_tcp_isa::program::text::lowered_shape;
 
 use super::plan::Plan;
 use crate::CompileError;

@@ -3,21 +3,21 @@
 use tilewright_base::Span;
 use tilewright_machine::tcp::Tcp;
 use tilewright_num::Dtype;
-use tilewright_tcp::cost::Context;
-use tilewright_tcp::cost::contraction::Drain;
-use tilewright_tcp::program::exec::{
-    Commit, Contract, ContractOp, Exec, Fetch, Interleave, Loop, Memory, StepLoop, Stream, Switch,
+use tilewright_tcp_isa::program::exec::{
+    Commit, Context, Contract, ContractOp, Drain, Exec, Fetch, Interleave, Loop, Memory, StepLoop, Stream,
+    Switch,
 };
-use tilewright_tcp::program::transfer::{
+use tilewright_tcp_isa::program::transfer::{
     Address, Located, Medium, SLICE_STRIDE, TransferIndex, TransferLoop,
 };
-use tilewright_tcp::program::vector::{
+use tilewright_tcp_isa::program::vector::{
     Choice, Guarded, Op, OpKind, Reduce, ReduceLimit, ReduceOp, Source, Vector, Word,
 };
-use tilewright_tcp::program::{Count, Transfer};
-use tilewright_tcp::vector::{FLIT_WORDS, HALF_WORDS};
+use tilewright_tcp_isa::program::{Count, Transfer};
+use tilewright_tcp_isa::vector::{FLIT_WORDS, HALF_WORDS};
 
-use tilewright_tcp::kernels::pass::{self, signed};
+use tilewright_tcp_lower::kernels::pass;
+use tilewright_tcp_lower::kernels::pass::signed;
 
 /// A known size.
 pub fn n(size: u64) -> Count {
@@ -125,7 +125,7 @@ pub fn reduce(op: ReduceOp, tree: bool, loops: &[(Count, bool)], limits: Vec<Red
 
 /// A chain that takes words of a type.
 pub fn chain(input: Word, ops: Vec<Op>) -> Vector {
-    tilewright_tcp::kernels::chain::chain(input, ops)
+    tilewright_tcp_lower::kernels::chain::chain(input, ops)
 }
 
 /// Bytes of so many elements.

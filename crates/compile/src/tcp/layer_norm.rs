@@ -4,9 +4,9 @@
 //! square norm of what is left, plus a bias. The result is kept in f32 if something is added to it later, and rounded for contractions.
 
 use tilewright_num::Dtype;
-use tilewright_tcp::kernels::chain::{float, to_i8};
-use tilewright_tcp::program::exec::Memory;
-use tilewright_tcp::program::vector::{OpKind, ReduceOp, Vector, Word};
+use tilewright_tcp_isa::program::exec::Memory;
+use tilewright_tcp_isa::program::vector::{OpKind, ReduceOp, Vector, Word};
+use tilewright_tcp_lower::kernels::chain::{float, to_i8};
 
 use super::attend_rows::load_words;
 use super::build::Build;

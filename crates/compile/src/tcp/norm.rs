@@ -5,12 +5,12 @@
 //! magnitude over the root. A magnitude that was found beforehand is in the program: no pass looks for it.
 
 use tilewright_num::Dtype;
-use tilewright_tcp::kernels::chain::{float, fma, op, to_i8};
-use tilewright_tcp::kernels::pass::signed;
-use tilewright_tcp::program::Count;
-use tilewright_tcp::program::exec::{Fetch, Memory};
-use tilewright_tcp::program::transfer::{SLICE_STRIDE, TransferLoop};
-use tilewright_tcp::program::vector::{Gives, OpKind, ReduceOp, Source, Vector, Word};
+use tilewright_tcp_isa::program::Count;
+use tilewright_tcp_isa::program::exec::{Fetch, Memory};
+use tilewright_tcp_isa::program::transfer::{SLICE_STRIDE, TransferLoop};
+use tilewright_tcp_isa::program::vector::{Gives, OpKind, ReduceOp, Source, Vector, Word};
+use tilewright_tcp_lower::kernels::chain::{float, fma, op, to_i8};
+use tilewright_tcp_lower::kernels::pass::signed;
 
 use super::attend_rows::load_words;
 use super::build::{Build, Mode};
@@ -127,7 +127,7 @@ impl Norm {
     }
 
     /// A reduction of each token's columns within a slice.
-    pub(super) fn within(&self, build: &Build<'_>, how: ReduceOp) -> tilewright_tcp::program::vector::Op {
+    pub(super) fn within(&self, build: &Build<'_>, how: ReduceOp) -> tilewright_tcp_isa::program::vector::Op {
         let [_, (own, _), _] = self.words;
         let loops = [(build.part.rows, false), (own, false), (n(halves(self.share)), true)];
         reduce(how, true, &loops, Vec::new())

@@ -5,9 +5,9 @@
 //! chips, so that residuals stay the same bit for bit. Only these sums, and logits, leave a chip.
 
 use tilewright_num::Dtype;
-use tilewright_tcp::program::event::PeId;
-use tilewright_tcp::program::exec::Memory;
-use tilewright_tcp::program::vector::{ReduceOp, Word};
+use tilewright_tcp_isa::program::event::PeId;
+use tilewright_tcp_isa::program::exec::Memory;
+use tilewright_tcp_isa::program::vector::{ReduceOp, Word};
 
 use super::build::Build;
 use super::exchange::{by_row, by_slice};

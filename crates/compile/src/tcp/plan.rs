@@ -5,7 +5,7 @@
 
 use tilewright_machine::tcp::Tcp;
 use tilewright_num::Dtype;
-use tilewright_tcp::program::event::PeId;
+use tilewright_tcp_isa::program::event::PeId;
 
 use super::choices::{Choices, classes};
 use super::constants::{Constants, Norms};

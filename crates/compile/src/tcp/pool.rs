@@ -3,11 +3,11 @@
 //! Places without a token take no part. Each processing element sums its own tokens and sends the sums to all others.
 
 use tilewright_num::Dtype;
-use tilewright_tcp::kernels::chain::{float, op};
-use tilewright_tcp::kernels::pass::signed;
-use tilewright_tcp::program::exec::{Fetch, Memory};
-use tilewright_tcp::program::transfer::{SLICE_STRIDE, TransferLoop};
-use tilewright_tcp::program::vector::{Gives, OpKind, ReduceLimit, ReduceOp, Source, Word};
+use tilewright_tcp_isa::program::exec::{Fetch, Memory};
+use tilewright_tcp_isa::program::transfer::{SLICE_STRIDE, TransferLoop};
+use tilewright_tcp_isa::program::vector::{Gives, OpKind, ReduceLimit, ReduceOp, Source, Word};
+use tilewright_tcp_lower::kernels::chain::{float, op};
+use tilewright_tcp_lower::kernels::pass::signed;
 
 use super::attend_rows::load_words;
 use super::build::{Build, Mode};
@@ -73,7 +73,7 @@ fn store(
     build: &mut Build<'_>,
     name: &str,
     from: Fetch,
-    vector: tilewright_tcp::program::vector::Vector,
+    vector: tilewright_tcp_isa::program::vector::Vector,
     to: u64,
     width: u64,
 ) {

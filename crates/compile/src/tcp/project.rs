@@ -2,12 +2,11 @@
 //! slices adds the parts and deals out tokens (paper section II-B, E3), or gives all of them to every slice.
 
 use tilewright_num::Dtype;
-use tilewright_tcp::cost::contraction::Drain;
-use tilewright_tcp::cost::switch::{Ring, Topology};
-use tilewright_tcp::kernels::chain::{float, op};
-use tilewright_tcp::program::Count;
-use tilewright_tcp::program::exec::{Contract, Memory, Stream, Switch};
-use tilewright_tcp::program::vector::{Gives, OpKind, ReduceOp, Vector, Word};
+use tilewright_tcp_isa::program::Count;
+use tilewright_tcp_isa::program::exec::{Contract, Drain, Memory, Stream, Switch};
+use tilewright_tcp_isa::program::vector::{Gives, OpKind, ReduceOp, Vector, Word};
+use tilewright_tcp_isa::switch::{Ring, Topology};
+use tilewright_tcp_lower::kernels::chain::{float, op};
 
 use super::build::{Build, Mode, Part};
 use super::fills::load;

@@ -1,7 +1,7 @@
 //! Registers that a run is told: rows of keys, keys, and what holds of a prompt.
 
 use tilewright_machine::tcp::Tcp;
-use tilewright_tcp::program::Count;
+use tilewright_tcp_isa::program::Count;
 
 use super::build::Mode;
 use super::emit::Emitter;

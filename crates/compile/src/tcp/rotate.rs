@@ -1,21 +1,20 @@
 //! Queries, keys and values from projected rows: rotation by position, and rounding.
 //!
-//! As in `tilewright_tcp::kernels::rope`: interleaved fetch brings both halves of a head for each half of the result, the walk of the
+//! As in `tilewright_tcp_lower::kernels::rope`: interleaved fetch brings both halves of a head for each half of the result, the walk of the
 //! register file starts at cosines, steps forward to the second group and backward to the second half.
 
 use tilewright_num::Dtype;
-use tilewright_tcp::kernels::chain::{float, to_i8};
-use tilewright_tcp::kernels::pass::signed;
-use tilewright_tcp::program::exec::{Fetch, Loop, Memory};
-use tilewright_tcp::program::vector::{OpKind, Source, Word};
+use tilewright_tcp_isa::program::exec::{Fetch, Loop, Memory};
+use tilewright_tcp_isa::program::vector::{OpKind, Source, Word};
+use tilewright_tcp_lower::kernels::chain::{float, to_i8};
+use tilewright_tcp_lower::kernels::pass::signed;
 
 use super::build::{Build, Mode};
-use super::cache;
 use super::image::{
     bytes, chain, commit, copy, fetch, fetch_pairs, fetch_words, indexed, main, n, sub, through, to_slices,
     transfer, turn, with,
 };
-use super::teams;
+use super::{cache, teams};
 use crate::CompileError;
 use crate::kernel::{Heads, Kernel};
 

@@ -1,9 +1,9 @@
 //! Rows as integers: the greatest magnitude of each row, and rows in units of 1/127 of it (eight-bit activations, one scale a token).
 
 use tilewright_num::Dtype;
-use tilewright_tcp::kernels::chain::{float, int, to_i8};
-use tilewright_tcp::program::exec::{Fetch, Memory, Stream};
-use tilewright_tcp::program::vector::{Op, OpKind, ReduceOp, Word};
+use tilewright_tcp_isa::program::exec::{Fetch, Memory, Stream};
+use tilewright_tcp_isa::program::vector::{Op, OpKind, ReduceOp, Word};
+use tilewright_tcp_lower::kernels::chain::{float, int, to_i8};
 
 use super::build::Build;
 use super::combine::multicast;

@@ -7,7 +7,7 @@ use super::choices::MOST_BANDS;
 use super::image::bytes;
 
 /// Elements that a flit of words has.
-const WORDS: u64 = tilewright_tcp::vector::FLIT_WORDS;
+const WORDS: u64 = tilewright_tcp_isa::vector::FLIT_WORDS;
 
 /// Elements, rounded up so that their bytes are at most a flit, or whole packets.
 pub fn whole_packets(machine: &Tcp, dtype: Dtype, elements: u64) -> u64 {

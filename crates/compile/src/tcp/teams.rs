@@ -7,8 +7,8 @@
 
 use tilewright_machine::tcp::Tcp;
 use tilewright_num::Dtype;
-use tilewright_tcp::kernels::pass::signed;
-use tilewright_tcp::program::transfer::{SLICE_STRIDE, TransferLoop};
+use tilewright_tcp_isa::program::transfer::{SLICE_STRIDE, TransferLoop};
+use tilewright_tcp_lower::kernels::pass::signed;
 
 use super::build::Build;
 use super::heads::Columns;

@@ -11,9 +11,9 @@ use tilewright_compile::cluster::cluster;
 use tilewright_compile::{Compiled, compile_kernels};
 use tilewright_machine::tcp::Tcp;
 use tilewright_num::Dtype;
-use tilewright_tcp::program::control::StepKind;
-use tilewright_tcp::program::exec::Body;
-use tilewright_tcp::program::{Command, Program};
+use tilewright_tcp_isa::program::control::StepKind;
+use tilewright_tcp_isa::program::exec::Body;
+use tilewright_tcp_isa::program::{Command, Program};
 use tilewright_testkit::draws;
 
 #[test]
@@ -123,10 +123,10 @@ fn mutated(program: &Program, mutation: Mutation, queue: usize, draw: usize) -> 
     let pick = |all: &[usize]| (!all.is_empty()).then(|| all[draw % all.len()]);
     // A step that does nothing stands for one that is gone.
     let gone = StepKind::If {
-        condition: tilewright_tcp::program::control::Condition {
-            left: tilewright_tcp::program::control::Term::Number(0),
-            relation: tilewright_tcp::program::vector::Relation::Eq,
-            right: tilewright_tcp::program::control::Term::Number(0),
+        condition: tilewright_tcp_isa::program::control::Condition {
+            left: tilewright_tcp_isa::program::control::Term::Number(0),
+            relation: tilewright_tcp_isa::program::vector::Relation::Eq,
+            right: tilewright_tcp_isa::program::control::Term::Number(0),
         },
         then: Vec::new(),
         otherwise: Vec::new(),

@@ -9,7 +9,7 @@ use tilewright_compile::cluster::cluster;
 use tilewright_compile::kernel_text::read;
 use tilewright_compile::{Mixed, Options, compile_kernels};
 use tilewright_num::Dtype;
-use tilewright_tcp::program::text::print;
+use tilewright_tcp_isa::program::text::print;
 
 #[test]
 fn kernels_of_a_text_compile_to_the_same_programs() {

@@ -16,12 +16,12 @@ use tilewright_compile::lowered::shapes::Shaped;
 use tilewright_compile::{Choices, Compiled, compile_chosen};
 use tilewright_machine::tcp::Tcp;
 use tilewright_num::Dtype;
-use tilewright_tcp::footprint::{Access, Store, of_exec, of_transfer, tensor};
-use tilewright_tcp::program::control::{Step, StepKind};
-use tilewright_tcp::program::event::PeId;
-use tilewright_tcp::program::tensor::{Data, Place, Role};
-use tilewright_tcp::program::text::lowered_shape;
-use tilewright_tcp::program::{Command, Program, Tensor};
+use tilewright_tcp_isa::footprint::{Access, Store, of_exec, of_transfer, tensor};
+use tilewright_tcp_isa::program::control::{Step, StepKind};
+use tilewright_tcp_isa::program::event::PeId;
+use tilewright_tcp_isa::program::tensor::{Data, Place, Role};
+use tilewright_tcp_isa::program::text::lowered_shape;
+use tilewright_tcp_isa::program::{Command, Program, Tensor};
 
 /// What the commands of some steps write.
 fn writes(machine: &Tcp, program: &Program, pe: u64, steps: &[Step]) -> Vec<Access> {

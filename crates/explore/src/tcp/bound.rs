@@ -5,7 +5,7 @@
 //! costs its energy.
 
 use tilewright_notation::syntax::ast::Operand;
-use tilewright_tcp::energy::{Counts, energy_fj};
+use tilewright_tcp_cost::energy::{Counts, energy_fj};
 
 use crate::target::Bound;
 use crate::tcp::brought::times;

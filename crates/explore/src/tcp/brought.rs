@@ -1,5 +1,5 @@
 //! Operands that start in off-chip memory: what it takes to bring them to the data memories, before the commands of a candidate
-//! (the transfers are `tilewright_tcp::lower::off_chip`, what they cost `tilewright_tcp::cost`).
+//! (the transfers are `tilewright_tcp_lower::off_chip`, what they cost `tilewright_tcp_cost::cycles`).
 //!
 //! One DMA engine brings one operand after the other, and commands wait for both. Groups of PEs do so at the same time and share the channels of
 //! off-chip memory. Where the einsum runs in parts, an operand that is the same for all of them comes once.
@@ -8,12 +8,12 @@ use std::collections::BTreeMap;
 
 use tilewright_machine::tcp::Tcp;
 use tilewright_notation::syntax::ast::Operand;
-use tilewright_tcp::cost::hbm::reached_q32;
-use tilewright_tcp::cost::image::{TransferCost, transfer_cost};
-use tilewright_tcp::energy::{Counts, counts_transfer};
-use tilewright_tcp::lower::off_chip::{Image, MOST_DIGITS, SliceDigit};
-use tilewright_tcp::program::control::{Command, Queue, Step, StepKind};
-use tilewright_tcp::program::{Program, Transfer};
+use tilewright_tcp_cost::cycles::hbm::reached_q32;
+use tilewright_tcp_cost::cycles::image::{TransferCost, transfer_cost};
+use tilewright_tcp_cost::energy::{Counts, counts_transfer};
+use tilewright_tcp_isa::program::control::{Command, Queue, Step, StepKind};
+use tilewright_tcp_isa::program::{Program, Transfer};
+use tilewright_tcp_lower::off_chip::{Image, MOST_DIGITS, SliceDigit};
 
 use crate::refusal::{Reason, Refusal};
 use crate::tcp::cost::bytes;

@@ -1,16 +1,18 @@
 //! How long a candidate takes, from its loop sizes: the stages of its commands for the closed forms of the engine (the rules are
-//! `tilewright_tcp::cost`; nothing here allocates).
+//! `tilewright_tcp_cost::cycles`; nothing here allocates).
 
-use tilewright_tcp::Setup;
-use tilewright_tcp::contraction::drain_capacity;
-use tilewright_tcp::cost::collect::{Collect, packet_flits};
-use tilewright_tcp::cost::commit::Commit;
-use tilewright_tcp::cost::contraction::{Contraction, Drain};
-use tilewright_tcp::cost::fetch::Fetch;
-use tilewright_tcp::cost::load::Load;
-use tilewright_tcp::cost::switch::{Ring, Switch, Topology};
-use tilewright_tcp::cost::vector::Vector;
-use tilewright_tcp::cost::{Command, CommandCycles, Context, Stage, command_cycles};
+use tilewright_tcp_cost::Setup;
+use tilewright_tcp_cost::cycles::collect::Collect;
+use tilewright_tcp_cost::cycles::commit::Commit;
+use tilewright_tcp_cost::cycles::fetch::Fetch;
+use tilewright_tcp_cost::cycles::load::Load;
+use tilewright_tcp_cost::cycles::switch::Switch;
+use tilewright_tcp_cost::cycles::vector::Vector;
+use tilewright_tcp_cost::cycles::{Command, CommandCycles, Stage, command_cycles};
+use tilewright_tcp_isa::contraction::{Contraction, drain_capacity};
+use tilewright_tcp_isa::flow::packet_flits;
+use tilewright_tcp_isa::program::exec::{Context, Drain};
+use tilewright_tcp_isa::switch::{Ring, Topology};
 
 use crate::refusal::{Reason, Refusal};
 use crate::tcp::brought::Brought;
@@ -189,7 +191,7 @@ fn contract(setup: &Setup<'_>, nest: &Nest, choice: &Choice, groups: Groups) -> 
         columns: nest.columns,
         drain: choice.drain,
     };
-    let drained = tilewright_tcp::cost::contraction::drain_cycles(machine, &contraction);
+    let drained = tilewright_tcp_cost::cycles::contraction::drain_cycles(machine, &contraction);
     let valid_bytes = valid_bytes(setup, nest, choice.drain);
     Command {
         fetch: Some(Fetch {
@@ -300,7 +302,7 @@ pub fn columns(
     let steps = commands.groups.groups.saturating_mul(commands.groups.steps);
     let of = |cycles: &CommandCycles, stage: Stage| cycles.stream_cycles[stage as usize];
     let feed = commands.contract.contraction.as_ref();
-    let feed = feed.map_or(0, |shape| tilewright_tcp::cost::contraction::feed_cycles(machine, shape));
+    let feed = feed.map_or(0, |shape| tilewright_tcp_cost::cycles::contraction::feed_cycles(machine, shape));
     let stream =
         of(&contract, Stage::Fetch).max(of(&contract, Stage::Switch)).max(of(&contract, Stage::Collect));
     let binding = of(&contract, contract.binding);

@@ -1,12 +1,12 @@
-//! What a candidate does, counted from its loop sizes, and the energy of it (the figures and components are `tilewright_tcp::energy`; nothing
+//! What a candidate does, counted from its loop sizes, and the energy of it (the figures and components are `tilewright_tcp_cost::energy`; nothing
 //! here allocates).
 
 use tilewright_num::Dtype;
-use tilewright_tcp::Setup;
-use tilewright_tcp::cost::collect::packet_flits;
-use tilewright_tcp::cost::row_cache::{RowLoop, row_reads};
-use tilewright_tcp::cost::switch::ring_slices;
-use tilewright_tcp::energy::{COMPONENTS, Component, Counts, energy_fj};
+use tilewright_tcp_cost::Setup;
+use tilewright_tcp_cost::cycles::row_cache::{RowLoop, row_reads};
+use tilewright_tcp_cost::energy::{COMPONENTS, Component, Counts, energy_fj};
+use tilewright_tcp_isa::flow::packet_flits;
+use tilewright_tcp_isa::switch::ring_slices;
 
 use crate::tcp::cost::{Commands, WORD_BYTES, bytes, row_bytes};
 use crate::tcp::point::{Choice, Nest, ORDERS, Supply, Turn};
@@ -138,7 +138,7 @@ pub fn energy(setup: &Setup<'_>, counts: &Counts, cycles: u64, parts: u64) -> [u
 
 /// Clock and leakage of the group's slices in one cycle.
 pub fn cycle_fj(setup: &Setup<'_>) -> u64 {
-    let [slices, _] = tilewright_tcp::energy::standing_fj(setup.machine, 1, 1);
+    let [slices, _] = tilewright_tcp_cost::energy::standing_fj(setup.machine, 1, 1);
     let share = slices * u128::from(setup.slices()) / u128::from(setup.machine.slices().max(1));
     u64::try_from(share).unwrap_or(u64::MAX)
 }

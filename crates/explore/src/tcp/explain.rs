@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use tilewright_notation::syntax::ast::Operand;
-use tilewright_tcp::cost::Stage;
-use tilewright_tcp::cost::contraction::Drain;
+use tilewright_tcp_cost::cycles::Stage;
+use tilewright_tcp_isa::program::exec::Drain;
 
 use crate::tcp::brought::times;
 use crate::tcp::point::{Loading, ORDERS, Supply, Turn};

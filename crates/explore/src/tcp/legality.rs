@@ -1,7 +1,7 @@
-//! Whether the loop sizes of a candidate fit the machine: the rules of `tilewright_tcp`, asked of numbers alone so that millions of
-//! candidates can be asked about. What is called legal here is legal for `tilewright_tcp::check` and can be lowered.
+//! Whether the loop sizes of a candidate fit the machine: the rules of `tilewright_tcp_cost::legality`, asked of numbers alone so that millions of
+//! candidates can be asked about. What is called legal here is legal for `tilewright_tcp_cost::check` and can be lowered.
 
-use tilewright_tcp::Setup;
+use tilewright_tcp_cost::Setup;
 
 use crate::refusal::{Reason, Refusal};
 use crate::tcp::cost::{access_bytes, bridges, row_bytes};

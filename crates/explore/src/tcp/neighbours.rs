@@ -7,10 +7,10 @@ use tilewright_base::SourceId;
 use tilewright_notation::problem::Problem;
 use tilewright_notation::syntax::ast::{self, LoweredShape};
 use tilewright_notation::syntax::parser;
-use tilewright_tcp::cost::image::exec_cycles;
-use tilewright_tcp::energy::{counts, energy_fj};
-use tilewright_tcp::lower::{Options, lower};
-use tilewright_tcp::program::Program;
+use tilewright_tcp_cost::cycles::image::exec_cycles;
+use tilewright_tcp_cost::energy::{counts, energy_fj};
+use tilewright_tcp_isa::program::Program;
+use tilewright_tcp_lower::{Options, lower};
 
 use crate::goal::Goal;
 use crate::tcp::brought::of_program;
@@ -108,7 +108,7 @@ fn bridged(
         parser::program(&spelled.to_string(), SourceId(0)).map_err(|complaint| complaint.message.clone())?;
     let problem =
         Problem::new(&text).map_err(|all| all.first().map_or(String::new(), |one| one.message.clone()))?;
-    let verdict = tilewright_tcp::check(&task.setup, &problem);
+    let verdict = tilewright_tcp_cost::check(&task.setup, &problem);
     if !verdict.legal() {
         return Err(verdict.diagnostics.first().map_or(String::new(), |one| one.message.clone()));
     }

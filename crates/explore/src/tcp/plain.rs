@@ -1,6 +1,6 @@
 //! The same space without cleverness: every choice of a frame, one after the other, each asked every question. The judge of the search.
 
-use tilewright_tcp::energy::energy_fj;
+use tilewright_tcp_cost::energy::energy_fj;
 
 use crate::refusal::Refusal;
 use crate::tcp::brought::{Memo, brought};

@@ -4,7 +4,7 @@
 //! they give a nest, the sizes of all loops, from which everything else follows.
 
 use tilewright_notation::syntax::ast::Operand;
-use tilewright_tcp::cost::contraction::Drain;
+use tilewright_tcp_isa::program::exec::Drain;
 
 use crate::tcp::task::{Class, MAX_AXES, Task};
 

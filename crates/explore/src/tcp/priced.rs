@@ -3,12 +3,12 @@
 //! The order of loops decides how steps are grouped, which rows of the register files are read again, and what is legal. Stages, all other
 //! events and the widths that there are depend on the nest, and on the order in which sums leave. Nothing here allocates once the lists have grown.
 
-use tilewright_tcp::Setup;
-use tilewright_tcp::cost::commit::Commit;
-use tilewright_tcp::cost::contraction::Drain;
-use tilewright_tcp::cost::fetch::Fetch;
-use tilewright_tcp::cost::{OpenPace, command_cycles, commit, fetch};
-use tilewright_tcp::energy::{Counts, energy_fj};
+use tilewright_tcp_cost::Setup;
+use tilewright_tcp_cost::cycles::commit::Commit;
+use tilewright_tcp_cost::cycles::fetch::Fetch;
+use tilewright_tcp_cost::cycles::{OpenPace, command_cycles, commit, fetch};
+use tilewright_tcp_cost::energy::{Counts, energy_fj};
+use tilewright_tcp_isa::program::exec::Drain;
 
 use crate::refusal::Refusal;
 use crate::tcp::cost::{Commands, Groups, groups, load};

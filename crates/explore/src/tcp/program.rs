@@ -4,13 +4,11 @@
 use tilewright_base::{Diagnostic, SourceId};
 use tilewright_machine::tcp::Tcp;
 use tilewright_notation::problem::Problem;
-use tilewright_notation::syntax::ast;
-use tilewright_notation::syntax::parser;
-use tilewright_tcp::cost::Context;
-use tilewright_tcp::lower::{Options, lower};
-use tilewright_tcp::program::Program;
-use tilewright_tcp::program::control::{Command, Queue, StepKind};
-use tilewright_tcp::program::exec::Body;
+use tilewright_notation::syntax::{ast, parser};
+use tilewright_tcp_isa::program::Program;
+use tilewright_tcp_isa::program::control::{Command, Queue, StepKind};
+use tilewright_tcp_isa::program::exec::{Body, Context};
+use tilewright_tcp_lower::{Options, lower};
 
 use crate::tcp::nest::Framed;
 use crate::tcp::point::{Choice, Loading};
@@ -40,7 +38,7 @@ pub fn lowered(
     let spelled = spell(task, framed, choice).ok_or_else(|| wrong("this candidate is refused"))?;
     let text = parser::program(&spelled.to_string(), SourceId(0)).map_err(|complaint| vec![*complaint])?;
     let problem = Problem::new(&text)?;
-    let verdict = tilewright_tcp::check(&task.setup, &problem);
+    let verdict = tilewright_tcp_cost::check(&task.setup, &problem);
     if !verdict.legal() {
         return Err(verdict.diagnostics);
     }

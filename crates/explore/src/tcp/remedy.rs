@@ -1,7 +1,7 @@
 //! What to change where nothing is legal: single changes, each tried, and given only if something is legal with it.
 
 use tilewright_machine::tcp::Tcp;
-use tilewright_tcp::Setup;
+use tilewright_tcp_cost::Setup;
 
 use crate::goal::Goal;
 use crate::refusal::Reason;

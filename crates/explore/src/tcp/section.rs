@@ -4,8 +4,8 @@
 //! Splits over slices are powers of two that use all of them; the register files hold one batch position at a time; a packet is held for
 //! powers of two of steps. Cycles are the slowest stage, and to fill the ring and the pipeline.
 
-use tilewright_tcp::Setup;
-use tilewright_tcp::energy::{COMPONENTS, Component};
+use tilewright_tcp_cost::Setup;
+use tilewright_tcp_cost::energy::{COMPONENTS, Component};
 
 /// `batch` independent products of `rows0 x sum` by `rows1 x sum`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

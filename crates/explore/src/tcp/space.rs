@@ -4,8 +4,8 @@
 //! register files or data memory; then for as few parts as fit, or twice as many along one axis.
 
 use tilewright_notation::syntax::ast::Operand;
-use tilewright_tcp::Setup;
-use tilewright_tcp::cost::contraction::Drain;
+use tilewright_tcp_cost::Setup;
+use tilewright_tcp_isa::program::exec::Drain;
 
 use crate::refusal::{Reason, Refusal, Refusals};
 use crate::tcp::cost::{access_bytes, valid_bytes};

@@ -11,7 +11,7 @@ use crate::tcp::cost::{Commands, access_bytes};
 use crate::tcp::nest::Framed;
 use crate::tcp::point::{Choice, Nest, ORDERS, Role, Supply, Turn};
 use crate::tcp::task::Task;
-use tilewright_tcp::cost::contraction::Drain;
+use tilewright_tcp_isa::program::exec::Drain;
 
 /// The program of one command of a candidate; `None` if the candidate is not legal.
 pub fn spell(task: &Task<'_>, framed: &Framed, choice: &Choice) -> Option<Program> {

@@ -3,7 +3,7 @@
 use tilewright_base::Diagnostic;
 use tilewright_notation::problem::Problem;
 use tilewright_notation::syntax::ast::{Operand, Program};
-use tilewright_tcp::Setup;
+use tilewright_tcp_cost::Setup;
 
 pub use crate::axes::{Axis, Class, MAX_AXES};
 use crate::axes::{products, sorted};

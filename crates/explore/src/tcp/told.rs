@@ -1,7 +1,7 @@
 //! Everything there is to say about one candidate: its columns, energy by component, traffic, reuse, use of the multipliers.
 
 use tilewright_notation::syntax::ast::Program;
-use tilewright_tcp::energy::{COMPONENTS, Counts, energy_fj};
+use tilewright_tcp_cost::energy::{COMPONENTS, Counts, energy_fj};
 
 use crate::goal::milliwatts;
 use crate::tcp::brought::{Memo, brought};

@@ -1,7 +1,7 @@
 //! The TCP as a target of the search: the choices of a frame, from lanes and packets inwards, each level with a bound or a rule.
 
-use tilewright_tcp::cost::batches::Batched;
-use tilewright_tcp::energy::energy_fj;
+use tilewright_tcp_cost::cycles::batches::Batched;
+use tilewright_tcp_cost::energy::energy_fj;
 
 use crate::refusal::{Refusal, Refusals};
 use crate::search::Seen;

@@ -10,9 +10,9 @@ use tilewright_explore::tcp::spell::spell;
 use tilewright_explore::tcp::{Candidate, Found, Task};
 use tilewright_explore::{Goal, Options, search};
 use tilewright_num::Dtype;
-use tilewright_tcp::cost::image::exec_cycles;
-use tilewright_tcp::energy::Counts;
-use tilewright_tcp::lower::Options as LowerOptions;
+use tilewright_tcp_cost::cycles::image::exec_cycles;
+use tilewright_tcp_cost::energy::Counts;
+use tilewright_tcp_lower::Options as LowerOptions;
 use tilewright_testkit::draws;
 
 use crate::setting::{machine, task};
@@ -41,7 +41,7 @@ fn disagreement(task: &Task<'_>, found: &Found, candidate: &Candidate) -> Option
     }
     let mut events = Counts::default();
     for exec in &lowered.execs {
-        events.add(&tilewright_tcp::energy::counts(task.setup.machine, exec), 1);
+        events.add(&tilewright_tcp_cost::energy::counts(task.setup.machine, exec), 1);
     }
     let estimated = counts(&task.setup, &nest, choice, &commands);
     let estimated = Counts { macs_useful: events.macs_useful, ..estimated };

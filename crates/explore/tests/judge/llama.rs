@@ -6,7 +6,6 @@ use tilewright_explore::{Goal, Options, search};
 use tilewright_num::Dtype;
 use tilewright_record::KeepLast;
 use tilewright_runtime::{ArrayError, Wanted, read};
-use tilewright_tcp::lower;
 
 use crate::setting::{machine, task};
 
@@ -30,7 +29,8 @@ fn winners(goal: Goal) {
             assert!(found.complete, "{text}: not proved");
             let best = found.kept.best().first().expect("something is legal");
             let told = Told::new(&task, &found, best).expect("it can be told");
-            let program = lowered(&task, &told.framed, &best.choice, &lower::Options::default());
+            let program =
+                lowered(&task, &told.framed, &best.choice, &tilewright_tcp_lower::Options::default());
             let program = program.unwrap_or_else(|complaints| panic!("{text}: {complaints:?}")).program;
             let mut files = |_: &_| Err(ArrayError::Format("none".to_string()));
             let wanted = Wanted::default();

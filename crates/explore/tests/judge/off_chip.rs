@@ -9,9 +9,8 @@ use tilewright_num::Dtype;
 use tilewright_record::KeepLast;
 use tilewright_runtime::einsum::compare_run;
 use tilewright_runtime::{ArrayError, Wanted, read};
-use tilewright_tcp::lower;
-use tilewright_tcp::lower::off_chip::{Image, MOST_DIGITS, SliceDigit};
-use tilewright_tcp::program::tensor::Place;
+use tilewright_tcp_isa::program::tensor::Place;
+use tilewright_tcp_lower::off_chip::{Image, MOST_DIGITS, SliceDigit};
 use tilewright_testkit::draws;
 
 use crate::setting::{machine, task};
@@ -21,10 +20,11 @@ fn disagreement(task: &Task<'_>, found: &Found, candidate: &Candidate) -> Option
     let machine = task.setup.machine;
     let told = Told::new(task, found, candidate).expect("a legal candidate");
     let text = told.program.to_string();
-    let program = match lowered(task, &told.framed, &candidate.choice, &lower::Options::default()) {
-        Ok(lowered) => lowered.program,
-        Err(complaints) => return Some(format!("{text}\n{complaints:?}")),
-    };
+    let program =
+        match lowered(task, &told.framed, &candidate.choice, &tilewright_tcp_lower::Options::default()) {
+            Ok(lowered) => lowered.program,
+            Err(complaints) => return Some(format!("{text}\n{complaints:?}")),
+        };
     let (cycles, counts) = of_program(machine, &program);
     if cycles != told.columns.bring_cycles.iter().sum::<u64>() {
         return Some(format!(
@@ -103,7 +103,7 @@ fn winners_of_decoding_from_off_chip_memory() {
         let found = search(&task, &Options::exact(Goal::Time, 1), &mut |_, _| false);
         let best = found.kept.best().first().expect("something is legal");
         let told = Told::new(&task, &found, best).expect("it can be told");
-        let program = lowered(&task, &told.framed, &best.choice, &lower::Options::default());
+        let program = lowered(&task, &told.framed, &best.choice, &tilewright_tcp_lower::Options::default());
         let program = program.unwrap_or_else(|complaints| panic!("{text}: {complaints:?}")).program;
         let mut files = |_: &_| Err(ArrayError::Format("none".to_string()));
         let reading =

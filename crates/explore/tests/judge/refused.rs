@@ -10,7 +10,7 @@ use tilewright_explore::tcp::spell::spell;
 use tilewright_notation::problem::Problem;
 use tilewright_notation::syntax::parser;
 use tilewright_num::Dtype;
-use tilewright_tcp::lower::{Options, lower};
+use tilewright_tcp_lower::{Options, lower};
 
 use crate::setting::{machine, task};
 
@@ -18,7 +18,7 @@ use crate::setting::{machine, task};
 fn refusal_of_engine(task: &Task<'_>, text: &str) -> Option<String> {
     let program = parser::program(text, SourceId(0)).expect("a legal setting");
     let problem = Problem::new(&program).expect("a legal setting");
-    let verdict = tilewright_tcp::check(&task.setup, &problem);
+    let verdict = tilewright_tcp_cost::check(&task.setup, &problem);
     if let Some(complaint) = verdict.diagnostics.first().filter(|_| !verdict.legal()) {
         return Some(complaint.code.to_string());
     }

@@ -4,7 +4,7 @@ use tilewright_explore::tcp::Task;
 use tilewright_explore::tcp::remedy::{Remedy, remedies};
 use tilewright_explore::{Goal, Options, search};
 use tilewright_num::Dtype;
-use tilewright_tcp::Setup;
+use tilewright_tcp_cost::Setup;
 
 use crate::setting::{machine, task};
 

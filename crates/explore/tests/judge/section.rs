@@ -2,7 +2,7 @@
 
 use tilewright_explore::tcp::section::{Product, Stages, Tactic, every_tactic, slice_milliwatts, stages};
 use tilewright_num::Dtype;
-use tilewright_tcp::Setup;
+use tilewright_tcp_cost::Setup;
 
 use crate::setting::machine;
 

@@ -6,7 +6,7 @@ use tilewright_machine::tcp::Tcp;
 use tilewright_notation::problem::Problem;
 use tilewright_notation::syntax::parser;
 use tilewright_num::Dtype;
-use tilewright_tcp::Setup;
+use tilewright_tcp_cost::Setup;
 
 /// A machine by name.
 pub(crate) fn machine(name: &str) -> Tcp {

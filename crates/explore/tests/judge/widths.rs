@@ -6,8 +6,7 @@ use tilewright_explore::{Goal, Options, search};
 use tilewright_num::Dtype;
 use tilewright_record::KeepLast;
 use tilewright_runtime::{ArrayError, Wanted, read};
-use tilewright_tcp::cost::contraction::Drain;
-use tilewright_tcp::lower;
+use tilewright_tcp_isa::program::exec::Drain;
 
 use crate::setting::{machine, task};
 
@@ -25,7 +24,8 @@ fn slow_writes_take_what_was_estimated() {
         narrow += usize::from(is_narrow);
         slower += usize::from(is_narrow && told.columns.commit > told.columns.drain);
         sequential += usize::from(candidate.choice.drain == Drain::Sequential);
-        let program = lowered(&task, &told.framed, &candidate.choice, &lower::Options::default());
+        let program =
+            lowered(&task, &told.framed, &candidate.choice, &tilewright_tcp_lower::Options::default());
         let program = program.unwrap_or_else(|complaints| panic!("{complaints:?}")).program;
         let mut files = |_: &_| Err(ArrayError::Format("none".to_string()));
         let reading =

@@ -25,9 +25,9 @@ use tilewright_notation::syntax::parser;
 use tilewright_num::{Dtype, RuleSet, convert, decode};
 use tilewright_record::KeepLast;
 use tilewright_runtime::{ArrayError, Wanted, read};
-use tilewright_tcp::program::Program;
-use tilewright_tcp::program::tensor::Data;
-use tilewright_tcp::{Setup, lower};
+use tilewright_tcp_cost::Setup;
+use tilewright_tcp_isa::program::Program;
+use tilewright_tcp_isa::program::tensor::Data;
 
 /// Products of one contraction, at most: larger ones say nothing new.
 const MOST_PRODUCTS: u64 = 1 << 18;
@@ -107,7 +107,7 @@ fn program(machine: &Tcp, text: &str) -> Result<Program, String> {
     let found = search(&task, &Options::exact(Goal::Time, 1), &mut |_, _| false);
     let best = found.kept.best().first().ok_or("no tactic is legal")?;
     let told = Told::new(&task, &found, best).ok_or("no words for it")?;
-    lowered(&task, &told.framed, &best.choice, &lower::Options::default())
+    lowered(&task, &told.framed, &best.choice, &tilewright_tcp_lower::Options::default())
         .map(|done| done.program)
         .map_err(first)
 }

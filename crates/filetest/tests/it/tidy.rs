@@ -17,42 +17,91 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("crates/interp", &["graph"]),
     ("crates/import", &["base", "graph"]),
     ("crates/record", &[]),
-    ("crates/engines/tcp", &["base", "ir", "machine", "notation", "num"]),
+    ("crates/tcp/isa", &["base", "ir", "machine", "notation", "num"]),
+    ("crates/tcp/cost", &["base", "machine", "notation", "num", "tcp-isa"]),
+    ("crates/tcp/exec", &["machine", "notation", "num", "tcp-isa"]),
+    ("crates/tcp/lower", &["base", "machine", "notation", "num", "tcp-cost", "tcp-isa"]),
+    ("crates/tcp/sim", &["base", "machine", "num", "record", "tcp-cost", "tcp-isa"]),
+    ("crates/tcp/micro", &["base", "machine", "tcp-cost", "tcp-isa"]),
     ("crates/engines/neuron", &["base", "machine", "num"]),
-    ("crates/micro", &["base", "machine", "tcp"]),
-    ("crates/sim", &["base", "machine", "num", "record", "tcp"]),
-    ("crates/runtime", &["base", "compile", "machine", "num", "record", "sim", "tcp"]),
-    ("crates/verify", &["base", "explore", "machine", "neuron", "notation", "record", "runtime", "tcp"]),
-    ("crates/explore", &["base", "machine", "neuron", "notation", "num", "tcp"]),
-    ("crates/compile", &["base", "explore", "graph", "interp", "machine", "notation", "num", "tcp"]),
-    ("crates/schedule", &["base", "compile", "explore", "machine", "num", "record", "sim", "tcp"]),
-    ("crates/artifact", &["base", "compile", "graph", "num", "tcp"]),
+    (
+        "crates/runtime",
+        &["base", "compile", "machine", "num", "record", "tcp-cost", "tcp-exec", "tcp-isa", "tcp-sim"],
+    ),
+    (
+        "crates/verify",
+        &["base", "explore", "machine", "neuron", "notation", "record", "runtime", "tcp-isa", "tcp-lower"],
+    ),
+    ("crates/explore", &["base", "machine", "neuron", "notation", "num", "tcp-cost", "tcp-isa", "tcp-lower"]),
+    (
+        "crates/compile",
+        &[
+            "base",
+            "explore",
+            "graph",
+            "interp",
+            "machine",
+            "notation",
+            "num",
+            "tcp-cost",
+            "tcp-isa",
+            "tcp-lower",
+        ],
+    ),
+    (
+        "crates/schedule",
+        &["base", "compile", "explore", "machine", "num", "record", "tcp-cost", "tcp-isa", "tcp-sim"],
+    ),
+    ("crates/artifact", &["base", "compile", "graph", "num", "tcp-isa"]),
     ("crates/report", &["notation"]),
     (
         "crates/study",
         &[
             "base", "compile", "explore", "graph", "machine", "notation", "num", "record", "report",
-            "runtime", "sim", "tcp",
+            "runtime", "tcp-cost", "tcp-isa", "tcp-sim",
         ],
     ),
     (
         "crates/cli",
         &[
-            "artifact", "base", "compile", "explore", "graph", "import", "interp", "machine", "neuron",
-            "notation", "num", "record", "report", "runtime", "schedule", "sim", "study", "tcp", "verify",
+            "artifact",
+            "base",
+            "compile",
+            "explore",
+            "graph",
+            "import",
+            "interp",
+            "machine",
+            "neuron",
+            "notation",
+            "num",
+            "record",
+            "report",
+            "runtime",
+            "schedule",
+            "study",
+            "tcp-cost",
+            "tcp-exec",
+            "tcp-isa",
+            "tcp-lower",
+            "tcp-sim",
+            "verify",
         ],
     ),
     ("crates/python", &["", "base", "machine", "neuron", "num", "record"]),
     (
         "crates/filetest",
-        &["", "base", "compile", "graph", "import", "ir", "machine", "notation", "num", "tcp", "testkit"],
+        &[
+            "", "base", "compile", "graph", "import", "ir", "machine", "notation", "num", "tcp-cost",
+            "tcp-isa", "testkit",
+        ],
     ),
     ("crates/testkit", &[]),
     (
         "bench",
         &[
             "base", "compile", "explore", "import", "machine", "neuron", "notation", "num", "record",
-            "report", "runtime", "sim", "tcp",
+            "report", "runtime",
         ],
     ),
 ];
@@ -194,7 +243,7 @@ fn citations_stay_within_the_repository() {
 
 fn codes() -> impl Iterator<Item = &'static (&'static str, &'static str)> {
     let graphs = tilewright_graph::verify::CODES.iter();
-    tilewright_tcp::verify::CODES.iter().chain(tilewright_tcp::findings::CODES).chain(graphs)
+    tilewright_tcp_isa::verify::CODES.iter().chain(tilewright_tcp_sim::findings::CODES).chain(graphs)
 }
 
 #[test]
@@ -224,7 +273,9 @@ fn every_finding_has_a_program_that_shows_it() {
     let mut programs = Vec::new();
     files(&repository().join("tests/sim"), "tcp", &mut programs);
     let shown: Vec<String> = programs.iter().map(|path| read(path)).collect();
-    for (code, _) in tilewright_tcp::findings::CODES.iter().filter(|(code, _)| !FORESTALLED.contains(code)) {
+    for (code, _) in
+        tilewright_tcp_sim::findings::CODES.iter().filter(|(code, _)| !FORESTALLED.contains(code))
+    {
         let seen = shown.iter().filter(|text| text.contains(&format!("// | error[{code}]"))).count();
         assert!(seen > 0, "no program in tests/sim shows {code}");
     }

@@ -7,13 +7,13 @@ use std::ops::ControlFlow;
 
 use tilewright_machine::tcp::Tcp;
 use tilewright_num::Dtype;
-use tilewright_sim::{Detail, Ended, Judge, Options, Outcome, SimError, WaitsFor};
-use tilewright_tcp::findings::{self, Finding};
-use tilewright_tcp::program::Program;
-use tilewright_tcp::program::event::{Event, Ticket};
-use tilewright_tcp::program::tensor::Role;
-use tilewright_tcp::program::transfer::Address;
-use tilewright_tcp::run::State;
+use tilewright_tcp_exec::State;
+use tilewright_tcp_isa::program::Program;
+use tilewright_tcp_isa::program::event::{Event, Ticket};
+use tilewright_tcp_isa::program::tensor::Role;
+use tilewright_tcp_isa::program::transfer::Address;
+use tilewright_tcp_sim::findings::{self, Finding};
+use tilewright_tcp_sim::{Detail, Ended, Judge, Options, Outcome, SimError, WaitsFor};
 
 use crate::decides::Decides;
 use crate::readings::{Reading, ReadingError, Wanted};

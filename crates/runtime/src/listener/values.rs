@@ -7,11 +7,11 @@ use std::sync::Arc;
 use tilewright_base::Span;
 use tilewright_machine::tcp::Tcp;
 use tilewright_num::Dtype;
-use tilewright_tcp::findings::{Finding, Party};
-use tilewright_tcp::program::event::{Event, Image, PeId, Ticket, Unit};
-use tilewright_tcp::program::transfer::Address;
-use tilewright_tcp::program::{Exec, Transfer};
-use tilewright_tcp::run::{self, State};
+use tilewright_tcp_exec::State;
+use tilewright_tcp_isa::program::event::{Event, Image, PeId, Ticket, Unit};
+use tilewright_tcp_isa::program::transfer::Address;
+use tilewright_tcp_isa::program::{Exec, Transfer};
+use tilewright_tcp_sim::findings::{FaultKind, Finding, Party};
 
 use super::Follows;
 
@@ -73,12 +73,18 @@ impl Follows for Values<'_> {
     /// Carries a command out; breaks if that cannot be done.
     fn take(&mut self, command: Command) -> ControlFlow<()> {
         let (name, done) = match &command.image {
-            Kept::Exec(exec) => (&exec.name, run::exec(self.machine, self.state, command.pe, exec)),
-            Kept::Transfer(transfer) => (&transfer.name, run::transfer(self.machine, self.state, transfer)),
+            Kept::Exec(exec) => {
+                (&exec.name, tilewright_tcp_exec::exec(self.machine, self.state, command.pe, exec))
+            }
+            Kept::Transfer(transfer) => {
+                (&transfer.name, tilewright_tcp_exec::transfer(self.machine, self.state, transfer))
+            }
         };
         let Err(fault) = done else { return ControlFlow::Continue(()) };
         let party = Party::new(name, command.pe, command.unit.name(), command.ticket, command.span);
-        self.fault = Some((command.ticket, Finding::fault(party, &fault, command.at_cycles)));
+        let kind = if fault.is_out_of_bounds() { FaultKind::OutOfBounds } else { FaultKind::Registers };
+        let finding = Finding::fault(party, kind, fault.to_string(), command.at_cycles);
+        self.fault = Some((command.ticket, finding));
         ControlFlow::Break(())
     }
 

@@ -8,9 +8,9 @@ use tilewright_base::{SourceId, Sources};
 use tilewright_machine::{Tcp, builtin, load};
 use tilewright_record::{KeepAll, KeepLast};
 use tilewright_runtime::{Array, ArrayError, Device, Prepared, Reading, ReadingError, Wanted, read};
-use tilewright_sim::{Ended, SimError};
-use tilewright_tcp::kernels;
-use tilewright_tcp::program::{Program, RegisterId, Tensor, text};
+use tilewright_tcp_isa::program::{Program, RegisterId, Tensor, text};
+use tilewright_tcp_lower::kernels;
+use tilewright_tcp_sim::{Ended, SimError};
 
 /// Adds 1 to as many rows as a register says.
 const ROWS: &str = r#"

@@ -10,10 +10,10 @@ use tilewright_notation::syntax::parser;
 use tilewright_num::Dtype;
 use tilewright_record::KeepLast;
 use tilewright_runtime::{ArrayError, ReadingError, Wanted, read};
-use tilewright_tcp::cost::image::exec_cycles;
-use tilewright_tcp::lower::{Options, lower};
-use tilewright_tcp::program::text;
-use tilewright_tcp::{Setup, check};
+use tilewright_tcp_cost::cycles::image::exec_cycles;
+use tilewright_tcp_cost::{Setup, check};
+use tilewright_tcp_isa::program::text;
+use tilewright_tcp_lower::{Options, lower};
 
 /// Einsums whose programs use loads, multicast, sums over slices and bridges.
 const EINSUMS: [&str; 4] = [

@@ -13,11 +13,11 @@ use tilewright_notation::syntax::parser;
 use tilewright_num::Dtype;
 use tilewright_record::KeepLast;
 use tilewright_runtime::readings::{Wanted, read};
-use tilewright_tcp::findings::Finding;
-use tilewright_tcp::lower::{Options, lower};
-use tilewright_tcp::{Setup, check};
+use tilewright_tcp_cost::{Setup, check};
+use tilewright_tcp_lower::{Options, lower};
+use tilewright_tcp_sim::findings::Finding;
 
-#[path = "../../../engines/tcp/tests/it/drawn/mod.rs"]
+#[path = "../../../tcp/lower/tests/it/drawn/mod.rs"]
 mod drawn;
 use drawn::groups::split;
 use drawn::{Dice, program};

@@ -9,10 +9,10 @@ use tilewright_notation::syntax::parser;
 use tilewright_num::Dtype;
 use tilewright_record::KeepAll;
 use tilewright_runtime::readings::{Reading, Wanted, read};
-use tilewright_tcp::lower::{Options, lower};
-use tilewright_tcp::program::tensor::{Data, Place};
-use tilewright_tcp::program::{Program, Queue};
-use tilewright_tcp::{Setup, check};
+use tilewright_tcp_cost::{Setup, check};
+use tilewright_tcp_isa::program::tensor::{Data, Place};
+use tilewright_tcp_isa::program::{Program, Queue};
+use tilewright_tcp_lower::{Options, lower};
 
 const PES: u64 = 8;
 

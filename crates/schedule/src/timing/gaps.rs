@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use tilewright_compile::schedule_text::kind;
-use tilewright_tcp::program::event::{PeId, Ticket, Unit};
+use tilewright_tcp_isa::program::event::{PeId, Ticket, Unit};
 
 use super::Timed;
 

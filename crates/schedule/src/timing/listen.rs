@@ -5,9 +5,9 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use tilewright_num::Dtype;
-use tilewright_sim::Judge;
-use tilewright_tcp::program::event::{Event, Image, PeId, Ticket, Unit};
-use tilewright_tcp::program::transfer::Address;
+use tilewright_tcp_isa::program::event::{Event, Image, PeId, Ticket, Unit};
+use tilewright_tcp_isa::program::transfer::Address;
+use tilewright_tcp_sim::Judge;
 
 use super::{Ran, Timed};
 

@@ -8,8 +8,8 @@ use tilewright_compile::Compiled;
 use tilewright_compile::compiled::Outline;
 use tilewright_compile::schedule_text::Area;
 use tilewright_machine::tcp::Tcp;
-use tilewright_tcp::footprint::{Access, Store, of_exec, of_transfer};
-use tilewright_tcp::program::event::{PeId, Ticket};
+use tilewright_tcp_isa::footprint::{Access, Store, of_exec, of_transfer};
+use tilewright_tcp_isa::program::event::{PeId, Ticket};
 
 use super::{Ran, Timed};
 

@@ -18,9 +18,9 @@ use tilewright_compile::schedule_text::judge::prefetch;
 use tilewright_compile::schedule_text::{Area, Command, Reason, Text, UNITS, percent};
 use tilewright_machine::tcp::Tcp;
 use tilewright_record::KeepLast;
-use tilewright_sim::{Detail, Judge, Options, Outcome, SimError};
-use tilewright_tcp::program::event::{PeId, Ticket, Unit};
-use tilewright_tcp::program::{Exec, Program, RegisterId, Transfer};
+use tilewright_tcp_isa::program::event::{PeId, Ticket, Unit};
+use tilewright_tcp_isa::program::{Exec, Program, RegisterId, Transfer};
+use tilewright_tcp_sim::{Detail, Judge, Options, Outcome, SimError};
 
 pub use gaps::{Blame, Split};
 pub use tilewright_compile::schedule_text::EXPLAINED_PERCENT;
@@ -197,7 +197,7 @@ pub fn simulated(
     program: &Program,
     values: &[(RegisterId, i64)],
 ) -> Result<Outcome, SimError> {
-    run(machine, program, values, &mut tilewright_sim::NoJudge)
+    run(machine, program, values, &mut tilewright_tcp_sim::NoJudge)
 }
 
 fn run(
@@ -207,7 +207,7 @@ fn run(
     judge: &mut dyn Judge,
 ) -> Result<Outcome, SimError> {
     let options = Options { detail: Detail::Totals, check: false, ..Options::default() };
-    let prepared = tilewright_sim::Prepared::new(Arc::new(machine.clone()), Arc::new(program.clone()));
+    let prepared = tilewright_tcp_sim::Prepared::new(Arc::new(machine.clone()), Arc::new(program.clone()));
     prepared.simulate(values, &options, KeepLast::new(0), judge)
 }
 

@@ -15,7 +15,7 @@ use tilewright_compile::{Choices, Options, compile_chosen};
 use tilewright_explore::Goal;
 use tilewright_explore::goal::milliwatts;
 use tilewright_machine::tcp::Tcp;
-use tilewright_tcp::energy::standing_fj;
+use tilewright_tcp_cost::energy::standing_fj;
 
 /// Eighths of the register files that are tried.
 const TRIED: [u64; 4] = [WHOLE, WHOLE / 2, WHOLE / 4, WHOLE / 8];

@@ -8,8 +8,8 @@ use tilewright_machine::Tcp;
 use tilewright_num::Dtype;
 use tilewright_schedule::timing::{EXPLAINED_PERCENT, schedule};
 use tilewright_schedule::tune::{Aim, TuneError, budget, tune, tune_compiled};
-use tilewright_tcp::program::event::Unit;
-use tilewright_tcp::program::text::print;
+use tilewright_tcp_isa::program::event::Unit;
+use tilewright_tcp_isa::program::text::print;
 
 fn tcp() -> Tcp {
     let mut sources = tilewright_base::Sources::default();

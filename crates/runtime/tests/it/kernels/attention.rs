@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use tilewright_tcp::kernels::{Attention, attention};
+use tilewright_tcp_lower::kernels::{Attention, attention};
 
 use crate::kernels::chains::softmax_row;
 use crate::kernels::{run, tcp, tensors};

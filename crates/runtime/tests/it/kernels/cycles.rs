@@ -1,9 +1,9 @@
 //! Cycles of a head group against the sums of the paper and the cost model: L^2 / 64 for the contraction and for each pass.
 
-use tilewright_tcp::cost::image::exec_cycles;
-use tilewright_tcp::cost::{CommandCycles, Stage};
-use tilewright_tcp::kernels::{Attention, attention};
-use tilewright_tcp::program::Program;
+use tilewright_tcp_cost::cycles::image::exec_cycles;
+use tilewright_tcp_cost::cycles::{CommandCycles, Stage};
+use tilewright_tcp_isa::program::Program;
+use tilewright_tcp_lower::kernels::{Attention, attention};
 
 use crate::kernels::{run, tcp};
 

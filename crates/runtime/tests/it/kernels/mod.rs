@@ -1,4 +1,4 @@
-//! The layers of `tilewright_tcp::kernels`: texts that are kept, values against plain arithmetic in f64, cycles against closed forms.
+//! The layers of `tilewright_tcp_lower::kernels`: texts that are kept, values against plain arithmetic in f64, cycles against closed forms.
 //!
 //! `BLESS=1` writes the texts of `kernels/`; the difference is then reviewed like code.
 
@@ -22,10 +22,10 @@ use tilewright_machine::{Tcp, builtin, load};
 use tilewright_num::{Dtype, convert, int_value};
 use tilewright_record::KeepLast;
 use tilewright_runtime::{Array, ArrayError, Reading, Wanted, read, readings};
-use tilewright_sim::Ended;
-use tilewright_tcp::program::Program;
-use tilewright_tcp::program::tensor::Role;
-use tilewright_tcp::run::rules;
+use tilewright_tcp_exec::rules;
+use tilewright_tcp_isa::program::Program;
+use tilewright_tcp_isa::program::tensor::Role;
+use tilewright_tcp_sim::Ended;
 
 /// The machine.
 fn tcp() -> &'static Tcp {
@@ -40,7 +40,7 @@ fn tcp() -> &'static Tcp {
 /// Runs a program that must be legal, finish, and leave nothing to complain about.
 fn run(program: &Program) -> Reading {
     let wanted = Wanted { values: true, findings: true, trace: false, ..Wanted::default() };
-    let mut none = |_: &tilewright_tcp::program::Tensor| Err(ArrayError::Format("no file".into()));
+    let mut none = |_: &tilewright_tcp_isa::program::Tensor| Err(ArrayError::Format("no file".into()));
     let reading =
         read(tcp(), program, &mut none, &wanted, KeepLast::new(0)).unwrap_or_else(|why| panic!("{why:#?}"));
     assert_eq!(reading.outcome.ended, Ended::Finished);
@@ -51,7 +51,7 @@ fn run(program: &Program) -> Reading {
 
 /// Numbers of all tensors by name: inputs as they were, outputs as they came out.
 fn tensors(program: &Program, reading: &Reading) -> BTreeMap<String, Vec<f64>> {
-    let mut none = |_: &tilewright_tcp::program::Tensor| Err(ArrayError::Format("no file".into()));
+    let mut none = |_: &tilewright_tcp_isa::program::Tensor| Err(ArrayError::Format("no file".into()));
     let inputs = program.tensors.iter().filter(|tensor| tensor.role == Role::Input).map(|tensor| {
         let array = readings::input(tcp(), tensor, &mut none).unwrap().unwrap();
         (tensor.name.clone(), numbers(&array))

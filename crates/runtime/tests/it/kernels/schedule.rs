@@ -1,9 +1,9 @@
 //! When the commands of a head group run; `tests/sim/attention.cli` keeps the whole table.
 
 use tilewright_record::KeepLast;
-use tilewright_sim::{NoJudge, Options, simulate};
-use tilewright_tcp::cost::image::exec_cycles;
-use tilewright_tcp::kernels::{Attention, attention};
+use tilewright_tcp_cost::cycles::image::exec_cycles;
+use tilewright_tcp_lower::kernels::{Attention, attention};
+use tilewright_tcp_sim::{NoJudge, Options, simulate};
 
 use crate::kernels::tcp;
 

@@ -1,9 +1,9 @@
 //! The texts in `kernels/`: what the builders print, and programs that run without a complaint.
 
 use tilewright_base::SourceId;
-use tilewright_tcp::kernels::all;
-use tilewright_tcp::program::text;
-use tilewright_tcp::verify;
+use tilewright_tcp_isa::program::text;
+use tilewright_tcp_isa::verify;
+use tilewright_tcp_lower::kernels::all;
 
 use crate::kernels::{assert_kept, run, tcp};
 

@@ -1,4 +1,0 @@
-//! All integration tests of this crate in one binary, which is linked once.
-
-mod memory;
-mod timeline;

@@ -1,0 +1,222 @@
+//! Off-chip memory: which channels the accesses of a loop nest go to, and how long the busiest takes (vISA book, memory performance).
+//!
+//! Requests are cut from the start of each packet. A request touches one access unit, or two if it crosses their border; a write
+//! that covers a unit in part is a read, a change and a write. How long a channel takes is in `time`.
+
+use tilewright_machine::tcp::Tcp;
+use tilewright_notation::algebra::access::AccessLoop;
+
+use map::Map;
+
+mod map;
+mod time;
+mod walk;
+
+/// Access units that are walked one by one for a nest: some milliseconds.
+pub const WALKED_UNITS: u64 = 1 << 18;
+
+/// The part of a channel's time that transfers can use, times 2^32: its efficiency, which contains refresh.
+pub fn reached_q32(machine: &Tcp) -> u64 {
+    let reached = machine.hbm.efficiency.min(1.0 - machine.hbm.refresh_fraction);
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "between 0 and 1, so at most 2^32"
+    )]
+    let reached_q32 = (reached.clamp(0.0, 1.0) * 4_294_967_296.0) as u64;
+    reached_q32
+}
+
+/// Which way data moves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// Out of the memory.
+    Read,
+    /// Into the memory.
+    Write,
+}
+
+/// One side of a transfer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Access<'a> {
+    /// Which way.
+    pub direction: Direction,
+    /// Address of the first packet.
+    pub base_bytes: u64,
+    /// Loops over packets, outermost first, strides in bytes; a negative stride is its two's complement.
+    pub loops_bytes: &'a [AccessLoop],
+    /// Bytes of a packet.
+    pub packet_bytes: u64,
+}
+
+/// What a channel has to do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Channel {
+    /// Access units touched, those below included.
+    pub accesses: u64,
+    /// Units written in part.
+    pub partial_writes: u64,
+    /// Units that open another row of their bank, partial writes not counted.
+    pub row_switches: u64,
+    /// Times that a unit lies in another rank than the one before.
+    pub rank_changes: u64,
+    rank: Option<usize>,
+}
+
+/// What a bank of a channel has to do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Bank {
+    accesses: u64,
+    partial_writes: u64,
+    row_switches: u64,
+    /// The open row.
+    row: Option<u64>,
+}
+
+/// The channels of a machine's off-chip memory. Made once and cleared between uses, so that counting allocates nothing.
+#[derive(Clone, Debug)]
+pub struct Channels {
+    map: Map,
+    channels: Vec<Channel>,
+    /// By channel, then by bank.
+    banks: Vec<Bank>,
+    /// Columns read or written, by channel, then by bank group.
+    columns: Vec<u64>,
+    column_bytes: u64,
+    exact: bool,
+    /// Of the nest that is walked.
+    steps_left: u64,
+    covered_bytes: u128,
+}
+
+/// More loops than a tensor DMA has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TooManyLoops {
+    /// Loops asked for.
+    pub loops: usize,
+    /// Loops of the engine.
+    pub most: u64,
+}
+
+impl Channels {
+    /// Idle channels.
+    pub fn new(machine: &Tcp) -> Channels {
+        let (map, count) = (Map::new(machine), usize::try_from(machine.hbm_channels()).unwrap_or(0));
+        Channels {
+            map,
+            channels: vec![Channel::default(); count],
+            banks: vec![Bank::default(); count.saturating_mul(map.banks())],
+            columns: vec![0; count.saturating_mul(map.groups())],
+            column_bytes: column_bytes(machine),
+            exact: true,
+            steps_left: 0,
+            covered_bytes: 0,
+        }
+    }
+
+    /// Forgets all accesses.
+    pub fn clear(&mut self) {
+        self.channels.fill(Channel::default());
+        self.banks.fill(Bank::default());
+        self.columns.fill(0);
+        self.exact = true;
+    }
+
+    /// Adds the accesses of a loop nest to what the channels have to do.
+    pub fn add(&mut self, machine: &Tcp, access: &Access) -> Result<(), TooManyLoops> {
+        let most = machine.tdma.loops;
+        if access.loops_bytes.len() as u64 > most {
+            return Err(TooManyLoops { loops: access.loops_bytes.len(), most });
+        }
+        let (mut loops, mut packet_bytes) = (access.loops_bytes, access.packet_bytes);
+        // A packet of whole requests is cut where a run of such packets is cut.
+        while let Some((inner, outer)) = loops.split_last() {
+            let run = packet_bytes.checked_mul(inner.size);
+            let whole = packet_bytes.is_multiple_of(machine.tdma.request_bytes);
+            let Some(run) = run.filter(|_| whole && inner.stride == packet_bytes) else { break };
+            (loops, packet_bytes) = (outer, run);
+        }
+        let access = Access { loops_bytes: loops, packet_bytes, ..*access };
+        let packets = loops.iter().fold(1_u128, |all, row| all.saturating_mul(u128::from(row.size)));
+        let all_bytes = packets.saturating_mul(u128::from(packet_bytes));
+        if all_bytes == 0 {
+            return Ok(());
+        }
+        let units = packets.saturating_mul(u128::from(packet_bytes / machine.hbm.access_bytes.max(1) + 2));
+        // What was there before is not scaled.
+        let before = (units > u128::from(WALKED_UNITS)).then(|| self.clone());
+        (self.steps_left, self.covered_bytes) = (WALKED_UNITS, 0);
+        let walked = self.nest(machine, &access, 1);
+        if let Some(before) = before.filter(|_| !walked) {
+            self.exact = false;
+            self.scale(&before, all_bytes);
+        }
+        Ok(())
+    }
+
+    /// Lets what was counted since `before` stand for all bytes of a nest.
+    fn scale(&mut self, before: &Channels, all_bytes: u128) {
+        let covered = self.covered_bytes.max(1);
+        let whole = |now: &mut u64, before: u64| {
+            let counted = u128::from(now.saturating_sub(before));
+            let scaled = counted.saturating_mul(all_bytes).div_ceil(covered);
+            *now = before.saturating_add(u64::try_from(scaled).unwrap_or(u64::MAX));
+        };
+        for (now, before) in self.channels.iter_mut().zip(&before.channels) {
+            whole(&mut now.accesses, before.accesses);
+            whole(&mut now.partial_writes, before.partial_writes);
+            whole(&mut now.row_switches, before.row_switches);
+            whole(&mut now.rank_changes, before.rank_changes);
+        }
+        for (now, before) in self.banks.iter_mut().zip(&before.banks) {
+            whole(&mut now.accesses, before.accesses);
+            whole(&mut now.partial_writes, before.partial_writes);
+            whole(&mut now.row_switches, before.row_switches);
+        }
+        for (now, before) in self.columns.iter_mut().zip(&before.columns) {
+            whole(now, *before);
+        }
+    }
+
+    /// What each channel has to do.
+    pub fn channels(&self) -> &[Channel] {
+        &self.channels
+    }
+
+    /// Every access was counted; if not, some stand for others.
+    pub fn exact(&self) -> bool {
+        self.exact
+    }
+
+    /// Access units touched on all channels.
+    pub fn accesses(&self) -> u64 {
+        self.channels.iter().fold(0, |all, channel| all.saturating_add(channel.accesses))
+    }
+
+    /// Spreads so many accesses evenly over channels and banks, for rows whose places are data.
+    pub fn add_evenly(&mut self, accesses: u64, partial_writes: u64) {
+        let count = self.channels.len().max(1) as u64;
+        for channel in &mut self.channels {
+            channel.accesses = channel.accesses.saturating_add(accesses.div_ceil(count));
+            channel.partial_writes = channel.partial_writes.saturating_add(partial_writes.div_ceil(count));
+            channel.rank = None;
+        }
+        for bank in &mut self.banks {
+            bank.row = None;
+        }
+        self.exact = false;
+    }
+}
+
+impl Bank {
+    fn add(&mut self, accesses: u64, partial_writes: u64, row_switches: u64) {
+        self.accesses = self.accesses.saturating_add(accesses);
+        self.partial_writes = self.partial_writes.saturating_add(partial_writes);
+        self.row_switches = self.row_switches.saturating_add(row_switches);
+    }
+}
+
+/// Bytes of a column: what a channel moves in one cycle of its clock.
+fn column_bytes(machine: &Tcp) -> u64 {
+    machine.hbm.channel_bytes_per_cycle.max(1)
+}

@@ -1,0 +1,238 @@
+//! Commit unit: the valid part of each flit to the next address of a memory (paper section IV-D; vISA book, commit engine). Fills
+//! and short loads write in the same way.
+
+use std::borrow::Cow;
+use std::ops::Range;
+use std::sync::OnceLock;
+
+use smallvec::SmallVec;
+use tilewright_num::{Dtype, RuleSet, commit_relu, convert};
+use tilewright_tcp_isa::program::exec::{Commit, Fill, Memory, Short};
+
+use super::fault::{Fault, Problem, Stage, equal, product};
+use super::packets::{Packets, load_bits, store_bits};
+use super::parallel::for_each;
+use super::state::{Group, SliceMemory, State, Target};
+use super::walk::{Walk, pairs};
+use crate::limits::{MAX_SLICE, index};
+use crate::runs::{Even, Side};
+use crate::state::sizes::Sizes;
+
+/// A commit whose addresses are known to lie inside the memory.
+pub(super) struct Writer<'a> {
+    image: &'a Commit,
+    base: i64,
+    walk: Walk,
+    /// From the first byte that is written to the last.
+    extent: Range<usize>,
+    /// Where runs of flits start, and flits of a run.
+    runs: (Walk, u64),
+    /// First bytes of all runs, if they are not too many; found when they are first asked for.
+    starts: OnceLock<Option<Vec<u64>>>,
+}
+
+/// Most runs whose places are kept for all slices.
+const MAX_STARTS: u64 = 1 << 14;
+
+impl<'a> Writer<'a> {
+    /// Checks an image.
+    pub(super) fn new(sizes: &Sizes, image: &'a Commit) -> Result<Self, Problem> {
+        if image.relu && !image.to_bf16 {
+            return Err(Problem::Setting("the commit unit's ReLU works on its way to bf16 only"));
+        }
+        let loops = pairs(&image.loops);
+        let walk = Walk::new(loops.clone())?;
+        let runs = Walk::runs(&loops, image.bytes)?;
+        product("bytes written on a slice", [walk.left(), image.bytes], MAX_SLICE)?;
+        let base = i64::try_from(image.base).unwrap_or(i64::MAX);
+        let reach = |stride: i64, size: u64| stride.saturating_mul(size.saturating_sub(1).cast_signed());
+        let ends = loops.iter().map(|(size, stride)| reach(*stride, *size));
+        let (low, high) = ends.fold((base, base), |(low, high), end| {
+            (low.saturating_add(end.min(0)), high.saturating_add(end.max(0)))
+        });
+        let (memory, capacity) = sizes.of(image.memory);
+        let bytes = image.bytes;
+        let out = |offset| Problem::OutOfBounds { memory, offset, bytes, capacity };
+        if walk.left() > 0 && low < 0 {
+            return Err(out(low));
+        }
+        let end = u64::try_from(high).unwrap_or(0).saturating_add(bytes);
+        if walk.left() > 0 && end > capacity {
+            return Err(out(high));
+        }
+        let extent = usize::try_from(low).unwrap_or(0)..index(end);
+        Ok(Writer { image, base, walk, extent, runs, starts: OnceLock::new() })
+    }
+
+    /// Flits that are written.
+    pub(super) fn steps(&self) -> u64 {
+        self.walk.left()
+    }
+
+    /// Whether a slice of the group writes.
+    pub(super) fn writes(&self, slice: u64) -> bool {
+        let ranges = &self.image.slices;
+        ranges.is_empty() || ranges.iter().any(|(first, end)| (*first..*end).contains(&slice))
+    }
+
+    /// First bytes of all runs, and their bytes.
+    pub(super) fn runs(&self) -> (impl Iterator<Item = u64>, usize) {
+        let (base, (walk, flits)) = (self.base, self.runs.clone());
+        let start = move |offset| base.saturating_add(offset).unsigned_abs();
+        (walk.map(start), index(flits.saturating_mul(self.image.bytes)))
+    }
+
+    /// [`Self::runs`] as loops.
+    pub(super) fn side(&self) -> Side {
+        let bytes = self.runs.1.saturating_mul(self.image.bytes);
+        Side { first: self.base, loops: self.runs.0.loops().collect(), bytes }
+    }
+
+    /// What is written to the contraction engine's register file, if it is the same rows of all lanes.
+    pub(super) fn target(&self, sizes: &Sizes) -> Option<Target> {
+        let Memory::Trf { lanes } = self.image.memory else { return None };
+        let written = self.walk.left().checked_mul(self.image.bytes).filter(|bytes| *bytes > 0)?;
+        let from = Side { first: 0, loops: SmallVec::new(), bytes: written };
+        Target::of(&Even::of(&from, &self.side())?, lanes, sizes.trf).map(|(target, _)| target)
+    }
+
+    /// Checks flits of so many bytes, of which those at hand may keep only the first.
+    pub(super) fn check(&self, flits: &Packets, flit_bytes: usize) -> Result<(), Problem> {
+        equal("commit steps", self.steps(), "flits", flits.count() as u64)?;
+        if flits.extra.is_some() && !matches!(self.image.memory, Memory::Trf { .. }) {
+            return Err(Problem::Setting("i5 and i9 are kept by the contraction register file only"));
+        }
+        if self.image.bytes > flit_bytes as u64 && self.steps() > 0 {
+            return Err(Problem::TooLarge { what: "bytes of a flit", most: flit_bytes as u64 });
+        }
+        Ok(())
+    }
+
+    /// Flits as they are written: to bf16 if the image says so.
+    pub(super) fn convert(&self, rules: &RuleSet, flits: Packets) -> Result<Packets, Problem> {
+        self.check(&flits, flits.packet_bytes)?;
+        if !self.image.to_bf16 {
+            return Ok(flits);
+        }
+        let flit_bytes = flits.packet_bytes.max(1);
+        let mut bytes = vec![0; flits.bytes.len()];
+        for (source, target) in flits.bytes.chunks(flit_bytes).zip(bytes.chunks_mut(flit_bytes)) {
+            for word in 0..flit_bytes / 4 {
+                let mut pattern = load_bits(source, 32, word);
+                if self.image.relu {
+                    pattern = commit_relu(rules, f32::from_bits(pattern)).to_bits();
+                }
+                store_bits(target, 16, word, convert(rules, Dtype::F32, Dtype::Bf16, pattern)?);
+            }
+        }
+        Ok(Packets { bytes, ..flits })
+    }
+
+    /// Writes converted flits run by run.
+    pub(super) fn write(&self, sizes: &Sizes, memory: &mut SliceMemory, flits: &Packets) {
+        if flits.extra.is_some() {
+            return self.write_flits(sizes, memory, flits);
+        }
+        let (kept, pitch) = (index(self.image.bytes), flits.packet_bytes.max(1));
+        let bytes = index(self.runs.1.saturating_mul(self.image.bytes));
+        let run = index(self.runs.1).saturating_mul(pitch).max(1);
+        let few = self.runs.0.left() <= MAX_STARTS;
+        let starts = self.starts.get_or_init(|| few.then(|| self.runs().0.collect()));
+        let starts = starts.as_ref().map_or_else(|| Cow::Owned(self.runs().0.collect()), Cow::Borrowed);
+        let runs = starts.iter().zip(flits.bytes.chunks(run));
+        if let Some(mut opened) = memory.open(sizes, self.image.memory, &self.extent) {
+            runs.for_each(|(at, run)| put(opened.span(*at, bytes), run, kept, pitch));
+        } else {
+            runs.for_each(|(at, run)| {
+                put(memory.span(sizes, self.image.memory, *at, bytes), run, kept, pitch);
+            });
+        }
+    }
+
+    /// Writes converted flits one by one.
+    pub(super) fn write_flits(&self, sizes: &Sizes, memory: &mut SliceMemory, flits: &Packets) {
+        let kept = index(self.image.bytes);
+        let flit_bytes = flits.packet_bytes;
+        for (step, offset) in self.walk.clone().enumerate() {
+            let range = step * flit_bytes..step * flit_bytes + kept;
+            let at = self.base.saturating_add(offset).unsigned_abs();
+            let bytes = flits.bytes.get(range.clone()).unwrap_or_default();
+            match flits.extra.as_ref().and_then(|extra| extra.get(range)) {
+                Some(extra) => memory.write_extra(sizes, at, bytes, extra),
+                None => memory.write(sizes, self.image.memory, at, bytes),
+            }
+        }
+    }
+}
+
+/// Writes a run of flits, so many bytes apart, to a place: the first bytes of each.
+fn put(target: Option<&mut [u8]>, run: &[u8], kept: usize, pitch: usize) {
+    let Some(target) = target else { return };
+    if kept == pitch {
+        return copy(target, run.get(..target.len()).unwrap_or_default());
+    }
+    for (target, flit) in target.chunks_exact_mut(kept.max(1)).zip(run.chunks_exact(pitch)) {
+        copy(target, flit.get(..kept).unwrap_or_default());
+    }
+}
+
+/// Copies as many bytes; lengths of flits and of their parts without a call.
+fn copy(target: &mut [u8], source: &[u8]) {
+    fn fixed<const BYTES: usize>(target: &mut [u8], source: &[u8]) {
+        if let (Some(target), Some(source)) = (target.first_chunk_mut::<BYTES>(), source.first_chunk()) {
+            *target = *source;
+        }
+    }
+    match target.len() {
+        4 => fixed::<4>(target, source),
+        8 => fixed::<8>(target, source),
+        16 => fixed::<16>(target, source),
+        32 => fixed::<32>(target, source),
+        _ => target.copy_from_slice(source),
+    }
+}
+
+/// Writes one word, again and again, at every step of a commit.
+pub(super) fn fill(state: &mut State, group: Group, fill: &Fill) -> Result<(), Fault> {
+    let sizes = state.sizes;
+    let writer = Writer::new(&sizes, &fill.commit).map_err(|problem| problem.at(Stage::Commit))?;
+    if writer.steps() == 0 {
+        return Ok(());
+    }
+    let word = fill.word.to_le_bytes();
+    let bytes: Vec<u8> = word.into_iter().cycle().take(index(fill.commit.bytes)).collect();
+    let work = writer.steps().saturating_mul(group.slices).saturating_mul(4);
+    for_each(state.slices_mut(group), work, |slice, memory| {
+        if writer.writes(slice as u64) {
+            if fill.word == 0 && fill.commit.memory == Memory::Dm {
+                let (starts, bytes) = writer.runs();
+                return starts
+                    .for_each(|at| memory.clear_dm(&sizes, index(at)..index(at).saturating_add(bytes)));
+            }
+            for offset in writer.walk.clone() {
+                let at = writer.base.saturating_add(offset).unsigned_abs();
+                memory.write(&sizes, fill.commit.memory, at, &bytes);
+            }
+        }
+    });
+    Ok(())
+}
+
+/// Copies contiguous bytes of data memory into a register file.
+pub(super) fn short(state: &mut State, group: Group, short: &Short) -> Result<(), Fault> {
+    let sizes = state.sizes;
+    let check = |memory: Memory, offset: u64| {
+        let (name, capacity) = sizes.of(memory);
+        let inside = offset.checked_add(short.bytes).is_some_and(|end| end <= capacity);
+        let offset = i64::try_from(offset).unwrap_or(i64::MAX);
+        let problem = Problem::OutOfBounds { memory: name, offset, bytes: short.bytes, capacity };
+        if inside { Ok(()) } else { Err(problem.at(Stage::Commit)) }
+    };
+    check(Memory::Dm, short.from)?;
+    check(short.memory, short.base)?;
+    let (from, bytes) = (i64::try_from(short.from).unwrap_or(i64::MAX), index(short.bytes));
+    for_each(state.slices_mut(group), group.slices.saturating_mul(short.bytes) / 8, |_, memory| {
+        memory.copy_from_dm(&sizes, short.memory, from, short.base, bytes);
+    });
+    Ok(())
+}

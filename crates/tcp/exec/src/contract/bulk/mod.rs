@@ -1,0 +1,240 @@
+//! The contraction as matrix products of [`crate::values`]: wherever the loops nest, rows of the stream meet rows of the register
+//! files, and the bulk kernels give the bits of the literal way.
+//!
+//! A surviving digit during which a packet is held numbers rows of the register files, one during which the register files stand
+//! still rows of the stream, any other a product of its own. Summed digits, in their order, and the neighbours of the tree are k.
+//!
+//! - `layout` (here): what follows from the registers, found once for all slices;
+//! - `product`: one slice's operands and results;
+//! - `few`: one slice's operands where the stream has few rows;
+//! - `loaded`: the same with register file loads that were not carried out;
+//! - `broadcast`: one register file element for a whole packet, where products are too small for kernels;
+//! - `sums`: accumulators.
+
+mod broadcast;
+mod few;
+mod loaded;
+mod product;
+mod sums;
+
+use tilewright_num::{Dtype, RuleSet};
+
+use super::digits::{Digit, Digits, digits};
+use super::plan::Plan;
+use crate::contract::register_file::RegisterFile;
+use crate::fault::Problem;
+use crate::packets::Packets;
+use crate::state::Kept;
+use product::Product;
+use tilewright_tcp_isa::program::exec::ContractOp;
+
+/// Most bytes of an operand that is laid out anew; larger ones go the literal way.
+const MAX_OPERAND_BYTES: usize = 1 << 28;
+/// Most steps of one sum, and most rows of an operand.
+const MAX_PLACES: usize = 1 << 22;
+/// Results of a product that are worth a kernel where the tree has no depth.
+const KERNEL_RESULTS: usize = 256;
+/// Steps of a sum that are.
+const KERNEL_STEPS: usize = 32;
+
+/// Words of the flits that leave, for packets from [`Plan::feed`]; `None` if the loops do not nest.
+///
+/// # Errors
+/// What the kernels refuse.
+pub fn contract(
+    plan: &Plan<'_>,
+    packets: &Packets,
+    trf: RegisterFile<'_>,
+) -> Result<Option<Vec<u32>>, Problem> {
+    Layout::new(*plan).map_or(Ok(None), |layout| layout.contract(packets, trf))
+}
+
+/// What the registers of a contraction ask for.
+pub(super) struct Layout<'a> {
+    plan: Plan<'a>,
+    /// Register file element of each packet element, from the first.
+    elements: Vec<i64>,
+    /// Steps by what they number.
+    batch: Vec<Place>,
+    stream_rows: Vec<Place>,
+    trf_rows: Vec<Place>,
+    summed: Vec<Place>,
+    /// Every column meets the same register file elements, so columns are further rows of the stream.
+    same_elements: bool,
+    /// Packets of all rows, if rows are whole packets and follow each other.
+    packets_in_order: Option<usize>,
+    /// Rows of the register files are runs of elements.
+    trf_in_order: bool,
+    /// And follow each other in every lane.
+    trf_rows_in_order: bool,
+    /// The tree's 4-bit elements are whole bytes of the register file.
+    whole_bytes: bool,
+}
+
+impl<'a> Layout<'a> {
+    /// `None` if the loops do not nest.
+    pub(super) fn new(plan: Plan<'a>) -> Option<Layout<'a>> {
+        let whole = plan.active.is_multiple_of(plan.tree);
+        if !(whole || adds_zeros(&plan)) || plan.rules != &RuleSet::TCP {
+            return None;
+        }
+        let digits = if plan.steps == 0 { nothing() } else { digits(&plan)? };
+        let select = |which: &dyn Fn(&Digit) -> bool| -> Vec<Digit> {
+            digits.steps.iter().filter(|digit| which(digit)).copied().collect()
+        };
+        let batch = select(&|digit| !digit.summed && digit.packet != 0 && digit.trf != 0);
+        let stream_rows = select(&|digit| !digit.summed && digit.packet != 0 && digit.trf == 0);
+        let trf_rows = select(&|digit| !digit.summed && digit.packet == 0);
+        let summed = select(&|digit| digit.summed);
+        if [&batch, &stream_rows, &trf_rows, &summed].into_iter().any(|digits| count(digits) > MAX_PLACES) {
+            return None;
+        }
+        let whole_bytes = plan.steps > 0 && whole_bytes(&plan, &digits);
+        let mut units = digits.elements.chunks_exact(plan.tree).take(plan.columns);
+        let first = units.next();
+        let same_elements = units.all(|unit| Some(unit) == first);
+        let packets_in_order = packets_in_order(&plan, stream_rows.iter().chain(&summed)).filter(|_| whole);
+        let (summed, trf_rows) = (places(&summed), places(&trf_rows));
+        let apart = |places: &[Place], elements: usize| {
+            let elements = (elements as u64).cast_signed();
+            (0..).zip(places).all(|(at, place): (i64, _)| place.trf == at * elements)
+        };
+        let trf_in_order = whole && apart(&summed, plan.tree);
+        let trf_rows_in_order = trf_in_order && apart(&trf_rows, summed.len() * plan.tree);
+        Some(Layout {
+            plan,
+            batch: places(&batch),
+            stream_rows: places(&stream_rows),
+            trf_rows,
+            summed,
+            same_elements,
+            packets_in_order,
+            trf_in_order,
+            trf_rows_in_order,
+            whole_bytes,
+            elements: digits.elements,
+        })
+    }
+
+    /// Words of the flits that leave; `None` if an operand would be too large.
+    pub(super) fn contract(
+        &self,
+        packets: &Packets,
+        trf: RegisterFile<'_>,
+    ) -> Result<Option<Vec<u32>>, Problem> {
+        if self.plan.steps == 0 {
+            return Ok(Some(Vec::new()));
+        }
+        if self.is_broadcast() {
+            return Ok(Some(broadcast::words(self, packets, trf)));
+        }
+        let Some(product) = Product::new(self, packets, trf) else { return Ok(None) };
+        product.run().map(Some)
+    }
+
+    /// Whether register file loads may be met where their bytes lie: few rows of the stream, and rows of lanes one after the other.
+    pub(super) fn takes_loads(&self) -> bool {
+        let plan = &self.plan;
+        let paired =
+            matches!((plan.dtype, plan.image.dtype), (Dtype::Bf16, Dtype::Bf16) | (Dtype::I8, Dtype::I8));
+        paired && plan.steps > 0 && self.trf_rows_in_order && !self.is_broadcast() && self.is_few()
+    }
+
+    /// [`Self::contract`] with loads that were not carried out; `None` where the register file has to be looked at.
+    pub(super) fn contract_loads(&self, packets: &Packets, loads: Kept<'_>) -> Option<Vec<u32>> {
+        let unread = RegisterFile { bytes: &[], extra: None };
+        let product = self.takes_loads().then(|| Product::new(self, packets, unread))??;
+        product.run_loads(loads)
+    }
+
+    /// One register file element meets all elements of a packet, and products are small.
+    fn is_broadcast(&self) -> bool {
+        let small = self.batch.len() > 1
+            || self.summed.len() < KERNEL_STEPS
+            || self.rows_a() * self.rows_b() <= KERNEL_RESULTS;
+        self.plan.tree == 1 && self.same_elements && small && self.plan.image.op == ContractOp::Add
+    }
+
+    /// Columns that one matrix product has, and how many products there are for them.
+    fn columns(&self) -> (usize, usize) {
+        if self.same_elements { (self.plan.columns, 1) } else { (1, self.plan.columns) }
+    }
+
+    fn rows_a(&self) -> usize {
+        self.stream_rows.len() * self.columns().0
+    }
+
+    fn rows_b(&self) -> usize {
+        self.trf_rows.len() * self.plan.lanes
+    }
+
+    /// Register file elements that a column's tree meets; fewer than it takes where it is partly inactive.
+    fn unit(&self, column: usize) -> &[i64] {
+        let first = column * self.plan.tree;
+        self.elements.get(first..self.elements.len().min(first + self.plan.tree)).unwrap_or_default()
+    }
+
+    fn k(&self) -> usize {
+        self.summed.len() * self.plan.tree
+    }
+}
+
+/// Whether elements that a partly inactive tree lacks may be zeros on both sides: their products are what sums start from.
+fn adds_zeros(plan: &Plan<'_>) -> bool {
+    plan.active < plan.tree
+        && plan.image.op == ContractOp::Add
+        && plan.dtype == plan.image.dtype
+        && matches!(plan.dtype, Dtype::Bf16 | Dtype::F8E4M3Fn | Dtype::F8E5M2 | Dtype::I8)
+}
+
+/// Loops without steps.
+fn nothing() -> Digits {
+    Digits { steps: smallvec::SmallVec::new(), elements: Vec::new() }
+}
+
+/// Packets that these digits number, if they number them one after the other and each is one tree's.
+fn packets_in_order<'d>(
+    plan: &Plan<'_>,
+    digits: impl DoubleEndedIterator<Item = &'d Digit>,
+) -> Option<usize> {
+    if plan.columns != 1 || plan.tree != plan.width {
+        return None;
+    }
+    digits.rev().try_fold(1_usize, |expected, digit| {
+        (digit.packet == expected).then(|| expected.saturating_mul(digit.size))
+    })
+}
+
+/// Whether every tree's 4-bit elements are whole bytes of the register file, one after the other.
+fn whole_bytes(plan: &Plan<'_>, digits: &Digits) -> bool {
+    let run = |unit: &[i64]| unit[0] % 2 == 0 && unit.windows(2).all(|pair| pair[1] == pair[0] + 1);
+    plan.tree > 1
+        && digits.steps.iter().all(|digit| digit.trf % 2 == 0)
+        && digits.elements.chunks_exact(plan.tree).take(plan.columns).all(run)
+}
+
+/// Where some iterations of digits are, for everyone.
+#[derive(Clone, Copy, Debug, Default)]
+struct Place {
+    packet: usize,
+    trf: i64,
+    result: usize,
+}
+
+fn count(digits: &[Digit]) -> usize {
+    digits.iter().map(|digit| digit.size).fold(1, usize::saturating_mul)
+}
+
+/// All iterations of digits, outermost first.
+fn places(digits: &[Digit]) -> Vec<Place> {
+    let mut all = vec![Place::default()];
+    for digit in digits {
+        let step = |place: &Place, at: usize| Place {
+            packet: place.packet + at * digit.packet,
+            trf: place.trf + (at as u64).cast_signed() * digit.trf,
+            result: place.result + at * digit.result,
+        };
+        all = all.iter().flat_map(|place| (0..digit.size).map(move |at| step(place, at))).collect();
+    }
+    all
+}

@@ -1,0 +1,206 @@
+//! Fetch unit: the sequencer's elements, masked, looked up, cast and shifted by a zero point, packet by packet (vISA book, fetch
+//! engine; order of the adapter's stages as there).
+//!
+//! A masked element leaves the adapter as zero, whatever table or zero point follows the mask (an assumption: padding must not
+//! influence results). Elements outside data memory read as 0.
+//!
+//! - here: element by element, which is the definition;
+//! - `rows`: row by row.
+
+mod rows;
+
+use std::ops::Range;
+
+use smallvec::SmallVec;
+use tilewright_num::{Dtype, RuleSet, convert, int_pattern, int_value, subtract_zero_point};
+
+use super::fault::{Problem, divide};
+use super::packets::{Packets, flight_bytes, load_bits, store_element};
+use super::walk::{Walk, pairs};
+use crate::limits::{MAX_SLICE, Way, index};
+use rows::Rows;
+use tilewright_tcp_isa::memory::payload_bits;
+use tilewright_tcp_isa::program::exec::{Fetch, Limit};
+
+/// What a fetch needs to know besides a slice's memory.
+pub(super) struct Fetcher<'a> {
+    rules: &'a RuleSet,
+    image: &'a Fetch,
+    bits: u64,
+    walk: Walk,
+    /// The sequence as rows, if it may be taken so.
+    pub(super) rows: Option<Rows>,
+    /// Packets of each slice.
+    pub(super) packets: u64,
+    /// Bytes of a packet in flight.
+    pub(super) packet_bytes: u64,
+}
+
+impl<'a> Fetcher<'a> {
+    /// Checks an image.
+    pub(super) fn new(rules: &'a RuleSet, image: &'a Fetch, way: Way) -> Result<Self, Problem> {
+        if matches!(image.dtype, Dtype::I5 | Dtype::I9) {
+            return Err(Problem::Dtype(image.dtype));
+        }
+        let mut loops = pairs(&image.loops);
+        if let Some(interleave) = image.interleave {
+            match loops.get_mut(interleave.at_loop) {
+                Some((2, stride)) => *stride = 0,
+                _ => return Err(Problem::Setting("an interleaved fetch alternates in a loop of size 2")),
+            }
+        }
+        if let Some(indirect) = image.indirect {
+            match loops.get_mut(indirect.at_loop) {
+                Some((_, stride)) => *stride = 0,
+                None => return Err(Problem::Setting("indirect addressing needs one of the fetch loops")),
+            }
+        }
+        if image.zero_point.is_some() && !matches!(image.leaves(), Dtype::I5 | Dtype::I9) {
+            return Err(Problem::Setting("a zero point is subtracted from i4 or i8 only"));
+        }
+        let walk = Walk::new(loops)?;
+        let packets = divide("fetched elements", walk.left(), image.packet)?;
+        let packet_bytes = flight_bytes(image.leaves(), image.packet);
+        if packets.saturating_mul(packet_bytes) > MAX_SLICE {
+            return Err(Problem::TooLarge { what: "bytes in flight on a slice", most: MAX_SLICE });
+        }
+        let bits = payload_bits(image.dtype);
+        let mut fetcher = Fetcher { rules, image, bits, walk, rows: None, packets, packet_bytes };
+        if way == Way::Bulk {
+            fetcher.rows = Rows::new(&fetcher);
+        }
+        Ok(fetcher)
+    }
+
+    /// Parts of data memory, each from the first byte that may be read to the last; the second is that of an interleaved fetch.
+    pub(super) fn reads(&self) -> [Range<usize>; 2] {
+        if self.image.indirect.is_some() {
+            return [0..usize::MAX, 0..0];
+        }
+        let ends = |(size, stride): (u64, i64)| stride.saturating_mul(size.saturating_sub(1).cast_signed());
+        let (low, high) = self.walk.loops().map(ends).fold((0_i64, 0_i64), |(low, high), end| {
+            (low.saturating_add(end.min(0)), high.saturating_add(end.max(0)))
+        });
+        // Rounded to whole bytes on both sides.
+        let bits = |elements: i64| elements.saturating_mul(self.bits.cast_signed());
+        let (low, high) =
+            (bits(low).div_euclid(8), bits(high.saturating_add(1)).saturating_add(7).div_euclid(8));
+        let from =
+            |base: u64| index(base.saturating_add_signed(low))..index(base.saturating_add_signed(high));
+        [from(self.image.base), self.image.interleave.map_or(0..0, |second| from(second.base))]
+    }
+
+    /// Type that leaves.
+    pub(super) fn leaves(&self) -> Dtype {
+        self.image.leaves()
+    }
+
+    /// All packets of a slice of the group.
+    pub(super) fn fetch(&self, dm: &[u8], slice: u64) -> Result<Packets, Problem> {
+        match &self.rows {
+            Some(rows) => rows.fetch(self, dm, slice),
+            None => self.step(dm, slice),
+        }
+    }
+
+    /// Element by element.
+    fn step(&self, dm: &[u8], slice: u64) -> Result<Packets, Problem> {
+        let packet_bytes = index(self.packet_bytes);
+        let room = index(self.packets.saturating_mul(self.packet_bytes));
+        let mut packets = Packets { bytes: vec![0; room], extra: None, packet_bytes };
+        let leaves = self.image.leaves();
+        // Elements from one packet's start to the next: with 4 bits, an odd packet leaves half a byte unused.
+        let pitch = packet_bytes * 8 / index(payload_bits(leaves));
+        let origins: SmallVec<[u64; 2]> =
+            self.image.limits.iter().map(|limit| origin(limit, slice)).collect();
+        let mut walk = self.walk.clone();
+        for packet in 0..index(self.packets) {
+            for element in 0..index(self.image.packet) {
+                let at = walk.index();
+                if self.live(at, &origins) {
+                    let read = walk.offset().map_or(0, |offset| self.read(dm, at, offset));
+                    store_element(leaves, &mut packets, packet * pitch + element, self.adapt(read)?);
+                }
+                walk.advance();
+            }
+        }
+        Ok(packets)
+    }
+
+    fn live(&self, at: &[u64], origins: &[u64]) -> bool {
+        self.image.limits.iter().zip(origins).all(|(limit, origin)| {
+            let weighted = at.iter().zip(&limit.weights).map(|(index, weight)| index.saturating_mul(*weight));
+            weighted.fold(*origin, u64::saturating_add) < limit.extent.fixed()
+        })
+    }
+
+    fn read(&self, dm: &[u8], at: &[u64], offset: i64) -> u32 {
+        let second = self.image.interleave.filter(|interleave| at.get(interleave.at_loop) == Some(&1));
+        let base = second.map_or(self.image.base, |interleave| interleave.base);
+        let row = self.image.indirect.map_or(0, |indirect| {
+            let entry = at.get(indirect.at_loop).copied().unwrap_or(0).saturating_mul(4);
+            let stride = self.image.loops.get(indirect.at_loop).map_or(0, |row| row.stride);
+            let bytes = dm.get(index(indirect.table.saturating_add(entry))..).unwrap_or_default();
+            int_value(Dtype::I32, load_bits(bytes, 32, 0)).saturating_mul(stride)
+        });
+        read_element(dm, self.bits, base, offset.saturating_add(row))
+    }
+
+    fn adapt(&self, read: u32) -> Result<u32, Problem> {
+        let (mut pattern, mut dtype) = (read, self.image.dtype);
+        if let Some(lookup) = &self.image.lookup {
+            let found = lookup.patterns.get(read as usize).copied();
+            pattern = found.ok_or(Problem::Setting("the lookup table has no entry for a value read"))?;
+            dtype = lookup.dtype;
+        }
+        if let Some(cast) = self.image.cast {
+            pattern = convert(self.rules, dtype, cast, pattern)?;
+            dtype = cast;
+        }
+        if let Some(zero_point) = self.image.zero_point {
+            let leaves = self.image.leaves();
+            let zero_point = i32::try_from(zero_point)
+                .map_err(|_| Problem::Setting("the zero point is no 32-bit number"))?;
+            let value = i32::try_from(int_value(dtype, pattern)).unwrap_or(0);
+            let difference = subtract_zero_point(dtype, leaves, value, zero_point)?;
+            pattern = int_pattern(leaves, i64::from(difference));
+        }
+        Ok(pattern)
+    }
+}
+
+/// What a slice's number is worth to a limit.
+fn origin(limit: &Limit, slice: u64) -> u64 {
+    limit.slices.iter().fold(0, |all, digit| {
+        let value =
+            slice.checked_div(digit.stride).and_then(|rest| rest.checked_rem(digit.size)).unwrap_or(0);
+        all.saturating_add(value.saturating_mul(digit.weight))
+    })
+}
+
+/// The element so many elements from a byte on; 0 for bytes outside.
+fn read_element(dm: &[u8], bits: u64, base: u64, offset: i64) -> u32 {
+    let base = i64::try_from(base).unwrap_or(i64::MAX);
+    let (first, within) = match bits {
+        4 => (base.saturating_add(offset.div_euclid(2)), usize::from(offset.rem_euclid(2) == 1)),
+        _ => (base.saturating_add(offset.saturating_mul((bits / 8).cast_signed())), 0),
+    };
+    let found = usize::try_from(first).ok().and_then(|first| dm.get(first..));
+    found.map_or(0, |bytes| load_bits(bytes, bits, within))
+}
+
+/// Appends bytes from a place that may lie partly outside.
+fn push_run(bytes: &mut Vec<u8>, dm: &[u8], first: i64, length: usize) {
+    let inside = usize::try_from(first).ok().and_then(|first| dm.get(first..first.checked_add(length)?));
+    match inside {
+        // Short runs of a size that is known are two moves and no call.
+        Some(run) => match <&[u8; 32]>::try_from(run) {
+            Ok(run) => bytes.extend_from_slice(run),
+            Err(_) => bytes.extend_from_slice(run),
+        },
+        None => bytes.extend((0..length as u64).map(|at| {
+            let at = usize::try_from(first.saturating_add(at.cast_signed())).ok();
+            at.and_then(|at| dm.get(at)).copied().unwrap_or(0)
+        })),
+    }
+}

@@ -1,0 +1,33 @@
+//! How a command is followed, and how much of it is held at once.
+
+use tilewright_machine::NumberRules;
+use tilewright_machine::tcp::Tcp;
+use tilewright_num::RuleSet;
+
+/// How a command is followed; both give the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// Element by element.
+    Literal,
+    /// Runs and whole streams at once, where registers are regular.
+    Bulk,
+}
+
+/// The number rules that a machine computes by.
+pub fn rules(machine: &Tcp) -> &'static RuleSet {
+    match machine.numerics.rules {
+        NumberRules::Tcp => &RuleSet::TCP,
+        NumberRules::Neuron => &RuleSet::NEURON,
+    }
+}
+
+/// Most elements, steps or bytes of one slice's part of a command; more are refused before memory is taken.
+pub const MAX_SLICE: u64 = 1 << 32;
+
+/// Most bytes of a command that are held at once, over all its slices.
+pub const MAX_GROUP_BYTES: u64 = 1 << 32;
+
+/// As an index; a number that is none of this host is past the end of everything.
+pub(crate) fn index(value: u64) -> usize {
+    usize::try_from(value).unwrap_or(usize::MAX)
+}

@@ -1,0 +1,256 @@
+//! What is known of a slice's data memory without looking at its bytes: parts that are still read where DMA took them from, and parts
+//! that are zeros because nobody wrote anything else.
+//!
+//! Weights pass data memory once on their way to the register files. Bytes that somebody else holds unchanged need not be copied for
+//! that; they are, once another command reads them or writes beside them.
+
+use std::ops::Range;
+
+use super::lent::Lent;
+
+/// Most parts that are known to be zeros; of more than that the shortest are forgotten.
+const MAX_ZEROS: usize = 16;
+
+/// Parts from which on one that is written to is copied in whole.
+const MAX_HELD: usize = 32;
+
+/// Where bytes come from that need not be copied.
+#[derive(Clone, Debug)]
+pub(crate) enum Source {
+    /// Nobody wrote anything but zeros.
+    Zeros,
+    /// Somebody holds them.
+    Held(Lent),
+    /// They are in data memory, and are looked at before they change there.
+    Own(Range<usize>),
+}
+
+/// Bytes that are to be found elsewhere.
+#[derive(Clone, Debug)]
+pub(super) struct Held {
+    start: usize,
+    lent: Lent,
+}
+
+impl Held {
+    fn range(&self) -> Range<usize> {
+        self.start..self.start + self.lent.len()
+    }
+
+    /// What is left of it without a part.
+    fn rest(&self, part: &Range<usize>) -> impl Iterator<Item = Held> + use<> {
+        let range = self.range();
+        let held = |kept: Range<usize>| {
+            let length = kept.len();
+            let lent = self.lent.part(kept.start - range.start, length).filter(|_| length > 0)?;
+            Some(Held { start: kept.start, lent })
+        };
+        let before = held(range.start..part.start.clamp(range.start, range.end));
+        let after = held(part.end.clamp(range.start, range.end)..range.end);
+        [before, after].into_iter().flatten()
+    }
+
+    /// Puts the bytes where they belong.
+    fn settle(&self, dm: &mut [u8]) {
+        if let Some(place) = dm.get_mut(self.range()) {
+            place.copy_from_slice(self.lent.bytes());
+        }
+    }
+}
+
+/// Parts of one data memory. No two of them share a byte.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Overlay {
+    held: Vec<Held>,
+    zeros: Vec<Range<usize>>,
+}
+
+impl Overlay {
+    /// Of a memory that nobody wrote to.
+    pub(super) fn zeros(bytes: usize) -> Overlay {
+        let all = 0..bytes;
+        Overlay { held: Vec::new(), zeros: vec![all] }
+    }
+
+    /// Whether bytes of a part are elsewhere.
+    pub(super) fn holds(&self, part: &Range<usize>) -> bool {
+        self.held.iter().any(|held| meet(&held.range(), part))
+    }
+
+    /// Before a part is read: its bytes are where they belong.
+    pub(super) fn settle(&mut self, part: &Range<usize>, dm: &mut [u8]) {
+        self.held.retain(|held| {
+            let reads = meet(&held.range(), part);
+            if reads {
+                held.settle(dm);
+            }
+            !reads
+        });
+    }
+
+    /// Before some bytes of a part are written.
+    pub(super) fn change(&mut self, part: &Range<usize>, dm: &mut [u8]) {
+        self.cut(part, dm, |held, dm| {
+            let (from, end) = (held.start.max(part.start), held.range().end.min(part.end));
+            let source = held.lent.bytes().get(from - held.start..end - held.start);
+            if let (Some(place), Some(source)) = (dm.get_mut(from..end), source) {
+                place.copy_from_slice(source);
+            }
+        });
+        self.write(part);
+    }
+
+    /// Nothing of a part is elsewhere any more; `keep` sees what was.
+    fn cut(&mut self, part: &Range<usize>, dm: &mut [u8], keep: impl Fn(&Held, &mut [u8])) {
+        if !self.holds(part) {
+            return;
+        }
+        let many = self.held.len() >= MAX_HELD;
+        for held in std::mem::take(&mut self.held) {
+            if !meet(&held.range(), part) {
+                self.held.push(held);
+            } else if many {
+                held.settle(dm);
+            } else {
+                keep(&held, dm);
+                self.held.extend(held.rest(part));
+            }
+        }
+    }
+
+    /// Zeros were written to a part.
+    pub(super) fn clear(&mut self, part: Range<usize>) {
+        let mut joined = part;
+        self.zeros.retain(|zeros| {
+            let apart = zeros.end < joined.start || joined.end < zeros.start;
+            if !apart {
+                joined = joined.start.min(zeros.start)..joined.end.max(zeros.end);
+            }
+            apart
+        });
+        self.zeros.push(joined);
+        self.forget();
+    }
+
+    /// A part is where somebody holds it.
+    pub(super) fn lend(&mut self, start: usize, lent: Lent, dm: &mut [u8]) {
+        let part = start..start + lent.len();
+        self.cut(&part, dm, |_, _| {});
+        self.write(&part);
+        self.held.push(Held { start, lent });
+    }
+
+    /// Where all bytes of a part are, if they are in one place.
+    pub(super) fn source(&self, part: &Range<usize>) -> Option<Source> {
+        if self.zeros.iter().any(|zeros| within(part, zeros)) {
+            return Some(Source::Zeros);
+        }
+        match self.held.iter().find(|held| within(part, &held.range())) {
+            Some(held) => held.lent.part(part.start - held.start, part.len()).map(Source::Held),
+            None => (!self.holds(part)).then(|| Source::Own(part.clone())),
+        }
+    }
+
+    /// Puts bytes that are elsewhere over what was read from a place on.
+    pub(super) fn read(&self, start: usize, bytes: &mut [u8]) {
+        let part = start..start.saturating_add(bytes.len());
+        for held in self.held.iter().filter(|held| meet(&held.range(), &part)) {
+            let (from, end) = (held.start.max(part.start), held.range().end.min(part.end));
+            let source = held.lent.bytes().get(from - held.start..end - held.start);
+            if let (Some(place), Some(source)) = (bytes.get_mut(from - start..end - start), source) {
+                place.copy_from_slice(source);
+            }
+        }
+    }
+
+    /// Whether bytes of a part are known to be zeros.
+    pub(super) fn has_zeros(&self, part: &Range<usize>) -> bool {
+        self.zeros.iter().any(|zeros| meet(zeros, part))
+    }
+
+    /// Bytes of a part, none of which is elsewhere, are written.
+    pub(super) fn write(&mut self, part: &Range<usize>) {
+        if !self.has_zeros(part) {
+            return;
+        }
+        let rest = |zeros: Range<usize>| {
+            let before = zeros.start..zeros.end.min(part.start);
+            let after = zeros.start.max(part.end)..zeros.end;
+            [before, after].into_iter().filter(|rest| !rest.is_empty())
+        };
+        self.zeros = std::mem::take(&mut self.zeros).into_iter().flat_map(rest).collect();
+        self.forget();
+    }
+
+    fn forget(&mut self) {
+        if self.zeros.len() > MAX_ZEROS {
+            self.zeros.sort_by_key(|zeros| std::cmp::Reverse(zeros.len()));
+            self.zeros.truncate(MAX_ZEROS);
+        }
+    }
+}
+
+fn meet(one: &Range<usize>, other: &Range<usize>) -> bool {
+    one.start < other.end && other.start < one.end
+}
+
+fn within(part: &Range<usize>, whole: &Range<usize>) -> bool {
+    whole.start <= part.start && part.end <= whole.end
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const BYTES: usize = 64;
+
+    proptest! {
+        /// Lending, writing and reading in any order shows what a plain memory shows, and nothing is called zeros that has another byte.
+        #[test]
+        fn it_shows_what_a_plain_memory_shows(
+            steps in prop::collection::vec((0..5_usize, 0..BYTES, 1..24_usize), 1..40)
+        ) {
+            let mut plain = vec![0_u8; BYTES];
+            let (mut dm, mut overlay) = (vec![0_u8; BYTES], Overlay::zeros(BYTES));
+            for (value, (kind, start, length)) in (1_u8..).zip(steps) {
+                let part = start..(start + length).min(BYTES);
+                let new = vec![if kind == 4 { 0 } else { value }; part.len()];
+                match kind {
+                    0 => {
+                        let lent = Lent::new(Arc::new(new.clone()), 0..new.len()).expect("all of it");
+                        overlay.lend(start, lent, &mut dm);
+                    }
+                    1 => {
+                        overlay.change(&part, &mut dm);
+                        dm[part.clone()].copy_from_slice(&new);
+                    }
+                    2 => {
+                        overlay.settle(&part, &mut dm);
+                        prop_assert_eq!(&dm[part.clone()], &plain[part.clone()]);
+                    }
+                    4 => {
+                        overlay.change(&part, &mut dm);
+                        dm[part.clone()].fill(0);
+                        overlay.clear(part.clone());
+                    }
+                    _ => match overlay.source(&part) {
+                        Some(Source::Held(lent)) => prop_assert_eq!(lent.bytes(), &plain[part.clone()]),
+                        Some(Source::Own(own)) => prop_assert_eq!(&dm[own], &plain[part.clone()]),
+                        Some(Source::Zeros) => prop_assert!(plain[part.clone()].iter().all(|byte| *byte == 0)),
+                        None => {}
+                    },
+                }
+                if !matches!(kind, 2 | 3) {
+                    plain[part].copy_from_slice(&new);
+                }
+                let mut all = dm.clone();
+                overlay.read(0, &mut all);
+                prop_assert_eq!(&all, &plain);
+            }
+        }
+    }
+}

@@ -1,0 +1,263 @@
+//! HBM: pages that exist once something is written to them, or that are read where somebody else holds them.
+
+use std::sync::Arc;
+
+use super::lent::Lent;
+use crate::limits::index;
+
+/// Log2 of the bytes of a page: the host takes memory for what is touched only, and few transfers reach across the end of one.
+const PAGE_SHIFT: u32 = 22;
+const PAGE_BYTES: usize = 1 << PAGE_SHIFT;
+/// Fewer bytes are copied sooner than they are held.
+const LEAST_HELD_BYTES: usize = 1 << 10;
+
+/// Sparse bytes. Bounds are the caller's to check.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Pages {
+    pages: Vec<Option<Page>>,
+}
+
+/// A page: in front what may be lent, behind it what was written while others held it. So weights are lent although caches, which
+/// change, begin on the page where they end.
+#[derive(Clone, Debug)]
+struct Page {
+    /// All bytes of the page, of which those before `behind` count.
+    front: Bytes,
+    /// Bytes that change, up to the end of the page.
+    behind: Vec<u8>,
+    /// Bytes in front of them were written while others held them: nothing is lent again.
+    changes: bool,
+}
+
+#[derive(Clone, Debug)]
+enum Bytes {
+    Own(Arc<Vec<u8>>),
+    /// Until they are written to.
+    Lent(Lent),
+}
+
+impl Bytes {
+    fn get(&self) -> &[u8] {
+        match self {
+            Bytes::Own(bytes) => bytes,
+            Bytes::Lent(lent) => lent.bytes(),
+        }
+    }
+}
+
+impl Page {
+    fn new() -> Page {
+        Page::of(Bytes::Own(Arc::new(vec![0; PAGE_BYTES])))
+    }
+
+    fn of(front: Bytes) -> Page {
+        Page { front, behind: Vec::new(), changes: false }
+    }
+
+    /// Where bytes that change begin.
+    fn border(&self) -> usize {
+        PAGE_BYTES - self.behind.len()
+    }
+
+    /// Reads bytes that are inside.
+    fn read(&self, start: usize, bytes: &mut [u8]) {
+        let (border, end) = (self.border(), start + bytes.len());
+        let (front, behind) = bytes.split_at_mut(border.clamp(start, end) - start);
+        if let Some(source) = self.front.get().get(start..start + front.len()) {
+            front.copy_from_slice(source);
+        }
+        let first = start.saturating_sub(border);
+        if let Some(source) = self.behind.get(first..first + behind.len()) {
+            behind.copy_from_slice(source);
+        }
+    }
+
+    /// A part, which stays as it is for whoever holds it; `None` of bytes that change.
+    fn held(&self, first: usize, length: usize) -> Option<Lent> {
+        let end = first.checked_add(length)?;
+        match &self.front {
+            _ if self.changes || end > self.border() => None,
+            Bytes::Own(bytes) => Lent::new(Arc::<Vec<u8>>::clone(bytes), first..end),
+            Bytes::Lent(lent) => lent.part(first, length),
+        }
+    }
+
+    /// Writes bytes that are inside; what others hold stays as it is for them.
+    fn write(&mut self, start: usize, bytes: &[u8]) {
+        let alone = match &mut self.front {
+            Bytes::Own(own) => Arc::get_mut(own).is_some(),
+            Bytes::Lent(_) => false,
+        };
+        if start < self.border() && !alone {
+            self.part(start);
+        }
+        let (border, end) = (self.border(), start + bytes.len());
+        let (front, behind) = bytes.split_at(border.clamp(start, end) - start);
+        if let (Bytes::Own(own), false) = (&mut self.front, front.is_empty())
+            && let Some(place) = Arc::make_mut(own).get_mut(start..start + front.len())
+        {
+            place.copy_from_slice(front);
+        }
+        let first = start.saturating_sub(border);
+        if let Some(place) = self.behind.get_mut(first..first + behind.len()) {
+            place.copy_from_slice(behind);
+        }
+    }
+
+    /// Before bytes that others hold are written: what follows them is parted the first time, all of the page is copied the second time.
+    fn part(&mut self, start: usize) {
+        let all = self.front.get();
+        if self.behind.is_empty() && !self.changes {
+            self.behind = all.get(start..).unwrap_or_default().to_vec();
+            self.behind.resize(PAGE_BYTES - start, 0);
+            return;
+        }
+        let mut own = vec![0; PAGE_BYTES];
+        own.iter_mut().zip(all).for_each(|(own, byte)| *own = *byte);
+        let border = self.border();
+        own[border..].copy_from_slice(&self.behind);
+        *self = Page { front: Bytes::Own(Arc::new(own)), behind: Vec::new(), changes: true };
+    }
+}
+
+impl Pages {
+    /// Reads; zeros where nothing was written.
+    pub(super) fn read(&self, offset: u64, mut bytes: &mut [u8]) {
+        let mut at = offset;
+        while !bytes.is_empty() {
+            let (page, start, length) = piece(at, bytes.len());
+            let (now, later) = bytes.split_at_mut(length);
+            match self.pages.get(page).and_then(Option::as_ref) {
+                Some(page) => page.read(start, now),
+                None => now.fill(0),
+            }
+            bytes = later;
+            at += length as u64;
+        }
+    }
+
+    /// Writes.
+    pub(super) fn write(&mut self, offset: u64, mut bytes: &[u8]) {
+        let mut at = offset;
+        while !bytes.is_empty() {
+            let (page, start, length) = piece(at, bytes.len());
+            let (now, later) = bytes.split_at(length);
+            self.place(page).get_or_insert_with(Page::new).write(start, now);
+            bytes = later;
+            at += length as u64;
+        }
+    }
+
+    /// Lets whole pages be read where they are held; the ends are copied.
+    pub(super) fn lend(&mut self, offset: u64, lent: &Lent) {
+        let (mut at, mut done) = (offset, 0);
+        while done < lent.bytes().len() {
+            let (page, _, length) = piece(at, lent.bytes().len() - done);
+            match lent.part(done, length).filter(|_| length == PAGE_BYTES) {
+                Some(part) => *self.place(page) = Some(Page::of(Bytes::Lent(part))),
+                None => self.write(at, lent.bytes().get(done..done + length).unwrap_or_default()),
+            }
+            at += length as u64;
+            done += length;
+        }
+    }
+
+    /// Bytes that stay as they are for whoever holds them; `None` where they are few, cross the end of a page, or change.
+    pub(super) fn held(&self, offset: u64, bytes: usize) -> Option<Lent> {
+        let (page, start, length) = piece(offset, bytes);
+        let page = self.pages.get(page).and_then(Option::as_ref)?;
+        (bytes >= LEAST_HELD_BYTES && length == bytes).then(|| page.held(start, bytes)).flatten()
+    }
+
+    fn place(&mut self, page: usize) -> &mut Option<Page> {
+        if self.pages.len() <= page {
+            self.pages.resize_with(page + 1, || None);
+        }
+        &mut self.pages[page]
+    }
+}
+
+/// Page, first byte in it, and bytes that lie in it.
+fn piece(at: u64, bytes: usize) -> (usize, usize, usize) {
+    let start = index(at) % PAGE_BYTES;
+    (index(at >> PAGE_SHIFT), start, bytes.min(PAGE_BYTES - start))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Bytes that differ from page to page.
+    fn bytes(count: usize) -> Vec<u8> {
+        (0..count).map(|at| (at / PAGE_BYTES + at % 251).to_le_bytes()[0]).collect()
+    }
+
+    #[test]
+    fn lent_pages_read_as_copies_do_and_keep_what_is_written() {
+        for (offset, count) in
+            [(0, 3 * PAGE_BYTES + 5), (7, 2 * PAGE_BYTES), (PAGE_BYTES as u64, PAGE_BYTES), (3, 4)]
+        {
+            let held = Arc::new(bytes(count + 9));
+            let lent = Lent::new(held.clone(), 9..count + 9).expect("a part");
+            let (mut shared, mut copied) = (Pages::default(), Pages::default());
+            shared.lend(offset, &lent);
+            copied.write(offset, lent.bytes());
+            let same = |shared: &Pages, copied: &Pages| {
+                let (mut one, mut other) = (vec![1; count + 64], vec![2; count + 64]);
+                shared.read(offset.saturating_sub(3), &mut one);
+                copied.read(offset.saturating_sub(3), &mut other);
+                one == other
+            };
+            assert!(same(&shared, &copied));
+            for at in [offset, offset + count as u64 / 2, offset + count as u64 - 2] {
+                shared.write(at, &[0xA5, 0x5A, 0xFF]);
+                copied.write(at, &[0xA5, 0x5A, 0xFF]);
+            }
+            assert!(same(&shared, &copied));
+            assert_eq!(*held, bytes(count + 9), "the holder's bytes stay");
+        }
+    }
+
+    #[test]
+    fn what_is_held_stays_while_pages_change() {
+        let mut pages = Pages::default();
+        pages.write(0, &bytes(PAGE_BYTES));
+        let held = pages.held(16, 4096).expect("a part");
+        pages.write(20, &[1, 2, 3]);
+        assert_eq!(held.bytes(), &bytes(PAGE_BYTES)[16..16 + 4096]);
+        let mut read = [0; 3];
+        pages.read(20, &mut read);
+        assert_eq!(read, [1, 2, 3]);
+        assert!(pages.held(16, 4096).is_none(), "bytes that change are copied");
+        assert!(pages.held(PAGE_BYTES as u64 / 2, 4096).is_none(), "and so are those behind them");
+        assert!(pages.held(0, 8).is_none() && pages.held(PAGE_BYTES as u64 - 8, 4096).is_none());
+    }
+
+    #[test]
+    fn what_lies_before_bytes_that_change_is_lent_on() {
+        let mut pages = Pages::default();
+        let mut plain = bytes(PAGE_BYTES);
+        pages.write(0, &plain);
+        let first = pages.held(0, 4096).expect("a part");
+        for (at, value) in [(8192, 1), (PAGE_BYTES - 3, 2), (8190, 3), (100, 4), (50, 5)] {
+            let held = pages.held(4096, 4096);
+            assert_eq!(held.is_some(), at > 8190 || value == 3, "before the write at {at}");
+            pages.write(at as u64, &[value; 3]);
+            plain[at..at + 3].fill(value);
+            let mut read = vec![0; PAGE_BYTES];
+            pages.read(0, &mut read);
+            assert!(read == plain, "after the write at {at}");
+        }
+        assert_eq!(first.bytes(), &bytes(PAGE_BYTES)[..4096]);
+    }
+
+    #[test]
+    fn no_more_is_lent_than_is_held() {
+        let held = Arc::new(bytes(16));
+        assert!(Lent::new(held.clone(), 0..17).is_none());
+        assert!(Lent::new(held.clone(), 9..usize::MAX).is_none());
+        let lent = Lent::new(held, 4..16).expect("a part");
+        assert_eq!(lent.bytes().len(), 12);
+        assert!(lent.part(4, 8).is_some() && lent.part(4, 9).is_none() && lent.part(usize::MAX, 2).is_none());
+    }
+}

@@ -1,0 +1,188 @@
+//! Tensors at rest: row-major elements to the places that a lowered shape gives them, and back (paper section II).
+
+use smallvec::SmallVec;
+use tilewright_notation::algebra::map::{MapDigit, OFFSET, RadixMap, SLICE};
+use tilewright_num::{Dtype, load, store};
+use tilewright_tcp_isa::program::Tensor;
+use tilewright_tcp_isa::program::tensor::Place;
+
+use super::{Fault, Located, Medium, Problem, Stage, State};
+use crate::fault::{equal, product};
+use crate::limits::index;
+
+/// Farthest place that a digit may reach: sums of all digits then never overflow.
+const MAX_REACH: u64 = 1 << 56;
+/// Most copies of a tensor.
+const MAX_COPIES: u64 = 1 << 20;
+
+/// Neighbours in the tensor that are neighbours in memory.
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    /// First element, row-major.
+    first: u64,
+    slice: u64,
+    /// Element within the slice.
+    offset: u64,
+    elements: u64,
+}
+
+impl State {
+    /// Writes a tensor's elements, given as row-major patterns, to all their copies; padding is left as it is.
+    ///
+    /// # Errors
+    /// Patterns that are not as many as the elements, a shape that does not fit the tensor, places outside the memory.
+    pub fn put(&mut self, tensor: &Tensor, patterns: &[u32]) -> Result<(), Fault> {
+        let elements = self.check_tensor(tensor).map_err(|problem| problem.at(Stage::Tensor))?;
+        equal("patterns", patterns.len() as u64, "elements", elements)
+            .map_err(|problem| problem.at(Stage::Tensor))?;
+        let copies = copies(&tensor.map);
+        each_run(&tensor.map, elements, |run| {
+            let part = patterns.get(index(run.first)..index(run.first + run.elements)).unwrap_or_default();
+            for (slice, offset) in &copies {
+                let copy = Run {
+                    slice: run.slice.saturating_add(*slice),
+                    offset: run.offset.saturating_add(*offset),
+                    ..run
+                };
+                self.put_run(tensor, copy, part)?;
+            }
+            Ok(())
+        })
+    }
+
+    /// A tensor's elements as row-major patterns; of copies the first is read.
+    ///
+    /// # Errors
+    /// A shape that does not fit the tensor, places outside the memory.
+    pub fn get(&self, tensor: &Tensor) -> Result<Vec<u32>, Fault> {
+        let elements = self.check_tensor(tensor).map_err(|problem| problem.at(Stage::Tensor))?;
+        let mut patterns = Vec::with_capacity(index(elements));
+        each_run(&tensor.map, elements, |run| {
+            let (place, shift, mut bytes) = covering(tensor, run)?;
+            self.read_at(place, &mut bytes)?;
+            patterns.extend((0..index(run.elements)).map(|at| load(tensor.dtype, &bytes, at + shift)));
+            Ok(())
+        })?;
+        Ok(patterns)
+    }
+
+    fn put_run(&mut self, tensor: &Tensor, run: Run, patterns: &[u32]) -> Result<(), Fault> {
+        let (place, shift, mut bytes) = covering(tensor, run)?;
+        if tensor.dtype.storage_bits() < 8 {
+            self.read_at(place, &mut bytes)?;
+        }
+        for (at, pattern) in patterns.iter().enumerate() {
+            store(tensor.dtype, &mut bytes, at + shift, *pattern);
+        }
+        self.write_at(place, &bytes)
+    }
+
+    /// Elements of the tensor, if they can be placed at all.
+    fn check_tensor(&self, tensor: &Tensor) -> Result<u64, Problem> {
+        if matches!(tensor.dtype, Dtype::I5 | Dtype::I9) {
+            return Err(Problem::Dtype(tensor.dtype));
+        }
+        let map = &tensor.map;
+        let sound = |digit: &MapDigit| {
+            let reach = map.from.get(usize::from(digit.from_axis))?.checked_div(digit.from_stride)?;
+            reach.checked_mul(digit.to_stride).filter(|reach| *reach <= MAX_REACH && digit.to_axis <= OFFSET)
+        };
+        if map.digits.iter().any(|digit| sound(digit).is_none())
+            || map.copies.iter().any(|copies| copies.to_axis > OFFSET)
+            || map.to.len() != 2
+            || !map.from.iter().eq(tensor.axes.iter().map(|axis| &axis.1))
+        {
+            return Err(Problem::Setting("the tensor's map is not over its axes; lower its shape again"));
+        }
+        let capacity = match tensor.place {
+            Place::Hbm { .. } => self.sizes.hbm,
+            Place::Dm { .. } => self.sizes.dm * self.sizes.slices * self.sizes.pes,
+        };
+        let most = capacity.saturating_mul(8) / u64::from(tensor.dtype.storage_bits());
+        let copied = map.copies.iter().map(|copies| copies.count);
+        product("copies", copied, MAX_COPIES)?;
+        product("elements", map.from.iter().copied(), most)
+    }
+}
+
+/// The bytes that hold a run: where they begin, elements before the run in the first, and room for them.
+fn covering(tensor: &Tensor, run: Run) -> Result<(Located, usize, Vec<u8>), Fault> {
+    let bits = u64::from(tensor.dtype.storage_bits());
+    let first_bit = run.offset.saturating_mul(bits);
+    let (first, shift) = (first_bit / 8, first_bit % 8 / bits);
+    let bytes = (shift + run.elements).saturating_mul(bits).div_ceil(8);
+    let (chip, medium, base) = match tensor.place {
+        Place::Hbm { chip, base } if run.slice == 0 => (chip, Medium::Hbm, base),
+        Place::Hbm { .. } => {
+            let problem = Problem::Setting("a tensor in HBM has one slice; give its shape no slice digits");
+            return Err(problem.at(Stage::Tensor));
+        }
+        Place::Dm { chip, slice, base } => {
+            (chip, Medium::Dm { slice: slice.saturating_add(run.slice) }, base)
+        }
+    };
+    let located = Located { chip, medium, offset: base.saturating_add(first) };
+    Ok((located, index(shift), vec![0; index(bytes)]))
+}
+
+/// What every copy adds to slice and offset.
+fn copies(map: &RadixMap) -> Vec<(u64, u64)> {
+    let mut all = vec![(0_u64, 0_u64)];
+    for copies in &map.copies {
+        let add = |(slice, offset): (u64, u64), step: u64| {
+            let more = step.saturating_mul(copies.to_stride);
+            match copies.to_axis {
+                SLICE => (slice.saturating_add(more), offset),
+                _ => (slice, offset.saturating_add(more)),
+            }
+        };
+        all = all.iter().flat_map(|place| (0..copies.count).map(move |step| add(*place, step))).collect();
+    }
+    all
+}
+
+/// Calls `visit` with all runs of a tensor, in row-major order.
+fn each_run(
+    map: &RadixMap,
+    elements: u64,
+    mut visit: impl FnMut(Run) -> Result<(), Fault>,
+) -> Result<(), Fault> {
+    if elements == 0 {
+        return Ok(());
+    }
+    let mut position: SmallVec<[u64; 8]> = map.from.iter().map(|_| 0).collect();
+    let length = run_length(map);
+    let mut first = 0;
+    while first < elements {
+        let left = match (position.last(), map.from.last()) {
+            (Some(at), Some(extent)) => extent - at,
+            _ => 1,
+        };
+        let to = map.apply(&position);
+        let elements = left.min(length);
+        visit(Run { first, slice: to[usize::from(SLICE)], offset: to[usize::from(OFFSET)], elements })?;
+        first += elements;
+        let mut carry = elements;
+        for (at, extent) in position.iter_mut().zip(&map.from).rev() {
+            *at += carry;
+            if *at < *extent {
+                break;
+            }
+            *at = 0;
+            carry = 1;
+        }
+    }
+    Ok(())
+}
+
+/// Neighbours on the last axis that stay neighbours in memory.
+fn run_length(map: &RadixMap) -> u64 {
+    let last = map.from.len().wrapping_sub(1);
+    let on_last = || map.digits.iter().filter(|digit| usize::from(digit.from_axis) == last);
+    let unit = on_last().find(|d| (d.from_stride, d.to_axis, d.to_stride) == (1, OFFSET, 1));
+    let above = on_last().map(|digit| digit.from_stride).filter(|stride| *stride > 1).min();
+    match unit {
+        Some(_) => above.unwrap_or(u64::MAX),
+        None => 1,
+    }
+}

@@ -1,0 +1,210 @@
+//! Reduction within a slice: half flits enter, results leave when their group ends (vISA book, intra-slice reduce).
+//!
+//! The four elements combine as `op(op(a, b), op(c, d))`, then each slot takes what enters in step order. Elements past a limit take
+//! no part; a result without any element is the operation's identity.
+
+use std::ops::Range;
+
+use tilewright_num::{self as num, RuleSet};
+use tilewright_tcp_isa::program::vector::{Reduce, ReduceLimit, ReduceOp, Word};
+use tilewright_tcp_isa::vector::steps::{Rewiden, Steps, fixed, rewiden, steps};
+
+use super::HALF;
+use super::stream::Stream;
+
+pub(super) fn apply(rules: &RuleSet, reduce: &Reduce, word: Word, slices: Range<usize>, stream: &mut Stream) {
+    let (Some(sizes), Some(how)) = (steps(reduce), rewiden(reduce, stream.width == HALF)) else { return };
+    if word == Word::F32 {
+        stream.words.iter_mut().for_each(|word| *word = rules.settle_f32(*word));
+    }
+    let run = Run { reduce, sizes, slices, identity: identity(reduce.op, word) };
+    let words = std::mem::take(&mut stream.words);
+    let results = match (word, reduce.op) {
+        (Word::I32, ReduceOp::Max) => {
+            run.all(&words, |a, b| a.cast_signed().max(b.cast_signed()).cast_unsigned())
+        }
+        (Word::I32, ReduceOp::Min) => {
+            run.all(&words, |a, b| a.cast_signed().min(b.cast_signed()).cast_unsigned())
+        }
+        (Word::I32, _) => {
+            run.all(&words, |a, b| num::add_sat(a.cast_signed(), b.cast_signed()).cast_unsigned())
+        }
+        (Word::F32, ReduceOp::Max) => run.all(&words, float(|a, b| num::max_f32(rules, a, b))),
+        (Word::F32, ReduceOp::Min) => run.all(&words, float(|a, b| num::min_f32(rules, a, b))),
+        (Word::F32, _) => run.all(&words, float(|a, b| num::add_f32(rules, a, b))),
+    };
+    stream.words = results;
+    stream.width = if how == Rewiden::Join { super::FLIT } else { HALF };
+    stream.tags = Vec::new();
+    stream.stash = None;
+}
+
+fn float(f: impl Fn(f32, f32) -> f32) -> impl Fn(u32, u32) -> u32 {
+    move |a, b| f(f32::from_bits(a), f32::from_bits(b)).to_bits()
+}
+
+fn identity(op: ReduceOp, word: Word) -> u32 {
+    match (op, word) {
+        (ReduceOp::Max, Word::I32) => i32::MIN.cast_unsigned(),
+        (ReduceOp::Min, Word::I32) => i32::MAX.cast_unsigned(),
+        (ReduceOp::Max, Word::F32) => f32::NEG_INFINITY.to_bits(),
+        (ReduceOp::Min, Word::F32) => f32::INFINITY.to_bits(),
+        (ReduceOp::Mul, Word::F32) => 1.0_f32.to_bits(),
+        _ => 0,
+    }
+}
+
+/// Half a flit, where each element may be absent.
+#[derive(Clone, Copy)]
+struct Half {
+    words: [u32; HALF],
+    live: [bool; HALF],
+}
+
+impl Half {
+    const ABSENT: Half = Half { words: [0; HALF], live: [false; HALF] };
+
+    fn take(&mut self, other: &Half, f: impl Fn(u32, u32) -> u32) {
+        for index in 0..HALF {
+            let (a, b) = (self.words[index], other.words[index]);
+            self.words[index] = match (self.live[index], other.live[index]) {
+                (true, true) => f(a, b),
+                (false, true) => b,
+                _ => a,
+            };
+            self.live[index] |= other.live[index];
+        }
+    }
+
+    /// The tree over the four elements, as element 0.
+    fn tree(&self, f: impl Fn(u32, u32) -> u32) -> Half {
+        let part = |from: usize| {
+            let [a, b] = [from, from + 1].map(|index| (self.words[index], self.live[index]));
+            combine(a, b, &f)
+        };
+        let (word, live) = combine(part(0), part(2), &f);
+        let mut result = Half::ABSENT;
+        (result.words[0], result.live[0]) = (word, live);
+        result
+    }
+}
+
+fn combine(a: (u32, bool), b: (u32, bool), f: impl Fn(u32, u32) -> u32) -> (u32, bool) {
+    match (a.1, b.1) {
+        (true, true) => (f(a.0, b.0), true),
+        (true, false) => a,
+        _ => b,
+    }
+}
+
+struct Run<'a> {
+    reduce: &'a Reduce,
+    sizes: Steps,
+    slices: Range<usize>,
+    identity: u32,
+}
+
+impl Run<'_> {
+    /// Results of all slices as half flits, one after the other.
+    fn all(&self, words: &[u32], f: impl Fn(u32, u32) -> u32) -> Vec<u32> {
+        let mut results = Vec::new();
+        let each = (words.len() / self.slices.len().max(1)).max(1);
+        for (slice, words) in self.slices.clone().zip(words.chunks(each)) {
+            self.slice(slice as u64, words, &f, &mut results);
+        }
+        results
+    }
+
+    fn slice(&self, slice: u64, words: &[u32], f: &impl Fn(u32, u32) -> u32, results: &mut Vec<u32>) {
+        let length = |count: u64| usize::try_from(count).unwrap_or(usize::MAX);
+        results.reserve(words.len().min(length(self.sizes.results).saturating_mul(HALF)));
+        let mut slots = vec![Half::ABSENT; length(self.sizes.slots)];
+        let mut odometer = Odometer::new(self.reduce);
+        let group = length(self.sizes.group).saturating_mul(HALF).max(HALF);
+        for group in words.chunks(group) {
+            slots.fill(Half::ABSENT);
+            for entering in group.chunks_exact(HALF) {
+                let half = self.live(slice, entering, &odometer);
+                let half = if self.reduce.tree { half.tree(f) } else { half };
+                if let Some(slot) = slots.get_mut(odometer.slot) {
+                    slot.take(&half, f);
+                }
+                odometer.step();
+            }
+            results.extend(slots.iter().flat_map(|slot| self.leaving(slot)));
+        }
+    }
+
+    /// What enters, without the elements that a limit excludes.
+    fn live(&self, slice: u64, entering: &[u32], odometer: &Odometer) -> Half {
+        let mut half = Half { words: [0; HALF], live: [true; HALF] };
+        half.words.copy_from_slice(entering);
+        for limit in &self.reduce.limits {
+            let position = slice_position(limit, slice).saturating_add(odometer.position(limit));
+            let extent = fixed(limit.extent).unwrap_or(0);
+            for (element, live) in (0..).zip(&mut half.live) {
+                *live &= position.saturating_add(limit.element.saturating_mul(element)) < extent;
+            }
+        }
+        half
+    }
+
+    fn leaving(&self, slot: &Half) -> [u32; HALF] {
+        let mut words = [0; HALF];
+        let valid = if self.reduce.tree { 1 } else { HALF };
+        for ((to, from), live) in words.iter_mut().zip(slot.words).zip(slot.live).take(valid) {
+            *to = if live { from } else { self.identity };
+        }
+        words
+    }
+}
+
+fn slice_position(limit: &ReduceLimit, slice: u64) -> u64 {
+    limit.slices.iter().fold(0, |position: u64, digit| {
+        let value =
+            slice.checked_div(digit.stride).and_then(|slice| slice.checked_rem(digit.size)).unwrap_or(0);
+        position.saturating_add(value.saturating_mul(digit.weight))
+    })
+}
+
+/// Where the loops stand.
+struct Odometer {
+    index: Vec<u64>,
+    size: Vec<u64>,
+    /// Slots that an iteration of each loop is worth.
+    worth: Vec<usize>,
+    slot: usize,
+}
+
+impl Odometer {
+    fn new(reduce: &Reduce) -> Odometer {
+        let size: Vec<u64> = reduce.steps.iter().map(|step| fixed(step.size).unwrap_or(0)).collect();
+        let outer = reduce.steps.iter().position(|step| step.summed).unwrap_or(size.len());
+        let mut worth = vec![0; size.len()];
+        let mut slots = 1_usize;
+        for (at, step) in reduce.steps.iter().enumerate().skip(outer).rev().filter(|(_, step)| !step.summed) {
+            worth[at] = slots;
+            slots =
+                slots.saturating_mul(usize::try_from(fixed(step.size).unwrap_or(0)).unwrap_or(usize::MAX));
+        }
+        Odometer { index: vec![0; size.len()], size, worth, slot: 0 }
+    }
+
+    fn position(&self, limit: &ReduceLimit) -> u64 {
+        let parts = self.index.iter().zip(&limit.weights);
+        parts.fold(0, |position: u64, (index, weight)| position.saturating_add(index.saturating_mul(*weight)))
+    }
+
+    fn step(&mut self) {
+        for ((index, size), worth) in self.index.iter_mut().zip(&self.size).zip(&self.worth).rev() {
+            *index += 1;
+            self.slot += worth;
+            if *index < *size {
+                return;
+            }
+            let turns = usize::try_from(*index).unwrap_or(usize::MAX);
+            self.slot = self.slot.saturating_sub(turns.saturating_mul(*worth));
+            *index = 0;
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! Loops of sequencers and steps, as the registers of every engine hold them.
+
+use super::Count;
+
+/// One loop of a sequencer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Loop {
+    /// Iterations.
+    pub size: Count,
+    /// Between iterations, in the unit's own measure; may be negative.
+    pub stride: i64,
+}
+
+/// Iterations of all loops together.
+pub fn iterations(loops: &[Loop]) -> u64 {
+    loops.iter().fold(1, |all, row| all.saturating_mul(row.size.fixed()))
+}
+
+/// A digit of the slice number: `slice / stride % size`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SliceDigit {
+    /// Slices between neighbours.
+    pub stride: u64,
+    /// Values.
+    pub size: u64,
+    /// What one is worth.
+    pub weight: u64,
+}
+
+/// A loop over steps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StepLoop {
+    /// Iterations.
+    pub size: Count,
+    /// Its iterations go into one result.
+    pub summed: bool,
+}

@@ -1,0 +1,123 @@
+//! The order in which sums leave the contraction engine, as a layout: flit after flit (paper section IV-C; drain orders from the
+//! vISA book).
+
+use tilewright_tcp_isa::program::exec::Drain;
+
+use super::dynamic::Dynamic;
+use super::loops::Turn;
+use super::view::{At, Piece, View, ViewDigit, steps};
+
+/// What leaves, outermost first: loops over flits, then the elements of a flit.
+#[derive(Clone, Debug)]
+pub(super) struct Leaving {
+    /// Surviving steps, then columns (interleaved) or lanes and column chunks (sequential).
+    pub(super) flits: Vec<(FlitLoop, u64)>,
+    /// Pieces within a flit, or within the flits of a lane's columns, with the places they take.
+    pub(super) within: Vec<(Piece, u64)>,
+    /// Elements of a flit that are sums.
+    pub(super) valid: u64,
+    pub(super) drain: Drain,
+}
+
+/// A loop over flits.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum FlitLoop {
+    /// Over a piece.
+    Piece(Piece),
+    /// Over the columns of a lane that one flit does not hold.
+    Chunks,
+}
+
+/// What the engine holds when sums leave.
+pub(super) struct Sums<'a> {
+    /// Surviving steps in order.
+    pub(super) time: &'a [Piece],
+    /// Pieces on lanes.
+    pub(super) lanes: &'a [Piece],
+    /// Surviving packet pieces with their sizes.
+    pub(super) columns: &'a [(Piece, u64)],
+    /// Elements of a flit.
+    pub(super) flit_elements: u64,
+}
+
+impl Leaving {
+    /// The layout of a drain order.
+    pub(super) fn new(sums: &Sums<'_>, drain: Drain) -> Leaving {
+        let mut flits: Vec<(FlitLoop, u64)> =
+            sums.time.iter().map(|p| (FlitLoop::Piece(*p), p.size)).collect();
+        if drain == Drain::Interleaved {
+            flits.extend(sums.columns.iter().map(|(piece, size)| (FlitLoop::Piece(*piece), *size)));
+            let within = sums.lanes.iter().map(|piece| (*piece, piece.size)).collect();
+            return Leaving { flits, within, valid: steps(sums.lanes), drain };
+        }
+        flits.extend(sums.lanes.iter().map(|piece| (FlitLoop::Piece(*piece), piece.size)));
+        let columns: u64 = sums.columns.iter().map(|(_, size)| size).product();
+        let within = sums.columns.to_vec();
+        if columns > sums.flit_elements {
+            flits.push((FlitLoop::Chunks, columns.div_ceil(sums.flit_elements)));
+        }
+        Leaving { flits, within, valid: columns.min(sums.flit_elements), drain }
+    }
+
+    /// Flits that leave.
+    pub(super) fn count(&self) -> u64 {
+        self.flits.iter().fold(1, |all: u64, (_, size)| all.saturating_mul(*size))
+    }
+
+    /// Flits inside a loop.
+    pub(super) fn inside(&self, index: usize) -> u64 {
+        self.flits[index + 1..].iter().fold(1, |all: u64, (_, size)| all.saturating_mul(*size))
+    }
+
+    /// Loops that write flits one after the other, each at the place that it has if every loop runs to its end; those that a reducer
+    /// scatters are left out.
+    pub(super) fn turns(&self, unit: u64, scattered: &[usize], dynamic: &Dynamic) -> Vec<Turn> {
+        let mut stride = unit;
+        let mut turns = Vec::new();
+        for (index, (flit, size)) in self.flits.iter().enumerate().rev() {
+            if scattered.contains(&index) {
+                continue;
+            }
+            let by = match flit {
+                FlitLoop::Piece(piece) => dynamic.steps(piece),
+                FlitLoop::Chunks => None,
+            };
+            turns.push(Turn { size: *size, by, stride });
+            stride *= size;
+        }
+        turns.reverse();
+        turns
+    }
+
+    /// The layout if flits are written one after the other, except those that a reducer scatters over slices.
+    pub(super) fn view(
+        &self,
+        base: u64,
+        flit_elements: u64,
+        slices: &[ViewDigit],
+        scattered: &[usize],
+    ) -> View {
+        let mut digits: Vec<ViewDigit> = slices.to_vec();
+        let mut stride = 1;
+        for (piece, size) in self.within.iter().rev() {
+            digits.push(digit(piece, *size, stride));
+            stride *= size;
+        }
+        stride = flit_elements;
+        for (index, (flit, size)) in self.flits.iter().enumerate().rev() {
+            if scattered.contains(&index) {
+                continue;
+            }
+            // Chunks continue the elements of a flit, whose pieces cover them.
+            if let FlitLoop::Piece(piece) = flit {
+                digits.push(digit(piece, *size, stride));
+            }
+            stride *= size;
+        }
+        View { base, digits }
+    }
+}
+
+fn digit(piece: &Piece, size: u64, stride: u64) -> ViewDigit {
+    ViewDigit { axis: piece.axis, weight: piece.weight, size, at: At::Offset(stride) }
+}

@@ -1,0 +1,26 @@
+//! A slice of the Tensor Contraction Processor and a ring of up to 16 slices, cycle by cycle, with bounded queues and back-pressure.
+//!
+//! Its one purpose is to judge the closed forms of `tilewright_tcp_cost::cycles`: it takes their descriptions of commands, calls none of
+//! their formulas, and counts the cycles from the first access of the fetch unit to the last write. What a command costs before
+//! its first access is not simulated. Flits carry no data. No product uses this crate.
+
+mod banks;
+mod contraction;
+mod fetch;
+mod fifo;
+pub mod gap;
+mod pipeline;
+mod register_file;
+mod ring;
+pub mod sample;
+mod simulate;
+mod sink;
+mod stages;
+mod topology;
+mod work;
+
+pub use banks::Walk;
+pub use contraction::Accumulators;
+pub use register_file::Reads;
+pub use simulate::{CYCLES_MAX, SLICES_MAX, run};
+pub use work::{MicroError, Outcome, Work};

@@ -1,0 +1,392 @@
+//! The findings of a run: what its commands did to each other and to memory that they must not.
+//!
+//! A [`Judge`] is told every [`Event`] of a run and keeps no more than it needs: images with their footprints, the commands that are not
+//! yet ordered before all that can follow, and which bytes hold something. Time plays no part: a race is found whether or not the two
+//! commands met in this run.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `finding` | [`Finding`], its codes, as diagnostic and as data |
+//! | `order` | what happens before what |
+//! | `images` | footprints of images and conflicts between two |
+//! | `filled` | which bytes hold something |
+//! | `heard` | which slices' reads matter |
+
+mod filled;
+mod finding;
+mod heard;
+mod images;
+mod order;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+
+use tilewright_base::Span;
+use tilewright_machine::tcp::Tcp;
+
+pub use finding::{CODES, FaultKind, Finding, Party, Spot, Wait};
+
+use filled::Filled;
+use heard::heard;
+use images::{Conflict, ImageId, Images, READ, Region, name_of};
+use order::{Named, Order, Stamp};
+use tilewright_tcp_cost::cycles::image::held_accesses;
+use tilewright_tcp_isa::footprint::{Access, Outside, Store, tensor};
+use tilewright_tcp_isa::program::event::{Event, PeId, Ticket, Unit};
+use tilewright_tcp_isa::program::tensor::{Data, Role};
+use tilewright_tcp_isa::program::{Program, Tensor};
+
+/// A command that something may still race with.
+#[derive(Clone, Debug)]
+struct Live {
+    image: ImageId,
+    stamp: Rc<Stamp>,
+    unit: Unit,
+    pe: PeId,
+    ticket: Ticket,
+    span: Span,
+}
+
+/// The commands of one unit in one region, in order.
+#[derive(Clone, Debug, Default)]
+struct Lane {
+    live: Vec<Live>,
+    /// Looked through when it has grown to this.
+    next_prune: usize,
+}
+
+/// Judges a run while it happens.
+#[derive(Clone, Debug)]
+pub struct Judge<'m> {
+    machine: &'m Tcp,
+    order: Order,
+    images: Images,
+    objects: Vec<Access>,
+    outputs: Vec<Tensor>,
+    filled: Filled,
+    written: Filled,
+    lanes: BTreeMap<Region, BTreeMap<usize, Lane>>,
+    findings: Vec<Finding>,
+    /// Findings by code and the images of both commands.
+    known: BTreeMap<(&'static str, Option<ImageId>, Option<ImageId>), usize>,
+}
+
+/// Commands of a lane that are kept before the first look whether any can be forgotten.
+const FIRST_PRUNE: usize = 16;
+
+impl<'m> Judge<'m> {
+    /// A judge of a program's run on a machine.
+    pub fn new(machine: &'m Tcp, program: &Program) -> Judge<'m> {
+        let pes = program.queues.iter().map(|queue| PeId { chip: queue.chip, pe: queue.pe });
+        let mut judge = Judge {
+            machine,
+            order: Order::new(pes),
+            images: Images::default(),
+            objects: program.tensors.iter().filter_map(|held| tensor::whole(machine, held)).collect(),
+            outputs: program.tensors.iter().filter(|held| held.role == Role::Output).cloned().collect(),
+            filled: Filled::default(),
+            written: Filled::default(),
+            lanes: BTreeMap::new(),
+            findings: Vec::new(),
+            known: BTreeMap::new(),
+        };
+        let given = |held: &&Tensor| held.role != Role::Output && held.data != Data::None;
+        program.tensors.iter().filter(given).for_each(|held| judge.holds(held));
+        judge
+    }
+
+    /// Memory holds a tensor from before the run on. An input arrives as one buffer, padding included.
+    pub fn holds(&mut self, held: &Tensor) {
+        let access = tensor::whole(self.machine, held);
+        access.iter().for_each(|access| self.filled.fill(self.machine, access));
+    }
+
+    /// Takes note of what happened.
+    pub fn observe(&mut self, event: &Event<'_>) {
+        match *event {
+            Event::Issue { ticket, pe, unit, id, image, received, span, at_cycles } => {
+                let stamp = Rc::new(self.order.issue(pe, unit, Named { ticket, id, received }));
+                let known = self.images.intern(self.machine, image, pe, &self.objects);
+                let live = Live { image: known, stamp, unit, pe, ticket, span };
+                self.issued(&live, name_of(image), at_cycles);
+            }
+            Event::Waited { pe, ticket } => self.order.waited(pe, ticket),
+            Event::Synced { pe } => self.order.synced(pe),
+            Event::Awaited { pe, ticket } => self.order.awaited(pe, ticket),
+            Event::Posted { from, to } => self.order.posted(from, to),
+            Event::Received { pe, from } => self.order.received(pe, from),
+            Event::Read { ticket, pe, address, dtype, span, at_cycles } => {
+                let stamp = Rc::new(self.order.read(pe));
+                let image = self.images.intern_read(self.machine, address, dtype);
+                let live = Live { image, stamp, unit: Unit::Core, pe, ticket, span };
+                self.issued(&live, READ, at_cycles);
+            }
+            Event::Start { .. } | Event::Done { .. } => {}
+        }
+    }
+
+    /// Adds what only the simulator can see: [`Finding::queue_overflow`], [`Finding::deadlock`].
+    pub fn report(&mut self, finding: Finding) {
+        self.findings.push(finding);
+    }
+
+    /// All findings, in the order in which they were first met.
+    pub fn finish(mut self) -> Vec<Finding> {
+        for output in std::mem::take(&mut self.outputs) {
+            let elements = tensor::elements(self.machine, &output);
+            let gap =
+                elements.iter().find_map(|access| Some((access, self.written.gap(self.machine, access)?)));
+            let Some((access, gap)) = gap else { continue };
+            let message = format!("output `{}` has elements that no command wrote", output.name);
+            self.findings.push(Finding {
+                spot: Some(spot(access.memory, access.chip, gap.slice, gap.bytes)),
+                span: Some(output.span),
+                ..Finding::new("tcp/output-unwritten", message, "a command that writes all of it")
+            });
+        }
+        self.findings
+    }
+
+    fn issued(&mut self, live: &Live, name: &str, at_cycles: u64) {
+        if !self.images.get(live.image).is_some_and(|known| known.settled) {
+            self.settle(live, name, at_cycles);
+        }
+        let regions = self.images.get(live.image).map(|known| known.regions.clone()).unwrap_or_default();
+        let mut met: BTreeSet<Ticket> = BTreeSet::new();
+        for region in regions {
+            let others = self.unordered(region, live);
+            for other in &others {
+                // Two images that meet in several regions fight once.
+                if self.images.quarrel(self.machine, other.image, live.image) && met.insert(other.ticket) {
+                    self.race(other, live, at_cycles);
+                }
+            }
+            if matches!(region, Region::Pe(..)) {
+                self.hold(region, &others, live, at_cycles);
+            }
+            self.keep(region, live);
+        }
+    }
+
+    /// Commands of a region that are not ordered before another; of HBM only those that it has something against.
+    fn unordered(&mut self, region: Region, live: &Live) -> Vec<Live> {
+        let machine = self.machine;
+        let (images, lanes) = (&mut self.images, self.lanes.get(&region));
+        let mut others = Vec::new();
+        for (unit, lane) in lanes.into_iter().flatten() {
+            let seen = live.stamp.clock.get(*unit);
+            for other in lane.live.iter().rev().take_while(|other| other.stamp.count > seen) {
+                if matches!(region, Region::Pe(..)) || images.quarrel(machine, other.image, live.image) {
+                    others.push(other.clone());
+                }
+            }
+        }
+        others
+    }
+
+    /// Adds a command to its lane. Of equal images the later stands for both: whatever is not ordered after the earlier is not
+    /// ordered after the later either.
+    fn keep(&mut self, region: Region, live: &Live) {
+        let lane = self.lanes.entry(region).or_default().entry(live.stamp.unit).or_default();
+        if let Some(at) = lane.live.iter().rposition(|kept| kept.image == live.image) {
+            lane.live.remove(at);
+        }
+        lane.live.push(live.clone());
+        if lane.live.len() >= lane.next_prune.max(FIRST_PRUNE) {
+            let settled = self.order.settled(live.stamp.unit);
+            lane.live.retain(|live| live.stamp.count > settled);
+            lane.next_prune = 2 * lane.live.len();
+        }
+    }
+
+    /// What an image does by itself: addresses outside of memories, reads of nothing. Its writes count from now on.
+    fn settle(&mut self, live: &Live, name: &str, at_cycles: u64) {
+        let Some(known) = self.images.get_mut(live.image) else { return };
+        known.settled = true;
+        let footprint = known.footprint.clone();
+        let first = live.pe.pe.saturating_mul(self.machine.pe.slices);
+        let reads = footprint.accesses.iter().filter(|access| !access.write && access.bytes.is_exact());
+        let reads: Vec<Access> = reads.flat_map(|access| heard(known.exec(), first, access)).collect();
+        for outside in &footprint.outside {
+            let finding = self.alone("tcp/out-of-bounds", live, at_cycles, describe(name, outside));
+            self.add((finding.code, Some(live.image), None), finding);
+        }
+        for access in &reads {
+            let Some(gap) = self.filled.gap(self.machine, access) else { continue };
+            let message = format!("`{name}` reads {} that nothing has written", access.memory.name());
+            let mut finding = self.alone("tcp/uninitialised", live, at_cycles, message);
+            finding.spot = Some(spot(access.memory, access.chip, gap.slice, gap.bytes));
+            self.add((finding.code, Some(live.image), None), finding);
+        }
+        for access in footprint.accesses.iter().filter(|access| access.write) {
+            self.filled.fill(self.machine, access);
+            self.written.fill(self.machine, access);
+        }
+    }
+
+    fn alone(&self, code: &'static str, live: &Live, at_cycles: u64, message: String) -> Finding {
+        let instead = match code {
+            "tcp/uninitialised" => "an input with data, or a command that writes it, waited for before",
+            _ => "sizes, strides and a base that stay inside the memory",
+        };
+        Finding {
+            first: Some(self.party(live)),
+            at_cycles: Some(at_cycles),
+            ..Finding::new(code, message, instead)
+        }
+    }
+
+    fn race(&mut self, first: &Live, second: &Live, at_cycles: u64) {
+        let conflicts = self.images.conflicts(self.machine, first.image, second.image).to_vec();
+        for conflict in conflicts {
+            let key = (conflict.code, Some(first.image), Some(second.image));
+            if let Some(finding) = self.known.get(&key).and_then(|at| self.findings.get_mut(*at)) {
+                finding.count += 1;
+                continue;
+            }
+            let (one, other) = (self.party(first), self.party(second));
+            let finding = Finding {
+                spot: Some(spot(conflict.memory, conflict.chip, conflict.slice, conflict.bytes)),
+                at_cycles: Some(at_cycles),
+                certain: conflict.certain,
+                ..Finding::new(
+                    conflict.code,
+                    quarrel(&conflict, &one.name, &other.name),
+                    settle_by(&one, &other),
+                )
+            };
+            self.add(key, Finding { first: Some(one), second: Some(other), ..finding });
+        }
+    }
+
+    /// The bank rule: commands that may run beside a transfer hold a bank too long, alone or both contexts together.
+    fn hold(&mut self, region: Region, others: &[Live], live: &Live, at_cycles: u64) {
+        let most = self.machine.starvation_accesses();
+        let beside = || others.iter().chain([live]);
+        let moving = |run: &&Live| run.unit == Unit::Dma;
+        if beside().all(|run| moving(&run)) || !beside().any(|run| moving(&run)) {
+            return;
+        }
+        let runs: Vec<Live> =
+            beside().filter(|run| matches!(run.unit, Unit::Main | Unit::Sub)).cloned().collect();
+        let moves = beside().filter(moving).filter(|transfer| {
+            self.images.get(transfer.image).is_some_and(|known| known.moves.contains(&region))
+        });
+        let moves: Vec<Live> = moves.cloned().collect();
+        for transfer in moves {
+            let apart =
+                |run: &Live, other: &Live| !run.stamp.before(&other.stamp) && !other.stamp.before(&run.stamp);
+            let mut worst: Option<(u64, Vec<Live>)> = None;
+            for run in runs.iter().filter(|run| apart(run, &transfer)) {
+                let own = self.hold_of(run.image);
+                let mut total = (own, vec![run.clone()]);
+                for other in runs.iter().filter(|other| other.unit != run.unit) {
+                    if apart(other, &transfer) && apart(other, run) {
+                        let both = own.saturating_add(self.hold_of(other.image));
+                        if both > total.0 {
+                            total = (both, vec![run.clone(), other.clone()]);
+                        }
+                    }
+                }
+                let newest =
+                    transfer.ticket == live.ticket || total.1.iter().any(|run| run.ticket == live.ticket);
+                if newest && worst.as_ref().is_none_or(|worst| total.0 > worst.0) {
+                    worst = Some(total);
+                }
+            }
+            if let Some((held, by)) = worst.filter(|(held, _)| *held >= most) {
+                self.held(held, &by, &transfer, at_cycles);
+            }
+        }
+    }
+
+    fn held(&mut self, held: u64, by: &[Live], transfer: &Live, at_cycles: u64) {
+        let Some(first) = by.first() else { return };
+        let most = self.machine.starvation_accesses();
+        let names: Vec<String> = by.iter().map(|run| format!("`{}`", self.party(run).name)).collect();
+        let second = self.party(transfer);
+        let message = format!(
+            "{} {} a bank for {held} accesses in a row beside `{}`; fewer than {most} are safe",
+            names.join(" and "),
+            if names.len() == 1 { "holds" } else { "hold" },
+            second.name
+        );
+        let finding = Finding {
+            first: Some(self.party(first)),
+            second: Some(second),
+            at_cycles: Some(at_cycles),
+            ..Finding::new("tcp/bank-hold", message, "strides that pass all banks, or a wait between the two")
+        };
+        self.add((finding.code, Some(first.image), Some(transfer.image)), finding);
+    }
+
+    fn hold_of(&mut self, image: ImageId) -> u64 {
+        let machine = self.machine;
+        let Some(known) = self.images.get_mut(image) else { return 0 };
+        let hold = known.hold.unwrap_or_else(|| known.exec().map_or(0, |exec| held_accesses(machine, exec)));
+        known.hold = Some(hold);
+        hold
+    }
+
+    fn add(&mut self, key: (&'static str, Option<ImageId>, Option<ImageId>), finding: Finding) {
+        match self.known.get(&key).and_then(|at| self.findings.get_mut(*at)) {
+            Some(known) => known.count += 1,
+            None => {
+                self.known.insert(key, self.findings.len());
+                self.findings.push(finding);
+            }
+        }
+    }
+
+    fn party(&self, live: &Live) -> Party {
+        let unit = match live.unit {
+            Unit::Main => "main",
+            Unit::Sub => "sub",
+            Unit::Dma => "dma",
+            Unit::Core => "core",
+        };
+        let name = self.images.get(live.image).map_or("", |known| known.name());
+        Party::new(name, live.pe, unit, live.ticket, live.span)
+    }
+}
+
+fn spot(memory: Store, chip: u64, slice: u64, (start, end): (u64, u64)) -> Spot {
+    let slice = (memory != Store::Hbm).then_some(slice);
+    Spot { memory: memory.name(), chip, slice, start, end }
+}
+
+fn describe(name: &str, outside: &Outside) -> String {
+    let does = if outside.write { "writes" } else { "reads" };
+    let (start, end) = outside.bytes;
+    match outside.memory {
+        Some(memory) => format!(
+            "`{name}` {does} bytes {start}..{end} of {}, which has {}",
+            memory.name(),
+            outside.capacity
+        ),
+        None => format!("`{name}` {does} addresses {start:#x}..{end:#x}, where no memory is"),
+    }
+}
+
+fn quarrel(conflict: &Conflict, first: &str, second: &str) -> String {
+    let does = |writes: bool| if writes { "writes" } else { "reads" };
+    let (one, other) = (does(conflict.writes.0), does(conflict.writes.1));
+    let memory = conflict.memory.name();
+    if conflict.code == "tcp/trf-half" {
+        return format!(
+            "`{first}` {one} and `{second}` {other} the same half of the trf, and nothing orders them"
+        );
+    }
+    let may = if conflict.certain { "" } else { "may be what " };
+    format!("`{first}` {one} {memory} bytes that {may}`{second}` {other}, and nothing orders them")
+}
+
+fn settle_by(first: &Party, second: &Party) -> String {
+    if (first.chip, first.pe) != (second.chip, second.pe) {
+        return format!("sync and post on pe {}, receive on pe {} before it", first.pe, second.pe);
+    }
+    match first.unit {
+        "dma" => format!("`wait_d` for `{}` before `{}`", first.name, second.name),
+        _ => format!("`wait_e` for `{}` before `{}`", first.name, second.name),
+    }
+}
