@@ -308,12 +308,13 @@ impl Search<'_> {
     }
 }
 
-/// Numbers that look random and are always the same.
+/// Numbers that look random and are always the same. Choices in goldens rest on this sequence.
 struct Draw(u64);
 
 impl Draw {
     fn below(&mut self, most: u64) -> u64 {
-        tilewright_base::random::below(&mut self.0, most)
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % most.max(1)
     }
 
     /// One of the living, the better ones more often.
