@@ -45,7 +45,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("crates/python", &["", "base", "machine", "neuron", "num", "record"]),
     (
         "crates/filetest",
-        &["", "base", "compile", "graph", "import", "ir", "machine", "notation", "num", "tcp"],
+        &["", "artifact", "base", "compile", "graph", "import", "ir", "machine", "notation", "num", "tcp"],
     ),
     (
         "bench",
