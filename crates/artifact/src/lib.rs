@@ -1,11 +1,12 @@
 //! A compiled model as a file: its programs, its packed weights, and what whoever runs it must know.
 //!
-//! Sections of the container (`tilewright_ir::binary`, which has the layout, the version and the checksums): programs `tcp/decode`,
-//! `tcp/prefill` and `tcp/clear`, and `tcp/batch` if it is for several sequences; the array `hbm`, the bytes of HBM from address 0
-//! to the last weight, which all programs share, and `hbm1`, `hbm2` ... for further chips; the texts `plan` ([`plan`]) and `graph`
-//! (the model without weights), from which sizes and places follow; the array `tokenizer.json` or `tokenizer.bin`, if there is one.
+//! Sections of the container (`tilewright_ir::binary`, which has the layout, the version and the checksums):
+//! programs `tcp/decode`, `tcp/prefill` and `tcp/clear`, and `tcp/batch` if it is for several sequences; the
+//! array `hbm`, the bytes of HBM from address 0 to the last weight, which all programs share, and `hbm1`,
+//! `hbm2` ... for further chips; the texts `plan` ([`plan`]) and `graph` (the model without weights), from
+//! which sizes and places follow; the array `tokenizer.json` or `tokenizer.bin`, if there is one.
 //!
-//! - [`write`]: the bytes of a file;
+//! - [`write()`]: the bytes of a file;
 //! - [`Artifact::read`]: any bytes to a file's parts or to what is wrong with them; nothing of it is copied;
 //! - [`pack_hbm`]: weights as the chips hold them.
 

@@ -1,4 +1,5 @@
-//! The section `plan` of a compiled model's file: what its programs follow from, a line each, behind a line with the version.
+//! The section `plan` of a compiled model's file: what its programs follow from, a line each, behind a line
+//! with the version.
 //!
 //! ```text
 //! model 1
@@ -16,9 +17,9 @@
 //! choices rows=2 slots=4 parts=4 fills=8,4,8
 //! ```
 //!
-//! `set`, `peak` and `range` are there as often as there are some; `cache`, `chips` and `batch` if they are other than `bf16`, 1
-//! and 1; `ends`, the tokens that end a text, if the model's configuration says them. A release that does not know a line refuses
-//! the file.
+//! `set`, `peak` and `range` are there as often as there are some; `cache`, `chips` and `batch` if they are
+//! other than `bf16`, 1 and 1; `ends`, the tokens that end a text, if the model's configuration says them. A
+//! release that does not know a line refuses the file.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -50,7 +50,8 @@ pub enum ArtifactError {
 }
 
 impl<'f> Artifact<'f> {
-    /// Takes a file apart. Sizes in it are bounded by its own, and checksums are compared, before anything is used.
+    /// Takes a file apart. Sizes in it are bounded by its own, and checksums are compared, before anything is
+    /// used.
     ///
     /// # Errors
     /// Bytes that are no such file.

@@ -4,6 +4,7 @@
 
 use std::sync::{Arc, OnceLock};
 
+use tilewright_artifact::{Artifact, Plan};
 use tilewright_base::{SourceId, Sources, render};
 use tilewright_ir::binary::{container, tokens};
 use tilewright_machine::{Loaded, Tcp, builtin, load};
@@ -67,6 +68,17 @@ fn through_binary(printed: &str) -> tilewright_tcp_isa::program::Program {
     let tree = tilewright_ir::parser::parse(printed, SourceId(0), &mut tilewright_ir::Log::default());
     let text = tokens::decode(&tokens::encode(&tree)).expect("what was encoded decodes");
     text::read(&text, SourceId(0)).expect("and reads as a program")
+}
+
+/// Any bytes as the file of a compiled model, and as the plan in it.
+pub fn artifact_file(bytes: &[u8]) {
+    if let Err(error) = Artifact::read(bytes) {
+        assert!(!error.to_string().is_empty());
+    }
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    if let Ok(plan) = Plan::read(text) {
+        assert_eq!(Plan::read(&plan.to_string()), Ok(plan));
+    }
 }
 
 /// Any bytes as a program binary: sections, statements, program.

@@ -1,4 +1,5 @@
-//! Pictures of a low-level einsum: what each slice holds of every shape, and where the loops of its tactic run.
+//! Pictures of a low-level einsum: what each slice holds of every shape, and where the loops of its tactic
+//! run.
 
 use tilewright_notation::algebra::RadixMap;
 use tilewright_notation::problem::{Digit, Problem};
@@ -31,8 +32,8 @@ pub struct Pictures {
 }
 
 impl Pictures {
-    /// Works out all pictures of an einsum; `None` if a shape is too large to number its places. A tactic whose loops no engine
-    /// placed is drawn as it is written.
+    /// Works out all pictures of an einsum; `None` if a shape is too large to number its places. A tactic
+    /// whose loops no engine placed is drawn as it is written.
     pub fn new(program: &Program, problem: &Problem, placed: Option<PlacedLoops<'_>>) -> Option<Pictures> {
         let mut grids = Vec::new();
         for operand in Operand::ALL {

@@ -1,7 +1,9 @@
-//! One decoder block in the record of a run: its commands on the first PE, and the operator that each belongs to.
+//! One decoder block in the record of a run: its commands on the first PE, and the operator that each belongs
+//! to.
 //!
-//! A block begins with the norm before its attention and ends where the next block's begins. The compiler names commands by what they do;
-//! which kernel uses which names is written here, and commands that several use go to the one that is under way.
+//! A block begins with the norm before its attention and ends where the next block's begins. The compiler
+//! names commands by what they do; which kernel uses which names is written here, and commands that several
+//! use go to the one that is under way.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -262,7 +264,8 @@ fn ends_half(kernel: &Kernel) -> bool {
     matches!(kernel, Kernel::Combine { .. })
 }
 
-/// Gives each command its operator: main commands in order, the others by what the main context does meanwhile.
+/// Gives each command its operator: main commands in order, the others by what the main context does
+/// meanwhile.
 fn assign(block: &mut Block, fills: &BTreeMap<&str, usize>, kernels: usize) {
     let operators = block.operators.clone();
     let owns =
@@ -286,7 +289,8 @@ fn assign(block: &mut Block, fills: &BTreeMap<&str, usize>, kernels: usize) {
     }
 }
 
-/// The operator nearest to a place that owns a kind of command: loads are for what comes, transfers follow what was.
+/// The operator nearest to a place that owns a kind of command: loads are for what comes, transfers follow
+/// what was.
 fn nearest(operators: &[Operator], place: usize, kind: &str, later: bool) -> Option<usize> {
     let owners = operators.iter().enumerate().filter(|(_, operator)| operator.owns.contains(&kind));
     owners.map(|(at, _)| at).min_by_key(|at| (at.abs_diff(place), (*at > place) != later))

@@ -1,5 +1,6 @@
-//! Published cycle counts by the closed forms of the engine: single stages, whole commands, transfers. Rows of `bench/published.toml` say
-//! what runs; nothing is computed here that `tilewright_tcp_cost::cycles` does not say.
+//! Published cycle counts by the closed forms of the engine: single stages, whole commands, transfers. Rows
+//! of `bench/published.toml` say what runs; nothing is computed here that `tilewright_tcp_cost::cycles` does not
+//! say.
 
 use serde::Deserialize;
 use tilewright_machine::Tcp;
@@ -52,7 +53,8 @@ pub(crate) struct Turned {
     flit_elements: u64,
 }
 
-/// A transfer: loops of sizes and strides of the side in off-chip memory, requests of the side in data memory.
+/// A transfer: loops of sizes and strides of the side in off-chip memory, requests of the side in data
+/// memory.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Moved {

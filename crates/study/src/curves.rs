@@ -20,7 +20,8 @@ pub struct Point {
     pub batch: u64,
     /// Tokens of the prompt, or of the context with the new token.
     pub tokens: u64,
-    /// Milliseconds with the calibrated latency, as in Table II; uses of products and memory are over this time.
+    /// Milliseconds with the calibrated latency, as in Table II; uses of products and memory are over this
+    /// time.
     pub ms: f64,
     /// Milliseconds as simulated.
     pub ms_without_latency: f64,
@@ -32,13 +33,15 @@ pub struct Point {
     pub run_tokens: u64,
     /// Bytes of a prompt's scores that a slice holds at once.
     pub score_bytes: u64,
-    /// Products of the model over products that the chip could do, without those of pairs that a causal mask drops.
+    /// Products of the model over products that the chip could do, without those of pairs that a causal mask
+    /// drops.
     pub mac_use: f64,
     /// Products over products that the chip could do, with every pair of a query and a key, masked or not.
     pub mac_use_all_pairs: f64,
     /// Bytes of weights and caches, each counted once, over bytes that HBM could move: the paper's measure.
     pub hbm_use: f64,
-    /// All bytes that were moved over bytes that HBM could move: a prompt of several runs reads weights in each.
+    /// All bytes that were moved over bytes that HBM could move: a prompt of several runs reads weights in
+    /// each.
     pub hbm_traffic_use: f64,
     /// Part of the simulated cycles in which main contexts run.
     pub tensor_unit_use: f64,
@@ -104,7 +107,8 @@ impl StudyRun<'_> {
         self.point((batch, context), pass, macs, [read, size(batch) * self.sizes.kv_bytes])
     }
 
-    /// What a pass came to, with the products of the model and the bytes that it cannot do without reading and writing.
+    /// What a pass came to, with the products of the model and the bytes that it cannot do without reading
+    /// and writing.
     fn point(&self, (batch, tokens): (u64, u64), pass: &Pass, macs: f64, [read, written]: [f64; 2]) -> Point {
         let seconds = size(pass.cycles) / self.hz;
         let mac_use = macs / (seconds * self.macs_per_s);

@@ -1,7 +1,8 @@
-//! Fig. 10: QK^T of four heads on the slices of one PE: what each slice holds, the tactic, and how often a fetched query is used.
+//! Fig. 10: QK^T of four heads on the slices of one PE: what each slice holds, the tactic, and how often a
+//! fetched query is used.
 //!
-//! Everything follows from the text of the tactic (`kernels/qk-fig10.tw`): shapes and loops from the notation, reuse and cycles from
-//! the rules of the engine.
+//! Everything follows from the text of the tactic (`kernels/qk-fig10.tw`): shapes and loops from the
+//! notation, reuse and cycles from the rules of the engine.
 
 use serde::Serialize;
 use tilewright_base::SourceId;

@@ -1,4 +1,5 @@
-//! Fig. 13: what tensor unit and DMA engine of a PE do in one decoder block of a prompt, as fractions, as a picture, and as a trace.
+//! Fig. 13: what tensor unit and DMA engine of a PE do in one decoder block of a prompt, as fractions, as a
+//! picture, and as a trace.
 
 use serde::Serialize;
 use tilewright_machine::Tcp;

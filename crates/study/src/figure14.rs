@@ -1,7 +1,8 @@
 //! Figs 14 and 15: tactics of QK^T, time against power of a slice, and where the power of six of them goes.
 //!
-//! The space and its closed forms are those of `tilewright_explore::tcp::section`. The paper's rule: Opt. 1 to 3 take the least power of
-//! their class of time, Ineff. 1 to 3 the most. Classes are those of the least time, twice and four times as much.
+//! The space and its closed forms are those of `tilewright_explore::tcp::section`. The paper's rule: Opt. 1
+//! to 3 take the least power of their class of time, Ineff. 1 to 3 the most. Classes are those of the least
+//! time, twice and four times as much.
 
 use std::collections::BTreeMap;
 

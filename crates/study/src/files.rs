@@ -1,4 +1,5 @@
-//! The files of a case study besides its data: one page, figures as SVG, traces of the blocks that were looked at.
+//! The files of a case study besides its data: one page, figures as SVG, traces of the blocks that were
+//! looked at.
 
 use tilewright_machine::Tcp;
 

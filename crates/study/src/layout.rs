@@ -1,4 +1,5 @@
-//! How the compiled program lays a block out: weights in fills with the next on its way, what padding they have, scores in data memory.
+//! How the compiled program lays a block out: weights in fills with the next on its way, what padding they
+//! have, scores in data memory.
 //!
 //! All of it is read off the plan and the program that were simulated.
 

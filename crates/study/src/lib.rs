@@ -1,7 +1,7 @@
 //! Studies: the models beside what others measured.
 //!
-//! - [`llama`]: the case study of the TCP paper's section VI. [`study`] compiles and simulates what its tables and figures need;
-//!   [`text`], [`page`] and [`files`] show the result;
+//! - [`llama`]: the case study of the TCP paper's section VI. [`study()`] compiles and simulates what its
+//!   tables and figures need; [`text`], [`page`] and [`files()`] show the result;
 //! - [`published`]: rows of `bench/published.toml` ([`rows`]) beside what our models give for them.
 //!
 //! No file is read here: whoever calls has read the model, the machine and the rows.

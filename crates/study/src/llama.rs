@@ -1,7 +1,8 @@
 //! `tilewright study llama2-7b`: the paper's section VI from simulated programs, put together.
 //!
-//! Everything that is printed is simulated: the ordinary compiler makes the programs of the configuration, the ordinary simulator times
-//! them. Published figures are those of `bench/published.toml`; bounds follow from the machine's peaks and the model's sizes.
+//! Everything that is printed is simulated: the ordinary compiler makes the programs of the configuration,
+//! the ordinary simulator times them. Published figures are those of `bench/published.toml`; bounds follow
+//! from the machine's peaks and the model's sizes.
 
 use std::collections::BTreeMap;
 
@@ -90,7 +91,8 @@ pub struct Study {
     pub twice_hbm: Vec<TwiceHbm>,
     /// Power and energy of the passes.
     pub power: Power,
-    /// Bytes that transfers moved between HBM and slices, one by one, beside those that were counted as events.
+    /// Bytes that transfers moved between HBM and slices, one by one, beside those that were counted as
+    /// events.
     pub transfers: Vec<Transferred>,
     /// Everything that was counted in the prompt of 2048 tokens.
     pub counts_2048: BTreeMap<&'static str, u64>,
@@ -134,7 +136,8 @@ pub struct Setting<'s> {
     pub options: Options,
     /// What integer activations are scaled by.
     pub scales: Scales,
-    /// The model, type, chip and PEs of the paper: only then are there published values, and only on them is anything calibrated.
+    /// The model, type, chip and PEs of the paper: only then are there published values, and only on them is
+    /// anything calibrated.
     pub papers: bool,
     /// Figures that energies rest on.
     pub figures: Vec<MachineFigure>,

@@ -1,4 +1,5 @@
-//! Passes of a model as the compiler makes them and the simulator times them: prompts in chunks, single tokens of a batch.
+//! Passes of a model as the compiler makes them and the simulator times them: prompts in chunks, single
+//! tokens of a batch.
 
 use std::collections::BTreeMap;
 
@@ -111,8 +112,8 @@ pub(crate) type Look<'l> = dyn FnMut(&Chunk<'_>) + 'l;
 pub(crate) struct Model<'m> {
     pub(crate) machine: &'m Tcp,
     pub(crate) graph: &'m Graph,
-    /// Contexts may be longer than the positions of the model: only its configuration is known, and that its table of angles is longer
-    /// is all that a time needs.
+    /// Contexts may be longer than the positions of the model: only its configuration is known, and that its
+    /// table of angles is longer is all that a time needs.
     pub(crate) stretches: bool,
     /// What integer activations are scaled by. Times do not depend on what calibration would find.
     pub(crate) scales: Scales,

@@ -1,7 +1,8 @@
 //! Where the time of a decoder block goes, operator by operator: what decides it, and what its commands take.
 //!
-//! An operator has the time from its first command of the main context to the first of the next, so that times add up to the block.
-//! While the main context works, the slowest stage of its command decides; while it waits, what the DMA engine brings meanwhile.
+//! An operator has the time from its first command of the main context to the first of the next, so that
+//! times add up to the block. While the main context works, the slowest stage of its command decides; while
+//! it waits, what the DMA engine brings meanwhile.
 
 use std::collections::BTreeMap;
 

@@ -1,8 +1,8 @@
 //! Power: what tokens take by the energy model, beside tokens for each watt of TDP as the paper counts them.
 //!
-//! The model adds up events times figures of the machine file. Most of these are assumptions or scaled from literature; they are listed, so
-//! that a reader knows what the joules rest on. Watts of single passes are averages, not peaks. Times are
-//! those of the programs: what a calibrated latency would take is not known.
+//! The model adds up events times figures of the machine file. Most of these are assumptions or scaled from
+//! literature; they are listed, so that a reader knows what the joules rest on. Watts of single passes are
+//! averages, not peaks. Times are those of the programs: what a calibrated latency would take is not known.
 
 use serde::Serialize;
 use tilewright_machine::Loaded;

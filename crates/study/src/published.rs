@@ -1,7 +1,7 @@
 //! Published figures of the TCP, ours beside each that the model can express.
 //!
-//! A row says what reproduces it: a row of the study (simulated programs), a tactic (the notation's rules), a derived or stated figure of
-//! the machine file, a closed form of an engine, or why nothing does.
+//! A row says what reproduces it: a row of the study (simulated programs), a tactic (the notation's rules), a
+//! derived or stated figure of the machine file, a closed form of an engine, or why nothing does.
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -22,7 +22,8 @@ use crate::sizes::size;
 #[serde(deny_unknown_fields, default)]
 struct How {
     cannot: Option<String>,
-    /// A row of Table II, as it is, over another's figure, another's over it, or the part by which it is below it.
+    /// A row of Table II, as it is, over another's figure, another's over it, or the part by which it is
+    /// below it.
     study: Option<String>,
     over: Option<f64>,
     under: Option<f64>,

@@ -1,4 +1,5 @@
-//! Table II: first tokens and tokens a second, published and ours, with the calibrated sum of latencies and without it.
+//! Table II: first tokens and tokens a second, published and ours, with the calibrated sum of latencies and
+//! without it.
 
 use serde::Serialize;
 use tilewright_report::columns::{Align, table};

@@ -20,7 +20,8 @@ pub struct TwiceHbm {
 }
 
 impl StudyRun<'_> {
-    /// Prompts that took so many milliseconds, again on a machine whose off-chip memory is clocked twice as fast.
+    /// Prompts that took so many milliseconds, again on a machine whose off-chip memory is clocked twice as
+    /// fast.
     pub(crate) fn twice_hbm(&self, prompts: &[(u64, f64)]) -> Result<Vec<TwiceHbm>, MeasureError> {
         let mut machine = self.setting.machine.clone();
         // The bus of a channel, and the DRAM commands that feed it.

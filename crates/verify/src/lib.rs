@@ -1,8 +1,9 @@
-//! The best candidates of the explorer, run: values against the definition of the einsum, time against the estimate.
+//! The best candidates of the explorer, run: values against the definition of the einsum, time against the
+//! estimate.
 //!
-//! The explorer estimates and knows no simulator; here its candidates become programs that the simulators of their chips run
-//! ([`tcp`], [`neuron`]). How many are run, up to which size values are compared, and when to stop is up to whoever asks
-//! ([`Limits`]).
+//! The explorer estimates and knows no simulator; here its candidates become programs that the simulators of
+//! their chips run ([`tcp`], [`neuron`]). How many are run, up to which size values are compared, and when to
+//! stop is up to whoever asks ([`Limits`]).
 
 pub mod neuron;
 pub mod tcp;

@@ -47,7 +47,8 @@ fn one(
     })
 }
 
-/// Simulates a program of an einsum and compares: its cycles with an estimate, and its values if that is wanted.
+/// Simulates a program of an einsum and compares: its cycles with an estimate, and its values if that is
+/// wanted.
 pub fn run_program(task: &Task<'_>, program: &Program, estimated: u64, with_values: bool) -> Check {
     let machine = task.setup.machine;
     let wanted = Wanted { values: with_values, findings: true, ..Wanted::default() };
@@ -67,7 +68,8 @@ fn no_files(_: &Tensor) -> Result<Array, ArrayError> {
     Err(ArrayError::Format("no file".to_string()))
 }
 
-/// Results of all groups of PEs, or of the first, against the definition; none if some tensors are whole and others parts.
+/// Results of all groups of PEs, or of the first, against the definition; none if some tensors are whole and
+/// others parts.
 fn values(machine: &Tcp, program: &Program, reading: &Reading) -> Option<Comparison> {
     let of = |operand: Operand| {
         let first = format!("{}_pe0", operand.name());

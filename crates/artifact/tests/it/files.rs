@@ -1,4 +1,5 @@
-//! Whole files: what was written is read, and a file that was cut off, changed or put together otherwise is refused.
+//! Whole files: what was written is read, and a file that was cut off, changed or put together otherwise is
+//! refused.
 
 use tilewright_artifact::{Artifact, ArtifactError, Contents, Plan, pack_hbm, programs, write};
 use tilewright_base::{SourceId, Sources};

@@ -1,4 +1,5 @@
-//! `tilewright notation run`: a legal einsum lowered and run, what `notation lower` and `sim` do one after the other.
+//! `tilewright notation run`: a legal einsum lowered and run, what `notation lower` and `sim` do one after
+//! the other.
 
 use super::lower::{Lowered, lowered};
 use crate::args::RunEinsumArgs;

@@ -50,6 +50,11 @@ fn program_binary() {
 }
 
 #[test]
+fn artifact_file() {
+    replay("artifact_file", fuzz::artifact_file);
+}
+
+#[test]
 fn graph_text() {
     replay("graph_text", fuzz::graph_text);
 }

@@ -92,8 +92,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     (
         "crates/filetest",
         &[
-            "", "base", "compile", "graph", "import", "ir", "machine", "notation", "num", "tcp-cost",
-            "tcp-isa", "testkit",
+            "", "artifact", "base", "compile", "graph", "import", "ir", "machine", "notation", "num",
+            "tcp-cost", "tcp-isa", "testkit",
         ],
     ),
     ("crates/testkit", &[]),

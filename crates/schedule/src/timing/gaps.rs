@@ -1,4 +1,5 @@
-//! Where time goes that no unit uses: how a PE's time splits into overlap and waiting, and what its idle units waited for.
+//! Where time goes that no unit uses: how a PE's time splits into overlap and waiting, and what its idle
+//! units waited for.
 
 use std::collections::BTreeMap;
 

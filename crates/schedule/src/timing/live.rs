@@ -1,5 +1,5 @@
-//! What lies where, and from when to when: bytes of the first slice, of the register files and of HBM, from who writes them to who reads them
-//! last.
+//! What lies where, and from when to when: bytes of the first slice, of the register files and of HBM, from
+//! who writes them to who reads them last.
 
 use std::collections::BTreeMap;
 
@@ -88,7 +88,8 @@ impl Memory {
         joined
     }
 
-    /// The same as areas: pieces as long as each other and as far apart are one, told by how many there are more and how far.
+    /// The same as areas: pieces as long as each other and as far apart are one, told by how many there are
+    /// more and how far.
     fn areas(self) -> Vec<(u64, Piece, (u64, u64))> {
         let mut areas: Vec<(u64, Piece, (u64, u64))> = Vec::new();
         for (start, piece) in self.all() {

@@ -1,8 +1,9 @@
-//! The schedule of a compiled program (paper section V-C, stage 5): when each command runs on which unit, what lies where and how long it lives,
-//! how far ahead weights are fetched, and how near all of it is to its bound.
+//! The schedule of a compiled program (paper section V-C, stage 5): when each command runs on which unit,
+//! what lies where and how long it lives, how far ahead weights are fetched, and how near all of it is to its
+//! bound.
 //!
-//! The bound is the time of the busiest unit of any PE: a context of the tensor unit, or its DMA engine. No order of the same commands is
-//! faster.
+//! The bound is the time of the busiest unit of any PE: a context of the tensor unit, or its DMA engine. No
+//! order of the same commands is faster.
 
 mod gaps;
 mod listen;

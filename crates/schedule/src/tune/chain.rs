@@ -1,9 +1,11 @@
-//! Dynamic programming over the chain of kernels: how much of each weight to load at once, for each number of bands that a model may have.
+//! Dynamic programming over the chain of kernels: how much of each weight to load at once, for each number of
+//! bands that a model may have.
 //!
-//! Costs are closed forms of the commands that the compiler gives for a choice (`tilewright_compile::lowered`). The DMA engine fetches fills in
-//! order, as far ahead as there are slots; the tensor unit takes each when it is there. A state of the chain is when both are done; what is
-//! slower in both is dropped. Weights of one class share a choice, so blocks are decided once. What commands take of energy does not depend on when
-//! they run; clock and leakage follow the end.
+//! Costs are closed forms of the commands that the compiler gives for a choice
+//! (`tilewright_compile::lowered`). The DMA engine fetches fills in order, as far ahead as there are slots;
+//! the tensor unit takes each when it is there. A state of the chain is when both are done; what is slower in
+//! both is dropped. Weights of one class share a choice, so blocks are decided once. What commands take of
+//! energy does not depend on when they run; clock and leakage follow the end.
 
 use std::collections::BTreeMap;
 

@@ -1,13 +1,17 @@
-//! Choices by cost (paper section V-C: heuristics, then search judged by simulated time): how much of a weight is loaded at once, how many
-//! slots wait for weights, how rows are cut.
+//! Choices by cost (paper section V-C: heuristics, then search judged by simulated time): how much of a
+//! weight is loaded at once, how many slots wait for weights, how rows are cut.
 //!
 //! 1. A model of one or two blocks stands for all of them: blocks are alike.
-//! 2. Dynamic programming over its chain of kernels chooses the fills of each weight, with the engines' closed forms ([`chain`]).
-//! 3. A population of choices, which begins with the rule, with that, with more bands, and with commands put in order a few at a time by integer programming,
-//!    is bred by changes and crossings, and judged by what a simulation takes: time, energy, both, or time below a power.
-//! 4. The best is compiled for the whole model and kept if the whole model is better with it than with the rule.
+//! 2. Dynamic programming over its chain of kernels chooses the fills of each weight, with the engines'
+//!    closed forms ([`chain`]).
+//! 3. A population of choices, which begins with the rule, with that, with more bands, and with commands put
+//!    in order a few at a time by integer programming, is bred by changes and crossings, and judged by what a
+//!    simulation takes: time, energy, both, or time below a power.
+//! 4. The best is compiled for the whole model and kept if the whole model is better with it than with the
+//!    rule.
 //!
-//! Effort counts evaluations, not time, and all draws come from one fixed seed: the same input gives the same programs.
+//! Effort counts evaluations, not time, and all draws come from one fixed seed: the same input gives the same
+//! programs.
 
 pub mod chain;
 mod taken;
@@ -100,8 +104,8 @@ pub fn budget(effort: u64) -> u64 {
 
 /// Compiles with an effort, 0 is the rule; what is to be least is a token of each program, simulated.
 ///
-/// For other goals than time the choices that are best by time are found first, and judged like all others: no goal ends with a choice
-/// that ranks behind the one of time.
+/// For other goals than time the choices that are best by time are found first, and judged like all others:
+/// no goal ends with a choice that ranks behind the one of time.
 ///
 /// # Errors
 /// A model that does not compile by the rule; a power that no choice stays below.

@@ -1,4 +1,5 @@
-//! What the programs of a choice take, and how a goal ranks it: the explorer's goals (`tilewright_explore::goal`) for whole models.
+//! What the programs of a choice take, and how a goal ranks it: the explorer's goals
+//! (`tilewright_explore::goal`) for whole models.
 
 use tilewright_compile::Compiled;
 use tilewright_explore::Goal;
@@ -63,7 +64,8 @@ impl Times {
         self.decode.milliwatts.max(self.prefill.milliwatts)
     }
 
-    /// How it ranks beside the rule; what is worse than the rule counts more, so that no program pays for another.
+    /// How it ranks beside the rule; what is worse than the rule counts more, so that no program pays for
+    /// another.
     pub fn score(&self, rule: &Times, goal: Goal) -> Score {
         let part = |own: Taken, rule: Taken| {
             let value = |taken: Taken| goal.value(taken.millicycles, taken.energy_fj);
