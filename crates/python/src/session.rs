@@ -15,8 +15,8 @@ use tilewright_neuron::engine::tensor::Product;
 use tilewright_neuron::network::Network;
 use tilewright_neuron::program::Allocation;
 use tilewright_neuron::schedule::Timeline;
-use tilewright_neuron::storage::{Request, Storage};
 use tilewright_neuron::{Chip, EngineKind, Generation, Instruction, Memory, Program, Refusal, Region, Tile};
+use tilewright_neuron::{Storage, TensorDecl};
 
 use tilewright_num::Dtype;
 
@@ -210,7 +210,7 @@ impl Session {
     fn make(
         &mut self,
         py: Python<'_>,
-        mut request: Request,
+        mut request: TensorDecl,
         code: usize,
         places: Vec<(u32, u64)>,
     ) -> PyResult<Tensor> {
@@ -234,8 +234,14 @@ impl Session {
         Ok(tensor.holding(dtype::from_code(code)?.mx).declared(declared))
     }
 
-    fn request(&mut self, py: Python<'_>, shape: Vec<usize>, code: usize, memory: &str) -> PyResult<Request> {
-        Ok(Request {
+    fn request(
+        &mut self,
+        py: Python<'_>,
+        shape: Vec<usize>,
+        code: usize,
+        memory: &str,
+    ) -> PyResult<TensorDecl> {
+        Ok(TensorDecl {
             id: u32::try_from(self.program.allocations.len()).unwrap_or(u32::MAX),
             memory: memory_of(memory)?,
             dtype: dtype::from_code(code)?.dtype,

@@ -116,3 +116,18 @@ pub fn bytes_ps(bytes: u64, bytes_per_s: u64) -> u64 {
 pub const fn ns_ps(ns: u64) -> u64 {
     ns.saturating_mul(1000)
 }
+
+/// Time that HBM needs for so many bytes of one core.
+pub fn hbm_ps(chip: &Chip, bytes: u64) -> u64 {
+    bytes_ps(bytes, rate_of(chip.neuron.hbm.stack_bytes_per_s, chip.neuron.hbm.efficiency))
+}
+
+/// A part of a rate.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a positive rate times a part of one"
+)]
+pub fn rate_of(bytes_per_s: u64, part: f64) -> u64 {
+    (bytes_per_s as f64 * part) as u64
+}

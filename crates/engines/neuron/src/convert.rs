@@ -9,7 +9,6 @@ use tilewright_num::{Dtype, RuleSet, decode_slice, encode_slice, load, store};
 use crate::late::LateCopy;
 use crate::pattern::SKIP;
 use crate::recycle::{give_back, room, to_overwrite, zeros};
-use crate::refusal::{Refusal, rule};
 use crate::storage::Content;
 use crate::{Tile, View};
 
@@ -26,25 +25,6 @@ impl Tile {
     /// Elements.
     pub fn elements(&self) -> usize {
         self.view.elements()
-    }
-
-    /// Refuses a view that leaves its tensor.
-    ///
-    /// # Errors
-    /// If an element lies outside.
-    pub fn check_bounds(&self) -> Result<(), Refusal> {
-        let size = self.storage.size_bytes() / self.view.dtype.size_bytes(1).max(1);
-        let inside =
-            |(least, most): (i64, i64)| least >= 0 && usize::try_from(most).is_ok_and(|most| most < size);
-        rule(self.view.extent().is_none_or(inside), || {
-            let (least, most) = self.view.extent().unwrap_or_default();
-            Refusal::new(
-                "neuron/bounds",
-                format!("elements {least} to {most} of a tensor of {size}"),
-                "an access pattern inside its tensor",
-                "check offset, strides and counts, or mask what lies outside",
-            )
-        })
     }
 
     /// The elements as FP32.

@@ -8,9 +8,10 @@
 use tilewright_num::Dtype;
 
 use crate::mx::MxFormat;
+use crate::operand::elements_as;
 use crate::pattern::{Dims, signed};
 use crate::refusal::{Refusal, rule};
-use crate::{Tile, View};
+use crate::{Access, Tile, View};
 
 impl Tile {
     /// The part that a pattern of steps and counts means, from `offset` on; all in elements of `dtype`.
@@ -41,24 +42,6 @@ impl Tile {
         tile.check_bounds()?;
         Ok(tile)
     }
-}
-
-impl Tile {
-    /// Elements that a partition of the tensor holds, as the view reads them.
-    pub fn partition_elements(&self) -> usize {
-        elements_as(self.storage.free_elements(), self.storage.dtype, self.view.dtype)
-    }
-
-    /// Elements from one partition of the view to the next; none if it has one only, or is no loop.
-    pub fn partition_step(&self) -> Option<isize> {
-        let first = self.view.dims.first().filter(|dim| dim.size > 1)?;
-        (self.storage.memory.on_chip() && self.view.gather.is_none()).then_some(first.stride)
-    }
-}
-
-/// So many elements of one type as elements of another.
-fn elements_as(count: usize, from: Dtype, to: Dtype) -> usize {
-    from.size_bytes(count) / to.size_bytes(1).max(1)
 }
 
 fn skips_partitions(step: isize, of_tensor: usize, of_view: usize) -> Refusal {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::engine::limits::start_grain;
+use crate::limits::start_grain;
 use crate::program::{EngineKind, Instruction, Program};
 use crate::{Chip, Memory};
 

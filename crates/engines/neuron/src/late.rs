@@ -61,9 +61,9 @@ impl LateCopy {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::TensorDecl;
     use crate::convert::copy;
     use crate::matmul::{Factors, PackedColumns, PackedRows, Results, Rows, multiply_packed};
-    use crate::storage::Request;
     use crate::{Memory, Storage, Tile};
 
     const RULES: RuleSet = RuleSet::NEURON;
@@ -72,7 +72,7 @@ mod tests {
     fn tile(id: u32, memory: Memory, dtype: Dtype, shape: &[usize]) -> Tile {
         let shape = shape.to_vec();
         let view = View::whole(&shape, dtype, 0);
-        let request = Request { id, memory, dtype, shape, blocks: 0, name: String::new(), source: 0 };
+        let request = TensorDecl { id, memory, dtype, shape, blocks: 0, name: String::new(), source: 0 };
         Tile { storage: Arc::new(Storage::poisoned(request).unwrap()), view }
     }
 

@@ -16,14 +16,20 @@ pub mod alu;
 pub mod chip;
 pub mod compiler;
 pub mod convert;
+pub mod cost;
 pub mod engine;
+pub mod engine_kind;
 pub mod explicit;
 pub mod findings;
 pub mod function;
+pub mod instruction;
 mod late;
+pub mod limits;
 pub mod matmul;
+pub mod memory;
 pub mod mx;
 pub mod network;
+pub mod operand;
 mod outside;
 pub mod pattern;
 pub mod placement;
@@ -31,15 +37,20 @@ pub mod program;
 pub mod reading;
 pub mod recycle;
 pub mod refusal;
+pub mod region;
 pub mod schedule;
 pub mod sharing;
 pub mod storage;
+pub mod tensor;
 
 pub use chip::{Chip, Generation};
+pub use memory::Memory;
+pub use operand::Access;
 pub use pattern::{Dim, View};
 pub use program::{Cost, EngineKind, Instruction, Program, Region};
 pub use refusal::Refusal;
-pub use storage::{Memory, Storage};
+pub use storage::Storage;
+pub use tensor::TensorDecl;
 
 /// An operand: a tensor and the part of it that is meant.
 #[derive(Clone, Debug)]
@@ -48,4 +59,14 @@ pub struct Tile {
     pub storage: std::sync::Arc<Storage>,
     /// The part.
     pub view: View,
+}
+
+impl Access for Tile {
+    fn tensor(&self) -> &TensorDecl {
+        &self.storage.tensor
+    }
+
+    fn view(&self) -> &View {
+        &self.view
+    }
 }

@@ -11,7 +11,7 @@ use std::sync::{Mutex, PoisonError};
 use tilewright_machine::neuron::{Instance, instances};
 
 use crate::Chip;
-use crate::engine::exchange::{Answer, Question};
+use crate::cost::exchange::{Answer, Question};
 use crate::refusal::{Refusal, rule};
 
 /// One link of a way from device to device.

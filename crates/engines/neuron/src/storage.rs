@@ -4,64 +4,22 @@
 //! nobody wrote holds NaN, or 4 in integers, as in the vendor's own simulator.
 
 use std::collections::VecDeque;
+use std::ops::Deref;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tilewright_num::{Dtype, RuleSet, encode_slice};
 
-use crate::View;
 use crate::late::{LateCopy, finish_later};
 use crate::matmul::{Chain, Factors, Pack};
-use crate::pattern::MAX_ELEMENTS;
 use crate::recycle::{Bytes, zeros};
 use crate::refusal::{Refusal, rule};
+use crate::{TensorDecl, View};
 
-/// Where a tensor lives.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Memory {
-    /// State buffer of a core.
-    Sbuf,
-    /// Partial-sum buffer of a core.
-    Psum,
-    /// Off-chip memory of one program.
-    Hbm,
-    /// Off-chip memory that every program of a launch sees.
-    SharedHbm,
-}
-
-impl Memory {
-    /// True for SBUF and PSUM.
-    pub const fn on_chip(self) -> bool {
-        matches!(self, Memory::Sbuf | Memory::Psum)
-    }
-
-    /// Its name in kernels.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Memory::Sbuf => "sbuf",
-            Memory::Psum => "psum",
-            Memory::Hbm => "private_hbm",
-            Memory::SharedHbm => "shared_hbm",
-        }
-    }
-}
-
-/// A tensor.
+/// A tensor with its bytes.
 #[derive(Debug)]
 pub struct Storage {
-    /// Number, in order of allocation.
-    pub id: u32,
-    /// Where it lives.
-    pub memory: Memory,
-    /// Element type it was made with.
-    pub dtype: Dtype,
-    /// Shape it was made with.
-    pub shape: Vec<usize>,
-    /// Leading dimensions that number tiles.
-    pub blocks: usize,
-    /// Name that the kernel gave; may be empty.
-    pub name: String,
-    /// Line that made it, in the program's table of lines.
-    pub source: u32,
+    /// What it was declared as.
+    pub tensor: TensorDecl,
     /// It has no values: reads give zeros, writes leave nothing. For runs of which only the times are wanted.
     pub valueless: bool,
     content: Mutex<Content>,
@@ -105,44 +63,22 @@ const MOST_COPIES: usize = 16;
 /// Products that wait before a worker begins with them.
 const LEAST_TO_BEGIN: usize = 4;
 
-/// What a new tensor is like.
-#[derive(Clone, Debug)]
-pub struct Request {
-    /// Number.
-    pub id: u32,
-    /// Where.
-    pub memory: Memory,
-    /// Element type.
-    pub dtype: Dtype,
-    /// Shape.
-    pub shape: Vec<usize>,
-    /// Leading dimensions that number tiles.
-    pub blocks: usize,
-    /// Name.
-    pub name: String,
-    /// Line.
-    pub source: u32,
-}
-
-/// Most bytes of one tensor: more than any device has, less than a host fails on silently.
-pub const MAX_TENSOR_BYTES: usize = 1 << 36;
-
 impl Storage {
     /// A tensor that nobody wrote to.
     ///
     /// # Errors
     /// If it is larger than any device.
-    pub fn poisoned(request: Request) -> Result<Storage, Refusal> {
-        let unwritten_bytes = request.dtype.size_bytes(checked_elements(&request)?);
-        Ok(Storage::with(request, Content { unwritten_bytes, untouched: true, ..Content::default() }))
+    pub fn poisoned(tensor: TensorDecl) -> Result<Storage, Refusal> {
+        let unwritten_bytes = tensor.dtype.size_bytes(tensor.checked_elements()?);
+        Ok(Storage::with(tensor, Content { unwritten_bytes, untouched: true, ..Content::default() }))
     }
 
     /// A tensor without values, which takes no memory of the host.
     ///
     /// # Errors
     /// If it is larger than any device.
-    pub fn without_values(request: Request) -> Result<Storage, Refusal> {
-        let mut storage = Storage::poisoned(request)?;
+    pub fn without_values(tensor: TensorDecl) -> Result<Storage, Refusal> {
+        let mut storage = Storage::poisoned(tensor)?;
         storage.valueless = true;
         Ok(storage)
     }
@@ -151,32 +87,21 @@ impl Storage {
     ///
     /// # Errors
     /// If there are not as many bytes as the shape says.
-    pub fn filled(request: Request, bytes: Vec<u8>) -> Result<Storage, Refusal> {
-        let elements = checked_elements(&request)?;
-        rule(bytes.len() == request.dtype.size_bytes(elements), || {
+    pub fn filled(tensor: TensorDecl, bytes: Vec<u8>) -> Result<Storage, Refusal> {
+        let elements = tensor.checked_elements()?;
+        rule(bytes.len() == tensor.dtype.size_bytes(elements), || {
             Refusal::new(
                 "neuron/shape",
-                format!("{} bytes for a tensor of shape {:?}", bytes.len(), request.shape),
+                format!("{} bytes for a tensor of shape {:?}", bytes.len(), tensor.shape),
                 "as many bytes as the shape and type have",
                 "pass a contiguous array",
             )
         })?;
-        Ok(Storage::with(request, Content { bytes: bytes.into(), as_given: true, ..Content::default() }))
+        Ok(Storage::with(tensor, Content { bytes: bytes.into(), as_given: true, ..Content::default() }))
     }
 
-    fn with(request: Request, content: Content) -> Storage {
-        let Request { id, memory, dtype, shape, blocks, name, source } = request;
-        Storage {
-            id,
-            memory,
-            dtype,
-            shape,
-            blocks,
-            name,
-            source,
-            valueless: false,
-            content: Mutex::new(content),
-        }
+    fn with(tensor: TensorDecl, content: Content) -> Storage {
+        Storage { tensor, valueless: false, content: Mutex::new(content) }
     }
 
     /// The bytes. A panic elsewhere while they were held leaves them as they are.
@@ -271,31 +196,13 @@ impl Storage {
     pub(crate) fn has_later(&self) -> bool {
         self.content.lock().unwrap_or_else(PoisonError::into_inner).has_later()
     }
+}
 
-    /// Bytes of the whole tensor.
-    pub fn size_bytes(&self) -> usize {
-        self.dtype.size_bytes(self.shape.iter().product())
-    }
+impl Deref for Storage {
+    type Target = TensorDecl;
 
-    /// Partitions of a tile of it.
-    pub fn partitions(&self) -> usize {
-        if self.memory.on_chip() { self.shape.get(self.blocks).copied().unwrap_or(1) } else { 1 }
-    }
-
-    /// Elements of a partition of a tile of it; of the whole tensor if it is in HBM.
-    pub fn free_elements(&self) -> usize {
-        let from = if self.memory.on_chip() { self.blocks + 1 } else { 0 };
-        self.shape.iter().skip(from).product()
-    }
-
-    /// Tiles that the leading dimensions number.
-    pub fn tiles(&self) -> usize {
-        if self.memory.on_chip() { self.shape.iter().take(self.blocks).product() } else { 1 }
-    }
-
-    /// Bytes of a partition that one tile takes.
-    pub fn partition_bytes(&self) -> u64 {
-        crate::pattern::as_u64(self.dtype.size_bytes(self.free_elements()))
+    fn deref(&self) -> &TensorDecl {
+        &self.tensor
     }
 }
 
@@ -440,20 +347,6 @@ fn for_words(start: usize, count: usize, mut visit: impl FnMut(usize, u64)) {
     }
 }
 
-fn checked_elements(request: &Request) -> Result<usize, Refusal> {
-    let elements = request.shape.iter().try_fold(1_usize, |product, &size| product.checked_mul(size));
-    let fits =
-        |&elements: &usize| elements < MAX_ELEMENTS && request.dtype.size_bytes(elements) < MAX_TENSOR_BYTES;
-    elements.filter(fits).ok_or_else(|| {
-        Refusal::new(
-            "neuron/capacity",
-            format!("a tensor of shape {:?}", request.shape),
-            "tensors that fit into the memory of a device",
-            "make it smaller",
-        )
-    })
-}
-
 /// The bytes of an element that nobody wrote.
 fn poison_word(dtype: Dtype) -> Vec<u8> {
     let mut word = vec![0; dtype.size_bytes(1)];
@@ -466,9 +359,10 @@ fn poison_word(dtype: Dtype) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Memory;
 
-    fn request(shape: &[usize]) -> Request {
-        Request {
+    fn tensor(shape: &[usize]) -> TensorDecl {
+        TensorDecl {
             id: 0,
             memory: Memory::Sbuf,
             dtype: Dtype::F32,
@@ -481,7 +375,7 @@ mod tests {
 
     #[test]
     fn written_bytes_are_counted_once() {
-        let storage = Storage::poisoned(request(&[4, 40])).unwrap();
+        let storage = Storage::poisoned(tensor(&[4, 40])).unwrap();
         let mut content = storage.lock();
         assert!(!content.is_written(0, 1));
         content.mark(100, 300);
@@ -494,7 +388,7 @@ mod tests {
 
     #[test]
     fn a_tensor_larger_than_any_device_is_refused() {
-        let refusal = Storage::poisoned(request(&[1 << 40, 1 << 40])).unwrap_err();
+        let refusal = Storage::poisoned(tensor(&[1 << 40, 1 << 40])).unwrap_err();
         assert_eq!(refusal.code, "neuron/capacity");
     }
 }

@@ -6,7 +6,8 @@
 
 use std::collections::VecDeque;
 
-use tilewright_neuron::schedule::dma::{Copy, Flight, Transfers, hbm_ps, lead_ps, queue_of};
+use tilewright_neuron::chip::hbm_ps;
+use tilewright_neuron::schedule::dma::{Copy, Flight, Transfers, lead_ps, queue_of};
 use tilewright_neuron::schedule::{Ramp, hop_ps};
 use tilewright_neuron::{Chip, EngineKind};
 

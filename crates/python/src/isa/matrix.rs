@@ -1,9 +1,10 @@
 //! Instructions of the Tensor and Scalar engines, and block-scaled ones.
 
 use pyo3::prelude::*;
+use tilewright_neuron::cost::tensor::{ArrayPart, MatmulOptions};
 use tilewright_neuron::engine::mx::{self, Scaled};
 use tilewright_neuron::engine::scalar::{self, Activate2, Activation, RowSums};
-use tilewright_neuron::engine::tensor::{self, ArrayPart, MatmulOptions};
+use tilewright_neuron::engine::tensor;
 use tilewright_neuron::engine::vector;
 
 use super::{

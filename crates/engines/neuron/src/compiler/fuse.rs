@@ -1,8 +1,9 @@
 //! Pairs of instructions that the machine does in one: an activation and the sum of its results, which the Scalar engine takes
 //! on the way (neuron.md section 2.4), a tile and its own multiple, and a reciprocal with the product that it is for, which is a division.
 
-use super::{Form, Users, merge};
+use super::{Users, merge};
 use crate::chip::cycles_ps;
+use crate::program::Form;
 use crate::schedule::Tiles;
 use crate::{Chip, EngineKind, Program, Region};
 

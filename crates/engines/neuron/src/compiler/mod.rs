@@ -22,28 +22,6 @@ use crate::program::{Cost, Instruction};
 use crate::schedule::Tiles;
 use crate::{Chip, Memory, Program, Region};
 
-/// What an instruction computes, as far as changes depend on it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Form {
-    /// Anything.
-    #[default]
-    Other,
-    /// A function of each element.
-    Map,
-    /// The sum of all free elements.
-    Sum,
-    /// One over each element.
-    Reciprocal,
-    /// The product of two tiles.
-    Product,
-    /// A copy that changes no type.
-    Copy,
-    /// A tile times a constant.
-    Scaled,
-    /// The sum or difference of two tiles.
-    Linear,
-}
-
 /// The program as the compiler leaves it; none if it changes nothing.
 pub fn compiled(chip: &Chip, program: &Program) -> Option<Program> {
     if !program.compiled {

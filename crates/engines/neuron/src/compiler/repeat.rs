@@ -4,7 +4,8 @@
 
 use std::collections::BTreeMap;
 
-use super::{Form, Users, is_whole, merge};
+use super::{Users, is_whole, merge};
+use crate::program::Form;
 use crate::program::Instruction;
 use crate::schedule::Tiles;
 use crate::{EngineKind, Memory, Program, Region};

@@ -1,16 +1,16 @@
-//! Collectives between ranks: values (neuron.md section 3.6). Times on the links are in [`super::exchange`].
+//! Collectives between ranks: values (neuron.md section 3.6). Times on the links are in [`crate::cost::exchange`].
 //!
 //! A rank gives what it sends and takes what belongs to it of what all ranks of its group sent. Sums are taken in the
 //! order of the group, so that every rank has the same bits.
 
 use crate::alu::AluOp;
 use crate::convert;
-use crate::engine::exchange::{Question, ask};
+use crate::cost::exchange::{Kind, Question, ask};
 use crate::network::Network;
 use crate::pattern::as_u64;
 use crate::program::{EngineKind, Exchange, Instruction};
 use crate::refusal::{Refusal, rule};
-use crate::{Chip, Region, Tile};
+use crate::{Access, Chip, Region, Tile};
 
 /// A part of what a rank receives: the sources are copied, or combined if there are several.
 #[derive(Clone, Debug)]
@@ -19,41 +19,6 @@ pub struct Part {
     pub dst: Tile,
     /// What it is made of, in the order of the group.
     pub sources: Vec<Tile>,
-}
-
-/// Which way messages go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
-    /// Everyone has the combination of all.
-    AllReduce,
-    /// Everyone has what all gave.
-    AllGather,
-    /// Everyone has a part of the combination.
-    ReduceScatter,
-    /// Everyone gives each a part.
-    AllToAll,
-    /// One message from neighbour to neighbour.
-    Permute,
-}
-
-impl Kind {
-    /// Its name in kernels.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Kind::AllReduce => "all_reduce",
-            Kind::AllGather => "all_gather",
-            Kind::ReduceScatter => "reduce_scatter",
-            Kind::AllToAll => "all_to_all",
-            Kind::Permute => "collective_permute",
-        }
-    }
-
-    /// The kind of that name.
-    pub fn from_name(name: &str) -> Option<Kind> {
-        [Kind::AllReduce, Kind::AllGather, Kind::ReduceScatter, Kind::AllToAll, Kind::Permute]
-            .into_iter()
-            .find(|kind| kind.name() == name)
-    }
 }
 
 /// Who takes part.

@@ -8,8 +8,8 @@
 //! long as it takes to issue an instruction. Left to the compiler, descriptors are stored if addresses are known before the run;
 //! an address that one element of a tile gives is left to hardware where there is any.
 
-use super::dma::side;
 use crate::chip::{cycles_ps, ns_ps};
+use crate::cost::dma::side;
 use crate::program::{Cost, EngineKind, Instruction};
 use crate::refusal::{Refusal, rule};
 use crate::{Chip, Generation, Region, Tile};
@@ -103,7 +103,7 @@ pub fn make_descriptors(chip: &Chip, mode: Mode, ring: &Tile, tiles: &[&Tile]) -
     let (engine, busy_ps) = match mode {
         Mode::Unknown | Mode::None => return None,
         Mode::Software => {
-            let each = tiles.iter().map(|tile| side(tile).descriptors).max().unwrap_or(0);
+            let each = tiles.iter().map(|tile| side(*tile).descriptors).max().unwrap_or(0);
             let gpsimd = &neuron.gpsimd;
             let cycles = gpsimd.startup_cycles.saturating_add(each.saturating_mul(gpsimd.descriptor_cycles));
             (EngineKind::Gpsimd, cycles_ps(cycles, gpsimd.clock_hz))

@@ -3,20 +3,14 @@
 
 use tilewright_num::Dtype;
 
-use super::limits;
 use crate::alu::AluOp;
-use crate::chip::cycles_ps;
 use crate::convert::word_of;
+use crate::cost::gpsimd::cost;
+use crate::limits;
 use crate::pattern::as_u64;
-use crate::program::{Cost, EngineKind, Instruction};
+use crate::program::{EngineKind, Instruction};
 use crate::refusal::{Refusal, rule};
-use crate::{Chip, Tile};
-
-/// Cost of an instruction that takes `cycles` after its start.
-fn cost(chip: &Chip, cycles: u64) -> Cost {
-    let gpsimd = &chip.neuron.gpsimd;
-    Cost { busy_ps: cycles_ps(cycles.saturating_add(gpsimd.startup_cycles), gpsimd.clock_hz), latency_ps: 0 }
-}
+use crate::{Access, Chip, Tile};
 
 /// dst = the given integers, one for each element: what an index pattern evaluates to.
 ///

@@ -3,9 +3,7 @@
 pub mod collective;
 pub mod dge;
 pub mod dma;
-pub mod exchange;
 pub mod gpsimd;
-pub mod limits;
 pub mod mx;
 pub mod random;
 pub mod register;
@@ -16,9 +14,9 @@ pub mod vector;
 
 use tilewright_num::RuleSet;
 
-use crate::Tile;
 use crate::alu::AluOp;
 use crate::refusal::{Refusal, rule};
+use crate::{Access, Tile};
 
 /// A constant, or a value for each partition.
 #[derive(Clone, Debug)]
@@ -82,27 +80,4 @@ pub struct Step {
     pub operand: Operand,
     /// True if the operand comes first.
     pub reverse: bool,
-}
-
-/// Refuses operands of different shapes.
-///
-/// # Errors
-/// If `b` has not the shape of `a`, dimensions of size 1 aside.
-pub fn same_shape(instruction: &str, a: &Tile, b: &Tile) -> Result<(), Refusal> {
-    let [squeezed_a, squeezed_b] =
-        [a, b].map(|tile| tile.view.dims.iter().map(|dim| dim.size).filter(|&size| size != 1));
-    rule(a.view.partitions() == b.view.partitions() && (a.elements() == b.elements()), || {
-        shape_refusal(instruction, a, b)
-    })?;
-    let folded = |tile: &Tile| (tile.view.partitions(), tile.view.free_elements());
-    rule(folded(a) == folded(b) || squeezed_a.eq(squeezed_b), || shape_refusal(instruction, a, b))
-}
-
-fn shape_refusal(instruction: &str, a: &Tile, b: &Tile) -> Refusal {
-    Refusal::new(
-        "neuron/shape",
-        format!("{instruction} of shapes {:?} and {:?}", a.view.shape(), b.view.shape()),
-        "operands and result with as many partitions and elements",
-        "slice or broadcast one of them",
-    )
 }

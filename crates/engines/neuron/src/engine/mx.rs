@@ -6,8 +6,10 @@
 
 use tilewright_num::Dtype;
 
-use super::tensor::{multiply_into, stream_cost};
-use super::{limits, vector};
+use super::tensor::multiply_into;
+use crate::cost::tensor::stream;
+use crate::cost::vector::plain_cost;
+use crate::limits;
 use crate::mx::{LANES, MxFormat, scale};
 use crate::pattern::as_u64;
 use crate::program::{EngineKind, Instruction};
@@ -73,7 +75,7 @@ pub fn quantize_mx(chip: &Chip, dst: &Tile, src: &Tile, scales: &Tile) -> Result
     dst.write_words(&format.encode(&chip.rules, &values));
     write_scales(scales, &exponents, partitions / BLOCK, quadrant);
     let cycles = as_u64(src.view.free_elements()) / as_u64(LANES);
-    let cost = vector::plain_cost(chip, cycles, &[src, dst]);
+    let cost = plain_cost(chip, cycles, &[src, dst]);
     Ok(Instruction::new(NAME, EngineKind::Vector, cost, &[dst, scales], &[src]).reading(read.uninitialised))
 }
 
@@ -160,7 +162,7 @@ pub fn nc_matmul_mx(
     if accumulate {
         reads.push(dst);
     }
-    let cost = stream_cost(chip, as_u64(m), as_u64(n), 1);
+    let cost = stream(chip, as_u64(m), as_u64(n), 1);
     let mut instruction =
         Instruction::new(NAME, EngineKind::Tensor, cost, &[dst], &reads).reading(uninitialised);
     instruction.macs = as_u64(partitions * LANES * m * n);

@@ -6,7 +6,9 @@
 
 use tilewright_num::Dtype;
 
-use super::{Operand, limits, vector};
+use super::Operand;
+use crate::cost::vector::{cost_on, plain_cost};
+use crate::limits;
 use crate::pattern::as_u64;
 use crate::program::{EngineKind, Instruction};
 use crate::refusal::{Refusal, rule};
@@ -82,7 +84,7 @@ pub fn rng(chip: &Chip, dst: &Tile, lanes: &mut Lanes, engine: EngineKind) -> Re
         )
     })?;
     dst.write_words(&draw(dst, lanes, |lane| lane.next_bits()));
-    let cost = vector::cost_on(chip, engine, as_u64(dst.view.free_elements()), &[dst]);
+    let cost = cost_on(chip, engine, as_u64(dst.view.free_elements()), &[dst]);
     Ok(Instruction::new(NAME, engine, cost, &[dst], &[]))
 }
 
@@ -109,7 +111,7 @@ pub fn rand2(
         row.iter_mut().for_each(|value| *value = low + *value * (high - low));
     }
     dst.write(&chip.rules, &values);
-    let cost = vector::plain_cost(chip, as_u64(columns) / VALUES_PER_CYCLE, &[dst]);
+    let cost = plain_cost(chip, as_u64(columns) / VALUES_PER_CYCLE, &[dst]);
     let reads: Vec<&Tile> = [low.tile(), high.tile()].into_iter().flatten().collect();
     Ok(Instruction::new(NAME, EngineKind::Vector, cost, &[dst], &reads).reading(missing_low | missing_high))
 }
@@ -142,7 +144,7 @@ pub fn set_rng_seed(chip: &Chip, src: &Tile, lanes: &mut Lanes) -> Result<Instru
     let read = src.read_words();
     let seed = u64::from(read.values.first().copied().unwrap_or_default());
     *lanes = Lanes::seeded(chip.partitions(), seed);
-    let cost = vector::plain_cost(chip, 1, &[src]);
+    let cost = plain_cost(chip, 1, &[src]);
     Ok(Instruction::new(NAME, EngineKind::Vector, cost, &[], &[src]).reading(read.uninitialised))
 }
 
@@ -165,7 +167,7 @@ pub fn rand_set_state(
             *lane = Xorwow(*state);
         }
     }
-    let cost = vector::cost_on(chip, engine, as_u64(words), &[src]);
+    let cost = cost_on(chip, engine, as_u64(words), &[src]);
     Ok(Instruction::new(NAME, engine, cost, &[], &[src]).reading(read.uninitialised))
 }
 
@@ -184,7 +186,7 @@ pub fn rand_get_state(
     let row = |lane: &Xorwow| lane.0.into_iter().cycle().take(words).collect::<Vec<u32>>();
     let values: Vec<u32> = lanes.0.iter().take(dst.view.partitions()).flat_map(row).collect();
     dst.write_words(&values);
-    let cost = vector::cost_on(chip, engine, as_u64(words), &[dst]);
+    let cost = cost_on(chip, engine, as_u64(words), &[dst]);
     Ok(Instruction::new(NAME, engine, cost, &[dst], &[]))
 }
 

@@ -4,13 +4,13 @@
 //! Documented: each sequencer has registers of its own, and the compiler takes those of the engines that use a value. Assumed, since no page
 //! says it: a load takes what issuing an instruction takes, wherever the element lies, and Sync issues at the clock of Scalar.
 
-use crate::chip::cycles_ps;
-use crate::program::{Cost, EngineKind, Instruction};
+use crate::cost::register as cost;
+use crate::program::{EngineKind, Instruction};
 use crate::{Chip, Tile};
 
 /// A register takes one element; `register` stands for it. It is Sync's until another engine uses it.
 pub fn register_load(chip: &Chip, register: &Tile, src: &Tile) -> Instruction {
-    let cost = cost(chip, EngineKind::Sync);
+    let cost = cost::load(chip, EngineKind::Sync);
     let mut instruction = Instruction::new("register_load", EngineKind::Sync, cost, &[register], &[src]);
     // No lane of an engine reads it.
     instruction.offsets = Some(instruction.reads.to_vec().into());
@@ -21,17 +21,6 @@ pub fn register_load(chip: &Chip, register: &Tile, src: &Tile) -> Instruction {
 pub fn give_to(chip: &Chip, load: &mut Instruction, engine: EngineKind) {
     if engine != EngineKind::Dma {
         load.engine = engine;
-        load.cost = cost(chip, engine);
+        load.cost = cost::load(chip, engine);
     }
-}
-
-fn cost(chip: &Chip, engine: EngineKind) -> Cost {
-    let neuron = &chip.neuron;
-    let clock_hz = match engine {
-        EngineKind::Tensor => neuron.tensor.clock_hz,
-        EngineKind::Vector => neuron.vector.clock_hz,
-        EngineKind::Gpsimd => neuron.gpsimd.clock_hz,
-        EngineKind::Scalar | EngineKind::Dma | EngineKind::Sync => neuron.scalar.clock_hz,
-    };
-    Cost { busy_ps: cycles_ps(neuron.sync.dispatch_cycles, clock_hz), latency_ps: 0 }
 }

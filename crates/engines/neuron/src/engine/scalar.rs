@@ -1,12 +1,12 @@
 //! Scalar engine: activation functions with scale, bias and a running sum (NKI architecture guide, scalar engine;
 //! neuron.md sections 2.4 and 3.2).
 
-use super::{Operand, Step, limits, same_shape};
+use super::{Operand, Step};
 use crate::alu::AluOp;
-use crate::chip::cycles_ps;
+use crate::cost::scalar as cost;
 use crate::function::Function;
-use crate::pattern::as_u64;
-use crate::program::{Cost, EngineKind, Instruction};
+use crate::limits::{self, same_shape};
+use crate::program::{EngineKind, Instruction};
 use crate::refusal::{Refusal, rule};
 use crate::{Chip, Generation, Tile};
 
@@ -95,7 +95,7 @@ pub fn activation(chip: &Chip, dst: &Tile, data: &Tile, how: &Activation) -> Res
         Operand::PerPartition(_) => u64::MAX,
     };
     let words = [how.function as u64, word(&how.scale), how.bias.as_ref().map_or(1 << 40, word)];
-    Ok(done.computing(crate::compiler::Form::Map, &[dst, data], &words))
+    Ok(done.computing(crate::program::Form::Map, &[dst, data], &words))
 }
 
 /// Writes results and their sums.
@@ -118,7 +118,7 @@ fn finish(
         write_sums(chip, tile, rows, sums.reduce, sums.go_on)?;
         writes.push(tile);
     }
-    let cost = cost(chip, dst, data, sums.tile.is_some());
+    let cost = cost::activation(chip, dst, data, sums.tile.is_some());
     Ok(Instruction::new(name, EngineKind::Scalar, cost, &writes, reads))
 }
 
@@ -201,23 +201,4 @@ fn write_sums(
     }
     tile.write(&chip.rules, &sums);
     Ok(())
-}
-
-fn cost(chip: &Chip, dst: &Tile, data: &Tile, reads_sums: bool) -> Cost {
-    let scalar = &chip.neuron.scalar;
-    let narrow = [dst, data].iter().all(|tile| tile.view.dtype.storage_bits() <= 16);
-    let rate = if narrow { scalar.fast_rate } else { 1 };
-    let columns = slowed(chip, &[dst, data], as_u64(data.view.free_elements()));
-    let read_sums = if reads_sums { scalar.accumulator_read_cycles } else { 0 };
-    let cycles = (columns / rate).max(scalar.turnaround_cycles) + read_sums;
-    Cost {
-        busy_ps: cycles_ps(cycles, scalar.clock_hz),
-        latency_ps: cycles_ps(scalar.pipeline_cycles + chip.neuron.access.start_cycles, scalar.clock_hz),
-    }
-}
-
-/// Cycles of a pass over tiles: twice as many if one of them is read or written with a long stride.
-pub(crate) fn slowed(chip: &Chip, tiles: &[&Tile], cycles: u64) -> u64 {
-    let slow = |tile: &&Tile| as_u64(tile.view.inner_stride_bytes()) >= chip.neuron.access.slow_stride_bytes;
-    if tiles.iter().any(slow) { cycles.saturating_mul(2) } else { cycles }
 }

@@ -6,41 +6,14 @@ use std::sync::Arc;
 
 use tilewright_num::{Dtype, RuleSet};
 
-use super::limits;
-use crate::chip::cycles_ps;
+use crate::cost::tensor::{self as cost, ArrayPart, MatmulOptions};
+use crate::limits;
 use crate::matmul::{Factors, Pack, PackedColumns, PackedRows, Results, Rows, multiply, multiply_packed};
 use crate::pattern::as_u64;
-use crate::program::{Cost, EngineKind, Instruction};
+use crate::program::{EngineKind, Instruction};
 use crate::refusal::{Refusal, rule};
-use crate::schedule::array::cells_of;
 use crate::storage::Content;
 use crate::{Chip, Generation, Memory, Tile};
-
-/// What a matmul does besides multiplying.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct MatmulOptions {
-    /// Adds to what PSUM holds rather than overwriting it.
-    pub accumulate: bool,
-    /// A transpose: values pass unchanged where the generation has the mode.
-    pub is_transpose: bool,
-    /// The stationary tile holds only zeros and ones.
-    pub stationary_onezero: bool,
-    /// The moving tile holds only zeros and ones.
-    pub moving_onezero: bool,
-    /// Two rows of FP8 in one pass: operands have a second dimension of size 2.
-    pub double_row: bool,
-    /// The part of the array that it runs on; all of it if none is named.
-    pub part: Option<ArrayPart>,
-}
-
-/// A part of the systolic array: rows take the contraction, columns the stationary columns.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ArrayPart {
-    /// First row and column.
-    pub position: (u64, u64),
-    /// Rows and columns.
-    pub size: (u64, u64),
-}
 
 /// Refuses a part that the array cannot be split into, or that the stationary tile does not fit
 /// (NKI instruction pages, nc_matmul, tiling mode).
@@ -130,7 +103,7 @@ pub fn nc_matmul(
         uninitialised |= stationary.unwritten() | (options.accumulate && dst.unwritten());
         Product::new(&chip.rules, stationary, moving, options.double_row).write(dst, options.accumulate);
     }
-    let cost = cost(chip, stationary, moving, options);
+    let cost = cost::product(chip, stationary, moving, options);
     let mut reads = vec![stationary, moving];
     if options.accumulate {
         reads.push(dst);
@@ -139,9 +112,9 @@ pub fn nc_matmul(
         Instruction::new(NAME, EngineKind::Tensor, cost, &[dst], &reads).reading(uninitialised);
     instruction.macs = as_u64(stationary.view.partitions() * rows_per_pass * m * n);
     instruction.operand_bits = moving.view.dtype.storage_bits();
-    instruction.passes = passes(moving.view.dtype);
+    instruction.passes = cost::passes(moving.view.dtype);
     instruction.full_rows = !options.is_transpose && !options.stationary_onezero && !options.moving_onezero;
-    instruction.cells = cells_of(chip, options.part);
+    instruction.cells = cost::cells_of(chip, options.part);
     Ok(instruction)
 }
 
@@ -356,37 +329,6 @@ pub(super) fn multiply_into(
     });
 }
 
-/// Cost in a stream of matmuls: the moving rows, at least the turnaround, each of them so many cycles.
-pub(super) fn stream_cost(chip: &Chip, m: u64, n: u64, row_cycles: u64) -> Cost {
-    let tensor = &chip.neuron.tensor;
-    let rows = n.max(m.min(tensor.turnaround_cycles));
-    Cost {
-        busy_ps: cycles_ps(rows.saturating_mul(row_cycles), tensor.clock_hz),
-        latency_ps: cycles_ps(tensor.pipeline_cycles, tensor.clock_hz),
-    }
-}
-
-/// The rate of a stream of such matmuls: FP32 several times as long.
-/// MATMUL instructions that profiles show for one product: FP32 operands pass in two halves (neuron.md section 2.2).
-fn passes(dtype: Dtype) -> u8 {
-    if dtype == Dtype::F32 { 2 } else { 1 }
-}
-
-fn cost(chip: &Chip, stationary: &Tile, moving: &Tile, options: MatmulOptions) -> Cost {
-    let tensor = &chip.neuron.tensor;
-    let per_pass = if options.double_row { 2 } else { 1 };
-    let (m, n) =
-        (as_u64(stationary.view.free_elements()) / per_pass, as_u64(moving.view.free_elements()) / per_pass);
-    let fp32 = moving.view.dtype == Dtype::F32;
-    let factor = match (fp32, options.is_transpose) {
-        (true, true) => tensor.fp32_transpose_row_cycles,
-        (true, false) => tensor.fp32_row_cycles,
-        (false, _) => 1,
-    };
-    let halved = fp32 && (options.stationary_onezero || options.moving_onezero) && factor > 2;
-    stream_cost(chip, m, n, if halved { factor / 2 } else { factor })
-}
-
 /// A row on every partition of a PSUM tile, as compilers do it: a product with a column of ones.
 ///
 /// # Errors
@@ -416,16 +358,12 @@ pub fn partition_broadcast(chip: &Chip, dst: &Tile, row: &Tile) -> Result<Instru
     }
     let tensor = &chip.neuron.tensor;
     let factor = if row.view.dtype == Dtype::F32 { tensor.fp32_row_cycles.div_ceil(2) } else { 1 };
-    let rows = as_u64(n).max(as_u64(m).min(tensor.turnaround_cycles));
-    let cost = Cost {
-        busy_ps: cycles_ps(rows * factor, tensor.clock_hz),
-        latency_ps: cycles_ps(tensor.pipeline_cycles, tensor.clock_hz),
-    };
+    let cost = cost::stream(chip, as_u64(m), as_u64(n), factor);
     let mut instruction =
         Instruction::new(NAME, EngineKind::Tensor, cost, &[dst], &[row]).reading(uninitialised);
     instruction.macs = as_u64(m * n);
     instruction.operand_bits = row.view.dtype.storage_bits();
-    instruction.passes = passes(row.view.dtype);
+    instruction.passes = cost::passes(row.view.dtype);
     Ok(instruction)
 }
 
@@ -465,17 +403,13 @@ pub fn nc_transpose(chip: &Chip, dst: &Tile, data: &Tile) -> Result<Instruction,
         spread(chip, dst, p);
     }
     let tensor = &chip.neuron.tensor;
-    let rows = as_u64(p).max(as_u64(f).min(tensor.turnaround_cycles));
     let factor = if data.view.dtype == Dtype::F32 { tensor.fp32_transpose_row_cycles } else { 1 };
-    let cost = Cost {
-        busy_ps: cycles_ps(rows * factor, tensor.clock_hz),
-        latency_ps: cycles_ps(tensor.pipeline_cycles, tensor.clock_hz),
-    };
+    let cost = cost::stream(chip, as_u64(f), as_u64(p), factor);
     let mut instruction =
         Instruction::new(NAME, EngineKind::Tensor, cost, &[dst], &[data]).reading(uninitialised);
     instruction.macs = as_u64(p * p * f);
     instruction.operand_bits = data.view.dtype.storage_bits();
-    instruction.passes = passes(data.view.dtype);
+    instruction.passes = cost::passes(data.view.dtype);
     Ok(instruction)
 }
 

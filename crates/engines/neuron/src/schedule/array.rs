@@ -5,30 +5,7 @@
 
 use crate::Chip;
 use crate::chip::{cycles_ps, ns_ps};
-use crate::engine::tensor::ArrayPart;
-
-/// Cells in a row and in a column of the array: the smallest parts that it can be split into.
-const SIDE: u64 = 4;
-
-/// Cells as bits, row by row.
-pub(crate) type Cells = u16;
-
-/// The cells that a part covers; none if it is all of the array.
-pub(crate) fn cells_of(chip: &Chip, part: Option<ArrayPart>) -> Cells {
-    let Some(part) = part else { return 0 };
-    let sides = (chip.neuron.sbuf.partitions / SIDE, chip.neuron.tensor.stationary_free_max / SIDE);
-    let covered = |start: u64, size: u64, side: u64| {
-        let side = side.max(1);
-        (start / side).min(SIDE)..start.saturating_add(size).div_ceil(side).min(SIDE)
-    };
-    let mut cells = 0;
-    for row in covered(part.position.0, part.size.0, sides.0) {
-        for column in covered(part.position.1, part.size.1, sides.1) {
-            cells |= 1 << (row * SIDE + column);
-        }
-    }
-    if cells == Cells::MAX { 0 } else { cells }
-}
+use crate::cost::tensor::{Cells, SIDE};
 
 /// The array of one core.
 #[derive(Clone, Debug, Default)]
@@ -113,6 +90,7 @@ impl Ramp {
 mod tests {
     use super::*;
     use crate::chip::tests_chip;
+    use crate::cost::tensor::{ArrayPart, cells_of};
 
     const US: u64 = 1_000_000;
 

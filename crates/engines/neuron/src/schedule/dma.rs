@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 
 use crate::Chip;
-use crate::chip::{bytes_ps, ns_ps};
+use crate::chip::{bytes_ps, ns_ps, rate_of};
 use crate::program::DmaShape;
 
 /// A resource and its last user.
@@ -141,11 +141,6 @@ pub fn lead_of_ps(chip: &Chip, shape: &DmaShape) -> u64 {
     ns_ps(dma.software_descriptor_ns.saturating_add(dma.copy_ns))
 }
 
-/// Time that HBM needs for so many bytes of one core.
-pub fn hbm_ps(chip: &Chip, bytes: u64) -> u64 {
-    bytes_ps(bytes, rate_of(chip.neuron.hbm.stack_bytes_per_s, chip.neuron.hbm.efficiency))
-}
-
 /// Least time between the starts of two copies of one queue, the first of which takes so long to move.
 pub fn apart_ps(chip: &Chip, data_ps: u64) -> u64 {
     let dma = &chip.neuron.dma;
@@ -156,14 +151,4 @@ pub fn apart_ps(chip: &Chip, data_ps: u64) -> u64 {
 pub fn queue_of(chip: &Chip, source: u32) -> usize {
     let queues = usize::try_from(chip.neuron.dma.copy_queues).unwrap_or(1).max(1);
     source as usize % queues
-}
-
-/// A part of a rate.
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "a positive rate times a part of one"
-)]
-fn rate_of(bytes_per_s: u64, part: f64) -> u64 {
-    (bytes_per_s as f64 * part) as u64
 }

@@ -20,7 +20,7 @@ mod tiles;
 mod together;
 
 pub use array::Ramp;
-pub use together::{Met, meet, together};
+pub use together::{Met, keep, meet, together};
 
 use crate::program::{Cost, DmaShape, EngineKind, Instruction, Program};
 use crate::{Chip, Memory};

@@ -62,19 +62,17 @@ pub fn meet(chip: &Chip, programs: &[&Program]) -> Met {
 pub fn together(chip: &Chip, programs: &mut [Program]) {
     let met = meet(chip, &programs.iter().collect::<Vec<_>>());
     for program in programs {
-        program.keep(&met);
+        keep(program, &met);
     }
 }
 
-impl Program {
-    /// Notes when its collectives begin and what they take.
-    pub fn keep(&mut self, met: &Met) {
-        for instruction in &mut self.instructions {
-            let Some(&(start_ps, cost)) = key(instruction).and_then(|key| met.get(&key)) else { continue };
-            instruction.cost = cost;
-            if let Some(exchange) = &mut instruction.exchange {
-                exchange.start_ps = start_ps;
-            }
+/// Notes in a program when its collectives begin and what they take.
+pub fn keep(program: &mut Program, met: &Met) {
+    for instruction in &mut program.instructions {
+        let Some(&(start_ps, cost)) = key(instruction).and_then(|key| met.get(&key)) else { continue };
+        instruction.cost = cost;
+        if let Some(exchange) = &mut instruction.exchange {
+            exchange.start_ps = start_ps;
         }
     }
 }

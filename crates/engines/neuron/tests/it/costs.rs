@@ -8,18 +8,18 @@ use std::sync::Arc;
 
 use chips::chip;
 
+use tilewright_neuron::TensorDecl;
 use tilewright_neuron::alu::AluOp;
 use tilewright_neuron::chip::cycles_ps;
 use tilewright_neuron::engine::{dma, tensor, vector};
 use tilewright_neuron::program::Allocation;
 use tilewright_neuron::schedule::schedule;
-use tilewright_neuron::storage::Request;
 use tilewright_neuron::{EngineKind, Instruction, Memory, Program, Storage, Tile, View};
 use tilewright_num::Dtype;
 
 fn tile(id: u32, memory: Memory, dtype: Dtype, shape: &[usize]) -> Tile {
     let request =
-        Request { id, memory, dtype, shape: shape.to_vec(), blocks: 0, name: String::new(), source: 0 };
+        TensorDecl { id, memory, dtype, shape: shape.to_vec(), blocks: 0, name: String::new(), source: 0 };
     let view = View::whole(shape, dtype, 0);
     Tile { storage: Arc::new(Storage::poisoned(request).unwrap()), view }
 }

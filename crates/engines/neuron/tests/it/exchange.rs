@@ -8,12 +8,12 @@ use std::sync::Arc;
 
 use chips::chip;
 use proptest::prelude::*;
-use tilewright_neuron::engine::collective::{Group, Kind, Part, collective};
-use tilewright_neuron::engine::exchange::{Question, ask};
+use tilewright_neuron::TensorDecl;
+use tilewright_neuron::cost::exchange::{Kind, Question, ask};
+use tilewright_neuron::engine::collective::{Group, Part, collective};
 use tilewright_neuron::engine::vector;
 use tilewright_neuron::network::Network;
 use tilewright_neuron::schedule::{schedule, together};
-use tilewright_neuron::storage::Request;
 use tilewright_neuron::{Chip, Memory, Program, Storage, Tile, View};
 use tilewright_num::Dtype;
 
@@ -128,7 +128,8 @@ fn cores_of_one_device_need_no_link() {
 fn tensor(id: u32, memory: Memory) -> Tile {
     let shape = vec![128, 64];
     let view = View::whole(&shape, Dtype::F32, 0);
-    let request = Request { id, memory, dtype: Dtype::F32, shape, blocks: 0, name: String::new(), source: 0 };
+    let request =
+        TensorDecl { id, memory, dtype: Dtype::F32, shape, blocks: 0, name: String::new(), source: 0 };
     Tile { storage: Arc::new(Storage::without_values(request).unwrap()), view }
 }
 

@@ -7,12 +7,12 @@ use crate::chips;
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use tilewright_neuron::storage::Request;
+use tilewright_neuron::TensorDecl;
 use tilewright_neuron::{Memory, Region, Storage, Tile, View, convert};
 use tilewright_num::{Dtype, RuleSet};
 
-fn request(memory: Memory, dtype: Dtype, shape: &[usize]) -> Request {
-    Request { id: 7, memory, dtype, shape: shape.to_vec(), blocks: 0, name: String::new(), source: 0 }
+fn request(memory: Memory, dtype: Dtype, shape: &[usize]) -> TensorDecl {
+    TensorDecl { id: 7, memory, dtype, shape: shape.to_vec(), blocks: 0, name: String::new(), source: 0 }
 }
 
 /// A tensor whose element i holds the value i.

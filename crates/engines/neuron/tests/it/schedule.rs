@@ -10,11 +10,11 @@ use std::sync::Arc;
 use chips::chip;
 
 use proptest::prelude::*;
+use tilewright_neuron::TensorDecl;
 use tilewright_neuron::alu::AluOp;
 use tilewright_neuron::engine::{dma, vector};
 use tilewright_neuron::reading::{bound, energy, path, utilisation};
 use tilewright_neuron::schedule::{Timeline, schedule};
-use tilewright_neuron::storage::Request;
 use tilewright_neuron::{Chip, EngineKind, Instruction, Memory, Program, Region, Storage, Tile, View};
 use tilewright_num::Dtype;
 
@@ -22,7 +22,8 @@ use tilewright_num::Dtype;
 fn tensor(id: u32, memory: Memory, columns: usize) -> Tile {
     let shape = vec![128, columns];
     let view = View::whole(&shape, Dtype::F32, 0);
-    let request = Request { id, memory, dtype: Dtype::F32, shape, blocks: 0, name: String::new(), source: 0 };
+    let request =
+        TensorDecl { id, memory, dtype: Dtype::F32, shape, blocks: 0, name: String::new(), source: 0 };
     Tile { storage: Arc::new(Storage::without_values(request).unwrap()), view }
 }
 

@@ -1,9 +1,9 @@
 //! Copies from or to a place that is known only at run time (instruction pages of `tensor_copy_dynamic_src` and `_dst`; neuron.md section 3.3).
 
-use super::{Rate, cost, is_fast};
 use crate::chip::cycles_ps;
 use crate::convert;
-use crate::engine::{limits, same_shape};
+use crate::cost::vector::{Rate, cost, is_fast};
+use crate::limits::{self, same_shape};
 use crate::pattern::as_u64;
 use crate::program::{EngineKind, Instruction};
 use crate::refusal::Refusal;

@@ -3,12 +3,13 @@
 use smallvec::SmallVec;
 use tilewright_num::Dtype;
 
-use super::{Rate, cost, is_fast, two_input_cycles};
 use crate::alu::AluOp;
-use crate::compiler::Form;
 use crate::convert;
-use crate::engine::{Operand, Step, limits, same_shape};
+use crate::cost::vector::{Rate, cost, cost_on, is_fast, two_input_cycles};
+use crate::engine::{Operand, Step};
+use crate::limits::{self, same_shape};
 use crate::pattern::as_u64;
+use crate::program::Form;
 use crate::program::{EngineKind, Instruction};
 use crate::refusal::{Refusal, rule};
 use crate::{Chip, Generation, Memory, Tile};
@@ -180,7 +181,7 @@ pub fn tensor_scalar(
     let linear = |step: &Step| matches!(step.op, AluOp::Multiply | AluOp::Add);
     let wide = [data, dst].iter().all(|tile| tile.view.dtype.is_float());
     if free && wide && matches!(steps, [one] if linear(one)) {
-        done.on_scalar = Some(super::cost_on(chip, EngineKind::Scalar, columns, &[data, dst]));
+        done.on_scalar = Some(cost_on(chip, EngineKind::Scalar, columns, &[data, dst]));
     }
     Ok(done)
 }
@@ -337,7 +338,7 @@ pub fn tensor_copy(
     done.borrows_port = is_fast(chip, engine, &[src, dst], Rate::Fast);
     if free && [src, dst].iter().all(|tile| tile.view.dtype.is_float()) {
         let columns = as_u64(src.view.free_elements());
-        done.on_scalar = Some(super::cost_on(chip, EngineKind::Scalar, columns, &[src, dst]));
+        done.on_scalar = Some(cost_on(chip, EngineKind::Scalar, columns, &[src, dst]));
     }
     Ok(done)
 }

@@ -1,9 +1,10 @@
 //! The exponential of the Vector engine, which NeuronCore-v4 has (NKI instruction pages, exponential).
 
-use super::{Rate, cost};
 use crate::alu::AluOp;
-use crate::engine::{Operand, limits, same_shape};
+use crate::cost::vector::{Rate, cost};
+use crate::engine::Operand;
 use crate::function::Function;
+use crate::limits::{self, same_shape};
 use crate::pattern::as_u64;
 use crate::program::{EngineKind, Instruction};
 use crate::refusal::{Refusal, rule};

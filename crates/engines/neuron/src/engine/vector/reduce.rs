@@ -1,9 +1,10 @@
 //! Reductions over the free dimensions, scans, and the statistics of batch normalisation.
 
 use super::elementwise::{apply_steps, integers_only};
-use super::{Rate, cost, two_input_cycles};
 use crate::alu::AluOp;
-use crate::engine::{Operand, Step, limits, same_shape};
+use crate::cost::vector::{Rate, cost, two_input_cycles};
+use crate::engine::{Operand, Step};
+use crate::limits::{self, same_shape};
 use crate::pattern::as_u64;
 use crate::program::{EngineKind, Instruction};
 use crate::refusal::{Refusal, rule};
@@ -74,7 +75,7 @@ pub fn tensor_reduce(
     let cost =
         cost(chip, EngineKind::Vector, if quick { columns / 2 } else { columns }, &[data], Rate::Plain);
     let sum = op == AluOp::Add && !negate && kept == 1;
-    let form = if sum { crate::compiler::Form::Sum } else { crate::compiler::Form::Other };
+    let form = if sum { crate::program::Form::Sum } else { crate::program::Form::Other };
     Ok(Instruction { form, ..Instruction::new(NAME, EngineKind::Vector, cost, &[dst], &[data]) }
         .reading(uninitialised))
 }

@@ -1,7 +1,7 @@
 //! Searches for the eight largest values of a row and where they are.
 
-use super::{Rate, cost};
-use crate::engine::{limits, same_shape};
+use crate::cost::vector::{Rate, cost};
+use crate::limits::{self, same_shape};
 use crate::pattern::as_u64;
 use crate::program::{EngineKind, Instruction};
 use crate::refusal::{Refusal, rule};

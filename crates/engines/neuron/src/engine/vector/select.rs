@@ -2,10 +2,11 @@
 
 use tilewright_num::Dtype;
 
-use super::{Rate, cost, two_input_cycles};
 use crate::alu::AluOp;
 use crate::convert::word_of;
-use crate::engine::{Operand, limits, same_shape};
+use crate::cost::vector::{Rate, cost, two_input_cycles};
+use crate::engine::Operand;
+use crate::limits::{self, same_shape};
 use crate::pattern::as_u64;
 use crate::program::{EngineKind, Instruction};
 use crate::refusal::{Refusal, rule};

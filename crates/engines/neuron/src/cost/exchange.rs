@@ -9,11 +9,45 @@
 //! Cores of one device exchange through HBM, without links: the DMA engines of a core and its share of HBM bound every
 //! rank, and a step takes as long as a semaphore through a transfer. Sums take `dma.accumulate_factor` as long.
 
-use super::collective::Kind;
 use crate::Chip;
-use crate::chip::{bytes_ps, ns_ps};
+use crate::chip::{bytes_ps, hbm_ps, ns_ps};
 use crate::network::Network;
 use crate::program::Cost;
+
+/// Which way messages go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// Everyone has the combination of all.
+    AllReduce,
+    /// Everyone has what all gave.
+    AllGather,
+    /// Everyone has a part of the combination.
+    ReduceScatter,
+    /// Everyone gives each a part.
+    AllToAll,
+    /// One message from neighbour to neighbour.
+    Permute,
+}
+
+impl Kind {
+    /// Its name in kernels.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Kind::AllReduce => "all_reduce",
+            Kind::AllGather => "all_gather",
+            Kind::ReduceScatter => "reduce_scatter",
+            Kind::AllToAll => "all_to_all",
+            Kind::Permute => "collective_permute",
+        }
+    }
+
+    /// The kind of that name.
+    pub fn from_name(name: &str) -> Option<Kind> {
+        [Kind::AllReduce, Kind::AllGather, Kind::ReduceScatter, Kind::AllToAll, Kind::Permute]
+            .into_iter()
+            .find(|kind| kind.name() == name)
+    }
+}
 
 /// A collective whose cost is asked for.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -175,7 +209,7 @@ fn local_ps(chip: &Chip, sent: u64, received: u64, reduces: bool) -> u64 {
     let engines_ps = bytes_ps(sent.max(combined), rate);
     // A sum is read before it is written.
     let touched = sent.saturating_add(if reduces { received.saturating_mul(2) } else { received });
-    let stacks_ps = crate::schedule::dma::hbm_ps(chip, touched);
+    let stacks_ps = hbm_ps(chip, touched);
     let share = chip.neuron.chip.cores.div_ceil(hbm.stacks.max(1)).max(1);
     engines_ps.max(stacks_ps.saturating_mul(share))
 }

@@ -4,7 +4,7 @@
 use crate::alu::AluOp;
 use crate::pattern::{as_u64, signed};
 use crate::refusal::{Refusal, rule};
-use crate::{Chip, EngineKind, Memory, Tile};
+use crate::{Access, Chip, EngineKind, Memory, View};
 
 /// Checks one operand of a compute engine.
 ///
@@ -15,7 +15,7 @@ pub fn operand(
     engine: EngineKind,
     instruction: &str,
     role: &str,
-    tile: &Tile,
+    tile: &impl Access,
 ) -> Result<(), Refusal> {
     tile.check_bounds()?;
     words(instruction, role, tile)?;
@@ -26,13 +26,13 @@ pub fn operand(
 }
 
 /// Offsets from a tile: as many as the engine reads, and no scatter of the Scalar engine into PSUM.
-fn index(engine: EngineKind, instruction: &str, role: &str, tile: &Tile) -> Result<(), Refusal> {
-    let Some(index) = &tile.view.index else { return Ok(()) };
+fn index(engine: EngineKind, instruction: &str, role: &str, tile: &impl Access) -> Result<(), Refusal> {
+    let Some(index) = &tile.view().index else { return Ok(()) };
     if engine != EngineKind::Tensor && index.lanes.is_none() {
         return Err(index.too_few(engine));
     }
     let scatters =
-        engine == EngineKind::Scalar && role == "the result" && tile.storage.memory == Memory::Psum;
+        engine == EngineKind::Scalar && role == "the result" && tile.tensor().memory == Memory::Psum;
     rule(!scatters, || {
         Refusal::new(
             "neuron/memory",
@@ -44,8 +44,8 @@ fn index(engine: EngineKind, instruction: &str, role: &str, tile: &Tile) -> Resu
 }
 
 /// Which memories an engine reaches.
-fn memory(engine: EngineKind, instruction: &str, role: &str, tile: &Tile) -> Result<(), Refusal> {
-    let memory = tile.storage.memory;
+fn memory(engine: EngineKind, instruction: &str, role: &str, tile: &impl Access) -> Result<(), Refusal> {
+    let memory = tile.tensor().memory;
     let reaches = match engine {
         EngineKind::Gpsimd => memory == Memory::Sbuf,
         EngineKind::Dma | EngineKind::Sync => true,
@@ -62,8 +62,8 @@ fn memory(engine: EngineKind, instruction: &str, role: &str, tile: &Tile) -> Res
 }
 
 /// How many partitions, and that they are neighbours. Where they start is a finding: compilers may move a tile that starts elsewhere.
-fn partitions(chip: &Chip, instruction: &str, role: &str, tile: &Tile) -> Result<(), Refusal> {
-    let count = tile.view.partitions();
+fn partitions(chip: &Chip, instruction: &str, role: &str, tile: &impl Access) -> Result<(), Refusal> {
+    let count = tile.view().partitions();
     let most = chip.partitions();
     rule(count <= most, || {
         Refusal::new(
@@ -104,19 +104,19 @@ fn free_size(
     engine: EngineKind,
     instruction: &str,
     role: &str,
-    tile: &Tile,
+    tile: &impl Access,
 ) -> Result<(), Refusal> {
     if !matches!(engine, EngineKind::Vector | EngineKind::Scalar) {
         return Ok(());
     }
     let access = &chip.neuron.access;
-    let most = if tile.storage.memory == Memory::Psum { access.psum_free_max } else { access.sbuf_free_max };
-    let count = as_u64(tile.view.distinct_free_elements());
+    let most = if tile.tensor().memory == Memory::Psum { access.psum_free_max } else { access.sbuf_free_max };
+    let count = as_u64(tile.view().distinct_free_elements());
     rule(count <= most, || {
         Refusal::new(
             "neuron/free-size",
             format!("{instruction} with {role} of {count} elements for each partition"),
-            format!("at most {most} in {}", tile.storage.memory.name()),
+            format!("at most {most} in {}", tile.tensor().memory.name()),
             "split the tile along its free dimensions",
         )
     })
@@ -142,8 +142,8 @@ const MOVES_WORDS: [&str; 6] =
     ["quantize_mx", "nc_matmul_mx", "tensor_copy", "memset", "nc_stream_shuffle", "nc_n_gather"];
 
 /// Refuses arithmetic on block-scaled words.
-fn words(instruction: &str, role: &str, tile: &Tile) -> Result<(), Refusal> {
-    let Some(format) = tile.view.mx else { return Ok(()) };
+fn words(instruction: &str, role: &str, tile: &impl Access) -> Result<(), Refusal> {
+    let Some(format) = tile.view().mx else { return Ok(()) };
     rule(MOVES_WORDS.contains(&instruction), || {
         Refusal::new(
             "neuron/dtype",
@@ -158,11 +158,11 @@ fn words(instruction: &str, role: &str, tile: &Tile) -> Result<(), Refusal> {
 ///
 /// # Errors
 /// If one side has block-scaled words and the other does not have the same.
-pub fn same_words(instruction: &str, dst: &Tile, src: &Tile) -> Result<(), Refusal> {
-    rule(dst.view.mx == src.view.mx, || {
+pub fn same_words(instruction: &str, dst: &impl Access, src: &impl Access) -> Result<(), Refusal> {
+    rule(dst.view().mx == src.view().mx, || {
         Refusal::new(
             "neuron/dtype",
-            format!("{instruction} of {} to {}", src.view.type_name(), dst.view.type_name()),
+            format!("{instruction} of {} to {}", src.view().type_name(), dst.view().type_name()),
             "the same type on both sides",
             "view the bytes of one side as the type of the other",
         )
@@ -173,8 +173,8 @@ pub fn same_words(instruction: &str, dst: &Tile, src: &Tile) -> Result<(), Refus
 ///
 /// # Errors
 /// If both are.
-pub fn not_both_psum(instruction: &str, a: &Tile, b: &Tile) -> Result<(), Refusal> {
-    let both = a.storage.memory == Memory::Psum && b.storage.memory == Memory::Psum;
+pub fn not_both_psum(instruction: &str, a: &impl Access, b: &impl Access) -> Result<(), Refusal> {
+    let both = a.tensor().memory == Memory::Psum && b.tensor().memory == Memory::Psum;
     rule(!both, || {
         Refusal::new(
             "neuron/memory",
@@ -210,4 +210,30 @@ pub fn arithmetic(instruction: &str, ops: &[AluOp]) -> Result<(), Refusal> {
     let asked = format!("{instruction} with {}", bitwise.name());
     let instead = "use tensor_scalar or tensor_tensor for the bits, and another instruction for the rest";
     Err(Refusal::new("neuron/operator", asked, "arithmetic operators", instead))
+}
+
+/// Refuses operands of different shapes.
+///
+/// # Errors
+/// If `b` has not the shape of `a`, dimensions of size 1 aside.
+pub fn same_shape(instruction: &str, a: &impl Access, b: &impl Access) -> Result<(), Refusal> {
+    let [squeezed_a, squeezed_b] =
+        [a.view(), b.view()].map(|view| view.dims.iter().map(|dim| dim.size).filter(|&size| size != 1));
+    rule(
+        a.view().partitions() == b.view().partitions() && (a.view().elements() == b.view().elements()),
+        || shape_refusal(instruction, a, b),
+    )?;
+    let folded = |view: &View| (view.partitions(), view.free_elements());
+    rule(folded(a.view()) == folded(b.view()) || squeezed_a.eq(squeezed_b), || {
+        shape_refusal(instruction, a, b)
+    })
+}
+
+fn shape_refusal(instruction: &str, a: &impl Access, b: &impl Access) -> Refusal {
+    Refusal::new(
+        "neuron/shape",
+        format!("{instruction} of shapes {:?} and {:?}", a.view().shape(), b.view().shape()),
+        "operands and result with as many partitions and elements",
+        "slice or broadcast one of them",
+    )
 }
