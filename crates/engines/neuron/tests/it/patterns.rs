@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use tilewright_neuron::TensorDecl;
-use tilewright_neuron::{Memory, Region, Storage, Tile, View, convert};
+use tilewright_neuron::{Access, Memory, Region, Storage, Tile, View, convert};
 use tilewright_num::{Dtype, RuleSet};
 
 fn request(memory: Memory, dtype: Dtype, shape: &[usize]) -> TensorDecl {
