@@ -7,7 +7,6 @@ use rayon::prelude::*;
 use tilewright_num::{Dtype, RuleSet, decode_slice, encode_slice, load, store};
 
 use crate::late::LateCopy;
-use crate::pattern::SKIP;
 use crate::recycle::{give_back, room, to_overwrite, zeros};
 use crate::storage::Content;
 use crate::{Tile, View};
@@ -60,7 +59,7 @@ impl Tile {
         }
         let mut bytes = vec![0; values.len() * size];
         let _ = encode_slice(rules, dtype, values, &mut bytes);
-        self.view.unpack(&mut content, &bytes);
+        content.unpack(&self.view, &bytes);
     }
 
     /// True if it has a byte that nobody wrote.
@@ -88,7 +87,7 @@ impl Tile {
         let count = self.elements() * self.view.dtype.size_bytes(1);
         let mut bytes = if keep { self.packed(content) } else { vec![0; count] };
         change(&mut bytes);
-        self.view.unpack(content, &bytes);
+        content.unpack(&self.view, &bytes);
     }
 
     /// The byte range of a view that is one run.
@@ -154,7 +153,7 @@ impl Tile {
         if self.is_whole() && packed.len() == self.storage.size_bytes() {
             self.storage.replace(packed);
         } else {
-            self.view.unpack(&mut self.storage.lock(), &packed);
+            self.storage.lock().unpack(&self.view, &packed);
             give_back(packed);
         }
     }
@@ -215,7 +214,7 @@ impl Tile {
         for (at, &word) in words.iter().enumerate() {
             store(self.view.dtype, &mut packed, at, word);
         }
-        self.view.unpack(&mut self.storage.lock(), &packed);
+        self.storage.lock().unpack(&self.view, &packed);
     }
 
     /// The elements as integers; floats are rounded to the nearest.
@@ -244,13 +243,14 @@ impl Tile {
     }
 }
 
-impl View {
+impl Content {
     /// Spreads packed elements to their places.
-    pub(crate) fn unpack(&self, content: &mut Content, packed: &[u8]) {
+    pub(crate) fn unpack(&mut self, view: &View, packed: &[u8]) {
+        let content = self;
         content.changed();
-        let size = self.dtype.size_bytes(1);
+        let size = view.dtype.size_bytes(1);
         let mut at = 0;
-        self.visit(|start, steps, stride| {
+        view.visit(|start, steps, stride| {
             let Some(source) = packed.get(at..at + steps * size) else { return };
             at += steps * size;
             let Some(start) = start else { return };
@@ -272,29 +272,6 @@ impl View {
                 content.mark(element(step) * size, size);
             }
         });
-    }
-
-    /// Calls `run(start, steps, stride)` for each innermost loop; `None` where elements are skipped.
-    fn visit(&self, mut run: impl FnMut(Option<usize>, usize, isize)) {
-        let Some(offsets) = &self.gather else {
-            return self.for_each_run(|start, steps, stride| run(Some(start), steps, stride));
-        };
-        let mut rest = &offsets[..];
-        while let Some(&first) = rest.first() {
-            let mut steps = 1;
-            if first == SKIP {
-                while rest.get(steps) == Some(&SKIP) {
-                    steps += 1;
-                }
-                run(None, steps, 1);
-            } else {
-                while rest.get(steps) == Some(&(first + steps as i64)) {
-                    steps += 1;
-                }
-                run(usize::try_from(first).ok(), steps, 1);
-            }
-            rest = &rest[steps..];
-        }
     }
 }
 

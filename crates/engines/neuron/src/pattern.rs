@@ -376,6 +376,29 @@ impl View {
     }
 
     /// Refuses what only loops can do.
+    /// Calls `run(start, steps, stride)` for each innermost loop; `None` where elements are skipped.
+    pub fn visit(&self, mut run: impl FnMut(Option<usize>, usize, isize)) {
+        let Some(offsets) = &self.gather else {
+            return self.for_each_run(|start, steps, stride| run(Some(start), steps, stride));
+        };
+        let mut rest = &offsets[..];
+        while let Some(&first) = rest.first() {
+            let mut steps = 1;
+            if first == SKIP {
+                while rest.get(steps) == Some(&SKIP) {
+                    steps += 1;
+                }
+                run(None, steps, 1);
+            } else {
+                while rest.get(steps) == Some(&(first + steps as i64)) {
+                    steps += 1;
+                }
+                run(usize::try_from(first).ok(), steps, 1);
+            }
+            rest = &rest[steps..];
+        }
+    }
+
     fn need_affine(&self, asked: &str) -> Result<(), Refusal> {
         rule(self.gather.is_none(), || {
             Refusal::new(
@@ -453,11 +476,11 @@ fn regroup(dims: &[Dim], shape: &[usize]) -> Option<Dims> {
 }
 
 /// Sizes are far below the limit of `isize`; anything else is saturated and refused by bounds.
-pub(crate) fn signed(size: usize) -> isize {
+pub fn signed(size: usize) -> isize {
     isize::try_from(size).unwrap_or(isize::MAX)
 }
 
 /// A size as a figure of the machine.
-pub(crate) fn as_u64(size: usize) -> u64 {
+pub fn as_u64(size: usize) -> u64 {
     u64::try_from(size).unwrap_or(u64::MAX)
 }

@@ -258,7 +258,7 @@ impl Content {
             self.all_at_once();
         } else {
             self.poison(dtype);
-            copy.view.unpack(self, &bytes);
+            self.unpack(&copy.view, &bytes);
         }
         true
     }
