@@ -12,14 +12,14 @@ import pytest
 from conftest import BROKEN
 
 ROOT = pathlib.Path(__file__).parents[2]
-SOURCES = ("crates/engines/neuron/src", "crates/python/src")
+SOURCES = ("crates/neuron/isa/src", "crates/neuron/exec/src", "crates/python/src")
 FRONT_END = ROOT / "python" / "tilewright" / "nki"
 
 
 def refused_for_callers():
     """The one refusal that stands for a rule of whoever calls it: `Chip::needs`."""
-    text = (ROOT / "crates/engines/neuron/src/chip.rs").read_text()
-    return f"crates/engines/neuron/src/chip.rs:{text[: text.index('Refusal::new(')].count(chr(10)) + 1}"
+    text = (ROOT / "crates/neuron/isa/src/chip.rs").read_text()
+    return f"crates/neuron/isa/src/chip.rs:{text[: text.index('Refusal::new(')].count(chr(10)) + 1}"
 
 
 def rust_files():

@@ -5,14 +5,14 @@ use std::sync::{Arc, PoisonError};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
-use tilewright_neuron::compiler::compiled;
-use tilewright_neuron::findings::findings;
-use tilewright_neuron::reading::advice::advice;
-use tilewright_neuron::reading::energy::energy;
-use tilewright_neuron::reading::path::{critical, idle};
-use tilewright_neuron::reading::{bound, matmuls, utilisation};
-use tilewright_neuron::schedule::schedule;
-use tilewright_neuron::{EngineKind, Program};
+use tilewright_neuron_isa::{EngineKind, Program};
+use tilewright_neuron_sim::compiler::compiled;
+use tilewright_neuron_sim::findings::findings;
+use tilewright_neuron_sim::reading::advice::advice;
+use tilewright_neuron_sim::reading::energy::energy;
+use tilewright_neuron_sim::reading::path::{critical, idle};
+use tilewright_neuron_sim::reading::{bound, matmuls, utilisation};
+use tilewright_neuron_sim::schedule::schedule;
 
 use crate::session::{Run, Session};
 use crate::trace::perfetto_bytes;
@@ -175,7 +175,7 @@ impl Session {
 
     /// Recorded instructions as (opcode, engine, line, busy ns), for tests and tables.
     fn instructions(&self) -> Vec<(&'static str, &'static str, String, f64)> {
-        let row = |instruction: &tilewright_neuron::Instruction| {
+        let row = |instruction: &tilewright_neuron_isa::Instruction| {
             let line = self.program.source(instruction.source).to_owned();
             (instruction.opcode, instruction.engine.name(), line, instruction.cost.busy_ps as f64 / 1000.0)
         };
@@ -184,7 +184,7 @@ impl Session {
 
     /// What the instructions from a number on cost: (opcode, engine, busy ps, latency ps, macs, HBM bytes).
     fn costs(&self, from: usize) -> Vec<(&'static str, &'static str, u64, u64, u64, u64)> {
-        let row = |one: &tilewright_neuron::Instruction| {
+        let row = |one: &tilewright_neuron_isa::Instruction| {
             let bytes = one.hbm_read_bytes.saturating_add(one.hbm_written_bytes);
             (one.opcode, one.engine.name(), one.cost.busy_ps, one.cost.latency_ps, one.macs, bytes)
         };

@@ -10,13 +10,15 @@ use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 use tilewright_base::Sources;
 use tilewright_machine::{builtin, load};
-use tilewright_neuron::engine::random::Lanes;
-use tilewright_neuron::engine::tensor::Product;
-use tilewright_neuron::network::Network;
-use tilewright_neuron::program::Allocation;
-use tilewright_neuron::schedule::Timeline;
-use tilewright_neuron::{Chip, EngineKind, Generation, Instruction, Memory, Program, Refusal, Region, Tile};
-use tilewright_neuron::{Storage, TensorDecl};
+use tilewright_neuron_exec::Storage;
+use tilewright_neuron_exec::Tile;
+use tilewright_neuron_exec::engine::random::Lanes;
+use tilewright_neuron_exec::engine::tensor::Product;
+use tilewright_neuron_isa::TensorDecl;
+use tilewright_neuron_isa::network::Network;
+use tilewright_neuron_isa::program::Allocation;
+use tilewright_neuron_isa::{Chip, EngineKind, Generation, Instruction, Memory, Program, Refusal, Region};
+use tilewright_neuron_sim::schedule::Timeline;
 
 use tilewright_num::Dtype;
 
@@ -454,9 +456,9 @@ impl Session {
         if Session::place_product(to, from, add) {
             // Done where it belongs.
         } else if add {
-            tilewright_neuron::convert::add(rules, to, from);
+            tilewright_neuron_exec::convert::add(rules, to, from);
         } else {
-            tilewright_neuron::convert::copy(rules, to, from);
+            tilewright_neuron_exec::convert::copy(rules, to, from);
         }
         let region = Region::of(to);
         if let (Some(instruction), Some(region)) =
@@ -498,7 +500,7 @@ impl Session {
     fn random(&mut self, dst: &Tensor) -> PyResult<()> {
         let tile = dst.operand()?;
         let values: Vec<f32> = (0..tile.elements())
-            .map(|_| tilewright_neuron::engine::vector::uniform(&mut self.seed))
+            .map(|_| tilewright_neuron_exec::engine::vector::uniform(&mut self.seed))
             .collect();
         tile.write(&self.chip.rules, &values);
         Ok(())
@@ -506,7 +508,7 @@ impl Session {
 
     /// Fills a tensor without an instruction: constants that the executable carries, memory zeroed lazily.
     fn preset(&mut self, dst: &Tensor, value: f64) -> PyResult<()> {
-        tilewright_neuron::engine::vector::fill(&self.chip, dst.operand()?, value);
+        tilewright_neuron_exec::engine::vector::fill(&self.chip, dst.operand()?, value);
         Ok(())
     }
 }

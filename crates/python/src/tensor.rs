@@ -8,9 +8,10 @@ use pyo3::exceptions::{PyBufferError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use smallvec::SmallVec;
-use tilewright_neuron::TensorDecl;
-use tilewright_neuron::mx::MxFormat;
-use tilewright_neuron::{Memory, Refusal, Region, Storage, Tile, View};
+use tilewright_neuron_exec::{Storage, Tile};
+use tilewright_neuron_isa::TensorDecl;
+use tilewright_neuron_isa::mx::MxFormat;
+use tilewright_neuron_isa::{Memory, Refusal, Region, View};
 use tilewright_num::Dtype;
 
 use crate::current;

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use std::num::NonZeroU64;
 use std::sync::Arc;
 
-use tilewright_neuron::reading::energy::energy;
-use tilewright_neuron::schedule::{Reason, Span, Timeline};
-use tilewright_neuron::{Chip, EngineKind, Instruction, Program};
+use tilewright_neuron_isa::{Chip, EngineKind, Instruction, Program};
+use tilewright_neuron_sim::reading::energy::energy;
+use tilewright_neuron_sim::schedule::{Reason, Span, Timeline};
 use tilewright_record::{
     FlowId, Interval, KeepAll, Layout, RecordError, Recorder, TrackId, TrackKind, perfetto,
 };

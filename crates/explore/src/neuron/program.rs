@@ -3,14 +3,15 @@
 
 use std::sync::Arc;
 
-use tilewright_neuron::TensorDecl;
-use tilewright_neuron::alu::AluOp;
-use tilewright_neuron::cost::tensor::MatmulOptions;
-use tilewright_neuron::engine::{dma, tensor, vector};
-use tilewright_neuron::findings::findings;
-use tilewright_neuron::pattern::Dims;
-use tilewright_neuron::schedule::schedule;
-use tilewright_neuron::{Dim, EngineKind, Instruction, Memory, Program, Refusal, Storage, Tile, View};
+use tilewright_neuron_exec::engine::{dma, tensor, vector};
+use tilewright_neuron_exec::{Storage, Tile};
+use tilewright_neuron_isa::TensorDecl;
+use tilewright_neuron_isa::alu::AluOp;
+use tilewright_neuron_isa::cost::tensor::MatmulOptions;
+use tilewright_neuron_isa::pattern::Dims;
+use tilewright_neuron_isa::{Dim, EngineKind, Instruction, Memory, Program, Refusal, View};
+use tilewright_neuron_sim::findings::findings;
+use tilewright_neuron_sim::schedule::schedule;
 use tilewright_notation::syntax::ast::Operand;
 use tilewright_num::{Dtype, encode_slice};
 

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use pyo3::prelude::*;
 use tilewright_machine::neuron::instances;
-use tilewright_neuron::compiler::compiled;
-use tilewright_neuron::cost::exchange::Kind;
-use tilewright_neuron::engine::collective::{Group, Part, collective};
-use tilewright_neuron::network::Network;
-use tilewright_neuron::schedule::{keep, meet};
+use tilewright_neuron_exec::engine::collective::{Group, Part, collective};
+use tilewright_neuron_isa::cost::exchange::Kind;
+use tilewright_neuron_isa::network::Network;
+use tilewright_neuron_sim::compiler::compiled;
+use tilewright_neuron_sim::schedule::{keep, meet};
 
 use super::{Done, Session, Tensor, Tile, alu, unknown};
 use crate::error::raise;

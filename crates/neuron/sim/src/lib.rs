@@ -1,0 +1,13 @@
+//! When the instructions of a NeuronCore program run, and what can be told from that. It knows no values.
+//!
+//! - [`compiler`]: what the compiler of the first dialect changes before;
+//! - [`schedule`]: when each instruction runs on the real engines;
+//! - [`reading`]: utilisation, critical path, energy, suggestions;
+//! - [`findings`]: what is wrong though it ran.
+
+pub mod compiler;
+pub mod findings;
+pub mod reading;
+pub mod schedule;
+#[cfg(test)]
+mod testing;

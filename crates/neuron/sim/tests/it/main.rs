@@ -1,0 +1,6 @@
+//! All integration tests of this crate in one binary, which is linked once.
+
+mod chips;
+mod costs;
+mod exchange;
+mod schedule;
