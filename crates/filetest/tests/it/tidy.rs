@@ -18,7 +18,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("crates/import", &["base", "graph"]),
     ("crates/record", &[]),
     ("crates/engines/tcp", &["base", "ir", "machine", "notation", "num"]),
-    ("crates/neuron/isa", &["machine", "num"]),
+    ("crates/neuron/isa", &["base", "ir", "machine", "num"]),
     ("crates/neuron/exec", &["neuron-isa", "num"]),
     ("crates/neuron/sim", &["neuron-isa"]),
     ("crates/micro", &["machine", "tcp"]),

@@ -68,7 +68,7 @@ pub struct Exchange {
 }
 
 /// An executed instruction.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Instruction {
     /// Name in `nki.isa`.
     pub opcode: &'static str,
@@ -144,12 +144,22 @@ impl Instruction {
         let offsets: Vec<Region> = picked.collect();
         let sources = reads.iter().filter_map(|tile| Region::of(*tile));
         Instruction {
-            opcode,
-            engine,
-            cost,
             reads: sources.chain(indices).chain(offsets.iter().copied()).collect(),
             writes: writes.iter().filter_map(|tile| Region::of(*tile)).collect(),
             offsets: (!offsets.is_empty()).then(|| offsets.into()),
+            ..Instruction::untouched(opcode, engine, cost)
+        }
+    }
+
+    /// An instruction that touches no memory.
+    pub fn untouched(opcode: &'static str, engine: EngineKind, cost: Cost) -> Instruction {
+        Instruction {
+            opcode,
+            engine,
+            cost,
+            reads: SmallVec::new(),
+            writes: SmallVec::new(),
+            offsets: None,
             hbm_read_bytes: 0,
             hbm_written_bytes: 0,
             macs: 0,

@@ -5,7 +5,9 @@
 //! - [`alu`], [`function`], [`mx`]: operators, activation functions and block-scaled words, element by element;
 //! - [`limits`]: rules that all engines share; [`refusal`]: what an illegal instruction is answered with;
 //! - [`cost`]: how long single instructions take; [`network`]: devices of an instance and their links;
-//! - [`region`], [`instruction`], [`program`]: what was executed, and the bytes that it touched.
+//! - [`region`], [`instruction`], [`program`]: what was executed, and the bytes that it touched;
+//! - [`opcode`], [`text`]: names of instructions, and the text of a program, which reads back as an equal one;
+//! - [`mod@verify`]: whether a program that was read can be scheduled.
 
 pub mod alu;
 pub mod chip;
@@ -17,12 +19,15 @@ pub mod limits;
 pub mod memory;
 pub mod mx;
 pub mod network;
+pub mod opcode;
 pub mod operand;
 pub mod pattern;
 pub mod program;
 pub mod refusal;
 pub mod region;
 pub mod tensor;
+pub mod text;
+pub mod verify;
 
 pub use chip::{Chip, Generation};
 pub use memory::Memory;

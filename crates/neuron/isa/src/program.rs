@@ -5,7 +5,7 @@ pub use crate::instruction::{Cost, DmaShape, Exchange, Form, Instruction};
 pub use crate::region::Region;
 
 /// A tensor that the program used, for capacity and findings.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Allocation {
     /// Number of the tensor.
     pub storage: u32,
@@ -28,7 +28,7 @@ pub struct Allocation {
 }
 
 /// A recorded run.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Program {
     /// Instructions in order of execution.
     pub instructions: Vec<Instruction>,
