@@ -10,14 +10,14 @@ use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 use tilewright_base::Sources;
 use tilewright_machine::{builtin, load};
-use tilewright_neuron_exec::Storage;
-use tilewright_neuron_exec::Tile;
 use tilewright_neuron_exec::engine::random::Lanes;
 use tilewright_neuron_exec::engine::tensor::Product;
-use tilewright_neuron_isa::TensorDecl;
+use tilewright_neuron_exec::{Storage, Tile};
 use tilewright_neuron_isa::network::Network;
 use tilewright_neuron_isa::program::Allocation;
-use tilewright_neuron_isa::{Chip, EngineKind, Generation, Instruction, Memory, Program, Refusal, Region};
+use tilewright_neuron_isa::{
+    Chip, EngineKind, Generation, Instruction, Memory, Program, Refusal, Region, TensorDecl,
+};
 use tilewright_neuron_sim::schedule::Timeline;
 
 use tilewright_num::Dtype;

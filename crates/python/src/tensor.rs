@@ -9,9 +9,8 @@ use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use smallvec::SmallVec;
 use tilewright_neuron_exec::{Storage, Tile};
-use tilewright_neuron_isa::TensorDecl;
 use tilewright_neuron_isa::mx::MxFormat;
-use tilewright_neuron_isa::{Memory, Refusal, Region, View};
+use tilewright_neuron_isa::{Memory, Refusal, Region, TensorDecl, View};
 use tilewright_num::Dtype;
 
 use crate::current;

@@ -5,11 +5,10 @@ use std::sync::Arc;
 
 use tilewright_neuron_exec::engine::{dma, tensor, vector};
 use tilewright_neuron_exec::{Storage, Tile};
-use tilewright_neuron_isa::TensorDecl;
 use tilewright_neuron_isa::alu::AluOp;
 use tilewright_neuron_isa::cost::tensor::MatmulOptions;
 use tilewright_neuron_isa::pattern::Dims;
-use tilewright_neuron_isa::{Dim, EngineKind, Instruction, Memory, Program, Refusal, View};
+use tilewright_neuron_isa::{Dim, EngineKind, Instruction, Memory, Program, Refusal, TensorDecl, View};
 use tilewright_neuron_sim::findings::findings;
 use tilewright_neuron_sim::schedule::schedule;
 use tilewright_notation::syntax::ast::Operand;

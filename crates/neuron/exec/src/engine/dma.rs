@@ -6,11 +6,10 @@ use crate::convert;
 use tilewright_neuron_isa::alu::AluOp;
 use tilewright_neuron_isa::chip::{bytes_ps, cycles_ps};
 use tilewright_neuron_isa::cost::dma::{hbm_bytes, side, transfer};
-use tilewright_neuron_isa::limits;
 use tilewright_neuron_isa::pattern::{SKIP, as_u64};
 use tilewright_neuron_isa::program::{Cost, EngineKind, Instruction};
 use tilewright_neuron_isa::refusal::{Refusal, rule};
-use tilewright_neuron_isa::{Access, Chip, Generation, Memory, Region, View};
+use tilewright_neuron_isa::{Access, Chip, Generation, Memory, Region, View, limits};
 
 /// dst = src, or dst = dst op src.
 ///

@@ -7,11 +7,10 @@ use crate::Tile;
 use crate::convert::word_of;
 use tilewright_neuron_isa::alu::AluOp;
 use tilewright_neuron_isa::cost::gpsimd::cost;
-use tilewright_neuron_isa::limits;
 use tilewright_neuron_isa::pattern::as_u64;
 use tilewright_neuron_isa::program::{EngineKind, Instruction};
 use tilewright_neuron_isa::refusal::{Refusal, rule};
-use tilewright_neuron_isa::{Access, Chip};
+use tilewright_neuron_isa::{Access, Chip, limits};
 
 /// dst = the given integers, one for each element: what an index pattern evaluates to.
 ///

@@ -10,12 +10,11 @@ use super::tensor::multiply_into;
 use crate::Tile;
 use tilewright_neuron_isa::cost::tensor::stream;
 use tilewright_neuron_isa::cost::vector::plain_cost;
-use tilewright_neuron_isa::limits;
 use tilewright_neuron_isa::mx::{LANES, MxFormat, scale};
 use tilewright_neuron_isa::pattern::as_u64;
 use tilewright_neuron_isa::program::{EngineKind, Instruction};
 use tilewright_neuron_isa::refusal::{Refusal, rule};
-use tilewright_neuron_isa::{Chip, Generation, Memory};
+use tilewright_neuron_isa::{Chip, Generation, Memory, limits};
 
 /// Partitions of a block.
 const BLOCK: usize = 8;

@@ -9,11 +9,10 @@ use tilewright_num::Dtype;
 use super::Operand;
 use crate::Tile;
 use tilewright_neuron_isa::cost::vector::{cost_on, plain_cost};
-use tilewright_neuron_isa::limits;
 use tilewright_neuron_isa::pattern::as_u64;
 use tilewright_neuron_isa::program::{EngineKind, Instruction};
 use tilewright_neuron_isa::refusal::{Refusal, rule};
-use tilewright_neuron_isa::{Chip, Generation};
+use tilewright_neuron_isa::{Chip, Generation, limits};
 
 /// Words of a XORWOW state.
 pub const STATE_WORDS: usize = 6;

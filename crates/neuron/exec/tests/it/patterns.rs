@@ -8,8 +8,7 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use tilewright_neuron_exec::{Storage, Tile, convert};
-use tilewright_neuron_isa::TensorDecl;
-use tilewright_neuron_isa::{Access, Memory, Region, View};
+use tilewright_neuron_isa::{Access, Memory, Region, TensorDecl, View};
 use tilewright_num::{Dtype, RuleSet};
 
 fn request(memory: Memory, dtype: Dtype, shape: &[usize]) -> TensorDecl {

@@ -10,11 +10,10 @@ use chips::chip;
 
 use tilewright_neuron_exec::engine::{dma, tensor, vector};
 use tilewright_neuron_exec::{Storage, Tile};
-use tilewright_neuron_isa::TensorDecl;
 use tilewright_neuron_isa::alu::AluOp;
 use tilewright_neuron_isa::chip::cycles_ps;
 use tilewright_neuron_isa::program::Allocation;
-use tilewright_neuron_isa::{EngineKind, Instruction, Memory, Program, View};
+use tilewright_neuron_isa::{EngineKind, Instruction, Memory, Program, TensorDecl, View};
 use tilewright_neuron_sim::schedule::schedule;
 use tilewright_num::Dtype;
 

@@ -11,10 +11,9 @@ use proptest::prelude::*;
 use tilewright_neuron_exec::engine::collective::{Group, Part, collective};
 use tilewright_neuron_exec::engine::vector;
 use tilewright_neuron_exec::{Storage, Tile};
-use tilewright_neuron_isa::TensorDecl;
 use tilewright_neuron_isa::cost::exchange::{Kind, Question, ask};
 use tilewright_neuron_isa::network::Network;
-use tilewright_neuron_isa::{Chip, Memory, Program, View};
+use tilewright_neuron_isa::{Chip, Memory, Program, TensorDecl, View};
 use tilewright_neuron_sim::schedule::{schedule, together};
 use tilewright_num::Dtype;
 
