@@ -13,9 +13,9 @@ use tilewright_neuron_sim::reading::energy::energy;
 use tilewright_neuron_sim::reading::path::{critical, idle};
 use tilewright_neuron_sim::reading::{bound, matmuls, utilisation};
 use tilewright_neuron_sim::schedule::schedule;
+use tilewright_neuron_sim::trace::perfetto_bytes;
 
 use crate::session::{Run, Session};
-use crate::trace::perfetto_bytes;
 
 /// Lines of the critical path that are told.
 const LINES: usize = 8;

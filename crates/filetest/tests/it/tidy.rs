@@ -20,7 +20,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("crates/engines/tcp", &["base", "ir", "machine", "notation", "num"]),
     ("crates/neuron/isa", &["base", "ir", "machine", "num"]),
     ("crates/neuron/exec", &["neuron-isa", "num"]),
-    ("crates/neuron/sim", &["neuron-isa"]),
+    ("crates/neuron/sim", &["neuron-isa", "record"]),
     ("crates/micro", &["machine", "tcp"]),
     ("crates/sim", &["base", "machine", "num", "record", "tcp"]),
     ("crates/runtime", &["base", "compile", "explore", "machine", "num", "record", "sim", "tcp"]),
@@ -50,7 +50,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "tcp",
         ],
     ),
-    ("crates/python", &["", "base", "machine", "neuron-exec", "neuron-isa", "neuron-sim", "num", "record"]),
+    ("crates/python", &["", "base", "machine", "neuron-exec", "neuron-isa", "neuron-sim", "num"]),
     (
         "crates/filetest",
         &["", "base", "compile", "graph", "import", "ir", "machine", "notation", "num", "tcp"],

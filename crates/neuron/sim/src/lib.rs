@@ -3,6 +3,7 @@
 //! - [`compiler`]: what the compiler of the first dialect changes before;
 //! - [`schedule`]: when each instruction runs on the real engines;
 //! - [`reading`]: utilisation, critical path, energy, suggestions;
+//! - [`trace`]: the timeline as a Perfetto trace;
 //! - [`findings`]: what is wrong though it ran.
 
 pub mod compiler;
@@ -11,3 +12,4 @@ pub mod reading;
 pub mod schedule;
 #[cfg(test)]
 mod testing;
+pub mod trace;

@@ -1,7 +1,5 @@
 //! Programs print to a text that reads back as the same program, and no text makes the reader panic.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot be set up fails")]
-
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;

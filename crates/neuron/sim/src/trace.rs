@@ -6,21 +6,21 @@ use std::num::NonZeroU64;
 use std::sync::Arc;
 
 use tilewright_neuron_isa::{Chip, EngineKind, Instruction, Program};
-use tilewright_neuron_sim::reading::energy::energy;
-use tilewright_neuron_sim::schedule::{Reason, Span, Timeline};
 use tilewright_record::{
     FlowId, Interval, KeepAll, Layout, RecordError, Recorder, TrackId, TrackKind, perfetto,
 };
+
+use crate::reading::energy::energy;
+use crate::schedule::{Reason, Span, Timeline};
 
 /// Picoseconds are the cycles of the record.
 const CLOCK_HZ: u64 = 1_000_000_000_000;
 
 /// A trace of a run.
-pub(crate) fn perfetto_bytes(
-    chip: &Chip,
-    program: &Program,
-    timeline: &Timeline,
-) -> Result<Vec<u8>, RecordError> {
+///
+/// # Errors
+/// If the record of the run is not consistent.
+pub fn perfetto_bytes(chip: &Chip, program: &Program, timeline: &Timeline) -> Result<Vec<u8>, RecordError> {
     let mut layout = Layout::new(NonZeroU64::new(CLOCK_HZ).unwrap_or(NonZeroU64::MIN));
     let root = layout.add_track(None, TrackKind::Chip, chip.name.as_str());
     let mut tracks: Vec<[TrackId; 6]> = Vec::new();
