@@ -18,7 +18,7 @@ use tilewright_neuron_isa::program::Allocation;
 use tilewright_neuron_isa::{
     Chip, EngineKind, Generation, Instruction, Memory, Program, Refusal, Region, TensorDecl,
 };
-use tilewright_neuron_sim::schedule::Timeline;
+use tilewright_neuron_sim::run::Run;
 
 use tilewright_num::Dtype;
 
@@ -28,12 +28,6 @@ use crate::error::raise;
 use crate::register::Registers;
 use crate::tensor::{Tensor, memory_of};
 use crate::{dtype, source};
-
-/// A recorded program as the compiler leaves it, if it changes anything, and when it runs.
-pub(crate) struct Run {
-    pub(crate) compiled: Option<Program>,
-    pub(crate) timeline: Timeline,
-}
 
 /// A run.
 #[pyclass(module = "tilewright._core")]
