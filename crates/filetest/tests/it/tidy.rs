@@ -41,6 +41,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "interp",
             "machine",
             "neuron-isa",
+            "neuron-sim",
             "notation",
             "num",
             "record",
