@@ -4,13 +4,13 @@
 //! guide). Elements come and go in the order of the view's loops.
 
 use rayon::prelude::*;
+use tilewright_neuron_isa::View;
 use tilewright_num::{Dtype, RuleSet, decode_slice, encode_slice, load, store};
 
 use crate::Tile;
 use crate::late::LateCopy;
 use crate::recycle::{give_back, room, to_overwrite, zeros};
 use crate::storage::Content;
-use tilewright_neuron_isa::View;
 
 /// What reading an operand gave.
 #[derive(Clone, Debug, Default)]

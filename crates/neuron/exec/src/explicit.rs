@@ -5,14 +5,14 @@
 //! what it steps: with the elements of the whole tensor it is one over the storage, whatever the view; with those of
 //! the view it was called on it begins where the view begins, so that patterns of patterns mean what they say.
 
-use tilewright_num::Dtype;
-
-use crate::Tile;
 use tilewright_neuron_isa::mx::MxFormat;
 use tilewright_neuron_isa::operand::elements_as;
 use tilewright_neuron_isa::pattern::{Dims, signed};
 use tilewright_neuron_isa::refusal::{Refusal, rule};
 use tilewright_neuron_isa::{Access, View};
+use tilewright_num::Dtype;
+
+use crate::Tile;
 
 impl Tile {
     /// The part that a pattern of steps and counts means, from `offset` on; all in elements of `dtype`.

@@ -4,12 +4,12 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
+use tilewright_neuron_isa::View;
 use tilewright_num::{Dtype, RuleSet};
 
 use crate::convert::change_type;
 use crate::matmul::Chain;
 use crate::recycle::Bytes;
-use tilewright_neuron_isa::View;
 
 /// Sums that may be unfinished at once: enough that no thread of the host runs out of them, few enough that their operands
 /// are no burden.

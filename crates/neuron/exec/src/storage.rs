@@ -7,13 +7,13 @@ use std::collections::VecDeque;
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use tilewright_neuron_isa::refusal::{Refusal, rule};
+use tilewright_neuron_isa::{TensorDecl, View};
 use tilewright_num::{Dtype, RuleSet, encode_slice};
 
 use crate::late::{LateCopy, finish_later};
 use crate::matmul::{Chain, Factors, Pack};
 use crate::recycle::{Bytes, zeros};
-use tilewright_neuron_isa::refusal::{Refusal, rule};
-use tilewright_neuron_isa::{TensorDecl, View};
 
 /// A tensor with its bytes.
 #[derive(Debug)]

@@ -24,6 +24,18 @@ const MOST_TILES: u64 = 1 << 24;
 /// Complaints that are made before the rest is left out.
 const MOST_FAULTS: usize = 20;
 
+/// Codes of what is refused, and what each means; a launch on more cores than share their memory is `neuron/launch`.
+pub const CODES: &[(&str, &str)] = &[
+    ("neuron/program-size", "times, bytes, operations or tiles that no device comes to"),
+    ("neuron/program-number", "a line or tensor that does not exist, or is not numbered in order"),
+    ("neuron/program-places", "a tensor with places for some of its tiles only"),
+    ("neuron/program-tensor", "a tensor larger than the memory of any device"),
+    ("neuron/program-region", "bytes that are not in their tensor, or none"),
+    ("neuron/program-engine", "a transfer that is not on the DMA engines"),
+    ("neuron/program-ranks", "a collective whose ranks do not rise"),
+    ("neuron/program-barrier", "an instruction that has passed fewer barriers than one before it"),
+];
+
 /// Which statement of a program is at fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Site {
@@ -128,7 +140,7 @@ fn check_tensor(program: &Program, at: usize, allocation: &Allocation) -> Result
     let Allocation { storage, tiles, places, .. } = allocation;
     rule(*storage as usize == at, || {
         Refusal::new(
-            "neuron/number",
+            "neuron/program-number",
             format!("t{storage} as the tensor of number {at}"),
             "tensors numbered from 0 in order",
             format!("write t{at}"),
@@ -136,7 +148,7 @@ fn check_tensor(program: &Program, at: usize, allocation: &Allocation) -> Result
     })?;
     rule(places.is_empty() || places.len() == *tiles as usize, || {
         Refusal::new(
-            "neuron/places",
+            "neuron/program-places",
             format!("{} places for {tiles} tiles of t{storage}", places.len()),
             "a place for each tile, or none",
             format!("give {tiles} places, or leave them to the compiler"),
@@ -146,7 +158,7 @@ fn check_tensor(program: &Program, at: usize, allocation: &Allocation) -> Result
     let bytes = rows.saturating_mul((*tiles).into());
     rule(bytes < MAX_TENSOR_BYTES as u64, || {
         Refusal::new(
-            "neuron/capacity",
+            "neuron/program-tensor",
             format!("t{storage} of {bytes} bytes"),
             "tensors that fit into the memory of a device",
             "make it smaller",
@@ -158,7 +170,7 @@ fn check_tensor(program: &Program, at: usize, allocation: &Allocation) -> Result
 fn check_line(program: &Program, source: u32) -> Result<(), Refusal> {
     rule((source as usize) < program.sources.len(), || {
         Refusal::new(
-            "neuron/number",
+            "neuron/program-number",
             format!("line {source} of {}", program.sources.len()),
             "the number of a `line` of the head",
             format!("add `line {source} \"FILE:LINE\"`"),
@@ -174,7 +186,7 @@ fn check_instruction(program: &Program, one: &Instruction) -> Result<(), Refusal
     }
     rule(one.dma.is_none() || one.engine == EngineKind::Dma, || {
         Refusal::new(
-            "neuron/engine",
+            "neuron/program-engine",
             format!("{} on the {} engine with `dma`", one.opcode, one.engine.name()),
             "transfers on the dma engine",
             "write `dma` as its engine, or leave `dma ...` out",
@@ -183,7 +195,7 @@ fn check_instruction(program: &Program, one: &Instruction) -> Result<(), Refusal
     let members = one.exchange.iter().flat_map(|exchange| exchange.members.windows(2));
     rule(members.into_iter().all(|pair| pair[0] < pair[1]), || {
         Refusal::new(
-            "neuron/collective",
+            "neuron/program-ranks",
             format!("{} of ranks out of order", one.opcode),
             "ranks that rise, each once",
             "sort them",
@@ -195,7 +207,12 @@ fn check_instruction(program: &Program, one: &Instruction) -> Result<(), Refusal
 fn check_region(program: &Program, opcode: &str, region: &Region) -> Result<(), Refusal> {
     let Region { storage, tile, pitch_bytes, rows, bytes } = *region;
     let refuse = |asked: String, allowed: String| {
-        Refusal::new("neuron/region", format!("{opcode} on {asked}"), allowed, "write a part of its tensor")
+        Refusal::new(
+            "neuron/program-region",
+            format!("{opcode} on {asked}"),
+            allowed,
+            "write a part of its tensor",
+        )
     };
     let Some(tensor) = program.allocations.get(storage as usize) else {
         return Err(refuse(format!("t{storage}"), format!("one of {} tensors", program.allocations.len())));
@@ -222,7 +239,7 @@ fn check_barrier(program: &Program, one: &Instruction, latest: &mut u32) -> Resu
     let most = u32::try_from(program.instructions.len()).unwrap_or(u32::MAX);
     rule(one.meeting >= *latest && one.meeting <= most, || {
         Refusal::new(
-            "neuron/barrier",
+            "neuron/program-barrier",
             format!("{} with barrier={} behind barrier={latest}", one.opcode, one.meeting),
             format!("barriers that rise from instruction to instruction, up to {most}"),
             format!("write barrier={latest}, or move it up"),

@@ -3,8 +3,6 @@
 //! A rank gives what it sends and takes what belongs to it of what all ranks of its group sent. Sums are taken in the
 //! order of the group, so that every rank has the same bits.
 
-use crate::Tile;
-use crate::convert;
 use tilewright_neuron_isa::alu::AluOp;
 use tilewright_neuron_isa::cost::exchange::{Kind, Question, ask};
 use tilewright_neuron_isa::network::Network;
@@ -12,6 +10,9 @@ use tilewright_neuron_isa::pattern::as_u64;
 use tilewright_neuron_isa::program::{EngineKind, Exchange, Instruction};
 use tilewright_neuron_isa::refusal::{Refusal, rule};
 use tilewright_neuron_isa::{Access, Chip, Region};
+
+use crate::Tile;
+use crate::convert;
 
 /// A part of what a rank receives: the sources are copied, or combined if there are several.
 #[derive(Clone, Debug)]

@@ -8,12 +8,13 @@
 //! long as it takes to issue an instruction. Left to the compiler, descriptors are stored if addresses are known before the run;
 //! an address that one element of a tile gives is left to hardware where there is any.
 
-use crate::Tile;
 use tilewright_neuron_isa::chip::{cycles_ps, ns_ps};
 use tilewright_neuron_isa::cost::dma::side;
 use tilewright_neuron_isa::program::{Cost, EngineKind, Instruction};
 use tilewright_neuron_isa::refusal::{Refusal, rule};
 use tilewright_neuron_isa::{Chip, Generation, Region};
+
+use crate::Tile;
 
 /// Names of the modes.
 pub const MODES: [&str; 4] = ["unknown", "none", "swdge", "hwdge"];

@@ -1,8 +1,6 @@
 //! DMA engines: copies, gathers, scatters, transposes and read-modify-write between HBM and SBUF
 //! (NKI guide to DMA; neuron.md sections 3.6 and 5).
 
-use crate::Tile;
-use crate::convert;
 use tilewright_neuron_isa::alu::AluOp;
 use tilewright_neuron_isa::chip::{bytes_ps, cycles_ps};
 use tilewright_neuron_isa::cost::dma::{hbm_bytes, side, transfer};
@@ -10,6 +8,9 @@ use tilewright_neuron_isa::pattern::{SKIP, as_u64};
 use tilewright_neuron_isa::program::{Cost, EngineKind, Instruction};
 use tilewright_neuron_isa::refusal::{Refusal, rule};
 use tilewright_neuron_isa::{Access, Chip, Generation, Memory, Region, View, limits};
+
+use crate::Tile;
+use crate::convert;
 
 /// dst = src, or dst = dst op src.
 ///

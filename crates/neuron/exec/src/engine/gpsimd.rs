@@ -1,16 +1,16 @@
 //! GpSimd engine: index patterns, affine selections, gathers, reductions across partitions
 //! (NKI architecture guide, GpSimd engine; neuron.md sections 2.5 and 3.4).
 
-use tilewright_num::Dtype;
-
-use crate::Tile;
-use crate::convert::word_of;
 use tilewright_neuron_isa::alu::AluOp;
 use tilewright_neuron_isa::cost::gpsimd::cost;
 use tilewright_neuron_isa::pattern::as_u64;
 use tilewright_neuron_isa::program::{EngineKind, Instruction};
 use tilewright_neuron_isa::refusal::{Refusal, rule};
 use tilewright_neuron_isa::{Access, Chip, limits};
+use tilewright_num::Dtype;
+
+use crate::Tile;
+use crate::convert::word_of;
 
 /// dst = the given integers, one for each element: what an index pattern evaluates to.
 ///

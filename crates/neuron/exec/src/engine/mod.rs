@@ -12,12 +12,12 @@ pub mod tensor;
 pub mod transpose;
 pub mod vector;
 
-use tilewright_num::RuleSet;
-
-use crate::Tile;
 use tilewright_neuron_isa::Access;
 use tilewright_neuron_isa::alu::AluOp;
 use tilewright_neuron_isa::refusal::{Refusal, rule};
+use tilewright_num::RuleSet;
+
+use crate::Tile;
 
 /// A constant, or a value for each partition.
 #[derive(Clone, Debug)]

@@ -4,10 +4,6 @@
 //! A block is 8 partitions by the 4 elements of a word. The scales of a quadrant of 32 partitions lie in its first four
 //! partitions, or in those from where the view of the scales starts.
 
-use tilewright_num::Dtype;
-
-use super::tensor::multiply_into;
-use crate::Tile;
 use tilewright_neuron_isa::cost::tensor::stream;
 use tilewright_neuron_isa::cost::vector::plain_cost;
 use tilewright_neuron_isa::mx::{LANES, MxFormat, scale};
@@ -15,6 +11,10 @@ use tilewright_neuron_isa::pattern::as_u64;
 use tilewright_neuron_isa::program::{EngineKind, Instruction};
 use tilewright_neuron_isa::refusal::{Refusal, rule};
 use tilewright_neuron_isa::{Chip, Generation, Memory, limits};
+use tilewright_num::Dtype;
+
+use super::tensor::multiply_into;
+use crate::Tile;
 
 /// Partitions of a block.
 const BLOCK: usize = 8;

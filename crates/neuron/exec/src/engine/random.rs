@@ -4,15 +4,15 @@
 //! hardware spreads a seed over lanes is not published, nor is the shift register of the older Vector generator: the
 //! seeds of lanes are ours, drawn from a splitmix sequence.
 
-use tilewright_num::Dtype;
-
-use super::Operand;
-use crate::Tile;
 use tilewright_neuron_isa::cost::vector::{cost_on, plain_cost};
 use tilewright_neuron_isa::pattern::as_u64;
 use tilewright_neuron_isa::program::{EngineKind, Instruction};
 use tilewright_neuron_isa::refusal::{Refusal, rule};
 use tilewright_neuron_isa::{Chip, Generation, limits};
+use tilewright_num::Dtype;
+
+use super::Operand;
+use crate::Tile;
 
 /// Words of a XORWOW state.
 pub const STATE_WORDS: usize = 6;

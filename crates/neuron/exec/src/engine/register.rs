@@ -4,10 +4,11 @@
 //! Documented: each sequencer has registers of its own, and the compiler takes those of the engines that use a value. Assumed, since no page
 //! says it: a load takes what issuing an instruction takes, wherever the element lies, and Sync issues at the clock of Scalar.
 
-use crate::Tile;
 use tilewright_neuron_isa::Chip;
 use tilewright_neuron_isa::cost::register as cost;
 use tilewright_neuron_isa::program::{EngineKind, Instruction};
+
+use crate::Tile;
 
 /// A register takes one element; `register` stands for it. It is Sync's until another engine uses it.
 pub fn register_load(chip: &Chip, register: &Tile, src: &Tile) -> Instruction {

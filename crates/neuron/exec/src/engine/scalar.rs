@@ -1,8 +1,6 @@
 //! Scalar engine: activation functions with scale, bias and a running sum (NKI architecture guide, scalar engine;
 //! neuron.md sections 2.4 and 3.2).
 
-use super::{Operand, Step};
-use crate::Tile;
 use tilewright_neuron_isa::alu::AluOp;
 use tilewright_neuron_isa::cost::scalar as cost;
 use tilewright_neuron_isa::function::Function;
@@ -10,6 +8,9 @@ use tilewright_neuron_isa::limits::{self, same_shape};
 use tilewright_neuron_isa::program::{EngineKind, Instruction};
 use tilewright_neuron_isa::refusal::{Refusal, rule};
 use tilewright_neuron_isa::{Chip, Generation};
+
+use super::{Operand, Step};
+use crate::Tile;
 
 /// The operands of an activation besides its data.
 #[derive(Clone, Debug)]

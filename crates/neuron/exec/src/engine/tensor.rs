@@ -4,16 +4,16 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use tilewright_num::{Dtype, RuleSet};
-
-use crate::Tile;
-use crate::matmul::{Factors, Pack, PackedColumns, PackedRows, Results, Rows, multiply, multiply_packed};
-use crate::storage::Content;
 use tilewright_neuron_isa::cost::tensor::{self as cost, ArrayPart, MatmulOptions};
 use tilewright_neuron_isa::pattern::as_u64;
 use tilewright_neuron_isa::program::{EngineKind, Instruction};
 use tilewright_neuron_isa::refusal::{Refusal, rule};
 use tilewright_neuron_isa::{Chip, Generation, Memory, limits};
+use tilewright_num::{Dtype, RuleSet};
+
+use crate::Tile;
+use crate::matmul::{Factors, Pack, PackedColumns, PackedRows, Results, Rows, multiply, multiply_packed};
+use crate::storage::Content;
 
 /// Refuses a part that the array cannot be split into, or that the stationary tile does not fit
 /// (NKI instruction pages, nc_matmul, tiling mode).

@@ -3,9 +3,10 @@
 //!
 //! Not checked: the rule on products of sizes for hardware descriptors, of which the references have the name alone.
 
-use crate::Tile;
 use tilewright_neuron_isa::refusal::{Refusal, rule};
 use tilewright_neuron_isa::{Chip, Generation, Memory};
+
+use crate::Tile;
 
 /// Orders of dimensions that there are.
 const ORDERS: [&[usize]; 3] = [&[1, 0], &[2, 1, 0], &[3, 1, 2, 0]];

@@ -133,7 +133,8 @@ fn read_line(node: Node<'_>, place: usize, log: &mut Log) -> Option<String> {
     if usize::try_from(number).is_ok_and(|number| number == place) {
         return Some(text);
     }
-    let complaint = Diagnostic::error("neuron/number", format!("line {number} is the one of number {place}"));
+    let complaint =
+        Diagnostic::error("neuron/program-number", format!("line {number} is the one of number {place}"));
     let complaint = complaint.at(node.span(), "").allowed("lines numbered from 0 in order");
     log.push(complaint.instead(format!("line {place}")));
     None

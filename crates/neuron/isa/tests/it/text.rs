@@ -219,5 +219,5 @@ fn an_unknown_opcode_is_told_with_the_nearest() {
 #[test]
 fn lines_are_numbered_in_order() {
     let complaints = read("program neuron 1\nmachine toy\nline 1 \"a\"\n", SourceId(0)).unwrap_err();
-    assert_eq!(complaints[0].code, "neuron/number");
+    assert_eq!(complaints[0].code, "neuron/program-number");
 }

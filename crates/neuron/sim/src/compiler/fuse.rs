@@ -1,11 +1,12 @@
 //! Pairs of instructions that the machine does in one: an activation and the sum of its results, which the Scalar engine takes
 //! on the way (neuron.md section 2.4), a tile and its own multiple, and a reciprocal with the product that it is for, which is a division.
 
-use super::{Users, merge};
-use crate::schedule::Tiles;
 use tilewright_neuron_isa::chip::cycles_ps;
 use tilewright_neuron_isa::program::Form;
 use tilewright_neuron_isa::{Chip, EngineKind, Program, Region};
+
+use super::{Users, merge};
+use crate::schedule::Tiles;
 
 /// Cycles of an element of a reciprocal (neuron.md section 3.3).
 const RECIPROCAL_CYCLES: u64 = 8;

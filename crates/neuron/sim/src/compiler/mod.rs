@@ -17,10 +17,10 @@ mod rename;
 mod repeat;
 
 use smallvec::SmallVec;
-
-use crate::schedule::Tiles;
 use tilewright_neuron_isa::program::{Cost, Instruction};
 use tilewright_neuron_isa::{Chip, Memory, Program, Region};
+
+use crate::schedule::Tiles;
 
 /// The program as the compiler leaves it; none if it changes nothing.
 pub fn compiled(chip: &Chip, program: &Program) -> Option<Program> {

@@ -3,8 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use super::is_whole;
 use tilewright_neuron_isa::{Program, Region};
+
+use super::is_whole;
 
 pub(super) fn run(program: &mut Program) {
     // The tensor that stands for a tile now; none before it is touched.

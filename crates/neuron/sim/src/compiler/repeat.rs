@@ -4,11 +4,12 @@
 
 use std::collections::BTreeMap;
 
-use super::{Users, is_whole, merge};
-use crate::schedule::Tiles;
 use tilewright_neuron_isa::program::Form;
 use tilewright_neuron_isa::program::Instruction;
 use tilewright_neuron_isa::{EngineKind, Memory, Program, Region};
+
+use super::{Users, is_whole, merge};
+use crate::schedule::Tiles;
 
 /// An operand: its tile, how often that was written, and which bytes.
 type Read = (u32, u32, (u64, u64), (u64, u64));

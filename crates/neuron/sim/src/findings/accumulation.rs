@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::findings::Finding;
 use tilewright_neuron_isa::program::{EngineKind, Program, Region};
 use tilewright_neuron_isa::{Chip, Generation, Memory};
+
+use crate::findings::Finding;
 
 /// Who wrote a part of PSUM last.
 struct Written {

@@ -3,9 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::findings::Finding;
 use tilewright_neuron_isa::program::{Allocation, EngineKind, Program};
 use tilewright_neuron_isa::{Chip, Memory};
+
+use crate::findings::Finding;
 
 /// One finding for each line that places such a tile.
 pub(crate) fn findings(chip: &Chip, program: &Program) -> Vec<Finding> {

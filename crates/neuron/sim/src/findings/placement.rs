@@ -7,9 +7,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::findings::{Finding, Lifetimes};
 use tilewright_neuron_isa::Memory;
 use tilewright_neuron_isa::program::{Allocation, EngineKind, Program, Region};
+
+use crate::findings::{Finding, Lifetimes};
 
 /// Steps back from an instruction before a search for an order gives up and says nothing.
 const MOST_STEPS: usize = 50_000;

@@ -3,9 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::findings::Finding;
 use tilewright_neuron_isa::Memory;
 use tilewright_neuron_isa::program::{Program, Region};
+
+use crate::findings::Finding;
 
 /// Pairs of accesses that are compared at most.
 const MOST_PAIRS: usize = 20_000_000;

@@ -3,10 +3,11 @@
 
 use std::collections::BTreeMap;
 
-use crate::schedule::{Timeline, Work, schedule_if};
 use tilewright_neuron_isa::Chip;
 use tilewright_neuron_isa::chip::bytes_ps;
 use tilewright_neuron_isa::program::{DmaShape, EngineKind, Instruction, Program};
+
+use crate::schedule::{Timeline, Work, schedule_if};
 
 /// Something to change.
 #[derive(Clone, Debug, PartialEq, Eq)]

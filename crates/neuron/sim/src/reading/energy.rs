@@ -1,9 +1,10 @@
 //! Energy of a run from its events and the constants of the machine file, which name their sources; most are
 //! assumptions or literature for another chip (cost-model.md section 7 has the anchors).
 
-use crate::schedule::Timeline;
 use tilewright_neuron_isa::program::{EngineKind, Program, Region};
 use tilewright_neuron_isa::{Chip, Memory};
+
+use crate::schedule::Timeline;
 
 /// Joules of one component.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -9,9 +9,10 @@ pub mod energy;
 pub mod path;
 pub mod summary;
 
-use crate::schedule::Timeline;
 use tilewright_neuron_isa::Chip;
 use tilewright_neuron_isa::program::{EngineKind, Program};
+
+use crate::schedule::Timeline;
 
 /// Utilisation as the vendor's profiler defines it, as parts of one.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

@@ -3,8 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::schedule::{Reason, Timeline};
 use tilewright_neuron_isa::program::{EngineKind, Program};
+
+use crate::schedule::{Reason, Timeline};
 
 /// A line's part of the critical path.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,13 +4,13 @@
 use std::collections::BTreeMap;
 
 use smallvec::SmallVec;
+use tilewright_neuron_isa::program::{EngineKind, Instruction, Region};
+use tilewright_neuron_isa::{Chip, Memory, Program};
 
 use super::pages::Pages;
 use super::room::Rooms;
 use super::spill::{Node, Nodes};
 use super::tiles::{NONE, Tiles};
-use tilewright_neuron_isa::program::{EngineKind, Instruction, Region};
-use tilewright_neuron_isa::{Chip, Memory, Program};
 
 /// How a node waits for an earlier one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::depend::Access;
 use tilewright_neuron_isa::program::Region;
+
+use super::depend::Access;
 
 /// Parts that an access may cover before it is kept apart.
 const MOST: u64 = 512;

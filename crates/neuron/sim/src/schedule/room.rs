@@ -4,10 +4,10 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use smallvec::SmallVec;
+use tilewright_neuron_isa::{Chip, Memory, Program};
 
 use super::depend::{Edge, Wait};
 use super::tiles::Tiles;
-use tilewright_neuron_isa::{Chip, Memory, Program};
 
 /// Bytes that are free once some nodes are over.
 struct Freed {

@@ -4,6 +4,11 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use tilewright_neuron_isa::chip::{bytes_ps, ns_ps};
+use tilewright_neuron_isa::function::Function;
+use tilewright_neuron_isa::program::{Cost, DmaShape, EngineKind, Instruction};
+use tilewright_neuron_isa::{Chip, Memory, Program};
+
 use super::array::Array;
 use super::depend::{Edges, Wait};
 use super::dma::{Copy, Flight, Transfers, lead_of_ps};
@@ -11,10 +16,6 @@ use super::spill::{Node, Nodes};
 use super::streams::Streams;
 use super::tiles::{NONE, Tiles};
 use super::{Reason, Span, Work};
-use tilewright_neuron_isa::chip::{bytes_ps, ns_ps};
-use tilewright_neuron_isa::function::Function;
-use tilewright_neuron_isa::program::{Cost, DmaShape, EngineKind, Instruction};
-use tilewright_neuron_isa::{Chip, Memory, Program};
 
 /// Places all nodes in time.
 pub(super) fn run(

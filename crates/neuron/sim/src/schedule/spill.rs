@@ -3,8 +3,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::tiles::{NONE, Tiles};
 use tilewright_neuron_isa::{Chip, EngineKind, Memory, Program};
+
+use super::tiles::{NONE, Tiles};
 
 /// What runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

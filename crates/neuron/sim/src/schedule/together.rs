@@ -7,12 +7,13 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
+use tilewright_neuron_isa::Chip;
+use tilewright_neuron_isa::program::{Cost, Instruction, Program};
+
 use super::depend::{self, Edges};
 use super::run::Machine;
 use super::spill::{self, Nodes};
 use super::tiles::Tiles;
-use tilewright_neuron_isa::Chip;
-use tilewright_neuron_isa::program::{Cost, Instruction, Program};
 
 /// A meeting: its core, its ranks, and how often they have met before.
 type Key = (u32, Vec<u32>, u32);

@@ -3,4 +3,5 @@
 mod chips;
 mod costs;
 mod exchange;
+mod programs;
 mod schedule;

@@ -1,7 +1,5 @@
 //! Copies from or to a place that is known only at run time (instruction pages of `tensor_copy_dynamic_src` and `_dst`; neuron.md section 3.3).
 
-use crate::Tile;
-use crate::convert;
 use tilewright_neuron_isa::Chip;
 use tilewright_neuron_isa::chip::cycles_ps;
 use tilewright_neuron_isa::cost::vector::{Rate, cost, is_fast};
@@ -9,6 +7,9 @@ use tilewright_neuron_isa::limits::{self, same_shape};
 use tilewright_neuron_isa::pattern::as_u64;
 use tilewright_neuron_isa::program::{EngineKind, Instruction};
 use tilewright_neuron_isa::refusal::Refusal;
+
+use crate::Tile;
+use crate::convert;
 
 /// Least cycles of such a copy, on any engine: it costs max(600, N).
 const LEAST_CYCLES: u64 = 600;

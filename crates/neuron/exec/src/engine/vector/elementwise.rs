@@ -1,11 +1,6 @@
 //! Element-wise instructions: every element by itself, or with a partner.
 
 use smallvec::SmallVec;
-use tilewright_num::Dtype;
-
-use crate::Tile;
-use crate::convert;
-use crate::engine::{Operand, Step};
 use tilewright_neuron_isa::alu::AluOp;
 use tilewright_neuron_isa::cost::vector::{Rate, cost, cost_on, is_fast, two_input_cycles};
 use tilewright_neuron_isa::limits::{self, same_shape};
@@ -14,6 +9,11 @@ use tilewright_neuron_isa::program::Form;
 use tilewright_neuron_isa::program::{EngineKind, Instruction};
 use tilewright_neuron_isa::refusal::{Refusal, rule};
 use tilewright_neuron_isa::{Chip, Generation, Memory};
+use tilewright_num::Dtype;
+
+use crate::Tile;
+use crate::convert;
+use crate::engine::{Operand, Step};
 
 /// dst = a op b.
 ///

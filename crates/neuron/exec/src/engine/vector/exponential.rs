@@ -1,7 +1,5 @@
 //! The exponential of the Vector engine, which NeuronCore-v4 has (NKI instruction pages, exponential).
 
-use crate::Tile;
-use crate::engine::Operand;
 use tilewright_neuron_isa::alu::AluOp;
 use tilewright_neuron_isa::cost::vector::{Rate, cost};
 use tilewright_neuron_isa::function::Function;
@@ -10,6 +8,9 @@ use tilewright_neuron_isa::pattern::as_u64;
 use tilewright_neuron_isa::program::{EngineKind, Instruction};
 use tilewright_neuron_isa::refusal::{Refusal, rule};
 use tilewright_neuron_isa::{Chip, Generation};
+
+use crate::Tile;
+use crate::engine::Operand;
 
 /// Elements of a lane in a cycle.
 const RATE: u64 = 4;

@@ -1,8 +1,5 @@
 //! Reductions over the free dimensions, scans, and the statistics of batch normalisation.
 
-use super::elementwise::{apply_steps, integers_only};
-use crate::Tile;
-use crate::engine::{Operand, Step};
 use tilewright_neuron_isa::Chip;
 use tilewright_neuron_isa::alu::AluOp;
 use tilewright_neuron_isa::cost::vector::{Rate, cost, two_input_cycles};
@@ -10,6 +7,10 @@ use tilewright_neuron_isa::limits::{self, same_shape};
 use tilewright_neuron_isa::pattern::as_u64;
 use tilewright_neuron_isa::program::{EngineKind, Instruction};
 use tilewright_neuron_isa::refusal::{Refusal, rule};
+
+use super::elementwise::{apply_steps, integers_only};
+use crate::Tile;
+use crate::engine::{Operand, Step};
 
 /// dst = the last `axes` dimensions of data reduced.
 ///

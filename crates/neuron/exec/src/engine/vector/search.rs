@@ -1,12 +1,13 @@
 //! Searches for the eight largest values of a row and where they are.
 
-use crate::Tile;
 use tilewright_neuron_isa::Chip;
 use tilewright_neuron_isa::cost::vector::{Rate, cost};
 use tilewright_neuron_isa::limits::{self, same_shape};
 use tilewright_neuron_isa::pattern::as_u64;
 use tilewright_neuron_isa::program::{EngineKind, Instruction};
 use tilewright_neuron_isa::refusal::{Refusal, rule};
+
+use crate::Tile;
 
 /// Values that one of these instructions looks for.
 const EIGHT: usize = 8;

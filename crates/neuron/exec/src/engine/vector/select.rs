@@ -1,10 +1,5 @@
 //! Selections: by a predicate tile, by a range of columns, or by chance.
 
-use tilewright_num::Dtype;
-
-use crate::Tile;
-use crate::convert::word_of;
-use crate::engine::Operand;
 use tilewright_neuron_isa::alu::AluOp;
 use tilewright_neuron_isa::cost::vector::{Rate, cost, two_input_cycles};
 use tilewright_neuron_isa::limits::{self, same_shape};
@@ -12,6 +7,11 @@ use tilewright_neuron_isa::pattern::as_u64;
 use tilewright_neuron_isa::program::{EngineKind, Instruction};
 use tilewright_neuron_isa::refusal::{Refusal, rule};
 use tilewright_neuron_isa::{Chip, Generation};
+use tilewright_num::Dtype;
+
+use crate::Tile;
+use crate::convert::word_of;
+use crate::engine::Operand;
 
 /// Refuses operands of `tensor_copy_predicated` that the instruction does not take (instruction page; neuron.md section 3.3).
 ///
