@@ -54,7 +54,20 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("crates/python", &["", "base", "machine", "neuron-exec", "neuron-isa", "neuron-sim", "num"]),
     (
         "crates/filetest",
-        &["", "base", "compile", "graph", "import", "ir", "machine", "notation", "num", "tcp"],
+        &[
+            "",
+            "base",
+            "compile",
+            "graph",
+            "import",
+            "ir",
+            "machine",
+            "neuron-isa",
+            "neuron-sim",
+            "notation",
+            "num",
+            "tcp",
+        ],
     ),
     (
         "bench",
@@ -185,7 +198,19 @@ fn the_book_lists_every_chapter_and_its_links_lead_somewhere() {
 
 fn codes() -> impl Iterator<Item = &'static (&'static str, &'static str)> {
     let graphs = tilewright_graph::verify::CODES.iter();
-    tilewright_tcp::verify::CODES.iter().chain(tilewright_tcp::findings::CODES).chain(graphs)
+    let neuron = tilewright_neuron_isa::verify::CODES.iter();
+    tilewright_tcp::verify::CODES.iter().chain(tilewright_tcp::findings::CODES).chain(graphs).chain(neuron)
+}
+
+#[test]
+fn every_code_of_neuron_programs_has_a_text_that_shows_it() {
+    let mut texts = Vec::new();
+    files(&repository().join("tests/neuron"), "neuron", &mut texts);
+    let shown: Vec<String> = texts.iter().map(|path| read(path)).collect();
+    for (code, _) in tilewright_neuron_isa::verify::CODES {
+        let seen = shown.iter().any(|text| text.contains(&format!("// | error[{code}]")));
+        assert!(seen, "no text in tests/neuron shows {code}");
+    }
 }
 
 #[test]

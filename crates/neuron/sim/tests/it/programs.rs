@@ -94,7 +94,6 @@ proptest! {
     fn every_verified_program_runs_to_its_end(program in any_program()) {
         let chip = chip("trainium2");
         let faults = verify(&chip, &program);
-        // Barriers are counted by instructions, and these begin with any number.
         prop_assert!(faults.is_empty(), "{faults:?}");
         let run = Run::of(&chip, &program);
         let ran = run.program(&program);
