@@ -11,7 +11,7 @@ use tilewright_explore::tcp::Task;
 use tilewright_explore::tcp::section::{Product, every_tactic, stages};
 use tilewright_explore::{Goal, Options, neuron, search};
 use tilewright_machine::tcp::Tcp;
-use tilewright_neuron::Chip;
+use tilewright_neuron_isa::Chip;
 use tilewright_notation::problem::Problem;
 use tilewright_notation::syntax::parser;
 use tilewright_num::Dtype;

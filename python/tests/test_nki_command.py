@@ -168,6 +168,7 @@ def test_wrong_usage_is_named(tmp_path):
         (["kernels.py::add", "--chip", "tcp"], "is no Neuron device"),
         (["kernels.py::add", "--trace", "nowhere/t.pftrace"], "--trace nowhere/t.pftrace cannot be written: No such file"),
         (["kernels.py::add", "--trace", "."], "cannot be written: Is a directory"),
+        (["kernels.py::add", "--emit", "nowhere/add.neuron"], "--emit nowhere/add.neuron cannot be written: No such file"),
         (["kernels.py::add", "--frob"], "the option --frob is unknown; text that begins so comes after --"),
         (["kernels.py", "--grid", "2"], "--grid is for one kernel: FILE.py::kernel"),
         (["kernels.py::add", "--grid", "2.5"], "--grid 2.5: sizes of 1 or more with x between them, as 2 or 4x2"),
@@ -197,6 +198,15 @@ def test_an_import_supplies_the_modules_and_leaves_those_of_others(tmp_path):
     assert kept.stdout.strip() == "True" and "ModuleNotFoundError" in kept.stderr
     code = "import tilewright.nki; tilewright.nki.install(); import neuronxcc.nki.isa as isa; print(isa.nc_matmul.__module__)"
     assert imported(tmp_path, code).stdout.startswith("tilewright.nki")
+
+
+def test_the_program_of_the_last_call_is_written(tmp_path):
+    done = command(tmp_path, "kernels.py::add", "128x512:bf16", "128x512:bf16", "--chip", "trainium2", "--emit", "add.neuron")
+    assert done.returncode == 0, done.stderr
+    text = (tmp_path / "add.neuron").read_text()
+    assert text.startswith("program neuron 1\nmachine trainium2\n") and "kernels.py:8" in text
+    again = installed(tmp_path, "sim", "add.neuron", "--timeline")
+    assert again.returncode == 0 and again.stdout.startswith("time ") and "kernels.py:8" in again.stdout
 
 
 @pytest.mark.parametrize("asked", ["--help", "-h"])

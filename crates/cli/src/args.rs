@@ -348,6 +348,7 @@ Examples:
   tilewright sim program.tcp
   tilewright sim program.tcp --trace program.pftrace     open the file at https://ui.perfetto.dev
   tilewright sim program.tcp --json -o results/          outputs as results/NAME.npy
+  tilewright sim kernel.neuron --timeline                what `tilewright nki --emit` wrote
 
 Exit code 1 if there are findings.";
 
@@ -394,7 +395,7 @@ pub(crate) struct InputArgs {
 /// What to run and what to say about it.
 #[derive(Args, Debug)]
 pub(crate) struct SimArgs {
-    /// A program text or binary (`-`: standard input)
+    /// A program text, of a TCP or a NeuronCore, or binary (`-`: standard input)
     #[arg(value_name = "FILE")]
     pub(crate) program: String,
     /// A machine by name, or a machine file; the one that the program names if it is not given

@@ -43,20 +43,35 @@ impl Refusal {
     }
 }
 
+/// The text of a program of any chip family, and the arrays that came with it in a binary.
+pub(crate) struct Written {
+    pub(crate) text: String,
+    arrays: Arrays,
+}
+
 /// Reads a program, text or binary; the texts that complaints are about go to the sources.
 pub(crate) fn load(path: &str, sources: &mut Sources, host: &mut dyn Host) -> Result<Loaded, Refusal> {
+    parse(path, written(path, host)?, sources)
+}
+
+/// Reads the text of a program from a file, be it a text or a binary.
+pub(crate) fn written(path: &str, host: &mut dyn Host) -> Result<Written, Refusal> {
     let bytes = map_bytes(host, path).map_err(Refusal::Words)?;
-    let name = if path == "-" { "program" } else { path };
-    let (written, arrays) = if binary::is_binary(&bytes) {
+    if binary::is_binary(&bytes) {
         let unpacked =
             binary::unpack(&bytes).map_err(|error| Refusal::Words(format!("`{path}`: {error}")))?;
-        (unpacked.text, unpacked.arrays)
-    } else {
-        (read_text_of(bytes.into_vec(), path).map_err(Refusal::Words)?, Arrays::new())
-    };
-    let id = sources.add(name, written.clone());
-    let program = text::read(&written, id).map_err(Refusal::Complaints)?;
-    Ok(Loaded { program, arrays })
+        return Ok(Written { text: unpacked.text, arrays: unpacked.arrays });
+    }
+    let text = read_text_of(bytes.into_vec(), path).map_err(Refusal::Words)?;
+    Ok(Written { text, arrays: Arrays::new() })
+}
+
+/// The TCP program of a text, which goes to the sources.
+pub(crate) fn parse(path: &str, written: Written, sources: &mut Sources) -> Result<Loaded, Refusal> {
+    let name = if path == "-" { "program" } else { path };
+    let id = sources.add(name, written.text.clone());
+    let program = text::read(&written.text, id).map_err(Refusal::Complaints)?;
+    Ok(Loaded { program, arrays: written.arrays })
 }
 
 impl Loaded {

@@ -3,8 +3,8 @@
 //! A `console` fence holds commands behind `$ ` and what they print; a command may go on in the next line after a backslash,
 //! and `|` between two of ours gives what the first prints to the second. A line `...` of the expected text stands for any
 //! lines. Files that a command writes must equal those in the repository. A `tw` fence is a notation file that must be legal on
-//! the default chip, a `tw refused` fence one that must not be; a `tcp` fence is a program that must run without a certain
-//! finding, a `tcp refused` fence one that must not; a `graph` fence is a graph text that
+//! the default chip, a `tw refused` fence one that must not be; a `tcp` or `neuron` fence is a program that must run without a certain
+//! finding, a `tcp refused` or `neuron refused` fence one that must not; a `graph` fence is a graph text that
 //! must lower to primitives, a `graph refused` fence one that must not; a `toml machine` fence is a machine file that must load. A file name behind
 //! these (`tcp scale.tcp`) lets later console fences of the page use the text as that file.
 
@@ -64,8 +64,8 @@ fn example(kind: &str, body: &str, given: &mut Given) -> Result<String, String> 
         "console" => console(body, given),
         "tw" => verdict(&["notation", "check", "-"], body, 0),
         "tw refused" => verdict(&["notation", "check", "-"], body, 1),
-        "tcp" => verdict(&["sim", "-"], body, 0),
-        "tcp refused" => verdict(&["sim", "-"], body, 1),
+        "tcp" | "neuron" => verdict(&["sim", "-"], body, 0),
+        "tcp refused" | "neuron refused" => verdict(&["sim", "-"], body, 1),
         "graph" => verdict(&["compile", "-", "--emit", "primitives"], body, 0),
         "graph refused" => verdict(&["compile", "-", "--emit", "primitives"], body, 2),
         "toml machine" => verdict(&["machine", "check", "-"], body, 0),

@@ -8,6 +8,7 @@ use tilewright_artifact::{Artifact, Plan};
 use tilewright_base::{SourceId, Sources, render};
 use tilewright_ir::binary::{container, tokens};
 use tilewright_machine::{Loaded, Tcp, builtin, load};
+use tilewright_neuron_isa::{self as neuron, Chip};
 use tilewright_notation::algebra::{Place, PlaceMap, RadixMap};
 use tilewright_notation::problem::{Problem, Shape};
 use tilewright_notation::radix;
@@ -61,6 +62,45 @@ pub fn machine_file(bytes: &[u8]) {
         Ok(loaded) => assert!(!tilewright_machine::show(&loaded).is_empty()),
         Err(complaints) => assert!(render::plain(&sources, &complaints).contains("error[")),
     }
+}
+
+/// NeuronCore programs: what reads prints and reads back, and what was verified is scheduled and read to its end.
+pub fn neuron_program(bytes: &[u8]) {
+    static CHIP: OnceLock<Chip> = OnceLock::new();
+    let chip = CHIP.get_or_init(|| {
+        let mut sources = Sources::default();
+        let id = sources.add("trainium2", builtin("trainium2").expect("it comes with us"));
+        let loaded = load(&mut sources, id, &|name| builtin(name).map(str::to_string)).expect("it loads");
+        Chip::new("trainium2", loaded.machine.neuron().expect("a NeuronCore").clone())
+    });
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    let mut sources = Sources::default();
+    let id = sources.add("fuzz", text);
+    let read = match neuron::text::read(text, id) {
+        Ok(read) => read,
+        Err(complaints) => {
+            assert!(render::plain(&sources, &complaints).contains("error["));
+            return;
+        }
+    };
+    let printed = neuron::text::print(&read.program, &read.machine);
+    let back = neuron::text::read(&printed, SourceId(0)).expect("canonical text reads back");
+    assert_eq!(back.program, read.program);
+    assert_eq!(neuron::text::print(&back.program, &back.machine), printed);
+    let complaints = neuron::verify::verify_text(chip, &read);
+    if !complaints.is_empty() {
+        assert!(render::plain(&sources, &complaints).contains("error["));
+        return;
+    }
+    let run = tilewright_neuron_sim::run::Run::of(chip, &read.program);
+    let (program, timeline) = (run.program(&read.program), &run.timeline);
+    assert_eq!(timeline.spans.len(), read.program.instructions.len());
+    tilewright_neuron_sim::findings::findings(chip, &read.program);
+    tilewright_neuron_sim::reading::summary::summary(chip, program, timeline);
+    tilewright_neuron_sim::reading::path::critical(program, timeline);
+    tilewright_neuron_sim::reading::path::idle(program, timeline);
+    tilewright_neuron_sim::reading::advice::advice(chip, program, timeline);
+    tilewright_neuron_sim::trace::perfetto_bytes(chip, program, timeline).expect("a run is a record");
 }
 
 /// A program's text to the statements of its binary and back.

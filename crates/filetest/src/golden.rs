@@ -9,9 +9,10 @@
 //! // | legal on tcp ...
 //! ```
 //!
-//! `FILE` stands for the input, the lines between head and expectations. Comments start with `//` in `.tw`, `.tcp` and `.graph` files and
-//! with `#` elsewhere, so that an input with its expectations is still a valid file of its kind. `a | b -` gives what `a` prints
-//! to `b`; `tilewright` is not written. `deep = true` leaves a golden that takes long to `./test deep`. `run = ["..", ".."]` runs several commands on the same input.
+//! `FILE` stands for the input, the lines between head and expectations. Comments start with `//` in `.tw`, `.tcp`, `.neuron` and `.graph`
+//! files and with `#` elsewhere, so that an input with its expectations is still a valid file of its kind. `a | b -` gives what `a` prints
+//! to `b`; `tilewright` is not written. `deep = true` leaves a golden that takes long to
+//! `./test deep`. `run = ["..", ".."]` runs several commands on the same input.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -29,7 +30,8 @@ pub fn is_deep(path: &Path) -> bool {
 /// Runs one golden file; the error is what to print.
 pub fn check(path: &Path) -> Result<(), String> {
     let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
-    let slashes = path.extension().is_some_and(|e| e == "tw" || e == "tcp" || e == "graph");
+    let slashes =
+        path.extension().is_some_and(|e| ["tw", "tcp", "neuron", "graph"].iter().any(|one| e == *one));
     let comment = if slashes { "//" } else { "#" };
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let seen = run_golden(&text, comment, &name)?;

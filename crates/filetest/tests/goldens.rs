@@ -6,7 +6,7 @@ use libtest_mimic::{Arguments, Trial};
 use tilewright_filetest::{golden, program_text, repository};
 
 /// What names of goldens end in.
-const KINDS: [&str; 8] = ["tw", "toml", "cli", "tcp", "graph", "kernels", "lowered", "schedule"];
+const KINDS: [&str; 9] = ["tw", "toml", "cli", "tcp", "neuron", "graph", "kernels", "lowered", "schedule"];
 
 fn main() {
     let arguments = Arguments::from_args();

@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use pyo3::prelude::*;
-use tilewright_neuron::Refusal;
+use tilewright_neuron_isa::Refusal;
 
 use crate::error::plain;
 use crate::session::Session;

@@ -5,8 +5,8 @@
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use tilewright_neuron::View;
-use tilewright_neuron::mx::MxFormat;
+use tilewright_neuron_isa::View;
+use tilewright_neuron_isa::mx::MxFormat;
 use tilewright_num::Dtype;
 
 static NUMPY: PyOnceLock<Vec<Py<PyAny>>> = PyOnceLock::new();
@@ -70,6 +70,6 @@ pub(crate) fn register_dtypes(py: Python<'_>, objects: Vec<Py<PyAny>>) {
 /// The type of a result, from the numbers of two operands' types.
 #[pyfunction]
 pub(crate) fn promote(a: usize, b: usize) -> PyResult<usize> {
-    let dtype = tilewright_neuron::convert::promote(from_code(a)?.dtype, from_code(b)?.dtype);
+    let dtype = tilewright_neuron_exec::convert::promote(from_code(a)?.dtype, from_code(b)?.dtype);
     Ok(ElementType { dtype, mx: None }.code())
 }

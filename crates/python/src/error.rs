@@ -3,7 +3,7 @@
 use pyo3::create_exception;
 use pyo3::exceptions::{PyException, PyIndexError};
 use pyo3::prelude::*;
-use tilewright_neuron::Refusal;
+use tilewright_neuron_isa::Refusal;
 
 use crate::source;
 

@@ -10,7 +10,7 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyEllipsis, PyInt, PySlice, PyTuple};
 use smallvec::SmallVec;
-use tilewright_neuron::Region;
+use tilewright_neuron_isa::Region;
 
 use crate::mask::Mask;
 

@@ -8,8 +8,9 @@ use std::sync::Arc;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use tilewright_neuron::pattern::IndexTile;
-use tilewright_neuron::{Generation, Region, Tile, View};
+use tilewright_neuron_exec::Tile;
+use tilewright_neuron_isa::pattern::IndexTile;
+use tilewright_neuron_isa::{Generation, Region, View};
 
 use crate::error::out_of_bounds;
 use crate::session::Session;

@@ -7,8 +7,8 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyEllipsis, PyInt, PySlice, PyString, PyTuple};
 use smallvec::SmallVec;
-use tilewright_neuron::pattern::{Dim, Dims, SKIP, View};
-use tilewright_neuron::{Refusal, Region};
+use tilewright_neuron_isa::pattern::{Dim, Dims, SKIP, View};
+use tilewright_neuron_isa::{Refusal, Region};
 
 use crate::error::{out_of_bounds, plain};
 use crate::index::{Index, Shape, broadcast_shapes, operand, registers_of};

@@ -19,7 +19,6 @@ mod report;
 mod session;
 mod source;
 mod tensor;
-mod trace;
 mod views;
 
 use pyo3::prelude::*;

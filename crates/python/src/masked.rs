@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use tilewright_neuron::Refusal;
-use tilewright_neuron::pattern::SKIP;
+use tilewright_neuron_isa::Refusal;
+use tilewright_neuron_isa::pattern::SKIP;
 
 use crate::error::plain;
 use crate::index::{Index, Shape};

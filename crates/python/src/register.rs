@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use pyo3::prelude::*;
 use smallvec::SmallVec;
-use tilewright_neuron::engine::register;
-use tilewright_neuron::{Instruction, Region};
+use tilewright_neuron_exec::engine::register;
+use tilewright_neuron_isa::{Instruction, Region};
 
 use crate::session::Session;
 use crate::tensor::Tensor;

@@ -5,17 +5,17 @@ use std::sync::{Arc, PoisonError};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
-use tilewright_neuron::compiler::compiled;
-use tilewright_neuron::findings::findings;
-use tilewright_neuron::reading::advice::advice;
-use tilewright_neuron::reading::energy::energy;
-use tilewright_neuron::reading::path::{critical, idle};
-use tilewright_neuron::reading::{bound, matmuls, utilisation};
-use tilewright_neuron::schedule::schedule;
-use tilewright_neuron::{EngineKind, Program};
+use tilewright_neuron_isa::EngineKind;
+use tilewright_neuron_isa::text::print;
+use tilewright_neuron_sim::findings::findings;
+use tilewright_neuron_sim::reading::advice::advice;
+use tilewright_neuron_sim::reading::energy::energy;
+use tilewright_neuron_sim::reading::path::{critical, idle};
+use tilewright_neuron_sim::reading::summary::summary;
+use tilewright_neuron_sim::run::Run;
+use tilewright_neuron_sim::trace::perfetto_bytes;
 
-use crate::session::{Run, Session};
-use crate::trace::perfetto_bytes;
+use crate::session::Session;
 
 /// Lines of the critical path that are told.
 const LINES: usize = 8;
@@ -35,19 +35,10 @@ impl Session {
             return timeline;
         }
         let (chip, program) = (self.chip.clone(), &self.program);
-        let run = Arc::new(py.detach(|| {
-            let compiled = compiled(&chip, program);
-            let timeline = schedule(&chip, compiled.as_ref().unwrap_or(program));
-            Run { compiled, timeline }
-        }));
+        let run = Arc::new(py.detach(|| Run::of(&chip, program)));
         let entry = Some((count, Arc::clone(&run)));
         *self.timeline.lock().unwrap_or_else(PoisonError::into_inner) = entry;
         run
-    }
-
-    /// The program that runs: as the compiler leaves it.
-    fn running<'a>(&'a self, run: &'a Run) -> &'a Program {
-        run.compiled.as_ref().unwrap_or(&self.program)
     }
 }
 
@@ -72,49 +63,41 @@ impl Session {
     /// Times in seconds, bytes, busy times by engine, and utilisation as the vendor defines it.
     fn timing<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let run = self.scheduled(py);
-        let (timeline, program) = (&run.timeline, self.running(&run));
+        let (timeline, program) = (&run.timeline, run.program(&self.program));
+        let figures = summary(&self.chip, program, timeline);
         let out = PyDict::new(py);
-        out.set_item("time_s", seconds(timeline.total_ps))?;
-        let mut counts = [0_u64; 6];
-        let ran = program.instructions.iter().filter(|one| !one.merged);
-        ran.for_each(|one| counts[one.engine as usize] += 1);
+        out.set_item("time_s", seconds(figures.time_ps))?;
         let engines = PyDict::new(py);
-        for (engine, busy) in EngineKind::ALL.into_iter().zip(timeline.busy_ps) {
+        for (engine, used) in EngineKind::ALL.into_iter().zip(figures.engines) {
             let entry = PyDict::new(py);
-            entry.set_item("busy_s", seconds(busy))?;
-            entry.set_item("instructions", counts[engine as usize])?;
+            entry.set_item("busy_s", seconds(used.busy_ps))?;
+            entry.set_item("instructions", used.instructions)?;
             engines.set_item(engine.name(), entry)?;
         }
         out.set_item("engines", engines)?;
-        let (read, written) = program.hbm_bytes();
-        let (saved, reloaded) = timeline.spill_bytes();
-        let moved: u64 = program.instructions.iter().filter_map(|one| one.dma).map(|dma| dma.bytes).sum();
-        out.set_item("hbm_read_bytes", read)?;
-        out.set_item("hbm_written_bytes", written)?;
-        out.set_item("dma_bytes", moved)?;
-        out.set_item("spill_save_bytes", saved)?;
-        out.set_item("spill_reload_bytes", reloaded)?;
-        out.set_item("macs", program.instructions.iter().map(|instruction| instruction.macs).sum::<u64>())?;
-        let (matmuls, flops) = matmuls(program);
-        out.set_item("matmuls", matmuls)?;
-        out.set_item("matmul_flops", flops)?;
-        out.set_item("sbuf_peak_bytes", timeline.sbuf_peak_bytes)?;
-        out.set_item("psum_peak_bytes", timeline.psum_peak_bytes)?;
-        let used = utilisation(&self.chip, program, timeline);
-        out.set_item("mfu", used.mfu)?;
-        out.set_item("hfu", used.hfu)?;
-        out.set_item("mbu", used.mbu)?;
-        let (engine, part) = bound(program, timeline);
-        out.set_item("bound_by", engine.name())?;
-        out.set_item("bound_part", part)?;
-        out.set_item("cores", program.cores.max(1))?;
+        out.set_item("hbm_read_bytes", figures.hbm_read_bytes)?;
+        out.set_item("hbm_written_bytes", figures.hbm_written_bytes)?;
+        out.set_item("dma_bytes", figures.dma_bytes)?;
+        out.set_item("spill_save_bytes", figures.spill_save_bytes)?;
+        out.set_item("spill_reload_bytes", figures.spill_reload_bytes)?;
+        out.set_item("macs", figures.macs)?;
+        out.set_item("matmuls", figures.matmuls)?;
+        out.set_item("matmul_flops", figures.matmul_flops)?;
+        out.set_item("sbuf_peak_bytes", figures.sbuf_peak_bytes)?;
+        out.set_item("psum_peak_bytes", figures.psum_peak_bytes)?;
+        out.set_item("mfu", figures.utilisation.mfu)?;
+        out.set_item("hfu", figures.utilisation.hfu)?;
+        out.set_item("mbu", figures.utilisation.mbu)?;
+        out.set_item("bound_by", figures.bound_by.name())?;
+        out.set_item("bound_part", figures.bound_part)?;
+        out.set_item("cores", figures.cores)?;
         Ok(out)
     }
 
     /// Where the time went: the critical path by line, and what engines waited for.
     fn where_time_went<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let run = self.scheduled(py);
-        let (timeline, program) = (&run.timeline, self.running(&run));
+        let (timeline, program) = (&run.timeline, run.program(&self.program));
         let out = PyDict::new(py);
         let path = PyList::empty(py);
         for share in critical(program, timeline).iter().take(LINES) {
@@ -143,7 +126,7 @@ impl Session {
     fn energy<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let run = self.scheduled(py);
         let out = PyDict::new(py);
-        for part in energy(&self.chip, self.running(&run), &run.timeline) {
+        for part in energy(&self.chip, run.program(&self.program), &run.timeline) {
             out.set_item(part.name, part.joules)?;
         }
         Ok(out)
@@ -152,7 +135,7 @@ impl Session {
     /// What could be gained, each with an upper bound in seconds.
     fn advice<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let run = self.scheduled(py);
-        let (chip, program) = (self.chip.clone(), self.running(&run));
+        let (chip, program) = (self.chip.clone(), run.program(&self.program));
         let found = py.detach(|| advice(&chip, program, &run.timeline));
         let list = PyList::empty(py);
         for advice in found {
@@ -166,16 +149,21 @@ impl Session {
         Ok(list)
     }
 
+    /// The recorded program as text, which `tilewright sim` reads.
+    fn text(&self) -> String {
+        print(&self.program, &self.chip.name)
+    }
+
     /// A Perfetto trace.
     fn trace<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         let run = self.scheduled(py);
-        let bytes = perfetto_bytes(&self.chip, self.running(&run), &run.timeline);
+        let bytes = perfetto_bytes(&self.chip, run.program(&self.program), &run.timeline);
         Ok(PyBytes::new(py, &bytes.map_err(|error| PyRuntimeError::new_err(error.to_string()))?))
     }
 
     /// Recorded instructions as (opcode, engine, line, busy ns), for tests and tables.
     fn instructions(&self) -> Vec<(&'static str, &'static str, String, f64)> {
-        let row = |instruction: &tilewright_neuron::Instruction| {
+        let row = |instruction: &tilewright_neuron_isa::Instruction| {
             let line = self.program.source(instruction.source).to_owned();
             (instruction.opcode, instruction.engine.name(), line, instruction.cost.busy_ps as f64 / 1000.0)
         };
@@ -184,7 +172,7 @@ impl Session {
 
     /// What the instructions from a number on cost: (opcode, engine, busy ps, latency ps, macs, HBM bytes).
     fn costs(&self, from: usize) -> Vec<(&'static str, &'static str, u64, u64, u64, u64)> {
-        let row = |one: &tilewright_neuron::Instruction| {
+        let row = |one: &tilewright_neuron_isa::Instruction| {
             let bytes = one.hbm_read_bytes.saturating_add(one.hbm_written_bytes);
             (one.opcode, one.engine.name(), one.cost.busy_ps, one.cost.latency_ps, one.macs, bytes)
         };
@@ -195,7 +183,7 @@ impl Session {
     fn spans(&self, py: Python<'_>) -> Vec<(&'static str, &'static str, u32, f64, f64, f64)> {
         let run = self.scheduled(py);
         let ns = |ps: u64| ps as f64 / 1000.0;
-        let rows = self.running(&run).instructions.iter().zip(&run.timeline.spans);
+        let rows = run.program(&self.program).instructions.iter().zip(&run.timeline.spans);
         rows.filter(|(one, _)| !one.merged)
             .map(|(one, span)| {
                 let core = self.program.core(one);

@@ -10,13 +10,15 @@ use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 use tilewright_base::Sources;
 use tilewright_machine::{builtin, load};
-use tilewright_neuron::engine::random::Lanes;
-use tilewright_neuron::engine::tensor::Product;
-use tilewright_neuron::network::Network;
-use tilewright_neuron::program::Allocation;
-use tilewright_neuron::schedule::Timeline;
-use tilewright_neuron::storage::{Request, Storage};
-use tilewright_neuron::{Chip, EngineKind, Generation, Instruction, Memory, Program, Refusal, Region, Tile};
+use tilewright_neuron_exec::engine::random::Lanes;
+use tilewright_neuron_exec::engine::tensor::Product;
+use tilewright_neuron_exec::{Storage, Tile};
+use tilewright_neuron_isa::network::Network;
+use tilewright_neuron_isa::program::Allocation;
+use tilewright_neuron_isa::{
+    Chip, EngineKind, Generation, Instruction, Memory, Program, Refusal, Region, TensorDecl,
+};
+use tilewright_neuron_sim::run::Run;
 
 use tilewright_num::Dtype;
 
@@ -26,12 +28,6 @@ use crate::error::raise;
 use crate::register::Registers;
 use crate::tensor::{Tensor, memory_of};
 use crate::{dtype, source};
-
-/// A recorded program as the compiler leaves it, if it changes anything, and when it runs.
-pub(crate) struct Run {
-    pub(crate) compiled: Option<Program>,
-    pub(crate) timeline: Timeline,
-}
 
 /// A run.
 #[pyclass(module = "tilewright._core")]
@@ -210,7 +206,7 @@ impl Session {
     fn make(
         &mut self,
         py: Python<'_>,
-        mut request: Request,
+        mut request: TensorDecl,
         code: usize,
         places: Vec<(u32, u64)>,
     ) -> PyResult<Tensor> {
@@ -234,8 +230,14 @@ impl Session {
         Ok(tensor.holding(dtype::from_code(code)?.mx).declared(declared))
     }
 
-    fn request(&mut self, py: Python<'_>, shape: Vec<usize>, code: usize, memory: &str) -> PyResult<Request> {
-        Ok(Request {
+    fn request(
+        &mut self,
+        py: Python<'_>,
+        shape: Vec<usize>,
+        code: usize,
+        memory: &str,
+    ) -> PyResult<TensorDecl> {
+        Ok(TensorDecl {
             id: u32::try_from(self.program.allocations.len()).unwrap_or(u32::MAX),
             memory: memory_of(memory)?,
             dtype: dtype::from_code(code)?.dtype,
@@ -448,9 +450,9 @@ impl Session {
         if Session::place_product(to, from, add) {
             // Done where it belongs.
         } else if add {
-            tilewright_neuron::convert::add(rules, to, from);
+            tilewright_neuron_exec::convert::add(rules, to, from);
         } else {
-            tilewright_neuron::convert::copy(rules, to, from);
+            tilewright_neuron_exec::convert::copy(rules, to, from);
         }
         let region = Region::of(to);
         if let (Some(instruction), Some(region)) =
@@ -492,7 +494,7 @@ impl Session {
     fn random(&mut self, dst: &Tensor) -> PyResult<()> {
         let tile = dst.operand()?;
         let values: Vec<f32> = (0..tile.elements())
-            .map(|_| tilewright_neuron::engine::vector::uniform(&mut self.seed))
+            .map(|_| tilewright_neuron_exec::engine::vector::uniform(&mut self.seed))
             .collect();
         tile.write(&self.chip.rules, &values);
         Ok(())
@@ -500,7 +502,7 @@ impl Session {
 
     /// Fills a tensor without an instruction: constants that the executable carries, memory zeroed lazily.
     fn preset(&mut self, dst: &Tensor, value: f64) -> PyResult<()> {
-        tilewright_neuron::engine::vector::fill(&self.chip, dst.operand()?, value);
+        tilewright_neuron_exec::engine::vector::fill(&self.chip, dst.operand()?, value);
         Ok(())
     }
 }

@@ -8,9 +8,9 @@ use pyo3::exceptions::{PyBufferError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use smallvec::SmallVec;
-use tilewright_neuron::mx::MxFormat;
-use tilewright_neuron::storage::Request;
-use tilewright_neuron::{Memory, Refusal, Region, Storage, Tile, View};
+use tilewright_neuron_exec::{Storage, Tile};
+use tilewright_neuron_isa::mx::MxFormat;
+use tilewright_neuron_isa::{Memory, Refusal, Region, TensorDecl, View};
 use tilewright_num::Dtype;
 
 use crate::current;
@@ -389,7 +389,7 @@ impl Tensor {
     fn snapshot(&self) -> PyResult<Tensor> {
         let tile = self.operand()?;
         let bytes = tile.packed(&tile.storage.lock());
-        let request = Request {
+        let request = TensorDecl {
             id: u32::MAX,
             memory: tile.storage.memory,
             dtype: tile.view.dtype,

@@ -2,8 +2,8 @@
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use tilewright_neuron::pattern::{Dim, Dims};
-use tilewright_neuron::{Refusal, Region, View};
+use tilewright_neuron_isa::pattern::{Dim, Dims};
+use tilewright_neuron_isa::{Refusal, Region, View};
 
 use crate::dtype::{self, ElementType};
 use crate::error::plain;

@@ -36,7 +36,7 @@ pub enum NotRun {
     Simulate(#[from] ReadingError),
     /// An engine of the NeuronCore refuses an instruction.
     #[error(transparent)]
-    Engine(#[from] tilewright_neuron::Refusal),
+    Engine(#[from] tilewright_neuron_isa::Refusal),
     /// It has more instructions than are built and timed in a moment; that is no fault of the candidate.
     #[error("{matmuls} matmuls are more than {most}")]
     Large {

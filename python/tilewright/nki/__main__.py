@@ -1,4 +1,4 @@
-"""`python -m tilewright.nki FILE.py[::kernel] [arguments] [--chip NAME] [--instance NAME] [--grid 2x4] [--check] [--trace F] [--json]`.
+"""`python -m tilewright.nki FILE.py[::kernel] [arguments] [--chip NAME] [--instance NAME] [--grid 2x4] [--check] [--trace F] [--emit F] [--json]`.
 
 A file alone runs as it is, and each kernel call is reported. With `::kernel` that kernel is called with the arguments:
 `128x512:bf16` is a random array of that shape and type (float32 without one), everything else a Python literal or text.
@@ -20,7 +20,7 @@ from tilewright import _core
 from . import dtypes, install, kernel
 from .result import check_writable, write_trace
 
-USAGE = "usage: python -m tilewright.nki FILE.py[::kernel] [arguments] [--chip NAME] [--instance NAME] [--grid 2x4] [--check] [--trace FILE] [--json]"
+USAGE = "usage: python -m tilewright.nki FILE.py[::kernel] [arguments] [--chip NAME] [--instance NAME] [--grid 2x4] [--check] [--trace FILE] [--emit FILE] [--json]"
 
 
 class Usage(Exception):
@@ -42,19 +42,20 @@ FILE.py::kernel runs one kernel with the arguments: 128x512:bf16 is a random arr
 --grid 4x2      launch grid of FILE.py::kernel; 2 for both cores of a logical core
 --check         exit code 1 if a kernel has a finding of any kind, not only errors
 --trace FILE    write a Perfetto trace of the last kernel call
+--emit FILE     write the program of the last kernel call as text, which `tilewright sim FILE` reads
 --json          one line of JSON for each kernel call; what the file prints goes to standard error
 --              what follows belongs to the file"""
 
 
 def options(arguments):
     """Our options, wherever they stand before `--`, and the rest."""
-    found = {"chip": None, "instance": None, "trace": None, "grid": None, "check": False, "json": False}
+    found = {"chip": None, "instance": None, "trace": None, "emit": None, "grid": None, "check": False, "json": False}
     rest, items = [], iter(arguments)
     for item in items:
         option, joined, value = item.partition("=")
         if item in ("--check", "--json"):
             found[item[2:]] = True
-        elif option in ("--chip", "--instance", "--trace", "--grid"):
+        elif option in ("--chip", "--instance", "--trace", "--emit", "--grid"):
             found[option[2:]] = value if joined else next(items, None)
             if not found[option[2:]]:
                 raise Usage(f"{option} needs a value")
@@ -81,11 +82,12 @@ def check(chosen, target):
             raise Usage(f"--chip {chosen['chip']}: {error}; there are inferentia2, trainium1, trainium2 and trainium3") from None
     if chosen["instance"] is not None and _core.instance_chip(chosen["instance"]) is None:
         raise Usage(f"--instance {chosen['instance']}: no such instance; machines/instances.toml lists them, as trn1.32xlarge")
-    if chosen["trace"]:
-        try:
-            check_writable(chosen["trace"])
-        except OSError as error:
-            raise Usage(f"--trace {chosen['trace']} cannot be written: {error.strerror}") from None
+    for option in ("trace", "emit"):
+        if chosen[option]:
+            try:
+                check_writable(chosen[option])
+            except OSError as error:
+                raise Usage(f"--{option} {chosen[option]} cannot be written: {error.strerror}") from None
     if chosen["grid"] is not None:
         if "::" not in target:
             raise Usage("--grid is for one kernel: FILE.py::kernel")
@@ -197,7 +199,7 @@ def exit_code(ended):
 
 
 def run(chosen, rest, report):
-    """Runs the file; the trace of the last call is written however the file ends. Gives the SystemExit it ended with."""
+    """Runs the file; trace and program of the last call are written however the file ends. Gives the SystemExit it ended with."""
     ended = None
     try:
         with contextlib.redirect_stdout(sys.stderr) if chosen["json"] else contextlib.nullcontext():
@@ -207,6 +209,8 @@ def run(chosen, rest, report):
     finally:
         if chosen["trace"] and report.last is not None:
             write_trace(chosen["trace"], report.last.trace)
+        if chosen["emit"] and report.last is not None:
+            write_trace(chosen["emit"], report.last.program.encode())
     return ended
 
 

@@ -92,6 +92,11 @@ class Result:
         """A Perfetto trace, as bytes."""
         return self._session.trace()
 
+    @property
+    def program(self):
+        """The recorded program as text, which `tilewright sim` reads."""
+        return self._session.text()
+
     def summary(self):
         """A few lines of text."""
         timing = self.timing

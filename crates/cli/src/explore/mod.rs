@@ -20,7 +20,7 @@ use tilewright_explore::search::FoundOf;
 use tilewright_explore::tcp::neighbours::Neighbours;
 use tilewright_explore::{Goal, Options, search};
 use tilewright_machine::Loaded;
-use tilewright_neuron::Chip;
+use tilewright_neuron_isa::Chip;
 use tilewright_notation::problem::Problem;
 use tilewright_notation::syntax::ast::Program;
 use tilewright_num::Dtype;

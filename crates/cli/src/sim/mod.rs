@@ -1,12 +1,15 @@
-//! `tilewright sim`: a program text read, run, and said something about.
+//! `tilewright sim`: a program text read, run, and said something about. Programs of the TCP run here, those of the
+//! NeuronCore in [`neuron`].
 
 mod json;
+mod neuron;
 mod words;
 
 use std::path::Path;
 
 use tilewright_base::{Diagnostic, Severity, Sources};
 use tilewright_machine::Tcp;
+use tilewright_neuron_isa::text::is_neuron;
 use tilewright_record::perfetto::Stream;
 use tilewright_record::{KeepLast, Sink};
 use tilewright_runtime::{Reading, ReadingError, Wanted, npy, read};
@@ -60,7 +63,11 @@ fn asked(args: &ReadingArgs) -> Asked {
 
 fn simulate(args: &SimArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> {
     let mut sources = Sources::default();
-    let loaded = program::load(&args.program, &mut sources, host).map_err(|refusal| match refusal {
+    let written = program::written(&args.program, host).map_err(|refusal| refusal.outcome(&sources, host))?;
+    if is_neuron(&written.text) {
+        return neuron::simulate(args, asked(&args.readings), &written.text, host);
+    }
+    let loaded = program::parse(&args.program, written, &mut sources).map_err(|refusal| match refusal {
         Refusal::Complaints(complaints) => {
             refused(&args.readings, BAD_INPUT, &sources, &complaints, host.colour())
         }

@@ -3,10 +3,10 @@
 //! Every engine and queue is busy for the sum of what it has to do; before the tensor engine starts, a tile of each input must have come, and
 //! after it ends, the last results must leave. Where an input has room for one block only, the tensor engine waits while the next one comes.
 
-use tilewright_neuron::chip::bytes_ps;
-use tilewright_neuron::schedule::dma::{apart_ps, hbm_ps, lead_ps, queue_of};
-use tilewright_neuron::schedule::hop_ps;
-use tilewright_neuron::{EngineKind, Refusal};
+use tilewright_neuron_isa::chip::{bytes_ps, hbm_ps};
+use tilewright_neuron_isa::{EngineKind, Refusal};
+use tilewright_neuron_sim::schedule::dma::{apart_ps, lead_ps, queue_of};
+use tilewright_neuron_sim::schedule::hop_ps;
 
 use super::count::{LINES, Totals, energy_fj};
 use super::cut::Cut;

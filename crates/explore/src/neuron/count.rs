@@ -1,7 +1,7 @@
 //! How many instructions of each kind a candidate has, and what they take together: busy time of each engine, queue time, bytes, energy.
 
-use tilewright_neuron::Chip;
-use tilewright_neuron::schedule::dma::{apart_ps, queue_of};
+use tilewright_neuron_isa::Chip;
+use tilewright_neuron_sim::schedule::dma::{apart_ps, queue_of};
 
 use super::cut::Cut;
 use super::facts::{Facts, IDLE, Leaving, PARTS};

@@ -3,15 +3,15 @@
 
 use std::sync::Arc;
 
-use tilewright_neuron::alu::AluOp;
-use tilewright_neuron::engine::tensor::MatmulOptions;
-use tilewright_neuron::engine::{dma, tensor, vector};
-use tilewright_neuron::pattern::Dims;
-use tilewright_neuron::program::{Allocation, DmaShape};
-use tilewright_neuron::reading::energy::energy;
-use tilewright_neuron::schedule::Timeline;
-use tilewright_neuron::storage::Request;
-use tilewright_neuron::{Chip, Dim, EngineKind, Instruction, Memory, Program, Refusal, Storage, Tile, View};
+use tilewright_neuron_exec::engine::{dma, tensor, vector};
+use tilewright_neuron_exec::{Storage, Tile};
+use tilewright_neuron_isa::alu::AluOp;
+use tilewright_neuron_isa::cost::tensor::MatmulOptions;
+use tilewright_neuron_isa::pattern::Dims;
+use tilewright_neuron_isa::program::{Allocation, DmaShape};
+use tilewright_neuron_isa::{Chip, Dim, EngineKind, Instruction, Memory, Program, Refusal, TensorDecl, View};
+use tilewright_neuron_sim::reading::energy::energy;
+use tilewright_neuron_sim::schedule::Timeline;
 use tilewright_num::Dtype;
 
 use super::task::Task;
@@ -161,7 +161,7 @@ pub(super) fn signed(value: u64) -> isize {
 fn tile(id: u32, memory: Memory, dtype: Dtype, shape: &[u64]) -> Result<Tile, Refusal> {
     let shape: Vec<usize> = shape.iter().map(|size| index(*size)).collect();
     let view = View::whole(&shape, dtype, 0);
-    let request = Request { id, memory, dtype, shape, blocks: 0, name: String::new(), source: 0 };
+    let request = TensorDecl { id, memory, dtype, shape, blocks: 0, name: String::new(), source: 0 };
     Ok(Tile { storage: Arc::new(Storage::without_values(request)?), view })
 }
 

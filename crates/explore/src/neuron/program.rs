@@ -3,14 +3,14 @@
 
 use std::sync::Arc;
 
-use tilewright_neuron::alu::AluOp;
-use tilewright_neuron::engine::tensor::MatmulOptions;
-use tilewright_neuron::engine::{dma, tensor, vector};
-use tilewright_neuron::findings::findings;
-use tilewright_neuron::pattern::Dims;
-use tilewright_neuron::schedule::schedule;
-use tilewright_neuron::storage::Request;
-use tilewright_neuron::{Dim, EngineKind, Instruction, Memory, Program, Refusal, Storage, Tile, View};
+use tilewright_neuron_exec::engine::{dma, tensor, vector};
+use tilewright_neuron_exec::{Storage, Tile};
+use tilewright_neuron_isa::alu::AluOp;
+use tilewright_neuron_isa::cost::tensor::MatmulOptions;
+use tilewright_neuron_isa::pattern::Dims;
+use tilewright_neuron_isa::{Dim, EngineKind, Instruction, Memory, Program, Refusal, TensorDecl, View};
+use tilewright_neuron_sim::findings::findings;
+use tilewright_neuron_sim::schedule::schedule;
 use tilewright_notation::syntax::ast::Operand;
 use tilewright_num::{Dtype, encode_slice};
 
@@ -394,10 +394,10 @@ impl Maker<'_> {
         Ok(self.made(storage))
     }
 
-    fn request(&self, memory: Memory, dtype: Dtype, shape: &[u64]) -> Request {
+    fn request(&self, memory: Memory, dtype: Dtype, shape: &[u64]) -> TensorDecl {
         let id = u32::try_from(self.program.allocations.len()).unwrap_or(u32::MAX);
         let shape = shape.iter().map(|size| index(*size)).collect();
-        Request { id, memory, dtype, shape, blocks: 0, name: String::new(), source: 0 }
+        TensorDecl { id, memory, dtype, shape, blocks: 0, name: String::new(), source: 0 }
     }
 
     fn made(&mut self, storage: Storage) -> Tile {

@@ -1,6 +1,6 @@
 //! What the instructions of a candidate take: those that only tiles decide, for a frame, and transfers, for its blocks.
 
-use tilewright_neuron::{EngineKind, Refusal};
+use tilewright_neuron_isa::{EngineKind, Refusal};
 
 use super::cut::Cut;
 use super::facts::{Facts, Leaving, idle_fj_per_ps, leave, load, matmul, store};

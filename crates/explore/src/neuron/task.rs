@@ -1,7 +1,7 @@
 //! What is explored on a NeuronCore: an einsum of two inputs as one matmul for each batch position, on one core.
 
 use tilewright_base::Diagnostic;
-use tilewright_neuron::Chip;
+use tilewright_neuron_isa::Chip;
 use tilewright_notation::problem::Problem;
 use tilewright_notation::syntax::ast::{Operand, Program};
 use tilewright_num::Dtype;

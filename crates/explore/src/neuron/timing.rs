@@ -6,9 +6,10 @@
 
 use std::collections::VecDeque;
 
-use tilewright_neuron::schedule::dma::{Copy, Flight, Transfers, hbm_ps, lead_ps, queue_of};
-use tilewright_neuron::schedule::{Ramp, hop_ps};
-use tilewright_neuron::{Chip, EngineKind};
+use tilewright_neuron_isa::chip::hbm_ps;
+use tilewright_neuron_isa::{Chip, EngineKind};
+use tilewright_neuron_sim::schedule::dma::{Copy, Flight, Transfers, lead_ps, queue_of};
+use tilewright_neuron_sim::schedule::{Ramp, hop_ps};
 
 use super::count::LINES;
 use super::facts::{Facts, Leaving, index};

@@ -1,6 +1,6 @@
 //! The NeuronCore as a target of the search: all tilings of a frame with their bounds, then their times, those with the least bounds first.
 
-use tilewright_neuron::Refusal as EngineRefusal;
+use tilewright_neuron_isa::Refusal as EngineRefusal;
 
 use super::bound;
 use super::count::{Totals, energy_fj};

@@ -45,6 +45,15 @@ fn program_text() {
 }
 
 #[test]
+fn neuron_program() {
+    replay("neuron_program", fuzz::neuron_program);
+    let goldens = std::fs::read_dir(repository().join("tests/neuron")).expect("goldens of programs");
+    for file in goldens {
+        fuzz::neuron_program(&read(&file.expect("a readable folder").path()));
+    }
+}
+
+#[test]
 fn program_binary() {
     replay("program_binary", fuzz::program_binary);
 }

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use pyo3::prelude::*;
 use tilewright_machine::neuron::instances;
-use tilewright_neuron::compiler::compiled;
-use tilewright_neuron::engine::collective::{Group, Kind, Part, collective};
-use tilewright_neuron::network::Network;
-use tilewright_neuron::schedule::meet;
+use tilewright_neuron_exec::engine::collective::{Group, Part, collective};
+use tilewright_neuron_isa::cost::exchange::Kind;
+use tilewright_neuron_isa::network::Network;
+use tilewright_neuron_sim::compiler::compiled;
+use tilewright_neuron_sim::schedule::{keep, meet};
 
 use super::{Done, Session, Tensor, Tile, alu, unknown};
 use crate::error::raise;
@@ -106,6 +107,6 @@ pub(crate) fn meet_ranks(py: Python<'_>, sessions: Vec<Bound<'_, Session>>) {
         meet(&chip, &running)
     });
     for session in &mut sessions {
-        session.program.keep(&met);
+        keep(&mut session.program, &met);
     }
 }

@@ -2,10 +2,10 @@
 
 use pyo3::prelude::*;
 use smallvec::SmallVec;
-use tilewright_neuron::Region;
-use tilewright_neuron::engine::dge::{Mode, make_descriptors};
-use tilewright_neuron::engine::{dma, transpose};
-use tilewright_neuron::pattern::SKIP;
+use tilewright_neuron_exec::engine::dge::{Mode, make_descriptors};
+use tilewright_neuron_exec::engine::{dma, transpose};
+use tilewright_neuron_isa::Region;
+use tilewright_neuron_isa::pattern::SKIP;
 
 use super::{Done, Instruction, Session, Tensor, Tile, alu, engine_of};
 

@@ -1,7 +1,7 @@
 //! Instructions of the GpSimd engine.
 
 use pyo3::prelude::*;
-use tilewright_neuron::engine::gpsimd;
+use tilewright_neuron_exec::engine::gpsimd;
 
 use super::{Done, Session, Tensor, alu};
 use crate::index::Index;

@@ -1,10 +1,11 @@
 //! Instructions of the Tensor and Scalar engines, and block-scaled ones.
 
 use pyo3::prelude::*;
-use tilewright_neuron::engine::mx::{self, Scaled};
-use tilewright_neuron::engine::scalar::{self, Activate2, Activation, RowSums};
-use tilewright_neuron::engine::tensor::{self, ArrayPart, MatmulOptions};
-use tilewright_neuron::engine::vector;
+use tilewright_neuron_exec::engine::mx::{self, Scaled};
+use tilewright_neuron_exec::engine::scalar::{self, Activate2, Activation, RowSums};
+use tilewright_neuron_exec::engine::tensor;
+use tilewright_neuron_exec::engine::vector;
+use tilewright_neuron_isa::cost::tensor::{ArrayPart, MatmulOptions};
 
 use super::{
     Done, EngineKind, Operand, Session, Tensor, alu, engine_of, function_of, optional, scalar_operand, step,

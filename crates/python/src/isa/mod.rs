@@ -9,11 +9,12 @@ mod reduce;
 mod vector;
 
 use pyo3::prelude::*;
-use tilewright_neuron::alu::AluOp;
-use tilewright_neuron::engine::{Operand, Step};
-use tilewright_neuron::function::Function;
-use tilewright_neuron::refusal::rule;
-use tilewright_neuron::{Chip, EngineKind, Instruction, Refusal, Tile};
+use tilewright_neuron_exec::Tile;
+use tilewright_neuron_exec::engine::{Operand, Step};
+use tilewright_neuron_isa::alu::AluOp;
+use tilewright_neuron_isa::function::Function;
+use tilewright_neuron_isa::refusal::rule;
+use tilewright_neuron_isa::{Chip, EngineKind, Instruction, Refusal};
 
 use crate::error::plain;
 use crate::session::Session;
@@ -29,14 +30,14 @@ fn unknown(code: &'static str, what: &str, name: &str, known: &[&str]) -> PyErr 
 
 fn alu(name: &str) -> PyResult<AluOp> {
     AluOp::from_name(name).ok_or_else(|| {
-        let known: Vec<&str> = tilewright_neuron::alu::NAMES.iter().map(|(name, _)| *name).collect();
+        let known: Vec<&str> = tilewright_neuron_isa::alu::NAMES.iter().map(|(name, _)| *name).collect();
         unknown("neuron/operator", "an operator", name, &known)
     })
 }
 
 fn function_of(name: &str) -> PyResult<Function> {
     Function::from_name(name).ok_or_else(|| {
-        let known: Vec<&str> = tilewright_neuron::function::NAMES.iter().map(|(name, _)| *name).collect();
+        let known: Vec<&str> = tilewright_neuron_isa::function::NAMES.iter().map(|(name, _)| *name).collect();
         unknown("neuron/operator", "an activation function", name, &known)
     })
 }

@@ -1,7 +1,7 @@
 //! Random numbers.
 
 use pyo3::prelude::*;
-use tilewright_neuron::engine::random::{self, Lanes};
+use tilewright_neuron_exec::engine::random::{self, Lanes};
 
 use super::{Done, EngineKind, Session, Tensor, engine_of, scalar_operand};
 

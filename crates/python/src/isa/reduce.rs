@@ -1,7 +1,7 @@
 //! Reductions, scans, statistics and searches of the Vector engine.
 
 use pyo3::prelude::*;
-use tilewright_neuron::engine::vector::{self, Accumulate};
+use tilewright_neuron_exec::engine::vector::{self, Accumulate};
 
 use super::{Done, Operand, Session, Tensor, alu, optional, scalar_operand, step};
 

@@ -2,8 +2,8 @@
 
 use pyo3::prelude::*;
 use smallvec::{SmallVec, smallvec};
-use tilewright_neuron::engine::Step;
-use tilewright_neuron::engine::vector::{self, Bound as RangeBound};
+use tilewright_neuron_exec::engine::Step;
+use tilewright_neuron_exec::engine::vector::{self, Bound as RangeBound};
 
 use super::{Done, Session, Tensor, alu, engine_of, optional, scalar_operand, step, unknown};
 

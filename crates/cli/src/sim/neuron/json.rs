@@ -1,0 +1,94 @@
+//! A run of a NeuronCore program as JSON, with the keys that `tilewright nki --json` has.
+
+use serde_json::{Map, Value, json};
+use tilewright_neuron_isa::EngineKind;
+use tilewright_neuron_sim::reading::advice::advice;
+use tilewright_neuron_sim::reading::energy::energy;
+use tilewright_neuron_sim::reading::path::{critical, idle};
+use tilewright_neuron_sim::reading::summary::summary;
+
+use super::Told;
+use crate::sim::Asked;
+
+pub(super) fn reading(asked: Asked, told: &Told<'_>) -> String {
+    let mut top = Map::new();
+    top.insert("chip".to_owned(), json!(told.chip.name));
+    if asked.timeline {
+        top.append(&mut timeline(told));
+    }
+    if asked.energy {
+        let parts = energy(told.chip, told.run.program(told.recorded), &told.run.timeline);
+        let parts = parts.iter().map(|part| (part.name.to_owned(), json!(part.joules)));
+        top.insert("energy_j".to_owned(), Value::Object(parts.collect()));
+    }
+    if asked.findings {
+        let findings = told.findings.iter().map(|one| {
+            json!({
+                "code": one.code,
+                "severity": if one.error { "error" } else { "warning" },
+                "line": one.source,
+                "message": one.message,
+                "allowed": one.allowed,
+                "instead": one.instead,
+            })
+        });
+        top.insert("findings".to_owned(), findings.collect());
+    }
+    serde_json::to_string_pretty(&Value::Object(top)).unwrap_or_default() + "\n"
+}
+
+fn timeline(told: &Told<'_>) -> Map<String, Value> {
+    let (program, timeline) = (told.run.program(told.recorded), &told.run.timeline);
+    let figures = summary(told.chip, program, timeline);
+    let mut waits: Map<String, Value> =
+        EngineKind::ALL.iter().map(|engine| (engine.name().to_owned(), json!({}))).collect();
+    for ((engine, why), time_ps) in idle(program, timeline) {
+        waits[engine.name()][why.words()] = json!(seconds(time_ps));
+    }
+    let engines: Map<String, Value> = EngineKind::ALL
+        .iter()
+        .zip(figures.engines)
+        .map(|(engine, used)| {
+            let used = json!({ "busy_s": seconds(used.busy_ps), "instructions": used.instructions });
+            (engine.name().to_owned(), used)
+        })
+        .collect();
+    let path = critical(program, timeline).into_iter().take(super::MOST_LINES).map(|share| {
+        json!({
+            "line": program.source(share.source),
+            "engine": share.engine.name(),
+            "time_s": seconds(share.time_ps),
+            "instructions": share.count,
+        })
+    });
+    let gains = advice(told.chip, program, timeline).into_iter().map(|one| {
+        json!({
+            "name": one.name,
+            "line": program.source(one.source),
+            "text": one.text,
+            "at_most_s": seconds(one.at_most_ps),
+        })
+    });
+    let members = json!({
+        "time_us": figures.time_ps as f64 * 1e-6,
+        "engines": engines,
+        "hbm_bytes": { "read": figures.hbm_read_bytes, "written": figures.hbm_written_bytes },
+        "spill_bytes": { "saved": figures.spill_save_bytes, "reloaded": figures.spill_reload_bytes },
+        "dma_bytes": figures.dma_bytes,
+        "mfu": figures.utilisation.mfu,
+        "hfu": figures.utilisation.hfu,
+        "mbu": figures.utilisation.mbu,
+        "bound_by": figures.bound_by.name(),
+        "idle": waits,
+        "critical_path": path.collect::<Vec<_>>(),
+        "advice": gains.collect::<Vec<_>>(),
+    });
+    match members {
+        Value::Object(members) => members,
+        _ => Map::new(),
+    }
+}
+
+fn seconds(ps: u64) -> f64 {
+    ps as f64 * 1e-12
+}

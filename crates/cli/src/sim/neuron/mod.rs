@@ -1,0 +1,106 @@
+//! `tilewright sim` on a NeuronCore program: read, verified, scheduled, and told with the readings of NKI launches.
+
+mod json;
+mod words;
+
+use std::path::Path;
+
+use tilewright_base::{Diagnostic, Severity, Sources};
+use tilewright_neuron_isa::text::{ProgramText, read};
+use tilewright_neuron_isa::verify::verify_text;
+use tilewright_neuron_isa::{Chip, Program};
+use tilewright_neuron_sim::findings::{Finding, findings};
+use tilewright_neuron_sim::run::Run;
+use tilewright_neuron_sim::trace::perfetto_bytes;
+
+use super::{Asked, refused, unwritten};
+use crate::args::SimArgs;
+use crate::chip::load_chip;
+use crate::host::Host;
+use crate::outcome::{BAD_INPUT, FAILED, GOOD, OUR_FAULT, Outcome, rendered};
+
+/// Lines of the critical path that are told.
+const MOST_LINES: usize = 8;
+
+/// What a run is told from.
+struct Told<'a> {
+    chip: &'a Chip,
+    recorded: &'a Program,
+    run: &'a Run,
+    findings: &'a [Finding],
+}
+
+/// Runs a text that says that it is such a program.
+pub(super) fn simulate(
+    args: &SimArgs,
+    asked: Asked,
+    written: &str,
+    host: &mut dyn Host,
+) -> Result<Outcome, Outcome> {
+    check_options(args)?;
+    let mut sources = Sources::default();
+    let name = if args.program == "-" { "program" } else { &args.program };
+    let id = sources.add(name, written.to_owned());
+    let text = read(written, id)
+        .map_err(|complaints| refused(&args.readings, BAD_INPUT, &sources, &complaints, host.colour()))?;
+    let chip = chip_of(args, &text, &mut sources, host)?;
+    let complaints = verify_text(&chip, &text);
+    if !complaints.is_empty() {
+        return Err(refused(&args.readings, FAILED, &sources, &complaints, host.colour()));
+    }
+    let recorded = &text.program;
+    let run = Run::of(&chip, recorded);
+    let findings = if asked.findings { findings(&chip, recorded) } else { Vec::new() };
+    if let Some(path) = &args.readings.trace {
+        let bytes = perfetto_bytes(&chip, run.program(recorded), &run.timeline);
+        let bytes =
+            bytes.map_err(|error| Outcome { code: OUR_FAULT, ..Outcome::usage(&error.to_string()) })?;
+        host.write(Path::new(path), &bytes).map_err(|error| unwritten(path, &error))?;
+    }
+    let told = Told { chip: &chip, recorded, run: &run, findings: &findings };
+    let diagnostics: Vec<Diagnostic> = findings.iter().map(diagnostic).collect();
+    let stdout = if args.readings.json {
+        json::reading(asked, &told)
+    } else {
+        words::reading(asked, &told) + &super::words::files(&args.readings)
+    };
+    let code = if diagnostics.iter().any(|one| one.severity == Severity::Error) { FAILED } else { GOOD };
+    Ok(Outcome { code, stdout, stderr: rendered(&sources, &diagnostics, host.colour()) })
+}
+
+/// Such a program has times and no values.
+fn check_options(args: &SimArgs) -> Result<(), Outcome> {
+    let given = [
+        (args.readings.values, "--values"),
+        (args.readings.output.is_some(), "--output"),
+        (!args.readings.faulty.is_empty(), "--faulty"),
+        (args.readings.max_steps.is_some(), "--max-steps"),
+    ];
+    let Some((_, option)) = given.into_iter().find(|(given, _)| *given) else { return Ok(()) };
+    Err(Outcome::usage(&format!(
+        "{option} with a NeuronCore program, which has no values and no control cores\n  = allowed: --timeline, --energy, --findings, --trace, --json\n  = instead: run the kernel with `tilewright nki` for its values"
+    )))
+}
+
+fn chip_of(
+    args: &SimArgs,
+    text: &ProgramText,
+    sources: &mut Sources,
+    host: &mut dyn Host,
+) -> Result<Chip, Outcome> {
+    let name = args.chip.as_deref().unwrap_or(&text.machine);
+    let loaded = load_chip(sources, name, &args.set, host)?;
+    let neuron = loaded.machine.neuron().cloned().ok_or_else(|| {
+        Outcome::usage(&format!(
+            "`{name}` is no machine for this program\n  = allowed: machines of architecture neuron\n  = instead: --chip trainium2"
+        ))
+    })?;
+    Ok(Chip::new(name, neuron))
+}
+
+/// A finding points to the line of the kernel that the program was recorded from.
+fn diagnostic(finding: &Finding) -> Diagnostic {
+    let new = if finding.error { Diagnostic::error } else { Diagnostic::warning };
+    let found = new(finding.code, finding.message.clone()).with_note(format!("at {}", finding.source));
+    found.allowed(finding.allowed.clone()).instead(finding.instead.clone())
+}

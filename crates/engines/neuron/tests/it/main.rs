@@ -1,7 +1,0 @@
-//! All integration tests of this crate in one binary, which is linked once.
-
-mod chips;
-mod costs;
-mod exchange;
-mod patterns;
-mod schedule;

@@ -1,0 +1,150 @@
+//! Searches for the eight largest values of a row and where they are.
+
+use tilewright_neuron_isa::Chip;
+use tilewright_neuron_isa::cost::vector::{Rate, cost};
+use tilewright_neuron_isa::limits::{self, same_shape};
+use tilewright_neuron_isa::pattern::as_u64;
+use tilewright_neuron_isa::program::{EngineKind, Instruction};
+use tilewright_neuron_isa::refusal::{Refusal, rule};
+
+use crate::Tile;
+
+/// Values that one of these instructions looks for.
+const EIGHT: usize = 8;
+
+fn row_length(chip: &Chip, name: &str, data: &Tile) -> Result<usize, Refusal> {
+    let (columns, most) = (data.view.free_elements(), chip.neuron.vector.search_free_max);
+    rule(columns >= EIGHT && as_u64(columns) <= most, || {
+        Refusal::new(
+            "neuron/free-size",
+            format!("{name} of {columns} elements"),
+            format!("{EIGHT} to {most}"),
+            "split or pad the row",
+        )
+    })?;
+    Ok(columns)
+}
+
+fn eight(name: &str, role: &str, tile: &Tile, data: &Tile) -> Result<(), Refusal> {
+    let partitions = data.view.partitions();
+    rule(tile.view.free_elements() == EIGHT && tile.view.partitions() == partitions, || {
+        Refusal::new(
+            "neuron/shape",
+            format!("{name} with {role} of shape {:?}", tile.view.shape()),
+            format!("[{partitions}, {EIGHT}]"),
+            "give eight elements for each partition",
+        )
+    })
+}
+
+/// The eight largest of each row, largest first.
+///
+/// # Errors
+/// If an operand breaks a rule of the engine.
+pub fn max8(chip: &Chip, dst: &Tile, src: &Tile) -> Result<Instruction, Refusal> {
+    const NAME: &str = "max8";
+    limits::operand(chip, EngineKind::Vector, NAME, "the source", src)?;
+    limits::operand(chip, EngineKind::Vector, NAME, "the result", dst)?;
+    let columns = row_length(chip, NAME, src)?;
+    eight(NAME, "the result", dst, src)?;
+    let read = src.read(&chip.rules);
+    let mut largest = Vec::with_capacity(dst.elements());
+    for row in read.values.chunks(columns) {
+        let mut sorted = row.to_vec();
+        sorted.sort_by(|a, b| b.total_cmp(a));
+        largest.extend_from_slice(&sorted[..EIGHT]);
+    }
+    dst.write(&chip.rules, &largest);
+    let cost = cost(chip, EngineKind::Vector, as_u64(columns), &[src], Rate::Plain);
+    Ok(Instruction::new(NAME, EngineKind::Vector, cost, &[dst], &[src]).reading(read.uninitialised))
+}
+
+/// Where each of eight values first is; values that occur again get the next place.
+///
+/// # Errors
+/// If an operand breaks a rule of the engine.
+pub fn nc_find_index8(chip: &Chip, dst: &Tile, data: &Tile, values: &Tile) -> Result<Instruction, Refusal> {
+    const NAME: &str = "nc_find_index8";
+    for (role, tile) in [("data", data), ("the values", values), ("the result", dst)] {
+        limits::operand(chip, EngineKind::Vector, NAME, role, tile)?;
+    }
+    let columns = row_length(chip, NAME, data)?;
+    eight(NAME, "the values", values, data)?;
+    eight(NAME, "the result", dst, data)?;
+    rule(!dst.view.dtype.is_float(), || {
+        Refusal::new(
+            "neuron/dtype",
+            format!("{NAME} with indices as {}", dst.view.type_name()),
+            "uint16 or uint32",
+            "give the result an integer type, and cast it with tensor_copy",
+        )
+    })?;
+    let (read, wanted) = (data.read(&chip.rules), values.read(&chip.rules));
+    let missing = u32::MAX >> (32 - dst.view.dtype.bits().min(32));
+    let mut found = Vec::with_capacity(dst.elements());
+    for (row, wanted) in read.values.chunks(columns).zip(wanted.values.chunks(EIGHT)) {
+        let mut taken = vec![false; columns];
+        for value in wanted {
+            let place = row.iter().zip(&taken).position(|(have, taken)| have == value && !taken);
+            if let Some(place) = place {
+                taken[place] = true;
+            }
+            found.push(place.and_then(|place| u32::try_from(place).ok()).unwrap_or(missing));
+        }
+    }
+    dst.write_words(&found);
+    let cost = cost(chip, EngineKind::Vector, as_u64(columns), &[data], Rate::Plain);
+    Ok(Instruction::new(NAME, EngineKind::Vector, cost, &[dst], &[data, values])
+        .reading(read.uninitialised | wanted.uninitialised))
+}
+
+/// dst = data with the first occurrence of each of eight values replaced; their places go to `places`.
+///
+/// # Errors
+/// If an operand breaks a rule of the engine.
+pub fn nc_match_replace8(
+    chip: &Chip,
+    dst: &Tile,
+    data: &Tile,
+    values: &Tile,
+    replacement: f32,
+    places: Option<&Tile>,
+) -> Result<Instruction, Refusal> {
+    const NAME: &str = "nc_match_replace8";
+    for (role, tile) in [("data", data), ("the values", values), ("the result", dst)] {
+        limits::operand(chip, EngineKind::Vector, NAME, role, tile)?;
+    }
+    let columns = row_length(chip, NAME, data)?;
+    eight(NAME, "the values", values, data)?;
+    same_shape(NAME, dst, data)?;
+    places.map_or(Ok(()), |tile| eight(NAME, "dst_idx", tile, data))?;
+    let (read, wanted) = (data.read(&chip.rules), values.read(&chip.rules));
+    let bits = places.map_or(32, |tile| tile.view.dtype.bits());
+    let missing = u32::MAX >> (32 - bits.min(32));
+    let mut replaced = read.values;
+    let mut found = Vec::with_capacity(wanted.values.len());
+    for (row, wanted) in replaced.chunks_mut(columns).zip(wanted.values.chunks(EIGHT)) {
+        let original = row.to_vec();
+        let mut taken = vec![false; columns];
+        let mut slots = [missing; EIGHT];
+        // Equal values are paired from the last slot downwards.
+        for (slot, value) in wanted.iter().enumerate().rev() {
+            let place = original.iter().zip(&taken).position(|(have, taken)| have == value && !taken);
+            if let Some(place) = place {
+                taken[place] = true;
+                row[place] = replacement;
+                slots[slot] = u32::try_from(place).unwrap_or(missing);
+            }
+        }
+        found.extend_from_slice(&slots);
+    }
+    dst.write(&chip.rules, &replaced);
+    let mut writes = vec![dst];
+    if let Some(tile) = places {
+        tile.write_words(&found);
+        writes.push(tile);
+    }
+    let cost = cost(chip, EngineKind::Vector, as_u64(columns), &[data], Rate::Plain);
+    Ok(Instruction::new(NAME, EngineKind::Vector, cost, &writes, &[data, values])
+        .reading(read.uninitialised | wanted.uninitialised))
+}

@@ -1,0 +1,37 @@
+//! What the NeuronCore's instructions give: tensors with real bytes, and the instructions of `nki.isa`, each in the
+//! file of its engine.
+//!
+//! - [`storage`], [`explicit`], `late`: tensors with real bytes, patterns over them, and copies that wait for a sum;
+//! - [`convert`]: operands as FP32 values or integers, results rounded; [`matmul`], [`recycle`]: products, and their memory;
+//! - [`engine`]: instructions by engine: each checks its operands, computes, and says what was done.
+
+pub mod convert;
+pub mod engine;
+pub mod explicit;
+mod late;
+pub mod matmul;
+pub mod recycle;
+pub mod storage;
+
+use tilewright_neuron_isa::{Access, TensorDecl, View};
+
+pub use storage::Storage;
+
+/// An operand: a tensor and the part of it that is meant.
+#[derive(Clone, Debug)]
+pub struct Tile {
+    /// The bytes.
+    pub storage: std::sync::Arc<Storage>,
+    /// The part.
+    pub view: View,
+}
+
+impl Access for Tile {
+    fn tensor(&self) -> &TensorDecl {
+        &self.storage.tensor
+    }
+
+    fn view(&self) -> &View {
+        &self.view
+    }
+}

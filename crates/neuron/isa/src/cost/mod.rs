@@ -1,0 +1,9 @@
+//! How long single instructions take, by engine, from the chip's figures and how their operands lie.
+
+pub mod dma;
+pub mod exchange;
+pub mod gpsimd;
+pub mod register;
+pub mod scalar;
+pub mod tensor;
+pub mod vector;

@@ -1,0 +1,102 @@
+//! Bytes that instructions touch, as rows of a pitch: what dependencies, races and capacity are told from.
+
+use crate::operand::Access;
+use crate::pattern::{View, as_u64};
+use crate::tensor::TensorDecl;
+
+/// Bytes of one tensor that an instruction touches: rows of a pitch, and bytes within a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Region {
+    /// Number of the tensor.
+    pub storage: u32,
+    /// Number of the tile, if leading dimensions number tiles.
+    pub tile: u32,
+    /// Bytes from row to row; partitions are rows. Zero: one row.
+    pub pitch_bytes: u64,
+    /// First row and the one after the last.
+    pub rows: (u64, u64),
+    /// First byte of a row and the one after the last.
+    pub bytes: (u64, u64),
+}
+
+impl Region {
+    /// What a tile touches; `None` if it touches nothing.
+    pub fn of(tile: &impl Access) -> Option<Region> {
+        let (storage, view) = (tile.tensor(), tile.view());
+        let size = as_u64(view.dtype.size_bytes(1));
+        let (least, most) = view.extent()?;
+        let (least, most) = (u64::try_from(least).ok()? * size, (u64::try_from(most).ok()? + 1) * size);
+        if storage.memory.on_chip() {
+            return Some(on_chip(storage, least, most, view, size));
+        }
+        let flat =
+            Region { storage: storage.id, tile: 0, pitch_bytes: 0, rows: (0, 1), bytes: (least, most) };
+        if view.gather.is_some() {
+            return Some(flat);
+        }
+        let outer = view.dims.iter().filter(|dim| dim.size > 1).max_by_key(|dim| dim.stride.unsigned_abs());
+        let Some(outer) = outer else { return Some(flat) };
+        let pitch = as_u64(outer.stride.unsigned_abs()) * size;
+        let inner = (most - least).saturating_sub(pitch.saturating_mul(as_u64(outer.size - 1)));
+        if pitch == 0 || least % pitch + inner > pitch {
+            return Some(flat);
+        }
+        let row = least / pitch;
+        let bytes = (least % pitch, least % pitch + inner);
+        Some(Region { pitch_bytes: pitch, rows: (row, row + as_u64(outer.size)), bytes, ..flat })
+    }
+
+    /// True if they share a byte.
+    pub fn overlaps(&self, other: &Region) -> bool {
+        let meet = |a: (u64, u64), b: (u64, u64)| a.0 < b.1 && b.0 < a.1;
+        if self.storage != other.storage || self.tile != other.tile {
+            return false;
+        }
+        if self.pitch_bytes == other.pitch_bytes {
+            return meet(self.rows, other.rows) && meet(self.bytes, other.bytes);
+        }
+        meet(self.span(), other.span())
+    }
+
+    /// True if every byte of `other` is in it.
+    pub fn covers(&self, other: &Region) -> bool {
+        let within = |a: (u64, u64), b: (u64, u64)| a.0 <= b.0 && b.1 <= a.1;
+        self.storage == other.storage
+            && self.tile == other.tile
+            && self.pitch_bytes == other.pitch_bytes
+            && within(self.rows, other.rows)
+            && within(self.bytes, other.bytes)
+    }
+
+    /// First byte and the one after the last, over all rows.
+    fn span(&self) -> (u64, u64) {
+        let last = self.rows.1.saturating_sub(1);
+        let at = |row: u64, byte: u64| row.saturating_mul(self.pitch_bytes).saturating_add(byte);
+        (at(self.rows.0, self.bytes.0), at(last, self.bytes.1))
+    }
+}
+
+fn on_chip(storage: &TensorDecl, least: u64, most: u64, view: &View, size: u64) -> Region {
+    let pitch = storage.partition_bytes().max(1);
+    let tile_bytes = pitch.saturating_mul(as_u64(storage.partitions())).max(1);
+    let tile = least / tile_bytes;
+    let (row, byte) = (least % tile_bytes / pitch, least % pitch);
+    let (rows, bytes) = if view.gather.is_some() {
+        ((row, (most - 1) % tile_bytes / pitch + 1), (0, pitch))
+    } else {
+        let reach =
+            view.dims.iter().skip(1).map(|dim| {
+                as_u64(dim.size.saturating_sub(1)).saturating_mul(as_u64(dim.stride.unsigned_abs()))
+            });
+        let inner = reach.fold(1_u64, u64::saturating_add).saturating_mul(size);
+        let rows = (most - least).saturating_sub(inner) / pitch + 1;
+        ((row, row + rows), (byte, byte.saturating_add(inner)))
+    };
+    Region {
+        storage: storage.id,
+        tile: u32::try_from(tile).unwrap_or(u32::MAX),
+        pitch_bytes: pitch,
+        rows,
+        bytes,
+    }
+}

@@ -1,0 +1,222 @@
+//! What is wrong with a recorded run though it could be executed: capacity, reads of memory that nobody wrote.
+
+mod accumulation;
+mod outside;
+pub mod placement;
+pub mod sharing;
+
+use std::collections::BTreeMap;
+
+use tilewright_neuron_isa::limits::start_grain;
+use tilewright_neuron_isa::program::{EngineKind, Instruction, Program};
+use tilewright_neuron_isa::{Chip, Memory};
+
+/// One thing to look at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// Stable code, `neuron/rule`.
+    pub code: &'static str,
+    /// True if the device would refuse the program or give wrong values.
+    pub error: bool,
+    /// Line, as `file:line`.
+    pub source: String,
+    /// What is wrong.
+    pub message: String,
+    /// What the machine allows.
+    pub allowed: String,
+    /// What to do instead.
+    pub instead: String,
+}
+
+/// Most bytes of a partition that are live at once, and what holds them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Peak {
+    /// Bytes of a partition.
+    pub bytes: u64,
+    /// Instruction at which they are live.
+    pub at: usize,
+    /// Tensors that hold them: number of the allocation and bytes, largest first.
+    pub holders: Vec<(u32, u64)>,
+}
+
+/// First and last instruction that touch each tile of each tensor.
+pub type Lifetimes = BTreeMap<(u32, u32), (usize, usize)>;
+
+/// When each tile is live.
+pub fn lifetimes(program: &Program) -> Lifetimes {
+    let mut lives = Lifetimes::new();
+    for (at, instruction) in program.instructions.iter().enumerate() {
+        for region in instruction.reads.iter().chain(&instruction.writes) {
+            let life = lives.entry((region.storage, region.tile)).or_insert((at, at));
+            life.1 = at;
+        }
+    }
+    lives
+}
+
+/// The peak of live bytes of one memory, in order of execution.
+pub fn peak(program: &Program, lives: &Lifetimes, memory: Memory) -> Peak {
+    let sizes: BTreeMap<u32, u64> = program
+        .allocations
+        .iter()
+        .filter(|allocation| allocation.memory == memory)
+        .map(|allocation| (allocation.storage, allocation.partition_bytes))
+        .collect();
+    let mut changes: Vec<(usize, bool, u64)> = Vec::new();
+    for ((storage, _), (first, last)) in lives {
+        if let Some(&bytes) = sizes.get(storage) {
+            changes.push((*first, true, bytes));
+            changes.push((*last + 1, false, bytes));
+        }
+    }
+    // What ends before an instruction is free for it.
+    changes.sort_unstable_by_key(|&(at, begins, _)| (at, begins));
+    let (mut live, mut best, mut best_at) = (0_u64, 0_u64, 0_usize);
+    for (at, begins, bytes) in changes {
+        live = if begins { live.saturating_add(bytes) } else { live.saturating_sub(bytes) };
+        if live > best {
+            (best, best_at) = (live, at);
+        }
+    }
+    let mut held: BTreeMap<u32, u64> = BTreeMap::new();
+    for ((storage, _), (first, last)) in lives {
+        if let Some(bytes) = sizes.get(storage).filter(|_| (*first..=*last).contains(&best_at)) {
+            *held.entry(*storage).or_default() += bytes;
+        }
+    }
+    let mut holders: Vec<(u32, u64)> = held.into_iter().collect();
+    holders.sort_by_key(|&(storage, bytes)| (std::cmp::Reverse(bytes), storage));
+    Peak { bytes: best, at: best_at, holders }
+}
+
+/// Everything that can be seen without timing.
+pub fn findings(chip: &Chip, program: &Program) -> Vec<Finding> {
+    let mut found = uninitialised(program);
+    found.extend(outside_tables(program));
+    found.extend(starts(chip, program));
+    let lives = lifetimes(program);
+    let memories = [(Memory::Sbuf, chip.sbuf_usable_bytes()), (Memory::Psum, chip.psum_partition_bytes())];
+    for (memory, capacity) in memories {
+        let peak = peak(program, &lives, memory);
+        if peak.bytes > capacity {
+            found.push(over_capacity(program, memory, capacity, &peak));
+        }
+    }
+    found.extend(accumulation::findings(chip, program));
+    found.extend(outside::findings(chip, program));
+    found.extend(placement::findings(program, &lives));
+    found.extend(sharing::findings(program));
+    found.extend(crate::reading::advice::slow_transfers(chip, program));
+    found
+}
+
+fn over_capacity(program: &Program, memory: Memory, capacity: u64, peak: &Peak) -> Finding {
+    let of = |storage: u32| program.allocations.iter().find(|allocation| allocation.storage == storage);
+    let mut places: BTreeMap<(&str, &str), (u64, u64)> = BTreeMap::new();
+    for &(storage, bytes) in &peak.holders {
+        let Some(allocation) = of(storage) else { continue };
+        let place = places.entry((&allocation.name, program.source(allocation.source))).or_default();
+        place.0 = place.0.saturating_add(bytes);
+        place.1 = place.1.saturating_add(bytes.checked_div(allocation.partition_bytes).unwrap_or(1));
+    }
+    let mut places: Vec<_> = places.into_iter().collect();
+    places.sort_by_key(|(_, (bytes, _))| std::cmp::Reverse(*bytes));
+    let holder = |((name, line), (bytes, tiles)): ((&str, &str), (u64, u64))| {
+        let many = if tiles > 1 { format!(" in {tiles} tiles") } else { String::new() };
+        let name = if name.is_empty() { String::new() } else { format!("`{name}` ") };
+        format!("{name}{bytes} B{many} from {line}")
+    };
+    let holders: Vec<String> = places.into_iter().take(5).map(holder).collect();
+    let line = program.instructions.get(peak.at).map_or(0, |instruction| instruction.source);
+    Finding {
+        code: if memory == Memory::Sbuf { "neuron/sbuf-capacity" } else { "neuron/psum-capacity" },
+        error: true,
+        source: program.source(line).to_owned(),
+        message: format!(
+            "{} bytes of each {} partition are live at once: {}",
+            peak.bytes,
+            memory.name(),
+            holders.join(", ")
+        ),
+        allowed: format!("{capacity} bytes"),
+        instead: "use smaller tiles, or tiles that are no longer needed; the compiler would spill to HBM"
+            .to_owned(),
+    }
+}
+
+/// Tiles of compute engines that start at a partition where their size may not.
+fn starts(chip: &Chip, program: &Program) -> Vec<Finding> {
+    let on_chip: BTreeMap<u32, u64> = program
+        .allocations
+        .iter()
+        .filter(|allocation| allocation.memory.on_chip())
+        .map(|allocation| {
+            (allocation.storage, u64::from(allocation.places.first().map_or(0, |(partition, _)| *partition)))
+        })
+        .collect();
+    let mut lines: BTreeMap<(u32, &str), (u64, u64)> = BTreeMap::new();
+    for instruction in &program.instructions {
+        if matches!(instruction.engine, EngineKind::Dma | EngineKind::Sync) {
+            continue;
+        }
+        let offsets = instruction.offsets.as_deref().unwrap_or_default();
+        let operands = instruction.reads.iter().filter(|region| !offsets.contains(region));
+        for region in operands.chain(&instruction.writes) {
+            let Some(base) = on_chip.get(&region.storage) else { continue };
+            let (start, count) = (base + region.rows.0, region.rows.1 - region.rows.0);
+            if start % start_grain(chip, count) != 0 {
+                lines.entry((instruction.source, instruction.opcode)).or_insert((start, count));
+            }
+        }
+    }
+    lines
+        .into_iter()
+        .map(|((source, opcode), (start, count))| Finding {
+            code: "neuron/start-partition",
+            error: true,
+            source: program.source(source).to_owned(),
+            message: format!("{opcode} on {count} partitions from partition {start}"),
+            allowed: format!("{count} partitions start at a multiple of {}", start_grain(chip, count)),
+            instead: "place the tile so that it starts there, or move the data with a DMA".to_owned(),
+        })
+        .collect()
+}
+
+/// Reads of memory that nobody wrote, one finding for each line and instruction.
+fn uninitialised(program: &Program) -> Vec<Finding> {
+    let mut lines: BTreeMap<(u32, &str), usize> = BTreeMap::new();
+    for Instruction { source, opcode, .. } in program.instructions.iter().filter(|one| one.uninitialised) {
+        *lines.entry((*source, opcode)).or_default() += 1;
+    }
+    lines
+        .into_iter()
+        .map(|((source, opcode), count)| Finding {
+            code: "neuron/uninitialised",
+            error: false,
+            source: program.source(source).to_owned(),
+            message: format!("{opcode} reads memory that nobody wrote ({count} times)"),
+            allowed: "reads of what an instruction wrote before".to_owned(),
+            instead: "write the whole tile first, or mask the read".to_owned(),
+        })
+        .collect()
+}
+
+/// Values that a function's table does not reach, one finding for each line (NKI, `nisa.activation`: sine from -pi to pi).
+fn outside_tables(program: &Program) -> Vec<Finding> {
+    let mut lines: BTreeMap<(u32, &str), usize> = BTreeMap::new();
+    for Instruction { source, opcode, .. } in program.instructions.iter().filter(|one| one.outside_table) {
+        *lines.entry((*source, opcode)).or_default() += 1;
+    }
+    lines
+        .into_iter()
+        .map(|((source, opcode), count)| Finding {
+            code: "neuron/domain",
+            error: false,
+            source: program.source(source).to_owned(),
+            message: format!("{opcode} with the sine of values beyond pi ({count} times)"),
+            allowed: "-pi to pi: outside, the table of the Scalar engine gives no sine".to_owned(),
+            instead: "write nl.sin, which reduces its argument, or subtract multiples of 2 pi first"
+                .to_owned(),
+        })
+        .collect()
+}

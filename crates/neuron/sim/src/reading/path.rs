@@ -1,0 +1,139 @@
+//! The critical path: from the last result back through what each instruction waited for; and what engines waited for
+//! while they were idle.
+
+use std::collections::BTreeMap;
+
+use tilewright_neuron_isa::program::{EngineKind, Program};
+
+use crate::schedule::{Reason, Timeline};
+
+/// A line's part of the critical path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Share {
+    /// Line, in the program's table.
+    pub source: u32,
+    /// Time of the path that ends in an instruction of this line.
+    pub time_ps: u64,
+    /// Instructions of this line on the path.
+    pub count: u64,
+    /// Engine of most of them.
+    pub engine: EngineKind,
+}
+
+/// The critical path by line, longest first. Spills count as the line that made their tensor.
+pub fn critical(program: &Program, timeline: &Timeline) -> Vec<Share> {
+    let count = timeline.spans.len().saturating_add(timeline.spills.len());
+    let last = (0_u32..).take(count).max_by_key(|&number| {
+        (timeline.span(number).map_or(0, |span| span.done_ps), std::cmp::Reverse(number))
+    });
+    let mut shares: BTreeMap<(u32, EngineKind), (u64, u64)> = BTreeMap::new();
+    let (mut at, mut mark_ps) = (last, timeline.total_ps);
+    let mut steps = 0;
+    while let Some(number) = at
+        && let Some(span) = timeline.span(number)
+        && steps <= count
+    {
+        steps += 1;
+        let before = match span.reason {
+            Reason::Data(before)
+            | Reason::Engine(before)
+            | Reason::Room(before)
+            | Reason::Transfer(before)
+            | Reason::Meeting(before) => Some(before),
+            Reason::Start | Reason::Ranks => None,
+        };
+        let from_ps = match (span.reason, before.and_then(|before| timeline.span(before))) {
+            (Reason::Data(_) | Reason::Meeting(_), Some(earlier)) => earlier.done_ps,
+            (_, Some(earlier)) => earlier.end_ps,
+            (Reason::Ranks, None) => span.start_ps,
+            _ => 0,
+        };
+        let share = shares.entry(line(program, timeline, number)).or_default();
+        share.0 = share.0.saturating_add(mark_ps.saturating_sub(from_ps));
+        share.1 += 1;
+        mark_ps = mark_ps.min(from_ps);
+        at = before;
+    }
+    let mut list: Vec<Share> = shares
+        .into_iter()
+        .map(|((source, engine), (time_ps, count))| Share { source, time_ps, count, engine })
+        .collect();
+    list.sort_by_key(|share| (std::cmp::Reverse(share.time_ps), share.source));
+    list
+}
+
+fn line(program: &Program, timeline: &Timeline, number: u32) -> (u32, EngineKind) {
+    if let Some(instruction) = program.instructions.get(number as usize) {
+        return (instruction.source, instruction.engine);
+    }
+    let spill = timeline.spills.get((number as usize).saturating_sub(timeline.spans.len()));
+    let allocation = spill.and_then(|spill| program.allocations.get(spill.storage as usize));
+    (allocation.map_or(0, |allocation| allocation.source), EngineKind::Dma)
+}
+
+/// Why an engine did nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Idle {
+    /// It waited for a result of this engine.
+    Waits(EngineKind),
+    /// It waited for room in SBUF or PSUM.
+    Room,
+    /// It waited for the other core.
+    Meeting,
+    /// It waited for other ranks.
+    Ranks,
+    /// It had nothing left to do.
+    Done,
+}
+
+impl Idle {
+    /// In words.
+    pub fn words(self) -> String {
+        match self {
+            Idle::Waits(engine) => format!("waits for {}", engine.name()),
+            Idle::Room => "waits for room".to_owned(),
+            Idle::Meeting => "waits for the other core".to_owned(),
+            Idle::Ranks => "waits for other ranks".to_owned(),
+            Idle::Done => "has nothing left".to_owned(),
+        }
+    }
+}
+
+/// Start, end and reason of instructions.
+type Lane = Vec<(u64, u64, Reason)>;
+
+/// Idle time of each engine by what it waited for, summed over cores; engines that ran nothing are left out.
+pub fn idle(program: &Program, timeline: &Timeline) -> BTreeMap<(EngineKind, Idle), u64> {
+    let mut lanes: BTreeMap<(EngineKind, u32), Lane> = BTreeMap::new();
+    for (instruction, span) in program.instructions.iter().zip(&timeline.spans) {
+        let lane = lanes.entry((instruction.engine, program.core(instruction))).or_default();
+        lane.push((span.start_ps, span.end_ps, span.reason));
+    }
+    let mut found = BTreeMap::new();
+    for ((engine, _), mut lane) in lanes {
+        lane.sort_unstable_by_key(|&(start_ps, end_ps, _)| (start_ps, end_ps));
+        let mut until_ps = 0;
+        for (start_ps, end_ps, reason) in lane {
+            if start_ps > until_ps {
+                *found.entry((engine, why(program, reason))).or_insert(0) += start_ps - until_ps;
+            }
+            until_ps = until_ps.max(end_ps);
+        }
+        *found.entry((engine, Idle::Done)).or_insert(0) += timeline.total_ps.saturating_sub(until_ps);
+    }
+    found
+}
+
+fn why(program: &Program, reason: Reason) -> Idle {
+    let engine = |number: u32| {
+        program.instructions.get(number as usize).map_or(EngineKind::Dma, |instruction| instruction.engine)
+    };
+    match reason {
+        Reason::Start => Idle::Waits(EngineKind::Dma),
+        Reason::Data(number) | Reason::Engine(number) => Idle::Waits(engine(number)),
+        Reason::Transfer(_) => Idle::Waits(EngineKind::Dma),
+        Reason::Room(_) => Idle::Room,
+        Reason::Meeting(_) => Idle::Meeting,
+        Reason::Ranks => Idle::Ranks,
+    }
+}

@@ -1,0 +1,29 @@
+//! A run of a recorded program: what the compiler leaves of it, and when its instructions run.
+
+use tilewright_neuron_isa::{Chip, Program};
+
+use crate::compiler::compiled;
+use crate::schedule::{Timeline, schedule};
+
+/// A recorded program as the compiler leaves it, if it changes anything, and when it runs.
+#[derive(Clone, Debug)]
+pub struct Run {
+    /// The program as the compiler leaves it; none if it runs as recorded.
+    pub compiled: Option<Program>,
+    /// When its instructions run.
+    pub timeline: Timeline,
+}
+
+impl Run {
+    /// Compiles and schedules a recorded program.
+    pub fn of(chip: &Chip, recorded: &Program) -> Run {
+        let compiled = compiled(chip, recorded);
+        let timeline = schedule(chip, compiled.as_ref().unwrap_or(recorded));
+        Run { compiled, timeline }
+    }
+
+    /// The program that runs.
+    pub fn program<'a>(&'a self, recorded: &'a Program) -> &'a Program {
+        self.compiled.as_ref().unwrap_or(recorded)
+    }
+}

@@ -1,0 +1,311 @@
+//! Which instruction waits for which: overlap of what they touch, and room that must have become free
+//! (docs/hardware-rules.md#order-and-synchronisation: dependences are tile based and come from access
+//! patterns).
+
+use std::collections::BTreeMap;
+
+use smallvec::SmallVec;
+use tilewright_neuron_isa::program::{EngineKind, Instruction, Region};
+use tilewright_neuron_isa::{Chip, Memory, Program};
+
+use super::pages::Pages;
+use super::room::Rooms;
+use super::spill::{Node, Nodes};
+use super::tiles::{NONE, Tiles};
+
+/// How a node waits for an earlier one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wait {
+    /// For its result.
+    Done,
+    /// Until its engine has taken all operands.
+    Read,
+    /// Until it has started on the same engine: the pipeline keeps the order.
+    Order,
+    /// Until room is free that it used last.
+    Room,
+}
+
+/// An earlier node and how to wait for it.
+pub(crate) type Edge = (u32, Wait);
+
+/// Edges into each node.
+#[derive(Debug, Default)]
+pub(crate) struct Edges {
+    ranges: Vec<(u32, u32)>,
+    list: Vec<Edge>,
+}
+
+impl Edges {
+    /// What a node waits for.
+    pub(crate) fn waits_of(&self, node: u32) -> &[Edge] {
+        let (start, end) = self.ranges.get(node as usize).copied().unwrap_or_default();
+        self.list.get(start as usize..end as usize).unwrap_or_default()
+    }
+
+    /// Edges of each node, all the other way round: start of each node's part, and (later node, wait).
+    pub(crate) fn reversed(&self) -> (Vec<u32>, Vec<Edge>) {
+        let count = self.ranges.len();
+        let mut starts = vec![0_u32; count + 1];
+        for &(from, _) in &self.list {
+            if let Some(start) = starts.get_mut(from as usize + 1) {
+                *start += 1;
+            }
+        }
+        for at in 0..count {
+            starts[at + 1] += starts[at];
+        }
+        let mut fill = starts.clone();
+        let mut out = vec![(NONE, Wait::Done); self.list.len()];
+        for node in (0_u32..).take(count) {
+            for &(from, wait) in self.waits_of(node) {
+                if let Some(place) = fill.get_mut(from as usize) {
+                    out[*place as usize] = (node, wait);
+                    *place += 1;
+                }
+            }
+        }
+        (starts, out)
+    }
+}
+
+/// One access that later ones may have to wait for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Access {
+    pub(crate) region: Region,
+    pub(crate) node: u32,
+    pub(crate) engine: EngineKind,
+    /// How many instructions the engine has before it.
+    pub(crate) place: u32,
+}
+
+/// Reads after which those are looked for that need not be waited for.
+const MANY_READS: usize = 512;
+
+impl Access {
+    /// True if this read ends after an earlier one for certain: on the same engine, farther than its window.
+    pub(crate) fn outlasts(&self, earlier: &Access, window: u32) -> bool {
+        earlier.engine == self.engine
+            && self.engine != EngineKind::Dma
+            && earlier.place.saturating_add(window) <= self.place
+            && self.region.covers(&earlier.region)
+    }
+
+    /// True if reads of a list of that length should be looked through.
+    pub(crate) fn many(count: usize) -> bool {
+        count % MANY_READS == MANY_READS - 1
+    }
+}
+
+/// Accesses of one tile.
+#[derive(Default)]
+struct Accesses {
+    writes: Vec<Access>,
+    reads: Vec<Access>,
+    pages: Option<Box<Pages>>,
+}
+
+/// Edges of all nodes, in one pass over the order of the program.
+pub(crate) fn edges(chip: &Chip, program: &Program, tiles: &Tiles, nodes: &Nodes) -> Edges {
+    let mut state = State {
+        program,
+        tiles,
+        accesses: (0..tiles.facts.len()).map(|_| Accesses::default()).collect(),
+        rooms: Rooms::new(chip, program),
+        saved: BTreeMap::new(),
+        places: BTreeMap::new(),
+        window: u32::try_from(super::window(chip, program)).unwrap_or(NONE),
+    };
+    let mut edges = Edges { ranges: vec![(0, 0); nodes.count()], list: Vec::new() };
+    let mut found: SmallVec<[Edge; 8]> = SmallVec::new();
+    for &node in &nodes.order {
+        found.clear();
+        state.visit(nodes, node, &mut found);
+        found.sort_unstable_by_key(|&(from, wait)| (from, wait as u8));
+        found.dedup_by_key(|&mut (from, _)| from);
+        let start = edges.list.len();
+        edges.list.extend(found.iter().copied().filter(|&(from, _)| from != node));
+        let range = (u32::try_from(start).unwrap_or(NONE), u32::try_from(edges.list.len()).unwrap_or(NONE));
+        if let Some(place) = edges.ranges.get_mut(node as usize) {
+            *place = range;
+        }
+    }
+    edges
+}
+
+struct State<'a> {
+    program: &'a Program,
+    tiles: &'a Tiles,
+    accesses: Vec<Accesses>,
+    rooms: Rooms<'a>,
+    /// The last spill of each tile.
+    saved: BTreeMap<u32, u32>,
+    /// Instructions of each engine so far.
+    places: BTreeMap<(u32, EngineKind), u32>,
+    window: u32,
+}
+
+impl State<'_> {
+    fn visit(&mut self, nodes: &Nodes, node: u32, found: &mut SmallVec<[Edge; 8]>) {
+        match nodes.node(node) {
+            Node::Run(at) => {
+                let Some(instruction) = self.program.instructions.get(at as usize) else { return };
+                self.instruction(node, instruction, found);
+            }
+            Node::Save(tile) => {
+                self.whole(node, tile, false, found);
+                self.release(tile);
+                self.saved.insert(tile, node);
+            }
+            Node::Drop(tile) => self.release(tile),
+            Node::Reload(tile) => {
+                self.rooms.take(self.tiles, tile, found);
+                found.extend(self.saved.get(&tile).map(|&save| (save, Wait::Done)));
+                self.whole(node, tile, true, found);
+            }
+        }
+    }
+
+    fn instruction(&mut self, node: u32, instruction: &Instruction, found: &mut SmallVec<[Edge; 8]>) {
+        let tensor = instruction.engine == EngineKind::Tensor;
+        for region in &instruction.reads {
+            self.wait(node, instruction.engine, region, false, tensor, found);
+        }
+        for region in &instruction.writes {
+            let tile = self.tiles.number(region);
+            if self.begins(tile, node) {
+                self.rooms.take(self.tiles, tile, found);
+            }
+            self.wait(node, instruction.engine, region, true, tensor, found);
+        }
+        let engine = instruction.engine;
+        let place = self.places.entry((self.program.core(instruction), engine)).or_default();
+        *place = place.saturating_add(1);
+        let place = *place;
+        for region in &instruction.reads {
+            self.remember(Access { region: *region, node, engine, place }, false);
+        }
+        for region in &instruction.writes {
+            self.remember(Access { region: *region, node, engine, place }, true);
+        }
+        for region in instruction.reads.iter().chain(&instruction.writes) {
+            let tile = self.tiles.number(region);
+            let ends = self.tiles.facts.get(tile as usize).is_some_and(|facts| facts.life.1 == node);
+            if ends {
+                self.release(tile);
+            }
+        }
+    }
+
+    fn begins(&self, tile: u32, node: u32) -> bool {
+        self.tiles.facts.get(tile as usize).is_some_and(|facts| facts.life.0 == node)
+    }
+
+    /// Earlier accesses that a region meets.
+    fn wait(
+        &self,
+        node: u32,
+        engine: EngineKind,
+        region: &Region,
+        writing: bool,
+        tensor: bool,
+        found: &mut SmallVec<[Edge; 8]>,
+    ) {
+        let tile = self.tiles.number(region);
+        let Some(accesses) = self.accesses.get(tile as usize) else { return };
+        if !self.tiles.facts.get(tile as usize).is_some_and(|facts| facts.written) {
+            return;
+        }
+        let in_order = |other: EngineKind| other == engine && engine != EngineKind::Dma;
+        let mut meet = |access: &Access, wrote: bool| {
+            if access.node == node || !access.region.overlaps(region) {
+                return;
+            }
+            let wait = match (wrote, writing, in_order(access.engine)) {
+                (true, false, true) if tensor => Wait::Order,
+                (true, false, _) => Wait::Done,
+                (_, _, true) => Wait::Order,
+                (true, true, false) => Wait::Done,
+                (false, _, false) => Wait::Read,
+            };
+            found.push((access.node, wait));
+        };
+        if let Some(pages) = &accesses.pages {
+            pages.meet(region, |access, wrote| {
+                if wrote || writing {
+                    meet(access, wrote);
+                }
+            });
+            return;
+        }
+        accesses.writes.iter().for_each(|access| meet(access, true));
+        if writing {
+            accesses.reads.iter().for_each(|access| meet(access, false));
+        }
+    }
+
+    fn remember(&mut self, access: Access, writing: bool) {
+        /// From here on accesses are kept by place.
+        const MANY: usize = 96;
+        let tile = self.tiles.number(&access.region);
+        let Some(facts) = self.tiles.facts.get(tile as usize).filter(|facts| facts.written) else { return };
+        // Nobody waits for reads behind the last write, unless for room.
+        if !writing && !facts.memory.on_chip() && access.node > facts.last_write {
+            return;
+        }
+        let Some(accesses) = self.accesses.get_mut(tile as usize) else { return };
+        if let Some(pages) = &mut accesses.pages {
+            pages.add(access, writing, self.window);
+            return;
+        }
+        let region = access.region;
+        if writing {
+            accesses.writes.retain(|earlier| !region.covers(&earlier.region));
+            accesses.reads.retain(|earlier| !region.covers(&earlier.region));
+            accesses.writes.push(access);
+        } else {
+            if Access::many(accesses.reads.len()) {
+                accesses.reads.retain(|earlier| !access.outlasts(earlier, self.window));
+            }
+            accesses.reads.push(access);
+        }
+        if accesses.writes.len() + accesses.reads.len() > MANY {
+            let mut pages = Pages::new(&region);
+            accesses.writes.drain(..).for_each(|access| pages.add(access, true, self.window));
+            accesses.reads.drain(..).for_each(|access| pages.add(access, false, self.window));
+            accesses.pages = Some(Box::new(pages));
+        }
+    }
+
+    /// An access of all of a tile by a transfer that moves it away or back.
+    fn whole(&mut self, node: u32, tile: u32, writing: bool, found: &mut SmallVec<[Edge; 8]>) {
+        let Some(facts) = self.tiles.facts.get(tile as usize) else { return };
+        let region = Region {
+            storage: facts.storage,
+            tile: facts.tile,
+            pitch_bytes: facts.bytes,
+            rows: (0, facts.partitions),
+            bytes: (0, facts.bytes),
+        };
+        self.wait(node, EngineKind::Dma, &region, writing, false, found);
+        self.remember(Access { region, node, engine: EngineKind::Dma, place: 0 }, writing);
+    }
+
+    /// Room that a tile leaves to later ones, once its last accesses are over.
+    fn release(&mut self, tile: u32) {
+        let Some(facts) = self.tiles.facts.get(tile as usize) else { return };
+        let Some(accesses) = self.accesses.get_mut(tile as usize) else { return };
+        if !matches!(facts.memory, Memory::Sbuf | Memory::Psum) {
+            return;
+        }
+        let mut users: SmallVec<[u32; 4]> = SmallVec::new();
+        match accesses.pages.take() {
+            Some(pages) => users.extend(pages.last()),
+            None => {
+                users.extend(accesses.writes.drain(..).map(|access| access.node));
+                users.extend(accesses.reads.drain(..).map(|access| access.node));
+            }
+        }
+        self.rooms.free(self.tiles, tile, users);
+    }
+}

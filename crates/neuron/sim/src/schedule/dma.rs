@@ -1,0 +1,154 @@
+//! Transfers: queues that start copies one after the other, DMA engines that move the data, HBM that all
+//! cores share (NKI guide to DMA; docs/hardware-rules.md#dma).
+
+use std::collections::VecDeque;
+
+use tilewright_neuron_isa::Chip;
+use tilewright_neuron_isa::chip::{bytes_ps, ns_ps, rate_of};
+use tilewright_neuron_isa::program::DmaShape;
+
+/// A resource and its last user.
+#[derive(Clone, Copy, Debug, Default)]
+struct Lane {
+    free_ps: u64,
+    last: Option<u32>,
+}
+
+/// DMA engines of one core. Each moves data in both directions at once: published runs that stream in and out reach
+/// more than the rate of one direction.
+#[derive(Debug)]
+struct Core {
+    loads: Vec<Lane>,
+    stores: Vec<Lane>,
+    next: usize,
+}
+
+/// One copy that is to be moved.
+#[derive(Clone, Copy, Debug)]
+pub struct Copy {
+    /// Its number, for those that wait behind it.
+    pub node: u32,
+    /// The core whose engines move it.
+    pub core: usize,
+    /// How it spreads over engines.
+    pub shape: DmaShape,
+    /// Bytes read from HBM.
+    pub hbm_read_bytes: u64,
+    /// Bytes written to HBM.
+    pub hbm_written_bytes: u64,
+}
+
+/// When a copy's data moves, and behind whom it waited.
+#[derive(Clone, Copy, Debug)]
+pub struct Moved {
+    /// The first byte.
+    pub start_ps: u64,
+    /// The last one has arrived.
+    pub end_ps: u64,
+    /// The copy that it waited for.
+    pub behind: Option<u32>,
+}
+
+/// All DMA engines and HBM.
+#[derive(Debug)]
+pub struct Transfers {
+    cores: Vec<Core>,
+    /// One for each stack.
+    hbm: Vec<Lane>,
+    cores_per_stack: usize,
+    hbm_bytes_per_s: u64,
+}
+
+impl Transfers {
+    /// Idle engines of so many cores.
+    pub fn new(chip: &Chip, cores: usize) -> Transfers {
+        let lanes =
+            || vec![Lane::default(); usize::try_from(chip.neuron.dma.engines_per_core).unwrap_or(1).max(1)];
+        let hbm = &chip.neuron.hbm;
+        let cores_per_stack = usize::try_from(chip.neuron.chip.cores / hbm.stacks.max(1)).unwrap_or(1).max(1);
+        Transfers {
+            cores: (0..cores).map(|_| Core { loads: lanes(), stores: lanes(), next: 0 }).collect(),
+            hbm: vec![Lane::default(); cores.div_ceil(cores_per_stack)],
+            cores_per_stack,
+            hbm_bytes_per_s: rate_of(hbm.stack_bytes_per_s, hbm.efficiency),
+        }
+    }
+
+    /// Moves the data of a copy from `from_ps` on.
+    pub fn place(&mut self, copy: &Copy, from_ps: u64) -> Moved {
+        let Some(core) = self.cores.get_mut(copy.core) else {
+            return Moved { start_ps: from_ps, end_ps: from_ps, behind: None };
+        };
+        let lanes = if copy.hbm_written_bytes > 0 { &mut core.stores } else { &mut core.loads };
+        let count = lanes.len();
+        let used = usize::try_from(copy.shape.engines).unwrap_or(count).clamp(1, count);
+        let (mut start_ps, mut end_ps, mut behind) = (u64::MAX, 0, None);
+        for step in 0..used {
+            let lane = &mut lanes[(core.next + step) % count];
+            let at_ps = from_ps.max(lane.free_ps);
+            if at_ps > from_ps {
+                behind = behind.or(lane.last);
+            }
+            *lane = Lane { free_ps: at_ps.saturating_add(copy.shape.data_ps), last: Some(copy.node) };
+            start_ps = start_ps.min(at_ps);
+            end_ps = end_ps.max(lane.free_ps);
+        }
+        core.next = (core.next + used) % count;
+        let bytes = copy.hbm_read_bytes.saturating_add(copy.hbm_written_bytes);
+        if bytes > 0
+            && let Some(hbm) = self.hbm.get_mut(copy.core / self.cores_per_stack)
+        {
+            let at_ps = hbm.free_ps.max(start_ps);
+            let free_ps = at_ps.saturating_add(bytes_ps(bytes, self.hbm_bytes_per_s));
+            if free_ps > end_ps {
+                behind = hbm.last.or(behind);
+                end_ps = free_ps;
+            }
+            *hbm = Lane { free_ps, last: Some(copy.node) };
+        }
+        Moved { start_ps, end_ps, behind }
+    }
+}
+
+/// A queue: copies start in order, a fixed time apart, a few of them in flight.
+#[derive(Debug, Default)]
+pub struct Flight {
+    ends_ps: VecDeque<u64>,
+}
+
+impl Flight {
+    /// When the queue can start its next copy, after one that starts at `at_ps` and ends at `end_ps`.
+    pub fn after(&mut self, chip: &Chip, at_ps: u64, data_ps: u64, end_ps: u64) -> u64 {
+        let apart_ps = apart_ps(chip, data_ps);
+        self.ends_ps.push_back(end_ps);
+        let most = usize::try_from(chip.neuron.dma.in_flight).unwrap_or(1).max(1);
+        let earliest = if self.ends_ps.len() >= most { self.ends_ps.pop_front().unwrap_or(0) } else { 0 };
+        at_ps.saturating_add(apart_ps).max(earliest)
+    }
+}
+
+/// Time from the start of a copy by its queue until its data moves.
+pub fn lead_ps(chip: &Chip) -> u64 {
+    ns_ps(chip.neuron.dma.trigger_ns.saturating_add(chip.neuron.dma.copy_ns))
+}
+
+/// The same of one transfer: software that made its descriptors has its own time from the trigger to the first byte.
+pub fn lead_of_ps(chip: &Chip, shape: &DmaShape) -> u64 {
+    let dma = &chip.neuron.dma;
+    if !shape.software {
+        return lead_ps(chip);
+    }
+    ns_ps(dma.software_descriptor_ns.saturating_add(dma.copy_ns))
+}
+
+/// Least time between the starts of two copies of one queue, the first of which takes so long to move.
+pub fn apart_ps(chip: &Chip, data_ps: u64) -> u64 {
+    let dma = &chip.neuron.dma;
+    ns_ps(dma.fixed_ns).max(ns_ps(dma.copy_ns).saturating_add(data_ps))
+}
+
+/// The queue of a load or store of that line, counted from 0 in its direction.
+pub fn queue_of(chip: &Chip, source: u32) -> usize {
+    let queues = usize::try_from(chip.neuron.dma.copy_queues).unwrap_or(1).max(1);
+    source as usize % queues
+}

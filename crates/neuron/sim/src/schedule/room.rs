@@ -1,0 +1,141 @@
+//! Room in SBUF and PSUM: a new tile takes what earlier ones left, in the order of the program, and waits for their
+//! last use. Tiles with an address wait for those that had the same bytes before.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use smallvec::SmallVec;
+use tilewright_neuron_isa::{Chip, Memory, Program};
+
+use super::depend::{Edge, Wait};
+use super::tiles::Tiles;
+
+/// Bytes that are free once some nodes are over.
+struct Freed {
+    bytes: u64,
+    users: SmallVec<[u32; 4]>,
+}
+
+/// One memory of one core.
+struct Pool {
+    capacity: u64,
+    used: u64,
+    freed: VecDeque<Freed>,
+}
+
+impl Pool {
+    fn take(&mut self, bytes: u64, found: &mut SmallVec<[Edge; 8]>) {
+        let mut missing = bytes.saturating_sub(self.capacity.saturating_sub(self.used));
+        self.used = self.used.saturating_add(bytes);
+        while missing > 0 {
+            // What never becomes free is taken as fitting; a finding says so.
+            let Some(freed) = self.freed.front_mut() else { break };
+            let part = missing.min(freed.bytes);
+            found.extend(freed.users.iter().map(|&user| (user, Wait::Room)));
+            freed.bytes -= part;
+            missing -= part;
+            self.used = self.used.saturating_sub(part);
+            if freed.bytes == 0 {
+                self.freed.pop_front();
+            }
+        }
+    }
+}
+
+/// The last users of bytes at an address.
+struct Owner {
+    partitions: (u64, u64),
+    end: u64,
+    users: SmallVec<[u32; 4]>,
+}
+
+/// Room of all cores.
+pub(crate) struct Rooms<'a> {
+    program: &'a Program,
+    capacity: [u64; 2],
+    pools: BTreeMap<(u32, bool), Pool>,
+    owners: BTreeMap<(u32, bool, u64), Vec<Owner>>,
+    widest: u64,
+}
+
+impl<'a> Rooms<'a> {
+    pub(crate) fn new(chip: &Chip, program: &'a Program) -> Rooms<'a> {
+        let capacity = [chip.sbuf_usable_bytes(), chip.psum_partition_bytes()];
+        Rooms { program, capacity, pools: BTreeMap::new(), owners: BTreeMap::new(), widest: 0 }
+    }
+
+    /// Takes room for a tile; adds what it waits for.
+    pub(crate) fn take(&mut self, tiles: &Tiles, tile: u32, found: &mut SmallVec<[Edge; 8]>) {
+        let Some(facts) = tiles.facts.get(tile as usize) else { return };
+        if !facts.memory.on_chip() {
+            return;
+        }
+        let core = self.core(facts.life.0);
+        let psum = facts.memory == Memory::Psum;
+        if let Some((partition, byte)) = self.place(facts.storage, facts.tile) {
+            let (rows, end) = ((partition, partition + facts.partitions), byte.saturating_add(facts.bytes));
+            self.take_place(core, psum, rows, (byte, end), found);
+            return;
+        }
+        let capacity = self.capacity[usize::from(psum)];
+        let pool = self.pools.entry((core, psum)).or_insert_with(|| Pool {
+            capacity,
+            used: 0,
+            freed: VecDeque::new(),
+        });
+        pool.take(facts.bytes, found);
+    }
+
+    /// Gives the room of a tile back, free once its users are over.
+    pub(crate) fn free(&mut self, tiles: &Tiles, tile: u32, users: SmallVec<[u32; 4]>) {
+        let Some(facts) = tiles.facts.get(tile as usize) else { return };
+        let core = self.core(facts.life.0);
+        let psum = facts.memory == Memory::Psum;
+        if let Some((partition, byte)) = self.place(facts.storage, facts.tile) {
+            self.widest = self.widest.max(facts.bytes);
+            self.owners.entry((core, psum, byte)).or_default().push(Owner {
+                partitions: (partition, partition + facts.partitions),
+                end: byte.saturating_add(facts.bytes),
+                users,
+            });
+        } else if let Some(pool) = self.pools.get_mut(&(core, psum)) {
+            pool.freed.push_back(Freed { bytes: facts.bytes, users });
+        }
+    }
+
+    fn take_place(
+        &mut self,
+        core: u32,
+        psum: bool,
+        rows: (u64, u64),
+        bytes: (u64, u64),
+        found: &mut SmallVec<[Edge; 8]>,
+    ) {
+        let from = (core, psum, bytes.0.saturating_sub(self.widest));
+        let mut empty = Vec::new();
+        for (&key, owners) in self.owners.range_mut(from..(core, psum, bytes.1)) {
+            owners.retain(|owner| {
+                let meets = owner.end > bytes.0 && owner.partitions.0 < rows.1 && rows.0 < owner.partitions.1;
+                if meets {
+                    found.extend(owner.users.iter().map(|&user| (user, Wait::Room)));
+                }
+                !meets
+            });
+            if owners.is_empty() {
+                empty.push(key);
+            }
+        }
+        for key in empty {
+            self.owners.remove(&key);
+        }
+    }
+
+    fn place(&self, storage: u32, tile: u32) -> Option<(u64, u64)> {
+        let allocation = self.program.allocations.get(storage as usize)?;
+        allocation.places.get(tile as usize).map(|&(partition, byte)| (u64::from(partition), byte))
+    }
+
+    fn core(&self, node: u32) -> u32 {
+        let instruction = self.program.instructions.get(node as usize);
+        instruction.map_or(0, |instruction| self.program.core(instruction))
+    }
+}

@@ -1,0 +1,556 @@
+//! The event loop: an instruction becomes ready when what it waits for is over, and starts when its engine is
+//! free and no earlier instruction of the engine's window is ready
+//! (docs/hardware-rules.md#order-and-synchronisation and #what-is-assumed).
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use tilewright_neuron_isa::chip::{bytes_ps, ns_ps};
+use tilewright_neuron_isa::function::Function;
+use tilewright_neuron_isa::program::{Cost, DmaShape, EngineKind, Instruction};
+use tilewright_neuron_isa::{Chip, Memory, Program};
+
+use super::array::Array;
+use super::depend::{Edges, Wait};
+use super::dma::{Copy, Flight, Transfers, lead_of_ps};
+use super::spill::{Node, Nodes};
+use super::streams::Streams;
+use super::tiles::{NONE, Tiles};
+use super::{Reason, Span, Work};
+
+/// Places all nodes in time.
+pub(super) fn run(
+    chip: &Chip,
+    program: &Program,
+    tiles: &Tiles,
+    nodes: &Nodes,
+    edges: &Edges,
+    change: &dyn Fn(&Instruction, Work) -> Work,
+) -> Vec<Span> {
+    let mut machine = Machine::new(chip, program, tiles, nodes, edges, change);
+    machine.start(edges);
+    while machine.step() {}
+    machine.spans
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Event {
+    /// A unit can start its next instruction.
+    Free(u32),
+    /// A node has all that it waits for.
+    Ready(u32),
+}
+
+/// An engine of a core, or a queue of transfers.
+#[derive(Default)]
+struct Unit {
+    core: usize,
+    free_ps: u64,
+    /// Its nodes in the order of the program.
+    list: Vec<u32>,
+    /// The first of them that has not started.
+    oldest: usize,
+    /// Ready ones, by their place in the list.
+    waiting: BinaryHeap<Reverse<u32>>,
+    last: Option<u32>,
+    flight: Flight,
+    /// Collectives under way, if it is the unit of them.
+    streams: Option<Streams>,
+}
+
+/// What is known of a node that runs.
+#[derive(Clone, Copy)]
+struct Task {
+    unit: u32,
+    /// Place in the unit's list.
+    place: u32,
+    /// Edges that are still open.
+    open: u32,
+    ready_ps: u64,
+    cause: Reason,
+    started: bool,
+}
+
+pub(super) struct Machine<'a> {
+    chip: &'a Chip,
+    program: &'a Program,
+    tiles: &'a Tiles,
+    nodes: &'a Nodes,
+    change: &'a dyn Fn(&Instruction, Work) -> Work,
+    starts: Vec<u32>,
+    later: Vec<(u32, Wait)>,
+    units: Vec<Unit>,
+    tasks: Vec<Task>,
+    spans: Vec<Span>,
+    events: BinaryHeap<Reverse<(u64, Event)>>,
+    transfers: Transfers,
+    tables: Vec<Option<Function>>,
+    arrays: Vec<Array>,
+    /// Until when an engine may not reach SBUF, or PSUM, beside its partner.
+    window: usize,
+    meetings: Meetings,
+    /// Collectives that came to where they meet others; `None` if it is known when they start.
+    pub(super) came: Option<Vec<(u32, u64)>>,
+}
+
+/// Cores that meet: nothing after a meeting starts before all that is before it is over.
+#[derive(Default)]
+struct Meetings {
+    /// Nodes that are not over, for each meeting.
+    left: Vec<u32>,
+    /// Nodes that wait for their meeting.
+    held: Vec<Vec<u32>>,
+    open: usize,
+    /// Until when all that is before a meeting is over.
+    time_ps: u64,
+    /// The node that is over last of them.
+    last: u32,
+    /// When each meeting was, and the node that it waited for.
+    times_ps: Vec<(u64, u32)>,
+}
+
+const ENGINES: usize = 5;
+
+impl<'a> Machine<'a> {
+    pub(super) fn new(
+        chip: &'a Chip,
+        program: &'a Program,
+        tiles: &'a Tiles,
+        nodes: &'a Nodes,
+        edges: &Edges,
+        change: &'a dyn Fn(&Instruction, Work) -> Work,
+    ) -> Machine<'a> {
+        let cores = usize::try_from(program.cores).unwrap_or(1).max(1);
+        let queues = usize::try_from(chip.neuron.dma.copy_queues).unwrap_or(1).max(1);
+        let per_core = ENGINES + 2 * queues + 3;
+        let units = (0..cores * per_core)
+            .map(|at| {
+                let streams = (at % per_core == per_core - 1).then(|| Streams::new(chip));
+                Unit { core: at / per_core, streams, ..Unit::default() }
+            })
+            .collect();
+        let (starts, later) = edges.reversed();
+        let task = Task { unit: NONE, place: 0, open: 0, ready_ps: 0, cause: Reason::Start, started: false };
+        let mut machine = Machine {
+            chip,
+            program,
+            tiles,
+            nodes,
+            change,
+            starts,
+            later,
+            units,
+            tasks: vec![task; nodes.count()],
+            spans: vec![Span::default(); nodes.count()],
+            events: BinaryHeap::with_capacity(1024),
+            transfers: Transfers::new(chip, cores),
+            tables: vec![None; cores],
+            arrays: vec![Array::default(); cores],
+            window: usize::try_from(super::window(chip, program)).unwrap_or(1),
+            meetings: Meetings::default(),
+            came: None,
+        };
+        machine.enlist(per_core, queues);
+        machine
+    }
+
+    /// Gives every node its unit.
+    fn enlist(&mut self, per_core: usize, queues: usize) {
+        let meet = self.program.cores > 1;
+        for &node in &self.nodes.order {
+            let unit = match self.nodes.node(node) {
+                Node::Run(at) => {
+                    let Some(instruction) = self.program.instructions.get(at as usize) else { continue };
+                    let core = self.program.core(instruction) as usize;
+                    if meet {
+                        self.meetings.count(instruction.meeting as usize);
+                    }
+                    let unit = if instruction.exchange.is_some() {
+                        per_core - 1
+                    } else {
+                        unit_of(instruction, queues)
+                    };
+                    core * per_core + unit
+                }
+                Node::Save(tile) => self.core_of(tile) * per_core + ENGINES + 2 * queues,
+                Node::Reload(tile) => self.core_of(tile) * per_core + ENGINES + 2 * queues + 1,
+                Node::Drop(_) => continue,
+            };
+            let (Some(task), Some(unit_state)) =
+                (self.tasks.get_mut(node as usize), self.units.get_mut(unit))
+            else {
+                continue;
+            };
+            task.unit = u32::try_from(unit).unwrap_or(NONE);
+            task.place = u32::try_from(unit_state.list.len()).unwrap_or(NONE);
+            unit_state.list.push(node);
+        }
+    }
+
+    fn core_of(&self, tile: u32) -> usize {
+        let first = self.tiles.facts.get(tile as usize).map_or(0, |facts| facts.life.0);
+        self.program.instructions.get(first as usize).map_or(0, |one| self.program.core(one) as usize)
+    }
+
+    /// When something happens next.
+    pub(super) fn next_ps(&self) -> Option<u64> {
+        self.events.peek().map(|Reverse((time_ps, _))| *time_ps)
+    }
+
+    /// Lets the next thing happen; false if there is nothing left.
+    pub(super) fn step(&mut self) -> bool {
+        let Some(Reverse((time_ps, event))) = self.events.pop() else { return false };
+        match event {
+            Event::Ready(node) => self.ready(node, time_ps),
+            Event::Free(unit) => self.issue(unit as usize, time_ps),
+        }
+        true
+    }
+
+    pub(super) fn start(&mut self, edges: &Edges) {
+        for node in (0_u32..).take(self.tasks.len()) {
+            let open = u32::try_from(edges.waits_of(node).len()).unwrap_or(NONE);
+            self.tasks[node as usize].open = open;
+            if open == 0 {
+                self.events.push(Reverse((0, Event::Ready(node))));
+            }
+        }
+    }
+
+    /// A node has what it waits for; it may still have to wait for a meeting.
+    fn ready(&mut self, node: u32, time_ps: u64) {
+        let task = self.tasks[node as usize];
+        let Some(unit) = self.units.get_mut(task.unit as usize) else { return };
+        if self.program.cores > 1
+            && let Some(meeting) =
+                self.program.instructions.get(node as usize).map(|one| one.meeting as usize)
+        {
+            if self.meetings.holds(meeting, node) {
+                return;
+            }
+            let (after_ps, last) = self.meetings.times_ps.get(meeting).copied().unwrap_or_default();
+            if after_ps > time_ps {
+                let task = &mut self.tasks[node as usize];
+                (task.ready_ps, task.cause) = (after_ps, Reason::Meeting(last));
+                self.events.push(Reverse((after_ps, Event::Ready(node))));
+                return;
+            }
+        }
+        unit.waiting.push(Reverse(task.place));
+        self.issue(task.unit as usize, time_ps);
+    }
+
+    /// Starts what the unit can start now.
+    fn issue(&mut self, at: usize, now_ps: u64) {
+        loop {
+            let Some(unit) = self.units.get_mut(at) else { return };
+            if unit.free_ps > now_ps {
+                return;
+            }
+            let Some(&Reverse(place)) = unit.waiting.peek() else { return };
+            // Ranks could wait for each other if collectives changed places.
+            let window = if unit.streams.is_some() { 1 } else { self.window };
+            if place as usize >= unit.oldest.saturating_add(window) {
+                return;
+            }
+            unit.waiting.pop();
+            let Some(&node) = unit.list.get(place as usize) else { return };
+            let (behind, before_ps) = (unit.last, unit.free_ps);
+            let task = self.tasks[node as usize];
+            let cause = match behind {
+                Some(behind) if before_ps >= task.ready_ps && before_ps > 0 => Reason::Engine(behind),
+                _ => task.cause,
+            };
+            if self.comes(at, node, now_ps) {
+                continue;
+            }
+            let span = self.place(at, node, now_ps, cause);
+            self.started(at, node);
+            self.finish(at, node, span);
+        }
+    }
+
+    /// Notes when a node runs, and who can go on then.
+    fn finish(&mut self, at: usize, node: u32, span: Span) {
+        self.spans[node as usize] = span;
+        self.wake(node, span);
+        let free_ps = self.units[at].free_ps;
+        if free_ps < u64::MAX {
+            self.events.push(Reverse((free_ps, Event::Free(u32::try_from(at).unwrap_or(NONE)))));
+        }
+    }
+
+    /// True if the node is a collective that has to wait for other ranks, of which nothing is known yet.
+    fn comes(&mut self, at: usize, node: u32, now_ps: u64) -> bool {
+        let exchange = self.program.instructions.get(node as usize).and_then(|one| one.exchange.as_ref());
+        let meets = exchange.is_some_and(|exchange| exchange.members.len() > 1);
+        let Some(came) = self.came.as_mut().filter(|_| meets) else { return false };
+        came.push((node, now_ps));
+        if let Some(unit) = self.units.get_mut(at) {
+            unit.free_ps = unit.streams.as_mut().map_or(now_ps, |streams| streams.wait(now_ps));
+        }
+        self.started(at, node);
+        true
+    }
+
+    /// All ranks came: the collective that this machine waits in runs from `start_ps` on.
+    pub(super) fn meet(&mut self, node: u32, start_ps: u64, cost: Cost) {
+        let end_ps = start_ps.saturating_add(cost.busy_ps);
+        let done_ps = end_ps.saturating_add(cost.latency_ps);
+        let at = self.tasks[node as usize].unit as usize;
+        if let Some(unit) = self.units.get_mut(at) {
+            unit.free_ps = unit.streams.as_mut().map_or(end_ps, |streams| streams.go_on(start_ps, done_ps));
+        }
+        self.finish(at, node, Span { start_ps, end_ps, done_ps, reason: Reason::Ranks });
+    }
+
+    fn started(&mut self, at: usize, node: u32) {
+        self.tasks[node as usize].started = true;
+        let unit = &mut self.units[at];
+        unit.last = Some(node);
+        while let Some(&next) = unit.list.get(unit.oldest)
+            && self.tasks[next as usize].started
+        {
+            unit.oldest += 1;
+        }
+    }
+
+    fn place(&mut self, at: usize, node: u32, now_ps: u64, cause: Reason) -> Span {
+        match self.nodes.node(node) {
+            Node::Run(number) => {
+                let program = self.program;
+                let Some(instruction) = program.instructions.get(number as usize) else {
+                    return Span::default();
+                };
+                let work = (self.change)(instruction, Work { cost: instruction.cost, dma: instruction.dma });
+                // Collectives take the time of their links, not of the queues.
+                if let (EngineKind::Dma, Some(shape)) = (instruction.engine, work.dma) {
+                    let copy = Copy {
+                        node,
+                        core: self.units[at].core,
+                        shape,
+                        hbm_read_bytes: instruction.hbm_read_bytes,
+                        hbm_written_bytes: instruction.hbm_written_bytes,
+                    };
+                    self.transfer(at, &copy, now_ps, cause)
+                } else {
+                    self.compute(at, instruction, work, now_ps, cause)
+                }
+            }
+            Node::Save(tile) => {
+                let copy = self.spill(at, node, tile, true);
+                self.transfer(at, &copy, now_ps, cause)
+            }
+            Node::Reload(tile) => {
+                let copy = self.spill(at, node, tile, false);
+                self.transfer(at, &copy, now_ps, cause)
+            }
+            Node::Drop(_) => Span::default(),
+        }
+    }
+
+    fn spill(&self, at: usize, node: u32, tile: u32, saves: bool) -> Copy {
+        let dma = &self.chip.neuron.dma;
+        let facts = self.tiles.facts.get(tile as usize);
+        let bytes = facts.map_or(0, |facts| facts.bytes.saturating_mul(facts.partitions));
+        let partitions = facts.map_or(1, |facts| facts.partitions);
+        let engines =
+            partitions.div_ceil(dma.partitions_per_engine.max(1)).clamp(1, dma.engines_per_core.max(1));
+        let shape = DmaShape {
+            engines: u32::try_from(engines).unwrap_or(1),
+            data_ps: bytes_ps(bytes.div_ceil(engines), dma.achieved_bytes_per_s),
+            bytes,
+            descriptors: partitions,
+            software: false,
+        };
+        let (read, written) = if saves { (0, bytes) } else { (bytes, 0) };
+        Copy { node, core: self.units[at].core, shape, hbm_read_bytes: read, hbm_written_bytes: written }
+    }
+
+    fn transfer(&mut self, at: usize, copy: &Copy, now_ps: u64, cause: Reason) -> Span {
+        let from_ps = now_ps.saturating_add(lead_of_ps(self.chip, &copy.shape));
+        let moved = self.transfers.place(copy, from_ps);
+        let reason = moved.behind.map_or(cause, Reason::Transfer);
+        let reason = if let Reason::Engine(behind) = reason { Reason::Transfer(behind) } else { reason };
+        let unit = &mut self.units[at];
+        unit.free_ps = unit.flight.after(self.chip, now_ps, copy.shape.data_ps, moved.end_ps);
+        Span { start_ps: moved.start_ps, end_ps: moved.end_ps, done_ps: moved.end_ps, reason }
+    }
+
+    fn compute(
+        &mut self,
+        at: usize,
+        instruction: &Instruction,
+        work: Work,
+        now_ps: u64,
+        cause: Reason,
+    ) -> Span {
+        let core = self.units[at].core;
+        let (mut start_ps, mut reason) = (now_ps, cause);
+        if let Some(exchange) = instruction.exchange.as_ref().filter(|exchange| exchange.start_ps > now_ps) {
+            (start_ps, reason) = (exchange.start_ps, Reason::Ranks);
+        }
+        for partner in self.partners(at, instruction) {
+            let Some(unit) = self.units.get(partner) else { continue };
+            let Some(last) = unit.last.filter(|_| unit.free_ps > start_ps) else { continue };
+            if self.excludes(instruction, last) {
+                start_ps = unit.free_ps;
+                reason = Reason::Engine(last);
+            }
+        }
+        if instruction.engine == EngineKind::Scalar
+            && instruction.table.is_some()
+            && self.tables.get(core).is_some_and(|table| *table != instruction.table)
+        {
+            self.tables[core] = instruction.table;
+            // ACT_TABLE_LOAD stands before the activation in the engine's stream and needs no operand: it runs while those are waited for.
+            let loaded_ps =
+                self.units[at].free_ps.saturating_add(ns_ps(self.chip.neuron.scalar.table_load_ns));
+            start_ps = start_ps.max(loaded_ps);
+        }
+        let mut end_ps = start_ps.saturating_add(work.cost.busy_ps);
+        self.units[at].free_ps = end_ps;
+        if instruction.engine == EngineKind::Tensor
+            && let Some(array) = self.arrays.get_mut(core)
+        {
+            let placed = array.place(self.chip, instruction.cells, start_ps, work.cost.busy_ps);
+            (start_ps, end_ps, self.units[at].free_ps) = (placed.start_ps, placed.end_ps, placed.next_ps);
+        }
+        let done_ps = end_ps.saturating_add(work.cost.latency_ps);
+        let unit = &mut self.units[at];
+        if let Some(streams) = &mut unit.streams {
+            unit.free_ps = streams.begin(now_ps, done_ps);
+        }
+        Span { start_ps, end_ps, done_ps, reason }
+    }
+
+    /// Units that may keep an instruction from memory.
+    fn partners(&self, at: usize, instruction: &Instruction) -> impl Iterator<Item = usize> + use<> {
+        let base = at - unit_of(instruction, 1).min(at);
+        let access = &self.chip.neuron.access;
+        let pair = |on: bool, a: EngineKind, b: EngineKind| match instruction.engine {
+            engine if on && engine == a => Some(base + engine_unit(b)),
+            engine if on && engine == b => Some(base + engine_unit(a)),
+            _ => None,
+        };
+        let port = access.vector_gpsimd_exclusive || self.chip.neuron.vector.fast_rate > 1;
+        let gpsimd = pair(port, EngineKind::Vector, EngineKind::Gpsimd);
+        let scalar = pair(access.vector_scalar_exclusive, EngineKind::Vector, EngineKind::Scalar);
+        [gpsimd, scalar].into_iter().flatten()
+    }
+
+    /// Whether two instructions of engines that exclude each other need the same memory: Vector and GpSimd share SBUF
+    /// always, or where Vector has fast modes only in those, Vector and Scalar exclude each other from PSUM.
+    fn excludes(&self, instruction: &Instruction, other: u32) -> bool {
+        let Some(other) = self.program.instructions.get(other as usize) else { return false };
+        if [instruction.engine, other.engine].contains(&EngineKind::Gpsimd) {
+            let borrows = |one: &Instruction| one.engine == EngineKind::Vector && one.borrows_port;
+            return self.chip.neuron.access.vector_gpsimd_exclusive || borrows(instruction) || borrows(other);
+        }
+        self.in_psum(instruction) && self.in_psum(other)
+    }
+
+    fn in_psum(&self, instruction: &Instruction) -> bool {
+        instruction.reads.iter().chain(&instruction.writes).any(|region| {
+            let allocation = self.program.allocations.get(region.storage as usize);
+            allocation.is_some_and(|allocation| allocation.memory == Memory::Psum)
+        })
+    }
+
+    /// Tells later nodes when they may go on.
+    fn wake(&mut self, node: u32, span: Span) {
+        let (start, end) = (self.starts[node as usize] as usize, self.starts[node as usize + 1] as usize);
+        let engine = self.engine_of(node);
+        for at in start..end {
+            let (later, wait) = self.later[at];
+            let to = self.engine_of(later);
+            let time_ps = match wait {
+                Wait::Done => span.done_ps.saturating_add(super::hop_ps(self.chip, engine, to)),
+                Wait::Read | Wait::Room => span.end_ps.saturating_add(super::hop_ps(self.chip, engine, to)),
+                Wait::Order => span.start_ps,
+            };
+            let task = &mut self.tasks[later as usize];
+            if time_ps >= task.ready_ps {
+                task.ready_ps = time_ps;
+                task.cause = if wait == Wait::Room { Reason::Room(node) } else { Reason::Data(node) };
+            }
+            task.open = task.open.saturating_sub(1);
+            if task.open == 0 {
+                let ready_ps = task.ready_ps;
+                self.events.push(Reverse((ready_ps, Event::Ready(later))));
+            }
+        }
+        if self.program.cores > 1
+            && let Some(meeting) =
+                self.program.instructions.get(node as usize).map(|one| one.meeting as usize)
+        {
+            let hop_ps = ns_ps(self.chip.neuron.sync.dma_round_trip_ns);
+            for held in self.meetings.over(meeting, node, span.done_ps.saturating_add(hop_ps)) {
+                self.events.push(Reverse((span.start_ps, Event::Ready(held))));
+            }
+        }
+    }
+
+    fn engine_of(&self, node: u32) -> EngineKind {
+        self.program.instructions.get(node as usize).map_or(EngineKind::Dma, |one| one.engine)
+    }
+}
+
+impl Meetings {
+    fn count(&mut self, meeting: usize) {
+        if self.left.len() <= meeting {
+            self.left.resize(meeting + 1, 0);
+            self.held.resize_with(meeting + 1, Vec::new);
+            self.times_ps.resize(meeting + 1, (0, 0));
+        }
+        self.left[meeting] += 1;
+    }
+
+    /// Keeps a node back until its meeting.
+    fn holds(&mut self, meeting: usize, node: u32) -> bool {
+        if meeting <= self.open {
+            return false;
+        }
+        if let Some(held) = self.held.get_mut(meeting) {
+            held.push(node);
+        }
+        true
+    }
+
+    /// A node is over, and the other core knows; those that may go on now.
+    fn over(&mut self, meeting: usize, node: u32, known_ps: u64) -> Vec<u32> {
+        if let Some(left) = self.left.get_mut(meeting) {
+            *left = left.saturating_sub(1);
+        }
+        if known_ps > self.time_ps {
+            (self.time_ps, self.last) = (known_ps, node);
+        }
+        let mut free = Vec::new();
+        while self.left.get(self.open).is_some_and(|&left| left == 0) && self.open + 1 < self.left.len() {
+            self.open += 1;
+            self.times_ps[self.open] = (self.time_ps, self.last);
+            free.append(&mut self.held[self.open]);
+        }
+        free
+    }
+}
+
+/// Place of an engine among the units of a core.
+fn engine_unit(engine: EngineKind) -> usize {
+    match engine {
+        EngineKind::Tensor => 0,
+        EngineKind::Vector => 1,
+        EngineKind::Scalar => 2,
+        EngineKind::Gpsimd => 3,
+        EngineKind::Sync | EngineKind::Dma => 4,
+    }
+}
+
+/// The unit of an instruction within its core: its engine, or a queue of its direction and line.
+fn unit_of(instruction: &Instruction, queues: usize) -> usize {
+    if instruction.engine != EngineKind::Dma {
+        return engine_unit(instruction.engine);
+    }
+    let direction = if instruction.hbm_written_bytes > 0 { queues } else { 0 };
+    ENGINES + direction + instruction.source as usize % queues.max(1)
+}

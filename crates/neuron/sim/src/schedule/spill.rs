@@ -1,0 +1,230 @@
+//! Spills: where a kernel leaves placement to the compiler and needs more SBUF than there is, tiles whose
+//! next use is farthest away go to HBM and come back (docs/hardware-rules.md#order-and-synchronisation; the
+//! choice of the tile is an assumption).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use tilewright_neuron_isa::{Chip, EngineKind, Memory, Program};
+
+use super::tiles::{NONE, Tiles};
+
+/// What runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Node {
+    /// A recorded instruction.
+    Run(u32),
+    /// A tile goes to HBM.
+    Save(u32),
+    /// A tile that is in HBM as it is leaves SBUF.
+    Drop(u32),
+    /// A tile comes back.
+    Reload(u32),
+}
+
+/// Recorded instructions, numbered as they are, and spills after them.
+#[derive(Debug, Default)]
+pub(crate) struct Nodes {
+    runs: u32,
+    extra: Vec<Node>,
+    /// All of them in the order of the program.
+    pub(crate) order: Vec<u32>,
+}
+
+impl Nodes {
+    /// Nodes.
+    pub(crate) fn count(&self) -> usize {
+        self.runs as usize + self.extra.len()
+    }
+
+    /// What a node is.
+    pub(crate) fn node(&self, node: u32) -> Node {
+        match node.checked_sub(self.runs) {
+            None => Node::Run(node),
+            Some(extra) => self.extra.get(extra as usize).copied().unwrap_or(Node::Run(node)),
+        }
+    }
+
+    /// Spills.
+    pub(crate) fn extra(&self) -> &[Node] {
+        &self.extra
+    }
+
+    /// Recorded instructions.
+    pub(crate) fn runs(&self) -> u32 {
+        self.runs
+    }
+}
+
+/// The nodes of a program, with spills if the compiler has to make room.
+pub(crate) fn nodes(chip: &Chip, program: &Program, tiles: &Tiles, spills: bool) -> Nodes {
+    let runs = u32::try_from(program.instructions.len()).unwrap_or(NONE - 1);
+    let capacity = chip.sbuf_usable_bytes();
+    let placed = program.allocations.iter().any(|allocation| !allocation.places.is_empty());
+    if placed || !spills || tiles.peak_bytes(Memory::Sbuf) <= capacity {
+        return Nodes { runs, extra: Vec::new(), order: (0..runs).collect() };
+    }
+    // A part stays free for what is loaded ahead.
+    Spiller::new(program, tiles, capacity - part(capacity, chip.neuron.sbuf.spill_reserve_fraction), runs)
+        .run()
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a part of some bytes")]
+fn part(bytes: u64, fraction: f64) -> u64 {
+    (bytes as f64 * fraction) as u64
+}
+
+/// Tiles of one core that are in SBUF.
+#[derive(Default)]
+struct Resident {
+    used: u64,
+    /// By next use, then number.
+    by_use: BTreeSet<(u32, u32)>,
+}
+
+struct Spiller<'a> {
+    program: &'a Program,
+    tiles: &'a Tiles,
+    capacity: u64,
+    nodes: Nodes,
+    /// Instructions that touch each tile of SBUF.
+    uses: Vec<Vec<u32>>,
+    /// How many of them are over.
+    over: Vec<u32>,
+    resident: Vec<bool>,
+    /// What SBUF holds is in HBM too.
+    clean: Vec<bool>,
+    cores: BTreeMap<u32, Resident>,
+}
+
+impl<'a> Spiller<'a> {
+    fn new(program: &'a Program, tiles: &'a Tiles, capacity: u64, runs: u32) -> Spiller<'a> {
+        let count = tiles.facts.len();
+        let mut uses: Vec<Vec<u32>> = vec![Vec::new(); count];
+        for (at, instruction) in (0_u32..).zip(&program.instructions) {
+            for region in instruction.reads.iter().chain(&instruction.writes) {
+                let tile = tiles.number(region) as usize;
+                let sbuf = tiles.facts.get(tile).is_some_and(|facts| facts.memory == Memory::Sbuf);
+                if let Some(uses) = uses.get_mut(tile).filter(|uses| sbuf && uses.last() != Some(&at)) {
+                    uses.push(at);
+                }
+            }
+        }
+        Spiller {
+            program,
+            tiles,
+            capacity,
+            nodes: Nodes { runs, ..Nodes::default() },
+            uses,
+            over: vec![0; count],
+            resident: vec![false; count],
+            clean: vec![false; count],
+            cores: BTreeMap::new(),
+        }
+    }
+
+    fn run(mut self) -> Nodes {
+        for (at, instruction) in (0_u32..).zip(&self.program.instructions) {
+            let mut touched: Vec<u32> = instruction
+                .reads
+                .iter()
+                .chain(&instruction.writes)
+                .map(|region| self.tiles.number(region))
+                .filter(|&tile| self.uses.get(tile as usize).is_some_and(|uses| !uses.is_empty()))
+                .collect();
+            touched.sort_unstable();
+            touched.dedup();
+            let core = self.program.core(instruction);
+            for &tile in &touched {
+                self.bring(core, tile, &touched);
+            }
+            self.nodes.order.push(at);
+            for region in &instruction.writes {
+                let tile = self.tiles.number(region) as usize;
+                let whole = instruction.engine == EngineKind::Dma
+                    && instruction.hbm_read_bytes > 0
+                    && instruction.reads.iter().all(|source| self.only_read(source))
+                    && self.tiles.facts.get(tile).is_some_and(|facts| facts.life.0 == at);
+                if let Some(clean) = self.clean.get_mut(tile) {
+                    *clean = whole;
+                }
+            }
+            for &tile in &touched {
+                self.used(core, tile);
+            }
+        }
+        self.nodes
+    }
+
+    /// True for a tensor that nobody writes, so that it can be loaded again.
+    fn only_read(&self, region: &tilewright_neuron_isa::Region) -> bool {
+        self.tiles.facts.get(self.tiles.number(region) as usize).is_some_and(|facts| !facts.written)
+    }
+
+    fn next_use(&self, tile: u32) -> u32 {
+        let over = self.over.get(tile as usize).copied().unwrap_or_default();
+        self.uses.get(tile as usize).and_then(|uses| uses.get(over as usize)).copied().unwrap_or(NONE)
+    }
+
+    fn bytes(&self, tile: u32) -> u64 {
+        self.tiles.facts.get(tile as usize).map_or(0, |facts| facts.bytes)
+    }
+
+    /// Makes sure that a tile is in SBUF.
+    fn bring(&mut self, core: u32, tile: u32, needed: &[u32]) {
+        if self.resident.get(tile as usize).copied().unwrap_or(true) {
+            return;
+        }
+        let bytes = self.bytes(tile);
+        while self.cores.entry(core).or_default().used.saturating_add(bytes) > self.capacity {
+            let Some(resident) = self.cores.get(&core) else { break };
+            let victim =
+                resident.by_use.iter().rev().map(|&(_, tile)| tile).find(|tile| !needed.contains(tile));
+            let Some(victim) = victim else { break };
+            self.evict(core, victim);
+        }
+        if self.over.get(tile as usize).is_some_and(|&over| over > 0) {
+            self.emit(Node::Reload(tile));
+        }
+        let next = self.next_use(tile);
+        let resident = self.cores.entry(core).or_default();
+        resident.used = resident.used.saturating_add(bytes);
+        resident.by_use.insert((next, tile));
+        self.resident[tile as usize] = true;
+    }
+
+    fn evict(&mut self, core: u32, tile: u32) {
+        let clean = std::mem::replace(&mut self.clean[tile as usize], true);
+        self.emit(if clean { Node::Drop(tile) } else { Node::Save(tile) });
+        self.leave(core, tile);
+    }
+
+    fn leave(&mut self, core: u32, tile: u32) {
+        let (bytes, next) = (self.bytes(tile), self.next_use(tile));
+        let resident = self.cores.entry(core).or_default();
+        resident.used = resident.used.saturating_sub(bytes);
+        resident.by_use.remove(&(next, tile));
+        self.resident[tile as usize] = false;
+    }
+
+    /// One use of a tile is over.
+    fn used(&mut self, core: u32, tile: u32) {
+        let before = self.next_use(tile);
+        self.over[tile as usize] += 1;
+        let next = self.next_use(tile);
+        let resident = self.cores.entry(core).or_default();
+        resident.by_use.remove(&(before, tile));
+        if next == NONE {
+            let bytes = self.tiles.facts.get(tile as usize).map_or(0, |facts| facts.bytes);
+            resident.used = resident.used.saturating_sub(bytes);
+            self.resident[tile as usize] = false;
+        } else {
+            resident.by_use.insert((next, tile));
+        }
+    }
+
+    fn emit(&mut self, node: Node) {
+        let number = self.nodes.runs.saturating_add(u32::try_from(self.nodes.extra.len()).unwrap_or(NONE));
+        self.nodes.extra.push(node);
+        self.nodes.order.push(number);
+    }
+}

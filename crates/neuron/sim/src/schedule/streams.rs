@@ -1,0 +1,84 @@
+//! Collectives that a core has under way: as many as there are CC-cores for it.
+//!
+//! Documented: the CC-cores of a device (docs/hardware-rules.md#chips-and-cores and #collectives). Assumed: a
+//! core has an equal share of them, one collective takes one of them from where its ranks meet to its last
+//! result, and they start in the order of the program.
+
+use tilewright_neuron_isa::Chip;
+
+/// Streams of one core.
+#[derive(Debug)]
+pub(super) struct Streams {
+    most: usize,
+    /// Ends of those of which it is known.
+    ends_ps: Vec<u64>,
+    /// Those that wait for other ranks.
+    waiting: usize,
+}
+
+impl Streams {
+    pub(super) fn new(chip: &Chip) -> Streams {
+        let figures = &chip.neuron.chip;
+        let most = usize::try_from(figures.cc_cores / figures.cores.max(1)).unwrap_or(1).max(1);
+        Streams { most, ends_ps: Vec::new(), waiting: 0 }
+    }
+
+    /// A collective begins that ends at `done_ps`; when the next one can.
+    pub(super) fn begin(&mut self, now_ps: u64, done_ps: u64) -> u64 {
+        self.ends_ps.push(done_ps);
+        self.free_ps(now_ps)
+    }
+
+    /// A collective begins to wait for other ranks; when the next one can begin.
+    pub(super) fn wait(&mut self, now_ps: u64) -> u64 {
+        self.waiting += 1;
+        self.free_ps(now_ps)
+    }
+
+    /// The ranks that one waited for came; when the next one can begin.
+    pub(super) fn go_on(&mut self, now_ps: u64, done_ps: u64) -> u64 {
+        self.waiting = self.waiting.saturating_sub(1);
+        self.begin(now_ps, done_ps)
+    }
+
+    /// When a stream is free; never as long as all of them wait.
+    fn free_ps(&mut self, now_ps: u64) -> u64 {
+        self.ends_ps.retain(|&end_ps| end_ps > now_ps);
+        self.ends_ps.sort_unstable();
+        let taken = self.ends_ps.len() + self.waiting;
+        let over = taken.saturating_sub(self.most);
+        if taken < self.most { now_ps } else { self.ends_ps.get(over).copied().unwrap_or(u64::MAX) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn streams(most: usize) -> Streams {
+        Streams { most, ends_ps: Vec::new(), waiting: 0 }
+    }
+
+    #[test]
+    fn the_next_begins_when_one_of_them_ends() {
+        let mut two = streams(2);
+        assert_eq!(two.begin(0, 10), 0);
+        assert_eq!(two.begin(0, 7), 7);
+        assert_eq!(two.begin(7, 20), 10);
+    }
+
+    #[test]
+    fn none_begins_while_all_wait() {
+        let mut two = streams(2);
+        assert_eq!(two.wait(0), 0);
+        assert_eq!(two.wait(3), u64::MAX);
+        assert_eq!(two.go_on(5, 9), 9);
+        assert_eq!(two.go_on(6, 8), 8);
+    }
+
+    #[test]
+    fn chips_share_their_cc_cores_among_cores() {
+        let most = |name: &str| Streams::new(&crate::testing::tests_chip(name)).most;
+        assert_eq!([most("trainium1"), most("trainium2"), most("toy-neuron")], [3, 2, 1]);
+    }
+}

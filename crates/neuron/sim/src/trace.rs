@@ -1,0 +1,100 @@
+//! The timeline as a Perfetto trace: a track for each engine of each core, arrows from what an instruction waited for,
+//! spills, and energy by component.
+
+use std::collections::BTreeMap;
+use std::num::NonZeroU64;
+use std::sync::Arc;
+
+use tilewright_neuron_isa::{Chip, EngineKind, Instruction, Program};
+use tilewright_record::{
+    FlowId, Interval, KeepAll, Layout, RecordError, Recorder, TrackId, TrackKind, perfetto,
+};
+
+use crate::reading::energy::energy;
+use crate::schedule::{Reason, Span, Timeline};
+
+/// Picoseconds are the cycles of the record.
+const CLOCK_HZ: u64 = 1_000_000_000_000;
+
+/// A trace of a run.
+///
+/// # Errors
+/// If the record of the run is not consistent.
+pub fn perfetto_bytes(chip: &Chip, program: &Program, timeline: &Timeline) -> Result<Vec<u8>, RecordError> {
+    let mut layout = Layout::new(NonZeroU64::new(CLOCK_HZ).unwrap_or(NonZeroU64::MIN));
+    let root = layout.add_track(None, TrackKind::Chip, chip.name.as_str());
+    let mut tracks: Vec<[TrackId; 6]> = Vec::new();
+    for core in 0..program.cores.max(1) {
+        let core = layout.add_track(Some(root), TrackKind::Core, format!("core{core}"));
+        tracks.push(EngineKind::ALL.map(|engine| {
+            let kind = if engine == EngineKind::Dma { TrackKind::Dma } else { TrackKind::Engine };
+            layout.add_track(Some(core), kind, engine.name())
+        }));
+    }
+    let spills = layout.add_track(Some(root), TrackKind::Dma, "spills");
+    let parts: Vec<_> = energy(chip, program, timeline)
+        .into_iter()
+        .map(|part| (layout.add_component(part.name), part.joules))
+        .collect();
+    let mut recorder = Recorder::new(layout, KeepAll::default())?;
+    let lines: Vec<Arc<str>> = program.sources.iter().map(|line| Arc::from(line.as_str())).collect();
+    let names: BTreeMap<&str, Arc<str>> =
+        program.instructions.iter().map(|one| (one.opcode, Arc::from(one.opcode))).collect();
+    let signals = signals(program, timeline);
+    for (number, (instruction, span)) in (0_u32..).zip(program.instructions.iter().zip(&timeline.spans)) {
+        if instruction.merged {
+            continue;
+        }
+        let core = tracks.get(program.core(instruction) as usize).or(tracks.first());
+        let Some(track) = core.and_then(|core| core.get(instruction.engine as usize)) else { continue };
+        let name = names.get(instruction.opcode).cloned().unwrap_or_else(|| Arc::from(instruction.opcode));
+        let mut interval = Interval::new(*track, name, span.start_ps, span.end_ps);
+        interval.source = lines.get(instruction.source as usize).cloned();
+        if let Some(dma) = instruction.dma {
+            interval = interval.with_count("bytes", dma.bytes).with_count("descriptors", dma.descriptors);
+        }
+        if instruction.macs > 0 {
+            interval = interval.with_count("macs", instruction.macs);
+        }
+        if waited(program, instruction, span).is_some() {
+            interval.waits.push(FlowId(u64::from(number)));
+        }
+        let later = signals.get(&number).map(Vec::as_slice).unwrap_or_default();
+        interval.signals.extend(later.iter().map(|&later| FlowId(u64::from(later))));
+        recorder.interval(interval)?;
+    }
+    for spill in timeline.spills.iter().filter(|spill| spill.bytes > 0) {
+        let name = if spill.saves { "spill" } else { "reload" };
+        let interval = Interval::new(spills, name, spill.span.start_ps, spill.span.end_ps);
+        recorder.interval(interval.with_count("bytes", spill.bytes))?;
+    }
+    for (component, joules) in parts {
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "floats saturate")]
+        recorder.energy(component, (joules * 1e15) as u64)?;
+    }
+    let record = recorder.finish()?;
+    let mut bytes = Vec::new();
+    perfetto::write(&record, &mut bytes)?;
+    Ok(bytes)
+}
+
+/// The instruction of another engine, or of another core, that one waited for last.
+fn waited(program: &Program, instruction: &Instruction, span: &Span) -> Option<u32> {
+    let (Reason::Data(before) | Reason::Room(before) | Reason::Meeting(before)) = span.reason else {
+        return None;
+    };
+    let track = |one: &Instruction| (program.core(one), one.engine);
+    let other = program.instructions.get(before as usize)?;
+    (track(other) != track(instruction)).then_some(before)
+}
+
+/// Later instructions that waited for each.
+fn signals(program: &Program, timeline: &Timeline) -> BTreeMap<u32, Vec<u32>> {
+    let mut later: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+    for (number, (instruction, span)) in (0_u32..).zip(program.instructions.iter().zip(&timeline.spans)) {
+        if let Some(before) = waited(program, instruction, span) {
+            later.entry(before).or_default().push(number);
+        }
+    }
+    later
+}
