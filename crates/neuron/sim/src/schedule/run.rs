@@ -185,6 +185,8 @@ impl<'a> Machine<'a> {
             task.place = u32::try_from(unit_state.list.len()).unwrap_or(NONE);
             unit_state.list.push(node);
         }
+        // Cores that meet before they do anything wait for nobody.
+        self.meetings.advance();
     }
 
     fn core_of(&self, tile: u32) -> usize {
@@ -525,6 +527,11 @@ impl Meetings {
         if known_ps > self.time_ps {
             (self.time_ps, self.last) = (known_ps, node);
         }
+        self.advance()
+    }
+
+    /// Opens the meetings before which nothing is left to do; those that may go on now.
+    fn advance(&mut self) -> Vec<u32> {
         let mut free = Vec::new();
         while self.left.get(self.open).is_some_and(|&left| left == 0) && self.open + 1 < self.left.len() {
             self.open += 1;
