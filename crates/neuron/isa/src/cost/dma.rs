@@ -1,5 +1,5 @@
 //! What transfers take: bytes and contiguous runs of both sides, spread over the DMA engines of a core
-//! (NKI guide to DMA; neuron.md sections 5.1 to 5.3).
+//! (NKI guide to DMA; docs/hardware-rules.md#dma and #descriptors).
 
 use crate::chip::{bytes_ps, ns_ps};
 use crate::pattern::{SKIP, as_u64, signed};

@@ -1,4 +1,4 @@
-//! What instructions of the GpSimd engine take (neuron.md section 2.5).
+//! What instructions of the GpSimd engine take (docs/hardware-rules.md#gpsimd-engine).
 
 use crate::Chip;
 use crate::chip::cycles_ps;

@@ -1,4 +1,4 @@
-//! What instructions of the Scalar engine take (NKI architecture guide, scalar engine; neuron.md section 2.4).
+//! What instructions of the Scalar engine take (NKI architecture guide, scalar engine; docs/hardware-rules.md#scalar-engine).
 
 use smallvec::SmallVec;
 

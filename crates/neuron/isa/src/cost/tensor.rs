@@ -1,5 +1,5 @@
 //! What products on the systolic array take, and on which of its cells they run
-//! (NKI instruction pages, nc_matmul; neuron.md section 2.2).
+//! (NKI instruction pages, nc_matmul; docs/hardware-rules.md#tensor-engine).
 
 use tilewright_num::Dtype;
 
@@ -67,7 +67,7 @@ pub fn stream(chip: &Chip, m: u64, n: u64, row_cycles: u64) -> Cost {
     }
 }
 
-/// MATMUL instructions that profiles show for one product: FP32 operands pass in two halves (neuron.md section 2.2).
+/// MATMUL instructions that profiles show for one product: FP32 operands pass in two halves (docs/hardware-rules.md#tensor-engine).
 pub fn passes(dtype: Dtype) -> u8 {
     if dtype == Dtype::F32 { 2 } else { 1 }
 }

@@ -1,5 +1,5 @@
 //! Vector engine: element-wise instructions, reductions, scans, statistics, selections and searches
-//! (NKI architecture guide, vector engine; neuron.md sections 2.3 and 3.3).
+//! (NKI architecture guide, vector engine; docs/hardware-rules.md#vector-engine and #vector-instructions).
 
 mod dynamic;
 mod elementwise;
