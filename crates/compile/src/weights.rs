@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use tilewright_graph::{Graph, Output, Store, ValueId, primitives};
-use tilewright_interp::{Elements, Interpreter};
+use tilewright_reference::{Elements, Interpreter};
 
 use crate::CompileError;
 

@@ -3,7 +3,7 @@
 
 pub(crate) mod args;
 mod device;
-mod interp;
+mod reference;
 mod report;
 mod speaker;
 mod tensors;
@@ -35,7 +35,7 @@ pub(crate) fn run(args: &RunArgs, host: &mut dyn Host) -> Outcome {
     let outcome = if tensors::asked(args) {
         tensors::run(args, host)
     } else if args.interp {
-        interp::generate(args, host)
+        reference::generate(args, host)
     } else {
         chip(args, host)
     };

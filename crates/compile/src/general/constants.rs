@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use tilewright_graph::graph::Output;
 use tilewright_graph::{Graph, Store, ValueId};
-use tilewright_interp::{Interpreter, Tensor};
+use tilewright_reference::{Interpreter, Tensor};
 
 /// Elements of each value that constants alone decide and others need, and all values that they decide.
 ///

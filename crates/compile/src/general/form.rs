@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use tilewright_graph::{Dim, Dtype, Graph, Node, Op, Store, ValueId};
-use tilewright_interp::Tensor;
+use tilewright_reference::Tensor;
 use tilewright_num::{Dtype as Pattern, RuleSet, convert};
 
 use super::constants::folded;

@@ -4,7 +4,7 @@ use tilewright_graph::rich::{Attrs, Rich};
 use tilewright_graph::{
     Binary, Builder, Dim, Dtype, Graph, Op, Store, Stored, Type, ValueId, primitives, verify,
 };
-use tilewright_interp::{Interpreter, Tensor};
+use tilewright_reference::{Interpreter, Tensor};
 
 use super::{near, raise};
 

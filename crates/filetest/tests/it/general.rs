@@ -5,7 +5,7 @@ use tilewright_base::Sources;
 use tilewright_compile::general::judge::judge;
 use tilewright_compile::general::{Options, plan, tensors};
 use tilewright_graph::{Binary, Builder, Dim, Dtype, Fold, Graph, Store, Type, Unary, ValueId, primitives};
-use tilewright_interp::{Interpreter, Tensor};
+use tilewright_reference::{Interpreter, Tensor};
 use tilewright_machine::Tcp;
 use tilewright_num::RuleSet;
 use tilewright_record::KeepLast;

@@ -18,7 +18,7 @@ use tilewright_filetest::node_tests;
 use tilewright_graph::graph::Output;
 use tilewright_graph::{Dtype as GraphType, Graph, Op, Stored, primitives};
 use tilewright_import::onnx::{self, proto};
-use tilewright_interp::{Interpreter, Tensor};
+use tilewright_reference::{Interpreter, Tensor};
 use tilewright_machine::Tcp;
 use tilewright_notation::problem::Problem;
 use tilewright_notation::syntax::parser;

@@ -17,7 +17,7 @@ use tilewright_compile::general::{Options, plan, tensors};
 use tilewright_filetest::node_tests;
 use tilewright_graph::{Dtype, Stored, primitives};
 use tilewright_import::onnx::{self, proto};
-use tilewright_interp::Tensor;
+use tilewright_reference::Tensor;
 use tilewright_machine::Tcp;
 use tilewright_num::RuleSet;
 use tilewright_record::KeepLast;

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use tilewright_graph::{Builder, Store};
 use tilewright_import::gguf::blocks;
 use tilewright_import::gguf::file::Gguf;
-use tilewright_interp::Interpreter;
+use tilewright_reference::Interpreter;
 
 fn text(text: &str) -> Vec<u8> {
     [&(text.len() as u64).to_le_bytes()[..], text.as_bytes()].concat()

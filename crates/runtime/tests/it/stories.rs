@@ -8,7 +8,7 @@ use tilewright_compile::weights::constant;
 use tilewright_compile::{Mixed, Options, compile};
 use tilewright_graph::primitives;
 use tilewright_import::Model;
-use tilewright_interp::{Interpreter, Session, best};
+use tilewright_reference::{Interpreter, Session, best};
 use tilewright_machine::Tcp;
 use tilewright_num::Dtype;
 use tilewright_record::KeepLast;

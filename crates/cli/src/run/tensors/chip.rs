@@ -7,7 +7,7 @@ use tilewright_base::Sources;
 use tilewright_compile::general::{self, Planned, tensors};
 use tilewright_graph::primitives;
 use tilewright_import::Model;
-use tilewright_interp::Tensor;
+use tilewright_reference::Tensor;
 use tilewright_machine::Tcp;
 use tilewright_record::KeepLast;
 use tilewright_record::perfetto::Stream;

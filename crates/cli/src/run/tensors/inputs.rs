@@ -6,7 +6,7 @@ use std::path::Path;
 use tilewright_graph::{Dtype, Graph, Stored};
 use tilewright_import::Model;
 use tilewright_import::onnx::{Declared, Size};
-use tilewright_interp::{Elements, Tensor};
+use tilewright_reference::{Elements, Tensor};
 use tilewright_num::{Dtype as Pattern, RuleSet, int_value};
 use tilewright_runtime::{Array, npy};
 

@@ -7,7 +7,7 @@ mod outputs;
 use tilewright_base::Sources;
 use tilewright_graph::primitives;
 use tilewright_import::Model;
-use tilewright_interp::{InterpError, Interpreter, Tensor};
+use tilewright_reference::{EvalError, Interpreter, Tensor};
 
 use crate::host::Host;
 use crate::outcome::{FAILED, Outcome};
@@ -41,7 +41,7 @@ pub(super) fn run(args: &RunArgs, host: &mut dyn Host) -> Result<Outcome, Outcom
 
 /// Outputs of the plain float32 interpreter.
 fn interpreted(model: &Model, given: &Given, host: &dyn Host) -> Result<Vec<(String, Tensor)>, Outcome> {
-    let failed = |error: InterpError| Outcome { code: FAILED, ..Outcome::usage(&error.to_string()) };
+    let failed = |error: EvalError| Outcome { code: FAILED, ..Outcome::usage(&error.to_string()) };
     let graph = primitives(&model.graph)
         .map_err(|complaint| Outcome::refused(FAILED, &Sources::default(), &[*complaint], host.colour()))?;
     let interpreter = Interpreter::new(graph, &model.store).map_err(failed)?;

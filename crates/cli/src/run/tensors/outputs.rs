@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde::Serialize;
 use tilewright_graph::Dtype;
-use tilewright_interp::{Elements, Tensor};
+use tilewright_reference::{Elements, Tensor};
 use tilewright_num::{Dtype as Pattern, RuleSet, int_pattern};
 use tilewright_runtime::{Array, npy};
 

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use tilewright_graph::Dtype;
 use tilewright_import::{hf, tokenizer};
-use tilewright_interp::Tensor;
+use tilewright_reference::Tensor;
 
 use crate::models::shared::{bytes, downloaded, folder, interpreter};
 

@@ -11,7 +11,7 @@ use prost::Message as _;
 use serde::Deserialize;
 use tilewright_graph::{Dtype, Stored, primitives};
 use tilewright_import::onnx::{self, Options, proto};
-use tilewright_interp::{Interpreter, Tensor};
+use tilewright_reference::{Interpreter, Tensor};
 
 use crate::models::shared::{downloaded, folder, say};
 

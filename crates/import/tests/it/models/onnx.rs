@@ -2,7 +2,7 @@
 
 use tilewright_graph::Dtype;
 use tilewright_import::onnx::{self, Options};
-use tilewright_interp::Tensor;
+use tilewright_reference::Tensor;
 
 use crate::models::hf::{Golden, cosine};
 use crate::models::shared::{bytes, downloaded, folder, golden, interpreter, reproduces};

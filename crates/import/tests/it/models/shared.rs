@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 use tilewright_graph::primitives;
 use tilewright_import::Model;
-use tilewright_interp::{Interpreter, Session, best};
+use tilewright_reference::{Interpreter, Session, best};
 
 pub(crate) use tilewright_testkit::{fetched_model as downloaded, shared_model as folder};
 

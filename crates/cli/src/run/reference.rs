@@ -3,7 +3,7 @@
 use serde::Serialize;
 use tilewright_base::Sources;
 use tilewright_graph::{Dtype, Graph, primitives};
-use tilewright_interp::{InterpError, Interpreter, Session, Tensor, best};
+use tilewright_reference::{EvalError, Interpreter, Session, Tensor, best};
 
 use crate::host::Host;
 use crate::machine::to_json;
@@ -35,7 +35,7 @@ fn encode(
     prompt: Vec<u32>,
     json: bool,
 ) -> Result<Outcome, Outcome> {
-    let failed = |error: InterpError| Outcome { code: FAILED, ..Outcome::usage(&error.to_string()) };
+    let failed = |error: EvalError| Outcome { code: FAILED, ..Outcome::usage(&error.to_string()) };
     let graph = interpreter.graph();
     let names = graph.inputs.iter().filter_map(|id| graph.value(*id)).map(|value| value.name.as_str());
     let dims = [1, prompt.len()];
@@ -100,7 +100,7 @@ pub(super) fn generate(args: &RunArgs, host: &mut dyn Host) -> Result<Outcome, O
     let tokenizer = model::tokenizer(&args.model, args.prompting.tokenizer.as_deref(), host)?;
     let graph = primitives(&loaded.graph)
         .map_err(|complaint| Outcome::refused(FAILED, &Sources::default(), &[*complaint], host.colour()))?;
-    let failed = |error: InterpError| Outcome { code: FAILED, ..Outcome::usage(&error.to_string()) };
+    let failed = |error: EvalError| Outcome { code: FAILED, ..Outcome::usage(&error.to_string()) };
     let interpreter = Interpreter::new(graph, &loaded.store).map_err(failed)?;
     let prompt = super::prompt(&tokenizer, &args.prompting.prompt)?;
     let positions = positions(interpreter.graph());

@@ -4,7 +4,7 @@ use tilewright_graph::{Data, Dim, Dtype, Graph, Node, Op, Store, ValueId};
 
 use crate::einsum::einsum;
 use crate::elementwise::{binary, convert, select, unary};
-use crate::error::InterpError;
+use crate::error::EvalError;
 use crate::index::{concat, gather, iota, pad, scatter};
 use crate::reduce::reduce;
 use crate::tensor::{Tensor, count};
@@ -24,9 +24,9 @@ impl Interpreter {
     ///
     /// # Errors
     /// If an operator is no primitive, or a constant has no data.
-    pub fn new(graph: Graph, store: &Store) -> Result<Interpreter, InterpError> {
+    pub fn new(graph: Graph, store: &Store) -> Result<Interpreter, EvalError> {
         if !is_whole(&graph) {
-            return Err(InterpError::Operands("graph"));
+            return Err(EvalError::Operands("graph"));
         }
         let mut constants: Vec<Option<Tensor>> = vec![None; graph.values.len()];
         let mut uses = uses(&graph);
@@ -62,7 +62,7 @@ impl Interpreter {
     ///
     /// # Errors
     /// If an input does not fit, an index is outside, or a tensor becomes too large.
-    pub fn run(&self, inputs: &[Tensor]) -> Result<Vec<Tensor>, InterpError> {
+    pub fn run(&self, inputs: &[Tensor]) -> Result<Vec<Tensor>, EvalError> {
         let sizes = self.bind(inputs)?;
         let mut values = self.constants.clone();
         for (id, tensor) in self.graph.inputs.iter().zip(inputs) {
@@ -73,7 +73,7 @@ impl Interpreter {
             let value = evaluate(&self.graph, node, &values, &sizes);
             let value = value.map_err(|why| named(&self.graph, node, why))?;
             let open = || {
-                InterpError::OpenAxis(self.graph.axes.first().map_or_else(String::new, |a| a.name.clone()))
+                EvalError::OpenAxis(self.graph.axes.first().map_or_else(String::new, |a| a.name.clone()))
             };
             keep(node, value.ok_or_else(open)?, &mut values);
             for id in ends {
@@ -83,16 +83,16 @@ impl Interpreter {
         let result = |id: ValueId| values[id.index()].clone();
         let outputs = self.graph.outputs.iter();
         outputs
-            .map(|output| result(output.value).ok_or_else(|| InterpError::Missing(output.name.clone())))
+            .map(|output| result(output.value).ok_or_else(|| EvalError::Missing(output.name.clone())))
             .collect()
     }
 
     /// Sizes of the axes as the inputs have them.
-    fn bind(&self, inputs: &[Tensor]) -> Result<Vec<Option<u64>>, InterpError> {
+    fn bind(&self, inputs: &[Tensor]) -> Result<Vec<Option<u64>>, EvalError> {
         let mut sizes: Vec<Option<u64>> = vec![None; self.graph.axes.len()];
         for (at, id) in self.graph.inputs.iter().enumerate() {
             let value = &self.graph.values[id.index()];
-            let tensor = inputs.get(at).ok_or_else(|| InterpError::Missing(value.name.clone()))?;
+            let tensor = inputs.get(at).ok_or_else(|| EvalError::Missing(value.name.clone()))?;
             for (dim, size) in value.ty.dims.iter().zip(&tensor.dims) {
                 if let Some(slot) = dim.as_axis().and_then(|axis| sizes.get_mut(axis.0 as usize)) {
                     slot.get_or_insert(*size as u64);
@@ -103,7 +103,7 @@ impl Interpreter {
             let value = &self.graph.values[id.index()];
             let dims = evaluated(&value.ty.dims, &sizes);
             if dims.as_ref() != Some(&tensor.dims) || value.ty.dtype != tensor.dtype {
-                return Err(InterpError::Input {
+                return Err(EvalError::Input {
                     name: value.name.clone(),
                     found: tensor.ty(),
                     wanted: value.ty.text(&self.graph.axes),
@@ -113,7 +113,7 @@ impl Interpreter {
         for (axis, size) in self.graph.axes.iter().zip(&sizes) {
             if let Some(size) = size.filter(|size| !(axis.least..=axis.most).contains(size)) {
                 let (name, least, most) = (axis.name.clone(), axis.least, axis.most);
-                return Err(InterpError::Bounds { name, size, least, most });
+                return Err(EvalError::Bounds { name, size, least, most });
             }
         }
         Ok(sizes)
@@ -144,10 +144,10 @@ fn load(
     store: &Store,
     uses: &[usize],
     into: &mut [Option<Tensor>],
-) -> Result<(), InterpError> {
+) -> Result<(), EvalError> {
     for constant in graph.constants.iter().filter(|constant| uses[constant.value.index()] > 0) {
         let value = &graph.values[constant.value.index()];
-        let missing = || InterpError::Constant(value.name.clone());
+        let missing = || EvalError::Constant(value.name.clone());
         let dims = evaluated(&value.ty.dims, &[]).ok_or_else(missing)?;
         let tensor = match &constant.data {
             Data::Stored(name) => store.tensors.get(name).and_then(Tensor::stored),
@@ -183,9 +183,9 @@ fn keep(node: &Node, value: Tensor, values: &mut [Option<Tensor>]) {
     }
 }
 
-fn named(graph: &Graph, node: &Node, why: InterpError) -> InterpError {
+fn named(graph: &Graph, node: &Node, why: EvalError) -> EvalError {
     let name = node.outputs.first().and_then(|id| graph.value(*id)).map_or("", |value| &value.name);
-    InterpError::Node { name: name.to_string(), why: Box::new(why) }
+    EvalError::Node { name: name.to_string(), why: Box::new(why) }
 }
 
 /// Sizes as numbers; `None` if one is open or negative.
@@ -199,13 +199,13 @@ fn evaluate(
     node: &Node,
     values: &[Option<Tensor>],
     sizes: &[Option<u64>],
-) -> Result<Option<Tensor>, InterpError> {
-    let missing = || InterpError::Missing("an operand".to_string());
+) -> Result<Option<Tensor>, EvalError> {
+    let missing = || EvalError::Missing("an operand".to_string());
     let mut inputs: Vec<&Tensor> = Vec::with_capacity(node.inputs.len());
     for id in &node.inputs {
         let id = id.ok_or_else(missing)?;
         inputs.push(values.get(id.index()).and_then(Option::as_ref).ok_or_else(|| {
-            InterpError::Missing(graph.value(id).map_or_else(String::new, |value| value.name.clone()))
+            EvalError::Missing(graph.value(id).map_or_else(String::new, |value| value.name.clone()))
         })?);
     }
     let number = |dim: &Dim| dim.value(sizes).and_then(|size| usize::try_from(size).ok());
@@ -227,7 +227,7 @@ fn evaluate(
         (Op::Reshape(dims), [x]) => {
             let dims = known!(evaluated(dims, sizes));
             if count(&dims)? != x.len() {
-                return Err(InterpError::Operands("reshape"));
+                return Err(EvalError::Operands("reshape"));
             }
             Tensor { dims, ..(*x).clone() }
         }
@@ -248,8 +248,8 @@ fn evaluate(
             let cut = |number: &u64| usize::try_from(*number).unwrap_or(usize::MAX);
             window(x, *axis, (cut(size), cut(stride), cut(dilation)))?
         }
-        (Op::Rich(rich, _), _) => return Err(InterpError::Rich(rich.name())),
-        (op, _) => return Err(InterpError::Operands(op.name())),
+        (Op::Rich(rich, _), _) => return Err(EvalError::Rich(rich.name())),
+        (op, _) => return Err(EvalError::Operands(op.name())),
     };
     Ok(Some(value))
 }

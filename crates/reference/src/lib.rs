@@ -19,7 +19,7 @@ pub mod session;
 pub mod tensor;
 pub mod view;
 
-pub use error::InterpError;
+pub use error::EvalError;
 pub use run::Interpreter;
 pub use session::{Session, best};
 pub use tensor::{Elements, Tensor};

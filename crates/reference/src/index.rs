@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tilewright_graph::{Dtype, Fold};
 
 use crate::elementwise::{larger, smaller};
-use crate::error::InterpError;
+use crate::error::EvalError;
 use crate::tensor::{Elements, Tensor, count};
 
 /// Elements before an axis, of it, and behind it.
@@ -22,8 +22,8 @@ fn with_axis(dims: &[usize], axis: usize, size: &[usize]) -> Vec<usize> {
 }
 
 /// Operands one behind the other.
-pub fn concat(axis: usize, inputs: &[&Tensor]) -> Result<Tensor, InterpError> {
-    let wrong = || InterpError::Operands("concat");
+pub fn concat(axis: usize, inputs: &[&Tensor]) -> Result<Tensor, EvalError> {
+    let wrong = || EvalError::Operands("concat");
     let first = inputs.first().ok_or_else(wrong)?;
     let mut sizes = Vec::new();
     for x in inputs {
@@ -56,24 +56,24 @@ pub fn concat(axis: usize, inputs: &[&Tensor]) -> Result<Tensor, InterpError> {
 }
 
 /// Elements equal to a scalar before and behind an axis.
-pub fn pad(x: &Tensor, axis: usize, low: usize, high: usize, value: &Tensor) -> Result<Tensor, InterpError> {
-    let part = |size: usize| -> Result<Tensor, InterpError> {
+pub fn pad(x: &Tensor, axis: usize, low: usize, high: usize, value: &Tensor) -> Result<Tensor, EvalError> {
+    let part = |size: usize| -> Result<Tensor, EvalError> {
         crate::view::broadcast(value, &with_axis(&x.dims, axis, &[size]))
     };
-    around(&x.dims, axis).ok_or(InterpError::Operands("pad"))?;
+    around(&x.dims, axis).ok_or(EvalError::Operands("pad"))?;
     concat(axis, &[&part(low)?, x, &part(high)?])
 }
 
 /// An index that may count from the end, as a place.
-fn place(index: i64, size: usize) -> Result<usize, InterpError> {
-    let outside = InterpError::Index { index, size };
+fn place(index: i64, size: usize) -> Result<usize, EvalError> {
+    let outside = EvalError::Index { index, size };
     let from_front = if index < 0 { index.saturating_add_unsigned(size as u64) } else { index };
     usize::try_from(from_front).ok().filter(|at| *at < size).ok_or(outside)
 }
 
 /// Slices of an axis by number.
-pub fn gather(x: &Tensor, axis: usize, indices: &Tensor) -> Result<Tensor, InterpError> {
-    let wrong = || InterpError::Operands("gather");
+pub fn gather(x: &Tensor, axis: usize, indices: &Tensor) -> Result<Tensor, EvalError> {
+    let wrong = || EvalError::Operands("gather");
     let (outer, size, inner) = around(&x.dims, axis).ok_or_else(wrong)?;
     let places: Vec<usize> =
         indices.as_ints().iter().map(|index| place(*index, size)).collect::<Result<_, _>>()?;
@@ -104,8 +104,8 @@ pub fn scatter(
     x: &Tensor,
     indices: &Tensor,
     updates: &Tensor,
-) -> Result<Tensor, InterpError> {
-    let wrong = || InterpError::Operands("scatter");
+) -> Result<Tensor, EvalError> {
+    let wrong = || EvalError::Operands("scatter");
     let (_, size, inner) = around(&x.dims, 0).ok_or_else(wrong)?;
     macro_rules! written {
         ($from:expr, $new:expr, $fold:expr) => {{
@@ -145,8 +145,8 @@ pub fn scatter(
 }
 
 /// The coordinate along an axis.
-pub fn iota(dtype: Dtype, dims: &[usize], axis: usize) -> Result<Tensor, InterpError> {
-    let (outer, size, inner) = around(dims, axis).ok_or(InterpError::Operands("iota"))?;
+pub fn iota(dtype: Dtype, dims: &[usize], axis: usize) -> Result<Tensor, EvalError> {
+    let (outer, size, inner) = around(dims, axis).ok_or(EvalError::Operands("iota"))?;
     count(dims)?;
     let coordinates = (0..outer).flat_map(|_| (0..size).flat_map(|at| std::iter::repeat_n(at, inner)));
     #[expect(clippy::cast_precision_loss, reason = "coordinates as floats")]

@@ -2,7 +2,7 @@
 
 use tilewright_graph::{Dtype, ValueId};
 
-use crate::error::InterpError;
+use crate::error::EvalError;
 use crate::run::Interpreter;
 use crate::tensor::Tensor;
 
@@ -24,11 +24,11 @@ impl<'i> Session<'i> {
     ///
     /// # Errors
     /// If the graph has no input of tokens, or one whose purpose is not known.
-    pub fn new(interpreter: &'i Interpreter) -> Result<Session<'i>, InterpError> {
+    pub fn new(interpreter: &'i Interpreter) -> Result<Session<'i>, EvalError> {
         let graph = interpreter.graph();
         let tokens = TOKENS.iter().find_map(|name| graph.input(name));
-        let tokens = tokens.ok_or(InterpError::NoLanguage("input `tokens` or `input_ids`"))?;
-        graph.output("logits").ok_or(InterpError::NoLanguage("output `logits`"))?;
+        let tokens = tokens.ok_or(EvalError::NoLanguage("input `tokens` or `input_ids`"))?;
+        graph.output("logits").ok_or(EvalError::NoLanguage("output `logits`"))?;
         let own: Vec<_> =
             graph.values[tokens.index()].ty.dims.iter().filter_map(|dim| dim.as_axis()).collect();
         let mut sizes = vec![Some(0); graph.axes.len()];
@@ -42,7 +42,7 @@ impl<'i> Session<'i> {
                 .iter()
                 .map(|dim| dim.value(&sizes).and_then(|size| usize::try_from(size).ok()))
                 .collect();
-            let dims = dims.ok_or_else(|| InterpError::Missing(value.name.clone()))?;
+            let dims = dims.ok_or_else(|| EvalError::Missing(value.name.clone()))?;
             let elements = crate::tensor::count(&dims)?;
             inputs.push(if value.ty.dtype.is_float() {
                 Tensor::floats(value.ty.dtype, &dims, vec![0.0; elements])
@@ -57,7 +57,7 @@ impl<'i> Session<'i> {
     ///
     /// # Errors
     /// If the graph refuses them: a token outside the vocabulary, a sequence that is too long.
-    pub fn feed(&mut self, tokens: &[i64]) -> Result<Vec<Vec<f32>>, InterpError> {
+    pub fn feed(&mut self, tokens: &[i64]) -> Result<Vec<Vec<f32>>, EvalError> {
         let graph = self.interpreter.graph();
         for (id, input) in graph.inputs.iter().zip(&mut self.inputs) {
             let value = &graph.values[id.index()];
@@ -83,7 +83,7 @@ impl<'i> Session<'i> {
         }
         self.seen += tokens.len();
         let logits = graph.output("logits").and_then(|at| outputs.get(at));
-        let logits = logits.ok_or(InterpError::NoLanguage("output `logits`"))?;
+        let logits = logits.ok_or(EvalError::NoLanguage("output `logits`"))?;
         let width = logits.dims.last().copied().unwrap_or(1).max(1);
         Ok(logits.as_floats().chunks(width).map(<[f32]>::to_vec).collect())
     }

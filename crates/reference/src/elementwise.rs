@@ -2,19 +2,19 @@
 
 use tilewright_graph::{Binary, Dtype, Unary};
 
-use crate::error::InterpError;
+use crate::error::EvalError;
 use crate::tensor::{Elements, Tensor, count};
 use crate::view::{broadcast, rows, stretched};
 
 /// One operand.
-pub fn unary(op: Unary, x: &Tensor) -> Result<Tensor, InterpError> {
+pub fn unary(op: Unary, x: &Tensor) -> Result<Tensor, EvalError> {
     match &x.elements {
         Elements::Floats(elements) if matches!(op, Unary::IsNan | Unary::IsInf) => {
             let test = |x: &f32| i64::from(if op == Unary::IsNan { x.is_nan() } else { x.is_infinite() });
             Ok(Tensor::truths(&x.dims, elements.iter().map(test).collect()))
         }
         Elements::Floats(elements) => {
-            let function = float_function(op).ok_or(InterpError::Operands(op.name()))?;
+            let function = float_function(op).ok_or(EvalError::Operands(op.name()))?;
             Ok(Tensor::floats(x.dtype, &x.dims, elements.iter().map(|x| function(*x)).collect()))
         }
         Elements::Ints(elements) => {
@@ -23,7 +23,7 @@ pub fn unary(op: Unary, x: &Tensor) -> Result<Tensor, InterpError> {
                 Unary::Abs => i64::wrapping_abs,
                 Unary::Sign => i64::signum,
                 Unary::Not => |x| i64::from(x == 0),
-                _ => return Err(InterpError::Operands(op.name())),
+                _ => return Err(EvalError::Operands(op.name())),
             };
             Ok(Tensor::ints(x.dtype, &x.dims, elements.iter().map(|x| function(*x)).collect()))
         }
@@ -62,8 +62,8 @@ fn float_function(op: Unary) -> Option<fn(f32) -> f32> {
 }
 
 /// Two operands; sizes of 1 stretch.
-pub fn binary(op: Binary, x: &Tensor, y: &Tensor) -> Result<Tensor, InterpError> {
-    let wrong = InterpError::Operands(op.name());
+pub fn binary(op: Binary, x: &Tensor, y: &Tensor) -> Result<Tensor, EvalError> {
+    let wrong = EvalError::Operands(op.name());
     let dims = common(&x.dims, &y.dims).ok_or_else(|| wrong.clone())?;
     match (&x.elements, &y.elements) {
         (Elements::Floats(a), Elements::Floats(b)) => {
@@ -99,7 +99,7 @@ fn float_pairs(
     dims: &[usize],
     a: Operand<'_, f32>,
     b: Operand<'_, f32>,
-) -> Result<Vec<f32>, InterpError> {
+) -> Result<Vec<f32>, EvalError> {
     match op {
         Binary::Add => zip(dims, a, b, |x, y| x + y),
         Binary::Sub => zip(dims, a, b, |x, y| x - y),
@@ -114,7 +114,7 @@ fn float_pairs(
         Binary::Rem => zip(dims, a, b, |x, y| x % y),
         Binary::Max => zip(dims, a, b, larger),
         Binary::Min => zip(dims, a, b, smaller),
-        _ => Err(InterpError::Operands(op.name())),
+        _ => Err(EvalError::Operands(op.name())),
     }
 }
 
@@ -174,11 +174,11 @@ fn zip<T: Copy, U>(
     (a, a_dims): Operand<'_, T>,
     (b, b_dims): Operand<'_, T>,
     function: impl Fn(T, T) -> U,
-) -> Result<Vec<U>, InterpError> {
+) -> Result<Vec<U>, EvalError> {
     if a_dims == b_dims {
         return Ok(a.iter().zip(b).map(|(x, y)| function(*x, *y)).collect());
     }
-    let wrong = InterpError::Operands("elementwise");
+    let wrong = EvalError::Operands("elementwise");
     let (Some(a_strides), Some(b_strides)) = (stretched(a_dims, dims), stretched(b_dims, dims)) else {
         return Err(wrong);
     };
@@ -204,8 +204,8 @@ fn row<T>(from: &[T], at: isize, stride: isize, size: usize) -> Option<&[T]> {
 }
 
 /// One or the other.
-pub fn select(condition: &Tensor, x: &Tensor, y: &Tensor) -> Result<Tensor, InterpError> {
-    let wrong = || InterpError::Operands("select");
+pub fn select(condition: &Tensor, x: &Tensor, y: &Tensor) -> Result<Tensor, EvalError> {
+    let wrong = || EvalError::Operands("select");
     let dims = common(&x.dims, &y.dims).and_then(|dims| common(&dims, &condition.dims)).ok_or_else(wrong)?;
     let (c, x, y) = (broadcast(condition, &dims)?, broadcast(x, &dims)?, broadcast(y, &dims)?);
     match (&x.elements, &y.elements) {

@@ -4,7 +4,7 @@
 use rayon::prelude::*;
 use tilewright_graph::{Dtype, Subscripts};
 
-use crate::error::InterpError;
+use crate::error::EvalError;
 use crate::tensor::{Elements, Tensor, count};
 use crate::view::{copy, strides};
 
@@ -13,14 +13,14 @@ const FEW: usize = 1 << 16;
 
 /// A tensor whose axes carry labels.
 #[derive(Clone)]
-struct Labelled {
+struct LabelledTensor {
     tensor: Tensor,
     labels: Vec<u8>,
 }
 
 /// Evaluates subscripts on operands.
-pub fn einsum(spec: &str, inputs: &[&Tensor]) -> Result<Tensor, InterpError> {
-    let wrong = || InterpError::Operands("einsum");
+pub fn einsum(spec: &str, inputs: &[&Tensor]) -> Result<Tensor, EvalError> {
+    let wrong = || EvalError::Operands("einsum");
     let parts = Subscripts::parse(spec).ok_or_else(wrong)?;
     if parts.inputs.len() != inputs.len() {
         return Err(wrong());
@@ -44,8 +44,8 @@ pub fn einsum(spec: &str, inputs: &[&Tensor]) -> Result<Tensor, InterpError> {
 }
 
 /// Reads equal labels of one operand along their diagonal.
-fn diagonal(tensor: &Tensor, labels: &[u8]) -> Result<Labelled, InterpError> {
-    let wrong = || InterpError::Operands("einsum");
+fn diagonal(tensor: &Tensor, labels: &[u8]) -> Result<LabelledTensor, EvalError> {
+    let wrong = || EvalError::Operands("einsum");
     if labels.len() != tensor.dims.len() {
         return Err(wrong());
     }
@@ -63,12 +63,12 @@ fn diagonal(tensor: &Tensor, labels: &[u8]) -> Result<Labelled, InterpError> {
         }
     }
     if unique.len() == labels.len() {
-        return Ok(Labelled { tensor: tensor.clone(), labels: unique });
+        return Ok(LabelledTensor { tensor: tensor.clone(), labels: unique });
     }
-    Ok(Labelled { tensor: copy(tensor, &dims, 0, &steps)?, labels: unique })
+    Ok(LabelledTensor { tensor: copy(tensor, &dims, 0, &steps)?, labels: unique })
 }
 
-impl Labelled {
+impl LabelledTensor {
     fn size(&self, label: u8) -> Option<usize> {
         let at = self.labels.iter().position(|known| *known == label)?;
         self.tensor.dims.get(at).copied()
@@ -76,29 +76,29 @@ impl Labelled {
 }
 
 /// The same with its axes in the order of these labels, which must be its own.
-fn arranged(x: &Labelled, labels: &[u8]) -> Result<Labelled, InterpError> {
+fn arranged(x: &LabelledTensor, labels: &[u8]) -> Result<LabelledTensor, EvalError> {
     let order: Option<Vec<usize>> =
         labels.iter().map(|label| x.labels.iter().position(|known| known == label)).collect();
-    let order = order.filter(|order| order.len() == x.labels.len()).ok_or(InterpError::Operands("einsum"))?;
-    Ok(Labelled { tensor: crate::view::transpose(&x.tensor, &order)?, labels: labels.to_vec() })
+    let order = order.filter(|order| order.len() == x.labels.len()).ok_or(EvalError::Operands("einsum"))?;
+    Ok(LabelledTensor { tensor: crate::view::transpose(&x.tensor, &order)?, labels: labels.to_vec() })
 }
 
 /// Sums over labels that stand nowhere else.
-fn summed(x: &Labelled, over: &[u8]) -> Result<Labelled, InterpError> {
+fn summed(x: &LabelledTensor, over: &[u8]) -> Result<LabelledTensor, EvalError> {
     let axes: Vec<usize> = (0..x.labels.len())
         .filter(|axis| x.labels.get(*axis).is_some_and(|label| over.contains(label)))
         .collect();
     let tensor = crate::reduce::reduce(tilewright_graph::Fold::Sum, &x.tensor, &axes, false)?;
     let labels = x.labels.iter().copied().filter(|label| !over.contains(label)).collect();
-    Ok(Labelled { tensor, labels })
+    Ok(LabelledTensor { tensor, labels })
 }
 
 /// Contracts two operands, keeping labels that are needed later.
-fn contract(a: &Labelled, b: &Labelled, later: &[u8]) -> Result<Labelled, InterpError> {
-    let alone = |x: &Labelled, y: &Labelled| -> Vec<u8> {
+fn contract(a: &LabelledTensor, b: &LabelledTensor, later: &[u8]) -> Result<LabelledTensor, EvalError> {
+    let alone = |x: &LabelledTensor, y: &LabelledTensor| -> Vec<u8> {
         x.labels.iter().copied().filter(|label| !y.labels.contains(label) && !later.contains(label)).collect()
     };
-    let trimmed = |x: &Labelled, y: &Labelled| -> Result<Labelled, InterpError> {
+    let trimmed = |x: &LabelledTensor, y: &LabelledTensor| -> Result<LabelledTensor, EvalError> {
         let over = alone(x, y);
         if over.is_empty() { Ok(x.clone()) } else { summed(x, &over) }
     };
@@ -107,19 +107,19 @@ fn contract(a: &Labelled, b: &Labelled, later: &[u8]) -> Result<Labelled, Interp
     let batch: Vec<u8> = a.labels.iter().copied().filter(|l| both(l) && later.contains(l)).collect();
     let summed: Vec<u8> =
         b.labels.iter().copied().filter(|l| a.labels.contains(l) && !later.contains(l)).collect();
-    let own = |x: &Labelled, y: &Labelled| -> Vec<u8> {
+    let own = |x: &LabelledTensor, y: &LabelledTensor| -> Vec<u8> {
         x.labels.iter().copied().filter(|label| !y.labels.contains(label)).collect()
     };
     let (rows, columns) = (own(a, b), own(b, a));
-    let size = |x: &Labelled, labels: &[u8]| labels.iter().filter_map(|l| x.size(*l)).product::<usize>();
-    let shape = Shape {
+    let size = |x: &LabelledTensor, labels: &[u8]| labels.iter().filter_map(|l| x.size(*l)).product::<usize>();
+    let shape = MatmulShape {
         batch: size(a, &batch),
         rows: size(a, &rows),
         columns: size(b, &columns),
         width: size(a, &summed),
     };
     if batch.iter().chain(&summed).any(|label| a.size(*label) != b.size(*label)) {
-        return Err(InterpError::Operands("einsum"));
+        return Err(EvalError::Operands("einsum"));
     }
     let left = arranged(a, &[&batch[..], &rows, &summed].concat())?.tensor;
     let right = arranged(b, &[&batch[..], &columns, &summed].concat())?.tensor;
@@ -133,20 +133,20 @@ fn contract(a: &Labelled, b: &Labelled, later: &[u8]) -> Result<Labelled, Interp
         (Elements::Ints(x), Elements::Ints(y)) if dtype != Dtype::Bool => {
             Tensor::ints(dtype, &dims, shape.products(x, y, int_dot))
         }
-        _ => return Err(InterpError::Operands("einsum")),
+        _ => return Err(EvalError::Operands("einsum")),
     };
-    Ok(Labelled { tensor, labels })
+    Ok(LabelledTensor { tensor, labels })
 }
 
 /// Batches of `[rows, width] x [columns, width]`.
-struct Shape {
+struct MatmulShape {
     batch: usize,
     rows: usize,
     columns: usize,
     width: usize,
 }
 
-impl Shape {
+impl MatmulShape {
     fn products<T: Copy + Default + Send + Sync>(
         &self,
         x: &[T],

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use half::{bf16, f16};
 use tilewright_graph::{Data, Dtype, Stored};
 
-use crate::error::InterpError;
+use crate::error::EvalError;
 
 /// Elements of one tensor, at most.
 pub const MOST_ELEMENTS: u64 = 1 << 29;
@@ -31,11 +31,11 @@ pub struct Tensor {
 }
 
 /// The number of elements; an error if there are too many.
-pub fn count(dims: &[usize]) -> Result<usize, InterpError> {
+pub fn count(dims: &[usize]) -> Result<usize, EvalError> {
     let count = dims.iter().fold(1_u128, |count, dim| count.saturating_mul(*dim as u128));
     match usize::try_from(count) {
         Ok(fits) if count <= u128::from(MOST_ELEMENTS) => Ok(fits),
-        _ => Err(InterpError::Size(count, MOST_ELEMENTS)),
+        _ => Err(EvalError::Size(count, MOST_ELEMENTS)),
     }
 }
 

@@ -4,7 +4,7 @@ use thiserror::Error;
 
 /// Why a graph cannot be evaluated.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum InterpError {
+pub enum EvalError {
     /// An input was not given.
     #[error("input `{0}` is not given")]
     Missing(String),
@@ -62,6 +62,6 @@ pub enum InterpError {
         /// The value that it defines.
         name: String,
         /// Why.
-        why: Box<InterpError>,
+        why: Box<EvalError>,
     },
 }

@@ -2,12 +2,12 @@
 
 use proptest::prelude::*;
 use tilewright_graph::{Binary, Dtype, Fold, Subscripts};
-use tilewright_interp::einsum::einsum;
-use tilewright_interp::elementwise::{binary, select};
-use tilewright_interp::index::{concat, gather, iota, pad, scatter};
-use tilewright_interp::reduce::reduce;
-use tilewright_interp::view::{broadcast, slice, transpose, window};
-use tilewright_interp::{InterpError, Tensor};
+use tilewright_reference::einsum::einsum;
+use tilewright_reference::elementwise::{binary, select};
+use tilewright_reference::index::{concat, gather, iota, pad, scatter};
+use tilewright_reference::reduce::reduce;
+use tilewright_reference::view::{broadcast, slice, transpose, window};
+use tilewright_reference::{EvalError, Tensor};
 
 /// Every coordinate of a shape, row-major.
 fn coordinates(dims: &[usize]) -> Vec<Vec<usize>> {
@@ -156,7 +156,7 @@ proptest! {
         let new = filled(&[picks.len(), inner], !seed);
         let written = scatter(Some(Fold::Sum), &x, &indices, &new);
         if !inside {
-            let refused = matches!(seen, Err(InterpError::Index { .. })) && matches!(written, Err(InterpError::Index { .. }));
+            let refused = matches!(seen, Err(EvalError::Index { .. })) && matches!(written, Err(EvalError::Index { .. }));
             prop_assert!(refused);
             return Ok(());
         }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::error::InterpError;
+use crate::error::EvalError;
 use crate::tensor::{Elements, Tensor, count};
 
 /// Elements between neighbours along each axis of a row-major tensor.
@@ -38,7 +38,7 @@ pub fn stretched(dims: &[usize], to: &[usize]) -> Option<Vec<isize>> {
 }
 
 /// A tensor read from `start` by `strides` under `dims`.
-pub fn copy(x: &Tensor, dims: &[usize], start: isize, strides: &[isize]) -> Result<Tensor, InterpError> {
+pub fn copy(x: &Tensor, dims: &[usize], start: isize, strides: &[isize]) -> Result<Tensor, EvalError> {
     let elements = match &x.elements {
         Elements::Floats(elements) => Elements::Floats(Arc::new(gathered(elements, dims, start, strides)?)),
         Elements::Ints(elements) => Elements::Ints(Arc::new(gathered(elements, dims, start, strides)?)),
@@ -52,10 +52,10 @@ pub fn gathered<T: Copy>(
     dims: &[usize],
     start: isize,
     strides: &[isize],
-) -> Result<Vec<T>, InterpError> {
+) -> Result<Vec<T>, EvalError> {
     let mut out = Vec::with_capacity(count(dims)?);
     rows(dims, &[strides], &[start], |size, [at], [stride]| {
-        let outside = InterpError::Operands("view");
+        let outside = EvalError::Operands("view");
         let mut at = *at;
         if *stride == 1 {
             let first = usize::try_from(at).map_err(|_| outside.clone())?;
@@ -77,8 +77,8 @@ pub fn rows<const N: usize>(
     dims: &[usize],
     strides: &[&[isize]; N],
     start: &[isize; N],
-    mut row: impl FnMut(usize, &[isize; N], &[isize; N]) -> Result<(), InterpError>,
-) -> Result<(), InterpError> {
+    mut row: impl FnMut(usize, &[isize; N], &[isize; N]) -> Result<(), EvalError>,
+) -> Result<(), EvalError> {
     if dims.contains(&0) {
         return Ok(());
     }
@@ -111,9 +111,9 @@ pub fn rows<const N: usize>(
 }
 
 /// Axes in another order.
-pub fn transpose(x: &Tensor, order: &[usize]) -> Result<Tensor, InterpError> {
+pub fn transpose(x: &Tensor, order: &[usize]) -> Result<Tensor, EvalError> {
     let own = strides(&x.dims);
-    let wrong = InterpError::Operands("transpose");
+    let wrong = EvalError::Operands("transpose");
     let dims: Option<Vec<usize>> = order.iter().map(|axis| x.dims.get(*axis).copied()).collect();
     let moved: Option<Vec<isize>> = order.iter().map(|axis| own.get(*axis).copied()).collect();
     let (Some(dims), Some(moved)) = (dims, moved) else { return Err(wrong) };
@@ -124,17 +124,17 @@ pub fn transpose(x: &Tensor, order: &[usize]) -> Result<Tensor, InterpError> {
 }
 
 /// Sizes of 1 stretched.
-pub fn broadcast(x: &Tensor, dims: &[usize]) -> Result<Tensor, InterpError> {
+pub fn broadcast(x: &Tensor, dims: &[usize]) -> Result<Tensor, EvalError> {
     if x.dims == dims {
         return Ok(x.clone());
     }
-    let strides = stretched(&x.dims, dims).ok_or(InterpError::Operands("broadcast"))?;
+    let strides = stretched(&x.dims, dims).ok_or(EvalError::Operands("broadcast"))?;
     copy(x, dims, 0, &strides)
 }
 
 /// Part of an axis.
-pub fn slice(x: &Tensor, axis: usize, start: i64, size: usize, step: i64) -> Result<Tensor, InterpError> {
-    let wrong = || InterpError::Operands("slice");
+pub fn slice(x: &Tensor, axis: usize, start: i64, size: usize, step: i64) -> Result<Tensor, EvalError> {
+    let wrong = || EvalError::Operands("slice");
     let mut own = strides(&x.dims);
     let mut dims = x.dims.clone();
     let stride = own.get_mut(axis).ok_or_else(wrong)?;
@@ -155,8 +155,8 @@ pub fn window(
     x: &Tensor,
     axis: usize,
     (size, stride, dilation): (usize, usize, usize),
-) -> Result<Tensor, InterpError> {
-    let wrong = || InterpError::Operands("window");
+) -> Result<Tensor, EvalError> {
+    let wrong = || EvalError::Operands("window");
     let mut own = strides(&x.dims);
     let mut dims = x.dims.clone();
     let whole = *dims.get(axis).ok_or_else(wrong)?;

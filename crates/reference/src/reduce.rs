@@ -3,12 +3,12 @@
 use tilewright_graph::Fold;
 
 use crate::elementwise::{larger, smaller};
-use crate::error::InterpError;
+use crate::error::EvalError;
 use crate::tensor::{Elements, Tensor};
 use crate::view::transpose;
 
 /// Folds axes.
-pub fn reduce(fold: Fold, x: &Tensor, axes: &[usize], keep: bool) -> Result<Tensor, InterpError> {
+pub fn reduce(fold: Fold, x: &Tensor, axes: &[usize], keep: bool) -> Result<Tensor, EvalError> {
     let kept: Vec<usize> = (0..x.dims.len()).filter(|axis| !axes.contains(axis)).collect();
     let order: Vec<usize> = kept.iter().chain(axes).copied().collect();
     let moved = transpose(x, &order)?;
