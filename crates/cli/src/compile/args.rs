@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use crate::run::args::Prompting;
+use crate::run::args::PromptArgs;
 use crate::target::ModelTarget;
 
 pub(crate) const COMPILE_EXAMPLES: &str = "\
@@ -112,7 +112,7 @@ pub(crate) struct ExecArgs {
     /// A file that `tilewright compile -o` wrote
     pub(crate) file: String,
     #[command(flatten)]
-    pub(crate) prompting: Prompting,
+    pub(crate) prompting: PromptArgs,
     /// Another text to go on from at the same time, if the file was compiled with `--batch`; as often as wanted
     #[arg(long = "with", value_name = "TEXT", conflicts_with = "trace")]
     pub(crate) with: Vec<String>,

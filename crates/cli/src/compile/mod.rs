@@ -26,7 +26,7 @@ use crate::goal::goal;
 use crate::host::Host;
 use crate::outcome::{FAILED, OUR_FAULT, Outcome};
 use args::{CompileArgs, ExecArgs, ProgramName, Stage};
-use source::{Made, Source};
+use source::{CompileOutput, CompileInput};
 
 pub(crate) fn run(args: &CompileArgs, host: &mut dyn Host) -> Outcome {
     compile(args, host).unwrap_or_else(|outcome| outcome)
@@ -42,7 +42,7 @@ fn compile(args: &CompileArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> 
     // What cannot be compiled is refused before a large file is read.
     calibrate::check(&args.target)?;
     goal(&args.goal)?;
-    let loaded = Source::load(args, host)?;
+    let loaded = CompileInput::load(args, host)?;
     if let Some(judged) = judged(args, &loaded, host) {
         return judged;
     }
@@ -55,7 +55,7 @@ fn compile(args: &CompileArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> 
             printed.into_bytes()
         }
         None => {
-            let Made { machine, tuned, .. } = loaded.made(args, host)?;
+            let CompileOutput { machine, tuned, .. } = loaded.made(args, host)?;
             let checked = if args.no_check { String::new() } else { check(&machine, &tuned.compiled)? };
             if args.output.is_none() {
                 return Ok(Outcome::good(summary(&tuned, goal(&args.goal)?) + &checked));
@@ -86,8 +86,8 @@ fn check(machine: &Tcp, compiled: &Compiled) -> Result<String, Outcome> {
 }
 
 /// What is said of a schedule that is right.
-fn judged(args: &CompileArgs, loaded: &Source, host: &dyn Host) -> Option<Result<Outcome, Outcome>> {
-    let Source::Schedule(read) = loaded else { return None };
+fn judged(args: &CompileArgs, loaded: &CompileInput, host: &dyn Host) -> Option<Result<Outcome, Outcome>> {
+    let CompileInput::Schedule(read) = loaded else { return None };
     let emit = match (args.emit, &args.output) {
         (emit @ (None | Some(Stage::Schedule)), None) => emit.is_some(),
         _ => return Some(Err(source::ended())),
@@ -99,10 +99,10 @@ fn judged(args: &CompileArgs, loaded: &Source, host: &dyn Host) -> Option<Result
 fn printed(
     stage: Stage,
     args: &CompileArgs,
-    loaded: &Source,
+    loaded: &CompileInput,
     host: &mut dyn Host,
 ) -> Result<String, Outcome> {
-    if let Source::Model(model) = loaded
+    if let CompileInput::Model(model) = loaded
         && let Some(text) = general::printed(stage, args, model, host)?
     {
         return Ok(text);
@@ -117,7 +117,7 @@ fn printed(
         }
         Stage::Kernels => loaded.kernels(args, host)?.print(),
         Stage::Lowered | Stage::Commands | Stage::Schedule => {
-            let Made { machine, target, kernels, tuned } = loaded.made(args, host)?;
+            let CompileOutput { machine, target, kernels, tuned } = loaded.made(args, host)?;
             let (compiled, name) = (&tuned.compiled, loaded.program(args));
             let program = program(compiled, name)?;
             match stage {

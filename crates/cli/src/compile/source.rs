@@ -20,7 +20,7 @@ use crate::run::{compiled_long, refused, untuned};
 use crate::target::{ModelTarget, here};
 
 /// A file as it was read.
-pub(super) enum Source {
+pub(super) enum CompileInput {
     /// With its weights, if the file has them.
     Model(Box<Model>),
     /// Stage 2, without weights.
@@ -32,7 +32,7 @@ pub(super) enum Source {
 }
 
 /// What a file was compiled to.
-pub(super) struct Made {
+pub(super) struct CompileOutput {
     pub(super) machine: Tcp,
     pub(super) target: ModelTarget,
     /// Before they are dealt out.
@@ -53,12 +53,12 @@ fn stage(path: &str, text: &str) -> Option<&'static str> {
     })
 }
 
-impl Source {
-    pub(super) fn load(args: &CompileArgs, host: &mut dyn Host) -> Result<Source, Outcome> {
+impl CompileInput {
+    pub(super) fn load(args: &CompileArgs, host: &mut dyn Host) -> Result<CompileInput, Outcome> {
         let path = &args.model;
         if path != "-" && stage(path, "").is_none() {
             let loaded = model::load(path, args.dims.as_deref(), host)?;
-            return Ok(Source::of_model(args, loaded));
+            return Ok(CompileInput::of_model(args, loaded));
         }
         model::own_sizes(path, args.dims.as_deref())?;
         let text = read_text(host, path).map_err(|why| Outcome::usage(&why))?;
@@ -70,36 +70,36 @@ impl Source {
         match stage(path, &text) {
             Some("kernels") => {
                 let read = kernel_text::read(&text, id).map_err(|found| refuse(&sources, &found))?;
-                Ok(Source::Kernels(read))
+                Ok(CompileInput::Kernels(read))
             }
             Some("lowered") => {
                 let read = lowered::read::read(&text, id).map_err(|found| refuse(&sources, &found))?;
-                Ok(Source::Lowered(Box::new((read, sources))))
+                Ok(CompileInput::Lowered(Box::new((read, sources))))
             }
             Some("schedule") => {
                 let read = schedule_text::read::read(&text, id).map_err(|found| refuse(&sources, &found))?;
-                Ok(Source::Schedule(Box::new((read, sources))))
+                Ok(CompileInput::Schedule(Box::new((read, sources))))
             }
             _ => {
                 let graph =
                     tilewright_graph::text::read(&text, id).map_err(|found| refuse(&sources, &found))?;
-                Ok(Source::of_model(args, Model { graph, store: Store::default() }))
+                Ok(CompileInput::of_model(args, Model { graph, store: Store::default() }))
             }
         }
     }
 
-    fn of_model(args: &CompileArgs, model: Model) -> Source {
+    fn of_model(args: &CompileArgs, model: Model) -> CompileInput {
         let as_read = matches!(args.emit, Some(Stage::Graph | Stage::Primitives));
-        Source::Model(Box::new(if as_read { model } else { model::raised(model) }))
+        CompileInput::Model(Box::new(if as_read { model } else { model::raised(model) }))
     }
 
     /// The model, for what needs its graph or its weights.
     pub(super) fn model(&self) -> Result<&Model, Outcome> {
         let (what, allowed) = match self {
-            Source::Model(model) => return Ok(model),
-            Source::Kernels(_) => ("kernels", "kernels, lowered, commands or schedule"),
-            Source::Lowered(_) => ("lowered kernels", "kernels, lowered, commands or schedule"),
-            Source::Schedule(_) => return Err(ended()),
+            CompileInput::Model(model) => return Ok(model),
+            CompileInput::Kernels(_) => ("kernels", "kernels, lowered, commands or schedule"),
+            CompileInput::Lowered(_) => ("lowered kernels", "kernels, lowered, commands or schedule"),
+            CompileInput::Schedule(_) => return Err(ended()),
         };
         Err(Outcome::usage(&format!(
             "a text of {what} has neither a graph nor weights\n  = allowed: --emit {allowed}\n  \
@@ -110,7 +110,7 @@ impl Source {
     /// The program that is meant if none is named.
     pub(super) fn program(&self, args: &CompileArgs) -> ProgramName {
         let own = match self {
-            Source::Lowered(read) => ProgramName::ALL.into_iter().find(|name| name.name() == read.0.program),
+            CompileInput::Lowered(read) => ProgramName::ALL.into_iter().find(|name| name.name() == read.0.program),
             _ => None,
         };
         args.program.or(own).unwrap_or(ProgramName::Decode)
@@ -119,10 +119,10 @@ impl Source {
     /// Kernels, with scales from a text if one is named.
     pub(super) fn kernels(&self, args: &CompileArgs, host: &mut dyn Host) -> Result<Kernels, Outcome> {
         let mut kernels = match self {
-            Source::Model(model) => cluster(&model.graph).map_err(|error| refused(&error))?,
-            Source::Kernels(kernels) => kernels.clone(),
-            Source::Lowered(read) => read.0.kernels.clone(),
-            Source::Schedule(_) => return Err(ended()),
+            CompileInput::Model(model) => cluster(&model.graph).map_err(|error| refused(&error))?,
+            CompileInput::Kernels(kernels) => kernels.clone(),
+            CompileInput::Lowered(read) => read.0.kernels.clone(),
+            CompileInput::Schedule(_) => return Err(ended()),
         };
         if args.target.calibrate.is_none() {
             // Without weights there is nothing to find scales with, and no value that they change.
@@ -138,9 +138,9 @@ impl Source {
     }
 
     /// Compiles it to programs: by the rule, and then with the choices that an effort finds, unless they are made already.
-    pub(super) fn made(&self, args: &CompileArgs, host: &mut dyn Host) -> Result<Made, Outcome> {
+    pub(super) fn made(&self, args: &CompileArgs, host: &mut dyn Host) -> Result<CompileOutput, Outcome> {
         let kernels = self.kernels(args, host)?;
-        if let Source::Lowered(read) = self {
+        if let CompileInput::Lowered(read) = self {
             let (text, sources) = &**read;
             let target = decided(text, args)?;
             let machine = target.machine(host)?;
@@ -151,13 +151,13 @@ impl Source {
                 .compile(&machine)
                 .map_err(|found| Outcome::refused(FAILED, sources, &found, host.colour()))?;
             let tuned = Tuned { compiled, evaluations: 0, times: None };
-            return Ok(Made { machine, target, kernels, tuned });
+            return Ok(CompileOutput { machine, target, kernels, tuned });
         }
         let (target, machine) = (args.target.clone(), args.target.machine(host)?);
         let rule = compiled_long(&machine, &target, &kernels, args.batch)?;
         let aim = Aim { effort: args.effort, goal: goal(&args.goal)?, solver: target.solver(host)? };
         let tuned = tune_compiled(&machine, &kernels, rule, aim).map_err(|error| untuned(&error))?;
-        Ok(Made { machine, target, kernels, tuned })
+        Ok(CompileOutput { machine, target, kernels, tuned })
     }
 }
 

@@ -23,7 +23,7 @@ use crate::host::Host;
 use crate::notation::summary;
 use crate::outcome::{FAILED, OUR_FAULT, Outcome};
 use crate::sim;
-use plain::Group;
+use plain::HeadGroup;
 
 /// Fig. 10 of the paper: 16 slices for each of four heads, keys in the register files.
 const TACTIC: &str = include_str!("../../../../kernels/qk-fig10.tw");
@@ -60,7 +60,7 @@ fn demonstrate(host: &mut dyn Host) -> Result<Outcome, Outcome> {
     let _ =
         write!(stdout, "\nas commands, with softmax and the product with the values\n{}", commands(&program));
     let _ = write!(stdout, "\none run of it\n{}", sim::words(tcp, &program, &reading));
-    let group = group(tcp, &program, &reading).filter(Group::is_whole).ok_or_else(broken)?;
+    let group = group(tcp, &program, &reading).filter(HeadGroup::is_whole).ok_or_else(broken)?;
     let judged = group.judge();
     for agreement in &judged {
         let (equal, results) = (thousands(agreement.equal), thousands(agreement.results));
@@ -119,7 +119,7 @@ fn next() -> String {
 }
 
 /// The program's arrays as numbers.
-fn group(tcp: &Tcp, program: &Program, reading: &Reading) -> Option<Group> {
+fn group(tcp: &Tcp, program: &Program, reading: &Reading) -> Option<HeadGroup> {
     let given = |name: &str| {
         let tensor = program.tensors.iter().find(|tensor| tensor.name == name)?;
         input(tcp, tensor, &mut no_file).ok().flatten()
@@ -128,7 +128,7 @@ fn group(tcp: &Tcp, program: &Program, reading: &Reading) -> Option<Group> {
     let queries = given("q")?;
     let [heads, length, depth] = queries.extents[..] else { return None };
     let size = |extent: u64| usize::try_from(extent).ok();
-    Some(Group {
+    Some(HeadGroup {
         heads: size(heads)?,
         length: size(length)?,
         depth: size(depth)?,

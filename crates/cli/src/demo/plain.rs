@@ -3,7 +3,7 @@
 //! Knows no engine: it judges what the commands gave.
 
 /// The inputs and outputs of a head group, each as numbers in the order of its axes.
-pub(super) struct Group {
+pub(super) struct HeadGroup {
     pub(super) heads: usize,
     /// Queries, and as many keys.
     pub(super) length: usize,
@@ -30,7 +30,7 @@ pub(super) struct Agreement {
     pub(super) results: u64,
 }
 
-impl Group {
+impl HeadGroup {
     /// Whether all arrays have the sizes that the extents say.
     pub(super) fn is_whole(&self) -> bool {
         let rows = self.heads * self.length;
@@ -102,8 +102,8 @@ fn agreement(what: &'static str, with: &'static str, found: &[f64], exact: &[f64
 mod tests {
     use super::*;
 
-    fn group() -> Group {
-        Group {
+    fn group() -> HeadGroup {
+        HeadGroup {
             heads: 1,
             length: 1,
             depth: 1,
@@ -121,8 +121,8 @@ mod tests {
         let right = group();
         assert!(right.is_whole());
         assert!(right.judge().iter().all(|agreement| agreement.equal == agreement.results));
-        let wrong = Group { out: vec![-4.0], ..group() };
+        let wrong = HeadGroup { out: vec![-4.0], ..group() };
         assert_eq!(wrong.judge().map(|agreement| agreement.equal), [1, 1, 0]);
-        assert!(!Group { scores: Vec::new(), ..group() }.is_whole());
+        assert!(!HeadGroup { scores: Vec::new(), ..group() }.is_whole());
     }
 }

@@ -14,16 +14,16 @@ use tilewright_verify::neuron::verify;
 
 use super::args::ExploreArgs;
 use super::plot::real;
-use super::shown::{Look, Roof, Shown};
+use super::display::{CandidateView, Roofline, CandidateDisplay};
 use crate::host::Host;
 
 /// A task with the name of its machine and what its energies rest on.
-pub(crate) struct OnCore<'m> {
+pub(crate) struct CoreTask<'m> {
     pub(crate) task: Task<'m>,
     pub(crate) assumed: Vec<String>,
 }
 
-impl<'m> Shown for OnCore<'m> {
+impl<'m> CandidateDisplay for CoreTask<'m> {
     type Target = Task<'m>;
 
     fn target(&self) -> &Task<'m> {
@@ -90,9 +90,9 @@ impl<'m> Shown for OnCore<'m> {
         "tiling"
     }
 
-    fn look(&self, found: &Found, candidate: &Candidate, number: usize) -> Option<Look> {
+    fn look(&self, found: &Found, candidate: &Candidate, number: usize) -> Option<CandidateView> {
         let told = Told::new(&self.task, found, candidate)?;
-        Some(Look {
+        Some(CandidateView {
             row: row(number, &told),
             value: value(self, &told),
             spelled: spelled(&self.task, &told),
@@ -129,11 +129,11 @@ impl<'m> Shown for OnCore<'m> {
         }
     }
 
-    fn roof(&self) -> Roof {
+    fn roof(&self) -> Roofline {
         let neuron = &self.task.chip.neuron;
         let array = real(neuron.tensor.rows * neuron.tensor.columns);
         let dma = neuron.dma.engines_per_core.saturating_mul(neuron.dma.achieved_bytes_per_s);
-        Roof {
+        Roofline {
             title: "Roofline of HBM",
             x: "products for each byte of HBM",
             y: "tera products a second",
@@ -235,7 +235,7 @@ fn spelled(task: &Task<'_>, told: &Told) -> String {
     )
 }
 
-fn value(shown: &OnCore<'_>, told: &Told) -> Value {
+fn value(shown: &CoreTask<'_>, told: &Told) -> Value {
     let (plan, totals, room) = (&told.plan, &told.totals, &told.room);
     let energy: Map<String, Value> = shown
         .parts()

@@ -11,7 +11,7 @@ use tilewright_report::columns::{counted, thousands};
 use tilewright_tcp_cost::legality::Reduction;
 use tilewright_tcp_cost::{Placed, Setup, Verdict};
 
-use super::gather::{self, Gathered};
+use super::gather::{self, NotationInput};
 use super::json;
 use crate::args::CheckArgs;
 use crate::host::Host;
@@ -41,7 +41,7 @@ pub(super) fn run(args: &CheckArgs, host: &mut dyn Host) -> Result<Outcome, Outc
 }
 
 /// Numbers for names; complaints end the command.
-pub(super) fn resolve(gathered: &Gathered, as_json: bool, host: &dyn Host) -> Result<Problem, Outcome> {
+pub(super) fn resolve(gathered: &NotationInput, as_json: bool, host: &dyn Host) -> Result<Problem, Outcome> {
     Problem::new(&gathered.program).map_err(|complaints| {
         // Names and sizes that do not resolve are unreadable; digits that do not fit are illegal.
         let stdout = if as_json { json::refusal(&gathered.sources, &complaints) } else { String::new() };

@@ -15,13 +15,13 @@ use crate::host::{Host, read_text};
 use crate::outcome::{BAD_INPUT, Outcome};
 
 /// A program and the texts that it came from.
-pub(crate) struct Gathered {
+pub(crate) struct NotationInput {
     pub(crate) sources: Sources,
     pub(crate) program: Program,
 }
 
 /// Reads the einsum or file, then the options, which add to the file or replace what it says.
-pub(crate) fn read(args: &NotationArgs, host: &mut dyn Host) -> Result<Gathered, Outcome> {
+pub(crate) fn read(args: &NotationArgs, host: &mut dyn Host) -> Result<NotationInput, Outcome> {
     let mut sources = Sources::default();
     let mut complaints = Vec::new();
     let mut program = if is_file(&args.einsum, host) {
@@ -58,7 +58,7 @@ pub(crate) fn read(args: &NotationArgs, host: &mut dyn Host) -> Result<Gathered,
         program.dtype = Some((dtype.clone(), SpanOf(sources.span(id, 0..dtype.len()))));
     }
     if complaints.is_empty() {
-        Ok(Gathered { sources, program })
+        Ok(NotationInput { sources, program })
     } else {
         Err(Outcome::refused(BAD_INPUT, &sources, &complaints, host.colour()))
     }
@@ -121,7 +121,7 @@ pub(crate) fn tcp(loaded: &Loaded, args: &TargetArgs) -> Result<Tcp, Outcome> {
 }
 
 /// The element type: as asked, as the file says, or int8.
-pub(crate) fn setup<'m>(gathered: &Gathered, tcp: &'m Tcp, pes: u64) -> Result<Setup<'m>, Outcome> {
+pub(crate) fn setup<'m>(gathered: &NotationInput, tcp: &'m Tcp, pes: u64) -> Result<Setup<'m>, Outcome> {
     let asked = gathered.program.dtype.as_ref().map_or("int8", |(name, _)| name.as_str());
     let refused = |asked: &str| {
         let allowed: Vec<&str> = CONTRACTED.iter().map(|dtype| dtype.name()).collect();

@@ -23,7 +23,7 @@ pub(crate) struct RunArgs {
     /// A language model, or any ONNX graph
     pub(crate) model: String,
     #[command(flatten)]
-    pub(crate) prompting: Prompting,
+    pub(crate) prompting: PromptArgs,
     /// Another text to go on from at the same time, as one more sequence of a batch; as often as wanted
     #[arg(long = "with", value_name = "TEXT", conflicts_with_all = ["interp", "trace"])]
     pub(crate) with: Vec<String>,
@@ -64,7 +64,7 @@ pub(crate) struct TensorArgs {
 
 /// What to generate, and what to say about it.
 #[derive(Clone, Debug, Args)]
-pub(crate) struct Prompting {
+pub(crate) struct PromptArgs {
     /// The text to go on from
     #[arg(long, default_value = "")]
     pub(crate) prompt: String,

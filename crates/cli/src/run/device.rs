@@ -14,15 +14,15 @@ use tilewright_runtime::generate::{Generation, Limits, encode, generate, trace_l
 use tilewright_runtime::model::{ModelDevice, ModelError};
 use tilewright_tcp_exec::state::Lent;
 
-use super::args::Prompting;
+use super::args::PromptArgs;
 use super::report::Report;
-use super::speaker::Speaker;
+use super::stream::TextStream;
 use super::{check_room, vocabulary};
 use crate::host::Host;
 use crate::outcome::{BAD_INPUT, FAILED, OUR_FAULT, Outcome};
 
 /// Where the bytes of weights come from.
-pub(crate) enum Weights<'w> {
+pub(crate) enum WeightSource<'w> {
     /// From a model, to be packed.
     Constants(&'w Constants<'w>),
     /// Packed before.
@@ -30,26 +30,26 @@ pub(crate) enum Weights<'w> {
 }
 
 /// A model to be run on a chip.
-pub(crate) struct Job<'j> {
+pub(crate) struct ModelJob<'j> {
     pub(crate) machine: &'j Tcp,
     /// The chip's name.
     pub(crate) chip: &'j str,
     pub(crate) pes: u64,
     pub(crate) chips: u64,
     pub(crate) tokenizer: &'j Tokenizer,
-    pub(crate) prompting: &'j Prompting,
+    pub(crate) prompting: &'j PromptArgs,
     /// Tokens of the prompt.
     pub(crate) prompt: Vec<u32>,
     /// Those of texts that go on at the same time.
     pub(crate) with: Vec<Vec<u32>>,
 }
 
-impl Job<'_> {
+impl ModelJob<'_> {
     /// Generates, and says what it took.
     pub(crate) fn run(
         &self,
         compiled: Compiled,
-        weights: &Weights<'_>,
+        weights: &WeightSource<'_>,
         host: &mut dyn Host,
     ) -> Result<Outcome, Outcome> {
         // A prompt is refused before anything is loaded.
@@ -60,8 +60,8 @@ impl Job<'_> {
         self.check_batch(&compiled)?;
         let mut device = ModelDevice::new(self.machine, compiled).map_err(|error| failed(&error))?;
         match weights {
-            Weights::Constants(constants) => device.load(constants),
-            Weights::Packed(chips) => device.load_packed(chips),
+            WeightSource::Constants(constants) => device.load(constants),
+            WeightSource::Packed(chips) => device.load_packed(chips),
         }
         .map_err(|error| failed(&error))?;
         if device.compiled().kernels.pools() {
@@ -70,12 +70,12 @@ impl Job<'_> {
         if !self.with.is_empty() {
             return self.together(&mut device, host);
         }
-        let mut speaker = Speaker::new(self.tokenizer, &self.prompt, !self.prompting.json, host);
+        let mut stream = TextStream::new(self.tokenizer, &self.prompt, !self.prompting.json, host);
         let generation = generate(&mut device, &wide(&self.prompt), &self.limits(), &mut |token| {
-            speaker.say(u32::try_from(token).unwrap_or(u32::MAX), host);
+            stream.say(u32::try_from(token).unwrap_or(u32::MAX), host);
             if host.interrupted() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });
-        let (text, shown) = speaker.end(host);
+        let (text, shown) = stream.end(host);
         let generation = generation.map_err(|error| failed(&error))?;
         let traced = self.trace(&mut device, &generation, host)?;
         let report = Report {

@@ -5,9 +5,9 @@ pub(crate) mod args;
 mod device;
 mod reference;
 mod report;
-mod speaker;
+mod stream;
 mod tensors;
-mod together;
+mod batch;
 mod vocabulary;
 
 use tilewright_compile::cluster::cluster;
@@ -18,7 +18,7 @@ use tilewright_import::tokenizer::Tokenizer;
 use tilewright_machine::Tcp;
 use tilewright_schedule::tune::{Aim, TuneError, tune, watts};
 
-pub(crate) use device::{Job, Weights};
+pub(crate) use device::{ModelJob, WeightSource};
 
 use crate::calibrate;
 use crate::compile::executed;
@@ -26,7 +26,7 @@ use crate::host::Host;
 use crate::model;
 use crate::outcome::{FAILED, Outcome};
 use crate::target::ModelTarget;
-use args::{Prompting, RunArgs};
+use args::{PromptArgs, RunArgs};
 
 pub(crate) fn run(args: &RunArgs, host: &mut dyn Host) -> Outcome {
     if let Some(outcome) = executed(args, host) {
@@ -49,7 +49,7 @@ fn chip(args: &RunArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> {
     model::with_weights(&args.model)?;
     let loaded = model::raised(model::load(&args.model, args.dims.as_deref(), host)?);
     let tokenizer = model::tokenizer(&args.model, args.prompting.tokenizer.as_deref(), host)?;
-    let on = Target {
+    let on = RunTarget {
         machine: &machine,
         target: &args.target,
         tokenizer: &tokenizer,
@@ -60,18 +60,18 @@ fn chip(args: &RunArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> {
 }
 
 /// What a model is run on and asked for.
-pub(crate) struct Target<'t> {
+pub(crate) struct RunTarget<'t> {
     pub(crate) machine: &'t Tcp,
     pub(crate) target: &'t ModelTarget,
     pub(crate) tokenizer: &'t Tokenizer,
-    pub(crate) prompting: &'t Prompting,
+    pub(crate) prompting: &'t PromptArgs,
     /// Texts besides the prompt that go on at the same time.
     pub(crate) with: &'t [String],
 }
 
 /// Compiles a model, with the choices that an effort finds, and generates with it.
 pub(crate) fn on_chip(
-    on: &Target<'_>,
+    on: &RunTarget<'_>,
     loaded: &Model,
     effort: u64,
     host: &mut dyn Host,
@@ -88,14 +88,14 @@ pub(crate) fn on_chip(
     let tuned = tune(on.machine, &kernels, options, aim).map_err(|error| untuned(&error))?;
     let compiled = tuned.compiled;
     let constant = |name: &str| weights::constant(&loaded.graph, &loaded.store, name);
-    job.run(compiled, &Weights::Constants(&constant), host)
+    job.run(compiled, &WeightSource::Constants(&constant), host)
 }
 
-impl<'t> Target<'t> {
+impl<'t> RunTarget<'t> {
     /// All texts as tokens, for a model that is compiled.
-    pub(crate) fn job(&self) -> Result<Job<'t>, Outcome> {
+    pub(crate) fn job(&self) -> Result<ModelJob<'t>, Outcome> {
         let with: Result<Vec<_>, _> = self.with.iter().map(|text| prompt(self.tokenizer, text)).collect();
-        Ok(Job {
+        Ok(ModelJob {
             machine: self.machine,
             chip: &self.target.chip,
             pes: self.target.pes,

@@ -14,7 +14,7 @@ use crate::run::report::{length, spelled};
 
 /// What `--json` prints.
 #[derive(Serialize)]
-struct Generated {
+struct GeneratedJson {
     prompt_tokens: Vec<u32>,
     tokens: Vec<u32>,
     text: String,
@@ -22,7 +22,7 @@ struct Generated {
 
 /// What `--json` prints of an encoder.
 #[derive(Serialize)]
-struct Encoded<'e> {
+struct EmbeddingJson<'e> {
     prompt_tokens: Vec<u32>,
     embedding: &'e [f32],
     norm: f64,
@@ -48,7 +48,7 @@ fn encode(
     let embedding = outputs.get(output).map_or(&[][..], Tensor::as_floats);
     if json {
         let norm = length(embedding);
-        return Ok(Outcome::good(to_json(&Encoded { prompt_tokens: prompt, embedding, norm })));
+        return Ok(Outcome::good(to_json(&EmbeddingJson { prompt_tokens: prompt, embedding, norm })));
     }
     Ok(Outcome::good(spelled(embedding) + "\n"))
 }
@@ -133,7 +133,7 @@ pub(super) fn generate(args: &RunArgs, host: &mut dyn Host) -> Result<Outcome, O
     let generated: Vec<u64> = tokens.iter().copied().map(u64::from).collect();
     let stderr = super::vocabulary::unwritten(&tokenizer, &generated, words);
     let stdout = match args.prompting.json {
-        true => to_json(&Generated { prompt_tokens: prompt, tokens, text }),
+        true => to_json(&GeneratedJson { prompt_tokens: prompt, tokens, text }),
         false => text + "\n",
     };
     Ok(Outcome { stderr, ..Outcome::good(stdout) })

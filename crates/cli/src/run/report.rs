@@ -9,12 +9,12 @@ use tilewright_runtime::model::ModelDevice;
 use tilewright_runtime::usage::Usage;
 use tilewright_tcp_sim::Engine;
 
-use super::device::Job;
+use super::device::ModelJob;
 use crate::machine::to_json;
 
 /// A generation with all that is said about it.
 pub(super) struct Report<'r> {
-    pub(super) job: &'r Job<'r>,
+    pub(super) job: &'r ModelJob<'r>,
     pub(super) device: &'r ModelDevice,
     pub(super) generation: &'r Generation,
     /// Prompt and what came behind it.
@@ -24,12 +24,12 @@ pub(super) struct Report<'r> {
     /// Where the trace went.
     pub(super) traced: Option<&'r str>,
     /// Texts that went on at the same time.
-    pub(super) with: Vec<Text>,
+    pub(super) with: Vec<SequenceJson>,
 }
 
 /// One of several texts.
 #[derive(Serialize)]
-pub(super) struct Text {
+pub(super) struct SequenceJson {
     pub(super) prompt_tokens: Vec<u32>,
     pub(super) tokens: Vec<u64>,
     pub(super) text: String,
@@ -38,7 +38,7 @@ pub(super) struct Text {
 
 /// What `--json` prints.
 #[derive(Serialize)]
-struct Data<'d> {
+struct ReportJson<'d> {
     model: &'d str,
     chip: &'d str,
     dtype: &'static str,
@@ -54,23 +54,23 @@ struct Data<'d> {
     norm: Option<f64>,
     stop: &'static str,
     #[serde(skip_serializing_if = "<[Text]>::is_empty")]
-    with: &'d [Text],
+    with: &'d [SequenceJson],
     prefill_ms: f64,
     ms_per_token: Option<f64>,
     tokens_per_s: Option<f64>,
     energy_mj_per_token: Option<f64>,
     utilisation: Utilisation,
-    breakdown: Vec<Kind<'d>>,
-    decode: Sums,
-    prefill: Sums,
+    breakdown: Vec<KindJson<'d>>,
+    decode: UsageJson,
+    prefill: UsageJson,
     prefill_utilisation: Utilisation,
-    prefill_breakdown: Vec<Kind<'d>>,
+    prefill_breakdown: Vec<KindJson<'d>>,
     trace: Option<&'d str>,
 }
 
 /// Sums over runs.
 #[derive(Serialize)]
-struct Sums {
+struct UsageJson {
     runs: u64,
     tokens: u64,
     cycles: u64,
@@ -91,7 +91,7 @@ struct Utilisation {
 
 /// All commands of a kind.
 #[derive(Serialize)]
-struct Kind<'k> {
+struct KindJson<'k> {
     kind: &'k str,
     unit: &'static str,
     commands: u64,
@@ -107,7 +107,7 @@ impl Report<'_> {
         let machine = self.job.machine;
         let options = &self.device.compiled().plan.options;
         let ms = decode.ms_per_token(machine);
-        to_json(&Data {
+        to_json(&ReportJson {
             model: &self.device.compiled().kernels.name,
             chip: self.job.chip,
             dtype: options.dtype_name(),
@@ -238,8 +238,8 @@ pub(super) fn length(vector: &[f32]) -> f64 {
     vector.iter().map(|number| f64::from(*number).powi(2)).sum::<f64>().sqrt()
 }
 
-fn sums(usage: &Usage) -> Sums {
-    Sums {
+fn sums(usage: &Usage) -> UsageJson {
+    UsageJson {
         runs: usage.runs,
         tokens: usage.tokens,
         cycles: usage.cycles,
@@ -249,12 +249,12 @@ fn sums(usage: &Usage) -> Sums {
     }
 }
 
-fn kinds(usage: &Usage) -> Vec<Kind<'_>> {
+fn kinds(usage: &Usage) -> Vec<KindJson<'_>> {
     let small = |value: u128| u64::try_from(value).unwrap_or(u64::MAX);
     usage
         .longest()
         .into_iter()
-        .map(|(kind, unit, used)| Kind {
+        .map(|(kind, unit, used)| KindJson {
             kind,
             unit,
             commands: used.runs,

@@ -7,9 +7,9 @@ use tilewright_tcp_cost::energy::Component;
 use tilewright_tcp_isa::program::Program;
 use tilewright_tcp_sim::{Ended, ImageUse};
 
-use super::Asked;
+use super::ReadingSelection;
 
-pub(super) fn reading(asked: Asked, program: &Program, reading: &Reading) -> String {
+pub(super) fn reading(asked: ReadingSelection, program: &Program, reading: &Reading) -> String {
     let outcome = &reading.outcome;
     let mut top = Map::new();
     let mut put = |name: &str, value: Value| top.insert(name.to_string(), value);

@@ -20,11 +20,11 @@ use crate::args::{ReadingArgs, SimArgs};
 use crate::chip::load_chip;
 use crate::host::{Draft, Host};
 use crate::outcome::{BAD_INPUT, FAILED, GOOD, OUR_FAULT, Outcome, rendered};
-use crate::program::{self, Refusal};
+use crate::program::{self, LoadError};
 
 /// Which of the four readings are printed.
 #[derive(Clone, Copy)]
-pub(crate) struct Asked {
+pub(crate) struct ReadingSelection {
     pub(crate) values: bool,
     pub(crate) timeline: bool,
     pub(crate) energy: bool,
@@ -38,7 +38,7 @@ pub(crate) fn run(args: &SimArgs, host: &mut dyn Host) -> Outcome {
 /// All readings of a run, as `tilewright sim` prints them.
 pub(crate) fn words(tcp: &Tcp, program: &Program, reading: &Reading) -> String {
     words::reading(
-        Asked { values: true, timeline: true, energy: true, findings: true },
+        ReadingSelection { values: true, timeline: true, energy: true, findings: true },
         tcp,
         program,
         reading,
@@ -50,10 +50,10 @@ pub(crate) fn engines(exec: &Exec) -> String {
     words::engines(exec)
 }
 
-fn asked(args: &ReadingArgs) -> Asked {
+fn asked(args: &ReadingArgs) -> ReadingSelection {
     let any = args.values || args.timeline || args.energy || args.findings;
     let pick = |flag: bool| flag || !any;
-    Asked {
+    ReadingSelection {
         values: pick(args.values) || args.output.is_some(),
         timeline: pick(args.timeline),
         energy: pick(args.energy),
@@ -68,10 +68,10 @@ fn simulate(args: &SimArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> {
         return neuron::simulate(args, asked(&args.readings), &written.text, host);
     }
     let loaded = program::parse(&args.program, written, &mut sources).map_err(|refusal| match refusal {
-        Refusal::Complaints(complaints) => {
+        LoadError::Complaints(complaints) => {
             refused(&args.readings, BAD_INPUT, &sources, &complaints, host.colour())
         }
-        other @ Refusal::Words(_) => other.outcome(&sources, host),
+        other @ LoadError::Words(_) => other.outcome(&sources, host),
     })?;
     let tcp = machine(args, &loaded.program, &mut sources, host)?;
     readings(&args.readings, &tcp, &loaded, &sources, host)
@@ -220,7 +220,7 @@ pub(crate) fn file_name(name: &str) -> String {
 
 fn said(
     args: &ReadingArgs,
-    asked: Asked,
+    asked: ReadingSelection,
     tcp: &Tcp,
     program: &Program,
     reading: &Reading,

@@ -12,10 +12,10 @@ use tilewright_tcp_isa::program::exec::{Body, Context, Stream};
 use tilewright_tcp_isa::program::{Exec, Program};
 use tilewright_tcp_sim::{Ended, Outcome};
 
-use super::Asked;
+use super::ReadingSelection;
 use crate::args::ReadingArgs;
 
-pub(super) fn reading(asked: Asked, tcp: &Tcp, program: &Program, reading: &Reading) -> String {
+pub(super) fn reading(asked: ReadingSelection, tcp: &Tcp, program: &Program, reading: &Reading) -> String {
     let mut text = String::new();
     if asked.timeline {
         timeline(&mut text, tcp, program, &reading.outcome);

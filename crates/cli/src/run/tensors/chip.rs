@@ -15,8 +15,8 @@ use tilewright_runtime::graph::GraphDevice;
 use tilewright_runtime::usage::Usage;
 use tilewright_runtime::{Reading, ReadingError, Wanted};
 
-use super::inputs::Given;
-use super::outputs::{self, Said};
+use super::inputs::InputArrays;
+use super::outputs::{self, OutputJson};
 use crate::host::Host;
 use crate::machine::to_json;
 use crate::outcome::{FAILED, OUR_FAULT, Outcome};
@@ -57,7 +57,7 @@ fn fits(args: &RunArgs) -> Result<(), Outcome> {
 pub(super) fn run(
     args: &RunArgs,
     model: &Model,
-    given: &Given,
+    given: &InputArrays,
     host: &mut dyn Host,
 ) -> Result<Outcome, Outcome> {
     let machine = args.target.machine(host)?;
@@ -104,8 +104,8 @@ pub(super) fn run(
 
 /// What `--json` prints.
 #[derive(Serialize)]
-struct All<'s> {
-    outputs: Vec<Said<'s>>,
+struct ChipRunJson<'s> {
+    outputs: Vec<OutputJson<'s>>,
     kernels: usize,
     cycles: u64,
     ms: f64,
@@ -126,7 +126,7 @@ fn said(
     usage.add(&reading.outcome, 1);
     let (ms, energy_mj) = (usage.seconds(machine) * 1e3, usage.mj_per_token().unwrap_or(0.0));
     let planned = device.planned();
-    let all = All {
+    let all = ChipRunJson {
         outputs: outputs::data(args, results),
         kernels: planned.kernels.kernels.len(),
         cycles: reading.outcome.cycles,

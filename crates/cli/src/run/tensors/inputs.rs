@@ -16,17 +16,17 @@ use crate::outcome::Outcome;
 use crate::run::args::RunArgs;
 
 /// What a graph asks for.
-pub(super) enum Asked {
+pub(super) enum RequiredInputs {
     /// An ONNX file, which is read once sizes are known.
     Onnx(Vec<Declared>),
     /// A graph that has been read.
     Graph(Box<Model>, Vec<Declared>),
 }
 
-impl Asked {
-    pub(super) fn of(args: &RunArgs, host: &mut dyn Host) -> Result<Asked, Outcome> {
+impl RequiredInputs {
+    pub(super) fn of(args: &RunArgs, host: &mut dyn Host) -> Result<RequiredInputs, Outcome> {
         if args.model.ends_with(".onnx") {
-            return Ok(Asked::Onnx(model::onnx_inputs(&args.model, host)?));
+            return Ok(RequiredInputs::Onnx(model::onnx_inputs(&args.model, host)?));
         }
         if !args.model.ends_with(".graph") {
             return Err(Outcome::usage(&format!(
@@ -46,20 +46,20 @@ impl Asked {
             Declared { name: value.name.clone(), dtype: value.ty.dtype, sizes }
         });
         let declared = declared.collect();
-        Ok(Asked::Graph(Box::new(model), declared))
+        Ok(RequiredInputs::Graph(Box::new(model), declared))
     }
 
     fn inputs(&self) -> &[Declared] {
         match self {
-            Asked::Onnx(inputs) | Asked::Graph(_, inputs) => inputs,
+            RequiredInputs::Onnx(inputs) | RequiredInputs::Graph(_, inputs) => inputs,
         }
     }
 
     /// The model with the sizes of its inputs. Integers that shapes follow from become constants where nothing else does.
-    pub(super) fn model(self, args: &RunArgs, given: &Given, host: &mut dyn Host) -> Result<Model, Outcome> {
+    pub(super) fn model(self, args: &RunArgs, given: &InputArrays, host: &mut dyn Host) -> Result<Model, Outcome> {
         match self {
-            Asked::Graph(model, _) => Ok(*model),
-            Asked::Onnx(_) => {
+            RequiredInputs::Graph(model, _) => Ok(*model),
+            RequiredInputs::Onnx(_) => {
                 let axes = given.axes.iter().map(|(name, size)| (name.clone(), (*size, *size)));
                 let axes: BTreeMap<String, (u64, u64)> = axes.collect();
                 let plain = model::load_onnx(&args.model, axes.clone(), BTreeMap::new(), host);
@@ -79,13 +79,13 @@ impl Asked {
 }
 
 /// Arrays by name, and the sizes that they give to axes.
-pub(super) struct Given {
+pub(super) struct InputArrays {
     tensors: BTreeMap<String, Tensor>,
     axes: BTreeMap<String, u64>,
 }
 
-impl Given {
-    pub(super) fn new(args: &RunArgs, asked: &Asked, host: &mut dyn Host) -> Result<Given, Outcome> {
+impl InputArrays {
+    pub(super) fn new(args: &RunArgs, asked: &RequiredInputs, host: &mut dyn Host) -> Result<InputArrays, Outcome> {
         let (inputs, mut files) = (asked.inputs(), BTreeMap::new());
         for written in &args.tensors.inputs {
             let Some((name, file)) = written.split_once('=') else {
@@ -105,7 +105,7 @@ impl Given {
         let bounds = model::axes(args.dims.as_deref().unwrap_or(""))?;
         let fixed = bounds.into_iter().filter(|(_, (least, most))| least == most);
         let mut given =
-            Given { tensors: BTreeMap::new(), axes: fixed.map(|(n, (size, _))| (n, size)).collect() };
+            InputArrays { tensors: BTreeMap::new(), axes: fixed.map(|(n, (size, _))| (n, size)).collect() };
         for input in inputs {
             if let Some(file) = files.get(input.name.as_str()) {
                 let tensor = read(input, file, host)?;

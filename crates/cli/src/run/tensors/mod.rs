@@ -12,7 +12,7 @@ use tilewright_reference::{EvalError, Interpreter, Tensor};
 use crate::host::Host;
 use crate::outcome::{FAILED, Outcome};
 use crate::run::args::RunArgs;
-use inputs::{Asked, Given};
+use inputs::{RequiredInputs, InputArrays};
 
 /// Whether arrays are meant rather than text.
 pub(super) fn asked(args: &RunArgs) -> bool {
@@ -28,8 +28,8 @@ pub(super) fn run(args: &RunArgs, host: &mut dyn Host) -> Result<Outcome, Outcom
             "--prompt with --input, --seed or --output\n  = allowed: a text, or arrays\n  = instead: leave one of them out",
         ));
     }
-    let asked = Asked::of(args, host)?;
-    let given = Given::new(args, &asked, host)?;
+    let asked = RequiredInputs::of(args, host)?;
+    let given = InputArrays::new(args, &asked, host)?;
     let model = asked.model(args, &given, host)?;
     if !args.interp {
         return chip::run(args, &model, &given, host);
@@ -40,7 +40,7 @@ pub(super) fn run(args: &RunArgs, host: &mut dyn Host) -> Result<Outcome, Outcom
 }
 
 /// Outputs of the plain float32 interpreter.
-fn interpreted(model: &Model, given: &Given, host: &dyn Host) -> Result<Vec<(String, Tensor)>, Outcome> {
+fn interpreted(model: &Model, given: &InputArrays, host: &dyn Host) -> Result<Vec<(String, Tensor)>, Outcome> {
     let failed = |error: EvalError| Outcome { code: FAILED, ..Outcome::usage(&error.to_string()) };
     let graph = primitives(&model.graph)
         .map_err(|complaint| Outcome::refused(FAILED, &Sources::default(), &[*complaint], host.colour()))?;

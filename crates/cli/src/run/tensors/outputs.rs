@@ -19,19 +19,19 @@ const SHOWN: usize = 8;
 
 /// An output as `--json` prints it.
 #[derive(Serialize)]
-pub(super) struct Said<'s> {
+pub(super) struct OutputJson<'s> {
     name: &'s str,
     dtype: &'static str,
     shape: &'s [usize],
     #[serde(skip_serializing_if = "Option::is_none")]
     file: Option<String>,
-    values: Numbers<'s>,
+    values: ElementsJson<'s>,
 }
 
 /// Elements in row-major order.
 #[derive(Serialize)]
 #[serde(untagged)]
-enum Numbers<'s> {
+enum ElementsJson<'s> {
     Floats(&'s [f32]),
     Ints(&'s [i64]),
 }
@@ -98,15 +98,15 @@ pub(super) fn words(args: &RunArgs, results: &[(String, Tensor)]) -> String {
 }
 
 /// All outputs as data.
-pub(super) fn data<'s>(args: &RunArgs, results: &'s [(String, Tensor)]) -> Vec<Said<'s>> {
-    let one = |(name, tensor): &'s (String, Tensor)| Said {
+pub(super) fn data<'s>(args: &RunArgs, results: &'s [(String, Tensor)]) -> Vec<OutputJson<'s>> {
+    let one = |(name, tensor): &'s (String, Tensor)| OutputJson {
         name,
         dtype: tensor.dtype.name(),
         shape: &tensor.dims,
         file: args.tensors.output.as_ref().map(|folder| path(folder, name)),
         values: match &tensor.elements {
-            Elements::Floats(values) => Numbers::Floats(values),
-            Elements::Ints(values) => Numbers::Ints(values),
+            Elements::Floats(values) => ElementsJson::Floats(values),
+            Elements::Ints(values) => ElementsJson::Ints(values),
         },
     };
     results.iter().map(one).collect()
@@ -115,8 +115,8 @@ pub(super) fn data<'s>(args: &RunArgs, results: &'s [(String, Tensor)]) -> Vec<S
 /// What a run without a chip says.
 pub(super) fn said(args: &RunArgs, results: &[(String, Tensor)]) -> String {
     #[derive(Serialize)]
-    struct All<'s> {
-        outputs: Vec<Said<'s>>,
+    struct OutputsJson<'s> {
+        outputs: Vec<OutputJson<'s>>,
     }
-    if args.prompting.json { to_json(&All { outputs: data(args, results) }) } else { words(args, results) }
+    if args.prompting.json { to_json(&OutputsJson { outputs: data(args, results) }) } else { words(args, results) }
 }

@@ -7,10 +7,10 @@ use tilewright_neuron_sim::reading::energy::energy;
 use tilewright_neuron_sim::reading::path::{critical, idle};
 use tilewright_neuron_sim::reading::summary::summary;
 
-use super::Told;
-use crate::sim::Asked;
+use super::NeuronReport;
+use crate::sim::ReadingSelection;
 
-pub(super) fn reading(asked: Asked, told: &Told<'_>) -> String {
+pub(super) fn reading(asked: ReadingSelection, told: &NeuronReport<'_>) -> String {
     let mut top = Map::new();
     top.insert("chip".to_owned(), json!(told.chip.name));
     if asked.timeline {
@@ -37,7 +37,7 @@ pub(super) fn reading(asked: Asked, told: &Told<'_>) -> String {
     serde_json::to_string_pretty(&Value::Object(top)).unwrap_or_default() + "\n"
 }
 
-fn timeline(told: &Told<'_>) -> Map<String, Value> {
+fn timeline(told: &NeuronReport<'_>) -> Map<String, Value> {
     let (program, timeline) = (told.run.program(told.recorded), &told.run.timeline);
     let figures = summary(told.chip, program, timeline);
     let mut waits: Map<String, Value> =

@@ -14,7 +14,7 @@ use tilewright_tcp_lower::Options;
 use tilewright_verify::Check;
 use tilewright_verify::tcp::run_program;
 
-use super::Answer;
+use super::SearchAnswer;
 use super::args::ExploreArgs;
 use super::table::{checked, headline};
 use crate::outcome::{FAILED, GOOD, Outcome};
@@ -27,7 +27,7 @@ pub(crate) fn answer(
     neighbours: &Neighbours,
     goal: Goal,
     seconds: f64,
-) -> Result<Answer, Outcome> {
+) -> Result<SearchAnswer, Outcome> {
     let options = Options { machine: args.target.chip.clone(), ..Options::default() };
     let fitted = fit(task, found, neighbours, goal, &options);
     let Some(best) = fitted.fitting.first() else {
@@ -70,7 +70,7 @@ pub(crate) fn answer(
         "candidates": fitted.fitting.iter().take(args.keep).map(|bridged| one(task, bridged)).collect::<Vec<_>>(),
         "verified": checks.iter().map(|check| super::json::checked("cycles", check)).collect::<Vec<_>>(),
     });
-    Ok(Answer { text, value, code })
+    Ok(SearchAnswer { text, value, code })
 }
 
 fn one(task: &Task<'_>, bridged: &Bridged) -> serde_json::Value {

@@ -7,12 +7,12 @@ use tilewright_runtime::generate::Generation;
 use tilewright_runtime::model::ModelDevice;
 use tilewright_runtime::together::{Together, generate_together};
 
-use super::device::{Job, failed, wide};
-use super::report::{Report, Text};
+use super::device::{ModelJob, failed, wide};
+use super::report::{Report, SequenceJson};
 use crate::host::Host;
 use crate::outcome::Outcome;
 
-impl Job<'_> {
+impl ModelJob<'_> {
     /// Generates all texts, and says what it took.
     pub(super) fn together(&self, device: &mut ModelDevice, host: &mut dyn Host) -> Result<Outcome, Outcome> {
         let others: Vec<Vec<u64>> = self.with.iter().map(|prompt| wide(prompt)).collect();
@@ -23,9 +23,9 @@ impl Job<'_> {
         let text = self.told(&self.prompt, &first.tokens);
         let with = self.with.iter().zip(others).map(|(prompt, spoken)| {
             let text = self.told(prompt, &spoken.tokens);
-            Text { prompt_tokens: prompt.clone(), tokens: spoken.tokens, text, stop: spoken.stop.name() }
+            SequenceJson { prompt_tokens: prompt.clone(), tokens: spoken.tokens, text, stop: spoken.stop.name() }
         });
-        let with: Vec<Text> = with.collect();
+        let with: Vec<SequenceJson> = with.collect();
         let texts: Vec<&str> = iter::once(text.as_str()).chain(with.iter().map(|with| &*with.text)).collect();
         let texts = texts.join("\n\n");
         let generated: Vec<u64> = iter::once(&first.tokens)

@@ -14,7 +14,7 @@ pub(crate) type CandidateOf<T> = Candidate<<T as Target>::Choice>;
 
 /// One candidate, ready to be shown.
 #[derive(Clone, Debug)]
-pub(crate) struct Look {
+pub(crate) struct CandidateView {
     /// Its row of the table.
     pub(crate) row: Vec<String>,
     /// It as data.
@@ -37,7 +37,7 @@ pub(crate) struct Look {
 
 /// A roofline.
 #[derive(Clone, Debug)]
-pub(crate) struct Roof {
+pub(crate) struct Roofline {
     /// Its title.
     pub(crate) title: &'static str,
     /// Label of the horizontal axis.
@@ -55,7 +55,7 @@ pub(crate) struct Roof {
 }
 
 /// A target and how its candidates are shown.
-pub(crate) trait Shown {
+pub(crate) trait CandidateDisplay {
     /// The target.
     type Target: Target;
 
@@ -87,7 +87,7 @@ pub(crate) trait Shown {
         found: &FoundOf<Self::Target>,
         candidate: &CandidateOf<Self::Target>,
         number: usize,
-    ) -> Option<Look>;
+    ) -> Option<CandidateView>;
     /// A candidate in sentences.
     fn explain(&self, found: &FoundOf<Self::Target>, candidate: &CandidateOf<Self::Target>) -> String;
     /// What to say below the bound.
@@ -95,7 +95,7 @@ pub(crate) trait Shown {
     /// The least change that would let the closest candidate through.
     fn advice(&self, refusal: Refusal) -> String;
     /// The roof over candidates.
-    fn roof(&self) -> Roof;
+    fn roof(&self) -> Roofline;
     /// Runs the first of the best.
     fn verify(&self, found: &FoundOf<Self::Target>, args: &ExploreArgs, host: &mut dyn Host) -> Vec<Check>;
     /// What was run, in a few words, and its unit of time.

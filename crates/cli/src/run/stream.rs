@@ -5,19 +5,19 @@ use tilewright_import::tokenizer::Tokenizer;
 use crate::host::Host;
 
 /// What was generated so far, and how much of it is shown.
-pub(super) struct Speaker<'s> {
+pub(super) struct TextStream<'s> {
     tokenizer: &'s Tokenizer,
     tokens: Vec<u32>,
     shown: usize,
     listens: bool,
 }
 
-impl<'s> Speaker<'s> {
+impl<'s> TextStream<'s> {
     /// Shows the prompt.
     pub(super) fn new(tokenizer: &'s Tokenizer, prompt: &[u32], listens: bool, host: &mut dyn Host) -> Self {
-        let mut speaker = Speaker { tokenizer, tokens: prompt.to_vec(), shown: 0, listens };
-        speaker.show(host);
-        speaker
+        let mut stream = TextStream { tokenizer, tokens: prompt.to_vec(), shown: 0, listens };
+        stream.show(host);
+        stream
     }
 
     /// Shows one token more.
