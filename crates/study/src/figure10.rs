@@ -21,7 +21,7 @@ const TACTIC: &str = include_str!("../../../kernels/qk-fig10.tw");
 
 /// A tensor of the figure, and where it lies.
 #[derive(Clone, Debug, Serialize)]
-pub struct HeldTensor {
+pub struct PlacedTensor {
     /// The operand.
     pub tensor: &'static str,
     /// Its lowered shape.
@@ -44,7 +44,7 @@ pub struct Figure10 {
     /// Slices that it runs on.
     pub slices: u64,
     /// Its tensors.
-    pub held: Vec<HeldTensor>,
+    pub held: Vec<PlacedTensor>,
     /// Slices that a fetched query passes.
     pub reuse_slices: u64,
     /// Lanes that use it on each slice.
@@ -88,7 +88,7 @@ pub(crate) fn figure10(machine: &Tcp) -> Option<Figure10> {
     let packet_bytes = (placed.packet_elements() * setup.element_bits()).div_ceil(8);
     let held = Operand::ALL.into_iter().filter_map(|operand| {
         let found = verdict.footprints.iter().find(|footprint| footprint.operand == operand)?;
-        Some(HeldTensor {
+        Some(PlacedTensor {
             tensor: operand.name(),
             shape: program.shape(operand)?.to_string(),
             slices: found.slices,

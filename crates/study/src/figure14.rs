@@ -77,9 +77,9 @@ pub struct Figure14 {
 }
 
 /// A tactic with its power, by component.
-type Found = (Tactic, [f64; COMPONENTS]);
+type TacticPower = (Tactic, [f64; COMPONENTS]);
 
-fn power((_, parts): &Found) -> f64 {
+fn power((_, parts): &TacticPower) -> f64 {
     parts.iter().sum()
 }
 
@@ -93,7 +93,7 @@ pub(crate) fn figure14(machine: &Tcp, product: Product) -> Option<Figure14> {
     let mut least = u64::MAX;
     every_tactic(&setup, &product, &mut |tactic| least = least.min(slowest(tactic)));
     let (mut tactics, mut in_class, mut cloud) = (0, [0; 3], Cloud::default());
-    let mut ends: [[Option<Found>; 2]; 3] = [[None; 2]; 3];
+    let mut ends: [[Option<TacticPower>; 2]; 3] = [[None; 2]; 3];
     every_tactic(&setup, &product, &mut |tactic| {
         tactics += 1;
         let found = (*tactic, slice_parts(&setup, &product, tactic));
@@ -132,7 +132,7 @@ fn femtojoules(picojoules: f64) -> u64 {
     whole
 }
 
-fn told(setup: &Setup<'_>, product: &Product, name: String, class: u64, found: &Found) -> ChosenTactic {
+fn told(setup: &Setup<'_>, product: &Product, name: String, class: u64, found: &TacticPower) -> ChosenTactic {
     let (tactic, parts) = found;
     let stages = stages(setup, product, tactic);
     let columns = setup.packet_elements() >> tactic.depth;

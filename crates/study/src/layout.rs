@@ -15,7 +15,7 @@ use tilewright_tcp_isa::footprint::{Store, of_exec};
 use tilewright_tcp_isa::program::event::PeId;
 use tilewright_tcp_isa::program::transfer::Medium;
 
-use crate::block::{Operator, WEIGHTS};
+use crate::block::{BlockOperator, WEIGHTS};
 use crate::measure::kind_of;
 use crate::sizes::size;
 
@@ -76,7 +76,7 @@ pub struct BlockLayout {
 }
 
 /// The layout of a block's operators.
-pub(crate) fn layout(machine: &Tcp, compiled: &Compiled, operators: &[Operator]) -> BlockLayout {
+pub(crate) fn layout(machine: &Tcp, compiled: &Compiled, operators: &[BlockOperator]) -> BlockLayout {
     let weights = operators.iter().filter_map(|operator| {
         let packed = compiled.plan.packed(operator.kernel)?;
         let kernel = compiled.kernels.kernels.get(operator.kernel)?;

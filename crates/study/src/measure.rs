@@ -95,7 +95,7 @@ pub(crate) fn kind_of(name: &str) -> &str {
 }
 
 /// One run of a prompt's program, with its record.
-pub(crate) struct Chunk<'c> {
+pub(crate) struct PromptChunk<'c> {
     pub(crate) compiled: &'c Compiled,
     /// Tokens before those of the run.
     pub(crate) past: u64,
@@ -105,11 +105,11 @@ pub(crate) struct Chunk<'c> {
 }
 
 /// Looks at the runs of a prompt.
-pub(crate) type Look<'l> = dyn FnMut(&Chunk<'_>) + 'l;
+pub(crate) type ChunkObserver<'l> = dyn FnMut(&PromptChunk<'_>) + 'l;
 
 /// A model on a machine.
 #[derive(Clone, Copy)]
-pub(crate) struct Model<'m> {
+pub(crate) struct MeasuredModel<'m> {
     pub(crate) machine: &'m Tcp,
     pub(crate) graph: &'m Graph,
     /// Contexts may be longer than the positions of the model: only its configuration is known, and that its
@@ -120,7 +120,7 @@ pub(crate) struct Model<'m> {
     pub(crate) options: Options,
 }
 
-impl Model<'_> {
+impl MeasuredModel<'_> {
     /// Programs for a context and a batch.
     pub(crate) fn compiled(&self, context: u64, batch: u64) -> Result<Compiled, MeasureError> {
         let mut kernels = cluster(self.graph)?;
@@ -134,7 +134,7 @@ impl Model<'_> {
     }
 
     /// The first token after a prompt: all its chunks. With a look they are recorded.
-    pub(crate) fn prefill(&self, tokens: u64, mut look: Option<&mut Look<'_>>) -> Result<Pass, MeasureError> {
+    pub(crate) fn prefill(&self, tokens: u64, mut look: Option<&mut ChunkObserver<'_>>) -> Result<Pass, MeasureError> {
         let compiled = self.compiled(tokens, 1)?;
         let prepared = Prepared::new(self.machine, compiled.prefill.clone())?;
         let run_tokens = compiled.most_tokens().min(tokens);
@@ -152,7 +152,7 @@ impl Model<'_> {
             let outcome = self.time(&prepared, &inputs, look.is_some())?;
             pass.add(&outcome, self.options.all_pes());
             if let Some(look) = look.as_mut() {
-                look(&Chunk { compiled: &compiled, past: before, count, outcome: &outcome });
+                look(&PromptChunk { compiled: &compiled, past: before, count, outcome: &outcome });
             }
             past += count;
         }
@@ -160,8 +160,8 @@ impl Model<'_> {
     }
 
     /// The next token of each of `batch` sequences that have `context` tokens.
-    pub(crate) fn decode(&self, prepared: &Step) -> Result<Pass, MeasureError> {
-        let Step { compiled, program, context } = prepared;
+    pub(crate) fn decode(&self, prepared: &DecodeStep) -> Result<Pass, MeasureError> {
+        let DecodeStep { compiled, program, context } = prepared;
         let batch = compiled.plan.options.batch;
         let inputs = if batch > 1 {
             compiled.batch_inputs(&vec![Some((*context, 0)); index(batch)])?
@@ -178,7 +178,7 @@ impl Model<'_> {
         let most = contexts.iter().max().copied().unwrap_or(1) + 1;
         let compiled = self.compiled(most, batch)?;
         let program = compiled.batch.clone().unwrap_or_else(|| compiled.decode.clone());
-        let mut step = Step { program: Prepared::new(self.machine, program)?, compiled, context: 0 };
+        let mut step = DecodeStep { program: Prepared::new(self.machine, program)?, compiled, context: 0 };
         let mut passes = Vec::new();
         for context in contexts {
             step.context = *context;
@@ -207,7 +207,7 @@ impl Model<'_> {
 }
 
 /// A program of single tokens and the context that it is run with.
-pub(crate) struct Step {
+pub(crate) struct DecodeStep {
     compiled: Compiled,
     program: Prepared,
     context: u64,

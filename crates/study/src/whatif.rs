@@ -4,7 +4,7 @@ use serde::Serialize;
 use tilewright_report::columns::{Align, table};
 
 use crate::llama::StudyRun;
-use crate::measure::{MeasureError, Model};
+use crate::measure::{MeasureError, MeasuredModel};
 
 /// A prompt on the chip as it is, and with twice the off-chip memory.
 #[derive(Clone, Debug, Serialize)]
@@ -27,7 +27,7 @@ impl StudyRun<'_> {
         // The bus of a channel, and the DRAM commands that feed it.
         machine.hbm.channel_clock_hz = machine.hbm.channel_clock_hz.saturating_mul(2);
         machine.hbm.timing_clock_hz = machine.hbm.timing_clock_hz.saturating_mul(2);
-        let model = Model { machine: &machine, ..self.model };
+        let model = MeasuredModel { machine: &machine, ..self.model };
         let passes: Vec<_> = std::thread::scope(|scope| {
             let measured =
                 prompts.iter().map(|(tokens, _)| scope.spawn(move || model.prefill(*tokens, None)));

@@ -23,7 +23,7 @@ use tilewright_tcp_isa::transpose::Transpose;
 /// A contiguous tensor in packets.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Fetched {
+pub(crate) struct FetchCase {
     elements: u64,
     packet: u64,
     bits: u64,
@@ -32,7 +32,7 @@ pub(crate) struct Fetched {
 /// Packets through a ring.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Switched {
+pub(crate) struct SwitchCase {
     topology: String,
     ring: [u64; 2],
     #[serde(default)]
@@ -44,7 +44,7 @@ pub(crate) struct Switched {
 /// Tiles through the transpose engine.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Turned {
+pub(crate) struct TransposeCase {
     bits: u64,
     rows: u64,
     columns: u64,
@@ -57,7 +57,7 @@ pub(crate) struct Turned {
 /// memory.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Moved {
+pub(crate) struct TransferCase {
     route: String,
     /// That of the book's examples; the machine's if there is none.
     startup: Option<u64>,
@@ -78,14 +78,14 @@ pub(crate) struct Moved {
 /// Stages of a command; those that are left out it does not have.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub(crate) struct Stages {
+pub(crate) struct CommandCase {
     sub: bool,
     packets: u64,
     packet_bytes: u64,
     read_bytes: Option<u64>,
     cast_in: bool,
-    switch: Option<Switched>,
-    transpose: Option<Turned>,
+    switch: Option<SwitchCase>,
+    transpose: Option<TransposeCase>,
     /// Steps of one sum on one lane.
     contraction_steps: Option<u64>,
     vector_units: Option<u64>,
@@ -96,7 +96,7 @@ pub(crate) struct Stages {
 }
 
 /// Cycles of a fetch.
-pub(crate) fn fetched(machine: &Tcp, how: &Fetched) -> u64 {
+pub(crate) fn fetched(machine: &Tcp, how: &FetchCase) -> u64 {
     let pattern = AccessPattern { loops: [AccessLoop::new(how.elements, 1)].into_iter().collect() };
     let read_bytes = fetch::read_bytes(machine, Context::Main, &pattern, how.packet, how.bits);
     let packets = how.elements.checked_div(how.packet).unwrap_or(0);
@@ -111,7 +111,7 @@ pub(crate) fn wasted(machine: &Tcp, packet_bytes: u64) -> f64 {
     crate::sizes::size(padding_bytes(machine, packet_bytes)) / crate::sizes::size(flits.max(1))
 }
 
-fn topology(how: &Switched) -> Option<Topology> {
+fn topology(how: &SwitchCase) -> Option<Topology> {
     let [slice1, slice0] = how.ring;
     let ring = Ring { slice1, slice0 };
     Some(match how.topology.as_str() {
@@ -125,12 +125,12 @@ fn topology(how: &Switched) -> Option<Topology> {
 }
 
 /// Cycles of a switch.
-pub(crate) fn switched(how: &Switched) -> Option<u64> {
+pub(crate) fn switched(how: &SwitchCase) -> Option<u64> {
     let topology = topology(how)?;
     Some(switch::stream_cycles(&switch::Switch { topology, packets: how.packets, packet_flits: how.flits }))
 }
 
-fn tiles(how: &Turned) -> Transpose {
+fn tiles(how: &TransposeCase) -> Transpose {
     Transpose {
         element_bits: how.bits,
         rows: how.rows,
@@ -142,12 +142,12 @@ fn tiles(how: &Turned) -> Transpose {
 }
 
 /// Cycles of a transpose.
-pub(crate) fn turned(machine: &Tcp, how: &Turned) -> u64 {
+pub(crate) fn turned(machine: &Tcp, how: &TransposeCase) -> u64 {
     transpose::stream_cycles(machine, &tiles(how))
 }
 
 /// Cycles of a command.
-pub(crate) fn command(machine: &Tcp, how: &Stages) -> Option<u64> {
+pub(crate) fn command(machine: &Tcp, how: &CommandCase) -> Option<u64> {
     let context = if how.sub { Context::Sub } else { Context::Main };
     let (packets, packet_bytes) = (how.packets, how.packet_bytes);
     let read_bytes = how.read_bytes.unwrap_or(packet_bytes);
@@ -193,7 +193,7 @@ pub(crate) fn command(machine: &Tcp, how: &Stages) -> Option<u64> {
 /// One side in off-chip memory.
 fn off_chip(
     machine: &Tcp,
-    how: &Moved,
+    how: &TransferCase,
     direction: Direction,
     loops: &[[u64; 2]],
     bases: &[u64],
@@ -211,7 +211,7 @@ fn off_chip(
 }
 
 /// Cycles of a transfer.
-pub(crate) fn moved(machine: &Tcp, how: &Moved) -> Option<u64> {
+pub(crate) fn moved(machine: &Tcp, how: &TransferCase) -> Option<u64> {
     let bases = if how.bases.is_empty() { &[0][..] } else { &how.bases };
     let within = |loops: &[[u64; 2]]| {
         let packets: u64 = loops.iter().map(|[size, _]| *size).product();
