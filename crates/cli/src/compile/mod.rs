@@ -18,7 +18,7 @@ use tilewright_explore::Goal;
 use tilewright_graph::primitives;
 use tilewright_machine::Tcp;
 use tilewright_report::columns::thousands;
-use tilewright_schedule::tune::{Taken, Tuned, watts};
+use tilewright_schedule::tune::{TokenCost, TunedModel, watts};
 use tilewright_tcp_isa::program::{Program, text as commands};
 
 use crate::calibrate;
@@ -159,14 +159,14 @@ fn program(compiled: &Compiled, name: ProgramName) -> Result<&Program, Outcome> 
 }
 
 /// Energy and average power of a token by the rule, and as it is.
-fn energies(rule: Taken, own: Taken) -> String {
-    let nanojoules = |taken: Taken| thousands(taken.energy_fj / 1_000_000);
-    let watts = |taken: Taken| watts(taken.milliwatts);
+fn energies(rule: TokenCost, own: TokenCost) -> String {
+    let nanojoules = |taken: TokenCost| thousands(taken.energy_fj / 1_000_000);
+    let watts = |taken: TokenCost| watts(taken.milliwatts);
     format!("{} -> {} nJ, {} -> {} W", nanojoules(rule), nanojoules(own), watts(rule), watts(own))
 }
 
 /// What the compiler made, in a few lines.
-fn summary(tuned: &Tuned, goal: Goal) -> String {
+fn summary(tuned: &TunedModel, goal: Goal) -> String {
     let compiled = &tuned.compiled;
     let mut text = String::new();
     let mut line = |what: &str, words: &str| text.push_str(&format!("{what:<12}{words}\n"));

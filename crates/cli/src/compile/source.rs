@@ -8,7 +8,7 @@ use tilewright_graph::Store;
 use tilewright_import::{Model, configs};
 use tilewright_machine::Tcp;
 use tilewright_num::Dtype;
-use tilewright_schedule::tune::{Aim, Tuned, tune_compiled};
+use tilewright_schedule::tune::{TuneGoal, TunedModel, tune_compiled};
 
 use super::args::{CompileArgs, ProgramName, Stage};
 use crate::calibrate;
@@ -37,7 +37,7 @@ pub(super) struct CompileOutput {
     pub(super) target: ModelTarget,
     /// Before they are dealt out.
     pub(super) kernels: Kernels,
-    pub(super) tuned: Tuned,
+    pub(super) tuned: TunedModel,
 }
 
 /// Texts of stages, by what their names end in and what they begin with.
@@ -150,12 +150,12 @@ impl CompileInput {
             let compiled = text
                 .compile(&machine)
                 .map_err(|found| Outcome::refused(FAILED, sources, &found, host.colour()))?;
-            let tuned = Tuned { compiled, evaluations: 0, times: None };
+            let tuned = TunedModel { compiled, evaluations: 0, times: None };
             return Ok(CompileOutput { machine, target, kernels, tuned });
         }
         let (target, machine) = (args.target.clone(), args.target.machine(host)?);
         let rule = compiled_long(&machine, &target, &kernels, args.batch)?;
-        let aim = Aim { effort: args.effort, goal: goal(&args.goal)?, solver: target.solver(host)? };
+        let aim = TuneGoal { effort: args.effort, goal: goal(&args.goal)?, solver: target.solver(host)? };
         let tuned = tune_compiled(&machine, &kernels, rule, aim).map_err(|error| untuned(&error))?;
         Ok(CompileOutput { machine, target, kernels, tuned })
     }

@@ -16,7 +16,7 @@ use tilewright_compile::{CompileError, Compiled, Options, compile_kernels, weigh
 use tilewright_import::Model;
 use tilewright_import::tokenizer::Tokenizer;
 use tilewright_machine::Tcp;
-use tilewright_schedule::tune::{Aim, TuneError, tune, watts};
+use tilewright_schedule::tune::{TuneGoal, TuneError, tune, watts};
 
 pub(crate) use device::{ModelJob, WeightSource};
 
@@ -84,7 +84,7 @@ pub(crate) fn on_chip(
     let kernels = calibrate::calibrated(on.machine, on.target, (loaded, &tokenizer), kernels, host)?;
     on.target.check_context(kernels.positions)?;
     let options = Options { batch: job.with.len() as u64 + 1, ..on.target.options(on.machine, needed)? };
-    let aim = Aim { solver: on.target.solver(host)?, ..Aim::time(effort) };
+    let aim = TuneGoal { solver: on.target.solver(host)?, ..TuneGoal::time(effort) };
     let tuned = tune(on.machine, &kernels, options, aim).map_err(|error| untuned(&error))?;
     let compiled = tuned.compiled;
     let constant = |name: &str| weights::constant(&loaded.graph, &loaded.store, name);

@@ -5,8 +5,8 @@
 //! The bound is the time of the busiest unit of any PE: a context of the tensor unit, or its DMA engine. No
 //! order of the same commands is faster.
 
-mod gaps;
-mod listen;
+mod stalls;
+mod listener;
 mod live;
 
 use std::collections::BTreeMap;
@@ -23,17 +23,17 @@ use tilewright_tcp_isa::program::event::{PeId, Ticket, Unit};
 use tilewright_tcp_isa::program::{Exec, Program, RegisterId, Transfer};
 use tilewright_tcp_sim::{Detail, Judge, Options, Outcome, SimError};
 
-pub use gaps::{Blame, Split};
+pub use stalls::{MainStall, TimeSplit};
 pub use tilewright_compile::schedule_text::EXPLAINED_PERCENT;
 
-use listen::Listener;
+use listener::TimingListener;
 
 /// Reasons that are told.
 const REASONS: usize = 6;
 
 /// A command of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Timed {
+pub struct TimedCommand {
     /// Whose.
     pub pe: PeId,
     /// Who ran it.
@@ -51,12 +51,12 @@ pub struct Timed {
     /// What its control core knew to be done when it pushed it, and its queue did not wait for.
     pub told: Vec<Ticket>,
     /// What ran.
-    pub ran: Ran,
+    pub ran: CommandImage,
 }
 
 /// An image as it ran, every size a number.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Ran {
+pub enum CommandImage {
     /// On a context.
     Exec(Arc<Exec>),
     /// On the DMA engine.
@@ -65,11 +65,11 @@ pub enum Ran {
 
 /// A run of a program, timed.
 #[derive(Clone, Debug)]
-pub struct Schedule {
+pub struct TimedSchedule {
     /// The program.
     pub name: &'static str,
     /// Commands in the order in which they were issued.
-    pub commands: BTreeMap<Ticket, Timed>,
+    pub commands: BTreeMap<Ticket, TimedCommand>,
     /// From launch to finish.
     pub cycles: u64,
     /// Launch and finish, which no schedule changes.
@@ -77,16 +77,16 @@ pub struct Schedule {
     /// Of each unit, the busiest PE.
     pub busy: BTreeMap<Unit, u64>,
     /// How the time of the first PE is made up.
-    pub split: Split,
+    pub split: TimeSplit,
     /// What the busiest unit's PE waited for, longest first.
-    pub blames: Vec<Blame>,
+    pub blames: Vec<MainStall>,
     /// Data memory of the first slice of the first PE, and other memories.
     pub areas: Vec<Area>,
     /// The first PE.
     pub first: PeId,
 }
 
-impl Schedule {
+impl TimedSchedule {
     /// The time of the busiest unit: no order of the same commands is faster.
     pub fn bound_cycles(&self) -> u64 {
         self.busy.values().copied().max().unwrap_or(0)
@@ -103,9 +103,9 @@ impl Schedule {
         let commands: Vec<Command> =
             self.commands.iter().map(|(ticket, timed)| command(*ticket, timed)).collect();
         let busy = UNITS.map(|unit| self.busy.get(&unit).copied().unwrap_or(0));
-        let Split { both, tensor_unit, dma, neither } = self.split;
+        let TimeSplit { both, tensor_unit, dma, neither } = self.split;
         let all = both + tensor_unit + dma + neither;
-        let reason = |blame: &Blame| Reason {
+        let reason = |blame: &MainStall| Reason {
             cycles: blame.cycles,
             percent: percent(blame.cycles, self.cycles),
             before: blame.before.clone(),
@@ -133,8 +133,8 @@ impl Schedule {
     }
 }
 
-fn command(ticket: Ticket, timed: &Timed) -> Command {
-    let Timed { pe, unit, issued, start, end, .. } = *timed;
+fn command(ticket: Ticket, timed: &TimedCommand) -> Command {
+    let TimedCommand { pe, unit, issued, start, end, .. } = *timed;
     let mut after: Vec<Ticket> = timed.waited.iter().chain(&timed.told).copied().collect();
     after.sort_unstable();
     after.dedup();
@@ -162,12 +162,12 @@ pub fn longest(compiled: &Compiled, outline: &Outline) -> Vec<(RegisterId, i64)>
 ///
 /// # Errors
 /// A program that cannot be simulated.
-pub fn schedule(machine: &Tcp, compiled: &Compiled, outline: &Outline) -> Result<Schedule, SimError> {
+pub fn schedule(machine: &Tcp, compiled: &Compiled, outline: &Outline) -> Result<TimedSchedule, SimError> {
     let Some(program) = compiled.program(outline.name) else {
         return Err(SimError::Chips { chips: 0, most: 1 });
     };
     let values = longest(compiled, outline);
-    let mut listener = Listener::default();
+    let mut listener = TimingListener::default();
     let cycles = run(machine, program, &values, &mut listener)?.cycles;
     let commands = listener.commands;
     let first = program
@@ -176,12 +176,12 @@ pub fn schedule(machine: &Tcp, compiled: &Compiled, outline: &Outline) -> Result
         .map_or(PeId { chip: 0, pe: 0 }, |queue| PeId { chip: queue.chip, pe: queue.pe });
     let busy = busy(&commands);
     let fixed_cycles = machine.command.launch_cycles + machine.command.finish_cycles;
-    Ok(Schedule {
+    Ok(TimedSchedule {
         name: outline.name,
         cycles,
         fixed_cycles,
-        split: gaps::split(&commands, first),
-        blames: gaps::blames(&commands, first),
+        split: stalls::split(&commands, first),
+        blames: stalls::blames(&commands, first),
         areas: live::areas(machine, compiled, outline, &commands, first),
         first,
         busy,
@@ -213,7 +213,7 @@ fn run(
 }
 
 /// Of each unit the PE that is busiest.
-fn busy(commands: &BTreeMap<Ticket, Timed>) -> BTreeMap<Unit, u64> {
+fn busy(commands: &BTreeMap<Ticket, TimedCommand>) -> BTreeMap<Unit, u64> {
     let mut by_pe: BTreeMap<(Unit, PeId), u64> = BTreeMap::new();
     for command in commands.values() {
         *by_pe.entry((command.unit, command.pe)).or_default() += command.end.saturating_sub(command.start);

@@ -14,7 +14,7 @@
 //! programs.
 
 pub mod chain;
-mod taken;
+mod cost;
 
 use std::collections::BTreeMap;
 
@@ -26,7 +26,7 @@ use tilewright_compile::{Choices, CompileError, Compiled, Options, compile_chose
 use tilewright_explore::Goal;
 use tilewright_machine::tcp::Tcp;
 
-pub use taken::{Score, Taken, Times};
+pub use cost::{ChoiceScore, TokenCost, ProgramCosts};
 
 /// Blocks of the model that stands for all.
 const BLOCKS: usize = 2;
@@ -66,18 +66,18 @@ pub fn watts(milliwatts: u64) -> String {
 
 /// A model with the best choices that were found.
 #[derive(Clone, Debug)]
-pub struct Tuned {
+pub struct TunedModel {
     /// The model.
     pub compiled: Compiled,
     /// Choices that were judged.
     pub evaluations: u64,
     /// The whole model by the rule, and as it is.
-    pub times: Option<(Times, Times)>,
+    pub times: Option<(ProgramCosts, ProgramCosts)>,
 }
 
 /// What choices are looked for.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Aim {
+pub struct TuneGoal {
     /// How long: [`budget`].
     pub effort: u64,
     /// What is to be least.
@@ -86,10 +86,10 @@ pub struct Aim {
     pub solver: Solver,
 }
 
-impl Aim {
+impl TuneGoal {
     /// The least time, with the solver in Rust.
-    pub fn time(effort: u64) -> Aim {
-        Aim { effort, goal: Goal::Time, solver: Solver::Microlp }
+    pub fn time(effort: u64) -> TuneGoal {
+        TuneGoal { effort, goal: Goal::Time, solver: Solver::Microlp }
     }
 }
 
@@ -109,7 +109,7 @@ pub fn budget(effort: u64) -> u64 {
 ///
 /// # Errors
 /// A model that does not compile by the rule; a power that no choice stays below.
-pub fn tune(machine: &Tcp, kernels: &Kernels, options: Options, aim: Aim) -> Result<Tuned, TuneError> {
+pub fn tune(machine: &Tcp, kernels: &Kernels, options: Options, aim: TuneGoal) -> Result<TunedModel, TuneError> {
     let rule = compile_chosen(machine, kernels, options, &Choices::default())?;
     improved(machine, kernels, options, rule, aim)
 }
@@ -118,7 +118,7 @@ pub fn tune(machine: &Tcp, kernels: &Kernels, options: Options, aim: Aim) -> Res
 ///
 /// # Errors
 /// A power that no choice stays below.
-pub fn tune_compiled(machine: &Tcp, kernels: &Kernels, rule: Compiled, aim: Aim) -> Result<Tuned, TuneError> {
+pub fn tune_compiled(machine: &Tcp, kernels: &Kernels, rule: Compiled, aim: TuneGoal) -> Result<TunedModel, TuneError> {
     let options = rule.plan.options;
     improved(machine, kernels, options, rule, aim)
 }
@@ -129,25 +129,25 @@ fn improved(
     kernels: &Kernels,
     options: Options,
     rule: Compiled,
-    aim: Aim,
-) -> Result<Tuned, TuneError> {
-    let Aim { effort, goal, .. } = aim;
+    aim: TuneGoal,
+) -> Result<TunedModel, TuneError> {
+    let TuneGoal { effort, goal, .. } = aim;
     let limited = matches!(goal, Goal::TimeBelow(_));
     if effort == 0 && !limited {
-        return Ok(Tuned { compiled: rule, evaluations: 0, times: None });
+        return Ok(TunedModel { compiled: rule, evaluations: 0, times: None });
     }
-    let Some(before) = Times::of(machine, &rule) else {
+    let Some(before) = ProgramCosts::of(machine, &rule) else {
         if limited {
             return Err(TuneError::Untimed);
         }
-        return Ok(Tuned { compiled: rule, evaluations: 0, times: None });
+        return Ok(TunedModel { compiled: rule, evaluations: 0, times: None });
     };
     let (found, evaluations) = candidates(machine, kernels, options, aim);
     let mut best = (before.score(&before, goal), rule, before);
     let mut least_milliwatts = before.milliwatts();
     for choices in &found {
         let Ok(compiled) = compile_chosen(machine, kernels, options, choices) else { continue };
-        let Some(times) = Times::of(machine, &compiled) else { continue };
+        let Some(times) = ProgramCosts::of(machine, &compiled) else { continue };
         least_milliwatts = least_milliwatts.min(times.milliwatts());
         let score = times.score(&before, goal);
         if score < best.0 {
@@ -164,7 +164,7 @@ fn improved(
             let judged = evaluations.max(1);
             Err(TuneError::Power { most_milliwatts, least_milliwatts, judged })
         }
-        _ => Ok(Tuned { compiled, evaluations, times: Some((before, after)) }),
+        _ => Ok(TunedModel { compiled, evaluations, times: Some((before, after)) }),
     }
 }
 
@@ -173,12 +173,12 @@ fn candidates(
     machine: &Tcp,
     kernels: &Kernels,
     options: Options,
-    Aim { effort, goal, solver }: Aim,
+    TuneGoal { effort, goal, solver }: TuneGoal,
 ) -> (Vec<Choices>, u64) {
     if effort == 0 {
         return (Vec::new(), 0);
     }
-    let mut search = Search {
+    let mut search = TuneSearch {
         machine,
         kernels: short(kernels),
         options,
@@ -186,7 +186,7 @@ fn candidates(
         solver,
         known: BTreeMap::new(),
         left: budget(effort),
-        rule: Times::default(),
+        rule: ProgramCosts::default(),
     };
     let Some(own) = search.times(&Choices::default()) else { return (Vec::new(), 0) };
     search.rule = own;
@@ -234,31 +234,31 @@ fn short(kernels: &Kernels) -> Kernels {
     short
 }
 
-struct Search<'s> {
+struct TuneSearch<'s> {
     machine: &'s Tcp,
     kernels: Kernels,
     options: Options,
     goal: Goal,
     solver: Solver,
     /// What was judged, and how.
-    known: BTreeMap<Choices, Option<Times>>,
+    known: BTreeMap<Choices, Option<ProgramCosts>>,
     left: u64,
-    rule: Times,
+    rule: ProgramCosts,
 }
 
-impl Search<'_> {
-    fn times(&mut self, choices: &Choices) -> Option<Times> {
+impl TuneSearch<'_> {
+    fn times(&mut self, choices: &Choices) -> Option<ProgramCosts> {
         if let Some(known) = self.known.get(choices) {
             return *known;
         }
         let compiled = compile_chosen(self.machine, &self.kernels, self.options, choices).ok();
-        let found = compiled.and_then(|compiled| Times::of(self.machine, &compiled));
+        let found = compiled.and_then(|compiled| ProgramCosts::of(self.machine, &compiled));
         self.known.insert(choices.clone(), found);
         found
     }
 
     /// Judges choices as long as there is budget.
-    fn judge(&mut self, choices: &Choices, living: &mut Vec<(Score, Choices)>) {
+    fn judge(&mut self, choices: &Choices, living: &mut Vec<(ChoiceScore, Choices)>) {
         // Without windows there is nothing to solve.
         let solver = if choices.window > 0 { self.solver } else { Solver::Microlp };
         let choices = Choices { solver, ..choices.clone() };
@@ -274,8 +274,8 @@ impl Search<'_> {
     }
 
     /// What was judged already, the best few.
-    fn living(&self) -> Vec<(Score, Choices)> {
-        let judged = |(choices, times): (&Choices, &Option<Times>)| {
+    fn living(&self) -> Vec<(ChoiceScore, Choices)> {
+        let judged = |(choices, times): (&Choices, &Option<ProgramCosts>)| {
             Some(((*times)?.score(&self.rule, self.goal), choices.clone()))
         };
         let mut living: Vec<_> = self.known.iter().filter_map(judged).collect();
@@ -298,7 +298,7 @@ impl Search<'_> {
         first.extend(more);
         first.extend(WINDOWS.map(|window| Choices { window, ..rule.clone() }));
         first.iter().for_each(|choices| self.judge(choices, &mut living));
-        let mut draw = Draw(0x5eed);
+        let mut draw = TuneRandom(0x5eed);
         // Draws that repeat what is known cost nothing, so they are bounded too.
         let mut tries = self.left.saturating_mul(8);
         while self.left > 0 && tries > 0 {
@@ -313,16 +313,16 @@ impl Search<'_> {
 }
 
 /// Numbers that look random and are always the same. Choices in goldens rest on this sequence.
-struct Draw(u64);
+struct TuneRandom(u64);
 
-impl Draw {
+impl TuneRandom {
     fn below(&mut self, most: u64) -> u64 {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % most.max(1)
     }
 
     /// One of the living, the better ones more often.
-    fn of(&mut self, living: &[(Score, Choices)]) -> Choices {
+    fn of(&mut self, living: &[(ChoiceScore, Choices)]) -> Choices {
         let at = self.below(living.len() as u64).min(self.below(living.len() as u64));
         usize::try_from(at)
             .ok()
@@ -336,7 +336,7 @@ fn whole(fills: &[u64], count: usize) -> Vec<u64> {
     (0..count).map(|class| fills.get(class).copied().unwrap_or(WHOLE)).collect()
 }
 
-fn crossed(one: &Choices, other: &Choices, count: usize, draw: &mut Draw) -> Choices {
+fn crossed(one: &Choices, other: &Choices, count: usize, draw: &mut TuneRandom) -> Choices {
     let mut child = one.clone();
     let theirs = whole(&other.fills, count);
     child.fills = whole(&one.fills, count);
@@ -361,7 +361,7 @@ fn crossed(one: &Choices, other: &Choices, count: usize, draw: &mut Draw) -> Cho
     child
 }
 
-fn changed(choices: &Choices, count: usize, draw: &mut Draw) -> Choices {
+fn changed(choices: &Choices, count: usize, draw: &mut TuneRandom) -> Choices {
     let mut child = choices.clone();
     match draw.below(6) {
         0 => child.slots = (child.slots + 1 + draw.below(3)).min(MOST_SLOTS),

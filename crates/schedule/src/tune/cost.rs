@@ -13,7 +13,7 @@ const WORSE: u128 = 9;
 
 /// What a program takes for one token.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Taken {
+pub struct TokenCost {
     /// Thousandths of cycles.
     pub millicycles: u64,
     /// Energy, standing power of the chips included.
@@ -24,25 +24,25 @@ pub struct Taken {
 
 /// What both programs take.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Times {
+pub struct ProgramCosts {
     /// A token behind the longest context.
-    pub decode: Taken,
+    pub decode: TokenCost,
     /// A token of the longest prompt.
-    pub prefill: Taken,
+    pub prefill: TokenCost,
 }
 
 /// How a choice ranks; less is better.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Score {
+pub struct ChoiceScore {
     /// Power above what the goal allows, of the program that takes more.
     pub excess_milliwatts: u64,
     /// Millionths of what the rule's programs take, both counted alike.
     pub millionths: u64,
 }
 
-impl Times {
+impl ProgramCosts {
     /// Simulates both programs; `None` if they do not run.
-    pub fn of(machine: &Tcp, compiled: &Compiled) -> Option<Times> {
+    pub fn of(machine: &Tcp, compiled: &Compiled) -> Option<ProgramCosts> {
         let most = compiled.plan.options.context.min(compiled.kernels.positions);
         let prompt = compiled.most_tokens().min(most).max(1);
         let of = |name: &str, tokens: u64| {
@@ -50,13 +50,13 @@ impl Times {
             let outcome = simulated(machine, compiled.program(name)?, &longest(compiled, outline)).ok()?;
             let sum: u128 = outcome.energy_fj.iter().sum();
             let energy_fj = u64::try_from(sum).unwrap_or(u64::MAX);
-            Some(Taken {
+            Some(TokenCost {
                 millicycles: outcome.cycles.saturating_mul(1000) / tokens,
                 energy_fj: energy_fj / tokens,
                 milliwatts: milliwatts(machine.chip.clock_hz, outcome.cycles, energy_fj),
             })
         };
-        Some(Times { decode: of("decode", 1)?, prefill: of("prefill", prompt)? })
+        Some(ProgramCosts { decode: of("decode", 1)?, prefill: of("prefill", prompt)? })
     }
 
     /// The power of the program that takes more.
@@ -66,9 +66,9 @@ impl Times {
 
     /// How it ranks beside the rule; what is worse than the rule counts more, so that no program pays for
     /// another.
-    pub fn score(&self, rule: &Times, goal: Goal) -> Score {
-        let part = |own: Taken, rule: Taken| {
-            let value = |taken: Taken| goal.value(taken.millicycles, taken.energy_fj);
+    pub fn score(&self, rule: &ProgramCosts, goal: Goal) -> ChoiceScore {
+        let part = |own: TokenCost, rule: TokenCost| {
+            let value = |taken: TokenCost| goal.value(taken.millicycles, taken.energy_fj);
             let millionths = millionths(value(own), value(rule));
             millionths.saturating_add(millionths.saturating_sub(1_000_000).saturating_mul(WORSE))
         };
@@ -77,7 +77,7 @@ impl Times {
             Goal::TimeBelow(most) => self.milliwatts().saturating_sub(most),
             _ => 0,
         };
-        Score { excess_milliwatts, millionths: u64::try_from(both).unwrap_or(u64::MAX) }
+        ChoiceScore { excess_milliwatts, millionths: u64::try_from(both).unwrap_or(u64::MAX) }
     }
 }
 
@@ -92,17 +92,17 @@ fn millionths(part: u128, whole: u128) -> u128 {
 mod tests {
     use super::*;
 
-    fn taken(millicycles: u64, energy_fj: u64, milliwatts: u64) -> Taken {
-        Taken { millicycles, energy_fj, milliwatts }
+    fn taken(millicycles: u64, energy_fj: u64, milliwatts: u64) -> TokenCost {
+        TokenCost { millicycles, energy_fj, milliwatts }
     }
 
     #[test]
     fn goals_rank_the_same_choices_differently() {
-        let both = |each: Taken| Times { decode: each, prefill: each };
+        let both = |each: TokenCost| ProgramCosts { decode: each, prefill: each };
         let rule = both(taken(1000, 1000, 1000));
         let fast = both(taken(900, 1100, 1222));
         let frugal = both(taken(1100, 900, 818));
-        let better = |one: &Times, goal| one.score(&rule, goal) < rule.score(&rule, goal);
+        let better = |one: &ProgramCosts, goal| one.score(&rule, goal) < rule.score(&rule, goal);
         assert!(better(&fast, Goal::Time) && !better(&frugal, Goal::Time));
         assert!(!better(&fast, Goal::Energy) && better(&frugal, Goal::Energy));
         // Below 0.9 W only the slow one may be taken, whatever it takes longer.
@@ -114,8 +114,8 @@ mod tests {
 
     #[test]
     fn no_program_pays_for_another() {
-        let rule = Times { decode: taken(1000, 1, 1), prefill: taken(1000, 1, 1) };
-        let traded = Times { decode: taken(800, 1, 1), prefill: taken(1100, 1, 1) };
+        let rule = ProgramCosts { decode: taken(1000, 1, 1), prefill: taken(1000, 1, 1) };
+        let traded = ProgramCosts { decode: taken(800, 1, 1), prefill: taken(1100, 1, 1) };
         assert!(traded.score(&rule, Goal::Time) > rule.score(&rule, Goal::Time));
     }
 

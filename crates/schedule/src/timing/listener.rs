@@ -9,20 +9,20 @@ use tilewright_tcp_isa::program::event::{Event, Image, PeId, Ticket, Unit};
 use tilewright_tcp_isa::program::transfer::Address;
 use tilewright_tcp_sim::Judge;
 
-use super::{Ran, Timed};
+use super::{CommandImage, TimedCommand};
 
 /// The last command of each unit that somebody knows to be done: units run in order.
-type Known = BTreeMap<(PeId, Unit), Ticket>;
+type LastDone = BTreeMap<(PeId, Unit), Ticket>;
 
 /// What a queue and its control core have learned.
 #[derive(Default)]
-struct Front {
+struct QueueProgress {
     /// The queue waited for these since it issued a command.
     waited: Vec<Ticket>,
     /// Last command of each unit that was issued.
-    issued: Known,
+    issued: LastDone,
     /// The core knows these to be done.
-    core: Known,
+    core: LastDone,
     /// Awaited commands and messages so far.
     received: u64,
     /// What each of them brought, for the commands that the core pushes behind it.
@@ -30,21 +30,21 @@ struct Front {
 }
 
 #[derive(Default)]
-pub(super) struct Listener {
-    pub(super) commands: BTreeMap<Ticket, Timed>,
-    fronts: BTreeMap<PeId, Front>,
-    messages: BTreeMap<(PeId, PeId), VecDeque<Known>>,
+pub(super) struct TimingListener {
+    pub(super) commands: BTreeMap<Ticket, TimedCommand>,
+    fronts: BTreeMap<PeId, QueueProgress>,
+    messages: BTreeMap<(PeId, PeId), VecDeque<LastDone>>,
 }
 
-impl Listener {
-    fn front(&mut self, pe: PeId) -> &mut Front {
+impl TimingListener {
+    fn front(&mut self, pe: PeId) -> &mut QueueProgress {
         self.fronts.entry(pe).or_default()
     }
 
     fn issue(&mut self, ticket: Ticket, (pe, unit): (PeId, Unit), image: Image<'_>, received: u64, at: u64) {
         let (name, ran) = match image {
-            Image::Exec(exec) => (exec.name.clone(), Ran::Exec(Arc::clone(exec))),
-            Image::Transfer(transfer) => (transfer.name.clone(), Ran::Transfer(Arc::clone(transfer))),
+            Image::Exec(exec) => (exec.name.clone(), CommandImage::Exec(Arc::clone(exec))),
+            Image::Transfer(transfer) => (transfer.name.clone(), CommandImage::Transfer(Arc::clone(transfer))),
         };
         let front = self.front(pe);
         let waited = std::mem::take(&mut front.waited);
@@ -53,12 +53,12 @@ impl Listener {
         while front.carried.front().is_some_and(|(number, _)| *number <= received) {
             told.extend(front.carried.pop_front().into_iter().flat_map(|(_, brought)| brought));
         }
-        let timed = Timed { pe, unit, name, issued: at, start: at, end: at, waited, told, ran };
+        let timed = TimedCommand { pe, unit, name, issued: at, start: at, end: at, waited, told, ran };
         self.commands.insert(ticket, timed);
     }
 
     /// A core learns that some commands are done.
-    fn learns(&mut self, pe: PeId, known: &Known) {
+    fn learns(&mut self, pe: PeId, known: &LastDone) {
         let front = self.front(pe);
         front.received += 1;
         front.carried.push_back((front.received, known.values().copied().collect()));
@@ -66,14 +66,14 @@ impl Listener {
     }
 }
 
-fn merge(into: &mut Known, known: &Known) {
+fn merge(into: &mut LastDone, known: &LastDone) {
     for (unit, ticket) in known {
         let last = into.entry(*unit).or_insert(*ticket);
         *last = (*last).max(*ticket);
     }
 }
 
-impl Judge for Listener {
+impl Judge for TimingListener {
     fn observe(&mut self, event: &Event<'_>) -> ControlFlow<()> {
         match *event {
             Event::Issue { ticket, pe, unit, image, received, at_cycles, .. } => {
@@ -96,7 +96,7 @@ impl Judge for Listener {
             }
             Event::Awaited { pe, ticket } => {
                 let unit = self.commands.get(&ticket).map_or(Unit::Core, |command| command.unit);
-                self.learns(pe, &Known::from([((pe, unit), ticket)]));
+                self.learns(pe, &LastDone::from([((pe, unit), ticket)]));
             }
             Event::Posted { from, to } => {
                 let known = self.front(from).core.clone();

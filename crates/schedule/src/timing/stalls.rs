@@ -6,11 +6,11 @@ use std::collections::BTreeMap;
 use tilewright_compile::schedule_text::kind;
 use tilewright_tcp_isa::program::event::{PeId, Ticket, Unit};
 
-use super::Timed;
+use super::TimedCommand;
 
 /// How the time of a PE is made up, in cycles.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Split {
+pub struct TimeSplit {
     /// The tensor unit and the DMA engine work.
     pub both: u64,
     /// Only the tensor unit.
@@ -23,7 +23,7 @@ pub struct Split {
 
 /// Time that a main context stood still before one kind of command, and what that command had to come after.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Blame {
+pub struct MainStall {
     /// What was waited for: a kind of command, or the control core.
     pub on: String,
     /// The kind of command that waited.
@@ -34,19 +34,19 @@ pub struct Blame {
     pub count: u64,
 }
 
-fn of_pe(commands: &BTreeMap<Ticket, Timed>, pe: PeId) -> impl Iterator<Item = &Timed> {
+fn of_pe(commands: &BTreeMap<Ticket, TimedCommand>, pe: PeId) -> impl Iterator<Item = &TimedCommand> {
     commands.values().filter(move |command| command.pe == pe)
 }
 
 /// Splits the time of a PE.
-pub(super) fn split(commands: &BTreeMap<Ticket, Timed>, pe: PeId) -> Split {
+pub(super) fn split(commands: &BTreeMap<Ticket, TimedCommand>, pe: PeId) -> TimeSplit {
     let mut edges: Vec<(u64, bool, i64)> = Vec::new();
     for command in of_pe(commands, pe) {
         let dma = command.unit == Unit::Dma;
         edges.extend([(command.start, dma, 1), (command.end, dma, -1)]);
     }
     edges.sort_unstable();
-    let (mut split, mut open, mut last) = (Split::default(), [0_i64; 2], None);
+    let (mut split, mut open, mut last) = (TimeSplit::default(), [0_i64; 2], None);
     for (at, dma, change) in edges {
         let passed = at - last.unwrap_or(at);
         let part = match (open[0] > 0, open[1] > 0) {
@@ -63,7 +63,7 @@ pub(super) fn split(commands: &BTreeMap<Ticket, Timed>, pe: PeId) -> Split {
 }
 
 /// What a main context stood still for.
-pub(super) fn blames(commands: &BTreeMap<Ticket, Timed>, pe: PeId) -> Vec<Blame> {
+pub(super) fn blames(commands: &BTreeMap<Ticket, TimedCommand>, pe: PeId) -> Vec<MainStall> {
     let mut all: BTreeMap<(String, String), (u64, u64)> = BTreeMap::new();
     let mut free = None;
     for command in of_pe(commands, pe).filter(|command| command.unit == Unit::Main) {
@@ -76,7 +76,7 @@ pub(super) fn blames(commands: &BTreeMap<Ticket, Timed>, pe: PeId) -> Vec<Blame>
         let last = waited.max_by_key(|waited| waited.end);
         let stood = last.filter(|last| last.end > command.start.saturating_sub(idle));
         let gap = command.start.saturating_sub(idle)..=command.start;
-        let told = |last: &Timed| format!("{} ({})", kind(&last.name), last.unit.name());
+        let told = |last: &TimedCommand| format!("{} ({})", kind(&last.name), last.unit.name());
         let on = stood.map(told).unwrap_or_else(|| {
             // Without a wait the core held it back: until all was done, or for others.
             let ended =
@@ -90,8 +90,8 @@ pub(super) fn blames(commands: &BTreeMap<Ticket, Timed>, pe: PeId) -> Vec<Blame>
         *cycles += idle;
         *count += 1;
     }
-    let mut blames: Vec<Blame> =
-        all.into_iter().map(|((on, before), (cycles, count))| Blame { on, before, cycles, count }).collect();
+    let mut blames: Vec<MainStall> =
+        all.into_iter().map(|((on, before), (cycles, count))| MainStall { on, before, cycles, count }).collect();
     blames.sort_by(|a, b| b.cycles.cmp(&a.cycles).then_with(|| (&a.on, &a.before).cmp(&(&b.on, &b.before))));
     blames
 }
