@@ -17,7 +17,7 @@ use tilewright_tcp_isa::program::{Program, RegisterId};
 
 use crate::array::{Array, ArrayError};
 use crate::prepared::Prepared;
-use crate::readings::{Reading, ReadingError, Wanted, input};
+use crate::readings::{Reading, ReadingError, ReadingOptions, input};
 
 /// Some chips of a machine, and what their memories hold.
 #[derive(Clone, Debug)]
@@ -128,7 +128,7 @@ impl Device {
         &mut self,
         prepared: &Prepared,
         registers: &[(RegisterId, i64)],
-        wanted: &Wanted,
+        wanted: &ReadingOptions,
         sink: S,
     ) -> Result<Reading, ReadingError> {
         let chips = prepared.program().chips;

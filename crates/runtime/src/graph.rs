@@ -9,7 +9,7 @@ use tilewright_tcp_isa::program::transfer::{Address, Located, Medium};
 
 use crate::Device;
 use crate::prepared::Prepared;
-use crate::readings::{Reading, ReadingError, Wanted};
+use crate::readings::{Reading, ReadingError, ReadingOptions};
 
 /// A graph whose constants are in the memory of a chip.
 #[derive(Debug)]
@@ -52,7 +52,7 @@ impl GraphDevice {
     pub fn run<S: Sink + Send>(
         &mut self,
         inputs: &[Vec<u32>],
-        wanted: &Wanted,
+        wanted: &ReadingOptions,
         sink: S,
     ) -> Result<Reading, ReadingError> {
         for (number, words) in self.planned.kernels.inputs.iter().zip(inputs) {

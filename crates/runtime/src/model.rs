@@ -14,7 +14,7 @@ use tilewright_tcp_exec::state::Lent;
 
 use crate::device::Device;
 use crate::prepared::Prepared;
-use crate::readings::{Reading, ReadingError, Wanted};
+use crate::readings::{Reading, ReadingError, ReadingOptions};
 
 /// A model on a chip, with one sequence.
 pub struct ModelDevice {
@@ -97,7 +97,7 @@ impl ModelDevice {
     /// Runs the program that all others begin with.
     fn begin(&mut self) -> Result<(), ModelError> {
         let clear = Prepared::shared(Arc::clone(self.device.machine()), self.compiled.clear.clone())?;
-        self.device.run(&clear, &[], &Wanted { values: true, ..Wanted::default() }, KeepLast::new(0))?;
+        self.device.run(&clear, &[], &ReadingOptions { values: true, ..ReadingOptions::default() }, KeepLast::new(0))?;
         Ok(())
     }
 
@@ -151,7 +151,7 @@ impl ModelDevice {
     pub fn feed<S: Sink + Send>(
         &mut self,
         tokens: &[u64],
-        wanted: &Wanted,
+        wanted: &ReadingOptions,
         sink: S,
     ) -> Result<(Phase, Reading), ModelError> {
         let inputs = self.compiled.inputs(self.seen, tokens)?;
@@ -165,7 +165,7 @@ impl ModelDevice {
     pub fn feed_before<S: Sink + Send>(
         &mut self,
         tokens: &[u64],
-        wanted: &Wanted,
+        wanted: &ReadingOptions,
         sink: S,
     ) -> Result<(Phase, Reading), ModelError> {
         let inputs = self.compiled.inputs(self.seen, tokens)?.silent();
@@ -176,7 +176,7 @@ impl ModelDevice {
         &mut self,
         inputs: &Inputs,
         tokens: &[u64],
-        wanted: &Wanted,
+        wanted: &ReadingOptions,
         sink: S,
     ) -> Result<(Phase, Reading), ModelError> {
         self.write_tables(inputs)?;
@@ -197,7 +197,7 @@ impl ModelDevice {
         &mut self,
         sequence: u64,
         tokens: &[u64],
-        wanted: &Wanted,
+        wanted: &ReadingOptions,
         sink: S,
     ) -> Result<Reading, ModelError> {
         let at = usize::try_from(sequence).unwrap_or(usize::MAX);
@@ -224,7 +224,7 @@ impl ModelDevice {
     pub fn feed_batch<S: Sink + Send>(
         &mut self,
         tokens: &[Option<u64>],
-        wanted: &Wanted,
+        wanted: &ReadingOptions,
         sink: S,
     ) -> Result<Reading, ModelError> {
         let past = self.seen_by.iter().copied().chain(std::iter::repeat(0));
@@ -252,7 +252,7 @@ impl ModelDevice {
     pub fn encode<S: Sink + Send>(
         &mut self,
         tokens: &[u64],
-        wanted: &Wanted,
+        wanted: &ReadingOptions,
         sink: S,
     ) -> Result<(Vec<f32>, Reading), ModelError> {
         if !self.compiled.kernels.pools() {

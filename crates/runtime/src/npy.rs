@@ -18,7 +18,7 @@ pub fn read(bytes: &[u8], wanted: Dtype, rules: &RuleSet) -> Result<Array, Array
     }
     let extents = shape(header).ok_or_else(|| bad("its header has no 'shape' of numbers"))?;
     let count = Array::count(&extents).ok_or_else(|| bad("it has too many elements"))?;
-    if let Some(wide) = Wide::of(kind) {
+    if let Some(wide) = WideElement::of(kind) {
         return wide.read(data, count, extents)?.converted(rules, wanted);
     }
     let refused = || ArrayError::Type { found: numpy_name(kind), wanted: wanted.name() };
@@ -132,16 +132,16 @@ fn stored_type(kind: &str, wanted: Dtype) -> Option<Dtype> {
 
 /// What NumPy makes unless told otherwise: eight bytes an element.
 #[derive(Clone, Copy)]
-enum Wide {
+enum WideElement {
     Integer,
     Float,
 }
 
-impl Wide {
-    fn of(kind: &str) -> Option<Wide> {
+impl WideElement {
+    fn of(kind: &str) -> Option<WideElement> {
         match kind {
-            "<i8" => Some(Wide::Integer),
-            "<f8" => Some(Wide::Float),
+            "<i8" => Some(WideElement::Integer),
+            "<f8" => Some(WideElement::Float),
             _ => None,
         }
     }
@@ -158,11 +158,11 @@ impl Wide {
             .chunks_exact(8)
             .map(|bytes| bytes.iter().rev().fold(0_u64, |all, byte| all << 8 | u64::from(*byte)));
         let dtype = match self {
-            Wide::Integer => Dtype::I32,
-            Wide::Float => Dtype::F32,
+            WideElement::Integer => Dtype::I32,
+            WideElement::Float => Dtype::F32,
         };
         let pattern = |(index, word): (usize, u64)| match self {
-            Wide::Integer => {
+            WideElement::Integer => {
                 let value = word.cast_signed();
                 let narrow = i32::try_from(value);
                 narrow.map(i32::cast_unsigned).map_err(|_| ArrayError::Range {
@@ -172,7 +172,7 @@ impl Wide {
                 })
             }
             #[expect(clippy::cast_possible_truncation, reason = "rounds to the nearest")]
-            Wide::Float => Ok((f64::from_bits(word) as f32).to_bits()),
+            WideElement::Float => Ok((f64::from_bits(word) as f32).to_bits()),
         };
         let patterns: Result<Vec<u32>, ArrayError> = words.enumerate().map(pattern).collect();
         Ok(Array { dtype, extents, patterns: patterns? })

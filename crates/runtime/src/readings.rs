@@ -15,13 +15,13 @@ use tilewright_tcp_sim::findings::Finding;
 use tilewright_tcp_sim::{Outcome, SimError, simulate};
 
 use crate::array::{Array, ArrayError};
-use crate::decides::Decides;
+use crate::value_dependence::ValueDependence;
 use crate::device::Device;
-use crate::listener::{self, Before};
+use crate::listener::{self, InitialMemory};
 
 /// What to compute besides the timeline, which everything else rests on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Wanted {
+pub struct ReadingOptions {
     /// Outputs.
     pub values: bool,
     /// Races, uninitialised reads and so on.
@@ -86,17 +86,17 @@ pub fn read<S: Sink + Send>(
     machine: &Tcp,
     program: &Program,
     files: &mut dyn FnMut(&Tensor) -> Result<Array, ArrayError>,
-    wanted: &Wanted,
+    wanted: &ReadingOptions,
     sink: S,
 ) -> Result<Reading, ReadingError> {
     accepted(machine, program)?;
-    let decides = Decides::of(program);
+    let decides = ValueDependence::of(program);
     let mut device = Device::new(machine, program.chips.max(1));
     if decides.computed(wanted) {
         device.replace_slices(&wanted.faulty_slices)?;
         device.load(program, files)?;
     }
-    let what = listener::Run { machine, program, decides, wanted, before: Before::Nothing };
+    let what = listener::ObservedRun { machine, program, decides, wanted, before: InitialMemory::Nothing };
     let mut reading = listener::run(
         &what,
         device.state_mut(),

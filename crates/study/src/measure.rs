@@ -9,7 +9,7 @@ use tilewright_graph::Graph;
 use tilewright_machine::Tcp;
 use tilewright_record::{KeepAll, KeepLast};
 use tilewright_runtime::prepared::Prepared;
-use tilewright_runtime::{ReadingError, Wanted};
+use tilewright_runtime::{ReadingError, ReadingOptions};
 use tilewright_tcp_cost::energy::{COMPONENTS, Counts};
 use tilewright_tcp_sim::Outcome;
 
@@ -196,7 +196,7 @@ impl MeasuredModel<'_> {
         let named =
             inputs.registers.iter().filter_map(|(name, value)| Some((prepared.register(name)?, *value)));
         let registers: Vec<_> = named.collect();
-        let wanted = Wanted { trace: record, ..Wanted::default() };
+        let wanted = ReadingOptions { trace: record, ..ReadingOptions::default() };
         let reading = if record {
             prepared.time(&registers, &wanted, KeepAll::default())?
         } else {

@@ -14,7 +14,7 @@ use tilewright_num::{Dtype, convert, int_value};
 use tilewright_record::perfetto::Stream;
 use tilewright_report::columns::{counted, thousands};
 use tilewright_runtime::readings::input;
-use tilewright_runtime::{Array, ArrayError, Reading, Wanted, read};
+use tilewright_runtime::{Array, ArrayError, Reading, ReadingOptions, read};
 use tilewright_tcp_cost::Setup;
 use tilewright_tcp_isa::program::{Program, Tensor, text};
 
@@ -53,7 +53,7 @@ fn demonstrate(host: &mut dyn Host) -> Result<Outcome, Outcome> {
         write!(stdout, "the tactic of Q times K\n{}", summary(&einsum, &setup, &problem, &verdict, &loaded));
 
     let program = text::read(PROGRAM, SourceId(0)).map_err(|_| broken())?;
-    let wanted = Wanted { values: true, findings: true, trace: true, ..Wanted::default() };
+    let wanted = ReadingOptions { values: true, findings: true, trace: true, ..ReadingOptions::default() };
     let mut trace = Vec::new();
     let reading =
         read(tcp, &program, &mut no_file, &wanted, Stream::new(&mut trace)).map_err(|_| broken())?;

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 
 use tilewright_runtime::generate::Generation;
 use tilewright_runtime::model::ModelDevice;
-use tilewright_runtime::together::{Together, generate_together};
+use tilewright_runtime::batch::{BatchGeneration, generate_batch};
 
 use super::device::{ModelJob, failed, wide};
 use super::report::{Report, SequenceJson};
@@ -16,10 +16,10 @@ impl ModelJob<'_> {
     /// Generates all texts, and says what it took.
     pub(super) fn together(&self, device: &mut ModelDevice, host: &mut dyn Host) -> Result<Outcome, Outcome> {
         let others: Vec<Vec<u64>> = self.with.iter().map(|prompt| wide(prompt)).collect();
-        let done = generate_together(device, &wide(&self.prompt), &others, &self.limits(), &mut |_, _| {
+        let done = generate_batch(device, &wide(&self.prompt), &others, &self.limits(), &mut |_, _| {
             if host.interrupted() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });
-        let Together { first, others, prefill, decode } = done.map_err(|error| failed(&error))?;
+        let BatchGeneration { first, others, prefill, decode } = done.map_err(|error| failed(&error))?;
         let text = self.told(&self.prompt, &first.tokens);
         let with = self.with.iter().zip(others).map(|(prompt, spoken)| {
             let text = self.told(prompt, &spoken.tokens);

@@ -12,7 +12,7 @@ use tilewright_machine::Tcp;
 use tilewright_neuron_isa::text::is_neuron;
 use tilewright_record::perfetto::Stream;
 use tilewright_record::{KeepLast, Sink};
-use tilewright_runtime::{Reading, ReadingError, Wanted, npy, read};
+use tilewright_runtime::{Reading, ReadingError, ReadingOptions, npy, read};
 use tilewright_tcp_isa::program::event::PeId;
 use tilewright_tcp_isa::program::{Exec, Program};
 
@@ -86,7 +86,7 @@ pub(crate) fn readings(
     host: &mut dyn Host,
 ) -> Result<Outcome, Outcome> {
     let asked = asked(args);
-    let wanted = Wanted {
+    let wanted = ReadingOptions {
         values: asked.values,
         findings: asked.findings,
         trace: args.trace.is_some(),
@@ -133,7 +133,7 @@ fn run_program(
     args: &ReadingArgs,
     tcp: &Tcp,
     program: &program::Loaded,
-    wanted: &Wanted,
+    wanted: &ReadingOptions,
     host: &mut dyn Host,
     sources: &Sources,
 ) -> Result<(Reading, Option<Box<dyn Draft>>), Outcome> {
@@ -174,7 +174,7 @@ fn refused(
 fn with_sink<S: Sink + Send>(
     tcp: &Tcp,
     loaded: &program::Loaded,
-    wanted: &Wanted,
+    wanted: &ReadingOptions,
     host: &mut dyn Host,
     sink: S,
 ) -> Result<Reading, ReadingError> {

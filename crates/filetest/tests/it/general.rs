@@ -9,7 +9,7 @@ use tilewright_reference::{Interpreter, Tensor};
 use tilewright_machine::Tcp;
 use tilewright_num::RuleSet;
 use tilewright_record::KeepLast;
-use tilewright_runtime::Wanted;
+use tilewright_runtime::ReadingOptions;
 use tilewright_runtime::graph::GraphDevice;
 
 fn tcp() -> Tcp {
@@ -101,7 +101,7 @@ fn on_chip(graph: &Graph, inputs: &[Tensor]) -> Result<Vec<Tensor>, TestCaseErro
     let words: Vec<Vec<u32>> = inputs.iter().filter_map(tensors::words).collect();
     let mut device =
         GraphDevice::new(&machine, planned).map_err(|error| TestCaseError::fail(format!("{error:?}")))?;
-    let wanted = Wanted { values: true, findings: true, ..Wanted::default() };
+    let wanted = ReadingOptions { values: true, findings: true, ..ReadingOptions::default() };
     let reading = device.run(&words, &wanted, KeepLast::new(0));
     let reading = reading.map_err(|error| TestCaseError::fail(error.to_string()))?;
     prop_assert!(reading.findings.is_empty(), "{:?}", reading.findings.first());

@@ -24,7 +24,7 @@ use tilewright_notation::problem::Problem;
 use tilewright_notation::syntax::parser;
 use tilewright_num::{Dtype, RuleSet, convert, decode};
 use tilewright_record::KeepLast;
-use tilewright_runtime::{ArrayError, Wanted, read};
+use tilewright_runtime::{ArrayError, ReadingOptions, read};
 use tilewright_tcp_cost::Setup;
 use tilewright_tcp_isa::program::Program;
 use tilewright_tcp_isa::program::tensor::Data;
@@ -136,7 +136,7 @@ fn on_chip(machine: &Tcp, program: &Program, contraction: &Contraction) -> Resul
         }
     }
     let (order, dtype) = result.ok_or("no result")?;
-    let wanted = Wanted { values: true, findings: true, ..Wanted::default() };
+    let wanted = ReadingOptions { values: true, findings: true, ..ReadingOptions::default() };
     let mut files = |_: &_| Err(ArrayError::Format("no file".to_string()));
     let reading =
         read(machine, &program, &mut files, &wanted, KeepLast::new(0)).map_err(|error| error.to_string())?;

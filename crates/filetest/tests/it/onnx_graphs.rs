@@ -12,7 +12,7 @@ use std::path::Path;
 
 use prost::Message as _;
 use tilewright_base::Sources;
-use tilewright_compile::general::judge::{Wanted as Judged, judge};
+use tilewright_compile::general::judge::{ReadingOptions as Judged, judge};
 use tilewright_compile::general::{Options, plan, tensors};
 use tilewright_filetest::node_tests;
 use tilewright_graph::{Dtype, Stored, primitives};
@@ -21,7 +21,7 @@ use tilewright_reference::Tensor;
 use tilewright_machine::Tcp;
 use tilewright_num::RuleSet;
 use tilewright_record::KeepLast;
-use tilewright_runtime::Wanted;
+use tilewright_runtime::ReadingOptions;
 use tilewright_runtime::graph::GraphDevice;
 
 /// Tests that run whole on the chip, at least.
@@ -95,7 +95,7 @@ fn on_chip(
         Ok(device) => device,
         Err(error) => return End::Failed(format!("refused: {error:?}")),
     };
-    let asked = Wanted { values: true, findings: true, ..Wanted::default() };
+    let asked = ReadingOptions { values: true, findings: true, ..ReadingOptions::default() };
     match device.run(&given, &asked, KeepLast::new(0)) {
         Err(error) => return End::Failed(error.to_string()),
         Ok(reading) if !reading.findings.is_empty() => {

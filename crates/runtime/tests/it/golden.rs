@@ -14,7 +14,7 @@ use tilewright_import::{Model, gguf, llama2c};
 use tilewright_machine::Tcp;
 use tilewright_num::Dtype;
 use tilewright_record::KeepLast;
-use tilewright_runtime::Wanted;
+use tilewright_runtime::ReadingOptions;
 use tilewright_runtime::generate::{Limits, best, generate};
 use tilewright_runtime::model::ModelDevice;
 use tilewright_testkit::{fetched_model, shared_model};
@@ -77,7 +77,7 @@ fn surprise(logits: &[f32], token: u64) -> f64 {
 
 /// Mean surprise at each next golden id, and how many of them are the best.
 fn forced(chip: &mut ModelDevice, ids: &[u64]) -> (f64, usize) {
-    let wanted = Wanted { values: true, ..Wanted::default() };
+    let wanted = ReadingOptions { values: true, ..ReadingOptions::default() };
     let (mut sum, mut agreed) = (0.0, 0);
     for pair in ids.windows(2) {
         chip.feed(&pair[..1], &wanted, KeepLast::new(0)).unwrap();
@@ -177,7 +177,7 @@ fn smollm2_answers() {
     let rows = bytes(&logits);
     let theirs: Vec<f32> =
         rows.chunks_exact(4).map(|word| f32::from_le_bytes(word.try_into().unwrap())).collect();
-    let wanted = Wanted { values: true, ..Wanted::default() };
+    let wanted = ReadingOptions { values: true, ..ReadingOptions::default() };
     for (position, row) in theirs.chunks_exact(theirs.len() / 4).enumerate() {
         chip.feed(&cases[0].ids[position..=position], &wanted, KeepLast::new(0)).unwrap();
         let ours = chip.logits().unwrap();

@@ -12,7 +12,7 @@ use tilewright_notation::problem::Problem;
 use tilewright_notation::syntax::parser;
 use tilewright_num::Dtype;
 use tilewright_record::KeepLast;
-use tilewright_runtime::readings::{Wanted, read};
+use tilewright_runtime::readings::{ReadingOptions, read};
 use tilewright_tcp_cost::{Setup, check};
 use tilewright_tcp_lower::{Options, lower};
 use tilewright_tcp_sim::findings::Finding;
@@ -43,7 +43,7 @@ fn findings(text: &str, dtype: Dtype) -> Option<Vec<String>> {
         return None;
     }
     let program = lower(&setup, &problem, &verdict, &Options::default()).ok()?;
-    let wanted = Wanted { values: false, findings: true, trace: false, ..Wanted::default() };
+    let wanted = ReadingOptions { values: false, findings: true, trace: false, ..ReadingOptions::default() };
     let mut found = Vec::new();
     for least in [false, true] {
         let mut program = program.clone();

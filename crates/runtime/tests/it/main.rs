@@ -3,7 +3,7 @@
 mod device;
 mod edited_programs;
 mod golden;
-mod judge;
+mod reference;
 mod kernels;
 mod lowered_findings;
 mod models;

@@ -15,7 +15,7 @@ use tilewright_import::{Model, hf, llama2c, onnx};
 use tilewright_machine::Tcp;
 use tilewright_num::Dtype;
 use tilewright_record::KeepLast;
-use tilewright_runtime::Wanted;
+use tilewright_runtime::ReadingOptions;
 use tilewright_runtime::generate::{Limits, generate};
 use tilewright_runtime::model::ModelDevice;
 use tilewright_testkit::{fetched_model, shared_model};
@@ -102,7 +102,7 @@ fn minilm(dtype: &str, pes: u64, cases: usize) -> Option<Vec<f64>> {
         let wanted: Vec<f64> =
             case["embedding"].as_array().unwrap().iter().map(|value| value.as_f64().unwrap()).collect();
         // What a run does wrong does not depend on the words.
-        let all = Wanted { values: true, findings: at == 0, ..Wanted::default() };
+        let all = ReadingOptions { values: true, findings: at == 0, ..ReadingOptions::default() };
         let (vector, reading) = chip.encode(&ids, &all, KeepLast::new(0)).unwrap();
         assert!(reading.findings.is_empty(), "{:?}", reading.findings.first());
         assert_eq!(vector.len(), wanted.len());

@@ -13,7 +13,7 @@ use tilewright_record::KeepLast;
 use tilewright_record::perfetto::Stream;
 use tilewright_runtime::graph::GraphDevice;
 use tilewright_runtime::usage::Usage;
-use tilewright_runtime::{Reading, ReadingError, Wanted};
+use tilewright_runtime::{Reading, ReadingError, ReadingOptions};
 
 use super::inputs::InputArrays;
 use super::outputs::{self, OutputJson};
@@ -76,7 +76,7 @@ pub(super) fn run(
     let inputs = planned.kernels.inputs.iter().map(words).collect::<Result<Vec<_>, _>>()?;
     let mut device = GraphDevice::new(&machine, planned).map_err(|error| failed(&error))?;
     let wanted =
-        Wanted { values: true, findings: true, trace: args.prompting.trace.is_some(), ..Wanted::default() };
+        ReadingOptions { values: true, findings: true, trace: args.prompting.trace.is_some(), ..ReadingOptions::default() };
     let reading = match &args.prompting.trace {
         None => device.run(&inputs, &wanted, KeepLast::new(0)),
         Some(path) => {

@@ -15,7 +15,7 @@ use tilewright_import::{Model, gguf, hf, llama2c};
 use tilewright_machine::Tcp;
 use tilewright_num::Dtype;
 use tilewright_record::KeepLast;
-use tilewright_runtime::Wanted;
+use tilewright_runtime::ReadingOptions;
 use tilewright_runtime::model::ModelDevice;
 use tilewright_testkit::{fetched_model, shared_model};
 
@@ -49,7 +49,7 @@ fn judged_compiled(machine: &Tcp, model: &Model, compiled: Compiled, parts: &[Ve
     let mut judge = Judge::new(machine, &kernels, &plan, &constants).unwrap();
     let mut chip = ModelDevice::new(machine, compiled).unwrap();
     chip.load(&constants).unwrap();
-    let wanted = Wanted { values: true, ..Wanted::default() };
+    let wanted = ReadingOptions { values: true, ..ReadingOptions::default() };
     for (turn, part) in parts.iter().enumerate() {
         let theirs = judge.feed(part);
         let ours = if kernels.pools() {
@@ -284,7 +284,7 @@ fn bands_of_slices_are_exact() {
 fn silent_parts_of_a_prompt_are_remembered() {
     let (machine, model) = (tcp(), random::llama(&config((2, 3, 16), 91, 53, false), 7));
     let constants = |name: &str| constant(&model.graph, &model.store, name);
-    let wanted = Wanted { values: true, ..Wanted::default() };
+    let wanted = ReadingOptions { values: true, ..ReadingOptions::default() };
     let run = |silent: bool| {
         let compiled = compile(&machine, &model.graph, options("w8a8", 2)).unwrap();
         let mut chip = ModelDevice::new(&machine, compiled).unwrap();

@@ -7,12 +7,12 @@ use tilewright_record::KeepLast;
 
 use crate::generate::{Limits, Stop, best, ended};
 use crate::model::{ModelDevice, ModelError};
-use crate::readings::Wanted;
+use crate::readings::ReadingOptions;
 use crate::usage::Usage;
 
 /// One of the texts.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Spoken {
+pub struct GeneratedSequence {
     /// Tokens behind the prompt.
     pub tokens: Vec<u64>,
     /// Why there are no more.
@@ -21,11 +21,11 @@ pub struct Spoken {
 
 /// What was generated, and what it took.
 #[derive(Clone, Debug)]
-pub struct Together {
+pub struct BatchGeneration {
     /// The first text.
-    pub first: Spoken,
+    pub first: GeneratedSequence,
     /// The others, in the order of their prompts.
-    pub others: Vec<Spoken>,
+    pub others: Vec<GeneratedSequence>,
     /// Runs that took prompts.
     pub prefill: Usage,
     /// Runs that took generated tokens, one of each text that went on.
@@ -36,19 +36,19 @@ pub struct Together {
 ///
 /// # Errors
 /// More prompts than the model was compiled for, one that does not fit, a run that does not come to its end.
-pub fn generate_together(
+pub fn generate_batch(
     chip: &mut ModelDevice,
     first: &[u64],
     others: &[Vec<u64>],
     limits: &Limits,
     said: &mut dyn FnMut(usize, u64) -> ControlFlow<()>,
-) -> Result<Together, ModelError> {
+) -> Result<BatchGeneration, ModelError> {
     let prompts: Vec<&[u64]> = iter::once(first).chain(others.iter().map(Vec::as_slice)).collect();
     let context = chip.compiled().plan.options.context.min(chip.compiled().kernels.positions);
     chip.restart();
     let (prefill, decode) = (Usage::default(), Usage::default());
     let mut all =
-        Together { first: Spoken::default(), others: vec![Spoken::default(); others.len()], prefill, decode };
+        BatchGeneration { first: GeneratedSequence::default(), others: vec![GeneratedSequence::default(); others.len()], prefill, decode };
     // What each text goes on with, while it does.
     let mut next: Vec<Option<u64>> = Vec::new();
     for (sequence, prompt) in (0..).zip(&prompts) {
@@ -83,14 +83,14 @@ pub fn generate_together(
     }
 }
 
-impl Default for Spoken {
+impl Default for GeneratedSequence {
     /// A text that has not begun.
-    fn default() -> Spoken {
-        Spoken { tokens: Vec::new(), stop: Stop::Asked }
+    fn default() -> GeneratedSequence {
+        GeneratedSequence { tokens: Vec::new(), stop: Stop::Asked }
     }
 }
 
-impl Spoken {
+impl GeneratedSequence {
     /// Takes a token; whether it is part of the text, and why it is the last if it is.
     fn take(&mut self, token: u64, limits: &Limits, has_room: bool) -> (bool, Option<Stop>) {
         let is_full = |tokens: &Vec<u64>| tokens.len() as u64 >= limits.tokens;
@@ -140,6 +140,6 @@ fn take(
     Ok(logits)
 }
 
-fn values() -> Wanted {
-    Wanted { values: true, ..Wanted::default() }
+fn values() -> ReadingOptions {
+    ReadingOptions { values: true, ..ReadingOptions::default() }
 }

@@ -4,25 +4,25 @@ use tilewright_tcp_isa::program::Program;
 use tilewright_tcp_isa::program::control::{Step, StepKind};
 use tilewright_tcp_isa::program::exec::Body;
 
-use crate::readings::Wanted;
+use crate::readings::ReadingOptions;
 
 /// What values decide in a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Decides {
+pub struct ValueDependence {
     /// [`time`].
     pub time: bool,
     /// [`places`].
     pub places: bool,
 }
 
-impl Decides {
+impl ValueDependence {
     /// What they decide in this one.
-    pub fn of(program: &Program) -> Decides {
-        Decides { time: time(program), places: places(program) }
+    pub fn of(program: &Program) -> ValueDependence {
+        ValueDependence { time: time(program), places: places(program) }
     }
 
     /// Whether values have to be computed for what is wanted.
-    pub fn computed(self, wanted: &Wanted) -> bool {
+    pub fn computed(self, wanted: &ReadingOptions) -> bool {
         wanted.values || self.time || (wanted.findings && self.places)
     }
 }
