@@ -6,7 +6,7 @@ use std::path::Path;
 
 use tilewright_base::Sources;
 use tilewright_compile::{Mixed, Options};
-use tilewright_machine::{Loaded, Tcp};
+use tilewright_machine::{LoadedMachine, Tcp};
 use tilewright_num::Dtype;
 use tilewright_study::published::StudyFailed;
 use tilewright_study::{StudySetup, Study, files, power, published, rows, study, text};
@@ -55,7 +55,7 @@ fn case(args: &LlamaArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> {
 
 /// Measures a model on a chip.
 fn measured(
-    loaded: &Loaded,
+    loaded: &LoadedMachine,
     machine: &Tcp,
     args: &LlamaArgs,
     dtype: Dtype,

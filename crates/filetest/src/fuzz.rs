@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use tilewright_artifact::{Artifact, Plan};
 use tilewright_base::{SourceId, Sources, render};
 use tilewright_ir::binary::{container, tokens};
-use tilewright_machine::{Loaded, Tcp, builtin, load};
+use tilewright_machine::{LoadedMachine, Tcp, builtin, load};
 use tilewright_neuron_isa::{self as neuron, Chip};
 use tilewright_notation::algebra::{Place, PlaceMap, RadixMap};
 use tilewright_notation::problem::{Problem, Shape};
@@ -324,6 +324,6 @@ fn inverts(problem: &Problem, shape: &Shape) {
 pub fn tcp() -> Tcp {
     let mut sources = Sources::default();
     let id = sources.add("tcp", builtin("tcp").expect("tcp comes with the project"));
-    let loaded: Loaded = load(&mut sources, id, &|_| None).expect("tcp loads");
+    let loaded: LoadedMachine = load(&mut sources, id, &|_| None).expect("tcp loads");
     loaded.machine.tcp().expect("tcp is a tcp").clone()
 }

@@ -6,7 +6,7 @@
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use tilewright_base::SourceId;
-use tilewright_machine::{Loaded, Tcp};
+use tilewright_machine::{LoadedMachine, Tcp};
 use tilewright_notation::problem::Problem;
 use tilewright_notation::syntax::parser;
 use tilewright_num::Dtype;
@@ -86,7 +86,7 @@ pub struct PublishedComparison {
 /// What rows are compared with.
 pub struct OwnResults<'o> {
     /// The machine file, with derived figures and sources.
-    pub loaded: &'o Loaded,
+    pub loaded: &'o LoadedMachine,
     /// Its machine.
     pub machine: &'o Tcp,
     /// Our value of a row of Table II; asked only if a row needs it.

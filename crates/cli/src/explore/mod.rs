@@ -19,7 +19,7 @@ use tilewright_explore::neuron::Task;
 use tilewright_explore::search::FoundOf;
 use tilewright_explore::tcp::neighbours::Neighbours;
 use tilewright_explore::{Goal, Options, search};
-use tilewright_machine::Loaded;
+use tilewright_machine::LoadedMachine;
 use tilewright_neuron_isa::Chip;
 use tilewright_notation::problem::Problem;
 use tilewright_notation::syntax::ast::Program;
@@ -197,7 +197,7 @@ fn no_data_memory(from: &[String]) -> Result<(), Outcome> {
 }
 
 /// Figures of energy that are assumptions.
-fn assumed(loaded: &Loaded) -> Vec<String> {
+fn assumed(loaded: &LoadedMachine) -> Vec<String> {
     let energies = loaded.assumptions().into_iter().filter(|figure| figure.section == "energy");
     energies.map(|figure| format!("{}.{}", figure.section, figure.key)).collect()
 }

@@ -1,7 +1,7 @@
 //! `tilewright notation check`: the verdict in words or as JSON.
 
 use tilewright_base::Span;
-use tilewright_machine::Loaded;
+use tilewright_machine::LoadedMachine;
 use tilewright_notation::problem::{Axis, Digit, Problem};
 use tilewright_notation::radix::raised;
 use tilewright_notation::reuse::Reuse;
@@ -55,7 +55,7 @@ pub(crate) fn summary(
     setup: &Setup<'_>,
     problem: &Problem,
     verdict: &Verdict,
-    loaded: &Loaded,
+    loaded: &LoadedMachine,
 ) -> String {
     let pes =
         if setup.fused_pes == 1 { "1 PE".to_string() } else { format!("{} fused PEs", setup.fused_pes) };

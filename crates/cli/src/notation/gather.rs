@@ -1,7 +1,7 @@
 //! Arguments or a file to a program, and the target to a setup.
 
 use tilewright_base::{Diagnostic, Sources};
-use tilewright_machine::{Loaded, Tcp};
+use tilewright_machine::{LoadedMachine, Tcp};
 use tilewright_notation::syntax::ast::{Operand, Program, SpanOf};
 use tilewright_notation::syntax::parser::{self, Parsed};
 use tilewright_num::Dtype;
@@ -102,14 +102,14 @@ pub(crate) fn target(
     sources: &mut Sources,
     args: &TargetArgs,
     host: &mut dyn Host,
-) -> Result<(Loaded, Tcp), Outcome> {
+) -> Result<(LoadedMachine, Tcp), Outcome> {
     let loaded = load_chip(sources, &args.chip, &args.set, host)?;
     let tcp = tcp(&loaded, args)?;
     Ok((loaded, tcp))
 }
 
 /// The figures of a machine that must have slices.
-pub(crate) fn tcp(loaded: &Loaded, args: &TargetArgs) -> Result<Tcp, Outcome> {
+pub(crate) fn tcp(loaded: &LoadedMachine, args: &TargetArgs) -> Result<Tcp, Outcome> {
     match loaded.machine.tcp() {
         Some(tcp) => Ok(tcp.clone()),
         None => Err(Outcome::usage(&format!(

@@ -81,7 +81,7 @@ fn simulate(args: &SimArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> {
 pub(crate) fn readings(
     args: &ReadingArgs,
     tcp: &Tcp,
-    loaded: &program::Loaded,
+    loaded: &program::LoadedProgram,
     sources: &Sources,
     host: &mut dyn Host,
 ) -> Result<Outcome, Outcome> {
@@ -132,7 +132,7 @@ fn machine(
 fn run_program(
     args: &ReadingArgs,
     tcp: &Tcp,
-    program: &program::Loaded,
+    program: &program::LoadedProgram,
     wanted: &ReadingOptions,
     host: &mut dyn Host,
     sources: &Sources,
@@ -173,7 +173,7 @@ fn refused(
 
 fn with_sink<S: Sink + Send>(
     tcp: &Tcp,
-    loaded: &program::Loaded,
+    loaded: &program::LoadedProgram,
     wanted: &ReadingOptions,
     host: &mut dyn Host,
     sink: S,

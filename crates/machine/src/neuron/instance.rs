@@ -40,7 +40,7 @@ const fn one() -> u64 {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Table {
+struct InstanceTable {
     instance: Vec<Instance>,
 }
 
@@ -97,7 +97,7 @@ impl Instance {
 /// # Errors
 /// What is wrong with it, in a sentence.
 pub fn read_instances(text: &str) -> Result<Vec<Instance>, String> {
-    let table: Table = toml::from_str(text).map_err(|error| error.message().to_owned())?;
+    let table: InstanceTable = toml::from_str(text).map_err(|error| error.message().to_owned())?;
     let mut rows = table.instance.iter();
     match rows.find_map(Instance::fault) {
         Some(fault) => Err(fault),
