@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use tilewright_base::{SourceId, Sources};
-use tilewright_graph::{Store, Stored, text};
+use tilewright_graph::{TensorStore, StoredTensor, text};
 use tilewright_import::tokenizer::pieces::Pieces;
 use tilewright_import::tokenizer::{Tokenizer, json};
 use tilewright_import::{Model, configs, gguf, hf, llama2c, onnx};
@@ -60,7 +60,7 @@ pub(crate) fn own_sizes(path: &str, dims: Option<&str>) -> Result<(), Outcome> {
 pub(crate) fn load_onnx(
     path: &str,
     axes: BTreeMap<String, (u64, u64)>,
-    known: BTreeMap<String, Stored>,
+    known: BTreeMap<String, StoredTensor>,
     host: &dyn Host,
 ) -> Result<Model, Outcome> {
     let bytes = read(path, host)?;
@@ -150,7 +150,7 @@ fn graph_text(path: &str, host: &mut dyn Host) -> Result<Model, Outcome> {
     let mut sources = Sources::default();
     sources.add(path, text.clone());
     match text::read(&text, SourceId(0)) {
-        Ok(graph) => Ok(Model { graph, store: Store::default() }),
+        Ok(graph) => Ok(Model { graph, store: TensorStore::default() }),
         Err(complaints) => Err(Outcome::refused(BAD_INPUT, &sources, &complaints, host.colour())),
     }
 }

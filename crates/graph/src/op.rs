@@ -6,7 +6,7 @@
 
 use crate::dim::Dim;
 use crate::dtype::Dtype;
-use crate::rich::{Attrs, Rich};
+use crate::rich::{Attrs, RichOp};
 
 macro_rules! words {
     ($(#[$doc:meta])* $kind:ident { $($(#[$note:meta])* $name:ident $text:literal),* $(,)? }) => {
@@ -231,7 +231,7 @@ pub enum Op {
         dilation: u64,
     },
     /// An operator that decomposes.
-    Rich(Rich, Attrs),
+    Rich(RichOp, Attrs),
 }
 
 impl Op {

@@ -4,11 +4,11 @@ use proptest::prelude::*;
 use tilewright_base::{SourceId, Sources, render};
 use tilewright_graph::rich::{Attrs, Rich};
 use tilewright_graph::{
-    Binary, Builder, Built, Dtype, Fold, Graph, Op, Type, Unary, ValueId, primitives, text, verify,
+    Binary, Builder, BuildResult, Dtype, Fold, Graph, Op, Type, Unary, ValueId, primitives, text, verify,
 };
 
 /// One random step: an operator and which values it takes.
-fn step(b: &mut Builder, values: &[ValueId], kind: u8, first: usize, second: usize) -> Built<ValueId> {
+fn step(b: &mut Builder, values: &[ValueId], kind: u8, first: usize, second: usize) -> BuildResult<ValueId> {
     let (x, y) = (values[first % values.len()], values[second % values.len()]);
     let rank = b.rank(x);
     let axis = second % rank.max(1);

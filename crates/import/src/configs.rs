@@ -1,6 +1,6 @@
 //! Built-in configurations without weights (`models/configs`), for compiling and timing.
 
-use tilewright_graph::{Builder, Built, Dtype, Store, ValueId};
+use tilewright_graph::{Builder, BuildResult, Dtype, TensorStore, ValueId};
 
 use crate::Model;
 use crate::error::{ImportError, Imported};
@@ -31,8 +31,8 @@ pub fn read(name: &str) -> Imported<Model> {
         .ok_or_else(|| ImportError::new(name, "is no built-in configuration").allowed(names().join(", ")))?;
     let root = serde_json::from_str(text).map_err(|error| ImportError::new(name, error.to_string()))?;
     let config = llama_config(&root, name)?;
-    let mut store = Store::default();
-    let mut weight = |b: &mut Builder, role: &str| -> Built<ValueId> {
+    let mut store = TensorStore::default();
+    let mut weight = |b: &mut Builder, role: &str| -> BuildResult<ValueId> {
         let value = b.stored(role, Dtype::Bf16, &config.weight_dims(role).unwrap_or_default())?;
         b.convert(value, Dtype::F32)
     };

@@ -20,7 +20,7 @@ pub mod llama2c;
 pub mod onnx;
 pub mod tokenizer;
 
-use tilewright_graph::{Graph, Store};
+use tilewright_graph::{Graph, TensorStore};
 
 pub use error::{ImportError, Imported};
 
@@ -30,5 +30,5 @@ pub struct Model {
     /// What it computes.
     pub graph: Graph,
     /// Its tensors.
-    pub store: Store,
+    pub store: TensorStore,
 }

@@ -3,8 +3,8 @@
 //! One graph serves prefill and decode: axis `seq` is the new tokens, `past` those in the cache. Caches are state: inputs
 //! `past_kN`, `past_vN` and outputs `present_kN`, `present_vN`. A query sees the keys whose place is at most its position.
 
-use tilewright_graph::rich::{Attrs, Rich};
-use tilewright_graph::{Binary, Builder, Built, Dim, Dtype, Graph, Store, Stored, Type, ValueId};
+use tilewright_graph::rich::{Attrs, RichOp};
+use tilewright_graph::{Binary, Builder, BuildResult, Dim, Dtype, Graph, TensorStore, StoredTensor, Type, ValueId};
 
 /// Sequences that run together, at most.
 pub const MOST_BATCH: u64 = 64;
@@ -102,7 +102,7 @@ impl Rope {
     }
 
     /// Cosines and sines of all positions as stored tensors `[context, head_width / 2]`.
-    fn tables(&self, head_width: u64, context: u64) -> Option<(Stored, Stored)> {
+    fn tables(&self, head_width: u64, context: u64) -> Option<(StoredTensor, StoredTensor)> {
         let frequencies = self.frequencies(head_width);
         let dims = [context, head_width / 2];
         #[expect(
@@ -112,7 +112,7 @@ impl Rope {
         )]
         let table = |function: fn(f64) -> f64| {
             let angles = (0..context).flat_map(|at| frequencies.iter().map(move |f| at as f64 * f));
-            Stored::floats(&dims, &angles.map(|angle| function(angle) as f32).collect::<Vec<f32>>())
+            StoredTensor::floats(&dims, &angles.map(|angle| function(angle) as f32).collect::<Vec<f32>>())
         };
         Some((table(f64::cos)?, table(f64::sin)?))
     }
@@ -191,10 +191,10 @@ impl Config {
 }
 
 /// Gives the value of a weight by its role.
-pub type Weight<'w> = dyn FnMut(&mut Builder, &str) -> Built<ValueId> + 'w;
+pub type Weight<'w> = dyn FnMut(&mut Builder, &str) -> BuildResult<ValueId> + 'w;
 
 /// The graph of a model; tables of positions go into the store.
-pub fn graph(config: &Config, store: &mut Store, weight: &mut Weight<'_>) -> Built<Graph> {
+pub fn graph(config: &Config, store: &mut TensorStore, weight: &mut Weight<'_>) -> BuildResult<Graph> {
     let mut b = Builder::new(config.name.clone());
     let batch = b.axis("batch", 1, MOST_BATCH);
     let past = b.axis("past", 0, config.context.saturating_sub(1));
@@ -238,14 +238,14 @@ fn fixed(number: u64) -> Dim {
 }
 
 impl Parts<'_, '_> {
-    fn weight(&mut self, b: &mut Builder, role: &str) -> Built<ValueId> {
+    fn weight(&mut self, b: &mut Builder, role: &str) -> BuildResult<ValueId> {
         (self.weight)(b, role)
     }
 
     /// Cosines and sines of the positions, `[batch, 1, seq, head_width / 2]`.
-    fn angles(&self, b: &mut Builder, store: &mut Store, positions: ValueId) -> Built<(ValueId, ValueId)> {
+    fn angles(&self, b: &mut Builder, store: &mut TensorStore, positions: ValueId) -> BuildResult<(ValueId, ValueId)> {
         let (width, context) = (self.config.head_width, self.config.context);
-        let rows = |b: &mut Builder, name: &str| -> Built<ValueId> {
+        let rows = |b: &mut Builder, name: &str| -> BuildResult<ValueId> {
             let table = b.stored(name, Dtype::F32, &[context, width / 2])?;
             let rows = b.gather(table, 0, positions)?;
             b.unsqueeze(rows, 1)
@@ -259,26 +259,26 @@ impl Parts<'_, '_> {
     }
 
     /// Which keys a query sees, `[batch, 1, seq, past + seq]`.
-    fn mask(&self, b: &mut Builder, positions: ValueId) -> Built<ValueId> {
+    fn mask(&self, b: &mut Builder, positions: ValueId) -> BuildResult<ValueId> {
         let keys = self.past.plus(&self.seq).unwrap_or_default();
         let places = b.iota(Dtype::I64, &[keys], 0)?;
         let positions = b.reshape(positions, &[self.batch.clone(), 1.into(), self.seq.clone(), 1.into()])?;
         b.called("mask").binary(Binary::Le, places, positions)
     }
 
-    fn norm(&mut self, b: &mut Builder, x: ValueId, role: &str) -> Built<ValueId> {
+    fn norm(&mut self, b: &mut Builder, x: ValueId, role: &str) -> BuildResult<ValueId> {
         let scale = self.weight(b, role)?;
         let attrs = Attrs::default().int("axis", -1).float("eps", self.config.norm_eps);
-        b.called(format!("{role}.y")).rich_one(Rich::RmsNorm, &[x, scale], attrs)
+        b.called(format!("{role}.y")).rich_one(RichOp::RmsNorm, &[x, scale], attrs)
     }
 
-    fn linear(&mut self, b: &mut Builder, x: ValueId, role: &str) -> Built<ValueId> {
+    fn linear(&mut self, b: &mut Builder, x: ValueId, role: &str) -> BuildResult<ValueId> {
         let weight = self.weight(b, role)?;
         b.called(format!("{role}.y")).einsum("bse,fe->bsf", &[x, weight])
     }
 
     /// A projection as heads, `[batch, heads, seq, head_width]`.
-    fn heads(&mut self, b: &mut Builder, x: ValueId, role: &str, heads: u64) -> Built<ValueId> {
+    fn heads(&mut self, b: &mut Builder, x: ValueId, role: &str, heads: u64) -> BuildResult<ValueId> {
         let flat = self.linear(b, x, role)?;
         let dims = [self.batch.clone(), self.seq.clone(), fixed(heads), fixed(self.config.head_width)];
         let split = b.reshape(flat, &dims)?;
@@ -286,7 +286,7 @@ impl Parts<'_, '_> {
     }
 
     /// A cache with new rows behind it.
-    fn cached(&self, b: &mut Builder, name: &str, new: ValueId, states: &mut States) -> Built<ValueId> {
+    fn cached(&self, b: &mut Builder, name: &str, new: ValueId, states: &mut States) -> BuildResult<ValueId> {
         let dims = [
             self.batch.clone(),
             fixed(self.config.kv_heads),
@@ -306,7 +306,7 @@ impl Parts<'_, '_> {
         x: ValueId,
         (cos, sin, mask): (ValueId, ValueId, ValueId),
         states: &mut States,
-    ) -> Built<ValueId> {
+    ) -> BuildResult<ValueId> {
         let role = |part: &str| format!("layer{layer}.{part}");
         let config = self.config;
         let h = self.norm(b, x, &role("attention_norm"))?;
@@ -315,13 +315,13 @@ impl Parts<'_, '_> {
         let v = self.heads(b, h, &role("wv"), config.kv_heads)?;
         let turn = |b: &mut Builder, x: ValueId| {
             let attrs = Attrs::default().int("interleaved", i64::from(config.rope.interleaved));
-            b.rich_one(Rich::Rope, &[x, cos, sin], attrs)
+            b.rich_one(RichOp::Rope, &[x, cos, sin], attrs)
         };
         let (q, k) = (turn(b, q)?, turn(b, k)?);
         let keys = self.cached(b, &format!("k{layer}"), k, states)?;
         let values = self.cached(b, &format!("v{layer}"), v, states)?;
         let heads = b.called(role("attention")).rich_one(
-            Rich::Attention,
+            RichOp::Attention,
             &[q, keys, values, mask],
             Attrs::default(),
         )?;
@@ -332,7 +332,7 @@ impl Parts<'_, '_> {
         let x = b.called(role("attended")).add(x, y)?;
         let h = self.norm(b, x, &role("feed_forward_norm"))?;
         let gate = self.linear(b, h, &role("gate"))?;
-        let gate = b.rich_one(Rich::Silu, &[gate], Attrs::default())?;
+        let gate = b.rich_one(RichOp::Silu, &[gate], Attrs::default())?;
         let up = self.linear(b, h, &role("up"))?;
         let product = b.mul(gate, up)?;
         let y = self.linear(b, product, &role("down"))?;

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use tilewright_graph::{Builder, Dtype, Store, Stored};
+use tilewright_graph::{Builder, Dtype, TensorStore, StoredTensor};
 
 use crate::Model;
 use crate::error::{ImportError, Imported};
@@ -20,7 +20,7 @@ const HEADER_BYTES: usize = 28;
 pub fn read(file: &str, bytes: &Arc<Vec<u8>>) -> Imported<Model> {
     let config = config(file, bytes)?;
     config.check().map_err(|why| ImportError::new(file, format!("not a llama2.c checkpoint: {why}")))?;
-    let mut store = Store { tensors: tensors(file, &config, bytes)? };
+    let mut store = TensorStore { tensors: tensors(file, &config, bytes)? };
     let dims = |role: &str| config.weight_dims(role).unwrap_or_default();
     let mut weight = |b: &mut Builder, role: &str| b.stored(role, Dtype::F32, &dims(role));
     let graph = graph(&config, &mut store, &mut weight);
@@ -66,13 +66,13 @@ fn config(file: &str, bytes: &[u8]) -> Imported<Config> {
     })
 }
 
-fn tensors(file: &str, config: &Config, bytes: &Arc<Vec<u8>>) -> Imported<BTreeMap<String, Stored>> {
+fn tensors(file: &str, config: &Config, bytes: &Arc<Vec<u8>>) -> Imported<BTreeMap<String, StoredTensor>> {
     let mut found = BTreeMap::new();
     let mut at = HEADER_BYTES;
-    let mut take = |name: String, dims: &[u64]| -> Imported<Option<Stored>> {
+    let mut take = |name: String, dims: &[u64]| -> Imported<Option<StoredTensor>> {
         let elements = dims.iter().fold(1_u64, |count, dim| count.saturating_mul(*dim));
         let end = usize::try_from(elements.saturating_mul(4)).ok().and_then(|size| at.checked_add(size));
-        let tensor = end.and_then(|end| Stored::new(Dtype::F32, dims, bytes, at, end));
+        let tensor = end.and_then(|end| StoredTensor::new(Dtype::F32, dims, bytes, at, end));
         let Some(tensor) = tensor else {
             let left = bytes.len().saturating_sub(at);
             let what = format!("needs {elements} float32, but {left} bytes are left of the file");

@@ -1,6 +1,6 @@
 //! A graph with its constants, evaluated node by node. What depends on constants only is evaluated once.
 
-use tilewright_graph::{Data, Dim, Dtype, Graph, Node, Op, Store, ValueId};
+use tilewright_graph::{Data, Dim, Dtype, Graph, Node, Op, TensorStore, ValueId};
 
 use crate::einsum::einsum;
 use crate::elementwise::{binary, convert, select, unary};
@@ -24,7 +24,7 @@ impl Interpreter {
     ///
     /// # Errors
     /// If an operator is no primitive, or a constant has no data.
-    pub fn new(graph: Graph, store: &Store) -> Result<Interpreter, EvalError> {
+    pub fn new(graph: Graph, store: &TensorStore) -> Result<Interpreter, EvalError> {
         if !is_whole(&graph) {
             return Err(EvalError::Operands("graph"));
         }
@@ -141,7 +141,7 @@ fn uses(graph: &Graph) -> Vec<usize> {
 
 fn load(
     graph: &Graph,
-    store: &Store,
+    store: &TensorStore,
     uses: &[usize],
     into: &mut [Option<Tensor>],
 ) -> Result<(), EvalError> {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use half::{bf16, f16};
-use tilewright_graph::{Data, Dtype, Stored};
+use tilewright_graph::{Data, Dtype, StoredTensor};
 
 use crate::error::EvalError;
 
@@ -110,7 +110,7 @@ impl Tensor {
     }
 
     /// The elements of a stored tensor.
-    pub fn stored(stored: &Stored) -> Option<Tensor> {
+    pub fn stored(stored: &StoredTensor) -> Option<Tensor> {
         let dims: Option<Vec<usize>> = stored.dims.iter().map(|dim| usize::try_from(*dim).ok()).collect();
         let dims = dims?;
         let count = count(&dims).ok()?;

@@ -4,7 +4,7 @@ use tilewright_base::{Diagnostic, Sources};
 use tilewright_compile::cluster::cluster;
 use tilewright_compile::kernel::Kernels;
 use tilewright_compile::{kernel_text, lowered, schedule_text};
-use tilewright_graph::Store;
+use tilewright_graph::TensorStore;
 use tilewright_import::{Model, configs};
 use tilewright_machine::Tcp;
 use tilewright_num::Dtype;
@@ -83,7 +83,7 @@ impl CompileInput {
             _ => {
                 let graph =
                     tilewright_graph::text::read(&text, id).map_err(|found| refuse(&sources, &found))?;
-                Ok(CompileInput::of_model(args, Model { graph, store: Store::default() }))
+                Ok(CompileInput::of_model(args, Model { graph, store: TensorStore::default() }))
             }
         }
     }

@@ -1,6 +1,6 @@
 //! Three projections, the attention that they lead to, and its combination: what encoders and decoders share.
 
-use tilewright_graph::rich::Rich;
+use tilewright_graph::rich::RichOp;
 use tilewright_graph::{Binary, Node, Op, ValueId as Value};
 
 use super::walk::{Projection, Residual, Walk, int, operand, result};
@@ -90,14 +90,14 @@ impl Walk<'_> {
             let mut next = None;
             // A cache leaves the graph too; attention comes first.
             let mut users: Vec<(usize, &Node)> = self.uses(value).collect();
-            users.sort_by_key(|(_, node)| !matches!(node.op, Op::Rich(Rich::Attention, _)));
+            users.sort_by_key(|(_, node)| !matches!(node.op, Op::Rich(RichOp::Attention, _)));
             for (index, node) in users {
                 let Some(operand) = node.inputs.iter().position(|input| *input == Some(value)) else {
                     continue;
                 };
                 match &node.op {
-                    Op::Rich(Rich::Attention, _) => return Ok(Reaches { attention: index, operand, rope }),
-                    Op::Rich(Rich::Rope, attrs) if operand == 0 && int(attrs, "dims").unwrap_or(0) == 0 => {
+                    Op::Rich(RichOp::Attention, _) => return Ok(Reaches { attention: index, operand, rope }),
+                    Op::Rich(RichOp::Rope, attrs) if operand == 0 && int(attrs, "dims").unwrap_or(0) == 0 => {
                         if let (Some(cos), Some(sin)) =
                             (super::walk::operand(node, 1), super::walk::operand(node, 2))
                         {

@@ -1,6 +1,6 @@
 //! The Llama family: a norm, projections of it, attention or a gate, and a combination that is added to the residual; then logits.
 
-use tilewright_graph::rich::Rich;
+use tilewright_graph::rich::RichOp;
 use tilewright_graph::{Binary, Op, ValueId as Value};
 
 use super::attention::Mask;
@@ -28,7 +28,7 @@ impl Walk<'_> {
 
     /// What follows a residual; `None` behind the logits.
     fn block(&mut self, (x, id): Residual) -> Result<Option<Residual>, CompileError> {
-        let norm = self.users(x).find(|node| matches!(node.op, Op::Rich(Rich::RmsNorm, _))).cloned();
+        let norm = self.users(x).find(|node| matches!(node.op, Op::Rich(RichOp::RmsNorm, _))).cloned();
         let Some(norm) = norm else { return self.refuse(x, "no norm follows this residual") };
         let Op::Rich(_, attrs) = &norm.op else { return Ok(None) };
         let (Some(gain), Some(&normal)) = (norm.inputs.get(1).copied().flatten(), norm.outputs.first())
@@ -61,7 +61,7 @@ impl Walk<'_> {
     /// `silu(gate) * up`, combined.
     fn gate(&mut self, input: ValueId, found: &[Projection], x: Residual) -> Result<Residual, CompileError> {
         let silu = |value: Value| {
-            let node = self.users(value).find(|node| matches!(node.op, Op::Rich(Rich::Silu, _)))?;
+            let node = self.users(value).find(|node| matches!(node.op, Op::Rich(RichOp::Silu, _)))?;
             node.outputs.first().copied()
         };
         let gate = found.iter().position(|(_, value)| silu(*value).is_some());

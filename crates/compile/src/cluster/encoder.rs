@@ -1,7 +1,7 @@
 //! The BERT family: embeddings of tokens and places, then attention and a feed-forward part, each added to what it was made from and
 //! normalised; then the mean over all tokens, scaled to length 1.
 
-use tilewright_graph::rich::{Attr, Rich};
+use tilewright_graph::rich::{Attr, RichOp};
 use tilewright_graph::{Binary, Node, Op, ValueId as Value};
 
 use super::attention::Mask;
@@ -69,7 +69,7 @@ impl Walk<'_> {
 
     /// The norm behind a sum.
     fn normal(&mut self, (sum, input): Residual) -> Result<Residual, CompileError> {
-        let Some(node) = self.users(sum).find(|node| matches!(node.op, Op::Rich(Rich::LayerNorm, _))) else {
+        let Some(node) = self.users(sum).find(|node| matches!(node.op, Op::Rich(RichOp::LayerNorm, _))) else {
             return self.refuse(sum, "no norm follows it");
         };
         let (Op::Rich(_, attrs), Some(gain), Some(normal)) = (&node.op, operand(node, 1), result(node))
@@ -102,7 +102,7 @@ impl Walk<'_> {
         let Some((weight, wide)) = found.first().cloned() else {
             return self.refuse(x.0, "it has no projection");
         };
-        let node = self.users(wide).find(|node| matches!(node.op, Op::Rich(Rich::Gelu, _)));
+        let node = self.users(wide).find(|node| matches!(node.op, Op::Rich(RichOp::Gelu, _)));
         let Some((Op::Rich(_, attrs), Some(active))) = node.map(|node| (&node.op, result(node))) else {
             return self.refuse(wide, "no `gelu` follows it");
         };
@@ -128,7 +128,7 @@ impl Walk<'_> {
         let unit = divided.and_then(|mean| {
             self.next(
                 mean,
-                |node| matches!(&node.op, Op::Rich(Rich::LpNorm, attrs) if int(attrs, "p").unwrap_or(2) == 2),
+                |node| matches!(&node.op, Op::Rich(RichOp::LpNorm, attrs) if int(attrs, "p").unwrap_or(2) == 2),
             )
         });
         match unit {

@@ -13,7 +13,7 @@ mod decoder;
 mod encoder;
 mod walk;
 
-use tilewright_graph::rich::Rich;
+use tilewright_graph::rich::RichOp;
 use tilewright_graph::{Graph, Op};
 
 use crate::CompileError;
@@ -25,7 +25,7 @@ use walk::Walk;
 /// # Errors
 /// A node that no kernel takes.
 pub fn cluster(graph: &Graph) -> Result<Kernels, CompileError> {
-    let centred = graph.nodes.iter().any(|node| matches!(node.op, Op::Rich(Rich::LayerNorm, _)));
+    let centred = graph.nodes.iter().any(|node| matches!(node.op, Op::Rich(RichOp::LayerNorm, _)));
     let mut walk = Walk::new(graph, if centred { encoder::ALLOWED } else { decoder::ALLOWED });
     let done = if centred { walk.encoder() } else { walk.decoder() };
     match done {

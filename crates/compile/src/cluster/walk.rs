@@ -1,6 +1,6 @@
 //! A graph as clustering sees it: who makes a value and who uses it, projections with their biases, heads of an attention.
 
-use tilewright_graph::rich::{Attr, Attrs, Rich};
+use tilewright_graph::rich::{Attr, Attrs, RichOp};
 use tilewright_graph::{Binary, Graph, Node, Op, ValueId as Value};
 
 use crate::CompileError;
@@ -152,7 +152,7 @@ impl<'g> Walk<'g> {
     /// What scores of an attention are multiplied by.
     pub(super) fn scale(&self, node: &Node, depth: u64) -> Result<f32, CompileError> {
         let value = result(node).unwrap_or(Value(0));
-        let Op::Rich(Rich::Attention, attrs) = &node.op else {
+        let Op::Rich(RichOp::Attention, attrs) = &node.op else {
             return self.refuse(value, "it is no attention");
         };
         if float(attrs, "softcap").is_some_and(|cap| cap != 0.0) {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use tilewright_graph::{Dim, Dtype, Graph, Node, Op, Store, ValueId};
+use tilewright_graph::{Dim, Dtype, Graph, Node, Op, TensorStore, ValueId};
 use tilewright_reference::Tensor;
 use tilewright_num::{Dtype as Pattern, RuleSet, convert};
 
@@ -40,7 +40,7 @@ pub(super) struct Former<'g> {
 ///
 /// # Errors
 /// The first node that the chip does not compute.
-pub(super) fn kernels(graph: &Graph, store: &Store) -> Result<Kernels, Refusal> {
+pub(super) fn kernels(graph: &Graph, store: &TensorStore) -> Result<Kernels, Refusal> {
     let whole = |why: String| Refusal { node: graph.name.clone(), op: "graph".to_string(), why };
     if let Some(axis) = graph.axes.first() {
         return Err(whole(format!("the size `{}` is open; give it a number with --dims", axis.name)));

@@ -1,6 +1,6 @@
 //! `softmax(q * k + mask) * v` over heads, as exporters write it or as stage 1 does.
 
-use tilewright_graph::rich::{Attr, Attrs, Rich};
+use tilewright_graph::rich::{Attr, Attrs, RichOp};
 use tilewright_graph::{Binary, Dim, Fold, Node, Op, Type, Unary, ValueId};
 
 use super::view::{View, either, pair, result};
@@ -15,7 +15,7 @@ pub(super) fn attention(view: &View<'_>, node: &Node) -> Found {
     match scores.and_then(|scores| whole(view, scores, values)) {
         Ok((inputs, scale)) => {
             let attrs = Attrs::default().float("scale", scale);
-            let mut rewrite = Rewrite::new(Op::Rich(Rich::Attention, attrs), &inputs);
+            let mut rewrite = Rewrite::new(Op::Rich(RichOp::Attention, attrs), &inputs);
             let dtype = result(node).and_then(|value| view.graph.value(value)).map(|value| value.ty.dtype);
             let Some(dtype) = dtype else { return Found::No };
             rewrite.extra = vec![Type::new(dtype, view.dims(chances).to_vec())];
@@ -30,7 +30,7 @@ type Whole = (Vec<ValueId>, f32);
 /// Two operands of a product of matrices for each head, or of the einsum that stage 1 writes for one.
 fn product(node: &Node) -> Option<(ValueId, ValueId)> {
     let fits = match &node.op {
-        Op::Rich(Rich::Matmul, _) => true,
+        Op::Rich(RichOp::Matmul, _) => true,
         Op::Einsum(spec) => spec == "abNK,abKM->abNM",
         _ => false,
     };
@@ -39,7 +39,7 @@ fn product(node: &Node) -> Option<(ValueId, ValueId)> {
 
 /// What a softmax is of, which must be over the last of four axes; none if a value is made by something else. Stage 1 writes it out.
 fn softmax(view: &View<'_>, chances: ValueId) -> Option<Result<ValueId, &'static str>> {
-    let (scores, last) = match view.rich(chances, Rich::Softmax) {
+    let (scores, last) = match view.rich(chances, RichOp::Softmax) {
         Some(Node { op: Op::Rich(_, attrs), inputs, .. }) => {
             let scores = inputs.first().copied().flatten()?;
             let rank = i64::try_from(view.dims(scores).len()).unwrap_or(0);

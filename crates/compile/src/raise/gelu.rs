@@ -1,6 +1,6 @@
 //! `x * (erf(x / sqrt 2) + 1) / 2`, the three factors in any order.
 
-use tilewright_graph::rich::{Attrs, Rich};
+use tilewright_graph::rich::{Attrs, RichOp};
 use tilewright_graph::{Binary, Node, Op, Unary, ValueId};
 
 use super::view::{View, either, pair};
@@ -29,7 +29,7 @@ pub(super) fn gelu(view: &View<'_>, node: &Node) -> Found {
         );
     }
     let attrs = Attrs::default().word("approximate", "none");
-    Found::Becomes(Box::new(Rewrite::new(Op::Rich(Rich::Gelu, attrs), &[x])))
+    Found::Becomes(Box::new(Rewrite::new(Op::Rich(RichOp::Gelu, attrs), &[x])))
 }
 
 /// What `erf` of `erf(..) + 1` is of.

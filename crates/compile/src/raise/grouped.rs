@@ -1,7 +1,7 @@
 //! Attention as stage 1 writes it: queries times a factor, by groups of heads that share keys, scores that a mask hides, and a softmax that
 //! gives zeros where it hides a whole row.
 
-use tilewright_graph::rich::{Attrs, Rich};
+use tilewright_graph::rich::{Attrs, RichOp};
 use tilewright_graph::{Binary, Fold, Node, Op, Type, Unary, ValueId};
 
 use super::view::{View, operand, pair};
@@ -26,7 +26,7 @@ pub(super) fn attention(view: &View<'_>, node: &Node) -> Found {
     let mut inputs = vec![queries, keys, values];
     inputs.extend(mask);
     let attrs = Attrs::default().float("scale", scale);
-    let mut rewrite = Rewrite::new(Op::Rich(Rich::Attention, attrs), &inputs);
+    let mut rewrite = Rewrite::new(Op::Rich(RichOp::Attention, attrs), &inputs);
     let Some(dtype) = view.graph.value(scores).map(|value| value.ty.dtype) else { return Found::No };
     rewrite.extra = vec![Type::new(dtype, view.dims(scores).to_vec())];
     Found::Becomes(Box::new(rewrite))

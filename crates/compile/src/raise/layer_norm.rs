@@ -1,6 +1,6 @@
 //! `(x - mean(x)) / sqrt(variance(x) + eps) * gain + bias`: the root mean square norm of what is left without its mean.
 
-use tilewright_graph::rich::{Attrs, Rich};
+use tilewright_graph::rich::{Attrs, RichOp};
 use tilewright_graph::{Binary, Dim, Node, Op, Type};
 
 use super::norm::{epsilon, mean_of, over_root};
@@ -23,7 +23,7 @@ pub(super) fn layer_norm(view: &View<'_>, node: &Node) -> Found {
                 Err(why) => return Found::Near(why),
             };
             let attrs = Attrs::default().int("axis", -1).float("eps", eps);
-            let mut rewrite = Rewrite::new(Op::Rich(Rich::LayerNorm, attrs), &[x, gain, bias]);
+            let mut rewrite = Rewrite::new(Op::Rich(RichOp::LayerNorm, attrs), &[x, gain, bias]);
             let Some(value) = view.graph.value(x) else { return Found::No };
             let mut dims = value.ty.dims.to_vec();
             dims.iter_mut().next_back().into_iter().for_each(|last| *last = Dim::fixed(1));

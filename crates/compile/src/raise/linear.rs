@@ -1,6 +1,6 @@
 //! A product with a constant matrix, or the einsum that stage 1 makes of one: rows of it are outputs, as projections have them.
 
-use tilewright_graph::rich::Rich;
+use tilewright_graph::rich::RichOp;
 use tilewright_graph::{Node, Op, Type};
 
 use super::view::{View, operand, pair};
@@ -40,7 +40,7 @@ pub(super) fn linear(view: &View<'_>, node: &Node) -> Found {
 /// A product of matrices, or the einsum that stage 1 writes for one.
 fn multiplies(op: &Op) -> bool {
     match op {
-        Op::Rich(Rich::Matmul, _) => true,
+        Op::Rich(RichOp::Matmul, _) => true,
         Op::Einsum(spec) => is_plain(spec),
         _ => false,
     }

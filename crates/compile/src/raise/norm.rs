@@ -1,6 +1,6 @@
 //! `x / sqrt(mean(x * x) + eps) * gain`, with the root as a divisor or as a factor.
 
-use tilewright_graph::rich::{Attrs, Rich};
+use tilewright_graph::rich::{Attrs, RichOp};
 use tilewright_graph::{Binary, Fold, Node, Op, Unary, ValueId};
 
 use super::view::{View, either, operand, pair};
@@ -16,7 +16,7 @@ pub(super) fn rms_norm(view: &View<'_>, node: &Node) -> Found {
         return match epsilon(view, x, sum) {
             Ok(eps) => {
                 let attrs = Attrs::default().int("axis", -1).float("eps", eps);
-                Found::Becomes(Box::new(Rewrite::new(Op::Rich(Rich::RmsNorm, attrs), &[x, gain])))
+                Found::Becomes(Box::new(Rewrite::new(Op::Rich(RichOp::RmsNorm, attrs), &[x, gain])))
             }
             Err(why) => Found::Near(why),
         };

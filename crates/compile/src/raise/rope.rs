@@ -1,6 +1,6 @@
 //! Pairs of a head turned by an angle: neighbours, or halves.
 
-use tilewright_graph::rich::{Attrs, Rich};
+use tilewright_graph::rich::{Attrs, RichOp};
 use tilewright_graph::{Binary, Node, Op, ValueId};
 
 use super::view::{View, operand};
@@ -19,7 +19,7 @@ pub(super) fn rope(view: &View<'_>, node: &Node) -> Found {
     match turned(view, minus, plus, interleaved) {
         Ok(inputs) => {
             let attrs = Attrs::default().int("interleaved", i64::from(interleaved));
-            Found::Becomes(Box::new(Rewrite::new(Op::Rich(Rich::Rope, attrs), &inputs)))
+            Found::Becomes(Box::new(Rewrite::new(Op::Rich(RichOp::Rope, attrs), &inputs)))
         }
         Err(why) => Found::Near(why),
     }

@@ -1,8 +1,8 @@
 //! Rules against stage 1 and the interpreter: what primitives spell out is found again, and means the same.
 
-use tilewright_graph::rich::{Attrs, Rich};
+use tilewright_graph::rich::{Attrs, RichOp};
 use tilewright_graph::{
-    Binary, Builder, Dim, Dtype, Graph, Op, Store, Stored, Type, ValueId, primitives, verify,
+    Binary, Builder, Dim, Dtype, Graph, Op, TensorStore, StoredTensor, Type, ValueId, primitives, verify,
 };
 use tilewright_reference::{Interpreter, Tensor};
 
@@ -24,7 +24,7 @@ fn noise(count: usize, seed: u64) -> Vec<f32> {
     (0..count).map(|_| next()).collect()
 }
 
-fn values(graph: &Graph, store: &Store) -> Vec<f32> {
+fn values(graph: &Graph, store: &TensorStore) -> Vec<f32> {
     let inputs = graph.inputs.iter().enumerate().map(|(seed, id)| {
         let dims: Vec<usize> = graph
             .value(*id)
@@ -43,12 +43,12 @@ fn values(graph: &Graph, store: &Store) -> Vec<f32> {
 }
 
 /// A graph and the same in primitives: raised, it has the operator again and means the same.
-fn comes_back(graph: &Graph, store: &Store, wanted: &[&str]) {
+fn comes_back(graph: &Graph, store: &TensorStore, wanted: &[&str]) {
     let spelled = primitives(graph).unwrap();
     same_after(&spelled, store, wanted);
 }
 
-fn same_after(spelled: &Graph, store: &Store, wanted: &[&str]) {
+fn same_after(spelled: &Graph, store: &TensorStore, wanted: &[&str]) {
     let raised = raise(spelled);
     assert_eq!(riches(&raised), wanted, "{:?}", near(spelled));
     assert!(verify(&raised).is_empty(), "{:?}", verify(&raised));
@@ -61,31 +61,31 @@ fn shape(dims: &[i64]) -> Type {
     Type::new(Dtype::F32, dims.iter().map(|dim| Dim::fixed(*dim)).collect::<Vec<Dim>>())
 }
 
-fn stored(b: &mut Builder, store: &mut Store, name: &str, dims: &[u64]) -> ValueId {
+fn stored(b: &mut Builder, store: &mut TensorStore, name: &str, dims: &[u64]) -> ValueId {
     let count = usize::try_from(dims.iter().product::<u64>()).unwrap();
-    store.tensors.insert(name.to_string(), Stored::floats(dims, &noise(count, 77)).unwrap());
+    store.tensors.insert(name.to_string(), StoredTensor::floats(dims, &noise(count, 77)).unwrap());
     b.stored(name, Dtype::F32, dims).unwrap()
 }
 
 #[test]
 fn norms_come_back() {
-    let (mut b, mut store) = (Builder::new("g"), Store::default());
+    let (mut b, mut store) = (Builder::new("g"), TensorStore::default());
     let x = b.input("x", shape(&[1, 3, 12])).unwrap();
     let gain = stored(&mut b, &mut store, "gain", &[12]);
     let y =
-        b.rich_one(Rich::RmsNorm, &[x, gain], Attrs::default().int("axis", -1).float("eps", 1e-3)).unwrap();
+        b.rich_one(RichOp::RmsNorm, &[x, gain], Attrs::default().int("axis", -1).float("eps", 1e-3)).unwrap();
     b.output("y", y);
     comes_back(&b.finish(), &store, &["rms_norm"]);
 }
 
 #[test]
 fn norms_without_a_mean_come_back() {
-    let (mut b, mut store) = (Builder::new("g"), Store::default());
+    let (mut b, mut store) = (Builder::new("g"), TensorStore::default());
     let x = b.input("x", shape(&[1, 3, 12])).unwrap();
     let gain = stored(&mut b, &mut store, "gain", &[12]);
     let bias = stored(&mut b, &mut store, "bias", &[12]);
     let attrs = Attrs::default().int("axis", -1).float("eps", 1e-3);
-    let y = b.rich(Rich::LayerNorm, &[Some(x), Some(gain), Some(bias)], attrs).unwrap()[0];
+    let y = b.rich(RichOp::LayerNorm, &[Some(x), Some(gain), Some(bias)], attrs).unwrap()[0];
     b.output("y", y);
     comes_back(&b.finish(), &store, &["layer_norm"]);
 }
@@ -102,9 +102,9 @@ fn attention_in_primitives_comes_back() {
             let bound = b.input("bound", shape(&[1, 1, 3, 5])).unwrap();
             inputs.push(Some(b.with(Binary::Lt, bound, 0.5).unwrap()));
         }
-        let y = b.rich(Rich::Attention, &inputs, Attrs::default().float("scale", 0.3)).unwrap()[0];
+        let y = b.rich(RichOp::Attention, &inputs, Attrs::default().float("scale", 0.3)).unwrap()[0];
         b.output("y", y);
-        comes_back(&b.finish(), &Store::default(), &["attention"]);
+        comes_back(&b.finish(), &TensorStore::default(), &["attention"]);
     }
 }
 
@@ -116,9 +116,9 @@ fn rotations_of_neighbours_and_of_halves_come_back() {
         let cos = b.input("cos", shape(&[3, 4])).unwrap();
         let sin = b.input("sin", shape(&[3, 4])).unwrap();
         let attrs = Attrs::default().int("interleaved", interleaved);
-        let y = b.rich_one(Rich::Rope, &[x, cos, sin], attrs).unwrap();
+        let y = b.rich_one(RichOp::Rope, &[x, cos, sin], attrs).unwrap();
         b.output("y", y);
-        comes_back(&b.finish(), &Store::default(), &["rope"]);
+        comes_back(&b.finish(), &TensorStore::default(), &["rope"]);
     }
 }
 
@@ -126,9 +126,9 @@ fn rotations_of_neighbours_and_of_halves_come_back() {
 fn gelu_comes_back_however_its_factors_are_grouped() {
     let mut b = Builder::new("g");
     let x = b.input("x", shape(&[1, 3, 5])).unwrap();
-    let y = b.rich_one(Rich::Gelu, &[x], Attrs::default()).unwrap();
+    let y = b.rich_one(RichOp::Gelu, &[x], Attrs::default()).unwrap();
     b.output("y", y);
-    comes_back(&b.finish(), &Store::default(), &["gelu"]);
+    comes_back(&b.finish(), &TensorStore::default(), &["gelu"]);
     let mut b = Builder::new("g");
     let x = b.input("x", shape(&[1, 3, 5])).unwrap();
     let small = b.with(Binary::Div, x, std::f64::consts::SQRT_2).unwrap();
@@ -137,15 +137,15 @@ fn gelu_comes_back_however_its_factors_are_grouped() {
     let half = b.with(Binary::Mul, more, 0.5).unwrap();
     let y = b.mul(x, half).unwrap();
     b.output("y", y);
-    same_after(&b.finish(), &Store::default(), &["gelu"]);
+    same_after(&b.finish(), &TensorStore::default(), &["gelu"]);
 }
 
 #[test]
 fn gates_and_projections_come_back() {
-    let (mut b, mut store) = (Builder::new("g"), Store::default());
+    let (mut b, mut store) = (Builder::new("g"), TensorStore::default());
     let x = b.input("x", shape(&[1, 3, 5])).unwrap();
     let weight = stored(&mut b, &mut store, "w", &[5, 7]);
-    let wide = b.rich_one(Rich::Matmul, &[x, weight], Attrs::default()).unwrap();
+    let wide = b.rich_one(RichOp::Matmul, &[x, weight], Attrs::default()).unwrap();
     let gate = b.unary(tilewright_graph::Unary::Sigmoid, wide).unwrap();
     let y = b.mul(gate, wide).unwrap();
     b.output("y", y);
@@ -176,7 +176,7 @@ fn spelled_attention(break_it: &str) -> Graph {
     let order = if break_it == "keys" { [0, 1, 2, 3] } else { [0, 1, 3, 2] };
     let turned =
         if break_it == "keys" { b.reshape(k, &[1, 4, 8, 5].map(Dim::fixed)) } else { b.transpose(k, &order) };
-    let scores = b.rich_one(Rich::Matmul, &[q, turned.unwrap()], Attrs::default()).unwrap();
+    let scores = b.rich_one(RichOp::Matmul, &[q, turned.unwrap()], Attrs::default()).unwrap();
     let scores = b.with(Binary::Div, scores, 2.5).unwrap();
     let (place, query) = (
         b.iota(Dtype::I64, &[Dim::fixed(5)], 0).unwrap(),
@@ -187,16 +187,16 @@ fn spelled_attention(break_it: &str) -> Graph {
     let hidden = b.scalar(Dtype::F32, hidden).unwrap();
     let mask = b.select(seen, zero, hidden).unwrap();
     let scores = b.add(scores, mask).unwrap();
-    let chances = b.rich_one(Rich::Softmax, &[scores], Attrs::default().int("axis", -1)).unwrap();
-    let y = b.called("y").rich_one(Rich::Matmul, &[chances, v], Attrs::default()).unwrap();
+    let chances = b.rich_one(RichOp::Softmax, &[scores], Attrs::default().int("axis", -1)).unwrap();
+    let y = b.called("y").rich_one(RichOp::Matmul, &[chances, v], Attrs::default()).unwrap();
     b.output("y", y);
     b.finish()
 }
 
 #[test]
 fn attention_of_repeated_keys_comes_back() {
-    same_after(&spelled_attention(""), &Store::default(), &["attention"]);
-    comes_back(&spelled_attention(""), &Store::default(), &["attention"]);
+    same_after(&spelled_attention(""), &TensorStore::default(), &["attention"]);
+    comes_back(&spelled_attention(""), &TensorStore::default(), &["attention"]);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use tilewright_graph::rich::Rich;
+use tilewright_graph::rich::RichOp;
 use tilewright_graph::{Binary, Data, Dim, Fold, Graph, Node, Op, Unary, ValueId};
 
 use crate::lookup::Lookup;
@@ -62,7 +62,7 @@ impl<'g> View<'g> {
     }
 
     /// Operands of a rich operator of two, if a value is made by it.
-    pub(super) fn rich(&self, value: ValueId, kind: Rich) -> Option<&'g Node> {
+    pub(super) fn rich(&self, value: ValueId, kind: RichOp) -> Option<&'g Node> {
         self.maker(value).filter(|node| matches!(&node.op, Op::Rich(rich, _) if *rich == kind))
     }
 

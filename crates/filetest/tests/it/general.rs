@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use tilewright_base::Sources;
 use tilewright_compile::general::judge::judge;
 use tilewright_compile::general::{Options, plan, tensors};
-use tilewright_graph::{Binary, Builder, Dim, Dtype, Fold, Graph, Store, Type, Unary, ValueId, primitives};
+use tilewright_graph::{Binary, Builder, Dim, Dtype, Fold, Graph, TensorStore, Type, Unary, ValueId, primitives};
 use tilewright_reference::{Interpreter, Tensor};
 use tilewright_machine::Tcp;
 use tilewright_num::RuleSet;
@@ -96,7 +96,7 @@ fn graph(rows: i64, columns: i64, drawn: &[[u8; 3]], whole: bool) -> Option<Grap
 fn on_chip(graph: &Graph, inputs: &[Tensor]) -> Result<Vec<Tensor>, TestCaseError> {
     let machine = tcp();
     let options = Options { keep: true, ..Options::default() };
-    let planned = plan(&machine, graph, &Store::default(), &options);
+    let planned = plan(&machine, graph, &TensorStore::default(), &options);
     let planned = planned.map_err(|refusal| TestCaseError::reject(refusal.to_string()))?;
     let words: Vec<Vec<u32>> = inputs.iter().filter_map(tensors::words).collect();
     let mut device =
@@ -147,7 +147,7 @@ proptest! {
         let inputs = [&values[..count], &values[200..200 + count]].map(|values| {
             Tensor::floats(Dtype::F32, &sizes, values.iter().map(|value| f32::from(*value)).collect())
         });
-        let wanted = Interpreter::new(graph.clone(), &Store::default()).expect("a graph").run(&inputs).expect("results");
+        let wanted = Interpreter::new(graph.clone(), &TensorStore::default()).expect("a graph").run(&inputs).expect("results");
         let found = on_chip(&graph, &inputs)?;
         for (found, wanted) in found.iter().zip(&wanted) {
             // bf16 has eight bits: larger whole numbers are rounded before they are multiplied.
@@ -164,8 +164,8 @@ proptest! {
 fn largest(graph: &Graph, inputs: &[Tensor]) -> f32 {
     let mut seen = graph.clone();
     let values = graph.nodes.iter().flat_map(|node| node.outputs.iter().copied());
-    seen.outputs = values.map(|value| tilewright_graph::Output { name: String::new(), value }).collect();
-    let all = Interpreter::new(seen, &Store::default()).expect("a graph").run(inputs).expect("results");
+    seen.outputs = values.map(|value| tilewright_graph::GraphOutput { name: String::new(), value }).collect();
+    let all = Interpreter::new(seen, &TensorStore::default()).expect("a graph").run(inputs).expect("results");
     all.iter()
         .flat_map(|tensor| tensor.as_floats().iter())
         .fold(0.0, |most: f32, value| most.max(value.abs()))

@@ -15,8 +15,8 @@ use tilewright_explore::tcp::program::lowered;
 use tilewright_explore::tcp::{Task, Told};
 use tilewright_explore::{Goal, Options, search};
 use tilewright_filetest::node_tests;
-use tilewright_graph::graph::Output;
-use tilewright_graph::{Dtype as GraphType, Graph, Op, Stored, primitives};
+use tilewright_graph::graph::GraphOutput;
+use tilewright_graph::{Dtype as GraphType, Graph, Op, StoredTensor, primitives};
 use tilewright_import::onnx::{self, proto};
 use tilewright_reference::{Interpreter, Tensor};
 use tilewright_machine::Tcp;
@@ -182,10 +182,10 @@ fn contractions(folder: &Path) -> Option<Vec<Contraction>> {
         let bytes = std::fs::read(folder.join(format!("test_data_set_0/input_{at}.pb"))).ok()?;
         onnx::tensor::read("tensor", &bytes).ok()
     };
-    let inputs: Option<BTreeMap<String, Stored>> =
+    let inputs: Option<BTreeMap<String, StoredTensor>> =
         model.inputs.iter().enumerate().map(|(at, input)| Some((input.name.clone(), stored(at)?))).collect();
     let inputs = inputs?;
-    let whole = |x: &Stored| matches!(x.dtype, GraphType::I64 | GraphType::I32 | GraphType::Bool);
+    let whole = |x: &StoredTensor| matches!(x.dtype, GraphType::I64 | GraphType::I32 | GraphType::Bool);
     let known = inputs
         .iter()
         .filter(|(_, x)| whole(x) && x.dims.len() <= 1)
@@ -202,7 +202,7 @@ fn contractions(folder: &Path) -> Option<Vec<Contraction>> {
         seen.outputs = ids
             .iter()
             .enumerate()
-            .map(|(at, value)| Output { name: format!("value{at}"), value: *value })
+            .map(|(at, value)| GraphOutput { name: format!("value{at}"), value: *value })
             .collect();
         let interpreter = Interpreter::new(seen, &model.store).ok()?;
         let given: Option<Vec<Tensor>> = interpreter

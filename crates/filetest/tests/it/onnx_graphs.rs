@@ -15,7 +15,7 @@ use tilewright_base::Sources;
 use tilewright_compile::general::judge::{ReadingOptions as Judged, judge};
 use tilewright_compile::general::{Options, plan, tensors};
 use tilewright_filetest::node_tests;
-use tilewright_graph::{Dtype, Stored, primitives};
+use tilewright_graph::{Dtype, StoredTensor, primitives};
 use tilewright_import::onnx::{self, proto};
 use tilewright_reference::Tensor;
 use tilewright_machine::Tcp;
@@ -45,11 +45,11 @@ enum End {
     Failed(String),
 }
 
-fn tensor(path: &Path) -> Option<Stored> {
+fn tensor(path: &Path) -> Option<StoredTensor> {
     onnx::tensor::read("tensor", &std::fs::read(path).ok()?).ok()
 }
 
-fn small_whole(x: &Stored) -> bool {
+fn small_whole(x: &StoredTensor) -> bool {
     x.dims.len() <= 1 && x.bytes().len() <= 256 && matches!(x.dtype, Dtype::I64 | Dtype::I32 | Dtype::Bool)
 }
 
@@ -60,15 +60,15 @@ fn run(machine: &Tcp, folder: &Path) -> End {
     };
     let case = folder.join("test_data_set_0");
     let inputs = graph.inputs.iter().enumerate();
-    let inputs: Option<BTreeMap<String, Stored>> = inputs
+    let inputs: Option<BTreeMap<String, StoredTensor>> = inputs
         .map(|(at, input)| Some((input.name.clone(), tensor(&case.join(format!("input_{at}.pb")))?)))
         .collect();
     let wanted = (0..graph.outputs.len()).map(|at| tensor(&case.join(format!("output_{at}.pb"))));
-    let (Some(inputs), Some(wanted)) = (inputs, wanted.collect::<Option<Vec<Stored>>>()) else {
+    let (Some(inputs), Some(wanted)) = (inputs, wanted.collect::<Option<Vec<StoredTensor>>>()) else {
         return End::Unread;
     };
     // Integers that shapes follow from become constants where nothing else does.
-    for known in [|_: &Stored| false, small_whole] {
+    for known in [|_: &StoredTensor| false, small_whole] {
         let known = inputs.iter().filter(|(_, x)| known(x)).map(|(name, x)| (name.clone(), x.clone()));
         let options = onnx::Options { known: known.collect(), ..onnx::Options::default() };
         let Ok(model) = onnx::read("model.onnx", &bytes, &options) else { continue };
@@ -84,8 +84,8 @@ fn run(machine: &Tcp, folder: &Path) -> End {
 fn on_chip(
     machine: &Tcp,
     planned: tilewright_compile::general::Planned,
-    inputs: &BTreeMap<String, Stored>,
-    wanted: &[Stored],
+    inputs: &BTreeMap<String, StoredTensor>,
+    wanted: &[StoredTensor],
 ) -> End {
     let names = planned.kernels.inputs.iter().map(|number| &planned.kernels.values[*number].name);
     let given: Option<Vec<Vec<u32>>> =

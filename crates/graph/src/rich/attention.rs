@@ -4,13 +4,13 @@ use crate::build::Builder;
 use crate::dim::Dim;
 use crate::dtype::Dtype;
 use crate::graph::ValueId;
-use crate::infer::{Built, shape_error};
+use crate::infer::{BuildResult, shape_error};
 use crate::op::{Binary, Fold, Unary};
-use crate::rich::Call;
+use crate::rich::RichCall;
 
 /// `rope(x, cos, sin)`: pairs of the last axis of `x` are turned; `cos` and `sin` have half its size there and stretch
 /// elsewhere. `interleaved=1` pairs neighbours, otherwise halves are paired. `dims` turns only the first elements.
-pub(super) fn rope(b: &mut Builder, call: &Call<'_>) -> Built<Vec<ValueId>> {
+pub(super) fn rope(b: &mut Builder, call: &RichCall<'_>) -> BuildResult<Vec<ValueId>> {
     let (x, cos, sin) = (call.input(0)?, call.input(1)?, call.input(2)?);
     let last = b.rank(x).checked_sub(1).ok_or_else(|| shape_error("`rope` of a scalar", "pairs"))?;
     let whole = b.dim(x, last)?;
@@ -52,9 +52,9 @@ pub(super) fn rope(b: &mut Builder, call: &Call<'_>) -> Built<Vec<ValueId>> {
 /// `attention(q, k, v, mask)`: `q` is `[batch, heads, q, d]`, `k` and `v` are `[batch, kv heads, k, d]`; heads share keys in
 /// groups. `mask` stretches to `[batch, heads, q, k]`: of bool, false hides; of floats, it is added. `scale`, `softcap`.
 /// The second result is the scores: `scores=0` scaled, 1 masked, 2 capped, 3 the probabilities.
-pub(super) fn attention(b: &mut Builder, call: &Call<'_>) -> Built<Vec<ValueId>> {
+pub(super) fn attention(b: &mut Builder, call: &RichCall<'_>) -> BuildResult<Vec<ValueId>> {
     let (q, k, v) = (call.input(0)?, call.input(1)?, call.input(2)?);
-    let dims = |b: &Builder, x: ValueId| -> Built<[Dim; 4]> {
+    let dims = |b: &Builder, x: ValueId| -> BuildResult<[Dim; 4]> {
         let dims = b.dims(x).to_vec();
         <[Dim; 4]>::try_from(dims)
             .map_err(|_| shape_error("`attention` of a tensor without four axes", "four axes"))
@@ -110,7 +110,7 @@ pub(super) fn attention(b: &mut Builder, call: &Call<'_>) -> Built<Vec<ValueId>>
     Ok(vec![y, shown])
 }
 
-fn masked(b: &mut Builder, scores: ValueId, mask: ValueId) -> Built<ValueId> {
+fn masked(b: &mut Builder, scores: ValueId, mask: ValueId) -> BuildResult<ValueId> {
     if b.dtype(mask) != Dtype::Bool {
         return b.add(scores, mask);
     }
@@ -119,7 +119,7 @@ fn masked(b: &mut Builder, scores: ValueId, mask: ValueId) -> Built<ValueId> {
 }
 
 /// Softmax along the last axis; a row that is hidden as a whole gives zeros.
-fn probabilities(b: &mut Builder, scores: ValueId) -> Built<ValueId> {
+fn probabilities(b: &mut Builder, scores: ValueId) -> BuildResult<ValueId> {
     let last = b.rank(scores).saturating_sub(1);
     let largest = b.reduce(Fold::Max, scores, &[last], true)?;
     let nothing = b.scalar(b.dtype(scores), f64::NEG_INFINITY)?;

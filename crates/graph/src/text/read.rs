@@ -8,10 +8,10 @@ use tilewright_ir::{Args, Bracket, Kind, Log, Node as Statement, Read, Sign, par
 
 use crate::dim::{Axis, AxisId, Dim};
 use crate::dtype::Dtype;
-use crate::graph::{Constant, Data, Graph, Node, Output, State, Type, Value, ValueId};
+use crate::graph::{Constant, Data, Graph, Node, GraphOutput, GraphState, Type, Value, ValueId};
 use crate::op::{Binary, Fold, Op, Unary};
-use crate::rich::{Attr, Attrs, Rich};
-use crate::verify::{Place, verify};
+use crate::rich::{Attr, Attrs, RichOp};
+use crate::verify::{GraphPlace, verify};
 
 const HEADS: [&str; 8] = ["graph", "name", "axis", "input", "const", "let", "output", "state"];
 
@@ -60,12 +60,12 @@ struct Reader {
 }
 
 impl Reader {
-    fn span(&self, place: Place) -> Option<Span> {
+    fn span(&self, place: GraphPlace) -> Option<Span> {
         match place {
-            Place::Node(at) => self.nodes.get(at),
-            Place::Value(id) => self.values.get(id.index()),
-            Place::Output(at) => self.outputs.get(at),
-            Place::Axis(at) => self.axes.get(at),
+            GraphPlace::Node(at) => self.nodes.get(at),
+            GraphPlace::Value(id) => self.values.get(id.index()),
+            GraphPlace::Output(at) => self.outputs.get(at),
+            GraphPlace::Axis(at) => self.axes.get(at),
         }
         .copied()
     }
@@ -96,7 +96,7 @@ impl Reader {
                 let name = args.name("the name of an output")?.text.into_owned();
                 args.sign(Sign::Equals)?;
                 let value = self.value(args)?;
-                self.graph.outputs.push(Output { name, value });
+                self.graph.outputs.push(GraphOutput { name, value });
                 self.outputs.push(statement.span());
                 Ok(())
             }
@@ -208,7 +208,7 @@ impl Reader {
         let here = args.clone();
         let name = args.name("the name of an output")?;
         let output = self.graph.output(&name.text).ok_or_else(|| here.expected("the name of an output"))?;
-        self.graph.states.push(State { input, output });
+        self.graph.states.push(GraphState { input, output });
         Ok(())
     }
 
@@ -264,7 +264,7 @@ impl Reader {
         if let Some(binary) = Binary::by_name(word.text) {
             return Ok(Op::Binary(binary));
         }
-        if let Some(rich) = Rich::by_name(word.text) {
+        if let Some(rich) = RichOp::by_name(word.text) {
             return Ok(Op::Rich(rich, attributes(args)?));
         }
         let axis = |args: &mut Args<'_>| -> Read<usize> {
@@ -360,7 +360,7 @@ fn names() -> Vec<&'static str> {
     ];
     let unary = Unary::ALL.iter().map(|unary| unary.name());
     let binary = Binary::ALL.iter().map(|binary| binary.name());
-    unary.chain(binary).chain(others).chain(Rich::ALL.iter().map(|rich| rich.name())).collect()
+    unary.chain(binary).chain(others).chain(RichOp::ALL.iter().map(|rich| rich.name())).collect()
 }
 
 fn attributes(args: &mut Args<'_>) -> Read<Attrs> {

@@ -4,7 +4,7 @@
 //! integers as `[rows, blocks, 32]` and the scales as `[rows, blocks, 1]`. Elements 0 to 15 of a block of 4 bits are the low halves of
 //! its bytes, 16 to 31 the high halves.
 
-use tilewright_graph::{Builder, Built, Dim, Dtype, Store, Stored, ValueId};
+use tilewright_graph::{Builder, BuildResult, Dim, Dtype, TensorStore, StoredTensor, ValueId};
 
 use crate::error::{ImportError, Imported};
 use crate::finite;
@@ -17,7 +17,7 @@ const BLOCK: u64 = 32;
 ///
 /// # Errors
 /// If it is missing or has other sizes.
-pub fn load(file: &Gguf<'_>, tensor: &str, role: &str, dims: &[u64], store: &mut Store) -> Imported<()> {
+pub fn load(file: &Gguf<'_>, tensor: &str, role: &str, dims: &[u64], store: &mut TensorStore) -> Imported<()> {
     let wrong = |what: String| ImportError::about(file.name, format!("tensor `{tensor}`"), what);
     let plain = file.plain(tensor)?;
     let found = file.tensors.get(tensor).ok_or_else(|| wrong("is missing".to_string()))?;
@@ -61,17 +61,17 @@ pub fn load(file: &Gguf<'_>, tensor: &str, role: &str, dims: &[u64], store: &mut
         2 => Dtype::I4,
         _ => Dtype::U4,
     };
-    let mut put = |part: &str, stored: Option<Stored>| -> Imported<()> {
+    let mut put = |part: &str, stored: Option<StoredTensor>| -> Imported<()> {
         let stored = stored.ok_or_else(|| wrong("its blocks are not whole".to_string()))?;
         finite::check(file.name, &format!("{tensor}.{part}"), &stored)?;
         store.tensors.insert(format!("{role}.{part}"), stored);
         Ok(())
     };
-    put("q", Stored::owned(dtype, &[rows, blocks, BLOCK], integers))?;
+    put("q", StoredTensor::owned(dtype, &[rows, blocks, BLOCK], integers))?;
     let [scale, smallest] = factors;
-    put("d", Stored::owned(Dtype::F16, &[rows, blocks, 1], scale))?;
+    put("d", StoredTensor::owned(Dtype::F16, &[rows, blocks, 1], scale))?;
     if scales == 2 {
-        put("m", Stored::owned(Dtype::F16, &[rows, blocks, 1], smallest))?;
+        put("m", StoredTensor::owned(Dtype::F16, &[rows, blocks, 1], smallest))?;
     }
     Ok(())
 }
@@ -87,8 +87,8 @@ fn shape(dims: &[u64]) -> (u64, u64) {
 ///
 /// # Errors
 /// If the graph refuses it.
-pub fn weight(b: &mut Builder, store: &Store, role: &str) -> Built<ValueId> {
-    let part = |b: &mut Builder, name: &str| -> Built<Option<ValueId>> {
+pub fn weight(b: &mut Builder, store: &TensorStore, role: &str) -> BuildResult<ValueId> {
+    let part = |b: &mut Builder, name: &str| -> BuildResult<Option<ValueId>> {
         let Some(stored) = store.tensors.get(name) else { return Ok(None) };
         let value = b.stored(name, stored.dtype, &stored.dims)?;
         b.convert(value, Dtype::F32).map(Some)

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use tilewright_graph::{Dtype, Stored};
+use tilewright_graph::{Dtype, StoredTensor};
 
 use crate::error::{ImportError, Imported};
 use crate::gguf::cursor::{Cursor, FLOAT32, FLOAT64, List, TEXT, width_bytes};
@@ -204,7 +204,7 @@ impl<'g> Gguf<'g> {
     ///
     /// # Errors
     /// If there is none of this name.
-    pub fn plain(&self, tensor: &str) -> Imported<Option<Stored>> {
+    pub fn plain(&self, tensor: &str) -> Imported<Option<StoredTensor>> {
         let found = self.tensors.get(tensor).ok_or_else(|| {
             ImportError::about(self.name, format!("tensor `{tensor}`"), "is missing")
                 .instead("the whole model")
@@ -215,7 +215,7 @@ impl<'g> Gguf<'g> {
             30 => Dtype::Bf16,
             _ => return Ok(None),
         };
-        Ok(Stored::new(dtype, &found.dims, self.bytes, found.start, found.end))
+        Ok(StoredTensor::new(dtype, &found.dims, self.bytes, found.start, found.end))
     }
 }
 

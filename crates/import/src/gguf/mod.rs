@@ -13,7 +13,7 @@ pub mod file;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use tilewright_graph::{Builder, Built, Store, ValueId};
+use tilewright_graph::{Builder, BuildResult, TensorStore, ValueId};
 
 use crate::Model;
 use crate::error::{ImportError, Imported};
@@ -33,7 +33,7 @@ pub fn read(name: &str, bytes: &Arc<Vec<u8>>) -> Imported<Model> {
     let config = config::read(&file)?;
     config.check().map_err(|why| ImportError::new(name, why))?;
     all_taken(&file, &config)?;
-    let mut store = Store::default();
+    let mut store = TensorStore::default();
     for role in config.roles() {
         blocks::load(
             &file,
@@ -44,7 +44,7 @@ pub fn read(name: &str, bytes: &Arc<Vec<u8>>) -> Imported<Model> {
         )?;
     }
     let parts = store.clone();
-    let mut weight = |b: &mut Builder, role: &str| -> Built<ValueId> { blocks::weight(b, &parts, role) };
+    let mut weight = |b: &mut Builder, role: &str| -> BuildResult<ValueId> { blocks::weight(b, &parts, role) };
     let graph = graph(&config, &mut store, &mut weight);
     let graph = graph.map_err(|complaint| ImportError::graph(name, "graph", &complaint))?;
     Ok(Model { graph, store })

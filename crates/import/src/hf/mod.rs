@@ -17,7 +17,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde_json::Value;
-use tilewright_graph::{Builder, Built, Dtype, Store, ValueId};
+use tilewright_graph::{Builder, BuildResult, Dtype, TensorStore, ValueId};
 
 use crate::Model;
 use crate::error::{ImportError, Imported};
@@ -121,14 +121,14 @@ fn llama(folder: &Folder<'_>, root: &Value, kind: &str) -> Imported<Model> {
     // Some checkpoints leave the output matrix out without saying that it is tied; one that says it is not must have it.
     config.tied |= root["tie_word_embeddings"].is_null() && !tensors.has("lm_head.weight");
     all_taken(&tensors, &config)?;
-    let mut store = Store::default();
+    let mut store = TensorStore::default();
     for role in config.roles() {
         let name = tensor_name(&role);
         let tensor = tensors.weight(&name, &config.weight_dims(&role).unwrap_or_default())?;
         store.tensors.insert(role, tensor);
     }
     let parts = store.clone();
-    let mut weight = |b: &mut Builder, role: &str| -> Built<ValueId> { stored(b, &parts, role) };
+    let mut weight = |b: &mut Builder, role: &str| -> BuildResult<ValueId> { stored(b, &parts, role) };
     let graph = graph(&config, &mut store, &mut weight);
     let graph = graph.map_err(|complaint| ImportError::graph(FILE, "graph", &complaint))?;
     Ok(Model { graph, store })
@@ -149,7 +149,7 @@ fn all_taken(tensors: &Tensors, config: &Config) -> Imported<()> {
 }
 
 /// A tensor of a store in f32.
-pub(crate) fn stored(b: &mut Builder, store: &Store, name: &str) -> Built<ValueId> {
+pub(crate) fn stored(b: &mut Builder, store: &TensorStore, name: &str) -> BuildResult<ValueId> {
     let found = store.tensors.get(name);
     let missing =
         || tilewright_graph::infer::shape_error(format!("no weight `{name}`"), "a weight of the model");

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use safetensors::tensor::{Metadata, TensorInfo};
 use serde_json::Value;
-use tilewright_graph::{Dtype, Stored};
+use tilewright_graph::{Dtype, StoredTensor};
 
 use crate::error::{ImportError, Imported};
 use crate::hf::Folder;
@@ -19,7 +19,7 @@ const MOST_HEADER_BYTES: u64 = 100 << 20;
 
 /// Tensors of one or several files.
 pub struct Tensors {
-    tensors: BTreeMap<String, (String, Stored)>,
+    tensors: BTreeMap<String, (String, StoredTensor)>,
     /// Types of others, by name and file.
     unknown: BTreeMap<String, (String, String)>,
     /// Which file a tensor is of, as an index says.
@@ -96,7 +96,7 @@ impl Tensors {
             };
             let dims: Vec<u64> = info.shape.iter().map(|size| *size as u64).collect();
             let (from, to) = info.data_offsets;
-            let tensor = Stored::new(dtype, &dims, bytes, start + from, start + to);
+            let tensor = StoredTensor::new(dtype, &dims, bytes, start + from, start + to);
             let tensor = tensor.ok_or_else(|| misfit(file, &name, info))?;
             self.tensors.insert(name, (file.to_string(), tensor));
         }
@@ -140,7 +140,7 @@ impl Tensors {
     ///
     /// # Errors
     /// If it is missing or has others.
-    pub fn get(&self, name: &str, dims: &[u64]) -> Imported<Stored> {
+    pub fn get(&self, name: &str, dims: &[u64]) -> Imported<StoredTensor> {
         if let Some((file, kind)) = self.unknown.get(name) {
             return Err(of_type(file, name, kind));
         }
@@ -165,7 +165,7 @@ impl Tensors {
     ///
     /// # Errors
     /// If it is missing, has others, or one of them is not.
-    pub fn weight(&self, name: &str, dims: &[u64]) -> Imported<Stored> {
+    pub fn weight(&self, name: &str, dims: &[u64]) -> Imported<StoredTensor> {
         let tensor = self.get(name, dims)?;
         let file = self.tensors.get(name).map_or(WHOLE, |(file, _)| file);
         crate::finite::check(file, name, &tensor)?;

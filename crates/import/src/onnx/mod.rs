@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use prost::Message as _;
-use tilewright_graph::{Builder, Data, Dim, Dtype, Store, Stored, Type, ValueId};
+use tilewright_graph::{Builder, Data, Dim, Dtype, TensorStore, StoredTensor, Type, ValueId};
 
 use crate::Model;
 use crate::error::{ImportError, Imported};
@@ -21,7 +21,7 @@ use crate::error::{ImportError, Imported};
 /// What an importer may be told.
 pub struct Options<'o> {
     /// Inputs whose elements are known: they become constants.
-    pub known: BTreeMap<String, Stored>,
+    pub known: BTreeMap<String, StoredTensor>,
     /// Largest size of a named axis that `axes` does not name.
     pub most: u64,
     /// Smallest and largest size of axes by name; equal ones fix a size.
@@ -54,7 +54,7 @@ pub fn read(file: &str, bytes: &[u8], options: &Options<'_>) -> Imported<Model> 
         file,
         opset,
         b: Builder::new(if graph.name.is_empty() { "onnx" } else { &graph.name }),
-        store: Store::default(),
+        store: TensorStore::default(),
         values: BTreeMap::new(),
     };
     reader.graph(graph, options)?;
@@ -124,7 +124,7 @@ pub(crate) struct Reader<'r> {
     pub(crate) file: &'r str,
     pub(crate) opset: i64,
     pub(crate) b: Builder,
-    pub(crate) store: Store,
+    pub(crate) store: TensorStore,
     values: BTreeMap<String, ValueId>,
 }
 
@@ -175,12 +175,12 @@ impl Reader<'_> {
         Err(ImportError::about(self.file, item, "is there twice").allowed("every name defined once"))
     }
 
-    fn graph_error<T>(&self, item: &str, built: tilewright_graph::Built<T>) -> Imported<T> {
+    fn graph_error<T>(&self, item: &str, built: tilewright_graph::BuildResult<T>) -> Imported<T> {
         built.map_err(|complaint| ImportError::graph(self.file, format!("`{item}`"), &complaint))
     }
 
     /// A constant: small ones in the graph, others in the store.
-    pub(crate) fn tensor(&mut self, name: &str, stored: Stored) -> Imported<ValueId> {
+    pub(crate) fn tensor(&mut self, name: &str, stored: StoredTensor) -> Imported<ValueId> {
         let count = stored.dims.iter().fold(1_u64, |count, dim| count.saturating_mul(*dim));
         let dims: Vec<Dim> =
             stored.dims.iter().map(|dim| Dim::fixed(i64::try_from(*dim).unwrap_or(i64::MAX))).collect();

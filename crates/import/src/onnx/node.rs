@@ -1,8 +1,8 @@
 //! One node: its operands, attributes and results, and how it asks the graph for operators.
 
 use tilewright_base::nearest::near;
-use tilewright_graph::rich::{Attrs, Rich};
-use tilewright_graph::{Built, Data, Dtype, Stored, ValueId};
+use tilewright_graph::rich::{Attrs, RichOp};
+use tilewright_graph::{BuildResult, Data, Dtype, StoredTensor, ValueId};
 
 use crate::error::{ImportError, Imported};
 use crate::onnx::ops::{NAMES, convert};
@@ -116,7 +116,7 @@ impl Call<'_, '_> {
     }
 
     /// What the graph says, with the node's name in a complaint.
-    pub(crate) fn built<T>(&self, built: Built<T>) -> Imported<T> {
+    pub(crate) fn built<T>(&self, built: BuildResult<T>) -> Imported<T> {
         built.map_err(|complaint| ImportError::graph(self.reader.file, self.item.clone(), &complaint))
     }
 
@@ -150,7 +150,7 @@ impl Call<'_, '_> {
     }
 
     /// The tensor of an attribute.
-    pub(crate) fn tensor(&self, name: &str) -> Imported<Option<Stored>> {
+    pub(crate) fn tensor(&self, name: &str) -> Imported<Option<StoredTensor>> {
         let Some(found) = self.attribute(name).and_then(|attribute| attribute.t.clone()) else {
             return Ok(None);
         };
@@ -193,7 +193,7 @@ impl Call<'_, '_> {
     }
 
     /// A rich operator on the node's own operands.
-    pub(crate) fn rich(&mut self, rich: Rich, attrs: Attrs) -> Imported<Vec<ValueId>> {
+    pub(crate) fn rich(&mut self, rich: RichOp, attrs: Attrs) -> Imported<Vec<ValueId>> {
         let inputs = self.inputs.clone();
         self.rich_on(rich, &inputs, attrs)
     }
@@ -201,7 +201,7 @@ impl Call<'_, '_> {
     /// A rich operator.
     pub(crate) fn rich_on(
         &mut self,
-        rich: Rich,
+        rich: RichOp,
         inputs: &[Option<ValueId>],
         attrs: Attrs,
     ) -> Imported<Vec<ValueId>> {
@@ -212,7 +212,7 @@ impl Call<'_, '_> {
     /// Something built from the node.
     pub(crate) fn build<T>(
         &mut self,
-        build: impl FnOnce(&mut tilewright_graph::Builder) -> Built<T>,
+        build: impl FnOnce(&mut tilewright_graph::Builder) -> BuildResult<T>,
     ) -> Imported<T> {
         let built = build(&mut self.reader.b);
         self.built(built)

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use prost::Message as _;
-use tilewright_graph::{Dtype, Stored};
+use tilewright_graph::{Dtype, StoredTensor};
 
 use crate::error::{ImportError, Imported};
 use crate::onnx::proto;
@@ -39,14 +39,14 @@ pub(super) fn nothing_beside(_: &str) -> Result<Arc<Vec<u8>>, String> {
 ///
 /// # Errors
 /// If it does not.
-pub fn read(file: &str, bytes: &[u8]) -> Imported<Stored> {
+pub fn read(file: &str, bytes: &[u8]) -> Imported<StoredTensor> {
     let tensor = proto::Tensor::decode(bytes)
         .map_err(|error| ImportError::new(file, format!("not a tensor of ONNX: {error}")))?;
     stored(file, tensor, &nothing_beside)
 }
 
 /// A tensor with its elements in bytes.
-pub(super) fn stored(file: &str, tensor: proto::Tensor, beside: &Beside<'_>) -> Imported<Stored> {
+pub(super) fn stored(file: &str, tensor: proto::Tensor, beside: &Beside<'_>) -> Imported<StoredTensor> {
     let name =
         if tensor.name.is_empty() { "tensor".to_string() } else { format!("tensor `{}`", tensor.name) };
     let about = |what: String| ImportError::about(file, name.clone(), what);
@@ -68,7 +68,7 @@ pub(super) fn stored(file: &str, tensor: proto::Tensor, beside: &Beside<'_>) -> 
     }
     let bytes = if tensor.raw_data.is_empty() { spelled(&tensor, dtype) } else { tensor.raw_data };
     let held = bytes.len();
-    Stored::owned(dtype, &dims, bytes).ok_or_else(|| wrong(held))
+    StoredTensor::owned(dtype, &dims, bytes).ok_or_else(|| wrong(held))
 }
 
 /// Elements that are spelled out in fields.
@@ -90,7 +90,7 @@ fn external(
     dims: &[u64],
     beside: &Beside<'_>,
     about: &dyn Fn(String) -> Box<ImportError>,
-) -> Imported<Stored> {
+) -> Imported<StoredTensor> {
     let entry = |key: &str| {
         tensor.external_data.iter().find(|entry| entry.key == key).map(|entry| entry.value.as_str())
     };
@@ -118,6 +118,6 @@ fn external(
     let start = number("offset")?.unwrap_or(0);
     let rest = bytes.len().saturating_sub(start);
     let end = start.saturating_add(number("length")?.unwrap_or(rest));
-    Stored::new(dtype, dims, &bytes, start, end)
+    StoredTensor::new(dtype, dims, &bytes, start, end)
         .ok_or_else(|| about(format!("bytes {start} to {end} of `{location}` are not its elements")))
 }

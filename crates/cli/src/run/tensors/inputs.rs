@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use tilewright_graph::{Dtype, Graph, Stored};
+use tilewright_graph::{Dtype, Graph, StoredTensor};
 use tilewright_import::Model;
 use tilewright_import::onnx::{Declared, Size};
 use tilewright_reference::{Elements, Tensor};
@@ -184,7 +184,7 @@ impl InputArrays {
     }
 
     /// Integers of one axis at most, by name.
-    fn known(&self) -> BTreeMap<String, Stored> {
+    fn known(&self) -> BTreeMap<String, StoredTensor> {
         let stored = |(name, tensor): (&String, &Tensor)| {
             let Elements::Ints(values) = &tensor.elements else { return None };
             let dims: Vec<u64> = tensor.dims.iter().map(|dim| *dim as u64).collect();
@@ -197,7 +197,7 @@ impl InputArrays {
                 Dtype::Bool => values.iter().map(|value| u8::from(*value != 0)).collect(),
                 _ => return None,
             };
-            Some((name.clone(), Stored::owned(tensor.dtype, &dims, bytes)?))
+            Some((name.clone(), StoredTensor::owned(tensor.dtype, &dims, bytes)?))
         };
         self.tensors.iter().filter(|(_, tensor)| tensor.dims.len() <= 1).filter_map(stored).collect()
     }

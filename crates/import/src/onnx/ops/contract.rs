@@ -1,14 +1,14 @@
 //! Matrix products, convolutions, attention.
 
-use tilewright_graph::rich::{Attrs, Rich};
-use tilewright_graph::{Binary, Builder, Built, Dim, Dtype, ValueId};
+use tilewright_graph::rich::{Attrs, RichOp};
+use tilewright_graph::{Binary, Builder, BuildResult, Dim, Dtype, ValueId};
 
 use crate::error::Imported;
 use crate::onnx::node::Call;
 use crate::onnx::ops::Outputs;
 
 pub(super) fn matmul(call: &mut Call<'_, '_>) -> Outputs {
-    call.rich(Rich::Matmul, Attrs::default())
+    call.rich(RichOp::Matmul, Attrs::default())
 }
 
 pub(super) fn gemm(call: &mut Call<'_, '_>) -> Outputs {
@@ -17,7 +17,7 @@ pub(super) fn gemm(call: &mut Call<'_, '_>) -> Outputs {
         .int("trans_b", call.int("transB", 0))
         .float("alpha", call.float("alpha", 1.0))
         .float("beta", call.float("beta", 1.0));
-    call.rich(Rich::Gemm, attrs)
+    call.rich(RichOp::Gemm, attrs)
 }
 
 pub(super) fn einsum(call: &mut Call<'_, '_>) -> Outputs {
@@ -83,7 +83,7 @@ pub(super) fn conv(call: &mut Call<'_, '_>) -> Outputs {
     let groups = call.int("group", 1);
     if call.node.op == "Conv" {
         let attrs = windows(call, x, &sizes)?.int("groups", groups);
-        return call.rich(Rich::Conv, attrs);
+        return call.rich(RichOp::Conv, attrs);
     }
     let rank = sizes.len();
     let list =
@@ -118,7 +118,7 @@ pub(super) fn conv(call: &mut Call<'_, '_>) -> Outputs {
         }
     }
     let attrs = Attrs::default().ints("strides", &strides).ints("dilations", &dilations).ints("pads", &pads);
-    call.rich(Rich::ConvTranspose, attrs.ints("output_padding", &extra).int("groups", groups))
+    call.rich(RichOp::ConvTranspose, attrs.ints("output_padding", &extra).int("groups", groups))
 }
 
 /// Integers minus their zero points, as i32, then the float operator's rule.
@@ -146,16 +146,16 @@ pub(super) fn integer(call: &mut Call<'_, '_>) -> Outputs {
         })?));
     }
     if !conv {
-        return call.rich_on(Rich::Matmul, &shifted, Attrs::default());
+        return call.rich_on(RichOp::Matmul, &shifted, Attrs::default());
     }
     let (x, w) = (call.input(0)?, call.input(1)?);
     let sizes = kernel(call, w)?;
     let attrs = windows(call, x, &sizes)?.int("groups", call.int("group", 1));
-    call.rich_on(Rich::Conv, &shifted, attrs)
+    call.rich_on(RichOp::Conv, &shifted, attrs)
 }
 
 /// `[batch, seq, heads * d]` as `[batch, heads, seq, d]`.
-fn to_heads(b: &mut Builder, x: ValueId, heads: i64) -> Built<ValueId> {
+fn to_heads(b: &mut Builder, x: ValueId, heads: i64) -> BuildResult<ValueId> {
     let dims = b.dims(x).to_vec();
     let uneven = || {
         tilewright_graph::infer::shape_error("a width that heads do not divide", "a multiple of the heads")
@@ -166,7 +166,7 @@ fn to_heads(b: &mut Builder, x: ValueId, heads: i64) -> Built<ValueId> {
 }
 
 /// The way back.
-fn from_heads(b: &mut Builder, x: ValueId) -> Built<ValueId> {
+fn from_heads(b: &mut Builder, x: ValueId) -> BuildResult<ValueId> {
     let turned = b.transpose(x, &[0, 2, 1, 3])?;
     let dims = b.dims(turned).to_vec();
     let width = Dim::product(&dims[2..]).unwrap_or_default();
@@ -182,7 +182,7 @@ pub(super) fn rotary(call: &mut Call<'_, '_>) -> Outputs {
         .int("dims", call.int("rotary_embedding_dim", 0));
     Ok(vec![call.build(|b| {
         let split = if flat { to_heads(b, x, heads.max(1))? } else { x };
-        let angles = |b: &mut Builder, table: ValueId| -> Built<ValueId> {
+        let angles = |b: &mut Builder, table: ValueId| -> BuildResult<ValueId> {
             let rows = match positions {
                 Some(positions) => b.gather(table, 0, positions)?,
                 None => table,
@@ -190,7 +190,7 @@ pub(super) fn rotary(call: &mut Call<'_, '_>) -> Outputs {
             b.unsqueeze(rows, 1)
         };
         let (cos, sin) = (angles(b, cos)?, angles(b, sin)?);
-        let turned = b.rich_one(Rich::Rope, &[split, cos, sin], attrs)?;
+        let turned = b.rich_one(RichOp::Rope, &[split, cos, sin], attrs)?;
         if flat { from_heads(b, turned) } else { Ok(turned) }
     })?])
 }
@@ -234,7 +234,7 @@ pub(super) fn attention(call: &mut Call<'_, '_>) -> Outputs {
         let mask = whole_mask(b, &Mask { q, k, mask, causal, past, nonpad })?;
         Ok((q, k, v, mask))
     })?;
-    let outputs = call.rich_on(Rich::Attention, &[Some(q), Some(k), Some(v), mask], attrs)?;
+    let outputs = call.rich_on(RichOp::Attention, &[Some(q), Some(k), Some(v), mask], attrs)?;
     let [y, scores] = outputs[..] else { return Err(call.refuse("attention has two results")) };
     let y = if flat { call.build(|b| from_heads(b, y))? } else { y };
     Ok(vec![y, k, v, scores])
@@ -250,7 +250,7 @@ struct Mask {
 }
 
 /// The given mask filled up to all keys, the causal triangle and the keys that count, as one mask.
-fn whole_mask(b: &mut Builder, parts: &Mask) -> Built<Option<ValueId>> {
+fn whole_mask(b: &mut Builder, parts: &Mask) -> BuildResult<Option<ValueId>> {
     let (queries, keys) = (b.dim(parts.q, 2)?, b.dim(parts.k, 2)?);
     let mut sum = None;
     if let Some(mask) = parts.mask {
@@ -281,7 +281,7 @@ fn whole_mask(b: &mut Builder, parts: &Mask) -> Built<Option<ValueId>> {
 }
 
 /// A mask that hides what either hides.
-fn both(b: &mut Builder, mask: Option<ValueId>, seen: ValueId, q: ValueId) -> Built<ValueId> {
+fn both(b: &mut Builder, mask: Option<ValueId>, seen: ValueId, q: ValueId) -> BuildResult<ValueId> {
     let Some(mask) = mask else { return Ok(seen) };
     if b.dtype(mask) == Dtype::Bool {
         return b.binary(Binary::And, mask, seen);

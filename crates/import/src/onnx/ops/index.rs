@@ -1,6 +1,6 @@
 //! Slices, padding, gathering, resizing.
 
-use tilewright_graph::rich::{Attrs, Rich};
+use tilewright_graph::rich::{Attrs, RichOp};
 use tilewright_graph::{Dim, Dtype, ValueId};
 
 use crate::error::Imported;
@@ -198,15 +198,15 @@ pub(super) fn by_tuples(call: &mut Call<'_, '_>) -> Outputs {
     let attrs = Attrs::default();
     let fold = call.word("reduction", "none");
     match call.node.op.as_str() {
-        "GatherElements" => call.rich(Rich::GatherElements, attrs.int("axis", call.int("axis", 0))),
-        "GatherND" => call.rich(Rich::GatherNd, attrs.int("batch", call.int("batch_dims", 0))),
+        "GatherElements" => call.rich(RichOp::GatherElements, attrs.int("axis", call.int("axis", 0))),
+        "GatherND" => call.rich(RichOp::GatherNd, attrs.int("batch", call.int("batch_dims", 0))),
         "ScatterElements" => {
-            call.rich(Rich::ScatterElements, attrs.int("axis", call.int("axis", 0)).word("fold", &fold))
+            call.rich(RichOp::ScatterElements, attrs.int("axis", call.int("axis", 0)).word("fold", &fold))
         }
-        "ScatterND" => call.rich(Rich::ScatterNd, attrs.word("fold", &fold)),
+        "ScatterND" => call.rich(RichOp::ScatterNd, attrs.word("fold", &fold)),
         _ => {
             let circular = i64::from(call.word("mode", "linear") == "circular");
-            call.rich(Rich::CacheWrite, attrs.int("axis", call.int("axis", -2)).int("circular", circular))
+            call.rich(RichOp::CacheWrite, attrs.int("axis", call.int("axis", -2)).int("circular", circular))
         }
     }
 }
@@ -218,11 +218,11 @@ pub(super) fn cumsum(call: &mut Call<'_, '_>) -> Outputs {
         .int("exclusive", call.int("exclusive", 0))
         .int("reverse", call.int("reverse", 0));
     let x = call.maybe(0);
-    call.rich_on(Rich::CumSum, &[x], attrs)
+    call.rich_on(RichOp::CumSum, &[x], attrs)
 }
 
 pub(super) fn trilu(call: &mut Call<'_, '_>) -> Outputs {
-    call.rich(Rich::Trilu, Attrs::default().int("upper", call.int("upper", 1)))
+    call.rich(RichOp::Trilu, Attrs::default().int("upper", call.int("upper", 1)))
 }
 
 pub(super) fn resize(call: &mut Call<'_, '_>) -> Outputs {
@@ -285,7 +285,7 @@ pub(super) fn resize(call: &mut Call<'_, '_>) -> Outputs {
         }
         attrs = attrs.floats("roi", &all);
     }
-    call.rich_on(Rich::Resize, &[Some(x)], attrs)
+    call.rich_on(RichOp::Resize, &[Some(x)], attrs)
 }
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_precision_loss, reason = "sizes are small")]

@@ -1,7 +1,7 @@
 //! Constants, sizes, and operators that only arrange elements.
 
 use tilewright_graph::dim::cancelled;
-use tilewright_graph::{Data, Dim, Dtype, Known, Op, Stored, Type, ValueId};
+use tilewright_graph::{Data, Dim, Dtype, KnownElements, Op, StoredTensor, Type, ValueId};
 
 use crate::error::Imported;
 use crate::onnx::node::Call;
@@ -17,16 +17,16 @@ pub(super) fn constant(call: &mut Call<'_, '_>) -> Outputs {
         return Ok(vec![call.reader.tensor(&name, stored)?]);
     }
     let whole = |numbers: &[i64], dims: &[u64]| {
-        Stored::owned(Dtype::I64, dims, numbers.iter().flat_map(|number| number.to_le_bytes()).collect())
+        StoredTensor::owned(Dtype::I64, dims, numbers.iter().flat_map(|number| number.to_le_bytes()).collect())
     };
     let stored = if let Some(attribute) = call.attribute("value_int") {
         whole(&[attribute.i], &[])
     } else if let Some(attribute) = call.attribute("value_ints") {
         whole(&attribute.ints, &[attribute.ints.len() as u64])
     } else if let Some(attribute) = call.attribute("value_float") {
-        Stored::floats(&[], &[attribute.f])
+        StoredTensor::floats(&[], &[attribute.f])
     } else if let Some(attribute) = call.attribute("value_floats") {
-        Stored::floats(&[attribute.floats.len() as u64], &attribute.floats)
+        StoredTensor::floats(&[attribute.floats.len() as u64], &attribute.floats)
     } else {
         None
     };
@@ -38,7 +38,7 @@ pub(super) fn constant(call: &mut Call<'_, '_>) -> Outputs {
 /// Sizes that an operand gives: known numbers or computed from axes.
 fn sizes(call: &Call<'_, '_>, at: usize) -> Imported<Vec<Dim>> {
     let id = call.input(at)?;
-    let known: Option<&Known> = call.reader.b.known(id);
+    let known: Option<&KnownElements> = call.reader.b.known(id);
     known.map(|known| known.items.clone()).ok_or_else(|| {
         call.refuse(format!("sizes (operand {at}) are known only when the model runs"))
             .allowed("constants, or what is computed from sizes")

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use prost::Message as _;
 use serde::Deserialize;
-use tilewright_graph::{Dtype, Stored, primitives};
+use tilewright_graph::{Dtype, StoredTensor, primitives};
 use tilewright_import::onnx::{self, Options, proto};
 use tilewright_reference::{Interpreter, Tensor};
 
@@ -89,12 +89,12 @@ fn run(folder: &Path) -> End {
         };
     }
     let wanted = (0..graph.outputs.len()).map(|at| tensor(&case.join(format!("output_{at}.pb"))));
-    let wanted: Vec<Stored> = match wanted.collect() {
+    let wanted: Vec<StoredTensor> = match wanted.collect() {
         Ok(wanted) => wanted,
         Err(why) => return End::Refused(why),
     };
     let mut why = String::new();
-    for known in [none as fn(&Stored) -> bool, small_whole, small] {
+    for known in [none as fn(&StoredTensor) -> bool, small_whole, small] {
         let known =
             inputs.iter().filter(|(_, x)| known(x)).map(|(name, x)| (name.clone(), x.clone())).collect();
         let options = Options { known, ..Options::default() };
@@ -115,28 +115,28 @@ fn run(folder: &Path) -> End {
     End::Refused(why)
 }
 
-fn none(_: &Stored) -> bool {
+fn none(_: &StoredTensor) -> bool {
     false
 }
 
-fn small_whole(x: &Stored) -> bool {
+fn small_whole(x: &StoredTensor) -> bool {
     x.dims.len() <= 1 && x.bytes().len() <= 256 && matches!(x.dtype, Dtype::I64 | Dtype::I32 | Dtype::Bool)
 }
 
-fn small(x: &Stored) -> bool {
+fn small(x: &StoredTensor) -> bool {
     x.dims.len() <= 1 && x.bytes().len() <= 256
 }
 
-fn tensor(path: &PathBuf) -> Result<Stored, String> {
+fn tensor(path: &PathBuf) -> Result<StoredTensor, String> {
     let bytes = std::fs::read(path).map_err(|error| error.to_string())?;
     onnx::tensor::read("tensor", &bytes).map_err(|error| error.to_string())
 }
 
 fn judge(
     graph: tilewright_graph::Graph,
-    store: &tilewright_graph::Store,
-    inputs: &BTreeMap<String, Stored>,
-    wanted: &[Stored],
+    store: &tilewright_graph::TensorStore,
+    inputs: &BTreeMap<String, StoredTensor>,
+    wanted: &[StoredTensor],
 ) -> End {
     let interpreter = match Interpreter::new(graph, store) {
         Ok(interpreter) => interpreter,
