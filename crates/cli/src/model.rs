@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use tilewright_base::{SourceId, Sources};
 use tilewright_graph::{TensorStore, StoredTensor, text};
-use tilewright_import::tokenizer::pieces::Pieces;
+use tilewright_import::tokenizer::vocabulary::Vocabulary;
 use tilewright_import::tokenizer::{Tokenizer, json};
 use tilewright_import::{Model, configs, gguf, hf, llama2c, onnx};
 
@@ -65,12 +65,12 @@ pub(crate) fn load_onnx(
 ) -> Result<Model, Outcome> {
     let bytes = read(path, host)?;
     let files = |name: &str| inside(Path::new(path), name, host);
-    let options = onnx::Options { beside: &files, axes, known, ..onnx::Options::default() };
+    let options = onnx::OnnxOptions { beside: &files, axes, known, ..onnx::OnnxOptions::default() };
     onnx::read(path, &bytes, &options).map_err(|error| Outcome::usage(&error.to_string()))
 }
 
 /// Inputs that an ONNX model asks for.
-pub(crate) fn onnx_inputs(path: &str, host: &dyn Host) -> Result<Vec<onnx::Declared>, Outcome> {
+pub(crate) fn onnx_inputs(path: &str, host: &dyn Host) -> Result<Vec<onnx::DeclaredInput>, Outcome> {
     onnx::inputs(path, &read(path, host)?).map_err(|error| Outcome::usage(&error.to_string()))
 }
 

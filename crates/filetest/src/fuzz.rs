@@ -240,7 +240,7 @@ fn lowers(graph: &tilewright_graph::Graph) {
     }
 }
 
-fn imported(model: tilewright_import::Imported<tilewright_import::Model>) {
+fn imported(model: tilewright_import::ImportResult<tilewright_import::Model>) {
     match model {
         Ok(model) => {
             assert_eq!(tilewright_graph::verify(&model.graph), []);
@@ -252,7 +252,7 @@ fn imported(model: tilewright_import::Imported<tilewright_import::Model>) {
 
 /// ONNX models.
 pub fn onnx_file(bytes: &[u8]) {
-    imported(tilewright_import::onnx::read("fuzz", bytes, &tilewright_import::onnx::Options::default()));
+    imported(tilewright_import::onnx::read("fuzz", bytes, &tilewright_import::onnx::OnnxOptions::default()));
 }
 
 /// GGUF files: models and vocabularies.
@@ -267,7 +267,7 @@ pub fn gguf_file(bytes: &[u8]) {
 /// Checkpoints and vocabularies of llama2.c.
 pub fn llama2c_file(bytes: &[u8]) {
     imported(tilewright_import::llama2c::read("fuzz", &Arc::new(bytes.to_vec())));
-    if let Ok(pieces) = tilewright_import::tokenizer::pieces::Pieces::llama2c("fuzz", bytes) {
+    if let Ok(pieces) = tilewright_import::tokenizer::vocabulary::Vocabulary::llama2c("fuzz", bytes) {
         let _ = pieces.decode(&pieces.encode("Once upon a time, 2026"));
     }
 }

@@ -3,7 +3,7 @@
 use tilewright_graph::{Builder, BuildResult, Dtype, TensorStore, ValueId};
 
 use crate::Model;
-use crate::error::{ImportError, Imported};
+use crate::error::{ImportError, ImportResult};
 use crate::hf::llama_config;
 use crate::llama::graph;
 
@@ -25,7 +25,7 @@ pub fn names() -> Vec<&'static str> {
 ///
 /// # Errors
 /// If there is none of this name.
-pub fn read(name: &str) -> Imported<Model> {
+pub fn read(name: &str) -> ImportResult<Model> {
     let found = CONFIGS.iter().find(|(known, _)| *known == name);
     let (_, text) = found
         .ok_or_else(|| ImportError::new(name, "is no built-in configuration").allowed(names().join(", ")))?;

@@ -2,10 +2,10 @@
 
 use tilewright_graph::{Dtype, StoredTensor};
 
-use crate::error::{ImportError, Imported};
+use crate::error::{ImportError, ImportResult};
 
 /// Refuses a tensor of floats with an element that is no finite number.
-pub(crate) fn check(file: &str, tensor: &str, stored: &StoredTensor) -> Imported<()> {
+pub(crate) fn check(file: &str, tensor: &str, stored: &StoredTensor) -> ImportResult<()> {
     let bytes = stored.bytes();
     let (exponent, mantissa) = match stored.dtype {
         Dtype::F16 => (0x7C00, 0x03FF),

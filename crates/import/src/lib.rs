@@ -22,7 +22,7 @@ pub mod tokenizer;
 
 use tilewright_graph::{Graph, TensorStore};
 
-pub use error::{ImportError, Imported};
+pub use error::{ImportError, ImportResult};
 
 /// A model as read.
 #[derive(Clone, Debug)]

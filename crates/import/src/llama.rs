@@ -201,7 +201,7 @@ pub fn graph(config: &Config, store: &mut TensorStore, weight: &mut Weight<'_>) 
     let seq = b.axis("seq", 1, config.context);
     let tokens = b.input("tokens", Type::new(Dtype::I64, [batch.clone(), seq.clone()]))?;
     let positions = b.input("positions", Type::new(Dtype::I64, [batch.clone(), seq.clone()]))?;
-    let mut model = Parts { config, batch, seq, past, weight };
+    let mut model = LlamaBuilder { config, batch, seq, past, weight };
     let embedding = model.weight(&mut b, "embedding")?;
     let (cos, sin) = model.angles(&mut b, store, positions)?;
     let mask = model.mask(&mut b, positions)?;
@@ -223,9 +223,9 @@ pub fn graph(config: &Config, store: &mut TensorStore, weight: &mut Weight<'_>) 
 }
 
 /// Name of the output, the input and the value of a cache.
-type States = Vec<(String, ValueId, ValueId)>;
+type CacheStates = Vec<(String, ValueId, ValueId)>;
 
-struct Parts<'p, 'w> {
+struct LlamaBuilder<'p, 'w> {
     config: &'p Config,
     batch: Dim,
     seq: Dim,
@@ -237,7 +237,7 @@ fn fixed(number: u64) -> Dim {
     Dim::fixed(i64::try_from(number).unwrap_or(i64::MAX))
 }
 
-impl Parts<'_, '_> {
+impl LlamaBuilder<'_, '_> {
     fn weight(&mut self, b: &mut Builder, role: &str) -> BuildResult<ValueId> {
         (self.weight)(b, role)
     }
@@ -286,7 +286,7 @@ impl Parts<'_, '_> {
     }
 
     /// A cache with new rows behind it.
-    fn cached(&self, b: &mut Builder, name: &str, new: ValueId, states: &mut States) -> BuildResult<ValueId> {
+    fn cached(&self, b: &mut Builder, name: &str, new: ValueId, states: &mut CacheStates) -> BuildResult<ValueId> {
         let dims = [
             self.batch.clone(),
             fixed(self.config.kv_heads),
@@ -305,7 +305,7 @@ impl Parts<'_, '_> {
         layer: u64,
         x: ValueId,
         (cos, sin, mask): (ValueId, ValueId, ValueId),
-        states: &mut States,
+        states: &mut CacheStates,
     ) -> BuildResult<ValueId> {
         let role = |part: &str| format!("layer{layer}.{part}");
         let config = self.config;

@@ -10,14 +10,14 @@ use std::sync::Arc;
 use tilewright_graph::{Builder, Dtype, TensorStore, StoredTensor};
 
 use crate::Model;
-use crate::error::{ImportError, Imported};
+use crate::error::{ImportError, ImportResult};
 use crate::finite;
 use crate::llama::{Config, Rope, Scaling, graph};
 
 const HEADER_BYTES: usize = 28;
 
 /// Reads a checkpoint; `file` is its name for complaints.
-pub fn read(file: &str, bytes: &Arc<Vec<u8>>) -> Imported<Model> {
+pub fn read(file: &str, bytes: &Arc<Vec<u8>>) -> ImportResult<Model> {
     let config = config(file, bytes)?;
     config.check().map_err(|why| ImportError::new(file, format!("not a llama2.c checkpoint: {why}")))?;
     let mut store = TensorStore { tensors: tensors(file, &config, bytes)? };
@@ -28,14 +28,14 @@ pub fn read(file: &str, bytes: &Arc<Vec<u8>>) -> Imported<Model> {
     Ok(Model { graph, store })
 }
 
-fn config(file: &str, bytes: &[u8]) -> Imported<Config> {
+fn config(file: &str, bytes: &[u8]) -> ImportResult<Config> {
     let header = bytes.get(..HEADER_BYTES).ok_or_else(|| {
         let what = format!("{} bytes are no llama2.c checkpoint", bytes.len());
         ImportError::new(file, what).allowed(format!("a header of {HEADER_BYTES} bytes"))
     })?;
     let mut words = header.as_chunks::<4>().0.iter().map(|word| i32::from_le_bytes(*word));
     let mut next = || i64::from(words.next().unwrap_or(0));
-    let mut number = |name: &str| -> Imported<u64> {
+    let mut number = |name: &str| -> ImportResult<u64> {
         let value = next();
         u64::try_from(value).map_err(|_| {
             ImportError::about(file, "header", format!("{name} is {value}")).allowed("a number from 1")
@@ -66,10 +66,10 @@ fn config(file: &str, bytes: &[u8]) -> Imported<Config> {
     })
 }
 
-fn tensors(file: &str, config: &Config, bytes: &Arc<Vec<u8>>) -> Imported<BTreeMap<String, StoredTensor>> {
+fn tensors(file: &str, config: &Config, bytes: &Arc<Vec<u8>>) -> ImportResult<BTreeMap<String, StoredTensor>> {
     let mut found = BTreeMap::new();
     let mut at = HEADER_BYTES;
-    let mut take = |name: String, dims: &[u64]| -> Imported<Option<StoredTensor>> {
+    let mut take = |name: String, dims: &[u64]| -> ImportResult<Option<StoredTensor>> {
         let elements = dims.iter().fold(1_u64, |count, dim| count.saturating_mul(*dim));
         let end = usize::try_from(elements.saturating_mul(4)).ok().and_then(|size| at.checked_add(size));
         let tensor = end.and_then(|end| StoredTensor::new(Dtype::F32, dims, bytes, at, end));
@@ -81,7 +81,7 @@ fn tensors(file: &str, config: &Config, bytes: &Arc<Vec<u8>>) -> Imported<BTreeM
         at = end.unwrap_or(at);
         Ok(Some(tensor))
     };
-    let mut all = |parts: &[&str], layers: Option<u64>| -> Imported<()> {
+    let mut all = |parts: &[&str], layers: Option<u64>| -> ImportResult<()> {
         for part in parts {
             for layer in 0..layers.unwrap_or(1) {
                 let role = layers.map_or_else(|| (*part).to_string(), |_| format!("layer{layer}.{part}"));

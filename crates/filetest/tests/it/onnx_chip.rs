@@ -177,7 +177,7 @@ fn judge(contraction: &Contraction, found: &[f32]) -> Result<(), String> {
 /// Contractions of a test with their numbers; `None` if it has others than the chip's two-operand ones, or none.
 fn contractions(folder: &Path) -> Option<Vec<Contraction>> {
     let bytes = std::fs::read(folder.join("model.onnx")).ok()?;
-    let model = proto::Model::decode(&bytes[..]).ok()?.graph?;
+    let model = proto::ModelProto::decode(&bytes[..]).ok()?.graph?;
     let stored = |at: usize| {
         let bytes = std::fs::read(folder.join(format!("test_data_set_0/input_{at}.pb"))).ok()?;
         onnx::tensor::read("tensor", &bytes).ok()
@@ -190,7 +190,7 @@ fn contractions(folder: &Path) -> Option<Vec<Contraction>> {
         .iter()
         .filter(|(_, x)| whole(x) && x.dims.len() <= 1)
         .map(|(name, x)| (name.clone(), x.clone()));
-    let options = onnx::Options { known: known.collect(), ..onnx::Options::default() };
+    let options = onnx::OnnxOptions { known: known.collect(), ..onnx::OnnxOptions::default() };
     let model = onnx::read("model.onnx", &bytes, &options).ok()?;
     let graph = primitives(&model.graph).ok()?;
     let mut all = Vec::new();

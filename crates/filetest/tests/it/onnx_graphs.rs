@@ -55,7 +55,7 @@ fn small_whole(x: &StoredTensor) -> bool {
 
 fn run(machine: &Tcp, folder: &Path) -> End {
     let Ok(bytes) = std::fs::read(folder.join("model.onnx")) else { return End::Unread };
-    let Some(graph) = proto::Model::decode(&bytes[..]).ok().and_then(|model| model.graph) else {
+    let Some(graph) = proto::ModelProto::decode(&bytes[..]).ok().and_then(|model| model.graph) else {
         return End::Unread;
     };
     let case = folder.join("test_data_set_0");
@@ -70,7 +70,7 @@ fn run(machine: &Tcp, folder: &Path) -> End {
     // Integers that shapes follow from become constants where nothing else does.
     for known in [|_: &StoredTensor| false, small_whole] {
         let known = inputs.iter().filter(|(_, x)| known(x)).map(|(name, x)| (name.clone(), x.clone()));
-        let options = onnx::Options { known: known.collect(), ..onnx::Options::default() };
+        let options = onnx::OnnxOptions { known: known.collect(), ..onnx::OnnxOptions::default() };
         let Ok(model) = onnx::read("model.onnx", &bytes, &options) else { continue };
         let Ok(graph) = primitives(&model.graph) else { return End::Unread };
         return match plan(machine, &graph, &model.store, &Options { keep: true, ..Options::default() }) {

@@ -6,7 +6,7 @@
 
 use tilewright_graph::{Builder, BuildResult, Dim, Dtype, TensorStore, StoredTensor, ValueId};
 
-use crate::error::{ImportError, Imported};
+use crate::error::{ImportError, ImportResult};
 use crate::finite;
 use crate::gguf::file::Gguf;
 
@@ -17,7 +17,7 @@ const BLOCK: u64 = 32;
 ///
 /// # Errors
 /// If it is missing or has other sizes.
-pub fn load(file: &Gguf<'_>, tensor: &str, role: &str, dims: &[u64], store: &mut TensorStore) -> Imported<()> {
+pub fn load(file: &Gguf<'_>, tensor: &str, role: &str, dims: &[u64], store: &mut TensorStore) -> ImportResult<()> {
     let wrong = |what: String| ImportError::about(file.name, format!("tensor `{tensor}`"), what);
     let plain = file.plain(tensor)?;
     let found = file.tensors.get(tensor).ok_or_else(|| wrong("is missing".to_string()))?;
@@ -61,7 +61,7 @@ pub fn load(file: &Gguf<'_>, tensor: &str, role: &str, dims: &[u64], store: &mut
         2 => Dtype::I4,
         _ => Dtype::U4,
     };
-    let mut put = |part: &str, stored: Option<StoredTensor>| -> Imported<()> {
+    let mut put = |part: &str, stored: Option<StoredTensor>| -> ImportResult<()> {
         let stored = stored.ok_or_else(|| wrong("its blocks are not whole".to_string()))?;
         finite::check(file.name, &format!("{tensor}.{part}"), &stored)?;
         store.tensors.insert(format!("{role}.{part}"), stored);

@@ -3,57 +3,57 @@
 
 use tilewright_graph::Dtype;
 
-use crate::error::{ImportError, Imported};
-use crate::gguf::file::{Gguf, Item};
+use crate::error::{ImportError, ImportResult};
+use crate::gguf::file::{Gguf, MetadataValue};
 use crate::llama::{Config, Rope, Scaling};
 
 /// Divisors of the frequencies, as Llama 3 files have them.
 pub(super) const FREQUENCIES: &str = "rope_freqs.weight";
 
 /// Pairs of the model; those of another type are refused, never passed over.
-struct Pairs<'p, 'g>(&'p Gguf<'g>);
+struct Metadata<'p, 'g>(&'p Gguf<'g>);
 
-impl Pairs<'_, '_> {
-    fn found<T>(&self, key: &str, allowed: &str, read: impl Fn(&Item) -> Option<T>) -> Imported<Option<T>> {
+impl Metadata<'_, '_> {
+    fn found<T>(&self, key: &str, allowed: &str, read: impl Fn(&MetadataValue) -> Option<T>) -> ImportResult<Option<T>> {
         let Some(item) = self.0.pairs.get(key) else { return Ok(None) };
         read(item).map(Some).ok_or_else(|| {
             ImportError::about(self.0.name, key, format!("is {}", item.named())).allowed(allowed)
         })
     }
 
-    fn maybe_whole(&self, key: &str) -> Imported<Option<u64>> {
+    fn maybe_whole(&self, key: &str) -> ImportResult<Option<u64>> {
         self.found(&format!("llama.{key}"), "a whole number from 0, the same for all layers", |item| {
             match item {
-                Item::Unsigned(number) => Some(*number),
-                Item::Signed(number) => u64::try_from(*number).ok(),
+                MetadataValue::Unsigned(number) => Some(*number),
+                MetadataValue::Signed(number) => u64::try_from(*number).ok(),
                 _ => None,
             }
         })
     }
 
-    fn whole(&self, key: &str) -> Imported<u64> {
+    fn whole(&self, key: &str) -> ImportResult<u64> {
         self.maybe_whole(key)?.ok_or_else(|| {
             ImportError::about(self.0.name, format!("llama.{key}"), "is missing").allowed("a whole number")
         })
     }
 
     /// A number above zero.
-    fn positive(&self, key: &str) -> Imported<Option<f64>> {
+    fn positive(&self, key: &str) -> ImportResult<Option<f64>> {
         self.found(&format!("llama.{key}"), "a number above 0", |item| match item {
-            Item::Float(number) => Some(*number).filter(|number| number.is_finite() && *number > 0.0),
+            MetadataValue::Float(number) => Some(*number).filter(|number| number.is_finite() && *number > 0.0),
             #[expect(clippy::cast_precision_loss, reason = "a small number that was written without a point")]
-            Item::Unsigned(number) => Some(*number as f64).filter(|number| *number > 0.0),
+            MetadataValue::Unsigned(number) => Some(*number as f64).filter(|number| *number > 0.0),
             _ => None,
         })
     }
 
-    fn word(&self, key: &str) -> Imported<Option<String>> {
-        self.found(key, "a text", |item| if let Item::Text(text) = item { Some(text.clone()) } else { None })
+    fn word(&self, key: &str) -> ImportResult<Option<String>> {
+        self.found(key, "a text", |item| if let MetadataValue::Text(text) = item { Some(text.clone()) } else { None })
     }
 }
 
-pub(super) fn read(file: &Gguf<'_>) -> Imported<Config> {
-    let pairs = Pairs(file);
+pub(super) fn read(file: &Gguf<'_>) -> ImportResult<Config> {
+    let pairs = Metadata(file);
     let kind = pairs.word("general.architecture")?.unwrap_or_default();
     if kind != "llama" {
         let what = format!("architecture `{kind}` is not known");
@@ -99,7 +99,7 @@ pub(super) fn read(file: &Gguf<'_>) -> Imported<Config> {
     })
 }
 
-fn scaling(pairs: &Pairs<'_, '_>, turned: u64) -> Imported<Scaling> {
+fn scaling(pairs: &Metadata<'_, '_>, turned: u64) -> ImportResult<Scaling> {
     let file = pairs.0;
     let named = pairs.positive("rope.scaling.factor")?;
     let old = pairs.positive("rope.scale_linear")?;
@@ -126,7 +126,7 @@ fn scaling(pairs: &Pairs<'_, '_>, turned: u64) -> Imported<Scaling> {
 }
 
 /// A divisor for each pair of a head.
-fn divisors(file: &Gguf<'_>, turned: u64) -> Imported<Option<Vec<f64>>> {
+fn divisors(file: &Gguf<'_>, turned: u64) -> ImportResult<Option<Vec<f64>>> {
     if !file.tensors.contains_key(FREQUENCIES) {
         return Ok(None);
     }

@@ -16,19 +16,19 @@ use std::sync::Arc;
 use tilewright_graph::{Builder, BuildResult, TensorStore, ValueId};
 
 use crate::Model;
-use crate::error::{ImportError, Imported};
+use crate::error::{ImportError, ImportResult};
 use crate::gguf::config::FREQUENCIES;
-use crate::gguf::file::{Gguf, Item};
+use crate::gguf::file::{Gguf, MetadataValue};
 use crate::llama::{Config, graph};
 use crate::tokenizer::Tokenizer;
-use crate::tokenizer::pieces::Pieces;
+use crate::tokenizer::vocabulary::Vocabulary;
 use crate::tokenizer::pipeline::{ByteSplit, Pipeline};
 
 /// Reads a model; `name` is the file's name for complaints.
 ///
 /// # Errors
 /// If the file is cut off or no model of the Llama family.
-pub fn read(name: &str, bytes: &Arc<Vec<u8>>) -> Imported<Model> {
+pub fn read(name: &str, bytes: &Arc<Vec<u8>>) -> ImportResult<Model> {
     let file = Gguf::read(name, bytes)?;
     let config = config::read(&file)?;
     config.check().map_err(|why| ImportError::new(name, why))?;
@@ -74,7 +74,7 @@ fn tensor_name(role: &str) -> String {
 }
 
 /// Refuses tensors that the graph would leave out: biases, experts, norms of heads.
-fn all_taken(file: &Gguf<'_>, config: &Config) -> Imported<()> {
+fn all_taken(file: &Gguf<'_>, config: &Config) -> ImportResult<()> {
     let taken: BTreeSet<String> = config.roles().iter().map(|role| tensor_name(role)).collect();
     // Files of early converters have tables of positions in every block, which no reader uses.
     let known =
@@ -90,7 +90,7 @@ fn all_taken(file: &Gguf<'_>, config: &Config) -> Imported<()> {
 ///
 /// # Errors
 /// If it has none, or one of a kind that is not known.
-pub fn tokenizer(name: &str, bytes: &Arc<Vec<u8>>) -> Imported<Tokenizer> {
+pub fn tokenizer(name: &str, bytes: &Arc<Vec<u8>>) -> ImportResult<Tokenizer> {
     let file = Gguf::read(name, bytes)?;
     let lacking = |key: &str| {
         ImportError::about(name, format!("tokenizer.ggml.{key}"), "is missing, of another type or no UTF-8")
@@ -100,7 +100,7 @@ pub fn tokenizer(name: &str, bytes: &Arc<Vec<u8>>) -> Imported<Tokenizer> {
     let kind_of = |token: u32| kinds.get(token as usize).copied().unwrap_or(1);
     let id = |key: &str| file.number(&format!("tokenizer.ggml.{key}")).and_then(|id| u32::try_from(id).ok());
     let flag = |key: &str, default: bool| match file.pairs.get(&format!("tokenizer.ggml.{key}")) {
-        Some(Item::Bool(value)) => *value,
+        Some(MetadataValue::Bool(value)) => *value,
         _ => default,
     };
     let (begin, end) = (id("bos_token_id"), id("eos_token_id"));

@@ -8,13 +8,13 @@ use tilewright_graph::rich::{Attrs, RichOp};
 use tilewright_graph::{Binary, Builder, BuildResult, Dim, Dtype, Fold, TensorStore, Type, ValueId};
 
 use crate::Model;
-use crate::error::{ImportError, Imported};
+use crate::error::{ImportError, ImportResult};
 use crate::hf::keys::Keys;
 use crate::hf::safetensors::Tensors;
-use crate::hf::{Folder, stored};
+use crate::hf::{FolderReader, stored};
 use crate::llama::MOST_BATCH;
 
-struct Config {
+struct BertConfig {
     width: u64,
     hidden: u64,
     layers: u64,
@@ -26,7 +26,7 @@ struct Config {
     gelu: &'static str,
 }
 
-pub(super) fn read(folder: &Folder<'_>, root: &Value) -> Imported<Model> {
+pub(super) fn read(folder: &FolderReader<'_>, root: &Value) -> ImportResult<Model> {
     let config = config(root)?;
     let tensors = Tensors::open(folder)?;
     let prefix = if tensors.has("bert.embeddings.word_embeddings.weight") { "bert." } else { "" };
@@ -35,12 +35,12 @@ pub(super) fn read(folder: &Folder<'_>, root: &Value) -> Imported<Model> {
         let tensor = tensors.weight(&format!("{prefix}{name}"), &dims)?;
         store.tensors.insert(name, tensor);
     }
-    let graph = Parts { config: &config, store: &store }.graph();
+    let graph = BertBuilder { config: &config, store: &store }.graph();
     let graph = graph.map_err(|complaint| ImportError::graph("config.json", "graph", &complaint))?;
     Ok(Model { graph, store })
 }
 
-fn config(root: &Value) -> Imported<Config> {
+fn config(root: &Value) -> ImportResult<BertConfig> {
     let keys = Keys::root(root);
     let gelu = match keys.word("hidden_act")?.unwrap_or("gelu") {
         "gelu" => "none",
@@ -50,7 +50,7 @@ fn config(root: &Value) -> Imported<Config> {
             return Err(ImportError::about("config.json", "hidden_act", what).allowed("gelu, gelu_new"));
         }
     };
-    let config = Config {
+    let config = BertConfig {
         width: keys.whole("hidden_size")?,
         hidden: keys.whole("intermediate_size")?,
         layers: keys.whole("num_hidden_layers")?,
@@ -70,7 +70,7 @@ fn config(root: &Value) -> Imported<Config> {
 }
 
 /// Names and sizes of all weights.
-fn weights(config: &Config) -> Vec<(String, Vec<u64>)> {
+fn weights(config: &BertConfig) -> Vec<(String, Vec<u64>)> {
     let (width, hidden) = (config.width, config.hidden);
     let mut all: Vec<(String, Vec<u64>)> = vec![
         ("embeddings.word_embeddings.weight".into(), vec![config.vocabulary, width]),
@@ -96,8 +96,8 @@ fn weights(config: &Config) -> Vec<(String, Vec<u64>)> {
     all
 }
 
-struct Parts<'p> {
-    config: &'p Config,
+struct BertBuilder<'p> {
+    config: &'p BertConfig,
     store: &'p TensorStore,
 }
 
@@ -105,7 +105,7 @@ fn fixed(number: u64) -> Dim {
     Dim::fixed(i64::try_from(number).unwrap_or(i64::MAX))
 }
 
-impl Parts<'_> {
+impl BertBuilder<'_> {
     fn graph(&self) -> BuildResult<tilewright_graph::Graph> {
         let mut b = Builder::new("bert");
         let batch = b.axis("batch", 1, MOST_BATCH);

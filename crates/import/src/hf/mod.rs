@@ -20,7 +20,7 @@ use serde_json::Value;
 use tilewright_graph::{Builder, BuildResult, Dtype, TensorStore, ValueId};
 
 use crate::Model;
-use crate::error::{ImportError, Imported};
+use crate::error::{ImportError, ImportResult};
 use crate::hf::keys::Keys;
 use crate::hf::safetensors::Tensors;
 use crate::llama::{Config, graph};
@@ -30,13 +30,13 @@ pub use ends::ends;
 const FILE: &str = "config.json";
 
 /// Gives the bytes of a file of the folder.
-pub type Folder<'f> = dyn Fn(&str) -> Option<Arc<Vec<u8>>> + 'f;
+pub type FolderReader<'f> = dyn Fn(&str) -> Option<Arc<Vec<u8>>> + 'f;
 
 /// Reads the model of a folder.
 ///
 /// # Errors
 /// If a file is missing or wrong, or the model is of a kind that is not known.
-pub fn read(folder: &Folder<'_>) -> Imported<Model> {
+pub fn read(folder: &FolderReader<'_>) -> ImportResult<Model> {
     let bytes = folder(FILE).ok_or_else(|| ImportError::new(FILE, "cannot be read"))?;
     let root: Value = serde_json::from_slice(&bytes)
         .map_err(|error| ImportError::new(FILE, format!("is no JSON: {error}")))?;
@@ -55,7 +55,7 @@ pub fn read(folder: &Folder<'_>) -> Imported<Model> {
 ///
 /// # Errors
 /// If a key is missing or has a value that is not known.
-pub fn llama_config(root: &Value, name: &str) -> Imported<Config> {
+pub fn llama_config(root: &Value, name: &str) -> ImportResult<Config> {
     let keys = Keys::root(root);
     if let Some(function) = keys.word("hidden_act")?.filter(|function| *function != "silu") {
         return Err(
@@ -115,7 +115,7 @@ fn tensor_name(role: &str) -> String {
     format!("model.layers.{layer}.{part}.weight")
 }
 
-fn llama(folder: &Folder<'_>, root: &Value, kind: &str) -> Imported<Model> {
+fn llama(folder: &FolderReader<'_>, root: &Value, kind: &str) -> ImportResult<Model> {
     let mut config = llama_config(root, kind)?;
     let tensors = Tensors::open(folder)?;
     // Some checkpoints leave the output matrix out without saying that it is tied; one that says it is not must have it.
@@ -135,7 +135,7 @@ fn llama(folder: &Folder<'_>, root: &Value, kind: &str) -> Imported<Model> {
 }
 
 /// Refuses tensors that the graph would leave out: biases, norms of heads, layers beyond those of the configuration.
-fn all_taken(tensors: &Tensors, config: &Config) -> Imported<()> {
+fn all_taken(tensors: &Tensors, config: &Config) -> ImportResult<()> {
     let taken: BTreeSet<String> = config.roles().iter().map(|role| tensor_name(role)).collect();
     // A matrix that is tied may be there as well, and old checkpoints have the frequencies of positions in every block.
     let known = |name: &str| {

@@ -11,8 +11,8 @@ use safetensors::tensor::{Metadata, TensorInfo};
 use serde_json::Value;
 use tilewright_graph::{Dtype, StoredTensor};
 
-use crate::error::{ImportError, Imported};
-use crate::hf::Folder;
+use crate::error::{ImportError, ImportResult};
+use crate::hf::FolderReader;
 
 /// Bytes of the table, at most.
 const MOST_HEADER_BYTES: u64 = 100 << 20;
@@ -34,7 +34,7 @@ impl Tensors {
     ///
     /// # Errors
     /// If there is neither, or a file is wrong.
-    pub fn open(folder: &Folder<'_>) -> Imported<Tensors> {
+    pub fn open(folder: &FolderReader<'_>) -> ImportResult<Tensors> {
         let (tensors, unknown, chosen) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
         let mut found = Tensors { tensors, unknown, chosen };
         if let Some(bytes) = folder(WHOLE) {
@@ -68,7 +68,7 @@ impl Tensors {
     ///
     /// # Errors
     /// If its table is wrong, or a tensor is outside the file.
-    pub fn add(&mut self, file: &str, bytes: &Arc<Vec<u8>>) -> Imported<()> {
+    pub fn add(&mut self, file: &str, bytes: &Arc<Vec<u8>>) -> ImportResult<()> {
         let cut = || ImportError::new(file, format!("is cut off after {} bytes", bytes.len()));
         let length =
             bytes.get(..8).and_then(|head| head.try_into().ok()).map(u64::from_le_bytes).ok_or_else(cut)?;
@@ -104,7 +104,7 @@ impl Tensors {
     }
 
     /// Whether a tensor is taken from a file. Of one that stands in two the index says which is meant.
-    fn makes_room(&mut self, file: &str, name: &str) -> Imported<bool> {
+    fn makes_room(&mut self, file: &str, name: &str) -> ImportResult<bool> {
         let held = self.tensors.get(name).map(|(file, _)| file);
         let Some(held) = held.or_else(|| self.unknown.get(name).map(|(file, _)| file)) else {
             return Ok(true);
@@ -140,7 +140,7 @@ impl Tensors {
     ///
     /// # Errors
     /// If it is missing or has others.
-    pub fn get(&self, name: &str, dims: &[u64]) -> Imported<StoredTensor> {
+    pub fn get(&self, name: &str, dims: &[u64]) -> ImportResult<StoredTensor> {
         if let Some((file, kind)) = self.unknown.get(name) {
             return Err(of_type(file, name, kind));
         }
@@ -165,7 +165,7 @@ impl Tensors {
     ///
     /// # Errors
     /// If it is missing, has others, or one of them is not.
-    pub fn weight(&self, name: &str, dims: &[u64]) -> Imported<StoredTensor> {
+    pub fn weight(&self, name: &str, dims: &[u64]) -> ImportResult<StoredTensor> {
         let tensor = self.get(name, dims)?;
         let file = self.tensors.get(name).map_or(WHOLE, |(file, _)| file);
         crate::finite::check(file, name, &tensor)?;

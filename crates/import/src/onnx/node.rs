@@ -4,12 +4,12 @@ use tilewright_base::nearest::near;
 use tilewright_graph::rich::{Attrs, RichOp};
 use tilewright_graph::{BuildResult, Data, Dtype, StoredTensor, ValueId};
 
-use crate::error::{ImportError, Imported};
+use crate::error::{ImportError, ImportResult};
 use crate::onnx::ops::{NAMES, convert};
-use crate::onnx::{Reader, is_onnx, proto, tensor};
+use crate::onnx::{OnnxReader, is_onnx, proto, tensor};
 
-impl Reader<'_> {
-    pub(super) fn node(&mut self, node: &proto::Node) -> Imported<()> {
+impl OnnxReader<'_> {
+    pub(super) fn node(&mut self, node: &proto::NodeProto) -> ImportResult<()> {
         let name = match node.name.as_str() {
             "" => node.outputs.first().map_or_else(String::new, Clone::clone),
             name => name.to_string(),
@@ -56,7 +56,7 @@ impl Reader<'_> {
     }
 
     /// Refuses operators of versions whose rules are not known.
-    fn known_opset(&self, node: &proto::Node, item: &str) -> Imported<()> {
+    fn known_opset(&self, node: &proto::NodeProto, item: &str) -> ImportResult<()> {
         let old = self.opset < *OPSETS.start() && !SINCE_FIRST.contains(&node.op.as_str());
         if !old && self.opset <= *OPSETS.end() {
             return Ok(());
@@ -93,8 +93,8 @@ fn replacement(op: &str) -> &'static str {
 
 /// A node on its way into the graph.
 pub(crate) struct Call<'c, 'r> {
-    pub(crate) reader: &'c mut Reader<'r>,
-    pub(crate) node: &'c proto::Node,
+    pub(crate) reader: &'c mut OnnxReader<'r>,
+    pub(crate) node: &'c proto::NodeProto,
     pub(crate) inputs: Vec<Option<ValueId>>,
     item: String,
 }
@@ -116,11 +116,11 @@ impl Call<'_, '_> {
     }
 
     /// What the graph says, with the node's name in a complaint.
-    pub(crate) fn built<T>(&self, built: BuildResult<T>) -> Imported<T> {
+    pub(crate) fn built<T>(&self, built: BuildResult<T>) -> ImportResult<T> {
         built.map_err(|complaint| ImportError::graph(self.reader.file, self.item.clone(), &complaint))
     }
 
-    pub(crate) fn input(&self, at: usize) -> Imported<ValueId> {
+    pub(crate) fn input(&self, at: usize) -> ImportResult<ValueId> {
         self.maybe(at).ok_or_else(|| self.refuse(format!("operand {at} is missing")))
     }
 
@@ -128,7 +128,7 @@ impl Call<'_, '_> {
         self.inputs.get(at).copied().flatten()
     }
 
-    pub(crate) fn attribute(&self, name: &str) -> Option<&proto::Attribute> {
+    pub(crate) fn attribute(&self, name: &str) -> Option<&proto::AttributeProto> {
         self.node.attributes.iter().find(|attribute| attribute.name == name)
     }
 
@@ -150,15 +150,15 @@ impl Call<'_, '_> {
     }
 
     /// The tensor of an attribute.
-    pub(crate) fn tensor(&self, name: &str) -> Imported<Option<StoredTensor>> {
+    pub(crate) fn tensor(&self, name: &str) -> ImportResult<Option<StoredTensor>> {
         let Some(found) = self.attribute(name).and_then(|attribute| attribute.t.clone()) else {
             return Ok(None);
         };
-        tensor::stored(self.reader.file, found, &tensor::nothing_beside).map(Some)
+        tensor::stored(self.reader.file, found, &tensor::no_external_data).map(Some)
     }
 
     /// Whole numbers that must be known while the model is read.
-    pub(crate) fn numbers(&self, at: usize, what: &str) -> Imported<Option<Vec<i64>>> {
+    pub(crate) fn numbers(&self, at: usize, what: &str) -> ImportResult<Option<Vec<i64>>> {
         let Some(id) = self.maybe(at) else { return Ok(None) };
         let found = self.reader.b.numbers(id);
         found.map(Some).ok_or_else(|| {
@@ -168,7 +168,7 @@ impl Call<'_, '_> {
     }
 
     /// Floats that must be known while the model is read; integers are taken as floats.
-    pub(crate) fn known_floats(&self, at: usize, what: &str) -> Imported<Option<Vec<f32>>> {
+    pub(crate) fn known_floats(&self, at: usize, what: &str) -> ImportResult<Option<Vec<f32>>> {
         let Some(id) = self.maybe(at) else { return Ok(None) };
         let late = || {
             self.refuse(format!("{what} (operand {at}) are known only when the model runs"))
@@ -193,7 +193,7 @@ impl Call<'_, '_> {
     }
 
     /// A rich operator on the node's own operands.
-    pub(crate) fn rich(&mut self, rich: RichOp, attrs: Attrs) -> Imported<Vec<ValueId>> {
+    pub(crate) fn rich(&mut self, rich: RichOp, attrs: Attrs) -> ImportResult<Vec<ValueId>> {
         let inputs = self.inputs.clone();
         self.rich_on(rich, &inputs, attrs)
     }
@@ -204,7 +204,7 @@ impl Call<'_, '_> {
         rich: RichOp,
         inputs: &[Option<ValueId>],
         attrs: Attrs,
-    ) -> Imported<Vec<ValueId>> {
+    ) -> ImportResult<Vec<ValueId>> {
         let built = self.reader.b.rich(rich, inputs, attrs);
         self.built(built)
     }
@@ -213,13 +213,13 @@ impl Call<'_, '_> {
     pub(crate) fn build<T>(
         &mut self,
         build: impl FnOnce(&mut tilewright_graph::Builder) -> BuildResult<T>,
-    ) -> Imported<T> {
+    ) -> ImportResult<T> {
         let built = build(&mut self.reader.b);
         self.built(built)
     }
 
     /// An axis of a value that may count from the end.
-    pub(crate) fn axis_of(&self, x: ValueId, axis: i64) -> Imported<usize> {
+    pub(crate) fn axis_of(&self, x: ValueId, axis: i64) -> ImportResult<usize> {
         self.built(tilewright_graph::rich::axis_of(&self.reader.b, x, axis))
     }
 }

@@ -2,23 +2,23 @@
 //!
 //! - [`pipeline`]: tokenizers of the `tokenizers` crate: byte-level BPE, BPE over characters, WordPiece, Unigram;
 //! - [`json`]: Hugging Face's `tokenizer.json` to such a pipeline;
-//! - [`pieces`]: our own, for what the crate has no model of: SentencePiece vocabularies with scores and without merges, as in
+//! - [`vocabulary`]: our own, for what the crate has no model of: SentencePiece vocabularies with scores and without merges, as in
 //!   llama2.c's `tokenizer.bin` and GGUF files of the Llama 2 family. Any two neighbours whose joined text is a piece may be
 //!   joined, the highest score first and the leftmost of equals. A list of merges orders the pairs of equal score by rank
 //!   instead of by place, so a vocabulary turned into merges gives other tokens (`aaaa` with pieces `aa` and `aaa`).
 
 pub mod json;
 mod merge;
-pub mod pieces;
+pub mod vocabulary;
 pub mod pipeline;
 
-use crate::error::Imported;
+use crate::error::ImportResult;
 
 /// A tokenizer of any kind.
 #[derive(Clone, Debug)]
 pub enum Tokenizer {
     /// Pieces with scores, merged by score.
-    Pieces(pieces::Pieces),
+    Vocabulary(vocabulary::Vocabulary),
     /// A tokenizer of the library.
     Pipeline(Box<pipeline::Pipeline>),
 }
@@ -28,7 +28,7 @@ impl Tokenizer {
     ///
     /// # Errors
     /// If the vocabulary has no token for a part of the text, and none for what is unknown.
-    pub fn encode(&self, text: &str) -> Imported<Vec<u32>> {
+    pub fn encode(&self, text: &str) -> ImportResult<Vec<u32>> {
         match self {
             Tokenizer::Pieces(pieces) => Ok(pieces.encode(text)),
             Tokenizer::Pipeline(pipeline) => pipeline.encode(text),

@@ -14,7 +14,7 @@ use tokenizers::{
     Tokenizer,
 };
 
-use crate::error::{ImportError, Imported};
+use crate::error::{ImportError, ImportResult};
 
 /// Tokens of a vocabulary, at most.
 pub(crate) const MAX_TOKENS: usize = 1 << 20;
@@ -65,7 +65,7 @@ impl Pipeline {
         (model, len): (ModelWrapper, usize),
         stages: Stages,
         added: &[(AddedToken, u32)],
-    ) -> Imported<Pipeline> {
+    ) -> ImportResult<Pipeline> {
         let mut inner = Tokenizer::new(model);
         inner.with_normalizer(stages.normalizer).map_err(|error| refused(file, "normalizer", &error))?;
         inner.with_pre_tokenizer(stages.pre_tokenizer);
@@ -93,7 +93,7 @@ impl Pipeline {
         merges: Vec<(String, String)>,
         split: ByteSplit,
         added: &[u32],
-    ) -> Imported<Pipeline> {
+    ) -> ImportResult<Pipeline> {
         let numbered = (0..).zip(texts.iter().map(ToString::to_string));
         let model = BPE::builder().vocab_and_merges(vocabulary(numbered), merges).build();
         let model = model.map_err(|error| refused(file, "merges", &error))?;
@@ -116,7 +116,7 @@ impl Pipeline {
     ///
     /// # Errors
     /// If the model has no token for a part of the text, and none for what is unknown.
-    pub fn encode(&self, text: &str) -> Imported<Vec<u32>> {
+    pub fn encode(&self, text: &str) -> ImportResult<Vec<u32>> {
         let found =
             self.inner.encode_fast(text, false).map_err(|error| refused("tokenizer", "text", &error))?;
         Ok([&self.begin[..], found.get_ids(), &self.behind[..]].concat())
@@ -147,7 +147,7 @@ impl Pipeline {
 }
 
 /// A vocabulary of the library; the first of two tokens with the same text is found.
-pub(crate) fn vocabulary(tokens: impl Iterator<Item = (u32, String)>) -> Vocab {
+pub(crate) fn vocabulary(tokens: impl Iterator<MetadataValue = (u32, String)>) -> Vocab {
     let mut vocabulary = Vocab::default();
     for (id, text) in tokens {
         vocabulary.entry(text).or_insert(id);
@@ -160,7 +160,7 @@ pub(crate) fn refused(file: &str, part: &str, error: &dyn std::fmt::Display) -> 
     ImportError::about(file, part, error.to_string())
 }
 
-fn byte_split(file: &str, split: ByteSplit) -> Imported<PreTokenizerWrapper> {
+fn byte_split(file: &str, split: ByteSplit) -> ImportResult<PreTokenizerWrapper> {
     let bytes = |with_pattern: bool| {
         PreTokenizerWrapper::ByteLevel(ByteLevel::default().add_prefix_space(false).use_regex(with_pattern))
     };
@@ -178,7 +178,7 @@ fn byte_split(file: &str, split: ByteSplit) -> Imported<PreTokenizerWrapper> {
 }
 
 /// A model of word pieces; `unknown` stands for words that cannot be pieced together.
-pub(crate) fn word_pieces(file: &str, vocabulary: Vocab, unknown: &str, prefix: &str) -> Imported<WordPiece> {
+pub(crate) fn word_pieces(file: &str, vocabulary: Vocab, unknown: &str, prefix: &str) -> ImportResult<WordPiece> {
     let model = WordPiece::builder()
         .vocab(vocabulary)
         .unk_token(unknown.to_string())

@@ -43,7 +43,7 @@ fn stories(file: &str) -> Option<Model> {
     if file.ends_with(".bin") {
         return Some(llama2c::read(file, &Arc::new(file_bytes)).unwrap());
     }
-    let model = onnx::read(file, &file_bytes, &onnx::Options::default()).unwrap();
+    let model = onnx::read(file, &file_bytes, &onnx::OnnxOptions::default()).unwrap();
     Some(Model { graph: raise(&model.graph), store: model.store })
 }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use tilewright_graph::{Dtype, Graph, StoredTensor};
 use tilewright_import::Model;
-use tilewright_import::onnx::{Declared, Size};
+use tilewright_import::onnx::{DeclaredInput, DeclaredSize};
 use tilewright_reference::{Elements, Tensor};
 use tilewright_num::{Dtype as Pattern, RuleSet, int_value};
 use tilewright_runtime::{Array, npy};
@@ -18,9 +18,9 @@ use crate::run::args::RunArgs;
 /// What a graph asks for.
 pub(super) enum RequiredInputs {
     /// An ONNX file, which is read once sizes are known.
-    Onnx(Vec<Declared>),
+    Onnx(Vec<DeclaredInput>),
     /// A graph that has been read.
-    Graph(Box<Model>, Vec<Declared>),
+    Graph(Box<Model>, Vec<DeclaredInput>),
 }
 
 impl RequiredInputs {
@@ -39,17 +39,17 @@ impl RequiredInputs {
         let declared = graph.inputs.iter().filter_map(|id| graph.value(*id)).map(|value| {
             let size = |dim: &tilewright_graph::Dim| match dim.as_fixed().and_then(|n| u64::try_from(n).ok())
             {
-                Some(size) => Size::Fixed(size),
-                None => Size::Named(dim.text(&graph.axes)),
+                Some(size) => DeclaredSize::Fixed(size),
+                None => DeclaredSize::Named(dim.text(&graph.axes)),
             };
             let sizes = value.ty.dims.iter().map(size).collect();
-            Declared { name: value.name.clone(), dtype: value.ty.dtype, sizes }
+            DeclaredInput { name: value.name.clone(), dtype: value.ty.dtype, sizes }
         });
         let declared = declared.collect();
         Ok(RequiredInputs::Graph(Box::new(model), declared))
     }
 
-    fn inputs(&self) -> &[Declared] {
+    fn inputs(&self) -> &[DeclaredInput] {
         match self {
             RequiredInputs::Onnx(inputs) | RequiredInputs::Graph(_, inputs) => inputs,
         }
@@ -118,9 +118,9 @@ impl InputArrays {
     }
 
     /// What is left: drawn, or asked for.
-    fn draw(&mut self, args: &RunArgs, inputs: &[Declared]) -> Result<(), Outcome> {
+    fn draw(&mut self, args: &RunArgs, inputs: &[DeclaredInput]) -> Result<(), Outcome> {
         let missing = inputs.iter().enumerate().filter(|(_, input)| !self.tensors.contains_key(&input.name));
-        let missing: Vec<(usize, &Declared)> = missing.collect();
+        let missing: Vec<(usize, &DeclaredInput)> = missing.collect();
         let Some(seed) = args.tensors.seed else {
             return match missing.first() {
                 None => Ok(()),
@@ -143,11 +143,11 @@ impl InputArrays {
     }
 
     /// Sizes of an input that is drawn.
-    fn sizes(&self, input: &Declared) -> Result<Vec<u64>, Outcome> {
-        let size = |size: &Size| {
+    fn sizes(&self, input: &DeclaredInput) -> Result<Vec<u64>, Outcome> {
+        let size = |size: &DeclaredSize| {
             match size {
-            Size::Fixed(size) => Ok(*size),
-            Size::Named(axis) => self.axes.get(axis).copied().ok_or_else(|| {
+            DeclaredSize::Fixed(size) => Ok(*size),
+            DeclaredSize::Named(axis) => self.axes.get(axis).copied().ok_or_else(|| {
                 Outcome::usage(&format!(
                     "the size `{axis}` of input `{}` is open\n  = allowed: a number\n  = instead: --dims {axis}=1",
                     input.name
@@ -159,7 +159,7 @@ impl InputArrays {
     }
 
     /// Compares an array with what is asked for; named sizes are what it has.
-    fn bind(&mut self, input: &Declared, tensor: &Tensor, file: &str) -> Result<(), Outcome> {
+    fn bind(&mut self, input: &DeclaredInput, tensor: &Tensor, file: &str) -> Result<(), Outcome> {
         let found = || {
             Outcome::usage(&format!(
                 "`{file}` has sizes {:?}\n  = allowed: {}",
@@ -173,8 +173,8 @@ impl InputArrays {
         for (size, found_size) in input.sizes.iter().zip(&tensor.dims) {
             let found_size = *found_size as u64;
             let fits = match size {
-                Size::Fixed(size) => *size == found_size,
-                Size::Named(axis) => *self.axes.entry(axis.clone()).or_insert(found_size) == found_size,
+                DeclaredSize::Fixed(size) => *size == found_size,
+                DeclaredSize::Named(axis) => *self.axes.entry(axis.clone()).or_insert(found_size) == found_size,
             };
             if !fits {
                 return Err(found());
@@ -215,8 +215,8 @@ impl InputArrays {
 }
 
 /// Inputs as a graph declares them: `x: f32[1, n]`.
-fn listed(inputs: &[Declared]) -> String {
-    let one = |input: &Declared| {
+fn listed(inputs: &[DeclaredInput]) -> String {
+    let one = |input: &DeclaredInput| {
         let sizes: Vec<String> = input.sizes.iter().map(spelled).collect();
         format!("{}: {}[{}]", input.name, input.dtype, sizes.join(", "))
     };
@@ -224,21 +224,21 @@ fn listed(inputs: &[Declared]) -> String {
     if all.is_empty() { "no input".to_string() } else { all.join("; ") }
 }
 
-fn spelled(size: &Size) -> String {
+fn spelled(size: &DeclaredSize) -> String {
     match size {
-        Size::Fixed(size) => size.to_string(),
-        Size::Named(axis) => axis.clone(),
+        DeclaredSize::Fixed(size) => size.to_string(),
+        DeclaredSize::Named(axis) => axis.clone(),
     }
 }
 
 /// Options that give all inputs.
-fn wanted(inputs: &[Declared]) -> String {
+fn wanted(inputs: &[DeclaredInput]) -> String {
     let options: Vec<String> =
         inputs.iter().map(|input| format!("--input {0}={0}.npy", input.name)).collect();
     if options.is_empty() { "no --input".to_string() } else { options.join(" ") }
 }
 
-fn read(input: &Declared, file: &str, host: &mut dyn Host) -> Result<Tensor, Outcome> {
+fn read(input: &DeclaredInput, file: &str, host: &mut dyn Host) -> Result<Tensor, Outcome> {
     let unread = |why: String| Outcome::usage(&format!("input `{}`: `{file}`: {why}", input.name));
     let bytes = host.read(Path::new(file)).map_err(|error| unread(error.to_string()))?;
     let lengths = |extents: &[u64]| -> Vec<usize> {

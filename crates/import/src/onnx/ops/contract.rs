@@ -3,7 +3,7 @@
 use tilewright_graph::rich::{Attrs, RichOp};
 use tilewright_graph::{Binary, Builder, BuildResult, Dim, Dtype, ValueId};
 
-use crate::error::Imported;
+use crate::error::ImportResult;
 use crate::onnx::node::Call;
 use crate::onnx::ops::Outputs;
 
@@ -43,7 +43,7 @@ fn implicit(spec: &str) -> String {
 const MOST_STEP: u64 = 1 << 20;
 
 /// Attributes of windows with `auto_pad` worked out.
-pub(super) fn windows(call: &Call<'_, '_>, x: ValueId, sizes: &[i64]) -> Imported<Attrs> {
+pub(super) fn windows(call: &Call<'_, '_>, x: ValueId, sizes: &[i64]) -> ImportResult<Attrs> {
     let rank = sizes.len();
     let list = |name: &str| call.ints(name).map_or_else(|| vec![1; rank], <[i64]>::to_vec);
     let (strides, dilations) = (list("strides"), list("dilations"));
@@ -72,7 +72,7 @@ pub(super) fn windows(call: &Call<'_, '_>, x: ValueId, sizes: &[i64]) -> Importe
     Ok(Attrs::default().ints("strides", &strides).ints("dilations", &dilations).ints("pads", &pads))
 }
 
-fn kernel(call: &Call<'_, '_>, w: ValueId) -> Imported<Vec<i64>> {
+fn kernel(call: &Call<'_, '_>, w: ValueId) -> ImportResult<Vec<i64>> {
     let sizes: Option<Vec<i64>> = call.reader.b.dims(w).iter().skip(2).map(Dim::as_fixed).collect();
     sizes.ok_or_else(|| call.refuse("weights of an open size").allowed("fixed sizes"))
 }
@@ -231,7 +231,7 @@ pub(super) fn attention(call: &mut Call<'_, '_>) -> Outputs {
         if let Some(past) = past_v {
             v = b.concat(2, &[past, v])?;
         }
-        let mask = whole_mask(b, &Mask { q, k, mask, causal, past, nonpad })?;
+        let mask = whole_mask(b, &AttentionMask { q, k, mask, causal, past, nonpad })?;
         Ok((q, k, v, mask))
     })?;
     let outputs = call.rich_on(RichOp::Attention, &[Some(q), Some(k), Some(v), mask], attrs)?;
@@ -240,7 +240,7 @@ pub(super) fn attention(call: &mut Call<'_, '_>) -> Outputs {
     Ok(vec![y, k, v, scores])
 }
 
-struct Mask {
+struct AttentionMask {
     q: ValueId,
     k: ValueId,
     mask: Option<ValueId>,
@@ -250,7 +250,7 @@ struct Mask {
 }
 
 /// The given mask filled up to all keys, the causal triangle and the keys that count, as one mask.
-fn whole_mask(b: &mut Builder, parts: &Mask) -> BuildResult<Option<ValueId>> {
+fn whole_mask(b: &mut Builder, parts: &AttentionMask) -> BuildResult<Option<ValueId>> {
     let (queries, keys) = (b.dim(parts.q, 2)?, b.dim(parts.k, 2)?);
     let mut sum = None;
     if let Some(mask) = parts.mask {

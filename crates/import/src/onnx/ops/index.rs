@@ -3,12 +3,12 @@
 use tilewright_graph::rich::{Attrs, RichOp};
 use tilewright_graph::{Dim, Dtype, ValueId};
 
-use crate::error::Imported;
+use crate::error::ImportResult;
 use crate::onnx::node::Call;
 use crate::onnx::ops::Outputs;
 
 /// Known sizes of an operand, or an attribute of older opsets.
-fn list(call: &Call<'_, '_>, at: usize, name: &str) -> Imported<Option<Vec<Dim>>> {
+fn list(call: &Call<'_, '_>, at: usize, name: &str) -> ImportResult<Option<Vec<Dim>>> {
     if let Some(numbers) = call.ints(name) {
         return Ok(Some(numbers.iter().map(|number| Dim::fixed(*number)).collect()));
     }
@@ -108,7 +108,7 @@ pub(super) fn pad(call: &mut Call<'_, '_>) -> Outputs {
         Some(axes) => axes
             .iter()
             .map(|axis| call.axis_of(x, axis.as_fixed().unwrap_or(i64::MAX)))
-            .collect::<Imported<_>>()?,
+            .collect::<ImportResult<_>>()?,
         None => (0..rank).collect(),
     };
     if pads.len() != 2 * axes.len() {
@@ -137,7 +137,7 @@ fn padded(
     low: &Dim,
     high: &Dim,
     value: ValueId,
-) -> Imported<ValueId> {
+) -> ImportResult<ValueId> {
     let cut = |dim: &Dim| dim.as_fixed().filter(|number| *number < 0).map(i64::saturating_neg);
     let (less, fewer) = (cut(low).unwrap_or(0), cut(high).unwrap_or(0));
     let size = call.built(call.reader.b.dim(x, axis))?;
@@ -158,7 +158,7 @@ fn mirrored(
     low: &Dim,
     high: &Dim,
     mode: &str,
-) -> Imported<ValueId> {
+) -> ImportResult<ValueId> {
     let size = call.built(call.reader.b.dim(x, axis))?.as_fixed();
     let (Some(size), Some(low), Some(high)) = (size, low.as_fixed(), high.as_fixed()) else {
         return Err(call.refuse(format!("`{mode}` padding of an open size")).allowed("a fixed size"));
@@ -232,7 +232,7 @@ pub(super) fn resize(call: &mut Call<'_, '_>) -> Outputs {
     let own = own.ok_or_else(|| call.refuse("a size that is open").allowed("fixed sizes"))?;
     let rank = own.len();
     let axes: Vec<usize> = match call.ints("axes") {
-        Some(axes) => axes.iter().map(|axis| call.axis_of(x, *axis)).collect::<Imported<_>>()?,
+        Some(axes) => axes.iter().map(|axis| call.axis_of(x, *axis)).collect::<ImportResult<_>>()?,
         None => (0..rank).collect(),
     };
     let given = call.known_floats(if upsample { 1 } else { 2 }, "scales")?.unwrap_or_default();
@@ -296,7 +296,7 @@ fn by_sizes(
     own: &[i64],
     scales: &mut [f32],
     sizes: &mut [i64],
-) -> Imported<()> {
+) -> ImportResult<()> {
     let scale = |axis: usize, size: i64| size as f64 / own[axis] as f64;
     let each = axes.iter().zip(wanted).map(|(axis, size)| scale(*axis, *size));
     let common = match call.word("keep_aspect_ratio_policy", "stretch").as_str() {

@@ -9,11 +9,11 @@ mod shrink;
 
 use tilewright_graph::ValueId;
 
-use crate::error::Imported;
+use crate::error::ImportResult;
 use crate::onnx::node::Call;
 
 /// What an operator becomes.
-type Outputs = Imported<Vec<ValueId>>;
+type Outputs = ImportResult<Vec<ValueId>>;
 type Convert = fn(&mut Call<'_, '_>) -> Outputs;
 
 macro_rules! operators {

@@ -3,7 +3,7 @@
 use tilewright_graph::dim::cancelled;
 use tilewright_graph::{Data, Dim, Dtype, KnownElements, Op, StoredTensor, Type, ValueId};
 
-use crate::error::Imported;
+use crate::error::ImportResult;
 use crate::onnx::node::Call;
 use crate::onnx::ops::Outputs;
 
@@ -36,7 +36,7 @@ pub(super) fn constant(call: &mut Call<'_, '_>) -> Outputs {
 }
 
 /// Sizes that an operand gives: known numbers or computed from axes.
-fn sizes(call: &Call<'_, '_>, at: usize) -> Imported<Vec<Dim>> {
+fn sizes(call: &Call<'_, '_>, at: usize) -> ImportResult<Vec<Dim>> {
     let id = call.input(at)?;
     let known: Option<&KnownElements> = call.reader.b.known(id);
     known.map(|known| known.items.clone()).ok_or_else(|| {
@@ -58,7 +58,7 @@ pub(super) fn constant_of_shape(call: &mut Call<'_, '_>) -> Outputs {
 }
 
 /// The sizes of a tensor as an i64 vector.
-fn vector(call: &mut Call<'_, '_>, dims: &[Dim]) -> Imported<ValueId> {
+fn vector(call: &mut Call<'_, '_>, dims: &[Dim]) -> ImportResult<ValueId> {
     let fixed: Option<Vec<i64>> = dims.iter().map(Dim::as_fixed).collect();
     call.build(|b| {
         if let Some(fixed) = fixed {
@@ -175,7 +175,7 @@ pub(super) fn flatten(call: &mut Call<'_, '_>) -> Outputs {
 }
 
 /// Axes of squeeze and unsqueeze: an attribute before opset 13, operand 1 from then on.
-fn axes(call: &Call<'_, '_>) -> Imported<Option<Vec<i64>>> {
+fn axes(call: &Call<'_, '_>) -> ImportResult<Option<Vec<i64>>> {
     match call.ints("axes") {
         Some(axes) => Ok(Some(axes.to_vec())),
         None => call.numbers(1, "axes"),
@@ -186,7 +186,7 @@ pub(super) fn squeeze(call: &mut Call<'_, '_>) -> Outputs {
     let x = call.input(0)?;
     let dims = call.reader.b.dims(x).to_vec();
     let gone: Vec<usize> = match axes(call)? {
-        Some(axes) => axes.iter().map(|axis| call.axis_of(x, *axis)).collect::<Imported<_>>()?,
+        Some(axes) => axes.iter().map(|axis| call.axis_of(x, *axis)).collect::<ImportResult<_>>()?,
         None => (0..dims.len()).filter(|axis| dims[*axis].is(1)).collect(),
     };
     let kept: Vec<Dim> =
@@ -212,7 +212,7 @@ pub(super) fn transpose(call: &mut Call<'_, '_>) -> Outputs {
     let x = call.input(0)?;
     let rank = call.reader.b.rank(x);
     let order: Vec<usize> = match call.ints("perm") {
-        Some(order) => order.iter().map(|axis| call.axis_of(x, *axis)).collect::<Imported<_>>()?,
+        Some(order) => order.iter().map(|axis| call.axis_of(x, *axis)).collect::<ImportResult<_>>()?,
         None => (0..rank).rev().collect(),
     };
     Ok(vec![call.build(|b| b.transpose(x, &order))?])

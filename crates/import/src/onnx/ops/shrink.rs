@@ -3,13 +3,13 @@
 use tilewright_graph::rich::{Attrs, RichOp};
 use tilewright_graph::{Fold, Unary, ValueId};
 
-use crate::error::Imported;
+use crate::error::ImportResult;
 use crate::onnx::node::Call;
 use crate::onnx::ops::Outputs;
 use crate::onnx::ops::contract::windows;
 
 /// Axes of a reduction: an attribute, or operand 1; `None` if it does nothing.
-fn axes(call: &Call<'_, '_>, x: ValueId) -> Imported<Option<Vec<usize>>> {
+fn axes(call: &Call<'_, '_>, x: ValueId) -> ImportResult<Option<Vec<usize>>> {
     let given = match call.ints("axes") {
         Some(axes) => Some(axes.to_vec()),
         None => call.numbers(1, "axes")?,
@@ -19,7 +19,7 @@ fn axes(call: &Call<'_, '_>, x: ValueId) -> Imported<Option<Vec<usize>>> {
         let nothing = call.int("noop_with_empty_axes", 0) != 0;
         return Ok((!nothing).then(|| (0..call.reader.b.rank(x)).collect()));
     }
-    given.iter().map(|axis| call.axis_of(x, *axis)).collect::<Imported<Vec<usize>>>().map(Some)
+    given.iter().map(|axis| call.axis_of(x, *axis)).collect::<ImportResult<Vec<usize>>>().map(Some)
 }
 
 pub(super) fn reduce(call: &mut Call<'_, '_>) -> Outputs {

@@ -1,7 +1,7 @@
 //! stories260K and stories15M from llama2.c checkpoints.
 
 use tilewright_import::llama2c;
-use tilewright_import::tokenizer::pieces::Pieces;
+use tilewright_import::tokenizer::vocabulary::Vocabulary;
 
 use crate::models::shared::{bytes, folder, golden, interpreter, reproduces, vectors};
 

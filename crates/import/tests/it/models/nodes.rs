@@ -78,7 +78,7 @@ fn run(folder: &Path) -> End {
     let file = folder.join("model.onnx");
     let name = "model.onnx";
     let bytes = std::fs::read(&file).expect("a test has its model");
-    let model = proto::Model::decode(&bytes[..]).expect("a model");
+    let model = proto::ModelProto::decode(&bytes[..]).expect("a model");
     let graph = model.graph.expect("a graph");
     let case = folder.join("test_data_set_0");
     let mut inputs = BTreeMap::new();

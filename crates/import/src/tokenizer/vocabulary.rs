@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::error::{ImportError, Imported};
+use crate::error::{ImportError, ImportResult};
 use crate::tokenizer::merge::merged;
 
 /// Pieces of a vocabulary, at most.
@@ -13,7 +13,7 @@ const MOST_PIECES: usize = 1 << 22;
 
 /// A vocabulary.
 #[derive(Clone, Debug)]
-pub struct Pieces {
+pub struct Vocabulary {
     /// Text of each token; a space is a space.
     texts: Vec<Vec<u8>>,
     scores: Vec<f32>,
@@ -28,23 +28,23 @@ pub struct Pieces {
     pub ends: Vec<u32>,
 }
 
-impl Pieces {
+impl Vocabulary {
     /// A vocabulary of texts and scores; `plain` texts only are found when encoding.
-    pub fn new(texts: Vec<Vec<u8>>, scores: Vec<f32>, plain: impl Fn(u32) -> bool) -> Pieces {
+    pub fn new(texts: Vec<Vec<u8>>, scores: Vec<f32>, plain: impl Fn(u32) -> bool) -> Vocabulary {
         let number = |at: usize| u32::try_from(at).unwrap_or(u32::MAX);
         let mut by_text = BTreeMap::new();
         for (at, text) in texts.iter().enumerate().filter(|(at, _)| plain(number(*at))) {
             by_text.entry(text.clone()).or_insert(number(at));
         }
         let first_byte = texts.iter().position(|text| text == b"<0x00>").map(number);
-        Pieces { texts, scores, by_text, first_byte, begin: Some(1), space_in_front: true, ends: vec![1, 2] }
+        Vocabulary { texts, scores, by_text, first_byte, begin: Some(1), space_in_front: true, ends: vec![1, 2] }
     }
 
     /// Reads the file of llama2.c: the longest length, then score, length and bytes of each token.
     ///
     /// # Errors
     /// If the file is cut off or has lengths that cannot be.
-    pub fn llama2c(file: &str, bytes: &[u8]) -> Imported<Pieces> {
+    pub fn llama2c(file: &str, bytes: &[u8]) -> ImportResult<Vocabulary> {
         let word = |at: usize| -> Option<[u8; 4]> { bytes.get(at..at + 4)?.try_into().ok() };
         let cut = |token: usize| ImportError::about(file, format!("token {token}"), "the file is cut off");
         let (mut texts, mut scores) = (Vec::new(), Vec::new());
@@ -67,7 +67,7 @@ impl Pieces {
         if texts.len() < 3 {
             return Err(ImportError::new(file, "no vocabulary of llama2.c").allowed("at least three tokens"));
         }
-        Ok(Pieces::new(texts, scores, |token| token > 2))
+        Ok(Vocabulary::new(texts, scores, |token| token > 2))
     }
 
     /// How many tokens there are.
