@@ -20,7 +20,7 @@ pub fn check(path: &Path) -> Result<(), String> {
     let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
     let mut seen = String::new();
     let mut complaints = String::new();
-    let mut given = Given::new();
+    let mut given = NamedTexts::new();
     let mut lines = text.lines();
     while let Some(line) = lines.next() {
         let _ = writeln!(seen, "{line}");
@@ -49,10 +49,10 @@ pub fn check(path: &Path) -> Result<(), String> {
 }
 
 /// Texts of a page that its commands can name.
-type Given = BTreeMap<String, Vec<u8>>;
+type NamedTexts = BTreeMap<String, Vec<u8>>;
 
 /// The body of a fence as it should read.
-fn example(kind: &str, body: &str, given: &mut Given) -> Result<String, String> {
+fn example(kind: &str, body: &str, given: &mut NamedTexts) -> Result<String, String> {
     let (kind, name) = match kind.rsplit_once(' ') {
         Some((kind, name)) if name.contains('.') => (kind, Some(name)),
         _ => (kind, None),
@@ -84,7 +84,7 @@ fn verdict(words: &[&str], body: &str, wanted: u8) -> Result<String, String> {
     Err(format!("exit {} instead of {wanted}\n{}{}", outcome.code, outcome.stdout, outcome.stderr))
 }
 
-fn console(body: &str, given: &mut Given) -> Result<String, String> {
+fn console(body: &str, given: &mut NamedTexts) -> Result<String, String> {
     let mut seen = String::new();
     let mut lines = body.lines().peekable();
     while let Some(line) = lines.next() {
@@ -110,7 +110,7 @@ fn console(body: &str, given: &mut Given) -> Result<String, String> {
 
 /// What a command prints, or `expected` if that stands for it. Files that it writes are there for the commands after it; those of
 /// the book must be what the repository has.
-fn output_of(command: &str, expected: &str, given: &mut Given) -> Result<String, String> {
+fn output_of(command: &str, expected: &str, given: &mut NamedTexts) -> Result<String, String> {
     let mut commands = words::pipe(command);
     for words in &mut commands {
         let demonstration = words.iter().map(String::as_str).eq(["cargo", "run", "--release"]);

@@ -9,7 +9,7 @@ use tilewright_base::{SourceId, Sources, render};
 use tilewright_ir::binary::{container, tokens};
 use tilewright_machine::{LoadedMachine, Tcp, builtin, load};
 use tilewright_neuron_isa::{self as neuron, Chip};
-use tilewright_notation::algebra::{Place, PlaceMap, RadixMap};
+use tilewright_notation::algebra::{ElementPlace, PlaceMap, RadixMap};
 use tilewright_notation::problem::{Problem, Shape};
 use tilewright_notation::radix;
 use tilewright_notation::syntax::ast::Program;
@@ -314,7 +314,7 @@ fn inverts(problem: &Problem, shape: &Shape) {
         let mut back = vec![0; narrow.len()];
         assert!(fast.coordinate(place, &mut back));
         assert_eq!(back, narrow);
-        let odd = Place { slice: place.slice ^ 1, offset: place.offset ^ 1 };
+        let odd = ElementPlace { slice: place.slice ^ 1, offset: place.offset ^ 1 };
         let plain = map.source_of(&[u64::from(odd.slice), u64::from(odd.offset)]);
         assert_eq!(fast.coordinate(odd, &mut back), plain.is_some());
     }

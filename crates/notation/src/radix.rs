@@ -22,7 +22,7 @@ pub fn check(problem: &Problem) -> Vec<Diagnostic> {
         for id in problem.axis_ids().filter(|id| problem.window(*id).is_none()) {
             let extent = problem.axis(id).extent;
             check_axis(
-                &Asked { problem, id, extent, who: None, whole: tactic.span },
+                &AxisCheck { problem, id, extent, who: None, whole: tactic.span },
                 digits(),
                 &mut complaints,
             );
@@ -38,12 +38,12 @@ fn check_shape(problem: &Problem, shape: &Shape, complaints: &mut Vec<Diagnostic
     let operand = shape.operand;
     for &id in problem.tensor(operand) {
         let extent = problem.axis(id).extent_in[operand as usize];
-        let asked = Asked { problem, id, extent, who: Some(operand), whole: shape.span };
+        let asked = AxisCheck { problem, id, extent, who: Some(operand), whole: shape.span };
         check_axis(&asked, shape.inter.iter().chain(&shape.intra), complaints);
     }
 }
 
-struct Asked<'a> {
+struct AxisCheck<'a> {
     problem: &'a Problem,
     id: AxisId,
     extent: u64,
@@ -51,7 +51,7 @@ struct Asked<'a> {
     whole: Span,
 }
 
-impl Asked<'_> {
+impl AxisCheck<'_> {
     fn name(&self) -> String {
         self.problem.axis(self.id).name.to_string()
     }
@@ -66,7 +66,7 @@ impl Asked<'_> {
 }
 
 fn check_axis<'a>(
-    asked: &Asked<'_>,
+    asked: &AxisCheck<'_>,
     digits: impl Iterator<Item = &'a Digit>,
     complaints: &mut Vec<Diagnostic>,
 ) {
@@ -104,7 +104,7 @@ fn check_axis<'a>(
     }
 }
 
-fn missing(asked: &Asked<'_>) -> Diagnostic {
+fn missing(asked: &AxisCheck<'_>) -> Diagnostic {
     let (name, extent) = (asked.name(), asked.extent);
     Diagnostic::error(asked.code(), format!("axis `{name}` of size {extent} has no digit in {}", asked.who()))
         .at(asked.whole, format!("no digit of `{name}` here"))
@@ -113,7 +113,7 @@ fn missing(asked: &Asked<'_>) -> Diagnostic {
 }
 
 fn wrong_stride(
-    asked: &Asked<'_>,
+    asked: &AxisCheck<'_>,
     digit: &Digit,
     reached: u64,
     before: Option<&Digit>,
@@ -150,7 +150,7 @@ fn wrong_stride(
         })
 }
 
-fn too_short(asked: &Asked<'_>, last: &Digit, reached: u64) -> Diagnostic {
+fn too_short(asked: &AxisCheck<'_>, last: &Digit, reached: u64) -> Diagnostic {
     let (name, extent) = (asked.name(), asked.extent);
     let need = extent.div_ceil(last.stride);
     let pad = if need * last.stride > extent { "#" } else { "" };
@@ -163,7 +163,7 @@ fn too_short(asked: &Asked<'_>, last: &Digit, reached: u64) -> Diagnostic {
     .instead(format!("{}^{}[{need}{pad}]", name, raised(last.stride)))
 }
 
-fn undeclared_padding(asked: &Asked<'_>, last: &Digit, reached: u64) -> Diagnostic {
+fn undeclared_padding(asked: &AxisCheck<'_>, last: &Digit, reached: u64) -> Diagnostic {
     let (name, extent) = (asked.name(), asked.extent);
     let need = extent.div_ceil(last.stride);
     Diagnostic::error(
@@ -185,7 +185,7 @@ fn undeclared_padding(asked: &Asked<'_>, last: &Digit, reached: u64) -> Diagnost
     })
 }
 
-fn dead_values(asked: &Asked<'_>, last: &Digit) -> Diagnostic {
+fn dead_values(asked: &AxisCheck<'_>, last: &Digit) -> Diagnostic {
     let (name, extent) = (asked.name(), asked.extent);
     let need = extent.div_ceil(last.stride);
     let what = format!(
@@ -198,7 +198,7 @@ fn dead_values(asked: &Asked<'_>, last: &Digit) -> Diagnostic {
         .instead(format!("{name}^{}[{need}#{}]", raised(last.stride), last.slots))
 }
 
-fn beyond_the_end(asked: &Asked<'_>, digit: &Digit, reached: u64) -> Diagnostic {
+fn beyond_the_end(asked: &AxisCheck<'_>, digit: &Digit, reached: u64) -> Diagnostic {
     let (name, extent) = (asked.name(), asked.extent);
     let what = format!("axis `{name}` of size {extent} ends before this digit of {}", asked.who());
     Diagnostic::error(asked.code(), what)

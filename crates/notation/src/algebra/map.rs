@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 
-use crate::algebra::refine::{Clash, Cuts, refine};
+use crate::algebra::refine::{DigitClash, AxisCuts, refine};
 use crate::problem::{Problem, Shape};
 use crate::sizes::MAX_EXTENT;
 use crate::syntax::ast::Terms;
@@ -162,7 +162,7 @@ impl RadixMap {
     ///
     /// Refused if the two cut the axis between them incompatibly, such as 5 x 3 against 3 x 5: no digit can
     /// then be carried over whole.
-    pub fn then(&self, next: &RadixMap) -> Result<RadixMap, Clash> {
+    pub fn then(&self, next: &RadixMap) -> Result<RadixMap, DigitClash> {
         let mut digits = SmallVec::new();
         for middle in (0..next.from.len()).filter_map(|axis| u8::try_from(axis).ok()) {
             let mut left: SmallVec<[MapDigit; 8]> =
@@ -171,8 +171,8 @@ impl RadixMap {
                 next.digits.iter().filter(|d| d.from_axis == middle).copied().collect();
             left.sort_unstable_by_key(|digit| digit.to_stride);
             right.sort_unstable_by_key(|digit| digit.from_stride);
-            let left_cuts = Cuts::whole(left.iter().map(|d| (d.to_stride, d.size)));
-            let right_cuts = Cuts::whole(right.iter().map(|d| (d.from_stride, d.size)));
+            let left_cuts = AxisCuts::whole(left.iter().map(|d| (d.to_stride, d.size)));
+            let right_cuts = AxisCuts::whole(right.iter().map(|d| (d.from_stride, d.size)));
             for piece in refine(middle, &left_cuts, &right_cuts)? {
                 let (l, r) = (&left[piece.left], &right[piece.right]);
                 digits.push(MapDigit {

@@ -18,4 +18,4 @@ pub mod refine;
 pub mod unrolled;
 
 pub use map::{Copies, MapDigit, RadixMap};
-pub use place::{Place, PlaceMap};
+pub use place::{ElementPlace, PlaceMap};

@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 
-use super::refine::Clash;
+use super::refine::DigitClash;
 use super::{MapDigit, RadixMap};
 use crate::algebra::map::OFFSET;
 use crate::problem::{AxisId, Problem};
@@ -20,7 +20,7 @@ pub struct Unrolled {
 /// The map of a tensor from loops; `None` if the tensor has no window, so that its axes are the loops.
 ///
 /// A sum of loops that carries from one stored digit into another is a clash on the window's axis.
-pub fn unrolled(problem: &Problem, operand: Operand, map: &RadixMap) -> Result<Option<Unrolled>, Clash> {
+pub fn unrolled(problem: &Problem, operand: Operand, map: &RadixMap) -> Result<Option<Unrolled>, DigitClash> {
     if problem.windows_of(operand).next().is_none() {
         return Ok(None);
     }
@@ -35,7 +35,7 @@ pub fn unrolled(problem: &Problem, operand: Operand, map: &RadixMap) -> Result<O
         stored.sort_unstable_by_key(|digit| digit.from_stride);
         let cuts: Vec<(u64, u64)> = stored.iter().map(|digit| (digit.from_stride, digit.size)).collect();
         let clash =
-            |left: u64| Clash { axis: u8::try_from(stored_axis).unwrap_or(u8::MAX), left, right: left };
+            |left: u64| DigitClash { axis: u8::try_from(stored_axis).unwrap_or(u8::MAX), left, right: left };
         let steps = window.steps(problem, &cuts).map_err(|carry| clash(carry.weight))?;
         all.digits.retain(|digit| usize::from(digit.from_axis) != stored_axis);
         for (_, axis) in &window.terms {
