@@ -119,7 +119,7 @@ fn unknown(path: &str, config: &Error, host: &dyn Host) -> String {
 
 /// The same model with rich operators where its file has patterns of primitives: what the compiler takes.
 pub(crate) fn raised(model: Model) -> Model {
-    Model { graph: tilewright_compile::raise(&model.graph), ..model }
+    Model { graph: tilewright_compile::recognise(&model.graph), ..model }
 }
 
 /// `batch=1,seq=1..512`: names of axes with their smallest and largest size.

@@ -33,7 +33,7 @@ pub struct Compiled {
     /// Takes one of each sequence, if there are several.
     pub batch: Option<Program>,
     /// What is known of `prefill`, `decode` and `batch` besides their steps.
-    pub outlines: Vec<Outline>,
+    pub outlines: Vec<ProgramOutline>,
     pub(crate) slices: u64,
     lanes: u64,
     parts: Vec<Vec<u64>>,
@@ -41,7 +41,7 @@ pub struct Compiled {
 
 /// Where kernels begin in a program's queues, and what lies where.
 #[derive(Clone, Debug)]
-pub struct Outline {
+pub struct ProgramOutline {
     /// The program's name.
     pub name: &'static str,
     /// What it is for.
@@ -150,7 +150,7 @@ pub fn compile_chosen(
     let decode = program(machine, &kernels, &plan, Mode::Decode)?;
     let mut outlines = Vec::new();
     let mut outlined = |name, mode, built: Built| {
-        outlines.push(Outline { name, mode, begins: built.begins, places: built.places });
+        outlines.push(ProgramOutline { name, mode, begins: built.begins, places: built.places });
         built.program
     };
     let prefill = outlined("prefill", Mode::Prefill, prefill);

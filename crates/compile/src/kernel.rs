@@ -1,7 +1,7 @@
 //! The kernel level: clusters of operators that one pass over the chip computes (paper section V-C, stage 2).
 //!
 //! A kernel reads, contracts, runs a chain of vector operators and writes. Values are two-dimensional, tokens by width, and are of two
-//! kinds: [`Layout::Features`] are dealt out over the slices by column, [`Layout::Rows`] by token. Projections go from features to
+//! kinds: [`ValueLayout::Features`] are dealt out over the slices by column, [`ValueLayout::Rows`] by token. Projections go from features to
 //! rows, combinations from rows to features, so that no value is ever moved between them by itself.
 
 use std::collections::BTreeMap;
@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 
 /// How a value lies on the chip, before any address is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Layout {
+pub enum ValueLayout {
     /// Columns over slices, all tokens in each.
     Features,
     /// Whole rows, tokens over slices (or the same rows in all of them).
@@ -28,12 +28,12 @@ pub struct Value {
     /// Columns.
     pub width: u64,
     /// How it lies.
-    pub layout: Layout,
+    pub layout: ValueLayout,
 }
 
 /// How an axis of a weight is put in order before it is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Order {
+pub enum AxisOrder {
     /// As it is.
     Plain,
     /// Heads of `depth` places, `group` of them to each of so many groups of `slots`; slots without a head are zero. Interleaved pairs
@@ -54,11 +54,11 @@ pub enum Order {
 
 /// An axis of a weight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Axis {
+pub struct WeightAxis {
     /// Size in the graph.
     pub size: u64,
     /// Order of its places.
-    pub order: Order,
+    pub order: AxisOrder,
     /// Parts that it is dealt out in, one for each processing element (section VI, `E_n`).
     pub parts: u64,
     /// Processing elements that have the same part.
@@ -68,13 +68,13 @@ pub struct Axis {
 /// What parts are rounded up to, so that they begin at whole flits.
 const PART: u64 = 8;
 
-impl Axis {
+impl WeightAxis {
     /// Places of one part.
     pub fn stored(&self) -> u64 {
         match self.order {
-            Order::Plain if self.parts > 1 => self.size.div_ceil(self.parts).next_multiple_of(PART),
-            Order::Plain => self.size,
-            Order::Heads { groups, slots, depth, .. } => groups.div_ceil(self.parts.max(1)) * slots * depth,
+            AxisOrder::Plain if self.parts > 1 => self.size.div_ceil(self.parts).next_multiple_of(PART),
+            AxisOrder::Plain => self.size,
+            AxisOrder::Heads { groups, slots, depth, .. } => groups.div_ceil(self.parts.max(1)) * slots * depth,
         }
     }
 
@@ -82,8 +82,8 @@ impl Axis {
     pub fn source(&self, part: u64, place: u64) -> Option<u64> {
         let part = if self.parts > 1 { part / self.copies.max(1) } else { 0 };
         let source = match self.order {
-            Order::Plain => Some(part * self.stored() + place),
-            Order::Heads { groups, group, slots, depth, interleaved } => {
+            AxisOrder::Plain => Some(part * self.stored() + place),
+            AxisOrder::Heads { groups, group, slots, depth, interleaved } => {
                 let (head, within) = (place / depth, place % depth);
                 let (of, slot) = (part * groups.div_ceil(self.parts.max(1)) + head / slots, head % slots);
                 let half = depth / 2;
@@ -102,7 +102,7 @@ impl Axis {
     /// such heads; `queries` says how many each has.
     fn deal_out(&mut self, parts: u64, queries: impl Fn(u64) -> u64) {
         (self.parts, self.copies) = (parts, 1);
-        let Order::Heads { groups, group, slots, .. } = &mut self.order else { return };
+        let AxisOrder::Heads { groups, group, slots, .. } = &mut self.order else { return };
         let sharing = sharing(*groups, queries(*groups), parts);
         if sharing == 1 {
             return;
@@ -124,13 +124,13 @@ fn sharing(heads: u64, group: u64, parts: u64) -> u64 {
 
 /// A weight matrix by the name of its value in the graph.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Weight {
+pub struct WeightMatrix {
     /// Name of the value.
     pub name: String,
     /// Rows.
-    pub rows: Axis,
+    pub rows: WeightAxis,
     /// Columns: what is contracted.
-    pub columns: Axis,
+    pub columns: WeightAxis,
     /// Name of a bias for each row.
     pub bias: Option<String>,
 }
@@ -210,7 +210,7 @@ pub enum Kernel {
         /// Of what.
         input: ValueId,
         /// Weights.
-        parts: Vec<Weight>,
+        parts: Vec<WeightMatrix>,
         /// Result.
         out: ValueId,
     },
@@ -256,7 +256,7 @@ pub enum Kernel {
         /// Of what.
         input: ValueId,
         /// Weight.
-        weight: Weight,
+        weight: WeightMatrix,
         /// What the sum is added to.
         residual: ValueId,
         /// Result.
@@ -272,7 +272,7 @@ pub enum Kernel {
         /// Of what.
         input: ValueId,
         /// Weight.
-        weight: Weight,
+        weight: WeightMatrix,
     },
 }
 
@@ -311,13 +311,13 @@ impl Kernels {
     }
 
     /// Adds a value.
-    pub fn add(&mut self, name: impl Into<String>, width: u64, layout: Layout) -> ValueId {
+    pub fn add(&mut self, name: impl Into<String>, width: u64, layout: ValueLayout) -> ValueId {
         self.values.push(Value { name: name.into(), width, layout });
         ValueId(self.values.len() - 1)
     }
 
     /// Weights of contractions, in the order in which they are used.
-    pub fn weights(&self) -> impl Iterator<Item = &Weight> {
+    pub fn weights(&self) -> impl Iterator<Item = &WeightMatrix> {
         self.kernels.iter().flat_map(|kernel| match kernel {
             Kernel::Project { parts, .. } => parts.iter().collect::<Vec<_>>(),
             Kernel::Combine { weight, .. } | Kernel::Head { weight, .. } => vec![weight],
@@ -427,7 +427,7 @@ impl Kernels {
 
     fn named(&self, id: ValueId) -> String {
         self.value(id).map_or_else(String::new, |value| {
-            let layout = if value.layout == Layout::Features { "features" } else { "rows" };
+            let layout = if value.layout == ValueLayout::Features { "features" } else { "rows" };
             format!("{}: {layout}[{}]", value.name, value.width)
         })
     }
@@ -489,12 +489,12 @@ fn spell_heads(heads: &Heads) -> String {
     format!("{}x{}({})x{}", heads.kv, heads.group, heads.slots, heads.depth)
 }
 
-fn spell(weight: &Weight) -> String {
+fn spell(weight: &WeightMatrix) -> String {
     let bias = weight.bias.as_ref().map_or(String::new(), |bias| format!(" + {bias}"));
     format!("{}[{}x{}]{bias}", weight.name, spell_axis(&weight.rows), spell_axis(&weight.columns))
 }
 
-fn spell_axis(axis: &Axis) -> String {
+fn spell_axis(axis: &WeightAxis) -> String {
     let mut text = axis.size.to_string();
     if axis.parts > 1 {
         let _ = write!(text, "/{}", axis.parts);
@@ -502,7 +502,7 @@ fn spell_axis(axis: &Axis) -> String {
     if axis.copies > 1 {
         let _ = write!(text, "*{}", axis.copies);
     }
-    if let Order::Heads { groups, group, slots, depth, interleaved } = axis.order {
+    if let AxisOrder::Heads { groups, group, slots, depth, interleaved } = axis.order {
         let heads = spell_heads(&Heads { kv: groups, group, slots, depth });
         let _ = write!(text, "{{{heads}{}}}", if interleaved { "~" } else { "" });
     }

@@ -210,14 +210,14 @@ fn is_small(kernels: &tilewright_compile::kernel::Kernels) -> bool {
 
 /// Schedules: what is read is judged, and prints as itself.
 pub fn schedule_text(bytes: &[u8]) {
-    use tilewright_compile::schedule_text::{judge, read};
+    use tilewright_compile::schedule_text::{checker, read};
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     match read::read(text, SourceId(0)) {
         Ok(schedule) => {
             let printed = schedule.print();
             let again = read::read(&printed, SourceId(0)).expect("canonical text reads back");
             assert_eq!(again.print(), printed);
-            let complaints = judge::judge(&schedule);
+            let complaints = checker::check(&schedule);
             if !complaints.is_empty() {
                 refused(text, &complaints);
             }

@@ -58,7 +58,7 @@ pub struct Value {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Data {
     /// In the tensor of this name of a [`TensorStore`].
-    StoredTensor(String),
+    Stored(String),
     /// Patterns of f32, for float types; one stands for all.
     Floats(Vec<u32>),
     /// Numbers, for other types; one stands for all.

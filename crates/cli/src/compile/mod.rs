@@ -12,7 +12,7 @@ use std::path::Path;
 use tilewright_artifact::programs;
 use tilewright_base::Sources;
 use tilewright_compile::Compiled;
-use tilewright_compile::compiled::Outline;
+use tilewright_compile::compiled::ProgramOutline;
 use tilewright_compile::lowered::{Origin, lowered};
 use tilewright_explore::Goal;
 use tilewright_graph::primitives;
@@ -136,7 +136,7 @@ fn printed(
 }
 
 /// What is known of a program besides its steps.
-fn outline(compiled: &Compiled, name: ProgramName) -> Result<&Outline, Outcome> {
+fn outline(compiled: &Compiled, name: ProgramName) -> Result<&ProgramOutline, Outcome> {
     let found = compiled.outlines.iter().find(|outline| outline.name == name.name());
     found.ok_or_else(|| {
         let name = name.name();

@@ -2,8 +2,8 @@
 
 use tilewright_base::Sources;
 use tilewright_compile::Compiled;
-use tilewright_compile::schedule_text::Text;
-use tilewright_compile::schedule_text::judge::judge;
+use tilewright_compile::schedule_text::ScheduleText;
+use tilewright_compile::schedule_text::checker::check;
 use tilewright_machine::Tcp;
 use tilewright_report::columns::thousands;
 use tilewright_schedule::schedule;
@@ -20,8 +20,8 @@ pub(super) fn text(machine: &Tcp, compiled: &Compiled, name: ProgramName) -> Res
 }
 
 /// Judges a text of the last stage: there is nothing left to compile. `--emit schedule` gives it back.
-pub(super) fn judged(read: &Text, sources: &Sources, emit: bool, colour: bool) -> Result<String, Outcome> {
-    let found = judge(read);
+pub(super) fn judged(read: &ScheduleText, sources: &Sources, emit: bool, colour: bool) -> Result<String, Outcome> {
+    let found = check(read);
     if !found.is_empty() {
         return Err(Outcome::refused(FAILED, sources, &found, colour));
     }

@@ -2,7 +2,7 @@
 
 use tilewright_base::{Diagnostic, Sources};
 use tilewright_machine::{LoadedMachine, Tcp};
-use tilewright_notation::syntax::ast::{Operand, Program, SpanOf};
+use tilewright_notation::syntax::ast::{Operand, Program, SyntaxSpan};
 use tilewright_notation::syntax::parser::{self, Parsed};
 use tilewright_num::Dtype;
 use tilewright_tcp_cost::Setup;
@@ -51,11 +51,11 @@ pub(crate) fn read(args: &NotationArgs, host: &mut dyn Host) -> Result<NotationI
         program.tactic = take(&mut sources, &name, &text, &mut complaints, parser::tactic);
     }
     if let Some(stationary) = &args.stationary {
-        program.stationary = Some((stationary_operand(stationary)?, SpanOf::default()));
+        program.stationary = Some((stationary_operand(stationary)?, SyntaxSpan::default()));
     }
     if let Some(dtype) = &args.dtype {
         let id = sources.add("--dtype", dtype.as_str());
-        program.dtype = Some((dtype.clone(), SpanOf(sources.span(id, 0..dtype.len()))));
+        program.dtype = Some((dtype.clone(), SyntaxSpan(sources.span(id, 0..dtype.len()))));
     }
     if complaints.is_empty() {
         Ok(NotationInput { sources, program })

@@ -7,15 +7,15 @@ use tilewright_tcp_isa::footprint::{Access, ByteSet, Store};
 use tilewright_tcp_isa::program::transfer::Medium;
 use tilewright_tcp_isa::program::{Program, RegisterId, TransferId};
 
-use super::{Checked, Intent, Tie, Told, check};
-use crate::compiled::{Compiled, Inputs, Outline, PARTS};
+use super::{CheckReport, Intent, RegisterTie, RegisterFacts, check};
+use crate::compiled::{Compiled, Inputs, ProgramOutline, PARTS};
 use crate::kernel::Kernel;
 use crate::tcp::build::Mode;
 use crate::tcp::image::bytes;
 
 impl Compiled {
     /// Checks all programs of the model, by name.
-    pub fn check(&self, machine: &Tcp) -> Vec<(&'static str, Checked)> {
+    pub fn check(&self, machine: &Tcp) -> Vec<(&'static str, CheckReport)> {
         let bytes = Arc::new(ByteSet::range(0, self.plan.end));
         let weights = |chip: u64| {
             let bytes = Arc::clone(&bytes);
@@ -23,7 +23,7 @@ impl Compiled {
         };
         let held = (0..self.plan.options.chips).map(weights).collect();
         let intent = Intent { held, keeps_all: true, ..Intent::default() };
-        let mut all = vec![("clear", check(machine, &self.clear, &intent, &Told::default()))];
+        let mut all = vec![("clear", check(machine, &self.clear, &intent, &RegisterFacts::default()))];
         for outline in &self.outlines {
             let Some(program) = self.program(outline.name) else { continue };
             let intent = self.intent(program, outline);
@@ -44,7 +44,7 @@ impl Compiled {
     }
 
     /// What a program's commands are meant to read.
-    pub fn intent(&self, program: &Program, outline: &Outline) -> Intent {
+    pub fn intent(&self, program: &Program, outline: &ProgramOutline) -> Intent {
         let mut intent = Intent::of(&self.kernels);
         intent.begins.clone_from(&outline.begins);
         intent.kept_bytes = Some(outline.places.kept_end);
@@ -132,7 +132,7 @@ impl Compiled {
     }
 
     /// What a program's registers are told.
-    pub fn told(&self, program: &Program) -> Told {
+    pub fn told(&self, program: &Program) -> RegisterFacts {
         let id = |name: &str| {
             let index = program.registers.iter().position(|register| register.name == name)?;
             u32::try_from(index).ok().map(RegisterId)
@@ -147,12 +147,12 @@ impl Compiled {
             let told = |rows: u64| {
                 Some((i64::try_from(rows).ok()?, i64::try_from(self.part_rows(part, rows)).ok()?))
             };
-            Some(Tie {
+            Some(RegisterTie {
                 of: id(name)?,
                 by: id("rows")?,
                 values: (1..=self.plan.prefill_rows).filter_map(told).collect(),
             })
         });
-        Told { runs, ties: ties.collect() }
+        RegisterFacts { runs, ties: ties.collect() }
     }
 }

@@ -4,20 +4,20 @@ use tilewright_graph::rich::RichOp;
 use tilewright_graph::{Binary, Op, ValueId as Value};
 
 use super::attention::Mask;
-use super::walk::{Projection, Residual, Walk, float};
+use super::clusterer::{Projection, Residual, Clusterer, float};
 use crate::CompileError;
-use crate::kernel::{Activation, Kernel, Layout, Norm, Order, ValueId};
+use crate::kernel::{Activation, Kernel, ValueLayout, Norm, AxisOrder, ValueId};
 
 /// What the graph must look like.
 pub(super) const ALLOWED: &str =
     "blocks of the Llama family: a norm, projections, attention or a gate, a residual sum";
 
-impl Walk<'_> {
+impl Clusterer<'_> {
     /// All of it.
     pub(super) fn decoder(&mut self) -> Result<(), CompileError> {
         let (table, rows) = self.gathered()?;
         let width = self.last_dim(rows)?;
-        let out = self.out.add(self.name(rows), width, Layout::Features);
+        let out = self.out.add(self.name(rows), width, ValueLayout::Features);
         self.out.kernels.push(Kernel::Embed { table: self.name(table), places: Vec::new(), out });
         let mut residual = (rows, out);
         while let Some(next) = self.block(residual)? {
@@ -36,7 +36,7 @@ impl Walk<'_> {
             return self.refuse(x, "its norm has no gain");
         };
         let width = self.last_dim(x)?;
-        let out = self.out.add(self.name(normal), width, Layout::Features);
+        let out = self.out.add(self.name(normal), width, ValueLayout::Features);
         let epsilon = float(attrs, "eps").unwrap_or(1e-5);
         let gain = self.name(gain);
         self.out.kernels.push(Kernel::Norm { norm: Norm::Rms, input: id, gain, bias: None, epsilon, out });
@@ -75,14 +75,14 @@ impl Walk<'_> {
             return self.refuse(active, "it is not multiplied by the other projection");
         };
         let width = gate.0.rows.size;
-        let rows = self.out.add(format!("{}.rows", self.name(gate.1)), 2 * width, Layout::Rows);
+        let rows = self.out.add(format!("{}.rows", self.name(gate.1)), 2 * width, ValueLayout::Rows);
         self.out.kernels.push(Kernel::Project {
             input,
             parts: vec![gate.0.clone(), up.0.clone()],
             out: rows,
         });
-        let out = self.out.add(self.name(product), width, Layout::Rows);
+        let out = self.out.add(self.name(product), width, ValueLayout::Rows);
         self.out.kernels.push(Kernel::Activate { input: rows, activation: Activation::GatedSilu, out });
-        self.combine(product, out, Order::Plain, x)
+        self.combine(product, out, AxisOrder::Plain, x)
     }
 }

@@ -5,9 +5,9 @@ use tilewright_graph::rich::{Attr, RichOp};
 use tilewright_graph::{Binary, Node, Op, ValueId as Value};
 
 use super::attention::Mask;
-use super::walk::{Projection, Residual, Walk, float, int, operand, result};
+use super::clusterer::{Projection, Residual, Clusterer, float, int, operand, result};
 use crate::CompileError;
-use crate::kernel::{Activation, Kernel, Layout, Norm, Order, ValueId};
+use crate::kernel::{Activation, Kernel, ValueLayout, Norm, AxisOrder, ValueId};
 
 /// What the graph must look like.
 pub(super) const ALLOWED: &str = "blocks of the BERT family: projections with biases, attention or gelu, a residual sum, a norm; then the mean over tokens";
@@ -15,7 +15,7 @@ pub(super) const ALLOWED: &str = "blocks of the BERT family: projections with bi
 /// Names of an input that says where there are tokens.
 const MASKS: [&str; 2] = ["mask", "attention_mask"];
 
-impl Walk<'_> {
+impl Clusterer<'_> {
     /// All of it.
     pub(super) fn encoder(&mut self) -> Result<(), CompileError> {
         let embedded = self.placed()?;
@@ -45,7 +45,7 @@ impl Walk<'_> {
             places.push(self.by_position(other)?);
             rows = next;
         }
-        let out = self.out.add(self.name(rows), width, Layout::Features);
+        let out = self.out.add(self.name(rows), width, ValueLayout::Features);
         self.out.kernels.push(Kernel::Embed { table: self.name(table), places, out });
         Ok((rows, out))
     }
@@ -80,7 +80,7 @@ impl Walk<'_> {
         if int(attrs, "axis").is_some_and(|axis| axis != -1 && axis != last) {
             return self.refuse(normal, "it is a norm of more than the last axis");
         }
-        let out = self.out.add(self.name(normal), self.last_dim(sum)?, Layout::Features);
+        let out = self.out.add(self.name(normal), self.last_dim(sum)?, ValueLayout::Features);
         let bias = operand(node, 2).map(|bias| self.name(bias));
         let (gain, epsilon) = (self.name(gain), float(attrs, "eps").unwrap_or(1e-5));
         self.out.kernels.push(Kernel::Norm { norm: Norm::Layer, input, gain, bias, epsilon, out });
@@ -110,11 +110,11 @@ impl Walk<'_> {
             return self.refuse(active, "it is approximated; the chip has the error function");
         }
         let width = weight.rows.size;
-        let rows = self.out.add(format!("{}.rows", self.name(wide)), width, Layout::Rows);
+        let rows = self.out.add(format!("{}.rows", self.name(wide)), width, ValueLayout::Rows);
         self.out.kernels.push(Kernel::Project { input: x.1, parts: vec![weight], out: rows });
-        let out = self.out.add(self.name(active), width, Layout::Rows);
+        let out = self.out.add(self.name(active), width, ValueLayout::Rows);
         self.out.kernels.push(Kernel::Activate { input: rows, activation: Activation::Gelu, out });
-        self.combine(active, out, Order::Plain, x)
+        self.combine(active, out, AxisOrder::Plain, x)
     }
 
     /// The sum over tokens, divided by their number and then by its length.

@@ -11,14 +11,14 @@
 mod attention;
 mod decoder;
 mod encoder;
-mod walk;
+mod clusterer;
 
 use tilewright_graph::rich::RichOp;
 use tilewright_graph::{Graph, Op};
 
 use crate::CompileError;
 use crate::kernel::Kernels;
-use walk::Walk;
+use clusterer::Clusterer;
 
 /// Clusters a graph.
 ///
@@ -26,12 +26,12 @@ use walk::Walk;
 /// A node that no kernel takes.
 pub fn cluster(graph: &Graph) -> Result<Kernels, CompileError> {
     let centred = graph.nodes.iter().any(|node| matches!(node.op, Op::Rich(RichOp::LayerNorm, _)));
-    let mut walk = Walk::new(graph, if centred { encoder::ALLOWED } else { decoder::ALLOWED });
+    let mut walk = Clusterer::new(graph, if centred { encoder::ALLOWED } else { decoder::ALLOWED });
     let done = if centred { walk.encoder() } else { walk.decoder() };
     match done {
         Ok(()) => Ok(walk.out),
         Err(CompileError::Node { node, why, allowed }) => {
-            let near: Vec<String> = crate::raise::near(graph).into_iter().take(MOST_NEAR).collect();
+            let near: Vec<String> = crate::recognise::near(graph).into_iter().take(MOST_NEAR).collect();
             let near: String = near.iter().map(|near| format!("\n  = near: {near}")).collect();
             Err(CompileError::Node { node, why: why + &near, allowed })
         }

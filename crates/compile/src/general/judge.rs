@@ -15,23 +15,23 @@ pub const SLACK: f64 = 1e-5;
 
 /// What a kernel must give.
 #[derive(Clone, Debug, PartialEq)]
-pub enum ReadingOptions {
+pub enum Wanted {
     /// These patterns; places that a kernel does not write are zero.
     Exact(Vec<u32>),
     /// f32 near these sums, each with the sum of its magnitudes.
     Near(Vec<(f64, f64)>),
 }
 
-impl ReadingOptions {
+impl Wanted {
     /// The first element that differs, if one does.
     pub fn differs(&self, found: &[u32]) -> Option<usize> {
         match self {
-            ReadingOptions::Exact(wanted) => {
+            Wanted::Exact(wanted) => {
                 let length = wanted.len().min(found.len());
                 let place = wanted.iter().zip(found).position(|(wanted, found)| wanted != found);
                 place.or_else(|| (wanted.len() != found.len()).then_some(length))
             }
-            ReadingOptions::Near(wanted) => {
+            Wanted::Near(wanted) => {
                 let far = |((sum, magnitude), found): (&(f64, f64), &u32)| {
                     let off = (f64::from(f32::from_bits(*found)) - sum).abs();
                     (off.is_nan() || off > SLACK * magnitude) && magnitude.is_finite()
@@ -50,7 +50,7 @@ fn index(number: i64) -> usize {
 }
 
 /// What a kernel gives for each of its results.
-pub fn judge(rules: &RuleSet, all: &Kernels, number: usize, values: &Values<'_>) -> Vec<ReadingOptions> {
+pub fn judge(rules: &RuleSet, all: &Kernels, number: usize, values: &Values<'_>) -> Vec<Wanted> {
     let kernel = &all.kernels[number];
     let count = |value: usize| index(signed(all.values[value].count()));
     let to = kernel.results.first().copied().unwrap_or(0);
@@ -65,7 +65,7 @@ pub fn judge(rules: &RuleSet, all: &Kernels, number: usize, values: &Values<'_>)
                     }
                 });
             }
-            vec![ReadingOptions::Exact(out)]
+            vec![Wanted::Exact(out)]
         }
         Work::Gather { from, table, around: (outer, size, inner) } => {
             let (from, table) = (values(*from), values(*table));
@@ -77,7 +77,7 @@ pub fn judge(rules: &RuleSet, all: &Kernels, number: usize, values: &Values<'_>)
                     out.extend((first..first + inner).map(|at| block.get(at).copied().unwrap_or(0)));
                 }
             }
-            vec![ReadingOptions::Exact(out)]
+            vec![Wanted::Exact(out)]
         }
         Work::Scatter { base, table, rows, inner } => {
             let (mut out, table, rows) = (values(*base), values(*table), values(*rows));
@@ -88,7 +88,7 @@ pub fn judge(rules: &RuleSet, all: &Kernels, number: usize, values: &Values<'_>)
                     }
                 }
             }
-            vec![ReadingOptions::Exact(out)]
+            vec![Wanted::Exact(out)]
         }
         Work::Chain { inputs, lines, streams } => {
             let inputs: Vec<Vec<u32>> = inputs.iter().map(|value| values(*value)).collect();
@@ -103,16 +103,16 @@ pub fn judge(rules: &RuleSet, all: &Kernels, number: usize, values: &Values<'_>)
                     out.push(if all.values[*value].half { narrow(word) } else { word });
                 }
             }
-            outs.into_iter().map(ReadingOptions::Exact).collect()
+            outs.into_iter().map(Wanted::Exact).collect()
         }
         Work::Contract { a, b, sizes } => {
-            vec![ReadingOptions::Near(products(rules, &values(*a), &values(*b), *sizes))]
+            vec![Wanted::Near(products(rules, &values(*a), &values(*b), *sizes))]
         }
         Work::Reduce { from, fold, columns } => {
             let float = all.values[*from].dtype.is_float();
             let from = values(*from);
             let rows = from.chunks(index(signed(*columns))).map(|row| reduced(rules, *fold, float, row));
-            vec![ReadingOptions::Exact(rows.collect())]
+            vec![Wanted::Exact(rows.collect())]
         }
     }
 }

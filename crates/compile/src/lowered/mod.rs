@@ -10,21 +10,21 @@
 //! explorer finds for the same einsums is looked up where a text says so ([`explored`](mod@explored)).
 
 pub mod commands;
-pub mod explored;
+pub mod explorer;
 pub mod read;
 pub mod shapes;
-pub mod stated;
+pub mod compare;
 
 use std::fmt::Write as _;
 
 use tilewright_machine::tcp::Tcp;
 
-use crate::compiled::{Compiled, Outline};
+use crate::compiled::{Compiled, ProgramOutline};
 use crate::kernel::Kernels;
 use crate::tcp::choices::{WHOLE, classes};
-use commands::{Segment, segments};
-use explored::{Explored, Searches, works};
-use shapes::{Shaped, Shapes};
+use commands::{KernelSegment, segments};
+use explorer::{ExploredContraction, SearchCache, works};
+use shapes::{ShapedTensor, ProgramShapes};
 
 /// A program at the lowered level.
 #[derive(Clone, Debug)]
@@ -43,22 +43,22 @@ pub struct LoweredKernel {
     /// Kind and number.
     pub name: String,
     /// What it reads, by role.
-    pub reads: Vec<(&'static str, Shaped)>,
+    pub reads: Vec<(&'static str, ShapedTensor)>,
     /// Weights of each fill in the register files, and how many fills of this shape.
-    pub weights: Vec<(Shaped, u64)>,
+    pub weights: Vec<(ShapedTensor, u64)>,
     /// The class of its weights, and the eighths of the register files that a fill takes.
     pub fill: Option<(usize, u64)>,
     /// What it gives.
-    pub gives: Option<Shaped>,
+    pub gives: Option<ShapedTensor>,
     /// Its commands on the first PE.
-    pub segment: Segment,
+    pub segment: KernelSegment,
     /// What the explorer finds for its contractions, if it was asked.
-    pub explored: Vec<Explored>,
+    pub explored: Vec<ExploredContraction>,
 }
 
 /// Lowers a program of a model.
-pub fn lowered(machine: &Tcp, compiled: &Compiled, outline: &Outline) -> Lowered {
-    let shapes = Shapes::new(machine, compiled, outline);
+pub fn lowered(machine: &Tcp, compiled: &Compiled, outline: &ProgramOutline) -> Lowered {
+    let shapes = ProgramShapes::new(machine, compiled, outline);
     let segments = segments(machine, compiled, outline);
     let classes = classes(&compiled.kernels);
     let eighths = |class: usize| compiled.plan.choices.fills.get(class).copied().unwrap_or(WHOLE);
@@ -103,11 +103,11 @@ impl Lowered {
         mut self,
         machine: &Tcp,
         compiled: &Compiled,
-        outline: &Outline,
+        outline: &ProgramOutline,
         wanted: &dyn Fn(usize) -> bool,
     ) -> Lowered {
-        let shapes = Shapes::new(machine, compiled, outline);
-        let mut searches = Searches::default();
+        let shapes = ProgramShapes::new(machine, compiled, outline);
+        let mut searches = SearchCache::default();
         let kernels = self.kernels.iter_mut().zip(&compiled.kernels.kernels).enumerate();
         for (index, (lowered, kernel)) in kernels.filter(|(index, _)| wanted(*index)) {
             let all = works(&shapes, index, kernel).into_iter();

@@ -6,15 +6,15 @@ use std::fmt;
 use tilewright_machine::tcp::Tcp;
 use tilewright_num::Dtype;
 
-use crate::compiled::{Compiled, Outline};
-use crate::kernel::{Kernel, Layout, ValueId};
+use crate::compiled::{Compiled, ProgramOutline};
+use crate::kernel::{Kernel, ValueLayout, ValueId};
 use crate::tcp::build::Mode;
 use crate::tcp::plan::{Plan, weights_of};
 use crate::tcp::sizes::Features;
 
 /// A tensor at rest.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Shaped {
+pub struct ShapedTensor {
     /// Its name.
     pub name: String,
     /// The paper's notation for its partition over PEs.
@@ -29,7 +29,7 @@ pub struct Shaped {
     pub place: (&'static str, u64),
 }
 
-impl fmt::Display for Shaped {
+impl fmt::Display for ShapedTensor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (memory, at) = self.place;
         write!(f, "{} {} {} @{memory}+{at} {}", self.name, self.partition, self.dtype, self.shape)
@@ -37,17 +37,17 @@ impl fmt::Display for Shaped {
 }
 
 /// Sizes of one program.
-pub struct Shapes<'s> {
+pub struct ProgramShapes<'s> {
     machine: &'s Tcp,
     compiled: &'s Compiled,
-    pub(super) outline: &'s Outline,
+    pub(super) outline: &'s ProgramOutline,
     pub(super) plan: &'s Plan,
 }
 
-impl<'s> Shapes<'s> {
+impl<'s> ProgramShapes<'s> {
     /// Of a program.
-    pub fn new(machine: &'s Tcp, compiled: &'s Compiled, outline: &'s Outline) -> Shapes<'s> {
-        Shapes { machine, compiled, outline, plan: &compiled.plan }
+    pub fn new(machine: &'s Tcp, compiled: &'s Compiled, outline: &'s ProgramOutline) -> ProgramShapes<'s> {
+        ProgramShapes { machine, compiled, outline, plan: &compiled.plan }
     }
 
     fn rows(&self) -> u64 {
@@ -100,7 +100,7 @@ impl<'s> Shapes<'s> {
     }
 
     /// What a kernel reads.
-    pub fn reads(&self, kernel: &Kernel) -> Vec<(&'static str, Shaped)> {
+    pub fn reads(&self, kernel: &Kernel) -> Vec<(&'static str, ShapedTensor)> {
         let roles = ["input", "residual"];
         let values = kernel.inputs().into_iter().zip(roles);
         let mut all: Vec<_> = values.filter_map(|(id, role)| Some((role, self.value(id)?))).collect();
@@ -113,25 +113,25 @@ impl<'s> Shapes<'s> {
             let partition = self.dealt("BKD", true);
             let place = ("dm", self.outline.places.cached);
             let (name, dtype) = (format!("cache{cache}"), self.plan.options.cache);
-            all.push(("cache", Shaped { name, partition, dtype, axes, shape, place }));
+            all.push(("cache", ShapedTensor { name, partition, dtype, axes, shape, place }));
         }
         all
     }
 
     /// A value where its kernel leaves it.
-    pub fn value(&self, id: ValueId) -> Option<Shaped> {
+    pub fn value(&self, id: ValueId) -> Option<ShapedTensor> {
         let value = self.compiled.kernels.value(id)?;
         let maker = self.compiled.kernels.kernels.iter().find(|kernel| kernel.out() == Some(id))?;
         let (at, dtype) = (&self.outline.places, self.plan.options.dtype);
         let name = value.name.clone();
-        if value.layout == Layout::Features {
+        if value.layout == ValueLayout::Features {
             let normal = matches!(maker, Kernel::Norm { .. });
             let own = self.deals_tokens() && !normal;
             let tokens = if own { self.tokens() / self.pes() } else { self.tokens() };
             let partition = if own { format!("BL_{}E", self.pes()) } else { self.dealt("BLE", false) };
             let (place, dtype) = if normal { (at.normal, dtype) } else { (at.x, Dtype::F32) };
             let (axes, shape) = self.features(tokens, normal);
-            return Some(Shaped { name, partition, dtype, axes, shape, place: ("dm", place) });
+            return Some(ShapedTensor { name, partition, dtype, axes, shape, place: ("dm", place) });
         }
         let (width, place, dtype) = self.of_rows(maker, value.width);
         let used = match maker {
@@ -140,7 +140,7 @@ impl<'s> Shapes<'s> {
         };
         let (axes, shape) = self.by_rows(used, width);
         let partition = self.dealt("BLF", true);
-        Some(Shaped { name, partition, dtype, axes, shape, place: ("dm", place) })
+        Some(ShapedTensor { name, partition, dtype, axes, shape, place: ("dm", place) })
     }
 
     /// Columns over slices. Norms fill idle slices with zeros.
@@ -201,14 +201,14 @@ impl<'s> Shapes<'s> {
     }
 
     /// Weights of a kernel in the register files: the shape of a fill, and fills of that shape.
-    pub fn weights(&self, index: usize, kernel: &Kernel) -> Vec<(Shaped, u64)> {
+    pub fn weights(&self, index: usize, kernel: &Kernel) -> Vec<(ShapedTensor, u64)> {
         let (Some(packed), Some(weights)) = (self.plan.packed(index), weights_of(kernel)) else {
             return Vec::new();
         };
         let names: Vec<&str> = weights.iter().map(|weight| weight.name.as_str()).collect();
         let lanes = self.machine.ce.lanes;
         let combines = matches!(kernel, Kernel::Combine { .. });
-        let mut all: Vec<(Shaped, u64)> = Vec::new();
+        let mut all: Vec<(ShapedTensor, u64)> = Vec::new();
         for fill in &packed.fills {
             let (row, groups, slices) = (packed.row, fill.groups, packed.slices);
             let held = groups * lanes;
@@ -226,7 +226,7 @@ impl<'s> Shapes<'s> {
                 (axes, shape, self.dealt("EF", true))
             };
             let dtype = packed.dtype;
-            let shaped = Shaped { name: names.join("+"), partition, dtype, axes, shape, place: ("trf", 0) };
+            let shaped = ShapedTensor { name: names.join("+"), partition, dtype, axes, shape, place: ("trf", 0) };
             match all.last_mut() {
                 Some((last, count)) if *last == shaped => *count += 1,
                 _ => all.push((shaped, 1)),

@@ -6,7 +6,7 @@ use crate::support;
 use std::collections::BTreeSet;
 
 use support::{compiled, on_chips, options, small, tcp};
-use tilewright_compile::check::{Checked, Fault, Kind, check};
+use tilewright_compile::check::{CheckReport, CheckFault, FaultKind, check};
 use tilewright_compile::cluster::cluster;
 use tilewright_compile::{Compiled, compile_kernels};
 use tilewright_machine::tcp::Tcp;
@@ -32,7 +32,7 @@ fn every_compiled_model_passes() {
                         wrong.unwrap()
                     );
                     // The last tokens that others gather: only one PE's head needs them.
-                    let vain = checked.faults.iter().filter(|fault| fault.kind == Kind::Unread);
+                    let vain = checked.faults.iter().filter(|fault| fault.kind == FaultKind::Unread);
                     vain.for_each(|fault| assert!(fault.message.contains("`tokens"), "{fault}"));
                     assert!(checked.commands > 0);
                 }
@@ -186,7 +186,7 @@ fn mutated(program: &Program, mutation: Mutation, queue: usize, draw: usize) -> 
 struct Judged {
     machine: Tcp,
     compiled: Compiled,
-    known: BTreeSet<Fault>,
+    known: BTreeSet<CheckFault>,
 }
 
 impl Judged {
@@ -197,7 +197,7 @@ impl Judged {
         Judged { machine, compiled, known }
     }
 
-    fn check(&self, name: &str, program: &Program) -> Checked {
+    fn check(&self, name: &str, program: &Program) -> CheckReport {
         let outline = self.compiled.outlines.iter().find(|outline| outline.name == name).unwrap();
         let intent = self.compiled.intent(self.compiled.program(name).unwrap(), outline);
         check(&self.machine, program, &intent, &self.compiled.told(program))
@@ -253,8 +253,8 @@ fn what_waits_for_nothing_is_named() {
     let mut changed = program.clone();
     changed.queues[0].steps[0].kind = StepKind::Push(Command::WaitD(200));
     let checked = judged.check("decode", &changed);
-    assert!(checked.errors().any(|fault| fault.kind == Kind::NeverIssued), "{:?}", checked.faults);
+    assert!(checked.errors().any(|fault| fault.kind == FaultKind::NeverIssued), "{:?}", checked.faults);
     changed.queues[0].steps[0].kind = StepKind::Receive { chip: 0, pe: 3, register: None };
     let checked = judged.check("decode", &changed);
-    assert!(checked.errors().any(|fault| fault.kind == Kind::Deadlock), "{:?}", checked.faults);
+    assert!(checked.errors().any(|fault| fault.kind == FaultKind::Deadlock), "{:?}", checked.faults);
 }

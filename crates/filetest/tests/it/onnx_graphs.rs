@@ -12,7 +12,7 @@ use std::path::Path;
 
 use prost::Message as _;
 use tilewright_base::Sources;
-use tilewright_compile::general::judge::{ReadingOptions as Judged, judge};
+use tilewright_compile::general::judge::{Wanted as Judged, judge};
 use tilewright_compile::general::{Options, plan, tensors};
 use tilewright_filetest::node_tests;
 use tilewright_graph::{Dtype, StoredTensor, primitives};

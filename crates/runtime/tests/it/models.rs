@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use tilewright_compile::weights::constant;
-use tilewright_compile::{Mixed, Named, Options, compile, raise};
+use tilewright_compile::{Mixed, Named, Options, compile, recognise};
 use tilewright_import::{Model, hf, llama2c, onnx};
 use tilewright_machine::Tcp;
 use tilewright_num::Dtype;
@@ -44,7 +44,7 @@ fn stories(file: &str) -> Option<Model> {
         return Some(llama2c::read(file, &Arc::new(file_bytes)).unwrap());
     }
     let model = onnx::read(file, &file_bytes, &onnx::OnnxOptions::default()).unwrap();
-    Some(Model { graph: raise(&model.graph), store: model.store })
+    Some(Model { graph: recognise(&model.graph), store: model.store })
 }
 
 /// What a model says after a prompt, and the logits behind it.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use tilewright_compile::cluster::cluster;
-use tilewright_compile::judge::{Judge, calibrated};
+use tilewright_compile::reference::{ReferenceModel, calibrated};
 use tilewright_compile::kernel::{Kernel, Kernels};
 use tilewright_compile::weights::constant;
 use tilewright_compile::{Compiled, Named, Options, compile, compile_chosen, compile_kernels, kernel_text};
@@ -46,7 +46,7 @@ fn judged_compiled(machine: &Tcp, model: &Model, compiled: Compiled, parts: &[Ve
     let constants = |name: &str| constant(&model.graph, &model.store, name);
     let (kernels, plan) = (compiled.kernels.clone(), compiled.plan.clone());
     let options = plan.options;
-    let mut judge = Judge::new(machine, &kernels, &plan, &constants).unwrap();
+    let mut judge = ReferenceModel::new(machine, &kernels, &plan, &constants).unwrap();
     let mut chip = ModelDevice::new(machine, compiled).unwrap();
     chip.load(&constants).unwrap();
     let wanted = ReadingOptions { values: true, ..ReadingOptions::default() };
@@ -149,7 +149,7 @@ fn ranges_of_a_short_cache_are_exact_and_worth_it() {
     judged_kernels(&machine, &model, &kernels, short, &parts());
     let logits = |kernels: &Kernels, options: Options| {
         let compiled = compile_kernels(&machine, kernels, options).unwrap();
-        let mut judge = Judge::new(&machine, &compiled.kernels, &compiled.plan, &constants).unwrap();
+        let mut judge = ReferenceModel::new(&machine, &compiled.kernels, &compiled.plan, &constants).unwrap();
         judge.feed(&tokens(30, 9))
     };
     let exact = logits(&plain, options("w8a16", 1));
@@ -301,7 +301,7 @@ fn silent_parts_of_a_prompt_are_remembered() {
     assert_eq!(silent, logits);
     assert!(silent_cycles < cycles, "{silent_cycles} cycles without logits, {cycles} with them");
     let compiled = compile(&machine, &model.graph, options("w8a8", 2)).unwrap();
-    let mut judge = Judge::new(&machine, &compiled.kernels, &compiled.plan, &constants).unwrap();
+    let mut judge = ReferenceModel::new(&machine, &compiled.kernels, &compiled.plan, &constants).unwrap();
     judge.feed(&tokens(71, 1));
     assert_eq!(judge.feed(&tokens(9, 2)), silent);
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tilewright_num::Dtype;
 use tilewright_tcp_isa::program::event::{Event, Image, PeId, Ticket, Unit};
 use tilewright_tcp_isa::program::transfer::Address;
-use tilewright_tcp_sim::Judge;
+use tilewright_tcp_sim::ScheduleChecker;
 
 use super::{CommandImage, TimedCommand};
 
@@ -73,7 +73,7 @@ fn merge(into: &mut LastDone, known: &LastDone) {
     }
 }
 
-impl Judge for TimingListener {
+impl ScheduleChecker for TimingListener {
     fn observe(&mut self, event: &Event<'_>) -> ControlFlow<()> {
         match *event {
             Event::Issue { ticket, pe, unit, image, received, at_cycles, .. } => {

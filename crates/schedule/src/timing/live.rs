@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use tilewright_base::Span;
 use tilewright_compile::Compiled;
-use tilewright_compile::compiled::Outline;
-use tilewright_compile::schedule_text::Area;
+use tilewright_compile::compiled::ProgramOutline;
+use tilewright_compile::schedule_text::LiveArea;
 use tilewright_machine::tcp::Tcp;
 use tilewright_tcp_isa::footprint::{Access, Store, of_exec, of_transfer};
 use tilewright_tcp_isa::program::event::{PeId, Ticket};
@@ -121,10 +121,10 @@ impl WrittenRange {
 pub(super) fn areas(
     machine: &Tcp,
     compiled: &Compiled,
-    outline: &Outline,
+    outline: &ProgramOutline,
     commands: &BTreeMap<Ticket, TimedCommand>,
     pe: PeId,
-) -> Vec<Area> {
+) -> Vec<LiveArea> {
     let mut order: Vec<(&Ticket, &TimedCommand)> = commands.iter().collect();
     order.sort_by_key(|(ticket, command)| (command.start, **ticket));
     let mut memories: BTreeMap<Store, MemoryLiveness> = BTreeMap::new();
@@ -150,7 +150,7 @@ pub(super) fn areas(
             let name =
                 place.filter(|((of, _), _)| *of == memory).map_or(String::new(), |(_, name)| name.join("/"));
             let (bytes, live, span) = ((start, end), (from, to), Span::default());
-            all.push(Area { memory, bytes, more, live, by, readers, name, span });
+            all.push(LiveArea { memory, bytes, more, live, by, readers, name, span });
         }
     }
     all.sort_by_key(|area| (area.memory, area.bytes, area.live));
@@ -173,7 +173,7 @@ fn touched(machine: &Tcp, command: &TimedCommand, pe: PeId) -> Vec<Access> {
 }
 
 /// Names of places by memory and first byte; each ends where the next begins.
-fn named(compiled: &Compiled, outline: &Outline) -> BTreeMap<(Store, u64), Vec<&'static str>> {
+fn named(compiled: &Compiled, outline: &ProgramOutline) -> BTreeMap<(Store, u64), Vec<&'static str>> {
     let plan = &compiled.plan;
     let mut all: BTreeMap<(Store, u64), Vec<&'static str>> = BTreeMap::new();
     let weights = plan.packed.first().and_then(|packed| packed.fills.first()).map(|fill| fill.at);

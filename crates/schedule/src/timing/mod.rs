@@ -14,14 +14,14 @@ use std::sync::Arc;
 
 use tilewright_base::Span;
 use tilewright_compile::Compiled;
-use tilewright_compile::compiled::Outline;
-use tilewright_compile::schedule_text::judge::prefetch;
-use tilewright_compile::schedule_text::{Area, Command, Reason, Text, UNITS, percent};
+use tilewright_compile::compiled::ProgramOutline;
+use tilewright_compile::schedule_text::checker::prefetch;
+use tilewright_compile::schedule_text::{LiveArea, ScheduledCommand, StallReason, ScheduleText, UNITS, percent};
 use tilewright_machine::tcp::Tcp;
 use tilewright_record::KeepLast;
 use tilewright_tcp_isa::program::event::{PeId, Ticket, Unit};
 use tilewright_tcp_isa::program::{Exec, Program, RegisterId, Transfer};
-use tilewright_tcp_sim::{Detail, Judge, Options, Outcome, SimError};
+use tilewright_tcp_sim::{Detail, ScheduleChecker, Options, Outcome, SimError};
 
 pub use stalls::{MainStall, TimeSplit};
 pub use tilewright_compile::schedule_text::EXPLAINED_PERCENT;
@@ -81,7 +81,7 @@ pub struct TimedSchedule {
     /// What the busiest unit's PE waited for, longest first.
     pub blames: Vec<MainStall>,
     /// Data memory of the first slice of the first PE, and other memories.
-    pub areas: Vec<Area>,
+    pub areas: Vec<LiveArea>,
     /// The first PE.
     pub first: PeId,
 }
@@ -99,20 +99,20 @@ impl TimedSchedule {
     }
 
     /// As its text has it.
-    pub fn text(&self) -> Text {
-        let commands: Vec<Command> =
+    pub fn text(&self) -> ScheduleText {
+        let commands: Vec<ScheduledCommand> =
             self.commands.iter().map(|(ticket, timed)| command(*ticket, timed)).collect();
         let busy = UNITS.map(|unit| self.busy.get(&unit).copied().unwrap_or(0));
         let TimeSplit { both, tensor_unit, dma, neither } = self.split;
         let all = both + tensor_unit + dma + neither;
-        let reason = |blame: &MainStall| Reason {
+        let reason = |blame: &MainStall| StallReason {
             cycles: blame.cycles,
             percent: percent(blame.cycles, self.cycles),
             before: blame.before.clone(),
             count: blame.count,
             on: blame.on.clone(),
         };
-        let mut text = Text {
+        let mut text = ScheduleText {
             program: self.name.to_string(),
             cycles: self.cycles,
             fixed_cycles: self.fixed_cycles,
@@ -133,16 +133,16 @@ impl TimedSchedule {
     }
 }
 
-fn command(ticket: Ticket, timed: &TimedCommand) -> Command {
+fn command(ticket: Ticket, timed: &TimedCommand) -> ScheduledCommand {
     let TimedCommand { pe, unit, issued, start, end, .. } = *timed;
     let mut after: Vec<Ticket> = timed.waited.iter().chain(&timed.told).copied().collect();
     after.sort_unstable();
     after.dedup();
-    Command { ticket, issued, start, end, pe, unit, name: timed.name.clone(), after, span: Span::default() }
+    ScheduledCommand { ticket, issued, start, end, pe, unit, name: timed.name.clone(), after, span: Span::default() }
 }
 
 /// What a run is asked: registers as with this many tokens behind so many others.
-pub fn longest(compiled: &Compiled, outline: &Outline) -> Vec<(RegisterId, i64)> {
+pub fn longest(compiled: &Compiled, outline: &ProgramOutline) -> Vec<(RegisterId, i64)> {
     let most = compiled.plan.options.context.min(compiled.kernels.positions);
     let (past, count) = match outline.name {
         "prefill" => (0, compiled.most_tokens().min(most)),
@@ -162,7 +162,7 @@ pub fn longest(compiled: &Compiled, outline: &Outline) -> Vec<(RegisterId, i64)>
 ///
 /// # Errors
 /// A program that cannot be simulated.
-pub fn schedule(machine: &Tcp, compiled: &Compiled, outline: &Outline) -> Result<TimedSchedule, SimError> {
+pub fn schedule(machine: &Tcp, compiled: &Compiled, outline: &ProgramOutline) -> Result<TimedSchedule, SimError> {
     let Some(program) = compiled.program(outline.name) else {
         return Err(SimError::Chips { chips: 0, most: 1 });
     };
@@ -205,7 +205,7 @@ fn run(
     machine: &Tcp,
     program: &Program,
     values: &[(RegisterId, i64)],
-    judge: &mut dyn Judge,
+    judge: &mut dyn ScheduleChecker,
 ) -> Result<Outcome, SimError> {
     let options = Options { detail: Detail::Totals, check: false, ..Options::default() };
     let prepared = tilewright_tcp_sim::Prepared::new(Arc::new(machine.clone()), Arc::new(program.clone()));

@@ -4,17 +4,17 @@ use tilewright_graph::rich::{Attr, Attrs, RichOp};
 use tilewright_graph::{Binary, Graph, Node, Op, ValueId as Value};
 
 use crate::CompileError;
-use crate::kernel::{Axis, Heads, Kernel, Kernels, Layout, Order, ValueId, Weight};
+use crate::kernel::{WeightAxis, Heads, Kernel, Kernels, ValueLayout, AxisOrder, ValueId, WeightMatrix};
 use crate::lookup::Lookup;
 
 /// A residual: its value in the graph, and as a kernel's result.
 pub(super) type Residual = (Value, ValueId);
 
 /// A projection: its weight, and its result.
-pub(super) type Projection = (Weight, Value);
+pub(super) type Projection = (WeightMatrix, Value);
 
 /// A graph on its way to kernels.
-pub(super) struct Walk<'g> {
+pub(super) struct Clusterer<'g> {
     pub(super) graph: &'g Graph,
     pub(super) out: Kernels,
     /// Attentions so far.
@@ -24,10 +24,10 @@ pub(super) struct Walk<'g> {
     lookup: Lookup<'g>,
 }
 
-impl<'g> Walk<'g> {
-    pub(super) fn new(graph: &'g Graph, allowed: &'static str) -> Walk<'g> {
+impl<'g> Clusterer<'g> {
+    pub(super) fn new(graph: &'g Graph, allowed: &'static str) -> Clusterer<'g> {
         let out = Kernels { name: graph.name.clone(), ..Kernels::default() };
-        Walk { graph, out, layer: 0, allowed, lookup: Lookup::new(graph) }
+        Clusterer { graph, out, layer: 0, allowed, lookup: Lookup::new(graph) }
     }
 
     /// A complaint about a value, with the operator that makes it.
@@ -113,9 +113,9 @@ impl<'g> Walk<'g> {
         let (true, [Some(rows), Some(columns)]) = (spec == "bse,fe->bsf", dims.as_slice()) else {
             return self.refuse(out, "it is no projection by a matrix");
         };
-        let plain = |size: u64| Axis { size, order: Order::Plain, parts: 1, copies: 1 };
+        let plain = |size: u64| WeightAxis { size, order: AxisOrder::Plain, parts: 1, copies: 1 };
         let (rows, columns) = (plain(*rows), plain(*columns));
-        let mut weight = Weight { name: self.name(weight), rows, columns, bias: None };
+        let mut weight = WeightMatrix { name: self.name(weight), rows, columns, bias: None };
         let sums: Vec<&Node> = self.users(out).collect();
         if let [sum] = sums[..]
             && sum.op == Op::Binary(Binary::Add)
@@ -180,7 +180,7 @@ impl<'g> Walk<'g> {
         &mut self,
         rows: Value,
         input: ValueId,
-        order: Order,
+        order: AxisOrder,
         (x, id): Residual,
     ) -> Result<Residual, CompileError> {
         let Some(node) = self.users(rows).next() else { return self.refuse(rows, "nothing uses it") };
@@ -190,7 +190,7 @@ impl<'g> Walk<'g> {
         let Some(sum) = self.next(value, adds) else {
             return self.refuse(value, "it is not added to the residual");
         };
-        let out = self.out.add(self.name(sum), weight.rows.size, Layout::Features);
+        let out = self.out.add(self.name(sum), weight.rows.size, ValueLayout::Features);
         self.out.kernels.push(Kernel::Combine { input, weight, residual: id, out });
         Ok((sum, out))
     }

@@ -7,16 +7,16 @@ use tilewright_graph::{Binary, Data, Dim, Fold, Graph, Node, Op, Unary, ValueId}
 
 use crate::lookup::Lookup;
 
-pub(super) struct View<'g> {
+pub(super) struct GraphView<'g> {
     pub(super) graph: &'g Graph,
     lookup: Lookup<'g>,
     constants: BTreeMap<ValueId, &'g Data>,
 }
 
-impl<'g> View<'g> {
-    pub(super) fn new(graph: &'g Graph) -> View<'g> {
+impl<'g> GraphView<'g> {
+    pub(super) fn new(graph: &'g Graph) -> GraphView<'g> {
         let constants = graph.constants.iter().map(|constant| (constant.value, &constant.data)).collect();
-        View { graph, lookup: Lookup::new(graph), constants }
+        GraphView { graph, lookup: Lookup::new(graph), constants }
     }
 
     pub(super) fn name(&self, value: ValueId) -> String {

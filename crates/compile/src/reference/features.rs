@@ -3,11 +3,11 @@
 use tilewright_num::Function;
 
 use super::arith::{UNIT, add, bf16, div, fma, function, in_fours, in_order, mul, sub, to_i8};
-use super::contract::Taken;
-use super::{Judge, Rows};
+use super::contract::ContractionInput;
+use super::{ReferenceModel, TokenRows};
 use crate::weights::Matrix;
 
-impl Judge<'_> {
+impl ReferenceModel<'_> {
     /// The sum of a token's columns: of each slice in fours, then of all slices.
     fn sum(&self, values: &[f32]) -> f32 {
         let share = usize::try_from(self.plan.features.share).unwrap_or(1).max(1);
@@ -28,21 +28,21 @@ impl Judge<'_> {
         function(Function::Sqrt, fma(self.sum(&squares), self.inverse_width(), epsilon))
     }
 
-    pub(super) fn rms(&self, x: &[f32], gain: &Matrix, epsilon: f32, known: Option<f32>) -> Taken {
+    pub(super) fn rms(&self, x: &[f32], gain: &Matrix, epsilon: f32, known: Option<f32>) -> ContractionInput {
         let root = self.root(x, epsilon);
         let scaled = (0..).zip(x).map(|(column, x)| mul(*x, gain.at(0, column)));
         if !self.integers() {
-            return Taken::Floats(scaled.map(|value| bf16(div(value, root))).collect());
+            return ContractionInput::Floats(scaled.map(|value| bf16(div(value, root))).collect());
         }
         if let Some(peak) = known {
             let integer = |value: f32| to_i8(div(mul(value, UNIT / peak), root));
-            return Taken::Integers(scaled.map(integer).collect(), peak);
+            return ContractionInput::Integers(scaled.map(integer).collect(), peak);
         }
         let scaled: Vec<f32> = scaled.collect();
         let magnitudes = (0..).zip(x).map(|(column, x)| mul(x.abs(), gain.at(0, column).abs()));
         let peak = magnitudes.fold(0.0_f32, f32::max);
         let integer = |value: &f32| to_i8(div(mul(*value, UNIT), peak));
-        Taken::Integers(scaled.iter().map(integer).collect(), div(peak, root))
+        ContractionInput::Integers(scaled.iter().map(integer).collect(), div(peak, root))
     }
 
     /// In full, and as contractions take it.
@@ -52,7 +52,7 @@ impl Judge<'_> {
         gain: &Matrix,
         bias: Option<&Matrix>,
         (epsilon, known): (f32, Option<f32>),
-    ) -> (Vec<f32>, Taken) {
+    ) -> (Vec<f32>, ContractionInput) {
         let mean = mul(self.sum(x), self.inverse_width());
         let centred: Vec<f32> = x.iter().map(|x| sub(*x, mean)).collect();
         let root = self.root(&centred, epsilon);
@@ -62,15 +62,15 @@ impl Judge<'_> {
         });
         let kept: Vec<f32> = scaled.collect();
         let taken = match (self.integers(), known) {
-            (true, Some(peak)) => Taken::known(&kept, peak),
-            (true, None) => Taken::quantised(&kept, |_| true),
-            _ => Taken::Floats(kept.iter().copied().map(bf16).collect()),
+            (true, Some(peak)) => ContractionInput::known(&kept, peak),
+            (true, None) => ContractionInput::quantised(&kept, |_| true),
+            _ => ContractionInput::Floats(kept.iter().copied().map(bf16).collect()),
         };
         (kept, taken)
     }
 
     /// Tokens are summed from the newest on, those of each processing element first; then the sum is scaled to length 1.
-    pub(super) fn pool(&self, x: &Rows) -> Vec<f32> {
+    pub(super) fn pool(&self, x: &TokenRows) -> Vec<f32> {
         let own = (self.machine.pe.slices / self.pes()).max(1);
         let column = |at: usize| {
             let parts = (0..self.pes()).map(|pe| {

@@ -3,23 +3,23 @@
 use tilewright_graph::rich::RichOp;
 use tilewright_graph::{Node, Op, Type};
 
-use super::view::{View, operand, pair};
-use super::{Found, Rewrite};
+use super::view::{GraphView, operand, pair};
+use super::{PatternMatch, Rewrite};
 
 /// How clustering knows a projection.
 const PROJECTION: &str = "bse,fe->bsf";
 
-pub(super) fn linear(view: &View<'_>, node: &Node) -> Found {
-    let (true, Some((x, weight))) = (multiplies(&node.op), pair(node)) else { return Found::No };
+pub(super) fn linear(view: &GraphView<'_>, node: &Node) -> PatternMatch {
+    let (true, Some((x, weight))) = (multiplies(&node.op), pair(node)) else { return PatternMatch::No };
     if !view.is_constant(weight) {
-        return Found::No;
+        return PatternMatch::No;
     }
     let (rank, dims) = (view.dims(x).len(), view.dims(weight));
     let [columns, rows] = dims else {
-        return Found::Near(format!("the weight has {} axes, not two", dims.len()));
+        return PatternMatch::Near(format!("the weight has {} axes, not two", dims.len()));
     };
     if rank != 3 {
-        return Found::Near(format!("what is projected has {rank} axes, not batch, tokens and width"));
+        return PatternMatch::Near(format!("what is projected has {rank} axes, not batch, tokens and width"));
     }
     let op = Op::Einsum(PROJECTION.to_string());
     // A matrix that was turned is taken as it was.
@@ -27,14 +27,14 @@ pub(super) fn linear(view: &View<'_>, node: &Node) -> Found {
         && order == &[1, 0]
         && let Some(plain) = inputs.first().copied().flatten()
     {
-        return Found::Becomes(Box::new(Rewrite::new(op, &[x, plain])));
+        return PatternMatch::Becomes(Box::new(Rewrite::new(op, &[x, plain])));
     }
     let dtype = view.graph.value(weight).map(|value| value.ty.dtype);
-    let (Some(dtype), Some(x)) = (dtype, operand(node, 0)) else { return Found::No };
+    let (Some(dtype), Some(x)) = (dtype, operand(node, 0)) else { return PatternMatch::No };
     let ty = Type::new(dtype, [rows.clone(), columns.clone()]);
     let name = format!("{}.T", view.name(weight));
     let before = Some((Op::Transpose(vec![1, 0]), weight, ty, name));
-    Found::Becomes(Box::new(Rewrite { before, ..Rewrite::new(op, &[x]) }))
+    PatternMatch::Becomes(Box::new(Rewrite { before, ..Rewrite::new(op, &[x]) }))
 }
 
 /// A product of matrices, or the einsum that stage 1 writes for one.

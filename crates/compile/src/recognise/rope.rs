@@ -3,30 +3,30 @@
 use tilewright_graph::rich::{Attrs, RichOp};
 use tilewright_graph::{Binary, Node, Op, ValueId};
 
-use super::view::{View, operand};
-use super::{Found, Rewrite};
+use super::view::{GraphView, operand};
+use super::{PatternMatch, Rewrite};
 
-pub(super) fn rope(view: &View<'_>, node: &Node) -> Found {
+pub(super) fn rope(view: &GraphView<'_>, node: &Node) -> PatternMatch {
     let interleaved = matches!(node.op, Op::Reshape(_));
     let Some((real, imaginary)) = (if interleaved { neighbours(view, node) } else { halves(view, node) })
     else {
-        return Found::No;
+        return PatternMatch::No;
     };
     let (Some(minus), Some(plus)) = (view.binary(real, Binary::Sub), view.binary(imaginary, Binary::Add))
     else {
-        return Found::No;
+        return PatternMatch::No;
     };
     match turned(view, minus, plus, interleaved) {
         Ok(inputs) => {
             let attrs = Attrs::default().int("interleaved", i64::from(interleaved));
-            Found::Becomes(Box::new(Rewrite::new(Op::Rich(RichOp::Rope, attrs), &inputs)))
+            PatternMatch::Becomes(Box::new(Rewrite::new(Op::Rich(RichOp::Rope, attrs), &inputs)))
         }
-        Err(why) => Found::Near(why),
+        Err(why) => PatternMatch::Near(why),
     }
 }
 
 /// Parts of `[.., n, 2]` that became `[.., 2 n]`.
-fn neighbours(view: &View<'_>, node: &Node) -> Option<(ValueId, ValueId)> {
+fn neighbours(view: &GraphView<'_>, node: &Node) -> Option<(ValueId, ValueId)> {
     let joined = operand(node, 0)?;
     let Node { op: Op::Concat { axis }, inputs, .. } = view.maker(joined)? else { return None };
     let [Some(real), Some(imaginary)] = inputs[..] else { return None };
@@ -43,7 +43,7 @@ fn neighbours(view: &View<'_>, node: &Node) -> Option<(ValueId, ValueId)> {
 }
 
 /// Parts of `[.., n]` that became `[.., 2 n]`.
-fn halves(view: &View<'_>, node: &Node) -> Option<(ValueId, ValueId)> {
+fn halves(view: &GraphView<'_>, node: &Node) -> Option<(ValueId, ValueId)> {
     let Op::Concat { axis } = node.op else { return None };
     let [Some(real), Some(imaginary)] = node.inputs[..] else { return None };
     (axis + 1 == view.dims(real).len()).then_some((real, imaginary))
@@ -51,7 +51,7 @@ fn halves(view: &View<'_>, node: &Node) -> Option<(ValueId, ValueId)> {
 
 /// `x`, cosines and sines of `a cos - b sin` and `a sin + b cos`.
 fn turned(
-    view: &View<'_>,
+    view: &GraphView<'_>,
     (a_cos, b_sin): (ValueId, ValueId),
     plus: (ValueId, ValueId),
     interleaved: bool,

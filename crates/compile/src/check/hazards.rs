@@ -10,25 +10,25 @@ use tilewright_tcp_isa::program::event::PeId;
 use tilewright_tcp_isa::program::tensor::{Data, Role};
 use tilewright_tcp_isa::program::{Program, Tensor};
 
-use super::Checked;
-use super::fault::{Fault, Kind};
-use super::flow::{BEFORE, Flow, Writer};
+use super::CheckReport;
+use super::fault::{CheckFault, FaultKind};
+use super::flow::{BEFORE, LastWriters, Writer};
 use super::intent::Intent;
-use super::order::{Order, Stamp};
-use super::touch::{Region, TouchId, Touches};
-use super::trace::{Op, Trace};
+use super::order::{HappensBefore, CommandStamp};
+use super::touch::{MemoryRegion, TouchId, AccessCache};
+use super::trace::{TraceOp, Trace};
 
 /// A command that something may still race with.
 #[derive(Clone, Copy, Debug)]
-struct Live {
+struct LiveCommand {
     count: u32,
     touch: TouchId,
 }
 
 /// Commands of one unit in one region, in order.
 #[derive(Clone, Debug, Default)]
-struct Lane {
-    live: Vec<Live>,
+struct UnitHistory {
+    live: Vec<LiveCommand>,
     next_prune: usize,
 }
 
@@ -37,7 +37,7 @@ const FIRST_PRUNE: usize = 16;
 
 /// A command that wrote.
 #[derive(Clone, Copy, Debug)]
-struct Wrote {
+struct WriterCommand {
     queue: usize,
     step: usize,
     touch: TouchId,
@@ -45,17 +45,17 @@ struct Wrote {
     was_read: bool,
 }
 
-struct Judge<'j, 'm> {
+struct HazardChecker<'j, 'm> {
     intent: &'j Intent,
-    touches: &'j mut Touches<'m>,
-    checked: &'j mut Checked,
-    found: &'j mut Vec<Fault>,
-    order: Order,
+    touches: &'j mut AccessCache<'m>,
+    checked: &'j mut CheckReport,
+    found: &'j mut Vec<CheckFault>,
+    order: HappensBefore,
     /// By region and whether they write there; a lane a unit.
-    lanes: BTreeMap<(Region, bool), Vec<Lane>>,
-    flow: Flow,
+    lanes: BTreeMap<(MemoryRegion, bool), Vec<UnitHistory>>,
+    flow: LastWriters,
     outputs: Vec<Access>,
-    wrote: Vec<Wrote>,
+    wrote: Vec<WriterCommand>,
     /// All registers are at their most: nothing is left out.
     widest: bool,
     /// Slices of a PE.
@@ -63,23 +63,23 @@ struct Judge<'j, 'm> {
 }
 
 /// A command as it is met.
-struct Met<'s> {
+struct CurrentCommand<'s> {
     queue: usize,
     pe: PeId,
     step: usize,
     touch: TouchId,
-    stamp: &'s Stamp,
+    stamp: &'s CommandStamp,
 }
 
 /// Judges one case.
-pub(super) fn judge(
+pub(super) fn check_case(
     machine: &Tcp,
     program: &Program,
     intent: &Intent,
     (traces, widest): (&[Trace], bool),
-    touches: &mut Touches<'_>,
-    checked: &mut Checked,
-    found: &mut Vec<Fault>,
+    touches: &mut AccessCache<'_>,
+    checked: &mut CheckReport,
+    found: &mut Vec<CheckFault>,
 ) {
     let given = |held: &&Tensor| held.role != Role::Output && held.data != Data::None;
     let held = program.tensors.iter().filter(given).filter_map(|held| tensor::whole(machine, held));
@@ -87,16 +87,16 @@ pub(super) fn judge(
     let outputs = program.tensors.iter().filter(|held| held.role == Role::Output);
     let outputs = outputs.filter_map(|held| tensor::whole(machine, held)).collect();
     let used = traces.iter().flat_map(|trace| &trace.ops).filter_map(|(op, _)| match op {
-        Op::Issue { touch, .. } | Op::Read(touch) => Some(*touch),
+        TraceOp::Issue { touch, .. } | TraceOp::Read(touch) => Some(*touch),
         _ => None,
     });
     let used: std::collections::BTreeSet<TouchId> = used.collect();
     let accesses = used.iter().filter_map(|id| touches.get(*id)).flat_map(|touch| &touch.accesses);
-    let mut flow = Flow::new(accesses.filter(|access| access.write).chain(&held));
+    let mut flow = LastWriters::new(accesses.filter(|access| access.write).chain(&held));
     held.iter().for_each(|access| flow.write(access, BEFORE));
-    let before = Wrote { queue: 0, step: 0, touch: 0, kernel: None, was_read: true };
-    let order = Order::new(traces.len());
-    let mut judge = Judge {
+    let before = WriterCommand { queue: 0, step: 0, touch: 0, kernel: None, was_read: true };
+    let order = HappensBefore::new(traces.len());
+    let mut judge = HazardChecker {
         intent,
         touches,
         checked,
@@ -113,7 +113,7 @@ pub(super) fn judge(
     judge.unread(traces);
 }
 
-impl Judge<'_, '_> {
+impl HazardChecker<'_, '_> {
     fn run(&mut self, traces: &[Trace]) {
         let mut at = vec![0_usize; traces.len()];
         loop {
@@ -133,66 +133,66 @@ impl Judge<'_, '_> {
             }
         }
         for (trace, at) in traces.iter().zip(at) {
-            if let Some((Op::Receive(from), step)) = trace.ops.get(at) {
+            if let Some((TraceOp::Receive(from), step)) = trace.ops.get(at) {
                 let ends = traces.iter().all(|other| other.pe != *from);
                 let why = if ends { "which has no queue" } else { "which does not come to send it" };
                 let message = format!("waits for a message of pe {}, {why}", from.pe);
-                self.found.push(Fault::new(Kind::Deadlock, trace.pe, *step, message));
+                self.found.push(CheckFault::new(FaultKind::Deadlock, trace.pe, *step, message));
             }
         }
         let left: Vec<_> = self.order.left().collect();
         for (from, to, count) in left {
             let message = format!("{count} messages to pe {} that it does not take", to.pe);
-            self.found.push(Fault::new(Kind::NoReceiver, from, 0, message));
+            self.found.push(CheckFault::new(FaultKind::NoReceiver, from, 0, message));
         }
     }
 
     /// Does one op; whether it could be done.
-    fn op(&mut self, queue: usize, pe: PeId, op: Op, step: usize) -> bool {
+    fn op(&mut self, queue: usize, pe: PeId, op: TraceOp, step: usize) -> bool {
         match op {
-            Op::Issue { unit, id, touch } => {
+            TraceOp::Issue { unit, id, touch } => {
                 let stamp = self.order.issue(queue, unit, id);
-                self.command(&Met { queue, pe, step, touch, stamp: &stamp });
+                self.command(&CurrentCommand { queue, pe, step, touch, stamp: &stamp });
             }
-            Op::WaitD(id) | Op::WaitE(id) | Op::Await { id, .. } => {
-                let transfer = matches!(op, Op::WaitD(_) | Op::Await { transfer: true, .. });
+            TraceOp::WaitD(id) | TraceOp::WaitE(id) | TraceOp::Await { id, .. } => {
+                let transfer = matches!(op, TraceOp::WaitD(_) | TraceOp::Await { transfer: true, .. });
                 let known = match op {
-                    Op::Await { .. } => self.order.await_one(queue, transfer, id),
+                    TraceOp::Await { .. } => self.order.await_one(queue, transfer, id),
                     _ => self.order.wait(queue, transfer, id),
                 };
                 if !known {
                     let what = if transfer { "transfer" } else { "execution" };
                     let message = format!("waits for {what} {id}, which was not issued before");
-                    self.found.push(Fault::new(Kind::NeverIssued, pe, step, message));
+                    self.found.push(CheckFault::new(FaultKind::NeverIssued, pe, step, message));
                 }
             }
-            Op::Skip { transfer, id } => self.order.skip(queue, transfer, id),
-            Op::Sync => self.order.sync(queue),
-            Op::Post(to) => self.order.post(queue, pe, to),
-            Op::Receive(from) => return self.order.receive(queue, pe, from),
-            Op::Read(touch) => {
+            TraceOp::Skip { transfer, id } => self.order.skip(queue, transfer, id),
+            TraceOp::Sync => self.order.sync(queue),
+            TraceOp::Post(to) => self.order.post(queue, pe, to),
+            TraceOp::Receive(from) => return self.order.receive(queue, pe, from),
+            TraceOp::Read(touch) => {
                 let stamp = self.order.read(queue);
-                self.command(&Met { queue, pe, step, touch, stamp: &stamp });
+                self.command(&CurrentCommand { queue, pe, step, touch, stamp: &stamp });
             }
         }
         true
     }
 
-    fn command(&mut self, met: &Met<'_>) {
+    fn command(&mut self, met: &CurrentCommand<'_>) {
         self.checked.commands += 1;
         self.compare(met);
         self.follow(met);
     }
 
     /// With all that is not ordered before it.
-    fn compare(&mut self, met: &Met<'_>) {
+    fn compare(&mut self, met: &CurrentCommand<'_>) {
         let Some(touch) = self.touches.get(met.touch) else { return };
-        let regions: Vec<(Region, bool)> =
+        let regions: Vec<(MemoryRegion, bool)> =
             touch.regions.iter().map(|(region, write)| (*region, *write)).collect();
         if let Some(outside) = touch.outside.first() {
             let (start, end) = outside.bytes;
             let message = format!("`{}` touches {start}..{end}, where no memory is", touch.name);
-            self.found.push(Fault::new(Kind::Outside, met.pe, met.step, message));
+            self.found.push(CheckFault::new(FaultKind::Outside, met.pe, met.step, message));
         }
         for (region, writes) in regions {
             let mut others: Vec<TouchId> = Vec::new();
@@ -214,7 +214,7 @@ impl Judge<'_, '_> {
         }
     }
 
-    fn pair(&mut self, met: &Met<'_>, other: TouchId) {
+    fn pair(&mut self, met: &CurrentCommand<'_>, other: TouchId) {
         let Some(meeting) = self.touches.meeting(other, met.touch) else { return };
         let name = |id: TouchId| self.touches.get(id).map_or("", |touch| touch.name.as_str());
         let message = format!(
@@ -226,14 +226,14 @@ impl Judge<'_, '_> {
             meeting.bytes.1,
             meeting.slice
         );
-        self.found.push(Fault::new(Kind::Unordered, met.pe, met.step, message));
+        self.found.push(CheckFault::new(FaultKind::Unordered, met.pe, met.step, message));
     }
 
-    fn keep(&mut self, region: Region, writes: bool, met: &Met<'_>) {
+    fn keep(&mut self, region: MemoryRegion, writes: bool, met: &CurrentCommand<'_>) {
         let units = self.order.units();
-        let lanes = self.lanes.entry((region, writes)).or_insert_with(|| vec![Lane::default(); units]);
+        let lanes = self.lanes.entry((region, writes)).or_insert_with(|| vec![UnitHistory::default(); units]);
         let Some(lane) = lanes.get_mut(met.stamp.unit) else { return };
-        lane.live.push(Live { count: met.stamp.count, touch: met.touch });
+        lane.live.push(LiveCommand { count: met.stamp.count, touch: met.touch });
         if lane.live.len() >= lane.next_prune.max(FIRST_PRUNE) {
             let settled = self.order.settled(met.stamp.unit);
             lane.live.retain(|live| live.count > settled);
@@ -242,7 +242,7 @@ impl Judge<'_, '_> {
     }
 
     /// Whose bytes it reads, and that they are its own from now on.
-    fn follow(&mut self, met: &Met<'_>) {
+    fn follow(&mut self, met: &CurrentCommand<'_>) {
         let Some(touch) = self.touches.get(met.touch) else { return };
         let kernel = self.intent.kernel(met.queue, met.step, touch.transfer);
         for (memory, writer, (slice, byte)) in self.flow.sources(touch) {
@@ -251,7 +251,7 @@ impl Judge<'_, '_> {
                 let message =
                     format!("`{}` reads {} byte {byte} of slice {slice}", touch.name, memory.name());
                 let message = message + ", which nothing has written";
-                self.found.push(Fault::new(Kind::Unwritten, met.pe, met.step, message));
+                self.found.push(CheckFault::new(FaultKind::Unwritten, met.pe, met.step, message));
                 continue;
             };
             source.was_read = true;
@@ -263,7 +263,7 @@ impl Judge<'_, '_> {
                 let message = format!("`{}` of {} reads ", touch.name, self.intent.name(kernel));
                 let message =
                     message + &format!("dm byte {byte} of slice {slice}, which this run has not written");
-                self.found.push(Fault::new(Kind::Unwritten, met.pe, met.step, message));
+                self.found.push(CheckFault::new(FaultKind::Unwritten, met.pe, met.step, message));
             }
             if memory != Store::Hbm && !self.intent.may_read(kernel, source.kernel) {
                 let wrote = self.touches.get(source.touch).map_or("", |touch| touch.name.as_str());
@@ -274,7 +274,7 @@ impl Judge<'_, '_> {
                     memory.name(),
                     self.intent.name(source.kernel),
                 );
-                self.found.push(Fault::new(Kind::Stale, met.pe, met.step, message));
+                self.found.push(CheckFault::new(FaultKind::Stale, met.pe, met.step, message));
             }
         }
         let writer = Writer::try_from(self.wrote.len()).unwrap_or(Writer::MAX);
@@ -290,7 +290,7 @@ impl Judge<'_, '_> {
             let was_read = self.intent.keeps_all
                 || touch.accesses.iter().any(|access| access.write && of_output(access));
             let (queue, step, touch) = (met.queue, met.step, met.touch);
-            self.wrote.push(Wrote { queue, step, touch, kernel, was_read });
+            self.wrote.push(WriterCommand { queue, step, touch, kernel, was_read });
             writes.for_each(|access| self.flow.write(access, writer));
         }
     }
@@ -302,7 +302,7 @@ impl Judge<'_, '_> {
             let pe = traces.get(wrote.queue).map_or(PeId { chip: 0, pe: 0 }, |trace| trace.pe);
             let of = self.intent.name(wrote.kernel);
             let message = format!("nothing reads what `{name}` of {of} writes");
-            let fault = Fault::new(Kind::Unread, pe, wrote.step, message);
+            let fault = CheckFault::new(FaultKind::Unread, pe, wrote.step, message);
             self.checked.unread.insert((wrote.queue, wrote.step), fault);
         }
         for wrote in self.wrote.iter().filter(|wrote| wrote.was_read) {

@@ -3,31 +3,31 @@
 use super::arith::{UNIT, add, as_whole, bf16, in_order, mul, to_i8, tree, whole};
 use tilewright_num::Dtype;
 
-use super::{Judge, Parts, State};
-use crate::kernel::Weight;
+use super::{ReferenceModel, ShardedRow, KernelState};
+use crate::kernel::WeightMatrix;
 use crate::tcp::sizes::Packets;
 
 /// What a contraction takes of a row: numbers, or integers and what a unit is worth.
 #[derive(Clone, Debug)]
-pub(super) enum Taken {
+pub(super) enum ContractionInput {
     /// bf16.
     Floats(Vec<f32>),
     /// i8, in units of a 127th of this.
     Integers(Vec<i32>, f32),
 }
 
-impl Taken {
+impl ContractionInput {
     /// A row in units of a greatest magnitude that is known.
-    pub(super) fn known(row: &[f32], peak: f32) -> Taken {
-        Taken::Integers(row.iter().map(|value| to_i8(mul(*value, UNIT / peak))).collect(), peak)
+    pub(super) fn known(row: &[f32], peak: f32) -> ContractionInput {
+        ContractionInput::Integers(row.iter().map(|value| to_i8(mul(*value, UNIT / peak))).collect(), peak)
     }
 
     /// A row in units of the greatest magnitude of what counts.
-    pub(super) fn quantised(row: &[f32], counts: impl Fn(u64) -> bool) -> Taken {
+    pub(super) fn quantised(row: &[f32], counts: impl Fn(u64) -> bool) -> ContractionInput {
         let counted = (0..).zip(row).filter(|(at, _)| counts(*at));
         let peak = counted.fold(0.0_f32, |peak, (_, value)| peak.max(value.abs()));
         let integer = |value: &f32| to_i8(super::arith::div(mul(*value, UNIT), peak));
-        Taken::Integers(row.iter().map(integer).collect(), peak)
+        ContractionInput::Integers(row.iter().map(integer).collect(), peak)
     }
 }
 
@@ -54,9 +54,9 @@ pub(super) fn dot(a: &[f32], b: impl Fn(usize) -> f32, packets: Packets) -> f32 
     sum
 }
 
-impl Judge<'_> {
+impl ReferenceModel<'_> {
     /// The row of a weight that comes to a place, in the order of the contracted axis.
-    fn row(&self, weight: &Weight, pe: u64, place: u64) -> Option<(u64, Vec<f32>)> {
+    fn row(&self, weight: &WeightMatrix, pe: u64, place: u64) -> Option<(u64, Vec<f32>)> {
         let matrix = self.constant(&weight.name);
         let source = weight.rows.source(pe, place)?;
         let column = |at: u64| weight.columns.source(pe, at).map_or(0.0, |at| matrix.at(source, at));
@@ -64,7 +64,7 @@ impl Judge<'_> {
     }
 
     /// What a unit of a row of a weight is worth, all columns taken together.
-    fn unit(&self, weight: &Weight, row: u64) -> f32 {
+    fn unit(&self, weight: &WeightMatrix, row: u64) -> f32 {
         let Some(greatest) = self.greatest() else { return 1.0 };
         let matrix = self.constant(&weight.name);
         let all: Vec<f32> = (0..matrix.columns).map(|column| matrix.at(row, column)).collect();
@@ -72,7 +72,7 @@ impl Judge<'_> {
     }
 
     /// Integers: exact, then what units are worth.
-    fn exact(&self, a: &[i32], peak: f32, weight: &Weight, row: u64, elements: &[f32]) -> f32 {
+    fn exact(&self, a: &[i32], peak: f32, weight: &WeightMatrix, row: u64, elements: &[f32]) -> f32 {
         let (unit, greatest) = (self.unit(weight, row), self.greatest().unwrap_or(UNIT));
         let products = a.iter().zip(elements).map(|(a, b)| a.wrapping_mul(quantised(*b, unit, greatest)));
         let sum = products.fold(0, i32::wrapping_add);
@@ -89,7 +89,7 @@ impl Judge<'_> {
     }
 
     /// A row of a weight as floats meet it, and what a sum of products is multiplied by: integers are floats too.
-    fn as_floats(&self, weight: &Weight, row: u64, elements: Vec<f32>) -> (Vec<f32>, Option<f32>) {
+    fn as_floats(&self, weight: &WeightMatrix, row: u64, elements: Vec<f32>) -> (Vec<f32>, Option<f32>) {
         let Some(greatest) = self.greatest() else {
             return (elements.into_iter().map(bf16).collect(), None);
         };
@@ -99,11 +99,11 @@ impl Judge<'_> {
     }
 
     /// Features times a row of a weight: by slice, then between slices.
-    fn by_features(&self, taken: &Taken, kernel: usize, weight: &Weight, pe: u64, place: u64) -> f32 {
+    fn by_features(&self, taken: &ContractionInput, kernel: usize, weight: &WeightMatrix, pe: u64, place: u64) -> f32 {
         let Some((row, elements)) = self.row(weight, pe, place) else { return 0.0 };
         let sum = match taken {
-            Taken::Integers(values, peak) => self.exact(values, *peak, weight, row, &elements),
-            Taken::Floats(values) => {
+            ContractionInput::Integers(values, peak) => self.exact(values, *peak, weight, row, &elements),
+            ContractionInput::Floats(values) => {
                 let (elements, unit) = self.as_floats(weight, row, elements);
                 let share = usize::try_from(self.plan.features.share).unwrap_or(1).max(1);
                 let packets = self.packets(kernel);
@@ -125,9 +125,9 @@ impl Judge<'_> {
         packed.map_or(Packets { flits: 1, elements: 1, count: 1 }, |packed| packed.packets)
     }
 
-    pub(super) fn project(&self, state: &mut State, kernel: usize, parts: &[Weight]) {
-        let of = |taken: &Taken, pe: u64| -> Parts {
-            let place = |weight: &Weight, place: u64| {
+    pub(super) fn project(&self, state: &mut KernelState, kernel: usize, parts: &[WeightMatrix]) {
+        let of = |taken: &ContractionInput, pe: u64| -> ShardedRow {
+            let place = |weight: &WeightMatrix, place: u64| {
                 let value = self.by_features(taken, kernel, weight, pe, place);
                 if self.eight() { bf16(value) } else { value }
             };
@@ -140,7 +140,7 @@ impl Judge<'_> {
             (0..self.all_pes()).map(|pe| state.normal.iter().map(|taken| of(taken, pe)).collect()).collect();
     }
 
-    pub(super) fn head(&self, state: &State, kernel: usize, weight: &Weight) -> Vec<f32> {
+    pub(super) fn head(&self, state: &KernelState, kernel: usize, weight: &WeightMatrix) -> Vec<f32> {
         let Some(last) = state.normal.last() else { return Vec::new() };
         let mut logits = vec![0.0; usize::try_from(weight.rows.size).unwrap_or(0)];
         for pe in 0..self.all_pes() {
@@ -154,17 +154,17 @@ impl Judge<'_> {
         logits
     }
 
-    pub(super) fn combine(&self, state: &mut State, kernel: usize, weight: &Weight) {
+    pub(super) fn combine(&self, state: &mut KernelState, kernel: usize, weight: &WeightMatrix) {
         let packets = self.packets(kernel);
         let dtype = self.plan.packed(kernel).map_or(self.plan.options.dtype, |packed| packed.dtype);
         let peak = self.kernels.peak_into(kernel);
         let bias = weight.bias.as_ref().map(|bias| self.constant(bias));
         for (token, x) in state.x.iter_mut().enumerate() {
-            let rows: Vec<Taken> = (0..)
+            let rows: Vec<ContractionInput> = (0..)
                 .zip(&state.ready)
                 .map(|(pe, rows)| {
                     // What no weight takes does not say how great a row is.
-                    Judge::taken((dtype, peak), rows.get(token).map_or(&[], Vec::as_slice), |at| {
+                    ReferenceModel::taken((dtype, peak), rows.get(token).map_or(&[], Vec::as_slice), |at| {
                         weight.columns.source(pe, at).is_some()
                     })
                 })
@@ -172,7 +172,7 @@ impl Judge<'_> {
             for (column, x) in (0..).zip(x.iter_mut()) {
                 // What is sent is short for prompts.
                 let sent = |sum: f32| if self.pes() > 1 && !state.one { bf16(sum) } else { sum };
-                let part = |(pe, row): (u64, &Taken)| sent(self.by_row(row, weight, pe, column, packets));
+                let part = |(pe, row): (u64, &ContractionInput)| sent(self.by_row(row, weight, pe, column, packets));
                 let parts: Vec<f32> = (0..).zip(&rows).map(part).collect();
                 let of_chip = usize::try_from(self.pes()).unwrap_or(1).max(1);
                 let chips = parts.chunks(of_chip).map(|parts| in_order(parts.iter().copied()));
@@ -188,20 +188,20 @@ impl Judge<'_> {
         }
     }
 
-    fn taken((dtype, peak): (Dtype, Option<f32>), row: &[f32], counts: impl Fn(u64) -> bool) -> Taken {
+    fn taken((dtype, peak): (Dtype, Option<f32>), row: &[f32], counts: impl Fn(u64) -> bool) -> ContractionInput {
         match (dtype, peak) {
             // With a scale that was found beforehand rows are integers already.
-            (Dtype::I8, Some(peak)) => Taken::Integers(row.iter().copied().map(as_whole).collect(), peak),
-            (Dtype::I8, None) => Taken::quantised(row, counts),
-            _ => Taken::Floats(row.to_vec()),
+            (Dtype::I8, Some(peak)) => ContractionInput::Integers(row.iter().copied().map(as_whole).collect(), peak),
+            (Dtype::I8, None) => ContractionInput::quantised(row, counts),
+            _ => ContractionInput::Floats(row.to_vec()),
         }
     }
 
-    fn by_row(&self, row: &Taken, weight: &Weight, pe: u64, column: u64, packets: Packets) -> f32 {
+    fn by_row(&self, row: &ContractionInput, weight: &WeightMatrix, pe: u64, column: u64, packets: Packets) -> f32 {
         let Some((source, elements)) = self.row(weight, pe, column) else { return 0.0 };
         match row {
-            Taken::Integers(values, peak) => self.exact(values, *peak, weight, source, &elements),
-            Taken::Floats(values) => {
+            ContractionInput::Integers(values, peak) => self.exact(values, *peak, weight, source, &elements),
+            ContractionInput::Floats(values) => {
                 let (elements, unit) = self.as_floats(weight, source, elements);
                 let sum = dot(values, |at| elements.get(at).copied().unwrap_or(0.0), packets);
                 unit.map_or(sum, |unit| mul(sum, unit))

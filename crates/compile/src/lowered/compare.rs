@@ -5,14 +5,14 @@ use std::collections::BTreeSet;
 use tilewright_base::{Diagnostic, Span};
 use tilewright_machine::tcp::Tcp;
 
-use super::read::{BEST, STATED, Stated, Text};
+use super::read::{BEST, STATED, StatedLine, LoweredText};
 use super::{LoweredKernel, lowered};
 use crate::CompileError;
 use crate::compiled::{Compiled, compile_chosen};
 use crate::kernel_text::MOST_COMPLAINTS;
 use crate::tcp::choices::classes;
 
-impl Text {
+impl LoweredText {
     /// Compiles it: stages 4 and 5.
     ///
     /// # Errors
@@ -132,7 +132,7 @@ fn code(what: &str) -> &'static str {
 }
 
 /// Lines of one kernel that say something else than it is, each kind in its order.
-fn kernel_not_so(kernel: &LoweredKernel, stated: &[Stated]) -> Vec<Diagnostic> {
+fn kernel_not_so(kernel: &LoweredKernel, stated: &[StatedLine]) -> Vec<Diagnostic> {
     let lines = kernel.lines();
     let mut found = Vec::new();
     for what in STATED {

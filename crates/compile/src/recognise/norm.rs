@@ -3,11 +3,11 @@
 use tilewright_graph::rich::{Attrs, RichOp};
 use tilewright_graph::{Binary, Fold, Node, Op, Unary, ValueId};
 
-use super::view::{View, either, operand, pair};
-use super::{Found, Rewrite};
+use super::view::{GraphView, either, operand, pair};
+use super::{PatternMatch, Rewrite};
 
-pub(super) fn rms_norm(view: &View<'_>, node: &Node) -> Found {
-    let (Op::Binary(Binary::Mul), Some(operands)) = (&node.op, pair(node)) else { return Found::No };
+pub(super) fn rms_norm(view: &GraphView<'_>, node: &Node) -> PatternMatch {
+    let (Op::Binary(Binary::Mul), Some(operands)) = (&node.op, pair(node)) else { return PatternMatch::No };
     for (gain, normal) in either(operands) {
         if !view.is_constant(gain) || view.dims(gain).len() != 1 {
             continue;
@@ -16,16 +16,16 @@ pub(super) fn rms_norm(view: &View<'_>, node: &Node) -> Found {
         return match epsilon(view, x, sum) {
             Ok(eps) => {
                 let attrs = Attrs::default().int("axis", -1).float("eps", eps);
-                Found::Becomes(Box::new(Rewrite::new(Op::Rich(RichOp::RmsNorm, attrs), &[x, gain])))
+                PatternMatch::Becomes(Box::new(Rewrite::new(Op::Rich(RichOp::RmsNorm, attrs), &[x, gain])))
             }
-            Err(why) => Found::Near(why),
+            Err(why) => PatternMatch::Near(why),
         };
     }
-    Found::No
+    PatternMatch::No
 }
 
 /// `x` and `a` of `x / sqrt(a)`.
-pub(super) fn over_root(view: &View<'_>, value: ValueId) -> Option<(ValueId, ValueId)> {
+pub(super) fn over_root(view: &GraphView<'_>, value: ValueId) -> Option<(ValueId, ValueId)> {
     if let Some((x, root)) = view.binary(value, Binary::Div) {
         return Some((x, view.unary(root, Unary::Sqrt)?));
     }
@@ -43,7 +43,7 @@ pub(super) fn over_root(view: &View<'_>, value: ValueId) -> Option<(ValueId, Val
 }
 
 /// What a mean over the last axis is of.
-pub(super) fn mean_of(view: &View<'_>, mean: ValueId) -> Result<ValueId, &'static str> {
+pub(super) fn mean_of(view: &GraphView<'_>, mean: ValueId) -> Result<ValueId, &'static str> {
     let (total, count) = view.binary(mean, Binary::Div).ok_or("there is no mean")?;
     let Some(Node { op: Op::Reduce { fold: Fold::Sum, axes, keep: true }, inputs, .. }) = view.maker(total)
     else {
@@ -60,7 +60,7 @@ pub(super) fn mean_of(view: &View<'_>, mean: ValueId) -> Result<ValueId, &'stati
 }
 
 /// What is added to the mean of the squares of `x`.
-pub(super) fn epsilon(view: &View<'_>, x: ValueId, sum: ValueId) -> Result<f32, String> {
+pub(super) fn epsilon(view: &GraphView<'_>, x: ValueId, sum: ValueId) -> Result<f32, String> {
     let refused = |what: &str| Err(what.to_string());
     let Some(operands) = view.binary(sum, Binary::Add) else {
         return refused("nothing is added under the root");

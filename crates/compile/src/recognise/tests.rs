@@ -49,7 +49,7 @@ fn comes_back(graph: &Graph, store: &TensorStore, wanted: &[&str]) {
 }
 
 fn same_after(spelled: &Graph, store: &TensorStore, wanted: &[&str]) {
-    let raised = raise(spelled);
+    let raised = recognise(spelled);
     assert_eq!(riches(&raised), wanted, "{:?}", near(spelled));
     assert!(verify(&raised).is_empty(), "{:?}", verify(&raised));
     for (a, b) in values(spelled, store).iter().zip(values(&raised, store)) {
@@ -151,12 +151,12 @@ fn gates_and_projections_come_back() {
     b.output("y", y);
     let graph = b.finish();
     same_after(&graph, &store, &["silu"]);
-    let raised = raise(&graph);
+    let raised = recognise(&graph);
     assert!(raised.nodes.iter().any(|node| node.op == Op::Einsum("bse,fe->bsf".to_string())));
     assert!(raised.values.iter().any(|value| value.name == "w.T"));
     // And from the einsum that stage 1 makes of the product.
     comes_back(&graph, &store, &["silu"]);
-    let raised = raise(&primitives(&graph).unwrap());
+    let raised = recognise(&primitives(&graph).unwrap());
     assert!(raised.nodes.iter().any(|node| node.op == Op::Einsum("bse,fe->bsf".to_string())));
 }
 
@@ -203,7 +203,7 @@ fn attention_of_repeated_keys_comes_back() {
 fn what_nearly_fits_is_told_with_its_node() {
     for (broken, why) in [("keys", "keys are not turned"), ("mask", "the mask does not add 0")] {
         let graph = spelled_attention(broken);
-        assert!(!riches(&raise(&graph)).contains(&"attention"));
+        assert!(!riches(&recognise(&graph)).contains(&"attention"));
         let told = near(&graph);
         assert!(
             told.iter().any(|near| near.starts_with("`y` is not attention") && near.contains(why)),

@@ -8,16 +8,16 @@ use std::collections::BTreeMap;
 use tilewright_machine::tcp::Tcp;
 use tilewright_num::Dtype;
 
-use super::contract::Taken;
-use super::{Judge, State};
-use crate::kernel::{Kernels, ValueId, Weight};
+use super::contract::ContractionInput;
+use super::{ReferenceModel, KernelState};
+use crate::kernel::{Kernels, ValueId, WeightMatrix};
 use crate::tcp::pack::Constants;
 use crate::tcp::plan::Options;
 use crate::{CompileError, compile_kernels};
 
 /// What was seen so far.
 #[derive(Default)]
-pub(super) struct Watched {
+pub(super) struct ObservedRanges {
     peaks: BTreeMap<ValueId, f32>,
     ranges: BTreeMap<usize, [f32; 3]>,
 }
@@ -47,8 +47,8 @@ pub fn calibrated(
     // What a cache of integers is to hold is seen in one that cuts nothing off.
     let options = Options { pes: 1, chips: 1, batch: 1, cache: Dtype::Bf16, ..options };
     let compiled = compile_kernels(machine, &kernels, options)?;
-    let mut judge = Judge::new(machine, &compiled.kernels, &compiled.plan, constants)?;
-    judge.watched = Some(Watched::default());
+    let mut judge = ReferenceModel::new(machine, &compiled.kernels, &compiled.plan, constants)?;
+    judge.watched = Some(ObservedRanges::default());
     let most = compiled.plan.options.context.min(kernels.positions);
     for text in texts.iter().filter(|text| !text.is_empty()) {
         if let Some(token) = text.iter().find(|token| **token >= kernels.vocabulary) {
@@ -58,7 +58,7 @@ pub fn calibrated(
         judge.restart();
         judge.feed(text.get(..most).unwrap_or_default());
     }
-    let Watched { mut peaks, mut ranges } = judge.watched.take().unwrap_or_default();
+    let ObservedRanges { mut peaks, mut ranges } = judge.watched.take().unwrap_or_default();
     // What was never anything but zero keeps a scale for each token, and the range of all.
     peaks.retain(|_, peak| peak.is_normal());
     ranges.retain(|_, range| short && range.iter().all(|greatest| greatest.is_normal()));
@@ -66,7 +66,7 @@ pub fn calibrated(
     Ok(kernels)
 }
 
-impl Judge<'_> {
+impl ReferenceModel<'_> {
     fn saw(&mut self, value: ValueId, peak: f32) {
         if let Some(watched) = &mut self.watched {
             let most = watched.peaks.entry(value).or_insert(0.0);
@@ -75,7 +75,7 @@ impl Judge<'_> {
     }
 
     /// Notes queries, and the rows that a cache got with them.
-    pub(super) fn watch_cache(&mut self, cache: usize, state: &State) {
+    pub(super) fn watch_cache(&mut self, cache: usize, state: &KernelState) {
         let Some(watched) = &mut self.watched else { return };
         let range = watched.ranges.entry(cache).or_insert([0.0; 3]);
         let greatest =
@@ -89,16 +89,16 @@ impl Judge<'_> {
     }
 
     /// Notes what a norm gave.
-    pub(super) fn watch(&mut self, value: ValueId, state: &State) {
+    pub(super) fn watch(&mut self, value: ValueId, state: &KernelState) {
         for taken in &state.normal {
-            if let Taken::Integers(_, peak) = taken {
+            if let ContractionInput::Integers(_, peak) = taken {
                 self.saw(value, *peak);
             }
         }
     }
 
     /// Notes rows that a weight is about to take.
-    pub(super) fn watch_rows(&mut self, value: ValueId, kernel: usize, weight: &Weight, state: &State) {
+    pub(super) fn watch_rows(&mut self, value: ValueId, kernel: usize, weight: &WeightMatrix, state: &KernelState) {
         let integers = self.plan.packed(kernel).is_some_and(|packed| packed.dtype == Dtype::I8);
         if self.watched.is_none() || !integers {
             return;

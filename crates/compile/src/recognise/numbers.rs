@@ -2,20 +2,20 @@
 
 use tilewright_graph::{Binary, Node, Op};
 
-use super::Found;
-use super::view::{View, either, pair, result};
+use super::PatternMatch;
+use super::view::{GraphView, either, pair, result};
 
-pub(super) fn neutral(view: &View<'_>, node: &Node) -> Found {
+pub(super) fn neutral(view: &GraphView<'_>, node: &Node) -> PatternMatch {
     let neutral = match node.op {
         Op::Binary(Binary::Mul) => 1,
         Op::Binary(Binary::Add) => 0,
-        _ => return Found::No,
+        _ => return PatternMatch::No,
     };
-    let (Some(operands), Some(out)) = (pair(node), result(node)) else { return Found::No };
+    let (Some(operands), Some(out)) = (pair(node), result(node)) else { return PatternMatch::No };
     for (x, number) in either(operands) {
         if view.integer(number) == Some(neutral) && view.dims(x) == view.dims(out) {
-            return Found::Is(x);
+            return PatternMatch::Is(x);
         }
     }
-    Found::No
+    PatternMatch::No
 }

@@ -4,13 +4,13 @@ use tilewright_num::{Dtype, Function};
 
 use super::arith::{UNIT, add, as_whole, bf16, div, function, in_fours, in_order, mul, sub, to_i8, whole};
 use super::contract::dot;
-use super::{Cache, Judge, Rows, State};
+use super::{KvRows, ReferenceModel, TokenRows, KernelState};
 use crate::kernel::Heads;
 use crate::tcp::sizes::Packets;
 
 /// How heads attend.
 #[derive(Clone, Copy)]
-struct Attention {
+struct HeadAttention {
     heads: Heads,
     /// What a sum of products is multiplied by.
     scale: f32,
@@ -22,11 +22,11 @@ struct Attention {
     one: bool,
 }
 
-impl Judge<'_> {
+impl ReferenceModel<'_> {
     /// What heads attend to. A factor of scores comes with what a unit of the result is worth, if that was found beforehand.
     pub(super) fn attend(
         &self,
-        state: &mut State,
+        state: &mut KernelState,
         heads: &Heads,
         cache: usize,
         (scale, given): (f32, Option<f32>),
@@ -36,9 +36,9 @@ impl Judge<'_> {
         let [query, key, value] = self.plan.units(cache);
         let short = self.short_integers();
         let scale = if short { scale * (query * key) } else { scale };
-        let attention = Attention { heads: *heads, scale, value, given, one: state.one };
+        let attention = HeadAttention { heads: *heads, scale, value, given, one: state.one };
         let keys = self.seen + state.x.len();
-        let ready = state.queries.iter().zip(caches).map(|(queries, cache)| -> Rows {
+        let ready = state.queries.iter().zip(caches).map(|(queries, cache)| -> TokenRows {
             let one = |(at, row): (usize, &Vec<f32>)| {
                 let seen = if causal { self.seen + at + 1 } else { keys };
                 self.all_heads(row, cache, seen, attention)
@@ -49,20 +49,20 @@ impl Judge<'_> {
     }
 
     /// One query with the first keys, head after head.
-    fn all_heads(&self, row: &[f32], cache: &Cache, seen: usize, attention: Attention) -> Vec<f32> {
+    fn all_heads(&self, row: &[f32], cache: &KvRows, seen: usize, attention: HeadAttention) -> Vec<f32> {
         let (depth, slots) = (index(attention.heads.depth), index(attention.heads.slots));
         let head = |(at, query): (usize, &[f32])| {
             let from = at / slots * depth;
             let part = |row: &Vec<f32>| row.get(from..from + depth).unwrap_or(&[]).to_vec();
-            let keys: Rows = cache.keys.iter().take(seen).map(part).collect();
-            let values: Rows = cache.values.iter().take(seen).map(part).collect();
+            let keys: TokenRows = cache.keys.iter().take(seen).map(part).collect();
+            let values: TokenRows = cache.values.iter().take(seen).map(part).collect();
             self.one_head(query, &keys, &values, attention)
         };
         row.chunks(depth).enumerate().flat_map(head).collect()
     }
 
-    fn one_head(&self, query: &[f32], keys: &Rows, values: &Rows, attention: Attention) -> Vec<f32> {
-        let Attention { heads, scale, value: unit, given, one } = attention;
+    fn one_head(&self, query: &[f32], keys: &TokenRows, values: &TokenRows, attention: HeadAttention) -> Vec<f32> {
+        let HeadAttention { heads, scale, value: unit, given, one } = attention;
         let scores: Vec<f32> = keys.iter().map(|key| mul(self.score(query, key), scale)).collect();
         let most = scores.iter().copied().fold(f32::NEG_INFINITY, f32::max);
         let chances: Vec<f32> =

@@ -3,14 +3,14 @@
 use tilewright_num::{Dtype, Function};
 
 use super::arith::{UNIT, add, bf16, div, fma, function, mul, to_i8, whole};
-use super::{Judge, State};
+use super::{ReferenceModel, KernelState};
 use crate::kernel::{Activation, Heads};
 
-impl Judge<'_> {
+impl ReferenceModel<'_> {
     /// Queries, and new rows of a cache.
     pub(super) fn rotate(
         &mut self,
-        state: &mut State,
+        state: &mut KernelState,
         heads: &Heads,
         tables: Option<&(String, String)>,
         cache: usize,
@@ -58,7 +58,7 @@ impl Judge<'_> {
     }
 
     /// Rows of an activation; with a unit, as many of it as integers are made of them at once.
-    pub(super) fn activate(&self, state: &mut State, activation: Activation, peak: Option<f32>) {
+    pub(super) fn activate(&self, state: &mut KernelState, activation: Activation, peak: Option<f32>) {
         let wide = self.plan.options.activated() == Dtype::I8 && !self.eight();
         let unit = peak.filter(|_| self.plan.options.activated() == Dtype::I8).map(|peak| peak / UNIT);
         let short = |value: f32| match unit {

@@ -4,48 +4,48 @@
 use tilewright_graph::rich::{Attrs, RichOp};
 use tilewright_graph::{Binary, Fold, Node, Op, Type, Unary, ValueId};
 
-use super::view::{View, operand, pair};
-use super::{Found, Rewrite};
+use super::view::{GraphView, operand, pair};
+use super::{PatternMatch, Rewrite};
 
 const SCORES: &str = "bhgqd,bhkd->bhgqk";
 const SUMS: &str = "bhgqk,bhkd->bhgqd";
 
-pub(super) fn attention(view: &View<'_>, node: &Node) -> Found {
+pub(super) fn attention(view: &GraphView<'_>, node: &Node) -> PatternMatch {
     let product = operand(node, 0).filter(|_| matches!(node.op, Op::Reshape(_)));
     let Some((grouped, values)) = product.and_then(|value| einsum(view, value, SUMS)) else {
-        return Found::No;
+        return PatternMatch::No;
     };
-    let Some(chances) = view.reshaped(grouped) else { return Found::No };
+    let Some(chances) = view.reshaped(grouped) else { return PatternMatch::No };
     let Some(scores) = softmax(view, chances) else {
-        return Found::Near("what weighs the values is no softmax".to_string());
+        return PatternMatch::Near("what weighs the values is no softmax".to_string());
     };
     let (scores, mask) = masked(view, scores);
     let Some((queries, keys, scale)) = product_of_keys(view, scores) else {
-        return Found::Near("scores are no product of scaled queries and keys".to_string());
+        return PatternMatch::Near("scores are no product of scaled queries and keys".to_string());
     };
     let mut inputs = vec![queries, keys, values];
     inputs.extend(mask);
     let attrs = Attrs::default().float("scale", scale);
     let mut rewrite = Rewrite::new(Op::Rich(RichOp::Attention, attrs), &inputs);
-    let Some(dtype) = view.graph.value(scores).map(|value| value.ty.dtype) else { return Found::No };
+    let Some(dtype) = view.graph.value(scores).map(|value| value.ty.dtype) else { return PatternMatch::No };
     rewrite.extra = vec![Type::new(dtype, view.dims(scores).to_vec())];
-    Found::Becomes(Box::new(rewrite))
+    PatternMatch::Becomes(Box::new(rewrite))
 }
 
-fn einsum(view: &View<'_>, value: ValueId, wanted: &str) -> Option<(ValueId, ValueId)> {
+fn einsum(view: &GraphView<'_>, value: ValueId, wanted: &str) -> Option<(ValueId, ValueId)> {
     let node = view.maker(value)?;
     matches!(&node.op, Op::Einsum(spec) if spec == wanted).then(|| pair(node)).flatten()
 }
 
 /// Queries, keys and the factor of `[b, h g, q, k]` scores.
-fn product_of_keys(view: &View<'_>, scores: ValueId) -> Option<(ValueId, ValueId, f32)> {
+fn product_of_keys(view: &GraphView<'_>, scores: ValueId) -> Option<(ValueId, ValueId, f32)> {
     let (grouped, keys) = einsum(view, view.reshaped(scores)?, SCORES)?;
     let (queries, factor) = view.binary(view.reshaped(grouped)?, Binary::Mul)?;
     Some((queries, keys, view.number(factor)?))
 }
 
 /// Scores before a mask, if there is one: a truth that chooses, or floats that are added.
-fn masked(view: &View<'_>, value: ValueId) -> (ValueId, Option<ValueId>) {
+fn masked(view: &GraphView<'_>, value: ValueId) -> (ValueId, Option<ValueId>) {
     if let Some((mask, scores, hidden)) = select(view, value)
         && view.number(hidden) == Some(f32::NEG_INFINITY)
     {
@@ -57,13 +57,13 @@ fn masked(view: &View<'_>, value: ValueId) -> (ValueId, Option<ValueId>) {
     }
 }
 
-fn select(view: &View<'_>, value: ValueId) -> Option<(ValueId, ValueId, ValueId)> {
+fn select(view: &GraphView<'_>, value: ValueId) -> Option<(ValueId, ValueId, ValueId)> {
     let node = view.maker(value).filter(|node| node.op == Op::Select)?;
     Some((operand(node, 0)?, operand(node, 1)?, operand(node, 2)?))
 }
 
 /// What a softmax over the last axis is of, if rows without a score become zeros.
-fn softmax(view: &View<'_>, chances: ValueId) -> Option<ValueId> {
+fn softmax(view: &GraphView<'_>, chances: ValueId) -> Option<ValueId> {
     let (exponentials, divisor) = view.binary(chances, Binary::Div)?;
     let (scores, largest) = view.binary(view.unary(exponentials, Unary::Exp)?, Binary::Sub)?;
     let (hidden, one, sum) = select(view, divisor)?;

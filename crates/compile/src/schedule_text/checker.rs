@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use tilewright_base::{Diagnostic, Span};
 use tilewright_tcp_isa::program::event::{PeId, Ticket, Unit};
 
-use super::{Area, Command, Prefetch, Text, UNITS, kind, percent};
+use super::{LiveArea, ScheduledCommand, Prefetch, ScheduleText, UNITS, kind, percent};
 use crate::kernel_text::MOST_COMPLAINTS;
 
 /// Codes that a schedule is refused with.
@@ -31,8 +31,8 @@ pub const CODES: [(&str, &str); 9] = [
 ];
 
 /// Everything that cannot be, at most twenty complaints.
-pub fn judge(text: &Text) -> Vec<Diagnostic> {
-    let mut judge = Judge { text, known: BTreeMap::new(), found: Vec::new() };
+pub fn check(text: &ScheduleText) -> Vec<Diagnostic> {
+    let mut judge = ScheduleChecker { text, known: BTreeMap::new(), found: Vec::new() };
     judge.commands();
     judge.areas();
     if judge.found.is_empty() {
@@ -43,13 +43,13 @@ pub fn judge(text: &Text) -> Vec<Diagnostic> {
     judge.found
 }
 
-struct Judge<'t> {
-    text: &'t Text,
-    known: BTreeMap<Ticket, &'t Command>,
+struct ScheduleChecker<'t> {
+    text: &'t ScheduleText,
+    known: BTreeMap<Ticket, &'t ScheduledCommand>,
     found: Vec<Diagnostic>,
 }
 
-impl<'t> Judge<'t> {
+impl<'t> ScheduleChecker<'t> {
     fn refuse(&mut self, code: &'static str, span: Span, message: String, allowed: String) {
         self.found.push(Diagnostic::error(code, message).at(span, "").allowed(allowed));
     }
@@ -57,10 +57,10 @@ impl<'t> Judge<'t> {
     /// Times of single commands, queues, units and waits.
     fn commands(&mut self) {
         let text = self.text;
-        let mut queues: BTreeMap<PeId, &Command> = BTreeMap::new();
-        let mut units: BTreeMap<(PeId, Unit), &Command> = BTreeMap::new();
+        let mut queues: BTreeMap<PeId, &ScheduledCommand> = BTreeMap::new();
+        let mut units: BTreeMap<(PeId, Unit), &ScheduledCommand> = BTreeMap::new();
         for command in &text.commands {
-            let Command { ticket: Ticket(number), issued, start, end, pe, unit, span, .. } = command;
+            let ScheduledCommand { ticket: Ticket(number), issued, start, end, pe, unit, span, .. } = command;
             if self.known.insert(command.ticket, command).is_some() {
                 let message = format!("two commands have the number {number}");
                 self.refuse("schedule/queue", *span, message, "each number once".to_string());
@@ -74,7 +74,7 @@ impl<'t> Judge<'t> {
             if let Some(before) = queues.insert(*pe, command)
                 && (before.ticket > command.ticket || before.issued > *issued)
             {
-                let Command { ticket: Ticket(other), issued: at, .. } = before;
+                let ScheduledCommand { ticket: Ticket(other), issued: at, .. } = before;
                 let message = format!("command {number} is issued at {issued}, {other} before it at {at}");
                 self.refuse("schedule/queue", *span, message, format!("{at} or later: a queue is in order"));
             }
@@ -147,9 +147,9 @@ impl<'t> Judge<'t> {
 
     /// Areas that share bytes follow each other: the next one begins when all are done with the one before, or by who reads that last.
     fn overlaps(&mut self) {
-        let mut order: Vec<&'t Area> = self.text.areas.iter().collect();
+        let mut order: Vec<&'t LiveArea> = self.text.areas.iter().collect();
         order.sort_by_key(|area| (area.memory, area.live));
-        let mut alive: Vec<&'t Area> = Vec::new();
+        let mut alive: Vec<&'t LiveArea> = Vec::new();
         for area in order {
             alive.retain(|other| other.memory == area.memory && other.live.1 > area.live.0);
             let shared = alive.iter().filter(|other| other.meets(area));
@@ -166,7 +166,7 @@ impl<'t> Judge<'t> {
     }
 
     /// Whoever writes the next area reads this one, and all others were done with it before.
-    fn in_place(&self, area: &Area, next: &Area) -> bool {
+    fn in_place(&self, area: &LiveArea, next: &LiveArea) -> bool {
         let Some(writer) = next.by.and_then(|by| self.known.get(&by)) else { return false };
         let done = |ticket: &Ticket| {
             *ticket == writer.ticket || self.known.get(ticket).is_some_and(|other| other.end <= writer.start)
@@ -233,12 +233,12 @@ impl<'t> Judge<'t> {
     }
 }
 
-fn place(area: &Area) -> String {
+fn place(area: &LiveArea) -> String {
     format!("{} {}..{} ({})", area.memory.name(), area.bytes.0, area.bytes.1, area.name)
 }
 
 /// Of each unit the time of the PE whose unit works longest.
-pub fn busy(commands: &[Command]) -> [u64; UNITS.len()] {
+pub fn busy(commands: &[ScheduledCommand]) -> [u64; UNITS.len()] {
     UNITS.map(|unit| {
         let mut by_pe: BTreeMap<PeId, u64> = BTreeMap::new();
         for command in commands.iter().filter(|command| command.unit == unit) {
@@ -261,7 +261,7 @@ fn covered(mut intervals: Vec<(u64, u64)>) -> u64 {
 }
 
 /// Percent of a PE's time: tensor unit and DMA engine, either alone, neither.
-fn split(commands: &[Command], pe: PeId) -> [u64; 4] {
+fn split(commands: &[ScheduledCommand], pe: PeId) -> [u64; 4] {
     let of = |wanted: &dyn Fn(Unit) -> bool| -> Vec<(u64, u64)> {
         let own = commands.iter().filter(|command| command.pe == pe && wanted(command.unit));
         own.map(|command| (command.start, command.end)).collect()
@@ -275,8 +275,8 @@ fn split(commands: &[Command], pe: PeId) -> [u64; 4] {
 }
 
 /// How early the weights of a PE are there: transfers called `weights` that write what a load of them reads.
-pub fn prefetch(commands: &[Command], areas: &[Area], pe: PeId) -> Prefetch {
-    let known: BTreeMap<Ticket, &Command> =
+pub fn prefetch(commands: &[ScheduledCommand], areas: &[LiveArea], pe: PeId) -> Prefetch {
+    let known: BTreeMap<Ticket, &ScheduledCommand> =
         commands.iter().map(|command| (command.ticket, command)).collect();
     // Of each load, when its first piece was asked for and when the last one was there.
     let mut loads: BTreeMap<Ticket, (u64, u64)> = BTreeMap::new();

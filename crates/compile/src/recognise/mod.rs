@@ -33,10 +33,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use tilewright_graph::prune::prune;
 use tilewright_graph::{Graph, Node, Op, Type, Value, ValueId};
 
-use view::View;
+use view::GraphView;
 
 /// What a rule says about a node.
-enum Found {
+enum PatternMatch {
     /// It is not the end of this pattern.
     No,
     /// It begins like it; why it is not.
@@ -63,10 +63,10 @@ impl Rewrite {
     }
 }
 
-type Rule = fn(&View<'_>, &Node) -> Found;
+type PatternRule = fn(&GraphView<'_>, &Node) -> PatternMatch;
 
 /// Rules by name.
-const RULES: [(&str, Rule); 9] = [
+const RULES: [(&str, PatternRule); 9] = [
     ("a number", numbers::neutral),
     ("a projection", linear::linear),
     ("silu", activation::silu),
@@ -83,7 +83,7 @@ const ROUNDS: usize = 16;
 
 /// The same graph with rich operators in the place of patterns.
 #[must_use]
-pub fn raise(graph: &Graph) -> Graph {
+pub fn recognise(graph: &Graph) -> Graph {
     let mut graph = graph.clone();
     for _ in 0..ROUNDS {
         let Some(next) = round(&graph) else { break };
@@ -94,11 +94,11 @@ pub fn raise(graph: &Graph) -> Graph {
 
 /// Patterns that began well and did not fit: the node, the rule and why.
 pub fn near(graph: &Graph) -> Vec<String> {
-    let view = View::new(graph);
+    let view = GraphView::new(graph);
     let mut all = Vec::new();
     for node in &graph.nodes {
         for (name, rule) in RULES {
-            if let Found::Near(why) = rule(&view, node) {
+            if let PatternMatch::Near(why) = rule(&view, node) {
                 let value = node.outputs.first().map_or(String::new(), |value| view.name(*value));
                 all.push(format!("`{value}` is not {name}: {why}"));
             }
@@ -109,15 +109,15 @@ pub fn near(graph: &Graph) -> Vec<String> {
 
 /// All rules on all nodes once; `None` if none fits.
 fn round(graph: &Graph) -> Option<Graph> {
-    let view = View::new(graph);
-    let mut next = Draft::new(graph);
+    let view = GraphView::new(graph);
+    let mut next = GraphDraft::new(graph);
     let mut changed = false;
     for node in &graph.nodes {
         let found = RULES.iter().map(|(_, rule)| rule(&view, node));
-        let mut fits = found.filter(|found| matches!(found, Found::Is(_) | Found::Becomes(_)));
+        let mut fits = found.filter(|found| matches!(found, PatternMatch::Is(_) | PatternMatch::Becomes(_)));
         changed |= match fits.next() {
-            Some(Found::Is(value)) => next.equal(node, value),
-            Some(Found::Becomes(rewrite)) => next.replace(node, *rewrite),
+            Some(PatternMatch::Is(value)) => next.equal(node, value),
+            Some(PatternMatch::Becomes(rewrite)) => next.replace(node, *rewrite),
             _ => {
                 next.nodes.push(node.clone());
                 false
@@ -128,7 +128,7 @@ fn round(graph: &Graph) -> Option<Graph> {
 }
 
 /// A graph being rewritten.
-struct Draft<'g> {
+struct GraphDraft<'g> {
     old: &'g Graph,
     values: Vec<Value>,
     names: BTreeSet<String>,
@@ -138,10 +138,10 @@ struct Draft<'g> {
     fresh: BTreeMap<String, ValueId>,
 }
 
-impl Draft<'_> {
-    fn new(old: &Graph) -> Draft<'_> {
+impl GraphDraft<'_> {
+    fn new(old: &Graph) -> GraphDraft<'_> {
         let names = old.values.iter().map(|value| value.name.clone()).collect();
-        Draft {
+        GraphDraft {
             old,
             values: old.values.clone(),
             names,

@@ -3,29 +3,29 @@
 use tilewright_graph::rich::{Attr, Attrs, RichOp};
 use tilewright_graph::{Binary, Dim, Fold, Node, Op, Type, Unary, ValueId};
 
-use super::view::{View, either, pair, result};
-use super::{Found, Rewrite};
+use super::view::{GraphView, either, pair, result};
+use super::{PatternMatch, Rewrite};
 
 /// What is added to scores that are hidden is at most this: their exponential is zero.
 const HIDDEN: f32 = -1e4;
 
-pub(super) fn attention(view: &View<'_>, node: &Node) -> Found {
-    let Some((chances, values)) = product(node) else { return Found::No };
-    let Some(scores) = softmax(view, chances) else { return Found::No };
+pub(super) fn attention(view: &GraphView<'_>, node: &Node) -> PatternMatch {
+    let Some((chances, values)) = product(node) else { return PatternMatch::No };
+    let Some(scores) = softmax(view, chances) else { return PatternMatch::No };
     match scores.and_then(|scores| whole(view, scores, values)) {
         Ok((inputs, scale)) => {
             let attrs = Attrs::default().float("scale", scale);
             let mut rewrite = Rewrite::new(Op::Rich(RichOp::Attention, attrs), &inputs);
             let dtype = result(node).and_then(|value| view.graph.value(value)).map(|value| value.ty.dtype);
-            let Some(dtype) = dtype else { return Found::No };
+            let Some(dtype) = dtype else { return PatternMatch::No };
             rewrite.extra = vec![Type::new(dtype, view.dims(chances).to_vec())];
-            Found::Becomes(Box::new(rewrite))
+            PatternMatch::Becomes(Box::new(rewrite))
         }
-        Err(why) => Found::Near(why.to_string()),
+        Err(why) => PatternMatch::Near(why.to_string()),
     }
 }
 
-type Whole = (Vec<ValueId>, f32);
+type MatchedAttention = (Vec<ValueId>, f32);
 
 /// Two operands of a product of matrices for each head, or of the einsum that stage 1 writes for one.
 fn product(node: &Node) -> Option<(ValueId, ValueId)> {
@@ -38,7 +38,7 @@ fn product(node: &Node) -> Option<(ValueId, ValueId)> {
 }
 
 /// What a softmax is of, which must be over the last of four axes; none if a value is made by something else. Stage 1 writes it out.
-fn softmax(view: &View<'_>, chances: ValueId) -> Option<Result<ValueId, &'static str>> {
+fn softmax(view: &GraphView<'_>, chances: ValueId) -> Option<Result<ValueId, &'static str>> {
     let (scores, last) = match view.rich(chances, RichOp::Softmax) {
         Some(Node { op: Op::Rich(_, attrs), inputs, .. }) => {
             let scores = inputs.first().copied().flatten()?;
@@ -61,7 +61,7 @@ fn softmax(view: &View<'_>, chances: ValueId) -> Option<Result<ValueId, &'static
 }
 
 /// `exp(x - max(x)) / sum(exp(x - max(x)))` over the last axis.
-fn written_out(view: &View<'_>, chances: ValueId) -> Option<ValueId> {
+fn written_out(view: &GraphView<'_>, chances: ValueId) -> Option<ValueId> {
     let (exponentials, sum) = view.binary(chances, Binary::Div)?;
     let (scores, most) = view.binary(view.unary(exponentials, Unary::Exp)?, Binary::Sub)?;
     let fits =
@@ -70,7 +70,7 @@ fn written_out(view: &View<'_>, chances: ValueId) -> Option<ValueId> {
 }
 
 /// Queries, keys, values and perhaps a mask; and what scores are multiplied by.
-fn whole(view: &View<'_>, scores: ValueId, values: ValueId) -> Result<Whole, &'static str> {
+fn whole(view: &GraphView<'_>, scores: ValueId, values: ValueId) -> Result<MatchedAttention, &'static str> {
     let (scores, mask) = masked(view, scores)?;
     let (scores, scale) = scaled(view, scores);
     let both = view.maker(scores).and_then(product);
@@ -92,7 +92,7 @@ fn whole(view: &View<'_>, scores: ValueId, values: ValueId) -> Result<Whole, &'s
 }
 
 /// Scores before a mask, and the mask as truth.
-fn masked(view: &View<'_>, value: ValueId) -> Result<(ValueId, Option<ValueId>), &'static str> {
+fn masked(view: &GraphView<'_>, value: ValueId) -> Result<(ValueId, Option<ValueId>), &'static str> {
     let Some(operands) = view.binary(value, Binary::Add) else { return Ok((value, None)) };
     for (scores, mask) in either(operands) {
         let Some(Node { op: Op::Select, inputs, .. }) = view.maker(mask) else { continue };
@@ -107,7 +107,7 @@ fn masked(view: &View<'_>, value: ValueId) -> Result<(ValueId, Option<ValueId>),
 }
 
 /// Scores before a factor, and the factor.
-fn scaled(view: &View<'_>, value: ValueId) -> (ValueId, f32) {
+fn scaled(view: &GraphView<'_>, value: ValueId) -> (ValueId, f32) {
     if let Some((scores, divisor)) = view.binary(value, Binary::Div)
         && let Some(divisor) = view.number(divisor)
     {
@@ -124,7 +124,7 @@ fn scaled(view: &View<'_>, value: ValueId) -> (ValueId, f32) {
 }
 
 /// Heads before each was repeated for its group: `[b, h, n, d]` of `[b, h g, n, d]`.
-fn repeated(view: &View<'_>, value: ValueId) -> Option<ValueId> {
+fn repeated(view: &GraphView<'_>, value: ValueId) -> Option<ValueId> {
     let stretched = view.reshaped(value)?;
     let Node { op: Op::Broadcast(dims), inputs, .. } = view.maker(stretched)? else { return None };
     let single = inputs.first().copied().flatten()?;

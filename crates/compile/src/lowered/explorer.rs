@@ -18,9 +18,9 @@ use tilewright_notation::syntax::parser;
 use tilewright_num::Dtype;
 use tilewright_tcp_cost::Setup;
 
-use super::commands::Segment;
-use super::shapes::Shapes;
-use crate::kernel::{Heads, Kernel, Weight};
+use super::commands::KernelSegment;
+use super::shapes::ProgramShapes;
+use crate::kernel::{Heads, Kernel, WeightMatrix};
 use crate::tcp::build::Mode;
 
 /// Candidates that the explorer looks at, if there are more.
@@ -28,7 +28,7 @@ const BUDGET: u64 = 200_000;
 
 /// A contraction of a kernel, as the template does it and as the explorer would.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Explored {
+pub struct ExploredContraction {
     /// The image that contracts.
     pub name: &'static str,
     /// The einsum of one PE with its sizes.
@@ -38,12 +38,12 @@ pub struct Explored {
     /// What the template's commands take.
     pub cycles: u64,
     /// What the explorer found, if anything is legal.
-    pub best: Option<Best>,
+    pub best: Option<ExplorerBest>,
 }
 
 /// The explorer's best.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Best {
+pub struct ExplorerBest {
     /// Cycles of all commands.
     pub cycles: u64,
     /// What no candidate that was not looked at takes less than, if there are such.
@@ -56,7 +56,7 @@ pub struct Best {
     pub tactic: String,
 }
 
-impl Explored {
+impl ExploredContraction {
     /// By how many per cent the template takes longer; below zero if it takes less.
     pub fn above_percent(&self) -> Option<f64> {
         let best = self.best.as_ref()?;
@@ -65,7 +65,7 @@ impl Explored {
     }
 }
 
-impl fmt::Display for Explored {
+impl fmt::Display for ExploredContraction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {} of {}: {} cycles, ", self.name, self.einsum, self.dtype, self.cycles)?;
         let (Some(best), Some(above)) = (&self.best, self.above_percent()) else {
@@ -82,7 +82,7 @@ impl fmt::Display for Explored {
 }
 
 /// A contraction before it is searched.
-pub(super) struct Work {
+pub(super) struct ContractionWork {
     name: &'static str,
     einsum: String,
     dtype: Dtype,
@@ -93,21 +93,21 @@ pub(super) struct Work {
 const WEIGHTS: &[&str] = &["load_weights", "widen_weights"];
 
 /// The contractions of a kernel.
-pub(super) fn works(shapes: &Shapes<'_>, index: usize, kernel: &Kernel) -> Vec<Work> {
+pub(super) fn works(shapes: &ProgramShapes<'_>, index: usize, kernel: &Kernel) -> Vec<ContractionWork> {
     let tokens = shapes.tokens();
     let dtype = shapes.plan.packed(index).map_or(shapes.plan.options.dtype, |packed| packed.dtype);
-    let projects = |name, rows: u64, weights: &[Weight]| {
+    let projects = |name, rows: u64, weights: &[WeightMatrix]| {
         let columns: u64 = weights.iter().map(|weight| weight.rows.stored()).sum();
         let width = weights.first().map_or(0, |weight| weight.columns.stored());
         let einsum = format!("le, fe -> lf; dims l={rows}, f={columns}, e={width}");
-        vec![Work { name, einsum, dtype, loads: WEIGHTS }]
+        vec![ContractionWork { name, einsum, dtype, loads: WEIGHTS }]
     };
     match kernel {
         Kernel::Project { parts, .. } => projects("project", tokens, parts),
         Kernel::Combine { weight, .. } => {
             let (width, columns) = (weight.rows.stored(), weight.columns.stored());
             let einsum = format!("lf, ef -> le; dims l={tokens}, f={columns}, e={width}");
-            vec![Work { name: "combine", einsum, dtype, loads: WEIGHTS }]
+            vec![ContractionWork { name: "combine", einsum, dtype, loads: WEIGHTS }]
         }
         Kernel::Head { weight, .. } => {
             let batches = shapes.outline.mode == Mode::Batch;
@@ -120,7 +120,7 @@ pub(super) fn works(shapes: &Shapes<'_>, index: usize, kernel: &Kernel) -> Vec<W
 }
 
 /// Scores and values. In prompts keys pass twice.
-fn attends(shapes: &Shapes<'_>, heads: &Heads) -> Vec<Work> {
+fn attends(shapes: &ProgramShapes<'_>, heads: &Heads) -> Vec<ContractionWork> {
     let (options, mode) = (&shapes.plan.options, shapes.outline.mode);
     let sequences = if mode == Mode::Batch { options.batch } else { 1 };
     let tokens = if mode == Mode::Prefill { shapes.tokens() } else { 1 };
@@ -131,7 +131,7 @@ fn attends(shapes: &Shapes<'_>, heads: &Heads) -> Vec<Work> {
         options.context,
         heads.depth
     );
-    let work = |name, einsum: &str, loads| Work {
+    let work = |name, einsum: &str, loads| ContractionWork {
         name,
         einsum: format!("{einsum}; {sizes}"),
         dtype: options.cache,
@@ -149,24 +149,24 @@ fn attends(shapes: &Shapes<'_>, heads: &Heads) -> Vec<Work> {
 
 /// Searches that were made.
 #[derive(Default)]
-pub(super) struct Searches {
-    known: BTreeMap<String, Option<Best>>,
+pub(super) struct SearchCache {
+    known: BTreeMap<String, Option<ExplorerBest>>,
 }
 
-impl Searches {
+impl SearchCache {
     /// A contraction with what the kernel's commands take, and with what the explorer finds.
-    pub(super) fn explored(&mut self, machine: &Tcp, work: Work, segment: &Segment) -> Explored {
-        let Work { name, einsum, dtype, loads } = work;
+    pub(super) fn explored(&mut self, machine: &Tcp, work: ContractionWork, segment: &KernelSegment) -> ExploredContraction {
+        let ContractionWork { name, einsum, dtype, loads } = work;
         let own = segment.runs.iter().filter(|ran| ran.name == name || loads.contains(&ran.name.as_str()));
         let cycles = own.map(|ran| ran.cycles).sum();
         let key = format!("{einsum} of {dtype}");
         let best = self.known.entry(key).or_insert_with(|| best(machine, &einsum, dtype)).clone();
-        Explored { name, einsum, dtype, cycles, best }
+        ExploredContraction { name, einsum, dtype, cycles, best }
     }
 }
 
 /// The fastest tactic of an einsum on one PE.
-fn best(machine: &Tcp, einsum: &str, dtype: Dtype) -> Option<Best> {
+fn best(machine: &Tcp, einsum: &str, dtype: Dtype) -> Option<ExplorerBest> {
     let parsed = parser::program(einsum, SourceId(0)).ok()?;
     let problem = Problem::new(&parsed).ok()?;
     let task = Task::new(Setup::new(machine, 1, dtype).ok()?, &parsed, &problem).ok()?;
@@ -178,7 +178,7 @@ fn best(machine: &Tcp, einsum: &str, dtype: Dtype) -> Option<Best> {
         Operand::In1 => einsum.in1.as_ref().map_or(String::new(), ToString::to_string),
         _ => einsum.in0.to_string(),
     };
-    Some(Best {
+    Some(ExplorerBest {
         cycles: told.columns.cycles,
         least_cycles: found.open.map(|open| open.ticks).filter(|least| *least < told.columns.cycles),
         held,

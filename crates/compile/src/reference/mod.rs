@@ -33,26 +33,26 @@ use tilewright_machine::tcp::Tcp;
 use tilewright_num::Dtype;
 
 use crate::CompileError;
-use crate::kernel::{Kernel, Kernels, Norm, Weight};
+use crate::kernel::{Kernel, Kernels, Norm, WeightMatrix};
 use crate::tcp::pack::Constants;
 use crate::tcp::plan::Plan;
 use crate::weights::Matrix;
 use arith::{UNIT, bf16};
 pub use calibrate::calibrated;
-use contract::Taken;
+use contract::ContractionInput;
 
 /// Rows of tokens.
-type Rows = Vec<Vec<f32>>;
+type TokenRows = Vec<Vec<f32>>;
 
 /// Keys and values of one processing element, by position.
 #[derive(Clone, Debug, Default)]
-struct Cache {
-    keys: Rows,
-    values: Rows,
+struct KvRows {
+    keys: TokenRows,
+    values: TokenRows,
 }
 
 /// A model, with one sequence.
-pub struct Judge<'j> {
+pub struct ReferenceModel<'j> {
     machine: &'j Tcp,
     kernels: &'j Kernels,
     plan: &'j Plan,
@@ -60,28 +60,28 @@ pub struct Judge<'j> {
     /// In the place of one that is not there.
     nothing: Matrix,
     /// By cache, then by processing element.
-    caches: Vec<Vec<Cache>>,
+    caches: Vec<Vec<KvRows>>,
     seen: usize,
     /// The greatest magnitudes so far of what integers are made of, if somebody asks.
-    watched: Option<calibrate::Watched>,
+    watched: Option<calibrate::ObservedRanges>,
 }
 
 /// What kernels leave to each other for the tokens of a run.
-struct State {
+struct KernelState {
     one: bool,
-    x: Rows,
-    normal: Vec<Taken>,
+    x: TokenRows,
+    normal: Vec<ContractionInput>,
     /// By processing element.
-    rows: Vec<Vec<Parts>>,
-    queries: Vec<Rows>,
-    ready: Vec<Rows>,
+    rows: Vec<Vec<ShardedRow>>,
+    queries: Vec<TokenRows>,
+    ready: Vec<TokenRows>,
     out: Vec<f32>,
 }
 
 /// A projected row, part by part.
-type Parts = Vec<Vec<f32>>;
+type ShardedRow = Vec<Vec<f32>>;
 
-impl<'j> Judge<'j> {
+impl<'j> ReferenceModel<'j> {
     /// A judge of kernels as they are dealt out, with all constants that they name.
     ///
     /// # Errors
@@ -91,7 +91,7 @@ impl<'j> Judge<'j> {
         kernels: &'j Kernels,
         plan: &'j Plan,
         constants: &Constants<'_>,
-    ) -> Result<Judge<'j>, CompileError> {
+    ) -> Result<ReferenceModel<'j>, CompileError> {
         let mut known = BTreeMap::new();
         for name in kernels.kernels.iter().flat_map(names) {
             if let Entry::Vacant(free) = known.entry(name) {
@@ -100,20 +100,20 @@ impl<'j> Judge<'j> {
             }
         }
         let pes = usize::try_from(plan.options.all_pes()).unwrap_or(1);
-        let caches = vec![vec![Cache::default(); pes]; kernels.caches];
+        let caches = vec![vec![KvRows::default(); pes]; kernels.caches];
         let nothing = Matrix { rows: 0, columns: 1, elements: std::sync::Arc::default() };
-        Ok(Judge { machine, kernels, plan, constants: known, nothing, caches, seen: 0, watched: None })
+        Ok(ReferenceModel { machine, kernels, plan, constants: known, nothing, caches, seen: 0, watched: None })
     }
 
     /// Forgets all tokens.
     pub fn restart(&mut self) {
         self.seen = 0;
-        self.caches.iter_mut().flatten().for_each(|cache| *cache = Cache::default());
+        self.caches.iter_mut().flatten().for_each(|cache| *cache = KvRows::default());
     }
 
     /// Logits behind tokens that follow those before, or the vector of a text.
     pub fn feed(&mut self, tokens: &[u64]) -> Vec<f32> {
-        let mut state = State {
+        let mut state = KernelState {
             one: tokens.len() == 1,
             x: Vec::new(),
             normal: Vec::new(),
@@ -184,7 +184,7 @@ impl<'j> Judge<'j> {
         self.constants.get(name).unwrap_or(&self.nothing)
     }
 
-    fn embed(&self, tokens: &[u64], table: &str, places: &[String]) -> Rows {
+    fn embed(&self, tokens: &[u64], table: &str, places: &[String]) -> TokenRows {
         let (table, width) = (self.constant(table), self.plan.features.width);
         let first = self.seen as u64;
         let row = |(position, token): (u64, &u64)| {
@@ -207,7 +207,7 @@ impl<'j> Judge<'j> {
 
     fn normalise(
         &self,
-        state: &mut State,
+        state: &mut KernelState,
         (norm, gain, bias): (Norm, &str, Option<&str>),
         (epsilon, known): (f32, Option<f32>),
         stays: bool,
@@ -231,7 +231,7 @@ impl<'j> Judge<'j> {
 
 /// Constants that a kernel names.
 fn names(kernel: &Kernel) -> Vec<String> {
-    let of = |weight: &Weight| [Some(weight.name.clone()), weight.bias.clone()];
+    let of = |weight: &WeightMatrix| [Some(weight.name.clone()), weight.bias.clone()];
     match kernel {
         Kernel::Embed { table, places, .. } => places.iter().chain([table]).cloned().collect(),
         Kernel::Norm { gain, bias, .. } => [Some(gain.clone()), bias.clone()].into_iter().flatten().collect(),
