@@ -1,7 +1,7 @@
 //! `--calibrate FILE`: scales of integer activations from a text, a line of it at a time, instead of one for each token as it passes.
 
-use tilewright_compile::reference;
 use tilewright_compile::kernel::Kernels;
+use tilewright_compile::reference;
 use tilewright_compile::weights;
 use tilewright_import::Model;
 use tilewright_import::tokenizer::Tokenizer;

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use tilewright_base::{SourceId, Sources};
-use tilewright_graph::{TensorStore, StoredTensor, text};
+use tilewright_graph::{StoredTensor, TensorStore, text};
 use tilewright_import::tokenizer::vocabulary::Vocabulary;
 use tilewright_import::tokenizer::{Tokenizer, json};
 use tilewright_import::{Model, configs, gguf, hf, llama2c, onnx};
@@ -234,7 +234,7 @@ pub(crate) fn read_tokenizer(path: &str, bytes: &Arc<Vec<u8>>) -> Result<Tokeniz
     } else if path.ends_with(".gguf") {
         gguf::tokenizer(path, bytes)
     } else {
-        Pieces::llama2c(path, bytes).map(Tokenizer::Pieces)
+        Vocabulary::llama2c(path, bytes).map(Tokenizer::Vocabulary)
     };
     tokenizer.map_err(|error| Outcome::usage(&error.to_string()))
 }

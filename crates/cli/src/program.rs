@@ -50,7 +50,11 @@ pub(crate) struct ProgramFile {
 }
 
 /// Reads a program, text or binary; the texts that complaints are about go to the sources.
-pub(crate) fn load(path: &str, sources: &mut Sources, host: &mut dyn Host) -> Result<LoadedProgram, LoadError> {
+pub(crate) fn load(
+    path: &str,
+    sources: &mut Sources,
+    host: &mut dyn Host,
+) -> Result<LoadedProgram, LoadError> {
     parse(path, written(path, host)?, sources)
 }
 
@@ -67,7 +71,11 @@ pub(crate) fn written(path: &str, host: &mut dyn Host) -> Result<ProgramFile, Lo
 }
 
 /// The TCP program of a text, which goes to the sources.
-pub(crate) fn parse(path: &str, written: ProgramFile, sources: &mut Sources) -> Result<LoadedProgram, LoadError> {
+pub(crate) fn parse(
+    path: &str,
+    written: ProgramFile,
+    sources: &mut Sources,
+) -> Result<LoadedProgram, LoadError> {
     let name = if path == "-" { "program" } else { path };
     let id = sources.add(name, written.text.clone());
     let program = text::read(&written.text, id).map_err(LoadError::Complaints)?;
@@ -76,7 +84,11 @@ pub(crate) fn parse(path: &str, written: ProgramFile, sources: &mut Sources) -> 
 
 impl LoadedProgram {
     /// A program without arrays of its own, as its text says it: complaints are about the text, which goes to the sources.
-    pub(crate) fn printed(program: &Program, name: &str, sources: &mut Sources) -> Result<LoadedProgram, LoadError> {
+    pub(crate) fn printed(
+        program: &Program,
+        name: &str,
+        sources: &mut Sources,
+    ) -> Result<LoadedProgram, LoadError> {
         let written = text::print(program);
         let id = sources.add(name, written.clone());
         let program = text::read(&written, id).map_err(LoadError::Complaints)?;
@@ -164,7 +176,12 @@ pub(crate) fn disassemble(args: &DisasmArgs, host: &mut dyn Host) -> Result<Outc
 }
 
 /// One of several programs of a file.
-fn named(path: &str, name: &str, sources: &mut Sources, host: &mut dyn Host) -> Result<LoadedProgram, LoadError> {
+fn named(
+    path: &str,
+    name: &str,
+    sources: &mut Sources,
+    host: &mut dyn Host,
+) -> Result<LoadedProgram, LoadError> {
     let bytes = map_bytes(host, path).map_err(LoadError::Words)?;
     let bundle =
         binary::unpack_bundle(&bytes).map_err(|error| LoadError::Words(format!("`{path}`: {error}")))?;

@@ -9,7 +9,7 @@ use tilewright_compile::{Mixed, Options};
 use tilewright_machine::{LoadedMachine, Tcp};
 use tilewright_num::Dtype;
 use tilewright_study::published::StudyFailed;
-use tilewright_study::{StudySetup, Study, files, power, published, rows, study, text};
+use tilewright_study::{Study, StudySetup, files, power, published, rows, study, text};
 
 use crate::args::{LlamaArgs, PublishedArgs};
 use crate::chip::load_chip;

@@ -74,7 +74,9 @@ impl WeightAxis {
         match self.order {
             AxisOrder::Plain if self.parts > 1 => self.size.div_ceil(self.parts).next_multiple_of(PART),
             AxisOrder::Plain => self.size,
-            AxisOrder::Heads { groups, slots, depth, .. } => groups.div_ceil(self.parts.max(1)) * slots * depth,
+            AxisOrder::Heads { groups, slots, depth, .. } => {
+                groups.div_ceil(self.parts.max(1)) * slots * depth
+            }
         }
     }
 

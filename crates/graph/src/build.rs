@@ -6,7 +6,7 @@ use tilewright_base::Diagnostic;
 
 use crate::dim::{Axis, AxisId, Dim};
 use crate::dtype::Dtype;
-use crate::graph::{Constant, Data, Graph, Node, GraphOutput, GraphState, Type, Value, ValueId};
+use crate::graph::{Constant, Data, Graph, GraphOutput, GraphState, Node, Type, Value, ValueId};
 use crate::infer::{BuildResult, bounded, infer, shape_error, size_error};
 use crate::known::{KnownElements, MOST_KNOWN, evaluate};
 use crate::op::{Binary, Fold, Op, Unary};
@@ -224,7 +224,12 @@ impl Builder {
     }
 
     /// A rich operator: its types are those of its decomposition.
-    pub fn rich(&mut self, rich: RichOp, inputs: &[Option<ValueId>], attrs: Attrs) -> BuildResult<Vec<ValueId>> {
+    pub fn rich(
+        &mut self,
+        rich: RichOp,
+        inputs: &[Option<ValueId>],
+        attrs: Attrs,
+    ) -> BuildResult<Vec<ValueId>> {
         let types = rich.infer(self, inputs, &attrs)?;
         let hint = self.hint.take();
         let mut outputs = Vec::with_capacity(types.len());
@@ -402,7 +407,14 @@ impl Builder {
     }
 
     /// Part of an axis.
-    pub fn slice(&mut self, x: ValueId, axis: usize, start: Dim, size: Dim, step: i64) -> BuildResult<ValueId> {
+    pub fn slice(
+        &mut self,
+        x: ValueId,
+        axis: usize,
+        start: Dim,
+        size: Dim,
+        step: i64,
+    ) -> BuildResult<ValueId> {
         if start.is(0) && step == 1 && self.dim(x, axis)? == size {
             return Ok(x);
         }
@@ -415,7 +427,14 @@ impl Builder {
     }
 
     /// Elements before and behind an axis.
-    pub fn pad(&mut self, x: ValueId, axis: usize, low: Dim, high: Dim, value: ValueId) -> BuildResult<ValueId> {
+    pub fn pad(
+        &mut self,
+        x: ValueId,
+        axis: usize,
+        low: Dim,
+        high: Dim,
+        value: ValueId,
+    ) -> BuildResult<ValueId> {
         if low.is(0) && high.is(0) { Ok(x) } else { self.emit(Op::Pad { axis, low, high }, &[x, value]) }
     }
 

@@ -68,7 +68,12 @@ fn coordinates(dims: &[usize]) -> impl Iterator<Item = Vec<usize>> + '_ {
 }
 
 /// The result of an operator on known values; `None` if it is not known.
-pub fn evaluate(op: &Op, inputs: &[Option<&KnownElements>], ty: &Type, axes: &[Axis]) -> Option<KnownElements> {
+pub fn evaluate(
+    op: &Op,
+    inputs: &[Option<&KnownElements>],
+    ty: &Type,
+    axes: &[Axis],
+) -> Option<KnownElements> {
     let dims = sizes(ty)?;
     let each = |item: &dyn Fn(&[usize]) -> Option<Dim>| -> Option<Vec<Dim>> {
         coordinates(&dims).map(|at| item(&at)).collect()

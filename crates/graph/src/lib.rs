@@ -35,7 +35,9 @@ pub mod verify;
 pub use build::Builder;
 pub use dim::{Axis, AxisId, Dim};
 pub use dtype::Dtype;
-pub use graph::{Constant, Data, Graph, Node, GraphOutput, GraphState, TensorStore, StoredTensor, Type, Value, ValueId};
+pub use graph::{
+    Constant, Data, Graph, GraphOutput, GraphState, Node, StoredTensor, TensorStore, Type, Value, ValueId,
+};
 pub use infer::{BuildResult, Subscripts};
 pub use known::KnownElements;
 pub use op::{Binary, Fold, Op, Unary};

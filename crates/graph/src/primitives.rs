@@ -34,7 +34,8 @@ pub fn primitives(graph: &Graph) -> BuildResult<Graph> {
             let Some(id) = id else { return Ok(None) };
             Ok(Some(new.get(id.index()).copied().flatten().ok_or_else(missing)?))
         };
-        let inputs: Vec<Option<ValueId>> = node.inputs.iter().map(|id| find(*id)).collect::<BuildResult<_>>()?;
+        let inputs: Vec<Option<ValueId>> =
+            node.inputs.iter().map(|id| find(*id)).collect::<BuildResult<_>>()?;
         let named = |complaint: Box<Diagnostic>| {
             let name = names.first().map_or("", String::as_str);
             Box::new(complaint.with_note(format!("in `{name}`")))

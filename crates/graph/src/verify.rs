@@ -66,14 +66,18 @@ fn check_axes(graph: &Graph, complaints: &mut GraphComplaints) {
     for (at, axis) in graph.axes.iter().enumerate() {
         if !names.insert(&axis.name) {
             let what = format!("axis `{}` is named twice", axis.name);
-            complaints
-                .push((GraphPlace::Axis(at), Diagnostic::error("graph/axis", what).allowed("each name once")));
+            complaints.push((
+                GraphPlace::Axis(at),
+                Diagnostic::error("graph/axis", what).allowed("each name once"),
+            ));
         }
         if axis.least > axis.most || axis.most > MOST_AXIS {
             let what = format!("axis `{}` runs from {} to {}", axis.name, axis.least, axis.most);
             let complaint = Diagnostic::error("graph/axis", what);
-            complaints
-                .push((GraphPlace::Axis(at), complaint.allowed(format!("0 to {MOST_AXIS}, the smaller first"))));
+            complaints.push((
+                GraphPlace::Axis(at),
+                complaint.allowed(format!("0 to {MOST_AXIS}, the smaller first")),
+            ));
         }
     }
 }

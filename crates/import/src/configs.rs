@@ -1,6 +1,6 @@
 //! Built-in configurations without weights (`models/configs`), for compiling and timing.
 
-use tilewright_graph::{Builder, BuildResult, Dtype, TensorStore, ValueId};
+use tilewright_graph::{BuildResult, Builder, Dtype, TensorStore, ValueId};
 
 use crate::Model;
 use crate::error::{ImportError, ImportResult};

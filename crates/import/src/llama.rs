@@ -4,7 +4,9 @@
 //! `past_kN`, `past_vN` and outputs `present_kN`, `present_vN`. A query sees the keys whose place is at most its position.
 
 use tilewright_graph::rich::{Attrs, RichOp};
-use tilewright_graph::{Binary, Builder, BuildResult, Dim, Dtype, Graph, TensorStore, StoredTensor, Type, ValueId};
+use tilewright_graph::{
+    Binary, BuildResult, Builder, Dim, Dtype, Graph, StoredTensor, TensorStore, Type, ValueId,
+};
 
 /// Sequences that run together, at most.
 pub const MOST_BATCH: u64 = 64;
@@ -243,7 +245,12 @@ impl LlamaBuilder<'_, '_> {
     }
 
     /// Cosines and sines of the positions, `[batch, 1, seq, head_width / 2]`.
-    fn angles(&self, b: &mut Builder, store: &mut TensorStore, positions: ValueId) -> BuildResult<(ValueId, ValueId)> {
+    fn angles(
+        &self,
+        b: &mut Builder,
+        store: &mut TensorStore,
+        positions: ValueId,
+    ) -> BuildResult<(ValueId, ValueId)> {
         let (width, context) = (self.config.head_width, self.config.context);
         let rows = |b: &mut Builder, name: &str| -> BuildResult<ValueId> {
             let table = b.stored(name, Dtype::F32, &[context, width / 2])?;
@@ -286,7 +293,13 @@ impl LlamaBuilder<'_, '_> {
     }
 
     /// A cache with new rows behind it.
-    fn cached(&self, b: &mut Builder, name: &str, new: ValueId, states: &mut CacheStates) -> BuildResult<ValueId> {
+    fn cached(
+        &self,
+        b: &mut Builder,
+        name: &str,
+        new: ValueId,
+        states: &mut CacheStates,
+    ) -> BuildResult<ValueId> {
         let dims = [
             self.batch.clone(),
             fixed(self.config.kv_heads),

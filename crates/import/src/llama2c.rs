@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use tilewright_graph::{Builder, Dtype, TensorStore, StoredTensor};
+use tilewright_graph::{Builder, Dtype, StoredTensor, TensorStore};
 
 use crate::Model;
 use crate::error::{ImportError, ImportResult};
@@ -66,7 +66,11 @@ fn config(file: &str, bytes: &[u8]) -> ImportResult<Config> {
     })
 }
 
-fn tensors(file: &str, config: &Config, bytes: &Arc<Vec<u8>>) -> ImportResult<BTreeMap<String, StoredTensor>> {
+fn tensors(
+    file: &str,
+    config: &Config,
+    bytes: &Arc<Vec<u8>>,
+) -> ImportResult<BTreeMap<String, StoredTensor>> {
     let mut found = BTreeMap::new();
     let mut at = HEADER_BYTES;
     let mut take = |name: String, dims: &[u64]| -> ImportResult<Option<StoredTensor>> {

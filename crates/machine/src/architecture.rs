@@ -77,7 +77,9 @@ impl Architecture {
     pub fn derived_names(self) -> Vec<&'static str> {
         match self {
             Architecture::Tcp => tcp::derived::ROWS.iter().map(|row: &DerivedRow<Tcp>| row.name).collect(),
-            Architecture::Neuron => neuron::derived::ROWS.iter().map(|row: &DerivedRow<Neuron>| row.name).collect(),
+            Architecture::Neuron => {
+                neuron::derived::ROWS.iter().map(|row: &DerivedRow<Neuron>| row.name).collect()
+            }
         }
     }
 

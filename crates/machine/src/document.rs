@@ -130,11 +130,15 @@ fn raw(value: &DeValue<'_>, place: &dyn Fn(Range<usize>) -> Span) -> RawValue {
     match value {
         DeValue::Integer(value) => i128::from_str_radix(value.as_str(), value.radix())
             .map_or(RawValue::Other("an integer of more than 127 bits"), RawValue::Integer),
-        DeValue::Float(value) => value.as_str().parse().map_or(RawValue::Other("no number"), RawValue::Number),
+        DeValue::Float(value) => {
+            value.as_str().parse().map_or(RawValue::Other("no number"), RawValue::Number)
+        }
         DeValue::Boolean(value) => RawValue::Flag(*value),
         DeValue::String(text) => RawValue::Text(text.to_string()),
         DeValue::Datetime(_) => RawValue::Other("a date"),
-        DeValue::Array(values) => RawValue::List(values.iter().map(|value| raw(value.get_ref(), place)).collect()),
+        DeValue::Array(values) => {
+            RawValue::List(values.iter().map(|value| raw(value.get_ref(), place)).collect())
+        }
         DeValue::Table(table) => RawValue::Table(entries(table, place)),
     }
 }

@@ -52,7 +52,11 @@ pub struct KeyValue {
 ///
 /// # Errors
 /// Every complaint about the file and its bases, warnings among them, if any of them refuses it.
-pub fn load(sources: &mut Sources, id: SourceId, bases: BaseTexts<'_>) -> Result<LoadedMachine, Vec<Diagnostic>> {
+pub fn load(
+    sources: &mut Sources,
+    id: SourceId,
+    bases: BaseTexts<'_>,
+) -> Result<LoadedMachine, Vec<Diagnostic>> {
     let mut diagnostics = Vec::new();
     let loaded = chain::read(sources, id, bases, &mut diagnostics)
         .and_then(|layers| resolve(&layers, &mut diagnostics));

@@ -12,7 +12,7 @@ use crate::check;
 use crate::document::{Document, DocumentEntry, RawValue};
 use crate::keys::{KeySpec, SectionSpec};
 use crate::nearest::nearest;
-use crate::provenance::{SourceTable, Provenance};
+use crate::provenance::{Provenance, SourceTable};
 use crate::value::Value;
 
 /// Top-level tables that are no section of figures.

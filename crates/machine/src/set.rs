@@ -24,7 +24,11 @@ impl LoadedMachine {
     ///
     /// # Errors
     /// Every complaint about the settings.
-    pub fn override_with(&self, sources: &mut Sources, settings: &[&str]) -> Result<LoadedMachine, Vec<Diagnostic>> {
+    pub fn override_with(
+        &self,
+        sources: &mut Sources,
+        settings: &[&str],
+    ) -> Result<LoadedMachine, Vec<Diagnostic>> {
         let mut diagnostics = Vec::new();
         let mut loaded = self.clone();
         for setting in settings {

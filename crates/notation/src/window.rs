@@ -78,7 +78,9 @@ impl Window {
             }
         }
         match self.terms.first() {
-            Some((_, axis)) if self.before > 0 && stored.len() > 1 => Err(WindowCarry { axis: *axis, weight: 1 }),
+            Some((_, axis)) if self.before > 0 && stored.len() > 1 => {
+                Err(WindowCarry { axis: *axis, weight: 1 })
+            }
             _ => Ok(steps),
         }
     }

@@ -111,7 +111,8 @@ fn contract(a: &LabelledTensor, b: &LabelledTensor, later: &[u8]) -> Result<Labe
         x.labels.iter().copied().filter(|label| !y.labels.contains(label)).collect()
     };
     let (rows, columns) = (own(a, b), own(b, a));
-    let size = |x: &LabelledTensor, labels: &[u8]| labels.iter().filter_map(|l| x.size(*l)).product::<usize>();
+    let size =
+        |x: &LabelledTensor, labels: &[u8]| labels.iter().filter_map(|l| x.size(*l)).product::<usize>();
     let shape = MatmulShape {
         batch: size(a, &batch),
         rows: size(a, &rows),

@@ -49,7 +49,7 @@ pub enum EvalError {
     Constant(String),
     /// An operator that is no primitive.
     #[error("`{0}` is not a primitive; decompose the graph first")]
-    RichOp(&'static str),
+    Rich(&'static str),
     /// Operands do not fit; the verifier would have said so.
     #[error("`{0}` on operands that do not fit")]
     Operands(&'static str),

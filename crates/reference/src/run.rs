@@ -72,9 +72,8 @@ impl Interpreter {
             let node = &self.graph.nodes[*index];
             let value = evaluate(&self.graph, node, &values, &sizes);
             let value = value.map_err(|why| named(&self.graph, node, why))?;
-            let open = || {
-                EvalError::OpenAxis(self.graph.axes.first().map_or_else(String::new, |a| a.name.clone()))
-            };
+            let open =
+                || EvalError::OpenAxis(self.graph.axes.first().map_or_else(String::new, |a| a.name.clone()));
             keep(node, value.ok_or_else(open)?, &mut values);
             for id in ends {
                 values[id.index()] = None;

@@ -47,8 +47,12 @@ pub fn generate_batch(
     let context = chip.compiled().plan.options.context.min(chip.compiled().kernels.positions);
     chip.restart();
     let (prefill, decode) = (Usage::default(), Usage::default());
-    let mut all =
-        BatchGeneration { first: GeneratedSequence::default(), others: vec![GeneratedSequence::default(); others.len()], prefill, decode };
+    let mut all = BatchGeneration {
+        first: GeneratedSequence::default(),
+        others: vec![GeneratedSequence::default(); others.len()],
+        prefill,
+        decode,
+    };
     // What each text goes on with, while it does.
     let mut next: Vec<Option<u64>> = Vec::new();
     for (sequence, prompt) in (0..).zip(&prompts) {

@@ -10,7 +10,7 @@
 //! - [`generate`], [`batch`], [`usage`]: text from it, token by token, or several texts at once, and what all runs took.
 
 pub mod array;
-pub mod value_dependence;
+pub mod batch;
 pub mod device;
 pub mod einsum;
 pub mod generate;
@@ -21,8 +21,8 @@ pub mod npy;
 pub mod prepared;
 pub mod readings;
 pub mod tensors;
-pub mod batch;
 pub mod usage;
+pub mod value_dependence;
 
 pub use array::{Array, ArrayError};
 pub use device::Device;

@@ -97,7 +97,12 @@ impl ModelDevice {
     /// Runs the program that all others begin with.
     fn begin(&mut self) -> Result<(), ModelError> {
         let clear = Prepared::shared(Arc::clone(self.device.machine()), self.compiled.clear.clone())?;
-        self.device.run(&clear, &[], &ReadingOptions { values: true, ..ReadingOptions::default() }, KeepLast::new(0))?;
+        self.device.run(
+            &clear,
+            &[],
+            &ReadingOptions { values: true, ..ReadingOptions::default() },
+            KeepLast::new(0),
+        )?;
         Ok(())
     }
 

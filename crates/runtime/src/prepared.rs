@@ -9,9 +9,9 @@ use tilewright_tcp_isa::program::{Program, RegisterId};
 use tilewright_tcp_sim as sim;
 
 use crate::Device;
-use crate::value_dependence::ValueDependence;
 use crate::listener::{self, InitialMemory};
 use crate::readings::{Reading, ReadingError, ReadingOptions, accepted};
+use crate::value_dependence::ValueDependence;
 
 /// A legal program of a machine, with what its images cost once somebody asked. May be shared between threads.
 #[derive(Debug)]

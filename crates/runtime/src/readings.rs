@@ -15,9 +15,9 @@ use tilewright_tcp_sim::findings::Finding;
 use tilewright_tcp_sim::{Outcome, SimError, simulate};
 
 use crate::array::{Array, ArrayError};
-use crate::value_dependence::ValueDependence;
 use crate::device::Device;
 use crate::listener::{self, InitialMemory};
+use crate::value_dependence::ValueDependence;
 
 /// What to compute besides the timeline, which everything else rests on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -91,7 +91,12 @@ fn model_bytes(compiled: &Compiled, weights: &[WeightMatrix]) -> u64 {
     elements * u64::from(compiled.plan.options.dtype.storage_bits()) / 8
 }
 
-fn of_weights(compiled: &Compiled, label: &'static str, packed: &Packed, weights: &[WeightMatrix]) -> WeightLayout {
+fn of_weights(
+    compiled: &Compiled,
+    label: &'static str,
+    packed: &Packed,
+    weights: &[WeightMatrix],
+) -> WeightLayout {
     let stored: u64 = packed.fills.iter().map(|fill| fill.slice_bytes * packed.slices).sum();
     let stored_bytes = stored * compiled.plan.options.all_pes();
     let model_bytes = model_bytes(compiled, weights);

@@ -299,7 +299,11 @@ impl StudyRun<'_> {
     }
 
     /// All prompts of Fig. 11, those of Table II with their records.
-    fn prompts(&self, say: &mut dyn FnMut(&str), missing: &mut Vec<String>) -> Result<PromptMeasurements, MeasureError> {
+    fn prompts(
+        &self,
+        say: &mut dyn FnMut(&str),
+        missing: &mut Vec<String>,
+    ) -> Result<PromptMeasurements, MeasureError> {
         if self.setting.brief {
             return self.each_prompt(&FEW_PROMPTS, None, say, missing);
         }

@@ -134,7 +134,11 @@ impl MeasuredModel<'_> {
     }
 
     /// The first token after a prompt: all its chunks. With a look they are recorded.
-    pub(crate) fn prefill(&self, tokens: u64, mut look: Option<&mut ChunkObserver<'_>>) -> Result<Pass, MeasureError> {
+    pub(crate) fn prefill(
+        &self,
+        tokens: u64,
+        mut look: Option<&mut ChunkObserver<'_>>,
+    ) -> Result<Pass, MeasureError> {
         let compiled = self.compiled(tokens, 1)?;
         let prepared = Prepared::new(self.machine, compiled.prefill.clone())?;
         let run_tokens = compiled.most_tokens().min(tokens);

@@ -13,7 +13,7 @@ use tilewright_num::Dtype;
 use tilewright_report::columns::{Align, table};
 use tilewright_tcp_cost::Setup;
 
-use crate::closed_form::{self, FetchCase, TransferCase, CommandCase, SwitchCase, TransposeCase};
+use crate::closed_form::{self, CommandCase, FetchCase, SwitchCase, TransferCase, TransposeCase};
 use crate::rows::PublishedRow;
 use crate::sizes::size;
 
@@ -150,11 +150,16 @@ pub enum RowFault {
 ///
 /// # Errors
 /// A row that says nothing that can be done.
-pub fn compare(chip: &str, rows: &[&PublishedRow], ours: &mut OwnResults<'_>) -> Result<PublishedComparison, RowError> {
+pub fn compare(
+    chip: &str,
+    rows: &[&PublishedRow],
+    ours: &mut OwnResults<'_>,
+) -> Result<PublishedComparison, RowError> {
     let mut compared = Vec::new();
     for row in rows {
         let faulty = |fault: RowFault| RowError { row: row.name.clone(), fault };
-        let how: RowRecipe = row.how.clone().try_into().map_err(|error: toml::de::Error| faulty(error.into()))?;
+        let how: RowRecipe =
+            row.how.clone().try_into().map_err(|error: toml::de::Error| faulty(error.into()))?;
         let (value, by) = match &how.cannot {
             Some(_) => (None, None),
             None => {

@@ -17,7 +17,7 @@ use crate::host::{Host, map_bytes};
 use crate::mapped::Mapped;
 use crate::model;
 use crate::outcome::{FAILED, Outcome};
-use crate::run::{Target, WeightSource, refused};
+use crate::run::{RunTarget, WeightSource, refused};
 use crate::target::{ModelTarget, here};
 
 /// The bytes of the file.
@@ -78,7 +78,7 @@ pub(super) fn exec(args: &ExecArgs, host: &mut dyn Host) -> Result<Outcome, Outc
         Some(ends) => tokenizer.with_ends(ends),
         None => tokenizer,
     };
-    let on = Target {
+    let on = RunTarget {
         machine: &machine,
         target: &target,
         tokenizer: &tokenizer,

@@ -26,7 +26,7 @@ use crate::goal::goal;
 use crate::host::Host;
 use crate::outcome::{FAILED, OUR_FAULT, Outcome};
 use args::{CompileArgs, ExecArgs, ProgramName, Stage};
-use source::{CompileOutput, CompileInput};
+use source::{CompileInput, CompileOutput};
 
 pub(crate) fn run(args: &CompileArgs, host: &mut dyn Host) -> Outcome {
     compile(args, host).unwrap_or_else(|outcome| outcome)

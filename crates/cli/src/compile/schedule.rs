@@ -20,7 +20,12 @@ pub(super) fn text(machine: &Tcp, compiled: &Compiled, name: ProgramName) -> Res
 }
 
 /// Judges a text of the last stage: there is nothing left to compile. `--emit schedule` gives it back.
-pub(super) fn judged(read: &ScheduleText, sources: &Sources, emit: bool, colour: bool) -> Result<String, Outcome> {
+pub(super) fn judged(
+    read: &ScheduleText,
+    sources: &Sources,
+    emit: bool,
+    colour: bool,
+) -> Result<String, Outcome> {
     let found = check(read);
     if !found.is_empty() {
         return Err(Outcome::refused(FAILED, sources, &found, colour));

@@ -26,9 +26,9 @@ pub(super) enum CompileInput {
     /// Stage 2, without weights.
     Kernels(Kernels),
     /// Stage 3, likewise, and where it was read from.
-    Lowered(Box<(lowered::read::Text, Sources)>),
+    Lowered(Box<(lowered::read::LoweredText, Sources)>),
     /// Stage 5: nothing is left to compile.
-    Schedule(Box<(schedule_text::Text, Sources)>),
+    Schedule(Box<(schedule_text::ScheduleText, Sources)>),
 }
 
 /// What a file was compiled to.
@@ -110,7 +110,9 @@ impl CompileInput {
     /// The program that is meant if none is named.
     pub(super) fn program(&self, args: &CompileArgs) -> ProgramName {
         let own = match self {
-            CompileInput::Lowered(read) => ProgramName::ALL.into_iter().find(|name| name.name() == read.0.program),
+            CompileInput::Lowered(read) => {
+                ProgramName::ALL.into_iter().find(|name| name.name() == read.0.program)
+            }
             _ => None,
         };
         args.program.or(own).unwrap_or(ProgramName::Decode)
@@ -170,7 +172,7 @@ pub(super) fn ended() -> Outcome {
 }
 
 /// What a text was lowered for; the command line may say the same, or nothing.
-fn decided(text: &lowered::read::Text, args: &CompileArgs) -> Result<ModelTarget, Outcome> {
+fn decided(text: &lowered::read::LoweredText, args: &CompileArgs) -> Result<ModelTarget, Outcome> {
     let asked = &args.target;
     let (options, rule) = (&text.options, ModelTarget::default());
     let cache = if options.cache == Dtype::I8 { "int8" } else { "bf16" };

@@ -6,7 +6,7 @@ use tilewright_explore::refusal::Reason;
 use tilewright_explore::search::FoundOf;
 use tilewright_verify::Check;
 
-use super::display::{CandidateOf, CandidateDisplay};
+use super::display::{CandidateDisplay, CandidateOf};
 
 /// One search.
 pub(crate) fn answer<S: CandidateDisplay>(

@@ -1,12 +1,12 @@
 //! `tilewright explore`: the best lowered shapes and tactics of an einsum, found, verified and told.
 
 pub(crate) mod args;
-mod neighbours;
+mod display;
 mod json;
+mod neighbours;
 mod neuron;
 mod plot;
 mod results;
-mod display;
 mod sweep;
 mod table;
 mod tcp;
@@ -33,8 +33,8 @@ use crate::host::Host;
 use crate::notation::gather;
 use crate::outcome::{BAD_INPUT, FAILED, GOOD, Outcome};
 use args::ExploreArgs;
-use neuron::CoreTask;
 use display::CandidateDisplay;
+use neuron::CoreTask;
 use sweep::SweepPoint;
 
 /// Candidates that are put between given neighbours.
@@ -98,7 +98,12 @@ fn pretty(value: &Value) -> String {
 }
 
 /// Searches for one setting, verifies, and says what was found.
-fn one(args: &ExploreArgs, setting: &SweepPoint, goal: Goal, host: &mut dyn Host) -> Result<SearchAnswer, Outcome> {
+fn one(
+    args: &ExploreArgs,
+    setting: &SweepPoint,
+    goal: Goal,
+    host: &mut dyn Host,
+) -> Result<SearchAnswer, Outcome> {
     let from_hbm = crate::memories::from_hbm(&args.from)?;
     let mut gathered = gather::read(&notation_args(args, setting), host)?;
     let loaded = load_chip(&mut gathered.sources, &args.target.chip, &setting.set, host)?;
@@ -241,7 +246,11 @@ fn write(path: &str, text: &str, host: &mut dyn Host) -> Result<(), Outcome> {
     host.write(Path::new(path), text.as_bytes()).map_err(failed)
 }
 
-fn explained<S: CandidateDisplay>(shown: &S, found: &FoundOf<S::Target>, number: usize) -> Result<String, Outcome> {
+fn explained<S: CandidateDisplay>(
+    shown: &S,
+    found: &FoundOf<S::Target>,
+    number: usize,
+) -> Result<String, Outcome> {
     let best = found.kept.best();
     let candidate = number.checked_sub(1).and_then(|at| best.get(at)).ok_or_else(|| {
         Outcome::usage(&format!(

@@ -13,8 +13,8 @@ use tilewright_verify::Check;
 use tilewright_verify::neuron::verify;
 
 use super::args::ExploreArgs;
+use super::display::{CandidateDisplay, CandidateView, Roofline};
 use super::plot::real;
-use super::display::{CandidateView, Roofline, CandidateDisplay};
 use crate::host::Host;
 
 /// A task with the name of its machine and what its energies rest on.

@@ -6,7 +6,7 @@ use tilewright_explore::search::FoundOf;
 use tilewright_report::chart::{Axis, Bar, Plane, short, stacked};
 use tilewright_report::svg::{Anchor, Svg};
 
-use super::display::{CandidateOf, CandidateView, Roofline, CandidateDisplay};
+use super::display::{CandidateDisplay, CandidateOf, CandidateView, Roofline};
 
 const CLOUD: &str = "#b9c4d0";
 const FRONT: &str = "#c0392b";
@@ -111,7 +111,12 @@ fn legend(svg: &mut Svg, left: f64, y: f64, entries: &[(&str, &str)]) {
     }
 }
 
-fn energy<S: CandidateDisplay>(shown: &S, front: &[CandidateView], best: Option<&CandidateView>, svg: &mut Svg) {
+fn energy<S: CandidateDisplay>(
+    shown: &S,
+    front: &[CandidateView],
+    best: Option<&CandidateView>,
+    svg: &mut Svg,
+) {
     let names = shown.parts();
     let of = |look: &CandidateView, at: usize| look.parts_fj.get(at).copied().unwrap_or(0.0);
     let used = |at: usize| front.iter().chain(best).any(|look| of(look, at) > 0.0);
@@ -137,7 +142,12 @@ fn energy<S: CandidateDisplay>(shown: &S, front: &[CandidateView], best: Option<
 }
 
 /// Products in a time against products for each byte.
-fn roofline<S: CandidateDisplay>(shown: &S, front: &[CandidateView], best: Option<&CandidateView>, svg: &mut Svg) {
+fn roofline<S: CandidateDisplay>(
+    shown: &S,
+    front: &[CandidateView],
+    best: Option<&CandidateView>,
+    svg: &mut Svg,
+) {
     let Roofline { title, x, y, peak, slope, peak_name, legend: roof_legend } = shown.roof();
     let of = |look: &CandidateView| look.roof;
     let points: Vec<(f64, f64)> = front.iter().chain(best).map(of).collect();

@@ -9,7 +9,7 @@ use tilewright_report::columns::{Align, table, thousands};
 use tilewright_verify::Check;
 
 use super::args::ExploreArgs;
-use super::display::{CandidateView, CandidateDisplay};
+use super::display::{CandidateDisplay, CandidateView};
 
 /// Everything about a search that found something.
 pub(crate) fn answer<S: CandidateDisplay>(
@@ -22,7 +22,8 @@ pub(crate) fn answer<S: CandidateDisplay>(
 ) -> String {
     let mut text = headline(shown, found, goal, seconds);
     let look = |(at, candidate)| shown.look(found, candidate, at + 1);
-    let best: Vec<CandidateView> = found.kept.best().iter().take(args.keep).enumerate().filter_map(look).collect();
+    let best: Vec<CandidateView> =
+        found.kept.best().iter().take(args.keep).enumerate().filter_map(look).collect();
     text.push_str(&candidates(shown, &best));
     if let Some(best) = best.first() {
         let _ = write!(text, "best\n{}", best.spelled);
@@ -50,7 +51,12 @@ fn front_words<S: CandidateDisplay>(shown: &S, found: &FoundOf<S::Target>) -> St
 }
 
 /// What was searched, how far, and what bounds it.
-pub(crate) fn headline<S: CandidateDisplay>(shown: &S, found: &FoundOf<S::Target>, goal: Goal, seconds: f64) -> String {
+pub(crate) fn headline<S: CandidateDisplay>(
+    shown: &S,
+    found: &FoundOf<S::Target>,
+    goal: Goal,
+    seconds: f64,
+) -> String {
     let time = if shown.time_value(0).0 == "cycles" { "cycles" } else { "time" };
     let what = match goal {
         Goal::Time => format!("least {time}"),

@@ -16,8 +16,8 @@ use tilewright_verify::Check;
 use tilewright_verify::tcp::verify;
 
 use super::args::ExploreArgs;
+use super::display::{CandidateDisplay, CandidateView, Roofline};
 use super::plot::real;
-use super::display::{CandidateView, Roofline, CandidateDisplay};
 use crate::host::Host;
 
 /// Where the time of transfers from off-chip memory stands in a row.

@@ -3,9 +3,9 @@
 use std::iter;
 use std::ops::ControlFlow;
 
+use tilewright_runtime::batch::{BatchGeneration, generate_batch};
 use tilewright_runtime::generate::Generation;
 use tilewright_runtime::model::ModelDevice;
-use tilewright_runtime::batch::{BatchGeneration, generate_batch};
 
 use super::device::{ModelJob, failed, wide};
 use super::report::{Report, SequenceJson};
@@ -23,7 +23,12 @@ impl ModelJob<'_> {
         let text = self.told(&self.prompt, &first.tokens);
         let with = self.with.iter().zip(others).map(|(prompt, spoken)| {
             let text = self.told(prompt, &spoken.tokens);
-            SequenceJson { prompt_tokens: prompt.clone(), tokens: spoken.tokens, text, stop: spoken.stop.name() }
+            SequenceJson {
+                prompt_tokens: prompt.clone(),
+                tokens: spoken.tokens,
+                text,
+                stop: spoken.stop.name(),
+            }
         });
         let with: Vec<SequenceJson> = with.collect();
         let texts: Vec<&str> = iter::once(text.as_str()).chain(with.iter().map(|with| &*with.text)).collect();

@@ -2,12 +2,12 @@
 //! chip or with the interpreter.
 
 pub(crate) mod args;
+mod batch;
 mod device;
 mod reference;
 mod report;
 mod stream;
 mod tensors;
-mod batch;
 mod vocabulary;
 
 use tilewright_compile::cluster::cluster;
@@ -16,7 +16,7 @@ use tilewright_compile::{CompileError, Compiled, Options, compile_kernels, weigh
 use tilewright_import::Model;
 use tilewright_import::tokenizer::Tokenizer;
 use tilewright_machine::Tcp;
-use tilewright_schedule::tune::{TuneGoal, TuneError, tune, watts};
+use tilewright_schedule::tune::{TuneError, TuneGoal, tune, watts};
 
 pub(crate) use device::{ModelJob, WeightSource};
 

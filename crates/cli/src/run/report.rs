@@ -53,7 +53,7 @@ struct ReportJson<'d> {
     #[serde(skip_serializing_if = "Option::is_none")]
     norm: Option<f64>,
     stop: &'static str,
-    #[serde(skip_serializing_if = "<[Text]>::is_empty")]
+    #[serde(skip_serializing_if = "<[SequenceJson]>::is_empty")]
     with: &'d [SequenceJson],
     prefill_ms: f64,
     ms_per_token: Option<f64>,

@@ -14,9 +14,9 @@ use super::CheckReport;
 use super::fault::{CheckFault, FaultKind};
 use super::flow::{BEFORE, LastWriters, Writer};
 use super::intent::Intent;
-use super::order::{HappensBefore, CommandStamp};
-use super::touch::{MemoryRegion, TouchId, AccessCache};
-use super::trace::{TraceOp, Trace};
+use super::order::{CommandStamp, HappensBefore};
+use super::touch::{AccessCache, MemoryRegion, TouchId};
+use super::trace::{Trace, TraceOp};
 
 /// A command that something may still race with.
 #[derive(Clone, Copy, Debug)]

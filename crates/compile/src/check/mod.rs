@@ -19,8 +19,8 @@
 mod cases;
 pub mod fault;
 mod flow;
-pub mod intent;
 mod hazards;
+pub mod intent;
 mod model;
 mod order;
 mod touch;
@@ -100,7 +100,15 @@ pub fn check(machine: &Tcp, program: &Program, intent: &Intent, told: &RegisterF
                     let at_most = |(range, known): (&cases::ValueRange, &Register)| range.most == known.most;
                     let widest = case.registers.iter().zip(&program.registers).all(at_most);
                     let met = (traces.as_slice(), widest);
-                    hazards::check_case(machine, program, intent, met, &mut touches, &mut checked, &mut found);
+                    hazards::check_case(
+                        machine,
+                        program,
+                        intent,
+                        met,
+                        &mut touches,
+                        &mut checked,
+                        &mut found,
+                    );
                 }
             }
         }

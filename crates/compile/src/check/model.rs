@@ -7,8 +7,8 @@ use tilewright_tcp_isa::footprint::{Access, ByteSet, Store};
 use tilewright_tcp_isa::program::transfer::Medium;
 use tilewright_tcp_isa::program::{Program, RegisterId, TransferId};
 
-use super::{CheckReport, Intent, RegisterTie, RegisterFacts, check};
-use crate::compiled::{Compiled, Inputs, ProgramOutline, PARTS};
+use super::{CheckReport, Intent, RegisterFacts, RegisterTie, check};
+use crate::compiled::{Compiled, Inputs, PARTS, ProgramOutline};
 use crate::kernel::Kernel;
 use crate::tcp::build::Mode;
 use crate::tcp::image::bytes;

@@ -8,9 +8,9 @@ use tilewright_tcp_isa::program::exec::Context;
 use tilewright_tcp_isa::program::{Program, Queue, RegisterId};
 use tilewright_tcp_isa::verify::MAX_NESTING;
 
-use super::cases::{ProgramCase, CaseSplit, ValueRange, holds, value};
+use super::cases::{CaseSplit, ProgramCase, ValueRange, holds, value};
 use super::fault::{CheckFault, FaultKind};
-use super::touch::{TouchId, AccessCache};
+use super::touch::{AccessCache, TouchId};
 
 /// Steps of one queue that are followed.
 const MOST_STEPS: usize = 1 << 22;
@@ -159,7 +159,9 @@ impl TraceWalk<'_, '_> {
         for step in steps {
             match &step.kind {
                 StepKind::Push(Command::Dma { id, .. }) => self.op(TraceOp::Skip { transfer: true, id: *id }),
-                StepKind::Push(Command::Exec { id, .. }) => self.op(TraceOp::Skip { transfer: false, id: *id }),
+                StepKind::Push(Command::Exec { id, .. }) => {
+                    self.op(TraceOp::Skip { transfer: false, id: *id })
+                }
                 StepKind::If { then, otherwise, .. } => {
                     self.skip(then, depth + 1);
                     self.skip(otherwise, depth + 1);
@@ -170,7 +172,10 @@ impl TraceWalk<'_, '_> {
         }
     }
 
-    fn asks(&mut self, condition: tilewright_tcp_isa::program::control::Condition) -> Result<bool, CaseSplit> {
+    fn asks(
+        &mut self,
+        condition: tilewright_tcp_isa::program::control::Condition,
+    ) -> Result<bool, CaseSplit> {
         match holds(condition, &self.registers) {
             Err(CaseSplit::Way) => self.way(),
             known => known,

@@ -3,9 +3,9 @@
 use tilewright_graph::rich::RichOp;
 use tilewright_graph::{Binary, Node, Op, ValueId as Value};
 
-use super::clusterer::{Projection, Residual, Clusterer, int, operand, result};
+use super::clusterer::{Clusterer, Projection, Residual, int, operand, result};
 use crate::CompileError;
-use crate::kernel::{Kernel, ValueLayout, AxisOrder, ValueId, WeightMatrix};
+use crate::kernel::{AxisOrder, Kernel, ValueId, ValueLayout, WeightMatrix};
 
 /// Which keys a query sees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,7 +96,9 @@ impl Clusterer<'_> {
                     continue;
                 };
                 match &node.op {
-                    Op::Rich(RichOp::Attention, _) => return Ok(AttentionPath { attention: index, operand, rope }),
+                    Op::Rich(RichOp::Attention, _) => {
+                        return Ok(AttentionPath { attention: index, operand, rope });
+                    }
                     Op::Rich(RichOp::Rope, attrs) if operand == 0 && int(attrs, "dims").unwrap_or(0) == 0 => {
                         if let (Some(cos), Some(sin)) =
                             (super::clusterer::operand(node, 1), super::clusterer::operand(node, 2))

@@ -4,7 +4,7 @@ use tilewright_graph::rich::{Attr, Attrs, RichOp};
 use tilewright_graph::{Binary, Graph, Node, Op, ValueId as Value};
 
 use crate::CompileError;
-use crate::kernel::{WeightAxis, Heads, Kernel, Kernels, ValueLayout, AxisOrder, ValueId, WeightMatrix};
+use crate::kernel::{AxisOrder, Heads, Kernel, Kernels, ValueId, ValueLayout, WeightAxis, WeightMatrix};
 use crate::lookup::Lookup;
 
 /// A residual: its value in the graph, and as a kernel's result.

@@ -4,9 +4,9 @@ use tilewright_graph::rich::RichOp;
 use tilewright_graph::{Binary, Op, ValueId as Value};
 
 use super::attention::Mask;
-use super::clusterer::{Projection, Residual, Clusterer, float};
+use super::clusterer::{Clusterer, Projection, Residual, float};
 use crate::CompileError;
-use crate::kernel::{Activation, Kernel, ValueLayout, Norm, AxisOrder, ValueId};
+use crate::kernel::{Activation, AxisOrder, Kernel, Norm, ValueId, ValueLayout};
 
 /// What the graph must look like.
 pub(super) const ALLOWED: &str =

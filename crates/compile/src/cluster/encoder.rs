@@ -5,9 +5,9 @@ use tilewright_graph::rich::{Attr, RichOp};
 use tilewright_graph::{Binary, Node, Op, ValueId as Value};
 
 use super::attention::Mask;
-use super::clusterer::{Projection, Residual, Clusterer, float, int, operand, result};
+use super::clusterer::{Clusterer, Projection, Residual, float, int, operand, result};
 use crate::CompileError;
-use crate::kernel::{Activation, Kernel, ValueLayout, Norm, AxisOrder, ValueId};
+use crate::kernel::{Activation, AxisOrder, Kernel, Norm, ValueId, ValueLayout};
 
 /// What the graph must look like.
 pub(super) const ALLOWED: &str = "blocks of the BERT family: projections with biases, attention or gelu, a residual sum, a norm; then the mean over tokens";
@@ -69,7 +69,8 @@ impl Clusterer<'_> {
 
     /// The norm behind a sum.
     fn normal(&mut self, (sum, input): Residual) -> Result<Residual, CompileError> {
-        let Some(node) = self.users(sum).find(|node| matches!(node.op, Op::Rich(RichOp::LayerNorm, _))) else {
+        let Some(node) = self.users(sum).find(|node| matches!(node.op, Op::Rich(RichOp::LayerNorm, _)))
+        else {
             return self.refuse(sum, "no norm follows it");
         };
         let (Op::Rich(_, attrs), Some(gain), Some(normal)) = (&node.op, operand(node, 1), result(node))

@@ -9,9 +9,9 @@
 //! - [`walk`]: what both ask of a graph.
 
 mod attention;
+mod clusterer;
 mod decoder;
 mod encoder;
-mod clusterer;
 
 use tilewright_graph::rich::RichOp;
 use tilewright_graph::{Graph, Op};

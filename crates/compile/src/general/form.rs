@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use tilewright_graph::{Dim, Dtype, Graph, Node, Op, TensorStore, ValueId};
-use tilewright_reference::Tensor;
 use tilewright_num::{Dtype as Pattern, RuleSet, convert};
+use tilewright_reference::Tensor;
 
 use super::constants::folded;
 use super::elementwise::{Arg, Writer};

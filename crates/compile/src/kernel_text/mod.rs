@@ -21,8 +21,10 @@ use std::collections::BTreeMap;
 
 use tilewright_base::{Diagnostic, SourceId, Span};
 
-use crate::kernel::{Activation, WeightAxis, Heads, Kernel, Kernels, ValueLayout, Norm, AxisOrder, ValueId, WeightMatrix};
-use crate::scan::{self, TextLine, ScanResult};
+use crate::kernel::{
+    Activation, AxisOrder, Heads, Kernel, Kernels, Norm, ValueId, ValueLayout, WeightAxis, WeightMatrix,
+};
+use crate::scan::{self, ScanResult, TextLine};
 
 /// The code of what is no kernel.
 pub(crate) const SYNTAX: &str = "kernels/syntax";
@@ -298,7 +300,11 @@ impl KernelReader {
         Ok((name, layout, width))
     }
 
-    fn define(&mut self, line: &TextLine<'_>, (name, layout, width): (&str, ValueLayout, u64)) -> ScanResult<ValueId> {
+    fn define(
+        &mut self,
+        line: &TextLine<'_>,
+        (name, layout, width): (&str, ValueLayout, u64),
+    ) -> ScanResult<ValueId> {
         if self.by_name.contains_key(name) {
             let complaint = Diagnostic::error("kernels/value", format!("`{name}` is defined twice"));
             return Err(Box::new(complaint.at(line.span(), "").allowed("one definition of each value")));

@@ -2,7 +2,9 @@
 
 use tilewright_base::Diagnostic;
 
-use crate::kernel::{Activation, WeightAxis, Heads, Kernel, Kernels, ValueLayout, AxisOrder, ValueId, WeightMatrix};
+use crate::kernel::{
+    Activation, AxisOrder, Heads, Kernel, Kernels, ValueId, ValueLayout, WeightAxis, WeightMatrix,
+};
 
 /// The greatest size of anything: far above what any chip holds, far below what sums of products overflow at.
 const MOST: u64 = 1 << 28;

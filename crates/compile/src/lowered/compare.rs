@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use tilewright_base::{Diagnostic, Span};
 use tilewright_machine::tcp::Tcp;
 
-use super::read::{BEST, STATED, StatedLine, LoweredText};
+use super::read::{BEST, LoweredText, STATED, StatedLine};
 use super::{LoweredKernel, lowered};
 use crate::CompileError;
 use crate::compiled::{Compiled, compile_chosen};

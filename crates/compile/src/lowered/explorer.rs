@@ -155,7 +155,12 @@ pub(super) struct SearchCache {
 
 impl SearchCache {
     /// A contraction with what the kernel's commands take, and with what the explorer finds.
-    pub(super) fn explored(&mut self, machine: &Tcp, work: ContractionWork, segment: &KernelSegment) -> ExploredContraction {
+    pub(super) fn explored(
+        &mut self,
+        machine: &Tcp,
+        work: ContractionWork,
+        segment: &KernelSegment,
+    ) -> ExploredContraction {
         let ContractionWork { name, einsum, dtype, loads } = work;
         let own = segment.runs.iter().filter(|ran| ran.name == name || loads.contains(&ran.name.as_str()));
         let cycles = own.map(|ran| ran.cycles).sum();

@@ -10,10 +10,10 @@
 //! explorer finds for the same einsums is looked up where a text says so ([`explored`](mod@explored)).
 
 pub mod commands;
+pub mod compare;
 pub mod explorer;
 pub mod read;
 pub mod shapes;
-pub mod compare;
 
 use std::fmt::Write as _;
 
@@ -24,7 +24,7 @@ use crate::kernel::Kernels;
 use crate::tcp::choices::{WHOLE, classes};
 use commands::{KernelSegment, segments};
 use explorer::{ExploredContraction, SearchCache, works};
-use shapes::{ShapedTensor, ProgramShapes};
+use shapes::{ProgramShapes, ShapedTensor};
 
 /// A program at the lowered level.
 #[derive(Clone, Debug)]

@@ -24,8 +24,8 @@ use tilewright_base::{Diagnostic, SourceId, Span};
 use tilewright_num::Dtype;
 
 use crate::kernel::Kernels;
-use crate::kernel_text::{self, Reading};
-use crate::scan::{self, TextLine, ScanResult};
+use crate::kernel_text::{self, KernelTextReading};
+use crate::scan::{self, ScanResult, TextLine};
 use crate::tcp::choices::Choices;
 use crate::tcp::mixed::Named;
 use crate::tcp::plan::Options;
@@ -88,7 +88,7 @@ pub(super) fn cache_name(dtype: Dtype) -> &'static str {
 /// With every complaint about it, or about the kernels that it describes.
 pub fn read(text: &str, source: SourceId) -> Result<LoweredText, Vec<Diagnostic>> {
     let mut reader = LoweredReader::default();
-    let mut kernels = Reading::default();
+    let mut kernels = KernelTextReading::default();
     let mut lines = scan::lines(text, source, SYNTAX);
     match lines.next() {
         Some(line) => kernels.head(line, "lowered"),

@@ -7,7 +7,7 @@ use tilewright_machine::tcp::Tcp;
 use tilewright_num::Dtype;
 
 use crate::compiled::{Compiled, ProgramOutline};
-use crate::kernel::{Kernel, ValueLayout, ValueId};
+use crate::kernel::{Kernel, ValueId, ValueLayout};
 use crate::tcp::build::Mode;
 use crate::tcp::plan::{Plan, weights_of};
 use crate::tcp::sizes::Features;
@@ -226,7 +226,8 @@ impl<'s> ProgramShapes<'s> {
                 (axes, shape, self.dealt("EF", true))
             };
             let dtype = packed.dtype;
-            let shaped = ShapedTensor { name: names.join("+"), partition, dtype, axes, shape, place: ("trf", 0) };
+            let shaped =
+                ShapedTensor { name: names.join("+"), partition, dtype, axes, shape, place: ("trf", 0) };
             match all.last_mut() {
                 Some((last, count)) if *last == shaped => *count += 1,
                 _ => all.push((shaped, 1)),

@@ -2,11 +2,11 @@
 
 use tilewright_graph::rich::{Attrs, RichOp};
 use tilewright_graph::{
-    Binary, Builder, Dim, Dtype, Graph, Op, TensorStore, StoredTensor, Type, ValueId, primitives, verify,
+    Binary, Builder, Dim, Dtype, Graph, Op, StoredTensor, TensorStore, Type, ValueId, primitives, verify,
 };
 use tilewright_reference::{Interpreter, Tensor};
 
-use super::{near, raise};
+use super::{near, recognise};
 
 /// Rich operators of a graph, in order.
 fn riches(graph: &Graph) -> Vec<&'static str> {

@@ -4,7 +4,7 @@ use tilewright_num::{Dtype, Function};
 
 use super::arith::{UNIT, add, as_whole, bf16, div, function, in_fours, in_order, mul, sub, to_i8, whole};
 use super::contract::dot;
-use super::{KvRows, ReferenceModel, TokenRows, KernelState};
+use super::{KernelState, KvRows, ReferenceModel, TokenRows};
 use crate::kernel::Heads;
 use crate::tcp::sizes::Packets;
 
@@ -61,7 +61,13 @@ impl ReferenceModel<'_> {
         row.chunks(depth).enumerate().flat_map(head).collect()
     }
 
-    fn one_head(&self, query: &[f32], keys: &TokenRows, values: &TokenRows, attention: HeadAttention) -> Vec<f32> {
+    fn one_head(
+        &self,
+        query: &[f32],
+        keys: &TokenRows,
+        values: &TokenRows,
+        attention: HeadAttention,
+    ) -> Vec<f32> {
         let HeadAttention { heads, scale, value: unit, given, one } = attention;
         let scores: Vec<f32> = keys.iter().map(|key| mul(self.score(query, key), scale)).collect();
         let most = scores.iter().copied().fold(f32::NEG_INFINITY, f32::max);

@@ -9,7 +9,7 @@ use tilewright_machine::tcp::Tcp;
 use tilewright_num::Dtype;
 
 use super::contract::ContractionInput;
-use super::{ReferenceModel, KernelState};
+use super::{KernelState, ReferenceModel};
 use crate::kernel::{Kernels, ValueId, WeightMatrix};
 use crate::tcp::pack::Constants;
 use crate::tcp::plan::Options;
@@ -98,7 +98,13 @@ impl ReferenceModel<'_> {
     }
 
     /// Notes rows that a weight is about to take.
-    pub(super) fn watch_rows(&mut self, value: ValueId, kernel: usize, weight: &WeightMatrix, state: &KernelState) {
+    pub(super) fn watch_rows(
+        &mut self,
+        value: ValueId,
+        kernel: usize,
+        weight: &WeightMatrix,
+        state: &KernelState,
+    ) {
         let integers = self.plan.packed(kernel).is_some_and(|packed| packed.dtype == Dtype::I8);
         if self.watched.is_none() || !integers {
             return;

@@ -3,7 +3,7 @@
 use super::arith::{UNIT, add, as_whole, bf16, in_order, mul, to_i8, tree, whole};
 use tilewright_num::Dtype;
 
-use super::{ReferenceModel, ShardedRow, KernelState};
+use super::{KernelState, ReferenceModel, ShardedRow};
 use crate::kernel::WeightMatrix;
 use crate::tcp::sizes::Packets;
 
@@ -99,7 +99,14 @@ impl ReferenceModel<'_> {
     }
 
     /// Features times a row of a weight: by slice, then between slices.
-    fn by_features(&self, taken: &ContractionInput, kernel: usize, weight: &WeightMatrix, pe: u64, place: u64) -> f32 {
+    fn by_features(
+        &self,
+        taken: &ContractionInput,
+        kernel: usize,
+        weight: &WeightMatrix,
+        pe: u64,
+        place: u64,
+    ) -> f32 {
         let Some((row, elements)) = self.row(weight, pe, place) else { return 0.0 };
         let sum = match taken {
             ContractionInput::Integers(values, peak) => self.exact(values, *peak, weight, row, &elements),
@@ -172,7 +179,8 @@ impl ReferenceModel<'_> {
             for (column, x) in (0..).zip(x.iter_mut()) {
                 // What is sent is short for prompts.
                 let sent = |sum: f32| if self.pes() > 1 && !state.one { bf16(sum) } else { sum };
-                let part = |(pe, row): (u64, &ContractionInput)| sent(self.by_row(row, weight, pe, column, packets));
+                let part =
+                    |(pe, row): (u64, &ContractionInput)| sent(self.by_row(row, weight, pe, column, packets));
                 let parts: Vec<f32> = (0..).zip(&rows).map(part).collect();
                 let of_chip = usize::try_from(self.pes()).unwrap_or(1).max(1);
                 let chips = parts.chunks(of_chip).map(|parts| in_order(parts.iter().copied()));
@@ -188,16 +196,29 @@ impl ReferenceModel<'_> {
         }
     }
 
-    fn taken((dtype, peak): (Dtype, Option<f32>), row: &[f32], counts: impl Fn(u64) -> bool) -> ContractionInput {
+    fn taken(
+        (dtype, peak): (Dtype, Option<f32>),
+        row: &[f32],
+        counts: impl Fn(u64) -> bool,
+    ) -> ContractionInput {
         match (dtype, peak) {
             // With a scale that was found beforehand rows are integers already.
-            (Dtype::I8, Some(peak)) => ContractionInput::Integers(row.iter().copied().map(as_whole).collect(), peak),
+            (Dtype::I8, Some(peak)) => {
+                ContractionInput::Integers(row.iter().copied().map(as_whole).collect(), peak)
+            }
             (Dtype::I8, None) => ContractionInput::quantised(row, counts),
             _ => ContractionInput::Floats(row.to_vec()),
         }
     }
 
-    fn by_row(&self, row: &ContractionInput, weight: &WeightMatrix, pe: u64, column: u64, packets: Packets) -> f32 {
+    fn by_row(
+        &self,
+        row: &ContractionInput,
+        weight: &WeightMatrix,
+        pe: u64,
+        column: u64,
+        packets: Packets,
+    ) -> f32 {
         let Some((source, elements)) = self.row(weight, pe, column) else { return 0.0 };
         match row {
             ContractionInput::Integers(values, peak) => self.exact(values, *peak, weight, source, &elements),

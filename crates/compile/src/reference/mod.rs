@@ -102,7 +102,16 @@ impl<'j> ReferenceModel<'j> {
         let pes = usize::try_from(plan.options.all_pes()).unwrap_or(1);
         let caches = vec![vec![KvRows::default(); pes]; kernels.caches];
         let nothing = Matrix { rows: 0, columns: 1, elements: std::sync::Arc::default() };
-        Ok(ReferenceModel { machine, kernels, plan, constants: known, nothing, caches, seen: 0, watched: None })
+        Ok(ReferenceModel {
+            machine,
+            kernels,
+            plan,
+            constants: known,
+            nothing,
+            caches,
+            seen: 0,
+            watched: None,
+        })
     }
 
     /// Forgets all tokens.

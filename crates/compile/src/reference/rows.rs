@@ -3,7 +3,7 @@
 use tilewright_num::{Dtype, Function};
 
 use super::arith::{UNIT, add, bf16, div, fma, function, mul, to_i8, whole};
-use super::{ReferenceModel, KernelState};
+use super::{KernelState, ReferenceModel};
 use crate::kernel::{Activation, Heads};
 
 impl ReferenceModel<'_> {

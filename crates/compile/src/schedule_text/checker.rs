@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use tilewright_base::{Diagnostic, Span};
 use tilewright_tcp_isa::program::event::{PeId, Ticket, Unit};
 
-use super::{LiveArea, ScheduledCommand, Prefetch, ScheduleText, UNITS, kind, percent};
+use super::{LiveArea, Prefetch, ScheduleText, ScheduledCommand, UNITS, kind, percent};
 use crate::kernel_text::MOST_COMPLAINTS;
 
 /// Codes that a schedule is refused with.

@@ -209,7 +209,9 @@ impl ScheduleText {
         }
         let _ = writeln!(text, "\n{COMMANDS}");
         for command in &self.commands {
-            let ScheduledCommand { ticket: Ticket(number), issued, start, end, pe, unit, name, after, .. } = command;
+            let ScheduledCommand {
+                ticket: Ticket(number), issued, start, end, pe, unit, name, after, ..
+            } = command;
             let (PeId { chip, pe }, unit) = (pe, unit.name());
             let after = numbers("after", after);
             let _ = writeln!(

@@ -4,9 +4,11 @@ use tilewright_base::{Diagnostic, SourceId, Span};
 use tilewright_tcp_isa::footprint::Store;
 use tilewright_tcp_isa::program::event::{PeId, Ticket};
 
-use super::{LiveArea, COMMANDS, ScheduledCommand, PLACEMENT, Prefetch, StallReason, ScheduleText, UNITS, WHY};
+use super::{
+    COMMANDS, LiveArea, PLACEMENT, Prefetch, ScheduleText, ScheduledCommand, StallReason, UNITS, WHY,
+};
 use crate::kernel_text::MOST_COMPLAINTS;
-use crate::scan::{self, TextLine, ScanResult};
+use crate::scan::{self, ScanResult, TextLine};
 
 const SYNTAX: &str = "schedule/syntax";
 /// Memories that areas may be in.

@@ -17,7 +17,11 @@ use crate::CompileError;
 use crate::kernel::WeightMatrix;
 
 /// Rows of a projection.
-pub(super) fn project(build: &mut Build<'_>, kernel: usize, parts: &[WeightMatrix]) -> Result<(), CompileError> {
+pub(super) fn project(
+    build: &mut Build<'_>,
+    kernel: usize,
+    parts: &[WeightMatrix],
+) -> Result<(), CompileError> {
     let packed = build.packed(kernel)?;
     let width = build.plan.parts(build.machine, parts).width;
     for (index, fill) in packed.fills.iter().enumerate() {

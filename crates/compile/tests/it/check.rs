@@ -6,7 +6,7 @@ use crate::support;
 use std::collections::BTreeSet;
 
 use support::{compiled, on_chips, options, small, tcp};
-use tilewright_compile::check::{CheckReport, CheckFault, FaultKind, check};
+use tilewright_compile::check::{CheckFault, CheckReport, FaultKind, check};
 use tilewright_compile::cluster::cluster;
 use tilewright_compile::{Compiled, compile_kernels};
 use tilewright_machine::tcp::Tcp;

@@ -4,7 +4,9 @@
 //! the reducer can add them. Within a slice each operand lies in the order in which the loops run, so that walks join.
 
 use tilewright_base::{Name, Span};
-use tilewright_notation::syntax::ast::{Dim, LoweredShape, Operand, Place, Program, SyntaxSpan, Tactic, Term};
+use tilewright_notation::syntax::ast::{
+    Dim, LoweredShape, Operand, Place, Program, SyntaxSpan, Tactic, Term,
+};
 use tilewright_notation::syntax::expr::Expr;
 
 use crate::tcp::cost::{Commands, access_bytes};

@@ -4,11 +4,13 @@ use proptest::prelude::*;
 use tilewright_base::Sources;
 use tilewright_compile::general::judge::judge;
 use tilewright_compile::general::{Options, plan, tensors};
-use tilewright_graph::{Binary, Builder, Dim, Dtype, Fold, Graph, TensorStore, Type, Unary, ValueId, primitives};
-use tilewright_reference::{Interpreter, Tensor};
+use tilewright_graph::{
+    Binary, Builder, Dim, Dtype, Fold, Graph, TensorStore, Type, Unary, ValueId, primitives,
+};
 use tilewright_machine::Tcp;
 use tilewright_num::RuleSet;
 use tilewright_record::KeepLast;
+use tilewright_reference::{Interpreter, Tensor};
 use tilewright_runtime::ReadingOptions;
 use tilewright_runtime::graph::GraphDevice;
 

@@ -17,10 +17,10 @@ use tilewright_compile::general::{Options, plan, tensors};
 use tilewright_filetest::node_tests;
 use tilewright_graph::{Dtype, StoredTensor, primitives};
 use tilewright_import::onnx::{self, proto};
-use tilewright_reference::Tensor;
 use tilewright_machine::Tcp;
 use tilewright_num::RuleSet;
 use tilewright_record::KeepLast;
+use tilewright_reference::Tensor;
 use tilewright_runtime::ReadingOptions;
 use tilewright_runtime::graph::GraphDevice;
 

@@ -194,7 +194,14 @@ fn grouped(b: &mut Builder, x: ValueId, axis: usize, groups: i64) -> BuildResult
 }
 
 /// The einsum over windows; `order` has the labels of the weights before those of the window.
-fn product(b: &mut Builder, seen: ValueId, w: ValueId, groups: i64, order: &str, m: &Dim) -> BuildResult<ValueId> {
+fn product(
+    b: &mut Builder,
+    seen: ValueId,
+    w: ValueId,
+    groups: i64,
+    order: &str,
+    m: &Dim,
+) -> BuildResult<ValueId> {
     let seen = grouped(b, seen, 1, groups)?;
     let rank = (b.rank(seen).saturating_sub(3)) / 2;
     let pairs: String = (0..rank).flat_map(|at| [char::from(PLACES[at]), char::from(INSIDE[at])]).collect();

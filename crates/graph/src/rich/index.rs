@@ -196,7 +196,12 @@ pub(super) fn scatter_elements(b: &mut Builder, call: &RichCall<'_>) -> BuildRes
 
 /// `x` as rows over its first `axes` axes, and for each tuple of indices the row that it means; the first `batch` axes are
 /// shared with the indices.
-fn rows(b: &mut Builder, x: ValueId, indices: ValueId, batch: usize) -> BuildResult<(ValueId, ValueId, usize)> {
+fn rows(
+    b: &mut Builder,
+    x: ValueId,
+    indices: ValueId,
+    batch: usize,
+) -> BuildResult<(ValueId, ValueId, usize)> {
     let wrong = || {
         shape_error("indices of an open or too large width", "as many numbers as axes that they choose from")
     };

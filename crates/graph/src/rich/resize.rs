@@ -51,13 +51,20 @@ pub(super) fn resize(b: &mut Builder, call: &RichCall<'_>) -> BuildResult<Vec<Va
         if from[at] == sizes[at] && scales[at] == 1.0 && whole {
             continue;
         }
-        let axis = ResizeAxis { from: from[at], to: sizes[at], scale: scales[at], roi: region, places: &places };
+        let axis =
+            ResizeAxis { from: from[at], to: sizes[at], scale: scales[at], roi: region, places: &places };
         x = resized(b, call, x, at, &axis)?;
     }
     Ok(vec![x])
 }
 
-fn resized(b: &mut Builder, call: &RichCall<'_>, x: ValueId, at: usize, axis: &ResizeAxis<'_>) -> BuildResult<ValueId> {
+fn resized(
+    b: &mut Builder,
+    call: &RichCall<'_>,
+    x: ValueId,
+    at: usize,
+    axis: &ResizeAxis<'_>,
+) -> BuildResult<ValueId> {
     let mode = call.word("mode", "nearest")?;
     let origins: Vec<f64> = (0..axis.to).map(|to| axis.origin(to)).collect();
     let y = if mode == "nearest" {

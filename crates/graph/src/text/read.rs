@@ -8,7 +8,7 @@ use tilewright_ir::{Args, Bracket, Kind, Log, Node as Statement, Read, Sign, par
 
 use crate::dim::{Axis, AxisId, Dim};
 use crate::dtype::Dtype;
-use crate::graph::{Constant, Data, Graph, Node, GraphOutput, GraphState, Type, Value, ValueId};
+use crate::graph::{Constant, Data, Graph, GraphOutput, GraphState, Node, Type, Value, ValueId};
 use crate::op::{Binary, Fold, Op, Unary};
 use crate::rich::{Attr, Attrs, RichOp};
 use crate::verify::{GraphPlace, verify};

@@ -4,7 +4,7 @@
 //! integers as `[rows, blocks, 32]` and the scales as `[rows, blocks, 1]`. Elements 0 to 15 of a block of 4 bits are the low halves of
 //! its bytes, 16 to 31 the high halves.
 
-use tilewright_graph::{Builder, BuildResult, Dim, Dtype, TensorStore, StoredTensor, ValueId};
+use tilewright_graph::{BuildResult, Builder, Dim, Dtype, StoredTensor, TensorStore, ValueId};
 
 use crate::error::{ImportError, ImportResult};
 use crate::finite;
@@ -17,7 +17,13 @@ const BLOCK: u64 = 32;
 ///
 /// # Errors
 /// If it is missing or has other sizes.
-pub fn load(file: &Gguf<'_>, tensor: &str, role: &str, dims: &[u64], store: &mut TensorStore) -> ImportResult<()> {
+pub fn load(
+    file: &Gguf<'_>,
+    tensor: &str,
+    role: &str,
+    dims: &[u64],
+    store: &mut TensorStore,
+) -> ImportResult<()> {
     let wrong = |what: String| ImportError::about(file.name, format!("tensor `{tensor}`"), what);
     let plain = file.plain(tensor)?;
     let found = file.tensors.get(tensor).ok_or_else(|| wrong("is missing".to_string()))?;

@@ -14,7 +14,12 @@ pub(super) const FREQUENCIES: &str = "rope_freqs.weight";
 struct Metadata<'p, 'g>(&'p Gguf<'g>);
 
 impl Metadata<'_, '_> {
-    fn found<T>(&self, key: &str, allowed: &str, read: impl Fn(&MetadataValue) -> Option<T>) -> ImportResult<Option<T>> {
+    fn found<T>(
+        &self,
+        key: &str,
+        allowed: &str,
+        read: impl Fn(&MetadataValue) -> Option<T>,
+    ) -> ImportResult<Option<T>> {
         let Some(item) = self.0.pairs.get(key) else { return Ok(None) };
         read(item).map(Some).ok_or_else(|| {
             ImportError::about(self.0.name, key, format!("is {}", item.named())).allowed(allowed)
@@ -40,7 +45,9 @@ impl Metadata<'_, '_> {
     /// A number above zero.
     fn positive(&self, key: &str) -> ImportResult<Option<f64>> {
         self.found(&format!("llama.{key}"), "a number above 0", |item| match item {
-            MetadataValue::Float(number) => Some(*number).filter(|number| number.is_finite() && *number > 0.0),
+            MetadataValue::Float(number) => {
+                Some(*number).filter(|number| number.is_finite() && *number > 0.0)
+            }
             #[expect(clippy::cast_precision_loss, reason = "a small number that was written without a point")]
             MetadataValue::Unsigned(number) => Some(*number as f64).filter(|number| *number > 0.0),
             _ => None,
@@ -48,7 +55,9 @@ impl Metadata<'_, '_> {
     }
 
     fn word(&self, key: &str) -> ImportResult<Option<String>> {
-        self.found(key, "a text", |item| if let MetadataValue::Text(text) = item { Some(text.clone()) } else { None })
+        self.found(key, "a text", |item| {
+            if let MetadataValue::Text(text) = item { Some(text.clone()) } else { None }
+        })
     }
 }
 

@@ -17,7 +17,7 @@ pub enum MetadataValue {
     /// A text.
     Text(String),
     /// Several of one type.
-    MetadataArray(MetadataArray),
+    Array(MetadataArray),
 }
 
 impl MetadataValue {
@@ -29,7 +29,7 @@ impl MetadataValue {
             MetadataValue::Float(number) => format!("the number {number:?}"),
             MetadataValue::Bool(value) => format!("{value}"),
             MetadataValue::Text(text) => format!("the text `{}`", text.chars().take(40).collect::<String>()),
-            MetadataValue::List(list) => format!("a list of {}", list.count),
+            MetadataValue::Array(list) => format!("a list of {}", list.count),
         }
     }
 }
@@ -132,7 +132,7 @@ impl<'c> Cursor<'c> {
             FLOAT32 => MetadataValue::Float(f64::from(f32::from_le_bytes(self.array()?))),
             7 => MetadataValue::Bool(self.array::<1>()?[0] != 0),
             TEXT => MetadataValue::Text(self.text()?),
-            LIST => MetadataValue::List(self.list(0)?),
+            LIST => MetadataValue::Array(self.list(0)?),
             10 => MetadataValue::Unsigned(self.u64()?),
             11 => MetadataValue::Signed(i64::from_le_bytes(self.array()?)),
             FLOAT64 => MetadataValue::Float(f64::from_le_bytes(self.array()?)),

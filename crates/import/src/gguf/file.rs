@@ -157,13 +157,13 @@ impl<'g> Gguf<'g> {
 
     fn list(&self, key: &str) -> Option<(&MetadataArray, &'g [u8])> {
         match self.pairs.get(key)? {
-            MetadataValue::List(list) => Some((list, self.bytes.get(list.start..list.end)?)),
+            MetadataValue::Array(list) => Some((list, self.bytes.get(list.start..list.end)?)),
             _ => None,
         }
     }
 
     /// Numbers of a list, at most so many.
-    fn items(&self, key: &str, most: usize) -> Option<impl Iterator<MetadataValue = MetadataValue>> {
+    fn items(&self, key: &str, most: usize) -> Option<impl Iterator<Item = MetadataValue>> {
         let (list, bytes) = self.list(key)?;
         let (name, kind) = (self.name, list.kind);
         let each = bytes.chunks_exact(width_bytes(kind)?).take(most);
@@ -186,7 +186,9 @@ impl<'g> Gguf<'g> {
     pub fn floats(&self, key: &str, most: usize) -> Option<Vec<f32>> {
         self.list(key).filter(|(list, _)| matches!(list.kind, FLOAT32 | FLOAT64))?;
         #[expect(clippy::cast_possible_truncation, reason = "stored as f32")]
-        let float = |item: MetadataValue| if let MetadataValue::Float(number) = item { Some(number as f32) } else { None };
+        let float = |item: MetadataValue| {
+            if let MetadataValue::Float(number) = item { Some(number as f32) } else { None }
+        };
         self.items(key, most)?.map(float).collect()
     }
 

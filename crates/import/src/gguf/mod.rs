@@ -13,7 +13,7 @@ pub mod file;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use tilewright_graph::{Builder, BuildResult, TensorStore, ValueId};
+use tilewright_graph::{BuildResult, Builder, TensorStore, ValueId};
 
 use crate::Model;
 use crate::error::{ImportError, ImportResult};
@@ -21,8 +21,8 @@ use crate::gguf::config::FREQUENCIES;
 use crate::gguf::file::{Gguf, MetadataValue};
 use crate::llama::{Config, graph};
 use crate::tokenizer::Tokenizer;
-use crate::tokenizer::vocabulary::Vocabulary;
 use crate::tokenizer::pipeline::{ByteSplit, Pipeline};
+use crate::tokenizer::vocabulary::Vocabulary;
 
 /// Reads a model; `name` is the file's name for complaints.
 ///
@@ -44,7 +44,8 @@ pub fn read(name: &str, bytes: &Arc<Vec<u8>>) -> ImportResult<Model> {
         )?;
     }
     let parts = store.clone();
-    let mut weight = |b: &mut Builder, role: &str| -> BuildResult<ValueId> { blocks::weight(b, &parts, role) };
+    let mut weight =
+        |b: &mut Builder, role: &str| -> BuildResult<ValueId> { blocks::weight(b, &parts, role) };
     let graph = graph(&config, &mut store, &mut weight);
     let graph = graph.map_err(|complaint| ImportError::graph(name, "graph", &complaint))?;
     Ok(Model { graph, store })
@@ -110,11 +111,11 @@ pub fn tokenizer(name: &str, bytes: &Arc<Vec<u8>>) -> ImportResult<Tokenizer> {
                 file.floats("tokenizer.ggml.scores", texts.len()).ok_or_else(|| lacking("scores"))?;
             let texts = texts.iter().map(|text| text.replace('▁', " ").into_bytes()).collect();
             // Kinds: 1 ordinary, 4 defined by users; 2 unknown, 3 control, 5 unused, 6 bytes are not found in texts.
-            let mut pieces = Pieces::new(texts, scores, |token| matches!(kind_of(token), 1 | 4));
+            let mut pieces = Vocabulary::new(texts, scores, |token| matches!(kind_of(token), 1 | 4));
             pieces.begin = begin.or(Some(1)).filter(|_| flag("add_bos_token", true));
             pieces.space_in_front = flag("add_space_prefix", true);
             pieces.ends = end.into_iter().collect();
-            Ok(Tokenizer::Pieces(pieces))
+            Ok(Tokenizer::Vocabulary(pieces))
         }
         Some("gpt2") => {
             let merges = file.texts("tokenizer.ggml.merges").ok_or_else(|| lacking("merges"))?;

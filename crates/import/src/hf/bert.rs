@@ -5,7 +5,7 @@
 
 use serde_json::Value;
 use tilewright_graph::rich::{Attrs, RichOp};
-use tilewright_graph::{Binary, Builder, BuildResult, Dim, Dtype, Fold, TensorStore, Type, ValueId};
+use tilewright_graph::{Binary, BuildResult, Builder, Dim, Dtype, Fold, TensorStore, Type, ValueId};
 
 use crate::Model;
 use crate::error::{ImportError, ImportResult};

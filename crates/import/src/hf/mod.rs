@@ -17,7 +17,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde_json::Value;
-use tilewright_graph::{Builder, BuildResult, Dtype, TensorStore, ValueId};
+use tilewright_graph::{BuildResult, Builder, Dtype, TensorStore, ValueId};
 
 use crate::Model;
 use crate::error::{ImportError, ImportResult};

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use prost::Message as _;
-use tilewright_graph::{Builder, Data, Dim, Dtype, TensorStore, StoredTensor, Type, ValueId};
+use tilewright_graph::{Builder, Data, Dim, Dtype, StoredTensor, TensorStore, Type, ValueId};
 
 use crate::Model;
 use crate::error::{ImportError, ImportResult};
@@ -32,7 +32,12 @@ pub struct OnnxOptions<'o> {
 
 impl Default for OnnxOptions<'_> {
     fn default() -> Self {
-        OnnxOptions { known: BTreeMap::new(), most: 4096, axes: BTreeMap::new(), beside: &tensor::no_external_data }
+        OnnxOptions {
+            known: BTreeMap::new(),
+            most: 4096,
+            axes: BTreeMap::new(),
+            beside: &tensor::no_external_data,
+        }
     }
 }
 

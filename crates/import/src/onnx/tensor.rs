@@ -46,7 +46,11 @@ pub fn read(file: &str, bytes: &[u8]) -> ImportResult<StoredTensor> {
 }
 
 /// A tensor with its elements in bytes.
-pub(super) fn stored(file: &str, tensor: proto::TensorProto, beside: &ExternalData<'_>) -> ImportResult<StoredTensor> {
+pub(super) fn stored(
+    file: &str,
+    tensor: proto::TensorProto,
+    beside: &ExternalData<'_>,
+) -> ImportResult<StoredTensor> {
     let name =
         if tensor.name.is_empty() { "tensor".to_string() } else { format!("tensor `{}`", tensor.name) };
     let about = |what: String| ImportError::about(file, name.clone(), what);

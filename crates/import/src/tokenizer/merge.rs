@@ -42,7 +42,10 @@ impl Ord for MergePair {
 }
 
 /// Joins tokens, given with the bytes of text that they take. `join` says what two neighbours become, and how good that is.
-pub(super) fn merged(tokens: &[(u32, usize)], join: impl Fn(&TokenLink, &TokenLink) -> Option<(f32, u32)>) -> Vec<u32> {
+pub(super) fn merged(
+    tokens: &[(u32, usize)],
+    join: impl Fn(&TokenLink, &TokenLink) -> Option<(f32, u32)>,
+) -> Vec<u32> {
     let mut links: Vec<TokenLink> = Vec::with_capacity(tokens.len());
     let mut start = 0;
     for (at, (token, bytes)) in tokens.iter().enumerate() {

@@ -9,8 +9,8 @@
 
 pub mod json;
 mod merge;
-pub mod vocabulary;
 pub mod pipeline;
+pub mod vocabulary;
 
 use crate::error::ImportResult;
 
@@ -30,7 +30,7 @@ impl Tokenizer {
     /// If the vocabulary has no token for a part of the text, and none for what is unknown.
     pub fn encode(&self, text: &str) -> ImportResult<Vec<u32>> {
         match self {
-            Tokenizer::Pieces(pieces) => Ok(pieces.encode(text)),
+            Tokenizer::Vocabulary(pieces) => Ok(pieces.encode(text)),
             Tokenizer::Pipeline(pipeline) => pipeline.encode(text),
         }
     }
@@ -38,7 +38,7 @@ impl Tokenizer {
     /// The text of tokens.
     pub fn decode(&self, tokens: &[u32]) -> String {
         match self {
-            Tokenizer::Pieces(pieces) => pieces.decode(tokens),
+            Tokenizer::Vocabulary(pieces) => pieces.decode(tokens),
             Tokenizer::Pipeline(pipeline) => pipeline.decode(tokens),
         }
     }
@@ -46,7 +46,7 @@ impl Tokenizer {
     /// Tokens that end a text.
     pub fn ends(&self) -> Vec<u32> {
         match self {
-            Tokenizer::Pieces(pieces) => pieces.ends.clone(),
+            Tokenizer::Vocabulary(pieces) => pieces.ends.clone(),
             Tokenizer::Pipeline(pipeline) => pipeline.ends.clone(),
         }
     }
@@ -54,7 +54,7 @@ impl Tokenizer {
     /// How many tokens there are, those without a text among them included.
     pub fn len(&self) -> usize {
         match self {
-            Tokenizer::Pieces(pieces) => pieces.len(),
+            Tokenizer::Vocabulary(pieces) => pieces.len(),
             Tokenizer::Pipeline(pipeline) => pipeline.len(),
         }
     }
@@ -67,7 +67,7 @@ impl Tokenizer {
     /// Whether a token is one of the vocabulary.
     pub fn has(&self, token: u32) -> bool {
         match self {
-            Tokenizer::Pieces(pieces) => (token as usize) < pieces.len(),
+            Tokenizer::Vocabulary(pieces) => (token as usize) < pieces.len(),
             Tokenizer::Pipeline(pipeline) => pipeline.has(token),
         }
     }
@@ -76,7 +76,7 @@ impl Tokenizer {
     #[must_use]
     pub fn with_ends(mut self, ends: Vec<u32>) -> Tokenizer {
         match &mut self {
-            Tokenizer::Pieces(pieces) => pieces.ends = ends,
+            Tokenizer::Vocabulary(pieces) => pieces.ends = ends,
             Tokenizer::Pipeline(pipeline) => pipeline.ends = ends,
         }
         self

@@ -147,7 +147,7 @@ impl Pipeline {
 }
 
 /// A vocabulary of the library; the first of two tokens with the same text is found.
-pub(crate) fn vocabulary(tokens: impl Iterator<MetadataValue = (u32, String)>) -> Vocab {
+pub(crate) fn vocabulary(tokens: impl Iterator<Item = (u32, String)>) -> Vocab {
     let mut vocabulary = Vocab::default();
     for (id, text) in tokens {
         vocabulary.entry(text).or_insert(id);
@@ -178,7 +178,12 @@ fn byte_split(file: &str, split: ByteSplit) -> ImportResult<PreTokenizerWrapper>
 }
 
 /// A model of word pieces; `unknown` stands for words that cannot be pieced together.
-pub(crate) fn word_pieces(file: &str, vocabulary: Vocab, unknown: &str, prefix: &str) -> ImportResult<WordPiece> {
+pub(crate) fn word_pieces(
+    file: &str,
+    vocabulary: Vocab,
+    unknown: &str,
+    prefix: &str,
+) -> ImportResult<WordPiece> {
     let model = WordPiece::builder()
         .vocab(vocabulary)
         .unk_token(unknown.to_string())

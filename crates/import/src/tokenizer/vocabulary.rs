@@ -37,7 +37,15 @@ impl Vocabulary {
             by_text.entry(text.clone()).or_insert(number(at));
         }
         let first_byte = texts.iter().position(|text| text == b"<0x00>").map(number);
-        Vocabulary { texts, scores, by_text, first_byte, begin: Some(1), space_in_front: true, ends: vec![1, 2] }
+        Vocabulary {
+            texts,
+            scores,
+            by_text,
+            first_byte,
+            begin: Some(1),
+            space_in_front: true,
+            ends: vec![1, 2],
+        }
     }
 
     /// Reads the file of llama2.c: the longest length, then score, length and bytes of each token.

@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 
 use super::RadixMap;
 use super::map::OFFSET;
-use super::refine::{DigitClash, AxisCuts, refine};
+use super::refine::{AxisCuts, DigitClash, refine};
 use super::unrolled::unrolled;
 use crate::problem::{Digit, Problem};
 use crate::syntax::ast::{Operand, Terms};

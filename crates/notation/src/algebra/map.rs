@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 
-use crate::algebra::refine::{DigitClash, AxisCuts, refine};
+use crate::algebra::refine::{AxisCuts, DigitClash, refine};
 use crate::problem::{Problem, Shape};
 use crate::sizes::MAX_EXTENT;
 use crate::syntax::ast::Terms;

@@ -66,8 +66,13 @@ pub fn refine(axis: u8, left: &AxisCuts, right: &AxisCuts) -> Result<SmallVec<[C
             return Err(clash);
         }
         if size > 1 {
-            let piece =
-                CommonPiece { left: l.index, right: r.index, left_inner: l.inner, right_inner: r.inner, size };
+            let piece = CommonPiece {
+                left: l.index,
+                right: r.index,
+                left_inner: l.inner,
+                right_inner: r.inner,
+                size,
+            };
             pieces.push(piece);
         }
         l.take(size);

@@ -218,7 +218,8 @@ impl<'a> Lexer<'a> {
         let next_char = self.rest()[1..].chars().next().map_or(0, char::len_utf8);
         let length = 1 + if letters > 0 { letters } else { next_char };
         let word = &self.rest()[..length];
-        let kind = COMMANDS.iter().find(|(name, _)| *name == word).map_or(TokenKind::Unknown, |(_, kind)| *kind);
+        let kind =
+            COMMANDS.iter().find(|(name, _)| *name == word).map_or(TokenKind::Unknown, |(_, kind)| *kind);
         self.take(length, kind)
     }
 

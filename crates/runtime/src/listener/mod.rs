@@ -15,8 +15,8 @@ use tilewright_tcp_isa::program::transfer::Address;
 use tilewright_tcp_sim::findings::{self, Finding};
 use tilewright_tcp_sim::{Detail, Ended, Judge, Options, Outcome, SimError, WaitsFor};
 
-use crate::value_dependence::ValueDependence;
 use crate::readings::{Reading, ReadingError, ReadingOptions};
+use crate::value_dependence::ValueDependence;
 use values::{FinishedCommand, InFlight, ValueExecutor};
 
 /// What memory held before a run, as findings see it.

@@ -77,7 +77,8 @@ fn try_to_run(machine: &Tcp, written: &str) -> Option<Result<u64, String>> {
     let long = program.execs.iter().any(|exec| exec_cycles(machine, exec).total_cycles > 100_000);
     let large =
         program.tensors.iter().any(|tensor| tensor.axes.iter().map(|(_, n)| *n).product::<u64>() > 1 << 16);
-    let wanted = ReadingOptions { values: !long && !large, findings: true, trace: false, ..ReadingOptions::default() };
+    let wanted =
+        ReadingOptions { values: !long && !large, findings: true, trace: false, ..ReadingOptions::default() };
     let mut none = |_: &_| Err(ArrayError::Format("no files here".into()));
     Some(match read(machine, &program, &mut none, &wanted, KeepLast::new(0)) {
         Ok(reading) => {

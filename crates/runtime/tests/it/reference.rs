@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use tilewright_compile::cluster::cluster;
-use tilewright_compile::reference::{ReferenceModel, calibrated};
 use tilewright_compile::kernel::{Kernel, Kernels};
+use tilewright_compile::reference::{ReferenceModel, calibrated};
 use tilewright_compile::weights::constant;
 use tilewright_compile::{Compiled, Named, Options, compile, compile_chosen, compile_kernels, kernel_text};
 use tilewright_import::llama::{Config, Rope, Scaling};

@@ -8,10 +8,10 @@ use tilewright_compile::weights::constant;
 use tilewright_compile::{Mixed, Options, compile};
 use tilewright_graph::primitives;
 use tilewright_import::Model;
-use tilewright_reference::{Interpreter, Session, best};
 use tilewright_machine::Tcp;
 use tilewright_num::Dtype;
 use tilewright_record::KeepLast;
+use tilewright_reference::{Interpreter, Session, best};
 use tilewright_runtime::ReadingOptions;
 use tilewright_runtime::model::ModelDevice;
 

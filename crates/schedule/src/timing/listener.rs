@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tilewright_num::Dtype;
 use tilewright_tcp_isa::program::event::{Event, Image, PeId, Ticket, Unit};
 use tilewright_tcp_isa::program::transfer::Address;
-use tilewright_tcp_sim::ScheduleChecker;
+use tilewright_tcp_sim::Judge;
 
 use super::{CommandImage, TimedCommand};
 
@@ -44,7 +44,9 @@ impl TimingListener {
     fn issue(&mut self, ticket: Ticket, (pe, unit): (PeId, Unit), image: Image<'_>, received: u64, at: u64) {
         let (name, ran) = match image {
             Image::Exec(exec) => (exec.name.clone(), CommandImage::Exec(Arc::clone(exec))),
-            Image::Transfer(transfer) => (transfer.name.clone(), CommandImage::Transfer(Arc::clone(transfer))),
+            Image::Transfer(transfer) => {
+                (transfer.name.clone(), CommandImage::Transfer(Arc::clone(transfer)))
+            }
         };
         let front = self.front(pe);
         let waited = std::mem::take(&mut front.waited);
@@ -73,7 +75,7 @@ fn merge(into: &mut LastDone, known: &LastDone) {
     }
 }
 
-impl ScheduleChecker for TimingListener {
+impl Judge for TimingListener {
     fn observe(&mut self, event: &Event<'_>) -> ControlFlow<()> {
         match *event {
             Event::Issue { ticket, pe, unit, image, received, at_cycles, .. } => {

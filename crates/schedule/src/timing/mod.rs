@@ -5,9 +5,9 @@
 //! The bound is the time of the busiest unit of any PE: a context of the tensor unit, or its DMA engine. No
 //! order of the same commands is faster.
 
-mod stalls;
 mod listener;
 mod live;
+mod stalls;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,12 +16,14 @@ use tilewright_base::Span;
 use tilewright_compile::Compiled;
 use tilewright_compile::compiled::ProgramOutline;
 use tilewright_compile::schedule_text::checker::prefetch;
-use tilewright_compile::schedule_text::{LiveArea, ScheduledCommand, StallReason, ScheduleText, UNITS, percent};
+use tilewright_compile::schedule_text::{
+    LiveArea, ScheduleText, ScheduledCommand, StallReason, UNITS, percent,
+};
 use tilewright_machine::tcp::Tcp;
 use tilewright_record::KeepLast;
 use tilewright_tcp_isa::program::event::{PeId, Ticket, Unit};
 use tilewright_tcp_isa::program::{Exec, Program, RegisterId, Transfer};
-use tilewright_tcp_sim::{Detail, ScheduleChecker, Options, Outcome, SimError};
+use tilewright_tcp_sim::{Detail, Judge, Options, Outcome, SimError};
 
 pub use stalls::{MainStall, TimeSplit};
 pub use tilewright_compile::schedule_text::EXPLAINED_PERCENT;
@@ -138,7 +140,17 @@ fn command(ticket: Ticket, timed: &TimedCommand) -> ScheduledCommand {
     let mut after: Vec<Ticket> = timed.waited.iter().chain(&timed.told).copied().collect();
     after.sort_unstable();
     after.dedup();
-    ScheduledCommand { ticket, issued, start, end, pe, unit, name: timed.name.clone(), after, span: Span::default() }
+    ScheduledCommand {
+        ticket,
+        issued,
+        start,
+        end,
+        pe,
+        unit,
+        name: timed.name.clone(),
+        after,
+        span: Span::default(),
+    }
 }
 
 /// What a run is asked: registers as with this many tokens behind so many others.
@@ -162,7 +174,11 @@ pub fn longest(compiled: &Compiled, outline: &ProgramOutline) -> Vec<(RegisterId
 ///
 /// # Errors
 /// A program that cannot be simulated.
-pub fn schedule(machine: &Tcp, compiled: &Compiled, outline: &ProgramOutline) -> Result<TimedSchedule, SimError> {
+pub fn schedule(
+    machine: &Tcp,
+    compiled: &Compiled,
+    outline: &ProgramOutline,
+) -> Result<TimedSchedule, SimError> {
     let Some(program) = compiled.program(outline.name) else {
         return Err(SimError::Chips { chips: 0, most: 1 });
     };
@@ -205,7 +221,7 @@ fn run(
     machine: &Tcp,
     program: &Program,
     values: &[(RegisterId, i64)],
-    judge: &mut dyn ScheduleChecker,
+    judge: &mut dyn Judge,
 ) -> Result<Outcome, SimError> {
     let options = Options { detail: Detail::Totals, check: false, ..Options::default() };
     let prepared = tilewright_tcp_sim::Prepared::new(Arc::new(machine.clone()), Arc::new(program.clone()));

@@ -90,8 +90,10 @@ pub(super) fn blames(commands: &BTreeMap<Ticket, TimedCommand>, pe: PeId) -> Vec
         *cycles += idle;
         *count += 1;
     }
-    let mut blames: Vec<MainStall> =
-        all.into_iter().map(|((on, before), (cycles, count))| MainStall { on, before, cycles, count }).collect();
+    let mut blames: Vec<MainStall> = all
+        .into_iter()
+        .map(|((on, before), (cycles, count))| MainStall { on, before, cycles, count })
+        .collect();
     blames.sort_by(|a, b| b.cycles.cmp(&a.cycles).then_with(|| (&a.on, &a.before).cmp(&(&b.on, &b.before))));
     blames
 }

@@ -148,7 +148,12 @@ fn links(
     Some(all)
 }
 
-fn walk(classes: &[Option<usize>], tables: &[(u64, Vec<KernelCost>)], slots: usize, aim: &ChainGoal) -> Vec<ChainPrefix> {
+fn walk(
+    classes: &[Option<usize>],
+    tables: &[(u64, Vec<KernelCost>)],
+    slots: usize,
+    aim: &ChainGoal,
+) -> Vec<ChainPrefix> {
     let length = tables.first().map_or(0, |(_, links)| links.len());
     let mut states = vec![ChainPrefix::default()];
     for index in 0..length {

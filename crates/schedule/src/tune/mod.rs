@@ -26,7 +26,7 @@ use tilewright_compile::{Choices, CompileError, Compiled, Options, compile_chose
 use tilewright_explore::Goal;
 use tilewright_machine::tcp::Tcp;
 
-pub use cost::{ChoiceScore, TokenCost, ProgramCosts};
+pub use cost::{ChoiceScore, ProgramCosts, TokenCost};
 
 /// Blocks of the model that stands for all.
 const BLOCKS: usize = 2;
@@ -109,7 +109,12 @@ pub fn budget(effort: u64) -> u64 {
 ///
 /// # Errors
 /// A model that does not compile by the rule; a power that no choice stays below.
-pub fn tune(machine: &Tcp, kernels: &Kernels, options: Options, aim: TuneGoal) -> Result<TunedModel, TuneError> {
+pub fn tune(
+    machine: &Tcp,
+    kernels: &Kernels,
+    options: Options,
+    aim: TuneGoal,
+) -> Result<TunedModel, TuneError> {
     let rule = compile_chosen(machine, kernels, options, &Choices::default())?;
     improved(machine, kernels, options, rule, aim)
 }
@@ -118,7 +123,12 @@ pub fn tune(machine: &Tcp, kernels: &Kernels, options: Options, aim: TuneGoal) -
 ///
 /// # Errors
 /// A power that no choice stays below.
-pub fn tune_compiled(machine: &Tcp, kernels: &Kernels, rule: Compiled, aim: TuneGoal) -> Result<TunedModel, TuneError> {
+pub fn tune_compiled(
+    machine: &Tcp,
+    kernels: &Kernels,
+    rule: Compiled,
+    aim: TuneGoal,
+) -> Result<TunedModel, TuneError> {
     let options = rule.plan.options;
     improved(machine, kernels, options, rule, aim)
 }

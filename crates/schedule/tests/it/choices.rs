@@ -7,7 +7,7 @@ use tilewright_explore::Goal;
 use tilewright_machine::Tcp;
 use tilewright_num::Dtype;
 use tilewright_schedule::timing::{EXPLAINED_PERCENT, schedule};
-use tilewright_schedule::tune::{TuneGoal, TuneError, budget, tune, tune_compiled};
+use tilewright_schedule::tune::{TuneError, TuneGoal, budget, tune, tune_compiled};
 use tilewright_tcp_isa::program::event::Unit;
 use tilewright_tcp_isa::program::text::print;
 
@@ -93,13 +93,18 @@ fn the_goal_of_energy_takes_no_more_of_it_than_the_goal_of_time() {
     let machine = tcp();
     for pes in [1, 2] {
         let by = |goal| {
-            tune(&machine, &small(), options(pes), TuneGoal { goal, ..TuneGoal::time(1) }).unwrap().times.unwrap()
+            tune(&machine, &small(), options(pes), TuneGoal { goal, ..TuneGoal::time(1) })
+                .unwrap()
+                .times
+                .unwrap()
         };
         let ((rule, fast), (same, frugal)) = (by(Goal::Time), by(Goal::Energy));
         assert_eq!(rule, same);
         let ranks = [&frugal, &fast].map(|times| times.score(&rule, Goal::Energy));
         assert!(ranks[0] <= ranks[1], "{frugal:?} {fast:?}");
-        let all = |times: &tilewright_schedule::tune::ProgramCosts| times.decode.energy_fj + times.prefill.energy_fj;
+        let all = |times: &tilewright_schedule::tune::ProgramCosts| {
+            times.decode.energy_fj + times.prefill.energy_fj
+        };
         assert!(all(&frugal) <= all(&fast) && all(&frugal) <= all(&rule));
     }
 }

@@ -7,10 +7,10 @@ use tilewright_base::Sources;
 use tilewright_compile::general::{self, Planned, tensors};
 use tilewright_graph::primitives;
 use tilewright_import::Model;
-use tilewright_reference::Tensor;
 use tilewright_machine::Tcp;
 use tilewright_record::KeepLast;
 use tilewright_record::perfetto::Stream;
+use tilewright_reference::Tensor;
 use tilewright_runtime::graph::GraphDevice;
 use tilewright_runtime::usage::Usage;
 use tilewright_runtime::{Reading, ReadingError, ReadingOptions};
@@ -75,8 +75,12 @@ pub(super) fn run(
     };
     let inputs = planned.kernels.inputs.iter().map(words).collect::<Result<Vec<_>, _>>()?;
     let mut device = GraphDevice::new(&machine, planned).map_err(|error| failed(&error))?;
-    let wanted =
-        ReadingOptions { values: true, findings: true, trace: args.prompting.trace.is_some(), ..ReadingOptions::default() };
+    let wanted = ReadingOptions {
+        values: true,
+        findings: true,
+        trace: args.prompting.trace.is_some(),
+        ..ReadingOptions::default()
+    };
     let reading = match &args.prompting.trace {
         None => device.run(&inputs, &wanted, KeepLast::new(0)),
         Some(path) => {

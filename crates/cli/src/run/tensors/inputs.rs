@@ -6,8 +6,8 @@ use std::path::Path;
 use tilewright_graph::{Dtype, Graph, StoredTensor};
 use tilewright_import::Model;
 use tilewright_import::onnx::{DeclaredInput, DeclaredSize};
-use tilewright_reference::{Elements, Tensor};
 use tilewright_num::{Dtype as Pattern, RuleSet, int_value};
+use tilewright_reference::{Elements, Tensor};
 use tilewright_runtime::{Array, npy};
 
 use crate::host::Host;
@@ -56,7 +56,12 @@ impl RequiredInputs {
     }
 
     /// The model with the sizes of its inputs. Integers that shapes follow from become constants where nothing else does.
-    pub(super) fn model(self, args: &RunArgs, given: &InputArrays, host: &mut dyn Host) -> Result<Model, Outcome> {
+    pub(super) fn model(
+        self,
+        args: &RunArgs,
+        given: &InputArrays,
+        host: &mut dyn Host,
+    ) -> Result<Model, Outcome> {
         match self {
             RequiredInputs::Graph(model, _) => Ok(*model),
             RequiredInputs::Onnx(_) => {
@@ -85,7 +90,11 @@ pub(super) struct InputArrays {
 }
 
 impl InputArrays {
-    pub(super) fn new(args: &RunArgs, asked: &RequiredInputs, host: &mut dyn Host) -> Result<InputArrays, Outcome> {
+    pub(super) fn new(
+        args: &RunArgs,
+        asked: &RequiredInputs,
+        host: &mut dyn Host,
+    ) -> Result<InputArrays, Outcome> {
         let (inputs, mut files) = (asked.inputs(), BTreeMap::new());
         for written in &args.tensors.inputs {
             let Some((name, file)) = written.split_once('=') else {
@@ -174,7 +183,9 @@ impl InputArrays {
             let found_size = *found_size as u64;
             let fits = match size {
                 DeclaredSize::Fixed(size) => *size == found_size,
-                DeclaredSize::Named(axis) => *self.axes.entry(axis.clone()).or_insert(found_size) == found_size,
+                DeclaredSize::Named(axis) => {
+                    *self.axes.entry(axis.clone()).or_insert(found_size) == found_size
+                }
             };
             if !fits {
                 return Err(found());

@@ -12,7 +12,7 @@ use tilewright_reference::{EvalError, Interpreter, Tensor};
 use crate::host::Host;
 use crate::outcome::{FAILED, Outcome};
 use crate::run::args::RunArgs;
-use inputs::{RequiredInputs, InputArrays};
+use inputs::{InputArrays, RequiredInputs};
 
 /// Whether arrays are meant rather than text.
 pub(super) fn asked(args: &RunArgs) -> bool {
@@ -40,7 +40,11 @@ pub(super) fn run(args: &RunArgs, host: &mut dyn Host) -> Result<Outcome, Outcom
 }
 
 /// Outputs of the plain float32 interpreter.
-fn interpreted(model: &Model, given: &InputArrays, host: &dyn Host) -> Result<Vec<(String, Tensor)>, Outcome> {
+fn interpreted(
+    model: &Model,
+    given: &InputArrays,
+    host: &dyn Host,
+) -> Result<Vec<(String, Tensor)>, Outcome> {
     let failed = |error: EvalError| Outcome { code: FAILED, ..Outcome::usage(&error.to_string()) };
     let graph = primitives(&model.graph)
         .map_err(|complaint| Outcome::refused(FAILED, &Sources::default(), &[*complaint], host.colour()))?;

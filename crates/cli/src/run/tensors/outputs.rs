@@ -4,8 +4,8 @@ use std::path::Path;
 
 use serde::Serialize;
 use tilewright_graph::Dtype;
-use tilewright_reference::{Elements, Tensor};
 use tilewright_num::{Dtype as Pattern, RuleSet, int_pattern};
+use tilewright_reference::{Elements, Tensor};
 use tilewright_runtime::{Array, npy};
 
 use crate::host::Host;
@@ -118,5 +118,9 @@ pub(super) fn said(args: &RunArgs, results: &[(String, Tensor)]) -> String {
     struct OutputsJson<'s> {
         outputs: Vec<OutputJson<'s>>,
     }
-    if args.prompting.json { to_json(&OutputsJson { outputs: data(args, results) }) } else { words(args, results) }
+    if args.prompting.json {
+        to_json(&OutputsJson { outputs: data(args, results) })
+    } else {
+        words(args, results)
+    }
 }

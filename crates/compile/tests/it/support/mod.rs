@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use tilewright_compile::{Compiled, Mixed, Options, compile};
-use tilewright_graph::{Builder, BuildResult, Dtype as Element, Graph, TensorStore, ValueId};
+use tilewright_graph::{BuildResult, Builder, Dtype as Element, Graph, TensorStore, ValueId};
 use tilewright_import::llama::{Config, Rope, Scaling, graph};
 use tilewright_machine::tcp::Tcp;
 use tilewright_num::Dtype;

@@ -1,7 +1,7 @@
 //! Matrix products, convolutions, attention.
 
 use tilewright_graph::rich::{Attrs, RichOp};
-use tilewright_graph::{Binary, Builder, BuildResult, Dim, Dtype, ValueId};
+use tilewright_graph::{Binary, BuildResult, Builder, Dim, Dtype, ValueId};
 
 use crate::error::ImportResult;
 use crate::onnx::node::Call;

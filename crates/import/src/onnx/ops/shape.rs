@@ -17,7 +17,11 @@ pub(super) fn constant(call: &mut Call<'_, '_>) -> Outputs {
         return Ok(vec![call.reader.tensor(&name, stored)?]);
     }
     let whole = |numbers: &[i64], dims: &[u64]| {
-        StoredTensor::owned(Dtype::I64, dims, numbers.iter().flat_map(|number| number.to_le_bytes()).collect())
+        StoredTensor::owned(
+            Dtype::I64,
+            dims,
+            numbers.iter().flat_map(|number| number.to_le_bytes()).collect(),
+        )
     };
     let stored = if let Some(attribute) = call.attribute("value_int") {
         whole(&[attribute.i], &[])

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use tilewright_graph::{primitives, verify};
 use tilewright_import::error::ImportError;
-use tilewright_import::onnx::{self, Options, proto};
+use tilewright_import::onnx::{self, OnnxOptions, proto};
 use tilewright_import::tokenizer::{Tokenizer, json, vocabulary::Vocabulary};
 use tilewright_import::{ImportResult, Model, gguf, hf, llama2c};
 
@@ -171,8 +171,11 @@ fn sized_onnx() -> Vec<u8> {
         outputs: vec![super::info("y", &[6, 8])],
         ..Default::default()
     };
-    proto::ModelProto { graph: Some(graph), opsets: vec![proto::OperatorSetId { domain: String::new(), version: 18 }] }
-        .encode_to_vec()
+    proto::ModelProto {
+        graph: Some(graph),
+        opsets: vec![proto::OperatorSetId { domain: String::new(), version: 18 }],
+    }
+    .encode_to_vec()
 }
 
 fn read_onnx(bytes: &[u8]) -> ImportResult<Model> {
@@ -180,7 +183,7 @@ fn read_onnx(bytes: &[u8]) -> ImportResult<Model> {
         let bytes = [6_u64, 8].repeat(3).iter().flat_map(|word| word.to_le_bytes()).collect();
         if name == "data.bin" { Ok(Arc::new(bytes)) } else { Err("is not there".to_string()) }
     };
-    onnx::read("f", bytes, &Options { beside: &beside, ..Options::default() })
+    onnx::read("f", bytes, &OnnxOptions { beside: &beside, ..OnnxOptions::default() })
 }
 
 /// Whether there is a model, which verifies before and after stage 1; what there is not has a file and a reason.
@@ -253,7 +256,7 @@ fn readers() -> Vec<Reader> {
         ("word pieces", words.to_vec(), |bytes| tokenizer(json::read("f", bytes))),
         ("stages", STAGES.as_bytes().to_vec(), |bytes| tokenizer(json::read("f", bytes))),
         ("unigram", UNIGRAM.as_bytes().to_vec(), |bytes| tokenizer(json::read("f", bytes))),
-        ("pieces", pieces, |bytes| tokenizer(Pieces::llama2c("f", bytes).map(Tokenizer::Pieces))),
+        ("pieces", pieces, |bytes| tokenizer(Vocabulary::llama2c("f", bytes).map(Tokenizer::Vocabulary))),
     ]
 }
 

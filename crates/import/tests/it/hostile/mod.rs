@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use prost::Message as _;
 use tilewright_graph::{primitives, verify};
 use tilewright_import::hf::safetensors::Tensors;
-use tilewright_import::onnx::{self, Options, proto};
+use tilewright_import::onnx::{self, OnnxOptions, proto};
 use tilewright_import::tokenizer::{json, vocabulary::Vocabulary};
 use tilewright_import::{ImportResult, Model, gguf, hf, llama2c};
 
@@ -127,8 +127,11 @@ fn onnx_model(nodes: Vec<proto::NodeProto>) -> Vec<u8> {
         outputs: vec![info("y", &[2, 4])],
         ..Default::default()
     };
-    proto::ModelProto { graph: Some(graph), opsets: vec![proto::OperatorSetId { domain: String::new(), version: 18 }] }
-        .encode_to_vec()
+    proto::ModelProto {
+        graph: Some(graph),
+        opsets: vec![proto::OperatorSetId { domain: String::new(), version: 18 }],
+    }
+    .encode_to_vec()
 }
 
 fn onnx_file() -> Vec<u8> {
@@ -177,10 +180,10 @@ fn read(kind: usize, bytes: Vec<u8>) -> bool {
     match kind {
         0 => judged(llama2c::read("f", &shared)),
         1 => judged(gguf::read("f", &shared)),
-        2 => judged(onnx::read("f", &shared, &Options::default())),
+        2 => judged(onnx::read("f", &shared, &OnnxOptions::default())),
         3 => Tensors::open(&|name| (name == "model.safetensors").then(|| Arc::clone(&shared))).is_ok(),
         4 => json::read("f", &shared).map(|tokenizer| tokenizer.encode("a<s>bab")).is_ok(),
-        _ => Pieces::llama2c("f", &shared).map(|pieces| pieces.encode("Once upon")).is_ok(),
+        _ => Vocabulary::llama2c("f", &shared).map(|pieces| pieces.encode("Once upon")).is_ok(),
     }
 }
 
@@ -235,7 +238,7 @@ proptest! {
 
 #[test]
 fn refusals_say_what_and_where() {
-    let refused = |bytes: &[u8]| onnx::read("f", bytes, &Options::default()).unwrap_err().to_string();
+    let refused = |bytes: &[u8]| onnx::read("f", bytes, &OnnxOptions::default()).unwrap_err().to_string();
     let cyclic = onnx_model(vec![node("Add", &["y", "x"], "h"), node("Add", &["h", "x"], "y")]);
     assert!(refused(&cyclic).starts_with("f: node `h` (Add): its operand `y` is not defined before it"));
     let unknown = refused(&onnx_model(vec![node("Softmx", &["x"], "y")]));
@@ -243,7 +246,8 @@ fn refusals_say_what_and_where() {
     let mut model = proto::ModelProto::decode(&onnx_model(vec![node("Add", &["x", "x"], "y")])[..]).unwrap();
     let weight = &mut model.graph.as_mut().unwrap().initializers[0];
     weight.data_location = 1;
-    weight.external_data = vec![proto::StringEntry { key: "location".into(), value: "../../etc/passwd".into() }];
+    weight.external_data =
+        vec![proto::StringEntry { key: "location".into(), value: "../../etc/passwd".into() }];
     let outside = refused(&model.encode_to_vec());
     assert!(outside.contains("tensor `w`") && outside.contains("outside the model's folder"), "{outside}");
     let cut = llama2c::read("f", &Arc::new(checkpoint()[..200].to_vec())).unwrap_err().to_string();

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use prost::Message as _;
 use serde::Deserialize;
 use tilewright_graph::{Dtype, StoredTensor, primitives};
-use tilewright_import::onnx::{self, Options, proto};
+use tilewright_import::onnx::{self, OnnxOptions, proto};
 use tilewright_reference::{Interpreter, Tensor};
 
 use crate::models::shared::{downloaded, folder, say};
@@ -97,7 +97,7 @@ fn run(folder: &Path) -> End {
     for known in [none as fn(&StoredTensor) -> bool, small_whole, small] {
         let known =
             inputs.iter().filter(|(_, x)| known(x)).map(|(name, x)| (name.clone(), x.clone())).collect();
-        let options = Options { known, ..Options::default() };
+        let options = OnnxOptions { known, ..OnnxOptions::default() };
         match onnx::read(name, &bytes, &options) {
             Err(error) => why = error.to_string().replace('\n', " "),
             Ok(model) => {

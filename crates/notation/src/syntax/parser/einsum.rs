@@ -48,7 +48,10 @@ impl<'a> Parser<'a> {
 
     /// The word `where` set off by a blank; without one its letters are axes.
     fn at_where(&self) -> bool {
-        self.token.kind == TokenKind::Word && self.word() == "where" && !self.touches() && self.previous.end > 0
+        self.token.kind == TokenKind::Word
+            && self.word() == "where"
+            && !self.touches()
+            && self.previous.end > 0
     }
 
     pub(super) fn same_pairs(&mut self, einsum: &mut Einsum) -> Parsed<()> {

@@ -75,7 +75,9 @@ impl<'a> Parser<'a> {
             TokenKind::Minus => Some(Operator::Subtract),
             TokenKind::Star => Some(Operator::Multiply),
             TokenKind::Slash => Some(Operator::Divide),
-            TokenKind::Word | TokenKind::ParenOpen if self.after_number && self.touches() => Some(Operator::Multiply),
+            TokenKind::Word | TokenKind::ParenOpen if self.after_number && self.touches() => {
+                Some(Operator::Multiply)
+            }
             _ => None,
         }
     }

@@ -24,7 +24,7 @@ mod shape;
 use tilewright_base::{Diagnostic, Name, SourceId, Span};
 
 use super::ast::{Dim, Einsum, LoweredShape, Program, Tactic};
-use super::lexer::{TokenKind, Lexer, Token};
+use super::lexer::{Lexer, Token, TokenKind};
 
 /// A tree, or why there is none.
 pub type Parsed<T> = Result<T, Box<Diagnostic>>;
