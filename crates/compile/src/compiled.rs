@@ -1,6 +1,7 @@
 //! A compiled model: all stages in order, and what its programs take and give.
 
 use std::borrow::Cow;
+use tilewright_base::invariant::{OrBroken, to_index};
 
 use tilewright_graph::Graph;
 use tilewright_machine::tcp::Tcp;
@@ -323,7 +324,7 @@ impl Compiled {
             (plan.sequence_table, vec![begin]),
         ];
         let tables = tables.into_iter().filter_map(|(at, table)| Some((at?, bytes(&table))));
-        let whole = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
+        let whole = |value: u64| i64::try_from(value).or_broken("what a register is told fits 63 bits");
         let key_rows = context.div_ceil(self.slices);
         let parts = (0..).zip(PARTS).map(|(part, name)| (name, whole(self.part_rows(part, rows))));
         let counted = (0..).zip(COUNTED).map(|(pe, name)| (name, whole(count.saturating_sub(pe * own))));
@@ -348,10 +349,9 @@ impl Compiled {
     }
 }
 
-fn to_index(count: u64) -> usize {
-    usize::try_from(count).unwrap_or(0)
-}
-
 fn bytes(table: &[u64]) -> Vec<u8> {
-    table.iter().flat_map(|offset| u32::try_from(*offset).unwrap_or(u32::MAX).to_le_bytes()).collect()
+    table
+        .iter()
+        .flat_map(|offset| u32::try_from(*offset).or_broken("offsets of tables fit 32 bits").to_le_bytes())
+        .collect()
 }

@@ -2,6 +2,7 @@
 
 use std::iter;
 use std::ops::ControlFlow;
+use tilewright_base::invariant::to_index;
 
 use tilewright_record::KeepLast;
 
@@ -121,7 +122,7 @@ fn take(
     prompt: &[u64],
     usage: &mut Usage,
 ) -> Result<Vec<f32>, ModelError> {
-    let most = usize::try_from(chip.compiled().most_tokens()).unwrap_or(usize::MAX).max(2);
+    let most = to_index(chip.compiled().most_tokens()).max(2);
     let mut left = prompt;
     let mut logits = Vec::new();
     while !left.is_empty() {
@@ -131,7 +132,7 @@ fn take(
         let (now, rest) = left.split_at(part);
         let reading = match now {
             [token] => {
-                let mut tokens = vec![None; usize::try_from(sequence).unwrap_or(0)];
+                let mut tokens = vec![None; to_index(sequence)];
                 tokens.push(Some(*token));
                 chip.feed_batch(&tokens, &values(), KeepLast::new(0))?
             }

@@ -3,6 +3,7 @@
 //! Integers are summed exactly and wrapped to 32 bits. Floats are summed in double precision, and may differ by what single
 //! precision loses in any order of the sum.
 
+use tilewright_base::invariant::{OrBroken, to_index};
 use tilewright_machine::Tcp;
 use tilewright_num::{Dtype, RuleSet, decode, int_value};
 use tilewright_tcp_isa::program::tensor::Tensor;
@@ -51,8 +52,8 @@ pub fn compare(rules: &RuleSet, [in0, in1, out]: [NamedArray<'_>; 3], most_produ
         let part = results / compared.max(1);
         let index = number * part + number.wrapping_mul(7919) % part.max(1);
         let sum = sum_at(rules, [in0, in1, out], &summed, terms, index);
-        let at = usize::try_from(index).unwrap_or(0);
-        let found = out.array.patterns.get(at).copied().unwrap_or(0);
+        let at = to_index(index);
+        let found = out.array.patterns.get(at).copied().or_broken("an array has all elements of its axes");
         comparison.different += u64::from(!sum.agrees(rules, out.array.dtype, found));
     }
     comparison
@@ -139,5 +140,5 @@ fn element(tensor: NamedArray<'_>, place: &[(&str, u64)]) -> u32 {
         let at = place.iter().find(|(other, _)| other == name).map_or(0, |(_, at)| *at);
         index = index * extent + at;
     }
-    usize::try_from(index).ok().and_then(|index| tensor.array.patterns.get(index)).copied().unwrap_or(0)
+    tensor.array.patterns.get(to_index(index)).copied().or_broken("an array has all elements of its axes")
 }

@@ -1,6 +1,7 @@
 //! Text from a model, greedily: the prompt in as few runs as take it, then a run for each token.
 
 use std::ops::ControlFlow;
+use tilewright_base::invariant::to_index;
 
 use tilewright_record::{KeepLast, Sink};
 use tilewright_tcp_sim::Ended;
@@ -75,7 +76,7 @@ pub fn generate(
         return Err(ModelError::Prompt { found, context });
     }
     let (mut prefill, mut decode) = (Usage::default(), Usage::default());
-    let most = usize::try_from(chip.compiled().most_tokens()).unwrap_or(usize::MAX).max(1);
+    let most = to_index(chip.compiled().most_tokens()).max(1);
     let mut last = Vec::new();
     let wanted = ReadingOptions { values: true, ..ReadingOptions::default() };
     let mut parts = prompt.chunks(most).peekable();

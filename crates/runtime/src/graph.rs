@@ -1,5 +1,6 @@
 //! A general graph on a device: constants are written once, every run takes inputs and gives results as words.
 
+use tilewright_base::invariant::{OrBroken, to_index};
 use tilewright_compile::general::Planned;
 use tilewright_compile::general::kernel::Origin;
 use tilewright_machine::tcp::Tcp;
@@ -74,8 +75,8 @@ impl GraphDevice {
     /// A place outside of HBM, a value that never leaves data memory.
     pub fn value(&self, number: usize) -> Result<Vec<u32>, ReadingError> {
         let value = &self.planned.kernels.values[number];
-        let each = usize::try_from(value.element_bytes()).unwrap_or(4);
-        let count = usize::try_from(value.count()).unwrap_or(0);
+        let each = to_index(value.element_bytes());
+        let count = to_index(value.count());
         let words = |from: Address, count: usize| {
             let mut bytes = vec![0; count * each];
             let read = self.device.read(from, &mut bytes);
@@ -92,9 +93,10 @@ impl GraphDevice {
             Some(Some(laid)) => laid,
         };
         let image = &laid.placed.image;
-        let block = words(hbm(laid.base), usize::try_from(image.elements()).unwrap_or(0))?;
+        let block = words(hbm(laid.base), to_index(image.elements()))?;
         let mut all = vec![0; count];
-        for part in image.parts(number, &laid.axes, false).unwrap_or_default() {
+        for part in image.parts(number, &laid.axes, false).or_broken("a value that was placed has its parts")
+        {
             part.each(|row_major, place| {
                 if let (Some(slot), Some(word)) = (all.get_mut(row_major), block.get(place)) {
                     *slot = *word;

@@ -1,6 +1,7 @@
 //! A compiled model on a device: weights written once, then prompts and tokens, the caches kept from run to run.
 
 use std::sync::Arc;
+use tilewright_base::invariant::to_index;
 
 use thiserror::Error;
 use tilewright_compile::tcp::image::hbm;
@@ -72,7 +73,7 @@ impl ModelDevice {
         let decode = Prepared::new(machine, compiled.decode.clone())?;
         let batch = compiled.batch.clone().map(|program| Prepared::new(machine, program)).transpose()?;
         let device = Device::new(machine, compiled.plan.options.chips);
-        let seen_by = vec![0; usize::try_from(compiled.plan.options.batch).unwrap_or(0)];
+        let seen_by = vec![0; to_index(compiled.plan.options.batch)];
         Ok(ModelDevice { device, compiled, prefill, decode, batch, seen: 0, seen_by })
     }
 
@@ -205,7 +206,7 @@ impl ModelDevice {
         wanted: &ReadingOptions,
         sink: S,
     ) -> Result<Reading, ModelError> {
-        let at = usize::try_from(sequence).unwrap_or(usize::MAX);
+        let at = to_index(sequence);
         let inputs =
             self.compiled.sequence_inputs(sequence, self.seen_by.get(at).copied().unwrap_or(0), tokens)?;
         if tokens.len() == 1 {
@@ -292,7 +293,7 @@ impl ModelDevice {
     }
 
     fn floats(&self, at: u64, words: u64) -> Result<Vec<f32>, ModelError> {
-        let mut bytes = vec![0; Dtype::F32.size_bytes(usize::try_from(words).unwrap_or(0))];
+        let mut bytes = vec![0; Dtype::F32.size_bytes(to_index(words))];
         self.device.read(hbm(0, at), &mut bytes)?;
         let words = bytes.chunks_exact(4).filter_map(|word| word.try_into().ok());
         Ok(words.map(f32::from_le_bytes).collect())

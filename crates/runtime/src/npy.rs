@@ -3,6 +3,7 @@
 //! Types that NumPy lacks are written as the next one that holds them exactly: narrow floats as `<f4`, 4-bit integers as `|i1`. Opaque
 //! elements of one or two bytes (`|V1`, `<V2`: how NumPy stores foreign types) are read as patterns of the type asked for.
 
+use tilewright_base::invariant::OrBroken;
 use tilewright_num::{Dtype, RuleSet, convert, int_pattern, int_value, load};
 
 use crate::array::{Array, ArrayError};
@@ -100,14 +101,16 @@ fn head(kind: &str, extents: &[u64]) -> Vec<u8> {
     header.push('\n');
     let mut bytes = MAGIC.to_vec();
     bytes.extend([1, 0]);
-    bytes.extend(u16::try_from(header.len()).unwrap_or(u16::MAX).to_le_bytes());
+    bytes.extend(
+        u16::try_from(header.len()).or_broken("a header of a few extents fits 16 bits").to_le_bytes(),
+    );
     bytes.extend(header.as_bytes());
     bytes
 }
 
 fn widen(rules: &RuleSet, from: Dtype, to: Dtype, pattern: u32) -> u32 {
     if from.is_float() {
-        convert(rules, from, to, pattern).unwrap_or(0)
+        convert(rules, from, to, pattern).or_broken("floats are converted to floats")
     } else {
         int_pattern(to, int_value(from, pattern))
     }

@@ -7,6 +7,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use tilewright_base::invariant::Exact;
 
 use tilewright_compile::Compiled;
 use tilewright_compile::kernel::{Kernel, Kernels};
@@ -65,7 +66,7 @@ pub(crate) struct Block {
 impl Block {
     /// How long it takes.
     pub(crate) fn cycles(&self) -> u64 {
-        self.window.1.saturating_sub(self.window.0)
+        self.window.1.exact_sub(self.window.0)
     }
 
     /// Stretches of the commands that `which` picks.
@@ -167,7 +168,7 @@ fn energies<'c>(chunk: &PromptChunk<'c>) -> BTreeMap<(&'static str, &'c str), f6
 fn fills(compiled: &Compiled) -> BTreeMap<&str, usize> {
     let pes = compiled.plan.options.pes;
     let kernel_of = |offset: u64| {
-        let holds = |at: u64, pe_bytes: u64| at <= offset && offset < at.saturating_add(pe_bytes * pes);
+        let holds = |at: u64, pe_bytes: u64| at <= offset && offset < at.exact_add(pe_bytes.exact_mul(pes));
         let packed = compiled.plan.packed.iter();
         packed.into_iter().find(|packed| packed.fills.iter().any(|fill| holds(fill.at, fill.pe_bytes)))
     };

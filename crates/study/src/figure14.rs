@@ -5,6 +5,7 @@
 //! time, twice and four times as much.
 
 use std::collections::BTreeMap;
+use tilewright_base::invariant::OrBroken;
 
 use serde::Serialize;
 use tilewright_explore::cloud::Cloud;
@@ -136,7 +137,9 @@ fn told(setup: &Setup<'_>, product: &Product, name: String, class: u64, found: &
     let (tactic, parts) = found;
     let stages = stages(setup, product, tactic);
     let columns = setup.packet_elements() >> tactic.depth;
-    let part = |component: Component| parts.get(component as usize).copied().unwrap_or(0.0);
+    let part = |component: Component| {
+        parts.get(component as usize).copied().or_broken("every component has its part")
+    };
     let named = Component::ALL.iter().zip(parts).filter(|(_, mw)| **mw > 0.0);
     ChosenTactic {
         name,

@@ -2,6 +2,7 @@
 //! tokens of a batch.
 
 use std::collections::BTreeMap;
+use tilewright_base::invariant::{OrBroken, to_index};
 
 use tilewright_compile::cluster::cluster;
 use tilewright_compile::{CompileError, Compiled, Options, compile_kernels};
@@ -72,7 +73,8 @@ impl Pass {
             *all += part;
         }
         for used in &outcome.utilisation {
-            let mean = u64::try_from(used.busy_cycles / u128::from(pes.max(1))).unwrap_or(u64::MAX);
+            let mean = u64::try_from(used.busy_cycles / u128::from(pes.max(1)))
+                .or_broken("cycles of a unit fit 64 bits");
             match used.engine {
                 tilewright_tcp_sim::Engine::Main => self.main_cycles += mean,
                 tilewright_tcp_sim::Engine::Dma => self.dma_cycles += mean,
@@ -218,7 +220,7 @@ pub(crate) struct DecodeStep {
 }
 
 pub(crate) fn index(count: u64) -> usize {
-    usize::try_from(count).unwrap_or(usize::MAX)
+    to_index(count)
 }
 
 /// A count as a real number.

@@ -1,6 +1,7 @@
 //! The rows of `bench/published.toml`: what others published, with its source, and how it is reproduced.
 
 use serde::Deserialize;
+use tilewright_base::invariant::OrBroken;
 
 /// The file, as it comes with the binary.
 pub const FILE: &str = include_str!("../../../bench/published.toml");
@@ -56,7 +57,7 @@ const TABLE2: (&str, &str) = ("tcp", "Table II");
 
 /// A published value of Table II; GPUs have their name before that of the row.
 pub(crate) fn published(name: &str) -> Option<f64> {
-    let rows = read(FILE).unwrap_or_default();
+    let rows = read(FILE).or_broken("the published rows that come with the binary are valid");
     let is = |row: &&PublishedRow| (row.chip.as_str(), row.group.as_str()) == TABLE2 && row.name == name;
     rows.iter().find(is).map(|row| row.published)
 }

@@ -1,6 +1,7 @@
 //! What if off-chip memory were twice as fast: who waits for weights gains, who waits for products does not.
 
 use serde::Serialize;
+use tilewright_base::invariant::Exact;
 use tilewright_report::columns::{Align, table};
 
 use crate::llama::StudyRun;
@@ -25,8 +26,8 @@ impl StudyRun<'_> {
     pub(crate) fn twice_hbm(&self, prompts: &[(u64, f64)]) -> Result<Vec<TwiceHbm>, MeasureError> {
         let mut machine = self.setting.machine.clone();
         // The bus of a channel, and the DRAM commands that feed it.
-        machine.hbm.channel_clock_hz = machine.hbm.channel_clock_hz.saturating_mul(2);
-        machine.hbm.timing_clock_hz = machine.hbm.timing_clock_hz.saturating_mul(2);
+        machine.hbm.channel_clock_hz = machine.hbm.channel_clock_hz.exact_mul(2);
+        machine.hbm.timing_clock_hz = machine.hbm.timing_clock_hz.exact_mul(2);
         let model = MeasuredModel { machine: &machine, ..self.model };
         let passes: Vec<_> = std::thread::scope(|scope| {
             let measured =

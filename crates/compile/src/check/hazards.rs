@@ -3,6 +3,7 @@
 //! Messages are taken in the order in which one sender sends them, so that it makes no difference whose turn it is.
 
 use std::collections::BTreeMap;
+use tilewright_base::invariant::OrBroken;
 
 use tilewright_machine::tcp::Tcp;
 use tilewright_tcp_isa::footprint::{Access, Store, tensor};
@@ -277,7 +278,7 @@ impl HazardChecker<'_, '_> {
                 self.found.push(CheckFault::new(FaultKind::Stale, met.pe, met.step, message));
             }
         }
-        let writer = Writer::try_from(self.wrote.len()).unwrap_or(Writer::MAX);
+        let writer = Writer::try_from(self.wrote.len()).or_broken("writers of a case fit 32 bits");
         let mut writes = touch.accesses.iter().filter(|access| access.write).peekable();
         if writes.peek().is_some() {
             let of_output = |access: &Access| {

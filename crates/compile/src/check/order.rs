@@ -5,6 +5,7 @@
 //! message carries what its sender's core knows.
 
 use std::collections::{BTreeMap, VecDeque};
+use tilewright_base::invariant::Exact;
 
 use tilewright_tcp_isa::program::event::{PeId, Unit};
 
@@ -29,7 +30,7 @@ impl Clock {
             self.0.resize(unit + 1, 0);
         }
         let Some(slot) = self.0.get_mut(unit) else { return 0 };
-        *slot = slot.saturating_add(1);
+        *slot = slot.exact_add(1);
         *slot
     }
 }

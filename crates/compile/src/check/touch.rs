@@ -1,6 +1,7 @@
 //! What commands touch, worked out once for each image, PE and values of the registers that it names; and whether two of them meet.
 
 use std::collections::{BTreeMap, BTreeSet};
+use tilewright_base::invariant::OrBroken;
 
 use tilewright_machine::tcp::Tcp;
 use tilewright_tcp_isa::footprint::{
@@ -123,7 +124,7 @@ impl<'m> AccessCache<'m> {
                 *regions.entry(region).or_insert(false) |= access.write;
             }
         }
-        let id = u32::try_from(self.all.len()).unwrap_or(u32::MAX);
+        let id = u32::try_from(self.all.len()).or_broken("commands of a case fit 32 bits");
         self.all.push(CommandAccess { name, accesses, outside: footprint.outside, transfer, regions });
         id
     }
@@ -151,7 +152,10 @@ fn register(count: Count) -> Option<u32> {
 }
 
 fn values(named: &[u32], registers: &[i64]) -> Vec<i64> {
-    named.iter().map(|id| registers.get(*id as usize).copied().unwrap_or(0)).collect()
+    named
+        .iter()
+        .map(|id| registers.get(*id as usize).copied().or_broken("a command names registers of its program"))
+        .collect()
 }
 
 /// Neighbouring slices with the same bytes are one access.

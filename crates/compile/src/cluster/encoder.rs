@@ -1,6 +1,7 @@
 //! The BERT family: embeddings of tokens and places, then attention and a feed-forward part, each added to what it was made from and
 //! normalised; then the mean over all tokens, scaled to length 1.
 
+use tilewright_base::invariant::OrBroken;
 use tilewright_graph::rich::{Attr, RichOp};
 use tilewright_graph::{Binary, Node, Op, ValueId as Value};
 
@@ -77,7 +78,7 @@ impl Clusterer<'_> {
         else {
             return self.refuse(sum, "its norm has no gain");
         };
-        let last = i64::try_from(self.dims(sum).len()).unwrap_or(0) - 1;
+        let last = i64::try_from(self.dims(sum).len()).or_broken("a rank fits 63 bits") - 1;
         if int(attrs, "axis").is_some_and(|axis| axis != -1 && axis != last) {
             return self.refuse(normal, "it is a norm of more than the last axis");
         }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use tilewright_base::invariant::{Exact, OrBroken};
 
 use tilewright_machine::tcp::Tcp;
 use tilewright_tcp_cost::cycles::image::{exec_cycles, transfer_cost};
@@ -168,7 +169,7 @@ impl LoweredReader<'_> {
                     let energy = all_fj(machine, &counts(machine, &exec));
                     (exec_cycles(machine, &exec).total_cycles, energy, tactic(&exec))
                 });
-                segment.energy_fj = segment.energy_fj.saturating_add(*energy);
+                segment.energy_fj = segment.energy_fj.exact_add(*energy);
                 match exec.context {
                     Context::Main => segment.cycles.main += *cycles,
                     Context::Sub => segment.cycles.sub += *cycles,
@@ -184,7 +185,7 @@ impl LoweredReader<'_> {
                 let Some(cost) = transfer_cost(self.machine, &transfer) else { return };
                 segment.cycles.dma += cost.cycles.total_cycles;
                 let energy = all_fj(self.machine, &counts_transfer(self.machine, &cost));
-                segment.energy_fj = segment.energy_fj.saturating_add(energy);
+                segment.energy_fj = segment.energy_fj.exact_add(energy);
                 moved(&mut segment.moves, way(self.machine, &transfer, kind), &transfer.name, cost.bytes);
             }
             _ => {}
@@ -194,7 +195,7 @@ impl LoweredReader<'_> {
 
 /// Energy of events of all components.
 fn all_fj(machine: &Tcp, counts: &Counts) -> u64 {
-    energy_fj(machine, counts).iter().fold(0, |all: u64, part| all.saturating_add(*part))
+    energy_fj(machine, counts).iter().fold(0, |all: u64, part| all.exact_add(*part))
 }
 
 /// A name without the number that tells it from others.
@@ -236,7 +237,7 @@ fn way(machine: &Tcp, transfer: &Transfer, kind: &str) -> TransferRoute {
         (_, Some(Medium::Hbm)) => return TransferRoute::Store,
         _ => {}
     }
-    let pe = SLICE_STRIDE.saturating_mul(i64::try_from(machine.pe.slices).unwrap_or(1));
+    let pe = SLICE_STRIDE.exact_mul(i64::try_from(machine.pe.slices).or_broken("slices of a PE fit 63 bits"));
     let between = transfer.loops.iter().find(|row| row.target != 0 && row.target % pe == 0);
     match between {
         None => TransferRoute::Within,
@@ -269,7 +270,7 @@ fn tactic(exec: &Exec) -> Option<String> {
 }
 
 fn packets(stream: &Stream) -> u64 {
-    let elements = stream.fetch.loops.iter().fold(1_u64, |all, row| all.saturating_mul(row.size.fixed()));
+    let elements = stream.fetch.loops.iter().fold(1_u64, |all, row| all.exact_mul(row.size.fixed()));
     elements / stream.fetch.packet.max(1)
 }
 

@@ -1,5 +1,6 @@
 //! `softmax(q * k + mask) * v` over heads, as exporters write it or as stage 1 does.
 
+use tilewright_base::invariant::OrBroken;
 use tilewright_graph::rich::{Attr, Attrs, RichOp};
 use tilewright_graph::{Binary, Dim, Fold, Node, Op, Type, Unary, ValueId};
 
@@ -42,7 +43,7 @@ fn softmax(view: &GraphView<'_>, chances: ValueId) -> Option<Result<ValueId, &'s
     let (scores, last) = match view.rich(chances, RichOp::Softmax) {
         Some(Node { op: Op::Rich(_, attrs), inputs, .. }) => {
             let scores = inputs.first().copied().flatten()?;
-            let rank = i64::try_from(view.dims(scores).len()).unwrap_or(0);
+            let rank = i64::try_from(view.dims(scores).len()).or_broken("a rank fits 63 bits");
             let last = match attrs.0.get("axis") {
                 None => true,
                 Some(Attr::Int(axis)) => *axis == -1 || *axis == rank - 1,

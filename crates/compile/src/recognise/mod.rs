@@ -29,6 +29,7 @@ mod rope;
 mod view;
 
 use std::collections::{BTreeMap, BTreeSet};
+use tilewright_base::invariant::OrBroken;
 
 use tilewright_graph::prune::prune;
 use tilewright_graph::{Graph, Node, Op, Type, Value, ValueId};
@@ -156,7 +157,7 @@ impl GraphDraft<'_> {
             name.push('_');
         }
         self.values.push(Value { name, ty });
-        ValueId(u32::try_from(self.values.len() - 1).unwrap_or(u32::MAX))
+        ValueId(u32::try_from(self.values.len() - 1).or_broken("values of a graph fit 32 bits"))
     }
 
     fn equal(&mut self, node: &Node, value: ValueId) -> bool {

@@ -1,5 +1,6 @@
 //! Arithmetic of the chip's numbers, and the orders in which it adds.
 
+use tilewright_base::invariant::OrBroken;
 use tilewright_num::{
     Dtype, Function, RuleSet, add_f32, convert, div_f32, f32_to_fxp, fma_f32, fxp_to_f32, mul_f32, sub_f32,
 };
@@ -35,7 +36,8 @@ pub(super) fn function(which: Function, a: f32) -> f32 {
 
 /// Rounded to bf16.
 pub(super) fn bf16(value: f32) -> f32 {
-    let pattern = convert(RULES, Dtype::F32, Dtype::Bf16, value.to_bits()).unwrap_or(0);
+    let pattern =
+        convert(RULES, Dtype::F32, Dtype::Bf16, value.to_bits()).or_broken("f32 is converted to bf16");
     f32::from_bits(pattern << 16)
 }
 

@@ -1,5 +1,6 @@
 //! Attention: softmax of scores, times values.
 
+use tilewright_base::invariant::to_index;
 use tilewright_num::{Dtype, Function};
 
 use super::arith::{UNIT, add, as_whole, bf16, div, function, in_fours, in_order, mul, sub, to_i8, whole};
@@ -140,5 +141,5 @@ impl ReferenceModel<'_> {
 }
 
 fn index(size: u64) -> usize {
-    usize::try_from(size).unwrap_or(1).max(1)
+    to_index(size).max(1)
 }

@@ -4,6 +4,7 @@
 //! processing elements.
 
 use std::collections::BTreeMap;
+use tilewright_base::invariant::to_index;
 
 use tilewright_machine::tcp::Tcp;
 use tilewright_num::Dtype;
@@ -54,7 +55,7 @@ pub fn calibrated(
         if let Some(token) = text.iter().find(|token| **token >= kernels.vocabulary) {
             return Err(size("a token", *token, &format!("below {}", kernels.vocabulary)));
         }
-        let most = usize::try_from(most).unwrap_or(usize::MAX).min(text.len());
+        let most = to_index(most).min(text.len());
         judge.restart();
         judge.feed(text.get(..most).unwrap_or_default());
     }

@@ -1,6 +1,7 @@
 //! Projections, combinations and logits.
 
 use super::arith::{UNIT, add, as_whole, bf16, in_order, mul, to_i8, tree, whole};
+use tilewright_base::invariant::to_index;
 use tilewright_num::Dtype;
 
 use super::{KernelState, ReferenceModel, ShardedRow};
@@ -43,7 +44,7 @@ fn quantised(weight: f32, unit: f32, greatest: f32) -> i32 {
 
 /// A sum of products of bf16: trees of packets, one after the other from zero.
 pub(super) fn dot(a: &[f32], b: impl Fn(usize) -> f32, packets: Packets) -> f32 {
-    let each = usize::try_from(packets.elements).unwrap_or(1).max(1);
+    let each = to_index(packets.elements).max(1);
     let mut sum = 0.0;
     for (packet, values) in a.chunks(each).enumerate() {
         let mut products: Vec<f32> =
@@ -112,7 +113,7 @@ impl ReferenceModel<'_> {
             ContractionInput::Integers(values, peak) => self.exact(values, *peak, weight, row, &elements),
             ContractionInput::Floats(values) => {
                 let (elements, unit) = self.as_floats(weight, row, elements);
-                let share = usize::try_from(self.plan.features.share).unwrap_or(1).max(1);
+                let share = to_index(self.plan.features.share).max(1);
                 let packets = self.packets(kernel);
                 let sum = in_order(values.chunks(share).enumerate().map(|(slice, values)| {
                     let at = |index: usize| elements.get(slice * share + index).copied().unwrap_or(0.0);
@@ -149,7 +150,7 @@ impl ReferenceModel<'_> {
 
     pub(super) fn head(&self, state: &KernelState, kernel: usize, weight: &WeightMatrix) -> Vec<f32> {
         let Some(last) = state.normal.last() else { return Vec::new() };
-        let mut logits = vec![0.0; usize::try_from(weight.rows.size).unwrap_or(0)];
+        let mut logits = vec![0.0; to_index(weight.rows.size)];
         for pe in 0..self.all_pes() {
             for place in 0..weight.rows.stored() {
                 let source = weight.rows.source(pe, place).and_then(|row| usize::try_from(row).ok());
@@ -182,7 +183,7 @@ impl ReferenceModel<'_> {
                 let part =
                     |(pe, row): (u64, &ContractionInput)| sent(self.by_row(row, weight, pe, column, packets));
                 let parts: Vec<f32> = (0..).zip(&rows).map(part).collect();
-                let of_chip = usize::try_from(self.pes()).unwrap_or(1).max(1);
+                let of_chip = to_index(self.pes()).max(1);
                 let chips = parts.chunks(of_chip).map(|parts| in_order(parts.iter().copied()));
                 let sum = match self.plan.options.chips {
                     1 => in_order(chips),

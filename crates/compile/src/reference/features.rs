@@ -1,5 +1,6 @@
 //! Norms of the residual, and the vector of all tokens.
 
+use tilewright_base::invariant::to_index;
 use tilewright_num::Function;
 
 use super::arith::{UNIT, add, bf16, div, fma, function, in_fours, in_order, mul, sub, to_i8};
@@ -10,7 +11,7 @@ use crate::weights::Matrix;
 impl ReferenceModel<'_> {
     /// The sum of a token's columns: of each slice in fours, then of all slices.
     fn sum(&self, values: &[f32]) -> f32 {
-        let share = usize::try_from(self.plan.features.share).unwrap_or(1).max(1);
+        let share = to_index(self.plan.features.share).max(1);
         in_order(values.chunks(share).map(|own| {
             let own: Vec<Option<f32>> = own.iter().copied().map(Some).collect();
             in_fours(&own).unwrap_or(0.0)
@@ -80,7 +81,7 @@ impl ReferenceModel<'_> {
             });
             in_order(parts)
         };
-        let width = usize::try_from(self.plan.features.width).unwrap_or(0);
+        let width = to_index(self.plan.features.width);
         let sums: Vec<f32> = (0..width).map(column).collect();
         let squares: Vec<f32> = sums.iter().map(|value| mul(*value, *value)).collect();
         let length = function(Function::Sqrt, self.sum(&squares)).max(f32::MIN_POSITIVE);

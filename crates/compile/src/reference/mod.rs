@@ -28,6 +28,7 @@ mod rows;
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use tilewright_base::invariant::to_index;
 
 use tilewright_machine::tcp::Tcp;
 use tilewright_num::Dtype;
@@ -99,7 +100,7 @@ impl<'j> ReferenceModel<'j> {
                 free.insert(matrix);
             }
         }
-        let pes = usize::try_from(plan.options.all_pes()).unwrap_or(1);
+        let pes = to_index(plan.options.all_pes());
         let caches = vec![vec![KvRows::default(); pes]; kernels.caches];
         let nothing = Matrix { rows: 0, columns: 1, elements: std::sync::Arc::default() };
         Ok(ReferenceModel {

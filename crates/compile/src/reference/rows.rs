@@ -1,5 +1,6 @@
 //! Elementwise kernels on rows: rotation and rounding, activations.
 
+use tilewright_base::invariant::to_index;
 use tilewright_num::{Dtype, Function};
 
 use super::arith::{UNIT, add, bf16, div, fma, function, mul, to_i8, whole};
@@ -17,7 +18,7 @@ impl ReferenceModel<'_> {
     ) {
         state.queries.clear();
         let first = self.seen as u64;
-        let depth = usize::try_from(heads.depth).unwrap_or(1).max(1);
+        let depth = to_index(heads.depth).max(1);
         for (pe, rows) in state.rows.iter().enumerate() {
             let mut queries = Vec::new();
             for (position, parts) in (first..).zip(rows) {

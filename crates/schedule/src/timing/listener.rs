@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use tilewright_base::invariant::OrBroken;
 
 use tilewright_num::Dtype;
 use tilewright_tcp_isa::program::event::{Event, Image, PeId, Ticket, Unit};
@@ -106,7 +107,7 @@ impl Judge for TimingListener {
             }
             Event::Received { pe, from } => {
                 let message = self.messages.get_mut(&(from, pe)).and_then(VecDeque::pop_front);
-                self.learns(pe, &message.unwrap_or_default());
+                self.learns(pe, &message.or_broken("a message is posted before it is received"));
             }
             _ => {}
         }

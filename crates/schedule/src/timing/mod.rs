@@ -11,6 +11,7 @@ mod stalls;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use tilewright_base::invariant::{Exact, OrBroken, to_index};
 
 use tilewright_base::Span;
 use tilewright_compile::Compiled;
@@ -97,7 +98,8 @@ impl TimedSchedule {
     /// Time over bound in thousandths, launch and finish not counted.
     pub fn ratio_thousandths(&self) -> u64 {
         let spent = u128::from(self.cycles.saturating_sub(self.fixed_cycles)) * 1000;
-        u64::try_from(spent.checked_div(u128::from(self.bound_cycles())).unwrap_or(0)).unwrap_or(u64::MAX)
+        u64::try_from(spent.checked_div(u128::from(self.bound_cycles())).unwrap_or(0))
+            .or_broken("a ratio fits 64 bits")
     }
 
     /// As its text has it.
@@ -160,9 +162,9 @@ pub fn longest(compiled: &Compiled, outline: &ProgramOutline) -> Vec<(RegisterId
         "prefill" => (0, compiled.most_tokens().min(most)),
         _ => (most.saturating_sub(1), 1),
     };
-    let tokens = vec![0; usize::try_from(count).unwrap_or(1)];
+    let tokens = vec![0; to_index(count)];
     let Some(program) = compiled.program(outline.name) else { return Vec::new() };
-    let sequences = vec![Some((past, 0)); usize::try_from(compiled.plan.options.batch).unwrap_or(1)];
+    let sequences = vec![Some((past, 0)); to_index(compiled.plan.options.batch)];
     let inputs = match outline.name {
         "batch" => compiled.batch_inputs(&sequences),
         _ => compiled.inputs(past, &tokens),
@@ -232,7 +234,7 @@ fn run(
 fn busy(commands: &BTreeMap<Ticket, TimedCommand>) -> BTreeMap<Unit, u64> {
     let mut by_pe: BTreeMap<(Unit, PeId), u64> = BTreeMap::new();
     for command in commands.values() {
-        *by_pe.entry((command.unit, command.pe)).or_default() += command.end.saturating_sub(command.start);
+        *by_pe.entry((command.unit, command.pe)).or_default() += command.end.exact_sub(command.start);
     }
     let mut all: BTreeMap<Unit, u64> = BTreeMap::new();
     for ((unit, _), cycles) in by_pe {

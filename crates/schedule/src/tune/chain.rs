@@ -8,6 +8,7 @@
 //! energy does not depend on when they run; clock and leakage follow the end.
 
 use std::collections::BTreeMap;
+use tilewright_base::invariant::{Exact, OrBroken, to_index};
 
 use tilewright_compile::kernel::Kernels;
 use tilewright_compile::lowered::commands::segments;
@@ -49,14 +50,14 @@ struct ChainGoal {
 impl ChainGoal {
     fn of(machine: &Tcp, chips: u64, goal: Goal) -> ChainGoal {
         let each: u128 = standing_fj(machine, chips, 1).iter().sum();
-        let standing_fj_per_cycle = u64::try_from(each).unwrap_or(u64::MAX);
+        let standing_fj_per_cycle = u64::try_from(each).or_broken("standing energy of a cycle fits 64 bits");
         ChainGoal { goal, clock_hz: machine.chip.clock_hz, standing_fj_per_cycle }
     }
 
     /// Power above what is allowed, and what is to be least.
     fn rank(&self, state: &ChainPrefix) -> (u64, u128) {
-        let standing = state.main.saturating_mul(self.standing_fj_per_cycle);
-        let energy_fj = state.energy_fj.saturating_add(standing);
+        let standing = state.main.exact_mul(self.standing_fj_per_cycle);
+        let energy_fj = state.energy_fj.exact_add(standing);
         let excess = match self.goal {
             Goal::TimeBelow(most) => milliwatts(self.clock_hz, state.main, energy_fj).saturating_sub(most),
             _ => 0,
@@ -78,7 +79,7 @@ struct ChainPrefix {
 
 impl ChainPrefix {
     fn follow(&mut self, link: KernelCost, slots: usize) {
-        self.energy_fj = self.energy_fj.saturating_add(link.energy_fj);
+        self.energy_fj = self.energy_fj.exact_add(link.energy_fj);
         if link.fills == 0 {
             // What it fetches is made by what comes before it.
             if link.dma > 0 {
@@ -108,7 +109,7 @@ pub fn choose(machine: &Tcp, kernels: &Kernels, options: Options, slots: u64, go
         let links = |eighths: &u64| links(machine, kernels, options, (slots, bands), *eighths);
         let tables: Vec<(u64, Vec<KernelCost>)> =
             TRIED.iter().filter_map(|eighths| Some((*eighths, links(eighths)?))).collect();
-        let states = walk(&classes, &tables, usize::try_from(slots).unwrap_or(1), &aim);
+        let states = walk(&classes, &tables, to_index(slots), &aim);
         states.into_iter().map(move |state| (bands, state))
     });
     let (bands, best) = ends.min_by_key(|(_, state)| (aim.rank(state), state.main, state.dma))?;
@@ -142,7 +143,7 @@ fn links(
             fills: compiled.plan.packed(index).map_or(0, |packed| packed.fills.len() as u64),
             main: segment.cycles.main,
             dma: segment.cycles.dma,
-            energy_fj: segment.energy_fj.saturating_mul(queues),
+            energy_fj: segment.energy_fj.exact_mul(queues),
         }));
     }
     Some(all)

@@ -1,6 +1,7 @@
 //! What the programs of a choice take, and how a goal ranks it: the explorer's goals
 //! (`tilewright_explore::goal`) for whole models.
 
+use tilewright_base::invariant::{Exact, OrBroken};
 use tilewright_compile::Compiled;
 use tilewright_explore::Goal;
 use tilewright_explore::goal::milliwatts;
@@ -49,9 +50,9 @@ impl ProgramCosts {
             let outline = compiled.outlines.iter().find(|outline| outline.name == name)?;
             let outcome = simulated(machine, compiled.program(name)?, &longest(compiled, outline)).ok()?;
             let sum: u128 = outcome.energy_fj.iter().sum();
-            let energy_fj = u64::try_from(sum).unwrap_or(u64::MAX);
+            let energy_fj = u64::try_from(sum).or_broken("the energy of a run fits 64 bits");
             Some(TokenCost {
-                millicycles: outcome.cycles.saturating_mul(1000) / tokens,
+                millicycles: outcome.cycles.exact_mul(1000) / tokens,
                 energy_fj: energy_fj / tokens,
                 milliwatts: milliwatts(machine.chip.clock_hz, outcome.cycles, energy_fj),
             })

@@ -17,6 +17,7 @@ pub mod chain;
 mod cost;
 
 use std::collections::BTreeMap;
+use tilewright_base::invariant::to_index;
 
 use thiserror::Error;
 use tilewright_compile::kernel::{Kernel, Kernels};
@@ -378,12 +379,12 @@ fn changed(choices: &Choices, count: usize, draw: &mut TuneRandom) -> Choices {
         1 => child.slots = child.slots.saturating_sub(1).max(2),
         2 => child.parts = 1 << draw.below(4),
         3 => {
-            let drawn = usize::try_from(draw.below(WINDOWS.len() as u64 + 1)).unwrap_or(0);
+            let drawn = to_index(draw.below(WINDOWS.len() as u64 + 1));
             child.window = WINDOWS.get(drawn).copied().unwrap_or(0);
         }
         4 => child.rows = Some(1 << draw.below(4)).filter(|rows| *rows < WHOLE),
         _ => {
-            let class = usize::try_from(draw.below(count as u64)).unwrap_or(0);
+            let class = to_index(draw.below(count as u64));
             if let Some(eighths) = child.fills.get_mut(class) {
                 *eighths = 1 << draw.below(4);
             }
