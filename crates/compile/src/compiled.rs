@@ -163,7 +163,7 @@ pub fn compile_chosen(
     };
     let firsts = plan.packed.iter().map(|packed| {
         let weights = kernels.kernels.get(packed.kernel).and_then(crate::tcp::plan::weights_of);
-        plan.parts(machine, &weights.unwrap_or_default()).first
+        plan.parts(machine, &weights.or_broken("packed weights belong to a kernel that has weights")).first
     });
     let parts = firsts.collect();
     Ok(Compiled {

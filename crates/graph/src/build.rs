@@ -1,6 +1,7 @@
 //! Builds a graph node by node: types are inferred, names made unique, integers that are known folded away.
 
 use std::collections::{BTreeMap, BTreeSet};
+use tilewright_base::invariant::OrBroken;
 
 use tilewright_base::Diagnostic;
 
@@ -47,7 +48,7 @@ impl Builder {
             self.graph.axes.push(Axis { name: name.to_string(), least, most });
             self.graph.axes.len() - 1
         });
-        Dim::axis(AxisId(u32::try_from(at).unwrap_or(u32::MAX)))
+        Dim::axis(AxisId(u32::try_from(at).or_broken("axes of a graph fit 32 bits")))
     }
 
     /// The axes so far.
@@ -133,7 +134,7 @@ impl Builder {
         self.names.insert(name.clone());
         self.graph.values.push(Value { name, ty });
         self.known.push(known);
-        Ok(ValueId(u32::try_from(at).unwrap_or(u32::MAX)))
+        Ok(ValueId(u32::try_from(at).or_broken("values of a graph are bounded")))
     }
 
     /// A tensor that a run is given.
@@ -187,7 +188,7 @@ impl Builder {
 
     /// Integers along one axis.
     pub fn integers(&mut self, dtype: Dtype, numbers: &[i64]) -> BuildResult<ValueId> {
-        let dims = [Dim::fixed(i64::try_from(numbers.len()).unwrap_or(i64::MAX))];
+        let dims = [Dim::fixed(i64::try_from(numbers.len()).or_broken("a length fits 63 bits"))];
         self.constant(Type::new(dtype, dims), Data::Ints(numbers.to_vec()))
     }
 

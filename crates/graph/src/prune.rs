@@ -1,6 +1,7 @@
 //! Takes out what no output needs, and numbers values in one canonical order.
 
 use crate::graph::{Graph, ValueId};
+use tilewright_base::invariant::OrBroken;
 
 /// The same graph without nodes and constants that no output needs; inputs stay. Values are numbered canonically.
 pub fn prune(mut graph: Graph) -> Graph {
@@ -37,7 +38,7 @@ pub fn canonical(mut graph: Graph) -> Graph {
             continue;
         };
         if slot.is_none() {
-            *slot = Some(ValueId(u32::try_from(values.len()).unwrap_or(u32::MAX)));
+            *slot = Some(ValueId(u32::try_from(values.len()).or_broken("values of a graph are bounded")));
             values.push(value.clone());
         }
     }

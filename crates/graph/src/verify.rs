@@ -1,6 +1,7 @@
 //! Whether a graph makes sense: every value defined once and before its use, types as the operators give them, sizes bounded.
 
 use std::collections::BTreeSet;
+use tilewright_base::invariant::OrBroken;
 
 use tilewright_base::Diagnostic;
 
@@ -109,7 +110,9 @@ impl GraphChecker<'_> {
     fn definitions(&mut self) {
         let mut names = BTreeSet::new();
         for (at, value) in self.graph.values.iter().enumerate() {
-            let place = GraphPlace::Value(ValueId(u32::try_from(at).unwrap_or(u32::MAX)));
+            let place = GraphPlace::Value(ValueId(
+                u32::try_from(at).or_broken("values of a graph are numbered in 32 bits"),
+            ));
             if !names.insert(&value.name) {
                 let complaint =
                     Diagnostic::error("graph/order", format!("`{}` is defined twice", value.name));

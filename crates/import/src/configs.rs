@@ -1,5 +1,6 @@
 //! Built-in configurations without weights (`models/configs`), for compiling and timing.
 
+use tilewright_base::invariant::OrBroken;
 use tilewright_graph::{BuildResult, Builder, Dtype, TensorStore, ValueId};
 
 use crate::Model;
@@ -33,7 +34,8 @@ pub fn read(name: &str) -> ImportResult<Model> {
     let config = llama_config(&root, name)?;
     let mut store = TensorStore::default();
     let mut weight = |b: &mut Builder, role: &str| -> BuildResult<ValueId> {
-        let value = b.stored(role, Dtype::Bf16, &config.weight_dims(role).unwrap_or_default())?;
+        let value =
+            b.stored(role, Dtype::Bf16, &config.weight_dims(role).or_broken("every role has its sizes"))?;
         b.convert(value, Dtype::F32)
     };
     let graph = graph(&config, &mut store, &mut weight);

@@ -3,6 +3,7 @@
 //! One graph serves prefill and decode: axis `seq` is the new tokens, `past` those in the cache. Caches are state: inputs
 //! `past_kN`, `past_vN` and outputs `present_kN`, `present_vN`. A query sees the keys whose place is at most its position.
 
+use tilewright_base::invariant::OrBroken;
 use tilewright_graph::rich::{Attrs, RichOp};
 use tilewright_graph::{
     Binary, BuildResult, Builder, Dim, Dtype, Graph, StoredTensor, TensorStore, Type, ValueId,
@@ -236,7 +237,7 @@ struct LlamaBuilder<'p, 'w> {
 }
 
 fn fixed(number: u64) -> Dim {
-    Dim::fixed(i64::try_from(number).unwrap_or(i64::MAX))
+    Dim::fixed(i64::try_from(number).or_broken("sizes of a configuration were checked"))
 }
 
 impl LlamaBuilder<'_, '_> {
@@ -267,7 +268,7 @@ impl LlamaBuilder<'_, '_> {
 
     /// Which keys a query sees, `[batch, 1, seq, past + seq]`.
     fn mask(&self, b: &mut Builder, positions: ValueId) -> BuildResult<ValueId> {
-        let keys = self.past.plus(&self.seq).unwrap_or_default();
+        let keys = self.past.plus(&self.seq).or_broken("the sum of two axes has two terms");
         let places = b.iota(Dtype::I64, &[keys], 0)?;
         let positions = b.reshape(positions, &[self.batch.clone(), 1.into(), self.seq.clone(), 1.into()])?;
         b.called("mask").binary(Binary::Le, places, positions)

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use tilewright_base::invariant::OrBroken;
 
 use tilewright_graph::{Builder, Dtype, StoredTensor, TensorStore};
 
@@ -21,7 +22,7 @@ pub fn read(file: &str, bytes: &Arc<Vec<u8>>) -> ImportResult<Model> {
     let config = config(file, bytes)?;
     config.check().map_err(|why| ImportError::new(file, format!("not a llama2.c checkpoint: {why}")))?;
     let mut store = TensorStore { tensors: tensors(file, &config, bytes)? };
-    let dims = |role: &str| config.weight_dims(role).unwrap_or_default();
+    let dims = |role: &str| config.weight_dims(role).or_broken("every role has its sizes");
     let mut weight = |b: &mut Builder, role: &str| b.stored(role, Dtype::F32, &dims(role));
     let graph = graph(&config, &mut store, &mut weight);
     let graph = graph.map_err(|complaint| ImportError::graph(file, "graph", &complaint))?;
@@ -89,7 +90,7 @@ fn tensors(
         for part in parts {
             for layer in 0..layers.unwrap_or(1) {
                 let role = layers.map_or_else(|| (*part).to_string(), |_| format!("layer{layer}.{part}"));
-                let dims = config.weight_dims(&role).unwrap_or_default();
+                let dims = config.weight_dims(&role).or_broken("every role has its sizes");
                 if let Some(tensor) = take(role.clone(), &dims)? {
                     finite::check(file, &role, &tensor)?;
                     found.insert(role, tensor);
@@ -106,7 +107,7 @@ fn tensors(
     take("cosines of positions".to_string(), &table)?;
     take("sines of positions".to_string(), &table)?;
     if !config.tied {
-        let dims = config.weight_dims("output").unwrap_or_default();
+        let dims = config.weight_dims("output").or_broken("every role has its sizes");
         if let Some(tensor) = take("output".to_string(), &dims)? {
             finite::check(file, "output", &tensor)?;
             found.insert("output".to_string(), tensor);

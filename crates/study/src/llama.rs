@@ -5,6 +5,7 @@
 //! from the machine's peaks and the model's sizes.
 
 use std::collections::BTreeMap;
+use tilewright_base::invariant::OrBroken;
 
 use serde::Serialize;
 use tilewright_compile::Options;
@@ -216,7 +217,7 @@ impl PromptMeasurements {
 
     fn breakdown(&self, tokens: u64) -> Breakdown {
         let seen = self.seen.iter().find(|(length, _)| *length == tokens);
-        seen.map(|(_, seen)| seen.breakdown.clone()).unwrap_or_default()
+        seen.map(|(_, seen)| seen.breakdown.clone()).or_broken("a breakdown is of a prompt that was measured")
     }
 }
 

@@ -12,6 +12,7 @@ mod table;
 mod tcp;
 
 use std::path::Path;
+use tilewright_base::invariant::OrBroken;
 
 use serde_json::Value;
 use tilewright_base::Sources;
@@ -94,7 +95,7 @@ fn allowed(args: &ExploreArgs) -> Result<(), Outcome> {
 }
 
 fn pretty(value: &Value) -> String {
-    serde_json::to_string_pretty(value).unwrap_or_default() + "\n"
+    serde_json::to_string_pretty(value).or_broken("a JSON value prints") + "\n"
 }
 
 /// Searches for one setting, verifies, and says what was found.

@@ -1,6 +1,7 @@
 //! Candidates of a NeuronCore as people see them: tilings, engines, blocks.
 
 use serde_json::{Map, Value, json};
+use tilewright_base::invariant::OrBroken;
 use tilewright_explore::neuron::explain::explain;
 use tilewright_explore::neuron::facts::part_names;
 use tilewright_explore::neuron::point::{Copies, Drain, Sums};
@@ -259,7 +260,7 @@ fn value(shown: &CoreTask<'_>, told: &Told) -> Value {
         "buffers": plan.choice.buffers,
         "drain": drain(plan.choice.drain),
         "picoseconds": told.candidate.ticks,
-        "cycles": u64::try_from(cycles).unwrap_or(u64::MAX),
+        "cycles": u64::try_from(cycles).or_broken("cycles of a candidate fit 64 bits"),
         "energy_pj": told.candidate.energy_fj / 1000,
         "milliwatts": told.milliwatts,
         "utilisation": told.utilisation,

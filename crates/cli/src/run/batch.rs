@@ -2,6 +2,7 @@
 
 use std::iter;
 use std::ops::ControlFlow;
+use tilewright_base::invariant::OrBroken;
 
 use tilewright_runtime::batch::{BatchGeneration, generate_batch};
 use tilewright_runtime::generate::Generation;
@@ -52,7 +53,7 @@ impl ModelJob<'_> {
 
     /// A prompt and what came behind it, as text.
     fn told(&self, prompt: &[u32], tokens: &[u64]) -> String {
-        let narrow = |token: &u64| u32::try_from(*token).unwrap_or(u32::MAX);
+        let narrow = |token: &u64| u32::try_from(*token).or_broken("a token is one of the vocabulary");
         let all: Vec<u32> = prompt.iter().copied().chain(tokens.iter().map(narrow)).collect();
         self.tokenizer.decode(&all)
     }

@@ -3,6 +3,7 @@
 use std::iter;
 use std::ops::ControlFlow;
 use std::path::Path;
+use tilewright_base::invariant::OrBroken;
 
 use tilewright_compile::Compiled;
 use tilewright_compile::tcp::pack::Constants;
@@ -72,7 +73,7 @@ impl ModelJob<'_> {
         }
         let mut stream = TextStream::new(self.tokenizer, &self.prompt, !self.prompting.json, host);
         let generation = generate(&mut device, &wide(&self.prompt), &self.limits(), &mut |token| {
-            stream.say(u32::try_from(token).unwrap_or(u32::MAX), host);
+            stream.say(u32::try_from(token).or_broken("a token is one of the vocabulary"), host);
             if host.interrupted() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });
         let (text, shown) = stream.end(host);

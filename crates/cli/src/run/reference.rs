@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 use tilewright_base::Sources;
+use tilewright_base::invariant::OrBroken;
 use tilewright_graph::{Dtype, Graph, primitives};
 use tilewright_reference::{EvalError, Interpreter, Session, Tensor, best};
 
@@ -121,7 +122,7 @@ pub(super) fn generate(args: &RunArgs, host: &mut dyn Host) -> Result<Outcome, O
         }
         let logits = session.feed(&feed).map_err(failed)?;
         let next = best(logits.last().map_or(&[][..], Vec::as_slice));
-        let token = u32::try_from(next).unwrap_or(u32::MAX);
+        let token = u32::try_from(next).or_broken("a token is one of the vocabulary");
         if ends.contains(&token) {
             break;
         }

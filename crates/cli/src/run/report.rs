@@ -1,6 +1,7 @@
 //! What a generation took, in words and as JSON: time, energy, how busy the chip was, and where the time went.
 
 use std::fmt::Write as _;
+use tilewright_base::invariant::{Exact, OrBroken};
 
 use serde::Serialize;
 use tilewright_report::columns::{Align, counted, table, thousands};
@@ -245,12 +246,12 @@ fn sums(usage: &Usage) -> UsageJson {
         cycles: usage.cycles,
         energy_mj: usage.mj_per_token().unwrap_or(0.0) * real(usage.tokens),
         macs: usage.counts.macs_useful,
-        hbm_bytes: usage.counts.hbm_read_bytes.saturating_add(usage.counts.hbm_written_bytes),
+        hbm_bytes: usage.counts.hbm_read_bytes.exact_add(usage.counts.hbm_written_bytes),
     }
 }
 
 fn kinds(usage: &Usage) -> Vec<KindJson<'_>> {
-    let small = |value: u128| u64::try_from(value).unwrap_or(u64::MAX);
+    let small = |value: u128| u64::try_from(value).or_broken("counts of a run fit 64 bits");
     usage
         .longest()
         .into_iter()

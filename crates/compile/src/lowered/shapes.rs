@@ -2,6 +2,7 @@
 //! program.
 
 use std::fmt;
+use tilewright_base::invariant::OrBroken;
 
 use tilewright_machine::tcp::Tcp;
 use tilewright_num::Dtype;
@@ -166,7 +167,7 @@ impl<'s> ProgramShapes<'s> {
         let scaled = options.dtype == Dtype::I8;
         match maker {
             Kernel::Project { .. } => {
-                let weights = weights_of(maker).unwrap_or_default();
+                let weights = weights_of(maker).or_broken("a projection has weights");
                 (self.plan.parts(self.machine, &weights).width, at.rows, self.between())
             }
             Kernel::Rotate { heads, .. } => (heads.query_width(), at.queries, options.cache),

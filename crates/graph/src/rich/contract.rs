@@ -252,7 +252,9 @@ pub(super) fn conv_transpose(b: &mut Builder, call: &RichCall<'_>) -> BuildResul
     for (axis, size) in windows.sizes.iter().enumerate() {
         turned = b.slice(turned, axis + 2, (size - 1).into(), (*size).into(), -1)?;
     }
-    let m = b.dim(w, 1)?.times(&Dim::fixed(groups)).unwrap_or_default();
+    let m = b.dim(w, 1)?.times(&Dim::fixed(groups)).ok_or_else(|| {
+        shape_error("channels times groups have too many terms", "sizes of few terms")
+    })?;
     let turned = grouped(b, turned, 0, groups)?;
     let y = product(b, seen, turned, groups, "gcm", &m)?;
     Ok(vec![biased(b, y, call.maybe(2))?])

@@ -7,6 +7,7 @@ use crate::graph::ValueId;
 use crate::infer::{BuildResult, shape_error};
 use crate::op::{Binary, Fold, Op};
 use crate::rich::RichCall;
+use tilewright_base::invariant::OrBroken;
 
 /// The place of the largest (`least=1`: smallest) element along `axis`; the first of equals, or with `last=1` the last.
 pub(super) fn arg_best(b: &mut Builder, call: &RichCall<'_>) -> BuildResult<Vec<ValueId>> {
@@ -219,7 +220,7 @@ fn rows(
         let part = match at.checked_sub(batch) {
             None => b.iota(Dtype::I64, &outer, at)?,
             Some(column) => {
-                let column = i64::try_from(column).unwrap_or(i64::MAX);
+                let column = i64::try_from(column).or_broken("a column fits 63 bits");
                 let part = b.slice(indices, last, column.into(), 1.into(), 1)?;
                 let part = b.reshape(part, &outer)?;
                 from_front(b, part, dims[at].clone())?

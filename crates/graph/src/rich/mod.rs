@@ -13,6 +13,7 @@ mod quant;
 mod resize;
 
 use std::collections::BTreeMap;
+use tilewright_base::invariant::OrBroken;
 
 use tilewright_base::Diagnostic;
 
@@ -154,7 +155,7 @@ impl RichCall<'_> {
 
 /// An axis of a value that may count from the end.
 pub fn axis_of(b: &Builder, x: ValueId, axis: i64) -> BuildResult<usize> {
-    let rank = i64::try_from(b.rank(x)).unwrap_or(i64::MAX);
+    let rank = i64::try_from(b.rank(x)).or_broken("a rank fits 63 bits");
     let from_front = if axis < 0 { axis + rank } else { axis };
     let found = usize::try_from(from_front).ok().filter(|_| from_front < rank);
     found.ok_or_else(|| {

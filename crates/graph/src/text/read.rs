@@ -1,6 +1,7 @@
 //! A text to its graph, verified. Complaints point at the statement that they are about.
 
 use std::collections::BTreeMap;
+use tilewright_base::invariant::OrBroken;
 
 use tilewright_base::{Diagnostic, SourceId, Span};
 use tilewright_ir::args::unknown_word;
@@ -119,7 +120,8 @@ impl Reader {
         let name = args.name("the name of a value")?;
         args.sign(Sign::Colon)?;
         let ty = self.ty(args)?;
-        let id = ValueId(u32::try_from(self.graph.values.len()).unwrap_or(u32::MAX));
+        let id =
+            ValueId(u32::try_from(self.graph.values.len()).or_broken("a text has fewer values than bytes"));
         self.by_name.entry(name.text.to_string()).or_insert(id);
         self.graph.values.push(Value { name: name.text.into_owned(), ty });
         self.values.push(span);
@@ -223,7 +225,9 @@ impl Reader {
         let read = self.operator(args, &ty);
         let mut ids = Vec::new();
         for (name, ty) in outputs {
-            let id = ValueId(u32::try_from(self.graph.values.len()).unwrap_or(u32::MAX));
+            let id = ValueId(
+                u32::try_from(self.graph.values.len()).or_broken("a text has fewer values than bytes"),
+            );
             self.by_name.entry(name.clone()).or_insert(id);
             self.graph.values.push(Value { name, ty });
             self.values.push(span);

@@ -12,6 +12,7 @@ pub mod file;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use tilewright_base::invariant::OrBroken;
 
 use tilewright_graph::{BuildResult, Builder, TensorStore, ValueId};
 
@@ -39,7 +40,7 @@ pub fn read(name: &str, bytes: &Arc<Vec<u8>>) -> ImportResult<Model> {
             &file,
             &tensor_name(&role),
             &role,
-            &config.weight_dims(&role).unwrap_or_default(),
+            &config.weight_dims(&role).or_broken("every role has its sizes"),
             &mut store,
         )?;
     }

@@ -15,6 +15,7 @@ pub mod safetensors;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use tilewright_base::invariant::OrBroken;
 
 use serde_json::Value;
 use tilewright_graph::{BuildResult, Builder, Dtype, TensorStore, ValueId};
@@ -124,7 +125,8 @@ fn llama(folder: &FolderReader<'_>, root: &Value, kind: &str) -> ImportResult<Mo
     let mut store = TensorStore::default();
     for role in config.roles() {
         let name = tensor_name(&role);
-        let tensor = tensors.weight(&name, &config.weight_dims(&role).unwrap_or_default())?;
+        let tensor =
+            tensors.weight(&name, &config.weight_dims(&role).or_broken("every role has its sizes"))?;
         store.tensors.insert(role, tensor);
     }
     let parts = store.clone();

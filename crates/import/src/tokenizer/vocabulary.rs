@@ -4,6 +4,7 @@
 //! neighbours whose joined text is the piece with the highest score, the leftmost of equals.
 
 use std::collections::BTreeMap;
+use tilewright_base::invariant::OrBroken;
 
 use crate::error::{ImportError, ImportResult};
 use crate::tokenizer::merge::merged;
@@ -31,7 +32,7 @@ pub struct Vocabulary {
 impl Vocabulary {
     /// A vocabulary of texts and scores; `plain` texts only are found when encoding.
     pub fn new(texts: Vec<Vec<u8>>, scores: Vec<f32>, plain: impl Fn(u32) -> bool) -> Vocabulary {
-        let number = |at: usize| u32::try_from(at).unwrap_or(u32::MAX);
+        let number = |at: usize| u32::try_from(at).or_broken("tokens of a vocabulary are bounded");
         let mut by_text = BTreeMap::new();
         for (at, text) in texts.iter().enumerate().filter(|(at, _)| plain(number(*at))) {
             by_text.entry(text.clone()).or_insert(number(at));

@@ -4,6 +4,7 @@
 //! assumed.
 
 use std::sync::OnceLock;
+use tilewright_base::invariant::OrBroken;
 
 use serde::Deserialize;
 
@@ -110,7 +111,8 @@ pub fn instances() -> &'static [Instance] {
     static TABLE: OnceLock<Vec<Instance>> = OnceLock::new();
     // A test reads the table, so that it is never empty.
     TABLE.get_or_init(|| {
-        read_instances(include_str!("../../../../machines/instances.toml")).unwrap_or_default()
+        read_instances(include_str!("../../../../machines/instances.toml"))
+            .or_broken("the instances that come with the project are valid")
     })
 }
 

@@ -1,6 +1,7 @@
 //! [`RadixMap`]: digits that carry a source position to a target position.
 
 use smallvec::SmallVec;
+use tilewright_base::invariant::OrBroken;
 
 use crate::algebra::refine::{AxisCuts, DigitClash, refine};
 use crate::problem::{Problem, Shape};
@@ -72,7 +73,7 @@ impl RadixMap {
                     Some(axis) => map.digits.push(MapDigit {
                         to_axis,
                         to_stride: weight,
-                        from_axis: u8::try_from(axis).unwrap_or(u8::MAX),
+                        from_axis: u8::try_from(axis).or_broken("an einsum has few axes"),
                         from_stride: digit.stride,
                         size: digit.live,
                     }),
@@ -236,8 +237,9 @@ impl RadixMap {
             }
         }
         for digit in &mut map.digits {
-            let place = order.iter().position(|axis| *axis == digit.from_axis).unwrap_or(0);
-            digit.from_axis = u8::try_from(place).unwrap_or(u8::MAX);
+            let place =
+                order.iter().position(|axis| *axis == digit.from_axis).or_broken("an order names every axis");
+            digit.from_axis = u8::try_from(place).or_broken("an einsum has few axes");
         }
         map.from = order.iter().map(|axis| self.from[usize::from(*axis)]).collect();
         map.sort();

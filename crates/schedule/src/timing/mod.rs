@@ -169,7 +169,7 @@ pub fn longest(compiled: &Compiled, outline: &ProgramOutline) -> Vec<(RegisterId
         "batch" => compiled.batch_inputs(&sequences),
         _ => compiled.inputs(past, &tokens),
     };
-    inputs.map(|inputs| inputs.register_values(program)).unwrap_or_default()
+    inputs.map(|inputs| inputs.register_values(program)).or_broken("a model takes its longest run")
 }
 
 /// Times a program of a model, with the longest context that it takes.

@@ -17,7 +17,7 @@ pub mod chain;
 mod cost;
 
 use std::collections::BTreeMap;
-use tilewright_base::invariant::to_index;
+use tilewright_base::invariant::{OrBroken, to_index};
 
 use thiserror::Error;
 use tilewright_compile::kernel::{Kernel, Kernels};
@@ -335,11 +335,7 @@ impl TuneRandom {
     /// One of the living, the better ones more often.
     fn of(&mut self, living: &[(ChoiceScore, Choices)]) -> Choices {
         let at = self.below(living.len() as u64).min(self.below(living.len() as u64));
-        usize::try_from(at)
-            .ok()
-            .and_then(|at| living.get(at))
-            .map(|(_, choices)| choices.clone())
-            .unwrap_or_default()
+        living.get(to_index(at)).map(|(_, choices)| choices.clone()).or_broken("some choices live")
     }
 }
 

@@ -1,6 +1,7 @@
 //! A run of a NeuronCore program as JSON, with the keys that `tilewright nki --json` has.
 
 use serde_json::{Map, Value, json};
+use tilewright_base::invariant::OrBroken;
 use tilewright_neuron_isa::EngineKind;
 use tilewright_neuron_sim::reading::advice::advice;
 use tilewright_neuron_sim::reading::energy::energy;
@@ -34,7 +35,7 @@ pub(super) fn reading(asked: ReadingSelection, told: &NeuronReport<'_>) -> Strin
         });
         top.insert("findings".to_owned(), findings.collect());
     }
-    serde_json::to_string_pretty(&Value::Object(top)).unwrap_or_default() + "\n"
+    serde_json::to_string_pretty(&Value::Object(top)).or_broken("a JSON value prints") + "\n"
 }
 
 fn timeline(told: &NeuronReport<'_>) -> Map<String, Value> {

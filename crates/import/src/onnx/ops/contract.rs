@@ -1,5 +1,6 @@
 //! Matrix products, convolutions, attention.
 
+use tilewright_graph::infer::shape_error;
 use tilewright_graph::rich::{Attrs, RichOp};
 use tilewright_graph::{Binary, BuildResult, Builder, Dim, Dtype, ValueId};
 
@@ -165,11 +166,16 @@ fn to_heads(b: &mut Builder, x: ValueId, heads: i64) -> BuildResult<ValueId> {
     b.transpose(split, &[0, 2, 1, 3])
 }
 
+/// Sizes whose sum or product has more terms than a size may.
+fn too_many() -> Box<Diagnostic> {
+    shape_error("sizes whose sum or product has too many terms", "sizes of few terms")
+}
+
 /// The way back.
 fn from_heads(b: &mut Builder, x: ValueId) -> BuildResult<ValueId> {
     let turned = b.transpose(x, &[0, 2, 1, 3])?;
     let dims = b.dims(turned).to_vec();
-    let width = Dim::product(&dims[2..]).unwrap_or_default();
+    let width = Dim::product(&dims[2..]).ok_or_else(too_many)?;
     b.reshape(turned, &[dims[0].clone(), dims[1].clone(), width])
 }
 
@@ -255,7 +261,7 @@ fn whole_mask(b: &mut Builder, parts: &AttentionMask) -> BuildResult<Option<Valu
     let mut sum = None;
     if let Some(mask) = parts.mask {
         let last = b.rank(mask).saturating_sub(1);
-        let missing = keys.minus(&b.dim(mask, last)?).unwrap_or_default();
+        let missing = keys.minus(&b.dim(mask, last)?).ok_or_else(too_many)?;
         let hidden = if b.dtype(mask) == Dtype::Bool { 0.0 } else { f64::NEG_INFINITY };
         let hidden = b.scalar(b.dtype(mask), hidden)?;
         let short = missing.range(b.axes()).0 >= 0 && !b.dim(mask, last)?.is(1);

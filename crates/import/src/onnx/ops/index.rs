@@ -141,7 +141,10 @@ fn padded(
     let cut = |dim: &Dim| dim.as_fixed().filter(|number| *number < 0).map(i64::saturating_neg);
     let (less, fewer) = (cut(low).unwrap_or(0), cut(high).unwrap_or(0));
     let size = call.built(call.reader.b.dim(x, axis))?;
-    let kept = size.minus(&Dim::fixed(less.saturating_add(fewer))).unwrap_or_default();
+    let kept = less
+        .checked_add(fewer)
+        .and_then(|cut| size.minus(&Dim::fixed(cut)))
+        .ok_or_else(|| call.refuse("sizes whose difference has too many terms"))?;
     let zero = Dim::fixed(0);
     let (low, high) = (if less > 0 { &zero } else { low }, if fewer > 0 { &zero } else { high });
     call.build(|b| {

@@ -19,7 +19,8 @@ pub(super) fn softmax(call: &mut Call<'_, '_>) -> Outputs {
         return call.rich(rich, Attrs::default());
     }
     let dims = call.reader.b.dims(x).to_vec();
-    let rows = tilewright_graph::Dim::product(&dims[axis..]).unwrap_or_default();
+    let rows = tilewright_graph::Dim::product(&dims[axis..])
+        .ok_or_else(|| call.refuse("sizes whose product has too many terms"))?;
     let mut flat = dims[..axis].to_vec();
     flat.push(rows);
     let x = call.build(|b| b.reshape(x, &flat))?;

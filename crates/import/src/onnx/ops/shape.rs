@@ -119,7 +119,7 @@ pub(super) fn range(call: &mut Call<'_, '_>) -> Outputs {
                 let steps = whole.zip(rest).and_then(|(whole, rest)| whole.checked_add(i64::from(rest != 0)));
                 Dim::fixed(steps.unwrap_or(i64::MAX).max(0))
             }
-            (None, Some(1)) => length.unwrap_or_default(),
+            (None, Some(1)) => length.ok_or_else(|| call.refuse("a length that has too many terms"))?,
             _ => return Err(call.refuse("an open end with another step than 1")),
         }
     };
@@ -173,8 +173,10 @@ pub(super) fn flatten(call: &mut Call<'_, '_>) -> Outputs {
     let axis = call.int("axis", 1);
     let axis =
         usize::try_from(if axis < 0 { axis + rank } else { axis }).unwrap_or(usize::MAX).min(dims.len());
-    let product = |dims: &[Dim]| Dim::product(dims).unwrap_or_default();
-    let flat = [product(&dims[..axis]), product(&dims[axis..])];
+    let product = |dims: &[Dim]| {
+        Dim::product(dims).ok_or_else(|| call.refuse("sizes whose product has too many terms"))
+    };
+    let flat = [product(&dims[..axis])?, product(&dims[axis..])?];
     Ok(vec![call.build(|b| b.reshape(x, &flat))?])
 }
 
@@ -281,7 +283,7 @@ pub(super) fn split(call: &mut Call<'_, '_>) -> Outputs {
     let mut outputs = Vec::new();
     for part in parts {
         let start = at.clone();
-        at = at.plus(&part).unwrap_or_default();
+        at = at.plus(&part).ok_or_else(|| call.refuse("sizes whose sum has too many terms"))?;
         outputs.push(call.build(|b| b.emit(Op::Slice { axis, start, size: part, step: 1 }, &[x]))?);
     }
     Ok(outputs)
