@@ -51,7 +51,8 @@ fn write(files: &ModelFiles, host: &mut dyn Host) -> Result<Outcome, Outcome> {
         Err(error) => (None, format!("tilewright: no trace: cannot write `{TRACE_PATH}`: {error}\n")),
     };
     let prompting = PromptArgs {
-        prompt: PROMPT.to_string(),
+        prompts: vec![PROMPT.to_string()],
+        with: Vec::new(),
         max_tokens: MOST_TOKENS,
         tokenizer: None,
         trace,
@@ -64,7 +65,6 @@ fn write(files: &ModelFiles, host: &mut dyn Host) -> Result<Outcome, Outcome> {
         target: &target,
         tokenizer: &tokenizer,
         prompting: &prompting,
-        with: &[],
     };
     let outcome = on_chip(&on, &loaded, 0, host)?;
     Ok(Outcome { stdout: outcome.stdout + NEXT, stderr: note + &outcome.stderr, ..outcome })

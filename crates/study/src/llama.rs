@@ -217,7 +217,7 @@ impl PromptMeasurements {
 
     fn breakdown(&self, tokens: u64) -> Breakdown {
         let seen = self.seen.iter().find(|(length, _)| *length == tokens);
-        seen.map(|(_, seen)| seen.breakdown.clone()).or_broken("a breakdown is of a prompt that was measured")
+        seen.map(|(_, seen)| seen.breakdown.clone()).unwrap_or_default()
     }
 }
 

@@ -23,7 +23,7 @@ Examples:
   tilewright compile stories260K.bin -o stories.twb       programs and packed weights in one file
   tilewright exec stories.twb --prompt 'Once upon a time'
   tilewright compile stories260K.bin --batch 4 -o stories.twb   the same for up to four texts at the same time
-  tilewright exec stories.twb --prompt 'Once upon a time' --with 'The cat'";
+  tilewright exec stories.twb --prompt 'Once upon a time' --prompt 'The cat'";
 
 /// What to compile and which stage to print.
 #[derive(Debug, Args)]
@@ -113,7 +113,4 @@ pub(crate) struct ExecArgs {
     pub(crate) file: String,
     #[command(flatten)]
     pub(crate) prompting: PromptArgs,
-    /// Another text to go on from at the same time, if the file was compiled with `--batch`; as often as wanted
-    #[arg(long = "with", value_name = "TEXT", conflicts_with = "trace")]
-    pub(crate) with: Vec<String>,
 }

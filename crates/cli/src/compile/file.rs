@@ -56,6 +56,7 @@ fn tokenizer_file(args: &CompileArgs, host: &dyn Host) -> Result<Option<NamedSec
 
 /// Runs a file.
 pub(super) fn exec(args: &ExecArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> {
+    args.prompting.check(false)?;
     let path = &args.file;
     let file = Arc::new(map_bytes(host, path).map_err(|why| Outcome::usage(&why))?);
     let artifact = Artifact::read(&file).map_err(|error| unreadable(path, &error))?;
@@ -83,7 +84,6 @@ pub(super) fn exec(args: &ExecArgs, host: &mut dyn Host) -> Result<Outcome, Outc
         target: &target,
         tokenizer: &tokenizer,
         prompting: &args.prompting,
-        with: &args.with,
     };
     on.job()?.run(compiled, &WeightSource::Packed(&hbm), host)
 }

@@ -42,7 +42,7 @@ pub(crate) struct ModelJob<'j> {
     /// Tokens of the prompt.
     pub(crate) prompt: Vec<u32>,
     /// Those of texts that go on at the same time.
-    pub(crate) with: Vec<Vec<u32>>,
+    pub(crate) others: Vec<Vec<u32>>,
 }
 
 impl ModelJob<'_> {
@@ -54,7 +54,7 @@ impl ModelJob<'_> {
         host: &mut dyn Host,
     ) -> Result<Outcome, Outcome> {
         // A prompt is refused before anything is loaded.
-        for prompt in iter::once(&self.prompt).chain(&self.with) {
+        for prompt in iter::once(&self.prompt).chain(&self.others) {
             check_room(prompt, compiled.plan.options.context, compiled.kernels.positions)?;
             vocabulary::check(prompt, compiled.kernels.vocabulary)?;
         }
@@ -68,8 +68,8 @@ impl ModelJob<'_> {
         if device.compiled().kernels.pools() {
             return self.encode(&mut device, host);
         }
-        if !self.with.is_empty() {
-            return self.together(&mut device, host);
+        if !self.others.is_empty() {
+            return self.generate_all(&mut device, host);
         }
         let mut stream = TextStream::new(self.tokenizer, &self.prompt, !self.prompting.json, host);
         let generation = generate(&mut device, &wide(&self.prompt), &self.limits(), &mut |token| {
@@ -86,7 +86,7 @@ impl ModelJob<'_> {
             text: &text,
             vector: None,
             traced,
-            with: Vec::new(),
+            other_sequences: Vec::new(),
         };
         let stdout = match (self.prompting.json, shown) {
             (true, _) => report.json(),
@@ -103,16 +103,16 @@ impl ModelJob<'_> {
 
     /// Refuses more texts than the model was compiled for.
     fn check_batch(&self, compiled: &Compiled) -> Result<(), Outcome> {
-        let (asked, batch) = (self.with.len() as u64 + 1, compiled.plan.options.batch);
+        let (asked, batch) = (self.others.len() as u64 + 1, compiled.plan.options.batch);
         if asked <= batch {
             return Ok(());
         }
         let instead = match compiled.kernels.pools() {
-            true => "one text a run".to_string(),
-            false => format!("fewer --with, or tilewright compile MODEL --batch {asked} -o FILE"),
+            true => "one prompt a run".to_string(),
+            false => format!("fewer --prompt, or tilewright compile MODEL --batch {asked} -o FILE"),
         };
         Err(Outcome::usage(&format!(
-            "{asked} texts at the same time\n  = allowed: 1 to {batch}, the batch that the file was compiled for\n  \
+            "{asked} sequences at the same time\n  = allowed: 1 to {batch}, the batch that the file was compiled for\n  \
              = instead: {instead}"
         )))
     }
@@ -126,9 +126,9 @@ impl ModelJob<'_> {
     fn encode(&self, device: &mut ModelDevice, host: &mut dyn Host) -> Result<Outcome, Outcome> {
         let (vector, generation) = encode(device, &wide(&self.prompt)).map_err(|error| failed(&error))?;
         let traced = self.trace(device, &generation, host)?;
-        let (text, vector) = (&self.prompting.prompt, Some(&vector[..]));
-        let with = Vec::new();
-        let report = Report { job: self, device, generation: &generation, text, vector, traced, with };
+        let (text, vector) = (self.prompting.first(), Some(&vector[..]));
+        let other_sequences = Vec::new();
+        let report = Report { job: self, device, generation: &generation, text, vector, traced, other_sequences };
         Ok(Outcome::good(if self.prompting.json { report.json() } else { report.words() }))
     }
 

@@ -29,6 +29,9 @@ use crate::target::ModelTarget;
 use args::{PromptArgs, RunArgs};
 
 pub(crate) fn run(args: &RunArgs, host: &mut dyn Host) -> Outcome {
+    if let Err(refusal) = args.prompting.check(args.interp) {
+        return refusal;
+    }
     if let Some(outcome) = executed(args, host) {
         return outcome;
     }
@@ -54,7 +57,6 @@ fn chip(args: &RunArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> {
         target: &args.target,
         tokenizer: &tokenizer,
         prompting: &args.prompting,
-        with: &args.with,
     };
     on_chip(&on, &loaded, args.effort, host)
 }
@@ -65,8 +67,6 @@ pub(crate) struct RunTarget<'t> {
     pub(crate) target: &'t ModelTarget,
     pub(crate) tokenizer: &'t Tokenizer,
     pub(crate) prompting: &'t PromptArgs,
-    /// Texts besides the prompt that go on at the same time.
-    pub(crate) with: &'t [String],
 }
 
 /// Compiles a model, with the choices that an effort finds, and generates with it.
@@ -77,13 +77,13 @@ pub(crate) fn on_chip(
     host: &mut dyn Host,
 ) -> Result<Outcome, Outcome> {
     let job = on.job()?;
-    let longest = job.with.iter().map(Vec::len).fold(job.prompt.len(), usize::max) as u64;
+    let longest = job.others.iter().map(Vec::len).fold(job.prompt.len(), usize::max) as u64;
     let needed = longest + u64::from(on.prompting.max_tokens);
     let kernels = cluster(&loaded.graph).map_err(|error| refused(&error))?;
     let tokenizer = |_: &dyn Host| Ok(on.tokenizer.clone());
     let kernels = calibrate::calibrated(on.machine, on.target, (loaded, &tokenizer), kernels, host)?;
     on.target.check_context(kernels.positions)?;
-    let options = Options { batch: job.with.len() as u64 + 1, ..on.target.options(on.machine, needed)? };
+    let options = Options { batch: job.others.len() as u64 + 1, ..on.target.options(on.machine, needed)? };
     let aim = TuneGoal { solver: on.target.solver(host)?, ..TuneGoal::time(effort) };
     let tuned = tune(on.machine, &kernels, options, aim).map_err(|error| untuned(&error))?;
     let compiled = tuned.compiled;
@@ -94,7 +94,8 @@ pub(crate) fn on_chip(
 impl<'t> RunTarget<'t> {
     /// All texts as tokens, for a model that is compiled.
     pub(crate) fn job(&self) -> Result<ModelJob<'t>, Outcome> {
-        let with: Result<Vec<_>, _> = self.with.iter().map(|text| prompt(self.tokenizer, text)).collect();
+        let others = self.prompting.others().iter();
+        let others: Result<Vec<_>, _> = others.map(|text| prompt(self.tokenizer, text)).collect();
         Ok(ModelJob {
             machine: self.machine,
             chip: &self.target.chip,
@@ -102,8 +103,8 @@ impl<'t> RunTarget<'t> {
             chips: self.target.chips,
             tokenizer: self.tokenizer,
             prompting: self.prompting,
-            prompt: prompt(self.tokenizer, &self.prompting.prompt)?,
-            with: with?,
+            prompt: prompt(self.tokenizer, self.prompting.first())?,
+            others: others?,
         })
     }
 }

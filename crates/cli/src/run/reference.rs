@@ -103,7 +103,7 @@ pub(super) fn generate(args: &RunArgs, host: &mut dyn Host) -> Result<Outcome, O
         .map_err(|complaint| Outcome::refused(FAILED, &Sources::default(), &[*complaint], host.colour()))?;
     let failed = |error: EvalError| Outcome { code: FAILED, ..Outcome::usage(&error.to_string()) };
     let interpreter = Interpreter::new(graph, &loaded.store).map_err(failed)?;
-    let prompt = super::prompt(&tokenizer, &args.prompting.prompt)?;
+    let prompt = super::prompt(&tokenizer, args.prompting.first())?;
     let positions = positions(interpreter.graph());
     super::check_room(&prompt, u64::MAX, positions)?;
     let words = vocabulary(interpreter.graph());

@@ -25,7 +25,7 @@ pub(super) struct Report<'r> {
     /// Where the trace went.
     pub(super) traced: Option<&'r str>,
     /// Texts that went on at the same time.
-    pub(super) with: Vec<SequenceJson>,
+    pub(super) other_sequences: Vec<SequenceJson>,
 }
 
 /// One of several texts.
@@ -55,7 +55,7 @@ struct ReportJson<'d> {
     norm: Option<f64>,
     stop: &'static str,
     #[serde(skip_serializing_if = "<[SequenceJson]>::is_empty")]
-    with: &'d [SequenceJson],
+    other_sequences: &'d [SequenceJson],
     prefill_ms: f64,
     ms_per_token: Option<f64>,
     tokens_per_s: Option<f64>,
@@ -121,7 +121,7 @@ impl Report<'_> {
             embedding: self.vector,
             norm: self.vector.map(length),
             stop: self.generation.stop.name(),
-            with: &self.with,
+            other_sequences: &self.other_sequences,
             prefill_ms: prefill.seconds(machine) * 1e3,
             ms_per_token: ms,
             tokens_per_s: ms.map(|ms| 1e3 / ms),
@@ -150,16 +150,16 @@ impl Report<'_> {
         let context = thousands(options.context);
         let name = &self.device.compiled().kernels.name;
         line("model", &format!("{name} in {dtype} on {pes} of {chips}{}, context {context}", self.job.chip));
-        let others = self.job.with.iter().map(Vec::len).sum::<usize>();
+        let others = self.job.others.iter().map(Vec::len).sum::<usize>();
         let prompt = counted((self.job.prompt.len() + others) as u64, "token");
-        if !self.with.is_empty() {
-            line("texts", &format!("{} at the same time", self.with.len() + 1));
+        if !self.other_sequences.is_empty() {
+            line("sequences", &format!("{} in one batch", self.other_sequences.len() + 1));
         }
         line("prompt", &format!("{prompt} in {:.4} ms", prefill.seconds(machine) * 1e3));
         if let Some(vector) = self.vector {
             line("embedding", &spelled(vector));
         } else {
-            let others = self.with.iter().map(|text| text.tokens.len()).sum::<usize>();
+            let others = self.other_sequences.iter().map(|text| text.tokens.len()).sum::<usize>();
             let generated = counted((self.generation.tokens.len() + others) as u64, "token");
             let each = decode.ms_per_token(machine).map_or(String::new(), |ms| {
                 format!(", {ms:.4} ms each, {:.0} tokens/s of the simulated chip", 1e3 / ms)

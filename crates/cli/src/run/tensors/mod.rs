@@ -19,11 +19,11 @@ pub(super) fn asked(args: &RunArgs) -> bool {
     let tensors = &args.tensors;
     let named = !tensors.inputs.is_empty() || tensors.seed.is_some() || tensors.output.is_some();
     let graph = args.model.ends_with(".onnx") || args.model.ends_with(".graph");
-    named || (graph && args.prompting.prompt.is_empty())
+    named || (graph && args.prompting.first().is_empty())
 }
 
 pub(super) fn run(args: &RunArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> {
-    if !args.prompting.prompt.is_empty() || !args.with.is_empty() {
+    if args.prompting.prompts.iter().any(|prompt| !prompt.is_empty()) || args.prompting.prompts.len() > 1 {
         return Err(Outcome::usage(
             "--prompt with --input, --seed or --output\n  = allowed: a text, or arrays\n  = instead: leave one of them out",
         ));

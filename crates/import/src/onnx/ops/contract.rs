@@ -159,7 +159,7 @@ pub(super) fn integer(call: &mut Call<'_, '_>) -> Outputs {
 fn to_heads(b: &mut Builder, x: ValueId, heads: i64) -> BuildResult<ValueId> {
     let dims = b.dims(x).to_vec();
     let uneven = || {
-        tilewright_graph::infer::shape_error("a width that heads do not divide", "a multiple of the heads")
+        shape_error("a width that heads do not divide", "a multiple of the heads")
     };
     let width = b.dim(x, 2)?.divided(&Dim::fixed(heads)).ok_or_else(uneven)?;
     let split = b.reshape(x, &[dims[0].clone(), dims[1].clone(), Dim::fixed(heads), width])?;
@@ -167,7 +167,7 @@ fn to_heads(b: &mut Builder, x: ValueId, heads: i64) -> BuildResult<ValueId> {
 }
 
 /// Sizes whose sum or product has more terms than a size may.
-fn too_many() -> Box<Diagnostic> {
+fn too_many() -> Box<tilewright_base::Diagnostic> {
     shape_error("sizes whose sum or product has too many terms", "sizes of few terms")
 }
 
