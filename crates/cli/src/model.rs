@@ -118,7 +118,7 @@ fn unknown(path: &str, config: &Error, host: &dyn Host) -> String {
 }
 
 /// The same model with rich operators where its file has patterns of primitives: what the compiler takes.
-pub(crate) fn raised(model: Model) -> Model {
+pub(crate) fn recognised(model: Model) -> Model {
     Model { graph: tilewright_compile::recognise(&model.graph), ..model }
 }
 

@@ -65,7 +65,7 @@ pub struct Inputs {
 impl Inputs {
     /// The same for tokens that others follow: no logits are made.
     #[must_use]
-    pub fn silent(mut self) -> Inputs {
+    pub fn without_logits(mut self) -> Inputs {
         let logits = self.registers.iter_mut().filter(|(name, _)| *name == "logits");
         logits.for_each(|(_, wanted)| *wanted = 0);
         self
@@ -88,7 +88,7 @@ pub(crate) const PARTS: [&str; 8] = ["rows0", "rows1", "rows2", "rows3", "rows4"
 const COUNTED: [&str; 8] =
     ["counted0", "counted1", "counted2", "counted3", "counted4", "counted5", "counted6", "counted7"];
 
-/// Chips that a model is dealt out over at most: those of one server (paper section III, peer to peer).
+/// Chips that a model is sharded over at most: those of one server (paper section III, peer to peer).
 const MOST_CHIPS: u64 = 8;
 
 /// Compiles a model.
@@ -130,7 +130,7 @@ pub fn compile_chosen(
     if choices.window > 0 && !choices.solver.is_built() {
         return Err(CompileError::Solver(choices.solver.name()));
     }
-    let kernels = kernels.dealt_out(options.all_pes());
+    let kernels = kernels.sharded(options.all_pes());
     // Caches are read in whole rows of slices.
     let context = options.context.min(kernels.positions).max(1).next_multiple_of(machine.pe.slices);
     let options = Options { context, ..options };
@@ -299,7 +299,7 @@ impl Compiled {
             // The newest comes first; places without a token use the first row of tables and the spare row of caches.
             let token = count.checked_sub(place + 1);
             let id = token.and_then(|at| tokens.get(usize::try_from(at).ok()?)).copied().unwrap_or(0);
-            // Places of a row are dealt out over processing elements, or over bands of slices, whose tables follow each other.
+            // Places of a row are sharded over processing elements, or over bands of slices, whose tables follow each other.
             let (row, within) = (place / self.slices, place % self.slices);
             let at = within / own * self.plan.prefill_rows * own + row * own + within % own;
             let at = to_index(if places == 1 { 0 } else { at });

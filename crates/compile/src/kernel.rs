@@ -1,7 +1,7 @@
 //! The kernel level: clusters of operators that one pass over the chip computes (paper section V-C, stage 2).
 //!
 //! A kernel reads, contracts, runs a chain of vector operators and writes. Values are two-dimensional, tokens by width, and are of two
-//! kinds: [`ValueLayout::Features`] are dealt out over the slices by column, [`ValueLayout::Rows`] by token. Projections go from features to
+//! kinds: [`ValueLayout::Features`] are sharded over the slices by column, [`ValueLayout::Rows`] by token. Projections go from features to
 //! rows, combinations from rows to features, so that no value is ever moved between them by itself.
 
 use std::collections::BTreeMap;
@@ -59,7 +59,7 @@ pub struct WeightAxis {
     pub size: u64,
     /// Order of its places.
     pub order: AxisOrder,
-    /// Parts that it is dealt out in, one for each processing element (section VI, `E_n`).
+    /// Parts that it is sharded in, one for each processing element (section VI, `E_n`).
     pub parts: u64,
     /// Processing elements that have the same part.
     pub copies: u64,
@@ -118,7 +118,7 @@ impl WeightAxis {
     }
 }
 
-/// Processing elements that share a head of keys and values, if there are fewer heads than elements and their queries can be dealt out evenly.
+/// Processing elements that share a head of keys and values, if there are fewer heads than elements and their queries can be sharded evenly.
 fn sharing(heads: u64, group: u64, parts: u64) -> u64 {
     let each = parts / heads.max(1);
     if parts.is_multiple_of(heads.max(1)) && group.is_multiple_of(each.max(1)) { each.max(1) } else { 1 }
@@ -293,10 +293,10 @@ pub struct Kernels {
     pub vocabulary: u64,
     /// Caches, one for each attention.
     pub caches: usize,
-    /// The greatest magnitudes of values that integers are made of, if they were found beforehand: one scale for all tokens. Without,
+    /// The absolute maxima of values that integers are made of, if they were found beforehand: one scale for all tokens. Without,
     /// each token has its own.
-    pub peaks: BTreeMap<ValueId, f32>,
-    /// The greatest magnitudes of queries, keys and values by cache, likewise: what eight bits of them stand for. Without, a range that
+    pub amax: BTreeMap<ValueId, f32>,
+    /// The absolute maxima of queries, keys and values by cache, likewise: what eight bits of them stand for. Without, a range that
     /// is the same for all.
     pub ranges: BTreeMap<usize, [f32; 3]>,
 }
@@ -327,10 +327,10 @@ impl Kernels {
         })
     }
 
-    /// The same for one of so many processing elements: heads and inner widths are dealt out, one-dimensional weight stationary
+    /// The same for one of so many processing elements: heads and inner widths are sharded, one-dimensional weight stationary
     /// (section VI). Combinations then give partial sums. Heads of keys and values that are fewer than parts are shared.
     #[must_use]
-    pub fn dealt_out(&self, parts: u64) -> Kernels {
+    pub fn sharded(&self, parts: u64) -> Kernels {
         let parts = parts.max(1);
         let queries = |groups: u64| {
             let group = self.kernels.iter().find_map(|kernel| match kernel {
@@ -339,8 +339,8 @@ impl Kernels {
             });
             group.unwrap_or(1)
         };
-        let mut dealt = self.clone();
-        for kernel in &mut dealt.kernels {
+        let mut sharded = self.clone();
+        for kernel in &mut sharded.kernels {
             match kernel {
                 Kernel::Project { parts: weights, .. } => {
                     weights.iter_mut().for_each(|weight| weight.rows.deal_out(parts, queries));
@@ -356,7 +356,7 @@ impl Kernels {
                 _ => {}
             }
         }
-        dealt
+        sharded
     }
 
     /// Whether something is added to a value later: it is then kept in full, besides what contractions take.
@@ -377,14 +377,14 @@ impl Kernels {
             }
             _ => None,
         });
-        self.peaks = inputs.collect();
+        self.amax = inputs.collect();
     }
 
-    /// The greatest magnitude of what a kernel contracts, if it was found beforehand.
+    /// The absolute maximum of what a kernel contracts, if it was found beforehand.
     pub fn peak_into(&self, kernel: usize) -> Option<f32> {
         match self.kernels.get(kernel)? {
             Kernel::Project { input, .. } | Kernel::Combine { input, .. } | Kernel::Head { input, .. } => {
-                self.peaks.get(input).copied()
+                self.amax.get(input).copied()
             }
             _ => None,
         }
@@ -418,7 +418,7 @@ impl Kernels {
     /// The lines behind those of kernels.
     pub(crate) fn scales(&self) -> String {
         let mut text = String::new();
-        for (value, peak) in &self.peaks {
+        for (value, peak) in &self.amax {
             let _ = writeln!(text, "peak {} = {peak:?}", self.name(*value));
         }
         for (cache, [query, key, value]) in &self.ranges {
@@ -468,7 +468,7 @@ impl Kernels {
                 self.named(*out),
                 self.name(*input),
                 spell_heads(heads),
-                if *causal { "" } else { " both_ways" }
+                if *causal { "" } else { " noncausal" }
             ),
             Kernel::Activate { input, activation, out } => {
                 let what = if *activation == Activation::GatedSilu { "gated_silu" } else { "gelu" };

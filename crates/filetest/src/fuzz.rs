@@ -22,7 +22,7 @@ use tilewright_tcp_isa::program::text;
 pub fn notation_program(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     match parser::program(text, SourceId(0)) {
-        Ok(program) => judge(&program),
+        Ok(program) => verify_program(&program),
         Err(complaint) => {
             let mut sources = Sources::default();
             sources.add("fuzz", text);
@@ -208,7 +208,7 @@ fn is_small(kernels: &tilewright_compile::kernel::Kernels) -> bool {
     few && sizes.all(|size| size <= 512)
 }
 
-/// Schedules: what is read is judged, and prints as itself.
+/// Schedules: what is read is checked, and prints as itself.
 pub fn schedule_text(bytes: &[u8]) {
     use tilewright_compile::schedule_text::{checker, read};
     let Ok(text) = std::str::from_utf8(bytes) else { return };
@@ -283,7 +283,7 @@ pub fn hugging_face_file(bytes: &[u8]) {
     }
 }
 
-fn judge(program: &Program) {
+fn verify_program(program: &Program) {
     let printed = program.to_string();
     let again = parser::program(&printed, SourceId(0)).expect("canonical text reads back");
     assert_eq!(&again, program, "{printed}");
@@ -320,7 +320,7 @@ fn inverts(problem: &Problem, shape: &Shape) {
     }
 }
 
-/// The machine that programs are judged on.
+/// The machine that programs are checked on.
 pub fn tcp() -> Tcp {
     let mut sources = Sources::default();
     let id = sources.add("tcp", builtin("tcp").expect("tcp comes with the project"));

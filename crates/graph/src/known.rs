@@ -123,7 +123,7 @@ pub fn evaluate(
     Some(KnownElements { dims, items })
 }
 
-fn truth(value: bool) -> Dim {
+fn boolean(value: bool) -> Dim {
     Dim::fixed(i64::from(value))
 }
 
@@ -135,7 +135,7 @@ fn one(unary: Unary, x: &Dim, axes: &[Axis]) -> Option<Dim> {
         Unary::Abs if most <= 0 => x.times(&Dim::fixed(-1)),
         Unary::Sign if least > 0 => Some(Dim::fixed(1)),
         Unary::Sign => x.as_fixed().map(|x| Dim::fixed(x.signum())),
-        Unary::Not => x.as_fixed().map(|x| truth(x == 0)),
+        Unary::Not => x.as_fixed().map(|x| boolean(x == 0)),
         _ => None,
     }
 }
@@ -145,7 +145,7 @@ fn two(binary: Binary, x: &Dim, y: &Dim, dtype: Dtype, axes: &[Axis]) -> Option<
         return numbers(binary, x, y).map(|value| Dim::fixed(dtype.wrap(value)));
     }
     let (least, most) = x.minus(y)?.range(axes);
-    let decided = |yes: bool, no: bool| if yes || no { Some(truth(yes)) } else { None };
+    let decided = |yes: bool, no: bool| if yes || no { Some(boolean(yes)) } else { None };
     match binary {
         Binary::Add => x.plus(y),
         Binary::Sub => x.minus(y),
@@ -196,7 +196,7 @@ fn converted(dtype: Dtype, x: &Dim, axes: &[Axis]) -> Option<Dim> {
     let (least, most) = x.range(axes);
     match (x.as_fixed(), dtype) {
         (Some(x), _) => Some(Dim::fixed(dtype.wrap(x))),
-        (None, Dtype::Bool) => (least > 0 || most < 0).then(|| truth(true)),
+        (None, Dtype::Bool) => (least > 0 || most < 0).then(|| boolean(true)),
         (None, Dtype::I64) => Some(x.clone()),
         (None, _) => {
             let (smallest, largest) = dtype.integer_range()?;

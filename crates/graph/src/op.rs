@@ -66,7 +66,7 @@ words! {
         Round "round",
         /// -1, 0 or 1.
         Sign "sign",
-        /// Truth reversed.
+        /// Logical negation.
         Not "not",
         /// Whether it is no number.
         IsNan "isnan",
@@ -118,12 +118,12 @@ words! {
 }
 
 impl Binary {
-    /// Whether the result is a truth value.
+    /// Whether the result is a bool.
     pub const fn compares(self) -> bool {
         matches!(self, Binary::Eq | Binary::Ne | Binary::Lt | Binary::Le | Binary::Gt | Binary::Ge)
     }
 
-    /// Whether operands are truth values.
+    /// Whether operands are bools.
     pub const fn is_logic(self) -> bool {
         matches!(self, Binary::And | Binary::Or | Binary::Xor)
     }

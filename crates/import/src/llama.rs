@@ -46,7 +46,7 @@ pub struct Config {
 pub struct Rope {
     /// Base of the frequencies.
     pub theta: f64,
-    /// Whether neighbours are turned together (llama2.c, GGUF), or the halves of a head (Hugging Face).
+    /// Whether neighbours are rotated together (llama2.c, GGUF), or the halves of a head (Hugging Face).
     pub interleaved: bool,
     /// How frequencies are changed for longer contexts.
     pub scaling: Scaling,

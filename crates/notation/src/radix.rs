@@ -142,11 +142,11 @@ fn wrong_stride(
             let need = asked.extent.div_ceil(reached);
             format!(
                 "{name}^{}[{need}{}]",
-                raised(reached),
+                superscript(reached),
                 if need * reached > asked.extent { "#" } else { "" }
             )
         } else {
-            format!("{name}^{}[{}]", raised(reached), digit.live)
+            format!("{name}^{}[{}]", superscript(reached), digit.live)
         })
 }
 
@@ -160,7 +160,7 @@ fn too_short(asked: &AxisCheck<'_>, last: &Digit, reached: u64) -> Diagnostic {
     )
     .at(last.span, format!("ends at {reached}"))
     .allowed(format!("sizes that multiply to {extent}"))
-    .instead(format!("{}^{}[{need}{pad}]", name, raised(last.stride)))
+    .instead(format!("{}^{}[{need}{pad}]", name, superscript(last.stride)))
 }
 
 fn undeclared_padding(asked: &AxisCheck<'_>, last: &Digit, reached: u64) -> Diagnostic {
@@ -173,15 +173,15 @@ fn undeclared_padding(asked: &AxisCheck<'_>, last: &Digit, reached: u64) -> Diag
     .at(last.span, format!("runs {} past the end", reached - extent))
     .allowed(format!("exactly {extent}, or padding declared with #"))
     .instead(if need == last.live {
-        format!("{name}^{}[{need}#]", raised(last.stride))
+        format!("{name}^{}[{need}#]", superscript(last.stride))
     } else if need * last.stride == extent {
         format!(
             "{name}^{0}[{need}], or {name}^{0}[{need}#{1}] to keep {1} places",
-            raised(last.stride),
+            superscript(last.stride),
             last.live
         )
     } else {
-        format!("{name}^{0}[{need}#{1}] for {need} values in {1} places", raised(last.stride), last.live)
+        format!("{name}^{0}[{need}#{1}] for {need} values in {1} places", superscript(last.stride), last.live)
     })
 }
 
@@ -195,7 +195,7 @@ fn dead_values(asked: &AxisCheck<'_>, last: &Digit) -> Diagnostic {
     Diagnostic::error(asked.code(), what)
         .at(last.span, format!("`{name}` ends after {need} steps of {}", last.stride))
         .allowed("[values#places]: values that hold data, then places kept for them")
-        .instead(format!("{name}^{}[{need}#{}]", raised(last.stride), last.slots))
+        .instead(format!("{name}^{}[{need}#{}]", superscript(last.stride), last.slots))
 }
 
 fn beyond_the_end(asked: &AxisCheck<'_>, digit: &Digit, reached: u64) -> Diagnostic {
@@ -215,6 +215,6 @@ fn copies_in_tactic(digit: &Digit) -> Diagnostic {
 }
 
 /// A stride as canonical text.
-pub fn raised(stride: u64) -> String {
+pub fn superscript(stride: u64) -> String {
     if stride < 10 { stride.to_string() } else { format!("{{{stride}}}") }
 }

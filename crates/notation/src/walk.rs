@@ -2,7 +2,7 @@
 //!
 //! A window is where its loops have moved it; steps that read outside of what is stored add nothing and are skipped.
 //!
-//! Slow by design and independent of the engines, so that it can judge them.
+//! Slow by design and independent of the engines, so that it can check them.
 
 use crate::problem::{AxisId, Digit, Loops, Problem};
 use crate::syntax::ast::{MAX_TERMS, Terms};

@@ -178,11 +178,11 @@ impl MatmulShape {
             return out;
         }
         // One large product: a line of the right matrix is used for all rows while it is near.
-        let mut turned = vec![T::default(); rows * columns];
-        turned.par_chunks_mut(rows).with_min_len(8).enumerate().for_each(|(column, places)| {
+        let mut transposed = vec![T::default(); rows * columns];
+        transposed.par_chunks_mut(rows).with_min_len(8).enumerate().for_each(|(column, places)| {
             places.iter_mut().enumerate().for_each(|(row, place)| *place = element(0, row, column));
         });
-        for (column, places) in turned.chunks(rows).enumerate() {
+        for (column, places) in transposed.chunks(rows).enumerate() {
             for (row, value) in places.iter().enumerate() {
                 out[row * columns + column] = *value;
             }

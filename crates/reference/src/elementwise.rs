@@ -11,7 +11,7 @@ pub fn unary(op: Unary, x: &Tensor) -> Result<Tensor, EvalError> {
     match &x.elements {
         Elements::Floats(elements) if matches!(op, Unary::IsNan | Unary::IsInf) => {
             let test = |x: &f32| i64::from(if op == Unary::IsNan { x.is_nan() } else { x.is_infinite() });
-            Ok(Tensor::truths(&x.dims, elements.iter().map(test).collect()))
+            Ok(Tensor::bools(&x.dims, elements.iter().map(test).collect()))
         }
         Elements::Floats(elements) => {
             let function = float_function(op).ok_or(EvalError::Operands(op.name()))?;
@@ -77,7 +77,7 @@ pub fn binary(op: Binary, x: &Tensor, y: &Tensor) -> Result<Tensor, EvalError> {
                     Binary::Gt => |x, y| x > y,
                     _ => |x, y| x >= y,
                 };
-                return Ok(Tensor::truths(&dims, zip(&dims, a, b, |x, y| i64::from(test(x, y)))?));
+                return Ok(Tensor::bools(&dims, zip(&dims, a, b, |x, y| i64::from(test(x, y)))?));
             }
             Ok(Tensor::floats(x.dtype, &dims, float_pairs(op, &dims, a, b)?))
         }
@@ -231,7 +231,7 @@ pub fn convert(x: &Tensor, dtype: Dtype) -> Tensor {
     match (&x.elements, dtype.is_float()) {
         (Elements::Floats(elements), true) => Tensor::floats(dtype, &x.dims, elements.to_vec()),
         (Elements::Floats(elements), false) if dtype == Dtype::Bool => {
-            Tensor::truths(&x.dims, elements.iter().map(|x| i64::from(*x != 0.0)).collect())
+            Tensor::bools(&x.dims, elements.iter().map(|x| i64::from(*x != 0.0)).collect())
         }
         (Elements::Floats(elements), false) => {
             Tensor::ints(dtype, &x.dims, elements.iter().map(|x| *x as i64).collect())

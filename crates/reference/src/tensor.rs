@@ -46,7 +46,7 @@ impl Tensor {
         Tensor { dtype, dims: dims.to_vec(), elements: Elements::Floats(Arc::new(elements)) }
     }
 
-    /// A tensor of integers or truth values; elements are wrapped to the type.
+    /// A tensor of integers or bools; elements are wrapped to the type.
     pub fn ints(dtype: Dtype, dims: &[usize], mut elements: Vec<i64>) -> Tensor {
         if dtype != Dtype::I64 {
             elements.iter_mut().for_each(|element| *element = dtype.wrap(*element));
@@ -54,8 +54,8 @@ impl Tensor {
         Tensor { dtype, dims: dims.to_vec(), elements: Elements::Ints(Arc::new(elements)) }
     }
 
-    /// A tensor of truth values.
-    pub fn truths(dims: &[usize], elements: Vec<i64>) -> Tensor {
+    /// A tensor of bools.
+    pub fn bools(dims: &[usize], elements: Vec<i64>) -> Tensor {
         Tensor { dtype: Dtype::Bool, dims: dims.to_vec(), elements: Elements::Ints(Arc::new(elements)) }
     }
 

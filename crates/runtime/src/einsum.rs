@@ -1,4 +1,4 @@
-//! A contraction by its definition, element by element: the judge of lowered programs.
+//! A contraction by its definition, element by element: the reference of lowered programs.
 //!
 //! Integers are summed exactly and wrapped to 32 bits. Floats are summed in double precision, and may differ by what single
 //! precision loses in any order of the sum.

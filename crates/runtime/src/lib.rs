@@ -1,9 +1,9 @@
 //! Programs with their data: what stands between files and simulators.
 //!
 //! - [`array`]: a tensor's elements as patterns, drawn from a seed or converted from numbers;
-//! - [`einsum`]: a contraction by its definition, to judge others by;
+//! - [`einsum`]: a contraction by its definition, to check others against;
 //! - [`npy`], [`tensors`]: NumPy and safetensors files, from bytes and to bytes; whoever calls reads the file;
-//! - [`value_dependence`]: programs that cannot be timed or judged without their values;
+//! - [`value_dependence`]: programs that cannot be timed or checked without their values;
 //! - [`readings`]: values, timeline, energy and findings of one run, told by `listener`;
 //! - [`prepared`], [`device`]: programs verified once, on memories that stay;
 //! - [`model`]: a compiled model with its weights and caches;

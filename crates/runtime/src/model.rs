@@ -174,7 +174,7 @@ impl ModelDevice {
         wanted: &ReadingOptions,
         sink: S,
     ) -> Result<(Phase, Reading), ModelError> {
-        let inputs = self.compiled.inputs(self.seen, tokens)?.silent();
+        let inputs = self.compiled.inputs(self.seen, tokens)?.without_logits();
         self.take(&inputs, tokens, wanted, sink)
     }
 

@@ -31,7 +31,7 @@ pub fn read(bytes: &[u8], wanted: Dtype, rules: &RuleSet) -> Result<Array, Array
     Array { dtype: stored, extents, patterns }.converted(rules, wanted)
 }
 
-/// Reads integers or truth values of any width that NumPy has, with their extents.
+/// Reads integers or bools of any width that NumPy has, with their extents.
 ///
 /// # Errors
 /// What is no array of integers.
@@ -63,8 +63,8 @@ pub fn write_ints(extents: &[u64], values: &[i64]) -> Vec<u8> {
     bytes
 }
 
-/// Writes truth values: what is not zero is true.
-pub fn write_truths(extents: &[u64], values: &[i64]) -> Vec<u8> {
+/// Writes bools: what is not zero is true.
+pub fn write_bools(extents: &[u64], values: &[i64]) -> Vec<u8> {
     let mut bytes = head("|b1", extents);
     bytes.extend(values.iter().map(|value| u8::from(*value != 0)));
     bytes
@@ -286,11 +286,11 @@ mod tests {
     }
 
     #[test]
-    fn wide_integers_and_truths_read_back() {
+    fn wide_integers_and_bools_read_back() {
         let values = [i64::MIN, -1, 0, 7, i64::MAX, 1 << 40];
         assert_eq!(read_ints(&write_ints(&[2, 3], &values)).unwrap(), (vec![2, 3], values.to_vec()));
-        let truths = (vec![3], vec![1, 0, 1]);
-        assert_eq!(read_ints(&write_truths(&[3], &[5, 0, -1])).unwrap(), truths);
+        let bools = (vec![3], vec![1, 0, 1]);
+        assert_eq!(read_ints(&write_bools(&[3], &[5, 0, -1])).unwrap(), bools);
         let floats = Array::random(&RuleSet::TCP, Dtype::F32, &[3], 1).unwrap();
         assert!(read_ints(&write(&floats, &RuleSet::TCP)).is_err());
         let mut short = write_ints(&[2, 3], &values);

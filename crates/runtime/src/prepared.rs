@@ -102,8 +102,8 @@ impl Prepared {
         listener::run(
             &what,
             state,
-            |options, judge| self.sim.simulate(registers, options, sink, judge),
-            |options, judge| self.sim.simulate(registers, options, KeepLast::new(0), judge),
+            |options, checker| self.sim.simulate(registers, options, sink, checker),
+            |options, checker| self.sim.simulate(registers, options, KeepLast::new(0), checker),
         )
     }
 }

@@ -1,6 +1,6 @@
 //! All readings of one run of a TCP program: values, timeline, energy and findings from the same events.
 //!
-//! The simulator tells what happens; values are computed when a command is done, findings are judged as commands are issued.
+//! The simulator tells what happens; values are computed when a command is done, findings are checked as commands are issued.
 
 use thiserror::Error;
 use tilewright_base::{Diagnostic, Severity};
@@ -100,8 +100,8 @@ pub fn read<S: Sink + Send>(
     let mut reading = listener::run(
         &what,
         device.state_mut(),
-        |options, judge| simulate(machine, program, options, sink, judge),
-        |options, judge| simulate(machine, program, options, KeepLast::new(0), judge),
+        |options, checker| simulate(machine, program, options, sink, checker),
+        |options, checker| simulate(machine, program, options, KeepLast::new(0), checker),
     )?;
     let stopped = reading.outcome.ended == tilewright_tcp_sim::Ended::Stopped;
     if wanted.values && !stopped {

@@ -142,7 +142,7 @@ fn tiles(how: &TransposeCase) -> Transpose {
 }
 
 /// Cycles of a transpose.
-pub(crate) fn turned(machine: &Tcp, how: &TransposeCase) -> u64 {
+pub(crate) fn transposed(machine: &Tcp, how: &TransposeCase) -> u64 {
     transpose::stream_cycles(machine, &tiles(how))
 }
 

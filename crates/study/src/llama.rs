@@ -5,7 +5,6 @@
 //! from the machine's peaks and the model's sizes.
 
 use std::collections::BTreeMap;
-use tilewright_base::invariant::OrBroken;
 
 use serde::Serialize;
 use tilewright_compile::Options;

@@ -154,7 +154,7 @@ impl MeasuredModel<'_> {
             let before = past.min(tokens - count);
             let inputs = compiled.inputs(before, &vec![0; index(count)])?;
             // Only the last part of a prompt is asked for a token.
-            let inputs = if past + count < tokens { inputs.silent() } else { inputs };
+            let inputs = if past + count < tokens { inputs.without_logits() } else { inputs };
             let outcome = self.time(&prepared, &inputs, look.is_some())?;
             pass.add(&outcome, self.options.all_pes());
             if let Some(look) = look.as_mut() {
@@ -179,7 +179,7 @@ impl MeasuredModel<'_> {
         Ok(pass)
     }
 
-    /// The program of single tokens, for contexts up to a greatest.
+    /// The program of single tokens, for contexts up to a longest.
     pub(crate) fn steps(&self, batch: u64, contexts: &[u64]) -> Result<Vec<(u64, Pass)>, MeasureError> {
         let most = contexts.iter().max().copied().unwrap_or(1) + 1;
         let compiled = self.compiled(most, batch)?;

@@ -220,7 +220,7 @@ fn value(how: &RowRecipe, ours: &mut OwnResults<'_>) -> Result<(f64, &'static st
         RowRecipe { fetch: Some(fetch), .. } => size(closed_form::fetched(machine, fetch)),
         RowRecipe { waste: Some(bytes), .. } => closed_form::wasted(machine, *bytes) * 100.0,
         RowRecipe { switch: Some(switch), .. } => known(closed_form::switched(switch))?,
-        RowRecipe { transpose: Some(tiles), .. } => size(closed_form::turned(machine, tiles)),
+        RowRecipe { transpose: Some(tiles), .. } => size(closed_form::transposed(machine, tiles)),
         RowRecipe { dma: Some(transfer), .. } => known(closed_form::moved(machine, transfer))?,
         RowRecipe { command: Some(stages), .. } => known(closed_form::command(machine, stages))?,
         _ => return Err(RowFault::Nothing),

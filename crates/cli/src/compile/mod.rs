@@ -43,8 +43,8 @@ fn compile(args: &CompileArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> 
     calibrate::check(&args.target)?;
     goal(&args.goal)?;
     let loaded = CompileInput::load(args, host)?;
-    if let Some(judged) = judged(args, &loaded, host) {
-        return judged;
+    if let Some(checked) = checked(args, &loaded, host) {
+        return checked;
     }
     let bytes = match args.emit {
         Some(stage) => {
@@ -86,13 +86,13 @@ fn check(machine: &Tcp, compiled: &Compiled) -> Result<String, Outcome> {
 }
 
 /// What is said of a schedule that is right.
-fn judged(args: &CompileArgs, loaded: &CompileInput, host: &dyn Host) -> Option<Result<Outcome, Outcome>> {
+fn checked(args: &CompileArgs, loaded: &CompileInput, host: &dyn Host) -> Option<Result<Outcome, Outcome>> {
     let CompileInput::Schedule(read) = loaded else { return None };
     let emit = match (args.emit, &args.output) {
         (emit @ (None | Some(Stage::Schedule)), None) => emit.is_some(),
         _ => return Some(Err(source::ended())),
     };
-    Some(schedule::judged(&read.0, &read.1, emit, host.colour()).map(Outcome::good))
+    Some(schedule::checked(&read.0, &read.1, emit, host.colour()).map(Outcome::good))
 }
 
 /// The text of a stage.
@@ -188,7 +188,7 @@ fn summary(tuned: &TunedModel, goal: Goal) -> String {
         );
         line(name, &words);
     }
-    line("choices", &format!("{}, {} judged", compiled.plan.choices, tuned.evaluations));
+    line("choices", &format!("{}, {} candidates evaluated", compiled.plan.choices, tuned.evaluations));
     if let Some((rule, own)) = tuned.times {
         let to = |before: u64, after: u64| format!("{} -> {} cycles", thousands(before), thousands(after));
         line("a token", &to(rule.decode.millicycles / 1000, own.decode.millicycles / 1000));

@@ -1,4 +1,4 @@
-//! `--emit schedule`: a program of a model, timed; and the judge of such texts.
+//! `--emit schedule`: a program of a model, timed; and the checker of such texts.
 
 use tilewright_base::Sources;
 use tilewright_compile::Compiled;
@@ -19,8 +19,8 @@ pub(super) fn text(machine: &Tcp, compiled: &Compiled, name: ProgramName) -> Res
     Ok(schedule.text().print())
 }
 
-/// Judges a text of the last stage: there is nothing left to compile. `--emit schedule` gives it back.
-pub(super) fn judged(
+/// Checks a text of the last stage: there is nothing left to compile. `--emit schedule` gives it back.
+pub(super) fn checked(
     read: &ScheduleText,
     sources: &Sources,
     emit: bool,

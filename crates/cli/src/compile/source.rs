@@ -35,7 +35,7 @@ pub(super) enum CompileInput {
 pub(super) struct CompileOutput {
     pub(super) machine: Tcp,
     pub(super) target: ModelTarget,
-    /// Before they are dealt out.
+    /// Before they are sharded.
     pub(super) kernels: Kernels,
     pub(super) tuned: TunedModel,
 }
@@ -90,7 +90,7 @@ impl CompileInput {
 
     fn of_model(args: &CompileArgs, model: Model) -> CompileInput {
         let as_read = matches!(args.emit, Some(Stage::Graph | Stage::Primitives));
-        CompileInput::Model(Box::new(if as_read { model } else { model::raised(model) }))
+        CompileInput::Model(Box::new(if as_read { model } else { model::recognised(model) }))
     }
 
     /// The model, for what needs its graph or its weights.
@@ -166,7 +166,7 @@ impl CompileInput {
 /// Why a schedule is not compiled.
 pub(super) fn ended() -> Outcome {
     Outcome::usage(
-        "a schedule says when commands ran, not what they are\n  = allowed: --emit schedule, or none to have it judged\n  \
+        "a schedule says when commands ran, not what they are\n  = allowed: --emit schedule, or none to have it checked\n  \
          = instead: the model, its kernels or its lowered kernels",
     )
 }

@@ -1,5 +1,5 @@
 //! `tilewright demo attention`: attention of one head group on the chip, from the tactic of its first product to values that plain
-//! loops judge, and a trace to open.
+//! loops check, and a trace to open.
 
 mod plain;
 
@@ -61,14 +61,14 @@ fn demonstrate(host: &mut dyn Host) -> Result<Outcome, Outcome> {
         write!(stdout, "\nas commands, with softmax and the product with the values\n{}", commands(&program));
     let _ = write!(stdout, "\none run of it\n{}", sim::words(tcp, &program, &reading));
     let group = group(tcp, &program, &reading).filter(HeadGroup::is_whole).ok_or_else(broken)?;
-    let judged = group.judge();
-    for agreement in &judged {
+    let agreements = group.agreement();
+    for agreement in &agreements {
         let (equal, results) = (thousands(agreement.equal), thousands(agreement.results));
         let _ = writeln!(stdout, "{:<12}{equal} of {results} {}", agreement.what, agreement.with);
     }
     let stderr = keep(&trace, &mut stdout, host);
     stdout.push_str(&next());
-    let good = reading.findings.is_empty() && judged.iter().all(|agreed| agreed.equal == agreed.results);
+    let good = reading.findings.is_empty() && agreements.iter().all(|agreed| agreed.equal == agreed.results);
     Ok(Outcome { code: if good { 0 } else { FAILED }, stdout, stderr })
 }
 

@@ -1,6 +1,6 @@
 //! Attention by plain loops in 64-bit floats, and how many of a run's results agree with it.
 //!
-//! Knows no engine: it judges what the commands gave.
+//! Knows no engine: it checks what the commands gave.
 
 /// The inputs and outputs of a head group, each as numbers in the order of its axes.
 pub(super) struct HeadGroup {
@@ -42,7 +42,7 @@ impl HeadGroup {
     }
 
     /// Each step from what the step before it gave.
-    pub(super) fn judge(&self) -> [Agreement; 3] {
+    pub(super) fn agreement(&self) -> [Agreement; 3] {
         let exact: Vec<f64> = self.products();
         let scores = agreement("scores", "equal plain einsum", &self.scores, &exact, 0.0);
         let exact: Vec<f64> = self.scores.chunks(self.length).flat_map(softmax).map(|p| p * ONE).collect();
@@ -120,9 +120,9 @@ mod tests {
     fn a_wrong_result_is_counted() {
         let right = group();
         assert!(right.is_whole());
-        assert!(right.judge().iter().all(|agreement| agreement.equal == agreement.results));
+        assert!(right.agreement().iter().all(|agreement| agreement.equal == agreement.results));
         let wrong = HeadGroup { out: vec![-4.0], ..group() };
-        assert_eq!(wrong.judge().map(|agreement| agreement.equal), [1, 1, 0]);
+        assert_eq!(wrong.agreement().map(|agreement| agreement.equal), [1, 1, 0]);
         assert!(!HeadGroup { scores: Vec::new(), ..group() }.is_whole());
     }
 }

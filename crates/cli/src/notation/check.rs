@@ -3,7 +3,7 @@
 use tilewright_base::Span;
 use tilewright_machine::LoadedMachine;
 use tilewright_notation::problem::{Axis, Digit, Problem};
-use tilewright_notation::radix::raised;
+use tilewright_notation::radix::superscript;
 use tilewright_notation::reuse::Reuse;
 use tilewright_notation::syntax::ast::{Operand, Program, Term};
 use tilewright_notation::syntax::expr::Expr;
@@ -207,7 +207,7 @@ fn terms(problem: &Problem, digits: &[Digit]) -> String {
             (true, true) => format!("{}#", digit.live),
             (false, true) => digit.live.to_string(),
         };
-        format!("{name}^{}[{size}]", raised(digit.stride))
+        format!("{name}^{}[{size}]", superscript(digit.stride))
     };
     if digits.is_empty() { "-".to_string() } else { digits.iter().map(term).collect::<Vec<_>>().join(" ") }
 }

@@ -32,7 +32,7 @@ pub(crate) struct RunArgs {
     /// Fix or bound axes of an ONNX model: batch=1,seq=1..512
     #[arg(long, value_name = "NAME=N")]
     pub(crate) dims: Option<String>,
-    /// How many choices of the compiler are judged by simulated time: 0 none (the rule), 1 a few, 2 and more many
+    /// How many choices of the compiler are evaluated by simulated time: 0 none (the rule), 1 a few, 2 and more many
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u64).range(0..=9))]
     pub(crate) effort: u64,
     /// Compute with the plain float32 interpreter instead of a chip; it has neither types nor a timeline to choose

@@ -15,7 +15,11 @@ use crate::outcome::Outcome;
 
 impl ModelJob<'_> {
     /// Continues all prompts, and reports what it took.
-    pub(super) fn generate_all(&self, device: &mut ModelDevice, host: &mut dyn Host) -> Result<Outcome, Outcome> {
+    pub(super) fn generate_all(
+        &self,
+        device: &mut ModelDevice,
+        host: &mut dyn Host,
+    ) -> Result<Outcome, Outcome> {
         let others: Vec<Vec<u64>> = self.others.iter().map(|prompt| wide(prompt)).collect();
         let done = generate_batch(device, &wide(&self.prompt), &others, &self.limits(), &mut |_, _| {
             if host.interrupted() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
@@ -32,7 +36,8 @@ impl ModelJob<'_> {
             }
         });
         let other_sequences: Vec<SequenceJson> = other_sequences.collect();
-        let texts: Vec<&str> = iter::once(text.as_str()).chain(other_sequences.iter().map(|other| &*other.text)).collect();
+        let texts: Vec<&str> =
+            iter::once(text.as_str()).chain(other_sequences.iter().map(|other| &*other.text)).collect();
         let texts = texts.join("\n\n");
         let generated: Vec<u64> = iter::once(&first.tokens)
             .chain(other_sequences.iter().map(|other| &other.tokens))
@@ -43,7 +48,8 @@ impl ModelJob<'_> {
         let (tokens, stop, last) = (first.tokens, first.stop, Vec::new());
         let generation = Generation { tokens, stop, prefill, decode, last };
         let (text, vector, traced) = (&text, None, None);
-        let report = Report { job: self, device, generation: &generation, text, vector, traced, other_sequences };
+        let report =
+            Report { job: self, device, generation: &generation, text, vector, traced, other_sequences };
         let stdout = match self.prompting.json {
             true => report.json(),
             false => format!("{texts}\n{}", report.words()),

@@ -128,7 +128,8 @@ impl ModelJob<'_> {
         let traced = self.trace(device, &generation, host)?;
         let (text, vector) = (self.prompting.first(), Some(&vector[..]));
         let other_sequences = Vec::new();
-        let report = Report { job: self, device, generation: &generation, text, vector, traced, other_sequences };
+        let report =
+            Report { job: self, device, generation: &generation, text, vector, traced, other_sequences };
         Ok(Outcome::good(if self.prompting.json { report.json() } else { report.words() }))
     }
 

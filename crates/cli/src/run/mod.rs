@@ -50,7 +50,7 @@ fn chip(args: &RunArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> {
     // What cannot be compiled is refused before a large file is read.
     calibrate::check(&args.target)?;
     model::with_weights(&args.model)?;
-    let loaded = model::raised(model::load(&args.model, args.dims.as_deref(), host)?);
+    let loaded = model::recognised(model::load(&args.model, args.dims.as_deref(), host)?);
     let tokenizer = model::tokenizer(&args.model, args.prompting.tokenizer.as_deref(), host)?;
     let on = RunTarget {
         machine: &machine,

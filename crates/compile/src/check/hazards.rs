@@ -72,7 +72,7 @@ struct CurrentCommand<'s> {
     stamp: &'s CommandStamp,
 }
 
-/// Judges one case.
+/// Checks one case.
 pub(super) fn check_case(
     machine: &Tcp,
     program: &Program,
@@ -97,7 +97,7 @@ pub(super) fn check_case(
     held.iter().for_each(|access| flow.write(access, BEFORE));
     let before = WriterCommand { queue: 0, step: 0, touch: 0, kernel: None, was_read: true };
     let order = HappensBefore::new(traces.len());
-    let mut judge = HazardChecker {
+    let mut checker = HazardChecker {
         intent,
         touches,
         checked,
@@ -110,8 +110,8 @@ pub(super) fn check_case(
         widest,
         slices: machine.pe.slices,
     };
-    judge.run(traces);
-    judge.unread(traces);
+    checker.run(traces);
+    checker.unread(traces);
 }
 
 impl HazardChecker<'_, '_> {

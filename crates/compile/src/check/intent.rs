@@ -1,4 +1,4 @@
-//! Which kernel a command belongs to, and what that kernel reads: the kernel level as a judge of the commands below it.
+//! Which kernel a command belongs to, and what that kernel reads: the kernel level as a checker of the commands below it.
 
 use std::collections::BTreeMap;
 

@@ -10,7 +10,7 @@
 //! | `trace` | a queue in one case as a list |
 //! | `touch` | what commands touch, and where two meet |
 //! | `order` | what is ordered before what |
-//! | `judge` | all queues of one case together |
+//! | `hazards` | all queues of one case together |
 //! | `flow` | whose bytes are read |
 //! | [`intent`] | which kernel reads which |
 //! | `model` | the programs of a compiled model |

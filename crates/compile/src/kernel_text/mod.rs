@@ -10,9 +10,9 @@
 //! project qkv: rows[192] = n * [wq[64{4x1(1)x16~}x64], wk[64{4x1(1)x16~}x64], wv[64{4x1(1)x16}x64]]
 //! ```
 //!
-//! Behind the kernels, `peak n = 3.5` gives the greatest magnitude of a value that was found beforehand.
+//! Behind the kernels, `peak n = 3.5` gives the absolute maximum of a value that was found beforehand.
 //!
-//! A weight is its name and its axes, rows first: the size, `/n` if it is dealt out over `n` PEs, and in braces its order by heads: groups,
+//! A weight is its name and its axes, rows first: the size, `/n` if it is sharded over `n` PEs, and in braces its order by heads: groups,
 //! heads of a group, places for them, width; `~` if pairs of a rotation are neighbours.
 
 mod verify;
@@ -140,7 +140,7 @@ impl KernelReader {
                 let value = self.value(&mut line)?;
                 line.expect("=")?;
                 let peak = line.float()?;
-                self.out.peaks.insert(value, peak);
+                self.out.amax.insert(value, peak);
             }
             "range" => {
                 let cache = usize::try_from(line.number()?).unwrap_or(usize::MAX);
@@ -281,7 +281,7 @@ impl KernelReader {
         let heads = heads(line)?;
         line.expect("scale=")?;
         let scale = line.float()?;
-        let causal = !line.has("both_ways");
+        let causal = !line.has("noncausal");
         Ok(Kernel::Attend { input, heads, cache, scale, causal, out: self.define(line, out)? })
     }
 

@@ -6,7 +6,7 @@ use crate::kernel::{
     Activation, AxisOrder, Heads, Kernel, Kernels, ValueId, ValueLayout, WeightAxis, WeightMatrix,
 };
 
-/// The greatest size of anything: far above what any chip holds, far below what sums of products overflow at.
+/// The largest size of anything: far above what any chip holds, far below what sums of products overflow at.
 const MOST: u64 = 1 << 28;
 
 type VerifyResult = Result<(), Box<Diagnostic>>;
@@ -33,9 +33,9 @@ pub(super) fn verify(kernels: &Kernels) -> Vec<(Option<usize>, Diagnostic)> {
         let message = format!("a range of cache {cache}, of {}", kernels.caches);
         found.push((None, Diagnostic::error("kernels/size", message).allowed("caches of the kernels")));
     }
-    for peak in kernels.peaks.values().chain(kernels.ranges.values().flatten()) {
+    for peak in kernels.amax.values().chain(kernels.ranges.values().flatten()) {
         if !(peak.is_normal() && *peak > 0.0) {
-            let message = format!("a greatest magnitude of {peak:?}");
+            let message = format!("a absolute maximum of {peak:?}");
             let complaint = Diagnostic::error("kernels/size", message).allowed("positive numbers");
             found.push((None, complaint));
         }
@@ -99,7 +99,7 @@ fn equal(what: &str, found: u64, wanted: u64) -> VerifyResult {
     Err(Box::new(complaint.allowed(format!("{wanted}")).instead(format!("{wanted}"))))
 }
 
-/// Places of an axis that is not dealt out.
+/// Places of an axis that is not sharded.
 fn stored(axis: &WeightAxis) -> u64 {
     WeightAxis { parts: 1, copies: 1, ..*axis }.stored()
 }

@@ -118,7 +118,7 @@ impl Lowered {
     }
 }
 
-/// What the text of a program is told besides: the machine by name with its settings, and the kernels before they are dealt out.
+/// What the text of a program is told besides: the machine by name with its settings, and the kernels before they are sharded.
 #[derive(Clone, Copy, Debug)]
 pub struct Origin<'o> {
     /// The machine's name.

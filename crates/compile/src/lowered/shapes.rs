@@ -68,9 +68,9 @@ impl<'s> ProgramShapes<'s> {
     /// Slices that hold weights: those of each band the same.
     fn holders(&self, stride: u64, slices: u64) -> String {
         match self.bands() {
-            1 => format!("e^{}[{slices}]", raised(stride)),
+            1 => format!("e^{}[{slices}]", superscript(stride)),
             bands => {
-                format!("_[{bands}] e^{}[{slices}#{}]", raised(stride), self.plan.features.band_slices)
+                format!("_[{bands}] e^{}[{slices}#{}]", superscript(stride), self.plan.features.band_slices)
             }
         }
     }
@@ -93,7 +93,7 @@ impl<'s> ProgramShapes<'s> {
     }
 
     /// `BLF_4`, or `BLF` on one PE.
-    fn dealt(&self, axes: &str, last: bool) -> String {
+    fn sharded(&self, axes: &str, last: bool) -> String {
         match (self.all_pes() > 1, last) {
             (true, true) => format!("{axes}_{}", self.all_pes()),
             _ => axes.to_string(),
@@ -110,8 +110,9 @@ impl<'s> ProgramShapes<'s> {
                 .next_multiple_of(self.machine.ce.lanes);
             let slices = self.machine.pe.slices;
             let axes = vec![("k".to_string(), keys * slices), ("d".to_string(), 2 * heads.kv_width())];
-            let shape = format!("k^1[{slices}] | k^{}[{keys}] d^1[{}]", raised(slices), 2 * heads.kv_width());
-            let partition = self.dealt("BKD", true);
+            let shape =
+                format!("k^1[{slices}] | k^{}[{keys}] d^1[{}]", superscript(slices), 2 * heads.kv_width());
+            let partition = self.sharded("BKD", true);
             let place = ("dm", self.outline.places.cached);
             let (name, dtype) = (format!("cache{cache}"), self.plan.options.cache);
             all.push(("cache", ShapedTensor { name, partition, dtype, axes, shape, place }));
@@ -129,7 +130,7 @@ impl<'s> ProgramShapes<'s> {
             let normal = matches!(maker, Kernel::Norm { .. });
             let own = self.deals_tokens() && !normal;
             let tokens = if own { self.tokens() / self.pes() } else { self.tokens() };
-            let partition = if own { format!("BL_{}E", self.pes()) } else { self.dealt("BLE", false) };
+            let partition = if own { format!("BL_{}E", self.pes()) } else { self.sharded("BLE", false) };
             let (place, dtype) = if normal { (at.normal, dtype) } else { (at.x, Dtype::F32) };
             let (axes, shape) = self.features(tokens, normal);
             return Some(ShapedTensor { name, partition, dtype, axes, shape, place: ("dm", place) });
@@ -140,7 +141,7 @@ impl<'s> ProgramShapes<'s> {
             _ => width,
         };
         let (axes, shape) = self.by_rows(used, width);
-        let partition = self.dealt("BLF", true);
+        let partition = self.sharded("BLF", true);
         Some(ShapedTensor { name, partition, dtype, axes, shape, place: ("dm", place) })
     }
 
@@ -149,15 +150,15 @@ impl<'s> ProgramShapes<'s> {
         let Features { share, slices: used, band_slices, .. } = self.plan.features;
         if self.bands() > 1 {
             let axes = vec![("l".to_string(), tokens), ("e".to_string(), used * share)];
-            let (bands, band) = (self.bands(), raised(band_slices));
-            let slices = format!("l^{band}[{bands}] e^{}[{used}#{band_slices}]", raised(share));
-            let (row, rows) = (raised(self.machine.pe.slices), self.rows());
+            let (bands, band) = (self.bands(), superscript(band_slices));
+            let slices = format!("l^{band}[{bands}] e^{}[{used}#{band_slices}]", superscript(share));
+            let (row, rows) = (superscript(self.machine.pe.slices), self.rows());
             return (axes, format!("{slices} | l^{row}[{rows}] l^1[{band_slices}] e^1[{share}]"));
         }
         let slices = if all { self.machine.pe.slices } else { used };
         let places = if slices > used { format!("#{slices}") } else { String::new() };
         let axes = vec![("l".to_string(), tokens), ("e".to_string(), used * share)];
-        let shape = format!("e^{}[{used}{places}] | l^1[{tokens}] e^1[{share}]", raised(share));
+        let shape = format!("e^{}[{used}{places}] | l^1[{tokens}] e^1[{share}]", superscript(share));
         (axes, shape)
     }
 
@@ -196,7 +197,7 @@ impl<'s> ProgramShapes<'s> {
         let places = if width > used { format!("{used}#{width}") } else { used.to_string() };
         let shape = match self.outline.mode {
             Mode::Decode => format!("_[{slices}] | f^1[{places}]"),
-            _ => format!("l^1[{slices}] | l^{}[{}] f^1[{places}]", raised(slices), self.rows()),
+            _ => format!("l^1[{slices}] | l^{}[{}] f^1[{places}]", superscript(slices), self.rows()),
         };
         (axes, shape)
     }
@@ -216,15 +217,15 @@ impl<'s> ProgramShapes<'s> {
             let (axes, shape, partition) = if combines {
                 let share = self.plan.features.share;
                 let e = slices * share.max(held);
-                let (holders, lane) = (self.holders(held, slices), raised(lanes));
+                let (holders, lane) = (self.holders(held, slices), superscript(lanes));
                 let shape = format!("{holders} | e^1[{lanes}] e^{lane}[{groups}] f^1[{row}]");
                 let shape = if held == share { shape } else { shape + " of columns" };
                 (vec![("e".to_string(), e), ("f".to_string(), row)], shape, self.first_dealt("F", "E"))
             } else {
-                let (holders, lane) = (self.holders(row, slices), raised(lanes));
+                let (holders, lane) = (self.holders(row, slices), superscript(lanes));
                 let shape = format!("{holders} | f^1[{lanes}] f^{lane}[{groups}] e^1[{row}]");
                 let axes = vec![("e".to_string(), slices * row), ("f".to_string(), held)];
-                (axes, shape, self.dealt("EF", true))
+                (axes, shape, self.sharded("EF", true))
             };
             let dtype = packed.dtype;
             let shaped =
@@ -244,6 +245,6 @@ impl<'s> ProgramShapes<'s> {
 }
 
 /// A stride as the notation writes it.
-fn raised(stride: u64) -> String {
+fn superscript(stride: u64) -> String {
     if stride < 10 { stride.to_string() } else { format!("{{{stride}}}") }
 }

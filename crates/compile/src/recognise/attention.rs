@@ -11,15 +11,15 @@ use super::{PatternMatch, Rewrite};
 const HIDDEN: f32 = -1e4;
 
 pub(super) fn attention(view: &GraphView<'_>, node: &Node) -> PatternMatch {
-    let Some((chances, values)) = product(node) else { return PatternMatch::No };
-    let Some(scores) = softmax(view, chances) else { return PatternMatch::No };
+    let Some((probs, values)) = product(node) else { return PatternMatch::No };
+    let Some(scores) = softmax(view, probs) else { return PatternMatch::No };
     match scores.and_then(|scores| whole(view, scores, values)) {
         Ok((inputs, scale)) => {
             let attrs = Attrs::default().float("scale", scale);
             let mut rewrite = Rewrite::new(Op::Rich(RichOp::Attention, attrs), &inputs);
             let dtype = result(node).and_then(|value| view.graph.value(value)).map(|value| value.ty.dtype);
             let Some(dtype) = dtype else { return PatternMatch::No };
-            rewrite.extra = vec![Type::new(dtype, view.dims(chances).to_vec())];
+            rewrite.extra = vec![Type::new(dtype, view.dims(probs).to_vec())];
             PatternMatch::Becomes(Box::new(rewrite))
         }
         Err(why) => PatternMatch::Near(why.to_string()),
@@ -39,8 +39,8 @@ fn product(node: &Node) -> Option<(ValueId, ValueId)> {
 }
 
 /// What a softmax is of, which must be over the last of four axes; none if a value is made by something else. Stage 1 writes it out.
-fn softmax(view: &GraphView<'_>, chances: ValueId) -> Option<Result<ValueId, &'static str>> {
-    let (scores, last) = match view.rich(chances, RichOp::Softmax) {
+fn softmax(view: &GraphView<'_>, probs: ValueId) -> Option<Result<ValueId, &'static str>> {
+    let (scores, last) = match view.rich(probs, RichOp::Softmax) {
         Some(Node { op: Op::Rich(_, attrs), inputs, .. }) => {
             let scores = inputs.first().copied().flatten()?;
             let rank = i64::try_from(view.dims(scores).len()).or_broken("a rank fits 63 bits");
@@ -51,7 +51,7 @@ fn softmax(view: &GraphView<'_>, chances: ValueId) -> Option<Result<ValueId, &'s
             };
             (scores, last)
         }
-        _ => (written_out(view, chances)?, true),
+        _ => (written_out(view, probs)?, true),
     };
     let fits = last && view.dims(scores).len() == 4;
     Some(if fits {
@@ -62,8 +62,8 @@ fn softmax(view: &GraphView<'_>, chances: ValueId) -> Option<Result<ValueId, &'s
 }
 
 /// `exp(x - max(x)) / sum(exp(x - max(x)))` over the last axis.
-fn written_out(view: &GraphView<'_>, chances: ValueId) -> Option<ValueId> {
-    let (exponentials, sum) = view.binary(chances, Binary::Div)?;
+fn written_out(view: &GraphView<'_>, probs: ValueId) -> Option<ValueId> {
+    let (exponentials, sum) = view.binary(probs, Binary::Div)?;
     let (scores, most) = view.binary(view.unary(exponentials, Unary::Exp)?, Binary::Sub)?;
     let fits =
         view.folded(sum, Fold::Sum) == Some(exponentials) && view.folded(most, Fold::Max) == Some(scores);
@@ -75,14 +75,14 @@ fn whole(view: &GraphView<'_>, scores: ValueId, values: ValueId) -> Result<Match
     let (scores, mask) = masked(view, scores)?;
     let (scores, scale) = scaled(view, scores);
     let both = view.maker(scores).and_then(product);
-    let (queries, turned) = both.ok_or("scores are no product of queries and keys")?;
-    let keys = match view.maker(turned) {
+    let (queries, transposed) = both.ok_or("scores are no product of queries and keys")?;
+    let keys = match view.maker(transposed) {
         Some(Node { op: Op::Transpose(order), inputs, .. }) if order == &[0, 1, 3, 2] => {
             inputs.first().copied().flatten()
         }
         _ => None,
     };
-    let keys = keys.ok_or("keys are not turned before the product")?;
+    let keys = keys.ok_or("keys are not transposed before the product")?;
     let (keys, values) = match (repeated(view, keys), repeated(view, values)) {
         (Some(keys), Some(values)) => (keys, values),
         _ => (keys, values),
@@ -92,7 +92,7 @@ fn whole(view: &GraphView<'_>, scores: ValueId, values: ValueId) -> Result<Match
     Ok((inputs, scale))
 }
 
-/// Scores before a mask, and the mask as truth.
+/// Scores before a mask, and the mask as bools.
 fn masked(view: &GraphView<'_>, value: ValueId) -> Result<(ValueId, Option<ValueId>), &'static str> {
     let Some(operands) = view.binary(value, Binary::Add) else { return Ok((value, None)) };
     for (scores, mask) in either(operands) {

@@ -15,8 +15,8 @@ pub(super) fn attention(view: &GraphView<'_>, node: &Node) -> PatternMatch {
     let Some((grouped, values)) = product.and_then(|value| einsum(view, value, SUMS)) else {
         return PatternMatch::No;
     };
-    let Some(chances) = view.reshaped(grouped) else { return PatternMatch::No };
-    let Some(scores) = softmax(view, chances) else {
+    let Some(probs) = view.reshaped(grouped) else { return PatternMatch::No };
+    let Some(scores) = softmax(view, probs) else {
         return PatternMatch::Near("what weighs the values is no softmax".to_string());
     };
     let (scores, mask) = masked(view, scores);
@@ -44,7 +44,7 @@ fn product_of_keys(view: &GraphView<'_>, scores: ValueId) -> Option<(ValueId, Va
     Some((queries, keys, view.number(factor)?))
 }
 
-/// Scores before a mask, if there is one: a truth that chooses, or floats that are added.
+/// Scores before a mask, if there is one: bools that choose, or floats that are added.
 fn masked(view: &GraphView<'_>, value: ValueId) -> (ValueId, Option<ValueId>) {
     if let Some((mask, scores, hidden)) = select(view, value)
         && view.number(hidden) == Some(f32::NEG_INFINITY)
@@ -63,17 +63,17 @@ fn select(view: &GraphView<'_>, value: ValueId) -> Option<(ValueId, ValueId, Val
 }
 
 /// What a softmax over the last axis is of, if rows without a score become zeros.
-fn softmax(view: &GraphView<'_>, chances: ValueId) -> Option<ValueId> {
-    let (exponentials, divisor) = view.binary(chances, Binary::Div)?;
+fn softmax(view: &GraphView<'_>, probs: ValueId) -> Option<ValueId> {
+    let (exponentials, divisor) = view.binary(probs, Binary::Div)?;
     let (scores, largest) = view.binary(view.unary(exponentials, Unary::Exp)?, Binary::Sub)?;
     let (hidden, one, sum) = select(view, divisor)?;
-    let (same, zero, greatest) = select(view, largest)?;
+    let (same, zero, row_max) = select(view, largest)?;
     let (row, nothing) = view.binary(hidden, Binary::Eq)?;
     let numbers = [one, zero, nothing].map(|value| view.number(value));
     let fits = numbers == [Some(1.0), Some(0.0), Some(f32::NEG_INFINITY)]
         && hidden == same
-        && row == greatest
+        && row == row_max
         && view.folded(sum, Fold::Sum) == Some(exponentials)
-        && view.folded(greatest, Fold::Max) == Some(scores);
+        && view.folded(row_max, Fold::Max) == Some(scores);
     fits.then_some(scores)
 }

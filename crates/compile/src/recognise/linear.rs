@@ -22,7 +22,7 @@ pub(super) fn linear(view: &GraphView<'_>, node: &Node) -> PatternMatch {
         return PatternMatch::Near(format!("what is projected has {rank} axes, not batch, tokens and width"));
     }
     let op = Op::Einsum(PROJECTION.to_string());
-    // A matrix that was turned is taken as it was.
+    // A matrix that was transposed is taken as it was.
     if let Some(Node { op: Op::Transpose(order), inputs, .. }) = view.maker(weight)
         && order == &[1, 0]
         && let Some(plain) = inputs.first().copied().flatten()

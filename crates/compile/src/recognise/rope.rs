@@ -1,4 +1,4 @@
-//! Pairs of a head turned by an angle: neighbours, or halves.
+//! Pairs of a head rotated by an angle: neighbours, or halves.
 
 use tilewright_graph::rich::{Attrs, RichOp};
 use tilewright_graph::{Binary, Node, Op, ValueId};
@@ -16,7 +16,7 @@ pub(super) fn rope(view: &GraphView<'_>, node: &Node) -> PatternMatch {
     else {
         return PatternMatch::No;
     };
-    match turned(view, minus, plus, interleaved) {
+    match rotated(view, minus, plus, interleaved) {
         Ok(inputs) => {
             let attrs = Attrs::default().int("interleaved", i64::from(interleaved));
             PatternMatch::Becomes(Box::new(Rewrite::new(Op::Rich(RichOp::Rope, attrs), &inputs)))
@@ -50,7 +50,7 @@ fn halves(view: &GraphView<'_>, node: &Node) -> Option<(ValueId, ValueId)> {
 }
 
 /// `x`, cosines and sines of `a cos - b sin` and `a sin + b cos`.
-fn turned(
+fn rotated(
     view: &GraphView<'_>,
     (a_cos, b_sin): (ValueId, ValueId),
     plus: (ValueId, ValueId),
@@ -77,7 +77,7 @@ fn turned(
         _ => None,
     };
     let (Some((x, axis, start, step)), Some(other)) = (part(first), part(second)) else {
-        return refused("what is turned are no parts of a head");
+        return refused("what is rotated are no parts of a head");
     };
     let half = view.dims(first).last().cloned();
     let (stride, next) = if interleaved { (2, Some(1.into())) } else { (1, half) };

@@ -42,17 +42,17 @@ fn values(graph: &Graph, store: &TensorStore) -> Vec<f32> {
     interpreter.run(&inputs).unwrap()[0].as_floats().to_vec()
 }
 
-/// A graph and the same in primitives: raised, it has the operator again and means the same.
+/// A graph and the same in primitives: recognised, it has the operator again and means the same.
 fn comes_back(graph: &Graph, store: &TensorStore, wanted: &[&str]) {
     let spelled = primitives(graph).unwrap();
     same_after(&spelled, store, wanted);
 }
 
 fn same_after(spelled: &Graph, store: &TensorStore, wanted: &[&str]) {
-    let raised = recognise(spelled);
-    assert_eq!(riches(&raised), wanted, "{:?}", near(spelled));
-    assert!(verify(&raised).is_empty(), "{:?}", verify(&raised));
-    for (a, b) in values(spelled, store).iter().zip(values(&raised, store)) {
+    let recognised = recognise(spelled);
+    assert_eq!(riches(&recognised), wanted, "{:?}", near(spelled));
+    assert!(verify(&recognised).is_empty(), "{:?}", verify(&recognised));
+    for (a, b) in values(spelled, store).iter().zip(values(&recognised, store)) {
         assert!((a - b).abs() <= 1e-5 * a.abs().max(1.0), "{a} {b}");
     }
 }
@@ -151,13 +151,13 @@ fn gates_and_projections_come_back() {
     b.output("y", y);
     let graph = b.finish();
     same_after(&graph, &store, &["silu"]);
-    let raised = recognise(&graph);
-    assert!(raised.nodes.iter().any(|node| node.op == Op::Einsum("bse,fe->bsf".to_string())));
-    assert!(raised.values.iter().any(|value| value.name == "w.T"));
+    let recognised = recognise(&graph);
+    assert!(recognised.nodes.iter().any(|node| node.op == Op::Einsum("bse,fe->bsf".to_string())));
+    assert!(recognised.values.iter().any(|value| value.name == "w.T"));
     // And from the einsum that stage 1 makes of the product.
     comes_back(&graph, &store, &["silu"]);
-    let raised = recognise(&primitives(&graph).unwrap());
-    assert!(raised.nodes.iter().any(|node| node.op == Op::Einsum("bse,fe->bsf".to_string())));
+    let recognised = recognise(&primitives(&graph).unwrap());
+    assert!(recognised.nodes.iter().any(|node| node.op == Op::Einsum("bse,fe->bsf".to_string())));
 }
 
 /// Attention as exporters write it; `break_it` spoils one place of the pattern.
@@ -174,9 +174,9 @@ fn spelled_attention(break_it: &str) -> Graph {
     };
     let (k, v) = (repeat(&mut b, k), repeat(&mut b, v));
     let order = if break_it == "keys" { [0, 1, 2, 3] } else { [0, 1, 3, 2] };
-    let turned =
+    let transposed =
         if break_it == "keys" { b.reshape(k, &[1, 4, 8, 5].map(Dim::fixed)) } else { b.transpose(k, &order) };
-    let scores = b.rich_one(RichOp::Matmul, &[q, turned.unwrap()], Attrs::default()).unwrap();
+    let scores = b.rich_one(RichOp::Matmul, &[q, transposed.unwrap()], Attrs::default()).unwrap();
     let scores = b.with(Binary::Div, scores, 2.5).unwrap();
     let (place, query) = (
         b.iota(Dtype::I64, &[Dim::fixed(5)], 0).unwrap(),
@@ -187,8 +187,8 @@ fn spelled_attention(break_it: &str) -> Graph {
     let hidden = b.scalar(Dtype::F32, hidden).unwrap();
     let mask = b.select(seen, zero, hidden).unwrap();
     let scores = b.add(scores, mask).unwrap();
-    let chances = b.rich_one(RichOp::Softmax, &[scores], Attrs::default().int("axis", -1)).unwrap();
-    let y = b.called("y").rich_one(RichOp::Matmul, &[chances, v], Attrs::default()).unwrap();
+    let probs = b.rich_one(RichOp::Softmax, &[scores], Attrs::default().int("axis", -1)).unwrap();
+    let y = b.called("y").rich_one(RichOp::Matmul, &[probs, v], Attrs::default()).unwrap();
     b.output("y", y);
     b.finish()
 }
@@ -201,7 +201,7 @@ fn attention_of_repeated_keys_comes_back() {
 
 #[test]
 fn what_nearly_fits_is_told_with_its_node() {
-    for (broken, why) in [("keys", "keys are not turned"), ("mask", "the mask does not add 0")] {
+    for (broken, why) in [("keys", "keys are not transposed"), ("mask", "the mask does not add 0")] {
         let graph = spelled_attention(broken);
         assert!(!riches(&recognise(&graph)).contains(&"attention"));
         let told = near(&graph);

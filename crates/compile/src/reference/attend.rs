@@ -19,7 +19,7 @@ struct HeadAttention {
     value: f32,
     /// What a unit of the result is worth, if it is given as integers at once.
     given: Option<f32>,
-    /// One query alone: keys are dealt out over the slices.
+    /// One query alone: keys are sharded over the slices.
     one: bool,
 }
 
@@ -72,23 +72,20 @@ impl ReferenceModel<'_> {
         let HeadAttention { heads, scale, value: unit, given, one } = attention;
         let scores: Vec<f32> = keys.iter().map(|key| mul(self.score(query, key), scale)).collect();
         let most = scores.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-        let chances: Vec<f32> =
-            scores.iter().map(|score| function(Function::Exp, sub(*score, most))).collect();
-        let sum = if one { self.dealt_sum(&chances) } else { self.sum_as_held(&chances) };
+        let probs: Vec<f32> = scores.iter().map(|score| function(Function::Exp, sub(*score, most))).collect();
+        let sum = if one { self.sharded_sum(&probs) } else { self.sum_as_held(&probs) };
         let column = |column: usize| {
-            let pairs = chances
-                .iter()
-                .zip(values)
-                .map(|(chance, row)| (*chance, row.get(column).copied().unwrap_or(0.0)));
+            let pairs =
+                probs.iter().zip(values).map(|(prob, row)| (*prob, row.get(column).copied().unwrap_or(0.0)));
             if self.short_integers() {
-                let products = pairs.map(|(chance, value)| to_i8(mul(chance, UNIT)) * as_whole(value));
+                let products = pairs.map(|(prob, value)| to_i8(mul(prob, UNIT)) * as_whole(value));
                 return div(
                     mul(whole(products.fold(0, i32::wrapping_add)), unit / UNIT / given.unwrap_or(1.0)),
                     sum,
                 );
             }
-            let products: Vec<f32> = pairs.map(|(chance, value)| mul(bf16(chance), value)).collect();
-            let total = if one { self.dealt_total(&products) } else { products.into_iter().fold(0.0, add) };
+            let products: Vec<f32> = pairs.map(|(prob, value)| mul(bf16(prob), value)).collect();
+            let total = if one { self.sharded_total(&products) } else { products.into_iter().fold(0.0, add) };
             div(given.map_or(total, |unit| mul(total, 1.0 / unit)), sum)
         };
         let wide = self.integers() && !self.eight();
@@ -101,13 +98,13 @@ impl ReferenceModel<'_> {
     }
 
     /// Weights of many queries, as they are contracted: exact integers, or packets of keys.
-    fn sum_as_held(&self, chances: &[f32]) -> f32 {
+    fn sum_as_held(&self, probs: &[f32]) -> f32 {
         if self.short_integers() {
-            let units = chances.iter().map(|chance| to_i8(mul(*chance, UNIT)));
+            let units = probs.iter().map(|prob| to_i8(mul(*prob, UNIT)));
             return mul(whole(units.fold(0, i32::wrapping_add)), 1.0 / UNIT);
         }
-        let chances: Vec<f32> = chances.iter().map(|chance| bf16(*chance)).collect();
-        dot(&chances, |_| 1.0, Packets::new(self.machine, Dtype::Bf16, self.machine.pe.slices))
+        let probs: Vec<f32> = probs.iter().map(|prob| bf16(*prob)).collect();
+        dot(&probs, |_| 1.0, Packets::new(self.machine, Dtype::Bf16, self.machine.pe.slices))
     }
 
     /// A query with a key.
@@ -121,22 +118,22 @@ impl ReferenceModel<'_> {
     }
 
     /// Keys of each slice: every so many.
-    fn dealt<'v>(&self, values: &'v [f32]) -> impl Iterator<Item = Vec<f32>> + use<'v> {
+    fn sharded<'v>(&self, values: &'v [f32]) -> impl Iterator<Item = Vec<f32>> + use<'v> {
         let slices = index(self.machine.pe.slices).max(1);
         (0..slices).map(move |slice| values.iter().copied().skip(slice).step_by(slices).collect())
     }
 
     /// Each slice's own in fours, then all slices.
-    fn dealt_sum(&self, values: &[f32]) -> f32 {
-        in_order(self.dealt(values).map(|own| {
+    fn sharded_sum(&self, values: &[f32]) -> f32 {
+        in_order(self.sharded(values).map(|own| {
             let own: Vec<Option<f32>> = own.into_iter().map(Some).collect();
             in_fours(&own).unwrap_or(0.0)
         }))
     }
 
     /// Each slice's own one after the other from zero, then all slices.
-    fn dealt_total(&self, values: &[f32]) -> f32 {
-        in_order(self.dealt(values).map(|own| own.into_iter().fold(0.0, add)))
+    fn sharded_total(&self, values: &[f32]) -> f32 {
+        in_order(self.sharded(values).map(|own| own.into_iter().fold(0.0, add)))
     }
 }
 

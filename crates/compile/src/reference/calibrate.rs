@@ -1,6 +1,6 @@
-//! Greatest magnitudes of what integers are made of, over given texts: scales that do not depend on the token.
+//! Absolute maxima of what integers are made of, over given texts: scales that do not depend on the token.
 //!
-//! The judge goes through the texts with a scale for each token, so what it sees is what the chip would see, whatever the number of
+//! The reference goes through the texts with a scale for each token, so what it sees is what the chip would see, whatever the number of
 //! processing elements.
 
 use std::collections::BTreeMap;
@@ -19,11 +19,11 @@ use crate::{CompileError, compile_kernels};
 /// What was seen so far.
 #[derive(Default)]
 pub(super) struct ObservedRanges {
-    peaks: BTreeMap<ValueId, f32>,
+    amax: BTreeMap<ValueId, f32>,
     ranges: BTreeMap<usize, [f32; 3]>,
 }
 
-/// Kernels with [`Kernels::peaks`] and, for a cache of integers, [`Kernels::ranges`] from texts as tokens, each for itself. Texts longer
+/// Kernels with [`Kernels::amax`] and, for a cache of integers, [`Kernels::ranges`] from texts as tokens, each for itself. Texts longer
 /// than the context are cut there.
 ///
 /// # Errors
@@ -44,33 +44,33 @@ pub fn calibrated(
     if texts.iter().all(Vec::is_empty) {
         return Err(size("the number of tokens of the text", 0, "1 or more"));
     }
-    let mut kernels = Kernels { peaks: BTreeMap::new(), ranges: BTreeMap::new(), ..kernels.clone() };
+    let mut kernels = Kernels { amax: BTreeMap::new(), ranges: BTreeMap::new(), ..kernels.clone() };
     // What a cache of integers is to hold is seen in one that cuts nothing off.
     let options = Options { pes: 1, chips: 1, batch: 1, cache: Dtype::Bf16, ..options };
     let compiled = compile_kernels(machine, &kernels, options)?;
-    let mut judge = ReferenceModel::new(machine, &compiled.kernels, &compiled.plan, constants)?;
-    judge.watched = Some(ObservedRanges::default());
+    let mut reference = ReferenceModel::new(machine, &compiled.kernels, &compiled.plan, constants)?;
+    reference.watched = Some(ObservedRanges::default());
     let most = compiled.plan.options.context.min(kernels.positions);
     for text in texts.iter().filter(|text| !text.is_empty()) {
         if let Some(token) = text.iter().find(|token| **token >= kernels.vocabulary) {
             return Err(size("a token", *token, &format!("below {}", kernels.vocabulary)));
         }
         let most = to_index(most).min(text.len());
-        judge.restart();
-        judge.feed(text.get(..most).unwrap_or_default());
+        reference.restart();
+        reference.feed(text.get(..most).unwrap_or_default());
     }
-    let ObservedRanges { mut peaks, mut ranges } = judge.watched.take().unwrap_or_default();
+    let ObservedRanges { mut amax, mut ranges } = reference.watched.take().unwrap_or_default();
     // What was never anything but zero keeps a scale for each token, and the range of all.
-    peaks.retain(|_, peak| peak.is_normal());
-    ranges.retain(|_, range| short && range.iter().all(|greatest| greatest.is_normal()));
-    (kernels.peaks, kernels.ranges) = (peaks, ranges);
+    amax.retain(|_, amax| amax.is_normal());
+    ranges.retain(|_, range| short && range.iter().all(|one| one.is_normal()));
+    (kernels.amax, kernels.ranges) = (amax, ranges);
     Ok(kernels)
 }
 
 impl ReferenceModel<'_> {
     fn saw(&mut self, value: ValueId, peak: f32) {
         if let Some(watched) = &mut self.watched {
-            let most = watched.peaks.entry(value).or_insert(0.0);
+            let most = watched.amax.entry(value).or_insert(0.0);
             *most = most.max(peak);
         }
     }
@@ -79,12 +79,12 @@ impl ReferenceModel<'_> {
     pub(super) fn watch_cache(&mut self, cache: usize, state: &KernelState) {
         let Some(watched) = &mut self.watched else { return };
         let range = watched.ranges.entry(cache).or_insert([0.0; 3]);
-        let greatest =
+        let amax =
             |rows: &[Vec<f32>]| rows.iter().flatten().fold(0.0_f32, |most, value| most.max(value.abs()));
         for (queries, held) in state.queries.iter().zip(self.caches.get(cache).into_iter().flatten()) {
             let fresh = held.keys.len().saturating_sub(queries.len());
-            let part = |rows: &'_ [Vec<f32>]| greatest(rows.get(fresh..).unwrap_or_default());
-            let seen = [greatest(queries), part(&held.keys), part(&held.values)];
+            let part = |rows: &'_ [Vec<f32>]| amax(rows.get(fresh..).unwrap_or_default());
+            let seen = [amax(queries), part(&held.keys), part(&held.values)];
             range.iter_mut().zip(seen).for_each(|(most, seen)| *most = most.max(seen));
         }
     }

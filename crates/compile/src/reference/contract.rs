@@ -18,12 +18,12 @@ pub(super) enum ContractionInput {
 }
 
 impl ContractionInput {
-    /// A row in units of a greatest magnitude that is known.
+    /// A row in units of a absolute maximum that is known.
     pub(super) fn known(row: &[f32], peak: f32) -> ContractionInput {
         ContractionInput::Integers(row.iter().map(|value| to_i8(mul(*value, UNIT / peak))).collect(), peak)
     }
 
-    /// A row in units of the greatest magnitude of what counts.
+    /// A row in units of the absolute maximum of what counts.
     pub(super) fn quantised(row: &[f32], counts: impl Fn(u64) -> bool) -> ContractionInput {
         let counted = (0..).zip(row).filter(|(at, _)| counts(*at));
         let peak = counted.fold(0.0_f32, |peak, (_, value)| peak.max(value.abs()));
@@ -32,14 +32,14 @@ impl ContractionInput {
     }
 }
 
-/// The greatest magnitude of a weight's row is the greatest integer.
-fn unit_of(row: &[f32], greatest: f32) -> f32 {
-    row.iter().fold(0.0_f32, |most, weight| most.max(weight.abs())) / greatest
+/// The absolute maximum of a weight's row is the largest integer.
+fn unit_of(row: &[f32], qmax: f32) -> f32 {
+    row.iter().fold(0.0_f32, |most, weight| most.max(weight.abs())) / qmax
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "within the numbers of i8")]
-fn quantised(weight: f32, unit: f32, greatest: f32) -> i32 {
-    if unit > 0.0 { (weight / unit).round().clamp(-greatest, greatest) as i32 } else { 0 }
+fn quantised(weight: f32, unit: f32, qmax: f32) -> i32 {
+    if unit > 0.0 { (weight / unit).round().clamp(-qmax, qmax) as i32 } else { 0 }
 }
 
 /// A sum of products of bf16: trees of packets, one after the other from zero.
@@ -66,22 +66,22 @@ impl ReferenceModel<'_> {
 
     /// What a unit of a row of a weight is worth, all columns taken together.
     fn unit(&self, weight: &WeightMatrix, row: u64) -> f32 {
-        let Some(greatest) = self.greatest() else { return 1.0 };
+        let Some(qmax) = self.qmax() else { return 1.0 };
         let matrix = self.constant(&weight.name);
         let all: Vec<f32> = (0..matrix.columns).map(|column| matrix.at(row, column)).collect();
-        unit_of(&all, greatest)
+        unit_of(&all, qmax)
     }
 
     /// Integers: exact, then what units are worth.
     fn exact(&self, a: &[i32], peak: f32, weight: &WeightMatrix, row: u64, elements: &[f32]) -> f32 {
-        let (unit, greatest) = (self.unit(weight, row), self.greatest().unwrap_or(UNIT));
-        let products = a.iter().zip(elements).map(|(a, b)| a.wrapping_mul(quantised(*b, unit, greatest)));
+        let (unit, qmax) = (self.unit(weight, row), self.qmax().unwrap_or(UNIT));
+        let products = a.iter().zip(elements).map(|(a, b)| a.wrapping_mul(quantised(*b, unit, qmax)));
         let sum = products.fold(0, i32::wrapping_add);
         mul(mul(whole(sum), unit / UNIT), peak)
     }
 
-    /// The greatest integer of weights, if they are integers.
-    fn greatest(&self) -> Option<f32> {
+    /// The largest integer of weights, if they are integers.
+    fn qmax(&self) -> Option<f32> {
         match self.plan.options.weights(self.plan.options.dtype) {
             Dtype::I4 => Some(7.0),
             Dtype::I8 => Some(UNIT),
@@ -91,11 +91,11 @@ impl ReferenceModel<'_> {
 
     /// A row of a weight as floats meet it, and what a sum of products is multiplied by: integers are floats too.
     fn as_floats(&self, weight: &WeightMatrix, row: u64, elements: Vec<f32>) -> (Vec<f32>, Option<f32>) {
-        let Some(greatest) = self.greatest() else {
+        let Some(qmax) = self.qmax() else {
             return (elements.into_iter().map(bf16).collect(), None);
         };
         let unit = self.unit(weight, row);
-        let integers = elements.into_iter().map(|element| whole(quantised(element, unit, greatest)));
+        let integers = elements.into_iter().map(|element| whole(quantised(element, unit, qmax)));
         (integers.collect(), Some(unit))
     }
 

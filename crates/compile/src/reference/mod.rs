@@ -1,15 +1,15 @@
-//! What a chip must give, from kernels, weights and the lowered sizes alone: a judge of templates and command programs, bit for bit.
+//! What a chip must give, from kernels, weights and the lowered sizes alone: a reference of templates and command programs, bit for bit.
 //!
 //! It walks the kernels with plain loops and knows no command, address or register. Every place where the chip rounds is written here a
 //! second time, from the rules, not from the templates:
 //!
 //! | value | type |
 //! |---|---|
-//! | embedding, weights, normalised residual, queries, keys, values, weights of values, rows that are combined | bf16 (i8: in units of the greatest magnitude over 127) |
+//! | embedding, weights, normalised residual, queries, keys, values, weights of values, rows that are combined | bf16 (i8: in units of the absolute maximum over 127) |
 //! | queries, keys, values and their weights with an 8-bit cache | i8, in units of the plan; weights in units of 1/127 |
 //! | residual, sums, projected rows, scores | f32 (i8 everywhere, the cache too: projected rows and activations bf16) |
 //! | what activation functions leave | bf16; f32 where integers are made of it |
-//! | weights of integers | i8 or i4, in units of the greatest magnitude of their output; floats meet them as they are, sums are multiplied |
+//! | weights of integers | i8 or i4, in units of the absolute maximum of their output; floats meet them as they are, sums are multiplied |
 //! | partial sums between processing elements | bf16 for prompts, f32 for single tokens |
 //!
 //! Orders of sums: a contraction adds the products of a packet as a tree, packets one after the other, starting from zero; a projection is
@@ -63,7 +63,7 @@ pub struct ReferenceModel<'j> {
     /// By cache, then by processing element.
     caches: Vec<Vec<KvRows>>,
     seen: usize,
-    /// The greatest magnitudes so far of what integers are made of, if somebody asks.
+    /// The absolute maxima so far of what integers are made of, if somebody asks.
     watched: Option<calibrate::ObservedRanges>,
 }
 
@@ -83,7 +83,7 @@ struct KernelState {
 type ShardedRow = Vec<Vec<f32>>;
 
 impl<'j> ReferenceModel<'j> {
-    /// A judge of kernels as they are dealt out, with all constants that they name.
+    /// A reference for kernels as they are sharded, with all constants that they name.
     ///
     /// # Errors
     /// A constant that cannot be had.
@@ -137,7 +137,7 @@ impl<'j> ReferenceModel<'j> {
             match kernel {
                 Kernel::Embed { table, places, .. } => state.x = self.embed(tokens, table, places),
                 Kernel::Norm { norm, gain, bias, epsilon, out, .. } => {
-                    let how = (*epsilon, kernels.peaks.get(out).copied());
+                    let how = (*epsilon, kernels.amax.get(out).copied());
                     self.normalise(&mut state, (*norm, gain, bias.as_deref()), how, kernels.stays(*out));
                     self.watch(*out, &state);
                 }
@@ -147,11 +147,11 @@ impl<'j> ReferenceModel<'j> {
                     self.watch_cache(*cache, &state);
                 }
                 Kernel::Attend { heads, cache, scale, causal, out, .. } => {
-                    let unit = kernels.peaks.get(out).map(|peak| peak / UNIT).filter(|_| self.integers());
+                    let unit = kernels.amax.get(out).map(|peak| peak / UNIT).filter(|_| self.integers());
                     self.attend(&mut state, heads, *cache, (*scale, unit), *causal);
                 }
                 Kernel::Activate { activation, out, .. } => {
-                    self.activate(&mut state, *activation, kernels.peaks.get(out).copied());
+                    self.activate(&mut state, *activation, kernels.amax.get(out).copied());
                 }
                 Kernel::Combine { weight, input, .. } => {
                     self.watch_rows(*input, index, weight, &state);
@@ -166,12 +166,12 @@ impl<'j> ReferenceModel<'j> {
         state.out
     }
 
-    /// Processing elements of a chip: tokens are dealt out over them.
+    /// Processing elements of a chip: tokens are sharded over them.
     fn pes(&self) -> u64 {
         self.plan.options.pes
     }
 
-    /// Processing elements of all chips: weights are dealt out over them.
+    /// Processing elements of all chips: weights are sharded over them.
     fn all_pes(&self) -> u64 {
         self.plan.options.all_pes()
     }

@@ -24,8 +24,8 @@ impl ReferenceModel<'_> {
             for (position, parts) in (first..).zip(rows) {
                 let [q, k, v] = &parts[..] else { continue };
                 let turn = |row: &Vec<f32>, unit: f32| -> Vec<f32> {
-                    let turned = row.chunks(depth).flat_map(|head| self.turned(head, tables, position));
-                    turned.map(|value| self.short(value, unit)).collect()
+                    let rotated = row.chunks(depth).flat_map(|head| self.rotated(head, tables, position));
+                    rotated.map(|value| self.short(value, unit)).collect()
                 };
                 let [query, key, value] = self.plan.units(cache);
                 queries.push(turn(q, query));
@@ -45,8 +45,8 @@ impl ReferenceModel<'_> {
         if self.short_integers() { whole(to_i8(mul(value, 1.0 / unit))) } else { bf16(value) }
     }
 
-    /// Halves of a head turned by the angles of a position.
-    fn turned(&self, head: &[f32], tables: Option<&(String, String)>, position: u64) -> Vec<f32> {
+    /// Halves of a head rotated by the angles of a position.
+    fn rotated(&self, head: &[f32], tables: Option<&(String, String)>, position: u64) -> Vec<f32> {
         let Some((cos, sin)) = tables else { return head.to_vec() };
         let (cos, sin) = (self.constant(cos), self.constant(sin));
         let (first, second) = head.split_at(head.len() / 2);

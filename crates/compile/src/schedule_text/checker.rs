@@ -32,15 +32,15 @@ pub const CODES: [(&str, &str); 9] = [
 
 /// Everything that cannot be, at most twenty complaints.
 pub fn check(text: &ScheduleText) -> Vec<Diagnostic> {
-    let mut judge = ScheduleChecker { text, known: BTreeMap::new(), found: Vec::new() };
-    judge.commands();
-    judge.areas();
-    if judge.found.is_empty() {
-        judge.overlaps();
-        judge.sums();
+    let mut checker = ScheduleChecker { text, known: BTreeMap::new(), found: Vec::new() };
+    checker.commands();
+    checker.areas();
+    if checker.found.is_empty() {
+        checker.overlaps();
+        checker.sums();
     }
-    judge.found.truncate(MOST_COMPLAINTS);
-    judge.found
+    checker.found.truncate(MOST_COMPLAINTS);
+    checker.found
 }
 
 struct ScheduleChecker<'t> {

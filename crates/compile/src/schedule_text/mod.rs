@@ -1,4 +1,4 @@
-//! The text of a schedule (stage 5): a report, what lies where, and when each command ran. It reads back ([`read`]), and a judge that knows
+//! The text of a schedule (stage 5): a report, what lies where, and when each command ran. It reads back ([`read`]), and a checker that knows
 //! nothing of whoever timed the commands says whether the times can be, and whether the report follows from them ([`checker`]).
 //!
 //! ```text
@@ -70,7 +70,7 @@ pub struct LiveArea {
     pub span: Span,
 }
 
-/// Time that the main context of the first PE stood still before one kind of command.
+/// Time that the main context of the first PE stalled before one kind of command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StallReason {
     /// Cycles of all together.

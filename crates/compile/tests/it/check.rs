@@ -183,18 +183,18 @@ fn mutated(program: &Program, mutation: Mutation, queue: usize, draw: usize) -> 
     Some(changed)
 }
 
-struct Judged {
+struct MutationCheck {
     machine: Tcp,
     compiled: Compiled,
     known: BTreeSet<CheckFault>,
 }
 
-impl Judged {
-    fn new(dtype: Dtype, pes: u64) -> Judged {
+impl MutationCheck {
+    fn new(dtype: Dtype, pes: u64) -> MutationCheck {
         let machine = tcp();
         let compiled = compiled(&machine, &small(2, 64, 8, 4), dtype, pes, 1);
         let known = compiled.check(&machine).into_iter().flat_map(|(_, checked)| checked.faults).collect();
-        Judged { machine, compiled, known }
+        MutationCheck { machine, compiled, known }
     }
 
     fn check(&self, name: &str, program: &Program) -> CheckReport {
@@ -215,16 +215,16 @@ impl Judged {
 fn changed_programs_are_caught() {
     let mut survey: Vec<(Mutation, u32, u32)> = MUTATIONS.map(|mutation| (mutation, 0, 0)).to_vec();
     for (dtype, pes) in [(Dtype::Bf16, 1), (Dtype::I8, 2)] {
-        let judged = Judged::new(dtype, pes);
+        let mutations = MutationCheck::new(dtype, pes);
         for name in ["prefill", "decode"] {
-            let program = judged.compiled.program(name).unwrap();
+            let program = mutations.compiled.program(name).unwrap();
             for (mutation, killed, all) in &mut survey {
                 for draw in 0..draws(5, 16) {
                     let queue = draw % program.queues.len();
                     let changed = mutated(program, *mutation, queue, draw * 7919 + 13);
                     let Some(changed) = changed else { continue };
                     *all += 1;
-                    *killed += u32::from(judged.kills(name, &changed));
+                    *killed += u32::from(mutations.kills(name, &changed));
                 }
             }
         }
@@ -248,13 +248,13 @@ fn changed_programs_are_caught() {
 
 #[test]
 fn what_waits_for_nothing_is_named() {
-    let judged = Judged::new(Dtype::Bf16, 1);
-    let program = judged.compiled.program("decode").unwrap();
+    let mutations = MutationCheck::new(Dtype::Bf16, 1);
+    let program = mutations.compiled.program("decode").unwrap();
     let mut changed = program.clone();
     changed.queues[0].steps[0].kind = StepKind::Push(Command::WaitD(200));
-    let checked = judged.check("decode", &changed);
+    let checked = mutations.check("decode", &changed);
     assert!(checked.errors().any(|fault| fault.kind == FaultKind::NeverIssued), "{:?}", checked.faults);
     changed.queues[0].steps[0].kind = StepKind::Receive { chip: 0, pe: 3, register: None };
-    let checked = judged.check("decode", &changed);
+    let checked = mutations.check("decode", &changed);
     assert!(checked.errors().any(|fault| fault.kind == FaultKind::Deadlock), "{:?}", checked.faults);
 }

@@ -50,8 +50,8 @@ proptest! {
     ) {
         let kernels = cluster(&small(layers, depth * kv * group, kv * group, kv)).unwrap();
         prop_assert_eq!(&read(&kernels.print(), SourceId(0)).unwrap(), &kernels);
-        // Dealt out they print as well, but widths are then those of a part.
-        let printed = kernels.dealt_out(parts).print();
+        // Sharded they print as well, but widths are then those of a part.
+        let printed = kernels.sharded(parts).print();
         if let Ok(again) = read(&printed, SourceId(0)) {
             prop_assert_eq!(again.print(), printed);
         }

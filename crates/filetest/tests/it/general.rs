@@ -1,4 +1,4 @@
-//! Small random graphs on the chip: every kernel against the judge, and whole numbers against the interpreter bit for bit.
+//! Small random graphs on the chip: every kernel against the reference, and whole numbers against the interpreter bit for bit.
 
 use proptest::prelude::*;
 use tilewright_base::Sources;
@@ -94,7 +94,7 @@ fn graph(rows: i64, columns: i64, drawn: &[[u8; 3]], whole: bool) -> Option<Grap
     primitives(&b.finish()).ok()
 }
 
-/// Runs a graph on the chip; every kernel is judged by what it read. Gives the results.
+/// Runs a graph on the chip; every kernel is compared by what it read. Gives the results.
 fn on_chip(graph: &Graph, inputs: &[Tensor]) -> Result<Vec<Tensor>, TestCaseError> {
     let machine = tcp();
     let options = Options { keep: true, ..Options::default() };
@@ -128,7 +128,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
     #[test]
-    fn kernels_give_what_the_judge_says(
+    fn kernels_give_what_the_reference_says(
         (rows, columns) in (1..9_i64, 1..20_i64), drawn in steps(), values in proptest::collection::vec(-2.0..2.0_f32, 400),
     ) {
         let Some(graph) = graph(rows, columns, &drawn, false) else { return Ok(()) };

@@ -79,7 +79,8 @@ fn texts_go_on_together_as_they_do_alone() {
     let run =
         format!("run m/model.bin --prompt abc --prompt  --prompt {long} --max-tokens 8 --dtype bf16 --json");
     let data: serde_json::Value = serde_json::from_str(&good(&run, &mut host)).expect("JSON");
-    let texts = [(&data, "abc"), (&data["other_sequences"][0], ""), (&data["other_sequences"][1], long.as_str())];
+    let texts =
+        [(&data, "abc"), (&data["other_sequences"][0], ""), (&data["other_sequences"][1], long.as_str())];
     for (text, prompt) in texts {
         let alone = good(&format!("run m/model.bin --prompt {prompt} --max-tokens 8 --json"), &mut host);
         let alone: serde_json::Value = serde_json::from_str(&alone).expect("JSON");

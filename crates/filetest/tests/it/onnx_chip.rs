@@ -152,7 +152,7 @@ fn on_chip(machine: &Tcp, program: &Program, contraction: &Contraction) -> Resul
 }
 
 /// The chip's numbers against the sums of products, and against the interpreter's.
-fn judge(contraction: &Contraction, found: &[f32]) -> Result<(), String> {
+fn compare(contraction: &Contraction, found: &[f32]) -> Result<(), String> {
     let sizes = contraction.sizes();
     let [a, b] = [contraction.rounded(0), contraction.rounded(1)];
     let mut sums = vec![(0.0_f64, 0.0_f64); found.len()];
@@ -257,9 +257,9 @@ fn contractions_of_node_tests_run_on_the_chip() {
         match results {
             Err(why) => *refused.entry(why).or_default() += 1,
             Ok(results) => {
-                let judged: Result<(), String> =
-                    all.iter().zip(&results).try_for_each(|(one, found)| judge(one, found));
-                match judged {
+                let compared: Result<(), String> =
+                    all.iter().zip(&results).try_for_each(|(one, found)| compare(one, found));
+                match compared {
                     Ok(()) => passed += 1,
                     Err(why) => wrong += &format!("{}: {why}\n", folder.display()),
                 }

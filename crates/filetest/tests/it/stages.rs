@@ -123,7 +123,7 @@ fn edited_decisions_give_other_programs_that_are_in_order() {
 }
 
 #[test]
-fn schedules_are_judged_from_their_text() {
+fn schedules_are_checked_from_their_text() {
     let both = ["decode", "prefill"];
     for (options, programs) in [
         ("--effort 0", both),

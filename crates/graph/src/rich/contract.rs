@@ -222,7 +222,7 @@ fn biased(b: &mut Builder, y: ValueId, bias: Option<ValueId>) -> BuildResult<Val
 }
 
 /// `conv_transpose(x, w, bias)` of `[n, c, ..]` and `[c, m / groups, ..]`: the input spread out by the strides, then a convolution
-/// with the weights turned round. `pads` are those of the result; `output_padding` adds behind.
+/// with the weights flipped. `pads` are those of the result; `output_padding` adds behind.
 pub(super) fn conv_transpose(b: &mut Builder, call: &RichCall<'_>) -> BuildResult<Vec<ValueId>> {
     let (x, w) = (call.input(0)?, call.input(1)?);
     let groups = call.int("groups", 1)?;
@@ -248,15 +248,16 @@ pub(super) fn conv_transpose(b: &mut Builder, call: &RichCall<'_>) -> BuildResul
     let padded = windows.padded(b, spread, zero, &pads)?;
     windows.strides = vec![1; rank];
     let seen = windows.windows(b, padded)?;
-    let mut turned = w;
+    let mut flipped = w;
     for (axis, size) in windows.sizes.iter().enumerate() {
-        turned = b.slice(turned, axis + 2, (size - 1).into(), (*size).into(), -1)?;
+        flipped = b.slice(flipped, axis + 2, (size - 1).into(), (*size).into(), -1)?;
     }
-    let m = b.dim(w, 1)?.times(&Dim::fixed(groups)).ok_or_else(|| {
-        shape_error("channels times groups have too many terms", "sizes of few terms")
-    })?;
-    let turned = grouped(b, turned, 0, groups)?;
-    let y = product(b, seen, turned, groups, "gcm", &m)?;
+    let m = b
+        .dim(w, 1)?
+        .times(&Dim::fixed(groups))
+        .ok_or_else(|| shape_error("channels times groups have too many terms", "sizes of few terms"))?;
+    let flipped = grouped(b, flipped, 0, groups)?;
+    let y = product(b, seen, flipped, groups, "gcm", &m)?;
     Ok(vec![biased(b, y, call.maybe(2))?])
 }
 

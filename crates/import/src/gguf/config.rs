@@ -1,4 +1,4 @@
-//! Sizes and constants of a Llama from the pairs of a GGUF file. Rotary positions follow llama.cpp: all of a head is turned, and
+//! Sizes and constants of a Llama from the pairs of a GGUF file. Rotary positions follow llama.cpp: all of a head is rotated, and
 //! `rope_freqs.weight` has a divisor for each pair of a head.
 
 use tilewright_graph::Dtype;
@@ -78,7 +78,7 @@ pub(super) fn read(file: &Gguf<'_>) -> ImportResult<Config> {
         if let Some(other) = pairs.maybe_whole(key)?.filter(|other| *other != head_width) {
             let what = format!("is {other} where heads have {head_width} elements");
             return Err(ImportError::about(file.name, format!("llama.{key}"), what).allowed(format!(
-                "{head_width}: keys and values of one width, all of it turned by positions"
+                "{head_width}: keys and values of one width, all of it rotated by positions"
             )));
         }
     }
@@ -108,7 +108,7 @@ pub(super) fn read(file: &Gguf<'_>) -> ImportResult<Config> {
     })
 }
 
-fn scaling(pairs: &Metadata<'_, '_>, turned: u64) -> ImportResult<Scaling> {
+fn scaling(pairs: &Metadata<'_, '_>, rotary_pairs: u64) -> ImportResult<Scaling> {
     let file = pairs.0;
     let named = pairs.positive("rope.scaling.factor")?;
     let old = pairs.positive("rope.scale_linear")?;
@@ -127,7 +127,7 @@ fn scaling(pairs: &Metadata<'_, '_>, turned: u64) -> ImportResult<Scaling> {
             );
         }
     };
-    Ok(match divisors(file, turned)? {
+    Ok(match divisors(file, rotary_pairs)? {
         Some(divisors) => Scaling::Factors(divisors.into_iter().map(|divisor| divisor * factor).collect()),
         None if factor.to_bits() == 1.0_f64.to_bits() => Scaling::None,
         None => Scaling::Linear(factor),
@@ -135,16 +135,16 @@ fn scaling(pairs: &Metadata<'_, '_>, turned: u64) -> ImportResult<Scaling> {
 }
 
 /// A divisor for each pair of a head.
-fn divisors(file: &Gguf<'_>, turned: u64) -> ImportResult<Option<Vec<f64>>> {
+fn divisors(file: &Gguf<'_>, rotary_pairs: u64) -> ImportResult<Option<Vec<f64>>> {
     if !file.tensors.contains_key(FREQUENCIES) {
         return Ok(None);
     }
     let wrong = |what: String| ImportError::about(file.name, format!("tensor `{FREQUENCIES}`"), what);
     let stored = file.plain(FREQUENCIES)?.filter(|stored| stored.dtype == Dtype::F32);
     let stored = stored.ok_or_else(|| wrong("is not of F32".to_string()).allowed("F32"))?;
-    if stored.dims != [turned] {
+    if stored.dims != [rotary_pairs] {
         let what = format!("has sizes {:?}", stored.dims);
-        return Err(wrong(what).allowed(format!("[{turned}], a divisor for each pair of a head")));
+        return Err(wrong(what).allowed(format!("[{rotary_pairs}], a divisor for each pair of a head")));
     }
     let words = stored.bytes().as_chunks::<4>().0.iter();
     let divisors: Vec<f64> = words.map(|word| f64::from(f32::from_le_bytes(*word))).collect();

@@ -52,7 +52,7 @@ fn agreed<T: PartialEq + std::fmt::Debug>(
     }
 }
 
-/// All of a head is turned, not a part of it.
+/// All of a head is rotated, not a part of it.
 fn whole_heads(keys: &Keys<'_>) -> ImportResult<()> {
     const KEY: &str = "partial_rotary_factor";
     match keys.maybe_positive(KEY)? {

@@ -69,7 +69,7 @@ impl AccessPattern {
 
     /// Neighbours joined where they can be; the result runs the same addresses in the same order.
     ///
-    /// A dynamic loop joins what is inside it, never what is outside: memory is laid out for its greatest size.
+    /// A dynamic loop joins what is inside it, never what is outside: memory is laid out for its largest size.
     #[must_use]
     pub fn merged(&self) -> AccessPattern {
         let mut merged = AccessPattern::default();

@@ -68,7 +68,7 @@ pub struct Dim {
     pub name: Name,
     /// Least size; equal to `most` unless dynamic.
     pub least: Expr,
-    /// Greatest size.
+    /// Largest size.
     pub most: Expr,
     /// Written as a range.
     pub dynamic: bool,

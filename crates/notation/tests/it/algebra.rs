@@ -117,7 +117,7 @@ proptest! {
 
     #[test]
     fn a_bridge_carries_every_element((from, dims) in shape(), seed in any::<u64>()) {
-        // The second shape is the first with its terms dealt out anew: another shape of the same tensor.
+        // The second shape is the first with its terms sharded anew: another shape of the same tensor.
         let dealt = deal(&from, seed);
         let (a, b) = (map_of(&from, &dims), map_of(&dealt, &dims));
         let bridge = Bridge::between(&a, &b);

@@ -1,4 +1,4 @@
-//! Who listens to a run: values are computed when a command is done, findings are judged as commands are issued.
+//! Who listens to a run: values are computed when a command is done, findings are checked as commands are issued.
 
 mod apart;
 mod values;
@@ -79,25 +79,25 @@ impl<'a> ObservedRun<'a> {
         !self.decides.time && !self.wanted.trace && rayon::current_num_threads() > 1
     }
 
-    fn judge(&self) -> Option<findings::Judge<'a>> {
-        let mut judge = self.wanted.findings.then(|| findings::Judge::new(self.machine, self.program))?;
+    fn checker(&self) -> Option<findings::Judge<'a>> {
+        let mut checker = self.wanted.findings.then(|| findings::Judge::new(self.machine, self.program))?;
         if self.before == InitialMemory::Inputs {
             let inputs = self.program.tensors.iter().filter(|tensor| tensor.role != Role::Output);
-            inputs.for_each(|tensor| judge.holds(tensor));
+            inputs.for_each(|tensor| checker.holds(tensor));
         }
-        Some(judge)
+        Some(checker)
     }
 
-    /// Simulates, judges, and tells someone what is done.
+    /// Simulates, checks, and tells someone what is done.
     fn timeline(
         &self,
         follows: Option<&mut dyn CommandObserver>,
         simulate: impl FnOnce(&Options, &mut dyn Judge) -> Result<Outcome, SimError>,
     ) -> Result<TimelineReading, SimError> {
-        let mut listener = RunListener { findings: self.judge(), under_way: InFlight::default(), follows };
+        let mut listener = RunListener { findings: self.checker(), under_way: InFlight::default(), follows };
         let outcome = simulate(&self.options(), &mut listener)?;
-        let judge = listener.findings;
-        let findings = judge.map_or(Vec::new(), |judge| conclude(self.machine, judge, &outcome));
+        let checker = listener.findings;
+        let findings = checker.map_or(Vec::new(), |checker| conclude(self.machine, checker, &outcome));
         Ok(TimelineReading { outcome, findings })
     }
 }
@@ -121,10 +121,10 @@ impl TimelineReading {
 }
 
 /// What only the end of a run shows.
-fn conclude(machine: &Tcp, mut judge: findings::Judge<'_>, outcome: &Outcome) -> Vec<Finding> {
+fn conclude(machine: &Tcp, mut checker: findings::Judge<'_>, outcome: &Outcome) -> Vec<Finding> {
     for lost in &outcome.overflows {
         let entries = machine.queue.entries;
-        judge.report(Finding::queue_overflow(lost.pe, lost.span, "a command", entries, lost.at_cycles));
+        checker.report(Finding::queue_overflow(lost.pe, lost.span, "a command", entries, lost.at_cycles));
     }
     if let Ended::Deadlock(chain) = &outcome.ended {
         let waits: Vec<findings::Wait> = chain
@@ -142,9 +142,9 @@ fn conclude(machine: &Tcp, mut judge: findings::Judge<'_>, outcome: &Outcome) ->
                 findings::Wait { pe: waiting.pe, span: waiting.span, for_what, on }
             })
             .collect();
-        judge.report(Finding::deadlock(&waits, outcome.cycles));
+        checker.report(Finding::deadlock(&waits, outcome.cycles));
     }
-    judge.finish()
+    checker.finish()
 }
 
 /// Told which commands are done.
@@ -173,8 +173,8 @@ struct RunListener<'f, 'm> {
 
 impl Judge for RunListener<'_, '_> {
     fn observe(&mut self, event: &Event<'_>) -> ControlFlow<()> {
-        if let Some(judge) = &mut self.findings {
-            judge.observe(event);
+        if let Some(checker) = &mut self.findings {
+            checker.observe(event);
         }
         let Some(follows) = &mut self.follows else { return ControlFlow::Continue(()) };
         self.under_way.observe(event).map_or(ControlFlow::Continue(()), |command| follows.take(command))

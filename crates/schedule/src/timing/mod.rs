@@ -82,7 +82,7 @@ pub struct TimedSchedule {
     /// How the time of the first PE is made up.
     pub split: TimeSplit,
     /// What the busiest unit's PE waited for, longest first.
-    pub blames: Vec<MainStall>,
+    pub main_stalls: Vec<MainStall>,
     /// Data memory of the first slice of the first PE, and other memories.
     pub areas: Vec<LiveArea>,
     /// The first PE.
@@ -131,7 +131,7 @@ impl TimedSchedule {
             spans: Vec::new(),
         };
         if text.is_explained() {
-            text.reasons = self.blames.iter().take(REASONS).map(reason).collect();
+            text.reasons = self.main_stalls.iter().take(REASONS).map(reason).collect();
         }
         text
     }
@@ -199,7 +199,7 @@ pub fn schedule(
         cycles,
         fixed_cycles,
         split: stalls::split(&commands, first),
-        blames: stalls::blames(&commands, first),
+        main_stalls: stalls::main_stalls(&commands, first),
         areas: live::areas(machine, compiled, outline, &commands, first),
         first,
         busy,
@@ -223,11 +223,11 @@ fn run(
     machine: &Tcp,
     program: &Program,
     values: &[(RegisterId, i64)],
-    judge: &mut dyn Judge,
+    checker: &mut dyn Judge,
 ) -> Result<Outcome, SimError> {
     let options = Options { detail: Detail::Totals, check: false, ..Options::default() };
     let prepared = tilewright_tcp_sim::Prepared::new(Arc::new(machine.clone()), Arc::new(program.clone()));
-    prepared.simulate(values, &options, KeepLast::new(0), judge)
+    prepared.simulate(values, &options, KeepLast::new(0), checker)
 }
 
 /// Of each unit the PE that is busiest.

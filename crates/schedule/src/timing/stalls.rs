@@ -21,7 +21,7 @@ pub struct TimeSplit {
     pub neither: u64,
 }
 
-/// Time that a main context stood still before one kind of command, and what that command had to come after.
+/// Time that a main context stalled before one kind of command, and what that command had to come after.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MainStall {
     /// What was waited for: a kind of command, or the control core.
@@ -62,8 +62,8 @@ pub(super) fn split(commands: &BTreeMap<Ticket, TimedCommand>, pe: PeId) -> Time
     split
 }
 
-/// What a main context stood still for.
-pub(super) fn blames(commands: &BTreeMap<Ticket, TimedCommand>, pe: PeId) -> Vec<MainStall> {
+/// What a main context stalled for.
+pub(super) fn main_stalls(commands: &BTreeMap<Ticket, TimedCommand>, pe: PeId) -> Vec<MainStall> {
     let mut all: BTreeMap<(String, String), (u64, u64)> = BTreeMap::new();
     let mut free = None;
     for command in of_pe(commands, pe).filter(|command| command.unit == Unit::Main) {
@@ -90,10 +90,11 @@ pub(super) fn blames(commands: &BTreeMap<Ticket, TimedCommand>, pe: PeId) -> Vec
         *cycles += idle;
         *count += 1;
     }
-    let mut blames: Vec<MainStall> = all
+    let mut main_stalls: Vec<MainStall> = all
         .into_iter()
         .map(|((on, before), (cycles, count))| MainStall { on, before, cycles, count })
         .collect();
-    blames.sort_by(|a, b| b.cycles.cmp(&a.cycles).then_with(|| (&a.on, &a.before).cmp(&(&b.on, &b.before))));
-    blames
+    main_stalls
+        .sort_by(|a, b| b.cycles.cmp(&a.cycles).then_with(|| (&a.on, &a.before).cmp(&(&b.on, &b.before))));
+    main_stalls
 }

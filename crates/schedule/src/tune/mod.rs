@@ -1,11 +1,11 @@
-//! Choices by cost (paper section V-C: heuristics, then search judged by simulated time): how much of a
+//! Choices by cost (paper section V-C: heuristics, then search evaluated by simulated time): how much of a
 //! weight is loaded at once, how many slots wait for weights, how rows are cut.
 //!
 //! 1. A model of one or two blocks stands for all of them: blocks are alike.
 //! 2. Dynamic programming over its chain of kernels chooses the fills of each weight, with the engines'
 //!    closed forms ([`chain`]).
 //! 3. A population of choices, which begins with the rule, with that, with more bands, and with commands put
-//!    in order a few at a time by integer programming, is bred by changes and crossings, and judged by what a
+//!    in order a few at a time by integer programming, is bred by changes and crossings, and evaluated by what a
 //!    simulation takes: time, energy, both, or time below a power.
 //! 4. The best is compiled for the whole model and kept if the whole model is better with it than with the
 //!    rule.
@@ -44,7 +44,7 @@ pub enum TuneError {
     Compile(#[from] CompileError),
     /// No choice stays below the power that the goal allows.
     #[error(
-        "no choice that was judged stays below {} W\n  = allowed: {} W, the least of {judged} choices",
+        "no choice that was evaluated stays below {} W\n  = allowed: {} W, the least of {evaluated} choices",
         watts(*.most_milliwatts), watts(*.least_milliwatts)
     )]
     Power {
@@ -52,8 +52,8 @@ pub enum TuneError {
         most_milliwatts: u64,
         /// The least that any choice takes.
         least_milliwatts: u64,
-        /// Choices that were judged.
-        judged: u64,
+        /// Choices that were evaluated.
+        evaluated: u64,
     },
     /// The goal needs a simulation, and the programs cannot be simulated without values.
     #[error("its programs cannot be timed, so their power is not known")]
@@ -70,7 +70,7 @@ pub fn watts(milliwatts: u64) -> String {
 pub struct TunedModel {
     /// The model.
     pub compiled: Compiled,
-    /// Choices that were judged.
+    /// Choices that were evaluated.
     pub evaluations: u64,
     /// The whole model by the rule, and as it is.
     pub times: Option<(ProgramCosts, ProgramCosts)>,
@@ -105,7 +105,7 @@ pub fn budget(effort: u64) -> u64 {
 
 /// Compiles with an effort, 0 is the rule; what is to be least is a token of each program, simulated.
 ///
-/// For other goals than time the choices that are best by time are found first, and judged like all others:
+/// For other goals than time the choices that are best by time are found first, and evaluated like all others:
 /// no goal ends with a choice that ranks behind the one of time.
 ///
 /// # Errors
@@ -172,14 +172,14 @@ fn improved(
     let (score, compiled, after) = best;
     match goal {
         Goal::TimeBelow(most_milliwatts) if score.excess_milliwatts > 0 => {
-            let judged = evaluations.max(1);
-            Err(TuneError::Power { most_milliwatts, least_milliwatts, judged })
+            let evaluated = evaluations.max(1);
+            Err(TuneError::Power { most_milliwatts, least_milliwatts, evaluated })
         }
         _ => Ok(TunedModel { compiled, evaluations, times: Some((before, after)) }),
     }
 }
 
-/// Choices that the whole model is compiled with, and how many were judged on a part of it.
+/// Choices that the whole model is compiled with, and how many were evaluated on a part of it.
 fn candidates(
     machine: &Tcp,
     kernels: &Kernels,
@@ -214,7 +214,7 @@ fn candidates(
         let most = if limited { POPULATION } else { 1 };
         found = ranked.take(most).chain(found).chain(frugal.into_iter().take(most)).collect();
     }
-    // The rule is judged in any case.
+    // The rule is evaluated in any case.
     found.retain(|choices| *choices != Choices::default());
     found.dedup();
     (found, search.known.len() as u64)
@@ -251,7 +251,7 @@ struct TuneSearch<'s> {
     options: Options,
     goal: Goal,
     solver: Solver,
-    /// What was judged, and how.
+    /// What was evaluated, and how.
     known: BTreeMap<Choices, Option<ProgramCosts>>,
     left: u64,
     rule: ProgramCosts,
@@ -268,8 +268,8 @@ impl TuneSearch<'_> {
         found
     }
 
-    /// Judges choices as long as there is budget.
-    fn judge(&mut self, choices: &Choices, living: &mut Vec<(ChoiceScore, Choices)>) {
+    /// Evaluates choices as long as there is budget.
+    fn evaluate(&mut self, choices: &Choices, living: &mut Vec<(ChoiceScore, Choices)>) {
         // Without windows there is nothing to solve.
         let solver = if choices.window > 0 { self.solver } else { Solver::Microlp };
         let choices = Choices { solver, ..choices.clone() };
@@ -284,12 +284,12 @@ impl TuneSearch<'_> {
         }
     }
 
-    /// What was judged already, the best few.
+    /// What was evaluated already, the best few.
     fn living(&self) -> Vec<(ChoiceScore, Choices)> {
-        let judged = |(choices, times): (&Choices, &Option<ProgramCosts>)| {
+        let evaluated = |(choices, times): (&Choices, &Option<ProgramCosts>)| {
             Some(((*times)?.score(&self.rule, self.goal), choices.clone()))
         };
-        let mut living: Vec<_> = self.known.iter().filter_map(judged).collect();
+        let mut living: Vec<_> = self.known.iter().filter_map(evaluated).collect();
         living.sort();
         living.truncate(POPULATION);
         living
@@ -308,7 +308,7 @@ impl TuneSearch<'_> {
         let more = chain::powers(most).skip(1).map(|bands| Choices { bands, ..rule.clone() });
         first.extend(more);
         first.extend(WINDOWS.map(|window| Choices { window, ..rule.clone() }));
-        first.iter().for_each(|choices| self.judge(choices, &mut living));
+        first.iter().for_each(|choices| self.evaluate(choices, &mut living));
         let mut draw = TuneRandom(0x5eed);
         // Draws that repeat what is known cost nothing, so they are bounded too.
         let mut tries = self.left.saturating_mul(8);
@@ -317,7 +317,7 @@ impl TuneSearch<'_> {
             let parent = draw.of(&living);
             let other = draw.of(&living);
             let child = changed(&crossed(&parent, &other, count, &mut draw), count, &mut draw);
-            self.judge(&child, &mut living);
+            self.evaluate(&child, &mut living);
         }
         living.into_iter().map(|(_, choices)| choices).collect()
     }

@@ -49,11 +49,11 @@ fn no_schedule_beats_its_bound_and_reasons_add_up() {
                     .values()
                     .filter(move |command| command.pe.pe == pe && command.unit == Unit::Main)
             };
-            // On a context commands follow each other, and what it stood still for fills the gaps.
+            // On a context commands follow each other, and what it stalled for fills the gaps.
             let (first, last) =
                 (main(0).next().unwrap().start, main(0).map(|command| command.end).max().unwrap());
             let busy: u64 = main(0).map(|command| command.end - command.start).sum();
-            let stood: u64 = schedule.blames.iter().map(|blame| blame.cycles).sum();
+            let stood: u64 = schedule.main_stalls.iter().map(|blame| blame.cycles).sum();
             assert_eq!(busy + stood, last - first);
             let told = schedule.text().print().contains("more than the bound because");
             assert_eq!(told, schedule.ratio_thousandths() * 100 > EXPLAINED_PERCENT * 1000);
@@ -117,17 +117,18 @@ fn a_power_is_stayed_below_or_refused_with_the_least_there_is() {
     // Whatever time chose may be had below its own power.
     let enough = by(1, Goal::TimeBelow(fast.milliwatts())).unwrap().times.unwrap().1;
     assert!(enough.milliwatts() <= fast.milliwatts());
-    let TuneError::Power { most_milliwatts: 1, least_milliwatts, judged } =
+    let TuneError::Power { most_milliwatts: 1, least_milliwatts, evaluated } =
         by(1, Goal::TimeBelow(1)).unwrap_err()
     else {
         panic!("a milliwatt is not enough");
     };
-    assert!(judged > 1 && least_milliwatts <= fast.milliwatts());
+    assert!(evaluated > 1 && least_milliwatts <= fast.milliwatts());
     // What is said to be reachable is; a little less is not.
     let least = by(1, Goal::TimeBelow(least_milliwatts)).unwrap().times.unwrap().1;
     assert!(least.milliwatts() <= least_milliwatts);
     // The rule alone: without effort there is no other choice.
-    let TuneError::Power { least_milliwatts: rule, judged: 1, .. } = by(0, Goal::TimeBelow(1)).unwrap_err()
+    let TuneError::Power { least_milliwatts: rule, evaluated: 1, .. } =
+        by(0, Goal::TimeBelow(1)).unwrap_err()
     else {
         panic!("a milliwatt is not enough for the rule");
     };

@@ -65,7 +65,7 @@ fn bytes(tensor: &Tensor) -> Vec<u8> {
             let patterns = values.iter().map(|value| value.to_bits()).collect();
             npy::write(&Array { dtype: Pattern::F32, extents, patterns }, &RuleSet::TCP)
         }
-        (Elements::Ints(values), Dtype::Bool) => npy::write_truths(&extents, values),
+        (Elements::Ints(values), Dtype::Bool) => npy::write_bools(&extents, values),
         (Elements::Ints(values), Dtype::I64) => npy::write_ints(&extents, values),
         (Elements::Ints(values), dtype) => {
             let dtype = match dtype {

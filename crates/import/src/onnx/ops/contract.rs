@@ -158,9 +158,7 @@ pub(super) fn integer(call: &mut Call<'_, '_>) -> Outputs {
 /// `[batch, seq, heads * d]` as `[batch, heads, seq, d]`.
 fn to_heads(b: &mut Builder, x: ValueId, heads: i64) -> BuildResult<ValueId> {
     let dims = b.dims(x).to_vec();
-    let uneven = || {
-        shape_error("a width that heads do not divide", "a multiple of the heads")
-    };
+    let uneven = || shape_error("a width that heads do not divide", "a multiple of the heads");
     let width = b.dim(x, 2)?.divided(&Dim::fixed(heads)).ok_or_else(uneven)?;
     let split = b.reshape(x, &[dims[0].clone(), dims[1].clone(), Dim::fixed(heads), width])?;
     b.transpose(split, &[0, 2, 1, 3])
@@ -173,10 +171,10 @@ fn too_many() -> Box<tilewright_base::Diagnostic> {
 
 /// The way back.
 fn from_heads(b: &mut Builder, x: ValueId) -> BuildResult<ValueId> {
-    let turned = b.transpose(x, &[0, 2, 1, 3])?;
-    let dims = b.dims(turned).to_vec();
+    let transposed = b.transpose(x, &[0, 2, 1, 3])?;
+    let dims = b.dims(transposed).to_vec();
     let width = Dim::product(&dims[2..]).ok_or_else(too_many)?;
-    b.reshape(turned, &[dims[0].clone(), dims[1].clone(), width])
+    b.reshape(transposed, &[dims[0].clone(), dims[1].clone(), width])
 }
 
 pub(super) fn rotary(call: &mut Call<'_, '_>) -> Outputs {
@@ -196,8 +194,8 @@ pub(super) fn rotary(call: &mut Call<'_, '_>) -> Outputs {
             b.unsqueeze(rows, 1)
         };
         let (cos, sin) = (angles(b, cos)?, angles(b, sin)?);
-        let turned = b.rich_one(RichOp::Rope, &[split, cos, sin], attrs)?;
-        if flat { from_heads(b, turned) } else { Ok(turned) }
+        let rotated = b.rich_one(RichOp::Rope, &[split, cos, sin], attrs)?;
+        if flat { from_heads(b, rotated) } else { Ok(rotated) }
     })?])
 }
 

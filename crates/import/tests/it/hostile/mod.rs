@@ -158,7 +158,7 @@ fn tokenizer_file() -> Vec<u8> {
 }
 
 /// What is read is a graph that verifies and lowers; what is not names the file.
-fn judged(model: ImportResult<Model>) -> bool {
+fn answered(model: ImportResult<Model>) -> bool {
     match model {
         Ok(model) => {
             assert_eq!(verify(&model.graph), []);
@@ -178,9 +178,9 @@ fn judged(model: ImportResult<Model>) -> bool {
 fn read(kind: usize, bytes: Vec<u8>) -> bool {
     let shared = Arc::new(bytes);
     match kind {
-        0 => judged(llama2c::read("f", &shared)),
-        1 => judged(gguf::read("f", &shared)),
-        2 => judged(onnx::read("f", &shared, &OnnxOptions::default())),
+        0 => answered(llama2c::read("f", &shared)),
+        1 => answered(gguf::read("f", &shared)),
+        2 => answered(onnx::read("f", &shared, &OnnxOptions::default())),
         3 => Tensors::open(&|name| (name == "model.safetensors").then(|| Arc::clone(&shared))).is_ok(),
         4 => json::read("f", &shared).map(|tokenizer| tokenizer.encode("a<s>bab")).is_ok(),
         _ => Vocabulary::llama2c("f", &shared).map(|pieces| pieces.encode("Once upon")).is_ok(),

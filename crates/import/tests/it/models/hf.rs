@@ -109,8 +109,8 @@ fn a_llama_folder_generates_the_same_ids() {
     let take = |role: &str, name: String| {
         let stored = &model.store.tensors[role];
         let elements: Vec<f32> = Tensor::stored(stored).expect("floats").as_floats().to_vec();
-        let turned = role.ends_with("wq") || role.ends_with("wk");
-        (name, stored.dims.clone(), if turned { halves(&elements, 64, 8) } else { elements })
+        let rotary = role.ends_with("wq") || role.ends_with("wk");
+        (name, stored.dims.clone(), if rotary { halves(&elements, 64, 8) } else { elements })
     };
     let mut first = vec![
         take("embedding", "model.embed_tokens.weight".into()),

@@ -108,7 +108,7 @@ fn run(folder: &Path) -> End {
                 if let Some((_, complaint)) = tilewright_graph::verify(&graph).first() {
                     return End::Failed(format!("verifier: {}", complaint.message));
                 }
-                return judge(graph, &model.store, &inputs, &wanted);
+                return compare(graph, &model.store, &inputs, &wanted);
             }
         }
     }
@@ -132,7 +132,7 @@ fn tensor(path: &PathBuf) -> Result<StoredTensor, String> {
     onnx::tensor::read("tensor", &bytes).map_err(|error| error.to_string())
 }
 
-fn judge(
+fn compare(
     graph: tilewright_graph::Graph,
     store: &tilewright_graph::TensorStore,
     inputs: &BTreeMap<String, StoredTensor>,

@@ -1,4 +1,4 @@
-//! Where model data is, the goldens that come with it, and how a model is judged by them.
+//! Where model data is, the goldens that come with it, and how a model is checked against them.
 
 use std::path::PathBuf;
 use std::sync::Arc;

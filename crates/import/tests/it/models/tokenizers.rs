@@ -36,7 +36,7 @@ fn agrees(name: &str, bytes: &[u8], with_decode: bool) {
         Config { cases: 2000, failure_persistence: None, ..Config::default() },
         prop::test_runner::TestRng::deterministic_rng(prop::test_runner::RngAlgorithm::ChaCha),
     );
-    let judged = runner.run(&text(), |text| {
+    let outcome = runner.run(&text(), |text| {
         let found = theirs
             .encode_fast(text.as_str(), true)
             .map_err(|error| TestCaseError::fail(error.to_string()))?;
@@ -50,7 +50,7 @@ fn agrees(name: &str, bytes: &[u8], with_decode: bool) {
         }
         Ok(())
     });
-    judged.unwrap_or_else(|error| panic!("{name}: {error}"));
+    outcome.unwrap_or_else(|error| panic!("{name}: {error}"));
 }
 
 fn fables() -> Value {

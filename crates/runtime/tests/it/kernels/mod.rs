@@ -4,7 +4,7 @@
 
 #![expect(clippy::disallowed_methods, reason = "the tests read and write kernel texts")]
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-#![expect(clippy::cast_precision_loss, reason = "judges count in f64")]
+#![expect(clippy::cast_precision_loss, reason = "references count in f64")]
 #![expect(clippy::cast_possible_truncation, reason = "small numbers")]
 
 mod attention;
