@@ -402,7 +402,7 @@ impl Kernels {
 
     /// As text.
     pub fn print(&self) -> String {
-        let mut text = format!("kernels 1\n{}", self.head());
+        let mut text = format!("kernels 2\n{}", self.head());
         for kernel in &self.kernels {
             let _ = writeln!(text, "{}", self.line(kernel));
         }
@@ -418,8 +418,8 @@ impl Kernels {
     /// The lines behind those of kernels.
     pub(crate) fn scales(&self) -> String {
         let mut text = String::new();
-        for (value, peak) in &self.amax {
-            let _ = writeln!(text, "peak {} = {peak:?}", self.name(*value));
+        for (value, amax) in &self.amax {
+            let _ = writeln!(text, "amax {} = {amax:?}", self.name(*value));
         }
         for (cache, [query, key, value]) in &self.ranges {
             let _ = writeln!(text, "range {cache} = {query:?} {key:?} {value:?}");

@@ -92,6 +92,19 @@ impl<'t> TextLine<'t> {
         if self.has(signs) { Ok(()) } else { self.refuse(&format!("`{signs}`")) }
     }
 
+    /// The first line of a text: which one it is, and its version; version 1 used other words.
+    pub(crate) fn version(&mut self, word: &str) -> ScanResult<()> {
+        self.expect(word)?;
+        self.skip();
+        if self.words() == "1" {
+            let complaint = Diagnostic::error(self.code, format!("version 1 of `{word}`, which is read no more"));
+            let complaint = complaint.at(self.span(), "words of version 1 have changed");
+            return Err(Box::new(complaint.allowed(format!("{word} 2")).instead("the same text, written again by this compiler")));
+        }
+        self.expect("2")?;
+        self.ends()
+    }
+
     fn taken(&mut self, fits: impl Fn(char) -> bool, wanted: &str) -> ScanResult<&'t str> {
         self.skip();
         let rest = self.rest();

@@ -1,7 +1,7 @@
 //! The text of kernels, as [`Kernels::print`] writes it: a line each, read back and verified.
 //!
 //! ```text
-//! kernels 1
+//! kernels 2
 //! name small
 //! positions 256
 //! vocabulary 512
@@ -10,7 +10,7 @@
 //! project qkv: rows[192] = n * [wq[64{4x1(1)x16~}x64], wk[64{4x1(1)x16~}x64], wv[64{4x1(1)x16}x64]]
 //! ```
 //!
-//! Behind the kernels, `peak n = 3.5` gives the absolute maximum of a value that was found beforehand.
+//! Behind the kernels, `amax n = 3.5` gives the absolute maximum of a value that was found beforehand.
 //!
 //! A weight is its name and its axes, rows first: the size, `/n` if it is sharded over `n` PEs, and in braces its order by heads: groups,
 //! heads of a group, places for them, width; `~` if pairs of a rotation are neighbours.
@@ -43,7 +43,7 @@ pub fn read(text: &str, source: SourceId) -> Result<Kernels, Vec<Diagnostic>> {
     match lines.next() {
         Some(line) => reading.head(line, "kernels"),
         None => {
-            reading.complain(Diagnostic::error("kernels/syntax", "the text is empty").allowed("kernels 1"));
+            reading.complain(Diagnostic::error("kernels/syntax", "the text is empty").allowed("kernels 2"));
         }
     }
     for line in lines {
@@ -66,8 +66,7 @@ pub(crate) struct KernelTextReading {
 impl KernelTextReading {
     /// The first line: which text it is, in which version.
     pub(crate) fn head(&mut self, mut line: TextLine<'_>, word: &str) {
-        let read = line.expect(word).and_then(|()| line.expect("1")).and_then(|()| line.ends());
-        self.complaints.extend(read.err().map(|complaint| *complaint));
+        self.complaints.extend(line.version(word).err().map(|complaint| *complaint));
     }
 
     /// Another line; whether more is wanted.
@@ -136,11 +135,11 @@ impl KernelReader {
             }
             "positions" => self.out.positions = line.number()?,
             "vocabulary" => self.out.vocabulary = line.number()?,
-            "peak" => {
+            "amax" => {
                 let value = self.value(&mut line)?;
                 line.expect("=")?;
-                let peak = line.float()?;
-                self.out.amax.insert(value, peak);
+                let amax = line.float()?;
+                self.out.amax.insert(value, amax);
             }
             "range" => {
                 let cache = usize::try_from(line.number()?).unwrap_or(usize::MAX);

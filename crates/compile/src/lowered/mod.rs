@@ -132,7 +132,7 @@ pub struct Origin<'o> {
 impl Lowered {
     /// As text.
     pub fn print(&self, origin: Origin<'_>) -> String {
-        let mut text = format!("lowered 1\n# {}\nchip {}\n", self.title, origin.chip);
+        let mut text = format!("lowered 2\n# {}\nchip {}\n", self.title, origin.chip);
         for setting in origin.set {
             let _ = writeln!(text, "set {setting}");
         }

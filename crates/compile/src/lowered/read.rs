@@ -1,7 +1,7 @@
 //! The reader of lowered texts: what stage 3 decided, the kernels, and what is stated of each.
 //!
 //! ```text
-//! lowered 1
+//! lowered 2
 //! chip tcp
 //! program prefill
 //! dtype int8
@@ -92,7 +92,7 @@ pub fn read(text: &str, source: SourceId) -> Result<LoweredText, Vec<Diagnostic>
     let mut lines = scan::lines(text, source, SYNTAX);
     match lines.next() {
         Some(line) => kernels.head(line, "lowered"),
-        None => kernels.complain(Diagnostic::error(SYNTAX, "the text is empty").allowed("lowered 1")),
+        None => kernels.complain(Diagnostic::error(SYNTAX, "the text is empty").allowed("lowered 2")),
     }
     for line in lines {
         let mut first = line;

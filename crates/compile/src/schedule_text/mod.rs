@@ -2,7 +2,7 @@
 //! nothing of whoever timed the commands says whether the times can be, and whether the report follows from them ([`checker`]).
 //!
 //! ```text
-//! schedule 1
+//! schedule 2
 //! program decode
 //! cycles 17574, of them 2600 for launch and finish
 //! ...
@@ -185,7 +185,7 @@ impl ScheduleText {
 
     /// As text: the bound, what forces more, prefetch, placement, and every command.
     pub fn print(&self) -> String {
-        let mut text = format!("schedule 1\nprogram {}\n", self.program);
+        let mut text = format!("schedule 2\nprogram {}\n", self.program);
         self.print_bound(&mut text);
         let Prefetch { fills, most, ready_cycles, late } = self.prefetch;
         let _ = writeln!(
@@ -245,7 +245,7 @@ impl ScheduleText {
     }
 }
 
-const WHY: &str = "more than the bound because the main context of pe 0 stands still:";
+const WHY: &str = "more than the bound because the main context of pe 0 stalls:";
 const PLACEMENT: &str =
     "placement: memory first..end, live from..to, by whom, for whom, where (slice 0 of pe 0.0)";
 const COMMANDS: &str = "commands: number issued start end, pe unit name, after";

@@ -31,7 +31,7 @@ pub fn read(text: &str, source: SourceId) -> Result<ScheduleText, Vec<Diagnostic
     let mut lines = scan::lines(text, source, SYNTAX);
     match lines.next() {
         Some(line) => complaints.extend(head(line).err().map(|complaint| *complaint)),
-        None => complaints.push(Diagnostic::error(SYNTAX, "the text is empty").allowed("schedule 1")),
+        None => complaints.push(Diagnostic::error(SYNTAX, "the text is empty").allowed("schedule 2")),
     }
     for line in lines {
         complaints.extend(reader.line(line).err().map(|complaint| *complaint));
@@ -48,9 +48,7 @@ pub fn read(text: &str, source: SourceId) -> Result<ScheduleText, Vec<Diagnostic
 }
 
 fn head(mut line: TextLine<'_>) -> ScanResult<()> {
-    line.expect("schedule")?;
-    line.expect("1")?;
-    line.ends()
+    line.version("schedule")
 }
 
 /// What indented lines are.
