@@ -97,9 +97,14 @@ impl<'t> TextLine<'t> {
         self.expect(word)?;
         self.skip();
         if self.words() == "1" {
-            let complaint = Diagnostic::error(self.code, format!("version 1 of `{word}`, which is read no more"));
+            let complaint =
+                Diagnostic::error(self.code, format!("version 1 of `{word}`, which is read no more"));
             let complaint = complaint.at(self.span(), "words of version 1 have changed");
-            return Err(Box::new(complaint.allowed(format!("{word} 2")).instead("the same text, written again by this compiler")));
+            return Err(Box::new(
+                complaint
+                    .allowed(format!("{word} 2"))
+                    .instead("the same text, written again by this compiler"),
+            ));
         }
         self.expect("2")?;
         self.ends()
