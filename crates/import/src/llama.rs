@@ -121,12 +121,67 @@ impl Rope {
     }
 }
 
+/// Why no model has a configuration.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum ConfigError {
+    /// A size that is 0 or too large.
+    Size {
+        /// Which.
+        name: &'static str,
+        /// What it is.
+        value: u64,
+        /// The largest that it may be.
+        most: u64,
+    },
+    /// Query heads that key heads do not divide.
+    Heads {
+        /// Query heads.
+        query: u64,
+        /// Key heads.
+        key: u64,
+    },
+    /// The width of a head, which is no multiple of two: positions rotate pairs.
+    OddHead(u64),
+    /// An epsilon of norms that is no number of float32.
+    Epsilon(f32),
+    /// A table of positions that is too long.
+    Table {
+        /// Positions.
+        context: u64,
+        /// Width of a head.
+        head: u64,
+    },
+}
+
+impl std::error::Error for ConfigError {}
+
+impl std::fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            ConfigError::Size { name, value, most } => write!(f, "{name} is {value}; allowed is 1 to {most}"),
+            ConfigError::Heads { query, key } => {
+                write!(f, "{query} query heads cannot share {key} key heads evenly")
+            }
+            ConfigError::OddHead(width) => write!(f, "the width of a head is {width}; positions turn pairs"),
+            ConfigError::Epsilon(epsilon) => {
+                write!(f, "the epsilon of norms is {epsilon}; allowed are numbers of float32")
+            }
+            ConfigError::Table { context, head } => {
+                write!(f, "a context of {context} with heads of {head} is too long")
+            }
+        }
+    }
+}
+
 /// Elements of a rotary table, at most.
 const MOST_TABLE: u64 = 1 << 24;
 
 impl Config {
-    /// What no file may say; the error is a sentence.
-    pub fn check(&self) -> Result<(), String> {
+    /// Refuses sizes that no model has.
+    ///
+    /// # Errors
+    /// The first size that is out of bounds or does not fit another.
+    pub fn check(&self) -> Result<(), ConfigError> {
         let bounded = [
             ("width", self.width, 1 << 20),
             ("hidden width", self.hidden, 1 << 24),
@@ -139,26 +194,20 @@ impl Config {
         ];
         for (name, value, most) in bounded {
             if value == 0 || value > most {
-                return Err(format!("{name} is {value}; allowed is 1 to {most}"));
+                return Err(ConfigError::Size { name, value, most });
             }
         }
         if !self.heads.is_multiple_of(self.kv_heads) {
-            return Err(format!(
-                "{} query heads cannot share {} key heads evenly",
-                self.heads, self.kv_heads
-            ));
+            return Err(ConfigError::Heads { query: self.heads, key: self.kv_heads });
         }
         if !self.head_width.is_multiple_of(2) {
-            return Err(format!("the width of a head is {}; positions turn pairs", self.head_width));
+            return Err(ConfigError::OddHead(self.head_width));
         }
         if !self.norm_eps.is_finite() {
-            return Err(format!("the epsilon of norms is {}; allowed are numbers of float32", self.norm_eps));
+            return Err(ConfigError::Epsilon(self.norm_eps));
         }
         if self.context * (self.head_width / 2) > MOST_TABLE {
-            return Err(format!(
-                "a context of {} with heads of {} is too long",
-                self.context, self.head_width
-            ));
+            return Err(ConfigError::Table { context: self.context, head: self.head_width });
         }
         Ok(())
     }

@@ -5,6 +5,7 @@
 //! from the machine's peaks and the model's sizes.
 
 use std::collections::BTreeMap;
+use tilewright_base::invariant::OrBroken;
 
 use serde::Serialize;
 use tilewright_compile::Options;
@@ -225,7 +226,7 @@ impl StudyRun<'_> {
         let mut missing = Vec::new();
         let mut prompts = self.prompts(say, &mut missing)?;
         let mut figure12 = if self.setting.brief { Vec::new() } else { self.figure12(say, &mut missing)? };
-        let short = prompts.pass(SHORT).cloned().unwrap_or_default();
+        let short = prompts.pass(SHORT).cloned().or_broken("a study without its short prompt ended before");
         let long = prompts.pass(LONG).cloned();
         let (short_ms, long_ms) = (self.ms(short.cycles), long.as_ref().map(|pass| self.ms(pass.cycles)));
         let short_published = published("B=1,L=128").filter(|_| self.setting.papers);

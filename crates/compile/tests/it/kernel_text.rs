@@ -68,3 +68,13 @@ proptest! {
         }
     }
 }
+
+/// Words of version 1 have changed, so it is refused by its version and not by one of its words.
+#[test]
+fn the_first_version_is_refused() {
+    let text = cluster(&small(1, 64, 4, 2)).unwrap().print();
+    let old = text.replacen("kernels 2", "kernels 1", 1);
+    let complaints = read(&old, SourceId(0)).unwrap_err();
+    assert_eq!(complaints[0].code, "kernels/syntax");
+    assert!(complaints[0].message.starts_with("version 1 of `kernels`"), "{complaints:?}");
+}

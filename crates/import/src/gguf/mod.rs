@@ -32,7 +32,7 @@ use crate::tokenizer::vocabulary::Vocabulary;
 pub fn read(name: &str, bytes: &Arc<Vec<u8>>) -> ImportResult<Model> {
     let file = Gguf::read(name, bytes)?;
     let config = config::read(&file)?;
-    config.check().map_err(|why| ImportError::new(name, why))?;
+    config.check().map_err(|why| ImportError::new(name, why.to_string()))?;
     all_taken(&file, &config)?;
     let mut store = TensorStore::default();
     for role in config.roles() {

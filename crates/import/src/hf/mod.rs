@@ -89,7 +89,7 @@ pub fn llama_config(root: &Value, name: &str) -> ImportResult<Config> {
         rope: rope::read(root)?,
         tied: keys.flag("tie_word_embeddings")?,
     };
-    config.check().map_err(|why| ImportError::new(FILE, why))?;
+    config.check().map_err(|why| ImportError::new(FILE, why.to_string()))?;
     Ok(config)
 }
 

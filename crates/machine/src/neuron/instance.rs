@@ -93,15 +93,34 @@ impl Instance {
     }
 }
 
+/// Why a table of instances cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum InstanceError {
+    /// It is no table of instances.
+    Syntax(String),
+    /// Devices and wires of an instance do not fit.
+    Wiring(String),
+}
+
+impl std::error::Error for InstanceError {}
+
+impl std::fmt::Display for InstanceError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (InstanceError::Syntax(what) | InstanceError::Wiring(what)) = self;
+        f.write_str(what)
+    }
+}
+
 /// Reads a table of instances.
 ///
 /// # Errors
-/// What is wrong with it, in a sentence.
-pub fn read_instances(text: &str) -> Result<Vec<Instance>, String> {
-    let table: InstanceTable = toml::from_str(text).map_err(|error| error.message().to_owned())?;
+/// No table of instances, or one whose wiring does not fit.
+pub fn read_instances(text: &str) -> Result<Vec<Instance>, InstanceError> {
+    let read = toml::from_str(text);
+    let table: InstanceTable = read.map_err(|error| InstanceError::Syntax(error.message().to_owned()))?;
     let mut rows = table.instance.iter();
     match rows.find_map(Instance::fault) {
-        Some(fault) => Err(fault),
+        Some(fault) => Err(InstanceError::Wiring(fault)),
         None => Ok(table.instance),
     }
 }
@@ -146,7 +165,7 @@ mod tests {
             read_instances(&text)
         };
         assert!(row("torus = [1]").is_ok());
-        let refused = |rest: &str| row(rest).expect_err(rest);
+        let refused = |rest: &str| row(rest).expect_err(rest).to_string();
         assert!(refused("").contains("`torus` or `switch`"));
         assert!(refused("torus = [2]\nswitch = 2").contains("`torus` or `switch`"));
         assert!(refused("torus = [0]").contains("1 to 4096"));
