@@ -1,4 +1,5 @@
-//! `--calibrate FILE`: scales of integer activations from a text, a line of it at a time, instead of one for each token as it passes.
+//! `--calibrate FILE`: scales of integer activations from a text, a line of it at a time, instead of one for
+//! each token as it passes.
 
 use tilewright_compile::kernel::Kernels;
 use tilewright_compile::reference;

@@ -1,10 +1,13 @@
-//! Files as the system maps them: bytes that come into memory when they are looked at, and that no one copies.
+//! Files as the system maps them: bytes that come into memory when they are looked at, and that no one
+//! copies.
 //!
-//! This is the one file of the command line with `unsafe`. A mapping is sound as long as nobody changes the file below it: bytes that
-//! a slice shows must not change, and pages that were cut off end the process. Binaries of ours are written under another name and
-//! renamed when they are whole (`Host::draft`), so that writing one again leaves the mapped file as it is; whoever edits a binary
-//! in place while it runs is told by the book not to. Everything in a file is checked against its length and its checksums before it
-//! is used, whether it was mapped or read; [`Mapped::Read`] is the same without a mapping, and hosts without files use it.
+//! This is the one file of the command line with `unsafe`. A mapping is sound as long as nobody changes the
+//! file below it: bytes that a slice shows must not change, and pages that were cut off end the process.
+//! Binaries of ours are written under another name and renamed when they are whole (`Host::draft`), so that
+//! writing one again leaves the mapped file as it is; whoever edits a binary in place while it runs is told
+//! by the book not to. Everything in a file is checked against its length and its checksums before it is
+//! used, whether it was mapped or read; [`Mapped::Read`] is the same without a mapping, and hosts without
+//! files use it.
 
 use std::io::{Error, ErrorKind};
 use std::ops::Deref;

@@ -74,8 +74,8 @@ pub(crate) fn onnx_inputs(path: &str, host: &dyn Host) -> Result<Vec<onnx::Decla
     onnx::inputs(path, &read(path, host)?).map_err(|error| Outcome::usage(&error.to_string()))
 }
 
-/// A file in the folder of a model or below, links followed: in the folder that was named, or in the one where the model really is. Caches of
-/// downloads have a link to each file, all to one folder.
+/// A file in the folder of a model or below, links followed: in the folder that was named, or in the one
+/// where the model really is. Caches of downloads have a link to each file, all to one folder.
 fn inside(model: &Path, name: &str, host: &dyn Host) -> Result<Arc<Vec<u8>>, String> {
     let unread = |error: Error| format!("cannot be read: {error}");
     let here =
@@ -93,7 +93,8 @@ fn inside(model: &Path, name: &str, host: &dyn Host) -> Result<Arc<Vec<u8>>, Str
     host.read(&named).map(Arc::new).map_err(unread)
 }
 
-/// Why a name that ends in nothing known is no model: nothing, a folder without a configuration, or a file of another kind.
+/// Why a name that ends in nothing known is no model: nothing, a folder without a configuration, or a file of
+/// another kind.
 fn unknown(path: &str, config: &Error, host: &dyn Host) -> String {
     let what = match config.kind() {
         // Only whether it can be read is looked at: what is not there is told from a folder.
@@ -181,7 +182,8 @@ fn home<'m>(model: &'m str, host: &dyn Host) -> &'m Path {
     }
 }
 
-/// Tokens that end a text, if the configuration of a folder of Hugging Face, or that beside an ONNX file, says them.
+/// Tokens that end a text, if the configuration of a folder of Hugging Face, or that beside an ONNX file,
+/// says them.
 pub(crate) fn ends(model: &str, host: &dyn Host) -> Result<Option<Vec<u32>>, Outcome> {
     let folder = home(model, host);
     if !model.ends_with(".onnx") && folder != Path::new(model) {

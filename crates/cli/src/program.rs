@@ -1,4 +1,5 @@
-//! `tilewright assemble` and `disasm`, and what every verb that takes a program reads: its text, or a binary with its arrays.
+//! `tilewright assemble` and `disasm`, and what every verb that takes a program reads: its text, or a binary
+//! with its arrays.
 
 use std::path::Path;
 
@@ -83,7 +84,8 @@ pub(crate) fn parse(
 }
 
 impl LoadedProgram {
-    /// A program without arrays of its own, as its text says it: complaints are about the text, which goes to the sources.
+    /// A program without arrays of its own, as its text says it: complaints are about the text, which goes to
+    /// the sources.
     pub(crate) fn printed(
         program: &Program,
         name: &str,
@@ -95,7 +97,8 @@ impl LoadedProgram {
         Ok(LoadedProgram { program, arrays: Arrays::new() })
     }
 
-    /// The array of a tensor whose data is a file: one that came with the program, `x.npy`, or `x.safetensors:NAME`.
+    /// The array of a tensor whose data is a file: one that came with the program, `x.npy`, or
+    /// `x.safetensors:NAME`.
     pub(crate) fn array(
         &self,
         tensor: &Tensor,

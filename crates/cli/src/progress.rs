@@ -1,5 +1,5 @@
-//! How far a long command is, on standard error: a bar with the time that is left for people at a terminal, a line from time to
-//! time where nobody watches. Commands that print JSON show nothing and do not call this.
+//! How far a long command is, on standard error: a bar with the time that is left for people at a terminal, a
+//! line from time to time where nobody watches. Commands that print JSON show nothing and do not call this.
 
 use std::io::{IsTerminal, Write};
 
@@ -19,7 +19,8 @@ pub(crate) struct ProgressState {
 }
 
 impl ProgressState {
-    /// Shows a phase and which part of it is done, if that is known. An empty phase ends it. `seconds` is the clock's time.
+    /// Shows a phase and which part of it is done, if that is known. An empty phase ends it. `seconds` is the
+    /// clock's time.
     pub(crate) fn show(&mut self, phase: &str, part: Option<f64>, seconds: f64) {
         if phase.is_empty() {
             if let Some(bar) = self.bar.take() {

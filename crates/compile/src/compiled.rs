@@ -180,7 +180,8 @@ pub fn compile_chosen(
     })
 }
 
-/// Sequences that a model is compiled for: an encoder has one, and a run takes a token of each in a slice of its own.
+/// Sequences that a model is compiled for: an encoder has one, and a run takes a token of each in a slice of
+/// its own.
 fn check_batch(machine: &Tcp, kernels: &Kernels, found: u64) -> Result<(), CompileError> {
     let allowed = match (kernels.pools(), machine.pe.slices) {
         (true, _) if found != 1 => "1 for an encoder".to_string(),
@@ -191,7 +192,8 @@ fn check_batch(machine: &Tcp, kernels: &Kernels, found: u64) -> Result<(), Compi
 }
 
 impl Compiled {
-    /// Choices as they were taken: rows and slots that there was room for. With them the same programs are made.
+    /// Choices as they were taken: rows and slots that there was room for. With them the same programs are
+    /// made.
     pub fn settled(&self) -> Choices {
         let slots = self.outlines.iter().map(|outline| outline.places.slots.len() as u64).max();
         let choices = self.plan.choices.clone();
@@ -215,11 +217,12 @@ impl Compiled {
         pack(&self.kernels, &self.plan, self.lanes, self.slices, &self.parts, constants, write)
     }
 
-    /// What a run of the batch program is told: for each sequence a token and how many are behind it, or nothing if it is idle. Sequences
-    /// that are not named are idle.
+    /// What a run of the batch program is told: for each sequence a token and how many are behind it, or
+    /// nothing if it is idle. Sequences that are not named are idle.
     ///
     /// # Errors
-    /// A token outside the vocabulary, more sequences than the program has, none that has a token, or no position left.
+    /// A token outside the vocabulary, more sequences than the program has, none that has a token, or no
+    /// position left.
     pub fn batch_inputs(&self, sequences: &[Option<(u64, u64)>]) -> Result<Inputs, CompileError> {
         let plan = &self.plan;
         let found = sequences.iter().flatten().count() as u64;
@@ -268,7 +271,8 @@ impl Compiled {
         self.sequence_inputs(0, past, tokens)
     }
 
-    /// [`Self::inputs`] for a sequence of a batch. One token of another sequence than the first is for the batch program.
+    /// [`Self::inputs`] for a sequence of a batch. One token of another sequence than the first is for the
+    /// batch program.
     ///
     /// # Errors
     /// As there; a sequence that there is not.

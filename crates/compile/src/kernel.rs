@@ -1,8 +1,9 @@
 //! The kernel level: clusters of operators that one pass over the chip computes (paper section V-C, stage 2).
 //!
-//! A kernel reads, contracts, runs a chain of vector operators and writes. Values are two-dimensional, tokens by width, and are of two
-//! kinds: [`ValueLayout::Features`] are sharded over the slices by column, [`ValueLayout::Rows`] by token. Projections go from features to
-//! rows, combinations from rows to features, so that no value is ever moved between them by itself.
+//! A kernel reads, contracts, runs a chain of vector operators and writes. Values are two-dimensional, tokens
+//! by width, and are of two kinds: [`ValueLayout::Features`] are sharded over the slices by column,
+//! [`ValueLayout::Rows`] by token. Projections go from features to rows, combinations from rows to features,
+//! so that no value is ever moved between them by itself.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -36,8 +37,8 @@ pub struct Value {
 pub enum AxisOrder {
     /// As it is.
     Plain,
-    /// Heads of `depth` places, `group` of them to each of so many groups of `slots`; slots without a head are zero. Interleaved pairs
-    /// of a rotation become halves.
+    /// Heads of `depth` places, `group` of them to each of so many groups of `slots`; slots without a head
+    /// are zero. Interleaved pairs of a rotation become halves.
     Heads {
         /// Groups.
         groups: u64,
@@ -100,8 +101,8 @@ impl WeightAxis {
         source.filter(|source| *source < self.size && place < self.stored())
     }
 
-    /// Deals it out over so many processing elements. Queries of a head of keys and values go to several if there are more of them than
-    /// such heads; `queries` says how many each has.
+    /// Deals it out over so many processing elements. Queries of a head of keys and values go to several if
+    /// there are more of them than such heads; `queries` says how many each has.
     fn deal_out(&mut self, parts: u64, queries: impl Fn(u64) -> u64) {
         (self.parts, self.copies) = (parts, 1);
         let AxisOrder::Heads { groups, group, slots, .. } = &mut self.order else { return };
@@ -118,7 +119,8 @@ impl WeightAxis {
     }
 }
 
-/// Processing elements that share a head of keys and values, if there are fewer heads than elements and their queries can be sharded evenly.
+/// Processing elements that share a head of keys and values, if there are fewer heads than elements and their
+/// queries can be sharded evenly.
 fn sharing(heads: u64, group: u64, parts: u64) -> u64 {
     let each = parts / heads.max(1);
     if parts.is_multiple_of(heads.max(1)) && group.is_multiple_of(each.max(1)) { each.max(1) } else { 1 }
@@ -293,11 +295,11 @@ pub struct Kernels {
     pub vocabulary: u64,
     /// Caches, one for each attention.
     pub caches: usize,
-    /// The absolute maxima of values that integers are made of, if they were found beforehand: one scale for all tokens. Without,
-    /// each token has its own.
+    /// The absolute maxima of values that integers are made of, if they were found beforehand: one scale for
+    /// all tokens. Without, each token has its own.
     pub amax: BTreeMap<ValueId, f32>,
-    /// The absolute maxima of queries, keys and values by cache, likewise: what eight bits of them stand for. Without, a range that
-    /// is the same for all.
+    /// The absolute maxima of queries, keys and values by cache, likewise: what eight bits of them stand for.
+    /// Without, a range that is the same for all.
     pub ranges: BTreeMap<usize, [f32; 3]>,
 }
 
@@ -327,8 +329,9 @@ impl Kernels {
         })
     }
 
-    /// The same for one of so many processing elements: heads and inner widths are sharded, one-dimensional weight stationary
-    /// (section VI). Combinations then give partial sums. Heads of keys and values that are fewer than parts are shared.
+    /// The same for one of so many processing elements: heads and inner widths are sharded, one-dimensional
+    /// weight stationary (section VI). Combinations then give partial sums. Heads of keys and values that are
+    /// fewer than parts are shared.
     #[must_use]
     pub fn sharded(&self, parts: u64) -> Kernels {
         let parts = parts.max(1);
@@ -368,8 +371,8 @@ impl Kernels {
         })
     }
 
-    /// One scale for all tokens of whatever is contracted, though nothing is known of it: for models without weights, whose times do not
-    /// depend on what a unit is worth.
+    /// One scale for all tokens of whatever is contracted, though nothing is known of it: for models without
+    /// weights, whose times do not depend on what a unit is worth.
     pub fn assume_peaks(&mut self) {
         let inputs = self.kernels.iter().filter_map(|kernel| match kernel {
             Kernel::Project { input, .. } | Kernel::Combine { input, .. } | Kernel::Head { input, .. } => {

@@ -1,4 +1,5 @@
-//! Constants of a graph as numbers: stored ones, and those that only constants make (weights that are kept as integers and scales).
+//! Constants of a graph as numbers: stored ones, and those that only constants make (weights that are kept as
+//! integers and scales).
 
 use std::collections::BTreeSet;
 

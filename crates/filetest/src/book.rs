@@ -1,12 +1,13 @@
 //! Fenced examples of Markdown pages.
 //!
-//! A `console` fence holds commands behind `$ ` and what they print; a command may go on in the next line after a backslash,
-//! and `|` between two of ours gives what the first prints to the second. A line `...` of the expected text stands for any
-//! lines. Files that a command writes must equal those in the repository. A `tw` fence is a notation file that must be legal on
-//! the default chip, a `tw refused` fence one that must not be; a `tcp` or `neuron` fence is a program that must run without a certain
-//! finding, a `tcp refused` or `neuron refused` fence one that must not; a `graph` fence is a graph text that
-//! must lower to primitives, a `graph refused` fence one that must not; a `toml machine` fence is a machine file that must load. A file name behind
-//! these (`tcp scale.tcp`) lets later console fences of the page use the text as that file.
+//! A `console` fence holds commands behind `$ ` and what they print; a command may go on in the next line
+//! after a backslash, and `|` between two of ours gives what the first prints to the second. A line `...` of
+//! the expected text stands for any lines. Files that a command writes must equal those in the repository. A
+//! `tw` fence is a notation file that must be legal on the default chip, a `tw refused` fence one that must
+//! not be; a `tcp` or `neuron` fence is a program that must run without a certain finding, a `tcp refused` or
+//! `neuron refused` fence one that must not; a `graph` fence is a graph text that must lower to primitives, a
+//! `graph refused` fence one that must not; a `toml machine` fence is a machine file that must load. A file
+//! name behind these (`tcp scale.tcp`) lets later console fences of the page use the text as that file.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -108,8 +109,8 @@ fn console(body: &str, given: &mut NamedTexts) -> Result<String, String> {
     Ok(seen)
 }
 
-/// What a command prints, or `expected` if that stands for it. Files that it writes are there for the commands after it; those of
-/// the book must be what the repository has.
+/// What a command prints, or `expected` if that stands for it. Files that it writes are there for the
+/// commands after it; those of the book must be what the repository has.
 fn output_of(command: &str, expected: &str, given: &mut NamedTexts) -> Result<String, String> {
     let mut commands = words::pipe(command);
     for words in &mut commands {
@@ -149,7 +150,8 @@ fn same_file(path: &Path, bytes: &[u8]) -> Result<(), String> {
     Err(format!("{} is not what the command writes; to accept: BLESS=1\n", path.display()))
 }
 
-/// Whether `seen` has the parts of `expected` between its `...` lines, in order, the first at the start and the last at the end.
+/// Whether `seen` has the parts of `expected` between its `...` lines, in order, the first at the start and
+/// the last at the end.
 fn abridged(expected: &str, seen: &str) -> bool {
     let parts: Vec<String> = expected
         .split_inclusive('\n')

@@ -1,4 +1,5 @@
-//! What must hold for any bytes: readers answer with a tree or a diagnostic, printing reads back, maps invert.
+//! What must hold for any bytes: readers answer with a tree or a diagnostic, printing reads back, maps
+//! invert.
 //!
 //! Fuzz targets are one call each of these; the corpus is replayed through them as ordinary tests.
 
@@ -64,7 +65,8 @@ pub fn machine_file(bytes: &[u8]) {
     }
 }
 
-/// NeuronCore programs: what reads prints and reads back, and what was verified is scheduled and read to its end.
+/// NeuronCore programs: what reads prints and reads back, and what was verified is scheduled and read to its
+/// end.
 pub fn neuron_program(bytes: &[u8]) {
     static CHIP: OnceLock<Chip> = OnceLock::new();
     let chip = CHIP.get_or_init(|| {

@@ -94,7 +94,8 @@ pub struct GraphOutput {
     pub value: ValueId,
 }
 
-/// State from run to run: what leaves as an output enters the next run as an input. A key and value cache is state.
+/// State from run to run: what leaves as an output enters the next run as an input. A key and value cache is
+/// state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GraphState {
     /// The input.
@@ -165,7 +166,8 @@ pub struct StoredTensor {
 }
 
 impl StoredTensor {
-    /// A tensor in part of a buffer, little-endian, row-major; `None` if the range is not as long as the elements.
+    /// A tensor in part of a buffer, little-endian, row-major; `None` if the range is not as long as the
+    /// elements.
     pub fn new(
         dtype: Dtype,
         dims: &[u64],

@@ -1,7 +1,7 @@
 //! Integers whose value is known while a graph is built: constants, sizes, and what is computed from them.
 //!
-//! Exported models compute the shapes of their tensors by operators. Those operators run here, on sizes instead of
-//! numbers, and so fold away even where an axis is open.
+//! Exported models compute the shapes of their tensors by operators. Those operators run here, on sizes
+//! instead of numbers, and so fold away even where an axis is open.
 
 use crate::dim::{Axis, Dim};
 use crate::dtype::Dtype;

@@ -1,7 +1,8 @@
 //! The graph level: a model as tensor operators over fixed and named axes.
 //!
-//! A [`Graph`] is data: values defined once, constants by reference to a [`TensorStore`] of tensors, key and value caches as explicit
-//! state. It may hold rich operators ([`rich`]); [`primitives()`] is stage 1 of the compiler and leaves only those of [`op`].
+//! A [`Graph`] is data: values defined once, constants by reference to a [`TensorStore`] of tensors, key and
+//! value caches as explicit state. It may hold rich operators ([`rich`]); [`primitives()`] is stage 1 of the
+//! compiler and leaves only those of [`op`].
 //!
 //! ```
 //! use tilewright_graph::{Builder, Dtype, Type, primitives};

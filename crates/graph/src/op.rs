@@ -1,8 +1,8 @@
 //! Operators: the primitives of stage 1, and rich operators that decompose into them.
 //!
-//! Section V-B of the TCP paper: every operator becomes elementwise operators, reductions, einsum, reshape and indexing,
-//! conversions and comparisons. Windows of convolution and pooling are an indexing primitive, so that a convolution is an
-//! einsum over windows and a pooling a reduction over them.
+//! Section V-B of the TCP paper: every operator becomes elementwise operators, reductions, einsum, reshape
+//! and indexing, conversions and comparisons. Windows of convolution and pooling are an indexing primitive,
+//! so that a convolution is an einsum over windows and a pooling a reduction over them.
 
 use crate::dim::Dim;
 use crate::dtype::Dtype;
@@ -196,14 +196,14 @@ pub enum Op {
         /// How many behind.
         high: Dim,
     },
-    /// `gather(x, indices)`: slices of an axis by number; the axis is replaced by those of the indices. Negative numbers
-    /// count from the end.
+    /// `gather(x, indices)`: slices of an axis by number; the axis is replaced by those of the indices.
+    /// Negative numbers count from the end.
     Gather {
         /// Which axis.
         axis: usize,
     },
-    /// `scatter(x, indices, updates)`: `x` with rows (along axis 0) replaced by, or folded with, those of `updates`;
-    /// indices have one axis. Without a fold, the last of equal indices wins.
+    /// `scatter(x, indices, updates)`: `x` with rows (along axis 0) replaced by, or folded with, those of
+    /// `updates`; indices have one axis. Without a fold, the last of equal indices wins.
     Scatter {
         /// What is done with the row that is there; nothing replaces it.
         fold: Option<Fold>,

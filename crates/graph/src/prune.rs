@@ -3,7 +3,8 @@
 use crate::graph::{Graph, ValueId};
 use tilewright_base::invariant::OrBroken;
 
-/// The same graph without nodes and constants that no output needs; inputs stay. Values are numbered canonically.
+/// The same graph without nodes and constants that no output needs; inputs stay. Values are numbered
+/// canonically.
 pub fn prune(mut graph: Graph) -> Graph {
     let mut needed = vec![false; graph.values.len()];
     let mark = |id: ValueId, needed: &mut Vec<bool>| {
@@ -24,8 +25,8 @@ pub fn prune(mut graph: Graph) -> Graph {
     canonical(graph)
 }
 
-/// The same graph with its values numbered in the order in which its text defines them: inputs, constants, results of nodes.
-/// Values that nothing defines are dropped.
+/// The same graph with its values numbered in the order in which its text defines them: inputs, constants,
+/// results of nodes. Values that nothing defines are dropped.
 pub fn canonical(mut graph: Graph) -> Graph {
     let inputs = graph.inputs.iter().copied();
     let constants = graph.constants.iter().map(|constant| constant.value);

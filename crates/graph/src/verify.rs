@@ -1,4 +1,5 @@
-//! Whether a graph makes sense: every value defined once and before its use, types as the operators give them, sizes bounded.
+//! Whether a graph makes sense: every value defined once and before its use, types as the operators give
+//! them, sizes bounded.
 
 use std::collections::BTreeSet;
 use tilewright_base::invariant::OrBroken;

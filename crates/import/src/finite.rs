@@ -1,4 +1,5 @@
-//! Weights must be numbers: a checkpoint with NaN or an infinity in it would give tokens, and none that mean anything.
+//! Weights must be numbers: a checkpoint with NaN or an infinity in it would give tokens, and none that mean
+//! anything.
 
 use tilewright_graph::{Dtype, StoredTensor};
 

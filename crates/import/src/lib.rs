@@ -1,6 +1,7 @@
 //! Model files to graphs: bytes in, a graph and a store of tensors out. Nothing here opens a file.
 //!
-//! Files are hostile until read: every length is checked before memory is taken, and a refusal names the file and the tensor.
+//! Files are hostile until read: every length is checked before memory is taken, and a refusal names the file
+//! and the tensor.
 //!
 //! - [`llama`]: the graph of the Llama family, from a configuration and whoever knows where the weights are;
 //! - [`llama2c`]: checkpoints of llama2.c;

@@ -1,7 +1,9 @@
-//! The graph of the Llama family: RMS norm, rotary positions, grouped attention over a key and value cache, gated feed-forward.
+//! The graph of the Llama family: RMS norm, rotary positions, grouped attention over a key and value cache,
+//! gated feed-forward.
 //!
-//! One graph serves prefill and decode: axis `seq` is the new tokens, `past` those in the cache. Caches are state: inputs
-//! `past_kN`, `past_vN` and outputs `present_kN`, `present_vN`. A query sees the keys whose place is at most its position.
+//! One graph serves prefill and decode: axis `seq` is the new tokens, `past` those in the cache. Caches are
+//! state: inputs `past_kN`, `past_vN` and outputs `present_kN`, `present_vN`. A query sees the keys whose
+//! place is at most its position.
 
 use tilewright_base::invariant::OrBroken;
 use tilewright_graph::rich::{Attrs, RichOp};

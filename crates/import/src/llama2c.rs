@@ -1,8 +1,8 @@
 //! Checkpoints of llama2.c, version 0: seven int32, then float32 arrays without padding.
 //!
-//! Little-endian: width, hidden, layers, heads, key heads, vocabulary (negative: an output matrix of its own comes last),
-//! context. Then for all layers of a kind together: embedding, attention norm, wq, wk, wv, wo, feed-forward norm, gate, down,
-//! up; final norm; two tables of rotary positions, which are not used.
+//! Little-endian: width, hidden, layers, heads, key heads, vocabulary (negative: an output matrix of its own
+//! comes last), context. Then for all layers of a kind together: embedding, attention norm, wq, wk, wv, wo,
+//! feed-forward norm, gate, down, up; final norm; two tables of rotary positions, which are not used.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

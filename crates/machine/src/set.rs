@@ -19,8 +19,9 @@ use crate::resolve::ResolvedFigure;
 const SET: &str = "--set";
 
 impl LoadedMachine {
-    /// The machine with `section.key=value` settings; the section may be left out where the key is
-    /// in one section only, or stand behind the key as in `slices_per_pe`. Each setting becomes a source text, so that complaints can point at it.
+    /// The machine with `section.key=value` settings; the section may be left out where the key is in one
+    /// section only, or stand behind the key as in `slices_per_pe`. Each setting becomes a source text, so
+    /// that complaints can point at it.
     ///
     /// # Errors
     /// Every complaint about the settings.

@@ -1,8 +1,8 @@
 //! Rule 1 (and the coverage half of rule 4): the digits of an axis form a mixed radix.
 //!
-//! Sorted by stride the digits start at 1, each next stride is the previous stride times the previous size, and the
-//! last reaches the end of the axis exactly, or passes it as declared padding (paper section II-A). A window is covered by shapes, the
-//! loops that move it by tactics.
+//! Sorted by stride the digits start at 1, each next stride is the previous stride times the previous size,
+//! and the last reaches the end of the axis exactly, or passes it as declared padding (paper section II-A). A
+//! window is covered by shapes, the loops that move it by tactics.
 
 use tilewright_base::{Diagnostic, Span};
 

@@ -1,8 +1,8 @@
 //! The size table: what `E`, `l` or `s` stand for.
 //!
 //! The paper writes axes small and sizes large in section II and the other way round in section VI, so a
-//! symbol is looked up as written and then without regard to case. An axis given as a range is dynamic: its size
-//! is known only at run time, shapes are laid out for its largest size.
+//! symbol is looked up as written and then without regard to case. An axis given as a range is dynamic: its
+//! size is known only at run time, shapes are laid out for its largest size.
 
 use tilewright_base::{Diagnostic, Name, Span};
 

@@ -1,6 +1,8 @@
-//! Runs the loops of a tactic literally, one step after the other: what a tactic means before any machine is asked.
+//! Runs the loops of a tactic literally, one step after the other: what a tactic means before any machine is
+//! asked.
 //!
-//! A window is where its loops have moved it; steps that read outside of what is stored add nothing and are skipped.
+//! A window is where its loops have moved it; steps that read outside of what is stored add nothing and are
+//! skipped.
 //!
 //! Slow by design and independent of the engines, so that it can check them.
 

@@ -1,7 +1,9 @@
-//! Windows: stored axes whose positions are sums of loops, as convolutions need them (the sliding sums of the vISA book).
+//! Windows: stored axes whose positions are sums of loops, as convolutions need them (the sliding sums of the
+//! vISA book).
 //!
-//! `b(y=2x+r)c` stores the axis `y`; loops run over `x` and `r`. A loop moves a digit of the stored axis by its factor, as long as no sum
-//! carries into the digit above. Positions before the start and behind the end read as zero.
+//! `b(y=2x+r)c` stores the axis `y`; loops run over `x` and `r`. A loop moves a digit of the stored axis by
+//! its factor, as long as no sum carries into the digit above. Positions before the start and behind the end
+//! read as zero.
 
 use tilewright_base::{Diagnostic, Span};
 

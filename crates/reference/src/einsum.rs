@@ -1,5 +1,6 @@
-//! Sums of products. Pairs of operands become batches of matrix products with both matrices row by row over the summed
-//! labels; a product is a dot product in sixteen lanes, in one order for every shape and number of threads.
+//! Sums of products. Pairs of operands become batches of matrix products with both matrices row by row over
+//! the summed labels; a product is a dot product in sixteen lanes, in one order for every shape and number of
+//! threads.
 
 use rayon::prelude::*;
 use tilewright_graph::{Dtype, Subscripts};

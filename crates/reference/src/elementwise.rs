@@ -225,7 +225,8 @@ pub fn select(condition: &Tensor, x: &Tensor, y: &Tensor) -> Result<Tensor, Eval
     }
 }
 
-/// Another type. Floats are cut towards zero and clamped to the range of i64, then wrapped; integers are wrapped.
+/// Another type. Floats are cut towards zero and clamped to the range of i64, then wrapped; integers are
+/// wrapped.
 #[expect(clippy::cast_possible_truncation, clippy::cast_precision_loss, reason = "this is the conversion")]
 pub fn convert(x: &Tensor, dtype: Dtype) -> Tensor {
     match (&x.elements, dtype.is_float()) {

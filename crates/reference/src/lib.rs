@@ -1,7 +1,9 @@
-//! The meaning of the graph level, written plainly: the reference of importers, of stage 1 and of what chips compute.
+//! The meaning of the graph level, written plainly: the reference of importers, of stage 1 and of what chips
+//! compute.
 //!
-//! Floats are computed in float32 and rounded to their type, integers in 64 bits and wrapped to theirs. It knows no chip, no
-//! schedule and no cost. Sums have one fixed order, so the bits of a result do not depend on threads or on the host.
+//! Floats are computed in float32 and rounded to their type, integers in 64 bits and wrapped to theirs. It
+//! knows no chip, no schedule and no cost. Sums have one fixed order, so the bits of a result do not depend
+//! on threads or on the host.
 //!
 //! - [`tensor`]: elements with their sizes;
 //! - [`view`]: strided copies, which transposing, stretching, slicing and windows are;

@@ -53,7 +53,8 @@ impl<'i> Session<'i> {
         Ok(Session { interpreter, tokens, inputs, seen: 0 })
     }
 
-    /// Takes tokens behind those it has; the result is the logits of each, `[.., tokens, vocabulary]` flattened to rows.
+    /// Takes tokens behind those it has; the result is the logits of each, `[.., tokens, vocabulary]`
+    /// flattened to rows.
     ///
     /// # Errors
     /// If the graph refuses them: a token outside the vocabulary, a sequence that is too long.

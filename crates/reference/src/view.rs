@@ -1,4 +1,5 @@
-//! Strided copies. Transposing, stretching, slicing and windows all read one tensor by another set of strides.
+//! Strided copies. Transposing, stretching, slicing and windows all read one tensor by another set of
+//! strides.
 
 use std::sync::Arc;
 
@@ -72,7 +73,8 @@ pub fn gathered<T: Copy>(
     Ok(out)
 }
 
-/// Goes through the rows (along the last axis) of a shape, with the offset of each operand and its stride there.
+/// Goes through the rows (along the last axis) of a shape, with the offset of each operand and its stride
+/// there.
 pub fn rows<const N: usize>(
     dims: &[usize],
     strides: &[&[isize]; N],

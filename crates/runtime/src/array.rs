@@ -74,8 +74,8 @@ impl Array {
         usize::try_from(count).ok().filter(|_| count <= MAX_ELEMENTS)
     }
 
-    /// Elements drawn from a seed: integers over the whole range of their type (32-bit ones within a million), floats
-    /// evenly between -1 and 1.
+    /// Elements drawn from a seed: integers over the whole range of their type (32-bit ones within a
+    /// million), floats evenly between -1 and 1.
     pub fn random(rules: &RuleSet, dtype: Dtype, extents: &[u64], seed: u64) -> Option<Array> {
         let count = Array::count(extents)?;
         let patterns = (0..count).map(|index| draw(rules, dtype, seed, index as u64)).collect();

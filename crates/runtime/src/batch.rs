@@ -1,4 +1,5 @@
-//! Texts from a model that go on at the same time, as sequences of a batch: prompts one after the other, then a run for a token of each.
+//! Texts from a model that go on at the same time, as sequences of a batch: prompts one after the other, then
+//! a run for a token of each.
 
 use std::iter;
 use std::ops::ControlFlow;
@@ -33,7 +34,8 @@ pub struct BatchGeneration {
     pub decode: Usage,
 }
 
-/// Takes the prompt of the first sequence and those of others, and generates; `said` hears each token and whose it is.
+/// Takes the prompt of the first sequence and those of others, and generates; `said` hears each token and
+/// whose it is.
 ///
 /// # Errors
 /// More prompts than the model was compiled for, one that does not fit, a run that does not come to its end.

@@ -1,7 +1,7 @@
 //! A contraction by its definition, element by element: the reference of lowered programs.
 //!
-//! Integers are summed exactly and wrapped to 32 bits. Floats are summed in double precision, and may differ by what single
-//! precision loses in any order of the sum.
+//! Integers are summed exactly and wrapped to 32 bits. Floats are summed in double precision, and may differ
+//! by what single precision loses in any order of the sum.
 
 use tilewright_base::invariant::{OrBroken, to_index};
 use tilewright_machine::Tcp;
@@ -32,7 +32,8 @@ pub struct ValueComparison {
     pub different: u64,
 }
 
-/// Parts of a float sum's magnitude by which results may differ: single precision over many terms, in any order.
+/// Parts of a float sum's magnitude by which results may differ: single precision over many terms, in any
+/// order.
 const FLOAT_SLACK: f64 = 1e-5;
 
 /// Computes results again, evenly spread over the output, with at most so many products.
@@ -59,7 +60,8 @@ pub fn compare(rules: &RuleSet, [in0, in1, out]: [NamedArray<'_>; 3], most_produ
     comparison
 }
 
-/// The same for a run of a program: its inputs as they are given, and the output that the run left; none without them.
+/// The same for a run of a program: its inputs as they are given, and the output that the run left; none
+/// without them.
 pub fn compare_run(
     machine: &Tcp,
     [in0, in1, out]: [&Tensor; 3],

@@ -1,4 +1,5 @@
-//! A general graph on a device: constants are written once, every run takes inputs and gives results as words.
+//! A general graph on a device: constants are written once, every run takes inputs and gives results as
+//! words.
 
 use tilewright_base::invariant::{OrBroken, to_index};
 use tilewright_compile::general::Planned;
@@ -46,7 +47,8 @@ impl GraphDevice {
         &self.planned
     }
 
-    /// Runs once. Inputs are words in the order of the graph's inputs; results are found with [`GraphDevice::value`].
+    /// Runs once. Inputs are words in the order of the graph's inputs; results are found with
+    /// [`GraphDevice::value`].
     ///
     /// # Errors
     /// Inputs of another length, a run that cannot go on.

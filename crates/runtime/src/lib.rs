@@ -2,12 +2,14 @@
 //!
 //! - [`array`]: a tensor's elements as patterns, drawn from a seed or converted from numbers;
 //! - [`einsum`]: a contraction by its definition, to check others against;
-//! - [`npy`], [`tensors`]: NumPy and safetensors files, from bytes and to bytes; whoever calls reads the file;
+//! - [`npy`], [`tensors`]: NumPy and safetensors files, from bytes and to bytes; whoever calls reads the
+//!   file;
 //! - [`value_dependence`]: programs that cannot be timed or checked without their values;
 //! - [`readings`]: values, timeline, energy and findings of one run, told by `listener`;
 //! - [`prepared`], [`device`]: programs verified once, on memories that stay;
 //! - [`model`]: a compiled model with its weights and caches;
-//! - [`generate`], [`batch`], [`usage`]: text from it, token by token, or several texts at once, and what all runs took.
+//! - [`generate`], [`batch`], [`usage`]: text from it, token by token, or several texts at once, and what all
+//!   runs took.
 
 pub mod array;
 pub mod batch;

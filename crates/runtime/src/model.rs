@@ -1,4 +1,5 @@
-//! A compiled model on a device: weights written once, then prompts and tokens, the caches kept from run to run.
+//! A compiled model on a device: weights written once, then prompts and tokens, the caches kept from run to
+//! run.
 
 use std::sync::Arc;
 use tilewright_base::invariant::to_index;
@@ -107,8 +108,8 @@ impl ModelDevice {
         Ok(())
     }
 
-    /// Writes weights and tables that were packed before, for each chip from the first byte of its HBM on, and runs the program that all
-    /// others begin with.
+    /// Writes weights and tables that were packed before, for each chip from the first byte of its HBM on,
+    /// and runs the program that all others begin with.
     ///
     /// # Errors
     /// More bytes than the memory has.
@@ -150,7 +151,8 @@ impl ModelDevice {
         self.seen_by.fill(0);
     }
 
-    /// Takes tokens behind those it has, at most [`Compiled::most_tokens`]; the reading of the run, and which program it was.
+    /// Takes tokens behind those it has, at most [`Compiled::most_tokens`]; the reading of the run, and which
+    /// program it was.
     ///
     /// # Errors
     /// Tokens that the model does not have room for.
@@ -194,11 +196,12 @@ impl ModelDevice {
         Ok((phase, reading))
     }
 
-    /// Takes tokens of one sequence of a batch, behind those that it took before: a prompt, or a part of one. [`Self::logits`] gives
-    /// what follows them.
+    /// Takes tokens of one sequence of a batch, behind those that it took before: a prompt, or a part of one.
+    /// [`Self::logits`] gives what follows them.
     ///
     /// # Errors
-    /// As [`Self::feed`]; a sequence that there is not, or fewer than two tokens: one is for [`Self::feed_batch`].
+    /// As [`Self::feed`]; a sequence that there is not, or fewer than two tokens: one is for
+    /// [`Self::feed_batch`].
     pub fn feed_sequence<S: Sink + Send>(
         &mut self,
         sequence: u64,
@@ -222,8 +225,9 @@ impl ModelDevice {
         Ok(reading)
     }
 
-    /// Takes one token of each sequence that has one, behind those that it took before; caches hold what earlier runs of this kind left.
-    /// Sequences may have come differently far, and those without a token, or not named, stay where they are.
+    /// Takes one token of each sequence that has one, behind those that it took before; caches hold what
+    /// earlier runs of this kind left. Sequences may have come differently far, and those without a token, or
+    /// not named, stay where they are.
     ///
     /// # Errors
     /// A model that was compiled for one sequence, tokens that it does not have room for.

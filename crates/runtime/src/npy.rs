@@ -1,7 +1,8 @@
 //! NumPy's `.npy`: a header that is a Python dictionary, then elements (NEP 1).
 //!
-//! Types that NumPy lacks are written as the next one that holds them exactly: narrow floats as `<f4`, 4-bit integers as `|i1`. Opaque
-//! elements of one or two bytes (`|V1`, `<V2`: how NumPy stores foreign types) are read as patterns of the type asked for.
+//! Types that NumPy lacks are written as the next one that holds them exactly: narrow floats as `<f4`, 4-bit
+//! integers as `|i1`. Opaque elements of one or two bytes (`|V1`, `<V2`: how NumPy stores foreign types) are
+//! read as patterns of the type asked for.
 
 use tilewright_base::invariant::OrBroken;
 use tilewright_num::{Dtype, RuleSet, convert, int_pattern, int_value, load};

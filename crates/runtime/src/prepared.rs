@@ -13,7 +13,8 @@ use crate::listener::{self, InitialMemory};
 use crate::readings::{Reading, ReadingError, ReadingOptions, accepted};
 use crate::value_dependence::ValueDependence;
 
-/// A legal program of a machine, with what its images cost once somebody asked. May be shared between threads.
+/// A legal program of a machine, with what its images cost once somebody asked. May be shared between
+/// threads.
 #[derive(Debug)]
 pub struct Prepared {
     sim: sim::Prepared,
@@ -62,7 +63,8 @@ impl Prepared {
         u32::try_from(at).ok().map(RegisterId)
     }
 
-    /// Timeline, energy and, if wanted, findings, without a device: [`ReadingOptions::values`] is not looked at.
+    /// Timeline, energy and, if wanted, findings, without a device: [`ReadingOptions::values`] is not looked
+    /// at.
     ///
     /// # Errors
     /// As [`Device::run`]; a program whose timeline depends on values needs a device.

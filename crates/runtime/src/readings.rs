@@ -1,6 +1,7 @@
 //! All readings of one run of a TCP program: values, timeline, energy and findings from the same events.
 //!
-//! The simulator tells what happens; values are computed when a command is done, findings are checked as commands are issued.
+//! The simulator tells what happens; values are computed when a command is done, findings are checked as
+//! commands are issued.
 
 use thiserror::Error;
 use tilewright_base::{Diagnostic, Severity};
@@ -41,7 +42,8 @@ pub struct Reading {
     pub outcome: Outcome,
     /// What went wrong, if it was asked for.
     pub findings: Vec<Finding>,
-    /// Outputs by name, in the program's order, if values were asked for; of a run on a device that is kept, none.
+    /// Outputs by name, in the program's order, if values were asked for; of a run on a device that is kept,
+    /// none.
     pub outputs: Vec<(String, Array)>,
 }
 

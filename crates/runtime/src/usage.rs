@@ -1,4 +1,5 @@
-//! What many runs took together: cycles, energy, how busy engines were, and which kinds of commands the time went to.
+//! What many runs took together: cycles, energy, how busy engines were, and which kinds of commands the time
+//! went to.
 
 use std::collections::BTreeMap;
 use tilewright_base::invariant::Exact;
@@ -73,8 +74,8 @@ impl Usage {
         kinds
     }
 
-    /// Products that commands make, as a part of what the engines of so many PEs could have made. Empty elements of packets are left out;
-    /// rows and columns that templates pad are elements like others.
+    /// Products that commands make, as a part of what the engines of so many PEs could have made. Empty
+    /// elements of packets are left out; rows and columns that templates pad are elements like others.
     pub fn mac_use(&self, machine: &Tcp, pes: u64, dtype: Dtype) -> f64 {
         let each = Setup::new(machine, 1, dtype).map_or(0, |setup| setup.packet_elements());
         let slices = machine.pe.slices.exact_mul(pes);

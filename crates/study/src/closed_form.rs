@@ -1,6 +1,6 @@
 //! Published cycle counts by the closed forms of the engine: single stages, whole commands, transfers. Rows
-//! of `bench/published.toml` say what runs; nothing is computed here that `tilewright_tcp_cost::cycles` does not
-//! say.
+//! of `bench/published.toml` say what runs; nothing is computed here that `tilewright_tcp_cost::cycles` does
+//! not say.
 
 use serde::Deserialize;
 use tilewright_machine::Tcp;

@@ -1,4 +1,5 @@
-//! `tilewright compile`: a model through the stages of the compiler, as text or as a file that `tilewright exec` runs.
+//! `tilewright compile`: a model through the stages of the compiler, as text or as a file that `tilewright
+//! exec` runs.
 
 pub(crate) mod args;
 mod file;

@@ -1,4 +1,5 @@
-//! `tilewright run` of a file that `tilewright compile` wrote: what `exec` does. What the file decides cannot be asked for once more.
+//! `tilewright run` of a file that `tilewright compile` wrote: what `exec` does. What the file decides cannot
+//! be asked for once more.
 
 use tilewright_tcp_isa::program::binary::is_binary;
 

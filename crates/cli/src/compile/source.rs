@@ -1,4 +1,5 @@
-//! What is compiled, by the name of its file: a model or its graph from stage 1 on, kernels from stage 3 on, lowered kernels from stage 4 on.
+//! What is compiled, by the name of its file: a model or its graph from stage 1 on, kernels from stage 3 on,
+//! lowered kernels from stage 4 on.
 
 use tilewright_base::{Diagnostic, Sources};
 use tilewright_compile::cluster::cluster;
@@ -139,7 +140,8 @@ impl CompileInput {
         calibrate::calibrated(&machine, &args.target, (self.model()?, &tokenizer), kernels, host)
     }
 
-    /// Compiles it to programs: by the rule, and then with the choices that an effort finds, unless they are made already.
+    /// Compiles it to programs: by the rule, and then with the choices that an effort finds, unless they are
+    /// made already.
     pub(super) fn made(&self, args: &CompileArgs, host: &mut dyn Host) -> Result<CompileOutput, Outcome> {
         let kernels = self.kernels(args, host)?;
         if let CompileInput::Lowered(read) = self {

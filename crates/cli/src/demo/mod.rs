@@ -1,5 +1,5 @@
-//! `tilewright demo attention`: attention of one head group on the chip, from the tactic of its first product to values that plain
-//! loops check, and a trace to open.
+//! `tilewright demo attention`: attention of one head group on the chip, from the tactic of its first product
+//! to values that plain loops check, and a trace to open.
 
 mod plain;
 

@@ -1,4 +1,5 @@
-//! What a target's candidates look like to people. Tables, JSON and pictures of a search are made from this, whatever the target.
+//! What a target's candidates look like to people. Tables, JSON and pictures of a search are made from this,
+//! whatever the target.
 
 use serde_json::Value;
 use tilewright_explore::refusal::Refusal;

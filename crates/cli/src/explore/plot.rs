@@ -1,5 +1,5 @@
-//! Pictures of a search: performance against power with the front marked (after Fig. 14 of the paper), energy of the front by component
-//! (after Fig. 15), and a roofline.
+//! Pictures of a search: performance against power with the front marked (after Fig. 14 of the paper), energy
+//! of the front by component (after Fig. 15), and a roofline.
 
 use tilewright_explore::Target;
 use tilewright_explore::search::FoundOf;

@@ -1,4 +1,5 @@
-//! Sweeps: `L=128..4096:x2` in `--dims`, `pe.slices=32..128:x2` in `--set`. Each combination is a search of its own.
+//! Sweeps: `L=128..4096:x2` in `--dims`, `pe.slices=32..128:x2` in `--set`. Each combination is a search of
+//! its own.
 
 use crate::outcome::Outcome;
 

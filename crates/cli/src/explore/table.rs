@@ -154,7 +154,8 @@ pub(crate) fn checked<S: CandidateDisplay>(shown: &S, number: usize, check: &Che
     )
 }
 
-/// Why nothing is legal: the rule that binds, by how much the closest candidate misses, and the least change that helps.
+/// Why nothing is legal: the rule that binds, by how much the closest candidate misses, and the least change
+/// that helps.
 pub(crate) fn nothing<S: CandidateDisplay>(shown: &S, found: &FoundOf<S::Target>) -> String {
     let mut text = format!("no {} of {} is legal", shown.called(), shown.einsum());
     let Some(binding) = found.refused.binding() else { return text };

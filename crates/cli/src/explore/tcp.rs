@@ -139,7 +139,8 @@ impl CandidateDisplay for Task<'_> {
     }
 }
 
-/// Products for each byte of the stream, and products a cycle on each slice; or for each byte from HBM, and on all slices.
+/// Products for each byte of the stream, and products a cycle on each slice; or for each byte from HBM, and
+/// on all slices.
 fn under_roof(task: &Task<'_>, told: &Told) -> (f64, f64) {
     if task.from_hbm != [false; 2] {
         #[expect(clippy::cast_precision_loss, reason = "a place in a picture")]

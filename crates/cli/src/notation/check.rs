@@ -169,7 +169,8 @@ fn placed_lines(
     lines
 }
 
-/// The count and its factors in the words of the tactic: a term that was cut into repeats and lanes counts as written.
+/// The count and its factors in the words of the tactic: a term that was cut into repeats and lanes counts as
+/// written.
 fn reuse_words(program: &Program, reuse: &Reuse) -> String {
     let mut factors: Vec<(Span, u64)> = Vec::new();
     for digit in reuse.factors() {

@@ -1,5 +1,5 @@
-//! `tilewright run`: a language model generates text, an encoder gives the vector of one, any other graph its outputs, on the simulated
-//! chip or with the interpreter.
+//! `tilewright run`: a language model generates text, an encoder gives the vector of one, any other graph its
+//! outputs, on the simulated chip or with the interpreter.
 
 pub(crate) mod args;
 mod batch;

@@ -1,4 +1,5 @@
-//! What a generation took, in words and as JSON: time, energy, how busy the chip was, and where the time went.
+//! What a generation took, in words and as JSON: time, energy, how busy the chip was, and where the time
+//! went.
 
 use std::fmt::Write as _;
 use tilewright_base::invariant::{Exact, OrBroken};

@@ -1,5 +1,5 @@
-//! `tilewright sim`: a program text read, run, and said something about. Programs of the TCP run here, those of the
-//! NeuronCore in [`neuron`].
+//! `tilewright sim`: a program text read, run, and said something about. Programs of the TCP run here, those
+//! of the NeuronCore in [`neuron`].
 
 mod json;
 mod neuron;
@@ -77,7 +77,8 @@ fn simulate(args: &SimArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> {
     readings(&args.readings, &tcp, &loaded, &sources, host)
 }
 
-/// Runs a program on a machine and says what was asked of it; complaints and findings are about texts of the sources.
+/// Runs a program on a machine and says what was asked of it; complaints and findings are about texts of the
+/// sources.
 pub(crate) fn readings(
     args: &ReadingArgs,
     tcp: &Tcp,

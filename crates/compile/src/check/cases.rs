@@ -1,7 +1,7 @@
 //! Values that control registers may have: ranges that are cut wherever a branch depends on them.
 //!
-//! Every PE starts with the same registers, so that a branch on one that no step has set goes the same way in all queues. Where a branch
-//! depends on anything else, both ways are followed.
+//! Every PE starts with the same registers, so that a branch on one that no step has set goes the same way in
+//! all queues. Where a branch depends on anything else, both ways are followed.
 
 use std::sync::Arc;
 

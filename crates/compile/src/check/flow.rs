@@ -1,7 +1,7 @@
 //! Which command wrote what a command reads: the last writer of every byte, slice by slice.
 //!
-//! Commands come in an order that keeps to what is ordered. Where nothing races, the last writer in that order is the one whose bytes are
-//! read. Slices that no write tells apart are followed as one.
+//! Commands come in an order that keeps to what is ordered. Where nothing races, the last writer in that
+//! order is the one whose bytes are read. Slices that no write tells apart are followed as one.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,6 +1,8 @@
-//! All queues of one case: they take turns until each has ended or waits for a message, commands are compared as they come.
+//! All queues of one case: they take turns until each has ended or waits for a message, commands are compared
+//! as they come.
 //!
-//! Messages are taken in the order in which one sender sends them, so that it makes no difference whose turn it is.
+//! Messages are taken in the order in which one sender sends them, so that it makes no difference whose turn
+//! it is.
 
 use std::collections::BTreeMap;
 use tilewright_base::invariant::OrBroken;

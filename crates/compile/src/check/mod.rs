@@ -1,8 +1,9 @@
-//! The checker of schedules: from a command program alone, that each read sees its write, that nothing overlaps in space and time, and that
-//! every wait has its signal (paper sections III-C, V-A and V-C).
+//! The checker of schedules: from a command program alone, that each read sees its write, that nothing
+//! overlaps in space and time, and that every wait has its signal (paper sections III-C, V-A and V-C).
 //!
-//! It shares nothing with what writes the waits. Footprints (`tilewright_tcp_isa::footprint`) say what a command touches; all else follows from
-//! the steps of the queues. Branches are followed both ways, by cutting the ranges of control registers; loops as [`trace`] says.
+//! It shares nothing with what writes the waits. Footprints (`tilewright_tcp_isa::footprint`) say what a
+//! command touches; all else follows from the steps of the queues. Branches are followed both ways, by
+//! cutting the ranges of control registers; loops as [`trace`] says.
 //!
 //! | file | owns |
 //! |---|---|
@@ -54,7 +55,8 @@ pub struct CheckReport {
     pub commands: u64,
     /// Pairs of commands that were found to be ordered or apart, where they might have met.
     pub pairs: u64,
-    /// Commands whose results nobody reads in some case, by queue and step, and those whose results somebody reads.
+    /// Commands whose results nobody reads in some case, by queue and step, and those whose results somebody
+    /// reads.
     unread: BTreeMap<(usize, usize), CheckFault>,
     read: BTreeSet<(usize, usize)>,
 }

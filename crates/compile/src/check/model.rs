@@ -1,4 +1,5 @@
-//! The programs of a compiled model under check: what each kernel may read, and runs that are looked at one by one.
+//! The programs of a compiled model under check: what each kernel may read, and runs that are looked at one
+//! by one.
 
 use std::sync::Arc;
 
@@ -84,8 +85,8 @@ impl Compiled {
         rotates.for_each(|(_, reads)| reads.push(own));
     }
 
-    /// Constants that come window by window belong to something of their own, behind the kernels, which those of a window read, and the
-    /// norm behind them, which adds the bias of the last.
+    /// Constants that come window by window belong to something of their own, behind the kernels, which those
+    /// of a window read, and the norm behind them, which adds the bias of the last.
     fn read_constants(&self, intent: &mut Intent) {
         let windows = self.plan.constants.windows.len();
         if !self.plan.streams {

@@ -1,8 +1,9 @@
 //! What is ordered before what: clocks over the units of all PEs (paper sections III-C and V-A).
 //!
-//! A unit runs the commands of its queue in order. A wait orders a command before all that the queue starts later; so does an `exec`, for the
-//! command before it in its context. A core knows what it synced with, what it awaited and what messages carried; what it pushes then is ordered after that. A
-//! message carries what its sender's core knows.
+//! A unit runs the commands of its queue in order. A wait orders a command before all that the queue starts
+//! later; so does an `exec`, for the command before it in its context. A core knows what it synced with, what
+//! it awaited and what messages carried; what it pushes then is ordered after that. A message carries what
+//! its sender's core knows.
 
 use std::collections::{BTreeMap, VecDeque};
 use tilewright_base::invariant::Exact;

@@ -1,4 +1,5 @@
-//! What commands touch, worked out once for each image, PE and values of the registers that it names; and whether two of them meet.
+//! What commands touch, worked out once for each image, PE and values of the registers that it names; and
+//! whether two of them meet.
 
 use std::collections::{BTreeMap, BTreeSet};
 use tilewright_base::invariant::OrBroken;

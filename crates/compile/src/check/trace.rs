@@ -1,6 +1,7 @@
 //! What one queue does in one case, as a list: commands with what they touch, waits, messages.
 //!
-//! Loops whose ends are known run all their turns; others run none, one and two, which shows every order of two neighbouring turns.
+//! Loops whose ends are known run all their turns; others run none, one and two, which shows every order of
+//! two neighbouring turns.
 
 use tilewright_tcp_isa::program::control::{Command, Step, StepKind, Value};
 use tilewright_tcp_isa::program::event::{PeId, Unit};

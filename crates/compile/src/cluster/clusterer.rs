@@ -1,4 +1,5 @@
-//! A graph as clustering sees it: who makes a value and who uses it, projections with their biases, heads of an attention.
+//! A graph as clustering sees it: who makes a value and who uses it, projections with their biases, heads of
+//! an attention.
 
 use tilewright_graph::rich::{Attr, Attrs, RichOp};
 use tilewright_graph::{Binary, Graph, Node, Op, ValueId as Value};

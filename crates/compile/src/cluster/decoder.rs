@@ -1,4 +1,5 @@
-//! The Llama family: a norm, projections of it, attention or a gate, and a combination that is added to the residual; then logits.
+//! The Llama family: a norm, projections of it, attention or a gate, and a combination that is added to the
+//! residual; then logits.
 
 use tilewright_graph::rich::RichOp;
 use tilewright_graph::{Binary, Op, ValueId as Value};

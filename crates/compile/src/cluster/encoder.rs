@@ -1,5 +1,5 @@
-//! The BERT family: embeddings of tokens and places, then attention and a feed-forward part, each added to what it was made from and
-//! normalised; then the mean over all tokens, scaled to length 1.
+//! The BERT family: embeddings of tokens and places, then attention and a feed-forward part, each added to
+//! what it was made from and normalised; then the mean over all tokens, scaled to length 1.
 
 use tilewright_base::invariant::OrBroken;
 use tilewright_graph::rich::{Attr, RichOp};

@@ -1,7 +1,8 @@
 //! Stage 2: a graph of operators to kernels (paper section V-C).
 //!
-//! Follows the residual of a model: norms, projections, what becomes of them, and the combination that is added back. Projections of
-//! one value are one kernel; their heads, rotations, cache, softmax and gates are fused behind them.
+//! Follows the residual of a model: norms, projections, what becomes of them, and the combination that is
+//! added back. Projections of one value are one kernel; their heads, rotations, cache, softmax and gates are
+//! fused behind them.
 //!
 //! - [`decoder`]: the Llama family, a norm before each part, logits at the end;
 //! - [`encoder`]: the BERT family, a norm behind each part, one vector at the end;

@@ -12,8 +12,9 @@
 //!
 //! Behind the kernels, `amax n = 3.5` gives the absolute maximum of a value that was found beforehand.
 //!
-//! A weight is its name and its axes, rows first: the size, `/n` if it is sharded over `n` PEs, and in braces its order by heads: groups,
-//! heads of a group, places for them, width; `~` if pairs of a rotation are neighbours.
+//! A weight is its name and its axes, rows first: the size, `/n` if it is sharded over `n` PEs, and in braces
+//! its order by heads: groups, heads of a group, places for them, width; `~` if pairs of a rotation are
+//! neighbours.
 
 mod verify;
 

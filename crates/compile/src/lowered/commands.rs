@@ -1,4 +1,5 @@
-//! What a kernel's commands say: which run, how contractions go, what moves where, and how long it takes by the engines' closed forms.
+//! What a kernel's commands say: which run, how contractions go, what moves where, and how long it takes by
+//! the engines' closed forms.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -1,9 +1,11 @@
-//! What the explorer finds best for each contraction of a kernel, beside what the template's commands take (paper section V-C, stage 3).
+//! What the explorer finds best for each contraction of a kernel, beside what the template's commands take
+//! (paper section V-C, stage 3).
 //!
-//! The einsum is that of one PE, with the longest context and the most rows, like all figures of a lowered text. Its operands may lie in
-//! any lowered shape, and what brings them there is not counted: the explorer's time is what no template can do better than by much. The
-//! template's time is that of the commands that load the register files and contract, with all that they do on the way: scales,
-//! exponentials, sums between slices. Contractions that are alike, as in all blocks of a model, are searched once.
+//! The einsum is that of one PE, with the longest context and the most rows, like all figures of a lowered
+//! text. Its operands may lie in any lowered shape, and what brings them there is not counted: the explorer's
+//! time is what no template can do better than by much. The template's time is that of the commands that load
+//! the register files and contract, with all that they do on the way: scales, exponentials, sums between
+//! slices. Contractions that are alike, as in all blocks of a model, are searched once.
 
 use std::collections::BTreeMap;
 use std::fmt;

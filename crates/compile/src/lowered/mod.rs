@@ -1,13 +1,15 @@
-//! The lowered level (paper sections II, V-C stage 3 and VI): every kernel of a program with lowered shapes of what it reads and gives, its
-//! weights in the register files, how the contraction goes through them, what is exchanged between PEs, and what it costs.
+//! The lowered level (paper sections II, V-C stage 3 and VI): every kernel of a program with lowered shapes
+//! of what it reads and gives, its weights in the register files, how the contraction goes through them, what
+//! is exchanged between PEs, and what it costs.
 //!
-//! Shapes follow from the sizes that the templates take ([`shapes`]); everything else is read off the commands that they gave
-//! ([`commands`]), costs by the closed forms of the engines. Partitions are written as the paper writes them: `BLE_4` has its last axis dealt
-//! out over four PEs.
+//! Shapes follow from the sizes that the templates take ([`shapes`]); everything else is read off the
+//! commands that they gave ([`commands`]), costs by the closed forms of the engines. Partitions are written
+//! as the paper writes them: `BLE_4` has its last axis dealt out over four PEs.
 //!
-//! Its text is that of the kernels, with what was decided before it and what follows from that below each kernel. It reads back ([`read`]) and
-//! is compiled on from there; what it states must be what the commands are ([`stated`]). How far the template's tactics are from the best that the
-//! explorer finds for the same einsums is looked up where a text says so ([`explored`](mod@explored)).
+//! Its text is that of the kernels, with what was decided before it and what follows from that below each
+//! kernel. It reads back ([`read`]) and is compiled on from there; what it states must be what the commands
+//! are ([`stated`]). How far the template's tactics are from the best that the explorer finds for the same
+//! einsums is looked up where a text says so ([`explored`](mod@explored)).
 
 pub mod commands;
 pub mod compare;
@@ -118,7 +120,8 @@ impl Lowered {
     }
 }
 
-/// What the text of a program is told besides: the machine by name with its settings, and the kernels before they are sharded.
+/// What the text of a program is told besides: the machine by name with its settings, and the kernels before
+/// they are sharded.
 #[derive(Clone, Copy, Debug)]
 pub struct Origin<'o> {
     /// The machine's name.

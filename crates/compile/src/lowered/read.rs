@@ -16,7 +16,8 @@
 //!   gives    x1 BL_2E f32 @dm+0 e^8[8] | l^1[64] e^1[8]
 //! ```
 //!
-//! A line `batch N` says for how many sequences, if there are several. Lines that begin with a space state something of the kernel before them. They may be left out, one kind of them at a time.
+//! A line `batch N` says for how many sequences, if there are several. Lines that begin with a space state
+//! something of the kernel before them. They may be left out, one kind of them at a time.
 
 use std::collections::BTreeMap;
 

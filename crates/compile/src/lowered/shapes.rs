@@ -1,5 +1,5 @@
-//! Lowered shapes of values and weights, from the sizes that the templates take: `Features` and `Packed` of the plan, rows and groups of the
-//! program.
+//! Lowered shapes of values and weights, from the sizes that the templates take: `Features` and `Packed` of
+//! the plan, rows and groups of the program.
 
 use std::fmt;
 use tilewright_base::invariant::OrBroken;

@@ -38,7 +38,8 @@ fn product(node: &Node) -> Option<(ValueId, ValueId)> {
     pair(node).filter(|_| fits)
 }
 
-/// What a softmax is of, which must be over the last of four axes; none if a value is made by something else. Stage 1 writes it out.
+/// What a softmax is of, which must be over the last of four axes; none if a value is made by something else.
+/// Stage 1 writes it out.
 fn softmax(view: &GraphView<'_>, probs: ValueId) -> Option<Result<ValueId, &'static str>> {
     let (scores, last) = match view.rich(probs, RichOp::Softmax) {
         Some(Node { op: Op::Rich(_, attrs), inputs, .. }) => {

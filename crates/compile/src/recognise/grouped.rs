@@ -1,5 +1,5 @@
-//! Attention as stage 1 writes it: queries times a factor, by groups of heads that share keys, scores that a mask hides, and a softmax that
-//! gives zeros where it hides a whole row.
+//! Attention as stage 1 writes it: queries times a factor, by groups of heads that share keys, scores that a
+//! mask hides, and a softmax that gives zeros where it hides a whole row.
 
 use tilewright_graph::rich::{Attrs, RichOp};
 use tilewright_graph::{Binary, Fold, Node, Op, Type, Unary, ValueId};

@@ -1,4 +1,5 @@
-//! `(x - mean(x)) / sqrt(variance(x) + eps) * gain + bias`: the root mean square norm of what is left without its mean.
+//! `(x - mean(x)) / sqrt(variance(x) + eps) * gain + bias`: the root mean square norm of what is left without
+//! its mean.
 
 use tilewright_graph::rich::{Attrs, RichOp};
 use tilewright_graph::{Binary, Dim, Node, Op, Type};

@@ -1,4 +1,5 @@
-//! A product with a constant matrix, or the einsum that stage 1 makes of one: rows of it are outputs, as projections have them.
+//! A product with a constant matrix, or the einsum that stage 1 makes of one: rows of it are outputs, as
+//! projections have them.
 
 use tilewright_graph::rich::RichOp;
 use tilewright_graph::{Node, Op, Type};

@@ -1,9 +1,9 @@
-//! Patterns of primitives back to the rich operators that clustering knows (before stage 2): models that come as ONNX files spell norms,
-//! rotations and attention out, and so does the text of stage 1.
+//! Patterns of primitives back to the rich operators that clustering knows (before stage 2): models that come
+//! as ONNX files spell norms, rotations and attention out, and so does the text of stage 1.
 //!
-//! Each rule is a function of one node, the last of its pattern: it says which operator with which operands gives the same, or why a
-//! pattern that began well did not end so. The node is replaced in its place, what nothing uses any more is taken out, and all begins
-//! anew until no rule fits.
+//! Each rule is a function of one node, the last of its pattern: it says which operator with which operands
+//! gives the same, or why a pattern that began well did not end so. The node is replaced in its place, what
+//! nothing uses any more is taken out, and all begins anew until no rule fits.
 //!
 //! | rule | pattern |
 //! |---|---|
@@ -52,7 +52,8 @@ enum PatternMatch {
 struct Rewrite {
     op: Op,
     inputs: Vec<Option<ValueId>>,
-    /// A node before it, whose result it takes as one more operand: what it does, of what, and its type and name.
+    /// A node before it, whose result it takes as one more operand: what it does, of what, and its type and
+    /// name.
     before: Option<(Op, ValueId, Type, String)>,
     /// Results that the other did not have.
     extra: Vec<Type>,

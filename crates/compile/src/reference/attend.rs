@@ -24,7 +24,8 @@ struct HeadAttention {
 }
 
 impl ReferenceModel<'_> {
-    /// What heads attend to. A factor of scores comes with what a unit of the result is worth, if that was found beforehand.
+    /// What heads attend to. A factor of scores comes with what a unit of the result is worth, if that was
+    /// found beforehand.
     pub(super) fn attend(
         &self,
         state: &mut KernelState,

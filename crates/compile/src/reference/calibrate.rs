@@ -1,7 +1,7 @@
 //! Absolute maxima of what integers are made of, over given texts: scales that do not depend on the token.
 //!
-//! The reference goes through the texts with a scale for each token, so what it sees is what the chip would see, whatever the number of
-//! processing elements.
+//! The reference goes through the texts with a scale for each token, so what it sees is what the chip would
+//! see, whatever the number of processing elements.
 
 use std::collections::BTreeMap;
 use tilewright_base::invariant::to_index;
@@ -23,8 +23,8 @@ pub(super) struct ObservedRanges {
     ranges: BTreeMap<usize, [f32; 3]>,
 }
 
-/// Kernels with [`Kernels::amax`] and, for a cache of integers, [`Kernels::ranges`] from texts as tokens, each for itself. Texts longer
-/// than the context are cut there.
+/// Kernels with [`Kernels::amax`] and, for a cache of integers, [`Kernels::ranges`] from texts as tokens,
+/// each for itself. Texts longer than the context are cut there.
 ///
 /// # Errors
 /// Kernels that do not fit the machine, constants that cannot be had, no integers in contractions, no token.

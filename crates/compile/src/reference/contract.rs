@@ -89,7 +89,8 @@ impl ReferenceModel<'_> {
         }
     }
 
-    /// A row of a weight as floats meet it, and what a sum of products is multiplied by: integers are floats too.
+    /// A row of a weight as floats meet it, and what a sum of products is multiplied by: integers are floats
+    /// too.
     fn as_floats(&self, weight: &WeightMatrix, row: u64, elements: Vec<f32>) -> (Vec<f32>, Option<f32>) {
         let Some(qmax) = self.qmax() else {
             return (elements.into_iter().map(bf16).collect(), None);

@@ -70,7 +70,8 @@ impl ReferenceModel<'_> {
         (kept, taken)
     }
 
-    /// Tokens are summed from the newest on, those of each processing element first; then the sum is scaled to length 1.
+    /// Tokens are summed from the newest on, those of each processing element first; then the sum is scaled
+    /// to length 1.
     pub(super) fn pool(&self, x: &TokenRows) -> Vec<f32> {
         let own = (self.machine.pe.slices / self.pes()).max(1);
         let column = |at: usize| {

@@ -1,7 +1,8 @@
-//! What a chip must give, from kernels, weights and the lowered sizes alone: a reference of templates and command programs, bit for bit.
+//! What a chip must give, from kernels, weights and the lowered sizes alone: a reference of templates and
+//! command programs, bit for bit.
 //!
-//! It walks the kernels with plain loops and knows no command, address or register. Every place where the chip rounds is written here a
-//! second time, from the rules, not from the templates:
+//! It walks the kernels with plain loops and knows no command, address or register. Every place where the
+//! chip rounds is written here a second time, from the rules, not from the templates:
 //!
 //! | value | type |
 //! |---|---|
@@ -12,12 +13,13 @@
 //! | weights of integers | i8 or i4, in units of the absolute maximum of their output; floats meet them as they are, sums are multiplied |
 //! | partial sums between processing elements | bf16 for prompts, f32 for single tokens |
 //!
-//! Orders of sums: a contraction adds the products of a packet as a tree, packets one after the other, starting from zero; a projection is
-//! contracted by each slice for its own columns, then added from the lowest slice on; sums over a token's columns are of fours as a tree,
-//! then of what a slice has, then from the lowest slice on; partial sums of processing elements are added from the first on. Softmax of
-//! many queries adds the weights of keys as values meet them, a packet of keys after the other; of one query, each slice adds the weights
-//! of its own keys in fours before they are rounded, then slices are added. Packets and columns of a
-//! slice are those of the [`Plan`].
+//! Orders of sums: a contraction adds the products of a packet as a tree, packets one after the other,
+//! starting from zero; a projection is contracted by each slice for its own columns, then added from the
+//! lowest slice on; sums over a token's columns are of fours as a tree, then of what a slice has, then from
+//! the lowest slice on; partial sums of processing elements are added from the first on. Softmax of many
+//! queries adds the weights of keys as values meet them, a packet of keys after the other; of one query, each
+//! slice adds the weights of its own keys in fours before they are rounded, then slices are added. Packets
+//! and columns of a slice are those of the [`Plan`].
 
 mod arith;
 mod attend;

@@ -145,7 +145,8 @@ impl<'t> ScheduleChecker<'t> {
         }
     }
 
-    /// Areas that share bytes follow each other: the next one begins when all are done with the one before, or by who reads that last.
+    /// Areas that share bytes follow each other: the next one begins when all are done with the one before,
+    /// or by who reads that last.
     fn overlaps(&mut self) {
         let mut order: Vec<&'t LiveArea> = self.text.areas.iter().collect();
         order.sort_by_key(|area| (area.memory, area.live));

@@ -1,5 +1,6 @@
-//! The text of a schedule (stage 5): a report, what lies where, and when each command ran. It reads back ([`read`]), and a checker that knows
-//! nothing of whoever timed the commands says whether the times can be, and whether the report follows from them ([`checker`]).
+//! The text of a schedule (stage 5): a report, what lies where, and when each command ran. It reads back
+//! ([`read`]), and a checker that knows nothing of whoever timed the commands says whether the times can be,
+//! and whether the report follows from them ([`checker`]).
 //!
 //! ```text
 //! schedule 2

@@ -1,4 +1,5 @@
-//! The checker of schedules on compiled models: it passes what the compiler makes, and catches what is changed in it.
+//! The checker of schedules on compiled models: it passes what the compiler makes, and catches what is
+//! changed in it.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use crate::support;
@@ -117,7 +118,8 @@ fn commands(program: &Program, queue: usize) -> Vec<(usize, usize)> {
     all
 }
 
-/// Changes a program; `None` if there is nothing of the kind. Steps keep their number, so that kernels begin where they did.
+/// Changes a program; `None` if there is nothing of the kind. Steps keep their number, so that kernels begin
+/// where they did.
 fn mutated(program: &Program, mutation: Mutation, queue: usize, draw: usize) -> Option<Program> {
     let mut changed = program.clone();
     let pick = |all: &[usize]| (!all.is_empty()).then(|| all[draw % all.len()]);
@@ -208,9 +210,10 @@ impl MutationCheck {
     }
 }
 
-/// Of changes that leave kernels reading the right values, only those pass that change nothing: waits that another wait, or the order of a
-/// unit, makes needless (transfers of one engine run in order), swaps of commands that do not depend on each other, commands that write
-/// again what is there. Moved places are seen when they leave the value they were meant for, not within it.
+/// Of changes that leave kernels reading the right values, only those pass that change nothing: waits that
+/// another wait, or the order of a unit, makes needless (transfers of one engine run in order), swaps of
+/// commands that do not depend on each other, commands that write again what is there. Moved places are seen
+/// when they leave the value they were meant for, not within it.
 #[test]
 fn changed_programs_are_caught() {
     let mut survey: Vec<(Mutation, u32, u32)> = MUTATIONS.map(|mutation| (mutation, 0, 0)).to_vec();

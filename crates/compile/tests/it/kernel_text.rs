@@ -1,4 +1,5 @@
-//! Kernels as text: what is printed reads back as the same, and nothing that is read makes anything fall over.
+//! Kernels as text: what is printed reads back as the same, and nothing that is read makes anything fall
+//! over.
 
 use crate::support;
 

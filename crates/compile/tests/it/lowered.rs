@@ -1,4 +1,5 @@
-//! The lowered level says what the commands do: shapes against the bytes that are written, costs against single commands.
+//! The lowered level says what the commands do: shapes against the bytes that are written, costs against
+//! single commands.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use crate::support;

@@ -1,4 +1,5 @@
-//! Small random graphs on the chip: every kernel against the reference, and whole numbers against the interpreter bit for bit.
+//! Small random graphs on the chip: every kernel against the reference, and whole numbers against the
+//! interpreter bit for bit.
 
 use proptest::prelude::*;
 use tilewright_base::Sources;
@@ -26,8 +27,8 @@ fn dims(b: &Builder, x: ValueId) -> Vec<i64> {
     b.dims(x).iter().filter_map(Dim::as_fixed).collect()
 }
 
-/// One more value from what is there, by three drawn numbers; nothing where they do not fit. `whole` leaves out what gives other than whole
-/// numbers.
+/// One more value from what is there, by three drawn numbers; nothing where they do not fit. `whole` leaves
+/// out what gives other than whole numbers.
 fn grown(b: &mut Builder, pool: &[ValueId], [kind, a, c]: [u8; 3], whole: bool) -> Option<ValueId> {
     let pick = |number: u8| pool.get(usize::from(number) % pool.len()).copied();
     let (x, y) = (pick(a)?, pick(c)?);

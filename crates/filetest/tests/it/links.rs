@@ -1,4 +1,5 @@
-//! ONNX with elements in other files: in the model's folder they are read, behind links that lead out of it they are not.
+//! ONNX with elements in other files: in the model's folder they are read, behind links that lead out of it
+//! they are not.
 #![cfg(unix)]
 #![expect(clippy::disallowed_methods, reason = "writes files and links to try them")]
 

@@ -1,4 +1,5 @@
-//! A small model through the whole path: compiled, run, written to a file and executed, and refused where something is wrong.
+//! A small model through the whole path: compiled, run, written to a file and executed, and refused where
+//! something is wrong.
 
 use std::path::Path;
 
@@ -232,7 +233,8 @@ fn a_file_with_another_batch_is_refused() {
     );
 }
 
-/// A tokenizer of fewer tokens than the model has: what cannot be written is told of. One of more: what the model lacks is refused.
+/// A tokenizer of fewer tokens than the model has: what cannot be written is told of. One of more: what the
+/// model lacks is refused.
 #[test]
 fn tokenizers_of_other_sizes_are_told_of() {
     let mut host = given();

@@ -1,8 +1,10 @@
-//! The ONNX backend node tests (pip `onnx` 1.22.0) on the simulated chip: contractions that stage 1 leaves of a test become einsums of the
-//! notation, the explorer finds their tactic, and the command program runs with the test's own numbers in bf16.
+//! The ONNX backend node tests (pip `onnx` 1.22.0) on the simulated chip: contractions that stage 1 leaves of
+//! a test become einsums of the notation, the explorer finds their tactic, and the command program runs with
+//! the test's own numbers in bf16.
 //!
-//! What comes before a contraction is the interpreter's. A result of the chip must be the sum of the products of what it was given, up to
-//! roundings of f32, and that of the interpreter up to the rounding of operands to bf16.
+//! What comes before a contraction is the interpreter's. A result of the chip must be the sum of the products
+//! of what it was given, up to roundings of f32, and that of the interpreter up to the rounding of operands
+//! to bf16.
 
 #![expect(clippy::disallowed_methods, reason = "reads test data that was downloaded")]
 
@@ -174,7 +176,8 @@ fn compare(contraction: &Contraction, found: &[f32]) -> Result<(), String> {
     Ok(())
 }
 
-/// Contractions of a test with their numbers; `None` if it has others than the chip's two-operand ones, or none.
+/// Contractions of a test with their numbers; `None` if it has others than the chip's two-operand ones, or
+/// none.
 fn contractions(folder: &Path) -> Option<Vec<Contraction>> {
     let bytes = std::fs::read(folder.join("model.onnx")).ok()?;
     let model = proto::ModelProto::decode(&bytes[..]).ok()?.graph?;

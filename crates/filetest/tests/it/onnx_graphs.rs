@@ -1,9 +1,9 @@
-//! The ONNX backend node tests (pip `onnx` 1.22.0), whole, on the simulated chip: graph to kernels to one program, run with the test's own
-//! inputs, results compared with the test's.
+//! The ONNX backend node tests (pip `onnx` 1.22.0), whole, on the simulated chip: graph to kernels to one
+//! program, run with the test's own inputs, results compared with the test's.
 //!
-//! Each kernel is compared by what it read: bit for bit but for contractions, which sum bf16 products in f32. Results of graphs with
-//! contractions must be near the test's by the rounding of operands to bf16, all others by that of f32. What is not lowered is refused with
-//! a reason, and counted.
+//! Each kernel is compared by what it read: bit for bit but for contractions, which sum bf16 products in f32.
+//! Results of graphs with contractions must be near the test's by the rounding of operands to bf16, all
+//! others by that of f32. What is not lowered is refused with a reason, and counted.
 
 #![expect(clippy::disallowed_methods, reason = "reads test data that was downloaded")]
 

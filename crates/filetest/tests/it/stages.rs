@@ -1,5 +1,5 @@
-//! Every stage is text in, text out: what a text compiles to is what the stage before it compiles to, and an edited text is compiled as edited
-//! or refused.
+//! Every stage is text in, text out: what a text compiles to is what the stage before it compiles to, and an
+//! edited text is compiled as edited or refused.
 
 use tilewright_cli::{FAILED, GOOD};
 use tilewright_filetest::host::{TestHost, good, tilewright};

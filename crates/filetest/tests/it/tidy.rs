@@ -1,4 +1,5 @@
-//! The tree is the architecture: who may use whom, how long files may be, and that each file says what it owns.
+//! The tree is the architecture: who may use whom, how long files may be, and that each file says what it
+//! owns.
 
 #![expect(clippy::disallowed_methods, reason = "the tests read the repository")]
 
@@ -262,7 +263,8 @@ fn the_book_lists_every_chapter_and_its_links_lead_somewhere() {
     }
 }
 
-/// Citations name public work or a section of the book: a file outside the repository is nothing that a reader has.
+/// Citations name public work or a section of the book: a file outside the repository is nothing that a
+/// reader has.
 #[test]
 fn citations_stay_within_the_repository() {
     let root = repository();
@@ -316,8 +318,8 @@ const VAGUE_TYPES: &[&str] = &[
     "Stated", "Taken", "Together", "Told", "Turn", "Turned", "UnderWay", "Wanted", "Way",
 ];
 
-/// Folders and files whose words still wait: the compiler that is rewritten, what is renamed at present, and who uses
-/// a name of theirs. What leaves the list does not come back.
+/// Folders and files whose words still wait: the compiler that is rewritten, what is renamed at present, and
+/// who uses a name of theirs. What leaves the list does not come back.
 const WORDS_WAIT: &[&str] = &[
     "crates/base/",
     "crates/compile/src/general/",

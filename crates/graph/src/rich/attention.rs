@@ -8,8 +8,9 @@ use crate::infer::{BuildResult, shape_error};
 use crate::op::{Binary, Fold, Unary};
 use crate::rich::RichCall;
 
-/// `rope(x, cos, sin)`: pairs of the last axis of `x` are rotated; `cos` and `sin` have half its size there and stretch
-/// elsewhere. `interleaved=1` pairs neighbours, otherwise halves are paired. `dims` turns only the first elements.
+/// `rope(x, cos, sin)`: pairs of the last axis of `x` are rotated; `cos` and `sin` have half its size there
+/// and stretch elsewhere. `interleaved=1` pairs neighbours, otherwise halves are paired. `dims` turns only
+/// the first elements.
 pub(super) fn rope(b: &mut Builder, call: &RichCall<'_>) -> BuildResult<Vec<ValueId>> {
     let (x, cos, sin) = (call.input(0)?, call.input(1)?, call.input(2)?);
     let last = b.rank(x).checked_sub(1).ok_or_else(|| shape_error("`rope` of a scalar", "pairs"))?;
@@ -49,9 +50,10 @@ pub(super) fn rope(b: &mut Builder, call: &RichCall<'_>) -> BuildResult<Vec<Valu
     Ok(vec![b.concat(last, &[rotated, back])?])
 }
 
-/// `attention(q, k, v, mask)`: `q` is `[batch, heads, q, d]`, `k` and `v` are `[batch, kv heads, k, d]`; heads share keys in
-/// groups. `mask` stretches to `[batch, heads, q, k]`: of bool, false hides; of floats, it is added. `scale`, `softcap`.
-/// The second result is the scores: `scores=0` scaled, 1 masked, 2 capped, 3 the probabilities.
+/// `attention(q, k, v, mask)`: `q` is `[batch, heads, q, d]`, `k` and `v` are `[batch, kv heads, k, d]`;
+/// heads share keys in groups. `mask` stretches to `[batch, heads, q, k]`: of bool, false hides; of floats,
+/// it is added. `scale`, `softcap`. The second result is the scores: `scores=0` scaled, 1 masked, 2 capped, 3
+/// the probabilities.
 pub(super) fn attention(b: &mut Builder, call: &RichCall<'_>) -> BuildResult<Vec<ValueId>> {
     let (q, k, v) = (call.input(0)?, call.input(1)?, call.input(2)?);
     let dims = |b: &Builder, x: ValueId| -> BuildResult<[Dim; 4]> {

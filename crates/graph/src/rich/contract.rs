@@ -221,8 +221,9 @@ fn biased(b: &mut Builder, y: ValueId, bias: Option<ValueId>) -> BuildResult<Val
     b.add(y, bias)
 }
 
-/// `conv_transpose(x, w, bias)` of `[n, c, ..]` and `[c, m / groups, ..]`: the input spread out by the strides, then a convolution
-/// with the weights flipped. `pads` are those of the result; `output_padding` adds behind.
+/// `conv_transpose(x, w, bias)` of `[n, c, ..]` and `[c, m / groups, ..]`: the input spread out by the
+/// strides, then a convolution with the weights flipped. `pads` are those of the result; `output_padding`
+/// adds behind.
 pub(super) fn conv_transpose(b: &mut Builder, call: &RichCall<'_>) -> BuildResult<Vec<ValueId>> {
     let (x, w) = (call.input(0)?, call.input(1)?);
     let groups = call.int("groups", 1)?;

@@ -9,7 +9,8 @@ use crate::op::{Binary, Fold, Op};
 use crate::rich::RichCall;
 use tilewright_base::invariant::OrBroken;
 
-/// The place of the largest (`least=1`: smallest) element along `axis`; the first of equals, or with `last=1` the last.
+/// The place of the largest (`least=1`: smallest) element along `axis`; the first of equals, or with `last=1`
+/// the last.
 pub(super) fn arg_best(b: &mut Builder, call: &RichCall<'_>) -> BuildResult<Vec<ValueId>> {
     let x = call.input(0)?;
     let axis = call.axis(b, x, "axis", 0)?;
@@ -33,8 +34,8 @@ fn to_end(rank: usize, axis: usize) -> (Vec<usize>, Vec<usize>) {
     (order, back)
 }
 
-/// `topk(x)`: the `k` largest (`least=1`: smallest) along `axis` in order, and their places. An element's rank is how many beat
-/// it; equal elements rank by place.
+/// `topk(x)`: the `k` largest (`least=1`: smallest) along `axis` in order, and their places. An element's
+/// rank is how many beat it; equal elements rank by place.
 pub(super) fn topk(b: &mut Builder, call: &RichCall<'_>) -> BuildResult<Vec<ValueId>> {
     let x = call.input(0)?;
     let axis = call.axis(b, x, "axis", -1)?;
@@ -184,7 +185,8 @@ fn fold(call: &RichCall<'_>) -> BuildResult<Option<Fold>> {
     })
 }
 
-/// `scatter_elements(x, indices, updates)`: `x` with elements replaced or folded, each by its own index along `axis`.
+/// `scatter_elements(x, indices, updates)`: `x` with elements replaced or folded, each by its own index along
+/// `axis`.
 pub(super) fn scatter_elements(b: &mut Builder, call: &RichCall<'_>) -> BuildResult<Vec<ValueId>> {
     let (x, indices, updates) = (call.input(0)?, call.input(1)?, call.input(2)?);
     let axis = call.axis(b, x, "axis", 0)?;
@@ -195,8 +197,8 @@ pub(super) fn scatter_elements(b: &mut Builder, call: &RichCall<'_>) -> BuildRes
     Ok(vec![b.reshape(y, &dims)?])
 }
 
-/// `x` as rows over its first `axes` axes, and for each tuple of indices the row that it means; the first `batch` axes are
-/// shared with the indices.
+/// `x` as rows over its first `axes` axes, and for each tuple of indices the row that it means; the first
+/// `batch` axes are shared with the indices.
 fn rows(
     b: &mut Builder,
     x: ValueId,
@@ -259,7 +261,8 @@ pub(super) fn scatter_nd(b: &mut Builder, call: &RichCall<'_>) -> BuildResult<Ve
     Ok(vec![b.reshape(y, &dims)?])
 }
 
-/// `cache_write(cache, new, at)`: `new` written along `axis` from place `at[batch]` on; `circular=1` goes round.
+/// `cache_write(cache, new, at)`: `new` written along `axis` from place `at[batch]` on; `circular=1` goes
+/// round.
 pub(super) fn cache_write(b: &mut Builder, call: &RichCall<'_>) -> BuildResult<Vec<ValueId>> {
     let (cache, new) = (call.input(0)?, call.input(1)?);
     let axis = call.axis(b, cache, "axis", -2)?;

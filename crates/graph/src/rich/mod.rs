@@ -1,7 +1,7 @@
 //! Rich operators: those that models are written in and that stage 1 decomposes into primitives.
 //!
-//! An operator is a name, attributes and one function that writes it in primitives. Its types are those of what that function
-//! writes, so there is no second rule to keep in step. One file a family.
+//! An operator is a name, attributes and one function that writes it in primitives. Its types are those of
+//! what that function writes, so there is no second rule to keep in step. One file a family.
 
 mod activation;
 mod attention;

@@ -102,7 +102,8 @@ pub(super) fn batch_norm(b: &mut Builder, call: &RichCall<'_>) -> BuildResult<Ve
     Ok(vec![b.add(y, parts[1])?])
 }
 
-/// `group_norm(x, scale, bias)`: channels of axis 1 in `groups`; as many groups as channels is instance normalisation.
+/// `group_norm(x, scale, bias)`: channels of axis 1 in `groups`; as many groups as channels is instance
+/// normalisation.
 pub(super) fn group_norm(b: &mut Builder, call: &RichCall<'_>) -> BuildResult<Vec<ValueId>> {
     let (x, scale, bias) = (call.input(0)?, call.input(1)?, call.input(2)?);
     let dims = b.dims(x).to_vec();

@@ -46,8 +46,8 @@ fn with_more(windows: &Windows, more: &[i64]) -> Vec<(i64, i64)> {
     windows.pads.iter().zip(more).map(|((low, high), more)| (*low, high + more)).collect()
 }
 
-/// `max_pool(x)`; the second result is the place of each maximum in the whole tensor, row-major, or with the last two
-/// axes exchanged if `columns=1`.
+/// `max_pool(x)`; the second result is the place of each maximum in the whole tensor, row-major, or with the
+/// last two axes exchanged if `columns=1`.
 pub(super) fn max_pool(b: &mut Builder, call: &RichCall<'_>) -> BuildResult<Vec<ValueId>> {
     let x = call.input(0)?;
     let (windows, more) = windows(b, call, x)?;

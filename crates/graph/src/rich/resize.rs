@@ -1,5 +1,5 @@
-//! Resizing, axis by axis: a gather for the nearest element, otherwise an einsum with a matrix of weights. Rules are those of
-//! ONNX's Resize.
+//! Resizing, axis by axis: a gather for the nearest element, otherwise an einsum with a matrix of weights.
+//! Rules are those of ONNX's Resize.
 
 use crate::build::Builder;
 use crate::dim::Dim;

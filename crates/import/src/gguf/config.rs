@@ -1,5 +1,5 @@
-//! Sizes and constants of a Llama from the pairs of a GGUF file. Rotary positions follow llama.cpp: all of a head is rotated, and
-//! `rope_freqs.weight` has a divisor for each pair of a head.
+//! Sizes and constants of a Llama from the pairs of a GGUF file. Rotary positions follow llama.cpp: all of a
+//! head is rotated, and `rope_freqs.weight` has a divisor for each pair of a head.
 
 use tilewright_graph::Dtype;
 

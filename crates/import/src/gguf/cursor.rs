@@ -1,5 +1,6 @@
-//! Numbers, texts and lists of a GGUF file, one behind the other. Lists stay where they are in the file: an element costs nothing until
-//! somebody asks for it, so that a file takes little more memory than it has bytes.
+//! Numbers, texts and lists of a GGUF file, one behind the other. Lists stay where they are in the file: an
+//! element costs nothing until somebody asks for it, so that a file takes little more memory than it has
+//! bytes.
 
 use crate::error::{ImportError, ImportResult};
 

@@ -1,4 +1,5 @@
-//! The container: little-endian, strings as a 64-bit length and bytes, tensors at aligned offsets behind the descriptions.
+//! The container: little-endian, strings as a 64-bit length and bytes, tensors at aligned offsets behind the
+//! descriptions.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,4 +1,5 @@
-//! GGUF files, versions 2 and 3: a header, typed pairs of key and value, descriptions of tensors, then their bytes.
+//! GGUF files, versions 2 and 3: a header, typed pairs of key and value, descriptions of tensors, then their
+//! bytes.
 //!
 //! - [`file`]: the container; `cursor`: numbers, texts and lists in it;
 //! - [`blocks`]: weights quantised in blocks, taken apart into integers and scales;

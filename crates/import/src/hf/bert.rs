@@ -1,7 +1,8 @@
-//! BERT encoders: embeddings of tokens and places, then blocks of attention and feed-forward, each with a norm behind it.
+//! BERT encoders: embeddings of tokens and places, then blocks of attention and feed-forward, each with a
+//! norm behind it.
 //!
-//! Inputs `tokens` and `mask` (1 where there is a token); outputs `hidden` of all places and `embedding`, the mean over the tokens
-//! scaled to length 1, as sentence encoders use it.
+//! Inputs `tokens` and `mask` (1 where there is a token); outputs `hidden` of all places and `embedding`, the
+//! mean over the tokens scaled to length 1, as sentence encoders use it.
 
 use serde_json::Value;
 use tilewright_graph::rich::{Attrs, RichOp};

@@ -1,4 +1,5 @@
-//! Tokens that end a text, as a folder says: `eos_token_id` of `generation_config.json`, else of `config.json`. A number, or a list of numbers.
+//! Tokens that end a text, as a folder says: `eos_token_id` of `generation_config.json`, else of
+//! `config.json`. A number, or a list of numbers.
 
 use serde_json::Value;
 

@@ -1,4 +1,5 @@
-//! Keys of `config.json`: absent and null ones have a default, and one of another type is refused, never passed over.
+//! Keys of `config.json`: absent and null ones have a default, and one of another type is refused, never
+//! passed over.
 
 use serde_json::Value;
 

@@ -136,7 +136,8 @@ fn llama(folder: &FolderReader<'_>, root: &Value, kind: &str) -> ImportResult<Mo
     Ok(Model { graph, store })
 }
 
-/// Refuses tensors that the graph would leave out: biases, norms of heads, layers beyond those of the configuration.
+/// Refuses tensors that the graph would leave out: biases, norms of heads, layers beyond those of the
+/// configuration.
 fn all_taken(tensors: &Tensors, config: &Config) -> ImportResult<()> {
     let taken: BTreeSet<String> = config.roles().iter().map(|role| tensor_name(role)).collect();
     // A matrix that is tied may be there as well, and old checkpoints have the frequencies of positions in every block.

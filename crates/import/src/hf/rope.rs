@@ -1,5 +1,6 @@
-//! Rotary positions of `config.json`: `rope_theta` and `rope_scaling` side by side, or both in one table `rope_parameters`, as transformers
-//! writes them from version 5 on. Where a file has both, they must say the same.
+//! Rotary positions of `config.json`: `rope_theta` and `rope_scaling` side by side, or both in one table
+//! `rope_parameters`, as transformers writes them from version 5 on. Where a file has both, they must say the
+//! same.
 
 use serde_json::Value;
 

@@ -1,8 +1,10 @@
-//! safetensors: 8 bytes of length, a JSON table of types, sizes and places, then the bytes. Several files have an index.
+//! safetensors: 8 bytes of length, a JSON table of types, sizes and places, then the bytes. Several files
+//! have an index.
 //!
-//! The table is read and checked by the crate of the format's authors ([`Metadata`]). Two things are done here: its refusals name no file and
-//! seldom a tensor, so the tensor that is at fault is looked for again ([`blame`]); and whether the table covers the file is asked here, since
-//! the crate (0.8) adds sizes without looking for overflow.
+//! The table is read and checked by the crate of the format's authors ([`Metadata`]). Two things are done
+//! here: its refusals name no file and seldom a tensor, so the tensor that is at fault is looked for again
+//! ([`blame`]); and whether the table covers the file is asked here, since the crate (0.8) adds sizes without
+//! looking for overflow.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

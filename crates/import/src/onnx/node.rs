@@ -69,7 +69,8 @@ impl OnnxReader<'_> {
     }
 }
 
-/// Opsets whose operators are known: 7 has today's broadcasting, 27 is the last that the node tests of ONNX 1.22 have.
+/// Opsets whose operators are known: 7 has today's broadcasting, 27 is the last that the node tests of ONNX
+/// 1.22 have.
 const OPSETS: std::ops::RangeInclusive<i64> = 7..=27;
 
 /// Operators that never meant anything else.

@@ -1,8 +1,8 @@
 //! Hugging Face's `tokenizer.json` to a pipeline of the `tokenizers` crate.
 //!
-//! Models are BPE, WordPiece and Unigram. What the crate would panic on, or take memory for, does not reach it: numbers of
-//! tokens are bounded, stages are of known kinds, and padding, truncation and dropout, which are a model's or a training's,
-//! are left out.
+//! Models are BPE, WordPiece and Unigram. What the crate would panic on, or take memory for, does not reach
+//! it: numbers of tokens are bounded, stages are of known kinds, and padding, truncation and dropout, which
+//! are a model's or a training's, are left out.
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -175,7 +175,8 @@ fn unigram(file: &str, model: &Value) -> ImportResult<(ModelWrapper, usize)> {
     Ok((ModelWrapper::Unigram(model.map_err(|error| refused(file, "model", &error))?), len))
 }
 
-/// Tokens that are found in a text as they are written, with their numbers, and one more than the largest of these.
+/// Tokens that are found in a text as they are written, with their numbers, and one more than the largest of
+/// these.
 fn added(file: &str, root: &Value) -> ImportResult<(Vec<(AddedToken, u32)>, usize)> {
     let (mut added, mut len) = (Vec::new(), 0);
     for token in root["added_tokens"].as_array().into_iter().flatten() {

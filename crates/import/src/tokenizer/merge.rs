@@ -1,5 +1,5 @@
-//! Joining neighbours, the best pair first: what both SentencePiece and byte pair encoding do. A heap of candidate pairs finds
-//! the best, so long texts take little more than linear time.
+//! Joining neighbours, the best pair first: what both SentencePiece and byte pair encoding do. A heap of
+//! candidate pairs finds the best, so long texts take little more than linear time.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -41,7 +41,8 @@ impl Ord for MergePair {
     }
 }
 
-/// Joins tokens, given with the bytes of text that they take. `join` says what two neighbours become, and how good that is.
+/// Joins tokens, given with the bytes of text that they take. `join` says what two neighbours become, and how
+/// good that is.
 pub(super) fn merged(
     tokens: &[(u32, usize)],
     join: impl Fn(&TokenLink, &TokenLink) -> Option<(f32, u32)>,

@@ -1,11 +1,13 @@
 //! Texts to tokens and back.
 //!
-//! - [`pipeline`]: tokenizers of the `tokenizers` crate: byte-level BPE, BPE over characters, WordPiece, Unigram;
+//! - [`pipeline`]: tokenizers of the `tokenizers` crate: byte-level BPE, BPE over characters, WordPiece,
+//!   Unigram;
 //! - [`json`]: Hugging Face's `tokenizer.json` to such a pipeline;
-//! - [`vocabulary`]: our own, for what the crate has no model of: SentencePiece vocabularies with scores and without merges, as in
-//!   llama2.c's `tokenizer.bin` and GGUF files of the Llama 2 family. Any two neighbours whose joined text is a piece may be
-//!   joined, the highest score first and the leftmost of equals. A list of merges orders the pairs of equal score by rank
-//!   instead of by place, so a vocabulary turned into merges gives other tokens (`aaaa` with pieces `aa` and `aaa`).
+//! - [`vocabulary`]: our own, for what the crate has no model of: SentencePiece vocabularies with scores and
+//!   without merges, as in llama2.c's `tokenizer.bin` and GGUF files of the Llama 2 family. Any two
+//!   neighbours whose joined text is a piece may be joined, the highest score first and the leftmost of
+//!   equals. A list of merges orders the pairs of equal score by rank instead of by place, so a vocabulary
+//!   turned into merges gives other tokens (`aaaa` with pieces `aa` and `aaa`).
 
 pub mod json;
 mod merge;

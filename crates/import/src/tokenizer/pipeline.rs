@@ -1,7 +1,9 @@
-//! A tokenizer of the `tokenizers` crate: normalizer, pre-tokenizer, model and decoder, with the tokens around a text.
+//! A tokenizer of the `tokenizers` crate: normalizer, pre-tokenizer, model and decoder, with the tokens
+//! around a text.
 //!
-//! The pipeline is put together from checked parts, because the crate's own reader of files panics on some that are wrong.
-//! The tokens around a text are kept here: a prompt of a model that generates gets those in front and not those behind.
+//! The pipeline is put together from checked parts, because the crate's own reader of files panics on some
+//! that are wrong. The tokens around a text are kept here: a prompt of a model that generates gets those in
+//! front and not those behind.
 
 use tokenizers::models::bpe::{BPE, Vocab};
 use tokenizers::models::wordpiece::WordPiece;
@@ -56,7 +58,8 @@ pub enum ByteSplit {
 }
 
 impl Pipeline {
-    /// A model with its stages, and tokens that are found in a text as they are written, each with its number.
+    /// A model with its stages, and tokens that are found in a text as they are written, each with its
+    /// number.
     ///
     /// # Errors
     /// If such a token has another number in the vocabulary.

@@ -1,7 +1,8 @@
 //! SentencePiece vocabularies: pieces with scores, and a byte for what is no piece.
 //!
-//! Encoding begins with a token for each character (its bytes, where the character is no piece) and joins again and again the
-//! neighbours whose joined text is the piece with the highest score, the leftmost of equals.
+//! Encoding begins with a token for each character (its bytes, where the character is no piece) and joins
+//! again and again the neighbours whose joined text is the piece with the highest score, the leftmost of
+//! equals.
 
 use std::collections::BTreeMap;
 use tilewright_base::invariant::OrBroken;

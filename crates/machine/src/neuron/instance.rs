@@ -1,7 +1,7 @@
 //! Instances of Neuron devices: the table `machines/instances.toml`, read and checked.
 //!
-//! Counts, wiring and rates are those of the vendor's instance pages; each row says where it is from and what of it is
-//! assumed.
+//! Counts, wiring and rates are those of the vendor's instance pages; each row says where it is from and what
+//! of it is assumed.
 
 use std::sync::OnceLock;
 use tilewright_base::invariant::OrBroken;

@@ -42,8 +42,8 @@ pub struct AccessPattern {
 impl AccessPattern {
     /// The loops over `operand`'s part of a slice when the digits of `order`, outermost first, run.
     ///
-    /// Digits of axes that the tensor lacks repeat (stride 0); digits that the shape spreads over slices take no part
-    /// in the address and are left out, as other slices serve them.
+    /// Digits of axes that the tensor lacks repeat (stride 0); digits that the shape spreads over slices take
+    /// no part in the address and are left out, as other slices serve them.
     pub fn of_loops<'a>(
         problem: &Problem,
         operand: Operand,
@@ -69,7 +69,8 @@ impl AccessPattern {
 
     /// Neighbours joined where they can be; the result runs the same addresses in the same order.
     ///
-    /// A dynamic loop joins what is inside it, never what is outside: memory is laid out for its largest size.
+    /// A dynamic loop joins what is inside it, never what is outside: memory is laid out for its largest
+    /// size.
     #[must_use]
     pub fn merged(&self) -> AccessPattern {
         let mut merged = AccessPattern::default();
@@ -166,7 +167,8 @@ fn one_piece(axis: u8, digit: &Digit, map: &RadixMap) -> Option<(u64, Option<u64
     divides.then(|| (digit.live, (stored.to_axis == OFFSET).then_some(stored.to_stride * inner)))
 }
 
-/// The pieces of one loop digit, innermost first: size, and stride in the slice's memory unless it is spread over slices.
+/// The pieces of one loop digit, innermost first: size, and stride in the slice's memory unless it is spread
+/// over slices.
 fn pieces_of(axis: u8, digit: &Digit, map: &RadixMap) -> Result<Terms<(u64, Option<u64>)>, DigitClash> {
     let mut stored: SmallVec<[_; 8]> = map.digits.iter().filter(|d| d.from_axis == axis).copied().collect();
     stored.sort_unstable_by_key(|d| d.from_stride);

@@ -1,8 +1,8 @@
 //! What must move to turn one lowered shape of a tensor into another (paper section II-B).
 //!
-//! A bridge is the composition of one shape's inverse with the other shape. Its digits say everything: a digit that
-//! keeps its side and its weight stays where it is, one that changes sides crosses slices. How a machine carries it
-//! out (commit order, transpose, network, DMA) is the engine's business.
+//! A bridge is the composition of one shape's inverse with the other shape. Its digits say everything: a
+//! digit that keeps its side and its weight stays where it is, one that changes sides crosses slices. How a
+//! machine carries it out (commit order, transpose, network, DMA) is the engine's business.
 
 use super::map::{Copies, MapDigit, OFFSET, RadixMap, SLICE};
 use super::refine::DigitClash;

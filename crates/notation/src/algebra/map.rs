@@ -98,7 +98,8 @@ impl RadixMap {
         to
     }
 
-    /// The next larger stride on a digit's source axis. With padding on the source it is more than stride times size.
+    /// The next larger stride on a digit's source axis. With padding on the source it is more than stride
+    /// times size.
     fn stride_above(&self, digit: &MapDigit) -> Option<u64> {
         let same_axis = self.digits.iter().filter(|other| other.from_axis == digit.from_axis);
         same_axis.map(|other| other.from_stride).filter(|stride| *stride > digit.from_stride).min()
@@ -191,7 +192,8 @@ impl RadixMap {
         Ok(map)
     }
 
-    /// Joins digits that are neighbours on both sides and sorts them; two maps that place everything alike become equal.
+    /// Joins digits that are neighbours on both sides and sorts them; two maps that place everything alike
+    /// become equal.
     #[must_use]
     pub fn merged(&self) -> RadixMap {
         let mut map = self.clone();

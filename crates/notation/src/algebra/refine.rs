@@ -1,7 +1,7 @@
 //! Common refinement of two ways to cut one axis into digits.
 //!
-//! The vISA book states the limit: buffer and stream must decompose an axis compatibly; 5 x 3 against 3 x 5 of a
-//! 15-axis has no common refinement.
+//! The vISA book states the limit: buffer and stream must decompose an axis compatibly; 5 x 3 against 3 x 5
+//! of a 15-axis has no common refinement.
 
 use smallvec::SmallVec;
 

@@ -1,6 +1,8 @@
-//! What was written, with its place: einsum, size table, lowered shapes, tactic, and the file that holds them.
+//! What was written, with its place: einsum, size table, lowered shapes, tactic, and the file that holds
+//! them.
 //!
-//! Equality ignores spans, so `parse(print(x)) == x` can be stated. Printing is canonical: one spelling for each tree.
+//! Equality ignores spans, so `parse(print(x)) == x` can be stated. Printing is canonical: one spelling for
+//! each tree.
 
 use std::fmt;
 

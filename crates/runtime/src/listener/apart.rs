@@ -1,8 +1,9 @@
-//! Timeline and values at the same time, on threads of their own: the simulator tells which commands are done, in order, and values
-//! follow as fast as they can.
+//! Timeline and values at the same time, on threads of their own: the simulator tells which commands are
+//! done, in order, and values follow as fast as they can.
 //!
-//! Only where values decide nothing but themselves. A command that cannot be carried out is found after the timeline has gone on; then
-//! the timeline has to be made again, up to that command, so that a run's readings never depend on who was faster.
+//! Only where values decide nothing but themselves. A command that cannot be carried out is found after the
+//! timeline has gone on; then the timeline has to be made again, up to that command, so that a run's readings
+//! never depend on who was faster.
 
 use std::ops::ControlFlow;
 use std::sync::mpsc::{SyncSender, sync_channel};

@@ -1,4 +1,5 @@
-//! Who listens to a run: values are computed when a command is done, findings are checked as commands are issued.
+//! Who listens to a run: values are computed when a command is done, findings are checked as commands are
+//! issued.
 
 mod apart;
 mod values;
@@ -37,8 +38,8 @@ pub(crate) struct ObservedRun<'a> {
     pub(crate) before: InitialMemory,
 }
 
-/// Runs a program on memories that hold its inputs; outputs are left there. `simulate` makes its timeline; so does `again`, whose record
-/// nobody looks at.
+/// Runs a program on memories that hold its inputs; outputs are left there. `simulate` makes its timeline; so
+/// does `again`, whose record nobody looks at.
 pub(crate) fn run(
     what: &ObservedRun<'_>,
     state: &mut State,
@@ -59,8 +60,8 @@ pub(crate) fn run(
     Ok(timeline.with(Some((last, fault))))
 }
 
-/// On a thread of the pool that slices are shared between: handing parts of a command to others costs it microseconds, a thread from
-/// outside falls asleep and is woken for each.
+/// On a thread of the pool that slices are shared between: handing parts of a command to others costs it
+/// microseconds, a thread from outside falls asleep and is woken for each.
 fn in_pool<R: Send>(work: impl FnOnce() -> R + Send) -> R {
     rayon::scope(|_| work())
 }

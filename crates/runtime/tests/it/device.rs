@@ -1,4 +1,5 @@
-//! A device that keeps its memories: runs of a prepared program equal fresh ones cycle for cycle, and state carries over.
+//! A device that keeps its memories: runs of a prepared program equal fresh ones cycle for cycle, and state
+//! carries over.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -169,7 +170,8 @@ fn a_refused_program_is_not_prepared() {
     assert!(matches!(Prepared::new(tcp(), broken), Err(ReadingError::Refused(_))));
 }
 
-/// Scatters by a table whose second offset lies before HBM, between commands that are well; a race comes after it.
+/// Scatters by a table whose second offset lies before HBM, between commands that are well; a race comes
+/// after it.
 const FAULTY: &str = r#"
 program tcp 1
 machine tcp

@@ -1,4 +1,5 @@
-//! Programs with random edits: whatever is still a program is refused with a reason or runs to its end, and nothing panics.
+//! Programs with random edits: whatever is still a program is refused with a reason or runs to its end, and
+//! nothing panics.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

@@ -1,4 +1,5 @@
-//! Trained models on the simulated chip against their goldens: likelihood, agreement, ids, logits. Models that are not there are skipped.
+//! Trained models on the simulated chip against their goldens: likelihood, agreement, ids, logits. Models
+//! that are not there are skipped.
 #![expect(clippy::disallowed_methods, reason = "reads model files")]
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 #![expect(clippy::print_stdout, reason = "what was measured is said")]
@@ -105,7 +106,8 @@ fn within(found: f64, wanted: f64, part: f64) -> bool {
     (found - wanted).abs() <= part * wanted
 }
 
-/// bf16 weights in float32 arithmetic, all positions of case 2: mean negative log-likelihood 0.6653, 252 of 256 agree.
+/// bf16 weights in float32 arithmetic, all positions of case 2: mean negative log-likelihood 0.6653, 252 of
+/// 256 agree.
 #[test]
 fn stories260k_is_as_likely_as_with_bf16_weights() {
     let Some((mut chip, cases)) = stories("stories260K") else { return };
@@ -115,7 +117,8 @@ fn stories260k_is_as_likely_as_with_bf16_weights() {
     assert!(agreed + 3 >= 252, "{agreed}");
 }
 
-/// int8 weights in float32 arithmetic: mean negative log-likelihood 0.6686, 249 of 256 agree. Here activations are bf16, or most of them int8 too.
+/// int8 weights in float32 arithmetic: mean negative log-likelihood 0.6686, 249 of 256 agree. Here
+/// activations are bf16, or most of them int8 too.
 #[test]
 fn stories260k_is_as_likely_as_with_int8_weights() {
     for dtype in ["w8a16", "int8"] {
@@ -149,7 +152,8 @@ fn stories15m_begins_as_in_float32() {
     assert_eq!(ours, ids[..40]);
 }
 
-/// bf16 weights in float32 arithmetic, all positions of case 2: mean negative log-likelihood 0.4702, 251 of 255 agree, all ids the same.
+/// bf16 weights in float32 arithmetic, all positions of case 2: mean negative log-likelihood 0.4702, 251 of
+/// 255 agree, all ids the same.
 #[test]
 #[ignore = "takes minutes"]
 fn stories15m_is_as_likely_as_with_bf16_weights() {

@@ -1,5 +1,5 @@
-//! Random einsums, lowered and run with every reading: nothing that lowering emits races, reads what nobody wrote, or leaves an output
-//! unwritten.
+//! Random einsums, lowered and run with every reading: nothing that lowering emits races, reads what nobody
+//! wrote, or leaves an output unwritten.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

@@ -1,5 +1,5 @@
-//! Models in other forms on the simulated chip: ONNX files against the checkpoint that they hold, sentence encoders against goldens.
-//! Models that are not there are skipped.
+//! Models in other forms on the simulated chip: ONNX files against the checkpoint that they hold, sentence
+//! encoders against goldens. Models that are not there are skipped.
 #![expect(clippy::disallowed_methods, reason = "reads model files")]
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 #![expect(clippy::print_stdout, reason = "what was measured is said")]

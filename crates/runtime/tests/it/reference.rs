@@ -1,4 +1,5 @@
-//! The simulated chip against the reference of kernels, bit for bit: prompts and single tokens, on random models and on trained ones.
+//! The simulated chip against the reference of kernels, bit for bit: prompts and single tokens, on random
+//! models and on trained ones.
 #![expect(clippy::disallowed_methods, reason = "reads model files")]
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -132,8 +133,8 @@ fn a_short_cache_is_exact() {
     }
 }
 
-/// What eight bits of queries, keys and values are worth, from texts: chip and reference agree, and logits come closer to those of a cache of
-/// floats than with one range for all.
+/// What eight bits of queries, keys and values are worth, from texts: chip and reference agree, and logits
+/// come closer to those of a cache of floats than with one range for all.
 #[test]
 fn ranges_of_a_short_cache_are_exact_and_worth_it() {
     let machine = tcp();
@@ -161,7 +162,8 @@ fn ranges_of_a_short_cache_are_exact_and_worth_it() {
     assert!(far.unwrap_err()[0].message.contains("a range of cache 7, of 2"));
 }
 
-/// Scales from texts, the same for all tokens: fewer passes, the same chip and reference, whatever the tokens are.
+/// Scales from texts, the same for all tokens: fewer passes, the same chip and reference, whatever the tokens
+/// are.
 #[test]
 fn scales_found_beforehand_are_exact() {
     let machine = tcp();
@@ -207,7 +209,8 @@ fn scales_of_floats_or_of_no_text_are_refused() {
     assert!(refused("int8", &[vec![77]]).contains("allowed: below 77"));
 }
 
-/// Heads for halves of the slices, with two keys in a packet of values or one, and two heads that share keys in each lane.
+/// Heads for halves of the slices, with two keys in a packet of values or one, and two heads that share keys
+/// in each lane.
 #[test]
 fn teams_of_slices_are_exact() {
     let of = |heads: (u64, u64, u64)| random::llama(&config(heads, 91, 53, false), 9);
@@ -260,7 +263,8 @@ fn commands_in_the_order_of_windows_are_exact() {
     }
 }
 
-/// Bands of slices with tokens of their own: as many as each width takes, prompts between single tokens, all types.
+/// Bands of slices with tokens of their own: as many as each width takes, prompts between single tokens, all
+/// types.
 #[test]
 fn bands_of_slices_are_exact() {
     let machine = tcp();

@@ -5,8 +5,8 @@
 //! 2. Dynamic programming over its chain of kernels chooses the fills of each weight, with the engines'
 //!    closed forms ([`chain`]).
 //! 3. A population of choices, which begins with the rule, with that, with more bands, and with commands put
-//!    in order a few at a time by integer programming, is bred by changes and crossings, and evaluated by what a
-//!    simulation takes: time, energy, both, or time below a power.
+//!    in order a few at a time by integer programming, is bred by changes and crossings, and evaluated by
+//!    what a simulation takes: time, energy, both, or time below a power.
 //! 4. The best is compiled for the whole model and kept if the whole model is better with it than with the
 //!    rule.
 //!
@@ -105,8 +105,8 @@ pub fn budget(effort: u64) -> u64 {
 
 /// Compiles with an effort, 0 is the rule; what is to be least is a token of each program, simulated.
 ///
-/// For other goals than time the choices that are best by time are found first, and evaluated like all others:
-/// no goal ends with a choice that ranks behind the one of time.
+/// For other goals than time the choices that are best by time are found first, and evaluated like all
+/// others: no goal ends with a choice that ranks behind the one of time.
 ///
 /// # Errors
 /// A model that does not compile by the rule; a power that no choice stays below.

@@ -1,4 +1,5 @@
-//! Schedules and choices of compiled models: bounds hold, search is the same every time, and never slower than the rule.
+//! Schedules and choices of compiled models: bounds hold, search is the same every time, and never slower
+//! than the rule.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use tilewright_compile::kernel::Kernels;

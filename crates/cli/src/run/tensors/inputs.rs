@@ -55,7 +55,8 @@ impl RequiredInputs {
         }
     }
 
-    /// The model with the sizes of its inputs. Integers that shapes follow from become constants where nothing else does.
+    /// The model with the sizes of its inputs. Integers that shapes follow from become constants where
+    /// nothing else does.
     pub(super) fn model(
         self,
         args: &RunArgs,

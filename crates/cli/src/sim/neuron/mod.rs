@@ -1,4 +1,5 @@
-//! `tilewright sim` on a NeuronCore program: read, verified, scheduled, and told with the readings of NKI launches.
+//! `tilewright sim` on a NeuronCore program: read, verified, scheduled, and told with the readings of NKI
+//! launches.
 
 mod json;
 mod words;

@@ -20,7 +20,8 @@ fn list(call: &Call<'_, '_>, at: usize, name: &str) -> ImportResult<Option<Vec<D
     })
 }
 
-/// Clamps a place that may count from the end to `least..=most` below the size; `None` if an axis leaves it open.
+/// Clamps a place that may count from the end to `least..=most` below the size; `None` if an axis leaves it
+/// open.
 fn clamped(call: &Call<'_, '_>, place: &Dim, size: &Dim, least: i64, most: i64) -> Option<Dim> {
     let axes = call.reader.b.axes();
     let place = if place.range(axes).1 < 0 { place.plus(size)? } else { place.clone() };

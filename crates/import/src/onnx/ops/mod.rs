@@ -1,4 +1,5 @@
-//! What each operator of ONNX becomes, a file a family. The table says which function converts which operator.
+//! What each operator of ONNX becomes, a file a family. The table says which function converts which
+//! operator.
 
 mod contract;
 mod elementwise;

@@ -1,7 +1,8 @@
-//! Readers on thousands of drawn files: bytes of no format, and whole files with parts cut out, doubled, exchanged or overwritten by the
-//! numbers that lies about sizes are made of. The same draws every time.
+//! Readers on thousands of drawn files: bytes of no format, and whole files with parts cut out, doubled,
+//! exchanged or overwritten by the numbers that lies about sizes are made of. The same draws every time.
 //!
-//! Every reader gives a model that verifies or a refusal that names a file and what is wrong, and all of them together take little memory.
+//! Every reader gives a model that verifies or a refusal that names a file and what is wrong, and all of them
+//! together take little memory.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -186,7 +187,8 @@ fn read_onnx(bytes: &[u8]) -> ImportResult<Model> {
     onnx::read("f", bytes, &OnnxOptions { beside: &beside, ..OnnxOptions::default() })
 }
 
-/// Whether there is a model, which verifies before and after stage 1; what there is not has a file and a reason.
+/// Whether there is a model, which verifies before and after stage 1; what there is not has a file and a
+/// reason.
 fn model(found: ImportResult<Model>) -> bool {
     match found {
         Ok(model) => {

@@ -1,4 +1,5 @@
-//! Files that are cut off, edited or full of lies: a refusal that names the file, never a panic, never more memory than the file.
+//! Files that are cut off, edited or full of lies: a refusal that names the file, never a panic, never more
+//! memory than the file.
 
 #![expect(clippy::cast_possible_truncation, reason = "files of a few hundred bytes")]
 

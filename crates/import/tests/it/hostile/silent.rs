@@ -1,4 +1,5 @@
-//! What could be passed over in silence and would change every token: a refusal that names key or tensor, and a twin that is read.
+//! What could be passed over in silence and would change every token: a refusal that names key or tensor, and
+//! a twin that is read.
 
 use std::sync::Arc;
 

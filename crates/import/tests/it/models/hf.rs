@@ -89,7 +89,8 @@ fn halves(rows: &[f32], width: usize, head: usize) -> Vec<f32> {
     (0..rows.len() / width).flat_map(|at| row(at).to_vec()).collect()
 }
 
-/// stories260K written as a Hugging Face checkpoint of two files must generate what it generates from its own.
+/// stories260K written as a Hugging Face checkpoint of two files must generate what it generates from its
+/// own.
 #[test]
 fn a_llama_folder_generates_the_same_ids() {
     let Some(folder) = folder("stories260K") else { return };

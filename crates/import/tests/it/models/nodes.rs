@@ -1,7 +1,8 @@
 //! The ONNX backend node tests (pip `onnx` 1.22.0) through importer, stage 1 and interpreter.
 //!
-//! Which tests are the first target is said by the index beside the checkout: operators of language models and convolutional
-//! networks in float32, int32, int64 and bool. A refusal with a reason is no failure; a wrong number is, also in all other tests.
+//! Which tests are the first target is said by the index beside the checkout: operators of language models
+//! and convolutional networks in float32, int32, int64 and bool. A refusal with a reason is no failure; a
+//! wrong number is, also in all other tests.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

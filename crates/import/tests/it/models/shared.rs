@@ -61,8 +61,8 @@ pub(crate) fn greedy(interpreter: &Interpreter, prompt: &[i64], wanted: usize) -
     ids
 }
 
-/// Every case of a golden must come out, id by id: the first `free` cases generate token by token over the cache, the others take
-/// all golden ids at once and must prefer the next one at each place.
+/// Every case of a golden must come out, id by id: the first `free` cases generate token by token over the
+/// cache, the others take all golden ids at once and must prefer the next one at each place.
 pub(crate) fn reproduces(interpreter: &Interpreter, golden: &Golden, free: usize) {
     for (at, case) in golden.cases.iter().enumerate() {
         let start = case.prompt_ids.len();

@@ -1,5 +1,6 @@
-//! Values of the layers against plain arithmetic in f64. Results in bf16 may be off by half a unit in the last of their 8 bits, which
-//! is 2^-8 of the number at most, and by what f32 lost on the way; tolerances say where that is more than a hair.
+//! Values of the layers against plain arithmetic in f64. Results in bf16 may be off by half a unit in the
+//! last of their 8 bits, which is 2^-8 of the number at most, and by what f32 lost on the way; tolerances say
+//! where that is more than a hair.
 
 use tilewright_tcp_isa::program::Program;
 use tilewright_tcp_lower::kernels::{KernelError, gelu, quantise, residual, rmsnorm, rope, silu, softmax};

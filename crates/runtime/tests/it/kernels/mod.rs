@@ -1,4 +1,5 @@
-//! The layers of `tilewright_tcp_lower::kernels`: texts that are kept, values against plain arithmetic in f64, cycles against closed forms.
+//! The layers of `tilewright_tcp_lower::kernels`: texts that are kept, values against plain arithmetic in
+//! f64, cycles against closed forms.
 //!
 //! `BLESS=1` writes the texts of `kernels/`; the difference is then reviewed like code.
 
