@@ -7,7 +7,7 @@ use tilewright_base::{SourceId, Sources};
 use tilewright_bench::{Bench, measure};
 use tilewright_machine::{Tcp, builtin, load};
 use tilewright_record::KeepLast;
-use tilewright_runtime::{Device, Prepared, Wanted};
+use tilewright_runtime::{Device, Prepared, ReadingOptions};
 use tilewright_tcp_exec::state::At;
 use tilewright_tcp_exec::{State, exec, transfer};
 use tilewright_tcp_isa::program::event::PeId;
@@ -43,7 +43,7 @@ fn device(machine: &Tcp, program: &Program, only: Option<&str>) {
     let prepared = Prepared::new(machine, program.clone()).unwrap_or_else(|error| panic!("{error:#?}"));
     let mut device = Device::new(machine, 1);
     for (name, values) in [("device, small commands with values", true), ("device, timeline alone", false)] {
-        let wanted = Wanted { values, ..Wanted::default() };
+        let wanted = ReadingOptions { values, ..ReadingOptions::default() };
         let bench = Bench { name, goal_per_s: 0.0, items: 300 };
         measure(&bench, || {
             let reading = device.run(&prepared, &[], &wanted, KeepLast::new(0));

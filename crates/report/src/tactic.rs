@@ -1,7 +1,7 @@
 //! The loops of a tactic and where each runs, as a table and as SVG.
 
 use tilewright_notation::problem::{Digit, Problem};
-use tilewright_notation::radix::raised;
+use tilewright_notation::radix::superscript;
 use tilewright_notation::syntax::ast::Operand;
 
 use crate::columns::{Align, table, thousands};
@@ -68,7 +68,7 @@ impl LoopRow {
         let name = digit.axis.map_or("_".to_string(), |axis| problem.axis(axis).name.to_string());
         LoopRow {
             role,
-            term: format!("{name}^{}[{}]", raised(digit.stride), digit.live),
+            term: format!("{name}^{}[{}]", superscript(digit.stride), digit.live),
             size: digit.live,
             slots: digit.slots,
             uses: Operand::ALL.map(|operand| digit.axis.is_some_and(|axis| problem.has(operand, axis))),

@@ -1,5 +1,5 @@
-//! Chips whose memories stay while programs run one after the other: weights and caches are written once, every run reads and
-//! updates them.
+//! Chips whose memories stay while programs run one after the other: weights and caches are written once,
+//! every run reads and updates them.
 //!
 //! Nothing of the timeline stays: each run starts at cycle 0 with empty queues.
 
@@ -17,7 +17,7 @@ use tilewright_tcp_isa::program::{Program, RegisterId};
 
 use crate::array::{Array, ArrayError};
 use crate::prepared::Prepared;
-use crate::readings::{Reading, ReadingError, Wanted, input};
+use crate::readings::{Reading, ReadingError, ReadingOptions, input};
 
 /// Some chips of a machine, and what their memories hold.
 #[derive(Clone, Debug)]
@@ -84,8 +84,8 @@ impl Device {
         self.state.get(tensor)
     }
 
-    /// Writes all inputs of a program that have data; `files` gives arrays for those whose data is a file. [`Device::run`] writes
-    /// none.
+    /// Writes all inputs of a program that have data; `files` gives arrays for those whose data is a file.
+    /// [`Device::run`] writes none.
     ///
     /// # Errors
     /// Data that do not fit their tensor, places outside the memory.
@@ -116,19 +116,20 @@ impl Device {
         outputs.map(read).collect()
     }
 
-    /// Runs a program on what memories hold; some registers of all PEs start with other values than it says. No input is written:
-    /// see [`Device::load`] and [`Device::put`]; outputs are read with [`Device::get`].
+    /// Runs a program on what memories hold; some registers of all PEs start with other values than it says.
+    /// No input is written: see [`Device::load`] and [`Device::put`]; outputs are read with [`Device::get`].
     ///
-    /// Memories change if values are wanted, or needed for what is wanted. A command that cannot be run stops the run
-    /// ([`tilewright_tcp_sim::Ended::Stopped`]) and is a finding.
+    /// Memories change if values are wanted, or needed for what is wanted. A command that cannot be run stops
+    /// the run ([`tilewright_tcp_sim::Ended::Stopped`]) and is a finding.
     ///
     /// # Errors
-    /// A program of another machine or of more chips, a value outside of its register's range, a run that cannot go on.
+    /// A program of another machine or of more chips, a value outside of its register's range, a run that
+    /// cannot go on.
     pub fn run<S: Sink + Send>(
         &mut self,
         prepared: &Prepared,
         registers: &[(RegisterId, i64)],
-        wanted: &Wanted,
+        wanted: &ReadingOptions,
         sink: S,
     ) -> Result<Reading, ReadingError> {
         let chips = prepared.program().chips;

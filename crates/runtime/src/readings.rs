@@ -1,6 +1,7 @@
 //! All readings of one run of a TCP program: values, timeline, energy and findings from the same events.
 //!
-//! The simulator tells what happens; values are computed when a command is done, findings are judged as commands are issued.
+//! The simulator tells what happens; values are computed when a command is done, findings are checked as
+//! commands are issued.
 
 use thiserror::Error;
 use tilewright_base::{Diagnostic, Severity};
@@ -15,13 +16,13 @@ use tilewright_tcp_sim::findings::Finding;
 use tilewright_tcp_sim::{Outcome, SimError, simulate};
 
 use crate::array::{Array, ArrayError};
-use crate::decides::Decides;
 use crate::device::Device;
-use crate::listener::{self, Before};
+use crate::listener::{self, InitialMemory};
+use crate::value_dependence::ValueDependence;
 
 /// What to compute besides the timeline, which everything else rests on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Wanted {
+pub struct ReadingOptions {
     /// Outputs.
     pub values: bool,
     /// Races, uninitialised reads and so on.
@@ -41,7 +42,8 @@ pub struct Reading {
     pub outcome: Outcome,
     /// What went wrong, if it was asked for.
     pub findings: Vec<Finding>,
-    /// Outputs by name, in the program's order, if values were asked for; of a run on a device that is kept, none.
+    /// Outputs by name, in the program's order, if values were asked for; of a run on a device that is kept,
+    /// none.
     pub outputs: Vec<(String, Array)>,
 }
 
@@ -86,22 +88,22 @@ pub fn read<S: Sink + Send>(
     machine: &Tcp,
     program: &Program,
     files: &mut dyn FnMut(&Tensor) -> Result<Array, ArrayError>,
-    wanted: &Wanted,
+    wanted: &ReadingOptions,
     sink: S,
 ) -> Result<Reading, ReadingError> {
     accepted(machine, program)?;
-    let decides = Decides::of(program);
+    let decides = ValueDependence::of(program);
     let mut device = Device::new(machine, program.chips.max(1));
     if decides.computed(wanted) {
         device.replace_slices(&wanted.faulty_slices)?;
         device.load(program, files)?;
     }
-    let what = listener::Run { machine, program, decides, wanted, before: Before::Nothing };
+    let what = listener::ObservedRun { machine, program, decides, wanted, before: InitialMemory::Nothing };
     let mut reading = listener::run(
         &what,
         device.state_mut(),
-        |options, judge| simulate(machine, program, options, sink, judge),
-        |options, judge| simulate(machine, program, options, KeepLast::new(0), judge),
+        |options, checker| simulate(machine, program, options, sink, checker),
+        |options, checker| simulate(machine, program, options, KeepLast::new(0), checker),
     )?;
     let stopped = reading.outcome.ended == tilewright_tcp_sim::Ended::Stopped;
     if wanted.values && !stopped {

@@ -5,6 +5,7 @@
 //! time, twice and four times as much.
 
 use std::collections::BTreeMap;
+use tilewright_base::invariant::OrBroken;
 
 use serde::Serialize;
 use tilewright_explore::cloud::Cloud;
@@ -77,9 +78,9 @@ pub struct Figure14 {
 }
 
 /// A tactic with its power, by component.
-type Found = (Tactic, [f64; COMPONENTS]);
+type TacticPower = (Tactic, [f64; COMPONENTS]);
 
-fn power((_, parts): &Found) -> f64 {
+fn power((_, parts): &TacticPower) -> f64 {
     parts.iter().sum()
 }
 
@@ -93,7 +94,7 @@ pub(crate) fn figure14(machine: &Tcp, product: Product) -> Option<Figure14> {
     let mut least = u64::MAX;
     every_tactic(&setup, &product, &mut |tactic| least = least.min(slowest(tactic)));
     let (mut tactics, mut in_class, mut cloud) = (0, [0; 3], Cloud::default());
-    let mut ends: [[Option<Found>; 2]; 3] = [[None; 2]; 3];
+    let mut ends: [[Option<TacticPower>; 2]; 3] = [[None; 2]; 3];
     every_tactic(&setup, &product, &mut |tactic| {
         tactics += 1;
         let found = (*tactic, slice_parts(&setup, &product, tactic));
@@ -132,11 +133,13 @@ fn femtojoules(picojoules: f64) -> u64 {
     whole
 }
 
-fn told(setup: &Setup<'_>, product: &Product, name: String, class: u64, found: &Found) -> ChosenTactic {
+fn told(setup: &Setup<'_>, product: &Product, name: String, class: u64, found: &TacticPower) -> ChosenTactic {
     let (tactic, parts) = found;
     let stages = stages(setup, product, tactic);
     let columns = setup.packet_elements() >> tactic.depth;
-    let part = |component: Component| parts.get(component as usize).copied().unwrap_or(0.0);
+    let part = |component: Component| {
+        parts.get(component as usize).copied().or_broken("every component has its part")
+    };
     let named = Component::ALL.iter().zip(parts).filter(|(_, mw)| **mw > 0.0);
     ChosenTactic {
         name,

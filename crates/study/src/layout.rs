@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use serde::Serialize;
 use tilewright_compile::Compiled;
-use tilewright_compile::kernel::{Kernel, Weight};
+use tilewright_compile::kernel::{Kernel, WeightMatrix};
 use tilewright_compile::tcp::plan::{Packed, weights_of};
 use tilewright_machine::Tcp;
 use tilewright_report::columns::{Align, table};
@@ -15,7 +15,7 @@ use tilewright_tcp_isa::footprint::{Store, of_exec};
 use tilewright_tcp_isa::program::event::PeId;
 use tilewright_tcp_isa::program::transfer::Medium;
 
-use crate::block::{Operator, WEIGHTS};
+use crate::block::{BlockOperator, WEIGHTS};
 use crate::measure::kind_of;
 use crate::sizes::size;
 
@@ -76,7 +76,7 @@ pub struct BlockLayout {
 }
 
 /// The layout of a block's operators.
-pub(crate) fn layout(machine: &Tcp, compiled: &Compiled, operators: &[Operator]) -> BlockLayout {
+pub(crate) fn layout(machine: &Tcp, compiled: &Compiled, operators: &[BlockOperator]) -> BlockLayout {
     let weights = operators.iter().filter_map(|operator| {
         let packed = compiled.plan.packed(operator.kernel)?;
         let kernel = compiled.kernels.kernels.get(operator.kernel)?;
@@ -86,12 +86,17 @@ pub(crate) fn layout(machine: &Tcp, compiled: &Compiled, operators: &[Operator])
     BlockLayout { slots: slots(compiled), weights: weights.collect(), inner }
 }
 
-fn model_bytes(compiled: &Compiled, weights: &[Weight]) -> u64 {
+fn model_bytes(compiled: &Compiled, weights: &[WeightMatrix]) -> u64 {
     let elements: u64 = weights.iter().map(|weight| weight.rows.size * weight.columns.size).sum();
     elements * u64::from(compiled.plan.options.dtype.storage_bits()) / 8
 }
 
-fn of_weights(compiled: &Compiled, label: &'static str, packed: &Packed, weights: &[Weight]) -> WeightLayout {
+fn of_weights(
+    compiled: &Compiled,
+    label: &'static str,
+    packed: &Packed,
+    weights: &[WeightMatrix],
+) -> WeightLayout {
     let stored: u64 = packed.fills.iter().map(|fill| fill.slice_bytes * packed.slices).sum();
     let stored_bytes = stored * compiled.plan.options.all_pes();
     let model_bytes = model_bytes(compiled, weights);

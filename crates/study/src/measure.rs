@@ -2,6 +2,7 @@
 //! tokens of a batch.
 
 use std::collections::BTreeMap;
+use tilewright_base::invariant::{OrBroken, to_index};
 
 use tilewright_compile::cluster::cluster;
 use tilewright_compile::{CompileError, Compiled, Options, compile_kernels};
@@ -9,7 +10,7 @@ use tilewright_graph::Graph;
 use tilewright_machine::Tcp;
 use tilewright_record::{KeepAll, KeepLast};
 use tilewright_runtime::prepared::Prepared;
-use tilewright_runtime::{ReadingError, Wanted};
+use tilewright_runtime::{ReadingError, ReadingOptions};
 use tilewright_tcp_cost::energy::{COMPONENTS, Counts};
 use tilewright_tcp_sim::Outcome;
 
@@ -72,7 +73,8 @@ impl Pass {
             *all += part;
         }
         for used in &outcome.utilisation {
-            let mean = u64::try_from(used.busy_cycles / u128::from(pes.max(1))).unwrap_or(u64::MAX);
+            let mean = u64::try_from(used.busy_cycles / u128::from(pes.max(1)))
+                .or_broken("cycles of a unit fit 64 bits");
             match used.engine {
                 tilewright_tcp_sim::Engine::Main => self.main_cycles += mean,
                 tilewright_tcp_sim::Engine::Dma => self.dma_cycles += mean,
@@ -95,7 +97,7 @@ pub(crate) fn kind_of(name: &str) -> &str {
 }
 
 /// One run of a prompt's program, with its record.
-pub(crate) struct Chunk<'c> {
+pub(crate) struct PromptChunk<'c> {
     pub(crate) compiled: &'c Compiled,
     /// Tokens before those of the run.
     pub(crate) past: u64,
@@ -105,11 +107,11 @@ pub(crate) struct Chunk<'c> {
 }
 
 /// Looks at the runs of a prompt.
-pub(crate) type Look<'l> = dyn FnMut(&Chunk<'_>) + 'l;
+pub(crate) type ChunkObserver<'l> = dyn FnMut(&PromptChunk<'_>) + 'l;
 
 /// A model on a machine.
 #[derive(Clone, Copy)]
-pub(crate) struct Model<'m> {
+pub(crate) struct MeasuredModel<'m> {
     pub(crate) machine: &'m Tcp,
     pub(crate) graph: &'m Graph,
     /// Contexts may be longer than the positions of the model: only its configuration is known, and that its
@@ -120,7 +122,7 @@ pub(crate) struct Model<'m> {
     pub(crate) options: Options,
 }
 
-impl Model<'_> {
+impl MeasuredModel<'_> {
     /// Programs for a context and a batch.
     pub(crate) fn compiled(&self, context: u64, batch: u64) -> Result<Compiled, MeasureError> {
         let mut kernels = cluster(self.graph)?;
@@ -134,7 +136,11 @@ impl Model<'_> {
     }
 
     /// The first token after a prompt: all its chunks. With a look they are recorded.
-    pub(crate) fn prefill(&self, tokens: u64, mut look: Option<&mut Look<'_>>) -> Result<Pass, MeasureError> {
+    pub(crate) fn prefill(
+        &self,
+        tokens: u64,
+        mut look: Option<&mut ChunkObserver<'_>>,
+    ) -> Result<Pass, MeasureError> {
         let compiled = self.compiled(tokens, 1)?;
         let prepared = Prepared::new(self.machine, compiled.prefill.clone())?;
         let run_tokens = compiled.most_tokens().min(tokens);
@@ -148,11 +154,11 @@ impl Model<'_> {
             let before = past.min(tokens - count);
             let inputs = compiled.inputs(before, &vec![0; index(count)])?;
             // Only the last part of a prompt is asked for a token.
-            let inputs = if past + count < tokens { inputs.silent() } else { inputs };
+            let inputs = if past + count < tokens { inputs.without_logits() } else { inputs };
             let outcome = self.time(&prepared, &inputs, look.is_some())?;
             pass.add(&outcome, self.options.all_pes());
             if let Some(look) = look.as_mut() {
-                look(&Chunk { compiled: &compiled, past: before, count, outcome: &outcome });
+                look(&PromptChunk { compiled: &compiled, past: before, count, outcome: &outcome });
             }
             past += count;
         }
@@ -160,8 +166,8 @@ impl Model<'_> {
     }
 
     /// The next token of each of `batch` sequences that have `context` tokens.
-    pub(crate) fn decode(&self, prepared: &Step) -> Result<Pass, MeasureError> {
-        let Step { compiled, program, context } = prepared;
+    pub(crate) fn decode(&self, prepared: &DecodeStep) -> Result<Pass, MeasureError> {
+        let DecodeStep { compiled, program, context } = prepared;
         let batch = compiled.plan.options.batch;
         let inputs = if batch > 1 {
             compiled.batch_inputs(&vec![Some((*context, 0)); index(batch)])?
@@ -173,12 +179,12 @@ impl Model<'_> {
         Ok(pass)
     }
 
-    /// The program of single tokens, for contexts up to a greatest.
+    /// The program of single tokens, for contexts up to a longest.
     pub(crate) fn steps(&self, batch: u64, contexts: &[u64]) -> Result<Vec<(u64, Pass)>, MeasureError> {
         let most = contexts.iter().max().copied().unwrap_or(1) + 1;
         let compiled = self.compiled(most, batch)?;
         let program = compiled.batch.clone().unwrap_or_else(|| compiled.decode.clone());
-        let mut step = Step { program: Prepared::new(self.machine, program)?, compiled, context: 0 };
+        let mut step = DecodeStep { program: Prepared::new(self.machine, program)?, compiled, context: 0 };
         let mut passes = Vec::new();
         for context in contexts {
             step.context = *context;
@@ -196,7 +202,7 @@ impl Model<'_> {
         let named =
             inputs.registers.iter().filter_map(|(name, value)| Some((prepared.register(name)?, *value)));
         let registers: Vec<_> = named.collect();
-        let wanted = Wanted { trace: record, ..Wanted::default() };
+        let wanted = ReadingOptions { trace: record, ..ReadingOptions::default() };
         let reading = if record {
             prepared.time(&registers, &wanted, KeepAll::default())?
         } else {
@@ -207,14 +213,14 @@ impl Model<'_> {
 }
 
 /// A program of single tokens and the context that it is run with.
-pub(crate) struct Step {
+pub(crate) struct DecodeStep {
     compiled: Compiled,
     program: Prepared,
     context: u64,
 }
 
 pub(crate) fn index(count: u64) -> usize {
-    usize::try_from(count).unwrap_or(usize::MAX)
+    to_index(count)
 }
 
 /// A count as a real number.

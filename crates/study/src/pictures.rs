@@ -9,14 +9,14 @@ use crate::sizes::size;
 pub(crate) const COLOURS: [&str; 4] = ["#1f77b4", "#d62728", "#2ca02c", "#9467bd"];
 
 /// One line of a chart.
-pub(crate) struct Line<'p> {
+pub(crate) struct ChartLine<'p> {
     pub(crate) name: String,
     pub(crate) points: Vec<(f64, f64)>,
     pub(crate) colour: &'p str,
 }
 
 /// Lines over tokens, with a legend below.
-pub(crate) fn chart(svg: &mut Svg, (left, top): (f64, f64), title: &str, y: &str, lines: &[Line<'_>]) {
+pub(crate) fn chart(svg: &mut Svg, (left, top): (f64, f64), title: &str, y: &str, lines: &[ChartLine<'_>]) {
     let all = || lines.iter().flat_map(|line| line.points.iter());
     let plane = Plane {
         left,

@@ -11,7 +11,7 @@ pub mod tcp;
 use thiserror::Error;
 use tilewright_base::Diagnostic;
 use tilewright_runtime::ReadingError;
-use tilewright_runtime::einsum::Comparison;
+use tilewright_runtime::einsum::ValueComparison;
 
 /// Part of the estimate by which a simulation may differ from it.
 const MOST_ERROR: f64 = 0.03;
@@ -60,7 +60,7 @@ pub struct Check {
     /// Ticks of its program as simulated, or why there are none.
     pub simulated: Result<u64, NotRun>,
     /// Results that were computed again, where values were compared.
-    pub values: Option<Comparison>,
+    pub values: Option<ValueComparison>,
     /// Findings of the run.
     pub findings: usize,
 }
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     fn ran(simulated: u64, different: u64, findings: usize) -> Check {
-        let values = Some(Comparison { compared: 4, results: 4, different });
+        let values = Some(ValueComparison { compared: 4, results: 4, different });
         Check { estimated: 1000, simulated: Ok(simulated), values, findings }
     }
 

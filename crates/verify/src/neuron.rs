@@ -2,7 +2,7 @@
 
 use tilewright_explore::neuron::program::run;
 use tilewright_explore::neuron::{Candidate, Found, Task, Told};
-use tilewright_runtime::einsum::Comparison;
+use tilewright_runtime::einsum::ValueComparison;
 
 use crate::{Check, Limits, NotRun};
 
@@ -29,7 +29,7 @@ fn one(task: &Task<'_>, found: &Found, candidate: &Candidate, most_products: u12
         Ok(ran) => Check {
             estimated,
             simulated: Ok(ran.picoseconds),
-            values: ran.values.map(|[compared, results, different]| Comparison {
+            values: ran.values.map(|[compared, results, different]| ValueComparison {
                 compared,
                 results,
                 different,

@@ -5,8 +5,8 @@ use tilewright_explore::tcp::{Candidate, Found, Task, Told};
 use tilewright_machine::Tcp;
 use tilewright_notation::syntax::ast::Operand;
 use tilewright_record::KeepLast;
-use tilewright_runtime::einsum::{Comparison, compare_run};
-use tilewright_runtime::{Array, ArrayError, Reading, Wanted, read};
+use tilewright_runtime::einsum::{ValueComparison, compare_run};
+use tilewright_runtime::{Array, ArrayError, Reading, ReadingOptions, read};
 use tilewright_tcp_isa::program::Program;
 use tilewright_tcp_isa::program::tensor::Tensor;
 use tilewright_tcp_lower::Options;
@@ -51,7 +51,7 @@ fn one(
 /// wanted.
 pub fn run_program(task: &Task<'_>, program: &Program, estimated: u64, with_values: bool) -> Check {
     let machine = task.setup.machine;
-    let wanted = Wanted { values: with_values, findings: true, ..Wanted::default() };
+    let wanted = ReadingOptions { values: with_values, findings: true, ..ReadingOptions::default() };
     match read(machine, program, &mut no_files, &wanted, KeepLast::new(0)) {
         Err(error) => Check::not_run(estimated, error.into()),
         Ok(reading) => Check {
@@ -70,7 +70,7 @@ fn no_files(_: &Tensor) -> Result<Array, ArrayError> {
 
 /// Results of all groups of PEs, or of the first, against the definition; none if some tensors are whole and
 /// others parts.
-fn values(machine: &Tcp, program: &Program, reading: &Reading) -> Option<Comparison> {
+fn values(machine: &Tcp, program: &Program, reading: &Reading) -> Option<ValueComparison> {
     let of = |operand: Operand| {
         let first = format!("{}_pe0", operand.name());
         program.tensors.iter().find(|tensor| tensor.name == operand.name() || tensor.name == first)

@@ -6,10 +6,10 @@ use tilewright_explore::refusal::Reason;
 use tilewright_explore::search::FoundOf;
 use tilewright_verify::Check;
 
-use super::shown::{CandidateOf, Shown};
+use super::display::{CandidateDisplay, CandidateOf};
 
 /// One search.
-pub(crate) fn answer<S: Shown>(
+pub(crate) fn answer<S: CandidateDisplay>(
     shown: &S,
     found: &FoundOf<S::Target>,
     checks: &[Check],

@@ -1,17 +1,18 @@
 //! `tilewright explore`: the best lowered shapes and tactics of an einsum, found, verified and told.
 
 pub(crate) mod args;
-mod between;
+mod display;
 mod json;
+mod neighbours;
 mod neuron;
 mod plot;
 mod results;
-mod shown;
 mod sweep;
 mod table;
 mod tcp;
 
 use std::path::Path;
+use tilewright_base::invariant::OrBroken;
 
 use serde_json::Value;
 use tilewright_base::Sources;
@@ -19,7 +20,7 @@ use tilewright_explore::neuron::Task;
 use tilewright_explore::search::FoundOf;
 use tilewright_explore::tcp::neighbours::Neighbours;
 use tilewright_explore::{Goal, Options, search};
-use tilewright_machine::Loaded;
+use tilewright_machine::LoadedMachine;
 use tilewright_neuron_isa::Chip;
 use tilewright_notation::problem::Problem;
 use tilewright_notation::syntax::ast::Program;
@@ -33,9 +34,9 @@ use crate::host::Host;
 use crate::notation::gather;
 use crate::outcome::{BAD_INPUT, FAILED, GOOD, Outcome};
 use args::ExploreArgs;
-use neuron::OnCore;
-use shown::Shown;
-use sweep::Setting;
+use display::CandidateDisplay;
+use neuron::CoreTask;
+use sweep::SweepPoint;
 
 /// Candidates that are put between given neighbours.
 const BETWEEN: usize = 512;
@@ -45,7 +46,7 @@ pub(crate) fn run(args: &ExploreArgs, host: &mut dyn Host) -> Outcome {
 }
 
 /// What one search says.
-pub(crate) struct Answer {
+pub(crate) struct SearchAnswer {
     text: String,
     value: Value,
     code: u8,
@@ -94,11 +95,16 @@ fn allowed(args: &ExploreArgs) -> Result<(), Outcome> {
 }
 
 fn pretty(value: &Value) -> String {
-    serde_json::to_string_pretty(value).unwrap_or_default() + "\n"
+    serde_json::to_string_pretty(value).or_broken("a JSON value prints") + "\n"
 }
 
 /// Searches for one setting, verifies, and says what was found.
-fn one(args: &ExploreArgs, setting: &Setting, goal: Goal, host: &mut dyn Host) -> Result<Answer, Outcome> {
+fn one(
+    args: &ExploreArgs,
+    setting: &SweepPoint,
+    goal: Goal,
+    host: &mut dyn Host,
+) -> Result<SearchAnswer, Outcome> {
     let from_hbm = crate::memories::from_hbm(&args.from)?;
     let mut gathered = gather::read(&notation_args(args, setting), host)?;
     let loaded = load_chip(&mut gathered.sources, &args.target.chip, &setting.set, host)?;
@@ -115,7 +121,7 @@ fn one(args: &ExploreArgs, setting: &Setting, goal: Goal, host: &mut dyn Host) -
             .map_err(|complaint| refused(&gathered.sources, &[*complaint]))?;
         no_shapes(&neighbours)?;
         no_data_memory(&args.from)?;
-        return searched_and_told(&OnCore { task, assumed: assumed(&loaded) }, args, goal, host);
+        return searched_and_told(&CoreTask { task, assumed: assumed(&loaded) }, args, goal, host);
     }
     let tcp = gather::tcp(&loaded, &args.target)?;
     let setup = gather::setup(&gathered, &tcp, args.target.pes)?;
@@ -125,12 +131,12 @@ fn one(args: &ExploreArgs, setting: &Setting, goal: Goal, host: &mut dyn Host) -
     if neighbours.any() {
         let (found, seconds) = searched(&task, goal, args, BETWEEN, host);
         something(&task, &found)?;
-        return between::answer(args, &task, &found, &neighbours, goal, seconds);
+        return neighbours::answer(args, &task, &found, &neighbours, goal, seconds);
     }
     searched_and_told(&task, args, goal, host)
 }
 
-fn something<S: Shown>(shown: &S, found: &FoundOf<S::Target>) -> Result<(), Outcome> {
+fn something<S: CandidateDisplay>(shown: &S, found: &FoundOf<S::Target>) -> Result<(), Outcome> {
     if !found.kept.best().is_empty() {
         return Ok(());
     }
@@ -142,12 +148,12 @@ fn something<S: Shown>(shown: &S, found: &FoundOf<S::Target>) -> Result<(), Outc
     Err(Outcome { code: FAILED, ..Outcome::usage(&why) })
 }
 
-fn searched_and_told<S: Shown>(
+fn searched_and_told<S: CandidateDisplay>(
     shown: &S,
     args: &ExploreArgs,
     goal: Goal,
     host: &mut dyn Host,
-) -> Result<Answer, Outcome> {
+) -> Result<SearchAnswer, Outcome> {
     let (found, seconds) = searched(shown, goal, args, 1, host);
     something(shown, &found)?;
     let checks = shown.verify(&found, args, host);
@@ -160,7 +166,7 @@ fn searched_and_told<S: Shown>(
         text.push_str(&format!("drawn     {path}\n"));
     }
     let code = if checks.iter().all(Check::good) { GOOD } else { FAILED };
-    Ok(Answer { text, value: json::answer(shown, &found, &checks, goal, seconds), code })
+    Ok(SearchAnswer { text, value: json::answer(shown, &found, &checks, goal, seconds), code })
 }
 
 /// The element type on a NeuronCore: as asked, as the file says, or bfloat16.
@@ -197,13 +203,13 @@ fn no_data_memory(from: &[String]) -> Result<(), Outcome> {
 }
 
 /// Figures of energy that are assumptions.
-fn assumed(loaded: &Loaded) -> Vec<String> {
+fn assumed(loaded: &LoadedMachine) -> Vec<String> {
     let energies = loaded.assumptions().into_iter().filter(|figure| figure.section == "energy");
     energies.map(|figure| format!("{}.{}", figure.section, figure.key)).collect()
 }
 
 /// The search with its progress, and how long it took.
-fn searched<S: Shown>(
+fn searched<S: CandidateDisplay>(
     shown: &S,
     goal: Goal,
     args: &ExploreArgs,
@@ -241,7 +247,11 @@ fn write(path: &str, text: &str, host: &mut dyn Host) -> Result<(), Outcome> {
     host.write(Path::new(path), text.as_bytes()).map_err(failed)
 }
 
-fn explained<S: Shown>(shown: &S, found: &FoundOf<S::Target>, number: usize) -> Result<String, Outcome> {
+fn explained<S: CandidateDisplay>(
+    shown: &S,
+    found: &FoundOf<S::Target>,
+    number: usize,
+) -> Result<String, Outcome> {
     let best = found.kept.best();
     let candidate = number.checked_sub(1).and_then(|at| best.get(at)).ok_or_else(|| {
         Outcome::usage(&format!(
@@ -257,7 +267,7 @@ fn neighbours(program: &Program) -> Neighbours {
     Neighbours { in0: program.in0.clone(), in1: program.in1.clone(), out: program.out.clone() }
 }
 
-fn notation_args(args: &ExploreArgs, setting: &Setting) -> NotationArgs {
+fn notation_args(args: &ExploreArgs, setting: &SweepPoint) -> NotationArgs {
     NotationArgs {
         einsum: args.einsum.clone(),
         dims: setting.dims.clone(),

@@ -1,6 +1,7 @@
 //! Candidates of a NeuronCore as people see them: tilings, engines, blocks.
 
 use serde_json::{Map, Value, json};
+use tilewright_base::invariant::OrBroken;
 use tilewright_explore::neuron::explain::explain;
 use tilewright_explore::neuron::facts::part_names;
 use tilewright_explore::neuron::point::{Copies, Drain, Sums};
@@ -13,17 +14,17 @@ use tilewright_verify::Check;
 use tilewright_verify::neuron::verify;
 
 use super::args::ExploreArgs;
+use super::display::{CandidateDisplay, CandidateView, Roofline};
 use super::plot::real;
-use super::shown::{Look, Roof, Shown};
 use crate::host::Host;
 
 /// A task with the name of its machine and what its energies rest on.
-pub(crate) struct OnCore<'m> {
+pub(crate) struct CoreTask<'m> {
     pub(crate) task: Task<'m>,
     pub(crate) assumed: Vec<String>,
 }
 
-impl<'m> Shown for OnCore<'m> {
+impl<'m> CandidateDisplay for CoreTask<'m> {
     type Target = Task<'m>;
 
     fn target(&self) -> &Task<'m> {
@@ -90,9 +91,9 @@ impl<'m> Shown for OnCore<'m> {
         "tiling"
     }
 
-    fn look(&self, found: &Found, candidate: &Candidate, number: usize) -> Option<Look> {
+    fn look(&self, found: &Found, candidate: &Candidate, number: usize) -> Option<CandidateView> {
         let told = Told::new(&self.task, found, candidate)?;
-        Some(Look {
+        Some(CandidateView {
             row: row(number, &told),
             value: value(self, &told),
             spelled: spelled(&self.task, &told),
@@ -129,11 +130,11 @@ impl<'m> Shown for OnCore<'m> {
         }
     }
 
-    fn roof(&self) -> Roof {
+    fn roof(&self) -> Roofline {
         let neuron = &self.task.chip.neuron;
         let array = real(neuron.tensor.rows * neuron.tensor.columns);
         let dma = neuron.dma.engines_per_core.saturating_mul(neuron.dma.achieved_bytes_per_s);
-        Roof {
+        Roofline {
             title: "Roofline of HBM",
             x: "products for each byte of HBM",
             y: "tera products a second",
@@ -235,7 +236,7 @@ fn spelled(task: &Task<'_>, told: &Told) -> String {
     )
 }
 
-fn value(shown: &OnCore<'_>, told: &Told) -> Value {
+fn value(shown: &CoreTask<'_>, told: &Told) -> Value {
     let (plan, totals, room) = (&told.plan, &told.totals, &told.room);
     let energy: Map<String, Value> = shown
         .parts()
@@ -259,7 +260,7 @@ fn value(shown: &OnCore<'_>, told: &Told) -> Value {
         "buffers": plan.choice.buffers,
         "drain": drain(plan.choice.drain),
         "picoseconds": told.candidate.ticks,
-        "cycles": u64::try_from(cycles).unwrap_or(u64::MAX),
+        "cycles": u64::try_from(cycles).or_broken("cycles of a candidate fit 64 bits"),
         "energy_pj": told.candidate.energy_fj / 1000,
         "milliwatts": told.milliwatts,
         "utilisation": told.utilisation,

@@ -16,14 +16,14 @@ use tilewright_verify::Check;
 use tilewright_verify::tcp::verify;
 
 use super::args::ExploreArgs;
+use super::display::{CandidateDisplay, CandidateView, Roofline};
 use super::plot::real;
-use super::shown::{Look, Roof, Shown};
 use crate::host::Host;
 
 /// Where the time of transfers from off-chip memory stands in a row.
 const HBM_COLUMN: usize = 12;
 
-impl Shown for Task<'_> {
+impl CandidateDisplay for Task<'_> {
     type Target = Self;
 
     fn target(&self) -> &Self {
@@ -78,10 +78,10 @@ impl Shown for Task<'_> {
         "tactic"
     }
 
-    fn look(&self, found: &Found, candidate: &Candidate, number: usize) -> Option<Look> {
+    fn look(&self, found: &Found, candidate: &Candidate, number: usize) -> Option<CandidateView> {
         let told = Told::new(self, found, candidate)?;
         let tactic = told.program.tactic.as_ref().map(ToString::to_string).unwrap_or_default();
-        Some(Look {
+        Some(CandidateView {
             row: row(self, number, &told),
             value: one(&told),
             spelled: spelled(&told),
@@ -106,10 +106,10 @@ impl Shown for Task<'_> {
         advice(self, refusal)
     }
 
-    fn roof(&self) -> Roof {
+    fn roof(&self) -> Roofline {
         let slice_peak = self.setup.machine.ce.lanes * self.setup.packet_elements();
         if self.from_hbm != [false; 2] {
-            return Roof {
+            return Roofline {
                 title: "Roofline of HBM",
                 x: "products for each byte from HBM",
                 y: "products a cycle on all slices",
@@ -119,7 +119,7 @@ impl Shown for Task<'_> {
                 legend: "roof: one DMA engine, then all lanes",
             };
         }
-        Roof {
+        Roofline {
             title: "Roofline of the stream",
             x: "products for each byte of the stream",
             y: "products a cycle on each slice",
@@ -139,7 +139,8 @@ impl Shown for Task<'_> {
     }
 }
 
-/// Products for each byte of the stream, and products a cycle on each slice; or for each byte from HBM, and on all slices.
+/// Products for each byte of the stream, and products a cycle on each slice; or for each byte from HBM, and
+/// on all slices.
 fn under_roof(task: &Task<'_>, told: &Told) -> (f64, f64) {
     if task.from_hbm != [false; 2] {
         #[expect(clippy::cast_precision_loss, reason = "a place in a picture")]

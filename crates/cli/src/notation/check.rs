@@ -1,9 +1,9 @@
 //! `tilewright notation check`: the verdict in words or as JSON.
 
 use tilewright_base::Span;
-use tilewright_machine::Loaded;
+use tilewright_machine::LoadedMachine;
 use tilewright_notation::problem::{Axis, Digit, Problem};
-use tilewright_notation::radix::raised;
+use tilewright_notation::radix::superscript;
 use tilewright_notation::reuse::Reuse;
 use tilewright_notation::syntax::ast::{Operand, Program, Term};
 use tilewright_notation::syntax::expr::Expr;
@@ -11,7 +11,7 @@ use tilewright_report::columns::{counted, thousands};
 use tilewright_tcp_cost::legality::Reduction;
 use tilewright_tcp_cost::{Placed, Setup, Verdict};
 
-use super::gather::{self, Gathered};
+use super::gather::{self, NotationInput};
 use super::json;
 use crate::args::CheckArgs;
 use crate::host::Host;
@@ -41,7 +41,7 @@ pub(super) fn run(args: &CheckArgs, host: &mut dyn Host) -> Result<Outcome, Outc
 }
 
 /// Numbers for names; complaints end the command.
-pub(super) fn resolve(gathered: &Gathered, as_json: bool, host: &dyn Host) -> Result<Problem, Outcome> {
+pub(super) fn resolve(gathered: &NotationInput, as_json: bool, host: &dyn Host) -> Result<Problem, Outcome> {
     Problem::new(&gathered.program).map_err(|complaints| {
         // Names and sizes that do not resolve are unreadable; digits that do not fit are illegal.
         let stdout = if as_json { json::refusal(&gathered.sources, &complaints) } else { String::new() };
@@ -55,7 +55,7 @@ pub(crate) fn summary(
     setup: &Setup<'_>,
     problem: &Problem,
     verdict: &Verdict,
-    loaded: &Loaded,
+    loaded: &LoadedMachine,
 ) -> String {
     let pes =
         if setup.fused_pes == 1 { "1 PE".to_string() } else { format!("{} fused PEs", setup.fused_pes) };
@@ -169,7 +169,8 @@ fn placed_lines(
     lines
 }
 
-/// The count and its factors in the words of the tactic: a term that was cut into repeats and lanes counts as written.
+/// The count and its factors in the words of the tactic: a term that was cut into repeats and lanes counts as
+/// written.
 fn reuse_words(program: &Program, reuse: &Reuse) -> String {
     let mut factors: Vec<(Span, u64)> = Vec::new();
     for digit in reuse.factors() {
@@ -207,7 +208,7 @@ fn terms(problem: &Problem, digits: &[Digit]) -> String {
             (true, true) => format!("{}#", digit.live),
             (false, true) => digit.live.to_string(),
         };
-        format!("{name}^{}[{size}]", raised(digit.stride))
+        format!("{name}^{}[{size}]", superscript(digit.stride))
     };
     if digits.is_empty() { "-".to_string() } else { digits.iter().map(term).collect::<Vec<_>>().join(" ") }
 }

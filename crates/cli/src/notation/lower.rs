@@ -17,7 +17,7 @@ use crate::host::Host;
 use crate::outcome::{BAD_INPUT, FAILED, Outcome, rendered};
 
 pub(super) fn run(args: &LowerArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> {
-    let Lowered { program, stderr, .. } = lowered(&args.notation, &args.inputs, false, host)?;
+    let LoweredEinsum { program, stderr, .. } = lowered(&args.notation, &args.inputs, false, host)?;
     let text = print(&program);
     match &args.output {
         None => Ok(Outcome { stderr, ..Outcome::good(text) }),
@@ -29,7 +29,7 @@ pub(super) fn run(args: &LowerArgs, host: &mut dyn Host) -> Result<Outcome, Outc
 }
 
 /// A legal einsum as a program of a machine.
-pub(super) struct Lowered {
+pub(super) struct LoweredEinsum {
     pub(super) program: Program,
     pub(super) machine: Tcp,
     /// Texts that the einsum came from.
@@ -44,7 +44,7 @@ pub(super) fn lowered(
     inputs: &InputArgs,
     as_json: bool,
     host: &mut dyn Host,
-) -> Result<Lowered, Outcome> {
+) -> Result<LoweredEinsum, Outcome> {
     let mut gathered = gather::read(notation, host)?;
     let (_, machine) = gather::target(&mut gathered.sources, &notation.target, host)?;
     let setup = gather::setup(&gathered, &machine, notation.target.pes)?;
@@ -69,7 +69,7 @@ pub(super) fn lowered(
     let program =
         lower(&setup, &problem, &verdict, &options).map_err(|complaint| refused(&[*complaint], host))?;
     let stderr = rendered(&gathered.sources, &verdict.diagnostics, host.colour());
-    Ok(Lowered { program, machine, sources: gathered.sources, stderr })
+    Ok(LoweredEinsum { program, machine, sources: gathered.sources, stderr })
 }
 
 /// A seed, zeros, or a file.

@@ -55,7 +55,8 @@ pub(super) fn run(args: &ShowArgs, host: &mut dyn Host) -> Result<Outcome, Outco
     Ok(Outcome { stderr, ..Outcome::good(stdout) })
 }
 
-/// Where the engine would run the loops of a tactic for two inputs that is not legal: it is drawn all the same.
+/// Where the engine would run the loops of a tactic for two inputs that is not legal: it is drawn all the
+/// same.
 fn placed(setup: &Setup<'_>, problem: &Problem) -> Option<Placed> {
     let tactic = problem.tactic.as_ref().filter(|_| problem.contracts_two())?;
     Some(Placed::new(setup, problem, tactic))

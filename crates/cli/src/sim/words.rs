@@ -1,6 +1,7 @@
 //! A run in words.
 
 use std::fmt::Write as _;
+use tilewright_base::invariant::{Exact, OrBroken};
 
 use serde_json::{Value, json};
 use tilewright_machine::Tcp;
@@ -12,10 +13,10 @@ use tilewright_tcp_isa::program::exec::{Body, Context, Stream};
 use tilewright_tcp_isa::program::{Exec, Program};
 use tilewright_tcp_sim::{Ended, Outcome};
 
-use super::Asked;
+use super::ReadingSelection;
 use crate::args::ReadingArgs;
 
-pub(super) fn reading(asked: Asked, tcp: &Tcp, program: &Program, reading: &Reading) -> String {
+pub(super) fn reading(asked: ReadingSelection, tcp: &Tcp, program: &Program, reading: &Reading) -> String {
     let mut text = String::new();
     if asked.timeline {
         timeline(&mut text, tcp, program, &reading.outcome);
@@ -146,9 +147,8 @@ fn energy(text: &mut String, tcp: &Tcp, outcome: &Outcome) {
     let total: u128 = outcome.energy_fj.iter().sum();
     let seconds = outcome.cycles.max(1);
     // Femtojoules a cycle times cycles a second, in milliwatts.
-    let milliwatts =
-        total.saturating_mul(u128::from(tcp.chip.clock_hz)) / u128::from(seconds) / 1_000_000_000_000;
-    let milliwatts = u64::try_from(milliwatts).unwrap_or(u64::MAX);
+    let milliwatts = total.exact_mul(u128::from(tcp.chip.clock_hz)) / u128::from(seconds) / 1_000_000_000_000;
+    let milliwatts = u64::try_from(milliwatts).or_broken("power fits 64 bits");
     line(
         text,
         "energy",
@@ -156,7 +156,8 @@ fn energy(text: &mut String, tcp: &Tcp, outcome: &Outcome) {
     );
     for (component, fj) in Component::ALL.iter().zip(&outcome.energy_fj) {
         if *fj > 0 {
-            let share = u64::try_from(fj.saturating_mul(1_000_000) / total.max(1)).unwrap_or(0);
+            let share =
+                u64::try_from(fj.exact_mul(1_000_000) / total.max(1)).or_broken("a share fits 64 bits");
             line(
                 text,
                 "",
@@ -167,7 +168,7 @@ fn energy(text: &mut String, tcp: &Tcp, outcome: &Outcome) {
 }
 
 fn parts(value: u128) -> String {
-    thousands(u64::try_from(value).unwrap_or(u64::MAX))
+    thousands(u64::try_from(value).or_broken("counts of a run fit 64 bits"))
 }
 
 fn percent(ppm: u64) -> String {

@@ -1,4 +1,5 @@
-//! Which kernel a command belongs to, and what that kernel reads: the kernel level as a judge of the commands below it.
+//! Which kernel a command belongs to, and what that kernel reads: the kernel level as a checker of the
+//! commands below it.
 
 use std::collections::BTreeMap;
 
@@ -81,8 +82,8 @@ impl Intent {
     }
 }
 
-/// Sums of several processing elements are added to a residual when the next norm wants them: what a norm reads and writes is also what
-/// the combination before it does.
+/// Sums of several processing elements are added to a residual when the next norm wants them: what a norm
+/// reads and writes is also what the combination before it does.
 fn with_sums(kernels: &Kernels, reads: &[Vec<usize>]) -> Vec<Vec<usize>> {
     let combines = |index: &usize| matches!(kernels.kernels.get(*index), Some(Kernel::Combine { .. }));
     let mut adders: BTreeMap<usize, usize> = BTreeMap::new();

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use tilewright_graph::{Graph, Store};
+use tilewright_graph::{Graph, TensorStore};
 use tilewright_machine::tcp::Tcp;
 use tilewright_num::Dtype;
 use tilewright_tcp_isa::program::Program;
@@ -92,7 +92,12 @@ pub fn share(machine: &Tcp, count: u64) -> u64 {
 ///
 /// # Errors
 /// The first node that is not lowered, and why.
-pub fn plan(machine: &Tcp, graph: &Graph, store: &Store, options: &Options) -> Result<Planned, Refusal> {
+pub fn plan(
+    machine: &Tcp,
+    graph: &Graph,
+    store: &TensorStore,
+    options: &Options,
+) -> Result<Planned, Refusal> {
     let kernels = close(merged(kernels(graph, store)?));
     let chosen =
         chosen(machine, &kernels, options).map_err(|(number, why)| refusal(&kernels, number, why))?;

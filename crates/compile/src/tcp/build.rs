@@ -555,10 +555,10 @@ impl<'a> Build<'a> {
         match kernel {
             Kernel::Embed { .. } => super::ends::embed(self),
             Kernel::Norm { norm: Norm::Rms, epsilon, out, .. } => {
-                super::norm::rms(self, *epsilon, self.kernels.peaks.get(out).copied());
+                super::norm::rms(self, *epsilon, self.kernels.amax.get(out).copied());
             }
             Kernel::Norm { norm: Norm::Layer, epsilon, bias, out, .. } => {
-                let peak = self.kernels.peaks.get(out).copied();
+                let peak = self.kernels.amax.get(out).copied();
                 super::layer_norm::layer(self, *epsilon, bias.is_some(), self.kernels.stays(*out), peak);
             }
             Kernel::Project { parts, .. } => super::project::project(self, index, parts)?,
@@ -566,7 +566,7 @@ impl<'a> Build<'a> {
                 super::rotate::rotate(self, heads, tables.is_some(), *cache)?;
             }
             Kernel::Attend { heads, cache, scale, causal, out, .. } => {
-                let peak = self.kernels.peaks.get(out).filter(|_| self.dtype() == Dtype::I8);
+                let peak = self.kernels.amax.get(out).filter(|_| self.dtype() == Dtype::I8);
                 self.attended_unit = peak.map(|peak| peak / UNIT);
                 match self.mode {
                     Mode::Prefill => super::attend_rows::attend(self, heads, *cache, *scale, *causal)?,

@@ -14,10 +14,14 @@ use super::image::{bytes, chain, commit, contraction, copy, fetch, main, n, nest
 use super::norm::PAIR;
 use super::plan::{Fill, Packed};
 use crate::CompileError;
-use crate::kernel::Weight;
+use crate::kernel::WeightMatrix;
 
 /// Rows of a projection.
-pub(super) fn project(build: &mut Build<'_>, kernel: usize, parts: &[Weight]) -> Result<(), CompileError> {
+pub(super) fn project(
+    build: &mut Build<'_>,
+    kernel: usize,
+    parts: &[WeightMatrix],
+) -> Result<(), CompileError> {
     let packed = build.packed(kernel)?;
     let width = build.plan.parts(build.machine, parts).width;
     for (index, fill) in packed.fills.iter().enumerate() {

@@ -4,7 +4,9 @@
 //! the reducer can add them. Within a slice each operand lies in the order in which the loops run, so that walks join.
 
 use tilewright_base::{Name, Span};
-use tilewright_notation::syntax::ast::{Dim, LoweredShape, Operand, Place, Program, SpanOf, Tactic, Term};
+use tilewright_notation::syntax::ast::{
+    Dim, LoweredShape, Operand, Place, Program, SyntaxSpan, Tactic, Term,
+};
 use tilewright_notation::syntax::expr::Expr;
 
 use crate::tcp::cost::{Commands, access_bytes};
@@ -27,7 +29,7 @@ pub fn spell(task: &Task<'_>, framed: &Framed, choice: &Choice) -> Option<Progra
         in1: Some(in1),
         out: Some(out),
         tactic: Some(speller.tactic()),
-        stationary: Some((framed.stationary(), SpanOf::default())),
+        stationary: Some((framed.stationary(), SyntaxSpan::default())),
         ..task.program.clone()
     })
 }
@@ -180,7 +182,7 @@ impl Speller<'_> {
             parallel: self.parallel(&[Role::Batch, Role::Streamed, Role::Held, Role::Summed]),
             slice,
             roles: Some((lanes, packet)),
-            span: SpanOf::default(),
+            span: SyntaxSpan::default(),
         }
     }
 
@@ -193,7 +195,7 @@ impl Speller<'_> {
         intra.extend(self.turns(|turn| turn != Turn::Rows, false));
         intra.extend(self.repeats());
         intra.extend(self.tree());
-        LoweredShape { place: Some(Place::Dm), inter, intra, span: SpanOf::default() }
+        LoweredShape { place: Some(Place::Dm), inter, intra, span: SyntaxSpan::default() }
     }
 
     fn streamed_shape(&self) -> LoweredShape {
@@ -211,7 +213,7 @@ impl Speller<'_> {
         intra.extend(self.turns(|turn| turn != Turn::Passes, false));
         intra.extend(self.columns());
         intra.extend(innermost);
-        LoweredShape { place: Some(Place::Dm), inter, intra, span: SpanOf::default() }
+        LoweredShape { place: Some(Place::Dm), inter, intra, span: SyntaxSpan::default() }
     }
 
     /// Where fetches are narrower than a packet, the sum's elements lie in runs of that width, far apart.
@@ -239,7 +241,7 @@ impl Speller<'_> {
             Drain::Interleaved => intra.extend(self.columns().into_iter().chain(self.lanes())),
             Drain::Sequential => intra.extend(self.lanes().into_iter().chain(self.columns())),
         }
-        LoweredShape { place: None, inter, intra, span: SpanOf::default() }
+        LoweredShape { place: None, inter, intra, span: SyntaxSpan::default() }
     }
 }
 

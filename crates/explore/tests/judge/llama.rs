@@ -5,7 +5,7 @@ use tilewright_explore::tcp::program::{lowered, program_cycles};
 use tilewright_explore::{Goal, Options, search};
 use tilewright_num::Dtype;
 use tilewright_record::KeepLast;
-use tilewright_runtime::{ArrayError, Wanted, read};
+use tilewright_runtime::{ArrayError, ReadingOptions, read};
 
 use crate::setting::{machine, task};
 
@@ -33,7 +33,7 @@ fn winners(goal: Goal) {
                 lowered(&task, &told.framed, &best.choice, &tilewright_tcp_lower::Options::default());
             let program = program.unwrap_or_else(|complaints| panic!("{text}: {complaints:?}")).program;
             let mut files = |_: &_| Err(ArrayError::Format("none".to_string()));
-            let wanted = Wanted::default();
+            let wanted = ReadingOptions::default();
             let reading = read(&tcp, &program, &mut files, &wanted, KeepLast::new(0)).expect("it runs");
             let estimated = program_cycles(&task, told.columns.part_cycles);
             let simulated = reading.outcome.cycles;

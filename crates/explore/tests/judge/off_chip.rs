@@ -8,7 +8,7 @@ use tilewright_explore::{Goal, Options, search};
 use tilewright_num::Dtype;
 use tilewright_record::KeepLast;
 use tilewright_runtime::einsum::compare_run;
-use tilewright_runtime::{ArrayError, Wanted, read};
+use tilewright_runtime::{ArrayError, ReadingOptions, read};
 use tilewright_tcp_isa::program::tensor::Place;
 use tilewright_tcp_lower::off_chip::{Image, MOST_DIGITS, SliceDigit};
 use tilewright_testkit::draws;
@@ -36,7 +36,7 @@ fn disagreement(task: &Task<'_>, found: &Found, candidate: &Candidate) -> Option
         return Some(format!("{text}\n{counts:?}\n{:?}", told.transferred));
     }
     let mut files = |_: &_| Err(ArrayError::Format("none".to_string()));
-    let wanted = Wanted { values: true, findings: true, ..Wanted::default() };
+    let wanted = ReadingOptions { values: true, findings: true, ..ReadingOptions::default() };
     let reading = match read(machine, &program, &mut files, &wanted, KeepLast::new(0)) {
         Ok(reading) => reading,
         Err(error) => return Some(format!("{text}\n{error}")),
@@ -107,7 +107,7 @@ fn winners_of_decoding_from_off_chip_memory() {
         let program = program.unwrap_or_else(|complaints| panic!("{text}: {complaints:?}")).program;
         let mut files = |_: &_| Err(ArrayError::Format("none".to_string()));
         let reading =
-            read(&tcp, &program, &mut files, &Wanted::default(), KeepLast::new(0)).expect("it runs");
+            read(&tcp, &program, &mut files, &ReadingOptions::default(), KeepLast::new(0)).expect("it runs");
         let estimated = program_cycles(&task, told.columns.part_cycles);
         let simulated = reading.outcome.cycles;
         assert!(simulated.abs_diff(estimated) * 100 <= estimated * 3, "{text}: {simulated}, {estimated}");

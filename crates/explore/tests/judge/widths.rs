@@ -5,7 +5,7 @@ use tilewright_explore::tcp::program::{lowered, program_cycles};
 use tilewright_explore::{Goal, Options, search};
 use tilewright_num::Dtype;
 use tilewright_record::KeepLast;
-use tilewright_runtime::{ArrayError, Wanted, read};
+use tilewright_runtime::{ArrayError, ReadingOptions, read};
 use tilewright_tcp_isa::program::exec::Drain;
 
 use crate::setting::{machine, task};
@@ -29,7 +29,7 @@ fn slow_writes_take_what_was_estimated() {
         let program = program.unwrap_or_else(|complaints| panic!("{complaints:?}")).program;
         let mut files = |_: &_| Err(ArrayError::Format("none".to_string()));
         let reading =
-            read(&toy, &program, &mut files, &Wanted::default(), KeepLast::new(0)).expect("it runs");
+            read(&toy, &program, &mut files, &ReadingOptions::default(), KeepLast::new(0)).expect("it runs");
         let estimated = program_cycles(&task, told.columns.part_cycles);
         assert_eq!(reading.outcome.cycles, estimated, "{}{:?}", told.program, candidate.choice);
     }

@@ -1,4 +1,5 @@
-//! Who listens to a run: values are computed when a command is done, findings are judged as commands are issued.
+//! Who listens to a run: values are computed when a command is done, findings are checked as commands are
+//! issued.
 
 mod apart;
 mod values;
@@ -15,13 +16,13 @@ use tilewright_tcp_isa::program::transfer::Address;
 use tilewright_tcp_sim::findings::{self, Finding};
 use tilewright_tcp_sim::{Detail, Ended, Judge, Options, Outcome, SimError, WaitsFor};
 
-use crate::decides::Decides;
-use crate::readings::{Reading, ReadingError, Wanted};
-use values::{Command, UnderWay, Values};
+use crate::readings::{Reading, ReadingError, ReadingOptions};
+use crate::value_dependence::ValueDependence;
+use values::{FinishedCommand, InFlight, ValueExecutor};
 
 /// What memory held before a run, as findings see it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Before {
+pub(crate) enum InitialMemory {
     /// Inputs that have data.
     Nothing,
     /// All inputs: earlier runs and the host may have written them.
@@ -29,23 +30,23 @@ pub(crate) enum Before {
 }
 
 /// A run to listen to.
-pub(crate) struct Run<'a> {
+pub(crate) struct ObservedRun<'a> {
     pub(crate) machine: &'a Tcp,
     pub(crate) program: &'a Program,
-    pub(crate) decides: Decides,
-    pub(crate) wanted: &'a Wanted,
-    pub(crate) before: Before,
+    pub(crate) decides: ValueDependence,
+    pub(crate) wanted: &'a ReadingOptions,
+    pub(crate) before: InitialMemory,
 }
 
-/// Runs a program on memories that hold its inputs; outputs are left there. `simulate` makes its timeline; so does `again`, whose record
-/// nobody looks at.
+/// Runs a program on memories that hold its inputs; outputs are left there. `simulate` makes its timeline; so
+/// does `again`, whose record nobody looks at.
 pub(crate) fn run(
-    what: &Run<'_>,
+    what: &ObservedRun<'_>,
     state: &mut State,
     simulate: impl FnOnce(&Options, &mut dyn Judge) -> Result<Outcome, SimError> + Send,
     again: impl FnOnce(&Options, &mut dyn Judge) -> Result<Outcome, SimError>,
 ) -> Result<Reading, ReadingError> {
-    let mut values = Values::new(what.machine, state);
+    let mut values = ValueExecutor::new(what.machine, state);
     if !what.decides.computed(what.wanted) {
         return Ok(what.timeline(None, simulate)?.with(None));
     }
@@ -59,13 +60,13 @@ pub(crate) fn run(
     Ok(timeline.with(Some((last, fault))))
 }
 
-/// On a thread of the pool that slices are shared between: handing parts of a command to others costs it microseconds, a thread from
-/// outside falls asleep and is woken for each.
+/// On a thread of the pool that slices are shared between: handing parts of a command to others costs it
+/// microseconds, a thread from outside falls asleep and is woken for each.
 fn in_pool<R: Send>(work: impl FnOnce() -> R + Send) -> R {
     rayon::scope(|_| work())
 }
 
-impl<'a> Run<'a> {
+impl<'a> ObservedRun<'a> {
     fn options(&self) -> Options {
         Options {
             detail: if self.wanted.trace { Detail::Everything } else { Detail::Totals },
@@ -79,36 +80,36 @@ impl<'a> Run<'a> {
         !self.decides.time && !self.wanted.trace && rayon::current_num_threads() > 1
     }
 
-    fn judge(&self) -> Option<findings::Judge<'a>> {
-        let mut judge = self.wanted.findings.then(|| findings::Judge::new(self.machine, self.program))?;
-        if self.before == Before::Inputs {
+    fn checker(&self) -> Option<findings::Judge<'a>> {
+        let mut checker = self.wanted.findings.then(|| findings::Judge::new(self.machine, self.program))?;
+        if self.before == InitialMemory::Inputs {
             let inputs = self.program.tensors.iter().filter(|tensor| tensor.role != Role::Output);
-            inputs.for_each(|tensor| judge.holds(tensor));
+            inputs.for_each(|tensor| checker.holds(tensor));
         }
-        Some(judge)
+        Some(checker)
     }
 
-    /// Simulates, judges, and tells someone what is done.
+    /// Simulates, checks, and tells someone what is done.
     fn timeline(
         &self,
-        follows: Option<&mut dyn Follows>,
+        follows: Option<&mut dyn CommandObserver>,
         simulate: impl FnOnce(&Options, &mut dyn Judge) -> Result<Outcome, SimError>,
-    ) -> Result<Timeline, SimError> {
-        let mut listener = Listener { findings: self.judge(), under_way: UnderWay::default(), follows };
+    ) -> Result<TimelineReading, SimError> {
+        let mut listener = RunListener { findings: self.checker(), under_way: InFlight::default(), follows };
         let outcome = simulate(&self.options(), &mut listener)?;
-        let judge = listener.findings;
-        let findings = judge.map_or(Vec::new(), |judge| conclude(self.machine, judge, &outcome));
-        Ok(Timeline { outcome, findings })
+        let checker = listener.findings;
+        let findings = checker.map_or(Vec::new(), |checker| conclude(self.machine, checker, &outcome));
+        Ok(TimelineReading { outcome, findings })
     }
 }
 
 /// What a run tells without its values.
-struct Timeline {
+struct TimelineReading {
     outcome: Outcome,
     findings: Vec<Finding>,
 }
 
-impl Timeline {
+impl TimelineReading {
     /// With the command that could not be carried out, if there is one.
     fn with(mut self, fault: Option<(Ticket, Finding)>) -> Reading {
         if let Some((_, fault)) = fault {
@@ -121,10 +122,10 @@ impl Timeline {
 }
 
 /// What only the end of a run shows.
-fn conclude(machine: &Tcp, mut judge: findings::Judge<'_>, outcome: &Outcome) -> Vec<Finding> {
+fn conclude(machine: &Tcp, mut checker: findings::Judge<'_>, outcome: &Outcome) -> Vec<Finding> {
     for lost in &outcome.overflows {
         let entries = machine.queue.entries;
-        judge.report(Finding::queue_overflow(lost.pe, lost.span, "a command", entries, lost.at_cycles));
+        checker.report(Finding::queue_overflow(lost.pe, lost.span, "a command", entries, lost.at_cycles));
     }
     if let Ended::Deadlock(chain) = &outcome.ended {
         let waits: Vec<findings::Wait> = chain
@@ -142,15 +143,15 @@ fn conclude(machine: &Tcp, mut judge: findings::Judge<'_>, outcome: &Outcome) ->
                 findings::Wait { pe: waiting.pe, span: waiting.span, for_what, on }
             })
             .collect();
-        judge.report(Finding::deadlock(&waits, outcome.cycles));
+        checker.report(Finding::deadlock(&waits, outcome.cycles));
     }
-    judge.finish()
+    checker.finish()
 }
 
 /// Told which commands are done.
-trait Follows {
+trait CommandObserver {
     /// A command is done; breaking ends the run.
-    fn take(&mut self, command: Command) -> ControlFlow<()>;
+    fn take(&mut self, command: FinishedCommand) -> ControlFlow<()>;
 
     /// An integer in memory, if memory is known.
     fn read(&self, _address: Address, _dtype: Dtype) -> Option<i64> {
@@ -159,22 +160,22 @@ trait Follows {
 }
 
 /// The last command of a run.
-impl Follows for Ticket {
-    fn take(&mut self, command: Command) -> ControlFlow<()> {
+impl CommandObserver for Ticket {
+    fn take(&mut self, command: FinishedCommand) -> ControlFlow<()> {
         if command.ticket == *self { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 }
 
-struct Listener<'f, 'm> {
+struct RunListener<'f, 'm> {
     findings: Option<findings::Judge<'m>>,
-    under_way: UnderWay,
-    follows: Option<&'f mut dyn Follows>,
+    under_way: InFlight,
+    follows: Option<&'f mut dyn CommandObserver>,
 }
 
-impl Judge for Listener<'_, '_> {
+impl Judge for RunListener<'_, '_> {
     fn observe(&mut self, event: &Event<'_>) -> ControlFlow<()> {
-        if let Some(judge) = &mut self.findings {
-            judge.observe(event);
+        if let Some(checker) = &mut self.findings {
+            checker.observe(event);
         }
         let Some(follows) = &mut self.follows else { return ControlFlow::Continue(()) };
         self.under_way.observe(event).map_or(ControlFlow::Continue(()), |command| follows.take(command))

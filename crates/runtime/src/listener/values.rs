@@ -13,43 +13,43 @@ use tilewright_tcp_isa::program::transfer::Address;
 use tilewright_tcp_isa::program::{Exec, Transfer};
 use tilewright_tcp_sim::findings::{FaultKind, Finding, Party};
 
-use super::Follows;
+use super::CommandObserver;
 
 /// A command that is done, and who issued it where.
-pub(super) struct Command {
+pub(super) struct FinishedCommand {
     pub(super) ticket: Ticket,
     pe: PeId,
     unit: Unit,
     span: Span,
-    image: Kept,
+    image: CommandImage,
     at_cycles: u64,
 }
 
-enum Kept {
+enum CommandImage {
     Exec(Arc<Exec>),
     Transfer(Arc<Transfer>),
 }
 
 /// Commands between their issue and their end.
 #[derive(Default)]
-pub(super) struct UnderWay(BTreeMap<Ticket, Command>);
+pub(super) struct InFlight(BTreeMap<Ticket, FinishedCommand>);
 
-impl UnderWay {
+impl InFlight {
     /// The command that an event ends.
-    pub(super) fn observe(&mut self, event: &Event<'_>) -> Option<Command> {
+    pub(super) fn observe(&mut self, event: &Event<'_>) -> Option<FinishedCommand> {
         match event {
             Event::Issue { ticket, pe, unit, image, span, at_cycles, .. } => {
                 let image = match image {
-                    Image::Exec(exec) => Kept::Exec(Arc::clone(exec)),
-                    Image::Transfer(transfer) => Kept::Transfer(Arc::clone(transfer)),
+                    Image::Exec(exec) => CommandImage::Exec(Arc::clone(exec)),
+                    Image::Transfer(transfer) => CommandImage::Transfer(Arc::clone(transfer)),
                 };
                 let (ticket, pe, unit, span, at_cycles) = (*ticket, *pe, *unit, *span, *at_cycles);
-                self.0.insert(ticket, Command { ticket, pe, unit, span, image, at_cycles });
+                self.0.insert(ticket, FinishedCommand { ticket, pe, unit, span, image, at_cycles });
                 None
             }
             Event::Done { ticket, at_cycles } => {
                 let command = self.0.remove(ticket)?;
-                Some(Command { at_cycles: *at_cycles, ..command })
+                Some(FinishedCommand { at_cycles: *at_cycles, ..command })
             }
             _ => None,
         }
@@ -57,26 +57,26 @@ impl UnderWay {
 }
 
 /// The memories, and the command that could not be carried out.
-pub(super) struct Values<'a> {
+pub(super) struct ValueExecutor<'a> {
     machine: &'a Tcp,
     state: &'a mut State,
     pub(super) fault: Option<(Ticket, Finding)>,
 }
 
-impl<'a> Values<'a> {
-    pub(super) fn new(machine: &'a Tcp, state: &'a mut State) -> Values<'a> {
-        Values { machine, state, fault: None }
+impl<'a> ValueExecutor<'a> {
+    pub(super) fn new(machine: &'a Tcp, state: &'a mut State) -> ValueExecutor<'a> {
+        ValueExecutor { machine, state, fault: None }
     }
 }
 
-impl Follows for Values<'_> {
+impl CommandObserver for ValueExecutor<'_> {
     /// Carries a command out; breaks if that cannot be done.
-    fn take(&mut self, command: Command) -> ControlFlow<()> {
+    fn take(&mut self, command: FinishedCommand) -> ControlFlow<()> {
         let (name, done) = match &command.image {
-            Kept::Exec(exec) => {
+            CommandImage::Exec(exec) => {
                 (&exec.name, tilewright_tcp_exec::exec(self.machine, self.state, command.pe, exec))
             }
-            Kept::Transfer(transfer) => {
+            CommandImage::Transfer(transfer) => {
                 (&transfer.name, tilewright_tcp_exec::transfer(self.machine, self.state, transfer))
             }
         };

@@ -8,7 +8,7 @@ use tilewright_notation::problem::Problem;
 use tilewright_notation::syntax::parser;
 use tilewright_num::Dtype;
 use tilewright_record::KeepAll;
-use tilewright_runtime::readings::{Reading, Wanted, read};
+use tilewright_runtime::readings::{Reading, ReadingOptions, read};
 use tilewright_tcp_cost::{Setup, check};
 use tilewright_tcp_isa::program::tensor::{Data, Place};
 use tilewright_tcp_isa::program::{Program, Queue};
@@ -58,7 +58,7 @@ fn with_threads(threads: usize) -> Reading {
     let machine = tcp();
     let program = program(&machine);
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-    let wanted = Wanted { values: true, findings: true, trace: true, ..Wanted::default() };
+    let wanted = ReadingOptions { values: true, findings: true, trace: true, ..ReadingOptions::default() };
     pool.install(|| {
         read(&machine, &program, &mut |_| unreachable!("no files"), &wanted, KeepAll::default()).unwrap()
     })

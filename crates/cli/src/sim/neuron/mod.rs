@@ -1,4 +1,5 @@
-//! `tilewright sim` on a NeuronCore program: read, verified, scheduled, and told with the readings of NKI launches.
+//! `tilewright sim` on a NeuronCore program: read, verified, scheduled, and told with the readings of NKI
+//! launches.
 
 mod json;
 mod words;
@@ -13,7 +14,7 @@ use tilewright_neuron_sim::findings::{Finding, findings};
 use tilewright_neuron_sim::run::Run;
 use tilewright_neuron_sim::trace::perfetto_bytes;
 
-use super::{Asked, refused, unwritten};
+use super::{ReadingSelection, refused, unwritten};
 use crate::args::SimArgs;
 use crate::chip::load_chip;
 use crate::host::Host;
@@ -23,7 +24,7 @@ use crate::outcome::{BAD_INPUT, FAILED, GOOD, OUR_FAULT, Outcome, rendered};
 const MOST_LINES: usize = 8;
 
 /// What a run is told from.
-struct Told<'a> {
+struct NeuronReport<'a> {
     chip: &'a Chip,
     recorded: &'a Program,
     run: &'a Run,
@@ -33,7 +34,7 @@ struct Told<'a> {
 /// Runs a text that says that it is such a program.
 pub(super) fn simulate(
     args: &SimArgs,
-    asked: Asked,
+    asked: ReadingSelection,
     written: &str,
     host: &mut dyn Host,
 ) -> Result<Outcome, Outcome> {
@@ -57,7 +58,7 @@ pub(super) fn simulate(
             bytes.map_err(|error| Outcome { code: OUR_FAULT, ..Outcome::usage(&error.to_string()) })?;
         host.write(Path::new(path), &bytes).map_err(|error| unwritten(path, &error))?;
     }
-    let told = Told { chip: &chip, recorded, run: &run, findings: &findings };
+    let told = NeuronReport { chip: &chip, recorded, run: &run, findings: &findings };
     let diagnostics: Vec<Diagnostic> = findings.iter().map(diagnostic).collect();
     let stdout = if args.readings.json {
         json::reading(asked, &told)

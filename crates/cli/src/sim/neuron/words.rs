@@ -8,10 +8,10 @@ use tilewright_neuron_sim::reading::path::critical;
 use tilewright_neuron_sim::reading::summary::{Summary, summary};
 use tilewright_report::columns::{Align, counted, table, thousands};
 
-use super::{MOST_LINES, Told};
-use crate::sim::Asked;
+use super::{MOST_LINES, NeuronReport};
+use crate::sim::ReadingSelection;
 
-pub(super) fn reading(asked: Asked, told: &Told<'_>) -> String {
+pub(super) fn reading(asked: ReadingSelection, told: &NeuronReport<'_>) -> String {
     let mut text = String::new();
     if asked.timeline {
         timeline(&mut text, told);
@@ -30,7 +30,7 @@ fn line(text: &mut String, what: &str, words: &str) {
     let _ = writeln!(text, "{what:<12}{words}");
 }
 
-fn timeline(text: &mut String, told: &Told<'_>) {
+fn timeline(text: &mut String, told: &NeuronReport<'_>) {
     let program = told.run.program(told.recorded);
     let figures = summary(told.chip, program, &told.run.timeline);
     line(text, "time", &format!("{} us on {}", micros(figures.time_ps), told.chip.name));
@@ -80,7 +80,7 @@ fn engines(figures: &Summary) -> String {
 }
 
 /// Lines of the kernel that the time went to.
-fn path(told: &Told<'_>) -> String {
+fn path(told: &NeuronReport<'_>) -> String {
     use Align::{Left, Right};
     let (program, timeline) = (told.run.program(told.recorded), &told.run.timeline);
     let mut rows = vec![["critical path", "engine", "us"].map(String::from).to_vec()];
@@ -94,7 +94,7 @@ fn path(told: &Told<'_>) -> String {
     table(&[Left, Left, Right], &rows)
 }
 
-fn joules(text: &mut String, told: &Told<'_>) {
+fn joules(text: &mut String, told: &NeuronReport<'_>) {
     let parts = energy(told.chip, told.run.program(told.recorded), &told.run.timeline);
     let total: f64 = parts.iter().map(|part| part.joules).sum();
     let seconds = told.run.timeline.total_ps.max(1) as f64 * 1e-12;

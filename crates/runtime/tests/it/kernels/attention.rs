@@ -39,7 +39,7 @@ fn weighted(weights: &[f64], values: &[f64], length: usize, depth: usize) -> Vec
     sums
 }
 
-fn judge(run: &Run) {
+fn compare(run: &Run) {
     let Run { asked, found } = run;
     let (length, depth) = (asked.length as usize, asked.depth as usize);
     let scale = f64::from(asked.scale);
@@ -68,18 +68,18 @@ fn judge(run: &Run) {
 
 #[test]
 fn the_paper_s_head_group() {
-    judge(&ran(Attention::default()));
+    compare(&ran(Attention::default()));
 }
 
 #[test]
 fn other_lengths_and_depths() {
-    judge(&ran(Attention { length: 128, depth: 64, scale: 1.0 / 8192.0, ..Attention::default() }));
-    judge(&ran(Attention { heads: 8, depth: 64, scale: 1.0 / 8192.0, ..Attention::default() }));
+    compare(&ran(Attention { length: 128, depth: 64, scale: 1.0 / 8192.0, ..Attention::default() }));
+    compare(&ran(Attention { heads: 8, depth: 64, scale: 1.0 / 8192.0, ..Attention::default() }));
 }
 
 #[test]
 fn more_keys_than_a_flit_holds() {
-    judge(&ran(Attention { heads: 16, length: 256, depth: 64, scale: 1.0 / 8192.0 }));
+    compare(&ran(Attention { heads: 16, length: 256, depth: 64, scale: 1.0 / 8192.0 }));
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! Cycles of a head group against the sums of the paper and the cost model: L^2 / 64 for the contraction and for each pass.
+//! Cycles of a head group against the sums of the paper and the cost model: L^2 / 64 for the contraction and
+//! for each pass.
 
 use tilewright_tcp_cost::cycles::image::exec_cycles;
 use tilewright_tcp_cost::cycles::{CommandCycles, Stage};

@@ -1,10 +1,11 @@
-//! The layers of `tilewright_tcp_lower::kernels`: texts that are kept, values against plain arithmetic in f64, cycles against closed forms.
+//! The layers of `tilewright_tcp_lower::kernels`: texts that are kept, values against plain arithmetic in
+//! f64, cycles against closed forms.
 //!
 //! `BLESS=1` writes the texts of `kernels/`; the difference is then reviewed like code.
 
 #![expect(clippy::disallowed_methods, reason = "the tests read and write kernel texts")]
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-#![expect(clippy::cast_precision_loss, reason = "judges count in f64")]
+#![expect(clippy::cast_precision_loss, reason = "references count in f64")]
 #![expect(clippy::cast_possible_truncation, reason = "small numbers")]
 
 mod attention;
@@ -21,7 +22,7 @@ use tilewright_base::Sources;
 use tilewright_machine::{Tcp, builtin, load};
 use tilewright_num::{Dtype, convert, int_value};
 use tilewright_record::KeepLast;
-use tilewright_runtime::{Array, ArrayError, Reading, Wanted, read, readings};
+use tilewright_runtime::{Array, ArrayError, Reading, ReadingOptions, read, readings};
 use tilewright_tcp_exec::rules;
 use tilewright_tcp_isa::program::Program;
 use tilewright_tcp_isa::program::tensor::Role;
@@ -39,7 +40,7 @@ fn tcp() -> &'static Tcp {
 
 /// Runs a program that must be legal, finish, and leave nothing to complain about.
 fn run(program: &Program) -> Reading {
-    let wanted = Wanted { values: true, findings: true, trace: false, ..Wanted::default() };
+    let wanted = ReadingOptions { values: true, findings: true, trace: false, ..ReadingOptions::default() };
     let mut none = |_: &tilewright_tcp_isa::program::Tensor| Err(ArrayError::Format("no file".into()));
     let reading =
         read(tcp(), program, &mut none, &wanted, KeepLast::new(0)).unwrap_or_else(|why| panic!("{why:#?}"));

@@ -5,7 +5,7 @@
 use smallvec::SmallVec;
 use tilewright_base::Span;
 use tilewright_notation::problem::{AxisId, Digit, Problem};
-use tilewright_notation::radix::raised;
+use tilewright_notation::radix::superscript;
 
 /// What a group of slice-number bits stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,7 +23,7 @@ impl Piece {
     pub(super) fn say(&self, problem: &Problem, meaning: Meaning) -> String {
         match meaning {
             Meaning::Axis(axis, weight) => {
-                format!("{}^{}[{}]", problem.axis(axis).name, raised(weight), self.slices)
+                format!("{}^{}[{}]", problem.axis(axis).name, superscript(weight), self.slices)
             }
             Meaning::Copies => format!("_[{}]", self.slices),
             Meaning::Idle => "nothing".to_string(),

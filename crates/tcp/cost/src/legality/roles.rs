@@ -3,7 +3,7 @@
 
 use tilewright_base::Diagnostic;
 use tilewright_notation::problem::{AxisId, Digit, Loops, Problem};
-use tilewright_notation::radix::raised;
+use tilewright_notation::radix::superscript;
 use tilewright_tcp_isa::contraction::slot_capacity;
 
 use super::verdict::Verdict;
@@ -86,7 +86,7 @@ fn check_lanes(setup: &Setup<'_>, problem: &Problem, placed: &Placed, verdict: &
 fn pad(problem: &Problem, lanes: &[Digit]) -> String {
     let Some(digit) = lanes.iter().find(|digit| !digit.slots.is_power_of_two()) else { return String::new() };
     let name = digit.axis.map_or("_".to_string(), |axis| problem.axis(axis).name.to_string());
-    format!("{name}^{}[{}#{}]", raised(digit.stride), digit.live, digit.slots.next_power_of_two())
+    format!("{name}^{}[{}#{}]", superscript(digit.stride), digit.live, digit.slots.next_power_of_two())
 }
 
 fn check_packet(setup: &Setup<'_>, problem: &Problem, placed: &Placed, verdict: &mut Verdict) {
@@ -124,7 +124,7 @@ fn check_packet(setup: &Setup<'_>, problem: &Problem, placed: &Placed, verdict: 
             Diagnostic::error("tcp/packet", format!("the tree would sum groups of {}", placed.tree_elements))
                 .at(digit.span, "its levels pair neighbours")
                 .allowed("powers of two below a surviving digit")
-                .instead(format!("{name}^{}[{}#{places}]", raised(digit.stride), digit.live)),
+                .instead(format!("{name}^{}[{}#{places}]", superscript(digit.stride), digit.live)),
         );
     }
     check_packet_digits(problem, placed, verdict);

@@ -3,7 +3,7 @@
 use tilewright_base::Diagnostic;
 use tilewright_notation::algebra::RadixMap;
 use tilewright_notation::algebra::access::{AccessLoop, AccessPattern};
-use tilewright_notation::algebra::refine::Clash;
+use tilewright_notation::algebra::refine::DigitClash;
 use tilewright_notation::problem::{Digit, Problem, Shape};
 use tilewright_notation::syntax::ast::{Operand, Place};
 
@@ -50,7 +50,7 @@ fn walk(
     placed: &Placed,
     operand: Operand,
     map: &RadixMap,
-) -> Result<AccessPattern, Clash> {
+) -> Result<AccessPattern, DigitClash> {
     if operand == problem.streamed() {
         let fetched = placed.time.len() - placed.repeat_terms;
         let order = placed.time[..fetched].iter().chain(&placed.packet);
@@ -74,7 +74,7 @@ fn walk(
     Ok(if sequential.loops.len() < interleaved.loops.len() { sequential } else { interleaved })
 }
 
-fn incompatible(problem: &Problem, shape: &Shape, placed: &Placed, clash: Clash) -> Diagnostic {
+fn incompatible(problem: &Problem, shape: &Shape, placed: &Placed, clash: DigitClash) -> Diagnostic {
     let axis = problem.read_axes(shape.operand).get(usize::from(clash.axis)).copied();
     let name = axis.map_or("?".to_string(), |axis| problem.axis(axis).name.to_string());
     let digits = placed.time.iter().chain(&placed.packet).chain(&placed.lanes);

@@ -3,7 +3,7 @@
 
 use tilewright_base::{Diagnostic, Span};
 use tilewright_notation::problem::{Digit, Problem};
-use tilewright_notation::radix::raised;
+use tilewright_notation::radix::superscript;
 
 use super::verdict::Verdict;
 use crate::groups::Groups;
@@ -33,7 +33,7 @@ fn check_digits(setup: &Setup<'_>, problem: &Problem, inter: &[Digit], who: &str
 fn not_a_power(setup: &Setup<'_>, problem: &Problem, digit: &Digit, who: &str) -> Diagnostic {
     let name = digit
         .axis
-        .map_or("_".to_string(), |axis| format!("{}^{}", problem.axis(axis).name, raised(digit.stride)));
+        .map_or("_".to_string(), |axis| format!("{}^{}", problem.axis(axis).name, superscript(digit.stride)));
     Diagnostic::error("tcp/slices", format!("{who} spreads a digit over {} slices", digit.slots))
         .at(digit.span, format!("{} is not a power of two", digit.slots))
         .allowed("powers of two: rings of slices are cut in halves")

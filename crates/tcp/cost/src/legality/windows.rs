@@ -5,7 +5,7 @@
 
 use tilewright_base::Diagnostic;
 use tilewright_notation::problem::{Digit, Problem, Shape};
-use tilewright_notation::window::{Carry, Window};
+use tilewright_notation::window::{Window, WindowCarry};
 
 use super::verdict::Verdict;
 
@@ -34,7 +34,7 @@ fn check_shape(problem: &Problem, window: &Window, shape: &Shape, verdict: &mut 
     let mut stored: Vec<&Digit> = shape.intra.iter().filter(of_window).collect();
     stored.sort_by_key(|digit| digit.stride);
     let cuts: Vec<(u64, u64)> = stored.iter().map(|digit| (digit.stride, digit.live)).collect();
-    if let Err(Carry { axis, weight }) = window.steps(problem, &cuts) {
+    if let Err(WindowCarry { axis, weight }) = window.steps(problem, &cuts) {
         let span = stored.iter().find(|digit| digit.stride == weight).map_or(shape.span, |digit| digit.span);
         let by = problem.axis(axis).name;
         verdict.diagnostics.push(

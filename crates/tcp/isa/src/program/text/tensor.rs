@@ -8,7 +8,7 @@ use tilewright_ir::{Args, Fields, Item, Kind, Log, Node, Quoted, Read, Sign, pri
 use tilewright_notation::algebra::RadixMap;
 use tilewright_notation::problem::Problem;
 use tilewright_notation::radix;
-use tilewright_notation::syntax::ast::{Dim, Einsum, EinsumAxis, Operand, SpanOf, TensorAxes};
+use tilewright_notation::syntax::ast::{Dim, Einsum, EinsumAxis, Operand, SyntaxSpan, TensorAxes};
 use tilewright_notation::syntax::{ast, expr::Expr, parser};
 
 use super::address::{print_place, read_place};
@@ -175,8 +175,8 @@ fn lone_tensor(axes: &[Axis], shape: ast::LoweredShape, span: Span) -> ast::Prog
     });
     ast::Program {
         einsum: Einsum {
-            in0: TensorAxes { axes: written, span: SpanOf(span) },
-            span: SpanOf(span),
+            in0: TensorAxes { axes: written, span: SyntaxSpan(span) },
+            span: SyntaxSpan(span),
             ..Einsum::default()
         },
         dims: dims.collect(),
@@ -196,7 +196,7 @@ fn moved_span(span: Span, shape: &Quoted<'_>) -> Span {
 }
 
 fn move_shape(lowered: &mut ast::LoweredShape, shape: &Quoted<'_>) {
-    lowered.span = SpanOf(moved_span(lowered.span.0, shape));
+    lowered.span = SyntaxSpan(moved_span(lowered.span.0, shape));
     for term in lowered.inter.iter_mut().chain(&mut lowered.intra) {
         term.span = moved_span(term.span, shape);
     }
