@@ -14,11 +14,11 @@ use tilewright_tcp_cost::cycles::hbm::{Access, Channels, Direction};
 use tilewright_tcp_cost::cycles::load::Load;
 use tilewright_tcp_cost::cycles::vector::Vector;
 use tilewright_tcp_cost::cycles::{Command, command_cycles, switch, transpose};
-use tilewright_tcp_isa::contraction::Contraction;
+use tilewright_tcp_isa::contraction::ContractionStage;
 use tilewright_tcp_isa::flow::packet_flits;
 use tilewright_tcp_isa::program::exec::{Context, Drain};
 use tilewright_tcp_isa::switch::{Ring, Topology, delivered_packets};
-use tilewright_tcp_isa::transpose::Transpose;
+use tilewright_tcp_isa::transpose::TransposeStage;
 
 /// A contiguous tensor in packets.
 #[derive(Clone, Debug, Deserialize)]
@@ -130,8 +130,8 @@ pub(crate) fn switched(how: &Switched) -> Option<u64> {
     Some(switch::stream_cycles(&switch::Switch { topology, packets: how.packets, packet_flits: how.flits }))
 }
 
-fn tiles(how: &Turned) -> Transpose {
-    Transpose {
+fn tiles(how: &Turned) -> TransposeStage {
+    TransposeStage {
         element_bits: how.bits,
         rows: how.rows,
         columns: how.columns,
@@ -156,7 +156,7 @@ pub(crate) fn command(machine: &Tcp, how: &Stages) -> Option<u64> {
         None => None,
     };
     let kept = topology.map_or(packets, |topology| delivered_packets(topology, packets));
-    let contraction = how.contraction_steps.map(|group_steps| Contraction {
+    let contraction = how.contraction_steps.map(|group_steps| ContractionStage {
         packet_elements: 8 * machine.ce.packet_bytes / 16,
         packet_bytes: machine.ce.packet_bytes,
         repeats: 1,

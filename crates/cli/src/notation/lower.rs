@@ -6,7 +6,7 @@ use tilewright_base::{Diagnostic, Sources};
 use tilewright_machine::Tcp;
 use tilewright_num::Dtype;
 use tilewright_tcp_isa::program::Program;
-use tilewright_tcp_isa::program::tensor::Data;
+use tilewright_tcp_isa::program::tensor::TensorData;
 use tilewright_tcp_isa::program::text::print;
 use tilewright_tcp_lower::{Options, lower};
 
@@ -73,17 +73,17 @@ pub(super) fn lowered(
 }
 
 /// A seed, zeros, or a file.
-fn data(text: &str) -> Data {
+fn data(text: &str) -> TensorData {
     match text.parse() {
-        Ok(seed) => Data::Random(seed),
-        Err(_) if text == "zeros" => Data::Zeros,
-        Err(_) => Data::File(text.to_string()),
+        Ok(seed) => TensorData::Random(seed),
+        Err(_) if text == "zeros" => TensorData::Zeros,
+        Err(_) => TensorData::File(text.to_string()),
     }
 }
 
 /// A file that is named must be there; what is in it is read when the program runs.
-fn is_there(data: &Data, host: &dyn Host) -> Result<(), Outcome> {
-    let Data::File(written) = data else { return Ok(()) };
+fn is_there(data: &TensorData, host: &dyn Host) -> Result<(), Outcome> {
+    let TensorData::File(written) = data else { return Ok(()) };
     let path = match written.rsplit_once(".safetensors:") {
         Some((stem, _)) => format!("{stem}.safetensors"),
         None => written.clone(),

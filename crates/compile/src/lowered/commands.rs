@@ -7,8 +7,8 @@ use tilewright_machine::tcp::Tcp;
 use tilewright_tcp_cost::cycles::image::{exec_cycles, transfer_cost};
 use tilewright_tcp_cost::energy::{Counts, counts, counts_transfer, energy_fj};
 use tilewright_tcp_isa::program::control::{Command, Step, StepKind};
-use tilewright_tcp_isa::program::exec::{Body, Context, Contract, Stream};
-use tilewright_tcp_isa::program::transfer::{Medium, SLICE_STRIDE};
+use tilewright_tcp_isa::program::exec::{Context, Contract, ExecBody, Stream};
+use tilewright_tcp_isa::program::transfer::{MemoryInstance, SLICE_STRIDE};
 use tilewright_tcp_isa::program::{Exec, Program, Transfer};
 use tilewright_tcp_isa::switch::Topology;
 
@@ -232,8 +232,8 @@ fn way(machine: &Tcp, transfer: &Transfer, kind: &str) -> Way {
     let medium =
         |address: tilewright_tcp_isa::program::transfer::Address| address.locate().map(|at| at.medium);
     match (medium(transfer.source), medium(transfer.target)) {
-        (Some(Medium::Hbm), _) => return Way::Fetch,
-        (_, Some(Medium::Hbm)) => return Way::Store,
+        (Some(MemoryInstance::Hbm), _) => return Way::Fetch,
+        (_, Some(MemoryInstance::Hbm)) => return Way::Store,
         _ => {}
     }
     let pe = SLICE_STRIDE.saturating_mul(i64::try_from(machine.pe.slices).unwrap_or(1));
@@ -248,7 +248,7 @@ fn way(machine: &Tcp, transfer: &Transfer, kind: &str) -> Way {
 
 /// How a contraction goes through packets and register files.
 fn tactic(exec: &Exec) -> Option<String> {
-    let Body::Stream(stream) = &exec.body else { return None };
+    let ExecBody::Stream(stream) = &exec.body else { return None };
     let contract = stream.contract.as_ref()?;
     let Contract { lanes, repeats, tree, flits, .. } = contract;
     let steps: Vec<String> = contract

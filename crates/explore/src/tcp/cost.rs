@@ -9,7 +9,7 @@ use tilewright_tcp_cost::cycles::load::Load;
 use tilewright_tcp_cost::cycles::switch::Switch;
 use tilewright_tcp_cost::cycles::vector::Vector;
 use tilewright_tcp_cost::cycles::{Command, CommandCycles, Stage, command_cycles};
-use tilewright_tcp_isa::contraction::{Contraction, drain_capacity};
+use tilewright_tcp_isa::contraction::{ContractionStage, drain_capacity};
 use tilewright_tcp_isa::flow::packet_flits;
 use tilewright_tcp_isa::program::exec::{Context, Drain};
 use tilewright_tcp_isa::switch::{Ring, Topology};
@@ -180,7 +180,7 @@ fn contract(setup: &Setup<'_>, nest: &Nest, choice: &Choice, groups: Groups) -> 
     let own_packets = nest.packets() / nest.ring;
     let flits = packet_flits(machine, packet_bytes);
     let topology = topology(nest, choice);
-    let contraction = Contraction {
+    let contraction = ContractionStage {
         packet_elements: setup.packet_elements(),
         packet_bytes: flits * machine.network.flit_bytes,
         repeats: nest.repeats,

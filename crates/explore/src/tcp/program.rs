@@ -7,7 +7,7 @@ use tilewright_notation::problem::Problem;
 use tilewright_notation::syntax::{ast, parser};
 use tilewright_tcp_isa::program::Program;
 use tilewright_tcp_isa::program::control::{Command, Queue, StepKind};
-use tilewright_tcp_isa::program::exec::{Body, Context};
+use tilewright_tcp_isa::program::exec::{Context, ExecBody};
 use tilewright_tcp_lower::{Options, lower};
 
 use crate::tcp::nest::Framed;
@@ -55,7 +55,7 @@ pub(crate) fn as_chosen(machine: &Tcp, choice: &Choice, program: &mut Program) {
         load_on_main(machine, program);
     }
     for exec in program.execs.iter_mut().filter(|exec| exec.name == "contract") {
-        if let Body::Stream(stream) = &mut exec.body {
+        if let ExecBody::Stream(stream) = &mut exec.body {
             stream.commit.width = stream.commit.width.min(choice.commit_bytes);
         }
     }
@@ -68,7 +68,7 @@ fn load_on_main(machine: &Tcp, program: &mut Program) {
     let Some(at) = at else { return };
     let load = &mut program.execs[at];
     load.context = Context::Main;
-    if let Body::Stream(stream) = &mut load.body {
+    if let ExecBody::Stream(stream) = &mut load.body {
         let widths = machine.commit.main_widths_bytes.iter().copied();
         let bytes = stream.commit.bytes;
         stream.commit.width = widths.filter(|width| bytes.is_multiple_of(*width)).max().unwrap_or(bytes);

@@ -9,7 +9,7 @@ use tilewright_num::Dtype;
 use tilewright_record::KeepLast;
 use tilewright_runtime::einsum::compare_run;
 use tilewright_runtime::{ArrayError, Wanted, read};
-use tilewright_tcp_isa::program::tensor::Place;
+use tilewright_tcp_isa::program::tensor::TensorPlace;
 use tilewright_tcp_lower::off_chip::{Image, MOST_DIGITS, SliceDigit};
 use tilewright_testkit::draws;
 
@@ -50,7 +50,7 @@ fn disagreement(task: &Task<'_>, found: &Found, candidate: &Candidate) -> Option
         return Some(format!("{text}\n{finding:?}"));
     }
     let [in0, in1, out] = &program.tensors[..3] else { return Some("tensors".to_string()) };
-    let in_hbm = [in0, in1].map(|tensor| matches!(tensor.place, Place::Hbm { .. }));
+    let in_hbm = [in0, in1].map(|tensor| matches!(tensor.place, TensorPlace::Hbm { .. }));
     if in_hbm != task.from_hbm {
         return Some(format!("{text}\n{in_hbm:?}"));
     }

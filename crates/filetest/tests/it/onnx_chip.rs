@@ -27,7 +27,7 @@ use tilewright_record::KeepLast;
 use tilewright_runtime::{ArrayError, Wanted, read};
 use tilewright_tcp_cost::Setup;
 use tilewright_tcp_isa::program::Program;
-use tilewright_tcp_isa::program::tensor::Data;
+use tilewright_tcp_isa::program::tensor::TensorData;
 
 /// Products of one contraction, at most: larger ones say nothing new.
 const MOST_PRODUCTS: u64 = 1 << 18;
@@ -131,7 +131,7 @@ fn on_chip(machine: &Tcp, program: &Program, contraction: &Contraction) -> Resul
                     patterns[place(&order, &sizes, &here)] =
                         own[at][place(&contraction.labels[at], &sizes, &here)];
                 }
-                tensor.data = Data::Patterns(patterns);
+                tensor.data = TensorData::Patterns(patterns);
             }
         }
     }

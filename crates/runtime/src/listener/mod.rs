@@ -9,8 +9,8 @@ use tilewright_machine::tcp::Tcp;
 use tilewright_num::Dtype;
 use tilewright_tcp_exec::State;
 use tilewright_tcp_isa::program::Program;
-use tilewright_tcp_isa::program::event::{Event, Ticket};
-use tilewright_tcp_isa::program::tensor::Role;
+use tilewright_tcp_isa::program::event::{RunEvent, Ticket};
+use tilewright_tcp_isa::program::tensor::TensorRole;
 use tilewright_tcp_isa::program::transfer::Address;
 use tilewright_tcp_sim::findings::{self, Finding};
 use tilewright_tcp_sim::{Detail, Ended, Judge, Options, Outcome, SimError, WaitsFor};
@@ -82,7 +82,7 @@ impl<'a> Run<'a> {
     fn judge(&self) -> Option<findings::Judge<'a>> {
         let mut judge = self.wanted.findings.then(|| findings::Judge::new(self.machine, self.program))?;
         if self.before == Before::Inputs {
-            let inputs = self.program.tensors.iter().filter(|tensor| tensor.role != Role::Output);
+            let inputs = self.program.tensors.iter().filter(|tensor| tensor.role != TensorRole::Output);
             inputs.for_each(|tensor| judge.holds(tensor));
         }
         Some(judge)
@@ -172,7 +172,7 @@ struct Listener<'f, 'm> {
 }
 
 impl Judge for Listener<'_, '_> {
-    fn observe(&mut self, event: &Event<'_>) -> ControlFlow<()> {
+    fn observe(&mut self, event: &RunEvent<'_>) -> ControlFlow<()> {
         if let Some(judge) = &mut self.findings {
             judge.observe(event);
         }

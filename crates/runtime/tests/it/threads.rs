@@ -10,7 +10,7 @@ use tilewright_num::Dtype;
 use tilewright_record::KeepAll;
 use tilewright_runtime::readings::{Reading, Wanted, read};
 use tilewright_tcp_cost::{Setup, check};
-use tilewright_tcp_isa::program::tensor::{Data, Place};
+use tilewright_tcp_isa::program::tensor::{TensorData, TensorPlace};
 use tilewright_tcp_isa::program::{Program, Queue};
 use tilewright_tcp_lower::{Options, lower};
 
@@ -41,10 +41,10 @@ fn program(machine: &Tcp) -> Program {
         for (number, tensor) in (0..).zip(&one.tensors) {
             let mut tensor = tensor.clone();
             tensor.name = format!("{}{pe}", tensor.name);
-            if let Data::Random(seed) = &mut tensor.data {
+            if let TensorData::Random(seed) = &mut tensor.data {
                 *seed = 16 * pe + number;
             }
-            if let Place::Dm { slice, .. } = &mut tensor.place {
+            if let TensorPlace::Dm { slice, .. } = &mut tensor.place {
                 *slice += pe * machine.pe.slices;
             }
             all.tensors.push(tensor);

@@ -5,14 +5,14 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use tilewright_num::Dtype;
-use tilewright_tcp_isa::program::event::{Event, Image, PeId, Ticket, Unit};
+use tilewright_tcp_isa::program::event::{CommandImage, ExecUnit, PeId, RunEvent, Ticket};
 use tilewright_tcp_isa::program::transfer::Address;
 use tilewright_tcp_sim::Judge;
 
 use super::{Ran, Timed};
 
 /// The last command of each unit that somebody knows to be done: units run in order.
-type Known = BTreeMap<(PeId, Unit), Ticket>;
+type Known = BTreeMap<(PeId, ExecUnit), Ticket>;
 
 /// What a queue and its control core have learned.
 #[derive(Default)]
@@ -41,10 +41,17 @@ impl Listener {
         self.fronts.entry(pe).or_default()
     }
 
-    fn issue(&mut self, ticket: Ticket, (pe, unit): (PeId, Unit), image: Image<'_>, received: u64, at: u64) {
+    fn issue(
+        &mut self,
+        ticket: Ticket,
+        (pe, unit): (PeId, ExecUnit),
+        image: CommandImage<'_>,
+        received: u64,
+        at: u64,
+    ) {
         let (name, ran) = match image {
-            Image::Exec(exec) => (exec.name.clone(), Ran::Exec(Arc::clone(exec))),
-            Image::Transfer(transfer) => (transfer.name.clone(), Ran::Transfer(Arc::clone(transfer))),
+            CommandImage::Exec(exec) => (exec.name.clone(), Ran::Exec(Arc::clone(exec))),
+            CommandImage::Transfer(transfer) => (transfer.name.clone(), Ran::Transfer(Arc::clone(transfer))),
         };
         let front = self.front(pe);
         let waited = std::mem::take(&mut front.waited);
@@ -74,35 +81,35 @@ fn merge(into: &mut Known, known: &Known) {
 }
 
 impl Judge for Listener {
-    fn observe(&mut self, event: &Event<'_>) -> ControlFlow<()> {
+    fn observe(&mut self, event: &RunEvent<'_>) -> ControlFlow<()> {
         match *event {
-            Event::Issue { ticket, pe, unit, image, received, at_cycles, .. } => {
+            RunEvent::Issue { ticket, pe, unit, image, received, at_cycles, .. } => {
                 self.issue(ticket, (pe, unit), image, received, at_cycles);
             }
-            Event::Start { ticket, at_cycles } => {
+            RunEvent::Start { ticket, at_cycles } => {
                 if let Some(command) = self.commands.get_mut(&ticket) {
                     command.start = at_cycles;
                 }
             }
-            Event::Done { ticket, at_cycles } => {
+            RunEvent::Done { ticket, at_cycles } => {
                 if let Some(command) = self.commands.get_mut(&ticket) {
                     command.end = at_cycles;
                 }
             }
-            Event::Waited { pe, ticket } => self.front(pe).waited.push(ticket),
-            Event::Synced { pe } => {
+            RunEvent::Waited { pe, ticket } => self.front(pe).waited.push(ticket),
+            RunEvent::Synced { pe } => {
                 let front = self.front(pe);
                 merge(&mut front.core, &front.issued);
             }
-            Event::Awaited { pe, ticket } => {
-                let unit = self.commands.get(&ticket).map_or(Unit::Core, |command| command.unit);
+            RunEvent::Awaited { pe, ticket } => {
+                let unit = self.commands.get(&ticket).map_or(ExecUnit::Core, |command| command.unit);
                 self.learns(pe, &Known::from([((pe, unit), ticket)]));
             }
-            Event::Posted { from, to } => {
+            RunEvent::Posted { from, to } => {
                 let known = self.front(from).core.clone();
                 self.messages.entry((from, to)).or_default().push_back(known);
             }
-            Event::Received { pe, from } => {
+            RunEvent::Received { pe, from } => {
                 let message = self.messages.get_mut(&(from, pe)).and_then(VecDeque::pop_front);
                 self.learns(pe, &message.unwrap_or_default());
             }

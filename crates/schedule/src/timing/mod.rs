@@ -19,7 +19,7 @@ use tilewright_compile::schedule_text::judge::prefetch;
 use tilewright_compile::schedule_text::{Area, Command, Reason, Text, UNITS, percent};
 use tilewright_machine::tcp::Tcp;
 use tilewright_record::KeepLast;
-use tilewright_tcp_isa::program::event::{PeId, Ticket, Unit};
+use tilewright_tcp_isa::program::event::{ExecUnit, PeId, Ticket};
 use tilewright_tcp_isa::program::{Exec, Program, RegisterId, Transfer};
 use tilewright_tcp_sim::{Detail, Judge, Options, Outcome, SimError};
 
@@ -37,7 +37,7 @@ pub struct Timed {
     /// Whose.
     pub pe: PeId,
     /// Who ran it.
-    pub unit: Unit,
+    pub unit: ExecUnit,
     /// Its image.
     pub name: String,
     /// When the queue issued it.
@@ -75,7 +75,7 @@ pub struct Schedule {
     /// Launch and finish, which no schedule changes.
     pub fixed_cycles: u64,
     /// Of each unit, the busiest PE.
-    pub busy: BTreeMap<Unit, u64>,
+    pub busy: BTreeMap<ExecUnit, u64>,
     /// How the time of the first PE is made up.
     pub split: Split,
     /// What the busiest unit's PE waited for, longest first.
@@ -213,12 +213,12 @@ fn run(
 }
 
 /// Of each unit the PE that is busiest.
-fn busy(commands: &BTreeMap<Ticket, Timed>) -> BTreeMap<Unit, u64> {
-    let mut by_pe: BTreeMap<(Unit, PeId), u64> = BTreeMap::new();
+fn busy(commands: &BTreeMap<Ticket, Timed>) -> BTreeMap<ExecUnit, u64> {
+    let mut by_pe: BTreeMap<(ExecUnit, PeId), u64> = BTreeMap::new();
     for command in commands.values() {
         *by_pe.entry((command.unit, command.pe)).or_default() += command.end.saturating_sub(command.start);
     }
-    let mut all: BTreeMap<Unit, u64> = BTreeMap::new();
+    let mut all: BTreeMap<ExecUnit, u64> = BTreeMap::new();
     for ((unit, _), cycles) in by_pe {
         let most = all.entry(unit).or_default();
         *most = cycles.max(*most);

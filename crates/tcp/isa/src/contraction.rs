@@ -85,7 +85,7 @@ impl StepGroups {
 
 /// What a command contracts on each slice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Contraction {
+pub struct ContractionStage {
     /// Elements of a full packet of the type: [`full_packet_elements`].
     pub packet_elements: u64,
     /// Bytes of the streamed packet, one or two flits.
@@ -106,9 +106,9 @@ pub struct Contraction {
     pub drain: Drain,
 }
 
-impl Contraction {
+impl ContractionStage {
     /// The contraction of a stream, from its registers.
-    pub fn of(machine: &Tcp, stream: &Stream, contract: &Contract) -> Contraction {
+    pub fn of(machine: &Tcp, stream: &Stream, contract: &Contract) -> ContractionStage {
         let dtype = stream.fetch.leaves();
         let flit_bytes = machine.network.flit_bytes;
         let active = active_elements(contract).unwrap_or_else(|| packet_elements(machine, dtype, contract));
@@ -117,7 +117,7 @@ impl Contraction {
             Some(shift) => (shift.shifts.saturating_mul(contract.repeats.fixed()), shift.pop),
             None => (contract.repeats.fixed(), contract.flits),
         };
-        Contraction {
+        ContractionStage {
             packet_elements: full_packet_elements(machine, dtype),
             packet_bytes: flits.saturating_mul(flit_bytes),
             repeats,

@@ -9,7 +9,7 @@ use crate::program::exec::Loop;
 
 /// Why a pattern does not fit a sequencer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unfit {
+pub enum SequencerError {
     /// More loops than entries.
     Entries(usize),
     /// A loop longer than an entry counts.
@@ -17,13 +17,17 @@ pub enum Unfit {
 }
 
 /// Entries that the merged pattern takes; a loop too long for one entry is cut into several.
-pub fn entries(machine: &Tcp, merged: &AccessPattern) -> Result<usize, Unfit> {
+pub fn entries(machine: &Tcp, merged: &AccessPattern) -> Result<usize, SequencerError> {
     let mut entries = 0;
     for access in &merged.loops {
-        entries +=
-            entries_of(access.size, machine.sequencer.entry_size_max).ok_or(Unfit::Size(access.size))?;
+        entries += entries_of(access.size, machine.sequencer.entry_size_max)
+            .ok_or(SequencerError::Size(access.size))?;
     }
-    if entries as u64 > machine.sequencer.entries { Err(Unfit::Entries(entries)) } else { Ok(entries) }
+    if entries as u64 > machine.sequencer.entries {
+        Err(SequencerError::Entries(entries))
+    } else {
+        Ok(entries)
+    }
 }
 
 /// As few factors as may be, each small enough for an entry; `None` if a prime factor is too large.

@@ -4,7 +4,7 @@ use tilewright_machine::tcp::Tcp;
 
 /// What a command transposes on each slice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Transpose {
+pub struct TransposeStage {
     /// Bits of an element.
     pub element_bits: u64,
     /// Rows of a tile that enter.
@@ -36,12 +36,12 @@ pub enum TransposeError {
 }
 
 /// Flits that fill a tile.
-pub fn tile_flits(transpose: &Transpose) -> u64 {
+pub fn tile_flits(transpose: &TransposeStage) -> u64 {
     transpose.rows.saturating_mul(transpose.columns).div_ceil(transpose.flit_elements.max(1))
 }
 
 /// Whether the engine takes such tiles.
-pub fn check(machine: &Tcp, transpose: &Transpose) -> Result<(), TransposeError> {
+pub fn check(machine: &Tcp, transpose: &TransposeStage) -> Result<(), TransposeError> {
     let (bits, rows, columns) = (transpose.element_bits, transpose.rows, transpose.columns);
     let most = match bits {
         4 => machine.transpose.rows_4bit_max,

@@ -3,7 +3,7 @@
 use tilewright_notation::algebra::RadixMap;
 use tilewright_notation::algebra::map::SLICE;
 use tilewright_notation::problem::{Digit, Problem};
-use tilewright_tcp_isa::program::vector::Gives;
+use tilewright_tcp_isa::program::vector::ReduceOutput;
 
 use super::drain::{FlitLoop, Leaving};
 use super::dynamic::Dynamic;
@@ -50,7 +50,7 @@ impl Parts {
         leaving: &Leaving,
         out: &View,
         dynamic: &Dynamic,
-    ) -> Option<(Gives, Vec<usize>)> {
+    ) -> Option<(ReduceOutput, Vec<usize>)> {
         let on_slices = |(_, (flit, _)): &(usize, &(FlitLoop, u64))| match flit {
             FlitLoop::Piece(piece) => out.over_slices(piece),
             FlitLoop::Chunks => false,
@@ -61,7 +61,7 @@ impl Parts {
         let scattered: Vec<usize> =
             leaving.flits.iter().enumerate().filter(on_slices).map(|(i, _)| i).collect();
         let (Some(first), Some(last)) = (scattered.first(), scattered.last()) else {
-            let gives = if self.copies { Gives::Broadcast } else { Gives::First };
+            let gives = if self.copies { ReduceOutput::Broadcast } else { ReduceOutput::First };
             return Some((gives, Vec::new()));
         };
         // The reducer counts flits by numbers, not by registers.
@@ -82,6 +82,6 @@ impl Parts {
             expected = stride;
         }
         let inner = leaving.inside(*last);
-        (expected == 1).then_some((Gives::Scatter { inner }, scattered))
+        (expected == 1).then_some((ReduceOutput::Scatter { inner }, scattered))
     }
 }

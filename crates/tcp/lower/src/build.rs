@@ -9,8 +9,8 @@ use tilewright_tcp_cost::legality::Verdict;
 use tilewright_tcp_cost::placed::Placed;
 use tilewright_tcp_cost::setup::Setup;
 use tilewright_tcp_isa::program::control::{Command, Queue, Step, StepKind};
-use tilewright_tcp_isa::program::exec::{Body, Exec, Memory, Switch};
-use tilewright_tcp_isa::program::tensor::{Data, Place, Role, Tensor};
+use tilewright_tcp_isa::program::exec::{Exec, ExecBody, Memory, Switch};
+use tilewright_tcp_isa::program::tensor::{Tensor, TensorData, TensorPlace, TensorRole};
 use tilewright_tcp_isa::program::{ExecId, Program, Transfer, TransferId};
 
 use super::commands::{self, copy};
@@ -128,7 +128,7 @@ impl<'a> Builder<'a> {
     fn check_loops(&self) -> Result<(), Box<Diagnostic>> {
         let most = self.setup.machine.sequencer.entries;
         for exec in &self.execs {
-            let Body::Stream(stream) = &exec.body else { continue };
+            let ExecBody::Stream(stream) = &exec.body else { continue };
             let walk = stream.contract.as_ref().map_or(0, |contract| contract.loops.len());
             let loops = stream.fetch.loops.len().max(stream.commit.loops.len()).max(walk);
             if loops as u64 > most {
@@ -416,11 +416,11 @@ impl<'a> Builder<'a> {
             name: operand.name().to_string(),
             dtype: if is_output { self.setup.accumulator_dtype() } else { stored },
             axes: axes.collect(),
-            role: if is_output { Role::Output } else { Role::Input },
-            place: Place::Dm { chip: 0, slice: 0, base: self.base(operand) },
+            role: if is_output { TensorRole::Output } else { TensorRole::Input },
+            place: TensorPlace::Dm { chip: 0, slice: 0, base: self.base(operand) },
             shape: shape_text(self.problem, shape),
             map: self.map(operand).clone(),
-            data: if is_output { Data::None } else { self.options.data[operand as usize].clone() },
+            data: if is_output { TensorData::None } else { self.options.data[operand as usize].clone() },
             span: Span::default(),
         })
     }

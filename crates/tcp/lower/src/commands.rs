@@ -5,7 +5,9 @@ use tilewright_notation::problem::{Digit, Problem};
 use tilewright_num::Dtype;
 use tilewright_tcp_cost::setup::Setup;
 use tilewright_tcp_isa::program::Count;
-use tilewright_tcp_isa::program::exec::{Body, Commit, Context, Exec, Fetch, Limit, Memory, Stream, Switch};
+use tilewright_tcp_isa::program::exec::{
+    Commit, Context, Exec, ExecBody, Fetch, Limit, Memory, Stream, Switch,
+};
 
 use super::dynamic::Dynamic;
 use super::limits::{Fetched, limits};
@@ -80,7 +82,7 @@ pub(super) fn copy(setup: &Setup<'_>, name: &str, fetch: Fetch, switch: Switch, 
 
 /// A command on a context.
 pub(super) fn exec(setup: &Setup<'_>, name: &str, context: Context, stream: Stream) -> Exec {
-    let body = Body::Stream(Box::new(stream));
+    let body = ExecBody::Stream(Box::new(stream));
     Exec { name: name.to_string(), context, pes: setup.fused_pes, body, span: Span::default() }
 }
 

@@ -7,7 +7,7 @@ use tilewright_tcp_isa::program::Count;
 use tilewright_tcp_isa::program::exec::{
     Context, Contract, ContractOp, Loop, Memory, StepLoop, Stream, Switch,
 };
-use tilewright_tcp_isa::program::vector::{Between, Gives, ReduceOp, Vector, Word};
+use tilewright_tcp_isa::program::vector::{InterSliceReduce, ReduceOp, ReduceOutput, Vector, Word};
 use tilewright_tcp_isa::sequencer::innermost_run;
 
 use super::between::Parts;
@@ -167,7 +167,7 @@ impl Builder<'_> {
     }
 
     /// Adds partial sums of neighbouring slices.
-    fn adder(&self, gives: Gives, slices: u64) -> Vector {
+    fn adder(&self, gives: ReduceOutput, slices: u64) -> Vector {
         let input = self.word();
         let op = if input == Word::F32 { ReduceOp::Add } else { ReduceOp::AddWrap };
         Vector {
@@ -176,7 +176,7 @@ impl Builder<'_> {
             pair: false,
             tags: Vec::new(),
             ops: Vec::new(),
-            between: Some(Between { op, slices, gives }),
+            between: Some(InterSliceReduce { op, slices, gives }),
             between_first: false,
         }
     }

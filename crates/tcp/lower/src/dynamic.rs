@@ -9,7 +9,7 @@
 use tilewright_base::{Diagnostic, Span};
 use tilewright_notation::problem::{AxisId, Problem};
 use tilewright_tcp_cost::placed::Placed;
-use tilewright_tcp_isa::program::control::{Arithmetic, Step, StepKind, Term, Value};
+use tilewright_tcp_isa::program::control::{ControlExpr, ControlOp, ControlOperand, Step, StepKind};
 use tilewright_tcp_isa::program::{Count, Register, RegisterId};
 
 use super::loops::signed;
@@ -32,8 +32,8 @@ pub(super) struct Dynamic {
     sizes: Vec<(AxisId, RegisterId)>,
     /// Iterations of the outermost loop over an axis, by its weight.
     loops: Vec<((AxisId, u64, u64), RegisterId)>,
-    products: Vec<((RegisterId, Term), RegisterId)>,
-    sets: Vec<(RegisterId, Value)>,
+    products: Vec<((RegisterId, ControlOperand), RegisterId)>,
+    sets: Vec<(RegisterId, ControlExpr)>,
     /// Axes of which every group of PEs has a part.
     pub(super) splits: Vec<Split>,
 }
@@ -56,13 +56,17 @@ impl Split {
     /// What the control core of a group computes whose part begins there and has so many places.
     pub(super) fn steps(&self, first: u64, places: u64) -> [Step; 3] {
         let set = |to, from, operation, number: u64| {
-            let value = Value::Both(Term::Register(from), operation, Term::Number(signed(number)));
+            let value = ControlExpr::Binary(
+                ControlOperand::Register(from),
+                operation,
+                ControlOperand::Number(signed(number)),
+            );
             Step { kind: StepKind::Set(to, value), span: Span::default() }
         };
         [
-            set(self.reached, self.size, Arithmetic::Max, first),
-            set(self.left, self.reached, Arithmetic::Sub, first),
-            set(self.part, self.left, Arithmetic::Min, places),
+            set(self.reached, self.size, ControlOp::Max, first),
+            set(self.left, self.reached, ControlOp::Sub, first),
+            set(self.part, self.left, ControlOp::Min, places),
         ]
     }
 }
@@ -148,9 +152,13 @@ impl Dynamic {
         let sum = self.declare(format!("{name}_past_{weight}"), least + past, most + past);
         let steps =
             self.declare(format!("{name}_by_{weight}"), least.div_ceil(weight), most.div_ceil(weight));
-        let number = |value: u64| Term::Number(signed(value));
-        self.sets.push((sum, Value::Both(Term::Register(size), Arithmetic::Add, number(past))));
-        self.sets.push((steps, Value::Both(Term::Register(sum), Arithmetic::Div, number(weight))));
+        let number = |value: u64| ControlOperand::Number(signed(value));
+        self.sets
+            .push((sum, ControlExpr::Binary(ControlOperand::Register(size), ControlOp::Add, number(past))));
+        self.sets.push((
+            steps,
+            ControlExpr::Binary(ControlOperand::Register(sum), ControlOp::Div, number(weight)),
+        ));
         steps
     }
 
@@ -168,35 +176,35 @@ impl Dynamic {
             match (by, counted) {
                 (None, _) => fixed = fixed.saturating_mul(size),
                 (Some(id), None) => counted = Some(id),
-                (Some(id), Some(before)) => counted = Some(self.times(before, Term::Register(id))),
+                (Some(id), Some(before)) => counted = Some(self.times(before, ControlOperand::Register(id))),
             }
         }
         match counted {
             None => Count::Fixed(fixed),
             Some(id) if fixed == 1 => Count::Register(id),
-            Some(id) => Count::Register(self.times(id, Term::Number(signed(fixed)))),
+            Some(id) => Count::Register(self.times(id, ControlOperand::Number(signed(fixed)))),
         }
     }
 
-    fn times(&mut self, left: RegisterId, right: Term) -> RegisterId {
+    fn times(&mut self, left: RegisterId, right: ControlOperand) -> RegisterId {
         if let Some((_, known)) = self.products.iter().find(|(key, _)| *key == (left, right)) {
             return *known;
         }
         let (least, most) = self.bounds(left);
         let (name, bounds) = match right {
-            Term::Number(number) => (number.to_string(), [u64::try_from(number).unwrap_or(0); 2]),
-            Term::Register(id) => (self.name(id), self.bounds(id).into()),
+            ControlOperand::Number(number) => (number.to_string(), [u64::try_from(number).unwrap_or(0); 2]),
+            ControlOperand::Register(id) => (self.name(id), self.bounds(id).into()),
         };
         let name = format!("{}_times_{name}", self.name(left));
         let product = self.declare(name, least.saturating_mul(bounds[0]), most.saturating_mul(bounds[1]));
-        self.sets.push((product, Value::Both(Term::Register(left), Arithmetic::Mul, right)));
+        self.sets.push((product, ControlExpr::Binary(ControlOperand::Register(left), ControlOp::Mul, right)));
         self.products.push(((left, right), product));
         product
     }
 
     /// What the control core computes before anything is loaded.
     pub(super) fn steps_before(&self) -> Vec<Step> {
-        let step = |(id, value): &(RegisterId, Value)| Step {
+        let step = |(id, value): &(RegisterId, ControlExpr)| Step {
             kind: StepKind::Set(*id, *value),
             span: Span::default(),
         };

@@ -3,7 +3,7 @@
 use tilewright_base::Diagnostic;
 use tilewright_notation::syntax::ast::Operand;
 use tilewright_tcp_isa::program::exec::{Commit, Context, Drain, Memory, StepLoop, Stream, Switch};
-use tilewright_tcp_isa::program::vector::{Gives, Op, OpKind, Reduce, ReduceOp};
+use tilewright_tcp_isa::program::vector::{Op, OpKind, Reduce, ReduceOp, ReduceOutput};
 use tilewright_tcp_isa::switch::Topology;
 
 use super::between::Parts;
@@ -24,7 +24,7 @@ pub(super) struct Ending {
     pub(super) leaving: Leaving,
     parts: Option<Parts>,
     /// What the reducer gives, if it works in the contraction's command.
-    pub(super) gives: Option<Gives>,
+    pub(super) gives: Option<ReduceOutput>,
     scattered: Vec<usize>,
     direct: Option<Direct>,
     /// Where sums go first if they do not go straight.
@@ -71,7 +71,7 @@ impl Ending {
         let (gives, scattered) = match reduced.map(|parts| parts.gives(&leaving, &out, &builder.dynamic)) {
             None => (None, Vec::new()),
             Some(Some((gives, scattered))) => (Some(gives), scattered),
-            Some(None) => (Some(Gives::Broadcast), Vec::new()),
+            Some(None) => (Some(ReduceOutput::Broadcast), Vec::new()),
         };
         let straight = parts.is_none() || gives.is_some();
         let direct = if straight {
@@ -110,7 +110,7 @@ impl Ending {
     /// The commit of the contraction's command.
     pub(super) fn commit(&self, builder: &Builder<'_>) -> Result<Commit, Box<Diagnostic>> {
         let slices = match (self.gives, self.parts) {
-            (Some(Gives::First), Some(parts)) => builder.slices(|slice| slice & parts.bits == 0),
+            (Some(ReduceOutput::First), Some(parts)) => builder.slices(|slice| slice & parts.bits == 0),
             // All slices of a group take part in its sums, idle ones with zeros.
             (_, Some(parts)) => builder.slices_of_groups(parts.bits),
             _ => builder.live_slices(),
@@ -140,13 +140,14 @@ impl Ending {
     pub(super) fn bridge(&self, builder: &mut Builder<'_>) -> Result<(), Box<Diagnostic>> {
         let Some(scratch) = &self.scratch else { return Ok(()) };
         let mut from = scratch.clone();
-        let mut spread = self.gives == Some(Gives::Broadcast);
+        let mut spread = self.gives == Some(ReduceOutput::Broadcast);
         if let (Some(parts), None) = (self.parts, self.gives) {
             from.base = self.add_parts(builder, parts, scratch.base)?;
             spread = true;
         }
         let Some(parts) = self.parts.filter(|_| spread) else {
-            let bits = self.parts.filter(|_| self.gives == Some(Gives::First)).map_or(0, |parts| parts.bits);
+            let bits =
+                self.parts.filter(|_| self.gives == Some(ReduceOutput::First)).map_or(0, |parts| parts.bits);
             let slices = builder.slices(|slice| slice & bits == 0);
             let slices = if self.scattered.is_empty() {
                 slices

@@ -11,9 +11,11 @@ use tilewright_notation::problem::{Digit, Problem, Shape};
 use tilewright_notation::syntax::ast::Operand;
 use tilewright_tcp_cost::groups::Groups;
 use tilewright_tcp_cost::setup::Setup;
-use tilewright_tcp_isa::program::control::{Command, Step, StepKind, Term, Value};
+use tilewright_tcp_isa::program::control::{Command, ControlExpr, ControlOperand, Step, StepKind};
 use tilewright_tcp_isa::program::exec::{Context, Exec, Memory, StepLoop, Stream, Switch};
-use tilewright_tcp_isa::program::transfer::{Address, Located, Medium, SLICE_STRIDE, Transfer, TransferLoop};
+use tilewright_tcp_isa::program::transfer::{
+    Address, MemoryInstance, MemoryLocation, SLICE_STRIDE, Transfer, TransferLoop,
+};
 use tilewright_tcp_isa::program::vector::{Op, OpKind, Reduce, ReduceOp, Word};
 use tilewright_tcp_isa::program::{Count, ExecId, Program, TransferId};
 
@@ -266,14 +268,18 @@ fn same(size: u64, bytes: u64) -> TransferLoop {
 
 /// A byte of the first slice of a group.
 pub(super) fn at(setup: &Setup<'_>, group: u64, offset: u64) -> Address {
-    Address::new(Located { chip: 0, medium: Medium::Dm { slice: group * setup.slices() }, offset })
+    Address::new(MemoryLocation {
+        chip: 0,
+        medium: MemoryInstance::Dm { slice: group * setup.slices() },
+        offset,
+    })
 }
 
 /// Everything of a group is done, and so it is with all the others that it is told of.
 pub(super) fn meet(setup: &Setup<'_>, group: u64, all: impl IntoIterator<Item = u64>) -> Vec<Step> {
     let others = all.into_iter().filter(|other| *other != group);
     let pes: Vec<u64> = others.map(|other| other * setup.fused_pes).collect();
-    let value = Value::Just(Term::Number(1));
+    let value = ControlExpr::Operand(ControlOperand::Number(1));
     let rings = pes.iter().map(|pe| StepKind::Post { chip: 0, pe: *pe, value });
     let answers = pes.iter().map(|pe| StepKind::Receive { chip: 0, pe: *pe, register: None });
     [StepKind::Sync].into_iter().chain(rings).chain(answers).map(step).collect()

@@ -14,7 +14,7 @@ use tilewright_tcp_cost::placed::product;
 use tilewright_tcp_cost::setup::Setup;
 use tilewright_tcp_isa::program::Program;
 use tilewright_tcp_isa::program::control::{Command, Queue, Step, StepKind};
-use tilewright_tcp_isa::program::tensor::{Data, Place, Tensor};
+use tilewright_tcp_isa::program::tensor::{Tensor, TensorData, TensorPlace};
 use tilewright_tcp_isa::program::transfer::{Address, SLICE_STRIDE, Transfer};
 
 use super::dynamic::Split;
@@ -136,7 +136,7 @@ impl Spread<'_> {
             .map_err(|_| refuse(problem, "a shape is too large", "a smaller one"))?;
         let axes =
             own.axes.iter().zip(&map.from).map(|((name, _), extent)| (name.clone(), *extent)).collect();
-        let place = Place::Dm { chip: 0, slice: 0, base };
+        let place = TensorPlace::Dm { chip: 0, slice: 0, base };
         Ok(Tensor { axes, place, shape: shape_text(problem, shape), map, ..own.clone() })
     }
 
@@ -174,8 +174,8 @@ impl Spread<'_> {
         let setup = self.setup;
         let number = self.part_number(operand, group);
         let data = match (&own.data, number) {
-            (Data::Random(seed), Some(number)) => Data::Random(seed.wrapping_add(number << 32)),
-            (Data::File(_) | Data::Patterns(_), Some(_)) => {
+            (TensorData::Random(seed), Some(number)) => TensorData::Random(seed.wrapping_add(number << 32)),
+            (TensorData::File(_) | TensorData::Patterns(_), Some(_)) => {
                 let asked =
                     format!("{} is split over PEs in padded digits and comes from a file", operand.name());
                 let instead = "digits that end where a PE's part ends, or a seed";
@@ -184,10 +184,10 @@ impl Spread<'_> {
             (other, _) => other.clone(),
         };
         let place = match own.place {
-            Place::Dm { chip, slice, base } => {
-                Place::Dm { chip, slice: slice + group * setup.slices(), base }
+            TensorPlace::Dm { chip, slice, base } => {
+                TensorPlace::Dm { chip, slice: slice + group * setup.slices(), base }
             }
-            hbm @ Place::Hbm { .. } => hbm,
+            hbm @ TensorPlace::Hbm { .. } => hbm,
         };
         let name = format!("{}_pe{}", own.name, group * setup.fused_pes);
         Ok(Tensor { name, data, place, ..own.clone() })

@@ -7,7 +7,9 @@ use tilewright_notation::problem::Digit;
 use tilewright_notation::syntax::ast::Operand;
 use tilewright_notation::window::Window;
 use tilewright_tcp_isa::program::Count;
-use tilewright_tcp_isa::program::transfer::{Address, Located, Medium, SLICE_STRIDE, Transfer, TransferLoop};
+use tilewright_tcp_isa::program::transfer::{
+    Address, MemoryInstance, MemoryLocation, SLICE_STRIDE, Transfer, TransferLoop,
+};
 
 use super::build::Builder;
 use super::off_chip::{packets, turn_around};
@@ -91,7 +93,11 @@ impl Builder<'_> {
                 return Err(refuse(self.problem, &asked, "fewer digits over slices"));
             }
             let place = |base: u64| {
-                Address::new(Located { chip: 0, medium: Medium::Dm { slice: 0 }, offset: base + from })
+                Address::new(MemoryLocation {
+                    chip: 0,
+                    medium: MemoryInstance::Dm { slice: 0 },
+                    offset: base + from,
+                })
             };
             let name = format!("cut_{}_{}", operand.name(), self.transfers.len());
             let (source, target) = (place(base), place(to));

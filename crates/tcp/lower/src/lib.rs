@@ -65,7 +65,7 @@ use tilewright_tcp_cost::groups::Groups;
 use tilewright_tcp_cost::legality::{Verdict, check};
 use tilewright_tcp_cost::setup::Setup;
 use tilewright_tcp_isa::program::Program;
-use tilewright_tcp_isa::program::tensor::{Place, Tensor};
+use tilewright_tcp_isa::program::tensor::{Tensor, TensorPlace};
 
 pub use self::options::Options;
 
@@ -135,7 +135,7 @@ fn meeting(
     program: &Program,
     free_byte: u64,
 ) -> Result<Meeting, Box<Diagnostic>> {
-    let Some(Tensor { place: Place::Dm { base, .. }, .. }) = program.tensors.last() else {
+    let Some(Tensor { place: TensorPlace::Dm { base, .. }, .. }) = program.tensors.last() else {
         return Ok(Meeting::default());
     };
     let sums = Exchange::new(setup, part.unwrap_or(problem), groups, *base, free_byte)?;

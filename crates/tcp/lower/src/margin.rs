@@ -7,7 +7,7 @@ use tilewright_notation::problem::AxisId;
 use tilewright_notation::syntax::ast::Operand;
 use tilewright_notation::window::Window;
 use tilewright_num::{Dtype, int_pattern};
-use tilewright_tcp_isa::program::exec::{Body, Context, Exec, Fill, Memory};
+use tilewright_tcp_isa::program::exec::{Context, Exec, ExecBody, Fill, Memory};
 
 use super::build::Builder;
 use super::commands;
@@ -113,7 +113,7 @@ impl Builder<'_> {
         let mut commit = commands::commit(setup, Memory::Dm, base, &loops, part, slices);
         commit.width = setup.machine.commit.sub_width_bytes;
         let (context, pes, span) = (Context::Sub, setup.fused_pes, Span::default());
-        let body = Body::Fill(Fill { word, commit });
+        let body = ExecBody::Fill(Fill { word, commit });
         self.execs.push(Exec { name, context, pes, body, span });
     }
 }

@@ -11,8 +11,10 @@ use tilewright_notation::problem::{Digit, Problem, Shape};
 use tilewright_notation::syntax::ast::Operand;
 use tilewright_tcp_cost::setup::Setup;
 use tilewright_tcp_isa::program::control::{Command, Queue, Step, StepKind};
-use tilewright_tcp_isa::program::tensor::{Place, Tensor};
-use tilewright_tcp_isa::program::transfer::{Address, Located, Medium, SLICE_STRIDE, Transfer, TransferLoop};
+use tilewright_tcp_isa::program::tensor::{Tensor, TensorPlace};
+use tilewright_tcp_isa::program::transfer::{
+    Address, MemoryInstance, MemoryLocation, SLICE_STRIDE, Transfer, TransferLoop,
+};
 use tilewright_tcp_isa::program::{Count, Program, TransferId};
 
 use super::shape_text::shape_text;
@@ -95,10 +97,14 @@ impl Image {
             }
             transfers.push(Transfer {
                 name: format!("{name}{suffix}"),
-                source: Address::new(Located { chip: 0, medium: Medium::Hbm, offset: self.hbm_base + from }),
-                target: Address::new(Located {
+                source: Address::new(MemoryLocation {
                     chip: 0,
-                    medium: Medium::Dm { slice: self.slice },
+                    medium: MemoryInstance::Hbm,
+                    offset: self.hbm_base + from,
+                }),
+                target: Address::new(MemoryLocation {
+                    chip: 0,
+                    medium: MemoryInstance::Dm { slice: self.slice },
                     offset: self.dm_base + from,
                 }),
                 loops,
@@ -174,7 +180,7 @@ pub(super) fn bring(
 }
 
 fn image(setup: &Setup<'_>, shape: &Shape, tensor: &Tensor, hbm_base: u64) -> Option<Image> {
-    let Place::Dm { slice, base, .. } = tensor.place else { return None };
+    let TensorPlace::Dm { slice, base, .. } = tensor.place else { return None };
     let bits = tensor.map.to.get(1)?.checked_mul(setup.element_bits())?;
     let unit = setup.machine.tdma.alignment_bytes;
     if !bits.is_multiple_of(unit * 8) || !base.is_multiple_of(unit) || shape.inter.len() > MOST_DIGITS {
@@ -201,7 +207,7 @@ fn rest_in_hbm(
     tensor.map = RadixMap::of_shape(problem, &at_rest)
         .map_err(|_| refuse(problem, "an input is too large for HBM", "a smaller one"))?;
     tensor.shape = shape_text(problem, &at_rest);
-    tensor.place = Place::Hbm { chip: 0, base: image.hbm_base };
+    tensor.place = TensorPlace::Hbm { chip: 0, base: image.hbm_base };
     Ok(())
 }
 

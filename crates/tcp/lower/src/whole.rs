@@ -10,7 +10,7 @@ use tilewright_notation::problem::{AxisId, Digit, Problem, Shape};
 use tilewright_notation::syntax::ast::Operand;
 use tilewright_tcp_cost::groups::Groups;
 use tilewright_tcp_cost::setup::Setup;
-use tilewright_tcp_isa::program::tensor::{Place, Tensor};
+use tilewright_tcp_isa::program::tensor::{Tensor, TensorPlace};
 
 use super::gather::cut_off;
 use super::shape_text::shape_text;
@@ -100,14 +100,14 @@ impl Wholes {
         operand: Operand,
     ) -> Option<Vec<Tensor>> {
         let (places, shape) = (self.places(operand)?, problem.shape(operand)?);
-        let Place::Dm { chip, slice, base } = own.place else { return None };
+        let TensorPlace::Dm { chip, slice, base } = own.place else { return None };
         let map = RadixMap::of_shape(problem, shape).ok()?;
         let axes: Vec<(String, u64)> =
             own.axes.iter().zip(&map.from).map(|((name, _), extent)| (name.clone(), *extent)).collect();
         let copies = (0_u64..).zip(places).map(|(group, place)| Tensor {
             name: format!("{}_pe{}", own.name, group * setup.fused_pes),
             axes: axes.clone(),
-            place: Place::Dm {
+            place: TensorPlace::Dm {
                 chip,
                 slice: slice + group * setup.slices(),
                 base: base.saturating_sub(*place),

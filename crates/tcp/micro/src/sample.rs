@@ -9,10 +9,10 @@ use tilewright_tcp_cost::cycles::fetch::Fetch;
 use tilewright_tcp_cost::cycles::load::Load;
 use tilewright_tcp_cost::cycles::switch::Switch;
 use tilewright_tcp_cost::cycles::vector::Vector;
-use tilewright_tcp_isa::contraction::Contraction;
+use tilewright_tcp_isa::contraction::ContractionStage;
 use tilewright_tcp_isa::program::exec::{Context, Drain};
 use tilewright_tcp_isa::switch::{Ring, Topology};
-use tilewright_tcp_isa::transpose::Transpose;
+use tilewright_tcp_isa::transpose::TransposeStage;
 
 use crate::banks::Walk;
 use crate::register_file::Reads;
@@ -102,7 +102,7 @@ pub fn contracted(machine: &Tcp, choices: &mut Choices<'_>) -> Work {
 }
 
 /// A contraction whose sums fit the accumulators, and its steps in a row that add to one slot.
-pub fn contraction(machine: &Tcp, choices: &mut Choices<'_>) -> (Contraction, u64) {
+pub fn contraction(machine: &Tcp, choices: &mut Choices<'_>) -> (ContractionStage, u64) {
     let ce = &machine.ce;
     let drain = choices.pick(&[Drain::Interleaved, Drain::Sequential], Drain::Interleaved);
     let lanes = choices.pick(&[8, 4, 2, 1], 8);
@@ -117,7 +117,7 @@ pub fn contraction(machine: &Tcp, choices: &mut Choices<'_>) -> (Contraction, u6
     let group_steps = passes * slots * inner;
     let repeats = choices.divisor(group_steps, &[1, 2, 4, 8, 16, 3, 32]);
     let groups = choices.between(1, (STEPS / group_steps).clamp(1, EXTENT));
-    let shape = Contraction {
+    let shape = ContractionStage {
         packet_elements: choices
             .pick(&[ce.int8_elements, ce.bf16_elements, ce.int4_elements], ce.int8_elements),
         packet_bytes: choices.pick(&[ce.packet_bytes, machine.network.flit_bytes], ce.packet_bytes),
@@ -231,7 +231,7 @@ fn contract_arrived(machine: &Tcp, choices: &mut Choices<'_>, command: &mut Comm
     let group_output_steps = if group_steps > repeats { repeats } else { 1 };
     let columns = choices.pick(&[1, 2, 4], 1);
     let shape =
-        Contraction { packet_bytes, repeats, groups, group_steps, group_output_steps, columns, ..shape };
+        ContractionStage { packet_bytes, repeats, groups, group_steps, group_output_steps, columns, ..shape };
     let slot_flits = match shape.drain {
         Drain::Interleaved => shape.columns,
         Drain::Sequential => shape.lanes * shape.columns.div_ceil(machine.ce.drain_elements_per_cycle),
@@ -284,7 +284,7 @@ fn vector_chain(choices: &mut Choices<'_>, flits: u64) -> Vector {
     }
 }
 
-fn tile(machine: &Tcp, choices: &mut Choices<'_>) -> Transpose {
+fn tile(machine: &Tcp, choices: &mut Choices<'_>) -> TransposeStage {
     let element_bits = choices.pick(&[8, 16, 32, 4], 8);
     let most_rows = match element_bits {
         4 => machine.transpose.rows_4bit_max,
@@ -295,7 +295,7 @@ fn tile(machine: &Tcp, choices: &mut Choices<'_>) -> Transpose {
     let rows = choices.between(1, most_rows);
     let columns = if element_bits == 4 { choices.pick(&[16, 32], 16) } else { choices.pick(&[8, 16, 32], 8) };
     let output_rows = choices.between(1, columns);
-    Transpose {
+    TransposeStage {
         element_bits,
         rows,
         columns,
@@ -305,7 +305,7 @@ fn tile(machine: &Tcp, choices: &mut Choices<'_>) -> Transpose {
     }
 }
 
-fn tile_flits(tile: &Transpose) -> u64 {
+fn tile_flits(tile: &TransposeStage) -> u64 {
     (tile.rows * tile.columns).div_ceil(tile.flit_elements)
 }
 

@@ -3,7 +3,7 @@
 
 use tilewright_machine::tcp::Tcp;
 use tilewright_tcp_cost::cycles::vector::Vector;
-use tilewright_tcp_isa::transpose::Transpose;
+use tilewright_tcp_isa::transpose::TransposeStage;
 
 use crate::contraction::Engine;
 use crate::fifo::Fifo;
@@ -83,7 +83,7 @@ pub(crate) struct Tiles {
 }
 
 impl Tiles {
-    pub(crate) fn new(machine: &Tcp, transpose: &Transpose) -> Tiles {
+    pub(crate) fn new(machine: &Tcp, transpose: &TransposeStage) -> Tiles {
         let needed = transpose.columns.div_ceil(machine.transpose.buffer_columns).max(1);
         Tiles {
             tile_flits: (transpose.rows * transpose.columns).div_ceil(transpose.flit_elements.max(1)).max(1),

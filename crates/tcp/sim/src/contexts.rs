@@ -7,7 +7,7 @@
 use tilewright_base::Span;
 use tilewright_record::Sink;
 use tilewright_tcp_cost::cycles::Stage;
-use tilewright_tcp_isa::program::event::{Event, Image, PeId, Unit};
+use tilewright_tcp_isa::program::event::{CommandImage, ExecUnit, PeId, RunEvent};
 
 use crate::SimError;
 use crate::contention::FULL_Q32;
@@ -56,18 +56,18 @@ impl<S: Sink> World<'_, '_, S> {
             return Ok(false);
         }
         let (ticket, owner, at_cycles) = (self.ticket(), self.pes[pe].id, self.now);
-        let unit = Unit::of(plan.exec.context);
-        self.tell(&Event::Issue {
+        let unit = ExecUnit::of(plan.exec.context);
+        self.tell(&RunEvent::Issue {
             ticket,
             pe: owner,
             unit,
             id,
-            image: Image::Exec(&plan.exec),
+            image: CommandImage::Exec(&plan.exec),
             received,
             span,
             at_cycles,
         });
-        self.tell(&Event::Start { ticket, at_cycles });
+        self.tell(&RunEvent::Start { ticket, at_cycles });
         let bitmap_cycles = plan.occupies.bitmap_cycles;
         for at in group {
             let held = &mut self.pes[at];
@@ -233,7 +233,7 @@ impl<S: Sink> World<'_, '_, S> {
         self.sums.counts.add(&running.plan.counts, 1);
         self.images.exec(&running.plan, running.started, self.now);
         self.sums.ledger.exec(&running.plan, self.now - running.started);
-        self.tell(&Event::Done { ticket: running.ticket, at_cycles: self.now });
+        self.tell(&RunEvent::Done { ticket: running.ticket, at_cycles: self.now });
         self.command_done(pe);
         let last = pe + usize::try_from(running.plan.exec.pes).unwrap_or(1);
         self.pump_chip(pe)?;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tilewright_tcp_cost::cycles::Stage;
 use tilewright_tcp_isa::program::Program;
-use tilewright_tcp_isa::program::event::Unit;
+use tilewright_tcp_isa::program::event::ExecUnit;
 
 use crate::plan::{ExecPlan, Plans, TransferPlan};
 
@@ -14,7 +14,7 @@ pub struct ImageUse {
     /// The image.
     pub name: Arc<str>,
     /// Who runs it.
-    pub unit: Unit,
+    pub unit: ExecUnit,
     /// How often it ran to its end.
     pub runs: u64,
     /// When the first run began.
@@ -39,9 +39,9 @@ pub(crate) struct Images {
 
 impl Images {
     pub(crate) fn new(program: &Program, plans: &Plans) -> Images {
-        let units = program.execs.iter().map(|exec| Unit::of(exec.context));
+        let units = program.execs.iter().map(|exec| ExecUnit::of(exec.context));
         let execs = plans.exec_names().zip(units).map(|(name, unit)| row(name, unit));
-        let transfers = plans.transfer_names().map(|name| row(name, Unit::Dma));
+        let transfers = plans.transfer_names().map(|name| row(name, ExecUnit::Dma));
         Images { execs: program.execs.len(), rows: execs.chain(transfers).collect() }
     }
 
@@ -84,7 +84,7 @@ impl ImageUse {
     }
 }
 
-fn row(name: &Arc<str>, unit: Unit) -> ImageUse {
+fn row(name: &Arc<str>, unit: ExecUnit) -> ImageUse {
     ImageUse {
         name: name.clone(),
         unit,

@@ -13,7 +13,7 @@ use tilewright_tcp_cost::cycles::image::{
 };
 use tilewright_tcp_cost::energy::{COMPONENTS, Counts, counts, counts_transfer, energy_fj};
 use tilewright_tcp_isa::program::exec::{Context, Exec};
-use tilewright_tcp_isa::program::transfer::{Medium, Transfer};
+use tilewright_tcp_isa::program::transfer::{MemoryInstance, Transfer};
 use tilewright_tcp_isa::program::{Count, ExecId, Program, RegisterId, TransferId};
 
 use crate::SimError;
@@ -201,18 +201,18 @@ impl Plans {
         };
         let counts = counts_transfer(machine, &cost);
         let touched = match cost.target.medium {
-            Medium::Dm { slice } => {
+            MemoryInstance::Dm { slice } => {
                 let capacity_bytes = machine.dm.capacity_bytes;
                 let dm = touched::transfer(capacity_bytes, &transfer, cost.target.offset, false);
                 let pe = slice / machine.pe.slices.max(1);
                 Some((cost.target.chip, pe, Touched { dm, ..Touched::default() }))
             }
-            Medium::Spm { pe } => {
+            MemoryInstance::Spm { pe } => {
                 let capacity_bytes = machine.cpu.spm_bytes;
                 let spm = touched::transfer(capacity_bytes, &transfer, cost.target.offset, false);
                 Some((cost.target.chip, pe, Touched { spm, ..Touched::default() }))
             }
-            Medium::Hbm => None,
+            MemoryInstance::Hbm => None,
         };
         let plan = TransferPlan {
             image: id.0,

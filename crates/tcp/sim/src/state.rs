@@ -10,7 +10,7 @@ use tilewright_machine::tcp::Tcp;
 use tilewright_record::Sink;
 use tilewright_tcp_cost::energy::Counts;
 use tilewright_tcp_isa::program::Program;
-use tilewright_tcp_isa::program::event::{Event, PeId, Ticket};
+use tilewright_tcp_isa::program::event::{PeId, RunEvent, Ticket};
 use tilewright_tcp_isa::program::exec::Context;
 
 use crate::core::Core;
@@ -193,7 +193,7 @@ pub(crate) struct World<'p, 'j, S> {
 
 impl<S: Sink> World<'_, '_, S> {
     /// Tells the judge.
-    pub(crate) fn tell(&mut self, event: &Event<'_>) {
+    pub(crate) fn tell(&mut self, event: &RunEvent<'_>) {
         if self.judge.observe(event) == ControlFlow::Break(()) {
             self.stopped = true;
         }

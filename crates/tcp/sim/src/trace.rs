@@ -12,8 +12,8 @@ use tilewright_tcp_cost::cycles::Stage;
 use tilewright_tcp_cost::cycles::dma::Bound;
 use tilewright_tcp_cost::energy::{COMPONENTS, Component, standing_fj};
 use tilewright_tcp_isa::program::Program;
-use tilewright_tcp_isa::program::exec::{Body, Memory};
-use tilewright_tcp_isa::program::transfer::Medium;
+use tilewright_tcp_isa::program::exec::{ExecBody, Memory};
+use tilewright_tcp_isa::program::transfer::MemoryInstance;
 
 use crate::SimError;
 use crate::contexts::engine_cycles;
@@ -275,19 +275,19 @@ impl Used {
         let mut used = Used::default();
         for exec in &program.execs {
             let memory = match &exec.body {
-                Body::Stream(stream) => {
+                ExecBody::Stream(stream) => {
                     used.collect = true;
                     used.cast |= stream.cast.is_some();
                     used.transpose |= stream.transpose.is_some();
                     stream.commit.memory
                 }
-                Body::Fill(fill) => fill.commit.memory,
-                Body::Short(short) => short.memory,
+                ExecBody::Fill(fill) => fill.commit.memory,
+                ExecBody::Short(short) => short.memory,
             };
             used.vrf |= memory == Memory::Vrf;
         }
         let targets = program.transfers.iter().filter_map(|transfer| transfer.target.locate());
-        used.spm = targets.into_iter().any(|target| matches!(target.medium, Medium::Spm { .. }));
+        used.spm = targets.into_iter().any(|target| matches!(target.medium, MemoryInstance::Spm { .. }));
         used
     }
 

@@ -5,7 +5,7 @@
 //! batches are those of the vISA book; that the rule is a lower bound and how close it is was found by simulation by the cycle.
 
 use tilewright_machine::tcp::Tcp;
-use tilewright_tcp_isa::transpose::{Transpose, tile_flits};
+use tilewright_tcp_isa::transpose::{TransposeStage, tile_flits};
 
 use super::stage::{Command, Stage};
 use super::transpose;
@@ -90,14 +90,14 @@ impl Parts {
     }
 
     /// Cycles in which a tile fills and leaves.
-    fn tile_cycles(&self, tile: &Transpose) -> (u64, u64) {
+    fn tile_cycles(&self, tile: &TransposeStage) -> (u64, u64) {
         let fill = tile_flits(tile).max(share(self.middle, tile.tiles));
         (fill, tile.output_rows.max(share(self.back, tile.tiles)))
     }
 }
 
 /// The path that ends with all tiles after the first group, and the one that begins with all groups.
-fn with_tiles(machine: &Tcp, parts: &Parts, tile: &Transpose) -> (u64, u64) {
+fn with_tiles(machine: &Tcp, parts: &Parts, tile: &TransposeStage) -> (u64, u64) {
     let (fill, leave) = parts.tile_cycles(tile);
     let filling = tile_flits(tile);
     let middle = parts.middle.max(tile.tiles.saturating_mul(filling));

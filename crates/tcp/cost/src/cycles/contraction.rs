@@ -7,33 +7,33 @@
 
 use tilewright_machine::tcp::Tcp;
 
-use tilewright_tcp_isa::contraction::{Contraction, tree_depth};
+use tilewright_tcp_isa::contraction::{ContractionStage, tree_depth};
 use tilewright_tcp_isa::program::exec::Drain;
 
 /// Cycles in which the lanes multiply, or wait for the feed.
-pub fn stream_cycles(machine: &Tcp, contraction: &Contraction) -> u64 {
+pub fn stream_cycles(machine: &Tcp, contraction: &ContractionStage) -> u64 {
     steps(contraction).max(feed_cycles(machine, contraction))
 }
 
 /// Cycles in which flits of the streamed operand arrive.
-pub fn feed_cycles(machine: &Tcp, contraction: &Contraction) -> u64 {
+pub fn feed_cycles(machine: &Tcp, contraction: &ContractionStage) -> u64 {
     let packets = steps(contraction).div_ceil(contraction.repeats.max(1));
     packets.saturating_mul(contraction.packet_bytes.div_ceil(machine.network.flit_bytes))
 }
 
 /// Cycles in which sums leave: one for each flit.
-pub fn drain_cycles(machine: &Tcp, contraction: &Contraction) -> u64 {
+pub fn drain_cycles(machine: &Tcp, contraction: &ContractionStage) -> u64 {
     contraction.drained_flits(machine)
 }
 
 /// Cycles between the last operand and the last sum: the depth of the whole tree, whatever part of it adds. The measured overhead of
 /// commands holds them already ([`super::command`]).
-pub fn latency_cycles(contraction: &Contraction) -> u64 {
+pub fn latency_cycles(contraction: &ContractionStage) -> u64 {
     u64::from(tree_depth(contraction.packet_elements.min(1 << 63)))
 }
 
 /// Cycles that accumulating and draining do not overlap: of the first group, or of the last.
-pub fn tail_cycles(machine: &Tcp, contraction: &Contraction) -> u64 {
+pub fn tail_cycles(machine: &Tcp, contraction: &ContractionStage) -> u64 {
     match contraction.groups {
         0 => 0,
         _ => contraction.group_steps.min(contraction.group_drained_flits(machine)),
@@ -48,7 +48,7 @@ pub fn tail_cycles(machine: &Tcp, contraction: &Contraction) -> u64 {
 /// chip does is not published. By simulation this is an upper bound within 3 %; queues may hide the pace of all but products and drain.
 pub fn shared_group_cycles(
     machine: &Tcp,
-    contraction: &Contraction,
+    contraction: &ContractionStage,
     inner_steps: u64,
     before_cycles: u64,
     behind_cycles: u64,
@@ -68,6 +68,6 @@ pub fn shared_group_cycles(
 }
 
 /// The product of all time loops.
-fn steps(contraction: &Contraction) -> u64 {
+fn steps(contraction: &ContractionStage) -> u64 {
     contraction.groups.saturating_mul(contraction.group_steps)
 }

@@ -5,13 +5,15 @@
 
 use tilewright_machine::tcp::Tcp;
 use tilewright_notation::algebra::access::{AccessLoop, AccessPattern};
-use tilewright_tcp_isa::contraction::Contraction;
-use tilewright_tcp_isa::flow::{Flow, flow, packet_flits};
+use tilewright_tcp_isa::contraction::ContractionStage;
+use tilewright_tcp_isa::flow::{FlowCounts, flow, packet_flits};
 use tilewright_tcp_isa::memory::payload_bits;
 use tilewright_tcp_isa::program::exec;
-use tilewright_tcp_isa::program::exec::{Body, Context, Exec, Fill, Memory, Short, Stream, iterations};
+use tilewright_tcp_isa::program::exec::{
+    Context, Exec, ExecBody, Fill, Memory, ShortLoad, Stream, iterations,
+};
 use tilewright_tcp_isa::switch::Topology;
-use tilewright_tcp_isa::transpose::{Transpose, tile_flits};
+use tilewright_tcp_isa::transpose::{TransposeStage, tile_flits};
 
 use super::cast::Cast;
 use super::collect::Collect;
@@ -36,7 +38,7 @@ pub use transfer::{TransferCost, transfer_cost};
 /// How long an execution takes alone, and why.
 pub fn exec_cycles(machine: &Tcp, exec: &Exec) -> CommandCycles {
     let mut cycles = command_cycles(machine, &exec_command(machine, exec));
-    if let Body::Stream(stream) = &exec.body
+    if let ExecBody::Stream(stream) = &exec.body
         && stream.contract.as_ref().is_some_and(|contract| contract.transpose.is_some())
     {
         let delay_cycles = machine.ce.transpose_cycles;
@@ -50,9 +52,9 @@ pub fn exec_cycles(machine: &Tcp, exec: &Exec) -> CommandCycles {
 /// The stages of an execution.
 pub fn exec_command(machine: &Tcp, exec: &Exec) -> Command {
     match &exec.body {
-        Body::Stream(stream) => stream_command(machine, exec.context, stream),
-        Body::Fill(fill) => fill_command(exec.context, fill),
-        Body::Short(short) => short_command(exec.context, *short),
+        ExecBody::Stream(stream) => stream_command(machine, exec.context, stream),
+        ExecBody::Fill(fill) => fill_command(exec.context, fill),
+        ExecBody::Short(short) => short_command(exec.context, *short),
     }
 }
 
@@ -69,7 +71,7 @@ fn stream_command(machine: &Tcp, context: Context, stream: &Stream) -> Command {
         fetch: Some(fetch_stage(machine, context, stream, &flow)),
         switch,
         collect: Some(Collect { packets: flow.kept_packets, packet_bytes: flow.packet_bytes }),
-        contraction: stream.contract.as_ref().map(|contract| Contraction::of(machine, stream, contract)),
+        contraction: stream.contract.as_ref().map(|contract| ContractionStage::of(machine, stream, contract)),
         vector: vector_stage(stream, &flow),
         cast: stream.cast.map(|_| Cast { flits: cast_flits }),
         transpose: tiles,
@@ -79,7 +81,7 @@ fn stream_command(machine: &Tcp, context: Context, stream: &Stream) -> Command {
     command
 }
 
-fn fetch_stage(machine: &Tcp, context: Context, stream: &Stream, flow: &Flow) -> Fetch {
+fn fetch_stage(machine: &Tcp, context: Context, stream: &Stream, flow: &FlowCounts) -> Fetch {
     let fetch = &stream.fetch;
     Fetch {
         context,
@@ -114,15 +116,15 @@ pub(crate) fn pattern(fetch: &exec::Fetch) -> AccessPattern {
     AccessPattern { loops: loops.collect() }.merged()
 }
 
-fn vector_stage(stream: &Stream, flow: &Flow) -> Option<Vector> {
+fn vector_stage(stream: &Stream, flow: &FlowCounts) -> Option<Vector> {
     stream.vector.as_ref().map(|vector| Vector::of(vector, flow.vector_flits))
 }
 
-fn transpose_stage(stream: &Stream, transpose: exec::Transpose, commit_flits: u64) -> Transpose {
+fn transpose_stage(stream: &Stream, transpose: exec::Transpose, commit_flits: u64) -> TransposeStage {
     let computed = stream.contract.is_some() || stream.vector.is_some();
     let word_bits = if computed { 32 } else { payload_bits(stream.fetch.leaves()) };
     let element_bits = stream.cast.map_or(word_bits, payload_bits);
-    Transpose {
+    TransposeStage {
         element_bits,
         rows: transpose.rows,
         columns: transpose.columns,
@@ -152,6 +154,6 @@ fn fill_command(context: Context, fill: &Fill) -> Command {
     command
 }
 
-fn short_command(context: Context, short: Short) -> Command {
+fn short_command(context: Context, short: ShortLoad) -> Command {
     Command { load: Some(Load { context, slice_bytes: short.bytes }), ..Command::default() }
 }

@@ -1,7 +1,7 @@
 //! The stages of a tensor unit command, as the closed forms of the engines take them.
 
-use tilewright_tcp_isa::contraction::Contraction;
-use tilewright_tcp_isa::transpose::Transpose;
+use tilewright_tcp_isa::contraction::ContractionStage;
+use tilewright_tcp_isa::transpose::TransposeStage;
 
 use super::cast::Cast;
 use super::collect::Collect;
@@ -21,13 +21,13 @@ pub struct Command {
     /// Collect.
     pub collect: Option<Collect>,
     /// Contraction engine, with its drain.
-    pub contraction: Option<Contraction>,
+    pub contraction: Option<ContractionStage>,
     /// Vector engine.
     pub vector: Option<Vector>,
     /// Cast engine.
     pub cast: Option<Cast>,
     /// Transpose engine.
-    pub transpose: Option<Transpose>,
+    pub transpose: Option<TransposeStage>,
     /// Commit unit.
     pub commit: Option<Commit>,
     /// Register files, where they are what is written.

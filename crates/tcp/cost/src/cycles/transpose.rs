@@ -5,10 +5,10 @@
 
 use tilewright_machine::tcp::Tcp;
 
-use tilewright_tcp_isa::transpose::{Transpose, tile_flits};
+use tilewright_tcp_isa::transpose::{TransposeStage, tile_flits};
 
 /// Cycles from the first flit in to the last row out.
-pub fn stream_cycles(machine: &Tcp, transpose: &Transpose) -> u64 {
+pub fn stream_cycles(machine: &Tcp, transpose: &TransposeStage) -> u64 {
     let Some(more_tiles) = transpose.tiles.checked_sub(1) else { return 0 };
     let (fill, leave) = (tile_flits(transpose), transpose.output_rows);
     let tile_cycles = fill.saturating_add(leave);
@@ -20,6 +20,6 @@ pub fn stream_cycles(machine: &Tcp, transpose: &Transpose) -> u64 {
 }
 
 /// Whether a tile fills one buffer while another leaves the other.
-pub fn fills_while_leaving(machine: &Tcp, transpose: &Transpose) -> bool {
+pub fn fills_while_leaving(machine: &Tcp, transpose: &TransposeStage) -> bool {
     transpose.columns <= machine.transpose.buffer_columns
 }

@@ -2,10 +2,10 @@
 
 use tilewright_machine::tcp::Tcp;
 use tilewright_num::Dtype;
-use tilewright_tcp_isa::contraction::{Contraction, active_elements, packet_elements};
+use tilewright_tcp_isa::contraction::{ContractionStage, active_elements, packet_elements};
 use tilewright_tcp_isa::flow::{flow, packet_flits};
-use tilewright_tcp_isa::program::exec::{Body, Commit, Contract, Exec, Memory, Stream, iterations};
-use tilewright_tcp_isa::program::vector::{Gives, Vector};
+use tilewright_tcp_isa::program::exec::{Commit, Contract, Exec, ExecBody, Memory, Stream, iterations};
+use tilewright_tcp_isa::program::vector::{ReduceOutput, Vector};
 use tilewright_tcp_isa::switch::{Topology, ring_slices};
 use tilewright_tcp_isa::vector::{flits_out, op_counts};
 
@@ -17,7 +17,7 @@ pub fn counts(machine: &Tcp, exec: &Exec) -> Counts {
     let slices = exec.pes.saturating_mul(machine.pe.slices);
     let mut slice = Counts::default();
     match &exec.body {
-        Body::Stream(stream) => {
+        ExecBody::Stream(stream) => {
             network(machine, stream, &mut slice);
             let ratio = live::fraction(&stream.fetch, slices);
             if let Some(contract) = &stream.contract {
@@ -37,12 +37,12 @@ pub fn counts(machine: &Tcp, exec: &Exec) -> Counts {
             written(&stream.commit, slices, &mut all);
             all
         }
-        Body::Fill(fill) => {
+        ExecBody::Fill(fill) => {
             let mut all = Counts::default();
             written(&fill.commit, slices, &mut all);
             all
         }
-        Body::Short(short) => {
+        ExecBody::Short(short) => {
             let bytes = short.bytes.saturating_mul(slices);
             let trf_written_bytes = if short.memory == Memory::Vrf { 0 } else { bytes };
             Counts { fetch_bytes: bytes, trf_written_bytes, ..Counts::default() }
@@ -72,7 +72,7 @@ fn products(
     (live, of): (u128, u128),
     counts: &mut Counts,
 ) {
-    let shape = Contraction::of(machine, stream, contract);
+    let shape = ContractionStage::of(machine, stream, contract);
     let whole = packet_elements(machine, stream.fetch.leaves(), contract);
     let width = active_elements(contract).unwrap_or(whole);
     let steps = shape.groups.saturating_mul(shape.group_steps);
@@ -113,10 +113,10 @@ fn vector(machine: &Tcp, vector: &Vector, flits: u64, counts: &mut Counts) {
     let Some(between) = vector.between else { return };
     let (slices, others) = (between.slices.max(1), between.slices.saturating_sub(1));
     // Behind the chain, what the ring moves is what the chain leaves.
-    let scattered = if matches!(between.gives, Gives::Scatter { .. }) { slices } else { 1 };
+    let scattered = if matches!(between.gives, ReduceOutput::Scatter { .. }) { slices } else { 1 };
     let behind = flits_out(vector, flits).map_or(flits, |left| left.saturating_mul(scattered));
     let moved = if vector.between_first { flits } else { behind };
-    let passes = if between.gives == Gives::Broadcast { 2 } else { 1 };
+    let passes = if between.gives == ReduceOutput::Broadcast { 2 } else { 1 };
     let bytes = moved.saturating_mul(machine.network.flit_bytes);
     counts.hop_bytes =
         counts.hop_bytes.saturating_add(bytes.saturating_mul(others.saturating_mul(passes)) / slices);

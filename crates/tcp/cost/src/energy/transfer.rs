@@ -1,7 +1,7 @@
 //! Events of a DMA command (paper section III-D; vISA book, DMA engine).
 
 use tilewright_machine::tcp::Tcp;
-use tilewright_tcp_isa::program::transfer::{Located, Medium};
+use tilewright_tcp_isa::program::transfer::{MemoryInstance, MemoryLocation};
 
 use super::Counts;
 use crate::cycles::image::TransferCost;
@@ -9,7 +9,7 @@ use crate::cycles::image::TransferCost;
 /// What a transfer does, from its cost: [`crate::cycles::image::transfer_cost`].
 pub fn counts_transfer(machine: &Tcp, cost: &TransferCost) -> Counts {
     let bytes = cost.bytes;
-    let is_dm = |end: Located| matches!(end.medium, Medium::Dm { .. });
+    let is_dm = |end: MemoryLocation| matches!(end.medium, MemoryInstance::Dm { .. });
     let units = [&cost.read, &cost.written].into_iter().flatten();
     let unit_bytes = units.fold(0, |all, side| u64::saturating_add(all, side.unit_bytes));
     Counts {
@@ -26,10 +26,10 @@ pub fn counts_transfer(machine: &Tcp, cost: &TransferCost) -> Counts {
 
 /// The on-chip network lies between the two ends: they are not both in one PE.
 fn crosses(machine: &Tcp, cost: &TransferCost) -> bool {
-    let pe = |end: Located| match end.medium {
-        Medium::Hbm => None,
-        Medium::Dm { slice } => Some((end.chip, slice / machine.pe.slices.max(1))),
-        Medium::Spm { pe } => Some((end.chip, pe)),
+    let pe = |end: MemoryLocation| match end.medium {
+        MemoryInstance::Hbm => None,
+        MemoryInstance::Dm { slice } => Some((end.chip, slice / machine.pe.slices.max(1))),
+        MemoryInstance::Spm { pe } => Some((end.chip, pe)),
     };
     pe(cost.source).is_none() || pe(cost.source) != pe(cost.target)
 }

@@ -8,7 +8,7 @@ use tilewright_notation::problem::{Digit, Problem, Shape};
 use tilewright_notation::syntax::ast::{Operand, Place};
 
 use smallvec::SmallVec;
-use tilewright_tcp_isa::sequencer::{Unfit, entries, read_bytes};
+use tilewright_tcp_isa::sequencer::{SequencerError, entries, read_bytes};
 
 use super::verdict::{Sequence, Verdict};
 use crate::banks::longest_hold;
@@ -98,18 +98,23 @@ fn incompatible(problem: &Problem, shape: &Shape, placed: &Placed, clash: Clash)
     }
 }
 
-fn unfit_loops(setup: &Setup<'_>, shape: &Shape, merged: &AccessPattern, unfit: Unfit) -> Diagnostic {
+fn unfit_loops(
+    setup: &Setup<'_>,
+    shape: &Shape,
+    merged: &AccessPattern,
+    unfit: SequencerError,
+) -> Diagnostic {
     let who = shape.operand.name();
     let sequencer = &setup.machine.sequencer;
     match unfit {
-        Unfit::Entries(entries) => Diagnostic::error(
+        SequencerError::Entries(entries) => Diagnostic::error(
             "tcp/sequencer",
             format!("the loops over {who} need {entries} sequencer entries"),
         )
         .at(shape.span, format!("{merged} (size:stride, merged)"))
         .allowed(format!("{} entries", sequencer.entries))
         .instead("order the intra-slice digits as the tactic runs them, so that neighbours merge"),
-        Unfit::Size(size) => {
+        SequencerError::Size(size) => {
             Diagnostic::error("tcp/sequencer", format!("a loop over {who} has {size} steps"))
                 .at(shape.span, format!("{merged} (size:stride, merged)"))
                 .allowed(format!("{} steps of a sequencer entry", sequencer.entry_size_max))

@@ -6,36 +6,36 @@ use tilewright_machine::tcp::Tcp;
 use tilewright_notation::algebra::map::{MapDigit, OFFSET, SLICE};
 
 use super::exec::units;
-use super::walk::{WalkLimit, WalkLoop, Walked};
-use super::{Access, ByteSet, Store};
-use crate::program::tensor::{Place, Tensor};
+use super::walk::{TouchedOffsets, WalkLimit, WalkLoop};
+use super::{ByteSet, MemoryAccess, MemoryKind};
+use crate::program::tensor::{Tensor, TensorPlace};
 
 /// Memory, chip, first slice, first byte.
-fn place(tensor: &Tensor) -> (Store, u64, u64, u64) {
+fn place(tensor: &Tensor) -> (MemoryKind, u64, u64, u64) {
     match tensor.place {
-        Place::Hbm { chip, base } => (Store::Hbm, chip, 0, base),
-        Place::Dm { chip, slice, base } => (Store::Dm, chip, slice, base),
+        TensorPlace::Hbm { chip, base } => (MemoryKind::Hbm, chip, 0, base),
+        TensorPlace::Dm { chip, slice, base } => (MemoryKind::Dm, chip, slice, base),
     }
 }
 
 /// All of the memory that the shape takes, padding included; `None` if no memory has it.
-pub fn whole(machine: &Tcp, tensor: &Tensor) -> Option<Access> {
+pub fn whole(machine: &Tcp, tensor: &Tensor) -> Option<MemoryAccess> {
     let (memory, chip, first, base) = place(tensor);
     let (element, per_byte) = units(tensor.dtype);
     let slots = |axis: u8| tensor.map.to.get(usize::from(axis)).copied().unwrap_or(1);
     let bytes = slots(OFFSET).checked_mul(element)?.div_ceil(per_byte);
     let end = base.checked_add(bytes)?;
     let slices = (first, first.checked_add(slots(SLICE))?);
-    let most = if memory == Store::Hbm { 1 } else { machine.slices() };
+    let most = if memory == MemoryKind::Hbm { 1 } else { machine.slices() };
     if end > memory.capacity_bytes(machine) || slices.1 > most {
         return None;
     }
     let bytes = Arc::new(ByteSet::range(base, end));
-    Some(Access { memory, chip, slices, write: false, lanes: 0, bytes })
+    Some(MemoryAccess { memory, chip, slices, write: false, lanes: 0, bytes })
 }
 
 /// The bytes of the elements, one access for each slice that has any; of copies the first.
-pub fn elements(machine: &Tcp, tensor: &Tensor) -> Vec<Access> {
+pub fn elements(machine: &Tcp, tensor: &Tensor) -> Vec<MemoryAccess> {
     let (memory, chip, first, base) = place(tensor);
     let (element, per_byte) = units(tensor.dtype);
     let capacity = memory.capacity_bytes(machine);
@@ -49,7 +49,7 @@ pub fn elements(machine: &Tcp, tensor: &Tensor) -> Vec<Access> {
         })
         .collect();
     let slices: Vec<&MapDigit> = side(SLICE).collect();
-    let mut accesses: Vec<Access> = Vec::new();
+    let mut accesses: Vec<MemoryAccess> = Vec::new();
     for (slice, shares) in slice_shares(&slices, tensor.map.from.len(), machine.slices()) {
         let limits: Vec<WalkLimit> = tensor
             .map
@@ -64,7 +64,7 @@ pub fn elements(machine: &Tcp, tensor: &Tensor) -> Vec<Access> {
                     .collect(),
             })
             .collect();
-        let walked = Walked::of_limited(&loops, element, &limits);
+        let walked = TouchedOffsets::of_limited(&loops, element, &limits);
         let placed = walked.placed(i128::from(base) * i128::from(per_byte), per_byte, capacity);
         let at = first.saturating_add(slice);
         match accesses.last_mut() {
@@ -72,7 +72,7 @@ pub fn elements(machine: &Tcp, tensor: &Tensor) -> Vec<Access> {
                 last.slices.1 = at.saturating_add(1);
             }
             _ if placed.bytes.is_empty() => {}
-            _ => accesses.push(Access {
+            _ => accesses.push(MemoryAccess {
                 memory,
                 chip,
                 slices: (at, at.saturating_add(1)),

@@ -65,7 +65,7 @@ pub enum StepKind {
     /// Puts a command into the queue without looking whether there is room: an overflow loses it.
     PushUnchecked(Command),
     /// Gives a register a value.
-    Set(RegisterId, Value),
+    Set(RegisterId, ControlExpr),
     /// Reads a value of the device into a register, once the queue is empty and everything pushed is done.
     Read {
         /// Into.
@@ -80,9 +80,9 @@ pub enum StepKind {
         /// Counts.
         register: RegisterId,
         /// First value.
-        from: Value,
+        from: ControlExpr,
         /// Not reached.
-        to: Value,
+        to: ControlExpr,
         /// Steps.
         body: Vec<Step>,
     },
@@ -118,7 +118,7 @@ pub enum StepKind {
         /// PE of the receiver.
         pe: u64,
         /// The message.
-        value: Value,
+        value: ControlExpr,
     },
     /// Waits for the next message of a PE.
     Receive {
@@ -133,16 +133,16 @@ pub enum StepKind {
 
 /// Integer arithmetic of the control core: two operands at most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Value {
+pub enum ControlExpr {
     /// One operand.
-    Just(Term),
+    Operand(ControlOperand),
     /// Two.
-    Both(Term, Arithmetic, Term),
+    Binary(ControlOperand, ControlOp, ControlOperand),
 }
 
 /// An operand of the control core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Term {
+pub enum ControlOperand {
     /// A number.
     Number(i64),
     /// A register.
@@ -151,7 +151,7 @@ pub enum Term {
 
 /// Operations of the control core; they wrap, and division by zero gives zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Arithmetic {
+pub enum ControlOp {
     /// Sum.
     Add,
     /// Difference.
@@ -172,9 +172,9 @@ pub enum Arithmetic {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Condition {
     /// Left.
-    pub left: Term,
+    pub left: ControlOperand,
     /// How.
     pub relation: super::vector::Relation,
     /// Right.
-    pub right: Term,
+    pub right: ControlOperand,
 }

@@ -26,7 +26,7 @@ pub struct Ticket(pub u64);
 
 /// What runs commands in order, side by side with the others of its PE.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Unit {
+pub enum ExecUnit {
     /// The main context.
     Main,
     /// The sub context.
@@ -37,29 +37,29 @@ pub enum Unit {
     Core,
 }
 
-impl Unit {
+impl ExecUnit {
     /// Whoever runs a context's commands.
-    pub fn of(context: Context) -> Unit {
+    pub fn of(context: Context) -> ExecUnit {
         match context {
-            Context::Main => Unit::Main,
-            Context::Sub => Unit::Sub,
+            Context::Main => ExecUnit::Main,
+            Context::Sub => ExecUnit::Sub,
         }
     }
 
     /// Its name in tables.
     pub fn name(self) -> &'static str {
         match self {
-            Unit::Main => "main",
-            Unit::Sub => "sub",
-            Unit::Dma => "dma",
-            Unit::Core => "core",
+            ExecUnit::Main => "main",
+            ExecUnit::Sub => "sub",
+            ExecUnit::Dma => "dma",
+            ExecUnit::Core => "core",
         }
     }
 }
 
 /// The command behind a ticket; whoever needs it longer shares it.
 #[derive(Clone, Copy, Debug)]
-pub enum Image<'a> {
+pub enum CommandImage<'a> {
     /// A tensor unit command.
     Exec(&'a Arc<Exec>),
     /// A DMA command.
@@ -68,7 +68,7 @@ pub enum Image<'a> {
 
 /// One thing that happened.
 #[derive(Clone, Copy, Debug)]
-pub enum Event<'a> {
+pub enum RunEvent<'a> {
     /// A queue issued a command. What it waited for before is ordered before it.
     Issue {
         /// Names it from now on.
@@ -76,11 +76,11 @@ pub enum Event<'a> {
         /// Whose queue; the first PE of the group.
         pe: PeId,
         /// Who will run it.
-        unit: Unit,
+        unit: ExecUnit,
         /// The id it is waited for by.
         id: u8,
         /// What it is.
-        image: Image<'a>,
+        image: CommandImage<'a>,
         /// Messages that the core had taken, and commands that it had awaited, when it pushed the command: later ones are not ordered
         /// before it, even if they came before it was issued.
         received: u64,

@@ -22,7 +22,7 @@ pub struct Exec {
     /// PEs whose slices work as one group; fusion changes from command to command.
     pub pes: u64,
     /// What it does.
-    pub body: Body,
+    pub body: ExecBody,
     /// Where it is written.
     pub span: Span,
 }
@@ -39,13 +39,13 @@ pub enum Context {
 
 /// The three kinds of tensor unit command.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Body {
+pub enum ExecBody {
     /// From data memory through the engines into a memory.
     Stream(Box<Stream>),
     /// The same words everywhere (sub context).
     Fill(Fill),
     /// Contiguous bytes of data memory into a register file, without the engines.
-    Short(Short),
+    Short(ShortLoad),
 }
 
 /// Engines in the order in which data passes them; `None` is bypassed.
@@ -281,7 +281,7 @@ pub struct Fill {
 
 /// A direct load of contiguous bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Short {
+pub struct ShortLoad {
     /// Byte offset in data memory.
     pub from: u64,
     /// How many.

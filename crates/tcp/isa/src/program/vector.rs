@@ -22,14 +22,14 @@ pub struct Vector {
     pub input: Word,
     /// The upper half of every flit is padding, so that narrow stages need no split.
     pub trim: bool,
-    /// Flits alternate between two groups (an interleaved fetch); the op with a [`Source::Pair`] operand joins them.
+    /// Flits alternate between two groups (an interleaved fetch); the op with a [`OperandSource::Pair`] operand joins them.
     pub pair: bool,
     /// Comparisons that set tag bits 0.. of every element, at most four; in pair mode bit 3 is the group.
     pub tags: Vec<Comparison>,
     /// Units in stage order.
     pub ops: Vec<Op>,
     /// The reducer between slices.
-    pub between: Option<Between>,
+    pub between: Option<InterSliceReduce>,
     /// The reducer comes before the chain.
     pub between_first: bool,
 }
@@ -41,12 +41,12 @@ impl Vector {
     }
 
     /// The same with a reduction between slices behind it.
-    pub fn then_between(self, op: ReduceOp, slices: u64, gives: Gives) -> Vector {
-        Vector { between: Some(Between { op, slices, gives }), ..self }
+    pub fn then_between(self, op: ReduceOp, slices: u64, gives: ReduceOutput) -> Vector {
+        Vector { between: Some(InterSliceReduce { op, slices, gives }), ..self }
     }
 
     /// The same with a reduction between slices before it.
-    pub fn after_between(self, op: ReduceOp, slices: u64, gives: Gives) -> Vector {
+    pub fn after_between(self, op: ReduceOp, slices: u64, gives: ReduceOutput) -> Vector {
         Vector { between_first: true, ..self.then_between(op, slices, gives) }
     }
 }
@@ -83,7 +83,7 @@ pub struct Op {
     /// Which.
     pub kind: OpKind,
     /// Operands after the stream's element: one for most, two for fused multiply-add, none for functions.
-    pub operands: Vec<Choice>,
+    pub operands: Vec<OperandChoice>,
     /// The stream's element is the second operand of a subtraction or division.
     pub reversed: bool,
     /// Elements that enter this op are kept as the stash.
@@ -99,25 +99,25 @@ impl Op {
 
 /// An operand by tag: the first choice whose pattern matches is taken; with none, the element passes unchanged.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Choice {
+pub struct OperandChoice {
     /// Guarded sources, in order.
-    pub sources: Vec<Guarded>,
+    pub sources: Vec<GuardedSource>,
 }
 
 /// A source for elements with certain tags.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Guarded {
+pub struct GuardedSource {
     /// Bits of the tag that count.
     pub mask: u8,
     /// What they must be.
     pub value: u8,
     /// The operand.
-    pub source: Source,
+    pub source: OperandSource,
 }
 
 /// Where an operand comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Source {
+pub enum OperandSource {
     /// A word.
     Immediate(u32),
     /// The vector register file: one word an element, by its own loops over all elements of the stream (strides in words).
@@ -242,18 +242,18 @@ pub struct ReduceLimit {
 
 /// Reduction between neighbouring slices: in ring order, lowest slice first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Between {
+pub struct InterSliceReduce {
     /// How.
     pub op: ReduceOp,
     /// Slices of a group: the innermost `slices` of the slice number.
     pub slices: u64,
     /// Who gets the results.
-    pub gives: Gives,
+    pub gives: ReduceOutput,
 }
 
 /// What the slices of a group hold after the reduction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Gives {
+pub enum ReduceOutput {
     /// The first has the results, the others zeros.
     First,
     /// All have them.

@@ -8,7 +8,7 @@ use crate::program::vector::{ReduceOp, Word};
 /// A rule that a chain breaks.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 #[expect(missing_docs, reason = "fields are named in the messages")]
-pub enum Fault {
+pub enum VectorFault {
     /// An operation of an earlier stage comes later.
     #[error("operation {at} belongs to an earlier stage than the one before it")]
     StageOrder { at: usize },

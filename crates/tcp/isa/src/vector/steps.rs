@@ -9,7 +9,7 @@ use crate::program::vector::Reduce;
 
 /// Sizes of a reduction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Steps {
+pub struct ReduceSteps {
     /// Halves that enter.
     pub steps: u64,
     /// Steps of a group.
@@ -34,15 +34,15 @@ pub(crate) fn product(mut counts: impl Iterator<Item = Count>) -> Option<u64> {
 }
 
 /// The sizes of a reduction; `None` if a size is not known or the product does not fit.
-pub fn steps(reduce: &Reduce) -> Option<Steps> {
+pub fn steps(reduce: &Reduce) -> Option<ReduceSteps> {
     let steps = product(reduce.steps.iter().map(|step| step.size))?;
     let outer = reduce.steps.iter().position(|step| step.summed);
-    let Some(outer) = outer else { return Some(Steps { steps, group: 1, slots: 1, results: steps }) };
+    let Some(outer) = outer else { return Some(ReduceSteps { steps, group: 1, slots: 1, results: steps }) };
     let groups = product(reduce.steps.iter().take(outer).map(|step| step.size))?;
     let inner = reduce.steps.iter().skip(outer);
     let group = product(inner.clone().map(|step| step.size))?;
     let slots = product(inner.filter(|step| !step.summed).map(|step| step.size))?;
-    Some(Steps { steps, group, slots, results: groups.checked_mul(slots)? })
+    Some(ReduceSteps { steps, group, slots, results: groups.checked_mul(slots)? })
 }
 
 /// How results become flits again.

@@ -8,9 +8,9 @@ use super::sequencer;
 use crate::contraction::{
     CONTRACTED, StepGroups, active_elements, drain_capacity, packet_elements, shift_max,
 };
-use crate::footprint::Store;
+use crate::footprint::MemoryKind;
 use crate::footprint::exec::{in_units, units};
-use crate::footprint::walk::Walked;
+use crate::footprint::walk::TouchedOffsets;
 use crate::memory::payload_bits;
 use crate::program::exec::{Contract, Loop, Stream};
 
@@ -150,8 +150,8 @@ fn check_walk(cx: &mut VerifyContext<'_>, contract: &Contract) {
         );
     }
     let (element, per_byte) = units(contract.dtype);
-    let part = Store::Trf.capacity_bytes(cx.machine) / contract.lanes.max(1);
-    let walked = Walked::of_loops(&in_units(&contract.loops, element), element);
+    let part = MemoryKind::Trf.capacity_bytes(cx.machine) / contract.lanes.max(1);
+    let walked = TouchedOffsets::of_loops(&in_units(&contract.loops, element), element);
     let base = i128::from(contract.base) * i128::from(per_byte);
     if let Some((start, end)) = walked.placed(base, per_byte, part).outside {
         cx.refuse(

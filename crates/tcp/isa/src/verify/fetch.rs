@@ -4,9 +4,9 @@ use tilewright_num::Dtype;
 
 use super::context::VerifyContext;
 use super::sequencer;
-use crate::footprint::Store;
+use crate::footprint::MemoryKind;
 use crate::footprint::exec::{in_units, units};
-use crate::footprint::walk::Walked;
+use crate::footprint::walk::TouchedOffsets;
 use crate::memory::payload_bits;
 use crate::program::exec::Fetch;
 use crate::sequencer::innermost_run;
@@ -114,7 +114,7 @@ fn check_indirect(cx: &mut VerifyContext<'_>, fetch: &Fetch) {
     let size = fetch.loops.get(table.at_loop).map(|row| row.size.fixed());
     let twice = fetch.interleave.is_some_and(|pair| pair.at_loop == table.at_loop);
     let end = size.and_then(|size| size.checked_mul(4)).and_then(|bytes| table.table.checked_add(bytes));
-    let capacity = Store::Dm.capacity_bytes(cx.machine);
+    let capacity = MemoryKind::Dm.capacity_bytes(cx.machine);
     if twice || !table.table.is_multiple_of(4) || end.is_none_or(|end| end > capacity) {
         cx.refuse(
             "tcp/fetch-indirect",
@@ -179,13 +179,13 @@ fn check_bounds(cx: &mut VerifyContext<'_>, fetch: &Fetch) {
         return;
     }
     let (element, per_byte) = units(fetch.dtype);
-    let capacity = Store::Dm.capacity_bytes(cx.machine);
+    let capacity = MemoryKind::Dm.capacity_bytes(cx.machine);
     let mut loops = in_units(&fetch.loops, element);
     let second = fetch.interleave.map(|pair| pair.base);
     if let Some(row) = fetch.interleave.and_then(|pair| loops.get_mut(pair.at_loop)) {
         row.size = row.size.min(1);
     }
-    let walked = Walked::of_loops(&loops, element);
+    let walked = TouchedOffsets::of_loops(&loops, element);
     for base in [Some(fetch.base), second].into_iter().flatten() {
         let placed = walked.placed(i128::from(base) * i128::from(per_byte), per_byte, capacity);
         // A limit may cut off what lies outside; the run finds what it leaves.

@@ -6,7 +6,7 @@
 use super::context::VerifyContext;
 use super::transpose;
 use crate::contraction::StepGroups;
-use crate::flow::{Flow, flow};
+use crate::flow::{FlowCounts, flow};
 use crate::program::exec::Stream;
 use crate::transpose::tile_flits;
 
@@ -26,7 +26,7 @@ pub(super) fn check(cx: &mut VerifyContext<'_>, stream: &Stream) {
     }
 }
 
-fn contracted(cx: &mut VerifyContext<'_>, stream: &Stream, flow: &Flow) -> Option<u64> {
+fn contracted(cx: &mut VerifyContext<'_>, stream: &Stream, flow: &FlowCounts) -> Option<u64> {
     let flits = flow.flits;
     let Some(contract) = &stream.contract else { return Some(flits) };
     let taken = contract.shift.map_or(contract.flits, |shift| shift.pop);

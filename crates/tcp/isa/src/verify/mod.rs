@@ -12,7 +12,7 @@
 //! | `commit` | commit unit, fills, short loads |
 //! | `flow` | packets and flits from engine to engine |
 //! | `transfer` | DMA |
-//! | `queue`, `ids`, `room` | control steps; ids of commands; room in the queue |
+//! | `queue`, `queue_state`, `queue_occupancy` | control steps; ids of commands; room in the queue |
 //! | `program` | registers, tensors, chips |
 //! | `grant` | address translation |
 //! | `context`, `types` | the image under examination; the types that leave each engine |
@@ -25,10 +25,10 @@ mod contract;
 mod fetch;
 mod flow;
 mod grant;
-mod ids;
 mod program;
 mod queue;
-mod room;
+mod queue_occupancy;
+mod queue_state;
 mod sequencer;
 mod switch;
 mod transfer;
@@ -36,14 +36,14 @@ mod transpose;
 mod types;
 mod vector;
 
-pub use room::MAX_NESTING;
+pub use queue_occupancy::MAX_NESTING;
 
 use tilewright_base::Diagnostic;
 use tilewright_base::diagnostic::any_error;
 use tilewright_machine::tcp::Tcp;
 
 use self::context::VerifyContext;
-use crate::program::exec::{Body, Stream};
+use crate::program::exec::{ExecBody, Stream};
 use crate::program::{Exec, Program};
 
 /// Codes of refusals and warnings, with what each asks.
@@ -174,9 +174,9 @@ fn check_exec(cx: &mut VerifyContext<'_>) {
         return;
     }
     match (&exec.body, &written.body) {
-        (Body::Stream(stream), Body::Stream(written)) => check_stream(cx, stream, written),
-        (Body::Fill(fill), Body::Fill(written)) => commit::check_fill(cx, fill, written),
-        (Body::Short(short), _) => commit::check_short(cx, short),
+        (ExecBody::Stream(stream), ExecBody::Stream(written)) => check_stream(cx, stream, written),
+        (ExecBody::Fill(fill), ExecBody::Fill(written)) => commit::check_fill(cx, fill, written),
+        (ExecBody::Short(short), _) => commit::check_short(cx, short),
         _ => {}
     }
 }
@@ -200,7 +200,7 @@ fn check_stream(cx: &mut VerifyContext<'_>, stream: &Stream, written: &Stream) {
 }
 
 fn check_flow(cx: &mut VerifyContext<'_>) {
-    if let Body::Stream(stream) = &cx.exec.body {
+    if let ExecBody::Stream(stream) = &cx.exec.body {
         flow::check(cx, stream);
     }
 }

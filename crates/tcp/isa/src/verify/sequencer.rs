@@ -26,10 +26,10 @@ pub(super) fn check(cx: &mut VerifyContext<'_>, who: &str, loops: &[Loop], kept:
             return;
         }
     }
-    let rows: Vec<Row> = loops
+    let rows: Vec<LoopExtent> = loops
         .iter()
         .enumerate()
-        .map(|(at, row)| Row {
+        .map(|(at, row)| LoopExtent {
             size: cx.program.most(row.size),
             stride: row.stride,
             dynamic: matches!(row.size, Count::Register(_)),
@@ -54,7 +54,7 @@ pub(super) fn check(cx: &mut VerifyContext<'_>, who: &str, loops: &[Loop], kept:
 
 /// A loop at its greatest size.
 #[derive(Clone, Copy)]
-pub(super) struct Row {
+pub(super) struct LoopExtent {
     pub(super) size: u64,
     pub(super) stride: i64,
     pub(super) dynamic: bool,
@@ -62,8 +62,8 @@ pub(super) struct Row {
 }
 
 /// Neighbours joined: `(n1:s1)(n2:s2)` is `(n1*n2:s2)` iff `s1 = n2*s2`. A dynamic loop joins nothing outside of it.
-pub(super) fn merged(rows: &[Row]) -> Vec<Row> {
-    let mut merged: Vec<Row> = Vec::new();
+pub(super) fn merged(rows: &[LoopExtent]) -> Vec<LoopExtent> {
+    let mut merged: Vec<LoopExtent> = Vec::new();
     for row in rows {
         match merged.last_mut() {
             _ if row.size == 1 && !row.dynamic => {}

@@ -3,7 +3,7 @@
 use tilewright_machine::tcp::Tcp;
 use tilewright_num::Dtype;
 use tilewright_tcp_isa::program::Program;
-use tilewright_tcp_isa::program::vector::{OpKind, Source, Vector, Word};
+use tilewright_tcp_isa::program::vector::{OpKind, OperandSource, Vector, Word};
 use tilewright_tcp_isa::vector::{FLIT_WORDS, GROUP_TAG};
 
 use super::KernelError;
@@ -14,7 +14,7 @@ use super::rows::Rows;
 
 /// `x * sigmoid(x)`.
 fn silu_chain() -> Vector {
-    chain(Word::F32, vec![op(OpKind::Sigmoid).keep(), with(OpKind::Mul0, Source::Stash)])
+    chain(Word::F32, vec![op(OpKind::Sigmoid).keep(), with(OpKind::Mul0, OperandSource::Stash)])
 }
 
 /// `a * sigmoid(a) * b` for flits of `a` and `b` in turns.
@@ -26,8 +26,8 @@ pub fn gated_chain(unit: Option<f32>) -> Vector {
     let mut ops = vec![
         guarded(OpKind::And, GROUP_TAG, GROUP_TAG, int(0)).keep(),
         op(OpKind::Sigmoid),
-        with(OpKind::Mul0, Source::Stash),
-        with(OpKind::FMul, Source::Pair),
+        with(OpKind::Mul0, OperandSource::Stash),
+        with(OpKind::FMul, OperandSource::Pair),
         with(OpKind::Div, float(0.5 * unit.unwrap_or(1.0))),
     ];
     ops.extend(unit.into_iter().flat_map(|_| to_i8()));
@@ -41,7 +41,7 @@ pub fn gelu_chain(unit: Option<f32>) -> Vector {
         with(OpKind::Mul0, float(std::f32::consts::FRAC_1_SQRT_2)).keep(),
         op(OpKind::Erf),
         fma(half, half),
-        with(OpKind::Mul1, Source::Stash),
+        with(OpKind::Mul1, OperandSource::Stash),
     ];
     ops.extend(unit.into_iter().flat_map(|_| to_i8()));
     chain(Word::F32, ops)

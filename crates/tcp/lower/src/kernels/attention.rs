@@ -11,8 +11,8 @@ use tilewright_num::Dtype;
 use tilewright_tcp_isa::program::exec::{
     Commit, Context, Contract, ContractOp, Drain, Exec, Memory, StepLoop, Stream, Switch,
 };
-use tilewright_tcp_isa::program::tensor::Data;
-use tilewright_tcp_isa::program::vector::{Gives, OpKind, ReduceOp, Word};
+use tilewright_tcp_isa::program::tensor::TensorData;
+use tilewright_tcp_isa::program::vector::{OpKind, ReduceOp, ReduceOutput, Word};
 use tilewright_tcp_isa::program::{Count, Program};
 use tilewright_tcp_isa::switch::{Ring, Topology};
 use tilewright_tcp_isa::vector::FLIT_WORDS;
@@ -111,11 +111,11 @@ fn places(
     let i8 = Dtype::I8;
     Ok(Places {
         queries: builder
-            .input(&Named { name: "q", dtype: i8, axes: &q_axes, shape: &by_query }, Data::Random(1))?,
+            .input(&Named { name: "q", dtype: i8, axes: &q_axes, shape: &by_query }, TensorData::Random(1))?,
         keys: builder
-            .input(&Named { name: "k", dtype: i8, axes: &k_axes, shape: &by_key }, Data::Random(2))?,
+            .input(&Named { name: "k", dtype: i8, axes: &k_axes, shape: &by_key }, TensorData::Random(2))?,
         values: builder
-            .input(&Named { name: "v", dtype: i8, axes: &k_axes, shape: &across }, Data::Random(3))?,
+            .input(&Named { name: "v", dtype: i8, axes: &k_axes, shape: &across }, TensorData::Random(3))?,
         scores: builder.output(&Named { name: "scores", dtype: Dtype::F32, axes: &axes, shape: &pairs })?,
         weights: builder.output(&Named { name: "weights", dtype: i8, axes: &axes, shape: &pairs })?,
         result: builder.output(&Named { name: "out", dtype: i8, axes: &q_axes, shape: &by_query })?,
@@ -265,7 +265,11 @@ impl Group<'_> {
             fetch: source,
             switch: Switch::default(),
             contract: Some(contract),
-            vector: Some(requantised.after_between(ReduceOp::AddWrap, self.slices, Gives::Scatter { inner })),
+            vector: Some(requantised.after_between(
+                ReduceOp::AddWrap,
+                self.slices,
+                ReduceOutput::Scatter { inner },
+            )),
             cast: Some(Dtype::I8),
             transpose: None,
             commit: commit(self.at.result, inner, bytes(Dtype::I8, FLIT_WORDS)),

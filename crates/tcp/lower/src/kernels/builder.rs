@@ -5,7 +5,7 @@ use tilewright_machine::tcp::Tcp;
 use tilewright_num::Dtype;
 use tilewright_tcp_isa::program::control::{Command, Queue, Step, StepKind};
 use tilewright_tcp_isa::program::exec::Exec;
-use tilewright_tcp_isa::program::tensor::{Data, Place, Role, Tensor};
+use tilewright_tcp_isa::program::tensor::{Tensor, TensorData, TensorPlace, TensorRole};
 use tilewright_tcp_isa::program::text::lowered_shape;
 use tilewright_tcp_isa::program::{ExecId, Program};
 
@@ -43,16 +43,16 @@ impl<'m> Builder<'m> {
     }
 
     /// A tensor that is there at the start; gives its first byte.
-    pub(super) fn input(&mut self, named: &Named<'_>, data: Data) -> Result<u64, KernelError> {
-        self.tensor(named, Role::Input, data)
+    pub(super) fn input(&mut self, named: &Named<'_>, data: TensorData) -> Result<u64, KernelError> {
+        self.tensor(named, TensorRole::Input, data)
     }
 
     /// A tensor that is read at the end; gives its first byte.
     pub(super) fn output(&mut self, named: &Named<'_>) -> Result<u64, KernelError> {
-        self.tensor(named, Role::Output, Data::None)
+        self.tensor(named, TensorRole::Output, TensorData::None)
     }
 
-    fn tensor(&mut self, named: &Named<'_>, role: Role, data: Data) -> Result<u64, KernelError> {
+    fn tensor(&mut self, named: &Named<'_>, role: TensorRole, data: TensorData) -> Result<u64, KernelError> {
         let axes: Vec<(String, u64)> =
             named.axes.iter().map(|(name, extent)| ((*name).to_string(), *extent)).collect();
         let lowered = lowered_shape(&axes, named.shape);
@@ -62,7 +62,7 @@ impl<'m> Builder<'m> {
         })?;
         let elements = map.to.get(1).copied().unwrap_or(1);
         let base = self.room(bytes(named.dtype, elements))?;
-        let place = Place::Dm { chip: 0, slice: 0, base };
+        let place = TensorPlace::Dm { chip: 0, slice: 0, base };
         let (name, dtype, span) = (named.name.to_string(), named.dtype, Span::default());
         self.tensors.push(Tensor { name, dtype, axes, role, place, shape, map, data, span });
         Ok(base)

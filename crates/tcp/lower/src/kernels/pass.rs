@@ -3,7 +3,7 @@
 use tilewright_base::Span;
 use tilewright_num::Dtype;
 use tilewright_tcp_isa::program::exec::{
-    Body, Commit, Context, Exec, Fetch, Interleave, Memory, Short, Stream, Switch, Transpose,
+    Commit, Context, Exec, ExecBody, Fetch, Interleave, Memory, ShortLoad, Stream, Switch, Transpose,
 };
 use tilewright_tcp_isa::program::vector::{Vector, Word};
 use tilewright_tcp_isa::vector::{FLIT_WORDS, output};
@@ -33,7 +33,7 @@ pub struct Target {
 
 /// An image of one PE.
 pub fn exec(name: &str, context: Context, stream: Stream) -> Exec {
-    let body = Body::Stream(Box::new(stream));
+    let body = ExecBody::Stream(Box::new(stream));
     Exec { name: name.to_string(), context, pes: 1, body, span: Span::default() }
 }
 
@@ -128,12 +128,12 @@ pub fn reduce(name: &str, from: Run, vector: Vector, rows: u64, base: u64) -> Ex
 
 /// Contiguous words of data memory into the vector register file.
 pub fn load_vrf(name: &str, from: u64, words: u64, base: u64) -> Exec {
-    let short = Short { from, bytes: bytes(Dtype::F32, words), memory: Memory::Vrf, base };
+    let short = ShortLoad { from, bytes: bytes(Dtype::F32, words), memory: Memory::Vrf, base };
     Exec {
         name: name.to_string(),
         context: Context::Sub,
         pes: 1,
-        body: Body::Short(short),
+        body: ExecBody::Short(short),
         span: Span::default(),
     }
 }

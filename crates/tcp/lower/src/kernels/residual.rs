@@ -3,7 +3,7 @@
 use tilewright_machine::tcp::Tcp;
 use tilewright_num::Dtype;
 use tilewright_tcp_isa::program::Program;
-use tilewright_tcp_isa::program::vector::{OpKind, Source, Word};
+use tilewright_tcp_isa::program::vector::{OpKind, OperandSource, Word};
 use tilewright_tcp_isa::vector::FLIT_WORDS;
 
 use super::KernelError;
@@ -22,7 +22,7 @@ pub fn residual(machine: &Tcp, tokens: u64, width: u64) -> Result<Program, Kerne
     let x = rows.input(&mut builder, "x", Dtype::Bf16, 1)?;
     let y = rows.input(&mut builder, "y", Dtype::Bf16, 2)?;
     let z = Target { dtype: Dtype::Bf16, base: rows.output(&mut builder, "z", Dtype::Bf16)? };
-    let sum = chain(Word::F32, vec![with(OpKind::FAdd, Source::Pair)]).paired();
+    let sum = chain(Word::F32, vec![with(OpKind::FAdd, OperandSource::Pair)]).paired();
     builder.start(pass("residual", fetch_pairs(x, y.base), sum, x.elements / FLIT_WORDS, z))?;
     Ok(builder.finish())
 }

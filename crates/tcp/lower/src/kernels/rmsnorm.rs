@@ -5,8 +5,8 @@
 use tilewright_machine::tcp::Tcp;
 use tilewright_num::Dtype;
 use tilewright_tcp_isa::program::Program;
-use tilewright_tcp_isa::program::tensor::Data;
-use tilewright_tcp_isa::program::vector::{Gives, OpKind, ReduceOp, Source, Word};
+use tilewright_tcp_isa::program::tensor::TensorData;
+use tilewright_tcp_isa::program::vector::{OpKind, OperandSource, ReduceOp, ReduceOutput, Word};
 use tilewright_tcp_isa::vector::{FLIT_WORDS, HALF_WORDS};
 
 use super::builder::{Builder, Named, bytes};
@@ -30,23 +30,23 @@ pub fn rmsnorm(machine: &Tcp, tokens: u64, width: u64) -> Result<Program, Kernel
     let axes = [("T", tokens), ("E", width)];
     let shape = format!("E^{{{columns}}}[{slices}] | T^1[{tokens}] E^1[{columns}]");
     let mut named = Named { name: "x", dtype: Dtype::Bf16, axes: &axes, shape: &shape };
-    let base = builder.input(&named, Data::Random(1))?;
+    let base = builder.input(&named, TensorData::Random(1))?;
     let x = Run { dtype: Dtype::Bf16, base, elements: tokens.saturating_mul(columns) };
     named.name = "y";
     let to = Target { dtype: Dtype::Bf16, base: builder.output(&named)? };
     let shape = format!("E^{{{columns}}}[{slices}] | E^1[{columns}]");
     let gain = Named { name: "gain", dtype: Dtype::F32, axes: &[("E", width)], shape: &shape };
-    let gain = builder.input(&gain, Data::Random(2))?;
+    let gain = builder.input(&gain, TensorData::Random(2))?;
     let words = bytes(Dtype::F32, tokens);
     let (squares, roots) = (builder.room(words)?, builder.room(words)?);
     let (gain_at, roots_at) = (0, bytes(Dtype::F32, columns));
 
-    let square = with(OpKind::Mul0, Source::Stash).keep();
+    let square = with(OpKind::Mul0, OperandSource::Stash).keep();
     let sum = reduce_rows(ReduceOp::Add, tokens, columns / HALF_WORDS);
     builder.start(reduce("squares", x, chain(Word::F32, vec![square, sum]), tokens, squares))?;
     builder.start(load_vrf("load_gain", gain, columns, gain_at))?;
     let root = chain(Word::F32, vec![fma(inverse(width), EPSILON), op(OpKind::Sqrt)]);
-    let root = root.after_between(ReduceOp::Add, slices, Gives::Broadcast);
+    let root = root.after_between(ReduceOp::Add, slices, ReduceOutput::Broadcast);
     let sums = Run { dtype: Dtype::F32, base: squares, elements: tokens };
     let id = builder.start(map("root", sums, root, Target { dtype: Dtype::F32, base: roots }))?;
     builder.wait(id);

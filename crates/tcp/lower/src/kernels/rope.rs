@@ -8,8 +8,8 @@ use tilewright_machine::tcp::Tcp;
 use tilewright_num::Dtype;
 use tilewright_tcp_isa::program::Program;
 use tilewright_tcp_isa::program::exec::{Context, Exec, Fetch, Interleave, Stream, Switch};
-use tilewright_tcp_isa::program::tensor::Data;
-use tilewright_tcp_isa::program::vector::{Op, OpKind, Source, Word};
+use tilewright_tcp_isa::program::tensor::TensorData;
+use tilewright_tcp_isa::program::vector::{Op, OpKind, OperandSource, Word};
 use tilewright_tcp_isa::vector::FLIT_WORDS;
 
 use super::builder::{Builder, Named, bytes};
@@ -59,16 +59,16 @@ pub fn rope(machine: &Tcp, heads: u64, tokens: u64, depth: u64) -> Result<Progra
     let shape = format!("T^{{{mine}}}[{slices}] | H^1[{heads}] T^1[{mine}] D^1[{depth}]");
     let axes = [("H", heads), ("T", tokens), ("D", depth)];
     let mut named = Named { name: "x", dtype: Dtype::Bf16, axes: &axes, shape: &shape };
-    let x = builder.input(&named, Data::Random(1))?;
+    let x = builder.input(&named, TensorData::Random(1))?;
     named.name = "y";
     let to = Target { dtype: Dtype::Bf16, base: builder.output(&named)? };
     let shape = format!("T^{{{mine}}}[{slices}] | T^1[{mine}]");
     let named = Named { name: "positions", dtype: Dtype::F32, axes: &[("T", tokens)], shape: &shape };
-    let positions = builder.input(&named, Data::Patterns(position_patterns(tokens)))?;
+    let positions = builder.input(&named, TensorData::Patterns(position_patterns(tokens)))?;
     let shape = format!("_[{slices}] | F^1[{half}]");
     let named = Named { name: "frequencies", dtype: Dtype::F32, axes: &[("F", half)], shape: &shape };
     let patterns = (0..half).map(|pair| frequency(pair, half).to_bits()).collect();
-    let frequencies = builder.input(&named, Data::Patterns(patterns))?;
+    let frequencies = builder.input(&named, TensorData::Patterns(patterns))?;
     let table = builder.room(bytes(Dtype::F32, table_words))?;
 
     let id = builder.start(load_vrf("load_positions", positions, mine, positions_at))?;
@@ -134,7 +134,7 @@ impl Layer {
         ];
         let ops = vec![
             with(OpKind::Mul0, vrf(bytes(Dtype::F32, self.half), &walk)),
-            with(OpKind::FAdd, Source::Pair),
+            with(OpKind::FAdd, OperandSource::Pair),
         ];
         let written = rows.saturating_mul(2).saturating_mul(flits);
         pass("rotate", fetch, chain(Word::F32, ops).paired(), written, to)

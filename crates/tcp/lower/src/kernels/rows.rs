@@ -2,7 +2,7 @@
 
 use tilewright_machine::tcp::Tcp;
 use tilewright_num::Dtype;
-use tilewright_tcp_isa::program::tensor::Data;
+use tilewright_tcp_isa::program::tensor::TensorData;
 use tilewright_tcp_isa::vector::FLIT_WORDS;
 
 use super::builder::{Builder, Named};
@@ -35,7 +35,7 @@ impl Rows {
         dtype: Dtype,
         seed: u64,
     ) -> Result<Run, KernelError> {
-        let base = builder.input(&self.named(name, dtype), Data::Random(seed))?;
+        let base = builder.input(&self.named(name, dtype), TensorData::Random(seed))?;
         Ok(Run { dtype, base, elements: self.elements })
     }
 

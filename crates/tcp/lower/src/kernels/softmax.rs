@@ -8,8 +8,8 @@ use tilewright_machine::tcp::Tcp;
 use tilewright_num::Dtype;
 use tilewright_tcp_isa::program::Program;
 use tilewright_tcp_isa::program::exec::Exec;
-use tilewright_tcp_isa::program::tensor::Data;
-use tilewright_tcp_isa::program::vector::{Gives, Op, OpKind, ReduceOp, Word};
+use tilewright_tcp_isa::program::tensor::TensorData;
+use tilewright_tcp_isa::program::vector::{Op, OpKind, ReduceOp, ReduceOutput, Word};
 use tilewright_tcp_isa::vector::{FLIT_WORDS, HALF_WORDS};
 
 use super::builder::{Builder, Named, bytes};
@@ -42,7 +42,7 @@ impl Scores {
     }
 
     /// A word for each row, from the register file.
-    fn by_row(&self, base: u64) -> tilewright_tcp_isa::program::vector::Source {
+    fn by_row(&self, base: u64) -> tilewright_tcp_isa::program::vector::OperandSource {
         vrf(base, &[(self.rows, 1), (self.columns, 0)])
     }
 
@@ -70,7 +70,7 @@ pub(super) fn passes(
     // Where they are in the register file.
     let (maxima, sums) = (0, words);
     let all = |chain: tilewright_tcp_isa::program::vector::Vector, op| {
-        chain.then_between(op, scores.slices, Gives::Broadcast)
+        chain.then_between(op, scores.slices, ReduceOutput::Broadcast)
     };
 
     let chain_max = all(chain(Word::F32, vec![scores.reduced(ReduceOp::Max)]), ReduceOp::Max);
@@ -115,7 +115,7 @@ pub fn softmax(machine: &Tcp, heads: u64, queries: u64, keys: u64) -> Result<Pro
     let axes = [("H", heads), ("Q", queries), ("K", keys)];
     let shape = format!("H^1[{heads}] K^{{{columns}}}[{slices}] | Q^1[{queries}] K^1[{columns}]");
     let mut named = Named { name: "x", dtype: Dtype::Bf16, axes: &axes, shape: &shape };
-    let base = builder.input(&named, Data::Random(1))?;
+    let base = builder.input(&named, TensorData::Random(1))?;
     named.name = "y";
     let to = Target { dtype: Dtype::Bf16, base: builder.output(&named)? };
     let scores = Scores { dtype: Dtype::Bf16, base, rows: queries, columns, slices };

@@ -12,7 +12,7 @@ use tilewright_tcp_cost::{Setup, check};
 use tilewright_tcp_exec::{State, exec, transfer};
 use tilewright_tcp_isa::program::control::{Command, Queue, Step, StepKind};
 use tilewright_tcp_isa::program::event::PeId;
-use tilewright_tcp_isa::program::tensor::{Place, Tensor};
+use tilewright_tcp_isa::program::tensor::{Tensor, TensorPlace};
 use tilewright_tcp_isa::program::{Program, text};
 use tilewright_tcp_isa::verify::verify;
 use tilewright_tcp_lower::{Options, lower};
@@ -141,8 +141,8 @@ fn copies(tensor: &Tensor) -> Vec<Tensor> {
     let mut all = vec![tensor.clone()];
     for copies in &tensor.map.copies {
         let moved = |tensor: &Tensor, by: u64| {
-            let Place::Dm { chip, slice, base } = tensor.place else { panic!("in data memory") };
-            Tensor { place: Place::Dm { chip, slice: slice + by, base }, ..tensor.clone() }
+            let TensorPlace::Dm { chip, slice, base } = tensor.place else { panic!("in data memory") };
+            Tensor { place: TensorPlace::Dm { chip, slice: slice + by, base }, ..tensor.clone() }
         };
         let shift = |tensor: &Tensor| {
             (0..copies.count).map(|copy| moved(tensor, copy * copies.to_stride)).collect::<Vec<_>>()

@@ -16,7 +16,7 @@ use tilewright_tcp_cost::{Setup, check};
 use tilewright_tcp_exec::{State, exec, transfer};
 use tilewright_tcp_isa::program::control::{Command, StepKind};
 use tilewright_tcp_isa::program::event::PeId;
-use tilewright_tcp_isa::program::exec::{Body, Exec, Shift};
+use tilewright_tcp_isa::program::exec::{Exec, ExecBody, Shift};
 use tilewright_tcp_isa::program::{Program, text};
 use tilewright_tcp_isa::verify::verify;
 use tilewright_tcp_lower::{Options, lower};
@@ -275,7 +275,7 @@ fn lowered(text: &str, dtype: Dtype) -> Program {
 fn shift_of(text: &str, dtype: Dtype) -> Option<Shift> {
     let program = lowered(text, dtype);
     let shift = |image: &Exec| match &image.body {
-        Body::Stream(stream) => stream.contract.as_ref()?.shift,
+        ExecBody::Stream(stream) => stream.contract.as_ref()?.shift,
         _ => None,
     };
     program.execs.iter().find_map(shift)

@@ -9,7 +9,7 @@ use tilewright_tcp_cost::cycles::contention::{
 };
 use tilewright_tcp_cost::cycles::fetch::Fetch;
 use tilewright_tcp_cost::cycles::load::Load;
-use tilewright_tcp_isa::contraction::Contraction;
+use tilewright_tcp_isa::contraction::ContractionStage;
 use tilewright_tcp_isa::program::exec::{Context, Drain};
 use tilewright_tcp_micro::sample::{self, Choices};
 use tilewright_tcp_micro::{Outcome, Reads, Walk, Work, run};
@@ -27,7 +27,7 @@ fn outcome(main: Option<&Work>, sub: Option<&Work>) -> Outcome {
 fn contraction(steps: u64, packet_bytes: u64, read_bytes: u64, repeats: u64, reads: Reads) -> Work {
     let context = Context::Main;
     let packets = steps.div_ceil(repeats);
-    let shape = Contraction {
+    let shape = ContractionStage {
         packet_elements: 64,
         packet_bytes,
         repeats,

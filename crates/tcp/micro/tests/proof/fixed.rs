@@ -6,10 +6,10 @@ use tilewright_tcp_cost::cycles::commit::Commit;
 use tilewright_tcp_cost::cycles::fetch::Fetch;
 use tilewright_tcp_cost::cycles::switch::Switch;
 use tilewright_tcp_cost::cycles::{Command, Stage};
-use tilewright_tcp_isa::contraction::Contraction;
+use tilewright_tcp_isa::contraction::ContractionStage;
 use tilewright_tcp_isa::program::exec::{Context, Drain};
 use tilewright_tcp_isa::switch::{Ring, Topology};
-use tilewright_tcp_isa::transpose::Transpose;
+use tilewright_tcp_isa::transpose::TransposeStage;
 use tilewright_tcp_micro::{MicroError, Work, run};
 
 use crate::{gap, tcp};
@@ -31,7 +31,7 @@ fn commit(flits: u64, valid_bytes: u64, write_bytes: u64) -> Option<Commit> {
 /// One group whose operands arrive slowly: its sums leave after the last of them, not beside them.
 #[test]
 fn sums_of_a_group_that_is_fetched_slowly_leave_after_it() {
-    let contraction = Contraction {
+    let contraction = ContractionStage {
         packet_elements: 64,
         packet_bytes: 32,
         repeats: 32,
@@ -56,7 +56,7 @@ fn sums_of_a_group_that_is_fetched_slowly_leave_after_it() {
 #[test]
 fn the_last_tile_leaves_as_fast_as_it_is_committed() {
     let tile =
-        Transpose { element_bits: 8, rows: 8, columns: 16, output_rows: 16, flit_elements: 8, tiles: 4 };
+        TransposeStage { element_bits: 8, rows: 8, columns: 16, output_rows: 16, flit_elements: 8, tiles: 4 };
     let work = Work::new(Command { transpose: Some(tile), commit: commit(64, 32, 8), ..fetched(64, 32, 8) });
     let gap = gap(&work);
     assert!(gap.is_tight() && gap.holds() && gap.closed_cycles >= 256 + 64, "{gap:?}");
@@ -66,7 +66,7 @@ fn the_last_tile_leaves_as_fast_as_it_is_committed() {
 #[test]
 fn wide_tiles_add_up_slow_neighbours() {
     let tile =
-        Transpose { element_bits: 8, rows: 8, columns: 32, output_rows: 32, flit_elements: 8, tiles: 8 };
+        TransposeStage { element_bits: 8, rows: 8, columns: 32, output_rows: 32, flit_elements: 8, tiles: 8 };
     let work =
         Work::new(Command { transpose: Some(tile), commit: commit(256, 32, 8), ..fetched(256, 32, 8) });
     let gap = gap(&work);
@@ -92,7 +92,7 @@ fn slow_fetches_stop_a_broadcast_in_bursts() {
 #[test]
 fn a_ring_of_8_takes_343_of_which_264_come_before_the_first_access() {
     let tile =
-        Transpose { element_bits: 16, rows: 4, columns: 8, output_rows: 1, flit_elements: 8, tiles: 2 };
+        TransposeStage { element_bits: 16, rows: 4, columns: 8, output_rows: 1, flit_elements: 8, tiles: 2 };
     let topology = Topology::InterTranspose(Ring { slice1: 8, slice0: 1 }, 1);
     let work = Work::new(Command {
         switch: Some(Switch { topology, packets: 8, packet_flits: 1 }),

@@ -5,14 +5,14 @@ use tilewright_tcp_cost::cycles::collect::Collect;
 use tilewright_tcp_cost::cycles::commit::Commit;
 use tilewright_tcp_cost::cycles::fetch::Fetch;
 use tilewright_tcp_cost::cycles::vector::Vector;
-use tilewright_tcp_isa::contraction::Contraction;
+use tilewright_tcp_isa::contraction::ContractionStage;
 use tilewright_tcp_isa::program::exec::{Context, Drain};
 use tilewright_tcp_micro::{Reads, Work};
 
 use crate::gap;
 
 /// A contraction of 64-byte packets that takes `repeats` steps of each, read at `read_bytes` a cycle.
-fn contraction(shape: Contraction, read_bytes: u64, narrow: bool) -> Work {
+fn contraction(shape: ContractionStage, read_bytes: u64, narrow: bool) -> Work {
     let context = Context::Main;
     let packets = shape.groups * shape.group_steps / shape.repeats;
     let packet_bytes = shape.packet_bytes;
@@ -36,8 +36,8 @@ fn contraction(shape: Contraction, read_bytes: u64, narrow: bool) -> Work {
     Work { reads, ..Work::new(command) }
 }
 
-fn shape(repeats: u64, groups: u64, passes: u64, slots: u64, columns: u64) -> Contraction {
-    Contraction {
+fn shape(repeats: u64, groups: u64, passes: u64, slots: u64, columns: u64) -> ContractionStage {
+    ContractionStage {
         packet_elements: 64,
         packet_bytes: 64,
         repeats,

@@ -6,7 +6,9 @@
 use tilewright_machine::tcp::Tcp;
 use tilewright_notation::algebra::access::AccessLoop;
 use tilewright_tcp_isa::memory::{bytes_of, payload_bits};
-use tilewright_tcp_isa::program::exec::{Body, Commit, Context, Exec, Fetch, Memory, Short, iterations};
+use tilewright_tcp_isa::program::exec::{
+    Commit, Context, Exec, ExecBody, Fetch, Memory, ShortLoad, iterations,
+};
 
 use super::{pattern, read_bytes};
 use crate::banks::longest_hold;
@@ -72,7 +74,7 @@ impl Accesses {
     }
 
     /// What a direct load reads: every bank in turn.
-    pub(super) fn of_short(machine: &Tcp, short: Short) -> Accesses {
+    pub(super) fn of_short(machine: &Tcp, short: ShortLoad) -> Accesses {
         let width = machine.fetch.sub_width_bytes.max(1);
         let loops = vec![AccessLoop::new(short.bytes.div_ceil(width), width)];
         Accesses { base_bytes: short.from, loops, width_bytes: width }
@@ -107,11 +109,11 @@ pub fn held_accesses(machine: &Tcp, exec: &Exec) -> u64 {
         Accesses::of_commit(machine, exec.context, commit).map_or(0, |accesses| accesses.held(machine))
     };
     match &exec.body {
-        Body::Stream(stream) => {
+        ExecBody::Stream(stream) => {
             let fetch = Accesses::of_fetch(machine, exec.context, &stream.fetch).held(machine);
             fetch.saturating_add(commit(&stream.commit))
         }
-        Body::Fill(fill) => commit(&fill.commit),
-        Body::Short(short) => Accesses::of_short(machine, *short).held(machine),
+        ExecBody::Fill(fill) => commit(&fill.commit),
+        ExecBody::Short(short) => Accesses::of_short(machine, *short).held(machine),
     }
 }

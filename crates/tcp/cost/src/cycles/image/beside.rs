@@ -7,8 +7,8 @@
 //! DMA has the lowest priority: [`bank_shares_q32`] is what a command leaves of the banks to it.
 
 use tilewright_machine::tcp::Tcp;
-use tilewright_tcp_isa::contraction::Contraction;
-use tilewright_tcp_isa::program::exec::{Body, Exec, Memory};
+use tilewright_tcp_isa::contraction::ContractionStage;
+use tilewright_tcp_isa::program::exec::{Exec, ExecBody, Memory};
 
 use super::accesses::Accesses;
 use super::exec_cycles;
@@ -54,17 +54,17 @@ pub fn traffic(machine: &Tcp, exec: &Exec) -> Traffic {
         Accesses::of_commit(machine, exec.context, commit).and_then(|accesses| unit(accesses, Stage::Commit))
     };
     let (banks, memory, reads) = match &exec.body {
-        Body::Stream(stream) => {
+        ExecBody::Stream(stream) => {
             let fetch = unit(Accesses::of_fetch(machine, exec.context, &stream.fetch), Stage::Fetch);
             let reads = stream.contract.as_ref().map(|contract| {
-                let shape = Contraction::of(machine, stream, contract);
+                let shape = ContractionStage::of(machine, stream, contract);
                 let steps = shape.groups.saturating_mul(shape.group_steps);
                 registers::reads(machine, stream, contract, steps).ports
             });
             ([fetch, commit(&stream.commit)], stream.commit.memory, reads)
         }
-        Body::Fill(fill) => ([None, commit(&fill.commit)], fill.commit.memory, None),
-        Body::Short(short) => {
+        ExecBody::Fill(fill) => ([None, commit(&fill.commit)], fill.commit.memory, None),
+        ExecBody::Short(short) => {
             ([unit(Accesses::of_short(machine, *short), Stage::Load), None], short.memory, None)
         }
     };

@@ -3,7 +3,7 @@
 
 use tilewright_machine::tcp::Tcp;
 
-use tilewright_tcp_isa::program::transfer::{Located, Medium, SLICE_STRIDE};
+use tilewright_tcp_isa::program::transfer::{MemoryInstance, MemoryLocation, SLICE_STRIDE};
 
 /// A transfer's use of a data memory network or of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,7 +80,7 @@ pub(super) struct Reached {
 /// The networks of a side, which take so many cycles for each of so many requests.
 pub(super) fn reached(
     machine: &Tcp,
-    located: Located,
+    located: MemoryLocation,
     visits: &[(u64, u64)],
     requests: u64,
     request_cycles: u64,
@@ -108,9 +108,9 @@ pub(super) fn ports(machine: &Tcp, chip: u64, pes: &[u64], bytes: u64, inward: b
 }
 
 /// The PE of a scratchpad.
-pub(super) fn scratchpad(located: Located) -> Vec<u64> {
+pub(super) fn scratchpad(located: MemoryLocation) -> Vec<u64> {
     match located.medium {
-        Medium::Spm { pe } => vec![pe],
+        MemoryInstance::Spm { pe } => vec![pe],
         _ => Vec::new(),
     }
 }

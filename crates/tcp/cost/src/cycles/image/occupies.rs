@@ -3,7 +3,7 @@
 
 use tilewright_machine::tcp::Tcp;
 use tilewright_tcp_isa::memory::payload_bits;
-use tilewright_tcp_isa::program::exec::{Body, Commit, Contract, Exec, Loop, Memory, Stream};
+use tilewright_tcp_isa::program::exec::{Commit, Contract, Exec, ExecBody, Loop, Memory, Stream};
 
 use super::held_accesses;
 use crate::cycles::switch::bitmap_cycles;
@@ -36,19 +36,19 @@ impl Occupies {
 /// What an execution needs for itself.
 pub fn occupies(machine: &Tcp, exec: &Exec) -> Occupies {
     match &exec.body {
-        Body::Stream(stream) => Occupies {
+        ExecBody::Stream(stream) => Occupies {
             vector: stream.vector.is_some() || stream.cast.is_some(),
             trf_read: stream.contract.as_ref().map_or(0, |contract| halves_read(machine, stream, contract)),
             trf_written: halves_written(machine, &stream.commit),
             bank_accesses: held_accesses(machine, exec),
             bitmap_cycles: bitmap_cycles(machine, stream.switch.topology),
         },
-        Body::Fill(fill) => Occupies {
+        ExecBody::Fill(fill) => Occupies {
             trf_written: halves_written(machine, &fill.commit),
             bank_accesses: held_accesses(machine, exec),
             ..Occupies::default()
         },
-        Body::Short(short) => {
+        ExecBody::Short(short) => {
             let trf_written = match short.memory {
                 Memory::Trf { lanes } => {
                     halves(part_bytes(machine, lanes), short.base, short.bytes.saturating_sub(1))

@@ -6,7 +6,7 @@
 
 use tilewright_machine::tcp::Tcp;
 use tilewright_notation::algebra::access::AccessLoop;
-use tilewright_tcp_isa::program::transfer::{Located, Medium, Transfer};
+use tilewright_tcp_isa::program::transfer::{MemoryInstance, MemoryLocation, Transfer};
 
 use super::networks::{self, PathUse, Reached};
 use crate::cycles::dma;
@@ -25,9 +25,9 @@ pub struct TransferCost {
     /// Requests of each side.
     pub requests: u64,
     /// Memory that is read.
-    pub source: Located,
+    pub source: MemoryLocation,
     /// Memory that is written.
-    pub target: Located,
+    pub target: MemoryLocation,
     /// Off-chip memory that is read, if it is.
     pub read: Option<OffChip>,
     /// Off-chip memory that is written, if it is.
@@ -84,7 +84,7 @@ pub fn transfer_cost(machine: &Tcp, transfer: &Transfer) -> Option<TransferCost>
         cycles.binding = Bound::Link;
     }
     cycles.total_cycles = startup_cycles.saturating_add(moved_cycles);
-    let off_chip = |end: &End| end.located.medium == Medium::Hbm && end.by_index(transfer);
+    let off_chip = |end: &End| end.located.medium == MemoryInstance::Hbm && end.by_index(transfer);
     Some(TransferCost {
         cycles,
         moved_cycles,
@@ -104,7 +104,7 @@ pub fn transfer_cost(machine: &Tcp, transfer: &Transfer) -> Option<TransferCost>
 #[derive(Clone, Copy)]
 struct End {
     direction: Direction,
-    located: Located,
+    located: MemoryLocation,
 }
 
 impl End {
@@ -130,13 +130,13 @@ struct Part {
 
 fn side(machine: &Tcp, transfer: &Transfer, end: &End, requests: u64) -> Part {
     match end.located.medium {
-        Medium::Hbm => {
+        MemoryInstance::Hbm => {
             let channels = channels(machine, transfer, end, requests);
             let side = Side::off_chip(machine, requests, 1, &channels);
             let off_chip = Some(off_chip(machine, end.located.chip, &channels));
             Part { side, off_chip, paths: Vec::new(), pes: Vec::new() }
         }
-        Medium::Dm { slice } => {
+        MemoryInstance::Dm { slice } => {
             let misaligned = end.direction == Direction::Write && misaligned(machine, transfer, end);
             let visits = networks::networks(machine, slice, end.strides(transfer));
             let one = Side::data_memory(machine, 1, 1, 1, misaligned).memory_cycles;
@@ -145,7 +145,7 @@ fn side(machine: &Tcp, transfer: &Transfer, end: &End, requests: u64) -> Part {
             let engine_cycles = Side::data_memory(machine, requests, 1, 1, misaligned).engine_cycles;
             Part { side: Side { engine_cycles, memory_cycles: network_cycles }, off_chip: None, paths, pes }
         }
-        Medium::Spm { .. } => {
+        MemoryInstance::Spm { .. } => {
             let request_cycles = machine.tdma.request_bytes.div_ceil(machine.cpu.spm_bytes_per_cycle);
             let memory_cycles = requests.saturating_mul(request_cycles);
             let side =
@@ -197,12 +197,16 @@ fn misaligned(machine: &Tcp, transfer: &Transfer, end: &End) -> bool {
 }
 
 /// Both sides share banks within the data memory of a cluster, and channels within a chip's off-chip memory.
-fn route(machine: &Tcp, source: Located, target: Located) -> Route {
+fn route(machine: &Tcp, source: MemoryLocation, target: MemoryLocation) -> Route {
     let cluster = |slice: u64| slice / machine.fused_slices(machine.chip.pes_per_cluster).max(1);
     match (source.medium, target.medium) {
         _ if source.chip != target.chip => Route::AcrossTiers,
-        (Medium::Hbm, Medium::Hbm) => Route::WithinOffChip { ahead_cycles: dma::ahead_cycles(machine) },
-        (Medium::Dm { slice: from }, Medium::Dm { slice: to }) if cluster(from) == cluster(to) => {
+        (MemoryInstance::Hbm, MemoryInstance::Hbm) => {
+            Route::WithinOffChip { ahead_cycles: dma::ahead_cycles(machine) }
+        }
+        (MemoryInstance::Dm { slice: from }, MemoryInstance::Dm { slice: to })
+            if cluster(from) == cluster(to) =>
+        {
             Route::WithinTier
         }
         _ => Route::AcrossTiers,

@@ -6,10 +6,10 @@ use tilewright_tcp_cost::cycles::fetch::{self, Fetch};
 use tilewright_tcp_cost::cycles::switch::{self, Switch};
 use tilewright_tcp_cost::cycles::vector::{self, Vector};
 use tilewright_tcp_cost::cycles::{commit, contraction, load, transpose};
-use tilewright_tcp_isa::contraction::Contraction;
+use tilewright_tcp_isa::contraction::ContractionStage;
 use tilewright_tcp_isa::program::exec::{Context, Drain};
 use tilewright_tcp_isa::switch::{Ring, SwitchError, Topology};
-use tilewright_tcp_isa::transpose::{Transpose, TransposeError};
+use tilewright_tcp_isa::transpose::{TransposeError, TransposeStage};
 use tilewright_tcp_isa::{switch as exchange, transpose as tile};
 
 use crate::cycles::tcp;
@@ -99,9 +99,9 @@ fn a_custom_bitmap_takes_a_cycle_for_each_entry() {
     assert_eq!(switch::bitmap_cycles(&tcp(), Topology::Broadcast1(ring(2, 2))), 0);
 }
 
-fn tiles(element_bits: u64, rows: u64, columns: u64, output_rows: u64, tiles: u64) -> Transpose {
+fn tiles(element_bits: u64, rows: u64, columns: u64, output_rows: u64, tiles: u64) -> TransposeStage {
     let flit_elements = if element_bits == 4 { 16 } else { 8 };
-    Transpose { element_bits, rows, columns, output_rows, flit_elements, tiles }
+    TransposeStage { element_bits, rows, columns, output_rows, flit_elements, tiles }
 }
 
 #[test]
@@ -123,7 +123,7 @@ fn tiles_beyond_the_buffers_are_refused() {
 }
 
 /// QK^T of the paper's Fig. 10: 256 queries against 16 keys of 128 elements on each slice, in INT8.
-const FIG_10: Contraction = Contraction {
+const FIG_10: ContractionStage = ContractionStage {
     packet_elements: 64,
     packet_bytes: 64,
     repeats: 2,
@@ -155,23 +155,24 @@ fn products_feed_drain_and_vector_engine_of_figure_10_are_balanced() {
 
 #[test]
 fn a_packet_used_once_runs_at_half_rate() {
-    let once = Contraction { repeats: 1, ..FIG_10 };
+    let once = ContractionStage { repeats: 1, ..FIG_10 };
     assert_eq!(contraction::stream_cycles(&tcp(), &once), 2048);
-    let half_packet = Contraction { packet_bytes: 32, ..once };
+    let half_packet = ContractionStage { packet_bytes: 32, ..once };
     assert_eq!(contraction::stream_cycles(&tcp(), &half_packet), 1024);
 }
 
 #[test]
 fn the_tree_is_7_6_or_5_deep() {
-    let depth = |packet_elements| contraction::latency_cycles(&Contraction { packet_elements, ..FIG_10 });
+    let depth =
+        |packet_elements| contraction::latency_cycles(&ContractionStage { packet_elements, ..FIG_10 });
     assert_eq!([128, 64, 32].map(depth), [7, 6, 5]);
 }
 
 #[test]
 fn idle_lanes_waste_the_bus_of_an_interleaved_drain_only() {
-    let two_lanes = Contraction { lanes: 2, columns: 8, groups: 10, group_output_steps: 1, ..FIG_10 };
+    let two_lanes = ContractionStage { lanes: 2, columns: 8, groups: 10, group_output_steps: 1, ..FIG_10 };
     assert_eq!(contraction::drain_cycles(&tcp(), &two_lanes), 80);
-    let sequential = Contraction { drain: Drain::Sequential, ..two_lanes };
+    let sequential = ContractionStage { drain: Drain::Sequential, ..two_lanes };
     assert_eq!(contraction::drain_cycles(&tcp(), &sequential), 20);
 }
 

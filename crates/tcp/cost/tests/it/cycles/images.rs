@@ -7,10 +7,12 @@ use tilewright_tcp_cost::cycles::{CommandCycles, Stage};
 use tilewright_tcp_cost::energy::{Component, counts, energy_fj};
 use tilewright_tcp_isa::program::Count;
 use tilewright_tcp_isa::program::exec::{
-    Body, Commit, Context, Contract, ContractOp, Drain, Exec, Fetch, Limit, Loop, Memory, Short, StepLoop,
-    Stream, Switch, Transpose,
+    Commit, Context, Contract, ContractOp, Drain, Exec, ExecBody, Fetch, Limit, Loop, Memory, ShortLoad,
+    StepLoop, Stream, Switch, Transpose,
 };
-use tilewright_tcp_isa::program::vector::{Between, Gives, Op, OpKind, ReduceOp, Vector, Word};
+use tilewright_tcp_isa::program::vector::{
+    InterSliceReduce, Op, OpKind, ReduceOp, ReduceOutput, Vector, Word,
+};
 use tilewright_tcp_isa::switch::{Ring, Topology};
 
 use crate::cycles::tcp;
@@ -59,12 +61,12 @@ fn stream(fetch: Fetch, commit: Commit) -> Stream {
     }
 }
 
-fn exec(context: Context, pes: u64, body: Body) -> Exec {
+fn exec(context: Context, pes: u64, body: ExecBody) -> Exec {
     Exec { name: "x".into(), context, pes, body, span: Span::default() }
 }
 
 fn run(stream: Stream) -> CommandCycles {
-    exec_cycles(&tcp(), &exec(Context::Main, 4, Body::Stream(Box::new(stream))))
+    exec_cycles(&tcp(), &exec(Context::Main, 4, ExecBody::Stream(Box::new(stream))))
 }
 
 fn tile(rows: u64, kept: u64) -> Option<Transpose> {
@@ -134,10 +136,10 @@ fn loads_of_1600_bytes_take_464() {
     let machine = tcp();
     let mut load = stream(fetch(Dtype::Bf16, &[(800, 1)], 16), commit(50, 32));
     load.commit.memory = Memory::Trf { lanes: 1 };
-    let streamed = exec(Context::Sub, 4, Body::Stream(Box::new(load)));
+    let streamed = exec(Context::Sub, 4, ExecBody::Stream(Box::new(load)));
     assert_eq!(exec_cycles(&machine, &streamed).total_cycles, 464);
-    let short = Short { from: 0, bytes: 1600, memory: Memory::Trf { lanes: 1 }, base: 0 };
-    assert_eq!(exec_cycles(&machine, &exec(Context::Sub, 4, Body::Short(short))).total_cycles, 464);
+    let short = ShortLoad { from: 0, bytes: 1600, memory: Memory::Trf { lanes: 1 }, base: 0 };
+    assert_eq!(exec_cycles(&machine, &exec(Context::Sub, 4, ExecBody::Short(short))).total_cycles, 464);
 }
 
 fn first_layer() -> Stream {
@@ -233,7 +235,7 @@ fn figure_10(lanes: u64) -> Exec {
         steps: vec![step(256, false), step(2, true), step(repeats, false)],
         drain: Drain::Interleaved,
     });
-    exec(Context::Main, 1, Body::Stream(Box::new(qk)))
+    exec(Context::Main, 1, ExecBody::Stream(Box::new(qk)))
 }
 
 #[test]
@@ -258,7 +260,7 @@ fn figure_10_is_balanced_and_its_register_reads_hit_the_cache() {
 fn joined_loops_of_the_register_file_count_as_written_apart() {
     let machine = tcp();
     let mut joined = figure_10(8);
-    let Body::Stream(stream) = &mut joined.body else { panic!("a stream") };
+    let ExecBody::Stream(stream) = &mut joined.body else { panic!("a stream") };
     // The same rows, laid out in the order in which they are read.
     stream.contract.as_mut().unwrap().loops = loops(&[(256, 0), (256, 1)]);
     let [apart, joined] = [figure_10(8), joined].map(|exec| counts(&machine, &exec));
@@ -270,7 +272,7 @@ fn inactive_elements_read_no_rows() {
     // 16 values of 32 places, 16 rows of them, one row a step.
     let machine = tcp();
     let mut combine = figure_10(8);
-    let Body::Stream(stream) = &mut combine.body else { panic!("a stream") };
+    let ExecBody::Stream(stream) = &mut combine.body else { panic!("a stream") };
     stream.fetch = fetch(Dtype::I8, &[(4096, 1)], 16);
     stream.switch.topology = Topology::Forwarding;
     let step = |size| StepLoop { size: Count::Fixed(size), summed: false };
@@ -293,14 +295,14 @@ fn chains_behind_a_scatter_count_what_is_left() {
     let machine = tcp();
     let ops = |scatter: bool| {
         let mut stream = stream(fetch(Dtype::I32, &[(128, 1)], 8), commit(16, 32));
-        let gives = if scatter { Gives::Scatter { inner: 1 } } else { Gives::Broadcast };
+        let gives = if scatter { ReduceOutput::Scatter { inner: 1 } } else { ReduceOutput::Broadcast };
         let mut vector = chain(&[OpKind::ClipMax]);
         vector.input = Word::I32;
         vector.pair = false;
-        vector.between = Some(Between { op: ReduceOp::Add, slices: 16, gives });
+        vector.between = Some(InterSliceReduce { op: ReduceOp::Add, slices: 16, gives });
         vector.between_first = true;
         stream.vector = Some(vector);
-        counts(&machine, &exec(Context::Main, 1, Body::Stream(Box::new(stream)))).vector_int_ops
+        counts(&machine, &exec(Context::Main, 1, ExecBody::Stream(Box::new(stream)))).vector_int_ops
     };
     // All 128 elements of 64 slices enter the reducer.
     assert_eq!(ops(false), 64 * (128 + 128));
@@ -321,7 +323,7 @@ fn at_equal_work_fewer_lanes_take_more_energy() {
 #[test]
 fn padding_is_multiplied_but_not_useful() {
     let mut exec = figure_10(8);
-    let Body::Stream(stream) = &mut exec.body else { return };
+    let ExecBody::Stream(stream) = &mut exec.body else { return };
     stream.fetch.limits = vec![Limit { extent: Count::Fixed(96), slices: Vec::new(), weights: vec![0, 1] }];
     let counted = counts(&tcp(), &exec);
     assert_eq!(counted.macs_useful, counted.macs() / 128 * 96);
@@ -333,13 +335,13 @@ fn contexts_clash_over_the_vector_engine_and_register_halves() {
     let reads = occupies(&machine, &figure_10(8));
     assert_eq!((reads.vector, reads.trf_read, reads.trf_written), (false, 0b01, 0));
     let short = |base| {
-        let load = Short { from: 0, bytes: 256, memory: Memory::Trf { lanes: 8 }, base };
-        occupies(&machine, &exec(Context::Sub, 1, Body::Short(load)))
+        let load = ShortLoad { from: 0, bytes: 256, memory: Memory::Trf { lanes: 8 }, base };
+        occupies(&machine, &exec(Context::Sub, 1, ExecBody::Short(load)))
     };
     assert!(reads.clashes(&short(0)) && short(0).clashes(&reads));
     assert!(!reads.clashes(&short(4096)));
     assert!(reads.clashes(&short(8192)), "the second lane's lower half");
-    let first = occupies(&machine, &exec(Context::Main, 1, Body::Stream(Box::new(first_layer()))));
+    let first = occupies(&machine, &exec(Context::Main, 1, ExecBody::Stream(Box::new(first_layer()))));
     assert!(first.vector && first.clashes(&first));
 }
 
@@ -348,7 +350,7 @@ fn a_whole_half_read_leaves_the_other_free() {
     let machine = tcp();
     let reads = |loops: &[(u64, i64)], base| {
         let mut exec = figure_10(8);
-        let Body::Stream(stream) = &mut exec.body else { panic!("a stream") };
+        let ExecBody::Stream(stream) = &mut exec.body else { panic!("a stream") };
         let contract = stream.contract.as_mut().expect("a contraction");
         contract.loops =
             loops.iter().map(|&(size, stride)| Loop { size: Count::Fixed(size), stride }).collect();
@@ -366,7 +368,7 @@ fn a_whole_half_read_leaves_the_other_free() {
 fn a_bank_held_for_64_accesses_by_fetch_and_commit_keeps_dma_still() {
     let starves = |rows: &[(u64, i64)]| {
         let held = stream(fetch(Dtype::I8, rows, 8), commit(1, 8));
-        let taken = occupies(&tcp(), &exec(Context::Main, 1, Body::Stream(Box::new(held))));
+        let taken = occupies(&tcp(), &exec(Context::Main, 1, ExecBody::Stream(Box::new(held))));
         taken.bank_accesses >= tcp().starvation_accesses()
     };
     // One of the accesses is that of the commit unit.

@@ -16,10 +16,10 @@ use tilewright_tcp_cost::cycles::load::Load;
 use tilewright_tcp_cost::cycles::switch::Switch;
 use tilewright_tcp_cost::cycles::vector::Vector;
 use tilewright_tcp_cost::cycles::{Command, OpenPace, Stage, command_cycles};
-use tilewright_tcp_isa::contraction::Contraction;
+use tilewright_tcp_isa::contraction::ContractionStage;
 use tilewright_tcp_isa::program::exec::{Context, Drain};
 use tilewright_tcp_isa::switch::{Ring, Topology};
-use tilewright_tcp_isa::transpose::Transpose;
+use tilewright_tcp_isa::transpose::TransposeStage;
 use tilewright_tcp_isa::{switch as exchange, transpose as tile};
 
 use crate::cycles::tcp;
@@ -71,7 +71,7 @@ fn switched() -> impl Strategy<Value = Switch> {
     })
 }
 
-fn contraction() -> impl Strategy<Value = Contraction> {
+fn contraction() -> impl Strategy<Value = ContractionStage> {
     let drain = prop_oneof![Just(Drain::Interleaved), Just(Drain::Sequential)];
     ([number(), number(), number(), number()], [number(), number(), number(), number()], drain).prop_map(
         |(
@@ -80,7 +80,7 @@ fn contraction() -> impl Strategy<Value = Contraction> {
             drain,
         )| {
             let group_output_steps = outputs;
-            Contraction {
+            ContractionStage {
                 packet_elements,
                 packet_bytes,
                 repeats,
@@ -108,9 +108,9 @@ fn vector() -> impl Strategy<Value = Vector> {
     )
 }
 
-fn tiles() -> impl Strategy<Value = Transpose> {
+fn tiles() -> impl Strategy<Value = TransposeStage> {
     ([number(), number(), number()], [number(), number(), number()]).prop_map(
-        |([element_bits, rows, columns], [output_rows, flit_elements, tiles])| Transpose {
+        |([element_bits, rows, columns], [output_rows, flit_elements, tiles])| TransposeStage {
             element_bits,
             rows,
             columns,

@@ -9,10 +9,10 @@ use tilewright_tcp_cost::cycles::load::Load;
 use tilewright_tcp_cost::cycles::switch::Switch;
 use tilewright_tcp_cost::cycles::vector::Vector;
 use tilewright_tcp_cost::cycles::{Command, CommandCycles, Stage, command_cycles};
-use tilewright_tcp_isa::contraction::Contraction;
+use tilewright_tcp_isa::contraction::ContractionStage;
 use tilewright_tcp_isa::program::exec::{Context, Drain};
 use tilewright_tcp_isa::switch::{Ring, Topology, delivered_packets};
-use tilewright_tcp_isa::transpose::Transpose;
+use tilewright_tcp_isa::transpose::TransposeStage;
 
 use crate::cycles::tcp;
 
@@ -39,8 +39,8 @@ fn commit(flits: u64) -> Option<Commit> {
 }
 
 /// Rows of 8 columns, each a flit.
-fn transpose(rows: u64, output_rows: u64, tiles: u64) -> Option<Transpose> {
-    Some(Transpose { element_bits: 16, rows, columns: 8, output_rows, flit_elements: 8, tiles })
+fn transpose(rows: u64, output_rows: u64, tiles: u64) -> Option<TransposeStage> {
+    Some(TransposeStage { element_bits: 16, rows, columns: 8, output_rows, flit_elements: 8, tiles })
 }
 
 #[test]
@@ -60,7 +60,7 @@ fn a_load_of_1600_bytes_takes_464() {
 /// 264 + 50 in the figure, so the tree (5) is in the 264; the last sum leaves one cycle after its last product.
 #[test]
 fn the_first_layer_takes_314_but_for_the_last_sum() {
-    let contraction = Contraction {
+    let contraction = ContractionStage {
         packet_elements: 32,
         packet_bytes: 64,
         repeats: 1,

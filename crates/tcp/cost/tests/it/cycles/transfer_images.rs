@@ -8,7 +8,7 @@ use tilewright_tcp_cost::cycles::image::{TransferCost, transfer_cost};
 use tilewright_tcp_cost::energy::counts_transfer;
 use tilewright_tcp_isa::program::Count;
 use tilewright_tcp_isa::program::transfer::{
-    Address, Located, Medium, SLICE_STRIDE, Transfer, TransferIndex, TransferLoop,
+    Address, MemoryInstance, MemoryLocation, SLICE_STRIDE, Transfer, TransferIndex, TransferLoop,
 };
 
 use crate::cycles::tcp;
@@ -21,11 +21,11 @@ fn book() -> Tcp {
 }
 
 fn hbm(chip: u64, offset: u64) -> Address {
-    Address::new(Located { chip, medium: Medium::Hbm, offset })
+    Address::new(MemoryLocation { chip, medium: MemoryInstance::Hbm, offset })
 }
 
 fn dm(chip: u64, slice: u64, offset: u64) -> Address {
-    Address::new(Located { chip, medium: Medium::Dm { slice }, offset })
+    Address::new(MemoryLocation { chip, medium: MemoryInstance::Dm { slice }, offset })
 }
 
 fn transfer(source: Address, target: Address, rows: &[(u64, i64, i64)], packet: u64) -> Transfer {

@@ -6,7 +6,7 @@
 use tilewright_notation::problem::{AxisId, Problem};
 use tilewright_notation::syntax::ast::Operand;
 use tilewright_num::{Dtype, RuleSet, convert, int_pattern};
-use tilewright_tcp_isa::program::control::{Arithmetic, Term, Value};
+use tilewright_tcp_isa::program::control::{ControlExpr, ControlOp, ControlOperand};
 
 use super::drawn::Dice;
 
@@ -44,27 +44,27 @@ pub(crate) fn positions(extents: &[u64]) -> Vec<Vec<u64>> {
     all
 }
 
-fn term(registers: &[i64], term: Term) -> i64 {
+fn term(registers: &[i64], term: ControlOperand) -> i64 {
     match term {
-        Term::Number(number) => number,
-        Term::Register(id) => registers[id.0 as usize],
+        ControlOperand::Number(number) => number,
+        ControlOperand::Register(id) => registers[id.0 as usize],
     }
 }
 
 /// What a control core computes.
-pub(crate) fn computed(registers: &[i64], value: Value) -> i64 {
+pub(crate) fn computed(registers: &[i64], value: ControlExpr) -> i64 {
     match value {
-        Value::Just(one) => term(registers, one),
-        Value::Both(left, operation, right) => {
+        ControlExpr::Operand(one) => term(registers, one),
+        ControlExpr::Binary(left, operation, right) => {
             let (left, right) = (term(registers, left), term(registers, right));
             match operation {
-                Arithmetic::Add => left + right,
-                Arithmetic::Sub => left - right,
-                Arithmetic::Mul => left * right,
-                Arithmetic::Div => left / right,
-                Arithmetic::Min => left.min(right),
-                Arithmetic::Max => left.max(right),
-                Arithmetic::Rem => panic!("lowering takes no remainders"),
+                ControlOp::Add => left + right,
+                ControlOp::Sub => left - right,
+                ControlOp::Mul => left * right,
+                ControlOp::Div => left / right,
+                ControlOp::Min => left.min(right),
+                ControlOp::Max => left.max(right),
+                ControlOp::Rem => panic!("lowering takes no remainders"),
             }
         }
     }

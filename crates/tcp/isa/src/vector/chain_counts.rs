@@ -1,8 +1,8 @@
 //! What follows from a chain for those who count cycles and joules.
 
 use super::shape::shapes;
-use super::unit::{Stage, VeUnit, gives, stage, unit};
-use crate::program::vector::{Between, Gives, Vector, Word};
+use super::unit::{VeStage, VeUnit, gives, stage, unit};
+use crate::program::vector::{InterSliceReduce, ReduceOutput, Vector, Word};
 
 /// Whether any stage takes half a flit at a time.
 pub fn narrow(vector: &Vector) -> bool {
@@ -43,8 +43,8 @@ pub fn op_counts(vector: &Vector, flits_in: u64) -> Option<OpCounts> {
         let unit = unit(&op.kind);
         let count = match (unit, unit.stage()) {
             (VeUnit::Fpu | VeUnit::Exp | VeUnit::Div, _) => &mut counts.exp,
-            (_, Stage::Logic | Stage::Fxp | Stage::Filter) => &mut counts.int,
-            (_, Stage::ToFloat | Stage::ToFixed | Stage::Float) => &mut counts.float,
+            (_, VeStage::Logic | VeStage::Fxp | VeStage::Filter) => &mut counts.int,
+            (_, VeStage::ToFloat | VeStage::ToFixed | VeStage::Float) => &mut counts.float,
             _ => counts.of_word(word),
         };
         *count = count.saturating_add(shape.elements());
@@ -62,9 +62,9 @@ pub fn op_counts(vector: &Vector, flits_in: u64) -> Option<OpCounts> {
     Some(counts)
 }
 
-fn before_scatter(between: Between, flits_out: u64) -> u64 {
+fn before_scatter(between: InterSliceReduce, flits_out: u64) -> u64 {
     match between.gives {
-        Gives::Scatter { .. } => flits_out.saturating_mul(between.slices),
+        ReduceOutput::Scatter { .. } => flits_out.saturating_mul(between.slices),
         _ => flits_out,
     }
 }

@@ -3,11 +3,11 @@
 use tilewright_base::Span;
 
 use crate::program::Step;
-use crate::program::control::{StepKind, Term, Value};
+use crate::program::control::{ControlExpr, ControlOperand, StepKind};
 
 /// The first step that may push into a full queue, with the entries that may be there.
 pub(super) fn first_overflow(steps: &[Step], entries: u64) -> Option<(Span, u64)> {
-    let mut room = Room { entries, waiting: 0, overflow: None };
+    let mut room = QueueOccupancy { entries, waiting: 0, overflow: None };
     room.walk(steps, 0);
     room.overflow
 }
@@ -15,13 +15,13 @@ pub(super) fn first_overflow(steps: &[Step], entries: u64) -> Option<(Span, u64)
 /// Loops and branches inside one another that any reader of programs follows.
 pub const MAX_NESTING: usize = 16;
 
-struct Room {
+struct QueueOccupancy {
     entries: u64,
     waiting: u64,
     overflow: Option<(Span, u64)>,
 }
 
-impl Room {
+impl QueueOccupancy {
     fn walk(&mut self, steps: &[Step], depth: usize) {
         if depth > MAX_NESTING {
             return;
@@ -79,11 +79,12 @@ impl Room {
     }
 }
 
-fn trips(from: Value, to: Value) -> Option<u64> {
+fn trips(from: ControlExpr, to: ControlExpr) -> Option<u64> {
     match (from, to) {
-        (Value::Just(Term::Number(from)), Value::Just(Term::Number(to))) => {
-            Some(u64::try_from(to.saturating_sub(from)).unwrap_or(0))
-        }
+        (
+            ControlExpr::Operand(ControlOperand::Number(from)),
+            ControlExpr::Operand(ControlOperand::Number(to)),
+        ) => Some(u64::try_from(to.saturating_sub(from)).unwrap_or(0)),
         _ => None,
     }
 }

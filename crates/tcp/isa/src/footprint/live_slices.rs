@@ -4,18 +4,18 @@ use crate::program::exec::{Stream, Switch};
 use crate::switch::{Topology, ring_slices};
 
 /// Slices of a group that matter to each engine, as ranges within the group.
-pub(super) struct Feeding {
+pub(super) struct LiveSlices {
     /// Slices whose data memory is read.
     pub(super) fetch: Vec<(u64, u64)>,
     /// Slices whose register files are read.
     pub(super) engines: Vec<(u64, u64)>,
 }
 
-impl Feeding {
-    pub(super) fn of(stream: &Stream, slices: u64) -> Feeding {
+impl LiveSlices {
+    pub(super) fn of(stream: &Stream, slices: u64) -> LiveSlices {
         let all = vec![(0, slices)];
         if stream.commit.slices.is_empty() {
-            return Feeding { fetch: all.clone(), engines: all };
+            return LiveSlices { fetch: all.clone(), engines: all };
         }
         let mut writes = vec![false; usize::try_from(slices).unwrap_or(0)];
         for &(first, end) in &stream.commit.slices {
@@ -24,7 +24,7 @@ impl Feeding {
         let between = stream.vector.as_ref().and_then(|vector| vector.between).map_or(1, |b| b.slices.max(1));
         let engines = in_groups(&writes, between);
         let fetch = sources(&stream.switch, &engines);
-        Feeding { fetch: ranges(&fetch), engines: ranges(&engines) }
+        LiveSlices { fetch: ranges(&fetch), engines: ranges(&engines) }
     }
 }
 
