@@ -7,7 +7,7 @@ use tilewright_machine::Tcp;
 use tilewright_num::{Dtype, RuleSet, convert, int_value};
 use tilewright_report::columns::{Align, counted, table, thousands};
 use tilewright_runtime::{Array, Reading};
-use tilewright_tcp_cost::energy::{Component, Counts};
+use tilewright_tcp_cost::energy::{Component, EnergyCounts};
 use tilewright_tcp_isa::program::exec::{Context, ExecBody, Stream};
 use tilewright_tcp_isa::program::{Exec, Program};
 use tilewright_tcp_sim::{Ended, Outcome};
@@ -210,6 +210,6 @@ fn number(rules: &RuleSet, dtype: Dtype, pattern: u32) -> String {
 }
 
 /// What was counted, by name.
-pub(super) fn counts(counts: &Counts) -> Vec<(String, Value)> {
+pub(super) fn counts(counts: &EnergyCounts) -> Vec<(String, Value)> {
     counts.named().into_iter().map(|(name, count)| (name.to_string(), json!(count))).collect()
 }

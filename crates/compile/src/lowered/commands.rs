@@ -5,7 +5,7 @@ use std::fmt;
 
 use tilewright_machine::tcp::Tcp;
 use tilewright_tcp_cost::cycles::image::{exec_cycles, transfer_cost};
-use tilewright_tcp_cost::energy::{Counts, counts, counts_transfer, energy_fj};
+use tilewright_tcp_cost::energy::{EnergyCounts, counts, counts_transfer, energy_fj};
 use tilewright_tcp_isa::program::control::{Command, Step, StepKind};
 use tilewright_tcp_isa::program::exec::{Context, Contract, ExecBody, Stream};
 use tilewright_tcp_isa::program::transfer::{MemoryInstance, SLICE_STRIDE};
@@ -193,7 +193,7 @@ impl Reader<'_> {
 }
 
 /// Energy of events of all components.
-fn all_fj(machine: &Tcp, counts: &Counts) -> u64 {
+fn all_fj(machine: &Tcp, counts: &EnergyCounts) -> u64 {
     energy_fj(machine, counts).iter().fold(0, |all: u64, part| all.saturating_add(*part))
 }
 

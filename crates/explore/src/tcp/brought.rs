@@ -10,7 +10,7 @@ use tilewright_machine::tcp::Tcp;
 use tilewright_notation::syntax::ast::Operand;
 use tilewright_tcp_cost::cycles::hbm::reached_q32;
 use tilewright_tcp_cost::cycles::image::{TransferCost, transfer_cost};
-use tilewright_tcp_cost::energy::{Counts, counts_transfer};
+use tilewright_tcp_cost::energy::{EnergyCounts, counts_transfer};
 use tilewright_tcp_isa::program::control::{Command, Queue, Step, StepKind};
 use tilewright_tcp_isa::program::{Program, Transfer};
 use tilewright_tcp_lower::off_chip::{Image, MOST_DIGITS, SliceDigit};
@@ -27,7 +27,7 @@ pub struct Brought {
     /// Cycles for in0 and for in1.
     pub cycles: [u64; 2],
     /// Events of each, on one group.
-    pub counts: [Counts; 2],
+    pub counts: [EnergyCounts; 2],
 }
 
 impl Brought {
@@ -46,8 +46,8 @@ impl Brought {
     }
 
     /// Events of all parts.
-    pub fn all_counts(&self, task: &Task<'_>, frame: &Frame) -> Counts {
-        let mut all = Counts::default();
+    pub fn all_counts(&self, task: &Task<'_>, frame: &Frame) -> EnergyCounts {
+        let mut all = EnergyCounts::default();
         for (counts, operand) in self.counts.iter().zip([Operand::In0, Operand::In1]) {
             all.add(counts, times(task, frame, operand));
         }
@@ -62,7 +62,7 @@ pub fn times(task: &Task<'_>, frame: &Frame, operand: Operand) -> u64 {
 }
 
 /// Images and what they took: many candidates of a frame bring the same.
-pub type Memo = BTreeMap<Image, Result<(u64, Counts), Refusal>>;
+pub type Memo = BTreeMap<Image, Result<(u64, EnergyCounts), Refusal>>;
 
 /// What the operands of a candidate take that start in off-chip memory.
 ///
@@ -134,7 +134,7 @@ pub fn image(task: &Task<'_>, framed: &Framed, nest: &Nest, operand: Operand, hb
 }
 
 /// One image of each group, all at the same time: cycles, and events of one group.
-fn together(task: &Task<'_>, image: &Image) -> Result<(u64, Counts), Refusal> {
+fn together(task: &Task<'_>, image: &Image) -> Result<(u64, EnergyCounts), Refusal> {
     let machine = task.setup.machine;
     let stride = image.end(machine).saturating_sub(image.hbm_base);
     let of_group = |group: u64| {
@@ -147,7 +147,7 @@ fn together(task: &Task<'_>, image: &Image) -> Result<(u64, Counts), Refusal> {
 }
 
 /// Transfers of a program, group by group.
-pub fn of_program(machine: &Tcp, program: &Program) -> (u64, Counts) {
+pub fn of_program(machine: &Tcp, program: &Program) -> (u64, EnergyCounts) {
     let started = |queue: &Queue| {
         let dma = |step: &Step| match step.kind {
             StepKind::Push(Command::Dma { transfer, .. }) => {
@@ -162,8 +162,8 @@ pub fn of_program(machine: &Tcp, program: &Program) -> (u64, Counts) {
 }
 
 /// Groups that each run their transfers one after the other, all groups in step: cycles, and events of one group.
-fn side_by_side(machine: &Tcp, groups: &[Vec<Transfer>]) -> (u64, Counts) {
-    let (mut cycles, mut counts) = (0_u64, Counts::default());
+fn side_by_side(machine: &Tcp, groups: &[Vec<Transfer>]) -> (u64, EnergyCounts) {
+    let (mut cycles, mut counts) = (0_u64, EnergyCounts::default());
     let Some((first, others)) = groups.split_first() else { return (cycles, counts) };
     for (at, transfer) in first.iter().enumerate() {
         let Some(cost) = transfer_cost(machine, transfer) else { continue };

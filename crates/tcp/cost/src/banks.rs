@@ -55,7 +55,7 @@ fn sweeps_all_banks(loops_bytes: &[AccessLoop], width_bytes: u64, sweep: u64) ->
 
 /// Summary of a sequence of accesses with respect to one bank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Held {
+struct BankRuns {
     accesses: u64,
     /// Held from the start.
     prefix: u64,
@@ -64,17 +64,17 @@ struct Held {
     best: u64,
 }
 
-impl Held {
-    const NONE: Held = Held { accesses: 0, prefix: 0, suffix: 0, best: 0 };
+impl BankRuns {
+    const NONE: BankRuns = BankRuns { accesses: 0, prefix: 0, suffix: 0, best: 0 };
 
-    fn one(touches: bool) -> Held {
+    fn one(touches: bool) -> BankRuns {
         let run = u64::from(touches);
-        Held { accesses: 1, prefix: run, suffix: run, best: run }
+        BankRuns { accesses: 1, prefix: run, suffix: run, best: run }
     }
 
-    fn then(self, next: Held) -> Held {
-        let all = |held: Held| held.prefix == held.accesses;
-        Held {
+    fn then(self, next: BankRuns) -> BankRuns {
+        let all = |held: BankRuns| held.prefix == held.accesses;
+        BankRuns {
             accesses: self.accesses.saturating_add(next.accesses),
             prefix: if all(self) { self.accesses.saturating_add(next.prefix) } else { self.prefix },
             suffix: if all(next) { next.accesses.saturating_add(self.suffix) } else { next.suffix },
@@ -82,8 +82,8 @@ impl Held {
         }
     }
 
-    fn times(self, mut count: u64) -> Held {
-        let (mut result, mut power) = (Held::NONE, self);
+    fn times(self, mut count: u64) -> BankRuns {
+        let (mut result, mut power) = (BankRuns::NONE, self);
         while count > 0 {
             if count & 1 == 1 {
                 result = result.then(power);
@@ -103,7 +103,7 @@ fn hold_of_bank(loops_bytes: &[AccessLoop], width_bytes: u64, bank: u64, bank_by
         let last = (phase + width_bytes - 1) / bank_bytes;
         (first..=last).any(|touched| touched % (sweep / bank_bytes) == bank)
     };
-    let mut held: Vec<Held> = (0..sweep).map(|phase| Held::one(touches(phase))).collect();
+    let mut held: Vec<BankRuns> = (0..sweep).map(|phase| BankRuns::one(touches(phase))).collect();
     for access in loops_bytes.iter().rev() {
         let step = usize::try_from(access.stride % sweep).unwrap_or(0);
         held = (0..size).map(|phase| repeat(&held, phase, step, access.size)).collect();
@@ -112,9 +112,9 @@ fn hold_of_bank(loops_bytes: &[AccessLoop], width_bytes: u64, bank: u64, bank_by
 }
 
 /// `count` runs of a body that starts `step` later each time, modulo the length of `held`.
-fn repeat(held: &[Held], phase: usize, step: usize, count: u64) -> Held {
+fn repeat(held: &[BankRuns], phase: usize, step: usize, count: u64) -> BankRuns {
     let size = held.len();
-    let mut period = Held::NONE;
+    let mut period = BankRuns::NONE;
     let mut length = 0_u64;
     let mut at = phase;
     loop {

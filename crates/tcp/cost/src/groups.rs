@@ -10,7 +10,7 @@ use tilewright_notation::syntax::ast::Operand;
 
 /// The digits of a group's number.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Groups {
+pub struct PeGroups {
     /// Surviving axes that inputs split, most significant first.
     pub surviving: Vec<AxisId>,
     /// Summed axes that inputs split; less significant than the surviving ones.
@@ -19,10 +19,10 @@ pub struct Groups {
     pub scattered: Vec<AxisId>,
 }
 
-impl Groups {
+impl PeGroups {
     /// Reads the subscripts of an einsum.
-    pub fn new(problem: &Problem) -> Groups {
-        let mut groups = Groups::default();
+    pub fn new(problem: &Problem) -> PeGroups {
+        let mut groups = PeGroups::default();
         for id in problem.axis_ids().filter(|id| problem.axis(*id).pes > 1) {
             let axis = problem.axis(id);
             if axis.extent == axis.whole {

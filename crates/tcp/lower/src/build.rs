@@ -6,7 +6,7 @@ use tilewright_notation::problem::Problem;
 use tilewright_notation::syntax::ast::Operand;
 use tilewright_num::Dtype;
 use tilewright_tcp_cost::legality::Verdict;
-use tilewright_tcp_cost::placed::Placed;
+use tilewright_tcp_cost::placed_tactic::PlacedTactic;
 use tilewright_tcp_cost::setup::Setup;
 use tilewright_tcp_isa::program::control::{Command, Queue, Step, StepKind};
 use tilewright_tcp_isa::program::exec::{Exec, ExecBody, Memory, Switch};
@@ -29,7 +29,7 @@ use crate::options::Options;
 pub(super) struct Builder<'a> {
     pub(super) setup: &'a Setup<'a>,
     pub(super) problem: &'a Problem,
-    pub(super) placed: &'a Placed,
+    pub(super) placed: &'a PlacedTactic,
     pub(super) options: &'a Options,
     maps: [RadixMap; 3],
     bases: [u64; 3],

@@ -8,7 +8,7 @@
 
 use tilewright_base::{Diagnostic, Span};
 use tilewright_notation::problem::{AxisId, Problem};
-use tilewright_tcp_cost::placed::Placed;
+use tilewright_tcp_cost::placed_tactic::PlacedTactic;
 use tilewright_tcp_isa::program::control::{ControlExpr, ControlOp, ControlOperand, Step, StepKind};
 use tilewright_tcp_isa::program::{Count, Register, RegisterId};
 
@@ -72,7 +72,7 @@ impl Split {
 }
 
 impl Dynamic {
-    pub(super) fn new(problem: &Problem, placed: &Placed) -> Result<Dynamic, Box<Diagnostic>> {
+    pub(super) fn new(problem: &Problem, placed: &PlacedTactic) -> Result<Dynamic, Box<Diagnostic>> {
         let mut dynamic = Dynamic::default();
         for id in problem.axis_ids().filter(|id| problem.axis(*id).dynamic) {
             let axis = problem.axis(id);

@@ -9,7 +9,7 @@
 use tilewright_base::{Diagnostic, Span};
 use tilewright_notation::problem::{Digit, Problem, Shape};
 use tilewright_notation::syntax::ast::Operand;
-use tilewright_tcp_cost::groups::Groups;
+use tilewright_tcp_cost::groups::PeGroups;
 use tilewright_tcp_cost::setup::Setup;
 use tilewright_tcp_isa::program::control::{Command, ControlExpr, ControlOperand, Step, StepKind};
 use tilewright_tcp_isa::program::exec::{Context, Exec, Memory, StepLoop, Stream, Switch};
@@ -51,7 +51,7 @@ pub(super) struct Exchange {
 
 /// The einsum as a group computes it if the output is scattered over its team: with one more digit of each scattered axis outermost, so that
 /// a member's part is one block. `None` if the output is what a group computes.
-pub(super) fn unscattered(problem: &Problem, groups: &Groups) -> Result<Option<Problem>, Box<Diagnostic>> {
+pub(super) fn unscattered(problem: &Problem, groups: &PeGroups) -> Result<Option<Problem>, Box<Diagnostic>> {
     let Some(shape) = problem.shape(Operand::Out).filter(|_| !groups.scattered.is_empty()) else {
         return Ok(None);
     };
@@ -91,7 +91,7 @@ impl Exchange {
     pub(super) fn new(
         setup: &Setup<'_>,
         problem: &Problem,
-        groups: &Groups,
+        groups: &PeGroups,
         parts_base: u64,
         free_byte: u64,
     ) -> Result<Option<Exchange>, Box<Diagnostic>> {

@@ -6,7 +6,7 @@
 use tilewright_base::{Diagnostic, Span};
 use tilewright_notation::problem::{AxisId, Digit, Problem, Shape};
 use tilewright_notation::syntax::ast::Operand;
-use tilewright_tcp_cost::groups::Groups;
+use tilewright_tcp_cost::groups::PeGroups;
 use tilewright_tcp_cost::setup::Setup;
 use tilewright_tcp_isa::program::transfer::{Address, SLICE_STRIDE, Transfer, TransferLoop};
 use tilewright_tcp_isa::program::{Count, Program};
@@ -35,14 +35,14 @@ pub(super) struct Gather {
 }
 
 /// Axes of which groups compute parts and the output has all.
-fn gathered(problem: &Problem, groups: &Groups) -> Vec<AxisId> {
+fn gathered(problem: &Problem, groups: &PeGroups) -> Vec<AxisId> {
     let whole =
         |id: &&AxisId| problem.axis(**id).extent_in[Operand::Out as usize] > problem.axis(**id).extent;
     groups.surviving.iter().filter(whole).copied().collect()
 }
 
 /// The einsum as a group computes it if groups gather its output: digits of the parts stand still. `None` if nothing is gathered.
-pub(super) fn ungathered(problem: &Problem, groups: &Groups) -> Result<Option<Problem>, Box<Diagnostic>> {
+pub(super) fn ungathered(problem: &Problem, groups: &PeGroups) -> Result<Option<Problem>, Box<Diagnostic>> {
     let axes = gathered(problem, groups);
     let Some(shape) = problem.shape(Operand::Out).filter(|_| !axes.is_empty()) else { return Ok(None) };
     let mut part = problem.clone();
@@ -88,7 +88,7 @@ impl Gather {
     pub(super) fn new(
         setup: &Setup<'_>,
         (problem, part): (&Problem, &Problem),
-        groups: &Groups,
+        groups: &PeGroups,
         part_base: u64,
         free_byte: u64,
     ) -> Result<Option<Gather>, Box<Diagnostic>> {
@@ -211,7 +211,7 @@ fn place_of(shape: &Shape, id: AxisId, position: u64) -> u64 {
 }
 
 /// A group's number as values of the surviving axes that are split; there are no others.
-fn values(problem: &Problem, groups: &Groups, group: u64) -> Vec<u64> {
+fn values(problem: &Problem, groups: &PeGroups, group: u64) -> Vec<u64> {
     let mut rest = group / groups.team(problem).max(1);
     let mut values: Vec<u64> = Vec::new();
     for id in groups.surviving.iter().rev() {

@@ -9,8 +9,8 @@ use tilewright_notation::algebra::RadixMap;
 use tilewright_notation::problem::{Digit, Problem, Shape};
 use tilewright_notation::radix;
 use tilewright_notation::syntax::ast::Operand;
-use tilewright_tcp_cost::groups::Groups;
-use tilewright_tcp_cost::placed::product;
+use tilewright_tcp_cost::groups::PeGroups;
+use tilewright_tcp_cost::placed_tactic::product;
 use tilewright_tcp_cost::setup::Setup;
 use tilewright_tcp_isa::program::Program;
 use tilewright_tcp_isa::program::control::{Command, Queue, Step, StepKind};
@@ -28,7 +28,7 @@ use crate::refusal::refuse;
 pub(super) struct Spread<'a> {
     pub(super) setup: &'a Setup<'a>,
     pub(super) problem: &'a Problem,
-    pub(super) groups: &'a Groups,
+    pub(super) groups: &'a PeGroups,
     /// What groups do with what they computed.
     pub(super) meeting: Meeting,
     /// Inputs that groups have whole.

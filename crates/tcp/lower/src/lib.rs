@@ -61,7 +61,7 @@ mod words;
 use tilewright_base::{Diagnostic, Severity};
 use tilewright_notation::problem::Problem;
 use tilewright_notation::syntax::ast::Operand;
-use tilewright_tcp_cost::groups::Groups;
+use tilewright_tcp_cost::groups::PeGroups;
 use tilewright_tcp_cost::legality::{Verdict, check};
 use tilewright_tcp_cost::setup::Setup;
 use tilewright_tcp_isa::program::Program;
@@ -97,7 +97,7 @@ fn on_chip(
     verdict: &Verdict,
     options: &Options,
 ) -> Result<Program, Box<Diagnostic>> {
-    let groups = Groups::new(problem);
+    let groups = PeGroups::new(problem);
     if groups.count(problem) <= 1 {
         return Ok(Builder::new(setup, problem, verdict, options)?.program()?.0);
     }
@@ -131,7 +131,7 @@ fn on_chip(
 fn meeting(
     setup: &Setup<'_>,
     (problem, part): (&Problem, Option<&Problem>),
-    groups: &Groups,
+    groups: &PeGroups,
     program: &Program,
     free_byte: u64,
 ) -> Result<Meeting, Box<Diagnostic>> {

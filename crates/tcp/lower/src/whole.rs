@@ -8,7 +8,7 @@ use tilewright_base::Diagnostic;
 use tilewright_notation::algebra::RadixMap;
 use tilewright_notation::problem::{AxisId, Digit, Problem, Shape};
 use tilewright_notation::syntax::ast::Operand;
-use tilewright_tcp_cost::groups::Groups;
+use tilewright_tcp_cost::groups::PeGroups;
 use tilewright_tcp_cost::setup::Setup;
 use tilewright_tcp_isa::program::tensor::{Tensor, TensorPlace};
 
@@ -54,7 +54,7 @@ impl Wholes {
     pub(super) fn new(
         setup: &Setup<'_>,
         problem: &Problem,
-        groups: &Groups,
+        groups: &PeGroups,
         from_hbm: [bool; 2],
     ) -> Result<Wholes, Box<Diagnostic>> {
         let mut wholes = Wholes::default();
@@ -121,7 +121,7 @@ impl Wholes {
 }
 
 /// Which part of an axis a group has.
-pub(super) fn value(problem: &Problem, groups: &Groups, group: u64, id: AxisId) -> u64 {
+pub(super) fn value(problem: &Problem, groups: &PeGroups, group: u64, id: AxisId) -> u64 {
     let mut rest = group;
     for axis in groups.surviving.iter().chain(&groups.summed).rev() {
         let parts = problem.axis(*axis).pes;

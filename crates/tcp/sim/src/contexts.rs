@@ -6,7 +6,7 @@
 
 use tilewright_base::Span;
 use tilewright_record::Sink;
-use tilewright_tcp_cost::cycles::Stage;
+use tilewright_tcp_cost::cycles::PipelineStage;
 use tilewright_tcp_isa::program::event::{CommandImage, ExecUnit, PeId, RunEvent};
 
 use crate::SimError;
@@ -20,16 +20,16 @@ const MAIN: usize = 0;
 const SUB: usize = 1;
 
 /// The engines that stages belong to.
-const STAGES: [(Stage, Engine); 9] = [
-    (Stage::Fetch, Engine::Fetch),
-    (Stage::Switch, Engine::Switch),
-    (Stage::Contraction, Engine::Contraction),
-    (Stage::Vector, Engine::Vector),
-    (Stage::Commit, Engine::Commit),
-    (Stage::Load, Engine::Commit),
-    (Stage::Collect, Engine::Collect),
-    (Stage::Cast, Engine::Cast),
-    (Stage::Transpose, Engine::Transpose),
+const STAGES: [(PipelineStage, Engine); 9] = [
+    (PipelineStage::Fetch, Engine::Fetch),
+    (PipelineStage::Switch, Engine::Switch),
+    (PipelineStage::Contraction, Engine::Contraction),
+    (PipelineStage::Vector, Engine::Vector),
+    (PipelineStage::Commit, Engine::Commit),
+    (PipelineStage::Load, Engine::Commit),
+    (PipelineStage::Collect, Engine::Collect),
+    (PipelineStage::Cast, Engine::Cast),
+    (PipelineStage::Transpose, Engine::Transpose),
 ];
 
 /// Busy cycles of each engine in one command.

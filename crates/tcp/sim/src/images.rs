@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tilewright_tcp_cost::cycles::Stage;
+use tilewright_tcp_cost::cycles::PipelineStage;
 use tilewright_tcp_isa::program::Program;
 use tilewright_tcp_isa::program::event::ExecUnit;
 
@@ -26,7 +26,7 @@ pub struct ImageUse {
     /// Of all runs, without what slices and chips take in any case.
     pub energy_fj: u128,
     /// The slowest stage of the longest run, and its cycles; transfers have none.
-    pub slowest: Option<(Stage, u64)>,
+    pub slowest: Option<(PipelineStage, u64)>,
     longest_cycles: u64,
 }
 

@@ -9,9 +9,9 @@ use tilewright_base::Span;
 use tilewright_machine::tcp::Tcp;
 use tilewright_tcp_cost::cycles::CommandCycles;
 use tilewright_tcp_cost::cycles::image::{
-    Occupies, Traffic, TransferCost, bank_shares_q32, exec_cycles, occupies, traffic, transfer_cost,
+    ExclusiveUse, Traffic, TransferCost, bank_shares_q32, exclusive_use, exec_cycles, traffic, transfer_cost,
 };
-use tilewright_tcp_cost::energy::{COMPONENTS, Counts, counts, counts_transfer, energy_fj};
+use tilewright_tcp_cost::energy::{COMPONENTS, EnergyCounts, counts, counts_transfer, energy_fj};
 use tilewright_tcp_isa::program::exec::{Context, Exec};
 use tilewright_tcp_isa::program::transfer::{MemoryInstance, Transfer};
 use tilewright_tcp_isa::program::{Count, ExecId, Program, RegisterId, TransferId};
@@ -37,8 +37,8 @@ pub(crate) struct ExecPlan {
     pub(crate) exec: Arc<Exec>,
     pub(crate) name: Arc<str>,
     pub(crate) cycles: CommandCycles,
-    pub(crate) occupies: Occupies,
-    pub(crate) counts: Counts,
+    pub(crate) occupies: ExclusiveUse,
+    pub(crate) counts: EnergyCounts,
     pub(crate) energy_fj: [u64; COMPONENTS],
     pub(crate) touched: Touched,
     /// For the checks alone.
@@ -58,7 +58,7 @@ pub(crate) struct TransferPlan {
     pub(crate) name: Arc<str>,
     pub(crate) cost: TransferCost,
     pub(crate) uses: Arc<Uses>,
-    pub(crate) counts: Counts,
+    pub(crate) counts: EnergyCounts,
     pub(crate) energy_fj: [u64; COMPONENTS],
     /// What is written to data memory or a scratchpad, and the PE of the first slice.
     pub(crate) touched: Option<(u64, u64, Touched)>,
@@ -169,7 +169,7 @@ impl Plans {
             bank_shares: OnceLock::new(),
             name: kept.name.clone(),
             cycles: exec_cycles(machine, &exec),
-            occupies: occupies(machine, &exec),
+            occupies: exclusive_use(machine, &exec),
             energy_fj: energy_fj(machine, &counts),
             counts,
             touched: touched::exec(machine, &exec),

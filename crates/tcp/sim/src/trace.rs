@@ -8,8 +8,8 @@ use tilewright_record::{
     ComponentId, CounterId, FlowId, Interval, Layout, Record, Recorder, Sample, Sink, TrackId, TrackKind,
     Unit,
 };
-use tilewright_tcp_cost::cycles::Stage;
-use tilewright_tcp_cost::cycles::dma::Bound;
+use tilewright_tcp_cost::cycles::PipelineStage;
+use tilewright_tcp_cost::cycles::dma::DmaBound;
 use tilewright_tcp_cost::energy::{COMPONENTS, Component, standing_fj};
 use tilewright_tcp_isa::program::Program;
 use tilewright_tcp_isa::program::exec::{ExecBody, Memory};
@@ -203,8 +203,9 @@ impl<S: Sink> Trace<S> {
                     ("flits", counts.flits),
                 ];
                 interval.counts.extend(named.into_iter().filter(|(_, count)| *count > 0));
-                let stages =
-                    Stage::ALL.into_iter().map(|stage| (stage.name(), plan.cycles.stage_cycles(stage)));
+                let stages = PipelineStage::ALL
+                    .into_iter()
+                    .map(|stage| (stage.name(), plan.cycles.stage_cycles(stage)));
                 interval.counts.extend(stages.filter(|(_, cycles)| *cycles > 0));
             }
         }
@@ -332,12 +333,12 @@ fn pe_tracks(layout: &mut Layout, chip: TrackId, pe: u64, detail: Option<(&Used,
     PeTracks { contexts, dma, detail: Some(DetailTracks { engines, queue, memories }) }
 }
 
-fn bound_name(bound: Bound) -> &'static str {
+fn bound_name(bound: DmaBound) -> &'static str {
     match bound {
-        Bound::ReadEngine => "read engine",
-        Bound::ReadMemory => "read memory",
-        Bound::WriteEngine => "write engine",
-        Bound::WriteMemory => "write memory",
-        Bound::Link => "link",
+        DmaBound::ReadEngine => "read engine",
+        DmaBound::ReadMemory => "read memory",
+        DmaBound::WriteEngine => "write engine",
+        DmaBound::WriteMemory => "write memory",
+        DmaBound::Link => "link",
     }
 }

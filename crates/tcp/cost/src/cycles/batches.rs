@@ -7,19 +7,23 @@
 use tilewright_machine::tcp::Tcp;
 use tilewright_tcp_isa::transpose::{TransposeStage, tile_flits};
 
-use super::stage::{Command, Stage};
+use super::stage::{CommandStages, PipelineStage};
 use super::transpose;
 
 /// Cycles of all stages with everything that overlaps, latencies left out: at least those of the slowest stage.
 ///
-/// `stream_cycles` are those of each stage, in the order of [`Stage::ALL`].
-pub fn overlapped_cycles(machine: &Tcp, command: &Command, stream_cycles: &[u64; Stage::ALL.len()]) -> u64 {
-    let parts = Parts::new(command, stream_cycles);
+/// `stream_cycles` are those of each stage, in the order of [`PipelineStage::ALL`].
+pub fn overlapped_cycles(
+    machine: &Tcp,
+    command: &CommandStages,
+    stream_cycles: &[u64; PipelineStage::ALL.len()],
+) -> u64 {
+    let parts = SectionCycles::new(command, stream_cycles);
     let (first, last) = match &command.transpose {
         Some(tile) if tile.tiles > 0 => with_tiles(machine, &parts, tile),
         _ => {
-            let front = Batched::new(parts.front, parts.groups);
-            return paced_cycles(front, Batched::new(parts.middle.max(parts.back), parts.groups));
+            let front = BatchCycles::new(parts.front, parts.groups);
+            return paced_cycles(front, BatchCycles::new(parts.middle.max(parts.back), parts.groups));
         }
     };
     let slowest = stream_cycles.iter().copied().max().unwrap_or(0);
@@ -28,28 +32,32 @@ pub fn overlapped_cycles(machine: &Tcp, command: &Command, stream_cycles: &[u64;
 
 /// The slowest stage of what comes before or behind the sums: in all, and for one group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Batched {
+pub struct BatchCycles {
     all_cycles: u64,
     group_cycles: u64,
 }
 
-impl Batched {
+impl BatchCycles {
     /// So long in all, in so many groups.
-    pub fn new(all_cycles: u64, groups: u64) -> Batched {
-        Batched { all_cycles, group_cycles: share(all_cycles, groups) }
+    pub fn new(all_cycles: u64, groups: u64) -> BatchCycles {
+        BatchCycles { all_cycles, group_cycles: share(all_cycles, groups) }
     }
 }
 
 /// Groups alone: the path that ends with all sums after the first group, and the one that begins with all groups.
-pub fn paced_cycles(front: Batched, behind: Batched) -> u64 {
+pub fn paced_cycles(front: BatchCycles, behind: BatchCycles) -> u64 {
     let first = front.group_cycles.saturating_add(behind.all_cycles);
     first.max(front.all_cycles.saturating_add(behind.group_cycles))
 }
 
 /// Cycles that tiles as large as both buffers take when their neighbours never run ahead: they fill at the pace of what comes
 /// before, and leave at the pace of what follows. Queues of unknown size hide a part of it, and [`overlapped_cycles`] all of it.
-pub fn alternating_cycles(machine: &Tcp, command: &Command, stream_cycles: &[u64; Stage::ALL.len()]) -> u64 {
-    let parts = Parts::new(command, stream_cycles);
+pub fn alternating_cycles(
+    machine: &Tcp,
+    command: &CommandStages,
+    stream_cycles: &[u64; PipelineStage::ALL.len()],
+) -> u64 {
+    let parts = SectionCycles::new(command, stream_cycles);
     match &command.transpose {
         Some(tile) if tile.tiles > 0 && !transpose::fills_while_leaving(machine, tile) => {
             let (fill, leave) = parts.tile_cycles(tile);
@@ -63,7 +71,7 @@ pub fn alternating_cycles(machine: &Tcp, command: &Command, stream_cycles: &[u64
 }
 
 /// The slowest stage of each part between two points where batches wait.
-struct Parts {
+struct SectionCycles {
     /// Up to the sums; nothing without a contraction.
     front: u64,
     /// From the sums to the tiles.
@@ -73,15 +81,21 @@ struct Parts {
     groups: u64,
 }
 
-impl Parts {
-    fn new(command: &Command, stream_cycles: &[u64; Stage::ALL.len()]) -> Parts {
-        let slowest = |stages: &[Stage]| stages.iter().map(|&s| stream_cycles[s as usize]).max().unwrap_or(0);
-        let arriving = slowest(&[Stage::Fetch, Stage::Switch, Stage::Collect, Stage::Contraction]);
-        let computing = slowest(&[Stage::Drain, Stage::Vector, Stage::Cast]);
-        let back = slowest(&[Stage::Commit, Stage::Load]);
+impl SectionCycles {
+    fn new(command: &CommandStages, stream_cycles: &[u64; PipelineStage::ALL.len()]) -> SectionCycles {
+        let slowest =
+            |stages: &[PipelineStage]| stages.iter().map(|&s| stream_cycles[s as usize]).max().unwrap_or(0);
+        let arriving = slowest(&[
+            PipelineStage::Fetch,
+            PipelineStage::Switch,
+            PipelineStage::Collect,
+            PipelineStage::Contraction,
+        ]);
+        let computing = slowest(&[PipelineStage::Drain, PipelineStage::Vector, PipelineStage::Cast]);
+        let back = slowest(&[PipelineStage::Commit, PipelineStage::Load]);
         match command.contraction.map_or(0, |contraction| contraction.groups) {
-            0 => Parts { front: 0, middle: arriving.max(computing), back, groups: 0 },
-            groups => Parts { front: arriving, middle: computing, back, groups },
+            0 => SectionCycles { front: 0, middle: arriving.max(computing), back, groups: 0 },
+            groups => SectionCycles { front: arriving, middle: computing, back, groups },
         }
     }
 
@@ -97,7 +111,7 @@ impl Parts {
 }
 
 /// The path that ends with all tiles after the first group, and the one that begins with all groups.
-fn with_tiles(machine: &Tcp, parts: &Parts, tile: &TransposeStage) -> (u64, u64) {
+fn with_tiles(machine: &Tcp, parts: &SectionCycles, tile: &TransposeStage) -> (u64, u64) {
     let (fill, leave) = parts.tile_cycles(tile);
     let filling = tile_flits(tile);
     let middle = parts.middle.max(tile.tiles.saturating_mul(filling));

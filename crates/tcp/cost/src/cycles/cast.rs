@@ -4,12 +4,12 @@
 
 /// What a command casts on each slice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Cast {
+pub struct CastStage {
     /// Flits that arrive, and leave.
     pub flits: u64,
 }
 
 /// Cycles in which flits pass.
-pub fn stream_cycles(cast: &Cast) -> u64 {
+pub fn stream_cycles(cast: &CastStage) -> u64 {
     cast.flits
 }

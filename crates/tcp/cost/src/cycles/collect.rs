@@ -6,7 +6,7 @@ use tilewright_tcp_isa::flow::packet_flits;
 
 /// What arrives from the network at each slice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Collect {
+pub struct CollectStage {
     /// Packets: [`delivered_packets`](tilewright_tcp_isa::switch::delivered_packets) of those that were fetched.
     pub packets: u64,
     /// Bytes of a packet.
@@ -14,7 +14,7 @@ pub struct Collect {
 }
 
 /// Cycles in which flits leave: as many as there are.
-pub fn stream_cycles(machine: &Tcp, collect: &Collect) -> u64 {
+pub fn stream_cycles(machine: &Tcp, collect: &CollectStage) -> u64 {
     collect.packets.saturating_mul(packet_flits(machine, collect.packet_bytes))
 }
 

@@ -7,7 +7,7 @@ use tilewright_tcp_isa::program::exec::Context;
 
 /// What a command writes on each slice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Commit {
+pub struct CommitStage {
     /// Whose unit.
     pub context: Context,
     /// Flits that arrive.
@@ -19,7 +19,7 @@ pub struct Commit {
 }
 
 /// Cycles in which the unit writes.
-pub fn stream_cycles(machine: &Tcp, commit: &Commit) -> u64 {
+pub fn stream_cycles(machine: &Tcp, commit: &CommitStage) -> u64 {
     let width_bytes = match commit.context {
         Context::Main => commit.write_bytes,
         Context::Sub => machine.commit.sub_width_bytes,

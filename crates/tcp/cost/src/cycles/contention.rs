@@ -5,7 +5,7 @@
 
 use tilewright_machine::tcp::Tcp;
 
-use super::load::{self, Load};
+use super::load::{self, LoadStage};
 
 /// What a contraction reads from the register file while another command stores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,7 +25,7 @@ pub struct ContractionReads {
 pub fn exposed_load_cycles(
     machine: &Tcp,
     reads: &ContractionReads,
-    load: &Load,
+    load: &LoadStage,
     contraction_cycles: u64,
 ) -> u64 {
     let free = contraction_cycles.saturating_sub(blocked_cycles(machine, reads));

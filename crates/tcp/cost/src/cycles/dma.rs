@@ -1,16 +1,16 @@
 //! Tensor DMA: start-up, then reading and writing, side by side between kinds of memory and one after the other within data memory
-//! (vISA book, DMA engine). Between two places of off-chip memory both overlap but for a beginning: [`Route::WithinOffChip`].
+//! (vISA book, DMA engine). Between two places of off-chip memory both overlap but for a beginning: [`DmaRoute::WithinOffChip`].
 //!
 //! Packets are cut into requests; an engine takes one a cycle at best, a data memory network one every other cycle. Which of its
 //! engines a machine uses, and how many, is the program's choice; shares are taken to be even.
 
 use tilewright_machine::tcp::Tcp;
 
-use super::hbm::Channels;
+use super::hbm::HbmChannels;
 
 /// Where the two sides of a transfer lie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Route {
+pub enum DmaRoute {
     /// From one kind of memory to another, or between clusters: reads and writes overlap.
     AcrossTiers,
     /// Data memory of one cluster, whose banks both sides need: one after the other.
@@ -31,7 +31,7 @@ pub fn ahead_cycles(machine: &Tcp) -> u64 {
 
 /// One side of a transfer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Side {
+pub struct DmaSide {
     /// Cycles in which each engine sends its requests.
     pub engine_cycles: u64,
     /// Cycles of the busiest part of the memory.
@@ -40,7 +40,7 @@ pub struct Side {
 
 /// What sets the time of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Bound {
+pub enum DmaBound {
     /// Engines that read.
     ReadEngine,
     /// Memory that is read.
@@ -65,26 +65,26 @@ pub struct DmaCycles {
     /// Cycles of writing.
     pub write_cycles: u64,
     /// The slowest part.
-    pub binding: Bound,
+    pub binding: DmaBound,
 }
 
-impl Side {
+impl DmaSide {
     /// Cycles of the slower of engine and memory.
     pub fn cycles(&self) -> u64 {
         self.engine_cycles.max(self.memory_cycles)
     }
 
     /// Data memory behind `dmns` networks, served by `engines` engines. Misaligned writes take a multiple of the time.
-    pub fn data_memory(machine: &Tcp, requests: u64, engines: u64, dmns: u64, misaligned: bool) -> Side {
+    pub fn data_memory(machine: &Tcp, requests: u64, engines: u64, dmns: u64, misaligned: bool) -> DmaSide {
         let request_cycles = machine.tdma.request_bytes.div_ceil(machine.dmn.bandwidth_bytes_per_cycle);
         let factor = if misaligned { machine.dm.misaligned_write_factor } else { 1 };
         let memory_cycles = requests.div_ceil(dmns.max(1)).saturating_mul(request_cycles * factor);
-        Side { engine_cycles: engine_cycles(machine, requests, engines), memory_cycles }
+        DmaSide { engine_cycles: engine_cycles(machine, requests, engines), memory_cycles }
     }
 
     /// Off-chip memory, whose channels have counted this side's accesses.
-    pub fn off_chip(machine: &Tcp, requests: u64, engines: u64, channels: &Channels) -> Side {
-        Side {
+    pub fn off_chip(machine: &Tcp, requests: u64, engines: u64, channels: &HbmChannels) -> DmaSide {
+        DmaSide {
             engine_cycles: engine_cycles(machine, requests, engines),
             memory_cycles: channels.busiest_cycles(machine),
         }
@@ -92,21 +92,21 @@ impl Side {
 }
 
 /// Start-up and the two sides. `startup_cycles` is normally the machine's `tdma.startup_cycles`.
-pub fn transfer_cycles(startup_cycles: u64, route: Route, read: Side, write: Side) -> DmaCycles {
+pub fn transfer_cycles(startup_cycles: u64, route: DmaRoute, read: DmaSide, write: DmaSide) -> DmaCycles {
     let (read_cycles, write_cycles) = (read.cycles(), write.cycles());
     let moved_cycles = match route {
-        Route::AcrossTiers => read_cycles.max(write_cycles),
-        Route::WithinTier => read_cycles.saturating_add(write_cycles),
-        Route::WithinOffChip { ahead_cycles } => {
+        DmaRoute::AcrossTiers => read_cycles.max(write_cycles),
+        DmaRoute::WithinTier => read_cycles.saturating_add(write_cycles),
+        DmaRoute::WithinOffChip { ahead_cycles } => {
             let ahead_cycles = read_cycles.min(write_cycles).min(ahead_cycles);
             read_cycles.max(write_cycles).saturating_add(ahead_cycles)
         }
     };
     let binding = match (read_cycles >= write_cycles, read, write) {
-        (true, read, _) if read.memory_cycles >= read.engine_cycles => Bound::ReadMemory,
-        (true, ..) => Bound::ReadEngine,
-        (false, _, write) if write.memory_cycles >= write.engine_cycles => Bound::WriteMemory,
-        (false, ..) => Bound::WriteEngine,
+        (true, read, _) if read.memory_cycles >= read.engine_cycles => DmaBound::ReadMemory,
+        (true, ..) => DmaBound::ReadEngine,
+        (false, _, write) if write.memory_cycles >= write.engine_cycles => DmaBound::WriteMemory,
+        (false, ..) => DmaBound::WriteEngine,
     };
     let total_cycles = startup_cycles.saturating_add(moved_cycles);
     DmaCycles { total_cycles, startup_cycles, read_cycles, write_cycles, binding }

@@ -11,7 +11,7 @@ use tilewright_tcp_isa::sequencer;
 
 /// What a command fetches on each slice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Fetch {
+pub struct FetchStage {
     /// Whose unit.
     pub context: Context,
     /// Packets: the product of the time loops.
@@ -25,7 +25,7 @@ pub struct Fetch {
 }
 
 /// Cycles in which the unit reads.
-pub fn stream_cycles(machine: &Tcp, fetch: &Fetch) -> u64 {
+pub fn stream_cycles(machine: &Tcp, fetch: &FetchStage) -> u64 {
     let width_bytes = match fetch.context {
         Context::Main => fetch.read_bytes,
         Context::Sub => machine.fetch.sub_width_bytes,
@@ -34,7 +34,7 @@ pub fn stream_cycles(machine: &Tcp, fetch: &Fetch) -> u64 {
 }
 
 /// Cycles by which the last packet arrives later than it was read.
-pub fn latency_cycles(machine: &Tcp, fetch: &Fetch) -> u64 {
+pub fn latency_cycles(machine: &Tcp, fetch: &FetchStage) -> u64 {
     if fetch.cast { machine.fetch.cast_cycles } else { 0 }
 }
 

@@ -6,7 +6,7 @@
 use tilewright_machine::tcp::Tcp;
 use tilewright_notation::algebra::access::AccessLoop;
 
-use map::Map;
+use map::AddressMap;
 
 mod map;
 mod time;
@@ -38,7 +38,7 @@ pub enum Direction {
 
 /// One side of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Access<'a> {
+pub struct HbmAccess<'a> {
     /// Which way.
     pub direction: Direction,
     /// Address of the first packet.
@@ -51,7 +51,7 @@ pub struct Access<'a> {
 
 /// What a channel has to do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Channel {
+pub struct ChannelLoad {
     /// Access units touched, those below included.
     pub accesses: u64,
     /// Units written in part.
@@ -65,7 +65,7 @@ pub struct Channel {
 
 /// What a bank of a channel has to do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Bank {
+struct BankLoad {
     accesses: u64,
     partial_writes: u64,
     row_switches: u64,
@@ -75,11 +75,11 @@ struct Bank {
 
 /// The channels of a machine's off-chip memory. Made once and cleared between uses, so that counting allocates nothing.
 #[derive(Clone, Debug)]
-pub struct Channels {
-    map: Map,
-    channels: Vec<Channel>,
+pub struct HbmChannels {
+    map: AddressMap,
+    channels: Vec<ChannelLoad>,
     /// By channel, then by bank.
-    banks: Vec<Bank>,
+    banks: Vec<BankLoad>,
     /// Columns read or written, by channel, then by bank group.
     columns: Vec<u64>,
     column_bytes: u64,
@@ -98,14 +98,14 @@ pub struct TooManyLoops {
     pub most: u64,
 }
 
-impl Channels {
+impl HbmChannels {
     /// Idle channels.
-    pub fn new(machine: &Tcp) -> Channels {
-        let (map, count) = (Map::new(machine), usize::try_from(machine.hbm_channels()).unwrap_or(0));
-        Channels {
+    pub fn new(machine: &Tcp) -> HbmChannels {
+        let (map, count) = (AddressMap::new(machine), usize::try_from(machine.hbm_channels()).unwrap_or(0));
+        HbmChannels {
             map,
-            channels: vec![Channel::default(); count],
-            banks: vec![Bank::default(); count.saturating_mul(map.banks())],
+            channels: vec![ChannelLoad::default(); count],
+            banks: vec![BankLoad::default(); count.saturating_mul(map.banks())],
             columns: vec![0; count.saturating_mul(map.groups())],
             column_bytes: column_bytes(machine),
             exact: true,
@@ -116,14 +116,14 @@ impl Channels {
 
     /// Forgets all accesses.
     pub fn clear(&mut self) {
-        self.channels.fill(Channel::default());
-        self.banks.fill(Bank::default());
+        self.channels.fill(ChannelLoad::default());
+        self.banks.fill(BankLoad::default());
         self.columns.fill(0);
         self.exact = true;
     }
 
     /// Adds the accesses of a loop nest to what the channels have to do.
-    pub fn add(&mut self, machine: &Tcp, access: &Access) -> Result<(), TooManyLoops> {
+    pub fn add(&mut self, machine: &Tcp, access: &HbmAccess) -> Result<(), TooManyLoops> {
         let most = machine.tdma.loops;
         if access.loops_bytes.len() as u64 > most {
             return Err(TooManyLoops { loops: access.loops_bytes.len(), most });
@@ -136,7 +136,7 @@ impl Channels {
             let Some(run) = run.filter(|_| whole && inner.stride == packet_bytes) else { break };
             (loops, packet_bytes) = (outer, run);
         }
-        let access = Access { loops_bytes: loops, packet_bytes, ..*access };
+        let access = HbmAccess { loops_bytes: loops, packet_bytes, ..*access };
         let packets = loops.iter().fold(1_u128, |all, row| all.saturating_mul(u128::from(row.size)));
         let all_bytes = packets.saturating_mul(u128::from(packet_bytes));
         if all_bytes == 0 {
@@ -155,7 +155,7 @@ impl Channels {
     }
 
     /// Lets what was counted since `before` stand for all bytes of a nest.
-    fn scale(&mut self, before: &Channels, all_bytes: u128) {
+    fn scale(&mut self, before: &HbmChannels, all_bytes: u128) {
         let covered = self.covered_bytes.max(1);
         let whole = |now: &mut u64, before: u64| {
             let counted = u128::from(now.saturating_sub(before));
@@ -179,7 +179,7 @@ impl Channels {
     }
 
     /// What each channel has to do.
-    pub fn channels(&self) -> &[Channel] {
+    pub fn channels(&self) -> &[ChannelLoad] {
         &self.channels
     }
 
@@ -208,7 +208,7 @@ impl Channels {
     }
 }
 
-impl Bank {
+impl BankLoad {
     fn add(&mut self, accesses: u64, partial_writes: u64, row_switches: u64) {
         self.accesses = self.accesses.saturating_add(accesses);
         self.partial_writes = self.partial_writes.saturating_add(partial_writes);

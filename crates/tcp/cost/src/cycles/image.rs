@@ -15,24 +15,24 @@ use tilewright_tcp_isa::program::exec::{
 use tilewright_tcp_isa::switch::Topology;
 use tilewright_tcp_isa::transpose::{TransposeStage, tile_flits};
 
-use super::cast::Cast;
-use super::collect::Collect;
-use super::commit::Commit;
-use super::fetch::{self, Fetch};
-use super::load::Load;
-use super::switch::Switch;
-use super::vector::Vector;
-use super::{Command, CommandCycles, Stage, command_cycles};
+use super::cast::CastStage;
+use super::collect::CollectStage;
+use super::commit::CommitStage;
+use super::fetch::{self, FetchStage};
+use super::load::LoadStage;
+use super::switch::SwitchStage;
+use super::vector::VectorStage;
+use super::{CommandCycles, CommandStages, PipelineStage, command_cycles};
 
 mod accesses;
-pub mod beside;
+pub mod context_overlap;
+pub mod exclusive_use;
 pub mod networks;
-pub mod occupies;
 pub mod transfer;
 
 pub use accesses::held_accesses;
-pub use beside::{Traffic, bank_shares_q32, sub_speed_q32, traffic};
-pub use occupies::{Occupies, occupies};
+pub use context_overlap::{Traffic, bank_shares_q32, sub_speed_q32, traffic};
+pub use exclusive_use::{ExclusiveUse, exclusive_use};
 pub use transfer::{TransferCost, transfer_cost};
 
 /// How long an execution takes alone, and why.
@@ -42,7 +42,7 @@ pub fn exec_cycles(machine: &Tcp, exec: &Exec) -> CommandCycles {
         && stream.contract.as_ref().is_some_and(|contract| contract.transpose.is_some())
     {
         let delay_cycles = machine.ce.transpose_cycles;
-        let tail = &mut cycles.tail_cycles[Stage::Contraction as usize];
+        let tail = &mut cycles.tail_cycles[PipelineStage::Contraction as usize];
         *tail = tail.saturating_add(delay_cycles);
         cycles.total_cycles = cycles.total_cycles.saturating_add(delay_cycles);
     }
@@ -50,7 +50,7 @@ pub fn exec_cycles(machine: &Tcp, exec: &Exec) -> CommandCycles {
 }
 
 /// The stages of an execution.
-pub fn exec_command(machine: &Tcp, exec: &Exec) -> Command {
+pub fn exec_command(machine: &Tcp, exec: &Exec) -> CommandStages {
     match &exec.body {
         ExecBody::Stream(stream) => stream_command(machine, exec.context, stream),
         ExecBody::Fill(fill) => fill_command(exec.context, fill),
@@ -58,32 +58,32 @@ pub fn exec_command(machine: &Tcp, exec: &Exec) -> Command {
     }
 }
 
-fn stream_command(machine: &Tcp, context: Context, stream: &Stream) -> Command {
+fn stream_command(machine: &Tcp, context: Context, stream: &Stream) -> CommandStages {
     let flow = flow(machine, stream);
-    let switch = (stream.switch.topology != Topology::Forwarding).then(|| Switch {
+    let switch = (stream.switch.topology != Topology::Forwarding).then(|| SwitchStage {
         topology: stream.switch.topology,
         packets: flow.packets,
         packet_flits: packet_flits(machine, flow.packet_bytes),
     });
     let tiles = stream.transpose.map(|transpose| transpose_stage(stream, transpose, flow.commit_flits));
     let cast_flits = tiles.map_or(flow.commit_flits, |tiles| tiles.tiles.saturating_mul(tile_flits(&tiles)));
-    let mut command = Command {
+    let mut command = CommandStages {
         fetch: Some(fetch_stage(machine, context, stream, &flow)),
         switch,
-        collect: Some(Collect { packets: flow.kept_packets, packet_bytes: flow.packet_bytes }),
+        collect: Some(CollectStage { packets: flow.kept_packets, packet_bytes: flow.packet_bytes }),
         contraction: stream.contract.as_ref().map(|contract| ContractionStage::of(machine, stream, contract)),
         vector: vector_stage(stream, &flow),
-        cast: stream.cast.map(|_| Cast { flits: cast_flits }),
+        cast: stream.cast.map(|_| CastStage { flits: cast_flits }),
         transpose: tiles,
-        ..Command::default()
+        ..CommandStages::default()
     };
     write_stage(context, &stream.commit, &mut command);
     command
 }
 
-fn fetch_stage(machine: &Tcp, context: Context, stream: &Stream, flow: &FlowCounts) -> Fetch {
+fn fetch_stage(machine: &Tcp, context: Context, stream: &Stream, flow: &FlowCounts) -> FetchStage {
     let fetch = &stream.fetch;
-    Fetch {
+    FetchStage {
         context,
         packets: flow.packets,
         packet_bytes: flow.read_packet_bytes,
@@ -116,8 +116,8 @@ pub(crate) fn pattern(fetch: &exec::Fetch) -> AccessPattern {
     AccessPattern { loops: loops.collect() }.merged()
 }
 
-fn vector_stage(stream: &Stream, flow: &FlowCounts) -> Option<Vector> {
-    stream.vector.as_ref().map(|vector| Vector::of(vector, flow.vector_flits))
+fn vector_stage(stream: &Stream, flow: &FlowCounts) -> Option<VectorStage> {
+    stream.vector.as_ref().map(|vector| VectorStage::of(vector, flow.vector_flits))
 }
 
 fn transpose_stage(stream: &Stream, transpose: exec::Transpose, commit_flits: u64) -> TransposeStage {
@@ -135,25 +135,25 @@ fn transpose_stage(stream: &Stream, transpose: exec::Transpose, commit_flits: u6
 }
 
 /// The commit unit, or the register file that takes what would be committed.
-fn write_stage(context: Context, commit: &exec::Commit, command: &mut Command) {
+fn write_stage(context: Context, commit: &exec::Commit, command: &mut CommandStages) {
     let flits = iterations(&commit.loops);
     match commit.memory {
         Memory::Dm => {
             let (valid_bytes, write_bytes) = (commit.bytes, commit.width);
-            command.commit = Some(Commit { context, flits, valid_bytes, write_bytes });
+            command.commit = Some(CommitStage { context, flits, valid_bytes, write_bytes });
         }
         Memory::Trf { .. } | Memory::Vrf => {
-            command.load = Some(Load { context, slice_bytes: flits.saturating_mul(commit.bytes) });
+            command.load = Some(LoadStage { context, slice_bytes: flits.saturating_mul(commit.bytes) });
         }
     }
 }
 
-fn fill_command(context: Context, fill: &Fill) -> Command {
-    let mut command = Command::default();
+fn fill_command(context: Context, fill: &Fill) -> CommandStages {
+    let mut command = CommandStages::default();
     write_stage(context, &fill.commit, &mut command);
     command
 }
 
-fn short_command(context: Context, short: ShortLoad) -> Command {
-    Command { load: Some(Load { context, slice_bytes: short.bytes }), ..Command::default() }
+fn short_command(context: Context, short: ShortLoad) -> CommandStages {
+    CommandStages { load: Some(LoadStage { context, slice_bytes: short.bytes }), ..CommandStages::default() }
 }

@@ -7,7 +7,7 @@ use tilewright_tcp_isa::program::exec::Context;
 
 /// What a command stores in the register files of each slice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Load {
+pub struct LoadStage {
     /// Who loads.
     pub context: Context,
     /// Bytes, of all lanes together.
@@ -15,7 +15,7 @@ pub struct Load {
 }
 
 /// Cycles in which the register file is written.
-pub fn stream_cycles(machine: &Tcp, load: &Load) -> u64 {
+pub fn stream_cycles(machine: &Tcp, load: &LoadStage) -> u64 {
     load.slice_bytes.div_ceil(match load.context {
         Context::Main => machine.network.flit_bytes,
         Context::Sub => machine.fetch.sub_width_bytes,

@@ -2,7 +2,7 @@
 //!
 //! One file for each engine, in the order in which data passes them; [`command`] puts the stages of a tensor unit command
 //! together, [`dma`] and [`hbm`] time what moves between memories. Cycles are periods of the chip's clock. Nothing here
-//! allocates but [`hbm::Channels::new`]; counts from programs saturate instead of wrapping, so that a cost too large to
+//! allocates but [`hbm::HbmChannels::new`]; counts from programs saturate instead of wrapping, so that a cost too large to
 //! count reads `u64::MAX`. Whether a stage is legal is asked apart from how long it takes: where an engine has a `check`,
 //! the cost of what it refuses is defined, but means nothing.
 
@@ -25,5 +25,5 @@ pub mod switch;
 pub mod transpose;
 pub mod vector;
 
-pub use command::{CommandCycles, OpenPace, command_cycles, worst_cycles};
-pub use stage::{Command, Stage};
+pub use command::{CommandCycles, ContractionPace, command_cycles, worst_cycles};
+pub use stage::{CommandStages, PipelineStage};

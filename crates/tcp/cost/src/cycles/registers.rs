@@ -16,7 +16,7 @@ const FOLLOWED: u64 = 1 << 14;
 
 /// What the steps of a contraction read on every lane of a slice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Reads {
+pub struct RegisterReads {
     /// Bytes of all lanes that come from the arrays.
     pub array_bytes: u64,
     /// Bytes of all lanes that the caches answer.
@@ -27,7 +27,7 @@ pub struct Reads {
 
 /// Reads that were followed.
 #[derive(Debug)]
-struct Followed {
+struct CacheTally {
     hits: u64,
     misses: u64,
     /// Steps that missed in some bank, and in each bank.
@@ -36,7 +36,7 @@ struct Followed {
 }
 
 /// Follows the rows that the steps of a contraction read on every lane.
-pub fn reads(machine: &Tcp, stream: &Stream, contract: &Contract, steps: u64) -> Reads {
+pub fn reads(machine: &Tcp, stream: &Stream, contract: &Contract, steps: u64) -> RegisterReads {
     let followed = steps.min(FOLLOWED);
     let seen = follow(machine, stream, contract, followed);
     let all = |seen: u64| u128::from(seen) * u128::from(steps) / u128::from(followed.max(1));
@@ -48,14 +48,14 @@ pub fn reads(machine: &Tcp, stream: &Stream, contract: &Contract, steps: u64) ->
     // Reads that keep to one bank, or always take all of them, leave a store to the fullest bank nothing.
     let fullest = seen.missed_in.iter().copied().max().unwrap_or(0);
     let missed_steps = u64::try_from(all(seen.missed_steps)).unwrap_or(u64::MAX);
-    Reads {
+    RegisterReads {
         array_bytes: bytes(seen.misses),
         cached_bytes: bytes(seen.hits),
         ports: ContractionReads { wide: fullest == seen.missed_steps, missed_steps },
     }
 }
 
-fn follow(machine: &Tcp, stream: &Stream, contract: &Contract, steps: u64) -> Followed {
+fn follow(machine: &Tcp, stream: &Stream, contract: &Contract, steps: u64) -> CacheTally {
     let bits = payload_bits(stream.fetch.leaves()).max(1);
     let whole = packet_elements(machine, stream.fetch.leaves(), contract);
     let (step_loops, packet_loops) = split(contract, active_elements(contract).unwrap_or(whole));
@@ -64,8 +64,8 @@ fn follow(machine: &Tcp, stream: &Stream, contract: &Contract, steps: u64) -> Fo
     let rows = banks.saturating_mul(machine.trf.cache_rows.max(1));
     let mut cache = vec![u64::MAX; usize::try_from(rows.min(1 << 16)).unwrap_or(1)];
     let missed_in = vec![0_u64; usize::try_from(banks.min(1 << 16)).unwrap_or(1)];
-    let mut seen = Followed { hits: 0, misses: 0, missed_steps: 0, missed_in };
-    let mut walk = Walk::new(&step_loops, bits);
+    let mut seen = CacheTally { hits: 0, misses: 0, missed_steps: 0, missed_in };
+    let mut walk = LoopNestWalk::new(&step_loops, bits);
     // The step in which each bank was last missed, counted from 1.
     let mut missed_at = vec![0_u64; seen.missed_in.len()];
     for step in 1..=steps {
@@ -137,16 +137,16 @@ fn runs(loops: &[Loop], bits: u64) -> Vec<(u64, u64)> {
 }
 
 /// Walks a nest of loops without forming all of its addresses.
-struct Walk<'a> {
+struct LoopNestWalk<'a> {
     loops: &'a [Loop],
     index: Vec<u64>,
     at: u64,
     bits: u64,
 }
 
-impl<'a> Walk<'a> {
-    fn new(loops: &'a [Loop], bits: u64) -> Walk<'a> {
-        Walk { loops, index: vec![0; loops.len()], at: 0, bits }
+impl<'a> LoopNestWalk<'a> {
+    fn new(loops: &'a [Loop], bits: u64) -> LoopNestWalk<'a> {
+        LoopNestWalk { loops, index: vec![0; loops.len()], at: 0, bits }
     }
 
     /// The byte of this step; then goes to the next.

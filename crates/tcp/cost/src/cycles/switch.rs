@@ -9,7 +9,7 @@ use tilewright_tcp_isa::switch::{Ring, Topology, ring, ring_slices};
 
 /// What a command sends through the network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Switch {
+pub struct SwitchStage {
     /// How.
     pub topology: Topology,
     /// Packets that each slice sends.
@@ -19,7 +19,7 @@ pub struct Switch {
 }
 
 /// Cycles in which the ring moves flits.
-pub fn stream_cycles(switch: &Switch) -> u64 {
+pub fn stream_cycles(switch: &SwitchStage) -> u64 {
     ring_slices(switch.topology).saturating_mul(switch.packets).saturating_mul(switch.packet_flits)
 }
 
@@ -51,7 +51,7 @@ pub fn bitmap_cycles(machine: &Tcp, topology: Topology) -> u64 {
 /// All packets pass every slice in one order, so a slice that has to wait makes all wait. On average a slice sends or keeps
 /// fewer packets than pass, but not evenly: under [`Topology::Broadcast01`] it sends the steps of t0 in a row, under
 /// [`Topology::InterTranspose`] it keeps those of one step of t1, under the last two its sources are neighbours.
-pub fn burst_cycles(switch: &Switch, fetch_packet_cycles: u64, kept_packet_cycles: u64) -> u64 {
+pub fn burst_cycles(switch: &SwitchStage, fetch_packet_cycles: u64, kept_packet_cycles: u64) -> u64 {
     let Ring { slice1, slice0 } = ring(switch.topology);
     let (flits, kept) = (switch.packet_flits, kept_packet_cycles);
     let step_cycles = match switch.topology {

@@ -9,13 +9,13 @@ use tilewright_tcp_isa::program::vector::{ReduceOutput, Vector};
 use tilewright_tcp_isa::switch::{Topology, ring_slices};
 use tilewright_tcp_isa::vector::{flits_out, op_counts};
 
-use super::{Counts, live};
+use super::{EnergyCounts, live};
 use crate::cycles::registers;
 
 /// What a resolved image does, on all slices of its group together.
-pub fn counts(machine: &Tcp, exec: &Exec) -> Counts {
+pub fn counts(machine: &Tcp, exec: &Exec) -> EnergyCounts {
     let slices = exec.pes.saturating_mul(machine.pe.slices);
-    let mut slice = Counts::default();
+    let mut slice = EnergyCounts::default();
     match &exec.body {
         ExecBody::Stream(stream) => {
             network(machine, stream, &mut slice);
@@ -27,7 +27,7 @@ pub fn counts(machine: &Tcp, exec: &Exec) -> Counts {
                 let flits = flow(machine, stream).vector_flits;
                 self::vector(machine, vector, flits, &mut slice);
             }
-            let mut all = Counts::default();
+            let mut all = EnergyCounts::default();
             all.add(&slice, slices);
             if let Topology::Custom(ring) = stream.switch.topology {
                 // Slices of a ring may keep different numbers of packets.
@@ -38,20 +38,20 @@ pub fn counts(machine: &Tcp, exec: &Exec) -> Counts {
             all
         }
         ExecBody::Fill(fill) => {
-            let mut all = Counts::default();
+            let mut all = EnergyCounts::default();
             written(&fill.commit, slices, &mut all);
             all
         }
         ExecBody::Short(short) => {
             let bytes = short.bytes.saturating_mul(slices);
             let trf_written_bytes = if short.memory == Memory::Vrf { 0 } else { bytes };
-            Counts { fetch_bytes: bytes, trf_written_bytes, ..Counts::default() }
+            EnergyCounts { fetch_bytes: bytes, trf_written_bytes, ..EnergyCounts::default() }
         }
     }
 }
 
 /// Fetch, network and collect.
-fn network(machine: &Tcp, stream: &Stream, counts: &mut Counts) {
+fn network(machine: &Tcp, stream: &Stream, counts: &mut EnergyCounts) {
     let flow = flow(machine, stream);
     counts.fetch_bytes = flow.packets.saturating_mul(flow.read_packet_bytes);
     counts.flits = flow.flits;
@@ -70,7 +70,7 @@ fn products(
     stream: &Stream,
     contract: &Contract,
     (live, of): (u128, u128),
-    counts: &mut Counts,
+    counts: &mut EnergyCounts,
 ) {
     let shape = ContractionStage::of(machine, stream, contract);
     let whole = packet_elements(machine, stream.fetch.leaves(), contract);
@@ -105,7 +105,7 @@ fn products(
 }
 
 /// The chain's units on the elements that reach them, and the reducer between slices.
-fn vector(machine: &Tcp, vector: &Vector, flits: u64, counts: &mut Counts) {
+fn vector(machine: &Tcp, vector: &Vector, flits: u64, counts: &mut EnergyCounts) {
     let ops = op_counts(vector, flits).unwrap_or_default();
     counts.vector_int_ops = ops.int;
     counts.vector_float_ops = ops.float;
@@ -123,7 +123,7 @@ fn vector(machine: &Tcp, vector: &Vector, flits: u64, counts: &mut Counts) {
 }
 
 /// Bytes written by the slices that the mask names.
-fn written(commit: &Commit, slices: u64, counts: &mut Counts) {
+fn written(commit: &Commit, slices: u64, counts: &mut EnergyCounts) {
     let writing = if commit.slices.is_empty() {
         slices
     } else {

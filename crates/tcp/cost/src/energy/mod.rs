@@ -79,7 +79,7 @@ impl Component {
 
 /// Events of one command, or of many.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct EnergyCounts {
     /// Products on active lanes in INT4, padding included.
     pub macs_int4: u64,
     /// The same in INT8.
@@ -136,7 +136,7 @@ pub struct Counts {
     pub link_bytes: u64,
 }
 
-impl Counts {
+impl EnergyCounts {
     /// Everything that was counted, by name.
     pub fn named(&self) -> [(&'static str, u64); 27] {
         [
@@ -177,7 +177,7 @@ impl Counts {
     }
 
     /// Adds the same events `times` times.
-    pub fn add(&mut self, other: &Counts, times: u64) {
+    pub fn add(&mut self, other: &EnergyCounts, times: u64) {
         for (sum, count) in self.fields().into_iter().zip(other.clone().fields()) {
             *sum = sum.saturating_add(count.saturating_mul(times));
         }
@@ -217,12 +217,12 @@ impl Counts {
 }
 
 /// Energy of events by component; those that time alone decides are 0.
-pub fn energy_fj(machine: &Tcp, counts: &Counts) -> [u64; COMPONENTS] {
+pub fn energy_fj(machine: &Tcp, counts: &EnergyCounts) -> [u64; COMPONENTS] {
     energy_of_run_fj(machine, counts).map(|part| u64::try_from(part).unwrap_or(u64::MAX))
 }
 
 /// The same, wide enough for the sums of a long run.
-pub fn energy_of_run_fj(machine: &Tcp, counts: &Counts) -> [u128; COMPONENTS] {
+pub fn energy_of_run_fj(machine: &Tcp, counts: &EnergyCounts) -> [u128; COMPONENTS] {
     let energy = &machine.energy;
     let mut parts = [0_u128; COMPONENTS];
     let mut add = |component: Component, events: u64, each_pj: f64| {

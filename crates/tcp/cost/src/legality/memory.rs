@@ -8,7 +8,7 @@ use tilewright_tcp_isa::memory::capacity_bytes;
 
 /// What a shape takes of one memory on each slice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Footprint {
+pub struct ShapeFootprint {
     /// Whose shape.
     pub operand: Operand,
     /// Which memory.
@@ -23,15 +23,15 @@ pub struct Footprint {
     pub capacity_bytes: u64,
 }
 
-impl Footprint {
+impl ShapeFootprint {
     /// The footprint of a shape whose elements have `bits` bits.
-    pub fn of_shape(machine: &Tcp, shape: &Shape, place: Place, bits: u64) -> Footprint {
+    pub fn of_shape(machine: &Tcp, shape: &Shape, place: Place, bits: u64) -> ShapeFootprint {
         let product =
             |digits: &[Digit]| digits.iter().fold(1_u64, |all, digit| all.saturating_mul(digit.slots));
         let elements = product(&shape.intra);
         let granule = machine.dm.write_granule_bytes;
         let bytes = elements.saturating_mul(bits).div_ceil(8);
-        Footprint {
+        ShapeFootprint {
             operand: shape.operand,
             place,
             slices: product(&shape.inter),

@@ -15,9 +15,9 @@
 mod capacity;
 pub mod memory;
 mod output;
-mod places;
 mod roles;
 mod sequences;
+mod slice_pieces;
 mod slices;
 mod supply;
 mod verdict;
@@ -29,9 +29,9 @@ use tilewright_notation::radix;
 use tilewright_notation::reuse::Reuse;
 use tilewright_notation::syntax::ast::Operand;
 
-pub use verdict::{Delivery, Freed, Reduction, Sequence, Verdict};
+pub use verdict::{AddressLoops, Delivery, FreedSlices, SliceReduction, Verdict};
 
-use crate::placed::Placed;
+use crate::placed_tactic::PlacedTactic;
 use crate::setup::Setup;
 
 /// Checks everything that is given; shapes and tactic may be left out.
@@ -57,7 +57,7 @@ pub fn check_placement(setup: &Setup<'_>, problem: &Problem, digits: Vec<Diagnos
         roles::check_one_input(problem, tactic, &mut verdict);
         return verdict;
     }
-    let placed = Placed::new(setup, problem, tactic);
+    let placed = PlacedTactic::new(setup, problem, tactic);
     roles::check(setup, problem, &placed, &mut verdict);
     sequences::check(setup, problem, &placed, &mut verdict);
     verdict.reuse =

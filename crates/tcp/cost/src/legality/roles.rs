@@ -7,10 +7,10 @@ use tilewright_notation::radix::raised;
 use tilewright_tcp_isa::contraction::slot_capacity;
 
 use super::verdict::Verdict;
-use crate::placed::Placed;
+use crate::placed_tactic::PlacedTactic;
 use crate::setup::Setup;
 
-pub(super) fn check(setup: &Setup<'_>, problem: &Problem, placed: &Placed, verdict: &mut Verdict) {
+pub(super) fn check(setup: &Setup<'_>, problem: &Problem, placed: &PlacedTactic, verdict: &mut Verdict) {
     check_lanes(setup, problem, placed, verdict);
     check_packet(setup, problem, placed, verdict);
     check_sums(setup, problem, placed, verdict);
@@ -46,7 +46,7 @@ fn spread_dynamic(problem: &Problem, axis: AxisId, top: &Digit) -> Diagnostic {
         .at(top.span, format!("{} slices are kept for its greatest size", top.slots))
 }
 
-fn check_lanes(setup: &Setup<'_>, problem: &Problem, placed: &Placed, verdict: &mut Verdict) {
+fn check_lanes(setup: &Setup<'_>, problem: &Problem, placed: &PlacedTactic, verdict: &mut Verdict) {
     let most = setup.machine.ce.lanes;
     for digit in &placed.lanes {
         let Some(axis) = digit.axis else { continue };
@@ -89,7 +89,7 @@ fn pad(problem: &Problem, lanes: &[Digit]) -> String {
     format!("{name}^{}[{}#{}]", raised(digit.stride), digit.live, digit.slots.next_power_of_two())
 }
 
-fn check_packet(setup: &Setup<'_>, problem: &Problem, placed: &Placed, verdict: &mut Verdict) {
+fn check_packet(setup: &Setup<'_>, problem: &Problem, placed: &PlacedTactic, verdict: &mut Verdict) {
     let (Some(first), Some(last)) = (placed.packet.first(), placed.packet.last()) else { return };
     let (used, most) = (placed.packet_elements(), setup.packet_elements());
     let span = first.span.to(last.span);
@@ -130,7 +130,7 @@ fn check_packet(setup: &Setup<'_>, problem: &Problem, placed: &Placed, verdict: 
     check_packet_digits(problem, placed, verdict);
 }
 
-fn check_packet_digits(problem: &Problem, placed: &Placed, verdict: &mut Verdict) {
+fn check_packet_digits(problem: &Problem, placed: &PlacedTactic, verdict: &mut Verdict) {
     let stream = problem.streamed();
     let mut surviving_inside: Option<&Digit> = None;
     for digit in placed.packet.iter().rev().filter(|digit| digit.live > 1) {
@@ -160,7 +160,7 @@ fn check_packet_digits(problem: &Problem, placed: &Placed, verdict: &mut Verdict
     }
 }
 
-fn check_sums(setup: &Setup<'_>, problem: &Problem, placed: &Placed, verdict: &mut Verdict) {
+fn check_sums(setup: &Setup<'_>, problem: &Problem, placed: &PlacedTactic, verdict: &mut Verdict) {
     let kept = placed.sums_kept(problem);
     let allowed = slot_capacity(setup.machine, placed.lane_count(), placed.columns);
     if kept <= allowed {
@@ -187,7 +187,7 @@ fn check_sums(setup: &Setup<'_>, problem: &Problem, placed: &Placed, verdict: &m
 }
 
 /// The outermost digit of a dynamic axis is a register of a loop: it may run in time, or over slices at its greatest size.
-fn check_dynamic(problem: &Problem, placed: &Placed, axis: AxisId, verdict: &mut Verdict) {
+fn check_dynamic(problem: &Problem, placed: &PlacedTactic, axis: AxisId, verdict: &mut Verdict) {
     let of_axis = |digit: &&Digit| digit.axis == Some(axis) && digit.live > 1;
     let everywhere = placed.parallel.iter().chain(&placed.time).chain(&placed.lanes).chain(&placed.packet);
     let Some(top) = everywhere.filter(of_axis).max_by_key(|digit| digit.stride) else { return };

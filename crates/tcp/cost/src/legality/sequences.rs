@@ -10,12 +10,12 @@ use tilewright_notation::syntax::ast::{Operand, Place};
 use smallvec::SmallVec;
 use tilewright_tcp_isa::sequencer::{SequencerError, entries, read_bytes};
 
-use super::verdict::{Sequence, Verdict};
+use super::verdict::{AddressLoops, Verdict};
 use crate::banks::longest_hold;
-use crate::placed::Placed;
+use crate::placed_tactic::PlacedTactic;
 use crate::setup::Setup;
 
-pub(super) fn check(setup: &Setup<'_>, problem: &Problem, placed: &Placed, verdict: &mut Verdict) {
+pub(super) fn check(setup: &Setup<'_>, problem: &Problem, placed: &PlacedTactic, verdict: &mut Verdict) {
     for operand in Operand::ALL {
         let (Some(shape), Some(map)) = (problem.shape(operand), map_of(problem, operand)) else { continue };
         if operand == Operand::Out && !map_covers(problem, &map) {
@@ -36,7 +36,7 @@ pub(super) fn check(setup: &Setup<'_>, problem: &Problem, placed: &Placed, verdi
                 } else {
                     check_register_rows(setup, shape, placed, &merged, verdict);
                 }
-                verdict.sequences.push(Sequence { operand, pattern: merged, entries });
+                verdict.sequences.push(AddressLoops { operand, pattern: merged, entries });
             }
         }
     }
@@ -47,7 +47,7 @@ pub(super) fn check(setup: &Setup<'_>, problem: &Problem, placed: &Placed, verdi
 /// summed and takes the better of the two drain orders.
 fn walk(
     problem: &Problem,
-    placed: &Placed,
+    placed: &PlacedTactic,
     operand: Operand,
     map: &RadixMap,
 ) -> Result<AccessPattern, Clash> {
@@ -74,7 +74,7 @@ fn walk(
     Ok(if sequential.loops.len() < interleaved.loops.len() { sequential } else { interleaved })
 }
 
-fn incompatible(problem: &Problem, shape: &Shape, placed: &Placed, clash: Clash) -> Diagnostic {
+fn incompatible(problem: &Problem, shape: &Shape, placed: &PlacedTactic, clash: Clash) -> Diagnostic {
     let axis = problem.read_axes(shape.operand).get(usize::from(clash.axis)).copied();
     let name = axis.map_or("?".to_string(), |axis| problem.axis(axis).name.to_string());
     let digits = placed.time.iter().chain(&placed.packet).chain(&placed.lanes);
@@ -131,7 +131,13 @@ fn map_covers(problem: &Problem, map: &RadixMap) -> bool {
 }
 
 /// A packet is read from one slice, its innermost elements side by side (vISA book, fetch engine).
-fn check_packet(problem: &Problem, shape: &Shape, placed: &Placed, map: &RadixMap, verdict: &mut Verdict) {
+fn check_packet(
+    problem: &Problem,
+    shape: &Shape,
+    placed: &PlacedTactic,
+    map: &RadixMap,
+    verdict: &mut Verdict,
+) {
     let Ok(packet) = AccessPattern::of_loops_merged(problem, shape.operand, map, placed.packet.iter()) else {
         return;
     };
@@ -159,7 +165,7 @@ fn check_packet(problem: &Problem, shape: &Shape, placed: &Placed, map: &RadixMa
 fn check_fetch(
     setup: &Setup<'_>,
     shape: &Shape,
-    placed: &Placed,
+    placed: &PlacedTactic,
     merged: &AccessPattern,
     verdict: &mut Verdict,
 ) {
@@ -174,7 +180,7 @@ fn check_commit(
     setup: &Setup<'_>,
     problem: &Problem,
     shape: &Shape,
-    placed: &Placed,
+    placed: &PlacedTactic,
     merged: &AccessPattern,
     verdict: &mut Verdict,
 ) {
@@ -207,7 +213,7 @@ fn check_commit(
 fn check_register_rows(
     setup: &Setup<'_>,
     shape: &Shape,
-    placed: &Placed,
+    placed: &PlacedTactic,
     merged: &AccessPattern,
     verdict: &mut Verdict,
 ) {

@@ -6,8 +6,8 @@ use tilewright_notation::problem::{Digit, Problem};
 use tilewright_notation::radix::raised;
 
 use super::verdict::Verdict;
-use crate::groups::Groups;
-use crate::placed::product;
+use crate::groups::PeGroups;
+use crate::placed_tactic::product;
 use crate::setup::Setup;
 
 pub(super) fn check(setup: &Setup<'_>, problem: &Problem, verdict: &mut Verdict) {
@@ -63,7 +63,7 @@ fn too_many(setup: &Setup<'_>, who: &str, used: u64, span: Span) -> Diagnostic {
 }
 
 fn check_pe_groups(setup: &Setup<'_>, problem: &Problem, verdict: &mut Verdict) {
-    let dealt = Groups::new(problem);
+    let dealt = PeGroups::new(problem);
     verdict.diagnostics.extend(dealt.check(problem));
     let groups = dealt.count(problem);
     let have = setup.machine.pes() / setup.fused_pes;

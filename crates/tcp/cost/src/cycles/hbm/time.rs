@@ -11,10 +11,10 @@
 
 use tilewright_machine::tcp::Tcp;
 
-use super::{Channels, column_bytes};
+use super::{HbmChannels, column_bytes};
 
 /// Times as multiples of one over a denominator.
-struct Times {
+struct ChannelTimes {
     denominator: u128,
     /// A unit on the data bus.
     unit: u128,
@@ -26,8 +26,8 @@ struct Times {
     partial: u128,
 }
 
-impl Times {
-    fn new(machine: &Tcp) -> Times {
+impl ChannelTimes {
+    fn new(machine: &Tcp) -> ChannelTimes {
         let (hbm, clock) = (&machine.hbm, u128::from(machine.chip.clock_hz));
         let bus = u128::from(hbm.channel_bytes_per_cycle) * u128::from(hbm.channel_clock_hz);
         let timing = u128::from(hbm.timing_clock_hz);
@@ -37,7 +37,7 @@ impl Times {
         let moved = u128::from(hbm.access_bytes) * clock * timing;
         let row = (u128::from(hbm.row_switch_ns) * clock).div_ceil(1_000_000_000);
         let unit = moved.max(columns.saturating_mul(timed(hbm.other_group_cycles)));
-        Times {
+        ChannelTimes {
             denominator,
             unit,
             column: timed(hbm.same_group_cycles),
@@ -56,17 +56,17 @@ impl Times {
     }
 }
 
-impl Channels {
+impl HbmChannels {
     /// Cycles of the busiest channel, rounded up.
     pub fn busiest_cycles(&self, machine: &Tcp) -> u64 {
-        let times = Times::new(machine);
+        let times = ChannelTimes::new(machine);
         let busiest = (0..self.channels.len()).map(|at| self.time(machine, &times, at)).max().unwrap_or(0);
         u64::try_from(busiest.div_ceil(times.denominator.max(1))).unwrap_or(u64::MAX)
     }
 
     /// Cycles of each channel times 2^32, rounded up, so that many small shares add up to what they are.
     pub fn cycles_q32(&self, machine: &Tcp) -> Vec<u128> {
-        let times = Times::new(machine);
+        let times = ChannelTimes::new(machine);
         let denominator = times.denominator.max(1);
         let cycles = |at: usize| {
             let time = self.time(machine, &times, at);
@@ -79,7 +79,7 @@ impl Channels {
     }
 
     /// Time of one channel, in parts of the denominator.
-    fn time(&self, machine: &Tcp, times: &Times, at: usize) -> u128 {
+    fn time(&self, machine: &Tcp, times: &ChannelTimes, at: usize) -> u128 {
         let Some(channel) = self.channels.get(at) else { return 0 };
         let queues = channel.accesses.div_ceil(machine.hbm.queue_entries.max(1));
         let changes = channel.rank_changes.min(queues.saturating_mul(machine.hbm.ranks.saturating_sub(1)));

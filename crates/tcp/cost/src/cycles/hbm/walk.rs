@@ -7,13 +7,13 @@
 
 use tilewright_machine::tcp::Tcp;
 
-use super::map::Place;
-use super::{Access, Channels, Direction};
+use super::map::BankAddress;
+use super::{Direction, HbmAccess, HbmChannels};
 use crate::cycles::dma::packet_requests;
 
 /// What one step takes of a channel.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Touch {
+pub(super) struct StepAccess {
     /// Accesses of one unit, one right after the other.
     times: u64,
     /// Bytes of the packet that they cover.
@@ -26,25 +26,25 @@ pub(super) struct Touch {
     weight: u64,
 }
 
-impl Channels {
+impl HbmChannels {
     /// Walks a nest, each step of which counts so many times. False if steps ran out.
-    pub(super) fn nest(&mut self, machine: &Tcp, access: &Access, weight: u64) -> bool {
+    pub(super) fn nest(&mut self, machine: &Tcp, access: &HbmAccess, weight: u64) -> bool {
         let Some((outer, inner)) = access.loops_bytes.split_first() else {
             return self.packet(machine, access, weight);
         };
-        let body = Access { loops_bytes: inner, ..*access };
+        let body = HbmAccess { loops_bytes: inner, ..*access };
         if outer.stride == 0 && outer.size > 1 {
             let again = weight.saturating_mul(outer.size - 1);
             return self.nest(machine, &body, weight) && self.nest(machine, &body, again);
         }
         (0..outer.size).all(|step| {
             let base_bytes = access.base_bytes.wrapping_add(step.wrapping_mul(outer.stride));
-            self.nest(machine, &Access { base_bytes, ..body }, weight)
+            self.nest(machine, &HbmAccess { base_bytes, ..body }, weight)
         })
     }
 
     /// Requests of one packet: whole ones as one run, then the rest.
-    fn packet(&mut self, machine: &Tcp, access: &Access, weight: u64) -> bool {
+    fn packet(&mut self, machine: &Tcp, access: &HbmAccess, weight: u64) -> bool {
         let (request_bytes, writes) = (machine.tdma.request_bytes, access.direction == Direction::Write);
         if request_bytes != machine.hbm.access_bytes {
             return self.uneven(machine, access, weight);
@@ -52,8 +52,13 @@ impl Channels {
         let (whole, rest_bytes) = (access.packet_bytes / request_bytes, access.packet_bytes % request_bytes);
         let (base, into) = (access.base_bytes, access.base_bytes % request_bytes);
         let columns = |bytes: u64| bytes.div_ceil(self.column_bytes);
-        let one =
-            Touch { times: 1, bytes: request_bytes, columns: columns(request_bytes), partial: false, weight };
+        let one = StepAccess {
+            times: 1,
+            bytes: request_bytes,
+            columns: columns(request_bytes),
+            partial: false,
+            weight,
+        };
         let gone_on = if into == 0 {
             self.run(base, whole, one)
         } else if whole > 0 {
@@ -61,9 +66,9 @@ impl Channels {
             let (head, tail) = (request_bytes - into, into);
             let columns = [columns(head), columns(tail)];
             let partial = writes;
-            let first = Touch { bytes: head, columns: columns[0], partial, ..one };
-            let both = Touch { times: 2, columns: columns[0] + columns[1], partial, ..one };
-            let last = Touch { bytes: tail, columns: columns[1], partial, ..one };
+            let first = StepAccess { bytes: head, columns: columns[0], partial, ..one };
+            let both = StepAccess { times: 2, columns: columns[0] + columns[1], partial, ..one };
+            let last = StepAccess { bytes: tail, columns: columns[1], partial, ..one };
             let end = base.wrapping_add(whole.wrapping_mul(request_bytes));
             self.touch(base, first)
                 && self.run(base.wrapping_add(head), whole - 1, both)
@@ -76,7 +81,7 @@ impl Channels {
     }
 
     /// The same where requests and access units differ in size: request by request.
-    fn uneven(&mut self, machine: &Tcp, access: &Access, weight: u64) -> bool {
+    fn uneven(&mut self, machine: &Tcp, access: &HbmAccess, weight: u64) -> bool {
         let (request_bytes, writes) = (machine.tdma.request_bytes, access.direction == Direction::Write);
         (0..packet_requests(machine, access.packet_bytes)).all(|step| {
             let done = step.saturating_mul(request_bytes);
@@ -92,7 +97,7 @@ impl Channels {
         while left > 0 {
             let covered = left.min(unit_bytes - at % unit_bytes);
             let (partial, columns) = (writes && covered < unit_bytes, covered.div_ceil(self.column_bytes));
-            if !self.touch(at, Touch { times: 1, bytes: covered, columns, partial, weight }) {
+            if !self.touch(at, StepAccess { times: 1, bytes: covered, columns, partial, weight }) {
                 return false;
             }
             at = at.wrapping_add(covered);
@@ -102,7 +107,7 @@ impl Channels {
     }
 
     /// Units one after the other: up to the border of a block, whole blocks, the rest.
-    fn run(&mut self, base_bytes: u64, units: u64, touch: Touch) -> bool {
+    fn run(&mut self, base_bytes: u64, units: u64, touch: StepAccess) -> bool {
         let unit_bytes = self.map.unit_bytes;
         let (mut at, mut left) = (base_bytes, units);
         while let Some((head, blocks)) = self.map.blocks(at, left.saturating_mul(unit_bytes)) {
@@ -123,7 +128,7 @@ impl Channels {
         self.units(at, left, touch)
     }
 
-    fn units(&mut self, base_bytes: u64, units: u64, touch: Touch) -> bool {
+    fn units(&mut self, base_bytes: u64, units: u64, touch: StepAccess) -> bool {
         let (mut at, mut place) = (base_bytes, self.map.place(base_bytes));
         (0..units).all(|_| {
             let done = self.touch_place(at, place, touch);
@@ -134,25 +139,25 @@ impl Channels {
     }
 
     /// Whole blocks that lie in the same banks: the first as it is, the others as often as there are.
-    fn blocks(&mut self, base_bytes: u64, blocks: u64, touch: Touch) -> bool {
+    fn blocks(&mut self, base_bytes: u64, blocks: u64, touch: StepAccess) -> bool {
         let (unit_bytes, block_bytes) = (self.map.unit_bytes, self.map.block_bytes);
         let units = block_bytes / unit_bytes;
         let last = base_bytes.wrapping_add((blocks - 1).wrapping_mul(block_bytes));
-        let again = Touch { weight: touch.weight.saturating_mul(blocks - 1), ..touch };
+        let again = StepAccess { weight: touch.weight.saturating_mul(blocks - 1), ..touch };
         // The last block follows the first as any block follows the one before: another row of each bank.
         self.units(base_bytes, units, touch) && (blocks == 1 || self.units(last, units, again))
     }
 
     /// One step. False, and nothing done, if there are none left.
-    fn touch(&mut self, at_bytes: u64, touch: Touch) -> bool {
+    fn touch(&mut self, at_bytes: u64, touch: StepAccess) -> bool {
         self.touch_place(at_bytes, self.map.place(at_bytes), touch)
     }
 
     /// The same for an address whose place is known.
-    fn touch_place(&mut self, at_bytes: u64, place: Place, touch: Touch) -> bool {
+    fn touch_place(&mut self, at_bytes: u64, place: BankAddress, touch: StepAccess) -> bool {
         let Some(left) = self.steps_left.checked_sub(1) else { return false };
         self.steps_left = left;
-        let Touch { times, bytes, columns, partial, weight } = touch;
+        let StepAccess { times, bytes, columns, partial, weight } = touch;
         self.covered_bytes = self.covered_bytes.saturating_add(u128::from(bytes) * u128::from(weight));
         let at = self.map.channel(place);
         let (group, rank) = (self.map.group(place), self.map.rank(place));

@@ -16,16 +16,16 @@ use crate::cycles::contention::BankWalk;
 
 /// One unit's accesses.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Accesses {
+pub(super) struct UnitAccesses {
     base_bytes: u64,
     /// Outermost first; one iteration of all of them is an access.
     loops: Vec<AccessLoop>,
     width_bytes: u64,
 }
 
-impl Accesses {
+impl UnitAccesses {
     /// What the fetch unit of a context reads.
-    pub(super) fn of_fetch(machine: &Tcp, context: Context, fetch: &Fetch) -> Accesses {
+    pub(super) fn of_fetch(machine: &Tcp, context: Context, fetch: &Fetch) -> UnitAccesses {
         let (width, bits) = (read_bytes(machine, context, fetch).max(1), payload_bits(fetch.dtype).max(1));
         let merged = pattern(fetch);
         let in_bytes = |stride: u64| stride.cast_signed().saturating_mul(bits.cast_signed()) / 8;
@@ -36,11 +36,11 @@ impl Accesses {
         {
             *inner = AccessLoop::new(bytes_of(row.size, bits).div_ceil(width), width);
         }
-        Accesses { base_bytes: fetch.base, loops, width_bytes: width }
+        UnitAccesses { base_bytes: fetch.base, loops, width_bytes: width }
     }
 
     /// What the commit unit of a context writes to data memory; `None` if it writes elsewhere, or nothing.
-    pub(super) fn of_commit(machine: &Tcp, context: Context, commit: &Commit) -> Option<Accesses> {
+    pub(super) fn of_commit(machine: &Tcp, context: Context, commit: &Commit) -> Option<UnitAccesses> {
         if commit.memory != Memory::Dm || iterations(&commit.loops) == 0 {
             return None;
         }
@@ -70,14 +70,14 @@ impl Accesses {
         for row in &mut loops {
             *row = in_sweep(machine, row.size, row.stride.cast_signed());
         }
-        Some(Accesses { base_bytes: commit.base, loops, width_bytes: width })
+        Some(UnitAccesses { base_bytes: commit.base, loops, width_bytes: width })
     }
 
     /// What a direct load reads: every bank in turn.
-    pub(super) fn of_short(machine: &Tcp, short: ShortLoad) -> Accesses {
+    pub(super) fn of_short(machine: &Tcp, short: ShortLoad) -> UnitAccesses {
         let width = machine.fetch.sub_width_bytes.max(1);
         let loops = vec![AccessLoop::new(short.bytes.div_ceil(width), width)];
-        Accesses { base_bytes: short.from, loops, width_bytes: width }
+        UnitAccesses { base_bytes: short.from, loops, width_bytes: width }
     }
 
     /// The longest run of accesses to one bank.
@@ -106,14 +106,14 @@ fn in_sweep(machine: &Tcp, size: u64, stride: i64) -> AccessLoop {
 /// Accesses in a row for which a command may hold one bank: those of its fetch and its commit unit together, each at its longest.
 pub fn held_accesses(machine: &Tcp, exec: &Exec) -> u64 {
     let commit = |commit: &Commit| {
-        Accesses::of_commit(machine, exec.context, commit).map_or(0, |accesses| accesses.held(machine))
+        UnitAccesses::of_commit(machine, exec.context, commit).map_or(0, |accesses| accesses.held(machine))
     };
     match &exec.body {
         ExecBody::Stream(stream) => {
-            let fetch = Accesses::of_fetch(machine, exec.context, &stream.fetch).held(machine);
+            let fetch = UnitAccesses::of_fetch(machine, exec.context, &stream.fetch).held(machine);
             fetch.saturating_add(commit(&stream.commit))
         }
         ExecBody::Fill(fill) => commit(&fill.commit),
-        ExecBody::Short(short) => Accesses::of_short(machine, *short).held(machine),
+        ExecBody::Short(short) => UnitAccesses::of_short(machine, *short).held(machine),
     }
 }

@@ -9,14 +9,14 @@ use tilewright_tcp_isa::program::transfer::{MemoryInstance, MemoryLocation, SLIC
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PathUse {
     /// What is used.
-    pub path: Path,
+    pub path: SharedPath,
     /// Cycles in which it is busy, times 2^32.
     pub cycles_q32: u128,
 }
 
 /// What several engines may use at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Path {
+pub enum SharedPath {
     /// A data memory network, numbered over the chip: PE times networks of a PE, plus network.
     Network {
         /// Chip.
@@ -69,7 +69,7 @@ pub(super) fn networks(
 
 /// One side in data memory or in a scratchpad.
 #[derive(Clone, Debug)]
-pub(super) struct Reached {
+pub(super) struct OnChipSide {
     pub(super) paths: Vec<PathUse>,
     /// PEs whose ports it needs, unless both sides lie in one.
     pub(super) pes: Vec<u64>,
@@ -84,27 +84,27 @@ pub(super) fn reached(
     visits: &[(u64, u64)],
     requests: u64,
     request_cycles: u64,
-) -> Reached {
+) -> OnChipSide {
     let all = visits.iter().fold(0, |all: u64, (_, count)| all.saturating_add(*count)).max(1);
     let share = |count: u64| (u128::from(requests) * u128::from(count)).div_ceil(u128::from(all));
     let (mut paths, mut pes, mut most) = (Vec::new(), Vec::new(), 0);
     for (network, count) in visits {
         let cycles = share(*count).saturating_mul(u128::from(request_cycles));
         most = most.max(cycles);
-        let path = Path::Network { chip: located.chip, network: *network };
+        let path = SharedPath::Network { chip: located.chip, network: *network };
         let cycles_q32 = cycles.saturating_mul(1 << 32);
         paths.push(PathUse { path, cycles_q32 });
         pes.push(network / machine.pe.dmns.max(1));
     }
     pes.dedup();
-    Reached { paths, pes, network_cycles: u64::try_from(most).unwrap_or(u64::MAX) }
+    OnChipSide { paths, pes, network_cycles: u64::try_from(most).unwrap_or(u64::MAX) }
 }
 
 /// The ports of the PEs of a side, each with an equal share of the bytes.
 pub(super) fn ports(machine: &Tcp, chip: u64, pes: &[u64], bytes: u64, inward: bool) -> Vec<PathUse> {
     let share = bytes.div_ceil(pes.len().max(1) as u64);
     let cycles_q32 = (u128::from(share) << 32).div_ceil(u128::from(machine.noc.pe_bytes_per_cycle.max(1)));
-    pes.iter().map(|pe| PathUse { path: Path::Port { chip, pe: *pe, inward }, cycles_q32 }).collect()
+    pes.iter().map(|pe| PathUse { path: SharedPath::Port { chip, pe: *pe, inward }, cycles_q32 }).collect()
 }
 
 /// The PE of a scratchpad.

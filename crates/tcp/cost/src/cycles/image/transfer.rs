@@ -8,10 +8,10 @@ use tilewright_machine::tcp::Tcp;
 use tilewright_notation::algebra::access::AccessLoop;
 use tilewright_tcp_isa::program::transfer::{MemoryInstance, MemoryLocation, Transfer};
 
-use super::networks::{self, PathUse, Reached};
+use super::networks::{self, OnChipSide, PathUse};
 use crate::cycles::dma;
-use crate::cycles::dma::{Bound, DmaCycles, Route, Side, transfer_cycles};
-use crate::cycles::hbm::{Access, Channels, Direction};
+use crate::cycles::dma::{DmaBound, DmaCycles, DmaRoute, DmaSide, transfer_cycles};
+use crate::cycles::hbm::{Direction, HbmAccess, HbmChannels};
 
 /// A transfer alone: time, and what it takes of what is shared.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,9 +29,9 @@ pub struct TransferCost {
     /// Memory that is written.
     pub target: MemoryLocation,
     /// Off-chip memory that is read, if it is.
-    pub read: Option<OffChip>,
+    pub read: Option<HbmUse>,
     /// Off-chip memory that is written, if it is.
-    pub written: Option<OffChip>,
+    pub written: Option<HbmUse>,
     /// Cycles of the PCIe link between the chips; 0 within one.
     pub link_cycles: u64,
     /// Data memory networks and ports of PEs.
@@ -42,7 +42,7 @@ pub struct TransferCost {
 
 /// One side's use of off-chip memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OffChip {
+pub struct HbmUse {
     /// Whose.
     pub chip: u64,
     /// Bytes of all access units touched: what the interface moves.
@@ -60,7 +60,7 @@ pub fn transfer_cost(machine: &Tcp, transfer: &Transfer) -> Option<TransferCost>
     let requests = dma::requests(machine, packets, transfer.packet);
     let bytes = packets.saturating_mul(transfer.packet);
     let ends = [(Direction::Read, source), (Direction::Write, target)]
-        .map(|(direction, located)| End { direction, located });
+        .map(|(direction, located)| TransferEnd { direction, located });
     let [mut reads, mut writes] = ends.map(|end| side(machine, transfer, &end, requests));
     let inside = source.chip == target.chip && reads.pes.len() == 1 && reads.pes == writes.pes;
     let mut paths = Vec::new();
@@ -81,10 +81,10 @@ pub fn transfer_cost(machine: &Tcp, transfer: &Transfer) -> Option<TransferCost>
     let mut cycles = transfer_cycles(startup_cycles, route, reads.side, writes.side);
     let moved_cycles = cycles.total_cycles.saturating_sub(startup_cycles).max(link_cycles);
     if link_cycles > 0 && moved_cycles == link_cycles {
-        cycles.binding = Bound::Link;
+        cycles.binding = DmaBound::Link;
     }
     cycles.total_cycles = startup_cycles.saturating_add(moved_cycles);
-    let off_chip = |end: &End| end.located.medium == MemoryInstance::Hbm && end.by_index(transfer);
+    let off_chip = |end: &TransferEnd| end.located.medium == MemoryInstance::Hbm && end.by_index(transfer);
     Some(TransferCost {
         cycles,
         moved_cycles,
@@ -102,12 +102,12 @@ pub fn transfer_cost(machine: &Tcp, transfer: &Transfer) -> Option<TransferCost>
 
 /// One end of a transfer.
 #[derive(Clone, Copy)]
-struct End {
+struct TransferEnd {
     direction: Direction,
     located: MemoryLocation,
 }
 
-impl End {
+impl TransferEnd {
     fn strides(&self, transfer: &Transfer) -> impl Iterator<Item = (u64, i64)> {
         let reads = self.direction == Direction::Read;
         transfer.loops.iter().map(move |row| (row.size.fixed(), if reads { row.source } else { row.target }))
@@ -120,46 +120,53 @@ impl End {
 }
 
 /// What one end takes.
-struct Part {
-    side: Side,
-    off_chip: Option<OffChip>,
+struct EndCost {
+    side: DmaSide,
+    off_chip: Option<HbmUse>,
     paths: Vec<PathUse>,
     /// PEs that it lies in.
     pes: Vec<u64>,
 }
 
-fn side(machine: &Tcp, transfer: &Transfer, end: &End, requests: u64) -> Part {
+fn side(machine: &Tcp, transfer: &Transfer, end: &TransferEnd, requests: u64) -> EndCost {
     match end.located.medium {
         MemoryInstance::Hbm => {
             let channels = channels(machine, transfer, end, requests);
-            let side = Side::off_chip(machine, requests, 1, &channels);
+            let side = DmaSide::off_chip(machine, requests, 1, &channels);
             let off_chip = Some(off_chip(machine, end.located.chip, &channels));
-            Part { side, off_chip, paths: Vec::new(), pes: Vec::new() }
+            EndCost { side, off_chip, paths: Vec::new(), pes: Vec::new() }
         }
         MemoryInstance::Dm { slice } => {
             let misaligned = end.direction == Direction::Write && misaligned(machine, transfer, end);
             let visits = networks::networks(machine, slice, end.strides(transfer));
-            let one = Side::data_memory(machine, 1, 1, 1, misaligned).memory_cycles;
-            let Reached { paths, pes, network_cycles } =
+            let one = DmaSide::data_memory(machine, 1, 1, 1, misaligned).memory_cycles;
+            let OnChipSide { paths, pes, network_cycles } =
                 networks::reached(machine, end.located, &visits, requests, one);
-            let engine_cycles = Side::data_memory(machine, requests, 1, 1, misaligned).engine_cycles;
-            Part { side: Side { engine_cycles, memory_cycles: network_cycles }, off_chip: None, paths, pes }
+            let engine_cycles = DmaSide::data_memory(machine, requests, 1, 1, misaligned).engine_cycles;
+            EndCost {
+                side: DmaSide { engine_cycles, memory_cycles: network_cycles },
+                off_chip: None,
+                paths,
+                pes,
+            }
         }
         MemoryInstance::Spm { .. } => {
             let request_cycles = machine.tdma.request_bytes.div_ceil(machine.cpu.spm_bytes_per_cycle);
             let memory_cycles = requests.saturating_mul(request_cycles);
-            let side =
-                Side { memory_cycles, ..Side::data_memory(machine, requests, 1, machine.pe.dmns, false) };
-            Part { side, off_chip: None, paths: Vec::new(), pes: networks::scratchpad(end.located) }
+            let side = DmaSide {
+                memory_cycles,
+                ..DmaSide::data_memory(machine, requests, 1, machine.pe.dmns, false)
+            };
+            EndCost { side, off_chip: None, paths: Vec::new(), pes: networks::scratchpad(end.located) }
         }
     }
 }
 
-fn channels(machine: &Tcp, transfer: &Transfer, end: &End, requests: u64) -> Channels {
-    let mut channels = Channels::new(machine);
+fn channels(machine: &Tcp, transfer: &Transfer, end: &TransferEnd, requests: u64) -> HbmChannels {
+    let mut channels = HbmChannels::new(machine);
     let loops: Vec<AccessLoop> =
         end.strides(transfer).map(|(size, stride)| AccessLoop::new(size, stride.cast_unsigned())).collect();
-    let access = Access {
+    let access = HbmAccess {
         direction: end.direction,
         base_bytes: end.located.offset,
         loops_bytes: &loops,
@@ -174,12 +181,12 @@ fn channels(machine: &Tcp, transfer: &Transfer, end: &End, requests: u64) -> Cha
     channels
 }
 
-fn off_chip(machine: &Tcp, chip: u64, channels: &Channels) -> OffChip {
+fn off_chip(machine: &Tcp, chip: u64, channels: &HbmChannels) -> HbmUse {
     let times = channels.cycles_q32(machine);
     let (least, most) =
         times.iter().fold((u128::MAX, 0), |(least, most), time| (least.min(*time), most.max(*time)));
     let even = most - least.min(most) <= most >> 6;
-    OffChip {
+    HbmUse {
         chip,
         unit_bytes: channels.accesses().saturating_mul(machine.hbm.access_bytes),
         busiest_q32: most,
@@ -188,7 +195,7 @@ fn off_chip(machine: &Tcp, chip: u64, channels: &Channels) -> OffChip {
 }
 
 /// Writes that are no whole granules: read, changed and written.
-fn misaligned(machine: &Tcp, transfer: &Transfer, end: &End) -> bool {
+fn misaligned(machine: &Tcp, transfer: &Transfer, end: &TransferEnd) -> bool {
     let granule = machine.dm.write_granule_bytes;
     let odd = |bytes: u64| !bytes.is_multiple_of(granule);
     odd(transfer.packet)
@@ -197,19 +204,19 @@ fn misaligned(machine: &Tcp, transfer: &Transfer, end: &End) -> bool {
 }
 
 /// Both sides share banks within the data memory of a cluster, and channels within a chip's off-chip memory.
-fn route(machine: &Tcp, source: MemoryLocation, target: MemoryLocation) -> Route {
+fn route(machine: &Tcp, source: MemoryLocation, target: MemoryLocation) -> DmaRoute {
     let cluster = |slice: u64| slice / machine.fused_slices(machine.chip.pes_per_cluster).max(1);
     match (source.medium, target.medium) {
-        _ if source.chip != target.chip => Route::AcrossTiers,
+        _ if source.chip != target.chip => DmaRoute::AcrossTiers,
         (MemoryInstance::Hbm, MemoryInstance::Hbm) => {
-            Route::WithinOffChip { ahead_cycles: dma::ahead_cycles(machine) }
+            DmaRoute::WithinOffChip { ahead_cycles: dma::ahead_cycles(machine) }
         }
         (MemoryInstance::Dm { slice: from }, MemoryInstance::Dm { slice: to })
             if cluster(from) == cluster(to) =>
         {
-            Route::WithinTier
+            DmaRoute::WithinTier
         }
-        _ => Route::AcrossTiers,
+        _ => DmaRoute::AcrossTiers,
     }
 }
 

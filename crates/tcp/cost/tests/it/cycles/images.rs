@@ -2,8 +2,8 @@
 
 use tilewright_base::Span;
 use tilewright_num::Dtype;
-use tilewright_tcp_cost::cycles::image::{exec_cycles, occupies};
-use tilewright_tcp_cost::cycles::{CommandCycles, Stage};
+use tilewright_tcp_cost::cycles::image::{exclusive_use, exec_cycles};
+use tilewright_tcp_cost::cycles::{CommandCycles, PipelineStage};
 use tilewright_tcp_cost::energy::{Component, counts, energy_fj};
 use tilewright_tcp_isa::program::Count;
 use tilewright_tcp_isa::program::exec::{
@@ -77,7 +77,7 @@ fn tile(rows: u64, kept: u64) -> Option<Transpose> {
 fn fetches_of_a_4_bit_tensor_take_48_24_12_12_and_padded_packets_15_3_1() {
     let cycles = |dtype, elements: u64, packet: u64| {
         let fetched = fetch(dtype, &[(elements, 1)], packet);
-        run(stream(fetched, commit(1, 32))).stage_cycles(Stage::Fetch)
+        run(stream(fetched, commit(1, 32))).stage_cycles(PipelineStage::Fetch)
     };
     assert_eq!([16, 32, 64, 192].map(|packet| cycles(Dtype::I4, 768, packet)), [48, 24, 12, 12]);
     let padded = [(120, 8), (48, 16), (32, 32), (24, 24)];
@@ -88,7 +88,7 @@ fn fetches_of_a_4_bit_tensor_take_48_24_12_12_and_padded_packets_15_3_1() {
 fn loops_merge_before_the_width_of_an_access_is_chosen() {
     let width = |rows: &[(u64, i64)]| {
         let cost = run(stream(fetch(Dtype::I8, rows, 32), commit(1, 32)));
-        cost.stage_cycles(Stage::Fetch)
+        cost.stage_cycles(PipelineStage::Fetch)
     };
     assert_eq!(width(&[(4, 32), (4, 8), (8, 1)]), 4);
     assert_eq!(width(&[(4, 64), (4, 16), (8, 1)]), 16);
@@ -101,7 +101,7 @@ fn switches_take_what_the_book_says() {
     let cycles = |topology, packets: u64, flits: u64| {
         let mut moved = stream(fetch(Dtype::I8, &[(packets * flits * 32, 1)], flits * 32), commit(1, 32));
         moved.switch = Switch { topology, sources: vec![vec![0]; 4] };
-        run(moved).stage_cycles(Stage::Switch)
+        run(moved).stage_cycles(PipelineStage::Switch)
     };
     assert_eq!(cycles(Topology::Broadcast01(ring(2, 2), 4), 64, 8), 2048);
     assert_eq!(cycles(Topology::Broadcast1(ring(4, 8)), 64, 2), 4096);
@@ -116,7 +116,7 @@ fn transposes_take_48_6_128_80() {
     let cycles = |dtype, rows, columns, kept, tiles: u64| {
         let mut turned = stream(fetch(dtype, &[(64, 1)], 64), commit(tiles * kept, 8));
         turned.transpose = Some(Transpose { rows, columns, kept });
-        run(turned).stage_cycles(Stage::Transpose)
+        run(turned).stage_cycles(PipelineStage::Transpose)
     };
     assert_eq!(cycles(Dtype::I8, 8, 16, 16, 2), 48);
     assert_eq!(cycles(Dtype::I8, 4, 8, 2, 1), 6);
@@ -128,7 +128,7 @@ fn transposes_take_48_6_128_80() {
 fn one_flit_transposed_takes_273() {
     let turned = Stream { transpose: tile(1, 8), ..stream(fetch(Dtype::Bf16, &[(8, 1)], 8), commit(8, 8)) };
     let cost = run(turned);
-    assert_eq!((cost.total_cycles, cost.binding), (273, Stage::Transpose));
+    assert_eq!((cost.total_cycles, cost.binding), (273, PipelineStage::Transpose));
 }
 
 #[test]
@@ -167,7 +167,7 @@ fn first_layer() -> Stream {
 #[test]
 fn the_first_layer_takes_315() {
     let cost = run(first_layer());
-    assert_eq!((cost.total_cycles, cost.stage_cycles(Stage::Contraction)), (315, 50));
+    assert_eq!((cost.total_cycles, cost.stage_cycles(PipelineStage::Contraction)), (315, 50));
     let mut turned = first_layer();
     let transpose = tilewright_tcp_isa::program::exec::FlitTranspose { rows: 2, columns: 8 };
     turned.contract.as_mut().unwrap().transpose = Some(transpose);
@@ -186,7 +186,7 @@ fn an_exchange_in_rings_of_8_takes_345_and_a_broadcast_in_a_ring_of_256_takes_10
     broadcast.switch.topology = Topology::Broadcast1(ring(256));
     broadcast.transpose = tile(4, 1);
     let cost = run(broadcast);
-    assert_eq!((cost.total_cycles, cost.binding), (1033, Stage::Transpose));
+    assert_eq!((cost.total_cycles, cost.binding), (1033, PipelineStage::Transpose));
 }
 
 fn chain(ops: &[OpKind]) -> Vector {
@@ -242,7 +242,8 @@ fn figure_10(lanes: u64) -> Exec {
 fn figure_10_is_balanced_and_its_register_reads_hit_the_cache() {
     let machine = tcp();
     let cost = exec_cycles(&machine, &figure_10(8));
-    let busy = [Stage::Switch, Stage::Contraction, Stage::Drain].map(|stage| cost.stage_cycles(stage));
+    let busy = [PipelineStage::Switch, PipelineStage::Contraction, PipelineStage::Drain]
+        .map(|stage| cost.stage_cycles(stage));
     assert_eq!(busy, [1024, 1024, 512]);
     let counted = counts(&machine, &figure_10(8));
     assert_eq!(counted.macs_int8, 4 * 256 * 256 * 128);
@@ -332,16 +333,16 @@ fn padding_is_multiplied_but_not_useful() {
 #[test]
 fn contexts_clash_over_the_vector_engine_and_register_halves() {
     let machine = tcp();
-    let reads = occupies(&machine, &figure_10(8));
+    let reads = exclusive_use(&machine, &figure_10(8));
     assert_eq!((reads.vector, reads.trf_read, reads.trf_written), (false, 0b01, 0));
     let short = |base| {
         let load = ShortLoad { from: 0, bytes: 256, memory: Memory::Trf { lanes: 8 }, base };
-        occupies(&machine, &exec(Context::Sub, 1, ExecBody::Short(load)))
+        exclusive_use(&machine, &exec(Context::Sub, 1, ExecBody::Short(load)))
     };
     assert!(reads.clashes(&short(0)) && short(0).clashes(&reads));
     assert!(!reads.clashes(&short(4096)));
     assert!(reads.clashes(&short(8192)), "the second lane's lower half");
-    let first = occupies(&machine, &exec(Context::Main, 1, ExecBody::Stream(Box::new(first_layer()))));
+    let first = exclusive_use(&machine, &exec(Context::Main, 1, ExecBody::Stream(Box::new(first_layer()))));
     assert!(first.vector && first.clashes(&first));
 }
 
@@ -355,7 +356,7 @@ fn a_whole_half_read_leaves_the_other_free() {
         contract.loops =
             loops.iter().map(|&(size, stride)| Loop { size: Count::Fixed(size), stride }).collect();
         contract.base = base;
-        occupies(&machine, &exec).trf_read
+        exclusive_use(&machine, &exec).trf_read
     };
     // A lane has 8 KiB.
     assert_eq!(reads(&[(64, 64), (64, 1)], 0), 0b01);
@@ -368,7 +369,7 @@ fn a_whole_half_read_leaves_the_other_free() {
 fn a_bank_held_for_64_accesses_by_fetch_and_commit_keeps_dma_still() {
     let starves = |rows: &[(u64, i64)]| {
         let held = stream(fetch(Dtype::I8, rows, 8), commit(1, 8));
-        let taken = occupies(&tcp(), &exec(Context::Main, 1, ExecBody::Stream(Box::new(held))));
+        let taken = exclusive_use(&tcp(), &exec(Context::Main, 1, ExecBody::Stream(Box::new(held))));
         taken.bank_accesses >= tcp().starvation_accesses()
     };
     // One of the accesses is that of the commit unit.

@@ -308,7 +308,7 @@ fn facts_follow_from_the_chain() {
     assert_eq!(op_counts(&vector, 4), Some(OpCounts { int: 64, float: 72, exp: 36 }));
     vector.between = Some(InterSliceReduce { op: ReduceOp::Max, slices: 4, gives: ReduceOutput::First });
     assert_eq!(op_counts(&vector, 4), Some(OpCounts { int: 64, float: 80, exp: 36 }));
-    let cost = cycles::vector::Vector::of(&vector, 4);
+    let cost = cycles::vector::VectorStage::of(&vector, 4);
     assert_eq!((cost.flits, cost.narrow, cost.upper_half_padding), (4, true, false));
     assert_eq!((cost.units, cost.reduced_slices), (5, 4));
 }

@@ -15,7 +15,7 @@ use crate::setup::Setup;
 
 /// Where every digit of a tactic runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Placed {
+pub struct PlacedTactic {
     /// Over slices.
     pub parallel: Terms<Digit>,
     /// In time, outermost first.
@@ -34,9 +34,9 @@ pub struct Placed {
     pub stated: bool,
 }
 
-impl Placed {
+impl PlacedTactic {
     /// Places the digits of a two-input tactic.
-    pub fn new(setup: &Setup<'_>, problem: &Problem, tactic: &Loops) -> Placed {
+    pub fn new(setup: &Setup<'_>, problem: &Problem, tactic: &Loops) -> PlacedTactic {
         let mut placed = match &tactic.roles {
             Some(roles) => stated(tactic, roles),
             None => infer(setup, problem, tactic),
@@ -116,8 +116,8 @@ fn live_product(digits: &[Digit]) -> u64 {
     digits.iter().fold(1, |all: u64, digit| all.saturating_mul(digit.live))
 }
 
-fn stated(tactic: &Loops, roles: &Roles) -> Placed {
-    Placed {
+fn stated(tactic: &Loops, roles: &Roles) -> PlacedTactic {
+    PlacedTactic {
         parallel: tactic.parallel.clone(),
         time: tactic.slice.clone(),
         lanes: roles.lanes.clone(),
@@ -129,7 +129,7 @@ fn stated(tactic: &Loops, roles: &Roles) -> Placed {
     }
 }
 
-fn infer(setup: &Setup<'_>, problem: &Problem, tactic: &Loops) -> Placed {
+fn infer(setup: &Setup<'_>, problem: &Problem, tactic: &Loops) -> PlacedTactic {
     let packet = infer_packet(setup, problem, &tactic.slice);
     let mut time: Terms<Digit> = tactic.slice[..tactic.slice.len() - packet.terms].iter().copied().collect();
     let lanes = infer_lanes(setup, problem, &mut time);
@@ -137,7 +137,7 @@ fn infer(setup: &Setup<'_>, problem: &Problem, tactic: &Loops) -> Placed {
         let at = chunk_place(setup, problem, &time, &lanes, &packet.digits, &chunks);
         time.insert(at, chunks);
     }
-    Placed {
+    PlacedTactic {
         parallel: tactic.parallel.clone(),
         time,
         lanes,
@@ -149,7 +149,7 @@ fn infer(setup: &Setup<'_>, problem: &Problem, tactic: &Loops) -> Placed {
     }
 }
 
-struct Packet {
+struct InferredPacket {
     digits: Terms<Digit>,
     /// Terms of the slice tactic taken, wholly or in part.
     terms: usize,
@@ -157,9 +157,9 @@ struct Packet {
     chunks: Option<Digit>,
 }
 
-fn infer_packet(setup: &Setup<'_>, problem: &Problem, slice: &[Digit]) -> Packet {
+fn infer_packet(setup: &Setup<'_>, problem: &Problem, slice: &[Digit]) -> InferredPacket {
     let stream = problem.streamed();
-    let mut packet = Packet { digits: Terms::new(), terms: 0, chunks: None };
+    let mut packet = InferredPacket { digits: Terms::new(), terms: 0, chunks: None };
     let (mut filled, mut columns) = (1_u64, 1_u64);
     for digit in slice.iter().rev() {
         let Some(axis) = digit.axis.filter(|axis| problem.has(stream, *axis)) else { break };

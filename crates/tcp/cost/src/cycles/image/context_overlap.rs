@@ -10,10 +10,10 @@ use tilewright_machine::tcp::Tcp;
 use tilewright_tcp_isa::contraction::ContractionStage;
 use tilewright_tcp_isa::program::exec::{Exec, ExecBody, Memory};
 
-use super::accesses::Accesses;
+use super::accesses::UnitAccesses;
 use super::exec_cycles;
 use crate::cycles::contention::{BankWalk, ContractionReads, bank_slowdown, blocked_cycles};
-use crate::cycles::{Stage, registers};
+use crate::cycles::{PipelineStage, registers};
 
 const FULL_Q32: u64 = 1 << 32;
 
@@ -46,16 +46,18 @@ pub struct Traffic {
 /// What a resolved image takes of banks and ports.
 pub fn traffic(machine: &Tcp, exec: &Exec) -> Traffic {
     let cycles = exec_cycles(machine, exec);
-    let unit = |accesses: Accesses, stage: Stage| {
+    let unit = |accesses: UnitAccesses, stage: PipelineStage| {
         let cycles = cycles.stage_cycles(stage);
         (cycles > 0).then(|| BankUse { walk: accesses.walk(), cycles })
     };
     let commit = |commit| {
-        Accesses::of_commit(machine, exec.context, commit).and_then(|accesses| unit(accesses, Stage::Commit))
+        UnitAccesses::of_commit(machine, exec.context, commit)
+            .and_then(|accesses| unit(accesses, PipelineStage::Commit))
     };
     let (banks, memory, reads) = match &exec.body {
         ExecBody::Stream(stream) => {
-            let fetch = unit(Accesses::of_fetch(machine, exec.context, &stream.fetch), Stage::Fetch);
+            let fetch =
+                unit(UnitAccesses::of_fetch(machine, exec.context, &stream.fetch), PipelineStage::Fetch);
             let reads = stream.contract.as_ref().map(|contract| {
                 let shape = ContractionStage::of(machine, stream, contract);
                 let steps = shape.groups.saturating_mul(shape.group_steps);
@@ -65,7 +67,7 @@ pub fn traffic(machine: &Tcp, exec: &Exec) -> Traffic {
         }
         ExecBody::Fill(fill) => ([None, commit(&fill.commit)], fill.commit.memory, None),
         ExecBody::Short(short) => {
-            ([unit(Accesses::of_short(machine, *short), Stage::Load), None], short.memory, None)
+            ([unit(UnitAccesses::of_short(machine, *short), PipelineStage::Load), None], short.memory, None)
         }
     };
     let stores = matches!(memory, Memory::Trf { .. });
@@ -74,7 +76,7 @@ pub fn traffic(machine: &Tcp, exec: &Exec) -> Traffic {
         stream_cycles: cycles.total_cycles.saturating_sub(cycles.overhead_cycles),
         busy_cycles: cycles.stage_cycles(cycles.binding),
         banks,
-        store_cycles: if stores { cycles.stage_cycles(Stage::Load) } else { 0 },
+        store_cycles: if stores { cycles.stage_cycles(PipelineStage::Load) } else { 0 },
         reads,
     }
 }

@@ -10,7 +10,7 @@ use crate::cycles::switch::bitmap_cycles;
 
 /// What an execution needs for itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Occupies {
+pub struct ExclusiveUse {
     /// The vector engine, with the cast engine behind it.
     pub vector: bool,
     /// Halves of the contraction engine's register file that are read: bit 0 the lower, bit 1 the upper.
@@ -24,9 +24,9 @@ pub struct Occupies {
     pub bitmap_cycles: u64,
 }
 
-impl Occupies {
+impl ExclusiveUse {
     /// Two commands cannot run side by side: both need the vector engine, or one writes a half that the other uses.
-    pub fn clashes(&self, other: &Occupies) -> bool {
+    pub fn clashes(&self, other: &ExclusiveUse) -> bool {
         let written = self.trf_written & (other.trf_read | other.trf_written);
         let read = self.trf_read & other.trf_written;
         (self.vector && other.vector) || written != 0 || read != 0
@@ -34,19 +34,19 @@ impl Occupies {
 }
 
 /// What an execution needs for itself.
-pub fn occupies(machine: &Tcp, exec: &Exec) -> Occupies {
+pub fn exclusive_use(machine: &Tcp, exec: &Exec) -> ExclusiveUse {
     match &exec.body {
-        ExecBody::Stream(stream) => Occupies {
+        ExecBody::Stream(stream) => ExclusiveUse {
             vector: stream.vector.is_some() || stream.cast.is_some(),
             trf_read: stream.contract.as_ref().map_or(0, |contract| halves_read(machine, stream, contract)),
             trf_written: halves_written(machine, &stream.commit),
             bank_accesses: held_accesses(machine, exec),
             bitmap_cycles: bitmap_cycles(machine, stream.switch.topology),
         },
-        ExecBody::Fill(fill) => Occupies {
+        ExecBody::Fill(fill) => ExclusiveUse {
             trf_written: halves_written(machine, &fill.commit),
             bank_accesses: held_accesses(machine, exec),
-            ..Occupies::default()
+            ..ExclusiveUse::default()
         },
         ExecBody::Short(short) => {
             let trf_written = match short.memory {
@@ -55,7 +55,11 @@ pub fn occupies(machine: &Tcp, exec: &Exec) -> Occupies {
                 }
                 _ => 0,
             };
-            Occupies { trf_written, bank_accesses: held_accesses(machine, exec), ..Occupies::default() }
+            ExclusiveUse {
+                trf_written,
+                bank_accesses: held_accesses(machine, exec),
+                ..ExclusiveUse::default()
+            }
         }
     }
 }
@@ -82,7 +86,7 @@ fn halves_written(machine: &Tcp, commit: &Commit) -> u8 {
 }
 
 /// Bytes that a nest touches.
-struct Reach {
+struct ByteReach {
     /// Bytes before the first address.
     below: u64,
     /// Bytes after the lowest one.
@@ -90,7 +94,7 @@ struct Reach {
 }
 
 /// How far a nest goes, whose strides count units of so many bits and whose steps touch `run_bits`.
-fn reach(loops: impl Iterator<Item = (u64, i64)>, unit_bits: u64, run_bits: u64) -> Reach {
+fn reach(loops: impl Iterator<Item = (u64, i64)>, unit_bits: u64, run_bits: u64) -> ByteReach {
     let (below, above) = loops.fold((0, 0), |(below, above): (u64, u64), (size, stride)| {
         let steps = size.saturating_sub(1);
         let bits = stride.unsigned_abs().saturating_mul(unit_bits).saturating_mul(steps);
@@ -98,7 +102,7 @@ fn reach(loops: impl Iterator<Item = (u64, i64)>, unit_bits: u64, run_bits: u64)
     });
     let below_bytes = below.div_ceil(8);
     let last_bits = above.saturating_add(run_bits.max(1) - 1);
-    Reach { below: below_bytes, more: below_bytes.saturating_add(last_bits / 8) }
+    ByteReach { below: below_bytes, more: below_bytes.saturating_add(last_bits / 8) }
 }
 
 /// The halves of a lane's part that a byte and those `more` after it touch.
