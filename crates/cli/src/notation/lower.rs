@@ -8,7 +8,7 @@ use tilewright_num::Dtype;
 use tilewright_tcp_isa::program::Program;
 use tilewright_tcp_isa::program::tensor::TensorData;
 use tilewright_tcp_isa::program::text::print;
-use tilewright_tcp_lower::{Options, lower};
+use tilewright_tcp_lower::{LowerOptions, lower};
 
 use super::check::resolve;
 use super::{gather, json};
@@ -57,7 +57,7 @@ pub(super) fn lowered(
     if !verdict.legal() {
         return Err(refused(&verdict.diagnostics, host));
     }
-    let options = Options {
+    let options = LowerOptions {
         machine: notation.target.chip.clone(),
         data: [data(&inputs.data0), data(&inputs.data1)],
         zero_points: zero_points(&inputs.zero_points, setup.dtype)?,

@@ -70,9 +70,9 @@ pub fn tactics(machine: &Tcp, sizes: Sizes, keep: usize) -> Result<Vec<Tactic>, 
     let mut why = "no tactic is legal".to_string();
     for best in found.kept.best() {
         let Some(told) = Told::new(&task, &found, best) else { continue };
-        let options = tilewright_tcp_lower::Options {
+        let options = tilewright_tcp_lower::LowerOptions {
             data: [TensorData::None, TensorData::None],
-            ..tilewright_tcp_lower::Options::default()
+            ..tilewright_tcp_lower::LowerOptions::default()
         };
         match lowered(&task, &told.framed, &best.choice, &options) {
             Ok(done) => match placed(machine, &done.program).map(|operands| (chunk(&operands), operands)) {

@@ -8,7 +8,7 @@ use tilewright_notation::syntax::{ast, parser};
 use tilewright_tcp_isa::program::Program;
 use tilewright_tcp_isa::program::control::{Command, Queue, StepKind};
 use tilewright_tcp_isa::program::exec::{Context, ExecBody};
-use tilewright_tcp_lower::{Options, lower};
+use tilewright_tcp_lower::{LowerOptions, lower};
 
 use crate::tcp::nest::Framed;
 use crate::tcp::point::{Choice, Loading};
@@ -32,7 +32,7 @@ pub fn lowered(
     task: &Task<'_>,
     framed: &Framed,
     choice: &Choice,
-    options: &Options,
+    options: &LowerOptions,
 ) -> Result<Lowered, Vec<Diagnostic>> {
     let wrong = |what: &str| vec![Diagnostic::error("explore/spelling", what.to_string())];
     let spelled = spell(task, framed, choice).ok_or_else(|| wrong("this candidate is refused"))?;
@@ -43,7 +43,7 @@ pub fn lowered(
         return Err(verdict.diagnostics);
     }
     let mut program =
-        lower(&task.setup, &problem, &verdict, &Options { from_hbm: task.from_hbm, ..options.clone() })
+        lower(&task.setup, &problem, &verdict, &LowerOptions { from_hbm: task.from_hbm, ..options.clone() })
             .map_err(|refused| vec![*refused])?;
     as_chosen(task.setup.machine, choice, &mut program);
     Ok(Lowered { text, program })

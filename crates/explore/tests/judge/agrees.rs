@@ -12,7 +12,7 @@ use tilewright_explore::{Goal, Options, search};
 use tilewright_num::Dtype;
 use tilewright_tcp_cost::cycles::image::exec_cycles;
 use tilewright_tcp_cost::energy::EnergyCounts;
-use tilewright_tcp_lower::Options as LowerOptions;
+use tilewright_tcp_lower::LowerOptions;
 use tilewright_testkit::draws;
 
 use crate::setting::{machine, task};

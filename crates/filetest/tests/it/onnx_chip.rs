@@ -107,7 +107,7 @@ fn program(machine: &Tcp, text: &str) -> Result<Program, String> {
     let found = search(&task, &Options::exact(Goal::Time, 1), &mut |_, _| false);
     let best = found.kept.best().first().ok_or("no tactic is legal")?;
     let told = Told::new(&task, &found, best).ok_or("no words for it")?;
-    lowered(&task, &told.framed, &best.choice, &tilewright_tcp_lower::Options::default())
+    lowered(&task, &told.framed, &best.choice, &tilewright_tcp_lower::LowerOptions::default())
         .map(|done| done.program)
         .map_err(first)
 }

@@ -12,7 +12,7 @@ use tilewright_runtime::readings::{Reading, Wanted, read};
 use tilewright_tcp_cost::{Setup, check};
 use tilewright_tcp_isa::program::tensor::{TensorData, TensorPlace};
 use tilewright_tcp_isa::program::{Program, Queue};
-use tilewright_tcp_lower::{Options, lower};
+use tilewright_tcp_lower::{LowerOptions, lower};
 
 const PES: u64 = 8;
 
@@ -35,7 +35,7 @@ fn program(machine: &Tcp) -> Program {
     let setup = Setup::new(machine, 1, Dtype::Bf16).unwrap();
     let verdict = check(&setup, &problem);
     assert!(verdict.legal(), "{:?}", verdict.diagnostics);
-    let one = lower(&setup, &problem, &verdict, &Options::default()).unwrap();
+    let one = lower(&setup, &problem, &verdict, &LowerOptions::default()).unwrap();
     let mut all = Program { tensors: Vec::new(), queues: Vec::new(), ..one.clone() };
     for pe in 0..PES {
         for (number, tensor) in (0..).zip(&one.tensors) {

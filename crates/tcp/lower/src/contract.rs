@@ -10,21 +10,21 @@ use tilewright_tcp_isa::program::exec::{
 use tilewright_tcp_isa::program::vector::{InterSliceReduce, ReduceOp, ReduceOutput, Vector, Word};
 use tilewright_tcp_isa::sequencer::innermost_run;
 
-use super::between::Parts;
-use super::build::{Builder, Nest};
+use super::build::{ContractionBuilder, ContractionNest};
 use super::commands::{self, exec};
-use super::ending::Ending;
-use super::limits::Row;
-use super::loops::{Turn, entries};
-use super::view::{At, Piece, steps};
-use crate::limits::Fetched;
-use crate::words::WORD_BYTES;
+use super::inter_slice::PartialSums;
+use super::limits::FetchLoop;
+use super::loops::{SequencerLoop, entries};
+use super::sums_to_output::SumsToOutput;
+use super::view::{DigitStep, LoopPiece, steps};
+use crate::limits::MaskedFetch;
+use crate::write_widths::WORD_BYTES;
 
-impl Builder<'_> {
+impl ContractionBuilder<'_> {
     /// Data memory to register files, through the sub context if it has the stages.
-    pub(super) fn load(&mut self, nest: &Nest) {
+    pub(super) fn load(&mut self, nest: &ContractionNest) {
         let operand = self.problem.stationary;
-        let fetched = Fetched {
+        let fetched = MaskedFetch {
             operand,
             view: &nest.stationary,
             rows: &nest.registers.rows,
@@ -43,7 +43,7 @@ impl Builder<'_> {
         let memory = Memory::Trf { lanes: steps(&nest.lanes) };
         let registers = &nest.registers;
         // Idle slices of a group that adds its parts multiply too: with zeros.
-        let parts = Parts::new(self.problem, &self.placed.parallel, self.map(Operand::Out));
+        let parts = PartialSums::new(self.problem, &self.placed.parallel, self.map(Operand::Out));
         let live = self.slices_of_groups(parts.map_or(0, |parts| parts.bits));
         let mut commit =
             commands::commit(self.setup, memory, 0, &registers.commit, registers.commit_bytes, live);
@@ -64,11 +64,11 @@ impl Builder<'_> {
     }
 
     /// The contraction, what adds its parts, and what brings its sums to their places.
-    pub(super) fn contract(&mut self, nest: &Nest) -> Result<(), Box<Diagnostic>> {
-        let ending = Ending::new(self, nest)?;
+    pub(super) fn contract(&mut self, nest: &ContractionNest) -> Result<(), Box<Diagnostic>> {
+        let ending = SumsToOutput::new(self, nest)?;
         let operand = self.problem.streamed();
         let rows = self.stream_rows(nest)?;
-        let fetched = Fetched {
+        let fetched = MaskedFetch {
             operand,
             view: &nest.stream,
             rows: &rows,
@@ -96,13 +96,13 @@ impl Builder<'_> {
     }
 
     /// The loops of the streamed operand: what the switch does not bring, then the packet.
-    fn stream_rows(&self, nest: &Nest) -> Result<Vec<Row>, Box<Diagnostic>> {
+    fn stream_rows(&self, nest: &ContractionNest) -> Result<Vec<FetchLoop>, Box<Diagnostic>> {
         let mut rows = Vec::new();
         let shifts = usize::from(nest.shift.is_some());
         for piece in &nest.fetched[..nest.fetched.len() - shifts] {
             match nest.stream.step(piece).map_err(|clash| self.clash(clash))? {
-                Some(At::Slice(_)) => {}
-                Some(At::Offset(stride)) => rows.push(self.counted(piece, stride)),
+                Some(DigitStep::Slice(_)) => {}
+                Some(DigitStep::Offset(stride)) => rows.push(self.counted(piece, stride)),
                 None => rows.push(self.counted(piece, 0)),
             }
         }
@@ -113,11 +113,16 @@ impl Builder<'_> {
         Ok(rows)
     }
 
-    fn counted(&self, piece: &Piece, stride: u64) -> Row {
-        Row { by: self.dynamic.steps(piece), ..Row::of(*piece, stride) }
+    fn counted(&self, piece: &LoopPiece, stride: u64) -> FetchLoop {
+        FetchLoop { by: self.dynamic.steps(piece), ..FetchLoop::of(*piece, stride) }
     }
 
-    fn engine(&self, nest: &Nest, ending: &Ending, repeats: Count) -> Result<Contract, Box<Diagnostic>> {
+    fn engine(
+        &self,
+        nest: &ContractionNest,
+        ending: &SumsToOutput,
+        repeats: Count,
+    ) -> Result<Contract, Box<Diagnostic>> {
         let time = nest.time();
         Ok(Contract {
             op: ContractOp::Add,
@@ -136,19 +141,23 @@ impl Builder<'_> {
     }
 
     /// The register file walk: steps, then the elements of a packet.
-    fn register_loops(&self, nest: &Nest, time: &[Piece]) -> Result<Vec<Loop>, Box<Diagnostic>> {
+    fn register_loops(
+        &self,
+        nest: &ContractionNest,
+        time: &[LoopPiece],
+    ) -> Result<Vec<Loop>, Box<Diagnostic>> {
         let view = &nest.registers.view;
         let met = nest.packet.met();
         let pieces = time.iter().map(|piece| (*piece, piece.size)).chain(met);
         let mut loops = Vec::new();
         for (piece, size) in pieces {
             let stride = view.stride(&piece).map_err(|clash| self.clash(clash))?.unwrap_or(0);
-            loops.push(Turn { size, by: self.dynamic.steps(&piece), stride });
+            loops.push(SequencerLoop { size, by: self.dynamic.steps(&piece), stride });
         }
         Ok(entries(self.setup.machine, &loops))
     }
 
-    fn step_loops(&self, time: &[Piece]) -> Vec<StepLoop> {
+    fn step_loops(&self, time: &[LoopPiece]) -> Vec<StepLoop> {
         let most = self.setup.machine.sequencer.entry_size_max;
         let mut loops: Vec<StepLoop> = Vec::new();
         for piece in time.iter().filter(|piece| piece.size > 1) {
@@ -160,7 +169,10 @@ impl Builder<'_> {
                 {
                     *size *= piece.size;
                 }
-                _ => loops.push(StepLoop { size: Turn { size: piece.size, by, stride: 0 }.count(), summed }),
+                _ => loops.push(StepLoop {
+                    size: SequencerLoop { size: piece.size, by, stride: 0 }.count(),
+                    summed,
+                }),
             }
         }
         loops

@@ -13,12 +13,12 @@ use tilewright_tcp_isa::program::control::{ControlExpr, ControlOp, ControlOperan
 use tilewright_tcp_isa::program::{Count, Register, RegisterId};
 
 use super::loops::signed;
-use super::view::Piece;
-use crate::refusal::refuse;
+use super::view::LoopPiece;
+use crate::no_lowering::refuse;
 
 /// Where positions end.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct End {
+pub(super) struct PositionEnd {
     /// The least that it may be.
     pub(super) least: u64,
     /// What it is.
@@ -27,7 +27,7 @@ pub(super) struct End {
 
 /// The registers of a program and the steps that compute them.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Dynamic {
+pub(super) struct DynamicAxes {
     pub(super) registers: Vec<Register>,
     sizes: Vec<(AxisId, RegisterId)>,
     /// Iterations of the outermost loop over an axis, by its weight.
@@ -35,12 +35,12 @@ pub(super) struct Dynamic {
     products: Vec<((RegisterId, ControlOperand), RegisterId)>,
     sets: Vec<(RegisterId, ControlExpr)>,
     /// Axes of which every group of PEs has a part.
-    pub(super) splits: Vec<Split>,
+    pub(super) splits: Vec<DynamicSplit>,
 }
 
 /// A dynamic axis that groups of PEs share.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Split {
+pub(super) struct DynamicSplit {
     pub(super) axis: AxisId,
     /// The whole size.
     size: RegisterId,
@@ -52,7 +52,7 @@ pub(super) struct Split {
     part: RegisterId,
 }
 
-impl Split {
+impl DynamicSplit {
     /// What the control core of a group computes whose part begins there and has so many places.
     pub(super) fn steps(&self, first: u64, places: u64) -> [Step; 3] {
         let set = |to, from, operation, number: u64| {
@@ -71,9 +71,9 @@ impl Split {
     }
 }
 
-impl Dynamic {
-    pub(super) fn new(problem: &Problem, placed: &PlacedTactic) -> Result<Dynamic, Box<Diagnostic>> {
-        let mut dynamic = Dynamic::default();
+impl DynamicAxes {
+    pub(super) fn new(problem: &Problem, placed: &PlacedTactic) -> Result<DynamicAxes, Box<Diagnostic>> {
+        let mut dynamic = DynamicAxes::default();
         for id in problem.axis_ids().filter(|id| problem.axis(*id).dynamic) {
             let axis = problem.axis(id);
             if axis.pes > 1 {
@@ -96,13 +96,13 @@ impl Dynamic {
         Ok(dynamic)
     }
 
-    fn split(&mut self, problem: &Problem, id: AxisId) -> Split {
+    fn split(&mut self, problem: &Problem, id: AxisId) -> DynamicSplit {
         let axis = problem.axis(id);
         let size = self.declare(axis.name.to_string(), axis.least, axis.whole);
         let reached = self.declare(format!("{}_reached", axis.name), axis.least, axis.whole);
         let left = self.declare(format!("{}_left", axis.name), 0, axis.whole);
         let part = self.declare(format!("{}_part", axis.name), 0, axis.extent);
-        Split { axis: id, size, reached, left, part }
+        DynamicSplit { axis: id, size, reached, left, part }
     }
 
     fn declare(&mut self, name: String, least: u64, most: u64) -> RegisterId {
@@ -113,10 +113,10 @@ impl Dynamic {
     }
 
     /// Where positions on a dynamic axis end.
-    pub(super) fn extent(&self, axis: AxisId) -> Option<End> {
+    pub(super) fn extent(&self, axis: AxisId) -> Option<PositionEnd> {
         let (_, id) = self.sizes.iter().find(|(of, _)| *of == axis)?;
         let least = self.bounds(*id).0;
-        Some(End { least, count: Count::Register(*id) })
+        Some(PositionEnd { least, count: Count::Register(*id) })
     }
 
     fn bounds(&self, id: RegisterId) -> (u64, u64) {
@@ -130,7 +130,7 @@ impl Dynamic {
     }
 
     /// Gives registers to the outermost loops in time of dynamic axes.
-    pub(super) fn settle(&mut self, problem: &Problem, time: &[Piece]) {
+    pub(super) fn settle(&mut self, problem: &Problem, time: &[LoopPiece]) {
         for piece in time {
             let Some((_, size)) = self.sizes.iter().find(|(axis, _)| *axis == piece.axis).copied() else {
                 continue;
@@ -163,7 +163,7 @@ impl Dynamic {
     }
 
     /// The register that counts a loop in time, if one does.
-    pub(super) fn steps(&self, piece: &Piece) -> Option<RegisterId> {
+    pub(super) fn steps(&self, piece: &LoopPiece) -> Option<RegisterId> {
         let key = (piece.axis, piece.weight, piece.size);
         self.loops.iter().find(|(loop_key, _)| *loop_key == key).map(|(_, id)| *id)
     }

@@ -20,17 +20,17 @@ use tilewright_tcp_isa::program::vector::{Op, OpKind, Reduce, ReduceOp, Word};
 use tilewright_tcp_isa::program::{Count, ExecId, Program, TransferId};
 
 use super::commands::{self, exec, fixed};
-use super::loops::Turn;
+use super::loops::SequencerLoop;
 use crate::kernels::chain::chain;
-use crate::refusal::refuse;
-use crate::words::{WORD_BYTES, whole_part};
+use crate::no_lowering::refuse;
+use crate::write_widths::{WORD_BYTES, whole_part};
 
 /// Transfers that are under way at once, each with an id of its own.
 const IDS: usize = 64;
 
 /// What a team does with its sums.
 #[derive(Clone, Debug)]
-pub(super) struct Exchange {
+pub(super) struct SumExchange {
     /// Groups that hold parts of the same sums.
     team: u64,
     /// Where parts lie in every slice.
@@ -86,7 +86,7 @@ pub(super) fn filled(problem: &Problem) -> bool {
         && problem.axes.iter().all(|axis| !axis.dynamic)
 }
 
-impl Exchange {
+impl SumExchange {
     /// Lays out memory for the exchange behind what a group's program takes; `None` if sums are whole.
     pub(super) fn new(
         setup: &Setup<'_>,
@@ -94,7 +94,7 @@ impl Exchange {
         groups: &PeGroups,
         parts_base: u64,
         free_byte: u64,
-    ) -> Result<Option<Exchange>, Box<Diagnostic>> {
+    ) -> Result<Option<SumExchange>, Box<Diagnostic>> {
         let team = groups.team(problem);
         let Some(shape) = problem.shape(Operand::Out).filter(|_| team > 1) else { return Ok(None) };
         let (flit, word) = (setup.machine.network.flit_bytes, setup.machine.dm.write_granule_bytes);
@@ -117,7 +117,16 @@ impl Exchange {
             return Err(refuse(problem, &asked, "smaller tiles, or fewer groups in a sum"));
         }
         let slices = slice_loops(&shape.inter);
-        Ok(Some(Exchange { team, parts_base, result_base, scratch_base, slot_bytes, blocks, shared, slices }))
+        Ok(Some(SumExchange {
+            team,
+            parts_base,
+            result_base,
+            scratch_base,
+            slot_bytes,
+            blocks,
+            shared,
+            slices,
+        }))
     }
 
     /// Where nothing of the exchange lies any more.
@@ -220,9 +229,12 @@ impl Exchange {
         let (offset, bytes) = self.blocks.get(member).copied().filter(|block| block.1 > 0)?;
         let packet_bytes = whole_part(bytes, setup.machine.network.flit_bytes);
         let (packets, words) = (bytes / packet_bytes, packet_bytes / WORD_BYTES);
-        let turns =
-            [Turn::of(packets, words), Turn::of(self.team, self.slot_bytes / WORD_BYTES), Turn::of(words, 1)];
-        let fetch = commands::fetch_turns(setup, setup.accumulator_dtype(), self.scratch_base, &turns, words);
+        let loops = [
+            SequencerLoop::of(packets, words),
+            SequencerLoop::of(self.team, self.slot_bytes / WORD_BYTES),
+            SequencerLoop::of(words, 1),
+        ];
+        let fetch = commands::fetch_loops(setup, setup.accumulator_dtype(), self.scratch_base, &loops, words);
         let halves = setup.machine.ve.int_ways / setup.machine.ve.float_ways;
         let loops = [(fixed(packets), false), (fixed(self.team), true), (fixed(halves), false)];
         let steps = loops.map(|(size, summed)| StepLoop { size, summed }).to_vec();
@@ -230,7 +242,7 @@ impl Exchange {
         let op = Op { kind: OpKind::Reduce(reduce), operands: Vec::new(), reversed: false, stash: false };
         let vector = chain(if setup.dtype.is_float() { Word::F32 } else { Word::I32 }, vec![op]);
         let base = if self.shared { self.result_base + offset } else { self.result_base };
-        let writes = [Turn::of(packets, packet_bytes)];
+        let writes = [SequencerLoop::of(packets, packet_bytes)];
         let commit = commands::commit(setup, Memory::Dm, base, &writes, packet_bytes, self.written());
         let stream = Stream {
             fetch,

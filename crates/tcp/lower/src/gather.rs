@@ -12,12 +12,12 @@ use tilewright_tcp_isa::program::transfer::{Address, SLICE_STRIDE, Transfer, Tra
 use tilewright_tcp_isa::program::{Count, Program};
 
 use super::exchange::{at, meet, moves};
-use crate::refusal::refuse;
-use crate::words::WORD_BYTES;
+use crate::no_lowering::refuse;
+use crate::write_widths::WORD_BYTES;
 
 /// What groups do with their parts.
 #[derive(Clone, Debug)]
-pub(super) struct Gather {
+pub(super) struct OutputGather {
     /// Where a group's part lies in every slice.
     part_base: u64,
     /// Where the output lies in every slice.
@@ -83,7 +83,7 @@ pub(super) fn filled(part: &Problem) -> bool {
     digits.map(|digit| digit.live).product::<u64>() == elements && part.axes.iter().all(|axis| !axis.dynamic)
 }
 
-impl Gather {
+impl OutputGather {
     /// Lays out the output behind what a group's program takes.
     pub(super) fn new(
         setup: &Setup<'_>,
@@ -91,7 +91,7 @@ impl Gather {
         groups: &PeGroups,
         part_base: u64,
         free_byte: u64,
-    ) -> Result<Option<Gather>, Box<Diagnostic>> {
+    ) -> Result<Option<OutputGather>, Box<Diagnostic>> {
         let axes = gathered(problem, groups);
         let (Some(whole), Some(shape)) = (problem.shape(Operand::Out), part.shape(Operand::Out)) else {
             return Ok(None);
@@ -124,7 +124,7 @@ impl Gather {
         });
         let receivers = receivers.collect();
         let places = digits.iter().map(place).collect();
-        Ok(Some(Gather { part_base, result_base: free_byte, walk, packet, places, receivers, team }))
+        Ok(Some(OutputGather { part_base, result_base: free_byte, walk, packet, places, receivers, team }))
     }
 
     /// Adds the transfers to a program that has a queue for each group.

@@ -17,38 +17,38 @@ use tilewright_tcp_isa::program::control::{Command, Queue, Step, StepKind};
 use tilewright_tcp_isa::program::tensor::{Tensor, TensorData, TensorPlace};
 use tilewright_tcp_isa::program::transfer::{Address, SLICE_STRIDE, Transfer};
 
-use super::dynamic::Split;
-use super::exchange::Exchange;
-use super::gather::Gather;
+use super::dynamic::DynamicSplit;
+use super::exchange::SumExchange;
+use super::gather::OutputGather;
+use super::replicated::{ReplicatedInputs, value};
 use super::shape_text::shape_text;
-use super::whole::{Wholes, value};
-use crate::refusal::refuse;
+use crate::no_lowering::refuse;
 
 /// An einsum that runs on several groups.
-pub(super) struct Spread<'a> {
+pub(super) struct GroupedEinsum<'a> {
     pub(super) setup: &'a Setup<'a>,
     pub(super) problem: &'a Problem,
     pub(super) groups: &'a PeGroups,
     /// What groups do with what they computed.
-    pub(super) meeting: Meeting,
+    pub(super) meeting: GroupCollectives,
     /// Inputs that groups have whole.
-    pub(super) wholes: Wholes,
+    pub(super) wholes: ReplicatedInputs,
     /// Axes of run-time size of which groups have parts.
-    pub(super) splits: Vec<Split>,
+    pub(super) splits: Vec<DynamicSplit>,
     /// Inputs of which every group brings its part from off-chip memory: tensors are those of groups then.
     pub(super) brought: [bool; 2],
 }
 
 /// What groups have to say to each other: nothing, and each keeps what it computed, or one of these or both.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Meeting {
+pub(super) struct GroupCollectives {
     /// Teams add parts of sums.
-    pub(super) sums: Option<Exchange>,
+    pub(super) sums: Option<SumExchange>,
     /// Parts are written to all, after that.
-    pub(super) parts: Option<Gather>,
+    pub(super) parts: Option<OutputGather>,
 }
 
-impl Meeting {
+impl GroupCollectives {
     /// Where the output ends up, if not where it was computed.
     fn result_base(&self) -> Option<u64> {
         let gathered = self.parts.as_ref().map(|gather| gather.result_base);
@@ -56,7 +56,7 @@ impl Meeting {
     }
 }
 
-impl Spread<'_> {
+impl GroupedEinsum<'_> {
     /// Repeats a group's program for every group that the einsum names.
     pub(super) fn program(&self, mut program: Program) -> Result<Program, Box<Diagnostic>> {
         let (setup, count) = (self.setup, self.groups.count(self.problem));
@@ -91,7 +91,7 @@ impl Spread<'_> {
 
     /// What a group's core computes first: how much of its parts is there.
     fn sizes(&self, group: u64) -> Vec<Step> {
-        let of_split = |split: &Split| {
+        let of_split = |split: &DynamicSplit| {
             let places = self.problem.axis(split.axis).extent;
             split.steps(value(self.problem, self.groups, group, split.axis) * places, places)
         };

@@ -11,12 +11,12 @@ use tilewright_tcp_isa::program::transfer::{
     Address, MemoryInstance, MemoryLocation, SLICE_STRIDE, Transfer, TransferLoop,
 };
 
-use super::build::Builder;
+use super::build::ContractionBuilder;
 use super::off_chip::{packets, turn_around};
-use super::view::{At, ViewDigit};
-use crate::refusal::refuse;
+use super::view::{DigitStep, ViewDigit};
+use crate::no_lowering::refuse;
 
-impl Builder<'_> {
+impl ContractionBuilder<'_> {
     /// Whether loops over slices move a window.
     pub(super) fn spreads(&self, window: &Window) -> bool {
         self.over_slices(window).next().is_some()
@@ -26,7 +26,7 @@ impl Builder<'_> {
     pub(super) fn apart(&self, operand: Operand) -> Vec<ViewDigit> {
         let of_window = |window| {
             self.over_slices(window).flat_map(move |(digit, stride, moved)| {
-                let at = At::Slice(stride);
+                let at = DigitStep::Slice(stride);
                 let along = ViewDigit { axis: window.axis, weight: moved, size: digit.live, at };
                 let looped = digit.axis.map(|axis| ViewDigit { axis, weight: digit.stride, ..along });
                 [Some(along), looped].into_iter().flatten()

@@ -9,15 +9,15 @@ use tilewright_notation::window::Window;
 use tilewright_num::{Dtype, int_pattern};
 use tilewright_tcp_isa::program::exec::{Context, Exec, ExecBody, Fill, Memory};
 
-use super::build::Builder;
+use super::build::ContractionBuilder;
 use super::commands;
-use super::dense::Dense;
-use super::limits::Row;
-use super::loops::Turn;
-use super::view::{At, View, ViewDigit};
-use crate::words::whole_part;
+use super::dense::DenseCopy;
+use super::limits::FetchLoop;
+use super::loops::SequencerLoop;
+use super::view::{DigitStep, SliceView, ViewDigit};
+use crate::write_widths::whole_part;
 
-impl Builder<'_> {
+impl ContractionBuilder<'_> {
     /// Whether a window of an operand begins before what is stored, or elsewhere on every slice.
     pub(super) fn has_margins(&self, operand: Operand) -> bool {
         self.problem.windows_of(operand).any(|window| self.has_margin(window))
@@ -28,7 +28,11 @@ impl Builder<'_> {
     }
 
     /// A view in which every window begins at position 0, or at that of its slice; the operand must be in each slice's own memory.
-    pub(super) fn with_margins(&mut self, operand: Operand, mut view: View) -> Result<View, Box<Diagnostic>> {
+    pub(super) fn with_margins(
+        &mut self,
+        operand: Operand,
+        mut view: SliceView,
+    ) -> Result<SliceView, Box<Diagnostic>> {
         let problem = self.problem;
         for window in problem.windows_of(operand) {
             if !self.has_margin(window) {
@@ -43,17 +47,17 @@ impl Builder<'_> {
         &mut self,
         operand: Operand,
         window: &Window,
-        view: &View,
-    ) -> Result<View, Box<Diagnostic>> {
+        view: &SliceView,
+    ) -> Result<SliceView, Box<Diagnostic>> {
         let bits = self.bits(operand);
         let word_bits = self.setup.machine.dm.write_granule_bytes * 8;
         let outer = stored(view, window.axis);
         let others: Vec<AxisId> =
             self.problem.tensor(operand).iter().copied().filter(|axis| *axis != window.axis).collect();
         let inner: Vec<ViewDigit> = others.iter().flat_map(|axis| stored(view, *axis)).collect();
-        let mut rows: Vec<Row> = inner.iter().map(row).collect();
+        let mut rows: Vec<FetchLoop> = inner.iter().map(row).collect();
         if rows.is_empty() {
-            rows.push(Row::plain(1, 0, 1));
+            rows.push(FetchLoop::plain(1, 0, 1));
         }
         // Rows are whole words: the outermost of their loops runs on.
         let rest: u64 = rows.iter().skip(1).map(|row| row.size).product();
@@ -75,22 +79,29 @@ impl Builder<'_> {
         rows.splice(0..0, outer.iter().map(row));
         let name = format!("margin_{}", operand.name());
         let slices = self.live_slices();
-        let dense =
-            Dense { name, operand, from: view, rows, dtype: self.stored(), over_slices: Vec::new(), slices };
+        let dense = DenseCopy {
+            name,
+            operand,
+            from: view,
+            rows,
+            dtype: self.stored(),
+            over_slices: Vec::new(),
+            slices,
+        };
         self.copy_densely(dense, base + margin_bytes, bytes);
         let mut digits = Vec::new();
         let mut stride = 1;
         for digit in inner.iter().rev() {
-            digits.push(ViewDigit { at: At::Offset(stride), ..*digit });
+            digits.push(ViewDigit { at: DigitStep::Offset(stride), ..*digit });
             stride *= digit.size;
         }
         let (base, size) = match self.spreads(window) {
             true => self.cut_out(operand, window, base, row_bytes)?,
             false => (base, window.before + positions),
         };
-        digits.push(ViewDigit { axis: window.axis, weight: 1, size, at: At::Offset(row_elements) });
-        digits.extend(view.digits.iter().filter(|digit| matches!(digit.at, At::Slice(_))));
-        Ok(View { base, digits }.sliding(self.problem, operand))
+        digits.push(ViewDigit { axis: window.axis, weight: 1, size, at: DigitStep::Offset(row_elements) });
+        digits.extend(view.digits.iter().filter(|digit| matches!(digit.at, DigitStep::Slice(_))));
+        Ok(SliceView { base, digits }.sliding(self.problem, operand))
     }
 
     /// What a zero is before the zero point is taken off.
@@ -109,7 +120,7 @@ impl Builder<'_> {
     pub(super) fn fill(&mut self, name: String, base: u64, bytes: u64, word: u64, slices: Vec<(u64, u64)>) {
         let setup = self.setup;
         let part = whole_part(bytes, setup.machine.network.flit_bytes);
-        let loops = [Turn::of(bytes / part, part)];
+        let loops = [SequencerLoop::of(bytes / part, part)];
         let mut commit = commands::commit(setup, Memory::Dm, base, &loops, part, slices);
         commit.width = setup.machine.commit.sub_width_bytes;
         let (context, pes, span) = (Context::Sub, setup.fused_pes, Span::default());
@@ -119,18 +130,18 @@ impl Builder<'_> {
 }
 
 /// Digits of a stored axis within a slice, most significant first.
-fn stored(view: &View, axis: AxisId) -> Vec<ViewDigit> {
+fn stored(view: &SliceView, axis: AxisId) -> Vec<ViewDigit> {
     let mut digits: Vec<ViewDigit> = view
         .digits
         .iter()
         .copied()
-        .filter(|digit| digit.axis == axis && matches!(digit.at, At::Offset(_)))
+        .filter(|digit| digit.axis == axis && matches!(digit.at, DigitStep::Offset(_)))
         .collect();
     digits.sort_by_key(|digit| std::cmp::Reverse(digit.weight));
     digits
 }
 
-fn row(digit: &ViewDigit) -> Row {
-    let (At::Offset(stride) | At::Slice(stride)) = digit.at;
-    Row::plain(digit.size, stride, digit.size)
+fn row(digit: &ViewDigit) -> FetchLoop {
+    let (DigitStep::Offset(stride) | DigitStep::Slice(stride)) = digit.at;
+    FetchLoop::plain(digit.size, stride, digit.size)
 }

@@ -18,14 +18,14 @@ use tilewright_tcp_isa::program::transfer::{
 use tilewright_tcp_isa::program::{Count, Program, TransferId};
 
 use super::shape_text::shape_text;
-use crate::refusal::refuse;
+use crate::no_lowering::refuse;
 
 /// Most digits of a slice number.
 pub const MOST_DIGITS: usize = 16;
 
 /// A digit of the slice number of an input.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct SliceDigit {
+pub struct HbmImageDigit {
     /// Values whose slices get something.
     pub live: u64,
     /// Values that there are.
@@ -36,9 +36,9 @@ pub struct SliceDigit {
 
 /// An input on its way from off-chip memory to the slices of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Image {
+pub struct HbmImage {
     /// Digits of the slice number, most significant first; those behind `count` mean nothing.
-    pub digits: [SliceDigit; MOST_DIGITS],
+    pub digits: [HbmImageDigit; MOST_DIGITS],
     /// How many there are.
     pub count: usize,
     /// Bytes that each slice gets.
@@ -51,7 +51,7 @@ pub struct Image {
     pub hbm_base: u64,
 }
 
-impl Image {
+impl HbmImage {
     /// Bytes of the image in off-chip memory.
     pub fn bytes(&self) -> u64 {
         let parts = self.digits.iter().take(self.count).filter(|digit| !digit.copies);
@@ -179,25 +179,25 @@ pub(super) fn bring(
     Ok(program)
 }
 
-fn image(setup: &Setup<'_>, shape: &Shape, tensor: &Tensor, hbm_base: u64) -> Option<Image> {
+fn image(setup: &Setup<'_>, shape: &Shape, tensor: &Tensor, hbm_base: u64) -> Option<HbmImage> {
     let TensorPlace::Dm { slice, base, .. } = tensor.place else { return None };
     let bits = tensor.map.to.get(1)?.checked_mul(setup.element_bits())?;
     let unit = setup.machine.tdma.alignment_bytes;
     if !bits.is_multiple_of(unit * 8) || !base.is_multiple_of(unit) || shape.inter.len() > MOST_DIGITS {
         return None;
     }
-    let mut digits = [SliceDigit::default(); MOST_DIGITS];
+    let mut digits = [HbmImageDigit::default(); MOST_DIGITS];
     for (to, digit) in digits.iter_mut().zip(shape.inter.iter()) {
-        *to = SliceDigit { live: digit.live, slots: digit.slots, copies: digit.axis.is_none() };
+        *to = HbmImageDigit { live: digit.live, slots: digit.slots, copies: digit.axis.is_none() };
     }
-    Some(Image { digits, count: shape.inter.len(), slice_bytes: bits / 8, dm_base: base, slice, hbm_base })
+    Some(HbmImage { digits, count: shape.inter.len(), slice_bytes: bits / 8, dm_base: base, slice, hbm_base })
 }
 
 /// The same elements in off-chip memory: digits of the slice number are outer digits of the offset, without idle slices and copies.
 fn rest_in_hbm(
     problem: &Problem,
     shape: &Shape,
-    image: &Image,
+    image: &HbmImage,
     tensor: &mut Tensor,
 ) -> Result<(), Box<Diagnostic>> {
     let outer = shape.inter.iter().filter(|digit| digit.axis.is_some());

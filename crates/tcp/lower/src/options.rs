@@ -4,7 +4,7 @@ use tilewright_tcp_isa::program::tensor::TensorData;
 
 /// What the einsum does not say.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct LowerOptions {
     /// The machine, by name.
     pub machine: String,
     /// What in0 and in1 hold.
@@ -15,9 +15,9 @@ pub struct Options {
     pub from_hbm: [bool; 2],
 }
 
-impl Default for Options {
-    fn default() -> Options {
-        Options {
+impl Default for LowerOptions {
+    fn default() -> LowerOptions {
+        LowerOptions {
             machine: "tcp".to_string(),
             data: [TensorData::Random(1), TensorData::Random(2)],
             zero_points: [0, 0],

@@ -11,12 +11,12 @@ use tilewright_notation::syntax::ast::Operand;
 use tilewright_tcp_isa::program::exec::Switch;
 use tilewright_tcp_isa::switch::{Ring, Topology};
 
-use super::dynamic::Dynamic;
-use super::view::{At, Piece, View, ViewDigit};
+use super::dynamic::DynamicAxes;
+use super::view::{DigitStep, LoopPiece, SliceView, ViewDigit};
 
 /// Where each slice's data comes from.
 #[derive(Clone, Debug)]
-pub(super) struct Supply {
+pub(super) struct OperandSupply {
     /// Bits of the slice number on which a slice and its source agree.
     pub(super) kept: u64,
     /// Digits of the operand on the other bits, most significant first.
@@ -25,14 +25,14 @@ pub(super) struct Supply {
     pub(super) span: u64,
 }
 
-impl Supply {
+impl OperandSupply {
     pub(super) fn new(
         problem: &Problem,
         operand: Operand,
         map: &RadixMap,
-        view: &View,
+        view: &SliceView,
         parallel: &[Digit],
-    ) -> Supply {
+    ) -> OperandSupply {
         let mut kept = 0;
         let mut span = 1;
         for digit in parallel.iter().rev() {
@@ -49,7 +49,7 @@ impl Supply {
         let mut brought: Vec<ViewDigit> =
             view.digits.iter().flat_map(|digit| off_bits(digit, kept)).collect();
         brought.sort_by_key(|digit| std::cmp::Reverse(stride_of(digit)));
-        Supply { kept: kept & (span - 1), brought: joined(&brought), span }
+        OperandSupply { kept: kept & (span - 1), brought: joined(&brought), span }
     }
 
     /// Every slice has its own data.
@@ -90,12 +90,16 @@ impl Supply {
     }
 
     /// The switch that delivers in the order of these loops, if there is one; loops over slices are those of `brought`.
-    pub(super) fn in_order(&self, pieces: &[(Piece, Option<At>)], dynamic: &Dynamic) -> Option<Switch> {
+    pub(super) fn in_order(
+        &self,
+        pieces: &[(LoopPiece, Option<DigitStep>)],
+        dynamic: &DynamicAxes,
+    ) -> Option<Switch> {
         if self.is_local() {
             return Some(Switch::default());
         }
         // Topologies have numbers, not registers: only loops outside of what is brought may be counted at run time.
-        let over_slices = |(_, at): &(Piece, Option<At>)| matches!(at, Some(At::Slice(_)));
+        let over_slices = |(_, at): &(LoopPiece, Option<DigitStep>)| matches!(at, Some(DigitStep::Slice(_)));
         let first = pieces.iter().position(over_slices).unwrap_or(pieces.len());
         if pieces[first..].iter().any(|(piece, _)| dynamic.steps(piece).is_some()) {
             return None;
@@ -112,17 +116,17 @@ impl Supply {
     }
 
     /// All loops over slices are innermost, the most significant first.
-    fn gathers_in_order(&self, pieces: &[(Piece, Option<At>)]) -> bool {
+    fn gathers_in_order(&self, pieces: &[(LoopPiece, Option<DigitStep>)]) -> bool {
         let first =
-            pieces.iter().position(|(_, at)| matches!(at, Some(At::Slice(_)))).unwrap_or(pieces.len());
+            pieces.iter().position(|(_, at)| matches!(at, Some(DigitStep::Slice(_)))).unwrap_or(pieces.len());
         self.descends(&pieces[first..], &self.brought)
     }
 
     /// Whether loops run exactly through these digits of the slice number, in order.
-    fn descends(&self, pieces: &[(Piece, Option<At>)], digits: &[ViewDigit]) -> bool {
+    fn descends(&self, pieces: &[(LoopPiece, Option<DigitStep>)], digits: &[ViewDigit]) -> bool {
         let mut walked: Vec<(u64, u64)> = Vec::new();
         for (piece, at) in pieces {
-            let Some(At::Slice(stride)) = at else { return false };
+            let Some(DigitStep::Slice(stride)) = at else { return false };
             match walked.last_mut() {
                 Some(outer) if outer.0 == stride * piece.size => *outer = (*stride, outer.1 * piece.size),
                 _ => walked.push((*stride, piece.size)),
@@ -140,15 +144,17 @@ impl Supply {
     }
 
     /// `t1, s1, t0, s0`: at most two runs of loops over slices, the second of them innermost.
-    fn broadcast01(&self, pieces: &[(Piece, Option<At>)]) -> Option<Switch> {
-        let over_slices = |(_, at): &(Piece, Option<At>)| matches!(at, Some(At::Slice(_)));
+    fn broadcast01(&self, pieces: &[(LoopPiece, Option<DigitStep>)]) -> Option<Switch> {
+        let over_slices = |(_, at): &(LoopPiece, Option<DigitStep>)| matches!(at, Some(DigitStep::Slice(_)));
         let start1 = pieces.iter().position(over_slices)?;
         let end1 = pieces[start1..]
             .iter()
             .position(|piece| !over_slices(piece))
             .map_or(pieces.len(), |n| start1 + n);
         let start0 = pieces[end1..].iter().position(over_slices).map_or(pieces.len(), |n| end1 + n);
-        let run = |part: &[(Piece, Option<At>)]| part.iter().map(|(piece, _)| piece.size).product::<u64>();
+        let run = |part: &[(LoopPiece, Option<DigitStep>)]| {
+            part.iter().map(|(piece, _)| piece.size).product::<u64>()
+        };
         let (slice1, time0, slice0) =
             (run(&pieces[start1..end1]), run(&pieces[end1..start0]), run(&pieces[start0..]));
         let mut walked = pieces[start1..end1].to_vec();
@@ -161,20 +167,20 @@ impl Supply {
     }
 
     /// The view after everything was brought into each slice's memory, sources `bytes` apart.
-    pub(super) fn gathered(&self, view: &View, base: u64, source_elements: u64) -> View {
+    pub(super) fn gathered(&self, view: &SliceView, base: u64, source_elements: u64) -> SliceView {
         let mut digits: Vec<ViewDigit> = Vec::new();
         for digit in &view.digits {
             match digit.at {
-                At::Offset(_) => digits.push(*digit),
-                At::Slice(_) => digits.extend(on_bits(digit, self.kept)),
+                DigitStep::Offset(_) => digits.push(*digit),
+                DigitStep::Slice(_) => digits.extend(on_bits(digit, self.kept)),
             }
         }
         let mut stride = source_elements;
         for digit in self.brought.iter().rev() {
-            digits.push(ViewDigit { at: At::Offset(stride), ..*digit });
+            digits.push(ViewDigit { at: DigitStep::Offset(stride), ..*digit });
             stride *= digit.size;
         }
-        View { base, digits }
+        SliceView { base, digits }
     }
 }
 
@@ -198,7 +204,7 @@ fn joined(digits: &[ViewDigit]) -> Vec<ViewDigit> {
 
 fn stride_of(digit: &ViewDigit) -> u64 {
     match digit.at {
-        At::Slice(stride) | At::Offset(stride) => stride,
+        DigitStep::Slice(stride) | DigitStep::Offset(stride) => stride,
     }
 }
 
@@ -210,18 +216,23 @@ fn on_bits(digit: &ViewDigit, kept: u64) -> Vec<ViewDigit> {
 /// The parts of a slice digit that lie on other bits.
 fn off_bits(digit: &ViewDigit, kept: u64) -> Vec<ViewDigit> {
     match digit.at {
-        At::Offset(_) => Vec::new(),
-        At::Slice(_) => parts(digit).into_iter().filter(|part| kept & stride_of(part) == 0).collect(),
+        DigitStep::Offset(_) => Vec::new(),
+        DigitStep::Slice(_) => parts(digit).into_iter().filter(|part| kept & stride_of(part) == 0).collect(),
     }
 }
 
 /// A slice digit bit by bit; one with idle places stays whole.
 fn parts(digit: &ViewDigit) -> Vec<ViewDigit> {
-    let At::Slice(stride) = digit.at else { return vec![*digit] };
+    let DigitStep::Slice(stride) = digit.at else { return vec![*digit] };
     if !digit.size.is_power_of_two() {
         return vec![*digit];
     }
     (0..digit.size.trailing_zeros())
-        .map(|bit| ViewDigit { size: 2, weight: digit.weight << bit, at: At::Slice(stride << bit), ..*digit })
+        .map(|bit| ViewDigit {
+            size: 2,
+            weight: digit.weight << bit,
+            at: DigitStep::Slice(stride << bit),
+            ..*digit
+        })
         .collect()
 }

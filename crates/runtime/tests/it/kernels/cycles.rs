@@ -3,12 +3,12 @@
 use tilewright_tcp_cost::cycles::image::exec_cycles;
 use tilewright_tcp_cost::cycles::{CommandCycles, PipelineStage};
 use tilewright_tcp_isa::program::Program;
-use tilewright_tcp_lower::kernels::{Attention, attention};
+use tilewright_tcp_lower::kernels::{AttentionHeads, attention};
 
 use crate::kernels::{run, tcp};
 
 fn program(length: u64) -> Program {
-    attention(tcp(), &Attention { length, ..Attention::default() }).unwrap()
+    attention(tcp(), &AttentionHeads { length, ..AttentionHeads::default() }).unwrap()
 }
 
 fn cycles(program: &Program, name: &str) -> CommandCycles {

@@ -17,16 +17,16 @@ use tilewright_tcp_isa::program::{Count, Program};
 use tilewright_tcp_isa::switch::{Ring, Topology};
 use tilewright_tcp_isa::vector::FLIT_WORDS;
 
-use super::builder::{Builder, Named, bytes};
+use super::builder::{KernelBuilder, TensorSpec, bytes};
 use super::chain::{chain, float, op, rows, with};
-use super::pass::{Target, commit, exec, fetch, signed};
-use super::quantise::Factor;
-use super::softmax::{self, Scores, UNIT};
+use super::pass::{ElementTarget, commit, exec, fetch, signed};
+use super::quantise::FixedPointFactor;
+use super::softmax::{self, ScoreLayout, UNIT};
 use super::{KernelError, multiple};
 
 /// A group of heads: INT8 queries, keys and values.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Attention {
+pub struct AttentionHeads {
     /// Heads of the PE.
     pub heads: u64,
     /// Queries and keys.
@@ -37,15 +37,15 @@ pub struct Attention {
     pub scale: f32,
 }
 
-impl Default for Attention {
+impl Default for AttentionHeads {
     /// The paper's Fig. 10, with a scale that spreads scores of random integers by a few units.
-    fn default() -> Attention {
-        Attention { heads: 4, length: 256, depth: 128, scale: 1.0 / 16384.0 }
+    fn default() -> AttentionHeads {
+        AttentionHeads { heads: 4, length: 256, depth: 128, scale: 1.0 / 16384.0 }
     }
 }
 
 /// First bytes of everything in data memory.
-struct Places {
+struct AttentionBases {
     queries: u64,
     keys: u64,
     values: u64,
@@ -54,14 +54,14 @@ struct Places {
     result: u64,
 }
 
-struct Group<'m> {
+struct HeadGroup<'m> {
     machine: &'m Tcp,
-    asked: Attention,
+    asked: AttentionHeads,
     /// Slices of a head.
     slices: u64,
     /// Keys of a slice, and queries.
     share: u64,
-    at: Places,
+    at: AttentionBases,
 }
 
 /// The program of a head group: inputs `q`, `k`, `v`; outputs `scores` (f32), `weights` (i8 in units of 1/127) and `out` (i8, in units
@@ -69,7 +69,7 @@ struct Group<'m> {
 ///
 /// # Errors
 /// Sizes that the slices cannot share, or that memories cannot hold.
-pub fn attention(machine: &Tcp, asked: &Attention) -> Result<Program, KernelError> {
+pub fn attention(machine: &Tcp, asked: &AttentionHeads) -> Result<Program, KernelError> {
     let (heads, lanes) = (asked.heads, machine.ce.lanes);
     multiple("slices of a PE", machine.pe.slices, heads, "a multiple of the heads")?;
     let slices = machine.pe.slices / heads;
@@ -80,27 +80,27 @@ pub fn attention(machine: &Tcp, asked: &Attention) -> Result<Program, KernelErro
         let allowed = "8, 16, 32 or 64 keys a slice, which are one packet";
         return Err(KernelError::Size { what: "length", found: asked.length, allowed });
     }
-    let mut builder = Builder::new(machine);
+    let mut builder = KernelBuilder::new(machine);
     let at = places(&mut builder, asked, slices, share)?;
-    let group = Group { machine, asked: *asked, slices, share, at };
+    let group = HeadGroup { machine, asked: *asked, slices, share, at };
     let keys = builder.start(group.load_keys())?;
     builder.wait(keys);
     builder.start(group.multiply())?;
     let scores =
-        Scores { dtype: Dtype::F32, base: group.at.scores, rows: asked.length, columns: share, slices };
-    let weights = Target { dtype: Dtype::I8, base: group.at.weights };
+        ScoreLayout { dtype: Dtype::F32, base: group.at.scores, rows: asked.length, columns: share, slices };
+    let weights = ElementTarget { dtype: Dtype::I8, base: group.at.weights };
     softmax::passes(&mut builder, &scores, weights, Some(group.load_values()))?;
     builder.start(group.combine())?;
     Ok(builder.finish())
 }
 
 fn places(
-    builder: &mut Builder<'_>,
-    asked: &Attention,
+    builder: &mut KernelBuilder<'_>,
+    asked: &AttentionHeads,
     slices: u64,
     share: u64,
-) -> Result<Places, KernelError> {
-    let Attention { heads, length, depth, .. } = *asked;
+) -> Result<AttentionBases, KernelError> {
+    let AttentionHeads { heads, length, depth, .. } = *asked;
     let by_query = format!("H^1[{heads}] Q^{{{share}}}[{slices}] | Q^1[{share}] D^1[{depth}]");
     let by_key = format!("H^1[{heads}] K^{{{share}}}[{slices}] | K^1[{share}] D^1[{depth}]");
     let across = format!("H^1[{heads}] K^{{{share}}}[{slices}] | D^1[{depth}] K^1[{share}]");
@@ -109,20 +109,31 @@ fn places(
     let k_axes = [("H", heads), ("K", length), ("D", depth)];
     let axes = [("H", heads), ("Q", length), ("K", length)];
     let i8 = Dtype::I8;
-    Ok(Places {
-        queries: builder
-            .input(&Named { name: "q", dtype: i8, axes: &q_axes, shape: &by_query }, TensorData::Random(1))?,
-        keys: builder
-            .input(&Named { name: "k", dtype: i8, axes: &k_axes, shape: &by_key }, TensorData::Random(2))?,
-        values: builder
-            .input(&Named { name: "v", dtype: i8, axes: &k_axes, shape: &across }, TensorData::Random(3))?,
-        scores: builder.output(&Named { name: "scores", dtype: Dtype::F32, axes: &axes, shape: &pairs })?,
-        weights: builder.output(&Named { name: "weights", dtype: i8, axes: &axes, shape: &pairs })?,
-        result: builder.output(&Named { name: "out", dtype: i8, axes: &q_axes, shape: &by_query })?,
+    Ok(AttentionBases {
+        queries: builder.input(
+            &TensorSpec { name: "q", dtype: i8, axes: &q_axes, shape: &by_query },
+            TensorData::Random(1),
+        )?,
+        keys: builder.input(
+            &TensorSpec { name: "k", dtype: i8, axes: &k_axes, shape: &by_key },
+            TensorData::Random(2),
+        )?,
+        values: builder.input(
+            &TensorSpec { name: "v", dtype: i8, axes: &k_axes, shape: &across },
+            TensorData::Random(3),
+        )?,
+        scores: builder.output(&TensorSpec {
+            name: "scores",
+            dtype: Dtype::F32,
+            axes: &axes,
+            shape: &pairs,
+        })?,
+        weights: builder.output(&TensorSpec { name: "weights", dtype: i8, axes: &axes, shape: &pairs })?,
+        result: builder.output(&TensorSpec { name: "out", dtype: i8, axes: &q_axes, shape: &by_query })?,
     })
 }
 
-impl Group<'_> {
+impl HeadGroup<'_> {
     /// Packets of a query.
     fn packets(&self) -> u64 {
         self.asked.depth / self.machine.ce.packet_bytes
@@ -259,7 +270,7 @@ impl Group<'_> {
         };
         // Flits are queries x columns; each slice of the head keeps the queries that it had.
         let inner = share * columns;
-        let requantised = chain(Word::I32, Factor::one_over(UNIT.unsigned_abs().into()).to_i8());
+        let requantised = chain(Word::I32, FixedPointFactor::one_over(UNIT.unsigned_abs().into()).to_i8());
         let source = fetch(Dtype::I8, self.at.weights, &[(length * share, 1)], share);
         let stream = Stream {
             fetch: source,

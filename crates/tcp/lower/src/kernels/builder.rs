@@ -12,7 +12,7 @@ use tilewright_tcp_isa::program::{ExecId, Program};
 use super::KernelError;
 
 /// A tensor before it has a place.
-pub(super) struct Named<'a> {
+pub(super) struct TensorSpec<'a> {
     pub(super) name: &'a str,
     pub(super) dtype: Dtype,
     pub(super) axes: &'a [(&'a str, u64)],
@@ -20,7 +20,7 @@ pub(super) struct Named<'a> {
 }
 
 /// Tensors, images and steps so far.
-pub(super) struct Builder<'m> {
+pub(super) struct KernelBuilder<'m> {
     pub(super) machine: &'m Tcp,
     tensors: Vec<Tensor>,
     execs: Vec<Exec>,
@@ -28,9 +28,9 @@ pub(super) struct Builder<'m> {
     next_byte: u64,
 }
 
-impl<'m> Builder<'m> {
-    pub(super) fn new(machine: &'m Tcp) -> Builder<'m> {
-        Builder { machine, tensors: Vec::new(), execs: Vec::new(), steps: Vec::new(), next_byte: 0 }
+impl<'m> KernelBuilder<'m> {
+    pub(super) fn new(machine: &'m Tcp) -> KernelBuilder<'m> {
+        KernelBuilder { machine, tensors: Vec::new(), execs: Vec::new(), steps: Vec::new(), next_byte: 0 }
     }
 
     /// Takes data memory of every slice, in whole flits; gives its first byte.
@@ -43,16 +43,21 @@ impl<'m> Builder<'m> {
     }
 
     /// A tensor that is there at the start; gives its first byte.
-    pub(super) fn input(&mut self, named: &Named<'_>, data: TensorData) -> Result<u64, KernelError> {
+    pub(super) fn input(&mut self, named: &TensorSpec<'_>, data: TensorData) -> Result<u64, KernelError> {
         self.tensor(named, TensorRole::Input, data)
     }
 
     /// A tensor that is read at the end; gives its first byte.
-    pub(super) fn output(&mut self, named: &Named<'_>) -> Result<u64, KernelError> {
+    pub(super) fn output(&mut self, named: &TensorSpec<'_>) -> Result<u64, KernelError> {
         self.tensor(named, TensorRole::Output, TensorData::None)
     }
 
-    fn tensor(&mut self, named: &Named<'_>, role: TensorRole, data: TensorData) -> Result<u64, KernelError> {
+    fn tensor(
+        &mut self,
+        named: &TensorSpec<'_>,
+        role: TensorRole,
+        data: TensorData,
+    ) -> Result<u64, KernelError> {
         let axes: Vec<(String, u64)> =
             named.axes.iter().map(|(name, extent)| ((*name).to_string(), *extent)).collect();
         let lowered = lowered_shape(&axes, named.shape);

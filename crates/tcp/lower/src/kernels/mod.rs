@@ -32,7 +32,7 @@ use tilewright_machine::tcp::Tcp;
 use tilewright_tcp_isa::program::Program;
 
 pub use activation::{gelu, silu};
-pub use attention::{Attention, attention};
+pub use attention::{AttentionHeads, attention};
 pub use quantise::quantise;
 pub use residual::residual;
 pub use rmsnorm::rmsnorm;
@@ -97,7 +97,7 @@ fn multiple(what: &'static str, found: u64, of: u64, allowed: &'static str) -> R
 /// A machine that the sizes do not fit.
 pub fn all(machine: &Tcp) -> Result<Vec<(&'static str, Program)>, KernelError> {
     Ok(vec![
-        ("attention", attention(machine, &Attention::default())?),
+        ("attention", attention(machine, &AttentionHeads::default())?),
         ("gelu", gelu(machine, 256, 128)?),
         ("quantise", quantise(machine, 256, 128)?),
         ("residual", residual(machine, 256, 128)?),

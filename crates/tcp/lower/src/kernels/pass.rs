@@ -13,7 +13,7 @@ use super::chain::rows;
 
 /// Elements of a slice that lie side by side.
 #[derive(Clone, Copy)]
-pub struct Run {
+pub struct ElementRun {
     /// Type in data memory.
     pub dtype: Dtype,
     /// First byte.
@@ -24,7 +24,7 @@ pub struct Run {
 
 /// Where elements of a type go.
 #[derive(Clone, Copy)]
-pub struct Target {
+pub struct ElementTarget {
     /// Type in data memory.
     pub dtype: Dtype,
     /// First byte.
@@ -64,7 +64,7 @@ pub fn fetch_words(dtype: Dtype, base: u64, loops: &[(u64, i64)]) -> Fetch {
 }
 
 /// Alternate flits of two tensors with the same layout.
-pub fn fetch_pairs(first: Run, second_base: u64) -> Fetch {
+pub fn fetch_pairs(first: ElementRun, second_base: u64) -> Fetch {
     let flits = first.elements / FLIT_WORDS;
     let loops = [(flits, signed(FLIT_WORDS)), (2, 0), (FLIT_WORDS, 1)];
     let at_loop = usize::from(flits != 1);
@@ -87,7 +87,7 @@ pub fn commit(base: u64, flits: u64, flit_bytes: u64) -> Commit {
 }
 
 /// A pass over flits of words: through the chain, cast, and written side by side.
-pub fn pass(name: &str, fetch: Fetch, vector: Vector, flits: u64, to: Target) -> Exec {
+pub fn pass(name: &str, fetch: Fetch, vector: Vector, flits: u64, to: ElementTarget) -> Exec {
     let word = match output(&vector) {
         Word::I32 => Dtype::I32,
         Word::F32 => Dtype::F32,
@@ -105,14 +105,14 @@ pub fn pass(name: &str, fetch: Fetch, vector: Vector, flits: u64, to: Target) ->
 }
 
 /// A pass element by element.
-pub fn map(name: &str, from: Run, vector: Vector, to: Target) -> Exec {
+pub fn map(name: &str, from: ElementRun, vector: Vector, to: ElementTarget) -> Exec {
     let fetch = fetch_words(from.dtype, from.base, &[(from.elements, 1)]);
     pass(name, fetch, vector, from.elements / FLIT_WORDS, to)
 }
 
 /// A pass that leaves one word a row. Each comes in a flit of its own; the transpose engine joins two, so that rows lie side by
 /// side in whole granules.
-pub fn reduce(name: &str, from: Run, vector: Vector, rows: u64, base: u64) -> Exec {
+pub fn reduce(name: &str, from: ElementRun, vector: Vector, rows: u64, base: u64) -> Exec {
     let fetch = fetch_words(from.dtype, from.base, &[(from.elements, 1)]);
     let stream = Stream {
         fetch,

@@ -12,9 +12,9 @@ use tilewright_tcp_isa::program::tensor::TensorData;
 use tilewright_tcp_isa::program::vector::{Op, OpKind, ReduceOp, ReduceOutput, Word};
 use tilewright_tcp_isa::vector::{FLIT_WORDS, HALF_WORDS};
 
-use super::builder::{Builder, Named, bytes};
+use super::builder::{KernelBuilder, TensorSpec, bytes};
 use super::chain::{chain, float, op, reduce_rows, to_i8, vrf, with};
-use super::pass::{Run, Target, load_vrf, map, reduce};
+use super::pass::{ElementRun, ElementTarget, load_vrf, map, reduce};
 use super::{KernelError, multiple};
 
 /// Integers that stand for probability 1.
@@ -22,7 +22,7 @@ pub const UNIT: i8 = i8::MAX;
 
 /// What each slice holds of the scores, row-major.
 #[derive(Clone, Copy)]
-pub(super) struct Scores {
+pub(super) struct ScoreLayout {
     /// Type in data memory, f32 or bf16.
     pub(super) dtype: Dtype,
     /// First byte.
@@ -35,10 +35,10 @@ pub(super) struct Scores {
     pub(super) slices: u64,
 }
 
-impl Scores {
-    fn run(&self) -> Run {
+impl ScoreLayout {
+    fn run(&self) -> ElementRun {
         let elements = self.rows.saturating_mul(self.columns);
-        Run { dtype: self.dtype, base: self.base, elements }
+        ElementRun { dtype: self.dtype, base: self.base, elements }
     }
 
     /// A word for each row, from the register file.
@@ -58,9 +58,9 @@ impl Scores {
 
 /// The three passes, result as bf16 or as i8 in units of 1/[`UNIT`]. `beside` runs in the sub context during the first pass.
 pub(super) fn passes(
-    builder: &mut Builder<'_>,
-    scores: &Scores,
-    to: Target,
+    builder: &mut KernelBuilder<'_>,
+    scores: &ScoreLayout,
+    to: ElementTarget,
     beside: Option<Exec>,
 ) -> Result<(), KernelError> {
     multiple("rows", scores.rows, 2, "an even number")?;
@@ -111,14 +111,14 @@ pub fn softmax(machine: &Tcp, heads: u64, queries: u64, keys: u64) -> Result<Pro
     let slices = machine.pe.slices / heads;
     multiple("keys", keys, slices, "a multiple of the slices of a head")?;
     let columns = keys / slices;
-    let mut builder = Builder::new(machine);
+    let mut builder = KernelBuilder::new(machine);
     let axes = [("H", heads), ("Q", queries), ("K", keys)];
     let shape = format!("H^1[{heads}] K^{{{columns}}}[{slices}] | Q^1[{queries}] K^1[{columns}]");
-    let mut named = Named { name: "x", dtype: Dtype::Bf16, axes: &axes, shape: &shape };
+    let mut named = TensorSpec { name: "x", dtype: Dtype::Bf16, axes: &axes, shape: &shape };
     let base = builder.input(&named, TensorData::Random(1))?;
     named.name = "y";
-    let to = Target { dtype: Dtype::Bf16, base: builder.output(&named)? };
-    let scores = Scores { dtype: Dtype::Bf16, base, rows: queries, columns, slices };
+    let to = ElementTarget { dtype: Dtype::Bf16, base: builder.output(&named)? };
+    let scores = ScoreLayout { dtype: Dtype::Bf16, base, rows: queries, columns, slices };
     passes(&mut builder, &scores, to, None)?;
     Ok(builder.finish())
 }

@@ -15,7 +15,7 @@ use tilewright_tcp_isa::program::event::PeId;
 use tilewright_tcp_isa::program::tensor::{Tensor, TensorPlace};
 use tilewright_tcp_isa::program::{Program, text};
 use tilewright_tcp_isa::verify::verify;
-use tilewright_tcp_lower::{Options, lower};
+use tilewright_tcp_lower::{LowerOptions, lower};
 
 use crate::{drawn, plain};
 use drawn::Dice;
@@ -52,7 +52,7 @@ fn lowered_from(
     if !verdict.legal() {
         return Err(format!("illegal: {}", verdict.diagnostics[0].message));
     }
-    let program = lower(&setup, &problem, &verdict, &Options { from_hbm, ..Options::default() })
+    let program = lower(&setup, &problem, &verdict, &LowerOptions { from_hbm, ..LowerOptions::default() })
         .map_err(|why| why.message)?;
     assert_eq!(verify(machine, &program), [], "{text}");
     let printed = text::print(&program);

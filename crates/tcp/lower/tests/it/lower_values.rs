@@ -19,7 +19,7 @@ use tilewright_tcp_isa::program::event::PeId;
 use tilewright_tcp_isa::program::exec::{Exec, ExecBody, Shift};
 use tilewright_tcp_isa::program::{Program, text};
 use tilewright_tcp_isa::verify::verify;
-use tilewright_tcp_lower::{Options, lower};
+use tilewright_tcp_lower::{LowerOptions, lower};
 
 use crate::{drawn, plain};
 use drawn::{Dice, program};
@@ -122,7 +122,7 @@ fn agrees_from(text: &str, dtype: Dtype, from_hbm: [bool; 2]) -> Became {
         return Became::Illegal(format!("{}: {}", error.code, error.message));
     }
     let zero_points = if matches!(dtype, Dtype::I5 | Dtype::I9) { ZERO_POINTS } else { [0, 0] };
-    let options = Options { zero_points, from_hbm, ..Options::default() };
+    let options = LowerOptions { zero_points, from_hbm, ..LowerOptions::default() };
     let program = match lower(&setup, &problem, &verdict, &options) {
         Ok(program) => program,
         Err(refused)
@@ -269,7 +269,8 @@ fn lowered(text: &str, dtype: Dtype) -> Program {
     let problem = Problem::new(&parser::program(text, SourceId(0)).unwrap()).unwrap();
     let setup = Setup::new(machine(), 1, dtype).unwrap();
     let verdict = check(&setup, &problem);
-    lower(&setup, &problem, &verdict, &Options::default()).unwrap_or_else(|why| panic!("{text}\n{why:?}"))
+    lower(&setup, &problem, &verdict, &LowerOptions::default())
+        .unwrap_or_else(|why| panic!("{text}\n{why:?}"))
 }
 
 fn shift_of(text: &str, dtype: Dtype) -> Option<Shift> {

@@ -5,22 +5,22 @@ use tilewright_notation::algebra::map::SLICE;
 use tilewright_notation::problem::{Digit, Problem};
 use tilewright_tcp_isa::program::vector::ReduceOutput;
 
-use super::drain::{FlitLoop, Leaving};
-use super::dynamic::Dynamic;
-use super::view::{At, View};
+use super::drain::{DrainLayout, FlitLoop};
+use super::dynamic::DynamicAxes;
+use super::view::{DigitStep, SliceView};
 
 /// The slices that hold parts of the same sums.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Parts {
+pub(super) struct PartialSums {
     /// Bits of the slice number over which sums are spread.
     pub(super) bits: u64,
     /// The output has copies on some of them.
     copies: bool,
 }
 
-impl Parts {
+impl PartialSums {
     /// `None` if every slice has whole sums.
-    pub(super) fn new(problem: &Problem, parallel: &[Digit], out: &RadixMap) -> Option<Parts> {
+    pub(super) fn new(problem: &Problem, parallel: &[Digit], out: &RadixMap) -> Option<PartialSums> {
         let mut bits = 0;
         let mut stride = 1;
         for digit in parallel.iter().rev() {
@@ -31,7 +31,7 @@ impl Parts {
         }
         let over_slices = out.copies.iter().filter(|copies| copies.to_axis == SLICE);
         let copies = over_slices.into_iter().any(|copies| copies.count > 1 && bits & copies.to_stride != 0);
-        (bits != 0).then_some(Parts { bits, copies })
+        (bits != 0).then_some(PartialSums { bits, copies })
     }
 
     /// Slices of a group.
@@ -47,9 +47,9 @@ impl Parts {
     /// What one command of the reducer can give, and the flit loops that it scatters; `None` if it takes a bridge.
     pub(super) fn gives(
         self,
-        leaving: &Leaving,
-        out: &View,
-        dynamic: &Dynamic,
+        leaving: &DrainLayout,
+        out: &SliceView,
+        dynamic: &DynamicAxes,
     ) -> Option<(ReduceOutput, Vec<usize>)> {
         let on_slices = |(_, (flit, _)): &(usize, &(FlitLoop, u64))| match flit {
             FlitLoop::Piece(piece) => out.over_slices(piece),
@@ -75,7 +75,7 @@ impl Parts {
         let mut expected = self.slices();
         for (flit, size) in &leaving.flits[*first..=*last] {
             let FlitLoop::Piece(piece) = flit else { return None };
-            let Ok(Some(At::Slice(stride))) = out.step(piece) else { return None };
+            let Ok(Some(DigitStep::Slice(stride))) = out.step(piece) else { return None };
             if stride * size != expected || !out.has_room(piece) {
                 return None;
             }

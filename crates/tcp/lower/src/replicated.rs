@@ -14,14 +14,14 @@ use tilewright_tcp_isa::program::tensor::{Tensor, TensorPlace};
 
 use super::gather::cut_off;
 use super::shape_text::shape_text;
-use crate::refusal::refuse;
+use crate::no_lowering::refuse;
 
 /// Inputs, in0 and in1.
 const INPUTS: [Operand; 2] = [Operand::In0, Operand::In1];
 
 /// For each input that groups have whole: bytes from the start of the copy to each group's part.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Wholes {
+pub(super) struct ReplicatedInputs {
     places: [Option<Vec<u64>>; 2],
 }
 
@@ -49,15 +49,15 @@ pub(super) fn parted(problem: &Problem) -> Result<Option<Problem>, Box<Diagnosti
     Ok(part)
 }
 
-impl Wholes {
+impl ReplicatedInputs {
     /// Where the parts of all groups lie.
     pub(super) fn new(
         setup: &Setup<'_>,
         problem: &Problem,
         groups: &PeGroups,
         from_hbm: [bool; 2],
-    ) -> Result<Wholes, Box<Diagnostic>> {
-        let mut wholes = Wholes::default();
+    ) -> Result<ReplicatedInputs, Box<Diagnostic>> {
+        let mut wholes = ReplicatedInputs::default();
         for (operand, slot) in INPUTS.into_iter().zip(&mut wholes.places) {
             let axes = held_whole(problem, operand);
             let Some(shape) = problem.shape(operand).filter(|_| !axes.is_empty()) else { continue };
