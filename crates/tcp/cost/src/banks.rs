@@ -6,12 +6,13 @@
 
 use tilewright_machine::tcp::Tcp;
 use tilewright_notation::algebra::access::AccessLoop;
+use tilewright_tcp_isa::capped::Capped;
 
 /// The longest run of consecutive accesses that touch one bank, for loops in bytes, outermost first, and accesses of `width_bytes`.
 pub fn longest_hold(machine: &Tcp, loops_bytes: &[AccessLoop], width_bytes: u64) -> u64 {
     let (banks, bank_bytes) = (machine.dm.banks, machine.dm.bank_access_bytes);
     let sweep = banks * bank_bytes;
-    let accesses = loops_bytes.iter().fold(1_u64, |all, access| all.saturating_mul(access.size));
+    let accesses = loops_bytes.iter().fold(1_u64, |all, access| all.capped_mul(access.size));
     if sweeps_all_banks(loops_bytes, width_bytes, sweep) {
         // A sweep passes each bank at most once, and meets the next sweep at most in one bank.
         return accesses.min(2 * bank_bytes.div_ceil(width_bytes));
@@ -38,7 +39,7 @@ fn walked_hold(
             address = address.wrapping_add((rest % row.size).wrapping_mul(row.stride));
             rest /= row.size;
         }
-        let (first, last) = (address / bank_bytes, address.saturating_add(width_bytes - 1) / bank_bytes);
+        let (first, last) = (address / bank_bytes, address.capped_add(width_bytes - 1) / bank_bytes);
         for (bank, run) in (0..).zip(&mut held) {
             let ahead = (bank + banks - first % banks) % banks;
             *run = if ahead <= last - first { *run + 1 } else { 0 };
@@ -75,10 +76,10 @@ impl BankRuns {
     fn then(self, next: BankRuns) -> BankRuns {
         let all = |held: BankRuns| held.prefix == held.accesses;
         BankRuns {
-            accesses: self.accesses.saturating_add(next.accesses),
-            prefix: if all(self) { self.accesses.saturating_add(next.prefix) } else { self.prefix },
-            suffix: if all(next) { next.accesses.saturating_add(self.suffix) } else { next.suffix },
-            best: self.best.max(next.best).max(self.suffix.saturating_add(next.prefix)),
+            accesses: self.accesses.capped_add(next.accesses),
+            prefix: if all(self) { self.accesses.capped_add(next.prefix) } else { self.prefix },
+            suffix: if all(next) { next.accesses.capped_add(self.suffix) } else { next.suffix },
+            best: self.best.max(next.best).max(self.suffix.capped_add(next.prefix)),
         }
     }
 

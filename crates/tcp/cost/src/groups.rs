@@ -7,6 +7,7 @@
 use tilewright_base::Diagnostic;
 use tilewright_notation::problem::{AxisId, Problem};
 use tilewright_notation::syntax::ast::Operand;
+use tilewright_tcp_isa::capped::Capped;
 
 /// The digits of a group's number.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -38,7 +39,7 @@ impl PeGroups {
 
     /// Groups that run.
     pub fn count(&self, problem: &Problem) -> u64 {
-        product(problem, &self.surviving).saturating_mul(self.team(problem))
+        product(problem, &self.surviving).capped_mul(self.team(problem))
     }
 
     /// Groups that hold parts of the same sums.
@@ -82,5 +83,5 @@ impl PeGroups {
 }
 
 fn product(problem: &Problem, axes: &[AxisId]) -> u64 {
-    axes.iter().map(|id| problem.axis(*id).pes).fold(1, u64::saturating_mul)
+    axes.iter().map(|id| problem.axis(*id).pes).fold(1, u64::capped_mul)
 }

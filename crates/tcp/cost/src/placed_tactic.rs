@@ -12,6 +12,7 @@ use tilewright_notation::syntax::ast::{Operand, Terms};
 use tilewright_tcp_isa::contraction::{slot_capacity, tree_depth};
 
 use crate::setup::Setup;
+use tilewright_tcp_isa::capped::Capped;
 
 /// Where every digit of a tactic runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -86,7 +87,7 @@ impl PlacedTactic {
         self.time[outermost..]
             .iter()
             .filter(|digit| !contracted(digit))
-            .fold(1, |all: u64, digit| all.saturating_mul(digit.live))
+            .fold(1, |all: u64, digit| all.capped_mul(digit.live))
     }
 
     /// Part of the multiplications that the slices in use could do which are asked for; padding counts as idle.
@@ -109,11 +110,11 @@ impl PlacedTactic {
 
 /// Product of places.
 pub fn product<'a>(digits: impl Iterator<Item = &'a Digit>) -> u64 {
-    digits.fold(1, |all: u64, digit| all.saturating_mul(digit.slots))
+    digits.fold(1, |all: u64, digit| all.capped_mul(digit.slots))
 }
 
 fn live_product(digits: &[Digit]) -> u64 {
-    digits.iter().fold(1, |all: u64, digit| all.saturating_mul(digit.live))
+    digits.iter().fold(1, |all: u64, digit| all.capped_mul(digit.live))
 }
 
 fn stated(tactic: &Loops, roles: &Roles) -> PlacedTactic {
@@ -177,9 +178,9 @@ fn infer_packet(setup: &Setup<'_>, problem: &Problem, slice: &[Digit]) -> Inferr
         let (inner, rest) = split(digit, room);
         packet.terms += 1;
         packet.digits.insert(0, inner);
-        filled = filled.saturating_mul(inner.slots);
+        filled = filled.capped_mul(inner.slots);
         if survives {
-            columns = columns.saturating_mul(inner.slots);
+            columns = columns.capped_mul(inner.slots);
         }
         packet.chunks = rest;
         if rest.is_some() {
@@ -265,7 +266,7 @@ fn chunk_place(
     let kept = time[first_reduced.min(outside)..]
         .iter()
         .filter(survives)
-        .fold(1_u64, |all, digit| all.saturating_mul(digit.live));
+        .fold(1_u64, |all, digit| all.capped_mul(digit.live));
     let columns = product(packet.iter().filter(survives));
     if contracted && kept <= slot_capacity(setup.machine, product(lanes.iter()), columns) {
         outside

@@ -4,6 +4,7 @@
 use tilewright_machine::tcp::Tcp;
 use tilewright_num::Dtype;
 
+use crate::capped::Capped;
 use crate::memory::payload_bits;
 use crate::program::exec::{Contract, Drain, StepLoop, Stream};
 
@@ -44,7 +45,7 @@ pub fn full_packet_elements(machine: &Tcp, dtype: Dtype) -> u64 {
 /// Elements of a packet that meet the register file in each step: its walk says how many. The rest of a packet is inactive.
 /// `None` if the walk does not come out even.
 pub fn active_elements(contract: &Contract) -> Option<u64> {
-    let product = |sizes: &mut dyn Iterator<Item = u64>| sizes.fold(1_u64, u64::saturating_mul);
+    let product = |sizes: &mut dyn Iterator<Item = u64>| sizes.fold(1_u64, u64::capped_mul);
     let walked = product(&mut contract.loops.iter().map(|row| row.size.fixed()));
     let steps = product(&mut contract.steps.iter().map(|step| step.size.fixed()));
     (steps > 0 && walked.is_multiple_of(steps)).then(|| walked / steps)
@@ -68,7 +69,7 @@ impl StepGroups {
         let first = steps.iter().position(|step| step.summed).unwrap_or(steps.len());
         let (outer, inner) = steps.split_at(first);
         let product = |steps: &mut dyn Iterator<Item = &StepLoop>| {
-            steps.fold(1_u64, |all, step| all.saturating_mul(step.size.fixed()))
+            steps.fold(1_u64, |all, step| all.capped_mul(step.size.fixed()))
         };
         StepGroups {
             groups: product(&mut outer.iter()),
@@ -79,7 +80,7 @@ impl StepGroups {
 
     /// Steps of all groups.
     pub fn all_steps(&self) -> u64 {
-        self.groups.saturating_mul(self.steps)
+        self.groups.capped_mul(self.steps)
     }
 }
 
@@ -114,12 +115,12 @@ impl ContractionStage {
         let active = active_elements(contract).unwrap_or_else(|| packet_elements(machine, dtype, contract));
         let groups = StepGroups::of(&contract.steps);
         let (repeats, flits) = match contract.shift {
-            Some(shift) => (shift.shifts.saturating_mul(contract.repeats.fixed()), shift.pop),
+            Some(shift) => (shift.shifts.capped_mul(contract.repeats.fixed()), shift.pop),
             None => (contract.repeats.fixed(), contract.flits),
         };
         ContractionStage {
             packet_elements: full_packet_elements(machine, dtype),
-            packet_bytes: flits.saturating_mul(flit_bytes),
+            packet_bytes: flits.capped_mul(flit_bytes),
             repeats,
             groups: groups.groups,
             group_steps: groups.steps,
@@ -136,21 +137,21 @@ impl ContractionStage {
             Drain::Interleaved => self.columns,
             Drain::Sequential => {
                 let lane_flits = self.columns.div_ceil(machine.ce.drain_elements_per_cycle);
-                self.lanes.saturating_mul(lane_flits)
+                self.lanes.capped_mul(lane_flits)
             }
         };
-        self.group_output_steps.saturating_mul(step_flits)
+        self.group_output_steps.capped_mul(step_flits)
     }
 
     /// Flits of sums that leave all groups.
     pub fn drained_flits(&self, machine: &Tcp) -> u64 {
-        self.groups.saturating_mul(self.group_drained_flits(machine))
+        self.groups.capped_mul(self.group_drained_flits(machine))
     }
 }
 
 /// Elements of a type in the packets of a contraction: as many as its flits hold.
 pub fn packet_elements(machine: &Tcp, dtype: Dtype, contract: &Contract) -> u64 {
-    let bits = contract.flits.saturating_mul(machine.network.flit_bytes).saturating_mul(8);
+    let bits = contract.flits.capped_mul(machine.network.flit_bytes).capped_mul(8);
     bits / payload_bits(dtype).max(1)
 }
 

@@ -4,6 +4,7 @@
 
 use tilewright_machine::tcp::Tcp;
 
+use crate::capped::Capped;
 use crate::contraction::ContractionStage;
 use crate::memory::{bytes_of, payload_bits};
 use crate::program::exec::{Stream, Switch, iterations};
@@ -35,7 +36,7 @@ pub fn flow(machine: &Tcp, stream: &Stream) -> FlowCounts {
     let read_packet_bytes = bytes_of(fetch.packet, payload_bits(fetch.dtype));
     let packet_bytes = bytes_of(fetch.packet, payload_bits(fetch.leaves()));
     let kept_packets = kept_packets(&stream.switch, packets);
-    let flits = kept_packets.saturating_mul(packet_flits(machine, packet_bytes));
+    let flits = kept_packets.capped_mul(packet_flits(machine, packet_bytes));
     let contraction =
         stream.contract.as_ref().map(|contract| ContractionStage::of(machine, stream, contract));
     let vector_flits = contraction.map_or(flits, |contraction| contraction.drained_flits(machine));
@@ -52,7 +53,7 @@ fn kept_packets(switch: &Switch, packets: u64) -> u64 {
     match switch.topology {
         Topology::Custom(_) => {
             let most = switch.sources.iter().map(Vec::len).max().unwrap_or(0);
-            packets.saturating_mul(most as u64)
+            packets.capped_mul(most as u64)
         }
         topology => delivered_packets(topology, packets),
     }

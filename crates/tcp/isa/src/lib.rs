@@ -4,9 +4,11 @@
 //! - [`verify`](mod@verify): whether registers can hold a program and its queues make sense;
 //! - [`switch`], [`contraction`], [`vector`], [`transpose`]: what the registers of single engines say, and which of them a machine takes;
 //! - [`sequencer`], [`memory`]: loops of addresses, and what elements take in the memories of a slice;
+//! - [`capped`]: counts of images that may hold anything;
 //! - [`flow`]: packets and flits from engine to engine;
 //! - [`footprint`]: the bytes that a command reads and writes.
 
+pub mod capped;
 pub mod contraction;
 pub mod flow;
 pub mod footprint;

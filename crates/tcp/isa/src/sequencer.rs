@@ -4,6 +4,7 @@
 use tilewright_machine::tcp::Tcp;
 use tilewright_notation::algebra::access::AccessPattern;
 
+use crate::capped::Capped;
 use crate::program::Count;
 use crate::program::exec::Loop;
 
@@ -47,7 +48,7 @@ pub fn read_bytes(machine: &Tcp, merged: &AccessPattern, packet_elements: u64, e
         Some(inner) if inner.stride == 1 => inner.size,
         _ => 1,
     };
-    let access_bits = gcd(packet_elements, run).saturating_mul(element_bits);
+    let access_bits = gcd(packet_elements, run).capped_mul(element_bits);
     let widths = machine.fetch.main_widths_bytes.iter().copied();
     widths.filter(|width| access_bits.is_multiple_of(width * 8)).max().unwrap_or(1)
 }
@@ -60,7 +61,7 @@ pub fn innermost_run(loops: &[Loop]) -> u64 {
         if u64::try_from(row.stride) != Ok(run) || matches!(row.size, Count::Register(_)) {
             break;
         }
-        run = run.saturating_mul(row.size.fixed());
+        run = run.capped_mul(row.size.fixed());
     }
     run
 }

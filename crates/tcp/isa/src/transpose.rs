@@ -1,5 +1,6 @@
 //! The transpose engine's tiles: which it takes, and the flits that fill one (vISA book, transpose engine).
 
+use crate::capped::Capped;
 use tilewright_machine::tcp::Tcp;
 
 /// What a command transposes on each slice.
@@ -37,7 +38,7 @@ pub enum TransposeError {
 
 /// Flits that fill a tile.
 pub fn tile_flits(transpose: &TransposeStage) -> u64 {
-    transpose.rows.saturating_mul(transpose.columns).div_ceil(transpose.flit_elements.max(1))
+    transpose.rows.capped_mul(transpose.columns).div_ceil(transpose.flit_elements.max(1))
 }
 
 /// Whether the engine takes such tiles.

@@ -9,6 +9,7 @@ use tilewright_tcp_isa::transpose::{TransposeStage, tile_flits};
 
 use super::stage::{CommandStages, PipelineStage};
 use super::transpose;
+use tilewright_tcp_isa::capped::Capped;
 
 /// Cycles of all stages with everything that overlaps, latencies left out: at least those of the slowest stage.
 ///
@@ -46,8 +47,8 @@ impl BatchCycles {
 
 /// Groups alone: the path that ends with all sums after the first group, and the one that begins with all groups.
 pub fn paced_cycles(front: BatchCycles, behind: BatchCycles) -> u64 {
-    let first = front.group_cycles.saturating_add(behind.all_cycles);
-    first.max(front.all_cycles.saturating_add(behind.group_cycles))
+    let first = front.group_cycles.capped_add(behind.all_cycles);
+    first.max(front.all_cycles.capped_add(behind.group_cycles))
 }
 
 /// Cycles that tiles as large as both buffers take when their neighbours never run ahead: they fill at the pace of what comes
@@ -61,10 +62,10 @@ pub fn alternating_cycles(
     match &command.transpose {
         Some(tile) if tile.tiles > 0 && !transpose::fills_while_leaving(machine, tile) => {
             let (fill, leave) = parts.tile_cycles(tile);
-            let tile_cycles = fill.saturating_add(leave);
-            let all = parts.first_group().saturating_add(tile.tiles.saturating_mul(tile_cycles));
-            let of_last_group = tile.tiles.div_ceil(parts.groups.max(1)).saturating_mul(tile_cycles);
-            all.max(parts.front.saturating_add(of_last_group))
+            let tile_cycles = fill.capped_add(leave);
+            let all = parts.first_group().capped_add(tile.tiles.capped_mul(tile_cycles));
+            let of_last_group = tile.tiles.div_ceil(parts.groups.max(1)).capped_mul(tile_cycles);
+            all.max(parts.front.capped_add(of_last_group))
         }
         _ => 0,
     }
@@ -114,21 +115,20 @@ impl SectionCycles {
 fn with_tiles(machine: &Tcp, parts: &SectionCycles, tile: &TransposeStage) -> (u64, u64) {
     let (fill, leave) = parts.tile_cycles(tile);
     let filling = tile_flits(tile);
-    let middle = parts.middle.max(tile.tiles.saturating_mul(filling));
+    let middle = parts.middle.max(tile.tiles.capped_mul(filling));
     let behind = [
-        middle.saturating_add(leave),
-        fill.saturating_add(tile.tiles.saturating_mul(leave)),
+        middle.capped_add(leave),
+        fill.capped_add(tile.tiles.capped_mul(leave)),
         transpose::stream_cycles(machine, tile),
     ];
     let behind = behind.into_iter().max().unwrap_or(0);
     // The last group fills this many tiles, which pass after its sums.
     let group_tiles = share(tile.tiles, parts.groups);
     let overlap = transpose::fills_while_leaving(machine, tile);
-    let alone =
-        if overlap { filling.max(tile.output_rows) } else { filling.saturating_add(tile.output_rows) };
-    let group_leave = group_tiles.saturating_mul(alone.max(leave));
-    let group_behind = share(middle, parts.groups).saturating_add(leave).max(group_leave);
-    (parts.first_group().saturating_add(behind), parts.front.saturating_add(group_behind))
+    let alone = if overlap { filling.max(tile.output_rows) } else { filling.capped_add(tile.output_rows) };
+    let group_leave = group_tiles.capped_mul(alone.max(leave));
+    let group_behind = share(middle, parts.groups).capped_add(leave).max(group_leave);
+    (parts.first_group().capped_add(behind), parts.front.capped_add(group_behind))
 }
 
 fn share(part: u64, batches: u64) -> u64 {

@@ -2,6 +2,7 @@
 
 use tilewright_machine::tcp::Tcp;
 
+use tilewright_tcp_isa::capped::Capped;
 use tilewright_tcp_isa::flow::packet_flits;
 
 /// What arrives from the network at each slice.
@@ -15,7 +16,7 @@ pub struct CollectStage {
 
 /// Cycles in which flits leave: as many as there are.
 pub fn stream_cycles(machine: &Tcp, collect: &CollectStage) -> u64 {
-    collect.packets.saturating_mul(packet_flits(machine, collect.packet_bytes))
+    collect.packets.capped_mul(packet_flits(machine, collect.packet_bytes))
 }
 
 /// Bytes of a packet's flits that hold nothing.

@@ -11,6 +11,7 @@ use tilewright_tcp_isa::switch::ring_slices;
 use super::batches::{BatchCycles, alternating_cycles, overlapped_cycles, paced_cycles};
 use super::stage::{CommandStages, PipelineStage};
 use super::{cast, collect, commit, contraction, fetch, load, switch, transpose, vector};
+use tilewright_tcp_isa::capped::Capped;
 
 /// How long a command takes, and why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,7 +67,7 @@ impl ContractionPace {
         let overhead_cycles = machine.command.overhead_cycles;
         let tails = PipelineStage::ALL.into_iter().map(|stage| tail(machine, command, stage));
         Some(ContractionPace {
-            fixed_cycles: tails.fold(overhead_cycles, u64::saturating_add),
+            fixed_cycles: tails.fold(overhead_cycles, u64::capped_add),
             arriving_cycles: slowest(&[
                 PipelineStage::Switch,
                 PipelineStage::Collect,
@@ -93,7 +94,7 @@ impl ContractionPace {
 
     /// All of the command, given both sides of the sums with what one group has of each.
     pub fn total_cycles(&self, front: BatchCycles, behind: BatchCycles) -> u64 {
-        paced_cycles(front, behind).saturating_add(self.fixed_cycles)
+        paced_cycles(front, behind).capped_add(self.fixed_cycles)
     }
 }
 
@@ -113,8 +114,8 @@ fn summed(
     let overlapped = overlapped_cycles(machine, command, &stream_cycles);
     tail_cycles[waits as usize] = overlapped.saturating_sub(stream_cycles[binding as usize]);
     let overhead_cycles = machine.command.overhead_cycles;
-    let streamed = overhead_cycles.saturating_add(stream_cycles[binding as usize]);
-    let total_cycles = tail_cycles.iter().fold(streamed, |total, &tail| total.saturating_add(tail));
+    let streamed = overhead_cycles.capped_add(stream_cycles[binding as usize]);
+    let total_cycles = tail_cycles.iter().fold(streamed, |total, &tail| total.capped_add(tail));
     CommandCycles { total_cycles, overhead_cycles, binding, stream_cycles, tail_cycles }
 }
 
@@ -138,13 +139,13 @@ pub fn worst_cycles(machine: &Tcp, command: &CommandStages) -> u64 {
         *stream = bursts.max(*stream);
         if kept_cycles > sent.packet_flits {
             // The last packet that is kept may come last, and pass the slower engines alone; or the first may come last of its step.
-            *stream = stream.saturating_add(kept_cycles);
-            first_step = ring_slices(sent.topology).saturating_mul(sent.packet_flits);
+            *stream = stream.capped_add(kept_cycles);
+            first_step = ring_slices(sent.topology).capped_mul(sent.packet_flits);
         }
     }
     let overlapped = overlapped_cycles(machine, command, &stream_cycles);
     let longest = overlapped.max(alternating_cycles(machine, command, &stream_cycles));
-    longest.saturating_add(first_step).saturating_add(fixed)
+    longest.capped_add(first_step).capped_add(fixed)
 }
 
 fn stream(machine: &Tcp, command: &CommandStages, stage: PipelineStage) -> u64 {
@@ -169,11 +170,11 @@ fn tail(machine: &Tcp, command: &CommandStages, stage: PipelineStage) -> u64 {
     let cycles = match stage {
         PipelineStage::Fetch => command.fetch.as_ref().map(|s| fetch::latency_cycles(machine, s)),
         PipelineStage::Switch => command.switch.map(|s| {
-            switch::fill_cycles(machine, s.topology)
-                .saturating_add(switch::bitmap_cycles(machine, s.topology))
+            switch::fill_cycles(machine, s.topology).capped_add(switch::bitmap_cycles(machine, s.topology))
         }),
-        PipelineStage::Vector => vector
-            .map(|s| vector::latency_cycles(machine, s).saturating_add(vector::reduce_cycles(machine, s))),
+        PipelineStage::Vector => {
+            vector.map(|s| vector::latency_cycles(machine, s).capped_add(vector::reduce_cycles(machine, s)))
+        }
         // What waits for a batch is counted for the whole command.
         PipelineStage::Drain | PipelineStage::Transpose => None,
         PipelineStage::Contraction => None,

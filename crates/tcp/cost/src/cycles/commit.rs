@@ -3,6 +3,7 @@
 
 use tilewright_machine::tcp::Tcp;
 
+use tilewright_tcp_isa::capped::Capped;
 use tilewright_tcp_isa::program::exec::Context;
 
 /// What a command writes on each slice.
@@ -24,7 +25,7 @@ pub fn stream_cycles(machine: &Tcp, commit: &CommitStage) -> u64 {
         Context::Main => commit.write_bytes,
         Context::Sub => machine.commit.sub_width_bytes,
     };
-    commit.flits.saturating_mul(commit.valid_bytes.div_ceil(width_bytes.max(1)))
+    commit.flits.capped_mul(commit.valid_bytes.div_ceil(width_bytes.max(1)))
 }
 
 /// Bytes of one write: the widest that divides both what is kept of a flit and what lies together in memory.

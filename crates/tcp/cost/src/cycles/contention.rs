@@ -6,6 +6,7 @@
 use tilewright_machine::tcp::Tcp;
 
 use super::load::{self, LoadStage};
+use tilewright_tcp_isa::capped::{Capped, capped};
 
 /// What a contraction reads from the register file while another command stores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,11 +62,11 @@ impl BankWalk {
     /// First bank of an access, and how many it touches.
     pub(super) fn banks(&self, machine: &Tcp, at: u64) -> (u64, u64) {
         let (banks, bank_bytes) = (machine.dm.banks, machine.dm.bank_access_bytes);
-        let sweep = banks.saturating_mul(bank_bytes);
+        let sweep = banks.capped_mul(bank_bytes);
         let address =
-            (self.base_bytes % sweep).saturating_add((at % sweep).saturating_mul(self.stride_bytes % sweep));
+            (self.base_bytes % sweep).capped_add((at % sweep).capped_mul(self.stride_bytes % sweep));
         let offset = address % bank_bytes;
-        let touched = offset.saturating_add(self.width_bytes.clamp(1, sweep)).div_ceil(bank_bytes);
+        let touched = offset.capped_add(self.width_bytes.clamp(1, sweep)).div_ceil(bank_bytes);
         (address / bank_bytes % banks, touched.min(banks))
     }
 }
@@ -83,7 +84,7 @@ pub struct BankSlowdown {
 ///
 /// Addresses repeat modulo one sweep over all banks, so the two walks are followed until they stand to each other as before.
 pub fn bank_slowdown(machine: &Tcp, main: &BankWalk, sub: &BankWalk) -> BankSlowdown {
-    let period = machine.dm.banks.saturating_mul(machine.dm.bank_access_bytes).max(1);
+    let period = machine.dm.banks.capped_mul(machine.dm.bank_access_bytes).max(1);
     let mut at = 0;
     // After one period of the main walk for each place of the sub walk, the two repeat.
     let settle =
@@ -115,11 +116,11 @@ fn step(machine: &Tcp, main: &BankWalk, main_at: u64, sub: &BankWalk, sub_at: u6
 pub fn contended_cycles(slowdown: &BankSlowdown, main_cycles: u64, sub_accesses: u64) -> u64 {
     let meanwhile =
         u128::from(main_cycles) * u128::from(slowdown.served) / u128::from(slowdown.cycles.max(1));
-    let meanwhile = u64::try_from(meanwhile).unwrap_or(u64::MAX);
+    let meanwhile = capped(meanwhile);
     if sub_accesses > meanwhile {
-        return main_cycles.saturating_add(sub_accesses - meanwhile);
+        return main_cycles.capped_add(sub_accesses - meanwhile);
     }
     let cycles =
         (u128::from(sub_accesses) * u128::from(slowdown.cycles)).div_ceil(u128::from(slowdown.served.max(1)));
-    u64::try_from(cycles).unwrap_or(u64::MAX)
+    capped(cycles)
 }

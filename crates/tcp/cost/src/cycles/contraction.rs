@@ -7,6 +7,7 @@
 
 use tilewright_machine::tcp::Tcp;
 
+use tilewright_tcp_isa::capped::{Capped, capped};
 use tilewright_tcp_isa::contraction::{ContractionStage, tree_depth};
 use tilewright_tcp_isa::program::exec::Drain;
 
@@ -18,7 +19,7 @@ pub fn stream_cycles(machine: &Tcp, contraction: &ContractionStage) -> u64 {
 /// Cycles in which flits of the streamed operand arrive.
 pub fn feed_cycles(machine: &Tcp, contraction: &ContractionStage) -> u64 {
     let packets = steps(contraction).div_ceil(contraction.repeats.max(1));
-    packets.saturating_mul(contraction.packet_bytes.div_ceil(machine.network.flit_bytes))
+    packets.capped_mul(contraction.packet_bytes.div_ceil(machine.network.flit_bytes))
 }
 
 /// Cycles in which sums leave: one for each flit.
@@ -59,15 +60,15 @@ pub fn shared_group_cycles(
         Drain::Sequential => machine.ce.outputs_per_lane / contraction.lanes.max(1),
     };
     // The last slot of the next group may be used when so many slots have drained, and is needed after the steps of all others.
-    let awaited = slots.saturating_mul(2).saturating_sub(capacity);
+    let awaited = slots.capped_mul(2).saturating_sub(capacity);
     let drained = u128::from(awaited) * u128::from(behind_cycles) / u128::from(slots.max(1));
     let earlier_steps = u128::from(slots.saturating_sub(1)) * u128::from(inner_steps);
     let needed = earlier_steps * u128::from(before_cycles) / u128::from(contraction.group_steps.max(1));
-    let stall = u64::try_from(drained.saturating_sub(needed)).unwrap_or(u64::MAX);
-    before_cycles.saturating_add(stall).max(behind_cycles)
+    let stall = capped(drained.saturating_sub(needed));
+    before_cycles.capped_add(stall).max(behind_cycles)
 }
 
 /// The product of all time loops.
 fn steps(contraction: &ContractionStage) -> u64 {
-    contraction.groups.saturating_mul(contraction.group_steps)
+    contraction.groups.capped_mul(contraction.group_steps)
 }

@@ -7,6 +7,7 @@
 use tilewright_machine::tcp::Tcp;
 
 use super::hbm::HbmChannels;
+use tilewright_tcp_isa::capped::Capped;
 
 /// Where the two sides of a transfer lie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,7 +79,7 @@ impl DmaSide {
     pub fn data_memory(machine: &Tcp, requests: u64, engines: u64, dmns: u64, misaligned: bool) -> DmaSide {
         let request_cycles = machine.tdma.request_bytes.div_ceil(machine.dmn.bandwidth_bytes_per_cycle);
         let factor = if misaligned { machine.dm.misaligned_write_factor } else { 1 };
-        let memory_cycles = requests.div_ceil(dmns.max(1)).saturating_mul(request_cycles * factor);
+        let memory_cycles = requests.div_ceil(dmns.max(1)).capped_mul(request_cycles * factor);
         DmaSide { engine_cycles: engine_cycles(machine, requests, engines), memory_cycles }
     }
 
@@ -96,10 +97,10 @@ pub fn transfer_cycles(startup_cycles: u64, route: DmaRoute, read: DmaSide, writ
     let (read_cycles, write_cycles) = (read.cycles(), write.cycles());
     let moved_cycles = match route {
         DmaRoute::AcrossTiers => read_cycles.max(write_cycles),
-        DmaRoute::WithinTier => read_cycles.saturating_add(write_cycles),
+        DmaRoute::WithinTier => read_cycles.capped_add(write_cycles),
         DmaRoute::WithinOffChip { ahead_cycles } => {
             let ahead_cycles = read_cycles.min(write_cycles).min(ahead_cycles);
-            read_cycles.max(write_cycles).saturating_add(ahead_cycles)
+            read_cycles.max(write_cycles).capped_add(ahead_cycles)
         }
     };
     let binding = match (read_cycles >= write_cycles, read, write) {
@@ -108,13 +109,13 @@ pub fn transfer_cycles(startup_cycles: u64, route: DmaRoute, read: DmaSide, writ
         (false, _, write) if write.memory_cycles >= write.engine_cycles => DmaBound::WriteMemory,
         (false, ..) => DmaBound::WriteEngine,
     };
-    let total_cycles = startup_cycles.saturating_add(moved_cycles);
+    let total_cycles = startup_cycles.capped_add(moved_cycles);
     DmaCycles { total_cycles, startup_cycles, read_cycles, write_cycles, binding }
 }
 
 /// Requests of a transfer.
 pub fn requests(machine: &Tcp, packets: u64, packet_bytes: u64) -> u64 {
-    packets.saturating_mul(packet_requests(machine, packet_bytes))
+    packets.capped_mul(packet_requests(machine, packet_bytes))
 }
 
 /// Requests of a packet.
@@ -125,5 +126,5 @@ pub fn packet_requests(machine: &Tcp, packet_bytes: u64) -> u64 {
 /// Cycles in which each of `engines` sends its share.
 fn engine_cycles(machine: &Tcp, requests: u64, engines: u64) -> u64 {
     let request_cycles = machine.tdma.request_bytes.div_ceil(machine.tdma.bandwidth_bytes_per_cycle);
-    requests.div_ceil(engines.max(1)).saturating_mul(request_cycles)
+    requests.div_ceil(engines.max(1)).capped_mul(request_cycles)
 }

@@ -6,6 +6,7 @@
 use tilewright_machine::tcp::Tcp;
 use tilewright_notation::algebra::access::AccessPattern;
 
+use tilewright_tcp_isa::capped::Capped;
 use tilewright_tcp_isa::program::exec::Context;
 use tilewright_tcp_isa::sequencer;
 
@@ -30,7 +31,7 @@ pub fn stream_cycles(machine: &Tcp, fetch: &FetchStage) -> u64 {
         Context::Main => fetch.read_bytes,
         Context::Sub => machine.fetch.sub_width_bytes,
     };
-    fetch.packets.saturating_mul(fetch.packet_bytes.div_ceil(width_bytes.max(1)))
+    fetch.packets.capped_mul(fetch.packet_bytes.div_ceil(width_bytes.max(1)))
 }
 
 /// Cycles by which the last packet arrives later than it was read.

@@ -7,6 +7,7 @@ use tilewright_machine::tcp::Tcp;
 use tilewright_notation::algebra::access::AccessLoop;
 
 use map::AddressMap;
+use tilewright_tcp_isa::capped::{Capped, capped};
 
 mod map;
 mod time;
@@ -105,8 +106,8 @@ impl HbmChannels {
         HbmChannels {
             map,
             channels: vec![ChannelLoad::default(); count],
-            banks: vec![BankLoad::default(); count.saturating_mul(map.banks())],
-            columns: vec![0; count.saturating_mul(map.groups())],
+            banks: vec![BankLoad::default(); count.capped_mul(map.banks())],
+            columns: vec![0; count.capped_mul(map.groups())],
             column_bytes: column_bytes(machine),
             exact: true,
             steps_left: 0,
@@ -137,12 +138,12 @@ impl HbmChannels {
             (loops, packet_bytes) = (outer, run);
         }
         let access = HbmAccess { loops_bytes: loops, packet_bytes, ..*access };
-        let packets = loops.iter().fold(1_u128, |all, row| all.saturating_mul(u128::from(row.size)));
-        let all_bytes = packets.saturating_mul(u128::from(packet_bytes));
+        let packets = loops.iter().fold(1_u128, |all, row| all.capped_mul(u128::from(row.size)));
+        let all_bytes = packets.capped_mul(u128::from(packet_bytes));
         if all_bytes == 0 {
             return Ok(());
         }
-        let units = packets.saturating_mul(u128::from(packet_bytes / machine.hbm.access_bytes.max(1) + 2));
+        let units = packets.capped_mul(u128::from(packet_bytes / machine.hbm.access_bytes.max(1) + 2));
         // What was there before is not scaled.
         let before = (units > u128::from(WALKED_UNITS)).then(|| self.clone());
         (self.steps_left, self.covered_bytes) = (WALKED_UNITS, 0);
@@ -159,8 +160,8 @@ impl HbmChannels {
         let covered = self.covered_bytes.max(1);
         let whole = |now: &mut u64, before: u64| {
             let counted = u128::from(now.saturating_sub(before));
-            let scaled = counted.saturating_mul(all_bytes).div_ceil(covered);
-            *now = before.saturating_add(u64::try_from(scaled).unwrap_or(u64::MAX));
+            let scaled = counted.capped_mul(all_bytes).div_ceil(covered);
+            *now = before.capped_add(capped(scaled));
         };
         for (now, before) in self.channels.iter_mut().zip(&before.channels) {
             whole(&mut now.accesses, before.accesses);
@@ -190,15 +191,15 @@ impl HbmChannels {
 
     /// Access units touched on all channels.
     pub fn accesses(&self) -> u64 {
-        self.channels.iter().fold(0, |all, channel| all.saturating_add(channel.accesses))
+        self.channels.iter().fold(0, |all, channel| all.capped_add(channel.accesses))
     }
 
     /// Spreads so many accesses evenly over channels and banks, for rows whose places are data.
     pub fn add_evenly(&mut self, accesses: u64, partial_writes: u64) {
         let count = self.channels.len().max(1) as u64;
         for channel in &mut self.channels {
-            channel.accesses = channel.accesses.saturating_add(accesses.div_ceil(count));
-            channel.partial_writes = channel.partial_writes.saturating_add(partial_writes.div_ceil(count));
+            channel.accesses = channel.accesses.capped_add(accesses.div_ceil(count));
+            channel.partial_writes = channel.partial_writes.capped_add(partial_writes.div_ceil(count));
             channel.rank = None;
         }
         for bank in &mut self.banks {
@@ -210,9 +211,9 @@ impl HbmChannels {
 
 impl BankLoad {
     fn add(&mut self, accesses: u64, partial_writes: u64, row_switches: u64) {
-        self.accesses = self.accesses.saturating_add(accesses);
-        self.partial_writes = self.partial_writes.saturating_add(partial_writes);
-        self.row_switches = self.row_switches.saturating_add(row_switches);
+        self.accesses = self.accesses.capped_add(accesses);
+        self.partial_writes = self.partial_writes.capped_add(partial_writes);
+        self.row_switches = self.row_switches.capped_add(row_switches);
     }
 }
 

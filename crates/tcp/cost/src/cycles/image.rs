@@ -23,6 +23,7 @@ use super::load::LoadStage;
 use super::switch::SwitchStage;
 use super::vector::VectorStage;
 use super::{CommandCycles, CommandStages, PipelineStage, command_cycles};
+use tilewright_tcp_isa::capped::Capped;
 
 mod accesses;
 pub mod context_overlap;
@@ -43,8 +44,8 @@ pub fn exec_cycles(machine: &Tcp, exec: &Exec) -> CommandCycles {
     {
         let delay_cycles = machine.ce.transpose_cycles;
         let tail = &mut cycles.tail_cycles[PipelineStage::Contraction as usize];
-        *tail = tail.saturating_add(delay_cycles);
-        cycles.total_cycles = cycles.total_cycles.saturating_add(delay_cycles);
+        *tail = tail.capped_add(delay_cycles);
+        cycles.total_cycles = cycles.total_cycles.capped_add(delay_cycles);
     }
     cycles
 }
@@ -66,7 +67,7 @@ fn stream_command(machine: &Tcp, context: Context, stream: &Stream) -> CommandSt
         packet_flits: packet_flits(machine, flow.packet_bytes),
     });
     let tiles = stream.transpose.map(|transpose| transpose_stage(stream, transpose, flow.commit_flits));
-    let cast_flits = tiles.map_or(flow.commit_flits, |tiles| tiles.tiles.saturating_mul(tile_flits(&tiles)));
+    let cast_flits = tiles.map_or(flow.commit_flits, |tiles| tiles.tiles.capped_mul(tile_flits(&tiles)));
     let mut command = CommandStages {
         fetch: Some(fetch_stage(machine, context, stream, &flow)),
         switch,
@@ -96,7 +97,7 @@ fn fetch_stage(machine: &Tcp, context: Context, stream: &Stream, flow: &FlowCoun
 pub fn read_bytes(machine: &Tcp, context: Context, fetch: &exec::Fetch) -> u64 {
     let (read_bits, sent_bits) = (payload_bits(fetch.dtype), payload_bits(fetch.leaves()));
     let widest = fetch::read_bytes(machine, context, &pattern(fetch), fetch.packet, read_bits);
-    let most = machine.network.flit_bytes.saturating_mul(read_bits) / sent_bits.max(1);
+    let most = machine.network.flit_bytes.capped_mul(read_bits) / sent_bits.max(1);
     if context == Context::Sub || widest <= most {
         return widest;
     }
@@ -143,7 +144,7 @@ fn write_stage(context: Context, commit: &exec::Commit, command: &mut CommandSta
             command.commit = Some(CommitStage { context, flits, valid_bytes, write_bytes });
         }
         Memory::Trf { .. } | Memory::Vrf => {
-            command.load = Some(LoadStage { context, slice_bytes: flits.saturating_mul(commit.bytes) });
+            command.load = Some(LoadStage { context, slice_bytes: flits.capped_mul(commit.bytes) });
         }
     }
 }

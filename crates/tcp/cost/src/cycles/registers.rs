@@ -10,6 +10,7 @@ use tilewright_tcp_isa::program::Count;
 use tilewright_tcp_isa::program::exec::{Contract, Loop, Stream};
 
 use super::contention::ContractionReads;
+use tilewright_tcp_isa::capped::{Capped, capped};
 
 /// Steps that are followed one by one.
 const FOLLOWED: u64 = 1 << 14;
@@ -42,12 +43,12 @@ pub fn reads(machine: &Tcp, stream: &Stream, contract: &Contract, steps: u64) ->
     let all = |seen: u64| u128::from(seen) * u128::from(steps) / u128::from(followed.max(1));
     let bytes = |rows: u64| {
         let row_bytes = u128::from(machine.trf.row_payload_bytes.max(1));
-        let bytes = all(rows).saturating_mul(row_bytes).saturating_mul(u128::from(contract.lanes));
-        u64::try_from(bytes).unwrap_or(u64::MAX)
+        let bytes = all(rows).capped_mul(row_bytes).capped_mul(u128::from(contract.lanes));
+        capped(bytes)
     };
     // Reads that keep to one bank, or always take all of them, leave a store to the fullest bank nothing.
     let fullest = seen.missed_in.iter().copied().max().unwrap_or(0);
-    let missed_steps = u64::try_from(all(seen.missed_steps)).unwrap_or(u64::MAX);
+    let missed_steps = capped(all(seen.missed_steps));
     RegisterReads {
         array_bytes: bytes(seen.misses),
         cached_bytes: bytes(seen.hits),
@@ -61,7 +62,7 @@ fn follow(machine: &Tcp, stream: &Stream, contract: &Contract, steps: u64) -> Ca
     let (step_loops, packet_loops) = split(contract, active_elements(contract).unwrap_or(whole));
     let (row_bytes, banks) = (machine.trf.row_payload_bytes.max(1), machine.trf.banks.max(1));
     let runs = runs(&packet_loops, bits);
-    let rows = banks.saturating_mul(machine.trf.cache_rows.max(1));
+    let rows = banks.capped_mul(machine.trf.cache_rows.max(1));
     let mut cache = vec![u64::MAX; usize::try_from(rows.min(1 << 16)).unwrap_or(1)];
     let missed_in = vec![0_u64; usize::try_from(banks.min(1 << 16)).unwrap_or(1)];
     let mut seen = CacheTally { hits: 0, misses: 0, missed_steps: 0, missed_in };
@@ -75,7 +76,7 @@ fn follow(machine: &Tcp, stream: &Stream, contract: &Contract, steps: u64) -> Ca
             let from = at.wrapping_add(*first) / row_bytes;
             let to = at.wrapping_add(*first).wrapping_add(bytes.saturating_sub(1)) / row_bytes;
             // Neighbouring rows lie in different banks, so the place in the cache is the number modulo all of them.
-            for row in from..=to.max(from).min(from.saturating_add(16)) {
+            for row in from..=to.max(from).min(from.capped_add(16)) {
                 let slot = usize::try_from(row % cache.len() as u64).unwrap_or(0);
                 if cache[slot] == row {
                     seen.hits += 1;

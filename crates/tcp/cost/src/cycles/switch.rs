@@ -5,6 +5,7 @@
 
 use tilewright_machine::tcp::Tcp;
 
+use tilewright_tcp_isa::capped::Capped;
 use tilewright_tcp_isa::switch::{Ring, Topology, ring, ring_slices};
 
 /// What a command sends through the network.
@@ -20,7 +21,7 @@ pub struct SwitchStage {
 
 /// Cycles in which the ring moves flits.
 pub fn stream_cycles(switch: &SwitchStage) -> u64 {
-    ring_slices(switch.topology).saturating_mul(switch.packets).saturating_mul(switch.packet_flits)
+    ring_slices(switch.topology).capped_mul(switch.packets).capped_mul(switch.packet_flits)
 }
 
 /// Cycles until a ring is full; forwarding enters none.
@@ -30,7 +31,7 @@ pub fn stream_cycles(switch: &SwitchStage) -> u64 {
 pub fn fill_cycles(machine: &Tcp, topology: Topology) -> u64 {
     match topology {
         Topology::Forwarding => 0,
-        ring => machine.network.fill_cycles_per_slice.saturating_mul(ring_slices(ring)),
+        ring => machine.network.fill_cycles_per_slice.capped_mul(ring_slices(ring)),
     }
 }
 
@@ -56,13 +57,13 @@ pub fn burst_cycles(switch: &SwitchStage, fetch_packet_cycles: u64, kept_packet_
     let (flits, kept) = (switch.packet_flits, kept_packet_cycles);
     let step_cycles = match switch.topology {
         Topology::Broadcast01(_, time0) if time0 > 1 => {
-            slice1.saturating_mul(fetch_packet_cycles.max(slice0.saturating_mul(flits.max(kept))))
+            slice1.capped_mul(fetch_packet_cycles.max(slice0.capped_mul(flits.max(kept))))
         }
-        Topology::InterTranspose(..) => slice1.saturating_mul(kept.max(slice0.saturating_mul(flits))),
+        Topology::InterTranspose(..) => slice1.capped_mul(kept.max(slice0.capped_mul(flits))),
         Topology::TransposedBroadcast1(_) | Topology::Custom(_) => {
-            slice1.saturating_mul(slice0).saturating_mul(flits.max(kept))
+            slice1.capped_mul(slice0).capped_mul(flits.max(kept))
         }
         _ => return stream_cycles(switch),
     };
-    switch.packets.saturating_mul(step_cycles)
+    switch.packets.capped_mul(step_cycles)
 }

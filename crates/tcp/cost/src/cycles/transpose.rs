@@ -5,17 +5,18 @@
 
 use tilewright_machine::tcp::Tcp;
 
+use tilewright_tcp_isa::capped::Capped;
 use tilewright_tcp_isa::transpose::{TransposeStage, tile_flits};
 
 /// Cycles from the first flit in to the last row out.
 pub fn stream_cycles(machine: &Tcp, transpose: &TransposeStage) -> u64 {
     let Some(more_tiles) = transpose.tiles.checked_sub(1) else { return 0 };
     let (fill, leave) = (tile_flits(transpose), transpose.output_rows);
-    let tile_cycles = fill.saturating_add(leave);
+    let tile_cycles = fill.capped_add(leave);
     if fills_while_leaving(machine, transpose) {
-        tile_cycles.saturating_add(more_tiles.saturating_mul(fill.max(leave)))
+        tile_cycles.capped_add(more_tiles.capped_mul(fill.max(leave)))
     } else {
-        transpose.tiles.saturating_mul(tile_cycles)
+        transpose.tiles.capped_mul(tile_cycles)
     }
 }
 

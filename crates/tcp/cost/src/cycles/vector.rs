@@ -6,6 +6,7 @@
 
 use tilewright_machine::tcp::Tcp;
 
+use tilewright_tcp_isa::capped::Capped;
 use tilewright_tcp_isa::program;
 use tilewright_tcp_isa::vector::shape::shapes;
 use tilewright_tcp_isa::vector::{narrow, units};
@@ -45,18 +46,18 @@ impl VectorStage {
 pub fn stream_cycles(machine: &Tcp, vector: &VectorStage) -> u64 {
     let split = vector.narrow && !vector.upper_half_padding;
     let parts = if split { machine.ve.int_ways.div_ceil(machine.ve.float_ways) } else { 1 };
-    vector.flits.max(vector.chain_flits.saturating_mul(parts))
+    vector.flits.max(vector.chain_flits.capped_mul(parts))
 }
 
 /// Cycles between the last flit in and the last flit out of the chain.
 pub fn latency_cycles(machine: &Tcp, vector: &VectorStage) -> u64 {
-    machine.ve.pipeline_cycles.saturating_add(machine.ve.unit_cycles.saturating_mul(vector.units))
+    machine.ve.pipeline_cycles.capped_add(machine.ve.unit_cycles.capped_mul(vector.units))
 }
 
 /// Cycles that the reduction between slices adds.
 pub fn reduce_cycles(machine: &Tcp, vector: &VectorStage) -> u64 {
     match vector.reduced_slices {
         0 | 1 => 0,
-        slices => slices.saturating_mul(machine.network.hop_cycles),
+        slices => slices.capped_mul(machine.network.hop_cycles),
     }
 }

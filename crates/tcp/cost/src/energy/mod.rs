@@ -12,6 +12,7 @@ pub use exec::counts;
 pub use transfer::counts_transfer;
 
 use tilewright_machine::tcp::Tcp;
+use tilewright_tcp_isa::capped::{Capped, capped};
 
 /// What energy is spent on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -172,14 +173,14 @@ impl EnergyCounts {
 
     /// Products of all types.
     pub fn macs(&self) -> u64 {
-        let wide = self.macs_fp8.saturating_add(self.macs_bf16);
-        self.macs_int4.saturating_add(self.macs_int8).saturating_add(wide)
+        let wide = self.macs_fp8.capped_add(self.macs_bf16);
+        self.macs_int4.capped_add(self.macs_int8).capped_add(wide)
     }
 
     /// Adds the same events `times` times.
     pub fn add(&mut self, other: &EnergyCounts, times: u64) {
         for (sum, count) in self.fields().into_iter().zip(other.clone().fields()) {
-            *sum = sum.saturating_add(count.saturating_mul(times));
+            *sum = sum.capped_add(count.capped_mul(times));
         }
     }
 
@@ -218,7 +219,7 @@ impl EnergyCounts {
 
 /// Energy of events by component; those that time alone decides are 0.
 pub fn energy_fj(machine: &Tcp, counts: &EnergyCounts) -> [u64; COMPONENTS] {
-    energy_of_run_fj(machine, counts).map(|part| u64::try_from(part).unwrap_or(u64::MAX))
+    energy_of_run_fj(machine, counts).map(|part| capped(part))
 }
 
 /// The same, wide enough for the sums of a long run.
@@ -256,7 +257,7 @@ pub fn energy_of_run_fj(machine: &Tcp, counts: &EnergyCounts) -> [u128; COMPONEN
 /// A slice at work has the same clock and leakage as an idle one; what its work adds is counted by event.
 pub fn standing_fj(machine: &Tcp, chips: u64, cycles: u64) -> [u128; 2] {
     [slices_fj_per_cycle(machine), uncore_fj_per_cycle(machine)]
-        .map(|each| each.saturating_mul(u128::from(chips)).saturating_mul(u128::from(cycles)))
+        .map(|each| each.capped_mul(u128::from(chips)).capped_mul(u128::from(cycles)))
 }
 
 /// Clock and leakage of a chip's slices in one cycle.

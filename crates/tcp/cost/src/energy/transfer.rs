@@ -5,20 +5,21 @@ use tilewright_tcp_isa::program::transfer::{MemoryInstance, MemoryLocation};
 
 use super::EnergyCounts;
 use crate::cycles::image::TransferCost;
+use tilewright_tcp_isa::capped::Capped;
 
 /// What a transfer does, from its cost: [`crate::cycles::image::transfer_cost`].
 pub fn counts_transfer(machine: &Tcp, cost: &TransferCost) -> EnergyCounts {
     let bytes = cost.bytes;
     let is_dm = |end: MemoryLocation| matches!(end.medium, MemoryInstance::Dm { .. });
     let units = [&cost.read, &cost.written].into_iter().flatten();
-    let unit_bytes = units.fold(0, |all, side| u64::saturating_add(all, side.unit_bytes));
+    let unit_bytes = units.fold(0, |all, side| u64::capped_add(all, side.unit_bytes));
     EnergyCounts {
         dm_read_bytes: if is_dm(cost.source) { bytes } else { 0 },
         dm_written_bytes: if is_dm(cost.target) { bytes } else { 0 },
         hbm_read_bytes: if cost.read.is_some() { bytes } else { 0 },
         hbm_written_bytes: if cost.written.is_some() { bytes } else { 0 },
-        hbm_bits: unit_bytes.saturating_mul(8),
-        noc_bits: if crosses(machine, cost) { bytes.saturating_mul(8) } else { 0 },
+        hbm_bits: unit_bytes.capped_mul(8),
+        noc_bits: if crosses(machine, cost) { bytes.capped_mul(8) } else { 0 },
         link_bytes: if cost.link_cycles > 0 { bytes } else { 0 },
         ..EnergyCounts::default()
     }

@@ -9,6 +9,7 @@ use tilewright_tcp_isa::memory::capacity_bytes;
 use super::verdict::Verdict;
 use crate::legality::memory::{ShapeFootprint, default_place};
 use crate::setup::Setup;
+use tilewright_tcp_isa::capped::Capped;
 
 pub(super) fn check(setup: &Setup<'_>, problem: &Problem, verdict: &mut Verdict) {
     for shape in problem.shapes.iter().flatten() {
@@ -45,7 +46,7 @@ fn too_big(shape: &Shape, footprint: &ShapeFootprint) -> Diagnostic {
 /// Shapes that each fit must also fit together.
 fn check_together(setup: &Setup<'_>, problem: &Problem, verdict: &mut Verdict) {
     let in_dm = verdict.footprints.iter().filter(|footprint| footprint.place == Place::Dm);
-    let need = in_dm.clone().fold(0_u64, |all, footprint| all.saturating_add(footprint.bytes_per_slice));
+    let need = in_dm.clone().fold(0_u64, |all, footprint| all.capped_add(footprint.bytes_per_slice));
     let have = capacity_bytes(setup.machine, Place::Dm);
     let largest = in_dm.clone().max_by_key(|footprint| footprint.bytes_per_slice);
     let (Some(largest), true) = (largest, in_dm.clone().count() > 1 && need > have) else { return };

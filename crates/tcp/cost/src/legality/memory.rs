@@ -4,6 +4,7 @@ use tilewright_machine::tcp::Tcp;
 use tilewright_notation::problem::{Digit, Shape};
 use tilewright_notation::syntax::ast::{Operand, Place};
 
+use tilewright_tcp_isa::capped::Capped;
 use tilewright_tcp_isa::memory::capacity_bytes;
 
 /// What a shape takes of one memory on each slice.
@@ -26,11 +27,10 @@ pub struct ShapeFootprint {
 impl ShapeFootprint {
     /// The footprint of a shape whose elements have `bits` bits.
     pub fn of_shape(machine: &Tcp, shape: &Shape, place: Place, bits: u64) -> ShapeFootprint {
-        let product =
-            |digits: &[Digit]| digits.iter().fold(1_u64, |all, digit| all.saturating_mul(digit.slots));
+        let product = |digits: &[Digit]| digits.iter().fold(1_u64, |all, digit| all.capped_mul(digit.slots));
         let elements = product(&shape.intra);
         let granule = machine.dm.write_granule_bytes;
-        let bytes = elements.saturating_mul(bits).div_ceil(8);
+        let bytes = elements.capped_mul(bits).div_ceil(8);
         ShapeFootprint {
             operand: shape.operand,
             place,

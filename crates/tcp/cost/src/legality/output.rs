@@ -7,6 +7,7 @@ use tilewright_notation::syntax::ast::{Operand, Place};
 
 use super::slice_pieces::{SliceBits, SlicePiece, pieces};
 use super::verdict::{FreedSlices, SliceReduction, Verdict};
+use tilewright_tcp_isa::capped::Capped;
 
 pub(super) fn check(problem: &Problem, parallel: &[Digit], verdict: &mut Verdict) {
     let Some(shape) = problem.shape(Operand::Out) else {
@@ -112,6 +113,6 @@ fn misplaced(problem: &Problem, parallel: &[Digit], piece: &SlicePiece) -> Optio
 /// Whether the tactic already spreads this part of an axis over slices.
 fn runs_on_slices(parallel: &[Digit], axis: tilewright_notation::problem::AxisId, weight: u64) -> bool {
     parallel.iter().any(|digit| {
-        digit.axis == Some(axis) && digit.stride <= weight && weight < digit.stride.saturating_mul(digit.live)
+        digit.axis == Some(axis) && digit.stride <= weight && weight < digit.stride.capped_mul(digit.live)
     })
 }

@@ -14,6 +14,7 @@ use super::verdict::{AddressLoops, Verdict};
 use crate::banks::longest_hold;
 use crate::placed_tactic::PlacedTactic;
 use crate::setup::Setup;
+use tilewright_tcp_isa::capped::Capped;
 
 pub(super) fn check(setup: &Setup<'_>, problem: &Problem, placed: &PlacedTactic, verdict: &mut Verdict) {
     for operand in Operand::ALL {
@@ -141,7 +142,7 @@ fn check_packet(
     let Ok(packet) = AccessPattern::of_loops_merged(problem, shape.operand, map, placed.packet.iter()) else {
         return;
     };
-    let elements = placed.packet.iter().fold(1_u64, |all, digit| all.saturating_mul(digit.live));
+    let elements = placed.packet.iter().fold(1_u64, |all, digit| all.capped_mul(digit.live));
     let why = if packet.steps() < elements {
         "a part of the packet lies on other slices"
     } else if packet.loops.last().is_some_and(|inner| inner.stride != 1) {
@@ -188,7 +189,7 @@ fn check_commit(
         return;
     }
     let (bits, granule) = (setup.output_bits(), setup.machine.dm.write_granule_bytes);
-    let stride_bytes = |access: &&AccessLoop| access.stride.saturating_mul(bits) / 8;
+    let stride_bytes = |access: &&AccessLoop| access.stride.capped_mul(bits) / 8;
     if let Some(odd) = merged.loops.iter().find(|l| l.stride > 1 && !stride_bytes(l).is_multiple_of(granule))
     {
         verdict.diagnostics.push(
@@ -202,7 +203,7 @@ fn check_commit(
         placed.time.iter().any(|d| d.live > 1 && d.axis.is_some_and(|axis| problem.contracted(axis)));
     if !adds_in_time {
         let run = merged.loops.last().filter(|inner| inner.stride == 1).map_or(1, |inner| inner.size);
-        let run_bytes = run.saturating_mul(bits) / 8;
+        let run_bytes = run.capped_mul(bits) / 8;
         let widths = setup.machine.commit.main_widths_bytes.iter().copied();
         let width = widths.filter(|width| run_bytes.is_multiple_of(*width)).max().unwrap_or(granule);
         check_banks(setup, shape, merged, (width, bits), "commit", verdict);
@@ -220,7 +221,7 @@ fn check_register_rows(
     let wide_bytes = setup.machine.trf.banks * setup.machine.trf.row_payload_bytes;
     let bits = setup.element_bits();
     let held = !matches!(shape.place, Some(Place::Dm));
-    let wide = held && placed.tree_elements.saturating_mul(bits) / 8 >= wide_bytes;
+    let wide = held && placed.tree_elements.capped_mul(bits) / 8 >= wide_bytes;
     let crooked =
         |access: &&AccessLoop| access.stride > 1 && !(access.stride * bits / 8).is_multiple_of(wide_bytes);
     if let (true, Some(odd)) = (wide, merged.loops.iter().find(crooked)) {
@@ -270,7 +271,7 @@ fn accesses(merged: &AccessPattern, width: u64, bits: u64) -> SmallVec<[AccessLo
         if innermost && access.stride == 1 {
             loops.push(AccessLoop::new((access.size * bits).div_ceil(8 * width), width));
         } else {
-            loops.push(AccessLoop::new(access.size, access.stride.saturating_mul(bits) / 8));
+            loops.push(AccessLoop::new(access.size, access.stride.capped_mul(bits) / 8));
         }
     }
     loops

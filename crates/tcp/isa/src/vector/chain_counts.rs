@@ -2,6 +2,7 @@
 
 use super::shape::shapes;
 use super::unit::{VeStage, VeUnit, gives, stage, unit};
+use crate::capped::Capped;
 use crate::program::vector::{InterSliceReduce, ReduceOutput, Vector, Word};
 
 /// Whether any stage takes half a flit at a time.
@@ -36,7 +37,7 @@ pub fn op_counts(vector: &Vector, flits_in: u64) -> Option<OpCounts> {
     let shapes = shapes(vector, flits_in).ok()?;
     let mut counts = OpCounts::default();
     let comparisons = u64::try_from(vector.tags.len()).unwrap_or(u64::MAX);
-    let compared = shapes.flits.saturating_mul(super::FLIT_WORDS).saturating_mul(comparisons);
+    let compared = shapes.flits.capped_mul(super::FLIT_WORDS).capped_mul(comparisons);
     *counts.of_word(vector.input) += compared;
     let mut word = vector.input;
     for (op, shape) in vector.ops.iter().zip(&shapes.entering) {
@@ -47,7 +48,7 @@ pub fn op_counts(vector: &Vector, flits_in: u64) -> Option<OpCounts> {
             (_, VeStage::ToFloat | VeStage::ToFixed | VeStage::Float) => &mut counts.float,
             _ => counts.of_word(word),
         };
-        *count = count.saturating_add(shape.elements());
+        *count = count.capped_add(shape.elements());
         word = gives(&op.kind, word);
     }
     if let Some(between) = vector.between {
@@ -57,14 +58,14 @@ pub fn op_counts(vector: &Vector, flits_in: u64) -> Option<OpCounts> {
             (word, before_scatter(between, shapes.flits_out))
         };
         let count = counts.of_word(word);
-        *count = count.saturating_add(flits.saturating_mul(super::FLIT_WORDS));
+        *count = count.capped_add(flits.capped_mul(super::FLIT_WORDS));
     }
     Some(counts)
 }
 
 fn before_scatter(between: InterSliceReduce, flits_out: u64) -> u64 {
     match between.gives {
-        ReduceOutput::Scatter { .. } => flits_out.saturating_mul(between.slices),
+        ReduceOutput::Scatter { .. } => flits_out.capped_mul(between.slices),
         _ => flits_out,
     }
 }

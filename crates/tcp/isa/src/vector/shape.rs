@@ -6,6 +6,7 @@ use super::fault::VectorFault;
 use super::flit::{FLIT_WORDS, HALF_WORDS};
 use super::steps::{fixed, product, rewiden, steps};
 use super::unit::stage;
+use crate::capped::Capped;
 use crate::program::vector::{InterSliceReduce, Op, OpKind, OperandSource, ReduceOutput, Vector};
 
 /// The stream in front of an operation.
@@ -20,7 +21,7 @@ pub struct StreamShape {
 impl StreamShape {
     /// Elements that enter.
     pub fn elements(self) -> u64 {
-        self.flits.saturating_mul(self.words)
+        self.flits.capped_mul(self.words)
     }
 }
 
@@ -105,7 +106,7 @@ fn scattered(between: Option<InterSliceReduce>, flits: u64) -> Result<u64, Vecto
     let Some(InterSliceReduce { slices, gives: ReduceOutput::Scatter { inner }, .. }) = between else {
         return Ok(flits);
     };
-    let period = slices.saturating_mul(inner);
+    let period = slices.capped_mul(inner);
     if period == 0 || !flits.is_multiple_of(period) {
         return Err(VectorFault::ScatterFlits { flits, period });
     }

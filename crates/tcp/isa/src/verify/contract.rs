@@ -5,6 +5,7 @@ use tilewright_num::Dtype;
 
 use super::context::VerifyContext;
 use super::sequencer;
+use crate::capped::Capped;
 use crate::contraction::{
     CONTRACTED, StepGroups, active_elements, drain_capacity, packet_elements, shift_max,
 };
@@ -140,7 +141,7 @@ fn check_tree(cx: &mut VerifyContext<'_>, contract: &Contract) {
 fn check_walk(cx: &mut VerifyContext<'_>, contract: &Contract) {
     let steps = StepGroups::of(&contract.steps).all_steps();
     let most = packet_elements(cx.machine, contract.dtype, contract);
-    let made = contract.loops.iter().fold(1_u64, |all, row| all.saturating_mul(row.size.fixed()));
+    let made = contract.loops.iter().fold(1_u64, |all, row| all.capped_mul(row.size.fixed()));
     if !active_elements(contract).is_some_and(|active| (1..=most).contains(&active)) {
         return cx.refuse(
             "tcp/contract-walk",
@@ -179,12 +180,12 @@ fn check_aligned(cx: &mut VerifyContext<'_>, contract: &Contract, element: u64, 
         );
         return;
     };
-    let wide = contract.flits.saturating_mul(cx.machine.network.flit_bytes) == packet && run == elements;
+    let wide = contract.flits.capped_mul(cx.machine.network.flit_bytes) == packet && run == elements;
     if !wide {
         return;
     }
-    let unit = packet.saturating_mul(per_byte);
-    let bytes = |row: &&Loop| row.stride.unsigned_abs().saturating_mul(element).is_multiple_of(unit);
+    let unit = packet.capped_mul(per_byte);
+    let bytes = |row: &&Loop| row.stride.unsigned_abs().capped_mul(element).is_multiple_of(unit);
     let strides = outer.iter().filter(|row| row.size.fixed() > 1).all(|row| bytes(&row));
     if !strides || !contract.base.is_multiple_of(packet) {
         cx.refuse(
@@ -206,10 +207,10 @@ fn split_packet(loops: &[Loop], elements: u64) -> (&[Loop], Option<u64>) {
         let size = row.size.fixed();
         run = match run {
             Some(run) if size == 1 || row.stride == 0 => Some(run),
-            Some(run) if row.stride.unsigned_abs() == run => Some(run.saturating_mul(size)),
+            Some(run) if row.stride.unsigned_abs() == run => Some(run.capped_mul(size)),
             _ => None,
         };
-        inside = inside.saturating_mul(size);
+        inside = inside.capped_mul(size);
     }
     (loops.get(..at).unwrap_or_default(), run)
 }

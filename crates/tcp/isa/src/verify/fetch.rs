@@ -4,6 +4,7 @@ use tilewright_num::Dtype;
 
 use super::context::VerifyContext;
 use super::sequencer;
+use crate::capped::Capped;
 use crate::footprint::MemoryKind;
 use crate::footprint::exec::{in_units, units};
 use crate::footprint::walk::TouchedOffsets;
@@ -46,7 +47,7 @@ pub(super) fn check(cx: &mut VerifyContext<'_>, fetch: &Fetch, written: &Fetch) 
 
 /// Elements that the loops make.
 pub(super) fn elements(fetch: &Fetch) -> u64 {
-    fetch.loops.iter().fold(1, |all, row| all.saturating_mul(row.size.fixed()))
+    fetch.loops.iter().fold(1, |all, row| all.capped_mul(row.size.fixed()))
 }
 
 fn check_packet(cx: &mut VerifyContext<'_>, fetch: &Fetch) {
@@ -60,7 +61,7 @@ fn check_packet(cx: &mut VerifyContext<'_>, fetch: &Fetch) {
         );
     }
     let granule_bits = cx.machine.fetch.packet_granule_bytes * 8;
-    let bits = packet.saturating_mul(payload_bits(fetch.leaves()));
+    let bits = packet.capped_mul(payload_bits(fetch.leaves()));
     if !bits.is_multiple_of(granule_bits) {
         let unit = granule_bits / gcd(granule_bits, payload_bits(fetch.leaves()));
         cx.refuse(
@@ -77,7 +78,7 @@ fn check_packet(cx: &mut VerifyContext<'_>, fetch: &Fetch) {
 fn check_innermost(cx: &mut VerifyContext<'_>, fetch: &Fetch) {
     let width = cx.machine.fetch.sub_width_bytes;
     let run = innermost_run(&fetch.loops);
-    let whole = |elements: u64| elements.saturating_mul(payload_bits(fetch.dtype)).is_multiple_of(width * 8);
+    let whole = |elements: u64| elements.capped_mul(payload_bits(fetch.dtype)).is_multiple_of(width * 8);
     let packet = fetch.packet.max(1);
     let divides = run.is_multiple_of(packet) || packet.is_multiple_of(run);
     if cx.is_sub() && !(whole(run) && divides) {
@@ -148,7 +149,7 @@ fn check_limits(cx: &mut VerifyContext<'_>, fetch: &Fetch) {
     let bits = payload_bits(fetch.dtype);
     let (padding, most, what) = match bits {
         32 => (cut, cx.machine.fetch.pad_words_max, "words"),
-        bits => (cut.saturating_mul(bits) / 4, cx.machine.fetch.pad_cells_max, "cells of 4 bits"),
+        bits => (cut.capped_mul(bits) / 4, cx.machine.fetch.pad_cells_max, "cells of 4 bits"),
     };
     if padding > most {
         cx.refuse(
@@ -168,7 +169,7 @@ fn cut_within_packet(fetch: &Fetch) -> Option<u64> {
         if inside >= fetch.packet {
             break;
         }
-        inside = inside.saturating_mul(row.size.fixed());
+        inside = inside.capped_mul(row.size.fixed());
         counted |= fetch.limits.iter().any(|limit| limit.weights.get(at).is_some_and(|weight| *weight > 0));
     }
     counted.then(|| fetch.packet.saturating_sub(1))

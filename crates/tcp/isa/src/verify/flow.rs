@@ -5,6 +5,7 @@
 
 use super::context::VerifyContext;
 use super::transpose;
+use crate::capped::Capped;
 use crate::contraction::StepGroups;
 use crate::flow::{FlowCounts, flow};
 use crate::program::exec::Stream;
@@ -15,7 +16,7 @@ pub(super) fn check(cx: &mut VerifyContext<'_>, stream: &Stream) {
     let Some(flits) = contracted(cx, stream, &flow) else { return };
     let Some(flits) = worked(cx, stream, flits) else { return };
     let Some(flits) = transposed(cx, stream, flits) else { return };
-    let addresses = stream.commit.loops.iter().fold(1_u64, |all, row| all.saturating_mul(row.size.fixed()));
+    let addresses = stream.commit.loops.iter().fold(1_u64, |all, row| all.capped_mul(row.size.fixed()));
     if flits != addresses {
         cx.refuse(
             "tcp/commit-flits",
@@ -40,8 +41,8 @@ fn contracted(cx: &mut VerifyContext<'_>, stream: &Stream, flow: &FlowCounts) ->
         return None;
     }
     let windows = contract.shift.map_or(1, |shift| shift.shifts);
-    let packets = (flits / taken).saturating_mul(windows);
-    let wanted = packets.saturating_mul(contract.repeats.fixed());
+    let packets = (flits / taken).capped_mul(windows);
+    let wanted = packets.capped_mul(contract.repeats.fixed());
     let steps = StepGroups::of(&contract.steps).all_steps();
     if steps != wanted {
         cx.refuse(
@@ -81,5 +82,5 @@ fn transposed(cx: &mut VerifyContext<'_>, stream: &Stream, flits: u64) -> Option
         );
         return None;
     }
-    Some((flits / tile).saturating_mul(transpose.kept))
+    Some((flits / tile).capped_mul(transpose.kept))
 }

@@ -2,6 +2,7 @@
 
 use tilewright_base::Span;
 
+use crate::capped::Capped;
 use crate::program::Step;
 use crate::program::control::{ControlExpr, ControlOperand, StepKind};
 
@@ -52,7 +53,7 @@ impl QueueOccupancy {
     }
 
     fn push(&mut self, span: Span, count: u64) {
-        self.waiting = self.waiting.saturating_add(count);
+        self.waiting = self.waiting.capped_add(count);
         if self.waiting > self.entries && self.overflow.is_none() {
             self.overflow = Some((span, self.waiting));
         }
@@ -73,8 +74,8 @@ impl QueueOccupancy {
         }
         let unchecked = first_unchecked(body, 0);
         match unchecked {
-            Some(span) => self.push(span, grown.saturating_mul(more)),
-            None => self.waiting = self.waiting.saturating_add(grown.saturating_mul(more)).min(self.entries),
+            Some(span) => self.push(span, grown.capped_mul(more)),
+            None => self.waiting = self.waiting.capped_add(grown.capped_mul(more)).min(self.entries),
         }
     }
 }

@@ -3,6 +3,7 @@
 use tilewright_notation::algebra::access::{AccessLoop, AccessPattern};
 
 use super::context::VerifyContext;
+use crate::capped::Capped;
 use crate::program::Count;
 use crate::program::exec::Loop;
 use crate::sequencer::entries;
@@ -73,7 +74,7 @@ pub(super) fn merged(rows: &[LoopExtent]) -> Vec<LoopExtent> {
                     && !outer.kept
                     && i128::from(outer.stride) == i128::from(row.stride) * i128::from(row.size) =>
             {
-                outer.size = outer.size.saturating_mul(row.size);
+                outer.size = outer.size.capped_mul(row.size);
                 outer.stride = row.stride;
             }
             _ => merged.push(*row),

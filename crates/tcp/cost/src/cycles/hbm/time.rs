@@ -12,6 +12,7 @@
 use tilewright_machine::tcp::Tcp;
 
 use super::{HbmChannels, column_bytes};
+use tilewright_tcp_isa::capped::Capped;
 
 /// Times as multiples of one over a denominator.
 struct ChannelTimes {
@@ -36,23 +37,21 @@ impl ChannelTimes {
         let columns = u128::from(hbm.access_bytes.div_ceil(column_bytes(machine)));
         let moved = u128::from(hbm.access_bytes) * clock * timing;
         let row = (u128::from(hbm.row_switch_ns) * clock).div_ceil(1_000_000_000);
-        let unit = moved.max(columns.saturating_mul(timed(hbm.other_group_cycles)));
+        let unit = moved.max(columns.capped_mul(timed(hbm.other_group_cycles)));
         ChannelTimes {
             denominator,
             unit,
             column: timed(hbm.same_group_cycles),
             rank: timed(hbm.other_rank_cycles.saturating_sub(hbm.other_group_cycles)),
-            row: row.saturating_mul(denominator).max(unit),
-            partial: u128::from(hbm.partial_write_cycles).saturating_mul(denominator).max(unit),
+            row: row.capped_mul(denominator).max(unit),
+            partial: u128::from(hbm.partial_write_cycles).capped_mul(denominator).max(unit),
         }
     }
 
     fn work(&self, accesses: u64, partial_writes: u64, row_switches: u64) -> u128 {
         let plain = accesses.saturating_sub(partial_writes).saturating_sub(row_switches);
         let parts = [(plain, self.unit), (partial_writes, self.partial), (row_switches, self.row)];
-        parts
-            .into_iter()
-            .fold(0, |all, (count, each)| all.saturating_add(each.saturating_mul(u128::from(count))))
+        parts.into_iter().fold(0, |all, (count, each)| all.capped_add(each.capped_mul(u128::from(count))))
     }
 }
 
@@ -82,13 +81,13 @@ impl HbmChannels {
     fn time(&self, machine: &Tcp, times: &ChannelTimes, at: usize) -> u128 {
         let Some(channel) = self.channels.get(at) else { return 0 };
         let queues = channel.accesses.div_ceil(machine.hbm.queue_entries.max(1));
-        let changes = channel.rank_changes.min(queues.saturating_mul(machine.hbm.ranks.saturating_sub(1)));
+        let changes = channel.rank_changes.min(queues.capped_mul(machine.hbm.ranks.saturating_sub(1)));
         let bus = times
             .work(channel.accesses, channel.partial_writes, 0)
-            .saturating_add(times.rank.saturating_mul(u128::from(changes)));
+            .capped_add(times.rank.capped_mul(u128::from(changes)));
         let (banks, groups) = (self.map.banks(), self.map.groups());
         let columns = self.columns.iter().skip(at * groups).take(groups).copied().max().unwrap_or(0);
-        let group = times.column.saturating_mul(u128::from(columns));
+        let group = times.column.capped_mul(u128::from(columns));
         let banks = self.banks.iter().skip(at * banks).take(banks);
         let bank = banks.map(|bank| times.work(bank.accesses, bank.partial_writes, bank.row_switches)).max();
         bus.max(group).max(bank.unwrap_or(0))

@@ -10,6 +10,7 @@ use tilewright_machine::tcp::Tcp;
 use super::map::BankAddress;
 use super::{Direction, HbmAccess, HbmChannels};
 use crate::cycles::dma::packet_requests;
+use tilewright_tcp_isa::capped::Capped;
 
 /// What one step takes of a channel.
 #[derive(Clone, Copy, Debug)]
@@ -34,7 +35,7 @@ impl HbmChannels {
         };
         let body = HbmAccess { loops_bytes: inner, ..*access };
         if outer.stride == 0 && outer.size > 1 {
-            let again = weight.saturating_mul(outer.size - 1);
+            let again = weight.capped_mul(outer.size - 1);
             return self.nest(machine, &body, weight) && self.nest(machine, &body, again);
         }
         (0..outer.size).all(|step| {
@@ -84,7 +85,7 @@ impl HbmChannels {
     fn uneven(&mut self, machine: &Tcp, access: &HbmAccess, weight: u64) -> bool {
         let (request_bytes, writes) = (machine.tdma.request_bytes, access.direction == Direction::Write);
         (0..packet_requests(machine, access.packet_bytes)).all(|step| {
-            let done = step.saturating_mul(request_bytes);
+            let done = step.capped_mul(request_bytes);
             let bytes = request_bytes.min(access.packet_bytes.saturating_sub(done));
             self.request(machine, access.base_bytes.wrapping_add(done), bytes, weight, writes)
         })
@@ -110,7 +111,7 @@ impl HbmChannels {
     fn run(&mut self, base_bytes: u64, units: u64, touch: StepAccess) -> bool {
         let unit_bytes = self.map.unit_bytes;
         let (mut at, mut left) = (base_bytes, units);
-        while let Some((head, blocks)) = self.map.blocks(at, left.saturating_mul(unit_bytes)) {
+        while let Some((head, blocks)) = self.map.blocks(at, left.capped_mul(unit_bytes)) {
             let head_units = head / unit_bytes;
             if !self.units(at, head_units, touch) {
                 return false;
@@ -143,7 +144,7 @@ impl HbmChannels {
         let (unit_bytes, block_bytes) = (self.map.unit_bytes, self.map.block_bytes);
         let units = block_bytes / unit_bytes;
         let last = base_bytes.wrapping_add((blocks - 1).wrapping_mul(block_bytes));
-        let again = StepAccess { weight: touch.weight.saturating_mul(blocks - 1), ..touch };
+        let again = StepAccess { weight: touch.weight.capped_mul(blocks - 1), ..touch };
         // The last block follows the first as any block follows the one before: another row of each bank.
         self.units(base_bytes, units, touch) && (blocks == 1 || self.units(last, units, again))
     }
@@ -158,14 +159,14 @@ impl HbmChannels {
         let Some(left) = self.steps_left.checked_sub(1) else { return false };
         self.steps_left = left;
         let StepAccess { times, bytes, columns, partial, weight } = touch;
-        self.covered_bytes = self.covered_bytes.saturating_add(u128::from(bytes) * u128::from(weight));
+        self.covered_bytes = self.covered_bytes.capped_add(u128::from(bytes) * u128::from(weight));
         let at = self.map.channel(place);
         let (group, rank) = (self.map.group(place), self.map.rank(place));
         let (row, banks, groups) = (self.map.row(at_bytes), self.map.banks(), self.map.groups());
-        let accesses = times.saturating_mul(weight);
+        let accesses = times.capped_mul(weight);
         let partial_writes = if partial { accesses } else { 0 };
         if let Some(used) = self.columns.get_mut(at * groups + group) {
-            *used = used.saturating_add(columns.saturating_mul(weight));
+            *used = used.capped_add(columns.capped_mul(weight));
         }
         let Some(channel) = self.channels.get_mut(at) else { return true };
         let Some(bank) = self.banks.get_mut(at * banks + self.map.bank(place)) else { return true };
@@ -173,10 +174,10 @@ impl HbmChannels {
         let ranks = if channel.rank.is_some_and(|last| last != rank) { weight } else { 0 };
         bank.add(accesses, partial_writes, switches);
         (bank.row, channel.rank) = (Some(row), Some(rank));
-        channel.accesses = channel.accesses.saturating_add(accesses);
-        channel.partial_writes = channel.partial_writes.saturating_add(partial_writes);
-        channel.row_switches = channel.row_switches.saturating_add(switches);
-        channel.rank_changes = channel.rank_changes.saturating_add(ranks);
+        channel.accesses = channel.accesses.capped_add(accesses);
+        channel.partial_writes = channel.partial_writes.capped_add(partial_writes);
+        channel.row_switches = channel.row_switches.capped_add(switches);
+        channel.rank_changes = channel.rank_changes.capped_add(ranks);
         true
     }
 }

@@ -13,6 +13,7 @@ use tilewright_tcp_isa::program::exec::{
 use super::{pattern, read_bytes};
 use crate::banks::longest_hold;
 use crate::cycles::contention::BankWalk;
+use tilewright_tcp_isa::capped::Capped;
 
 /// One unit's accesses.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,14 +58,14 @@ impl UnitAccesses {
             };
             match loops.last_mut().filter(|outer| joins(outer)) {
                 Some(outer) => {
-                    *outer = AccessLoop::new(outer.size.saturating_mul(size), row.stride.unsigned_abs());
+                    *outer = AccessLoop::new(outer.size.capped_mul(size), row.stride.unsigned_abs());
                 }
                 None => loops.push(AccessLoop::new(size, row.stride.cast_unsigned())),
             }
         }
         let writes = commit.bytes.div_ceil(width).max(1);
-        match loops.last_mut().filter(|inner| inner.stride == writes.saturating_mul(width)) {
-            Some(inner) => *inner = AccessLoop::new(inner.size.saturating_mul(writes), width),
+        match loops.last_mut().filter(|inner| inner.stride == writes.capped_mul(width)) {
+            Some(inner) => *inner = AccessLoop::new(inner.size.capped_mul(writes), width),
             None => loops.push(AccessLoop::new(writes, width)),
         }
         for row in &mut loops {
@@ -111,7 +112,7 @@ pub fn held_accesses(machine: &Tcp, exec: &Exec) -> u64 {
     match &exec.body {
         ExecBody::Stream(stream) => {
             let fetch = UnitAccesses::of_fetch(machine, exec.context, &stream.fetch).held(machine);
-            fetch.saturating_add(commit(&stream.commit))
+            fetch.capped_add(commit(&stream.commit))
         }
         ExecBody::Fill(fill) => commit(&fill.commit),
         ExecBody::Short(short) => UnitAccesses::of_short(machine, *short).held(machine),

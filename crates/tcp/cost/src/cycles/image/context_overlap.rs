@@ -14,6 +14,7 @@ use super::accesses::UnitAccesses;
 use super::exec_cycles;
 use crate::cycles::contention::{BankWalk, ContractionReads, bank_slowdown, blocked_cycles};
 use crate::cycles::{PipelineStage, registers};
+use tilewright_tcp_isa::capped::Capped;
 
 const FULL_Q32: u64 = 1 << 32;
 
@@ -60,7 +61,7 @@ pub fn traffic(machine: &Tcp, exec: &Exec) -> Traffic {
                 unit(UnitAccesses::of_fetch(machine, exec.context, &stream.fetch), PipelineStage::Fetch);
             let reads = stream.contract.as_ref().map(|contract| {
                 let shape = ContractionStage::of(machine, stream, contract);
-                let steps = shape.groups.saturating_mul(shape.group_steps);
+                let steps = shape.groups.capped_mul(shape.group_steps);
                 registers::reads(machine, stream, contract, steps).ports
             });
             ([fetch, commit(&stream.commit)], stream.commit.memory, reads)
@@ -102,13 +103,13 @@ pub fn sub_speed_q32(machine: &Tcp, sub: &Traffic, main: &Traffic) -> u64 {
 /// its accesses take all banks, so it goes at the pace that the busiest bank leaves to it.
 pub fn bank_shares_q32(machine: &Tcp, command: &Traffic) -> Vec<u64> {
     let banks = usize::try_from(machine.dm.banks).unwrap_or(1).max(1);
-    let period = machine.dm.banks.saturating_mul(machine.dm.bank_access_bytes).max(1);
+    let period = machine.dm.banks.capped_mul(machine.dm.bank_access_bytes).max(1);
     let mut shares = vec![0_u64; banks];
     for used in command.banks.iter().flatten() {
         let mut touched = vec![0_u64; banks];
         for at in 0..period {
             let (first, count) = used.walk.banks(machine, at);
-            for bank in first..first.saturating_add(count) {
+            for bank in first..first.capped_add(count) {
                 let bank = usize::try_from(bank % machine.dm.banks.max(1)).unwrap_or(0);
                 if let Some(touched) = touched.get_mut(bank) {
                     *touched += 1;
@@ -117,7 +118,7 @@ pub fn bank_shares_q32(machine: &Tcp, command: &Traffic) -> Vec<u64> {
         }
         let busy = part_q32(used.cycles, command.busy_cycles);
         for (share, touched) in shares.iter_mut().zip(touched) {
-            *share = share.saturating_add(times(part_q32(touched, period), busy)).min(FULL_Q32);
+            *share = share.capped_add(times(part_q32(touched, period), busy)).min(FULL_Q32);
         }
     }
     shares
@@ -139,10 +140,10 @@ fn bank_speed_q32(machine: &Tcp, sub: &BankUse, main: &Traffic) -> u64 {
 /// The banks that accesses of a unit touch, one access a cycle.
 fn banks_of(machine: &Tcp, used: &BankUse) -> Vec<bool> {
     let mut touched = vec![false; usize::try_from(machine.dm.banks).unwrap_or(1).max(1)];
-    let period = machine.dm.banks.saturating_mul(machine.dm.bank_access_bytes).max(1);
+    let period = machine.dm.banks.capped_mul(machine.dm.bank_access_bytes).max(1);
     for at in 0..used.cycles.min(period) {
         let (first, count) = used.walk.banks(machine, at);
-        for bank in first..first.saturating_add(count) {
+        for bank in first..first.capped_add(count) {
             let bank = usize::try_from(bank % machine.dm.banks.max(1)).unwrap_or(0);
             if let Some(touched) = touched.get_mut(bank) {
                 *touched = true;

@@ -7,6 +7,7 @@ use tilewright_tcp_isa::program::exec::{Commit, Contract, Exec, ExecBody, Loop, 
 
 use super::held_accesses;
 use crate::cycles::switch::bitmap_cycles;
+use tilewright_tcp_isa::capped::Capped;
 
 /// What an execution needs for itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -66,7 +67,7 @@ pub fn exclusive_use(machine: &Tcp, exec: &Exec) -> ExclusiveUse {
 
 /// Bytes that a lane has of the register file.
 fn part_bytes(machine: &Tcp, lanes: u64) -> u64 {
-    machine.trf_lane_payload_bytes().saturating_mul(machine.ce.lanes) / lanes.max(1)
+    machine.trf_lane_payload_bytes().capped_mul(machine.ce.lanes) / lanes.max(1)
 }
 
 fn halves_read(machine: &Tcp, stream: &Stream, contract: &Contract) -> u8 {
@@ -81,7 +82,7 @@ fn halves_written(machine: &Tcp, commit: &Commit) -> u8 {
     let part = part_bytes(machine, lanes).max(1);
     let within = commit.loops.iter().filter(|row| !row.stride.unsigned_abs().is_multiple_of(part));
     let strides = within.map(|row: &Loop| (row.size.fixed(), row.stride));
-    let written = reach(strides, 8, commit.bytes.saturating_mul(8));
+    let written = reach(strides, 8, commit.bytes.capped_mul(8));
     halves(part, commit.base.saturating_sub(written.below), written.more)
 }
 
@@ -97,12 +98,12 @@ struct ByteReach {
 fn reach(loops: impl Iterator<Item = (u64, i64)>, unit_bits: u64, run_bits: u64) -> ByteReach {
     let (below, above) = loops.fold((0, 0), |(below, above): (u64, u64), (size, stride)| {
         let steps = size.saturating_sub(1);
-        let bits = stride.unsigned_abs().saturating_mul(unit_bits).saturating_mul(steps);
-        if stride < 0 { (below.saturating_add(bits), above) } else { (below, above.saturating_add(bits)) }
+        let bits = stride.unsigned_abs().capped_mul(unit_bits).capped_mul(steps);
+        if stride < 0 { (below.capped_add(bits), above) } else { (below, above.capped_add(bits)) }
     });
     let below_bytes = below.div_ceil(8);
-    let last_bits = above.saturating_add(run_bits.max(1) - 1);
-    ByteReach { below: below_bytes, more: below_bytes.saturating_add(last_bits / 8) }
+    let last_bits = above.capped_add(run_bits.max(1) - 1);
+    ByteReach { below: below_bytes, more: below_bytes.capped_add(last_bits / 8) }
 }
 
 /// The halves of a lane's part that a byte and those `more` after it touch.
@@ -112,5 +113,5 @@ fn halves(part_bytes: u64, first: u64, more: u64) -> u8 {
     if more >= half {
         return 0b11;
     }
-    (1 << (at / half).min(1)) | (1 << (at.saturating_add(more) / half % 2))
+    (1 << (at / half).min(1)) | (1 << (at.capped_add(more) / half % 2))
 }

@@ -3,6 +3,7 @@
 
 use tilewright_machine::tcp::Tcp;
 
+use tilewright_tcp_isa::capped::{Capped, capped};
 use tilewright_tcp_isa::program::transfer::{MemoryInstance, MemoryLocation, SLICE_STRIDE};
 
 /// A transfer's use of a data memory network or of a port.
@@ -50,14 +51,14 @@ pub(super) fn networks(
         if step_slices == 0 || size <= 1 {
             continue;
         }
-        if slices.len().saturating_mul(usize::try_from(size).unwrap_or(MOST)) > MOST {
+        if slices.len().capped_mul(usize::try_from(size).unwrap_or(MOST)) > MOST {
             let first = slice / machine.pe.slices.max(1) * machine.pe.dmns;
-            return (first..first.saturating_add(machine.pe.dmns)).map(|network| (network, 1)).collect();
+            return (first..first.capped_add(machine.pe.dmns)).map(|network| (network, 1)).collect();
         }
         let steps = |at: u64| {
             (0..size).map(move |index| {
-                let away = index.saturating_mul(step_slices);
-                if step < 0 { at.saturating_sub(away) } else { at.saturating_add(away) }
+                let away = index.capped_mul(step_slices);
+                if step < 0 { at.saturating_sub(away) } else { at.capped_add(away) }
             })
         };
         slices = slices.iter().flat_map(|at| steps(*at)).collect();
@@ -85,19 +86,19 @@ pub(super) fn reached(
     requests: u64,
     request_cycles: u64,
 ) -> OnChipSide {
-    let all = visits.iter().fold(0, |all: u64, (_, count)| all.saturating_add(*count)).max(1);
+    let all = visits.iter().fold(0, |all: u64, (_, count)| all.capped_add(*count)).max(1);
     let share = |count: u64| (u128::from(requests) * u128::from(count)).div_ceil(u128::from(all));
     let (mut paths, mut pes, mut most) = (Vec::new(), Vec::new(), 0);
     for (network, count) in visits {
-        let cycles = share(*count).saturating_mul(u128::from(request_cycles));
+        let cycles = share(*count).capped_mul(u128::from(request_cycles));
         most = most.max(cycles);
         let path = SharedPath::Network { chip: located.chip, network: *network };
-        let cycles_q32 = cycles.saturating_mul(1 << 32);
+        let cycles_q32 = cycles.capped_mul(1 << 32);
         paths.push(PathUse { path, cycles_q32 });
         pes.push(network / machine.pe.dmns.max(1));
     }
     pes.dedup();
-    OnChipSide { paths, pes, network_cycles: u64::try_from(most).unwrap_or(u64::MAX) }
+    OnChipSide { paths, pes, network_cycles: capped(most) }
 }
 
 /// The ports of the PEs of a side, each with an equal share of the bytes.

@@ -12,6 +12,7 @@ use super::networks::{self, OnChipSide, PathUse};
 use crate::cycles::dma;
 use crate::cycles::dma::{DmaBound, DmaCycles, DmaRoute, DmaSide, transfer_cycles};
 use crate::cycles::hbm::{Direction, HbmAccess, HbmChannels};
+use tilewright_tcp_isa::capped::{Capped, capped};
 
 /// A transfer alone: time, and what it takes of what is shared.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,9 +57,9 @@ pub struct HbmUse {
 /// How long a transfer takes alone; `None` if it starts where no memory is.
 pub fn transfer_cost(machine: &Tcp, transfer: &Transfer) -> Option<TransferCost> {
     let (source, target) = (transfer.source.locate()?, transfer.target.locate()?);
-    let packets = transfer.loops.iter().fold(1_u64, |all, row| all.saturating_mul(row.size.fixed()));
+    let packets = transfer.loops.iter().fold(1_u64, |all, row| all.capped_mul(row.size.fixed()));
     let requests = dma::requests(machine, packets, transfer.packet);
-    let bytes = packets.saturating_mul(transfer.packet);
+    let bytes = packets.capped_mul(transfer.packet);
     let ends = [(Direction::Read, source), (Direction::Write, target)]
         .map(|(direction, located)| TransferEnd { direction, located });
     let [mut reads, mut writes] = ends.map(|end| side(machine, transfer, &end, requests));
@@ -70,20 +71,20 @@ pub fn transfer_cost(machine: &Tcp, transfer: &Transfer) -> Option<TransferCost>
             let inward = end.direction == Direction::Write;
             let ports = networks::ports(machine, end.located.chip, &part.pes, bytes, inward);
             let port = ports.iter().map(|port| port.cycles_q32).max().unwrap_or(0);
-            let port_cycles = u64::try_from(port.div_ceil(1 << 32)).unwrap_or(u64::MAX);
+            let port_cycles = capped(port.div_ceil(1 << 32));
             part.side.memory_cycles = part.side.memory_cycles.max(port_cycles);
             paths.extend(ports);
         }
     }
     let link_cycles = if source.chip == target.chip { 0 } else { link_cycles(machine, bytes) };
-    let startup_cycles = machine.tdma.startup_cycles.saturating_add(peer_cycles(machine, link_cycles));
+    let startup_cycles = machine.tdma.startup_cycles.capped_add(peer_cycles(machine, link_cycles));
     let route = route(machine, source, target);
     let mut cycles = transfer_cycles(startup_cycles, route, reads.side, writes.side);
     let moved_cycles = cycles.total_cycles.saturating_sub(startup_cycles).max(link_cycles);
     if link_cycles > 0 && moved_cycles == link_cycles {
         cycles.binding = DmaBound::Link;
     }
-    cycles.total_cycles = startup_cycles.saturating_add(moved_cycles);
+    cycles.total_cycles = startup_cycles.capped_add(moved_cycles);
     let off_chip = |end: &TransferEnd| end.located.medium == MemoryInstance::Hbm && end.by_index(transfer);
     Some(TransferCost {
         cycles,
@@ -152,7 +153,7 @@ fn side(machine: &Tcp, transfer: &Transfer, end: &TransferEnd, requests: u64) ->
         }
         MemoryInstance::Spm { .. } => {
             let request_cycles = machine.tdma.request_bytes.div_ceil(machine.cpu.spm_bytes_per_cycle);
-            let memory_cycles = requests.saturating_mul(request_cycles);
+            let memory_cycles = requests.capped_mul(request_cycles);
             let side = DmaSide {
                 memory_cycles,
                 ..DmaSide::data_memory(machine, requests, 1, machine.pe.dmns, false)
@@ -188,7 +189,7 @@ fn off_chip(machine: &Tcp, chip: u64, channels: &HbmChannels) -> HbmUse {
     let even = most - least.min(most) <= most >> 6;
     HbmUse {
         chip,
-        unit_bytes: channels.accesses().saturating_mul(machine.hbm.access_bytes),
+        unit_bytes: channels.accesses().capped_mul(machine.hbm.access_bytes),
         busiest_q32: most,
         channels_q32: if even { Vec::new() } else { times },
     }
@@ -233,5 +234,5 @@ fn peer_cycles(machine: &Tcp, link_cycles: u64) -> u64 {
 /// Whole cycles of a time.
 pub fn cycles_of_ns(machine: &Tcp, ns: u64) -> u64 {
     let cycles = u128::from(ns) * u128::from(machine.chip.clock_hz);
-    u64::try_from(cycles.div_ceil(1_000_000_000)).unwrap_or(u64::MAX)
+    capped(cycles.div_ceil(1_000_000_000))
 }
