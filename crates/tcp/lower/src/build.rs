@@ -1,5 +1,6 @@
 //! The commands of a contraction, one after the other.
 
+use tilewright_base::invariant::Exact;
 use tilewright_base::{Diagnostic, Span};
 use tilewright_notation::algebra::RadixMap;
 use tilewright_notation::problem::Problem;
@@ -50,9 +51,9 @@ pub(super) struct ContractionNest {
     pub(super) stationary: SliceView,
     pub(super) switch: Switch,
     /// Steps that bring a new packet.
-    pub(super) fetched: Vec<LoopPiece>,
+    pub(super) fetch_steps: Vec<LoopPiece>,
     /// Steps that hold it.
-    pub(super) held: Vec<LoopPiece>,
+    pub(super) reuse_steps: Vec<LoopPiece>,
     pub(super) lanes: Vec<LoopPiece>,
     pub(super) packet: PaddedPacket,
     pub(super) registers: RegisterLayout,
@@ -62,7 +63,7 @@ pub(super) struct ContractionNest {
 
 impl ContractionNest {
     pub(super) fn time(&self) -> Vec<LoopPiece> {
-        self.fetched.iter().chain(&self.held).copied().collect()
+        self.fetch_steps.iter().chain(&self.reuse_steps).copied().collect()
     }
 }
 
@@ -124,7 +125,8 @@ impl<'a> ContractionBuilder<'a> {
         Ok((self.finish(), free_byte))
     }
 
-    /// Padding, masks and loops that registers count join with nothing, so a walk may need more entries than its pattern alone.
+    /// Padding, masks and loops that registers count join with nothing, so a walk may need more entries than
+    /// its pattern alone.
     fn check_loops(&self) -> Result<(), Box<Diagnostic>> {
         let most = self.setup.machine.sequencer.entries;
         for exec in &self.execs {
@@ -132,17 +134,17 @@ impl<'a> ContractionBuilder<'a> {
             let walk = stream.contract.as_ref().map_or(0, |contract| contract.loops.len());
             let loops = stream.fetch.loops.len().max(stream.commit.loops.len()).max(walk);
             if loops as u64 > most {
-                let asked = format!("`{}` walks {loops} loops, masks and padding among them", exec.name);
+                let message = format!("`{}` walks {loops} loops, masks and padding among them", exec.name);
                 return Err(refuse(
                     self.problem,
-                    &asked,
+                    &message,
                     "digits that shapes and tactic cut alike, or fewer",
                 ));
             }
             let masks = self.setup.machine.fetch.mask_chunks;
             if stream.fetch.limits.len() as u64 > masks {
-                let asked = format!("`{}` masks {} axes or digits", exec.name, stream.fetch.limits.len());
-                return Err(refuse(self.problem, &asked, "fewer padded digits"));
+                let message = format!("`{}` masks {} axes or digits", exec.name, stream.fetch.limits.len());
+                return Err(refuse(self.problem, &message, "fewer padded digits"));
             }
         }
         Ok(())
@@ -167,8 +169,8 @@ impl<'a> ContractionBuilder<'a> {
         let end = bytes.checked_next_multiple_of(self.setup.machine.network.flit_bytes);
         let end = end.and_then(|bytes| base.checked_add(bytes)).filter(|end| *end <= capacity);
         self.next_byte = end.ok_or_else(|| {
-            let asked = format!("tensors and copies take more than {capacity} B of data memory");
-            refuse(self.problem, &asked, "smaller tiles, or shapes that need no copies")
+            let message = format!("tensors and copies take more than {capacity} B of data memory");
+            refuse(self.problem, &message, "smaller tiles, or shapes that need no copies")
         })?;
         Ok(base)
     }
@@ -176,12 +178,12 @@ impl<'a> ContractionBuilder<'a> {
     /// Makes both operands reachable and settles the loops.
     fn nest(&mut self) -> Result<ContractionNest, Box<Diagnostic>> {
         let (problem, placed) = (self.problem, self.placed);
-        let (operand, held) = (problem.streamed(), problem.stationary);
-        let stationary = self.view(held);
-        let stationary = self.brought(held, stationary)?;
-        let mut stationary = self.with_margins(held, stationary)?;
+        let (operand, stationary_operand) = (problem.streamed(), problem.stationary);
+        let stationary = self.view(stationary_operand);
+        let stationary = self.bring_local(stationary_operand, stationary)?;
+        let mut stationary = self.with_margins(stationary_operand, stationary)?;
         if self.uneven(&[&stationary]) {
-            stationary = self.straightened(held, &stationary, self.live_slices())?;
+            stationary = self.straightened(stationary_operand, &stationary, self.live_slices())?;
         }
         let out = self.view(Operand::Out);
         let first = &placed.time[..placed.time.len() - placed.repeat_terms];
@@ -195,24 +197,25 @@ impl<'a> ContractionBuilder<'a> {
         if !self.uneven(&[&stream, &stationary]) && !self.has_margins(operand) {
             let views = self.agreeing([&stream, &stationary, &out]);
             let packet = cut(&placed.packet, &views, DigitValues::Places);
-            let fetched = cut(first, &views, DigitValues::Live);
-            self.dynamic.settle(problem, &fetched);
-            switch = self.straight(operand, &stream, &fetched, &packet);
+            let fetch_steps = cut(first, &views, DigitValues::Live);
+            self.dynamic.settle(problem, &fetch_steps);
+            switch = self.straight(operand, &stream, &fetch_steps, &packet);
         }
         if switch.is_none() {
-            stream = self.brought(operand, stream)?;
+            stream = self.bring_local(operand, stream)?;
             stream = self.with_margins(operand, stream)?;
             if self.uneven(&[&stream, &stationary]) {
                 stream = self.straightened(operand, &stream, self.live_slices())?;
             }
             if self.uneven(&[&stream, &stationary]) {
-                stationary = self.straightened(held, &stationary, self.live_slices())?;
+                stationary = self.straightened(stationary_operand, &stationary, self.live_slices())?;
             }
         }
         self.settled(stream, stationary, switch.unwrap_or_default())
     }
 
-    /// Shifts that show zeros before the start of a window, if they serve and the stream lies in each slice's own memory.
+    /// Shifts that show zeros before the start of a window, if they serve and the stream lies in each slice's
+    /// own memory.
     fn over_margins(&mut self, stream: &SliceView, stationary: &SliceView) -> Option<ContractionNest> {
         let operand = self.problem.streamed();
         let fixed = self.problem.axes.iter().all(|axis| !axis.dynamic);
@@ -239,10 +242,10 @@ impl<'a> ContractionBuilder<'a> {
         let out = self.view(Operand::Out);
         let (first, last) = placed.time.split_at(placed.time.len() - placed.repeat_terms);
         let views = self.agreeing([&stream, &stationary, &out]);
-        let fetched = cut(first, &views, DigitValues::Live);
+        let fetch_steps = cut(first, &views, DigitValues::Live);
         let packet = cut(&placed.packet, &views, DigitValues::Places);
         let lanes = cut(&placed.lanes, &views, DigitValues::Places);
-        let held = cut(last, &views, DigitValues::Live);
+        let reuse_steps = cut(last, &views, DigitValues::Live);
         let packet = PaddedPacket::new(self.setup, problem, &packet).map_err(|_| {
             refuse(
                 problem,
@@ -250,15 +253,15 @@ impl<'a> ContractionBuilder<'a> {
                 "a power of two in the packet",
             )
         })?;
-        let time: Vec<LoopPiece> = fetched.iter().chain(&held).copied().collect();
+        let time: Vec<LoopPiece> = fetch_steps.iter().chain(&reuse_steps).copied().collect();
         self.dynamic.settle(problem, &time);
         let registers = self.registers(&stationary, &lanes, &time, &packet)?;
         let mut nest = ContractionNest {
             stream,
             stationary,
             switch,
-            fetched,
-            held,
+            fetch_steps,
+            reuse_steps,
             lanes,
             packet,
             registers,
@@ -291,7 +294,7 @@ impl<'a> ContractionBuilder<'a> {
     ) -> Result<RegisterLayout, Box<Diagnostic>> {
         let machine = self.setup.machine;
         let lane_room = machine.ce.lanes * machine.trf_lane_payload_bytes() / steps(lanes);
-        let wanted = RegisterLayoutInput {
+        let input = RegisterLayoutInput {
             view,
             lanes,
             time,
@@ -303,11 +306,11 @@ impl<'a> ContractionBuilder<'a> {
             lane_room,
             wide_bytes: machine.ce.packet_bytes,
         };
-        let registers = RegisterLayout::new(&wanted).map_err(|clash| self.clash(clash))?;
+        let registers = RegisterLayout::new(&input).map_err(|clash| self.clash(clash))?;
         if registers.lane_bytes > lane_room {
-            let asked =
+            let message =
                 format!("a lane's part of the register file takes {} of {lane_room} B", registers.lane_bytes);
-            return Err(refuse(self.problem, &asked, "a smaller stationary tile"));
+            return Err(refuse(self.problem, &message, "a smaller stationary tile"));
         }
         Ok(registers)
     }
@@ -326,19 +329,19 @@ impl<'a> ContractionBuilder<'a> {
         &self,
         operand: Operand,
         view: &SliceView,
-        fetched: &[LoopPiece],
+        fetch_steps: &[LoopPiece],
         packet: &[LoopPiece],
     ) -> Option<Switch> {
         if packet.iter().any(|piece| view.stride(piece).is_err()) {
             return None;
         }
         let steps: Result<Vec<_>, CutMismatch> =
-            fetched.iter().map(|piece| Ok((*piece, view.step(piece)?))).collect();
+            fetch_steps.iter().map(|piece| Ok((*piece, view.step(piece)?))).collect();
         self.supply(operand, view).in_order(&steps.ok()?, &self.dynamic)
     }
 
     /// A view in which every slice has what it needs: as it is, or after a copy through the switch.
-    fn brought(&mut self, operand: Operand, view: SliceView) -> Result<SliceView, Box<Diagnostic>> {
+    fn bring_local(&mut self, operand: Operand, view: SliceView) -> Result<SliceView, Box<Diagnostic>> {
         let supply = self.supply(operand, &view);
         if supply.is_local() {
             return Ok(view);
@@ -349,7 +352,7 @@ impl<'a> ContractionBuilder<'a> {
             (self.map(operand).to[1] * bits).div_ceil(8).next_multiple_of(machine.dm.write_granule_bytes);
         let packet = whole_part(bytes, machine.network.flit_bytes);
         let sources = supply.sources(0).len() as u64;
-        let base = self.room(bytes.saturating_mul(sources))?;
+        let base = self.room(bytes.exact_mul(sources))?;
         let fetch = commands::fetch_linear(self.setup, Dtype::I8, view.base, bytes, packet);
         let loops = [SequencerLoop::of(bytes / packet, packet), SequencerLoop::of(sources, bytes)];
         let live = self.live_slices();
@@ -390,8 +393,8 @@ impl<'a> ContractionBuilder<'a> {
 
     pub(super) fn clash(&self, clash: CutMismatch) -> Box<Diagnostic> {
         let name = self.problem.axis(clash.axis).name;
-        let asked = format!("axis `{name}` is cut at {} by one operand and not by another", clash.weight);
-        refuse(self.problem, &asked, "digits that refine each other")
+        let message = format!("axis `{name}` is cut at {} by one operand and not by another", clash.weight);
+        refuse(self.problem, &message, "digits that refine each other")
     }
 
     fn finish(self) -> Program {

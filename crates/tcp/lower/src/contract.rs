@@ -1,6 +1,7 @@
 //! The load of the register files and the contraction itself.
 
 use tilewright_base::Diagnostic;
+use tilewright_base::invariant::Exact;
 use tilewright_notation::syntax::ast::Operand;
 use tilewright_num::Dtype;
 use tilewright_tcp_isa::program::Count;
@@ -37,7 +38,7 @@ impl ContractionBuilder<'_> {
         // The sub context has one stage of the adapter and one width.
         let adapted = !fetch.limits.is_empty() || fetch.zero_point.is_some();
         let run = innermost_run(&fetch.loops);
-        let run_bits = run.saturating_mul(self.setup.element_bits());
+        let run_bits = run.exact_mul(self.setup.element_bits());
         let divides = run.is_multiple_of(fetch.packet) || fetch.packet.is_multiple_of(run);
         let narrow = !divides || !run_bits.is_multiple_of(self.setup.machine.fetch.sub_width_bytes * 8);
         let memory = Memory::Trf { lanes: steps(&nest.lanes) };
@@ -78,8 +79,8 @@ impl ContractionBuilder<'_> {
             zero_point: self.zero_point(operand),
         };
         let fetch = commands::fetch(self.setup, self.problem, &self.dynamic, &self.placed.parallel, &fetched);
-        let held = nest.held.iter().map(|piece| (piece.size, self.dynamic.steps(piece)));
-        let repeats = self.dynamic.product(held.collect::<Vec<_>>());
+        let reused = nest.reuse_steps.iter().map(|piece| (piece.size, self.dynamic.steps(piece)));
+        let repeats = self.dynamic.product(reused.collect::<Vec<_>>());
         let vector = ending.gives.map(|gives| self.adder(gives, ending.group_slices()));
         let commit = ending.commit(self)?;
         let stream = Stream {
@@ -99,7 +100,7 @@ impl ContractionBuilder<'_> {
     fn stream_rows(&self, nest: &ContractionNest) -> Result<Vec<FetchLoop>, Box<Diagnostic>> {
         let mut rows = Vec::new();
         let shifts = usize::from(nest.shift.is_some());
-        for piece in &nest.fetched[..nest.fetched.len() - shifts] {
+        for piece in &nest.fetch_steps[..nest.fetch_steps.len() - shifts] {
             match nest.stream.step(piece).map_err(|clash| self.clash(clash))? {
                 Some(DigitStep::Slice(_)) => {}
                 Some(DigitStep::Offset(stride)) => rows.push(self.counted(piece, stride)),

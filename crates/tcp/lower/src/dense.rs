@@ -1,4 +1,5 @@
-//! Copies within each slice's memory that write one element after the other: fetched in the order wanted, committed densely.
+//! Copies within each slice's memory that write one element after the other: fetched in the order wanted,
+//! committed densely.
 
 use tilewright_base::Diagnostic;
 use tilewright_notation::problem::AxisId;
@@ -42,7 +43,8 @@ impl DenseCopy<'_> {
 }
 
 impl ContractionBuilder<'_> {
-    /// Puts the command of a dense copy to `base` behind the others; `bytes` as [`DenseCopy::fill_up`] gave them.
+    /// Puts the command of a dense copy to `base` behind the others; `bytes` as [`DenseCopy::fill_up`] gave
+    /// them.
     pub(super) fn copy_densely(&mut self, dense: DenseCopy<'_>, base: u64, bytes: u64) {
         let setup = self.setup;
         let packet_bytes = whole_part(bytes, setup.machine.network.flit_bytes);

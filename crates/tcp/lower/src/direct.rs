@@ -1,5 +1,5 @@
-//! Whether the commit unit can write sums straight to the output's shape: flits contiguous, strides whole words, and a place of its
-//! own for every step.
+//! Whether the commit unit can write sums straight to the output's shape: flits contiguous, strides whole
+//! words, and a place of its own for every step.
 
 use super::drain::{DrainLayout, FlitLoop};
 use super::dynamic::DynamicAxes;

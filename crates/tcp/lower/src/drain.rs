@@ -1,6 +1,7 @@
-//! The order in which sums leave the contraction engine, as a layout: flit after flit (paper section IV-C; drain orders from the
-//! vISA book).
+//! The order in which sums leave the contraction engine, as a layout: flit after flit (paper section IV-C;
+//! drain orders from the vISA book).
 
+use tilewright_base::invariant::Exact;
 use tilewright_tcp_isa::program::exec::Drain;
 
 use super::dynamic::DynamicAxes;
@@ -61,16 +62,16 @@ impl DrainLayout {
 
     /// Flits that leave.
     pub(super) fn count(&self) -> u64 {
-        self.flits.iter().fold(1, |all: u64, (_, size)| all.saturating_mul(*size))
+        self.flits.iter().fold(1, |all: u64, (_, size)| all.exact_mul(*size))
     }
 
     /// Flits inside a loop.
     pub(super) fn inside(&self, index: usize) -> u64 {
-        self.flits[index + 1..].iter().fold(1, |all: u64, (_, size)| all.saturating_mul(*size))
+        self.flits[index + 1..].iter().fold(1, |all: u64, (_, size)| all.exact_mul(*size))
     }
 
-    /// Loops that write flits one after the other, each at the place that it has if every loop runs to its end; those that a reducer
-    /// scatters are left out.
+    /// Loops that write flits one after the other, each at the place that it has if every loop runs to its
+    /// end; those that a reducer scatters are left out.
     pub(super) fn loops(&self, unit: u64, scattered: &[usize], dynamic: &DynamicAxes) -> Vec<SequencerLoop> {
         let mut stride = unit;
         let mut loops = Vec::new();

@@ -1,11 +1,14 @@
-//! Axes whose size is known only at run time: control registers that count loops and end masks (paper section V-A).
+//! Axes whose size is known only at run time: control registers that count loops and end masks (paper section
+//! V-A).
 //!
-//! Each such axis has a register with its size. The outermost loop over it runs `ceil(size / weight)` times, which the control core
-//! computes into a register of its own before anything is loaded; inner loops run through, and masks cut off what lies past the size.
+//! Each such axis has a register with its size. The outermost loop over it runs `ceil(size / weight)` times,
+//! which the control core computes into a register of its own before anything is loaded; inner loops run
+//! through, and masks cut off what lies past the size.
 //!
-//! Of an axis that is split over groups of PEs, each group's core computes how much of its part is there, perhaps nothing. All loops over
-//! it run through then, and masks do the rest.
+//! Of an axis that is split over groups of PEs, each group's core computes how much of its part is there,
+//! perhaps nothing. All loops over it run through then, and masks do the rest.
 
+use tilewright_base::invariant::{Exact, OrBroken};
 use tilewright_base::{Diagnostic, Span};
 use tilewright_notation::problem::{AxisId, Problem};
 use tilewright_tcp_cost::placed_tactic::PlacedTactic;
@@ -21,7 +24,7 @@ use crate::no_lowering::refuse;
 pub(super) struct PositionEnd {
     /// The least that it may be.
     pub(super) least: u64,
-    /// What it is.
+    /// The end: a number, or a register that holds it.
     pub(super) count: Count,
 }
 
@@ -89,8 +92,8 @@ impl DynamicAxes {
         for digit in fixed {
             let ends = |id: AxisId| digit.stride * digit.live >= problem.axis(id).extent;
             if let Some(axis) = digit.axis.filter(|id| problem.axis(*id).dynamic && ends(*id)) {
-                let asked = format!("dynamic axis `{}` ends in lanes or packet", problem.axis(axis).name);
-                return Err(refuse(problem, &asked, "its outermost digit in time"));
+                let message = format!("dynamic axis `{}` ends in lanes or packet", problem.axis(axis).name);
+                return Err(refuse(problem, &message, "its outermost digit in time"));
             }
         }
         Ok(dynamic)
@@ -106,7 +109,8 @@ impl DynamicAxes {
     }
 
     fn declare(&mut self, name: String, least: u64, most: u64) -> RegisterId {
-        let id = RegisterId(u32::try_from(self.registers.len()).unwrap_or(u32::MAX));
+        let id =
+            RegisterId(u32::try_from(self.registers.len()).or_broken("registers of a program fit their ids"));
         let (least, most) = (signed(least), signed(most));
         self.registers.push(Register { name, initial: most, least, most, span: Span::default() });
         id
@@ -120,13 +124,13 @@ impl DynamicAxes {
     }
 
     fn bounds(&self, id: RegisterId) -> (u64, u64) {
-        let register = self.registers.get(id.0 as usize);
-        let bound = |value: i64| u64::try_from(value).unwrap_or(0);
-        register.map_or((0, 0), |register| (bound(register.least), bound(register.most)))
+        let register = self.registers.get(id.0 as usize).or_broken("a register that was declared");
+        let bound = |value: i64| u64::try_from(value).or_broken("sizes in registers are not negative");
+        (bound(register.least), bound(register.most))
     }
 
     fn name(&self, id: RegisterId) -> String {
-        self.registers.get(id.0 as usize).map_or_else(String::new, |register| register.name.clone())
+        self.registers.get(id.0 as usize).or_broken("a register that was declared").name.clone()
     }
 
     /// Gives registers to the outermost loops in time of dynamic axes.
@@ -135,7 +139,7 @@ impl DynamicAxes {
             let Some((_, size)) = self.sizes.iter().find(|(axis, _)| *axis == piece.axis).copied() else {
                 continue;
             };
-            let outermost = piece.weight.saturating_mul(piece.size) >= problem.axis(piece.axis).extent;
+            let outermost = piece.weight.exact_mul(piece.size) >= problem.axis(piece.axis).extent;
             let split = self.splits.iter().any(|split| split.axis == piece.axis);
             if split || !outermost || self.steps(piece).is_some() {
                 continue;
@@ -174,7 +178,7 @@ impl DynamicAxes {
         let mut counted: Option<RegisterId> = None;
         for (size, by) in loops {
             match (by, counted) {
-                (None, _) => fixed = fixed.saturating_mul(size),
+                (None, _) => fixed = fixed.exact_mul(size),
                 (Some(id), None) => counted = Some(id),
                 (Some(id), Some(before)) => counted = Some(self.times(before, ControlOperand::Register(id))),
             }
@@ -192,11 +196,13 @@ impl DynamicAxes {
         }
         let (least, most) = self.bounds(left);
         let (name, bounds) = match right {
-            ControlOperand::Number(number) => (number.to_string(), [u64::try_from(number).unwrap_or(0); 2]),
+            ControlOperand::Number(number) => {
+                (number.to_string(), [u64::try_from(number).or_broken("a size is not negative"); 2])
+            }
             ControlOperand::Register(id) => (self.name(id), self.bounds(id).into()),
         };
         let name = format!("{}_times_{name}", self.name(left));
-        let product = self.declare(name, least.saturating_mul(bounds[0]), most.saturating_mul(bounds[1]));
+        let product = self.declare(name, least.exact_mul(bounds[0]), most.exact_mul(bounds[1]));
         self.sets.push((product, ControlExpr::Binary(ControlOperand::Register(left), ControlOp::Mul, right)));
         self.products.push(((left, right), product));
         product

@@ -1,10 +1,11 @@
-//! One program for several groups of PEs: an axis with a subscript is split over them, and each runs the same commands on its own
-//! part (paper section VI-A: SPMD over PEs).
+//! One program for several groups of PEs: an axis with a subscript is split over them, and each runs the same
+//! commands on its own part (paper section VI-A: SPMD over PEs).
 //!
-//! A tensor whose digits end where its part does is written as one tensor over all groups, so that its data may come from one file;
-//! others are a tensor for each group.
+//! A tensor whose digits end where its part does is written as one tensor over all groups, so that its data
+//! may come from one file; others are a tensor for each group.
 
 use tilewright_base::Diagnostic;
+use tilewright_base::invariant::{Exact, OrBroken};
 use tilewright_notation::algebra::RadixMap;
 use tilewright_notation::problem::{Digit, Problem, Shape};
 use tilewright_notation::radix;
@@ -30,13 +31,13 @@ pub(super) struct GroupedEinsum<'a> {
     pub(super) problem: &'a Problem,
     pub(super) groups: &'a PeGroups,
     /// What groups do with what they computed.
-    pub(super) meeting: GroupCollectives,
+    pub(super) collectives: GroupCollectives,
     /// Inputs that groups have whole.
-    pub(super) wholes: ReplicatedInputs,
+    pub(super) replicated_inputs: ReplicatedInputs,
     /// Axes of run-time size of which groups have parts.
     pub(super) splits: Vec<DynamicSplit>,
     /// Inputs of which every group brings its part from off-chip memory: tensors are those of groups then.
-    pub(super) brought: [bool; 2],
+    pub(super) from_hbm: [bool; 2],
 }
 
 /// What groups have to say to each other: nothing, and each keeps what it computed, or one of these or both.
@@ -67,23 +68,25 @@ impl GroupedEinsum<'_> {
         let queues = std::mem::take(&mut program.queues);
         let own = std::mem::take(&mut program.transfers);
         for group in 0..count {
-            let first = u32::try_from(program.transfers.len()).unwrap_or(u32::MAX);
+            let first =
+                u32::try_from(program.transfers.len()).or_broken("transfers of a program fit their ids");
             program.transfers.extend(own.iter().map(|transfer| self.of_group(transfer, group)));
             for queue in &queues {
                 let mut queue = Queue { pe: group * setup.fused_pes, ..queue.clone() };
                 queue.steps.splice(0..0, self.sizes(group));
                 for step in &mut queue.steps {
                     if let StepKind::Push(Command::Dma { transfer, .. }) = &mut step.kind {
-                        transfer.0 = transfer.0.saturating_add(first);
+                        transfer.0 =
+                            transfer.0.checked_add(first).or_broken("transfers of a program fit their ids");
                     }
                 }
                 program.queues.push(queue);
             }
         }
-        if let Some(exchange) = &self.meeting.sums {
+        if let Some(exchange) = &self.collectives.sums {
             exchange.append(setup, &mut program);
         }
-        if let Some(gather) = &self.meeting.parts {
+        if let Some(gather) = &self.collectives.parts {
             gather.append(setup, &mut program);
         }
         Ok(program)
@@ -102,7 +105,7 @@ impl GroupedEinsum<'_> {
     fn of_group(&self, transfer: &Transfer, group: u64) -> Transfer {
         let slices = group * self.setup.slices();
         let moved = |address: Address| {
-            address.step(slices.cast_signed().saturating_mul(SLICE_STRIDE)).unwrap_or(address)
+            address.step(slices.cast_signed().exact_mul(SLICE_STRIDE)).or_broken("a group has addresses")
         };
         let name = match group {
             0 => transfer.name.clone(),
@@ -114,15 +117,15 @@ impl GroupedEinsum<'_> {
 
     /// A group's tensor for all groups: one if it can be written so.
     fn tensors(&self, own: &Tensor, operand: Operand) -> Result<Vec<Tensor>, Box<Diagnostic>> {
-        let own = match self.meeting.result_base() {
+        let own = match self.collectives.result_base() {
             Some(base) if operand == Operand::Out => self.result(own, base)?,
             _ => own.clone(),
         };
-        if let Some(copies) = self.wholes.tensors(self.setup, self.problem, &own, operand) {
+        if let Some(copies) = self.replicated_inputs.tensors(self.setup, self.problem, &own, operand) {
             return Ok(copies);
         }
-        let brought = self.brought.contains(&true);
-        if let Some(whole) = self.whole(&own, operand).filter(|_| !brought) {
+        let from_hbm = self.from_hbm.contains(&true);
+        if let Some(whole) = self.whole(&own, operand).filter(|_| !from_hbm) {
             return Ok(vec![whole]);
         }
         (0..self.groups.count(self.problem)).map(|group| self.part(&own, operand, group)).collect()
@@ -176,10 +179,10 @@ impl GroupedEinsum<'_> {
         let data = match (&own.data, number) {
             (TensorData::Random(seed), Some(number)) => TensorData::Random(seed.wrapping_add(number << 32)),
             (TensorData::File(_) | TensorData::Patterns(_), Some(_)) => {
-                let asked =
+                let message =
                     format!("{} is split over PEs in padded digits and comes from a file", operand.name());
                 let instead = "digits that end where a PE's part ends, or a seed";
-                return Err(refuse(self.problem, &asked, instead));
+                return Err(refuse(self.problem, &message, instead));
             }
             (other, _) => other.clone(),
         };

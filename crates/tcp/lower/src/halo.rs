@@ -1,7 +1,9 @@
-//! Windows that loops over slices move: every slice begins at a position of its own, but all of them fetch from one base. So the DMA
-//! engine, which has strides of its own for each side, copies to one place of every slice what that slice looks at: its part of the
-//! window and the halo that its neighbours look at too (paper section III-D; vISA book, DMA engine).
+//! Windows that loops over slices move: every slice begins at a position of its own, but all of them fetch
+//! from one base. So the DMA engine, which has strides of its own for each side, copies to one place of every
+//! slice what that slice looks at: its part of the window and the halo that its neighbours look at too (paper
+//! section III-D; vISA book, DMA engine).
 
+use tilewright_base::invariant::Exact;
 use tilewright_base::{Diagnostic, Span};
 use tilewright_notation::problem::Digit;
 use tilewright_notation::syntax::ast::Operand;
@@ -55,7 +57,7 @@ impl ContractionBuilder<'_> {
         let digits = placed.time.iter().chain(&placed.lanes).chain(&placed.packet);
         digits.fold(1, |seen: u64, digit| {
             let moved = digit.axis.map_or(0, |axis| window.factor(axis)) * digit.stride;
-            seen.saturating_add(moved.saturating_mul(digit.slots.max(digit.live) - 1))
+            seen.exact_add(moved.exact_mul(digit.slots.max(digit.live) - 1))
         })
     }
 
@@ -65,10 +67,11 @@ impl ContractionBuilder<'_> {
             return 0;
         }
         let first = self.over_slices(window).map(|(digit, _, moved)| (digit.live - 1) * moved).sum::<u64>();
-        first.saturating_add(self.positions_seen(window)).saturating_sub(positions)
+        first.exact_add(self.positions_seen(window)).saturating_sub(positions)
     }
 
-    /// Copies to each slice what it looks at, of rows with the window outermost. Gives where it lies, and how many positions there are.
+    /// Copies to each slice what it looks at, of rows with the window outermost. Gives where it lies, and how
+    /// many positions there are.
     pub(super) fn cut_out(
         &mut self,
         operand: Operand,
@@ -78,7 +81,7 @@ impl ContractionBuilder<'_> {
     ) -> Result<(u64, u64), Box<Diagnostic>> {
         let machine = self.setup.machine;
         let seen = self.positions_seen(window);
-        let bytes = seen.saturating_mul(row_bytes);
+        let bytes = seen.exact_mul(row_bytes);
         let to = self.room(bytes)?;
         let over_slices = self.slice_loops(window, row_bytes);
         for (from, packet, count) in packets(machine, bytes) {
@@ -88,9 +91,9 @@ impl ContractionBuilder<'_> {
                 loops.push(TransferLoop { size: Count::Fixed(count), source: step, target: step });
             }
             if loops.len() as u64 > machine.tdma.loops {
-                let asked =
+                let message =
                     format!("{} loops over slices cut out a window of {}", loops.len(), operand.name());
-                return Err(refuse(self.problem, &asked, "fewer digits over slices"));
+                return Err(refuse(self.problem, &message, "fewer digits over slices"));
             }
             let place = |base: u64| {
                 Address::new(MemoryLocation {
@@ -108,16 +111,17 @@ impl ContractionBuilder<'_> {
         Ok((to, seen))
     }
 
-    /// Loops over the slices that work, outermost first; neighbours that continue each other on both sides are one.
+    /// Loops over the slices that work, outermost first; neighbours that continue each other on both sides
+    /// are one.
     fn slice_loops(&self, window: &Window, row_bytes: u64) -> Vec<TransferLoop> {
         let mut loops: Vec<TransferLoop> = Vec::new();
         let mut slices = 1_u64;
         for digit in self.placed.parallel.iter().rev() {
-            let target = slices.cast_signed().saturating_mul(SLICE_STRIDE);
+            let target = slices.cast_signed().exact_mul(SLICE_STRIDE);
             let moved = digit.axis.map_or(0, |axis| window.factor(axis)) * digit.stride * row_bytes;
-            let source = target.saturating_add(moved.cast_signed());
+            let source = target.exact_add(moved.cast_signed());
             turn_around(&mut loops, digit.live, (source, target));
-            slices = slices.saturating_mul(digit.slots);
+            slices = slices.exact_mul(digit.slots);
         }
         loops.reverse();
         loops

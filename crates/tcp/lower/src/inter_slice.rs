@@ -1,4 +1,5 @@
-//! Sums over slices: who adds them and what the freed slices take (paper section II-B; vISA book, inter-slice reducer).
+//! Sums over slices: who adds them and what the freed slices take (paper section II-B; vISA book, inter-slice
+//! reducer).
 
 use tilewright_notation::algebra::RadixMap;
 use tilewright_notation::algebra::map::SLICE;
@@ -44,7 +45,8 @@ impl PartialSums {
         self.bits & (self.bits + 1) == 0
     }
 
-    /// What one command of the reducer can give, and the flit loops that it scatters; `None` if it takes a bridge.
+    /// What one command of the reducer can give, and the flit loops that it scatters; `None` if it takes a
+    /// bridge.
     pub(super) fn gives(
         self,
         leaving: &DrainLayout,

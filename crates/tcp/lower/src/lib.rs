@@ -1,9 +1,10 @@
 //! From low-level einsum to a command program: the lowering of the paper's section V-D.
 //!
-//! Inputs lie in data memory as their shapes say, or are brought there from off-chip memory. The stationary operand is loaded into the register files, the streamed one is
-//! fetched past it through the switch, sums over slices are added by the vector engine, and results are committed to the
-//! output's shape. Where one command cannot do it, commands are put before or after: a copy that brings an operand into each
-//! slice's own memory, or a bridge from the order in which sums leave to the order in which the output lies.
+//! Inputs lie in data memory as their shapes say, or are brought there from off-chip memory. The stationary
+//! operand is loaded into the register files, the streamed one is fetched past it through the switch, sums
+//! over slices are added by the vector engine, and results are committed to the output's shape. Where one
+//! command cannot do it, commands are put before or after: a copy that brings an operand into each slice's
+//! own memory, or a bridge from the order in which sums leave to the order in which the output lies.
 //!
 //! | file | decides |
 //! |---|---|
@@ -101,7 +102,7 @@ fn on_chip(
     if groups.count(problem) <= 1 {
         return Ok(ContractionBuilder::new(setup, problem, verdict, options)?.program()?.0);
     }
-    let wholes = ReplicatedInputs::new(setup, problem, &groups, options.from_hbm)?;
+    let replicated_inputs = ReplicatedInputs::new(setup, problem, &groups, options.from_hbm)?;
     let parted = replicated::parted(problem)?;
     let inputs = parted.as_ref().unwrap_or(problem);
     let part = gather::ungathered(inputs, &groups)?;
@@ -119,16 +120,25 @@ fn on_chip(
     let dynamic = problem.axes.iter().any(|axis| axis.dynamic && axis.pes <= 1);
     builder.clears_out = part.as_ref().is_some_and(|part| dynamic || !gather::filled(part))
         || groups.team(problem) > 1 && (dynamic || !exchange::filled(computed));
-    builder.before_bytes = Operand::ALL.map(|operand| wholes.before_bytes(operand));
+    builder.before_bytes = Operand::ALL.map(|operand| replicated_inputs.before_bytes(operand));
     let splits = builder.dynamic.splits.clone();
     let (program, free_byte) = builder.program()?;
-    let meeting = meeting(setup, (problem, part.as_ref()), &groups, &program, free_byte)?;
-    GroupedEinsum { setup, problem, groups: &groups, meeting, wholes, splits, brought: options.from_hbm }
-        .program(program)
+    let collectives = collectives(setup, (problem, part.as_ref()), &groups, &program, free_byte)?;
+    GroupedEinsum {
+        setup,
+        problem,
+        groups: &groups,
+        collectives,
+        replicated_inputs,
+        splits,
+        from_hbm: options.from_hbm,
+    }
+    .program(program)
 }
 
-/// What groups do with what the einsum of one of them computed: first teams add parts of sums, then parts of the output are gathered.
-fn meeting(
+/// What groups do with what the einsum of one of them computed: first teams add parts of sums, then parts of
+/// the output are gathered.
+fn collectives(
     setup: &Setup<'_>,
     (problem, part): (&Problem, Option<&Problem>),
     groups: &PeGroups,
@@ -152,8 +162,8 @@ fn is_error(found: &Diagnostic) -> bool {
     found.severity == Severity::Error
 }
 
-/// Adds to the verdict on a whole einsum (three shapes and a tactic) what only lowering finds: registers, masks and drain orders that no
-/// command has.
+/// Adds to the verdict on a whole einsum (three shapes and a tactic) what only lowering finds: registers,
+/// masks and drain orders that no command has.
 pub fn confirm(setup: &Setup<'_>, problem: &Problem, verdict: &mut Verdict) {
     let whole = Operand::ALL.iter().all(|operand| problem.shape(*operand).is_some());
     if !whole || verdict.placed.is_none() || !verdict.legal() {

@@ -1,7 +1,7 @@
 //! What tells padding from data: limits of the fetch unit's mask.
 //!
-//! A position past the extent of its axis, or past the live values of a padded digit, holds nothing that may count; nor does a position
-//! to which loops move a window past what is stored.
+//! A position past the extent of its axis, or past the live values of a padded digit, holds nothing that may
+//! count; nor does a position to which loops move a window past what is stored.
 
 use tilewright_notation::problem::{AxisId, Digit, Problem};
 use tilewright_notation::syntax::ast::Operand;
@@ -65,14 +65,14 @@ pub(super) fn limits(
         let shifted = rows.iter().any(|row| row.along == Some(*axis));
         let before = problem.window(*axis).filter(|_| !shifted).map_or(0, |window| window.before);
         let extent = problem.axis(*axis).extent_in[operand as usize] + before;
-        let worth = |piece: LoopPiece| match problem.window(*axis) {
+        let weight_of = |piece: LoopPiece| match problem.window(*axis) {
             Some(window) => window.factor(piece.axis) * piece.weight,
             None if piece.axis == *axis => piece.weight,
             None => 0,
         };
         let of_axis = |row: &FetchLoop| match row.along {
             Some(along) => u64::from(along == *axis),
-            None => row.piece.map_or(0, worth),
+            None => row.piece.map_or(0, weight_of),
         };
         let on_slices = digits().filter(|digit| digit.axis == *axis).filter_map(slice_digit);
         let end = dynamic.extent(*axis).unwrap_or(PositionEnd { least: extent, count: Count::Fixed(extent) });

@@ -1,5 +1,7 @@
-//! Sequencer entries from nested loops: neighbours joined, sizes cut to what an entry counts (vISA book, sequencer).
+//! Sequencer entries from nested loops: neighbours joined, sizes cut to what an entry counts (vISA book,
+//! sequencer).
 
+use tilewright_base::invariant::{Exact, OrBroken};
 use tilewright_machine::tcp::Tcp;
 
 use tilewright_tcp_isa::program::exec::{Limit, Loop};
@@ -37,7 +39,10 @@ pub(super) fn entries(machine: &Tcp, loops: &[SequencerLoop]) -> Vec<Loop> {
 pub(super) fn masked_entries(machine: &Tcp, loops: &[SequencerLoop], limits: &mut [Limit]) -> Vec<Loop> {
     let mut nest = LoopNest { rows: Vec::new() };
     for (index, row) in loops.iter().enumerate() {
-        let weights = limits.iter().map(|limit| limit.weights.get(index).copied().unwrap_or(0)).collect();
+        let weights = limits
+            .iter()
+            .map(|limit| limit.weights.get(index).copied().or_broken("a limit weighs every loop"))
+            .collect();
         nest.push(WeightedLoop { size: row.size, by: row.by, stride: signed(row.stride), weights });
     }
     nest.cut(machine.sequencer.entry_size_max);
@@ -74,7 +79,8 @@ impl LoopNest {
         }
     }
 
-    /// Cuts loops into factors that entries can count; a prime too large stays whole and is refused by `verify`.
+    /// Cuts loops into factors that entries can count; a prime too large stays whole and is refused by
+    /// `verify`.
     fn cut(&mut self, most: u64) {
         let mut rows = Vec::new();
         for row in self.rows.drain(..) {
@@ -86,8 +92,8 @@ impl LoopNest {
                 };
                 inner.push(WeightedLoop { size: factor, ..rest.clone() });
                 rest.size /= factor;
-                rest.stride = rest.stride.saturating_mul(signed(factor));
-                rest.weights.iter_mut().for_each(|weight| *weight = weight.saturating_mul(factor));
+                rest.stride = rest.stride.exact_mul(signed(factor));
+                rest.weights.iter_mut().for_each(|weight| *weight = weight.exact_mul(factor));
             }
             rows.push(rest);
             rows.extend(inner.into_iter().rev());
@@ -107,5 +113,5 @@ fn joins(outer: &WeightedLoop, inner: &WeightedLoop) -> bool {
 
 /// A stride as registers hold it.
 pub(super) fn signed(stride: u64) -> i64 {
-    i64::try_from(stride).unwrap_or(i64::MAX)
+    i64::try_from(stride).or_broken("a stride inside a memory fits 63 bits")
 }

@@ -1,12 +1,13 @@
-//! Zeros before the start of a window: the fetch unit's mask has an upper end only, so what lies before position 0 is put there by a
-//! fill, and the operand is copied behind it with the window outermost. What slices then take from different positions on is cut out of
-//! such a copy ([`super::halo`]).
+//! Zeros before the start of a window: the fetch unit's mask has an upper end only, so what lies before
+//! position 0 is put there by a fill, and the operand is copied behind it with the window outermost. What
+//! slices then take from different positions on is cut out of such a copy ([`super::halo`]).
 
 use tilewright_base::{Diagnostic, Span};
 use tilewright_notation::problem::AxisId;
 use tilewright_notation::syntax::ast::Operand;
 use tilewright_notation::window::Window;
 use tilewright_num::{Dtype, int_pattern};
+use tilewright_tcp_isa::capped::Capped;
 use tilewright_tcp_isa::program::exec::{Context, Exec, ExecBody, Fill, Memory};
 
 use super::build::ContractionBuilder;
@@ -27,7 +28,8 @@ impl ContractionBuilder<'_> {
         window.before > 0 || self.spreads(window)
     }
 
-    /// A view in which every window begins at position 0, or at that of its slice; the operand must be in each slice's own memory.
+    /// A view in which every window begins at position 0, or at that of its slice; the operand must be in
+    /// each slice's own memory.
     pub(super) fn with_margins(
         &mut self,
         operand: Operand,
@@ -68,12 +70,12 @@ impl ContractionBuilder<'_> {
         }
         let row_elements: u64 = rows.iter().map(|row| row.size).product();
         let positions: u64 = outer.iter().map(|digit| digit.size).product();
-        let margin_bytes = window.before.saturating_mul(row_elements * bits / 8);
+        let margin_bytes = window.before.capped_mul(row_elements * bits / 8);
         let row_bytes = row_elements * bits / 8;
         let bytes = positions * row_bytes;
         // Slices that begin late may look past the end.
-        let behind_bytes = self.positions_behind(window, window.before + positions).saturating_mul(row_bytes);
-        let base = self.room(bytes.saturating_add(margin_bytes).saturating_add(behind_bytes))?;
+        let behind_bytes = self.positions_behind(window, window.before + positions).capped_mul(row_bytes);
+        let base = self.room(bytes.capped_add(margin_bytes).capped_add(behind_bytes))?;
         self.fill_margin(operand, base, margin_bytes);
         self.fill_margin(operand, base + margin_bytes + bytes, behind_bytes);
         rows.splice(0..0, outer.iter().map(row));

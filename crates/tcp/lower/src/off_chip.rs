@@ -1,9 +1,11 @@
-//! Inputs that start in off-chip memory: the transfers that bring them to the data memories before the first command (paper section
-//! III-D; vISA book, DMA engine).
+//! Inputs that start in off-chip memory: the transfers that bring them to the data memories before the first
+//! command (paper section III-D; vISA book, DMA engine).
 //!
-//! In HBM an input lies as slices take it: one slice's part after the other, each as it will lie there, copies once. Every group of PEs has
-//! an image of its own, one behind the other, and brings it with the DMA engine of its first PE. Commands wait for all transfers.
+//! In HBM an input lies as slices take it: one slice's part after the other, each as it will lie there,
+//! copies once. Every group of PEs has an image of its own, one behind the other, and brings it with the DMA
+//! engine of its first PE. Commands wait for all transfers.
 
+use tilewright_base::invariant::{Exact, OrBroken};
 use tilewright_base::{Diagnostic, Span};
 use tilewright_machine::tcp::Tcp;
 use tilewright_notation::algebra::RadixMap;
@@ -55,12 +57,12 @@ impl HbmImage {
     /// Bytes of the image in off-chip memory.
     pub fn bytes(&self) -> u64 {
         let parts = self.digits.iter().take(self.count).filter(|digit| !digit.copies);
-        parts.fold(self.slice_bytes, |all, digit| all.saturating_mul(digit.live))
+        parts.fold(self.slice_bytes, |all, digit| all.exact_mul(digit.live))
     }
 
     /// The first byte behind it on which another image may start.
     pub fn end(&self, machine: &Tcp) -> u64 {
-        self.hbm_base.saturating_add(self.bytes()).next_multiple_of(machine.hbm.access_bytes.max(1))
+        self.hbm_base.exact_add(self.bytes()).next_multiple_of(machine.hbm.access_bytes.max(1))
     }
 
     /// Loops over slices, outermost first; neighbours that continue each other on both sides are one.
@@ -68,11 +70,11 @@ impl HbmImage {
         let (mut slices, mut parts) = (1_u64, self.slice_bytes);
         let mut loops: Vec<TransferLoop> = Vec::new();
         for digit in self.digits[..self.count].iter().rev() {
-            let target = slices.cast_signed().saturating_mul(SLICE_STRIDE);
+            let target = slices.cast_signed().exact_mul(SLICE_STRIDE);
             let source = if digit.copies { 0 } else { parts.cast_signed() };
             turn_around(&mut loops, digit.live, (source, target));
-            slices = slices.saturating_mul(digit.slots);
-            parts = if digit.copies { parts } else { parts.saturating_mul(digit.live) };
+            slices = slices.exact_mul(digit.slots);
+            parts = if digit.copies { parts } else { parts.exact_mul(digit.live) };
         }
         loops.reverse();
         loops
@@ -117,7 +119,8 @@ impl HbmImage {
     }
 }
 
-/// The packets of a slice's part: where they begin, their bytes, and how many there are; a rest if it is no whole number of good ones.
+/// The packets of a slice's part: where they begin, their bytes, and how many there are; a rest if it is no
+/// whole number of good ones.
 pub(super) fn packets(machine: &Tcp, slice_bytes: u64) -> Vec<(u64, u64, u64)> {
     let packet_bytes = packet_bytes(machine, slice_bytes);
     let whole = slice_bytes / packet_bytes * packet_bytes;
@@ -156,21 +159,23 @@ pub(super) fn bring(
         for (tensor, commands) in program.tensors.iter_mut().filter(of_operand).zip(&mut commands) {
             let image = image(setup, shape, tensor, next_byte).ok_or_else(|| {
                 let unit = setup.machine.tdma.alignment_bytes;
-                let asked = format!(
+                let message = format!(
                     "slices hold no whole {unit}-byte words of {}, which comes from HBM",
                     operand.name()
                 );
-                refuse(problem, &asked, &format!("rows padded to {unit} B"))
+                refuse(problem, &message, &format!("rows padded to {unit} B"))
             })?;
             next_byte = image.end(setup.machine);
             let transfers =
                 image.transfers(setup.machine, &format!("bring_{}", tensor.name)).map_err(|loops| {
-                    let asked = format!("{} takes {loops} loops to come from HBM", operand.name());
-                    refuse(problem, &asked, &format!("at most {} loops", setup.machine.tdma.loops))
+                    let message = format!("{} takes {loops} loops to come from HBM", operand.name());
+                    refuse(problem, &message, &format!("at most {} loops", setup.machine.tdma.loops))
                 })?;
             rest_in_hbm(problem, shape, &image, tensor)?;
             for transfer in transfers {
-                commands.push(TransferId(u32::try_from(program.transfers.len()).unwrap_or(u32::MAX)));
+                commands.push(TransferId(
+                    u32::try_from(program.transfers.len()).or_broken("transfers of a program fit their ids"),
+                ));
                 program.transfers.push(transfer);
             }
         }
@@ -193,7 +198,8 @@ fn image(setup: &Setup<'_>, shape: &Shape, tensor: &Tensor, hbm_base: u64) -> Op
     Some(HbmImage { digits, count: shape.inter.len(), slice_bytes: bits / 8, dm_base: base, slice, hbm_base })
 }
 
-/// The same elements in off-chip memory: digits of the slice number are outer digits of the offset, without idle slices and copies.
+/// The same elements in off-chip memory: digits of the slice number are outer digits of the offset, without
+/// idle slices and copies.
 fn rest_in_hbm(
     problem: &Problem,
     shape: &Shape,
@@ -214,7 +220,8 @@ fn rest_in_hbm(
 /// Starts transfers before the first command, and lets commands wait for all of them.
 fn push_first(queue: &mut Queue, transfers: &[TransferId]) {
     let at = queue.steps.iter().position(|step| matches!(step.kind, StepKind::Push(_))).unwrap_or(0);
-    let ids = 0..u8::try_from(transfers.len()).unwrap_or(u8::MAX);
+    let ids =
+        0..u8::try_from(transfers.len()).or_broken("two inputs come in fewer transfers than there are ids");
     let starts =
         transfers.iter().zip(ids.clone()).map(|(transfer, id)| Command::Dma { transfer: *transfer, id });
     let waits = ids.map(Command::WaitD);
@@ -225,7 +232,8 @@ fn push_first(queue: &mut Queue, transfers: &[TransferId]) {
     queue.steps.splice(at..at, steps);
 }
 
-/// Puts a loop around others, which lie innermost first: one that continues the last on both sides becomes part of it.
+/// Puts a loop around others, which lie innermost first: one that continues the last on both sides becomes
+/// part of it.
 pub(super) fn turn_around(loops: &mut Vec<TransferLoop>, size: u64, (source, target): (i64, i64)) {
     let joined = loops.last_mut().filter(|inner| {
         let size = inner.size.fixed().cast_signed();

@@ -1,4 +1,4 @@
-//! What lowering takes beside the einsum.
+//! Inputs of lowering other than the einsum.
 
 use tilewright_tcp_isa::program::tensor::TensorData;
 

@@ -1,5 +1,5 @@
-//! The packet of a contraction: which elements meet in one step, padded to what the network carries (vISA book: packets are whole
-//! 8-byte words, the feed unit joins one or two flits).
+//! The packet of a contraction: which elements meet in one step, padded to what the network carries (vISA
+//! book: packets are whole 8-byte words, the feed unit joins one or two flits).
 
 use tilewright_notation::problem::Problem;
 use tilewright_tcp_cost::setup::Setup;

@@ -1,10 +1,12 @@
-//! Inputs that every group of PEs has whole although it multiplies one part of them (paper section VI-A: copies instead of an exchange).
+//! Inputs that every group of PEs has whole although it multiplies one part of them (paper section VI-A:
+//! copies instead of an exchange).
 //!
-//! All groups run the same commands, which find the part at one address. So each group's copy begins as far before that address as its
-//! part lies behind the copy's start, and nothing has to be moved. Parts must lie apart within slices, not on other ones, and by whole words
-//! if copies come from off-chip memory.
+//! All groups run the same commands, which find the part at one address. So each group's copy begins as far
+//! before that address as its part lies behind the copy's start, and nothing has to be moved. Parts must lie
+//! apart within slices, not on other ones, and by whole words if copies come from off-chip memory.
 
 use tilewright_base::Diagnostic;
+use tilewright_base::invariant::Exact;
 use tilewright_notation::algebra::RadixMap;
 use tilewright_notation::problem::{AxisId, Digit, Problem, Shape};
 use tilewright_notation::syntax::ast::Operand;
@@ -31,7 +33,8 @@ fn held_whole(problem: &Problem, operand: Operand) -> Vec<AxisId> {
     axes.filter(|id| problem.axis(*id).extent_in[operand as usize] > problem.axis(*id).extent).collect()
 }
 
-/// The einsum as a group computes it where inputs are whole: digits of the parts stand still. `None` if none is.
+/// The einsum as a group computes it where inputs are whole: digits of the parts do not move. `None` if none
+/// is.
 pub(super) fn parted(problem: &Problem) -> Result<Option<Problem>, Box<Diagnostic>> {
     let mut part = None;
     for operand in INPUTS {
@@ -73,11 +76,11 @@ impl ReplicatedInputs {
                 bits.is_multiple_of(unit * 8).then_some(bits / 8)
             };
             let places: Option<Vec<u64>> = (0..groups.count(problem)).map(place).collect();
-            let asked = || {
+            let message = || {
                 let word = if unit == 1 { "a byte".to_string() } else { format!("{unit} bytes of HBM") };
                 format!("parts of `{name}` of {} lie on other slices, or within {word}", operand.name())
             };
-            *slot = Some(places.ok_or_else(|| refuse(problem, &asked(), &instead))?);
+            *slot = Some(places.ok_or_else(|| refuse(problem, &message(), &instead))?);
         }
         Ok(wholes)
     }
@@ -110,7 +113,7 @@ impl ReplicatedInputs {
             place: TensorPlace::Dm {
                 chip,
                 slice: slice + group * setup.slices(),
-                base: base.saturating_sub(*place),
+                base: base.exact_sub(*place),
             },
             shape: shape_text(problem, shape),
             map: map.clone(),

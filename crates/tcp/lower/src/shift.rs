@@ -1,8 +1,10 @@
-//! Convolution mode of the feed unit: windows that overlap are fetched once and shifted over (vISA book, contraction engine).
+//! Convolution mode of the feed unit: windows that overlap are fetched once and shifted over (vISA book,
+//! contraction engine).
 //!
-//! It serves a loop that moves the packet along a stored axis whose positions lie side by side: all that the packets of the loop see is
-//! fetched as one buffer of up to three flits. Positions before the start of a window are what the buffer shows before its
-//! first element, if the buffer starts where the stored axis does; so they need no copy.
+//! It serves a loop that moves the packet along a stored axis whose positions lie side by side: all that the
+//! packets of the loop see is fetched as one buffer of up to three flits. Positions before the start of a
+//! window are what the buffer shows before its first element, if the buffer starts where the stored axis
+//! does; so they need no copy.
 
 use tilewright_notation::problem::AxisId;
 use tilewright_notation::window::Window;
@@ -25,10 +27,11 @@ pub(super) struct ShiftedStream {
 }
 
 impl ContractionBuilder<'_> {
-    /// The shifts that do the work of the innermost loop over packets, if they may and spare flits. Data must be in each slice's own memory.
+    /// The shifts that do the work of the innermost loop over packets, if they may and spare flits. Data must
+    /// be in each slice's own memory.
     pub(super) fn shifted(&self, nest: &ContractionNest) -> Option<ShiftedStream> {
         let (machine, problem) = (self.setup.machine, self.problem);
-        let (last, outer) = nest.fetched.split_last()?;
+        let (last, outer) = nest.fetch_steps.split_last()?;
         let packet = nest.packet.only()?;
         let mut windows = problem.windows_of(problem.streamed());
         let window =

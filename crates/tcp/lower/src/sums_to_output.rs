@@ -1,6 +1,8 @@
-//! From sums that leave the engine to the output in its shape: straight, through the reducer, or by way of a bridge.
+//! From sums that leave the engine to the output in its shape: straight, through the reducer, or by way of a
+//! bridge.
 
 use tilewright_base::Diagnostic;
+use tilewright_base::invariant::{Exact, OrBroken};
 use tilewright_notation::syntax::ast::Operand;
 use tilewright_tcp_isa::program::exec::{Commit, Context, Drain, Memory, StepLoop, Stream, Switch};
 use tilewright_tcp_isa::program::vector::{Op, OpKind, Reduce, ReduceOp, ReduceOutput};
@@ -102,7 +104,7 @@ impl SumsToOutput {
     }
 
     fn take_scratch(&mut self, builder: &mut ContractionBuilder<'_>) -> Result<(), Box<Diagnostic>> {
-        let base = builder.room(self.flits().saturating_mul(builder.setup.machine.network.flit_bytes))?;
+        let base = builder.room(self.flits().exact_mul(builder.setup.machine.network.flit_bytes))?;
         let mut slices = builder.surviving_slices();
         for index in &self.scattered {
             if let (FlitLoop::Piece(piece), size) = self.leaving.flits[*index]
@@ -194,8 +196,8 @@ impl SumsToOutput {
         Ok(())
     }
 
-    /// Adds parts that do not lie on neighbouring slices: the switch brings them to every slice of the group, one after the
-    /// other, and the vector engine adds them in time.
+    /// Adds parts that do not lie on neighbouring slices: the switch brings them to every slice of the group,
+    /// one after the other, and the vector engine adds them in time.
     fn add_parts(
         &self,
         builder: &mut ContractionBuilder<'_>,
@@ -204,7 +206,7 @@ impl SumsToOutput {
     ) -> Result<u64, Box<Diagnostic>> {
         let setup = builder.setup;
         let flit_bytes = setup.machine.network.flit_bytes;
-        let base = builder.room(self.flits().saturating_mul(flit_bytes))?;
+        let base = builder.room(self.flits().exact_mul(flit_bytes))?;
         let words = builder.flit_words();
         let dtype = setup.accumulator_dtype();
         let mut loops = self.leaving.loops(words, &self.scattered, &builder.dynamic);
@@ -212,8 +214,13 @@ impl SumsToOutput {
         let fetch = commands::fetch_loops(setup, dtype, from, &loops, words);
         let ring = (parts.bits + 1).next_power_of_two();
         let kept = |slice: u64| (0..ring).filter(move |source| source & !parts.bits == slice & !parts.bits);
-        let sources = (0..ring)
-            .map(|slice| kept(slice).map(|source| u16::try_from(source).unwrap_or(u16::MAX)).collect());
+        let sources = (0..ring).map(|slice| {
+            kept(slice)
+                .map(|source| {
+                    u16::try_from(source).or_broken("a ring is small enough for a bitmap of sources")
+                })
+                .collect()
+        });
         let switch = Switch { topology: Topology::Custom(ring), sources: sources.collect() };
         let halves = setup.machine.ve.int_ways / setup.machine.ve.float_ways;
         let writes = self.leaving.loops(flit_bytes, &self.scattered, &builder.dynamic);
@@ -238,8 +245,9 @@ impl SumsToOutput {
         Ok(base)
     }
 
-    /// Sums as they are, or a copy in which no axis is cut if they lie across the output's digits. A digit that does not divide the one
-    /// above is joined with those below it first, so that the next copy can leave out what runs past.
+    /// Sums as they are, or a copy in which no axis is cut if they lie across the output's digits. A digit
+    /// that does not divide the one above is joined with those below it first, so that the next copy can
+    /// leave out what runs past.
     fn evened(
         &self,
         builder: &mut ContractionBuilder<'_>,

@@ -1,8 +1,10 @@
-//! Where a slice finds a tensor: every digit of every axis as a stride within its memory or from slice to slice.
+//! Where a slice finds a tensor: every digit of every axis as a stride within its memory or from slice to
+//! slice.
 //!
-//! A view starts as the map of a lowered shape. Moving data between slices, or through a register file, gives the same
-//! tensor another view.
+//! A view starts as the map of a lowered shape. Moving data between slices, or through a register file, gives
+//! the same tensor another view.
 
+use tilewright_base::invariant::{Exact, OrBroken};
 use tilewright_notation::algebra::RadixMap;
 use tilewright_notation::algebra::map::OFFSET;
 use tilewright_notation::problem::{AxisId, Digit, Problem};
@@ -59,7 +61,9 @@ impl SliceView {
             stored.sort_by_key(|digit| digit.weight);
             let cuts: Vec<(u64, u64)> = stored.iter().map(|digit| (digit.weight, digit.size)).collect();
             // The check has refused windows that carry from digit to digit.
-            for step in window.steps(problem, &cuts).unwrap_or_default() {
+            for step in
+                window.steps(problem, &cuts).or_broken("a legal window carries from no digit to the next")
+            {
                 let at = match step.digit.and_then(|digit| stored.get(digit)).map(|digit| digit.at) {
                     Some(DigitStep::Slice(stride)) => DigitStep::Slice(stride * step.times),
                     Some(DigitStep::Offset(stride)) => DigitStep::Offset(stride * step.times),
@@ -114,9 +118,9 @@ impl SliceView {
 
     /// Whether some iterations of a piece lie on other slices.
     pub(super) fn over_slices(&self, piece: &LoopPiece) -> bool {
-        let end = piece.weight.saturating_mul(piece.size);
+        let end = piece.weight.exact_mul(piece.size);
         self.digits.iter().any(|digit| {
-            let inside = digit.weight < end && piece.weight < digit.weight.saturating_mul(digit.size);
+            let inside = digit.weight < end && piece.weight < digit.weight.exact_mul(digit.size);
             digit.axis == piece.axis && matches!(digit.at, DigitStep::Slice(_)) && inside
         })
     }
@@ -193,8 +197,9 @@ fn cut_one(axis: AxisId, whole: UncutDigit, count: u64, views: &[&SliceView], pi
     }
 }
 
-/// Whether views cut a digit where it cannot be cut: marks that do not divide one another, or an end that runs past what may be
-/// run. Only the outermost digit of an axis may run past its end in time, where masks tell padding from data.
+/// Whether views cut a digit where it cannot be cut: marks that do not divide one another, or an end that
+/// runs past what may be run. Only the outermost digit of an axis may run past its end in time, where masks
+/// tell padding from data.
 pub(super) fn ragged(problem: &Problem, digits: &[Digit], views: &[&SliceView], run: DigitValues) -> bool {
     digits.iter().any(|digit| {
         let Some(axis) = digit.axis else { return false };
@@ -217,5 +222,5 @@ pub(super) fn ragged(problem: &Problem, digits: &[Digit], views: &[&SliceView], 
 
 /// Iterations of nested pieces.
 pub(super) fn steps(pieces: &[LoopPiece]) -> u64 {
-    pieces.iter().fold(1, |all: u64, piece| all.saturating_mul(piece.size))
+    pieces.iter().fold(1, |all: u64, piece| all.exact_mul(piece.size))
 }

@@ -1,4 +1,5 @@
-//! Activations of one pass each: `SiLU` by the stash, gated `SiLU` by interleaved fetch and pair mode, `GELU` by the error function.
+//! Activations of one pass each: `SiLU` by the stash, gated `SiLU` by interleaved fetch and pair mode, `GELU`
+//! by the error function.
 
 use tilewright_machine::tcp::Tcp;
 use tilewright_num::Dtype;
@@ -19,9 +20,9 @@ fn silu_chain() -> Vector {
 
 /// `a * sigmoid(a) * b` for flits of `a` and `b` alternating.
 ///
-/// Functions have no guards, so both groups pass the sigmoid: those of `b` as zeros, which give 1/2. Both are then multiplied by
-/// what they were, and the quotient by 1/2 at the end is exact. With a unit, the nearest i8 of so much each: the quotient is by half of
-/// it.
+/// Functions have no guards, so both groups pass the sigmoid: those of `b` as zeros, which give 1/2. Both are
+/// then multiplied by what they were, and the quotient by 1/2 at the end is exact. With a unit, the nearest
+/// i8 of so much each: the quotient is by half of it.
 pub fn gated_chain(unit: Option<f32>) -> Vector {
     let mut ops = vec![
         guarded(OpKind::And, GROUP_TAG, GROUP_TAG, int(0)).keep(),

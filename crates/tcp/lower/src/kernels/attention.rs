@@ -1,13 +1,17 @@
-//! Attention of a group of heads on one PE: scores, softmax, values (paper section VI and Fig. 10; worked examples E7 to E9).
+//! Attention of a group of heads on one PE: scores, softmax, values (paper section VI and Fig. 10; worked
+//! examples E7 to E9).
 //!
-//! Each head has its share of the slices, keys are spread over them. Scores: keys in the register files, queries multicast, the scale
-//! fused behind the contraction. Values: keys stay where they are, so that sums are partial and the reducer between slices adds them;
-//! it deals queries out as they came, and requantises in integers, which keeps the vector engine at a flit a cycle.
+//! Each head has its share of the slices, keys are spread over them. Scores: keys in the register files,
+//! queries multicast, the scale fused behind the contraction. Values: keys stay where they are, so that sums
+//! are partial and the reducer between slices adds them; it deals queries out as they came, and requantises
+//! in integers, which keeps the vector engine at a flit a cycle.
 //!
-//! Keys are in the lower half of the register files, values go to the upper half in the sub context while softmax runs.
+//! Keys are in the lower half of the register files, values go to the upper half in the sub context while
+//! softmax runs.
 
 use tilewright_machine::tcp::Tcp;
 use tilewright_num::Dtype;
+use tilewright_tcp_isa::capped::Capped;
 use tilewright_tcp_isa::program::exec::{
     Commit, Context, Contract, ContractOp, Drain, Exec, Memory, StepLoop, Stream, Switch,
 };
@@ -56,7 +60,7 @@ struct AttentionBases {
 
 struct HeadGroup<'m> {
     machine: &'m Tcp,
-    asked: AttentionHeads,
+    spec: AttentionHeads,
     /// Slices of a head.
     slices: u64,
     /// Keys of a slice, and queries.
@@ -64,30 +68,30 @@ struct HeadGroup<'m> {
     at: AttentionBases,
 }
 
-/// The program of a head group: inputs `q`, `k`, `v`; outputs `scores` (f32), `weights` (i8 in units of 1/127) and `out` (i8, in units
-/// of the values).
+/// The program of a head group: inputs `q`, `k`, `v`; outputs `scores` (f32), `weights` (i8 in units of
+/// 1/127) and `out` (i8, in units of the values).
 ///
 /// # Errors
 /// Sizes that the slices cannot share, or that memories cannot hold.
-pub fn attention(machine: &Tcp, asked: &AttentionHeads) -> Result<Program, KernelError> {
-    let (heads, lanes) = (asked.heads, machine.ce.lanes);
+pub fn attention(machine: &Tcp, spec: &AttentionHeads) -> Result<Program, KernelError> {
+    let (heads, lanes) = (spec.heads, machine.ce.lanes);
     multiple("slices of a PE", machine.pe.slices, heads, "a multiple of the heads")?;
     let slices = machine.pe.slices / heads;
-    multiple("length", asked.length, slices.saturating_mul(lanes), "a multiple of 8 keys a slice")?;
-    multiple("depth", asked.depth, machine.ce.packet_bytes, "a multiple of 64")?;
-    let share = asked.length / slices;
+    multiple("length", spec.length, slices.capped_mul(lanes), "a multiple of 8 keys a slice")?;
+    multiple("depth", spec.depth, machine.ce.packet_bytes, "a multiple of 64")?;
+    let share = spec.length / slices;
     if !share.is_power_of_two() || share > machine.ce.packet_bytes {
         let allowed = "8, 16, 32 or 64 keys a slice, which are one packet";
-        return Err(KernelError::Size { what: "length", found: asked.length, allowed });
+        return Err(KernelError::Size { what: "length", found: spec.length, allowed });
     }
     let mut builder = KernelBuilder::new(machine);
-    let at = places(&mut builder, asked, slices, share)?;
-    let group = HeadGroup { machine, asked: *asked, slices, share, at };
+    let at = places(&mut builder, spec, slices, share)?;
+    let group = HeadGroup { machine, spec: *spec, slices, share, at };
     let keys = builder.start(group.load_keys())?;
     builder.wait(keys);
     builder.start(group.multiply())?;
     let scores =
-        ScoreLayout { dtype: Dtype::F32, base: group.at.scores, rows: asked.length, columns: share, slices };
+        ScoreLayout { dtype: Dtype::F32, base: group.at.scores, rows: spec.length, columns: share, slices };
     let weights = ElementTarget { dtype: Dtype::I8, base: group.at.weights };
     softmax::passes(&mut builder, &scores, weights, Some(group.load_values()))?;
     builder.start(group.combine())?;
@@ -96,11 +100,11 @@ pub fn attention(machine: &Tcp, asked: &AttentionHeads) -> Result<Program, Kerne
 
 fn places(
     builder: &mut KernelBuilder<'_>,
-    asked: &AttentionHeads,
+    spec: &AttentionHeads,
     slices: u64,
     share: u64,
 ) -> Result<AttentionBases, KernelError> {
-    let AttentionHeads { heads, length, depth, .. } = *asked;
+    let AttentionHeads { heads, length, depth, .. } = *spec;
     let by_query = format!("H^1[{heads}] Q^{{{share}}}[{slices}] | Q^1[{share}] D^1[{depth}]");
     let by_key = format!("H^1[{heads}] K^{{{share}}}[{slices}] | K^1[{share}] D^1[{depth}]");
     let across = format!("H^1[{heads}] K^{{{share}}}[{slices}] | D^1[{depth}] K^1[{share}]");
@@ -136,11 +140,11 @@ fn places(
 impl HeadGroup<'_> {
     /// Packets of a query.
     fn packets(&self) -> u64 {
-        self.asked.depth / self.machine.ce.packet_bytes
+        self.spec.depth / self.machine.ce.packet_bytes
     }
 
-    /// Rounds of lanes over the keys of a slice.
-    fn rounds(&self) -> u64 {
+    /// Passes of all lanes over the keys of a slice.
+    fn lane_passes(&self) -> u64 {
         self.share / self.machine.ce.lanes
     }
 
@@ -182,19 +186,20 @@ impl HeadGroup<'_> {
         exec(name, Context::Sub, stream)
     }
 
-    /// Lane `l` takes keys `l`, `l + 8`, ...: for each packet of the depth all of them, as the contraction reads them.
+    /// Lane `l` takes keys `l`, `l + 8`, ...: for each packet of the depth all of them, as the contraction
+    /// reads them.
     fn load_keys(&self) -> Exec {
         let (lanes, packet, flit) =
             (self.machine.ce.lanes, self.machine.ce.packet_bytes, self.machine.network.flit_bytes);
-        let depth = self.asked.depth;
+        let depth = self.spec.depth;
         let loops = [
             (lanes, signed(depth)),
             (self.packets(), signed(packet)),
-            (self.rounds(), signed(lanes * depth)),
+            (self.lane_passes(), signed(lanes * depth)),
             (packet, 1),
         ];
         let source = fetch(Dtype::I8, self.at.keys, &loops, packet);
-        let flits = self.packets() * self.rounds() * (packet / flit);
+        let flits = self.packets() * self.lane_passes() * (packet / flit);
         let lane = self.machine.trf_lane_payload_bytes();
         self.load("load_keys", source, 0, &[(lanes, lane), (flits, flit)], flit)
     }
@@ -202,10 +207,10 @@ impl HeadGroup<'_> {
     /// Lane `l` takes columns `l`, `l + 8`, ... of the values, each with the keys of the slice side by side.
     fn load_values(&self) -> Exec {
         let (lanes, granule) = (self.machine.ce.lanes, self.machine.dm.write_granule_bytes);
-        let source = fetch(Dtype::I8, self.at.values, &[(self.asked.depth * self.share, 1)], granule);
+        let source = fetch(Dtype::I8, self.at.values, &[(self.spec.depth * self.share, 1)], granule);
         let lane = self.machine.trf_lane_payload_bytes();
         let loops =
-            [(self.asked.depth / lanes, self.value_row()), (lanes, lane), (self.share / granule, granule)];
+            [(self.spec.depth / lanes, self.value_row()), (lanes, lane), (self.share / granule, granule)];
         self.load("load_values", source, self.upper(), &loops, granule)
     }
 
@@ -232,19 +237,19 @@ impl HeadGroup<'_> {
     /// E7: every query of the head meets the keys of the slice; the scale follows in the vector engine.
     fn multiply(&self) -> Exec {
         let (packet, flit) = (self.machine.ce.packet_bytes, self.machine.network.flit_bytes);
-        let (packets, rounds, length) = (self.packets(), self.rounds(), self.asked.length);
-        let walk = [(length, 0), (packets * rounds * packet, 1)];
-        let steps = [(length, false), (packets, true), (rounds, false)];
+        let (packets, lane_passes, length) = (self.packets(), self.lane_passes(), self.spec.length);
+        let walk = [(length, 0), (packets * lane_passes * packet, 1)];
+        let steps = [(length, false), (packets, true), (lane_passes, false)];
         let contract = Contract {
             flits: packet / flit,
-            repeats: Count::Fixed(rounds),
+            repeats: Count::Fixed(lane_passes),
             tree: packet,
             ..self.contract(0, &walk, &steps)
         };
         let sent = self.share * packets;
         let ring = Ring { slice1: self.slices, slice0: 1 };
-        let source = fetch(Dtype::I8, self.at.queries, &[(self.share * self.asked.depth, 1)], packet);
-        let scaled = vec![op(OpKind::ToFloat { int_width: 31 }), with(OpKind::FMul, float(self.asked.scale))];
+        let source = fetch(Dtype::I8, self.at.queries, &[(self.share * self.spec.depth, 1)], packet);
+        let scaled = vec![op(OpKind::ToFloat { int_width: 31 }), with(OpKind::FMul, float(self.spec.scale))];
         let stream = Stream {
             fetch: source,
             switch: Switch { topology: Topology::Broadcast01(ring, sent), sources: Vec::new() },
@@ -252,15 +257,16 @@ impl HeadGroup<'_> {
             vector: Some(chain(Word::I32, scaled)),
             cast: None,
             transpose: None,
-            commit: commit(self.at.scores, length * rounds, bytes(Dtype::F32, FLIT_WORDS)),
+            commit: commit(self.at.scores, length * lane_passes, bytes(Dtype::F32, FLIT_WORDS)),
         };
         exec("multiply", Context::Main, stream)
     }
 
-    /// E9: the weights of a query meet the values of the slice's keys; sums over the slices of the head, requantised.
+    /// E9: the weights of a query meet the values of the slice's keys; sums over the slices of the head,
+    /// requantised.
     fn combine(&self) -> Exec {
-        let (length, share, lanes) = (self.asked.length, self.share, self.machine.ce.lanes);
-        let columns = self.asked.depth / lanes;
+        let (length, share, lanes) = (self.spec.length, self.share, self.machine.ce.lanes);
+        let columns = self.spec.depth / lanes;
         let walk = [(length, 0), (columns, signed(self.value_row())), (share, 1)];
         let contract = Contract {
             flits: share.div_ceil(self.machine.network.flit_bytes),

@@ -1,8 +1,10 @@
 //! A program in the making: tensors side by side in data memory, images, and the steps of one PE's queue.
 
 use tilewright_base::Span;
+use tilewright_base::invariant::OrBroken;
 use tilewright_machine::tcp::Tcp;
 use tilewright_num::Dtype;
+use tilewright_tcp_isa::capped::Capped;
 use tilewright_tcp_isa::program::control::{Command, Queue, Step, StepKind};
 use tilewright_tcp_isa::program::exec::Exec;
 use tilewright_tcp_isa::program::tensor::{Tensor, TensorData, TensorPlace, TensorRole};
@@ -65,7 +67,7 @@ impl<'m> KernelBuilder<'m> {
             let why = complaints.first().map(|complaint| complaint.message.clone()).unwrap_or_default();
             KernelError::Shape { tensor: named.name.to_string(), why }
         })?;
-        let elements = map.to.get(1).copied().unwrap_or(1);
+        let elements = map.to.get(1).copied().or_broken("a shape has offsets");
         let base = self.room(bytes(named.dtype, elements))?;
         let place = TensorPlace::Dm { chip: 0, slice: 0, base };
         let (name, dtype, span) = (named.name.to_string(), named.dtype, Span::default());
@@ -108,5 +110,5 @@ impl<'m> KernelBuilder<'m> {
 
 /// Bytes of so many elements.
 pub(super) fn bytes(dtype: Dtype, elements: u64) -> u64 {
-    elements.saturating_mul(u64::from(dtype.storage_bits())).div_ceil(8)
+    elements.capped_mul(u64::from(dtype.storage_bits())).div_ceil(8)
 }

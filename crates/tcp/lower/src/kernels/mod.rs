@@ -1,6 +1,8 @@
-//! Programs of the layers that transformers are made of, built from register images (paper section VI; chains of the vISA book).
+//! Programs of the layers that transformers are made of, built from register images (paper section VI; chains
+//! of the vISA book).
 //!
-//! Each function gives a whole program of one PE whose tensors start and end in data memory. `kernels/*.tcp` holds their texts.
+//! Each function gives a whole program of one PE whose tensors start and end in data memory. `kernels/*.tcp`
+//! holds their texts.
 //!
 //! | file | owns |
 //! |---|---|
@@ -44,18 +46,18 @@ pub use softmax::softmax;
 pub enum KernelError {
     /// A size that the layer's commands cannot have.
     Size {
-        /// Of what.
+        /// Name of the size.
         what: &'static str,
-        /// What it is.
+        /// The size that was given.
         found: u64,
-        /// What it may be.
+        /// Sizes that the layer allows.
         allowed: &'static str,
     },
     /// The notation refuses a shape.
     Shape {
-        /// Whose.
+        /// Tensor that has the shape.
         tensor: String,
-        /// Why.
+        /// Reason that the notation gives.
         why: String,
     },
     /// Tensors do not fit the data memory of a slice.

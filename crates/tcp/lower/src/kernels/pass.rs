@@ -18,7 +18,7 @@ pub struct ElementRun {
     pub dtype: Dtype,
     /// First byte.
     pub base: u64,
-    /// How many.
+    /// Number of elements.
     pub elements: u64,
 }
 
@@ -110,8 +110,8 @@ pub fn map(name: &str, from: ElementRun, vector: Vector, to: ElementTarget) -> E
     pass(name, fetch, vector, from.elements / FLIT_WORDS, to)
 }
 
-/// A pass that leaves one word a row. Each comes in a flit of its own; the transpose engine joins two, so that rows lie side by
-/// side in whole granules.
+/// A pass that leaves one word a row. Each comes in a flit of its own; the transpose engine joins two, so
+/// that rows lie side by side in whole granules.
 pub fn reduce(name: &str, from: ElementRun, vector: Vector, rows: u64, base: u64) -> Exec {
     let fetch = fetch_words(from.dtype, from.base, &[(from.elements, 1)]);
     let stream = Stream {

@@ -1,5 +1,7 @@
-//! Between floats and 8-bit integers: quantisation by a factor, its inverse, and requantisation of sums in integers alone.
+//! Between floats and 8-bit integers: quantisation by a factor, its inverse, and requantisation of sums in
+//! integers alone.
 
+use tilewright_base::invariant::OrBroken;
 use tilewright_machine::tcp::Tcp;
 use tilewright_num::Dtype;
 use tilewright_tcp_isa::program::Program;
@@ -11,7 +13,7 @@ use super::chain::{chain, clip_i8, float, int, op, to_i8, with};
 use super::pass::{ElementTarget, map};
 use super::rows::RowLayout;
 
-/// What one step of the integers is worth in the program of [`quantise`].
+/// The quantisation scale: the value of one integer step in the program of [`quantise`].
 pub const STEP: f32 = 1.0 / 128.0;
 
 /// A factor of integers: a Q31 fraction, then a right shift that rounds.
@@ -27,10 +29,10 @@ impl FixedPointFactor {
     /// 1 / `divisor`, as near as a fraction of 1/2 to 1 comes: for divisors of at least 2.
     pub fn one_over(divisor: u32) -> FixedPointFactor {
         let divisor = divisor.max(2);
-        // The greatest power of two below the divisor.
+        // The largest power of two below the divisor.
         let shift = (divisor - 1).ilog2();
         let scaled = ((1_u64 << (31 + shift)) + u64::from(divisor) / 2) / u64::from(divisor);
-        let fraction = i32::try_from(scaled).unwrap_or(i32::MAX);
+        let fraction = i32::try_from(scaled).or_broken("a fraction of 1/2 to 1 in Q31");
         FixedPointFactor { fraction, shift: shift.cast_signed() }
     }
 
@@ -42,7 +44,8 @@ impl FixedPointFactor {
     }
 }
 
-/// What the sums of [`quantise`] are divided by; those from a seed lie within a million, so that some are clipped.
+/// What the sums of [`quantise`] are divided by; those from a seed lie within a million, so that some are
+/// clipped.
 pub const SUMS_DIVISOR: u32 = 7000;
 
 fn quantised(step: f32) -> Vector {
@@ -55,7 +58,8 @@ fn dequantised(step: f32) -> Vector {
     chain(Word::I32, vec![op(OpKind::ToFloat { int_width: 31 }), with(OpKind::FMul, float(step))])
 }
 
-/// `q = round(x / STEP)` from bf16 to i8, `y = q * STEP` back to bf16, and `r = round(sums / SUMS_DIVISOR)` from i32 to i8.
+/// `q = round(x / STEP)` from bf16 to i8, `y = q * STEP` back to bf16, and `r = round(sums / SUMS_DIVISOR)`
+/// from i32 to i8.
 ///
 /// # Errors
 /// Sizes that the slices cannot share.

@@ -1,9 +1,12 @@
-//! Root-mean-square norm of rows that are spread over all slices of a PE: `x * gain / sqrt(mean(x^2) + epsilon)`.
+//! Root-mean-square norm of rows that are spread over all slices of a PE: `x * gain / sqrt(mean(x^2) +
+//! epsilon)`.
 //!
-//! Pass 1 sums squares within slices; a short pass over one word a row sums between slices and takes the root; pass 2 scales.
+//! Pass 1 sums squares within slices; a short pass over one word a row sums between slices and takes the
+//! root; pass 2 scales.
 
 use tilewright_machine::tcp::Tcp;
 use tilewright_num::Dtype;
+use tilewright_tcp_isa::capped::Capped;
 use tilewright_tcp_isa::program::Program;
 use tilewright_tcp_isa::program::tensor::TensorData;
 use tilewright_tcp_isa::program::vector::{OpKind, OperandSource, ReduceOp, ReduceOutput, Word};
@@ -24,14 +27,14 @@ pub const EPSILON: f32 = 1e-5;
 pub fn rmsnorm(machine: &Tcp, tokens: u64, width: u64) -> Result<Program, KernelError> {
     let slices = machine.pe.slices;
     multiple("tokens", tokens, FLIT_WORDS, "a multiple of 8")?;
-    multiple("width", width, slices.saturating_mul(FLIT_WORDS), "a multiple of 8 a slice")?;
+    multiple("width", width, slices.capped_mul(FLIT_WORDS), "a multiple of 8 a slice")?;
     let columns = width / slices;
     let mut builder = KernelBuilder::new(machine);
     let axes = [("T", tokens), ("E", width)];
     let shape = format!("E^{{{columns}}}[{slices}] | T^1[{tokens}] E^1[{columns}]");
     let mut named = TensorSpec { name: "x", dtype: Dtype::Bf16, axes: &axes, shape: &shape };
     let base = builder.input(&named, TensorData::Random(1))?;
-    let x = ElementRun { dtype: Dtype::Bf16, base, elements: tokens.saturating_mul(columns) };
+    let x = ElementRun { dtype: Dtype::Bf16, base, elements: tokens.capped_mul(columns) };
     named.name = "y";
     let to = ElementTarget { dtype: Dtype::Bf16, base: builder.output(&named)? };
     let shape = format!("E^{{{columns}}}[{slices}] | E^1[{columns}]");

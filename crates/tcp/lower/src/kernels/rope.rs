@@ -1,11 +1,14 @@
-//! Rotary position embedding, halves rotated against each other: `(a cos - b sin, a sin + b cos)` for halves `a` and `b` of a row.
+//! Rotary position embedding, halves rotated against each other: `(a cos - b sin, a sin + b cos)` for halves
+//! `a` and `b` of a row.
 //!
-//! Angles are positions times frequencies; three short passes make `sin`, `cos` and `-sin` of them, in this order for each token, which
-//! go to the vector register file. Then one pass does all heads: interleaved fetch brings `a` and `b` for each half of the result, the
-//! walk of the register file starts at `cos`, steps forward to the second group and backward to the second half.
+//! Angles are positions times frequencies; three short passes make `sin`, `cos` and `-sin` of them, in this
+//! order for each token, which go to the vector register file. Then one pass does all heads: interleaved
+//! fetch brings `a` and `b` for each half of the result, the walk of the register file starts at `cos`, steps
+//! forward to the second group and backward to the second half.
 
 use tilewright_machine::tcp::Tcp;
 use tilewright_num::Dtype;
+use tilewright_tcp_isa::capped::Capped;
 use tilewright_tcp_isa::program::Program;
 use tilewright_tcp_isa::program::exec::{Context, Exec, Fetch, Interleave, Stream, Switch};
 use tilewright_tcp_isa::program::tensor::TensorData;
@@ -17,7 +20,7 @@ use super::chain::{chain, float, op, vrf, with};
 use super::pass::{ElementTarget, commit, exec, fetch_words, load_vrf, pass, signed};
 use super::{KernelError, multiple};
 
-/// The greatest wavelength is this times 2 pi.
+/// The largest wavelength is this times 2 pi.
 pub const BASE: f64 = 10_000.0;
 
 /// Parts of the table for each token: sine, cosine, minus sine.
@@ -38,18 +41,19 @@ struct RopeLayer {
     half: u64,
 }
 
-/// Rotates the rows of `x`, bf16 `heads x tokens x depth`, tokens over the slices; row `t` by the angles of position `t`.
+/// Rotates the rows of `x`, bf16 `heads x tokens x depth`, tokens over the slices; row `t` by the angles of
+/// position `t`.
 ///
 /// # Errors
 /// Sizes that the slices cannot share, or tables that the register file cannot hold.
 pub fn rope(machine: &Tcp, heads: u64, tokens: u64, depth: u64) -> Result<Program, KernelError> {
     let slices = machine.pe.slices;
-    multiple("tokens", tokens, slices.saturating_mul(2), "an even number a slice")?;
+    multiple("tokens", tokens, slices.capped_mul(2), "an even number a slice")?;
     multiple("depth", depth, 2 * FLIT_WORDS, "a multiple of 16")?;
     multiple("heads", heads, 1, "at least 1")?;
     let layer = RopeLayer { heads, tokens: tokens / slices, half: depth / 2 };
     let (mine, half) = (layer.tokens, layer.half);
-    let table_words = mine.saturating_mul(PARTS).saturating_mul(half);
+    let table_words = mine.capped_mul(PARTS).capped_mul(half);
     let positions_at = 0;
     if bytes(Dtype::F32, table_words) > machine.vrf.capacity_bytes {
         let allowed = "so few that sines and cosines of a slice's tokens fit the vector register file";
@@ -116,7 +120,7 @@ impl RopeLayer {
 
     fn rotation(&self, x: u64, to: ElementTarget) -> Exec {
         let (half, flits) = (signed(self.half), self.half / FLIT_WORDS);
-        let rows = self.heads.saturating_mul(self.tokens);
+        let rows = self.heads.capped_mul(self.tokens);
         // Every row for both halves of the result, a flit of each half of the row alternating.
         let loops = [(rows, 2 * half), (2, 0), (flits, signed(FLIT_WORDS)), (2, 0), (FLIT_WORDS, 1)];
         let at_loop = loops.iter().take(3).filter(|(size, _)| *size != 1).count();
@@ -136,7 +140,7 @@ impl RopeLayer {
             with(OpKind::Mul0, vrf(bytes(Dtype::F32, self.half), &walk)),
             with(OpKind::FAdd, OperandSource::Pair),
         ];
-        let written = rows.saturating_mul(2).saturating_mul(flits);
+        let written = rows.capped_mul(2).capped_mul(flits);
         pass("rotate", fetch, chain(Word::F32, ops).paired(), written, to)
     }
 }

@@ -1,7 +1,8 @@
-//! Rows dealt out over the slices of a PE: the layout of layers that work element by element.
+//! Rows sharded over the slices of a PE: the layout of layers that work element by element.
 
 use tilewright_machine::tcp::Tcp;
 use tilewright_num::Dtype;
+use tilewright_tcp_isa::capped::Capped;
 use tilewright_tcp_isa::program::tensor::TensorData;
 use tilewright_tcp_isa::vector::FLIT_WORDS;
 
@@ -24,7 +25,7 @@ impl RowLayout {
         multiple("width", width, FLIT_WORDS, "a multiple of 8")?;
         let rows = tokens / slices;
         let shape = format!("T^{{{rows}}}[{slices}] | T^1[{rows}] E^1[{width}]");
-        let elements = rows.saturating_mul(width);
+        let elements = rows.capped_mul(width);
         Ok(RowLayout { axes: [("T", tokens), ("E", width)], shape, elements })
     }
 

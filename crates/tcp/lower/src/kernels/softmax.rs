@@ -1,11 +1,13 @@
 //! Softmax over an axis that is spread over slices, in three passes (paper section VI, worked example E8).
 //!
-//! Pass 1 takes each row's maximum, pass 2 sums `exp(x - max)`, pass 3 computes `exp(x - max)` again and divides: a command has one
-//! output stream, and the scores are read faster than they could be kept. The reducer between slices gives every slice the maxima
-//! and sums of all of its group; they go to data memory and from there to the vector register file.
+//! Pass 1 takes each row's maximum, pass 2 sums `exp(x - max)`, pass 3 computes `exp(x - max)` again and
+//! divides: a command has one output stream, and the scores are read faster than they could be kept. The
+//! reducer between slices gives every slice the maxima and sums of all of its group; they go to data memory
+//! and from there to the vector register file.
 
 use tilewright_machine::tcp::Tcp;
 use tilewright_num::Dtype;
+use tilewright_tcp_isa::capped::Capped;
 use tilewright_tcp_isa::program::Program;
 use tilewright_tcp_isa::program::exec::Exec;
 use tilewright_tcp_isa::program::tensor::TensorData;
@@ -37,7 +39,7 @@ pub(super) struct ScoreLayout {
 
 impl ScoreLayout {
     fn run(&self) -> ElementRun {
-        let elements = self.rows.saturating_mul(self.columns);
+        let elements = self.rows.capped_mul(self.columns);
         ElementRun { dtype: self.dtype, base: self.base, elements }
     }
 
@@ -56,12 +58,13 @@ impl ScoreLayout {
     }
 }
 
-/// The three passes, result as bf16 or as i8 in units of 1/[`UNIT`]. `beside` runs in the sub context during the first pass.
+/// The three passes, result as bf16 or as i8 in units of 1/[`UNIT`]. `sub_exec` runs in the sub context
+/// during the first pass.
 pub(super) fn passes(
     builder: &mut KernelBuilder<'_>,
     scores: &ScoreLayout,
     to: ElementTarget,
-    beside: Option<Exec>,
+    sub_exec: Option<Exec>,
 ) -> Result<(), KernelError> {
     multiple("rows", scores.rows, 2, "an even number")?;
     multiple("columns of a slice", scores.columns, FLIT_WORDS, "a multiple of 8")?;
@@ -75,7 +78,7 @@ pub(super) fn passes(
 
     let chain_max = all(chain(Word::F32, vec![scores.reduced(ReduceOp::Max)]), ReduceOp::Max);
     let id = builder.start(reduce("row_max", scores.run(), chain_max, scores.rows, most))?;
-    if let Some(exec) = beside {
+    if let Some(exec) = sub_exec {
         builder.start(exec)?;
     }
     builder.wait(id);

@@ -1,5 +1,5 @@
-//! Axes split over groups of PEs: every group runs the same commands on its own slices, parts of sums are exchanged and added, and the
-//! whole gives the values of plain loops, on every group that has a copy.
+//! Axes split over groups of PEs: every group runs the same commands on its own slices, parts of sums are
+//! exchanged and added, and the whole gives the values of plain loops, on every group that has a copy.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -206,7 +206,8 @@ fn every_group_computes_its_columns() {
     compare(&machine, text, "mk, kn -> mn; dims m=4, k=64, n=64", &program, Dtype::I8, &at_zero);
 }
 
-/// Sums over groups, whole on each and scattered over them, with every number of groups and fused PEs that the chip has.
+/// Sums over groups, whole on each and scattered over them, with every number of groups and fused PEs that
+/// the chip has.
 #[test]
 fn sums_over_groups_are_whole_on_each_or_scattered() {
     let machine = tcp();
@@ -227,7 +228,8 @@ fn sums_over_groups_are_whole_on_each_or_scattered() {
     }
 }
 
-/// Parts of rows that every group wants whole: in digits of the offset, of the slice number, and in a digit that parts cut.
+/// Parts of rows that every group wants whole: in digits of the offset, of the slice number, and in a digit
+/// that parts cut.
 #[test]
 fn groups_gather_what_each_computes() {
     let machine = tcp();
@@ -268,7 +270,8 @@ fn teams_add_among_themselves() {
     compare(&machine, text, "mk, kn -> mn; dims m=5, k=24, n=12", &program, Dtype::Bf16, &at_zero);
 }
 
-/// Teams add parts of sums, whole on each member or scattered over them, and then gather what other teams computed.
+/// Teams add parts of sums, whole on each member or scattered over them, and then gather what other teams
+/// computed.
 #[test]
 fn sums_over_groups_are_gathered() {
     let machine = tcp();
@@ -304,7 +307,8 @@ fn sums_over_groups_are_gathered() {
     }
 }
 
-/// Inputs that every group has whole: parts of sums and of batches, outermost in the copy and inside it, of one input or the other.
+/// Inputs that every group has whole: parts of sums and of batches, outermost in the copy and inside it, of
+/// one input or the other.
 #[test]
 fn groups_find_their_part_in_a_copy() {
     let machine = tcp();
@@ -354,7 +358,8 @@ fn windows_over_slices_are_cut_out_on_every_group() {
     }
 }
 
-/// Axes of run-time size in parts, of which the last groups may have nothing: columns of the output, and sums, whole on each and scattered.
+/// Axes of run-time size in parts, of which the last groups may have nothing: columns of the output, and
+/// sums, whole on each and scattered.
 #[test]
 fn groups_take_their_part_of_an_axis_of_run_time_size() {
     let machine = tcp();

@@ -1,6 +1,6 @@
-//! Random einsums with random shapes and tactics, lowered to command programs and run: whatever the check calls legal gives the
-//! values of plain loops, in every type that the contraction engine multiplies and for every size of an axis that is known only at run
-//! time. The program's text reads back as the program.
+//! Random einsums with random shapes and tactics, lowered to command programs and run: whatever the check
+//! calls legal gives the values of plain loops, in every type that the contraction engine multiplies and for
+//! every size of an axis that is known only at run time. The program's text reads back as the program.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -31,8 +31,9 @@ const TYPES: [Dtype; 7] =
 /// Zero points of in0 and in1 where a type has them.
 const ZERO_POINTS: [i64; 2] = [1, -2];
 
-/// What lowering refuses and the rules cannot foresee: they know neither the loops and masks that padding adds, nor how shapes cut the
-/// packet and the lanes. `lower::confirm`, which `notation check` asks last, refuses it there. Few drawn programs come to this.
+/// What lowering refuses and the rules cannot foresee: they know neither the loops and masks that padding
+/// adds, nor how shapes cut the packet and the lanes. `lower::confirm`, which `notation check` asks last,
+/// refuses it there. Few drawn programs come to this.
 const BEYOND_THE_CHECK: [&str; 4] = [
     " loops, masks and padding among them",
     " axes or digits",
@@ -210,7 +211,8 @@ fn two_thousand_legal_programs_give_the_values_of_plain_loops() {
     panic!("only {right} of the drawn programs are legal");
 }
 
-/// Windows that the feed unit shifts over: one for each kind of loop in the packet, with factors, blocks, and positions before the start.
+/// Windows that the feed unit shifts over: one for each kind of loop in the packet, with factors, blocks, and
+/// positions before the start.
 #[test]
 fn overlapping_windows_are_fetched_once_and_shifted_over() {
     let texts = [
@@ -282,7 +284,8 @@ fn shift_of(text: &str, dtype: Dtype) -> Option<Shift> {
     program.execs.iter().find_map(shift)
 }
 
-/// Windows that loops over slices move: in copies, in one slice's memory, past the end, before the start, by both loops, in both operands.
+/// Windows that loops over slices move: in copies, in one slice's memory, past the end, before the start, by
+/// both loops, in both operands.
 #[test]
 fn windows_over_slices_are_cut_out_by_one_transfer() {
     let texts = [
@@ -306,8 +309,8 @@ fn windows_over_slices_are_cut_out_by_one_transfer() {
     }
 }
 
-/// Drawn programs that once gave wrong values: parts of an output that freed slices take, out of sums whose lanes are padded; sums that
-/// lanes spread over a scattered digit; copies out of padded digits.
+/// Drawn programs that once gave wrong values: parts of an output that freed slices take, out of sums whose
+/// lanes are padded; sums that lanes spread over a scattered digit; copies out of padded digits.
 #[test]
 fn once_wrong_programs_are_right() {
     let texts = [
