@@ -1,14 +1,18 @@
-//! The bank rule: DMA needs all banks of a slice at once and comes last, so no bank may be held for 64 accesses in a row.
+//! The bank rule: DMA needs all banks of a slice at once and comes last, so no bank may be held for 64
+//! accesses in a row.
 //!
-//! From the vISA book: a DMA request that waits longer than the network's time-out resets the cluster; the machine derives
-//! the 64 from its time-out (`starvation_accesses`). Computed exactly here: accesses are followed bank by bank through the
-//! loop nest, and loops fold by the period of their addresses, so that the cost does not depend on their sizes.
+//! From the vISA book: a DMA request that waits longer than the network's time-out resets the cluster; the
+//! machine derives the 64 from its time-out (`starvation_accesses`). Computed exactly here: accesses are
+//! followed bank by bank through the loop nest, and loops fold by the period of their addresses, so that the
+//! cost does not depend on their sizes.
 
+use tilewright_base::invariant::to_index;
 use tilewright_machine::tcp::Tcp;
 use tilewright_notation::algebra::access::AccessLoop;
 use tilewright_tcp_isa::capped::Capped;
 
-/// The longest run of consecutive accesses that touch one bank, for loops in bytes, outermost first, and accesses of `width_bytes`.
+/// The longest run of consecutive accesses that touch one bank, for loops in bytes, outermost first, and
+/// accesses of `width_bytes`.
 pub fn longest_hold(machine: &Tcp, loops_bytes: &[AccessLoop], width_bytes: u64) -> u64 {
     let (banks, bank_bytes) = (machine.dm.banks, machine.dm.bank_access_bytes);
     let sweep = banks * bank_bytes;
@@ -31,7 +35,7 @@ fn walked_hold(
     bank_bytes: u64,
     accesses: u64,
 ) -> u64 {
-    let mut held = vec![0_u64; usize::try_from(banks).unwrap_or(0)];
+    let mut held = vec![0_u64; to_index(banks)];
     let mut best = 0;
     for access in 0..accesses {
         let (mut rest, mut address) = (access, 0_u64);
@@ -97,7 +101,7 @@ impl BankRuns {
 }
 
 fn hold_of_bank(loops_bytes: &[AccessLoop], width_bytes: u64, bank: u64, bank_bytes: u64, sweep: u64) -> u64 {
-    let size = usize::try_from(sweep).unwrap_or(0);
+    let size = to_index(sweep);
     // held[phase]: the loops handled so far, started at an address equal to phase modulo one sweep.
     let touches = |phase: u64| {
         let first = phase / bank_bytes;
@@ -106,7 +110,7 @@ fn hold_of_bank(loops_bytes: &[AccessLoop], width_bytes: u64, bank: u64, bank_by
     };
     let mut held: Vec<BankRuns> = (0..sweep).map(|phase| BankRuns::one(touches(phase))).collect();
     for access in loops_bytes.iter().rev() {
-        let step = usize::try_from(access.stride % sweep).unwrap_or(0);
+        let step = to_index(access.stride % sweep);
         held = (0..size).map(|phase| repeat(&held, phase, step, access.size)).collect();
     }
     held.first().map_or(0, |held| held.best)
@@ -138,7 +142,7 @@ fn repeat(held: &[BankRuns], phase: usize, step: usize, count: u64) -> BankRuns 
 mod tests {
     use super::*;
 
-    /// Walks every access; the judge of the folded computation.
+    /// Walks every access: the reference of the folded computation.
     fn walk(loops: &[AccessLoop], width: u64, banks: u64, bank_bytes: u64) -> u64 {
         let mut addresses = vec![0_u64];
         for access in loops {

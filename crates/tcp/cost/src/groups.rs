@@ -1,8 +1,8 @@
-//! How an einsum with subscripts is dealt out over groups of PEs (paper section VI-A: SPMD over PEs).
+//! How an einsum with subscripts is sharded over groups of PEs (paper section VI-A: SPMD over PEs).
 //!
-//! Every axis that an input splits is a digit of the group number: surviving axes first, then summed ones, so the groups that hold parts
-//! of the same sums are neighbours, a team. A team adds its parts up; axes that only the output splits say which part of the result
-//! each of its members keeps.
+//! Every axis that an input splits is a digit of the group number: surviving axes first, then summed ones, so
+//! the groups that hold parts of the same sums are neighbours, a team. A team adds its parts up; axes that
+//! only the output splits say which part of the result each of its members keeps.
 
 use tilewright_base::Diagnostic;
 use tilewright_notation::problem::{AxisId, Problem};
@@ -47,7 +47,8 @@ impl PeGroups {
         product(problem, &self.summed)
     }
 
-    /// The digits of the group number as a tensor has them, most significant first: an axis and its parts, or no axis for copies.
+    /// The digits of the group number as a tensor has them, most significant first: an axis and its parts, or
+    /// no axis for copies.
     pub fn digits(&self, problem: &Problem, operand: Operand) -> Vec<(Option<AxisId>, u64)> {
         let split = |id: &AxisId| {
             let axis = problem.axis(*id);

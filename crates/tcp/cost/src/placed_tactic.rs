@@ -1,10 +1,12 @@
-//! A tactic with every digit placed: over slices, in time, on lanes, or in the packet (paper sections II-B and IV-C).
+//! A tactic with every digit placed: over slices, in time, on lanes, or in the packet (paper sections II-B
+//! and IV-C).
 //!
-//! A tactic of two sections leaves lanes and packet open. They are then placed by the paper's reading: the innermost
-//! digits of the streamed operand fill the packet, contracted ones innermost, as far as the width goes; the innermost digit
-//! that only the stationary operand has goes to the lanes; the rest runs in time. A contracted digit that overflows the packet
-//! leaves a chunk loop, which runs outside the repeats of the feed unit when the accumulators can hold them all (so that
-//! a fetched packet is used for every repeat), and innermost otherwise.
+//! A tactic of two sections leaves lanes and packet open. They are then placed by the paper's reading: the
+//! innermost digits of the streamed operand fill the packet, contracted ones innermost, as far as the width
+//! goes; the innermost digit that only the stationary operand has goes to the lanes; the rest runs in time. A
+//! contracted digit that overflows the packet leaves a chunk loop, which runs outside the repeats of the feed
+//! unit when the accumulators can hold them all (so that a fetched packet is used for every repeat), and
+//! innermost otherwise.
 
 use tilewright_notation::problem::{Digit, Loops, Problem, Roles};
 use tilewright_notation::reuse::held_terms;
@@ -90,7 +92,7 @@ impl PlacedTactic {
             .fold(1, |all: u64, digit| all.capped_mul(digit.live))
     }
 
-    /// Part of the multiplications that the slices in use could do which are asked for; padding counts as idle.
+    /// Part of the multiplications that the slices in use could do which are useful; padding counts as idle.
     pub fn multiplier_use(&self, setup: &Setup<'_>, problem: &Problem) -> f64 {
         #[expect(clippy::cast_precision_loss, reason = "a ratio for people")]
         let product =

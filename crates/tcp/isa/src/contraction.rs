@@ -1,5 +1,5 @@
-//! The contraction engine: types, packets, steps and sums of a command, and the limits of tree and accumulators (paper section IV-C;
-//! drain orders from the vISA book).
+//! The contraction engine: types, packets, steps and sums of a command, and the limits of tree and
+//! accumulators (paper section IV-C; drain orders from the vISA book).
 
 use tilewright_machine::tcp::Tcp;
 use tilewright_num::Dtype;
@@ -16,8 +16,8 @@ pub fn slot_capacity(machine: &Tcp, lanes: u64, columns: u64) -> u64 {
     of(Drain::Interleaved).max(of(Drain::Sequential))
 }
 
-/// The same for one drain order: interleaved gives every lane an equal part of the cells for its columns, sequential takes one lane
-/// after the other.
+/// How many partial sums each output of the tree can keep with one drain order: interleaved gives every lane
+/// an equal part of the cells for its columns, sequential takes one lane after the other.
 pub fn drain_capacity(machine: &Tcp, drain: Drain, lanes: u64, columns: u64) -> u64 {
     match drain {
         Drain::Interleaved => machine.accumulators() / (machine.ce.lanes * columns.max(1)),
@@ -29,8 +29,8 @@ pub fn drain_capacity(machine: &Tcp, drain: Drain, lanes: u64, columns: u64) -> 
 pub const CONTRACTED: [Dtype; 7] =
     [Dtype::I4, Dtype::I5, Dtype::I8, Dtype::I9, Dtype::F8E4M3Fn, Dtype::F8E5M2, Dtype::Bf16];
 
-/// Elements of a full packet, and multiplications of a lane in one cycle (paper section IV-C); 0 for a type that
-/// the contraction engine does not multiply.
+/// Elements of a full packet, and multiplications of a lane in one cycle (paper section IV-C); 0 for a type
+/// that the contraction engine does not multiply.
 pub fn full_packet_elements(machine: &Tcp, dtype: Dtype) -> u64 {
     let ce = &machine.ce;
     match dtype {
@@ -42,8 +42,8 @@ pub fn full_packet_elements(machine: &Tcp, dtype: Dtype) -> u64 {
     }
 }
 
-/// Elements of a packet that meet the register file in each step: its walk says how many. The rest of a packet is inactive.
-/// `None` if the walk does not come out even.
+/// Elements of a packet that meet the register file in each step: its walk says how many. The rest of a
+/// packet is inactive. `None` if the walk does not come out even.
 pub fn active_elements(contract: &Contract) -> Option<u64> {
     let product = |sizes: &mut dyn Iterator<Item = u64>| sizes.fold(1_u64, u64::capped_mul);
     let walked = product(&mut contract.loops.iter().map(|row| row.size.fixed()));
@@ -51,8 +51,8 @@ pub fn active_elements(contract: &Contract) -> Option<u64> {
     (steps > 0 && walked.is_multiple_of(steps)).then(|| walked / steps)
 }
 
-/// The steps of a contraction in groups: the outermost summed loop and all inside it are one group, the loops outside it repeat it.
-/// Without a summed loop each step is a group of its own.
+/// The steps of a contraction in groups: the outermost summed loop and all inside it are one group, the loops
+/// outside it repeat it. Without a summed loop each step is a group of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StepGroups {
     /// Groups.
@@ -160,8 +160,8 @@ pub fn tree_depth(elements: u64) -> u32 {
     elements.max(1).next_power_of_two().trailing_zeros()
 }
 
-/// The most elements between windows of the feed unit's convolution mode; the first starts at most half as many before the buffer
-/// (vISA book, contraction engine).
+/// The most elements between windows of the feed unit's convolution mode; the first starts at most half as
+/// many before the buffer (vISA book, contraction engine).
 pub fn shift_max(machine: &Tcp, dtype: Dtype) -> u64 {
     match payload_bits(dtype) {
         4 => machine.ce.int4_shift_max,

@@ -1,4 +1,5 @@
-//! How many packets and flits pass each engine of a stream, from its registers alone (vISA book, engines in order).
+//! How many packets and flits pass each engine of a stream, from its registers alone (vISA book, engines in
+//! order).
 //!
 //! Sizes must be numbers ([`Exec::resolved`](crate::program::exec::Exec::resolved)); a register counts as 0.
 

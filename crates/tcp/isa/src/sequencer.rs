@@ -1,5 +1,5 @@
-//! The loop sequencer shared by fetch, commit and register-file walks: at most eight merged entries, each of bounded size, and
-//! the widest access that an address pattern allows (vISA book).
+//! The loop sequencer shared by fetch, commit and register-file walks: at most eight merged entries, each of
+//! bounded size, and the widest access that an address pattern allows (vISA book).
 
 use tilewright_machine::tcp::Tcp;
 use tilewright_notation::algebra::access::AccessPattern;

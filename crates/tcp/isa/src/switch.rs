@@ -1,5 +1,6 @@
-//! The switch engine's exchanges: topologies, their rings, and whether a machine's network can make them (paper section IV-B; topologies
-//! from the vISA book). Slices are `slice2 x slice1 x slice0`, and a ring is `slice1 x slice0`.
+//! The switch engine's exchanges: topologies, their rings, and whether a machine's network can make them
+//! (paper section IV-B; topologies from the vISA book). Slices are `slice2 x slice1 x slice0`, and a ring is
+//! `slice1 x slice0`.
 
 use crate::capped::Capped;
 use tilewright_machine::tcp::Tcp;
@@ -25,8 +26,8 @@ pub enum Topology {
     Broadcast1(Ring),
     /// `[s2, s1, s0 | t]` to `[s2, s0, s1 | t]`.
     Transpose(Ring),
-    /// `[s2, s1, s0 | t2, t1, t0]` to `[s2, t1, s0 | t2, t0, s1]`, for a ring and the steps of t0; t1 has a step for each
-    /// slice of s1.
+    /// `[s2, s1, s0 | t2, t1, t0]` to `[s2, t1, s0 | t2, t0, s1]`, for a ring and the steps of t0; t1 has a
+    /// step for each slice of s1.
     InterTranspose(Ring, u64),
     /// `[s2, s1, s0 | t0]` to `[s2, Y, s1 | t0, s0]`.
     TransposedBroadcast1(Ring),
@@ -68,8 +69,8 @@ pub fn ring_slices(topology: Topology) -> u64 {
     ring.slice1.capped_mul(ring.slice0)
 }
 
-/// Packets that each slice keeps of `packets` sent by each; a custom topology keeps as many as its bitmap says, which the caller
-/// knows, and at most those of the whole ring, which is the answer here.
+/// Packets that each slice keeps of `packets` sent by each; a custom topology keeps as many as its bitmap
+/// says, which the caller knows, and at most those of the whole ring, which is the answer here.
 pub fn delivered_packets(topology: Topology, packets: u64) -> u64 {
     let kept = match topology {
         Topology::Forwarding | Topology::Transpose(_) | Topology::InterTranspose(..) => 1,

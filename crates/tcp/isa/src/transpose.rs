@@ -27,7 +27,7 @@ pub enum TransposeError {
     Element(u64),
     /// More rows than a tile of such elements has.
     Rows {
-        /// Rows asked for.
+        /// Requested rows.
         rows: u64,
         /// Rows that a tile has.
         most: u64,

@@ -1,8 +1,10 @@
-//! What waits for a whole batch: sums leave when their group is complete, rows of a transposed tile when the tile is full.
+//! What waits for a whole batch: sums leave when their group is complete, rows of a transposed tile when the
+//! tile is full.
 //!
-//! Stages between two such points run at the pace of the slowest of them. Along each path through a command one part runs from its
-//! first batch to its last, and of the parts before and after it one batch shows; the longest path is the command's. Parts and
-//! batches are those of the vISA book; that the rule is a lower bound and how close it is was found by simulation by the cycle.
+//! Stages between two such points run at the pace of the slowest of them. Along each path through a command
+//! one part runs from its first batch to its last, and of the parts before and after it one batch shows; the
+//! longest path is the command's. Parts and batches are those of the vISA book; that the rule is a lower
+//! bound and how close it is was found by simulation by the cycle.
 
 use tilewright_machine::tcp::Tcp;
 use tilewright_tcp_isa::transpose::{TransposeStage, tile_flits};
@@ -11,7 +13,8 @@ use super::stage::{CommandStages, PipelineStage};
 use super::transpose;
 use tilewright_tcp_isa::capped::Capped;
 
-/// Cycles of all stages with everything that overlaps, latencies left out: at least those of the slowest stage.
+/// Cycles of all stages with everything that overlaps, latencies left out: at least those of the slowest
+/// stage.
 ///
 /// `stream_cycles` are those of each stage, in the order of [`PipelineStage::ALL`].
 pub fn overlapped_cycles(
@@ -45,14 +48,16 @@ impl BatchCycles {
     }
 }
 
-/// Groups alone: the path that ends with all sums after the first group, and the one that begins with all groups.
+/// Groups alone: the path that ends with all sums after the first group, and the one that begins with all
+/// groups.
 pub fn paced_cycles(front: BatchCycles, behind: BatchCycles) -> u64 {
     let first = front.group_cycles.capped_add(behind.all_cycles);
     first.max(front.all_cycles.capped_add(behind.group_cycles))
 }
 
-/// Cycles that tiles as large as both buffers take when their neighbours never run ahead: they fill at the pace of what comes
-/// before, and leave at the pace of what follows. Queues of unknown size hide a part of it, and [`overlapped_cycles`] all of it.
+/// Cycles that tiles as large as both buffers take when their neighbours never run ahead: they fill at the
+/// pace of what comes before, and leave at the pace of what follows. Queues of unknown size hide a part of
+/// it, and [`overlapped_cycles`] all of it.
 pub fn alternating_cycles(
     machine: &Tcp,
     command: &CommandStages,

@@ -1,6 +1,7 @@
 //! Cast engine: one flit a cycle, behind the vector engine, which it occupies (vISA book, cast engine).
 //!
-//! Its latency is part of the vector engine's measured depth: the machine file has no figure of its own for it.
+//! Its latency is part of the vector engine's measured depth: the machine file has no figure of its own for
+//! it.
 
 /// What a command casts on each slice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

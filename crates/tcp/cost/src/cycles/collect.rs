@@ -1,4 +1,5 @@
-//! Collect: every packet is padded to whole flits, and every later engine takes one flit a cycle (vISA book, collect engine).
+//! Collect: every packet is padded to whole flits, and every later engine takes one flit a cycle (vISA book,
+//! collect engine).
 
 use tilewright_machine::tcp::Tcp;
 
@@ -8,7 +9,8 @@ use tilewright_tcp_isa::flow::packet_flits;
 /// What arrives from the network at each slice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CollectStage {
-    /// Packets: [`delivered_packets`](tilewright_tcp_isa::switch::delivered_packets) of those that were fetched.
+    /// Packets: [`delivered_packets`](tilewright_tcp_isa::switch::delivered_packets) of those that were
+    /// fetched.
     pub packets: u64,
     /// Bytes of a packet.
     pub packet_bytes: u64,

@@ -1,9 +1,10 @@
-//! A whole tensor unit command: overhead, the slowest stage, and what does not overlap (vISA book; the overhead is measured from
-//! its MNIST schedule).
+//! A whole tensor unit command: overhead, the slowest stage, and what does not overlap (vISA book; the
+//! overhead is measured from its MNIST schedule).
 //!
-//! Stages form a pipeline of one flit a cycle, so the slowest sets the rate and the others add what they delay the stream by:
-//! latencies, and what waits for a whole batch ([`super::batches`]). The overhead was measured on copies, loads and a contraction
-//! alike, 264 + 50 cycles for 50 flits: it holds the depth of every engine of fixed depth, the tree among them, so none of them has a tail.
+//! Stages form a pipeline of one flit a cycle, so the slowest sets the rate and the others add what they
+//! delay the stream by: latencies, and what waits for a whole batch ([`super::batches`]). The overhead was
+//! measured on copies, loads and a contraction alike, 264 + 50 cycles for 50 flits: it holds the depth of
+//! every engine of fixed depth, the tree among them, so none of them has a tail.
 
 use tilewright_machine::tcp::Tcp;
 use tilewright_tcp_isa::switch::ring_slices;
@@ -42,8 +43,9 @@ pub fn command_cycles(machine: &Tcp, command: &CommandStages) -> CommandCycles {
     summed(machine, command, stream_cycles, tail_cycles)
 }
 
-/// A contraction as far as neither the widths of its reads and writes nor the grouping of its steps matter: what searches ask once for
-/// many commands. For each of them [`ContractionPace::total_cycles`] gives what [`command_cycles`] would.
+/// A contraction as far as neither the widths of its reads and writes nor the grouping of its steps matter:
+/// what searches ask once for many commands. For each of them [`ContractionPace::total_cycles`] gives what
+/// [`command_cycles`] would.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ContractionPace {
     /// Overhead and latencies.

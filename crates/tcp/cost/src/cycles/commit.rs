@@ -1,5 +1,5 @@
-//! Commit unit: the valid part of each flit is written to data memory, one write a cycle (paper section IV-D; widths from the
-//! vISA book, commit engine).
+//! Commit unit: the valid part of each flit is written to data memory, one write a cycle (paper section IV-D;
+//! widths from the vISA book, commit engine).
 
 use tilewright_machine::tcp::Tcp;
 
@@ -9,7 +9,7 @@ use tilewright_tcp_isa::program::exec::Context;
 /// What a command writes on each slice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CommitStage {
-    /// Whose unit.
+    /// Context that the unit belongs to.
     pub context: Context,
     /// Flits that arrive.
     pub flits: u64,

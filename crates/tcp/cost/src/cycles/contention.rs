@@ -1,7 +1,9 @@
-//! How the two contexts of a slice slow each other: ports of the register file and banks of data memory (vISA book, tensor register
-//! file and data memory). The main context always wins, so only the sub context gets longer.
+//! How the two contexts of a slice slow each other: ports of the register file and banks of data memory (vISA
+//! book, tensor register file and data memory). The main context always wins, so only the sub context gets
+//! longer.
 //!
-//! Each rule is held to a simulation by the cycle (`crates/tcp/micro/tests/proof/contexts.rs`), which states how close it is.
+//! Each rule is held to a simulation by the cycle (`crates/tcp/micro/tests/proof/contexts.rs`), which states
+//! how close it is.
 
 use tilewright_machine::tcp::Tcp;
 
@@ -19,10 +21,11 @@ pub struct ContractionReads {
 
 /// Cycles for which a load that starts together with a contraction of `contraction_cycles` runs on after it.
 ///
-/// A read that misses takes the port of its banks for a cycle and beats a store. Wide reads take all banks, so that stores proceed only
-/// in the cycles that are left; narrow reads go from bank to bank, and a store waits only for those of its own. For wide reads this is
-/// within 64 cycles of the simulation; for narrow reads that all miss within a fourteenth of them, and if some hit it is the mean:
-/// by how stores and reads fall together a store waits for none of them or for all.
+/// A read that misses takes the port of its banks for a cycle and beats a store. Wide reads take all banks,
+/// so that stores proceed only in the cycles that are left; narrow reads go from bank to bank, and a store
+/// waits only for those of its own. For wide reads this is within 64 cycles of the simulation; for narrow
+/// reads that all miss within a fourteenth of them, and if some hit it is the mean: by how stores and reads
+/// fall together a store waits for none of them or for all.
 pub fn exposed_load_cycles(
     machine: &Tcp,
     reads: &ContractionReads,
@@ -80,9 +83,10 @@ pub struct BankSlowdown {
     pub cycles: u64,
 }
 
-/// At which rate a walk of the sub context proceeds beside one of the main context, in the long run.
+/// At which rate a walk of the sub context proceeds while one of the main context runs, in the long run.
 ///
-/// Addresses repeat modulo one sweep over all banks, so the two walks are followed until they stand to each other as before.
+/// Addresses repeat modulo one sweep over all banks, so the two walks are followed until they stand to each
+/// other as before.
 pub fn bank_slowdown(machine: &Tcp, main: &BankWalk, sub: &BankWalk) -> BankSlowdown {
     let period = machine.dm.banks.capped_mul(machine.dm.bank_access_bytes).max(1);
     let mut at = 0;
@@ -111,8 +115,8 @@ fn step(machine: &Tcp, main: &BankWalk, main_at: u64, sub: &BankWalk, sub_at: u6
     sub_at + u64::from(!main.meets(machine, main_at, sub, sub_at))
 }
 
-/// Cycles until `sub_accesses` are served beside a main context that is busy for `main_cycles`: at best the longer of the two, at worst
-/// their sum.
+/// Cycles until `sub_accesses` are served while a main context runs that is busy for `main_cycles`: at best
+/// the longer of the two, at worst their sum.
 pub fn contended_cycles(slowdown: &BankSlowdown, main_cycles: u64, sub_accesses: u64) -> u64 {
     let meanwhile =
         u128::from(main_cycles) * u128::from(slowdown.served) / u128::from(slowdown.cycles.max(1));

@@ -1,9 +1,10 @@
-//! Contraction engine: one packet a cycle against all lanes, fed at one flit a cycle, drained at a fixed width
-//! (paper section IV-C; feed unit and drain orders from the vISA book).
+//! Contraction engine: one packet a cycle against all lanes, fed at one flit a cycle, drained at a fixed
+//! width (paper section IV-C; feed unit and drain orders from the vISA book).
 //!
-//! Products take one cycle for each step of the time loops. The feed unit may hold a packet for several of them, and only then
-//! do products run faster than flits arrive. Sums leave in groups: while one group drains, the next accumulates, so a group adds
-//! the shorter of the two at the end of the command; [`super::batches`] counts what comes before and behind with them.
+//! Products take one cycle for each step of the time loops. The feed unit may hold a packet for several of
+//! them, and only then do products run faster than flits arrive. Sums leave in groups: while one group
+//! drains, the next accumulates, so a group adds the shorter of the two at the end of the command;
+//! [`super::batches`] counts what comes before and behind with them.
 
 use tilewright_machine::tcp::Tcp;
 
@@ -27,8 +28,8 @@ pub fn drain_cycles(machine: &Tcp, contraction: &ContractionStage) -> u64 {
     contraction.drained_flits(machine)
 }
 
-/// Cycles between the last operand and the last sum: the depth of the whole tree, whatever part of it adds. The measured overhead of
-/// commands holds them already ([`super::command`]).
+/// Cycles between the last operand and the last sum: the depth of the whole tree, whatever part of it adds.
+/// The measured overhead of commands holds them already ([`super::command`]).
 pub fn latency_cycles(contraction: &ContractionStage) -> u64 {
     u64::from(tree_depth(contraction.packet_elements.min(1 << 63)))
 }
@@ -41,12 +42,13 @@ pub fn tail_cycles(machine: &Tcp, contraction: &ContractionStage) -> u64 {
     }
 }
 
-/// Cycles from one group to the next where groups share one set of accumulators, given those of a group before the sums and behind
-/// them, and the steps in a row that add to one slot.
+/// Cycles from one group to the next where groups share one set of accumulators, given those of a group
+/// before the sums and behind them, and the steps in a row that add to one slot.
 ///
-/// All other forms assume that a group drains from a copy. The legal sizes let a group take all cells, so a machine without a copy
-/// must hold back the next group until slots are free again: as soon as a group takes more than half of them. Which of the two the
-/// chip does is not published. By simulation this is an upper bound within 3 %; queues may hide the pace of all but products and drain.
+/// All other forms assume that a group drains from a copy. The legal sizes let a group take all cells, so a
+/// machine without a copy must hold back the next group until slots are free again: as soon as a group takes
+/// more than half of them. Which of the two the chip does is not published. By simulation this is an upper
+/// bound within 3 %; queues may hide the pace of all but products and drain.
 pub fn shared_group_cycles(
     machine: &Tcp,
     contraction: &ContractionStage,

@@ -1,8 +1,10 @@
-//! Tensor DMA: start-up, then reading and writing, side by side between kinds of memory and one after the other within data memory
-//! (vISA book, DMA engine). Between two places of off-chip memory both overlap but for a beginning: [`DmaRoute::WithinOffChip`].
+//! Tensor DMA: start-up, then reading and writing, side by side between kinds of memory and one after the
+//! other within data memory (vISA book, DMA engine). Between two places of off-chip memory both overlap but
+//! for a beginning: [`DmaRoute::WithinOffChip`].
 //!
-//! Packets are cut into requests; an engine takes one a cycle at best, a data memory network one every other cycle. Which of its
-//! engines a machine uses, and how many, is the program's choice; shares are taken to be even.
+//! Packets are cut into requests; an engine takes one a cycle at best, a data memory network one every other
+//! cycle. Which of its engines a machine uses, and how many, is the program's choice; shares are taken to be
+//! even.
 
 use tilewright_machine::tcp::Tcp;
 
@@ -16,16 +18,17 @@ pub enum DmaRoute {
     AcrossTiers,
     /// Data memory of one cluster, whose banks both sides need: one after the other.
     WithinTier,
-    /// Off-chip memory of one chip on both sides: an engine first fills what it holds in flight, for at most so many cycles; then
-    /// reads and writes overlap.
+    /// Off-chip memory of one chip on both sides: an engine first fills what it holds in flight, for at most
+    /// so many cycles; then reads and writes overlap.
     WithinOffChip {
         /// See [`ahead_cycles`].
         ahead_cycles: u64,
     },
 }
 
-/// Cycles for which an engine reads before it writes, between two places of one off-chip memory. An assumption, the least that explains
-/// both examples of the vISA book: 64 requests of one engine take 128 cycles, but four engines reach 0.75 of 1.5 TB/s.
+/// Cycles for which an engine reads before it writes, between two places of one off-chip memory. An
+/// assumption, the least that explains both examples of the vISA book: 64 requests of one engine take 128
+/// cycles, but four engines reach 0.75 of 1.5 TB/s.
 pub fn ahead_cycles(machine: &Tcp) -> u64 {
     engine_cycles(machine, machine.tdma.in_flight_requests, 1)
 }
@@ -75,7 +78,8 @@ impl DmaSide {
         self.engine_cycles.max(self.memory_cycles)
     }
 
-    /// Data memory behind `dmns` networks, served by `engines` engines. Misaligned writes take a multiple of the time.
+    /// Data memory behind `dmns` networks, served by `engines` engines. Misaligned writes take a multiple of
+    /// the time.
     pub fn data_memory(machine: &Tcp, requests: u64, engines: u64, dmns: u64, misaligned: bool) -> DmaSide {
         let request_cycles = machine.tdma.request_bytes.div_ceil(machine.dmn.bandwidth_bytes_per_cycle);
         let factor = if misaligned { machine.dm.misaligned_write_factor } else { 1 };

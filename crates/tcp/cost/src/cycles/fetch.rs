@@ -1,7 +1,8 @@
 //! Fetch unit: one access a cycle, as wide as the addresses allow (vISA book, fetch engine).
 //!
-//! A packet takes as many cycles as it has accesses. The main unit's width is the rule of [`tilewright_tcp_isa::sequencer::read_bytes`]; the sub
-//! unit has one width. A cast while fetching delays the stream once.
+//! A packet takes as many cycles as it has accesses. The main unit's width is the rule of
+//! [`tilewright_tcp_isa::sequencer::read_bytes`]; the sub unit has one width. A cast while fetching delays
+//! the stream once.
 
 use tilewright_machine::tcp::Tcp;
 use tilewright_notation::algebra::access::AccessPattern;
@@ -13,7 +14,7 @@ use tilewright_tcp_isa::sequencer;
 /// What a command fetches on each slice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FetchStage {
-    /// Whose unit.
+    /// Context that the unit belongs to.
     pub context: Context,
     /// Packets: the product of the time loops.
     pub packets: u64,

@@ -1,8 +1,11 @@
-//! Off-chip memory: which channels the accesses of a loop nest go to, and how long the busiest takes (vISA book, memory performance).
+//! Off-chip memory: which channels the accesses of a loop nest go to, and how long the busiest takes (vISA
+//! book, memory performance).
 //!
-//! Requests are cut from the start of each packet. A request touches one access unit, or two if it crosses their border; a write
-//! that covers a unit in part is a read, a change and a write. How long a channel takes is in `time`.
+//! Requests are cut from the start of each packet. A request touches one access unit, or two if it crosses
+//! their border; a write that covers a unit in part is a read, a change and a write. How long a channel takes
+//! is in `time`.
 
+use tilewright_base::invariant::to_index;
 use tilewright_machine::tcp::Tcp;
 use tilewright_notation::algebra::access::AccessLoop;
 
@@ -40,7 +43,7 @@ pub enum Direction {
 /// One side of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HbmAccess<'a> {
-    /// Which way.
+    /// Read or write.
     pub direction: Direction,
     /// Address of the first packet.
     pub base_bytes: u64,
@@ -74,7 +77,8 @@ struct BankLoad {
     row: Option<u64>,
 }
 
-/// The channels of a machine's off-chip memory. Made once and cleared between uses, so that counting allocates nothing.
+/// The channels of a machine's off-chip memory. Made once and cleared between uses, so that counting
+/// allocates nothing.
 #[derive(Clone, Debug)]
 pub struct HbmChannels {
     map: AddressMap,
@@ -93,7 +97,7 @@ pub struct HbmChannels {
 /// More loops than a tensor DMA has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooManyLoops {
-    /// Loops asked for.
+    /// Requested loops.
     pub loops: usize,
     /// Loops of the engine.
     pub most: u64,
@@ -102,7 +106,7 @@ pub struct TooManyLoops {
 impl HbmChannels {
     /// Idle channels.
     pub fn new(machine: &Tcp) -> HbmChannels {
-        let (map, count) = (AddressMap::new(machine), usize::try_from(machine.hbm_channels()).unwrap_or(0));
+        let (map, count) = (AddressMap::new(machine), to_index(machine.hbm_channels()));
         HbmChannels {
             map,
             channels: vec![ChannelLoad::default(); count],

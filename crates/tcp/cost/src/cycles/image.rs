@@ -1,7 +1,8 @@
-//! From a register image to the stages of a command: what `exec` and `dma` take, alone (vISA book, engines in order).
+//! From a register image to the stages of a command: what `exec` and `dma` take, alone (vISA book, engines in
+//! order).
 //!
-//! Sizes must be numbers ([`Exec::resolved`]); a register counts as 0. The closed forms of the engines do the rest. Counts behind
-//! the vector engine are those of the commit unit, whose loops say how many flits arrive.
+//! Sizes must be numbers ([`Exec::resolved`]); a register counts as 0. The closed forms of the engines do the
+//! rest. Counts behind the vector engine are those of the commit unit, whose loops say how many flits arrive.
 
 use tilewright_machine::tcp::Tcp;
 use tilewright_notation::algebra::access::{AccessLoop, AccessPattern};
@@ -93,7 +94,8 @@ fn fetch_stage(machine: &Tcp, context: Context, stream: &Stream, flow: &FlowCoun
     }
 }
 
-/// Bytes of an access: as wide as the addresses allow, and no wider than what becomes one flit behind the adapter.
+/// Bytes of an access: as wide as the addresses allow, and no wider than what becomes one flit behind the
+/// adapter.
 pub fn read_bytes(machine: &Tcp, context: Context, fetch: &exec::Fetch) -> u64 {
     let (read_bits, sent_bits) = (payload_bits(fetch.dtype), payload_bits(fetch.leaves()));
     let widest = fetch::read_bytes(machine, context, &pattern(fetch), fetch.packet, read_bits);

@@ -1,5 +1,5 @@
-//! Loads of register files: the sub context writes TRF and VRF as wide as it fetches, the main context a flit a cycle
-//! (vISA book, tensor register file).
+//! Loads of register files: the sub context writes TRF and VRF as wide as it fetches, the main context a flit
+//! a cycle (vISA book, tensor register file).
 
 use tilewright_machine::tcp::Tcp;
 
@@ -8,7 +8,7 @@ use tilewright_tcp_isa::program::exec::Context;
 /// What a command stores in the register files of each slice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LoadStage {
-    /// Who loads.
+    /// Context that loads.
     pub context: Context,
     /// Bytes, of all lanes together.
     pub slice_bytes: u64,

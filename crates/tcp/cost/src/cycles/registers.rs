@@ -1,8 +1,11 @@
-//! Reads of the contraction engine's register file: which the read cache answers (vISA book, tensor register file).
+//! Reads of the contraction engine's register file: which the read cache answers (vISA book, tensor register
+//! file).
 //!
-//! The cache holds a few rows of each bank, direct mapped on the row number (an assumption). Rows are followed through the loops
-//! up to a number of steps; after that the rest is taken to hit and miss in the same proportion.
+//! The cache holds a few rows of each bank, direct mapped on the row number (an assumption). Rows are
+//! followed through the loops up to a number of steps; after that the rest is taken to hit and miss in the
+//! same proportion.
 
+use tilewright_base::invariant::to_index;
 use tilewright_machine::tcp::Tcp;
 use tilewright_tcp_isa::contraction::{active_elements, packet_elements};
 use tilewright_tcp_isa::memory::payload_bits;
@@ -63,8 +66,8 @@ fn follow(machine: &Tcp, stream: &Stream, contract: &Contract, steps: u64) -> Ca
     let (row_bytes, banks) = (machine.trf.row_payload_bytes.max(1), machine.trf.banks.max(1));
     let runs = runs(&packet_loops, bits);
     let rows = banks.capped_mul(machine.trf.cache_rows.max(1));
-    let mut cache = vec![u64::MAX; usize::try_from(rows.min(1 << 16)).unwrap_or(1)];
-    let missed_in = vec![0_u64; usize::try_from(banks.min(1 << 16)).unwrap_or(1)];
+    let mut cache = vec![u64::MAX; to_index(rows.min(1 << 16))];
+    let missed_in = vec![0_u64; to_index(banks.min(1 << 16))];
     let mut seen = CacheTally { hits: 0, misses: 0, missed_steps: 0, missed_in };
     let mut walk = LoopNestWalk::new(&step_loops, bits);
     // The step in which each bank was last missed, counted from 1.
@@ -77,14 +80,14 @@ fn follow(machine: &Tcp, stream: &Stream, contract: &Contract, steps: u64) -> Ca
             let to = at.wrapping_add(*first).wrapping_add(bytes.saturating_sub(1)) / row_bytes;
             // Neighbouring rows lie in different banks, so the place in the cache is the number modulo all of them.
             for row in from..=to.max(from).min(from.capped_add(16)) {
-                let slot = usize::try_from(row % cache.len() as u64).unwrap_or(0);
+                let slot = to_index(row % cache.len() as u64);
                 if cache[slot] == row {
                     seen.hits += 1;
                     continue;
                 }
                 cache[slot] = row;
                 seen.misses += 1;
-                let bank = usize::try_from(row % missed_at.len() as u64).unwrap_or(0);
+                let bank = to_index(row % missed_at.len() as u64);
                 seen.missed_in[bank] += u64::from(std::mem::replace(&mut missed_at[bank], step) != step);
             }
         }
@@ -93,8 +96,8 @@ fn follow(machine: &Tcp, stream: &Stream, contract: &Contract, steps: u64) -> Ca
     seen
 }
 
-/// Loops over steps and loops within a packet: the innermost that make its active elements. A loop that goes on past the packet is
-/// cut in two.
+/// Loops over steps and loops within a packet: the innermost that make its active elements. A loop that goes
+/// on past the packet is cut in two.
 fn split(contract: &Contract, active: u64) -> (Vec<Loop>, Vec<Loop>) {
     let (mut outer, mut inner) = (contract.loops.clone(), Vec::new());
     let mut missing = active;

@@ -1,9 +1,10 @@
-//! Reads of the contraction engine's register file as a closed form, for rows that lie in the order in which the loops read them
-//! (vISA book, tensor register file; the rule is that of [`super::registers`], which follows row by row).
+//! Reads of the contraction engine's register file as a closed form, for rows that lie in the order in which
+//! the loops read them (vISA book, tensor register file; the rule is that of [`super::registers`], which
+//! follows row by row).
 //!
-//! Loops that advance go on to the next rows; loops that repeat read the rows inside them again. A direct mapped cache keeps
-//! what it was last given, so that of a block read again all rows hit if it fits, none if it is twice as large as the cache, and in
-//! between those rows whose places were used once.
+//! Loops that advance go on to the next rows; loops that repeat read the rows inside them again. A direct
+//! mapped cache keeps what it was last given, so that of a block read again all rows hit if it fits, none if
+//! it is twice as large as the cache, and in between those rows whose places were used once.
 
 use tilewright_machine::tcp::Tcp;
 use tilewright_tcp_isa::capped::Capped;

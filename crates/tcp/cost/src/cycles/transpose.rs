@@ -1,7 +1,7 @@
 //! Transpose engine: flits fill a buffer of rows, columns leave one a cycle (vISA book, transpose engine).
 //!
-//! Tiles as wide as one buffer use the two in turn, so one tile fills while another leaves; wider tiles take both buffers and
-//! alternate between filling and leaving.
+//! Tiles as wide as one buffer use the two in turn, so one tile fills while another leaves; wider tiles take
+//! both buffers and alternate between filling and leaving.
 
 use tilewright_machine::tcp::Tcp;
 

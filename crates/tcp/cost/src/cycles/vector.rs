@@ -1,8 +1,11 @@
-//! Vector engine: one flit of 32-bit elements a cycle, floats at half the width (paper section IV-D; vISA book, vector engine).
+//! Vector engine: one flit of 32-bit elements a cycle, floats at half the width (paper section IV-D; vISA
+//! book, vector engine).
 //!
-//! A chain with any float, reduce or divide stage splits each flit in parts, unless what the narrow stages cannot take at once is
-//! padding anyway. The reducer between slices takes whole flits; where it comes first, the chain gets what it leaves. Depth and units delay the stream once: the
-//! published bars of a bias hold fetch cast, units and depth together, so the depth of the machine file is what the other two leave; a reduction between slices adds one hop for each slice of a group.
+//! A chain with any float, reduce or divide stage splits each flit in parts, unless what the narrow stages
+//! cannot take at once is padding anyway. The reducer between slices takes whole flits; where it comes first,
+//! the chain gets what it leaves. Depth and units delay the stream once: the published bars of a bias hold
+//! fetch cast, units and depth together, so the depth of the machine file is what the other two leave; a
+//! reduction between slices adds one hop for each slice of a group.
 
 use tilewright_machine::tcp::Tcp;
 

@@ -1,6 +1,7 @@
 //! How much of a stream is data and how much padding: the elements below every limit of the fetch unit.
 //!
-//! Exact for one limit of up to 65,536 positions, and for several that concern different loops; longer limits count as even.
+//! Exact for one limit of up to 65,536 positions, and for several that concern different loops; longer limits
+//! count as even.
 
 use tilewright_tcp_isa::capped::Capped;
 use tilewright_tcp_isa::program::exec::{Fetch, Limit};

@@ -1,8 +1,8 @@
 //! How much energy commands take: events of an image, counted, times the machine's figure for each event.
 //!
-//! Counts are those of all slices of a command. Energy is in whole femtojoules, so that sums do not depend on their order, and
-//! every event belongs to exactly one [`Component`]. Only comparisons between programs should be trusted, not watts
-//! (`machines/tcp.toml` says which figures are assumptions).
+//! Counts are those of all slices of a command. Energy is in whole femtojoules, so that sums do not depend on
+//! their order, and every event belongs to exactly one [`Component`]. Only comparisons between programs
+//! should be trusted, not watts (`machines/tcp.toml` says which figures are assumptions).
 
 mod exec;
 mod live;
@@ -83,11 +83,11 @@ impl Component {
 pub struct EnergyCounts {
     /// Products on active lanes in INT4, padding included.
     pub macs_int4: u64,
-    /// The same in INT8.
+    /// Multiply-accumulates in INT8.
     pub macs_int8: u64,
-    /// The same in FP8.
+    /// Multiply-accumulates in FP8.
     pub macs_fp8: u64,
-    /// The same in BF16.
+    /// Multiply-accumulates in BF16.
     pub macs_bf16: u64,
     /// Products of elements that are no padding, of any type.
     pub macs_useful: u64,

@@ -4,21 +4,22 @@ use tilewright_machine::tcp::Tcp;
 use tilewright_notation::problem::{Digit, Shape};
 use tilewright_notation::syntax::ast::{Operand, Place};
 
-use tilewright_tcp_isa::capped::Capped;
+use tilewright_tcp_isa::capped::{Capped, TOO_MANY};
 use tilewright_tcp_isa::memory::capacity_bytes;
 
 /// What a shape takes of one memory on each slice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ShapeFootprint {
-    /// Whose shape.
+    /// Operand that has the shape.
     pub operand: Operand,
-    /// Which memory.
+    /// Memory that the shape lies in.
     pub place: Place,
     /// Slices that the shape spans, idle places included.
     pub slices: u64,
     /// Elements on each slice, padding places included.
     pub elements: u64,
-    /// Bytes on each slice, up to the next whole write granule; padding of rows is what the shape writes with `#`.
+    /// Bytes on each slice, up to the next whole write granule; padding of rows is what the shape writes with
+    /// `#`.
     pub bytes_per_slice: u64,
     /// Bytes that the memory has on each slice.
     pub capacity_bytes: u64,
@@ -36,7 +37,7 @@ impl ShapeFootprint {
             place,
             slices: product(&shape.inter),
             elements,
-            bytes_per_slice: bytes.checked_next_multiple_of(granule).unwrap_or(u64::MAX),
+            bytes_per_slice: bytes.checked_next_multiple_of(granule).unwrap_or(TOO_MANY),
             capacity_bytes: capacity_bytes(machine, place),
         }
     }

@@ -39,7 +39,8 @@ pub fn check(setup: &Setup<'_>, problem: &Problem) -> Verdict {
     check_placement(setup, problem, radix::check(problem))
 }
 
-/// What [`check`] does for a problem whose digits were checked before: `digits` is what `radix::check` said of them.
+/// What [`check`] does for a problem whose digits were checked before: `digits` is what `radix::check` said
+/// of them.
 pub fn check_placement(setup: &Setup<'_>, problem: &Problem, digits: Vec<Diagnostic>) -> Verdict {
     let mut verdict = Verdict { diagnostics: digits, ..Verdict::default() };
     slices::check(setup, problem, &mut verdict);
@@ -66,8 +67,8 @@ pub fn check_placement(setup: &Setup<'_>, problem: &Problem, digits: Vec<Diagnos
     verdict
 }
 
-/// Whether the output's shape is what the slices commit. It is not if PEs exchange parts of the result first, which only
-/// partial sums over PEs make them do.
+/// Whether the output's shape is what the slices commit. It is not if PEs exchange parts of the result first,
+/// which only partial sums over PEs make them do.
 fn commits_directly(problem: &Problem, verdict: &mut Verdict) -> bool {
     let narrower =
         |id: &AxisId| problem.axis(*id).extent_in[Operand::Out as usize] < problem.axis(*id).extent;

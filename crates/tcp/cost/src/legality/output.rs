@@ -1,5 +1,6 @@
-//! Rule 7: where results may lie. Surviving slice digits stay put; sums spread over slices are reduced, and the slices that
-//! this frees take copies, nothing, or an axis promoted from time (paper section II-B, inter-slice reducer of the vISA book).
+//! Rule 7: where results may lie. Surviving slice digits stay put; sums spread over slices are reduced, and
+//! the slices that this frees take copies, nothing, or an axis promoted from time (paper section II-B,
+//! inter-slice reducer of the vISA book).
 
 use tilewright_base::Diagnostic;
 use tilewright_notation::problem::{Digit, Problem, Shape};

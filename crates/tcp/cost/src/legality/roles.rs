@@ -1,5 +1,5 @@
-//! Rules 4 and 6: what may sit on lanes, in the packet and in time, and whether the accumulators hold the sums.
-//! Lane, packet and output widths: paper section IV-C; surviving columns and slot capacity: vISA book.
+//! Rules 4 and 6: what may sit on lanes, in the packet and in time, and whether the accumulators hold the
+//! sums. Lane, packet and output widths: paper section IV-C; surviving columns and slot capacity: vISA book.
 
 use tilewright_base::Diagnostic;
 use tilewright_notation::problem::{AxisId, Digit, Loops, Problem};
@@ -43,7 +43,7 @@ pub(super) fn check_one_input(problem: &Problem, tactic: &Loops, verdict: &mut V
 fn spread_dynamic(problem: &Problem, axis: AxisId, top: &Digit) -> Diagnostic {
     let name = problem.axis(axis).name;
     Diagnostic::note("tcp/dynamic", format!("dynamic axis `{name}` is spread over slices"))
-        .at(top.span, format!("{} slices are kept for its greatest size", top.slots))
+        .at(top.span, format!("{} slices are reserved for its largest size", top.slots))
 }
 
 fn check_lanes(setup: &Setup<'_>, problem: &Problem, placed: &PlacedTactic, verdict: &mut Verdict) {
@@ -186,7 +186,8 @@ fn check_sums(setup: &Setup<'_>, problem: &Problem, placed: &PlacedTactic, verdi
     );
 }
 
-/// The outermost digit of a dynamic axis is a register of a loop: it may run in time, or over slices at its greatest size.
+/// The outermost digit of a dynamic axis is a register of a loop: it may run in time, or over slices at its
+/// largest size.
 fn check_dynamic(problem: &Problem, placed: &PlacedTactic, axis: AxisId, verdict: &mut Verdict) {
     let of_axis = |digit: &&Digit| digit.axis == Some(axis) && digit.live > 1;
     let everywhere = placed.parallel.iter().chain(&placed.time).chain(&placed.lanes).chain(&placed.packet);

@@ -1,4 +1,5 @@
-//! Rules 6 and 8: the address loops of each operand fit a sequencer, and the fetch does not hold a bank too long.
+//! Rules 6 and 8: the address loops of each operand fit a sequencer, and the fetch does not hold a bank too
+//! long.
 
 use tilewright_base::Diagnostic;
 use tilewright_notation::algebra::RadixMap;
@@ -43,9 +44,9 @@ pub(super) fn check(setup: &Setup<'_>, problem: &Problem, placed: &PlacedTactic,
     }
 }
 
-/// The merged loops that an operand's sequencer runs: the stream leaves out the repeats that the feed unit serves, the
-/// register files leave out lanes, which read side by side, and what the packet broadcasts, the output leaves out what is
-/// summed and takes the better of the two drain orders.
+/// The merged loops that an operand's sequencer runs: the stream leaves out the repeats that the feed unit
+/// serves, the register files leave out lanes, which read side by side, and what the packet broadcasts, the
+/// output leaves out what is summed and takes the better of the two drain orders.
 fn walk(
     problem: &Problem,
     placed: &PlacedTactic,

@@ -1,5 +1,5 @@
-//! Rule 2: a shape or tactic uses no more slices than the fused PEs have, and each digit over slices takes a power of two of
-//! them (rings are cut in halves). Also: what is split over PEs must fit the chip.
+//! Rule 2: a shape or tactic uses no more slices than the fused PEs have, and each digit over slices takes a
+//! power of two of them (rings are cut in halves). Also: what is split over PEs must fit the chip.
 
 use tilewright_base::{Diagnostic, Span};
 use tilewright_notation::problem::{Digit, Problem};

@@ -1,9 +1,9 @@
 //! Rule 5: every slice gets the operands its part of the tactic needs.
 //!
-//! The streamed operand comes from DM through the fetch network, which can multicast within a ring but leaves each axis of the
-//! operand on its own slices. The register files hold what their own slice uses, so a slice digit that the stationary operand
-//! lacks means copies (paper sections III-B and VI-B). A loop that moves a window is no axis of what is stored: every slice along it needs
-//! the window, and cuts its own part out.
+//! The streamed operand comes from DM through the fetch network, which can multicast within a ring but leaves
+//! each axis of the operand on its own slices. The register files hold what their own slice uses, so a slice
+//! digit that the stationary operand lacks means copies (paper sections III-B and VI-B). A loop that moves a
+//! window is no axis of what is stored: every slice along it needs the window, and cuts its own part out.
 
 use tilewright_base::Diagnostic;
 use tilewright_notation::problem::{Digit, Problem, Shape};
@@ -13,8 +13,8 @@ use super::slice_pieces::{SliceBits, SlicePiece, pieces};
 use super::verdict::{Delivery, Verdict};
 use crate::legality::memory::default_place;
 
-/// Checks the inputs; gives the digits over slices that the network serves with one fetch, which are all that the stream
-/// lacks but those for which it is stored in copies.
+/// Checks the inputs; gives the digits over slices that the network serves with one fetch, which are all that
+/// the stream lacks but those for which it is stored in copies.
 pub(super) fn check(problem: &Problem, parallel: &[Digit], verdict: &mut Verdict) -> Terms<Digit> {
     let stream = if problem.contracts_two() { problem.streamed() } else { Operand::In0 };
     let mut multicast: Terms<Digit> = parallel.iter().copied().collect();

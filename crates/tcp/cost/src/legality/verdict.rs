@@ -33,7 +33,7 @@ pub struct Verdict {
 /// The address loops of one operand.
 #[derive(Clone, Debug)]
 pub struct AddressLoops {
-    /// Whose.
+    /// Operand that the loops address.
     pub operand: Operand,
     /// The loops in elements, merged.
     pub pattern: AccessPattern,
@@ -62,7 +62,8 @@ pub struct Delivery {
 pub struct SliceReduction {
     /// Slices that hold parts of one sum.
     pub group_slices: u64,
-    /// The parts lie on neighbouring slices, so the inter-slice reducer adds them; otherwise DMA and the vector engine do.
+    /// The parts lie on neighbouring slices, so the inter-slice reducer adds them; otherwise DMA and the
+    /// vector engine do.
     pub by_reducer: bool,
     /// What the freed slices take, if the output shape is given.
     pub freed: Option<FreedSlices>,

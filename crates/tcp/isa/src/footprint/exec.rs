@@ -1,11 +1,14 @@
-//! What a tensor unit command touches: data memory by fetch and commit, the register files by contraction and vector engine.
+//! What a tensor unit command touches: data memory by fetch and commit, the register files by contraction and
+//! vector engine.
 
+use tilewright_base::invariant::{Exact, OrBroken};
 use tilewright_machine::tcp::Tcp;
 use tilewright_num::Dtype;
 
 use super::live_slices::LiveSlices;
 use super::walk::{TouchedBytes, TouchedOffsets, WalkLimit, WalkLoop};
 use super::{AccessSite, Footprint, MemoryAccess, MemoryKind, reachable};
+use crate::capped::Capped;
 use crate::memory::payload_bits;
 use crate::program::event::PeId;
 use crate::program::exec::{Commit, Contract, Exec, ExecBody, Fetch, Limit, Loop, Memory, ShortLoad};
@@ -16,9 +19,10 @@ const TABLE_ENTRY_BYTES: u64 = 4;
 /// Bytes of a word of the vector engine.
 const WORD_BYTES: u64 = 4;
 
-/// What a resolved command of the group that starts at `pe` touches. `objects` are named data, for walks through tables.
+/// What a resolved command of the group that starts at `pe` touches. `objects` are named data, for walks
+/// through tables.
 pub fn of_exec(machine: &Tcp, exec: &Exec, pe: PeId, objects: &[MemoryAccess]) -> Footprint {
-    let first = pe.pe.saturating_mul(machine.pe.slices);
+    let first = pe.pe.exact_mul(machine.pe.slices);
     let group = SliceGroup {
         machine,
         objects,
@@ -46,7 +50,8 @@ pub fn of_exec(machine: &Tcp, exec: &Exec, pe: PeId, objects: &[MemoryAccess]) -
     footprint
 }
 
-/// The units of a walk over elements: units of an element, and units of a byte. Nibbles where elements need them.
+/// The units of a walk over elements: units of an element, and units of a byte. Nibbles where elements need
+/// them.
 pub(crate) fn units(dtype: Dtype) -> (u64, u64) {
     match payload_bits(dtype) {
         4 => (1, 2),
@@ -56,7 +61,7 @@ pub(crate) fn units(dtype: Dtype) -> (u64, u64) {
 
 /// Loops of elements as loops of units.
 pub(crate) fn in_units(loops: &[Loop], element: u64) -> Vec<WalkLoop> {
-    let scale = i64::try_from(element).unwrap_or(1);
+    let scale = i64::try_from(element).or_broken("units of an element fit a stride");
     loops
         .iter()
         .map(|row| WalkLoop { size: row.size.fixed(), stride: row.stride.saturating_mul(scale) })
@@ -86,15 +91,15 @@ struct SliceGroup<'a> {
 
 impl SliceGroup<'_> {
     fn site(&self, memory: MemoryKind, write: bool, lanes: u64) -> AccessSite {
-        let slices = (self.first, self.first.saturating_add(self.slices));
+        let slices = (self.first, self.first.exact_add(self.slices));
         AccessSite { memory, chip: self.chip, slices, write, lanes }
     }
 
     /// Some slices of the group.
     fn parts(&self, ranges: &[(u64, u64)]) -> Vec<SliceGroup<'_>> {
         let part = |&(first, end): &(u64, u64)| SliceGroup {
-            first: self.first.saturating_add(first),
-            slices: end.saturating_sub(first),
+            first: self.first.exact_add(first),
+            slices: end.exact_sub(first),
             ..*self
         };
         ranges.iter().map(part).collect()
@@ -113,8 +118,7 @@ impl SliceGroup<'_> {
         }
         if let Some(indirect) = fetch.indirect {
             let entries = fetch.loops.get(indirect.at_loop).map_or(0, |row| row.size.fixed());
-            let table =
-                [WalkLoop { size: entries, stride: i64::try_from(TABLE_ENTRY_BYTES).unwrap_or(i64::MAX) }];
+            let table = [WalkLoop { size: entries, stride: TABLE_ENTRY_BYTES.cast_signed() }];
             self.add(
                 footprint,
                 site,
@@ -137,7 +141,7 @@ impl SliceGroup<'_> {
             let limit = |limit: &Limit| {
                 let share = limit.slices.iter().fold(0_u64, |all, digit| {
                     let value = slice / digit.stride.max(1) % digit.size.max(1);
-                    all.saturating_add(value.saturating_mul(digit.weight))
+                    all.capped_add(value.capped_mul(digit.weight))
                 });
                 WalkLimit {
                     extent: limit.extent.fixed().saturating_sub(share),
@@ -148,14 +152,14 @@ impl SliceGroup<'_> {
         };
         let mut ranges: Vec<((u64, u64), Vec<WalkLimit>)> = Vec::new();
         if limits.iter().all(|limit| limit.slices.is_empty()) {
-            return vec![((self.first, self.first.saturating_add(self.slices)), of_slice(0))];
+            return vec![((self.first, self.first.exact_add(self.slices)), of_slice(0))];
         }
         for slice in 0..self.slices {
-            let at = self.first.saturating_add(slice);
-            let mine = of_slice(at.saturating_sub(self.origin));
+            let at = self.first.exact_add(slice);
+            let mine = of_slice(at.exact_sub(self.origin));
             match ranges.last_mut() {
-                Some((range, same)) if *same == mine => range.1 = at.saturating_add(1),
-                _ => ranges.push(((at, at.saturating_add(1)), mine)),
+                Some((range, same)) if *same == mine => range.1 = at + 1,
+                _ => ranges.push(((at, at + 1), mine)),
             }
         }
         ranges
@@ -166,7 +170,8 @@ impl SliceGroup<'_> {
         let mut loops = in_units(&contract.loops, element);
         let lanes = contract.lanes.max(1);
         let lane_bytes = MemoryKind::Trf.capacity_bytes(self.machine) / lanes;
-        let stride = i64::try_from(lane_bytes.saturating_mul(per_byte)).unwrap_or(i64::MAX);
+        let stride =
+            i64::try_from(lane_bytes.exact_mul(per_byte)).or_broken("a lane is smaller than a stride");
         loops.push(WalkLoop { size: lanes, stride });
         let base = i128::from(contract.base) * i128::from(per_byte);
         let site = self.site(MemoryKind::Trf, false, lanes);
@@ -190,7 +195,7 @@ impl SliceGroup<'_> {
         let all = [(0, self.slices)];
         let ranges = if commit.slices.is_empty() { &all[..] } else { &commit.slices };
         for &(first, end) in ranges {
-            let at = |slice: u64| self.first.saturating_add(slice.min(self.slices));
+            let at = |slice: u64| self.first.exact_add(slice.min(self.slices));
             let slices = (at(first), at(end));
             let site = AccessSite { slices, ..self.site(store, true, lanes) };
             self.add(footprint, site, &walked, commit.base.into(), 1);

@@ -9,10 +9,10 @@
 //! | [`transfer`] | DMA commands |
 //! | [`tensor`] | where named data lies |
 //!
-//! Elements that a limit replaces by zero are not read: whatever the fetch unit loads there goes nowhere, as does what slices load
-//! that feed no slice that writes. Nor do the bytes count that a
-//! wide access loads beside an element. Addresses that come from a table are not known here: such a walk may touch all of the tensor that its
-//! base lies in, or the whole memory if there is none, and its set is not exact.
+//! Elements that a limit replaces by zero are not read: whatever the fetch unit loads there goes nowhere, as
+//! does what slices load that feed no slice that writes. Nor do the bytes count that a wide access loads next
+//! to an element. Addresses that come from a table are not known here: such a walk may touch all of the
+//! tensor that its base lies in, or the whole memory if there is none, and its set is not exact.
 
 pub mod bytes;
 pub mod exec;
@@ -74,7 +74,7 @@ impl MemoryKind {
 /// The same bytes of neighbouring slices.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemoryAccess {
-    /// Which memory.
+    /// Kind of memory.
     pub memory: MemoryKind,
     /// Chip.
     pub chip: u64,

@@ -1,6 +1,8 @@
-//! Where a tensor lies: the box of memory that its shape takes, and the bytes of its elements without padding.
+//! Where a tensor lies: the box of memory that its shape takes, and the bytes of its elements without
+//! padding.
 
 use std::sync::Arc;
+use tilewright_base::invariant::{Exact, OrBroken};
 
 use tilewright_machine::tcp::Tcp;
 use tilewright_notation::algebra::map::{MapDigit, OFFSET, SLICE};
@@ -8,6 +10,7 @@ use tilewright_notation::algebra::map::{MapDigit, OFFSET, SLICE};
 use super::exec::units;
 use super::walk::{TouchedOffsets, WalkLimit, WalkLoop};
 use super::{ByteSet, MemoryAccess, MemoryKind};
+use crate::capped::Capped;
 use crate::program::tensor::{Tensor, TensorPlace};
 
 /// Memory, chip, first slice, first byte.
@@ -22,7 +25,8 @@ fn place(tensor: &Tensor) -> (MemoryKind, u64, u64, u64) {
 pub fn whole(machine: &Tcp, tensor: &Tensor) -> Option<MemoryAccess> {
     let (memory, chip, first, base) = place(tensor);
     let (element, per_byte) = units(tensor.dtype);
-    let slots = |axis: u8| tensor.map.to.get(usize::from(axis)).copied().unwrap_or(1);
+    let slots =
+        |axis: u8| tensor.map.to.get(usize::from(axis)).copied().or_broken("a shape has slices and offsets");
     let bytes = slots(OFFSET).checked_mul(element)?.div_ceil(per_byte);
     let end = base.checked_add(bytes)?;
     let slices = (first, first.checked_add(slots(SLICE))?);
@@ -45,7 +49,7 @@ pub fn elements(machine: &Tcp, tensor: &Tensor) -> Vec<MemoryAccess> {
         .iter()
         .map(|digit| WalkLoop {
             size: digit.size,
-            stride: i64::try_from(digit.to_stride.saturating_mul(element)).unwrap_or(i64::MAX),
+            stride: i64::try_from(digit.to_stride.exact_mul(element)).or_broken("a stride inside a memory"),
         })
         .collect();
     let slices: Vec<&MapDigit> = side(SLICE).collect();
@@ -57,7 +61,8 @@ pub fn elements(machine: &Tcp, tensor: &Tensor) -> Vec<MemoryAccess> {
             .iter()
             .enumerate()
             .map(|(axis, extent)| WalkLimit {
-                extent: extent.saturating_sub(shares.get(axis).copied().unwrap_or(0)),
+                extent: extent
+                    .saturating_sub(shares.get(axis).copied().or_broken("a slice has a share of every axis")),
                 weights: inner
                     .iter()
                     .map(|digit| if usize::from(digit.from_axis) == axis { digit.from_stride } else { 0 })
@@ -66,16 +71,16 @@ pub fn elements(machine: &Tcp, tensor: &Tensor) -> Vec<MemoryAccess> {
             .collect();
         let walked = TouchedOffsets::of_limited(&loops, element, &limits);
         let placed = walked.placed(i128::from(base) * i128::from(per_byte), per_byte, capacity);
-        let at = first.saturating_add(slice);
+        let at = first.exact_add(slice);
         match accesses.last_mut() {
             Some(last) if last.slices.1 == at && *last.bytes == placed.bytes => {
-                last.slices.1 = at.saturating_add(1);
+                last.slices.1 = at.exact_add(1);
             }
             _ if placed.bytes.is_empty() => {}
             _ => accesses.push(MemoryAccess {
                 memory,
                 chip,
-                slices: (at, at.saturating_add(1)),
+                slices: (at, at.exact_add(1)),
                 write: false,
                 lanes: 0,
                 bytes: Arc::new(placed.bytes),
@@ -85,12 +90,12 @@ pub fn elements(machine: &Tcp, tensor: &Tensor) -> Vec<MemoryAccess> {
     accesses
 }
 
-/// Every slice that the digits name, with what it is worth on each axis.
+/// Every slice that the digits name, with the weight it has on each axis.
 fn slice_shares(digits: &[&MapDigit], axes: usize, most: u64) -> Vec<(u64, Vec<u64>)> {
     let mut shares = vec![(0_u64, vec![0_u64; axes])];
     for digit in digits {
-        let places = u64::try_from(shares.len()).unwrap_or(u64::MAX);
-        if places.saturating_mul(digit.size) > most {
+        let places = shares.len() as u64;
+        if places.capped_mul(digit.size) > most {
             return Vec::new();
         }
         shares = (0..digit.size)
@@ -98,9 +103,9 @@ fn slice_shares(digits: &[&MapDigit], axes: usize, most: u64) -> Vec<(u64, Vec<u
                 shares.iter().map(move |(slice, share)| {
                     let mut share = share.clone();
                     if let Some(axis) = share.get_mut(usize::from(digit.from_axis)) {
-                        *axis = axis.saturating_add(value.saturating_mul(digit.from_stride));
+                        *axis = axis.exact_add(value.exact_mul(digit.from_stride));
                     }
-                    (slice.saturating_add(value.saturating_mul(digit.to_stride)), share)
+                    (slice.exact_add(value.exact_mul(digit.to_stride)), share)
                 })
             })
             .collect();

@@ -1,11 +1,14 @@
-//! What a DMA command touches: its loops in the address space of the program, cut into memories (vISA book, DMA engine).
+//! What a DMA command touches: its loops in the address space of the program, cut into memories (vISA book,
+//! DMA engine).
 
 use std::sync::Arc;
+use tilewright_base::invariant::Exact;
 
 use tilewright_machine::tcp::Tcp;
 
 use super::walk::{TouchedBytes, TouchedOffsets, WalkLoop};
 use super::{AccessSite, ByteSet, Footprint, MemoryAccess, MemoryKind, OutOfBounds, reachable};
+use crate::capped::Capped;
 use crate::program::transfer::{
     Address, KIND_BYTES, MemoryInstance, MemoryLocation, SLICE_STRIDE, Transfer, TransferLoop,
 };
@@ -36,7 +39,7 @@ pub fn of_transfer(machine: &Tcp, transfer: &Transfer, objects: &[MemoryAccess])
     }
     if let Some(index) = index {
         let size = transfer.loops.first().map_or(0, |row| row.size.fixed());
-        let bytes = size.saturating_mul(TABLE_ENTRY_BYTES);
+        let bytes = size.capped_mul(TABLE_ENTRY_BYTES);
         TransferSide { machine, write: false }.walk(&mut footprint, index.table, &[], bytes);
     }
     footprint
@@ -56,7 +59,7 @@ pub(crate) fn site_of(located: MemoryLocation, write: bool) -> AccessSite {
         MemoryInstance::Dm { slice } => (MemoryKind::Dm, slice),
         MemoryInstance::Spm { pe } => (MemoryKind::Spm, pe),
     };
-    AccessSite { memory, chip: located.chip, slices: (first, first.saturating_add(1)), write, lanes: 0 }
+    AccessSite { memory, chip: located.chip, slices: (first, first.exact_add(1)), write, lanes: 0 }
 }
 
 /// Reading or writing.
@@ -83,7 +86,7 @@ impl TransferSide<'_> {
             loops.iter().partition(|row| sliced && whole(row));
         let within = TouchedOffsets::of_loops(&within, packet);
         let slices = TouchedOffsets::of_loops(&in_slices(&across), 1);
-        let stride = u64::try_from(SLICE_STRIDE).unwrap_or(1);
+        let stride = SLICE_STRIDE.cast_unsigned();
         let stays = located.is_some_and(|located| {
             let start = i128::from(located.offset) + within.least;
             let end = within.offsets.bounds().map_or(0, |(_, end)| start + i128::from(end));
@@ -172,7 +175,7 @@ impl TransferSide<'_> {
                 // What follows the end of a memory belongs to none until the next slice starts.
                 let step =
                     if site.memory == MemoryKind::Hbm { next_kind(at) - at } else { next_slice(at) - at };
-                at = at.saturating_add(step.max(1));
+                at = at.capped_add(step.max(1));
             }
         }
         for (site, runs) in parts {
@@ -208,10 +211,10 @@ fn in_slices(loops: &[WalkLoop]) -> Vec<WalkLoop> {
 
 /// Where the memories of the next kind, or of the next chip, start.
 fn next_kind(address: u64) -> u64 {
-    (address / KIND_BYTES + 1).saturating_mul(KIND_BYTES)
+    (address / KIND_BYTES + 1).capped_mul(KIND_BYTES)
 }
 
 fn next_slice(address: u64) -> u64 {
-    let stride = u64::try_from(SLICE_STRIDE).unwrap_or(1);
-    (address / stride + 1).saturating_mul(stride)
+    let stride = SLICE_STRIDE.cast_unsigned();
+    (address / stride + 1).capped_mul(stride)
 }

@@ -1,8 +1,12 @@
-//! The bytes that nested loops touch, with strides of either sign and limits that cut off padding (vISA book, sequencer and mask).
+//! The bytes that nested loops touch, with strides of either sign and limits that cut off padding (vISA book,
+//! sequencer and mask).
 
 use std::collections::BTreeMap;
 
+use tilewright_base::invariant::{Exact, OrBroken};
+
 use super::bytes::{ByteSet, MAX_RUNS};
+use crate::capped::Capped;
 
 /// A loop in the walk's own unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +35,8 @@ pub struct TouchedOffsets {
     pub offsets: ByteSet,
 }
 
-/// Largest distance that is followed exactly.
+/// Largest distance that is followed exactly. Sums of distances stop at the largest number: no memory is near
+/// so large.
 const FAR: u128 = 1 << 62;
 /// Most combinations of limited loops that are followed one by one.
 const MAX_COMBINATIONS: u64 = 1 << 16;
@@ -48,7 +53,7 @@ impl TouchedOffsets {
         let reaches = loops.iter().map(|row| reach(row).unsigned_abs());
         let span = reaches.fold(u128::from(length), u128::saturating_add);
         if span > FAR {
-            let end = u64::try_from(span.min(FAR)).unwrap_or(u64::MAX);
+            let end = u64::try_from(span.min(FAR)).or_broken("FAR fits 64 bits");
             return TouchedOffsets { least, offsets: ByteSet::range(0, end).inexact() };
         }
         let mut strides: Vec<(u64, u64)> =
@@ -70,7 +75,7 @@ impl TouchedOffsets {
         }
         limited.sort_by_key(|at| loops[*at].size);
         let Some(last) = limited.pop() else { return TouchedOffsets::of_loops(loops, length) };
-        let combinations = limited.iter().fold(1_u64, |all, at| all.saturating_mul(loops[*at].size));
+        let combinations = limited.iter().fold(1_u64, |all, at| all.capped_mul(loops[*at].size));
         if combinations > MAX_COMBINATIONS {
             return TouchedOffsets::of_loops(loops, length).inexact();
         }
@@ -94,7 +99,7 @@ impl TouchedOffsets {
         joined(&walk.parts.iter().copied().filter_map(part).collect::<Vec<_>>())
     }
 
-    /// The same, known only to be a superset.
+    /// These offsets, marked as only a superset of what is touched.
     #[must_use]
     pub fn inexact(self) -> TouchedOffsets {
         TouchedOffsets { least: self.least, offsets: self.offsets.inexact() }
@@ -109,7 +114,8 @@ impl TouchedOffsets {
             |end: u64| shift.saturating_add(i128::from(end)).saturating_add(units - 1).div_euclid(units);
         let high = end_of(end);
         let outside = (low < 0 || high > i128::from(capacity)).then_some((low, high));
-        let byte = |at: i128| u64::try_from(at.clamp(0, i128::from(capacity))).unwrap_or(0);
+        let byte =
+            |at: i128| u64::try_from(at.clamp(0, i128::from(capacity))).or_broken("a byte of a memory");
         let runs = self.offsets.runs().iter().map(|(start, end)| {
             let first = shift.saturating_add(i128::from(*start)).div_euclid(units);
             (byte(first), byte(end_of(*end)))
@@ -174,14 +180,14 @@ impl LimitedWalk<'_> {
             loops.push(WalkLoop { size: live, ..row });
             TouchedOffsets::of_loops(&loops, self.length)
         });
-        self.runs = self.runs.saturating_add(walked.offsets.runs().len());
+        self.runs = self.runs.exact_add(walked.offsets.runs().len());
         self.parts.push((offset, live));
     }
 
     fn moved(&self, positions: &[u64], at: usize, index: u64) -> Vec<u64> {
         let weighted = self.limits.iter().zip(positions).map(|(limit, position)| {
             let weight = limit.weights.get(at).copied().unwrap_or(0);
-            position.saturating_add(weight.saturating_mul(index))
+            position.capped_add(weight.capped_mul(index))
         });
         weighted.collect()
     }

@@ -1,5 +1,5 @@
-//! The binary form of TCP programs: the statements of the text form in a file of checked sections, with the arrays that the program
-//! names (`tilewright_ir::binary` gives the layout).
+//! The binary form of TCP programs: the statements of the text form in a file of checked sections, with the
+//! arrays that the program names (`tilewright_ir::binary` gives the layout).
 
 use std::collections::BTreeMap;
 
@@ -23,7 +23,7 @@ pub type Arrays = BTreeMap<String, Vec<u8>>;
 pub struct UnpackedProgram {
     /// The program as a text, a statement a line: [`text::read`] makes a program of it.
     pub text: String,
-    /// What came with it.
+    /// Arrays of the file, by name.
     pub arrays: Arrays,
 }
 
@@ -78,7 +78,8 @@ impl<'f> Bundle<'f> {
     }
 }
 
-/// Programs with their names, arrays and texts as the bytes of a file. The first program is the one that [`unpack`] gives.
+/// Programs with their names, arrays and texts as the bytes of a file. The first program is the one that
+/// [`unpack`] gives.
 pub fn pack_bundle(
     programs: &[(&str, &Program)],
     arrays: &[(&str, &[u8])],

@@ -1,7 +1,8 @@
 //! Queues and the control core that feeds them (paper sections III-C, V-A).
 //!
-//! The command processor takes entries in order: `dma` and `exec` start work and return at once, waits hold the queue. The core
-//! of each PE runs steps: it pushes commands, computes registers, branches on values of the device, and talks to other cores.
+//! The command processor takes entries in order: `dma` and `exec` start work and return at once, waits hold
+//! the queue. The core of each PE runs steps: it pushes commands, computes registers, branches on values of
+//! the device, and talks to other cores.
 
 use tilewright_base::Span;
 use tilewright_num::Dtype;
@@ -19,7 +20,7 @@ pub struct Queue {
     pub pe: u64,
     /// Steps in order.
     pub steps: Vec<Step>,
-    /// Where it is written.
+    /// Source span of the statement.
     pub span: Span,
 }
 
@@ -28,7 +29,7 @@ pub struct Queue {
 pub enum Command {
     /// Starts a transfer under an id.
     Dma {
-        /// Which.
+        /// The transfer.
         transfer: TransferId,
         /// Names it until it is done.
         id: u8,
@@ -37,7 +38,7 @@ pub enum Command {
     Load(ExecId),
     /// Starts what is loaded in a context under an id; holds the queue while that context is busy.
     Exec {
-        /// Where.
+        /// Context that runs the loaded image.
         context: Context,
         /// Names it until it is done.
         id: u8,
@@ -51,9 +52,9 @@ pub enum Command {
 /// A step of the control core.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// What.
+    /// Kind of step.
     pub kind: StepKind,
-    /// Where it is written.
+    /// Source span of the statement.
     pub span: Span,
 }
 
@@ -88,7 +89,7 @@ pub enum StepKind {
     },
     /// Runs one of two bodies.
     If {
-        /// Asked.
+        /// Condition of the branch.
         condition: Condition,
         /// If it holds.
         then: Vec<Step>,
@@ -97,7 +98,7 @@ pub enum StepKind {
     },
     /// Runs the body while a condition holds.
     While {
-        /// Asked before every turn.
+        /// Condition, evaluated before every iteration.
         condition: Condition,
         /// Steps.
         body: Vec<Step>,
@@ -126,7 +127,7 @@ pub enum StepKind {
         chip: u64,
         /// PE of the sender.
         pe: u64,
-        /// Takes the message, if it is wanted.
+        /// Register that receives the message; none discards it.
         register: Option<RegisterId>,
     },
 }
@@ -136,7 +137,7 @@ pub enum StepKind {
 pub enum ControlExpr {
     /// One operand.
     Operand(ControlOperand),
-    /// Two.
+    /// Two operands and their operation.
     Binary(ControlOperand, ControlOp, ControlOperand),
 }
 
@@ -160,11 +161,11 @@ pub enum ControlOp {
     Mul,
     /// Quotient, towards zero.
     Div,
-    /// What a division leaves.
+    /// Remainder.
     Rem,
-    /// The lesser.
+    /// Minimum of both.
     Min,
-    /// The greater.
+    /// Maximum of both.
     Max,
 }
 
@@ -173,7 +174,7 @@ pub enum ControlOp {
 pub struct Condition {
     /// Left.
     pub left: ControlOperand,
-    /// How.
+    /// Order that the comparison asks for.
     pub relation: super::vector::Relation,
     /// Right.
     pub right: ControlOperand,

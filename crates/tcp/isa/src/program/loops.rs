@@ -24,7 +24,7 @@ pub struct SliceDigit {
     pub stride: u64,
     /// Values.
     pub size: u64,
-    /// What one is worth.
+    /// Weight of one value of the digit.
     pub weight: u64,
 }
 

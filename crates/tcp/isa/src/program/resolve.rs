@@ -1,9 +1,11 @@
-//! Images with control registers replaced by their values: what `load` copies to a context (paper section V-A).
+//! Images with control registers replaced by their values: what `load` copies to a context (paper section
+//! V-A).
 
 use super::exec::{Commit, Contract, Exec, ExecBody, Fetch, Loop};
 use super::transfer::Transfer;
 use super::vector::{OpKind, OperandSource, Vector};
 use super::{Count, RegisterId};
+use tilewright_base::invariant::OrBroken;
 
 impl Count {
     /// The number, once it is one; 0 for a register.
@@ -19,7 +21,9 @@ impl Count {
         match self {
             Count::Fixed(value) => value,
             Count::Register(RegisterId(id)) => {
-                registers.get(id as usize).and_then(|value| u64::try_from(*value).ok()).unwrap_or(0)
+                let value =
+                    registers.get(id as usize).copied().or_broken("an image names registers that exist");
+                u64::try_from(value.max(0)).or_broken("a value that is not negative")
             }
         }
     }

@@ -1,4 +1,5 @@
-//! Named data of a program: where inputs start out and where outputs are found, as lowered shapes over a memory.
+//! Named data of a program: where inputs start out and where outputs are found, as lowered shapes over a
+//! memory.
 
 use tilewright_base::Span;
 use tilewright_notation::algebra::RadixMap;
@@ -15,15 +16,15 @@ pub struct Tensor {
     pub axes: Vec<(String, u64)>,
     /// What the program's user sees in it.
     pub role: TensorRole,
-    /// Where.
+    /// Memory that holds the tensor.
     pub place: TensorPlace,
     /// The lowered shape as text, in canonical spelling.
     pub shape: String,
-    /// The same as a map from coordinates to (slice, element offset).
+    /// The lowered shape as a map from coordinates to (slice, element offset).
     pub map: RadixMap,
     /// What an input holds at the start.
     pub data: TensorData,
-    /// Where it is written.
+    /// Source span of the statement.
     pub span: Span,
 }
 

@@ -1,8 +1,9 @@
-//! One DMA command: paired loops over two address ranges (vISA book, DMA engine), and the address space of a program.
+//! One DMA command: paired loops over two address ranges (vISA book, DMA engine), and the address space of a
+//! program.
 //!
-//! All memories of all chips lie in one space, so that a remote access looks like a local one (paper section III-D). Slices follow
-//! each other at the virtual stride of 4 MiB that DMA uses (vISA book, data memory), which is part of the form of programs; PEs continue
-//! the numbering.
+//! All memories of all chips lie in one space, so that a remote access looks like a local one (paper section
+//! III-D). Slices follow each other at the virtual stride of 4 MiB that DMA uses (vISA book, data memory),
+//! which is part of the form of programs; PEs continue the numbering.
 
 use tilewright_base::Span;
 use tilewright_num::Dtype;
@@ -64,7 +65,7 @@ impl Address {
         Address((located.chip << CHIP_SHIFT) + (kind << KIND_SHIFT) + inner)
     }
 
-    /// The same, or `None` where a part is too large for its bits.
+    /// Puts an address together; `None` where a part is too large for its bits.
     pub fn checked(located: MemoryLocation) -> Option<Address> {
         let fits = match located.medium {
             MemoryInstance::Hbm => located.offset >> KIND_SHIFT == 0,
@@ -109,7 +110,7 @@ pub struct Transfer {
     pub packet: u64,
     /// Rows by index.
     pub index: Option<TransferIndex>,
-    /// Where it is written.
+    /// Source span of the statement.
     pub span: Span,
 }
 
@@ -126,7 +127,8 @@ pub struct TransferLoop {
 
 /// Gather or scatter: iteration `i` of the outermost loop goes to the row that a table names.
 ///
-/// A table in HBM holds byte offsets, a table in data memory row numbers, which are multiplied by the loop's stride (vISA book).
+/// A table in HBM holds byte offsets, a table in data memory row numbers, which are multiplied by the loop's
+/// stride (vISA book).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TransferIndex {
     /// First entry.

@@ -31,12 +31,12 @@ pub struct OpCounts {
     pub exp: u64,
 }
 
-/// Operations of one slice on a stream of so many flits; `None` if the chain does not fit it. Every element that enters a unit
-/// counts once, padding too; so does every element that enters the reducer between slices.
+/// Operations of one slice on a stream of so many flits; `None` if the chain does not fit it. Every element
+/// that enters a unit counts once, padding too; so does every element that enters the reducer between slices.
 pub fn op_counts(vector: &Vector, flits_in: u64) -> Option<OpCounts> {
     let shapes = shapes(vector, flits_in).ok()?;
     let mut counts = OpCounts::default();
-    let comparisons = u64::try_from(vector.tags.len()).unwrap_or(u64::MAX);
+    let comparisons = vector.tags.len() as u64;
     let compared = shapes.flits.capped_mul(super::FLIT_WORDS).capped_mul(comparisons);
     *counts.of_word(vector.input) += compared;
     let mut word = vector.input;

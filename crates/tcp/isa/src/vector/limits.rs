@@ -1,5 +1,5 @@
-//! Rules of a chain that need the machine's figures: immediates, comparisons, slots, limits, sequencers, register file
-//! (vISA book, vector engine and sequencer).
+//! Rules of a chain that need the machine's figures: immediates, comparisons, slots, limits, sequencers,
+//! register file (vISA book, vector engine and sequencer).
 
 use std::ops::Range;
 
@@ -85,7 +85,8 @@ fn ends(base: u64, loops: &[Loop]) -> Option<(i64, i64)> {
     Some((base.checked_add(low.checked_mul(4)?)?, base.checked_add(high.checked_mul(4)?)?.checked_add(3)?))
 }
 
-/// The part of the register file from the first byte that a chain reads to the last; all of it where loops are not numbers.
+/// The part of the register file from the first byte that a chain reads to the last; all of it where loops
+/// are not numbers.
 pub fn reads(vector: &Vector) -> Range<usize> {
     let part = |base: u64, loops: &[Loop]| {
         let known = loops.iter().all(|row| fixed(row.size).is_some());

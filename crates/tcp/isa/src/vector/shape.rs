@@ -1,6 +1,8 @@
-//! How many elements enter each operation: pair mode halves flits, reductions and scatters change their number.
+//! How many elements enter each operation: pair mode halves flits, reductions and scatters change their
+//! number.
 //!
-//! Trimmed flits enter narrow stages with their low half only; after a reduction that leaves half a flit, so do later narrow stages.
+//! Trimmed flits enter narrow stages with their low half only; after a reduction that leaves half a flit, so
+//! do later narrow stages.
 
 use super::fault::VectorFault;
 use super::flit::{FLIT_WORDS, HALF_WORDS};

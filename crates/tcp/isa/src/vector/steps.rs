@@ -1,7 +1,7 @@
 //! A reduction within a slice: groups, slots and the halves of flits (vISA book, intra-slice reduce).
 //!
-//! The outermost summed loop and everything inside it form a group; surviving loops inside it are slots, which stay open until the
-//! group ends. Without a summed loop every step is a group of its own.
+//! The outermost summed loop and everything inside it form a group; surviving loops inside it are slots,
+//! which stay open until the group ends. Without a summed loop every step is a group of its own.
 
 use super::flit::{FLIT_WORDS, HALF_WORDS};
 use crate::program::Count;
@@ -68,7 +68,8 @@ impl Rewiden {
     }
 }
 
-/// How the results of a reduction widen; `None` if the innermost loop is odd, so that halves change places from turn to turn.
+/// How the results of a reduction widen; `None` if the innermost loop is odd, so that halves swap from
+/// iteration to iteration.
 pub fn rewiden(reduce: &Reduce, trim: bool) -> Option<Rewiden> {
     if reduce.tree {
         return Some(Rewiden::Single);

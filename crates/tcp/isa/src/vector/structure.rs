@@ -1,5 +1,5 @@
-//! Rules of a chain that need no figures: order of stages, word types, operands and guards, stash, pair mode, reducers
-//! (vISA book, vector engine).
+//! Rules of a chain that need no figures: order of stages, word types, operands and guards, stash, pair mode,
+//! reducers (vISA book, vector engine).
 
 use super::fault::VectorFault;
 use super::shape::{joins, sources};

@@ -78,7 +78,8 @@ impl VeUnit {
         }
     }
 
-    /// Whether it counts towards the latency of a chain; the book's list of units has no conversions and no filter.
+    /// Whether it counts towards the latency of a chain; the book's list of units has no conversions and no
+    /// filter.
     pub fn delays(self) -> bool {
         !matches!(self, VeUnit::ToFloat | VeUnit::ToFixed | VeUnit::Filter)
     }

@@ -1,4 +1,5 @@
-//! Commit unit, and the commands that are little more: fills and short loads (paper section IV-D; vISA book, commit engine).
+//! Commit unit, and the commands that are little more: fills and short loads (paper section IV-D; vISA book,
+//! commit engine).
 
 use tilewright_num::Dtype;
 

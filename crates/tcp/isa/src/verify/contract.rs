@@ -1,6 +1,8 @@
-//! Contraction engine: feed unit, register file walk, tree, accumulators (paper section IV-C; vISA book, contraction engine).
+//! Contraction engine: feed unit, register file walk, tree, accumulators (paper section IV-C; vISA book,
+//! contraction engine).
 
 use tilewright_base::Diagnostic;
+use tilewright_base::invariant::OrBroken;
 use tilewright_num::Dtype;
 
 use super::context::VerifyContext;
@@ -165,7 +167,8 @@ fn check_walk(cx: &mut VerifyContext<'_>, contract: &Contract) {
     check_aligned(cx, contract, element, per_byte);
 }
 
-/// A step reads one run of each lane's rows, elements of it perhaps several times; a read of both banks at once starts at a whole packet.
+/// A step reads one run of each lane's rows, elements of it perhaps several times; a read of both banks at
+/// once starts at a whole packet.
 fn check_aligned(cx: &mut VerifyContext<'_>, contract: &Contract, element: u64, per_byte: u64) {
     let packet = cx.machine.ce.packet_bytes;
     let elements = active(cx, contract);
@@ -197,7 +200,8 @@ fn check_aligned(cx: &mut VerifyContext<'_>, contract: &Contract, element: u64, 
     }
 }
 
-/// The loops around a packet, and the elements of the run that it is read from; `None` if there are gaps in it.
+/// The loops around a packet, and the elements of the run that it is read from; `None` if there are gaps in
+/// it.
 fn split_packet(loops: &[Loop], elements: u64) -> (&[Loop], Option<u64>) {
     let (mut inside, mut at) = (1_u64, loops.len());
     let mut run = Some(1_u64);
@@ -219,9 +223,9 @@ fn check_shift(cx: &mut VerifyContext<'_>, contract: &Contract) {
     let Some(shift) = contract.shift else { return };
     let ce = &cx.machine.ce;
     let most = shift_max(cx.machine, contract.dtype);
-    let half = i64::try_from(most / 2).unwrap_or(i64::MAX);
+    let half = i64::try_from(most / 2).or_broken("windows of a few elements");
     let flits = ce.flit_buffer_bytes / cx.machine.network.flit_bytes;
-    let first = (-half..=half.saturating_add(1)).contains(&shift.initial);
+    let first = (-half..=half + 1).contains(&shift.initial);
     if !first || shift.stride > most || shift.shifts == 0 || shift.pop == 0 || shift.pop > flits {
         cx.refuse(
             "tcp/contract-shift",
@@ -229,11 +233,7 @@ fn check_shift(cx: &mut VerifyContext<'_>, contract: &Contract) {
                 "windows from {} on, {} apart, {} before {} new flits",
                 shift.initial, shift.stride, shift.shifts, shift.pop
             ),
-            format!(
-                "from {} to {}, at most {most} apart, 1 to {flits} new flits",
-                -half,
-                half.saturating_add(1)
-            ),
+            format!("from {} to {}, at most {most} apart, 1 to {flits} new flits", -half, half + 1),
             "a copy that lays windows out one by one".into(),
         );
     }

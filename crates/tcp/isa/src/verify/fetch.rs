@@ -1,4 +1,5 @@
-//! Fetch unit: packets, contiguous innermost loops, interleaved and indirect fetches, limits (paper section IV-A; vISA book, fetch engine).
+//! Fetch unit: packets, contiguous innermost loops, interleaved and indirect fetches, limits (paper section
+//! IV-A; vISA book, fetch engine).
 
 use tilewright_num::Dtype;
 
@@ -73,8 +74,8 @@ fn check_packet(cx: &mut VerifyContext<'_>, fetch: &Fetch) {
     }
 }
 
-/// The main unit gathers packets from accesses as narrow as they must be; the sub unit has one width, so what it reads lies
-/// side by side.
+/// The main unit gathers packets from accesses as narrow as they must be; the sub unit has one width, so what
+/// it reads lies side by side.
 fn check_innermost(cx: &mut VerifyContext<'_>, fetch: &Fetch) {
     let width = cx.machine.fetch.sub_width_bytes;
     let run = innermost_run(&fetch.loops);

@@ -1,7 +1,9 @@
-//! Conservation: packets and flits from engine to engine, until as many arrive at the commit unit as it makes addresses.
+//! Conservation: packets and flits from engine to engine, until as many arrive at the commit unit as it makes
+//! addresses.
 //!
-//! Every engine takes whole flits, one a cycle (vISA book, collect engine). In convolution mode the buffer takes `pop` flits at a time
-//! and gives `shifts` windows for them; what the first windows see before any flit arrived is zero.
+//! Every engine takes whole flits, one a cycle (vISA book, collect engine). In convolution mode the buffer
+//! takes `pop` flits at a time and gives `shifts` windows for them; what the first windows see before any
+//! flit arrived is zero.
 
 use super::context::VerifyContext;
 use super::transpose;

@@ -1,12 +1,15 @@
-//! Address translation: with any grant, a PE touches its own memories and what it is granted, nothing else (paper section III-D).
+//! Address translation: with any grant, a PE touches its own memories and what it is granted, nothing else
+//! (paper section III-D).
 
 use std::collections::BTreeSet;
+use tilewright_base::invariant::Exact;
 
 use tilewright_base::{Diagnostic, Span};
 use tilewright_machine::tcp::Tcp;
 
 use super::context::refusal;
 use super::queue;
+use crate::capped::Capped;
 use crate::footprint::{ByteSet, Footprint, MemoryAccess, MemoryKind, of_exec, of_transfer, tensor};
 use crate::program::event::PeId;
 use crate::program::grant::Grant;
@@ -48,7 +51,7 @@ impl AddressSpace<'_> {
         let own = own_memories(machine, pe);
         let granted = |write: bool| {
             let grants = program.grants.iter().filter(mine).filter(|grant| grant.write || !write);
-            let runs = grants.map(|grant| (grant.first.0, grant.first.0.saturating_add(grant.bytes)));
+            let runs = grants.map(|grant| (grant.first.0, grant.first.0.capped_add(grant.bytes)));
             ByteSet::from_runs(runs.chain(own.iter().copied()).collect())
         };
         AddressSpace { machine, pe, allowed: [granted(false), granted(true)] }
@@ -98,10 +101,10 @@ impl AddressSpace<'_> {
 fn own_memories(machine: &Tcp, pe: PeId) -> Vec<(u64, u64)> {
     let range = |medium, bytes| {
         let start = Address::new(MemoryLocation { chip: pe.chip, medium, offset: 0 }).0;
-        (start, start.saturating_add(bytes))
+        (start, start.exact_add(bytes))
     };
-    let first = pe.pe.saturating_mul(machine.pe.slices);
-    let slices = first..first.saturating_add(machine.pe.slices);
+    let first = pe.pe.exact_mul(machine.pe.slices);
+    let slices = first..first.exact_add(machine.pe.slices);
     let slices = slices.map(|slice| range(MemoryInstance::Dm { slice }, machine.dm.capacity_bytes));
     slices.chain([range(MemoryInstance::Spm { pe: pe.pe }, machine.cpu.spm_bytes)]).collect()
 }

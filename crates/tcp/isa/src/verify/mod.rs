@@ -1,6 +1,8 @@
-//! Whether registers can hold every image of a program and its queues make sense: before anything runs, one file for each engine.
+//! Whether registers can hold every image of a program and its queues make sense: before anything runs, one
+//! file for each engine.
 //!
-//! Sizes in control registers are taken at their greatest; what flows from engine to engine is counted at their least as well.
+//! Sizes in control registers are taken at their largest; what flows from engine to engine is counted at
+//! their smallest as well.
 //!
 //! | file | engine |
 //! |---|---|
@@ -42,7 +44,7 @@ use tilewright_base::Diagnostic;
 use tilewright_base::diagnostic::any_error;
 use tilewright_machine::tcp::Tcp;
 
-use self::context::VerifyContext;
+use self::context::{VerifyContext, refusal};
 use crate::program::exec::{ExecBody, Stream};
 use crate::program::{Exec, Program};
 
@@ -118,7 +120,7 @@ pub const CODES: &[(&str, &str)] = &[
     ("tcp/queue-wait", "waits name ids that were issued"),
     ("tcp/queue-id", "an id is not used again before its command is done"),
     ("tcp/queue-room", "pushes without a look find room"),
-    ("tcp/queue-register", "steps name registers that exist"),
+    ("tcp/queue-register", "steps and images name registers that exist"),
     ("tcp/queue-read", "the core reads integers in memories that exist"),
     ("tcp/queue-peer", "messages go to other PEs that have a queue"),
     ("tcp/queue-nesting", "loops and branches nest so deep at most"),
@@ -144,6 +146,13 @@ pub fn verify(machine: &Tcp, program: &Program) -> Vec<Diagnostic> {
 
 /// Everything that is wrong with one image.
 pub fn verify_exec(machine: &Tcp, program: &Program, exec: &Exec) -> Vec<Diagnostic> {
+    let mut counts = Vec::new();
+    exec.clone().each_count(&mut |count| counts.push(*count));
+    if let Some(id) = program.missing_register(counts.into_iter()) {
+        let message = format!("`{}`: register {} does not exist", exec.name, id.0);
+        let allowed = format!("{} registers", program.registers.len());
+        return vec![refusal("tcp/queue-register", exec.span, message, allowed, "one that is declared")];
+    }
     let most: Vec<i64> = program.registers.iter().map(|register| register.most).collect();
     let mut found = Vec::new();
     let resolved = exec.resolved(&most);

@@ -1,7 +1,9 @@
-//! Queues: PEs and groups that exist, images loaded before they run, ids, registers, messages (paper sections III-C, V-A).
+//! Queues: PEs and groups that exist, images loaded before they run, ids, registers, messages (paper sections
+//! III-C, V-A).
 
 use std::collections::BTreeSet;
 
+use tilewright_base::invariant::Exact;
 use tilewright_base::{Diagnostic, Span};
 use tilewright_machine::tcp::Tcp;
 use tilewright_num::Dtype;
@@ -10,6 +12,7 @@ use super::context::refusal;
 use super::queue_occupancy;
 use super::queue_occupancy::MAX_NESTING;
 use super::queue_state::QueueState;
+use crate::capped::Capped;
 use crate::footprint::transfer::site_of;
 use crate::program::control::{Condition, ControlExpr, ControlOperand, StepKind};
 use crate::program::transfer::Address;
@@ -56,7 +59,7 @@ struct QueueChecker<'a> {
     program: &'a Program,
     queue: &'a Queue,
     pes: &'a BTreeSet<(u64, u64)>,
-    /// In the second turn of a loop.
+    /// In the second pass over the body of a loop.
     again: bool,
     found: Vec<Diagnostic>,
 }
@@ -126,7 +129,7 @@ impl QueueChecker<'_> {
         self.steps(body, state, depth + 1);
         state.join(&before);
         if *state != before && !self.again {
-            // What one turn leaves to the next; loops inside have had their own second turn.
+            // The state that one iteration leaves to the next; loops inside had their own second pass.
             self.again = true;
             self.steps(body, &mut state.clone(), depth + 1);
             self.again = false;
@@ -202,7 +205,7 @@ impl QueueChecker<'_> {
 
     fn group(&mut self, image: &Exec, span: Span) {
         let (pe, pes) = (self.queue.pe, image.pes.max(1));
-        if !pe.is_multiple_of(pes) || pe.saturating_add(pes) > self.machine.pes() {
+        if !pe.is_multiple_of(pes) || pe.capped_add(pes) > self.machine.pes() {
             self.refuse(
                 "tcp/queue-group",
                 span,
@@ -224,7 +227,7 @@ impl QueueChecker<'_> {
             };
             located.chip < self.program.chips
                 && site.slices.0 < most
-                && located.offset.saturating_add(bytes) <= site.memory.capacity_bytes(self.machine)
+                && located.offset.exact_add(bytes) <= site.memory.capacity_bytes(self.machine)
         });
         if !held || !matches!(dtype, Dtype::I8 | Dtype::I16 | Dtype::I32) {
             self.refuse(

@@ -1,8 +1,9 @@
-//! Room in the command queue: how many entries may be waiting when a command is pushed without a look (paper section V-A: 64 entries).
+//! Room in the command queue: how many entries may be waiting when a command is pushed without a look (paper
+//! section V-A: 64 entries).
 
 use tilewright_base::Span;
 
-use crate::capped::Capped;
+use crate::capped::{Capped, TOO_MANY};
 use crate::program::Step;
 use crate::program::control::{ControlExpr, ControlOperand, StepKind};
 
@@ -64,9 +65,9 @@ impl QueueOccupancy {
         let before = self.waiting;
         self.walk(body, depth + 1);
         let grown = self.waiting.saturating_sub(before);
-        let more = trips.map_or(u64::MAX, |trips| trips.saturating_sub(1));
+        let more = trips.map_or(TOO_MANY, |trips| trips.saturating_sub(1));
         if grown == 0 || more == 0 || empties(body) {
-            // A body that empties the queue starts its next turn as it left the last.
+            // A body that empties the queue starts its next iteration as it left the last.
             if empties(body) && more > 0 {
                 self.walk(body, depth + 1);
             }

@@ -1,7 +1,8 @@
-//! Which images are loaded and which ids are in use at a step, on any path that leads there (paper section V-A).
+//! Which images are loaded and which ids are in use at a step, on any path that leads there (paper section
+//! V-A).
 //!
-//! An `exec` holds the queue until its context is free, so of each context one command at most is in flight; a DMA engine runs transfers in
-//! order, so a wait for one ends those before it.
+//! An `exec` holds the queue until its context is free, so of each context one command at most is in flight;
+//! a DMA engine runs transfers in order, so a wait for one ends those before it.
 
 use std::collections::BTreeSet;
 

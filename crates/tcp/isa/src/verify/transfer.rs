@@ -5,11 +5,22 @@ use tilewright_machine::tcp::Tcp;
 use tilewright_num::Dtype;
 
 use super::context::refusal;
+use crate::capped::{Capped, TOO_MANY};
 use crate::footprint::{Footprint, MemoryKind, of_transfer};
 use crate::program::transfer::{Address, MemoryInstance};
 use crate::program::{Program, Transfer};
 
 pub(super) fn check(machine: &Tcp, program: &Program, written: &Transfer, found: &mut Vec<Diagnostic>) {
+    if let Some(id) = program.missing_register(written.loops.iter().map(|row| row.size)) {
+        let count = program.registers.len();
+        return found.push(refuse(
+            written,
+            "tcp/queue-register",
+            &format!("register {} does not exist", id.0),
+            format!("{count} registers"),
+            "one that is declared",
+        ));
+    }
     let most: Vec<i64> = program.registers.iter().map(|register| register.most).collect();
     let transfer = written.resolved(&most);
     let before = found.len();
@@ -36,7 +47,8 @@ fn check_loops(machine: &Tcp, transfer: &Transfer, found: &mut Vec<Diagnostic>) 
     let loops = transfer.loops.iter().filter(|row| row.size.fixed() != 1).count() as u64;
     let empty = transfer.loops.iter().any(|row| row.size.fixed() == 0);
     let long = transfer.loops.iter().any(|row| row.size.fixed() > machine.sequencer.entry_size_max);
-    if loops > machine.tdma.loops || empty || long {
+    let bytes = transfer.loops.iter().fold(transfer.packet, |all, row| all.capped_mul(row.size.fixed()));
+    if loops > machine.tdma.loops || empty || long || bytes == TOO_MANY {
         found.push(refuse(
             transfer,
             "tcp/transfer-loops",

@@ -1,5 +1,5 @@
-//! Vector engine, as far as other engines depend on it: what enters, what it reads of its register file, how many flits leave
-//! (vISA book, vector engine).
+//! Vector engine, as far as other engines depend on it: what enters, what it reads of its register file, how
+//! many flits leave (vISA book, vector engine).
 
 use super::context::VerifyContext;
 use super::{sequencer, types};

@@ -1,6 +1,7 @@
-//! The address map of off-chip memory: stack bits, channel bits with further address bits exclusive-ored in, banks and rows
-//! (vISA book, memory performance; positions are the machine's).
+//! The address map of off-chip memory: stack bits, channel bits with further address bits exclusive-ored in,
+//! banks and rows (vISA book, memory performance; positions are the machine's).
 
+use tilewright_base::invariant::to_index;
 use tilewright_machine::tcp::Tcp;
 
 /// Most bits of a stack or channel number that are used.
@@ -19,18 +20,19 @@ pub(super) struct AddressMap {
     banks: AddressBits,
     ranks: AddressBits,
     row_mask: u64,
-    /// What changes of a place from one unit to the next, by the highest address bit that changes; units of a power of two only.
+    /// What changes of a place from one unit to the next, by the highest address bit that changes; units of a
+    /// power of two only.
     steps: [u32; 64],
     pub(super) unit_bytes: u64,
-    /// Bytes of an aligned block in which every channel meets every bank that its address can name equally often, and one row of each;
-    /// 0 if blocks do not.
+    /// Bytes of an aligned block in which every channel meets every bank that its address can name equally
+    /// often, and one row of each; 0 if blocks do not.
     pub(super) block_bytes: u64,
     /// Bytes after which neighbouring blocks lie in other banks.
     pub(super) blocks_alike_bytes: u64,
 }
 
-/// Channel and bank of an address. Every bit of both is a parity of address bits, so places of addresses that differ in some bits differ
-/// by those of these bits.
+/// Channel and bank of an address. Every bit of both is a parity of address bits, so places of addresses that
+/// differ in some bits differ by those of these bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct BankAddress(u32);
 
@@ -74,7 +76,7 @@ impl AddressMap {
         let mut map = AddressMap {
             masks: [0; BITS],
             bits: 0,
-            channels: usize::try_from(machine.hbm_channels()).unwrap_or(1),
+            channels: to_index(machine.hbm_channels()),
             groups: AddressBits::new(&hbm.bank_group_bit_positions, hbm.bank_groups),
             banks: AddressBits::new(&hbm.bank_bit_positions, hbm.banks_per_group),
             ranks: AddressBits::new(&hbm.rank_bit_positions, hbm.ranks),
@@ -164,8 +166,9 @@ impl AddressMap {
         (blocks > 0).then_some((head, blocks))
     }
 
-    /// Bytes up to the lowest bit of a row if, in an aligned block of as many, every channel meets each bank equally often: the bits
-    /// above the unit give every channel once whatever the other bits are, and bits of banks lie above those.
+    /// Bytes up to the lowest bit of a row if, in an aligned block of as many, every channel meets each bank
+    /// equally often: the bits above the unit give every channel once whatever the other bits are, and bits
+    /// of banks lie above those.
     fn whole_blocks(&self, bank_mask: u64) -> u64 {
         let unit = self.unit_bytes;
         let each_bytes = unit.wrapping_mul(self.channels as u64);

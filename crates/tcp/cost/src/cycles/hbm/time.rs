@@ -1,18 +1,21 @@
-//! How long a channel of off-chip memory takes (vISA book, memory performance), in closed form: the longest of
+//! How long a channel of off-chip memory takes (vISA book, memory performance), in closed form: the longest
+//! of
 //!
-//! - its data bus: a unit takes a fraction of a cycle more than 5, a partial write its own time, a change of rank some more. The
-//!   controller serves first what needs no change, so a full queue of requests changes rank at most once for each other rank;
+//! - its data bus: a unit takes a fraction of a cycle more than 5, a partial write its own time, a change of
+//!   rank some more. The controller serves first what needs no change, so a full queue of requests changes
+//!   rank at most once for each other rank;
 //! - the columns of each bank group, which follow each other at half the rate of columns in different groups;
 //! - each bank, which opens one row after the other. Rows of other banks open meanwhile.
 //!
-//! That the controller finds enough requests in its queue to keep all of these busy at once is an assumption, and so is that it
-//! does not gather requests of one row beyond their order. Times are summed exactly and rounded up once; the time of a row is first rounded to
-//! whole cycles. Refresh is part of what all transfers together may use.
+//! That the controller finds enough requests in its queue to keep all of these busy at once is an assumption,
+//! and so is that it does not gather requests of one row beyond their order. Times are summed exactly and
+//! rounded up once; the time of a row is first rounded to whole cycles. Refresh is part of what all transfers
+//! together may use.
 
 use tilewright_machine::tcp::Tcp;
 
 use super::{HbmChannels, column_bytes};
-use tilewright_tcp_isa::capped::Capped;
+use tilewright_tcp_isa::capped::{Capped, capped};
 
 /// Times as multiples of one over a denominator.
 struct ChannelTimes {
@@ -60,7 +63,7 @@ impl HbmChannels {
     pub fn busiest_cycles(&self, machine: &Tcp) -> u64 {
         let times = ChannelTimes::new(machine);
         let busiest = (0..self.channels.len()).map(|at| self.time(machine, &times, at)).max().unwrap_or(0);
-        u64::try_from(busiest.div_ceil(times.denominator.max(1))).unwrap_or(u64::MAX)
+        capped(busiest.div_ceil(times.denominator.max(1)))
     }
 
     /// Cycles of each channel times 2^32, rounded up, so that many small shares add up to what they are.

@@ -1,9 +1,11 @@
-//! The walk of a loop nest through the channels of off-chip memory (requests and access units: vISA book, DMA engine).
+//! The walk of a loop nest through the channels of off-chip memory (requests and access units: vISA book, DMA
+//! engine).
 //!
-//! Nests are walked packet by packet, in order, with two shortcuts that change no count: repeats (stride 0) are walked twice, and
-//! whole blocks of a contiguous run meet every bank of every channel equally often. Of a nest that takes more than
-//! [`WALKED_UNITS`](super::WALKED_UNITS) steps only the beginning is walked, and what was counted stands for the rest in proportion: the
-//! answer then says that it is no exact count. More iterations never give less: those of the outermost loop add to the same beginning.
+//! Nests are walked packet by packet, in order, with two shortcuts that change no count: repeats (stride 0)
+//! are walked twice, and whole blocks of a contiguous run meet every bank of every channel equally often. Of
+//! a nest that takes more than [`WALKED_UNITS`](super::WALKED_UNITS) steps only the beginning is walked, and
+//! what was counted stands for the rest in proportion: the answer then says that it is no exact count. More
+//! iterations never give less: those of the outermost loop add to the same beginning.
 
 use tilewright_machine::tcp::Tcp;
 

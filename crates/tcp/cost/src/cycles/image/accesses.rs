@@ -1,8 +1,9 @@
-//! The accesses of fetch and commit units to the banks of data memory, one by one, and how long they hold a bank (vISA book, data
-//! memory; the bank rule is [`crate::banks`]).
+//! The accesses of fetch and commit units to the banks of data memory, one by one, and how long they hold a
+//! bank (vISA book, data memory; the bank rule is [`crate::banks`]).
 //!
 //! Banks depend on addresses modulo one sweep over all of them, so strides are kept modulo a sweep.
 
+use tilewright_base::invariant::OrBroken;
 use tilewright_machine::tcp::Tcp;
 use tilewright_notation::algebra::access::AccessLoop;
 use tilewright_tcp_isa::memory::{bytes_of, payload_bits};
@@ -74,7 +75,7 @@ impl UnitAccesses {
         Some(UnitAccesses { base_bytes: commit.base, loops, width_bytes: width })
     }
 
-    /// What a direct load reads: every bank in turn.
+    /// What a direct load reads: every bank, one after the other.
     pub(super) fn of_short(machine: &Tcp, short: ShortLoad) -> UnitAccesses {
         let width = machine.fetch.sub_width_bytes.max(1);
         let loops = vec![AccessLoop::new(short.bytes.div_ceil(width), width)];
@@ -90,7 +91,7 @@ impl UnitAccesses {
         longest_hold(machine, &loops, self.width_bytes.clamp(1, machine.dm_bytes_per_cycle().max(1)))
     }
 
-    /// The same as a walk without turns: that of the innermost loop.
+    /// These accesses as one strided walk: that of the innermost loop.
     pub(super) fn walk(&self) -> BankWalk {
         let inner = self.loops.iter().rev().find(|row| row.size > 1);
         let (base_bytes, width_bytes) = (self.base_bytes, self.width_bytes);
@@ -98,13 +99,15 @@ impl UnitAccesses {
     }
 }
 
-/// Addresses count modulo one sweep, where a jump to elsewhere counts as one to the same bank, which is the worst; a loop that goes on without a gap keeps its stride, which is less.
+/// Addresses count modulo one sweep, where a jump to elsewhere counts as one to the same bank, which is the
+/// worst; a loop that goes on without a gap keeps its stride, which is less.
 fn in_sweep(machine: &Tcp, size: u64, stride: i64) -> AccessLoop {
-    let sweep = i64::try_from(machine.dm_bytes_per_cycle()).unwrap_or(i64::MAX).max(1);
+    let sweep = i64::try_from(machine.dm_bytes_per_cycle()).or_broken("a machine has few banks").max(1);
     AccessLoop::new(size, stride.rem_euclid(sweep).unsigned_abs())
 }
 
-/// Accesses in a row for which a command may hold one bank: those of its fetch and its commit unit together, each at its longest.
+/// Accesses in a row for which a command may hold one bank: those of its fetch and its commit unit together,
+/// each at its longest.
 pub fn held_accesses(machine: &Tcp, exec: &Exec) -> u64 {
     let commit = |commit: &Commit| {
         UnitAccesses::of_commit(machine, exec.context, commit).map_or(0, |accesses| accesses.held(machine))

@@ -1,5 +1,5 @@
-//! What a command keeps others from while it runs: the vector engine, halves of the register file, DMA (vISA book, contexts and
-//! the bank rule).
+//! What a command keeps others from while it runs: the vector engine, halves of the register file, DMA (vISA
+//! book, contexts and the bank rule).
 
 use tilewright_machine::tcp::Tcp;
 use tilewright_tcp_isa::memory::payload_bits;
@@ -18,15 +18,16 @@ pub struct ExclusiveUse {
     pub trf_read: u8,
     /// Halves that are written.
     pub trf_written: u8,
-    /// Accesses in a row for which a bank of data memory may be held: DMA must stand still while those of all commands together
-    /// reach [`Tcp::starvation_accesses`].
+    /// Accesses in a row for which a bank of data memory may be held: DMA must stall while those of all
+    /// commands together reach [`Tcp::starvation_accesses`].
     pub bank_accesses: u64,
-    /// Cycles at the start in which a switch bitmap is written, while the sub context and DMA stand still.
+    /// Cycles at the start in which a switch bitmap is written, while the sub context and DMA stall.
     pub bitmap_cycles: u64,
 }
 
 impl ExclusiveUse {
-    /// Two commands cannot run side by side: both need the vector engine, or one writes a half that the other uses.
+    /// Two commands cannot run side by side: both need the vector engine, or one writes a half that the other
+    /// uses.
     pub fn clashes(&self, other: &ExclusiveUse) -> bool {
         let written = self.trf_written & (other.trf_read | other.trf_written);
         let read = self.trf_read & other.trf_written;

@@ -1,5 +1,6 @@
-//! Which data memory networks and ports of PEs a transfer uses, and for how long (vISA book, data memory network; paper section III for
-//! the port): the 32 slices of a network share its rate, all slices of a PE share its port to the rest of the chip.
+//! Which data memory networks and ports of PEs a transfer uses, and for how long (vISA book, data memory
+//! network; paper section III for the port): the 32 slices of a network share its rate, all slices of a PE
+//! share its port to the rest of the chip.
 
 use tilewright_machine::tcp::Tcp;
 
@@ -9,7 +10,7 @@ use tilewright_tcp_isa::program::transfer::{MemoryInstance, MemoryLocation, SLIC
 /// A transfer's use of a data memory network or of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PathUse {
-    /// What is used.
+    /// Network or port in use.
     pub path: SharedPath,
     /// Cycles in which it is busy, times 2^32.
     pub cycles_q32: u128,

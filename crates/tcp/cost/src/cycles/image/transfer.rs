@@ -1,8 +1,9 @@
-//! From a transfer to its two sides: which memories, how many requests, which channels, and how long that takes alone on the
-//! engine of one PE (vISA book, DMA engine; paper section III-D for other chips).
+//! From a transfer to its two sides: which memories, how many requests, which channels, and how long that
+//! takes alone on the engine of one PE (vISA book, DMA engine; paper section III-D for other chips).
 //!
-//! Between chips, data also passes a PCIe link, at the rate that peer transfers reach and after its latency. Rows by index count
-//! as spread evenly over the channels, since their places are data. Reading the index table is not counted.
+//! Between chips, data also passes a PCIe link, at the rate that peer transfers reach and after its latency.
+//! Rows by index count as spread evenly over the channels, since their places are data. Reading the index
+//! table is not counted.
 
 use tilewright_machine::tcp::Tcp;
 use tilewright_notation::algebra::access::AccessLoop;
@@ -37,14 +38,15 @@ pub struct TransferCost {
     pub link_cycles: u64,
     /// Data memory networks and ports of PEs.
     pub paths: Vec<PathUse>,
-    /// Rows are found by index, and taken to be spread evenly over the channels of off-chip memory: an assumption.
+    /// Rows are found by index, and taken to be spread evenly over the channels of off-chip memory: an
+    /// assumption.
     pub spread: bool,
 }
 
 /// One side's use of off-chip memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HbmUse {
-    /// Whose.
+    /// Chip that the memory belongs to.
     pub chip: u64,
     /// Bytes of all access units touched: what the interface moves.
     pub unit_bytes: u64,
@@ -224,7 +226,7 @@ fn route(machine: &Tcp, source: MemoryLocation, target: MemoryLocation) -> DmaRo
 fn link_cycles(machine: &Tcp, bytes: u64) -> u64 {
     let cycles = u128::from(bytes) * u128::from(machine.chip.clock_hz);
     let rate = machine.pcie.peer_effective_bytes_per_s.min(machine.pcie.peer_bytes_per_s).max(1);
-    u64::try_from(cycles.div_ceil(u128::from(rate))).unwrap_or(u64::MAX)
+    capped(cycles.div_ceil(u128::from(rate)))
 }
 
 fn peer_cycles(machine: &Tcp, link_cycles: u64) -> u64 {

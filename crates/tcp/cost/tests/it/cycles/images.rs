@@ -1,4 +1,5 @@
-//! The worked counts again, from register images: the counts that an image gives are those of the stages written by hand.
+//! The worked counts again, from register images: the counts that an image gives are those of the stages
+//! written by hand.
 
 use tilewright_base::Span;
 use tilewright_num::Dtype;

@@ -1,5 +1,5 @@
-//! What any cost has: a command takes at least as long as each of its stages, more work never takes less time, and no number
-//! makes a cost panic.
+//! What any cost has: a command takes at least as long as each of its stages, more work never takes less
+//! time, and no number makes a cost panic.
 
 use proptest::option;
 use proptest::prelude::*;
@@ -142,8 +142,9 @@ fn command() -> impl Strategy<Value = CommandStages> {
     })
 }
 
-/// Sizes of a command that make it longer, one after the other. Groups and tiles are no sizes: more of them cut the same flits into
-/// smaller batches, which overlap better; [`repeated`] makes more of them with all that passes them.
+/// Sizes of a command that make it longer, one after the other. Groups and tiles are no sizes: more of them
+/// cut the same flits into smaller batches, which overlap better; [`repeated`] makes more of them with all
+/// that passes them.
 fn sizes(command: &mut CommandStages) -> Vec<&mut u64> {
     let mut sizes = Vec::new();
     if let Some(fetch) = &mut command.fetch {
@@ -183,7 +184,8 @@ fn sizes(command: &mut CommandStages) -> Vec<&mut u64> {
     sizes
 }
 
-/// A command that does everything so many times as often, in batches of the same size; `None` if that cannot be counted.
+/// A command that does everything so many times as often, in batches of the same size; `None` if that cannot
+/// be counted.
 fn repeated(mut command: CommandStages, times: u64) -> Option<CommandStages> {
     let counts = [
         command.fetch.as_mut().map(|fetch| &mut fetch.packets),

@@ -1,5 +1,6 @@
-//! The tensor unit commands of the vISA book's MNIST schedule, whose bars are measured to about 3 cycles. Stages are those of the
-//! program that the book schedules. What the rules miss is asserted as it is, and its test says so.
+//! The tensor unit commands of the vISA book's MNIST schedule, whose bars are measured to about 3 cycles.
+//! Stages are those of the program that the book schedules. What the rules miss is asserted as it is, and its
+//! test says so.
 
 use tilewright_tcp_cost::cycles::cast::CastStage;
 use tilewright_tcp_cost::cycles::collect::CollectStage;
@@ -58,7 +59,8 @@ fn a_load_of_1600_bytes_takes_464() {
     assert_eq!((cost.total_cycles, cost.stage_cycles(PipelineStage::Load)), (464, 200));
 }
 
-/// 264 + 50 in the figure, so the tree (5) is in the 264; the last sum leaves one cycle after its last product.
+/// 264 + 50 in the figure, so the tree (5) is in the 264; the last sum leaves one cycle after its last
+/// product.
 #[test]
 fn the_first_layer_takes_314_but_for_the_last_sum() {
     let contraction = ContractionStage {

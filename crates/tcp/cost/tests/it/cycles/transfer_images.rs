@@ -1,4 +1,5 @@
-//! The DMA examples again, from transfers, and what only transfers have: two chips, scratchpads, rows by index.
+//! The DMA examples again, from transfers, and what only transfers have: two chips, scratchpads, rows by
+//! index.
 
 use tilewright_base::Span;
 use tilewright_machine::tcp::Tcp;

@@ -1,5 +1,5 @@
-//! DMA: the examples of the vISA book with its start-up of 500 cycles, and the DMA bars of its MNIST schedule with the machine's.
-//! What the rules miss is asserted as it is, and its test says so.
+//! DMA: the examples of the vISA book with its start-up of 500 cycles, and the DMA bars of its MNIST schedule
+//! with the machine's. What the rules miss is asserted as it is, and its test says so.
 
 use tilewright_machine::tcp::Tcp;
 use tilewright_notation::algebra::access::AccessLoop;
@@ -105,20 +105,23 @@ fn a_load_of_32_bytes_takes_447() {
     assert_eq!(load_cycles(&[], 32, 1, 1), 447);
 }
 
-/// 512 bytes in a row lie in two access units, so 16 requests a channel. The figure's 447 + 31 x 5.33 is one channel.
+/// 512 bytes in a row lie in two access units, so 16 requests a channel. The figure's 447 + 31 x 5.33 is one
+/// channel.
 #[test]
 fn a_load_of_32_slices_takes_612_in_the_figure_but_527_by_the_rules() {
     assert_eq!(load_cycles(&loops([(32, 16)]), 16, 4, 8), 527);
     assert_eq!(load_cycles(&loops([(32, 0)]), 16, 4, 8), 612);
 }
 
-/// 92 units on a channel, 99 on the busiest: three rows of four are unaligned. The figure's 0.68 cycles a request are not explained.
+/// 92 units on a channel, 99 on the busiest: three rows of four are unaligned. The figure's 0.68 cycles a
+/// request are not explained.
 #[test]
 fn a_load_of_256_slices_takes_1660_in_the_figure_but_969_by_the_rules() {
     assert_eq!(load_cycles(&loops([(256, 1600)]), 1600, 4, 8), 969);
 }
 
-/// 256 reads of the same units, of which each has four columns of one bank group: 10.67 cycles, where the figure's are 19.7.
+/// 256 reads of the same units, of which each has four columns of one bank group: 10.67 cycles, where the
+/// figure's are 19.7.
 #[test]
 fn a_load_of_256_copies_takes_5498_in_the_figure_but_3172_by_the_rules() {
     assert_eq!(load_cycles(&loops([(256, 0)]), 1600, 4, 8), 3172);

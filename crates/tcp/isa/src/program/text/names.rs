@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use tilewright_base::invariant::OrBroken;
 
 use tilewright_base::nearest::nearest;
 use tilewright_base::{Diagnostic, Span};
@@ -73,7 +74,7 @@ impl<'t> ProgramNames<'t> {
 impl<'t> NameTable<'t> {
     fn declare(&mut self, kind: &str, name: Quoted<'t>, log: &mut Log) {
         let id = self.count;
-        self.count = self.count.saturating_add(1);
+        self.count = self.count.checked_add(1).or_broken("a text has fewer names than 32 bits count");
         if let Some((_, before)) = self.known.get(name.text.as_ref()) {
             let what = format!("two statements declare the {kind} `{}`", shortened(&name.text));
             log.push(

@@ -30,7 +30,8 @@ pub fn read(text: &str, source: SourceId) -> Result<Program, Vec<Diagnostic>> {
     }
 }
 
-/// Prints a program. Names must be unique among their kind and ids must have a declaration, or the text is refused by [`read`].
+/// Prints a program. Names must be unique among their kind and ids must have a declaration, or the text is
+/// refused by [`read`].
 pub fn print(program: &Program) -> String {
     let spell = NameSpelling { program };
     let mut text = ir::print(&head(program));
@@ -136,7 +137,7 @@ fn read_register(node: Node<'_>, log: &mut Log) -> Option<Register> {
         if args.eat_word("in") {
             least = args.signed("the least value")?;
             args.sign(Sign::Range)?;
-            most = args.signed("the greatest value")?;
+            most = args.signed("the largest value")?;
         }
         Ok(Register { name, initial, least, most, span: node.span() })
     }))

@@ -1,4 +1,5 @@
-//! Random programs: every field takes every value that its type allows, whether or not a machine could run it.
+//! Random programs: every field takes every value that its type allows, whether or not a machine could run
+//! it.
 //!
 //! Names are unique and ids point at declarations; shapes are mixed radices. Spans are empty.
 

@@ -1,4 +1,5 @@
-//! Random tensors: axes cut into digits, digits dealt to slices and offsets. The notation itself gives text and map.
+//! Random tensors: axes cut into digits, digits dealt to slices and offsets. The notation itself gives text
+//! and map.
 
 use proptest::collection::vec;
 use proptest::prelude::*;

@@ -1,4 +1,5 @@
-//! Every code of the verifier: a program that it accepts, and the same with one thing wrong, which it refuses with that code.
+//! Every code of the verifier: a program that it accepts, and the same with one thing wrong, which it refuses
+//! with that code.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +12,7 @@ use tilewright_tcp_isa::program::exec::{
     Transpose,
 };
 use tilewright_tcp_isa::program::tensor::{TensorData, TensorPlace, TensorRole};
-use tilewright_tcp_isa::program::transfer::{Address, TransferIndex};
+use tilewright_tcp_isa::program::transfer::{Address, TransferIndex, TransferLoop};
 use tilewright_tcp_isa::program::vector::{OperandSource, Word};
 use tilewright_tcp_isa::program::{Count, Exec, Grant, Program, Register, RegisterId, Tensor};
 use tilewright_tcp_isa::switch::{Ring, Topology};
@@ -439,6 +440,14 @@ const PROGRAMS: &[Case] = &[
         let value = ControlExpr::Operand(ControlOperand::Register(RegisterId(1)));
         p.queues[0].steps.push(step(StepKind::Set(RegisterId(0), value)));
     }),
+    ("tcp/queue-register", plain, |p| {
+        p.transfers[0].loops =
+            vec![TransferLoop { size: Count::Register(RegisterId(9)), source: 0, target: 0 }];
+    }),
+    ("tcp/queue-register", copied, |p| {
+        stream_of(p).fetch.loops[0].size = Count::Register(RegisterId(9));
+    }),
+    ("tcp/sequencer-size", copied, |p| stream_of(p).fetch.loops = rows(&[(65_536, 0); 4])),
     ("tcp/queue-read", reading, |p| {
         let register = RegisterId(0);
         p.queues[0].steps.push(step(StepKind::Read { register, address: dm(0, 4096), dtype: Dtype::F32 }));
