@@ -219,7 +219,7 @@ impl EnergyCounts {
 
 /// Energy of events by component; those that time alone decides are 0.
 pub fn energy_fj(machine: &Tcp, counts: &EnergyCounts) -> [u64; COMPONENTS] {
-    energy_of_run_fj(machine, counts).map(|part| capped(part))
+    energy_of_run_fj(machine, counts).map(capped)
 }
 
 /// The same, wide enough for the sums of a long run.

@@ -268,7 +268,7 @@ proptest! {
     }
 
     #[test]
-    fn rings_and_tiles_of_any_size_are_judged(
+    fn rings_and_tiles_of_any_size_are_checked(
         topology in topology(), slices in number(), packets in number(), tiles in tiles(),
     ) {
         let machine = tcp();

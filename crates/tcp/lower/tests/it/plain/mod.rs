@@ -1,4 +1,4 @@
-//! Einsums as plain loops over every coordinate, in no machine's order: the judge of lowered programs.
+//! Einsums as plain loops over every coordinate, in no machine's order: the reference of lowered programs.
 
 #![allow(dead_code, reason = "each test uses a part")]
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]

@@ -11,9 +11,9 @@ use tilewright_tcp_isa::program::exec::{Context, Interleave, Limit, Memory, Slic
 use tilewright_tcp_isa::program::tensor::{TensorPlace, TensorRole};
 use tilewright_tcp_isa::program::transfer::Address;
 
-use crate::judged::build::*;
-use crate::judged::enumerated::{Byte, enumerate_exec, enumerate_transfer};
-use crate::judged::tcp;
+use crate::oracle::build::*;
+use crate::oracle::enumerated::{Byte, enumerate_exec, enumerate_transfer};
+use crate::oracle::tcp;
 
 fn expanded(accesses: &[MemoryAccess]) -> BTreeSet<Byte> {
     let mut bytes = BTreeSet::new();

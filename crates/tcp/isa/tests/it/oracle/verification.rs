@@ -18,8 +18,8 @@ use tilewright_tcp_isa::program::{Count, Exec, Grant, Program, Register, Registe
 use tilewright_tcp_isa::switch::{Ring, Topology};
 use tilewright_tcp_isa::verify::{CODES, MAX_NESTING, verify};
 
-use crate::judged::build::*;
-use crate::judged::tcp;
+use crate::oracle::build::*;
+use crate::oracle::tcp;
 
 type Case = (&'static str, fn() -> Program, fn(&mut Program));
 
