@@ -215,7 +215,7 @@ pub fn ring(machine: &Tcp, choices: &mut Choices<'_>, slices: u64) -> Work {
     match choices.between(0, 3) {
         0 => {
             command.load =
-                Some(LoadStage { context: Context::Main, slice_bytes: packets * kept * packet_bytes })
+                Some(LoadStage { context: Context::Main, slice_bytes: packets * kept * packet_bytes });
         }
         1 => contract_arrived(machine, choices, &mut command, flits),
         _ => back_end(machine, choices, &mut command, flits),
