@@ -10,7 +10,7 @@ use tilewright_tcp_exec::state::At;
 use tilewright_tcp_exec::{State, exec};
 use tilewright_tcp_isa::program::event::PeId;
 use tilewright_tcp_isa::program::exec::{
-    Body, Commit, Context, Contract, ContractOp, Drain, Fetch, Loop, Memory, StepLoop, Stream, Switch,
+    Commit, Context, Contract, ContractOp, Drain, ExecBody, Fetch, Loop, Memory, StepLoop, Stream, Switch,
 };
 use tilewright_tcp_isa::program::{Count, Exec};
 
@@ -111,7 +111,7 @@ fn command(dtype: Dtype) -> Exec {
         name: "contract".to_owned(),
         context: Context::Main,
         pes: 1,
-        body: Body::Stream(Box::new(stream)),
+        body: ExecBody::Stream(Box::new(stream)),
         span: Span { source: SourceId(0), start: 0, end: 0 },
     }
 }

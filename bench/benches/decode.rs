@@ -12,7 +12,7 @@ use tilewright_tcp_exec::state::At;
 use tilewright_tcp_exec::{State, exec, transfer};
 use tilewright_tcp_isa::program::event::PeId;
 use tilewright_tcp_isa::program::exec::Memory;
-use tilewright_tcp_isa::program::transfer::{Address, Located, Medium};
+use tilewright_tcp_isa::program::transfer::{Address, MemoryInstance, MemoryLocation};
 use tilewright_tcp_isa::program::{Program, text};
 
 const SLICES: u64 = 64;
@@ -117,7 +117,7 @@ fn filled(machine: &Tcp) -> State {
             state.write_slice(At { chip: 0, slice, memory, offset: 0 }, &content(bytes)).expect("it fits");
         }
     }
-    let hbm = |offset| Address::new(Located { chip: 0, medium: Medium::Hbm, offset });
+    let hbm = |offset| Address::new(MemoryLocation { chip: 0, medium: MemoryInstance::Hbm, offset });
     for part in 0..8 {
         state.write(hbm(part << 20), &content(1 << 20)).expect("it fits");
     }

@@ -8,7 +8,7 @@ use tilewright_num::Dtype;
 use tilewright_report::columns::thousands;
 use tilewright_runtime::{Array, ArrayError, npy, tensors};
 use tilewright_tcp_isa::program::binary::{self, Arrays};
-use tilewright_tcp_isa::program::tensor::Data;
+use tilewright_tcp_isa::program::tensor::TensorData;
 use tilewright_tcp_isa::program::{Program, Tensor, text};
 
 use crate::args::{AssembleArgs, DisasmArgs};
@@ -105,7 +105,7 @@ impl LoadedProgram {
         rules: &tilewright_num::RuleSet,
         host: &dyn Host,
     ) -> Result<Array, ArrayError> {
-        let Data::File(written) = &tensor.data else {
+        let TensorData::File(written) = &tensor.data else {
             return Err(ArrayError::Format("no file is named".into()));
         };
         if let Some(bytes) = self.arrays.get(written) {
@@ -152,7 +152,7 @@ pub(crate) fn assemble(args: &AssembleArgs, host: &mut dyn Host) -> Result<Outco
     let rules = tilewright_tcp_exec::rules(tcp);
     let mut arrays = Arrays::new();
     for tensor in &loaded.program.tensors {
-        let Data::File(name) = &tensor.data else { continue };
+        let TensorData::File(name) = &tensor.data else { continue };
         let refused = |why: ArrayError| Outcome {
             code: FAILED,
             ..Outcome::usage(&format!("tensor `{}`: {why}", tensor.name))

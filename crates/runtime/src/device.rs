@@ -11,7 +11,7 @@ use tilewright_record::Sink;
 use tilewright_tcp_exec::state::Lent;
 use tilewright_tcp_exec::{Fault, State};
 use tilewright_tcp_isa::program::event::PeId;
-use tilewright_tcp_isa::program::tensor::{Role, Tensor};
+use tilewright_tcp_isa::program::tensor::{Tensor, TensorRole};
 use tilewright_tcp_isa::program::transfer::Address;
 use tilewright_tcp_isa::program::{Program, RegisterId};
 
@@ -94,7 +94,7 @@ impl Device {
         program: &Program,
         files: &mut dyn FnMut(&Tensor) -> Result<Array, ArrayError>,
     ) -> Result<(), ReadingError> {
-        for tensor in program.tensors.iter().filter(|tensor| tensor.role != Role::Output) {
+        for tensor in program.tensors.iter().filter(|tensor| tensor.role != TensorRole::Output) {
             let refused = |why| ReadingError::Input { name: tensor.name.clone(), why };
             let Some(array) = input(&self.machine, tensor, files).map_err(refused)? else { continue };
             self.state.put(tensor, &array.patterns).map_err(|fault| placed(tensor, fault))?;
@@ -107,7 +107,7 @@ impl Device {
     /// # Errors
     /// Places outside the memory.
     pub fn outputs(&self, program: &Program) -> Result<Vec<(String, Array)>, ReadingError> {
-        let outputs = program.tensors.iter().filter(|tensor| tensor.role != Role::Input);
+        let outputs = program.tensors.iter().filter(|tensor| tensor.role != TensorRole::Input);
         let read = |tensor: &Tensor| {
             let patterns = self.state.get(tensor).map_err(|fault| placed(tensor, fault))?;
             let extents = tensor.axes.iter().map(|(_, extent)| *extent).collect();

@@ -7,7 +7,7 @@ use tilewright_compile::general::kernel::Origin;
 use tilewright_machine::tcp::Tcp;
 use tilewright_record::Sink;
 use tilewright_tcp_exec::Fault;
-use tilewright_tcp_isa::program::transfer::{Address, Located, Medium};
+use tilewright_tcp_isa::program::transfer::{Address, MemoryInstance, MemoryLocation};
 
 use crate::Device;
 use crate::prepared::Prepared;
@@ -125,7 +125,7 @@ fn bytes(patterns: &[u32], half: bool) -> Vec<u8> {
 }
 
 fn hbm(offset: u64) -> Address {
-    Address::new(Located { chip: 0, medium: Medium::Hbm, offset })
+    Address::new(MemoryLocation { chip: 0, medium: MemoryInstance::Hbm, offset })
 }
 
 fn place(planned: &Planned, number: usize) -> Address {

@@ -10,7 +10,7 @@ use tilewright_record::{KeepLast, RecordError, Sink};
 use tilewright_tcp_exec::Fault;
 use tilewright_tcp_isa::program::Program;
 use tilewright_tcp_isa::program::event::PeId;
-use tilewright_tcp_isa::program::tensor::{Data, Tensor};
+use tilewright_tcp_isa::program::tensor::{Tensor, TensorData};
 use tilewright_tcp_isa::verify::verify;
 use tilewright_tcp_sim::findings::Finding;
 use tilewright_tcp_sim::{Outcome, SimError, simulate};
@@ -134,10 +134,10 @@ pub fn input(
     let large = || ArrayError::Format("it has too many elements".to_string());
     let rules = tilewright_tcp_exec::rules(machine);
     Ok(Some(match &tensor.data {
-        Data::None => return Ok(None),
-        Data::Zeros => Array::zeros(tensor.dtype, &extents).ok_or_else(large)?,
-        Data::Random(seed) => Array::random(rules, tensor.dtype, &extents, *seed).ok_or_else(large)?,
-        Data::Patterns(patterns) => Array { dtype: tensor.dtype, extents, patterns: patterns.clone() },
-        Data::File(_) => files(tensor)?.converted(rules, tensor.dtype)?.shaped(&extents)?,
+        TensorData::None => return Ok(None),
+        TensorData::Zeros => Array::zeros(tensor.dtype, &extents).ok_or_else(large)?,
+        TensorData::Random(seed) => Array::random(rules, tensor.dtype, &extents, *seed).ok_or_else(large)?,
+        TensorData::Patterns(patterns) => Array { dtype: tensor.dtype, extents, patterns: patterns.clone() },
+        TensorData::File(_) => files(tensor)?.converted(rules, tensor.dtype)?.shaped(&extents)?,
     }))
 }

@@ -7,7 +7,7 @@ use tilewright_base::invariant::Exact;
 use tilewright_machine::tcp::Tcp;
 use tilewright_num::Dtype;
 use tilewright_tcp_cost::Setup;
-use tilewright_tcp_cost::energy::Counts;
+use tilewright_tcp_cost::energy::EnergyCounts;
 use tilewright_tcp_sim::{EngineUse, Outcome};
 
 /// Sums over runs.
@@ -26,7 +26,7 @@ pub struct Usage {
     /// Kinds of commands, by name and unit.
     pub kinds: BTreeMap<(String, &'static str), KindUse>,
     /// Events.
-    pub counts: Counts,
+    pub counts: EnergyCounts,
 }
 
 /// All commands of one kind.

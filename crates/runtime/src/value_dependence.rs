@@ -2,7 +2,7 @@
 
 use tilewright_tcp_isa::program::Program;
 use tilewright_tcp_isa::program::control::{Step, StepKind};
-use tilewright_tcp_isa::program::exec::Body;
+use tilewright_tcp_isa::program::exec::ExecBody;
 
 use crate::readings::ReadingOptions;
 
@@ -34,7 +34,7 @@ pub fn time(program: &Program) -> bool {
 
 /// Whether tables hold addresses: where they lead is known only when they are read.
 pub fn places(program: &Program) -> bool {
-    let table = |body: &Body| matches!(body, Body::Stream(stream) if stream.fetch.indirect.is_some());
+    let table = |body: &ExecBody| matches!(body, ExecBody::Stream(stream) if stream.fetch.indirect.is_some());
     program.execs.iter().any(|exec| table(&exec.body))
         || program.transfers.iter().any(|transfer| transfer.index.is_some())
 }

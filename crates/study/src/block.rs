@@ -12,8 +12,8 @@ use tilewright_base::invariant::Exact;
 use tilewright_compile::Compiled;
 use tilewright_compile::kernel::{Kernel, Kernels};
 use tilewright_record::{Interval, Record, TrackId};
-use tilewright_tcp_isa::program::event::Unit;
-use tilewright_tcp_isa::program::transfer::Medium;
+use tilewright_tcp_isa::program::event::ExecUnit;
+use tilewright_tcp_isa::program::transfer::MemoryInstance;
 
 use crate::measure::{PromptChunk, kind_of, real};
 use crate::spans::CycleSpan;
@@ -36,7 +36,7 @@ pub(crate) struct BlockOperator {
 /// A command of the first PE, from the beginning of the block.
 #[derive(Clone, Debug)]
 pub(crate) struct BlockCommand {
-    pub(crate) unit: Unit,
+    pub(crate) unit: ExecUnit,
     pub(crate) name: Arc<str>,
     /// Index of its operator; none for what another block needs.
     pub(crate) operator: Option<usize>,
@@ -88,7 +88,7 @@ pub(crate) fn find(chunk: &PromptChunk<'_>, layer: usize) -> Option<Block> {
     let (first, next) = bounds(kernels, layer)?;
     let norms = |before: usize| kernels.iter().take(before).filter(|kernel| is_norm(kernel)).count();
     let tracks = tracks(&outcome.record);
-    let mut intervals: Vec<(Unit, &Interval)> = outcome
+    let mut intervals: Vec<(ExecUnit, &Interval)> = outcome
         .record
         .intervals()
         .filter_map(|interval| Some((*tracks.get(&interval.track)?, interval)))
@@ -96,7 +96,7 @@ pub(crate) fn find(chunk: &PromptChunk<'_>, layer: usize) -> Option<Block> {
     intervals.sort_by_key(|(_, interval)| (interval.start_cycles, interval.end_cycles));
     let starts: Vec<u64> = intervals
         .iter()
-        .filter(|(unit, interval)| *unit == Unit::Main && kind_of(&interval.name) == NORM_STARTS)
+        .filter(|(unit, interval)| *unit == ExecUnit::Main && kind_of(&interval.name) == NORM_STARTS)
         .map(|(_, interval)| interval.start_cycles)
         .collect();
     let all = norms(kernels.len());
@@ -141,8 +141,8 @@ fn bounds(kernels: &[Kernel], layer: usize) -> Option<(usize, usize)> {
 }
 
 /// Tracks of the first PE.
-fn tracks(record: &Record) -> BTreeMap<TrackId, Unit> {
-    let units = [("main", Unit::Main), ("sub", Unit::Sub), ("dma", Unit::Dma)];
+fn tracks(record: &Record) -> BTreeMap<TrackId, ExecUnit> {
+    let units = [("main", ExecUnit::Main), ("sub", ExecUnit::Sub), ("dma", ExecUnit::Dma)];
     (0..)
         .map(TrackId)
         .zip(&record.layout.tracks)
@@ -175,7 +175,7 @@ fn fills(compiled: &Compiled) -> BTreeMap<&str, usize> {
     let transfers = compiled.prefill.transfers.iter().filter(|transfer| kind_of(&transfer.name) == WEIGHTS);
     transfers
         .filter_map(|transfer| {
-            let source = transfer.source.locate().filter(|from| from.medium == Medium::Hbm)?;
+            let source = transfer.source.locate().filter(|from| from.medium == MemoryInstance::Hbm)?;
             Some((transfer.name.as_str(), kernel_of(source.offset)?.kernel))
         })
         .collect()
@@ -274,7 +274,7 @@ fn assign(block: &mut Block, fills: &BTreeMap<&str, usize>, kernels: usize) {
     let mut current = 0;
     for command in &mut block.commands {
         let kind = kind_of(&command.name);
-        if command.unit == Unit::Main && !owns(current, kind) {
+        if command.unit == ExecUnit::Main && !owns(current, kind) {
             let later = (current..operators.len()).find(|at| owns(*at, kind));
             current = later.or_else(|| (0..current).rev().find(|at| owns(*at, kind))).unwrap_or(current);
         }
@@ -282,9 +282,9 @@ fn assign(block: &mut Block, fills: &BTreeMap<&str, usize>, kernels: usize) {
         let kernel = fills.get(&*command.name);
         command.ahead = kernel.and_then(|kernel| for_kernel(kernel.checked_sub(kernels)?));
         command.operator = match (command.unit, kernel) {
-            (Unit::Main, _) => Some(current),
+            (ExecUnit::Main, _) => Some(current),
             (_, Some(kernel)) => for_kernel(*kernel),
-            (Unit::Dma, None) => nearest(&operators, current, kind, false),
+            (ExecUnit::Dma, None) => nearest(&operators, current, kind, false),
             _ => nearest(&operators, current, kind, true),
         };
     }

@@ -5,20 +5,20 @@
 use serde::Deserialize;
 use tilewright_machine::Tcp;
 use tilewright_notation::algebra::access::{AccessLoop, AccessPattern};
-use tilewright_tcp_cost::cycles::cast::Cast;
-use tilewright_tcp_cost::cycles::collect::{Collect, padding_bytes};
-use tilewright_tcp_cost::cycles::commit::Commit;
-use tilewright_tcp_cost::cycles::dma::{Route, Side, ahead_cycles, requests, transfer_cycles};
-use tilewright_tcp_cost::cycles::fetch::{self, Fetch};
-use tilewright_tcp_cost::cycles::hbm::{Access, Channels, Direction};
-use tilewright_tcp_cost::cycles::load::Load;
-use tilewright_tcp_cost::cycles::vector::Vector;
-use tilewright_tcp_cost::cycles::{Command, command_cycles, switch, transpose};
-use tilewright_tcp_isa::contraction::Contraction;
+use tilewright_tcp_cost::cycles::cast::CastStage;
+use tilewright_tcp_cost::cycles::collect::{CollectStage, padding_bytes};
+use tilewright_tcp_cost::cycles::commit::CommitStage;
+use tilewright_tcp_cost::cycles::dma::{DmaRoute, DmaSide, ahead_cycles, requests, transfer_cycles};
+use tilewright_tcp_cost::cycles::fetch::{self, FetchStage};
+use tilewright_tcp_cost::cycles::hbm::{Direction, HbmAccess, HbmChannels};
+use tilewright_tcp_cost::cycles::load::LoadStage;
+use tilewright_tcp_cost::cycles::vector::VectorStage;
+use tilewright_tcp_cost::cycles::{CommandStages, command_cycles, switch, transpose};
+use tilewright_tcp_isa::contraction::ContractionStage;
 use tilewright_tcp_isa::flow::packet_flits;
 use tilewright_tcp_isa::program::exec::{Context, Drain};
 use tilewright_tcp_isa::switch::{Ring, Topology, delivered_packets};
-use tilewright_tcp_isa::transpose::Transpose;
+use tilewright_tcp_isa::transpose::TransposeStage;
 
 /// A contiguous tensor in packets.
 #[derive(Clone, Debug, Deserialize)]
@@ -101,7 +101,7 @@ pub(crate) fn fetched(machine: &Tcp, how: &FetchCase) -> u64 {
     let read_bytes = fetch::read_bytes(machine, Context::Main, &pattern, how.packet, how.bits);
     let packets = how.elements.checked_div(how.packet).unwrap_or(0);
     let packet_bytes = how.packet.saturating_mul(how.bits) / 8;
-    let fetch = Fetch { context: Context::Main, packets, packet_bytes, read_bytes, cast: false };
+    let fetch = FetchStage { context: Context::Main, packets, packet_bytes, read_bytes, cast: false };
     fetch::stream_cycles(machine, &fetch)
 }
 
@@ -127,11 +127,15 @@ fn topology(how: &SwitchCase) -> Option<Topology> {
 /// Cycles of a switch.
 pub(crate) fn switched(how: &SwitchCase) -> Option<u64> {
     let topology = topology(how)?;
-    Some(switch::stream_cycles(&switch::Switch { topology, packets: how.packets, packet_flits: how.flits }))
+    Some(switch::stream_cycles(&switch::SwitchStage {
+        topology,
+        packets: how.packets,
+        packet_flits: how.flits,
+    }))
 }
 
-fn tiles(how: &TransposeCase) -> Transpose {
-    Transpose {
+fn tiles(how: &TransposeCase) -> TransposeStage {
+    TransposeStage {
         element_bits: how.bits,
         rows: how.rows,
         columns: how.columns,
@@ -156,7 +160,7 @@ pub(crate) fn command(machine: &Tcp, how: &CommandCase) -> Option<u64> {
         None => None,
     };
     let kept = topology.map_or(packets, |topology| delivered_packets(topology, packets));
-    let contraction = how.contraction_steps.map(|group_steps| Contraction {
+    let contraction = how.contraction_steps.map(|group_steps| ContractionStage {
         packet_elements: 8 * machine.ce.packet_bytes / 16,
         packet_bytes: machine.ce.packet_bytes,
         repeats: 1,
@@ -167,7 +171,7 @@ pub(crate) fn command(machine: &Tcp, how: &CommandCase) -> Option<u64> {
         columns: 1,
         drain: Drain::Interleaved,
     });
-    let vector = how.vector_units.map(|units| Vector {
+    let vector = how.vector_units.map(|units| VectorStage {
         flits: how.vector_flits,
         chain_flits: how.vector_flits,
         narrow: false,
@@ -175,17 +179,17 @@ pub(crate) fn command(machine: &Tcp, how: &CommandCase) -> Option<u64> {
         units,
         reduced_slices: 1,
     });
-    let commit = how.commit_flits.map(|flits| Commit { context, flits, valid_bytes: 8, write_bytes: 8 });
-    let command = Command {
-        fetch: Some(Fetch { context, packets, packet_bytes, read_bytes, cast: how.cast_in }),
-        switch: topology.map(|topology| switch::Switch { topology, packets, packet_flits: 1 }),
-        collect: how.load_bytes.is_none().then_some(Collect { packets: kept, packet_bytes }),
+    let commit = how.commit_flits.map(|flits| CommitStage { context, flits, valid_bytes: 8, write_bytes: 8 });
+    let command = CommandStages {
+        fetch: Some(FetchStage { context, packets, packet_bytes, read_bytes, cast: how.cast_in }),
+        switch: topology.map(|topology| switch::SwitchStage { topology, packets, packet_flits: 1 }),
+        collect: how.load_bytes.is_none().then_some(CollectStage { packets: kept, packet_bytes }),
         contraction,
         vector,
-        cast: how.cast_flits.map(|flits| Cast { flits }),
+        cast: how.cast_flits.map(|flits| CastStage { flits }),
         transpose: how.transpose.as_ref().map(tiles),
         commit,
-        load: how.load_bytes.map(|slice_bytes| Load { context, slice_bytes }),
+        load: how.load_bytes.map(|slice_bytes| LoadStage { context, slice_bytes }),
     };
     Some(command_cycles(machine, &command).total_cycles)
 }
@@ -197,17 +201,17 @@ fn off_chip(
     direction: Direction,
     loops: &[[u64; 2]],
     bases: &[u64],
-) -> Option<Side> {
+) -> Option<DmaSide> {
     let loops: Vec<AccessLoop> = loops.iter().map(|[size, stride]| AccessLoop::new(*size, *stride)).collect();
     let packets = loops.iter().map(|step| step.size).product();
-    let mut channels = Channels::new(machine);
+    let mut channels = HbmChannels::new(machine);
     for base_bytes in bases {
         let access =
-            Access { direction, base_bytes: *base_bytes, loops_bytes: &loops, packet_bytes: how.packet };
+            HbmAccess { direction, base_bytes: *base_bytes, loops_bytes: &loops, packet_bytes: how.packet };
         channels.add(machine, &access).ok()?;
     }
     let sent = requests(machine, packets, how.packet).saturating_mul(bases.len() as u64);
-    Some(Side::off_chip(machine, sent, how.engines, &channels))
+    Some(DmaSide::off_chip(machine, sent, how.engines, &channels))
 }
 
 /// Cycles of a transfer.
@@ -216,25 +220,25 @@ pub(crate) fn moved(machine: &Tcp, how: &TransferCase) -> Option<u64> {
     let within = |loops: &[[u64; 2]]| {
         let packets: u64 = loops.iter().map(|[size, _]| *size).product();
         let sent = requests(machine, packets, how.packet).saturating_mul(bases.len() as u64);
-        Side::data_memory(machine, sent, how.engines, how.dmns, false)
+        DmaSide::data_memory(machine, sent, how.engines, how.dmns, false)
     };
     let (route, read, write) = match how.route.as_str() {
         "hbm to hbm" => (
-            Route::WithinOffChip { ahead_cycles: ahead_cycles(machine) },
+            DmaRoute::WithinOffChip { ahead_cycles: ahead_cycles(machine) },
             off_chip(machine, how, Direction::Read, &how.from, bases)?,
             off_chip(machine, how, Direction::Write, &how.to, &[how.to_base])?,
         ),
         "hbm to dm" => (
-            Route::AcrossTiers,
+            DmaRoute::AcrossTiers,
             off_chip(machine, how, Direction::Read, &how.from, bases)?,
             within(&how.from),
         ),
         "dm to hbm" => (
-            Route::AcrossTiers,
+            DmaRoute::AcrossTiers,
             within(&how.to),
             off_chip(machine, how, Direction::Write, &how.to, &[how.to_base])?,
         ),
-        "dm to dm" => (Route::WithinTier, within(&how.from), within(&how.from)),
+        "dm to dm" => (DmaRoute::WithinTier, within(&how.from), within(&how.from)),
         _ => return None,
     };
     let startup = how.startup.unwrap_or(machine.tdma.startup_cycles);

@@ -15,7 +15,7 @@ use tilewright_num::Dtype;
 use tilewright_report::einsum::{Pictures, PlacedLoops};
 use tilewright_report::svg::{Anchor, Svg};
 use tilewright_tcp_cost::legality::Verdict;
-use tilewright_tcp_cost::{Placed, Setup};
+use tilewright_tcp_cost::{PlacedTactic, Setup};
 
 /// The paper's example.
 const TACTIC: &str = include_str!("../../../kernels/qk-fig10.tw");
@@ -85,7 +85,7 @@ fn product(digits: &[Digit]) -> u64 {
 pub(crate) fn figure10(machine: &Tcp) -> Option<Figure10> {
     let Example { setup, program, problem, verdict } = example(machine)?;
     let reuse = verdict.reuse.as_ref()?;
-    let placed: &Placed = verdict.placed.as_ref()?;
+    let placed: &PlacedTactic = verdict.placed.as_ref()?;
     let packet_bytes = (placed.packet_elements() * setup.element_bits()).div_ceil(8);
     let held = Operand::ALL.into_iter().filter_map(|operand| {
         let found = verdict.footprints.iter().find(|footprint| footprint.operand == operand)?;
@@ -148,7 +148,7 @@ pub(crate) fn picture(machine: &Tcp, figure: &Figure10) -> String {
 }
 
 /// Where the engine runs the loops, as pictures take them.
-fn loops(placed: &Placed) -> PlacedLoops<'_> {
+fn loops(placed: &PlacedTactic) -> PlacedLoops<'_> {
     PlacedLoops {
         slices: &placed.parallel,
         time: &placed.time,

@@ -7,7 +7,7 @@ use tilewright_record::{Event, Interval, Record, Sample, perfetto};
 use tilewright_report::columns::{Align, table};
 use tilewright_report::lanes::{Bar, Frame, Lane, draw};
 use tilewright_report::svg::{Anchor, Svg, colour};
-use tilewright_tcp_isa::program::event::Unit;
+use tilewright_tcp_isa::program::event::ExecUnit;
 
 use crate::block::{Block, WEIGHTS, find, middle};
 use crate::layout::{BlockLayout, layout};
@@ -78,10 +78,10 @@ impl PromptActivity {
 
 /// Bytes of all transfers from or to off-chip memory.
 fn off_chip_bytes(chunk: &PromptChunk<'_>) -> u64 {
-    use tilewright_tcp_isa::program::transfer::Medium;
+    use tilewright_tcp_isa::program::transfer::MemoryInstance;
     let transfers = &chunk.compiled.prefill.transfers;
     let outside = |address: tilewright_tcp_isa::program::transfer::Address| {
-        address.locate().is_some_and(|located| located.medium == Medium::Hbm)
+        address.locate().is_some_and(|located| located.medium == MemoryInstance::Hbm)
     };
     let names: std::collections::BTreeSet<&str> = transfers
         .iter()
@@ -96,8 +96,8 @@ fn off_chip_bytes(chunk: &PromptChunk<'_>) -> u64 {
 
 fn activity(block: &Block, tokens: u64, hz: f64, chunk: &PromptChunk<'_>) -> Activity {
     let cycles = block.cycles();
-    let tensor_unit = block.spans(|command| command.unit != Unit::Dma);
-    let dma = block.spans(|command| command.unit == Unit::Dma);
+    let tensor_unit = block.spans(|command| command.unit != ExecUnit::Dma);
+    let dma = block.spans(|command| command.unit == ExecUnit::Dma);
     let weights = block.spans(|command| kind_of(&command.name) == WEIGHTS);
     let part = |cycles_of: u64| size(cycles_of) / size(cycles.max(1));
     let both = length(&common(&tensor_unit, &dma));
@@ -182,7 +182,7 @@ pub(crate) fn picture(prompts: &[(u64, &PromptActivity)], hz: f64) -> String {
         let (Some(block), Some(activity)) = (&seen.last, seen.activities.last()) else { continue };
         labels = block.operators.iter().map(|operator| operator.label).collect();
         let us = |cycles: u64| size(cycles) / hz * 1e6;
-        let lane = |name: &str, unit: Unit| Lane {
+        let lane = |name: &str, unit: ExecUnit| Lane {
             name: name.to_string(),
             bars: block
                 .commands
@@ -197,7 +197,8 @@ pub(crate) fn picture(prompts: &[(u64, &PromptActivity)], hz: f64) -> String {
                 })
                 .collect(),
         };
-        let lanes = [lane("TU, main", Unit::Main), lane("TU, sub", Unit::Sub), lane("TDMA", Unit::Dma)];
+        let lanes =
+            [lane("TU, main", ExecUnit::Main), lane("TU, sub", ExecUnit::Sub), lane("TDMA", ExecUnit::Dma)];
         let frame = Frame { left: LEFT, top, width: WIDTH, label: "time, us", most: activity.us };
         let title = format!(
             "Fig. 13: decoder block {} of a prompt of {tokens}, tokens {} to {}, PE 0",

@@ -11,9 +11,9 @@ use tilewright_compile::kernel::{Kernel, WeightMatrix};
 use tilewright_compile::tcp::plan::{Packed, weights_of};
 use tilewright_machine::Tcp;
 use tilewright_report::columns::{Align, table};
-use tilewright_tcp_isa::footprint::{Store, of_exec};
+use tilewright_tcp_isa::footprint::{MemoryKind, of_exec};
 use tilewright_tcp_isa::program::event::PeId;
-use tilewright_tcp_isa::program::transfer::Medium;
+use tilewright_tcp_isa::program::transfer::MemoryInstance;
 
 use crate::block::{BlockOperator, WEIGHTS};
 use crate::measure::kind_of;
@@ -117,8 +117,8 @@ fn slots(compiled: &Compiled) -> usize {
     let transfers = compiled.prefill.transfers.iter().filter(|transfer| kind_of(&transfer.name) == WEIGHTS);
     let places = transfers.filter_map(|transfer| {
         let (from, to) = (transfer.source.locate()?, transfer.target.locate()?);
-        let first = from.medium == Medium::Hbm && starts.contains(&from.offset);
-        (first && to.medium == (Medium::Dm { slice: 0 })).then_some(to.offset)
+        let first = from.medium == MemoryInstance::Hbm && starts.contains(&from.offset);
+        (first && to.medium == (MemoryInstance::Dm { slice: 0 })).then_some(to.offset)
     });
     places.collect::<BTreeSet<u64>>().len()
 }
@@ -160,7 +160,7 @@ pub(crate) fn score_bytes(machine: &Tcp, compiled: &Compiled) -> u64 {
         let bytes = images.map(|exec| {
             let footprint = of_exec(machine, &exec.resolved(&most), PeId { chip: 0, pe: 0 }, &[]);
             let writes =
-                footprint.accesses.iter().filter(|access| access.write && access.memory == Store::Dm);
+                footprint.accesses.iter().filter(|access| access.write && access.memory == MemoryKind::Dm);
             writes.map(|access| access.bytes.len()).max().unwrap_or(0)
         });
         bytes.max().unwrap_or(0)

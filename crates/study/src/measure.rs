@@ -11,7 +11,7 @@ use tilewright_machine::Tcp;
 use tilewright_record::{KeepAll, KeepLast};
 use tilewright_runtime::prepared::Prepared;
 use tilewright_runtime::{ReadingError, ReadingOptions};
-use tilewright_tcp_cost::energy::{COMPONENTS, Counts};
+use tilewright_tcp_cost::energy::{COMPONENTS, EnergyCounts};
 use tilewright_tcp_sim::Outcome;
 
 use crate::llama::Scales;
@@ -22,7 +22,7 @@ pub(crate) struct Pass {
     pub(crate) cycles: u64,
     pub(crate) runs: u64,
     pub(crate) commands: u64,
-    pub(crate) counts: Counts,
+    pub(crate) counts: EnergyCounts,
     pub(crate) energy_fj: [u128; COMPONENTS],
     /// Cycles of main context and DMA engine, the mean over PEs.
     pub(crate) main_cycles: u64,

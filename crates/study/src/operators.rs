@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use tilewright_report::columns::{Align, table};
-use tilewright_tcp_isa::program::event::Unit;
+use tilewright_tcp_isa::program::event::ExecUnit;
 
 use crate::block::{Block, BlockCommand, EXCHANGES, WEIGHTS};
 use crate::measure::kind_of;
@@ -84,7 +84,7 @@ fn spans_of(block: &Block, at: usize) -> Vec<CycleSpan> {
     let main: Vec<(usize, u64)> = block
         .commands
         .iter()
-        .filter(|command| command.unit == Unit::Main)
+        .filter(|command| command.unit == ExecUnit::Main)
         .filter_map(|command| Some((command.operator?, command.span.0)))
         .collect();
     let mut spans = Vec::new();
@@ -106,7 +106,7 @@ struct StallCauses {
 impl StallCauses {
     fn new(block: &Block) -> StallCauses {
         let dma = |which: &dyn Fn(&str) -> bool| {
-            block.spans(|command| command.unit == Unit::Dma && which(kind_of(&command.name)))
+            block.spans(|command| command.unit == ExecUnit::Dma && which(kind_of(&command.name)))
         };
         let exchange = |kind: &str| EXCHANGES.contains(&kind);
         StallCauses {
@@ -124,8 +124,8 @@ impl OperatorTime {
         for command in own {
             let cycles = command.span.1 - command.span.0;
             match command.unit {
-                Unit::Main => self.main_cycles += cycles,
-                Unit::Sub => self.sub_cycles += cycles,
+                ExecUnit::Main => self.main_cycles += cycles,
+                ExecUnit::Sub => self.sub_cycles += cycles,
                 _ => self.dma_cycles += cycles,
             }
             if kind_of(&command.name) == WEIGHTS {
@@ -146,7 +146,7 @@ impl OperatorTime {
             }
         };
         let within = |command: &&&BlockCommand| {
-            command.unit == Unit::Main && command.span.0 < span.1 && command.span.1 > span.0
+            command.unit == ExecUnit::Main && command.span.0 < span.1 && command.span.1 > span.0
         };
         let mut busy = Vec::new();
         for command in own.iter().filter(within) {

@@ -9,7 +9,7 @@ use tilewright_runtime::einsum::{ValueComparison, compare_run};
 use tilewright_runtime::{Array, ArrayError, Reading, ReadingOptions, read};
 use tilewright_tcp_isa::program::Program;
 use tilewright_tcp_isa::program::tensor::Tensor;
-use tilewright_tcp_lower::Options;
+use tilewright_tcp_lower::LowerOptions;
 
 use crate::{Check, Limits, NotRun};
 
@@ -24,7 +24,7 @@ pub fn verify(
     limits: Limits,
     stop: &mut dyn FnMut() -> bool,
 ) -> Vec<Check> {
-    let options = Options { machine: machine.to_string(), ..Options::default() };
+    let options = LowerOptions { machine: machine.to_string(), ..LowerOptions::default() };
     let best = found.kept.best().iter().take(limits.candidates).take_while(|_| !stop());
     best.filter_map(|candidate| one(task, found, candidate, (&options, limits.products))).collect()
 }
@@ -33,7 +33,7 @@ fn one(
     task: &Task<'_>,
     found: &Found,
     candidate: &Candidate,
-    (options, most_products): (&Options, u128),
+    (options, most_products): (&LowerOptions, u128),
 ) -> Option<Check> {
     let told = Told::new(task, found, candidate)?;
     let estimated = program_cycles(task, told.columns.part_cycles);

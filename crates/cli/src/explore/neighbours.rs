@@ -10,7 +10,7 @@ use tilewright_explore::tcp::program::program_cycles;
 use tilewright_explore::tcp::{Found, Task};
 use tilewright_notation::syntax::ast::Operand;
 use tilewright_report::columns::{Align, table, thousands};
-use tilewright_tcp_lower::Options;
+use tilewright_tcp_lower::LowerOptions;
 use tilewright_verify::Check;
 use tilewright_verify::tcp::run_program;
 
@@ -28,7 +28,7 @@ pub(crate) fn answer(
     goal: Goal,
     seconds: f64,
 ) -> Result<SearchAnswer, Outcome> {
-    let options = Options { machine: args.target.chip.clone(), ..Options::default() };
+    let options = LowerOptions { machine: args.target.chip.clone(), ..LowerOptions::default() };
     let fitted = fit(task, found, neighbours, goal, &options);
     let Some(best) = fitted.fitting.first() else {
         let why = fitted.complaint.unwrap_or_default();

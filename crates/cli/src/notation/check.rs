@@ -8,8 +8,8 @@ use tilewright_notation::reuse::Reuse;
 use tilewright_notation::syntax::ast::{Operand, Program, Term};
 use tilewright_notation::syntax::expr::Expr;
 use tilewright_report::columns::{counted, thousands};
-use tilewright_tcp_cost::legality::Reduction;
-use tilewright_tcp_cost::{Placed, Setup, Verdict};
+use tilewright_tcp_cost::legality::SliceReduction;
+use tilewright_tcp_cost::{PlacedTactic, Setup, Verdict};
 
 use super::gather::{self, NotationInput};
 use super::json;
@@ -106,7 +106,7 @@ fn placed_lines(
     program: &Program,
     setup: &Setup<'_>,
     problem: &Problem,
-    placed: &Placed,
+    placed: &PlacedTactic,
     verdict: &Verdict,
 ) -> Vec<String> {
     let digits = |digits: &[Digit]| terms(problem, digits);
@@ -213,13 +213,13 @@ fn terms(problem: &Problem, digits: &[Digit]) -> String {
     if digits.is_empty() { "-".to_string() } else { digits.iter().map(term).collect::<Vec<_>>().join(" ") }
 }
 
-fn reduction_words(reduction: &Reduction) -> String {
-    use tilewright_tcp_cost::legality::Freed;
+fn reduction_words(reduction: &SliceReduction) -> String {
+    use tilewright_tcp_cost::legality::FreedSlices;
     let who = if reduction.by_reducer { "the inter-slice reducer" } else { "DMA and the vector engine" };
     let freed = match reduction.freed {
-        Some(Freed::Broadcast) => ", each of them keeps the result",
-        Some(Freed::Idle) => ", one of them keeps the result",
-        Some(Freed::Scatter) => ", each of them keeps a part of the result",
+        Some(FreedSlices::Broadcast) => ", each of them keeps the result",
+        Some(FreedSlices::Idle) => ", one of them keeps the result",
+        Some(FreedSlices::Scatter) => ", each of them keeps a part of the result",
         None => "",
     };
     format!("parts on {} slices, combined by {who}{freed}", reduction.group_slices)

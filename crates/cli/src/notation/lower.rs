@@ -6,9 +6,9 @@ use tilewright_base::{Diagnostic, Sources};
 use tilewright_machine::Tcp;
 use tilewright_num::Dtype;
 use tilewright_tcp_isa::program::Program;
-use tilewright_tcp_isa::program::tensor::Data;
+use tilewright_tcp_isa::program::tensor::TensorData;
 use tilewright_tcp_isa::program::text::print;
-use tilewright_tcp_lower::{Options, lower};
+use tilewright_tcp_lower::{LowerOptions, lower};
 
 use super::check::resolve;
 use super::{gather, json};
@@ -57,7 +57,7 @@ pub(super) fn lowered(
     if !verdict.legal() {
         return Err(refused(&verdict.diagnostics, host));
     }
-    let options = Options {
+    let options = LowerOptions {
         machine: notation.target.chip.clone(),
         data: [data(&inputs.data0), data(&inputs.data1)],
         zero_points: zero_points(&inputs.zero_points, setup.dtype)?,
@@ -73,17 +73,17 @@ pub(super) fn lowered(
 }
 
 /// A seed, zeros, or a file.
-fn data(text: &str) -> Data {
+fn data(text: &str) -> TensorData {
     match text.parse() {
-        Ok(seed) => Data::Random(seed),
-        Err(_) if text == "zeros" => Data::Zeros,
-        Err(_) => Data::File(text.to_string()),
+        Ok(seed) => TensorData::Random(seed),
+        Err(_) if text == "zeros" => TensorData::Zeros,
+        Err(_) => TensorData::File(text.to_string()),
     }
 }
 
 /// A file that is named must be there; what is in it is read when the program runs.
-fn is_there(data: &Data, host: &dyn Host) -> Result<(), Outcome> {
-    let Data::File(written) = data else { return Ok(()) };
+fn is_there(data: &TensorData, host: &dyn Host) -> Result<(), Outcome> {
+    let TensorData::File(written) = data else { return Ok(()) };
     let path = match written.rsplit_once(".safetensors:") {
         Some((stem, _)) => format!("{stem}.safetensors"),
         None => written.clone(),

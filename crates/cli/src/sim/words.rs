@@ -8,8 +8,8 @@ use tilewright_machine::Tcp;
 use tilewright_num::{Dtype, RuleSet, convert, int_value};
 use tilewright_report::columns::{Align, counted, table, thousands};
 use tilewright_runtime::{Array, Reading};
-use tilewright_tcp_cost::energy::{Component, Counts};
-use tilewright_tcp_isa::program::exec::{Body, Context, Stream};
+use tilewright_tcp_cost::energy::{Component, EnergyCounts};
+use tilewright_tcp_isa::program::exec::{Context, ExecBody, Stream};
 use tilewright_tcp_isa::program::{Exec, Program};
 use tilewright_tcp_sim::{Ended, Outcome};
 
@@ -53,9 +53,9 @@ pub(super) fn files(args: &ReadingArgs) -> String {
 pub(super) fn engines(exec: &Exec) -> String {
     let context = if exec.context == Context::Main { "main" } else { "sub" };
     let stages = match &exec.body {
-        Body::Stream(stream) => passed(stream),
-        Body::Fill(_) => vec!["fill", "commit"],
-        Body::Short(_) => vec!["short load"],
+        ExecBody::Stream(stream) => passed(stream),
+        ExecBody::Fill(_) => vec!["fill", "commit"],
+        ExecBody::Short(_) => vec!["short load"],
     };
     format!("{context}: {}", stages.join(" > "))
 }
@@ -211,6 +211,6 @@ fn number(rules: &RuleSet, dtype: Dtype, pattern: u32) -> String {
 }
 
 /// What was counted, by name.
-pub(super) fn counts(counts: &Counts) -> Vec<(String, Value)> {
+pub(super) fn counts(counts: &EnergyCounts) -> Vec<(String, Value)> {
     counts.named().into_iter().map(|(name, count)| (name.to_string(), json!(count))).collect()
 }

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use tilewright_tcp_isa::program::control::{Arithmetic, Condition, Term, Value};
+use tilewright_tcp_isa::program::control::{Condition, ControlExpr, ControlOp, ControlOperand};
 use tilewright_tcp_isa::program::vector::Relation;
 use tilewright_tcp_isa::program::{Program, RegisterId};
 
@@ -123,18 +123,18 @@ impl ProgramCase {
     }
 }
 
-fn term(term: Term, registers: &[ValueRange]) -> ValueRange {
+fn term(term: ControlOperand, registers: &[ValueRange]) -> ValueRange {
     match term {
-        Term::Number(value) => ValueRange::exact(value),
-        Term::Register(id) => registers.get(id.0 as usize).copied().unwrap_or(ValueRange::exact(0)),
+        ControlOperand::Number(value) => ValueRange::exact(value),
+        ControlOperand::Register(id) => registers.get(id.0 as usize).copied().unwrap_or(ValueRange::exact(0)),
     }
 }
 
 /// What a value may be, between bounds.
-pub(super) fn value(value: Value, registers: &[ValueRange], bounds: ValueRange) -> ValueRange {
+pub(super) fn value(value: ControlExpr, registers: &[ValueRange], bounds: ValueRange) -> ValueRange {
     let range = match value {
-        Value::Just(only) => term(only, registers),
-        Value::Both(left, arithmetic, right) => {
+        ControlExpr::Operand(only) => term(only, registers),
+        ControlExpr::Binary(left, arithmetic, right) => {
             let (a, b) = (term(left, registers), term(right, registers));
             both(a, arithmetic, b).unwrap_or(bounds)
         }
@@ -143,7 +143,7 @@ pub(super) fn value(value: Value, registers: &[ValueRange], bounds: ValueRange) 
 }
 
 /// Ranges of results where they are easy to tell; `None` is anything.
-fn both(a: ValueRange, arithmetic: Arithmetic, b: ValueRange) -> Option<ValueRange> {
+fn both(a: ValueRange, arithmetic: ControlOp, b: ValueRange) -> Option<ValueRange> {
     let ends = [(a.least, b.least), (a.least, b.most), (a.most, b.least), (a.most, b.most)];
     let over = |result: fn(i64, i64) -> Option<i64>| {
         let all = ends.iter().map(|(a, b)| result(*a, *b)).collect::<Option<Vec<i64>>>()?;
@@ -151,14 +151,14 @@ fn both(a: ValueRange, arithmetic: Arithmetic, b: ValueRange) -> Option<ValueRan
     };
     let known = a.least == a.most && b.least == b.most;
     match arithmetic {
-        Arithmetic::Add => over(i64::checked_add),
-        Arithmetic::Sub => over(i64::checked_sub),
-        Arithmetic::Mul => over(i64::checked_mul),
-        Arithmetic::Min => over(|a, b| Some(a.min(b))),
-        Arithmetic::Max => over(|a, b| Some(a.max(b))),
-        Arithmetic::Div if known => Some(ValueRange::exact(a.least.checked_div(b.least).unwrap_or(0))),
-        Arithmetic::Rem if known => Some(ValueRange::exact(a.least.checked_rem(b.least).unwrap_or(0))),
-        Arithmetic::Div | Arithmetic::Rem => None,
+        ControlOp::Add => over(i64::checked_add),
+        ControlOp::Sub => over(i64::checked_sub),
+        ControlOp::Mul => over(i64::checked_mul),
+        ControlOp::Min => over(|a, b| Some(a.min(b))),
+        ControlOp::Max => over(|a, b| Some(a.max(b))),
+        ControlOp::Div if known => Some(ValueRange::exact(a.least.checked_div(b.least).unwrap_or(0))),
+        ControlOp::Rem if known => Some(ValueRange::exact(a.least.checked_rem(b.least).unwrap_or(0))),
+        ControlOp::Div | ControlOp::Rem => None,
     }
 }
 
@@ -177,7 +177,7 @@ pub(super) fn holds(condition: Condition, registers: &[ValueRange]) -> Result<bo
         return Ok(known);
     }
     match (condition.left, right.least == right.most) {
-        (Term::Register(id), true) if left.initial => {
+        (ControlOperand::Register(id), true) if left.initial => {
             let at = match condition.relation {
                 Relation::Gt | Relation::Le => right.least,
                 Relation::Lt | Relation::Ge => right.least - 1,

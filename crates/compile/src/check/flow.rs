@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tilewright_tcp_isa::footprint::{Access, Store};
+use tilewright_tcp_isa::footprint::{MemoryAccess, MemoryKind};
 
 use super::touch::CommandAccess;
 
@@ -74,14 +74,14 @@ impl ByteRuns {
 #[derive(Clone, Debug)]
 pub(super) struct LastWriters {
     /// First slices of groups that no write tells apart, by memory and chip.
-    groups: BTreeMap<(Store, u64), Vec<u64>>,
-    runs: BTreeMap<(Store, u64, u64), ByteRuns>,
+    groups: BTreeMap<(MemoryKind, u64), Vec<u64>>,
+    runs: BTreeMap<(MemoryKind, u64, u64), ByteRuns>,
 }
 
 impl LastWriters {
     /// For commands that write this much.
-    pub(super) fn new<'t>(accesses: impl Iterator<Item = &'t Access>) -> LastWriters {
-        let mut groups: BTreeMap<(Store, u64), BTreeSet<u64>> = BTreeMap::new();
+    pub(super) fn new<'t>(accesses: impl Iterator<Item = &'t MemoryAccess>) -> LastWriters {
+        let mut groups: BTreeMap<(MemoryKind, u64), BTreeSet<u64>> = BTreeMap::new();
         for access in accesses {
             // Whoever reads before the first slice that is written reads nothing.
             groups.entry((access.memory, access.chip)).or_default().insert(0);
@@ -95,7 +95,7 @@ impl LastWriters {
         LastWriters { groups, runs: BTreeMap::new() }
     }
 
-    fn groups(&self, access: &Access) -> impl Iterator<Item = u64> + use<> {
+    fn groups(&self, access: &MemoryAccess) -> impl Iterator<Item = u64> + use<> {
         let firsts = self.groups.get(&(access.memory, access.chip));
         let firsts = firsts.map_or(&[][..], Vec::as_slice);
         let from = firsts.partition_point(|first| *first <= access.slices.0).saturating_sub(1);
@@ -105,7 +105,7 @@ impl LastWriters {
     }
 
     /// An access writes.
-    pub(super) fn write(&mut self, access: &Access, writer: Writer) {
+    pub(super) fn write(&mut self, access: &MemoryAccess, writer: Writer) {
         for group in self.groups(access) {
             let runs = self.runs.entry((access.memory, access.chip, group)).or_default();
             runs.write(access.bytes.runs(), writer);
@@ -113,7 +113,7 @@ impl LastWriters {
     }
 
     /// Whose bytes an access reads: slice and byte of the first of each writer, or of nobody's.
-    pub(super) fn read(&self, access: &Access) -> BTreeMap<Option<Writer>, (u64, u64)> {
+    pub(super) fn read(&self, access: &MemoryAccess) -> BTreeMap<Option<Writer>, (u64, u64)> {
         let mut found = BTreeMap::new();
         let nothing = ByteRuns::default();
         for group in self.groups(access) {
@@ -132,7 +132,7 @@ impl LastWriters {
     }
 
     /// All that a command reads: memory, and whose bytes where.
-    pub(super) fn sources(&self, touch: &CommandAccess) -> Vec<(Store, Option<Writer>, (u64, u64))> {
+    pub(super) fn sources(&self, touch: &CommandAccess) -> Vec<(MemoryKind, Option<Writer>, (u64, u64))> {
         let mut all = Vec::new();
         for access in touch.accesses.iter().filter(|access| !access.write && access.bytes.is_exact()) {
             all.extend(self.read(access).into_iter().map(|(writer, at)| (access.memory, writer, at)));

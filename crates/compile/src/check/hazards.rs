@@ -8,9 +8,9 @@ use std::collections::BTreeMap;
 use tilewright_base::invariant::OrBroken;
 
 use tilewright_machine::tcp::Tcp;
-use tilewright_tcp_isa::footprint::{Access, Store, tensor};
+use tilewright_tcp_isa::footprint::{MemoryAccess, MemoryKind, tensor};
 use tilewright_tcp_isa::program::event::PeId;
-use tilewright_tcp_isa::program::tensor::{Data, Role};
+use tilewright_tcp_isa::program::tensor::{TensorData, TensorRole};
 use tilewright_tcp_isa::program::{Program, Tensor};
 
 use super::CheckReport;
@@ -57,7 +57,7 @@ struct HazardChecker<'j, 'm> {
     /// By region and whether they write there; a lane a unit.
     lanes: BTreeMap<(MemoryRegion, bool), Vec<UnitHistory>>,
     flow: LastWriters,
-    outputs: Vec<Access>,
+    outputs: Vec<MemoryAccess>,
     wrote: Vec<WriterCommand>,
     /// All registers are at their most: nothing is left out.
     widest: bool,
@@ -84,10 +84,10 @@ pub(super) fn check_case(
     checked: &mut CheckReport,
     found: &mut Vec<CheckFault>,
 ) {
-    let given = |held: &&Tensor| held.role != Role::Output && held.data != Data::None;
+    let given = |held: &&Tensor| held.role != TensorRole::Output && held.data != TensorData::None;
     let held = program.tensors.iter().filter(given).filter_map(|held| tensor::whole(machine, held));
-    let held: Vec<Access> = held.chain(intent.held.iter().cloned()).collect();
-    let outputs = program.tensors.iter().filter(|held| held.role == Role::Output);
+    let held: Vec<MemoryAccess> = held.chain(intent.held.iter().cloned()).collect();
+    let outputs = program.tensors.iter().filter(|held| held.role == TensorRole::Output);
     let outputs = outputs.filter_map(|held| tensor::whole(machine, held)).collect();
     let used = traces.iter().flat_map(|trace| &trace.ops).filter_map(|(op, _)| match op {
         TraceOp::Issue { touch, .. } | TraceOp::Read(touch) => Some(*touch),
@@ -258,17 +258,17 @@ impl HazardChecker<'_, '_> {
                 continue;
             };
             source.was_read = true;
-            if memory != Store::Hbm && self.intent.idle(slice % self.slices.max(1)) {
+            if memory != MemoryKind::Hbm && self.intent.idle(slice % self.slices.max(1)) {
                 continue;
             }
-            let old = memory == Store::Dm && writer == Some(BEFORE) && self.widest;
+            let old = memory == MemoryKind::Dm && writer == Some(BEFORE) && self.widest;
             if old && !self.intent.may_be_old(byte) {
                 let message = format!("`{}` of {} reads ", touch.name, self.intent.name(kernel));
                 let message =
                     message + &format!("dm byte {byte} of slice {slice}, which this run has not written");
                 self.found.push(CheckFault::new(FaultKind::Unwritten, met.pe, met.step, message));
             }
-            if memory != Store::Hbm && !self.intent.may_read(kernel, source.kernel) {
+            if memory != MemoryKind::Hbm && !self.intent.may_read(kernel, source.kernel) {
                 let wrote = self.touches.get(source.touch).map_or("", |touch| touch.name.as_str());
                 let message = format!(
                     "`{}` of {} reads {} byte {byte} of slice {slice}, which `{wrote}` of {} wrote",
@@ -283,8 +283,8 @@ impl HazardChecker<'_, '_> {
         let writer = Writer::try_from(self.wrote.len()).or_broken("writers of a case fit 32 bits");
         let mut writes = touch.accesses.iter().filter(|access| access.write).peekable();
         if writes.peek().is_some() {
-            let of_output = |access: &Access| {
-                access.memory == Store::Hbm
+            let of_output = |access: &MemoryAccess| {
+                access.memory == MemoryKind::Hbm
                     || self
                         .outputs
                         .iter()

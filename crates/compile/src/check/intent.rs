@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use tilewright_tcp_isa::footprint::Access;
+use tilewright_tcp_isa::footprint::MemoryAccess;
 use tilewright_tcp_isa::program::TransferId;
 
 use crate::kernel::{Kernel, Kernels, ValueId};
@@ -20,7 +20,7 @@ pub struct Intent {
     /// Transfers that belong to a kernel wherever they are issued: what is fetched ahead.
     pub ahead: BTreeMap<TransferId, usize>,
     /// What memories hold before the run, besides the tensors of the program.
-    pub held: Vec<Access>,
+    pub held: Vec<MemoryAccess>,
     /// Bytes of data memory that a run may read as earlier runs left them; without them, all that they hold.
     pub kept_bytes: Option<u64>,
     /// Further bytes of data memory that are read without having been written, and come to nothing.

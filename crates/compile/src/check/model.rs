@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use tilewright_machine::tcp::Tcp;
-use tilewright_tcp_isa::footprint::{Access, ByteSet, Store};
-use tilewright_tcp_isa::program::transfer::Medium;
+use tilewright_tcp_isa::footprint::{ByteSet, MemoryAccess, MemoryKind};
+use tilewright_tcp_isa::program::transfer::MemoryInstance;
 use tilewright_tcp_isa::program::{Program, RegisterId, TransferId};
 
 use super::{CheckReport, Intent, RegisterFacts, RegisterTie, check};
@@ -20,7 +20,7 @@ impl Compiled {
         let bytes = Arc::new(ByteSet::range(0, self.plan.end));
         let weights = |chip: u64| {
             let bytes = Arc::clone(&bytes);
-            Access { memory: Store::Hbm, chip, slices: (0, 1), write: false, lanes: 0, bytes }
+            MemoryAccess { memory: MemoryKind::Hbm, chip, slices: (0, 1), write: false, lanes: 0, bytes }
         };
         let held = (0..self.plan.options.chips).map(weights).collect();
         let intent = Intent { held, keeps_all: true, ..Intent::default() };
@@ -58,7 +58,7 @@ impl Compiled {
         intent.spare = (outline.mode == Mode::Prefill).then_some((unused, outline.places.fresh));
         intent.busy_slices = (outline.mode == Mode::Batch).then_some(self.plan.options.batch);
         for (index, transfer) in (0_u32..).zip(&program.transfers) {
-            let from = transfer.source.locate().filter(|located| located.medium == Medium::Hbm);
+            let from = transfer.source.locate().filter(|located| located.medium == MemoryInstance::Hbm);
             let reader = |offset: u64| self.reader_of(offset).or_else(|| self.window_of(offset));
             if let Some(kernel) = from.and_then(|located| reader(located.offset)) {
                 intent.ahead.insert(TransferId(index), kernel);
@@ -74,7 +74,7 @@ impl Compiled {
         let (plan, own) = (&self.plan, intent.names.len());
         let table = plan.angles..plan.angles + plan.angles_row * self.kernels.positions;
         for (index, transfer) in (0_u32..).zip(&program.transfers) {
-            let from = transfer.source.locate().filter(|located| located.medium == Medium::Hbm);
+            let from = transfer.source.locate().filter(|located| located.medium == MemoryInstance::Hbm);
             if from.is_some_and(|located| table.contains(&located.offset)) {
                 intent.ahead.insert(TransferId(index), own);
             }

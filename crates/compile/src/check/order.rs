@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use tilewright_base::invariant::Exact;
 
-use tilewright_tcp_isa::program::event::{PeId, Unit};
+use tilewright_tcp_isa::program::event::{ExecUnit, PeId};
 
 /// How many commands of each unit are known to be done.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -39,12 +39,12 @@ impl Clock {
 /// Units of a queue.
 const UNITS: usize = 4;
 
-fn place(unit: Unit) -> usize {
+fn place(unit: ExecUnit) -> usize {
     match unit {
-        Unit::Main => 0,
-        Unit::Sub => 1,
-        Unit::Dma => 2,
-        Unit::Core => 3,
+        ExecUnit::Main => 0,
+        ExecUnit::Sub => 1,
+        ExecUnit::Dma => 2,
+        ExecUnit::Core => 3,
     }
 }
 
@@ -83,19 +83,19 @@ impl HappensBefore {
     }
 
     /// A command of a queue starts.
-    pub(super) fn issue(&mut self, queue: usize, unit: Unit, id: u8) -> CommandStamp {
+    pub(super) fn issue(&mut self, queue: usize, unit: ExecUnit, id: u8) -> CommandStamp {
         let index = queue * UNITS + place(unit);
         let Some(front) = self.fronts.get_mut(queue) else {
             return CommandStamp { unit: index, count: 0, clock: Clock::default() };
         };
         let mut clock = front.last[place(unit)].clone();
-        if unit != Unit::Dma {
+        if unit != ExecUnit::Dma {
             front.queue.join(&clock);
         }
         clock.join(&front.queue);
         let count = clock.count(index);
         front.last[place(unit)] = clock.clone();
-        front.ids.insert((unit == Unit::Dma, id), clock.clone());
+        front.ids.insert((unit == ExecUnit::Dma, id), clock.clone());
         CommandStamp { unit: index, count, clock }
     }
 
@@ -134,7 +134,7 @@ impl HappensBefore {
 
     /// A core that just synced reads.
     pub(super) fn read(&mut self, queue: usize) -> CommandStamp {
-        let unit = queue * UNITS + place(Unit::Core);
+        let unit = queue * UNITS + place(ExecUnit::Core);
         let Some(front) = self.fronts.get_mut(queue) else {
             return CommandStamp { unit, count: 0, clock: Clock::default() };
         };

@@ -6,7 +6,7 @@ use tilewright_base::invariant::OrBroken;
 
 use tilewright_machine::tcp::Tcp;
 use tilewright_tcp_isa::footprint::{
-    Access, Footprint, Outside, Store, of_exec, of_read, of_transfer, tensor,
+    Footprint, MemoryAccess, MemoryKind, OutOfBounds, of_exec, of_read, of_transfer, tensor,
 };
 use tilewright_tcp_isa::program::event::PeId;
 use tilewright_tcp_isa::program::transfer::Address;
@@ -26,8 +26,8 @@ pub(super) enum MemoryRegion {
 #[derive(Debug)]
 pub(super) struct CommandAccess {
     pub(super) name: String,
-    pub(super) accesses: Vec<Access>,
-    pub(super) outside: Vec<Outside>,
+    pub(super) accesses: Vec<MemoryAccess>,
+    pub(super) outside: Vec<OutOfBounds>,
     pub(super) transfer: Option<TransferId>,
     /// Regions, and whether it writes there.
     pub(super) regions: BTreeMap<MemoryRegion, bool>,
@@ -40,7 +40,7 @@ type AccessKey = (bool, u32, PeId, Vec<i64>);
 pub(super) struct AccessCache<'m> {
     machine: &'m Tcp,
     program: &'m Program,
-    objects: Vec<Access>,
+    objects: Vec<MemoryAccess>,
     named: BTreeMap<(bool, u32), Vec<u32>>,
     known: BTreeMap<AccessKey, TouchId>,
     all: Vec<CommandAccess>,
@@ -50,7 +50,7 @@ pub(super) struct AccessCache<'m> {
 /// Where two commands meet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct AccessConflict {
-    pub(super) memory: Store,
+    pub(super) memory: MemoryKind,
     pub(super) slice: u64,
     pub(super) bytes: (u64, u64),
 }
@@ -160,8 +160,8 @@ fn values(named: &[u32], registers: &[i64]) -> Vec<i64> {
 }
 
 /// Neighbouring slices with the same bytes are one access.
-fn merged(accesses: Vec<Access>) -> Vec<Access> {
-    let mut all: Vec<Access> = Vec::new();
+fn merged(accesses: Vec<MemoryAccess>) -> Vec<MemoryAccess> {
+    let mut all: Vec<MemoryAccess> = Vec::new();
     for access in accesses {
         match all.last_mut() {
             Some(last)
@@ -178,12 +178,13 @@ fn merged(accesses: Vec<Access>) -> Vec<Access> {
     all
 }
 
-fn regions_of(machine: &Tcp, access: &Access) -> impl Iterator<Item = MemoryRegion> + use<> {
+fn regions_of(machine: &Tcp, access: &MemoryAccess) -> impl Iterator<Item = MemoryRegion> + use<> {
     let (chip, memory) = (access.chip, access.memory);
-    let per_pe = if memory == Store::Spm { 1 } else { machine.pe.slices.max(1) };
+    let per_pe = if memory == MemoryKind::Spm { 1 } else { machine.pe.slices.max(1) };
     let (first, end) = (access.slices.0 / per_pe, access.slices.1.div_ceil(per_pe));
-    (first..end).map(
-        move |pe| if memory == Store::Hbm { MemoryRegion::Hbm(chip) } else { MemoryRegion::Pe(chip, pe) },
+    (first..end)
+        .map(
+        move |pe| if memory == MemoryKind::Hbm { MemoryRegion::Hbm(chip) } else { MemoryRegion::Pe(chip, pe) },
     )
 }
 

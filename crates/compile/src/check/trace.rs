@@ -3,8 +3,8 @@
 //! Loops whose ends are known run all their turns; others run none, one and two, which shows every order of
 //! two neighbouring turns.
 
-use tilewright_tcp_isa::program::control::{Command, Step, StepKind, Value};
-use tilewright_tcp_isa::program::event::{PeId, Unit};
+use tilewright_tcp_isa::program::control::{Command, ControlExpr, Step, StepKind};
+use tilewright_tcp_isa::program::event::{ExecUnit, PeId};
 use tilewright_tcp_isa::program::exec::Context;
 use tilewright_tcp_isa::program::{Program, Queue, RegisterId};
 use tilewright_tcp_isa::verify::MAX_NESTING;
@@ -22,7 +22,7 @@ const UNKNOWN_TURNS: u32 = 2;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TraceOp {
     /// A command starts.
-    Issue { unit: Unit, id: u8, touch: TouchId },
+    Issue { unit: ExecUnit, id: u8, touch: TouchId },
     /// The queue waits for a transfer.
     WaitD(u8),
     /// The queue waits for an execution.
@@ -190,8 +190,8 @@ impl TraceWalk<'_, '_> {
     fn turns(
         &mut self,
         register: RegisterId,
-        from: Value,
-        to: Value,
+        from: ControlExpr,
+        to: ControlExpr,
         body: &[Step],
         depth: usize,
     ) -> Result<(), CaseSplit> {
@@ -225,7 +225,7 @@ impl TraceWalk<'_, '_> {
         }
     }
 
-    fn set(&mut self, register: RegisterId, new: Value) {
+    fn set(&mut self, register: RegisterId, new: ControlExpr) {
         let range = value(new, &self.registers, self.bounds(register));
         self.put(register, range);
     }
@@ -239,7 +239,7 @@ impl TraceWalk<'_, '_> {
             Command::Dma { transfer, id } => {
                 let most: Vec<i64> = self.registers.iter().map(|range| range.most).collect();
                 match self.touches.transfer(transfer, &most) {
-                    Some(touch) => self.op(TraceOp::Issue { unit: Unit::Dma, id, touch }),
+                    Some(touch) => self.op(TraceOp::Issue { unit: ExecUnit::Dma, id, touch }),
                     None => {
                         self.fault(FaultKind::NeverIssued, format!("transfer {} is not there", transfer.0));
                     }
@@ -254,7 +254,7 @@ impl TraceWalk<'_, '_> {
                 }
             }
             Command::Exec { context, id } => match self.loaded[usize::from(context == Context::Sub)] {
-                Some(touch) => self.op(TraceOp::Issue { unit: Unit::of(context), id, touch }),
+                Some(touch) => self.op(TraceOp::Issue { unit: ExecUnit::of(context), id, touch }),
                 None => self.fault(FaultKind::NeverIssued, "an `exec` before anything is loaded".to_string()),
             },
             Command::WaitD(id) => self.op(TraceOp::WaitD(id)),

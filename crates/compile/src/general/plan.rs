@@ -9,7 +9,7 @@ use tilewright_graph::{Graph, TensorStore};
 use tilewright_machine::tcp::Tcp;
 use tilewright_num::Dtype;
 use tilewright_tcp_isa::program::Program;
-use tilewright_tcp_isa::program::tensor::{Data, Place, Role, Tensor};
+use tilewright_tcp_isa::program::tensor::{Tensor, TensorData, TensorPlace, TensorRole};
 use tilewright_tcp_isa::program::text::lowered_shape;
 use tilewright_tcp_isa::vector::FLIT_WORDS;
 
@@ -141,11 +141,11 @@ fn memory(bytes: u64) -> Option<Tensor> {
         name: "memory".to_string(),
         dtype: Dtype::I32,
         axes,
-        role: Role::Input,
-        place: Place::Hbm { chip: 0, base: 0 },
+        role: TensorRole::Input,
+        place: TensorPlace::Hbm { chip: 0, base: 0 },
         shape,
         map,
-        data: Data::None,
+        data: TensorData::None,
         span: tilewright_base::Span::default(),
     })
 }

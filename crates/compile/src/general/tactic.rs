@@ -11,11 +11,11 @@ use tilewright_notation::problem::Problem;
 use tilewright_notation::syntax::parser;
 use tilewright_num::Dtype;
 use tilewright_tcp_cost::Setup;
-use tilewright_tcp_isa::footprint::Store;
+use tilewright_tcp_isa::footprint::MemoryKind;
 use tilewright_tcp_isa::footprint::exec::of_exec;
 use tilewright_tcp_isa::program::Program;
 use tilewright_tcp_isa::program::event::PeId;
-use tilewright_tcp_isa::program::tensor::{Data, Place, Tensor};
+use tilewright_tcp_isa::program::tensor::{Tensor, TensorData, TensorPlace};
 use tilewright_tcp_isa::vector::FLIT_WORDS;
 
 use super::commands_chain::Rooms;
@@ -70,9 +70,9 @@ pub fn tactics(machine: &Tcp, sizes: Sizes, keep: usize) -> Result<Vec<Tactic>, 
     let mut why = "no tactic is legal".to_string();
     for best in found.kept.best() {
         let Some(told) = Told::new(&task, &found, best) else { continue };
-        let options = tilewright_tcp_lower::Options {
-            data: [Data::None, Data::None],
-            ..tilewright_tcp_lower::Options::default()
+        let options = tilewright_tcp_lower::LowerOptions {
+            data: [TensorData::None, TensorData::None],
+            ..tilewright_tcp_lower::LowerOptions::default()
         };
         match lowered(&task, &told.framed, &best.choice, &options) {
             Ok(done) => match placed(machine, &done.program).map(|operands| (chunk(&operands), operands)) {
@@ -102,7 +102,7 @@ fn einsum(sizes: Sizes) -> String {
 fn placed(machine: &Tcp, program: &Program) -> Option<[Placed; 3]> {
     let find = |name: &str| program.tensors.iter().find(|tensor| tensor.name == name);
     let one = |tensor: &Tensor| {
-        let Place::Dm { base, slice: 0, .. } = tensor.place else { return None };
+        let TensorPlace::Dm { base, slice: 0, .. } = tensor.place else { return None };
         // The engine takes room in whole flits; results are read back as flits of words.
         let granule = if tensor.name == "out" { FLIT_WORDS } else { machine.tdma.alignment_bytes / 2 };
         let image = Image::new(&tensor.map, granule)?;
@@ -125,7 +125,7 @@ impl Tactic {
         let pe = PeId { chip: 0, pe: 0 };
         let ends = self.program.execs.iter().flat_map(|exec| {
             let touched = of_exec(machine, exec, pe, &[]).accesses;
-            let own = touched.into_iter().filter(|access| access.memory == Store::Dm);
+            let own = touched.into_iter().filter(|access| access.memory == MemoryKind::Dm);
             own.filter_map(|access| access.bytes.bounds().map(|bounds| bounds.1)).collect::<Vec<u64>>()
         });
         let out = &self.operands[2];

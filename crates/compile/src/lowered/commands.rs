@@ -7,10 +7,10 @@ use tilewright_base::invariant::{Exact, OrBroken};
 
 use tilewright_machine::tcp::Tcp;
 use tilewright_tcp_cost::cycles::image::{exec_cycles, transfer_cost};
-use tilewright_tcp_cost::energy::{Counts, counts, counts_transfer, energy_fj};
+use tilewright_tcp_cost::energy::{EnergyCounts, counts, counts_transfer, energy_fj};
 use tilewright_tcp_isa::program::control::{Command, Step, StepKind};
-use tilewright_tcp_isa::program::exec::{Body, Context, Contract, Stream};
-use tilewright_tcp_isa::program::transfer::{Medium, SLICE_STRIDE};
+use tilewright_tcp_isa::program::exec::{Context, Contract, ExecBody, Stream};
+use tilewright_tcp_isa::program::transfer::{MemoryInstance, SLICE_STRIDE};
 use tilewright_tcp_isa::program::{Exec, Program, Transfer};
 use tilewright_tcp_isa::switch::Topology;
 
@@ -195,7 +195,7 @@ impl LoweredReader<'_> {
 }
 
 /// Energy of events of all components.
-fn all_fj(machine: &Tcp, counts: &Counts) -> u64 {
+fn all_fj(machine: &Tcp, counts: &EnergyCounts) -> u64 {
     energy_fj(machine, counts).iter().fold(0, |all: u64, part| all.exact_add(*part))
 }
 
@@ -234,8 +234,8 @@ fn way(machine: &Tcp, transfer: &Transfer, kind: &str) -> TransferRoute {
     let medium =
         |address: tilewright_tcp_isa::program::transfer::Address| address.locate().map(|at| at.medium);
     match (medium(transfer.source), medium(transfer.target)) {
-        (Some(Medium::Hbm), _) => return TransferRoute::Fetch,
-        (_, Some(Medium::Hbm)) => return TransferRoute::Store,
+        (Some(MemoryInstance::Hbm), _) => return TransferRoute::Fetch,
+        (_, Some(MemoryInstance::Hbm)) => return TransferRoute::Store,
         _ => {}
     }
     let pe = SLICE_STRIDE.exact_mul(i64::try_from(machine.pe.slices).or_broken("slices of a PE fit 63 bits"));
@@ -250,7 +250,7 @@ fn way(machine: &Tcp, transfer: &Transfer, kind: &str) -> TransferRoute {
 
 /// How a contraction goes through packets and register files.
 fn tactic(exec: &Exec) -> Option<String> {
-    let Body::Stream(stream) = &exec.body else { return None };
+    let ExecBody::Stream(stream) = &exec.body else { return None };
     let contract = stream.contract.as_ref()?;
     let Contract { lanes, repeats, tree, flits, .. } = contract;
     let steps: Vec<String> = contract

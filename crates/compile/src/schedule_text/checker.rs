@@ -12,7 +12,7 @@
 use std::collections::BTreeMap;
 
 use tilewright_base::{Diagnostic, Span};
-use tilewright_tcp_isa::program::event::{PeId, Ticket, Unit};
+use tilewright_tcp_isa::program::event::{ExecUnit, PeId, Ticket};
 
 use super::{LiveArea, Prefetch, ScheduleText, ScheduledCommand, UNITS, kind, percent};
 use crate::kernel_text::MOST_COMPLAINTS;
@@ -58,7 +58,7 @@ impl<'t> ScheduleChecker<'t> {
     fn commands(&mut self) {
         let text = self.text;
         let mut queues: BTreeMap<PeId, &ScheduledCommand> = BTreeMap::new();
-        let mut units: BTreeMap<(PeId, Unit), &ScheduledCommand> = BTreeMap::new();
+        let mut units: BTreeMap<(PeId, ExecUnit), &ScheduledCommand> = BTreeMap::new();
         for command in &text.commands {
             let ScheduledCommand { ticket: Ticket(number), issued, start, end, pe, unit, span, .. } = command;
             if self.known.insert(command.ticket, command).is_some() {
@@ -211,7 +211,7 @@ impl<'t> ScheduleChecker<'t> {
             let count = text.reasons.len();
             return self.sum("more", format!("{count} reasons"), "0 reasons".to_string());
         }
-        let main = || text.commands.iter().filter(|c| c.pe == first && c.unit == Unit::Main);
+        let main = || text.commands.iter().filter(|c| c.pe == first && c.unit == ExecUnit::Main);
         let (start, end) = (main().next().map_or(0, |c| c.start), main().next_back().map_or(0, |c| c.end));
         let worked: u64 = main().map(|command| command.end - command.start).sum();
         let idle = (end - start).saturating_sub(worked);
@@ -263,7 +263,7 @@ fn covered(mut intervals: Vec<(u64, u64)>) -> u64 {
 
 /// Percent of a PE's time: tensor unit and DMA engine, either alone, neither.
 fn split(commands: &[ScheduledCommand], pe: PeId) -> [u64; 4] {
-    let of = |wanted: &dyn Fn(Unit) -> bool| -> Vec<(u64, u64)> {
+    let of = |wanted: &dyn Fn(ExecUnit) -> bool| -> Vec<(u64, u64)> {
         let own = commands.iter().filter(|command| command.pe == pe && wanted(command.unit));
         own.map(|command| (command.start, command.end)).collect()
     };
@@ -271,7 +271,8 @@ fn split(commands: &[ScheduledCommand], pe: PeId) -> [u64; 4] {
     let start = every.iter().map(|(start, _)| *start).min().unwrap_or(0);
     let whole = every.iter().map(|(_, end)| *end).max().unwrap_or(0).saturating_sub(start);
     let any = covered(every);
-    let (dma, unit) = (covered(of(&|unit| unit == Unit::Dma)), covered(of(&|unit| unit != Unit::Dma)));
+    let (dma, unit) =
+        (covered(of(&|unit| unit == ExecUnit::Dma)), covered(of(&|unit| unit != ExecUnit::Dma)));
     [dma - (any - unit), any - dma, any - unit, whole - any].map(|part| percent(part, whole))
 }
 

@@ -19,13 +19,13 @@ pub mod read;
 use std::fmt::Write as _;
 
 use tilewright_base::Span;
-use tilewright_tcp_isa::footprint::Store;
-use tilewright_tcp_isa::program::event::{PeId, Ticket, Unit};
+use tilewright_tcp_isa::footprint::MemoryKind;
+use tilewright_tcp_isa::program::event::{ExecUnit, PeId, Ticket};
 
 /// Above this much of the bound a report says why.
 pub const EXPLAINED_PERCENT: u64 = 115;
 /// Units whose time is told, in this order.
-pub const UNITS: [Unit; 3] = [Unit::Main, Unit::Sub, Unit::Dma];
+pub const UNITS: [ExecUnit; 3] = [ExecUnit::Main, ExecUnit::Sub, ExecUnit::Dma];
 
 /// A command of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,7 +41,7 @@ pub struct ScheduledCommand {
     /// Whose.
     pub pe: PeId,
     /// Who ran it.
-    pub unit: Unit,
+    pub unit: ExecUnit,
     /// Its image.
     pub name: String,
     /// What its queue or its control core waited for before it.
@@ -54,7 +54,7 @@ pub struct ScheduledCommand {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LiveArea {
     /// The memory.
-    pub memory: Store,
+    pub memory: MemoryKind,
     /// First byte and one past the last.
     pub bytes: (u64, u64),
     /// More pieces as long as that, and how far they are apart.

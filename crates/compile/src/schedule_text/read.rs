@@ -1,7 +1,7 @@
 //! The reader of schedules.
 
 use tilewright_base::{Diagnostic, SourceId, Span};
-use tilewright_tcp_isa::footprint::Store;
+use tilewright_tcp_isa::footprint::MemoryKind;
 use tilewright_tcp_isa::program::event::{PeId, Ticket};
 
 use super::{
@@ -12,7 +12,8 @@ use crate::scan::{self, ScanResult, TextLine};
 
 const SYNTAX: &str = "schedule/syntax";
 /// Memories that areas may be in.
-const MEMORIES: [Store; 5] = [Store::Hbm, Store::Dm, Store::Trf, Store::Vrf, Store::Spm];
+const MEMORIES: [MemoryKind; 5] =
+    [MemoryKind::Hbm, MemoryKind::Dm, MemoryKind::Trf, MemoryKind::Vrf, MemoryKind::Spm];
 /// Lines that every text has, by their first words.
 const REPORTED: [&str; 8] =
     ["program", "cycles", "busy", "bound", "time", "prefetch", "placement", "commands"];
@@ -152,7 +153,7 @@ impl ScheduleReader {
     fn area(&mut self, mut line: TextLine<'_>, span: Span) -> ScanResult<LiveArea> {
         let word = line.name()?;
         let Some(memory) = MEMORIES.into_iter().find(|memory| memory.name() == word) else {
-            let names = MEMORIES.map(Store::name).join(", ");
+            let names = MEMORIES.map(MemoryKind::name).join(", ");
             return refuse(span, &format!("`{word}` is no memory"), &names);
         };
         let bytes = range(&mut line)?;
@@ -172,7 +173,7 @@ impl ScheduleReader {
         let pe = PeId { chip, pe: line.number()? };
         let word = line.name()?;
         let Some(unit) = UNITS.into_iter().find(|unit| unit.name() == word) else {
-            let names = UNITS.map(tilewright_tcp_isa::program::event::Unit::name).join(", ");
+            let names = UNITS.map(tilewright_tcp_isa::program::event::ExecUnit::name).join(", ");
             return refuse(span, &format!("`{word}` is no unit"), &names);
         };
         let name = line.name()?.to_string();

@@ -13,7 +13,7 @@ use tilewright_compile::{Compiled, compile_kernels};
 use tilewright_machine::tcp::Tcp;
 use tilewright_num::Dtype;
 use tilewright_tcp_isa::program::control::StepKind;
-use tilewright_tcp_isa::program::exec::Body;
+use tilewright_tcp_isa::program::exec::ExecBody;
 use tilewright_tcp_isa::program::{Command, Program};
 use tilewright_testkit::draws;
 
@@ -126,9 +126,9 @@ fn mutated(program: &Program, mutation: Mutation, queue: usize, draw: usize) -> 
     // A step that does nothing stands for one that is gone.
     let gone = StepKind::If {
         condition: tilewright_tcp_isa::program::control::Condition {
-            left: tilewright_tcp_isa::program::control::Term::Number(0),
+            left: tilewright_tcp_isa::program::control::ControlOperand::Number(0),
             relation: tilewright_tcp_isa::program::vector::Relation::Eq,
-            right: tilewright_tcp_isa::program::control::Term::Number(0),
+            right: tilewright_tcp_isa::program::control::ControlOperand::Number(0),
         },
         then: Vec::new(),
         otherwise: Vec::new(),
@@ -161,7 +161,7 @@ fn mutated(program: &Program, mutation: Mutation, queue: usize, draw: usize) -> 
         }
         Mutation::MoveCommit | Mutation::MoveFetch => {
             let at = draw % changed.execs.len();
-            let Body::Stream(stream) = &mut changed.execs[at].body else { return None };
+            let ExecBody::Stream(stream) = &mut changed.execs[at].body else { return None };
             let base = if mutation == Mutation::MoveFetch {
                 &mut stream.fetch.base
             } else {

@@ -17,15 +17,15 @@ use tilewright_compile::lowered::shapes::ShapedTensor;
 use tilewright_compile::{Choices, Compiled, compile_chosen};
 use tilewright_machine::tcp::Tcp;
 use tilewright_num::Dtype;
-use tilewright_tcp_isa::footprint::{Access, Store, of_exec, of_transfer, tensor};
+use tilewright_tcp_isa::footprint::{MemoryAccess, MemoryKind, of_exec, of_transfer, tensor};
 use tilewright_tcp_isa::program::control::{Step, StepKind};
 use tilewright_tcp_isa::program::event::PeId;
-use tilewright_tcp_isa::program::tensor::{Data, Place, Role};
+use tilewright_tcp_isa::program::tensor::{TensorData, TensorPlace, TensorRole};
 use tilewright_tcp_isa::program::text::lowered_shape;
 use tilewright_tcp_isa::program::{Command, Program, Tensor};
 
 /// What the commands of some steps write.
-fn writes(machine: &Tcp, program: &Program, pe: u64, steps: &[Step]) -> Vec<Access> {
+fn writes(machine: &Tcp, program: &Program, pe: u64, steps: &[Step]) -> Vec<MemoryAccess> {
     let most: Vec<i64> = program.registers.iter().map(|register| register.most).collect();
     let mut all = Vec::new();
     for step in steps {
@@ -47,10 +47,10 @@ fn writes(machine: &Tcp, program: &Program, pe: u64, steps: &[Step]) -> Vec<Acce
 }
 
 /// Bytes of a slice from a place on that are written.
-fn bytes_of(writes: &[Access], slice: u64, from: u64, to: u64) -> BTreeSet<u64> {
-    let here = writes
-        .iter()
-        .filter(|access| access.memory == Store::Dm && (access.slices.0..access.slices.1).contains(&slice));
+fn bytes_of(writes: &[MemoryAccess], slice: u64, from: u64, to: u64) -> BTreeSet<u64> {
+    let here = writes.iter().filter(|access| {
+        access.memory == MemoryKind::Dm && (access.slices.0..access.slices.1).contains(&slice)
+    });
     let runs = here.flat_map(|access| access.bytes.runs().to_vec());
     runs.flat_map(|(start, end)| start.max(from)..end.min(to)).collect()
 }
@@ -66,8 +66,8 @@ fn holds(machine: &Tcp, compiled: &Compiled, outline: &ProgramOutline, index: us
         all.extend(writes(machine, program, queue.pe, &queue.steps[begins[index]..end]));
     }
     let (shape, map) = lowered_shape(&shaped.axes, &shaped.shape).unwrap();
-    let place = Place::Dm { chip: 0, slice: 0, base: shaped.place.1 };
-    let (role, data, span) = (Role::Input, Data::Zeros, Span::default());
+    let place = TensorPlace::Dm { chip: 0, slice: 0, base: shaped.place.1 };
+    let (role, data, span) = (TensorRole::Input, TensorData::Zeros, Span::default());
     let (name, dtype, axes) = (shaped.name.clone(), shaped.dtype, shaped.axes.clone());
     let held = Tensor { name, dtype, axes, role, place, shape, map, data, span };
     let elements = tensor::elements(machine, &held);

@@ -5,7 +5,7 @@
 //! costs its energy.
 
 use tilewright_notation::syntax::ast::Operand;
-use tilewright_tcp_cost::energy::{Counts, energy_fj};
+use tilewright_tcp_cost::energy::{EnergyCounts, energy_fj};
 
 use crate::target::Bound;
 use crate::tcp::brought::times;
@@ -66,9 +66,9 @@ fn ceil_inner(positions: u64, share: u64, group: u64) -> u64 {
 
 /// What every candidate of a frame takes for operands from off-chip memory: each comes whole, the held one for every slice along the
 /// streamed axes, at no more than the engine's rate.
-fn least_brought(task: &Task<'_>, framed: &Framed) -> (u64, Counts) {
+fn least_brought(task: &Task<'_>, framed: &Framed) -> (u64, EnergyCounts) {
     let machine = task.setup.machine;
-    let (mut cycles, mut counts) = (0_u64, Counts::default());
+    let (mut cycles, mut counts) = (0_u64, EnergyCounts::default());
     for (operand, _) in [Operand::In0, Operand::In1].into_iter().zip(task.from_hbm).filter(|(_, from)| *from)
     {
         let elements =
@@ -80,12 +80,12 @@ fn least_brought(task: &Task<'_>, framed: &Framed) -> (u64, Counts) {
         let each = machine.tdma.startup_cycles.saturating_add(moved);
         cycles = cycles.saturating_add(each.saturating_mul(times));
         let bits = bytes.saturating_mul(8);
-        let once = Counts {
+        let once = EnergyCounts {
             dm_written_bytes: bytes,
             hbm_read_bytes: bytes,
             hbm_bits: bits,
             noc_bits: bits,
-            ..Counts::default()
+            ..EnergyCounts::default()
         };
         counts.add(&once, times);
     }
@@ -93,7 +93,7 @@ fn least_brought(task: &Task<'_>, framed: &Framed) -> (u64, Counts) {
 }
 
 /// Events that every candidate of a frame has: each product once, each input read once, each result written once.
-fn least_counts(task: &Task<'_>, framed: &Framed, steps: u64) -> Counts {
+fn least_counts(task: &Task<'_>, framed: &Framed, steps: u64) -> EnergyCounts {
     use tilewright_num::Dtype;
     let extent = |roles: &[Role]| {
         let axes = (0..task.axes.len()).filter(|axis| roles.contains(&framed.role(*axis)));
@@ -104,12 +104,12 @@ fn least_counts(task: &Task<'_>, framed: &Framed, steps: u64) -> Counts {
     let held = bytes(extent(&[Role::Batch, Role::Held, Role::Summed]));
     let streamed = bytes(extent(&[Role::Batch, Role::Streamed, Role::Summed]));
     let macs = extent(&Role::ALL);
-    let mut counts = Counts {
+    let mut counts = EnergyCounts {
         contraction_cycles: steps.saturating_mul(setup.slices()),
         trf_written_bytes: held,
         fetch_bytes: held.saturating_add(streamed),
         commit_bytes: extent(&[Role::Batch, Role::Held, Role::Streamed]).saturating_mul(4),
-        ..Counts::default()
+        ..EnergyCounts::default()
     };
     match setup.dtype {
         Dtype::I4 | Dtype::I5 => counts.macs_int4 = macs,

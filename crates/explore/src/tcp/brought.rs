@@ -10,10 +10,10 @@ use tilewright_machine::tcp::Tcp;
 use tilewright_notation::syntax::ast::Operand;
 use tilewright_tcp_cost::cycles::hbm::reached_q32;
 use tilewright_tcp_cost::cycles::image::{TransferCost, transfer_cost};
-use tilewright_tcp_cost::energy::{Counts, counts_transfer};
+use tilewright_tcp_cost::energy::{EnergyCounts, counts_transfer};
 use tilewright_tcp_isa::program::control::{Command, Queue, Step, StepKind};
 use tilewright_tcp_isa::program::{Program, Transfer};
-use tilewright_tcp_lower::off_chip::{Image, MOST_DIGITS, SliceDigit};
+use tilewright_tcp_lower::off_chip::{HbmImage, HbmImageDigit, MOST_DIGITS};
 
 use crate::refusal::{Reason, Refusal};
 use crate::tcp::cost::bytes;
@@ -27,7 +27,7 @@ pub struct Brought {
     /// Cycles for in0 and for in1.
     pub cycles: [u64; 2],
     /// Events of each, on one group.
-    pub counts: [Counts; 2],
+    pub counts: [EnergyCounts; 2],
 }
 
 impl Brought {
@@ -46,8 +46,8 @@ impl Brought {
     }
 
     /// Events of all parts.
-    pub fn all_counts(&self, task: &Task<'_>, frame: &Frame) -> Counts {
-        let mut all = Counts::default();
+    pub fn all_counts(&self, task: &Task<'_>, frame: &Frame) -> EnergyCounts {
+        let mut all = EnergyCounts::default();
         for (counts, operand) in self.counts.iter().zip([Operand::In0, Operand::In1]) {
             all.add(counts, times(task, frame, operand));
         }
@@ -62,7 +62,7 @@ pub fn times(task: &Task<'_>, frame: &Frame, operand: Operand) -> u64 {
 }
 
 /// Images and what they took: many candidates of a frame bring the same.
-pub type Memo = BTreeMap<Image, Result<(u64, Counts), Refusal>>;
+pub type Memo = BTreeMap<HbmImage, Result<(u64, EnergyCounts), Refusal>>;
 
 /// What the operands of a candidate take that start in off-chip memory.
 ///
@@ -87,10 +87,10 @@ pub fn brought(task: &Task<'_>, framed: &Framed, nest: &Nest, memo: &mut Memo) -
 }
 
 /// An operand as the candidate's slices take it.
-pub fn image(task: &Task<'_>, framed: &Framed, nest: &Nest, operand: Operand, hbm_base: u64) -> Image {
+pub fn image(task: &Task<'_>, framed: &Framed, nest: &Nest, operand: Operand, hbm_base: u64) -> HbmImage {
     let held = operand == framed.stationary();
-    let mut image = Image {
-        digits: [SliceDigit::default(); MOST_DIGITS],
+    let mut image = HbmImage {
+        digits: [HbmImageDigit::default(); MOST_DIGITS],
         count: 0,
         slice_bytes: bytes(&task.setup, if held { nest.held_elements() } else { nest.streamed_elements() }),
         dm_base: 0,
@@ -102,16 +102,16 @@ pub fn image(task: &Task<'_>, framed: &Framed, nest: &Nest, operand: Operand, hb
         let flit_bytes = task.setup.machine.network.flit_bytes.max(1);
         image.dm_base = bytes(&task.setup, other).next_multiple_of(flit_bytes);
     }
-    let mut push = |digit: SliceDigit| {
+    let mut push = |digit: HbmImageDigit| {
         if let Some(slot) = image.digits.get_mut(image.count).filter(|_| digit.slots > 1) {
             *slot = digit;
             image.count += 1;
         }
     };
-    let copies = |slots: u64| SliceDigit { live: slots, slots, copies: true };
+    let copies = |slots: u64| HbmImageDigit { live: slots, slots, copies: true };
     let parts = |role: Role| {
         let axes = (0..task.axes.len()).filter(move |axis| framed.role(*axis) == role);
-        axes.map(|axis| SliceDigit {
+        axes.map(|axis| HbmImageDigit {
             live: nest.live[axis],
             slots: 1 << framed.frame.slices_log2[axis],
             copies: false,
@@ -124,7 +124,7 @@ pub fn image(task: &Task<'_>, framed: &Framed, nest: &Nest, operand: Operand, hb
     } else {
         parts(Role::Streamed).for_each(&mut push);
         if nest.ring > 1 {
-            push(SliceDigit { live: nest.ring, slots: nest.ring, copies: false });
+            push(HbmImageDigit { live: nest.ring, slots: nest.ring, copies: false });
         } else {
             push(copies(nest.held_slices));
         }
@@ -134,12 +134,12 @@ pub fn image(task: &Task<'_>, framed: &Framed, nest: &Nest, operand: Operand, hb
 }
 
 /// One image of each group, all at the same time: cycles, and events of one group.
-fn together(task: &Task<'_>, image: &Image) -> Result<(u64, Counts), Refusal> {
+fn together(task: &Task<'_>, image: &HbmImage) -> Result<(u64, EnergyCounts), Refusal> {
     let machine = task.setup.machine;
     let stride = image.end(machine).saturating_sub(image.hbm_base);
     let of_group = |group: u64| {
         let hbm_base = image.hbm_base.saturating_add(stride.saturating_mul(group));
-        let transfers = Image { hbm_base, ..*image }.transfers(machine, "bring");
+        let transfers = HbmImage { hbm_base, ..*image }.transfers(machine, "bring");
         transfers.map_err(|need| Refusal { reason: Reason::Transfer, need, have: machine.tdma.loops })
     };
     let groups: Result<Vec<Vec<Transfer>>, Refusal> = (0..task.groups).map(of_group).collect();
@@ -147,7 +147,7 @@ fn together(task: &Task<'_>, image: &Image) -> Result<(u64, Counts), Refusal> {
 }
 
 /// Transfers of a program, group by group.
-pub fn of_program(machine: &Tcp, program: &Program) -> (u64, Counts) {
+pub fn of_program(machine: &Tcp, program: &Program) -> (u64, EnergyCounts) {
     let started = |queue: &Queue| {
         let dma = |step: &Step| match step.kind {
             StepKind::Push(Command::Dma { transfer, .. }) => {
@@ -162,8 +162,8 @@ pub fn of_program(machine: &Tcp, program: &Program) -> (u64, Counts) {
 }
 
 /// Groups that each run their transfers one after the other, all groups in step: cycles, and events of one group.
-fn side_by_side(machine: &Tcp, groups: &[Vec<Transfer>]) -> (u64, Counts) {
-    let (mut cycles, mut counts) = (0_u64, Counts::default());
+fn side_by_side(machine: &Tcp, groups: &[Vec<Transfer>]) -> (u64, EnergyCounts) {
+    let (mut cycles, mut counts) = (0_u64, EnergyCounts::default());
     let Some((first, others)) = groups.split_first() else { return (cycles, counts) };
     for (at, transfer) in first.iter().enumerate() {
         let Some(cost) = transfer_cost(machine, transfer) else { continue };

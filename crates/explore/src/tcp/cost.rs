@@ -2,14 +2,14 @@
 //! `tilewright_tcp_cost::cycles`; nothing here allocates).
 
 use tilewright_tcp_cost::Setup;
-use tilewright_tcp_cost::cycles::collect::Collect;
-use tilewright_tcp_cost::cycles::commit::Commit;
-use tilewright_tcp_cost::cycles::fetch::Fetch;
-use tilewright_tcp_cost::cycles::load::Load;
-use tilewright_tcp_cost::cycles::switch::Switch;
-use tilewright_tcp_cost::cycles::vector::Vector;
-use tilewright_tcp_cost::cycles::{Command, CommandCycles, Stage, command_cycles};
-use tilewright_tcp_isa::contraction::{Contraction, drain_capacity};
+use tilewright_tcp_cost::cycles::collect::CollectStage;
+use tilewright_tcp_cost::cycles::commit::CommitStage;
+use tilewright_tcp_cost::cycles::fetch::FetchStage;
+use tilewright_tcp_cost::cycles::load::LoadStage;
+use tilewright_tcp_cost::cycles::switch::SwitchStage;
+use tilewright_tcp_cost::cycles::vector::VectorStage;
+use tilewright_tcp_cost::cycles::{CommandCycles, CommandStages, PipelineStage, command_cycles};
+use tilewright_tcp_isa::contraction::{ContractionStage, drain_capacity};
 use tilewright_tcp_isa::flow::packet_flits;
 use tilewright_tcp_isa::program::exec::{Context, Drain};
 use tilewright_tcp_isa::switch::{Ring, Topology};
@@ -92,11 +92,11 @@ pub fn access_bytes(setup: &Setup<'_>, packet_bytes: u64, run_bytes: u64) -> u64
 #[derive(Clone, Copy, Debug)]
 pub struct Commands {
     /// Data memory to register files.
-    pub load: Command,
+    pub load: CommandStages,
     /// The contraction.
-    pub contract: Command,
+    pub contract: CommandStages,
     /// From sums that cannot be written where they belong to where they do.
-    pub bridge: Option<Command>,
+    pub bridge: Option<CommandStages>,
     groups: Groups,
     drain: Drain,
 }
@@ -136,24 +136,24 @@ pub fn bridges(nest: &Nest) -> bool {
 }
 
 /// The stages of a load.
-pub fn load(setup: &Setup<'_>, nest: &Nest, loading: Loading) -> Command {
+pub fn load(setup: &Setup<'_>, nest: &Nest, loading: Loading) -> CommandStages {
     let context = if loading == Loading::Main { Context::Main } else { Context::Sub };
     let (_, read) = row_bytes(setup, nest.tree);
     let rows = nest.held_elements() / nest.tree.max(1);
     let flits = packet_flits(setup.machine, read);
     let row = if flits == 1 { read } else { flits * setup.machine.network.flit_bytes };
     let run_bytes = read;
-    Command {
-        fetch: Some(Fetch {
+    CommandStages {
+        fetch: Some(FetchStage {
             context,
             packets: rows,
             packet_bytes: read,
             read_bytes: access_bytes(setup, read, run_bytes),
             cast: false,
         }),
-        collect: Some(Collect { packets: rows, packet_bytes: read }),
-        load: Some(Load { context, slice_bytes: rows.saturating_mul(row) }),
-        ..Command::default()
+        collect: Some(CollectStage { packets: rows, packet_bytes: read }),
+        load: Some(LoadStage { context, slice_bytes: rows.saturating_mul(row) }),
+        ..CommandStages::default()
     }
 }
 
@@ -174,13 +174,13 @@ pub fn topology(nest: &Nest, choice: &Choice) -> Topology {
     }
 }
 
-fn contract(setup: &Setup<'_>, nest: &Nest, choice: &Choice, groups: Groups) -> Command {
+fn contract(setup: &Setup<'_>, nest: &Nest, choice: &Choice, groups: Groups) -> CommandStages {
     let machine = setup.machine;
     let packet_bytes = bytes(setup, nest.columns * nest.tree);
     let own_packets = nest.packets() / nest.ring;
     let flits = packet_flits(machine, packet_bytes);
     let topology = topology(nest, choice);
-    let contraction = Contraction {
+    let contraction = ContractionStage {
         packet_elements: setup.packet_elements(),
         packet_bytes: flits * machine.network.flit_bytes,
         repeats: nest.repeats,
@@ -193,22 +193,22 @@ fn contract(setup: &Setup<'_>, nest: &Nest, choice: &Choice, groups: Groups) -> 
     };
     let drained = tilewright_tcp_cost::cycles::contraction::drain_cycles(machine, &contraction);
     let valid_bytes = valid_bytes(setup, nest, choice.drain);
-    Command {
-        fetch: Some(Fetch {
+    CommandStages {
+        fetch: Some(FetchStage {
             context: Context::Main,
             packets: own_packets,
             packet_bytes,
             read_bytes: access_bytes(setup, packet_bytes, choice.fetch_bytes),
             cast: false,
         }),
-        switch: (topology != Topology::Forwarding).then_some(Switch {
+        switch: (topology != Topology::Forwarding).then_some(SwitchStage {
             topology,
             packets: own_packets,
             packet_flits: flits,
         }),
-        collect: Some(Collect { packets: nest.packets(), packet_bytes }),
+        collect: Some(CollectStage { packets: nest.packets(), packet_bytes }),
         contraction: Some(contraction),
-        vector: (nest.summed_slices > 1).then_some(Vector {
+        vector: (nest.summed_slices > 1).then_some(VectorStage {
             flits: drained,
             chain_flits: drained,
             narrow: false,
@@ -216,18 +216,18 @@ fn contract(setup: &Setup<'_>, nest: &Nest, choice: &Choice, groups: Groups) -> 
             units: 0,
             reduced_slices: nest.summed_slices,
         }),
-        commit: Some(Commit {
+        commit: Some(CommitStage {
             context: Context::Main,
             flits: drained,
             valid_bytes,
             write_bytes: choice.commit_bytes,
         }),
-        ..Command::default()
+        ..CommandStages::default()
     }
 }
 
 /// Single words, a flit apart, fetched one by one and written densely.
-fn bridge(setup: &Setup<'_>, nest: &Nest) -> Command {
+fn bridge(setup: &Setup<'_>, nest: &Nest) -> CommandStages {
     let machine = setup.machine;
     let granule = machine.dm.write_granule_bytes;
     let all = nest.results().saturating_mul(WORD_BYTES).next_multiple_of(granule);
@@ -236,22 +236,22 @@ fn bridge(setup: &Setup<'_>, nest: &Nest) -> Command {
         packet_bytes /= 2;
     }
     let packets = all / packet_bytes;
-    Command {
-        fetch: Some(Fetch {
+    CommandStages {
+        fetch: Some(FetchStage {
             context: Context::Main,
             packets,
             packet_bytes,
             read_bytes: WORD_BYTES,
             cast: false,
         }),
-        collect: Some(Collect { packets, packet_bytes }),
-        commit: Some(Commit {
+        collect: Some(CollectStage { packets, packet_bytes }),
+        commit: Some(CommitStage {
             context: Context::Main,
             flits: packets,
             valid_bytes: packet_bytes,
             write_bytes: packet_bytes,
         }),
-        ..Command::default()
+        ..CommandStages::default()
     }
 }
 
@@ -273,7 +273,7 @@ pub struct Columns {
     /// What does not overlap in the contraction: network, tree, first or last group.
     pub fill: u64,
     /// The stage of the contraction that takes longest.
-    pub binding: Stage,
+    pub binding: PipelineStage,
     /// Loading, with overhead.
     pub load_cycles: u64,
     /// Contracting, with overhead.
@@ -300,19 +300,20 @@ pub fn columns(
     let contract = command_cycles(machine, &commands.contract);
     let bridge = commands.bridge.as_ref().map_or(0, |bridge| command_cycles(machine, bridge).total_cycles);
     let steps = commands.groups.groups.saturating_mul(commands.groups.steps);
-    let of = |cycles: &CommandCycles, stage: Stage| cycles.stream_cycles[stage as usize];
+    let of = |cycles: &CommandCycles, stage: PipelineStage| cycles.stream_cycles[stage as usize];
     let feed = commands.contract.contraction.as_ref();
     let feed = feed.map_or(0, |shape| tilewright_tcp_cost::cycles::contraction::feed_cycles(machine, shape));
-    let stream =
-        of(&contract, Stage::Fetch).max(of(&contract, Stage::Switch)).max(of(&contract, Stage::Collect));
+    let stream = of(&contract, PipelineStage::Fetch)
+        .max(of(&contract, PipelineStage::Switch))
+        .max(of(&contract, PipelineStage::Collect));
     let binding = of(&contract, contract.binding);
     let each = load.total_cycles.saturating_add(contract.total_cycles).saturating_add(bridge);
     Columns {
         mac: steps,
         stream: stream.max(feed),
-        drain: of(&contract, Stage::Drain),
-        vector: of(&contract, Stage::Vector),
-        commit: of(&contract, Stage::Commit),
+        drain: of(&contract, PipelineStage::Drain),
+        vector: of(&contract, PipelineStage::Vector),
+        commit: of(&contract, PipelineStage::Commit),
         load: load.total_cycles.saturating_sub(load.overhead_cycles),
         fill: contract.total_cycles.saturating_sub(contract.overhead_cycles).saturating_sub(binding),
         binding: contract.binding,

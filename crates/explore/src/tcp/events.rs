@@ -4,7 +4,7 @@
 use tilewright_num::Dtype;
 use tilewright_tcp_cost::Setup;
 use tilewright_tcp_cost::cycles::row_cache::{RowLoop, row_reads};
-use tilewright_tcp_cost::energy::{COMPONENTS, Component, Counts, energy_fj};
+use tilewright_tcp_cost::energy::{COMPONENTS, Component, EnergyCounts, energy_fj};
 use tilewright_tcp_isa::flow::packet_flits;
 use tilewright_tcp_isa::switch::ring_slices;
 
@@ -12,9 +12,9 @@ use crate::tcp::cost::{Commands, WORD_BYTES, bytes, row_bytes};
 use crate::tcp::point::{Choice, Nest, ORDERS, Supply, Turn};
 
 /// Events of all commands of one part, on all slices of the group.
-pub fn counts(setup: &Setup<'_>, nest: &Nest, choice: &Choice, commands: &Commands) -> Counts {
+pub fn counts(setup: &Setup<'_>, nest: &Nest, choice: &Choice, commands: &Commands) -> EnergyCounts {
     let slices = setup.slices();
-    let mut all = Counts::default();
+    let mut all = EnergyCounts::default();
     all.add(&load_counts(setup, nest, commands), slices);
     all.add(&contract_counts(setup, nest, choice, commands), slices);
     // Writing is for the slices that have something to write.
@@ -52,14 +52,14 @@ impl Nest {
     }
 }
 
-fn load_counts(setup: &Setup<'_>, nest: &Nest, commands: &Commands) -> Counts {
+fn load_counts(setup: &Setup<'_>, nest: &Nest, commands: &Commands) -> EnergyCounts {
     let (_, read) = row_bytes(setup, nest.tree);
     let rows = commands.load.collect.map_or(0, |collect| collect.packets);
     let flits = rows.saturating_mul(packet_flits(setup.machine, read));
-    Counts { fetch_bytes: rows.saturating_mul(read), flits, ..Counts::default() }
+    EnergyCounts { fetch_bytes: rows.saturating_mul(read), flits, ..EnergyCounts::default() }
 }
 
-fn contract_counts(setup: &Setup<'_>, nest: &Nest, choice: &Choice, commands: &Commands) -> Counts {
+fn contract_counts(setup: &Setup<'_>, nest: &Nest, choice: &Choice, commands: &Commands) -> EnergyCounts {
     let machine = setup.machine;
     let groups = commands.groups();
     let steps = groups.groups.saturating_mul(groups.steps);
@@ -69,13 +69,13 @@ fn contract_counts(setup: &Setup<'_>, nest: &Nest, choice: &Choice, commands: &C
     let flits = packet_flits(machine, packet_bytes);
     let sums = steps.saturating_mul(nest.lanes).saturating_mul(nest.columns);
     let (trf_array_bytes, trf_cached_bytes) = register_reads(setup, nest, choice);
-    let mut counts = Counts {
+    let mut counts = EnergyCounts {
         contraction_cycles: steps,
         trf_array_bytes,
         trf_cached_bytes,
         fetch_bytes: own_packets.saturating_mul(packet_bytes),
         flits: nest.packets().saturating_mul(flits),
-        ..Counts::default()
+        ..EnergyCounts::default()
     };
     match setup.dtype {
         Dtype::I4 | Dtype::I5 => counts.macs_int4 = macs,
@@ -130,7 +130,7 @@ fn row_loops(nest: &Nest, choice: &Choice) -> impl Iterator<Item = RowLoop> {
 
 /// Energy of all parts by component: events, and the clock and leakage of the group's slices for as long as it takes. What the rest
 /// of the chip takes meanwhile is nobody's choice here.
-pub fn energy(setup: &Setup<'_>, counts: &Counts, cycles: u64, parts: u64) -> [u64; COMPONENTS] {
+pub fn energy(setup: &Setup<'_>, counts: &EnergyCounts, cycles: u64, parts: u64) -> [u64; COMPONENTS] {
     let mut energy = energy_fj(setup.machine, counts).map(|part| part.saturating_mul(parts));
     energy[Component::Slices as usize] = cycle_fj(setup).saturating_mul(cycles);
     energy

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use tilewright_notation::syntax::ast::Operand;
-use tilewright_tcp_cost::cycles::Stage;
+use tilewright_tcp_cost::cycles::PipelineStage;
 use tilewright_tcp_isa::program::exec::Drain;
 
 use crate::tcp::brought::times;
@@ -168,15 +168,15 @@ fn cycles(task: &Task<'_>, told: &Told, line: &mut dyn FnMut(String)) {
         ));
     }
     let bound = match columns.binding {
-        Stage::Contraction if columns.mac < columns.stream => {
+        PipelineStage::Contraction if columns.mac < columns.stream => {
             "the feed: packets arrive slower than they are used"
         }
-        Stage::Contraction => "the multipliers",
-        Stage::Fetch => "the fetch unit",
-        Stage::Switch | Stage::Collect => "the network",
-        Stage::Drain => "the drain of the accumulators",
-        Stage::Vector | Stage::Cast => "the vector engine",
-        Stage::Transpose | Stage::Commit | Stage::Load => "the commit unit",
+        PipelineStage::Contraction => "the multipliers",
+        PipelineStage::Fetch => "the fetch unit",
+        PipelineStage::Switch | PipelineStage::Collect => "the network",
+        PipelineStage::Drain => "the drain of the accumulators",
+        PipelineStage::Vector | PipelineStage::Cast => "the vector engine",
+        PipelineStage::Transpose | PipelineStage::Commit | PipelineStage::Load => "the commit unit",
     };
     line(format!(
         "It is bound by {bound}; {:.1} % of the group's multipliers are used.",

@@ -10,7 +10,7 @@ use tilewright_notation::syntax::parser;
 use tilewright_tcp_cost::cycles::image::exec_cycles;
 use tilewright_tcp_cost::energy::{counts, energy_fj};
 use tilewright_tcp_isa::program::Program;
-use tilewright_tcp_lower::{Options, lower};
+use tilewright_tcp_lower::{LowerOptions, lower};
 
 use crate::goal::Goal;
 use crate::tcp::brought::of_program;
@@ -68,7 +68,13 @@ pub struct Fitted {
 }
 
 /// Puts the kept candidates of a search between neighbours.
-pub fn fit(task: &Task<'_>, found: &Found, neighbours: &Neighbours, goal: Goal, options: &Options) -> Fitted {
+pub fn fit(
+    task: &Task<'_>,
+    found: &Found,
+    neighbours: &Neighbours,
+    goal: Goal,
+    options: &LowerOptions,
+) -> Fitted {
     let mut fitted = Fitted::default();
     let mut seen: Vec<(u32, u64)> = Vec::new();
     for candidate in found.kept.best().iter().chain(found.kept.front()) {
@@ -94,7 +100,7 @@ fn bridged(
     found: &Found,
     candidate: &Candidate,
     neighbours: &Neighbours,
-    options: &Options,
+    options: &LowerOptions,
 ) -> Result<Bridged, String> {
     let frame = found.frame(candidate).ok_or("no such frame")?;
     if frame.commands() > 1 {
@@ -112,7 +118,7 @@ fn bridged(
     if !verdict.legal() {
         return Err(verdict.diagnostics.first().map_or(String::new(), |one| one.message.clone()));
     }
-    let options = Options { from_hbm: task.from_hbm, ..options.clone() };
+    let options = LowerOptions { from_hbm: task.from_hbm, ..options.clone() };
     let mut program =
         lower(&task.setup, &problem, &verdict, &options).map_err(|refused| refused.message.clone())?;
     as_chosen(task.setup.machine, &candidate.choice, &mut program);

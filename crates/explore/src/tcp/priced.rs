@@ -4,10 +4,10 @@
 //! events and the widths that there are depend on the nest, and on the order in which sums leave. Nothing here allocates once the lists have grown.
 
 use tilewright_tcp_cost::Setup;
-use tilewright_tcp_cost::cycles::commit::Commit;
-use tilewright_tcp_cost::cycles::fetch::Fetch;
-use tilewright_tcp_cost::cycles::{OpenPace, command_cycles, commit, fetch};
-use tilewright_tcp_cost::energy::{Counts, energy_fj};
+use tilewright_tcp_cost::cycles::commit::CommitStage;
+use tilewright_tcp_cost::cycles::fetch::FetchStage;
+use tilewright_tcp_cost::cycles::{ContractionPace, command_cycles, commit, fetch};
+use tilewright_tcp_cost::energy::{EnergyCounts, energy_fj};
 use tilewright_tcp_isa::program::exec::Drain;
 
 use crate::refusal::Refusal;
@@ -93,7 +93,7 @@ pub struct Drained {
     /// How they leave.
     pub drain: Drain,
     /// The contraction.
-    pub pace: OpenPace,
+    pub pace: ContractionPace,
     /// The copy behind it.
     pub bridge_cycles: u64,
     /// Events of all parts but reads of register files.
@@ -112,7 +112,7 @@ impl Drained {
 impl Priced {
     /// Nothing yet.
     pub fn new(setup: &Setup<'_>) -> Priced {
-        let each_fj = |counts: Counts| all_fj(setup, &counts);
+        let each_fj = |counts: EnergyCounts| all_fj(setup, &counts);
         Priced {
             parts: 1,
             fetches: Vec::new(),
@@ -121,8 +121,8 @@ impl Priced {
             alike: Vec::new(),
             orders: Vec::new(),
             orders_of: None,
-            array_byte_fj: each_fj(Counts { trf_array_bytes: 1, ..Counts::default() }),
-            cached_byte_fj: each_fj(Counts { trf_cached_bytes: 1, ..Counts::default() }),
+            array_byte_fj: each_fj(EnergyCounts { trf_array_bytes: 1, ..EnergyCounts::default() }),
+            cached_byte_fj: each_fj(EnergyCounts { trf_cached_bytes: 1, ..EnergyCounts::default() }),
         }
     }
 
@@ -142,7 +142,7 @@ impl Priced {
             if let Some(fetched) = fetch {
                 self.fetches.extend(space::fetch_widths(setup, nest).map(|bytes| Fetched {
                     bytes,
-                    cycles: fetch::stream_cycles(setup.machine, &Fetch { read_bytes: bytes, ..fetched }),
+                    cycles: fetch::stream_cycles(setup.machine, &FetchStage { read_bytes: bytes, ..fetched }),
                     banked: Banked::new(setup, nest, bytes),
                 }));
             }
@@ -206,16 +206,16 @@ fn drained(
     commands: &Commands,
 ) -> Option<Drained> {
     let machine = setup.machine;
-    let pace = OpenPace::new(machine, &commands.contract)?;
+    let pace = ContractionPace::new(machine, &commands.contract)?;
     let committed = commands.contract.commit?;
     let (mut commits, mut widths) = ([(0, 0); MOST_WIDTHS], 0);
     for (slot, write_bytes) in commits.iter_mut().zip(space::commit_widths(setup, nest, choice.drain)) {
-        let cycles = commit::stream_cycles(machine, &Commit { write_bytes, ..committed });
+        let cycles = commit::stream_cycles(machine, &CommitStage { write_bytes, ..committed });
         *slot = (write_bytes, pace.behind_cycles(cycles));
         widths += 1;
     }
     let counts = counts(setup, nest, choice, commands);
-    let counts = Counts { trf_array_bytes: 0, trf_cached_bytes: 0, ..counts };
+    let counts = EnergyCounts { trf_array_bytes: 0, trf_cached_bytes: 0, ..counts };
     let bridge = commands.bridge.as_ref();
     Some(Drained {
         drain: choice.drain,
@@ -227,6 +227,6 @@ fn drained(
     })
 }
 
-fn all_fj(setup: &Setup<'_>, counts: &Counts) -> u64 {
+fn all_fj(setup: &Setup<'_>, counts: &EnergyCounts) -> u64 {
     energy_fj(setup.machine, counts).iter().fold(0, |all: u64, part| all.saturating_add(*part))
 }

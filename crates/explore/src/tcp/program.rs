@@ -7,8 +7,8 @@ use tilewright_notation::problem::Problem;
 use tilewright_notation::syntax::{ast, parser};
 use tilewright_tcp_isa::program::Program;
 use tilewright_tcp_isa::program::control::{Command, Queue, StepKind};
-use tilewright_tcp_isa::program::exec::{Body, Context};
-use tilewright_tcp_lower::{Options, lower};
+use tilewright_tcp_isa::program::exec::{Context, ExecBody};
+use tilewright_tcp_lower::{LowerOptions, lower};
 
 use crate::tcp::nest::Framed;
 use crate::tcp::point::{Choice, Loading};
@@ -32,7 +32,7 @@ pub fn lowered(
     task: &Task<'_>,
     framed: &Framed,
     choice: &Choice,
-    options: &Options,
+    options: &LowerOptions,
 ) -> Result<Lowered, Vec<Diagnostic>> {
     let wrong = |what: &str| vec![Diagnostic::error("explore/spelling", what.to_string())];
     let spelled = spell(task, framed, choice).ok_or_else(|| wrong("this candidate is refused"))?;
@@ -43,7 +43,7 @@ pub fn lowered(
         return Err(verdict.diagnostics);
     }
     let mut program =
-        lower(&task.setup, &problem, &verdict, &Options { from_hbm: task.from_hbm, ..options.clone() })
+        lower(&task.setup, &problem, &verdict, &LowerOptions { from_hbm: task.from_hbm, ..options.clone() })
             .map_err(|refused| vec![*refused])?;
     as_chosen(task.setup.machine, choice, &mut program);
     Ok(Lowered { text, program })
@@ -55,7 +55,7 @@ pub(crate) fn as_chosen(machine: &Tcp, choice: &Choice, program: &mut Program) {
         load_on_main(machine, program);
     }
     for exec in program.execs.iter_mut().filter(|exec| exec.name == "contract") {
-        if let Body::Stream(stream) = &mut exec.body {
+        if let ExecBody::Stream(stream) = &mut exec.body {
             stream.commit.width = stream.commit.width.min(choice.commit_bytes);
         }
     }
@@ -68,7 +68,7 @@ fn load_on_main(machine: &Tcp, program: &mut Program) {
     let Some(at) = at else { return };
     let load = &mut program.execs[at];
     load.context = Context::Main;
-    if let Body::Stream(stream) = &mut load.body {
+    if let ExecBody::Stream(stream) = &mut load.body {
         let widths = machine.commit.main_widths_bytes.iter().copied();
         let bytes = stream.commit.bytes;
         stream.commit.width = widths.filter(|width| bytes.is_multiple_of(*width)).max().unwrap_or(bytes);

@@ -1,7 +1,7 @@
 //! Everything there is to say about one candidate: its columns, energy by component, traffic, reuse, use of the multipliers.
 
 use tilewright_notation::syntax::ast::Program;
-use tilewright_tcp_cost::energy::{COMPONENTS, Counts, energy_fj};
+use tilewright_tcp_cost::energy::{COMPONENTS, EnergyCounts, energy_fj};
 
 use crate::goal::milliwatts;
 use crate::tcp::brought::{Memo, brought};
@@ -30,9 +30,9 @@ pub struct Told {
     /// Energy of all commands by component, in fJ.
     pub energy_fj: [u64; COMPONENTS],
     /// Events of one command.
-    pub counts: Counts,
+    pub counts: EnergyCounts,
     /// Events of all transfers of all parts.
-    pub transferred: Counts,
+    pub transferred: EnergyCounts,
     /// Bytes that slices get of in0 and in1 from off-chip memory, copies included, once.
     pub brought_bytes: [u64; 2],
     /// Average power of the group's slices, in mW.

@@ -1,6 +1,6 @@
 //! The TCP as a target of the search: the choices of a frame, from lanes and packets inwards, each level with a bound or a rule.
 
-use tilewright_tcp_cost::cycles::batches::Batched;
+use tilewright_tcp_cost::cycles::batches::BatchCycles;
 use tilewright_tcp_cost::energy::energy_fj;
 
 use crate::refusal::{Refusal, Refusals};
@@ -179,9 +179,9 @@ impl Ordered<'_> {
                 seen.refuse(refusal, orders.len());
                 continue;
             }
-            let front = Batched::new(self.drained.pace.front_cycles(fetched.cycles), groups);
+            let front = BatchCycles::new(self.drained.pace.front_cycles(fetched.cycles), groups);
             for (commit_bytes, behind_cycles) in self.drained.commits() {
-                let behind = Batched::new(*behind_cycles, groups);
+                let behind = BatchCycles::new(*behind_cycles, groups);
                 let contract = self.drained.pace.total_cycles(front, behind);
                 let others = contract.saturating_add(self.drained.bridge_cycles);
                 for (loading, load) in LOADINGS.into_iter().zip(&priced.loads) {

@@ -11,8 +11,8 @@ use tilewright_explore::tcp::{Candidate, Found, Task};
 use tilewright_explore::{Goal, Options, search};
 use tilewright_num::Dtype;
 use tilewright_tcp_cost::cycles::image::exec_cycles;
-use tilewright_tcp_cost::energy::Counts;
-use tilewright_tcp_lower::Options as LowerOptions;
+use tilewright_tcp_cost::energy::EnergyCounts;
+use tilewright_tcp_lower::LowerOptions;
 use tilewright_testkit::draws;
 
 use crate::setting::{machine, task};
@@ -39,12 +39,12 @@ fn disagreement(task: &Task<'_>, found: &Found, candidate: &Candidate) -> Option
     if cycles != expected {
         return Some(format!("{text}{choice:?}\n{names:?} {cycles:?}, estimated {expected:?}"));
     }
-    let mut events = Counts::default();
+    let mut events = EnergyCounts::default();
     for exec in &lowered.execs {
         events.add(&tilewright_tcp_cost::energy::counts(task.setup.machine, exec), 1);
     }
     let estimated = counts(&task.setup, &nest, choice, &commands);
-    let estimated = Counts { macs_useful: events.macs_useful, ..estimated };
+    let estimated = EnergyCounts { macs_useful: events.macs_useful, ..estimated };
     if events != estimated {
         let wrong: Vec<_> =
             events.named().into_iter().zip(estimated.named()).filter(|(a, b)| a != b).collect();

@@ -30,7 +30,7 @@ fn winners(goal: Goal) {
             let best = found.kept.best().first().expect("something is legal");
             let told = Told::new(&task, &found, best).expect("it can be told");
             let program =
-                lowered(&task, &told.framed, &best.choice, &tilewright_tcp_lower::Options::default());
+                lowered(&task, &told.framed, &best.choice, &tilewright_tcp_lower::LowerOptions::default());
             let program = program.unwrap_or_else(|complaints| panic!("{text}: {complaints:?}")).program;
             let mut files = |_: &_| Err(ArrayError::Format("none".to_string()));
             let wanted = ReadingOptions::default();

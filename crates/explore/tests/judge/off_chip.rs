@@ -9,8 +9,8 @@ use tilewright_num::Dtype;
 use tilewright_record::KeepLast;
 use tilewright_runtime::einsum::compare_run;
 use tilewright_runtime::{ArrayError, ReadingOptions, read};
-use tilewright_tcp_isa::program::tensor::Place;
-use tilewright_tcp_lower::off_chip::{Image, MOST_DIGITS, SliceDigit};
+use tilewright_tcp_isa::program::tensor::TensorPlace;
+use tilewright_tcp_lower::off_chip::{HbmImage, HbmImageDigit, MOST_DIGITS};
 use tilewright_testkit::draws;
 
 use crate::setting::{machine, task};
@@ -20,11 +20,15 @@ fn disagreement(task: &Task<'_>, found: &Found, candidate: &Candidate) -> Option
     let machine = task.setup.machine;
     let told = Told::new(task, found, candidate).expect("a legal candidate");
     let text = told.program.to_string();
-    let program =
-        match lowered(task, &told.framed, &candidate.choice, &tilewright_tcp_lower::Options::default()) {
-            Ok(lowered) => lowered.program,
-            Err(complaints) => return Some(format!("{text}\n{complaints:?}")),
-        };
+    let program = match lowered(
+        task,
+        &told.framed,
+        &candidate.choice,
+        &tilewright_tcp_lower::LowerOptions::default(),
+    ) {
+        Ok(lowered) => lowered.program,
+        Err(complaints) => return Some(format!("{text}\n{complaints:?}")),
+    };
     let (cycles, counts) = of_program(machine, &program);
     if cycles != told.columns.bring_cycles.iter().sum::<u64>() {
         return Some(format!(
@@ -50,7 +54,7 @@ fn disagreement(task: &Task<'_>, found: &Found, candidate: &Candidate) -> Option
         return Some(format!("{text}\n{finding:?}"));
     }
     let [in0, in1, out] = &program.tensors[..3] else { return Some("tensors".to_string()) };
-    let in_hbm = [in0, in1].map(|tensor| matches!(tensor.place, Place::Hbm { .. }));
+    let in_hbm = [in0, in1].map(|tensor| matches!(tensor.place, TensorPlace::Hbm { .. }));
     if in_hbm != task.from_hbm {
         return Some(format!("{text}\n{in_hbm:?}"));
     }
@@ -103,7 +107,8 @@ fn winners_of_decoding_from_off_chip_memory() {
         let found = search(&task, &Options::exact(Goal::Time, 1), &mut |_, _| false);
         let best = found.kept.best().first().expect("something is legal");
         let told = Told::new(&task, &found, best).expect("it can be told");
-        let program = lowered(&task, &told.framed, &best.choice, &tilewright_tcp_lower::Options::default());
+        let program =
+            lowered(&task, &told.framed, &best.choice, &tilewright_tcp_lower::LowerOptions::default());
         let program = program.unwrap_or_else(|complaints| panic!("{text}: {complaints:?}")).program;
         let mut files = |_: &_| Err(ArrayError::Format("none".to_string()));
         let reading =
@@ -122,11 +127,11 @@ fn winners_of_decoding_from_off_chip_memory() {
 #[test]
 fn transfers_of_an_image() {
     let tcp = machine("tcp");
-    let digit = |live, slots, copies| SliceDigit { live, slots, copies };
-    let image = |list: &[SliceDigit], slice_bytes| {
-        let mut digits = [SliceDigit::default(); MOST_DIGITS];
+    let digit = |live, slots, copies| HbmImageDigit { live, slots, copies };
+    let image = |list: &[HbmImageDigit], slice_bytes| {
+        let mut digits = [HbmImageDigit::default(); MOST_DIGITS];
         digits[..list.len()].copy_from_slice(list);
-        Image { digits, count: list.len(), slice_bytes, dm_base: 64, slice: 0, hbm_base: 512 }
+        HbmImage { digits, count: list.len(), slice_bytes, dm_base: 64, slice: 0, hbm_base: 512 }
     };
     let whole = image(&[digit(4, 4, false), digit(16, 16, false)], 8192);
     let transfers = whole.transfers(&tcp, "bring").expect("two loops");

@@ -10,7 +10,7 @@ use tilewright_explore::tcp::spell::spell;
 use tilewright_notation::problem::Problem;
 use tilewright_notation::syntax::parser;
 use tilewright_num::Dtype;
-use tilewright_tcp_lower::{Options, lower};
+use tilewright_tcp_lower::{LowerOptions, lower};
 
 use crate::setting::{machine, task};
 
@@ -22,7 +22,7 @@ fn refusal_of_engine(task: &Task<'_>, text: &str) -> Option<String> {
     if let Some(complaint) = verdict.diagnostics.first().filter(|_| !verdict.legal()) {
         return Some(complaint.code.to_string());
     }
-    lower(&task.setup, &problem, &verdict, &Options::default()).err().map(|complaint| complaint.message)
+    lower(&task.setup, &problem, &verdict, &LowerOptions::default()).err().map(|complaint| complaint.message)
 }
 
 #[test]

@@ -25,7 +25,7 @@ fn slow_writes_take_what_was_estimated() {
         slower += usize::from(is_narrow && told.columns.commit > told.columns.drain);
         sequential += usize::from(candidate.choice.drain == Drain::Sequential);
         let program =
-            lowered(&task, &told.framed, &candidate.choice, &tilewright_tcp_lower::Options::default());
+            lowered(&task, &told.framed, &candidate.choice, &tilewright_tcp_lower::LowerOptions::default());
         let program = program.unwrap_or_else(|complaints| panic!("{complaints:?}")).program;
         let mut files = |_: &_| Err(ArrayError::Format("none".to_string()));
         let reading =

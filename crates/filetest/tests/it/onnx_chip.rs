@@ -29,7 +29,7 @@ use tilewright_reference::{Interpreter, Tensor};
 use tilewright_runtime::{ArrayError, ReadingOptions, read};
 use tilewright_tcp_cost::Setup;
 use tilewright_tcp_isa::program::Program;
-use tilewright_tcp_isa::program::tensor::Data;
+use tilewright_tcp_isa::program::tensor::TensorData;
 
 /// Products of one contraction, at most: larger ones say nothing new.
 const MOST_PRODUCTS: u64 = 1 << 18;
@@ -109,7 +109,7 @@ fn program(machine: &Tcp, text: &str) -> Result<Program, String> {
     let found = search(&task, &Options::exact(Goal::Time, 1), &mut |_, _| false);
     let best = found.kept.best().first().ok_or("no tactic is legal")?;
     let told = Told::new(&task, &found, best).ok_or("no words for it")?;
-    lowered(&task, &told.framed, &best.choice, &tilewright_tcp_lower::Options::default())
+    lowered(&task, &told.framed, &best.choice, &tilewright_tcp_lower::LowerOptions::default())
         .map(|done| done.program)
         .map_err(first)
 }
@@ -133,7 +133,7 @@ fn on_chip(machine: &Tcp, program: &Program, contraction: &Contraction) -> Resul
                     patterns[place(&order, &sizes, &here)] =
                         own[at][place(&contraction.labels[at], &sizes, &here)];
                 }
-                tensor.data = Data::Patterns(patterns);
+                tensor.data = TensorData::Patterns(patterns);
             }
         }
     }

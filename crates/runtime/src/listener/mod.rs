@@ -10,8 +10,8 @@ use tilewright_machine::tcp::Tcp;
 use tilewright_num::Dtype;
 use tilewright_tcp_exec::State;
 use tilewright_tcp_isa::program::Program;
-use tilewright_tcp_isa::program::event::{Event, Ticket};
-use tilewright_tcp_isa::program::tensor::Role;
+use tilewright_tcp_isa::program::event::{RunEvent, Ticket};
+use tilewright_tcp_isa::program::tensor::TensorRole;
 use tilewright_tcp_isa::program::transfer::Address;
 use tilewright_tcp_sim::findings::{self, Finding};
 use tilewright_tcp_sim::{Detail, Ended, Judge, Options, Outcome, SimError, WaitsFor};
@@ -83,7 +83,7 @@ impl<'a> ObservedRun<'a> {
     fn checker(&self) -> Option<findings::Judge<'a>> {
         let mut checker = self.wanted.findings.then(|| findings::Judge::new(self.machine, self.program))?;
         if self.before == InitialMemory::Inputs {
-            let inputs = self.program.tensors.iter().filter(|tensor| tensor.role != Role::Output);
+            let inputs = self.program.tensors.iter().filter(|tensor| tensor.role != TensorRole::Output);
             inputs.for_each(|tensor| checker.holds(tensor));
         }
         Some(checker)
@@ -173,7 +173,7 @@ struct RunListener<'f, 'm> {
 }
 
 impl Judge for RunListener<'_, '_> {
-    fn observe(&mut self, event: &Event<'_>) -> ControlFlow<()> {
+    fn observe(&mut self, event: &RunEvent<'_>) -> ControlFlow<()> {
         if let Some(checker) = &mut self.findings {
             checker.observe(event);
         }

@@ -8,7 +8,7 @@ use tilewright_base::Span;
 use tilewright_machine::tcp::Tcp;
 use tilewright_num::Dtype;
 use tilewright_tcp_exec::State;
-use tilewright_tcp_isa::program::event::{Event, Image, PeId, Ticket, Unit};
+use tilewright_tcp_isa::program::event::{CommandImage, ExecUnit, PeId, RunEvent, Ticket};
 use tilewright_tcp_isa::program::transfer::Address;
 use tilewright_tcp_isa::program::{Exec, Transfer};
 use tilewright_tcp_sim::findings::{FaultKind, Finding, Party};
@@ -19,7 +19,7 @@ use super::CommandObserver;
 pub(super) struct FinishedCommand {
     pub(super) ticket: Ticket,
     pe: PeId,
-    unit: Unit,
+    unit: ExecUnit,
     span: Span,
     image: CommandImage,
     at_cycles: u64,
@@ -36,18 +36,18 @@ pub(super) struct InFlight(BTreeMap<Ticket, FinishedCommand>);
 
 impl InFlight {
     /// The command that an event ends.
-    pub(super) fn observe(&mut self, event: &Event<'_>) -> Option<FinishedCommand> {
+    pub(super) fn observe(&mut self, event: &RunEvent<'_>) -> Option<FinishedCommand> {
         match event {
-            Event::Issue { ticket, pe, unit, image, span, at_cycles, .. } => {
+            RunEvent::Issue { ticket, pe, unit, image, span, at_cycles, .. } => {
                 let image = match image {
-                    Image::Exec(exec) => CommandImage::Exec(Arc::clone(exec)),
-                    Image::Transfer(transfer) => CommandImage::Transfer(Arc::clone(transfer)),
+                    CommandImage::Exec(exec) => CommandImage::Exec(Arc::clone(exec)),
+                    CommandImage::Transfer(transfer) => CommandImage::Transfer(Arc::clone(transfer)),
                 };
                 let (ticket, pe, unit, span, at_cycles) = (*ticket, *pe, *unit, *span, *at_cycles);
                 self.0.insert(ticket, FinishedCommand { ticket, pe, unit, span, image, at_cycles });
                 None
             }
-            Event::Done { ticket, at_cycles } => {
+            RunEvent::Done { ticket, at_cycles } => {
                 let command = self.0.remove(ticket)?;
                 Some(FinishedCommand { at_cycles: *at_cycles, ..command })
             }

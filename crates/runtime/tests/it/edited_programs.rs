@@ -14,7 +14,7 @@ use tilewright_runtime::{ArrayError, ReadingError, ReadingOptions, read};
 use tilewright_tcp_cost::cycles::image::exec_cycles;
 use tilewright_tcp_cost::{Setup, check};
 use tilewright_tcp_isa::program::text;
-use tilewright_tcp_lower::{Options, lower};
+use tilewright_tcp_lower::{LowerOptions, lower};
 
 /// Einsums whose programs use loads, multicast, sums over slices and bridges.
 const EINSUMS: [&str; 4] = [
@@ -39,7 +39,7 @@ fn lowered(machine: &Tcp) -> Vec<String> {
         let setup = Setup::new(machine, 1, Dtype::I8).unwrap();
         let verdict = check(&setup, &problem);
         if verdict.legal() {
-            texts.push(text::print(&lower(&setup, &problem, &verdict, &Options::default()).unwrap()));
+            texts.push(text::print(&lower(&setup, &problem, &verdict, &LowerOptions::default()).unwrap()));
         }
     }
     assert!(texts.len() >= 3, "{} of {} are legal", texts.len(), EINSUMS.len());

@@ -14,7 +14,7 @@ use tilewright_num::Dtype;
 use tilewright_record::KeepLast;
 use tilewright_runtime::readings::{ReadingOptions, read};
 use tilewright_tcp_cost::{Setup, check};
-use tilewright_tcp_lower::{Options, lower};
+use tilewright_tcp_lower::{LowerOptions, lower};
 use tilewright_tcp_sim::findings::Finding;
 
 #[path = "../../../tcp/lower/tests/it/drawn/mod.rs"]
@@ -42,7 +42,7 @@ fn findings(text: &str, dtype: Dtype) -> Option<Vec<String>> {
     if !verdict.legal() {
         return None;
     }
-    let program = lower(&setup, &problem, &verdict, &Options::default()).ok()?;
+    let program = lower(&setup, &problem, &verdict, &LowerOptions::default()).ok()?;
     let wanted = ReadingOptions { values: false, findings: true, trace: false, ..ReadingOptions::default() };
     let mut found = Vec::new();
     for least in [false, true] {

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use tilewright_base::invariant::OrBroken;
 
 use tilewright_num::Dtype;
-use tilewright_tcp_isa::program::event::{Event, Image, PeId, Ticket, Unit};
+use tilewright_tcp_isa::program::event::{CommandImage, ExecUnit, PeId, RunEvent, Ticket};
 use tilewright_tcp_isa::program::transfer::Address;
 use tilewright_tcp_sim::Judge;
 
 use super::{CommandImage, TimedCommand};
 
 /// The last command of each unit that somebody knows to be done: units run in order.
-type LastDone = BTreeMap<(PeId, Unit), Ticket>;
+type LastDone = BTreeMap<(PeId, ExecUnit), Ticket>;
 
 /// What a queue and its control core have learned.
 #[derive(Default)]
@@ -42,10 +42,17 @@ impl TimingListener {
         self.fronts.entry(pe).or_default()
     }
 
-    fn issue(&mut self, ticket: Ticket, (pe, unit): (PeId, Unit), image: Image<'_>, received: u64, at: u64) {
+    fn issue(
+        &mut self,
+        ticket: Ticket,
+        (pe, unit): (PeId, ExecUnit),
+        image: CommandImage<'_>,
+        received: u64,
+        at: u64,
+    ) {
         let (name, ran) = match image {
-            Image::Exec(exec) => (exec.name.clone(), CommandImage::Exec(Arc::clone(exec))),
-            Image::Transfer(transfer) => {
+            CommandImage::Exec(exec) => (exec.name.clone(), CommandImage::Exec(Arc::clone(exec))),
+            CommandImage::Transfer(transfer) => {
                 (transfer.name.clone(), CommandImage::Transfer(Arc::clone(transfer)))
             }
         };
@@ -77,35 +84,35 @@ fn merge(into: &mut LastDone, known: &LastDone) {
 }
 
 impl Judge for TimingListener {
-    fn observe(&mut self, event: &Event<'_>) -> ControlFlow<()> {
+    fn observe(&mut self, event: &RunEvent<'_>) -> ControlFlow<()> {
         match *event {
-            Event::Issue { ticket, pe, unit, image, received, at_cycles, .. } => {
+            RunEvent::Issue { ticket, pe, unit, image, received, at_cycles, .. } => {
                 self.issue(ticket, (pe, unit), image, received, at_cycles);
             }
-            Event::Start { ticket, at_cycles } => {
+            RunEvent::Start { ticket, at_cycles } => {
                 if let Some(command) = self.commands.get_mut(&ticket) {
                     command.start = at_cycles;
                 }
             }
-            Event::Done { ticket, at_cycles } => {
+            RunEvent::Done { ticket, at_cycles } => {
                 if let Some(command) = self.commands.get_mut(&ticket) {
                     command.end = at_cycles;
                 }
             }
-            Event::Waited { pe, ticket } => self.front(pe).waited.push(ticket),
-            Event::Synced { pe } => {
+            RunEvent::Waited { pe, ticket } => self.front(pe).waited.push(ticket),
+            RunEvent::Synced { pe } => {
                 let front = self.front(pe);
                 merge(&mut front.core, &front.issued);
             }
-            Event::Awaited { pe, ticket } => {
-                let unit = self.commands.get(&ticket).map_or(Unit::Core, |command| command.unit);
+            RunEvent::Awaited { pe, ticket } => {
+                let unit = self.commands.get(&ticket).map_or(ExecUnit::Core, |command| command.unit);
                 self.learns(pe, &LastDone::from([((pe, unit), ticket)]));
             }
-            Event::Posted { from, to } => {
+            RunEvent::Posted { from, to } => {
                 let known = self.front(from).core.clone();
                 self.messages.entry((from, to)).or_default().push_back(known);
             }
-            Event::Received { pe, from } => {
+            RunEvent::Received { pe, from } => {
                 let message = self.messages.get_mut(&(from, pe)).and_then(VecDeque::pop_front);
                 self.learns(pe, &message.or_broken("a message is posted before it is received"));
             }

@@ -8,7 +8,7 @@ use tilewright_compile::Compiled;
 use tilewright_compile::compiled::ProgramOutline;
 use tilewright_compile::schedule_text::LiveArea;
 use tilewright_machine::tcp::Tcp;
-use tilewright_tcp_isa::footprint::{Access, Store, of_exec, of_transfer};
+use tilewright_tcp_isa::footprint::{MemoryAccess, MemoryKind, of_exec, of_transfer};
 use tilewright_tcp_isa::program::event::{PeId, Ticket};
 
 use super::{CommandImage, TimedCommand};
@@ -127,7 +127,7 @@ pub(super) fn areas(
 ) -> Vec<LiveArea> {
     let mut order: Vec<(&Ticket, &TimedCommand)> = commands.iter().collect();
     order.sort_by_key(|(ticket, command)| (command.start, **ticket));
-    let mut memories: BTreeMap<Store, MemoryLiveness> = BTreeMap::new();
+    let mut memories: BTreeMap<MemoryKind, MemoryLiveness> = BTreeMap::new();
     for (ticket, command) in order {
         let accesses = touched(machine, command, pe);
         for write in [false, true] {
@@ -158,14 +158,14 @@ pub(super) fn areas(
 }
 
 /// What a command touches in the first slice of a PE and in its chip's HBM.
-fn touched(machine: &Tcp, command: &TimedCommand, pe: PeId) -> Vec<Access> {
+fn touched(machine: &Tcp, command: &TimedCommand, pe: PeId) -> Vec<MemoryAccess> {
     let mut accesses = match &command.ran {
         CommandImage::Exec(exec) => of_exec(machine, exec, command.pe, &[]).accesses,
         CommandImage::Transfer(transfer) => of_transfer(machine, transfer, &[]).accesses,
     };
     let first = pe.pe * machine.pe.slices;
     accesses.retain(|access| {
-        let here = access.memory == Store::Hbm || (access.slices.0..access.slices.1).contains(&first);
+        let here = access.memory == MemoryKind::Hbm || (access.slices.0..access.slices.1).contains(&first);
         // What comes from tables is somewhere in what they lead to.
         access.chip == pe.chip && here && access.bytes.is_exact()
     });
@@ -173,9 +173,9 @@ fn touched(machine: &Tcp, command: &TimedCommand, pe: PeId) -> Vec<Access> {
 }
 
 /// Names of places by memory and first byte; each ends where the next begins.
-fn named(compiled: &Compiled, outline: &ProgramOutline) -> BTreeMap<(Store, u64), Vec<&'static str>> {
+fn named(compiled: &Compiled, outline: &ProgramOutline) -> BTreeMap<(MemoryKind, u64), Vec<&'static str>> {
     let plan = &compiled.plan;
-    let mut all: BTreeMap<(Store, u64), Vec<&'static str>> = BTreeMap::new();
+    let mut all: BTreeMap<(MemoryKind, u64), Vec<&'static str>> = BTreeMap::new();
     let weights = plan.packed.first().and_then(|packed| packed.fills.first()).map(|fill| fill.at);
     let hbm = [
         ("embedding", plan.embedding),
@@ -184,10 +184,12 @@ fn named(compiled: &Compiled, outline: &ProgramOutline) -> BTreeMap<(Store, u64)
         ("tables", plan.token_table),
         ("logits", plan.logits),
     ];
-    let hbm =
-        hbm.into_iter().chain(weights.map(|at| ("weights", at))).map(|(name, at)| (Store::Hbm, name, at));
-    let dm = outline.places.named().into_iter().map(|(name, at)| (Store::Dm, name, at));
-    let files = [(Store::Trf, "register files", 0), (Store::Vrf, "vector registers", 0)];
+    let hbm = hbm
+        .into_iter()
+        .chain(weights.map(|at| ("weights", at)))
+        .map(|(name, at)| (MemoryKind::Hbm, name, at));
+    let dm = outline.places.named().into_iter().map(|(name, at)| (MemoryKind::Dm, name, at));
+    let files = [(MemoryKind::Trf, "register files", 0), (MemoryKind::Vrf, "vector registers", 0)];
     for (memory, name, at) in hbm.chain(dm).chain(files) {
         all.entry((memory, at)).or_default().push(name);
     }

@@ -22,7 +22,7 @@ use tilewright_compile::schedule_text::{
 };
 use tilewright_machine::tcp::Tcp;
 use tilewright_record::KeepLast;
-use tilewright_tcp_isa::program::event::{PeId, Ticket, Unit};
+use tilewright_tcp_isa::program::event::{ExecUnit, PeId, Ticket};
 use tilewright_tcp_isa::program::{Exec, Program, RegisterId, Transfer};
 use tilewright_tcp_sim::{Detail, Judge, Options, Outcome, SimError};
 
@@ -40,7 +40,7 @@ pub struct TimedCommand {
     /// Whose.
     pub pe: PeId,
     /// Who ran it.
-    pub unit: Unit,
+    pub unit: ExecUnit,
     /// Its image.
     pub name: String,
     /// When the queue issued it.
@@ -78,7 +78,7 @@ pub struct TimedSchedule {
     /// Launch and finish, which no schedule changes.
     pub fixed_cycles: u64,
     /// Of each unit, the busiest PE.
-    pub busy: BTreeMap<Unit, u64>,
+    pub busy: BTreeMap<ExecUnit, u64>,
     /// How the time of the first PE is made up.
     pub split: TimeSplit,
     /// What the busiest unit's PE waited for, longest first.
@@ -231,12 +231,12 @@ fn run(
 }
 
 /// Of each unit the PE that is busiest.
-fn busy(commands: &BTreeMap<Ticket, TimedCommand>) -> BTreeMap<Unit, u64> {
-    let mut by_pe: BTreeMap<(Unit, PeId), u64> = BTreeMap::new();
+fn busy(commands: &BTreeMap<Ticket, TimedCommand>) -> BTreeMap<ExecUnit, u64> {
+    let mut by_pe: BTreeMap<(ExecUnit, PeId), u64> = BTreeMap::new();
     for command in commands.values() {
         *by_pe.entry((command.unit, command.pe)).or_default() += command.end.exact_sub(command.start);
     }
-    let mut all: BTreeMap<Unit, u64> = BTreeMap::new();
+    let mut all: BTreeMap<ExecUnit, u64> = BTreeMap::new();
     for ((unit, _), cycles) in by_pe {
         let most = all.entry(unit).or_default();
         *most = cycles.max(*most);

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use tilewright_compile::schedule_text::kind;
-use tilewright_tcp_isa::program::event::{PeId, Ticket, Unit};
+use tilewright_tcp_isa::program::event::{ExecUnit, PeId, Ticket};
 
 use super::TimedCommand;
 
@@ -42,7 +42,7 @@ fn of_pe(commands: &BTreeMap<Ticket, TimedCommand>, pe: PeId) -> impl Iterator<I
 pub(super) fn split(commands: &BTreeMap<Ticket, TimedCommand>, pe: PeId) -> TimeSplit {
     let mut edges: Vec<(u64, bool, i64)> = Vec::new();
     for command in of_pe(commands, pe) {
-        let dma = command.unit == Unit::Dma;
+        let dma = command.unit == ExecUnit::Dma;
         edges.extend([(command.start, dma, 1), (command.end, dma, -1)]);
     }
     edges.sort_unstable();
@@ -66,7 +66,7 @@ pub(super) fn split(commands: &BTreeMap<Ticket, TimedCommand>, pe: PeId) -> Time
 pub(super) fn main_stalls(commands: &BTreeMap<Ticket, TimedCommand>, pe: PeId) -> Vec<MainStall> {
     let mut all: BTreeMap<(String, String), (u64, u64)> = BTreeMap::new();
     let mut free = None;
-    for command in of_pe(commands, pe).filter(|command| command.unit == Unit::Main) {
+    for command in of_pe(commands, pe).filter(|command| command.unit == ExecUnit::Main) {
         let idle = command.start.saturating_sub(free.unwrap_or(command.start));
         free = Some(command.end);
         if idle == 0 {
@@ -80,7 +80,7 @@ pub(super) fn main_stalls(commands: &BTreeMap<Ticket, TimedCommand>, pe: PeId) -
         let on = stood.map(told).unwrap_or_else(|| {
             // Without a wait the core held it back: until all was done, or for others.
             let ended =
-                of_pe(commands, pe).filter(|other| other.unit == Unit::Dma && gap.contains(&other.end));
+                of_pe(commands, pe).filter(|other| other.unit == ExecUnit::Dma && gap.contains(&other.end));
             let last = ended.max_by_key(|other| other.end);
             last.map_or("the queue and the control core".to_string(), |last| {
                 format!("a sync or a message behind {}", told(last))

@@ -9,7 +9,7 @@ use tilewright_machine::Tcp;
 use tilewright_num::Dtype;
 use tilewright_schedule::timing::{EXPLAINED_PERCENT, schedule};
 use tilewright_schedule::tune::{TuneError, TuneGoal, budget, tune, tune_compiled};
-use tilewright_tcp_isa::program::event::Unit;
+use tilewright_tcp_isa::program::event::ExecUnit;
 use tilewright_tcp_isa::program::text::print;
 
 fn tcp() -> Tcp {
@@ -48,7 +48,7 @@ fn no_schedule_beats_its_bound_and_reasons_add_up() {
                 schedule
                     .commands
                     .values()
-                    .filter(move |command| command.pe.pe == pe && command.unit == Unit::Main)
+                    .filter(move |command| command.pe.pe == pe && command.unit == ExecUnit::Main)
             };
             // On a context commands follow each other, and what it stalled for fills the gaps.
             let (first, last) =

@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 
 use smallvec::SmallVec;
 use tilewright_num::{Dtype, RuleSet, commit_relu, convert};
-use tilewright_tcp_isa::program::exec::{Commit, Fill, Memory, Short};
+use tilewright_tcp_isa::program::exec::{Commit, Fill, Memory, ShortLoad};
 
 use super::fault::{Fault, Problem, Stage, equal, product};
 use super::packets::{Packets, load_bits, store_bits};
@@ -219,7 +219,7 @@ pub(super) fn fill(state: &mut State, group: Group, fill: &Fill) -> Result<(), F
 }
 
 /// Copies contiguous bytes of data memory into a register file.
-pub(super) fn short(state: &mut State, group: Group, short: &Short) -> Result<(), Fault> {
+pub(super) fn short(state: &mut State, group: Group, short: &ShortLoad) -> Result<(), Fault> {
     let sizes = state.sizes;
     let check = |memory: Memory, offset: u64| {
         let (name, capacity) = sizes.of(memory);

@@ -58,7 +58,7 @@ use tilewright_machine::tcp::Tcp;
 
 use tilewright_tcp_isa::program::Exec;
 use tilewright_tcp_isa::program::event::PeId;
-use tilewright_tcp_isa::program::exec::Body;
+use tilewright_tcp_isa::program::exec::ExecBody;
 
 /// Runs one tensor unit command of the group that starts at a PE. Every size in the image is a number.
 ///
@@ -79,8 +79,8 @@ pub fn exec_literally(machine: &Tcp, state: &mut State, pe: PeId, exec: &Exec) -
 fn exec_in(machine: &Tcp, state: &mut State, pe: PeId, exec: &Exec, way: Way) -> Result<(), Fault> {
     let group = state.group(pe, exec.pes)?;
     match &exec.body {
-        Body::Stream(image) => stream::run(machine, state, group, image, way),
-        Body::Fill(fill) => commit::fill(state, group, fill),
-        Body::Short(short) => commit::short(state, group, short),
+        ExecBody::Stream(image) => stream::run(machine, state, group, image, way),
+        ExecBody::Fill(fill) => commit::fill(state, group, fill),
+        ExecBody::Short(short) => commit::short(state, group, short),
     }
 }

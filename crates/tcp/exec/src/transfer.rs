@@ -6,7 +6,7 @@
 use tilewright_machine::tcp::Tcp;
 use tilewright_num::{Dtype, int_value};
 use tilewright_tcp_isa::program::Transfer;
-use tilewright_tcp_isa::program::transfer::{Address, Medium, TransferIndex};
+use tilewright_tcp_isa::program::transfer::{Address, MemoryInstance, TransferIndex};
 
 use super::fault::{Fault, Problem, Stage, product};
 use super::packets::load_bits;
@@ -109,7 +109,7 @@ impl Mover<'_> {
         let mut entry = [0; 4];
         self.state.read(step(by.table, row.saturating_mul(4))?, &mut entry).map_err(dma)?;
         let entry = int_value(by.dtype, load_bits(&entry, 32, 0));
-        let offsets = matches!(by.table.locate().map(|at| at.medium), Some(Medium::Hbm));
+        let offsets = matches!(by.table.locate().map(|at| at.medium), Some(MemoryInstance::Hbm));
         let named = |stride: i64| if offsets { entry } else { entry.saturating_mul(stride) };
         let (from, to) = match by.scatter {
             false => (named(from), to.saturating_mul(row)),

@@ -4,7 +4,7 @@
 //! A group of sums drains after its last step has left the tree ("accumulation of N steps delays the output by N").
 
 use tilewright_machine::tcp::Tcp;
-use tilewright_tcp_isa::contraction::Contraction;
+use tilewright_tcp_isa::contraction::ContractionStage;
 use tilewright_tcp_isa::program::exec::Drain;
 
 use crate::fifo::Fifo;
@@ -23,7 +23,7 @@ pub enum Accumulators {
 /// A contraction engine at work.
 #[derive(Clone, Debug)]
 pub(crate) struct Engine {
-    shape: Contraction,
+    shape: ContractionStage,
     reads: Reads,
     accumulators: Accumulators,
     /// Steps in a row that add to one slot.
@@ -44,7 +44,7 @@ pub(crate) struct Engine {
 impl Engine {
     pub(crate) fn new(
         machine: &Tcp,
-        shape: &Contraction,
+        shape: &ContractionStage,
         reads: Reads,
         inner: u64,
         how: Accumulators,

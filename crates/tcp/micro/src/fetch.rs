@@ -1,7 +1,7 @@
 //! Fetch unit: one access a cycle; bytes become flits, a packet's last flit may be partly filled (vISA book, fetch engine).
 
 use tilewright_machine::tcp::Tcp;
-use tilewright_tcp_cost::cycles::fetch::Fetch;
+use tilewright_tcp_cost::cycles::fetch::FetchStage;
 use tilewright_tcp_isa::program::exec::Context;
 
 use crate::banks::{Walk, touched};
@@ -21,7 +21,7 @@ pub(crate) struct FetchUnit {
 }
 
 impl FetchUnit {
-    pub(crate) fn new(machine: &Tcp, fetch: &Fetch, walk: Walk) -> FetchUnit {
+    pub(crate) fn new(machine: &Tcp, fetch: &FetchStage, walk: Walk) -> FetchUnit {
         let width_bytes = match fetch.context {
             Context::Main => fetch.read_bytes,
             Context::Sub => machine.fetch.sub_width_bytes,

@@ -2,7 +2,7 @@
 
 use tilewright_machine::tcp::Tcp;
 use tilewright_tcp_cost::cycles::{
-    Command, Stage, command_cycles, contraction, switch, vector, worst_cycles,
+    CommandStages, PipelineStage, command_cycles, contraction, switch, vector, worst_cycles,
 };
 
 use crate::pipeline::custom_sources;
@@ -31,7 +31,7 @@ pub struct Gap {
     /// Fill of the ring, depth of the tree and of the vector engine.
     pub fill_cycles: u64,
     /// The slowest stage, by the closed form.
-    pub binding: Stage,
+    pub binding: PipelineStage,
 }
 
 impl Gap {
@@ -71,13 +71,13 @@ impl Gap {
     }
 }
 
-fn early_cycles(machine: &Tcp, command: &Command) -> u64 {
+fn early_cycles(machine: &Tcp, command: &CommandStages) -> u64 {
     let Some(sent) = command.switch.filter(|s| topology::uses_ring(s.topology)) else { return 0 };
     let custom = custom_sources(command);
     topology::early_cycles(sent.topology, custom, sent.packets, sent.packet_flits, machine.network.hop_cycles)
 }
 
-fn fill_cycles(machine: &Tcp, command: &Command) -> u64 {
+fn fill_cycles(machine: &Tcp, command: &CommandStages) -> u64 {
     let ring = command.switch.map_or(0, |s| switch::fill_cycles(machine, s.topology));
     let tree = command.contraction.as_ref().map_or(0, contraction::latency_cycles);
     let chain = command

@@ -1,7 +1,7 @@
 //! One context of one slice: fetch unit, the queue to the network, engines with a queue before each, and the last unit.
 
 use tilewright_machine::tcp::Tcp;
-use tilewright_tcp_cost::cycles::Command;
+use tilewright_tcp_cost::cycles::CommandStages;
 use tilewright_tcp_isa::switch::Topology;
 
 use crate::contraction::Engine;
@@ -104,7 +104,7 @@ impl Pipeline {
 }
 
 /// The queue behind a fetch unit: the packet that its router buffers, and what a cast delays.
-pub(crate) fn fetch_queue(machine: &Tcp, command: &Command) -> Fifo {
+pub(crate) fn fetch_queue(machine: &Tcp, command: &CommandStages) -> Fifo {
     let cast_cycles = match &command.fetch {
         Some(fetch) if fetch.cast => machine.fetch.cast_cycles,
         _ => 0,
@@ -115,7 +115,7 @@ pub(crate) fn fetch_queue(machine: &Tcp, command: &Command) -> Fifo {
 }
 
 /// What a slice keeps waits here: a packet if it comes from a ring.
-fn kept_queue(machine: &Tcp, command: &Command) -> Fifo {
+fn kept_queue(machine: &Tcp, command: &CommandStages) -> Fifo {
     let packet_flits = match command.switch {
         Some(switch) if switch.topology != Topology::Forwarding => switch.packet_flits,
         _ => 0,
@@ -124,12 +124,12 @@ fn kept_queue(machine: &Tcp, command: &Command) -> Fifo {
 }
 
 /// Sources that each slice keeps under a custom bitmap, as the collect stage counts them.
-pub(crate) fn custom_sources(command: &Command) -> u64 {
+pub(crate) fn custom_sources(command: &CommandStages) -> u64 {
     let sent = command.switch.map_or(0, |switch| switch.packets);
     command.collect.and_then(|collect| collect.packets.checked_div(sent)).unwrap_or(0)
 }
 
-fn delivered_flits(machine: &Tcp, command: &Command) -> u64 {
+fn delivered_flits(machine: &Tcp, command: &CommandStages) -> u64 {
     let Some(fetch) = &command.fetch else { return 0 };
     let flits = fetch.packets.saturating_mul(fetch.packet_bytes.div_ceil(machine.network.flit_bytes));
     let kept = command.switch.map_or(1, |switch| {
@@ -148,7 +148,7 @@ fn delivered_flits(machine: &Tcp, command: &Command) -> u64 {
 }
 
 /// Flits that leave the vector engine: as many as the next stage takes.
-fn vector_output(command: &Command, flits: u64) -> u64 {
+fn vector_output(command: &CommandStages, flits: u64) -> u64 {
     let cast = command.cast.map(|cast| cast.flits);
     let commit = command.commit.filter(|_| command.transpose.is_none()).map(|commit| commit.flits);
     cast.or(commit).filter(|&next| next > 0 && flits.is_multiple_of(next)).unwrap_or(flits)

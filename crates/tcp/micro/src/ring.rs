@@ -6,7 +6,7 @@
 //! simplest that gives both what the book counts (ring size times flits) and what it measures (a fill of two cycles a slice).
 
 use tilewright_machine::tcp::Tcp;
-use tilewright_tcp_cost::cycles::switch::Switch;
+use tilewright_tcp_cost::cycles::switch::SwitchStage;
 use tilewright_tcp_isa::switch::Topology;
 
 use crate::fifo::Fifo;
@@ -46,7 +46,7 @@ pub(crate) struct Routers {
 
 impl Routers {
     /// Routers for what each slice sends; `custom_sources` are those that a custom bitmap keeps.
-    pub(crate) fn new(machine: &Tcp, switch: &Switch, custom_sources: u64) -> Routers {
+    pub(crate) fn new(machine: &Tcp, switch: &SwitchStage, custom_sources: u64) -> Routers {
         let slices = topology::slices(switch.topology);
         let hop = machine.network.hop_cycles;
         let links = || (0..slices).map(|_| Fifo::new(hop + 1, hop)).collect::<Vec<_>>();

@@ -1,8 +1,8 @@
 //! Where flits end: commit unit or register file (vISA book, commit engine and tensor register file).
 
 use tilewright_machine::tcp::Tcp;
-use tilewright_tcp_cost::cycles::commit::Commit;
-use tilewright_tcp_cost::cycles::load::Load;
+use tilewright_tcp_cost::cycles::commit::CommitStage;
+use tilewright_tcp_cost::cycles::load::LoadStage;
 use tilewright_tcp_isa::program::exec::Context;
 
 use crate::banks::{Walk, touched};
@@ -29,7 +29,7 @@ pub(crate) struct CommitUnit {
 }
 
 impl CommitUnit {
-    pub(crate) fn new(machine: &Tcp, commit: &Commit, walk: Walk) -> CommitUnit {
+    pub(crate) fn new(machine: &Tcp, commit: &CommitStage, walk: Walk) -> CommitUnit {
         let width_bytes = match commit.context {
             Context::Main => commit.write_bytes,
             Context::Sub => machine.commit.sub_width_bytes,
@@ -65,7 +65,7 @@ pub(crate) struct StoreUnit {
 }
 
 impl StoreUnit {
-    pub(crate) fn new(machine: &Tcp, load: &Load) -> StoreUnit {
+    pub(crate) fn new(machine: &Tcp, load: &LoadStage) -> StoreUnit {
         let flit_bytes = machine.network.flit_bytes;
         let width_bytes = match load.context {
             Context::Main => flit_bytes,

@@ -2,8 +2,8 @@
 //! (vISA book, the engine of each name).
 
 use tilewright_machine::tcp::Tcp;
-use tilewright_tcp_cost::cycles::vector::Vector;
-use tilewright_tcp_isa::transpose::Transpose;
+use tilewright_tcp_cost::cycles::vector::VectorStage;
+use tilewright_tcp_isa::transpose::TransposeStage;
 
 use crate::contraction::Engine;
 use crate::fifo::Fifo;
@@ -46,7 +46,7 @@ pub(crate) struct VectorEngine {
 }
 
 impl VectorEngine {
-    pub(crate) fn new(machine: &Tcp, vector: &Vector, output_flits: u64) -> VectorEngine {
+    pub(crate) fn new(machine: &Tcp, vector: &VectorStage, output_flits: u64) -> VectorEngine {
         let split = vector.narrow && !vector.upper_half_padding;
         let flit_cycles = if split { machine.ve.int_ways.div_ceil(machine.ve.float_ways) } else { 1 };
         let fold = vector.flits.checked_div(output_flits).unwrap_or(1).max(1);
@@ -54,7 +54,7 @@ impl VectorEngine {
     }
 
     /// Depth of the chain and of the reduction between slices: the queue behind the engine.
-    pub(crate) fn depth_cycles(machine: &Tcp, vector: &Vector) -> u64 {
+    pub(crate) fn depth_cycles(machine: &Tcp, vector: &VectorStage) -> u64 {
         let hops = if vector.reduced_slices > 1 { vector.reduced_slices } else { 0 };
         machine.ve.pipeline_cycles + machine.ve.unit_cycles * vector.units + machine.network.hop_cycles * hops
     }
@@ -83,7 +83,7 @@ pub(crate) struct Tiles {
 }
 
 impl Tiles {
-    pub(crate) fn new(machine: &Tcp, transpose: &Transpose) -> Tiles {
+    pub(crate) fn new(machine: &Tcp, transpose: &TransposeStage) -> Tiles {
         let needed = transpose.columns.div_ceil(machine.transpose.buffer_columns).max(1);
         Tiles {
             tile_flits: (transpose.rows * transpose.columns).div_ceil(transpose.flit_elements.max(1)).max(1),

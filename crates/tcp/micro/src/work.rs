@@ -1,6 +1,6 @@
 //! What is simulated: a command as the closed forms describe it, and what they do not need to know.
 
-use tilewright_tcp_cost::cycles::Command;
+use tilewright_tcp_cost::cycles::CommandStages;
 
 use crate::banks::Walk;
 use crate::contraction::Accumulators;
@@ -10,7 +10,7 @@ use crate::register_file::Reads;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Work {
     /// Stages and their sizes.
-    pub command: Command,
+    pub command: CommandStages,
     /// Where the fetch unit reads.
     pub fetch: Walk,
     /// Where the commit unit writes.
@@ -27,7 +27,7 @@ pub struct Work {
 
 impl Work {
     /// A command that reads and writes data memory from its start on, without a gap.
-    pub fn new(command: Command) -> Work {
+    pub fn new(command: CommandStages) -> Work {
         let fetch_bytes = command.fetch.map_or(0, |fetch| fetch.read_bytes);
         let commit_bytes = command.commit.map_or(0, |commit| commit.write_bytes);
         Work {

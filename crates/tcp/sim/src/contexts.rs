@@ -6,8 +6,8 @@
 
 use tilewright_base::Span;
 use tilewright_record::Sink;
-use tilewright_tcp_cost::cycles::Stage;
-use tilewright_tcp_isa::program::event::{Event, Image, PeId, Unit};
+use tilewright_tcp_cost::cycles::PipelineStage;
+use tilewright_tcp_isa::program::event::{CommandImage, ExecUnit, PeId, RunEvent};
 
 use crate::SimError;
 use crate::contention::FULL_Q32;
@@ -20,16 +20,16 @@ const MAIN: usize = 0;
 const SUB: usize = 1;
 
 /// The engines that stages belong to.
-const STAGES: [(Stage, Engine); 9] = [
-    (Stage::Fetch, Engine::Fetch),
-    (Stage::Switch, Engine::Switch),
-    (Stage::Contraction, Engine::Contraction),
-    (Stage::Vector, Engine::Vector),
-    (Stage::Commit, Engine::Commit),
-    (Stage::Load, Engine::Commit),
-    (Stage::Collect, Engine::Collect),
-    (Stage::Cast, Engine::Cast),
-    (Stage::Transpose, Engine::Transpose),
+const STAGES: [(PipelineStage, Engine); 9] = [
+    (PipelineStage::Fetch, Engine::Fetch),
+    (PipelineStage::Switch, Engine::Switch),
+    (PipelineStage::Contraction, Engine::Contraction),
+    (PipelineStage::Vector, Engine::Vector),
+    (PipelineStage::Commit, Engine::Commit),
+    (PipelineStage::Load, Engine::Commit),
+    (PipelineStage::Collect, Engine::Collect),
+    (PipelineStage::Cast, Engine::Cast),
+    (PipelineStage::Transpose, Engine::Transpose),
 ];
 
 /// Busy cycles of each engine in one command.
@@ -56,18 +56,18 @@ impl<S: Sink> World<'_, '_, S> {
             return Ok(false);
         }
         let (ticket, owner, at_cycles) = (self.ticket(), self.pes[pe].id, self.now);
-        let unit = Unit::of(plan.exec.context);
-        self.tell(&Event::Issue {
+        let unit = ExecUnit::of(plan.exec.context);
+        self.tell(&RunEvent::Issue {
             ticket,
             pe: owner,
             unit,
             id,
-            image: Image::Exec(&plan.exec),
+            image: CommandImage::Exec(&plan.exec),
             received,
             span,
             at_cycles,
         });
-        self.tell(&Event::Start { ticket, at_cycles });
+        self.tell(&RunEvent::Start { ticket, at_cycles });
         let bitmap_cycles = plan.occupies.bitmap_cycles;
         for at in group {
             let held = &mut self.pes[at];
@@ -233,7 +233,7 @@ impl<S: Sink> World<'_, '_, S> {
         self.sums.counts.add(&running.plan.counts, 1);
         self.images.exec(&running.plan, running.started, self.now);
         self.sums.ledger.exec(&running.plan, self.now - running.started);
-        self.tell(&Event::Done { ticket: running.ticket, at_cycles: self.now });
+        self.tell(&RunEvent::Done { ticket: running.ticket, at_cycles: self.now });
         self.command_done(pe);
         let last = pe + usize::try_from(running.plan.exec.pes).unwrap_or(1);
         self.pump_chip(pe)?;

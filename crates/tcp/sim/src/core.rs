@@ -9,8 +9,8 @@ use tilewright_base::Span;
 use tilewright_record::Sink;
 use tilewright_tcp_cost::cycles::image::transfer::cycles_of_ns;
 use tilewright_tcp_isa::program::RegisterId;
-use tilewright_tcp_isa::program::control::{Command, Condition, Step, StepKind, Value};
-use tilewright_tcp_isa::program::event::{Event, PeId};
+use tilewright_tcp_isa::program::control::{Command, Condition, ControlExpr, Step, StepKind};
+use tilewright_tcp_isa::program::event::{PeId, RunEvent};
 
 use crate::SimError;
 use crate::arithmetic::{evaluate, holds};
@@ -211,7 +211,7 @@ impl<'p, S: Sink> World<'p, '_, S> {
                 let next = self.synced(pe);
                 if matches!(next, Next::Go) {
                     let (ticket, owner, at_cycles) = (self.ticket(), self.pes[pe].id, self.now);
-                    self.tell(&Event::Read {
+                    self.tell(&RunEvent::Read {
                         ticket,
                         pe: owner,
                         address: *address,
@@ -311,7 +311,7 @@ impl<'p, S: Sink> World<'p, '_, S> {
             return Next::Wait(WaitsFor::Sync);
         }
         let id = self.pes[pe].id;
-        self.tell(&Event::Synced { pe: id });
+        self.tell(&RunEvent::Synced { pe: id });
         self.advance(pe);
         Next::Go
     }
@@ -329,7 +329,7 @@ impl<'p, S: Sink> World<'p, '_, S> {
         let owner = state.id;
         self.pes[pe].core.received += 1;
         if let Some(ticket) = named.ticket {
-            self.tell(&Event::Awaited { pe: owner, ticket });
+            self.tell(&RunEvent::Awaited { pe: owner, ticket });
         }
         self.advance(pe);
         Next::Go
@@ -342,7 +342,7 @@ impl<'p, S: Sink> World<'p, '_, S> {
         (!polled).then_some(Next::After(self.machine.queue.wait_cycles))
     }
 
-    fn post(&mut self, pe: usize, to: PeId, value: Value, span: Span) -> Result<Next, SimError> {
+    fn post(&mut self, pe: usize, to: PeId, value: ControlExpr, span: Span) -> Result<Next, SimError> {
         let target = self.index(to, span)?;
         let value = evaluate(value, &self.pes[pe].core.registers);
         let from = self.pes[pe].id;
@@ -351,7 +351,7 @@ impl<'p, S: Sink> World<'p, '_, S> {
         let bell_cycles = cycles_of_ns(machine, bell_ns);
         let arrives = self.after(machine.queue.push_cycles.saturating_add(bell_cycles))?;
         self.latency(bell_cycles);
-        self.tell(&Event::Posted { from, to });
+        self.tell(&RunEvent::Posted { from, to });
         let area = self.pes[target].core.inbox.entry(pe).or_default();
         if area.len() >= MESSAGES {
             return Err(SimError::Messages { pe: to, most: MESSAGES, span });
@@ -382,7 +382,7 @@ impl<'p, S: Sink> World<'p, '_, S> {
         area.pop_front();
         let id = self.pes[pe].id;
         self.pes[pe].core.received += 1;
-        self.tell(&Event::Received { pe: id, from });
+        self.tell(&RunEvent::Received { pe: id, from });
         if let Some(register) = register {
             self.set(pe, register, value, span)?;
         }

@@ -3,7 +3,7 @@
 //! A transfer takes its start-up, then moves data as fast as [`crate::fluid`] lets it.
 
 use tilewright_record::Sink;
-use tilewright_tcp_isa::program::event::Event;
+use tilewright_tcp_isa::program::event::RunEvent;
 
 use crate::SimError;
 use crate::events::What;
@@ -26,7 +26,7 @@ impl<S: Sink> World<'_, '_, S> {
         let (ticket, at_cycles) = (sending.ticket, self.now);
         let startup_cycles = sending.plan.cost.cycles.startup_cycles;
         state.sending = Some(sending);
-        self.tell(&Event::Start { ticket, at_cycles });
+        self.tell(&RunEvent::Start { ticket, at_cycles });
         let at = self.after(startup_cycles)?;
         self.events.plan(at, What::Moves(small(pe)));
         Ok(())
@@ -61,7 +61,7 @@ impl<S: Sink> World<'_, '_, S> {
         self.sums.ledger.transfer(&plan, self.now - sending.started);
         self.trace.transfer(pe, &sending, self.now)?;
         self.touch(&plan)?;
-        self.tell(&Event::Done { ticket: sending.ticket, at_cycles: self.now });
+        self.tell(&RunEvent::Done { ticket: sending.ticket, at_cycles: self.now });
         self.command_done(pe);
         self.pump_chip(pe)?;
         self.start_transfer(pe)

@@ -17,8 +17,8 @@ use std::sync::Arc;
 use tilewright_machine::tcp::Tcp;
 use tilewright_tcp_cost::cycles::hbm::reached_q32;
 use tilewright_tcp_cost::cycles::image::TransferCost;
-use tilewright_tcp_cost::cycles::image::networks::Path;
-use tilewright_tcp_cost::cycles::image::transfer::OffChip;
+use tilewright_tcp_cost::cycles::image::networks::SharedPath;
+use tilewright_tcp_cost::cycles::image::transfer::HbmUse;
 
 use self::fill::Fill;
 use crate::contention::FULL_Q32;
@@ -33,7 +33,7 @@ enum Shared {
     /// The link into a chip.
     In(u64),
     /// A data memory network or the port of a PE.
-    Path(Path),
+    Path(SharedPath),
 }
 
 /// The part of a shared thing's time that a transfer takes at its own pace.
@@ -85,12 +85,12 @@ impl Uses {
     /// The data memory networks among them: chip and number.
     pub fn networks(&self) -> impl Iterator<Item = (u64, u64)> {
         self.0.iter().filter_map(|used| match used.of {
-            Shared::Path(Path::Network { chip, network }) => Some((chip, network)),
+            Shared::Path(SharedPath::Network { chip, network }) => Some((chip, network)),
             _ => None,
         })
     }
 
-    fn add_off_chip(&mut self, side: &OffChip, cycles: u64) {
+    fn add_off_chip(&mut self, side: &HbmUse, cycles: u64) {
         let of = Shared::Hbm(side.chip);
         let most_q32 = part(side.busiest_q32, cycles);
         let channels_q32: Vec<u64> = side.channels_q32.iter().map(|time| part(*time, cycles)).collect();
@@ -205,7 +205,7 @@ impl Fluid {
 
     /// A transfer under way uses this network.
     pub fn uses_network(&self, chip: u64, network: u64) -> bool {
-        let known = self.known.get(&Shared::Path(Path::Network { chip, network }));
+        let known = self.known.get(&Shared::Path(SharedPath::Network { chip, network }));
         known.and_then(|at| self.things.get(*at)).is_some_and(|thing| !thing.users.is_empty())
     }
 
@@ -221,7 +221,7 @@ impl Fluid {
 
     /// From now on commands leave so much of the banks behind a network. Whether that changes any speed.
     pub fn leave(&mut self, now: u64, (chip, network): (u64, u64), left_q32: u64) -> bool {
-        let at = self.thing(Shared::Path(Path::Network { chip, network }));
+        let at = self.thing(Shared::Path(SharedPath::Network { chip, network }));
         let thing = &mut self.things[at];
         let before = thing.capacity_q32;
         if before == left_q32 || thing.wanted_q32 <= before.min(left_q32) {
@@ -385,7 +385,7 @@ fn cycles_at(left_q32: u128, speed_q32: u64) -> u64 {
 mod tests {
     use std::sync::Arc;
 
-    use tilewright_tcp_cost::cycles::image::networks::Path;
+    use tilewright_tcp_cost::cycles::image::networks::SharedPath;
 
     use super::{FULL_Q32, Fluid, Shared, Use, Uses};
 
@@ -407,7 +407,7 @@ mod tests {
             let channels_q32: Vec<u64> = (0..4 * self.below(2)).map(|_| self.part()).collect();
             let most_q32 = channels_q32.iter().copied().max().unwrap_or_else(|| self.part());
             let plain = |of, most_q32| Use { of, most_q32, channels_q32: Vec::new() };
-            let path = Shared::Path(Path::Network { chip, network: self.below(4) });
+            let path = Shared::Path(SharedPath::Network { chip, network: self.below(4) });
             let mut uses = vec![plain(path, self.part())];
             if self.below(2) == 0 {
                 uses.push(Use { of: Shared::Hbm(chip), most_q32, channels_q32 });

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use tilewright_tcp_cost::cycles::Stage;
+use tilewright_tcp_cost::cycles::PipelineStage;
 use tilewright_tcp_isa::program::Program;
-use tilewright_tcp_isa::program::event::Unit;
+use tilewright_tcp_isa::program::event::ExecUnit;
 
 use crate::plan::{ExecPlan, Plans, TransferPlan};
 
@@ -14,7 +14,7 @@ pub struct ImageUse {
     /// The image.
     pub name: Arc<str>,
     /// Who runs it.
-    pub unit: Unit,
+    pub unit: ExecUnit,
     /// How often it ran to its end.
     pub runs: u64,
     /// When the first run began.
@@ -26,7 +26,7 @@ pub struct ImageUse {
     /// Of all runs, without what slices and chips take in any case.
     pub energy_fj: u128,
     /// The slowest stage of the longest run, and its cycles; transfers have none.
-    pub slowest: Option<(Stage, u64)>,
+    pub slowest: Option<(PipelineStage, u64)>,
     longest_cycles: u64,
 }
 
@@ -39,9 +39,9 @@ pub(crate) struct Images {
 
 impl Images {
     pub(crate) fn new(program: &Program, plans: &Plans) -> Images {
-        let units = program.execs.iter().map(|exec| Unit::of(exec.context));
+        let units = program.execs.iter().map(|exec| ExecUnit::of(exec.context));
         let execs = plans.exec_names().zip(units).map(|(name, unit)| row(name, unit));
-        let transfers = plans.transfer_names().map(|name| row(name, Unit::Dma));
+        let transfers = plans.transfer_names().map(|name| row(name, ExecUnit::Dma));
         Images { execs: program.execs.len(), rows: execs.chain(transfers).collect() }
     }
 
@@ -84,7 +84,7 @@ impl ImageUse {
     }
 }
 
-fn row(name: &Arc<str>, unit: Unit) -> ImageUse {
+fn row(name: &Arc<str>, unit: ExecUnit) -> ImageUse {
     ImageUse {
         name: name.clone(),
         unit,

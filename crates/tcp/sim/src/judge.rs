@@ -3,13 +3,13 @@
 use std::ops::ControlFlow;
 
 use tilewright_num::Dtype;
-use tilewright_tcp_isa::program::event::Event;
+use tilewright_tcp_isa::program::event::RunEvent;
 use tilewright_tcp_isa::program::transfer::Address;
 
 /// Told what happens, in the order in which it happens. A command's values are those of its end.
 pub trait Judge {
     /// Something happened; breaking ends the run with [`crate::Ended::Stopped`].
-    fn observe(&mut self, event: &Event<'_>) -> ControlFlow<()>;
+    fn observe(&mut self, event: &RunEvent<'_>) -> ControlFlow<()>;
 
     /// What a control core reads from a memory; `None` if values are not computed or cannot be read there.
     fn read(&mut self, address: Address, dtype: Dtype) -> Option<i64>;
@@ -20,7 +20,7 @@ pub trait Judge {
 pub struct NoJudge;
 
 impl Judge for NoJudge {
-    fn observe(&mut self, _event: &Event<'_>) -> ControlFlow<()> {
+    fn observe(&mut self, _event: &RunEvent<'_>) -> ControlFlow<()> {
         ControlFlow::Continue(())
     }
 

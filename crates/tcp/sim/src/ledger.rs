@@ -5,8 +5,8 @@ use std::sync::Arc;
 use tilewright_machine::tcp::Tcp;
 use tilewright_tcp_isa::memory::payload_bits;
 use tilewright_tcp_isa::program::event::PeId;
-use tilewright_tcp_isa::program::exec::{Body, Commit, Exec, Loop, Memory, Switch};
-use tilewright_tcp_isa::program::transfer::Medium;
+use tilewright_tcp_isa::program::exec::{Commit, Exec, ExecBody, Loop, Memory, Switch};
+use tilewright_tcp_isa::program::transfer::MemoryInstance;
 use tilewright_tcp_isa::switch::Topology;
 
 use crate::plan::{ExecPlan, TransferPlan};
@@ -73,14 +73,14 @@ impl Ledger {
         for (moved, _) in self.moved_bytes.iter_mut().zip(ends).filter(|(_, end)| end.is_some()) {
             *moved = moved.saturating_add(whole);
         }
-        let in_dm = |medium: Medium| matches!(medium, Medium::Dm { .. });
+        let in_dm = |medium: MemoryInstance| matches!(medium, MemoryInstance::Dm { .. });
         if in_dm(plan.cost.target.medium) {
             self.brought_bytes = self.brought_bytes.saturating_add(u128::from(whole));
         }
         if in_dm(plan.cost.source.medium) {
             self.taken_bytes = self.taken_bytes.saturating_add(u128::from(whole));
         }
-        if plan.cost.source.medium == Medium::Hbm {
+        if plan.cost.source.medium == MemoryInstance::Hbm {
             // Loops that stay or overlap read the same bytes again.
             let apart =
                 loops.filter(|row| row.source.unsigned_abs() >= plan.transfer.packet && row.source != 0);
@@ -127,7 +127,7 @@ impl Work {
         let slices = exec.pes.saturating_mul(machine.pe.slices);
         let everywhere = u128::from(slices);
         match &exec.body {
-            Body::Stream(stream) => {
+            ExecBody::Stream(stream) => {
                 let (elements, packet) = (all(&stream.fetch.loops), u128::from(stream.fetch.packet));
                 let bits = u128::from(payload_bits(stream.fetch.dtype));
                 let flit = u128::from(machine.network.flit_bytes.max(1));
@@ -147,12 +147,12 @@ impl Work {
                     ..written(&stream.commit, slices)
                 }
             }
-            Body::Short(short) => {
+            ExecBody::Short(short) => {
                 let bytes = u128::from(short.bytes).saturating_mul(everywhere);
                 let loaded_bytes = if short.memory == Memory::Vrf { 0 } else { bytes };
                 Work { fetched_bytes: bytes, packet_bytes: bytes, loaded_bytes, ..Work::default() }
             }
-            Body::Fill(fill) => written(&fill.commit, slices),
+            ExecBody::Fill(fill) => written(&fill.commit, slices),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use tilewright_base::Span;
 use tilewright_record::Record;
-use tilewright_tcp_cost::energy::{COMPONENTS, Counts};
+use tilewright_tcp_cost::energy::{COMPONENTS, EnergyCounts};
 use tilewright_tcp_isa::program::event::PeId;
 
 use crate::checks::Violation;
@@ -53,7 +53,7 @@ pub struct Outcome {
     /// Steps of control cores.
     pub steps: u64,
     /// Events of all commands together.
-    pub counts: Counts,
+    pub counts: EnergyCounts,
     /// What each image took, by the first start of those that ran.
     pub images: Vec<ImageUse>,
     /// Energy by component, in the order of `tilewright_tcp_cost::energy::Component::ALL`.

@@ -9,11 +9,11 @@ use tilewright_base::Span;
 use tilewright_machine::tcp::Tcp;
 use tilewright_tcp_cost::cycles::CommandCycles;
 use tilewright_tcp_cost::cycles::image::{
-    Occupies, Traffic, TransferCost, bank_shares_q32, exec_cycles, occupies, traffic, transfer_cost,
+    ExclusiveUse, Traffic, TransferCost, bank_shares_q32, exclusive_use, exec_cycles, traffic, transfer_cost,
 };
-use tilewright_tcp_cost::energy::{COMPONENTS, Counts, counts, counts_transfer, energy_fj};
+use tilewright_tcp_cost::energy::{COMPONENTS, EnergyCounts, counts, counts_transfer, energy_fj};
 use tilewright_tcp_isa::program::exec::{Context, Exec};
-use tilewright_tcp_isa::program::transfer::{Medium, Transfer};
+use tilewright_tcp_isa::program::transfer::{MemoryInstance, Transfer};
 use tilewright_tcp_isa::program::{Count, ExecId, Program, RegisterId, TransferId};
 
 use crate::SimError;
@@ -37,8 +37,8 @@ pub(crate) struct ExecPlan {
     pub(crate) exec: Arc<Exec>,
     pub(crate) name: Arc<str>,
     pub(crate) cycles: CommandCycles,
-    pub(crate) occupies: Occupies,
-    pub(crate) counts: Counts,
+    pub(crate) occupies: ExclusiveUse,
+    pub(crate) counts: EnergyCounts,
     pub(crate) energy_fj: [u64; COMPONENTS],
     pub(crate) touched: Touched,
     /// For the checks alone.
@@ -58,7 +58,7 @@ pub(crate) struct TransferPlan {
     pub(crate) name: Arc<str>,
     pub(crate) cost: TransferCost,
     pub(crate) uses: Arc<Uses>,
-    pub(crate) counts: Counts,
+    pub(crate) counts: EnergyCounts,
     pub(crate) energy_fj: [u64; COMPONENTS],
     /// What is written to data memory or a scratchpad, and the PE of the first slice.
     pub(crate) touched: Option<(u64, u64, Touched)>,
@@ -169,7 +169,7 @@ impl Plans {
             bank_shares: OnceLock::new(),
             name: kept.name.clone(),
             cycles: exec_cycles(machine, &exec),
-            occupies: occupies(machine, &exec),
+            occupies: exclusive_use(machine, &exec),
             energy_fj: energy_fj(machine, &counts),
             counts,
             touched: touched::exec(machine, &exec),
@@ -201,18 +201,18 @@ impl Plans {
         };
         let counts = counts_transfer(machine, &cost);
         let touched = match cost.target.medium {
-            Medium::Dm { slice } => {
+            MemoryInstance::Dm { slice } => {
                 let capacity_bytes = machine.dm.capacity_bytes;
                 let dm = touched::transfer(capacity_bytes, &transfer, cost.target.offset, false);
                 let pe = slice / machine.pe.slices.max(1);
                 Some((cost.target.chip, pe, Touched { dm, ..Touched::default() }))
             }
-            Medium::Spm { pe } => {
+            MemoryInstance::Spm { pe } => {
                 let capacity_bytes = machine.cpu.spm_bytes;
                 let spm = touched::transfer(capacity_bytes, &transfer, cost.target.offset, false);
                 Some((cost.target.chip, pe, Touched { spm, ..Touched::default() }))
             }
-            Medium::Hbm => None,
+            MemoryInstance::Hbm => None,
         };
         let plan = TransferPlan {
             image: id.0,

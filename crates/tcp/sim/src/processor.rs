@@ -4,7 +4,7 @@
 //! wait for an engine. A wait takes the time of one look at least. Loads are part of the overhead of their execution.
 
 use tilewright_record::Sink;
-use tilewright_tcp_isa::program::event::{Event, Image, Unit};
+use tilewright_tcp_isa::program::event::{CommandImage, ExecUnit, RunEvent};
 
 use crate::SimError;
 use crate::events::What;
@@ -41,12 +41,12 @@ impl<S: Sink> World<'_, '_, S> {
                 Order::Dma(..) if self.named(pe, &order).busy => Taken::No,
                 Order::Dma(plan, id) => {
                     let (ticket, owner) = (self.ticket(), self.pes[pe].id);
-                    self.tell(&Event::Issue {
+                    self.tell(&RunEvent::Issue {
                         ticket,
                         pe: owner,
-                        unit: Unit::Dma,
+                        unit: ExecUnit::Dma,
                         id,
-                        image: Image::Transfer(&plan.transfer),
+                        image: CommandImage::Transfer(&plan.transfer),
                         received,
                         span,
                         at_cycles: self.now,
@@ -117,7 +117,7 @@ impl<S: Sink> World<'_, '_, S> {
             if waits.len() < 8 {
                 waits.push(ticket);
             }
-            self.tell(&Event::Waited { pe: id, ticket });
+            self.tell(&RunEvent::Waited { pe: id, ticket });
         }
         Ok(Taken::Yes)
     }

@@ -8,9 +8,9 @@ use smallvec::SmallVec;
 use tilewright_base::Span;
 use tilewright_machine::tcp::Tcp;
 use tilewright_record::Sink;
-use tilewright_tcp_cost::energy::Counts;
+use tilewright_tcp_cost::energy::EnergyCounts;
 use tilewright_tcp_isa::program::Program;
-use tilewright_tcp_isa::program::event::{Event, PeId, Ticket};
+use tilewright_tcp_isa::program::event::{PeId, RunEvent, Ticket};
 use tilewright_tcp_isa::program::exec::Context;
 
 use crate::core::Core;
@@ -164,7 +164,7 @@ pub(crate) struct Sums {
     pub(crate) execs: u64,
     pub(crate) transfers: u64,
     pub(crate) steps: u64,
-    pub(crate) counts: Counts,
+    pub(crate) counts: EnergyCounts,
     pub(crate) latency_cycles: u128,
     pub(crate) overflows: Vec<Overflow>,
     pub(crate) lost_commands: u64,
@@ -193,7 +193,7 @@ pub(crate) struct World<'p, 'j, S> {
 
 impl<S: Sink> World<'_, '_, S> {
     /// Tells the judge.
-    pub(crate) fn tell(&mut self, event: &Event<'_>) {
+    pub(crate) fn tell(&mut self, event: &RunEvent<'_>) {
         if self.judge.observe(event) == ControlFlow::Break(()) {
             self.stopped = true;
         }

@@ -4,7 +4,7 @@
 
 use tilewright_machine::tcp::Tcp;
 use tilewright_tcp_isa::memory::payload_bits;
-use tilewright_tcp_isa::program::exec::{Body, Commit, Exec, Memory, Stream};
+use tilewright_tcp_isa::program::exec::{Commit, Exec, ExecBody, Memory, Stream};
 use tilewright_tcp_isa::program::transfer::{SLICE_STRIDE, Transfer};
 
 /// Steps that are marked one by one.
@@ -85,12 +85,12 @@ type Nest = Vec<(u64, i64)>;
 pub(crate) fn exec(machine: &Tcp, exec: &Exec) -> Touched {
     let mut touched = Touched::default();
     match &exec.body {
-        Body::Stream(stream) => {
+        ExecBody::Stream(stream) => {
             fetch(machine, stream, &mut touched);
             commit(machine, &stream.commit, &mut touched);
         }
-        Body::Fill(fill) => commit(machine, &fill.commit, &mut touched),
-        Body::Short(short) => {
+        ExecBody::Fill(fill) => commit(machine, &fill.commit, &mut touched),
+        ExecBody::Short(short) => {
             let last = short.bytes.saturating_sub(1);
             let end = |first: u64| (clamp(first), clamp(first.saturating_add(last)));
             let (first, end_byte) = end(short.from);

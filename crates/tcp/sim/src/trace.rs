@@ -8,12 +8,12 @@ use tilewright_record::{
     ComponentId, CounterId, FlowId, Interval, Layout, Record, Recorder, Sample, Sink, TrackId, TrackKind,
     Unit,
 };
-use tilewright_tcp_cost::cycles::Stage;
-use tilewright_tcp_cost::cycles::dma::Bound;
+use tilewright_tcp_cost::cycles::PipelineStage;
+use tilewright_tcp_cost::cycles::dma::DmaBound;
 use tilewright_tcp_cost::energy::{COMPONENTS, Component, standing_fj};
 use tilewright_tcp_isa::program::Program;
-use tilewright_tcp_isa::program::exec::{Body, Memory};
-use tilewright_tcp_isa::program::transfer::Medium;
+use tilewright_tcp_isa::program::exec::{ExecBody, Memory};
+use tilewright_tcp_isa::program::transfer::MemoryInstance;
 
 use crate::SimError;
 use crate::contexts::engine_cycles;
@@ -203,8 +203,9 @@ impl<S: Sink> Trace<S> {
                     ("flits", counts.flits),
                 ];
                 interval.counts.extend(named.into_iter().filter(|(_, count)| *count > 0));
-                let stages =
-                    Stage::ALL.into_iter().map(|stage| (stage.name(), plan.cycles.stage_cycles(stage)));
+                let stages = PipelineStage::ALL
+                    .into_iter()
+                    .map(|stage| (stage.name(), plan.cycles.stage_cycles(stage)));
                 interval.counts.extend(stages.filter(|(_, cycles)| *cycles > 0));
             }
         }
@@ -275,19 +276,19 @@ impl Used {
         let mut used = Used::default();
         for exec in &program.execs {
             let memory = match &exec.body {
-                Body::Stream(stream) => {
+                ExecBody::Stream(stream) => {
                     used.collect = true;
                     used.cast |= stream.cast.is_some();
                     used.transpose |= stream.transpose.is_some();
                     stream.commit.memory
                 }
-                Body::Fill(fill) => fill.commit.memory,
-                Body::Short(short) => short.memory,
+                ExecBody::Fill(fill) => fill.commit.memory,
+                ExecBody::Short(short) => short.memory,
             };
             used.vrf |= memory == Memory::Vrf;
         }
         let targets = program.transfers.iter().filter_map(|transfer| transfer.target.locate());
-        used.spm = targets.into_iter().any(|target| matches!(target.medium, Medium::Spm { .. }));
+        used.spm = targets.into_iter().any(|target| matches!(target.medium, MemoryInstance::Spm { .. }));
         used
     }
 
@@ -332,12 +333,12 @@ fn pe_tracks(layout: &mut Layout, chip: TrackId, pe: u64, detail: Option<(&Used,
     PeTracks { contexts, dma, detail: Some(DetailTracks { engines, queue, memories }) }
 }
 
-fn bound_name(bound: Bound) -> &'static str {
+fn bound_name(bound: DmaBound) -> &'static str {
     match bound {
-        Bound::ReadEngine => "read engine",
-        Bound::ReadMemory => "read memory",
-        Bound::WriteEngine => "write engine",
-        Bound::WriteMemory => "write memory",
-        Bound::Link => "link",
+        DmaBound::ReadEngine => "read engine",
+        DmaBound::ReadMemory => "read memory",
+        DmaBound::WriteEngine => "write engine",
+        DmaBound::WriteMemory => "write memory",
+        DmaBound::Link => "link",
     }
 }

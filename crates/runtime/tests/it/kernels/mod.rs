@@ -25,7 +25,7 @@ use tilewright_record::KeepLast;
 use tilewright_runtime::{Array, ArrayError, Reading, ReadingOptions, read, readings};
 use tilewright_tcp_exec::rules;
 use tilewright_tcp_isa::program::Program;
-use tilewright_tcp_isa::program::tensor::Role;
+use tilewright_tcp_isa::program::tensor::TensorRole;
 use tilewright_tcp_sim::Ended;
 
 /// The machine.
@@ -53,7 +53,7 @@ fn run(program: &Program) -> Reading {
 /// Numbers of all tensors by name: inputs as they were, outputs as they came out.
 fn tensors(program: &Program, reading: &Reading) -> BTreeMap<String, Vec<f64>> {
     let mut none = |_: &tilewright_tcp_isa::program::Tensor| Err(ArrayError::Format("no file".into()));
-    let inputs = program.tensors.iter().filter(|tensor| tensor.role == Role::Input).map(|tensor| {
+    let inputs = program.tensors.iter().filter(|tensor| tensor.role == TensorRole::Input).map(|tensor| {
         let array = readings::input(tcp(), tensor, &mut none).unwrap().unwrap();
         (tensor.name.clone(), numbers(&array))
     });

@@ -1,7 +1,9 @@
-//! Windows (sliding sums of the vISA book): the stored axis lies within a slice, in digits that no sum of loops carries across.
+//! Windows (sliding sums of the vISA book): the stored axis lies within a slice, in digits that no sum of
+//! loops carries across.
 //!
-//! All slices fetch from one base with one set of strides. A loop over slices may still move a window, if every slice has all of it: the
-//! DMA engine then cuts out what each slice begins with ([`tilewright_tcp_lower`]).
+//! All slices fetch from one base with one set of strides. A loop over slices may still move a window, if
+//! every slice has all of it: the DMA engine then cuts out what each slice begins with
+//! ([`tilewright_tcp_lower`]).
 
 use tilewright_base::Diagnostic;
 use tilewright_notation::problem::{Digit, Problem, Shape};

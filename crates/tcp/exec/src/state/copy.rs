@@ -3,7 +3,7 @@
 use tilewright_tcp_isa::program::transfer::Address;
 
 use super::pages::Pages;
-use super::{Chip, Fault, Located, Medium, Pe, Problem, SliceMemory, Stage, State, slice};
+use super::{Chip, Fault, MemoryInstance, MemoryLocation, Pe, Problem, SliceMemory, Stage, State, slice};
 use crate::limits::index;
 use crate::parallel::for_each;
 use crate::state::sizes::Sizes;
@@ -59,7 +59,7 @@ impl State {
         if *count < 2 || rows.iter().any(|row| row.0 == 0) {
             return false;
         }
-        let within = |first: Address, step: fn(&Row) -> i64| -> Option<Located> {
+        let within = |first: Address, step: fn(&Row) -> i64| -> Option<MemoryLocation> {
             let (low, high) = reach(inner, step)?;
             let (low, high) = (first.step(low)?.locate()?, first.step(high)?.locate()?);
             let same = (low.chip, low.medium) == (high.chip, high.medium);
@@ -71,7 +71,7 @@ impl State {
             let source = within(from.step(from_step.checked_mul(at)?)?, |row| row.1)?;
             let target = within(to.step(to_step.checked_mul(at)?)?, |row| row.2)?;
             match (source.medium, target.medium) {
-                (Medium::Hbm, Medium::Dm { slice }) if source.chip == target.chip => {
+                (MemoryInstance::Hbm, MemoryInstance::Dm { slice }) if source.chip == target.chip => {
                     Some((target.chip, slice, source.offset, target.offset))
                 }
                 _ => None,
@@ -115,8 +115,8 @@ impl State {
     /// Copies packets that are known to be inside; false, and nothing is done, unless a shorter way than through a buffer is known.
     fn copy_packets(
         &mut self,
-        source: Located,
-        target: Located,
+        source: MemoryLocation,
+        target: MemoryLocation,
         (size, from_step, to_step): (u64, i64, i64),
         bytes: usize,
     ) -> bool {
@@ -134,7 +134,7 @@ impl State {
             }
         };
         match (source.medium, target.medium) {
-            (Medium::Hbm, Medium::Dm { slice }) => {
+            (MemoryInstance::Hbm, MemoryInstance::Dm { slice }) => {
                 let Some(memory) = slice_of(pes, &sizes, slice) else { return false };
                 let part = ends[0].min(ends[1])..ends[0].max(ends[1]).saturating_add(bytes);
                 let dm = memory.change_dm(&sizes, &part);
@@ -144,7 +144,7 @@ impl State {
                     }
                 });
             }
-            (Medium::Dm { slice }, Medium::Hbm) => {
+            (MemoryInstance::Dm { slice }, MemoryInstance::Hbm) => {
                 let Some(dm) = slice_of(pes, &sizes, slice).map(|memory| {
                     memory.settle_dm(&(0..index(sizes.dm)));
                     memory.dm()
@@ -158,7 +158,7 @@ impl State {
                     hbm.write(to, dm.get(index(from)..index(from) + bytes).unwrap_or_default());
                 });
             }
-            (Medium::Dm { slice: own }, Medium::Dm { slice }) if own != slice => {
+            (MemoryInstance::Dm { slice: own }, MemoryInstance::Dm { slice }) if own != slice => {
                 let Some(mut content) = slice_of(pes, &sizes, slice).map(|memory| memory.take_dm(&sizes))
                 else {
                     return false;

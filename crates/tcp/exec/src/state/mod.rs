@@ -34,7 +34,7 @@ use sizes::Sizes;
 pub(super) use slice::SliceMemory;
 use tilewright_tcp_isa::program::event::PeId;
 use tilewright_tcp_isa::program::exec::Memory;
-use tilewright_tcp_isa::program::transfer::{Address, Located, Medium};
+use tilewright_tcp_isa::program::transfer::{Address, MemoryInstance, MemoryLocation};
 
 /// The memories of some chips.
 #[derive(Clone, Debug)]
@@ -139,16 +139,16 @@ impl State {
     }
 
     /// [`Self::read`] at an address taken apart.
-    fn read_at(&self, at: Located, bytes: &mut [u8]) -> Result<(), Fault> {
+    fn read_at(&self, at: MemoryLocation, bytes: &mut [u8]) -> Result<(), Fault> {
         self.check(&at, bytes.len())?;
         let Some(chip) = self.chips.get(&at.chip) else {
             bytes.fill(0);
             return Ok(());
         };
         match at.medium {
-            Medium::Hbm => chip.hbm.read(at.offset, bytes),
-            Medium::Dm { slice } => self.slice(at.chip, slice)?.read_dm(at.offset, bytes),
-            Medium::Spm { pe } => {
+            MemoryInstance::Hbm => chip.hbm.read(at.offset, bytes),
+            MemoryInstance::Dm { slice } => self.slice(at.chip, slice)?.read_dm(at.offset, bytes),
+            MemoryInstance::Spm { pe } => {
                 slice::read(chip.pes.get(index(pe)).map_or(&[], |pe| &pe.spm), at.offset, bytes);
             }
         }
@@ -169,7 +169,7 @@ impl State {
     /// # Errors
     /// An address that is not in HBM, or bytes past its end.
     pub fn lend(&mut self, address: Address, lent: &Lent) -> Result<(), Fault> {
-        let at = address.locate().filter(|at| at.medium == Medium::Hbm);
+        let at = address.locate().filter(|at| at.medium == MemoryInstance::Hbm);
         let at = at.ok_or_else(|| Problem::Unmapped(address).at(Stage::Memory))?;
         self.check(&at, lent.bytes().len())?;
         self.chip_mut(at.chip).hbm.lend(at.offset, lent);
@@ -177,15 +177,15 @@ impl State {
     }
 
     /// [`Self::write`] at an address taken apart.
-    fn write_at(&mut self, at: Located, bytes: &[u8]) -> Result<(), Fault> {
+    fn write_at(&mut self, at: MemoryLocation, bytes: &[u8]) -> Result<(), Fault> {
         self.check(&at, bytes.len())?;
         let sizes = self.sizes;
         match at.medium {
-            Medium::Hbm => self.chip_mut(at.chip).hbm.write(at.offset, bytes),
-            Medium::Dm { slice } => {
+            MemoryInstance::Hbm => self.chip_mut(at.chip).hbm.write(at.offset, bytes),
+            MemoryInstance::Dm { slice } => {
                 self.slice_mut(at.chip, slice)?.write(&sizes, Memory::Dm, at.offset, bytes);
             }
-            Medium::Spm { pe } => {
+            MemoryInstance::Spm { pe } => {
                 slice::write(&mut self.pe_mut(at.chip, pe)?.spm, sizes.spm, at.offset, bytes);
             }
         }
@@ -239,15 +239,15 @@ impl State {
         ordered
     }
 
-    fn check(&self, at: &Located, bytes: usize) -> Result<(), Fault> {
+    fn check(&self, at: &MemoryLocation, bytes: usize) -> Result<(), Fault> {
         below("chip", at.chip, self.sizes.chips)?;
         let (memory, capacity) = match at.medium {
-            Medium::Hbm => ("HBM", self.sizes.hbm),
-            Medium::Dm { slice } => {
+            MemoryInstance::Hbm => ("HBM", self.sizes.hbm),
+            MemoryInstance::Dm { slice } => {
                 below("slice", slice, self.sizes.pes * self.sizes.slices)?;
                 ("data memory", self.sizes.dm)
             }
-            Medium::Spm { pe } => {
+            MemoryInstance::Spm { pe } => {
                 below("PE", pe, self.sizes.pes)?;
                 ("the scratchpad", self.sizes.spm)
             }

@@ -4,9 +4,9 @@ use smallvec::SmallVec;
 use tilewright_notation::algebra::map::{MapDigit, OFFSET, RadixMap, SLICE};
 use tilewright_num::{Dtype, load, store};
 use tilewright_tcp_isa::program::Tensor;
-use tilewright_tcp_isa::program::tensor::Place;
+use tilewright_tcp_isa::program::tensor::TensorPlace;
 
-use super::{Fault, Located, Medium, Problem, Stage, State};
+use super::{Fault, MemoryInstance, MemoryLocation, Problem, Stage, State};
 use crate::fault::{equal, product};
 use crate::limits::index;
 
@@ -95,8 +95,8 @@ impl State {
             return Err(Problem::Setting("the tensor's map is not over its axes; lower its shape again"));
         }
         let capacity = match tensor.place {
-            Place::Hbm { .. } => self.sizes.hbm,
-            Place::Dm { .. } => self.sizes.dm * self.sizes.slices * self.sizes.pes,
+            TensorPlace::Hbm { .. } => self.sizes.hbm,
+            TensorPlace::Dm { .. } => self.sizes.dm * self.sizes.slices * self.sizes.pes,
         };
         let most = capacity.saturating_mul(8) / u64::from(tensor.dtype.storage_bits());
         let copied = map.copies.iter().map(|copies| copies.count);
@@ -106,22 +106,22 @@ impl State {
 }
 
 /// The bytes that hold a run: where they begin, elements before the run in the first, and room for them.
-fn covering(tensor: &Tensor, run: Run) -> Result<(Located, usize, Vec<u8>), Fault> {
+fn covering(tensor: &Tensor, run: Run) -> Result<(MemoryLocation, usize, Vec<u8>), Fault> {
     let bits = u64::from(tensor.dtype.storage_bits());
     let first_bit = run.offset.saturating_mul(bits);
     let (first, shift) = (first_bit / 8, first_bit % 8 / bits);
     let bytes = (shift + run.elements).saturating_mul(bits).div_ceil(8);
     let (chip, medium, base) = match tensor.place {
-        Place::Hbm { chip, base } if run.slice == 0 => (chip, Medium::Hbm, base),
-        Place::Hbm { .. } => {
+        TensorPlace::Hbm { chip, base } if run.slice == 0 => (chip, MemoryInstance::Hbm, base),
+        TensorPlace::Hbm { .. } => {
             let problem = Problem::Setting("a tensor in HBM has one slice; give its shape no slice digits");
             return Err(problem.at(Stage::Tensor));
         }
-        Place::Dm { chip, slice, base } => {
-            (chip, Medium::Dm { slice: slice.saturating_add(run.slice) }, base)
+        TensorPlace::Dm { chip, slice, base } => {
+            (chip, MemoryInstance::Dm { slice: slice.saturating_add(run.slice) }, base)
         }
     };
-    let located = Located { chip, medium, offset: base.saturating_add(first) };
+    let located = MemoryLocation { chip, medium, offset: base.saturating_add(first) };
     Ok((located, index(shift), vec![0; index(bytes)]))
 }
 

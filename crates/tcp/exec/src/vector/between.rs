@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use tilewright_num::{self as num, RuleSet};
-use tilewright_tcp_isa::program::vector::{Between, Gives, ReduceOp, Word};
+use tilewright_tcp_isa::program::vector::{InterSliceReduce, ReduceOp, ReduceOutput, Word};
 
 use super::{FLIT, VectorError, Words};
 use crate::parallel::for_each;
@@ -13,7 +13,7 @@ use crate::values::{Path, add_words, sum_word};
 /// Results of slices that are wanted; others have no words then.
 pub(super) fn apply(
     rules: &RuleSet,
-    between: Between,
+    between: InterSliceReduce,
     word: Word,
     slices: &[Words],
     wanted: &dyn Fn(usize) -> bool,
@@ -96,15 +96,21 @@ fn fold(group: &[Words], enter: impl Fn(u32) -> u32, f: impl Fn(u32, u32) -> u32
 }
 
 /// Appends the results of the slices of a group.
-fn give(gives: Gives, sum: Vec<u32>, slices: usize, wanted: &dyn Fn(usize) -> bool, all: &mut Vec<Words>) {
+fn give(
+    gives: ReduceOutput,
+    sum: Vec<u32>,
+    slices: usize,
+    wanted: &dyn Fn(usize) -> bool,
+    all: &mut Vec<Words>,
+) {
     let (none, zeros) =
-        (Words::default(), Arc::new(vec![0; if gives == Gives::First { sum.len() } else { 0 }]));
+        (Words::default(), Arc::new(vec![0; if gives == ReduceOutput::First { sum.len() } else { 0 }]));
     let sum = Arc::new(sum);
     all.extend((0..slices).map(|slice| match gives {
         _ if !wanted(slice) => Arc::clone(&none),
-        Gives::First if slice > 0 => Arc::clone(&zeros),
-        Gives::First | Gives::Broadcast => Arc::clone(&sum),
-        Gives::Scatter { inner } => {
+        ReduceOutput::First if slice > 0 => Arc::clone(&zeros),
+        ReduceOutput::First | ReduceOutput::Broadcast => Arc::clone(&sum),
+        ReduceOutput::Scatter { inner } => {
             let run = usize::try_from(inner).unwrap_or(usize::MAX).saturating_mul(FLIT).max(1);
             Arc::new(sum.chunks(run).skip(slice).step_by(slices).flatten().copied().collect())
         }

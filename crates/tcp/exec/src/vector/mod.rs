@@ -28,7 +28,7 @@ use stream::Stream;
 use tilewright_tcp_isa::program::vector::{Op, OpKind, Vector, Word};
 use tilewright_tcp_isa::vector::shape::{joins, shapes};
 use tilewright_tcp_isa::vector::unit::{gives, stage};
-use tilewright_tcp_isa::vector::{FLIT_WORDS, Fault, reads, structure};
+use tilewright_tcp_isa::vector::{FLIT_WORDS, VectorFault, reads, structure};
 
 /// Words of a flit, as a length.
 #[expect(clippy::cast_possible_truncation, reason = "it is 8")]
@@ -45,7 +45,7 @@ const HALF: usize = tilewright_tcp_isa::vector::HALF_WORDS as usize;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VectorError {
     /// The chain is not legal, or does not fit the stream.
-    Fault(Fault),
+    Fault(VectorFault),
     /// A slice's words are no whole flits, or not as many as the first one's.
     Words {
         /// Which slice.
@@ -88,8 +88,8 @@ impl fmt::Display for VectorError {
 
 impl std::error::Error for VectorError {}
 
-impl From<Fault> for VectorError {
-    fn from(fault: Fault) -> Self {
+impl From<VectorFault> for VectorError {
+    fn from(fault: VectorFault) -> Self {
         VectorError::Fault(fault)
     }
 }

@@ -1,8 +1,8 @@
 //! Operands of an operation for all elements at once: immediates, register file walks, stash, the other group, by tag.
 
 use tilewright_tcp_isa::program::exec::Loop;
-use tilewright_tcp_isa::program::vector::{Choice, Guarded, Op, Source};
-use tilewright_tcp_isa::vector::Fault;
+use tilewright_tcp_isa::program::vector::{GuardedSource, Op, OperandChoice, OperandSource};
+use tilewright_tcp_isa::vector::VectorFault;
 use tilewright_tcp_isa::vector::steps::fixed;
 
 use super::stream::Stream;
@@ -34,11 +34,11 @@ impl Chain<'_> {
     fn choose(
         &self,
         at: usize,
-        choice: &Choice,
+        choice: &OperandChoice,
         stream: &Stream,
         pair: &[u32],
     ) -> Result<Operand, VectorError> {
-        let matching = |tag: u8| move |guarded: &&Guarded| tag & guarded.mask == guarded.value;
+        let matching = |tag: u8| move |guarded: &&GuardedSource| tag & guarded.mask == guarded.value;
         let unguarded = choice.sources.first().filter(|guarded| guarded.mask == 0);
         if stream.tags.is_empty() || unguarded.is_some() {
             return match choice.sources.iter().find(matching(0)) {
@@ -66,18 +66,18 @@ impl Chain<'_> {
     fn read(
         &self,
         at: usize,
-        source: &Source,
+        source: &OperandSource,
         stream: &Stream,
         pair: &[u32],
     ) -> Result<Operand, VectorError> {
         match source {
-            Source::Immediate(word) => Ok(Operand::Uniform(*word)),
-            Source::Pair => Ok(Operand::Each(pair.to_vec())),
-            Source::Stash => {
-                let stash = stream.stash.clone().ok_or(Fault::StashMissing { at })?;
+            OperandSource::Immediate(word) => Ok(Operand::Uniform(*word)),
+            OperandSource::Pair => Ok(Operand::Each(pair.to_vec())),
+            OperandSource::Stash => {
+                let stash = stream.stash.clone().ok_or(VectorFault::StashMissing { at })?;
                 Ok(Operand::Each(stash))
             }
-            Source::Vrf { base, loops } => {
+            OperandSource::Vrf { base, loops } => {
                 let mut words = Vec::with_capacity(stream.words.len());
                 let start = i64::try_from(*base).unwrap_or(i64::MAX);
                 for slice in self.first..self.first + self.slices {

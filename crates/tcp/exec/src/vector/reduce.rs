@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use tilewright_num::{self as num, RuleSet};
 use tilewright_tcp_isa::program::vector::{Reduce, ReduceLimit, ReduceOp, Word};
-use tilewright_tcp_isa::vector::steps::{Rewiden, Steps, fixed, rewiden, steps};
+use tilewright_tcp_isa::vector::steps::{ReduceSteps, Rewiden, fixed, rewiden, steps};
 
 use super::HALF;
 use super::stream::Stream;
@@ -99,7 +99,7 @@ fn combine(a: (u32, bool), b: (u32, bool), f: impl Fn(u32, u32) -> u32) -> (u32,
 
 struct Run<'a> {
     reduce: &'a Reduce,
-    sizes: Steps,
+    sizes: ReduceSteps,
     slices: Range<usize>,
     identity: u32,
 }

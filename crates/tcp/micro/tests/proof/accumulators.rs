@@ -2,20 +2,21 @@
 
 use proptest::prelude::*;
 use tilewright_tcp_cost::cycles::contraction::shared_group_cycles;
-use tilewright_tcp_cost::cycles::{Stage, command_cycles};
-use tilewright_tcp_isa::contraction::Contraction;
+use tilewright_tcp_cost::cycles::{PipelineStage, command_cycles};
+use tilewright_tcp_isa::contraction::ContractionStage;
 use tilewright_tcp_micro::sample::{self, Choices};
 use tilewright_tcp_micro::{Accumulators, Work};
 
 use crate::{choices, gap, tcp};
 
 /// Cycles of a group before its sums, on the drain bus and behind its sums, by the slowest stage of each part.
-fn group_cycles(work: &Work, shape: &Contraction) -> [u64; 3] {
+fn group_cycles(work: &Work, shape: &ContractionStage) -> [u64; 3] {
     let cost = command_cycles(tcp(), &work.command);
-    let slowest = |stages: &[Stage]| stages.iter().map(|&s| cost.stage_cycles(s)).max().unwrap_or(0);
-    let before = slowest(&[Stage::Fetch, Stage::Collect, Stage::Contraction]);
-    let behind = slowest(&[Stage::Drain, Stage::Vector, Stage::Cast, Stage::Commit]);
-    [before, cost.stage_cycles(Stage::Drain), behind].map(|cycles| cycles / shape.groups)
+    let slowest = |stages: &[PipelineStage]| stages.iter().map(|&s| cost.stage_cycles(s)).max().unwrap_or(0);
+    let before = slowest(&[PipelineStage::Fetch, PipelineStage::Collect, PipelineStage::Contraction]);
+    let behind =
+        slowest(&[PipelineStage::Drain, PipelineStage::Vector, PipelineStage::Cast, PipelineStage::Commit]);
+    [before, cost.stage_cycles(PipelineStage::Drain), behind].map(|cycles| cycles / shape.groups)
 }
 
 proptest! {

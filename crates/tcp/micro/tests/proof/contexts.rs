@@ -1,15 +1,15 @@
 //! Two contexts on one slice: ports of the register file, banks of data memory.
 
 use proptest::prelude::*;
-use tilewright_tcp_cost::cycles::Command;
-use tilewright_tcp_cost::cycles::collect::Collect;
-use tilewright_tcp_cost::cycles::commit::Commit;
+use tilewright_tcp_cost::cycles::CommandStages;
+use tilewright_tcp_cost::cycles::collect::CollectStage;
+use tilewright_tcp_cost::cycles::commit::CommitStage;
 use tilewright_tcp_cost::cycles::contention::{
     BankWalk, ContractionReads, bank_slowdown, contended_cycles, exposed_load_cycles,
 };
-use tilewright_tcp_cost::cycles::fetch::Fetch;
-use tilewright_tcp_cost::cycles::load::Load;
-use tilewright_tcp_isa::contraction::Contraction;
+use tilewright_tcp_cost::cycles::fetch::FetchStage;
+use tilewright_tcp_cost::cycles::load::LoadStage;
+use tilewright_tcp_isa::contraction::ContractionStage;
 use tilewright_tcp_isa::program::exec::{Context, Drain};
 use tilewright_tcp_micro::sample::{self, Choices};
 use tilewright_tcp_micro::{Outcome, Reads, Walk, Work, run};
@@ -27,7 +27,7 @@ fn outcome(main: Option<&Work>, sub: Option<&Work>) -> Outcome {
 fn contraction(steps: u64, packet_bytes: u64, read_bytes: u64, repeats: u64, reads: Reads) -> Work {
     let context = Context::Main;
     let packets = steps.div_ceil(repeats);
-    let shape = Contraction {
+    let shape = ContractionStage {
         packet_elements: 64,
         packet_bytes,
         repeats,
@@ -38,23 +38,23 @@ fn contraction(steps: u64, packet_bytes: u64, read_bytes: u64, repeats: u64, rea
         columns: 1,
         drain: Drain::Interleaved,
     };
-    let command = Command {
-        fetch: Some(Fetch { context, packets, packet_bytes, read_bytes, cast: false }),
-        collect: Some(Collect { packets, packet_bytes }),
+    let command = CommandStages {
+        fetch: Some(FetchStage { context, packets, packet_bytes, read_bytes, cast: false }),
+        collect: Some(CollectStage { packets, packet_bytes }),
         contraction: Some(shape),
-        commit: Some(Commit { context, flits: 1, valid_bytes: 32, write_bytes: 32 }),
-        ..Command::default()
+        commit: Some(CommitStage { context, flits: 1, valid_bytes: 32, write_bytes: 32 }),
+        ..CommandStages::default()
     };
     Work { reads, ..Work::new(command) }
 }
 
 fn sub_load(flits: u64, walk: Walk) -> Work {
     let (context, packet_bytes) = (Context::Sub, 32);
-    let command = Command {
-        fetch: Some(Fetch { context, packets: flits, packet_bytes, read_bytes: 8, cast: false }),
-        collect: Some(Collect { packets: flits, packet_bytes }),
-        load: Some(Load { context, slice_bytes: flits * packet_bytes }),
-        ..Command::default()
+    let command = CommandStages {
+        fetch: Some(FetchStage { context, packets: flits, packet_bytes, read_bytes: 8, cast: false }),
+        collect: Some(CollectStage { packets: flits, packet_bytes }),
+        load: Some(LoadStage { context, slice_bytes: flits * packet_bytes }),
+        ..CommandStages::default()
     };
     Work { fetch: walk, ..Work::new(command) }
 }
@@ -70,7 +70,7 @@ fn port_case(steps: u64, flits: u64, reads: Reads) -> (u64, u64, u64) {
     let both = outcome(Some(&main), Some(&load));
     assert_eq!(both.main_cycles, alone.main_cycles, "the main context never waits");
     let reads = ContractionReads { wide: reads.wide, missed_steps: both.missed_steps };
-    let stores = Load { context: Context::Sub, slice_bytes: flits * 32 };
+    let stores = LoadStage { context: Context::Sub, slice_bytes: flits * 32 };
     let exposed = exposed_load_cycles(tcp(), &reads, &stores, alone.main_cycles);
     (alone.main_cycles + exposed, both.cycles(), both.missed_steps)
 }

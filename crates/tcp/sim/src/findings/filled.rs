@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use tilewright_machine::tcp::Tcp;
 
-use tilewright_tcp_isa::footprint::{Access, ByteSet, Store};
+use tilewright_tcp_isa::footprint::{ByteSet, MemoryAccess, MemoryKind};
 
 /// What has been written so far, in granules.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Filled {
-    slices: BTreeMap<(Store, u64, u64), Vec<u64>>,
+    slices: BTreeMap<(MemoryKind, u64, u64), Vec<u64>>,
     hbm: BTreeMap<u64, BTreeMap<u64, u64>>,
 }
 
@@ -24,9 +24,9 @@ pub(super) struct Gap {
 
 impl Filled {
     /// Every granule that an access touches is filled.
-    pub(super) fn fill(&mut self, machine: &Tcp, access: &Access) {
+    pub(super) fn fill(&mut self, machine: &Tcp, access: &MemoryAccess) {
         let granule = machine.dm.write_granule_bytes.max(1);
-        if access.memory == Store::Hbm {
+        if access.memory == MemoryKind::Hbm {
             let filled = self.hbm.entry(access.chip).or_default();
             access.bytes.runs().iter().for_each(|run| insert(filled, granules(*run, granule)));
             return;
@@ -42,9 +42,9 @@ impl Filled {
     }
 
     /// The first granule of an access that is not filled.
-    pub(super) fn gap(&self, machine: &Tcp, access: &Access) -> Option<Gap> {
+    pub(super) fn gap(&self, machine: &Tcp, access: &MemoryAccess) -> Option<Gap> {
         let granule = machine.dm.write_granule_bytes.max(1);
-        if access.memory == Store::Hbm {
+        if access.memory == MemoryKind::Hbm {
             let filled = self.hbm.get(&access.chip);
             return access.bytes.runs().iter().find_map(|run| {
                 let (start, end) = granules(*run, granule);

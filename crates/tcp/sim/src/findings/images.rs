@@ -6,8 +6,10 @@ use std::sync::Arc;
 use tilewright_machine::tcp::Tcp;
 use tilewright_num::Dtype;
 
-use tilewright_tcp_isa::footprint::{Access, ByteSet, Footprint, Store, of_exec, of_read, of_transfer};
-use tilewright_tcp_isa::program::event::{Image, PeId};
+use tilewright_tcp_isa::footprint::{
+    ByteSet, Footprint, MemoryAccess, MemoryKind, of_exec, of_read, of_transfer,
+};
+use tilewright_tcp_isa::program::event::{CommandImage, PeId};
 use tilewright_tcp_isa::program::transfer::Address;
 use tilewright_tcp_isa::program::{Exec, Transfer};
 
@@ -33,10 +35,10 @@ enum Body {
 pub(super) const READ: &str = "read";
 
 impl Body {
-    fn is(&self, image: Image<'_>, pe: PeId) -> bool {
+    fn is(&self, image: CommandImage<'_>, pe: PeId) -> bool {
         match (self, image) {
-            (Body::Exec(known, at), Image::Exec(exec)) => *at == pe && known == exec,
-            (Body::Transfer(known), Image::Transfer(transfer)) => known == transfer,
+            (Body::Exec(known, at), CommandImage::Exec(exec)) => *at == pe && known == exec,
+            (Body::Transfer(known), CommandImage::Transfer(transfer)) => known == transfer,
             _ => false,
         }
     }
@@ -100,9 +102,9 @@ impl Images {
     pub(super) fn intern(
         &mut self,
         machine: &Tcp,
-        image: Image<'_>,
+        image: CommandImage<'_>,
         pe: PeId,
-        objects: &[Access],
+        objects: &[MemoryAccess],
     ) -> ImageId {
         let name = name_of(image);
         if let Some(ids) = self.by_name.get_mut(name) {
@@ -113,8 +115,8 @@ impl Images {
             }
         }
         let (body, footprint) = match image {
-            Image::Exec(exec) => (Body::Exec(exec.clone(), pe), of_exec(machine, exec, pe, objects)),
-            Image::Transfer(transfer) => {
+            CommandImage::Exec(exec) => (Body::Exec(exec.clone(), pe), of_exec(machine, exec, pe, objects)),
+            CommandImage::Transfer(transfer) => {
                 (Body::Transfer(transfer.clone()), of_transfer(machine, transfer, objects))
             }
         };
@@ -136,14 +138,14 @@ impl Images {
     }
 
     fn add(&mut self, machine: &Tcp, name: &str, body: Body, footprint: Footprint) -> ImageId {
-        let all = |wanted: &dyn Fn(&&Access) -> bool| {
+        let all = |wanted: &dyn Fn(&&MemoryAccess) -> bool| {
             let accesses = footprint.accesses.iter().filter(wanted);
             let regions: BTreeSet<Region> = accesses.flat_map(|access| regions_of(machine, access)).collect();
             regions.into_iter().collect::<Vec<_>>()
         };
         let regions = all(&|_| true);
         let moves = match body {
-            Body::Transfer(_) => all(&|access| access.memory == Store::Dm),
+            Body::Transfer(_) => all(&|access| access.memory == MemoryKind::Dm),
             Body::Exec(..) | Body::Read(..) => Vec::new(),
         };
         let id = self.known.len();
@@ -185,25 +187,26 @@ impl Images {
 }
 
 /// The name of an image.
-pub(super) fn name_of(image: Image<'_>) -> &str {
+pub(super) fn name_of(image: CommandImage<'_>) -> &str {
     match image {
-        Image::Exec(exec) => &exec.name,
-        Image::Transfer(transfer) => &transfer.name,
+        CommandImage::Exec(exec) => &exec.name,
+        CommandImage::Transfer(transfer) => &transfer.name,
     }
 }
 
-fn regions_of(machine: &Tcp, access: &Access) -> impl Iterator<Item = Region> + use<> {
+fn regions_of(machine: &Tcp, access: &MemoryAccess) -> impl Iterator<Item = Region> + use<> {
     let (chip, memory) = (access.chip, access.memory);
-    let per_pe = if memory == Store::Spm { 1 } else { machine.pe.slices.max(1) };
+    let per_pe = if memory == MemoryKind::Spm { 1 } else { machine.pe.slices.max(1) };
     let (first, end) = (access.slices.0 / per_pe, access.slices.1.div_ceil(per_pe));
-    (first..end).map(move |pe| if memory == Store::Hbm { Region::Hbm(chip) } else { Region::Pe(chip, pe) })
+    (first..end)
+        .map(move |pe| if memory == MemoryKind::Hbm { Region::Hbm(chip) } else { Region::Pe(chip, pe) })
 }
 
 /// Two accesses that must not meet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Conflict {
     pub(super) code: &'static str,
-    pub(super) memory: Store,
+    pub(super) memory: MemoryKind,
     pub(super) chip: u64,
     pub(super) slice: u64,
     pub(super) bytes: (u64, u64),
@@ -231,10 +234,10 @@ fn between(machine: &Tcp, first: &Footprint, second: &Footprint) -> Vec<Conflict
     found
 }
 
-fn conflict(machine: &Tcp, one: &Access, other: &Access) -> Option<Conflict> {
+fn conflict(machine: &Tcp, one: &MemoryAccess, other: &MemoryAccess) -> Option<Conflict> {
     let overlap = one.bytes.overlap(&other.bytes);
     let half = || match one.memory {
-        Store::Trf if one.write != other.write => halves(machine, one).overlap(&halves(machine, other)),
+        MemoryKind::Trf if one.write != other.write => halves(machine, one).overlap(&halves(machine, other)),
         _ => None,
     };
     let (code, bytes) = match overlap {
@@ -252,20 +255,20 @@ fn conflict(machine: &Tcp, one: &Access, other: &Access) -> Option<Conflict> {
     })
 }
 
-fn race_code(memory: Store) -> &'static str {
+fn race_code(memory: MemoryKind) -> &'static str {
     match memory {
-        Store::Hbm => "tcp/race-hbm",
-        Store::Dm => "tcp/race-dm",
-        Store::Trf => "tcp/race-trf",
-        Store::Vrf => "tcp/race-vrf",
-        Store::Spm => "tcp/race-spm",
+        MemoryKind::Hbm => "tcp/race-hbm",
+        MemoryKind::Dm => "tcp/race-dm",
+        MemoryKind::Trf => "tcp/race-trf",
+        MemoryKind::Vrf => "tcp/race-vrf",
+        MemoryKind::Spm => "tcp/race-spm",
     }
 }
 
 /// The halves of lanes that an access touches, whole (vISA book: rows are filled and read by halves).
-fn halves(machine: &Tcp, access: &Access) -> ByteSet {
+fn halves(machine: &Tcp, access: &MemoryAccess) -> ByteSet {
     let parts = access.lanes.max(1).saturating_mul(machine.trf.halves.max(1));
-    let size = (Store::Trf.capacity_bytes(machine) / parts).max(1);
+    let size = (MemoryKind::Trf.capacity_bytes(machine) / parts).max(1);
     let whole = |run: &(u64, u64)| (run.0 / size * size, run.1.div_ceil(size) * size);
     ByteSet::from_runs(access.bytes.runs().iter().map(whole).collect())
 }

@@ -1,6 +1,6 @@
 //! The findings of a run: what its commands did to each other and to memory that they must not.
 //!
-//! A [`Judge`] is told every [`Event`] of a run and keeps no more than it needs: images with their footprints, the commands that are not
+//! A [`Judge`] is told every [`RunEvent`] of a run and keeps no more than it needs: images with their footprints, the commands that are not
 //! yet ordered before all that can follow, and which bytes hold something. Time plays no part: a race is found whether or not the two
 //! commands met in this run.
 //!
@@ -31,9 +31,9 @@ use heard::heard;
 use images::{Conflict, ImageId, Images, READ, Region, name_of};
 use order::{Named, Order, Stamp};
 use tilewright_tcp_cost::cycles::image::held_accesses;
-use tilewright_tcp_isa::footprint::{Access, Outside, Store, tensor};
-use tilewright_tcp_isa::program::event::{Event, PeId, Ticket, Unit};
-use tilewright_tcp_isa::program::tensor::{Data, Role};
+use tilewright_tcp_isa::footprint::{MemoryAccess, MemoryKind, OutOfBounds, tensor};
+use tilewright_tcp_isa::program::event::{ExecUnit, PeId, RunEvent, Ticket};
+use tilewright_tcp_isa::program::tensor::{TensorData, TensorRole};
 use tilewright_tcp_isa::program::{Program, Tensor};
 
 /// A command that something may still race with.
@@ -41,7 +41,7 @@ use tilewright_tcp_isa::program::{Program, Tensor};
 struct Live {
     image: ImageId,
     stamp: Rc<Stamp>,
-    unit: Unit,
+    unit: ExecUnit,
     pe: PeId,
     ticket: Ticket,
     span: Span,
@@ -61,7 +61,7 @@ pub struct Judge<'m> {
     machine: &'m Tcp,
     order: Order,
     images: Images,
-    objects: Vec<Access>,
+    objects: Vec<MemoryAccess>,
     outputs: Vec<Tensor>,
     filled: Filled,
     written: Filled,
@@ -83,14 +83,14 @@ impl<'m> Judge<'m> {
             order: Order::new(pes),
             images: Images::default(),
             objects: program.tensors.iter().filter_map(|held| tensor::whole(machine, held)).collect(),
-            outputs: program.tensors.iter().filter(|held| held.role == Role::Output).cloned().collect(),
+            outputs: program.tensors.iter().filter(|held| held.role == TensorRole::Output).cloned().collect(),
             filled: Filled::default(),
             written: Filled::default(),
             lanes: BTreeMap::new(),
             findings: Vec::new(),
             known: BTreeMap::new(),
         };
-        let given = |held: &&Tensor| held.role != Role::Output && held.data != Data::None;
+        let given = |held: &&Tensor| held.role != TensorRole::Output && held.data != TensorData::None;
         program.tensors.iter().filter(given).for_each(|held| judge.holds(held));
         judge
     }
@@ -102,26 +102,26 @@ impl<'m> Judge<'m> {
     }
 
     /// Takes note of what happened.
-    pub fn observe(&mut self, event: &Event<'_>) {
+    pub fn observe(&mut self, event: &RunEvent<'_>) {
         match *event {
-            Event::Issue { ticket, pe, unit, id, image, received, span, at_cycles } => {
+            RunEvent::Issue { ticket, pe, unit, id, image, received, span, at_cycles } => {
                 let stamp = Rc::new(self.order.issue(pe, unit, Named { ticket, id, received }));
                 let known = self.images.intern(self.machine, image, pe, &self.objects);
                 let live = Live { image: known, stamp, unit, pe, ticket, span };
                 self.issued(&live, name_of(image), at_cycles);
             }
-            Event::Waited { pe, ticket } => self.order.waited(pe, ticket),
-            Event::Synced { pe } => self.order.synced(pe),
-            Event::Awaited { pe, ticket } => self.order.awaited(pe, ticket),
-            Event::Posted { from, to } => self.order.posted(from, to),
-            Event::Received { pe, from } => self.order.received(pe, from),
-            Event::Read { ticket, pe, address, dtype, span, at_cycles } => {
+            RunEvent::Waited { pe, ticket } => self.order.waited(pe, ticket),
+            RunEvent::Synced { pe } => self.order.synced(pe),
+            RunEvent::Awaited { pe, ticket } => self.order.awaited(pe, ticket),
+            RunEvent::Posted { from, to } => self.order.posted(from, to),
+            RunEvent::Received { pe, from } => self.order.received(pe, from),
+            RunEvent::Read { ticket, pe, address, dtype, span, at_cycles } => {
                 let stamp = Rc::new(self.order.read(pe));
                 let image = self.images.intern_read(self.machine, address, dtype);
-                let live = Live { image, stamp, unit: Unit::Core, pe, ticket, span };
+                let live = Live { image, stamp, unit: ExecUnit::Core, pe, ticket, span };
                 self.issued(&live, READ, at_cycles);
             }
-            Event::Start { .. } | Event::Done { .. } => {}
+            RunEvent::Start { .. } | RunEvent::Done { .. } => {}
         }
     }
 
@@ -206,7 +206,7 @@ impl<'m> Judge<'m> {
         let footprint = known.footprint.clone();
         let first = live.pe.pe.saturating_mul(self.machine.pe.slices);
         let reads = footprint.accesses.iter().filter(|access| !access.write && access.bytes.is_exact());
-        let reads: Vec<Access> = reads.flat_map(|access| heard(known.exec(), first, access)).collect();
+        let reads: Vec<MemoryAccess> = reads.flat_map(|access| heard(known.exec(), first, access)).collect();
         for outside in &footprint.outside {
             let finding = self.alone("tcp/out-of-bounds", live, at_cycles, describe(name, outside));
             self.add((finding.code, Some(live.image), None), finding);
@@ -263,12 +263,12 @@ impl<'m> Judge<'m> {
     fn hold(&mut self, region: Region, others: &[Live], live: &Live, at_cycles: u64) {
         let most = self.machine.starvation_accesses();
         let beside = || others.iter().chain([live]);
-        let moving = |run: &&Live| run.unit == Unit::Dma;
+        let moving = |run: &&Live| run.unit == ExecUnit::Dma;
         if beside().all(|run| moving(&run)) || !beside().any(|run| moving(&run)) {
             return;
         }
         let runs: Vec<Live> =
-            beside().filter(|run| matches!(run.unit, Unit::Main | Unit::Sub)).cloned().collect();
+            beside().filter(|run| matches!(run.unit, ExecUnit::Main | ExecUnit::Sub)).cloned().collect();
         let moves = beside().filter(moving).filter(|transfer| {
             self.images.get(transfer.image).is_some_and(|known| known.moves.contains(&region))
         });
@@ -340,22 +340,22 @@ impl<'m> Judge<'m> {
 
     fn party(&self, live: &Live) -> Party {
         let unit = match live.unit {
-            Unit::Main => "main",
-            Unit::Sub => "sub",
-            Unit::Dma => "dma",
-            Unit::Core => "core",
+            ExecUnit::Main => "main",
+            ExecUnit::Sub => "sub",
+            ExecUnit::Dma => "dma",
+            ExecUnit::Core => "core",
         };
         let name = self.images.get(live.image).map_or("", |known| known.name());
         Party::new(name, live.pe, unit, live.ticket, live.span)
     }
 }
 
-fn spot(memory: Store, chip: u64, slice: u64, (start, end): (u64, u64)) -> Spot {
-    let slice = (memory != Store::Hbm).then_some(slice);
+fn spot(memory: MemoryKind, chip: u64, slice: u64, (start, end): (u64, u64)) -> Spot {
+    let slice = (memory != MemoryKind::Hbm).then_some(slice);
     Spot { memory: memory.name(), chip, slice, start, end }
 }
 
-fn describe(name: &str, outside: &Outside) -> String {
+fn describe(name: &str, outside: &OutOfBounds) -> String {
     let does = if outside.write { "writes" } else { "reads" };
     let (start, end) = outside.bytes;
     match outside.memory {

@@ -13,7 +13,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
-use tilewright_tcp_isa::program::event::{PeId, Ticket, Unit};
+use tilewright_tcp_isa::program::event::{ExecUnit, PeId, Ticket};
 
 /// How many commands of each unit are known to be done.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -94,7 +94,7 @@ struct Front {
 /// The order so far.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Order {
-    units: BTreeMap<(PeId, Unit), usize>,
+    units: BTreeMap<(PeId, ExecUnit), usize>,
     /// By unit: its PE, and the clock of its last command.
     last: Vec<(PeId, Rc<Clock>)>,
     fronts: BTreeMap<PeId, Front>,
@@ -107,14 +107,14 @@ impl Order {
         let mut order = Order::default();
         for pe in pes {
             order.fronts.entry(pe).or_default();
-            [Unit::Main, Unit::Sub, Unit::Dma].into_iter().for_each(|unit| {
+            [ExecUnit::Main, ExecUnit::Sub, ExecUnit::Dma].into_iter().for_each(|unit| {
                 order.unit(pe, unit);
             });
         }
         order
     }
 
-    fn unit(&mut self, pe: PeId, unit: Unit) -> usize {
+    fn unit(&mut self, pe: PeId, unit: ExecUnit) -> usize {
         let next = self.last.len();
         let index = *self.units.entry((pe, unit)).or_insert(next);
         if index == next {
@@ -124,7 +124,7 @@ impl Order {
     }
 
     /// A queue issues a command.
-    pub(super) fn issue(&mut self, pe: PeId, unit: Unit, named: Named) -> Stamp {
+    pub(super) fn issue(&mut self, pe: PeId, unit: ExecUnit, named: Named) -> Stamp {
         let Named { ticket, id, received } = named;
         let own = self.unit(pe, unit);
         let mut clock = Clock::default();
@@ -133,7 +133,7 @@ impl Order {
         while front.carried.front().is_some_and(|(number, _)| *number <= received) {
             front.carried.pop_front().iter().for_each(|(_, message)| front.queue.join(message));
         }
-        if unit != Unit::Dma {
+        if unit != ExecUnit::Dma {
             front.queue.join(&clock);
         }
         clock.join(&front.queue);
@@ -143,7 +143,7 @@ impl Order {
             last.1 = Rc::clone(&clock);
         }
         front.issued.insert(own, Rc::clone(&clock));
-        if let Some(before) = front.ids.insert((unit == Unit::Dma, id), ticket) {
+        if let Some(before) = front.ids.insert((unit == ExecUnit::Dma, id), ticket) {
             front.open.remove(&before);
             front.named.remove(&before);
         }
@@ -196,7 +196,7 @@ impl Order {
 
     /// A core that just synced reads: a command of its own unit, done at once.
     pub(super) fn read(&mut self, pe: PeId) -> Stamp {
-        let unit = self.unit(pe, Unit::Core);
+        let unit = self.unit(pe, ExecUnit::Core);
         let front = self.fronts.entry(pe).or_default();
         let count = front.core.get(unit) + 1;
         front.core.set(unit, count);

@@ -6,8 +6,8 @@ use tilewright_notation::algebra::RadixMap;
 use tilewright_notation::algebra::map::{MapDigit, OFFSET, SLICE};
 use tilewright_num::{Dtype, int_value};
 use tilewright_tcp_exec::{State, exec};
-use tilewright_tcp_isa::program::exec::{Body, Context, Drain, Memory, Stream};
-use tilewright_tcp_isa::program::tensor::Place;
+use tilewright_tcp_isa::program::exec::{Context, Drain, ExecBody, Memory, Stream};
+use tilewright_tcp_isa::program::tensor::TensorPlace;
 use tilewright_tcp_isa::program::{Count, Tensor};
 use tilewright_tcp_isa::switch::{Ring, Topology};
 
@@ -41,7 +41,7 @@ fn operand(base: u64) -> Tensor {
         .collect(),
         ..RadixMap::default()
     };
-    tensor(Dtype::I8, Place::Dm { chip: 0, slice: 0, base }, map)
+    tensor(Dtype::I8, TensorPlace::Dm { chip: 0, slice: 0, base }, map)
 }
 
 /// `H^1[4] K^16[16] | Q^1[256] K^1[16]`.
@@ -66,7 +66,7 @@ fn product() -> Tensor {
         .collect(),
         ..RadixMap::default()
     };
-    tensor(Dtype::I32, Place::Dm { chip: 0, slice: 0, base: QK }, map)
+    tensor(Dtype::I32, TensorPlace::Dm { chip: 0, slice: 0, base: QK }, map)
 }
 
 /// K^8[2] K^1[8] D^1[128]: lane is K^1[8], each holds two rows of 128.
@@ -107,10 +107,10 @@ fn scores(replaced: Option<u64>) -> Vec<u32> {
         let patterns: Vec<u32> = (0..4 * 256 * 128).map(|_| dice.next() as u32 & 0xFF).collect();
         state.put(&operand(base), &patterns).unwrap();
     }
-    let mut load = image(Body::Stream(Box::new(load_keys())));
+    let mut load = image(ExecBody::Stream(Box::new(load_keys())));
     load.context = Context::Sub;
     exec(machine, &mut state, PE, &load).unwrap();
-    exec(machine, &mut state, PE, &image(Body::Stream(Box::new(multiply())))).unwrap();
+    exec(machine, &mut state, PE, &image(ExecBody::Stream(Box::new(multiply())))).unwrap();
     state.get(&product()).unwrap()
 }
 

@@ -8,7 +8,7 @@ use tilewright_num::Dtype;
 use tilewright_tcp_exec::state::At;
 use tilewright_tcp_exec::{Fault, State, exec};
 use tilewright_tcp_isa::program::event::PeId;
-use tilewright_tcp_isa::program::exec::{Body, Commit, Context, Fetch, Loop, Memory, Stream, Switch};
+use tilewright_tcp_isa::program::exec::{Commit, Context, ExecBody, Fetch, Loop, Memory, Stream, Switch};
 use tilewright_tcp_isa::program::{Count, Exec};
 
 /// Where commands of these tests write.
@@ -101,12 +101,12 @@ pub(crate) fn copy(fetch: Fetch, flits: u64) -> Stream {
     }
 }
 
-pub(crate) fn image(body: Body) -> Exec {
+pub(crate) fn image(body: ExecBody) -> Exec {
     Exec { name: "test".to_owned(), context: Context::Main, pes: 1, body, span: span() }
 }
 
 pub(crate) fn run(machine: &Tcp, state: &mut State, stream: Stream) -> Result<(), Fault> {
-    exec(machine, state, PE, &image(Body::Stream(Box::new(stream))))
+    exec(machine, state, PE, &image(ExecBody::Stream(Box::new(stream))))
 }
 
 pub(crate) fn at(slice: u64, memory: Memory, offset: u64) -> At {

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use tilewright_num::Dtype;
 use tilewright_tcp_exec::{Stage, State, exec};
-use tilewright_tcp_isa::program::exec::{Body, Fill, Memory, Short, Transpose};
+use tilewright_tcp_isa::program::exec::{ExecBody, Fill, Memory, ShortLoad, Transpose};
 
 use crate::run::images::{
     Dice, OUT, PE, at, bits, commit, copy, fetch, image, pack, pick_bits, read, row, run, tcp,
@@ -121,21 +121,21 @@ fn fills_and_short_loads_reach_register_files() {
     let mut state = State::new(machine, 1);
     let content = Dice(5).bytes(512);
     state.write_slice(at(9, Memory::Dm, 100), &content).unwrap();
-    let short = Short { from: 100, bytes: 512, memory: Memory::Vrf, base: 64 };
-    exec(machine, &mut state, PE, &image(Body::Short(short))).unwrap();
+    let short = ShortLoad { from: 100, bytes: 512, memory: Memory::Vrf, base: 64 };
+    exec(machine, &mut state, PE, &image(ExecBody::Short(short))).unwrap();
     assert_eq!(read(&state, 9, Memory::Vrf, 64, 512), content);
     assert_eq!(read(&state, 8, Memory::Vrf, 64, 512), [0; 512]);
     let mut fill = Fill { word: 0x0807_0605_0403_0201, commit: commit(Memory::Trf { lanes: 8 }, 16, 2) };
     fill.commit.bytes = 24;
     fill.commit.slices = vec![(9, 10)];
-    exec(machine, &mut state, PE, &image(Body::Fill(fill))).unwrap();
+    exec(machine, &mut state, PE, &image(ExecBody::Fill(fill))).unwrap();
     let mut expected = vec![0; 16];
     expected.extend((0..24).map(|at| at % 8 + 1));
     expected.extend([0; 8]);
     expected.extend((0..24).map(|at| at % 8 + 1));
     assert_eq!(read(&state, 9, Memory::Trf { lanes: 8 }, 0, 72), expected);
-    let short = Short { from: 100, bytes: 8193, memory: Memory::Vrf, base: 0 };
-    let fault = exec(machine, &mut state, PE, &image(Body::Short(short))).unwrap_err();
+    let short = ShortLoad { from: 100, bytes: 8193, memory: Memory::Vrf, base: 0 };
+    let fault = exec(machine, &mut state, PE, &image(ExecBody::Short(short))).unwrap_err();
     assert_eq!(fault.stage, Stage::Commit);
 }
 

@@ -6,11 +6,12 @@ use tilewright_num::Dtype;
 use tilewright_tcp_exec::{State, exec, exec_literally};
 use tilewright_tcp_isa::program::Count;
 use tilewright_tcp_isa::program::exec::{
-    Body, Commit, Fetch, Indirect, Interleave, Limit, Lookup, Loop, Memory, SliceDigit, Stream, Switch,
+    Commit, ExecBody, Fetch, Indirect, Interleave, Limit, Lookup, Loop, Memory, SliceDigit, Stream, Switch,
     Transpose,
 };
 use tilewright_tcp_isa::program::vector::{
-    Between, Choice, Gives, Guarded, Op, OpKind, ReduceOp, Source, Vector, Word,
+    GuardedSource, InterSliceReduce, Op, OpKind, OperandChoice, OperandSource, ReduceOp, ReduceOutput,
+    Vector, Word,
 };
 use tilewright_tcp_isa::switch::{Ring, Topology};
 
@@ -133,29 +134,34 @@ fn kept(switch: &Switch) -> u64 {
     }
 }
 
-fn op(kind: OpKind, source: Option<Source>) -> Op {
-    let guarded = |source| Choice { sources: vec![Guarded { mask: 0, value: 0, source }] };
+fn op(kind: OpKind, source: Option<OperandSource>) -> Op {
+    let guarded = |source| OperandChoice { sources: vec![GuardedSource { mask: 0, value: 0, source }] };
     Op { kind, operands: source.map(guarded).into_iter().collect(), reversed: false, stash: false }
 }
 
 fn draw_vector(dice: &mut Dice, input: Word, elements: u64) -> Vector {
-    let vrf = Source::Vrf { base: 32, loops: loops(dice, elements, 1) };
+    let vrf = OperandSource::Vrf { base: 32, loops: loops(dice, elements, 1) };
     let ops = match (input, dice.roll(3)) {
         (Word::I32, 0) => vec![op(OpKind::Add, Some(vrf)), op(OpKind::ToFloat { int_width: 31 }, None)],
-        (Word::I32, _) => vec![op(OpKind::Mul, Some(Source::Immediate(3)))],
+        (Word::I32, _) => vec![op(OpKind::Mul, Some(OperandSource::Immediate(3)))],
         (Word::F32, 0) => {
-            vec![op(OpKind::Mul0, Some(vrf)), op(OpKind::FAdd, Some(Source::Immediate(0x3F80_0000)))]
+            vec![op(OpKind::Mul0, Some(vrf)), op(OpKind::FAdd, Some(OperandSource::Immediate(0x3F80_0000)))]
         }
         (Word::F32, _) => vec![op(OpKind::Mul0, Some(vrf)), op(OpKind::ToFixed { int_width: 31 }, None)],
     };
     let none = Vec::new();
-    let between = (dice.roll(2) == 0).then(|| Between {
+    let between = (dice.roll(2) == 0).then(|| InterSliceReduce {
         op: match input {
             Word::I32 => dice.pick(&[ReduceOp::AddWrap, ReduceOp::AddWrap, ReduceOp::Add, ReduceOp::Max]),
             Word::F32 => dice.pick(&[ReduceOp::Add, ReduceOp::Min, ReduceOp::Mul]),
         },
         slices: dice.pick(&[SLICES, 4, 2, 3]),
-        gives: dice.pick(&[Gives::First, Gives::Broadcast, Gives::Broadcast, Gives::Scatter { inner: 1 }]),
+        gives: dice.pick(&[
+            ReduceOutput::First,
+            ReduceOutput::Broadcast,
+            ReduceOutput::Broadcast,
+            ReduceOutput::Scatter { inner: 1 },
+        ]),
     });
     Vector { input, trim: false, pair: false, tags: none, ops, between, between_first: dice.roll(2) == 0 }
 }
@@ -283,7 +289,7 @@ fn both_leave_the_same(alike: u64) {
             plain && stream.vector.is_some() && stream.commit.slices.is_empty()
         };
         let stream = std::iter::repeat_with(|| draw(dice)).find(|stream| alike == 1 || own(stream)).unwrap();
-        let command = image(Body::Stream(Box::new(stream)));
+        let command = image(ExecBody::Stream(Box::new(stream)));
         let (mut quick, mut slow) = (state.clone(), state.clone());
         let done = exec(&machine, &mut quick, PE, &command);
         let stepped = exec_literally(&machine, &mut slow, PE, &command);

@@ -6,7 +6,8 @@ use tilewright_num::Function;
 use tilewright_tcp_isa::program::Count;
 use tilewright_tcp_isa::program::exec::Loop;
 use tilewright_tcp_isa::program::vector::{
-    Between, Choice, Gives, Op, OpKind, Reduce, ReduceOp, Relation, Source, Vector, Word,
+    InterSliceReduce, Op, OpKind, OperandChoice, OperandSource, Reduce, ReduceOp, ReduceOutput, Relation,
+    Vector, Word,
 };
 
 use crate::vector::build::RULES;
@@ -181,13 +182,19 @@ fn read_vrf(file: &[u8], base: u64, loops: &[Loop], index: u64) -> u32 {
 }
 
 /// The operand of one element, if a guard matches.
-fn operand(choice: &Choice, element: &Element, pair: Option<u32>, file: &[u8], index: u64) -> Option<u32> {
+fn operand(
+    choice: &OperandChoice,
+    element: &Element,
+    pair: Option<u32>,
+    file: &[u8],
+    index: u64,
+) -> Option<u32> {
     let guarded = choice.sources.iter().find(|guarded| element.tag & guarded.mask == guarded.value)?;
     Some(match &guarded.source {
-        Source::Immediate(word) => *word,
-        Source::Stash => element.stash,
-        Source::Pair => pair.expect("fits"),
-        Source::Vrf { base, loops } => read_vrf(file, *base, loops, index),
+        OperandSource::Immediate(word) => *word,
+        OperandSource::Stash => element.stash,
+        OperandSource::Pair => pair.expect("fits"),
+        OperandSource::Vrf { base, loops } => read_vrf(file, *base, loops, index),
     })
 }
 
@@ -278,7 +285,8 @@ fn step(vector: &Vector, op: &Op, word: Word, slice: u64, file: &[u8], mut flits
     if op.stash {
         flits.iter_mut().flatten().for_each(|element| element.stash = element.word);
     }
-    let pairs = op.operands.iter().flat_map(|choice| &choice.sources).any(|one| one.source == Source::Pair);
+    let pairs =
+        op.operands.iter().flat_map(|choice| &choice.sources).any(|one| one.source == OperandSource::Pair);
     let mut others: Vec<Option<u32>> = vec![];
     if pairs {
         assert!(vector.pair);
@@ -307,7 +315,7 @@ fn step(vector: &Vector, op: &Op, word: Word, slice: u64, file: &[u8], mut flits
     }
 }
 
-fn between(rule: Between, word: Word, slices: &[Vec<u32>]) -> Vec<Vec<u32>> {
+fn between(rule: InterSliceReduce, word: Word, slices: &[Vec<u32>]) -> Vec<Vec<u32>> {
     let size = usize::try_from(rule.slices).expect("fits");
     let results = slices.chunks(size).flat_map(|group| {
         let sum: Vec<u32> = (0..group[0].len())
@@ -318,9 +326,9 @@ fn between(rule: Between, word: Word, slices: &[Vec<u32>]) -> Vec<Vec<u32>> {
             })
             .collect();
         (0..size).map(move |slice| match rule.gives {
-            Gives::First if slice > 0 => vec![0; sum.len()],
-            Gives::First | Gives::Broadcast => sum.clone(),
-            Gives::Scatter { inner } => {
+            ReduceOutput::First if slice > 0 => vec![0; sum.len()],
+            ReduceOutput::First | ReduceOutput::Broadcast => sum.clone(),
+            ReduceOutput::Scatter { inner } => {
                 let inner = usize::try_from(inner).expect("fits");
                 let mine = |index: &usize| index / 8 / inner % size == slice;
                 (0..sum.len()).filter(mine).map(|index| sum[index]).collect()

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use tilewright_tcp_isa::program::event::Ticket;
-use tilewright_tcp_isa::program::exec::{Body, Context, Memory};
-use tilewright_tcp_isa::program::tensor::{Place, Role};
+use tilewright_tcp_isa::program::exec::{Context, ExecBody, Memory};
+use tilewright_tcp_isa::program::tensor::{TensorPlace, TensorRole};
 use tilewright_tcp_isa::program::{Exec, Program, Transfer};
 use tilewright_tcp_isa::switch::{Ring, Topology};
 use tilewright_tcp_sim::findings::{CODES, FaultKind, Finding, Party, Wait};
@@ -14,10 +14,10 @@ use crate::judged::script::Happens::{Dma, Exec as Run, Posted, Received, Synced,
 use crate::judged::script::{Happens, judged, pe};
 
 fn program(execs: Vec<Exec>, transfers: Vec<Transfer>) -> Program {
-    let place = Place::Hbm { chip: 0, base: 0 };
+    let place = TensorPlace::Hbm { chip: 0, base: 0 };
     Program {
         chips: 1,
-        tensors: vec![tensor("x", Role::Input, place, 1 << 20)],
+        tensors: vec![tensor("x", TensorRole::Input, place, 1 << 20)],
         execs,
         transfers,
         queues: vec![queue(0, Vec::new()), queue(1, Vec::new())],
@@ -53,7 +53,7 @@ fn race_trf() -> Program {
 /// Fills the whole register file from data memory.
 fn trf_load(name: &str, base: u64) -> Exec {
     let mut exec = copy(name, Context::Sub, 0, base, 256);
-    if let Body::Stream(stream) = &mut exec.body {
+    if let ExecBody::Stream(stream) = &mut exec.body {
         stream.fetch.loops = rows(&[(8, 0), (256, 32), (32, 1)]);
         stream.commit = commit(Memory::Trf { lanes: 8 }, base, &[(8, 8192), (256, 32)], 32);
         stream.commit.width = 8;
@@ -64,7 +64,7 @@ fn trf_load(name: &str, base: u64) -> Exec {
 /// One flit for each lane.
 fn half_load(name: &str, base: u64) -> Exec {
     let mut exec = copy(name, Context::Sub, 0, base, 8);
-    if let Body::Stream(stream) = &mut exec.body {
+    if let ExecBody::Stream(stream) = &mut exec.body {
         stream.commit = commit(Memory::Trf { lanes: 8 }, base, &[(8, 8192)], 32);
         stream.commit.width = 8;
     }
@@ -95,7 +95,7 @@ fn bounds(base: u64) -> Program {
 /// A fetch that stays on one bank for a long time.
 fn banks(stride: i64) -> Program {
     let mut held = copy("held", Context::Main, 0, 16_384, 4);
-    if let Body::Stream(stream) = &mut held.body {
+    if let ExecBody::Stream(stream) = &mut held.body {
         stream.fetch.loops = rows(&[(64, stride), (8, 1)]);
         stream.fetch.packet = 8;
         stream.commit.loops = rows(&[(64, 32)]);
@@ -105,7 +105,7 @@ fn banks(stride: i64) -> Program {
 
 fn output() -> Program {
     let mut program = program(Vec::new(), vec![transfer("half", hbm(0), hbm(1 << 22), 2048)]);
-    program.tensors.push(tensor("y", Role::Output, Place::Hbm { chip: 0, base: 1 << 22 }, 4096));
+    program.tensors.push(tensor("y", TensorRole::Output, TensorPlace::Hbm { chip: 0, base: 1 << 22 }, 4096));
     program.transfers.push(transfer("rest", hbm(0), hbm((1 << 22) + 2048), 2048));
     program
 }
@@ -293,7 +293,7 @@ fn both_contexts_together_hold_a_bank_too_long() {
     sub.context = Context::Sub;
     program.execs.push(sub);
     for exec in &mut program.execs {
-        if let Body::Stream(stream) = &mut exec.body {
+        if let ExecBody::Stream(stream) = &mut exec.body {
             stream.fetch.loops = rows(&[(2, 8), (40, 128), (8, 1)]);
             stream.commit.base = if exec.context == Context::Sub { 32_768 } else { 16_384 };
             stream.commit.loops = rows(&[(80, 32)]);
@@ -317,7 +317,7 @@ fn slices_that_nobody_hears_may_read_anything() {
     program.transfers[0].loops[0] = transfer_loop(4, 0, 1 << 22);
     let run = [Dma(0, 0), Waited(0, 0), Run(0, 0)];
     let mut with = |slices: Vec<(u64, u64)>, switch: Topology| {
-        let Body::Stream(stream) = &mut program.execs[0].body else { panic!("a stream") };
+        let ExecBody::Stream(stream) = &mut program.execs[0].body else { panic!("a stream") };
         stream.commit.slices = slices;
         stream.switch.topology = switch;
         codes(&judged(&program, &run))

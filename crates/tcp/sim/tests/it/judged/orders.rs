@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use proptest::prelude::*;
-use tilewright_tcp_isa::footprint::Store;
+use tilewright_tcp_isa::footprint::MemoryKind;
 use tilewright_tcp_isa::program::Program;
-use tilewright_tcp_isa::program::event::Unit;
+use tilewright_tcp_isa::program::event::ExecUnit;
 use tilewright_tcp_isa::program::exec::Context;
-use tilewright_tcp_isa::program::transfer::{Address, Medium};
+use tilewright_tcp_isa::program::transfer::{Address, MemoryInstance};
 use tilewright_tcp_sim::findings::Party;
 
 use crate::judged::build::*;
@@ -102,7 +102,7 @@ fn brute(program: &Program, script: &[Happens]) -> BTreeSet<(Key, Key)> {
     let mut issued: Vec<usize> = Vec::new();
     let mut queues: Vec<usize> = (0..PES).map(|_| graph.node()).collect();
     let mut cores: Vec<usize> = (0..PES).map(|_| graph.node()).collect();
-    let mut units: BTreeMap<(u64, Unit), usize> = BTreeMap::new();
+    let mut units: BTreeMap<(u64, ExecUnit), usize> = BTreeMap::new();
     let mut messages: BTreeMap<(u64, u64), VecDeque<usize>> = BTreeMap::new();
     let at = |pe: u64| usize::try_from(pe).expect("a small number");
     let mut ahead = vec![false; queues.len()];
@@ -112,11 +112,11 @@ fn brute(program: &Program, script: &[Happens]) -> BTreeSet<(Key, Key)> {
                 let (name, unit, bytes) = match *happens {
                     Happens::Exec(_, exec) => {
                         let exec = &program.execs[exec];
-                        (&exec.name, Unit::of(exec.context), enumerate_exec(exec, pe(owner)))
+                        (&exec.name, ExecUnit::of(exec.context), enumerate_exec(exec, pe(owner)))
                     }
                     Happens::Dma(_, transfer) => {
                         let transfer = &program.transfers[transfer];
-                        (&transfer.name, Unit::Dma, enumerate_transfer(transfer))
+                        (&transfer.name, ExecUnit::Dma, enumerate_transfer(transfer))
                     }
                     _ => unreachable!(),
                 };
@@ -125,12 +125,12 @@ fn brute(program: &Program, script: &[Happens]) -> BTreeSet<(Key, Key)> {
                 queues[at(owner)] = issue;
                 if let Some(before) = units.insert((owner, unit), node) {
                     graph.after[before].push(node);
-                    if unit != Unit::Dma {
+                    if unit != ExecUnit::Dma {
                         graph.after[before].push(issue);
                     }
                 }
                 issued.push(node);
-                ran.push(Ran { node, name: name.clone(), pe: owner, runs: unit != Unit::Dma, bytes });
+                ran.push(Ran { node, name: name.clone(), pe: owner, runs: unit != ExecUnit::Dma, bytes });
             }
             Happens::Waited(owner, ticket) => {
                 queues[at(owner)] = graph.after(&[queues[at(owner)], issued[at(ticket)]]);
@@ -180,8 +180,8 @@ fn brute(program: &Program, script: &[Happens]) -> BTreeSet<(Key, Key)> {
 fn enumerate_read(address: Address) -> BTreeSet<Byte> {
     let located = address.locate().expect("a memory");
     let (store, slice) = match located.medium {
-        Medium::Dm { slice } => (Store::Dm, slice),
-        _ => (Store::Hbm, 0),
+        MemoryInstance::Dm { slice } => (MemoryKind::Dm, slice),
+        _ => (MemoryKind::Hbm, 0),
     };
     (0..4).map(|byte| (store, 0, slice, located.offset + byte, false)).collect()
 }

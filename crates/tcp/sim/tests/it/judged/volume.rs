@@ -51,8 +51,8 @@ fn turns(turns: u64) -> (Program, Vec<Happens>) {
 #[test]
 fn long_runs_are_judged_and_clean() {
     let (mut program, script) = turns(6_000);
-    let place = tilewright_tcp_isa::program::tensor::Place::Hbm { chip: 0, base: 0 };
-    program.tensors = vec![tensor("x", tilewright_tcp_isa::program::tensor::Role::Input, place, 4096)];
+    let place = tilewright_tcp_isa::program::tensor::TensorPlace::Hbm { chip: 0, base: 0 };
+    program.tensors = vec![tensor("x", tilewright_tcp_isa::program::tensor::TensorRole::Input, place, 4096)];
     let mut judge = Judge::new(tcp(), &program);
     tell(&mut judge, &program.execs, &program.transfers, &script);
     assert_eq!(judge.finish(), []);

@@ -6,10 +6,12 @@ use tilewright_num::Dtype;
 use tilewright_record::KeepAll;
 use tilewright_tcp_isa::program::control::{Command, Queue, Step, StepKind};
 use tilewright_tcp_isa::program::exec::{
-    Body, Commit, Context, Contract, ContractOp, Drain, Exec, Fetch, Loop, Memory, Short, StepLoop, Stream,
-    Switch,
+    Commit, Context, Contract, ContractOp, Drain, Exec, ExecBody, Fetch, Loop, Memory, ShortLoad, StepLoop,
+    Stream, Switch,
 };
-use tilewright_tcp_isa::program::transfer::{Address, Located, Medium, SLICE_STRIDE, Transfer, TransferLoop};
+use tilewright_tcp_isa::program::transfer::{
+    Address, MemoryInstance, MemoryLocation, SLICE_STRIDE, Transfer, TransferLoop,
+};
 use tilewright_tcp_isa::program::vector::{Op, OpKind, Vector, Word};
 use tilewright_tcp_isa::program::{Count, ExecId, Program, Register, TransferId};
 use tilewright_tcp_isa::switch::Topology;
@@ -26,7 +28,7 @@ pub(crate) fn loops(rows: &[(u64, i64)]) -> Vec<Loop> {
     rows.iter().map(|&(size, stride)| Loop { size: Count::Fixed(size), stride }).collect()
 }
 
-fn named(name: &str, context: Context, body: Body) -> Exec {
+fn named(name: &str, context: Context, body: ExecBody) -> Exec {
     Exec { name: name.into(), context, pes: 1, body, span: Span::default() }
 }
 
@@ -63,12 +65,12 @@ pub(crate) fn copy(flits: u64) -> Exec {
         transpose: None,
         commit,
     };
-    named("copy", Context::Main, Body::Stream(Box::new(stream)))
+    named("copy", Context::Main, ExecBody::Stream(Box::new(stream)))
 }
 
 pub(crate) fn stream_of(exec: &mut Exec) -> &mut Stream {
     match &mut exec.body {
-        Body::Stream(stream) => stream,
+        ExecBody::Stream(stream) => stream,
         _ => panic!("not a stream"),
     }
 }
@@ -108,8 +110,8 @@ pub(crate) fn starving(accesses: u64) -> Exec {
 
 /// A load of the register file from a byte on: 264, and an eighth of the bytes.
 pub(crate) fn short(bytes: u64, base: u64) -> Exec {
-    let short = Short { from: 0, bytes, memory: Memory::Trf { lanes: 8 }, base };
-    named("load", Context::Sub, Body::Short(short))
+    let short = ShortLoad { from: 0, bytes, memory: Memory::Trf { lanes: 8 }, base };
+    named("load", Context::Sub, ExecBody::Short(short))
 }
 
 /// A matrix product: `rows` streamed rows against 16 stationary rows, 128 elements each.
@@ -138,11 +140,11 @@ pub(crate) fn contraction(rows: u64) -> Exec {
 }
 
 pub(crate) fn hbm(chip: u64, offset: u64) -> Address {
-    Address::new(Located { chip, medium: Medium::Hbm, offset })
+    Address::new(MemoryLocation { chip, medium: MemoryInstance::Hbm, offset })
 }
 
 pub(crate) fn dm(chip: u64, slice: u64, offset: u64) -> Address {
-    Address::new(Located { chip, medium: Medium::Dm { slice }, offset })
+    Address::new(MemoryLocation { chip, medium: MemoryInstance::Dm { slice }, offset })
 }
 
 /// Off-chip memory to both networks of a PE, in requests of 256 B, one a cycle.

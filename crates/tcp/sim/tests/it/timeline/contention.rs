@@ -4,10 +4,10 @@
 
 use proptest::prelude::*;
 use tilewright_tcp_cost::cycles;
-use tilewright_tcp_cost::cycles::collect::Collect;
-use tilewright_tcp_cost::cycles::fetch::Fetch;
+use tilewright_tcp_cost::cycles::collect::CollectStage;
+use tilewright_tcp_cost::cycles::fetch::FetchStage;
 use tilewright_tcp_cost::cycles::image::exec_command;
-use tilewright_tcp_cost::cycles::load::Load;
+use tilewright_tcp_cost::cycles::load::LoadStage;
 use tilewright_tcp_isa::program::exec::{Context, StepLoop};
 use tilewright_tcp_isa::program::{Count, Exec};
 use tilewright_tcp_micro::{Reads, Walk, Work};
@@ -44,11 +44,11 @@ fn product(rows: u64, held: u64, wide: bool) -> Exec {
 fn load_work(bytes: u64) -> Work {
     let (context, packet_bytes) = (Context::Sub, 32);
     let packets = bytes / packet_bytes;
-    let command = cycles::Command {
-        fetch: Some(Fetch { context, packets, packet_bytes, read_bytes: 8, cast: false }),
-        collect: Some(Collect { packets, packet_bytes }),
-        load: Some(Load { context, slice_bytes: bytes }),
-        ..cycles::Command::default()
+    let command = cycles::CommandStages {
+        fetch: Some(FetchStage { context, packets, packet_bytes, read_bytes: 8, cast: false }),
+        collect: Some(CollectStage { packets, packet_bytes }),
+        load: Some(LoadStage { context, slice_bytes: bytes }),
+        ..cycles::CommandStages::default()
     };
     Work { fetch: Walk { base_bytes: 0, stride_bytes: 8 }, ..Work::new(command) }
 }

@@ -4,8 +4,10 @@ use std::ops::ControlFlow;
 
 use tilewright_num::Dtype;
 use tilewright_record::KeepAll;
-use tilewright_tcp_isa::program::control::{Arithmetic, Command, Condition, StepKind, Term, Value};
-use tilewright_tcp_isa::program::event::{Event, PeId};
+use tilewright_tcp_isa::program::control::{
+    Command, Condition, ControlExpr, ControlOp, ControlOperand, StepKind,
+};
+use tilewright_tcp_isa::program::event::{PeId, RunEvent};
 use tilewright_tcp_isa::program::exec::{Context, Loop};
 use tilewright_tcp_isa::program::transfer::Address;
 use tilewright_tcp_isa::program::vector::Relation;
@@ -20,8 +22,8 @@ use crate::timeline::tcp;
 
 const R: RegisterId = RegisterId(0);
 
-fn number(value: i64) -> Value {
-    Value::Just(Term::Number(value))
+fn number(value: i64) -> ControlExpr {
+    ControlExpr::Operand(ControlOperand::Number(value))
 }
 
 fn with_register(program: Program, most: i64) -> Program {
@@ -43,9 +45,17 @@ fn sizes_are_those_at_the_push() {
 
 #[test]
 fn loops_and_conditions_run_what_they_say() {
-    let twice = Value::Both(Term::Register(R), Arithmetic::Add, Term::Number(2));
-    let below = Condition { left: Term::Register(R), relation: Relation::Lt, right: Term::Number(7) };
-    let odd = Condition { left: Term::Register(R), relation: Relation::Eq, right: Term::Number(4) };
+    let twice = ControlExpr::Binary(ControlOperand::Register(R), ControlOp::Add, ControlOperand::Number(2));
+    let below = Condition {
+        left: ControlOperand::Register(R),
+        relation: Relation::Lt,
+        right: ControlOperand::Number(7),
+    };
+    let odd = Condition {
+        left: ControlOperand::Register(R),
+        relation: Relation::Eq,
+        right: ControlOperand::Number(4),
+    };
     let body = vec![
         step(StepKind::Set(R, twice)),
         step(StepKind::If {
@@ -153,7 +163,11 @@ fn a_message_that_nobody_sends_is_a_deadlock_too() {
 
 #[test]
 fn an_endless_program_is_stopped() {
-    let always = Condition { left: Term::Number(0), relation: Relation::Eq, right: Term::Number(0) };
+    let always = Condition {
+        left: ControlOperand::Number(0),
+        relation: Relation::Eq,
+        right: ControlOperand::Number(0),
+    };
     for body in [vec![], vec![step(StepKind::Set(R, number(1)))], vec![dma(0, 0)]] {
         let steps = vec![step(StepKind::While { condition: always, body })];
         let all = with_register(program(vec![], vec![weights(0, 64)], vec![queue(0, 0, steps)]), 10);
@@ -191,17 +205,17 @@ struct Counting {
 }
 
 impl Judge for Counting {
-    fn observe(&mut self, event: &Event<'_>) -> ControlFlow<()> {
+    fn observe(&mut self, event: &RunEvent<'_>) -> ControlFlow<()> {
         self.seen.push(match event {
-            Event::Issue { .. } => "issue",
-            Event::Start { .. } => "start",
-            Event::Done { .. } => "done",
-            Event::Waited { .. } => "waited",
-            Event::Synced { .. } => "synced",
-            Event::Awaited { .. } => "awaited",
-            Event::Posted { .. } => "posted",
-            Event::Received { .. } => "received",
-            Event::Read { .. } => "read",
+            RunEvent::Issue { .. } => "issue",
+            RunEvent::Start { .. } => "start",
+            RunEvent::Done { .. } => "done",
+            RunEvent::Waited { .. } => "waited",
+            RunEvent::Synced { .. } => "synced",
+            RunEvent::Awaited { .. } => "awaited",
+            RunEvent::Posted { .. } => "posted",
+            RunEvent::Received { .. } => "received",
+            RunEvent::Read { .. } => "read",
         });
         if self.stops_at == Some(self.seen.len()) {
             ControlFlow::Break(())
@@ -223,7 +237,7 @@ fn reading() -> Program {
     steps.push(step(StepKind::For {
         register: RegisterId(1),
         from: number(0),
-        to: Value::Just(Term::Register(R)),
+        to: ControlExpr::Operand(ControlOperand::Register(R)),
         body,
     }));
     let mut all = program(vec![copy(1)], vec![weights(0, 64)], vec![queue(0, 0, steps)]);

@@ -2,8 +2,10 @@
 
 use tilewright_base::Span;
 use tilewright_tcp_cost::energy::Component;
-use tilewright_tcp_isa::program::control::{StepKind, Term, Value};
-use tilewright_tcp_isa::program::transfer::{Address, Located, Medium, SLICE_STRIDE, Transfer, TransferLoop};
+use tilewright_tcp_isa::program::control::{ControlExpr, ControlOperand, StepKind};
+use tilewright_tcp_isa::program::transfer::{
+    Address, MemoryInstance, MemoryLocation, SLICE_STRIDE, Transfer, TransferLoop,
+};
 use tilewright_tcp_isa::program::{Count, Program};
 use tilewright_tcp_sim::Outcome;
 
@@ -91,7 +93,7 @@ fn the_two_directions_of_a_link_do_not_share() {
 
 #[test]
 fn a_doorbell_takes_longer_to_another_chip() {
-    let number = |value| Value::Just(Term::Number(value));
+    let number = |value| ControlExpr::Operand(ControlOperand::Number(value));
     let arrival = |chip: u64, pe: u64| {
         let send = vec![step(StepKind::Post { chip, pe, value: number(7) })];
         let take = vec![step(StepKind::Receive { chip: 0, pe: 0, register: None }), dma(0, 0)];
@@ -109,7 +111,7 @@ fn a_doorbell_takes_longer_to_another_chip() {
 #[test]
 fn a_scratchpad_takes_its_own_rate() {
     let machine = tcp();
-    let spm = Address::new(Located { chip: 0, medium: Medium::Spm { pe: 0 }, offset: 0 });
+    let spm = Address::new(MemoryLocation { chip: 0, medium: MemoryInstance::Spm { pe: 0 }, offset: 0 });
     let into = rows(hbm(0, 0), spm, &[(64, 256, 256)], 256);
     let request = 256_u64.div_ceil(machine.cpu.spm_bytes_per_cycle);
     assert_eq!(at_once(vec![into]), START + 64 * request);

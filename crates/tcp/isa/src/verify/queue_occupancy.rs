@@ -1,13 +1,15 @@
-//! Room in the command queue: how many entries may be waiting when a command is pushed without a look (paper section V-A: 64 entries).
+//! Room in the command queue: how many entries may be waiting when a command is pushed without a look (paper
+//! section V-A: 64 entries).
 
 use tilewright_base::Span;
 
+use crate::capped::{Capped, TOO_MANY};
 use crate::program::Step;
-use crate::program::control::{StepKind, Term, Value};
+use crate::program::control::{ControlExpr, ControlOperand, StepKind};
 
 /// The first step that may push into a full queue, with the entries that may be there.
 pub(super) fn first_overflow(steps: &[Step], entries: u64) -> Option<(Span, u64)> {
-    let mut room = Room { entries, waiting: 0, overflow: None };
+    let mut room = QueueOccupancy { entries, waiting: 0, overflow: None };
     room.walk(steps, 0);
     room.overflow
 }
@@ -15,13 +17,13 @@ pub(super) fn first_overflow(steps: &[Step], entries: u64) -> Option<(Span, u64)
 /// Loops and branches inside one another that any reader of programs follows.
 pub const MAX_NESTING: usize = 16;
 
-struct Room {
+struct QueueOccupancy {
     entries: u64,
     waiting: u64,
     overflow: Option<(Span, u64)>,
 }
 
-impl Room {
+impl QueueOccupancy {
     fn walk(&mut self, steps: &[Step], depth: usize) {
         if depth > MAX_NESTING {
             return;
@@ -52,7 +54,7 @@ impl Room {
     }
 
     fn push(&mut self, span: Span, count: u64) {
-        self.waiting = self.waiting.saturating_add(count);
+        self.waiting = self.waiting.capped_add(count);
         if self.waiting > self.entries && self.overflow.is_none() {
             self.overflow = Some((span, self.waiting));
         }
@@ -63,9 +65,9 @@ impl Room {
         let before = self.waiting;
         self.walk(body, depth + 1);
         let grown = self.waiting.saturating_sub(before);
-        let more = trips.map_or(u64::MAX, |trips| trips.saturating_sub(1));
+        let more = trips.map_or(TOO_MANY, |trips| trips.saturating_sub(1));
         if grown == 0 || more == 0 || empties(body) {
-            // A body that empties the queue starts its next turn as it left the last.
+            // A body that empties the queue starts its next iteration as it left the last.
             if empties(body) && more > 0 {
                 self.walk(body, depth + 1);
             }
@@ -73,17 +75,18 @@ impl Room {
         }
         let unchecked = first_unchecked(body, 0);
         match unchecked {
-            Some(span) => self.push(span, grown.saturating_mul(more)),
-            None => self.waiting = self.waiting.saturating_add(grown.saturating_mul(more)).min(self.entries),
+            Some(span) => self.push(span, grown.capped_mul(more)),
+            None => self.waiting = self.waiting.capped_add(grown.capped_mul(more)).min(self.entries),
         }
     }
 }
 
-fn trips(from: Value, to: Value) -> Option<u64> {
+fn trips(from: ControlExpr, to: ControlExpr) -> Option<u64> {
     match (from, to) {
-        (Value::Just(Term::Number(from)), Value::Just(Term::Number(to))) => {
-            Some(u64::try_from(to.saturating_sub(from)).unwrap_or(0))
-        }
+        (
+            ControlExpr::Operand(ControlOperand::Number(from)),
+            ControlExpr::Operand(ControlOperand::Number(to)),
+        ) => Some(u64::try_from(to.saturating_sub(from)).unwrap_or(0)),
         _ => None,
     }
 }

@@ -4,18 +4,18 @@ use std::collections::BTreeSet;
 
 use proptest::prelude::*;
 use tilewright_num::Dtype;
-use tilewright_tcp_isa::footprint::{Access, Footprint, Store, of_exec, of_transfer, tensor};
+use tilewright_tcp_isa::footprint::{Footprint, MemoryAccess, MemoryKind, of_exec, of_transfer, tensor};
 use tilewright_tcp_isa::program::Count;
 use tilewright_tcp_isa::program::event::PeId;
 use tilewright_tcp_isa::program::exec::{Context, Interleave, Limit, Memory, SliceDigit};
-use tilewright_tcp_isa::program::tensor::{Place, Role};
+use tilewright_tcp_isa::program::tensor::{TensorPlace, TensorRole};
 use tilewright_tcp_isa::program::transfer::Address;
 
-use crate::judged::build::*;
-use crate::judged::enumerated::{Byte, enumerate_exec, enumerate_transfer};
-use crate::judged::tcp;
+use crate::oracle::build::*;
+use crate::oracle::enumerated::{Byte, enumerate_exec, enumerate_transfer};
+use crate::oracle::tcp;
 
-fn expanded(accesses: &[Access]) -> BTreeSet<Byte> {
+fn expanded(accesses: &[MemoryAccess]) -> BTreeSet<Byte> {
     let mut bytes = BTreeSet::new();
     for access in accesses {
         assert!(access.bytes.is_exact());
@@ -137,7 +137,7 @@ fn a_run_may_start_before_its_memory() {
     let read = footprint
         .accesses
         .iter()
-        .find(|access| access.memory == Store::Spm)
+        .find(|access| access.memory == MemoryKind::Spm)
         .expect("its first byte is there");
     assert_eq!(read.bytes.runs(), [(0, 1)]);
     assert_eq!(footprint.outside.len(), 1);
@@ -156,7 +156,8 @@ fn too_many_runs_become_a_range() {
 fn a_lane_reads_its_own_part() {
     let exec = contraction("c");
     let footprint = of_exec(tcp(), &exec, PeId { chip: 0, pe: 0 }, &[]);
-    let trf = footprint.accesses.iter().find(|access| access.memory == Store::Trf).expect("it reads the trf");
+    let trf =
+        footprint.accesses.iter().find(|access| access.memory == MemoryKind::Trf).expect("it reads the trf");
     let lanes: Vec<(u64, u64)> = (0..8).map(|lane| (lane * 8192, lane * 8192 + 128)).collect();
     assert_eq!(trf.bytes.runs(), lanes);
 }
@@ -167,7 +168,7 @@ fn a_gather_stays_in_the_tensor_it_starts_in() {
     stream_of(&mut program).fetch.indirect =
         Some(tilewright_tcp_isa::program::exec::Indirect { at_loop: 0, table: 0 });
     let pe = PeId { chip: 0, pe: 0 };
-    let reads = |objects: &[Access]| {
+    let reads = |objects: &[MemoryAccess]| {
         let footprint = of_exec(tcp(), &program.execs[0], pe, objects);
         footprint
             .accesses
@@ -177,7 +178,7 @@ fn a_gather_stays_in_the_tensor_it_starts_in() {
             .collect::<Vec<_>>()
     };
     assert_eq!(reads(&[]), [vec![(0, 16)], vec![(0, 524_288)]]);
-    let held = tensor("x", Role::Input, Place::Dm { chip: 0, slice: 0, base: 1000 }, 512);
-    let objects: Vec<Access> = tensor::whole(tcp(), &held).into_iter().collect();
+    let held = tensor("x", TensorRole::Input, TensorPlace::Dm { chip: 0, slice: 0, base: 1000 }, 512);
+    let objects: Vec<MemoryAccess> = tensor::whole(tcp(), &held).into_iter().collect();
     assert_eq!(reads(&objects), [vec![(0, 16)], vec![(1000, 1512)]]);
 }

@@ -1,8 +1,9 @@
 //! What follows from a chain for those who count cycles and joules.
 
 use super::shape::shapes;
-use super::unit::{Stage, VeUnit, gives, stage, unit};
-use crate::program::vector::{Between, Gives, Vector, Word};
+use super::unit::{VeStage, VeUnit, gives, stage, unit};
+use crate::capped::Capped;
+use crate::program::vector::{InterSliceReduce, ReduceOutput, Vector, Word};
 
 /// Whether any stage takes half a flit at a time.
 pub fn narrow(vector: &Vector) -> bool {
@@ -30,24 +31,24 @@ pub struct OpCounts {
     pub exp: u64,
 }
 
-/// Operations of one slice on a stream of so many flits; `None` if the chain does not fit it. Every element that enters a unit
-/// counts once, padding too; so does every element that enters the reducer between slices.
+/// Operations of one slice on a stream of so many flits; `None` if the chain does not fit it. Every element
+/// that enters a unit counts once, padding too; so does every element that enters the reducer between slices.
 pub fn op_counts(vector: &Vector, flits_in: u64) -> Option<OpCounts> {
     let shapes = shapes(vector, flits_in).ok()?;
     let mut counts = OpCounts::default();
-    let comparisons = u64::try_from(vector.tags.len()).unwrap_or(u64::MAX);
-    let compared = shapes.flits.saturating_mul(super::FLIT_WORDS).saturating_mul(comparisons);
+    let comparisons = vector.tags.len() as u64;
+    let compared = shapes.flits.capped_mul(super::FLIT_WORDS).capped_mul(comparisons);
     *counts.of_word(vector.input) += compared;
     let mut word = vector.input;
     for (op, shape) in vector.ops.iter().zip(&shapes.entering) {
         let unit = unit(&op.kind);
         let count = match (unit, unit.stage()) {
             (VeUnit::Fpu | VeUnit::Exp | VeUnit::Div, _) => &mut counts.exp,
-            (_, Stage::Logic | Stage::Fxp | Stage::Filter) => &mut counts.int,
-            (_, Stage::ToFloat | Stage::ToFixed | Stage::Float) => &mut counts.float,
+            (_, VeStage::Logic | VeStage::Fxp | VeStage::Filter) => &mut counts.int,
+            (_, VeStage::ToFloat | VeStage::ToFixed | VeStage::Float) => &mut counts.float,
             _ => counts.of_word(word),
         };
-        *count = count.saturating_add(shape.elements());
+        *count = count.capped_add(shape.elements());
         word = gives(&op.kind, word);
     }
     if let Some(between) = vector.between {
@@ -57,14 +58,14 @@ pub fn op_counts(vector: &Vector, flits_in: u64) -> Option<OpCounts> {
             (word, before_scatter(between, shapes.flits_out))
         };
         let count = counts.of_word(word);
-        *count = count.saturating_add(flits.saturating_mul(super::FLIT_WORDS));
+        *count = count.capped_add(flits.capped_mul(super::FLIT_WORDS));
     }
     Some(counts)
 }
 
-fn before_scatter(between: Between, flits_out: u64) -> u64 {
+fn before_scatter(between: InterSliceReduce, flits_out: u64) -> u64 {
     match between.gives {
-        Gives::Scatter { .. } => flits_out.saturating_mul(between.slices),
+        ReduceOutput::Scatter { .. } => flits_out.capped_mul(between.slices),
         _ => flits_out,
     }
 }

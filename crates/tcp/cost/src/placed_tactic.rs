@@ -1,10 +1,12 @@
-//! A tactic with every digit placed: over slices, in time, on lanes, or in the packet (paper sections II-B and IV-C).
+//! A tactic with every digit placed: over slices, in time, on lanes, or in the packet (paper sections II-B
+//! and IV-C).
 //!
-//! A tactic of two sections leaves lanes and packet open. They are then placed by the paper's reading: the innermost
-//! digits of the streamed operand fill the packet, contracted ones innermost, as far as the width goes; the innermost digit
-//! that only the stationary operand has goes to the lanes; the rest runs in time. A contracted digit that overflows the packet
-//! leaves a chunk loop, which runs outside the repeats of the feed unit when the accumulators can hold them all (so that
-//! a fetched packet is used for every repeat), and innermost otherwise.
+//! A tactic of two sections leaves lanes and packet open. They are then placed by the paper's reading: the
+//! innermost digits of the streamed operand fill the packet, contracted ones innermost, as far as the width
+//! goes; the innermost digit that only the stationary operand has goes to the lanes; the rest runs in time. A
+//! contracted digit that overflows the packet leaves a chunk loop, which runs outside the repeats of the feed
+//! unit when the accumulators can hold them all (so that a fetched packet is used for every repeat), and
+//! innermost otherwise.
 
 use tilewright_notation::problem::{Digit, Loops, Problem, Roles};
 use tilewright_notation::reuse::held_terms;
@@ -12,10 +14,11 @@ use tilewright_notation::syntax::ast::{Operand, Terms};
 use tilewright_tcp_isa::contraction::{slot_capacity, tree_depth};
 
 use crate::setup::Setup;
+use tilewright_tcp_isa::capped::Capped;
 
 /// Where every digit of a tactic runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Placed {
+pub struct PlacedTactic {
     /// Over slices.
     pub parallel: Terms<Digit>,
     /// In time, outermost first.
@@ -34,9 +37,9 @@ pub struct Placed {
     pub stated: bool,
 }
 
-impl Placed {
+impl PlacedTactic {
     /// Places the digits of a two-input tactic.
-    pub fn new(setup: &Setup<'_>, problem: &Problem, tactic: &Loops) -> Placed {
+    pub fn new(setup: &Setup<'_>, problem: &Problem, tactic: &Loops) -> PlacedTactic {
         let mut placed = match &tactic.roles {
             Some(roles) => stated(tactic, roles),
             None => infer(setup, problem, tactic),
@@ -86,10 +89,10 @@ impl Placed {
         self.time[outermost..]
             .iter()
             .filter(|digit| !contracted(digit))
-            .fold(1, |all: u64, digit| all.saturating_mul(digit.live))
+            .fold(1, |all: u64, digit| all.capped_mul(digit.live))
     }
 
-    /// Part of the multiplications that the slices in use could do which are asked for; padding counts as idle.
+    /// Part of the multiplications that the slices in use could do which are useful; padding counts as idle.
     pub fn multiplier_use(&self, setup: &Setup<'_>, problem: &Problem) -> f64 {
         #[expect(clippy::cast_precision_loss, reason = "a ratio for people")]
         let product =
@@ -109,15 +112,15 @@ impl Placed {
 
 /// Product of places.
 pub fn product<'a>(digits: impl Iterator<Item = &'a Digit>) -> u64 {
-    digits.fold(1, |all: u64, digit| all.saturating_mul(digit.slots))
+    digits.fold(1, |all: u64, digit| all.capped_mul(digit.slots))
 }
 
 fn live_product(digits: &[Digit]) -> u64 {
-    digits.iter().fold(1, |all: u64, digit| all.saturating_mul(digit.live))
+    digits.iter().fold(1, |all: u64, digit| all.capped_mul(digit.live))
 }
 
-fn stated(tactic: &Loops, roles: &Roles) -> Placed {
-    Placed {
+fn stated(tactic: &Loops, roles: &Roles) -> PlacedTactic {
+    PlacedTactic {
         parallel: tactic.parallel.clone(),
         time: tactic.slice.clone(),
         lanes: roles.lanes.clone(),
@@ -129,7 +132,7 @@ fn stated(tactic: &Loops, roles: &Roles) -> Placed {
     }
 }
 
-fn infer(setup: &Setup<'_>, problem: &Problem, tactic: &Loops) -> Placed {
+fn infer(setup: &Setup<'_>, problem: &Problem, tactic: &Loops) -> PlacedTactic {
     let packet = infer_packet(setup, problem, &tactic.slice);
     let mut time: Terms<Digit> = tactic.slice[..tactic.slice.len() - packet.terms].iter().copied().collect();
     let lanes = infer_lanes(setup, problem, &mut time);
@@ -137,7 +140,7 @@ fn infer(setup: &Setup<'_>, problem: &Problem, tactic: &Loops) -> Placed {
         let at = chunk_place(setup, problem, &time, &lanes, &packet.digits, &chunks);
         time.insert(at, chunks);
     }
-    Placed {
+    PlacedTactic {
         parallel: tactic.parallel.clone(),
         time,
         lanes,
@@ -149,7 +152,7 @@ fn infer(setup: &Setup<'_>, problem: &Problem, tactic: &Loops) -> Placed {
     }
 }
 
-struct Packet {
+struct InferredPacket {
     digits: Terms<Digit>,
     /// Terms of the slice tactic taken, wholly or in part.
     terms: usize,
@@ -157,9 +160,9 @@ struct Packet {
     chunks: Option<Digit>,
 }
 
-fn infer_packet(setup: &Setup<'_>, problem: &Problem, slice: &[Digit]) -> Packet {
+fn infer_packet(setup: &Setup<'_>, problem: &Problem, slice: &[Digit]) -> InferredPacket {
     let stream = problem.streamed();
-    let mut packet = Packet { digits: Terms::new(), terms: 0, chunks: None };
+    let mut packet = InferredPacket { digits: Terms::new(), terms: 0, chunks: None };
     let (mut filled, mut columns) = (1_u64, 1_u64);
     for digit in slice.iter().rev() {
         let Some(axis) = digit.axis.filter(|axis| problem.has(stream, *axis)) else { break };
@@ -177,9 +180,9 @@ fn infer_packet(setup: &Setup<'_>, problem: &Problem, slice: &[Digit]) -> Packet
         let (inner, rest) = split(digit, room);
         packet.terms += 1;
         packet.digits.insert(0, inner);
-        filled = filled.saturating_mul(inner.slots);
+        filled = filled.capped_mul(inner.slots);
         if survives {
-            columns = columns.saturating_mul(inner.slots);
+            columns = columns.capped_mul(inner.slots);
         }
         packet.chunks = rest;
         if rest.is_some() {
@@ -265,7 +268,7 @@ fn chunk_place(
     let kept = time[first_reduced.min(outside)..]
         .iter()
         .filter(survives)
-        .fold(1_u64, |all, digit| all.saturating_mul(digit.live));
+        .fold(1_u64, |all, digit| all.capped_mul(digit.live));
     let columns = product(packet.iter().filter(survives));
     if contracted && kept <= slot_capacity(setup.machine, product(lanes.iter()), columns) {
         outside

@@ -1,24 +1,25 @@
-//! Every code of the verifier: a program that it accepts, and the same with one thing wrong, which it refuses with that code.
+//! Every code of the verifier: a program that it accepts, and the same with one thing wrong, which it refuses
+//! with that code.
 
 use std::collections::BTreeSet;
 
 use proptest::prelude::*;
 use tilewright_base::diagnostic::{Diagnostic, any_error};
 use tilewright_num::Dtype;
-use tilewright_tcp_isa::program::control::{Command, StepKind, Term, Value};
+use tilewright_tcp_isa::program::control::{Command, ControlExpr, ControlOperand, StepKind};
 use tilewright_tcp_isa::program::exec::{
-    Body, Context, Fill, FlitTranspose, Indirect, Interleave, Limit, Lookup, Memory, Shift, StepLoop,
+    Context, ExecBody, Fill, FlitTranspose, Indirect, Interleave, Limit, Lookup, Memory, Shift, StepLoop,
     Transpose,
 };
-use tilewright_tcp_isa::program::tensor::{Data, Place, Role};
-use tilewright_tcp_isa::program::transfer::{Address, TransferIndex};
-use tilewright_tcp_isa::program::vector::{Source, Word};
+use tilewright_tcp_isa::program::tensor::{TensorData, TensorPlace, TensorRole};
+use tilewright_tcp_isa::program::transfer::{Address, TransferIndex, TransferLoop};
+use tilewright_tcp_isa::program::vector::{OperandSource, Word};
 use tilewright_tcp_isa::program::{Count, Exec, Grant, Program, Register, RegisterId, Tensor};
 use tilewright_tcp_isa::switch::{Ring, Topology};
 use tilewright_tcp_isa::verify::{CODES, MAX_NESTING, verify};
 
-use crate::judged::build::*;
-use crate::judged::tcp;
+use crate::oracle::build::*;
+use crate::oracle::tcp;
 
 type Case = (&'static str, fn() -> Program, fn(&mut Program));
 
@@ -154,7 +155,7 @@ fn floats() -> Program {
 fn filled() -> Program {
     let mut commit = commit(Memory::Dm, 0, &[(4, 32)], 32);
     commit.width = 8;
-    let body = Body::Fill(Fill { word: 7, commit });
+    let body = ExecBody::Fill(Fill { word: 7, commit });
     program_of(Exec { name: "fill".into(), context: Context::Sub, pes: 1, body, span: span(2) })
 }
 
@@ -182,7 +183,8 @@ fn counted() -> Program {
 
 fn held() -> Program {
     let mut program = plain();
-    program.tensors = vec![tensor("x", Role::Input, Place::Dm { chip: 0, slice: 3, base: 64 }, 1024)];
+    program.tensors =
+        vec![tensor("x", TensorRole::Input, TensorPlace::Dm { chip: 0, slice: 3, base: 64 }, 1024)];
     program
 }
 
@@ -191,7 +193,7 @@ fn talking() -> Program {
     program.queues[0].steps.push(step(StepKind::Post {
         chip: 0,
         pe: 1,
-        value: Value::Just(Term::Number(1)),
+        value: ControlExpr::Operand(ControlOperand::Number(1)),
     }));
     program.queues[1].steps.push(step(StepKind::Receive { chip: 0, pe: 0, register: None }));
     program
@@ -200,7 +202,7 @@ fn talking() -> Program {
 fn nested(depth: usize) -> Vec<tilewright_tcp_isa::program::Step> {
     let mut steps = vec![step(StepKind::Sync)];
     for _ in 0..depth {
-        let zero = Value::Just(Term::Number(0));
+        let zero = ControlExpr::Operand(ControlOperand::Number(0));
         steps = vec![step(StepKind::For { register: RegisterId(0), from: zero, to: zero, body: steps })];
     }
     steps
@@ -215,7 +217,7 @@ fn deep() -> Program {
 fn unchecked() -> Program {
     let mut program = plain();
     let body = vec![step(StepKind::PushUnchecked(Command::WaitD(0)))];
-    let number = |value| Value::Just(Term::Number(value));
+    let number = |value| ControlExpr::Operand(ControlOperand::Number(value));
     program.registers = vec![Register { name: "i".into(), initial: 0, least: 0, most: 99, span: span(7) }];
     program.queues[0].steps.push(step(StepKind::For {
         register: RegisterId(0),
@@ -342,7 +344,7 @@ const IMAGES: &[Case] = &[
     ("tcp/vector-bounds", added, |p| {
         stream_of(p).vector.iter_mut().for_each(|vector| {
             vector.ops[0].operands[0].sources[0].source =
-                Source::Vrf { base: 8192 - 64, loops: rows(&[(4, 8), (8, 1)]) };
+                OperandSource::Vrf { base: 8192 - 64, loops: rows(&[(4, 8), (8, 1)]) };
         });
     }),
     ("tcp/cast-types", narrowed, |p| stream_of(p).cast = Some(Dtype::Bf16)),
@@ -379,7 +381,7 @@ const IMAGES: &[Case] = &[
     ("tcp/flow-vector", added, |p| {
         stream_of(p).vector.iter_mut().for_each(|vector| {
             vector.pair = true;
-            vector.ops[0].operands[0].sources[0].source = Source::Pair;
+            vector.ops[0].operands[0].sources[0].source = OperandSource::Pair;
         });
         stream_of(p).fetch.loops = rows(&[(3, 8), (8, 1)]);
     }),
@@ -411,11 +413,11 @@ const PROGRAMS: &[Case] = &[
     }),
     ("tcp/program-chips", plain, |p| p.chips = 0),
     ("tcp/register-range", counted, |p| p.registers[0].initial = 5),
-    ("tcp/tensor-place", held, |p| p.tensors[0].place = Place::Dm { chip: 0, slice: 512, base: 64 }),
-    ("tcp/tensor-place", held, |p| p.tensors[0].place = Place::Hbm { chip: 1, base: 64 }),
+    ("tcp/tensor-place", held, |p| p.tensors[0].place = TensorPlace::Dm { chip: 0, slice: 512, base: 64 }),
+    ("tcp/tensor-place", held, |p| p.tensors[0].place = TensorPlace::Hbm { chip: 1, base: 64 }),
     ("tcp/tensor-overlap", held, |p| {
-        p.tensors[0].role = Role::Input;
-        p.tensors[0].data = Data::Zeros;
+        p.tensors[0].role = TensorRole::Input;
+        p.tensors[0].data = TensorData::Zeros;
         p.tensors.push(Tensor { name: "again".into(), ..p.tensors[0].clone() });
     }),
     ("tcp/queue-pe", plain, |p| p.queues[1].pe = 8),
@@ -435,9 +437,17 @@ const PROGRAMS: &[Case] = &[
         p.queues[0].steps.push(step(StepKind::Await { transfer: true, id: 77 }));
     }),
     ("tcp/queue-register", counted, |p| {
-        let value = Value::Just(Term::Register(RegisterId(1)));
+        let value = ControlExpr::Operand(ControlOperand::Register(RegisterId(1)));
         p.queues[0].steps.push(step(StepKind::Set(RegisterId(0), value)));
     }),
+    ("tcp/queue-register", plain, |p| {
+        p.transfers[0].loops =
+            vec![TransferLoop { size: Count::Register(RegisterId(9)), source: 0, target: 0 }];
+    }),
+    ("tcp/queue-register", copied, |p| {
+        stream_of(p).fetch.loops[0].size = Count::Register(RegisterId(9));
+    }),
+    ("tcp/sequencer-size", copied, |p| stream_of(p).fetch.loops = rows(&[(65_536, 0); 4])),
     ("tcp/queue-read", reading, |p| {
         let register = RegisterId(0);
         p.queues[0].steps.push(step(StepKind::Read { register, address: dm(0, 4096), dtype: Dtype::F32 }));
@@ -489,7 +499,7 @@ fn an_id_may_be_used_again_once_its_context_was_held() {
 #[test]
 fn a_loop_finds_its_own_ids_in_flight() {
     let mut program = counted();
-    let number = |value| Value::Just(Term::Number(value));
+    let number = |value| ControlExpr::Operand(ControlOperand::Number(value));
     let of = |body| step(StepKind::For { register: RegisterId(0), from: number(1), to: number(4), body });
     program.queues[1].steps = vec![of(vec![dma(0, 3)])];
     assert_eq!(codes(&verify(tcp(), &program)), ["tcp/queue-id"]);

@@ -1,35 +1,37 @@
-//! Which slices of a command feed a write: what other slices fetch or multiply goes nowhere, so it is not read.
+//! Which slices of a command feed a write: what other slices fetch or multiply goes nowhere, so it is not
+//! read.
 
 use crate::program::exec::{Stream, Switch};
 use crate::switch::{Topology, ring_slices};
+use tilewright_base::invariant::to_index;
 
 /// Slices of a group that matter to each engine, as ranges within the group.
-pub(super) struct Feeding {
+pub(super) struct LiveSlices {
     /// Slices whose data memory is read.
     pub(super) fetch: Vec<(u64, u64)>,
     /// Slices whose register files are read.
     pub(super) engines: Vec<(u64, u64)>,
 }
 
-impl Feeding {
-    pub(super) fn of(stream: &Stream, slices: u64) -> Feeding {
+impl LiveSlices {
+    pub(super) fn of(stream: &Stream, slices: u64) -> LiveSlices {
         let all = vec![(0, slices)];
         if stream.commit.slices.is_empty() {
-            return Feeding { fetch: all.clone(), engines: all };
+            return LiveSlices { fetch: all.clone(), engines: all };
         }
-        let mut writes = vec![false; usize::try_from(slices).unwrap_or(0)];
+        let mut writes = vec![false; to_index(slices)];
         for &(first, end) in &stream.commit.slices {
             mark(&mut writes, first, end);
         }
         let between = stream.vector.as_ref().and_then(|vector| vector.between).map_or(1, |b| b.slices.max(1));
         let engines = in_groups(&writes, between);
         let fetch = sources(&stream.switch, &engines);
-        Feeding { fetch: ranges(&fetch), engines: ranges(&engines) }
+        LiveSlices { fetch: ranges(&fetch), engines: ranges(&engines) }
     }
 }
 
 fn mark(slices: &mut [bool], first: u64, end: u64) {
-    let at = |slice: u64| usize::try_from(slice).unwrap_or(usize::MAX).min(slices.len());
+    let at = |slice: u64| to_index(slice).min(slices.len());
     let (first, end) = (at(first), at(end));
     slices[first..end.max(first)].fill(true);
 }
@@ -37,7 +39,7 @@ fn mark(slices: &mut [bool], first: u64, end: u64) {
 /// All slices of groups in which one counts.
 fn in_groups(slices: &[bool], group: u64) -> Vec<bool> {
     let mut all = slices.to_vec();
-    let group = usize::try_from(group).unwrap_or(usize::MAX).max(1);
+    let group = to_index(group).max(1);
     for part in all.chunks_mut(group) {
         let any = part.contains(&true);
         part.fill(any);

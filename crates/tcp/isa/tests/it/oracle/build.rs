@@ -8,12 +8,16 @@ use tilewright_notation::algebra::map::{MapDigit, OFFSET};
 use tilewright_num::Dtype;
 use tilewright_tcp_isa::program::control::{Command, Queue, Step, StepKind};
 use tilewright_tcp_isa::program::exec::{
-    Body, Commit, Context, Contract, ContractOp, Drain, Exec, Fetch, Loop, Memory, Short, StepLoop, Stream,
-    Switch,
+    Commit, Context, Contract, ContractOp, Drain, Exec, ExecBody, Fetch, Loop, Memory, ShortLoad, StepLoop,
+    Stream, Switch,
 };
-use tilewright_tcp_isa::program::tensor::{Data, Place, Role, Tensor};
-use tilewright_tcp_isa::program::transfer::{Address, Located, Medium, Transfer, TransferLoop};
-use tilewright_tcp_isa::program::vector::{Choice, Guarded, Op, OpKind, Source, Vector, Word};
+use tilewright_tcp_isa::program::tensor::{Tensor, TensorData, TensorPlace, TensorRole};
+use tilewright_tcp_isa::program::transfer::{
+    Address, MemoryInstance, MemoryLocation, Transfer, TransferLoop,
+};
+use tilewright_tcp_isa::program::vector::{
+    GuardedSource, Op, OpKind, OperandChoice, OperandSource, Vector, Word,
+};
 use tilewright_tcp_isa::program::{Count, ExecId, Program, TransferId};
 
 pub(crate) fn span(at: u32) -> Span {
@@ -25,15 +29,15 @@ pub(crate) fn rows(loops: &[(u64, i64)]) -> Vec<Loop> {
 }
 
 pub(crate) fn hbm(offset: u64) -> Address {
-    Address::new(Located { chip: 0, medium: Medium::Hbm, offset })
+    Address::new(MemoryLocation { chip: 0, medium: MemoryInstance::Hbm, offset })
 }
 
 pub(crate) fn dm(slice: u64, offset: u64) -> Address {
-    Address::new(Located { chip: 0, medium: Medium::Dm { slice }, offset })
+    Address::new(MemoryLocation { chip: 0, medium: MemoryInstance::Dm { slice }, offset })
 }
 
 pub(crate) fn spm(pe: u64, offset: u64) -> Address {
-    Address::new(Located { chip: 0, medium: Medium::Spm { pe }, offset })
+    Address::new(MemoryLocation { chip: 0, medium: MemoryInstance::Spm { pe }, offset })
 }
 
 pub(crate) fn transfer(name: &str, source: Address, target: Address, packet: u64) -> Transfer {
@@ -85,7 +89,7 @@ pub(crate) fn stream(fetch: Fetch, commit: Commit) -> Stream {
 }
 
 pub(crate) fn exec(name: &str, context: Context, stream: Stream) -> Exec {
-    Exec { name: name.into(), context, pes: 1, body: Body::Stream(Box::new(stream)), span: span(2) }
+    Exec { name: name.into(), context, pes: 1, body: ExecBody::Stream(Box::new(stream)), span: span(2) }
 }
 
 /// Copies `flits` flits of data memory.
@@ -97,7 +101,7 @@ pub(crate) fn copy(name: &str, context: Context, from: u64, to: u64, flits: u64)
 }
 
 pub(crate) fn short(name: &str, from: u64, bytes: u64, memory: Memory, base: u64) -> Exec {
-    let body = Body::Short(Short { from, bytes, memory, base });
+    let body = ExecBody::Short(ShortLoad { from, bytes, memory, base });
     Exec { name: name.into(), context: Context::Sub, pes: 1, body, span: span(3) }
 }
 
@@ -129,8 +133,8 @@ pub(crate) fn contraction(name: &str) -> Exec {
 pub(crate) fn addition(name: &str) -> Exec {
     let mut stream =
         stream(fetch(Dtype::I32, 0, &[(4, 8), (8, 1)], 8), commit(Memory::Dm, 4096, &[(4, 32)], 32));
-    let source = Source::Vrf { base: 0, loops: rows(&[(4, 8), (8, 1)]) };
-    let guarded = Guarded { mask: 0, value: 0, source };
+    let source = OperandSource::Vrf { base: 0, loops: rows(&[(4, 8), (8, 1)]) };
+    let guarded = GuardedSource { mask: 0, value: 0, source };
     stream.vector = Some(Vector {
         input: Word::I32,
         trim: false,
@@ -138,7 +142,7 @@ pub(crate) fn addition(name: &str) -> Exec {
         tags: Vec::new(),
         ops: vec![Op {
             kind: OpKind::Add,
-            operands: vec![Choice { sources: vec![guarded] }],
+            operands: vec![OperandChoice { sources: vec![guarded] }],
             reversed: false,
             stash: false,
         }],
@@ -149,7 +153,7 @@ pub(crate) fn addition(name: &str) -> Exec {
 }
 
 /// A tensor of `bytes` bytes in one row.
-pub(crate) fn tensor(name: &str, role: Role, place: Place, bytes: u64) -> Tensor {
+pub(crate) fn tensor(name: &str, role: TensorRole, place: TensorPlace, bytes: u64) -> Tensor {
     let mut map = RadixMap::default();
     map.from.push(bytes);
     map.to.extend([1, bytes]);
@@ -162,7 +166,7 @@ pub(crate) fn tensor(name: &str, role: Role, place: Place, bytes: u64) -> Tensor
         place,
         shape: format!("1 | e[{bytes}]"),
         map,
-        data: if role == Role::Output { Data::None } else { Data::Zeros },
+        data: if role == TensorRole::Output { TensorData::None } else { TensorData::Zeros },
         span: span(4),
     }
 }
@@ -234,7 +238,7 @@ pub(crate) fn plain() -> Program {
 
 pub(crate) fn stream_of(program: &mut Program) -> &mut Stream {
     match &mut program.execs[0].body {
-        Body::Stream(stream) => stream,
+        ExecBody::Stream(stream) => stream,
         _ => panic!("a stream"),
     }
 }

@@ -2,15 +2,15 @@
 
 use std::collections::BTreeSet;
 
-use tilewright_tcp_isa::footprint::Store;
+use tilewright_tcp_isa::footprint::MemoryKind;
 use tilewright_tcp_isa::program::event::PeId;
-use tilewright_tcp_isa::program::exec::{Body, Commit, Exec, Fetch, Memory, SliceDigit};
-use tilewright_tcp_isa::program::transfer::{Address, Medium, Transfer};
+use tilewright_tcp_isa::program::exec::{Commit, Exec, ExecBody, Fetch, Memory, SliceDigit};
+use tilewright_tcp_isa::program::transfer::{Address, MemoryInstance, Transfer};
 
 use super::tcp;
 
 /// A byte of a memory, read or written.
-pub(crate) type Byte = (Store, u64, u64, u64, bool);
+pub(crate) type Byte = (MemoryKind, u64, u64, u64, bool);
 
 fn signed(value: u64) -> i64 {
     i64::try_from(value).expect("small numbers")
@@ -72,12 +72,12 @@ fn committed(commit: &Commit) -> Vec<u64> {
 
 /// What a stream of copies touches, address by address.
 pub(crate) fn enumerate_exec(exec: &Exec, pe: PeId) -> BTreeSet<Byte> {
-    let Body::Stream(stream) = &exec.body else { panic!("a stream") };
+    let ExecBody::Stream(stream) = &exec.body else { panic!("a stream") };
     let mut bytes = BTreeSet::new();
     let store = match stream.commit.memory {
-        Memory::Dm => Store::Dm,
-        Memory::Trf { .. } => Store::Trf,
-        Memory::Vrf => Store::Vrf,
+        Memory::Dm => MemoryKind::Dm,
+        Memory::Trf { .. } => MemoryKind::Trf,
+        Memory::Vrf => MemoryKind::Vrf,
     };
     let capacity = store.capacity_bytes(tcp());
     for slice in 0..exec.pes * 64 {
@@ -86,7 +86,7 @@ pub(crate) fn enumerate_exec(exec: &Exec, pe: PeId) -> BTreeSet<Byte> {
         let mask = &stream.commit.slices;
         if mask.is_empty() || mask.iter().any(|(first, end)| (*first..*end).contains(&slice)) {
             let read = fetched(&stream.fetch, slice);
-            bytes.extend(read.iter().map(|byte| (Store::Dm, pe.chip, at, *byte, false)));
+            bytes.extend(read.iter().map(|byte| (MemoryKind::Dm, pe.chip, at, *byte, false)));
             let inside = committed(&stream.commit).into_iter().filter(|byte| *byte < capacity);
             bytes.extend(inside.map(|byte| (store, pe.chip, at, byte, true)));
         }
@@ -110,9 +110,9 @@ pub(crate) fn enumerate_transfer(transfer: &Transfer) -> BTreeSet<Byte> {
                     continue;
                 };
                 let (store, slice, there) = match located.medium {
-                    Medium::Hbm => (Store::Hbm, 0, true),
-                    Medium::Dm { slice } => (Store::Dm, slice, slice < 512),
-                    Medium::Spm { pe } => (Store::Spm, pe, pe < 8),
+                    MemoryInstance::Hbm => (MemoryKind::Hbm, 0, true),
+                    MemoryInstance::Dm { slice } => (MemoryKind::Dm, slice, slice < 512),
+                    MemoryInstance::Spm { pe } => (MemoryKind::Spm, pe, pe < 8),
                 };
                 if there && located.offset < store.capacity_bytes(tcp()) {
                     bytes.insert((store, located.chip, slice, located.offset, write));

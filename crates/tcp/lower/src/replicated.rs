@@ -1,27 +1,29 @@
-//! Inputs that every group of PEs has whole although it multiplies one part of them (paper section VI-A: copies instead of an exchange).
+//! Inputs that every group of PEs has whole although it multiplies one part of them (paper section VI-A:
+//! copies instead of an exchange).
 //!
-//! All groups run the same commands, which find the part at one address. So each group's copy begins as far before that address as its
-//! part lies behind the copy's start, and nothing has to be moved. Parts must lie apart within slices, not on other ones, and by whole words
-//! if copies come from off-chip memory.
+//! All groups run the same commands, which find the part at one address. So each group's copy begins as far
+//! before that address as its part lies behind the copy's start, and nothing has to be moved. Parts must lie
+//! apart within slices, not on other ones, and by whole words if copies come from off-chip memory.
 
 use tilewright_base::Diagnostic;
+use tilewright_base::invariant::Exact;
 use tilewright_notation::algebra::RadixMap;
 use tilewright_notation::problem::{AxisId, Digit, Problem, Shape};
 use tilewright_notation::syntax::ast::Operand;
-use tilewright_tcp_cost::groups::Groups;
+use tilewright_tcp_cost::groups::PeGroups;
 use tilewright_tcp_cost::setup::Setup;
-use tilewright_tcp_isa::program::tensor::{Place, Tensor};
+use tilewright_tcp_isa::program::tensor::{Tensor, TensorPlace};
 
 use super::gather::cut_off;
 use super::shape_text::shape_text;
-use crate::refusal::refuse;
+use crate::no_lowering::refuse;
 
 /// Inputs, in0 and in1.
 const INPUTS: [Operand; 2] = [Operand::In0, Operand::In1];
 
 /// For each input that groups have whole: bytes from the start of the copy to each group's part.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Wholes {
+pub(super) struct ReplicatedInputs {
     places: [Option<Vec<u64>>; 2],
 }
 
@@ -31,7 +33,8 @@ fn held_whole(problem: &Problem, operand: Operand) -> Vec<AxisId> {
     axes.filter(|id| problem.axis(*id).extent_in[operand as usize] > problem.axis(*id).extent).collect()
 }
 
-/// The einsum as a group computes it where inputs are whole: digits of the parts stand still. `None` if none is.
+/// The einsum as a group computes it where inputs are whole: digits of the parts do not move. `None` if none
+/// is.
 pub(super) fn parted(problem: &Problem) -> Result<Option<Problem>, Box<Diagnostic>> {
     let mut part = None;
     for operand in INPUTS {
@@ -49,15 +52,15 @@ pub(super) fn parted(problem: &Problem) -> Result<Option<Problem>, Box<Diagnosti
     Ok(part)
 }
 
-impl Wholes {
+impl ReplicatedInputs {
     /// Where the parts of all groups lie.
     pub(super) fn new(
         setup: &Setup<'_>,
         problem: &Problem,
-        groups: &Groups,
+        groups: &PeGroups,
         from_hbm: [bool; 2],
-    ) -> Result<Wholes, Box<Diagnostic>> {
-        let mut wholes = Wholes::default();
+    ) -> Result<ReplicatedInputs, Box<Diagnostic>> {
+        let mut wholes = ReplicatedInputs::default();
         for (operand, slot) in INPUTS.into_iter().zip(&mut wholes.places) {
             let axes = held_whole(problem, operand);
             let Some(shape) = problem.shape(operand).filter(|_| !axes.is_empty()) else { continue };
@@ -73,11 +76,11 @@ impl Wholes {
                 bits.is_multiple_of(unit * 8).then_some(bits / 8)
             };
             let places: Option<Vec<u64>> = (0..groups.count(problem)).map(place).collect();
-            let asked = || {
+            let message = || {
                 let word = if unit == 1 { "a byte".to_string() } else { format!("{unit} bytes of HBM") };
                 format!("parts of `{name}` of {} lie on other slices, or within {word}", operand.name())
             };
-            *slot = Some(places.ok_or_else(|| refuse(problem, &asked(), &instead))?);
+            *slot = Some(places.ok_or_else(|| refuse(problem, &message(), &instead))?);
         }
         Ok(wholes)
     }
@@ -100,17 +103,17 @@ impl Wholes {
         operand: Operand,
     ) -> Option<Vec<Tensor>> {
         let (places, shape) = (self.places(operand)?, problem.shape(operand)?);
-        let Place::Dm { chip, slice, base } = own.place else { return None };
+        let TensorPlace::Dm { chip, slice, base } = own.place else { return None };
         let map = RadixMap::of_shape(problem, shape).ok()?;
         let axes: Vec<(String, u64)> =
             own.axes.iter().zip(&map.from).map(|((name, _), extent)| (name.clone(), *extent)).collect();
         let copies = (0_u64..).zip(places).map(|(group, place)| Tensor {
             name: format!("{}_pe{}", own.name, group * setup.fused_pes),
             axes: axes.clone(),
-            place: Place::Dm {
+            place: TensorPlace::Dm {
                 chip,
                 slice: slice + group * setup.slices(),
-                base: base.saturating_sub(*place),
+                base: base.exact_sub(*place),
             },
             shape: shape_text(problem, shape),
             map: map.clone(),
@@ -121,7 +124,7 @@ impl Wholes {
 }
 
 /// Which part of an axis a group has.
-pub(super) fn value(problem: &Problem, groups: &Groups, group: u64, id: AxisId) -> u64 {
+pub(super) fn value(problem: &Problem, groups: &PeGroups, group: u64, id: AxisId) -> u64 {
     let mut rest = group;
     for axis in groups.surviving.iter().chain(&groups.summed).rev() {
         let parts = problem.axis(*axis).pes;

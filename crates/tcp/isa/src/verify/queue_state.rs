@@ -1,7 +1,8 @@
-//! Which images are loaded and which ids are in use at a step, on any path that leads there (paper section V-A).
+//! Which images are loaded and which ids are in use at a step, on any path that leads there (paper section
+//! V-A).
 //!
-//! An `exec` holds the queue until its context is free, so of each context one command at most is in flight; a DMA engine runs transfers in
-//! order, so a wait for one ends those before it.
+//! An `exec` holds the queue until its context is free, so of each context one command at most is in flight;
+//! a DMA engine runs transfers in order, so a wait for one ends those before it.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +10,7 @@ use crate::program::exec::Context;
 
 /// What may be true at a step.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct State {
+pub(super) struct QueueState {
     /// An image is in the registers: main, sub.
     loaded: [bool; 2],
     /// Ids of transfers that may be in flight, in order.
@@ -27,7 +28,7 @@ fn at(context: Context) -> usize {
     }
 }
 
-impl State {
+impl QueueState {
     pub(super) fn load(&mut self, context: Context) {
         self.loaded[at(context)] = true;
     }
@@ -77,7 +78,7 @@ impl State {
     }
 
     /// What is true on either of two paths.
-    pub(super) fn join(&mut self, other: &State) {
+    pub(super) fn join(&mut self, other: &QueueState) {
         for context in 0..2 {
             self.loaded[context] |= other.loaded[context];
             self.execs[context].extend(&other.execs[context]);

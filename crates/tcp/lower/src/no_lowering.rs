@@ -4,8 +4,8 @@ use tilewright_base::Diagnostic;
 use tilewright_notation::problem::Problem;
 
 /// A legal contraction that cannot be lowered.
-pub(super) fn refuse(problem: &Problem, asked: &str, instead: &str) -> Box<Diagnostic> {
+pub(super) fn refuse(problem: &Problem, message: &str, instead: &str) -> Box<Diagnostic> {
     Box::new(
-        Diagnostic::error("tcp/lower", asked.to_string()).at(problem.span, "").instead(instead.to_string()),
+        Diagnostic::error("tcp/lower", message.to_string()).at(problem.span, "").instead(instead.to_string()),
     )
 }

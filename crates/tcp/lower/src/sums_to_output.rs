@@ -1,55 +1,60 @@
-//! From sums that leave the engine to the output in its shape: straight, through the reducer, or by way of a bridge.
+//! From sums that leave the engine to the output in its shape: straight, through the reducer, or by way of a
+//! bridge.
 
 use tilewright_base::Diagnostic;
+use tilewright_base::invariant::{Exact, OrBroken};
 use tilewright_notation::syntax::ast::Operand;
 use tilewright_tcp_isa::program::exec::{Commit, Context, Drain, Memory, StepLoop, Stream, Switch};
-use tilewright_tcp_isa::program::vector::{Gives, Op, OpKind, Reduce, ReduceOp};
+use tilewright_tcp_isa::program::vector::{Op, OpKind, Reduce, ReduceOp, ReduceOutput};
 use tilewright_tcp_isa::switch::Topology;
 
-use super::between::Parts;
-use super::build::{Builder, Nest};
+use super::build::{ContractionBuilder, ContractionNest};
 use super::commands::{self, exec, fixed};
-use super::dense::Dense;
-use super::direct::{Direct, direct};
-use super::drain::{FlitLoop, Leaving, Sums};
-use super::limits::Row;
-use super::loops::Turn;
-use super::view::{At, Clash, Piece, Run, View, ViewDigit, cut, ragged, steps};
+use super::dense::DenseCopy;
+use super::direct::{DirectCommit, direct};
+use super::drain::{DrainLayout, DrainSums, FlitLoop};
+use super::inter_slice::PartialSums;
+use super::limits::FetchLoop;
+use super::loops::SequencerLoop;
+use super::view::{CutMismatch, DigitStep, DigitValues, LoopPiece, SliceView, ViewDigit, cut, ragged, steps};
 use crate::kernels::chain::chain;
-use crate::refusal::refuse;
-use crate::words::WORD_BYTES;
+use crate::no_lowering::refuse;
+use crate::write_widths::WORD_BYTES;
 
 /// What happens to sums.
-pub(super) struct Ending {
-    pub(super) leaving: Leaving,
-    parts: Option<Parts>,
+pub(super) struct SumsToOutput {
+    pub(super) leaving: DrainLayout,
+    parts: Option<PartialSums>,
     /// What the reducer gives, if it works in the contraction's command.
-    pub(super) gives: Option<Gives>,
+    pub(super) gives: Option<ReduceOutput>,
     scattered: Vec<usize>,
-    direct: Option<Direct>,
+    direct: Option<DirectCommit>,
     /// Where sums go first if they do not go straight.
-    scratch: Option<View>,
-    out: View,
+    scratch: Option<SliceView>,
+    out: SliceView,
 }
 
-impl Ending {
-    pub(super) fn new(builder: &mut Builder<'_>, nest: &Nest) -> Result<Ending, Box<Diagnostic>> {
+impl SumsToOutput {
+    pub(super) fn new(
+        builder: &mut ContractionBuilder<'_>,
+        nest: &ContractionNest,
+    ) -> Result<SumsToOutput, Box<Diagnostic>> {
         let problem = builder.problem;
         let out = builder.view(Operand::Out);
-        let parts = Parts::new(problem, &builder.placed.parallel, builder.map(Operand::Out));
-        let time: Vec<Piece> = nest
+        let parts = PartialSums::new(problem, &builder.placed.parallel, builder.map(Operand::Out));
+        let time: Vec<LoopPiece> = nest
             .time()
             .into_iter()
             .filter(|piece| !problem.contracted(piece.axis) && piece.size > 1)
             .collect();
         let columns = nest.packet.surviving();
         let flit_elements = builder.flit_words();
-        let sums = Sums { time: &time, lanes: &nest.lanes, columns: &columns, flit_elements };
+        let sums = DrainSums { time: &time, lanes: &nest.lanes, columns: &columns, flit_elements };
         let orders = [Drain::Interleaved, Drain::Sequential].into_iter();
         let fitting =
-            orders.filter(|drain| builder.holds(nest, *drain)).map(|drain| Leaving::new(&sums, drain));
-        let mut endings: Vec<Ending> =
-            fitting.map(|leaving| Ending::of(builder, leaving, parts, out.clone())).collect();
+            orders.filter(|drain| builder.holds(nest, *drain)).map(|drain| DrainLayout::new(&sums, drain));
+        let mut endings: Vec<SumsToOutput> =
+            fitting.map(|leaving| SumsToOutput::of(builder, leaving, parts, out.clone())).collect();
         let best = endings.iter().position(|ending| ending.direct.is_some()).unwrap_or(0);
         if endings.is_empty() {
             return Err(refuse(
@@ -65,13 +70,18 @@ impl Ending {
         Ok(ending)
     }
 
-    fn of(builder: &Builder<'_>, leaving: Leaving, parts: Option<Parts>, out: View) -> Ending {
+    fn of(
+        builder: &ContractionBuilder<'_>,
+        leaving: DrainLayout,
+        parts: Option<PartialSums>,
+        out: SliceView,
+    ) -> SumsToOutput {
         let reduced = parts.filter(|parts| parts.adjacent());
         let granule = builder.setup.machine.dm.write_granule_bytes;
         let (gives, scattered) = match reduced.map(|parts| parts.gives(&leaving, &out, &builder.dynamic)) {
             None => (None, Vec::new()),
             Some(Some((gives, scattered))) => (Some(gives), scattered),
-            Some(None) => (Some(Gives::Broadcast), Vec::new()),
+            Some(None) => (Some(ReduceOutput::Broadcast), Vec::new()),
         };
         let straight = parts.is_none() || gives.is_some();
         let direct = if straight {
@@ -79,12 +89,12 @@ impl Ending {
         } else {
             None
         };
-        Ending { leaving, parts, gives, scattered, direct, scratch: None, out }
+        SumsToOutput { leaving, parts, gives, scattered, direct, scratch: None, out }
     }
 
     /// Slices that hold parts of one sum.
     pub(super) fn group_slices(&self) -> u64 {
-        self.parts.map_or(1, Parts::slices)
+        self.parts.map_or(1, PartialSums::slices)
     }
 
     /// Flits that each slice commits.
@@ -93,8 +103,8 @@ impl Ending {
         self.leaving.count() / scattered
     }
 
-    fn take_scratch(&mut self, builder: &mut Builder<'_>) -> Result<(), Box<Diagnostic>> {
-        let base = builder.room(self.flits().saturating_mul(builder.setup.machine.network.flit_bytes))?;
+    fn take_scratch(&mut self, builder: &mut ContractionBuilder<'_>) -> Result<(), Box<Diagnostic>> {
+        let base = builder.room(self.flits().exact_mul(builder.setup.machine.network.flit_bytes))?;
         let mut slices = builder.surviving_slices();
         for index in &self.scattered {
             if let (FlitLoop::Piece(piece), size) = self.leaving.flits[*index]
@@ -108,9 +118,9 @@ impl Ending {
     }
 
     /// The commit of the contraction's command.
-    pub(super) fn commit(&self, builder: &Builder<'_>) -> Result<Commit, Box<Diagnostic>> {
+    pub(super) fn commit(&self, builder: &ContractionBuilder<'_>) -> Result<Commit, Box<Diagnostic>> {
         let slices = match (self.gives, self.parts) {
-            (Some(Gives::First), Some(parts)) => builder.slices(|slice| slice & parts.bits == 0),
+            (Some(ReduceOutput::First), Some(parts)) => builder.slices(|slice| slice & parts.bits == 0),
             // All slices of a group take part in its sums, idle ones with zeros.
             (_, Some(parts)) => builder.slices_of_groups(parts.bits),
             _ => builder.live_slices(),
@@ -132,21 +142,22 @@ impl Ending {
         // Parts are added flit by flit.
         let whole = self.parts.is_some() && self.gives.is_none();
         let bytes = if whole { flit_bytes } else { valid };
-        let loops = self.leaving.turns(flit_bytes, &self.scattered, &builder.dynamic);
+        let loops = self.leaving.loops(flit_bytes, &self.scattered, &builder.dynamic);
         Ok(commands::commit(setup, Memory::Dm, base, &loops, bytes, slices))
     }
 
     /// The commands after the contraction, if it did not commit straight.
-    pub(super) fn bridge(&self, builder: &mut Builder<'_>) -> Result<(), Box<Diagnostic>> {
+    pub(super) fn bridge(&self, builder: &mut ContractionBuilder<'_>) -> Result<(), Box<Diagnostic>> {
         let Some(scratch) = &self.scratch else { return Ok(()) };
         let mut from = scratch.clone();
-        let mut spread = self.gives == Some(Gives::Broadcast);
+        let mut spread = self.gives == Some(ReduceOutput::Broadcast);
         if let (Some(parts), None) = (self.parts, self.gives) {
             from.base = self.add_parts(builder, parts, scratch.base)?;
             spread = true;
         }
         let Some(parts) = self.parts.filter(|_| spread) else {
-            let bits = self.parts.filter(|_| self.gives == Some(Gives::First)).map_or(0, |parts| parts.bits);
+            let bits =
+                self.parts.filter(|_| self.gives == Some(ReduceOutput::First)).map_or(0, |parts| parts.bits);
             let slices = builder.slices(|slice| slice & bits == 0);
             let slices = if self.scattered.is_empty() {
                 slices
@@ -174,36 +185,46 @@ impl Ending {
             let offset = offset(&from, &digits, &values);
             let mine = |slice: u64| {
                 digits.iter().zip(&values).all(|(digit, value)| match digit.at {
-                    At::Slice(stride) => slice / stride % digit.size.next_power_of_two() == *value,
-                    At::Offset(_) => true,
+                    DigitStep::Slice(stride) => slice / stride % digit.size.next_power_of_two() == *value,
+                    DigitStep::Offset(_) => true,
                 })
             };
             let slices = builder.group_slices(parts.bits, mine);
-            let part = View { base: from.base + offset * WORD_BYTES, ..from.clone() };
+            let part = SliceView { base: from.base + offset * WORD_BYTES, ..from.clone() };
             self.copy_out(builder, &part, &digits, slices)?;
         }
         Ok(())
     }
 
-    /// Adds parts that do not lie on neighbouring slices: the switch brings them to every slice of the group, one after the
-    /// other, and the vector engine adds them in time.
-    fn add_parts(&self, builder: &mut Builder<'_>, parts: Parts, from: u64) -> Result<u64, Box<Diagnostic>> {
+    /// Adds parts that do not lie on neighbouring slices: the switch brings them to every slice of the group,
+    /// one after the other, and the vector engine adds them in time.
+    fn add_parts(
+        &self,
+        builder: &mut ContractionBuilder<'_>,
+        parts: PartialSums,
+        from: u64,
+    ) -> Result<u64, Box<Diagnostic>> {
         let setup = builder.setup;
         let flit_bytes = setup.machine.network.flit_bytes;
-        let base = builder.room(self.flits().saturating_mul(flit_bytes))?;
+        let base = builder.room(self.flits().exact_mul(flit_bytes))?;
         let words = builder.flit_words();
         let dtype = setup.accumulator_dtype();
-        let mut turns = self.leaving.turns(words, &self.scattered, &builder.dynamic);
-        turns.push(Turn::of(words, 1));
-        let fetch = commands::fetch_turns(setup, dtype, from, &turns, words);
+        let mut loops = self.leaving.loops(words, &self.scattered, &builder.dynamic);
+        loops.push(SequencerLoop::of(words, 1));
+        let fetch = commands::fetch_loops(setup, dtype, from, &loops, words);
         let ring = (parts.bits + 1).next_power_of_two();
         let kept = |slice: u64| (0..ring).filter(move |source| source & !parts.bits == slice & !parts.bits);
-        let sources = (0..ring)
-            .map(|slice| kept(slice).map(|source| u16::try_from(source).unwrap_or(u16::MAX)).collect());
+        let sources = (0..ring).map(|slice| {
+            kept(slice)
+                .map(|source| {
+                    u16::try_from(source).or_broken("a ring is small enough for a bitmap of sources")
+                })
+                .collect()
+        });
         let switch = Switch { topology: Topology::Custom(ring), sources: sources.collect() };
         let halves = setup.machine.ve.int_ways / setup.machine.ve.float_ways;
-        let writes = self.leaving.turns(flit_bytes, &self.scattered, &builder.dynamic);
-        let flits = builder.dynamic.product(writes.iter().map(|turn| (turn.size, turn.by)));
+        let writes = self.leaving.loops(flit_bytes, &self.scattered, &builder.dynamic);
+        let flits = builder.dynamic.product(writes.iter().map(|row| (row.size, row.by)));
         let loops = [(flits, false), (fixed(parts.slices()), true), (fixed(halves), false)];
         let steps = loops.map(|(size, summed)| StepLoop { size, summed }).to_vec();
         let reduce = Reduce { op: ReduceOp::Add, tree: false, steps, limits: Vec::new() };
@@ -224,18 +245,19 @@ impl Ending {
         Ok(base)
     }
 
-    /// Sums as they are, or a copy in which no axis is cut if they lie across the output's digits. A digit that does not divide the one
-    /// above is joined with those below it first, so that the next copy can leave out what runs past.
+    /// Sums as they are, or a copy in which no axis is cut if they lie across the output's digits. A digit
+    /// that does not divide the one above is joined with those below it first, so that the next copy can
+    /// leave out what runs past.
     fn evened(
         &self,
-        builder: &mut Builder<'_>,
-        mut from: View,
+        builder: &mut ContractionBuilder<'_>,
+        mut from: SliceView,
         slices: &[(u64, u64)],
-    ) -> Result<View, Box<Diagnostic>> {
+    ) -> Result<SliceView, Box<Diagnostic>> {
         let problem = builder.problem;
         let Some(shape) = problem.shape(Operand::Out) else { return Ok(from) };
         let mut digits = from.digits.len() + 1;
-        while ragged(problem, &shape.intra, &[&from], Run::Places) && from.digits.len() < digits {
+        while ragged(problem, &shape.intra, &[&from], DigitValues::Places) && from.digits.len() < digits {
             digits = from.digits.len();
             from = builder.straightened(Operand::Out, &from, slices.to_vec())?;
         }
@@ -245,20 +267,20 @@ impl Ending {
     /// Fetches sums in the order of the output's shape and commits them one after the other.
     fn copy_out(
         &self,
-        builder: &mut Builder<'_>,
-        from: &View,
+        builder: &mut ContractionBuilder<'_>,
+        from: &SliceView,
         over_slices: &[ViewDigit],
         slices: Vec<(u64, u64)>,
     ) -> Result<(), Box<Diagnostic>> {
         let Some(shape) = builder.problem.shape(Operand::Out) else { return Ok(()) };
-        let pieces = cut(&shape.intra, &[from], Run::Places);
-        let rows = pieces.iter().map(|piece| Ok(Row::of(*piece, from.stride(piece)?.unwrap_or(0))));
-        let rows: Result<Vec<Row>, Clash> = rows.collect();
+        let pieces = cut(&shape.intra, &[from], DigitValues::Places);
+        let rows = pieces.iter().map(|piece| Ok(FetchLoop::of(*piece, from.stride(piece)?.unwrap_or(0))));
+        let rows: Result<Vec<FetchLoop>, CutMismatch> = rows.collect();
         let rows = rows.map_err(|clash| builder.clash(clash))?;
         let dtype = builder.setup.accumulator_dtype();
         let name = "bridge_out".to_string();
         let over_slices = over_slices.to_vec();
-        let mut copy = Dense { name, operand: Operand::Out, from, rows, dtype, over_slices, slices };
+        let mut copy = DenseCopy { name, operand: Operand::Out, from, rows, dtype, over_slices, slices };
         let word_bits = builder.setup.machine.dm.write_granule_bytes * 8;
         let bytes = copy.fill_up(word_bits, WORD_BYTES * 8);
         builder.copy_densely(copy, self.out.base, bytes);
@@ -267,7 +289,7 @@ impl Ending {
 }
 
 /// Elements from the start of a view to where digits have given values.
-fn offset(view: &View, digits: &[ViewDigit], values: &[u64]) -> u64 {
+fn offset(view: &SliceView, digits: &[ViewDigit], values: &[u64]) -> u64 {
     let mut total = 0;
     for part in &view.digits {
         let of_axis = digits.iter().zip(values).filter(|(digit, _)| digit.axis == part.axis);
@@ -276,7 +298,7 @@ fn offset(view: &View, digits: &[ViewDigit], values: &[u64]) -> u64 {
         let above = view.digits.iter().filter(|other| other.axis == part.axis).map(|other| other.weight);
         let above = above.filter(|weight| *weight > part.weight).min();
         let values = above.map_or(part.size, |above| part.size.min(above / part.weight)).max(1);
-        if let At::Offset(stride) = part.at {
+        if let DigitStep::Offset(stride) = part.at {
             total += position / part.weight % values * stride;
         }
     }
@@ -284,15 +306,15 @@ fn offset(view: &View, digits: &[ViewDigit], values: &[u64]) -> u64 {
 }
 
 /// Whether a digit of the output lies on slices that sums have left free.
-fn on_freed(digit: &ViewDigit, parts: Parts) -> bool {
-    matches!(digit.at, At::Slice(stride) if parts.bits & stride != 0)
+fn on_freed(digit: &ViewDigit, parts: PartialSums) -> bool {
+    matches!(digit.at, DigitStep::Slice(stride) if parts.bits & stride != 0)
 }
 
-impl Builder<'_> {
+impl ContractionBuilder<'_> {
     /// Whether the accumulators hold the open sums in a drain order.
-    fn holds(&self, nest: &Nest, drain: Drain) -> bool {
+    fn holds(&self, nest: &ContractionNest, drain: Drain) -> bool {
         let time = nest.time();
-        let summed = |piece: &Piece| self.problem.contracted(piece.axis) && piece.size > 1;
+        let summed = |piece: &LoopPiece| self.problem.contracted(piece.axis) && piece.size > 1;
         let Some(outermost) = time.iter().position(summed) else { return true };
         let open =
             time[outermost..].iter().filter(|piece| !summed(piece)).map(|piece| piece.size).product::<u64>();
@@ -314,7 +336,7 @@ impl Builder<'_> {
                     axis,
                     weight: digit.stride,
                     size: digit.live,
-                    at: At::Slice(stride),
+                    at: DigitStep::Slice(stride),
                 });
             }
             stride *= digit.slots;
