@@ -16,7 +16,7 @@ use crate::readings::{Reading, ReadingError, Wanted, accepted};
 /// A legal program of a machine, with what its images cost once somebody asked. May be shared between threads.
 #[derive(Debug)]
 pub struct Prepared {
-    sim: sim::Prepared,
+    sim: sim::PreparedSim,
     decides: Decides,
     complaints: Vec<Diagnostic>,
 }
@@ -38,7 +38,7 @@ impl Prepared {
         let program = program.into();
         let complaints = accepted(&machine, &program)?;
         let decides = Decides::of(&program);
-        Ok(Prepared { sim: sim::Prepared::new(machine, program), decides, complaints })
+        Ok(Prepared { sim: sim::PreparedSim::new(machine, program), decides, complaints })
     }
 
     /// The machine.
@@ -83,7 +83,7 @@ impl Prepared {
         &self,
         registers: &[(RegisterId, i64)],
         wanted: &Wanted,
-        state: &mut tilewright_tcp_exec::State,
+        state: &mut tilewright_tcp_exec::MemoryState,
         sink: S,
     ) -> Result<Reading, ReadingError> {
         self.listen(self.decides, registers, wanted, state, sink)
@@ -94,7 +94,7 @@ impl Prepared {
         decides: Decides,
         registers: &[(RegisterId, i64)],
         wanted: &Wanted,
-        state: &mut tilewright_tcp_exec::State,
+        state: &mut tilewright_tcp_exec::MemoryState,
         sink: S,
     ) -> Result<Reading, ReadingError> {
         let (machine, program) = (self.machine(), self.program());

@@ -7,13 +7,13 @@ use std::ops::ControlFlow;
 
 use tilewright_machine::tcp::Tcp;
 use tilewright_num::Dtype;
-use tilewright_tcp_exec::State;
+use tilewright_tcp_exec::MemoryState;
 use tilewright_tcp_isa::program::Program;
 use tilewright_tcp_isa::program::event::{Event, Ticket};
 use tilewright_tcp_isa::program::tensor::Role;
 use tilewright_tcp_isa::program::transfer::Address;
 use tilewright_tcp_sim::findings::{self, Finding};
-use tilewright_tcp_sim::{Detail, Ended, Judge, Options, Outcome, SimError, WaitsFor};
+use tilewright_tcp_sim::{Detail, Observer, RunEnd, SimError, SimOptions, SimOutcome, WaitReason};
 
 use crate::decides::Decides;
 use crate::readings::{Reading, ReadingError, Wanted};
@@ -41,9 +41,9 @@ pub(crate) struct Run<'a> {
 /// nobody looks at.
 pub(crate) fn run(
     what: &Run<'_>,
-    state: &mut State,
-    simulate: impl FnOnce(&Options, &mut dyn Judge) -> Result<Outcome, SimError> + Send,
-    again: impl FnOnce(&Options, &mut dyn Judge) -> Result<Outcome, SimError>,
+    state: &mut MemoryState,
+    simulate: impl FnOnce(&SimOptions, &mut dyn Observer) -> Result<SimOutcome, SimError> + Send,
+    again: impl FnOnce(&SimOptions, &mut dyn Observer) -> Result<SimOutcome, SimError>,
 ) -> Result<Reading, ReadingError> {
     let mut values = Values::new(what.machine, state);
     if !what.decides.computed(what.wanted) {
@@ -66,11 +66,11 @@ fn in_pool<R: Send>(work: impl FnOnce() -> R + Send) -> R {
 }
 
 impl<'a> Run<'a> {
-    fn options(&self) -> Options {
-        Options {
+    fn options(&self) -> SimOptions {
+        SimOptions {
             detail: if self.wanted.trace { Detail::Everything } else { Detail::Totals },
-            max_steps: self.wanted.max_steps.unwrap_or(Options::default().max_steps),
-            ..Options::default()
+            max_steps: self.wanted.max_steps.unwrap_or(SimOptions::default().max_steps),
+            ..SimOptions::default()
         }
     }
 
@@ -79,8 +79,9 @@ impl<'a> Run<'a> {
         !self.decides.time && !self.wanted.trace && rayon::current_num_threads() > 1
     }
 
-    fn judge(&self) -> Option<findings::Judge<'a>> {
-        let mut judge = self.wanted.findings.then(|| findings::Judge::new(self.machine, self.program))?;
+    fn judge(&self) -> Option<findings::FindingsChecker<'a>> {
+        let mut judge =
+            self.wanted.findings.then(|| findings::FindingsChecker::new(self.machine, self.program))?;
         if self.before == Before::Inputs {
             let inputs = self.program.tensors.iter().filter(|tensor| tensor.role != Role::Output);
             inputs.for_each(|tensor| judge.holds(tensor));
@@ -92,7 +93,7 @@ impl<'a> Run<'a> {
     fn timeline(
         &self,
         follows: Option<&mut dyn Follows>,
-        simulate: impl FnOnce(&Options, &mut dyn Judge) -> Result<Outcome, SimError>,
+        simulate: impl FnOnce(&SimOptions, &mut dyn Observer) -> Result<SimOutcome, SimError>,
     ) -> Result<Timeline, SimError> {
         let mut listener = Listener { findings: self.judge(), under_way: UnderWay::default(), follows };
         let outcome = simulate(&self.options(), &mut listener)?;
@@ -104,7 +105,7 @@ impl<'a> Run<'a> {
 
 /// What a run tells without its values.
 struct Timeline {
-    outcome: Outcome,
+    outcome: SimOutcome,
     findings: Vec<Finding>,
 }
 
@@ -121,25 +122,25 @@ impl Timeline {
 }
 
 /// What only the end of a run shows.
-fn conclude(machine: &Tcp, mut judge: findings::Judge<'_>, outcome: &Outcome) -> Vec<Finding> {
+fn conclude(machine: &Tcp, mut judge: findings::FindingsChecker<'_>, outcome: &SimOutcome) -> Vec<Finding> {
     for lost in &outcome.overflows {
         let entries = machine.queue.entries;
         judge.report(Finding::queue_overflow(lost.pe, lost.span, "a command", entries, lost.at_cycles));
     }
-    if let Ended::Deadlock(chain) = &outcome.ended {
-        let waits: Vec<findings::Wait> = chain
+    if let RunEnd::Deadlock(chain) = &outcome.ended {
+        let waits: Vec<findings::WaitLink> = chain
             .iter()
             .map(|waiting| {
                 let (for_what, on) = match waiting.on {
-                    WaitsFor::Message(pe) => {
+                    WaitReason::Message(pe) => {
                         (format!("a message of chip {} pe {}", pe.chip, pe.pe), Some(pe))
                     }
-                    WaitsFor::Room => ("room in its queue".to_string(), None),
-                    WaitsFor::Sync => ("its queue to empty".to_string(), None),
-                    WaitsFor::Command { transfer: true, id } => (format!("transfer {id} to end"), None),
-                    WaitsFor::Command { transfer: false, id } => (format!("execution {id} to end"), None),
+                    WaitReason::Room => ("room in its queue".to_string(), None),
+                    WaitReason::Sync => ("its queue to empty".to_string(), None),
+                    WaitReason::Command { transfer: true, id } => (format!("transfer {id} to end"), None),
+                    WaitReason::Command { transfer: false, id } => (format!("execution {id} to end"), None),
                 };
-                findings::Wait { pe: waiting.pe, span: waiting.span, for_what, on }
+                findings::WaitLink { pe: waiting.pe, span: waiting.span, for_what, on }
             })
             .collect();
         judge.report(Finding::deadlock(&waits, outcome.cycles));
@@ -166,12 +167,12 @@ impl Follows for Ticket {
 }
 
 struct Listener<'f, 'm> {
-    findings: Option<findings::Judge<'m>>,
+    findings: Option<findings::FindingsChecker<'m>>,
     under_way: UnderWay,
     follows: Option<&'f mut dyn Follows>,
 }
 
-impl Judge for Listener<'_, '_> {
+impl Observer for Listener<'_, '_> {
     fn observe(&mut self, event: &Event<'_>) -> ControlFlow<()> {
         if let Some(judge) = &mut self.findings {
             judge.observe(event);

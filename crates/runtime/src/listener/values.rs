@@ -7,11 +7,11 @@ use std::sync::Arc;
 use tilewright_base::Span;
 use tilewright_machine::tcp::Tcp;
 use tilewright_num::Dtype;
-use tilewright_tcp_exec::State;
+use tilewright_tcp_exec::MemoryState;
 use tilewright_tcp_isa::program::event::{Event, Image, PeId, Ticket, Unit};
 use tilewright_tcp_isa::program::transfer::Address;
 use tilewright_tcp_isa::program::{Exec, Transfer};
-use tilewright_tcp_sim::findings::{FaultKind, Finding, Party};
+use tilewright_tcp_sim::findings::{FaultKind, Finding, FindingCommand};
 
 use super::Follows;
 
@@ -59,12 +59,12 @@ impl UnderWay {
 /// The memories, and the command that could not be carried out.
 pub(super) struct Values<'a> {
     machine: &'a Tcp,
-    state: &'a mut State,
+    state: &'a mut MemoryState,
     pub(super) fault: Option<(Ticket, Finding)>,
 }
 
 impl<'a> Values<'a> {
-    pub(super) fn new(machine: &'a Tcp, state: &'a mut State) -> Values<'a> {
+    pub(super) fn new(machine: &'a Tcp, state: &'a mut MemoryState) -> Values<'a> {
         Values { machine, state, fault: None }
     }
 }
@@ -81,7 +81,7 @@ impl Follows for Values<'_> {
             }
         };
         let Err(fault) = done else { return ControlFlow::Continue(()) };
-        let party = Party::new(name, command.pe, command.unit.name(), command.ticket, command.span);
+        let party = FindingCommand::new(name, command.pe, command.unit.name(), command.ticket, command.span);
         let kind = if fault.is_out_of_bounds() { FaultKind::OutOfBounds } else { FaultKind::Registers };
         let finding = Finding::fault(party, kind, fault.to_string(), command.at_cycles);
         self.fault = Some((command.ticket, finding));

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tilewright_num::Dtype;
 use tilewright_tcp_isa::program::event::{Event, Image, PeId, Ticket, Unit};
 use tilewright_tcp_isa::program::transfer::Address;
-use tilewright_tcp_sim::Judge;
+use tilewright_tcp_sim::Observer;
 
 use super::{Ran, Timed};
 
@@ -73,7 +73,7 @@ fn merge(into: &mut Known, known: &Known) {
     }
 }
 
-impl Judge for Listener {
+impl Observer for Listener {
     fn observe(&mut self, event: &Event<'_>) -> ControlFlow<()> {
         match *event {
             Event::Issue { ticket, pe, unit, image, received, at_cycles, .. } => {

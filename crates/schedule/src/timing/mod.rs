@@ -21,7 +21,7 @@ use tilewright_machine::tcp::Tcp;
 use tilewright_record::KeepLast;
 use tilewright_tcp_isa::program::event::{PeId, Ticket, Unit};
 use tilewright_tcp_isa::program::{Exec, Program, RegisterId, Transfer};
-use tilewright_tcp_sim::{Detail, Judge, Options, Outcome, SimError};
+use tilewright_tcp_sim::{Detail, Observer, SimError, SimOptions, SimOutcome};
 
 pub use gaps::{Blame, Split};
 pub use tilewright_compile::schedule_text::EXPLAINED_PERCENT;
@@ -197,18 +197,18 @@ pub fn simulated(
     machine: &Tcp,
     program: &Program,
     values: &[(RegisterId, i64)],
-) -> Result<Outcome, SimError> {
-    run(machine, program, values, &mut tilewright_tcp_sim::NoJudge)
+) -> Result<SimOutcome, SimError> {
+    run(machine, program, values, &mut tilewright_tcp_sim::NoObserver)
 }
 
 fn run(
     machine: &Tcp,
     program: &Program,
     values: &[(RegisterId, i64)],
-    judge: &mut dyn Judge,
-) -> Result<Outcome, SimError> {
-    let options = Options { detail: Detail::Totals, check: false, ..Options::default() };
-    let prepared = tilewright_tcp_sim::Prepared::new(Arc::new(machine.clone()), Arc::new(program.clone()));
+    judge: &mut dyn Observer,
+) -> Result<SimOutcome, SimError> {
+    let options = SimOptions { detail: Detail::Totals, check: false, ..SimOptions::default() };
+    let prepared = tilewright_tcp_sim::PreparedSim::new(Arc::new(machine.clone()), Arc::new(program.clone()));
     prepared.simulate(values, &options, KeepLast::new(0), judge)
 }
 

@@ -6,7 +6,7 @@ use tilewright_num::RuleSet;
 
 /// How a command is followed; both give the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Way {
+pub(crate) enum ExecMode {
     /// Element by element.
     Literal,
     /// Runs and whole streams at once, where registers are regular.

@@ -6,7 +6,7 @@
 
 use tilewright_num::{Dtype, int_pattern, int_value};
 
-use super::fault::{Problem, divide};
+use super::fault::{ExecProblem, divide};
 use crate::limits::index;
 
 use tilewright_tcp_isa::memory::payload_bits;
@@ -106,7 +106,7 @@ pub(super) fn store_element(dtype: Dtype, packets: &mut Packets, at: usize, patt
 }
 
 /// Flits as 32-bit words.
-pub(super) fn words(flits: &Packets) -> Result<Vec<u32>, Problem> {
+pub(super) fn words(flits: &Packets) -> Result<Vec<u32>, ExecProblem> {
     divide("bytes of words", flits.bytes.len() as u64, 4)?;
     Ok(flits.bytes.as_chunks::<4>().0.iter().map(|word| u32::from_le_bytes(*word)).collect())
 }

@@ -8,7 +8,7 @@ use tilewright_tcp_isa::contraction::Contraction;
 use tilewright_tcp_isa::program::exec::Drain;
 
 use crate::fifo::Fifo;
-use crate::register_file::{Reads, RegisterFile};
+use crate::register_file::{RegisterFile, RegisterReads};
 
 /// Where sums wait while the next group accumulates.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -22,9 +22,9 @@ pub enum Accumulators {
 
 /// A contraction engine at work.
 #[derive(Clone, Debug)]
-pub(crate) struct Engine {
+pub(crate) struct ContractionEngine {
     shape: Contraction,
-    reads: Reads,
+    reads: RegisterReads,
     accumulators: Accumulators,
     /// Steps in a row that add to one slot.
     inner_steps: u64,
@@ -41,14 +41,14 @@ pub(crate) struct Engine {
     drained_flits: u64,
 }
 
-impl Engine {
+impl ContractionEngine {
     pub(crate) fn new(
         machine: &Tcp,
         shape: &Contraction,
-        reads: Reads,
+        reads: RegisterReads,
         inner: u64,
         how: Accumulators,
-    ) -> Engine {
+    ) -> ContractionEngine {
         let (lanes, columns) = (shape.lanes.max(1), shape.columns.max(1));
         let ce = &machine.ce;
         let (slot_cycles, slots) = match shape.drain {
@@ -62,7 +62,7 @@ impl Engine {
             levels += 1;
         }
         let flit_bytes = machine.network.flit_bytes;
-        Engine {
+        ContractionEngine {
             shape: *shape,
             reads,
             accumulators: how,

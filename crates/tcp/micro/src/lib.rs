@@ -5,6 +5,7 @@
 //! its first access is not simulated. Flits carry no data. No product uses this crate.
 
 mod banks;
+mod command;
 mod contraction;
 mod fetch;
 mod fifo;
@@ -17,10 +18,9 @@ mod simulate;
 mod sink;
 mod stages;
 mod topology;
-mod work;
 
-pub use banks::Walk;
+pub use banks::AccessWalk;
+pub use command::{MicroCommand, MicroError, MicroOutcome};
 pub use contraction::Accumulators;
-pub use register_file::Reads;
+pub use register_file::RegisterReads;
 pub use simulate::{CYCLES_MAX, SLICES_MAX, run};
-pub use work::{MicroError, Outcome, Work};

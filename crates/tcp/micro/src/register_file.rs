@@ -7,7 +7,7 @@ use tilewright_machine::tcp::Tcp;
 
 /// What a contraction reads: step `i` reads unit `i / held % units` times `stride`, a unit being a row of one bank (narrow) or of all (wide).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Reads {
+pub struct RegisterReads {
     /// A step reads a row of every bank, not of one.
     pub wide: bool,
     /// Steps in a row that read the same unit.
@@ -50,7 +50,7 @@ impl RegisterFile {
     }
 
     /// The read of a step.
-    pub(crate) fn read(&mut self, reads: &Reads, step: u64) {
+    pub(crate) fn read(&mut self, reads: &RegisterReads, step: u64) {
         let unit = step / reads.held_steps.max(1) % reads.units.max(1) * reads.stride_units;
         let mut missed = false;
         if reads.wide {

@@ -11,29 +11,29 @@ use tilewright_tcp_isa::program::event::{Event, Image, PeId, Unit};
 
 use crate::SimError;
 use crate::contention::FULL_Q32;
-use crate::events::What;
-use crate::outcome::{Engine, WaitsFor};
+use crate::events::EventKind;
+use crate::outcome::{EngineUnit, WaitReason};
 use crate::plan::ExecPlan;
-use crate::state::{Running, World, small};
+use crate::state::{ActiveExec, World, small};
 
 const MAIN: usize = 0;
 const SUB: usize = 1;
 
 /// The engines that stages belong to.
-const STAGES: [(Stage, Engine); 9] = [
-    (Stage::Fetch, Engine::Fetch),
-    (Stage::Switch, Engine::Switch),
-    (Stage::Contraction, Engine::Contraction),
-    (Stage::Vector, Engine::Vector),
-    (Stage::Commit, Engine::Commit),
-    (Stage::Load, Engine::Commit),
-    (Stage::Collect, Engine::Collect),
-    (Stage::Cast, Engine::Cast),
-    (Stage::Transpose, Engine::Transpose),
+const STAGES: [(Stage, EngineUnit); 9] = [
+    (Stage::Fetch, EngineUnit::Fetch),
+    (Stage::Switch, EngineUnit::Switch),
+    (Stage::Contraction, EngineUnit::Contraction),
+    (Stage::Vector, EngineUnit::Vector),
+    (Stage::Commit, EngineUnit::Commit),
+    (Stage::Load, EngineUnit::Commit),
+    (Stage::Collect, EngineUnit::Collect),
+    (Stage::Cast, EngineUnit::Cast),
+    (Stage::Transpose, EngineUnit::Transpose),
 ];
 
 /// Busy cycles of each engine in one command.
-pub(crate) fn engine_cycles(plan: &ExecPlan) -> impl Iterator<Item = (Engine, u64)> {
+pub(crate) fn engine_cycles(plan: &ExecPlan) -> impl Iterator<Item = (EngineUnit, u64)> {
     let cycles = plan.cycles;
     let busy = STAGES.into_iter().map(move |(stage, engine)| (engine, cycles.stage_cycles(stage)));
     busy.filter(|(_, cycles)| *cycles > 0)
@@ -77,7 +77,7 @@ impl<S: Sink> World<'_, '_, S> {
             if bitmap_cycles > 0 {
                 let until = self.now.saturating_add(bitmap_cycles);
                 held.bitmap_until = until;
-                self.events.plan(until, What::Bitmap(small(at)));
+                self.events.plan(until, EventKind::Bitmap(small(at)));
             }
         }
         let state = &mut self.pes[pe];
@@ -87,7 +87,7 @@ impl<S: Sink> World<'_, '_, S> {
         let generation = state.generation;
         let waits = std::mem::take(&mut state.waits);
         let (left_q32, pes) = (u128::from(plan.cycles.total_cycles) << 32, plan.exec.pes);
-        self.pes[pe].running[context] = Some(Running {
+        self.pes[pe].running[context] = Some(ActiveExec {
             plan,
             ticket,
             id,
@@ -181,7 +181,7 @@ impl<S: Sink> World<'_, '_, S> {
             }
         }
         if let Some(from) = later {
-            self.events.plan(from, What::Contends(small(pe)));
+            self.events.plan(from, EventKind::Contends(small(pe)));
         }
         self.set_speed(pe, SUB, speed)?;
         self.slow_dma(pe, sub.exec.pes)
@@ -215,7 +215,7 @@ impl<S: Sink> World<'_, '_, S> {
         let Some(cycles) = cycles else { return Ok(()) };
         let at = self.after(u64::try_from(cycles).unwrap_or(u64::MAX))?;
         let slot = if context == MAIN { 0 } else { 1 };
-        self.events.plan(at, What::ExecDone(small(pe), slot, generation));
+        self.events.plan(at, EventKind::ExecDone(small(pe), slot, generation));
         Ok(())
     }
 
@@ -228,7 +228,7 @@ impl<S: Sink> World<'_, '_, S> {
         }
         self.slow_dma(pe, running.plan.exec.pes)?;
         self.pes[pe].execs[usize::from(running.id)].busy = false;
-        self.wake_core(pe, WaitsFor::Command { transfer: false, id: running.id });
+        self.wake_core(pe, WaitReason::Command { transfer: false, id: running.id });
         self.sums.execs += 1;
         self.sums.counts.add(&running.plan.counts, 1);
         self.images.exec(&running.plan, running.started, self.now);
@@ -244,12 +244,12 @@ impl<S: Sink> World<'_, '_, S> {
     }
 
     /// Frees the PEs of an execution, and records it on each.
-    fn release(&mut self, pe: usize, context: usize, running: &Running) -> Result<(), SimError> {
+    fn release(&mut self, pe: usize, context: usize, running: &ActiveExec) -> Result<(), SimError> {
         let chip = self.pes[pe].id.chip;
         self.trace.power(chip, self.now, running.power, 0)?;
         let last = pe + usize::try_from(running.plan.exec.pes).unwrap_or(1);
         let lasted = self.now - running.started;
-        let unit = if context == MAIN { Engine::Main } else { Engine::Sub };
+        let unit = if context == MAIN { EngineUnit::Main } else { EngineUnit::Sub };
         for at in pe..last.min(self.pes.len()) {
             let state = &mut self.pes[at];
             state.owner[context] = None;
@@ -270,12 +270,12 @@ impl<S: Sink> World<'_, '_, S> {
 }
 
 /// When an execution is done with ports and banks, but for what drains.
-pub(crate) fn last_access(running: &Running) -> u64 {
+pub(crate) fn last_access(running: &ActiveExec) -> u64 {
     let cycles = &running.plan.cycles;
     first_access(running).saturating_add(cycles.stage_cycles(cycles.binding))
 }
 
 /// When an execution first uses a port or a bank.
-pub(crate) fn first_access(running: &Running) -> u64 {
+pub(crate) fn first_access(running: &ActiveExec) -> u64 {
     running.started.saturating_add(running.plan.cycles.overhead_cycles)
 }

@@ -1,13 +1,13 @@
 //! The DMA engine of a PE: one transfer at a time, in the order in which the queue issued them (paper section III-D).
 //!
-//! A transfer takes its start-up, then moves data as fast as [`crate::fluid`] lets it.
+//! A transfer takes its start-up, then moves data as fast as [`crate::bandwidth`] lets it.
 
 use tilewright_record::Sink;
 use tilewright_tcp_isa::program::event::Event;
 
 use crate::SimError;
-use crate::events::What;
-use crate::outcome::{Engine, WaitsFor};
+use crate::events::EventKind;
+use crate::outcome::{EngineUnit, WaitReason};
 use crate::state::{World, small};
 
 impl<S: Sink> World<'_, '_, S> {
@@ -28,7 +28,7 @@ impl<S: Sink> World<'_, '_, S> {
         state.sending = Some(sending);
         self.tell(&Event::Start { ticket, at_cycles });
         let at = self.after(startup_cycles)?;
-        self.events.plan(at, What::Moves(small(pe)));
+        self.events.plan(at, EventKind::Moves(small(pe)));
         Ok(())
     }
 
@@ -37,14 +37,14 @@ impl<S: Sink> World<'_, '_, S> {
         let Some(sending) = &self.pes[pe].sending else { return Ok(()) };
         let (cycles, uses) = (sending.plan.cost.moved_cycles, sending.plan.uses.clone());
         self.after(cycles)?;
-        self.fluid.start(self.now, small(pe), cycles, uses.clone());
+        self.bandwidth.start(self.now, small(pe), cycles, uses.clone());
         self.leave_banks_to(&uses)?;
         self.transfer_power()
     }
 
     /// The data of the next transfer has arrived.
     pub(crate) fn transfer_done(&mut self) -> Result<(), SimError> {
-        let Some((_, owner)) = self.fluid.end() else { return Ok(()) };
+        let Some((_, owner)) = self.bandwidth.end() else { return Ok(()) };
         let pe = owner as usize;
         let Some(sending) = self.pes[pe].sending.take() else { return Ok(()) };
         let (plan, chip) = (sending.plan.clone(), self.pes[pe].id.chip);
@@ -52,9 +52,9 @@ impl<S: Sink> World<'_, '_, S> {
         self.transfer_power()?;
         let state = &mut self.pes[pe];
         state.transfers[usize::from(sending.id)].busy = false;
-        let busy = &mut state.busy[Engine::Dma as usize];
+        let busy = &mut state.busy[EngineUnit::Dma as usize];
         *busy = busy.saturating_add(self.now - sending.started);
-        self.wake_core(pe, WaitsFor::Command { transfer: true, id: sending.id });
+        self.wake_core(pe, WaitReason::Command { transfer: true, id: sending.id });
         self.sums.transfers += 1;
         self.sums.counts.add(&plan.counts, 1);
         self.images.transfer(&plan, sending.started, self.now);
@@ -88,7 +88,7 @@ impl<S: Sink> World<'_, '_, S> {
             return Ok(());
         }
         let mut rates = vec![0_u64; usize::try_from(self.program.chips).unwrap_or(0)];
-        for (owner, speed_q32) in self.fluid.speeds() {
+        for (owner, speed_q32) in self.bandwidth.speeds() {
             let Some(sending) = &self.pes[owner as usize].sending else { continue };
             let cost = &sending.plan.cost;
             for side in [&cost.read, &cost.written].into_iter().flatten() {
@@ -103,7 +103,7 @@ impl<S: Sink> World<'_, '_, S> {
         for (chip, rate) in rates.into_iter().enumerate() {
             self.trace.off_chip_rate(chip, self.now, rate)?;
         }
-        for (owner, speed_q32) in self.fluid.speeds() {
+        for (owner, speed_q32) in self.bandwidth.speeds() {
             let state = &mut self.pes[owner as usize];
             let chip = state.id.chip;
             let Some(sending) = &mut state.sending else { continue };

@@ -10,7 +10,7 @@ use tilewright_tcp_isa::program::transfer::Medium;
 use tilewright_tcp_isa::switch::Topology;
 
 use crate::plan::{ExecPlan, TransferPlan};
-use crate::touched::Touched;
+use crate::touched::TouchedMemory;
 
 /// What a run counted a second way.
 #[derive(Clone, Debug, Default)]
@@ -94,8 +94,8 @@ impl Ledger {
     }
 
     /// What the memories of a PE hold when a command ends.
-    pub(crate) fn holds(&mut self, machine: &Tcp, pe: PeId, touched: &Touched, at_cycles: u64) {
-        let full = |(parts, capacity): (crate::touched::Parts, u64)| {
+    pub(crate) fn holds(&mut self, machine: &Tcp, pe: PeId, touched: &TouchedMemory, at_cycles: u64) {
+        let full = |(parts, capacity): (crate::touched::TouchedParts, u64)| {
             parts.beyond || parts.bytes(capacity) > capacity
         };
         if self.full.is_none() && touched.memories(machine).into_iter().any(full) {
@@ -112,7 +112,7 @@ impl Ledger {
 
 /// Work of an image on all of its slices, from its loops alone.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Work {
+pub(crate) struct ImageWork {
     products: u128,
     fetched_bytes: u128,
     packet_bytes: u128,
@@ -122,8 +122,8 @@ pub(crate) struct Work {
     receivers: (u64, u64),
 }
 
-impl Work {
-    pub(crate) fn of(machine: &Tcp, exec: &Exec) -> Work {
+impl ImageWork {
+    pub(crate) fn of(machine: &Tcp, exec: &Exec) -> ImageWork {
         let slices = exec.pes.saturating_mul(machine.pe.slices);
         let everywhere = u128::from(slices);
         match &exec.body {
@@ -139,7 +139,7 @@ impl Work {
                     .contract
                     .as_ref()
                     .map_or(0, |contract| all(&contract.loops).saturating_mul(u128::from(contract.lanes)));
-                Work {
+                ImageWork {
                     products: products.saturating_mul(everywhere),
                     fetched_bytes: (elements.saturating_mul(bits) / 8).saturating_mul(everywhere),
                     packet_bytes: packets.saturating_mul(packet_bytes).saturating_mul(everywhere),
@@ -150,7 +150,7 @@ impl Work {
             Body::Short(short) => {
                 let bytes = u128::from(short.bytes).saturating_mul(everywhere);
                 let loaded_bytes = if short.memory == Memory::Vrf { 0 } else { bytes };
-                Work { fetched_bytes: bytes, packet_bytes: bytes, loaded_bytes, ..Work::default() }
+                ImageWork { fetched_bytes: bytes, packet_bytes: bytes, loaded_bytes, ..ImageWork::default() }
             }
             Body::Fill(fill) => written(&fill.commit, slices),
         }
@@ -162,14 +162,14 @@ fn all(rows: &[Loop]) -> u128 {
 }
 
 /// What commit units write, on the slices that the mask lets write.
-fn written(commit: &Commit, slices: u64) -> Work {
+fn written(commit: &Commit, slices: u64) -> ImageWork {
     let within = |slice: u64| commit.slices.iter().any(|(first, end)| (*first..*end).contains(&slice));
     let writing = (0..slices).filter(|slice| commit.slices.is_empty() || within(*slice)).count();
     let bytes = all(&commit.loops).saturating_mul(u128::from(commit.bytes)).saturating_mul(writing as u128);
     match commit.memory {
-        Memory::Dm => Work { committed_bytes: bytes, ..Work::default() },
-        Memory::Trf { .. } => Work { loaded_bytes: bytes, ..Work::default() },
-        Memory::Vrf => Work::default(),
+        Memory::Dm => ImageWork { committed_bytes: bytes, ..ImageWork::default() },
+        Memory::Trf { .. } => ImageWork { loaded_bytes: bytes, ..ImageWork::default() },
+        Memory::Vrf => ImageWork::default(),
     }
 }
 

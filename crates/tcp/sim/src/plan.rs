@@ -17,10 +17,10 @@ use tilewright_tcp_isa::program::transfer::{Medium, Transfer};
 use tilewright_tcp_isa::program::{Count, ExecId, Program, RegisterId, TransferId};
 
 use crate::SimError;
-use crate::contention::Speeds;
-use crate::fluid::Uses;
-use crate::ledger::Work;
-use crate::touched::{self, Touched};
+use crate::bandwidth::ResourceUses;
+use crate::contention::ContentionSpeeds;
+use crate::ledger::ImageWork;
+use crate::touched::{self, TouchedMemory};
 
 /// Sets of register values that are kept for one image.
 const KEPT: usize = 1024;
@@ -40,9 +40,9 @@ pub(crate) struct ExecPlan {
     pub(crate) occupies: Occupies,
     pub(crate) counts: Counts,
     pub(crate) energy_fj: [u64; COMPONENTS],
-    pub(crate) touched: Touched,
+    pub(crate) touched: TouchedMemory,
     /// For the checks alone.
-    pub(crate) work: Work,
+    pub(crate) work: ImageWork,
     /// Ports and banks, once someone runs beside it.
     pub(crate) traffic: OnceLock<Traffic>,
     /// Banks, once DMA runs beside it.
@@ -57,16 +57,16 @@ pub(crate) struct TransferPlan {
     pub(crate) transfer: Arc<Transfer>,
     pub(crate) name: Arc<str>,
     pub(crate) cost: TransferCost,
-    pub(crate) uses: Arc<Uses>,
+    pub(crate) uses: Arc<ResourceUses>,
     pub(crate) counts: Counts,
     pub(crate) energy_fj: [u64; COMPONENTS],
     /// What is written to data memory or a scratchpad, and the PE of the first slice.
-    pub(crate) touched: Option<(u64, u64, Touched)>,
+    pub(crate) touched: Option<(u64, u64, TouchedMemory)>,
 }
 
 /// One image's plans.
 #[derive(Debug)]
-struct Kept<T> {
+struct ImagePlans<T> {
     name: Arc<str>,
     /// Registers whose values decide.
     registers: Vec<u32>,
@@ -74,11 +74,11 @@ struct Kept<T> {
     by_values: BTreeMap<Box<[i64]>, Arc<T>>,
 }
 
-impl<T> Kept<T> {
-    fn new(name: &str, mut registers: Vec<u32>) -> Kept<T> {
+impl<T> ImagePlans<T> {
+    fn new(name: &str, mut registers: Vec<u32>) -> ImagePlans<T> {
         registers.sort_unstable();
         registers.dedup();
-        Kept { name: name.into(), registers, fixed: None, by_values: BTreeMap::new() }
+        ImagePlans { name: name.into(), registers, fixed: None, by_values: BTreeMap::new() }
     }
 
     fn find(&self, registers: &[i64], values: &mut Vec<i64>) -> Option<Arc<T>> {
@@ -106,23 +106,23 @@ impl<T> Kept<T> {
 
 /// All plans of a program.
 #[derive(Debug)]
-pub(crate) struct Plans {
-    execs: Vec<Kept<ExecPlan>>,
-    transfers: Vec<Kept<TransferPlan>>,
+pub(crate) struct PlanCache {
+    execs: Vec<ImagePlans<ExecPlan>>,
+    transfers: Vec<ImagePlans<TransferPlan>>,
     values: Vec<i64>,
     made: u64,
-    pub(crate) speeds: Speeds,
+    pub(crate) speeds: ContentionSpeeds,
 }
 
-impl Plans {
-    pub(crate) fn new(program: &Program) -> Plans {
-        let execs = program.execs.iter().map(|exec| Kept::new(&exec.name, exec_registers(exec)));
+impl PlanCache {
+    pub(crate) fn new(program: &Program) -> PlanCache {
+        let execs = program.execs.iter().map(|exec| ImagePlans::new(&exec.name, exec_registers(exec)));
         let transfers = program.transfers.iter().map(|transfer| {
             let sizes = transfer.loops.iter().filter_map(|row| register(row.size));
-            Kept::new(&transfer.name, sizes.collect())
+            ImagePlans::new(&transfer.name, sizes.collect())
         });
         let (execs, transfers) = (execs.collect(), transfers.collect());
-        Plans { execs, transfers, values: Vec::new(), made: 0, speeds: Speeds::default() }
+        PlanCache { execs, transfers, values: Vec::new(), made: 0, speeds: ContentionSpeeds::default() }
     }
 
     /// Names of all executions.
@@ -173,7 +173,7 @@ impl Plans {
             energy_fj: energy_fj(machine, &counts),
             counts,
             touched: touched::exec(machine, &exec),
-            work: Work::of(machine, &exec),
+            work: ImageWork::of(machine, &exec),
             exec,
         };
         Ok(kept.keep(plan, &self.values))
@@ -205,19 +205,19 @@ impl Plans {
                 let capacity_bytes = machine.dm.capacity_bytes;
                 let dm = touched::transfer(capacity_bytes, &transfer, cost.target.offset, false);
                 let pe = slice / machine.pe.slices.max(1);
-                Some((cost.target.chip, pe, Touched { dm, ..Touched::default() }))
+                Some((cost.target.chip, pe, TouchedMemory { dm, ..TouchedMemory::default() }))
             }
             Medium::Spm { pe } => {
                 let capacity_bytes = machine.cpu.spm_bytes;
                 let spm = touched::transfer(capacity_bytes, &transfer, cost.target.offset, false);
-                Some((cost.target.chip, pe, Touched { spm, ..Touched::default() }))
+                Some((cost.target.chip, pe, TouchedMemory { spm, ..TouchedMemory::default() }))
             }
             Medium::Hbm => None,
         };
         let plan = TransferPlan {
             image: id.0,
             name: kept.name.clone(),
-            uses: Arc::new(Uses::new(&cost)),
+            uses: Arc::new(ResourceUses::new(&cost)),
             energy_fj: energy_fj(machine, &counts),
             counts,
             touched,

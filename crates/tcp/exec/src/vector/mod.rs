@@ -10,8 +10,8 @@
 //! - half flits that narrow stages leave out come back as zeros, with an empty tag;
 //! - a reduction settles what enters; tags end there.
 
-mod between;
 mod filter;
+mod inter_slice;
 mod operand;
 mod ops;
 mod reduce;
@@ -24,7 +24,7 @@ use std::sync::Arc;
 use tilewright_num::RuleSet;
 
 use super::parallel::{is_shared, map};
-use stream::Stream;
+use stream::WordStream;
 use tilewright_tcp_isa::program::vector::{Op, OpKind, Vector, Word};
 use tilewright_tcp_isa::vector::shape::{joins, shapes};
 use tilewright_tcp_isa::vector::unit::{gives, stage};
@@ -95,7 +95,7 @@ impl From<Fault> for VectorError {
 }
 
 /// A slice's words; slices with the same ones may share them.
-pub(super) type Words = Arc<Vec<u32>>;
+pub(super) type SharedWords = Arc<Vec<u32>>;
 
 /// Runs a chain over the words of all slices of a group: 8 to a flit, in time order. `vrf` holds each slice's register file.
 ///
@@ -119,10 +119,10 @@ pub fn apply(
 pub(super) fn apply_for(
     rules: &RuleSet,
     vector: &Vector,
-    mut slices: Vec<Words>,
+    mut slices: Vec<SharedWords>,
     vrf: &[&[u8]],
     wanted: &dyn Fn(usize) -> bool,
-) -> Result<Vec<Words>, VectorError> {
+) -> Result<Vec<SharedWords>, VectorError> {
     if let Some(fault) = structure(vector).first() {
         return Err((*fault).into());
     }
@@ -136,7 +136,7 @@ pub(super) fn apply_for(
     let before = vector.between.filter(|_| vector.between_first);
     let after = vector.between.filter(|_| !vector.between_first);
     if let Some(reducer) = before {
-        slices = between::apply(rules, reducer, vector.input, &slices, wanted)?;
+        slices = inter_slice::apply(rules, reducer, vector.input, &slices, wanted)?;
     }
     let mut word = vector.input;
     if !vector.ops.is_empty() {
@@ -145,7 +145,7 @@ pub(super) fn apply_for(
         word = chain_of(rules, vector, &mut slices, vrf, &needed)?;
     }
     match after {
-        Some(reducer) => between::apply(rules, reducer, word, &slices, wanted),
+        Some(reducer) => inter_slice::apply(rules, reducer, word, &slices, wanted),
         None => Ok(slices),
     }
 }
@@ -154,11 +154,11 @@ pub(super) fn apply_for(
 fn chain_of(
     rules: &RuleSet,
     vector: &Vector,
-    slices: &mut [Words],
+    slices: &mut [SharedWords],
     vrf: &[&[u8]],
     needed: &[usize],
 ) -> Result<Word, VectorError> {
-    let own: Vec<Words> = needed.iter().filter_map(|slice| slices.get(*slice).cloned()).collect();
+    let own: Vec<SharedWords> = needed.iter().filter_map(|slice| slices.get(*slice).cloned()).collect();
     let file = |slice: &usize| vrf.get(*slice).copied().unwrap_or_default();
     let files: Vec<&[u8]> = needed.iter().map(file).collect();
     // What counts slices takes them by their place in the group.
@@ -196,10 +196,10 @@ fn placed(error: VectorError, numbers: &[usize]) -> VectorError {
 fn chain(
     rules: &RuleSet,
     vector: &Vector,
-    slices: &[Words],
+    slices: &[SharedWords],
     vrf: &[&[u8]],
     first: usize,
-) -> Result<(Vec<Words>, Word), VectorError> {
+) -> Result<(Vec<SharedWords>, Word), VectorError> {
     let words = slices.first().map_or(0, |words| words.len());
     let alike = alike(vector, slices, vrf);
     let own = |slice: &usize| {
@@ -215,12 +215,18 @@ fn chain(
     let together = (TOGETHER_WORDS / words.max(1)).clamp(1, most.max(1));
     let parts: Vec<&[usize]> = kinds.chunks(together).collect();
     let done = map(parts, steps, |number, part: &[usize]| {
-        let run =
-            Chain { rules, vector, number: first, first: number * together, slices: part.len(), vrf: &files };
+        let run = SliceChain {
+            rules,
+            vector,
+            number: first,
+            first: number * together,
+            slices: part.len(),
+            vrf: &files,
+        };
         run.run(joined(slices, part)).map(|(words, word)| (split(words, part.len()), word))
     });
     let mut word = vector.input;
-    let mut results: Vec<Words> = Vec::with_capacity(kinds.len());
+    let mut results: Vec<SharedWords> = Vec::with_capacity(kinds.len());
     for result in done {
         let (words, leaving) = result.map_err(|error| located(error, alike.as_deref()))?;
         results.extend(words);
@@ -262,7 +268,7 @@ pub(super) fn part<'m>(memory: &'m [u8], part: &Range<usize>) -> &'m [u8] {
 
 /// Slices on which the chain does what it does on the one before, numbered by the first of them: same words, same register files, and
 /// nothing that counts slices. `None` if there are few.
-fn alike(vector: &Vector, slices: &[Words], vrf: &[&[u8]]) -> Option<Vec<usize>> {
+fn alike(vector: &Vector, slices: &[SharedWords], vrf: &[&[u8]]) -> Option<Vec<usize>> {
     let reads = reads(vector);
     let costly = slices.first().is_none_or(|words| words.len().saturating_mul(4 * COMPARED) < reads.len());
     if vrf.len() != slices.len() || counts_slices(vector) || costly {
@@ -296,14 +302,14 @@ fn located(error: VectorError, alike: Option<&[usize]>) -> VectorError {
 }
 
 /// Words of some slices, one after the other.
-fn joined(slices: &[Words], part: &[usize]) -> Vec<u32> {
+fn joined(slices: &[SharedWords], part: &[usize]) -> Vec<u32> {
     let all: Vec<&[u32]> =
         part.iter().filter_map(|slice| slices.get(*slice)).map(|words| words.as_slice()).collect();
     all.concat()
 }
 
 /// The words of each of so many slices that have as many.
-fn split(words: Vec<u32>, slices: usize) -> Vec<Words> {
+fn split(words: Vec<u32>, slices: usize) -> Vec<SharedWords> {
     if slices == 1 {
         return vec![Arc::new(words)];
     }
@@ -312,7 +318,7 @@ fn split(words: Vec<u32>, slices: usize) -> Vec<Words> {
 }
 
 /// The chain on some neighbouring slices.
-struct Chain<'a> {
+struct SliceChain<'a> {
     rules: &'a RuleSet,
     vector: &'a Vector,
     /// Number in the group of the first slice that has a register file here.
@@ -324,9 +330,9 @@ struct Chain<'a> {
     vrf: &'a [&'a [u8]],
 }
 
-impl Chain<'_> {
+impl SliceChain<'_> {
     fn run(&self, words: Vec<u32>) -> Result<(Vec<u32>, Word), VectorError> {
-        let mut stream = Stream::new(self.rules, self.vector, words);
+        let mut stream = WordStream::new(self.rules, self.vector, words);
         let mut word = self.vector.input;
         let mut narrow = false;
         for (at, op) in self.vector.ops.iter().enumerate() {

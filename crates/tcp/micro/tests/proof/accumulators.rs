@@ -4,13 +4,13 @@ use proptest::prelude::*;
 use tilewright_tcp_cost::cycles::contraction::shared_group_cycles;
 use tilewright_tcp_cost::cycles::{Stage, command_cycles};
 use tilewright_tcp_isa::contraction::Contraction;
-use tilewright_tcp_micro::sample::{self, Choices};
-use tilewright_tcp_micro::{Accumulators, Work};
+use tilewright_tcp_micro::sample::{self, SampleChoices};
+use tilewright_tcp_micro::{Accumulators, MicroCommand};
 
 use crate::{choices, gap, tcp};
 
 /// Cycles of a group before its sums, on the drain bus and behind its sums, by the slowest stage of each part.
-fn group_cycles(work: &Work, shape: &Contraction) -> [u64; 3] {
+fn group_cycles(work: &MicroCommand, shape: &Contraction) -> [u64; 3] {
     let cost = command_cycles(tcp(), &work.command);
     let slowest = |stages: &[Stage]| stages.iter().map(|&s| cost.stage_cycles(s)).max().unwrap_or(0);
     let before = slowest(&[Stage::Fetch, Stage::Collect, Stage::Contraction]);
@@ -24,7 +24,7 @@ proptest! {
     /// Queues make up for a part of it: those before the products for slow operands, those behind the drain bus for slow engines.
     #[test]
     fn groups_that_share_cells_wait_for_their_slots(list in choices()) {
-        let mut work = sample::contracted(tcp(), &mut Choices::new(&list));
+        let mut work = sample::contracted(tcp(), &mut SampleChoices::new(&list));
         prop_assume!(work.command.transpose.is_none());
         let shape = work.command.contraction.expect("a contraction");
         let copied = gap(&work);

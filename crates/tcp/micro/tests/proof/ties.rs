@@ -7,12 +7,12 @@ use tilewright_tcp_cost::cycles::fetch::Fetch;
 use tilewright_tcp_cost::cycles::vector::Vector;
 use tilewright_tcp_isa::contraction::Contraction;
 use tilewright_tcp_isa::program::exec::{Context, Drain};
-use tilewright_tcp_micro::{Reads, Work};
+use tilewright_tcp_micro::{MicroCommand, RegisterReads};
 
 use crate::gap;
 
 /// A contraction of 64-byte packets that takes `repeats` steps of each, read at `read_bytes` a cycle.
-fn contraction(shape: Contraction, read_bytes: u64, narrow: bool) -> Work {
+fn contraction(shape: Contraction, read_bytes: u64, narrow: bool) -> MicroCommand {
     let context = Context::Main;
     let packets = shape.groups * shape.group_steps / shape.repeats;
     let packet_bytes = shape.packet_bytes;
@@ -32,8 +32,8 @@ fn contraction(shape: Contraction, read_bytes: u64, narrow: bool) -> Work {
         commit: Some(Commit { context, flits, valid_bytes: 32, write_bytes: 32 }),
         ..Command::default()
     };
-    let reads = Reads { wide: true, held_steps: 1, units: 4, stride_units: 1 };
-    Work { reads, ..Work::new(command) }
+    let reads = RegisterReads { wide: true, held_steps: 1, units: 4, stride_units: 1 };
+    MicroCommand { reads, ..MicroCommand::new(command) }
 }
 
 fn shape(repeats: u64, groups: u64, passes: u64, slots: u64, columns: u64) -> Contraction {
@@ -54,7 +54,7 @@ fn shape(repeats: u64, groups: u64, passes: u64, slots: u64, columns: u64) -> Co
 #[test]
 fn figure_10_with_every_stage_equally_long() {
     let work = contraction(shape(2, 256, 2, 2, 1), 32, true);
-    let figure = gap(&Work { banks_apart: false, ..work });
+    let figure = gap(&MicroCommand { banks_apart: false, ..work });
     assert!(figure.closed_cycles >= 1024 && figure.holds(), "{figure:?}");
     assert!(figure.cycles() <= 16, "{figure:?}");
 }

@@ -5,7 +5,7 @@
 use tilewright_notation::algebra::RadixMap;
 use tilewright_notation::algebra::map::{MapDigit, OFFSET, SLICE};
 use tilewright_num::{Dtype, int_value};
-use tilewright_tcp_exec::{State, exec};
+use tilewright_tcp_exec::{MemoryState, exec};
 use tilewright_tcp_isa::program::exec::{Body, Context, Drain, Memory, Stream};
 use tilewright_tcp_isa::program::tensor::Place;
 use tilewright_tcp_isa::program::{Count, Tensor};
@@ -98,7 +98,7 @@ fn multiply() -> Stream {
 
 fn scores(replaced: Option<u64>) -> Vec<u32> {
     let machine = tcp();
-    let mut state = State::new(machine, 1);
+    let mut state = MemoryState::new(machine, 1);
     if let Some(slice) = replaced {
         state.replace_slice(0, 0, slice).unwrap();
     }

@@ -8,7 +8,7 @@ use tilewright_tcp_isa::program::Program;
 use tilewright_tcp_isa::program::event::Unit;
 use tilewright_tcp_isa::program::exec::Context;
 use tilewright_tcp_isa::program::transfer::{Address, Medium};
-use tilewright_tcp_sim::findings::Party;
+use tilewright_tcp_sim::findings::FindingCommand;
 
 use crate::judged::build::*;
 use crate::judged::enumerated::{Byte, enumerate_exec, enumerate_transfer};
@@ -251,7 +251,7 @@ proptest! {
         let races = found.iter().filter(|finding| finding.code.starts_with("tcp/race"));
         let named: BTreeSet<_> = races
             .filter_map(|finding| {
-                let key = |party: &Party| (party.name.clone(), matches!(party.unit, "main" | "sub").then_some(party.pe));
+                let key = |party: &FindingCommand| (party.name.clone(), matches!(party.unit, "main" | "sub").then_some(party.pe));
                 Some((key(finding.first.as_ref()?), key(finding.second.as_ref()?)))
             })
             .collect();

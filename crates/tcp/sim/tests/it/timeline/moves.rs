@@ -5,7 +5,7 @@ use tilewright_tcp_cost::energy::Component;
 use tilewright_tcp_isa::program::control::{StepKind, Term, Value};
 use tilewright_tcp_isa::program::transfer::{Address, Located, Medium, SLICE_STRIDE, Transfer, TransferLoop};
 use tilewright_tcp_isa::program::{Count, Program};
-use tilewright_tcp_sim::Outcome;
+use tilewright_tcp_sim::SimOutcome;
 
 use crate::timeline::build::{ENDS, PUSH, START, dm, dma, hbm, program, queue, run, spans, step, weights};
 use crate::timeline::tcp;
@@ -61,7 +61,7 @@ impl WithStrides for Transfer {
     }
 }
 
-fn chips(transfers: Vec<Transfer>, queues: Vec<tilewright_tcp_isa::program::control::Queue>) -> Outcome {
+fn chips(transfers: Vec<Transfer>, queues: Vec<tilewright_tcp_isa::program::control::Queue>) -> SimOutcome {
     run(&tcp(), &Program { chips: 2, ..program(vec![], transfers, queues) })
 }
 

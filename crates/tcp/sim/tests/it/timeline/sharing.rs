@@ -4,7 +4,7 @@ use tilewright_machine::tcp::Tcp;
 use tilewright_tcp_isa::program::exec::Context;
 use tilewright_tcp_isa::program::transfer::TransferLoop;
 use tilewright_tcp_isa::program::{Count, Program, Transfer};
-use tilewright_tcp_sim::{Outcome, checks};
+use tilewright_tcp_sim::{SimOutcome, checks};
 
 use crate::timeline::build::{
     ENDS, PUSH, START, contraction, copy, dm, dma, hbm, program, queue, run, run_exec, spans, weights,
@@ -18,7 +18,7 @@ fn loads(pes: u64, requests: u64) -> Program {
     program(vec![], transfers, (0..pes).map(queue_of).collect())
 }
 
-fn moved_cycles(outcome: &Outcome) -> u64 {
+fn moved_cycles(outcome: &SimOutcome) -> u64 {
     outcome.cycles - ENDS - PUSH - START
 }
 
@@ -104,7 +104,7 @@ fn two_transfers_over_one_link_take_twice_as_long() {
     let queue_of = |pe: u32| queue(0, u64::from(pe), vec![dma(pe, 0)]);
     let one = Program { chips: 2, ..program(vec![], vec![far(0)], vec![queue_of(0)]) };
     let two = Program { chips: 2, ..program(vec![], vec![far(0), far(1)], vec![queue_of(0), queue_of(1)]) };
-    let moved = |outcome: Outcome| outcome.cycles - ENDS - PUSH - START - 1000;
+    let moved = |outcome: SimOutcome| outcome.cycles - ENDS - PUSH - START - 1000;
     let (one, two) = (moved(run(&tcp(), &one)), moved(run(&tcp(), &two)));
     // 16 KiB at 50 GB/s.
     assert_eq!((one, two), (328, 656));
@@ -154,7 +154,7 @@ fn one_network(slice: u64, from: u64, requests: u64) -> Transfer {
     load
 }
 
-fn all_at_once(machine: &Tcp, transfers: Vec<Transfer>) -> Outcome {
+fn all_at_once(machine: &Tcp, transfers: Vec<Transfer>) -> SimOutcome {
     let queues = (0..transfers.len())
         .map(|pe| queue(0, pe as u64, vec![dma(u32::try_from(pe).expect("few"), 0)]))
         .collect();

@@ -6,18 +6,18 @@ use std::sync::Arc;
 use tilewright_num::{self as num, RuleSet};
 use tilewright_tcp_isa::program::vector::{Between, Gives, ReduceOp, Word};
 
-use super::{FLIT, VectorError, Words};
+use super::{FLIT, SharedWords, VectorError};
 use crate::parallel::for_each;
-use crate::values::{Path, add_words, sum_word};
+use crate::values::{SimdPath, add_words, sum_word};
 
 /// Results of slices that are wanted; others have no words then.
 pub(super) fn apply(
     rules: &RuleSet,
     between: Between,
     word: Word,
-    slices: &[Words],
+    slices: &[SharedWords],
     wanted: &dyn Fn(usize) -> bool,
-) -> Result<Vec<Words>, VectorError> {
+) -> Result<Vec<SharedWords>, VectorError> {
     let uneven = VectorError::Slices { found: slices.len(), group: between.slices };
     let size = usize::try_from(between.slices).map_err(|_| uneven)?;
     if size == 0 || !slices.len().is_multiple_of(size) {
@@ -31,7 +31,7 @@ pub(super) fn apply(
     Ok(all)
 }
 
-fn combine(rules: &RuleSet, op: ReduceOp, word: Word, group: &[Words]) -> Vec<u32> {
+fn combine(rules: &RuleSet, op: ReduceOp, word: Word, group: &[SharedWords]) -> Vec<u32> {
     let ints = |f: fn(i32, i32) -> i32| {
         fold(group, |a| a, move |a, b| f(a.cast_signed(), b.cast_signed()).cast_unsigned())
     };
@@ -49,8 +49,8 @@ fn combine(rules: &RuleSet, op: ReduceOp, word: Word, group: &[Words]) -> Vec<u3
 }
 
 /// A group without the words that several slices share and that are all zeros; the first slice stays.
-fn without_zeros(group: &[Words]) -> Vec<Words> {
-    let mut zeros: Option<&Words> = None;
+fn without_zeros(group: &[SharedWords]) -> Vec<SharedWords> {
+    let mut zeros: Option<&SharedWords> = None;
     let mut kept = Vec::with_capacity(group.len());
     for words in group {
         if zeros.is_none() && Arc::strong_count(words) > 1 && words.iter().all(|word| *word == 0) {
@@ -63,13 +63,13 @@ fn without_zeros(group: &[Words]) -> Vec<Words> {
     kept
 }
 
-fn floats(rules: &RuleSet, group: &[Words], f: impl Fn(f32, f32) -> f32) -> Vec<u32> {
+fn floats(rules: &RuleSet, group: &[SharedWords], f: impl Fn(f32, f32) -> f32) -> Vec<u32> {
     fold(group, |a| rules.settle_f32(a), |a, b| f(f32::from_bits(a), f32::from_bits(b)).to_bits())
 }
 
 /// Sums by the rules of the chip, some words of all slices at a time, so that they stay in the nearest cache.
-fn sums(group: &[Words]) -> Vec<u32> {
-    let path = Path::best();
+fn sums(group: &[SharedWords]) -> Vec<u32> {
+    let path = SimdPath::best();
     let Some((first, others)) = group.split_first() else { return Vec::new() };
     let settled = |word: &u32| f32::from_bits(RuleSet::TCP.settle_f32(*word));
     let mut sums: Vec<f32> = first.iter().map(settled).collect();
@@ -86,7 +86,7 @@ fn sums(group: &[Words]) -> Vec<u32> {
 /// Words of a slice that are added together.
 const TOGETHER_WORDS: usize = 1 << 10;
 
-fn fold(group: &[Words], enter: impl Fn(u32) -> u32, f: impl Fn(u32, u32) -> u32) -> Vec<u32> {
+fn fold(group: &[SharedWords], enter: impl Fn(u32) -> u32, f: impl Fn(u32, u32) -> u32) -> Vec<u32> {
     let mut slices = group.iter();
     let first = slices.next().map(|words| words.iter().map(|word| enter(*word)).collect());
     slices.fold(first.unwrap_or_default(), |mut sum: Vec<u32>, words| {
@@ -96,9 +96,15 @@ fn fold(group: &[Words], enter: impl Fn(u32) -> u32, f: impl Fn(u32, u32) -> u32
 }
 
 /// Appends the results of the slices of a group.
-fn give(gives: Gives, sum: Vec<u32>, slices: usize, wanted: &dyn Fn(usize) -> bool, all: &mut Vec<Words>) {
+fn give(
+    gives: Gives,
+    sum: Vec<u32>,
+    slices: usize,
+    wanted: &dyn Fn(usize) -> bool,
+    all: &mut Vec<SharedWords>,
+) {
     let (none, zeros) =
-        (Words::default(), Arc::new(vec![0; if gives == Gives::First { sum.len() } else { 0 }]));
+        (SharedWords::default(), Arc::new(vec![0; if gives == Gives::First { sum.len() } else { 0 }]));
     let sum = Arc::new(sum);
     all.extend((0..slices).map(|slice| match gives {
         _ if !wanted(slice) => Arc::clone(&none),

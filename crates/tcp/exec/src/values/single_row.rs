@@ -10,8 +10,8 @@ use std::borrow::Cow;
 use tilewright_num::Dtype;
 
 use super::kernel_portable;
-use super::path::Path;
 use super::range::FloatRange;
+use super::simd_path::SimdPath;
 #[cfg(target_arch = "x86_64")]
 use super::{kernel_avx2, kernel_avx512};
 
@@ -23,7 +23,7 @@ pub(super) const ELEMENTS: usize = 2 * WORDS;
 const MAX_TREE: usize = ELEMENTS;
 
 /// Sixteen words, in four quarters of four.
-pub(super) trait Wide: Copy {
+pub(super) trait WideVector: Copy {
     /// Part of the row that stays.
     type Part;
     /// An accumulator.
@@ -58,7 +58,7 @@ pub(super) struct FloatPart {
 pub(super) struct IntPart(pub(super) [i16; ELEMENTS]);
 
 /// What a kernel takes: the row, rows to meet, the tree and the steps of a row.
-pub(super) struct Task<'a, P> {
+pub(super) struct SingleRowTask<'a, P> {
     pub(super) parts: &'a [P],
     pub(super) rows: &'a [u8],
     pub(super) tree: usize,
@@ -67,25 +67,25 @@ pub(super) struct Task<'a, P> {
 
 /// A row of the stream, ready to meet others.
 #[derive(Clone, Debug)]
-pub(crate) struct Single {
-    path: Path,
+pub(crate) struct SingleRow {
+    path: SimdPath,
     tree: usize,
     steps: usize,
     row_bytes: usize,
-    form: Form,
+    form: RowForm,
 }
 
 #[derive(Clone, Debug)]
-enum Form {
+enum RowForm {
     /// All zeros, which only infinities make anything else of.
     Zeros,
     Floats(Vec<FloatPart>, FloatRange),
     Ints(Vec<IntPart>),
 }
 
-impl Single {
+impl SingleRow {
     /// Takes a row of bf16 or i8; `None` where rows are no whole parts, or where floats may be subnormal.
-    pub(crate) fn new(path: Path, dtype: Dtype, tree: usize, row: &[u8]) -> Option<Single> {
+    pub(crate) fn new(path: SimdPath, dtype: Dtype, tree: usize, row: &[u8]) -> Option<SingleRow> {
         let elements = match dtype {
             Dtype::Bf16 => row.len() / 2,
             Dtype::I8 => row.len(),
@@ -102,13 +102,17 @@ impl Single {
             times => Cow::Owned(row.repeat(times)),
         };
         let form = if dtype == Dtype::I8 {
-            if row.iter().all(|byte| *byte == 0) { Form::Zeros } else { Form::Ints(int_parts(&repeated)) }
+            if row.iter().all(|byte| *byte == 0) {
+                RowForm::Zeros
+            } else {
+                RowForm::Ints(int_parts(&repeated))
+            }
         } else {
             let range = path.bf16_range(row)?;
             let zeros = row.as_chunks::<2>().0.iter().all(|word| u16::from_le_bytes(*word) << 1 == 0);
-            if zeros { Form::Zeros } else { Form::Floats(float_parts(&repeated), range) }
+            if zeros { RowForm::Zeros } else { RowForm::Floats(float_parts(&repeated), range) }
         };
-        Some(Single { path, tree, steps: elements / tree, row_bytes: row.len(), form })
+        Some(SingleRow { path, tree, steps: elements / tree, row_bytes: row.len(), form })
     }
 
     /// A word for each of the rows, which are as long as this one; false, and nothing of use is written, where floats may be subnormal.
@@ -116,57 +120,57 @@ impl Single {
         if rows.len() != out.len().saturating_mul(self.row_bytes) {
             return false;
         }
-        let Single { path, tree, steps, .. } = *self;
+        let SingleRow { path, tree, steps, .. } = *self;
         match &self.form {
-            Form::Zeros => {
+            RowForm::Zeros => {
                 let finite = dtype == Dtype::I8 || self.path.bf16_range(rows).is_some();
                 if finite {
                     out.fill(0);
                 }
                 finite
             }
-            Form::Floats(parts, range) => {
+            RowForm::Floats(parts, range) => {
                 let exact = path.bf16_range(rows).is_some_and(|rows| range.exact_products(rows));
                 if exact {
-                    path.single_floats(&Task { parts, rows, tree, steps }, out);
+                    path.single_floats(&SingleRowTask { parts, rows, tree, steps }, out);
                 }
                 exact
             }
-            Form::Ints(parts) => {
-                path.single_ints(&Task { parts, rows, tree, steps }, out);
+            RowForm::Ints(parts) => {
+                path.single_ints(&SingleRowTask { parts, rows, tree, steps }, out);
                 true
             }
         }
     }
 }
 
-impl Path {
+impl SimdPath {
     fn bf16_range(self, rows: &[u8]) -> Option<FloatRange> {
         match self {
             #[cfg(target_arch = "x86_64")]
-            Path::Avx512 => kernel_avx512::bf16_range(rows),
+            SimdPath::Avx512 => kernel_avx512::bf16_range(rows),
             #[cfg(target_arch = "x86_64")]
-            Path::Avx2 => kernel_avx2::bf16_range(rows),
+            SimdPath::Avx2 => kernel_avx2::bf16_range(rows),
             _ => FloatRange::of_bf16(rows),
         }
     }
 
-    fn single_floats(self, task: &Task<'_, FloatPart>, out: &mut [u32]) {
+    fn single_floats(self, task: &SingleRowTask<'_, FloatPart>, out: &mut [u32]) {
         match self {
             #[cfg(target_arch = "x86_64")]
-            Path::Avx512 => kernel_avx512::single_floats(task, out),
+            SimdPath::Avx512 => kernel_avx512::single_floats(task, out),
             #[cfg(target_arch = "x86_64")]
-            Path::Avx2 => kernel_avx2::single_floats(task, out),
+            SimdPath::Avx2 => kernel_avx2::single_floats(task, out),
             _ => kernel_portable::single_floats(task, out),
         }
     }
 
-    fn single_ints(self, task: &Task<'_, IntPart>, out: &mut [u32]) {
+    fn single_ints(self, task: &SingleRowTask<'_, IntPart>, out: &mut [u32]) {
         match self {
             #[cfg(target_arch = "x86_64")]
-            Path::Avx512 => kernel_avx512::single_ints(task, out),
+            SimdPath::Avx512 => kernel_avx512::single_ints(task, out),
             #[cfg(target_arch = "x86_64")]
-            Path::Avx2 => kernel_avx2::single_ints(task, out),
+            SimdPath::Avx2 => kernel_avx2::single_ints(task, out),
             _ => kernel_portable::single_ints(task, out),
         }
     }
@@ -188,7 +192,7 @@ fn int_parts(row: &[u8]) -> Vec<IntPart> {
 
 /// A word for each row.
 #[inline(always)]
-pub(super) fn run<V: Wide>(task: &Task<'_, V::Part>, out: &mut [u32]) {
+pub(super) fn run<V: WideVector>(task: &SingleRowTask<'_, V::Part>, out: &mut [u32]) {
     match task.tree {
         8 => by_tree::<V, 4>(task, out),
         16 => by_tree::<V, 8>(task, out),
@@ -198,9 +202,9 @@ pub(super) fn run<V: Wide>(task: &Task<'_, V::Part>, out: &mut [u32]) {
 
 /// [`run`] with so many parts to sixteen units.
 #[inline(always)]
-fn by_tree<V: Wide, const PARTS: usize>(task: &Task<'_, V::Part>, out: &mut [u32]) {
-    let mut rows = Rows { out: out.iter_mut(), steps: task.steps, step: 0, sum: V::Sum::default() };
-    let mut parts = Turns { parts: task.parts, at: 0 };
+fn by_tree<V: WideVector, const PARTS: usize>(task: &SingleRowTask<'_, V::Part>, out: &mut [u32]) {
+    let mut rows = OutputRows { out: out.iter_mut(), steps: task.steps, step: 0, sum: V::Sum::default() };
+    let mut parts = CyclicParts { parts: task.parts, at: 0 };
     let group = PARTS * V::BYTES;
     let mut groups = task.rows.chunks_exact(group);
     for bytes in groups.by_ref() {
@@ -217,7 +221,10 @@ fn by_tree<V: Wide, const PARTS: usize>(task: &Task<'_, V::Part>, out: &mut [u32
 
 /// Sums of sixteen units.
 #[inline(always)]
-fn units<V: Wide, const PARTS: usize>(parts: &mut Turns<'_, V::Part>, bytes: &[u8]) -> [V::Sum; WORDS] {
+fn units<V: WideVector, const PARTS: usize>(
+    parts: &mut CyclicParts<'_, V::Part>,
+    bytes: &[u8],
+) -> [V::Sum; WORDS] {
     let first = four::<V>(parts, bytes, 0);
     let mut sums = [V::Sum::default(); WORDS];
     match PARTS {
@@ -244,7 +251,7 @@ fn units<V: Wide, const PARTS: usize>(parts: &mut Turns<'_, V::Part>, bytes: &[u
 
 /// Four parts of the row with four parts of bytes, folded twice.
 #[inline(always)]
-fn four<V: Wide>(parts: &mut Turns<'_, V::Part>, bytes: &[u8], first: usize) -> V {
+fn four<V: WideVector>(parts: &mut CyclicParts<'_, V::Part>, bytes: &[u8], first: usize) -> V {
     let bytes = &bytes[first * V::BYTES..(first + 4) * V::BYTES];
     let a = V::pairs(parts.next(), bytes);
     let b = V::pairs(parts.next(), &bytes[V::BYTES..]);
@@ -254,12 +261,12 @@ fn four<V: Wide>(parts: &mut Turns<'_, V::Part>, bytes: &[u8], first: usize) -> 
 }
 
 /// Parts of a row again and again.
-struct Turns<'p, P> {
+struct CyclicParts<'p, P> {
     parts: &'p [P],
     at: usize,
 }
 
-impl<'p, P> Turns<'p, P> {
+impl<'p, P> CyclicParts<'p, P> {
     #[inline(always)]
     fn next(&mut self) -> &'p P {
         let part = &self.parts[self.at];
@@ -269,16 +276,16 @@ impl<'p, P> Turns<'p, P> {
 }
 
 /// Where units go: step after step onto the sum of a row, row after row.
-struct Rows<'o, S> {
+struct OutputRows<'o, S> {
     out: std::slice::IterMut<'o, u32>,
     steps: usize,
     step: usize,
     sum: S,
 }
 
-impl<S: Copy + Default> Rows<'_, S> {
+impl<S: Copy + Default> OutputRows<'_, S> {
     #[inline(always)]
-    fn take<V: Wide<Sum = S>>(&mut self, units: &[S]) {
+    fn take<V: WideVector<Sum = S>>(&mut self, units: &[S]) {
         if self.steps == 1 {
             // Units first: the last of them must not take a word with it.
             for (unit, word) in units.iter().zip(self.out.by_ref()) {
@@ -309,7 +316,7 @@ pub(super) fn float_word(sum: f32) -> u32 {
 mod tests {
     use tilewright_num::{Dtype, RuleSet, add_f32, mul_f32};
 
-    use super::{Path, Single};
+    use super::{SimdPath, SingleRow};
 
     struct Bytes(u64);
 
@@ -345,8 +352,8 @@ mod tests {
         add_f32(&RuleSet::TCP, tree(&a[..middle], &b[..middle]), tree(&a[middle..], &b[middle..]))
     }
 
-    fn paths() -> impl Iterator<Item = Path> {
-        Path::ALL.into_iter().filter(|path| path.is_available())
+    fn paths() -> impl Iterator<Item = SimdPath> {
+        SimdPath::ALL.into_iter().filter(|path| path.is_available())
     }
 
     #[test]
@@ -363,7 +370,7 @@ mod tests {
                 let expected: Vec<u32> = b.chunks(2 * k).map(sum).collect();
                 for path in paths() {
                     let mut found = vec![1; rows];
-                    let single = Single::new(path, Dtype::Bf16, neighbours, &a).expect("plain rows");
+                    let single = SingleRow::new(path, Dtype::Bf16, neighbours, &a).expect("plain rows");
                     assert!(single.sums(Dtype::Bf16, &b, &mut found));
                     assert_eq!(found, expected, "{path:?}, tree {neighbours}, {rows} rows of {k}");
                 }
@@ -382,7 +389,7 @@ mod tests {
                 let expected: Vec<u32> = b.chunks(k).map(|row| sum(row).cast_unsigned()).collect();
                 for path in paths() {
                     let mut found = vec![1; rows];
-                    let single = Single::new(path, Dtype::I8, 64, &a).expect("whole parts");
+                    let single = SingleRow::new(path, Dtype::I8, 64, &a).expect("whole parts");
                     assert!(single.sums(Dtype::I8, &b, &mut found));
                     assert_eq!(found, expected, "{path:?}, {rows} rows of {k}");
                 }
@@ -399,11 +406,11 @@ mod tests {
             let mut row = one.clone();
             row[4..6].copy_from_slice(&odd);
             for path in paths() {
-                let single = Single::new(path, Dtype::Bf16, 8, &one).expect("plain rows");
+                let single = SingleRow::new(path, Dtype::Bf16, 8, &one).expect("plain rows");
                 assert!(!single.sums(Dtype::Bf16, &row, &mut [0]));
-                let least = Single::new(path, Dtype::Bf16, 8, &row);
+                let least = SingleRow::new(path, Dtype::Bf16, 8, &row);
                 assert!(least.is_none_or(|least| !least.sums(Dtype::Bf16, &row, &mut [0])));
-                let zeros = Single::new(path, Dtype::Bf16, 8, &[0; 16]).expect("plain rows");
+                let zeros = SingleRow::new(path, Dtype::Bf16, 8, &[0; 16]).expect("plain rows");
                 assert_eq!(zeros.sums(Dtype::Bf16, &row, &mut [0]), odd == LEAST_NORMAL);
             }
         }

@@ -7,7 +7,7 @@ use tilewright_tcp_isa::program::exec::Body;
 use tilewright_tcp_isa::switch::ring_slices;
 
 /// The parts of a read that are heard. `first` is the first slice of the group.
-pub(super) fn heard(exec: Option<&Exec>, first: u64, access: &Access) -> Vec<Access> {
+pub(super) fn committed_reads(exec: Option<&Exec>, first: u64, access: &Access) -> Vec<Access> {
     let Some(Body::Stream(stream)) = exec.map(|exec| &exec.body) else { return vec![access.clone()] };
     if stream.commit.slices.is_empty() {
         return vec![access.clone()];

@@ -8,21 +8,21 @@ use tilewright_tcp_isa::footprint::{Access, ByteSet, Store};
 
 /// What has been written so far, in granules.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Filled {
+pub(super) struct InitializedBytes {
     slices: BTreeMap<(Store, u64, u64), Vec<u64>>,
     hbm: BTreeMap<u64, BTreeMap<u64, u64>>,
 }
 
 /// A place that holds nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Gap {
+pub(super) struct UninitializedRange {
     /// Slice or PE; 0 for HBM.
     pub(super) slice: u64,
     /// First byte and one past the last that was asked for there.
     pub(super) bytes: (u64, u64),
 }
 
-impl Filled {
+impl InitializedBytes {
     /// Every granule that an access touches is filled.
     pub(super) fn fill(&mut self, machine: &Tcp, access: &Access) {
         let granule = machine.dm.write_granule_bytes.max(1);
@@ -42,14 +42,14 @@ impl Filled {
     }
 
     /// The first granule of an access that is not filled.
-    pub(super) fn gap(&self, machine: &Tcp, access: &Access) -> Option<Gap> {
+    pub(super) fn gap(&self, machine: &Tcp, access: &Access) -> Option<UninitializedRange> {
         let granule = machine.dm.write_granule_bytes.max(1);
         if access.memory == Store::Hbm {
             let filled = self.hbm.get(&access.chip);
             return access.bytes.runs().iter().find_map(|run| {
                 let (start, end) = granules(*run, granule);
                 let missing = first_missing(filled, start, end)?;
-                Some(Gap { slice: 0, bytes: (missing * granule, end * granule) })
+                Some(UninitializedRange { slice: 0, bytes: (missing * granule, end * granule) })
             });
         }
         let mask = bits(&access.bytes, granule);
@@ -63,7 +63,7 @@ impl Filled {
                 .map(|(at, bits)| (at, missing(at, *bits)))
                 .find(|(_, bits)| *bits != 0)?;
             let first = at as u64 * 64 + u64::from(bits.trailing_zeros());
-            Some(Gap { slice, bytes: (first * granule, (first + 1) * granule) })
+            Some(UninitializedRange { slice, bytes: (first * granule, (first + 1) * granule) })
         })
     }
 }

@@ -8,15 +8,15 @@ use super::limits::index;
 
 /// Runs that are alike, in two loops of even steps: what register file loads are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Even {
-    pub(crate) first: Run,
+pub(crate) struct EvenRuns {
+    pub(crate) first: ByteRun,
     /// Iterations, and bytes between them on both sides; the inner loop first.
     pub(crate) loops: [(usize, i64, i64); 2],
 }
 
 /// Where one side of a command has its runs of bytes.
 #[derive(Clone, Debug)]
-pub(crate) struct Side {
+pub(crate) struct RunSide {
     pub(crate) first: i64,
     /// Iterations and bytes between them, outermost first.
     pub(crate) loops: SmallVec<[(u64, i64); 8]>,
@@ -24,7 +24,7 @@ pub(crate) struct Side {
     pub(crate) bytes: u64,
 }
 
-impl Side {
+impl RunSide {
     /// Loops over runs of fewer bytes, innermost last; `None` if they are no whole parts.
     pub(crate) fn cut(&self, bytes: u64) -> Option<SmallVec<[(u64, i64); 8]>> {
         let parts = self.bytes.checked_div(bytes).filter(|_| self.bytes.is_multiple_of(bytes))?;
@@ -35,7 +35,7 @@ impl Side {
     }
 }
 
-impl Even {
+impl EvenRuns {
     /// The part of data memory from the first byte that is read to the last; what lies before its start does not count.
     pub(crate) fn reads(&self) -> Range<usize> {
         let ends = self.loops.iter().map(|(size, from, _)| from.saturating_mul(*size as i64 - 1));
@@ -47,7 +47,7 @@ impl Even {
     }
 
     /// What is read from one side and written to the other; `None` if it takes more than two loops, or the sides differ in size.
-    pub(crate) fn of(from: &Side, to: &Side) -> Option<Even> {
+    pub(crate) fn of(from: &RunSide, to: &RunSide) -> Option<EvenRuns> {
         let bytes = from.bytes.min(to.bytes);
         let (mut sources, mut targets) = (from.cut(bytes)?, to.cut(bytes)?);
         let mut all: SmallVec<[(u64, i64, i64); 4]> = SmallVec::new();
@@ -71,8 +71,8 @@ impl Even {
             Some((size, from, to)) => Some((usize::try_from(*size).ok()?, *from, *to)),
             None => Some((1, 0, 0)),
         };
-        let first = Run { from: from.first, to: u64::try_from(to.first).ok()?, bytes: index(bytes) };
-        Some(Even { first, loops: [row(0)?, row(1)?] }).filter(|_| whole)
+        let first = ByteRun { from: from.first, to: u64::try_from(to.first).ok()?, bytes: index(bytes) };
+        Some(EvenRuns { first, loops: [row(0)?, row(1)?] }).filter(|_| whole)
     }
 
     /// How many runs.
@@ -81,9 +81,9 @@ impl Even {
     }
 
     /// All runs in their order.
-    pub(crate) fn runs(&self) -> impl Iterator<Item = Run> {
-        let Even { first, loops: [inner, outer] } = *self;
-        let run = move |(low, high): (i64, i64)| Run {
+    pub(crate) fn runs(&self) -> impl Iterator<Item = ByteRun> {
+        let EvenRuns { first, loops: [inner, outer] } = *self;
+        let run = move |(low, high): (i64, i64)| ByteRun {
             from: first.from.saturating_add(low * inner.1).saturating_add(high * outer.1),
             to: first.to.saturating_add_signed((low * inner.2).saturating_add(high * outer.2)),
             bytes: first.bytes,
@@ -94,9 +94,9 @@ impl Even {
     }
 
     /// `None` if they are not alike.
-    pub(crate) fn new(runs: &[Run]) -> Option<Even> {
+    pub(crate) fn new(runs: &[ByteRun]) -> Option<EvenRuns> {
         let first = *runs.first()?;
-        let step = |run: &Run| {
+        let step = |run: &ByteRun| {
             let to = i64::try_from(run.to).ok()?.checked_sub(i64::try_from(first.to).ok()?)?;
             Some((run.from.checked_sub(first.from)?, to))
         };
@@ -105,7 +105,7 @@ impl Even {
             let count = i64::try_from(count).ok()?;
             Some((from.checked_mul(count)?, to.checked_mul(count)?))
         };
-        let inside = |(count, run): &(usize, &Run)| step(run) == at(*count, inner);
+        let inside = |(count, run): &(usize, &ByteRun)| step(run) == at(*count, inner);
         let size = runs.iter().enumerate().take_while(inside).count().max(1);
         let outer = runs.get(size).map_or(Some((0, 0)), step)?;
         let even = runs.len().is_multiple_of(size)
@@ -115,7 +115,7 @@ impl Even {
                 run.bytes == first.bytes && place.is_some() && step(run) == place
             });
         let loops = [(size, inner.0, inner.1), (runs.len() / size, outer.0, outer.1)];
-        even.then_some(Even { first, loops })
+        even.then_some(EvenRuns { first, loops })
     }
 }
 
@@ -127,7 +127,7 @@ fn continues(&(size, from, to): &(u64, i64, i64), next_from: i64, next_to: i64) 
 
 /// Bytes that are neighbours on both sides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Run {
+pub(crate) struct ByteRun {
     pub(crate) from: i64,
     pub(crate) to: u64,
     pub(crate) bytes: usize,

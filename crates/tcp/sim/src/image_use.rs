@@ -6,7 +6,7 @@ use tilewright_tcp_cost::cycles::Stage;
 use tilewright_tcp_isa::program::Program;
 use tilewright_tcp_isa::program::event::Unit;
 
-use crate::plan::{ExecPlan, Plans, TransferPlan};
+use crate::plan::{ExecPlan, PlanCache, TransferPlan};
 
 /// All runs of one image.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,17 +32,17 @@ pub struct ImageUse {
 
 /// The rows of a program: its executions, then its transfers.
 #[derive(Debug)]
-pub(crate) struct Images {
+pub(crate) struct ImageUses {
     execs: usize,
     rows: Vec<ImageUse>,
 }
 
-impl Images {
-    pub(crate) fn new(program: &Program, plans: &Plans) -> Images {
+impl ImageUses {
+    pub(crate) fn new(program: &Program, plans: &PlanCache) -> ImageUses {
         let units = program.execs.iter().map(|exec| Unit::of(exec.context));
         let execs = plans.exec_names().zip(units).map(|(name, unit)| row(name, unit));
         let transfers = plans.transfer_names().map(|name| row(name, Unit::Dma));
-        Images { execs: program.execs.len(), rows: execs.chain(transfers).collect() }
+        ImageUses { execs: program.execs.len(), rows: execs.chain(transfers).collect() }
     }
 
     /// An execution ended.

@@ -1,14 +1,14 @@
 //! Products of few rows of the stream with register file loads that were not carried out: their bytes are met where they lie.
 
-use super::Place;
-use super::product::{Product, is_run};
+use super::DigitOffsets;
+use super::product::{SliceProduct, is_run};
 use crate::limits::index;
-use crate::state::{Kept, LoadedRows};
-use crate::values::Single;
+use crate::state::{LoadedRows, SliceLoads};
+use crate::values::SingleRow;
 
-impl Product<'_> {
+impl SliceProduct<'_> {
     /// All results; `None` where the register file has to be looked at.
-    pub(super) fn run_loads(&self, loads: Kept<'_>) -> Option<Vec<u32>> {
+    pub(super) fn run_loads(&self, loads: SliceLoads<'_>) -> Option<Vec<u32>> {
         let mut words = vec![0; index(self.layout.plan.words())];
         for batch in &self.layout.batch {
             for column in 0..self.layout.columns().1 {
@@ -21,7 +21,12 @@ impl Product<'_> {
     }
 
     /// Rows that one product asks for.
-    fn loaded_rows<'l>(&self, batch: &Place, column: usize, loads: Kept<'l>) -> Option<LoadedRows<'l>> {
+    fn loaded_rows<'l>(
+        &self,
+        batch: &DigitOffsets,
+        column: usize,
+        loads: SliceLoads<'l>,
+    ) -> Option<LoadedRows<'l>> {
         let (layout, plan) = (self.layout, &self.layout.plan);
         let elements = layout.unit(column);
         if !is_run(elements) {
@@ -36,9 +41,9 @@ impl Product<'_> {
     /// Puts the results of one product where they leave.
     fn meet(
         &self,
-        batch: &Place,
+        batch: &DigitOffsets,
         column: usize,
-        singles: &[Single],
+        singles: &[SingleRow],
         rows: &LoadedRows<'_>,
         words: &mut [u32],
     ) -> Option<()> {
@@ -78,7 +83,7 @@ impl Product<'_> {
     /// Where the results of one row of the stream leave, if they leave row after row of the register files, lane after lane.
     fn joined_place<'w>(
         &self,
-        batch: &Place,
+        batch: &DigitOffsets,
         column: usize,
         row: usize,
         words: &'w mut [u32],

@@ -331,7 +331,7 @@ fn between(rule: Between, word: Word, slices: &[Vec<u32>]) -> Vec<Vec<u32>> {
 }
 
 /// All slices through the whole engine.
-pub(crate) fn judge(vector: &Vector, mut slices: Vec<Vec<u32>>, files: &[&[u8]]) -> Vec<Vec<u32>> {
+pub(crate) fn reference(vector: &Vector, mut slices: Vec<Vec<u32>>, files: &[&[u8]]) -> Vec<Vec<u32>> {
     if let (Some(rule), true) = (vector.between, vector.between_first) {
         slices = between(rule, vector.input, &slices);
     }

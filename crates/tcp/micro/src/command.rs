@@ -2,40 +2,40 @@
 
 use tilewright_tcp_cost::cycles::Command;
 
-use crate::banks::Walk;
+use crate::banks::AccessWalk;
 use crate::contraction::Accumulators;
-use crate::register_file::Reads;
+use crate::register_file::RegisterReads;
 
 /// A command of one context, the same on every slice of a ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Work {
+pub struct MicroCommand {
     /// Stages and their sizes.
     pub command: Command,
     /// Where the fetch unit reads.
-    pub fetch: Walk,
+    pub fetch: AccessWalk,
     /// Where the commit unit writes.
-    pub commit: Walk,
+    pub commit: AccessWalk,
     /// Fetch and commit unit meet in no bank, as the closed forms assume; otherwise they do where they walk.
     pub banks_apart: bool,
     /// What the contraction reads from the register file.
-    pub reads: Reads,
+    pub reads: RegisterReads,
     /// Steps in a row that add to one slot of the accumulators.
     pub inner_steps: u64,
     /// Where sums wait.
     pub accumulators: Accumulators,
 }
 
-impl Work {
+impl MicroCommand {
     /// A command that reads and writes data memory from its start on, without a gap.
-    pub fn new(command: Command) -> Work {
+    pub fn new(command: Command) -> MicroCommand {
         let fetch_bytes = command.fetch.map_or(0, |fetch| fetch.read_bytes);
         let commit_bytes = command.commit.map_or(0, |commit| commit.write_bytes);
-        Work {
+        MicroCommand {
             command,
-            fetch: Walk { base_bytes: 0, stride_bytes: fetch_bytes },
-            commit: Walk { base_bytes: 0, stride_bytes: commit_bytes },
+            fetch: AccessWalk { base_bytes: 0, stride_bytes: fetch_bytes },
+            commit: AccessWalk { base_bytes: 0, stride_bytes: commit_bytes },
             banks_apart: true,
-            reads: Reads { wide: true, held_steps: 1, units: 1, stride_units: 1 },
+            reads: RegisterReads { wide: true, held_steps: 1, units: 1, stride_units: 1 },
             inner_steps: 1,
             accumulators: Accumulators::Copied,
         }
@@ -44,7 +44,7 @@ impl Work {
 
 /// How long it took, from the first access of any fetch unit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Outcome {
+pub struct MicroOutcome {
     /// Cycles until the last write of the main context.
     pub main_cycles: u64,
     /// Cycles until the last write of the sub context.
@@ -53,7 +53,7 @@ pub struct Outcome {
     pub missed_steps: u64,
 }
 
-impl Outcome {
+impl MicroOutcome {
     /// Cycles until the last write.
     pub fn cycles(&self) -> u64 {
         self.main_cycles.max(self.sub_cycles)

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use tilewright_machine::Tcp;
 use tilewright_num::Dtype;
-use tilewright_tcp_exec::{State, exec, exec_literally};
+use tilewright_tcp_exec::{MemoryState, exec, exec_literally};
 use tilewright_tcp_isa::program::Count;
 use tilewright_tcp_isa::program::exec::{
     Body, Commit, Fetch, Indirect, Interleave, Limit, Lookup, Loop, Memory, SliceDigit, Stream, Switch,
@@ -239,8 +239,8 @@ fn draw(dice: &mut Dice) -> Stream {
 
 /// Memories of all slices; neighbours have the same data as long as their number divided by `alike` is the same, and the
 /// same register files for a while longer.
-fn filled(machine: &Tcp, seed: u64, alike: u64) -> State {
-    let mut state = State::new(machine, 1);
+fn filled(machine: &Tcp, seed: u64, alike: u64) -> MemoryState {
+    let mut state = MemoryState::new(machine, 1);
     for slice in 0..SLICES {
         let dice = &mut Dice(seed + slice / alike);
         let mut data = if slice % 5 > 2 { vec![0; DATA as usize] } else { dice.bytes(DATA as usize) };
@@ -254,7 +254,7 @@ fn filled(machine: &Tcp, seed: u64, alike: u64) -> State {
     state
 }
 
-fn memories(state: &State) -> Vec<u8> {
+fn memories(state: &MemoryState) -> Vec<u8> {
     let parts = [(Memory::Dm, OUT + OUT_BYTES), (Memory::Trf { lanes: 8 }, 65536), (Memory::Vrf, 8192)];
     let all = (0..SLICES).flat_map(|slice| parts.map(|(memory, bytes)| read(state, slice, memory, 0, bytes)));
     all.flatten().collect()

@@ -5,20 +5,20 @@ use std::ops::Range;
 use std::sync::Arc;
 
 /// Who holds the bytes.
-type Holder = Arc<dyn AsRef<[u8]> + Send + Sync>;
+type BytesOwner = Arc<dyn AsRef<[u8]> + Send + Sync>;
 
 /// A part of somebody's bytes, which stay as long as it does.
 #[derive(Clone)]
-pub struct Lent {
-    holder: Holder,
+pub struct SharedBytes {
+    holder: BytesOwner,
     range: Range<usize>,
 }
 
-impl Lent {
+impl SharedBytes {
     /// A part of what a holder has; `None` if it has less.
-    pub fn new(holder: Holder, range: Range<usize>) -> Option<Lent> {
+    pub fn new(holder: BytesOwner, range: Range<usize>) -> Option<SharedBytes> {
         (*holder).as_ref().get(range.clone())?;
-        Some(Lent { holder, range })
+        Some(SharedBytes { holder, range })
     }
 
     /// The bytes.
@@ -32,15 +32,15 @@ impl Lent {
     }
 
     /// A part of it; `None` if it has less.
-    pub(super) fn part(&self, first: usize, length: usize) -> Option<Lent> {
+    pub(super) fn part(&self, first: usize, length: usize) -> Option<SharedBytes> {
         let start = self.range.start.checked_add(first)?;
         let end = start.checked_add(length).filter(|end| *end <= self.range.end)?;
-        Some(Lent { holder: Arc::clone(&self.holder), range: start..end })
+        Some(SharedBytes { holder: Arc::clone(&self.holder), range: start..end })
     }
 }
 
-impl fmt::Debug for Lent {
+impl fmt::Debug for SharedBytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Lent({:?})", self.range)
+        write!(f, "SharedBytes({:?})", self.range)
     }
 }

@@ -3,15 +3,15 @@
 use std::sync::OnceLock;
 
 use super::kernel_portable;
-use super::shape::{ContractError, Reduce};
-use super::words::{Form, Word};
+use super::shape::{ContractError, TreeReduce};
+use super::words::{OperandWord, WordForm};
 
 #[cfg(target_arch = "x86_64")]
 use super::{kernel_avx2, kernel_avx512};
 
 /// A family of instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Path {
+pub enum SimdPath {
     /// What every host has.
     Portable,
     /// x86-64 with AVX2 and FMA.
@@ -20,14 +20,14 @@ pub enum Path {
     Avx512,
 }
 
-impl Path {
+impl SimdPath {
     /// Every path, slow ones first.
     pub const ALL: [Self; 3] = [Self::Portable, Self::Avx2, Self::Avx512];
 
     /// The fastest path of this host.
     #[must_use]
     pub fn best() -> Self {
-        static BEST: OnceLock<Path> = OnceLock::new();
+        static BEST: OnceLock<SimdPath> = OnceLock::new();
         *BEST
             .get_or_init(|| Self::ALL.into_iter().rfind(|path| path.is_available()).unwrap_or(Self::Portable))
     }
@@ -35,10 +35,10 @@ impl Path {
     /// Whether this host has the instructions.
     #[must_use]
     pub fn is_available(self) -> bool {
-        self.float_kernel(Reduce::Add).is_ok()
+        self.float_kernel(TreeReduce::Add).is_ok()
     }
 
-    pub(super) fn float_kernel(self, reduce: Reduce) -> Result<Kernel<f32>, ContractError> {
+    pub(super) fn float_kernel(self, reduce: TreeReduce) -> Result<TileKernel<f32>, ContractError> {
         let kernel = match self {
             Self::Portable => Some(kernel_portable::float(reduce)),
             #[cfg(target_arch = "x86_64")]
@@ -52,7 +52,11 @@ impl Path {
     }
 
     /// The kernel for integers, of 8 bits at most if `narrow`.
-    pub(super) fn int_kernel(self, reduce: Reduce, narrow: bool) -> Result<Kernel<i32>, ContractError> {
+    pub(super) fn int_kernel(
+        self,
+        reduce: TreeReduce,
+        narrow: bool,
+    ) -> Result<TileKernel<i32>, ContractError> {
         let kernel = match self {
             Self::Portable => Some(kernel_portable::int(reduce)),
             #[cfg(target_arch = "x86_64")]
@@ -68,20 +72,20 @@ impl Path {
 
 /// A kernel, the tile of outputs that it computes, and how it wants its operands.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Kernel<W: Word> {
+pub(super) struct TileKernel<W: OperandWord> {
     pub(super) rows: usize,
     pub(super) columns: usize,
-    pub(super) form_a: Form,
-    pub(super) form_b: Form,
-    pub(super) run: Run<W>,
+    pub(super) form_a: WordForm,
+    pub(super) form_b: WordForm,
+    pub(super) run: TileKernelFn<W>,
 }
 
 /// Takes the products of a tile into its accumulators.
-pub(super) type Run<W> = fn(&Tile<'_, W>, &mut [W]);
+pub(super) type TileKernelFn<W> = fn(&KernelTile<'_, W>, &mut [W]);
 
 /// The inputs of one tile; outputs are `rows * columns` accumulators.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Tile<'a, W: Word> {
+pub(super) struct KernelTile<'a, W: OperandWord> {
     /// Rows one after the other.
     pub(super) a: &'a [W],
     /// Words one after the other, each of all columns.

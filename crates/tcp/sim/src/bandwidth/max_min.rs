@@ -2,14 +2,14 @@
 //!
 //! Whatever is scarcest for those who want it is divided first. Those whom it holds back take less of everything else, which leaves more to others.
 
-use super::Use;
+use super::ResourceUse;
 use crate::contention::FULL_Q32;
 
 /// A filling under way, and its memory between two.
 #[derive(Debug, Default)]
-pub(super) struct Fill {
+pub(super) struct MaxMinFill {
     /// The first `count` are of this filling.
-    scarce: Vec<Scarce>,
+    scarce: Vec<ContendedChannel>,
     count: usize,
     /// Of those who are held back, by owner; zero for all others.
     speeds_q32: Vec<u64>,
@@ -22,7 +22,7 @@ pub(super) struct Fill {
 
 /// A channel that is wanted more than it gives.
 #[derive(Debug, Default)]
-struct Scarce {
+struct ContendedChannel {
     /// What is left of it for those who want it.
     left: u64,
     /// How much each wants, and who.
@@ -31,7 +31,7 @@ struct Scarce {
     level: Option<u64>,
 }
 
-impl Fill {
+impl MaxMinFill {
     /// Nothing is scarce, nobody is held back.
     pub(super) fn begin(&mut self) {
         self.count = 0;
@@ -41,7 +41,11 @@ impl Fill {
     }
 
     /// Channels of a thing that are wanted more than it gives. Those that are not never will be: who is held back takes less.
-    pub(super) fn add<'u>(&mut self, capacity: u64, uses: &(impl Iterator<Item = (u32, &'u Use)> + Clone)) {
+    pub(super) fn add<'u>(
+        &mut self,
+        capacity: u64,
+        uses: &(impl Iterator<Item = (u32, &'u ResourceUse)> + Clone),
+    ) {
         let channels = uses.clone().map(|(_, used)| used.channels_q32.len()).max().unwrap_or(0).max(1);
         self.sums.clear();
         self.sums.resize(channels, 0);
@@ -55,7 +59,7 @@ impl Fill {
                 continue;
             }
             if self.scarce.len() == self.count {
-                self.scarce.push(Scarce::default());
+                self.scarce.push(ContendedChannel::default());
             }
             let one = &mut self.scarce[self.count];
             (one.left, one.level) = (capacity, None);

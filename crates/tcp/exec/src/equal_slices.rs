@@ -15,16 +15,20 @@ use super::vector::{counts_slices, part};
 const COMPARED: usize = 4;
 
 /// Slices by what they read.
-pub(super) struct Alike {
+pub(super) struct SliceClasses {
     /// The first of each kind.
-    pub(super) firsts: Vec<usize>,
+    pub(super) representatives: Vec<usize>,
     /// The kind of every slice.
     pub(super) of: Vec<usize>,
 }
 
-impl Alike {
+impl SliceClasses {
     /// `None` where slices are told apart by more than their own bytes, or where few of them are alike.
-    pub(super) fn new(image: &Stream, fetcher: &Fetcher<'_>, memories: &[&SliceMemory]) -> Option<Alike> {
+    pub(super) fn new(
+        image: &Stream,
+        fetcher: &Fetcher<'_>,
+        memories: &[&SliceMemory],
+    ) -> Option<SliceClasses> {
         let vector = image.vector.as_ref();
         let own = image.switch.topology == Topology::Forwarding
             && image.contract.is_none()
@@ -48,16 +52,16 @@ impl Alike {
                 && alike(one.dm(), other.dm(), &second)
                 && alike(one.vrf(), other.vrf(), &file)
         };
-        let mut found = Alike { firsts: vec![0], of: vec![0; memories.len()] };
+        let mut found = SliceClasses { representatives: vec![0], of: vec![0; memories.len()] };
         for slice in 1..memories.len() {
             if !same(memories[slice - 1], memories[slice]) {
-                found.firsts.push(slice);
+                found.representatives.push(slice);
                 // Most slices are alike, or it does not pay.
-                if 2 * found.firsts.len() > memories.len() {
+                if 2 * found.representatives.len() > memories.len() {
                     return None;
                 }
             }
-            found.of[slice] = found.firsts.len() - 1;
+            found.of[slice] = found.representatives.len() - 1;
         }
         (memories.len() > 1).then_some(found)
     }

@@ -3,23 +3,23 @@
 use tilewright_num::Dtype;
 use tilewright_tcp_isa::program::exec::ContractOp;
 
-use super::product::{Product, is_run};
-use super::{Layout, Place};
-use crate::values::{Path, Single};
+use super::product::{SliceProduct, is_run};
+use super::{DigitOffsets, ProductLayout};
+use crate::values::{SimdPath, SingleRow};
 
 /// Rows of the stream that meet the register files one after the other.
 pub(super) const FEW_ROWS: usize = 4;
 
-impl Layout<'_> {
+impl ProductLayout<'_> {
     /// Whether the stream has few rows to be summed.
     pub(super) fn is_few(&self) -> bool {
         self.plan.image.op == ContractOp::Add && (1..=FEW_ROWS).contains(&self.rows_a())
     }
 }
 
-impl Product<'_> {
+impl SliceProduct<'_> {
     /// Puts the results of one product where they leave; false, and some may be wrong, if they have to be found in another way.
-    pub(super) fn few(&self, batch: &Place, column: usize, a: &[u8], words: &mut [u32]) -> bool {
+    pub(super) fn few(&self, batch: &DigitOffsets, column: usize, a: &[u8], words: &mut [u32]) -> bool {
         let (layout, dtype) = (self.layout, self.stream_type);
         let paired = matches!((dtype, self.trf_type), (Dtype::Bf16, Dtype::Bf16) | (Dtype::I8, Dtype::I8));
         if !paired || !layout.is_few() {
@@ -50,13 +50,14 @@ impl Product<'_> {
     }
 
     /// Rows of the stream, ready to meet others.
-    pub(super) fn singles(&self, a: &[u8]) -> Option<Vec<Single>> {
-        let single = |row: &[u8]| Single::new(Path::best(), self.stream_type, self.layout.plan.tree, row);
+    pub(super) fn singles(&self, a: &[u8]) -> Option<Vec<SingleRow>> {
+        let single =
+            |row: &[u8]| SingleRow::new(SimdPath::best(), self.stream_type, self.layout.plan.tree, row);
         a.chunks_exact((a.len() / self.layout.rows_a()).max(1)).map(single).collect()
     }
 
     /// All rows of a lane, if they follow each other inside the register file.
-    fn lane_rows(&self, batch: &Place, column: usize, lane: usize) -> Option<&[u8]> {
+    fn lane_rows(&self, batch: &DigitOffsets, column: usize, lane: usize) -> Option<&[u8]> {
         let (layout, elements) = (self.layout, self.layout.unit(column));
         if !layout.trf_rows_in_order || !is_run(elements) {
             return None;
@@ -70,7 +71,7 @@ impl Product<'_> {
     /// Puts the sums of one row of the stream where they leave: lane after lane, for each row of the register files.
     pub(super) fn drain_row(
         &self,
-        batch: &Place,
+        batch: &DigitOffsets,
         column: usize,
         row: usize,
         sums: &[u32],

@@ -5,9 +5,9 @@
 
 use std::ops::Range;
 
-use super::overlay::Source;
+use super::overlay::ByteSource;
+use crate::byte_runs::EvenRuns;
 use crate::limits::index;
-use crate::runs::Even;
 
 /// Loads below so many bytes are carried out at once.
 const LEAST_BYTES: usize = 1 << 10;
@@ -16,7 +16,7 @@ const MAX_LOADS: usize = 8;
 
 /// Where loads put bytes: in every lane the same rows, one after the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Target {
+pub(crate) struct LoadTarget {
     lanes: usize,
     lane_bytes: usize,
     /// First byte of a lane's part.
@@ -27,7 +27,7 @@ pub(crate) struct Target {
 
 /// Bytes of every lane of a register file that are looked at.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Reads {
+pub(crate) struct LaneReads {
     pub(crate) lanes: usize,
     pub(crate) lane_bytes: usize,
     pub(crate) part: Range<usize>,
@@ -35,9 +35,9 @@ pub(crate) struct Reads {
 
 /// A load that was not carried out.
 #[derive(Clone, Debug)]
-pub(crate) struct Load {
-    target: Target,
-    source: Source,
+pub(crate) struct DeferredLoad {
+    target: LoadTarget,
+    source: ByteSource,
     /// Bytes of the source from one lane and from one row to the next.
     lane_step: usize,
     row_step: usize,
@@ -53,9 +53,9 @@ pub(crate) enum LoadedRows<'l> {
     ByLane(&'l [u8], usize),
 }
 
-impl Target {
+impl LoadTarget {
     /// What a load writes to a register file of so many lanes and bytes; `None` if lanes differ or rows have gaps.
-    pub(crate) fn of(even: &Even, lanes: u64, capacity: u64) -> Option<(Target, [(usize, i64); 2])> {
+    pub(crate) fn of(even: &EvenRuns, lanes: u64, capacity: u64) -> Option<(LoadTarget, [(usize, i64); 2])> {
         let lane_bytes = capacity.checked_div(lanes)?;
         let lane_stride = i64::try_from(lane_bytes).ok()?;
         let of_lanes = |row: &(usize, i64, i64)| row.0 as u64 == lanes && row.2 == lane_stride;
@@ -69,7 +69,7 @@ impl Target {
                 _ => return None,
             };
         let (start, lane_bytes) = (index(even.first.to), index(lane_bytes));
-        let target = Target { lanes: by_lane.0, lane_bytes, start, rows: by_row.0, row_bytes };
+        let target = LoadTarget { lanes: by_lane.0, lane_bytes, start, rows: by_row.0, row_bytes };
         (lanes > 1 && target.part().end <= lane_bytes)
             .then_some((target, [(by_lane.0, by_lane.1), (by_row.0, by_row.1)]))
     }
@@ -88,14 +88,14 @@ impl Target {
     }
 }
 
-impl Load {
+impl DeferredLoad {
     /// A load from data memory as it is described by `even`, and the part of data memory that it reads.
     pub(super) fn reads(
-        even: &Even,
+        even: &EvenRuns,
         lanes: u64,
         capacity: u64,
-    ) -> Option<(Target, [usize; 2], Range<usize>)> {
-        let (target, [(_, lane_step), (rows, row_step)]) = Target::of(even, lanes, capacity)?;
+    ) -> Option<(LoadTarget, [usize; 2], Range<usize>)> {
+        let (target, [(_, lane_step), (rows, row_step)]) = LoadTarget::of(even, lanes, capacity)?;
         if target.lanes * rows * target.row_bytes < LEAST_BYTES {
             return None;
         }
@@ -142,15 +142,15 @@ impl Load {
     /// Bytes of the source; `None` if they are zeros.
     fn bytes<'l>(&'l self, dm: &'l [u8]) -> Option<&'l [u8]> {
         match &self.source {
-            Source::Zeros => None,
-            Source::Held(lent) => Some(lent.bytes()),
-            Source::Own(range) => Some(dm.get(range.clone()).unwrap_or_default()),
+            ByteSource::Zeros => None,
+            ByteSource::Borrowed(shared) => Some(shared.bytes()),
+            ByteSource::Own(range) => Some(dm.get(range.clone()).unwrap_or_default()),
         }
     }
 
     /// Carries out the load of one row for all lanes.
     fn carry_out(&self, row: usize, trf: &mut [u8], dm: &[u8]) {
-        let Target { lanes, lane_bytes, start, row_bytes, .. } = self.target;
+        let LoadTarget { lanes, lane_bytes, start, row_bytes, .. } = self.target;
         for lane in 0..lanes {
             let to = lane * lane_bytes + start + row * row_bytes;
             let Some(place) = trf.get_mut(to..to + row_bytes) else { continue };
@@ -164,7 +164,7 @@ impl Load {
 
     /// Whether it is from a part of data memory itself.
     fn reads_own(&self, part: &Range<usize>) -> bool {
-        matches!(&self.source, Source::Own(own) if own.start < part.end && part.start < own.end)
+        matches!(&self.source, ByteSource::Own(own) if own.start < part.end && part.start < own.end)
     }
 
     /// Carries out all of it.
@@ -173,7 +173,7 @@ impl Load {
     }
 
     /// What is left of it once others write so many of its first bytes in every lane.
-    fn behind(mut self, bytes: usize, trf: &mut [u8], dm: &[u8]) -> Option<Load> {
+    fn behind(mut self, bytes: usize, trf: &mut [u8], dm: &[u8]) -> Option<DeferredLoad> {
         let gone = bytes.div_ceil(self.target.row_bytes).min(self.target.rows);
         if !bytes.is_multiple_of(self.target.row_bytes) {
             self.carry_out(gone - 1, trf, dm);
@@ -183,9 +183,9 @@ impl Load {
         }
         let skipped = gone * self.row_step;
         match &mut self.source {
-            Source::Zeros => {}
-            Source::Held(lent) => *lent = lent.part(skipped, lent.len() - skipped)?,
-            Source::Own(range) => range.start += skipped,
+            ByteSource::Zeros => {}
+            ByteSource::Borrowed(shared) => *shared = shared.part(skipped, shared.len() - skipped)?,
+            ByteSource::Own(range) => range.start += skipped,
         }
         self.target.start += gone * self.target.row_bytes;
         self.target.rows -= gone;
@@ -195,31 +195,31 @@ impl Load {
 
 /// Loads of a slice with its data memory.
 #[derive(Clone, Copy)]
-pub(crate) struct Kept<'m> {
-    pub(super) loads: &'m Loads,
+pub(crate) struct SliceLoads<'m> {
+    pub(super) loads: &'m DeferredLoads,
     pub(super) dm: &'m [u8],
 }
 
-impl<'m> Kept<'m> {
-    /// The load that has all of some rows; see [`Load::rows`].
+impl<'m> SliceLoads<'m> {
+    /// The load that has all of some rows; see [`DeferredLoad::rows`].
     pub(crate) fn rows(
         &self,
         lanes: (usize, usize),
         start: usize,
         size: (usize, usize),
     ) -> Option<LoadedRows<'m>> {
-        let Kept { loads, dm } = *self;
+        let SliceLoads { loads, dm } = *self;
         loads.all.iter().find_map(|load| load.rows(dm, lanes, start, size))
     }
 }
 
 /// Loads of one register file that were not carried out. No two of them write the same byte.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Loads {
-    all: Vec<Load>,
+pub(crate) struct DeferredLoads {
+    all: Vec<DeferredLoad>,
 }
 
-impl Loads {
+impl DeferredLoads {
     pub(super) fn is_empty(&self) -> bool {
         self.all.is_empty()
     }
@@ -246,7 +246,7 @@ impl Loads {
     }
 
     /// Carries out those that write to some bytes of one of the lanes.
-    pub(super) fn settle_part(&mut self, reads: &Reads, trf: &mut [u8], dm: &[u8]) {
+    pub(super) fn settle_part(&mut self, reads: &LaneReads, trf: &mut [u8], dm: &[u8]) {
         self.all.retain(|load| {
             let read = (0..reads.lanes)
                 .any(|lane| load.target.meets(lane * reads.lane_bytes + reads.part.start, reads.part.len()));
@@ -273,7 +273,7 @@ impl Loads {
     }
 
     /// Before all bytes of a target are written: what is left of the loads does not meet it.
-    pub(super) fn make_way(&mut self, target: &Target, trf: &mut [u8], dm: &[u8]) {
+    pub(super) fn make_way(&mut self, target: &LoadTarget, trf: &mut [u8], dm: &[u8]) {
         let new = target.part();
         for load in std::mem::take(&mut self.all) {
             let old = load.target.part();
@@ -291,8 +291,8 @@ impl Loads {
     /// Keeps a load, for which way was made.
     pub(super) fn keep(
         &mut self,
-        target: Target,
-        source: Source,
+        target: LoadTarget,
+        source: ByteSource,
         steps: [usize; 2],
         (trf, dm): (&mut [u8], &[u8]),
     ) {
@@ -300,6 +300,6 @@ impl Loads {
             self.all.remove(0).settle(trf, dm);
         }
         let [lane_step, row_step] = steps;
-        self.all.push(Load { target, source, lane_step, row_step });
+        self.all.push(DeferredLoad { target, source, lane_step, row_step });
     }
 }

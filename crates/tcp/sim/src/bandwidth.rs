@@ -9,7 +9,7 @@
 //! scarcest share lets it. Speeds change only when a transfer or such a command starts or ends, and only those of transfers that want
 //! the same scarce things, or whose neighbours do. All arithmetic is in integers: times in 2^-32 cycles, speeds and shares in parts of 2^32.
 
-mod fill;
+mod max_min;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,12 +20,12 @@ use tilewright_tcp_cost::cycles::image::TransferCost;
 use tilewright_tcp_cost::cycles::image::networks::Path;
 use tilewright_tcp_cost::cycles::image::transfer::OffChip;
 
-use self::fill::Fill;
+use self::max_min::MaxMinFill;
 use crate::contention::FULL_Q32;
 
 /// What transfers share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Shared {
+enum SharedResource {
     /// Off-chip memory of a chip.
     Hbm(u64),
     /// The link out of a chip.
@@ -38,15 +38,15 @@ enum Shared {
 
 /// The part of a shared thing's time that a transfer takes at its own pace.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Use {
-    of: Shared,
+struct ResourceUse {
+    of: SharedResource,
     /// Of its busiest channel.
     most_q32: u64,
     /// Of each channel; empty if all are alike.
     channels_q32: Vec<u64>,
 }
 
-impl Use {
+impl ResourceUse {
     /// Of one channel.
     fn of_channel(&self, channel: usize) -> u64 {
         self.channels_q32.get(channel).copied().unwrap_or(self.most_q32)
@@ -55,28 +55,28 @@ impl Use {
 
 /// What a transfer takes of everything that is shared.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Uses(Vec<Use>);
+pub struct ResourceUses(Vec<ResourceUse>);
 
-impl Uses {
+impl ResourceUses {
     /// From the cost of a transfer alone.
-    pub fn new(cost: &TransferCost) -> Uses {
-        let mut uses = Uses::default();
+    pub fn new(cost: &TransferCost) -> ResourceUses {
+        let mut uses = ResourceUses::default();
         let cycles = cost.moved_cycles;
         for side in [&cost.read, &cost.written].into_iter().flatten() {
             uses.add_off_chip(side, cycles);
         }
         if cost.link_cycles > 0 {
             let most_q32 = part(u128::from(cost.link_cycles) << 32, cycles);
-            for of in [Shared::Out(cost.source.chip), Shared::In(cost.target.chip)] {
-                uses.0.push(Use { of, most_q32, channels_q32: Vec::new() });
+            for of in [SharedResource::Out(cost.source.chip), SharedResource::In(cost.target.chip)] {
+                uses.0.push(ResourceUse { of, most_q32, channels_q32: Vec::new() });
             }
         }
         for used in &cost.paths {
-            let (of, time) = (Shared::Path(used.path), part(used.cycles_q32, cycles));
+            let (of, time) = (SharedResource::Path(used.path), part(used.cycles_q32, cycles));
             match uses.0.iter_mut().find(|other| other.of == of) {
                 // Both sides on one network: one after the other.
                 Some(other) => other.most_q32 = other.most_q32.saturating_add(time).min(FULL_Q32),
-                None => uses.0.push(Use { of, most_q32: time, channels_q32: Vec::new() }),
+                None => uses.0.push(ResourceUse { of, most_q32: time, channels_q32: Vec::new() }),
             }
         }
         uses
@@ -85,17 +85,17 @@ impl Uses {
     /// The data memory networks among them: chip and number.
     pub fn networks(&self) -> impl Iterator<Item = (u64, u64)> {
         self.0.iter().filter_map(|used| match used.of {
-            Shared::Path(Path::Network { chip, network }) => Some((chip, network)),
+            SharedResource::Path(Path::Network { chip, network }) => Some((chip, network)),
             _ => None,
         })
     }
 
     fn add_off_chip(&mut self, side: &OffChip, cycles: u64) {
-        let of = Shared::Hbm(side.chip);
+        let of = SharedResource::Hbm(side.chip);
         let most_q32 = part(side.busiest_q32, cycles);
         let channels_q32: Vec<u64> = side.channels_q32.iter().map(|time| part(*time, cycles)).collect();
         let Some(other) = self.0.iter_mut().find(|used| used.of == of) else {
-            return self.0.push(Use { of, most_q32, channels_q32 });
+            return self.0.push(ResourceUse { of, most_q32, channels_q32 });
         };
         // Both sides in one memory: one after the other, so the parts add up.
         let (first, second) = (std::mem::take(&mut other.channels_q32), channels_q32);
@@ -118,8 +118,8 @@ fn part(time_q32: u128, cycles: u64) -> u64 {
 
 /// Something that transfers share, with those that are under way.
 #[derive(Debug)]
-struct Thing {
-    of: Shared,
+struct ResourceState {
+    of: SharedResource,
     /// What it gives.
     capacity_q32: u64,
     /// What they want of it at their own pace.
@@ -130,7 +130,7 @@ struct Thing {
     seen: u64,
 }
 
-impl Thing {
+impl ResourceState {
     fn is_scarce(&self) -> bool {
         self.wanted_q32 > self.capacity_q32
     }
@@ -138,10 +138,10 @@ impl Thing {
 
 /// A transfer under way.
 #[derive(Debug)]
-struct Moving {
+struct ActiveTransfer {
     /// Its engine, which has no other.
     owner: u32,
-    uses: Arc<Uses>,
+    uses: Arc<ResourceUses>,
     /// Which things it uses, use by use.
     things: Vec<usize>,
     /// What was left when it last got a speed, and when that was.
@@ -153,7 +153,7 @@ struct Moving {
     seen: u64,
 }
 
-impl Moving {
+impl ActiveTransfer {
     /// It has a speed from now on.
     fn go_on(&mut self, now: u64, speed_q32: u64) {
         let passed = u128::from(now.saturating_sub(self.at_cycles));
@@ -167,29 +167,29 @@ impl Moving {
 
 /// All transfers that move data.
 #[derive(Debug)]
-pub struct Fluid {
+pub struct BandwidthSharing {
     /// In the order in which they started.
-    moving: Vec<Moving>,
+    moving: Vec<ActiveTransfer>,
     /// Where each owner's is among them.
     places: Vec<usize>,
     hbm_q32: u64,
     /// What was ever shared.
-    things: Vec<Thing>,
+    things: Vec<ResourceState>,
     /// Their places.
-    known: BTreeMap<Shared, usize>,
+    known: BTreeMap<SharedResource, usize>,
     next_end: u64,
     /// How often neighbours were looked for.
     looks: u64,
     /// Those whose speeds change together; kept between calls, as all that follows.
     neighbours: Vec<u32>,
     scarce: Vec<usize>,
-    fill: Fill,
+    fill: MaxMinFill,
 }
 
-impl Fluid {
+impl BandwidthSharing {
     /// Nothing moves.
-    pub fn new(machine: &Tcp) -> Fluid {
-        Fluid {
+    pub fn new(machine: &Tcp) -> BandwidthSharing {
+        BandwidthSharing {
             moving: Vec::new(),
             places: Vec::new(),
             hbm_q32: reached_q32(machine),
@@ -199,29 +199,29 @@ impl Fluid {
             looks: 0,
             neighbours: Vec::new(),
             scarce: Vec::new(),
-            fill: Fill::default(),
+            fill: MaxMinFill::default(),
         }
     }
 
     /// A transfer under way uses this network.
     pub fn uses_network(&self, chip: u64, network: u64) -> bool {
-        let known = self.known.get(&Shared::Path(Path::Network { chip, network }));
+        let known = self.known.get(&SharedResource::Path(Path::Network { chip, network }));
         known.and_then(|at| self.things.get(*at)).is_some_and(|thing| !thing.users.is_empty())
     }
 
     /// The place of something that is shared.
-    fn thing(&mut self, of: Shared) -> usize {
-        let capacity_q32 = if matches!(of, Shared::Hbm(_)) { self.hbm_q32 } else { FULL_Q32 };
+    fn thing(&mut self, of: SharedResource) -> usize {
+        let capacity_q32 = if matches!(of, SharedResource::Hbm(_)) { self.hbm_q32 } else { FULL_Q32 };
         let things = &mut self.things;
         *self.known.entry(of).or_insert_with(|| {
-            things.push(Thing { of, capacity_q32, wanted_q32: 0, users: Vec::new(), seen: 0 });
+            things.push(ResourceState { of, capacity_q32, wanted_q32: 0, users: Vec::new(), seen: 0 });
             things.len() - 1
         })
     }
 
     /// From now on commands leave so much of the banks behind a network. Whether that changes any speed.
     pub fn leave(&mut self, now: u64, (chip, network): (u64, u64), left_q32: u64) -> bool {
-        let at = self.thing(Shared::Path(Path::Network { chip, network }));
+        let at = self.thing(SharedResource::Path(Path::Network { chip, network }));
         let thing = &mut self.things[at];
         let before = thing.capacity_q32;
         if before == left_q32 || thing.wanted_q32 <= before.min(left_q32) {
@@ -242,7 +242,7 @@ impl Fluid {
     }
 
     /// A transfer of so many cycles starts to move. Its owner has no other under way.
-    pub fn start(&mut self, now: u64, owner: u32, cycles: u64, uses: Arc<Uses>) {
+    pub fn start(&mut self, now: u64, owner: u32, cycles: u64, uses: Arc<ResourceUses>) {
         let mut things = Vec::with_capacity(uses.0.len());
         for (at_use, used) in uses.0.iter().enumerate() {
             let at = self.thing(used.of);
@@ -256,7 +256,7 @@ impl Fluid {
             self.places.resize(place + 1, usize::MAX);
         }
         self.places[place] = self.moving.len();
-        self.moving.push(Moving {
+        self.moving.push(ActiveTransfer {
             owner,
             uses,
             things,
@@ -387,7 +387,7 @@ mod tests {
 
     use tilewright_tcp_cost::cycles::image::networks::Path;
 
-    use super::{FULL_Q32, Fluid, Shared, Use, Uses};
+    use super::{BandwidthSharing, FULL_Q32, ResourceUse, ResourceUses, SharedResource};
 
     /// A sequence of numbers that looks random.
     struct Dice(u64);
@@ -402,25 +402,25 @@ mod tests {
         }
 
         /// A network of one of two chips, perhaps its off-chip memory, with channels or without, and perhaps a link.
-        fn uses(&mut self) -> Uses {
+        fn uses(&mut self) -> ResourceUses {
             let chip = self.below(2);
             let channels_q32: Vec<u64> = (0..4 * self.below(2)).map(|_| self.part()).collect();
             let most_q32 = channels_q32.iter().copied().max().unwrap_or_else(|| self.part());
-            let plain = |of, most_q32| Use { of, most_q32, channels_q32: Vec::new() };
-            let path = Shared::Path(Path::Network { chip, network: self.below(4) });
+            let plain = |of, most_q32| ResourceUse { of, most_q32, channels_q32: Vec::new() };
+            let path = SharedResource::Path(Path::Network { chip, network: self.below(4) });
             let mut uses = vec![plain(path, self.part())];
             if self.below(2) == 0 {
-                uses.push(Use { of: Shared::Hbm(chip), most_q32, channels_q32 });
+                uses.push(ResourceUse { of: SharedResource::Hbm(chip), most_q32, channels_q32 });
             }
             if self.below(3) == 0 {
-                uses.push(plain(Shared::In(self.below(2)), self.part()));
+                uses.push(plain(SharedResource::In(self.below(2)), self.part()));
             }
-            Uses(uses)
+            ResourceUses(uses)
         }
     }
 
-    fn empty() -> Fluid {
-        Fluid {
+    fn empty() -> BandwidthSharing {
+        BandwidthSharing {
             moving: Vec::new(),
             places: Vec::new(),
             hbm_q32: FULL_Q32 / 10 * 9,
@@ -430,7 +430,7 @@ mod tests {
             looks: 0,
             neighbours: Vec::new(),
             scarce: Vec::new(),
-            fill: super::Fill::default(),
+            fill: super::MaxMinFill::default(),
         }
     }
 
@@ -439,30 +439,32 @@ mod tests {
     fn only_neighbours_change_their_speed() {
         let mut held_back = 0;
         for seed in 0..200 {
-            let (mut dice, mut fluid, mut now) = (Dice(seed), empty(), 0);
+            let (mut dice, mut bandwidth, mut now) = (Dice(seed), empty(), 0);
             for step in 0..100 {
-                let free = (0..12).find(|owner| fluid.moving.iter().all(|moving| moving.owner != *owner));
+                let free = (0..12).find(|owner| bandwidth.moving.iter().all(|moving| moving.owner != *owner));
                 match (dice.below(4), free) {
                     (0 | 1, Some(owner)) => {
-                        fluid.start(now, owner, 50 + dice.below(100), Arc::new(dice.uses()));
+                        bandwidth.start(now, owner, 50 + dice.below(100), Arc::new(dice.uses()));
                     }
                     (2, _) => {
                         let network = (dice.below(2), dice.below(4));
-                        fluid.leave(now, network, dice.part());
+                        bandwidth.leave(now, network, dice.part());
                     }
-                    _ => now = fluid.end().map_or(now, |(at, _)| at),
+                    _ => now = bandwidth.end().map_or(now, |(at, _)| at),
                 }
-                let state = |fluid: &Fluid| {
-                    let each =
-                        fluid.moving.iter().map(|moving| (moving.owner, moving.speed_q32, moving.ends_at));
+                let state = |bandwidth: &BandwidthSharing| {
+                    let each = bandwidth
+                        .moving
+                        .iter()
+                        .map(|moving| (moving.owner, moving.speed_q32, moving.ends_at));
                     each.collect::<Vec<_>>()
                 };
-                let found = state(&fluid);
+                let found = state(&bandwidth);
                 held_back += found.iter().filter(|(_, speed, _)| *speed < FULL_Q32).count();
-                fluid.neighbours = fluid.moving.iter().map(|moving| moving.owner).collect();
-                fluid.share(now);
-                assert_eq!(found, state(&fluid), "seed {seed}, step {step}");
-                now = now.saturating_add(dice.below(5)).min(fluid.next_end());
+                bandwidth.neighbours = bandwidth.moving.iter().map(|moving| moving.owner).collect();
+                bandwidth.share(now);
+                assert_eq!(found, state(&bandwidth), "seed {seed}, step {step}");
+                now = now.saturating_add(dice.below(5)).min(bandwidth.next_end());
             }
         }
         assert!(held_back > 10_000, "{held_back}");

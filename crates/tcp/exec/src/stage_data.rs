@@ -4,24 +4,24 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::packets::Packets;
-use super::vector::Words;
+use super::vector::SharedWords;
 
 /// What is between two engines on one slice.
-pub(super) enum Flow<'s> {
+pub(super) enum StageData<'s> {
     /// Flits, perhaps those of other slices too.
     Flits(Cow<'s, Packets>),
     /// Words of whole flits, perhaps those of other slices too.
-    Words(Words),
+    Words(SharedWords),
 }
 
-impl Flow<'_> {
+impl StageData<'_> {
     /// Whether two are the same.
-    pub(super) fn is(&self, other: &Flow<'_>) -> bool {
+    pub(super) fn is(&self, other: &StageData<'_>) -> bool {
         match (self, other) {
-            (Flow::Flits(one), Flow::Flits(other)) => {
+            (StageData::Flits(one), StageData::Flits(other)) => {
                 std::ptr::eq(one.as_ref(), other.as_ref()) || one == other
             }
-            (Flow::Words(one), Flow::Words(other)) => Arc::ptr_eq(one, other) || one == other,
+            (StageData::Words(one), StageData::Words(other)) => Arc::ptr_eq(one, other) || one == other,
             _ => false,
         }
     }

@@ -7,8 +7,8 @@ use tilewright_tcp_isa::program::event::Event;
 use tilewright_tcp_isa::program::transfer::Address;
 
 /// Told what happens, in the order in which it happens. A command's values are those of its end.
-pub trait Judge {
-    /// Something happened; breaking ends the run with [`crate::Ended::Stopped`].
+pub trait Observer {
+    /// Something happened; breaking ends the run with [`crate::RunEnd::Stopped`].
     fn observe(&mut self, event: &Event<'_>) -> ControlFlow<()>;
 
     /// What a control core reads from a memory; `None` if values are not computed or cannot be read there.
@@ -17,9 +17,9 @@ pub trait Judge {
 
 /// Listens to nothing and computes no values.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct NoJudge;
+pub struct NoObserver;
 
-impl Judge for NoJudge {
+impl Observer for NoObserver {
     fn observe(&mut self, _event: &Event<'_>) -> ControlFlow<()> {
         ControlFlow::Continue(())
     }
